@@ -21,17 +21,15 @@ from cgpu.config.load import load
 from cgpu.errors import CgpuError, one_line
 from cgpu.kmod.daemon import control
 from cgpu.kmod.daemon.arguments import Arguments, worker_arguments
-from cgpu.kmod.daemon.manage import status, stop
+from cgpu.kmod.daemon.manage import end, status
 from cgpu.kmod.daemon.places import Places
-from cgpu.kmod.daemon.processes import descriptors
 from cgpu.kmod.daemon.processes.lock import HeldError, Lock
-from cgpu.kmod.daemon.program import own
+from cgpu.kmod.daemon.program import allow_all_descriptors, own
 from cgpu.kmod.daemon.service import Service
 from cgpu.kmod.daemon.simulate import check_cards
 from cgpu.kmod.daemon.store import notify_socket
 from cgpu.kmod.daemon.store.keeper import LOCK, PROGRAM, Keeper, report
-from cgpu.kmod.daemon.store.keeper_orders import START, order
-from cgpu.kmod.daemon.store.notify_socket import NotifySocket
+from cgpu.kmod.daemon.store.notify_socket import START, NotifySocket, order
 from cgpu.kmod.daemon.upgrade.successor import run_successor
 
 LOG_BYTES = 1 << 20
@@ -112,7 +110,7 @@ def run_worker(arguments: Arguments, lock: Lock | None = None) -> int:
     handed = [(name, fd) for name, fd in handed if name != LOCK]
     service: Service | None = None
     code = 0
-    descriptors.allow_all()
+    allow_all_descriptors()
     try:
         arguments.places.make()
         service = Service(arguments, notify, handed, held)
@@ -171,7 +169,7 @@ def run_keeper(arguments: Arguments, lock: Lock, report_fd: int, *, foreground: 
         log_to_stderr()
     else:
         log_to_file(arguments.places.log)
-    descriptors.allow_all()
+    allow_all_descriptors()
     tree = (
         arguments.tree or load(arguments.config, required=arguments.config_required).tree or paths.TREE_DAEMON
     )
@@ -233,9 +231,11 @@ def dispatch(options: argparse.Namespace) -> int:
     if options.force and not options.stop:
         raise CgpuError("--force: expected only with --stop")
     if options.status:
-        return status(places)
+        status(places)
+        return 0
     if options.stop:
-        return stop(places, force=options.force)
+        end(places, force=options.force)
+        return 0
     arguments = arguments_of(options)
     if options.worker:
         if options.foreground:

@@ -26,7 +26,7 @@ from cgpu.kmod.daemon.main import arguments_of, parser
 from cgpu.kmod.daemon.places import Places
 from cgpu.kmod.daemon.processes import process_identity
 from cgpu.kmod.daemon.processes.lock import HeldError, Lock
-from cgpu.kmod.daemon.processes.unkillable import is_unkillable
+from cgpu.kmod.daemon.processes.process_identity import is_unkillable
 from cgpu.kmod.daemon.tree import callers, mounts
 from cgpu.replace import replace_text
 from tests.integration.commands import eventually

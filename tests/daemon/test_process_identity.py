@@ -11,8 +11,7 @@ from pathlib import Path
 import pytest
 
 from cgpu.kmod.daemon.processes import process_identity
-from cgpu.kmod.daemon.processes.process_identity import NOBODY, ProcessIdentity
-from cgpu.kmod.daemon.processes.unkillable import is_unkillable
+from cgpu.kmod.daemon.processes.process_identity import NOBODY, ProcessIdentity, is_unkillable
 
 
 @pytest.mark.parametrize(

@@ -11,11 +11,11 @@ import re
 import secrets
 import select
 import socket
-import struct
 import time
 from typing import TYPE_CHECKING
 
 from cgpu.errors import CgpuError
+from cgpu.kmod.daemon import unix_socket
 from cgpu.kmod.daemon.listeners import process_state
 from cgpu.kmod.daemon.listeners.process_filters import ProcessFilters
 
@@ -35,7 +35,6 @@ SHARE_USED = (
     "container {id}: it has as many seccomp listeners as one container may: what was started now gets no "
     "driver call; end processes that exec or a probe has left behind in it"
 )
-_CREDENTIALS = struct.Struct("iII")
 
 
 class QuotaError(CgpuError):
@@ -45,27 +44,6 @@ class QuotaError(CgpuError):
 def store_name(slot: int, generation: int, serial: int) -> str:
     """Return the name of a listener in the descriptor store."""
     return f"listener-{slot}-{generation}-{serial}"
-
-
-def peer(sock: socket.socket) -> tuple[int, int]:
-    """Return process and user id at the other end, as they were when it connected."""
-    credentials = sock.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, _CREDENTIALS.size)
-    pid, uid, _ = _CREDENTIALS.unpack(credentials)
-    return int(pid), int(uid)
-
-
-def bind(path: str) -> socket.socket:
-    """Make a listening stream socket that only root can reach. Raises OSError."""
-    with contextlib.suppress(FileNotFoundError):
-        os.unlink(path)
-    sock = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM | socket.SOCK_CLOEXEC | socket.SOCK_NONBLOCK)
-    old = os.umask(0o177)
-    try:
-        sock.bind(path)
-    finally:
-        os.umask(old)
-    sock.listen(128)
-    return sock
 
 
 class Delivery:
@@ -200,7 +178,7 @@ class ListenerSocket:
         """Bind, unless an earlier daemon's socket is there. Raises OSError."""
         self._path = path
         self.listeners = listeners
-        self.sock = sock or bind(path)
+        self.sock = sock or unix_socket.listen(path)
         self._poll = select.epoll()
         self._poll.register(self.sock, select.EPOLLIN)
         self._deliveries: dict[int, Delivery] = {}
@@ -243,7 +221,7 @@ class ListenerSocket:
             return
         # Its capabilities cannot be asked for: a runtime may have ended by now. A listener only ever adds
         # supervision to processes that the sender could have let run without.
-        if peer(sock)[1] != 0:
+        if unix_socket.peer(sock)[1] != 0:
             sock.close()
             return
         sock.setblocking(False)
