@@ -89,5 +89,5 @@ def settings_of(config: Effective) -> Settings:
         context_memory=config.context_memory,
         drift_tolerance=config.drift_tolerance,
         drift_refuse=config.drift_reaction == "refuse",
-        slice_ns=config.slice_us * NS_PER_US,
+        slice=config.slice_us * NS_PER_US,
     )

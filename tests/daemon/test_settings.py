@@ -69,4 +69,4 @@ def test_the_default_slice_is_the_schedulers() -> None:
     header, rule = (CORE / "sched" / "scheduler.h").read_text(), schema()["properties"]["slice_us"]
     for name, microseconds in (("MIN", "minimum"), ("MAX", "maximum"), ("DEFAULT", "default")):
         assert f"CGPU_SCHED_SLICE_{name} {rule[microseconds] * 1000}ull\n" in header
-    assert engine.Settings("1").slice_ns == settings_of(Effective()).slice_ns
+    assert engine.Settings("1").slice == settings_of(Effective()).slice

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import mfusepy
 
-from cgpu.kmod.daemon.tree.callers import may_write
+from cgpu.kmod.daemon.tree.callers import check_writer
 from cgpu.kmod.daemon.tree.tree_fs import Caller, calling_pid
 
 if TYPE_CHECKING:
@@ -75,16 +75,9 @@ class SuccessorFs:
     def getattr(self, path: str, fh: Any = None) -> dict[str, Any]:  # noqa: ARG002
         """Give a node's attributes."""
         found = os.lstat(self._path + path)
-        return {
-            "st_mode": found.st_mode,
-            "st_nlink": found.st_nlink,
-            "st_uid": found.st_uid,
-            "st_gid": found.st_gid,
-            "st_size": found.st_size,
-            "st_atime": found.st_atime_ns,
-            "st_mtime": found.st_mtime_ns,
-            "st_ctime": found.st_ctime_ns,
-        }
+        times = {name: getattr(found, f"{name}_ns") for name in ("st_atime", "st_mtime", "st_ctime")}
+        names = ("st_mode", "st_nlink", "st_uid", "st_gid", "st_size")
+        return {**{name: getattr(found, name) for name in names}, **times}
 
     def readdir(self, path: str, fh: Any) -> list[str]:  # noqa: ARG002
         """List a directory."""
@@ -94,7 +87,7 @@ class SuccessorFs:
         """Open an entry there. The caller's rights are checked here: there this process is the writer."""
         access = fi.flags & os.O_ACCMODE
         if access != os.O_RDONLY:
-            self._check_writer()
+            check_writer(self._caller())
         handle = self._next
         self._next += 1
         self._fds[handle] = os.open(self._path + path, access | os.O_CLOEXEC)
@@ -108,13 +101,13 @@ class SuccessorFs:
 
     def write(self, path: str, data: bytes, offset: int, fi: Any) -> int:
         """Make one write."""
-        self._check_writer()
+        check_writer(self._caller())
         return os.pwrite(self._fd(path, fi, os.O_WRONLY), data, offset)
 
     def truncate(self, path: str, length: int, fh: Any = None) -> int:  # noqa: ARG002
         """Accept what the shell's > does before it writes."""
         os.lstat(self._path + path)
-        self._check_writer()
+        check_writer(self._caller())
         return 0
 
     def release(self, path: str, fi: Any) -> int:  # noqa: ARG002
@@ -123,10 +116,6 @@ class SuccessorFs:
         if fd >= 0:
             os.close(fd)
         return 0
-
-    def _check_writer(self) -> None:
-        if not may_write(self._caller()):
-            raise OSError(errno.EPERM, os.strerror(errno.EPERM))
 
     def _fd(self, path: str, fi: Any, access: int) -> int:
         """Return our descriptor of a file, also of one that was opened here before."""

@@ -16,7 +16,7 @@ import mfusepy
 
 from cgpu.errors import CgpuError
 from cgpu.kmod.daemon.tree import mounts
-from cgpu.kmod.daemon.tree.callers import may_write
+from cgpu.kmod.daemon.tree.callers import check_writer
 
 if TYPE_CHECKING:
     from cgpu.kmod.daemon.engine import Engine
@@ -99,8 +99,8 @@ class TreeFs(mfusepy.Operations):  # type: ignore[misc]
         node = self._engine.lookup(path)
         if node.directory:
             raise OSError(errno.EISDIR, os.strerror(errno.EISDIR))
-        if fi.flags & os.O_ACCMODE != os.O_RDONLY and not may_write(self._caller()):
-            raise OSError(errno.EPERM, os.strerror(errno.EPERM))
+        if fi.flags & os.O_ACCMODE != os.O_RDONLY:
+            check_writer(self._caller())
         with self._lock:
             if len(self._open) >= MAX_OPEN:
                 raise OSError(errno.ENFILE, os.strerror(errno.ENFILE))
@@ -125,11 +125,14 @@ class TreeFs(mfusepy.Operations):  # type: ignore[misc]
     def write(self, path: str, data: bytes, offset: int, fi: Any) -> int:  # noqa: ARG002
         """Make one write: the offset says nothing, each write stands for itself."""
         # Asked again here: an open descriptor may have been passed on.
-        if not may_write(self._caller()):
-            raise OSError(errno.EPERM, os.strerror(errno.EPERM))
+        check_writer(self._caller())
         opened = self._file(fi)
         # Nothing can be promised of cards that do not answer. What is there may go.
-        if path == CONTROL and not data.lstrip().startswith(b"destroy") and self._engine.driver_error():
+        if (
+            path == CONTROL
+            and not data.lstrip().startswith(b"destroy")
+            and self._engine.status()["driver_error"]
+        ):
             raise OSError(errno.EIO, os.strerror(errno.EIO))
         if self.limited is None:
             self._engine.write(opened.node, data)
@@ -142,8 +145,7 @@ class TreeFs(mfusepy.Operations):  # type: ignore[misc]
     def truncate(self, path: str, length: int, fh: Any = None) -> int:  # noqa: ARG002
         """Accept what the shell's > does before it writes."""
         self._engine.lookup(path)
-        if not may_write(self._caller()):
-            raise OSError(errno.EPERM, os.strerror(errno.EPERM))
+        check_writer(self._caller())
         return 0
 
     def release(self, path: str, fi: Any) -> int:  # noqa: ARG002
