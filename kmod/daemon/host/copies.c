@@ -11,6 +11,7 @@
 
 #include "clock.h"
 #include "copies.h"
+#include "descriptors.h"
 #include "privilege.h"
 #include "processes.h"
 
@@ -156,9 +157,7 @@ static int start(void)
 
 void copies_end(void)
 {
-	if (own >= 0)
-		close(own);
-	own = -1;
+	close_one(&own);
 }
 
 /* A process that is not waited for ends by itself, as soon as it can. */

@@ -12,6 +12,7 @@
 #include <unistd.h>
 
 #include "cgpu_core.h"
+#include "descriptors.h"
 #include "privilege.h"
 #include "processes.h"
 
@@ -82,8 +83,7 @@ int process_has_ended(s32 tgid)
 	int fd = process_open(tgid, 0);
 	int ended = fd == -ESRCH || (fd >= 0 && process_ended(fd));
 
-	if (fd >= 0)
-		close(fd);
+	close_any(fd);
 	return ended;
 }
 

@@ -4,8 +4,8 @@
 #include <fcntl.h>
 #include <stdio.h>
 #include <sys/ioctl.h>
-#include <unistd.h>
 
+#include "descriptors.h"
 #include "driver.h"
 #include "rm.h"
 
@@ -76,9 +76,7 @@ int driver_open(struct driver *driver, const char *root, u32 allow_unknown, char
 
 void driver_close(struct driver *driver)
 {
-	if (driver->fd >= 0)
-		close(driver->fd);
-	driver->fd = -1;
+	close_one(&driver->fd);
 	pthread_mutex_destroy(&driver->lock);
 }
 

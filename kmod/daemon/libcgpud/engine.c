@@ -8,6 +8,7 @@
 #include <unistd.h>
 
 #include "cgroup.h"
+#include "descriptors.h"
 #include "engine.h"
 #include "processes.h"
 #include "supervise.h"
@@ -317,11 +318,6 @@ void cgpud_allow_managed(struct cgpud *d, u32 allowed)
 	atomic_store(&d->managed.allowed, allowed);
 }
 
-void cgpud_kick(struct cgpud *d)
-{
-	reaper_kick(d);
-}
-
 void cgpud_status(struct cgpud *d, struct cgpud_status *s)
 {
 	memset(s, 0, sizeof(*s));
@@ -431,16 +427,6 @@ int cgpud_files_fd(const struct cgpud *d)
 	return d->files.epoll;
 }
 
-int cgpud_state_check(s32 state_fd)
-{
-	return state_file_can_take(state_fd);
-}
-
-void cgpud_state_give_up(s32 state_fd)
-{
-	state_file_give_up(state_fd);
-}
-
 int cgpud_close(struct cgpud *d)
 {
 	u32 stuck = workers_stop(d, WORKERS_STOP_ROUNDS);
@@ -459,8 +445,7 @@ int cgpud_close(struct cgpud *d)
 	devices_close(&d->devices);
 	state_file_close(&d->in_flight);
 	files_close(&d->files);
-	if (d->wake_fd >= 0)
-		close(d->wake_fd);
+	close_any(d->wake_fd);
 	pthread_mutex_destroy(&d->core_lock);
 	free(d);
 	return 0;

@@ -10,6 +10,7 @@
 #include <sys/resource.h>
 #include <unistd.h>
 
+#include "descriptors.h"
 #include "fair.h"
 #include "processes.h"
 #include "address_spaces.h"
@@ -119,10 +120,8 @@ static int same(const struct sign *a, const struct sign *b)
 
 static void close_both(const struct address_space *space)
 {
-	if (space->maps >= 0)
-		close(space->maps);
-	if (space->life >= 0)
-		close(space->life);
+	close_any(space->maps);
+	close_any(space->life);
 }
 
 static int open_both(struct address_space *space, s32 id)

@@ -136,6 +136,8 @@ void external_drop(struct cgpud *d, u32 at);
 int external_is_kept(const struct external *x, u32 file);
 /* The file has none any more. Returns our copy, for the caller to close without the lock. */
 int external_file_end(struct cgpud *d, u32 at);
+/* Give the lock back; a file that has no mapping any more ends before. */
+void external_unlock(struct cgpud *d, u32 file);
 /* Milliseconds for which a mapping may be under way, seen from when the driver is asked. */
 u32 external_underway(const struct external_map *map, const struct external_span *span);
 

@@ -8,6 +8,7 @@
 
 #include "clock.h"
 #include "copies.h"
+#include "descriptors.h"
 #include "engine.h"
 #include "external.h"
 #include "processes.h"
@@ -15,13 +16,6 @@
 #include "worker.h"
 
 #define REOPEN_MS 1000
-
-/* A file without mappings is none any more. */
-static void forget(struct cgpud *d, u32 at)
-{
-	cgpu_reference_file_ended(&d->core, at);
-	memset(&d->external.store->file[at], 0, sizeof(d->external.store->file[at]));
-}
 
 static int has_ended(const struct external_user *user)
 {
@@ -80,8 +74,7 @@ static int begin_end(struct cgpud *d, u32 at, s64 slot)
 	if (!file.live)
 		return 0;
 	used = is_used(&file, fd);
-	if (fd >= 0)
-		close(fd);
+	close_any(fd);
 	pthread_mutex_lock(&x->lock);
 	if (is_unchanged(x, at, &before, latest)) {
 		begun = x->ending[at] = !used;
@@ -124,15 +117,12 @@ static void take_apart(struct cgpud *d, u32 at)
 		pthread_mutex_unlock(&x->lock);
 	}
 	/* The driver's own part goes with the last copy: before it is forgotten that there is one. */
-	if (done && fd >= 0)
-		close(fd);
+	if (done)
+		close_any(fd);
 	pthread_mutex_lock(&x->lock);
 	x->ending[at] = 0;
-	if (done) {
-		x->fd[at] = -1;
-		forget(d, at);
-		atomic_fetch_sub(&x->files, 1);
-	}
+	if (done)
+		external_file_end(d, at);
 	pthread_mutex_unlock(&x->lock);
 }
 
@@ -241,7 +231,7 @@ int external_open(struct cgpud *d, struct external_store *store)
 	drop_unmapped(d);
 	for (i = 0; i < EXTERNAL_FILES; i++) {
 		if (!store->file[i].live) {
-			forget(d, i);
+			cgpu_reference_file_ended(&d->core, i);
 			continue;
 		}
 		atomic_fetch_add(&x->files, 1);
@@ -334,11 +324,8 @@ void external_take_up(struct cgpud *d)
 	for (i = 0; i < EXTERNAL_FILES; i++) {
 		if (!x->store->file[i].live || x->first[i] != EXTERNAL_NONE)
 			continue;
-		if (x->fd[i] >= 0)
-			close(x->fd[i]);
-		x->fd[i] = -1;
-		forget(d, i);
-		atomic_fetch_sub(&x->files, 1);
+		close_one(&x->fd[i]);
+		external_file_end(d, i);
 	}
 	external_sweep(d, -1);
 }
@@ -347,9 +334,7 @@ void external_close(struct cgpud *d)
 {
 	u32 i;
 
-	for (i = 0; d->external.store && i < EXTERNAL_FILES; i++) {
-		if (d->external.fd[i] >= 0)
-			close(d->external.fd[i]);
-	}
+	for (i = 0; d->external.store && i < EXTERNAL_FILES; i++)
+		close_any(d->external.fd[i]);
 	free(d->external.lost);
 }

@@ -12,6 +12,7 @@
 #include <unistd.h>
 
 #include "clock.h"
+#include "descriptors.h"
 #include "engine.h"
 #include "files.h"
 
@@ -45,8 +46,7 @@ static int reserve_place(void)
 		return 0;
 	}
 	r = r < 0 ? -errno : (close(r), -EBUSY);
-	if (holder >= 0)
-		close(holder);
+	close_any(holder);
 	return r;
 }
 
@@ -160,8 +160,7 @@ static int try_out(int epoll)
 		r = watched_find(epoll, fd, 1, &number);
 	if (r == 0 && number != 1)
 		r = -ENOSYS;
-	if (fd >= 0)
-		close(fd);
+	close_any(fd);
 	if (r == 0)
 		r = watched_list(epoll, &number, 1);
 	return r > 0 ? -ENOSYS : r;
@@ -207,8 +206,8 @@ int files_open(struct files *files, int fd)
 
 	pthread_mutex_init(&files->lock, NULL);
 	files->taken_up = fd >= 0 && watched_is(fd);
-	if (fd >= 0 && !files->taken_up)
-		close(fd);
+	if (!files->taken_up)
+		close_any(fd);
 	files->epoll = files->taken_up ? fd : epoll_create1(EPOLL_CLOEXEC);
 	r = files->epoll < 0 ? -errno : files_try();
 	if (r == 0)
@@ -227,9 +226,7 @@ int files_open(struct files *files, int fd)
 
 void files_close(struct files *files)
 {
-	if (files->epoll >= 0)
-		close(files->epoll);
-	files->epoll = -1;
+	close_one(&files->epoll);
 	files->taken_up = 0;
 }
 

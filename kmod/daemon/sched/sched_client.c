@@ -3,8 +3,8 @@
 #define _GNU_SOURCE
 #include <fcntl.h>
 #include <stdlib.h>
-#include <unistd.h>
 
+#include "descriptors.h"
 #include "engine.h"
 #include "rm.h"
 
@@ -50,9 +50,7 @@ int sched_client_open(struct cgpud *d, struct sched_client *sc, u32 gpu)
 
 void sched_client_close(struct sched_client *sc)
 {
-	if (sc->fd >= 0)
-		close(sc->fd);
-	sc->fd = -1;
+	close_one(&sc->fd);
 }
 
 int sched_client_set_channels(struct cgpud *d, const struct sched_client *sc, const struct cgpu_channel_batch *batch)

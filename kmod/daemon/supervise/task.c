@@ -6,6 +6,7 @@
 #include <unistd.h>
 
 #include "copies.h"
+#include "descriptors.h"
 #include "engine.h"
 #include "privilege.h"
 #include "processes.h"
@@ -44,13 +45,6 @@ static int is_cached(const struct task *task)
 	u32 place = (u32)task->tid % TASK_CACHE;
 
 	return task->cache && task->cache->at[place].tid == task->tid && task->cache->at[place].pidfd == task->pidfd;
-}
-
-static void close_one(int *fd)
-{
-	if (*fd >= 0)
-		close(*fd);
-	*fd = -1;
 }
 
 void task_drop(struct task *task)
