@@ -30,13 +30,16 @@ struct request {
 /* Our end of the socket to this thread's process; -1: there is none. */
 static _Thread_local int own = -1;
 
+/* Room for one descriptor. */
+union control {
+	struct cmsghdr head;
+	char space[CMSG_SPACE(sizeof(int))];
+};
+
 /* With a descriptor, unless fd is negative. */
 static ssize_t send_with(int sock, const void *data, size_t bytes, int fd)
 {
-	union {
-		struct cmsghdr head;
-		char space[CMSG_SPACE(sizeof(int))];
-	} control = { 0 };
+	union control control = { 0 };
 	struct iovec part = { (void *)(uintptr_t)data, bytes };
 	struct msghdr message = { .msg_iov = &part, .msg_iovlen = 1 };
 
@@ -52,16 +55,13 @@ static ssize_t send_with(int sock, const void *data, size_t bytes, int fd)
 /* *fd: -1 when none came with it. */
 static ssize_t receive_with(int sock, void *data, size_t bytes, int *fd)
 {
-	union {
-		struct cmsghdr head;
-		char space[CMSG_SPACE(sizeof(int))];
-	} control = { 0 };
+	union control control = { 0 };
 	struct iovec part = { data, bytes };
-	struct msghdr message = { .msg_iov = &part, .msg_iovlen = 1 };
+	struct msghdr message = {
+		.msg_iov = &part, .msg_iovlen = 1, .msg_control = &control, .msg_controllen = sizeof(control.space)
+	};
 	ssize_t n;
 
-	message.msg_control = &control;
-	message.msg_controllen = sizeof(control.space);
 	*fd = -1;
 	n = recvmsg(sock, &message, MSG_CMSG_CLOEXEC);
 	if (n >= 0 && message.msg_controllen >= CMSG_LEN(sizeof(int)) && control.head.cmsg_type == SCM_RIGHTS)

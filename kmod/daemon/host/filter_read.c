@@ -15,6 +15,7 @@
 
 #include "cgpud.h"
 #include "cgroup.h"
+#include "clock.h"
 #include "filter.h"
 
 #define WAIT_MS 500
@@ -158,13 +159,9 @@ static void *look_at(void *argument)
 
 static int await_look(pthread_t thread, struct look *look)
 {
-	struct timespec until;
+	struct timespec until = clock_until(GIVE_UP_MS);
 	int r = -ETIMEDOUT;
 
-	clock_gettime(CLOCK_MONOTONIC, &until);
-	until.tv_nsec += GIVE_UP_MS * 1000000l;
-	until.tv_sec += until.tv_nsec / 1000000000;
-	until.tv_nsec %= 1000000000;
 	if (pthread_clockjoin_np(thread, NULL, CLOCK_MONOTONIC, &until) != 0) {
 		pthread_detach(thread);
 		atomic_fetch_add(&abandoned, 1);

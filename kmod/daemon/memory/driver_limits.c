@@ -6,7 +6,7 @@
 #include "driver_limits.h"
 #include "rm.h"
 
-#define WAIT_NS 900000000ll /* less than what others wait for a look at managed memory */
+#define WAIT_MS 900 /* less than what others wait for a look at managed memory */
 
 void limits_open(struct limits *limits)
 {
@@ -55,15 +55,15 @@ void cgpud_limits_sampled(struct cgpud *d, u32 slot, u64 generation, u64 look, s
 int limits_look(struct cgpud *d, u32 slot, u64 generation)
 {
 	struct limits_container *container = &d->limits.container[slot % CGPU_MAX_CONTAINERS];
-	u64 until = clock_ns() + WAIT_NS, look;
-	struct timespec at = { .tv_sec = (time_t)(until / 1000000000ull), .tv_nsec = (long)(until % 1000000000ull) };
+	struct timespec until = clock_until(WAIT_MS);
+	u64 look;
 	int r = 0;
 
 	pthread_mutex_lock(&d->limits.lock);
 	look = ++d->limits.asked;
-	events_look(&d->events, look, slot, generation);
+	events_tell(&d->events, "look %llu %u %llu\n", (unsigned long long)look, slot, (unsigned long long)generation);
 	while (r == 0 && (container->generation != generation || container->looked < look))
-		r = pthread_cond_timedwait(&d->limits.told, &d->limits.lock, &at);
+		r = pthread_cond_timedwait(&d->limits.told, &d->limits.lock, &until);
 	r = r ? -r : container->result;
 	pthread_mutex_unlock(&d->limits.lock);
 	return r;

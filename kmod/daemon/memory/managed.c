@@ -13,7 +13,7 @@
 #define PENDING_MS 1000
 #define LOOK_MS 100
 #define PROCESSES_MAX 1024
-#define WAIT_S 1
+#define WAIT_MS 1000
 
 struct sum {
 	struct managed_container *container;
@@ -52,10 +52,8 @@ void managed_close(struct managed *managed)
  * next container in this place. */
 static int begin_look(struct managed_container *container)
 {
-	struct timespec until;
+	struct timespec until = clock_until(WAIT_MS);
 
-	clock_gettime(CLOCK_MONOTONIC, &until);
-	until.tv_sec += WAIT_S;
 	return pthread_mutex_clocklock(&container->order, CLOCK_MONOTONIC, &until) == 0 ? 0 : -EAGAIN;
 }
 

@@ -287,7 +287,7 @@ u32 reaper_pause(struct cgpud *d, u32 ms)
 	if (!d->reaper.running)
 		return 0;
 	cgpud_kick(d);
-	clock_until(&until, ms);
+	until = clock_until(ms);
 	d->reaper.running = pthread_clockjoin_np(d->reaper.thread, NULL, CLOCK_MONOTONIC, &until) != 0;
 	return d->reaper.running;
 }

@@ -231,14 +231,9 @@ static u64 run_round(struct sharing_gpu *own)
 	return until;
 }
 
-static struct timespec timespec_of(u64 ns)
-{
-	return (struct timespec){ .tv_sec = (time_t)(ns / SECOND), .tv_nsec = (long)(ns % SECOND) };
-}
-
 static void sleep_for(u64 ns)
 {
-	struct timespec at = timespec_of(clock_ns() + ns);
+	struct timespec at = clock_time(clock_ns() + ns);
 
 	clock_nanosleep(CLOCK_MONOTONIC, TIMER_ABSTIME, &at, NULL);
 }
@@ -248,11 +243,11 @@ static void sleep_until(struct sharing_gpu *own, u64 until, u64 took)
 {
 	u64 now = clock_ns(), least = now + LEAST_NS, pause = earlier(took > GAP_NS ? took : GAP_NS, GAP_MOST_NS);
 	u64 gap = earlier(until, now + pause);
-	struct timespec at = timespec_of(until > least ? until : least);
+	struct timespec at = clock_time(until > least ? until : least);
 	int is_due = await_due(own, until == CGPU_ROUND_NEVER ? NULL : &at);
 
 	if (is_due && gap > clock_ns() && !atomic_load(&own->d->stopping)) {
-		at = timespec_of(gap);
+		at = clock_time(gap);
 		clock_nanosleep(CLOCK_MONOTONIC, TIMER_ABSTIME, &at, NULL);
 	}
 	atomic_store(&own->due, 0);
@@ -294,10 +289,9 @@ static void *sharing_main(void *arg)
 /* No call is answered before the channels of all cards are set anew, except for a card that hangs. */
 static void await_begun(struct cgpud *d, u32 started)
 {
-	struct timespec until;
+	struct timespec until = clock_until(START_MS);
 	u32 gpu, begun = 0;
 
-	clock_until(&until, START_MS);
 	while (begun < started) {
 		if (sem_clockwait(&d->sharing.begun, CLOCK_MONOTONIC, &until) == 0)
 			begun++;
@@ -345,10 +339,9 @@ int sharing_start(struct cgpud *d)
 
 u32 sharing_stop(struct cgpud *d, u32 ms)
 {
-	struct timespec until;
+	struct timespec until = clock_until(ms);
 	u32 gpu, stuck = 0;
 
-	clock_until(&until, ms);
 	for (gpu = 0; gpu < CGPU_MAX_GPUS; gpu++) {
 		struct sharing_gpu *own = &d->sharing.at[gpu];
 

@@ -30,23 +30,22 @@ static int heap_place(const struct nv_abi *abi, u32 function, struct handle_plac
 {
 	const struct nv_layout_NVOS32_PARAMETERS *heap = &abi->NVOS32_PARAMETERS;
 
-	*place = (struct handle_place){ .client = heap->hRoot, .status = heap->status };
-	switch (function) {
-	case NVOS32_FUNCTION_ALLOC_SIZE:
-		place->handle = heap->data_AllocSize_hMemory;
-		place->flags = heap->data_AllocSize_flags;
+	const struct {
+		u32 function, handle, flags;
+	} calls[] = { { NVOS32_FUNCTION_ALLOC_SIZE, heap->data_AllocSize_hMemory, heap->data_AllocSize_flags },
+		{ NVOS32_FUNCTION_ALLOC_TILED_PITCH_HEIGHT, heap->data_AllocTiledPitchHeight_hMemory,
+			heap->data_AllocTiledPitchHeight_flags },
+		{ NVOS32_FUNCTION_ALLOC_SIZE_RANGE, heap->data_AllocSizeRange_hMemory,
+			heap->data_AllocSizeRange_flags } };
+	size_t i;
+
+	for (i = 0; i < sizeof(calls) / sizeof(calls[0]); i++) {
+		if (calls[i].function != function)
+			continue;
+		*place = (struct handle_place){ heap->hRoot, calls[i].handle, heap->status, calls[i].flags };
 		return 1;
-	case NVOS32_FUNCTION_ALLOC_TILED_PITCH_HEIGHT:
-		place->handle = heap->data_AllocTiledPitchHeight_hMemory;
-		place->flags = heap->data_AllocTiledPitchHeight_flags;
-		return 1;
-	case NVOS32_FUNCTION_ALLOC_SIZE_RANGE:
-		place->handle = heap->data_AllocSizeRange_hMemory;
-		place->flags = heap->data_AllocSizeRange_flags;
-		return 1;
-	default:
-		return 0;
 	}
+	return 0;
 }
 
 int handle_place(const struct nv_abi *abi, const struct in_flight *e, struct handle_place *place)
@@ -211,12 +210,6 @@ static int read_segment(struct in_flight *e, const struct task *task)
 	return r;
 }
 
-/* Questions about sizes change nothing, and need no order. */
-static int is_ordered(const struct cgpud *d, const struct cgpu_call *call)
-{
-	return cgpu_call_changes(d->core.abi, call);
-}
-
 /* In the container's order. A continued call runs later, but counts from here on. */
 static void count_call(struct cgpud *d, struct in_flight *e)
 {
@@ -238,7 +231,8 @@ static enum cgpu_verdict begin_ordered(struct cgpud *d, struct in_flight *e)
 	pthread_mutex_t *order = engine_order(d, call->slot);
 	enum cgpu_verdict verdict;
 
-	if (!is_ordered(d, call))
+	/* Questions about sizes change nothing, and need no order. */
+	if (!cgpu_call_changes(d->core.abi, call))
 		return cgpu_call_begin(&d->core, call);
 	pthread_mutex_lock(order);
 	verdict = cgpu_call_begin(&d->core, call);
@@ -300,7 +294,7 @@ static enum cgpu_verdict without_copy(struct in_flight *e, int r)
 static void take_back(struct cgpud *d, struct in_flight *e)
 {
 	cgpu_call_end(&d->core, &e->call, -EINTR);
-	if (is_ordered(d, &e->call))
+	if (cgpu_call_changes(d->core.abi, &e->call))
 		pthread_mutex_unlock(engine_order(d, e->call.slot));
 	in_flight_unjudge(e);
 }
@@ -421,7 +415,7 @@ static void undo(struct cgpud *d, struct in_flight *e, int file)
 
 static void execute_rm(struct cgpud *d, struct in_flight *e, struct task *task)
 {
-	int ordered = is_ordered(d, &e->call);
+	int ordered = cgpu_call_changes(d->core.abi, &e->call);
 
 	run_named(d, e, task);
 	if (e->repeated)

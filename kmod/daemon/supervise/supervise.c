@@ -424,7 +424,7 @@ static void serve(struct cgpud *d, struct task_cache *cache, u64 event, u32 even
 		answer_next(d, one, cache);
 	} else if (events & EPOLLHUP) {
 		listener_kill(&d->listeners, one);
-		events_gone(&d->events, serial);
+		events_tell(&d->events, "gone %llu\n", (unsigned long long)serial);
 	} else {
 		/* EPOLLERR: the look at it was interrupted (kernel/seccomp.c, seccomp_notify_poll). */
 		listener_arm(&d->listeners, one);
