@@ -101,13 +101,18 @@ class DeviceNode:
 
 @dataclass(frozen=True, slots=True)
 class Container:
-    """A registered container. slot and generation together name this very registration."""
+    """A registered container."""
 
     id: str
     cgroup: str
     pid: int
     slot: int
     generation: int
+
+    @property
+    def key(self) -> tuple[int, int]:
+        """What names this very registration."""
+        return self.slot, self.generation
 
 
 @dataclass(frozen=True, slots=True)
@@ -227,8 +232,7 @@ class Engine:
     def instance(self, container: Container, gpu: int) -> Instance | None:
         """Return a container's slice of a card."""
         info = CInstance()
-        key = (container.slot, container.generation)
-        if self._lib.cgpu_instance_info(self._core, *key, gpu, byref(info)) < 0:
+        if self._lib.cgpu_instance_info(self._core, *container.key, gpu, byref(info)) < 0:
             return None
         return Instance(info.memsize, info.charged)
 

@@ -87,13 +87,14 @@ def arguments_of(options: argparse.Namespace) -> Arguments:
     )
 
 
-def log_to_stderr() -> None:
-    """Log to standard error: a terminal, or the journal."""
-    logging.basicConfig(level=logging.INFO, format="cgpud: %(message)s", stream=sys.stderr, force=True)
+def start_log(path: Path, *, foreground: bool) -> None:
+    """Log to standard error: a terminal, or the journal.
 
-
-def log_to_file(path: Path) -> None:
-    """Log to a file that does not grow past a bound, and to syslog where there is one."""
+    In the background: to a file that does not grow past a bound, and to syslog where there is one.
+    """
+    if foreground:
+        logging.basicConfig(level=logging.INFO, format="cgpud: %(message)s", stream=sys.stderr, force=True)
+        return
     handlers: list[logging.Handler] = [logging.handlers.RotatingFileHandler(path, "a", LOG_BYTES, 1)]
     if Path("/dev/log").exists():
         handlers.append(logging.handlers.SysLogHandler("/dev/log"))
@@ -165,10 +166,7 @@ def _ask_keeper(arguments: Arguments) -> str | None:
 
 def run_keeper(arguments: Arguments, lock: Lock, report_fd: int, *, foreground: bool) -> int:
     """Be the keeper. report_fd gets one line: "ready" or an error."""
-    if foreground:
-        log_to_stderr()
-    else:
-        log_to_file(arguments.places.log)
+    start_log(arguments.places.log, foreground=foreground)
     allow_all_descriptors()
     tree = (
         arguments.tree or load(arguments.config, required=arguments.config_required).tree or paths.TREE_DAEMON
@@ -238,17 +236,14 @@ def dispatch(options: argparse.Namespace) -> int:
         return 0
     arguments = arguments_of(options)
     if options.worker:
-        if options.foreground:
-            log_to_stderr()
-        else:
-            log_to_file(places.log)
+        start_log(places.log, foreground=options.foreground)
         if options.successor is not None:
             return run_successor(arguments, NotifySocket(os.environ.get("NOTIFY_SOCKET")), options.successor)
         return run_worker(arguments)
     if os.geteuid() != 0:
         raise CgpuError("cgpud runs as root: sudo cgpud")
     if "NOTIFY_SOCKET" in os.environ:
-        log_to_stderr()
+        start_log(places.log, foreground=True)
         places.make()
         lock = Lock(places.lock, places.daemon)
         code = run_worker(replace(arguments, foreground=True), lock)

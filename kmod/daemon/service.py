@@ -36,12 +36,11 @@ from cgpu.kmod.daemon.memory_backend.driver_limits import DriverLimits
 from cgpu.kmod.daemon.processes import process_identity
 from cgpu.kmod.daemon.simulate import Simulator
 from cgpu.kmod.daemon.store.stored import FILES, Stored
-from cgpu.kmod.daemon.transient import Runs
 from cgpu.kmod.daemon.tree.handover import SwitchedFs, TreeSwitch
 from cgpu.kmod.daemon.tree.limited_tree import LimitedTree
 from cgpu.kmod.daemon.tree.tree_fs import TreeFs, TreeMount
 from cgpu.kmod.daemon.upgrade.predecessor import Handover, HandoverState, Progress
-from cgpu.kmod.daemon.watch import Watch
+from cgpu.kmod.daemon.watch import Runs, Watch
 from cgpu.replace import replace_text
 
 if TYPE_CHECKING:

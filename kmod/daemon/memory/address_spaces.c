@@ -170,16 +170,16 @@ void address_spaces_close(struct address_spaces *spaces)
 /* Not while anybody else looks at it: what it had is closed next. Its place is busy by us. */
 static int swap_files(struct address_spaces *spaces, struct address_space *known, struct address_space *now)
 {
-	int maps, life, r = -EAGAIN;
+	struct address_space before;
+	int r = -EAGAIN;
 
 	pthread_mutex_lock(&spaces->lock);
 	if (known->busy == 1) {
-		maps = known->maps;
-		life = known->life;
+		before = *known;
 		known->maps = now->maps;
 		known->life = now->life;
-		now->maps = maps;
-		now->life = life;
+		now->maps = before.maps;
+		now->life = before.life;
 		r = 0;
 	}
 	pthread_mutex_unlock(&spaces->lock);

@@ -14,6 +14,7 @@
 #include "clock.h"
 #include "descriptors.h"
 #include "engine.h"
+#include "fair.h"
 #include "files.h"
 
 /* The kernel forgets a file before it tells the driver of the close, and only then the driver frees. */
@@ -99,29 +100,26 @@ static int watched_list(int epoll, u64 *numbers, u32 most)
 {
 	char path[64], line[256];
 	unsigned long long data;
-	u32 n = 0;
 	FILE *file;
+	int n = 0;
 
 	snprintf(path, sizeof(path), "/proc/self/fdinfo/%d", epoll);
 	file = fopen(path, "re");
 	if (!file)
 		return -errno;
-	while (fgets(line, sizeof(line), file)) {
+	while (n >= 0 && fgets(line, sizeof(line), file)) {
 		if (sscanf(line, "tfd: %*d events: %*x data: %llx", &data) != 1)
 			continue;
-		if (n == most) {
-			fclose(file);
-			return -E2BIG;
-		}
-		numbers[n++] = data;
+		if ((u32)n == most)
+			n = -E2BIG;
+		else
+			numbers[n++] = data;
 	}
 	/* A list that broke off would be taken for the end of files. */
-	if (ferror(file)) {
-		fclose(file);
-		return -EIO;
-	}
+	if (ferror(file))
+		n = -EIO;
 	fclose(file);
-	return (int)n;
+	return n;
 }
 
 /* The number of a file that is in. most: at least as many as there are. */
@@ -258,21 +256,12 @@ static int refresh(struct files *files)
 	return 0;
 }
 
-static u32 containers(struct cgpud *d)
-{
-	struct cgpu_container_info info;
-	u32 at, n = 0;
-
-	for (at = 0; cgpu_container_next(&d->core, at, &info) == 0; at = info.slot + 1)
-		n++;
-	return n;
-}
-
 /* Half of all is split evenly among the containers; the other half goes to who comes first. */
 static int has_room(struct cgpud *d, u64 generation)
 {
 	struct files *files = &d->files;
-	u32 i, own = 0, n;
+	struct fair fair;
+	u32 i, own = 0;
 
 	for (i = 0; i < files->known; i++)
 		own += files->at[i] >> TAG_SHIFT == (generation & TAG_MASK);
@@ -280,8 +269,8 @@ static int has_room(struct cgpud *d, u64 generation)
 		return 0;
 	if (files->known < FILES_MAX / 2)
 		return 1;
-	n = containers(d);
-	return own < FILES_MAX / 2 / (n ? n : 1);
+	fair_begin(&fair, &d->core);
+	return own < FILES_MAX / 2 / (fair.containers ? fair.containers : 1);
 }
 
 /* It has just been put in. */

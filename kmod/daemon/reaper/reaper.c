@@ -146,13 +146,6 @@ static u32 reclaim_containers(struct cgpud *d)
 	return removed;
 }
 
-/* Check again soon after an end: the driver cleans up on its own time. */
-static void check_again(struct reaper *reaper, u64 now)
-{
-	reaper->attempt = 0;
-	reaper->due = now;
-}
-
 static void on_event(struct cgpud *d, u64 event, u64 now)
 {
 	struct reaper *reaper = &d->reaper;
@@ -161,15 +154,12 @@ static void on_event(struct cgpud *d, u64 event, u64 now)
 	if (event == EVENT_KICK) {
 		if (read(reaper->kick_fd, &n, sizeof(n)) == sizeof(n))
 			reclaim_containers(d);
-		/* A container that was removed may have left something behind. */
-		check_again(reaper, now);
 	} else if (event & EVENT_INIT) {
 		struct init_watch *init = &reaper->init[event & 0xffffffff];
 
 		/* The event may come after the next registration in this slot, which has a process of its own. */
 		if (init->pidfd >= 0 && process_ended(init->pidfd))
 			close_one(&init->pidfd);
-		check_again(reaper, now);
 	} else {
 		struct watch *w = &reaper->watch[event];
 
@@ -178,8 +168,11 @@ static void on_event(struct cgpud *d, u64 event, u64 now)
 		reaper->watched[w->slot]--;
 		*w = (struct watch){ 0 };
 		pthread_mutex_unlock(&reaper->lock);
-		check_again(reaper, now);
 	}
+	/* Check again soon: the driver cleans up on its own time, and a container that was removed may have left something
+	 * behind. */
+	reaper->attempt = 0;
+	reaper->due = now;
 }
 
 /* A container that was removed in the usual way leaves nothing for longer than milliseconds. */

@@ -146,6 +146,15 @@ static u64 apply(struct sharing_gpu *own, struct cgpu_round *decision)
 	return own->retry ? own->retry : CGPU_ROUND_NEVER;
 }
 
+static void decide_now(struct sharing_gpu *own)
+{
+	struct cgpu_round decision;
+
+	lock(own);
+	apply(own, &decision);
+	pthread_mutex_unlock(&own->lock);
+}
+
 static void read_samples(struct sharing_gpu *own, u64 now)
 {
 	struct process_use use[SAMPLED_PROCESSES];
@@ -231,9 +240,9 @@ static u64 run_round(struct sharing_gpu *own)
 	return until;
 }
 
-static void sleep_for(u64 ns)
+static void sleep_to(u64 ns)
 {
-	struct timespec at = clock_time(clock_ns() + ns);
+	struct timespec at = clock_time(ns);
 
 	clock_nanosleep(CLOCK_MONOTONIC, TIMER_ABSTIME, &at, NULL);
 }
@@ -246,23 +255,17 @@ static void sleep_until(struct sharing_gpu *own, u64 until, u64 took)
 	struct timespec at = clock_time(until > least ? until : least);
 	int is_due = await_due(own, until == CGPU_ROUND_NEVER ? NULL : &at);
 
-	if (is_due && gap > clock_ns() && !atomic_load(&own->d->stopping)) {
-		at = clock_time(gap);
-		clock_nanosleep(CLOCK_MONOTONIC, TIMER_ABSTIME, &at, NULL);
-	}
+	if (is_due && gap > clock_ns() && !atomic_load(&own->d->stopping))
+		sleep_to(gap);
 	atomic_store(&own->due, 0);
 	if (atomic_load(&own->waiting))
-		sleep_for(YIELD_NS);
+		sleep_to(clock_ns() + YIELD_NS);
 }
 
 /* What the engine before told the driver is not known. */
 static void begin(struct sharing_gpu *own)
 {
-	struct cgpu_round decision;
-
-	lock(own);
-	apply(own, &decision);
-	pthread_mutex_unlock(&own->lock);
+	decide_now(own);
 	atomic_store(&own->begun, 1);
 	sem_post(&own->d->sharing.begun);
 }
@@ -371,14 +374,8 @@ void sharing_close(struct cgpud *d)
 
 void sharing_after_call(struct cgpud *d, const struct in_flight *e, struct task *task)
 {
-	struct sharing_gpu *own;
-	struct cgpu_round decision;
-
 	if (e->call.round == 0 || e->call.round > d->driver.gpus)
 		return;
-	own = &d->sharing.at[e->call.round - 1];
-	lock(own);
-	apply(own, &decision);
-	pthread_mutex_unlock(&own->lock);
+	decide_now(&d->sharing.at[e->call.round - 1]);
 	timeslice_after_call(d, e, task);
 }

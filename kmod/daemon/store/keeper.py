@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import contextlib
 import ctypes
+import fcntl
 import json
 import logging
 import os
@@ -76,8 +77,6 @@ def worker_environment(
 def place_fds(fds: Sequence[int]) -> None:
     """In a child: put descriptors at 3, 4, and on, open over exec."""
     # First out of the way of their targets, or one would overwrite another.
-    import fcntl
-
     high = [fcntl.fcntl(fd, fcntl.F_DUPFD_CLOEXEC, FIRST_FD + len(fds)) for fd in fds]
     for number, fd in enumerate(high, FIRST_FD):
         os.dup2(fd, number, inheritable=True)
