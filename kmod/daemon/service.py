@@ -300,7 +300,7 @@ class Service:
             kind, _, rest = line.decode("utf-8", "replace").partition(" ")
             if kind == "gone":
                 self._listeners.gone(int(rest))
-            elif kind == "look" and self._limits is not None:
+            elif kind == "sample" and self._limits is not None:
                 self._limits.sample(*(int(word) for word in rest.split()))
             elif kind == "log":
                 level, _, text = rest.partition(" ")

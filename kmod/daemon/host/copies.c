@@ -15,10 +15,10 @@
 #include "privilege.h"
 #include "processes.h"
 
-/* How often a thread that waits looks whether it has to end. */
-#define LOOK_MS 100
-/* So many looks after it was told to end it gives up: a machine with much to do may need a moment for an honest copy. */
-#define LAST_LOOKS 10
+/* How often a thread that waits checks whether it has to end. */
+#define POLL_MS 100
+/* So many checks after it was told to end it gives up: a machine with much to do may need a moment for an honest copy. */
+#define LAST_POLLS 10
 /* Of the other process: its end of the socket. */
 #define PEER 0
 
@@ -139,14 +139,15 @@ static int start_process(int sock)
 
 static int start(void)
 {
-	struct timeval look = { .tv_usec = LOOK_MS * 1000 };
+	struct timeval poll_time = { .tv_usec = POLL_MS * 1000 };
 	int pair[2], r;
 
 	if (own >= 0)
 		return 0;
 	if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, pair) < 0)
 		return -errno;
-	r = setsockopt(pair[0], SOL_SOCKET, SO_RCVTIMEO, &look, sizeof(look)) < 0 ? -errno : start_process(pair[1]);
+	r = setsockopt(pair[0], SOL_SOCKET, SO_RCVTIMEO, &poll_time, sizeof(poll_time)) < 0 ? -errno :
+											      start_process(pair[1]);
 	close(pair[1]);
 	if (r < 0)
 		close(pair[0]);
@@ -170,7 +171,7 @@ static int give_up(int error)
 static int await(const atomic_uint *stopping, u32 wait_ms)
 {
 	u64 until = clock_ms() + wait_ms;
-	u32 looks = 0;
+	u32 polls = 0;
 	s32 result;
 	int fd;
 
@@ -181,7 +182,7 @@ static int await(const atomic_uint *stopping, u32 wait_ms)
 			return result < 0 ? result : fd < 0 ? -EMFILE : fd;
 		if (n >= 0 || (errno != EAGAIN && errno != EINTR))
 			return give_up(-EPIPE);
-		if (atomic_load(stopping) && ++looks >= LAST_LOOKS)
+		if (atomic_load(stopping) && ++polls >= LAST_POLLS)
 			return give_up(-EINTR);
 		if (wait_ms && clock_ms() >= until)
 			return give_up(-ETIMEDOUT);

@@ -168,7 +168,7 @@ int process_same_file(s32 tid, int fd, int ours)
 	return r < 0 ? -errno : r == 0;
 }
 
-/* Of another user the directory is closed to who has given up its rights. The numbers have no gaps to speak of. */
+/* Another user's directory is closed to a thread that has given up its rights. The numbers have no gaps to speak of. */
 static int search_numbers(s32 tgid, int ours, int *number)
 {
 	int at, r = 0;

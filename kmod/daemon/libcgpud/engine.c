@@ -98,7 +98,7 @@ static int ask_gpus(struct cgpud *d, char *error, size_t bytes)
 }
 
 /* Asks the driver nothing: containers may wait. */
-static int open_books(struct cgpud *d, const struct cgpu_settings *settings, char *error, size_t bytes)
+static int open_ledger(struct cgpud *d, const struct cgpu_settings *settings, char *error, size_t bytes)
 {
 	int r = cgpud_apply(d, settings);
 	u32 gpu;
@@ -153,7 +153,7 @@ int cgpud_take_over(struct cgpud *d, s32 files_fd, const struct cgpu_settings *s
 	/* No call was under way, so workers have none to deal with. */
 	d->in_flight.recovered = 0;
 	d->taken_over = 1;
-	return r < 0 ? r : open_books(d, settings, error, bytes);
+	return r < 0 ? r : open_ledger(d, settings, error, bytes);
 }
 
 static void check_pagemap(struct cgpud *d)
@@ -243,7 +243,7 @@ static int open_parts(struct cgpud *d, const struct cgpud_options *o, char *erro
 	r = open_state(d, state_file_open(&d->in_flight, o->state_fd), error, bytes);
 	if (r == 0)
 		r = open_driver(d, o, error, bytes);
-	r = r < 0 ? r : open_books(d, &o->settings, error, bytes);
+	r = r < 0 ? r : open_ledger(d, &o->settings, error, bytes);
 	if (r == 0)
 		core_cards(d, ~0u);
 	return r;

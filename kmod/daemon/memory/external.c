@@ -31,17 +31,17 @@ void external_relink(struct external *x, u32 at)
 		x->latest = map->serial;
 }
 
-void external_link(struct external *x, const struct cgpu_reference *hold, const struct external_map *map)
+void external_link(struct external *x, const struct cgpu_reference *reference, const struct external_map *map)
 {
-	struct external_map *place = &x->store->map[hold->object];
+	struct external_map *place = &x->store->map[reference->object];
 
 	*place = *map;
 	place->serial = 0;
-	if (x->store->used <= hold->object)
-		x->store->used = hold->object + 1;
+	if (x->store->used <= reference->object)
+		x->store->used = reference->object + 1;
 	atomic_thread_fence(memory_order_release);
-	place->serial = hold->serial;
-	external_relink(x, hold->object);
+	place->serial = reference->serial;
+	external_relink(x, reference->object);
 }
 
 void external_unlink(struct external *x, u32 at)
@@ -181,12 +181,12 @@ static int is_there(struct cgpud *d, u32 file, const struct external_request *re
 
 	for (; at != EXTERNAL_NONE; at = x->store->map[at].next) {
 		struct external_map *map = &x->store->map[at];
-		struct cgpu_reference hold = { .object = at, .serial = map->serial };
+		struct cgpu_reference reference = { .object = at, .serial = map->serial };
 
 		if (map->file != file || map->start != request->start)
 			continue;
 		if (map->end == request->end && !memcmp(map->uuid, uuid, EXTERNAL_UUID) &&
-			cgpu_reference_names(&d->core, &hold, named)) {
+			cgpu_reference_names(&d->core, &reference, named)) {
 			map->tid = request->caller.user.tid;
 			map->since = clock_ms();
 			return 1;
@@ -211,26 +211,26 @@ static int add_one(struct cgpud *d, u32 file, const struct external_request *req
 		.since = clock_ms(),
 		.client = request->client,
 		.handle = request->handle };
-	struct cgpu_reference hold;
+	struct cgpu_reference reference;
 	int r = is_there(d, file, request, &named, uuid);
 
 	if (r)
 		return r < 0 ? r : 0;
-	r = cgpu_reference_on_file(&d->core, &named, file, &hold);
-	if (r < 0 || hold.serial == 0)
+	r = cgpu_reference_on_file(&d->core, &named, file, &reference);
+	if (r < 0 || reference.serial == 0)
 		return r;
 	memcpy(map.uuid, uuid, EXTERNAL_UUID);
-	map.of = hold.of;
-	external_link(&d->external, &hold, &map);
-	return cgpu_reference_confirm(&d->core, &hold) < 0 ? -ENODEV : 0;
+	map.of = reference.of;
+	external_link(&d->external, &reference, &map);
+	return cgpu_reference_confirm(&d->core, &reference) < 0 ? -ENODEV : 0;
 }
 
 void external_drop(struct cgpud *d, u32 at)
 {
-	struct cgpu_reference hold = { .object = at, .serial = d->external.store->map[at].serial };
+	struct cgpu_reference reference = { .object = at, .serial = d->external.store->map[at].serial };
 
 	external_unlink(&d->external, at);
-	cgpu_reference_drop(&d->core, &hold);
+	cgpu_reference_drop(&d->core, &reference);
 }
 
 static int add_all(struct cgpud *d, u32 file, const struct external_request *request)

@@ -106,13 +106,13 @@ static void take_apart(struct cgpud *d, u32 at)
 
 	while (done && (first = x->first[at]) != EXTERNAL_NONE) {
 		struct external_map map = x->store->map[first];
-		struct cgpu_reference hold = { .object = first, .serial = map.serial };
+		struct cgpu_reference reference = { .object = first, .serial = map.serial };
 
 		done = unmap(d, fd, &map);
 		pthread_mutex_lock(&x->lock);
 		if (done) {
 			external_unlink(x, first);
-			cgpu_reference_drop(&d->core, &hold);
+			cgpu_reference_drop(&d->core, &reference);
 		}
 		pthread_mutex_unlock(&x->lock);
 	}
@@ -136,25 +136,20 @@ void external_sweep(struct cgpud *d, s64 slot)
 	}
 }
 
-static u32 is_left(struct external *x, u32 at)
-{
-	struct external_file file;
-
-	pthread_mutex_lock(&x->lock);
-	file = x->store->file[at];
-	pthread_mutex_unlock(&x->lock);
-	return file.live && has_ended(&file.user[0]) && has_ended(&file.user[1]);
-}
-
 u32 external_left(struct cgpud *d)
 {
 	struct external *x = &d->external;
+	struct external_file file;
 	u32 i, left = 0;
 
 	if (!atomic_load(&x->files))
 		return 0;
-	for (i = 0; i < atomic_load(&x->top); i++)
-		left += is_left(x, i);
+	for (i = 0; i < atomic_load(&x->top); i++) {
+		pthread_mutex_lock(&x->lock);
+		file = x->store->file[i];
+		pthread_mutex_unlock(&x->lock);
+		left += file.live && has_ended(&file.user[0]) && has_ended(&file.user[1]);
+	}
 	workers_wake(d);
 	return left;
 }
@@ -188,13 +183,13 @@ static int relink(struct cgpud *d)
 	memset(x->hash, 0xff, sizeof(x->hash));
 	for (i = 0; i < x->store->used && i < CGPU_MAX_OBJECTS; i++) {
 		struct external_map *map = &x->store->map[i];
-		struct cgpu_reference hold = { .object = i, .serial = map->serial };
+		struct cgpu_reference reference = { .object = i, .serial = map->serial };
 
 		if (!map->serial)
 			continue;
 		if (map->file >= EXTERNAL_FILES || !x->store->file[map->file].live)
 			map->serial = 0;
-		else if (cgpu_reference_recover(&d->core, &hold, map->file) == 0)
+		else if (cgpu_reference_recover(&d->core, &reference, map->file) == 0)
 			external_relink(x, i);
 		else if (lose(x, map) < 0)
 			return -ENOMEM;
@@ -205,12 +200,12 @@ static int relink(struct cgpud *d)
 static void drop_unmapped(struct cgpud *d)
 {
 	const struct external_store *store = d->external.store;
-	struct cgpu_reference hold;
+	struct cgpu_reference reference;
 	u32 cursor = 0;
 
-	while (cgpu_reference_file_next(&d->core, &cursor, &hold) == 0) {
-		if (hold.object >= store->used || store->map[hold.object].serial != hold.serial)
-			cgpu_reference_drop(&d->core, &hold);
+	while (cgpu_reference_file_next(&d->core, &cursor, &reference) == 0) {
+		if (reference.object >= store->used || store->map[reference.object].serial != reference.serial)
+			cgpu_reference_drop(&d->core, &reference);
 	}
 }
 
@@ -222,7 +217,7 @@ int external_open(struct cgpud *d, struct external_store *store)
 	pthread_mutex_init(&x->lock, NULL);
 	memset(x->fd, 0xff, sizeof(x->fd));
 	x->store = store;
-	/* Without a number chains can be made long by who guesses it. */
+	/* With a known key a container could make chains long. */
 	if (getrandom(&x->key, sizeof(x->key), GRND_NONBLOCK) != sizeof(x->key))
 		x->key = clock_ns();
 	/* The next engine finds it as we did. */
@@ -269,7 +264,7 @@ static int reopen_any(struct cgpud *d, const struct external_file *file, u8 *lat
 	return fd < 0 ? -1 : fd;
 }
 
-static int hold_again(struct cgpud *d, const struct external_map *map)
+static int charge_again(struct cgpud *d, const struct external_map *map)
 {
 	const struct external_file *file = &d->external.store->file[map->file];
 	struct cgpu_reference_request named = { .slot = file->slot,
@@ -278,12 +273,12 @@ static int hold_again(struct cgpud *d, const struct external_map *map)
 		.client = map->client,
 		.handle = map->handle,
 		.of = map->of };
-	struct cgpu_reference hold;
+	struct cgpu_reference reference;
 
-	if (!map->of || cgpu_reference_on_file(&d->core, &named, map->file, &hold) < 0 || hold.serial == 0)
+	if (!map->of || cgpu_reference_on_file(&d->core, &named, map->file, &reference) < 0 || reference.serial == 0)
 		return 0;
-	external_link(&d->external, &hold, map);
-	return cgpu_reference_confirm(&d->core, &hold) == 0;
+	external_link(&d->external, &reference, map);
+	return cgpu_reference_confirm(&d->core, &reference) == 0;
 }
 
 static void restore_lost(struct cgpud *d)
@@ -294,7 +289,7 @@ static void restore_lost(struct cgpud *d)
 	for (i = 0; i < x->losts; i++) {
 		const struct external_map *map = &x->lost[i];
 
-		if (hold_again(d, map))
+		if (charge_again(d, map))
 			held++;
 		else if (x->fd[map->file] >= 0 && unmap(d, x->fd[map->file], map))
 			unmapped++;

@@ -129,7 +129,7 @@ static int watched_find(int epoll, int fd, u32 most, u64 *number)
 	u32 i = most;
 	int n;
 
-	/* Entries go at any time, so places only ever become lower: who goes down misses nothing. */
+	/* Entries go at any time, so places only ever become lower: a search downwards misses nothing. */
 	while (i-- > 0) {
 		if (!is_at(epoll, i, fd))
 			continue;
@@ -256,7 +256,7 @@ static int refresh(struct files *files)
 	return 0;
 }
 
-/* Half of all is split evenly among the containers; the other half goes to who comes first. */
+/* Half of all is split evenly among the containers; the other half goes to those that come first. */
 static int has_room(struct cgpud *d, u64 generation)
 {
 	struct files *files = &d->files;
@@ -282,7 +282,7 @@ static int keep(struct cgpud *d, int fd, u64 generation, u64 number)
 		watched_drop(files->epoll, fd);
 		return -ENOSPC;
 	}
-	/* A look may have listed it already. */
+	/* A refresh may have listed it already. */
 	if (!is_known(files, number))
 		files->at[files->known++] = number;
 	return 0;

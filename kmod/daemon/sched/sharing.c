@@ -11,6 +11,7 @@
 #include <unistd.h>
 
 #include "clock.h"
+#include "descriptors.h"
 #include "engine.h"
 #include "sharing.h"
 #include "timeslice.h"
@@ -78,7 +79,7 @@ void sharing_init(struct cgpud *d)
 		own->d = d;
 		own->gpu = gpu;
 		atomic_init(&own->due, 1);
-		sched_client_init(&own->sched_client);
+		own->sched_client.fd = -1;
 		pthread_mutex_init(&own->door, NULL);
 		pthread_mutex_init(&own->lock, NULL);
 	}
@@ -169,7 +170,7 @@ static void read_samples(struct sharing_gpu *own, u64 now)
 		return;
 	if (n < 0) {
 		pthread_mutex_lock(&own->lock);
-		sched_client_close(&own->sched_client);
+		close_one(&own->sched_client.fd);
 		pthread_mutex_unlock(&own->lock);
 		return;
 	}
@@ -226,7 +227,7 @@ static u64 run_round(struct sharing_gpu *own)
 
 	pthread_mutex_lock(&own->lock);
 	if (own->retry)
-		sched_client_close(&own->sched_client);
+		close_one(&own->sched_client.fd);
 	/* Changing channels takes time, which is added to the grant: its end is known afterwards. */
 	for (round = 0; round < ROUNDS && decision.channels && retry == CGPU_ROUND_NEVER; round++)
 		retry = apply(own, &decision);
@@ -365,7 +366,7 @@ void sharing_close(struct cgpud *d)
 	for (gpu = 0; gpu < CGPU_MAX_GPUS; gpu++) {
 		struct sharing_gpu *own = &d->sharing.at[gpu];
 
-		sched_client_close(&own->sched_client);
+		close_one(&own->sched_client.fd);
 		free(own->sched_client.samples);
 		pthread_mutex_destroy(&own->door);
 		pthread_mutex_destroy(&own->lock);

@@ -64,7 +64,7 @@ class NotifySocket:
 
 
 def is_heard(path: Path) -> bool:
-    """Tell whether somebody listens at a notify socket; its file may have outlived him."""
+    """Tell whether somebody listens at a notify socket; its file may have outlived that process."""
     with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM | socket.SOCK_CLOEXEC) as out:
         try:
             out.connect(str(path))

@@ -248,6 +248,12 @@ static int is_asked_for(enum cgpu_verdict verdict)
 	return verdict == CGPU_COPY_IN || verdict == CGPU_FIND_FILE;
 }
 
+static enum cgpu_verdict refused(struct in_flight *e, int r)
+{
+	e->call.error = -r;
+	return CGPU_REFUSE;
+}
+
 static enum cgpu_verdict judge(struct cgpud *d, struct in_flight *e, struct task *task)
 {
 	enum cgpu_verdict verdict = CGPU_COPY_IN;
@@ -263,15 +269,11 @@ static enum cgpu_verdict judge(struct cgpud *d, struct in_flight *e, struct task
 			r = target_find(d, e, task);
 		if (r == -ENOSPC)
 			return target_no_room(d, e);
-		if (r < 0) {
-			e->call.error = -r;
-			return CGPU_REFUSE;
-		}
+		if (r < 0)
+			return refused(e, r);
 	}
-	if (is_asked_for(verdict)) {
-		e->call.error = EINVAL;
-		return CGPU_REFUSE;
-	}
+	if (is_asked_for(verdict))
+		return refused(e, -EINVAL);
 	return verdict == CGPU_CONTINUE && e->call.device == CGPU_DEVICE_UVM ? uvm_judge(d, e, task) : verdict;
 }
 
@@ -282,12 +284,6 @@ static int is_made_on_a_copy(const struct cgpu_call *call)
 		return uvm_needs_file(call);
 	return call->nr == NV_ESC_RM_ALLOC || call->nr == NV_ESC_RM_FREE || call->nr == NV_ESC_RM_DUP_OBJECT ||
 		call->nr == NV_ESC_RM_VID_HEAP_CONTROL;
-}
-
-static enum cgpu_verdict without_copy(struct in_flight *e, int r)
-{
-	e->call.error = -r;
-	return CGPU_REFUSE;
 }
 
 /* No copy is waited for under a lock: the call is taken back, and judged again when there is one. */
@@ -305,13 +301,13 @@ enum cgpu_verdict call_judge(struct cgpud *d, struct in_flight *e, struct task *
 	enum cgpu_verdict verdict;
 
 	if (r < 0)
-		return without_copy(e, r);
+		return refused(e, r);
 	verdict = judge(d, e, task);
 	if (verdict != CGPU_EXECUTE || task->file >= 0)
 		return verdict;
 	take_back(d, e);
 	r = task_copy(d, task);
-	return r < 0 ? without_copy(e, r) : judge(d, e, task);
+	return r < 0 ? refused(e, r) : judge(d, e, task);
 }
 
 /* --- execution --- */

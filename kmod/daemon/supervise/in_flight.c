@@ -57,7 +57,7 @@ static struct in_flight *find_idle(const struct in_flight_table *x, enum stage f
 }
 
 /* A worker has it from now on. for_thread: it works for the same thread already; else that thread waits. */
-static struct in_flight *claim(struct in_flight_table *x, struct in_flight *e, int for_thread)
+static struct in_flight *take(struct in_flight_table *x, struct in_flight *e, int for_thread)
 {
 	if (!e)
 		return NULL;
@@ -86,7 +86,7 @@ struct in_flight *in_flight_take(struct in_flight_table *x)
 
 	pthread_mutex_lock(&x->lock);
 	e = find_idle(x, STAGE_FREE, STAGE_FREE, 0, 0);
-	e = claim(x, e ? e : oldest_of_most(x, STAGE_SENT), 1);
+	e = take(x, e ? e : oldest_of_most(x, STAGE_SENT), 1);
 	if (e)
 		in_flight_set_stage(e, STAGE_FREE);
 	pthread_mutex_unlock(&x->lock);
@@ -136,7 +136,7 @@ struct in_flight *in_flight_take_unanswered(struct in_flight_table *x)
 
 	pthread_mutex_lock(&x->lock);
 	if (x->recovered)
-		e = claim(x, find_idle(x, STAGE_RECEIVING, STAGE_ANSWERING, 0, 0), 1);
+		e = take(x, find_idle(x, STAGE_RECEIVING, STAGE_ANSWERING, 0, 0), 1);
 	pthread_mutex_unlock(&x->lock);
 	return e;
 }
@@ -199,7 +199,7 @@ struct in_flight *in_flight_take_sent(struct in_flight_table *x, s32 tid)
 	struct in_flight *e;
 
 	pthread_mutex_lock(&x->lock);
-	e = claim(x, find_idle(x, STAGE_SENT, STAGE_SENT, tid, 0), 1);
+	e = take(x, find_idle(x, STAGE_SENT, STAGE_SENT, tid, 0), 1);
 	pthread_mutex_unlock(&x->lock);
 	return e;
 }
@@ -212,7 +212,7 @@ struct in_flight *in_flight_take_kept(struct in_flight_table *x, s32 tid, u32 in
 		return NULL;
 	pthread_mutex_lock(&x->lock);
 	/* Without tid the thread waits until this is put back. */
-	e = claim(x, find_idle(x, STAGE_KEPT, STAGE_KEPT, tid, index), tid != 0);
+	e = take(x, find_idle(x, STAGE_KEPT, STAGE_KEPT, tid, index), tid != 0);
 	pthread_mutex_unlock(&x->lock);
 	return e;
 }
@@ -222,7 +222,7 @@ struct in_flight *in_flight_take_oldest_kept(struct in_flight_table *x)
 	struct in_flight *e;
 
 	pthread_mutex_lock(&x->lock);
-	e = claim(x, oldest_of_most(x, STAGE_KEPT), 0);
+	e = take(x, oldest_of_most(x, STAGE_KEPT), 0);
 	pthread_mutex_unlock(&x->lock);
 	return e;
 }
