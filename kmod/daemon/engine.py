@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING, Any
 from cgpu.errors import CgpuError
 from cgpu.kmod.daemon.library import (
     COUNTS,
-    LIBRARY,
     TOTALS,
     CContainer,
     CDeviceNode,
@@ -29,7 +28,6 @@ from cgpu.kmod.daemon.library import (
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
-    from pathlib import Path
 
 ERROR_BYTES = 512
 NAME_BYTES = 256
@@ -155,9 +153,9 @@ def _explained(function: Any, *arguments: Any) -> None:
 class Engine:
     """One running engine. Methods may be called from any thread; after close from none."""
 
-    def __init__(self, options: Options, library: Path = LIBRARY) -> None:
+    def __init__(self, options: Options) -> None:
         """Speak to the driver and find its GPUs. Raises CgpuError, StaleStateError for an unusable state."""
-        self._lib = load_library(library)
+        self._lib = load_library()
         self._handle = c_void_p()
         given = COptions(**(_values(options) | {"settings": _settings(options.settings)}))
         _explained(self._lib.cgpud_open, byref(self._handle), byref(given))
@@ -334,14 +332,14 @@ class Engine:
         return ended
 
 
-def can_take_up(state_fd: int, library: Path = LIBRARY) -> bool:
+def can_take_up(state_fd: int) -> bool:
     """Tell whether this version can read a state's layout, in use or not."""
-    return int(load_library(library).cgpud_state_check(state_fd)) == 0
+    return int(load_library().cgpud_state_check(state_fd)) == 0
 
 
-def give_up(state_fd: int, library: Path = LIBRARY) -> None:
+def give_up(state_fd: int) -> None:
     """Have no engine take up this state any more: another one is in the store."""
-    load_library(library).cgpud_state_give_up(state_fd)
+    load_library().cgpud_state_give_up(state_fd)
 
 
 def _container(info: CContainer) -> Container:

@@ -227,7 +227,7 @@ class Service:
         self._limit_tree()
 
     def _mount_tree(self, first: str | None) -> None:
-        self._tree_fs = TreeFs(self._engine, self._engine.kick)
+        self._tree_fs = TreeFs(self._engine)
         switched = SwitchedFs(self._tree_fs, self._switch)
         self._tree = TreeMount(switched, switched.ready, self._tree_path, first)
         self._cleanup.callback(self._tree.stop)

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 import mfusepy
 
 from cgpu.kmod.daemon.tree.callers import check_writer
-from cgpu.kmod.daemon.tree.tree_fs import Caller, calling_pid
+from cgpu.kmod.daemon.tree.tree_fs import calling_pid
 
 if TYPE_CHECKING:
     from cgpu.kmod.daemon.tree.tree_fs import TreeFs
@@ -25,10 +25,10 @@ FIRST_HANDLE = 1 << 32  # TreeFs counts from 1
 class TreeSwitch:
     """Whether operations on the tree run, and which daemon answers. Each holds the lock of this switch."""
 
-    def __init__(self, *, suspended: bool = False) -> None:
-        """Let operations run from the beginning, or not."""
+    def __init__(self) -> None:
+        """Let operations run from the beginning."""
         self._changed = threading.Condition(threading.Lock())
-        self._suspended = suspended
+        self._suspended = False
         self._successor: SuccessorFs | None = None
 
     @contextlib.contextmanager
@@ -61,10 +61,9 @@ class TreeSwitch:
 class SuccessorFs:
     """Operations on the mount of another daemon, which covers this one's: of files that were open before."""
 
-    def __init__(self, path: str, caller: Caller = calling_pid) -> None:
+    def __init__(self, path: str) -> None:
         """path: of the other daemon's tree."""
         self._path = path
-        self._caller = caller
         self._fds: dict[int, int] = {}
         self._next = FIRST_HANDLE
 
@@ -87,7 +86,7 @@ class SuccessorFs:
         """Open an entry there. The caller's rights are checked here: there this process is the writer."""
         access = fi.flags & os.O_ACCMODE
         if access != os.O_RDONLY:
-            check_writer(self._caller())
+            check_writer(calling_pid())
         handle = self._next
         self._next += 1
         self._fds[handle] = os.open(self._path + path, access | os.O_CLOEXEC)
@@ -101,13 +100,13 @@ class SuccessorFs:
 
     def write(self, path: str, data: bytes, offset: int, fi: Any) -> int:
         """Make one write."""
-        check_writer(self._caller())
+        check_writer(calling_pid())
         return os.pwrite(self._fd(path, fi, os.O_WRONLY), data, offset)
 
     def truncate(self, path: str, length: int, fh: Any = None) -> int:  # noqa: ARG002
         """Accept what the shell's > does before it writes."""
         os.lstat(self._path + path)
-        check_writer(self._caller())
+        check_writer(calling_pid())
         return 0
 
     def release(self, path: str, fi: Any) -> int:  # noqa: ARG002

@@ -8,7 +8,6 @@ import os
 import stat
 import threading
 import time
-from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -28,8 +27,6 @@ ROOT_MODE = 0o700  # nothing below is reachable for anyone but root
 MAX_OPEN = 65536
 FS_NAME = "cgpud"
 CONTROL = "/inst_ctl"
-
-Caller = Callable[[], int]
 
 
 def calling_pid() -> int:
@@ -53,18 +50,10 @@ class TreeFs(mfusepy.Operations):  # type: ignore[misc]
 
     use_ns = True
 
-    def __init__(
-        self,
-        engine: Engine,
-        changed: Callable[[], None],
-        caller: Caller = calling_pid,
-        limited: LimitedTree | None = None,
-    ) -> None:
-        """Serve an engine's tree. changed is called after a write; limited stands before the engine."""
+    def __init__(self, engine: Engine) -> None:
+        """Serve an engine's tree."""
         self._engine = engine
-        self.limited = limited
-        self._changed = changed
-        self._caller = caller
+        self.limited: LimitedTree | None = None  # stands before the engine
         self._lock = threading.Lock()
         self._open: dict[int, OpenFile] = {}
         self._next = 1
@@ -100,7 +89,7 @@ class TreeFs(mfusepy.Operations):  # type: ignore[misc]
         if node.directory:
             raise OSError(errno.EISDIR, os.strerror(errno.EISDIR))
         if fi.flags & os.O_ACCMODE != os.O_RDONLY:
-            check_writer(self._caller())
+            check_writer(calling_pid())
         with self._lock:
             if len(self._open) >= MAX_OPEN:
                 raise OSError(errno.ENFILE, os.strerror(errno.ENFILE))
@@ -125,7 +114,7 @@ class TreeFs(mfusepy.Operations):  # type: ignore[misc]
     def write(self, path: str, data: bytes, offset: int, fi: Any) -> int:  # noqa: ARG002
         """Make one write: the offset says nothing, each write stands for itself."""
         # Asked again here: an open descriptor may have been passed on.
-        check_writer(self._caller())
+        check_writer(calling_pid())
         opened = self._file(fi)
         # Nothing can be promised of cards that do not answer. What is there may go.
         if (
@@ -139,13 +128,13 @@ class TreeFs(mfusepy.Operations):  # type: ignore[misc]
         else:
             self.limited.write(path, opened.node, data)
         opened.text = None
-        self._changed()
+        self._engine.kick()
         return len(data)
 
     def truncate(self, path: str, length: int, fh: Any = None) -> int:  # noqa: ARG002
         """Accept what the shell's > does before it writes."""
         self._engine.lookup(path)
-        check_writer(self._caller())
+        check_writer(calling_pid())
         return 0
 
     def release(self, path: str, fi: Any) -> int:  # noqa: ARG002
