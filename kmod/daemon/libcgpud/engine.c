@@ -439,7 +439,7 @@ int cgpud_close(struct cgpud *d)
 	reaper_close(&d->reaper);
 	external_close(d);
 	sharing_close(d);
-	managed_close(&d->managed);
+	address_spaces_close(&d->managed.spaces);
 	listeners_close(&d->listeners);
 	driver_close(&d->driver);
 	devices_close(&d->devices);

@@ -10,13 +10,8 @@
 
 void limits_open(struct limits *limits)
 {
-	pthread_condattr_t attr;
-
 	pthread_mutex_init(&limits->lock, NULL);
-	pthread_condattr_init(&attr);
-	pthread_condattr_setclock(&attr, CLOCK_MONOTONIC);
-	pthread_cond_init(&limits->changed, &attr);
-	pthread_condattr_destroy(&attr);
+	pthread_cond_init(&limits->changed, NULL);
 }
 
 static u64 used(void *ctx, u32 slot, u32 gpu)
@@ -64,7 +59,7 @@ int limits_sample(struct cgpud *d, u32 slot, u64 generation)
 	events_tell(
 		&d->events, "sample %llu %u %llu\n", (unsigned long long)sample, slot, (unsigned long long)generation);
 	while (r == 0 && (container->generation != generation || container->sampled < sample))
-		r = pthread_cond_timedwait(&d->limits.changed, &d->limits.lock, &until);
+		r = pthread_cond_clockwait(&d->limits.changed, &d->limits.lock, CLOCK_MONOTONIC, &until);
 	r = r ? -r : container->result;
 	pthread_mutex_unlock(&d->limits.lock);
 	return r;

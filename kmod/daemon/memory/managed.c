@@ -43,11 +43,6 @@ void managed_open(struct cgpud *d, u32 allowed)
 		pthread_mutex_init(&managed->container[i].order, NULL);
 }
 
-void managed_close(struct managed *managed)
-{
-	address_spaces_close(&managed->spaces);
-}
-
 /* A count may wait for memory that a hostile process keeps locked. No other one waits for it for long, least of all of the
  * next container in this place. */
 static int begin_count(struct managed_container *container)

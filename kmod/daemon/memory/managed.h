@@ -48,7 +48,6 @@ struct managed_map {
 };
 
 void managed_open(struct cgpud *d, u32 allowed);
-void managed_close(struct managed *managed);
 /* What the ledger of an engine before this one has. Before any call is answered. */
 void managed_take_up(struct cgpud *d);
 /* A thread is about to map UVM's node. 0; -EPERM: not allowed here; -ENOMEM: its container's limit; -EAGAIN: too many at

@@ -204,7 +204,7 @@ static u64 leave_timeslices(struct sharing_gpu *own, u64 now)
 	struct cgpu_timeslice slice;
 	u32 cursor = 0;
 
-	if (timeslice_is_posted(own->d, own->gpu) && now < own->posted + SECOND)
+	if ((atomic_load(&own->d->timeslices.posted) >> own->gpu & 1) && now < own->posted + SECOND)
 		return own->posted + SECOND;
 	if (cgpu_timeslices_next(&own->d->core, own->gpu, 0, &cursor, &slice) < 0) {
 		if (!atomic_load(&own->d->timeslices.left))

@@ -288,11 +288,6 @@ void timeslice_post(struct cgpud *d, u32 gpu)
 	workers_wake(d);
 }
 
-int timeslice_is_posted(struct cgpud *d, u32 gpu)
-{
-	return (atomic_load(&d->timeslices.posted) >> gpu & 1) != 0;
-}
-
 /* What is no longer due, or has gone, is not left any more. */
 static void prune(struct cgpud *d, u32 gpu)
 {
