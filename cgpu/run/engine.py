@@ -73,10 +73,11 @@ def _check_startable() -> None:
 
 def _start(simulate: str | None) -> None:
     words = ["--transient"] if simulate is None else ["--transient", "--simulate", simulate]
+    cgpud = program.own()
     try:
         done = subprocess.run(
-            program.command(*words),
-            env=program.environment(),
+            cgpud.command(*words),
+            env=cgpud.environment(),
             stdin=subprocess.DEVNULL,
             capture_output=True,
             text=True,

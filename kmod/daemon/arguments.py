@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the daemon was asked to do, and what of it the core has to know."""
+"""What the daemon was asked to do: by its command line, and by the node's configuration."""
 
 from __future__ import annotations
 
@@ -8,6 +8,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from cgpu import __version__, paths
+from cgpu.config.load import load
+from cgpu.errors import CgpuError
 from cgpu.kmod.daemon.engine import Settings
 from cgpu.kmod.daemon.places import Places
 
@@ -15,6 +17,7 @@ if TYPE_CHECKING:
     from cgpu.config.effective import Effective
 
 NS_PER_US = 1000
+FIXED = ("memory_backend", "nvml_library")  # these change only with a restart
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,6 +49,33 @@ def worker_arguments(arguments: Arguments) -> list[str]:
     return out
 
 
+def read_config(arguments: Arguments) -> Effective:
+    """Read the configuration; the command line's tree beats the file's. Raises CgpuError."""
+    config = load(arguments.config, required=arguments.config_required)
+    if arguments.tree is not None:
+        config = config.replace(tree=arguments.tree)
+    if config.tree == paths.TREE_MODULE:
+        raise CgpuError(f"tree: {config.tree}: is the kernel module's; expected another path or null")
+    return config
+
+
+def check_change(before: Effective, after: Effective) -> None:
+    """Refuse what cannot change while the daemon runs. Raises CgpuError."""
+    if (after.tree or paths.TREE_DAEMON) != (before.tree or paths.TREE_DAEMON):
+        raise CgpuError(f"tree: changes only with a restart: {paths.daemon_command('restart')}")
+    for key in FIXED:
+        if getattr(after, key) != getattr(before, key):
+            raise CgpuError(f"{key}: changes only with a restart: {paths.daemon_command('restart')}")
+
+
+def check_module() -> None:
+    """Refuse to be the engine beside the kernel module. Raises CgpuError."""
+    if Path(paths.TREE_MODULE, "version").exists():
+        raise CgpuError(
+            f"{paths.TREE_MODULE}: the kernel module is loaded; unload it with: modprobe -r cgpu_km"
+        )
+
+
 def settings_of(config: Effective) -> Settings:
     """Return what the core needs of a configuration."""
     return Settings(
@@ -59,5 +89,5 @@ def settings_of(config: Effective) -> Settings:
         context_memory=config.context_memory,
         drift_tolerance=config.drift_tolerance,
         drift_refuse=config.drift_reaction == "refuse",
-        slice_ns=config.slice_us * NS_PER_US,
+        slice=config.slice_us * NS_PER_US,
     )

@@ -3,15 +3,11 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import PurePosixPath
 from typing import TYPE_CHECKING, Any
 
-from cgpu.replace import replace_text
-
 if TYPE_CHECKING:
     from collections.abc import Sequence
-    from pathlib import Path
 
     from cgpu.kmod.daemon.engine import DeviceNode, Gpu
 
@@ -65,8 +61,3 @@ def specification(gpus: Sequence[Gpu], nodes: Sequence[DeviceNode]) -> dict[str,
         "devices": devices,
         "containerEdits": merge([edits(node) for node in common]),
     }
-
-
-def publish(document: dict[str, Any], path: Path) -> None:
-    """Put the specification in place all at once. Raises OSError."""
-    replace_text(path, json.dumps(document, indent=1) + "\n")

@@ -13,7 +13,7 @@ from collections.abc import Callable
 from typing import Any
 
 from cgpu.errors import CgpuError
-from cgpu.kmod.daemon.listeners.listener import bind, peer
+from cgpu.kmod.daemon import unix_socket
 from cgpu.kmod.daemon.tree.callers import may_write
 
 log = logging.getLogger(__name__)
@@ -43,7 +43,7 @@ class ControlSocket:
         """Bind, unless an earlier daemon's socket is there. Raises OSError."""
         self._path = path
         self._commands = commands
-        self.sock = sock or bind(path)
+        self.sock = sock or unix_socket.listen(path)
 
     def fileno(self) -> int:
         """A descriptor that is readable when a request comes."""
@@ -58,7 +58,7 @@ class ControlSocket:
         with sock:
             sock.settimeout(WAIT_S)
             try:
-                pid, uid = peer(sock)
+                pid, uid = unix_socket.peer(sock)
                 if uid == 0 and may_write(pid):
                     sock.sendall(json.dumps(self._answer(sock)).encode() + b"\n")
             except OSError as error:

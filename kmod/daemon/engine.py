@@ -7,13 +7,12 @@ import ctypes
 import errno
 import os
 from ctypes import byref, c_void_p
-from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
+from dataclasses import dataclass, fields, replace
+from typing import TYPE_CHECKING, Any
 
 from cgpu.errors import CgpuError
 from cgpu.kmod.daemon.library import (
     COUNTS,
-    LIBRARY,
     TOTALS,
     CContainer,
     CDeviceNode,
@@ -29,7 +28,6 @@ from cgpu.kmod.daemon.library import (
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
-    from pathlib import Path
 
 ERROR_BYTES = 512
 NAME_BYTES = 256
@@ -39,7 +37,7 @@ MAX_GPUS = 32
 
 @dataclass(frozen=True, slots=True)
 class Settings:
-    """Settings of the core. default_memsize, context_memory and drift_tolerance are in bytes."""
+    """Settings of the core, by the names of its struct. Sizes are in bytes, slice is in nanoseconds."""
 
     version: str
     enforce: bool = True
@@ -51,7 +49,7 @@ class Settings:
     context_memory: int = 0
     drift_tolerance: int = 0
     drift_refuse: bool = False
-    slice_ns: int = 2_000_000
+    slice: int = 2_000_000
     memory_backend: str = ""  # stays what it is
 
 
@@ -101,13 +99,18 @@ class DeviceNode:
 
 @dataclass(frozen=True, slots=True)
 class Container:
-    """A registered container. slot and generation together name this very registration."""
+    """A registered container."""
 
     id: str
     cgroup: str
     pid: int
     slot: int
     generation: int
+
+    @property
+    def key(self) -> tuple[int, int]:
+        """What names this very registration."""
+        return self.slot, self.generation
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,22 +125,14 @@ class StaleStateError(CgpuError):
     """The state of an earlier engine has another layout or is damaged."""
 
 
+def _values(given: Settings | Options) -> dict[str, Any]:
+    """Return values by name, text as C has it."""
+    found = {one.name: getattr(given, one.name) for one in fields(given)}
+    return {name: value.encode() if isinstance(value, str) else value for name, value in found.items()}
+
+
 def _settings(settings: Settings) -> CSettings:
-    return CSettings(
-        engine=b"cgpud",
-        version=settings.version.encode(),
-        memory_backend=settings.memory_backend.encode(),
-        enforce=settings.enforce,
-        allow_zero_weight=settings.allow_zero_weight,
-        policy=settings.policy,
-        max_inst=settings.max_inst,
-        prio_ratio=settings.prio_ratio,
-        default_memsize=settings.default_memsize,
-        context_memory=settings.context_memory,
-        drift_tolerance=settings.drift_tolerance,
-        slice=settings.slice_ns,
-        drift_refuse=settings.drift_refuse,
-    )
+    return CSettings(engine=b"cgpud", **_values(settings))
 
 
 def _checked(result: int) -> int:
@@ -146,29 +141,24 @@ def _checked(result: int) -> int:
     return result
 
 
+def _explained(function: Any, *arguments: Any) -> None:
+    """Call what writes one line about its failure. Raises CgpuError with the line."""
+    error = ctypes.create_string_buffer(ERROR_BYTES)
+    result = function(*arguments, error, ERROR_BYTES)
+    if result < 0:
+        kind = StaleStateError if result == -errno.ESTALE else CgpuError
+        raise kind(error.value.decode(errors="replace"))
+
+
 class Engine:
     """One running engine. Methods may be called from any thread; after close from none."""
 
-    def __init__(self, options: Options, library: Path = LIBRARY) -> None:
+    def __init__(self, options: Options) -> None:
         """Speak to the driver and find its GPUs. Raises CgpuError, StaleStateError for an unusable state."""
-        self._lib = load_library(library)
+        self._lib = load_library()
         self._handle = c_void_p()
-        error = ctypes.create_string_buffer(ERROR_BYTES)
-        given = COptions(
-            driver_root=options.driver_root.encode(),
-            state_fd=options.state_fd,
-            files_fd=options.files_fd,
-            event_fd=options.event_fd,
-            workers=options.workers,
-            allow_unknown_driver=options.allow_unknown_driver,
-            managed_memory=options.managed_memory,
-            succeeds=options.succeeds,
-            settings=_settings(options.settings),
-        )
-        result = self._lib.cgpud_open(byref(self._handle), byref(given), error, ERROR_BYTES)
-        if result < 0:
-            kind = StaleStateError if result == -errno.ESTALE else CgpuError
-            raise kind(error.value.decode(errors="replace"))
+        given = COptions(**(_values(options) | {"settings": _settings(options.settings)}))
+        _explained(self._lib.cgpud_open, byref(self._handle), byref(given))
         self._core = self._lib.cgpud_core(self._handle)
 
     @property
@@ -183,10 +173,7 @@ class Engine:
 
     def take_over(self, files_fd: int, settings: Settings) -> None:
         """Take the ledger from the engine before, which pauses; owns files_fd. Raises CgpuError."""
-        error = ctypes.create_string_buffer(ERROR_BYTES)
-        given = _settings(settings)
-        if self._lib.cgpud_take_over(self._handle, files_fd, byref(given), error, ERROR_BYTES) < 0:
-            raise CgpuError(error.value.decode(errors="replace"))
+        _explained(self._lib.cgpud_take_over, self._handle, files_fd, byref(_settings(settings)))
 
     def pause(self, wait_ms: int) -> bool:
         """End the threads as calls end. True: nothing changes any more; False: resume, or go on with it."""
@@ -215,9 +202,7 @@ class Engine:
 
     def start(self) -> None:
         """Begin to answer calls. Raises CgpuError."""
-        error = ctypes.create_string_buffer(ERROR_BYTES)
-        if self._lib.cgpud_start(self._handle, error, ERROR_BYTES) < 0:
-            raise CgpuError(error.value.decode(errors="replace"))
+        _explained(self._lib.cgpud_start, self._handle)
 
     def apply(self, settings: Settings) -> None:
         """Change settings. Raises OSError."""
@@ -245,18 +230,13 @@ class Engine:
     def instance(self, container: Container, gpu: int) -> Instance | None:
         """Return a container's slice of a card."""
         info = CInstance()
-        key = (container.slot, container.generation)
-        if self._lib.cgpu_instance_info(self._core, *key, gpu, byref(info)) < 0:
+        if self._lib.cgpu_instance_info(self._core, *container.key, gpu, byref(info)) < 0:
             return None
         return Instance(info.memsize, info.charged)
 
     def allow_managed_memory(self, *, allowed: bool) -> None:
         """Let containers have managed memory from now on, or not."""
         self._lib.cgpud_allow_managed(self._handle, allowed)
-
-    def driver_error(self) -> int:
-        """Return the errno of the driver's last answer to the engine itself; 0 when it is well."""
-        return int(self.status()["driver_error"])
 
     def serves(self, serial: int) -> bool:
         """Tell whether a listener still has tasks, as far as that was seen."""
@@ -275,7 +255,10 @@ class Engine:
         self._lib.cgpud_kick(self._handle)
 
     def status(self) -> dict[str, str | int]:
-        """Return the driver's version and what was counted since the start."""
+        """Return the driver's version, and what was counted since the start.
+
+        driver_error: errno of the driver's last answer to the engine itself; 0 when it is well.
+        """
         status = CStatus()
         self._lib.cgpud_status(self._handle, byref(status))
         counted = {name: int(getattr(status, name)) for name in (*COUNTS, *TOTALS) if name != "spare"}
@@ -349,14 +332,14 @@ class Engine:
         return ended
 
 
-def can_take_up(state_fd: int, library: Path = LIBRARY) -> bool:
+def can_take_up(state_fd: int) -> bool:
     """Tell whether this version can read a state's layout, in use or not."""
-    return int(load_library(library).cgpud_state_check(state_fd)) == 0
+    return int(load_library().cgpud_state_check(state_fd)) == 0
 
 
-def give_up(state_fd: int, library: Path = LIBRARY) -> None:
+def give_up(state_fd: int) -> None:
     """Have no engine take up this state any more: another one is in the store."""
-    load_library(library).cgpud_state_give_up(state_fd)
+    load_library().cgpud_state_give_up(state_fd)
 
 
 def _container(info: CContainer) -> Container:

@@ -131,12 +131,12 @@ class Node(ctypes.Structure):
     )
 
 
-def load_library(path: Path) -> ctypes.CDLL:
+def load_library() -> ctypes.CDLL:
     """Load the library and tell ctypes its functions. Raises CgpuError."""
     try:
-        library = ctypes.CDLL(str(path), use_errno=True)
+        library = ctypes.CDLL(str(LIBRARY), use_errno=True)
     except OSError as error:
-        raise CgpuError(f"{path}: cannot be loaded ({error}); build it: make -C kmod") from error
+        raise CgpuError(f"{LIBRARY}: cannot be loaded ({error}); build it: make -C kmod") from error
     signatures: dict[str, tuple[Any, list[Any]]] = {
         "cgpud_open": (c_int, [POINTER(c_void_p), POINTER(COptions), c_char_p, c_size_t]),
         "cgpud_core": (c_void_p, [c_void_p]),

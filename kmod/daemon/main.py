@@ -21,17 +21,15 @@ from cgpu.config.load import load
 from cgpu.errors import CgpuError, one_line
 from cgpu.kmod.daemon import control
 from cgpu.kmod.daemon.arguments import Arguments, worker_arguments
-from cgpu.kmod.daemon.manage import status, stop
+from cgpu.kmod.daemon.manage import end, status
 from cgpu.kmod.daemon.places import Places
-from cgpu.kmod.daemon.processes import descriptors
 from cgpu.kmod.daemon.processes.lock import HeldError, Lock
-from cgpu.kmod.daemon.program import own
+from cgpu.kmod.daemon.program import allow_all_descriptors, own
 from cgpu.kmod.daemon.service import Service
 from cgpu.kmod.daemon.simulate import check_cards
 from cgpu.kmod.daemon.store import notify_socket
 from cgpu.kmod.daemon.store.keeper import LOCK, PROGRAM, Keeper, report
-from cgpu.kmod.daemon.store.keeper_orders import START, order
-from cgpu.kmod.daemon.store.notify_socket import NotifySocket
+from cgpu.kmod.daemon.store.notify_socket import START, NotifySocket, order
 from cgpu.kmod.daemon.upgrade.successor import run_successor
 
 LOG_BYTES = 1 << 20
@@ -89,13 +87,14 @@ def arguments_of(options: argparse.Namespace) -> Arguments:
     )
 
 
-def log_to_stderr() -> None:
-    """Log to standard error: a terminal, or the journal."""
-    logging.basicConfig(level=logging.INFO, format="cgpud: %(message)s", stream=sys.stderr, force=True)
+def start_log(path: Path, *, foreground: bool) -> None:
+    """Log to standard error: a terminal, or the journal.
 
-
-def log_to_file(path: Path) -> None:
-    """Log to a file that does not grow past a bound, and to syslog where there is one."""
+    In the background: to a file that does not grow past a bound, and to syslog where there is one.
+    """
+    if foreground:
+        logging.basicConfig(level=logging.INFO, format="cgpud: %(message)s", stream=sys.stderr, force=True)
+        return
     handlers: list[logging.Handler] = [logging.handlers.RotatingFileHandler(path, "a", LOG_BYTES, 1)]
     if Path("/dev/log").exists():
         handlers.append(logging.handlers.SysLogHandler("/dev/log"))
@@ -112,7 +111,7 @@ def run_worker(arguments: Arguments, lock: Lock | None = None) -> int:
     handed = [(name, fd) for name, fd in handed if name != LOCK]
     service: Service | None = None
     code = 0
-    descriptors.allow_all()
+    allow_all_descriptors()
     try:
         arguments.places.make()
         service = Service(arguments, notify, handed, held)
@@ -167,11 +166,8 @@ def _ask_keeper(arguments: Arguments) -> str | None:
 
 def run_keeper(arguments: Arguments, lock: Lock, report_fd: int, *, foreground: bool) -> int:
     """Be the keeper. report_fd gets one line: "ready" or an error."""
-    if foreground:
-        log_to_stderr()
-    else:
-        log_to_file(arguments.places.log)
-    descriptors.allow_all()
+    start_log(arguments.places.log, foreground=foreground)
+    allow_all_descriptors()
     tree = (
         arguments.tree or load(arguments.config, required=arguments.config_required).tree or paths.TREE_DAEMON
     )
@@ -233,22 +229,21 @@ def dispatch(options: argparse.Namespace) -> int:
     if options.force and not options.stop:
         raise CgpuError("--force: expected only with --stop")
     if options.status:
-        return status(places)
+        status(places)
+        return 0
     if options.stop:
-        return stop(places, force=options.force)
+        end(places, force=options.force)
+        return 0
     arguments = arguments_of(options)
     if options.worker:
-        if options.foreground:
-            log_to_stderr()
-        else:
-            log_to_file(places.log)
+        start_log(places.log, foreground=options.foreground)
         if options.successor is not None:
             return run_successor(arguments, NotifySocket(os.environ.get("NOTIFY_SOCKET")), options.successor)
         return run_worker(arguments)
     if os.geteuid() != 0:
         raise CgpuError("cgpud runs as root: sudo cgpud")
     if "NOTIFY_SOCKET" in os.environ:
-        log_to_stderr()
+        start_log(places.log, foreground=True)
         places.make()
         lock = Lock(places.lock, places.daemon)
         code = run_worker(replace(arguments, foreground=True), lock)

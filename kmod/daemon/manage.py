@@ -11,10 +11,10 @@ from cgpu import paths
 from cgpu.errors import CgpuError
 from cgpu.kmod.daemon import control
 from cgpu.kmod.daemon.processes import process_identity
-from cgpu.kmod.daemon.processes.unkillable import UNKILLABLE_S, is_unkillable
+from cgpu.kmod.daemon.processes.process_identity import UNKILLABLE_S, is_unkillable
 from cgpu.kmod.daemon.simulate import Simulator
 from cgpu.kmod.daemon.store import notify_socket
-from cgpu.kmod.daemon.store.keeper_orders import END, STOP, order
+from cgpu.kmod.daemon.store.notify_socket import END, STOP, order
 
 if TYPE_CHECKING:
     from cgpu.kmod.daemon.places import Places
@@ -23,19 +23,12 @@ STOP_S = 30.0
 LATE = "the daemon does not stop; its process is named by: cgpud --status"
 
 
-def status(places: Places) -> int:
+def status(places: Places) -> None:
     """Print what the running daemon says. Raises CgpuError when there is none."""
     answer = control.ask(str(places.control), {"command": "status"})
     if answer is None:
         raise CgpuError(f"cgpud does not run; start it with: {paths.daemon_command('start')}")
     print(json.dumps(answer, indent=1))
-    return 0
-
-
-def stop(places: Places, *, force: bool) -> int:
-    """Stop the daemon and wait until it is gone; 0. Raises CgpuError."""
-    end(places, force=force)
-    return 0
 
 
 def end(places: Places, *, force: bool) -> list[str] | None:

@@ -1,10 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
-"""How cgpud is started as a process: its command line and environment."""
+"""How cgpud is started as a process: its command line, environment and limit of descriptors."""
 
 from __future__ import annotations
 
 import json
 import os
+import resource
 import sys
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -69,11 +70,10 @@ def of(found: Any) -> Program:
     return Program(tuple(argv), path)
 
 
-def command(*arguments: str) -> list[str]:
-    """Return the command line of cgpud with these arguments."""
-    return own().command(*arguments)
+def allow_all_descriptors() -> None:
+    """Let this process, and what it starts, have as many as the machine lets it.
 
-
-def environment() -> dict[str, str]:
-    """Return of our environment only what Python needs to find the package."""
-    return own().environment()
+    The listeners of all containers are among the daemon's descriptors.
+    """
+    _, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))

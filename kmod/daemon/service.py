@@ -4,36 +4,44 @@
 from __future__ import annotations
 
 import contextlib
+import json
 import logging
 import os
 import selectors
 import signal
 import socket
-from dataclasses import replace
+import time
+from dataclasses import asdict, replace
 from typing import TYPE_CHECKING, Any
 
 from cgpu import __version__, paths
 from cgpu.check_driver.run import timeout_s
 from cgpu.config.load import write_effective
 from cgpu.errors import CgpuError
-from cgpu.kmod.daemon import cdi, driver_check, node_settings
+from cgpu.kmod.daemon import cdi, driver_check
 from cgpu.kmod.daemon import program as programs
-from cgpu.kmod.daemon.arguments import Arguments, settings_of
+from cgpu.kmod.daemon.arguments import (
+    Arguments,
+    check_change,
+    check_module,
+    read_config,
+    settings_of,
+    worker_arguments,
+)
 from cgpu.kmod.daemon.control import ControlSocket, Handler
 from cgpu.kmod.daemon.engine import Engine, Options, StaleStateError
 from cgpu.kmod.daemon.listeners.listener import Listeners, ListenerSocket
 from cgpu.kmod.daemon.memory_backend import backend
 from cgpu.kmod.daemon.memory_backend.driver_limits import DriverLimits
 from cgpu.kmod.daemon.processes import process_identity
-from cgpu.kmod.daemon.report import report
 from cgpu.kmod.daemon.simulate import Simulator
 from cgpu.kmod.daemon.store.stored import FILES, Stored
-from cgpu.kmod.daemon.transient import Runs
 from cgpu.kmod.daemon.tree.handover import SwitchedFs, TreeSwitch
 from cgpu.kmod.daemon.tree.limited_tree import LimitedTree
 from cgpu.kmod.daemon.tree.tree_fs import TreeFs, TreeMount
 from cgpu.kmod.daemon.upgrade.predecessor import Handover, HandoverState, Progress
-from cgpu.kmod.daemon.watch import Watch
+from cgpu.kmod.daemon.watch import Runs, Watch
+from cgpu.replace import replace_text
 
 if TYPE_CHECKING:
     from cgpu.config.effective import Effective
@@ -105,7 +113,7 @@ class Service:
         self._selector.register(self._signal_reader, selectors.EVENT_READ, self._on_signal)
 
     def _load(self) -> Effective:
-        config = node_settings.read(self._arguments)
+        config = read_config(self._arguments)
         logging.getLogger().setLevel(config.log_level.upper())
         return config
 
@@ -213,13 +221,13 @@ class Service:
             Simulator(self._places.sim).stop()
 
     def _open_tree(self) -> None:
-        node_settings.check_module()
+        check_module()
         self._tree_path = self._config.tree or paths.TREE_DAEMON
         self._mount_tree(None)
         self._limit_tree()
 
     def _mount_tree(self, first: str | None) -> None:
-        self._tree_fs = TreeFs(self._engine, self._engine.kick)
+        self._tree_fs = TreeFs(self._engine)
         switched = SwitchedFs(self._tree_fs, self._switch)
         self._tree = TreeMount(switched, switched.ready, self._tree_path, first)
         self._cleanup.callback(self._tree.stop)
@@ -247,7 +255,7 @@ class Service:
     def _publish(self) -> None:
         write_effective(self._config, self._places.effective)
         specification = cdi.specification(list(self._engine.gpus()), list(self._engine.nodes()))
-        cdi.publish(specification, self._places.cdi)
+        replace_text(self._places.cdi, json.dumps(specification, indent=1) + "\n")
         process_identity.write_daemon(*self._places.daemon)
         # The settings stay: what they forbid is forbidden while the daemon is down, too.
         for leftover in (*self._places.daemon, self._places.cdi):
@@ -292,7 +300,7 @@ class Service:
             kind, _, rest = line.decode("utf-8", "replace").partition(" ")
             if kind == "gone":
                 self._listeners.gone(int(rest))
-            elif kind == "look" and self._limits is not None:
+            elif kind == "sample" and self._limits is not None:
                 self._limits.sample(*(int(word) for word in rest.split()))
             elif kind == "log":
                 level, _, text = rest.partition(" ")
@@ -301,7 +309,7 @@ class Service:
     def _reload(self) -> None:
         try:
             config = self._load()
-            node_settings.check_change(self._config, config)
+            check_change(self._config, config)
             self._engine.apply(settings_of(config))
             self._engine.allow_managed_memory(allowed=config.managed_memory)
             if self._limits is not None:
@@ -370,8 +378,24 @@ class Service:
         return {"pid": os.getpid(), "containers": [c.id for c in self._engine.containers()]}
 
     def _on_status(self, request: dict[str, Any]) -> dict[str, Any]:  # noqa: ARG002
+        engine, arguments = self._engine, self._arguments
         return {
-            **report(self._engine, self._arguments, self._tree_path, self._backend),
+            "version": __version__,
+            "pid": os.getpid(),
+            "tree": self._tree_path,
+            "config": str(arguments.config),
+            "simulate": arguments.simulate,
+            "transient": arguments.transient,
+            "arguments": worker_arguments(replace(arguments, foreground=False)),
+            "program": asdict(programs.own()),
+            "gpus": [
+                {"index": g.index, "uuid": g.uuid, "name": g.name, "memtotal": g.memtotal}
+                for g in engine.gpus()
+            ],
+            "containers": [{"id": c.id, "pid": c.pid, "cgroup": c.cgroup} for c in engine.containers()],
+            "memory_backend": {"name": self._backend.name, "why": self._backend.why},
+            "engine": engine.status(),
+            "time": time.time(),
             "upgrading": self._handover is not None,
             "upgrade": self._upgrade,
             "managed": self._watch.managed,

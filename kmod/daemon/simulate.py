@@ -46,10 +46,9 @@ def check_cards(cards: str) -> str:
 class Simulator:
     """Simulated cards below a directory."""
 
-    def __init__(self, directory: Path, program: Path = PROGRAM) -> None:
+    def __init__(self, directory: Path) -> None:
         """directory: where the cards' nodes are mounted. Beside it lies a record of the server."""
         self._directory = directory
-        self._program = program
         self._record = directory.with_name(directory.name + ".json")
         self._log = directory.with_name(directory.name + ".log")
 
@@ -101,10 +100,10 @@ class Simulator:
             return False
 
     def _start(self, cards: str) -> None:
-        if not self._program.exists():
-            raise CgpuError(f"{self._program}: there is no such program; build it: make -C kmod")
+        if not PROGRAM.exists():
+            raise CgpuError(f"{PROGRAM}: there is no such program; build it: make -C kmod")
         self._directory.mkdir(parents=True, exist_ok=True)
-        command = [str(self._program), "--mount", str(self._directory), "--cards", cards]
+        command = [str(PROGRAM), "--mount", str(self._directory), "--cards", cards]
         # A session of its own: a signal to the daemon's group must not reach it. A file for its errors:
         # a pipe would break when the daemon goes.
         with open("/dev/null", "r+b") as null, self._log.open("wb") as errors:

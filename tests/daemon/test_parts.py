@@ -30,8 +30,7 @@ from cgpu.kmod.daemon.main import arguments_of, parser
 from cgpu.kmod.daemon.places import Places
 from cgpu.kmod.daemon.processes import process_identity
 from cgpu.kmod.daemon.processes.lock import HeldError, Lock
-from cgpu.kmod.daemon.processes.process_identity import NOBODY, ProcessIdentity
-from cgpu.kmod.daemon.processes.unkillable import is_unkillable
+from cgpu.kmod.daemon.processes.process_identity import NOBODY, ProcessIdentity, is_unkillable
 from cgpu.kmod.daemon.tree import callers, mounts
 from cgpu.replace import replace_text
 from tests.core.build import flags, generated, run, tool
@@ -352,7 +351,7 @@ def test_the_default_slice_is_the_schedulers(tmp_path: Path) -> None:
     printed = subprocess.run([str(program)], capture_output=True, text=True, check=True).stdout
     expected = [rule[bound] * 1000 for bound in ("minimum", "maximum", "default")]
     assert [int(number) for number in printed.split()] == expected
-    assert engine.Settings("1").slice_ns == settings_of(Effective()).slice_ns
+    assert engine.Settings("1").slice == settings_of(Effective()).slice
 
 
 @pytest.mark.parametrize(

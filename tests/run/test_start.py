@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from cgpu.kmod.daemon.listeners import process_state
+from cgpu.kmod.daemon.listeners import listener
 from cgpu.run.cgroup import OURS, PREFIX, Group, sweep
 
 # Each in a process of its own: signals are held back, filters stay.
@@ -82,7 +82,7 @@ def test_listener_that_nobody_takes(tmp_path: Path) -> None:
     done = python(SUPERVISED, tmp_path / "socket")
     assert done.returncode == 3, done.stderr
     assert "the engine did not take the listener of run-00000000: its log says why" in done.stderr
-    state = process_state.parse((tmp_path / "socket.message").read_bytes(), 1)
+    state = listener.parse((tmp_path / "socket.message").read_bytes(), 1)
     assert (state.container_id, state.listener) == ("run-00000000", 0)
     assert state.pid > 0
 

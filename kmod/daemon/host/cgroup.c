@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 /* Finds a process's control group, and tells which processes a group has. */
 #define _GNU_SOURCE
-#include <fcntl.h>
 #include <fts.h>
 #include <limits.h>
 #include <stdio.h>
@@ -11,25 +10,11 @@
 
 #include "cgpu_core.h"
 #include "cgroup.h"
+#include "processes.h"
 
 #define CGROUP_ROOT "/sys/fs/cgroup"
 #define CGROUP_TEXT 16384
 #define CGROUP_ENTRIES_MAX 4096 /* files looked at below one group */
-
-static long read_file(const char *path, char *text, size_t bytes)
-{
-	int fd = open(path, O_RDONLY | O_CLOEXEC);
-	size_t have = 0;
-	ssize_t n;
-
-	if (fd < 0)
-		return -errno;
-	while (have < bytes - 1 && (n = read(fd, text + have, bytes - 1 - have)) > 0)
-		have += (size_t)n;
-	close(fd);
-	text[have] = 0;
-	return (long)have;
-}
 
 /* The path that a process has in one hierarchy ("" names the unified one); NULL when it has none. */
 static const char *path_in(char *text, const char *controller, size_t *bytes)
@@ -69,9 +54,9 @@ int cgroup_name(s32 pid, char *name, size_t bytes)
 	size_t i;
 
 	snprintf(path, sizeof(path), "/proc/%d/cgroup", pid);
-	if (pid <= 0 || read_file(path, text, sizeof(text)) <= 0)
+	if (pid <= 0 || read_text(path, text, sizeof(text)) <= 0)
 		return -ESRCH;
-	if (read_file("/proc/self/cgroup", own, sizeof(own)) < 0)
+	if (read_text("/proc/self/cgroup", own, sizeof(own)) < 0)
 		own[0] = 0;
 	for (i = 0; i < sizeof(order) / sizeof(order[0]); i++) {
 		size_t n = 0, own_n = 0;
@@ -124,7 +109,7 @@ static int walk_populated(char *directory)
 		if (++seen > CGROUP_ENTRIES_MAX)
 			found = 1;
 		else if (!strcmp(entry->fts_name, "cgroup.procs"))
-			found = read_file(entry->fts_accpath, text, sizeof(text)) > 0;
+			found = read_text(entry->fts_accpath, text, sizeof(text)) > 0;
 	}
 	fts_close(fts);
 	return found;
@@ -140,7 +125,7 @@ int cgroup_populated(const char *name)
 	if (access(path, F_OK) < 0)
 		return access(CGROUP_ROOT, F_OK) < 0 ? -EINVAL : 0;
 	snprintf(events, sizeof(events), "%s/cgroup.events", path);
-	if (read_file(events, text, sizeof(text)) > 0)
+	if (read_text(events, text, sizeof(text)) > 0)
 		return strstr(text, "populated 1") != NULL;
 	return walk_populated(path);
 }
@@ -156,7 +141,7 @@ int cgroup_holds(const char *name, s32 pid)
 	if (group != name)
 		snprintf(controller, sizeof(controller), "%.*s", (int)(colon - name), name);
 	snprintf(path, sizeof(path), "/proc/%d/cgroup", pid);
-	if (read_file(path, text, sizeof(text)) <= 0)
+	if (read_text(path, text, sizeof(text)) <= 0)
 		return 0;
 	if (!strcmp(name, "/"))
 		return 1;

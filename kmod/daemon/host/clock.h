@@ -20,13 +20,15 @@ static inline u64 clock_ms(void)
 	return clock_ns() / 1000000;
 }
 
-/* So many milliseconds from now, as pthread_clockjoin_np() and its like want it. */
-static inline void clock_until(struct timespec *until, u32 ms)
+static inline struct timespec clock_time(u64 ns)
 {
-	u64 ns = clock_ns() + ms * 1000000ull;
+	return (struct timespec){ .tv_sec = (time_t)(ns / 1000000000ull), .tv_nsec = (long)(ns % 1000000000ull) };
+}
 
-	until->tv_sec = (time_t)(ns / 1000000000ull);
-	until->tv_nsec = (long)(ns % 1000000000ull);
+/* So many milliseconds from now, as pthread_clockjoin_np() and its like want it. */
+static inline struct timespec clock_until(u32 ms)
+{
+	return clock_time(clock_ns() + ms * 1000000ull);
 }
 
 #endif

@@ -11,13 +11,14 @@
 
 #include "clock.h"
 #include "copies.h"
+#include "descriptors.h"
 #include "privilege.h"
 #include "processes.h"
 
-/* How often a thread that waits looks whether it has to end. */
-#define LOOK_MS 100
-/* So many looks after it was told to end it gives up: a machine with much to do may need a moment for an honest copy. */
-#define LAST_LOOKS 10
+/* How often a thread that waits checks whether it has to end. */
+#define POLL_MS 100
+/* So many checks after it was told to end it gives up: a machine with much to do may need a moment for an honest copy. */
+#define LAST_POLLS 10
 /* Of the other process: its end of the socket. */
 #define PEER 0
 
@@ -29,13 +30,16 @@ struct request {
 /* Our end of the socket to this thread's process; -1: there is none. */
 static _Thread_local int own = -1;
 
+/* Room for one descriptor. */
+union control {
+	struct cmsghdr head;
+	char space[CMSG_SPACE(sizeof(int))];
+};
+
 /* With a descriptor, unless fd is negative. */
 static ssize_t send_with(int sock, const void *data, size_t bytes, int fd)
 {
-	union {
-		struct cmsghdr head;
-		char space[CMSG_SPACE(sizeof(int))];
-	} control = { 0 };
+	union control control = { 0 };
 	struct iovec part = { (void *)(uintptr_t)data, bytes };
 	struct msghdr message = { .msg_iov = &part, .msg_iovlen = 1 };
 
@@ -51,16 +55,13 @@ static ssize_t send_with(int sock, const void *data, size_t bytes, int fd)
 /* *fd: -1 when none came with it. */
 static ssize_t receive_with(int sock, void *data, size_t bytes, int *fd)
 {
-	union {
-		struct cmsghdr head;
-		char space[CMSG_SPACE(sizeof(int))];
-	} control = { 0 };
+	union control control = { 0 };
 	struct iovec part = { data, bytes };
-	struct msghdr message = { .msg_iov = &part, .msg_iovlen = 1 };
+	struct msghdr message = {
+		.msg_iov = &part, .msg_iovlen = 1, .msg_control = &control, .msg_controllen = sizeof(control.space)
+	};
 	ssize_t n;
 
-	message.msg_control = &control;
-	message.msg_controllen = sizeof(control.space);
 	*fd = -1;
 	n = recvmsg(sock, &message, MSG_CMSG_CLOEXEC);
 	if (n >= 0 && message.msg_controllen >= CMSG_LEN(sizeof(int)) && control.head.cmsg_type == SCM_RIGHTS)
@@ -138,14 +139,15 @@ static int start_process(int sock)
 
 static int start(void)
 {
-	struct timeval look = { .tv_usec = LOOK_MS * 1000 };
+	struct timeval poll_time = { .tv_usec = POLL_MS * 1000 };
 	int pair[2], r;
 
 	if (own >= 0)
 		return 0;
 	if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, pair) < 0)
 		return -errno;
-	r = setsockopt(pair[0], SOL_SOCKET, SO_RCVTIMEO, &look, sizeof(look)) < 0 ? -errno : start_process(pair[1]);
+	r = setsockopt(pair[0], SOL_SOCKET, SO_RCVTIMEO, &poll_time, sizeof(poll_time)) < 0 ? -errno :
+											      start_process(pair[1]);
 	close(pair[1]);
 	if (r < 0)
 		close(pair[0]);
@@ -156,9 +158,7 @@ static int start(void)
 
 void copies_end(void)
 {
-	if (own >= 0)
-		close(own);
-	own = -1;
+	close_one(&own);
 }
 
 /* A process that is not waited for ends by itself, as soon as it can. */
@@ -171,7 +171,7 @@ static int give_up(int error)
 static int await(const atomic_uint *stopping, u32 wait_ms)
 {
 	u64 until = clock_ms() + wait_ms;
-	u32 looks = 0;
+	u32 polls = 0;
 	s32 result;
 	int fd;
 
@@ -182,7 +182,7 @@ static int await(const atomic_uint *stopping, u32 wait_ms)
 			return result < 0 ? result : fd < 0 ? -EMFILE : fd;
 		if (n >= 0 || (errno != EAGAIN && errno != EINTR))
 			return give_up(-EPIPE);
-		if (atomic_load(stopping) && ++looks >= LAST_LOOKS)
+		if (atomic_load(stopping) && ++polls >= LAST_POLLS)
 			return give_up(-EINTR);
 		if (wait_ms && clock_ms() >= until)
 			return give_up(-ETIMEDOUT);

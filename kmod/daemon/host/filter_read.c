@@ -15,6 +15,7 @@
 
 #include "cgpud.h"
 #include "cgroup.h"
+#include "clock.h"
 #include "filter.h"
 
 #define WAIT_MS 500
@@ -23,15 +24,15 @@
 
 enum state { RUNNING, DONE, ABANDONED };
 
-struct look {
+struct inspection {
 	s32 pid;
 	char cgroup[CGPU_CGROUP_BYTES];
 	int result;
-	_Atomic int state; /* who comes second frees it */
+	_Atomic int state; /* the second of the two threads frees it */
 };
 
 /*
- * Looks that nobody waits for any more. The kernel lets nobody attach to a process that executes a program, for as long as
+ * Inspections that nobody waits for any more. The kernel lets nobody attach to a process that executes a program, for as long as
  * that takes, and the process can make it last; no signal ends the wait but the end of this process, or of that one.
  */
 static _Atomic u32 abandoned;
@@ -131,69 +132,66 @@ static int judge(s32 pid, const char *cgroup)
 	return r;
 }
 
-static int look_now(const struct look *look)
+static int inspect(const struct inspection *inspection)
 {
 	int signal, r;
 
-	if (ptrace(PTRACE_SEIZE, look->pid, NULL, NULL) < 0 || ptrace(PTRACE_INTERRUPT, look->pid, NULL, NULL) < 0)
+	if (ptrace(PTRACE_SEIZE, inspection->pid, NULL, NULL) < 0 ||
+		ptrace(PTRACE_INTERRUPT, inspection->pid, NULL, NULL) < 0)
 		return -errno;
-	signal = await_stop(look->pid);
-	r = signal < 0 ? signal : judge(look->pid, look->cgroup);
+	signal = await_stop(inspection->pid);
+	r = signal < 0 ? signal : judge(inspection->pid, inspection->cgroup);
 	if (signal >= 0)
-		ptrace(PTRACE_DETACH, look->pid, NULL, (void *)(long)signal);
+		ptrace(PTRACE_DETACH, inspection->pid, NULL, (void *)(long)signal);
 	return r;
 }
 
-static void *look_at(void *argument)
+static void *inspection_main(void *argument)
 {
-	struct look *look = argument;
+	struct inspection *inspection = argument;
 
-	look->result = look_now(look);
-	if (atomic_exchange(&look->state, DONE) == ABANDONED) {
-		free(look);
+	inspection->result = inspect(inspection);
+	if (atomic_exchange(&inspection->state, DONE) == ABANDONED) {
+		free(inspection);
 		atomic_fetch_sub(&abandoned, 1);
 	}
 	return NULL;
 }
 
-static int await_look(pthread_t thread, struct look *look)
+static int await_inspection(pthread_t thread, struct inspection *inspection)
 {
-	struct timespec until;
+	struct timespec until = clock_until(GIVE_UP_MS);
 	int r = -ETIMEDOUT;
 
-	clock_gettime(CLOCK_MONOTONIC, &until);
-	until.tv_nsec += GIVE_UP_MS * 1000000l;
-	until.tv_sec += until.tv_nsec / 1000000000;
-	until.tv_nsec %= 1000000000;
 	if (pthread_clockjoin_np(thread, NULL, CLOCK_MONOTONIC, &until) != 0) {
 		pthread_detach(thread);
 		atomic_fetch_add(&abandoned, 1);
-		if (atomic_exchange(&look->state, ABANDONED) != DONE)
+		if (atomic_exchange(&inspection->state, ABANDONED) != DONE)
 			return r;
 		atomic_fetch_sub(&abandoned, 1);
 	}
-	r = look->result;
-	free(look);
+	r = inspection->result;
+	free(inspection);
 	return r;
 }
 
 int cgpud_filtered(s32 pid, const char *cgroup)
 {
-	struct look *look;
+	struct inspection *inspection;
 	pthread_t thread;
 
-	if (atomic_load(&abandoned) >= ABANDONED_MAX || strlen(cgroup) >= sizeof(look->cgroup))
+	if (atomic_load(&abandoned) >= ABANDONED_MAX || strlen(cgroup) >= sizeof(inspection->cgroup))
 		return -EAGAIN;
-	look = calloc(1, sizeof(*look));
-	if (!look)
+	inspection = calloc(1, sizeof(*inspection));
+	if (!inspection)
 		return -ENOMEM;
-	look->pid = pid;
-	strcpy(look->cgroup, cgroup);
-	if (pthread_create(&thread, NULL, look_at, look) != 0) {
-		free(look);
+	inspection->pid = pid;
+	strcpy(inspection->cgroup, cgroup);
+	if (pthread_create(&thread, NULL, inspection_main, inspection) != 0) {
+		free(inspection);
 		return -EAGAIN;
 	}
-	return await_look(thread, look);
+	return await_inspection(thread, inspection);
 }
 
 int cgpud_end_process(s32 pid, const char *cgroup)

@@ -12,6 +12,7 @@
 #include <unistd.h>
 
 #include "cgpu_core.h"
+#include "descriptors.h"
 #include "privilege.h"
 #include "processes.h"
 
@@ -82,24 +83,23 @@ int process_has_ended(s32 tgid)
 	int fd = process_open(tgid, 0);
 	int ended = fd == -ESRCH || (fd >= 0 && process_ended(fd));
 
-	if (fd >= 0)
-		close(fd);
+	close_any(fd);
 	return ended;
 }
 
-static long read_text(const char *path, char *text, size_t bytes)
+long read_text(const char *path, char *text, size_t bytes)
 {
 	int fd = open(path, O_RDONLY | O_CLOEXEC);
+	size_t have = 0;
 	ssize_t n;
 
 	if (fd < 0)
 		return -errno;
-	n = read(fd, text, bytes - 1);
+	while (have < bytes - 1 && (n = read(fd, text + have, bytes - 1 - have)) > 0)
+		have += (size_t)n;
 	close(fd);
-	if (n < 0)
-		return -errno;
-	text[n] = 0;
-	return n;
+	text[have] = 0;
+	return (long)have;
 }
 
 s32 process_tgid(int pidfd, s32 tid)
@@ -120,18 +120,22 @@ s32 process_tgid(int pidfd, s32 tid)
 	return (s32)strtol(at + 6, NULL, 10);
 }
 
+/* What follows the name in proc_pid_stat(5): field 3 is the state. NULL when the thread has ended. */
+static const char *stat_after_name(s32 tid, char *text, size_t bytes)
+{
+	char path[64];
+
+	snprintf(path, sizeof(path), "/proc/%d/stat", tid);
+	return read_text(path, text, bytes) < 0 ? NULL : strrchr(text, ')');
+}
+
 /* A field of proc_pid_stat(5), counted from 1. 0 also when it has ended. */
 static u64 stat_field(s32 tid, int wanted)
 {
-	char path[64], text[1024];
-	const char *at;
+	char text[1024];
+	const char *at = stat_after_name(tid, text, sizeof(text));
 	int field;
 
-	snprintf(path, sizeof(path), "/proc/%d/stat", tid);
-	if (read_text(path, text, sizeof(text)) < 0)
-		return 0;
-	at = strrchr(text, ')');
-	/* After the name: field 3 is the state. */
 	for (field = 2; at && field < wanted; field++)
 		at = strchr(at + 1, ' ');
 	return at ? strtoull(at + 1, NULL, 10) : 0;
@@ -164,7 +168,7 @@ int process_same_file(s32 tid, int fd, int ours)
 	return r < 0 ? -errno : r == 0;
 }
 
-/* Of another user the directory is closed to who has given up its rights. The numbers have no gaps to speak of. */
+/* Another user's directory is closed to a thread that has given up its rights. The numbers have no gaps to speak of. */
 static int search_numbers(s32 tgid, int ours, int *number)
 {
 	int at, r = 0;
@@ -209,13 +213,9 @@ static int search_thread(s32 tid, int ours, int *number)
 /* A process outlives the thread that it is named by. */
 static int leader_has_ended(s32 tgid)
 {
-	char path[64], text[1024];
-	const char *at;
+	char text[1024];
+	const char *at = stat_after_name(tgid, text, sizeof(text));
 
-	snprintf(path, sizeof(path), "/proc/%d/stat", tgid);
-	if (read_text(path, text, sizeof(text)) < 0)
-		return 0;
-	at = strrchr(text, ')');
 	return at && (at[1] == ' ') && (at[2] == 'Z' || at[2] == 'X');
 }
 

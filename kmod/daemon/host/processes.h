@@ -8,6 +8,9 @@
 
 #include "cgpu_types.h"
 
+/* The beginning of a file of the kernel's, as text. Returns its length, or a negative errno. */
+long read_text(const char *path, char *text, size_t bytes);
+
 /* A notification of a listener. */
 struct notice {
 	int listener;

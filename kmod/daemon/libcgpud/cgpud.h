@@ -3,7 +3,7 @@
  * What libcgpud.so offers to the process that loads it. Worker threads answer supervised driver calls
  * and never call back: messages come as lines through a pipe (cgpud_options.event_fd).
  *
- * Lines: "log <level> <text>" (level as in syslog(3)), "gone <serial>" (a listener has no task left), "look <number>
+ * Lines: "log <level> <text>" (level as in syslog(3)), "gone <serial>" (a listener has no task left), "sample <number>
  * <slot> <generation>" (somebody waits for cgpud_limits_sampled() of this number or a later one).
  */
 #ifndef CGPUD_H
@@ -29,7 +29,7 @@ struct cgpud_status {
 	char driver[64]; /* version of the driver that is loaded */
 	char layout[16]; /* "exact" or "nearest" */
 	u32 gpus, workers, listeners, kept_answers, recovered;
-	u32 driver_error; /* errno of the last look at the cards' memory, or 0 */
+	u32 driver_error; /* errno of the last question about the cards' memory, or 0 */
 	u32 spare;
 	u64 supervised, executed, continued, refused, interrupted, faults, lost_lines;
 	/* GPU time: scheduling rounds; channels enabled and disabled; attempts at that which found no driver; timeslices of
@@ -86,12 +86,12 @@ int cgpud_start(struct cgpud *d, char *error, size_t bytes);
 int cgpud_apply(struct cgpud *d, const struct cgpu_settings *settings);
 /* Whether containers may have managed memory from now on. */
 void cgpud_allow_managed(struct cgpud *d, u32 allowed);
-/* The driver limits memory: allocations go on, and "look" lines come. Before cgpud_start, for good. */
+/* The driver limits memory: allocations go on, and "sample" lines come. Before cgpud_start, for good. */
 void cgpud_limits(struct cgpud *d);
-/* What a look at a container came to: 0 with CGPU_MAX_GPUS figures of the driver in bytes, or a negative errno. look 0:
+/* What came of a sample of a container: 0 with CGPU_MAX_GPUS figures of the driver in bytes, or a negative errno. sample 0:
  * nobody had asked. */
-void cgpud_limits_sampled(struct cgpud *d, u32 slot, u64 generation, u64 look, s32 result, const u64 *bytes);
-/* A registration may have changed: look at init processes now. */
+void cgpud_limits_sampled(struct cgpud *d, u32 slot, u64 generation, u64 sample, s32 result, const u64 *bytes);
+/* A registration may have changed: check init processes now. */
 void cgpud_kick(struct cgpud *d);
 void cgpud_status(struct cgpud *d, struct cgpud_status *status);
 /* The control node is index 0, the GPUs' nodes follow in the order of the tree, then whatever else the
@@ -100,7 +100,7 @@ int cgpud_node(struct cgpud *d, u32 index, struct cgpud_node *node);
 /* 1 while a listener is served: "gone" lines can be lost when the pipe is full. */
 int cgpud_serves(struct cgpud *d, u64 serial);
 /*
- * Look at a process of a container's cgroup, for less than a second: 1 when its filters hold; 0 when they do not, and
+ * Inspect a process of a container's cgroup, for less than a second: 1 when its filters hold; 0 when they do not, and
  * then it is killed; or a negative errno when nobody can tell: -EACCES where this process has a filter itself, -ESRCH
  * where it is not in the group, -ETIMEDOUT where it does not stand still. The process is stopped for a moment; calls of it that wait are restarted.
  */

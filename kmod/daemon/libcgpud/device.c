@@ -4,8 +4,8 @@
 #include <fcntl.h>
 #include <stdio.h>
 #include <sys/stat.h>
-#include <unistd.h>
 
+#include "descriptors.h"
 #include "device.h"
 
 #define DRM_MAJOR_NR 226u /* Documentation/admin-guide/devices.txt */
@@ -22,8 +22,7 @@ void devices_close(struct devices *devices)
 	u32 i;
 
 	for (i = 0; i < devices->count; i++)
-		if (devices->at[i].fd >= 0)
-			close(devices->at[i].fd);
+		close_any(devices->at[i].fd);
 	devices->count = 0;
 	pthread_mutex_destroy(&devices->lock);
 }
@@ -45,17 +44,12 @@ int identity_of(int fd, const char *path, struct identity *identity)
 int devices_add(struct devices *devices, const char *path, int fd, enum cgpu_device kind, u32 gpu)
 {
 	struct device *device = &devices->at[devices->count];
-	int r;
+	int r = -ENOSPC;
 
-	if (devices->count == DEVICES_MAX || strlen(path) >= sizeof(device->path)) {
-		if (fd >= 0)
-			close(fd);
-		return -ENOSPC;
-	}
-	r = identity_of(fd >= 0 ? fd : AT_FDCWD, fd >= 0 ? "" : path, &device->identity);
+	if (devices->count < DEVICES_MAX && strlen(path) < sizeof(device->path))
+		r = identity_of(fd >= 0 ? fd : AT_FDCWD, fd >= 0 ? "" : path, &device->identity);
 	if (r < 0) {
-		if (fd >= 0)
-			close(fd);
+		close_any(fd);
 		return r;
 	}
 	device->kind = kind;

@@ -4,8 +4,8 @@
 #include <fcntl.h>
 #include <stdio.h>
 #include <sys/ioctl.h>
-#include <unistd.h>
 
+#include "descriptors.h"
 #include "driver.h"
 #include "rm.h"
 
@@ -76,9 +76,7 @@ int driver_open(struct driver *driver, const char *root, u32 allow_unknown, char
 
 void driver_close(struct driver *driver)
 {
-	if (driver->fd >= 0)
-		close(driver->fd);
-	driver->fd = -1;
+	close_one(&driver->fd);
 	pthread_mutex_destroy(&driver->lock);
 }
 
@@ -233,10 +231,23 @@ static void copy_text(char *to, size_t bytes, const u8 *from, size_t from_bytes)
 	to[i] = 0;
 }
 
+/* What one control tells in text. */
+static int ask_text(struct driver *driver, u32 gpu, u32 cmd, u32 bytes, u32 at, char *text, size_t text_bytes)
+{
+	u8 buf[512] = { 0 };
+	int r = gpu_control(driver, gpu, cmd, buf, bytes);
+
+	if (r == 0)
+		copy_text(text, text_bytes, buf + at, 64);
+	return r;
+}
+
 int driver_gpu_facts(struct driver *driver, u32 gpu, struct cgpu_gpu_facts *facts)
 {
-	const struct nv_abi *abi = driver->abi;
-	u8 buf[512] = { 0 };
+	const struct nv_layout_NV2080_CTRL_GPU_GET_GID_INFO_PARAMS *gid =
+		&driver->abi->NV2080_CTRL_GPU_GET_GID_INFO_PARAMS;
+	const struct nv_layout_NV2080_CTRL_GPU_GET_NAME_STRING_PARAMS *name =
+		&driver->abi->NV2080_CTRL_GPU_GET_NAME_STRING_PARAMS;
 	u64 unused;
 	int r;
 
@@ -245,18 +256,13 @@ int driver_gpu_facts(struct driver *driver, u32 gpu, struct cgpu_gpu_facts *fact
 	facts->minor = driver->gpu[gpu].minor;
 	facts->gpu_id = driver->gpu[gpu].gpu_id;
 	facts->device_instance = driver->gpu[gpu].device_instance;
-	r = gpu_control(
-		driver, gpu, NV2080_CTRL_CMD_GPU_GET_GID_INFO, buf, abi->NV2080_CTRL_GPU_GET_GID_INFO_PARAMS.bytes);
+	r = ask_text(
+		driver, gpu, NV2080_CTRL_CMD_GPU_GET_GID_INFO, gid->bytes, gid->data, facts->uuid, sizeof(facts->uuid));
+	if (r == 0)
+		r = ask_text(driver, gpu, NV2080_CTRL_CMD_GPU_GET_NAME_STRING, name->bytes, name->gpuNameString,
+			facts->name, sizeof(facts->name));
 	if (r < 0)
 		return r;
-	copy_text(facts->uuid, sizeof(facts->uuid), buf + abi->NV2080_CTRL_GPU_GET_GID_INFO_PARAMS.data, 64);
-	memset(buf, 0, sizeof(buf));
-	r = gpu_control(driver, gpu, NV2080_CTRL_CMD_GPU_GET_NAME_STRING, buf,
-		abi->NV2080_CTRL_GPU_GET_NAME_STRING_PARAMS.bytes);
-	if (r < 0)
-		return r;
-	copy_text(
-		facts->name, sizeof(facts->name), buf + abi->NV2080_CTRL_GPU_GET_NAME_STRING_PARAMS.gpuNameString, 64);
 	return driver_gpu_memory(driver, gpu, &facts->memtotal, &unused);
 }
 

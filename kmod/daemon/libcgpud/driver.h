@@ -18,7 +18,7 @@ struct driver {
 	pthread_mutex_t lock;
 	int fd; /* nvidiactl; -1 when there is none */
 	u32 client;
-	atomic_uint error; /* errno of the last look at memory, or 0: the driver answers */
+	atomic_uint error; /* errno of the last question about memory, or 0: the driver answers */
 	u32 exact; /* the layouts are those of this very version */
 	char version[64];
 	const struct nv_abi *abi;

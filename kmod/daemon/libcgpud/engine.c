@@ -8,6 +8,7 @@
 #include <unistd.h>
 
 #include "cgroup.h"
+#include "descriptors.h"
 #include "engine.h"
 #include "processes.h"
 #include "supervise.h"
@@ -97,7 +98,7 @@ static int ask_gpus(struct cgpud *d, char *error, size_t bytes)
 }
 
 /* Asks the driver nothing: containers may wait. */
-static int open_books(struct cgpud *d, const struct cgpu_settings *settings, char *error, size_t bytes)
+static int open_ledger(struct cgpud *d, const struct cgpu_settings *settings, char *error, size_t bytes)
 {
 	int r = cgpud_apply(d, settings);
 	u32 gpu;
@@ -152,7 +153,7 @@ int cgpud_take_over(struct cgpud *d, s32 files_fd, const struct cgpu_settings *s
 	/* No call was under way, so workers have none to deal with. */
 	d->in_flight.recovered = 0;
 	d->taken_over = 1;
-	return r < 0 ? r : open_books(d, settings, error, bytes);
+	return r < 0 ? r : open_ledger(d, settings, error, bytes);
 }
 
 static void check_pagemap(struct cgpud *d)
@@ -242,7 +243,7 @@ static int open_parts(struct cgpud *d, const struct cgpud_options *o, char *erro
 	r = open_state(d, state_file_open(&d->in_flight, o->state_fd), error, bytes);
 	if (r == 0)
 		r = open_driver(d, o, error, bytes);
-	r = r < 0 ? r : open_books(d, &o->settings, error, bytes);
+	r = r < 0 ? r : open_ledger(d, &o->settings, error, bytes);
 	if (r == 0)
 		core_cards(d, ~0u);
 	return r;
@@ -315,11 +316,6 @@ int cgpud_apply(struct cgpud *d, const struct cgpu_settings *settings)
 void cgpud_allow_managed(struct cgpud *d, u32 allowed)
 {
 	atomic_store(&d->managed.allowed, allowed);
-}
-
-void cgpud_kick(struct cgpud *d)
-{
-	reaper_kick(d);
 }
 
 void cgpud_status(struct cgpud *d, struct cgpud_status *s)
@@ -431,16 +427,6 @@ int cgpud_files_fd(const struct cgpud *d)
 	return d->files.epoll;
 }
 
-int cgpud_state_check(s32 state_fd)
-{
-	return state_file_can_take(state_fd);
-}
-
-void cgpud_state_give_up(s32 state_fd)
-{
-	state_file_give_up(state_fd);
-}
-
 int cgpud_close(struct cgpud *d)
 {
 	u32 stuck = workers_stop(d, WORKERS_STOP_ROUNDS);
@@ -453,14 +439,13 @@ int cgpud_close(struct cgpud *d)
 	reaper_close(&d->reaper);
 	external_close(d);
 	sharing_close(d);
-	managed_close(&d->managed);
+	address_spaces_close(&d->managed.spaces);
 	listeners_close(&d->listeners);
 	driver_close(&d->driver);
 	devices_close(&d->devices);
 	state_file_close(&d->in_flight);
 	files_close(&d->files);
-	if (d->wake_fd >= 0)
-		close(d->wake_fd);
+	close_any(d->wake_fd);
 	pthread_mutex_destroy(&d->core_lock);
 	free(d);
 	return 0;

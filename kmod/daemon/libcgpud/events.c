@@ -84,19 +84,14 @@ void events_log(struct events *events, int level, const char *format, ...)
 	events_write(events, line, head + (size_t)n + 1);
 }
 
-void events_gone(struct events *events, u64 serial)
+void events_tell(struct events *events, const char *format, ...)
 {
-	char line[64];
-	int n = snprintf(line, sizeof(line), "gone %llu\n", (unsigned long long)serial);
+	char line[EVENT_BYTES];
+	va_list args;
+	int n;
 
-	events_write(events, line, (size_t)n);
-}
-
-void events_look(struct events *events, u64 look, u32 slot, u64 generation)
-{
-	char line[96];
-	int n = snprintf(line, sizeof(line), "look %llu %u %llu\n", (unsigned long long)look, slot,
-		(unsigned long long)generation);
-
+	va_start(args, format);
+	n = vsnprintf(line, sizeof(line), format, args);
+	va_end(args);
 	events_write(events, line, (size_t)n);
 }

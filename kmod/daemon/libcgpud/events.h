@@ -31,8 +31,7 @@ struct events {
 void events_open(struct events *events, int fd);
 /* A warning is left out when there were many lately that begin with the same words up to a colon. */
 void events_log(struct events *events, int level, const char *format, ...) __attribute__((format(printf, 3, 4)));
-/* Somebody waits for a look at a container: its number, and whose. */
-void events_look(struct events *events, u64 look, u32 slot, u64 generation);
-void events_gone(struct events *events, u64 serial);
+/* A line that the process acts on: see cgpud.h. */
+void events_tell(struct events *events, const char *format, ...) __attribute__((format(printf, 2, 3)));
 
 #endif

@@ -6,6 +6,8 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "cgpud.h"
+#include "descriptors.h"
 #include "in_flight.h"
 #include "external.h"
 
@@ -220,22 +222,22 @@ int state_file_take_over(struct in_flight_table *x)
 	return 0;
 }
 
-void state_file_give_up(int fd)
+void cgpud_state_give_up(s32 state_fd)
 {
 	u64 none = 0;
 
 	/* Of two states in a store one counts. */
-	if (pwrite(fd, &none, sizeof(none), offsetof(struct header, magic)) != sizeof(none))
+	if (pwrite(state_fd, &none, sizeof(none), offsetof(struct header, magic)) != sizeof(none))
 		return;
 }
 
-int state_file_can_take(int fd)
+int cgpud_state_check(s32 state_fd)
 {
 	struct in_flight_table x;
 	int r;
 
 	open_locks(&x);
-	r = map_from(&x, fd);
+	r = map_from(&x, state_fd);
 	unmap_from(&x);
 	state_file_close(&x);
 	return r;
@@ -268,8 +270,8 @@ int state_file_open(struct in_flight_table *x, int fd)
 
 	open_locks(x);
 	r = fd >= 0 ? take_up(x, fd) : make_own(x);
-	if (fd >= 0 && x->fd != fd)
-		close(fd);
+	if (x->fd != fd)
+		close_any(fd);
 	if (r == 0 && fd < 0)
 		header_fill(x->map);
 	return r;
@@ -280,10 +282,8 @@ void state_file_close(struct in_flight_table *x)
 	unmap_from(x);
 	if (x->map)
 		munmap(x->map, x->bytes);
-	if (x->fd >= 0)
-		close(x->fd);
+	close_one(&x->fd);
 	x->map = NULL;
-	x->fd = -1;
 	pthread_cond_destroy(&x->changed);
 	pthread_mutex_destroy(&x->lock);
 }

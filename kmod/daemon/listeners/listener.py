@@ -5,18 +5,19 @@ from __future__ import annotations
 
 import contextlib
 import errno
+import json
 import logging
 import os
 import re
 import secrets
 import select
 import socket
-import struct
 import time
-from typing import TYPE_CHECKING
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
 
-from cgpu.errors import CgpuError
-from cgpu.kmod.daemon.listeners import process_state
+from cgpu.errors import CgpuError, show
+from cgpu.kmod.daemon import unix_socket
 from cgpu.kmod.daemon.listeners.process_filters import ProcessFilters
 
 if TYPE_CHECKING:
@@ -28,6 +29,10 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 
 MAX_FDS = 8
+MAX_BYTES = 1 << 20
+FD_NAME = "seccompFd"
+MAX_PID = 1 << 22
+ID = re.compile(r"[A-Za-z0-9_+.-]{1,127}")
 WAIT_S = 5.0  # for the rest of one message
 NAME = re.compile(r"listener-([0-9]{1,4})-([0-9]{1,20})-([0-9]{1,20})")
 ANON_LINK = "anon_inode:seccomp notify"
@@ -35,7 +40,6 @@ SHARE_USED = (
     "container {id}: it has as many seccomp listeners as one container may: what was started now gets no "
     "driver call; end processes that exec or a probe has left behind in it"
 )
-_CREDENTIALS = struct.Struct("iII")
 
 
 class QuotaError(CgpuError):
@@ -47,25 +51,56 @@ def store_name(slot: int, generation: int, serial: int) -> str:
     return f"listener-{slot}-{generation}-{serial}"
 
 
-def peer(sock: socket.socket) -> tuple[int, int]:
-    """Return process and user id at the other end, as they were when it connected."""
-    credentials = sock.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, _CREDENTIALS.size)
-    pid, uid, _ = _CREDENTIALS.unpack(credentials)
-    return int(pid), int(uid)
+@dataclass(frozen=True, slots=True)
+class ProcessState:
+    """What a runtime sends with a listener: its container, and which of the descriptors is the listener.
+
+    https://github.com/opencontainers/runtime-spec/blob/v1.2.0/config-linux.md#the-container-process-state
+    pid: of the process that has the filter; 0 where the message does not say.
+    """
+
+    container_id: str
+    listener: int
+    pid: int = 0
 
 
-def bind(path: str) -> socket.socket:
-    """Make a listening stream socket that only root can reach. Raises OSError."""
-    with contextlib.suppress(FileNotFoundError):
-        os.unlink(path)
-    sock = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM | socket.SOCK_CLOEXEC | socket.SOCK_NONBLOCK)
-    old = os.umask(0o177)
+def parse(text: bytes, descriptors: int) -> ProcessState:
+    """Read the message. descriptors: how many came with it. Raises CgpuError."""
     try:
-        sock.bind(path)
-    finally:
-        os.umask(old)
-    sock.listen(128)
-    return sock
+        document = json.loads(text)
+    except (ValueError, RecursionError) as error:
+        raise CgpuError("the listener's message is not JSON") from error
+    if not isinstance(document, dict):
+        raise CgpuError("the listener's message is no object")
+    state, names = document.get("state"), document.get("fds")
+    container_id = state.get("id") if isinstance(state, dict) else None
+    if not isinstance(container_id, str) or not ID.fullmatch(container_id):
+        raise CgpuError(f"the listener's message names no container: {show(container_id)}")
+    pid = document.get("pid")
+    if not isinstance(pid, int) or not 0 < pid <= MAX_PID:
+        pid = 0
+    return ProcessState(container_id, _index(names, descriptors), int(pid))
+
+
+def complete(text: bytes) -> bool:
+    """Tell whether the message has come whole: runtimes may send it in parts."""
+    stripped = text.rstrip()
+    if not stripped.endswith(b"}"):
+        return False
+    try:
+        json.loads(stripped)
+    except (ValueError, RecursionError):
+        return False
+    return True
+
+
+def _index(names: Any, descriptors: int) -> int:
+    if not isinstance(names, list) or names.count(FD_NAME) != 1:
+        raise CgpuError(f"the listener's message does not say which descriptor is {FD_NAME}")
+    index = names.index(FD_NAME)
+    if len(names) != descriptors or index >= descriptors:
+        raise CgpuError(f"the listener's message names {len(names)} descriptors and brings {descriptors}")
+    return int(index)
 
 
 class Delivery:
@@ -87,13 +122,13 @@ class Delivery:
         self._text += data
         if flags & socket.MSG_CTRUNC or len(self._fds) > MAX_FDS:
             raise CgpuError(f"a runtime sent more than {MAX_FDS} descriptors")
-        if len(self._text) > process_state.MAX_BYTES:
-            raise CgpuError(f"a runtime sent more than {process_state.MAX_BYTES} bytes")
-        return not data or process_state.complete(self._text)
+        if len(self._text) > MAX_BYTES:
+            raise CgpuError(f"a runtime sent more than {MAX_BYTES} bytes")
+        return not data or complete(self._text)
 
-    def take(self) -> tuple[process_state.ProcessState, int]:
+    def take(self) -> tuple[ProcessState, int]:
         """Return what the message says and its listener, which is the caller's then. Raises CgpuError."""
-        state = process_state.parse(self._text, len(self._fds))
+        state = parse(self._text, len(self._fds))
         return state, self._fds.pop(state.listener)
 
     def close(self) -> None:
@@ -122,7 +157,7 @@ class Listeners:
         """Return under which name each is stored, by its serial."""
         return dict(self._names)
 
-    def accept(self, state: process_state.ProcessState, fd: int) -> None:
+    def accept(self, state: ProcessState, fd: int) -> None:
         """Attach a new listener to its container; closes fd when it is refused. Raises CgpuError."""
         serial = secrets.randbits(62) + 1
         container = self._engine.find(state.container_id)
@@ -200,7 +235,7 @@ class ListenerSocket:
         """Bind, unless an earlier daemon's socket is there. Raises OSError."""
         self._path = path
         self.listeners = listeners
-        self.sock = sock or bind(path)
+        self.sock = sock or unix_socket.listen(path)
         self._poll = select.epoll()
         self._poll.register(self.sock, select.EPOLLIN)
         self._deliveries: dict[int, Delivery] = {}
@@ -243,7 +278,7 @@ class ListenerSocket:
             return
         # Its capabilities cannot be asked for: a runtime may have ended by now. A listener only ever adds
         # supervision to processes that the sender could have let run without.
-        if peer(sock)[1] != 0:
+        if unix_socket.peer(sock)[1] != 0:
             sock.close()
             return
         sock.setblocking(False)

@@ -10,6 +10,7 @@
 #include <sys/resource.h>
 #include <unistd.h>
 
+#include "descriptors.h"
 #include "fair.h"
 #include "processes.h"
 #include "address_spaces.h"
@@ -119,10 +120,8 @@ static int same(const struct sign *a, const struct sign *b)
 
 static void close_both(const struct address_space *space)
 {
-	if (space->maps >= 0)
-		close(space->maps);
-	if (space->life >= 0)
-		close(space->life);
+	close_any(space->maps);
+	close_any(space->life);
 }
 
 static int open_both(struct address_space *space, s32 id)
@@ -171,16 +170,16 @@ void address_spaces_close(struct address_spaces *spaces)
 /* Not while anybody else looks at it: what it had is closed next. Its place is busy by us. */
 static int swap_files(struct address_spaces *spaces, struct address_space *known, struct address_space *now)
 {
-	int maps, life, r = -EAGAIN;
+	struct address_space before;
+	int r = -EAGAIN;
 
 	pthread_mutex_lock(&spaces->lock);
 	if (known->busy == 1) {
-		maps = known->maps;
-		life = known->life;
+		before = *known;
 		known->maps = now->maps;
 		known->life = now->life;
-		now->maps = maps;
-		now->life = life;
+		now->maps = before.maps;
+		now->life = before.life;
 		r = 0;
 	}
 	pthread_mutex_unlock(&spaces->lock);

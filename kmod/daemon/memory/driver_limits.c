@@ -6,17 +6,12 @@
 #include "driver_limits.h"
 #include "rm.h"
 
-#define WAIT_NS 900000000ll /* less than what others wait for a look at managed memory */
+#define WAIT_MS 900 /* less than what others wait for a count of managed memory */
 
 void limits_open(struct limits *limits)
 {
-	pthread_condattr_t attr;
-
 	pthread_mutex_init(&limits->lock, NULL);
-	pthread_condattr_init(&attr);
-	pthread_condattr_setclock(&attr, CLOCK_MONOTONIC);
-	pthread_cond_init(&limits->told, &attr);
-	pthread_condattr_destroy(&attr);
+	pthread_cond_init(&limits->changed, NULL);
 }
 
 static u64 used(void *ctx, u32 slot, u32 gpu)
@@ -36,34 +31,35 @@ void cgpud_limits(struct cgpud *d)
 	atomic_store(&d->limits.on, 1);
 }
 
-void cgpud_limits_sampled(struct cgpud *d, u32 slot, u64 generation, u64 look, s32 result, const u64 *bytes)
+void cgpud_limits_sampled(struct cgpud *d, u32 slot, u64 generation, u64 sample, s32 result, const u64 *bytes)
 {
 	struct limits_container *container = &d->limits.container[slot % CGPU_MAX_CONTAINERS];
 
 	pthread_mutex_lock(&d->limits.lock);
 	if (container->generation != generation)
 		*container = (struct limits_container){ .generation = generation };
-	if (look > container->looked)
-		container->looked = look;
+	if (sample > container->sampled)
+		container->sampled = sample;
 	container->result = result;
 	if (result == 0)
 		memcpy(container->used, bytes, sizeof(container->used));
-	pthread_cond_broadcast(&d->limits.told);
+	pthread_cond_broadcast(&d->limits.changed);
 	pthread_mutex_unlock(&d->limits.lock);
 }
 
-int limits_look(struct cgpud *d, u32 slot, u64 generation)
+int limits_sample(struct cgpud *d, u32 slot, u64 generation)
 {
 	struct limits_container *container = &d->limits.container[slot % CGPU_MAX_CONTAINERS];
-	u64 until = clock_ns() + WAIT_NS, look;
-	struct timespec at = { .tv_sec = (time_t)(until / 1000000000ull), .tv_nsec = (long)(until % 1000000000ull) };
+	struct timespec until = clock_until(WAIT_MS);
+	u64 sample;
 	int r = 0;
 
 	pthread_mutex_lock(&d->limits.lock);
-	look = ++d->limits.asked;
-	events_look(&d->events, look, slot, generation);
-	while (r == 0 && (container->generation != generation || container->looked < look))
-		r = pthread_cond_timedwait(&d->limits.told, &d->limits.lock, &at);
+	sample = ++d->limits.asked;
+	events_tell(
+		&d->events, "sample %llu %u %llu\n", (unsigned long long)sample, slot, (unsigned long long)generation);
+	while (r == 0 && (container->generation != generation || container->sampled < sample))
+		r = pthread_cond_clockwait(&d->limits.changed, &d->limits.lock, CLOCK_MONOTONIC, &until);
 	r = r ? -r : container->result;
 	pthread_mutex_unlock(&d->limits.lock);
 	return r;
@@ -104,8 +100,8 @@ int limits_before_call(struct cgpud *d, const struct in_flight *e)
 	if (!atomic_load(&d->limits.on))
 		return 0;
 	purpose = purpose_of(d->core.abi, &e->call);
-	/* Without an answer it is told by the figures before. */
+	/* Without an answer the call tells the figures of the sample before. */
 	if (purpose == TELLS_SIZES)
-		limits_look(d, e->call.slot, e->call.generation);
+		limits_sample(d, e->call.slot, e->call.generation);
 	return purpose == ALLOCATES;
 }

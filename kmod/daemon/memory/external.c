@@ -1,23 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0
 /* Records the memory that UVM is about to map, by start address and by file, and drops it when it is unmapped. */
 #define _GNU_SOURCE
-#include <unistd.h>
 
 #include "clock.h"
+#include "descriptors.h"
 #include "engine.h"
 #include "external.h"
 #include "lib/hash.h"
 #include "processes.h"
 
+/* Head of the chain (by next) that has the mappings at a place among others. */
 static u32 *head_of(struct external *x, u32 file, u64 start)
 {
 	return &x->hash[core_hash(x->key, (u32)start, (u32)(start >> 32) ^ file << 20) % EXTERNAL_BUCKETS];
-}
-
-/* Head of the chain (by next) that has the mappings at a place among others. */
-static u32 bucket(const struct external *x, u32 file, u64 start)
-{
-	return *head_of((struct external *)(uintptr_t)x, file, start);
 }
 
 void external_relink(struct external *x, u32 at)
@@ -36,17 +31,17 @@ void external_relink(struct external *x, u32 at)
 		x->latest = map->serial;
 }
 
-void external_link(struct external *x, const struct cgpu_reference *hold, const struct external_map *map)
+void external_link(struct external *x, const struct cgpu_reference *reference, const struct external_map *map)
 {
-	struct external_map *place = &x->store->map[hold->object];
+	struct external_map *place = &x->store->map[reference->object];
 
 	*place = *map;
 	place->serial = 0;
-	if (x->store->used <= hold->object)
-		x->store->used = hold->object + 1;
+	if (x->store->used <= reference->object)
+		x->store->used = reference->object + 1;
 	atomic_thread_fence(memory_order_release);
-	place->serial = hold->serial;
-	external_relink(x, hold->object);
+	place->serial = reference->serial;
+	external_relink(x, reference->object);
 }
 
 void external_unlink(struct external *x, u32 at)
@@ -163,27 +158,35 @@ int external_file_end(struct cgpud *d, u32 at)
 	return fd;
 }
 
-static void close_copy(int fd)
+int external_is_kept(const struct external *x, u32 file)
 {
-	if (fd >= 0)
-		close(fd);
+	return x->store->file[file].live && !x->ending[file];
+}
+
+void external_unlock(struct cgpud *d, u32 file)
+{
+	struct external *x = &d->external;
+	int unused = external_is_kept(x, file) && x->first[file] == EXTERNAL_NONE ? external_file_end(d, file) : -1;
+
+	pthread_mutex_unlock(&x->lock);
+	close_any(unused);
 }
 
 /* 1: the same mapping once more, as a call that was interrupted is made again; -ENOSPC: too many at one place. */
 static int is_there(struct cgpud *d, u32 file, const struct external_request *request,
 	const struct cgpu_reference_request *named, const u8 *uuid)
 {
-	const struct external *x = &d->external;
-	u32 at = bucket(x, file, request->start), here = 0;
+	struct external *x = &d->external;
+	u32 at = *head_of(x, file, request->start), here = 0;
 
 	for (; at != EXTERNAL_NONE; at = x->store->map[at].next) {
 		struct external_map *map = &x->store->map[at];
-		struct cgpu_reference hold = { .object = at, .serial = map->serial };
+		struct cgpu_reference reference = { .object = at, .serial = map->serial };
 
 		if (map->file != file || map->start != request->start)
 			continue;
 		if (map->end == request->end && !memcmp(map->uuid, uuid, EXTERNAL_UUID) &&
-			cgpu_reference_names(&d->core, &hold, named)) {
+			cgpu_reference_names(&d->core, &reference, named)) {
 			map->tid = request->caller.user.tid;
 			map->since = clock_ms();
 			return 1;
@@ -208,26 +211,26 @@ static int add_one(struct cgpud *d, u32 file, const struct external_request *req
 		.since = clock_ms(),
 		.client = request->client,
 		.handle = request->handle };
-	struct cgpu_reference hold;
+	struct cgpu_reference reference;
 	int r = is_there(d, file, request, &named, uuid);
 
 	if (r)
 		return r < 0 ? r : 0;
-	r = cgpu_reference_on_file(&d->core, &named, file, &hold);
-	if (r < 0 || hold.serial == 0)
+	r = cgpu_reference_on_file(&d->core, &named, file, &reference);
+	if (r < 0 || reference.serial == 0)
 		return r;
 	memcpy(map.uuid, uuid, EXTERNAL_UUID);
-	map.of = hold.of;
-	external_link(&d->external, &hold, &map);
-	return cgpu_reference_confirm(&d->core, &hold) < 0 ? -ENODEV : 0;
+	map.of = reference.of;
+	external_link(&d->external, &reference, &map);
+	return cgpu_reference_confirm(&d->core, &reference) < 0 ? -ENODEV : 0;
 }
 
 void external_drop(struct cgpud *d, u32 at)
 {
-	struct cgpu_reference hold = { .object = at, .serial = d->external.store->map[at].serial };
+	struct cgpu_reference reference = { .object = at, .serial = d->external.store->map[at].serial };
 
 	external_unlink(&d->external, at);
-	cgpu_reference_drop(&d->core, &hold);
+	cgpu_reference_drop(&d->core, &reference);
 }
 
 static int add_all(struct cgpud *d, u32 file, const struct external_request *request)
@@ -248,8 +251,8 @@ static int add_all(struct cgpud *d, u32 file, const struct external_request *req
 int external_add(struct cgpud *d, const struct external_request *request, int *fd)
 {
 	struct external *x = &d->external;
-	int r, unused = -1;
 	u32 at;
+	int r;
 
 	pthread_mutex_lock(&x->lock);
 	at = find_file(x, &request->caller, *fd);
@@ -264,12 +267,9 @@ int external_add(struct cgpud *d, const struct external_request *request, int *f
 		*fd = -1;
 	}
 	r = add_all(d, at, request);
-	if (x->first[at] == EXTERNAL_NONE)
-		unused = external_file_end(d, at);
-	else if (!same_process(&x->store->file[at].user[0], &request->caller.user))
+	if (x->first[at] != EXTERNAL_NONE && !same_process(&x->store->file[at].user[0], &request->caller.user))
 		x->store->file[at].user[1] = request->caller.user;
-	pthread_mutex_unlock(&x->lock);
-	close_copy(unused);
+	external_unlock(d, at);
 	return r;
 }
 
@@ -320,22 +320,17 @@ static u32 walk_next(const struct walk *walk, u32 at)
 }
 
 /* What nearly every call means is one mapping, as large as the part: a search by its start is enough then. */
-static u32 walk_first(struct walk *walk, const struct external *x, u32 file, const struct external_span *span)
+static u32 walk_first(struct walk *walk, struct external *x, u32 file, const struct external_span *span)
 {
 	u32 at;
 
 	*walk = (struct walk){ .x = x, .span = span, .file = file, .by_start = 1 };
-	for (at = skip(walk, bucket(x, file, span->start)); at != EXTERNAL_NONE; at = walk_next(walk, at)) {
+	for (at = skip(walk, *head_of(x, file, span->start)); at != EXTERNAL_NONE; at = walk_next(walk, at)) {
 		if (x->store->map[at].end >= span->end)
-			return skip(walk, bucket(x, file, span->start));
+			return skip(walk, *head_of(x, file, span->start));
 	}
 	walk->by_start = 0;
 	return skip(walk, x->first[file]);
-}
-
-int external_is_kept(const struct external *x, u32 file)
-{
-	return x->store->file[file].live && !x->ending[file];
 }
 
 u32 external_wait(struct cgpud *d, u32 file, const struct external_span *span)
@@ -360,7 +355,6 @@ void external_gone(struct cgpud *d, u32 file, const struct external_span *span)
 	struct external *x = &d->external;
 	u32 at = EXTERNAL_NONE, next;
 	struct walk walk;
-	int unused = -1;
 
 	pthread_mutex_lock(&x->lock);
 	if (external_is_kept(x, file))
@@ -371,8 +365,5 @@ void external_gone(struct cgpud *d, u32 file, const struct external_span *span)
 		if (!external_underway(&x->store->map[at], span))
 			external_drop(d, at);
 	}
-	if (external_is_kept(x, file) && x->first[file] == EXTERNAL_NONE)
-		unused = external_file_end(d, file);
-	pthread_mutex_unlock(&x->lock);
-	close_copy(unused);
+	external_unlock(d, file);
 }

@@ -125,17 +125,19 @@ u32 external_left(struct cgpud *d);
 
 /* Between the files of external.h; with the lock held. */
 
-/* Write a mapping into the place of its hold; it counts from then on. */
-void external_link(struct external *x, const struct cgpu_reference *hold, const struct external_map *map);
+/* Write a mapping into the place of its reference; it counts from then on. */
+void external_link(struct external *x, const struct cgpu_reference *reference, const struct external_map *map);
 /* Put what is written at a place into its chains. */
 void external_relink(struct external *x, u32 at);
 void external_unlink(struct external *x, u32 at);
-/* A mapping goes, with its hold. */
+/* A mapping goes, with its reference. */
 void external_drop(struct cgpud *d, u32 at);
 /* The file has mappings, and is not about to be taken apart. */
 int external_is_kept(const struct external *x, u32 file);
 /* The file has none any more. Returns our copy, for the caller to close without the lock. */
 int external_file_end(struct cgpud *d, u32 at);
+/* Give the lock back; a file that has no mapping any more ends before. */
+void external_unlock(struct cgpud *d, u32 file);
 /* Milliseconds for which a mapping may be under way, seen from when the driver is asked. */
 u32 external_underway(const struct external_map *map, const struct external_span *span);
 

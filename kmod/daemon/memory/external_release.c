@@ -8,6 +8,7 @@
 
 #include "clock.h"
 #include "copies.h"
+#include "descriptors.h"
 #include "engine.h"
 #include "external.h"
 #include "processes.h"
@@ -15,13 +16,6 @@
 #include "worker.h"
 
 #define REOPEN_MS 1000
-
-/* A file without mappings is none any more. */
-static void forget(struct cgpud *d, u32 at)
-{
-	cgpu_reference_file_ended(&d->core, at);
-	memset(&d->external.store->file[at], 0, sizeof(d->external.store->file[at]));
-}
 
 static int has_ended(const struct external_user *user)
 {
@@ -80,8 +74,7 @@ static int begin_end(struct cgpud *d, u32 at, s64 slot)
 	if (!file.live)
 		return 0;
 	used = is_used(&file, fd);
-	if (fd >= 0)
-		close(fd);
+	close_any(fd);
 	pthread_mutex_lock(&x->lock);
 	if (is_unchanged(x, at, &before, latest)) {
 		begun = x->ending[at] = !used;
@@ -113,26 +106,23 @@ static void take_apart(struct cgpud *d, u32 at)
 
 	while (done && (first = x->first[at]) != EXTERNAL_NONE) {
 		struct external_map map = x->store->map[first];
-		struct cgpu_reference hold = { .object = first, .serial = map.serial };
+		struct cgpu_reference reference = { .object = first, .serial = map.serial };
 
 		done = unmap(d, fd, &map);
 		pthread_mutex_lock(&x->lock);
 		if (done) {
 			external_unlink(x, first);
-			cgpu_reference_drop(&d->core, &hold);
+			cgpu_reference_drop(&d->core, &reference);
 		}
 		pthread_mutex_unlock(&x->lock);
 	}
 	/* The driver's own part goes with the last copy: before it is forgotten that there is one. */
-	if (done && fd >= 0)
-		close(fd);
+	if (done)
+		close_any(fd);
 	pthread_mutex_lock(&x->lock);
 	x->ending[at] = 0;
-	if (done) {
-		x->fd[at] = -1;
-		forget(d, at);
-		atomic_fetch_sub(&x->files, 1);
-	}
+	if (done)
+		external_file_end(d, at);
 	pthread_mutex_unlock(&x->lock);
 }
 
@@ -146,25 +136,20 @@ void external_sweep(struct cgpud *d, s64 slot)
 	}
 }
 
-static u32 is_left(struct external *x, u32 at)
-{
-	struct external_file file;
-
-	pthread_mutex_lock(&x->lock);
-	file = x->store->file[at];
-	pthread_mutex_unlock(&x->lock);
-	return file.live && has_ended(&file.user[0]) && has_ended(&file.user[1]);
-}
-
 u32 external_left(struct cgpud *d)
 {
 	struct external *x = &d->external;
+	struct external_file file;
 	u32 i, left = 0;
 
 	if (!atomic_load(&x->files))
 		return 0;
-	for (i = 0; i < atomic_load(&x->top); i++)
-		left += is_left(x, i);
+	for (i = 0; i < atomic_load(&x->top); i++) {
+		pthread_mutex_lock(&x->lock);
+		file = x->store->file[i];
+		pthread_mutex_unlock(&x->lock);
+		left += file.live && has_ended(&file.user[0]) && has_ended(&file.user[1]);
+	}
 	workers_wake(d);
 	return left;
 }
@@ -198,13 +183,13 @@ static int relink(struct cgpud *d)
 	memset(x->hash, 0xff, sizeof(x->hash));
 	for (i = 0; i < x->store->used && i < CGPU_MAX_OBJECTS; i++) {
 		struct external_map *map = &x->store->map[i];
-		struct cgpu_reference hold = { .object = i, .serial = map->serial };
+		struct cgpu_reference reference = { .object = i, .serial = map->serial };
 
 		if (!map->serial)
 			continue;
 		if (map->file >= EXTERNAL_FILES || !x->store->file[map->file].live)
 			map->serial = 0;
-		else if (cgpu_reference_recover(&d->core, &hold, map->file) == 0)
+		else if (cgpu_reference_recover(&d->core, &reference, map->file) == 0)
 			external_relink(x, i);
 		else if (lose(x, map) < 0)
 			return -ENOMEM;
@@ -215,12 +200,12 @@ static int relink(struct cgpud *d)
 static void drop_unmapped(struct cgpud *d)
 {
 	const struct external_store *store = d->external.store;
-	struct cgpu_reference hold;
+	struct cgpu_reference reference;
 	u32 cursor = 0;
 
-	while (cgpu_reference_file_next(&d->core, &cursor, &hold) == 0) {
-		if (hold.object >= store->used || store->map[hold.object].serial != hold.serial)
-			cgpu_reference_drop(&d->core, &hold);
+	while (cgpu_reference_file_next(&d->core, &cursor, &reference) == 0) {
+		if (reference.object >= store->used || store->map[reference.object].serial != reference.serial)
+			cgpu_reference_drop(&d->core, &reference);
 	}
 }
 
@@ -232,7 +217,7 @@ int external_open(struct cgpud *d, struct external_store *store)
 	pthread_mutex_init(&x->lock, NULL);
 	memset(x->fd, 0xff, sizeof(x->fd));
 	x->store = store;
-	/* Without a number chains can be made long by who guesses it. */
+	/* With a known key a container could make chains long. */
 	if (getrandom(&x->key, sizeof(x->key), GRND_NONBLOCK) != sizeof(x->key))
 		x->key = clock_ns();
 	/* The next engine finds it as we did. */
@@ -241,7 +226,7 @@ int external_open(struct cgpud *d, struct external_store *store)
 	drop_unmapped(d);
 	for (i = 0; i < EXTERNAL_FILES; i++) {
 		if (!store->file[i].live) {
-			forget(d, i);
+			cgpu_reference_file_ended(&d->core, i);
 			continue;
 		}
 		atomic_fetch_add(&x->files, 1);
@@ -279,7 +264,7 @@ static int reopen_any(struct cgpud *d, const struct external_file *file, u8 *lat
 	return fd < 0 ? -1 : fd;
 }
 
-static int hold_again(struct cgpud *d, const struct external_map *map)
+static int charge_again(struct cgpud *d, const struct external_map *map)
 {
 	const struct external_file *file = &d->external.store->file[map->file];
 	struct cgpu_reference_request named = { .slot = file->slot,
@@ -288,12 +273,12 @@ static int hold_again(struct cgpud *d, const struct external_map *map)
 		.client = map->client,
 		.handle = map->handle,
 		.of = map->of };
-	struct cgpu_reference hold;
+	struct cgpu_reference reference;
 
-	if (!map->of || cgpu_reference_on_file(&d->core, &named, map->file, &hold) < 0 || hold.serial == 0)
+	if (!map->of || cgpu_reference_on_file(&d->core, &named, map->file, &reference) < 0 || reference.serial == 0)
 		return 0;
-	external_link(&d->external, &hold, map);
-	return cgpu_reference_confirm(&d->core, &hold) == 0;
+	external_link(&d->external, &reference, map);
+	return cgpu_reference_confirm(&d->core, &reference) == 0;
 }
 
 static void restore_lost(struct cgpud *d)
@@ -304,7 +289,7 @@ static void restore_lost(struct cgpud *d)
 	for (i = 0; i < x->losts; i++) {
 		const struct external_map *map = &x->lost[i];
 
-		if (hold_again(d, map))
+		if (charge_again(d, map))
 			held++;
 		else if (x->fd[map->file] >= 0 && unmap(d, x->fd[map->file], map))
 			unmapped++;
@@ -334,11 +319,8 @@ void external_take_up(struct cgpud *d)
 	for (i = 0; i < EXTERNAL_FILES; i++) {
 		if (!x->store->file[i].live || x->first[i] != EXTERNAL_NONE)
 			continue;
-		if (x->fd[i] >= 0)
-			close(x->fd[i]);
-		x->fd[i] = -1;
-		forget(d, i);
-		atomic_fetch_sub(&x->files, 1);
+		close_one(&x->fd[i]);
+		external_file_end(d, i);
 	}
 	external_sweep(d, -1);
 }
@@ -347,9 +329,7 @@ void external_close(struct cgpud *d)
 {
 	u32 i;
 
-	for (i = 0; d->external.store && i < EXTERNAL_FILES; i++) {
-		if (d->external.fd[i] >= 0)
-			close(d->external.fd[i]);
-	}
+	for (i = 0; d->external.store && i < EXTERNAL_FILES; i++)
+		close_any(d->external.fd[i]);
 	free(d->external.lost);
 }

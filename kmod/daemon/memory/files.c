@@ -12,7 +12,9 @@
 #include <unistd.h>
 
 #include "clock.h"
+#include "descriptors.h"
 #include "engine.h"
+#include "fair.h"
 #include "files.h"
 
 /* The kernel forgets a file before it tells the driver of the close, and only then the driver frees. */
@@ -45,8 +47,7 @@ static int reserve_place(void)
 		return 0;
 	}
 	r = r < 0 ? -errno : (close(r), -EBUSY);
-	if (holder >= 0)
-		close(holder);
+	close_any(holder);
 	return r;
 }
 
@@ -99,29 +100,26 @@ static int watched_list(int epoll, u64 *numbers, u32 most)
 {
 	char path[64], line[256];
 	unsigned long long data;
-	u32 n = 0;
 	FILE *file;
+	int n = 0;
 
 	snprintf(path, sizeof(path), "/proc/self/fdinfo/%d", epoll);
 	file = fopen(path, "re");
 	if (!file)
 		return -errno;
-	while (fgets(line, sizeof(line), file)) {
+	while (n >= 0 && fgets(line, sizeof(line), file)) {
 		if (sscanf(line, "tfd: %*d events: %*x data: %llx", &data) != 1)
 			continue;
-		if (n == most) {
-			fclose(file);
-			return -E2BIG;
-		}
-		numbers[n++] = data;
+		if ((u32)n == most)
+			n = -E2BIG;
+		else
+			numbers[n++] = data;
 	}
 	/* A list that broke off would be taken for the end of files. */
-	if (ferror(file)) {
-		fclose(file);
-		return -EIO;
-	}
+	if (ferror(file))
+		n = -EIO;
 	fclose(file);
-	return (int)n;
+	return n;
 }
 
 /* The number of a file that is in. most: at least as many as there are. */
@@ -131,7 +129,7 @@ static int watched_find(int epoll, int fd, u32 most, u64 *number)
 	u32 i = most;
 	int n;
 
-	/* Entries go at any time, so places only ever become lower: who goes down misses nothing. */
+	/* Entries go at any time, so places only ever become lower: a search downwards misses nothing. */
 	while (i-- > 0) {
 		if (!is_at(epoll, i, fd))
 			continue;
@@ -160,8 +158,7 @@ static int try_out(int epoll)
 		r = watched_find(epoll, fd, 1, &number);
 	if (r == 0 && number != 1)
 		r = -ENOSYS;
-	if (fd >= 0)
-		close(fd);
+	close_any(fd);
 	if (r == 0)
 		r = watched_list(epoll, &number, 1);
 	return r > 0 ? -ENOSYS : r;
@@ -207,8 +204,8 @@ int files_open(struct files *files, int fd)
 
 	pthread_mutex_init(&files->lock, NULL);
 	files->taken_up = fd >= 0 && watched_is(fd);
-	if (fd >= 0 && !files->taken_up)
-		close(fd);
+	if (!files->taken_up)
+		close_any(fd);
 	files->epoll = files->taken_up ? fd : epoll_create1(EPOLL_CLOEXEC);
 	r = files->epoll < 0 ? -errno : files_try();
 	if (r == 0)
@@ -227,9 +224,7 @@ int files_open(struct files *files, int fd)
 
 void files_close(struct files *files)
 {
-	if (files->epoll >= 0)
-		close(files->epoll);
-	files->epoll = -1;
+	close_one(&files->epoll);
 	files->taken_up = 0;
 }
 
@@ -261,21 +256,12 @@ static int refresh(struct files *files)
 	return 0;
 }
 
-static u32 containers(struct cgpud *d)
-{
-	struct cgpu_container_info info;
-	u32 at, n = 0;
-
-	for (at = 0; cgpu_container_next(&d->core, at, &info) == 0; at = info.slot + 1)
-		n++;
-	return n;
-}
-
-/* Half of all is split evenly among the containers; the other half goes to who comes first. */
+/* Half of all is split evenly among the containers; the other half goes to those that come first. */
 static int has_room(struct cgpud *d, u64 generation)
 {
 	struct files *files = &d->files;
-	u32 i, own = 0, n;
+	struct fair fair;
+	u32 i, own = 0;
 
 	for (i = 0; i < files->known; i++)
 		own += files->at[i] >> TAG_SHIFT == (generation & TAG_MASK);
@@ -283,8 +269,8 @@ static int has_room(struct cgpud *d, u64 generation)
 		return 0;
 	if (files->known < FILES_MAX / 2)
 		return 1;
-	n = containers(d);
-	return own < FILES_MAX / 2 / (n ? n : 1);
+	fair_begin(&fair, &d->core);
+	return own < FILES_MAX / 2 / (fair.containers ? fair.containers : 1);
 }
 
 /* It has just been put in. */
@@ -296,7 +282,7 @@ static int keep(struct cgpud *d, int fd, u64 generation, u64 number)
 		watched_drop(files->epoll, fd);
 		return -ENOSPC;
 	}
-	/* A look may have listed it already. */
+	/* A refresh may have listed it already. */
 	if (!is_known(files, number))
 		files->at[files->known++] = number;
 	return 0;

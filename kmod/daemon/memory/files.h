@@ -23,7 +23,7 @@ struct files_gone {
 struct files {
 	pthread_mutex_t lock;
 	int epoll; /* -1: files cannot be watched */
-	u32 known; /* numbers in at: those of the last look, and what came since */
+	u32 known; /* numbers in at: those of the last refresh, and what came since */
 	u32 closing; /* in gone */
 	u32 taken_up; /* 1: the epoll came from the engine before */
 	u64 last; /* number without its container */

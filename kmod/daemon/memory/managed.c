@@ -11,9 +11,9 @@
 #define PIECE (2ull << 20) /* UVM_CHUNK_SIZE_MAX, kernel-open/nvidia-uvm/uvm_pmm_gpu.h */
 #define ADDRESS_MAX (1ull << 57)
 #define PENDING_MS 1000
-#define LOOK_MS 100
+#define RECOUNT_MS 100
 #define PROCESSES_MAX 1024
-#define WAIT_S 1
+#define WAIT_MS 1000
 
 struct sum {
 	struct managed_container *container;
@@ -43,19 +43,12 @@ void managed_open(struct cgpud *d, u32 allowed)
 		pthread_mutex_init(&managed->container[i].order, NULL);
 }
 
-void managed_close(struct managed *managed)
-{
-	address_spaces_close(&managed->spaces);
-}
-
-/* Whoever looks may wait for memory that a hostile process keeps locked. Nobody waits for him for long, least of all the
+/* A count may wait for memory that a hostile process keeps locked. No other one waits for it for long, least of all of the
  * next container in this place. */
-static int begin_look(struct managed_container *container)
+static int begin_count(struct managed_container *container)
 {
-	struct timespec until;
+	struct timespec until = clock_until(WAIT_MS);
 
-	clock_gettime(CLOCK_MONOTONIC, &until);
-	until.tv_sec += WAIT_S;
 	return pthread_mutex_clocklock(&container->order, CLOCK_MONOTONIC, &until) == 0 ? 0 : -EAGAIN;
 }
 
@@ -168,7 +161,7 @@ static int set(struct cgpud *d, const struct managed_map *map, u64 bytes, u32 li
 		.slot = map->slot, .generation = map->generation, .tgid = map->tgid, .bytes = bytes, .limited = limited
 	};
 
-	/* A thread that maps is there; by a look later another one may have the number. */
+	/* A thread that maps is there; at a later count another one may have the number. */
 	if (limited)
 		wanted.started = process_mark(map->tgid);
 	return cgpu_managed_set(&d->core, &wanted);
@@ -189,7 +182,7 @@ static int charge(struct cgpud *d, struct managed_container *container, const st
 	if (r < 0)
 		return r;
 	/* What the driver limits shrinks by as much: it counts no managed memory. */
-	if (atomic_load(&d->limits.on) && atomic_load(&d->enforce) && limits_look(d, map->slot, map->generation) < 0)
+	if (atomic_load(&d->limits.on) && atomic_load(&d->enforce) && limits_sample(d, map->slot, map->generation) < 0)
 		r = -ENOMEM;
 	if (r == 0)
 		r = pending_add(container, map, d->managed.spaces.at[at].serial);
@@ -198,7 +191,7 @@ static int charge(struct cgpud *d, struct managed_container *container, const st
 		return r;
 	}
 	container->counted += more;
-	/* Its process may end before the next look. */
+	/* Its process may end before the next count. */
 	d->managed.spaces.at[at].bytes += more;
 	return 0;
 }
@@ -226,7 +219,7 @@ int managed_map(struct cgpud *d, const struct managed_map *map)
 	/* No process has such addresses. */
 	if (map->start >= ADDRESS_MAX || map->bytes >= ADDRESS_MAX)
 		return enforced ? -ENOMEM : 0;
-	r = begin_look(container);
+	r = begin_count(container);
 	if (r == 0) {
 		pending_settle(container, map->tid);
 		r = take_and_charge(d, container, map);
@@ -244,7 +237,7 @@ void managed_recount(struct cgpud *d, u32 slot, u64 generation, s32 tid)
 	u32 cursor = 0, n = 0, i;
 	u64 bytes, sum = 0;
 
-	if (begin_look(container) < 0)
+	if (begin_count(container) < 0)
 		return;
 	pending_settle(container, tid);
 	while (n < PROCESSES_MAX && cgpu_managed_next(&d->core, slot, &cursor, &found) == 0)
@@ -256,15 +249,15 @@ void managed_recount(struct cgpud *d, u32 slot, u64 generation, s32 tid)
 	}
 	/* What the driver limits is what these leave of the slice. */
 	if (sum != container->counted && atomic_load(&d->limits.on))
-		limits_look(d, slot, generation);
+		limits_sample(d, slot, generation);
 	container->counted = sum;
-	atomic_store(&container->looked, clock_ms());
+	atomic_store(&container->recounted, clock_ms());
 	pthread_mutex_unlock(&container->order);
 }
 
 void managed_recount_stale(struct cgpud *d, u32 slot, u64 generation, s32 tid)
 {
-	if (clock_ms() >= atomic_load(&container_of_slot(d, slot)->looked) + LOOK_MS)
+	if (clock_ms() >= atomic_load(&container_of_slot(d, slot)->recounted) + RECOUNT_MS)
 		managed_recount(d, slot, generation, tid);
 }
 

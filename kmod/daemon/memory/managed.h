@@ -30,7 +30,7 @@ struct managed_container {
 	pthread_mutex_t order; /* one recount after another, so that none counts by an older list */
 	struct managed_pending pending[MANAGED_PENDING]; /* under order */
 	u64 counted; /* bytes by the last recount, and charged since; under order */
-	atomic_ullong looked; /* when last */
+	atomic_ullong recounted; /* when last, in milliseconds of the monotonic clock */
 };
 
 struct managed {
@@ -48,13 +48,12 @@ struct managed_map {
 };
 
 void managed_open(struct cgpud *d, u32 allowed);
-void managed_close(struct managed *managed);
 /* What the ledger of an engine before this one has. Before any call is answered. */
 void managed_take_up(struct cgpud *d);
 /* A thread is about to map UVM's node. 0; -EPERM: not allowed here; -ENOMEM: its container's limit; -EAGAIN: too many at
- * once, or another look does not end. */
+ * once, or another count does not end. */
 int managed_map(struct cgpud *d, const struct managed_map *map);
-/* Look at all processes of a container that have managed memory. tid: the thread that waits for us, and so has nothing
+/* Count all processes of a container that have managed memory. tid: the thread that waits for us, and so has nothing
  * pending. */
 void managed_recount(struct cgpud *d, u32 slot, u64 generation, s32 tid);
 /* The same, unless the last recount is a moment old. */

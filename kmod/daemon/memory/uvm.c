@@ -21,43 +21,39 @@
 #define TOP_MAX 64
 #define BATCH 16 /* in one walk over a file's mappings */
 
-u32 uvm_bytes(const struct nv_abi *abi, u32 nr)
+/* A call's struct: its size, and where the driver puts its status. */
+struct shape {
+	u32 bytes, status;
+};
+
+static struct shape shape_of(const struct nv_abi *abi, u32 nr)
 {
 	switch (nr) {
 	case UVM_INITIALIZE:
-		return abi->UVM_INITIALIZE_PARAMS.bytes;
+		return (struct shape){ abi->UVM_INITIALIZE_PARAMS.bytes, abi->UVM_INITIALIZE_PARAMS.rmStatus };
 	case UVM_MAP_EXTERNAL_ALLOCATION:
-		return abi->UVM_MAP_EXTERNAL_ALLOCATION_PARAMS.bytes;
+		return (struct shape){ abi->UVM_MAP_EXTERNAL_ALLOCATION_PARAMS.bytes,
+			abi->UVM_MAP_EXTERNAL_ALLOCATION_PARAMS.rmStatus };
 	case UVM_ALLOC_DEVICE_P2P:
-		return abi->UVM_ALLOC_DEVICE_P2P_PARAMS.bytes;
+		return (struct shape){ abi->UVM_ALLOC_DEVICE_P2P_PARAMS.bytes,
+			abi->UVM_ALLOC_DEVICE_P2P_PARAMS.rmStatus };
 	case UVM_UNMAP_EXTERNAL:
-		return abi->UVM_UNMAP_EXTERNAL_PARAMS.bytes;
+		return (struct shape){ abi->UVM_UNMAP_EXTERNAL_PARAMS.bytes, abi->UVM_UNMAP_EXTERNAL_PARAMS.rmStatus };
 	case UVM_FREE:
-		return abi->UVM_FREE_PARAMS.bytes;
+		return (struct shape){ abi->UVM_FREE_PARAMS.bytes, abi->UVM_FREE_PARAMS.rmStatus };
 	default:
-		return 0;
+		return (struct shape){ 0 };
 	}
+}
+
+u32 uvm_bytes(const struct nv_abi *abi, u32 nr)
+{
+	return shape_of(abi, nr).bytes;
 }
 
 int uvm_needs_file(const struct cgpu_call *call)
 {
 	return call->bytes != 0 && call->nr != UVM_INITIALIZE;
-}
-
-static u32 status_at(const struct nv_abi *abi, u32 nr)
-{
-	switch (nr) {
-	case UVM_INITIALIZE:
-		return abi->UVM_INITIALIZE_PARAMS.rmStatus;
-	case UVM_MAP_EXTERNAL_ALLOCATION:
-		return abi->UVM_MAP_EXTERNAL_ALLOCATION_PARAMS.rmStatus;
-	case UVM_ALLOC_DEVICE_P2P:
-		return abi->UVM_ALLOC_DEVICE_P2P_PARAMS.rmStatus;
-	case UVM_UNMAP_EXTERNAL:
-		return abi->UVM_UNMAP_EXTERNAL_PARAMS.rmStatus;
-	default:
-		return abi->UVM_FREE_PARAMS.rmStatus;
-	}
 }
 
 static struct external_caller caller_of(const struct in_flight *e, const struct task *task)
@@ -111,7 +107,8 @@ static enum cgpu_verdict judge_map(struct cgpud *d, struct in_flight *e, struct 
 	r = known ? external_add(d, &request, &task->file) : 0;
 	if (r == 0 || !atomic_load(&d->enforce))
 		return CGPU_CONTINUE;
-	put32(e->copy[0], status_at(abi, e->call.nr), r == -EPERM ? NV_ERR_INSUFFICIENT_PERMISSIONS : NV_ERR_NO_MEMORY);
+	put32(e->copy[0], shape_of(abi, e->call.nr).status,
+		r == -EPERM ? NV_ERR_INSUFFICIENT_PERMISSIONS : NV_ERR_NO_MEMORY);
 	return CGPU_ANSWER;
 }
 
@@ -122,7 +119,7 @@ static enum cgpu_verdict judge_initialize(struct cgpud *d, struct in_flight *e)
 	if (!(get64(e->copy[0], abi->UVM_INITIALIZE_PARAMS.flags) & UVM_INIT_FLAGS_MULTI_PROCESS_SHARING_MODE) ||
 		!atomic_load(&d->enforce))
 		return CGPU_CONTINUE;
-	put32(e->copy[0], status_at(abi, e->call.nr), NV_ERR_NOT_SUPPORTED);
+	put32(e->copy[0], shape_of(abi, e->call.nr).status, NV_ERR_NOT_SUPPORTED);
 	return CGPU_ANSWER;
 }
 
@@ -248,17 +245,12 @@ static void drop(struct cgpud *d, u32 file, const struct external_span *span, co
 {
 	struct external *x = &d->external;
 	const struct external_map *map = &x->store->map[piece->at];
-	int unused = -1;
 
 	pthread_mutex_lock(&x->lock);
 	if (external_is_kept(x, file) && map->serial == piece->map.serial && map->file == file &&
 		!external_underway(map, span))
 		external_drop(d, piece->at);
-	if (external_is_kept(x, file) && x->first[file] == EXTERNAL_NONE)
-		unused = external_file_end(d, file);
-	pthread_mutex_unlock(&x->lock);
-	if (unused >= 0)
-		close(unused);
+	external_unlock(d, file);
 }
 
 /*
@@ -287,7 +279,7 @@ void uvm_execute(struct cgpud *d, struct in_flight *e, const struct task *task)
 {
 	struct external_caller caller = caller_of(e, task);
 	struct external_span span = span_of(d->core.abi, e, task);
-	u32 at = status_at(d->core.abi, e->call.nr);
+	u32 at = shape_of(d->core.abi, e->call.nr).status;
 	u32 file = external_find(d, &caller, task->file, &span.latest);
 
 	if (file != EXTERNAL_NONE)

@@ -77,6 +77,11 @@ def directory_of(container: Container) -> str:
     return CGROUPS + path
 
 
+def registered(engine: Engine) -> dict[Key, Container]:
+    """Return all registrations by their keys."""
+    return {container.key: container for container in engine.containers()}
+
+
 def overlap(one: str, other: str) -> bool:
     """Tell whether two directories are the same, or one lies below the other."""
     return f"{one}/".startswith(f"{other}/") or f"{other}/".startswith(f"{one}/")
@@ -129,12 +134,12 @@ class DriverLimits:
         ]
 
     def _inherit(self, snapshot: list[dict[str, Any]]) -> None:
-        registered = {(c.slot, c.generation): c for c in self._engine.containers()}
+        alive = registered(self._engine)
         try:
             known = {tuple(one["key"]): (dict(one["hard"]), dict(one["used"])) for one in snapshot}
-            for key in registered.keys() & known.keys():
+            for key in alive.keys() & known.keys():
                 hard, used = known[key]
-                container = registered[key]
+                container = alive[key]
                 self._groups[key] = Group(container.id, directory_of(container), hard, used)
                 self._engine.limits_sampled(*key, 0, 0, used)
         except (KeyError, TypeError, ValueError) as error:
@@ -212,7 +217,7 @@ class DriverLimits:
                 job.done.set()
 
     def _sweep(self) -> None:
-        alive = {(c.slot, c.generation): c for c in self._engine.containers()}
+        alive = registered(self._engine)
         for key in [key for key in self._groups if key not in alive]:
             self._clear(key)
         for container in alive.values():
@@ -224,14 +229,14 @@ class DriverLimits:
         self._settle(container, 0)
 
     def _sample(self, number: int, slot: int, generation: int) -> None:
-        for container in self._engine.containers():
-            if (container.slot, container.generation) == (slot, generation):
-                self._settle(container, number)
-                return
-        self._engine.limits_sampled(slot, generation, number, -errno.ENODEV, {})
+        container = registered(self._engine).get((slot, generation))
+        if container is None:
+            self._engine.limits_sampled(slot, generation, number, -errno.ENODEV, {})
+        else:
+            self._settle(container, number)
 
     def _settle(self, container: Container, sample: int) -> None:
-        key = (container.slot, container.generation)
+        key = container.key
         used: dict[int, int] = {}
         result = 0
         try:
@@ -263,13 +268,13 @@ class DriverLimits:
         return wanted
 
     def _group(self, container: Container) -> Group:
-        key = (container.slot, container.generation)
+        key = container.key
         if key in self._groups:
             return self._groups[key]
         directory = directory_of(container)
         if not os.path.isdir(directory):
             raise LimitError(errno.ESRCH, f"{directory}: there is no such cgroup")
-        alive = {(c.slot, c.generation) for c in self._engine.containers()}
+        alive = registered(self._engine)
         for other, group in list(self._groups.items()):
             if other not in alive and group.directory == directory:
                 del self._groups[other]  # its place has a new owner, who is limited anew

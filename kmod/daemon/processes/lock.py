@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from cgpu.errors import CgpuError
 from cgpu.kmod.daemon.processes import process_identity
-from cgpu.kmod.daemon.processes.unkillable import is_unkillable
+from cgpu.kmod.daemon.processes.process_identity import is_unkillable
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A process by its number and when it started: the kernel gives numbers out again."""
+"""A process by its number and when it started, as the kernel gives numbers out again; whether it can end."""
 
 from __future__ import annotations
 
@@ -13,6 +13,7 @@ from cgpu.replace import replace_text
 
 MAX_BYTES = 64
 PROC = Path("/proc")
+UNKILLABLE_S = 2.0  # a process that was killed has so long to end
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,6 +101,22 @@ def living_start_time(pid: int) -> int:
     """Return when a process was started; 0 when there is none, or its first thread has ended."""
     state, started = _stat(pid, PROC)
     return 0 if state in ("", "Z", "X") else started
+
+
+def is_unkillable(process: ProcessIdentity) -> bool:
+    """Tell whether a process was killed and cannot end: a thread waits where no signal reaches it.
+
+    A container can bring that about with memory of a file system of its own that never answers. Such a
+    process does nothing any more, but neither its parent nor its locks hear of its end. cgpud's first thread
+    ends with it, never before. A process that nobody has waited for yet has no other thread.
+    """
+    try:
+        threads = len(os.listdir(f"/proc/{process.pid}/task"))
+    except OSError:
+        return False
+    # Read after the threads: where another process has the number meanwhile, it started at another time.
+    state, started = _stat(process.pid, PROC)
+    return state in ("Z", "X") and threads > 1 and process.started in (0, started)
 
 
 def _read(path: Path) -> bytes:

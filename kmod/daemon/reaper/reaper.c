@@ -9,6 +9,7 @@
 
 #include "cgroup.h"
 #include "clock.h"
+#include "descriptors.h"
 #include "engine.h"
 #include "processes.h"
 #include "worker.h"
@@ -42,16 +43,13 @@ void reaper_close(struct reaper *reaper)
 		if (reaper->watch[i].tgid)
 			close(reaper->watch[i].pidfd);
 	for (i = 0; i < CGPU_MAX_CONTAINERS; i++)
-		if (reaper->init[i].pidfd >= 0)
-			close(reaper->init[i].pidfd);
-	if (reaper->epoll >= 0)
-		close(reaper->epoll);
-	if (reaper->kick_fd >= 0)
-		close(reaper->kick_fd);
+		close_any(reaper->init[i].pidfd);
+	close_any(reaper->epoll);
+	close_any(reaper->kick_fd);
 	pthread_mutex_destroy(&reaper->lock);
 }
 
-void reaper_kick(struct cgpud *d)
+void cgpud_kick(struct cgpud *d)
 {
 	u64 n = 1;
 
@@ -89,10 +87,8 @@ void reaper_watch(struct cgpud *d, u32 slot, s32 tgid)
 	if (w && w->tgid != tgid && reaper->watched[slot] < WATCH_SHARE) {
 		fd = process_open(tgid, 0);
 		event.data.u64 = (u64)(w - reaper->watch);
-		if (fd >= 0 && epoll_ctl(reaper->epoll, EPOLL_CTL_ADD, fd, &event) < 0) {
-			close(fd);
-			fd = -1;
-		}
+		if (fd >= 0 && epoll_ctl(reaper->epoll, EPOLL_CTL_ADD, fd, &event) < 0)
+			close_one(&fd);
 		/* Not watched: the periodic check finds its end, a second later. */
 		if (fd >= 0) {
 			*w = (struct watch){ .tgid = tgid, .pidfd = fd, .slot = slot };
@@ -119,15 +115,12 @@ static void watch_init(struct cgpud *d, const struct cgpu_container_info *info)
 	struct init_watch *init = &d->reaper.init[info->slot];
 	int fd;
 
-	if (init->pidfd >= 0)
-		close(init->pidfd);
+	close_any(init->pidfd);
 	*init = (struct init_watch){ .generation = info->generation, .pidfd = -1 };
 	fd = process_open(info->pid, 0);
 	/* The number may belong to another process by now. */
-	if (fd < 0 || !cgroup_holds(info->cgroup, info->pid) || add_init(&d->reaper, info->slot, fd) < 0) {
-		if (fd >= 0)
-			close(fd);
-	}
+	if (fd < 0 || !cgroup_holds(info->cgroup, info->pid) || add_init(&d->reaper, info->slot, fd) < 0)
+		close_any(fd);
 }
 
 /* Watch the init process of every registered container; remove a container whose init has ended and whose control group
@@ -153,13 +146,6 @@ static u32 reclaim_containers(struct cgpud *d)
 	return removed;
 }
 
-/* Check again soon after an end: the driver cleans up on its own time. */
-static void check_again(struct reaper *reaper, u64 now)
-{
-	reaper->attempt = 0;
-	reaper->due = now;
-}
-
 static void on_event(struct cgpud *d, u64 event, u64 now)
 {
 	struct reaper *reaper = &d->reaper;
@@ -168,17 +154,12 @@ static void on_event(struct cgpud *d, u64 event, u64 now)
 	if (event == EVENT_KICK) {
 		if (read(reaper->kick_fd, &n, sizeof(n)) == sizeof(n))
 			reclaim_containers(d);
-		/* A container that was removed may have left something behind. */
-		check_again(reaper, now);
 	} else if (event & EVENT_INIT) {
 		struct init_watch *init = &reaper->init[event & 0xffffffff];
 
 		/* The event may come after the next registration in this slot, which has a process of its own. */
-		if (init->pidfd >= 0 && process_ended(init->pidfd)) {
-			close(init->pidfd);
-			init->pidfd = -1;
-		}
-		check_again(reaper, now);
+		if (init->pidfd >= 0 && process_ended(init->pidfd))
+			close_one(&init->pidfd);
 	} else {
 		struct watch *w = &reaper->watch[event];
 
@@ -187,8 +168,11 @@ static void on_event(struct cgpud *d, u64 event, u64 now)
 		reaper->watched[w->slot]--;
 		*w = (struct watch){ 0 };
 		pthread_mutex_unlock(&reaper->lock);
-		check_again(reaper, now);
 	}
+	/* Check again soon: the driver cleans up on its own time, and a container that was removed may have left something
+	 * behind. */
+	reaper->attempt = 0;
+	reaper->due = now;
 }
 
 /* A container that was removed in the usual way leaves nothing for longer than milliseconds. */
@@ -284,7 +268,7 @@ void reaper_stop(struct cgpud *d)
 {
 	if (!d->reaper.running)
 		return;
-	reaper_kick(d);
+	cgpud_kick(d);
 	pthread_join(d->reaper.thread, NULL);
 	d->reaper.running = 0;
 }
@@ -295,8 +279,8 @@ u32 reaper_pause(struct cgpud *d, u32 ms)
 
 	if (!d->reaper.running)
 		return 0;
-	reaper_kick(d);
-	clock_until(&until, ms);
+	cgpud_kick(d);
+	until = clock_until(ms);
 	d->reaper.running = pthread_clockjoin_np(d->reaper.thread, NULL, CLOCK_MONOTONIC, &until) != 0;
 	return d->reaper.running;
 }

@@ -46,7 +46,6 @@ void reaper_stop(struct cgpud *d);
 /* As reaper_stop(), for a time: 1 when it has not ended by then. */
 u32 reaper_pause(struct cgpud *d, u32 ms);
 void reaper_close(struct reaper *reaper);
-void reaper_kick(struct cgpud *d);
 /* A process has made a driver call: be told when it ends. Any thread. */
 void reaper_watch(struct cgpud *d, u32 slot, s32 tgid);
 /* Compare the charges of one container (slot), or of all (-1), with what the driver says. Returns how many

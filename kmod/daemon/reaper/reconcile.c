@@ -8,7 +8,7 @@
 
 #define CHARGES_MAX 1024
 #define CLIENTS_MAX 1024
-#define CLAIMS_MAX 8
+#define OWNERSHIPS_MAX 8
 #define ORPHANS_WAIT_US 200000
 
 /* Ask the driver for every client of a process. Returns how many are left. */
@@ -118,34 +118,34 @@ void reaper_drop_orphans(struct cgpud *d)
 }
 
 /* A client that the driver has given out again has none of the objects that its record has. */
-static int is_stale(struct cgpud *d, const struct cgpu_ownership *claim)
+static int is_stale(struct cgpud *d, const struct cgpu_ownership *owned)
 {
 	u32 i;
 
-	if (driver_client_gone(&d->driver, claim->client))
+	if (driver_client_gone(&d->driver, owned->client))
 		return 1;
-	for (i = 0; i < claim->handles; i++)
-		if (!driver_object_gone(&d->driver, claim->client, claim->handle[i]))
+	for (i = 0; i < owned->handles; i++)
+		if (!driver_object_gone(&d->driver, owned->client, owned->handle[i]))
 			return 0;
-	return claim->handles > 0;
+	return owned->handles > 0;
 }
 
 void reaper_drop_stale_client(struct cgpud *d, u32 slot, u32 client)
 {
-	struct cgpu_ownership claim;
+	struct cgpu_ownership owned;
 	u32 round, owner;
 	int stale = 1;
 
-	for (round = 0; round < CLAIMS_MAX && stale; round++) {
-		if (cgpu_ownership_find(&d->core, slot, client, &claim) < 0)
+	for (round = 0; round < OWNERSHIPS_MAX && stale; round++) {
+		if (cgpu_ownership_find(&d->core, slot, client, &owned) < 0)
 			return;
 		/* The owner must not change anything between question and consequence. */
-		owner = claim.slot;
+		owner = owned.slot;
 		pthread_mutex_lock(engine_order(d, owner));
-		stale = cgpu_ownership_find(&d->core, slot, client, &claim) == 0 && claim.slot == owner &&
-			is_stale(d, &claim);
+		stale = cgpu_ownership_find(&d->core, slot, client, &owned) == 0 && owned.slot == owner &&
+			is_stale(d, &owned);
 		if (stale)
-			cgpu_ownership_drop(&d->core, &claim);
+			cgpu_ownership_drop(&d->core, &owned);
 		pthread_mutex_unlock(engine_order(d, owner));
 	}
 }

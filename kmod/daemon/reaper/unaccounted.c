@@ -38,8 +38,7 @@ static int mount_of(s32 tgid, const char *number)
 	int mount = -1;
 
 	while (file && mount < 0 && fgets(line, sizeof(line), file))
-		if (sscanf(line, "mnt_id: %d", &mount) != 1)
-			mount = -1;
+		sscanf(line, "mnt_id: %d", &mount);
 	if (file)
 		fclose(file);
 	return mount;

@@ -3,8 +3,8 @@
 #define _GNU_SOURCE
 #include <fcntl.h>
 #include <stdlib.h>
-#include <unistd.h>
 
+#include "descriptors.h"
 #include "engine.h"
 #include "rm.h"
 
@@ -20,11 +20,6 @@ struct sample {
 	u64 at; /* nanoseconds of the driver's clock */
 	u32 process, busy;
 };
-
-void sched_client_init(struct sched_client *sc)
-{
-	*sc = (struct sched_client){ .fd = -1 };
-}
 
 int sched_client_open(struct cgpud *d, struct sched_client *sc, u32 gpu)
 {
@@ -44,15 +39,8 @@ int sched_client_open(struct cgpud *d, struct sched_client *sc, u32 gpu)
 		r = rm_subdevice(
 			sc->fd, abi, sc->client, d->driver.gpu[gpu].device_instance, HANDLE_DEVICE, HANDLE_SUBDEVICE);
 	if (r)
-		sched_client_close(sc);
+		close_one(&sc->fd);
 	return r > 0 ? -EIO : r;
-}
-
-void sched_client_close(struct sched_client *sc)
-{
-	if (sc->fd >= 0)
-		close(sc->fd);
-	sc->fd = -1;
 }
 
 int sched_client_set_channels(struct cgpud *d, const struct sched_client *sc, const struct cgpu_channel_batch *batch)

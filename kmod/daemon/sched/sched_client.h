@@ -29,10 +29,8 @@ struct process_use {
 
 struct cgpud;
 
-void sched_client_init(struct sched_client *sc);
-/* Opens nothing that is open. 0 or a negative errno. */
+/* Opens nothing that is open; close_one(&sc->fd) closes it. 0 or a negative errno. */
 int sched_client_open(struct cgpud *d, struct sched_client *sc, u32 gpu);
-void sched_client_close(struct sched_client *sc);
 /* Enable or disable channels. The driver's status, or a negative errno: the driver is gone. */
 int sched_client_set_channels(struct cgpud *d, const struct sched_client *sc, const struct cgpu_channel_batch *batch);
 /*

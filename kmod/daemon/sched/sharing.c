@@ -11,6 +11,7 @@
 #include <unistd.h>
 
 #include "clock.h"
+#include "descriptors.h"
 #include "engine.h"
 #include "sharing.h"
 #include "timeslice.h"
@@ -78,7 +79,7 @@ void sharing_init(struct cgpud *d)
 		own->d = d;
 		own->gpu = gpu;
 		atomic_init(&own->due, 1);
-		sched_client_init(&own->sched_client);
+		own->sched_client.fd = -1;
 		pthread_mutex_init(&own->door, NULL);
 		pthread_mutex_init(&own->lock, NULL);
 	}
@@ -146,6 +147,15 @@ static u64 apply(struct sharing_gpu *own, struct cgpu_round *decision)
 	return own->retry ? own->retry : CGPU_ROUND_NEVER;
 }
 
+static void decide_now(struct sharing_gpu *own)
+{
+	struct cgpu_round decision;
+
+	lock(own);
+	apply(own, &decision);
+	pthread_mutex_unlock(&own->lock);
+}
+
 static void read_samples(struct sharing_gpu *own, u64 now)
 {
 	struct process_use use[SAMPLED_PROCESSES];
@@ -160,7 +170,7 @@ static void read_samples(struct sharing_gpu *own, u64 now)
 		return;
 	if (n < 0) {
 		pthread_mutex_lock(&own->lock);
-		sched_client_close(&own->sched_client);
+		close_one(&own->sched_client.fd);
 		pthread_mutex_unlock(&own->lock);
 		return;
 	}
@@ -194,7 +204,7 @@ static u64 leave_timeslices(struct sharing_gpu *own, u64 now)
 	struct cgpu_timeslice slice;
 	u32 cursor = 0;
 
-	if (timeslice_is_posted(own->d, own->gpu) && now < own->posted + SECOND)
+	if ((atomic_load(&own->d->timeslices.posted) >> own->gpu & 1) && now < own->posted + SECOND)
 		return own->posted + SECOND;
 	if (cgpu_timeslices_next(&own->d->core, own->gpu, 0, &cursor, &slice) < 0) {
 		if (!atomic_load(&own->d->timeslices.left))
@@ -217,7 +227,7 @@ static u64 run_round(struct sharing_gpu *own)
 
 	pthread_mutex_lock(&own->lock);
 	if (own->retry)
-		sched_client_close(&own->sched_client);
+		close_one(&own->sched_client.fd);
 	/* Changing channels takes time, which is added to the grant: its end is known afterwards. */
 	for (round = 0; round < ROUNDS && decision.channels && retry == CGPU_ROUND_NEVER; round++)
 		retry = apply(own, &decision);
@@ -231,14 +241,9 @@ static u64 run_round(struct sharing_gpu *own)
 	return until;
 }
 
-static struct timespec timespec_of(u64 ns)
+static void sleep_to(u64 ns)
 {
-	return (struct timespec){ .tv_sec = (time_t)(ns / SECOND), .tv_nsec = (long)(ns % SECOND) };
-}
-
-static void sleep_for(u64 ns)
-{
-	struct timespec at = timespec_of(clock_ns() + ns);
+	struct timespec at = clock_time(ns);
 
 	clock_nanosleep(CLOCK_MONOTONIC, TIMER_ABSTIME, &at, NULL);
 }
@@ -248,26 +253,20 @@ static void sleep_until(struct sharing_gpu *own, u64 until, u64 took)
 {
 	u64 now = clock_ns(), least = now + LEAST_NS, pause = earlier(took > GAP_NS ? took : GAP_NS, GAP_MOST_NS);
 	u64 gap = earlier(until, now + pause);
-	struct timespec at = timespec_of(until > least ? until : least);
+	struct timespec at = clock_time(until > least ? until : least);
 	int is_due = await_due(own, until == CGPU_ROUND_NEVER ? NULL : &at);
 
-	if (is_due && gap > clock_ns() && !atomic_load(&own->d->stopping)) {
-		at = timespec_of(gap);
-		clock_nanosleep(CLOCK_MONOTONIC, TIMER_ABSTIME, &at, NULL);
-	}
+	if (is_due && gap > clock_ns() && !atomic_load(&own->d->stopping))
+		sleep_to(gap);
 	atomic_store(&own->due, 0);
 	if (atomic_load(&own->waiting))
-		sleep_for(YIELD_NS);
+		sleep_to(clock_ns() + YIELD_NS);
 }
 
 /* What the engine before told the driver is not known. */
 static void begin(struct sharing_gpu *own)
 {
-	struct cgpu_round decision;
-
-	lock(own);
-	apply(own, &decision);
-	pthread_mutex_unlock(&own->lock);
+	decide_now(own);
 	atomic_store(&own->begun, 1);
 	sem_post(&own->d->sharing.begun);
 }
@@ -294,10 +293,9 @@ static void *sharing_main(void *arg)
 /* No call is answered before the channels of all cards are set anew, except for a card that hangs. */
 static void await_begun(struct cgpud *d, u32 started)
 {
-	struct timespec until;
+	struct timespec until = clock_until(START_MS);
 	u32 gpu, begun = 0;
 
-	clock_until(&until, START_MS);
 	while (begun < started) {
 		if (sem_clockwait(&d->sharing.begun, CLOCK_MONOTONIC, &until) == 0)
 			begun++;
@@ -345,10 +343,9 @@ int sharing_start(struct cgpud *d)
 
 u32 sharing_stop(struct cgpud *d, u32 ms)
 {
-	struct timespec until;
+	struct timespec until = clock_until(ms);
 	u32 gpu, stuck = 0;
 
-	clock_until(&until, ms);
 	for (gpu = 0; gpu < CGPU_MAX_GPUS; gpu++) {
 		struct sharing_gpu *own = &d->sharing.at[gpu];
 
@@ -369,7 +366,7 @@ void sharing_close(struct cgpud *d)
 	for (gpu = 0; gpu < CGPU_MAX_GPUS; gpu++) {
 		struct sharing_gpu *own = &d->sharing.at[gpu];
 
-		sched_client_close(&own->sched_client);
+		close_one(&own->sched_client.fd);
 		free(own->sched_client.samples);
 		pthread_mutex_destroy(&own->door);
 		pthread_mutex_destroy(&own->lock);
@@ -378,14 +375,8 @@ void sharing_close(struct cgpud *d)
 
 void sharing_after_call(struct cgpud *d, const struct in_flight *e, struct task *task)
 {
-	struct sharing_gpu *own;
-	struct cgpu_round decision;
-
 	if (e->call.round == 0 || e->call.round > d->driver.gpus)
 		return;
-	own = &d->sharing.at[e->call.round - 1];
-	lock(own);
-	apply(own, &decision);
-	pthread_mutex_unlock(&own->lock);
+	decide_now(&d->sharing.at[e->call.round - 1]);
 	timeslice_after_call(d, e, task);
 }

@@ -19,8 +19,7 @@
 #define WALK_MAX 4096 /* clients that one worker goes to in a row */
 /* A container can cause searches that find nothing, by its calls. */
 #define SEARCH_NS 1000000000ull
-#define SECOND 1000000000
-#define LOCK_NS 100000000
+#define LOCK_MS 100
 
 /* --- the table of clients whose groups have timeslices, by handle --- */
 
@@ -90,19 +89,15 @@ int timeslice_find(struct timeslices *timeslices, u32 client, struct timeslice_c
 void timeslice_remember(struct timeslices *timeslices, const struct timeslice_client *one)
 {
 	struct timeslice_client *place;
+	u32 left;
 
 	pthread_mutex_lock(&timeslices->lock);
 	place = place_of(timeslices, one->client);
 	set_left(timeslices, place, place->client == one->client ? place->left | one->left : one->left);
-	place->client = one->client;
+	left = place->left;
+	*place = *one;
+	place->left = left;
 	place->order = ++timeslices->order;
-	place->tid = one->tid;
-	place->tgid = one->tgid;
-	place->number = one->number;
-	place->slot = one->slot;
-	place->mark = one->mark;
-	place->started = one->started;
-	place->searched = one->searched;
 	pthread_mutex_unlock(&timeslices->lock);
 }
 
@@ -122,12 +117,8 @@ void timeslice_not_left(struct timeslices *timeslices, u32 client, u32 gpus)
 /* Workers hold the lock for no longer than the driver takes, except where a container keeps one for ever. */
 static int lock_container(struct cgpud *d, u32 slot)
 {
-	struct timespec until;
+	struct timespec until = clock_until(LOCK_MS);
 
-	clock_gettime(CLOCK_MONOTONIC, &until);
-	until.tv_nsec += LOCK_NS;
-	until.tv_sec += until.tv_nsec / SECOND;
-	until.tv_nsec %= SECOND;
 	return -pthread_mutex_clocklock(&d->timeslices.busy[slot % CGPU_MAX_CONTAINERS], CLOCK_MONOTONIC, &until);
 }
 
@@ -297,11 +288,6 @@ void timeslice_post(struct cgpud *d, u32 gpu)
 	workers_wake(d);
 }
 
-int timeslice_is_posted(struct cgpud *d, u32 gpu)
-{
-	return (atomic_load(&d->timeslices.posted) >> gpu & 1) != 0;
-}
-
 /* What is no longer due, or has gone, is not left any more. */
 static void prune(struct cgpud *d, u32 gpu)
 {
@@ -337,25 +323,19 @@ void timeslice_serve(struct cgpud *d)
 static u32 client_of(const struct cgpud *d, const struct in_flight *e)
 {
 	const struct nv_abi *abi = d->core.abi;
-	u32 at;
+	const struct {
+		u32 nr, client;
+	} calls[] = { { NV_ESC_RM_ALLOC, abi->NVOS21_PARAMETERS.hRoot },
+		{ NV_ESC_RM_CONTROL, abi->NVOS54_PARAMETERS.hClient },
+		{ NV_ESC_RM_DUP_OBJECT, abi->NVOS55_PARAMETERS.hClient },
+		{ NV_ESC_RM_FREE, abi->NVOS00_PARAMETERS.hRoot } };
+	size_t i;
 
-	switch (e->call.nr) {
-	case NV_ESC_RM_ALLOC:
-		at = abi->NVOS21_PARAMETERS.hRoot;
-		break;
-	case NV_ESC_RM_CONTROL:
-		at = abi->NVOS54_PARAMETERS.hClient;
-		break;
-	case NV_ESC_RM_DUP_OBJECT:
-		at = abi->NVOS55_PARAMETERS.hClient;
-		break;
-	case NV_ESC_RM_FREE:
-		at = abi->NVOS00_PARAMETERS.hRoot;
-		break;
-	default:
-		return 0;
+	for (i = 0; i < sizeof(calls) / sizeof(calls[0]); i++) {
+		if (calls[i].nr == e->call.nr)
+			return e->call.bytes >= calls[i].client + 4 ? get32(e->before[0], calls[i].client) : 0;
 	}
-	return e->call.bytes >= at + 4 ? get32(e->before[0], at) : 0;
+	return 0;
 }
 
 static void note(struct cgpud *d, const struct in_flight *e, const struct task *task, u32 client)

@@ -56,7 +56,6 @@ void timeslice_remember(struct timeslices *timeslices, const struct timeslice_cl
 void timeslice_not_left(struct timeslices *timeslices, u32 client, u32 gpus);
 /* Have a worker set all that are due on a GPU. */
 void timeslice_post(struct cgpud *d, u32 gpu);
-int timeslice_is_posted(struct cgpud *d, u32 gpu);
 /* A worker does what was posted. */
 void timeslice_serve(struct cgpud *d);
 /* A group, or a channel of it, was made or scheduled by a call: set the slices of that client on the call's descriptor. */

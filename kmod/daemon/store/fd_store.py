@@ -3,20 +3,19 @@
 
 from __future__ import annotations
 
-import array
 import contextlib
 import os
 import re
 import select
 import socket
-import struct
 from dataclasses import dataclass
+
+from cgpu.kmod.daemon import unix_socket
 
 MAX_MESSAGE = 8192
 MAX_STORED = 4096
 MAX_FDS = 16  # in one message
 NAME = re.compile(r"[!-9;-~]{1,255}")  # printable, no colon: names are joined by colons
-_CREDENTIALS = struct.Struct("iII")
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,37 +40,20 @@ def parse_fields(text: bytes) -> dict[str, str]:
 
 def bind(path: str) -> socket.socket:
     """Make the datagram socket, only for root, that says who sends. Raises OSError."""
-    with contextlib.suppress(FileNotFoundError):
-        os.unlink(path)
-    sock = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM | socket.SOCK_CLOEXEC | socket.SOCK_NONBLOCK)
+    sock = unix_socket.bind(path, socket.SOCK_DGRAM)
     sock.setsockopt(socket.SOL_SOCKET, socket.SO_PASSCRED, 1)
-    old = os.umask(0o177)
-    try:
-        sock.bind(path)
-    finally:
-        os.umask(old)
     return sock
 
 
 def receive(sock: socket.socket) -> Message | None:
     """Take one message; None when there is none waiting. Raises OSError."""
-    space = socket.CMSG_SPACE(_CREDENTIALS.size) + socket.CMSG_SPACE(MAX_FDS * 4)
     try:
-        data, control, flags, _ = sock.recvmsg(MAX_MESSAGE, space, socket.MSG_CMSG_CLOEXEC)
+        packet = unix_socket.receive(sock, MAX_MESSAGE, MAX_FDS)
     except BlockingIOError:
         return None
-    pid, uid = 0, -1
-    fds = array.array("i")
-    for level, kind, payload in control:
-        if level != socket.SOL_SOCKET:
-            continue
-        if kind == socket.SCM_CREDENTIALS and len(payload) >= _CREDENTIALS.size:
-            pid, uid, _ = _CREDENTIALS.unpack(payload[: _CREDENTIALS.size])
-        elif kind == socket.SCM_RIGHTS:
-            fds.frombytes(payload[: len(payload) - len(payload) % fds.itemsize])
     # A cut message could name another thing than it meant.
-    fields = {} if flags & (socket.MSG_TRUNC | socket.MSG_CTRUNC) else parse_fields(data)
-    return Message(pid, uid, fields, tuple(fds))
+    fields = parse_fields(packet.data) if packet.whole else {}
+    return Message(packet.pid, packet.uid, fields, packet.fds)
 
 
 class FdStore:

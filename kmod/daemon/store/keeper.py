@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import contextlib
 import ctypes
+import fcntl
 import json
 import logging
 import os
@@ -23,11 +24,11 @@ from typing import TYPE_CHECKING
 from cgpu.errors import CgpuError
 from cgpu.kmod.daemon import program
 from cgpu.kmod.daemon.processes import process_identity
-from cgpu.kmod.daemon.processes.unkillable import UNKILLABLE_S, is_unkillable
+from cgpu.kmod.daemon.processes.process_identity import UNKILLABLE_S, is_unkillable
 from cgpu.kmod.daemon.store import fd_store
-from cgpu.kmod.daemon.store.keeper_orders import END, START, STOP
-from cgpu.kmod.daemon.store.notify_socket import FIRST_FD
+from cgpu.kmod.daemon.store.notify_socket import END, FIRST_FD, START, STOP
 from cgpu.kmod.daemon.tree import mounts
+from cgpu.kmod.daemon.unix_socket import await_event
 
 if TYPE_CHECKING:
     from cgpu.kmod.daemon.places import Places
@@ -76,8 +77,6 @@ def worker_environment(
 def place_fds(fds: Sequence[int]) -> None:
     """In a child: put descriptors at 3, 4, and on, open over exec."""
     # First out of the way of their targets, or one would overwrite another.
-    import fcntl
-
     high = [fcntl.fcntl(fd, fcntl.F_DUPFD_CLOEXEC, FIRST_FD + len(fds)) for fd in fds]
     for number, fd in enumerate(high, FIRST_FD):
         os.dup2(fd, number, inheritable=True)
@@ -286,9 +285,7 @@ class Keeper:
 
     def _ended(self) -> bool:
         assert self._child is not None
-        poll = select.poll()
-        poll.register(self._child.pidfd, select.POLLIN)
-        return bool(poll.poll(0)) or self._cannot_end(self._child)
+        return await_event(self._child.pidfd, 0) or self._cannot_end(self._child)
 
     def _cannot_end(self, child: Child) -> bool:
         """Tell whether the daemon was killed long ago, and has threads that cannot end."""

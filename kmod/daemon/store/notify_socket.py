@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The sending end of sd_notify(3): readiness, and descriptors that must outlive this process."""
+"""The sending end of sd_notify(3): readiness, descriptors that outlive this process, orders to the keeper."""
 
 from __future__ import annotations
 
@@ -8,11 +8,18 @@ import os
 import socket
 from typing import TYPE_CHECKING
 
+from cgpu.kmod.daemon.unix_socket import await_event
+
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
     from pathlib import Path
 
 FIRST_FD = 3  # SD_LISTEN_FDS_START
+# Orders to the keeper by a cgpud that is not its child.
+START = "CGPU_START"  # = JSON list of arguments: start the daemon, if none runs; the answer is one line
+STOP = "CGPU_STOP"  # = 1: no daemon is to run or to be tried; no answer but the pipe's end
+END = "CGPU_END"  # = 1: the same, and what is held is let go
+MAX_LINE = 4096
 
 
 class NotifySocket:
@@ -57,13 +64,33 @@ class NotifySocket:
 
 
 def is_heard(path: Path) -> bool:
-    """Tell whether somebody listens at a notify socket; its file may have outlived him."""
+    """Tell whether somebody listens at a notify socket; its file may have outlived that process."""
     with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM | socket.SOCK_CLOEXEC) as out:
         try:
             out.connect(str(path))
         except OSError:
             return False
     return True
+
+
+def order(keeper: Path, what: str, wait_s: float | None = None) -> str | None:
+    """Give the keeper an order, and return its answer; empty: it has none, or was not heeded.
+
+    It answers by a pipe that comes with the order. None: nobody listens, or nobody has answered in time.
+    """
+    reader, writer = os.pipe2(os.O_CLOEXEC)
+    try:
+        try:
+            NotifySocket(str(keeper)).send(what, [writer])
+        except OSError:
+            return None
+        finally:
+            os.close(writer)
+        if not await_event(reader, wait_s):
+            return None
+        return os.read(reader, MAX_LINE).decode("utf-8", "replace").strip()
+    finally:
+        os.close(reader)
 
 
 def inherited(environment: Mapping[str, str], pid: int) -> list[tuple[str, int]]:

@@ -30,23 +30,22 @@ static int heap_place(const struct nv_abi *abi, u32 function, struct handle_plac
 {
 	const struct nv_layout_NVOS32_PARAMETERS *heap = &abi->NVOS32_PARAMETERS;
 
-	*place = (struct handle_place){ .client = heap->hRoot, .status = heap->status };
-	switch (function) {
-	case NVOS32_FUNCTION_ALLOC_SIZE:
-		place->handle = heap->data_AllocSize_hMemory;
-		place->flags = heap->data_AllocSize_flags;
+	const struct {
+		u32 function, handle, flags;
+	} calls[] = { { NVOS32_FUNCTION_ALLOC_SIZE, heap->data_AllocSize_hMemory, heap->data_AllocSize_flags },
+		{ NVOS32_FUNCTION_ALLOC_TILED_PITCH_HEIGHT, heap->data_AllocTiledPitchHeight_hMemory,
+			heap->data_AllocTiledPitchHeight_flags },
+		{ NVOS32_FUNCTION_ALLOC_SIZE_RANGE, heap->data_AllocSizeRange_hMemory,
+			heap->data_AllocSizeRange_flags } };
+	size_t i;
+
+	for (i = 0; i < sizeof(calls) / sizeof(calls[0]); i++) {
+		if (calls[i].function != function)
+			continue;
+		*place = (struct handle_place){ heap->hRoot, calls[i].handle, heap->status, calls[i].flags };
 		return 1;
-	case NVOS32_FUNCTION_ALLOC_TILED_PITCH_HEIGHT:
-		place->handle = heap->data_AllocTiledPitchHeight_hMemory;
-		place->flags = heap->data_AllocTiledPitchHeight_flags;
-		return 1;
-	case NVOS32_FUNCTION_ALLOC_SIZE_RANGE:
-		place->handle = heap->data_AllocSizeRange_hMemory;
-		place->flags = heap->data_AllocSizeRange_flags;
-		return 1;
-	default:
-		return 0;
 	}
+	return 0;
 }
 
 int handle_place(const struct nv_abi *abi, const struct in_flight *e, struct handle_place *place)
@@ -211,12 +210,6 @@ static int read_segment(struct in_flight *e, const struct task *task)
 	return r;
 }
 
-/* Questions about sizes change nothing, and need no order. */
-static int is_ordered(const struct cgpud *d, const struct cgpu_call *call)
-{
-	return cgpu_call_changes(d->core.abi, call);
-}
-
 /* In the container's order. A continued call runs later, but counts from here on. */
 static void count_call(struct cgpud *d, struct in_flight *e)
 {
@@ -238,7 +231,8 @@ static enum cgpu_verdict begin_ordered(struct cgpud *d, struct in_flight *e)
 	pthread_mutex_t *order = engine_order(d, call->slot);
 	enum cgpu_verdict verdict;
 
-	if (!is_ordered(d, call))
+	/* Questions about sizes change nothing, and need no order. */
+	if (!cgpu_call_changes(d->core.abi, call))
 		return cgpu_call_begin(&d->core, call);
 	pthread_mutex_lock(order);
 	verdict = cgpu_call_begin(&d->core, call);
@@ -252,6 +246,12 @@ static enum cgpu_verdict begin_ordered(struct cgpud *d, struct in_flight *e)
 static int is_asked_for(enum cgpu_verdict verdict)
 {
 	return verdict == CGPU_COPY_IN || verdict == CGPU_FIND_FILE;
+}
+
+static enum cgpu_verdict refused(struct in_flight *e, int r)
+{
+	e->call.error = -r;
+	return CGPU_REFUSE;
 }
 
 static enum cgpu_verdict judge(struct cgpud *d, struct in_flight *e, struct task *task)
@@ -269,15 +269,11 @@ static enum cgpu_verdict judge(struct cgpud *d, struct in_flight *e, struct task
 			r = target_find(d, e, task);
 		if (r == -ENOSPC)
 			return target_no_room(d, e);
-		if (r < 0) {
-			e->call.error = -r;
-			return CGPU_REFUSE;
-		}
+		if (r < 0)
+			return refused(e, r);
 	}
-	if (is_asked_for(verdict)) {
-		e->call.error = EINVAL;
-		return CGPU_REFUSE;
-	}
+	if (is_asked_for(verdict))
+		return refused(e, -EINVAL);
 	return verdict == CGPU_CONTINUE && e->call.device == CGPU_DEVICE_UVM ? uvm_judge(d, e, task) : verdict;
 }
 
@@ -290,17 +286,11 @@ static int is_made_on_a_copy(const struct cgpu_call *call)
 		call->nr == NV_ESC_RM_VID_HEAP_CONTROL;
 }
 
-static enum cgpu_verdict without_copy(struct in_flight *e, int r)
-{
-	e->call.error = -r;
-	return CGPU_REFUSE;
-}
-
 /* No copy is waited for under a lock: the call is taken back, and judged again when there is one. */
 static void take_back(struct cgpud *d, struct in_flight *e)
 {
 	cgpu_call_end(&d->core, &e->call, -EINTR);
-	if (is_ordered(d, &e->call))
+	if (cgpu_call_changes(d->core.abi, &e->call))
 		pthread_mutex_unlock(engine_order(d, e->call.slot));
 	in_flight_unjudge(e);
 }
@@ -311,13 +301,13 @@ enum cgpu_verdict call_judge(struct cgpud *d, struct in_flight *e, struct task *
 	enum cgpu_verdict verdict;
 
 	if (r < 0)
-		return without_copy(e, r);
+		return refused(e, r);
 	verdict = judge(d, e, task);
 	if (verdict != CGPU_EXECUTE || task->file >= 0)
 		return verdict;
 	take_back(d, e);
 	r = task_copy(d, task);
-	return r < 0 ? without_copy(e, r) : judge(d, e, task);
+	return r < 0 ? refused(e, r) : judge(d, e, task);
 }
 
 /* --- execution --- */
@@ -421,7 +411,7 @@ static void undo(struct cgpud *d, struct in_flight *e, int file)
 
 static void execute_rm(struct cgpud *d, struct in_flight *e, struct task *task)
 {
-	int ordered = is_ordered(d, &e->call);
+	int ordered = cgpu_call_changes(d->core.abi, &e->call);
 
 	run_named(d, e, task);
 	if (e->repeated)

@@ -44,15 +44,40 @@ static struct in_flight *oldest_of_most(const struct in_flight_table *x, enum st
 	return oldest;
 }
 
-static struct in_flight *find_place(const struct in_flight_table *x)
+/* The first at or after an index that no worker has, of some stages, and (tid 0: of any) of one thread. */
+static struct in_flight *find_idle(const struct in_flight_table *x, enum stage from, enum stage to, s32 tid, u32 index)
 {
 	u32 i;
 
-	for (i = 0; i < IN_FLIGHT_MAX; i++) {
-		if (!x->busy[i] && x->at[i].stage == STAGE_FREE)
+	for (i = index; i < IN_FLIGHT_MAX; i++) {
+		if (!x->busy[i] && x->at[i].stage >= from && x->at[i].stage <= to && (!tid || x->thread[i] == tid))
 			return &x->at[i];
 	}
-	return oldest_of_most(x, STAGE_SENT);
+	return NULL;
+}
+
+/* A worker has it from now on. for_thread: it works for the same thread already; else that thread waits. */
+static struct in_flight *take(struct in_flight_table *x, struct in_flight *e, int for_thread)
+{
+	if (!e)
+		return NULL;
+	x->busy[e->index] = 1;
+	if (for_thread)
+		x->thread[e->index] = 0;
+	if (e->stage == STAGE_KEPT)
+		atomic_fetch_sub(&x->kept, 1);
+	return e;
+}
+
+/* No worker has it any more. */
+static void put(struct in_flight_table *x, struct in_flight *e, enum stage stage)
+{
+	in_flight_set_stage(e, stage);
+	x->thread[e->index] = stage == STAGE_FREE ? 0 : (s32)e->notif.pid;
+	x->busy[e->index] = 0;
+	if (stage == STAGE_KEPT)
+		atomic_fetch_add(&x->kept, 1);
+	pthread_cond_broadcast(&x->changed);
 }
 
 struct in_flight *in_flight_take(struct in_flight_table *x)
@@ -60,12 +85,10 @@ struct in_flight *in_flight_take(struct in_flight_table *x)
 	struct in_flight *e;
 
 	pthread_mutex_lock(&x->lock);
-	e = find_place(x);
-	if (e) {
+	e = find_idle(x, STAGE_FREE, STAGE_FREE, 0, 0);
+	e = take(x, e ? e : oldest_of_most(x, STAGE_SENT), 1);
+	if (e)
 		in_flight_set_stage(e, STAGE_FREE);
-		x->busy[e->index] = 1;
-		x->thread[e->index] = 0;
-	}
 	pthread_mutex_unlock(&x->lock);
 	if (!e)
 		return NULL;
@@ -110,16 +133,10 @@ void in_flight_unjudge(struct in_flight *e)
 struct in_flight *in_flight_take_unanswered(struct in_flight_table *x)
 {
 	struct in_flight *e = NULL;
-	u32 i;
 
 	pthread_mutex_lock(&x->lock);
-	for (i = 0; x->recovered && i < IN_FLIGHT_MAX && !e; i++)
-		if (!x->busy[i] && x->at[i].stage >= STAGE_RECEIVING && x->at[i].stage <= STAGE_ANSWERING)
-			e = &x->at[i];
-	if (e) {
-		x->busy[e->index] = 1;
-		x->thread[e->index] = 0;
-	}
+	if (x->recovered)
+		e = take(x, find_idle(x, STAGE_RECEIVING, STAGE_ANSWERING, 0, 0), 1);
 	pthread_mutex_unlock(&x->lock);
 	return e;
 }
@@ -127,10 +144,7 @@ struct in_flight *in_flight_take_unanswered(struct in_flight_table *x)
 void in_flight_release(struct in_flight_table *x, struct in_flight *e)
 {
 	pthread_mutex_lock(&x->lock);
-	in_flight_set_stage(e, STAGE_FREE);
-	x->busy[e->index] = 0;
-	x->thread[e->index] = 0;
-	pthread_cond_broadcast(&x->changed);
+	put(x, e, STAGE_FREE);
 	pthread_mutex_unlock(&x->lock);
 }
 
@@ -165,11 +179,7 @@ void in_flight_return_kept(struct in_flight_table *x, struct in_flight *e)
 {
 	pthread_mutex_lock(&x->lock);
 	x->ages++;
-	in_flight_set_stage(e, STAGE_KEPT);
-	x->thread[e->index] = (s32)e->notif.pid;
-	x->busy[e->index] = 0;
-	atomic_fetch_add(&x->kept, 1);
-	pthread_cond_broadcast(&x->changed);
+	put(x, e, STAGE_KEPT);
 	pthread_mutex_unlock(&x->lock);
 }
 
@@ -180,48 +190,29 @@ void in_flight_sent(struct in_flight_table *x, struct in_flight *e)
 	pthread_mutex_lock(&x->lock);
 	e->sent = now;
 	e->age = x->ages++;
-	in_flight_set_stage(e, STAGE_SENT);
-	x->thread[e->index] = (s32)e->notif.pid;
-	x->busy[e->index] = 0;
-	pthread_cond_broadcast(&x->changed);
+	put(x, e, STAGE_SENT);
 	pthread_mutex_unlock(&x->lock);
 }
 
 struct in_flight *in_flight_take_sent(struct in_flight_table *x, s32 tid)
 {
-	struct in_flight *e = NULL;
-	u32 i;
+	struct in_flight *e;
 
 	pthread_mutex_lock(&x->lock);
-	for (i = 0; i < IN_FLIGHT_MAX && !e; i++)
-		if (x->thread[i] == tid && !x->busy[i] && x->at[i].stage == STAGE_SENT)
-			e = &x->at[i];
-	if (e) {
-		x->busy[e->index] = 1;
-		x->thread[e->index] = 0;
-	}
+	e = take(x, find_idle(x, STAGE_SENT, STAGE_SENT, tid, 0), 1);
 	pthread_mutex_unlock(&x->lock);
 	return e;
 }
 
 struct in_flight *in_flight_take_kept(struct in_flight_table *x, s32 tid, u32 index)
 {
-	struct in_flight *e = NULL;
-	u32 i;
+	struct in_flight *e;
 
 	if (!atomic_load(&x->kept))
 		return NULL;
 	pthread_mutex_lock(&x->lock);
-	for (i = index; i < IN_FLIGHT_MAX && !e; i++)
-		if (!x->busy[i] && x->at[i].stage == STAGE_KEPT && (!tid || x->thread[i] == tid))
-			e = &x->at[i];
-	if (e) {
-		x->busy[e->index] = 1;
-		/* With tid the caller works for that thread already. Else the thread waits until this is put back. */
-		if (tid)
-			x->thread[e->index] = 0;
-		atomic_fetch_sub(&x->kept, 1);
-	}
+	/* Without tid the thread waits until this is put back. */
+	e = take(x, find_idle(x, STAGE_KEPT, STAGE_KEPT, tid, index), tid != 0);
 	pthread_mutex_unlock(&x->lock);
 	return e;
 }
@@ -231,11 +222,7 @@ struct in_flight *in_flight_take_oldest_kept(struct in_flight_table *x)
 	struct in_flight *e;
 
 	pthread_mutex_lock(&x->lock);
-	e = oldest_of_most(x, STAGE_KEPT);
-	if (e) {
-		x->busy[e->index] = 1;
-		atomic_fetch_sub(&x->kept, 1);
-	}
+	e = take(x, oldest_of_most(x, STAGE_KEPT), 0);
 	pthread_mutex_unlock(&x->lock);
 	return e;
 }

@@ -71,14 +71,10 @@ struct in_flight_table {
 /* Make or map the memory file; owns fd from here on. fd -1 makes one. -ESTALE when it was written by another layout; one
  * that the core can convert is given up for a copy. */
 int state_file_open(struct in_flight_table *x, int fd);
-/* 0 when state_file_open() would take it as far as layouts go, else -ESTALE. fd stays the caller's. */
-int state_file_can_take(int fd);
 /* Make a memory file for a copy of another engine's, which still works on its own; fd stays the caller's. */
 int state_file_prepare(struct in_flight_table *x, int fd);
 /* Take the copy. The other one has stopped: no call is under way in it. It stays as it is. */
 int state_file_take_over(struct in_flight_table *x);
-/* No engine takes this memory file up any more. */
-void state_file_give_up(int fd);
 void state_file_close(struct in_flight_table *x);
 struct cgpu_state *state_file_state(const struct in_flight_table *x);
 struct external_store;

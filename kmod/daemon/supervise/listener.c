@@ -5,8 +5,8 @@
 #include <linux/seccomp.h>
 #include <sys/epoll.h>
 #include <sys/ioctl.h>
-#include <unistd.h>
 
+#include "descriptors.h"
 #include "listener.h"
 
 int listeners_open(struct listeners *l, int wake_fd)
@@ -29,10 +29,8 @@ void listeners_close(struct listeners *l)
 	u32 i;
 
 	for (i = 0; i < LISTENERS_MAX; i++)
-		if (l->at[i].fd >= 0)
-			close(l->at[i].fd);
-	if (l->epoll >= 0)
-		close(l->epoll);
+		close_any(l->at[i].fd);
+	close_any(l->epoll);
 	pthread_mutex_destroy(&l->lock);
 }
 
@@ -257,8 +255,7 @@ void listener_put(struct listeners *l, struct listener *one)
 		l->account[one->account].listeners--;
 	}
 	pthread_mutex_unlock(&l->lock);
-	if (fd >= 0)
-		close(fd);
+	close_any(fd);
 }
 
 void listener_kill(struct listeners *l, struct listener *one)

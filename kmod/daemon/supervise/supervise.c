@@ -105,11 +105,11 @@ static void deliver_earlier(
 	in_flight_set_stage(earlier, STAGE_EXECUTED);
 	in_flight_set_stage(e, STAGE_FREE);
 	deliver(d, one, earlier, task);
-	/* The claim on the thread lasts until here. */
+	/* No other call of the thread is answered until here. */
 	in_flight_release(&d->in_flight, e);
 }
 
-/* Full, or a client of another container: the ledger may have what the driver no longer has. Look,
+/* Full, or a client of another container: the ledger may have what the driver no longer has. Compare the two,
  * and judge once more. Memory of a process that has just ended is about to come back: wait a moment for it. */
 static enum cgpu_verdict judge_again(struct cgpud *d, struct in_flight *e, struct task *task)
 {
@@ -292,7 +292,7 @@ static int read_old_map(
 }
 
 /* What the call is about. 0, or the negative errno with which it must fail. */
-static int look(struct cgpud *d, const struct listener *one, const struct in_flight *e, struct task *task,
+static int inspect(struct cgpud *d, const struct listener *one, const struct in_flight *e, struct task *task,
 	struct request *request)
 {
 	int r = 0;
@@ -314,7 +314,7 @@ static void supervise(struct cgpud *d, const struct listener *one, struct task_c
 	int r;
 
 	task_init(&task, cache, (s32)e->notif.pid);
-	r = look(d, one, e, &task, &request);
+	r = inspect(d, one, e, &task, &request);
 	if (r < 0)
 		finish(d, one, e, (struct reply){ .error = r });
 	else if (!task.driver_node)
@@ -424,7 +424,7 @@ static void serve(struct cgpud *d, struct task_cache *cache, u64 event, u32 even
 		answer_next(d, one, cache);
 	} else if (events & EPOLLHUP) {
 		listener_kill(&d->listeners, one);
-		events_gone(&d->events, serial);
+		events_tell(&d->events, "gone %llu\n", (unsigned long long)serial);
 	} else {
 		/* EPOLLERR: the look at it was interrupted (kernel/seccomp.c, seccomp_notify_poll). */
 		listener_arm(&d->listeners, one);

@@ -6,6 +6,7 @@
 #include <unistd.h>
 
 #include "copies.h"
+#include "descriptors.h"
 #include "engine.h"
 #include "privilege.h"
 #include "processes.h"
@@ -44,13 +45,6 @@ static int is_cached(const struct task *task)
 	u32 place = (u32)task->tid % TASK_CACHE;
 
 	return task->cache && task->cache->at[place].tid == task->tid && task->cache->at[place].pidfd == task->pidfd;
-}
-
-static void close_one(int *fd)
-{
-	if (*fd >= 0)
-		close(*fd);
-	*fd = -1;
 }
 
 void task_drop(struct task *task)
@@ -194,27 +188,28 @@ int task_take(struct cgpud *d, struct task *task, int fd)
 /* Where the parameters of such a call name the descriptor. 0: it is none. */
 static u32 place_of(const struct nv_abi *abi, const struct in_flight *e, u32 *place)
 {
-	u32 command;
+	const struct {
+		u32 command, fd;
+	} calls[] = {
+		{ NV0000_CTRL_CMD_OS_UNIX_EXPORT_OBJECT_TO_FD, abi->NV0000_CTRL_OS_UNIX_EXPORT_OBJECT_TO_FD_PARAMS.fd },
+		{ NV0000_CTRL_CMD_OS_UNIX_EXPORT_OBJECTS_TO_FD,
+			abi->NV0000_CTRL_OS_UNIX_EXPORT_OBJECTS_TO_FD_PARAMS.fd },
+		{ NV0000_CTRL_CMD_OS_UNIX_IMPORT_OBJECT_FROM_FD,
+			abi->NV0000_CTRL_OS_UNIX_IMPORT_OBJECT_FROM_FD_PARAMS.fd },
+		{ NV0000_CTRL_CMD_OS_UNIX_IMPORT_OBJECTS_FROM_FD,
+			abi->NV0000_CTRL_OS_UNIX_IMPORT_OBJECTS_FROM_FD_PARAMS.fd },
+	};
+	size_t i;
 
 	if (e->call.nr != NV_ESC_RM_CONTROL || e->call.bytes != abi->NVOS54_PARAMETERS.bytes)
 		return 0;
-	command = get32(e->before[0], abi->NVOS54_PARAMETERS.cmd);
-	switch (command) {
-	case NV0000_CTRL_CMD_OS_UNIX_EXPORT_OBJECT_TO_FD:
-		*place = abi->NV0000_CTRL_OS_UNIX_EXPORT_OBJECT_TO_FD_PARAMS.fd;
-		return command;
-	case NV0000_CTRL_CMD_OS_UNIX_EXPORT_OBJECTS_TO_FD:
-		*place = abi->NV0000_CTRL_OS_UNIX_EXPORT_OBJECTS_TO_FD_PARAMS.fd;
-		return command;
-	case NV0000_CTRL_CMD_OS_UNIX_IMPORT_OBJECT_FROM_FD:
-		*place = abi->NV0000_CTRL_OS_UNIX_IMPORT_OBJECT_FROM_FD_PARAMS.fd;
-		return command;
-	case NV0000_CTRL_CMD_OS_UNIX_IMPORT_OBJECTS_FROM_FD:
-		*place = abi->NV0000_CTRL_OS_UNIX_IMPORT_OBJECTS_FROM_FD_PARAMS.fd;
-		return command;
-	default:
-		return 0;
+	for (i = 0; i < sizeof(calls) / sizeof(calls[0]); i++) {
+		if (calls[i].command != get32(e->before[0], abi->NVOS54_PARAMETERS.cmd))
+			continue;
+		*place = calls[i].fd;
+		return calls[i].command;
 	}
+	return 0;
 }
 
 static int is_export(u32 command)

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import re
 
@@ -15,6 +16,12 @@ def has_capability(status: bytes, capability: int) -> bool:
     """Tell from the text of /proc/PID/status whether a capability is effective."""
     found = _EFFECTIVE.search(status)
     return found is not None and bool(int(found.group(1), 16) >> capability & 1)
+
+
+def check_writer(pid: int) -> None:
+    """Raise OSError, EPERM, unless a thread may write."""
+    if not may_write(pid):
+        raise OSError(errno.EPERM, os.strerror(errno.EPERM))
 
 
 def may_write(pid: int) -> bool:

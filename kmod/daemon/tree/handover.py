@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Any
 
 import mfusepy
 
-from cgpu.kmod.daemon.tree.callers import may_write
-from cgpu.kmod.daemon.tree.tree_fs import Caller, calling_pid
+from cgpu.kmod.daemon.tree.callers import check_writer
+from cgpu.kmod.daemon.tree.tree_fs import calling_pid
 
 if TYPE_CHECKING:
     from cgpu.kmod.daemon.tree.tree_fs import TreeFs
@@ -25,10 +25,10 @@ FIRST_HANDLE = 1 << 32  # TreeFs counts from 1
 class TreeSwitch:
     """Whether operations on the tree run, and which daemon answers. Each holds the lock of this switch."""
 
-    def __init__(self, *, suspended: bool = False) -> None:
-        """Let operations run from the beginning, or not."""
+    def __init__(self) -> None:
+        """Let operations run from the beginning."""
         self._changed = threading.Condition(threading.Lock())
-        self._suspended = suspended
+        self._suspended = False
         self._successor: SuccessorFs | None = None
 
     @contextlib.contextmanager
@@ -61,10 +61,9 @@ class TreeSwitch:
 class SuccessorFs:
     """Operations on the mount of another daemon, which covers this one's: of files that were open before."""
 
-    def __init__(self, path: str, caller: Caller = calling_pid) -> None:
+    def __init__(self, path: str) -> None:
         """path: of the other daemon's tree."""
         self._path = path
-        self._caller = caller
         self._fds: dict[int, int] = {}
         self._next = FIRST_HANDLE
 
@@ -75,16 +74,9 @@ class SuccessorFs:
     def getattr(self, path: str, fh: Any = None) -> dict[str, Any]:  # noqa: ARG002
         """Give a node's attributes."""
         found = os.lstat(self._path + path)
-        return {
-            "st_mode": found.st_mode,
-            "st_nlink": found.st_nlink,
-            "st_uid": found.st_uid,
-            "st_gid": found.st_gid,
-            "st_size": found.st_size,
-            "st_atime": found.st_atime_ns,
-            "st_mtime": found.st_mtime_ns,
-            "st_ctime": found.st_ctime_ns,
-        }
+        times = {name: getattr(found, f"{name}_ns") for name in ("st_atime", "st_mtime", "st_ctime")}
+        names = ("st_mode", "st_nlink", "st_uid", "st_gid", "st_size")
+        return {**{name: getattr(found, name) for name in names}, **times}
 
     def readdir(self, path: str, fh: Any) -> list[str]:  # noqa: ARG002
         """List a directory."""
@@ -94,7 +86,7 @@ class SuccessorFs:
         """Open an entry there. The caller's rights are checked here: there this process is the writer."""
         access = fi.flags & os.O_ACCMODE
         if access != os.O_RDONLY:
-            self._check_writer()
+            check_writer(calling_pid())
         handle = self._next
         self._next += 1
         self._fds[handle] = os.open(self._path + path, access | os.O_CLOEXEC)
@@ -108,13 +100,13 @@ class SuccessorFs:
 
     def write(self, path: str, data: bytes, offset: int, fi: Any) -> int:
         """Make one write."""
-        self._check_writer()
+        check_writer(calling_pid())
         return os.pwrite(self._fd(path, fi, os.O_WRONLY), data, offset)
 
     def truncate(self, path: str, length: int, fh: Any = None) -> int:  # noqa: ARG002
         """Accept what the shell's > does before it writes."""
         os.lstat(self._path + path)
-        self._check_writer()
+        check_writer(calling_pid())
         return 0
 
     def release(self, path: str, fi: Any) -> int:  # noqa: ARG002
@@ -123,10 +115,6 @@ class SuccessorFs:
         if fd >= 0:
             os.close(fd)
         return 0
-
-    def _check_writer(self) -> None:
-        if not may_write(self._caller()):
-            raise OSError(errno.EPERM, os.strerror(errno.EPERM))
 
     def _fd(self, path: str, fi: Any, access: int) -> int:
         """Return our descriptor of a file, also of one that was opened here before."""

@@ -8,7 +8,7 @@ import logging
 import os
 from typing import TYPE_CHECKING
 
-from cgpu.kmod.daemon.memory_backend.driver_limits import LimitError
+from cgpu.kmod.daemon.memory_backend.driver_limits import LimitError, registered
 
 if TYPE_CHECKING:
     from cgpu.kmod.daemon.engine import Container, Engine
@@ -81,7 +81,4 @@ class LimitedTree:
             raise OSError(error.number, os.strerror(error.number)) from error
 
     def _container(self, node: Node) -> Container | None:
-        if node.slot < 0:
-            return None
-        key = (node.slot, node.generation)
-        return next((c for c in self._engine.containers() if (c.slot, c.generation) == key), None)
+        return registered(self._engine).get((node.slot, node.generation)) if node.slot >= 0 else None

@@ -7,6 +7,7 @@ import contextlib
 import ctypes
 import errno
 import os
+import re
 from pathlib import Path
 
 MNT_FORCE = 1
@@ -18,18 +19,9 @@ MOUNTINFO_MAX = 16 << 20
 
 def unescape(field: str) -> str:
     r"""Undo the octal escapes of mountinfo, proc(5): \040 is a space."""
-    out = bytearray()
     raw = field.encode("utf-8", "surrogateescape")
-    at = 0
-    while at < len(raw):
-        digits = raw[at + 1 : at + 4]
-        if raw[at] == 0x5C and len(digits) == 3 and all(0x30 <= d <= 0x37 for d in digits):
-            out.append(int(digits, 8) & 0xFF)
-            at += 4
-        else:
-            out.append(raw[at])
-            at += 1
-    return out.decode("utf-8", "surrogateescape")
+    plain = re.sub(rb"\\([0-7]{3})", lambda found: bytes([int(found[1], 8) & 0xFF]), raw)
+    return plain.decode("utf-8", "surrogateescape")
 
 
 def mounted(path: str, mountinfo: Path = MOUNTINFO) -> list[str]:

@@ -8,7 +8,6 @@ import os
 import stat
 import threading
 import time
-from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -16,7 +15,7 @@ import mfusepy
 
 from cgpu.errors import CgpuError
 from cgpu.kmod.daemon.tree import mounts
-from cgpu.kmod.daemon.tree.callers import may_write
+from cgpu.kmod.daemon.tree.callers import check_writer
 
 if TYPE_CHECKING:
     from cgpu.kmod.daemon.engine import Engine
@@ -28,8 +27,6 @@ ROOT_MODE = 0o700  # nothing below is reachable for anyone but root
 MAX_OPEN = 65536
 FS_NAME = "cgpud"
 CONTROL = "/inst_ctl"
-
-Caller = Callable[[], int]
 
 
 def calling_pid() -> int:
@@ -53,18 +50,10 @@ class TreeFs(mfusepy.Operations):  # type: ignore[misc]
 
     use_ns = True
 
-    def __init__(
-        self,
-        engine: Engine,
-        changed: Callable[[], None],
-        caller: Caller = calling_pid,
-        limited: LimitedTree | None = None,
-    ) -> None:
-        """Serve an engine's tree. changed is called after a write; limited stands before the engine."""
+    def __init__(self, engine: Engine) -> None:
+        """Serve an engine's tree."""
         self._engine = engine
-        self.limited = limited
-        self._changed = changed
-        self._caller = caller
+        self.limited: LimitedTree | None = None  # stands before the engine
         self._lock = threading.Lock()
         self._open: dict[int, OpenFile] = {}
         self._next = 1
@@ -99,8 +88,8 @@ class TreeFs(mfusepy.Operations):  # type: ignore[misc]
         node = self._engine.lookup(path)
         if node.directory:
             raise OSError(errno.EISDIR, os.strerror(errno.EISDIR))
-        if fi.flags & os.O_ACCMODE != os.O_RDONLY and not may_write(self._caller()):
-            raise OSError(errno.EPERM, os.strerror(errno.EPERM))
+        if fi.flags & os.O_ACCMODE != os.O_RDONLY:
+            check_writer(calling_pid())
         with self._lock:
             if len(self._open) >= MAX_OPEN:
                 raise OSError(errno.ENFILE, os.strerror(errno.ENFILE))
@@ -125,25 +114,27 @@ class TreeFs(mfusepy.Operations):  # type: ignore[misc]
     def write(self, path: str, data: bytes, offset: int, fi: Any) -> int:  # noqa: ARG002
         """Make one write: the offset says nothing, each write stands for itself."""
         # Asked again here: an open descriptor may have been passed on.
-        if not may_write(self._caller()):
-            raise OSError(errno.EPERM, os.strerror(errno.EPERM))
+        check_writer(calling_pid())
         opened = self._file(fi)
         # Nothing can be promised of cards that do not answer. What is there may go.
-        if path == CONTROL and not data.lstrip().startswith(b"destroy") and self._engine.driver_error():
+        if (
+            path == CONTROL
+            and not data.lstrip().startswith(b"destroy")
+            and self._engine.status()["driver_error"]
+        ):
             raise OSError(errno.EIO, os.strerror(errno.EIO))
         if self.limited is None:
             self._engine.write(opened.node, data)
         else:
             self.limited.write(path, opened.node, data)
         opened.text = None
-        self._changed()
+        self._engine.kick()
         return len(data)
 
     def truncate(self, path: str, length: int, fh: Any = None) -> int:  # noqa: ARG002
         """Accept what the shell's > does before it writes."""
         self._engine.lookup(path)
-        if not may_write(self._caller()):
-            raise OSError(errno.EPERM, os.strerror(errno.EPERM))
+        check_writer(calling_pid())
         return 0
 
     def release(self, path: str, fi: Any) -> int:  # noqa: ARG002

@@ -8,18 +8,17 @@ import json
 import os
 import select
 import socket
-import struct
 import time
 from collections.abc import Sequence
 from typing import Any
 
 from cgpu.errors import CgpuError
+from cgpu.kmod.daemon import unix_socket
 
 PROTOCOL = 1
 MAX_BYTES = 1 << 17
 MAX_FDS = 200  # the kernel takes 253 in one message
 SEND_S = 2.0
-_CREDENTIALS = struct.Struct("iII")
 
 
 class ChannelError(CgpuError):
@@ -49,7 +48,7 @@ class Channel:
                 # Not by socket.send_fds(), which heeds no flags.
                 self._sock.sendmsg([data], rights, socket.MSG_DONTWAIT)
             except BlockingIOError as error:
-                if not self._await(select.POLLOUT, deadline):
+                if not unix_socket.await_event(self.fileno(), deadline - time.monotonic(), select.POLLOUT):
                     raise ChannelError(f"the other process has not read for {SEND_S:g} s") from error
             except OSError as error:
                 raise ChannelError(f"nothing can be handed over: {error.strerror}") from error
@@ -58,39 +57,24 @@ class Channel:
 
     def receive(self, wait_s: float) -> tuple[dict[str, Any], list[int]]:
         """Wait for one message; its descriptors are the caller's. Raises ChannelError."""
-        deadline = time.monotonic() + wait_s
-        if not self._await(select.POLLIN, deadline):
+        if not unix_socket.await_event(self.fileno(), wait_s):
             raise ChannelError(f"the other process has not answered within {wait_s:g} s")
         try:
-            data, fds, flags = self._take()
+            packet = unix_socket.receive(self._sock, MAX_BYTES, MAX_FDS)
         except OSError as error:
             raise ChannelError(f"the other process is gone: {error.strerror}") from error
+        self.sender = packet.pid
         try:
-            message = json.loads(data) if data else None
+            message = json.loads(packet.data) if packet.data else None
         except (ValueError, RecursionError):
             message = None
-        if flags & (socket.MSG_TRUNC | socket.MSG_CTRUNC) or not isinstance(message, dict):
-            for fd in fds:
+        if not packet.whole or not isinstance(message, dict):
+            for fd in packet.fds:
                 os.close(fd)
-            raise ChannelError("the other process has ended" if not data else "a message is not understood")
-        return message, fds
-
-    def _await(self, event: int, deadline: float) -> bool:
-        # No select(): a daemon with many containers has descriptors beyond what that takes.
-        poll = select.poll()
-        poll.register(self._sock, event)
-        return bool(poll.poll(max(0.0, deadline - time.monotonic()) * 1000))
-
-    def _take(self) -> tuple[bytes, list[int], int]:
-        space = socket.CMSG_SPACE(_CREDENTIALS.size) + socket.CMSG_SPACE(MAX_FDS * 4)
-        data, control, flags, _ = self._sock.recvmsg(MAX_BYTES, space, socket.MSG_CMSG_CLOEXEC)
-        fds = array.array("i")
-        for level, kind, payload in control:
-            if level == socket.SOL_SOCKET and kind == socket.SCM_RIGHTS:
-                fds.frombytes(payload[: len(payload) - len(payload) % fds.itemsize])
-            elif level == socket.SOL_SOCKET and kind == socket.SCM_CREDENTIALS:
-                self.sender = _CREDENTIALS.unpack(payload[: _CREDENTIALS.size])[0]
-        return data, list(fds), flags
+            raise ChannelError(
+                "a message is not understood" if packet.data else "the other process has ended"
+            )
+        return message, list(packet.fds)
 
     def expect(self, say: str, wait_s: float) -> dict[str, Any]:
         """Wait for a message that says this. Raises ChannelError, also with what is said instead."""

@@ -12,11 +12,12 @@ from typing import TYPE_CHECKING, Any
 
 from cgpu import __version__, paths
 from cgpu.errors import CgpuError, one_line
-from cgpu.kmod.daemon import driver_check, node_settings
-from cgpu.kmod.daemon.arguments import settings_of
+from cgpu.kmod.daemon import driver_check
+from cgpu.kmod.daemon.arguments import check_module, settings_of
 from cgpu.kmod.daemon.engine import Engine, StaleStateError
-from cgpu.kmod.daemon.processes import descriptors, process_identity
+from cgpu.kmod.daemon.processes import process_identity
 from cgpu.kmod.daemon.processes.lock import sign, signer
+from cgpu.kmod.daemon.program import allow_all_descriptors
 from cgpu.kmod.daemon.service import Service
 from cgpu.kmod.daemon.store.stored import FILES, STATES, Stored
 from cgpu.kmod.daemon.upgrade.channel import PROTOCOL, Channel, ChannelError
@@ -89,7 +90,7 @@ class Successor(Service):
                 f"tree: {self._tree_path}: the daemon that runs has {hello['tree']}; "
                 f"it changes only with a restart: {paths.daemon_command('restart')}"
             )
-        node_settings.check_module()
+        check_module()
         root = self._driver_root()
         checked = (
             driver_check.check(root, self._places.driver, taken_up=True)
@@ -245,7 +246,7 @@ def run_successor(arguments: Arguments, notify: NotifySocket, fd: int) -> int:
     if os.fork() > 0:
         # Its parent is then the service manager.
         os._exit(0)
-    descriptors.allow_all()
+    allow_all_descriptors()
     channel = Channel(socket.socket(fileno=fd))
     service = Successor(arguments, notify, channel)
     code = 0

@@ -83,13 +83,13 @@ TEST(of_the_container_before)
 	sem_wait(&waits);
 
 	create(bench, "a", first);
-	reaper_kick(d);
+	cgpud_kick(d);
 	look();
 	CHECK(registered(bench, &info));
 	slot = info.slot;
 	CHECK(d->reaper.init[slot].pidfd >= 0);
 
-	reaper_kick(d);
+	cgpud_kick(d);
 	child_end(first);
 	CHECK_EQ(bench_ctl(bench, "destroy id=a"), 0);
 	create(bench, "b", second);

@@ -196,7 +196,7 @@ TEST(a_process_on_its_way_out_keeps_its_charge)
 
 static void new_engine(struct harness *harness)
 {
-	managed_close(&harness->d->managed);
+	address_spaces_close(&harness->d->managed.spaces);
 	free(harness->d);
 	harness->d = engine(harness->bench);
 	managed_take_up(harness->d);

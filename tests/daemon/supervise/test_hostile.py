@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 from cgpu.kmod.daemon.processes import process_identity
-from cgpu.kmod.daemon.processes.unkillable import is_unkillable
+from cgpu.kmod.daemon.processes.process_identity import is_unkillable
 from tests.attacks.silent import silent_file
 from tests.daemon.harness import MIB, Daemon, built, long_id
 from tests.integration.commands import eventually

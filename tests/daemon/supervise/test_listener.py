@@ -19,7 +19,6 @@ from hypothesis import strategies as st
 from cgpu.errors import CgpuError
 from cgpu.kmod.daemon.engine import Container, Engine
 from cgpu.kmod.daemon.listeners import listener as listener_module
-from cgpu.kmod.daemon.listeners import process_state
 from cgpu.kmod.daemon.listeners.listener import Listeners, ListenerSocket, store_name
 from cgpu.kmod.daemon.store.notify_socket import NotifySocket
 from tests.integration.commands import eventually
@@ -218,7 +217,7 @@ def test_other_files_are_no_listeners(base: Path, engine: FakeEngine) -> None:
     listeners = listeners_of(engine)
     fd = os.open("/dev/null", os.O_RDONLY)
     with pytest.raises(CgpuError, match="no seccomp listener"):
-        listeners.accept(process_state.ProcessState(ID, 0), fd)
+        listeners.accept(listener_module.ProcessState(ID, 0), fd)
     assert engine.attached == []
 
 
@@ -268,19 +267,19 @@ json_values = st.recursive(
 def test_any_document(document: Any, descriptors: int) -> None:
     """Any document either names a container and a descriptor that came, or is refused."""
     try:
-        state = process_state.parse(json.dumps(document).encode(), descriptors)
+        state = listener_module.parse(json.dumps(document).encode(), descriptors)
     except CgpuError:
         return
-    assert process_state.ID.fullmatch(state.container_id)
+    assert listener_module.ID.fullmatch(state.container_id)
     assert 0 <= state.listener < descriptors
 
 
 @given(st.binary(max_size=200))
 def test_any_bytes(data: bytes) -> None:
     """Any bytes are refused or understood, and never more than that."""
-    assert process_state.complete(data) in (True, False)
+    assert listener_module.complete(data) in (True, False)
     with pytest.raises(CgpuError):
-        process_state.parse(data, 0)
+        listener_module.parse(data, 0)
 
 
 def test_without_a_group_only_the_first_process_is_looked_at(
