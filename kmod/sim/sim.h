@@ -237,22 +237,25 @@ uint32_t pid_view_of(const struct pid_view *view, pid_t process);
 struct open_file *file_open(struct sim *sim, uint32_t card);
 /* Takes the lock itself. */
 void file_release(struct sim *sim, struct open_file *file);
-uint64_t file_identity(const struct open_file *file);
+static inline uint64_t file_identity(const struct open_file *file)
+{
+	return file->registered ? file->registered : file->id;
+}
 /* The description that owns the clients made through this one. */
 struct open_file *file_owner(struct sim *sim, const struct open_file *file);
 struct open_file *file_find(struct sim *sim, uint64_t id);
 /* Ties the file of a call to another one, by number; hold is given up with the file. Takes the lock; 0 or -errno. */
 int file_tie(struct call *call, uint64_t id, intptr_t hold);
-/* register.c. Takes the lock itself; 0 or -errno. */
-int file_register(struct call *call, int ctl_fd);
-/* The open file of this driver that a descriptor of the caller leads to, by number, kept open until hold is let go; 0:
- * none. Without the lock. */
+/* register.c, without the lock. The open file of this driver that a descriptor of the caller leads to, by number, kept open
+ * until hold is let go; 0: none. */
 uint64_t file_resolve(struct call *call, int fd, intptr_t *hold);
+/* The same for NV_ESC_REGISTER_FD. 0 or -errno; hold is to be let go after 0, whatever the number. */
+int file_look_up(struct call *call, int fd, uint64_t *id, intptr_t *hold);
 void file_let_go(intptr_t hold);
 /* Whether a descriptor of ours leads to an open nvidiactl of this server. */
 #define SIM_IDENTIFY_IOCTL 0xc0104899u
 
-/* client.c */
+/* object.c */
 struct client *client_find(struct sim *sim, uint32_t handle);
 uint32_t client_create(struct sim *sim, struct open_file *owner, struct alloc_request *request);
 void client_free(struct sim *sim, struct client *client);
@@ -260,13 +263,19 @@ void clients_free_of(struct sim *sim, const struct open_file *owner);
 /* Finds a client this description may use: NV_OK, NV_ERR_INVALID_OBJECT_HANDLE or NV_ERR_INVALID_CLIENT. */
 uint32_t client_for_call(struct call *call, uint32_t handle, struct client **client);
 
-/* object.c */
 struct object *object_find(struct sim *sim, const struct client *client, uint32_t handle);
 uint32_t object_create(struct sim *sim, struct client *client, struct object *parent, uint32_t *handle,
 	uint32_t class_id, struct object **created);
 /* The object and everything below it. */
 void object_free(struct sim *sim, struct object *object);
 struct object *object_next(const struct object *top, struct object *at);
+/* A second handle to what an object stands for; rights are the caller's affair. */
+uint32_t object_duplicate(struct sim *sim, const struct object *source, struct object *parent, uint32_t *handle);
+int escape_share(struct call *call);
+/* For a client's objects that have nothing of their own. */
+uint32_t share_root(
+	struct sim *sim, struct object *root, uint16_t type, uint8_t action, uint32_t target, uint32_t rights);
+bool share_lets_dup(const struct object *object, const struct client *client);
 
 /* mig.c */
 /* Whether a client has nothing of a card, because it has no instance of it. */
@@ -305,13 +314,15 @@ void memory_release(struct sim *sim, struct memory *memory);
 /* alloc.c: each escape_ function answers one call, without the lock; the status goes into the structure. 0 or -errno. */
 int escape_alloc(struct call *call);
 int escape_alloc_memory(struct call *call);
-/* pinned.c: what is wrong with a caller's memory, by the old call's flags, the heap's attributes, its address and last byte. */
+/* Where virtual memory is, and what the host's memory consists of; a new object goes again where that fails. */
+uint32_t memory_describe(struct sim *sim, struct object *object, struct memory_request *request);
+uint32_t class_create_video_memory(struct sim *sim, struct object *parent, uint32_t handle,
+	struct memory_request *request, struct object **created);
+/* memory.c: what is wrong with a caller's memory, by the old call's flags, the heap's attributes, its address and last byte. */
 uint32_t pinned_check_flags(uint32_t flags);
 uint32_t pinned_check_attr(uint32_t attr);
 uint32_t pinned_check_range(uint64_t address, uint64_t limit);
-/* class.c: makes an object of any class but a client; params is a copy of the parameters, or NULL. */
-uint32_t class_make(struct sim *sim, const struct alloc_request *request, struct object *parent, uint8_t *params,
-	struct object **created);
+/* class.c: whether the class exists and the caller may have it. */
 uint32_t class_check(const struct alloc_request *request);
 /* Bytes of parameters that the class reads; 0: none are looked at. */
 uint32_t class_params_size(const struct sim *sim, uint32_t class_id);
@@ -319,28 +330,16 @@ bool class_requires_params(uint32_t class_id);
 bool class_is_memory_request(uint32_t class_id);
 bool class_may_be_duplicated(uint32_t class_id);
 bool class_is_channel(uint32_t class_id);
+bool class_is_channel_or_group(uint32_t class_id);
+bool class_fits_parent(uint32_t class_id, const struct object *parent);
 /* channel.c: channel groups and channels. */
-uint32_t channel_params_size(const struct sim *sim, uint32_t class_id);
 uint32_t channel_create(struct sim *sim, const struct alloc_request *request, struct object *parent,
 	const uint8_t *params, struct object **created);
 /* Those that end with an address space, before it does. */
 void channels_free_of(struct sim *sim, const struct object *va_space);
-/* Where virtual memory is, and what the host's memory consists of; a new object goes again where that fails. */
-uint32_t memory_describe(struct sim *sim, struct object *object, struct memory_request *request);
-uint32_t class_create_video_memory(struct sim *sim, struct object *parent, uint32_t handle,
-	struct memory_request *request, struct object **created);
 /* object_calls.c */
 int escape_free(struct call *call);
 int escape_dup(struct call *call);
-/* A second handle to what an object stands for; rights are the caller's affair. */
-uint32_t object_duplicate(struct sim *sim, const struct object *source, struct object *parent, uint32_t *handle);
-/* share.c */
-int escape_share(struct call *call);
-/* For a client's objects that have nothing of their own. */
-uint32_t share_root(
-	struct sim *sim, struct object *root, uint16_t type, uint8_t action, uint32_t target, uint32_t rights);
-bool share_lets_dup(const struct object *object, const struct client *client);
-void shares_free(struct object *object);
 uint32_t free_handle(struct sim *sim, struct client *client, uint32_t handle);
 /* export.c: objects that open files keep, whoever made them (rmobjexportimport.c, os.c:2166) */
 struct exports {

@@ -28,6 +28,80 @@ struct route {
 		command, LAYOUT(true, card_abi, command##_PARAMS), run \
 	}
 
+/* A channel that may touch what UVM has (uvm_user_channel.c). Those of a simulated card may whether they are known or not. */
+struct uvm_channel {
+	struct uvm_channel *next;
+	uint32_t card;
+	uint32_t client;
+	uint32_t handle;
+};
+
+static struct uvm_channel **channel_at(struct uvm_file *file, uint32_t client, uint32_t handle)
+{
+	struct uvm_channel **at = &file->channels;
+
+	while (*at && ((*at)->client != client || (*at)->handle != handle))
+		at = &(*at)->next;
+	return at;
+}
+
+static void channel_drop(struct uvm_channel **at)
+{
+	struct uvm_channel *gone = *at;
+
+	*at = gone->next;
+	free(gone);
+}
+
+/* All cards: SIM_NO_CARD. */
+static void drop_channels(struct uvm_file *file, uint32_t card)
+{
+	struct uvm_channel **at = &file->channels;
+
+	while (*at) {
+		if (card == SIM_NO_CARD || (*at)->card == card)
+			channel_drop(at);
+		else
+			at = &(*at)->next;
+	}
+}
+
+static uint32_t register_channel(struct uvm_call *call)
+{
+	const struct card_layout_UVM_REGISTER_CHANNEL_PARAMS *at = &call->sim->card_abi->UVM_REGISTER_CHANNEL_PARAMS;
+	uint32_t client = get32(call->params, at->hClient), handle = get32(call->params, at->hChannel), status;
+	uint32_t card = uvm_card(call, call->params + at->gpuUuid);
+	struct uvm_channel *made;
+	struct object *object;
+
+	if (card == SIM_NO_CARD || !call->file->has_va_space[card])
+		return NV_ERR_INVALID_DEVICE;
+	status = uvm_find_object(call, client, handle, &object);
+	if (status != NV_OK)
+		return status;
+	if (!class_is_channel(object->class_id) || object->card != card || *channel_at(call->file, client, handle))
+		return NV_ERR_INVALID_CHANNEL;
+	made = calloc(1, sizeof(*made));
+	if (!made)
+		return NV_ERR_NO_MEMORY;
+	*made = (struct uvm_channel){ call->file->channels, card, client, handle };
+	call->file->channels = made;
+	return NV_OK;
+}
+
+static uint32_t unregister_channel(struct uvm_call *call)
+{
+	const struct card_layout_UVM_UNREGISTER_CHANNEL_PARAMS *at =
+		&call->sim->card_abi->UVM_UNREGISTER_CHANNEL_PARAMS;
+	struct uvm_channel **found =
+		channel_at(call->file, get32(call->params, at->hClient), get32(call->params, at->hChannel));
+
+	if (!*found)
+		return NV_ERR_INVALID_CHANNEL;
+	channel_drop(found);
+	return NV_OK;
+}
+
 struct uvm_file *uvm_open(struct sim *sim)
 {
 	struct uvm_file *file = calloc(1, sizeof(*file));
@@ -54,7 +128,7 @@ void uvm_release(struct sim *sim, struct uvm_file *file)
 	pthread_mutex_lock(&sim->lock);
 	uvm_drop_all(sim, file);
 	uvm_drop_groups(file);
-	uvm_drop_channels(file, SIM_NO_CARD);
+	drop_channels(file, SIM_NO_CARD);
 	while (*at != file)
 		at = &(*at)->next;
 	*at = file->next;
@@ -62,31 +136,6 @@ void uvm_release(struct sim *sim, struct uvm_file *file)
 	if (file->type == UVM_MM)
 		file_let_go(file->target);
 	free(file);
-}
-
-uint32_t uvm_card(const struct uvm_call *call, const uint8_t *uuid)
-{
-	uint32_t i;
-
-	for (i = 0; i < call->sim->card_count; i++) {
-		if (call->file->registered[i] &&
-			memcmp(call->sim->cards[i].uuid, uuid, sizeof(call->sim->cards[i].uuid)) == 0)
-			return i;
-	}
-	return SIM_NO_CARD;
-}
-
-uint32_t uvm_find_object(struct uvm_call *call, uint32_t client_handle, uint32_t handle, struct object **object)
-{
-	struct client *client = client_find(call->sim, client_handle);
-
-	if (!client)
-		return NV_ERR_INVALID_OBJECT_HANDLE;
-	*object = object_find(call->sim, client, handle);
-	if (!*object)
-		return NV_ERR_OBJECT_NOT_FOUND;
-	/* Whoever calls UVM must be the client's own process. */
-	return client->process == call->process ? NV_OK : NV_ERR_INSUFFICIENT_PERMISSIONS;
 }
 
 static uint32_t initialize(struct uvm_call *call)
@@ -158,7 +207,7 @@ static uint32_t unregister_gpu(struct uvm_call *call)
 	if (card == SIM_NO_CARD)
 		return NV_ERR_INVALID_DEVICE;
 	uvm_drop_card(call->sim, call->file, card);
-	uvm_drop_channels(call->file, card);
+	drop_channels(call->file, card);
 	call->file->registered[card] = call->file->has_va_space[card] = false;
 	return NV_OK;
 }
@@ -192,7 +241,7 @@ static uint32_t unregister_gpu_va_space(struct uvm_call *call)
 	if (card == SIM_NO_CARD || !call->file->has_va_space[card])
 		return NV_ERR_INVALID_DEVICE;
 	uvm_drop_card(call->sim, call->file, card);
-	uvm_drop_channels(call->file, card);
+	drop_channels(call->file, card);
 	call->file->has_va_space[card] = false;
 	return NV_OK;
 }
@@ -221,8 +270,8 @@ static const struct route routes[] = {
 	ROUTE(UVM_VALIDATE_VA_RANGE, uvm_validate_va_range),
 	ROUTE(UVM_MIGRATE, uvm_migrate),
 	CARD_ROUTE(UVM_MAP_DYNAMIC_PARALLELISM_REGION, uvm_map_window),
-	CARD_ROUTE(UVM_REGISTER_CHANNEL, uvm_register_channel),
-	CARD_ROUTE(UVM_UNREGISTER_CHANNEL, uvm_unregister_channel),
+	CARD_ROUTE(UVM_REGISTER_CHANNEL, register_channel),
+	CARD_ROUTE(UVM_UNREGISTER_CHANNEL, unregister_channel),
 	CARD_ROUTE(UVM_PAGEABLE_MEM_ACCESS_ON_GPU, uvm_pageable_access_on_gpu),
 	CARD_ROUTE(UVM_CREATE_RANGE_GROUP, uvm_create_range_group),
 	CARD_ROUTE(UVM_DESTROY_RANGE_GROUP, uvm_destroy_range_group),

@@ -73,6 +73,10 @@ struct uvm_call {
 };
 
 /* uvm_external.c: with the lock held; each answers with the driver's status. */
+/* The number of a registered card; SIM_NO_CARD: none with this name. */
+uint32_t uvm_card(const struct uvm_call *call, const uint8_t *uuid);
+/* An object as a process of the user names it to UVM (src/nvidia/src/kernel/rmapi/nv_gpu_ops.c, client_resource.c:220). */
+uint32_t uvm_find_object(struct uvm_call *call, uint32_t client, uint32_t handle, struct object **object);
 uint32_t uvm_create_external_range(struct uvm_call *call);
 uint32_t uvm_map_external_allocation(struct uvm_call *call);
 uint32_t uvm_unmap_external(struct uvm_call *call);
@@ -100,16 +104,6 @@ uint32_t uvm_validate_va_range(struct uvm_call *call);
 uint32_t uvm_pageable_access_on_gpu(struct uvm_call *call);
 uint32_t uvm_migrate(struct uvm_call *call);
 void uvm_drop_groups(struct uvm_file *file);
-
-/* uvm_channel.c: with the lock held. All cards: SIM_NO_CARD. */
-uint32_t uvm_register_channel(struct uvm_call *call);
-uint32_t uvm_unregister_channel(struct uvm_call *call);
-void uvm_drop_channels(struct uvm_file *file, uint32_t card);
-
-/* uvm.c: the number of a registered card; SIM_NO_CARD: none with this name. */
-uint32_t uvm_card(const struct uvm_call *call, const uint8_t *uuid);
-/* An object as a process of the user names it to UVM (src/nvidia/src/kernel/rmapi/nv_gpu_ops.c, client_resource.c:220). */
-uint32_t uvm_find_object(struct uvm_call *call, uint32_t client, uint32_t handle, struct object **object);
 
 /* uvm.c: files of its node, without the lock. NULL: no memory. */
 struct uvm_file *uvm_open(struct sim *sim);

@@ -9,6 +9,31 @@
 #include "backing.h"
 #include "uvm.h"
 
+uint32_t uvm_card(const struct uvm_call *call, const uint8_t *uuid)
+{
+	uint32_t i;
+
+	for (i = 0; i < call->sim->card_count; i++) {
+		if (call->file->registered[i] &&
+			memcmp(call->sim->cards[i].uuid, uuid, sizeof(call->sim->cards[i].uuid)) == 0)
+			return i;
+	}
+	return SIM_NO_CARD;
+}
+
+uint32_t uvm_find_object(struct uvm_call *call, uint32_t client_handle, uint32_t handle, struct object **object)
+{
+	struct client *client = client_find(call->sim, client_handle);
+
+	if (!client)
+		return NV_ERR_INVALID_OBJECT_HANDLE;
+	*object = object_find(call->sim, client, handle);
+	if (!*object)
+		return NV_ERR_OBJECT_NOT_FOUND;
+	/* Whoever calls UVM must be the client's own process. */
+	return client->process == call->process ? NV_OK : NV_ERR_INSUFFICIENT_PERMISSIONS;
+}
+
 static void hold_put(struct sim *sim, struct uvm_hold *hold)
 {
 	if (--hold->refs > 0)

@@ -7,12 +7,6 @@
  */
 #include "engines.h"
 
-uint32_t channel_params_size(const struct sim *sim, uint32_t class_id)
-{
-	return class_id == KEPLER_CHANNEL_GROUP_A ? sim->abi->NV_CHANNEL_GROUP_ALLOCATION_PARAMETERS.bytes :
-						    sim->abi->NV_CHANNELGPFIFO_ALLOCATION_PARAMETERS.bytes;
-}
-
 static bool is_graphics(uint32_t engine)
 {
 	return engine >= NV2080_ENGINE_TYPE_GR0 && engine <= NV2080_ENGINE_TYPE_GR7;

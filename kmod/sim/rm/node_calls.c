@@ -75,7 +75,17 @@ int escape_sys_params(struct call *call)
 
 int escape_register_fd(struct call *call)
 {
-	return file_register(call, (int)get32(call->data, call->sim->abi->nv_ioctl_register_fd_t.ctl_fd));
+	int fd = (int)get32(call->data, call->sim->abi->nv_ioctl_register_fd_t.ctl_fd), result;
+	intptr_t hold;
+	uint64_t id;
+
+	result = file_look_up(call, fd, &id, &hold);
+	if (result != 0)
+		return result;
+	result = file_tie(call, id, hold);
+	if (result != 0)
+		file_let_go(hold);
+	return result;
 }
 
 static uint32_t card_of_id(const struct sim *sim, uint32_t id)

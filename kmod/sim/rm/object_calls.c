@@ -35,25 +35,6 @@ int escape_free(struct call *call)
 	return 0;
 }
 
-uint32_t object_duplicate(struct sim *sim, const struct object *source, struct object *parent, uint32_t *handle)
-{
-	struct object *copy;
-	uint32_t status = object_create(sim, parent->client, parent, handle, source->class_id, &copy);
-
-	if (status != NV_OK)
-		return status;
-	copy->va_space = copy->client == source->client ? source->va_space : 0;
-	copy->external = source->external;
-	copy->memory = source->memory;
-	if (copy->memory)
-		copy->memory->refs++;
-	copy->backing = source->backing;
-	if (copy->backing)
-		copy->backing->refs++;
-	engines_share(source, copy);
-	return NV_OK;
-}
-
 static uint32_t duplicate(struct call *call, uint32_t *handle)
 {
 	const struct nv_layout_NVOS55_PARAMETERS *at = &call->sim->abi->NVOS55_PARAMETERS;
