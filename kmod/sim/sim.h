@@ -92,6 +92,14 @@ struct object {
 	struct gpu_channel *work; /* of a channel that reads pushbuffers */
 };
 
+/* What only cards have whose memory has contents (gpu.h). */
+struct contents {
+	void (*forget_maps)(struct sim *sim, struct object *va_space);
+	void (*forget_work)(struct sim *sim, struct object *channel);
+	uint32_t (*add_work)(struct sim *sim, struct object *channel, const uint8_t *params);
+	const struct escape_entry *escapes;
+};
+
 struct open_file;
 struct uvm_file;
 struct client {
@@ -162,10 +170,7 @@ struct sim {
 	char memory_folder[4096];
 	uint64_t last_memory;
 	uint64_t next_virtual; /* addresses that were given out */
-	/* Of what only cards with such a folder have (gpu.h). */
-	void (*forget_maps)(struct sim *sim, struct object *va_space);
-	void (*forget_work)(struct sim *sim, struct object *channel);
-	uint32_t (*add_work)(struct sim *sim, struct object *channel, const uint8_t *params);
+	const struct contents *contents; /* NULL: without such a folder */
 	struct gpu_channel *work;
 	atomic_uint resolving;
 	int ready_fd;
@@ -199,6 +204,14 @@ struct alloc_request {
 	bool is_admin;
 	pid_t process;
 };
+
+/* A place or size that a layout has: of struct card_abi or of struct nv_abi, by the offset of its member there. */
+static inline uint16_t layout_word(const struct sim *sim, bool of_card, size_t at)
+{
+	const void *layouts = of_card ? (const void *)sim->card_abi : sim->abi;
+
+	return *(const uint16_t *)((const uint8_t *)layouts + at);
+}
 
 static inline bool call_is_kernel(const struct call *call)
 {
@@ -257,6 +270,7 @@ void file_let_go(intptr_t hold);
 
 /* object.c */
 struct client *client_find(struct sim *sim, uint32_t handle);
+struct client *client_numbered(const struct sim *sim, uint64_t number);
 uint32_t client_create(struct sim *sim, struct open_file *owner, struct alloc_request *request);
 void client_free(struct sim *sim, struct client *client);
 void clients_free_of(struct sim *sim, const struct open_file *owner);
@@ -372,15 +386,27 @@ int escape_check_version(struct call *call);
 int escape_sys_params(struct call *call);
 int escape_register_fd(struct call *call);
 int escape_wait_open(struct call *call);
-/* mapping.c */
-int escape_map_memory(struct call *call);
-int escape_unmap_memory(struct call *call);
-/* The answer of pread(2) at MAPPING_AT, without the lock. */
-int mapping_read(struct sim *sim, struct open_file *file, void *out, size_t size);
 int escape_alloc_event(struct call *call);
 int escape_free_event(struct call *call);
 int escape_numa_info(struct call *call);
 int escape_attach_cards(struct call *call);
+/* mapping.c */
+/* The answer of pread(2) at MAPPING_AT, without the lock. */
+int mapping_read(struct sim *sim, struct open_file *file, void *out, size_t size);
+
+/* Which function answers a call, and on which node and with which size it may come. */
+enum escape_node { ON_CTL, ON_CARD, ON_ANY };
+struct escape_entry {
+	uint32_t nr;
+	enum escape_node node;
+	/* Where the layouts have the size that the structure must have; SIZE_OWN: the function checks it. */
+	bool of_card;
+	size_t bytes_at;
+	int (*answer)(struct call *call); /* NULL ends a table */
+};
+#define BYTES(name) false, offsetof(struct nv_abi, name.bytes)
+#define CARD_BYTES(name) true, offsetof(struct card_abi, name.bytes)
+#define SIZE_OWN false, SIZE_MAX
 
 /* escape.c: one call, without the lock; 0 or -errno. */
 int escape_dispatch(struct call *call);

@@ -30,7 +30,7 @@ int escape_map_dma(struct call *call);
 int escape_unmap_dma(struct call *call);
 
 /* mapping.c */
-int escape_move_mapping(struct call *call);
+extern const struct contents gpu_contents;
 
 #define GPU_SUBCHANNELS NVC46F_NUMBER_OF_SUBCHANNELS
 #define GPU_METHODS 4096u

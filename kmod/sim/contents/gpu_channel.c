@@ -20,8 +20,7 @@
 
 static uint32_t va_space_of(struct sim *sim, const struct object *object, const uint8_t *params)
 {
-	const struct nv_layout_NV_CHANNELGPFIFO_ALLOCATION_PARAMETERS *at =
-		&sim->abi->NV_CHANNELGPFIFO_ALLOCATION_PARAMETERS;
+	const __auto_type at = &sim->abi->NV_CHANNELGPFIFO_ALLOCATION_PARAMETERS;
 	const struct object *share = object_find(sim, object->client, get32(params, at->hContextShare));
 
 	if (get32(params, at->hVASpace) != 0)
@@ -33,8 +32,7 @@ static uint32_t va_space_of(struct sim *sim, const struct object *object, const 
 
 uint32_t gpu_channel_add(struct sim *sim, struct object *object, const uint8_t *params)
 {
-	const struct nv_layout_NV_CHANNELGPFIFO_ALLOCATION_PARAMETERS *at =
-		&sim->abi->NV_CHANNELGPFIFO_ALLOCATION_PARAMETERS;
+	const __auto_type at = &sim->abi->NV_CHANNELGPFIFO_ALLOCATION_PARAMETERS;
 	struct object *memory = object_find(sim, object->client, get32(params, at->hUserdMemory));
 	struct backing *user = memory ? backing_of(sim, memory) : NULL;
 	struct object *error = object_find(sim, object->client, get32(params, at->hObjectError));

@@ -278,7 +278,7 @@ static int op_ioctl(const char *path, unsigned int command, void *argument, stru
 	if (!file)
 		return -ENOTTY;
 	if (command == SIM_IDENTIFY_IOCTL && data && caller_process(&caller) == getpid()) {
-		id = is_uvm ? uvm_identity(uvm) : file->id;
+		id = is_uvm ? uvm->id : file->id;
 		memcpy(data, &id, sizeof(id));
 		return 0;
 	}

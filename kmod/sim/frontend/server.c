@@ -144,9 +144,7 @@ static bool prepare_memory(struct sim *sim, const char *folder)
 		fprintf(stderr, "cgpu-sim: --memory %s: %s\n", folder, strerror(errno));
 		return false;
 	}
-	sim->forget_maps = gpu_maps_free;
-	sim->forget_work = gpu_channel_forget;
-	sim->add_work = gpu_channel_add;
+	sim->contents = &gpu_contents;
 	return true;
 }
 

@@ -178,6 +178,24 @@ uint32_t card_at(const struct sim *sim, uint32_t instance)
 	return i < sim->card_count ? i : SIM_NO_CARD;
 }
 
+uint32_t card_of_id(const struct sim *sim, uint32_t id)
+{
+	uint32_t i = 0;
+
+	while (i < sim->card_count && sim->cards[i].gpu_id != id)
+		i++;
+	return i < sim->card_count ? i : SIM_NO_CARD;
+}
+
+uint32_t card_of_uuid(const struct sim *sim, const uint8_t *uuid)
+{
+	uint32_t i = 0;
+
+	while (i < sim->card_count && memcmp(sim->cards[i].uuid, uuid, sizeof(sim->cards[i].uuid)) != 0)
+		i++;
+	return i < sim->card_count ? i : SIM_NO_CARD;
+}
+
 /* The first number that is free (gpu_mgr.c, gpumgrAllocDeviceInstance()). */
 void card_attach(struct sim *sim, uint32_t index)
 {

@@ -73,6 +73,9 @@ void card_attach(struct sim *sim, uint32_t index);
 void card_release(struct sim *sim, uint32_t index);
 /* The card that is attached under a number, or SIM_NO_CARD. */
 uint32_t card_at(const struct sim *sim, uint32_t instance);
+/* The card with a driver's number, attached or not, or SIM_NO_CARD. */
+uint32_t card_of_id(const struct sim *sim, uint32_t id);
+uint32_t card_of_uuid(const struct sim *sim, const uint8_t *uuid);
 /* Its PCI bus; the driver's number for the card is made of it. */
 static inline uint8_t card_bus(uint32_t index)
 {

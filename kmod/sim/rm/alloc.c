@@ -312,8 +312,7 @@ int escape_alloc(struct call *call)
 
 static uint32_t check_pinned(const struct call *call)
 {
-	const struct nv_layout_nv_ioctl_nvos02_parameters_with_fd *at =
-		&call->sim->abi->nv_ioctl_nvos02_parameters_with_fd;
+	const __auto_type at = &call->sim->abi->nv_ioctl_nvos02_parameters_with_fd;
 	uint32_t status = pinned_check_flags(get32(call->data, at->params_flags));
 
 	if (status == NV_OK)
@@ -324,8 +323,7 @@ static uint32_t check_pinned(const struct call *call)
 /* Memory of the client's process. */
 static void describe_process_memory(struct call *call, const struct alloc_request *request)
 {
-	const struct nv_layout_nv_ioctl_nvos02_parameters_with_fd *at =
-		&call->sim->abi->nv_ioctl_nvos02_parameters_with_fd;
+	const __auto_type at = &call->sim->abi->nv_ioctl_nvos02_parameters_with_fd;
 	struct client *client;
 	struct object *object;
 
@@ -345,8 +343,7 @@ static void describe_process_memory(struct call *call, const struct alloc_reques
  */
 int escape_alloc_memory(struct call *call)
 {
-	const struct nv_layout_nv_ioctl_nvos02_parameters_with_fd *at =
-		&call->sim->abi->nv_ioctl_nvos02_parameters_with_fd;
+	const __auto_type at = &call->sim->abi->nv_ioctl_nvos02_parameters_with_fd;
 	struct alloc_request request = {
 		.client = get32(call->data, at->params_hRoot),
 		.parent = get32(call->data, at->params_hObjectParent),

@@ -64,10 +64,8 @@ static uint32_t create_in_group(struct sim *sim, const struct alloc_request *req
 static uint32_t channel_make(struct sim *sim, const struct alloc_request *request, struct object *parent,
 	const uint8_t *params, struct object **created)
 {
-	const struct nv_layout_NV_CHANNEL_GROUP_ALLOCATION_PARAMETERS *group =
-		&sim->abi->NV_CHANNEL_GROUP_ALLOCATION_PARAMETERS;
-	const struct nv_layout_NV_CHANNELGPFIFO_ALLOCATION_PARAMETERS *channel =
-		&sim->abi->NV_CHANNELGPFIFO_ALLOCATION_PARAMETERS;
+	const __auto_type group = &sim->abi->NV_CHANNEL_GROUP_ALLOCATION_PARAMETERS;
+	const __auto_type channel = &sim->abi->NV_CHANNELGPFIFO_ALLOCATION_PARAMETERS;
 
 	if (!params)
 		return NV_ERR_INVALID_ARGUMENT;
@@ -85,8 +83,8 @@ uint32_t channel_create(struct sim *sim, const struct alloc_request *request, st
 {
 	uint32_t status = channel_make(sim, request, parent, params, created);
 
-	if (status == NV_OK && sim->add_work && request->class_id != KEPLER_CHANNEL_GROUP_A) {
-		status = sim->add_work(sim, *created, params);
+	if (status == NV_OK && sim->contents && request->class_id != KEPLER_CHANNEL_GROUP_A) {
+		status = sim->contents->add_work(sim, *created, params);
 		if (status != NV_OK)
 			object_free(sim, *created);
 	}

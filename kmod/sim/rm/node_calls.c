@@ -88,15 +88,6 @@ int escape_register_fd(struct call *call)
 	return result;
 }
 
-static uint32_t card_of_id(const struct sim *sim, uint32_t id)
-{
-	uint32_t i = 0;
-
-	while (i < sim->card_count && sim->cards[i].gpu_id != id)
-		i++;
-	return i < sim->card_count ? i : SIM_NO_CARD;
-}
-
 /* Once for a file, which then keeps these cards open: whoever is handed what is exported on it needs them. */
 int escape_attach_cards(struct call *call)
 {
@@ -134,8 +125,6 @@ int escape_numa_info(struct call *call)
 {
 	const struct card_layout_nv_ioctl_numa_info_t *at = &call->sim->card_abi->nv_ioctl_numa_info_t;
 
-	if (call->size != at->bytes)
-		return -EINVAL;
 	put32(call->data, at->nid, UINT32_MAX);
 	put32(call->data, at->status, NV_IOCTL_NUMA_STATUS_DISABLED);
 	put64(call->data, at->memblock_size, call->sim->memblock_size);
@@ -152,8 +141,6 @@ int escape_alloc_event(struct call *call)
 {
 	const struct card_layout_nv_ioctl_alloc_os_event_t *at = &call->sim->card_abi->nv_ioctl_alloc_os_event_t;
 
-	if (call->size != at->bytes)
-		return -EINVAL;
 	put32(call->data, at->Status, NV_OK);
 	return 0;
 }
@@ -162,16 +149,17 @@ int escape_free_event(struct call *call)
 {
 	const struct card_layout_nv_ioctl_free_os_event_t *at = &call->sim->card_abi->nv_ioctl_free_os_event_t;
 
-	if (call->size != at->bytes)
-		return -EINVAL;
 	put32(call->data, at->Status, NV_OK);
 	return 0;
 }
 
+/* nv_ioctl_wait_open_complete_t */
+#define WAIT_OPEN_BYTES 8u
+
 /* Cards open at once here: result 0, adapter status NV_OK. */
 int escape_wait_open(struct call *call)
 {
-	if (!version_at_least(call->sim, 550, 40, 7))
+	if (call->size != WAIT_OPEN_BYTES || !version_at_least(call->sim, 550, 40, 7))
 		return -EINVAL;
 	memset(call->data, 0, call->size);
 	return 0;

@@ -242,9 +242,9 @@ static void remove_leaf(struct sim *sim, struct object *object)
 		memory_release(sim, object->memory);
 	backing_put(sim, object->backing);
 	if (object->maps)
-		sim->forget_maps(sim, object);
+		sim->contents->forget_maps(sim, object);
 	if (object->work)
-		sim->forget_work(sim, object);
+		sim->contents->forget_work(sim, object);
 	shares_free(object);
 	engines_leave(sim, object);
 	sim->object_count--;
@@ -302,6 +302,15 @@ struct client *client_find(struct sim *sim, uint32_t handle)
 	struct client *at = sim->clients;
 
 	while (at && at->handle != handle)
+		at = at->next;
+	return at;
+}
+
+struct client *client_numbered(const struct sim *sim, uint64_t number)
+{
+	struct client *at = sim->clients;
+
+	while (at && at->number != number)
 		at = at->next;
 	return at;
 }
