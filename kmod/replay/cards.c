@@ -54,7 +54,7 @@ struct card_facts cards_facts(const struct sim *sim, uint32_t card)
 {
 	const struct card *one = &sim->cards[card];
 
-	return (struct card_facts){ one->gpu_id, one->bytes, one->used, one->uuid_text, one->name };
+	return (struct card_facts){ one->gpu_id, one->bytes, one->used, one->uuid_text, one->model->name };
 }
 
 void cards_set_time(struct sim *sim, uint64_t now)

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from cgpu.kmod.daemon import main as cgpud
-from cgpu.kmod.daemon.simulate import MODELS, check_cards
+from cgpu.kmod.daemon.simulate import check_cards, models
 from tests.sim.conftest import Start
 from tests.sim.support import BUILD
 
@@ -23,18 +23,21 @@ def listed() -> dict[str, tuple[int, str]]:
 
 
 def test_commands_and_documents_name_the_models(repository: Path) -> None:
-    """cgpud, cgpu trace, their help, the manual and the fake driver name the models of the simulated card."""
-    assert tuple(listed()) == MODELS
-    assert all(check_cards(model) == model for model in MODELS)
-    together = ", ".join(MODELS)
+    """Commands, their help, README, the manual and the fake driver name the models of cgpu-sim."""
+    assert tuple(listed()) == models()
+    assert all(check_cards(model) == model for model in models())
+    together = ", ".join(models())
     assert f"serve simulated cards: {together}\n" in cgpud.parser().format_help()
+    sizes = [f"{key} ({mib}{' MiB' if key == models()[0] else ''})" for key, (mib, _) in listed().items()]
+    readme = " ".join((repository / "README.md").read_text().split())
+    assert f"knows the models {', '.join(sizes[:-1])} and {sizes[-1]}." in readme
     assert f"({together};" in (repository / "docs/cgpu-trace.md").read_text()
     assert f"the card: {together} " in (repository / "cgpu/trace/main.py").read_text()
     assert " or ".join(together.rsplit(", ", 1)) in (repository / "tests/vm/fake_driver/card.c").read_text()
 
 
 @pytest.mark.root
-@pytest.mark.parametrize("model", MODELS)
+@pytest.mark.parametrize("model", models())
 def test_a_card_is_what_the_list_says(start: Start, model: str) -> None:
     """A card of each model has the name and the memory of the list, and is one that is known in all parts."""
     mib, name = listed()[model]

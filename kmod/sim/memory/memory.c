@@ -104,7 +104,7 @@ static uint64_t page_size(const struct card *card, const struct memory_request *
 	case NVOS32_ATTR2_PAGE_SIZE_HUGE_2MB:
 		return SIM_PAGE_HUGE;
 	case NVOS32_ATTR2_PAGE_SIZE_HUGE_512MB:
-		return card->pages_512m ? SIM_PAGE_512M : 0;
+		return card->model->pages_512m ? SIM_PAGE_512M : 0;
 	default:
 		return 0;
 	}

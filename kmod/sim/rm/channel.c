@@ -18,7 +18,7 @@ static uint32_t check(const struct sim *sim, const struct object *parent, uint32
 	const struct object *named = va_space ? object_find((struct sim *)sim, parent->client, va_space) : NULL;
 
 	/* Cards with channels for each runlist, which are those from Ampere on, have to be told the engine. */
-	if (engine == NV2080_ENGINE_TYPE_NULL && sim->cards[parent->card].pages_512m)
+	if (engine == NV2080_ENGINE_TYPE_NULL && sim->cards[parent->card].model->pages_512m)
 		return NV_ERR_INVALID_ARGUMENT;
 	/* Without instances there is only the first one. */
 	if (is_graphics(engine) && engine != NV2080_ENGINE_TYPE_GR0)

@@ -20,7 +20,7 @@ int escape_card_info(struct call *call)
 		entry[at->valid] = 1;
 		entry[at->pci_info_bus] = card_bus(i);
 		put16(entry, at->pci_info_vendor_id, SIM_PCI_VENDOR);
-		put16(entry, at->pci_info_device_id, sim->cards[i].pci_device);
+		put16(entry, at->pci_info_device_id, sim->cards[i].model->pci_device);
 		put32(entry, at->gpu_id, sim->cards[i].gpu_id);
 		put16(entry, at->interrupt_line, card_irq(i));
 		put64(entry, at->reg_address, card_bar(i, 0));

@@ -1,40 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
  * What the card's engines are made of, which programs that compute lay their work out by, and the classes that they serve.
+ * Which parts of a chip are switched off differs from board to board, so they are dealt out evenly here.
  */
 #include "control.h"
 
 #define MOST_GR_INDEXES 0x40u
 
-struct graphics {
-	const char *key; /* of the model */
-	const char *chip;
-	uint32_t version; /* of the multiprocessors */
-	uint16_t gpcs, tpcs, sms_per_tpc;
-	uint16_t chip_gpcs, chip_tpcs_per_gpc; /* before any were switched off */
-	uint16_t warps, cores, tensor_cores, rt_cores; /* of a multiprocessor */
-	uint16_t copies;
-};
-
-static const struct graphics all[] = {
-	{ "T4", "TU104", NV2080_CTRL_GR_INFO_SM_VERSION_7_5, 5, 20, 2, 6, 4, 32, 64, 8, 1, 3 },
-	{ "V100", "GV100", NV2080_CTRL_GR_INFO_SM_VERSION_7_0, 6, 40, 2, 6, 7, 64, 64, 8, 0, 6 },
-	{ "A10", "GA102", NV2080_CTRL_GR_INFO_SM_VERSION_8_6, 7, 36, 2, 7, 6, 48, 128, 4, 1, 3 },
-	{ "H200", "GH100", NV2080_CTRL_GR_INFO_SM_VERSION_9_0, 8, 66, 2, 8, 9, 64, 128, 4, 0, 6 },
-};
-
-static const struct graphics *graphics_of(const struct card *card)
-{
-	const struct graphics *at = all;
-
-	while (strcmp(at->key, card->model->key) != 0)
-		at++;
-	return at;
-}
-
 static uint32_t gr_value(const struct control *control, uint32_t index, uint32_t *value)
 {
-	const struct graphics *has = graphics_of(&control->card);
+	const struct graphics *has = &control->card.model->graphics;
 	uint32_t sms = (uint32_t)has->tpcs * has->sms_per_tpc;
 
 	switch (index) {
@@ -88,14 +63,14 @@ static uint32_t control_gr_info(struct control *control)
 static uint32_t control_gpc_mask(struct control *control)
 {
 	put32(control->params, control->card_abi->NV2080_CTRL_GR_GET_GPC_MASK_PARAMS.gpcMask,
-		(1u << graphics_of(&control->card)->gpcs) - 1);
+		(1u << control->card.model->graphics.gpcs) - 1);
 	return NV_OK;
 }
 
 static uint32_t control_tpc_mask(struct control *control)
 {
 	const __auto_type at = &control->card_abi->NV2080_CTRL_GR_GET_TPC_MASK_PARAMS;
-	const struct graphics *has = graphics_of(&control->card);
+	const struct graphics *has = &control->card.model->graphics;
 	uint32_t gpc = get32(control->params, at->gpcId), count;
 
 	if (gpc >= has->gpcs)
@@ -109,7 +84,7 @@ static uint32_t control_tpc_mask(struct control *control)
 static uint32_t control_sm_order(struct control *control)
 {
 	const __auto_type at = &control->card_abi->NV2080_CTRL_GR_GET_GLOBAL_SM_ORDER_PARAMS;
-	const struct graphics *has = graphics_of(&control->card);
+	const struct graphics *has = &control->card.model->graphics;
 	uint16_t each = (uint16_t)((at->numSm - at->globalSmId) / NV2080_CTRL_CMD_GR_GET_GLOBAL_SM_ORDER_MAX_SM_COUNT);
 	uint16_t sms = (uint16_t)(has->tpcs * has->sms_per_tpc), i;
 	uint8_t *entry = control->params;
@@ -136,7 +111,7 @@ static uint32_t control_chip(struct control *control)
 {
 	uint8_t *name =
 		control->params + control->card_abi->NV2080_CTRL_GPU_GET_SHORT_NAME_STRING_PARAMS.gpuShortNameString;
-	const char *chip = graphics_of(&control->card)->chip;
+	const char *chip = control->card.model->graphics.chip;
 
 	memset(control->params, 0, control->size);
 	memcpy(name, chip, strlen(chip));
@@ -147,7 +122,7 @@ static uint32_t control_chip(struct control *control)
 static uint32_t control_engines(struct control *control)
 {
 	const __auto_type at = &control->card_abi->NV2080_CTRL_GPU_GET_ENGINES_V2_PARAMS;
-	uint32_t copies = graphics_of(&control->card)->copies, i;
+	uint32_t copies = control->card.model->graphics.copies, i;
 
 	memset(control->params, 0, control->size);
 	put32(control->params, at->engineCount, copies + 1);
@@ -163,7 +138,7 @@ static uint32_t control_engines(struct control *control)
 static uint32_t control_copy_caps(struct control *control)
 {
 	const __auto_type at = &control->card_abi->NV2080_CTRL_CE_GET_ALL_CAPS_PARAMS;
-	uint32_t copies = graphics_of(&control->card)->copies, i;
+	uint32_t copies = control->card.model->graphics.copies, i;
 
 	memset(control->params, 0, control->size);
 	for (i = 0; i < copies; i++)

@@ -178,7 +178,7 @@ static uint32_t control_name(struct control *control)
 	if (get32(control->params, at->gpuNameStringFlags) & NAME_FLAG_UNICODE)
 		return NV_ERR_NOT_SUPPORTED;
 	memset(control->params + at->gpuNameString, 0, NAME_LENGTH);
-	snprintf((char *)control->params + at->gpuNameString, NAME_LENGTH, "%s", control->card.name);
+	snprintf((char *)control->params + at->gpuNameString, NAME_LENGTH, "%s", control->card.model->name);
 	return NV_OK;
 }
 
