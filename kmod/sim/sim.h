@@ -328,6 +328,9 @@ void memory_release(struct sim *sim, struct memory *memory);
 /* alloc.c: each escape_ function answers one call, without the lock; the status goes into the structure. 0 or -errno. */
 int escape_alloc(struct call *call);
 int escape_alloc_memory(struct call *call);
+int escape_free(struct call *call);
+int escape_dup(struct call *call);
+uint32_t free_handle(struct sim *sim, struct client *client, uint32_t handle);
 /* Where virtual memory is, and what the host's memory consists of; a new object goes again where that fails. */
 uint32_t memory_describe(struct sim *sim, struct object *object, struct memory_request *request);
 uint32_t class_create_video_memory(struct sim *sim, struct object *parent, uint32_t handle,
@@ -351,10 +354,6 @@ uint32_t channel_create(struct sim *sim, const struct alloc_request *request, st
 	const uint8_t *params, struct object **created);
 /* Those that end with an address space, before it does. */
 void channels_free_of(struct sim *sim, const struct object *va_space);
-/* object_calls.c */
-int escape_free(struct call *call);
-int escape_dup(struct call *call);
-uint32_t free_handle(struct sim *sim, struct client *client, uint32_t handle);
 /* export.c: objects that open files keep, whoever made them (rmobjexportimport.c, os.c:2166) */
 struct exports {
 	/* On which all of them are; NV_MAX_DEVICES: on none. */
