@@ -78,7 +78,7 @@ struct object {
 	uint16_t depth;
 	bool memory_owner;
 	bool external; /* of an address space: who made it has its tables, as UVM wants it */
-	/* Who may duplicate it, where it was said (share.c); else what is so for its parent. */
+	/* Who may duplicate it, where it was said (object.c); else what is so for its parent. */
 	bool has_shares;
 	struct share *shares;
 	struct engine_group *group; /* of a channel group, and of a channel */
@@ -205,7 +205,12 @@ struct alloc_request {
 	pid_t process;
 };
 
-/* A place or size that a layout has: of struct card_abi or of struct nv_abi, by the offset of its member there. */
+/*
+ * Where a call's fields lie is told by the layouts in `abi` and `card_abi`. Functions name theirs by `at`, which points to
+ * struct nv_layout_NAME or struct card_layout_NAME; __auto_type spares the second NAME where that takes a line more.
+ *
+ * This is for tables: a size or place in a layout, by the offset of its member in struct nv_abi or struct card_abi.
+ */
 static inline uint16_t layout_word(const struct sim *sim, bool of_card, size_t at)
 {
 	const void *layouts = of_card ? (const void *)sim->card_abi : sim->abi;
