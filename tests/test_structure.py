@@ -34,18 +34,7 @@ COMPONENTS = (
     "runtime_config/launcher",
 )
 # Circles that are still there, by component. What is gone goes from here; nothing is added.
-LEFT: dict[str, tuple[str, ...]] = {
-    "kmod/sim": (
-        "contents/gpu_channel.c contents/gpu_copy.c contents/gpu_host.c",
-        (
-            "frontend/register.c memory/backing.c memory/memory.c rm/channel.c rm/class.c rm/client.c "
-            "rm/export.c rm/file.c rm/mig.c rm/object.c rm/object_calls.c rm/share.c"
-        ),
-        "gpu/work_control.c gpu/work_time.c",
-        "gpu/work_engine.c gpu/work_runlist.c",
-        "memory/uvm.c memory/uvm_channel.c memory/uvm_external.c memory/uvm_managed.c",
-    ),
-}
+LEFT: dict[str, tuple[str, ...]] = {}
 # Folders that are still larger.
 LARGE: set[str] = set()
 COMMENT = re.compile(r"//[^\n]*|/\*.*?\*/", re.DOTALL)

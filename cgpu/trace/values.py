@@ -6,7 +6,7 @@ from __future__ import annotations
 import re
 
 from cgpu.errors import CgpuError, show
-from cgpu.kmod.daemon.simulate import MODEL, MODELS
+from cgpu.kmod.daemon.simulate import MODEL, models
 from cgpu.sizes import ACCEPTED, size_in_bytes
 
 CARD = re.compile(MODEL, re.ASCII)
@@ -23,7 +23,7 @@ def slice_of(text: str) -> int:
 
 def card_of(text: str) -> str:
     """Return the card as given. Raises CgpuError."""
-    if not CARD.fullmatch(text):
-        models = ", ".join(MODELS)
-        raise CgpuError(f"--model {show(text)}: expected MODEL[=MIB], MODEL one of {models}")
+    found = CARD.fullmatch(text)
+    if not found or found[1] not in models():
+        raise CgpuError(f"--model {show(text)}: expected MODEL[=MIB], MODEL one of {', '.join(models())}")
     return text

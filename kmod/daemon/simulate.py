@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import contextlib
+import functools
 import json
 import re
 import signal
@@ -18,9 +19,9 @@ from cgpu.kmod.daemon.tree import mounts
 from cgpu.replace import replace_text
 
 PROGRAM = Path(__file__).resolve().parent.parent / "build" / "cgpu-sim"
-MODELS = ("T4", "V100", "A10", "H200")  # of cgpu-sim --list, as a test says
-MODEL = rf"({'|'.join(MODELS)})(=[1-9][0-9]{{0,7}})?"
+MODEL = r"([A-Z][A-Z0-9]*)(=[1-9][0-9]{0,7})?"
 CARDS = re.compile(MODEL + r"(:([1-9]|[12][0-9]|3[0-2]))?(/mig=[0-9]{1,2})?")
+NOT_BUILT = "{}: there is no such program; build it: make -C kmod"
 START_S = 20.0
 END_S = 5.0
 RECORD_MAX = 4096
@@ -35,10 +36,21 @@ class Server:
     cards: str
 
 
+@functools.cache
+def models() -> tuple[str, ...]:
+    """Return the models that cgpu-sim can simulate. Raises CgpuError."""
+    try:
+        done = subprocess.run([PROGRAM, "--list"], capture_output=True, text=True, check=True)
+    except FileNotFoundError:
+        raise CgpuError(NOT_BUILT.format(PROGRAM)) from None
+    return tuple(line.partition("\t")[0] for line in done.stdout.splitlines())
+
+
 def check_cards(cards: str) -> str:
     """Return the cards as given. Raises CgpuError when it is not MODEL[=MIB][:COUNT][/mig=CARD]."""
-    if not CARDS.fullmatch(cards):
-        expected = "MODEL[=MIB][:COUNT][/mig=CARD], MODEL one of T4, V100, A10, H200, COUNT 1 to 32"
+    found = CARDS.fullmatch(cards)
+    if not found or found[1] not in models():
+        expected = f"MODEL[=MIB][:COUNT][/mig=CARD], MODEL one of {', '.join(models())}, COUNT 1 to 32"
         raise CgpuError(f"--simulate {show(cards)}: expected {expected}; try: cgpud --simulate T4")
     return cards
 
@@ -101,7 +113,7 @@ class Simulator:
 
     def _start(self, cards: str) -> None:
         if not PROGRAM.exists():
-            raise CgpuError(f"{PROGRAM}: there is no such program; build it: make -C kmod")
+            raise CgpuError(NOT_BUILT.format(PROGRAM))
         self._directory.mkdir(parents=True, exist_ok=True)
         command = [str(PROGRAM), "--mount", str(self._directory), "--cards", cards]
         # A session of its own: a signal to the daemon's group must not reach it. A file for its errors:

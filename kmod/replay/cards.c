@@ -54,7 +54,7 @@ struct card_facts cards_facts(const struct sim *sim, uint32_t card)
 {
 	const struct card *one = &sim->cards[card];
 
-	return (struct card_facts){ one->gpu_id, one->bytes, one->used, one->uuid_text, one->name };
+	return (struct card_facts){ one->gpu_id, one->bytes, one->used, one->uuid_text, one->model->name };
 }
 
 void cards_set_time(struct sim *sim, uint64_t now)
@@ -167,16 +167,17 @@ bool caller_is_nice(const struct caller *caller)
 }
 
 /* A descriptor in a replayed structure is the number of an open file. */
-int file_register(struct call *call, int ctl_fd)
-{
-	return ctl_fd <= 0 ? -EINVAL : file_tie(call, (uint64_t)ctl_fd, 0);
-}
-
 uint64_t file_resolve(struct call *call, int fd, intptr_t *hold)
 {
 	(void)call;
 	*hold = 0;
 	return fd <= 0 ? 0 : (uint64_t)fd;
+}
+
+int file_look_up(struct call *call, int fd, uint64_t *id, intptr_t *hold)
+{
+	*id = file_resolve(call, fd, hold);
+	return *id == 0 ? -EINVAL : 0;
 }
 
 void file_let_go(intptr_t hold)

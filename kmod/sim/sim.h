@@ -78,7 +78,7 @@ struct object {
 	uint16_t depth;
 	bool memory_owner;
 	bool external; /* of an address space: who made it has its tables, as UVM wants it */
-	/* Who may duplicate it, where it was said (share.c); else what is so for its parent. */
+	/* Who may duplicate it, where it was said (object.c); else what is so for its parent. */
 	bool has_shares;
 	struct share *shares;
 	struct engine_group *group; /* of a channel group, and of a channel */
@@ -90,6 +90,14 @@ struct object {
 	uint64_t virtual_address;
 	struct gpu_map *maps; /* of an address space */
 	struct gpu_channel *work; /* of a channel that reads pushbuffers */
+};
+
+/* What only cards have whose memory has contents (gpu.h). */
+struct contents {
+	void (*forget_maps)(struct sim *sim, struct object *va_space);
+	void (*forget_work)(struct sim *sim, struct object *channel);
+	uint32_t (*add_work)(struct sim *sim, struct object *channel, const uint8_t *params);
+	const struct escape_entry *escapes;
 };
 
 struct open_file;
@@ -162,10 +170,7 @@ struct sim {
 	char memory_folder[4096];
 	uint64_t last_memory;
 	uint64_t next_virtual; /* addresses that were given out */
-	/* Of what only cards with such a folder have (gpu.h). */
-	void (*forget_maps)(struct sim *sim, struct object *va_space);
-	void (*forget_work)(struct sim *sim, struct object *channel);
-	uint32_t (*add_work)(struct sim *sim, struct object *channel, const uint8_t *params);
+	const struct contents *contents; /* NULL: without such a folder */
 	struct gpu_channel *work;
 	atomic_uint resolving;
 	int ready_fd;
@@ -199,6 +204,19 @@ struct alloc_request {
 	bool is_admin;
 	pid_t process;
 };
+
+/*
+ * Where a call's fields lie is told by the layouts in `abi` and `card_abi`. Functions name theirs by `at`, which points to
+ * struct nv_layout_NAME or struct card_layout_NAME; __auto_type spares the second NAME where that takes a line more.
+ *
+ * This is for tables: a size or place in a layout, by the offset of its member in struct nv_abi or struct card_abi.
+ */
+static inline uint16_t layout_word(const struct sim *sim, bool of_card, size_t at)
+{
+	const void *layouts = of_card ? (const void *)sim->card_abi : sim->abi;
+
+	return *(const uint16_t *)((const uint8_t *)layouts + at);
+}
 
 static inline bool call_is_kernel(const struct call *call)
 {
@@ -237,36 +255,46 @@ uint32_t pid_view_of(const struct pid_view *view, pid_t process);
 struct open_file *file_open(struct sim *sim, uint32_t card);
 /* Takes the lock itself. */
 void file_release(struct sim *sim, struct open_file *file);
-uint64_t file_identity(const struct open_file *file);
+static inline uint64_t file_identity(const struct open_file *file)
+{
+	return file->registered ? file->registered : file->id;
+}
 /* The description that owns the clients made through this one. */
 struct open_file *file_owner(struct sim *sim, const struct open_file *file);
 struct open_file *file_find(struct sim *sim, uint64_t id);
 /* Ties the file of a call to another one, by number; hold is given up with the file. Takes the lock; 0 or -errno. */
 int file_tie(struct call *call, uint64_t id, intptr_t hold);
-/* register.c. Takes the lock itself; 0 or -errno. */
-int file_register(struct call *call, int ctl_fd);
-/* The open file of this driver that a descriptor of the caller leads to, by number, kept open until hold is let go; 0:
- * none. Without the lock. */
+/* register.c, without the lock. The open file of this driver that a descriptor of the caller leads to, by number, kept open
+ * until hold is let go; 0: none. */
 uint64_t file_resolve(struct call *call, int fd, intptr_t *hold);
+/* The same for NV_ESC_REGISTER_FD. 0 or -errno; hold is to be let go after 0, whatever the number. */
+int file_look_up(struct call *call, int fd, uint64_t *id, intptr_t *hold);
 void file_let_go(intptr_t hold);
 /* Whether a descriptor of ours leads to an open nvidiactl of this server. */
 #define SIM_IDENTIFY_IOCTL 0xc0104899u
 
-/* client.c */
+/* object.c */
 struct client *client_find(struct sim *sim, uint32_t handle);
+struct client *client_numbered(const struct sim *sim, uint64_t number);
 uint32_t client_create(struct sim *sim, struct open_file *owner, struct alloc_request *request);
 void client_free(struct sim *sim, struct client *client);
 void clients_free_of(struct sim *sim, const struct open_file *owner);
 /* Finds a client this description may use: NV_OK, NV_ERR_INVALID_OBJECT_HANDLE or NV_ERR_INVALID_CLIENT. */
 uint32_t client_for_call(struct call *call, uint32_t handle, struct client **client);
 
-/* object.c */
 struct object *object_find(struct sim *sim, const struct client *client, uint32_t handle);
 uint32_t object_create(struct sim *sim, struct client *client, struct object *parent, uint32_t *handle,
 	uint32_t class_id, struct object **created);
 /* The object and everything below it. */
 void object_free(struct sim *sim, struct object *object);
 struct object *object_next(const struct object *top, struct object *at);
+/* A second handle to what an object stands for; rights are the caller's affair. */
+uint32_t object_duplicate(struct sim *sim, const struct object *source, struct object *parent, uint32_t *handle);
+int escape_share(struct call *call);
+/* For a client's objects that have nothing of their own. */
+uint32_t share_root(
+	struct sim *sim, struct object *root, uint16_t type, uint8_t action, uint32_t target, uint32_t rights);
+bool share_lets_dup(const struct object *object, const struct client *client);
 
 /* mig.c */
 /* Whether a client has nothing of a card, because it has no instance of it. */
@@ -305,13 +333,18 @@ void memory_release(struct sim *sim, struct memory *memory);
 /* alloc.c: each escape_ function answers one call, without the lock; the status goes into the structure. 0 or -errno. */
 int escape_alloc(struct call *call);
 int escape_alloc_memory(struct call *call);
-/* pinned.c: what is wrong with a caller's memory, by the old call's flags, the heap's attributes, its address and last byte. */
+int escape_free(struct call *call);
+int escape_dup(struct call *call);
+uint32_t free_handle(struct sim *sim, struct client *client, uint32_t handle);
+/* Where virtual memory is, and what the host's memory consists of; a new object goes again where that fails. */
+uint32_t memory_describe(struct sim *sim, struct object *object, struct memory_request *request);
+uint32_t class_create_video_memory(struct sim *sim, struct object *parent, uint32_t handle,
+	struct memory_request *request, struct object **created);
+/* memory.c: what is wrong with a caller's memory, by the old call's flags, the heap's attributes, its address and last byte. */
 uint32_t pinned_check_flags(uint32_t flags);
 uint32_t pinned_check_attr(uint32_t attr);
 uint32_t pinned_check_range(uint64_t address, uint64_t limit);
-/* class.c: makes an object of any class but a client; params is a copy of the parameters, or NULL. */
-uint32_t class_make(struct sim *sim, const struct alloc_request *request, struct object *parent, uint8_t *params,
-	struct object **created);
+/* class.c: whether the class exists and the caller may have it. */
 uint32_t class_check(const struct alloc_request *request);
 /* Bytes of parameters that the class reads; 0: none are looked at. */
 uint32_t class_params_size(const struct sim *sim, uint32_t class_id);
@@ -319,29 +352,13 @@ bool class_requires_params(uint32_t class_id);
 bool class_is_memory_request(uint32_t class_id);
 bool class_may_be_duplicated(uint32_t class_id);
 bool class_is_channel(uint32_t class_id);
+bool class_is_channel_or_group(uint32_t class_id);
+bool class_fits_parent(uint32_t class_id, const struct object *parent);
 /* channel.c: channel groups and channels. */
-uint32_t channel_params_size(const struct sim *sim, uint32_t class_id);
 uint32_t channel_create(struct sim *sim, const struct alloc_request *request, struct object *parent,
 	const uint8_t *params, struct object **created);
 /* Those that end with an address space, before it does. */
 void channels_free_of(struct sim *sim, const struct object *va_space);
-/* Where virtual memory is, and what the host's memory consists of; a new object goes again where that fails. */
-uint32_t memory_describe(struct sim *sim, struct object *object, struct memory_request *request);
-uint32_t class_create_video_memory(struct sim *sim, struct object *parent, uint32_t handle,
-	struct memory_request *request, struct object **created);
-/* object_calls.c */
-int escape_free(struct call *call);
-int escape_dup(struct call *call);
-/* A second handle to what an object stands for; rights are the caller's affair. */
-uint32_t object_duplicate(struct sim *sim, const struct object *source, struct object *parent, uint32_t *handle);
-/* share.c */
-int escape_share(struct call *call);
-/* For a client's objects that have nothing of their own. */
-uint32_t share_root(
-	struct sim *sim, struct object *root, uint16_t type, uint8_t action, uint32_t target, uint32_t rights);
-bool share_lets_dup(const struct object *object, const struct client *client);
-void shares_free(struct object *object);
-uint32_t free_handle(struct sim *sim, struct client *client, uint32_t handle);
 /* export.c: objects that open files keep, whoever made them (rmobjexportimport.c, os.c:2166) */
 struct exports {
 	/* On which all of them are; NV_MAX_DEVICES: on none. */
@@ -373,15 +390,27 @@ int escape_check_version(struct call *call);
 int escape_sys_params(struct call *call);
 int escape_register_fd(struct call *call);
 int escape_wait_open(struct call *call);
-/* mapping.c */
-int escape_map_memory(struct call *call);
-int escape_unmap_memory(struct call *call);
-/* The answer of pread(2) at MAPPING_AT, without the lock. */
-int mapping_read(struct sim *sim, struct open_file *file, void *out, size_t size);
 int escape_alloc_event(struct call *call);
 int escape_free_event(struct call *call);
 int escape_numa_info(struct call *call);
 int escape_attach_cards(struct call *call);
+/* mapping.c */
+/* The answer of pread(2) at MAPPING_AT, without the lock. */
+int mapping_read(struct sim *sim, struct open_file *file, void *out, size_t size);
+
+/* Which function answers a call, and on which node and with which size it may come. */
+enum escape_node { ON_CTL, ON_CARD, ON_ANY };
+struct escape_entry {
+	uint32_t nr;
+	enum escape_node node;
+	/* Where the layouts have the size that the structure must have; SIZE_OWN: the function checks it. */
+	bool of_card;
+	size_t bytes_at;
+	int (*answer)(struct call *call); /* NULL ends a table */
+};
+#define BYTES(name) false, offsetof(struct nv_abi, name.bytes)
+#define CARD_BYTES(name) true, offsetof(struct card_abi, name.bytes)
+#define SIZE_OWN false, SIZE_MAX
 
 /* escape.c: one call, without the lock; 0 or -errno. */
 int escape_dispatch(struct call *call);

@@ -30,7 +30,7 @@ int escape_map_dma(struct call *call);
 int escape_unmap_dma(struct call *call);
 
 /* mapping.c */
-int escape_move_mapping(struct call *call);
+extern const struct contents gpu_contents;
 
 #define GPU_SUBCHANNELS NVC46F_NUMBER_OF_SUBCHANNELS
 #define GPU_METHODS 4096u
@@ -67,17 +67,6 @@ uint32_t gpu_channel_add(struct sim *sim, struct object *object, const uint8_t *
 void gpu_channel_forget(struct sim *sim, struct object *object);
 /* Reads on in all channels. True: some of them have more. */
 bool gpu_advance(struct sim *sim);
-/* Says why a channel is read no further. */
-void gpu_fail(struct sim *sim, struct gpu_channel *channel, const char *why, uint64_t what);
-/* gpu_host.c: with the lock held. False: it waits for a semaphore. */
-bool gpu_method(struct sim *sim, struct gpu_channel *channel, uint32_t subchannel, uint32_t method, uint32_t data);
-/* gpu_copy.c */
-void gpu_copy_launch(struct sim *sim, struct gpu_channel *channel, const uint32_t *value, uint32_t data);
-void gpu_inline_launch(struct sim *sim, struct gpu_channel *channel, const uint32_t *value, uint32_t data);
-void gpu_inline_data(struct sim *sim, struct gpu_channel *channel, const uint32_t *value, uint32_t data);
-/* gpu_semaphore.c: a payload, and the time behind it where it has four words. */
-bool gpu_release(
-	struct sim *sim, struct gpu_channel *channel, uint64_t address, uint64_t payload, bool is_long, bool has_time);
 
 /* A field of a method's data, and the address in two methods. */
 #define GPU_FIELD(data, name) ((data) >> name##_SHIFT & name##_MASK)

@@ -4,7 +4,6 @@
  * address space that UVM knows, the process's own memory at the same addresses (semaphore pools and managed memory, which
  * are mapped into the process where they are for the card).
  */
-#include <errno.h>
 #include <stdlib.h>
 
 #include "gpu.h"
@@ -29,15 +28,6 @@ void gpu_maps_free(struct sim *sim, struct object *va_space)
 		backing_put(sim, va_space->maps->backing);
 		free(va_space->maps);
 	}
-}
-
-static struct client *client_numbered(const struct sim *sim, uint64_t number)
-{
-	struct client *at = sim->clients;
-
-	while (at && at->number != number)
-		at = at->next;
-	return at;
 }
 
 static bool find_map(const struct object *va_space, uint64_t address, struct piece *piece)
@@ -209,8 +199,6 @@ int escape_map_dma(struct call *call)
 {
 	const struct card_layout_NVOS46_PARAMETERS *at = &call->sim->card_abi->NVOS46_PARAMETERS;
 
-	if (call->size != at->bytes)
-		return -EINVAL;
 	pthread_mutex_lock(&call->sim->lock);
 	put32(call->data, at->status, map_dma(call));
 	pthread_mutex_unlock(&call->sim->lock);
@@ -248,8 +236,6 @@ int escape_unmap_dma(struct call *call)
 {
 	const struct card_layout_NVOS47_PARAMETERS *at = &call->sim->card_abi->NVOS47_PARAMETERS;
 
-	if (call->size != at->bytes)
-		return -EINVAL;
 	pthread_mutex_lock(&call->sim->lock);
 	put32(call->data, at->status, unmap_dma(call));
 	pthread_mutex_unlock(&call->sim->lock);

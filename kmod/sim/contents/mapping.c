@@ -9,8 +9,7 @@
 
 static uint32_t ready(struct call *call, uint64_t id)
 {
-	const struct card_layout_nv_ioctl_nvos33_parameters_with_fd *at =
-		&call->sim->card_abi->nv_ioctl_nvos33_parameters_with_fd;
+	const __auto_type at = &call->sim->card_abi->nv_ioctl_nvos33_parameters_with_fd;
 	uint64_t offset = get64(call->data, at->params_offset), length = get64(call->data, at->params_length);
 	struct open_file *file = file_find(call->sim, id);
 	struct backing *backing;
@@ -34,15 +33,12 @@ static uint32_t ready(struct call *call, uint64_t id)
 	return NV_OK;
 }
 
-int escape_map_memory(struct call *call)
+static int escape_map_memory(struct call *call)
 {
-	const struct card_layout_nv_ioctl_nvos33_parameters_with_fd *at =
-		&call->sim->card_abi->nv_ioctl_nvos33_parameters_with_fd;
+	const __auto_type at = &call->sim->card_abi->nv_ioctl_nvos33_parameters_with_fd;
 	intptr_t hold = -1;
 	uint64_t id;
 
-	if (call->size != at->bytes || call->sim->memory_folder[0] == '\0')
-		return -EINVAL;
 	id = file_resolve(call, (int)get32(call->data, at->fd), &hold);
 	if (id == 0)
 		return -EINVAL;
@@ -54,25 +50,21 @@ int escape_map_memory(struct call *call)
 }
 
 /* The process unmaps; nothing is kept here for it. */
-int escape_unmap_memory(struct call *call)
+static int escape_unmap_memory(struct call *call)
 {
 	const struct card_layout_NVOS34_PARAMETERS *at = &call->sim->card_abi->NVOS34_PARAMETERS;
 
-	if (call->size != at->bytes || call->sim->memory_folder[0] == '\0')
-		return -EINVAL;
 	put32(call->data, at->status, NV_OK);
 	return 0;
 }
 
 /* It has moved within the process, of which nothing is kept here either (rmapi/mapping_cpu.c). */
-int escape_move_mapping(struct call *call)
+static int escape_move_mapping(struct call *call)
 {
 	const struct card_layout_NVOS56_PARAMETERS *at = &call->sim->card_abi->NVOS56_PARAMETERS;
 	struct client *client;
 	uint32_t status;
 
-	if (call->size != at->bytes || call->sim->memory_folder[0] == '\0')
-		return -EINVAL;
 	pthread_mutex_lock(&call->sim->lock);
 	status = client_for_call(call, get32(call->data, at->hClient), &client);
 	if (status == NV_OK && !object_find(call->sim, client, get32(call->data, at->hMemory)))
@@ -94,3 +86,19 @@ int mapping_read(struct sim *sim, struct open_file *file, void *out, size_t size
 	pthread_mutex_unlock(&sim->lock);
 	return result;
 }
+
+static const struct escape_entry escapes[] = {
+	{ NV_ESC_RM_MAP_MEMORY, ON_CTL, CARD_BYTES(nv_ioctl_nvos33_parameters_with_fd), escape_map_memory },
+	{ NV_ESC_RM_UNMAP_MEMORY, ON_CTL, CARD_BYTES(NVOS34_PARAMETERS), escape_unmap_memory },
+	{ NV_ESC_RM_UPDATE_DEVICE_MAPPING_INFO, ON_CTL, CARD_BYTES(NVOS56_PARAMETERS), escape_move_mapping },
+	{ NV_ESC_RM_MAP_MEMORY_DMA, ON_CTL, CARD_BYTES(NVOS46_PARAMETERS), escape_map_dma },
+	{ NV_ESC_RM_UNMAP_MEMORY_DMA, ON_CTL, CARD_BYTES(NVOS47_PARAMETERS), escape_unmap_dma },
+	{ 0 },
+};
+
+const struct contents gpu_contents = {
+	.forget_maps = gpu_maps_free,
+	.forget_work = gpu_channel_forget,
+	.add_work = gpu_channel_add,
+	.escapes = escapes,
+};

@@ -6,7 +6,6 @@
 #include <errno.h>
 #include <linux/ioctl.h>
 
-#include "gpu.h"
 #include "sim.h"
 
 /* Opens the transfer wrapper, NV_ESC_IOCTL_XFER_CMD: number, size and place of the real structure. */
@@ -23,27 +22,6 @@ static int open_envelope(struct call *call, uint64_t *address)
 	call->size = get32(wrapper, at->size);
 	*address = get64(wrapper, at->ptr);
 	return call->size > NV_MAX_IOCTL_XFER_SIZE ? -EINVAL : 0;
-}
-
-/* What only a card in user space has: the others map nothing. */
-static int dispatch(struct call *call)
-{
-	bool is_ctl = call->file->card == SIM_NO_CARD;
-
-	switch (is_ctl ? call->nr : UINT32_MAX) {
-	case NV_ESC_RM_MAP_MEMORY:
-		return escape_map_memory(call);
-	case NV_ESC_RM_UNMAP_MEMORY:
-		return escape_unmap_memory(call);
-	case NV_ESC_RM_UPDATE_DEVICE_MAPPING_INFO:
-		return escape_move_mapping(call);
-	case NV_ESC_RM_MAP_MEMORY_DMA:
-		return call->sim->memory_folder[0] ? escape_map_dma(call) : -EINVAL;
-	case NV_ESC_RM_UNMAP_MEMORY_DMA:
-		return call->sim->memory_folder[0] ? escape_unmap_dma(call) : -EINVAL;
-	default:
-		return escape_dispatch(call);
-	}
 }
 
 int escape_ioctl(struct sim *sim, struct open_file *file, pid_t thread, uint32_t command, uint64_t argument, void *data)
@@ -73,7 +51,7 @@ int escape_ioctl(struct sim *sim, struct open_file *file, pid_t thread, uint32_t
 		memcpy(copy, data, call.size);
 	else if (!user_read(&call.caller, argument, copy, call.size))
 		return -EFAULT;
-	result = dispatch(&call);
+	result = escape_dispatch(&call);
 	/* The driver copies back after an error too, except after a fault; FUSE only after a success. */
 	if (direction & _IOC_READ && result == 0)
 		memcpy(data, copy, call.size);

@@ -21,6 +21,27 @@ struct node {
 	uint32_t card;
 };
 
+struct entry {
+	enum kind folder;
+	const char *name;
+	enum kind kind;
+	bool is_numbered; /* the name goes on with a card's number */
+};
+
+static const struct entry entries[] = {
+	{ ROOT, "nvidiactl", CTL, false },
+	{ ROOT, "nvidia-uvm", UVM, false },
+	{ ROOT, "driver", DRIVER, false },
+	{ ROOT, "nvidia", CARD, true },
+	{ DRIVER, "version", VERSION, false },
+	{ DRIVER, "gpus", GPUS, false },
+	{ GPUS, "", GPU, true },
+	{ GPU, "information", INFORMATION, false },
+	{ GPU, "mig", MIG, false },
+	{ GPU, "config", CONFIG, false },
+	{ NOTHING, NULL, NOTHING, false },
+};
+
 static struct sim *this_sim(void)
 {
 	return fuse_get_context()->private_data;
@@ -39,37 +60,38 @@ static bool card_number(const char **text, uint32_t *card)
 	return *card < sim->card_count;
 }
 
-static enum kind kind_of_card(const char *rest)
+/* The entry that a path begins with; advances the path behind it. NULL: there is none. */
+static const struct entry *find_entry(enum kind folder, const char **path, uint32_t *card)
 {
-	if (*rest == '\0')
-		return GPU;
-	if (strcmp(rest, "/mig") == 0)
-		return MIG;
-	if (strcmp(rest, "/config") == 0)
-		return CONFIG;
-	return strcmp(rest, "/information") == 0 ? INFORMATION : NOTHING;
+	const struct entry *entry;
+
+	for (entry = entries; entry->name; entry++) {
+		size_t length = strlen(entry->name);
+		const char *rest = *path + length;
+
+		if (entry->folder != folder || strncmp(*path, entry->name, length) != 0)
+			continue;
+		if (entry->is_numbered && !card_number(&rest, card))
+			continue;
+		if (*rest == '\0' || *rest == '/') {
+			*path = rest;
+			return entry;
+		}
+	}
+	return NULL;
 }
 
 static struct node node_of(const char *path)
 {
-	struct node node = { NOTHING, SIM_NO_CARD };
+	struct node node = { ROOT, SIM_NO_CARD };
+	const struct entry *entry;
 
-	if (strcmp(path, "/") == 0)
-		node.kind = ROOT;
-	else if (strcmp(path, "/nvidiactl") == 0)
-		node.kind = CTL;
-	else if (strcmp(path, "/nvidia-uvm") == 0)
-		node.kind = UVM;
-	else if (strcmp(path, "/driver") == 0)
-		node.kind = DRIVER;
-	else if (strcmp(path, "/driver/version") == 0)
-		node.kind = VERSION;
-	else if (strcmp(path, "/driver/gpus") == 0)
-		node.kind = GPUS;
-	else if (strncmp(path, "/nvidia", 7) == 0 && (path += 7, card_number(&path, &node.card)) && *path == '\0')
-		node.kind = CARD;
-	else if (strncmp(path, "/driver/gpus/", 13) == 0 && (path += 13, card_number(&path, &node.card)))
-		node.kind = kind_of_card(path);
+	/* Each name follows a slash; the root is one alone. */
+	while (node.kind != NOTHING && *path == '/' && strcmp(path, "/") != 0) {
+		path++;
+		entry = find_entry(node.kind, &path, &node.card);
+		node.kind = entry ? entry->kind : NOTHING;
+	}
 	return node;
 }
 
@@ -121,50 +143,31 @@ static int op_getattr(const char *path, struct stat *out, struct fuse_file_info 
 	}
 }
 
-static void list_cards(const char *format, void *buffer, fuse_fill_dir_t fill)
-{
-	const struct sim *sim = this_sim();
-	char name[32];
-	uint32_t i;
-
-	for (i = 0; i < sim->card_count; i++) {
-		snprintf(name, sizeof(name), "%s%u", format, i);
-		fill(buffer, name, NULL, 0, 0);
-	}
-}
-
 static int op_readdir(const char *path, void *buffer, fuse_fill_dir_t fill, off_t offset, struct fuse_file_info *info,
 	enum fuse_readdir_flags flags)
 {
-	struct node node = node_of(path);
+	const struct sim *sim = this_sim();
+	enum kind folder = node_of(path).kind;
+	const struct entry *entry;
+	char name[32];
+	uint32_t i;
 
 	(void)offset;
 	(void)info;
 	(void)flags;
 	fill(buffer, ".", NULL, 0, 0);
 	fill(buffer, "..", NULL, 0, 0);
-	switch (node.kind) {
-	case ROOT:
-		fill(buffer, "nvidiactl", NULL, 0, 0);
-		fill(buffer, "nvidia-uvm", NULL, 0, 0);
-		fill(buffer, "driver", NULL, 0, 0);
-		list_cards("nvidia", buffer, fill);
-		return 0;
-	case DRIVER:
-		fill(buffer, "version", NULL, 0, 0);
-		fill(buffer, "gpus", NULL, 0, 0);
-		return 0;
-	case GPUS:
-		list_cards("", buffer, fill);
-		return 0;
-	case GPU:
-		fill(buffer, "information", NULL, 0, 0);
-		fill(buffer, "mig", NULL, 0, 0);
-		fill(buffer, "config", NULL, 0, 0);
-		return 0;
-	default:
-		return -ENOTDIR;
+	for (entry = entries; entry->name; entry++) {
+		if (entry->folder != folder)
+			continue;
+		if (!entry->is_numbered)
+			fill(buffer, entry->name, NULL, 0, 0);
+		for (i = 0; entry->is_numbered && i < sim->card_count; i++) {
+			snprintf(name, sizeof(name), "%s%u", entry->name, i);
+			fill(buffer, name, NULL, 0, 0);
+		}
 	}
+	return 0;
 }
 
 static int op_open(const char *path, struct fuse_file_info *info)
@@ -278,7 +281,7 @@ static int op_ioctl(const char *path, unsigned int command, void *argument, stru
 	if (!file)
 		return -ENOTTY;
 	if (command == SIM_IDENTIFY_IOCTL && data && caller_process(&caller) == getpid()) {
-		id = is_uvm ? uvm_identity(uvm) : file->id;
+		id = is_uvm ? uvm->id : file->id;
 		memcpy(data, &id, sizeof(id));
 		return 0;
 	}

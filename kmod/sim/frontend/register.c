@@ -36,43 +36,30 @@ void file_let_go(intptr_t hold)
 	close((int)hold);
 }
 
-/* A copy of the caller's descriptor, and the number of the description behind it. 0 or -errno. */
-static int resolve(struct call *call, int descriptor, int *copy, uint64_t *id)
+/* Hold is a copy of the caller's descriptor. */
+int file_look_up(struct call *call, int fd, uint64_t *id, intptr_t *hold)
 {
 	struct sim *sim = call->sim;
+	int copy;
 
 	if (atomic_fetch_add(&sim->resolving, 1) >= MAX_RESOLVING) {
 		atomic_fetch_sub(&sim->resolving, 1);
 		return -EAGAIN;
 	}
-	*copy = caller_descriptor(&call->caller, descriptor);
-	*id = *copy < 0 ? 0 : identify(sim, *copy);
+	copy = caller_descriptor(&call->caller, fd);
+	*id = copy < 0 ? 0 : identify(sim, copy);
+	*hold = copy;
 	atomic_fetch_sub(&sim->resolving, 1);
-	return *copy < 0 ? -EINVAL : 0;
-}
-
-int file_register(struct call *call, int ctl_fd)
-{
-	uint64_t id;
-	int fd, result = resolve(call, ctl_fd, &fd, &id);
-
-	if (result != 0)
-		return result;
-	result = file_tie(call, id, fd);
-	if (result != 0)
-		close(fd);
-	return result;
+	return copy < 0 ? -EINVAL : 0;
 }
 
 uint64_t file_resolve(struct call *call, int fd, intptr_t *hold)
 {
 	uint64_t id;
-	int copy;
 
-	if (resolve(call, fd, &copy, &id) != 0)
+	if (file_look_up(call, fd, &id, hold) != 0)
 		return 0;
-	*hold = copy;
 	if (id == 0)
-		close(copy);
+		file_let_go(*hold);
 	return id;
 }

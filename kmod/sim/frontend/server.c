@@ -20,7 +20,7 @@
 #include "sim.h"
 
 #define DEFAULT_DRIVER "580.142"
-/* More than may ever wait for one of them (file.c MAX_RESOLVING). */
+/* More than may ever wait for one of them (register.c MAX_RESOLVING). */
 #define MAX_THREADS 256
 #define IDLE_THREADS 16
 
@@ -44,16 +44,21 @@ static const char usage[] =
 	"  --daemon  return once the mount answers; without it, serve in the foreground\n"
 	"SIGTERM unmounts and ends it.\n";
 
-struct options {
-	const char *mount;
-	const char *cards;
-	const char *driver;
-	const char *context;
-	const char *says;
-	const char *limits;
-	const char *memory;
-	bool without_gsp;
-	bool daemon;
+/* The options that have a value, or are "" where they are given; then the others. */
+enum { MOUNT, CARDS, DRIVER, SAYS, CONTEXT, LIMITS, MEMORY, WITHOUT_GSP, DAEMON, OPTIONS, LIST, HELP };
+static const struct option names[] = {
+	{ "mount", required_argument, NULL, MOUNT },
+	{ "cards", required_argument, NULL, CARDS },
+	{ "driver", required_argument, NULL, DRIVER },
+	{ "says", required_argument, NULL, SAYS },
+	{ "context-memory", required_argument, NULL, CONTEXT },
+	{ "limits", required_argument, NULL, LIMITS },
+	{ "memory", required_argument, NULL, MEMORY },
+	{ "without-gsp", no_argument, NULL, WITHOUT_GSP },
+	{ "daemon", no_argument, NULL, DAEMON },
+	{ "list", no_argument, NULL, LIST },
+	{ "help", no_argument, NULL, HELP },
+	{ NULL, 0, NULL, 0 },
 };
 
 static int show_usage(FILE *stream, int status)
@@ -72,45 +77,29 @@ static int list_models(void)
 	return 0;
 }
 
-static int parse(int argc, char **argv, struct options *options)
+/* The exit status; -1: there is something to serve. */
+static int parse(int argc, char **argv, const char *options[OPTIONS])
 {
-	static const struct option names[] = { { "mount", required_argument, NULL, 'm' },
-		{ "cards", required_argument, NULL, 'c' }, { "driver", required_argument, NULL, 'd' },
-		{ "context-memory", required_argument, NULL, 'C' }, { "says", required_argument, NULL, 's' },
-		{ "limits", required_argument, NULL, 'l' }, { "memory", required_argument, NULL, 'M' },
-		{ "without-gsp", no_argument, NULL, 'g' }, { "daemon", no_argument, NULL, 'D' },
-		{ "help", no_argument, NULL, 'h' }, { "list", no_argument, NULL, 'L' }, { NULL, 0, NULL, 0 } };
 	int option;
 
 	while ((option = getopt_long(argc, argv, "", names, NULL)) != -1) {
-		if (option == 'm')
-			options->mount = optarg;
-		else if (option == 'c')
-			options->cards = optarg;
-		else if (option == 'd')
-			options->driver = optarg;
-		else if (option == 'C')
-			options->context = optarg;
-		else if (option == 's')
-			options->says = optarg;
-		else if (option == 'l')
-			options->limits = optarg;
-		else if (option == 'M')
-			options->memory = optarg;
-		else if (option == 'g')
-			options->without_gsp = true;
-		else if (option == 'D')
-			options->daemon = true;
-		else if (option == 'h')
+		if (option == HELP)
 			return show_usage(stdout, 0);
-		else if (option == 'L')
+		if (option == LIST)
 			return list_models();
-		else
+		if (option > OPTIONS)
 			return show_usage(stderr, 2);
+		options[option] = optarg ? optarg : "";
 	}
-	if (!options->mount || !options->cards || optind != argc)
+	if (!options[MOUNT] || !options[CARDS] || optind != argc)
 		return show_usage(stderr, 2);
 	return -1;
+}
+
+static bool refuse(const char *option, const char *value, const char *why)
+{
+	fprintf(stderr, "cgpu-sim: --%s %s: %s\n", option, value, why);
+	return false;
 }
 
 /* The directory as an absolute path; made if it is not there, detached if a dead server left its mount. */
@@ -121,14 +110,8 @@ static bool prepare_mount(struct sim *sim, const char *path)
 
 	if (stat(path, &here) && errno == ENOTCONN)
 		umount2(path, MNT_DETACH);
-	if (mkdir(path, 0755) && errno != EEXIST) {
-		fprintf(stderr, "cgpu-sim: --mount %s: %s\n", path, strerror(errno));
-		return false;
-	}
-	if (!realpath(path, sim->mount)) {
-		fprintf(stderr, "cgpu-sim: --mount %s: %s\n", path, strerror(errno));
-		return false;
-	}
+	if ((mkdir(path, 0755) && errno != EEXIST) || !realpath(path, sim->mount))
+		return refuse("mount", path, strerror(errno));
 	snprintf(parent, sizeof(parent), "%s/..", sim->mount);
 	if (stat(sim->mount, &here) || stat(parent, &above) || !S_ISDIR(here.st_mode) || here.st_dev != above.st_dev) {
 		fprintf(stderr, "cgpu-sim: --mount %s: not a plain directory; a mount there goes with: umount %s\n",
@@ -138,50 +121,41 @@ static bool prepare_mount(struct sim *sim, const char *path)
 	return true;
 }
 
-static bool prepare_memory(struct sim *sim, const char *folder)
-{
-	if (!realpath(folder, sim->memory_folder)) {
-		fprintf(stderr, "cgpu-sim: --memory %s: %s\n", folder, strerror(errno));
-		return false;
-	}
-	sim->forget_maps = gpu_maps_free;
-	sim->forget_work = gpu_channel_forget;
-	sim->add_work = gpu_channel_add;
-	return true;
-}
-
-static bool prepare(struct sim *sim, const struct options *options)
+static bool prepare(struct sim *sim, const char *const options[OPTIONS])
 {
 	const char *problem;
 
-	if (!version_select(sim, options->driver)) {
+	if (!version_select(sim, options[DRIVER])) {
 		fprintf(stderr,
 			"cgpu-sim: --driver %s: not a driver version with a known interface (%u.%02u.%02u or newer)\n",
-			options->driver, nv_abi_versions[0].major, nv_abi_versions[0].minor, nv_abi_versions[0].patch);
+			options[DRIVER], nv_abi_versions[0].major, nv_abi_versions[0].minor, nv_abi_versions[0].patch);
 		return false;
 	}
-	if (!cards_parse(sim, options->cards, &problem)) {
-		fprintf(stderr, "cgpu-sim: --cards %s: %s\n", options->cards, problem);
-		return false;
-	}
+	if (!cards_parse(sim, options[CARDS], &problem))
+		return refuse("cards", options[CARDS], problem);
 	cards_detach(sim);
 	sim->follows_clock = true;
-	sim->lacks_gsp = options->without_gsp;
-	if (options->context && !cards_parse_context(sim, options->context, &problem)) {
-		fprintf(stderr, "cgpu-sim: --context-memory %s: %s\n", options->context, problem);
-		return false;
+	sim->lacks_gsp = options[WITHOUT_GSP];
+	if (options[CONTEXT] && !cards_parse_context(sim, options[CONTEXT], &problem))
+		return refuse("context-memory", options[CONTEXT], problem);
+	if (options[SAYS] && !version_say(sim, options[SAYS]))
+		return refuse("says", options[SAYS], "too long");
+	if (options[LIMITS] && !memacct_open(sim, options[LIMITS]))
+		return refuse("limits", options[LIMITS], strerror(errno));
+	if (options[MEMORY]) {
+		if (!realpath(options[MEMORY], sim->memory_folder))
+			return refuse("memory", options[MEMORY], strerror(errno));
+		sim->contents = &gpu_contents;
 	}
-	if (options->says && !version_say(sim, options->says)) {
-		fprintf(stderr, "cgpu-sim: --says %s: too long\n", options->says);
-		return false;
-	}
-	if (options->limits && !memacct_open(sim, options->limits)) {
-		fprintf(stderr, "cgpu-sim: --limits %s: %s\n", options->limits, strerror(errno));
-		return false;
-	}
-	if (options->memory && !prepare_memory(sim, options->memory))
-		return false;
-	return prepare_mount(sim, options->mount);
+	return prepare_mount(sim, options[MOUNT]);
+}
+
+static void stop_signals(sigset_t *set)
+{
+	sigemptyset(set);
+	sigaddset(set, SIGTERM);
+	sigaddset(set, SIGINT);
+	sigaddset(set, SIGHUP);
 }
 
 /*
@@ -194,10 +168,7 @@ static void *wait_for_stop(void *argument)
 	sigset_t set;
 	int number;
 
-	sigemptyset(&set);
-	sigaddset(&set, SIGTERM);
-	sigaddset(&set, SIGINT);
-	sigaddset(&set, SIGHUP);
+	stop_signals(&set);
 	sigwait(&set, &number);
 	umount2(sim->mount, MNT_DETACH);
 	_exit(0);
@@ -254,13 +225,10 @@ static int serve(struct sim *sim)
 
 	if (!fuse || fuse_mount(fuse, sim->mount) != 0)
 		return fprintf(stderr, "cgpu-sim: cannot mount on %s; it needs root and /dev/fuse\n", sim->mount), 1;
-	sigemptyset(&set);
-	sigaddset(&set, SIGTERM);
-	sigaddset(&set, SIGINT);
-	sigaddset(&set, SIGHUP);
+	stop_signals(&set);
 	pthread_sigmask(SIG_BLOCK, &set, NULL);
 	if (learn_device(sim) && pthread_create(&stopper, NULL, wait_for_stop, sim) == 0) {
-		if (sim->memory_folder[0] != '\0')
+		if (sim->contents)
 			pthread_create(&worker, NULL, work, sim);
 		announce(sim);
 		fuse_loop_cfg_set_max_threads(config, MAX_THREADS);
@@ -322,8 +290,8 @@ static int serve_in_background(struct sim *sim)
 
 int main(int argc, char **argv)
 {
-	struct options options = { .driver = DEFAULT_DRIVER };
-	int result = parse(argc, argv, &options);
+	const char *options[OPTIONS] = { [DRIVER] = DEFAULT_DRIVER };
+	int result = parse(argc, argv, options);
 	struct sim *sim;
 
 	if (result >= 0)
@@ -337,8 +305,8 @@ int main(int argc, char **argv)
 	pthread_mutex_init(&sim->lock, NULL);
 	sim->ready_fd = -1;
 	result = 1;
-	if (prepare(sim, &options))
-		result = options.daemon ? serve_in_background(sim) : serve(sim);
+	if (prepare(sim, options))
+		result = options[DAEMON] ? serve_in_background(sim) : serve(sim);
 	free(sim->buckets);
 	free(sim);
 	return result;

@@ -8,17 +8,18 @@
 
 /*
  * Device numbers and names as NVIDIA's boards have them, memory as nvidia-smi shows it there. Numbers of subsystems, and
- * what links and interrupts are told, are plausible and were compared with no board.
+ * what links and interrupts are told, are plausible and were compared with no board. The multiprocessors are those that each
+ * board is known for (compared with no board, nor with its data sheet).
  */
 static const struct model models[] = {
 	{ "T4", "Tesla T4", 15109, 0x1eb8, 0x12a2, GPU_ARCHITECTURE_TURING, GPU_IMPLEMENTATION_TU104, 0xa1, 3, 22,
-		false, false },
+		false, false, { "TU104", NV2080_CTRL_GR_INFO_SM_VERSION_7_5, 5, 20, 2, 6, 4, 32, 64, 8, 1, 3 } },
 	{ "V100", "Tesla V100-SXM2-16GB", 16130, 0x1db1, 0x1212, GPU_ARCHITECTURE_VOLTA, GPU_IMPLEMENTATION_GV100, 0xa1,
-		3, 38, false, false },
+		3, 38, false, false, { "GV100", NV2080_CTRL_GR_INFO_SM_VERSION_7_0, 6, 40, 2, 6, 7, 64, 64, 8, 0, 6 } },
 	{ "A10", "NVIDIA A10", 23028, 0x2236, 0x1482, GPU_ARCHITECTURE_AMPERE, GPU_IMPLEMENTATION_GA102, 0xa1, 4, 35,
-		true, false },
+		true, false, { "GA102", NV2080_CTRL_GR_INFO_SM_VERSION_8_6, 7, 36, 2, 7, 6, 48, 128, 4, 1, 3 } },
 	{ "H200", "NVIDIA H200", 143771, 0x2335, 0x18be, GPU_ARCHITECTURE_HOPPER, GPU_IMPLEMENTATION_GH100, 0xa1, 5, 74,
-		true, true },
+		true, true, { "GH100", NV2080_CTRL_GR_INFO_SM_VERSION_9_0, 8, 66, 2, 8, 9, 64, 128, 4, 0, 6 } },
 };
 
 #define MODELS (sizeof(models) / sizeof(models[0]))
@@ -89,7 +90,7 @@ static void name_card(struct card *card, uint32_t index)
 
 bool card_set_mig(struct card *card, bool on)
 {
-	card->mig = on && card->has_mig;
+	card->mig = on && card->model->has_mig;
 	return card->mig == on;
 }
 
@@ -135,12 +136,8 @@ bool cards_parse(struct sim *sim, const char *text, const char **problem)
 		struct card *card = &sim->cards[i];
 
 		card->model = model;
-		card->name = model->name;
 		card->bytes = (uint64_t)mib << 20;
-		card->pci_device = model->pci_device;
-		card->pages_512m = model->pages_512m;
 		card->context = (uint64_t)model->context_mib << 20;
-		card->has_mig = model->has_mig;
 		card->instance = i;
 		name_card(card, i);
 	}
@@ -174,6 +171,24 @@ uint32_t card_at(const struct sim *sim, uint32_t instance)
 	uint32_t i = 0;
 
 	while (i < sim->card_count && (instance == SIM_NO_CARD || sim->cards[i].instance != instance))
+		i++;
+	return i < sim->card_count ? i : SIM_NO_CARD;
+}
+
+uint32_t card_of_id(const struct sim *sim, uint32_t id)
+{
+	uint32_t i = 0;
+
+	while (i < sim->card_count && sim->cards[i].gpu_id != id)
+		i++;
+	return i < sim->card_count ? i : SIM_NO_CARD;
+}
+
+uint32_t card_of_uuid(const struct sim *sim, const uint8_t *uuid)
+{
+	uint32_t i = 0;
+
+	while (i < sim->card_count && memcmp(sim->cards[i].uuid, uuid, sizeof(sim->cards[i].uuid)) != 0)
 		i++;
 	return i < sim->card_count ? i : SIM_NO_CARD;
 }
@@ -213,5 +228,5 @@ int card_information(const struct sim *sim, uint32_t index, char *out, size_t ro
 		"Device Minor: \t %u\n"
 		"GPU Firmware: \t %s\n"
 		"GPU Excluded:\t No\n",
-		card->name, card_irq(index), card->uuid_text, card_bus(index), index, sim->version);
+		card->model->name, card_irq(index), card->uuid_text, card_bus(index), index, sim->version);
 }

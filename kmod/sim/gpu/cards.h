@@ -15,6 +15,16 @@ struct sim;
 struct engines;
 struct backing;
 
+/* What the engines of a model are made of. */
+struct graphics {
+	const char *chip;
+	uint32_t version; /* of the multiprocessors */
+	uint16_t gpcs, tpcs, sms_per_tpc;
+	uint16_t chip_gpcs, chip_tpcs_per_gpc; /* before any were switched off */
+	uint16_t warps, cores, tensor_cores, rt_cores; /* of a multiprocessor */
+	uint16_t copies; /* engines that copy */
+};
+
 /* What is the same of all cards of a model. */
 struct model {
 	const char *key;
@@ -32,19 +42,16 @@ struct model {
 	/* Ampere and later have 512 MiB pages (generated/g_kern_gmmu_nvoc.c bPageSize512mbSupported). */
 	bool pages_512m;
 	bool has_mig;
+	struct graphics graphics;
 };
 
 struct card {
 	const struct model *model;
-	const char *name;
 	uint64_t bytes;
 	uint64_t used;
 	uint64_t peak; /* the most that was ever used */
 	uint64_t next_offset;
-	uint16_t pci_device;
 	uint64_t context; /* what a channel group of the graphics engine takes, and no figure of a process has */
-	bool pages_512m;
-	bool has_mig;
 	bool mig; /* divided into instances */
 	uint32_t gpu_id;
 	uint32_t instance; /* the driver's number for it while it is attached, else SIM_NO_CARD */
@@ -73,6 +80,9 @@ void card_attach(struct sim *sim, uint32_t index);
 void card_release(struct sim *sim, uint32_t index);
 /* The card that is attached under a number, or SIM_NO_CARD. */
 uint32_t card_at(const struct sim *sim, uint32_t instance);
+/* The card with a driver's number, attached or not, or SIM_NO_CARD. */
+uint32_t card_of_id(const struct sim *sim, uint32_t id);
+uint32_t card_of_uuid(const struct sim *sim, const uint8_t *uuid);
 /* Its PCI bus; the driver's number for the card is made of it. */
 static inline uint8_t card_bus(uint32_t index)
 {

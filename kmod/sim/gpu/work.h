@@ -115,14 +115,14 @@ int work_channel_rewind(struct work *work, uint32_t channel);
 /* The doorbell. 0, -ENOENT, -EAGAIN (the queue is full), -EINVAL, -ENOMEM. */
 int work_submit(struct work *work, uint32_t channel, const struct work_kernel *kernel);
 
-/* work_time.c */
-uint64_t work_now(const struct work *work);
+/* work_control.c */
 /* When something happens next by itself. WORK_NEVER: nothing does. */
 uint64_t work_next(const struct work *work);
 /* To a time below WORK_NEVER. */
 void work_advance(struct work *work, uint64_t until);
 
-/* work_figures.c. 0, or -ENOENT. */
+/* work.c: what is counted. 0, or -ENOENT. */
+uint64_t work_now(const struct work *work);
 int work_engine_figures(const struct work *work, uint32_t engine, struct work_engine_figures *figures);
 int work_group_figures(const struct work *work, uint32_t group, struct work_group_figures *figures);
 int work_channel_figures(const struct work *work, uint32_t channel, struct work_channel_figures *figures);
@@ -150,7 +150,7 @@ int work_runlists_interleave(struct work *work, bool interleave);
 /* Calls that have not acted yet, and groups that still have to leave: 0 when a caller that waits would return. */
 uint32_t work_pending(const struct work *work);
 
-/* work_runlist.c: nanoseconds of the slice that the card takes for so many microseconds: rounded down. */
+/* work_engine.c: nanoseconds of the slice that the card takes for so many microseconds: rounded down. */
 uint64_t work_slice(uint64_t us);
 
 #endif

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* The driver's calls on the simulated card's groups and channels. */
+/* The driver's calls on the simulated card's groups and channels, and the card's time, in which they act. */
 #include <errno.h>
 #include <stdlib.h>
 
@@ -195,12 +195,12 @@ static void apply(struct work *work, const struct work_command *command)
 	}
 }
 
-uint64_t commands_next(const struct work *work)
+static uint64_t commands_next(const struct work *work)
 {
 	return work->command_count ? command_at(work, 0)->at : WORK_NEVER;
 }
 
-void commands_apply(struct work *work)
+static void commands_apply(struct work *work)
 {
 	struct work_command command;
 
@@ -219,4 +219,57 @@ uint32_t work_pending(const struct work *work)
 	for (index = 0; index < work->setup.engines; index++)
 		sum += work->engine[index].leave == WORK_FORCED || work->engine[index].state == WORK_SAVING;
 	return sum;
+}
+
+uint64_t work_next(const struct work *work)
+{
+	uint64_t next = commands_next(work), at;
+	uint32_t index;
+
+	for (index = 0; index < work->setup.engines; index++) {
+		at = engine_next(work, &work->engine[index]);
+		if (at < next)
+			next = at;
+	}
+	return next;
+}
+
+/* Engines settle one after the other; what one's end gives another one to do at the same time is done too. */
+void work_settle(struct work *work)
+{
+	uint32_t index;
+
+	work->kicked = true;
+	if (work->inside)
+		return;
+	work->inside = true;
+	while (work->kicked) {
+		work->kicked = false;
+		commands_apply(work);
+		for (index = 0; index < work->setup.engines; index++)
+			engine_settle(work, &work->engine[index]);
+	}
+	work->inside = false;
+}
+
+static void step(struct work *work, uint64_t to)
+{
+	uint32_t index;
+
+	for (index = 0; index < work->setup.engines; index++)
+		engine_spend(work, &work->engine[index], to - work->now);
+	work->now = to;
+	work_settle(work);
+}
+
+void work_advance(struct work *work, uint64_t until)
+{
+	uint64_t next;
+
+	if (work->inside || until == WORK_NEVER)
+		return;
+	while ((next = work_next(work)) <= until)
+		step(work, next);
+	if (work->now < until)
+		step(work, until);
 }

@@ -145,19 +145,11 @@ void engine_settle(struct work *work, struct work_engine *engine);
 void engine_leave(struct work_engine *engine, enum work_leave why);
 /* Its channel goes at once, with what it runs. */
 void engine_drop(struct work *work, struct work_engine *engine);
-
-/* work_runlist.c */
-/* The next group that can run, after the cursor, or WORK_NONE. place: where it is. */
-uint32_t runlist_next(const struct work *work, const struct work_engine *engine, uint64_t *place);
 /* Makes the runlist anew: the slice that runs ends, and the list is served from its start. */
 void runlist_submit(struct work *work, uint32_t engine);
 void runlist_restart(struct work_engine *engine);
 
-/* work_control.c */
-void commands_apply(struct work *work);
-uint64_t commands_next(const struct work *work);
-
-/* work_time.c: does what became possible at work->now. */
+/* work_control.c: does what became possible at work->now. */
 void work_settle(struct work *work);
 
 #endif

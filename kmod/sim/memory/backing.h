@@ -27,7 +27,7 @@ struct backing {
 	void (*drop)(struct sim *sim, struct backing *backing);
 };
 
-/* backing.c: with the lock held. NULL: no memory. */
+/* memory.c: with the lock held. NULL: no memory. */
 struct backing *backing_make(uint64_t size);
 struct backing *backing_of_process(pid_t process, uint64_t address, uint64_t size);
 void backing_put(struct sim *sim, struct backing *backing);

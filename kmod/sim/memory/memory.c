@@ -1,16 +1,19 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * Video memory. The sizes follow the driver (580.142):
+ * Memory of the cards and of their clients: its sizes, what the driver accepts, and what it consists of (backing.h). The
+ * sizes of video memory follow the driver (580.142):
  * - page size: mem_mgr.c memmgrDeterminePageSize; by default 2 MiB from 2 MiB up, else 64 KiB for a client's request;
  * - reported size: the request rounded up to that page (arch/maxwell/mem_mgr_gm107.c:230-258, mem_utils.c:1620,1718);
  * - taken from the card: whole pages of at least 64 KiB (video_mem.c:191-197,281,308).
- * Memory is never fragmented here: a request fails only when the card has too few bytes left.
+ * Video memory is never fragmented here: a request fails only when the card has too few bytes left.
+ * What the driver accepts of a caller's own memory is from escape.c and osmemdesc.c of its open version, 515.43.04 to 595.45.04.
  */
 #include <stdlib.h>
 
 #include "backing.h"
 #include "sim.h"
 
+#define FLAG(flags, field) (((flags) >> NVOS02_FLAGS_##field##_SHIFT) & NVOS02_FLAGS_##field##_MASK)
 #define MEMORY_TYPES 18u
 #define ATTR(value, field) (((value) >> NVOS32_##field##_SHIFT) & NVOS32_##field##_MASK)
 /* g_heap_nvoc.h HEAP_OWNER_RM_SCRATCH_BEGIN to _END. */
@@ -20,6 +23,63 @@
 #define FLAGS_VIRTUAL_ONLY                                                                              \
 	(NVOS32_ALLOC_FLAGS_VIRTUAL | NVOS32_ALLOC_FLAGS_LAZY | NVOS32_ALLOC_FLAGS_EXTERNALLY_MANAGED | \
 		NVOS32_ALLOC_FLAGS_SPARSE | NVOS32_ALLOC_FLAGS_PREFER_PTES_IN_SYSMEMORY)
+
+struct backing *backing_make(uint64_t size)
+{
+	struct backing *made = calloc(1, sizeof(*made));
+
+	if (made) {
+		made->refs = 1;
+		made->size = size;
+	}
+	return made;
+}
+
+struct backing *backing_of_process(pid_t process, uint64_t address, uint64_t size)
+{
+	struct backing *made = backing_make(size);
+
+	if (made) {
+		made->process = process;
+		made->address = address;
+	}
+	return made;
+}
+
+void backing_put(struct sim *sim, struct backing *backing)
+{
+	if (!backing || --backing->refs > 0)
+		return;
+	if (backing->drop)
+		backing->drop(sim, backing);
+	free(backing);
+}
+
+struct backing *backing_of(struct sim *sim, struct object *object)
+{
+	/* Registers are the card's, whoever maps them. */
+	if (object->class_id == VOLTA_USERMODE_A || object->class_id == TURING_USERMODE_A ||
+		object->class_id == AMPERE_USERMODE_A || object->class_id == HOPPER_USERMODE_A) {
+		struct card *card;
+
+		/* One that was made below its client is of no card. */
+		if (object->card == SIM_NO_CARD)
+			return NULL;
+		card = &sim->cards[object->card];
+
+		if (!card->registers)
+			card->registers = backing_make(SIM_USERMODE_BYTES);
+		return card->registers;
+	}
+	/* An engine's object has a page of its own (kernel_graphics_object.c, kgrobjGetMemInterMapParams). */
+	if (!object->backing && object->parent && class_is_channel(object->parent->class_id))
+		object->backing = backing_make(SIM_PAGE);
+	if (!object->memory)
+		return object->backing;
+	if (!object->memory->backing && object->memory->size)
+		object->memory->backing = backing_make(object->memory->size);
+	return object->memory->backing;
+}
 
 static void put_field(uint32_t *word, uint32_t shift, uint32_t mask, uint32_t value)
 {
@@ -44,7 +104,7 @@ static uint64_t page_size(const struct card *card, const struct memory_request *
 	case NVOS32_ATTR2_PAGE_SIZE_HUGE_2MB:
 		return SIM_PAGE_HUGE;
 	case NVOS32_ATTR2_PAGE_SIZE_HUGE_512MB:
-		return card->pages_512m ? SIM_PAGE_512M : 0;
+		return card->model->pages_512m ? SIM_PAGE_512M : 0;
 	default:
 		return 0;
 	}
@@ -199,4 +259,34 @@ void memory_release(struct sim *sim, struct memory *memory)
 	if (memory->charge)
 		sim->uncharge(sim, memory->charge, memory->charged);
 	free(memory);
+}
+
+/* RmAllocOsDescriptor(), then osCreateOsDescriptorFromPageArray(): pages that are cached, anywhere, not mapped again. */
+uint32_t pinned_check_flags(uint32_t flags)
+{
+	uint32_t coherency = FLAG(flags, COHERENCY);
+
+	if (FLAG(flags, LOCATION) != NVOS02_FLAGS_LOCATION_PCI || FLAG(flags, MAPPING) != NVOS02_FLAGS_MAPPING_NO_MAP)
+		return NV_ERR_INVALID_FLAGS;
+	if (coherency != NVOS02_FLAGS_COHERENCY_CACHED && coherency != NVOS02_FLAGS_COHERENCY_WRITE_BACK)
+		return NV_ERR_INVALID_FLAGS;
+	return FLAG(flags, PHYSICALITY) == NVOS02_FLAGS_PHYSICALITY_CONTIGUOUS ? NV_ERR_INVALID_FLAGS : NV_OK;
+}
+
+/* The same of the heap's attributes; what is "default" there means contiguous (RmDeprecatedConvertOs32ToOs02Flags()). */
+uint32_t pinned_check_attr(uint32_t attr)
+{
+	uint32_t coherency = ATTR(attr, ATTR_COHERENCY);
+
+	if (coherency != NVOS32_ATTR_COHERENCY_CACHED && coherency != NVOS32_ATTR_COHERENCY_WRITE_BACK)
+		return NV_ERR_INVALID_FLAGS;
+	return ATTR(attr, ATTR_PHYSICALITY) == NVOS32_ATTR_PHYSICALITY_NONCONTIGUOUS ? NV_OK : NV_ERR_INVALID_FLAGS;
+}
+
+/* RmCreateOsDescriptor() */
+uint32_t pinned_check_range(uint64_t address, uint64_t limit)
+{
+	if (address % SIM_PAGE != 0)
+		return NV_ERR_NOT_SUPPORTED;
+	return limit == UINT64_MAX ? NV_ERR_INVALID_LIMIT : NV_OK;
 }

@@ -10,23 +10,88 @@
 
 #define PARAMS_MAX 9280u
 
-struct route {
-	uint32_t command;
-	bool of_card; /* the layout is in struct card_abi, else in struct nv_abi */
-	size_t bytes_at;
-	size_t status_at;
-	uint32_t (*run)(struct uvm_call *call);
+#define LAYOUT(abi, params) \
+	.bytes_at = offsetof(struct abi, params.bytes), .status_at = offsetof(struct abi, params.rmStatus)
+#define ROUTE(number, function) .command = number, LAYOUT(nv_abi, number##_PARAMS), .run = function
+#define CARD_ROUTE(number, function) \
+	.command = number, .of_card = true, LAYOUT(card_abi, number##_PARAMS), .run = function
+#define SPAN(params)                                                \
+	.base_at = offsetof(struct card_abi, params.requestedBase), \
+	.length_at = offsetof(struct card_abi, params.length)
+#define PLACE(params, field) .place_at = offsetof(struct card_abi, params.field)
+
+/* A channel that may touch what UVM has (uvm_user_channel.c). Those of a simulated card may whether they are known or not. */
+struct uvm_channel {
+	struct uvm_channel *next;
+	uint32_t card;
+	uint32_t client;
+	uint32_t handle;
 };
 
-#define LAYOUT(of_card, abi, params) of_card, offsetof(struct abi, params.bytes), offsetof(struct abi, params.rmStatus)
-#define ROUTE(command, run)                                           \
-	{                                                             \
-		command, LAYOUT(false, nv_abi, command##_PARAMS), run \
+static struct uvm_channel **channel_at(struct uvm_file *file, uint32_t client, uint32_t handle)
+{
+	struct uvm_channel **at = &file->channels;
+
+	while (*at && ((*at)->client != client || (*at)->handle != handle))
+		at = &(*at)->next;
+	return at;
+}
+
+static void channel_drop(struct uvm_channel **at)
+{
+	struct uvm_channel *gone = *at;
+
+	*at = gone->next;
+	free(gone);
+}
+
+/* All cards: SIM_NO_CARD. */
+static void drop_channels(struct uvm_file *file, uint32_t card)
+{
+	struct uvm_channel **at = &file->channels;
+
+	while (*at) {
+		if (card == SIM_NO_CARD || (*at)->card == card)
+			channel_drop(at);
+		else
+			at = &(*at)->next;
 	}
-#define CARD_ROUTE(command, run)                                       \
-	{                                                              \
-		command, LAYOUT(true, card_abi, command##_PARAMS), run \
-	}
+}
+
+static uint32_t register_channel(struct uvm_call *call)
+{
+	const struct card_layout_UVM_REGISTER_CHANNEL_PARAMS *at = &call->sim->card_abi->UVM_REGISTER_CHANNEL_PARAMS;
+	uint32_t client = get32(call->params, at->hClient), handle = get32(call->params, at->hChannel), status;
+	uint32_t card = uvm_card(call, call->params + at->gpuUuid);
+	struct uvm_channel *made;
+	struct object *object;
+
+	if (card == SIM_NO_CARD || !call->file->has_va_space[card])
+		return NV_ERR_INVALID_DEVICE;
+	status = uvm_find_object(call, client, handle, &object);
+	if (status != NV_OK)
+		return status;
+	if (!class_is_channel(object->class_id) || object->card != card || *channel_at(call->file, client, handle))
+		return NV_ERR_INVALID_CHANNEL;
+	made = calloc(1, sizeof(*made));
+	if (!made)
+		return NV_ERR_NO_MEMORY;
+	*made = (struct uvm_channel){ call->file->channels, card, client, handle };
+	call->file->channels = made;
+	return NV_OK;
+}
+
+static uint32_t unregister_channel(struct uvm_call *call)
+{
+	const __auto_type at = &call->sim->card_abi->UVM_UNREGISTER_CHANNEL_PARAMS;
+	struct uvm_channel **found =
+		channel_at(call->file, get32(call->params, at->hClient), get32(call->params, at->hChannel));
+
+	if (!*found)
+		return NV_ERR_INVALID_CHANNEL;
+	channel_drop(found);
+	return NV_OK;
+}
 
 struct uvm_file *uvm_open(struct sim *sim)
 {
@@ -42,11 +107,6 @@ struct uvm_file *uvm_open(struct sim *sim)
 	return file;
 }
 
-uint64_t uvm_identity(const struct uvm_file *file)
-{
-	return file->id;
-}
-
 void uvm_release(struct sim *sim, struct uvm_file *file)
 {
 	struct uvm_file **at = &sim->uvm_files;
@@ -54,7 +114,7 @@ void uvm_release(struct sim *sim, struct uvm_file *file)
 	pthread_mutex_lock(&sim->lock);
 	uvm_drop_all(sim, file);
 	uvm_drop_groups(file);
-	uvm_drop_channels(file, SIM_NO_CARD);
+	drop_channels(file, SIM_NO_CARD);
 	while (*at != file)
 		at = &(*at)->next;
 	*at = file->next;
@@ -62,31 +122,6 @@ void uvm_release(struct sim *sim, struct uvm_file *file)
 	if (file->type == UVM_MM)
 		file_let_go(file->target);
 	free(file);
-}
-
-uint32_t uvm_card(const struct uvm_call *call, const uint8_t *uuid)
-{
-	uint32_t i;
-
-	for (i = 0; i < call->sim->card_count; i++) {
-		if (call->file->registered[i] &&
-			memcmp(call->sim->cards[i].uuid, uuid, sizeof(call->sim->cards[i].uuid)) == 0)
-			return i;
-	}
-	return SIM_NO_CARD;
-}
-
-uint32_t uvm_find_object(struct uvm_call *call, uint32_t client_handle, uint32_t handle, struct object **object)
-{
-	struct client *client = client_find(call->sim, client_handle);
-
-	if (!client)
-		return NV_ERR_INVALID_OBJECT_HANDLE;
-	*object = object_find(call->sim, client, handle);
-	if (!*object)
-		return NV_ERR_OBJECT_NOT_FOUND;
-	/* Whoever calls UVM must be the client's own process. */
-	return client->process == call->process ? NV_OK : NV_ERR_INSUFFICIENT_PERMISSIONS;
 }
 
 static uint32_t initialize(struct uvm_call *call)
@@ -137,18 +172,14 @@ static uint32_t mm_initialize(struct uvm_call *call)
 static uint32_t register_gpu(struct uvm_call *call)
 {
 	const struct nv_layout_UVM_REGISTER_GPU_PARAMS *at = &call->sim->abi->UVM_REGISTER_GPU_PARAMS;
-	uint32_t i;
+	uint32_t card = card_of_uuid(call->sim, call->params + at->gpu_uuid);
 
 	call->params[at->numaEnabled] = 0;
 	put32(call->params, at->numaNodeId, UINT32_MAX);
-	for (i = 0; i < call->sim->card_count; i++) {
-		if (memcmp(call->sim->cards[i].uuid, call->params + at->gpu_uuid, sizeof(call->sim->cards[i].uuid)) !=
-			0)
-			continue;
-		call->file->registered[i] = true;
-		return NV_OK;
-	}
-	return NV_ERR_INVALID_DEVICE;
+	if (card == SIM_NO_CARD)
+		return NV_ERR_INVALID_DEVICE;
+	call->file->registered[card] = true;
+	return NV_OK;
 }
 
 static uint32_t unregister_gpu(struct uvm_call *call)
@@ -158,7 +189,7 @@ static uint32_t unregister_gpu(struct uvm_call *call)
 	if (card == SIM_NO_CARD)
 		return NV_ERR_INVALID_DEVICE;
 	uvm_drop_card(call->sim, call->file, card);
-	uvm_drop_channels(call->file, card);
+	drop_channels(call->file, card);
 	call->file->registered[card] = call->file->has_va_space[card] = false;
 	return NV_OK;
 }
@@ -192,7 +223,7 @@ static uint32_t unregister_gpu_va_space(struct uvm_call *call)
 	if (card == SIM_NO_CARD || !call->file->has_va_space[card])
 		return NV_ERR_INVALID_DEVICE;
 	uvm_drop_card(call->sim, call->file, card);
-	uvm_drop_channels(call->file, card);
+	drop_channels(call->file, card);
 	call->file->has_va_space[card] = false;
 	return NV_OK;
 }
@@ -204,60 +235,57 @@ static uint32_t pageable_access(struct uvm_call *call)
 	return NV_OK;
 }
 
-static const struct route routes[] = {
-	ROUTE(UVM_INITIALIZE, initialize),
-	ROUTE(UVM_MM_INITIALIZE, mm_initialize),
-	ROUTE(UVM_REGISTER_GPU, register_gpu),
-	ROUTE(UVM_UNREGISTER_GPU, unregister_gpu),
-	ROUTE(UVM_REGISTER_GPU_VASPACE, register_gpu_va_space),
-	ROUTE(UVM_UNREGISTER_GPU_VASPACE, unregister_gpu_va_space),
-	ROUTE(UVM_PAGEABLE_MEM_ACCESS, pageable_access),
-	ROUTE(UVM_CREATE_EXTERNAL_RANGE, uvm_create_external_range),
-	ROUTE(UVM_MAP_EXTERNAL_ALLOCATION, uvm_map_external_allocation),
-	ROUTE(UVM_UNMAP_EXTERNAL, uvm_unmap_external),
-	ROUTE(UVM_FREE, uvm_free),
-	ROUTE(UVM_ALLOC_SEMAPHORE_POOL, uvm_alloc_semaphore_pool),
-	ROUTE(UVM_ALLOC_DEVICE_P2P, uvm_alloc_device_p2p),
-	ROUTE(UVM_VALIDATE_VA_RANGE, uvm_validate_va_range),
-	ROUTE(UVM_MIGRATE, uvm_migrate),
-	CARD_ROUTE(UVM_MAP_DYNAMIC_PARALLELISM_REGION, uvm_map_window),
-	CARD_ROUTE(UVM_REGISTER_CHANNEL, uvm_register_channel),
-	CARD_ROUTE(UVM_UNREGISTER_CHANNEL, uvm_unregister_channel),
-	CARD_ROUTE(UVM_PAGEABLE_MEM_ACCESS_ON_GPU, uvm_pageable_access_on_gpu),
-	CARD_ROUTE(UVM_CREATE_RANGE_GROUP, uvm_create_range_group),
-	CARD_ROUTE(UVM_DESTROY_RANGE_GROUP, uvm_destroy_range_group),
-	CARD_ROUTE(UVM_SET_RANGE_GROUP, uvm_set_range_group),
-	CARD_ROUTE(UVM_SET_PREFERRED_LOCATION, uvm_set_preferred_location),
-	CARD_ROUTE(UVM_UNSET_PREFERRED_LOCATION, uvm_unset_preferred_location),
-	CARD_ROUTE(UVM_ENABLE_READ_DUPLICATION, uvm_enable_read_duplication),
-	CARD_ROUTE(UVM_DISABLE_READ_DUPLICATION, uvm_disable_read_duplication),
-	CARD_ROUTE(UVM_SET_ACCESSED_BY, uvm_set_accessed_by),
-	CARD_ROUTE(UVM_UNSET_ACCESSED_BY, uvm_unset_accessed_by),
+static const struct uvm_route routes[] = {
+	{ ROUTE(UVM_INITIALIZE, initialize) },
+	{ ROUTE(UVM_MM_INITIALIZE, mm_initialize) },
+	{ ROUTE(UVM_REGISTER_GPU, register_gpu) },
+	{ ROUTE(UVM_UNREGISTER_GPU, unregister_gpu) },
+	{ ROUTE(UVM_REGISTER_GPU_VASPACE, register_gpu_va_space) },
+	{ ROUTE(UVM_UNREGISTER_GPU_VASPACE, unregister_gpu_va_space) },
+	{ ROUTE(UVM_PAGEABLE_MEM_ACCESS, pageable_access) },
+	{ ROUTE(UVM_CREATE_EXTERNAL_RANGE, uvm_create_external_range) },
+	{ ROUTE(UVM_MAP_EXTERNAL_ALLOCATION, uvm_map_external_allocation) },
+	{ ROUTE(UVM_UNMAP_EXTERNAL, uvm_unmap_external) },
+	{ ROUTE(UVM_FREE, uvm_free) },
+	{ ROUTE(UVM_ALLOC_SEMAPHORE_POOL, uvm_alloc_semaphore_pool) },
+	{ ROUTE(UVM_ALLOC_DEVICE_P2P, uvm_alloc_device_p2p) },
+	{ ROUTE(UVM_VALIDATE_VA_RANGE, uvm_validate_va_range) },
+	{ ROUTE(UVM_MIGRATE, uvm_migrate) },
+	{ CARD_ROUTE(UVM_MAP_DYNAMIC_PARALLELISM_REGION, uvm_map_window) },
+	{ CARD_ROUTE(UVM_REGISTER_CHANNEL, register_channel) },
+	{ CARD_ROUTE(UVM_UNREGISTER_CHANNEL, unregister_channel) },
+	{ CARD_ROUTE(UVM_PAGEABLE_MEM_ACCESS_ON_GPU, uvm_pageable_access_on_gpu) },
+	{ CARD_ROUTE(UVM_CREATE_RANGE_GROUP, uvm_create_range_group) },
+	{ CARD_ROUTE(UVM_DESTROY_RANGE_GROUP, uvm_destroy_range_group) },
+	{ CARD_ROUTE(UVM_SET_RANGE_GROUP, uvm_set_range_group) },
+	{ CARD_ROUTE(UVM_SET_PREFERRED_LOCATION, uvm_policy), SPAN(UVM_SET_PREFERRED_LOCATION_PARAMS),
+		PLACE(UVM_SET_PREFERRED_LOCATION_PARAMS, preferredLocation) },
+	{ CARD_ROUTE(UVM_UNSET_PREFERRED_LOCATION, uvm_policy), SPAN(UVM_UNSET_PREFERRED_LOCATION_PARAMS) },
+	{ CARD_ROUTE(UVM_ENABLE_READ_DUPLICATION, uvm_policy), SPAN(UVM_ENABLE_READ_DUPLICATION_PARAMS) },
+	{ CARD_ROUTE(UVM_DISABLE_READ_DUPLICATION, uvm_policy), SPAN(UVM_DISABLE_READ_DUPLICATION_PARAMS) },
+	{ CARD_ROUTE(UVM_SET_ACCESSED_BY, uvm_policy), SPAN(UVM_SET_ACCESSED_BY_PARAMS),
+		PLACE(UVM_SET_ACCESSED_BY_PARAMS, accessedByUuid) },
+	{ CARD_ROUTE(UVM_UNSET_ACCESSED_BY, uvm_policy), SPAN(UVM_UNSET_ACCESSED_BY_PARAMS),
+		PLACE(UVM_UNSET_ACCESSED_BY_PARAMS, accessedByUuid) },
 };
 
-static uint16_t word_at(const struct sim *sim, const struct route *route, size_t at)
+static uint32_t run(struct uvm_call *call)
 {
-	const void *layouts = route->of_card ? (const void *)sim->card_abi : sim->abi;
+	uint32_t (*function)(struct uvm_call * call) = call->route->run, status = NV_ERR_ILLEGAL_ACTION;
 
-	return *(const uint16_t *)((const uint8_t *)layouts + at);
-}
-
-static uint32_t run(const struct route *route, struct uvm_call *call)
-{
-	uint32_t status = NV_ERR_ILLEGAL_ACTION;
-
-	if (route->run == mm_initialize || route->run == uvm_migrate)
-		return route->run(call);
+	if (function == mm_initialize || function == uvm_migrate)
+		return function(call);
 	pthread_mutex_lock(&call->sim->lock);
-	if (route->run == initialize || call->file->type == UVM_VA_SPACE)
-		status = route->run(call);
+	if (function == initialize || call->file->type == UVM_VA_SPACE)
+		status = function(call);
 	pthread_mutex_unlock(&call->sim->lock);
 	return status;
 }
 
-static int run_copy(const struct route *route, struct uvm_call *call, uint64_t argument)
+static int run_copy(struct uvm_call *call, uint64_t argument)
 {
-	uint16_t bytes = word_at(call->sim, route, route->bytes_at);
+	const struct uvm_route *route = call->route;
+	uint16_t bytes = layout_word(call->sim, route->of_card, route->bytes_at);
 	uint8_t params[PARAMS_MAX];
 
 	/* A call that this version of the driver does not have. */
@@ -267,7 +295,7 @@ static int run_copy(const struct route *route, struct uvm_call *call, uint64_t a
 	call->process = caller_process(&call->caller);
 	if (!user_read(&call->caller, argument, params, bytes))
 		return -EFAULT;
-	put32(params, word_at(call->sim, route, route->status_at), run(route, call));
+	put32(params, layout_word(call->sim, route->of_card, route->status_at), run(call));
 	return user_write(&call->caller, argument, params, bytes) ? 0 : -EFAULT;
 }
 
@@ -279,8 +307,9 @@ int uvm_ioctl(struct sim *sim, struct uvm_file *file, pid_t thread, uint32_t com
 	if (command == UVM_DEINITIALIZE)
 		return 0;
 	for (i = 0; i < sizeof(routes) / sizeof(routes[0]); i++) {
-		if (routes[i].command == command)
-			return run_copy(&routes[i], &call, argument);
+		call.route = &routes[i];
+		if (call.route->command == command)
+			return run_copy(&call, argument);
 	}
 	return -EINVAL;
 }

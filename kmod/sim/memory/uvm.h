@@ -48,7 +48,7 @@ struct uvm_channel;
 /* One open file description. */
 struct uvm_file {
 	struct uvm_file *next;
-	uint64_t id;
+	uint64_t id; /* of the same numbers as those of struct open_file */
 	enum uvm_type type;
 	uint64_t flags;
 	bool registered[SIM_MAX_CARDS];
@@ -63,8 +63,23 @@ struct uvm_file {
 	intptr_t target;
 };
 
+/* One call: how its parameters lie, and the function that answers it. */
+struct uvm_call;
+struct uvm_route {
+	uint32_t command;
+	bool of_card; /* the layout is in struct card_abi, else in struct nv_abi */
+	size_t bytes_at;
+	size_t status_at;
+	uint32_t (*run)(struct uvm_call *call);
+	/* For uvm_policy(): a span, and the processor or card it is about, unless that is 0. */
+	size_t base_at;
+	size_t length_at;
+	size_t place_at;
+};
+
 /* A call that has been copied in, with the process that makes it. */
 struct uvm_call {
+	const struct uvm_route *route;
 	struct sim *sim;
 	struct uvm_file *file;
 	struct caller caller;
@@ -73,6 +88,10 @@ struct uvm_call {
 };
 
 /* uvm_external.c: with the lock held; each answers with the driver's status. */
+/* The number of a registered card; SIM_NO_CARD: none with this name. */
+uint32_t uvm_card(const struct uvm_call *call, const uint8_t *uuid);
+/* An object as a process of the user names it to UVM (src/nvidia/src/kernel/rmapi/nv_gpu_ops.c, client_resource.c:220). */
+uint32_t uvm_find_object(struct uvm_call *call, uint32_t client, uint32_t handle, struct object **object);
 uint32_t uvm_create_external_range(struct uvm_call *call);
 uint32_t uvm_map_external_allocation(struct uvm_call *call);
 uint32_t uvm_unmap_external(struct uvm_call *call);
@@ -82,7 +101,7 @@ uint32_t uvm_alloc_semaphore_pool(struct uvm_call *call);
 uint32_t uvm_map_window(struct uvm_call *call);
 /* uvm_api_range_invalid_4k() */
 bool uvm_is_span(uint64_t base, uint64_t length);
-bool uvm_is_pool(const struct uvm_file *file, uint64_t address);
+bool uvm_is_pool(struct uvm_file *file, uint64_t address);
 void uvm_drop_card(struct sim *sim, struct uvm_file *file, uint32_t card);
 void uvm_drop_all(struct sim *sim, struct uvm_file *file);
 
@@ -90,32 +109,15 @@ void uvm_drop_all(struct sim *sim, struct uvm_file *file);
 uint32_t uvm_create_range_group(struct uvm_call *call);
 uint32_t uvm_destroy_range_group(struct uvm_call *call);
 uint32_t uvm_set_range_group(struct uvm_call *call);
-uint32_t uvm_set_preferred_location(struct uvm_call *call);
-uint32_t uvm_unset_preferred_location(struct uvm_call *call);
-uint32_t uvm_enable_read_duplication(struct uvm_call *call);
-uint32_t uvm_disable_read_duplication(struct uvm_call *call);
-uint32_t uvm_set_accessed_by(struct uvm_call *call);
-uint32_t uvm_unset_accessed_by(struct uvm_call *call);
+uint32_t uvm_policy(struct uvm_call *call);
 uint32_t uvm_validate_va_range(struct uvm_call *call);
 uint32_t uvm_pageable_access_on_gpu(struct uvm_call *call);
 uint32_t uvm_migrate(struct uvm_call *call);
 void uvm_drop_groups(struct uvm_file *file);
 
-/* uvm_channel.c: with the lock held. All cards: SIM_NO_CARD. */
-uint32_t uvm_register_channel(struct uvm_call *call);
-uint32_t uvm_unregister_channel(struct uvm_call *call);
-void uvm_drop_channels(struct uvm_file *file, uint32_t card);
-
-/* uvm.c: the number of a registered card; SIM_NO_CARD: none with this name. */
-uint32_t uvm_card(const struct uvm_call *call, const uint8_t *uuid);
-/* An object as a process of the user names it to UVM (src/nvidia/src/kernel/rmapi/nv_gpu_ops.c, client_resource.c:220). */
-uint32_t uvm_find_object(struct uvm_call *call, uint32_t client, uint32_t handle, struct object **object);
-
 /* uvm.c: files of its node, without the lock. NULL: no memory. */
 struct uvm_file *uvm_open(struct sim *sim);
 void uvm_release(struct sim *sim, struct uvm_file *file);
-/* Of the same numbers as file_identity(). */
-uint64_t uvm_identity(const struct uvm_file *file);
 /* One ioctl. 0 or -errno. */
 int uvm_ioctl(struct sim *sim, struct uvm_file *file, pid_t thread, uint32_t command, uint64_t argument);
 

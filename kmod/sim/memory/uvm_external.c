@@ -9,6 +9,26 @@
 #include "backing.h"
 #include "uvm.h"
 
+uint32_t uvm_card(const struct uvm_call *call, const uint8_t *uuid)
+{
+	uint32_t card = card_of_uuid(call->sim, uuid);
+
+	return card != SIM_NO_CARD && call->file->registered[card] ? card : SIM_NO_CARD;
+}
+
+uint32_t uvm_find_object(struct uvm_call *call, uint32_t client_handle, uint32_t handle, struct object **object)
+{
+	struct client *client = client_find(call->sim, client_handle);
+
+	if (!client)
+		return NV_ERR_INVALID_OBJECT_HANDLE;
+	*object = object_find(call->sim, client, handle);
+	if (!*object)
+		return NV_ERR_OBJECT_NOT_FOUND;
+	/* Whoever calls UVM must be the client's own process. */
+	return client->process == call->process ? NV_OK : NV_ERR_INSUFFICIENT_PERMISSIONS;
+}
+
 static void hold_put(struct sim *sim, struct uvm_hold *hold)
 {
 	if (--hold->refs > 0)
@@ -102,8 +122,7 @@ uint32_t uvm_alloc_semaphore_pool(struct uvm_call *call)
 /* UVM_MAP_DYNAMIC_PARALLELISM_REGION: where a card's kernels launch others. */
 uint32_t uvm_map_window(struct uvm_call *call)
 {
-	const struct card_layout_UVM_MAP_DYNAMIC_PARALLELISM_REGION_PARAMS *at =
-		&call->sim->card_abi->UVM_MAP_DYNAMIC_PARALLELISM_REGION_PARAMS;
+	const __auto_type at = &call->sim->card_abi->UVM_MAP_DYNAMIC_PARALLELISM_REGION_PARAMS;
 	uint64_t base = get64(call->params, at->base), length = get64(call->params, at->length);
 	uint32_t card = uvm_card(call, call->params + at->gpuUuid);
 	struct uvm_range *made;
@@ -115,12 +134,10 @@ uint32_t uvm_map_window(struct uvm_call *call)
 	return range_add(call->file, UVM_WINDOW, base, length, &made);
 }
 
-bool uvm_is_pool(const struct uvm_file *file, uint64_t address)
+bool uvm_is_pool(struct uvm_file *file, uint64_t address)
 {
-	const struct uvm_range *at = file->ranges;
+	const struct uvm_range *at = *range_at(file, address);
 
-	while (at && (address < at->start || address > at->end))
-		at = at->next;
 	return at && at->kind == UVM_POOL;
 }
 
@@ -174,8 +191,7 @@ static uint32_t unmap(struct sim *sim, struct uvm_range *range, uint32_t card, u
 
 static uint32_t map_on(struct uvm_call *call, struct uvm_range *range, uint32_t card)
 {
-	const struct nv_layout_UVM_MAP_EXTERNAL_ALLOCATION_PARAMS *at =
-		&call->sim->abi->UVM_MAP_EXTERNAL_ALLOCATION_PARAMS;
+	const __auto_type at = &call->sim->abi->UVM_MAP_EXTERNAL_ALLOCATION_PARAMS;
 	uint64_t base = get64(call->params, at->base), length = get64(call->params, at->length);
 	uint64_t offset = get64(call->params, at->offset);
 	struct uvm_mapping *made;

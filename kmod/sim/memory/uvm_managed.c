@@ -80,66 +80,21 @@ uint32_t uvm_set_range_group(struct uvm_call *call)
 /* The processor, or a card that is registered. */
 static uint32_t place_at(const struct uvm_call *call, uint16_t uuid)
 {
-	uint32_t i;
+	uint32_t card = card_of_uuid(call->sim, call->params + uuid);
 
-	if (uvm_card(call, call->params + uuid) != SIM_NO_CARD)
-		return NV_OK;
-	for (i = 0; i < call->sim->card_count; i++) {
-		const struct card *card = &call->sim->cards[i];
-
-		if (memcmp(card->uuid, call->params + uuid, sizeof(card->uuid)) == 0)
-			return NV_ERR_INVALID_DEVICE;
-	}
-	return NV_OK;
+	return card == SIM_NO_CARD || call->file->registered[card] ? NV_OK : NV_ERR_INVALID_DEVICE;
 }
 
-uint32_t uvm_set_preferred_location(struct uvm_call *call)
+/* Where memory shall lie, who reads it, and whether it may be there twice: right or wrong, and that is all. */
+uint32_t uvm_policy(struct uvm_call *call)
 {
-	const struct card_layout_UVM_SET_PREFERRED_LOCATION_PARAMS *at =
-		&call->sim->card_abi->UVM_SET_PREFERRED_LOCATION_PARAMS;
-	uint32_t status = span_at(call, at->requestedBase, at->length);
+	const struct uvm_route *route = call->route;
+	uint32_t status = span_at(
+		call, layout_word(call->sim, true, route->base_at), layout_word(call->sim, true, route->length_at));
 
-	return status == NV_OK ? place_at(call, at->preferredLocation) : status;
-}
-
-uint32_t uvm_unset_preferred_location(struct uvm_call *call)
-{
-	const struct card_layout_UVM_UNSET_PREFERRED_LOCATION_PARAMS *at =
-		&call->sim->card_abi->UVM_UNSET_PREFERRED_LOCATION_PARAMS;
-
-	return span_at(call, at->requestedBase, at->length);
-}
-
-uint32_t uvm_enable_read_duplication(struct uvm_call *call)
-{
-	const struct card_layout_UVM_ENABLE_READ_DUPLICATION_PARAMS *at =
-		&call->sim->card_abi->UVM_ENABLE_READ_DUPLICATION_PARAMS;
-
-	return span_at(call, at->requestedBase, at->length);
-}
-
-uint32_t uvm_disable_read_duplication(struct uvm_call *call)
-{
-	const struct card_layout_UVM_DISABLE_READ_DUPLICATION_PARAMS *at =
-		&call->sim->card_abi->UVM_DISABLE_READ_DUPLICATION_PARAMS;
-
-	return span_at(call, at->requestedBase, at->length);
-}
-
-uint32_t uvm_set_accessed_by(struct uvm_call *call)
-{
-	const struct card_layout_UVM_SET_ACCESSED_BY_PARAMS *at = &call->sim->card_abi->UVM_SET_ACCESSED_BY_PARAMS;
-	uint32_t status = span_at(call, at->requestedBase, at->length);
-
-	return status == NV_OK ? place_at(call, at->accessedByUuid) : status;
-}
-
-uint32_t uvm_unset_accessed_by(struct uvm_call *call)
-{
-	const struct card_layout_UVM_UNSET_ACCESSED_BY_PARAMS *at = &call->sim->card_abi->UVM_UNSET_ACCESSED_BY_PARAMS;
-	uint32_t status = span_at(call, at->requestedBase, at->length);
-
-	return status == NV_OK ? place_at(call, at->accessedByUuid) : status;
+	if (status != NV_OK || route->place_at == 0)
+		return status;
+	return place_at(call, layout_word(call->sim, true, route->place_at));
 }
 
 /* A whole range of these; managed ones are not known. */
@@ -161,8 +116,7 @@ uint32_t uvm_validate_va_range(struct uvm_call *call)
 /* With the processor's tables (ATS) alone: no card that is simulated has them. */
 uint32_t uvm_pageable_access_on_gpu(struct uvm_call *call)
 {
-	const struct card_layout_UVM_PAGEABLE_MEM_ACCESS_ON_GPU_PARAMS *at =
-		&call->sim->card_abi->UVM_PAGEABLE_MEM_ACCESS_ON_GPU_PARAMS;
+	const __auto_type at = &call->sim->card_abi->UVM_PAGEABLE_MEM_ACCESS_ON_GPU_PARAMS;
 
 	call->params[at->pageableMemAccess] = 0;
 	return uvm_card(call, call->params + at->gpu_uuid) == SIM_NO_CARD ? NV_ERR_INVALID_DEVICE : NV_OK;

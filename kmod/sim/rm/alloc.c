@@ -1,5 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-/* NV_ESC_RM_ALLOC in both its forms, and the older NV_ESC_RM_ALLOC_MEMORY. */
+/*
+ * How objects of each class come and go: NV_ESC_RM_ALLOC in both its forms, the older NV_ESC_RM_ALLOC_MEMORY,
+ * NV_ESC_RM_DUP_OBJECT and NV_ESC_RM_FREE.
+ */
 #include <errno.h>
 
 #include "backing.h"
@@ -7,6 +10,194 @@
 
 /* Enough for every parameter structure that class_params_size() names. */
 #define PARAMS_ROOM 1024u
+
+static uint32_t create_device(struct sim *sim, const struct alloc_request *request, struct object *parent,
+	const uint8_t *params, struct object **created)
+{
+	uint32_t handle = request->handle, status, card;
+
+	if (!params)
+		return NV_ERR_INVALID_ARGUMENT;
+	card = card_at(sim, get32(params, sim->abi->NV0080_ALLOC_PARAMETERS.deviceId));
+	/* device.c, deviceConstruct_IMPL() */
+	if (card == SIM_NO_CARD)
+		return NV_ERR_INVALID_CLASS;
+	status = object_create(sim, parent->client, parent, &handle, request->class_id, created);
+	if (status == NV_OK)
+		(*created)->card = card;
+	return status;
+}
+
+uint32_t class_create_video_memory(struct sim *sim, struct object *parent, uint32_t handle,
+	struct memory_request *request, struct object **created)
+{
+	struct memory *memory;
+	uint32_t status;
+
+	/* video_mem.c:432: there is no heap for it. */
+	if (mig_denies(sim, parent))
+		return NV_ERR_INVALID_STATE;
+	status = object_create(sim, parent->client, parent, &handle, NV01_MEMORY_LOCAL_USER, created);
+	if (status != NV_OK)
+		return status;
+	request->process = parent->client->process;
+	status = memory_create(sim, parent->card, request, &memory);
+	if (status != NV_OK) {
+		object_free(sim, *created);
+		return status;
+	}
+	(*created)->memory = memory;
+	(*created)->memory_owner = true;
+	return NV_OK;
+}
+
+/* sem_surf.c _semsurfDupMemory(): the memory is there as long as the surface. */
+static uint32_t create_surface(struct sim *sim, const struct alloc_request *request, struct object *parent,
+	const uint8_t *params, struct object **created)
+{
+	const struct object *memory;
+	uint32_t handle = request->handle, status;
+
+	if (!params)
+		return NV_ERR_INVALID_ARGUMENT;
+	memory = object_find(
+		sim, parent->client, get32(params, sim->abi->NV_SEMAPHORE_SURFACE_ALLOC_PARAMETERS.hSemaphoreMem));
+	if (!memory || !class_is_memory_request(memory->class_id))
+		return NV_ERR_INVALID_OBJECT_HANDLE;
+	status = object_create(sim, parent->client, parent, &handle, request->class_id, created);
+	if (status != NV_OK || !memory->memory)
+		return status;
+	(*created)->memory = memory->memory;
+	memory->memory->refs++;
+	return NV_OK;
+}
+
+static void read_request(const struct sim *sim, const uint8_t *params, struct memory_request *request)
+{
+	const struct nv_layout_NV_MEMORY_ALLOCATION_PARAMS *at = &sim->abi->NV_MEMORY_ALLOCATION_PARAMS;
+
+	*request = (struct memory_request){
+		.owner = get32(params, at->owner),
+		.type = get32(params, at->type),
+		.flags = get32(params, at->flags),
+		.attr = get32(params, at->attr),
+		.attr2 = get32(params, at->attr2),
+		.va_space = get32(params, at->hVASpace),
+		.internal_flags = get32(params, at->internalflags),
+		.range_low = get64(params, at->rangeLo),
+		.range_high = get64(params, at->rangeHi),
+		.size = get64(params, at->size),
+		.alignment = get64(params, at->alignment),
+		.offset = get64(params, at->offset),
+	};
+}
+
+static void write_request(const struct sim *sim, uint8_t *params, const struct memory_request *request)
+{
+	const struct nv_layout_NV_MEMORY_ALLOCATION_PARAMS *at = &sim->abi->NV_MEMORY_ALLOCATION_PARAMS;
+
+	put32(params, at->flags, request->flags);
+	put32(params, at->attr, request->attr);
+	put32(params, at->attr2, request->attr2);
+	put64(params, at->size, request->size);
+	put64(params, at->alignment, request->alignment);
+	put64(params, at->offset, request->offset);
+	put64(params, at->limit, request->limit);
+	put64(params, at->address, 0);
+}
+
+uint32_t memory_describe(struct sim *sim, struct object *object, struct memory_request *request)
+{
+	if (object->class_id == NV50_MEMORY_VIRTUAL) {
+		if (!(request->flags & NVOS32_ALLOC_FLAGS_FIXED_ADDRESS_ALLOCATE)) {
+			/* Addresses from the middle of a space on; libraries choose their own below. */
+			request->offset = SIM_VIRTUAL_BASE + sim->next_virtual;
+			sim->next_virtual += (request->size + SIM_PAGE_HUGE - 1) / SIM_PAGE_HUGE * SIM_PAGE_HUGE;
+		}
+		object->virtual_space = request->va_space;
+		object->virtual_address = request->offset;
+		return NV_OK;
+	}
+	object->backing = backing_make(request->size);
+	if (object->backing)
+		return NV_OK;
+	object_free(sim, object);
+	return NV_ERR_NO_MEMORY;
+}
+
+/* Host and virtual memory: an object that takes nothing from the card. */
+static uint32_t create_other_memory(struct sim *sim, const struct alloc_request *request, struct object *parent,
+	struct memory_request *memory, struct object **created)
+{
+	uint32_t handle = request->handle, status;
+	uint32_t place = memory->attr >> NVOS32_ATTR_LOCATION_SHIFT & NVOS32_ATTR_LOCATION_MASK;
+
+	if (memory->size == 0 || memory->size > UINT64_MAX - SIM_PAGE || memory->internal_flags != 0)
+		return NV_ERR_INVALID_ARGUMENT;
+	if (memory->owner == 0 || memory->owner == UINT32_MAX)
+		return NV_ERR_INVALID_OWNER;
+	/* system_mem.c:194 */
+	if (request->class_id == NV01_MEMORY_SYSTEM && place == NVOS32_ATTR_LOCATION_VIDMEM)
+		return NV_ERR_INVALID_ARGUMENT;
+	memory->size = (memory->size + SIM_PAGE - 1) / SIM_PAGE * SIM_PAGE;
+	memory->limit = memory->size - 1;
+	status = object_create(sim, parent->client, parent, &handle, request->class_id, created);
+	return status == NV_OK ? memory_describe(sim, *created, memory) : status;
+}
+
+static uint32_t create_va_space(struct sim *sim, const struct alloc_request *request, struct object *parent,
+	const uint8_t *params, struct object **created)
+{
+	uint32_t handle = request->handle;
+	uint32_t status = object_create(sim, parent->client, parent, &handle, request->class_id, created);
+
+	if (status == NV_OK && params)
+		(*created)->external = get32(params, sim->abi->NV_VASPACE_ALLOCATION_PARAMETERS.flags) &
+			NV_VASPACE_ALLOCATION_FLAGS_IS_EXTERNALLY_OWNED;
+	return status;
+}
+
+/* Makes an object of any class but a client; params is a copy of the parameters, or NULL. */
+static uint32_t class_make(struct sim *sim, const struct alloc_request *request, struct object *parent, uint8_t *params,
+	struct object **created)
+{
+	struct memory_request memory;
+	uint32_t handle = request->handle, status;
+
+	if (!class_fits_parent(request->class_id, parent))
+		return NV_ERR_INVALID_OBJECT_PARENT;
+	status = mig_check(sim, request->class_id, parent);
+	if (status != NV_OK)
+		return status;
+	if (request->class_id == NV01_DEVICE_0)
+		return create_device(sim, request, parent, params, created);
+	if (request->class_id == NV20_SUBDEVICE_0 && params &&
+		get32(params, sim->abi->NV2080_ALLOC_PARAMETERS.subDeviceId) != 0)
+		return NV_ERR_INVALID_ARGUMENT;
+	if (class_is_channel_or_group(request->class_id))
+		return channel_create(sim, request, parent, params, created);
+	if (request->class_id == FERMI_VASPACE_A)
+		return create_va_space(sim, request, parent, params, created);
+	if (request->class_id == NV_SEMAPHORE_SURFACE)
+		return create_surface(sim, request, parent, params, created);
+	if (!class_is_memory_request(request->class_id)) {
+		status = object_create(sim, parent->client, parent, &handle, request->class_id, created);
+		if (status == NV_OK && request->class_id == FERMI_CONTEXT_SHARE_A && params)
+			(*created)->virtual_space =
+				get32(params, sim->card_abi->NV_CTXSHARE_ALLOCATION_PARAMETERS.hVASpace);
+		return status;
+	}
+	if (!params)
+		return NV_ERR_INVALID_ARGUMENT;
+	read_request(sim, params, &memory);
+	if (request->class_id == NV01_MEMORY_LOCAL_USER)
+		status = class_create_video_memory(sim, parent, handle, &memory, created);
+	else
+		status = create_other_memory(sim, request, parent, &memory, created);
+	if (status == NV_OK)
+		write_request(sim, params, &memory);
+	return status;
+}
 
 static bool is_root_class(uint32_t class_id)
 {
@@ -52,6 +243,23 @@ static uint32_t alloc_object(struct call *call, struct alloc_request *request, u
 		request->handle = created->handle;
 	pthread_mutex_unlock(&sim->lock);
 	return status;
+}
+
+/* A handle that is not there counts as freed (rs_server.c:1163, built with RS_COMPATABILITY_MODE). */
+uint32_t free_handle(struct sim *sim, struct client *client, uint32_t handle)
+{
+	struct object *object;
+
+	if (handle == client->handle) {
+		client_free(sim, client);
+		return NV_OK;
+	}
+	object = object_find(sim, client, handle);
+	if (object) {
+		channels_free_of(sim, object);
+		object_free(sim, object);
+	}
+	return NV_OK;
 }
 
 static void forget_object(struct call *call, const struct alloc_request *request)
@@ -124,8 +332,7 @@ int escape_alloc(struct call *call)
 
 static uint32_t check_pinned(const struct call *call)
 {
-	const struct nv_layout_nv_ioctl_nvos02_parameters_with_fd *at =
-		&call->sim->abi->nv_ioctl_nvos02_parameters_with_fd;
+	const __auto_type at = &call->sim->abi->nv_ioctl_nvos02_parameters_with_fd;
 	uint32_t status = pinned_check_flags(get32(call->data, at->params_flags));
 
 	if (status == NV_OK)
@@ -136,8 +343,7 @@ static uint32_t check_pinned(const struct call *call)
 /* Memory of the client's process. */
 static void describe_process_memory(struct call *call, const struct alloc_request *request)
 {
-	const struct nv_layout_nv_ioctl_nvos02_parameters_with_fd *at =
-		&call->sim->abi->nv_ioctl_nvos02_parameters_with_fd;
+	const __auto_type at = &call->sim->abi->nv_ioctl_nvos02_parameters_with_fd;
 	struct client *client;
 	struct object *object;
 
@@ -157,8 +363,7 @@ static void describe_process_memory(struct call *call, const struct alloc_reques
  */
 int escape_alloc_memory(struct call *call)
 {
-	const struct nv_layout_nv_ioctl_nvos02_parameters_with_fd *at =
-		&call->sim->abi->nv_ioctl_nvos02_parameters_with_fd;
+	const __auto_type at = &call->sim->abi->nv_ioctl_nvos02_parameters_with_fd;
 	struct alloc_request request = {
 		.client = get32(call->data, at->params_hRoot),
 		.parent = get32(call->data, at->params_hObjectParent),
@@ -186,5 +391,59 @@ int escape_alloc_memory(struct call *call)
 	if (status == NV_OK && class_id == NV01_MEMORY_LOCAL_USER)
 		put64(call->data, at->params_limit, call->sim->cards[card].bytes - 1);
 	put32(call->data, at->params_status, status);
+	return 0;
+}
+
+int escape_free(struct call *call)
+{
+	const struct nv_layout_NVOS00_PARAMETERS *at = &call->sim->abi->NVOS00_PARAMETERS;
+	struct client *client;
+	uint32_t status;
+
+	pthread_mutex_lock(&call->sim->lock);
+	status = client_for_call(call, get32(call->data, at->hRoot), &client);
+	if (status == NV_OK)
+		status = free_handle(call->sim, client, get32(call->data, at->hObjectOld));
+	pthread_mutex_unlock(&call->sim->lock);
+	put32(call->data, at->status, status);
+	return 0;
+}
+
+static uint32_t duplicate(struct call *call, uint32_t *handle)
+{
+	const struct nv_layout_NVOS55_PARAMETERS *at = &call->sim->abi->NVOS55_PARAMETERS;
+	struct sim *sim = call->sim;
+	struct object *parent, *source;
+	struct client *client, *from;
+	uint32_t status;
+
+	from = client_find(sim, get32(call->data, at->hClientSrc));
+	if (!from)
+		return NV_ERR_INVALID_OBJECT_HANDLE;
+	status = client_for_call(call, get32(call->data, at->hClient), &client);
+	if (status != NV_OK)
+		return status;
+	source = object_find(sim, from, get32(call->data, at->hObjectSrc));
+	parent = object_find(sim, client, get32(call->data, at->hParent));
+	if (!source || !parent)
+		return NV_ERR_OBJECT_NOT_FOUND;
+	if (!class_may_be_duplicated(source->class_id))
+		return NV_ERR_INVALID_ARGUMENT;
+	if (!call_is_kernel(call) && !share_lets_dup(source, client))
+		return NV_ERR_INSUFFICIENT_PERMISSIONS;
+	return object_duplicate(sim, source, parent, handle);
+}
+
+int escape_dup(struct call *call)
+{
+	const struct nv_layout_NVOS55_PARAMETERS *at = &call->sim->abi->NVOS55_PARAMETERS;
+	uint32_t handle = get32(call->data, at->hObject), status;
+
+	pthread_mutex_lock(&call->sim->lock);
+	status = duplicate(call, &handle);
+	pthread_mutex_unlock(&call->sim->lock);
+	if (status == NV_OK)
+		put32(call->data, at->hObject, handle);
+	put32(call->data, at->status, status);
 	return 0;
 }

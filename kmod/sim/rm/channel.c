@@ -7,12 +7,6 @@
  */
 #include "engines.h"
 
-uint32_t channel_params_size(const struct sim *sim, uint32_t class_id)
-{
-	return class_id == KEPLER_CHANNEL_GROUP_A ? sim->abi->NV_CHANNEL_GROUP_ALLOCATION_PARAMETERS.bytes :
-						    sim->abi->NV_CHANNELGPFIFO_ALLOCATION_PARAMETERS.bytes;
-}
-
 static bool is_graphics(uint32_t engine)
 {
 	return engine >= NV2080_ENGINE_TYPE_GR0 && engine <= NV2080_ENGINE_TYPE_GR7;
@@ -24,7 +18,7 @@ static uint32_t check(const struct sim *sim, const struct object *parent, uint32
 	const struct object *named = va_space ? object_find((struct sim *)sim, parent->client, va_space) : NULL;
 
 	/* Cards with channels for each runlist, which are those from Ampere on, have to be told the engine. */
-	if (engine == NV2080_ENGINE_TYPE_NULL && sim->cards[parent->card].pages_512m)
+	if (engine == NV2080_ENGINE_TYPE_NULL && sim->cards[parent->card].model->pages_512m)
 		return NV_ERR_INVALID_ARGUMENT;
 	/* Without instances there is only the first one. */
 	if (is_graphics(engine) && engine != NV2080_ENGINE_TYPE_GR0)
@@ -70,10 +64,8 @@ static uint32_t create_in_group(struct sim *sim, const struct alloc_request *req
 static uint32_t channel_make(struct sim *sim, const struct alloc_request *request, struct object *parent,
 	const uint8_t *params, struct object **created)
 {
-	const struct nv_layout_NV_CHANNEL_GROUP_ALLOCATION_PARAMETERS *group =
-		&sim->abi->NV_CHANNEL_GROUP_ALLOCATION_PARAMETERS;
-	const struct nv_layout_NV_CHANNELGPFIFO_ALLOCATION_PARAMETERS *channel =
-		&sim->abi->NV_CHANNELGPFIFO_ALLOCATION_PARAMETERS;
+	const __auto_type group = &sim->abi->NV_CHANNEL_GROUP_ALLOCATION_PARAMETERS;
+	const __auto_type channel = &sim->abi->NV_CHANNELGPFIFO_ALLOCATION_PARAMETERS;
 
 	if (!params)
 		return NV_ERR_INVALID_ARGUMENT;
@@ -91,8 +83,8 @@ uint32_t channel_create(struct sim *sim, const struct alloc_request *request, st
 {
 	uint32_t status = channel_make(sim, request, parent, params, created);
 
-	if (status == NV_OK && sim->add_work && request->class_id != KEPLER_CHANNEL_GROUP_A) {
-		status = sim->add_work(sim, *created, params);
+	if (status == NV_OK && sim->contents && request->class_id != KEPLER_CHANNEL_GROUP_A) {
+		status = sim->contents->add_work(sim, *created, params);
 		if (status != NV_OK)
 			object_free(sim, *created);
 	}

@@ -47,11 +47,6 @@ void file_release(struct sim *sim, struct open_file *file)
 	free(file);
 }
 
-uint64_t file_identity(const struct open_file *file)
-{
-	return file->registered ? file->registered : file->id;
-}
-
 struct open_file *file_find(struct sim *sim, uint64_t id)
 {
 	struct open_file *at = sim->files;

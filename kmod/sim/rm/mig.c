@@ -53,7 +53,7 @@ uint32_t mig_check(const struct sim *sim, uint32_t class_id, const struct object
 
 uint32_t mig_mode(const struct card *card)
 {
-	if (!card->has_mig)
+	if (!card->model->has_mig)
 		return NV2080_CTRL_GPU_INFO_GPU_SMC_MODE_UNSUPPORTED;
 	return card->mig ? NV2080_CTRL_GPU_INFO_GPU_SMC_MODE_ENABLED : NV2080_CTRL_GPU_INFO_GPU_SMC_MODE_DISABLED;
 }

@@ -20,7 +20,7 @@ int escape_card_info(struct call *call)
 		entry[at->valid] = 1;
 		entry[at->pci_info_bus] = card_bus(i);
 		put16(entry, at->pci_info_vendor_id, SIM_PCI_VENDOR);
-		put16(entry, at->pci_info_device_id, sim->cards[i].pci_device);
+		put16(entry, at->pci_info_device_id, sim->cards[i].model->pci_device);
 		put32(entry, at->gpu_id, sim->cards[i].gpu_id);
 		put16(entry, at->interrupt_line, card_irq(i));
 		put64(entry, at->reg_address, card_bar(i, 0));
@@ -75,16 +75,17 @@ int escape_sys_params(struct call *call)
 
 int escape_register_fd(struct call *call)
 {
-	return file_register(call, (int)get32(call->data, call->sim->abi->nv_ioctl_register_fd_t.ctl_fd));
-}
+	int fd = (int)get32(call->data, call->sim->abi->nv_ioctl_register_fd_t.ctl_fd), result;
+	intptr_t hold;
+	uint64_t id;
 
-static uint32_t card_of_id(const struct sim *sim, uint32_t id)
-{
-	uint32_t i = 0;
-
-	while (i < sim->card_count && sim->cards[i].gpu_id != id)
-		i++;
-	return i < sim->card_count ? i : SIM_NO_CARD;
+	result = file_look_up(call, fd, &id, &hold);
+	if (result != 0)
+		return result;
+	result = file_tie(call, id, hold);
+	if (result != 0)
+		file_let_go(hold);
+	return result;
 }
 
 /* Once for a file, which then keeps these cards open: whoever is handed what is exported on it needs them. */
@@ -124,8 +125,6 @@ int escape_numa_info(struct call *call)
 {
 	const struct card_layout_nv_ioctl_numa_info_t *at = &call->sim->card_abi->nv_ioctl_numa_info_t;
 
-	if (call->size != at->bytes)
-		return -EINVAL;
 	put32(call->data, at->nid, UINT32_MAX);
 	put32(call->data, at->status, NV_IOCTL_NUMA_STATUS_DISABLED);
 	put64(call->data, at->memblock_size, call->sim->memblock_size);
@@ -142,8 +141,6 @@ int escape_alloc_event(struct call *call)
 {
 	const struct card_layout_nv_ioctl_alloc_os_event_t *at = &call->sim->card_abi->nv_ioctl_alloc_os_event_t;
 
-	if (call->size != at->bytes)
-		return -EINVAL;
 	put32(call->data, at->Status, NV_OK);
 	return 0;
 }
@@ -152,16 +149,17 @@ int escape_free_event(struct call *call)
 {
 	const struct card_layout_nv_ioctl_free_os_event_t *at = &call->sim->card_abi->nv_ioctl_free_os_event_t;
 
-	if (call->size != at->bytes)
-		return -EINVAL;
 	put32(call->data, at->Status, NV_OK);
 	return 0;
 }
 
+/* nv_ioctl_wait_open_complete_t */
+#define WAIT_OPEN_BYTES 8u
+
 /* Cards open at once here: result 0, adapter status NV_OK. */
 int escape_wait_open(struct call *call)
 {
-	if (!version_at_least(call->sim, 550, 40, 7))
+	if (call->size != WAIT_OPEN_BYTES || !version_at_least(call->sim, 550, 40, 7))
 		return -EINVAL;
 	memset(call->data, 0, call->size);
 	return 0;

@@ -1,5 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Objects of all clients: one hash table by client and handle, and a tree in each client. */
+/*
+ * Clients, and the objects of all of them: one hash table by client and handle, and a tree in each client. A client belongs
+ * to the open file description that made it, not to a process; one of the kernel to none.
+ *
+ * Who may duplicate an object of another client's: those of the same process, until NV_ESC_RM_SHARE says otherwise
+ * (resserv/src/rs_access_map.c, rmapi/sharing.c). Of the rights only that one is kept. All clients count as of one user,
+ * and nothing is shared by card or instance, which memory is not by itself.
+ */
 #include <stdlib.h>
 
 #include "backing.h"
@@ -7,6 +14,142 @@
 
 /* Where the driver's own choice of handles begins (rs_client.h RS_UNIQUE_HANDLE_BASE). */
 #define HANDLE_BASE 0xcaf00000u
+/* resserv.h RS_CLIENT_HANDLE_BASE and RS_CLIENT_HANDLE_MAX. */
+#define CLIENT_BASE 0xc1d00000u
+#define CLIENT_RANGE 0x100000u
+
+#define DUP (1u << RS_ACCESS_DUP_OBJECT)
+/* What an owner has without being asked who he is (rs_access_rights.c). */
+#define OWNER_RIGHTS (DUP | 1u << RS_ACCESS_DEBUG)
+
+/* One line of an object's list. */
+struct share {
+	struct share *next;
+	uint16_t type;
+	uint8_t action;
+	uint32_t target;
+	uint64_t target_number; /* of the client that has this handle now */
+};
+
+static const struct share same_process = { .type = RS_SHARE_TYPE_PID };
+
+static void shares_free(struct object *object)
+{
+	struct share *next;
+
+	for (; object->shares; object->shares = next) {
+		next = object->shares->next;
+		free(object->shares);
+	}
+}
+
+/* The list that counts is that of the first object upwards that has one. */
+static const struct share *list_of(const struct object *object)
+{
+	while (object && !object->has_shares)
+		object = object->parent;
+	return object ? object->shares : &same_process;
+}
+
+static bool share_matches(const struct share *share, const struct client *owner, const struct client *client)
+{
+	switch (share->type) {
+	case RS_SHARE_TYPE_ALL:
+	case RS_SHARE_TYPE_OS_SECURITY_TOKEN:
+		return true;
+	case RS_SHARE_TYPE_CLIENT:
+		return share->target == client->handle && share->target_number == client->number;
+	case RS_SHARE_TYPE_PID:
+		return owner->process == client->process;
+	case RS_SHARE_TYPE_SMC_PARTITION:
+	case RS_SHARE_TYPE_GPU:
+		/* Not asked of what is no part of a card. */
+		return share->action & RS_SHARE_ACTION_FLAG_REQUIRE;
+	default:
+		return false;
+	}
+}
+
+bool share_lets_dup(const struct object *object, const struct client *client)
+{
+	const struct share *at = list_of(object);
+	bool granted = object->client == client;
+
+	/* Its own client needs nobody's leave. */
+	if (granted)
+		return true;
+	for (; at; at = at->next) {
+		bool found = share_matches(at, object->client, client);
+
+		if ((at->action & RS_SHARE_ACTION_FLAG_REQUIRE) && !found)
+			return false;
+		granted = granted || (found && !(at->action & RS_SHARE_ACTION_FLAG_REQUIRE));
+	}
+	return granted;
+}
+
+static uint32_t share_add(struct object *object, const struct share *share)
+{
+	struct share *copy = malloc(sizeof(*copy));
+
+	if (!copy)
+		return NV_ERR_NO_MEMORY;
+	*copy = *share;
+	copy->next = object->shares;
+	object->shares = copy;
+	return NV_OK;
+}
+
+static struct share **share_find(struct object *object, const struct share *share)
+{
+	struct share **at = &object->shares;
+
+	while (*at &&
+		((*at)->type != share->type || (*at)->target != share->target ||
+			((*at)->action ^ share->action) & RS_SHARE_ACTION_FLAG_REQUIRE))
+		at = &(*at)->next;
+	return at;
+}
+
+/* What it had by inheritance, where the new line is put beside that. */
+static uint32_t share_inherit(struct object *object, const struct share *share)
+{
+	const struct share *at = share->action & RS_SHARE_ACTION_FLAG_COMPOSE ? list_of(object) : NULL;
+	uint32_t status = NV_OK;
+
+	for (; at && status == NV_OK; at = at->next)
+		status = share_add(object, at);
+	return status;
+}
+
+static uint32_t share_change(struct object *object, const struct share *share, uint32_t rights)
+{
+	struct share **found, *gone;
+	uint32_t status = object->has_shares ? NV_OK : share_inherit(object, share);
+
+	if (status != NV_OK) {
+		shares_free(object);
+		return status;
+	}
+	object->has_shares = true;
+	if (!(share->action & RS_SHARE_ACTION_FLAG_COMPOSE))
+		shares_free(object);
+	found = share_find(object, share);
+	if (!(rights & DUP))
+		return NV_OK;
+	if (!(share->action & RS_SHARE_ACTION_FLAG_REVOKE)) {
+		gone = *found;
+		if (gone)
+			gone->target_number = share->target_number;
+		return gone ? NV_OK : share_add(object, share);
+	}
+	gone = *found;
+	if (gone) {
+		*found = gone->next;
+		free(gone);
+	}
+	return NV_OK;
+}
 
 static uint32_t bucket_of(const struct client *client, uint32_t handle)
 {
@@ -99,9 +242,9 @@ static void remove_leaf(struct sim *sim, struct object *object)
 		memory_release(sim, object->memory);
 	backing_put(sim, object->backing);
 	if (object->maps)
-		sim->forget_maps(sim, object);
+		sim->contents->forget_maps(sim, object);
 	if (object->work)
-		sim->forget_work(sim, object);
+		sim->contents->forget_work(sim, object);
 	shares_free(object);
 	engines_leave(sim, object);
 	sim->object_count--;
@@ -133,4 +276,185 @@ struct object *object_next(const struct object *top, struct object *at)
 	while (at != top && !at->next)
 		at = at->parent;
 	return at == top ? NULL : at->next;
+}
+
+uint32_t object_duplicate(struct sim *sim, const struct object *source, struct object *parent, uint32_t *handle)
+{
+	struct object *copy;
+	uint32_t status = object_create(sim, parent->client, parent, handle, source->class_id, &copy);
+
+	if (status != NV_OK)
+		return status;
+	copy->va_space = copy->client == source->client ? source->va_space : 0;
+	copy->external = source->external;
+	copy->memory = source->memory;
+	if (copy->memory)
+		copy->memory->refs++;
+	copy->backing = source->backing;
+	if (copy->backing)
+		copy->backing->refs++;
+	engines_share(source, copy);
+	return NV_OK;
+}
+
+struct client *client_find(struct sim *sim, uint32_t handle)
+{
+	struct client *at = sim->clients;
+
+	while (at && at->handle != handle)
+		at = at->next;
+	return at;
+}
+
+struct client *client_numbered(const struct sim *sim, uint64_t number)
+{
+	struct client *at = sim->clients;
+
+	while (at && at->number != number)
+		at = at->next;
+	return at;
+}
+
+static uint32_t choose_client_handle(struct sim *sim)
+{
+	uint32_t handle;
+
+	do {
+		handle = CLIENT_BASE + sim->next_client;
+		sim->next_client = (sim->next_client + 1) % CLIENT_RANGE;
+	} while (client_find(sim, handle));
+	return handle;
+}
+
+uint32_t client_create(struct sim *sim, struct open_file *owner, struct alloc_request *request)
+{
+	/* The driver takes the handle from where others name their client, and not from that of a new object. */
+	uint32_t chosen = request->client, status;
+	struct client *client;
+
+	if (chosen != 0 && client_find(sim, chosen))
+		return NV_ERR_INSERT_DUPLICATE_NAME;
+	if (sim->client_count >= SIM_MAX_CLIENTS)
+		return NV_ERR_INSUFFICIENT_RESOURCES;
+	client = calloc(1, sizeof(*client));
+	if (!client)
+		return NV_ERR_INSUFFICIENT_RESOURCES;
+	client->handle = chosen != 0 ? chosen : choose_client_handle(sim);
+	client->number = ++sim->last_client;
+	client->owner = owner;
+	client->process = request->process;
+	request->handle = client->handle;
+	status = object_create(sim, client, NULL, &request->handle, NV01_ROOT_CLIENT, &client->root);
+	if (status != NV_OK) {
+		free(client);
+		return status;
+	}
+	client->next = sim->clients;
+	if (client->next)
+		client->next->prev = client;
+	sim->clients = client;
+	sim->client_count++;
+	return NV_OK;
+}
+
+void client_free(struct sim *sim, struct client *client)
+{
+	object_free(sim, client->root);
+	if (client->prev)
+		client->prev->next = client->next;
+	else
+		sim->clients = client->next;
+	if (client->next)
+		client->next->prev = client->prev;
+	sim->client_count--;
+	free(client);
+}
+
+void clients_free_of(struct sim *sim, const struct open_file *owner)
+{
+	struct client *at = sim->clients, *next;
+
+	for (; at; at = next) {
+		next = at->next;
+		if (at->owner == owner)
+			client_free(sim, at);
+	}
+}
+
+uint32_t client_for_call(struct call *call, uint32_t handle, struct client **client)
+{
+	*client = client_find(call->sim, handle);
+	if (!*client)
+		return NV_ERR_INVALID_OBJECT_HANDLE;
+	if (call_is_kernel(call))
+		return NV_OK;
+	if (!(*client)->owner || (*client)->owner->id != file_identity(call->file))
+		return NV_ERR_INVALID_CLIENT;
+	return NV_OK;
+}
+
+static uint32_t share_object(struct call *call, struct share *share, uint32_t rights)
+{
+	const struct nv_layout_NVOS57_PARAMETERS *at = &call->sim->abi->NVOS57_PARAMETERS;
+	uint32_t handle = get32(call->data, at->hClient), status = NV_OK;
+	struct client *client, *target;
+	struct object *object;
+
+	if (share->type == RS_SHARE_TYPE_CLIENT) {
+		/* rs_server.c:1763: nobody asks here whose client that is. */
+		client = client_find(call->sim, handle);
+		target = client_find(call->sim, share->target);
+		if (!client || !target)
+			return NV_ERR_INVALID_OBJECT_HANDLE;
+		share->target_number = target->number;
+	} else {
+		share->target = 0;
+		status = client_for_call(call, handle, &client);
+	}
+	if (status != NV_OK)
+		return status;
+	object = object_find(call->sim, client, get32(call->data, at->hObject));
+	if (!object)
+		return NV_ERR_OBJECT_NOT_FOUND;
+	if ((rights & ~OWNER_RIGHTS) && !(share->action & RS_SHARE_ACTION_FLAG_REVOKE))
+		return NV_ERR_INSUFFICIENT_PERMISSIONS;
+	return share_change(object, share, rights);
+}
+
+uint32_t share_root(
+	struct sim *sim, struct object *root, uint16_t type, uint8_t action, uint32_t target, uint32_t rights)
+{
+	struct share share = { .type = type, .action = action };
+	const struct client *client;
+
+	if (type >= RS_SHARE_TYPE_MAX)
+		return NV_ERR_INVALID_ARGUMENT;
+	if (type == RS_SHARE_TYPE_CLIENT) {
+		client = client_find(sim, target);
+		if (!client)
+			return NV_ERR_INVALID_CLIENT;
+		share.target = target;
+		share.target_number = client->number;
+	}
+	if ((rights & ~OWNER_RIGHTS) && !(action & RS_SHARE_ACTION_FLAG_REVOKE))
+		return NV_ERR_INSUFFICIENT_PERMISSIONS;
+	return share_change(root, &share, rights);
+}
+
+int escape_share(struct call *call)
+{
+	const struct nv_layout_NVOS57_PARAMETERS *at = &call->sim->abi->NVOS57_PARAMETERS;
+	struct share share = {
+		.type = get16(call->data, at->sharePolicy_type),
+		.action = call->data[at->sharePolicy_action],
+		.target = get32(call->data, at->sharePolicy_target),
+	};
+	uint32_t status = NV_ERR_INVALID_ARGUMENT;
+
+	pthread_mutex_lock(&call->sim->lock);
+	if (share.type < RS_SHARE_TYPE_MAX)
+		status = share_object(call, &share, get32(call->data, at->sharePolicy_accessMask));
+	pthread_mutex_unlock(&call->sim->lock);
+	put32(call->data, at->status, status);
+	return 0;
 }

@@ -190,9 +190,9 @@ static long alloc(struct bench *bench, const struct caller *caller, int wide, co
 {
 	const struct nv_abi *abi = bench->core.abi;
 	enum via via = wide ? VIA_RM64 : VIA_RM21;
-	struct rm_ioctl io = rm_alloc_ioctl(abi, via, handles[0], handles[1], handles[2], class);
+	struct rm_ioctl io =
+		rm_alloc_ioctl(abi, via, handles[0], handles[1], handles[2], class, (const void *)OUTSIDE, 0);
 
-	rm_alloc_params(&io, abi, via, (const void *)OUTSIDE, 0);
 	/* The wide form also asks for rights, so that both of its pointers are followed. */
 	if (wide)
 		put64(io.data, abi->NVOS64_PARAMETERS.pRightsRequested, OUTSIDE + 0x1000);
@@ -253,7 +253,8 @@ long bench_device(struct bench *bench, const struct caller *caller, u32 client, 
 
 long bench_subdevice(struct bench *bench, const struct caller *caller, u32 client, u32 parent, u32 object)
 {
-	struct rm_ioctl io = rm_alloc_ioctl(bench->core.abi, VIA_RM21, client, parent, object, NV20_SUBDEVICE_0);
+	struct rm_ioctl io =
+		rm_alloc_ioctl(bench->core.abi, VIA_RM21, client, parent, object, NV20_SUBDEVICE_0, NULL, 0);
 
 	return call_of(bench, caller, &io);
 }

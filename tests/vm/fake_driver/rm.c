@@ -119,18 +119,16 @@ bool user_write(const struct caller *caller, uint64_t address, const void *data,
 	return size == 0 || copy_out(to, data, (u32)size);
 }
 
-int file_register(struct call *call, int ctl_fd)
+int file_look_up(struct call *call, int fd, uint64_t *id, intptr_t *hold)
 {
-	void *hold;
-	struct nv_file_private *ctl = nv_get_file_private(ctl_fd, true, &hold);
-	int result;
+	void *held;
+	struct nv_file_private *ctl = nv_get_file_private(fd, true, &held);
 
 	if (!ctl)
 		return -EINVAL;
-	result = file_tie(call, ctl->file->id, (intptr_t)hold);
-	if (result != 0)
-		nv_put_file_private(hold);
-	return result;
+	*id = ctl->file->id;
+	*hold = (intptr_t)held;
+	return 0;
 }
 
 static struct nv_file_private *look_up_aside(int fd, void **held)

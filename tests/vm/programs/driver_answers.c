@@ -157,7 +157,7 @@ static void try_attach(const uint32_t *ids)
 
 static uint32_t allocate(int fd, uint32_t client, uint32_t parent, uint32_t handle, uint32_t class_id, int *result)
 {
-	struct rm_ioctl io = rm_alloc_ioctl(abi, VIA_RM21, client, parent, handle, class_id);
+	struct rm_ioctl io = rm_alloc_ioctl(abi, VIA_RM21, client, parent, handle, class_id, NULL, 0);
 
 	*result = ask(fd, io.nr, io.data, io.bytes);
 	if (class_id == NV01_ROOT_CLIENT && *result == 0 && get32(io.data, io.status) == NV_OK)

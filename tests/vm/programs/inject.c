@@ -58,14 +58,13 @@ static uint32_t ask(pid_t victim, const struct user_regs_struct *registers, cons
 	uint32_t handle, uint64_t size)
 {
 	const struct nv_abi *abi = session->settings->abi;
-	struct rm_ioctl io =
-		rm_alloc_ioctl(abi, VIA_RM64, session->client, session->device, handle, NV01_MEMORY_LOCAL_USER);
+	struct rm_ioctl io = rm_alloc_ioctl(
+		abi, VIA_RM64, session->client, session->device, handle, NV01_MEMORY_LOCAL_USER, params, 0);
 	unsigned long arguments[3] = { (unsigned long)session->ctl, _IOC(3u, NV_IOCTL_MAGIC, io.nr, io.bytes),
 		(unsigned long)(uintptr_t)call };
 	uint8_t fresh[sizeof(params)] = { 0 };
 
 	rm_memory_params(fresh, abi, NVOS32_ATTR_PAGE_SIZE_BIG << NVOS32_ATTR_PAGE_SIZE_SHIFT, size);
-	rm_alloc_params(&io, abi, VIA_RM64, params, 0);
 	poke(victim, params, fresh, sizeof(params));
 	poke(victim, call, io.data, sizeof(call));
 	if (run(victim, registers, arguments) != 0)

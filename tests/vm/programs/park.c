@@ -33,11 +33,10 @@ static void fill_params(uint8_t *params, uint32_t location)
 
 static uint32_t alloc_with(enum place place, uint32_t class_id, void *params, void *rights)
 {
-	struct rm_ioctl io =
-		rm_alloc_ioctl(settings.abi, VIA_RM64, session.client, session.device, 0xbeef0000u + place, class_id);
+	struct rm_ioctl io = rm_alloc_ioctl(
+		settings.abi, VIA_RM64, session.client, session.device, 0xbeef0000u + place, class_id, params, 0);
 	uint32_t status;
 
-	rm_alloc_params(&io, settings.abi, VIA_RM64, params, 0);
 	put_pointer(io.data, settings.abi->NVOS64_PARAMETERS.pRightsRequested, rights);
 	status = driver_make(&settings, session.ctl, &io);
 	return status == RM_ERRNO ? NV_ERR_GENERIC : status;

@@ -16,9 +16,8 @@ static bool call_with(struct attacker *attacker, int fd, uint32_t nr, void *data
 static void alloc_plain(struct attacker *attacker, int fd, const uint32_t handles[3], uint32_t class_id, void *params)
 {
 	const struct nv_abi *abi = attacker->settings->abi;
-	struct rm_ioctl io = rm_alloc_ioctl(abi, VIA_RM64, handles[0], handles[1], handles[2], class_id);
+	struct rm_ioctl io = rm_alloc_ioctl(abi, VIA_RM64, handles[0], handles[1], handles[2], class_id, params, 0);
 
-	rm_alloc_params(&io, abi, VIA_RM64, params, 0);
 	driver_make(attacker->settings, fd, &io);
 }
 

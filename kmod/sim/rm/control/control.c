@@ -6,24 +6,14 @@
 #include "engines.h"
 
 static const struct control_set *const sets[] = {
-	&controls_timer,
-	&controls_board,
-	&controls_memory,
-	&controls_pid,
-	&controls_identity,
-	&controls_bus,
-	&controls_classes,
-	&controls_state,
-	&controls_system,
-	&controls_limits,
-	&controls_export,
-	&controls_samples,
-	&controls_fifo,
-	&controls_group,
-	&controls_nothing,
+	&controls_card,
 	&controls_graphics,
-	&controls_client,
+	&controls_root,
 	&controls_channel,
+	&controls_process,
+	&controls_memory,
+	&controls_export,
+	&controls_nothing,
 };
 
 static const struct control_entry *find_entry(uint32_t command)
@@ -41,8 +31,14 @@ static const struct control_entry *find_entry(uint32_t command)
 
 static bool is_for(const struct control_entry *entry, const struct object *object)
 {
-	return object->class_id == entry->class_id ||
-		(entry->class_id == ANY_CHANNEL && class_is_channel(object->class_id));
+	uint32_t class_id = entry->command >> 16;
+
+	/* Clients and the card's memory have other numbers as objects; a channel's are of all generations. */
+	if (class_id == 0)
+		return object->class_id == NV01_ROOT_CLIENT;
+	if (class_id == NV0041_CTRL_CMD_GET_SURFACE_INFO >> 16)
+		return object->class_id == NV01_MEMORY_LOCAL_USER;
+	return class_is_channel(class_id) ? class_is_channel(object->class_id) : object->class_id == class_id;
 }
 
 static bool allows(const struct call *call, enum rights rights)
@@ -56,7 +52,7 @@ static bool allows(const struct call *call, enum rights rights)
 static uint32_t resolve(
 	struct control *control, const struct control_entry *entry, uint32_t client_handle, uint32_t handle)
 {
-	struct sim *sim = control->call->sim;
+	struct sim *sim = control->sim;
 	struct client *client;
 	struct object *object;
 	uint32_t status;
@@ -83,57 +79,67 @@ static uint32_t resolve(
 }
 
 /* On the object, which may have gone since it was found. */
-static uint32_t run_on_object(struct control *control, const struct control_entry *entry)
+static uint32_t run_on_object(struct control *control)
 {
 	struct call *call = control->call;
-	const struct nv_layout_NVOS54_PARAMETERS *at = &call->sim->abi->NVOS54_PARAMETERS;
+	struct sim *sim = call->sim;
+	const struct nv_layout_NVOS54_PARAMETERS *at = &sim->abi->NVOS54_PARAMETERS;
+	const struct control_entry *entry = control->entry;
 	struct object *object = NULL;
 	struct client *client;
+	uint64_t file = 0;
+	intptr_t hold;
 	uint32_t status;
 
-	pthread_mutex_lock(&call->sim->lock);
+	if (entry->descriptor_at) {
+		control->process = caller_process(&call->caller);
+		file = file_resolve(
+			call, (int)get32(control->params, layout_word(sim, false, entry->descriptor_at)), &hold);
+	}
+	pthread_mutex_lock(&sim->lock);
+	control->file = file ? file_find(sim, file) : NULL;
+	if (control->file && control->file->card != SIM_NO_CARD)
+		control->file = NULL;
 	status = client_for_call(call, get32(call->data, at->hClient), &client);
 	if (status == NV_OK)
-		object = object_find(call->sim, client, get32(call->data, at->hObject));
+		object = object_find(sim, client, get32(call->data, at->hObject));
 	if (!object || !is_for(entry, object)) {
 		status = status == NV_OK ? NV_ERR_OBJECT_NOT_FOUND : NV_ERR_INVALID_CLIENT;
 	} else {
-		engines_advance(call->sim, object->group ? object->group->card : object->card);
+		engines_advance(sim, object->group ? object->group->card : object->card);
 		status = entry->run(control, object);
 	}
-	pthread_mutex_unlock(&call->sim->lock);
+	pthread_mutex_unlock(&sim->lock);
+	if (file)
+		file_let_go(hold);
 	if (control->waits)
-		engines_wait(call->sim, control->card_index);
+		engines_wait(sim, control->card_index);
 	return status;
 }
 
-static uint32_t run(struct control *control, const struct control_entry *entry, uint64_t address, uint32_t size)
+static uint32_t answer(struct control *control)
+{
+	if (control->entry->run)
+		return run_on_object(control);
+	return control->entry->answer ? control->entry->answer(control) : NV_OK;
+}
+
+static uint32_t run(struct control *control, uint64_t address, uint32_t size)
 {
 	uint32_t status = NV_ERR_INVALID_ADDRESS;
 
-	if (!allows(control->call, entry->rights))
+	if (!allows(control->call, control->entry->rights))
 		return NV_ERR_INSUFFICIENT_PERMISSIONS;
 	control->size = size;
 	control->params = malloc(size ? size : 1);
 	if (!control->params)
 		return NV_ERR_INSUFFICIENT_RESOURCES;
 	if (user_read(&control->call->caller, address, control->params, size))
-		status = entry->run ? run_on_object(control, entry) : entry->answer(control);
+		status = answer(control);
 	if (status == NV_OK && !user_write(&control->call->caller, address, control->params, size))
 		status = NV_ERR_INVALID_ADDRESS;
 	free(control->params);
 	return status;
-}
-
-static uint16_t params_bytes(const struct sim *sim, const struct control_entry *entry)
-{
-	const void *layouts = entry->of_card ? (const void *)sim->card_abi : sim->abi;
-	uint16_t bytes = 0;
-
-	if (entry->bytes_at == SIZE_MAX)
-		return 0;
-	memcpy(&bytes, (const uint8_t *)layouts + entry->bytes_at, sizeof(bytes));
-	return bytes;
 }
 
 static uint32_t control(struct call *call)
@@ -142,13 +148,21 @@ static uint32_t control(struct call *call)
 	const struct control_entry *entry = find_entry(get32(call->data, at->cmd));
 	uint64_t address = get64(call->data, at->params);
 	uint32_t size = get32(call->data, at->paramsSize), status;
-	struct control control = { .call = call, .card_index = SIM_NO_CARD };
+	struct control control = {
+		.call = call,
+		.sim = call->sim,
+		.abi = call->sim->abi,
+		.card_abi = call->sim->card_abi,
+		.entry = entry,
+		.card_index = SIM_NO_CARD,
+	};
 	uint16_t expected = 0;
 
 	if ((size == 0) != (address == 0) || size > SIM_MAX_PARAMS)
 		return NV_ERR_INVALID_ARGUMENT;
 	if (entry) {
-		expected = params_bytes(call->sim, entry);
+		if (entry->bytes_at != SIZE_MAX)
+			expected = layout_word(call->sim, entry->of_card, entry->bytes_at);
 		/* One that this version does not have. */
 		if (expected == 0 && entry->bytes_at != SIZE_MAX)
 			entry = NULL;
@@ -159,7 +173,7 @@ static uint32_t control(struct call *call)
 			return NV_ERR_INVALID_ARGUMENT;
 	}
 	status = resolve(&control, entry, get32(call->data, at->hClient), get32(call->data, at->hObject));
-	return status == NV_OK ? run(&control, entry, address, size) : status;
+	return status == NV_OK ? run(&control, address, size) : status;
 }
 
 int escape_control(struct call *call)

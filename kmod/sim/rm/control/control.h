@@ -5,39 +5,51 @@
 
 #include "sim.h"
 
+struct control_entry;
+
 /* A control call; card is a copy, and SIM_NO_CARD stands for the client object. */
 struct control {
 	bool waits; /* before it returns, for what it has asked of the engines */
 	struct call *call;
+	struct sim *sim; /* of the call, with its layouts: */
+	const struct nv_abi *abi;
+	const struct card_abi *card_abi;
+	const struct control_entry *entry;
 	uint32_t card_index;
 	bool denied; /* mig_denies() */
 	struct card card;
 	uint8_t *params;
 	uint32_t size; /* of these */
+	/* For controls with `descriptor_at`: who calls, and the nvidiactl of this driver that the descriptor leads to, or NULL. */
+	pid_t process;
+	struct open_file *file;
 };
 
 /* What the caller has to be allowed (g_*_nvoc.c, flags and access rights of each control). The kernel may do all. */
 enum rights { RIGHTS_NONE, RIGHTS_NICE, RIGHTS_ADMIN };
 
-/* One control: on which class of object, how its parameters lie, and one function that answers it. */
+/*
+ * One control: how its parameters lie, and one function that answers it. The upper half of its number is the class of the
+ * objects that it is for.
+ */
 struct control_entry {
 	uint32_t command;
-	uint32_t class_id;
 	bool of_card; /* the parameters' layout is in struct card_abi, else in struct nv_abi */
 	size_t bytes_at;
 	/* Runs without the lock. */
 	uint32_t (*answer)(struct control *control);
-	/* Or this, with the lock held, and the engines at the time of the call. */
+	/* Or this, with the lock held, and the engines at the time of the call. Neither: it is accepted, and nothing happens. */
 	uint32_t (*run)(struct control *control, struct object *object);
 	enum rights rights;
+	/* For `run`, where it is not 0: the layout's place for the field that has a descriptor. */
+	size_t descriptor_at;
+	/* For control_constant(): a field, and what is always told in it. */
+	size_t value_at;
+	uint32_t value;
 };
-#define NV_PARAMS(name) false, offsetof(struct nv_abi, name.bytes)
-#define NO_PARAMS false, SIZE_MAX
-#define CARD_PARAMS(name) true, offsetof(struct card_abi, name.bytes)
-#define ANSWER(function, rights) function, NULL, rights
-#define OBJECT_CONTROL(function, rights) NULL, function, rights
-/* Stands for channels of all generations. */
-#define ANY_CHANNEL KEPLER_CHANNEL_GPFIFO_A
+#define NV_PARAMS(name) .bytes_at = offsetof(struct nv_abi, name.bytes)
+#define NO_PARAMS .bytes_at = SIZE_MAX
+#define CARD_PARAMS(name) .of_card = true, .bytes_at = offsetof(struct card_abi, name.bytes)
 
 /* The controls of one subject, each in the file of that name. */
 struct control_set {
@@ -48,24 +60,14 @@ struct control_set {
 	{                                                       \
 		entries, sizeof(entries) / sizeof((entries)[0]) \
 	}
-extern const struct control_set controls_memory;
-extern const struct control_set controls_timer;
-extern const struct control_set controls_board;
-extern const struct control_set controls_pid;
-extern const struct control_set controls_identity;
-extern const struct control_set controls_bus;
-extern const struct control_set controls_classes;
-extern const struct control_set controls_state;
-extern const struct control_set controls_system;
-extern const struct control_set controls_limits;
-extern const struct control_set controls_export;
-extern const struct control_set controls_samples;
-extern const struct control_set controls_fifo;
-extern const struct control_set controls_group;
-extern const struct control_set controls_nothing;
+extern const struct control_set controls_card;
 extern const struct control_set controls_graphics;
-extern const struct control_set controls_client;
+extern const struct control_set controls_root;
 extern const struct control_set controls_channel;
+extern const struct control_set controls_process;
+extern const struct control_set controls_memory;
+extern const struct control_set controls_export;
+extern const struct control_set controls_nothing;
 
 /* info_list.c: lists of NVXXXX_CTRL_XXX_INFO, which has other names too. The value of an index, or why there is none: that ends the call. */
 typedef uint32_t (*info_value)(const struct control *control, uint32_t index, uint32_t *value);

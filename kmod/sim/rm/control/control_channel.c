@@ -1,32 +1,35 @@
 // SPDX-License-Identifier: Apache-2.0
-/* What a client asks about its channels before it writes work for them. */
+/*
+ * Controls on channels and channel groups, and those on a subdevice and a device that are about them (kernel_fifo_ctrl.c,
+ * ctrl2080fifo.h, ctrl0080fifo.h) or about how compute is to be divided (subdevice_ctrl_gpu_kernel.c). What the processor's
+ * half of the driver checks is from its sources (kernel_channel_group_api.c, kernel_channel.c); the rest happens in the
+ * card's firmware, and is taken from what the headers say of each call (ctrla06c.h, ctrla06fgpfifo.h).
+ * FIFO_DISABLE_CHANNELS returns when the channels have left, unless it is about scheduling only; where time is set, they
+ * have when that is so far.
+ */
 #include "control.h"
 #include "engines.h"
 
 #define MOST_CHANNELS 4096u
 
+static struct work *work_of(const struct control *control, const struct object *object)
+{
+	return control->sim->cards[object->group->card].engines->work;
+}
+
 /* What a client writes to the doorbell; the card finds out by itself (gpu_channel.c). */
 static uint32_t do_work_token(struct control *control, struct object *object)
 {
-	put32(control->params,
-		control->call->sim->card_abi->NVC36F_CTRL_CMD_GPFIFO_GET_WORK_SUBMIT_TOKEN_PARAMS.workSubmitToken,
+	put32(control->params, control->card_abi->NVC36F_CTRL_CMD_GPFIFO_GET_WORK_SUBMIT_TOKEN_PARAMS.workSubmitToken,
 		object->channel->id);
-	return NV_OK;
-}
-
-/* Where the token is told to again and again, of which there is no need here. */
-static uint32_t control_token_index(struct control *control)
-{
-	(void)control;
 	return NV_OK;
 }
 
 /* What a pushbuffer says to choose an engine's object: its class. */
 static uint32_t do_class_engine(struct control *control, struct object *channel)
 {
-	struct sim *sim = control->call->sim;
-	const struct card_layout_NVC36F_CTRL_GET_CLASS_ENGINEID_PARAMS *at =
-		&sim->card_abi->NVC36F_CTRL_GET_CLASS_ENGINEID_PARAMS;
+	struct sim *sim = control->sim;
+	const __auto_type at = &sim->card_abi->NVC36F_CTRL_GET_CLASS_ENGINEID_PARAMS;
 	const struct object *object = object_find(sim, channel->client, get32(control->params, at->hObject));
 
 	if (!object || object->parent != channel)
@@ -40,7 +43,7 @@ static uint32_t do_class_engine(struct control *control, struct object *channel)
 /* The number of one channel. */
 static bool number_of(struct control *control, uint32_t client_handle, uint32_t handle, uint32_t *number)
 {
-	struct sim *sim = control->call->sim;
+	struct sim *sim = control->sim;
 	const struct client *client;
 	const struct object *channel;
 
@@ -57,14 +60,12 @@ static bool number_of(struct control *control, uint32_t client_handle, uint32_t 
  * How much room in an address space a channel's context takes (kernel_graphics.c,
  * subdeviceCtrlCmdKGrGetCtxBufferSize_IMPL). There are no contexts here; a client keeps a piece free for one.
  */
-static uint32_t control_context_size(struct control *control)
+static uint32_t do_context_size(struct control *control, struct object *object)
 {
-	struct call *call = control->call;
-	const struct nv_layout_NV2080_CTRL_GR_GET_CTX_BUFFER_SIZE_PARAMS *at =
-		&call->sim->abi->NV2080_CTRL_GR_GET_CTX_BUFFER_SIZE_PARAMS;
-	uint32_t client = get32(call->data, call->sim->abi->NVOS54_PARAMETERS.hClient), number;
+	const __auto_type at = &control->abi->NV2080_CTRL_GR_GET_CTX_BUFFER_SIZE_PARAMS;
+	const struct object *channel = object_find(control->sim, object->client, get32(control->params, at->hChannel));
 
-	if (!number_of(control, client, get32(control->params, at->hChannel), &number))
+	if (!channel || !class_is_channel(channel->class_id))
 		return NV_ERR_INVALID_CHANNEL;
 	put64(control->params, at->totalBufferSize, SIM_PAGE_HUGE);
 	return NV_OK;
@@ -73,8 +74,7 @@ static uint32_t control_context_size(struct control *control)
 static uint32_t control_channel_list(struct control *control)
 {
 	struct call *call = control->call;
-	const struct card_layout_NV0080_CTRL_FIFO_GET_CHANNELLIST_PARAMS *at =
-		&call->sim->card_abi->NV0080_CTRL_FIFO_GET_CHANNELLIST_PARAMS;
+	const __auto_type at = &call->sim->card_abi->NV0080_CTRL_FIFO_GET_CHANNELLIST_PARAMS;
 	uint64_t handles = get64(control->params, at->pChannelHandleList);
 	uint64_t numbers = get64(control->params, at->pChannelList);
 	uint32_t count = get32(control->params, at->numChannels), i, handle, number;
@@ -94,19 +94,268 @@ static uint32_t control_channel_list(struct control *control)
 	return NV_OK;
 }
 
+static struct object *channel_of(struct sim *sim, uint32_t client, uint32_t handle, uint32_t card)
+{
+	const struct client *owner = client_find(sim, client);
+	struct object *object = owner ? object_find(sim, owner, handle) : NULL;
+
+	return object && object->channel && object->group->card == card ? object : NULL;
+}
+
+/* The channels of a list; whose they are is not asked. */
+static uint32_t find_channels(struct control *control, uint32_t card, struct engine_channel **channels)
+{
+	const __auto_type at = &control->abi->NV2080_CTRL_FIFO_DISABLE_CHANNELS_PARAMS;
+	const uint8_t *params = control->params;
+	uint32_t count = get32(params, at->numChannels), i;
+	const struct object *object;
+
+	for (i = 0; i < count; i++) {
+		object = channel_of(control->sim, get32(params + 4 * i, at->hClientList),
+			get32(params + 4 * i, at->hChannelList), card);
+		if (!object)
+			return NV_ERR_INVALID_CHANNEL;
+		channels[i] = object->channel;
+	}
+	return NV_OK;
+}
+
+static uint32_t do_disable_channels(struct control *control, struct object *object)
+{
+	const struct sim *sim = control->sim;
+	const __auto_type at = &sim->abi->NV2080_CTRL_FIFO_DISABLE_CHANNELS_PARAMS;
+	struct engine_channel *channels[NV2080_CTRL_FIFO_DISABLE_CHANNELS_MAX_ENTRIES];
+	uint32_t ids[NV2080_CTRL_FIFO_DISABLE_CHANNELS_MAX_ENTRIES], listed, count = 0, i, status;
+	const uint8_t *params = control->params;
+	bool disable = params[at->bDisable];
+	struct work *work;
+
+	if (get64(params, at->pRunlistPreemptEvent) && !call_is_kernel(control->call))
+		return NV_ERR_INSUFFICIENT_PERMISSIONS;
+	if (sim->lacks_gsp)
+		return NV_ERR_NOT_SUPPORTED;
+	listed = get32(params, at->numChannels);
+	if (listed > NV2080_CTRL_FIFO_DISABLE_CHANNELS_MAX_ENTRIES)
+		return NV_ERR_INVALID_ARGUMENT;
+	status = find_channels(control, object->card, channels);
+	if (status != NV_OK || !listed)
+		return status;
+	work = sim->cards[object->card].engines->work;
+	for (i = 0; i < listed; i++) {
+		channels[i]->is_disabled = disable;
+		if (disable || !channels[i]->is_stopped)
+			ids[count++] = channels[i]->id;
+		if (disable && params[at->bRewindGpPut])
+			work_channel_rewind(work, channels[i]->id);
+	}
+	control->waits = !params[at->bOnlyDisableScheduling];
+	return engines_status(work_channels_disable(work, ids, count, disable, params[at->bOnlyDisableScheduling]));
+}
+
+/* Who has set it keeps others from setting another one. */
+static uint32_t do_policy_of_runlists(struct control *control, struct object *object)
+{
+	const __auto_type at = &control->abi->NV2080_CTRL_FIFO_RUNLIST_SET_SCHED_POLICY_PARAMS;
+	struct card *card = &control->sim->cards[object->card];
+	uint32_t flags = get32(control->params, at->flags), policy = get32(control->params, at->schedPolicy);
+	uint32_t status;
+	bool restore = flags >> NV2080_CTRL_CMD_FIFO_RUNLIST_SET_SCHED_POLICY_FLAGS_RESTORE_SHIFT &
+		NV2080_CTRL_CMD_FIFO_RUNLIST_SET_SCHED_POLICY_FLAGS_RESTORE_MASK;
+
+	if (!restore && policy > NV2080_CTRL_FIFO_RUNLIST_SCHED_POLICY_CHANNEL_INTERLEAVED_WDDM)
+		return NV_ERR_NOT_SUPPORTED;
+	if (card->policy_client != object->client->number && client_numbered(control->sim, card->policy_client))
+		return NV_ERR_INVALID_STATE;
+	status = engines_need(control->sim, object->card);
+	if (status != NV_OK)
+		return status;
+	card->policy_client = restore ? 0 : object->client->number;
+	return engines_status(work_runlists_interleave(
+		card->engines->work, !restore && policy != NV2080_CTRL_FIFO_RUNLIST_SCHED_POLICY_DEFAULT));
+}
+
+/* It is kept, and told to who asks: CUDA sets the time slices by it. */
+static uint32_t do_set_compute_policy(struct control *control, struct object *object)
+{
+	const __auto_type at = &control->abi->NV2080_CTRL_GPU_SET_COMPUTE_POLICY_CONFIG_PARAMS;
+	uint32_t timeslice = get32(control->params, at->config_data_timeslice);
+
+	if (get32(control->params, at->config_type) != NV2080_CTRL_GPU_COMPUTE_POLICY_TIMESLICE ||
+		timeslice >= NV2080_CTRL_CMD_GPU_COMPUTE_TIMESLICE_MAX)
+		return NV_ERR_INVALID_ARGUMENT;
+	control->sim->cards[object->card].compute_timeslice = timeslice;
+	return NV_OK;
+}
+
+static uint32_t do_get_compute_policy(struct control *control, struct object *object)
+{
+	const struct nv_abi *abi = control->abi;
+	const __auto_type at = &abi->NV2080_CTRL_GPU_GET_COMPUTE_POLICY_CONFIG_PARAMS;
+	uint8_t *first = control->params + at->configList;
+
+	put32(control->params, at->numConfigs, 1);
+	put32(first, abi->NV2080_CTRL_GPU_COMPUTE_POLICY_CONFIG.type, NV2080_CTRL_GPU_COMPUTE_POLICY_TIMESLICE);
+	put32(first, abi->NV2080_CTRL_GPU_COMPUTE_POLICY_CONFIG.data_timeslice,
+		control->sim->cards[object->card].compute_timeslice);
+	return NV_OK;
+}
+
+/* The time slice of a channel is that of its group; the driver's own memory of it stays as it was. */
+static uint32_t do_channel_properties(struct control *control, struct object *object)
+{
+	const __auto_type at = &control->abi->NV0080_CTRL_FIFO_SET_CHANNEL_PROPERTIES_PARAMS;
+	uint32_t property = get32(control->params, at->property);
+	const struct object *channel =
+		channel_of(control->sim, object->client->handle, get32(control->params, at->hChannel), object->card);
+
+	if (!channel)
+		return NV_ERR_INVALID_CHANNEL;
+	if (property > NV0080_CTRL_FIFO_SET_CHANNEL_PROPERTIES_RESETENGINECONTEXT_NOPREEMPT)
+		return NV_ERR_INVALID_ARGUMENT;
+	/* Time slices cannot be switched off, and the others are for tests of the chip. */
+	if (property != NV0080_CTRL_FIFO_SET_CHANNEL_PROPERTIES_ENGINETIMESLICEINMICROSECONDS)
+		return NV_ERR_NOT_SUPPORTED;
+	return engines_status(
+		work_group_timeslice(work_of(control, channel), channel->group->id, get64(control->params, at->value)));
+}
+
+/* Enables or disables the channel, or all of the group, in the way that both halves of the driver say. */
+static uint32_t start_channels(struct control *control, const struct object *object, bool start)
+{
+	uint32_t ids[WORK_GROUP_CHANNELS], count = 0;
+	struct engine_channel *channel;
+
+	for (channel = object->group->channels; channel; channel = channel->next) {
+		if (object->channel && channel != object->channel)
+			continue;
+		channel->is_stopped = !start;
+		/* What FIFO_DISABLE_CHANNELS holds, it alone lets go. */
+		if (!start || !channel->is_disabled)
+			ids[count++] = channel->id;
+	}
+	return engines_status(work_channels_disable(work_of(control, object), ids, count, !start, false));
+}
+
+/* A channel that is scheduled takes its group along; one that is taken off the runlist leaves the others on it. */
+static uint32_t do_schedule(struct control *control, struct object *object)
+{
+	const __auto_type at = &control->abi->NVA06F_CTRL_GPFIFO_SCHEDULE_PARAMS;
+	const uint8_t *params = control->params;
+	bool enable = params[at->bEnable], skip_submit = enable && params[at->bSkipSubmit];
+	bool skip_enable = enable && at->bSkipEnable != NV_ABI_ABSENT && params[at->bSkipEnable];
+	uint32_t status = NV_OK;
+
+	if (skip_submit && skip_enable)
+		return NV_ERR_INVALID_ARGUMENT;
+	object->group->is_bound = true;
+	if (!skip_enable)
+		status = start_channels(control, object, enable);
+	if (status != NV_OK || skip_submit || (!enable && object->channel))
+		return status;
+	return engines_status(work_group_schedule(work_of(control, object), object->group->id, enable));
+}
+
+static uint32_t do_bind(struct control *control, struct object *object)
+{
+	uint32_t engine = get32(control->params, control->abi->NVA06F_CTRL_BIND_PARAMS.engineType);
+
+	/* gpuXlateClientEngineIdToEngDesc(); without instances there is only the first one for graphics. */
+	if (engine == NV2080_ENGINE_TYPE_NULL || (engine > NV2080_ENGINE_TYPE_GR0 && engine <= NV2080_ENGINE_TYPE_GR7))
+		return NV_ERR_INVALID_ARGUMENT;
+	return engines_bind(control->sim, object->group, engine);
+}
+
+/* The card takes the next it can, and the driver remembers what was asked for. */
+static uint32_t do_set_timeslice(struct control *control, struct object *object)
+{
+	uint64_t us = get64(control->params, control->abi->NVA06C_CTRL_TIMESLICE_PARAMS.timesliceUs);
+	uint32_t status = engines_status(work_group_timeslice(work_of(control, object), object->group->id, us));
+
+	if (status == NV_OK)
+		object->group->timeslice = us;
+	return status;
+}
+
+static uint32_t do_get_timeslice(struct control *control, struct object *object)
+{
+	put64(control->params, control->abi->NVA06C_CTRL_TIMESLICE_PARAMS.timesliceUs, object->group->timeslice);
+	return NV_OK;
+}
+
+static uint32_t do_preempt(struct control *control, struct object *object)
+{
+	const struct nv_layout_NVA06C_CTRL_PREEMPT_PARAMS *at = &control->abi->NVA06C_CTRL_PREEMPT_PARAMS;
+
+	if (control->params[at->bManualTimeout] &&
+		get32(control->params, at->timeoutUs) > NVA06C_CTRL_CMD_PREEMPT_MAX_MANUAL_TIMEOUT_US)
+		return NV_ERR_INVALID_ARGUMENT;
+	return engines_status(work_group_preempt(work_of(control, object), object->group->id));
+}
+
+static uint32_t do_interleave(struct control *control, struct object *object)
+{
+	const struct nv_abi *abi = control->abi;
+	uint32_t level = object->channel ?
+		get32(control->params, abi->NVA06F_CTRL_INTERLEAVE_LEVEL_PARAMS.channelInterleaveLevel) :
+		get32(control->params, abi->NVA06C_CTRL_INTERLEAVE_LEVEL_PARAMS.tsgInterleaveLevel);
+
+	if (level > NVA06C_CTRL_INTERLEAVE_LEVEL_HIGH)
+		return NV_ERR_INVALID_ARGUMENT;
+	return engines_status(work_group_level(work_of(control, object), object->group->id, level));
+}
+
+static uint32_t do_realtime(struct control *control, struct object *object)
+{
+	bool realtime = control->params[control->abi->NVA06C_CTRL_MAKE_REALTIME_PARAMS.bRealtime];
+
+	return engines_status(work_group_realtime(work_of(control, object), object->group->id, realtime));
+}
+
+static uint32_t do_restart(struct control *control, struct object *object)
+{
+	const __auto_type at = &control->abi->NVA06F_CTRL_RESTART_RUNLIST_PARAMS;
+	struct work *work = work_of(control, object);
+	struct work_engine_figures figures;
+
+	if (!control->params[at->bForceRestart] && work_engine_figures(work, object->group->engine, &figures) == 0 &&
+		figures.group == object->group->id && figures.channel != WORK_NONE)
+		return NV_OK;
+	return engines_status(work_runlist_restart(work, object->group->engine));
+}
+
 static const struct control_entry entries[] = {
-	{ NV2080_CTRL_CMD_GR_GET_CTX_BUFFER_SIZE, NV20_SUBDEVICE_0,
-		NV_PARAMS(NV2080_CTRL_GR_GET_CTX_BUFFER_SIZE_PARAMS), ANSWER(control_context_size, RIGHTS_NONE) },
-	{ NVC36F_CTRL_CMD_GPFIFO_GET_WORK_SUBMIT_TOKEN, ANY_CHANNEL,
-		CARD_PARAMS(NVC36F_CTRL_CMD_GPFIFO_GET_WORK_SUBMIT_TOKEN_PARAMS),
-		OBJECT_CONTROL(do_work_token, RIGHTS_NONE) },
-	{ NVC36F_CTRL_CMD_GPFIFO_SET_WORK_SUBMIT_TOKEN_NOTIF_INDEX, ANY_CHANNEL,
-		CARD_PARAMS(NVC36F_CTRL_GPFIFO_SET_WORK_SUBMIT_TOKEN_NOTIF_INDEX_PARAMS),
-		ANSWER(control_token_index, RIGHTS_NONE) },
-	{ NVC36F_CTRL_GET_CLASS_ENGINEID, ANY_CHANNEL, CARD_PARAMS(NVC36F_CTRL_GET_CLASS_ENGINEID_PARAMS),
-		OBJECT_CONTROL(do_class_engine, RIGHTS_NONE) },
-	{ NV0080_CTRL_CMD_FIFO_GET_CHANNELLIST, NV01_DEVICE_0, CARD_PARAMS(NV0080_CTRL_FIFO_GET_CHANNELLIST_PARAMS),
-		ANSWER(control_channel_list, RIGHTS_NONE) },
+	{ NV2080_CTRL_CMD_GR_GET_CTX_BUFFER_SIZE, NV_PARAMS(NV2080_CTRL_GR_GET_CTX_BUFFER_SIZE_PARAMS),
+		.run = do_context_size },
+	{ NVC36F_CTRL_CMD_GPFIFO_GET_WORK_SUBMIT_TOKEN,
+		CARD_PARAMS(NVC36F_CTRL_CMD_GPFIFO_GET_WORK_SUBMIT_TOKEN_PARAMS), .run = do_work_token },
+	{ NVC36F_CTRL_GET_CLASS_ENGINEID, CARD_PARAMS(NVC36F_CTRL_GET_CLASS_ENGINEID_PARAMS), .run = do_class_engine },
+	{ NV0080_CTRL_CMD_FIFO_GET_CHANNELLIST, CARD_PARAMS(NV0080_CTRL_FIFO_GET_CHANNELLIST_PARAMS),
+		.answer = control_channel_list },
+	{ NV2080_CTRL_CMD_FIFO_DISABLE_CHANNELS, NV_PARAMS(NV2080_CTRL_FIFO_DISABLE_CHANNELS_PARAMS),
+		.run = do_disable_channels },
+	{ NV2080_CTRL_CMD_FIFO_RUNLIST_SET_SCHED_POLICY, NV_PARAMS(NV2080_CTRL_FIFO_RUNLIST_SET_SCHED_POLICY_PARAMS),
+		.run = do_policy_of_runlists, .rights = RIGHTS_NICE },
+	{ NV2080_CTRL_CMD_GPU_SET_COMPUTE_POLICY_CONFIG, NV_PARAMS(NV2080_CTRL_GPU_SET_COMPUTE_POLICY_CONFIG_PARAMS),
+		.run = do_set_compute_policy, .rights = RIGHTS_ADMIN },
+	{ NV2080_CTRL_CMD_GPU_GET_COMPUTE_POLICY_CONFIG, NV_PARAMS(NV2080_CTRL_GPU_GET_COMPUTE_POLICY_CONFIG_PARAMS),
+		.run = do_get_compute_policy },
+	{ NV0080_CTRL_CMD_FIFO_SET_CHANNEL_PROPERTIES, NV_PARAMS(NV0080_CTRL_FIFO_SET_CHANNEL_PROPERTIES_PARAMS),
+		.run = do_channel_properties },
+	{ NVA06C_CTRL_CMD_GPFIFO_SCHEDULE, NV_PARAMS(NVA06F_CTRL_GPFIFO_SCHEDULE_PARAMS), .run = do_schedule },
+	{ NVA06C_CTRL_CMD_BIND, NV_PARAMS(NVA06F_CTRL_BIND_PARAMS), .run = do_bind },
+	{ NVA06C_CTRL_CMD_SET_TIMESLICE, NV_PARAMS(NVA06C_CTRL_TIMESLICE_PARAMS), .run = do_set_timeslice },
+	{ NVA06C_CTRL_CMD_GET_TIMESLICE, NV_PARAMS(NVA06C_CTRL_TIMESLICE_PARAMS), .run = do_get_timeslice },
+	{ NVA06C_CTRL_CMD_PREEMPT, NV_PARAMS(NVA06C_CTRL_PREEMPT_PARAMS), .run = do_preempt },
+	{ NVA06C_CTRL_CMD_SET_INTERLEAVE_LEVEL, NV_PARAMS(NVA06C_CTRL_INTERLEAVE_LEVEL_PARAMS), .run = do_interleave,
+		.rights = RIGHTS_NICE },
+	{ NVA06C_CTRL_CMD_MAKE_REALTIME, NV_PARAMS(NVA06C_CTRL_MAKE_REALTIME_PARAMS), .run = do_realtime,
+		.rights = RIGHTS_NICE },
+	{ NVA06F_CTRL_CMD_GPFIFO_SCHEDULE, NV_PARAMS(NVA06F_CTRL_GPFIFO_SCHEDULE_PARAMS), .run = do_schedule },
+	{ NVA06F_CTRL_CMD_BIND, NV_PARAMS(NVA06F_CTRL_BIND_PARAMS), .run = do_bind },
+	{ NVA06F_CTRL_CMD_SET_INTERLEAVE_LEVEL, NV_PARAMS(NVA06F_CTRL_INTERLEAVE_LEVEL_PARAMS), .run = do_interleave,
+		.rights = RIGHTS_NICE },
+	{ NVA06F_CTRL_CMD_RESTART_RUNLIST, NV_PARAMS(NVA06F_CTRL_RESTART_RUNLIST_PARAMS), .run = do_restart,
+		.rights = RIGHTS_NICE },
 };
 
 const struct control_set controls_channel = CONTROL_SET(entries);

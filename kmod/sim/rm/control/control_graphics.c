@@ -1,42 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * What the graphics engine is made of, which programs that compute lay their work out by. The multiprocessors are those
- * that each board is known for (compared with no board, nor with its data sheet); which parts of the chip are switched off differs from board to
- * board, so they are dealt out evenly here.
+ * What the card's engines are made of, which programs that compute lay their work out by, and the classes that they serve.
+ * Which parts of a chip are switched off differs from board to board, so they are dealt out evenly here.
  */
 #include "control.h"
 
 #define MOST_GR_INDEXES 0x40u
 
-struct graphics {
-	const char *key; /* of the model */
-	const char *chip;
-	uint32_t version; /* of the multiprocessors */
-	uint16_t gpcs, tpcs, sms_per_tpc;
-	uint16_t chip_gpcs, chip_tpcs_per_gpc; /* before any were switched off */
-	uint16_t warps, cores, tensor_cores, rt_cores; /* of a multiprocessor */
-	uint16_t copies;
-};
-
-static const struct graphics all[] = {
-	{ "T4", "TU104", NV2080_CTRL_GR_INFO_SM_VERSION_7_5, 5, 20, 2, 6, 4, 32, 64, 8, 1, 3 },
-	{ "V100", "GV100", NV2080_CTRL_GR_INFO_SM_VERSION_7_0, 6, 40, 2, 6, 7, 64, 64, 8, 0, 6 },
-	{ "A10", "GA102", NV2080_CTRL_GR_INFO_SM_VERSION_8_6, 7, 36, 2, 7, 6, 48, 128, 4, 1, 3 },
-	{ "H200", "GH100", NV2080_CTRL_GR_INFO_SM_VERSION_9_0, 8, 66, 2, 8, 9, 64, 128, 4, 0, 6 },
-};
-
-static const struct graphics *graphics_of(const struct card *card)
-{
-	const struct graphics *at = all;
-
-	while (strcmp(at->key, card->model->key) != 0)
-		at++;
-	return at;
-}
-
 static uint32_t gr_value(const struct control *control, uint32_t index, uint32_t *value)
 {
-	const struct graphics *has = graphics_of(&control->card);
+	const struct graphics *has = &control->card.model->graphics;
 	uint32_t sms = (uint32_t)has->tpcs * has->sms_per_tpc;
 
 	switch (index) {
@@ -81,8 +54,7 @@ static uint32_t gr_value(const struct control *control, uint32_t index, uint32_t
 
 static uint32_t control_gr_info(struct control *control)
 {
-	const struct card_layout_NV2080_CTRL_GR_GET_INFO_PARAMS *at =
-		&control->call->sim->card_abi->NV2080_CTRL_GR_GET_INFO_PARAMS;
+	const __auto_type at = &control->card_abi->NV2080_CTRL_GR_GET_INFO_PARAMS;
 
 	return info_list_outside(control, get64(control->params, at->grInfoList),
 		get32(control->params, at->grInfoListSize), MOST_GR_INDEXES, gr_value);
@@ -90,16 +62,15 @@ static uint32_t control_gr_info(struct control *control)
 
 static uint32_t control_gpc_mask(struct control *control)
 {
-	put32(control->params, control->call->sim->card_abi->NV2080_CTRL_GR_GET_GPC_MASK_PARAMS.gpcMask,
-		(1u << graphics_of(&control->card)->gpcs) - 1);
+	put32(control->params, control->card_abi->NV2080_CTRL_GR_GET_GPC_MASK_PARAMS.gpcMask,
+		(1u << control->card.model->graphics.gpcs) - 1);
 	return NV_OK;
 }
 
 static uint32_t control_tpc_mask(struct control *control)
 {
-	const struct card_layout_NV2080_CTRL_GR_GET_TPC_MASK_PARAMS *at =
-		&control->call->sim->card_abi->NV2080_CTRL_GR_GET_TPC_MASK_PARAMS;
-	const struct graphics *has = graphics_of(&control->card);
+	const __auto_type at = &control->card_abi->NV2080_CTRL_GR_GET_TPC_MASK_PARAMS;
+	const struct graphics *has = &control->card.model->graphics;
 	uint32_t gpc = get32(control->params, at->gpcId), count;
 
 	if (gpc >= has->gpcs)
@@ -112,9 +83,8 @@ static uint32_t control_tpc_mask(struct control *control)
 /* TPC by TPC around the GPCs. */
 static uint32_t control_sm_order(struct control *control)
 {
-	const struct card_layout_NV2080_CTRL_GR_GET_GLOBAL_SM_ORDER_PARAMS *at =
-		&control->call->sim->card_abi->NV2080_CTRL_GR_GET_GLOBAL_SM_ORDER_PARAMS;
-	const struct graphics *has = graphics_of(&control->card);
+	const __auto_type at = &control->card_abi->NV2080_CTRL_GR_GET_GLOBAL_SM_ORDER_PARAMS;
+	const struct graphics *has = &control->card.model->graphics;
 	uint16_t each = (uint16_t)((at->numSm - at->globalSmId) / NV2080_CTRL_CMD_GR_GET_GLOBAL_SM_ORDER_MAX_SM_COUNT);
 	uint16_t sms = (uint16_t)(has->tpcs * has->sms_per_tpc), i;
 	uint8_t *entry = control->params;
@@ -139,9 +109,9 @@ static uint32_t control_sm_order(struct control *control)
 
 static uint32_t control_chip(struct control *control)
 {
-	uint8_t *name = control->params +
-		control->call->sim->card_abi->NV2080_CTRL_GPU_GET_SHORT_NAME_STRING_PARAMS.gpuShortNameString;
-	const char *chip = graphics_of(&control->card)->chip;
+	uint8_t *name =
+		control->params + control->card_abi->NV2080_CTRL_GPU_GET_SHORT_NAME_STRING_PARAMS.gpuShortNameString;
+	const char *chip = control->card.model->graphics.chip;
 
 	memset(control->params, 0, control->size);
 	memcpy(name, chip, strlen(chip));
@@ -151,9 +121,8 @@ static uint32_t control_chip(struct control *control)
 /* The graphics engine, and engines that copy. */
 static uint32_t control_engines(struct control *control)
 {
-	const struct card_layout_NV2080_CTRL_GPU_GET_ENGINES_V2_PARAMS *at =
-		&control->call->sim->card_abi->NV2080_CTRL_GPU_GET_ENGINES_V2_PARAMS;
-	uint32_t copies = graphics_of(&control->card)->copies, i;
+	const __auto_type at = &control->card_abi->NV2080_CTRL_GPU_GET_ENGINES_V2_PARAMS;
+	uint32_t copies = control->card.model->graphics.copies, i;
 
 	memset(control->params, 0, control->size);
 	put32(control->params, at->engineCount, copies + 1);
@@ -168,9 +137,8 @@ static uint32_t control_engines(struct control *control)
 /* All of them reach the machine's memory; the first one shares its runlist with the graphics engine. */
 static uint32_t control_copy_caps(struct control *control)
 {
-	const struct card_layout_NV2080_CTRL_CE_GET_ALL_CAPS_PARAMS *at =
-		&control->call->sim->card_abi->NV2080_CTRL_CE_GET_ALL_CAPS_PARAMS;
-	uint32_t copies = graphics_of(&control->card)->copies, i;
+	const __auto_type at = &control->card_abi->NV2080_CTRL_CE_GET_ALL_CAPS_PARAMS;
+	uint32_t copies = control->card.model->graphics.copies, i;
 
 	memset(control->params, 0, control->size);
 	for (i = 0; i < copies; i++)
@@ -181,21 +149,114 @@ static uint32_t control_copy_caps(struct control *control)
 	return NV_OK;
 }
 
+#define MOST_ENGINE_CLASSES 12u
+
+static const uint32_t common[] = {
+	ACCESS_COUNTER_NOTIFY_BUFFER,
+	FERMI_CONTEXT_SHARE_A,
+	FERMI_TWOD_A,
+	FERMI_VASPACE_A,
+	G84_PERFBUFFER,
+	GF100_SUBDEVICE_MASTER,
+	GF100_TIMED_SEMAPHORE_SW,
+	GF100_ZBC_CLEAR,
+	GP100_UVM_SW,
+	KEPLER_CHANNEL_GROUP_A,
+	KEPLER_INLINE_TO_MEMORY_B,
+	MMU_FAULT_BUFFER,
+	NV01_MEMORY_VIRTUAL,
+	NV50_DEFERRED_API_CLASS,
+	NV50_MEMORY_VIRTUAL,
+	NV50_P2P,
+	NV50_THIRD_PARTY_P2P,
+	RM_USER_SHARED_DATA,
+	VOLTA_CHANNEL_GPFIFO_A,
+	VOLTA_USERMODE_A,
+};
+
+struct engine_classes {
+	uint16_t architecture;
+	uint32_t classes[MOST_ENGINE_CLASSES]; /* up to a 0 */
+};
+
+static const struct engine_classes of_architecture[] = {
+	{ GPU_ARCHITECTURE_VOLTA, { VOLTA_A, VOLTA_COMPUTE_A, VOLTA_DMA_COPY_A } },
+	{ GPU_ARCHITECTURE_TURING,
+		{ TURING_A, TURING_COMPUTE_A, TURING_DMA_COPY_A, TURING_CHANNEL_GPFIFO_A, TURING_USERMODE_A } },
+	{ GPU_ARCHITECTURE_AMPERE,
+		{ AMPERE_B, AMPERE_COMPUTE_B, AMPERE_DMA_COPY_B, AMPERE_CHANNEL_GPFIFO_A, AMPERE_USERMODE_A,
+			TURING_CHANNEL_GPFIFO_A, TURING_USERMODE_A } },
+	{ GPU_ARCHITECTURE_HOPPER,
+		{ HOPPER_A, HOPPER_COMPUTE_A, HOPPER_DMA_COPY_A, HOPPER_CHANNEL_GPFIFO_A, HOPPER_USERMODE_A,
+			HOPPER_SEC2_WORK_LAUNCH_A, AMPERE_CHANNEL_GPFIFO_A, AMPERE_USERMODE_A, TURING_CHANNEL_GPFIFO_A,
+			TURING_USERMODE_A } },
+};
+
+#define COMMON (sizeof(common) / sizeof(common[0]))
+#define MOST (COMMON + MOST_ENGINE_CLASSES)
+
+static uint32_t classes_of(const struct card *card, uint32_t list[MOST])
+{
+	uint32_t count = COMMON;
+	size_t i, j;
+
+	memcpy(list, common, sizeof(common));
+	for (i = 0; i < sizeof(of_architecture) / sizeof(of_architecture[0]); i++) {
+		const struct engine_classes *one = &of_architecture[i];
+
+		if (one->architecture != card->model->architecture)
+			continue;
+		for (j = 0; j < MOST_ENGINE_CLASSES && one->classes[j] != 0; j++)
+			list[count++] = one->classes[j];
+	}
+	return count;
+}
+
+/* Without a place for them only their number. */
+static uint32_t control_class_list(struct control *control)
+{
+	const __auto_type at = &control->card_abi->NV0080_CTRL_GPU_GET_CLASSLIST_PARAMS;
+	uint32_t list[MOST], count = classes_of(&control->card, list);
+	uint32_t room = get32(control->params, at->numClasses);
+	uint64_t address = get64(control->params, at->classList);
+
+	if (address != 0 && room < count)
+		return NV_ERR_INVALID_PARAM_STRUCT;
+	put32(control->params, at->numClasses, count);
+	if (address != 0 && !user_write(&control->call->caller, address, list, count * sizeof(list[0])))
+		return NV_ERR_INVALID_ADDRESS;
+	return NV_OK;
+}
+
+static uint32_t control_class_list_v2(struct control *control)
+{
+	const __auto_type at = &control->card_abi->NV0080_CTRL_GPU_GET_CLASSLIST_V2_PARAMS;
+	uint32_t list[MOST], count = classes_of(&control->card, list), i;
+
+	for (i = 0; i < count; i++)
+		put32(control->params + 4 * i, at->classList, list[i]);
+	put32(control->params, at->numClasses, count);
+	return NV_OK;
+}
+
 static const struct control_entry entries[] = {
-	{ NV2080_CTRL_CMD_GR_GET_INFO, NV20_SUBDEVICE_0, CARD_PARAMS(NV2080_CTRL_GR_GET_INFO_PARAMS),
-		ANSWER(control_gr_info, RIGHTS_NONE) },
-	{ NV2080_CTRL_CMD_GR_GET_GPC_MASK, NV20_SUBDEVICE_0, CARD_PARAMS(NV2080_CTRL_GR_GET_GPC_MASK_PARAMS),
-		ANSWER(control_gpc_mask, RIGHTS_NONE) },
-	{ NV2080_CTRL_CMD_GR_GET_TPC_MASK, NV20_SUBDEVICE_0, CARD_PARAMS(NV2080_CTRL_GR_GET_TPC_MASK_PARAMS),
-		ANSWER(control_tpc_mask, RIGHTS_NONE) },
-	{ NV2080_CTRL_CMD_GR_GET_GLOBAL_SM_ORDER, NV20_SUBDEVICE_0,
-		CARD_PARAMS(NV2080_CTRL_GR_GET_GLOBAL_SM_ORDER_PARAMS), ANSWER(control_sm_order, RIGHTS_NONE) },
-	{ NV2080_CTRL_CMD_GPU_GET_SHORT_NAME_STRING, NV20_SUBDEVICE_0,
-		CARD_PARAMS(NV2080_CTRL_GPU_GET_SHORT_NAME_STRING_PARAMS), ANSWER(control_chip, RIGHTS_NONE) },
-	{ NV2080_CTRL_CMD_GPU_GET_ENGINES_V2, NV20_SUBDEVICE_0, CARD_PARAMS(NV2080_CTRL_GPU_GET_ENGINES_V2_PARAMS),
-		ANSWER(control_engines, RIGHTS_NONE) },
-	{ NV2080_CTRL_CMD_CE_GET_ALL_CAPS, NV20_SUBDEVICE_0, CARD_PARAMS(NV2080_CTRL_CE_GET_ALL_CAPS_PARAMS),
-		ANSWER(control_copy_caps, RIGHTS_NONE) },
+	{ NV2080_CTRL_CMD_GR_GET_INFO, CARD_PARAMS(NV2080_CTRL_GR_GET_INFO_PARAMS), .answer = control_gr_info },
+	{ NV2080_CTRL_CMD_GR_GET_GPC_MASK, CARD_PARAMS(NV2080_CTRL_GR_GET_GPC_MASK_PARAMS),
+		.answer = control_gpc_mask },
+	{ NV2080_CTRL_CMD_GR_GET_TPC_MASK, CARD_PARAMS(NV2080_CTRL_GR_GET_TPC_MASK_PARAMS),
+		.answer = control_tpc_mask },
+	{ NV2080_CTRL_CMD_GR_GET_GLOBAL_SM_ORDER, CARD_PARAMS(NV2080_CTRL_GR_GET_GLOBAL_SM_ORDER_PARAMS),
+		.answer = control_sm_order },
+	{ NV2080_CTRL_CMD_GPU_GET_SHORT_NAME_STRING, CARD_PARAMS(NV2080_CTRL_GPU_GET_SHORT_NAME_STRING_PARAMS),
+		.answer = control_chip },
+	{ NV2080_CTRL_CMD_GPU_GET_ENGINES_V2, CARD_PARAMS(NV2080_CTRL_GPU_GET_ENGINES_V2_PARAMS),
+		.answer = control_engines },
+	{ NV2080_CTRL_CMD_CE_GET_ALL_CAPS, CARD_PARAMS(NV2080_CTRL_CE_GET_ALL_CAPS_PARAMS),
+		.answer = control_copy_caps },
+	{ NV0080_CTRL_CMD_GPU_GET_CLASSLIST, CARD_PARAMS(NV0080_CTRL_GPU_GET_CLASSLIST_PARAMS),
+		.answer = control_class_list },
+	{ NV0080_CTRL_CMD_GPU_GET_CLASSLIST_V2, CARD_PARAMS(NV0080_CTRL_GPU_GET_CLASSLIST_V2_PARAMS),
+		.answer = control_class_list_v2 },
 };
 
 const struct control_set controls_graphics = CONTROL_SET(entries);

@@ -1,7 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
 /* What the card says about its memory; sizes are KiB as in ctrl2080fb.h. */
-#include <stdlib.h>
-
 #include "control.h"
 
 /* More than there are indexes (ctrl0041.h). */
@@ -42,59 +40,38 @@ static uint32_t most_entries(const struct nv_abi *abi)
 	return (uint32_t)(at->bytes - at->fbInfoList) / abi->NV2080_CTRL_FB_INFO.bytes;
 }
 
-static uint32_t fill(const struct control *control, uint8_t *list, uint32_t count)
+static uint32_t fb_value(const struct control *control, uint32_t index, uint32_t *value)
 {
-	const struct nv_abi *abi = control->call->sim->abi;
-	const struct nv_layout_NV2080_CTRL_FB_INFO *at = &abi->NV2080_CTRL_FB_INFO;
-	uint32_t i, index;
-
-	for (i = 0; i < count; i++, list += at->bytes) {
-		index = get32(list, at->index);
-		if (index >= most_entries(abi))
-			return NV_ERR_INVALID_ARGUMENT;
-		if (control->denied && !mig_tells_all(index))
-			return NV_ERR_INSUFFICIENT_PERMISSIONS;
-		put32(list, at->data, fb_info_of(&control->card, index));
-	}
+	if (index >= most_entries(control->abi))
+		return NV_ERR_INVALID_ARGUMENT;
+	if (control->denied && !mig_tells_all(index))
+		return NV_ERR_INSUFFICIENT_PERMISSIONS;
+	*value = fb_info_of(&control->card, index);
 	return NV_OK;
 }
 
 static uint32_t control_fb_info_v2(struct control *control)
 {
-	const struct nv_abi *abi = control->call->sim->abi;
-	uint32_t count = get32(control->params, abi->NV2080_CTRL_FB_GET_INFO_V2_PARAMS.fbInfoListSize);
+	const __auto_type at = &control->abi->NV2080_CTRL_FB_GET_INFO_V2_PARAMS;
+	uint32_t count = get32(control->params, at->fbInfoListSize);
 
-	if (count > most_entries(abi))
-		return NV_ERR_INVALID_ARGUMENT;
-	return fill(control, control->params + abi->NV2080_CTRL_FB_GET_INFO_V2_PARAMS.fbInfoList, count);
+	if (count == 0)
+		return NV_OK;
+	return info_list_inside(control, at->fbInfoList, count, most_entries(control->abi), fb_value);
 }
 
 static uint32_t control_fb_info_v1(struct control *control)
 {
-	const struct nv_abi *abi = control->call->sim->abi;
-	const struct caller *caller = &control->call->caller;
-	uint32_t count = get32(control->params, abi->NV2080_CTRL_FB_GET_INFO_PARAMS.fbInfoListSize), status;
-	uint64_t address = get64(control->params, abi->NV2080_CTRL_FB_GET_INFO_PARAMS.fbInfoList);
-	size_t bytes = (size_t)count * abi->NV2080_CTRL_FB_INFO.bytes;
-	uint8_t *list;
+	const __auto_type at = &control->abi->NV2080_CTRL_FB_GET_INFO_PARAMS;
 
-	if (count > most_entries(abi) || count == 0 || address == 0)
-		return NV_ERR_INVALID_ARGUMENT;
-	list = malloc(bytes);
-	if (!list)
-		return NV_ERR_INSUFFICIENT_RESOURCES;
-	status = user_read(caller, address, list, bytes) ? fill(control, list, count) : NV_ERR_INVALID_ADDRESS;
-	if (status == NV_OK && !user_write(caller, address, list, bytes))
-		status = NV_ERR_INVALID_ADDRESS;
-	free(list);
-	return status;
+	return info_list_outside(control, get64(control->params, at->fbInfoList),
+		get32(control->params, at->fbInfoListSize), most_entries(control->abi), fb_value);
 }
 
 static uint32_t control_fb_regions(struct control *control)
 {
-	const struct nv_abi *abi = control->call->sim->abi;
-	const struct nv_layout_NV2080_CTRL_CMD_FB_GET_FB_REGION_FB_REGION_INFO *at =
-		&abi->NV2080_CTRL_CMD_FB_GET_FB_REGION_FB_REGION_INFO;
+	const struct nv_abi *abi = control->abi;
+	const __auto_type at = &abi->NV2080_CTRL_CMD_FB_GET_FB_REGION_FB_REGION_INFO;
 	uint8_t *region = control->params + abi->NV2080_CTRL_CMD_FB_GET_FB_REGION_INFO_PARAMS.fbRegion;
 
 	memset(control->params, 0, abi->NV2080_CTRL_CMD_FB_GET_FB_REGION_INFO_PARAMS.bytes);
@@ -143,22 +120,19 @@ static uint32_t surface_value(const struct control *control, uint32_t index, uin
 
 static uint32_t control_surface_info(struct control *control)
 {
-	const struct card_layout_NV0041_CTRL_GET_SURFACE_INFO_PARAMS *at =
-		&control->call->sim->card_abi->NV0041_CTRL_GET_SURFACE_INFO_PARAMS;
+	const __auto_type at = &control->card_abi->NV0041_CTRL_GET_SURFACE_INFO_PARAMS;
 
 	return info_list_outside(control, get64(control->params, at->surfaceInfoList),
 		get32(control->params, at->surfaceInfoListSize), MOST_SURFACE_INFO, surface_value);
 }
 
 static const struct control_entry entries[] = {
-	{ NV0041_CTRL_CMD_GET_SURFACE_INFO, NV01_MEMORY_LOCAL_USER, CARD_PARAMS(NV0041_CTRL_GET_SURFACE_INFO_PARAMS),
-		ANSWER(control_surface_info, RIGHTS_NONE) },
-	{ NV2080_CTRL_CMD_FB_GET_INFO, NV20_SUBDEVICE_0, NV_PARAMS(NV2080_CTRL_FB_GET_INFO_PARAMS),
-		ANSWER(control_fb_info_v1, RIGHTS_NONE) },
-	{ NV2080_CTRL_CMD_FB_GET_INFO_V2, NV20_SUBDEVICE_0, NV_PARAMS(NV2080_CTRL_FB_GET_INFO_V2_PARAMS),
-		ANSWER(control_fb_info_v2, RIGHTS_NONE) },
-	{ NV2080_CTRL_CMD_FB_GET_FB_REGION_INFO, NV20_SUBDEVICE_0,
-		NV_PARAMS(NV2080_CTRL_CMD_FB_GET_FB_REGION_INFO_PARAMS), ANSWER(control_fb_regions, RIGHTS_NONE) },
+	{ NV0041_CTRL_CMD_GET_SURFACE_INFO, CARD_PARAMS(NV0041_CTRL_GET_SURFACE_INFO_PARAMS),
+		.answer = control_surface_info },
+	{ NV2080_CTRL_CMD_FB_GET_INFO, NV_PARAMS(NV2080_CTRL_FB_GET_INFO_PARAMS), .answer = control_fb_info_v1 },
+	{ NV2080_CTRL_CMD_FB_GET_INFO_V2, NV_PARAMS(NV2080_CTRL_FB_GET_INFO_V2_PARAMS), .answer = control_fb_info_v2 },
+	{ NV2080_CTRL_CMD_FB_GET_FB_REGION_INFO, NV_PARAMS(NV2080_CTRL_CMD_FB_GET_FB_REGION_INFO_PARAMS),
+		.answer = control_fb_regions },
 };
 
 const struct control_set controls_memory = CONTROL_SET(entries);

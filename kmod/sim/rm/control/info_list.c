@@ -6,7 +6,7 @@
 
 static uint32_t fill(struct control *control, uint8_t *list, uint32_t count, info_value value)
 {
-	const struct card_layout_NV2080_CTRL_BUS_INFO *at = &control->call->sim->card_abi->NV2080_CTRL_BUS_INFO;
+	const struct card_layout_NV2080_CTRL_BUS_INFO *at = &control->card_abi->NV2080_CTRL_BUS_INFO;
 	uint32_t i, data, status;
 
 	for (i = 0; i < count; i++, list += at->bytes) {
@@ -28,7 +28,7 @@ uint32_t info_list_inside(struct control *control, uint16_t list, uint32_t count
 uint32_t info_list_outside(struct control *control, uint64_t address, uint32_t count, uint32_t most, info_value value)
 {
 	const struct caller *caller = &control->call->caller;
-	size_t bytes = (size_t)count * control->call->sim->card_abi->NV2080_CTRL_BUS_INFO.bytes;
+	size_t bytes = (size_t)count * control->card_abi->NV2080_CTRL_BUS_INFO.bytes;
 	uint32_t status;
 	uint8_t *list;
 

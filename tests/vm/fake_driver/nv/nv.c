@@ -278,7 +278,7 @@ static void init_devices(void)
 		nv->os_state = nv;
 		nv->pci_info.bus = (u8)(i + 1);
 		nv->pci_info.vendor_id = 0x10de;
-		nv->pci_info.device_id = nvidia_card->cards[i].pci_device;
+		nv->pci_info.device_id = nvidia_card->cards[i].model->pci_device;
 		nv->gpu_id = nvidia_card->cards[i].gpu_id;
 		nv->card = i;
 	}

@@ -1,8 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Which processes use a card, and how much of it. */
+/*
+ * Which processes use a card, and how much of its memory and of its time. For the time, that is
+ * NV2080_CTRL_CMD_PERF_GET_GPUMON_PERFMON_UTIL_SAMPLES_V2 (kern_perf_ctrl.c, ctrl2080perf.h), there is one sample for each
+ * process that had the engine in the time before it, or one of none.
+ */
 #include <stdlib.h>
 
 #include "control.h"
+#include "engines.h"
 
 /* ctrl2080gpu.h NV2080_CTRL_GPU_GET_PIDS_MAX_COUNT */
 #define MAX_PIDS 950u
@@ -28,7 +33,7 @@ static bool uses_card(const struct client *client, uint32_t card, uint32_t class
 /* Process numbers in our own namespace, each once, and none of the kernel's; takes the lock. */
 static uint32_t collect(struct control *control, uint32_t class_id, pid_t found[MAX_PIDS])
 {
-	struct sim *sim = control->call->sim;
+	struct sim *sim = control->sim;
 	const struct client *client;
 	uint32_t count = 0, i;
 
@@ -46,8 +51,7 @@ static uint32_t collect(struct control *control, uint32_t class_id, pid_t found[
 
 static uint32_t control_pids(struct control *control)
 {
-	const struct nv_layout_NV2080_CTRL_GPU_GET_PIDS_PARAMS *at =
-		&control->call->sim->abi->NV2080_CTRL_GPU_GET_PIDS_PARAMS;
+	const __auto_type at = &control->abi->NV2080_CTRL_GPU_GET_PIDS_PARAMS;
 	struct pid_view view;
 	uint32_t count, seen = 0, i, pid;
 	pid_t *found;
@@ -58,7 +62,7 @@ static uint32_t control_pids(struct control *control)
 	if (!found)
 		return NV_ERR_INSUFFICIENT_RESOURCES;
 	count = collect(control, get32(control->params, at->id), found);
-	pid_view_open(&view, control->call->sim, &control->call->caller);
+	pid_view_open(&view, control->sim, &control->call->caller);
 	for (i = 0; i < count; i++) {
 		pid = pid_view_of(&view, found[i]);
 		if (pid != 0)
@@ -95,7 +99,7 @@ static pid_t find_process(struct control *control, const struct pid_view *view, 
 	uint32_t count, i;
 	pid_t *found, process = 0;
 
-	if (!version_at_least(control->call->sim, 565, 57, 1))
+	if (!version_at_least(control->sim, 565, 57, 1))
 		return (pid_t)pid;
 	found = malloc(MAX_PIDS * sizeof(*found));
 	if (!found)
@@ -111,7 +115,7 @@ static pid_t find_process(struct control *control, const struct pid_view *view, 
 
 static uint32_t usage_of(struct control *control, const struct pid_view *view, uint32_t pid, struct usage *usage)
 {
-	struct sim *sim = control->call->sim;
+	struct sim *sim = control->sim;
 	const struct client *client;
 	pid_t process;
 
@@ -131,7 +135,7 @@ static uint32_t usage_of(struct control *control, const struct pid_view *view, u
 
 static uint32_t control_pid_info(struct control *control)
 {
-	const struct nv_abi *abi = control->call->sim->abi;
+	const struct nv_abi *abi = control->abi;
 	const struct nv_layout_NV2080_CTRL_GPU_PID_INFO *at = &abi->NV2080_CTRL_GPU_PID_INFO;
 	uint32_t count = get32(control->params, abi->NV2080_CTRL_GPU_GET_PID_INFO_PARAMS.pidInfoListCount), i;
 	uint8_t *entry = control->params + abi->NV2080_CTRL_GPU_GET_PID_INFO_PARAMS.pidInfoList;
@@ -139,7 +143,7 @@ static uint32_t control_pid_info(struct control *control)
 
 	if (count == 0 || count > NV2080_CTRL_GPU_GET_PID_INFO_MAX_COUNT)
 		return NV_ERR_INVALID_ARGUMENT;
-	pid_view_open(&view, control->call->sim, &control->call->caller);
+	pid_view_open(&view, control->sim, &control->call->caller);
 	for (i = 0; i < count; i++, entry += at->bytes) {
 		struct usage usage = { 0 };
 		uint32_t result = NV_ERR_INVALID_ARGUMENT;
@@ -156,11 +160,77 @@ static uint32_t control_pid_info(struct control *control)
 	return NV_OK;
 }
 
+/* Hundredths of a percent. */
+#define WHOLE 10000u
+
+/* The ring as it is now; the rest of it is zero. */
+static void copy_ring(struct control *control, struct engines *out)
+{
+	struct sim *sim = control->sim;
+
+	pthread_mutex_lock(&sim->lock);
+	engines_advance(sim, control->card_index);
+	if (sim->cards[control->card_index].engines)
+		*out = *sim->cards[control->card_index].engines;
+	pthread_mutex_unlock(&sim->lock);
+}
+
+/* As the caller sees it. Who cannot see a process is told the number that the host has for it, as osFindNsPid() fails. */
+static uint32_t process_of(const struct pid_view *view, const struct engine_sample *sample, bool translates)
+{
+	uint32_t seen = translates && sample->process ? pid_view_of(view, sample->process) : 0;
+
+	if (!sample->process)
+		return NV2080_GPUMON_PID_INVALID;
+	return seen ? seen : (uint32_t)sample->process;
+}
+
+static void put_sample(
+	const struct control *control, const struct pid_view *view, const struct engine_sample *sample, uint8_t *entry)
+{
+	const struct nv_abi *abi = control->abi;
+	const __auto_type at = &abi->NV2080_CTRL_PERF_GPUMON_ENGINE_UTIL_SAMPLE;
+	const __auto_type parts = &abi->NV2080_CTRL_PERF_GPUMON_PERFMON_UTIL_SAMPLE;
+	bool translates = at->pOsPidInfo != NV_ABI_ABSENT;
+
+	put64(entry, parts->base_timeStamp, sample->ended);
+	put32(entry + parts->gr, at->util, (uint32_t)(sample->busy * WHOLE / ENGINES_SAMPLE_NS));
+	put32(entry + parts->gr, at->procId, process_of(view, sample, translates));
+	put32(entry + parts->fb, at->procId, NV2080_GPUMON_PID_INVALID);
+}
+
+static uint32_t control_samples(struct control *control)
+{
+	const struct nv_abi *abi = control->abi;
+	const __auto_type at = &abi->NV2080_CTRL_PERF_GET_GPUMON_PERFMON_UTIL_SAMPLES_V2_PARAMS;
+	uint32_t bytes = at->bytes - at->samples, each = abi->NV2080_CTRL_PERF_GPUMON_PERFMON_UTIL_SAMPLE.bytes, i;
+	struct engines *ring;
+	struct pid_view view;
+
+	if (control->card.mig)
+		return NV_ERR_NOT_SUPPORTED;
+	if (get32(control->params, at->bufSize) != bytes)
+		return NV_ERR_INVALID_ARGUMENT;
+	ring = calloc(1, sizeof(*ring));
+	if (!ring)
+		return NV_ERR_NO_MEMORY;
+	copy_ring(control, ring);
+	pid_view_open(&view, control->sim, &control->call->caller);
+	memset(control->params + at->samples, 0, bytes);
+	for (i = 0; i < ring->samples && i < bytes / each; i++)
+		put_sample(control, &view, &ring->sample[i], control->params + at->samples + (size_t)i * each);
+	put32(control->params, at->count, bytes / each);
+	put32(control->params, at->tracker, ring->tail);
+	free(ring);
+	return NV_OK;
+}
+
 static const struct control_entry entries[] = {
-	{ NV2080_CTRL_CMD_GPU_GET_PIDS, NV20_SUBDEVICE_0, NV_PARAMS(NV2080_CTRL_GPU_GET_PIDS_PARAMS),
-		ANSWER(control_pids, RIGHTS_NONE) },
-	{ NV2080_CTRL_CMD_GPU_GET_PID_INFO, NV20_SUBDEVICE_0, NV_PARAMS(NV2080_CTRL_GPU_GET_PID_INFO_PARAMS),
-		ANSWER(control_pid_info, RIGHTS_NONE) },
+	{ NV2080_CTRL_CMD_GPU_GET_PIDS, NV_PARAMS(NV2080_CTRL_GPU_GET_PIDS_PARAMS), .answer = control_pids },
+	{ NV2080_CTRL_CMD_GPU_GET_PID_INFO, NV_PARAMS(NV2080_CTRL_GPU_GET_PID_INFO_PARAMS),
+		.answer = control_pid_info },
+	{ NV2080_CTRL_CMD_PERF_GET_GPUMON_PERFMON_UTIL_SAMPLES_V2,
+		NV_PARAMS(NV2080_CTRL_PERF_GET_GPUMON_PERFMON_UTIL_SAMPLES_V2_PARAMS), .answer = control_samples },
 };
 
-const struct control_set controls_pid = CONTROL_SET(entries);
+const struct control_set controls_process = CONTROL_SET(entries);
