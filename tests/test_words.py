@@ -1,68 +1,17 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Words of docs/glossary.md that are gone stay out of the folders that are done."""
+"""Words that docs/glossary.md has replaced stay out of the project's sources."""
 
 from __future__ import annotations
 
 import re
 from pathlib import Path
 
-import pytest
+from tests.test_linters import no_findings, source_files
 
-DONE = (
-    "benchmarks",
-    "cgpu/check_driver",
-    "cgpu/client",
-    "cgpu/config",
-    "cgpu/request",
-    "cgpu/run",
-    "cgpu/smi",
-    "cgpu/trace",
-    "hook",
-    "install",
-    "runtime_config",
-    "tests/hook",
-    "tests/runtime_config",
-    "kmod/abi",
-    "kmod/check",
-    "kmod/core",
-    "kmod/daemon/host",
-    "kmod/daemon/libcgpud",
-    "kmod/daemon/listeners",
-    "kmod/daemon/memory",
-    "kmod/daemon/memory_backend",
-    "kmod/daemon/processes",
-    "kmod/daemon/reaper",
-    "kmod/daemon/sched",
-    "kmod/daemon/store",
-    "kmod/daemon/supervise",
-    "kmod/daemon/tree",
-    "kmod/daemon/upgrade",
-    "kmod/module",
-    "kmod/probe",
-    "kmod/replay",
-    "kmod/rm",
-    "kmod/sim",
-    "kmod/trace",
-    "scripts",
-    "tests/attacks",
-    "tests/check_driver",
-    "tests/conformance",
-    "tests/core",
-    "tests/daemon/memory",
-    "tests/daemon/programs",
-    "tests/daemon/reaper",
-    "tests/daemon/store",
-    "tests/daemon/supervise",
-    "tests/daemon/upgrade",
-    "tests/nvidia",
-    "tests/vm",
-    "tests/layouts",
-    "tests/trace",
-)
 GLOSSARY = "docs/glossary.md"
-# A value of the tree's entry `sched` (docs/tree.md), and a count of the daemon's status: programs read both.
-PUBLIC = {"cgpu/smi": re.compile(r"\bgates\b", re.IGNORECASE), "benchmarks": re.compile(r'"gates"')}
-HEADING = "## Words on their way out"
+# Programs read `gates` in the tree's entry `sched` (docs/tree.md) and in the output of `cgpud --status`.
+PUBLIC = re.compile(r"""["']gates["']|\bGATES\b|(?:by|between|=)[ ]?gates\b""")
+HEADING = "## Words that are gone"
 # Log lines and the tree's texts stay as they are.
 C_STRING = re.compile(r'"(?:[^"\\]|\\.)*"')
 # Names that the kernel's checksum of an exported symbol is made of (kmod/module/interface.h).
@@ -94,7 +43,7 @@ def gone(repository: Path) -> list[str]:
         word.strip()
         for row in re.findall(r"^\| ([a-z, -]+) \|", table, re.MULTILINE)
         for word in row.split(",")
-        if word.strip() != "in the code"
+        if word.strip() != "formerly"
     ]
     return [word for word in words if word not in ORDINARY]
 
@@ -106,17 +55,17 @@ def read(path: Path, line: str) -> str:
     return C_STRING.sub("", line) if path.suffix in {".c", ".h"} else line
 
 
-@pytest.mark.parametrize("folder", DONE)
-def test_words_stay_gone(repository: Path, folder: str) -> None:
-    """No file of a folder that is done has a word that is gone."""
+def test_words_stay_gone(repository: Path) -> None:
+    """No source file has a word that is gone."""
     words = gone(repository)
     assert len(words) > 10
     pattern = re.compile(rf"\b({'|'.join(map(re.escape, words))})s?\b", re.IGNORECASE)
-    found = [
-        f"{path.relative_to(repository)}:{number}: {word}"
-        for path in sorted((repository / folder).rglob("*"))
-        if path.suffix in {".py", ".c", ".h", ".json"}
-        for number, line in enumerate(path.read_text().splitlines(), 1)
-        for word in pattern.findall(read(path, PUBLIC[folder].sub("", line) if folder in PUBLIC else line))
-    ]
-    assert found == []
+    no_findings(
+        [
+            f"{path.relative_to(repository)}:{number}: {word}"
+            for path in source_files(repository, ".py", ".c", ".h")
+            if path.name != Path(__file__).name
+            for number, line in enumerate(path.read_text().splitlines(), 1)
+            for word in pattern.findall(read(path, PUBLIC.sub("", line)))
+        ]
+    )

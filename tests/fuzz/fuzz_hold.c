@@ -29,7 +29,7 @@ static void hold(struct world *world, u8 which)
 	struct cgpu_core *core = &world->fuzz->core;
 	struct cgpu_reference *chosen = &world->hold[which % HOLDS];
 	struct cgpu_reference_request wanted = request(world, which);
-	struct cgpu_reference stray = { .object = which % 16, .serial = which };
+	struct cgpu_reference wrong = { .object = which % 16, .serial = which };
 
 	switch (which / HOLDS % 6) {
 	case 0:
@@ -47,7 +47,7 @@ static void hold(struct world *world, u8 which)
 		cgpu_reference_drop(core, chosen);
 		break;
 	case 4:
-		cgpu_reference_drop(core, &stray);
+		cgpu_reference_drop(core, &wrong);
 		break;
 	default:
 		cgpu_reference_confirm(core, chosen);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * GPU time: containers that come and go with groups and channels, settings that change, levers that fail, samples, and
+ * GPU time: containers that come and go with groups and channels, settings that change, scheduling controls that fail, samples, and
  * engines that die; with a clock that the input moves.
  */
 #include "objects.h"
@@ -137,14 +137,14 @@ static void apply(struct world *world, u8 how)
 	const struct core_share *share = &core->state->gpu[0].share;
 	u32 cursor = 0, rounds = 0, number, at;
 	struct cgpu_timeslice slice;
-	struct cgpu_channel_batch gates;
+	struct cgpu_channel_batch batch;
 	struct cgpu_round turn;
 
 	now += (u64)how * how * 10000;
 	MUST(cgpu_round(core, 0, &turn) == 0 && turn.until > now);
-	while (cgpu_channels_next(core, 0, &gates) == 0) {
-		MUST(gates.count >= 1 && gates.count <= CGPU_CHANNEL_BATCH && rounds++ < 1000);
-		cgpu_channels_done(core, &gates, status(world, how));
+	while (cgpu_channels_next(core, 0, &batch) == 0) {
+		MUST(batch.count >= 1 && batch.count <= CGPU_CHANNEL_BATCH && rounds++ < 1000);
+		cgpu_channels_done(core, &batch, status(world, how));
 	}
 	while (cgpu_timeslices_next(core, 0, how & 1 ? 0xc1 : 0, &cursor, &slice) == 0) {
 		MUST(slice.us && rounds++ < 1000);

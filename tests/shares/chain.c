@@ -53,7 +53,7 @@ static void move(struct chain *chain, uint64_t now)
 	cards_set_time(chain->stage->transport.sim, now);
 }
 
-/* --- levers --- */
+/* --- scheduling controls --- */
 
 static void put32(uint8_t *at, uint32_t value)
 {
@@ -85,17 +85,17 @@ static u32 control(struct chain *chain, uint64_t file, u32 client, u32 object, u
 	return status;
 }
 
-static u32 set_gates(struct chain *chain, const struct cgpu_channel_batch *gates)
+static u32 set_channels(struct chain *chain, const struct cgpu_channel_batch *batch)
 {
 	const struct nv_layout_NV2080_CTRL_FIFO_DISABLE_CHANNELS_PARAMS *at =
 		&chain->stage->transport.core.abi->NV2080_CTRL_FIFO_DISABLE_CHANNELS_PARAMS;
 	uint8_t params[1024] = { 0 };
 	u32 status;
 
-	params[at->bDisable] = (uint8_t)gates->disable;
-	put32(params + at->numChannels, gates->count);
-	memcpy(params + at->hClientList, gates->client, 4 * gates->count);
-	memcpy(params + at->hChannelList, gates->channel, 4 * gates->count);
+	params[at->bDisable] = (uint8_t)batch->disable;
+	put32(params + at->numChannels, batch->count);
+	memcpy(params + at->hClientList, batch->client, 4 * batch->count);
+	memcpy(params + at->hChannelList, batch->channel, 4 * batch->count);
 	status = control(chain, chain->file, chain->client, chain->subdevice, NV2080_CTRL_CMD_FIFO_DISABLE_CHANNELS,
 		params, at->bytes);
 	/* It returns when it has acted: when the channels have left the engine. */
@@ -125,15 +125,15 @@ static uint64_t apply(struct chain *chain)
 {
 	struct cgpu_core *core = &chain->stage->transport.core;
 	struct cgpu_timeslice slice;
-	struct cgpu_channel_batch gates;
+	struct cgpu_channel_batch batch;
 	struct cgpu_round turn;
 	u32 cursor = 0;
 
 	chain->turns++;
 	chain->due = 0;
 	cgpu_round(core, 0, &turn);
-	while (cgpu_channels_next(core, 0, &gates) == 0)
-		cgpu_channels_done(core, &gates, set_gates(chain, &gates));
+	while (cgpu_channels_next(core, 0, &batch) == 0)
+		cgpu_channels_done(core, &batch, set_channels(chain, &batch));
 	while (cgpu_timeslices_next(core, 0, 0, &cursor, &slice) == 0)
 		cgpu_timeslices_done(core, &slice, set_slice(chain, &slice));
 	return turn.until;

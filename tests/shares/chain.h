@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * An engine that pulls levers on a simulated card, in virtual time: the core decides, driver calls carry it out, and what
+ * An engine that uses the scheduling controls of a simulated card, in virtual time: the core decides, driver calls carry it out, and what
  * came of it is what the card's engines have done. On a stage (tests/layouts), whose containers make the calls.
  */
 #ifndef TEST_SHARES_CHAIN_H
@@ -44,7 +44,7 @@ void chain_client(struct chain *chain, uint32_t client, uint64_t file);
 int chain_program(
 	struct chain *chain, uint64_t file, uint32_t client, uint32_t channel, uint64_t length, uint64_t grain);
 void chain_ahead(struct chain *chain, uint32_t program, uint64_t ahead);
-/* Work and levers for so long. 0 or negative errno. */
+/* Work and scheduling controls for this long. 0 or negative errno. */
 int chain_run(struct chain *chain, uint64_t ns);
 /* ns that the card says the program's kernels ran; of all its kernels: completed, and still queued. */
 uint64_t chain_busy(struct chain *chain, uint32_t program);

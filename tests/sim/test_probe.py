@@ -194,7 +194,7 @@ def test_a_group_tells_its_handles(sim: Sim) -> None:
 
 
 def test_busy_groups_share_the_card(sim: Sim) -> None:
-    """By their time slices; each line has what a group got of the time."""
+    """By their timeslices; each line has what a group got of the time."""
     told = lines(sim, "busy", "group", "group", "slice=3072", "busy=500ms:1ms")
     small, large = (int(line["busy"]) for line in told)
     assert large / small == pytest.approx(3, rel=0.1)

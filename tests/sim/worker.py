@@ -125,23 +125,23 @@ class Worker:
             assert self.schedule(handle) == Status.OK
         return made
 
-    def lever(self, handle: int, number: int, form: str, **values: int) -> int:
+    def control(self, handle: int, number: int, form: str, **values: int) -> int:
         """Make a control call with one structure."""
         return self.client.control(handle, number, self.client.params(form, **values))
 
     def schedule(self, group: int, on: int = 1, **values: int) -> int:
         """Put a group on its runlist, or take it off."""
-        return self.lever(group, SCHEDULE, "NVA06F_CTRL_GPFIFO_SCHEDULE_PARAMS", bEnable=on, **values)
+        return self.control(group, SCHEDULE, "NVA06F_CTRL_GPFIFO_SCHEDULE_PARAMS", bEnable=on, **values)
 
     def schedule_channel(self, channel: int, on: int = 1) -> int:
         """Do so with a channel."""
-        return self.lever(channel, CHANNEL_SCHEDULE, "NVA06F_CTRL_GPFIFO_SCHEDULE_PARAMS", bEnable=on)
+        return self.control(channel, CHANNEL_SCHEDULE, "NVA06F_CTRL_GPFIFO_SCHEDULE_PARAMS", bEnable=on)
 
     def timeslice(self, group: int, us: int) -> int:
-        return self.lever(group, SET_SLICE, "NVA06C_CTRL_TIMESLICE_PARAMS", timesliceUs=us)
+        return self.control(group, SET_SLICE, "NVA06C_CTRL_TIMESLICE_PARAMS", timesliceUs=us)
 
     def timeslice_of(self, group: int) -> int:
-        """Return the time slice that the driver has for a group."""
+        """Return the timeslice that the driver has for a group."""
         params = self.client.params("NVA06C_CTRL_TIMESLICE_PARAMS")
         assert self.client.control(group, GET_SLICE, params) == Status.OK
         return int.from_bytes(params, "little")

@@ -144,7 +144,7 @@ static void check_clients(const struct cgpu_state *state)
 	}
 }
 
-/* Every group and channel of an instance is in its lane, and no other is. */
+/* Every group and channel of an instance is in its TSG list, and no other is. */
 static void check_tsg_lists(const struct cgpu_state *state)
 {
 	u32 gpu, number, at, i, linked = 0, marked = 0;

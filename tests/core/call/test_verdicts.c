@@ -211,7 +211,7 @@ TEST_ON(heap_functions, sliced("580.142", &caller))
 	CHECK_EQ(bench_used(bench, 0, caller.slot), 0);
 }
 
-TEST_ON(envelopes_open_once, bench_new("580.142"))
+TEST_ON(transfer_wrappers_open_once, bench_new("580.142"))
 {
 	u8 wrapper[16] = { 0 };
 	u32 nr, inner;

@@ -38,13 +38,13 @@ def assert_held(outcome: Outcome) -> None:
 
 WAYS = {
     "plain": [],
-    "envelope": ["xfer"],
+    "wrapper": ["xfer"],
     "magic 0": ["magic=0"],
     "magic of another driver": ["magic=0x54"],
     "no direction": ["dir=0"],
     "write only": ["dir=1"],
     "read only": ["dir=2"],
-    "envelope without magic and direction": ["xfer", "magic=0", "dir=0"],
+    "wrapper without magic and direction": ["xfer", "magic=0", "dir=0"],
 }
 
 
@@ -52,7 +52,7 @@ WAYS = {
 @pytest.mark.parametrize("program", ["/cgpu-probe", "/cgpu-probe32"])
 @pytest.mark.parametrize("way", WAYS)
 def test_ioctl_number_does_not_matter(engine: Engine, runc: Runc, way: str, program: str) -> None:
-    """The limit holds in the envelope and with any magic byte and direction bits, of 32-bit processes too."""
+    """The limit holds in the transfer wrapper, with any magic byte and direction, and in 32-bit processes."""
     assert_held(runc.run([program, *full(WAYS[way])[1:]], SLICE))
 
 
@@ -152,7 +152,7 @@ def test_tree_is_not_reachable(engine: Engine, docker: Docker) -> None:
     assert [list((inside / name).iterdir()) for name in ("cgpu_km", "cgpu")] == [[], []]
 
 
-@pytest.mark.parametrize("words", [["xfer"], ["magic=0", "dir=0"], []], ids=["envelope", "number", "plain"])
+@pytest.mark.parametrize("words", [["xfer"], ["magic=0", "dir=0"], []], ids=["wrapper", "number", "plain"])
 @pytest.mark.parametrize("program", ["/cgpu-probe", "/cgpu-probe32"])
 def test_enforcement_off(start: Start, runc: Runc, words: list[str], program: str) -> None:
     """With enforcement off each of these ways does get more: the tests above test something."""

@@ -136,7 +136,7 @@ def test_whole_kernels_run_to_their_end(cards: Cards, worker: Worker, grain: int
 
 
 def test_disabled_for_scheduling_only(cards: Cards, worker: Worker) -> None:
-    """What runs stays until its time slice is over."""
+    """What runs stays until its timeslice is over."""
     one, two = (filled(worker, worker.group(), 100 * MS) for _ in range(2))
     assert worker.timeslice(one.handle, 50000) == Status.OK
     cards.at(10 * MS)
@@ -186,12 +186,12 @@ def test_time_slices_divide_the_card(cards: Cards, worker: Worker) -> None:
 
 
 def test_properties_of_a_channel(cards: Cards, worker: Worker) -> None:
-    """Its engine's time slice is that of its group; the driver's memory of it stays as it was."""
+    """Its engine's timeslice is that of its group; the driver's memory of it stays as it was."""
     one, two = (filled(worker, worker.group(), 100 * MS) for _ in range(2))
     form = "NV0080_CTRL_FIFO_SET_CHANNEL_PROPERTIES_PARAMS"
 
     def properties(channel: int, kind: int, value: int = 3072) -> int:
-        return worker.lever(
+        return worker.control(
             worker.client.device, PROPERTIES, form, hChannel=channel, property=kind, value=value
         )
 
@@ -213,14 +213,14 @@ def test_preemption(cards: Cards, worker: Worker) -> None:
     cards.at(10 * COMMAND + LOAD)
     assert worker.figures(two.channel).busy == 0
     form = "NVA06C_CTRL_PREEMPT_PARAMS"
-    assert worker.lever(one.handle, PREEMPT, form, bWait=1) == Status.OK
+    assert worker.control(one.handle, PREEMPT, form, bWait=1) == Status.OK
     cards.at(10 * COMMAND + LOAD + COMMAND + CUT + LOAD + MS)
     assert worker.figures(two.channel).busy == MS
     assert (
-        worker.lever(one.handle, PREEMPT, form, bManualTimeout=1, timeoutUs=1000001)
+        worker.control(one.handle, PREEMPT, form, bManualTimeout=1, timeoutUs=1000001)
         == Status.INVALID_ARGUMENT
     )
-    assert worker.lever(one.handle, PREEMPT, form, bManualTimeout=1, timeoutUs=1000000) == Status.OK
+    assert worker.control(one.handle, PREEMPT, form, bManualTimeout=1, timeoutUs=1000000) == Status.OK
 
 
 def test_groups_that_are_not_scheduled_disturb_nobody(cards: Cards) -> None:
@@ -253,19 +253,19 @@ def test_binding(cards: Cards, worker: Worker) -> None:
     form = "NVA06F_CTRL_BIND_PARAMS"
     graphics = filled(worker, worker.group())
     unbound = filled(worker, worker.group(2, scheduled=False, engine=0))
-    assert worker.lever(unbound.handle, BIND, form, engineType=0) == Status.INVALID_ARGUMENT
-    assert worker.lever(unbound.handle, BIND, form, engineType=GRAPHICS + 1) == Status.INVALID_ARGUMENT
-    assert worker.lever(unbound.channel, CHANNEL_BIND, form, engineType=COPY) == Status.OK
-    assert worker.lever(unbound.handle, BIND, form, engineType=GRAPHICS) == Status.INVALID_STATE
-    assert worker.lever(unbound.handle, BIND, form, engineType=COPY) == Status.OK
+    assert worker.control(unbound.handle, BIND, form, engineType=0) == Status.INVALID_ARGUMENT
+    assert worker.control(unbound.handle, BIND, form, engineType=GRAPHICS + 1) == Status.INVALID_ARGUMENT
+    assert worker.control(unbound.channel, CHANNEL_BIND, form, engineType=COPY) == Status.OK
+    assert worker.control(unbound.handle, BIND, form, engineType=GRAPHICS) == Status.INVALID_STATE
+    assert worker.control(unbound.handle, BIND, form, engineType=COPY) == Status.OK
     assert worker.figures(unbound.channel).queued == 0
     assert worker.schedule(filled(worker, unbound).handle) == Status.OK
     cards.at(SECOND)
     assert worker.figures(graphics.channel).busy == SECOND - COMMAND - LOAD
     assert sum(worker.figures(channel).busy for channel in unbound.channels) == SECOND - COMMAND - LOAD
     default = worker.group(engine=0)
-    assert worker.lever(default.handle, BIND, form, engineType=COPY) == Status.INVALID_STATE
-    assert worker.lever(graphics.handle, BIND, form, engineType=COPY) == Status.INVALID_STATE
+    assert worker.control(default.handle, BIND, form, engineType=COPY) == Status.INVALID_STATE
+    assert worker.control(graphics.handle, BIND, form, engineType=COPY) == Status.INVALID_STATE
 
 
 def test_freed_while_running(cards: Cards) -> None:
@@ -346,16 +346,16 @@ def test_how_many_there_can_be(worker: Worker) -> None:
             assert worker.client.free(group) == Status.OK
 
 
-def test_levers_ask_for_the_right_object(cards: Cards) -> None:
+def test_controls_ask_for_the_right_object(cards: Cards) -> None:
     """Of the caller's own client, of the right class, with the right size."""
     worker, other = cards.worker(), cards.worker(2)
     group = worker.group()
     form = "NVA06C_CTRL_TIMESLICE_PARAMS"
-    assert other.lever(group.handle, SET_SLICE, form) == Status.NOT_FOUND
-    assert worker.lever(group.channel, SET_SLICE, form) == Status.NOT_SUPPORTED
-    assert worker.lever(worker.client.device, SET_SLICE, form) == Status.NOT_SUPPORTED
-    assert worker.lever(0x77, SET_SLICE, form) == Status.NOT_FOUND
-    assert worker.lever(group.handle, SET_SLICE, "NVA06F_CTRL_BIND_PARAMS") == Status.INVALID_ARGUMENT
+    assert other.control(group.handle, SET_SLICE, form) == Status.NOT_FOUND
+    assert worker.control(group.channel, SET_SLICE, form) == Status.NOT_SUPPORTED
+    assert worker.control(worker.client.device, SET_SLICE, form) == Status.NOT_SUPPORTED
+    assert worker.control(0x77, SET_SLICE, form) == Status.NOT_FOUND
+    assert worker.control(group.handle, SET_SLICE, "NVA06F_CTRL_BIND_PARAMS") == Status.INVALID_ARGUMENT
 
 
 def test_doorbells_of_others(cards: Cards) -> None:

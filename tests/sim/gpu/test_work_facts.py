@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The engines of the simulated card: single facts of slices, levers, programs and clocks."""
+"""The engines of the simulated card: single facts of slices, controls, programs and clocks."""
 
 from __future__ import annotations
 
@@ -58,8 +58,8 @@ def test_costs(library: ctypes.CDLL) -> None:
     assert card.engine().switching == (40 + 20 + 40 + 40) * US
 
 
-def test_levers_take_their_time(library: ctypes.CDLL) -> None:
-    """A lever acts when its latency is over, and its caller can wait for the channel to be off the engine."""
+def test_controls_take_their_time(library: ctypes.CDLL) -> None:
+    """A scheduling control acts after its latency; its caller can wait for the end of a channel."""
     card = Card(library, command=500 * US, save=100 * US)
     channel = card.channel(card.group())
     card.submit(channel, 100 * MS, 200 * US)
@@ -135,7 +135,7 @@ def test_only_scheduling(card: Card) -> None:
 
 
 def test_a_lever_on_what_is_gone(library: ctypes.CDLL) -> None:
-    """A lever acts on nothing else that has got the identifier meanwhile."""
+    """A scheduling control acts on nothing else that has got the identifier meanwhile."""
     card = Card(library, command=MS)
     group = card.group()
     channel = card.channel(group)

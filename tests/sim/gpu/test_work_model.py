@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """The simulated card's engines agree, tick by tick, with a reference made from the hardware's documents.
 
-A tick is one unit of a time slice (1024 ns); all lengths are whole ticks. Levers act at the begin of a tick.
+A tick is one unit of a timeslice (1024 ns); all lengths are whole ticks. Scheduling
+controls act at the begin of a tick.
 """
 
 from __future__ import annotations
@@ -48,7 +49,7 @@ class Channel:
 
 @dataclass(eq=False)
 class Group:
-    """Channels under one time slice. The first channel is the one whose turn is next."""
+    """Channels under one timeslice. The first channel is the one whose turn is next."""
 
     channels: list[Channel]
     slice: int
@@ -103,7 +104,7 @@ class Model:
         self.ended: list[int] = []
         self.ticks = self._ticks()
 
-    # --- levers ---
+    # --- scheduling controls ---
 
     def submit_list(self) -> None:
         self.list = runlist(self.groups, interleaved=self.interleaved)
@@ -211,7 +212,7 @@ class Launch:
 
 
 @dataclass(frozen=True)
-class Lever:
+class Control:
     """A call of the driver that acts at a tick."""
 
     at: int
@@ -229,7 +230,7 @@ class History:
     slices: list[int]
     channels: list[int]
     launches: list[Launch]
-    levers: list[Lever]
+    controls: list[Control]
 
 
 KINDS = (
@@ -248,8 +249,8 @@ AT = st.integers(0, TICKS - 20)
 LAUNCH = st.builds(
     Launch, AT, st.integers(0, 11), st.integers(1, 30), st.one_of(st.sampled_from([0, 1]), st.integers(2, 6))
 )
-LEVER = st.builds(
-    Lever, st.integers(1, TICKS - 1), st.sampled_from(KINDS), st.integers(0, 11), st.integers(0, 5)
+CONTROL = st.builds(
+    Control, st.integers(1, TICKS - 1), st.sampled_from(KINDS), st.integers(0, 11), st.integers(0, 5)
 )
 HISTORY = st.builds(
     History,
@@ -258,7 +259,7 @@ HISTORY = st.builds(
     slices=st.lists(st.integers(1, 9), min_size=4, max_size=4),
     channels=st.lists(st.integers(1, 3), min_size=1, max_size=4),
     launches=st.lists(LAUNCH, max_size=40),
-    levers=st.lists(LEVER, max_size=12),
+    controls=st.lists(CONTROL, max_size=12),
 )
 
 
@@ -284,32 +285,32 @@ class Pair:
         self.model = Model(groups, history.switch, history.save)
         self.groups = list(groups)
 
-    def call(self, lever: Lever) -> None:
-        """Pull a lever of the card; it acts at the next tick."""
-        channel = self.card_channels[lever.target % len(self.card_channels)]
-        group = self.card_groups[lever.target % len(self.card_groups)]
+    def call(self, control: Control) -> None:
+        """Make a scheduling control of the card; it acts at the next tick."""
+        channel = self.card_channels[control.target % len(self.card_channels)]
+        group = self.card_groups[control.target % len(self.card_groups)]
         calls: dict[str, Callable[[], int]] = {
             "disable": lambda: self.card.disable(channel),
             "only": lambda: self.card.disable(channel, only_scheduling=True),
             "enable": lambda: self.card.enable(channel),
-            "schedule": lambda: self.card.schedule(group, bool(lever.value % 2)),
+            "schedule": lambda: self.card.schedule(group, bool(control.value % 2)),
             "preempt": lambda: self.card.preempt(group),
-            "timeslice": lambda: self.card.timeslice(group, lever.value + 1),
-            "level": lambda: self.card.level(group, lever.value % 3),
-            "realtime": lambda: self.card.realtime(group, bool(lever.value % 2)),
-            "interleave": lambda: self.card.interleave(bool(lever.value % 2)),
+            "timeslice": lambda: self.card.timeslice(group, control.value + 1),
+            "level": lambda: self.card.level(group, control.value % 3),
+            "realtime": lambda: self.card.realtime(group, bool(control.value % 2)),
+            "interleave": lambda: self.card.interleave(bool(control.value % 2)),
             "restart": self.card.restart,
         }
-        assert calls[lever.kind]() == 0
+        assert calls[control.kind]() == 0
 
-    def act(self, lever: Lever) -> None:
+    def act(self, control: Control) -> None:
         """The same in the model, now."""
-        channel = self.channels[lever.target % len(self.channels)]
-        group = self.groups[lever.target % len(self.groups)]
-        on = bool(lever.value % 2)
-        match lever.kind:
+        channel = self.channels[control.target % len(self.channels)]
+        group = self.groups[control.target % len(self.groups)]
+        on = bool(control.value % 2)
+        match control.kind:
             case "disable" | "only":
-                self.model.disable(channel, only_scheduling=lever.kind == "only")
+                self.model.disable(channel, only_scheduling=control.kind == "only")
             case "enable":
                 self.model.enable(channel)
             case "schedule":
@@ -317,14 +318,14 @@ class Pair:
             case "preempt":
                 self.model.preempt(group)
             case "timeslice":
-                group.slice = lever.value + 1
+                group.slice = control.value + 1
                 self.model.restart()
             case "restart":
                 self.model.restart()
             case _:
-                if lever.kind == "level":
-                    group.level = lever.value % 3
-                elif lever.kind == "realtime":
+                if control.kind == "level":
+                    group.level = control.value % 3
+                elif control.kind == "realtime":
                     group.realtime = on
                 else:
                     self.model.interleaved = on
@@ -349,18 +350,18 @@ class Pair:
     def check(self, history: History, tick: int) -> None:
         """Go through one tick."""
         self.card.advance((tick + 1) * UNIT)
-        for lever in history.levers:
-            if lever.at == tick:
-                self.act(lever)
+        for control in history.controls:
+            if control.at == tick:
+                self.act(control)
         expected = next(self.model.ticks)
         for tag, launch in enumerate(history.launches):
             if launch.at == tick:
                 self.launch(launch, tag)
                 if expected == IDLE:
                     expected = next(self.model.ticks)
-        for lever in history.levers:
-            if lever.at == tick + 1:
-                self.call(lever)
+        for control in history.controls:
+            if control.at == tick + 1:
+                self.call(control)
         assert self.card_does() == expected, f"tick {tick}"
 
 

@@ -20,7 +20,7 @@ SIM: Final = Path(__file__).resolve().parents[3] / "kmod" / "sim" / "gpu"
 SHARES: Final = Path(__file__).resolve().parents[3] / "benchmarks" / "shares"
 NEVER: Final = 0xFFFFFFFFFFFFFFFF
 NONE: Final = 0xFFFFFFFF
-UNIT: Final = 1024  # nanoseconds in a unit of a time slice
+UNIT: Final = 1024  # nanoseconds in a unit of a timeslice
 DEFAULT_SLICE: Final = 1024 * UNIT
 WARNINGS: Final = ("-Wall", "-Wextra", "-Werror", "-Wshadow", "-Wstrict-prototypes", "-Wmissing-prototypes")
 
@@ -124,7 +124,7 @@ class Card:
         self.library.work_play_advance(self.play, ctypes.c_uint64(until))
 
     def group(self, engine: int = 0, us: int = 0) -> int:
-        """Make a group, with a time slice if one is given."""
+        """Make a group, with a timeslice if one is given."""
         made = int(self.library.work_group_add(self.work, engine))
         if us:
             self.timeslice(made, us)
@@ -149,7 +149,7 @@ class Card:
     def rounds(self, program: int) -> int:
         return int(self.library.work_play_rounds(self.play, program))
 
-    # --- levers ---
+    # --- scheduling controls ---
 
     def disable(self, *channels: int, only_scheduling: bool = False) -> int:
         return self._disable(channels, True, only_scheduling)

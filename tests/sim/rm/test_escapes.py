@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""How an ioctl is decoded: numbers, sizes, devices, envelopes, errno, and hostile callers."""
+"""How an ioctl is decoded: numbers, sizes, devices, transfer wrappers, errno, and hostile callers."""
 
 from __future__ import annotations
 
@@ -59,18 +59,18 @@ def test_magic_and_direction_are_ignored(sim: Sim, client: Client, magic: int, d
     assert sim.used() == PAGE_BIG
 
 
-def envelope(nr: int, size: int, where: int) -> bytearray:
+def transfer_wrapper(nr: int, size: int, where: int) -> bytearray:
     """Return the structure of NV_ESC_IOCTL_XFER_CMD."""
     return bytearray(nr.to_bytes(4, "little") + size.to_bytes(4, "little") + where.to_bytes(8, "little"))
 
 
 @pytest.mark.parametrize("direction", [0, 1, 2, 3])
-def test_envelope(sim: Sim, client: Client, direction: int) -> None:
-    """The envelope reaches every call, and its answer goes to where it points."""
+def test_transfer_wrapper(sim: Sim, client: Client, direction: int) -> None:
+    """The transfer wrapper reaches every call, and its answer goes to where it points."""
     form = sim.layout("NVOS00_PARAMETERS")
     _, handle, _ = client.alloc_memory(PAGE_BIG)
     data = form.pack(hRoot=client.handle, hObjectOld=handle, status=77)
-    wrapper = envelope(FREE, len(data), address(data))
+    wrapper = transfer_wrapper(FREE, len(data), address(data))
     before = bytes(wrapper)
     raw_ioctl(client.ctl, command(XFER, 16, direction=direction), wrapper)
     assert form.get(data, "status") == Status.OK
@@ -78,17 +78,17 @@ def test_envelope(sim: Sim, client: Client, direction: int) -> None:
     assert sim.used() == 0
 
 
-def test_bad_envelopes(client: Client) -> None:
-    """Wrong sizes, an envelope in an envelope, too large a content and bad pointers have their errno."""
+def test_bad_transfer_wrappers(client: Client) -> None:
+    """Wrong sizes, a wrapper in a wrapper, too large a content and bad pointers have their errno."""
     data = bytearray(20000)
     where = address(data)
     number = command(XFER, 16)
     assert errno_of(client.ctl, command(XFER, 24), bytearray(24)) == errno.EINVAL
-    assert errno_of(client.ctl, number, envelope(XFER, 16, where)) == errno.EINVAL
-    assert errno_of(client.ctl, number, envelope(CARD_INFO, 16385, where)) == errno.EINVAL
-    assert errno_of(client.ctl, number, envelope(CARD_INFO, 16384, where)) == 0
-    assert errno_of(client.ctl, number, envelope(FREE, 16, 8)) == errno.EFAULT
-    assert errno_of(client.ctl, number, envelope(FREE + 256, 16, where)) == errno.EINVAL
+    assert errno_of(client.ctl, number, transfer_wrapper(XFER, 16, where)) == errno.EINVAL
+    assert errno_of(client.ctl, number, transfer_wrapper(CARD_INFO, 16385, where)) == errno.EINVAL
+    assert errno_of(client.ctl, number, transfer_wrapper(CARD_INFO, 16384, where)) == 0
+    assert errno_of(client.ctl, number, transfer_wrapper(FREE, 16, 8)) == errno.EFAULT
+    assert errno_of(client.ctl, number, transfer_wrapper(FREE + 256, 16, where)) == errno.EINVAL
     assert errno_of(client.ctl, command(XFER, 16, direction=0), 8) == errno.EFAULT
 
 
@@ -257,7 +257,7 @@ def test_garbage(sim: Sim) -> None:
             for at in range(0, size - 3, 4):
                 if rng.random() < 0.7:
                     data[at : at + 4] = rng.choice(pool).to_bytes(4, "little")
-            # Numbers and sizes of other calls are for the envelope to carry.
+            # Numbers and sizes of other calls are for the transfer wrapper to carry.
             fd = card if rng.random() < 0.2 else client.ctl
             if nr == FREE and data[:4] == client.handle.to_bytes(4, "little"):
                 continue

@@ -13,8 +13,8 @@
 
 enum place { TOP, WRAPPER, PARAMETERS, RIGHTS, LIST, ANSWER, VIRTUAL_ANSWER, QUERY_ANSWER, PLACES };
 
-static const char *const names[PLACES] = { "top", "envelope", "parameters", "rights", "list", "answer",
-	"virtual_answer", "query_answer" };
+static const char *const names[PLACES] = { "top", "wrapper", "parameters", "rights", "list", "answer", "virtual_answer",
+	"query_answer" };
 
 static struct settings settings;
 static struct session session;

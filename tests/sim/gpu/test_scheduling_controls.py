@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Levers and doorbells through the server: who may pull which, and what they do by the clock."""
+"""Scheduling controls and doorbells through the server: who may use which, and what they do by the clock."""
 
 from __future__ import annotations
 
@@ -88,7 +88,9 @@ def test_stopping_waits_for_the_kernel(worker: Worker) -> None:
 
 def set_policy(worker: Worker, policy: int, flags: int = 0) -> int:
     """Set the policy of the card's runlists."""
-    return worker.lever(worker.client.subdevice, RUNLIST_POLICY, POLICY_FORM, schedPolicy=policy, flags=flags)
+    return worker.control(
+        worker.client.subdevice, RUNLIST_POLICY, POLICY_FORM, schedPolicy=policy, flags=flags
+    )
 
 
 def test_rights(worker: Worker) -> None:
@@ -96,12 +98,12 @@ def test_rights(worker: Worker) -> None:
     group = worker.group()
     client = worker.client
     calls: list[Callable[[], int]] = [
-        lambda: worker.lever(group.handle, LEVEL, LEVEL_FORM),
-        lambda: worker.lever(group.handle, REALTIME, REALTIME_FORM),
-        lambda: worker.lever(group.channel, CHANNEL_LEVEL, CHANNEL_LEVEL_FORM),
-        lambda: worker.lever(group.channel, RESTART, "NVA06F_CTRL_RESTART_RUNLIST_PARAMS"),
+        lambda: worker.control(group.handle, LEVEL, LEVEL_FORM),
+        lambda: worker.control(group.handle, REALTIME, REALTIME_FORM),
+        lambda: worker.control(group.channel, CHANNEL_LEVEL, CHANNEL_LEVEL_FORM),
+        lambda: worker.control(group.channel, RESTART, "NVA06F_CTRL_RESTART_RUNLIST_PARAMS"),
         lambda: set_policy(worker, 0),
-        lambda: worker.lever(client.subdevice, SET_COMPUTE, COMPUTE_FORM, config__data__timeslice=2),
+        lambda: worker.control(client.subdevice, SET_COMPUTE, COMPUTE_FORM, config__data__timeslice=2),
     ]
 
     def without_rights() -> int:
@@ -138,12 +140,16 @@ def test_wrong_values(worker: Worker) -> None:
     """Levels, policies and sizes that there are not."""
     group = worker.group()
     client = worker.client
-    assert worker.lever(group.handle, LEVEL, LEVEL_FORM, tsgInterleaveLevel=3) == Status.INVALID_ARGUMENT
+    assert worker.control(group.handle, LEVEL, LEVEL_FORM, tsgInterleaveLevel=3) == Status.INVALID_ARGUMENT
     level = {"channelInterleaveLevel": 3}
-    assert worker.lever(group.channel, CHANNEL_LEVEL, CHANNEL_LEVEL_FORM, **level) == Status.INVALID_ARGUMENT
+    assert (
+        worker.control(group.channel, CHANNEL_LEVEL, CHANNEL_LEVEL_FORM, **level) == Status.INVALID_ARGUMENT
+    )
     assert set_policy(worker, 3) == Status.NOT_SUPPORTED
     for values in ({"config__type": 1}, {"config__data__timeslice": 4}):
-        assert worker.lever(client.subdevice, SET_COMPUTE, COMPUTE_FORM, **values) == Status.INVALID_ARGUMENT
+        assert (
+            worker.control(client.subdevice, SET_COMPUTE, COMPUTE_FORM, **values) == Status.INVALID_ARGUMENT
+        )
 
 
 def test_compute_policy(worker: Worker) -> None:
@@ -153,7 +159,7 @@ def test_compute_policy(worker: Worker) -> None:
     one = client.sim.layout("NV2080_CTRL_GPU_COMPUTE_POLICY_CONFIG")
     for value in (3, 0):
         assert (
-            worker.lever(client.subdevice, SET_COMPUTE, COMPUTE_FORM, config__data__timeslice=value)
+            worker.control(client.subdevice, SET_COMPUTE, COMPUTE_FORM, config__data__timeslice=value)
             == Status.OK
         )
         with client.sim.client() as other:
@@ -167,7 +173,7 @@ def test_interleaved_runlists(worker: Worker) -> None:
     """Levels count while a client wants it: MEDIUM, as groups begin, has as many turns as all LOW."""
     low, medium, other = busy_group(worker), busy_group(worker), busy_group(worker)
     for group in (low, other):
-        assert worker.lever(group.handle, LEVEL, LEVEL_FORM, tsgInterleaveLevel=0) == Status.OK
+        assert worker.control(group.handle, LEVEL, LEVEL_FORM, tsgInterleaveLevel=0) == Status.OK
     assert shares(worker, low, medium, other) == pytest.approx([0.325] * 3, abs=0.04)
     assert set_policy(worker, 1) == Status.OK
     assert shares(worker, low, medium, other) == pytest.approx([0.24, 0.49, 0.24], abs=0.04)
@@ -191,15 +197,15 @@ def test_realtime_comes_first(worker: Worker) -> None:
         assert worker.timeslice(group.handle, 8_000_000) == Status.OK
     time.sleep(0.01)
     assert shares(worker, first, second, seconds=0.05) == pytest.approx([1, 0], abs=0.01)
-    assert worker.lever(second.handle, REALTIME, REALTIME_FORM, bRealtime=1) == Status.OK
+    assert worker.control(second.handle, REALTIME, REALTIME_FORM, bRealtime=1) == Status.OK
     time.sleep(0.01)
     assert shares(worker, first, second, seconds=0.05) == pytest.approx([0, 1], abs=0.01)
     restart = "NVA06F_CTRL_RESTART_RUNLIST_PARAMS"
     before = worker.figures(second.channel)
-    assert worker.lever(second.channel, RESTART, restart) == Status.OK
-    assert worker.lever(second.handle, REALTIME, REALTIME_FORM) == Status.OK
+    assert worker.control(second.channel, RESTART, restart) == Status.OK
+    assert worker.control(second.handle, REALTIME, REALTIME_FORM) == Status.OK
     time.sleep(0.01)
-    assert worker.lever(second.channel, RESTART, restart, bForceRestart=1) == Status.OK
+    assert worker.control(second.channel, RESTART, restart, bForceRestart=1) == Status.OK
     assert shares(worker, first, second, seconds=0.05) == pytest.approx([1, 0], abs=0.01)
     assert worker.figures(second.channel).busy > before.busy
 
@@ -262,7 +268,7 @@ def test_work_counts_until_it_is_freed(worker: Worker) -> None:
 
 
 @pytest.mark.parametrize("version", turning_points())
-def test_levers_of_a_version(start: Start, version: str) -> None:
+def test_controls_of_a_version(start: Start, version: str) -> None:
     """Each control has the layout of this version."""
     sim = start("T4", version)
     words = (
