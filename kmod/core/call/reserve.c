@@ -176,14 +176,16 @@ static int settle_size(struct core_call_context *context, u32 object, const stru
 /* The address space that the judged parameters name; 0: that of the device. */
 static u32 named_va_space(const struct core_call_context *context, u32 kind)
 {
-	const u8 *params = context->call->segment[0].data;
+	const struct cgpu_segment *params = &context->call->segment[0];
 
-	if (context->call->nr != NV_ESC_RM_ALLOC || context->call->segments == 0)
+	/* A channel of a group can do without parameters; a first segment then has the rights that are asked for. */
+	if (context->call->nr != NV_ESC_RM_ALLOC || context->call->segments == 0 ||
+		params->pointer != context->abi->NVOS64_PARAMETERS.pAllocParms)
 		return 0;
 	if (kind == CORE_OBJECT_CHANNEL_GROUP)
-		return get32(params, context->abi->NV_CHANNEL_GROUP_ALLOCATION_PARAMETERS.hVASpace);
+		return get32(params->data, context->abi->NV_CHANNEL_GROUP_ALLOCATION_PARAMETERS.hVASpace);
 	if (kind == CORE_OBJECT_CHANNEL)
-		return get32(params, context->abi->NV_CHANNELGPFIFO_ALLOCATION_PARAMETERS.hVASpace);
+		return get32(params->data, context->abi->NV_CHANNELGPFIFO_ALLOCATION_PARAMETERS.hVASpace);
 	return 0;
 }
 

@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /* Driver calls as a container makes them, and a driver that answers what the test told it to. */
+#include <sanitizer/asan_interface.h>
+
 #include "bench.h"
 #include "rm_structs.h"
 
@@ -131,6 +133,36 @@ static void take_back(struct bench *bench)
 	CHECK(bench->undone > 0 && (bench->undone == 1 || bench->call.nr == NV_ESC_RM_CONTROL));
 }
 
+/* Each buffer is as long as the core has asked for: AddressSanitizer sees whether the core touches more. */
+static void fence(struct bench *bench)
+{
+	u32 i;
+
+	for (i = 0; i < bench->call.segments; i++)
+		ASAN_POISON_MEMORY_REGION(bench->segment[i] + bench->call.segment[i].bytes,
+			CGPU_SEGMENT_MAX - bench->call.segment[i].bytes);
+}
+
+static enum cgpu_verdict begin(struct bench *bench)
+{
+	enum cgpu_verdict verdict;
+
+	fence(bench);
+	verdict = cgpu_call_begin(&bench->core, &bench->call);
+	ASAN_UNPOISON_MEMORY_REGION(bench->segment, sizeof(bench->segment));
+	return verdict;
+}
+
+static int end(struct bench *bench, int result)
+{
+	int undo;
+
+	fence(bench);
+	undo = cgpu_call_end(&bench->core, &bench->call, result);
+	ASAN_UNPOISON_MEMORY_REGION(bench->segment, sizeof(bench->segment));
+	return undo;
+}
+
 long bench_call(struct bench *bench, const struct caller *caller, u32 nr, u32 bytes)
 {
 	struct cgpu_call *call = &bench->call;
@@ -149,7 +181,7 @@ long bench_call(struct bench *bench, const struct caller *caller, u32 nr, u32 by
 	call->top = bench->top;
 	call->finds_files = !bench->keeps_descriptors;
 	for (;;) {
-		bench->verdict = cgpu_call_begin(&bench->core, call);
+		bench->verdict = begin(bench);
 		if (bench->verdict == CGPU_FIND_FILE) {
 			CHECK(call->finds_files && !call->found);
 			CHECK_EQ(call->descriptor, DESCRIPTOR);
@@ -170,7 +202,7 @@ long bench_call(struct bench *bench, const struct caller *caller, u32 nr, u32 by
 		return CONTINUED;
 	if (bench->verdict == CGPU_EXECUTE) {
 		result = drive(bench);
-		if (cgpu_call_end(&bench->core, call, result))
+		if (end(bench, result))
 			take_back(bench);
 		if (result)
 			return result;

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 /* What is charged for contexts of the graphics engine: an estimate for each, as long as its channel group lives. */
+#include "rm_structs.h"
 #include "slices.h"
 
 #define EACH (96 * MIB)
@@ -240,4 +241,19 @@ TEST_ON(the_driver_tells_of_no_estimate, with_contexts("580.142", &caller))
 	CHECK_EQ(reported(bench, &caller), MIB);
 	CHECK_EQ(bench_rm_free(bench, &caller, 0xc1, 9), NV_OK);
 	CHECK_EQ(reported(bench, &caller), 0);
+}
+
+/* In a group it needs none; the first buffer then has the rights that are asked for, which are shorter. */
+TEST_ON(a_channel_without_parameters_names_no_address_space, with_contexts("580.142", &caller))
+{
+	const struct nv_abi *abi = bench->core.abi;
+	struct rm_ioctl io = rm_alloc_ioctl(abi, VIA_RM64, 0xc1, 0x10, 0x20, AMPERE_CHANNEL_GPFIFO_A, NULL, 0);
+
+	CHECK_EQ(group(bench, &caller, 0x10, NV2080_ENGINE_TYPE_GR0), NV_OK);
+	put64(io.data, abi->NVOS64_PARAMETERS.pRightsRequested, 0x1000);
+	memcpy(bench->top, io.data, io.bytes);
+	CHECK_EQ(bench_call(bench, &caller, io.nr, io.bytes), NV_OK);
+	CHECK_EQ(bench->call.segments, 1);
+	CHECK_EQ(bench->call.segment[0].bytes, abi->RS_ACCESS_MASK.bytes);
+	CHECK_EQ(charged(bench, &caller), EACH);
 }

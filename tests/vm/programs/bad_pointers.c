@@ -68,8 +68,9 @@ static uint32_t alloc(struct session *session, bool wide, uint64_t params, uint6
 	const struct nv_abi *abi = session->settings->abi;
 	uint32_t status, handle = session->next_handle++;
 	struct rm_ioctl io = rm_alloc_ioctl(abi, wide ? VIA_RM64 : VIA_RM21, session->client, session->device, handle,
-		NV01_MEMORY_LOCAL_USER, (const void *)params, 0);
+		NV01_MEMORY_LOCAL_USER, NULL, 0);
 
+	put64(io.data, wide ? abi->NVOS64_PARAMETERS.pAllocParms : abi->NVOS21_PARAMETERS.pAllocParms, params);
 	if (wide)
 		put64(io.data, abi->NVOS64_PARAMETERS.pRightsRequested, rights);
 	status = driver_make(session->settings, session->ctl, &io);
