@@ -19,6 +19,11 @@ from cgpu.trace.main import parser as trace_parser
 
 ROW = re.compile(r"^\|(.+)\|$", re.MULTILINE)
 NODE = re.compile(r'\{ "(\w+)", CORE_LEVEL_(\w+), (0\d+),')
+# A path of the project in a document. Names in capitals are placeholders; what lies in kmod/build is made.
+NAMED_PATH = re.compile(
+    r"`((?:benchmarks|cgpu|docs|hook|install|kmod|runtime_config|scripts|tests)/[a-z0-9_./-]+)`"
+)
+MADE = "kmod/build/"
 LEVELS = {"Root": "ROOT", "GPU directory": "GPU", "Container directory": "CONTAINER"}
 
 
@@ -128,3 +133,20 @@ def test_named_tests_exist(repository: Path) -> None:
             if not path.is_file() or (function and function not in functions(path)):
                 missing.append(f"{way}: {name}::{function}")
     assert missing == []
+
+
+def test_named_paths_exist(repository: Path) -> None:
+    """Each file or folder of the project that a document names is there."""
+    documents = [
+        repository / "README.md",
+        repository / "CONTRIBUTING.md",
+        *(repository / "docs").rglob("*.md"),
+    ]
+    named = {
+        (document.name, path)
+        for document in documents
+        for path in NAMED_PATH.findall(document.read_text())
+        if not path.startswith(MADE)
+    }
+    assert len(named) > 100
+    assert [one for one in sorted(named) if not (repository / one[1]).exists()] == []
