@@ -40,9 +40,15 @@ class Server:
 def models() -> tuple[str, ...]:
     """Return the models that cgpu-sim can simulate. Raises CgpuError."""
     try:
-        done = subprocess.run([PROGRAM, "--list"], capture_output=True, text=True, check=True)
+        done = subprocess.run(
+            [PROGRAM, "--list"], capture_output=True, text=True, check=False, timeout=START_S
+        )
     except FileNotFoundError:
         raise CgpuError(NOT_BUILT.format(PROGRAM)) from None
+    except (OSError, subprocess.TimeoutExpired) as error:
+        raise CgpuError(f"{PROGRAM} --list: {error}") from error
+    if done.returncode != 0:
+        raise CgpuError(f"{PROGRAM} --list: exit status {done.returncode}: {show(done.stderr.strip())}")
     return tuple(line.partition("\t")[0] for line in done.stdout.splitlines())
 
 

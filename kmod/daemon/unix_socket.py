@@ -25,11 +25,15 @@ class Packet:
     whole: bool
 
 
-def bind(path: str, kind: socket.SocketKind) -> socket.socket:
-    """Make a socket that only root can reach, in the place of one that is left there. Raises OSError."""
+def bind(path: str, kind: socket.SocketKind, *, credentials: bool = False) -> socket.socket:
+    """Make a socket that only root can reach, and replace one that was left there. Raises OSError.
+
+    credentials: each message tells who sent it, from the first one on.
+    """
     with contextlib.suppress(FileNotFoundError):
         os.unlink(path)
     sock = socket.socket(socket.AF_UNIX, kind | socket.SOCK_CLOEXEC | socket.SOCK_NONBLOCK)
+    sock.setsockopt(socket.SOL_SOCKET, socket.SO_PASSCRED, credentials)
     old = os.umask(0o177)
     try:
         sock.bind(path)

@@ -96,6 +96,18 @@ def test_bad_cards(cards: str) -> None:
         simulate.check_cards(cards)
 
 
+@pytest.mark.parametrize(
+    ("program", "reason"),
+    [("/bin/false", "exit status 1"), ("/etc/passwd", "Permission"), ("/none", "build it")],
+)
+def test_models_that_cannot_be_listed(monkeypatch: pytest.MonkeyPatch, program: str, reason: str) -> None:
+    """A cgpu-sim that does not run is one line, as any fault of a start."""
+    simulate.models.cache_clear()
+    monkeypatch.setattr(simulate, "PROGRAM", Path(program))
+    with pytest.raises(CgpuError, match=reason):
+        simulate.check_cards("T4")
+
+
 GPUS = (Gpu(0, 3, 1 << 34, "GPU-1", "Tesla T4"), Gpu(1, 5, 1 << 34, "", "Tesla T4"))
 
 

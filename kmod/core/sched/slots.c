@@ -5,6 +5,9 @@
 #define WEIGHT_MAX CGPU_CONFIG_MAX_SCHD_WEIGHT_MAX
 #define LAG_MAX ((s64)(CGPU_SCHED_DEBT_MAX * 100))
 
+_Static_assert(CGPU_SCHED_SLOTS == CGPU_CONFIG_MAX_INST_MAX && WEIGHT_MAX == CGPU_CONFIG_MAX_INST_MAX,
+	"a slot for each container, and at most the weight of all");
+
 void cgpu_sched_defaults(struct cgpu_sched_settings *settings)
 {
 	memset(settings, 0, sizeof(*settings));

@@ -110,13 +110,16 @@ def is_unkillable(process: ProcessIdentity) -> bool:
     process does nothing any more, but neither its parent nor its locks hear of its end. cgpud's first thread
     ends with it, never before. A process that nobody has waited for yet has no other thread.
     """
+    state, started = _stat(process.pid, PROC)
+    if state not in ("Z", "X"):
+        return False
+    # The threads are counted once the first one has ended: before that, they could all end by themselves.
     try:
         threads = len(os.listdir(f"/proc/{process.pid}/task"))
     except OSError:
         return False
-    # Read after the threads: where another process has the number meanwhile, it started at another time.
-    state, started = _stat(process.pid, PROC)
-    return state in ("Z", "X") and threads > 1 and process.started in (0, started)
+    # If another process got the number meanwhile, it started at another time.
+    return threads > 1 and process.started in (0, started) and start_time(process.pid) == started
 
 
 def _read(path: Path) -> bytes:

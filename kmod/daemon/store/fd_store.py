@@ -40,9 +40,7 @@ def parse_fields(text: bytes) -> dict[str, str]:
 
 def bind(path: str) -> socket.socket:
     """Make the datagram socket, only for root, that says who sends. Raises OSError."""
-    sock = unix_socket.bind(path, socket.SOCK_DGRAM)
-    sock.setsockopt(socket.SOL_SOCKET, socket.SO_PASSCRED, 1)
-    return sock
+    return unix_socket.bind(path, socket.SOCK_DGRAM, credentials=True)
 
 
 def receive(sock: socket.socket) -> Message | None:

@@ -132,11 +132,12 @@ void km_gpu_refresh(struct km_engine *engine, u32 gpu)
 	}
 	if (time_before(jiffies, gpus_asked[gpu] + ASK_PERIOD))
 		return;
+	/* A card that does not open is not asked more often either. */
+	gpus_asked[gpu] = jiffies;
 	if (card_begin(engine, &facts, &session))
 		return;
 	if (engine->logic->card_facts(engine->core.abi, session.rm, &session.card, &facts, &now) == 0)
 		gpu_set(engine, gpu, &now);
-	gpus_asked[gpu] = jiffies;
 	card_end(&session);
 }
 
