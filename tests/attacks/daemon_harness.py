@@ -74,6 +74,7 @@ class DaemonHarness:
     """One daemon, and the slices of one attack."""
 
     engine = DAEMON
+    emulated = False
 
     def __init__(self, daemon: Daemon, scratch: Path) -> None:
         """Use a daemon that has one T4."""

@@ -57,6 +57,8 @@ class Harness(Protocol):
     """A node with one T4. What an attack leaves running ends with it."""
 
     engine: str
+    emulated: bool
+    """An emulator runs its processors one after the other: threads are seldom at work at the same time."""
     dev: str
     """The folder of the device nodes there."""
     scratch: str

@@ -129,7 +129,7 @@ def address_exchanged_under_a_mapping(harness: Harness) -> None:
 
     The module judges what the driver gets. With cgpud the mapping goes on in the container and can come to
     lie where it was not seen; what is gained so is charged to nobody, and all there is to see is that the
-    card has given more.
+    card has given more. An emulator seldom lets the other thread run in the short time between.
     """
     tenant = harness.tenant()
     racing = tenant.start(uvm_client("race_mapping"), "--dev", harness.dev, ATTEMPTS[harness.engine], PIECE)
@@ -139,7 +139,7 @@ def address_exchanged_under_a_mapping(harness: Harness) -> None:
     assert (found.card - found.charged) % PIECE == 0, found
     if harness.engine == MODULE:
         assert found.card == found.charged, found
-    else:
+    elif not harness.emulated:
         assert found.card > found.charged, found
     racing.finish()
     await_nothing(harness, tenant)

@@ -82,6 +82,8 @@ class ModuleTenant:
 class GuestHarness:
     """A machine: what is the same whichever engine it has."""
 
+    emulated = True
+
     dev = "/dev"
     scratch = SCRATCH
 
