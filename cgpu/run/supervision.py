@@ -1,12 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A sliced process under the daemon engine: the filter of containers on it, its listener with cgpud.
+"""Put a sliced process under the daemon engine: install a container's filter, send its listener to cgpud.
 
-A container's runtime has libseccomp make the filter. Here it is put together by hand: runtimes bring
-libseccomp in different ways (Go programs link it in), Python has no binding of it on PyPI, and the engine's
-rules need four instructions each. Anything else in a profile is refused, never left out. A test runs this
-filter and libseccomp's side by side.
+For a container, the OCI runtime has libseccomp make the filter. This module assembles the filter by hand:
+runtimes bring libseccomp in different ways (Go programs link it in), PyPI has no Python binding of it, and
+each of the engine's rules needs only four instructions. A profile with anything else in it is refused: no
+part of a profile is ever left out. A test compares this module's filter with libseccomp's.
 
-What is sent to cgpud is what a container's runtime sends, the OCI container process state:
+cgpud gets the same message as from a container's OCI runtime, the OCI container process state:
 https://github.com/opencontainers/runtime-spec/blob/v1.2.0/config-linux.md#the-container-process-state
 """
 
@@ -33,30 +33,31 @@ MACHINE = "x86_64"
 # include/uapi/linux/bpf_common.h, filter.h
 LOAD_WORD, JUMP_EQUAL, AND, RETURN = 0x20, 0x15, 0x54, 0x06
 INSTRUCTION = struct.Struct("=HBBI")
-# include/uapi/linux/seccomp.h: offsets in struct seccomp_data, and answers.
+# include/uapi/linux/seccomp.h: offsets in struct seccomp_data, and return values of a filter.
 NUMBER_AT, ARCHITECTURE_AT, ARGUMENTS_AT = 0, 4, 16
 KILL_PROCESS, USER_NOTIF, ALLOWED = 0x80000000, 0x7FC00000, 0x7FFF0000
-# The arch field of seccomp_data (include/uapi/linux/audit.h), and numbers from arch/x86/entry/syscalls/*.tbl.
+# The arch field of seccomp_data (include/uapi/linux/audit.h), and the bit in the number of x32 system calls.
 X86_64, I386, X32_BIT = 0xC000003E, 0x40000003, 0x40000000
+# System call numbers: arch/x86/entry/syscalls/*.tbl.
 NUMBERS = {
     "SCMP_ARCH_X86_64": (X86_64, {"ioctl": 16, "mmap": 9}),
     "SCMP_ARCH_X32": (X86_64, {"ioctl": X32_BIT + 514, "mmap": X32_BIT + 9}),
     "SCMP_ARCH_X86": (I386, {"ioctl": 54, "mmap": 90, "mmap2": 192}),
 }
-MAX_JUMP = 255
+MAX_JUMP = 255  # jump offsets of struct sock_filter are 8 bits wide
 WORD = 0xFFFFFFFF
-# Of SCMP_CMP_MASKED_EQ, as the OCI runtime specification has it.
+# Where the OCI runtime specification has the mask and the value of an SCMP_CMP_MASKED_EQ.
 MASK_AND_VALUE = ("value", "valueTwo")
 Code = list[bytes]
 OCI_VERSION = "1.2.0"
-# A number that the filter sends to the engine, for a descriptor that is none.
+# An ioctl number that the filter notifies. _check_listener() uses it on NO_FILE, no valid descriptor.
 QUESTION = SIZE_BITS[0]
 NO_FILE = -1
 
 
 @dataclass(frozen=True, slots=True)
 class Rule:
-    """A call is notified when the low 32 bits of an argument have this value under this mask."""
+    """Notify the call `name` when the low 32 bits of argument `index`, masked with `mask`, are `value`."""
 
     name: str
     index: int
@@ -65,7 +66,7 @@ class Rule:
 
 
 def assemble(profile: Table) -> bytes:
-    """Return the program, an array of struct sock_filter. Raises CgpuError for what it does not know."""
+    """Return the filter, an array of struct sock_filter. Raises CgpuError: unsupported profile or machine."""
     if os.uname().machine != MACHINE:
         raise CgpuError(f"this machine is {os.uname().machine}: expected {MACHINE}")
     if profile.get("defaultAction") != ALLOW:
@@ -73,8 +74,8 @@ def assemble(profile: Table) -> bytes:
     rules = [_rule(entry) for entry in objects(profile, "syscalls")]
     code = [_op(LOAD_WORD, ARCHITECTURE_AT)]
     for architecture, numbers in _architectures(profile).items():
-        code += _guarded(
-            architecture, [_op(LOAD_WORD, NUMBER_AT), *_calls(numbers, rules), _op(RETURN, ALLOWED)]
+        code += _block_for(
+            architecture, [_op(LOAD_WORD, NUMBER_AT), *_call_blocks(numbers, rules), _op(RETURN, ALLOWED)]
         )
     code.append(_op(RETURN, KILL_PROCESS))
     return b"".join(code)
@@ -115,21 +116,21 @@ def _architectures(profile: Table) -> dict[int, list[dict[str, int]]]:
     return found
 
 
-def _calls(tables: list[dict[str, int]], rules: list[Rule]) -> Code:
-    """Check the number in the accumulator against each call that has rules."""
+def _call_blocks(tables: list[dict[str, int]], rules: list[Rule]) -> Code:
+    """Return one block for each call that has rules. The accumulator must hold the system call number."""
     code: Code = []
     for numbers in tables:
         for name, number in numbers.items():
             tests = [rule for rule in rules if rule.name == name]
             if tests:
-                checks = [part for rule in tests for part in _check(rule)]
-                code += _guarded(number, [*checks, _op(RETURN, ALLOWED)])
+                checks = [instruction for rule in tests for instruction in _rule_check(rule)]
+                code += _block_for(number, [*checks, _op(RETURN, ALLOWED)])
     return code
 
 
-def _check(rule: Rule) -> Code:
+def _rule_check(rule: Rule) -> Code:
     return [
-        # The low half comes first. Mask and value have no upper half, so that one does not matter.
+        # x86 is little-endian: the low 32 bits of an argument come first. No rule masks the high 32.
         _op(LOAD_WORD, ARGUMENTS_AT + 8 * rule.index),
         _op(AND, rule.mask),
         _op(JUMP_EQUAL, rule.value, 0, 1),
@@ -137,8 +138,8 @@ def _check(rule: Rule) -> Code:
     ]
 
 
-def _guarded(value: int, code: Code) -> Code:
-    """Run code, which does not come back, when the accumulator has a value; else go on behind it."""
+def _block_for(value: int, code: Code) -> Code:
+    """Run the block `code` if the accumulator is `value`, else skip it. The block must end with a return."""
     if len(code) > MAX_JUMP:
         raise CgpuError(f"seccomp: {len(code)} instructions in one block: expected at most {MAX_JUMP}")
     return [_op(JUMP_EQUAL, value, 0, len(code)), *code]
@@ -150,16 +151,16 @@ def _op(code: int, value: int, if_true: int = 0, if_false: int = 0) -> bytes:
 
 @dataclass(frozen=True, slots=True)
 class Supervision:
-    """What the child needs for it. program: the filter, as the kernel takes it."""
+    """What the forked child needs to put itself under supervision. program: the result of assemble()."""
 
     container: str
     program: bytes
     socket: str = paths.SECCOMP_SOCKET
 
     def begin(self) -> None:
-        """Put this process under the engine's supervision, for good. Raises CgpuError.
+        """Put this process under the engine's supervision for the rest of its life. Raises CgpuError.
 
-        Until the listener is delivered this process must make no call that the filter notifies.
+        Until cgpud has the listener, this process must make no call that the filter notifies: it would hang.
         """
         state = self._state(os.getpid())
         try:
@@ -169,14 +170,16 @@ class Supervision:
                 try:
                     socket.send_fds(runtime, [state], [listener])
                 finally:
-                    # While this copy is open, the check below cannot see that nothing serves the listener.
+                    # While this process keeps the listener open, _check_listener() would wait for ever for an
+                    # answer if cgpud had closed its own copy, instead of failing with ENOSYS.
                     os.close(listener)
         except OSError as error:
             raise CgpuError(f"{self.socket}: {error.strerror}: {paths.daemon_command('start')}") from error
-        self._check()
+        self._check_listener()
 
-    def _check(self) -> None:
-        # The engine says nothing when it takes a listener. A listener that it closed makes calls fail.
+    def _check_listener(self) -> None:
+        # The engine does not confirm that it took a listener. If it closed the listener, notified calls fail
+        # with ENOSYS.
         if calls.ioctl_errno(NO_FILE, QUESTION) == errno.ENOSYS:
             raise CgpuError(
                 f"{self.socket}: the engine did not take the listener of {self.container}: its log says why "
@@ -201,7 +204,7 @@ class Supervision:
 
 
 def profile(container: str, *, shared: bool) -> Table:
-    """Return the profile that a container gets which brings none of its own. shared: mappings as well."""
+    """Return the profile of a container that brings none of its own. shared: notify shared mappings too."""
     linux: Table = {}
     supervise(linux, container, (), shared=shared)
     made = linux["seccomp"]
@@ -210,7 +213,7 @@ def profile(container: str, *, shared: bool) -> Table:
 
 
 def plan(container: str, *, shared: bool) -> Supervision:
-    """Prepare all that can be prepared before the fork. Raises CgpuError."""
+    """Do before the fork all that needs no child: make the profile, assemble the filter. Raises CgpuError."""
     return Supervision(container, assemble(profile(container, shared=shared)))
 
 

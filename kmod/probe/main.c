@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* cgpu-probe [--dev DIR] STEP… */
+/* cgpu-probe [--dev DIR] WORD…: makes the calls to the driver that the words name, and reports the results. */
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>

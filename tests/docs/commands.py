@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Commands of a document: those of its blocks for a shell, and ours within its text."""
+"""Reads the commands of a document: all of its shell blocks, and OpenCGPU's own in code spans of its text."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ from pathlib import Path
 
 from tests.docs.markdown import Block, Span, UnreadableError, read
 
-OURS = ("cgpu", "cgpud", "cgpu-smi", "cgpu-runtime-config", "cgpu-config-apply")
-# An indented block that begins with one of these is for a shell.
-OTHERS = (
+OPENCGPU_PROGRAMS = ("cgpu", "cgpud", "cgpu-smi", "cgpu-runtime-config", "cgpu-config-apply")
+# An indented block whose first word is one of these is a shell block.
+OTHER_PROGRAMS = (
     "apt-get",
     "cat",
     "ctr",
@@ -25,22 +25,22 @@ OTHERS = (
     "systemctl",
     "tar",
 )
-FOLDERS = ("/opt/opencgpu/bin/", "scripts/", ".venv/bin/")
+PROGRAM_FOLDERS = ("/opt/opencgpu/bin/", "scripts/", ".venv/bin/")
 PROMPT = "$ "
 ASSIGNMENT = re.compile(r"[A-Z_]+=")
-# What stands for a value of the reader's, and the signs of a synopsis.
+# Words that the reader replaces by a value, and the characters of a synopsis.
 METAVARIABLE = re.compile(
     r"(?:^|[\s=,|])(?:KEY|VALUE|FILE|MODEL|NAMES|ENGINE|SECONDS|DIR|PATH|VERSION|GPU|SIZE|CARDS)\b"
 )
 SYNOPSIS = re.compile(r"[\[\]|<>]|\.\.\.")
-# A message that quotes a command, and an unfinished one.
+# Text of a message that quotes a command, or of an abbreviated command.
 MESSAGE = re.compile(r"…|: |; ")
 SHELL = re.compile(r" (?:\||&&) |\$\(")
 
 
 @dataclass(frozen=True)
 class Command:
-    """One command as the document has it, without its comment. shows: the output that the document shows."""
+    """A command of a document, without its shell comment. shows: the lines of output below the command."""
 
     document: str
     heading: str
@@ -55,7 +55,10 @@ class Command:
 
 @dataclass(frozen=True)
 class Document:
-    """What there is to run in a document. forms: usages, with words that stand for others."""
+    """The commands of a document.
+
+    commands: those of shell blocks. inline: OpenCGPU's in code spans. forms: synopses, which cannot be run.
+    """
 
     name: str
     commands: tuple[Command, ...]
@@ -64,7 +67,7 @@ class Document:
 
 
 def document(root: Path, name: str) -> Document:
-    """Read a document. Raises UnreadableError with its place."""
+    """Read a document. Raises UnreadableError with the document's name and line."""
     try:
         return parse(name, (root / name).read_text())
     except UnreadableError as error:
@@ -79,40 +82,40 @@ def parse(name: str, text: str) -> Document:
     for number, block in enumerate(blocks):
         if is_shell(block):
             following = blocks[number + 1] if number + 1 < len(blocks) else None
-            commands += with_output(list(of_block(name, block)), block, following)
+            commands += with_output(commands_of(name, block), block, following)
         else:
-            forms += of_data(name, block)
+            forms += synopses_of(name, block)
     for span in spans:
-        one = Command(name, span.heading, span.line, " ".join(span.text.split()))
-        if is_form(span.text):
-            forms.append(one)
+        command = Command(name, span.heading, span.line, " ".join(span.text.split()))
+        if is_synopsis(span.text):
+            forms.append(command)
         elif is_command(span):
-            check(one)
-            inline.append(one)
+            check(command)
+            inline.append(command)
     return Document(name, tuple(commands), tuple(inline), tuple(forms))
 
 
 def is_program(word: str) -> bool:
-    """Say whether a word names a program that a document may call."""
-    return word in OURS or word in OTHERS or word.startswith(FOLDERS)
+    """Return whether a word names a program that a document may call."""
+    return word in OPENCGPU_PROGRAMS or word in OTHER_PROGRAMS or word.startswith(PROGRAM_FOLDERS)
 
 
 def is_shell(block: Block) -> bool:
-    """Say whether a block is for a shell: by its language, or where it is indented by its first word."""
+    """Return whether a block is a shell block: of language sh, or indented with a command as its start."""
     first = block.lines[0] if block.lines else ""
     word = first.split(" ")[0]
-    named = is_program(word) or ASSIGNMENT.match(word) is not None or first.startswith(PROMPT)
-    return block.language == "sh" or (not block.language and named)
+    starts_with_command = is_program(word) or ASSIGNMENT.match(word) is not None or first.startswith(PROMPT)
+    return block.language == "sh" or (not block.language and starts_with_command)
 
 
-def of_block(name: str, block: Block) -> list[Command]:
-    """Return the commands of a block for a shell. Raises UnreadableError for a line that is none."""
+def commands_of(name: str, block: Block) -> list[Command]:
+    """Return the commands of a shell block. Raises UnreadableError for a line that is no command."""
     found = []
     prompts = any(line.startswith(PROMPT) for line in block.lines)
     joined, start = "", 0
     for number, line in enumerate(block.lines, block.line):
         if prompts and not line.startswith(PROMPT):
-            continue  # what a command has printed
+            continue  # output of a command
         start = start if joined else number
         joined += line.removeprefix(PROMPT) if prompts else line
         if joined.endswith("\\") and without_comment(joined) == joined:
@@ -129,31 +132,35 @@ def of_block(name: str, block: Block) -> list[Command]:
 
 
 def with_output(commands: list[Command], block: Block, following: Block | None) -> list[Command]:
-    """Give a block's first command what the document shows: after a prompt, or in the next block of text."""
-    printed: tuple[str, ...] = ()
+    """Give a block's first command the output that the document shows.
+
+    The output is the block's lines without a prompt, or the text block right below it.
+    """
+    output: tuple[str, ...] = ()
     if block.lines[0].startswith(PROMPT):
-        printed = tuple(line for line in block.lines if not line.startswith(PROMPT))
+        output = tuple(line for line in block.lines if not line.startswith(PROMPT))
+    # Between the blocks' lines are a closing fence, an empty line and an opening fence.
     elif following and following.language == "text" and following.line == block.line + len(block.lines) + 3:
-        printed = following.lines
+        output = following.lines
     first, *rest = commands
-    return [Command(first.document, first.heading, first.line, first.text, printed), *rest]
+    return [Command(first.document, first.heading, first.line, first.text, output), *rest]
 
 
 def without_comment(line: str) -> str:
-    """Return a line without what stands behind a # outside of quotes."""
+    """Return a line without its shell comment, which starts with a # before a word and outside quotes."""
     quote = ""
-    for position, letter in enumerate(line):
+    for position, character in enumerate(line):
         if quote:
-            quote = "" if letter == quote else quote
-        elif letter in "'\"":
-            quote = letter
-        elif letter == "#" and (position == 0 or line[position - 1] == " "):
+            quote = "" if character == quote else quote
+        elif character in "'\"":
+            quote = character
+        elif character == "#" and (position == 0 or line[position - 1] == " "):
             return line[:position]
     return line
 
 
 def words(text: str) -> list[str]:
-    """Return the words of a command, signs of the shell as words of their own. Raises UnreadableError."""
+    """Return the words of a command; each operator of the shell is a word. Raises UnreadableError."""
     lexer = shlex.shlex(text, posix=True, punctuation_chars=";|&><()")
     lexer.whitespace_split = True
     lexer.commenters = ""
@@ -164,7 +171,7 @@ def words(text: str) -> list[str]:
 
 
 def parts(text: str) -> list[list[str]]:
-    """Return the programs that a command line starts, with arguments, without assignments before them."""
+    """Return each program that a command line starts, with its arguments, without assignments before it."""
     found: list[list[str]] = [[]]
     for word in words(text):
         if set(word) <= set(";|&("):
@@ -175,36 +182,36 @@ def parts(text: str) -> list[list[str]]:
 
 
 def check(command: Command) -> None:
-    """Raise UnreadableError for what is no command: no word, a usage, a sign that only a prompt has."""
-    first = parts(command.text)
-    if not first and not ASSIGNMENT.match(command.text):
+    """Raise UnreadableError for text that names no program, or that is a synopsis."""
+    programs = parts(command.text)
+    if not programs and not ASSIGNMENT.match(command.text):
         raise UnreadableError(f"line {command.line}: {command.text}: no program is named")
-    if any(word.startswith("[") or word.endswith("...") for part in first for word in part):
+    if any(word.startswith("[") or word.endswith("...") for program in programs for word in program):
         raise UnreadableError(f"line {command.line}: {command.text}: a usage; write it in a block of text")
 
 
-def of_data(name: str, block: Block) -> list[Command]:
-    """Return the usages in a block that is for no shell. Raises UnreadableError for a command in it."""
+def synopses_of(name: str, block: Block) -> list[Command]:
+    """Return the synopses in a block that is no shell block. Raises UnreadableError for a command in it."""
     found = []
     for number, line in enumerate(block.lines, block.line):
-        if line.split(" ")[0] not in OURS or " " not in line:
+        if line.split(" ")[0] not in OPENCGPU_PROGRAMS or " " not in line:
             continue
-        if not is_form(line):
+        if not is_synopsis(line):
             raise UnreadableError(f"line {number}: {line}: a command; write it in a block for sh")
         found.append(Command(name, block.heading, number, " ".join(line.split())))
     return found
 
 
-def is_form(text: str) -> bool:
-    """Say whether a text is a usage of one of our commands, with signs or words that stand for others."""
-    if text.split(" ", maxsplit=1)[0] not in OURS or " " not in text or MESSAGE.search(text):
+def is_synopsis(text: str) -> bool:
+    """Return whether a text is a synopsis of one of OpenCGPU's commands, with metavariables or brackets."""
+    if text.split(" ", maxsplit=1)[0] not in OPENCGPU_PROGRAMS or " " not in text or MESSAGE.search(text):
         return False
     return SYNOPSIS.search(text) is not None or METAVARIABLE.search(text) is not None
 
 
 def is_command(span: Span) -> bool:
-    """Say whether code within a line is a command: ours with an argument, or with signs of a shell."""
+    """Return whether a code span is a command: OpenCGPU's with an argument, or one with |, && or $(."""
     first, _, rest = span.text.partition(" ")
     if MESSAGE.search(span.text) or not rest:
         return False
-    return first in OURS or SHELL.search(span.text) is not None
+    return first in OPENCGPU_PROGRAMS or SHELL.search(span.text) is not None

@@ -38,9 +38,9 @@ from tests.gpu.node import (
 )
 
 Json = dict[str, Any]
-SLICES_US = (0, 1, 10, 100, 500, 1000, 2000, 8000, 100000)
+TIMESLICES_US = (0, 1, 10, 100, 500, 1000, 2000, 8000, 100000)
 SPIN_S = 1.0
-ANSWER_S = 60.0
+ANSWER_TIMEOUT_S = 60.0
 
 
 def probe(*words: str) -> str:
@@ -50,12 +50,12 @@ def probe(*words: str) -> str:
 
 
 def recorder(trace: Path, command: list[str]) -> list[str]:
-    """Return the command line that records a command."""
+    """Return the command line that runs a command under cgpu-recorder."""
     return [str(BUILD / "cgpu-recorder"), "-o", str(trace), "--dev", DEV, "--", *command]
 
 
-class Steps:
-    """The program that goes step by step, under the recorder."""
+class StepProgram:
+    """The program tests/gpu/programs/steps.py under cgpu-recorder. Each line of its input is a step."""
 
     def __init__(self, trace: Path) -> None:
         self._process = talking(recorder(trace, program("steps")))
@@ -63,10 +63,10 @@ class Steps:
         self.pid = int(self.answer()["pid"])
 
     def answer(self) -> Json:
-        """Return the next answer. Raises NodeError."""
+        """Return the program's next line of JSON. Raises NodeError."""
         assert self._process.stdout is not None
-        # A channel that stays off its runlist would keep it for good.
-        timer = threading.Timer(ANSWER_S, self._process.kill)
+        # A program whose channel stays off its runlist never answers.
+        timer = threading.Timer(ANSWER_TIMEOUT_S, self._process.kill)
         timer.start()
         line = self._process.stdout.readline()
         timer.cancel()
@@ -75,18 +75,18 @@ class Steps:
         found: Json = json.loads(line)
         return found
 
-    def tell(self, word: str) -> None:
+    def send(self, word: str) -> None:
         assert self._process.stdin is not None
         self._process.stdin.write(word + "\n")
         self._process.stdin.flush()
 
-    def go(self, word: str) -> Json:
-        """Give it a step and wait for the answer."""
-        self.tell(word)
+    def step(self, word: str) -> Json:
+        """Have the program take a step, and return its answer."""
+        self.send(word)
         return self.answer()
 
     def events(self) -> list[calls.Event]:
-        """Return what it has called so far."""
+        """Return the driver calls that the program has made so far."""
         return calls.read(self._trace)
 
     def close(self) -> None:
@@ -95,44 +95,47 @@ class Steps:
 
 
 @contextlib.contextmanager
-def stepping(count: int) -> Iterator[list[Steps]]:
-    """Have so many of these programs, each with a context and its first kernel behind it."""
+def step_programs(count: int) -> Iterator[list[StepProgram]]:
+    """Yield so many running step programs; end them afterwards."""
     with tempfile.TemporaryDirectory(prefix="cgpu-facts-") as name, contextlib.ExitStack() as stack:
         found = []
         for index in range(count):
-            one = Steps(Path(name) / f"{index}.jsonl")
+            one = StepProgram(Path(name) / f"{index}.jsonl")
             stack.callback(one.close)
             found.append(one)
         yield found
 
 
 def versions() -> Json:
-    """Driver, kernel, card, frameworks."""
+    """Return the versions of driver, kernel and frameworks, and what the driver tells of the card."""
     version = driver_version(DEV)
-    done = ran(program("frameworks", "versions"))
-    about = json.loads(done.stdout) if done.returncode == 0 else {}
+    frameworks = ran(program("frameworks", "versions"))
+    found = json.loads(frameworks.stdout) if frameworks.returncode == 0 else {}
     card = probe("info")
     return {
         "driver": version,
         "in_table": is_known(version),
         "kernel": os.uname().release,
         "card": card,
-        **about,
+        **found,
     }
 
 
-def borrowed(pid: int, client: calls.Client) -> Json:
-    """Ask, allocate and free on a client of another process, as cgpud does, and see whose memory that is."""
+def calls_on_client_of(pid: int, client: calls.Client) -> Json:
+    """Query, allocate and free on another process's client through a duplicated descriptor, as cgpud does.
+
+    Return what the probe printed, and the processes to which the driver counts memory meanwhile.
+    """
     words = (client.dup_fd(pid), "info", "alloc=64M", "hold", "free", "info")
-    holder = talking([str(PROBE), "--dev", DEV, *words])
-    lines = until_hold(holder)
-    owners = probe("pids").splitlines()
-    rest, _ = holder.communicate("", timeout=60)
-    return {"owner": pid, "caller": holder.pid, "lines": lines + rest.splitlines(), "pids": owners}
+    caller = talking([str(PROBE), "--dev", DEV, *words])
+    lines = until_hold(caller)
+    charged = probe("pids").splitlines()
+    remaining, _ = caller.communicate("", timeout=60)
+    return {"owner": pid, "caller": caller.pid, "lines": lines + remaining.splitlines(), "pids": charged}
 
 
 def until_hold(process: subprocess.Popen[str]) -> list[str]:
-    """Return what the probe prints before it waits."""
+    """Return the lines that the probe prints before its step `hold`, at which it waits."""
     assert process.stdout is not None
     lines = []
     for line in process.stdout:
@@ -143,7 +146,7 @@ def until_hold(process: subprocess.Popen[str]) -> list[str]:
 
 
 def shared() -> Json:
-    """Whether a client takes calls from another process, and to which of both memory counts."""
+    """Return whether a client takes calls from another process, and to which process the memory counts."""
     with tempfile.TemporaryDirectory(prefix="cgpu-facts-") as name:
         trace = Path(name) / "trace.jsonl"
         command = recorder(trace, [str(PROBE), "--dev", DEV, "pids", "hold"])
@@ -152,20 +155,20 @@ def shared() -> Json:
         try:
             pid = int(probe_words("\n".join(lines), "pids")["self"])
             (client,) = calls.clients(calls.read(trace))
-            return borrowed(pid, client)
+            return calls_on_client_of(pid, client)
         finally:
             owner.communicate("", timeout=60)
 
 
 def implicit() -> Json:
-    """What a context costs the card beyond the memory that the program's own objects have."""
+    """Return how much memory of the card a context takes beyond the program's own memory objects."""
     found: Json = {"free": driver_free(DEV)}
-    with stepping(1) as (one,):
+    with step_programs(1) as (one,):
         for word in ("init", "context", "kernel"):
             if word != "init":
-                found[f"{word}_answer"] = one.go(word)
-            taken, own = found["free"] - driver_free(DEV), calls.video_bytes(one.events())
-            found[word] = {"taken": taken, "objects": own, "implicit": taken - own}
+                found[f"{word}_answer"] = one.step(word)
+            taken, objects = found["free"] - driver_free(DEV), calls.video_bytes(one.events())
+            found[word] = {"taken": taken, "objects": objects, "implicit": taken - objects}
         channel = calls.channel(one.events())
         if channel is not None:
             words = channel.client.dup_fd(one.pid), f"context-bytes={channel.handle}"
@@ -174,92 +177,103 @@ def implicit() -> Json:
     return found
 
 
-def contention(pair: list[Steps], channels: list[calls.Channel], lengths: tuple[int, int]) -> Json:
-    """Give two programs time slices; return how many kernels each gets done at the same time."""
-    answers = [
-        probe(channel.client.dup_fd(one.pid), f"timeslice={channel.group}:{length}")
-        for one, channel, length in zip(pair, channels, lengths, strict=True)
+def kernels_by_timeslice(
+    pair: list[StepProgram], channels: list[calls.Channel], timeslices_us: tuple[int, int]
+) -> Json:
+    """Set the timeslices of two programs; return how many kernels each runs while both run."""
+    probe_output = [
+        probe(channel.client.dup_fd(one.pid), f"timeslice={channel.group}:{timeslice_us}")
+        for one, channel, timeslice_us in zip(pair, channels, timeslices_us, strict=True)
     ]
     for one in pair:
-        one.tell(f"spin {SPIN_S}")
-    return {"set": answers, "launches": [one.answer()["launches"] for one in pair]}
+        one.send(f"spin {SPIN_S}")
+    return {"set": probe_output, "launches": [one.answer()["launches"] for one in pair]}
 
 
-def switched_off(one: Steps, channel: calls.Channel) -> Json:
-    """Take the program's channel off its runlist by a client that does not own it, and put it back."""
-    place = f"{channel.client.handle}:{channel.handle}"
-    one.tell(f"spin {SPIN_S}")
+def disable_channel(one: StepProgram, channel: calls.Channel) -> Json:
+    """Have a client that does not own a program's channel disable the channel, and enable it again.
+
+    Return the kernels that the program ran meanwhile, and those of an undisturbed run.
+    """
+    channel_word = f"{channel.client.handle}:{channel.handle}"
+    one.send(f"spin {SPIN_S}")
     time.sleep(SPIN_S / 4)
-    off = probe(f"channel-off={place}")
+    off = probe(f"channel-off={channel_word}")
     time.sleep(SPIN_S / 2)
-    on = probe(f"channel-on={place}")
-    stopped = one.answer()["launches"]
+    on = probe(f"channel-on={channel_word}")
+    launches = one.answer()["launches"]
     return {
         "off": off,
         "on": on,
-        "launches": stopped,
-        "launches_undisturbed": one.go(f"spin {SPIN_S}")["launches"],
+        "launches": launches,
+        "launches_undisturbed": one.step(f"spin {SPIN_S}")["launches"],
     }
 
 
 def channels() -> Json:
-    """Time slices, channels of others, and calls on a copied descriptor, tried on two programs of our own."""
-    with stepping(2) as pair:
+    """Return how timeslices, channel disable and calls on a duplicated descriptor work on two programs."""
+    with step_programs(2) as pair:
         for one in pair:
-            one.go("context")
-            one.go("kernel")
+            one.step("context")
+            one.step("kernel")
         found = [channel for one in pair if (channel := calls.channel(one.events())) is not None]
         if len(found) != len(pair):
             raise NodeError("the traces name no compute channel")
         first, word = pair[0], f"timeslice={found[0].group}"
         dup_fd = found[0].client.dup_fd(first.pid)
         facts: Json = {
-            "borrowed": borrowed(first.pid, found[0].client),
+            "borrowed": calls_on_client_of(first.pid, found[0].client),
             "default": probe_words(probe(dup_fd, word), "timeslice"),
             "timeslices": {
-                length: probe_words(probe(dup_fd, f"{word}:{length}"), "timeslice") for length in SLICES_US
+                timeslice_us: probe_words(probe(dup_fd, f"{word}:{timeslice_us}"), "timeslice")
+                for timeslice_us in TIMESLICES_US
             },
-            "alone": first.go(f"spin {SPIN_S}")["launches"],
+            "alone": first.step(f"spin {SPIN_S}")["launches"],
         }
-        for lengths in ((2000, 2000), (500, 8000), (8000, 500), (1, 2000)):
-            facts[f"contention {lengths[0]}:{lengths[1]}"] = contention(pair, found, lengths)
-        facts["switched_off"] = switched_off(first, found[0])
+        for timeslices_us in ((2000, 2000), (500, 8000), (8000, 500), (1, 2000)):
+            facts[f"contention {timeslices_us[0]}:{timeslices_us[1]}"] = kernels_by_timeslice(
+                pair, found, timeslices_us
+            )
+        facts["switched_off"] = disable_channel(first, found[0])
         return facts
 
 
-def recorded(command: list[str], directory: str, given: str = "\n\n") -> list[calls.Event]:
-    """Return the calls of a command."""
+def recorded_calls(command: list[str], directory: str, stdin: str = "\n\n") -> list[calls.Event]:
+    """Run a command with the given input and return its driver calls. Raises NodeError."""
     trace = Path(directory) / "trace.jsonl"
-    done = ran(recorder(trace, command), given)
+    done = ran(recorder(trace, command), stdin)
     if not trace.exists():
         raise NodeError(done.stderr.strip())
     return calls.read(trace)
 
 
 def paths() -> Json:
-    """Which calls each of CUDA's ways to memory makes, beyond those of a context."""
+    """Return the driver calls of each way to allocate or share memory in CUDA, less those of a context."""
     found: Json = {}
     with tempfile.TemporaryDirectory(prefix="cgpu-facts-") as name:
-        base = calls.summary(recorded(program("memory", "info"), name))
+        base = calls.summary(recorded_calls(program("memory", "info"), name))
         found["context"] = base
         for kind in ("malloc", "async", "vmm", "managed", "graph"):
-            events = recorded(program("memory", "fill", kind, "16", "64"), name)
+            events = recorded_calls(program("memory", "fill", kind, "16", "64"), name)
             found[kind] = calls.difference(calls.summary(events), base)
         for kind in ("ipc", "export"):
-            events = recorded(program("sharing", kind, "16"), name)
+            events = recorded_calls(program("sharing", kind, "16"), name)
             found[kind] = calls.difference(calls.summary(events), base)
     return found
 
 
 def opaque() -> Json:
-    """Which controls nvidia-smi uses whose parameters no source tells."""
+    """Return the calls of nvidia-smi, with the controls whose parameters are in no public source."""
     with tempfile.TemporaryDirectory(prefix="cgpu-facts-") as name:
-        asked = {"memory": ["-q", "-d", "MEMORY"], "processes": ["-q", "-d", "PIDS"], "all": ["-q"]}
-        return {what: calls.summary(recorded(["nvidia-smi", *words], name)) for what, words in asked.items()}
+        queries = {"memory": ["-q", "-d", "MEMORY"], "processes": ["-q", "-d", "PIDS"], "all": ["-q"]}
+        return {
+            what: calls.summary(recorded_calls(["nvidia-smi", *words], name))
+            for what, words in queries.items()
+        }
 
 
 def driver() -> Json:
-    """Return what `cgpu check-driver` finds, on each card."""
+    """Return the results of `cgpu check-driver` for each card."""
     outcome = run_check(DEV)
     checks = {f"{one.card}: {one.name}": f"{one.verdict} {one.reason}".strip() for one in outcome.checks}
     return {"driver": outcome.driver, "layouts": outcome.table, "known": outcome.known, "checks": checks}
@@ -271,7 +285,7 @@ FACTS: dict[str, Callable[[], Json]] = {
 
 
 def gather(names: Sequence[str]) -> Json:
-    """Return the facts by name; one that fails says why, and the others go on."""
+    """Return the facts by name. For a fact that fails, return the error and go on with the others."""
     found: Json = {}
     for name in names:
         try:
@@ -282,7 +296,7 @@ def gather(names: Sequence[str]) -> Json:
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Print the facts, or write them to a file. Exit status 1 when one could not be had."""
+    """Print the facts, or write them to a file. Return exit status 1 when a fact failed."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--out", type=Path)
     parser.add_argument("names", nargs="*", metavar="NAME", help="; ".join(FACTS))

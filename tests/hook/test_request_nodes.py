@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""GPUs that a container has by its nodes, rules, mounts and annotations, without a variable."""
+"""GPUs that a container names by device nodes, device rules, mounts or annotations, without a variable."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ from cgpu.request.resolve import Allocation
 from cgpu.request.spec import read
 from tests.hook.support import ENV, T4, allocate, cards, spec, wants
 
-DEFAULT = Effective(default_memsize=1 << 30)
-SHARED = Effective(shared_node=True)
-DENY: dict[str, object] = {"allow": False, "access": "rwm"}
-ALL: dict[str, object] = {"allow": True, "access": "rwm"}
-NULL: dict[str, object] = {"allow": True, "type": "c", "major": 1, "minor": 3, "access": "rwm"}
-MAKE: dict[str, object] = {"allow": True, "type": "c", "access": "m"}
+WITH_DEFAULT = Effective(default_memsize=1 << 30)
+SHARED_NODE = Effective(shared_node=True)
+DENY_ALL: dict[str, object] = {"allow": False, "access": "rwm"}
+ALLOW_ALL: dict[str, object] = {"allow": True, "access": "rwm"}
+ALLOW_DEV_NULL: dict[str, object] = {"allow": True, "type": "c", "major": 1, "minor": 3, "access": "rwm"}
+ALLOW_MKNOD: dict[str, object] = {"allow": True, "type": "c", "access": "m"}
 ROOT = Path(__file__).resolve().parents[2]
 
 
@@ -37,23 +37,23 @@ def rule(
     return {"allow": allow, "type": "c", "major": major, "minor": minor, "access": access}
 
 
-def given(devices: object = (), rules: object = (DENY,), **members: object) -> dict[str, object]:
-    """Return the specification of a container with these nodes and rules, and `void` for a name."""
-    listed = list(devices) if isinstance(devices, tuple) else devices
+def container(devices: object = (), rules: object = (DENY_ALL,), **members: object) -> dict[str, object]:
+    """Return the specification of a container with these nodes and rules; NVIDIA_VISIBLE_DEVICES is void."""
+    nodes = list(devices) if isinstance(devices, tuple) else devices
     allowed = list(rules) if isinstance(rules, tuple) else rules
-    linux = {"devices": listed, "resources": {"devices": allowed}}
+    linux = {"devices": nodes, "resources": {"devices": allowed}}
     return {**spec({"NVIDIA_VISIBLE_DEVICES": "void"}), "linux": linux, **members}
 
 
-def indexes(document: dict[str, object], config: Effective = DEFAULT, count: int = 3) -> list[int]:
-    """Return the GPUs of which the default makes slices."""
-    request: Allocation | None = allocate(document, cards(*[T4] * count), config)
-    return [grant[0] for grant in request.grants] if request is not None else []
+def sliced_gpus(document: dict[str, object], config: Effective = WITH_DEFAULT, count: int = 3) -> list[int]:
+    """Return the indexes of the GPUs on which the container gets a slice."""
+    allocation: Allocation | None = allocate(document, cards(*[T4] * count), config)
+    return [grant[0] for grant in allocation.grants] if allocation is not None else []
 
 
 @pytest.fixture(autouse=True)
-def majors(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Have a driver with nodes of its own majors."""
+def proc_devices(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Provide a /proc/devices in which the driver has registered dynamic major numbers."""
     path = tmp_path / "devices"
     path.write_text(
         "Character devices:\n 1 mem\n195 nvidia\n"
@@ -62,8 +62,8 @@ def majors(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(paths, "DEVICES", str(path))
 
 
-def test_numbers() -> None:
-    """The numbers here and in the launcher are those of the driver's headers."""
+def test_device_numbers() -> None:
+    """device_nodes.py and the launcher have the device numbers of kmod/abi/nvidia.json."""
     nodes = json.loads((ROOT / "kmod/abi/nvidia.json").read_text())["nodes"]
     assert nodes["nvidia_major"] == device_nodes.MAJOR
     assert nodes["gpu_minor_max"] == device_nodes.LAST_CARD_MINOR
@@ -75,137 +75,150 @@ def test_numbers() -> None:
 @pytest.mark.parametrize(
     ("document", "expected"),
     [
-        (given((node(1),)), [1]),
-        (given((node(2), node(0), node(255))), [0, 2]),
-        (given((node(255),)), [0, 1, 2]),
-        (given((node(0, 511),)), [0, 1, 2]),
-        (given((node(1, 510, "u"),)), [0, 1, 2]),
-        (given((), (DENY, rule(1))), [1]),
-        (given((), (DENY, rule())), [0, 1, 2]),
-        (given((), (DENY, rule(-1, 195, "w"))), [0, 1, 2]),
-        (given((), (DENY, ALL)), [0, 1, 2]),
-        (given((), (ALL,)), [0, 1, 2]),
-        (given((node(1),), (ALL,)), [0, 1, 2]),
-        (given((), (DENY, {**ALL, "type": "a", "major": -1, "minor": -1})), [0, 1, 2]),
-        (given((), (DENY, {"allow": True})), [0, 1, 2]),
-        (given(annotations={"cdi.k8s.io/x": "nvidia.com/gpu=0"}), [0, 1, 2]),
+        (container((node(1),)), [1]),
+        (container((node(2), node(0), node(255))), [0, 2]),
+        (container((node(255),)), [0, 1, 2]),
+        (container((node(0, 511),)), [0, 1, 2]),
+        (container((node(1, 510, "u"),)), [0, 1, 2]),
+        (container((), (DENY_ALL, rule(1))), [1]),
+        (container((), (DENY_ALL, rule())), [0, 1, 2]),
+        (container((), (DENY_ALL, rule(-1, 195, "w"))), [0, 1, 2]),
+        (container((), (DENY_ALL, ALLOW_ALL)), [0, 1, 2]),
+        (container((), (ALLOW_ALL,)), [0, 1, 2]),
+        (container((node(1),), (ALLOW_ALL,)), [0, 1, 2]),
+        (container((), (DENY_ALL, {**ALLOW_ALL, "type": "a", "major": -1, "minor": -1})), [0, 1, 2]),
+        (container((), (DENY_ALL, {"allow": True})), [0, 1, 2]),
+        (container(annotations={"cdi.k8s.io/x": "nvidia.com/gpu=0"}), [0, 1, 2]),
         (
-            given(mounts=[{"source": "/dev/null", "destination": "/var/run//nvidia-container-devices/0"}]),
+            container(
+                mounts=[{"source": "/dev/null", "destination": "/var/run//nvidia-container-devices/0"}]
+            ),
             [0, 1, 2],
         ),
     ],
 )
 def test_what_names_a_gpu(document: dict[str, object], expected: list[int]) -> None:
-    """Each way to have a node of the driver opened counts as a name, of that card or of all."""
-    assert indexes(document) == expected
+    """Each way to open a device node of the driver names a GPU: the card of that node, or all cards."""
+    assert sliced_gpus(document) == expected
     assert read(document, Effective()).defers(Effective())
     assert allocate(document, cards(T4), Effective()) is None
     with pytest.raises(CgpuError, match="a GPU without an amount, and this node has no default"):
-        wants(document, SHARED)
+        wants(document, SHARED_NODE)
 
 
 @pytest.mark.parametrize(
     "document",
     [
-        given(),
-        given(None, None),
-        given((node(3, 1), node(0, 8), node(0, 195, "b"), node(0, 195, "p"))),
-        given((), (DENY, NULL, MAKE)),
-        given((), (ALL, DENY)),
-        given((), (DENY, rule(0, 195, "m"), rule(0, 195, allow=False))),
-        given((), (DENY, {**ALL, "type": "b"})),
-        given((node(128, 226),), (DENY, rule(128, 226))),
-        given(annotations={"cdi.k8s.io/x": "intel.com/gpu=0"}),
-        given(mounts=[{"type": "bind", "source": "/dev", "destination": "/dev"}]),
+        container(),
+        container(None, None),
+        container((node(3, 1), node(0, 8), node(0, 195, "b"), node(0, 195, "p"))),
+        container((), (DENY_ALL, ALLOW_DEV_NULL, ALLOW_MKNOD)),
+        container((), (ALLOW_ALL, DENY_ALL)),
+        container((), (DENY_ALL, rule(0, 195, "m"), rule(0, 195, allow=False))),
+        container((), (DENY_ALL, {**ALLOW_ALL, "type": "b"})),
+        container((node(128, 226),), (DENY_ALL, rule(128, 226))),
+        container(annotations={"cdi.k8s.io/x": "intel.com/gpu=0"}),
+        container(mounts=[{"type": "bind", "source": "/dev", "destination": "/dev"}]),
     ],
 )
-def test_what_names_none(document: dict[str, object]) -> None:
-    """Other devices, rules that are taken back, and mounts that no rule lets be opened name no GPU."""
+def test_what_names_no_gpu(document: dict[str, object]) -> None:
+    """Other devices, rules that a later rule revokes, and mounts that no rule allows to open name no GPU."""
     assert read(document, Effective()).is_silent()
-    assert allocate(document, cards(T4), DEFAULT) is None
-    assert not wants(document, SHARED)
+    assert allocate(document, cards(T4), WITH_DEFAULT) is None
+    assert not wants(document, SHARED_NODE)
 
 
-@pytest.mark.parametrize("listed", ["226:128", "226:0"])
-def test_a_drm_node_of_an_nvidia_card(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, listed: str) -> None:
-    """A node of the DRM counts where the NVIDIA driver has its card, and no other."""
+@pytest.mark.parametrize("drm_device", ["226:128", "226:0"])
+def test_a_drm_node_of_an_nvidia_card(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, drm_device: str
+) -> None:
+    """A DRM device node names a GPU only when the card's driver is NVIDIA's."""
     (tmp_path / "drivers" / "nvidia").mkdir(parents=True)
     (tmp_path / "drivers" / "i915").mkdir()
     for name, driver in (("226:128", "nvidia"), ("226:0", "nvidia"), ("226:129", "i915")):
         (tmp_path / "char" / name / "device").mkdir(parents=True)
         (tmp_path / "char" / name / "device" / "driver").symlink_to(tmp_path / "drivers" / driver)
     monkeypatch.setattr(device_nodes, "SYSFS", str(tmp_path / "char"))
-    minor = int(listed.partition(":")[2])
-    assert indexes(given((node(minor, 226),))) == [0, 1, 2]
-    assert indexes(given((), (DENY, rule(None, 226)))) == [0, 1, 2]
-    assert indexes(given((node(129, 226),))) == []
+    minor = int(drm_device.partition(":")[2])
+    assert sliced_gpus(container((node(minor, 226),))) == [0, 1, 2]
+    assert sliced_gpus(container((), (DENY_ALL, rule(None, 226)))) == [0, 1, 2]
+    assert sliced_gpus(container((node(129, 226),))) == []
 
 
-def test_a_node_of_an_unknown_card() -> None:
-    """A node of a card that the engine does not have is refused."""
+def test_a_node_of_a_card_that_the_engine_lacks() -> None:
+    """A container with a device node of a card that the engine does not have is refused."""
     with pytest.raises(
         CgpuError, match=r"^device=/dev/node3: the engine has no GPU of minor 3: see cgpu-smi$"
     ):
-        indexes(given((node(3),)))
+        sliced_gpus(container((node(3),)))
 
 
 def test_an_amount_goes_to_the_card_of_the_node() -> None:
-    """With an amount and no name, the node says which card is meant; privilege alone does not."""
-    document = {**given((node(1),)), "process": {"env": [f"{name}={value}" for name, value in ENV.items()]}}
-    assert indexes(document, Effective()) == [1]
-    wide = {**document, "linux": given((), (ALL,))["linux"]}
+    """When the variables have an amount and no card, the device node names the card; privilege does not."""
+    document = {
+        **container((node(1),)),
+        "process": {"env": [f"{name}={value}" for name, value in ENV.items()]},
+    }
+    assert sliced_gpus(document, Effective()) == [1]
+    privileged = {**document, "linux": container((), (ALLOW_ALL,))["linux"]}
     with pytest.raises(CgpuError, match="none of the 3 GPUs is named"):
-        indexes(wide, Effective())
+        sliced_gpus(privileged, Effective())
 
 
 def test_a_variable_comes_before_nodes() -> None:
-    """Where the vendor's variable names a GPU, nodes of others are no slices: the engine refuses them."""
-    document = {**given((node(1),)), "process": {"env": ["NVIDIA_VISIBLE_DEVICES=2"]}}
-    assert indexes(document) == [2]
+    """When NVIDIA_VISIBLE_DEVICES names a GPU, device nodes give no slice: the engine refuses other GPUs."""
+    document = {**container((node(1),)), "process": {"env": ["NVIDIA_VISIBLE_DEVICES=2"]}}
+    assert sliced_gpus(document) == [2]
 
 
-def test_privileged_may_be_left_alone() -> None:
-    """allow_privileged leaves containers alone that name a GPU by their rights only."""
-    allowed = DEFAULT.replace(allow_privileged=True)
-    assert indexes(given((node(0),), (ALL,)), allowed) == []
-    assert indexes(given((node(0),)), allowed) == [0]
-    named = {**given((), (ALL,)), "process": {"env": ["NVIDIA_VISIBLE_DEVICES=0"]}}
-    assert indexes(named, allowed) == [0]
+def test_allow_privileged() -> None:
+    """With allow_privileged, containers that name a GPU only by privilege are not sliced."""
+    allowed = WITH_DEFAULT.replace(allow_privileged=True)
+    assert sliced_gpus(container((node(0),), (ALLOW_ALL,)), allowed) == []
+    assert sliced_gpus(container((node(0),)), allowed) == [0]
+    named = {**container((), (ALLOW_ALL,)), "process": {"env": ["NVIDIA_VISIBLE_DEVICES=0"]}}
+    assert sliced_gpus(named, allowed) == [0]
 
 
 def test_privilege_alone_is_silent() -> None:
-    """A privileged container starts before an engine has read the configuration: it may be the installer."""
-    assert read(given((), (ALL,)), Effective()).is_silent()
-    assert not read(given((node(0),)), Effective()).is_silent()
+    """A request of privilege alone is silent.
+
+    So the container starts before an engine has read the configuration: the container may be the installer.
+    """
+    assert read(container((), (ALLOW_ALL,)), Effective()).is_silent()
+    assert not read(container((node(0),)), Effective()).is_silent()
 
 
-def test_old_images_below_nvidias_runtime() -> None:
-    """An old image without the vendor's variable has all GPUs from NVIDIA's runtime, and from no other."""
-    below = DEFAULT.replace(low_level_runtime="/usr/bin/nvidia-container-runtime")
+def test_old_images_with_nvidias_runtime() -> None:
+    """NVIDIA's runtime gives an image that has CUDA_VERSION alone all GPUs; other runtimes give it none."""
+    nvidia_runtime = WITH_DEFAULT.replace(low_level_runtime="/usr/bin/nvidia-container-runtime")
     document = spec({"CUDA_VERSION": "8.0"}, linux={})
-    assert indexes(spec({"CUDA_VERSION": "8.0"}, linux={"x": 1}), below) == [0, 1, 2]
-    assert indexes(document, DEFAULT) == []
-    for more in ({"NVIDIA_REQUIRE_CUDA": "cuda>=8"}, {"NVIDIA_VISIBLE_DEVICES": ""}):
-        assert indexes(spec({"CUDA_VERSION": "8.0", **more}, linux={"x": 1}), below) == []
+    assert sliced_gpus(spec({"CUDA_VERSION": "8.0"}, linux={"x": 1}), nvidia_runtime) == [0, 1, 2]
+    assert sliced_gpus(document, WITH_DEFAULT) == []
+    for environment in ({"NVIDIA_REQUIRE_CUDA": "cuda>=8"}, {"NVIDIA_VISIBLE_DEVICES": ""}):
+        assert sliced_gpus(spec({"CUDA_VERSION": "8.0", **environment}, linux={"x": 1}), nvidia_runtime) == []
 
 
-@pytest.mark.parametrize("stage", ["prestart", "createRuntime"])
-def test_old_images_with_nvidias_hook(stage: str) -> None:
-    """NVIDIA's hook gives what its runtime does, which puts it there and goes on to ours."""
+@pytest.mark.parametrize("hook_point", ["prestart", "createRuntime"])
+def test_old_images_with_nvidias_hook(hook_point: str) -> None:
+    """NVIDIA's hook gives an old image all GPUs, as NVIDIA's runtime does.
+
+    NVIDIA's runtime adds the hook and then calls our runtime.
+    """
     hooks: dict[str, object] = {
-        stage: [{"path": "/bin/x"}, {"path": "/usr/bin/nvidia-container-runtime-hook"}]
+        hook_point: [{"path": "/bin/x"}, {"path": "/usr/bin/nvidia-container-runtime-hook"}]
     }
     document = spec({"CUDA_VERSION": "8.0"}, hooks=hooks)
-    assert indexes(document) == [0, 1, 2]
+    assert sliced_gpus(document) == [0, 1, 2]
     with pytest.raises(CgpuError, match="CUDA_VERSION=set: a GPU without an amount"):
-        wants(document, SHARED)
-    assert indexes(spec({"CUDA_VERSION": "8.0", "NVIDIA_VISIBLE_DEVICES": "void"}, hooks=hooks)) == []
-    assert indexes(spec({}, hooks=hooks)) == []
-    assert indexes(spec({"CUDA_VERSION": "8.0"}, hooks={stage: [{"path": "/bin/x"}, {}]})) == []
+        wants(document, SHARED_NODE)
+    assert sliced_gpus(spec({"CUDA_VERSION": "8.0", "NVIDIA_VISIBLE_DEVICES": "void"}, hooks=hooks)) == []
+    assert sliced_gpus(spec({}, hooks=hooks)) == []
+    assert sliced_gpus(spec({"CUDA_VERSION": "8.0"}, hooks={hook_point: [{"path": "/bin/x"}, {}]})) == []
 
 
 @pytest.mark.parametrize(
-    ("members", "line"),
+    ("members", "message"),
     [
         ({"linux": 1}, "config.json: linux: 1: expected an object"),
         ({"linux": {"devices": 1}}, "config.json: linux.devices: 1: expected a list of objects"),
@@ -214,9 +227,9 @@ def test_old_images_with_nvidias_hook(stage: str) -> None:
         ({"mounts": {"a": 1}}, "config.json: mounts: an object: expected a list of objects"),
     ],
 )
-def test_wrong_types(members: dict[str, object], line: str | None) -> None:
-    """A member of the wrong type refuses the container."""
+def test_wrong_types(members: dict[str, object], message: str | None) -> None:
+    """A container is refused when a member of its specification has a wrong type."""
     with pytest.raises(CgpuError) as caught:
         read({**spec(), **members}, Effective()).is_silent()
-    if line is not None:
-        assert str(caught.value) == line
+    if message is not None:
+        assert str(caught.value) == message

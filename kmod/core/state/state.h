@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Apache-2.0 */
 /*
- * What the core remembers. Records point at each other by index, never by address, so that the whole
- * can live in a memory file. A record counts once its mark is written, which happens last; everything
- * marked "link" or "sum" is rebuilt from the records by cgpu_state_recover().
+ * The core's state. Records refer to each other by index and never by address, so that the state can live in a memory
+ * file that another process maps. A record is valid once its mark (`live`) is written, which happens last. Fields whose
+ * comment says "link" or "sum" are rebuilt from the records by cgpu_state_recover().
  */
 #ifndef CGPU_STATE_H
 #define CGPU_STATE_H
@@ -11,106 +11,111 @@
 #include "sched/scheduler.h"
 
 #define CORE_MAGIC 0x3155504743454eull
-/* Of the layout below. A test builds a core with another one. */
+/* Version of the layout below. A test builds a core with another version. */
 #ifndef CORE_VERSION
 #define CORE_VERSION 7u
 #endif
 #define CORE_NONE 0xffffffffu
-/* In place of an instance: memory of a GPU that its container has whole, which is charged to nobody. */
+/* In place of an instance number: memory of a passthrough GPU, which is charged to no instance. */
 #define CORE_PASSTHROUGH 0xfffffffeu
-#define CORE_LIVE 0x4c495645u /* mark of a record that counts */
+#define CORE_LIVE 0x4c495645u /* mark of a valid record */
 #define CORE_PENDING 0x50454e44u /* mark of an object whose driver call is still running */
 #define CORE_CLIENT_BUCKETS 4096u
 #define CORE_OBJECT_BUCKETS 262144u
-/* No record counts for more, so that sums over all records cannot overflow. No card comes near it. */
+/* The most that one memory record is charged, so that sums over all records cannot overflow. No card has as much. */
 #define CORE_BYTES_MAX (1ull << 47)
-#define CORE_SHORT_ID 12u /* characters of a long id that name its directory */
+#define CORE_SHORT_ID 12u /* a container's directory in the tree has so many characters of its id */
 
-/* A store to a mark must not move before the stores to what it marks, also when the process dies. */
+/* Keeps the store to a record's mark behind the stores to the record: the process may die in between. */
 #define core_barrier() __asm__ __volatile__("" ::: "memory")
 
 enum core_object_kind {
 	CORE_OBJECT_DEVICE = 1, /* NV01_DEVICE_0, below the client */
 	CORE_OBJECT_SUBDEVICE = 2, /* NV20_SUBDEVICE_0, below a device */
-	CORE_OBJECT_MEMORY = 3, /* a reference to video memory */
-	CORE_OBJECT_VA_SPACE =
-		4, /* the address space of a channel group or channel, below a device: these end with it */
-	CORE_OBJECT_CHANNEL_GROUP = 5, /* KEPLER_CHANNEL_GROUP_A, below a device or a space */
-	CORE_OBJECT_CHANNEL = 6, /* a channel, in a group or outside of any: then the driver makes one */
+	CORE_OBJECT_MEMORY = 3, /* a reference to video memory: a handle, an export or a mapping by UVM */
+	/* The VA space of channel groups and channels, below a device. They end when their VA space is freed. */
+	CORE_OBJECT_VA_SPACE = 4,
+	CORE_OBJECT_CHANNEL_GROUP = 5, /* KEPLER_CHANNEL_GROUP_A, below a device or a VA space */
+	CORE_OBJECT_CHANNEL = 6, /* in a channel group, or in none: then the driver makes a group for the channel */
 	CORE_OBJECT_HOST = 7, /* a reference to memory of the host, below a device, a subdevice or the client */
 	CORE_OBJECT_LAST = CORE_OBJECT_HOST,
 };
 
-/* Whether such an object may stand for video memory: of a group or channel, what the driver takes for it by itself. */
+/* Whether objects of a kind may be charged for video memory: groups and channels are, for what the driver allocates. */
 static inline int core_kind_is_charged(u32 kind)
 {
 	return kind == CORE_OBJECT_MEMORY || kind == CORE_OBJECT_CHANNEL_GROUP || kind == CORE_OBJECT_CHANNEL;
 }
 
-/* One container on one GPU; its place in the array is its instance number. */
+/* One container on one GPU. The index in core_gpu.instance is the instance number. */
 struct core_instance {
 	u32 live;
-	u32 slot;
-	u64 generation; /* of the container: counts only while that lives */
-	u64 memsize; /* bytes */
+	u32 slot; /* the container's index in cgpu_state.container */
+	u64 generation; /* the container's; without a live container of this generation the instance is not valid */
+	u64 memsize; /* memory limit in bytes */
 	u64 usage; /* nanoseconds of GPU time */
 	u32 weight;
 	u32 highprio;
-	u64 used; /* sum: bytes of its memory records */
+	u64 used; /* sum: bytes of the memory records that are charged to this instance */
 };
 
-/* What the card is short of and nobody is charged for: ledger/unaccounted.c. */
+/* Memory of a card that is in use and charged to nobody: ledger/unaccounted.c. */
 struct core_unaccounted {
-	s64 bytes; /* at the last reconciliation */
-	u64 own; /* bytes that the card needs without anybody, as far as was seen */
-	u32 own_known;
-	u32 strangers; /* processes outside of containers that had memory at the last reconciliation */
-	u32 streak; /* reconciliations in a row beyond the tolerance; counted down again by those within it */
-	u32 lasting; /* it was said in the log, and is not over yet */
+	s64 bytes; /* unaccounted memory at the last reconciliation */
+	u64 own; /* bytes that the card needs while no process uses it: the least that was seen */
+	u32 own_known; /* 1: own has a value */
+	u32 strangers; /* processes outside of containers that had memory of the card at the last reconciliation */
+	u32 streak; /* plus 1 for each reconciliation beyond drift_tolerance, minus 1 for each within; bounded */
+	u32 lasting; /* 1: the log says that drift_tolerance is exceeded, and does not yet say that this is over */
 };
 
-/* Channel groups by where they run. Engines of other kinds share the last one. */
+/* Runlists that are told apart. All engines beyond them count as on the last one. */
 #define CORE_RUNLISTS 16u
-/* In place of an instance: channels of removed containers. */
+/* In place of an instance number: the TSG list of orphaned channels. */
 #define CORE_ORPHANED CGPU_MAX_INST
-/* Groups of one container on one GPU; more than that no card has (NV_RAMRL_ENTRY_TSG_TSGID_MAX, dev_ram.ref.txt). */
+/* Most channel groups of one container on one GPU. No card has more (NV_RAMRL_ENTRY_TSG_TSGID_MAX, dev_ram.ref.txt). */
 #define CORE_GROUPS_MAX 2048u
 
 /* The channel groups and channels of one instance. */
 struct core_tsg_list {
 	u32 first; /* link */
 	u32 channels, groups; /* sums */
-	u64 granted; /* of the scheduler's, what is in the instance's usage */
-	u32 closing; /* 1: it was open until the last decision, and some of it may still run */
-	u32 begun; /* how many were put there for the first time since */
-	u32 again; /* 1: since its last grant something was put on its runlist again */
-	u32 idle; /* 1: it asked for priority, and was not seen at work: it has none meanwhile */
-	u32 slice[CORE_RUNLISTS]; /* us of each of its groups there; 0: as it is */
-	u32 idle_slice[CORE_RUNLISTS]; /* the same of those that seem to be idle beside others */
+	u64 granted; /* ns of the scheduler slot's `granted` that the instance's `usage` includes already */
+	u32 closing; /* 1: the last decision disabled the list's channels, and some of them may still run */
+	/* Both count GPFIFO_SCHEDULE calls made while the list is disabled, since it was last enabled or disabled. */
+	u32 begun; /* how many groups and channels were put on a runlist for the first time */
+	u32 again; /* 1: a group or channel was put on its runlist another time */
+	u32 idle; /* 1: this high-priority instance was not seen at work, so its priority is off for now */
+	/* Timeslice in us, by runlist; 0: leave timeslices as they are. */
+	u32 slice[CORE_RUNLISTS]; /* of each active group */
+	u32 idle_slice[CORE_RUNLISTS]; /* of each group that seems to be idle while others of the list are active */
 };
 
-/* How the time of a GPU is divided. All of it is made anew by recovery. */
+/* How the time of a GPU is divided. Recovery resets the whole struct. Times are ns of ops->clock. */
 struct core_share {
-	u32 enable_fail, timeslices_fail; /* the driver's status that said so */
-	u32 enable_work, timeslices_work; /* 1: the driver has done it before */
+	/* The status by which the driver refused channel enable and disable, or timeslices, for good; 0: it did not. */
+	u32 enable_fail, timeslices_fail;
+	u32 enable_work, timeslices_work; /* 1: the driver has carried out such a control before */
 	u32 paused; /* enum core_pause */
-	u32 one_by_one; /* so many batches have one channel: another one failed as a whole */
-	u32 timeslices_applied; /* 1: all groups have theirs */
-	u32 timeslices_due; /* 1: a number, a weight or the policy has changed since they were worked out */
-	u32 sampled; /* number of the last reading of samples */
-	u32 samples; /* 1: there was one */
-	u32 without_tsg; /* sum: groups and channels whose timeslice cannot be set: channels are enabled and disabled meanwhile */
-	u64 stopped; /* until when what has run beyond a decision is accounted for */
-	u64 watched; /* since when changes of runlists are counted */
-	u64 backoff; /* until then enabling and disabling channels divides the time, whatever the policy */
-	u32 runlist_changes; /* how many there were */
-	u32 thrashing; /* 1: that time is not over */
-	u32 opened; /* 1: since the decision somebody was let run */
-	u32 asleep; /* 1: nobody has channels, so that nobody could use the card */
-	/* Bit n: of TSG list n. Bits, as each round asks all of them and changes two. */
-	u32 open; /* its channels are enabled, as was decided last */
-	u32 prioritised; /* it asked for high priority */
-	u32 dirty; /* the driver was not told for all of its channels */
+	u32 one_by_one; /* a batch of several channels failed: so many batches of one channel are still to come */
+	u32 timeslices_applied; /* 1: no group is left whose timeslice is to be set */
+	u32 timeslices_due; /* 1: compute timeslices again: groups, samples, a weight or the policy have changed */
+	u32 sampled; /* number of the last reading of the driver's samples from which none were missing */
+	u32 samples; /* 1: samples have been read */
+	/* sum: groups and channels whose timeslice cannot be set. Until there are none, channel
+	 * enable and disable divides the time. */
+	u32 without_tsg;
+	u64 stopped; /* up to this time, work that ran on after it was disabled is accounted for */
+	u64 watched; /* since this time, runlist_changes are counted */
+	u64 backoff; /* until this time, channel enable and disable divides the time, whatever the policy */
+	u32 runlist_changes; /* changes of this GPU's runlists */
+	u32 thrashing; /* 1: runlists changed too often, and `backoff` is not over */
+	u32 opened; /* 1: channels were enabled since the last decision */
+	u32 asleep; /* 1: no TSG list has groups or channels, so nobody could use the card */
+	/* Bit n is for TSG list n. Not fields of core_tsg_list, as each round reads all of them and changes two. */
+	u32 open; /* by the last decision, the list's channels are enabled */
+	u32 prioritised; /* the list's instance has asked for high priority */
+	u32 dirty; /* in the driver, some channels of the list may not be as `open` says */
 	struct cgpu_sched sched;
 	struct core_tsg_list tsg_list[CGPU_MAX_INST + 1];
 };
@@ -119,11 +124,11 @@ struct core_gpu {
 	u32 live;
 	u32 policy, max_inst, prio_ratio;
 	struct cgpu_gpu_facts facts;
-	u64 memfree; /* bytes */
+	u64 memfree; /* free bytes, as the driver last said */
 	u64 orphaned; /* sum: bytes of memory that clients of removed containers hold */
 	struct core_unaccounted drift;
-	u64 passthrough; /* sum: bytes that containers hold which have it whole */
-	u32 mig; /* 1: in MIG mode, as last asked from the driver */
+	u64 passthrough; /* sum: bytes of memory of containers for which this GPU is a passthrough GPU */
+	u32 mig; /* 1: in MIG mode, as the driver last said */
 	u32 spare;
 	struct core_instance instance[CGPU_MAX_INST];
 	struct core_share share;
@@ -133,89 +138,99 @@ struct core_container {
 	u32 live;
 	s32 pid;
 	u64 generation;
-	u32 moved; /* GPUs that an unfinished registration moved to policy 2 */
-	u32 clients, objects; /* sums: records it holds */
-	u32 refused_class, refused_escape; /* the last ones that were logged; the escape's number and 1 */
-	u32 refused_lines; /* how many were */
-	u32 passthrough; /* bit n: it has the GPU n of the tree whole */
+	/* Bit n: an unfinished registration changed the policy of GPU n. See cgpu_policy_for_weight(). */
+	u32 moved;
+	u32 clients, objects; /* sums: records of this container */
+	u32 refused_class; /* the class or control of the last log line about a refused one; 0: none */
+	u32 refused_escape; /* the same of escapes and UVM calls: their number plus 1 */
+	u32 refused_lines; /* number of log lines about refused calls */
+	u32 passthrough; /* bit n: GPU n of the tree is a passthrough GPU of this container */
 	char id[CGPU_ID_BYTES];
 	char cgroup[CGPU_CGROUP_BYTES];
 };
 
-/* An RM client that a container used. The same handle in two containers is two records, one of them stale. */
+/* An RM client that a container used. A handle that two containers used has two records, of which one is stale. */
 struct core_client {
 	u32 live;
-	u32 slot; /* CORE_NONE: an orphan, its container was removed */
+	u32 slot; /* of the container; CORE_NONE: the client is an orphan, as its container was removed */
 	u64 generation; /* of the container; 0 for an orphan */
 	u32 handle;
-	s32 tgid; /* the process that used it first */
-	u32 confirmed; /* a call on it has succeeded */
+	s32 tgid; /* the process that used the client first */
+	u32 confirmed; /* 1: a call on the client has succeeded */
 	u32 next; /* link: hash chain, or list of free records */
-	u64 file; /* the open file it lives on, as the transport numbers them; 0: not known */
-	u64 settled; /* the state's serial when a call on it last succeeded */
-	u32 sampled
-		[CGPU_MAX_GPUS]; /* the reading of samples that last saw its process at work, or before which it came */
-	u32 tgid_next, tgid_before; /* links */
-	u32 file_next, file_before; /* links */
-	u32 first; /* link: its objects without a known parent */
+	u64 file; /* number, by the transport, of the open file that the client belongs to; 0: not known */
+	u64 settled; /* cgpu_state.serial when a call on the client last succeeded */
+	/* core_share.sampled when the client's process was last seen at work, or last made a group or channel. */
+	u32 sampled[CGPU_MAX_GPUS];
+	u32 tgid_next, tgid_before; /* links: hash chain by process */
+	u32 file_next, file_before; /* links: hash chain by file */
+	u32 first; /* link: the first of the client's objects without a parent on record */
 	u32 objects; /* sum */
-	u32 memories; /* sum: its references to memory */
-	u32 started; /* of a process with managed memory: when it did, as the transport counts; 0: not known */
-	u64 walk; /* the last walk over processes that has met it */
-	u64 charged[CGPU_MAX_GPUS]; /* sum: bytes of the memory that is shown as its own */
-	u64 estimated[CGPU_MAX_GPUS]; /* sum: of these, what the driver takes for contexts and tells of no process */
+	u32 memories; /* sum: the client's references to memory */
+	u32 started; /* start time, as the transport counts it, of a process with managed memory; 0: not known */
+	u64 walk; /* number of the last walk over processes that came to this client's process */
+	u64 charged[CGPU_MAX_GPUS]; /* sum: bytes of memory whose first reference is this client's */
+	/* sum: the part of `charged` for groups and channels: an estimate, as the driver reports it for no process. */
+	u64 estimated[CGPU_MAX_GPUS];
 };
 
 struct core_object {
-	u32 live; /* or pending */
+	u32 live; /* CORE_LIVE or CORE_PENDING */
 	u32 kind;
-	u32 gpu; /* CORE_NONE: of none, which only memory of the host can be */
+	u32 gpu; /* CORE_NONE: on no GPU, which is possible only for memory of the host */
 	u32 client;
 	u32 handle; /* 0 while pending */
-	u32 parent; /* an object, or CORE_NONE: the client itself, or something that is not kept here */
-	u32 memory; /* CORE_NONE unless it refers to memory, or is charged for what the driver takes */
+	u32 parent; /* index of an object; CORE_NONE: the parent is the client, or an object without a record */
+	u32 memory; /* index of the memory record that the object refers to or is charged by; CORE_NONE: none */
 	u32 runlist; /* of groups and channels */
-	u32 tsg_list; /* sum: whose group or channel it is: an instance, CORE_ORPHANED, or CORE_NONE */
-	u32 tsg_after, tsg_before; /* links */
-	u32 without_tsg; /* sum: 1: its timeslice cannot be set: a channel in no group, a group that nobody could reach */
-	u32 left; /* 1: of a group that nobody could reach: not tried again until slices are worked out anew */
-	u32 driver_changes; /* how often the driver may have enabled or disabled it by itself */
-	u32 scheduled; /* 1: it was put on its runlist before */
-	u32 applied; /* of a channel: CORE_CHANNEL_*; of a group: its timeslice in us; 0: not known */
+	u32 tsg_list; /* sum: the TSG list that the group or channel is in: an instance, CORE_ORPHANED, or CORE_NONE */
+	u32 tsg_after, tsg_before; /* links: neighbours in the TSG list */
+	/* sum: 1: the timeslice cannot be set, as the channel has no group, or as setting failed for the group. */
+	u32 without_tsg;
+	/* 1: the group's timeslice could not be set. It is tried again after core_timeslices_compute(), and in the next
+	 * walk over the group's client. */
+	u32 left;
+	u32 driver_changes; /* how often the driver may have enabled or disabled the channel by itself */
+	u32 scheduled; /* 1: the group or channel was put on its runlist before */
+	u32 applied; /* in the driver: a channel's CORE_CHANNEL_*, or a group's timeslice in us; 0: not known */
 	u32 next; /* link: hash chain, or list of free records */
 	u32 child, after, before; /* links: first child, neighbours under the same parent */
 	u32 alias, alias_before; /* links: neighbours among the references to the same memory */
-	u32 batch; /* while pending: the next one that the same call makes, as a rule; its serial tells */
-	u64 serial; /* differs for every object ever made */
+	/* While pending: the next object that the same call makes. That record may be gone, so check its serial. */
+	u32 batch;
+	u64 serial; /* every object ever made has another serial */
 };
 
 enum core_channel_state { CORE_CHANNEL_UNKNOWN, CORE_CHANNEL_ENABLED, CORE_CHANNEL_DISABLED };
-/* The driver could not be asked: until the next decision it is not tried again, and no time is granted until it was. */
+/*
+ * Whether the driver could be asked to enable or disable channels. CORE_PAUSE: it could not, and is not asked until the
+ * next decision. CORE_PAUSE_OVER: that decision was made, and the driver is asked again. In both no grant uses up time.
+ */
 enum core_pause { CORE_PAUSE_NONE, CORE_PAUSE, CORE_PAUSE_OVER };
 
-/* Video memory, charged once however many references it has. */
+/* Video memory. It is charged once, however many references it has. */
 struct core_memory {
 	u32 live;
 	u32 gpu;
 	u64 bytes;
-	u32 instance; /* number on that GPU; CORE_NONE: of orphans; CORE_PASSTHROUGH */
-	u32 first; /* link: the reference whose client shows it, then others; or next free record */
+	u32 instance; /* the charged instance on that GPU; CORE_NONE: orphaned clients have it; or CORE_PASSTHROUGH */
+	u32 first; /* link: the first reference, whose client has the bytes in `charged`; or the next free record */
 };
 
 struct cgpu_state {
 	u64 magic;
-	u64 bytes;
+	u64 bytes; /* size of this struct */
 	u32 version;
-	u32 tree_changes; /* goes up whenever a name in the tree may have come or gone */
-	u64 generation; /* last one given out */
-	u64 serial; /* last one given out */
-	u64 key; /* of the hashes, from the transport */
+	u32 tree_changes; /* counts changes after which a name in the tree may be new or gone */
+	u64 generation; /* the last generation given to a container */
+	u64 serial; /* the last serial given to an object or client */
+	u64 key; /* of the hash functions; the transport chooses it */
 	u64 walk; /* number of the last walk over processes */
 	u64 default_memsize;
 	struct cgpu_settings settings;
-	u32 rounds_due; /* GPUs that ops->round is to be called for */
+	u32 rounds_due; /* bit n: core_unlock() calls ops->round for GPU n */
 	u32 containers, clients, objects; /* sums: records in use */
-	u32 client_free, object_free, memory_free; /* links */
+	u32 client_free, object_free, memory_free; /* links: the first free record of each array */
 	u32 client_hash[CORE_CLIENT_BUCKETS]; /* links, by handle */
 	u32 tgid_hash[CORE_CLIENT_BUCKETS]; /* links, by process */
 	u32 file_hash[CORE_CLIENT_BUCKETS]; /* links, by file */
@@ -244,7 +259,7 @@ static inline void core_unlock(struct cgpu_core *core)
 	core->ops->unlock(core->ctx);
 }
 
-/* The caller holds ops->lock. Only the tests' build of the core asks. */
+/* Assert that the caller holds ops->lock. Only the tests' build of the core checks it. */
 #ifdef CORE_ASSERT_LOCKED
 void core_assert_locked(void);
 #else
@@ -253,21 +268,21 @@ static inline void core_assert_locked(void)
 }
 #endif
 
-/* The number of the lowest bit. There must be one. */
+/* The index of the lowest bit that is set. bits must not be 0. */
 static inline u32 core_first(u32 bits)
 {
 	return (u32)__builtin_ctz(bits);
 }
 
-/* Make every chain and sum empty. */
+/* Empty all hash chains, and set the sums of clients and objects to 0. */
 void core_links_clear(struct cgpu_state *state);
-/* Put every record that does not count into the lists of free ones. used: objects and memory from there on are as after
- * cgpu_state_init(). */
+/* Put every record that is not in use into the free lists. used: objects and memory records from this index on are as
+ * cgpu_state_init() left them. */
 void core_free_lists(struct cgpu_state *state, u32 used);
-/* How many objects, and as many pieces of memory, hold all that count; the rest are free. */
+/* An index from which on all object and all memory records are free. */
 u32 core_objects_used(const struct cgpu_state *state);
 
-/* A live container, or NULL when the slot holds another or none. */
+/* The live container in a slot; NULL when the slot is empty or has a container of another generation. */
 static inline struct core_container *core_container(struct cgpu_state *state, u32 slot, u64 generation)
 {
 	struct core_container *container;
@@ -280,6 +295,7 @@ static inline struct core_container *core_container(struct cgpu_state *state, u3
 	return container;
 }
 
+/* A GPU that the engine knows; NULL for any other index. */
 static inline struct core_gpu *core_gpu(struct cgpu_state *state, u32 gpu)
 {
 	if (gpu >= CGPU_MAX_GPUS || state->gpu[gpu].live != CORE_LIVE)

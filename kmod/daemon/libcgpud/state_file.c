@@ -1,5 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-/* The memory file that holds the core's state, the calls in flight and what UVM maps, made or taken up. */
+/*
+ * Makes and maps the memory file that holds the core's state, the calls in flight and the memory that UVM maps: a new
+ * file, the file of an engine that ended, or a copy of another engine's file.
+ */
 #define _GNU_SOURCE
 #include <stddef.h>
 #include <sys/mman.h>
@@ -17,8 +20,11 @@
 
 struct header {
 	u64 magic;
-	u32 version, call_bytes, calls, external_bytes;
-	u64 core_bytes;
+	u32 version;
+	u32 call_bytes; /* sizeof(struct in_flight) */
+	u32 calls; /* IN_FLIGHT_MAX */
+	u32 external_bytes; /* sizeof(struct external_store) */
+	u64 core_bytes; /* cgpu_state_bytes() */
 };
 
 static size_t whole_pages(u64 bytes)
@@ -32,7 +38,7 @@ static size_t file_bytes(u64 core_bytes)
 		sizeof(struct external_store);
 }
 
-/* The core's part may be another one's; it has at least what says so. */
+/* The core's state may have another layout, so core_bytes only has to be enough for its magic and version. */
 static int header_matches(const struct header *h)
 {
 	return h->magic == HEADER_MAGIC && h->version == HEADER_VERSION && h->calls == IN_FLIGHT_MAX &&
@@ -60,7 +66,7 @@ static void header_fill(struct header *h)
 	h->magic = HEADER_MAGIC;
 }
 
-/* Addresses and lengths of a call left behind may be torn: only whole ones are believed. */
+/* An engine that died may have left a call half-written. Lengths and indices beyond the limits make a call invalid. */
 static int in_flight_sane(const struct in_flight *e)
 {
 	u32 i;
@@ -91,7 +97,7 @@ static void calls_recover(struct in_flight_table *x)
 		if (e->stage != STAGE_KEPT && e->stage != STAGE_SENT)
 			continue;
 		x->thread[i] = (s32)e->notif.pid;
-		/* What was counted since then is not known. */
+		/* The predecessor's counters are lost: nobody knows which calls the container has made since. */
 		e->counted = COUNT_UNKNOWN;
 		if (e->age >= x->ages)
 			x->ages = e->age + 1;
@@ -100,7 +106,7 @@ static void calls_recover(struct in_flight_table *x)
 	atomic_store(&x->kept, kept);
 }
 
-/* -ESTALE: it is none that can be taken up, or taken over by a copy. */
+/* Map another engine's memory file for reading. -ESTALE: this engine can neither use nor convert the file. */
 static int map_from(struct in_flight_table *x, int fd)
 {
 	struct header *header;
@@ -152,7 +158,7 @@ static int make_own(struct in_flight_table *x)
 	return r;
 }
 
-static void open_locks(struct in_flight_table *x)
+static void table_init(struct in_flight_table *x)
 {
 	memset(x, 0, sizeof(*x));
 	pthread_mutex_init(&x->lock, NULL);
@@ -160,18 +166,19 @@ static void open_locks(struct in_flight_table *x)
 	x->fd = -1;
 }
 
-/* A state as cgpu_state_take_over() wants it; all pages of both are there then, before anybody waits for the copy. */
+/* Make a file with a state as cgpu_state_take_over() needs it. Writing this state and reading the other one brings in
+ * all pages now: later, callers wait for the copy. */
 static int make_copy(struct in_flight_table *x)
 {
-	const volatile u8 *theirs = (const volatile u8 *)core_of(x->from);
+	const volatile u8 *source = (const volatile u8 *)core_of(x->from);
 	int r = make_own(x);
 	u64 at;
 
 	if (r < 0)
 		return r;
 	for (at = 0; at < cgpu_state_bytes(); at += HEADER_BYTES)
-		(void)theirs[at];
-	/* The key is taken over. */
+		(void)source[at];
+	/* The key 0 is for now: cgpu_state_take_over() copies the other state's key. */
 	cgpu_state_init(state_file_state(x), 0);
 	return 0;
 }
@@ -180,12 +187,12 @@ int state_file_prepare(struct in_flight_table *x, int fd)
 {
 	int r;
 
-	open_locks(x);
+	table_init(x);
 	r = map_from(x, fd);
 	return r < 0 ? r : make_copy(x);
 }
 
-/* Of a sane one, and no more than it uses: as a rule that is little. */
+/* Copy a call that passed in_flight_sane(), and of its buffers only the bytes in use, which are few as a rule. */
 static void copy_call(struct in_flight *to, const struct in_flight *from)
 {
 	u32 n;
@@ -200,16 +207,16 @@ static void copy_call(struct in_flight *to, const struct in_flight *from)
 int state_file_take_over(struct in_flight_table *x)
 {
 	struct header *header = x->from;
-	const struct in_flight *left = calls_of(header);
-	const struct external_store *mapped = (const struct external_store *)(left + IN_FLIGHT_MAX);
+	const struct in_flight *calls = calls_of(header);
+	const struct external_store *mapped = (const struct external_store *)(calls + IN_FLIGHT_MAX);
 	struct external_store *own = state_file_external(x);
 	u32 i;
 
 	if (cgpu_state_take_over(state_file_state(x), core_of(header)) < 0)
 		return -ESTALE;
 	for (i = 0; i < IN_FLIGHT_MAX; i++) {
-		if (in_flight_sane(&left[i]))
-			copy_call(&x->at[i], &left[i]);
+		if (in_flight_sane(&calls[i]))
+			copy_call(&x->at[i], &calls[i]);
 	}
 	memcpy(own, mapped, offsetof(struct external_store, map));
 	if (own->used > CGPU_MAX_OBJECTS)
@@ -218,7 +225,7 @@ int state_file_take_over(struct in_flight_table *x)
 	x->recovered = 1;
 	calls_recover(x);
 	header_fill(x->map);
-	/* It stays mapped: to take that down takes as long as the copy did, and callers wait. */
+	/* x->from stays mapped: unmapping takes as long as the copy did, and callers wait. */
 	return 0;
 }
 
@@ -226,7 +233,7 @@ void cgpud_state_give_up(s32 state_fd)
 {
 	u64 none = 0;
 
-	/* Of two states in a store one counts. */
+	/* A new engine may find two memory files in the store. It ignores the one without a magic. */
 	if (pwrite(state_fd, &none, sizeof(none), offsetof(struct header, magic)) != sizeof(none))
 		return;
 }
@@ -236,13 +243,14 @@ int cgpud_state_check(s32 state_fd)
 	struct in_flight_table x;
 	int r;
 
-	open_locks(&x);
+	table_init(&x);
 	r = map_from(&x, state_fd);
 	unmap_from(&x);
 	state_file_close(&x);
 	return r;
 }
 
+/* Go on with the file of an engine that ended: in place if the layout is this core's, else with a converted copy. */
 static int take_up(struct in_flight_table *x, int fd)
 {
 	int r = map_from(x, fd);
@@ -268,7 +276,7 @@ int state_file_open(struct in_flight_table *x, int fd)
 {
 	int r;
 
-	open_locks(x);
+	table_init(x);
 	r = fd >= 0 ? take_up(x, fd) : make_own(x);
 	if (x->fd != fd)
 		close_any(fd);

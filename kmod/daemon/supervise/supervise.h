@@ -1,13 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Notified system calls, from the kernel's notification to its answer. */
+/* Serves system calls that a seccomp filter notifies: from the kernel's notification to the engine's answer. */
 #ifndef CGPUD_SUPERVISE_H
 #define CGPUD_SUPERVISE_H
 
 #include "engine.h"
 
-/* Find out the kernel's struct sizes. 0, -ENOSYS, or -EPROTO when they have outgrown ours. */
+/* Ask the kernel for its sizes of struct seccomp_notif and struct seccomp_notif_resp. 0; -ENOSYS: the kernel has no
+ * seccomp(2); -EPROTO: a size is larger than NOTIF_BYTES_MAX. */
 int supervise_sizes(struct cgpud *d);
-/* What workers do for it: engine.c hands it to them. */
+/* What worker threads run to serve notifications. libcgpud/engine.c passes it to the workers. */
 extern const struct worker_work supervise_work;
 
 #endif

@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: GPL-2.0
-/* The driver's interface for other kernel modules, which the modeset module uses too. */
+/* Calls the driver through its interface for other kernel modules, nvidia_get_rm_ops(), as nvidia-modeset does. */
 #include <linux/slab.h>
 
 #include "driver/driver.h"
 #include "probes/probe.h"
 
-/* The driver writes its whole structure; that of an unknown version may be longer than the layout says. */
+/* The driver writes a whole nvidia_modeset_rm_ops_t, which in an unknown version may be longer than the layout says. */
 #define OPS_BYTES 512u
 
-/* Of one user: the driver wants one thread at a time on a stack. */
+/* One user of the interface. Each has a stack of its own, as the driver allows one thread at a time on a stack. */
 struct rm_session {
 	struct cgpu_km_rm rm;
 	struct module *driver;
@@ -21,7 +21,7 @@ struct rm_session {
 	void *stack;
 };
 
-/* Looked up once in a driver's life: that takes milliseconds. */
+/* The address of nvidia_get_rm_ops(). Looked up once for each load of the driver, as a lookup takes milliseconds. */
 static unsigned long rm_get_ops;
 
 void km_rm_forget(void)
@@ -34,7 +34,7 @@ static const struct rm_session *session_of(const struct cgpu_km_rm *rm)
 	return container_of(rm, struct rm_session, rm);
 }
 
-/* Up to 590 the two take no third argument, and ignore it (nv-modeset-interface.h). */
+/* Up to driver 590, open_gpu and close_gpu have no third parameter and ignore the argument (nv-modeset-interface.h). */
 static __nocfi int rm_open_gpu(const struct cgpu_km_rm *rm, u32 gpu_id)
 {
 	return session_of(rm)->open_gpu(gpu_id, session_of(rm)->stack, 0);
@@ -56,8 +56,9 @@ static __nocfi u32 rm_list(const struct cgpu_km_rm *rm, u8 *records)
 }
 
 /*
- * By the functions through which the driver's core asks its open part of devices (nv.h; the same in all public versions,
- * 515.43.04 to 595.45.04). The card must be open: then the driver keeps its state. Two functions of a slot are never two cards.
+ * Looks up the minor by the functions through which RM asks the kernel-open part of the driver for devices (nv.h; the
+ * same in all public versions, 515.43.04 to 595.45.04). The card must be open, so that the driver does not free the
+ * card's state meanwhile. The PCI function is left out: no two functions of a slot are two cards.
  */
 static __nocfi int rm_minor_at(u32 domain, u32 bus, u32 slot)
 {
@@ -91,7 +92,7 @@ static void *rm_function_at(const u8 *ops, u32 offset)
 	return function;
 }
 
-static __nocfi int rm_take_functions(struct rm_session *session, const struct nv_abi *abi, const char *version, u8 *ops)
+static __nocfi int rm_get_functions(struct rm_session *session, const struct nv_abi *abi, const char *version, u8 *ops)
 {
 	const struct nv_layout_nvidia_modeset_rm_ops_t *at = &abi->nvidia_modeset_rm_ops_t;
 	u32 (*get_rm_ops)(void *ops) = (void *)READ_ONCE(rm_get_ops);
@@ -122,7 +123,7 @@ static int rm_start(struct rm_session *session, const struct nv_abi *abi, const 
 	if (!ops)
 		return -ENOMEM;
 	session->rm = rm_interface;
-	err = rm_take_functions(session, abi, version, ops);
+	err = rm_get_functions(session, abi, version, ops);
 	kfree(ops);
 	return err;
 }
@@ -137,7 +138,7 @@ const struct cgpu_km_rm *km_rm_begin(const struct km_engine *engine)
 
 	if (!driver)
 		return ERR_PTR(-ENODEV);
-	/* Of a driver that is held. */
+	/* Read only now: while the driver is held, the layouts are those of this driver. */
 	abi = READ_ONCE(engine->core.abi);
 	session = kzalloc(sizeof(*session), GFP_KERNEL);
 	if (session && abi)

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Scheduling rounds. The core decides which container runs on a GPU; one thread carries that out on all cards, and sleeps
- * until a container's time ends, or until something changes. While no container has channels it sleeps without a limit.
+ * Scheduling rounds. The core decides which container runs on a GPU. One thread carries out the decisions on all cards,
+ * and sleeps until a container's time ends or something changes. While no container has channels, the thread sleeps
+ * without a limit.
  */
 #include <linux/delay.h>
 #include <linux/freezer.h>
@@ -12,26 +13,28 @@
 #include "driver/driver.h"
 #include "sched/rounds.h"
 
-/* The next attempt after a failure that may be temporary. */
-#define AGAIN_NS (100ull * NSEC_PER_MSEC)
-/* Changes that come faster are handled together: a container can cause them by its calls. */
-#define GAP_US 50u
-/* The pause is as long as the work before it took, so that the thread uses half of a processor at most. */
-#define GAP_MOST_US 1000u
-/* The shortest sleep: other threads run in it. */
-#define LEAST_NS (20ull * NSEC_PER_USEC)
+/* Time from a failure, which may be temporary, to the next attempt. */
+#define RETRY_NS (100ull * NSEC_PER_MSEC)
+/* The shortest pause between rounds. Changes in a pause are handled together: a container can cause any number. */
+#define PAUSE_MIN_US 50u
+/* The longest pause. Up to this, a pause is as long as the work before it: the thread uses half a processor at most. */
+#define PAUSE_MAX_US 1000u
+/* The shortest sleep, in which other threads can run. */
+#define SLEEP_MIN_NS (20ull * NSEC_PER_USEC)
 
 static struct task_struct *rounds_thread;
-/* Around all that the thread does, so that others can do it in its place. */
+/* Held while rounds are served, so that km_rounds_end() can carry out the last decisions in place of the thread. */
 static DEFINE_MUTEX(rounds_lock);
-static bool rounds_ended = true; /* no engine is there, or will be soon */
-static u64 rounds_until[CGPU_MAX_GPUS];
-static u64 rounds_again[CGPU_MAX_GPUS]; /* not before then: its channels cannot be reached */
-static unsigned long rounds_due; /* bit n: GPU n */
-static unsigned long rounds_known; /* the same: it was due at least once; the others are not there */
-static unsigned long rounds_samples, rounds_failing; /* the same */
-static atomic_t rounds_asked[CGPU_MAX_GPUS];
-static int rounds_served[CGPU_MAX_GPUS]; /* what was asked until then has been done */
+static bool rounds_ended = true; /* there is no engine, or it is about to go */
+static u64 rounds_until[CGPU_MAX_GPUS]; /* ns: time of the GPU's next round */
+static u64 rounds_retry[CGPU_MAX_GPUS]; /* ns: the GPU's channels could not be reached, and are not tried before */
+/* Bit n is for GPU n. */
+static unsigned long rounds_due; /* something has changed: serve the GPU at once */
+static unsigned long rounds_known; /* the GPU was due at least once; no engine has had the others */
+static unsigned long rounds_samples; /* the core needs the driver's samples for GPU time */
+static unsigned long rounds_failing; /* the failure to reach the GPU's channels is logged */
+static atomic_t rounds_asked[CGPU_MAX_GPUS]; /* number of the last km_rounds_await() */
+static int rounds_served[CGPU_MAX_GPUS]; /* number of the last km_rounds_await() for which all is done */
 static DECLARE_WAIT_QUEUE_HEAD(rounds_done);
 
 void km_rounds_due(void *ctx, u32 gpu)
@@ -47,7 +50,7 @@ void km_rounds_await(u32 gpu)
 	int ticket = atomic_inc_return(&rounds_asked[gpu]);
 
 	km_rounds_due(NULL, gpu);
-	/* A task that is killed does not use what it got. */
+	/* A killed task makes no use of its GPU time, so it need not wait. */
 	(void)wait_event_killable(rounds_done, READ_ONCE(rounds_served[gpu]) - ticket >= 0);
 }
 
@@ -56,7 +59,7 @@ bool km_rounds_want_samples(u32 gpu)
 	return test_bit(gpu, &rounds_samples);
 }
 
-static void rounds_tell(u32 gpu, int asked)
+static void rounds_wake(u32 gpu, int asked)
 {
 	if (rounds_served[gpu] == asked)
 		return;
@@ -64,8 +67,8 @@ static void rounds_tell(u32 gpu, int asked)
 	wake_up_all(&rounds_done);
 }
 
-/* A failure is logged once, until it works again. */
-static void gpu_tell_failure(u32 gpu, int err)
+/* Log a failure once, and again only after a success. */
+static void gpu_log_failure(u32 gpu, int err)
 {
 	if (err && !test_and_set_bit(gpu, &rounds_failing))
 		pr_warn("GPU %u: its channels cannot be reached (error %d): GPU time is not divided meanwhile\n", gpu,
@@ -74,37 +77,37 @@ static void gpu_tell_failure(u32 gpu, int err)
 		clear_bit(gpu, &rounds_failing);
 }
 
-/* Returns when to come back. *more: some channels are not set yet. */
+/* Returns the time of the GPU's next round. *more: some channels are not set yet. */
 static u64 gpu_decide(struct km_engine *engine, u32 gpu, bool *more)
 {
-	struct cgpu_round turn;
+	struct cgpu_round round;
 	int err = 0;
 
-	if (engine->logic->turn(&engine->core, gpu, &turn))
+	if (engine->logic->turn(&engine->core, gpu, &round))
 		return CGPU_ROUND_NEVER;
-	if ((turn.channels || turn.timeslices) && turn.now < rounds_again[gpu])
-		return rounds_again[gpu];
-	if (turn.channels || turn.timeslices)
+	if ((round.channels || round.timeslices) && round.now < rounds_retry[gpu])
+		return rounds_retry[gpu];
+	if (round.channels || round.timeslices)
 		err = km_controls_set(engine, gpu);
-	/* Setting channels takes time, by which the container's time is extended: its end is known afterwards. */
-	if (err == 0 && turn.channels && engine->logic->turn(&engine->core, gpu, &turn))
+	/* The core extends the container's time by what setting the channels took. Ask again for its end. */
+	if (err == 0 && round.channels && engine->logic->turn(&engine->core, gpu, &round))
 		return CGPU_ROUND_NEVER;
-	if (err == 0 && turn.channels)
+	if (err == 0 && round.channels)
 		err = -EAGAIN;
-	assign_bit(gpu, &rounds_samples, turn.samples);
+	assign_bit(gpu, &rounds_samples, round.samples);
 	*more = err == -EAGAIN;
 	if (err == -EAGAIN || err > 0)
-		return turn.now;
-	if (turn.until == CGPU_ROUND_NEVER)
+		return round.now;
+	if (round.until == CGPU_ROUND_NEVER)
 		km_controls_close(engine, gpu);
-	rounds_again[gpu] = 0;
-	/* The channels are gone with the driver. The cards come back with it. */
+	rounds_retry[gpu] = 0;
+	/* No failure: the driver was unloaded, and its channels are gone. Loading a driver makes the GPUs due again. */
 	if (!km_driver_attached())
-		return turn.until;
-	gpu_tell_failure(gpu, err);
-	/* Counted from now: the attempt that failed may have taken long. */
-	rounds_again[gpu] = err ? ktime_get_ns() + AGAIN_NS : 0;
-	return err ? rounds_again[gpu] : turn.until;
+		return round.until;
+	gpu_log_failure(gpu, err);
+	/* Not round.now, as the attempt that failed may have taken long. */
+	rounds_retry[gpu] = err ? ktime_get_ns() + RETRY_NS : 0;
+	return err ? rounds_retry[gpu] : round.until;
 }
 
 static void gpu_serve(struct km_engine *engine, u32 gpu)
@@ -114,7 +117,7 @@ static void gpu_serve(struct km_engine *engine, u32 gpu)
 
 	rounds_until[gpu] = engine ? gpu_decide(engine, gpu, &more) : CGPU_ROUND_NEVER;
 	if (!more)
-		rounds_tell(gpu, asked);
+		rounds_wake(gpu, asked);
 }
 
 static void rounds_serve(void)
@@ -124,7 +127,7 @@ static void rounds_serve(void)
 
 	lockdep_assert_held(&rounds_lock);
 	for_each_set_bit(gpu, &rounds_known, CGPU_MAX_GPUS) {
-		/* The bit is cleared first: what becomes due after that is done next time. */
+		/* Clear the bit before the work, so that a change during the work makes the GPU due again. */
 		if (test_and_clear_bit(gpu, &rounds_due) || rounds_until[gpu] <= ktime_get_ns())
 			gpu_serve(engine, gpu);
 	}
@@ -144,8 +147,8 @@ static u64 rounds_earliest(void)
 
 static void rounds_sleep(u64 until, u64 took)
 {
-	unsigned long gap = clamp_t(u64, took / NSEC_PER_USEC, GAP_US, GAP_MOST_US);
-	ktime_t at = ns_to_ktime(max(until, ktime_get_ns() + LEAST_NS));
+	unsigned long pause_us = clamp_t(u64, took / NSEC_PER_USEC, PAUSE_MIN_US, PAUSE_MAX_US);
+	ktime_t at = ns_to_ktime(max(until, ktime_get_ns() + SLEEP_MIN_NS));
 
 	set_current_state(TASK_IDLE);
 	if (!READ_ONCE(rounds_due) && !kthread_should_stop()) {
@@ -153,14 +156,14 @@ static void rounds_sleep(u64 until, u64 took)
 		return;
 	}
 	__set_current_state(TASK_RUNNING);
-	usleep_range(gap / 2, gap);
+	usleep_range(pause_us / 2, pause_us);
 }
 
 static int rounds_run(void *unused)
 {
-	/* The cards are suspended with the machine. */
+	/* The thread must not use the cards while the machine is suspended. */
 	set_freezable();
-	/* No container should run longer because the processors are busy. */
+	/* Busy processors must not delay the end of a container's time. */
 	set_user_nice(current, MIN_NICE);
 	while (!kthread_should_stop()) {
 		u64 begun = ktime_get_ns();
@@ -181,16 +184,17 @@ void km_rounds_begin(void)
 	mutex_unlock(&rounds_lock);
 }
 
-/* Do all that is left. */
+/* Apply what the core still wants on a GPU, then release the card. */
 static void gpu_finish(struct km_engine *engine, u32 gpu)
 {
-	struct cgpu_round turn;
+	struct cgpu_round round;
 	u32 tries;
 
 	rounds_until[gpu] = CGPU_ROUND_NEVER;
-	if (engine->logic->turn(&engine->core, gpu, &turn))
+	if (engine->logic->turn(&engine->core, gpu, &round))
 		return;
-	for (tries = 0; (turn.channels || turn.timeslices) && tries < CGPU_MAX_OBJECTS / CGPU_CHANNEL_BATCH; tries++) {
+	for (tries = 0; (round.channels || round.timeslices) && tries < CGPU_MAX_OBJECTS / CGPU_CHANNEL_BATCH;
+		tries++) {
 		int err = km_controls_set(engine, gpu);
 
 		if (err != -EAGAIN && err <= 0)

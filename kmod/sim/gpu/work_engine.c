@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * One engine of the simulated card: its runlist, whose context is loaded, what runs, and when that changes. Interleaved, a
- * group of level LOW is in the runlist once, one of MEDIUM before each of the LOW, one of HIGH before each of both
- * (ctrla06c.h, NVA06C_CTRL_CMD_SET_INTERLEAVE_LEVEL, says how often; the order is not published). The driver gives the groups
- * that are realtime the level HIGH, and puts them first.
+ * One engine of the simulated card: its runlist, the group whose context is loaded, the kernel that runs, and the time
+ * of the next change. In an interleaved runlist, each group of level LOW comes once, each group of level MEDIUM before
+ * every LOW group, and each group of level HIGH before every LOW and every MEDIUM group. ctrla06c.h
+ * (NVA06C_CTRL_CMD_SET_INTERLEAVE_LEVEL) says how often each level comes; NVIDIA has not published the order. The
+ * driver gives realtime groups the level HIGH and puts them first.
  */
 #include "work_inside.h"
 
@@ -24,12 +25,12 @@ uint64_t work_slice(uint64_t us)
 /* Whether a channel of the group has work and may run. */
 static bool group_is_runnable(const struct work *work, uint32_t group)
 {
-	const struct work_group *of = &work->group[group];
-	uint32_t at = of->next_channel, left;
+	const struct work_group *record = &work->group[group];
+	uint32_t at = record->next_channel, left;
 
-	if (!of->scheduled)
+	if (!record->scheduled)
 		return false;
-	for (left = of->channels; left; left--) {
+	for (left = record->channels; left; left--) {
 		if (work->channel[at].enabled && work->channel[at].count)
 			return true;
 		at = work->channel[at].next;
@@ -37,6 +38,7 @@ static bool group_is_runnable(const struct work *work, uint32_t group)
 	return false;
 }
 
+/* The number of places in the interleaved runlist. */
 static uint64_t runlist_length(const struct work_engine *engine)
 {
 	uint64_t high = engine->begin[1], medium = engine->begin[2] - high, low = engine->begin[3] - engine->begin[2];
@@ -46,7 +48,7 @@ static uint64_t runlist_length(const struct work_engine *engine)
 	return medium ? medium * (high + 1) : high;
 }
 
-/* The group at a place of the list, which repeats those of the higher levels before each of the lower ones. */
+/* The group at a place of the interleaved runlist, which repeats higher levels before each group of a lower level. */
 static uint32_t runlist_at(const struct work_engine *engine, uint64_t place)
 {
 	uint64_t high = engine->begin[1], medium = engine->begin[2] - high, low = engine->begin[3] - engine->begin[2];
@@ -65,6 +67,7 @@ static uint32_t runlist_at(const struct work_engine *engine, uint64_t place)
 	return engine->order[engine->begin[2] + place / round];
 }
 
+/* Whether a group other than `group` has work and may run. WORK_NONE: whether any group does. */
 static bool runlist_has_other(const struct work *work, const struct work_engine *engine, uint32_t group)
 {
 	uint32_t index;
@@ -76,7 +79,7 @@ static bool runlist_has_other(const struct work *work, const struct work_engine 
 	return false;
 }
 
-/* The next group that can run, after the cursor, or WORK_NONE. place: where it is. */
+/* The next runnable group after the cursor, or WORK_NONE. *place: its place in the interleaved runlist. */
 static uint32_t runlist_next(const struct work *work, const struct work_engine *engine, uint64_t *place)
 {
 	uint64_t length = runlist_length(engine), at = engine->cursor, left;
@@ -100,8 +103,8 @@ static uint32_t level_of(const struct work *work, const struct work_group *group
 	return work->interleaved ? group->level : WORK_LEVEL_LOW;
 }
 
-/* Those of a level, behind what is in the list already. */
-static void append(struct work *work, struct work_engine *engine, uint32_t level, bool realtime)
+/* Append the scheduled groups of a level to the runlist. */
+static void runlist_append(struct work *work, struct work_engine *engine, uint32_t level, bool realtime)
 {
 	uint32_t index, number = (uint32_t)(engine - work->engine);
 
@@ -116,7 +119,7 @@ static void append(struct work *work, struct work_engine *engine, uint32_t level
 
 void runlist_restart(struct work_engine *engine)
 {
-	engine->cursor = runlist_length(engine) - 1; /* the next one is the first */
+	engine->cursor = runlist_length(engine) - 1; /* so that runlist_next() starts with the first place */
 	engine_leave(engine, WORK_EXPIRED);
 }
 
@@ -125,20 +128,20 @@ void runlist_submit(struct work *work, uint32_t number)
 	struct work_engine *engine = &work->engine[number];
 
 	memset(engine->begin, 0, sizeof(engine->begin));
-	append(work, engine, WORK_LEVEL_HIGH, true);
-	append(work, engine, WORK_LEVEL_HIGH, false);
+	runlist_append(work, engine, WORK_LEVEL_HIGH, true);
+	runlist_append(work, engine, WORK_LEVEL_HIGH, false);
 	engine->begin[1] = engine->begin[3];
-	append(work, engine, WORK_LEVEL_MEDIUM, false);
+	runlist_append(work, engine, WORK_LEVEL_MEDIUM, false);
 	engine->begin[2] = engine->begin[3];
-	append(work, engine, WORK_LEVEL_LOW, false);
-	/* Each once, in order, unless levels count. */
+	runlist_append(work, engine, WORK_LEVEL_LOW, false);
+	/* Without interleaving, the whole list counts as one level, so that each group comes once, in this order. */
 	if (!work->interleaved)
 		engine->begin[1] = engine->begin[2] = engine->begin[3];
 	runlist_restart(engine);
 }
 
-/* What is left until the kernel that runs can be preempted: 0 where it has not begun. */
-static uint64_t until_boundary(const struct work_item *item)
+/* Nanoseconds that a kernel has to run until it can be preempted; 0 for a kernel that has not begun. */
+static uint64_t until_preemptible(const struct work_item *item)
 {
 	uint64_t whole = item->kernel.length, grain = item->kernel.grain, over, left = whole - item->progress;
 
@@ -156,7 +159,7 @@ uint64_t engine_next(const struct work *work, const struct work_engine *engine)
 {
 	const struct work_item *item;
 	const struct work_channel *channel;
-	uint64_t left, boundary;
+	uint64_t left, leaves;
 
 	if (engine->state == WORK_IDLE)
 		return WORK_NEVER;
@@ -165,8 +168,8 @@ uint64_t engine_next(const struct work *work, const struct work_engine *engine)
 	channel = &work->channel[engine->channel];
 	item = &channel->items[channel->first];
 	left = item->kernel.length - item->progress;
-	boundary = engine->leave == WORK_STAYS ? engine->slice_left : until_boundary(item);
-	return work->now + (boundary < left ? boundary : left);
+	leaves = engine->leave == WORK_STAYS ? engine->slice_left : until_preemptible(item);
+	return work->now + (leaves < left ? leaves : left);
 }
 
 void engine_spend(struct work *work, struct work_engine *engine, uint64_t ns)
@@ -200,7 +203,7 @@ void engine_leave(struct work_engine *engine, enum work_leave why)
 		engine->leave = why;
 }
 
-/* What comes off the engine is no longer anything but disabled. */
+/* Take the loaded group off the engine. Channels of it that were disabled for scheduling only may no longer run. */
 static void unload(struct work *work, struct work_engine *engine)
 {
 	const struct work_group *group = &work->group[engine->loaded];
@@ -215,6 +218,7 @@ static void unload(struct work *work, struct work_engine *engine)
 	engine->state = WORK_IDLE;
 }
 
+/* Begin to save the context of the loaded group, which takes setup.save_ns. */
 static void save(struct work *work, struct work_engine *engine)
 {
 	engine->for_group = engine->loaded;
@@ -231,7 +235,7 @@ void engine_drop(struct work *work, struct work_engine *engine)
 	save(work, engine);
 }
 
-/* The group's next channel that may run; the one that was cut in the middle goes on first. */
+/* The loaded group's next channel with work that may run. A channel whose kernel was cut in the middle comes first. */
 static uint32_t next_channel(const struct work *work, const struct work_engine *engine)
 {
 	const struct work_group *group = &work->group[engine->loaded];
@@ -249,7 +253,8 @@ static uint32_t next_channel(const struct work *work, const struct work_engine *
 	return WORK_NONE;
 }
 
-static void finish(struct work *work, struct work_engine *engine)
+/* Complete the kernel that runs. */
+static void finish_kernel(struct work *work, struct work_engine *engine)
 {
 	struct work_channel *channel = &work->channel[engine->channel];
 	struct work_group *group = &work->group[channel->group];
@@ -273,7 +278,7 @@ static void finish(struct work *work, struct work_engine *engine)
 		work->done(work->done_ctx, &done);
 }
 
-/* Loads the group that is next. False: nobody has work. */
+/* Load the next runnable group. False: there is none. */
 static bool load(struct work *work, struct work_engine *engine)
 {
 	uint32_t group = runlist_next(work, engine, &engine->cursor);
@@ -296,7 +301,7 @@ static bool load(struct work *work, struct work_engine *engine)
 	return true;
 }
 
-/* At a point at which it can be preempted: whoever is next has it now, which may be the same group. */
+/* Where the running kernel can be preempted: the loaded group gives the engine to the next one, perhaps itself. */
 static void hand_over(struct work *work, struct work_engine *engine)
 {
 	bool forced = engine->leave == WORK_FORCED, is_cut = false;
@@ -317,7 +322,7 @@ static void hand_over(struct work *work, struct work_engine *engine)
 		engine->loaded = WORK_NONE;
 }
 
-/* True: there is more to do at this time. */
+/* True: call again, as there is more to do at work->now. */
 static bool settle_running(struct work *work, struct work_engine *engine)
 {
 	struct work_item *item;
@@ -325,13 +330,13 @@ static bool settle_running(struct work *work, struct work_engine *engine)
 	if (engine->channel != WORK_NONE) {
 		item = work_head(&work->channel[engine->channel]);
 		if (item->progress == item->kernel.length) {
-			finish(work, engine);
+			finish_kernel(work, engine);
 			return true;
 		}
 	} else {
 		engine->channel = next_channel(work, engine);
 		if (engine->channel == WORK_NONE) {
-			/* Its context stays loaded until somebody else's is. */
+			/* The group's context stays loaded until another group is loaded. */
 			unload(work, engine);
 			return true;
 		}
@@ -340,7 +345,7 @@ static bool settle_running(struct work *work, struct work_engine *engine)
 	}
 	if (!engine->slice_left && engine->leave == WORK_STAYS)
 		engine->leave = WORK_EXPIRED;
-	if (engine->leave != WORK_STAYS && !until_boundary(item)) {
+	if (engine->leave != WORK_STAYS && !until_preemptible(item)) {
 		hand_over(work, engine);
 		return true;
 	}

@@ -1,46 +1,47 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What clients of the driver share in tests: their first calls, and how they wait for the next step. */
+/* What test programs that call the driver share: first calls, memory, passing of open files, waiting for the test. */
 #ifndef ATTACK_CLIENT_H
 #define ATTACK_CLIENT_H
 
 #include "rm_client.h"
 
-/* Room for the parameters of any class. */
+/* At least the size of any class's allocation parameters. */
 #define CLIENT_PARAMS 256u
 
-/* Takes "--dev DIR" from the front of the arguments, and what else the driver must be asked first. Ends the program
- * when there is no driver. */
+/* Takes "--dev DIR" from the front of the arguments, fills in the settings and asks the driver for its version. Ends the
+ * program when there is no driver. */
 void client_begin(struct settings *settings, int *argc, char ***argv);
-/* A client with one card. Ends the program when it is refused. */
+/* Makes a client that has one card open. Ends the program when the driver refuses one of the calls. */
 void client_open(struct session *session, const struct settings *settings);
-/* Memory of the card under a handle: its call, with the parameters to be kept until then; and the status of it. */
+/* Memory of the card under a handle. The first function returns the call, which points to params; the second one makes the call and
+ * returns the driver's status. */
 struct rm_ioctl client_memory_ioctl(
 	const struct session *session, uint32_t handle, uint8_t params[CLIENT_PARAMS], uint64_t bytes);
 uint32_t client_memory(struct session *session, uint32_t handle, uint64_t bytes);
-/* Another client's object under a handle. */
+/* Duplicates another client's object under a handle; returns the driver's status. */
 uint32_t client_dup(struct session *session, uint32_t handle, uint32_t source_client, uint32_t source);
-/* Addresses for managed memory that nobody else uses, at the start of a piece of 2 MiB; NULL: there are none. */
+/* Reserves unused addresses for managed memory, aligned to 2 MiB; NULL on failure. */
 uint8_t *client_reserve(uint64_t size);
-/* Managed memory in an address space of nvidia-uvm's file; the offset of such a mapping is its address. */
+/* Maps managed memory on a file of nvidia-uvm, which requires that a mapping's file offset is its address. */
 bool client_map_managed(const struct settings *settings, int uvm, uint8_t *place, uint64_t size);
 #define CLIENT_FILES_MAX 3u
-/* Open files by a socket, with one byte of data. Receiving, the count is of those that fit. */
+/* Pass open files over a socket, with one byte of data. For receiving, count is how many files the array takes. */
 bool client_send_files(int sock, const int *files, size_t count);
 bool client_receive_files(int sock, int *files, size_t count);
-/* A socket with whoever connects at the path, whom the files are sent; the word is printed before that. -1: none. */
+/* Prints the word, waits for the first process that connects at the path, and sends it the files. Returns the socket, -1 on failure. */
 int client_hand_out(const char *path, const char *word, const int *files, size_t count);
-/* The socket to whoever hands files out there; -1: none. */
+/* Connects to client_hand_out() of another process and receives its files. Returns the socket, -1 on failure. */
 int client_fetch(const char *path, int *files, size_t count);
-/* As often as it goes; how much that was. */
+/* Allocates pieces of memory until the driver refuses. Returns the bytes allocated. */
 uint64_t client_fill(struct session *session, uint64_t piece);
-/* Whoever started the program sends a line for the next step. Ends the program, whose descriptors go with it, at the
- * end of standard input. */
+/* Waits for a line on standard input, which the test sends for the next step. Exits at the end of the input, which closes all files. */
 void client_next(void);
-/* Keeps what there is until the program is killed. */
+/* Waits until the program is killed, so that the program keeps its memory and files. */
 __attribute__((noreturn)) void client_rest(void);
-/* Signals in the midst of calls, so often; 0: no more. flags: of sigaction(2), whether the kernel starts a call anew. */
+/* Sends this process a SIGALRM every so many microseconds, to interrupt its calls; 0: no more. flags: those of sigaction(2), such as
+ * SA_RESTART. */
 void client_rain(int flags, int microseconds);
-/* How many there were. */
+/* How many of these signals have come. */
 long client_alarms(void);
 
 #endif

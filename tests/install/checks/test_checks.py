@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Each check on a machine where one thing is wrong; the machine itself is sound."""
+"""Runs each check on a machine that is sound but for one fact."""
 
 from __future__ import annotations
 
@@ -31,18 +31,18 @@ from cgpu.runtime_config.oci_runtime.lowlevel import LAUNCHER, LOW_LEVEL, low_le
 from tests.install.machine import card, node, node_report, tool, write
 
 MODULE, DAEMON = DesiredState("module", ("docker",)), DesiredState("daemon", ("docker",))
-LISTENS = (
+PROC_NET_UNIX = (
     "Num RefCount Protocol Flags Type St Inode Path\n0: 2 0 00010000 0001 01 99 /run/cgpu/seccomp.sock\n"
 )
 
 
-def bad(found: list[Finding]) -> set[tuple[str, str]]:
-    """Return name and verdict of what is not well."""
+def faults(found: list[Finding]) -> set[tuple[str, str]]:
+    """Return the name and verdict of each warning and problem."""
     return {(one.name, one.verdict) for one in found if one.verdict in ("warning", "problem")}
 
 
-def verdict(found: list[Finding]) -> str:
-    """Return the verdict of a single finding, which has a fix where something is wrong."""
+def only_verdict(found: list[Finding]) -> str:
+    """Return the verdict of the only finding, which has a fix exactly when it is a warning or problem."""
     (one,) = found
     assert bool(one.fix) == (one.verdict in ("warning", "problem")), one
     return one.verdict
@@ -50,12 +50,12 @@ def verdict(found: list[Finding]) -> str:
 
 @pytest.mark.parametrize("desired", [MODULE, DAEMON])
 def test_sound_machine(tmp_path: Path, desired: DesiredState) -> None:
-    """Nothing speaks against either engine on a sound machine."""
-    assert bad(preflight(node(tmp_path), desired)) == set()
+    """A sound machine gives neither engine a warning or a problem."""
+    assert faults(preflight(node(tmp_path), desired)) == set()
 
 
 @pytest.mark.parametrize(
-    ("desired", "changed", "name", "wanted"),
+    ("desired", "changed", "name", "expected"),
     [
         (DAEMON, {"kernel": {"machine": "aarch64"}}, "machine", "problem"),
         (DAEMON, {"kernel": {"release": "5.4.0"}}, "kernel", "problem"),
@@ -107,30 +107,30 @@ def test_sound_machine(tmp_path: Path, desired: DesiredState) -> None:
     ],
 )
 def test_one_thing_wrong(
-    tmp_path: Path, desired: DesiredState, changed: dict[str, Any], name: str, wanted: str
+    tmp_path: Path, desired: DesiredState, changed: dict[str, Any], name: str, expected: str
 ) -> None:
-    """The check of that thing says so, with its fix."""
+    """The check of the wrong fact reports it, and every warning and problem has a fix."""
     found = preflight(node(tmp_path, **changed), desired)
-    assert (name, wanted) in bad(found)
+    assert (name, expected) in faults(found)
     assert all(one.fix for one in found if one.verdict in ("warning", "problem"))
 
 
-def test_unasked_library_is_skipped(tmp_path: Path) -> None:
-    """A card of which nobody could tell whether it is cut is named, and is no problem."""
+def test_unknown_mig_mode_is_skipped(tmp_path: Path) -> None:
+    """A card whose MIG mode is not known gives a skipped finding, and no problem."""
     found = preflight(node(tmp_path, driver={"cards": (card(mig=None),)}), DAEMON)
     assert [one.verdict for one in found if one.name == "mig"] == ["skipped"]
 
 
-PRESERVES = {"ActiveState": "active", "FileDescriptorStorePreserve": "yes"}
+STORE_PRESERVED = {"ActiveState": "active", "FileDescriptorStorePreserve": "yes"}
 
 
-def slice_(name: str = "c1", owner: str = "c1 /group/c1", **nodes: str) -> Slice:
-    return Slice(name, {"owner": owner, "memsize": "1048576", **nodes})
+def slice_(name: str = "c1", owner: str = "c1 /group/c1", **entries: str) -> Slice:
+    return Slice(name, {"owner": owner, "memsize": "1048576", **entries})
 
 
-def gpu(*slices: Slice, **nodes: str) -> Card:
-    facts = {"drift": "0", "mig": "0", "sched": "divided_by=gates", "memtotal": "16777216", "max_inst": "20"}
-    return Card(0, {**facts, "free_weight": "19", **nodes}, slices)
+def gpu(*slices: Slice, **entries: str) -> Card:
+    sound = {"drift": "0", "mig": "0", "sched": "divided_by=gates", "memtotal": "16777216", "max_inst": "20"}
+    return Card(0, {**sound, "free_weight": "19", **entries}, slices)
 
 
 def tree(*cards: Card, unreadable: tuple[str, ...] = ()) -> Snapshot:
@@ -138,7 +138,7 @@ def tree(*cards: Card, unreadable: tuple[str, ...] = ()) -> Snapshot:
 
 
 @pytest.mark.parametrize(
-    ("check", "changed", "wanted"),
+    ("check", "changed", "expected"),
     [
         (engine.running, {}, "ok"),
         (engine.running, {"status_problem": "it does not answer"}, "problem"),
@@ -154,10 +154,10 @@ def tree(*cards: Card, unreadable: tuple[str, ...] = ()) -> Snapshot:
         (engine.listener, {}, "problem"),
         (engine.descriptor_store, {}, "warning"),
         (engine.descriptor_store, {"unit": {"ActiveState": "active"}}, "problem"),
-        (engine.descriptor_store, {"unit": PRESERVES}, "problem"),
+        (engine.descriptor_store, {"unit": STORE_PRESERVED}, "problem"),
         (
             engine.descriptor_store,
-            {"unit": {**PRESERVES, "NFileDescriptorStore": "3", "FileDescriptorStoreMax": "4096"}},
+            {"unit": {**STORE_PRESERVED, "NFileDescriptorStore": "3", "FileDescriptorStoreMax": "4096"}},
             "ok",
         ),
         (engine.limits, {}, "skipped"),
@@ -190,57 +190,62 @@ def tree(*cards: Card, unreadable: tuple[str, ...] = ()) -> Snapshot:
         (places.leftovers, {}, "ok"),
     ],
 )
-def test_engine(tmp_path: Path, check: Any, changed: dict[str, Any], wanted: str) -> None:
-    """Each check of a running engine gives its verdict."""
-    now = node_report(tmp_path / "root", **changed)
-    assert verdict(check(now)) == wanted
+def test_node_checks(tmp_path: Path, check: Any, changed: dict[str, Any], expected: str) -> None:
+    """Each check of a node with a running engine gives the expected verdict."""
+    report = node_report(tmp_path / "root", **changed)
+    assert only_verdict(check(report)) == expected
 
 
 def test_listener(tmp_path: Path) -> None:
-    """A socket that listens is found in the kernel's table; one that is only bound is not."""
-    write(tmp_path / "root", {"proc/net/unix": LISTENS})
-    assert verdict(engine.listener(with_root(node_report(tmp_path / "made"), tmp_path / "root"))) == "ok"
-    write(tmp_path / "root", {"proc/net/unix": LISTENS.replace("00010000", "00000000")})
-    assert verdict(engine.listener(with_root(node_report(tmp_path / "made"), tmp_path / "root"))) == "problem"
+    """The check finds a listening socket in /proc/net/unix, and passes over a socket that is only bound."""
+    write(tmp_path / "root", {"proc/net/unix": PROC_NET_UNIX})
+    assert only_verdict(engine.listener(with_root(node_report(tmp_path / "made"), tmp_path / "root"))) == "ok"
+    write(tmp_path / "root", {"proc/net/unix": PROC_NET_UNIX.replace("00010000", "00000000")})
+    assert (
+        only_verdict(engine.listener(with_root(node_report(tmp_path / "made"), tmp_path / "root")))
+        == "problem"
+    )
 
 
-def with_root(now: NodeReport, root: Path) -> NodeReport:
-    return replace(now, node=replace(now.node, root=root))
+def with_root(report: NodeReport, root: Path) -> NodeReport:
+    return replace(report, node=replace(report.node, root=root))
 
 
 def test_engine_down(tmp_path: Path) -> None:
-    """An engine that is gone, hangs, is of another release or refuses nothing is told apart."""
+    """The checks distinguish an engine that is gone, hangs, has another release, or enforces nothing."""
     down = node_report(tmp_path)
     down = replace(down, node=node(tmp_path, ours={"engine": None}))
-    assert verdict(engine.running(down)) == "problem"
+    assert only_verdict(engine.running(down)) == "problem"
     assert "still mounted" in engine.running(replace(down, mounted=True))[0].text
     hangs = replace(
         down, node=node(tmp_path, ours={"engine": None, "daemon_running": True, "problem": "slow"})
     )
     assert "does not answer (slow)" in engine.running(hangs)[0].text
     other = node(tmp_path, ours={"engine": "cgpud", "version": "0.0.9", "enforces": False})
-    assert verdict(engine.versions(replace(down, node=other))) == "warning"
-    assert verdict(engine.enforcing(replace(down, node=other))) == "problem"
+    assert only_verdict(engine.versions(replace(down, node=other))) == "warning"
+    assert only_verdict(engine.enforcing(replace(down, node=other))) == "problem"
 
 
 def test_configuration_in_force(tmp_path: Path) -> None:
-    """A changed file, one that nobody has read, and a module without one are told apart."""
-    now = replace(
+    """The check distinguishes a changed file, an unread file, and a module that is not configured."""
+    report = replace(
         node_report(tmp_path, wanted=Effective(policy=0), in_force=Effective()),
         config_file="/etc/cgpu/config.yaml",
     )
-    (found,) = configuration.in_force(now)
+    (found,) = configuration.in_force(report)
     assert found.verdict == "problem"
     assert "policy" in found.text
-    assert verdict(configuration.in_force(replace(now, in_force=None))) == "problem"
-    assert "cgpu_km" in configuration.in_force(replace(now, configured=False))[0].text
-    assert verdict(configuration.in_force(replace(now, in_force=Effective(policy=0)))) == "ok"
-    # cgpud was told another tree on its command line.
-    assert verdict(configuration.in_force(replace(now, in_force=Effective(policy=0, tree="/x")))) == "ok"
+    assert only_verdict(configuration.in_force(replace(report, in_force=None))) == "problem"
+    assert "cgpu_km" in configuration.in_force(replace(report, configured=False))[0].text
+    assert only_verdict(configuration.in_force(replace(report, in_force=Effective(policy=0)))) == "ok"
+    # cgpud's command line may name another tree.
+    assert (
+        only_verdict(configuration.in_force(replace(report, in_force=Effective(policy=0, tree="/x")))) == "ok"
+    )
 
 
 @pytest.mark.parametrize(
-    ("given", "wanted"),
+    ("entries", "expected"),
     [
         ((), {("settings-docker", "warning"), ("settings-podman", "warning")}),
         (
@@ -263,32 +268,35 @@ def test_configuration_in_force(tmp_path: Path) -> None:
         ((Entry("docker", "d", LAUNCHER, "cgpu"), Entry("podman", "p", LAUNCHER, "cgpu")), set()),
     ],
 )
-def test_settings(tmp_path: Path, given: tuple[Entry, ...], wanted: set[tuple[str, str]]) -> None:
-    """Each engine that is there needs settings that name a program that is there."""
-    assert bad(settings.registered(node_report(tmp_path, settings=given))) == wanted
+def test_settings(tmp_path: Path, entries: tuple[Entry, ...], expected: set[tuple[str, str]]) -> None:
+    """The settings of each installed container engine must name an existing program as OpenCGPU's runtime."""
+    assert faults(settings.registered(node_report(tmp_path, settings=entries))) == expected
 
 
-def test_the_name_in_nvidias_list(tmp_path: Path) -> None:
-    """By its name for engines the runtime would have NVIDIA's work twice; that is an older release's."""
-    for path, wanted in ((LAUNCHER, "warning"), (low_level(LAUNCHER), "ok")):
+def test_path_in_nvidias_list_of_runtimes(tmp_path: Path) -> None:
+    """NVIDIA's list must have the path LOW_LEVEL of our runtime.
+
+    With LAUNCHER, as older releases wrote, NVIDIA's runtime would work twice for each container.
+    """
+    for path, expected in ((LAUNCHER, "warning"), (low_level(LAUNCHER), "ok")):
         found = settings.registered(node_report(tmp_path, settings=(Entry("nvidia", "n", path),)))
-        (last,) = (one for one in found if one.name == "settings-nvidia")
-        assert (last.verdict, last.fix) == (
-            wanted,
-            "cgpu install --runtimes nvidia" if wanted == "warning" else "",
+        (finding,) = (one for one in found if one.name == "settings-nvidia")
+        assert (finding.verdict, finding.fix) == (
+            expected,
+            "cgpu install --runtimes nvidia" if expected == "warning" else "",
         )
 
 
 def test_default_runtime(tmp_path: Path) -> None:
-    """A default that one engine has and another one has not is pointed out; a later file decides."""
+    """A default runtime that only some engines have gives a warning. The last file of an engine decides."""
     both = (Entry("docker", "d", "/bin/sh", "cgpu"), Entry("podman", "a", "/bin/sh"))
-    assert verdict(settings.default(node_report(tmp_path, settings=both))) == "warning"
-    also = (*both, Entry("podman", "b", default="cgpu"))
-    assert verdict(settings.default(node_report(tmp_path, settings=also))) == "ok"
+    assert only_verdict(settings.default(node_report(tmp_path, settings=both))) == "warning"
+    with_later_file = (*both, Entry("podman", "b", default="cgpu"))
+    assert only_verdict(settings.default(node_report(tmp_path, settings=with_later_file))) == "ok"
 
 
 @pytest.mark.parametrize(
-    ("said", "wanted"),
+    ("output", "expected"),
     [
         ("opencgpu/0.1.0, 6.1.0-56-amd64, x86_64: installed\n", "ok"),
         ("opencgpu, 0.1.0, 6.1.0-56-amd64, x86_64: installed\n", "ok"),
@@ -302,42 +310,42 @@ def test_default_runtime(tmp_path: Path) -> None:
         ("", "warning"),
     ],
 )
-def test_dkms(said: str, wanted: str) -> None:
-    """Both forms of dkms's output are read, and only ours counts."""
-    assert verdict(module.judge(said)) == wanted
+def test_dkms(output: str, expected: str) -> None:
+    """The check reads the output of dkms 2 and dkms 3, and only the lines of OpenCGPU's module."""
+    assert only_verdict(module.judge(output)) == expected
 
 
 def test_module_for_the_next_kernel(tmp_path: Path) -> None:
-    """A newer kernel that the module is not built for is pointed out."""
-    now = node_report(tmp_path, kind="module")
-    now = replace(now, node=node(tmp_path, ours={"module_kernels": (now.node.kernel.release,)}))
-    assert verdict(module.built(now)) == "ok"
+    """An installed newer kernel that the module is not built for gives a warning; an older one does not."""
+    report = node_report(tmp_path, kind="module")
+    report = replace(report, node=node(tmp_path, ours={"module_kernels": (report.node.kernel.release,)}))
+    assert only_verdict(module.built(report)) == "ok"
     older, newer = "6.1.0-9-amd64", "6.1.0-57-amd64"
     write(tmp_path, {f"lib/modules/{one}/modules.dep": "" for one in (older, newer)})
     write(tmp_path, {f"boot/vmlinuz-{one}": "" for one in (older, newer)})
-    (found,) = module.built(now)
+    (found,) = module.built(report)
     assert found.verdict == "warning"
     assert newer in found.fix
     assert older not in found.fix
 
 
 def test_hook_and_launcher(tmp_path: Path) -> None:
-    """Programs that are missing, of no absolute interpreter, or that fail are problems."""
+    """A program that is missing, fails, or has no interpreter by an absolute path is a problem."""
     script = tmp_path / "cgpu-hook"
-    assert verdict(runtime.hook(str(script))) == "problem"
+    assert only_verdict(runtime.hook(str(script))) == "problem"
     script.write_text("#!/usr/bin/env python3\n")
     script.chmod(0o755)
     assert "absolute" in runtime.hook(str(script))[0].text
     script.write_text("#!/nowhere/python3\n")
-    assert verdict(runtime.hook(str(script))) == "problem"
+    assert only_verdict(runtime.hook(str(script))) == "problem"
     script.write_text("#!/bin/sh\nexit 1\n")
-    assert verdict(runtime.hook(str(script))) == "ok"
-    assert verdict(runtime.launcher(str(script))) == "problem"
+    assert only_verdict(runtime.hook(str(script))) == "ok"
+    assert only_verdict(runtime.launcher(str(script))) == "problem"
     script.write_text("#!/bin/sh\nexit 0\n")
     assert runtime.launcher(str(script))[0].text == f"{tmp_path}/{LOW_LEVEL}: is not there, or no program"
     (tmp_path / LOW_LEVEL).symlink_to(script)
-    assert verdict(runtime.launcher(str(script))) == "ok"
-    assert verdict(runtime.launcher(str(tmp_path / "nothing"))) == "problem"
+    assert only_verdict(runtime.launcher(str(script))) == "ok"
+    assert only_verdict(runtime.launcher(str(tmp_path / "nothing"))) == "problem"
 
 
 def test_interpreter(tmp_path: Path) -> None:
@@ -346,51 +354,54 @@ def test_interpreter(tmp_path: Path) -> None:
     old.write_text("#!/bin/sh\necho 3.9.2\n")
     old.chmod(0o755)
     assert "3.9.2" in runtime.interpreter(str(old))[0].text
-    assert verdict(runtime.interpreter(str(tmp_path / "none"))) == "problem"
-    assert verdict(runtime.interpreter()) == "ok"
+    assert only_verdict(runtime.interpreter(str(tmp_path / "none"))) == "problem"
+    assert only_verdict(runtime.interpreter()) == "ok"
 
 
 @pytest.mark.root
 def test_ownership(tmp_path: Path) -> None:
-    """What others may write on the way to a program is named, folders too."""
+    """The finding names each file and folder of a program's path that others than root may write."""
     file = tmp_path / "folder" / "program"
     write(tmp_path, {"folder/program": ""})
-    assert verdict(runtime.ownership((str(file),), str(tmp_path))) == "ok"
+    assert only_verdict(runtime.ownership((str(file),), str(tmp_path))) == "ok"
     file.parent.chmod(0o777)
     assert str(file.parent) in runtime.ownership((str(file),), str(tmp_path))[0].text
     file.parent.chmod(0o755)
     os.chown(file, 1000, 0)
-    assert verdict(runtime.ownership((str(file),), str(tmp_path))) == "problem"
+    assert only_verdict(runtime.ownership((str(file),), str(tmp_path))) == "problem"
 
 
 @pytest.mark.root
 def test_permissions(tmp_path: Path) -> None:
-    """What others may enter is named with the command that closes it."""
-    now = with_root(node_report(tmp_path / "made"), tmp_path)
+    """The fix has a chmod for each file and folder to which others than root have access."""
+    report = with_root(node_report(tmp_path / "made"), tmp_path)
     write(tmp_path, {"run/cgpu/config.json": "{}", "etc/cgpu/config.yaml": ""})
     (tmp_path / "run/cgpu").chmod(0o700)
     (tmp_path / "run/cgpu/config.json").chmod(0o600)
-    assert verdict(places.permissions(now)) == "ok"
+    assert only_verdict(places.permissions(report)) == "ok"
     (tmp_path / "run/cgpu").chmod(0o755)
     (tmp_path / "etc/cgpu/config.yaml").chmod(0o666)
-    (found,) = places.permissions(now)
+    (found,) = places.permissions(report)
     assert found.verdict == "problem"
     assert "chmod go-rwx /run/cgpu" in found.fix
     assert "chmod go-w /etc/cgpu/config.yaml" in found.fix
 
 
-def test_a_module_at_boot(tmp_path: Path) -> None:
-    """It is loaded, and configured by its unit: without the latter it refuses slices after a boot."""
-    now = node_report(tmp_path, kind="module")
-    assert engine.start_at_boot(now)[0].verdict == "warning"
+def test_module_at_boot(tmp_path: Path) -> None:
+    """The module must be loaded at boot and configured by cgpu-config-apply.service.
+
+    Without that unit the module refuses slices after a boot.
+    """
+    report = node_report(tmp_path, kind="module")
+    assert engine.start_at_boot(report)[0].verdict == "warning"
     write(tmp_path, {"etc/modules-load.d/cgpu.conf": "# ours\ncgpu_km\n"})
-    (found,) = engine.start_at_boot(now)
+    (found,) = engine.start_at_boot(report)
     assert (found.verdict, found.fix) == ("warning", "systemctl enable cgpu-config-apply.service")
     write(tmp_path, {"etc/systemd/system/multi-user.target.wants/cgpu-config-apply.service": ""})
-    assert engine.start_at_boot(now)[0].verdict == "ok"
+    assert engine.start_at_boot(report)[0].verdict == "ok"
 
 
-LIMITS = """Limit                     Soft Limit           Hard Limit           Units
+PROC_LIMITS = """Limit                     Soft Limit           Hard Limit           Units
 Max open files            {}                 1048576              files
 Max locked memory         8388608              8388608              bytes
 """
@@ -405,29 +416,29 @@ Max locked memory         8388608              8388608              bytes
     ],
 )
 def test_limits(tmp_path: Path, soft: str, verdict: str, text: str) -> None:
-    """The limit on open files is that of cgpud's process, on the machine below the root."""
-    write(tmp_path, {"proc/42/limits": LIMITS.format(soft)})
+    """The check reads the limit on open files of cgpud's process below the machine's root folder."""
+    write(tmp_path, {"proc/42/limits": PROC_LIMITS.format(soft)})
     (found,) = engine.limits(node_report(tmp_path, status={"pid": 42}))
     assert (found.verdict, found.text.split(":")[0]) == (verdict, text)
 
 
-def test_limits_of_the_system() -> None:
-    """The kernel's own table is understood."""
-    now = node_report(Path("/"), status={"pid": os.getpid()})
-    (found,) = engine.limits(now)
+def test_limits_of_this_process() -> None:
+    """The check parses /proc/PID/limits as the running kernel writes it."""
+    report = node_report(Path("/"), status={"pid": os.getpid()})
+    (found,) = engine.limits(report)
     soft = resource.getrlimit(resource.RLIMIT_NOFILE)[0]
-    named = "any number of" if soft == resource.RLIM_INFINITY else str(soft)
-    assert found.text.startswith(f"cgpud may have {named} files open")
+    expected_limit = "any number of" if soft == resource.RLIM_INFINITY else str(soft)
+    assert found.text.startswith(f"cgpud may have {expected_limit} files open")
 
 
 def test_limits_that_cannot_be_read(tmp_path: Path) -> None:
-    """A process that runs and shows no limits is not said to have ended."""
+    """A running process whose limits cannot be read is not reported as ended."""
     write(tmp_path, {"proc/42/comm": "cgpud"})
     (found,) = engine.limits(node_report(tmp_path, status={"pid": 42}))
     assert (found.verdict, found.text) == ("skipped", "/proc/42/limits cannot be read")
 
 
-BOUNDED = Effective(allow_environment=False, allow_disable=False)
+NO_OPT_OUT = Effective(allow_environment=False, allow_disable=False)
 
 
 @pytest.mark.parametrize(
@@ -435,42 +446,42 @@ BOUNDED = Effective(allow_environment=False, allow_disable=False)
     [
         (None, "skipped", "cannot be read"),
         (Effective(), "warning", "allow_environment"),
-        (BOUNDED, "warning", "default_memsize: 0"),
-        (BOUNDED.replace(default_memsize=1), "ok", "has a slice"),
+        (NO_OPT_OUT, "warning", "default_memsize: 0"),
+        (NO_OPT_OUT.replace(default_memsize=1), "ok", "has a slice"),
         (Effective(shared_node=True), "ok", "has a slice"),
         (Effective(shared_node=True, allow_privileged=True), "warning", "allow_privileged"),
         (Effective(shared_node=True, enforce=False), "warning", "enforce: false"),
         (Effective(default_memsize=1, allow_environment=False), "warning", "allow_disable"),
     ],
 )
-def test_ways(tmp_path: Path, config: Effective | None, verdict: str, word: str) -> None:
-    """Each way past a slice is named, and a node that has none is closed."""
+def test_ways_past_a_slice(tmp_path: Path, config: Effective | None, verdict: str, word: str) -> None:
+    """The finding names each way to a GPU without a slice. A node without such ways is ok."""
     (found,) = closed(node_report(tmp_path, wanted=config))
     assert (found.verdict, word in found.text) == (verdict, True)
 
 
-def test_an_open_node_is_told_how_to_close_it(tmp_path: Path) -> None:
-    """What counts is what is in force, and the command closes everything."""
-    now = node_report(tmp_path, wanted=Effective(shared_node=True), in_force=Effective())
-    (found,) = closed(now)
+def test_open_node_has_a_fix(tmp_path: Path) -> None:
+    """The check goes by the configuration in force, and its fix closes every way past a slice."""
+    report = node_report(tmp_path, wanted=Effective(shared_node=True), in_force=Effective())
+    (found,) = closed(report)
     assert found.verdict == "warning"
     assert found.fix.endswith(CLOSE)
 
 
-def test_a_shared_node_with_a_way_left_is_not_told_to_share(tmp_path: Path) -> None:
-    """Where shared_node is true the finding says that a way is left, and does not ask for it again."""
+def test_fix_of_an_open_shared_node(tmp_path: Path) -> None:
+    """With shared_node true, the finding names the way that is left, and its fix does not set shared_node."""
     (found,) = closed(node_report(tmp_path, wanted=Effective(shared_node=True, allow_privileged=True)))
     assert found.text.startswith("shared_node is true, and yet privileged containers")
     assert CLOSE not in found.fix
 
 
 def test_podman_that_copies_annotations(tmp_path: Path) -> None:
-    """Where all annotations are trusted, a podman that copies those of images leaves the node open."""
+    """With trust_annotations: always, a podman that copies annotations of images leaves the node open."""
     config = Effective(shared_node=True, trust_annotations="always")
     versions = (("4.3.1", "warning"), (None, "warning"), ("4.6.0", "ok"), ("5.0.0-rc1", "ok"))
-    for version, wanted in versions:
-        now = node_report(tmp_path, wanted=config)
-        software = replace(now.node.software, engines=(tool("podman", version),))
-        (found,) = closed(replace(now, node=replace(now.node, software=software)))
-        assert found.verdict == wanted
-        assert ("copies annotations of images" in found.text) == (wanted == "warning")
+    for version, expected in versions:
+        report = node_report(tmp_path, wanted=config)
+        software = replace(report.node.software, engines=(tool("podman", version),))
+        (found,) = closed(replace(report, node=replace(report.node, software=software)))
+        assert found.verdict == expected
+        assert ("copies annotations of images" in found.text) == (expected == "warning")

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Lists of index and value that many controls have, in their parameters or where these point to. */
+/* Fills lists of (index, value) pairs, which many controls have in their parameters or at an address in them. */
 #include <stdlib.h>
 
 #include "control.h"
 
-static uint32_t fill(struct control *control, uint8_t *list, uint32_t count, info_value value)
+static uint32_t info_list_fill(struct control *control, uint8_t *list, uint32_t count, info_value value)
 {
 	const struct card_layout_NV2080_CTRL_BUS_INFO *at = &control->card_abi->NV2080_CTRL_BUS_INFO;
 	uint32_t i, data, status;
@@ -22,7 +22,7 @@ uint32_t info_list_inside(struct control *control, uint16_t list, uint32_t count
 {
 	if (count == 0 || count > most)
 		return NV_ERR_INVALID_ARGUMENT;
-	return fill(control, control->params + list, count, value);
+	return info_list_fill(control, control->params + list, count, value);
 }
 
 uint32_t info_list_outside(struct control *control, uint64_t address, uint32_t count, uint32_t most, info_value value)
@@ -37,7 +37,8 @@ uint32_t info_list_outside(struct control *control, uint64_t address, uint32_t c
 	list = malloc(bytes);
 	if (!list)
 		return NV_ERR_INSUFFICIENT_RESOURCES;
-	status = user_read(caller, address, list, bytes) ? fill(control, list, count, value) : NV_ERR_INVALID_ADDRESS;
+	status = user_read(caller, address, list, bytes) ? info_list_fill(control, list, count, value) :
+							   NV_ERR_INVALID_ADDRESS;
 	if (status == NV_OK && !user_write(caller, address, list, bytes))
 		status = NV_ERR_INVALID_ADDRESS;
 	free(list);
