@@ -119,8 +119,8 @@ def test_a_module_loaded_anew_gets_everything(module: FakeTree, give: Give) -> N
 def test_a_mistake_changes_nothing(module: FakeTree, give: Give, capsys: pytest.CaptureFixture[str]) -> None:
     """A configuration that is wrong is refused as cgpud refuses it."""
     before = values(module)
-    assert give("policy: 6\n") == 1
-    assert capsys.readouterr().err.endswith("policy: 6: expected a whole number from 0 to 5 (default 1)\n")
+    assert give("enforce: 1\n") == 1
+    assert capsys.readouterr().err.endswith("enforce: 1: expected true or false (default true)\n")
     assert values(module) == before
     assert not (module.base / "run").exists()
 

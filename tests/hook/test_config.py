@@ -28,7 +28,8 @@ KEYS = ", ".join(sorted(DEFAULTS))
 YAML = ": expected lines KEY: VALUE"
 INST = "expected a whole number from 1 to 25 (default 20)"
 SLICE = "expected a whole number from 100 to 100000 (default 2000)"
-POLICY = "expected a whole number from 0 to 5 (default 1)"
+LAST_POLICY = config.schema()["properties"]["policy"]["maximum"]
+POLICY = f"expected a whole number from 0 to {LAST_POLICY} (default 1)"
 WORKERS = "expected a whole number from 0 to 64 (default 0)"
 PATH = "expected an absolute path or null (default null)"
 TAG = "could not determine a constructor for the tag 'tag:yaml.org,2002..."
@@ -117,7 +118,7 @@ def test_values(tmp_path: Path) -> None:
         ("slice_us: 99", f"slice_us: 99: {SLICE}"),
         ("slice_us: 100001", f"slice_us: 100001: {SLICE}"),
         ("slice_us: 0.1", f"slice_us: 0.1: {SLICE}"),
-        ("policy: 6", f"policy: 6: {POLICY}"),
+        (f"policy: {LAST_POLICY + 1}", f"policy: {LAST_POLICY + 1}: {POLICY}"),
         ("enforce: 1", "enforce: 1: expected true or false (default true)"),
         ("tree: run/x", f"tree: run/x: {PATH}"),
         ('tree: "/x\\n"', f"tree: /x\\n: {PATH}"),
