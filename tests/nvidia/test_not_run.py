@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Where the archive has not what a file needs."""
+"""tests/nvidia/conftest.py deselects a test file when the archive lacks the software that it needs."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-NEEDS = """
+FILE_WITH_NEEDS = """
 from tests.nvidia.archive import NotInArchiveError
 
 def needs():
@@ -21,15 +21,15 @@ def test_one():
 def test_two():
     assert False
 """
-PLAIN = "def test_here():\n    pass\n"
+FILE_WITHOUT_NEEDS = "def test_here():\n    pass\n"
 
 
-def test_left_out_by_name(repository: Path, tmp_path: Path) -> None:
-    """Its tests are not run, one line says why, and where no skip is allowed that is no failure."""
+def test_deselected_with_a_reason(repository: Path, tmp_path: Path) -> None:
+    """The file's tests are deselected, one line says why, and CGPU_TEST_REQUIRE=all makes that no failure."""
     shutil.copy(repository / "tests" / "nvidia" / "conftest.py", tmp_path)
     (tmp_path / "pytest.ini").write_text("[pytest]\n")
-    (tmp_path / "test_needs.py").write_text(NEEDS)
-    (tmp_path / "test_plain.py").write_text(PLAIN)
+    (tmp_path / "test_needs.py").write_text(FILE_WITH_NEEDS)
+    (tmp_path / "test_plain.py").write_text(FILE_WITHOUT_NEEDS)
     environment = os.environ | {"CGPU_TEST_REQUIRE": "all", "PYTHONPATH": str(repository)}
     command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider"]
     done = subprocess.run(

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The manual pages say what the parsers and the schema say, and are written as man reads them."""
+"""The manual pages agree with the parsers and the schema, and man shows them without warnings."""
 
 from __future__ import annotations
 
@@ -20,35 +20,36 @@ from cgpu.install.packaging.man import main, texts
 from cgpu.install.packaging.parsers import nested, programs, subcommands
 from cgpu.main import SUBCOMMANDS
 
-PARTS = ("NAME", "SYNOPSIS", "DESCRIPTION", "OPTIONS", "EXIT STATUS", "FILES", "EXAMPLES", "SEE ALSO")
+HEADINGS = ("NAME", "SYNOPSIS", "DESCRIPTION", "OPTIONS", "EXIT STATUS", "FILES", "EXAMPLES", "SEE ALSO")
 
 
 @pytest.fixture(scope="module")
 def pages(repository: Path, tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
-    """Return each page as man shows it, without what it draws words with."""
+    """Return the plain text of each page as man shows it, by the name of the page."""
     if shutil.which("go-md2man") is None:
         pytest.skip("go-md2man is not installed; run: scripts/bootstrap test")
     folder = tmp_path_factory.mktemp("man")
     main(repository / "docs/man", folder, "2026-01-01")
-    found = {}
+    texts_by_name = {}
     for source in sorted(folder.glob("*.md")):
         page = source.with_suffix("")
         subprocess.run(["go-md2man", "-in", source, "-out", page], check=True, timeout=60)
-        found[page.name] = shown(page)
-    return found
+        texts_by_name[page.name] = rendered(page)
+    return texts_by_name
 
 
-def shown(page: Path) -> str:
-    """Return what man makes of a page; it must have nothing to complain of."""
+def rendered(page: Path) -> str:
+    """Return the plain text of a page as man shows it. man must print no warning."""
     environment = {"PATH": "/usr/bin:/bin", "LANG": "C.UTF-8", "MANWIDTH": "1000", "MANROFFOPT": "-c"}
     command = ["man", "--warnings", "--local-file", "--pager", "cat", str(page)]
     done = subprocess.run(command, env=environment, capture_output=True, text=True, check=True, timeout=60)
     assert done.stderr == ""
+    # man prints a bold letter as letter, backspace, letter.
     return re.sub(".\b", "", done.stdout)
 
 
 def option_names(parser: argparse.ArgumentParser) -> Iterator[str]:
-    """Yield every option that a parser, and those below it, tell of."""
+    """Yield every option that the help of a parser and of its subparsers names."""
     for action in parser._actions:
         if action.help != argparse.SUPPRESS:
             yield from action.option_strings
@@ -56,20 +57,21 @@ def option_names(parser: argparse.ArgumentParser) -> Iterator[str]:
         yield from option_names(inner)
 
 
-def defined(page: str) -> set[str]:
-    """Return the options that a page has an entry of its own for."""
+def options_of(page: str) -> set[str]:
+    """Return the options that have an entry in a page."""
     heads = re.findall(r"^ {7}(-.*?)(?:  |$)", page, re.MULTILINE)
     return {name for head in heads for name in re.findall(r"(?:^|, )(--?[\w-]+)", head)}
 
 
-def with_parsers() -> dict[str, argparse.ArgumentParser]:
+def parsers_by_command() -> dict[str, argparse.ArgumentParser]:
+    """Return the parsers of cgpu's subcommands and of all other commands, by the names of their pages."""
     other = {name: parser for name, parser in programs().items() if name != "cgpu"}
     named = {f"cgpu-{name}": parser for name, parser in subcommands().items()}
     return {**other, **named}
 
 
 def test_every_command_has_a_page(pages: dict[str, str], repository: Path) -> None:
-    """Each command, each subcommand, the runtime and the configuration have a page, and nothing else has."""
+    """Each command, each subcommand, the runtime and the configuration have a page; there are no others."""
     scripts = tomllib.loads((repository / "pyproject.toml").read_text())["project"]["scripts"]
     wanted = {
         *scripts,
@@ -80,19 +82,19 @@ def test_every_command_has_a_page(pages: dict[str, str], repository: Path) -> No
     assert sorted(name.rpartition(".")[0] for name in pages) == sorted(wanted)
 
 
-@pytest.mark.parametrize("name", list(with_parsers()))
+@pytest.mark.parametrize("name", list(parsers_by_command()))
 def test_options(pages: dict[str, str], name: str) -> None:
-    """A page has an entry for every option that its command has, and for no other."""
+    """A page has an entry for every option of its command, and for no other option."""
     (page,) = (text for key, text in pages.items() if key.rpartition(".")[0] == name)
-    assert defined(page) == set(option_names(with_parsers()[name]))
+    assert options_of(page) == set(option_names(parsers_by_command()[name]))
 
 
-@pytest.mark.parametrize("name", [*with_parsers(), "cgpu"])
-def test_parts(pages: dict[str, str], name: str) -> None:
-    """The page of a command says what it does, its exit status, files and examples, and what else to read."""
+@pytest.mark.parametrize("name", [*parsers_by_command(), "cgpu"])
+def test_headings(pages: dict[str, str], name: str) -> None:
+    """A command's page has all HEADINGS, a description of some length, and an example with the command."""
     (page,) = (text for key, text in pages.items() if key.rpartition(".")[0] == name)
-    parts = re.findall(r"^([A-Z][A-Z ]+)$", page, re.MULTILINE)
-    assert [part for part in PARTS if part not in parts] == []
+    headings = re.findall(r"^([A-Z][A-Z ]+)$", page, re.MULTILINE)
+    assert [heading for heading in HEADINGS if heading not in headings] == []
     assert len(section(page, "DESCRIPTION").split()) > 40
     assert name.removeprefix("cgpu-").split("-", maxsplit=1)[0] in section(page, "EXAMPLES")
 
@@ -103,16 +105,16 @@ def section(page: str, heading: str) -> str:
 
 
 def test_written_pages_take_options_from_the_parser(repository: Path) -> None:
-    """No page whose command has a parser says its options or usage by itself."""
+    """The sources of pages get options and usage from the parser, where the command has one."""
     sources = texts(repository / "docs/man")
     for name, text in sources.items():
-        if name.rpartition(".")[0] in with_parsers():
+        if name.rpartition(".")[0] in parsers_by_command():
             assert "@OPTIONS@" in text
             assert "@SYNOPSIS@" in text
 
 
-def test_nothing_is_left_open(pages: dict[str, str]) -> None:
-    """No page has a word in it that should have been replaced, or Markdown that was not understood."""
+def test_no_placeholders_are_left(pages: dict[str, str]) -> None:
+    """No page shows a placeholder, such as @OPTIONS@, or Markdown that go-md2man did not convert."""
     assert [name for name, page in pages.items() if re.search(r"@[A-Z]+@|\*\*|\\\w", page)] == []
 
 
@@ -130,13 +132,13 @@ def test_keys(pages: dict[str, str]) -> None:
 
 
 def test_hook(pages: dict[str, str]) -> None:
-    """The page of the hook has the options of its usage."""
-    assert defined(pages["cgpu-hook.8"]) == set(re.findall(r"--\w+", USAGE))
+    """The page of the hook has an entry for each option in the hook's usage."""
+    assert options_of(pages["cgpu-hook.8"]) == set(re.findall(r"--\w+", USAGE))
 
 
 def test_references(pages: dict[str, str]) -> None:
-    """Every page of ours that a page refers to is there."""
-    named = {
+    """Every page of OpenCGPU that a page refers to exists."""
+    references = {
         (key, hit) for key, page in pages.items() for hit in re.findall(r"\b(cgpu[\w.-]*)\((\d)\)", page)
     }
-    assert [pair for pair in named if ".".join(pair[1]) not in pages] == []
+    assert [pair for pair in references if ".".join(pair[1]) not in pages] == []

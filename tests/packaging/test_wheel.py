@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The wheel and the editable install, tried in fresh virtual environments."""
+"""The wheel, the source distribution and the editable install, in fresh virtual environments."""
 
 from __future__ import annotations
 
@@ -36,7 +36,8 @@ DATA = (
     "kmod/units/cgpud.service",
     "py.typed",
 )
-BARE = ("hook", "install", "kmod", "runtime_config", "tests")
+# Folders of the checkout that no installation may make importable as top-level packages.
+CHECKOUT_FOLDERS = ("hook", "install", "kmod", "runtime_config", "tests")
 
 
 def run(*command: str | Path, **environment: str) -> str:
@@ -55,7 +56,7 @@ def run(*command: str | Path, **environment: str) -> str:
 
 
 def build(source: Path, target: Path) -> Path:
-    """Build a wheel, from the checkout or from an unpacked or packed sdist."""
+    """Build a wheel from the checkout or from an sdist, and return its path."""
     pip = (sys.executable, "-m", "pip", "wheel", "--quiet", "--no-deps", "--no-build-isolation")
     run(*pip, "--wheel-dir", target, source)
     (built,) = target.glob("*.whl")
@@ -79,43 +80,43 @@ def sdist(repository: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture
 def venv(tmp_path: Path) -> Path:
-    """Make a fresh virtual environment and return its folder of programs."""
+    """Make a fresh virtual environment and return its bin folder."""
     run(sys.executable, "-m", "venv", tmp_path / "venv")
     return tmp_path / "venv" / "bin"
 
 
 def site_packages(venv: Path) -> Path:
-    """Return where packages go in a virtual environment."""
+    """Return the site-packages folder of a virtual environment."""
     return Path(run(venv / "python", "-c", "import sysconfig; print(sysconfig.get_path('purelib'))").strip())
 
 
-def is_reachable(venv: Path, module: str) -> bool:
-    """Say whether a top-level module can be found."""
-    found = f"import importlib.util; print(importlib.util.find_spec('{module}') is not None)"
-    return run(venv / "python", "-I", "-c", found).strip() == "True"
+def is_importable(venv: Path, module: str) -> bool:
+    """Tell whether the Python of a virtual environment finds a top-level module."""
+    script = f"import importlib.util; print(importlib.util.find_spec('{module}') is not None)"
+    return run(venv / "python", "-I", "-c", script).strip() == "True"
 
 
 def test_wheel_content(wheel: Path) -> None:
-    """The wheel is for this platform and holds the package, its programs and no leftovers of a build."""
+    """The wheel is for this platform and has the package, its programs and data, and no files of a build."""
     assert wheel.name.startswith("opencgpu-0.1.0-py3-none-linux_")
     with zipfile.ZipFile(wheel) as archive:
         modes = {info.filename: info.external_attr >> 16 for info in archive.infolist()}
-    top = {name.split("/")[0] for name in modes}
-    assert top == {"cgpu", "opencgpu-0.1.0.dist-info"}
+    top_level = {name.split("/")[0] for name in modes}
+    assert top_level == {"cgpu", "opencgpu-0.1.0.dist-info"}
     assert [name for name in modes if name.endswith((".o", ".d", ".a", ".pyc"))] == []
     assert not {f"cgpu/{name}" for name in (*PROGRAMS, *DATA)} - modes.keys()
     assert [name for name in PROGRAMS if not modes[f"cgpu/{name}"] & 0o100] == []
 
 
 def dkms_source(module: Path, target: Path) -> dict[str, bytes]:
-    """Return the files that dkms is given, by the Makefile of a module's folder."""
+    """Return the files that a module's `make dkms-source` installs for dkms, by path."""
     run("make", "-s", "-C", module, "dkms-source", f"DESTDIR={target}")
     files = (path for path in target.rglob("*") if path.is_file())
     return {str(path.relative_to(target)): path.read_bytes() for path in files}
 
 
 def test_module_sources(wheel: Path, repository: Path, tmp_path: Path) -> None:
-    """What dkms builds the module from is the same out of an installed wheel as out of the checkout."""
+    """dkms gets the same module sources from the wheel as from the checkout."""
     with zipfile.ZipFile(wheel) as archive:
         archive.extractall(tmp_path / "wheel")
     shipped = dkms_source(tmp_path / "wheel/cgpu/kmod/module", tmp_path / "shipped")
@@ -125,35 +126,35 @@ def test_module_sources(wheel: Path, repository: Path, tmp_path: Path) -> None:
 
 
 def test_missing_compiler(repository: Path, tmp_path: Path) -> None:
-    """Without a compiler pip says in one line what to install, and shows no traceback."""
+    """Without a compiler pip prints one line that names the packages to install, and no traceback."""
     pip = [sys.executable, "-m", "pip", "wheel", "--no-deps", "--no-build-isolation", "-w", str(tmp_path)]
     environment = os.environ | {"PATH": str(tmp_path)}
     done = subprocess.run(
         [*pip, str(repository)], cwd="/", env=environment, capture_output=True, text=True, check=False
     )
     assert done.returncode != 0
-    said = done.stdout + done.stderr
+    printed = done.stdout + done.stderr
     assert (
         "opencgpu: to build its C parts make, gcc, pkg-config: not there; on Debian 12: apt-get install"
-        in said
+        in printed
     )
-    assert "Traceback" not in said
+    assert "Traceback" not in printed
 
 
 @pytest.mark.slow
 def test_sdist(wheel: Path, sdist: Path, tmp_path: Path) -> None:
     """A wheel built from the source distribution holds the same files as one built from the checkout."""
-    with zipfile.ZipFile(wheel) as ours, zipfile.ZipFile(build(sdist, tmp_path)) as theirs:
-        assert set(ours.namelist()) == set(theirs.namelist())
+    with zipfile.ZipFile(wheel) as from_checkout, zipfile.ZipFile(build(sdist, tmp_path)) as from_sdist:
+        assert set(from_checkout.namelist()) == set(from_sdist.namelist())
 
 
 @pytest.mark.slow
 def test_install(wheel: Path, venv: Path) -> None:
-    """An installed wheel gives the commands and the programs, and takes no other name in site-packages."""
+    """An installed wheel has its commands and programs, and no checkout folder is a top-level package."""
     run(venv / "pip", "install", "--quiet", wheel)
     packages = site_packages(venv)
-    assert not {path.name for path in packages.iterdir()} & set(BARE)
-    assert [name for name in BARE if is_reachable(venv, name)] == []
+    assert not {path.name for path in packages.iterdir()} & set(CHECKOUT_FOLDERS)
+    assert [name for name in CHECKOUT_FOLDERS if is_importable(venv, name)] == []
     for command in ("cgpu", "cgpu-smi", "cgpud", "cgpu-runtime-config", "cgpu-config-apply"):
         assert command in run(venv / command, "--help")
     assert [name for name in COMMANDS if not os.access(venv / name, os.X_OK)] == []
@@ -165,11 +166,11 @@ def test_install(wheel: Path, venv: Path) -> None:
 
 @pytest.mark.slow
 def test_editable_install(repository: Path, venv: Path) -> None:
-    """An editable install imports the checkout's files, and refuses its folders as packages of their own."""
-    # Built beforehand by scripts/bootstrap; this test is about imports.
+    """An editable install imports cgpu.hook from the checkout; `import hook` is refused."""
+    # No build of the C programs: scripts/bootstrap has built them, and this test is about imports.
     pip = (venv / "pip", "install", "--quiet", "--no-deps", "--editable")
     run(*pip, repository, HATCH_BUILD_NO_HOOKS="true")
     shown = run(venv / "python", "-I", "-c", "import cgpu.hook; print(cgpu.hook.__file__)")
     assert Path(shown.strip()).resolve() == repository / "hook" / "__init__.py"
-    bare = call([venv / "python", "-I", "-c", "import hook"])
-    assert "ImportError: import this package as cgpu.hook" in bare.stderr
+    refused = call([venv / "python", "-I", "-c", "import hook"])
+    assert "ImportError: import this package as cgpu.hook" in refused.stderr

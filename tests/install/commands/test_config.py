@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""cgpu config: one value changes, and nothing else of the file."""
+"""cgpu config: `set` changes one value and keeps the rest of the file; `show`, `check` and `explain`."""
 
 from __future__ import annotations
 
@@ -34,21 +34,21 @@ max_inst: 0x14
 
 
 def values(key: str) -> st.SearchStrategy[object]:
-    """Return values that a key accepts."""
+    """Return a strategy for the values that a key accepts."""
     rule = KEYS[key]
-    kinds = [rule["type"]] if isinstance(rule["type"], str) else rule["type"]
-    made: list[st.SearchStrategy[object]] = []
+    types = [rule["type"]] if isinstance(rule["type"], str) else rule["type"]
+    strategies: list[st.SearchStrategy[object]] = []
     if "enum" in rule:
         return st.sampled_from(rule["enum"])
-    if "boolean" in kinds:
-        made.append(st.booleans())
-    if "integer" in kinds:
-        made.append(st.integers(rule["minimum"], rule["maximum"]))
-    if "string" in kinds:
-        made.append(st.from_regex(r"/[A-Za-z0-9_.:#'\" -]{0,40}", fullmatch=True))
-    if "null" in kinds:
-        made.append(st.none())
-    return st.one_of(made)
+    if "boolean" in types:
+        strategies.append(st.booleans())
+    if "integer" in types:
+        strategies.append(st.integers(rule["minimum"], rule["maximum"]))
+    if "string" in types:
+        strategies.append(st.from_regex(r"/[A-Za-z0-9_.:#'\" -]{0,40}", fullmatch=True))
+    if "null" in types:
+        strategies.append(st.none())
+    return st.one_of(strategies)
 
 
 PAIRS = st.sampled_from(sorted(KEYS)).flatmap(lambda key: st.tuples(st.just(key), values(key)))
@@ -58,6 +58,7 @@ LINES = st.lists(st.tuples(PAIRS, COMMENTS, st.sampled_from(["", "  # why"])), m
 
 @pytest.fixture
 def file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Return where the command looks for the configuration; the file is not there yet."""
     path = tmp_path / "etc" / "config.yaml"
     monkeypatch.setattr(paths, "CONFIG", str(path))
     monkeypatch.setattr(places, "LOCK", str(tmp_path / "lock"))
@@ -66,15 +67,17 @@ def file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return path
 
 
-@given(lines=LINES, pair=PAIRS, ends=st.booleans())
+@given(lines=LINES, pair=PAIRS, final_newline=st.booleans())
 def test_only_the_value_changes(
-    lines: list[tuple[tuple[str, object], str, str]], pair: tuple[str, object], *, ends: bool
+    lines: list[tuple[tuple[str, object], str, str]], pair: tuple[str, object], *, final_newline: bool
 ) -> None:
-    """Any valid file with comments: the key has the new value, all other lines are as they were."""
+    """In any valid file with comments, the key gets the new value and all other lines stay as they are."""
     written = {key: value for (key, value), _, _ in lines}
     assume(len(written) == len(lines))
-    text = "".join(f"{above}\n{key}: {json.dumps(value)}{behind}\n" for (key, value), above, behind in lines)
-    text = text if ends else text.removesuffix("\n")
+    text = "".join(
+        f"{above}\n{key}: {json.dumps(value)}{trailing}\n" for (key, value), above, trailing in lines
+    )
+    text = text if final_newline else text.removesuffix("\n")
     key, value = pair
     final = {**written, key: value}
     assume(not (final.get("shared_node") and any(final.get(closed) for closed in CLOSED)))
@@ -83,10 +86,10 @@ def test_only_the_value_changes(
     assert config.check(yaml.safe_load(after), "file").to_dict()[key] == value
     others = [line for line in text.splitlines() if not line.startswith(f"{key}:")]
     assert [line for line in after.splitlines() if not line.startswith(f"{key}:")] == others
-    # And back: the file is as it was, but for how the value is written.
+    # Setting the old value again restores the file, except for quotes around the value.
     if key in written:
-        again = command.replace_value(after, key, written[key], "file")
-        assert again.replace('"', "") == text.replace('"', "")
+        restored = command.replace_value(after, key, written[key], "file")
+        assert restored.replace('"', "") == text.replace('"', "")
 
 
 @pytest.mark.parametrize(
@@ -98,8 +101,8 @@ def test_only_the_value_changes(
         ("max_inst", 12, "max_inst: 12"),
     ],
 )
-def test_forms_of_values(key: str, value: object, line: str) -> None:
-    """Blanks, comments and other forms of values around the one that changes stay to the byte."""
+def test_formatting_stays(key: str, value: object, line: str) -> None:
+    """The blanks and the comment of the changed line stay, whatever form the old value had."""
     after = command.replace_value(FILE, key, value, "file")
     assert line in after.splitlines()
     assert len(after.splitlines()) == len(FILE.splitlines())
@@ -115,8 +118,8 @@ def test_forms_of_values(key: str, value: object, line: str) -> None:
         "policy: [1",
     ],
 )
-def test_files_of_another_form(text: str) -> None:
-    """A file in which a line cannot be added or exchanged is refused, never broken."""
+def test_unsupported_files(text: str) -> None:
+    """A file in which the key's line cannot be added or replaced is refused."""
     with pytest.raises(CgpuError, match="file: "):
         command.replace_value(text, "prio_ratio" if text.startswith("{") else "max_inst", 12, "file")
 
@@ -124,8 +127,8 @@ def test_files_of_another_form(text: str) -> None:
 @pytest.mark.parametrize(
     "text", ["{policy: 1}", "policy:\n  1\n", "policy: >-\n  1\n", "policy:", '"policy": 1']
 )
-def test_unusual_forms_that_can_be_kept(text: str) -> None:
-    """A key that is there in an unusual form is exchanged, or the file refused."""
+def test_unusual_forms_of_a_key(text: str) -> None:
+    """A key that is written in an unusual form gets the new value, or the file is refused."""
     try:
         after = command.replace_value(text, "policy", 3, "file")
     except CgpuError:
@@ -134,7 +137,7 @@ def test_unusual_forms_that_can_be_kept(text: str) -> None:
 
 
 def test_set(file: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """Set makes the file and its folder, keeps mode and owner, and says what puts it in force."""
+    """`set` makes the file, keeps its mode, and prints the command that puts the value in force."""
     assert main(["set", "policy", "2"]) == 0
     assert file.read_text() == "policy: 2\n"
     assert "to put it in force: cgpu config set policy 2 --apply\n" in capsys.readouterr().out
@@ -146,11 +149,11 @@ def test_set(file: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert file.read_text() == FILE + "memory_backend: core\n"
     assert file.stat().st_mode & 0o7777 == 0o640
     assert f"to put it in force: {paths.config_command('restart')}" in capsys.readouterr().out
-    assert [one.name for one in file.parent.iterdir()] == ["config.yaml"]
+    assert [path.name for path in file.parent.iterdir()] == ["config.yaml"]
 
 
-def test_set_through_a_link(file: Path, tmp_path: Path) -> None:
-    """A link stays a link; what it leads to is changed."""
+def test_set_through_a_symbolic_link(file: Path, tmp_path: Path) -> None:
+    """A symbolic link stays; the file that it leads to is changed."""
     real = tmp_path / "real.yaml"
     real.write_text("policy: 1\n")
     file.parent.mkdir()
@@ -163,7 +166,7 @@ def test_set_through_a_link(file: Path, tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("words", "line"),
     [
-        (["policy", "6"], "policy: 6: expected a whole number from 0 to 5 (default 1)"),
+        (["prio_ratio", "100"], "prio_ratio: 100: expected a whole number from 20 to 99 (default 80)"),
         (["allow_disable", "maybe"], "allow_disable: maybe: expected true or false (default true)"),
         (["nothing", "1"], "nothing: there is no such key; expected one of allow_disable, "),
         (["tree", "[a"], "tree: [a: is no value; see: cgpu config explain tree"),
@@ -172,18 +175,18 @@ def test_set_through_a_link(file: Path, tmp_path: Path) -> None:
         (["tree", "[" * 3000], f"tree: {'[' * 64}...: is no value; see: cgpu config explain tree"),
         (["policy", "!!int x"], "policy: !!int x: is no value; see: cgpu config explain policy"),
         (
-            ["policy", "0x" + "f" * 5000],
-            "policy: a very large number: expected a whole number from 0 to 5",
+            ["prio_ratio", "0x" + "f" * 5000],
+            "prio_ratio: a very large number: expected a whole number from 20 to 99",
         ),
         (["tree", "relative"], "tree: relative: expected an absolute path or null"),
     ],
 )
 def test_refused(file: Path, capsys: pytest.CaptureFixture[str], words: list[str], line: str) -> None:
-    """A value that does not fit is refused with one line, and nothing is written."""
+    """An unknown key or an invalid value is refused with one line, and no file is written."""
     assert main(["set", *words]) == 1
-    said = capsys.readouterr().err
-    assert line in said
-    assert said.count("\n") == 1
+    error = capsys.readouterr().err
+    assert line in error
+    assert error.count("\n") == 1
     assert not file.exists()
 
 
@@ -195,18 +198,18 @@ TAGS = r"(!!(bool|int|float|null|binary|timestamp|merge|value|map|seq|set|omap|p
 )
 @settings(max_examples=500)
 def test_any_word(word: str) -> None:
-    """Whatever stands for a value is one, or refused with one line."""
+    """Any text is accepted as a value, or refused with one printable line."""
     try:
         config.check({"tree": command.parse_value(word, "tree")}, "file")
     except CgpuError as error:
-        said = str(error)
+        message = str(error)
     else:
-        said = "valid"
-    assert said.isprintable()
+        message = "valid"
+    assert message.isprintable()
 
 
-def test_a_broken_file_is_not_touched(file: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """A file with another mistake is refused, as the engine would refuse it."""
+def test_an_invalid_file_is_not_changed(file: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """A file with an invalid value of another key is refused, as the engine refuses it, and not written."""
     file.parent.mkdir()
     file.write_text("policy: 9\n")
     assert main(["set", "max_inst", "3"]) == 1
@@ -215,7 +218,7 @@ def test_a_broken_file_is_not_touched(file: Path, capsys: pytest.CaptureFixture[
 
 
 def test_a_failed_write_leaves_the_file(file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Where the disk takes no more, the old file is whole and nothing lies beside it."""
+    """When fsync() fails with ENOSPC, the old file is complete and no temporary file is left beside it."""
     file.parent.mkdir()
     file.write_text(FILE)
 
@@ -225,18 +228,18 @@ def test_a_failed_write_leaves_the_file(file: Path, monkeypatch: pytest.MonkeyPa
     monkeypatch.setattr(os, "fsync", full)
     assert main(["set", "policy", "3"]) == 1
     assert file.read_text() == FILE
-    assert [one.name for one in file.parent.iterdir()] == ["config.yaml"]
+    assert [path.name for path in file.parent.iterdir()] == ["config.yaml"]
 
 
 def test_apply_without_an_engine(file: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """--apply says that no engine is there to take it; the file has it."""
+    """Without an engine `set --apply` fails and says so; the file has the new value all the same."""
     assert main(["set", "policy", "3", "--apply"]) == 1
     assert "no engine is running" in capsys.readouterr().err
     assert file.read_text() == "policy: 3\n"
 
 
 def test_show(file: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """Show has every key with its value, where that is from, and whether it is in force."""
+    """`show` prints every key with its value, the source of the value, and whether it is in force."""
     file.parent.mkdir()
     file.write_text(FILE)
     config.write_effective(config.load(file).replace(policy=1), tmp_path / "config.json")
@@ -252,7 +255,7 @@ def test_show(file: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) ->
 
 
 def test_check(file: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """Check tells a valid file from one with a mistake, and from none."""
+    """`check` accepts a missing default file; it refuses a named file that is invalid or missing."""
     assert main(["check"]) == 0
     assert "defaults" in capsys.readouterr().out
     other = tmp_path / "other.yaml"
@@ -273,24 +276,24 @@ def test_check(file: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -
 
 
 def test_explain(file: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """Every key is explained by its schema: meaning, what is expected, default, and the command."""
+    """`explain` prints description and default of every key of the schema, and refuses an unknown key."""
     assert main(["explain"]) == 0
-    said = capsys.readouterr().out
+    printed = capsys.readouterr().out
     for key, rule in KEYS.items():
-        assert explanation(key) in said
+        assert explanation(key) in printed
         assert rule["description"] in explanation(key)
         assert json.dumps(rule["default"]) in explanation(key)
     assert main(["explain", "nothing"]) == 1
 
 
-def test_several_at_once(file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """None of them undoes what another one sets."""
+def test_concurrent_sets(file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Concurrent `set` commands do not undo each other's changes."""
     wanted = {"policy": 2, "hook_timeout": 3, "max_inst": 7, "allow_disable": True}
-    real = command.replace_value
+    replace_value = command.replace_value
 
     def slowly(text: str, key: str, value: object, source: str) -> str:
         time.sleep(0.05)
-        return real(text, key, value, source)
+        return replace_value(text, key, value, source)
 
     monkeypatch.setattr(command, "replace_value", slowly)
     words = [["set", key, json.dumps(value)] for key, value in wanted.items()]

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Whose record is believed, and steps on file systems and under signals that are against them."""
+"""Which journal records are trusted; steps on a read-only file system and under signals."""
 
 from __future__ import annotations
 
@@ -23,11 +23,12 @@ from tests.install.support import System, installer, make_node, snapshot
 from tests.install.transaction.conftest import Node
 
 HEAD = '{"format": 1, "version": "1", "state": "installed", "operation": "", "committed": 0,'
-CHANGE = '{"path": 5, "before": null, "after": null, "mode": 1, "meta": null}'
-FILES = f'{{"kind": "files", "title": "", "owner": "", "folders": [], "changes": [{CHANGE}]}}'
+# "path" is a number, which no release writes.
+WRONG_CHANGE = '{"path": 5, "before": null, "after": null, "mode": 1, "meta": null}'
+WRONG_STEP = f'{{"kind": "files", "title": "", "owner": "", "folders": [], "changes": [{WRONG_CHANGE}]}}'
 
 
-# As version 0.1.0 writes it: a node is upgraded with such a record, and taken back by it.
+# The steps of a record as version 0.1.0 writes it. Later versions upgrade and uninstall nodes by it.
 META = {"mode": 384, "uid": 0, "gid": 0, "xattrs": {"user.note": "bWluZQ=="}, "mtime_ns": 7}
 EDIT = {"path": "/etc/docker/daemon.json", "before": "ab" * 32, "after": "cd" * 32, "mode": 420, "meta": META}
 MADE = {"path": "/etc/cgpu/config.yaml", "before": None, "after": "ef" * 32, "mode": 420, "meta": None}
@@ -46,8 +47,8 @@ OLD_STEPS = [
 ]
 
 
-def test_a_record_of_before_is_read(node: Node) -> None:
-    """Every kind of step of a record on a disk is known, with all that it has."""
+def test_a_record_of_version_0_1_0_is_read(node: Node) -> None:
+    """journal.load() reads every kind of step with all its fields."""
     node.do(node.edit("etc/first", None, b"1\n"))
     document = {
         "format": 1,
@@ -69,19 +70,19 @@ def test_a_record_of_before_is_read(node: Node) -> None:
     "text",
     [
         f'{HEAD} "facts": {{"runtimes": 7}}, "steps": []}}',
-        f'{HEAD} "facts": {{}}, "steps": [{FILES}]}}',
+        f'{HEAD} "facts": {{}}, "steps": [{WRONG_STEP}]}}',
     ],
 )
-def test_a_record_with_other_types_is_refused(node: Node, text: str) -> None:
-    """What would end a command in its middle is seen when the record is read."""
+def test_a_record_with_wrong_types_is_refused(node: Node, text: str) -> None:
+    """journal.load() finds a wrong type, which would otherwise stop a command halfway."""
     node.do(node.edit("etc/first", None, b"1\n"))
     (node.root / "var/lib/cgpu/install/journal.json").write_text(text)
     with pytest.raises(CgpuError, match="is not a record of this version"):
         journal.load(node.root)
 
 
-def test_a_record_that_holds_nobody_up(node: Node) -> None:
-    """A pipe or something without end in the record's place is refused at once."""
+def test_a_fifo_or_huge_file_as_record(node: Node) -> None:
+    """A FIFO or a file of 1 TiB in the record's place is refused at once: reading it would not end."""
     place = node.root / "var/lib/cgpu/install/journal.json"
     place.parent.mkdir(parents=True)
     os.mkfifo(place)
@@ -98,7 +99,7 @@ def test_a_record_that_holds_nobody_up(node: Node) -> None:
 @pytest.mark.parametrize("name", ["", "install", "install/journal.json"])
 @pytest.mark.parametrize("owner", [True, False])
 def test_a_record_that_others_may_have_written(node: Node, name: str, *, owner: bool) -> None:
-    """Root runs what a record says: one that is open to others is refused, with the fix."""
+    """A record that others own or can write is refused with the fix, since root runs its commands."""
     node.do(node.edit("etc/first", None, b"1\n"))
     assert journal.load(node.root) is not None
     place = node.root / "var/lib/cgpu" / name
@@ -113,8 +114,11 @@ def test_a_record_that_others_may_have_written(node: Node, name: str, *, owner: 
 @pytest.mark.root
 @pytest.mark.parametrize("name", ["before", "released.json"])
 @pytest.mark.parametrize("how", ["owner", "mode", "link"])
-def test_what_others_may_have_put_beside_a_record(node: Node, name: str, how: str) -> None:
-    """The contents, and the settings in between, are believed as little when they are open or a link."""
+def test_files_that_others_may_have_put_beside_a_record(node: Node, name: str, how: str) -> None:
+    """A record is refused, too, for the saved contents and the temporary settings beside it.
+
+    Others own them or can write them, or they are a symbolic link.
+    """
     node.do(node.edit("etc/first", None, b"1\n"))
     place = node.root / "var/lib/cgpu/install" / name
     if name == "before":
@@ -136,8 +140,8 @@ def test_what_others_may_have_put_beside_a_record(node: Node, name: str, how: st
 
 
 @pytest.mark.root
-def test_a_content_of_others(node: Node) -> None:
-    """A content that others own is not put in a file's place, and is written anew when it is needed."""
+def test_a_saved_content_that_others_own(node: Node) -> None:
+    """get() refuses a content that others own or a symbolic link; put() writes the content anew."""
     store = journal.at(node.root).store
     name = store.put(b"1\n")
     os.chown(store.folder / name, 1000, 1000)
@@ -151,8 +155,8 @@ def test_a_content_of_others(node: Node) -> None:
         store.get(name)
 
 
-def test_a_link_in_place_of_the_contents(node: Node) -> None:
-    """Where there is no record, what is left of one is removed, and nothing that a link leads to."""
+def test_a_symbolic_link_in_place_of_the_contents(node: Node) -> None:
+    """Without a record, sweep() removes the folder with its links, but no file that a link leads to."""
     folder = node.root / "var/lib/cgpu/install"
     folder.mkdir(parents=True)
     (folder / "before").symlink_to(node.root / "etc")
@@ -163,8 +167,11 @@ def test_a_link_in_place_of_the_contents(node: Node) -> None:
 
 
 @pytest.mark.root
-def test_planted_settings_in_between(tmp_path: Path) -> None:
-    """What somebody has put beside the record while it was open writes no file once it is closed."""
+def test_planted_temporary_settings(tmp_path: Path) -> None:
+    """uninstall refuses temporary settings that another user has put beside the record, and writes no file.
+
+    The user could write the folder earlier, and cannot any more: only the files' owner tells.
+    """
     root = make_node(tmp_path / "machine")
     installer(root).install(Request("daemon", ("whale",)))
     folder, hosts, planted = root / "var/lib/cgpu/install", root / "etc/hosts", b"192.0.2.1 localhost\n"
@@ -187,7 +194,7 @@ def test_planted_settings_in_between(tmp_path: Path) -> None:
 
 @pytest.mark.root
 def test_read_only_settings(node: Node, restored: Path) -> None:
-    """Where nothing can be written all is as before, and no record of it is left."""
+    """On a read-only file system an edit fails, all steps are undone, and the node is as before."""
     script = """
 mount --make-rprivate /
 mount --bind "$1/etc" "$1/etc"
@@ -215,12 +222,13 @@ for edit in FileEdit(hosts, hosts.read_bytes(), b""), FileEdit(root / "etc/new/x
 """
     words = ["unshare", "-m", "bash", "-c", script, "x", str(node.root), sys.executable, work]
     done = subprocess.run(words, capture_output=True, text=True, timeout=60, check=True)
-    assert done.stdout.count("Read-only file system") == 4  # each said while it works, and at the end
+    # For each of the two edits the error is printed while the step runs, and at the end.
+    assert done.stdout.count("Read-only file system") == 4
     assert "not all could be taken back" not in done.stdout
 
 
-def test_signals_do_not_end_the_taking_back(node: Node, restored: Path) -> None:
-    """Who presses Ctrl-C while a failed step is taken back interrupts nothing."""
+def test_signals_do_not_interrupt_an_undo(node: Node, restored: Path) -> None:
+    """SIGINT, SIGTERM and SIGHUP do not interrupt the undo of a failed step."""
 
     class Fails(System):
         def run(self, words: Sequence[str], timeout: float = 0) -> Done:
@@ -238,7 +246,7 @@ def test_signals_do_not_end_the_taking_back(node: Node, restored: Path) -> None:
 
 
 def test_an_ignored_signal_stays_ignored() -> None:
-    """Who runs a command by nohup, and closes the terminal, does not end it."""
+    """SIGHUP does not end a command under nohup(1), which ignores it, when the terminal is closed."""
     before = signal.signal(signal.SIGHUP, signal.SIG_IGN)
     try:
         with signals.interrupting():

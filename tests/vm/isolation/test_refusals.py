@@ -6,7 +6,7 @@ from __future__ import annotations
 import pytest
 
 from tests.integration.commands import without_privilege
-from tests.integration.isolation.test_refusals import THROUGH_DOCKER
+from tests.integration.isolation.test_refusals import INVALID_VARIABLES
 from tests.integration.probe import step
 from tests.integration.test_slice import SIX, SLICE
 from tests.vm.harness.bundles import Spec
@@ -71,8 +71,8 @@ def line_of(outcome: Finished) -> str:
 @pytest.mark.fake_driver("two cards")
 def test_variables(two: SlicedNode) -> None:
     """Each bad value is shown with its variable and what is accepted; nothing is registered."""
-    for at in range(0, len(THROUGH_DOCKER), AT_ONCE):
-        batch = THROUGH_DOCKER[at : at + AT_ONCE]
+    for at in range(0, len(INVALID_VARIABLES), AT_ONCE):
+        batch = INVALID_VARIABLES[at : at + AT_ONCE]
         started = [two.containers.start(["/cgpu-probe"], {**ALL, **change}) for change, _ in batch]
         for process, (_, line) in zip(started, batch, strict=True):
             assert line in line_of(process.wait(120))

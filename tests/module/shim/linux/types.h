@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The kernel's names of types, for files of the module that run on the host. */
+/* The kernel's integer types, for sources of the module that tests compile for user space. */
 #ifndef SHIM_TYPES_H
 #define SHIM_TYPES_H
 

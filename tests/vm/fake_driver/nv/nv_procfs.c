@@ -1,5 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0
-/* /proc/driver/nvidia (kernel-open/nvidia/nv-procfs.c), and the card's own view of itself for tests. */
+/*
+ * /proc/driver/nvidia, as NVIDIA's driver makes it (kernel-open/nvidia/nv-procfs.c), with one more file, opencgpu_card:
+ * tests read in it what the simulated cards have given out.
+ */
 #include <linux/proc_fs.h>
 #include <linux/seq_file.h>
 #include <linux/utsname.h>
@@ -9,7 +12,7 @@
 #define INFORMATION_ROOM 1024
 
 struct totals {
-	u32 clients;
+	u32 clients; /* with at least one object */
 	u32 objects;
 	u32 files;
 };
@@ -34,19 +37,19 @@ static int show_information(struct seq_file *s, void *unused)
 	return 0;
 }
 
-/* Of one card, or of all with SIM_NO_CARD; the lock is held. */
-static void count(const struct sim *sim, u32 card, struct totals *totals)
+/* Adds what clients have of one card, or of all cards with SIM_NO_CARD. The caller holds sim->lock. */
+static void add_totals(const struct sim *sim, u32 card, struct totals *totals)
 {
 	const struct open_file *file;
 	struct client *client;
 
 	for (client = sim->clients; client; client = client->next) {
-		struct object *at = client->root;
-		u32 before = totals->objects;
+		struct object *object = client->root;
+		u32 objects_before = totals->objects;
 
-		for (; at; at = object_next(client->root, at))
-			totals->objects += card == SIM_NO_CARD || at->card == card;
-		totals->clients += totals->objects > before;
+		for (; object; object = object_next(client->root, object))
+			totals->objects += card == SIM_NO_CARD || object->card == card;
+		totals->clients += totals->objects > objects_before;
 	}
 	for (file = sim->files; file; file = file->next)
 		totals->files += card == SIM_NO_CARD || file->card == card;
@@ -56,30 +59,30 @@ static int show_card(struct seq_file *s, void *unused)
 {
 	struct sim *sim = nvidia_card;
 	struct totals all = { 0 };
-	u32 i;
+	u32 card;
 
 	mutex_lock(&sim->lock);
-	for (i = 0; i < sim->card_count; i++) {
+	for (card = 0; card < sim->card_count; card++) {
 		struct totals one = { 0 };
 
-		count(sim, i, &one);
+		add_totals(sim, card, &one);
 		seq_printf(s,
 			"card=%u total=%llu used=%llu clients=%u objects=%u files=%u kernel_opens=%d peak=%llu kernel_opened=%d\n",
-			i, sim->cards[i].bytes, sim->cards[i].used, one.clients, one.objects, one.files,
-			atomic_read(&nv_device(i)->kernel_opens), sim->cards[i].peak,
-			atomic_read(&nv_device(i)->kernel_opened));
+			card, sim->cards[card].bytes, sim->cards[card].used, one.clients, one.objects, one.files,
+			atomic_read(&nv_device(card)->kernel_opens), sim->cards[card].peak,
+			atomic_read(&nv_device(card)->kernel_opened));
 	}
-	count(sim, SIM_NO_CARD, &all);
+	add_totals(sim, SIM_NO_CARD, &all);
 	mutex_unlock(&sim->lock);
 	seq_printf(s, "all clients=%u objects=%u files=%u\n", all.clients, all.objects, all.files);
 	return 0;
 }
 
 /*
- * As NVIDIA's files are (nv-procfs-utils.h): read by seq_read(), which a kernel module's kernel_read() cannot call.
- * proc_create_single() would make files that it can.
+ * As nv-procfs-utils.h does: proc_read is seq_read(), so that kernel_read() in a kernel module fails on these files as
+ * on NVIDIA's. proc_create_single() would make files with proc_read_iter, which kernel_read() can read.
  */
-#define FILE_OF(name)                                                   \
+#define DEFINE_PROC_FILE(name)                                          \
 	static int open_##name(struct inode *inode, struct file *file)  \
 	{                                                               \
 		return single_open(file, show_##name, pde_data(inode)); \
@@ -91,11 +94,11 @@ static int show_card(struct seq_file *s, void *unused)
 		.proc_release = single_release,                         \
 	}
 
-FILE_OF(version);
-FILE_OF(information);
-FILE_OF(card);
+DEFINE_PROC_FILE(version);
+DEFINE_PROC_FILE(information);
+DEFINE_PROC_FILE(card);
 
-static bool make_gpu(struct proc_dir_entry *gpus, u32 card)
+static bool make_gpu_folder(struct proc_dir_entry *gpus, u32 card)
 {
 	struct proc_dir_entry *gpu;
 	char name[32];
@@ -108,21 +111,21 @@ static bool make_gpu(struct proc_dir_entry *gpus, u32 card)
 int nv_procfs_init(void)
 {
 	struct proc_dir_entry *root = proc_mkdir("driver/nvidia", NULL), *gpus;
-	u32 i;
+	u32 card;
 
 	if (!root)
 		return -ENOMEM;
 	if (!proc_create("version", 0444, root, &version_ops) || !proc_create("opencgpu_card", 0444, root, &card_ops))
-		goto undo;
+		goto fail;
 	gpus = proc_mkdir("gpus", root);
 	if (!gpus)
-		goto undo;
-	for (i = 0; i < nvidia_card->card_count; i++) {
-		if (!make_gpu(gpus, i))
-			goto undo;
+		goto fail;
+	for (card = 0; card < nvidia_card->card_count; card++) {
+		if (!make_gpu_folder(gpus, card))
+			goto fail;
 	}
 	return 0;
-undo:
+fail:
 	nv_procfs_exit();
 	return -ENOMEM;
 }
