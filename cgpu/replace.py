@@ -78,8 +78,11 @@ def temporary(path: Path) -> Path:
     return path.with_name(f".{path.name}{SUFFIX}")
 
 
-def read(path: Path) -> tuple[bytes, Meta] | None:
-    """Return a plain file's content and the rest of it, None where there is none. Raises OSError."""
+def read(path: Path, *, exact: bool = True) -> tuple[bytes, Meta] | None:
+    """Return a plain file's content and its metadata, None if there is no file. Raises OSError.
+
+    exact: False leaves out extended attributes that the file system lists and does not return.
+    """
     try:
         fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
     except FileNotFoundError:
@@ -92,15 +95,16 @@ def read(path: Path) -> tuple[bytes, Meta] | None:
         if len(content) > MAX_BYTES:
             raise OSError(errno.EFBIG, f"has more than {MAX_BYTES} bytes")
         mode = stat.S_IMODE(status.st_mode)
-        return content, Meta(mode, status.st_uid, status.st_gid, _xattrs(fd), status.st_mtime_ns)
+        return content, Meta(mode, status.st_uid, status.st_gid, _xattrs(fd, exact=exact), status.st_mtime_ns)
 
 
-def write(path: Path, content: bytes, meta: Meta, *, exact: bool = True) -> None:
+def write(path: Path, content: bytes, meta: Meta, *, exact: bool = True, new: Path | None = None) -> None:
     """Put a file in place. Its folder is there; a link of that name would be replaced. Raises OSError.
 
-    exact: False passes over extended attributes that the file system refuses.
+    exact: False passes over extended attributes that the file system refuses. new: the temporary file, for a
+    caller that holds no lock against others that write the same file; by default temporary().
     """
-    new = temporary(path)
+    new = new or temporary(path)
     new.unlink(missing_ok=True)
     try:
         fd = os.open(new, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
@@ -145,11 +149,18 @@ def _set_meta(fd: int, meta: Meta, *, exact: bool) -> None:
         os.utime(fd, ns=(meta.mtime_ns, meta.mtime_ns))
 
 
-def _xattrs(fd: int) -> tuple[tuple[str, bytes], ...]:
+def _xattrs(fd: int, *, exact: bool) -> tuple[tuple[str, bytes], ...]:
     try:
         names = os.listxattr(fd)
     except OSError as error:
-        if error.errno == errno.ENOTSUP:
+        if error.errno == errno.ENOTSUP or not exact:
             return ()
         raise
-    return tuple((name, os.getxattr(fd, name)) for name in sorted(names) if name not in CONTENT_BOUND)
+    found: list[tuple[str, bytes]] = []
+    for name in sorted(set(names).difference(CONTENT_BOUND)):
+        try:
+            found.append((name, os.getxattr(fd, name)))
+        except OSError:
+            if exact:
+                raise
+    return tuple(found)

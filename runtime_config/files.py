@@ -151,4 +151,7 @@ def _make_folders(folder: Path) -> None:
 
 
 def _write(path: Path, content: bytes, *, like: Path, mode: int) -> None:
-    replace.write(path, content, replace.for_new_content(replace.read(like), mode), exact=False)
+    meta = replace.for_new_content(replace.read(like, exact=False), mode)
+    # No lock keeps another command from writing the same file at the same time.
+    new = replace.temporary(path.with_name(f"{path.name}.{os.getpid()}"))
+    replace.write(path, content, meta, exact=False, new=new)

@@ -37,7 +37,7 @@ def others(now: NodeReport) -> list[str]:
     installed = [
         name
         for name in files.names(now.node.root, "/lib/modules")
-        if files.exists(now.node.root, f"/boot/vmlinuz-{name}")
+        if files.follow(now.node.root, f"/boot/vmlinuz-{name}").exists()
     ]
     return [name for name in installed if _order(name) > running]
 

@@ -12,11 +12,10 @@
 static bool is_version(const char *text)
 {
 	unsigned int major, minor, patch = 0;
-	size_t length = strspn(text, "0123456789.");
-	char rest;
-	int count = sscanf(text, "%5u.%5u.%5u%c", &major, &minor, &patch, &rest);
+	int end = 0;
+	int count = sscanf(text, "%5u.%5u%n.%5u%n", &major, &minor, &end, &patch, &end);
 
-	return text[length] == '\0' && (count == 2 || count == 3) && text[length - 1] != '.' && major <= UINT16_MAX &&
+	return count >= 2 && text[end] == '\0' && text[strspn(text, "0123456789.")] == '\0' && major <= UINT16_MAX &&
 		minor <= UINT16_MAX && patch <= UINT16_MAX;
 }
 

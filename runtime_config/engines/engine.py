@@ -105,7 +105,7 @@ class ContainerEngine(ABC):
     def reload(self) -> tuple[str, ...]:
         """Return the command after which the engine knows its new settings; containers outlive it.
 
-        None for an engine that reads its settings at each call.
+        Empty for an engine that reads its settings at each call.
         """
         return ()
 

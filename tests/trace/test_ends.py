@@ -141,7 +141,10 @@ def test_no_file_is_left(recorder: Recorder) -> None:
     ("options", "message"),
     [
         (["-o", "/nowhere/trace"], "-o /nowhere/trace: No such file or directory"),
-        (["--driver", "latest"], "--driver latest: expected a version"),
+        *(
+            (["--driver", version], f"--driver {version}: expected a version")
+            for version in ("latest", "535", "535.", "535.54..03", "535.54.03.1", "535.123456", "535.+54")
+        ),
         (["--note", "novalue"], "--note novalue: expected KEY=VALUE"),
         (["--note", "a=1", "--note", "a=2"], "--note a=2: expected each KEY once"),
         (["--nonsense"], "COMMAND: is missing"),

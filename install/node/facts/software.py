@@ -120,7 +120,10 @@ def sharing(root: Path, running: tuple[Process, ...]) -> Sharing:
     # With its replicas renamed, the plugin's socket says so by itself.
     renamed = [f"{PLUGINS}/{name}" for name in sockets if name.removesuffix(".sock").endswith(".shared")]
     return Sharing(
-        mps=(*_running(running, MPS), *(path for path in MPS_PIPES if files.exists(root, f"{path}/control"))),
+        mps=(
+            *_running(running, MPS),
+            *(path for path in MPS_PIPES if files.follow(root, f"{path}/control").exists()),
+        ),
         hami=(*_hami_files(root), *_running(running, HAMI_PROGRAMS)),
         device_plugin=(*(f"{PLUGINS}/{name}" for name in sockets), *_running(running, PLUGIN_PROGRAMS)),
         replicas=(*offered, *renamed),
@@ -154,7 +157,9 @@ def _hami_files(root: Path) -> list[str]:
     entries = preloaded(files.text(root, PRELOAD) or "", HAMI_LIBRARY)
     found = [f"{PRELOAD}: {entry}" for entry in entries]
     return found + [
-        f"{path}/{HAMI_LIBRARY}" for path in HAMI_FOLDERS if files.exists(root, f"{path}/{HAMI_LIBRARY}")
+        f"{path}/{HAMI_LIBRARY}"
+        for path in HAMI_FOLDERS
+        if files.follow(root, f"{path}/{HAMI_LIBRARY}").exists()
     ]
 
 

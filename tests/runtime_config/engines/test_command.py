@@ -242,6 +242,24 @@ def test_a_folder_that_takes_no_copy(
     assert config.read_text() == "{}"
 
 
+def test_two_writers_of_one_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Two processes that write the same file at a time use two temporary files; the later one stays."""
+    path = tmp_path / "daemon.json"
+    path.write_text("old")
+    sync, one = os.fsync, os.getpid()
+
+    def meet_another(descriptor: int) -> None:
+        monkeypatch.setattr("os.fsync", sync)
+        monkeypatch.setattr("os.getpid", lambda: one + 1)
+        files.apply([FileEdit(path, b"old", b"theirs")])
+        sync(descriptor)
+
+    monkeypatch.setattr("os.fsync", meet_another)
+    files.apply([FileEdit(path, b"old", b"ours")])
+    assert path.read_bytes() == b"ours"
+    assert sorted(entry.name for entry in tmp_path.iterdir()) == [path.name, f"{path.name}.before-cgpu"]
+
+
 def test_a_later_failure_takes_the_former_edits_back(tmp_path: Path) -> None:
     """Of several files all are changed or none; one that another program has changed meanwhile stays."""
     first, second = tmp_path / "first", tmp_path / "new" / "second"
