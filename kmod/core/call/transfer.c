@@ -366,10 +366,9 @@ enum cgpu_verdict core_begin_transfer(struct core_call_context *context)
 	struct core_transfer transfer;
 	enum cgpu_verdict verdict;
 
-	/* Memory that leaves this way would lose its charge. */
-	if (!call->finds_files)
+	/* Without a transport that finds files, memory that leaves this way would lose its charge. */
+	if (!call->finds_files || transfer_form(context->abi, context->control->command, &transfer))
 		return core_answer(context, NV_ERR_NOT_SUPPORTED);
-	transfer_form(context->abi, context->control->command, &transfer);
 	if (core_control_params(context, transfer.bytes, &verdict))
 		return verdict;
 	if (!call->found) {
