@@ -147,7 +147,7 @@ def next_figure(daemon: Daemon, hand: Hand) -> int:
 
 def test_usage_by_samples_is_the_cards_count(daemon: Daemon) -> None:
     """Where the card's time slices divide the time, its samples of utilisation tell who had it."""
-    crew = Crew.at_work(daemon, SOFT, 1, 3, seconds=5)
+    crew = Crew.at_work(daemon, SOFT, 1, 3, seconds=8)
     one, _ = crew.hands
     next_figure(daemon, one)
     start, since = next_figure(daemon, one), time.monotonic()

@@ -38,11 +38,19 @@ def run(*command: str | Path, options: Sequence[str] = SLICE) -> Outcome:
     return call([CGPU, "run", *options, "--", *command])
 
 
-def groups() -> list[str]:
+def every_group() -> list[str]:
     found = []
     for directory, names, _ in os.walk("/sys/fs/cgroup"):
         found += [f"{directory}/{name}" for name in names if name.startswith("cgpu-run-")]
     return found
+
+
+# A run killed in another login session leaves its cgroup there, where runs of this session do not look.
+LEFT_BEFORE = frozenset(every_group())
+
+
+def groups() -> list[str]:
+    return [group for group in every_group() if group not in LEFT_BEFORE]
 
 
 def members() -> list[int]:
