@@ -1,21 +1,48 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Sizes as users of docker write them: 6G, 6GiB, 1.5g, 512M, or bytes. K, M, G and T are powers of 1024."""
+"""Sizes as users of docker write them: 6G, 6GiB, 1.5g, 512M, or bytes; of a card's memory 40%, too.
+
+K, M, G and T are powers of 1024. Hook and container runtime read them at a container's start.
+"""
 
 from __future__ import annotations
 
-import re
-
 MIB = 1 << 20
 ACCEPTED = "a size such as 6G, 512M or bytes"
-_SIZE = re.compile(r"([0-9]{1,15})(?:\.([0-9]{1,9}))?(?:b|([kmgt])(?:i?b)?)?", re.ASCII | re.IGNORECASE)
-_SHIFTS = {"": 0, "k": 10, "m": 20, "g": 30, "t": 40}
+_LETTERS = "bBiIkKmMgGtT"
+_PREFIXES = (("k", 10), ("m", 20), ("g", 30), ("t", 40))
+_SHIFTS = {"": 0, "b": 0}
+_SHIFTS.update((f"{unit}{end}", shift) for unit, shift in _PREFIXES for end in ("", "b", "ib"))
 
 
 def size_in_bytes(text: str) -> int | None:
     """Return the whole bytes of a size; None when it is none."""
-    found = _SIZE.fullmatch(text)
-    if found is None:
+    number = text.rstrip(_LETTERS)
+    shift = _SHIFTS.get(text[len(number) :].lower())
+    found = _decimal(number)
+    if shift is None or found is None:
         return None
-    whole, fraction, unit = found.group(1), found.group(2) or "", (found.group(3) or "").lower()
     # In whole numbers: a float would round 6043.9999M up.
-    return (int(whole + fraction) << _SHIFTS[unit]) // int(10 ** len(fraction))
+    numerator, denominator = found
+    return (numerator << shift) // denominator
+
+
+def memory_in_bytes(text: str, card: int) -> int | None:
+    """Return the whole bytes of a size, or of a percentage of so many bytes of a card; None when neither."""
+    if not text.endswith("%"):
+        return size_in_bytes(text)
+    found = _decimal(text[:-1])
+    return None if found is None else card * found[0] // (100 * found[1])
+
+
+def is_memory(text: str) -> bool:
+    """Return whether a text is a size or a percentage."""
+    return memory_in_bytes(text, 0) is not None
+
+
+def _decimal(text: str) -> tuple[int, int] | None:
+    """Return numerator and denominator of a number such as 6 or 1.5; None when it is none."""
+    whole, point, fraction = text.partition(".")
+    if not whole or len(whole) > 15 or len(fraction) > 9 or bool(point) != bool(fraction):
+        return None
+    digits = whole + fraction
+    return (int(digits), 10 ** len(fraction)) if digits.isascii() and digits.isdigit() else None

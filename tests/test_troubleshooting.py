@@ -32,6 +32,8 @@ MET = (
     "cgpu/request/spec.py",
     "cgpu/config/load.py",
     "cgpu/request/device_nodes.py",
+    "cgpu/request/hami.py",
+    "cgpu/request/names.py",
     "cgpu/config/effective.py",
     "cgpu/client/registration_error.py",
     "cgpu/request/resolve.py",

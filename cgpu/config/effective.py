@@ -23,6 +23,7 @@ DEFAULTS: dict[str, Value] = {
     "low_level_runtime": None,
     "shared_node": False,
     "allow_environment": True,
+    "allow_hami_variables": False,
     "trust_annotations": "auto",
     "allow_disable": True,
     "allow_privileged": False,
@@ -66,6 +67,7 @@ class Keys:
     low_level_runtime: str | None
     shared_node: bool
     allow_environment: bool
+    allow_hami_variables: bool
     trust_annotations: str
     allow_disable: bool
     allow_privileged: bool

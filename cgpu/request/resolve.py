@@ -5,7 +5,9 @@ from __future__ import annotations
 
 from cgpu.config import effective
 from cgpu.errors import CgpuError, show
-from cgpu.request.spec import MIG_REFUSED, VENDOR, VENDOR_NOTHING, SourcedValue, mig_device
+from cgpu.request.spec import MIG_REFUSED, VENDOR, VENDOR_NOTHING, mig_device
+from cgpu.request.validate import PRIORITY, SourcedValue
+from cgpu.sizes import MIB, memory_in_bytes
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -16,7 +18,7 @@ if TYPE_CHECKING:
     from cgpu.request.grants import Grant
     from cgpu.request.spec import Request
 
-MIB = 1 << 20
+LISTED = 5
 
 
 class Allocation:
@@ -38,7 +40,7 @@ class Allocation:
 
 def amounts_in_force(
     request: Request, tree: Tree, config: Effective
-) -> tuple[tuple[int, ...] | None, Effective]:
+) -> tuple[tuple[str, ...] | None, Effective]:
     """Return a request's amounts, None where it gets no slice, and the configuration that says so.
 
     Raises CgpuError.
@@ -50,7 +52,7 @@ def amounts_in_force(
     return request.amounts(config), config
 
 
-def resolve(request: Request, amounts: tuple[int, ...], gpus: Sequence[Gpu], config: Effective) -> Allocation:
+def resolve(request: Request, amounts: tuple[str, ...], gpus: Sequence[Gpu], config: Effective) -> Allocation:
     """Work out the slices of a container on the node's GPUs. amounts: those of the request.
 
     Raises CgpuError with one line that names the variable or annotation, its value and what is expected.
@@ -59,9 +61,9 @@ def resolve(request: Request, amounts: tuple[int, ...], gpus: Sequence[Gpu], con
         raise CgpuError("a slice is asked for, but the engine knows no GPU: see cgpu-smi")
     sliced, passthrough = _devices(request, gpus, config)
     sizes = _sizes(request, amounts, sliced, config)
-    highprio = int(request.highprio.text) if request.highprio is not None else 0
+    priority = PRIORITY[request.priority.text] if request.priority is not None else 0
     grants = tuple(
-        (gpu.index, size, weight_of(request.weight, gpu, config), highprio)
+        (gpu.index, size, weight_of(request.weight, gpu, config), priority)
         for gpu, size in zip(sliced, sizes, strict=True)
     )
     uuids = tuple(gpu.uuid for gpu in (*sliced, *passthrough))
@@ -73,7 +75,7 @@ def _devices(request: Request, gpus: Sequence[Gpu], config: Effective) -> tuple[
         return _fallback(request, gpus), []
     sliced = named_gpus(request.devices, gpus)
     # The environment gives a whole GPU beside the slices only where it has named the slices, too.
-    trusted = request.devices.trusted or (request.container is not None and request.container.trusted)
+    trusted = request.devices.trusted or (request.amount is not None and request.amount.trusted)
     if trusted or not config.allow_environment or request.vendor in (*VENDOR_NOTHING, "all"):
         return sliced, []
     value = SourcedValue(VENDOR, request.vendor)
@@ -90,13 +92,13 @@ def _devices(request: Request, gpus: Sequence[Gpu], config: Effective) -> tuple[
 def _fallback(request: Request, gpus: Sequence[Gpu]) -> list[Gpu]:
     if request.vendor not in VENDOR_NOTHING:
         return named_gpus(SourcedValue(VENDOR, request.vendor), gpus)
-    if request.nodes is not None and (request.container is None or request.nodes.minors is not None):
+    if request.nodes is not None and (request.amount is None or request.nodes.minors is not None):
         return request.nodes.pick(gpus)
     if len(gpus) == 1:
         return list(gpus)
     raise CgpuError(
-        f"a slice is asked for, but none of the {len(gpus)} GPUs is named: set "
-        f"ALIYUN_COM_GPU_VISIBLE_DEVICES or {VENDOR} to indexes, UUIDs or all"
+        f"this node has {len(gpus)} GPUs; choose with OPENCGPU_GPUS=0 (or 0,1, a UUID, or all); cgpu-smi "
+        "lists them"
     )
 
 
@@ -104,38 +106,70 @@ def named_gpus(value: SourcedValue, gpus: Sequence[Gpu]) -> list[Gpu]:
     """Return the GPUs that a list of indexes and UUIDs, or `all`, names. Raises CgpuError."""
     if value.text == "all":
         return list(gpus)
-    by_name = {str(gpu.index): gpu for gpu in gpus}
-    by_name.update((gpu.uuid.lower(), gpu) for gpu in gpus)
     chosen: list[Gpu] = []
     for name in value.text.split(","):
-        gpu = by_name.get(name.lower())
-        if gpu is None and mig_device(name):
-            raise value.refuse(MIG_REFUSED)
-        if gpu is None:
-            named, indexes = show(name) or "with an empty name", ", ".join(str(one.index) for one in gpus)
-            raise value.refuse(
-                f"there is no GPU {named}; expected {indexes}, the UUIDs that cgpu-smi --json shows, or all"
-            )
+        gpu = _named_gpu(value, name, gpus)
         if gpu in chosen:
             raise value.refuse(f"GPU {gpu.index} is named twice; name each GPU once")
         chosen.append(gpu)
     return chosen
 
 
-def _sizes(request: Request, amounts: tuple[int, ...], sliced: list[Gpu], config: Effective) -> list[int]:
-    if request.container is None:
+def _named_gpu(value: SourcedValue, name: str, gpus: Sequence[Gpu]) -> Gpu:
+    """Return the GPU of an index, of a UUID, or of the beginning of one that no other GPU has."""
+    wanted = name.lower()
+    found = [gpu for gpu in gpus if wanted in (str(gpu.index), gpu.uuid.lower())]
+    if not found and wanted.startswith("gpu-") and wanted != "gpu-":
+        found = [gpu for gpu in gpus if gpu.uuid.lower().startswith(wanted)]
+    if len(found) == 1:
+        return found[0]
+    if found:
+        which = ", ".join(str(gpu.index) for gpu in found[:LISTED])
+        raise value.refuse(
+            f"{show(name)} is the beginning of {len(found)} UUIDs (GPU {which}); write more of it"
+        )
+    if mig_device(name):
+        raise value.refuse(MIG_REFUSED)
+    if not name:
+        raise value.refuse(f"an empty name in the list; available: {_listed(gpus)}, or all")
+    raise value.refuse(f"no GPU {show(name)} here; available: {_listed(gpus)}, or all")
+
+
+def _listed(gpus: Sequence[Gpu]) -> str:
+    shown = ", ".join(f"{gpu.index} ({gpu.uuid[:12]})" for gpu in gpus[:LISTED])
+    return shown if len(gpus) <= LISTED else f"{shown} and {len(gpus) - LISTED} more (cgpu-smi lists them)"
+
+
+def _sizes(request: Request, amounts: tuple[str, ...], sliced: list[Gpu], config: Effective) -> list[int]:
+    if request.amount is None:
         value = SourcedValue("default_memsize", str(config.default_memsize))
         sizes = [config.default_memsize // MIB] * len(sliced)
+    elif request.mem is not None:
+        return [size * MIB for size in memory_mib(request.mem, sliced, config)]
     else:
-        value = request.container
-        amounts = spread(value, amounts, sliced)
-        sizes = [_mib(value, request.dev, amount, gpu) for amount, gpu in zip(amounts, sliced, strict=True)]
+        value = request.amount
+        parts = zip(spread(value, amounts, sliced), sliced, strict=True)
+        sizes = [_mib(value, request.dev, int(part), gpu) for part, gpu in parts]
     for size, gpu in zip(sizes, sliced, strict=True):
         check_size(value, size, gpu, config)
     return [size * MIB for size in sizes]
 
 
-def spread(value: SourcedValue, amounts: tuple[int, ...], sliced: Sequence[Gpu]) -> tuple[int, ...]:
+def memory_mib(value: SourcedValue, sliced: Sequence[Gpu], config: Effective) -> list[int]:
+    """Return the whole MiB on each GPU of a well-formed list of sizes and percentages. Raises CgpuError."""
+    sizes = []
+    for part, gpu in zip(spread(value, tuple(value.text.split(",")), sliced), sliced, strict=True):
+        size = (memory_in_bytes(part, gpu.memtotal) or 0) // MIB
+        if size == 0 and part.endswith("%"):
+            raise value.refuse(f"{part} is less than 1 MiB; ask for more")
+        if size == 0:
+            raise value.refuse(f"{part} is less than 1 MiB; a number alone is bytes, so write 6G or 512M")
+        check_size(value, size, gpu, config)
+        sizes.append(size)
+    return sizes
+
+
+def spread(value: SourcedValue, amounts: tuple[str, ...], sliced: Sequence[Gpu]) -> tuple[str, ...]:
     """Return one amount for each GPU: they go in order, and the last one repeats. Raises CgpuError."""
     if len(amounts) > len(sliced):
         count = "1 GPU" if len(sliced) == 1 else f"{len(sliced)} GPUs"
@@ -174,7 +208,7 @@ def weight_of(value: SourcedValue | None, gpu: Gpu, config: Effective) -> int:
     """Return the weight that well-formed text asks for, 1 without one. Raises CgpuError out of bounds."""
     if value is None:
         return 1
-    weight = int(value.text)
+    weight = _percent_of(value.text[:-1], gpu.max_inst) if value.text.endswith("%") else int(value.text)
     least = 0 if config.allow_zero_weight else 1
     most, source = gpu.max_inst, f"max_inst of GPU {gpu.index}"
     if config.max_schd_weight is not None and config.max_schd_weight < most:
@@ -182,3 +216,8 @@ def weight_of(value: SourcedValue | None, gpu: Gpu, config: Effective) -> int:
     if not least <= weight <= most:
         raise value.refuse(f"expected a whole number from {least} to {most} ({source})")
     return weight
+
+
+def _percent_of(text: str, weights: int) -> int:
+    """Return so many percent of a GPU's weights, at least one."""
+    return max(1, weights * int(text) // 100)

@@ -4,7 +4,8 @@
 from __future__ import annotations
 
 from cgpu.errors import CgpuError, show
-from cgpu.request.validate import expected
+from cgpu.request.names import NAMES, OURS, check_annotations, check_variables
+from cgpu.request.validate import SourcedValue, expected
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -13,20 +14,12 @@ if TYPE_CHECKING:
     from cgpu.config.effective import Effective
     from cgpu.request.device_nodes import Named
 
-PREFIX = "opencgpu.io/"
 VENDOR = "NVIDIA_VISIBLE_DEVICES"
 VENDOR_NOTHING = ("", "void", "none")
 # NVIDIA's runtime takes the lack of its variable for `all` in images of these old days.
 LEGACY = ("CUDA_VERSION", "NVIDIA_REQUIRE_CUDA")
-READ = ("ALIYUN_COM_GPU_", "CGPU_", VENDOR, *LEGACY)
-NAMES = {
-    "container": ("ALIYUN_COM_GPU_MEM_CONTAINER", PREFIX + "mem-container"),
-    "dev": ("ALIYUN_COM_GPU_MEM_DEV", PREFIX + "mem-dev"),
-    "devices": ("ALIYUN_COM_GPU_VISIBLE_DEVICES", PREFIX + "visible-devices"),
-    "weight": ("ALIYUN_COM_GPU_SCHD_WEIGHT", PREFIX + "schd-weight"),
-    "highprio": ("ALIYUN_COM_GPU_HIGH_PRIO", PREFIX + "high-prio"),
-    "disable": ("CGPU_DISABLE", PREFIX + "disable"),
-}
+HAMI = ("CUDA_DEVICE_MEMORY_LIMIT", "CUDA_DEVICE_SM_LIMIT")
+READ = (*OURS, "CGPU_", VENDOR, *LEGACY, *HAMI)
 MIG_REFUSED = "a MIG device cannot be sliced, nor given beside slices; name whole GPUs"
 # A pod's sandbox carries the annotations of its pod, but runs only the pause program.
 SANDBOX = ("io.kubernetes.cri.container-type", "io.kubernetes.cri-o.ContainerType")
@@ -38,36 +31,24 @@ CRIO_ROOT = "io.kubernetes.cri-o.MountPoint"
 FORBIDDEN = "slicing cannot be switched off on this node (allow_disable: false in /etc/cgpu/config.yaml)"
 
 
-class SourcedValue:
-    """One value, with the name of its source for messages; trusted: it is known not to be the image's."""
-
-    __slots__ = ("source", "text", "trusted")
-
-    def __init__(self, source: str, text: str, *, trusted: bool = False) -> None:
-        self.source = source
-        self.text = text
-        self.trusted = trusted
-
-    def refuse(self, why: str) -> CgpuError:
-        """Return the error for this value: name, value, what is wrong or expected."""
-        return CgpuError(f"{self.source}={show(self.text)}: {why}")
-
-
 class Request:
     """All that a container asks for; None where it says nothing. Treat it as read-only.
 
-    vendor: the value of NVIDIA_VISIBLE_DEVICES. nodes: what else gives it GPUs. sandbox: whether it is that
-    of a pod.
+    mem and container: the amount, as sizes or as numbers that dev is the whole of; never both. vendor: the
+    value of NVIDIA_VISIBLE_DEVICES. nodes: what else gives it GPUs. sandbox: whether it is that of a pod.
+    empty: a name of the amount that is set to nothing.
     """
 
-    __slots__ = (*NAMES, "nodes", "sandbox", "vendor")
+    __slots__ = (*NAMES, "empty", "nodes", "sandbox", "vendor")
 
+    mem: SourcedValue | None
     container: SourcedValue | None
     dev: SourcedValue | None
     devices: SourcedValue | None
     weight: SourcedValue | None
-    highprio: SourcedValue | None
+    priority: SourcedValue | None
     disable: SourcedValue | None
+    empty: SourcedValue | None
 
     def __init__(
         self,
@@ -77,17 +58,23 @@ class Request:
         nodes: Named | None = None,
         sandbox: bool = False,
     ) -> None:
-        """Keep all; values go by the keys of NAMES."""
-        for key in NAMES:
+        """Keep all; values go by the keys of NAMES, and `empty`."""
+        for key in (*NAMES, "empty"):
             setattr(self, key, values.get(key))
         self.vendor = vendor
         self.nodes = nodes
         self.sandbox = sandbox
 
-    def amounts(self, config: Effective) -> tuple[int, ...] | None:
-        """Return the numbers of MEM_CONTAINER, () for the node's default, None for: not sliced.
+    @property
+    def amount(self) -> SourcedValue | None:
+        """What says how much memory; None where nothing does."""
+        return self.mem or self.container
 
-        Raises CgpuError when the container would have a GPU unsliced where the node forbids that.
+    def amounts(self, config: Effective) -> tuple[str, ...] | None:
+        """Return the parts of the amount, () for the node's default, None for: not sliced.
+
+        Raises CgpuError when the container would have a GPU unsliced where the node forbids that, and when
+        it says something of a slice, and gets none because nothing says how large.
         """
         named = self.naming()
         if self.sandbox and named is not None and not config.allow_disable:
@@ -95,33 +82,51 @@ class Request:
         if self.disable is not None and self.disable.text.lower() in ("true", "1"):
             _may_switch_off(self.disable, config)
             return None
-        if self.container is not None:
-            amounts = tuple(map(int, self.container.text.split(",")))
-            if 0 not in amounts:
-                return amounts
-            _may_switch_off(self.container, config)
+        if self.amount is not None:
+            parts = tuple(self.amount.text.split(","))
+            if self.mem is not None or parts[0] != "0":
+                return parts
+            _may_switch_off(self.amount, config)
             return None
-        if named is None:
-            return None
-        if not config.default_memsize and config.shared_node:
+        if self.dev is not None:
+            raise self.dev.refuse(
+                "no ALIYUN_COM_GPU_MEM_CONTAINER is beside it, of which this is the whole; set both, or set "
+                "OPENCGPU_MEM, such as 6G"
+            )
+        if named is not None and config.default_memsize:
+            return ()
+        self._refuse_lonely()
+        if named is not None and config.shared_node:
             raise named.refuse(
                 "a GPU without an amount, and this node has no default (shared_node: true and "
                 "default_memsize: 0 in /etc/cgpu/config.yaml): say how much by the "
-                "annotation opencgpu.io/mem-container"
+                "annotation opencgpu.io/mem"
             )
-        return () if config.default_memsize else None
+        return None
+
+    def _refuse_lonely(self) -> None:
+        if self.empty is not None:
+            raise self.empty.refuse(
+                "no amount; set OPENCGPU_MEM, such as 6G, or leave it out for a container without a slice"
+            )
+        lonely = self.devices or self.weight or self.priority
+        if lonely is not None:
+            raise lonely.refuse(
+                "nothing says how much memory the slice has; set OPENCGPU_MEM, such as 6G too"
+            )
 
     def defers(self, config: Effective) -> bool:
         """Return whether only the node's default_memsize decides if the container is sliced.
 
         Such a container names a GPU and no amount. Ask the tree then: `config = Tree(...).refresh(config)`.
         """
-        return self.container is None and self.amounts(config.replace(default_memsize=1)) is not None
+        return self.amount is None and self.amounts(config.replace(default_memsize=1)) is not None
 
     def is_silent(self) -> bool:
         """Return whether nothing is said of GPUs at all. The rights of a privileged one say nothing."""
         named = self.nodes is not None and not self.nodes.by_privilege
-        return not (named or self._by_variable()) and all(getattr(self, key) is None for key in NAMES)
+        said = any(getattr(self, key) is not None for key in (*NAMES, "empty"))
+        return not (named or self._by_variable() or said)
 
     def naming(self) -> SourcedValue | None:
         """Return what names a GPU; None where nothing does."""
@@ -230,42 +235,84 @@ def _values(
     known: bool,
     sandbox: bool,
 ) -> dict[str, SourcedValue | None]:
-    """Choose between environment and annotations. Raises CgpuError for a value of the wrong form.
+    """Choose between environment and annotations; `empty` is a key here too. Raises CgpuError.
 
     known: whether the annotations are those of who started the container, and not of the image.
     """
     counted = environment if config.allow_environment else {}
-    by_variable = {key: _value(names[0], names[0], key, counted) for key, names in NAMES.items()}
+    by_variable = _by_variables(counted, config)
+    check_annotations(annotations)
     by_annotation = {
-        key: _value(f"annotation {names[1]}", names[1], key, annotations, trusted=known)
-        for key, names in NAMES.items()
+        key: _value(key, names, annotations, "annotation ", trusted=known)
+        for key, (_, names) in NAMES.items()
     }
     if not known:
         _refuse_unknown(by_variable, by_annotation, config)
     elif sandbox:
-        by_annotation = {}
+        annotations, by_annotation = {}, {}
+    if _amount(by_annotation) is not None:
+        by_variable = {**by_variable, "mem": None, "container": None}
     values = {key: by_annotation.get(key) or by_variable[key] for key in NAMES}
     # Who sets the amount by annotation means it: the environment must not enlarge it or switch it off.
-    amount = values["container"]
+    amount = _amount(values)
     if amount is not None and amount.trusted:
         values["dev"] = _only_trusted(values["dev"])
         values["disable"] = _only_trusted(values["disable"])
+    _refuse_second_amount(values)
+    values["empty"] = _empty_amount(counted, annotations)
     return values
 
 
+def _amount(values: Mapping[str, SourcedValue | None]) -> SourcedValue | None:
+    return values.get("mem") or values.get("container")
+
+
+def _by_variables(environment: Mapping[str, str], config: Effective) -> dict[str, SourcedValue | None]:
+    check_variables(environment)
+    found = {key: _value(key, names, environment) for key, (names, _) in NAMES.items()}
+    if config.allow_hami_variables and any(name.startswith(HAMI) for name in environment):
+        from cgpu.request.hami import amount, weight
+
+        if _amount(found) is None:
+            found["mem"] = amount(environment)
+        found["weight"] = found["weight"] or weight(environment)
+    return found
+
+
 def _value(
-    source: str, name: str, key: str, texts: Mapping[str, str], *, trusted: bool = False
+    key: str, names: Sequence[str], texts: Mapping[str, str], label: str = "", *, trusted: bool = False
 ) -> SourcedValue | None:
-    """Return the value of a name, None without one; an empty one is none. Raises CgpuError."""
-    if name not in texts:
-        return None
-    text = texts[name]
-    wanted = expected(key, text)
-    if wanted is not None:
-        if key == "devices" and mig_device(str(text)):
-            wanted = MIG_REFUSED
-        raise CgpuError(f"{source}={show(text)}: {wanted}")
-    return SourcedValue(source, text, trusted=trusted) if text else None
+    """Return the value of whichever name is set; an empty one is not. Raises CgpuError."""
+    found = None
+    for name in names:
+        text = texts.get(name, "")
+        wanted = expected(key, text)
+        if wanted is not None:
+            if key == "devices" and mig_device(str(text)):
+                wanted = MIG_REFUSED
+            raise CgpuError(f"{label}{name}={show(text)}: {wanted}")
+        if text and found is not None:
+            raise found.refuse(f"{label}{name} is set too, and means the same; set one of them")
+        if text:
+            found = SourcedValue(f"{label}{name}", text, trusted=trusted)
+    return found
+
+
+def _refuse_second_amount(values: Mapping[str, SourcedValue | None]) -> None:
+    mem = values["mem"]
+    second = values["container"] or values["dev"]
+    if mem is not None and second is not None:
+        raise mem.refuse(f"{second.source} is set too; set {mem.source} alone, which has its unit with it")
+
+
+def _empty_amount(environment: Mapping[str, str], annotations: Mapping[str, str]) -> SourcedValue | None:
+    for key in ("mem", "container"):
+        variables, notes = NAMES[key]
+        if any(environment.get(name) == "" for name in variables):
+            return SourcedValue(variables[0], "")
+        if any(annotations.get(name) == "" for name in notes):
+            return SourcedValue(f"annotation {notes[0]}", "")
+    return None
 
 
 def _refuse_unknown(

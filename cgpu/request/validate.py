@@ -1,17 +1,36 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Whether the text of a variable or annotation has the form that it must have.
+"""The value of a variable or annotation: where it is from, and whether its text has the right form.
 
-schema.json beside says the same; a test holds one against the other.
+schema.json beside says the same of the forms; a test holds one against the other.
 """
 
 from __future__ import annotations
 
+from cgpu.errors import CgpuError, show
 from cgpu.request.grants import is_number
+from cgpu.sizes import is_memory
 
+MEMORY_LENGTH = 1024
 AMOUNTS_LENGTH = 319
 DEVICES_LENGTH = 2048
 UUID_PREFIX = "GPU-"
+PRIORITY = {"0": 0, "normal": 0, "1": 1, "high": 1}
 SWITCH = ("true", "false", "1", "0")
+
+
+class SourcedValue:
+    """One value, with the name of its source for messages; trusted: it is known not to be the image's."""
+
+    __slots__ = ("source", "text", "trusted")
+
+    def __init__(self, source: str, text: str, *, trusted: bool = False) -> None:
+        self.source = source
+        self.text = text
+        self.trusted = trusted
+
+    def refuse(self, why: str) -> CgpuError:
+        """Return the error for this value: name, value, what is wrong or expected."""
+        return CgpuError(f"{self.source}={show(self.text)}: {why}")
 
 
 def expected(key: str, value: object) -> str | None:
@@ -20,8 +39,13 @@ def expected(key: str, value: object) -> str | None:
     return None if isinstance(value, str) and (not value or fits(value)) else words
 
 
+def _are_sizes(text: str) -> bool:
+    return len(text) <= MEMORY_LENGTH and all(map(is_memory, text.split(",")))
+
+
 def _are_amounts(text: str) -> bool:
-    return len(text) <= AMOUNTS_LENGTH and all(is_number(part, 9) for part in text.split(","))
+    parts = text.split(",") if len(text) <= AMOUNTS_LENGTH else [""]
+    return all(is_number(part, 9) for part in parts) and ("0" not in parts or set(parts) == {"0"})
 
 
 def _are_devices(text: str) -> bool:
@@ -34,9 +58,13 @@ def _is_device(name: str) -> bool:
 
 
 _RULES = {
+    "mem": (
+        _are_sizes,
+        "expected a size such as 6G, 512M or 40%, or a comma list of them, one for each GPU",
+    ),
     "container": (
         _are_amounts,
-        "expected a whole number or a comma list of them, one for each GPU, such as 6 or 3,1",
+        "expected a whole number or a comma list, one for each GPU, such as 6 or 3,1, or 0 for no slice",
     ),
     "dev": (
         lambda text: text != "0" and is_number(text, 9),
@@ -47,7 +75,7 @@ _RULES = {
         "expected indexes, UUIDs, both in a comma list, or all, such as 0,1",
     ),
     "weight": (lambda text: is_number(text, 3), "expected a whole number from 1 to the GPU's max_inst"),
-    "highprio": (lambda text: text in ("0", "1"), "expected 0 or 1"),
+    "priority": (lambda text: text in PRIORITY, "expected 1 or high, 0 or normal"),
     "disable": (
         lambda text: text.isascii() and text.lower() in SWITCH,
         "expected true, 1, false or 0",

@@ -19,7 +19,8 @@ USAGE = (
 )
 SEPARATOR = "--"
 HELP = {
-    "mem": "memory on each GPU: 6G, 6GiB and 6GB are all 6 GiB, M, K and T alike, a number alone is bytes; "
+    "mem": "memory on each GPU: 6G, 6GiB and 6GB are all 6 GiB, M, K and T alike, a number alone is bytes, "
+    "40%% is a part of each card; "
     "whole MiB of it count; a comma list gives the GPUs their sizes in order, the last one repeats (default: "
     "the node's default_memsize)",
     "weight": "compute weight, from 1 to the GPU's max_inst (default 1)",
@@ -61,7 +62,7 @@ def parser() -> argparse.ArgumentParser:
         "runs, cgpud is started, and ends after the last command.",
         epilog=EPILOG,
     )
-    made.add_argument("--mem", metavar="SIZE", help=HELP["mem"])
+    made.add_argument("--mem", "--memory", metavar="SIZE", help=HELP["mem"])
     made.add_argument("--weight", metavar="N", help=HELP["weight"])
     made.add_argument("--gpus", metavar="LIST", help=HELP["gpus"])
     made.add_argument("--high-prio", action="store_true", help=HELP["high_prio"])

@@ -6,10 +6,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from cgpu.errors import CgpuError
-from cgpu.request.resolve import Allocation, check_size, named_gpus, spread, weight_of
-from cgpu.request.spec import SourcedValue
-from cgpu.request.validate import expected
-from cgpu.sizes import ACCEPTED, MIB, size_in_bytes
+from cgpu.request.resolve import Allocation, check_size, memory_mib, named_gpus, weight_of
+from cgpu.request.validate import SourcedValue, expected
+from cgpu.sizes import MIB
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -19,8 +18,6 @@ if TYPE_CHECKING:
     from cgpu.run.main import Options
 
 SEE = "see: cgpu-smi"
-MAX_TEXT = 1024  # of --mem
-SIZES = f"expected {ACCEPTED}, or a comma list of them, one for each GPU"
 
 
 def resolve(options: Options, gpus: Sequence[Gpu], config: Effective) -> Allocation:
@@ -49,19 +46,17 @@ def _gpus(text: str | None, gpus: Sequence[Gpu]) -> list[Gpu]:
     )
 
 
-def _sizes(text: str | None, sliced: Sequence[Gpu], config: Effective) -> tuple[int, ...]:
+def _sizes(text: str | None, sliced: Sequence[Gpu], config: Effective) -> list[int]:
     if text is not None:
         value = SourcedValue("--mem", text)
-        amounts = parse_sizes(value)
-    elif config.default_memsize:
-        value = SourcedValue("default_memsize", str(config.default_memsize))
-        amounts = (config.default_memsize // MIB,)
-    else:
+        _check_form(value, "mem")
+        return memory_mib(value, sliced, config)
+    if not config.default_memsize:
         raise CgpuError("--mem: not given, and this node has no default_memsize; expected a size such as 6G")
-    sizes = spread(value, amounts, sliced)
-    for size, gpu in zip(sizes, sliced, strict=True):
-        check_size(value, size, gpu, config)
-    return sizes
+    value = SourcedValue("default_memsize", str(config.default_memsize))
+    for gpu in sliced:
+        check_size(value, config.default_memsize // MIB, gpu, config)
+    return [config.default_memsize // MIB] * len(sliced)
 
 
 def _weight(text: str | None) -> SourcedValue | None:
@@ -79,19 +74,3 @@ def _check_form(value: SourcedValue, key: str) -> None:
     wanted = expected(key, value.text or " ")
     if wanted is not None:
         raise value.refuse(wanted)
-
-
-def parse_sizes(value: SourcedValue) -> tuple[int, ...]:
-    """Return the whole MiB of each size in a comma list. Raises CgpuError, also for less than 1 MiB."""
-    if len(value.text) > MAX_TEXT:
-        raise value.refuse(SIZES)
-    return tuple(_mib(value, part) for part in value.text.split(","))
-
-
-def _mib(value: SourcedValue, part: str) -> int:
-    size = size_in_bytes(part)
-    if size is None:
-        raise value.refuse(SIZES)
-    if size < MIB:
-        raise value.refuse(f"{part} is less than 1 MiB; a number alone is bytes, so write 6G or 512M")
-    return size // MIB

@@ -211,8 +211,8 @@ static bool has_wide_rule(const char *text, const char *end)
 
 bool launcher_asks_nothing(const char *bundle)
 {
-	static const char *const traces[] = { "ALIYUN_COM_GPU_", "NVIDIA_VISIBLE_DEVICES", "CGPU_DISABLE",
-		"opencgpu.io", "nvidia", "CUDA_VERSION", NULL };
+	static const char *const traces[] = { "OPENCGPU_", "ALIYUN_COM_GPU_", "NVIDIA_VISIBLE_DEVICES", "CGPU_DISABLE",
+		"opencgpu.io", "nvidia", "CUDA_VERSION", "CUDA_DEVICE_", NULL };
 	char path[PATH_MAX];
 	char *text = NULL;
 	bool nothing = true;

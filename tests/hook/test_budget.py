@@ -35,7 +35,9 @@ FROM_BUNDLE = {
     "cgpu.request.spec",
     "cgpu.hook.spec",
     "cgpu.request.resolve",
+    "cgpu.request.names",
     "cgpu.request.validate",
+    "cgpu.sizes",
 }
 CODE = """
 import os, sys

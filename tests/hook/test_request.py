@@ -5,9 +5,11 @@ from __future__ import annotations
 
 import pytest
 
+from cgpu.client.tree import Gpu
 from cgpu.config.effective import Effective
+from cgpu.request.names import OF_THE_PLUGIN
 from cgpu.request.resolve import Allocation
-from tests.hook.support import ENV, MIB, T4, allocate, cards, granted, spec, uuid, wants
+from tests.hook.support import ENV, MIB, T4, allocate, cards, granted, refused, spec, uuid, wants
 
 DEFAULTS = Effective()
 FOUR = (23028,) * 4
@@ -67,11 +69,11 @@ def test_list_forms_on_two_cards(text: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "env", [{}, {MEM: ""}, {MEM: "0"}, {MEM: "1,0,0"}, {MEM: "0,5"}, {MEM: "0,1,2,3,4,5"}]
+    "env", [{}, {DEV: "", DEVICES: ""}, {MEM: "0", DEV: "23"}, {MEM: "0,0"}, {MEM: "0", DEVICES: "1"}]
 )
 def test_not_sliced(env: dict[str, str]) -> None:
-    """Unset, empty, or any zero in the list: not sliced."""
-    given = spec({**env, DEV: "23", VENDOR: "0,1,2,3"})
+    """Nothing said, or an amount of 0: not sliced."""
+    given = spec({**env, VENDOR: "0,1,2,3"})
     assert allocate(given, cards(*FOUR), DEFAULTS) is None
     assert not wants(given, DEFAULTS)
 
@@ -93,9 +95,92 @@ def test_default_dev() -> None:
     assert sizes(get({MEM: "7"})) == [T4 * 7 // 14]
 
 
-def test_unit_is_ignored() -> None:
-    """ALIYUN_COM_GPU_MEM_UNIT changes nothing, whatever it says."""
-    assert sizes(get({**ENV, "ALIYUN_COM_GPU_MEM_UNIT": "MiB?"})) == [6043]
+@pytest.mark.parametrize("name", OF_THE_PLUGIN)
+def test_what_the_plugin_writes_is_ignored(name: str) -> None:
+    """What Alibaba's device plugin writes for others changes nothing, whatever it says."""
+    assert sizes(get({**ENV, name: "MiB?"})) == [6043]
+
+
+@pytest.mark.parametrize(
+    "name",
+    ["OPENCGPU_SERVICE_HOST", "OPENCGPU_SERVICE_PORT_HTTP", "OPENCGPU_PORT", "OPENCGPU_PORT_80_TCP_ADDR"],
+)
+def test_a_service_called_opencgpu(name: str) -> None:
+    """The kubelet's variables of a service with our name are not taken for misspelled ones."""
+    assert sizes(get({**ENV, name: "10.0.0.1"})) == [6043]
+
+
+@pytest.mark.parametrize(
+    ("text", "mib"), [("6G", 6144), ("6144MiB", 6144), ("40%", 6043), ("6442450944", 6144), ("1.5g", 1536)]
+)
+def test_sizes(text: str, mib: int) -> None:
+    """OPENCGPU_MEM is a size or a percentage of the card, to the MiB."""
+    assert get({"OPENCGPU_MEM": text}).grants == ((0, mib * MIB, 1, 0),)
+
+
+def test_sizes_of_several() -> None:
+    """A list of sizes gives each GPU its own, and the last one repeats."""
+    request = get({"OPENCGPU_MEM": "3G,50%", "OPENCGPU_GPUS": "2,0,1"}, *FOUR)
+    assert [(gpu, size // MIB) for gpu, size, _, _ in request.grants] == [(2, 3072), (0, 11514), (1, 11514)]
+
+
+def test_every_short_name() -> None:
+    """The names of this project mean what those of cGPU mean."""
+    env = {"OPENCGPU_MEM": "2G", "OPENCGPU_GPUS": "1", "OPENCGPU_WEIGHT": "3", "OPENCGPU_PRIORITY": "high"}
+    assert get(env, *FOUR).grants == ((1, 2048 * MIB, 3, 1),)
+    mixed = {"OPENCGPU_MEM": "2G", DEVICES: "1", "ALIYUN_COM_GPU_SCHD_WEIGHT": "3"}
+    assert get({**mixed, "ALIYUN_COM_GPU_HIGH_PRIO": "1"}, *FOUR).grants == ((1, 2048 * MIB, 3, 1),)
+
+
+@pytest.mark.parametrize(("text", "priority"), [("0", 0), ("normal", 0), ("1", 1), ("high", 1), ("", 0)])
+@pytest.mark.parametrize("name", ["OPENCGPU_PRIORITY", "ALIYUN_COM_GPU_HIGH_PRIO"])
+def test_priorities(name: str, text: str, priority: int) -> None:
+    """A priority is a number or a word."""
+    assert get({**ENV, name: text}).grants == ((0, 6043 * MIB, 1, priority),)
+
+
+def test_beginning_of_a_uuid() -> None:
+    """As with CUDA_VISIBLE_DEVICES, the beginning of a UUID names a GPU if no other has the same."""
+    gpus = [
+        Gpu(index, f"GPU-{start}-e244-0959-cd97-830000000000", T4 * MIB, 20)
+        for index, start in enumerate(("afcd1d7b", "afcd2222", "b0000000"))
+    ]
+    for name, index in (("GPU-afcd1d7b", 0), ("GPU-AFCD1", 0), ("GPU-b", 2), (gpus[1].uuid, 1)):
+        found = granted(spec({**ENV, "OPENCGPU_GPUS": name}), gpus, DEFAULTS)
+        assert [gpu for gpu, _, _, _ in found.grants] == [index]
+    line = "OPENCGPU_GPUS=GPU-afcd: GPU-afcd is the beginning of 2 UUIDs (GPU 0, 1); write more of it"
+    with refused(line):
+        granted(spec({**ENV, "OPENCGPU_GPUS": "GPU-afcd"}), gpus, DEFAULTS)
+
+
+HAMI = Effective(allow_hami_variables=True)
+LIMIT = "CUDA_DEVICE_MEMORY_LIMIT"
+
+
+@pytest.mark.parametrize(
+    ("env", "grants"),
+    [
+        ({LIMIT: "1g"}, ((0, 1024, 1), (1, 1024, 1))),
+        ({LIMIT: "1024m", "CUDA_DEVICE_SM_LIMIT": "50"}, ((0, 1024, 10), (1, 1024, 10))),
+        ({f"{LIMIT}_0": "3000m", f"{LIMIT}_1": "2000m"}, ((0, 3000, 1), (1, 2000, 1))),
+        (
+            {f"{LIMIT}_0": "1048576k", LIMIT: "2g", "CUDA_DEVICE_SM_LIMIT_0": "1"},
+            ((0, 1024, 1), (1, 1024, 1)),
+        ),
+        ({LIMIT: "1g", "OPENCGPU_MEM": "2G", "CUDA_DEVICE_SM_LIMIT": "100"}, ((0, 2048, 20), (1, 2048, 20))),
+        ({LIMIT: "1g", "CUDA_DEVICE_SM_LIMIT": "30", "OPENCGPU_WEIGHT": "2"}, ((0, 1024, 2), (1, 1024, 2))),
+    ],
+)
+def test_variables_of_hami(env: dict[str, str], grants: tuple[tuple[int, int, int], ...]) -> None:
+    """On a node that allows it, HAMi-core's variables ask for slices; ours come before them."""
+    found = get({VENDOR: "all", **env}, T4, T4, config=HAMI).grants
+    assert tuple((gpu, size // MIB, weight) for gpu, size, weight, _ in found) == grants
+
+
+def test_variables_of_hami_elsewhere() -> None:
+    """Without the node's leave they mean nothing."""
+    assert not wants(spec({VENDOR: "all", LIMIT: "1g"}), DEFAULTS)
+    assert not wants(spec({LIMIT: "1g"}), HAMI.replace(shared_node=True))
 
 
 def test_last_duplicate_wins() -> None:
@@ -169,5 +254,5 @@ def test_no_environment(document: dict[str, object]) -> None:
 
 def test_entries_that_are_none() -> None:
     """Entries without an equals sign, of other names, with NUL bytes or of 10 MiB do not matter."""
-    entries = [MEM, f"{MEM}\0=6", f"X{MEM}=6", "A\0B=1", "BIG=" + "x" * (10 << 20), "", "=", f"{MEM}S=1"]
+    entries = [MEM, f"X{MEM}=6", "A\0B=1", "BIG=" + "x" * (10 << 20), "", "=", "CGPU_MEM=1"]
     assert not wants({"process": {"env": entries}}, DEFAULTS)

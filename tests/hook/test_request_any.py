@@ -11,7 +11,8 @@ from hypothesis import strategies as st
 from cgpu.config.effective import Effective
 from cgpu.errors import CgpuError
 from cgpu.request.grants import format_grants, parse_grant
-from cgpu.request.spec import NAMES, VENDOR, VENDOR_NOTHING, read
+from cgpu.request.names import NAMES
+from cgpu.request.spec import VENDOR, VENDOR_NOTHING, read
 from tests.hook.support import MIB, allocate, cards, uuid, wants
 
 GPUS = cards(15109, 16130, 23028)
@@ -20,10 +21,17 @@ lists = st.lists(st.one_of(numbers, st.sampled_from([uuid(0), uuid(2), "all", "x
     ",".join
 )
 values = st.one_of(
-    numbers, lists, st.sampled_from(["", "all", "void", "none", "true", "false"]), st.text(max_size=8)
+    numbers,
+    lists,
+    st.sampled_from(["6G", "512M,40%", "101%", "1k", "high"]),
+    st.sampled_from(["", "all", "void", "none", "true", "false"]),
+    st.text(max_size=8),
 )
-variables = [variable for variable, _ in NAMES.values()]
-entries = st.tuples(st.sampled_from([*variables, VENDOR, "PATH"]), values).map("=".join)
+variables = [name for names, _ in NAMES.values() for name in names]
+entries = st.tuples(
+    st.sampled_from([*variables, VENDOR, "PATH", "CUDA_DEVICE_MEMORY_LIMIT_0", "CUDA_DEVICE_SM_LIMIT"]),
+    values,
+).map("=".join)
 marks = {
     "io.podman.annotations.init": st.just("FALSE"),
     "io.container.manager": st.sampled_from(["cri-o", "libpod"]),
@@ -32,7 +40,9 @@ marks = {
 }
 notes = st.builds(
     lambda ours, marked: {**ours, **marked},
-    st.dictionaries(st.sampled_from([note for _, note in NAMES.values()]), values, max_size=3),
+    st.dictionaries(
+        st.sampled_from([note for _, notes in NAMES.values() for note in notes]), values, max_size=3
+    ),
     st.fixed_dictionaries({}, optional=marks),
 )
 nodes = st.lists(
@@ -54,6 +64,7 @@ configs = st.builds(
     default_memsize=st.sampled_from([0, 5 << 30]),
     shared_node=st.booleans(),
     allow_privileged=st.booleans(),
+    allow_hami_variables=st.booleans(),
     trust_annotations=st.sampled_from(["auto", "always", "never"]),
 )
 hostile = st.recursive(

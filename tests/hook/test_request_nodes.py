@@ -161,7 +161,7 @@ def test_an_amount_goes_to_the_card_of_the_node() -> None:
     }
     assert sliced_gpus(document, Effective()) == [1]
     privileged = {**document, "linux": container((), (ALLOW_ALL,))["linux"]}
-    with pytest.raises(CgpuError, match="none of the 3 GPUs is named"):
+    with pytest.raises(CgpuError, match="this node has 3 GPUs; choose with OPENCGPU_GPUS=0"):
         sliced_gpus(privileged, Effective())
 
 

@@ -10,7 +10,7 @@ import pytest
 
 from cgpu.config.effective import Effective
 from cgpu.errors import CgpuError
-from cgpu.request.spec import NAMES
+from cgpu.request.names import NAMES
 from tests.hook.support import ENV, MIB, T4, allocate, cards, refused, spec, uuid, wants
 
 MEM = "ALIYUN_COM_GPU_MEM_CONTAINER"
@@ -19,11 +19,13 @@ DEVICES = "ALIYUN_COM_GPU_VISIBLE_DEVICES"
 VENDOR = "NVIDIA_VISIBLE_DEVICES"
 WEIGHT = "ALIYUN_COM_GPU_SCHD_WEIGHT"
 PRIO = "ALIYUN_COM_GPU_HIGH_PRIO"
-AMOUNT = "expected a whole number or a comma list of them, one for each GPU, such as 6 or 3,1"
+AMOUNT = "expected a whole number or a comma list, one for each GPU, such as 6 or 3,1, or 0 for no slice"
+SIZE = "expected a size such as 6G, 512M or 40%, or a comma list of them, one for each GPU"
+PRIORITY = "expected 1 or high, 0 or normal"
 WHOLE = "expected a whole number from 1 to 999999999 that stands for the whole card, such as 15"
 LIST = "expected indexes, UUIDs, both in a comma list, or all, such as 0,1"
 MIG = "a MIG device cannot be sliced, nor given beside slices; name whole GPUs"
-KNOWN = "0, 1, the UUIDs that cgpu-smi --json shows, or all"
+KNOWN = "0 (GPU-b084ae33), 1 (GPU-b084ae33), or all"
 
 
 def refusal(env: dict[str, str], config: Effective | None = None, *mib: int) -> str:
@@ -55,6 +57,8 @@ def refusal(env: dict[str, str], config: Effective | None = None, *mib: int) -> 
         (MEM, "1234567890", "1234567890", AMOUNT),
         (MEM, "9" * 100, "9" * 64 + "...", AMOUNT),
         (MEM, "9" * (10 << 20), "9" * 64 + "...", AMOUNT),
+        (MEM, "6,0", "6,0", AMOUNT),
+        (MEM, "0,6", "0,6", AMOUNT),
         (DEV, "0", "0", WHOLE),
         (DEV, "-1", "-1", WHOLE),
         (DEV, "15GiB", "15GiB", WHOLE),
@@ -70,8 +74,9 @@ def refusal(env: dict[str, str], config: Effective | None = None, *mib: int) -> 
         (DEVICES, "0:", "0:", LIST),
         (WEIGHT, "1000", "1000", "expected a whole number from 1 to the GPU's max_inst"),
         (WEIGHT, "x", "x", "expected a whole number from 1 to the GPU's max_inst"),
-        (PRIO, "2", "2", "expected 0 or 1"),
-        (PRIO, "true", "true", "expected 0 or 1"),
+        (PRIO, "2", "2", PRIORITY),
+        (PRIO, "true", "true", PRIORITY),
+        ("OPENCGPU_PRIORITY", "High", "High", PRIORITY),
         ("CGPU_DISABLE", "yes", "yes", "expected true, 1, false or 0"),
         ("CGPU_DISABLE", "true ", "true ", "expected true, 1, false or 0"),
     ],
@@ -96,24 +101,24 @@ def test_malformed(name: str, value: str, shown: str, expected: str) -> None:
         ({MEM: "1,2,3"}, f"{MEM}=1,2,3: 3 values for 2 GPUs; give at most one for each"),
         ({MEM: "1,2", VENDOR: "1"}, f"{MEM}=1,2: 2 values for 1 GPU; give at most one for each"),
         ({MEM: "1", DEV: "999999"}, f"{MEM}=1: that is less than 1 MiB of GPU 0 (15109 MiB); ask for more"),
-        ({MEM: "1", DEVICES: "2"}, f"{DEVICES}=2: there is no GPU 2; expected {KNOWN}"),
-        ({MEM: "1", DEVICES: "GPU-1"}, f"{DEVICES}=GPU-1: there is no GPU GPU-1; expected {KNOWN}"),
+        ({MEM: "1", DEVICES: "2"}, f"{DEVICES}=2: no GPU 2 here; available: {KNOWN}"),
+        ({MEM: "1", DEVICES: "GPU-1"}, f"{DEVICES}=GPU-1: no GPU GPU-1 here; available: {KNOWN}"),
         ({MEM: "1", DEVICES: "0,0"}, f"{DEVICES}=0,0: GPU 0 is named twice; name each GPU once"),
         (
             {MEM: "1", DEVICES: f"1,{uuid(1)}"},
             f"{DEVICES}=1,{uuid(1)}: GPU 1 is named twice; name each GPU once",
         ),
-        ({MEM: "1", VENDOR: "9"}, f"{VENDOR}=9: there is no GPU 9; expected {KNOWN}"),
+        ({MEM: "1", VENDOR: "9"}, f"{VENDOR}=9: no GPU 9 here; available: {KNOWN}"),
         ({MEM: "1", VENDOR: "0:1"}, f"{VENDOR}=0:1: {MIG}"),
         ({MEM: "1", VENDOR: "MIG-b084ae33"}, f"{VENDOR}=MIG-b084ae33: {MIG}"),
         ({MEM: "1", VENDOR: "MIG-GPU-1/2/0"}, f"{VENDOR}=MIG-GPU-1/2/0: {MIG}"),
         ({MEM: "1", DEVICES: "0", VENDOR: "0,mig-1"}, f"{VENDOR}=0,mig-1: {MIG}"),
-        ({MEM: "1", VENDOR: "0,"}, f"{VENDOR}=0,: there is no GPU with an empty name; expected {KNOWN}"),
-        ({MEM: "1", VENDOR: "0,all"}, f"{VENDOR}=0,all: there is no GPU all; expected {KNOWN}"),
-        ({MEM: "1", DEVICES: "0", VENDOR: "1,5"}, f"{VENDOR}=1,5: there is no GPU 5; expected {KNOWN}"),
+        ({MEM: "1", VENDOR: "0,"}, f"{VENDOR}=0,: an empty name in the list; available: {KNOWN}"),
+        ({MEM: "1", VENDOR: "0,all"}, f"{VENDOR}=0,all: no GPU all here; available: {KNOWN}"),
+        ({MEM: "1", DEVICES: "0", VENDOR: "1,5"}, f"{VENDOR}=1,5: no GPU 5 here; available: {KNOWN}"),
         (
             {MEM: "1", VENDOR: "no-gpu-has-3GiB-to-run"},
-            f"{VENDOR}=no-gpu-has-3GiB-to-run: there is no GPU no-gpu-has-3GiB-to-run; expected {KNOWN}",
+            f"{VENDOR}=no-gpu-has-3GiB-to-run: no GPU no-gpu-has-3GiB-to-run here; available: {KNOWN}",
         ),
         ({MEM: "1", WEIGHT: "0"}, f"{WEIGHT}=0: expected a whole number from 1 to 20 (max_inst of GPU 0)"),
         (
@@ -127,11 +132,148 @@ def test_does_not_fit(env: dict[str, str], line: str) -> None:
     assert refusal({VENDOR: "all", **env}) == line
 
 
+@pytest.mark.parametrize(
+    ("env", "line"),
+    [
+        (
+            {"ALIYUN_COM_GPU_MEMCONTAINER": "6"},
+            f"ALIYUN_COM_GPU_MEMCONTAINER: there is none of that name; did you mean {MEM}?",
+        ),
+        ({f"{MEM}\0": "6"}, f"{MEM}\\x00: there is none of that name; did you mean {MEM}?"),
+        (
+            {"OPENCGPU_MEMORY": "6G"},
+            "OPENCGPU_MEMORY: there is none of that name; did you mean OPENCGPU_MEM?",
+        ),
+        ({"OPENCGPU_": ""}, "OPENCGPU_: there is none of that name; did you mean OPENCGPU_MEM?"),
+        (
+            {"OPENCGPU_DISABLE": "1"},
+            "OPENCGPU_DISABLE: there is none of that name; did you mean CGPU_DISABLE?",
+        ),
+    ],
+)
+def test_unknown_variable(env: dict[str, str], line: str) -> None:
+    """A name that looks like one of ours and is none is refused with the nearest one."""
+    assert refusal({**ENV, **env}) == f"variable {line}"
+    assert allocate(spec({**env}), cards(T4), Effective(allow_environment=False)) is None
+
+
+def test_unknown_annotation() -> None:
+    """An annotation too."""
+    with refused("annotation opencgpu.io/memory: there is none of that name; did you mean opencgpu.io/mem?"):
+        wants(spec({}, {"opencgpu.io/memory": "6G"}), Effective())
+
+
+ALONE = "nothing says how much memory the slice has; set OPENCGPU_MEM, such as 6G too"
+NO_AMOUNT = "no amount; set OPENCGPU_MEM, such as 6G, or leave it out for a container without a slice"
+
+
+@pytest.mark.parametrize(
+    ("env", "line"),
+    [
+        (
+            {DEV: "15"},
+            (
+                f"{DEV}=15: no {MEM} is beside it, of which this is the whole; set both, or set "
+                "OPENCGPU_MEM, such as 6G"
+            ),
+        ),
+        ({WEIGHT: "2"}, f"{WEIGHT}=2: {ALONE}"),
+        ({"OPENCGPU_PRIORITY": "high"}, f"OPENCGPU_PRIORITY=high: {ALONE}"),
+        ({DEVICES: "0"}, f"{DEVICES}=0: {ALONE}"),
+        ({MEM: ""}, f"{MEM}=: {NO_AMOUNT}"),
+        ({"OPENCGPU_MEM": ""}, f"OPENCGPU_MEM=: {NO_AMOUNT}"),
+    ],
+)
+def test_without_an_amount(env: dict[str, str], line: str) -> None:
+    """What says something of a slice, and not how large it is, never starts a container without one."""
+    for others in ({}, {VENDOR: "all"}):
+        assert refusal({**others, **env}) == line
+
+
+def test_without_an_amount_on_a_node_with_a_default() -> None:
+    """The node's default is an amount, where a GPU is named."""
+    config = Effective(default_memsize=1 << 30)
+    for env in ({WEIGHT: "2"}, {MEM: ""}, {DEVICES: "0"}):
+        found = allocate(spec({VENDOR: "0", **env}), cards(T4), config)
+        assert found is not None
+        assert found.grants[0][1] == 1 << 30
+    assert refusal({WEIGHT: "2"}, config) == f"{WEIGHT}=2: {ALONE}"
+
+
+@pytest.mark.parametrize(
+    ("env", "line"),
+    [
+        (
+            {"OPENCGPU_WEIGHT": "2", WEIGHT: "2"},
+            f"OPENCGPU_WEIGHT=2: {WEIGHT} is set too, and means the same; set one of them",
+        ),
+        (
+            {"OPENCGPU_MEM": "6G", MEM: "6"},
+            f"OPENCGPU_MEM=6G: {MEM} is set too; set OPENCGPU_MEM alone, which has its unit with it",
+        ),
+        (
+            {"OPENCGPU_MEM": "6G", DEV: "15"},
+            f"OPENCGPU_MEM=6G: {DEV} is set too; set OPENCGPU_MEM alone, which has its unit with it",
+        ),
+        (
+            {"OPENCGPU_MEM": "6"},
+            "OPENCGPU_MEM=6: 6 is less than 1 MiB; a number alone is bytes, so write 6G or 512M",
+        ),
+        (
+            {"OPENCGPU_MEM": "0"},
+            "OPENCGPU_MEM=0: 0 is less than 1 MiB; a number alone is bytes, so write 6G or 512M",
+        ),
+        ({"OPENCGPU_MEM": "0%"}, "OPENCGPU_MEM=0%: 0% is less than 1 MiB; ask for more"),
+        ({"OPENCGPU_MEM": "6,"}, f"OPENCGPU_MEM=6,: {SIZE}"),
+        (
+            {"OPENCGPU_MEM": "16G"},
+            "OPENCGPU_MEM=16G: that is 16384 MiB, and GPU 0 has 15109 MiB; expected at most that",
+        ),
+    ],
+)
+def test_amounts_that_are_none(env: dict[str, str], line: str) -> None:
+    """Two words for one thing, and sizes that are none, are refused in exactly one line."""
+    assert refusal({VENDOR: "all", **env}) == line
+
+
+@pytest.mark.parametrize(
+    ("env", "line"),
+    [
+        (
+            {"CUDA_DEVICE_MEMORY_LIMIT": "1x"},
+            "CUDA_DEVICE_MEMORY_LIMIT=1x: expected a size such as 1g, 1024m or bytes",
+        ),
+        (
+            {"CUDA_DEVICE_MEMORY_LIMIT": "1g,1g"},
+            "CUDA_DEVICE_MEMORY_LIMIT=1g,1g: expected a size such as 1g, 1024m or bytes",
+        ),
+        (
+            {"CUDA_DEVICE_MEMORY_LIMIT": "0"},
+            "CUDA_DEVICE_MEMORY_LIMIT=0: 0 is less than 1 MiB; a number alone is bytes, so write 6G or 512M",
+        ),
+        (
+            {"CUDA_DEVICE_MEMORY_LIMIT_1": "1g"},
+            (
+                "CUDA_DEVICE_MEMORY_LIMIT_1=1g: expected CUDA_DEVICE_MEMORY_LIMIT_0 and so on, one for each "
+                "GPU of the container"
+            ),
+        ),
+        ({"CUDA_DEVICE_SM_LIMIT": "30"}, f"CUDA_DEVICE_SM_LIMIT=30%: {ALONE}"),
+        (
+            {"CUDA_DEVICE_SM_LIMIT": "0"},
+            "CUDA_DEVICE_SM_LIMIT=0: expected a whole number from 1 to 100, in percent",
+        ),
+    ],
+)
+def test_variables_of_hami(env: dict[str, str], line: str) -> None:
+    """HAMi-core's variables are as strictly read, where they count."""
+    assert refusal({VENDOR: "all", **env}, Effective(allow_hami_variables=True)) == line
+
+
 def test_none_named() -> None:
     """With several GPUs, one must be named."""
     assert refusal(ENV) == (
-        "a slice is asked for, but none of the 2 GPUs is named: "
-        "set ALIYUN_COM_GPU_VISIBLE_DEVICES or NVIDIA_VISIBLE_DEVICES to indexes, UUIDs or all"
+        "this node has 2 GPUs; choose with OPENCGPU_GPUS=0 (or 0,1, a UUID, or all); cgpu-smi lists them"
     )
 
 
@@ -159,10 +301,10 @@ def test_small_card() -> None:
             ),
         ),
         (
-            {MEM: "1,0"},
+            {MEM: "0"},
             Effective(allow_disable=False),
             (
-                f"{MEM}=1,0: slicing cannot be switched off on this node "
+                f"{MEM}=0: slicing cannot be switched off on this node "
                 "(allow_disable: false in /etc/cgpu/config.yaml)"
             ),
         ),
@@ -177,7 +319,7 @@ def test_small_card() -> None:
             f"{WEIGHT}=5: expected a whole number from 1 to 4 (max_schd_weight of this node)",
         ),
         (
-            {VENDOR: "0", MEM: ""},
+            {VENDOR: "0", MEM: "", DEV: ""},
             Effective(default_memsize=20000 * MIB),
             (
                 f"default_memsize={20000 * MIB}: that is 20000 MiB, and GPU 0 has 15109 MiB; "
@@ -216,7 +358,7 @@ def test_node_bounds(env: dict[str, str], config: Effective, line: str) -> None:
         ),
         (
             {"annotations": {"opencgpu.io/high-prio": []}},
-            "annotation opencgpu.io/high-prio=a list: expected 0 or 1",
+            "annotation opencgpu.io/high-prio=a list: expected 1 or high, 0 or normal",
         ),
     ],
 )
@@ -227,23 +369,29 @@ def test_hostile_specification(document: dict[str, object], line: str) -> None:
 
 
 DOCUMENT = (Path(__file__).resolve().parents[2] / "docs" / "variables.md").read_text()
-LINES = re.findall(r"^\| `((?:ALIYUN|CGPU)\w+)=([^:]*)(: [^`]+)` \|", DOCUMENT, re.MULTILINE)
+LINES = re.findall(r"^\| `((?:OPENCGPU|ALIYUN|CGPU)\w+)=([^:]*)(: [^`]+)` \|", DOCUMENT, re.MULTILINE)
 
 
 def test_every_name_is_documented() -> None:
     """Every variable and annotation is documented."""
-    assert {name for names in NAMES.values() for name in names if f"`{name}`" not in DOCUMENT} == set()
+    assert {
+        name for both in NAMES.values() for names in both for name in names if f"`{name}`" not in DOCUMENT
+    } == set()
 
 
 def test_documented_lines_are_found() -> None:
     """The documented errors are found in the text."""
-    assert len(LINES) == 10
+    assert len(LINES) == 15
 
 
 @pytest.mark.parametrize(("name", "value", "rest"), LINES)
 def test_documented_lines(name: str, value: str, rest: str) -> None:
     """Every documented error is given word for word."""
-    env = {"ALIYUN_COM_GPU_MEM_CONTAINER": "1", "NVIDIA_VISIBLE_DEVICES": "all", name: value}
+    env = {"NVIDIA_VISIBLE_DEVICES": "all", name: value}
+    if "nothing says" not in rest:
+        env = {"OPENCGPU_MEM": "1G", **env}
+    if name.startswith("ALIYUN_COM_GPU_MEM_"):
+        env = {"ALIYUN_COM_GPU_MEM_CONTAINER": "1", "NVIDIA_VISIBLE_DEVICES": "all", name: value}
     if "MEM_DEV=15" in rest:
         env["ALIYUN_COM_GPU_MEM_DEV"] = "15"
     with refused(f"{name}={value}{rest}"):

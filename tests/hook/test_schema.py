@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from jsonschema import Draft202012Validator
 
 from cgpu.request import validate
-from cgpu.request.spec import NAMES
+from cgpu.request.names import NAMES
 
 SCHEMA: dict[str, Any] = json.loads((Path(validate.__file__).parent / "schema.json").read_text())
 VALIDATOR = Draft202012Validator(SCHEMA)
@@ -21,7 +21,7 @@ DEFINITIONS: dict[str, Any] = SCHEMA["$defs"]
 SECTIONS: dict[str, Any] = SCHEMA["properties"]
 END = "(?![\\s\\S])"
 
-near = st.text(alphabet="0123456789,-GPUalgpuTrueFsE\n\0 \u0663", max_size=12)
+near = st.text(alphabet="0123456789,.%-GiMkbBPUalgpuTrueFsEhn\n\0 \u0663", max_size=12)
 matching = st.one_of(
     [st.from_regex(rule["pattern"].replace(END, r"\Z"), fullmatch=True) for rule in DEFINITIONS.values()]
 )
@@ -42,26 +42,33 @@ def definition(section: str, name: str) -> dict[str, Any]:
 @settings(max_examples=300)
 def test_always_agree(key: str, value: object) -> None:
     """The schema and the checks take and refuse the same values, as variable and as annotation."""
-    variable, annotation = NAMES[key]
+    variables, annotations = NAMES[key]
     fits = validate.expected(key, value) is None
-    assert VALIDATOR.is_valid({"environment": {variable: value}}) == fits
-    assert VALIDATOR.is_valid({"annotations": {annotation: value}}) == fits
+    for variable in variables:
+        assert VALIDATOR.is_valid({"environment": {variable: value}}) == fits
+    for annotation in annotations:
+        assert VALIDATOR.is_valid({"annotations": {annotation: value}}) == fits
 
 
 @pytest.mark.parametrize("key", NAMES)
 def test_lengths(key: str) -> None:
     """The longest text of the schema is valid, and none that is longer."""
-    longest = definition("environment", NAMES[key][0])["maxLength"]
+    name = NAMES[key][0][0]
+    longest = definition("environment", name)["maxLength"]
     for digits in range(1, longest + 2):
         for text in ("1" * digits, ("1," * digits)[:digits].rstrip(","), "GPU-" + "a" * max(digits - 4, 1)):
-            fits = VALIDATOR.is_valid({"environment": {NAMES[key][0]: text}})
+            fits = VALIDATOR.is_valid({"environment": {name: text}})
             assert (validate.expected(key, text) is None) == fits, text
 
 
 @pytest.mark.parametrize("key", NAMES)
 def test_words(key: str) -> None:
     """What is expected is said in the words of the schema."""
-    for section, name in zip(("environment", "annotations"), NAMES[key], strict=True):
+    variables, annotations = (
+        [(section, name) for name in names]
+        for section, names in zip(("environment", "annotations"), NAMES[key], strict=True)
+    )
+    for section, name in (*variables, *annotations):
         assert validate.expected(key, "\n") == definition(section, name)["description"]
 
 
@@ -73,4 +80,6 @@ def test_schema_is_valid() -> None:
 def test_names() -> None:
     """The schema knows the variables and annotations that are read, and no other."""
     for index, section in enumerate(("environment", "annotations")):
-        assert set(SECTIONS[section]["properties"]) == {names[index] for names in NAMES.values()}
+        assert set(SECTIONS[section]["properties"]) == {
+            name for names in NAMES.values() for name in names[index]
+        }

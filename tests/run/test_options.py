@@ -31,9 +31,9 @@ def test_nothing_but_a_command() -> None:
         ([], "there is no command behind --"),
         (["--mem", "6G", "--"], "there is no command behind --"),
         (["--mem", "6G", "nvidia-smi", "-L"], "nvidia-smi: stands before --"),
-        (["--memory", "6G", "--", "true"], "--memory: is no option"),
+        (["--memory-size", "6G", "--", "true"], "--memory-size: is no option"),
         (["--me", "6G", "--", "true"], "--me: is no option"),
-        (["--mem", "--", "true"], "argument --mem: expected one argument"),
+        (["--mem", "--", "true"], "argument --mem/--memory: expected one argument"),
         (["--high-prio=1", "--", "true"], "argument --high-prio: ignored explicit argument '1'"),
     ],
 )

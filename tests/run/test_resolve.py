@@ -57,7 +57,7 @@ def test_default_memsize() -> None:
             "--mem: not given, and this node has no default_memsize; expected a size",
         ),
         (options(), "--gpus: not given, and there are 3 GPUs; expected indexes, UUIDs or all"),
-        (options(gpus="7"), "--gpus=7: there is no GPU 7; expected 0, 1, 2, the UUIDs"),
+        (options(gpus="7"), "--gpus=7: no GPU 7 here; available: 0 (GPU-b084ae33), 1 (GPU-"),
         (options(gpus="0,0"), "--gpus=0,0: GPU 0 is named twice"),
         (options(gpus=""), "--gpus=: expected indexes, UUIDs"),
         (options(gpus="0, 1"), "--gpus=0, 1: expected indexes, UUIDs"),

@@ -9,17 +9,26 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from cgpu.client.tree import Gpu
+from cgpu.config.effective import Effective
 from cgpu.errors import CgpuError
-from cgpu.request.spec import SourcedValue
-from cgpu.run.resolve import parse_sizes
+from cgpu.request.resolve import memory_mib
+from cgpu.request.validate import SourcedValue, expected
 from cgpu.sizes import MIB
 
 FACTORS = {"": 1, "k": 1 << 10, "m": 1 << 20, "g": 1 << 30, "t": 1 << 40}
 
 
-def sizes(text: str) -> tuple[int, ...]:
-    """Return the MiB of a value of --mem."""
-    return parse_sizes(SourcedValue("--mem", text))
+LARGEST = 10**16 << 40
+
+
+def sizes(text: str, card: int = LARGEST) -> tuple[int, ...]:
+    """Return the MiB of a value of --mem, on as many cards of so many bytes as it has parts."""
+    wanted = expected("mem", text or " ")
+    if wanted is not None:
+        raise SourcedValue("--mem", text).refuse(wanted)
+    gpus = [Gpu(index, f"GPU-{index}", card, 20) for index in range(text.count(",") + 1)]
+    return tuple(memory_mib(SourcedValue("--mem", text), gpus, Effective()))
 
 
 @pytest.mark.parametrize(
@@ -46,6 +55,34 @@ def test_forms(text: str, mib: tuple[int, ...]) -> None:
     assert sizes(text) == mib
 
 
+@pytest.mark.parametrize(
+    ("text", "mib"),
+    [
+        ("40%", (6043,)),
+        ("100%", (15109,)),
+        ("0.5%", (75,)),
+        ("33.333333333%", (5036,)),
+        ("50%,1G", (7554, 1024)),
+    ],
+)
+def test_percentages(text: str, mib: tuple[int, ...]) -> None:
+    """A percentage is one of the card, in whole MiB."""
+    assert sizes(text, 15109 * MIB) == mib
+
+
+def test_more_than_the_card() -> None:
+    """More than all of a card is refused."""
+    with pytest.raises(CgpuError, match=r"^--mem=101%: that is 15260 MiB, and GPU 0 has 15109 MiB"):
+        sizes("101%", 15109 * MIB)
+
+
+@pytest.mark.parametrize("text", ["0%", "0.000000001%"])
+def test_less_than_a_mib(text: str) -> None:
+    """Less than 1 MiB of the card is refused."""
+    with pytest.raises(CgpuError, match=rf"^--mem={text}: {text} is less than 1 MiB; ask for more$"):
+        sizes(text, 15109 * MIB)
+
+
 @pytest.mark.parametrize("text", ["6", "0", "0G", "1023K", "1048575", "0.0001G", "6G,0"])
 def test_too_small(text: str) -> None:
     """Less than 1 MiB is refused, and the line says what a number alone is."""
@@ -56,11 +93,11 @@ def test_too_small(text: str) -> None:
 @pytest.mark.parametrize(
     "text",
     ["", ",", "6G,", "6 G", " 6G", "6G\n", "-6G", "+6G", "6X", "6GG", "6iB", "6.G", ".5G", "1e3M", "٦G",
-     "6G;3G", "9" * 16, "0x10M", "6G," * 400],
+     "6G;3G", "9" * 16, "0x10M", "6G," * 400, "%", "-1%", "6G%", "6 %", "1e1%"],
 )  # fmt: skip
 def test_malformed(text: str) -> None:
     """Anything else is refused with what is expected."""
-    with pytest.raises(CgpuError, match=r"^--mem=.*: expected a size such as 6G, 512M or bytes"):
+    with pytest.raises(CgpuError, match=r"^--mem=.*: expected a size such as 6G, 512M or 40%"):
         sizes(text)
 
 

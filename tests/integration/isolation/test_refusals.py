@@ -17,11 +17,13 @@ from tests.integration.probe import step
 from tests.integration.runtimes import Docker, Runc, Runtime
 from tests.integration.test_slice import SIX, SLICE
 
-AMOUNT_EXPECTED = "expected a whole number or a comma list of them, one for each GPU, such as 6 or 3,1"
+AMOUNT_EXPECTED = (
+    "expected a whole number or a comma list, one for each GPU, such as 6 or 3,1, or 0 for no slice"
+)
 DENOMINATOR_EXPECTED = (
     "expected a whole number from 1 to 999999999 that stands for the whole card, such as 15"
 )
-GPU_EXPECTED = "expected 0, 1, the UUIDs that cgpu-smi --json shows, or all"
+GPU_AVAILABLE = "available: 0 (GPU-"
 AMOUNT = "ALIYUN_COM_GPU_MEM_CONTAINER"
 INVALID_VARIABLES = [
     ({AMOUNT: "six"}, f"{AMOUNT}=six: {AMOUNT_EXPECTED}"),
@@ -37,11 +39,11 @@ INVALID_VARIABLES = [
     ({AMOUNT: "1,2,3"}, f"{AMOUNT}=1,2,3: 3 values for 2 GPUs; give at most one for each"),
     (
         {"ALIYUN_COM_GPU_VISIBLE_DEVICES": "GPU-0"},
-        f"ALIYUN_COM_GPU_VISIBLE_DEVICES=GPU-0: there is no GPU GPU-0; {GPU_EXPECTED}",
+        f"ALIYUN_COM_GPU_VISIBLE_DEVICES=GPU-0: no GPU GPU-0 here; {GPU_AVAILABLE}",
     ),
     (
         {"ALIYUN_COM_GPU_VISIBLE_DEVICES": "7"},
-        f"ALIYUN_COM_GPU_VISIBLE_DEVICES=7: there is no GPU 7; {GPU_EXPECTED}",
+        f"ALIYUN_COM_GPU_VISIBLE_DEVICES=7: no GPU 7 here; {GPU_AVAILABLE}",
     ),
     (
         {"ALIYUN_COM_GPU_SCHD_WEIGHT": "0"},
@@ -51,7 +53,13 @@ INVALID_VARIABLES = [
         {"ALIYUN_COM_GPU_SCHD_WEIGHT": "21"},
         "ALIYUN_COM_GPU_SCHD_WEIGHT=21: expected a whole number from 1 to 20 (max_inst of GPU 0)",
     ),
-    ({"ALIYUN_COM_GPU_HIGH_PRIO": "2"}, "ALIYUN_COM_GPU_HIGH_PRIO=2: expected 0 or 1"),
+    ({"ALIYUN_COM_GPU_HIGH_PRIO": "2"}, "ALIYUN_COM_GPU_HIGH_PRIO=2: expected 1 or high, 0 or normal"),
+    ({AMOUNT: "6,0"}, f"{AMOUNT}=6,0: {AMOUNT_EXPECTED}"),
+    ({AMOUNT: ""}, "ALIYUN_COM_GPU_MEM_DEV=15: no ALIYUN_COM_GPU_MEM_CONTAINER is beside it"),
+    (
+        {"ALIYUN_COM_GPU_MEMCONTAINER": "6"},
+        f"variable ALIYUN_COM_GPU_MEMCONTAINER: there is none of that name; did you mean {AMOUNT}?",
+    ),
     ({"CGPU_DISABLE": "yes"}, "CGPU_DISABLE=yes: expected true, 1, false or 0"),
 ]
 

@@ -34,6 +34,8 @@ SEEN = [
     # Variables that can make a slice, or be refused.
     spec("ALIYUN_COM_GPU_MEM_CONTAINER=6"),
     spec("ALIYUN_COM_GPU_SCHD_WEIGHT="),
+    spec("OPENCGPU_MEM=6G"),
+    spec("CUDA_DEVICE_MEMORY_LIMIT_0=1g"),
     spec("NVIDIA_VISIBLE_DEVICES=all"),
     spec("CGPU_DISABLE=true"),
     # JSON's ways to write a letter.
@@ -100,7 +102,16 @@ def test_a_pipe_in_the_place_of_the_spec_does_not_hold_the_launcher(
 
 
 TRACES = st.sampled_from(
-    ["ALIYUN_COM_GPU_MEM_CONTAINER=6", "NVIDIA_VISIBLE_DEVICES=0", "CGPU_DISABLE=x", "A=<b>", "ALIYUN_COM=1"]
+    [
+        "ALIYUN_COM_GPU_MEM_CONTAINER=6",
+        "OPENCGPU_MEM=6G",
+        "OPENCGPU_MEN=6G",
+        "CUDA_DEVICE_MEMORY_LIMIT=1g",
+        "NVIDIA_VISIBLE_DEVICES=0",
+        "CGPU_DISABLE=x",
+        "A=<b>",
+        "ALIYUN_COM=1",
+    ]
 )
 NOTES = st.dictionaries(
     st.sampled_from(["opencgpu.io/mem-container", "opencgpu.io", "a/b", "cdi.k8s.io/x"]),
@@ -134,7 +145,7 @@ def test_the_launcher_never_passes_a_request(
     """Each bundle that Python would edit or refuse goes through Python."""
     linux = {"devices": nodes, "resources": {"devices": rules}}
     document = spec(*variables, annotations=notes, linux=linux)
-    config = Effective(default_memsize=1 << 30)
+    config = Effective(default_memsize=1 << 30, allow_hami_variables=True)
     try:
         request = read(document, config)
         concerns = request.amounts(config) is not None or request.defers(config)

@@ -35,7 +35,7 @@ def test_a_sliced_container(wrapper: Wrapper) -> None:
         spec(),
         spec("NVIDIA_VISIBLE_DEVICES=all"),
         spec(*ASKING, "CGPU_DISABLE=1"),
-        spec("ALIYUN_COM_GPU_MEM_CONTAINER=1,0"),
+        spec("ALIYUN_COM_GPU_MEM_CONTAINER=0,0"),
         {},
         b' {"a" : 1.0e+5, "b":\t[-0, 1e400] , "\\u0063":"\\/"}\n\n',
     ],
@@ -104,7 +104,7 @@ REFUSED = [
         spec("ALIYUN_COM_GPU_MEM_CONTAINER=0", "ALIYUN_COM_GPU_MEM_CONTAINER=-1"),
         "ALIYUN_COM_GPU_MEM_CONTAINER=-1: ",
     ),
-    (spec(*ASKING), "a slice is asked for, but none of the 2 GPUs is named"),
+    (spec(*ASKING), "this node has 2 GPUs; choose with OPENCGPU_GPUS=0 (or 0,1, a UUID, or all)"),
     (
         spec(*ASKING, "NVIDIA_VISIBLE_DEVICES=0,1:0", "ALIYUN_COM_GPU_VISIBLE_DEVICES=0"),
         "NVIDIA_VISIBLE_DEVICES=0,1:0: a MIG device cannot be sliced, nor given beside slices",

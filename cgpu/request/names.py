@@ -1,0 +1,76 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The names of variables and annotations, and what is said of one that is none of them."""
+
+from __future__ import annotations
+
+from cgpu.errors import CgpuError, show
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+PREFIX = "opencgpu.io/"
+OURS = ("OPENCGPU_", "ALIYUN_COM_GPU_")
+# The variables, then the annotations, that say one thing: any of them, but not two at once.
+NAMES = {
+    "mem": (("OPENCGPU_MEM",), (PREFIX + "mem",)),
+    "container": (("ALIYUN_COM_GPU_MEM_CONTAINER",), (PREFIX + "mem-container",)),
+    "dev": (("ALIYUN_COM_GPU_MEM_DEV",), (PREFIX + "mem-dev",)),
+    "devices": (
+        ("OPENCGPU_GPUS", "ALIYUN_COM_GPU_VISIBLE_DEVICES"),
+        (PREFIX + "gpus", PREFIX + "visible-devices"),
+    ),
+    "weight": (
+        ("OPENCGPU_WEIGHT", "ALIYUN_COM_GPU_SCHD_WEIGHT"),
+        (PREFIX + "weight", PREFIX + "schd-weight"),
+    ),
+    "priority": (
+        ("OPENCGPU_PRIORITY", "ALIYUN_COM_GPU_HIGH_PRIO"),
+        (PREFIX + "priority", PREFIX + "high-prio"),
+    ),
+    "disable": (("CGPU_DISABLE",), (PREFIX + "disable",)),
+}
+# What Alibaba's device plugin and scheduler write beside those above, for each other
+# (github.com/AliyunContainerService/gpushare-device-plugin); UNIT cancels out.
+OF_THE_PLUGIN = (
+    "ALIYUN_COM_GPU_MEM_UNIT",
+    "ALIYUN_COM_GPU_MEM_IDX",
+    "ALIYUN_COM_GPU_MEM_POD",
+    "ALIYUN_COM_GPU_MEM_ASSIGNED",
+    "ALIYUN_COM_GPU_MEM_ASSUME_TIME",
+    "ALIYUN_COM_GPU_MEM_ASSIGN_TIME",
+)
+
+
+def check_variables(found: Iterable[str]) -> None:
+    """Refuse a variable that looks like one of ours, and is none. Raises CgpuError."""
+    known = [name for names, _ in NAMES.values() for name in names]
+    for name in found:
+        others = name in OF_THE_PLUGIN or _is_of_a_service(name)
+        if name.startswith(OURS) and name not in known and not others:
+            near = _nearest(name, known)
+            raise CgpuError(f"variable {show(name)}: there is none of that name; did you mean {near}?")
+
+
+def check_annotations(found: Iterable[str]) -> None:
+    """Refuse an annotation that looks like one of ours, and is none. Raises CgpuError."""
+    known = [name for _, names in NAMES.values() for name in names]
+    for name in found:
+        if name.startswith(PREFIX) and name not in known:
+            near = _nearest(name, known)
+            raise CgpuError(f"annotation {show(name)}: there is none of that name; did you mean {near}?")
+
+
+def _is_of_a_service(name: str) -> bool:
+    """Return whether the kubelet may have made a variable.
+
+    Every container gets such variables of each service of its namespace, and one may be called opencgpu.
+    """
+    return name.endswith(("_SERVICE_HOST", "_PORT")) or "_PORT_" in name
+
+
+def _nearest(name: str, known: list[str]) -> str:
+    # Imported here, as a container's start is paid for each module.
+    from difflib import get_close_matches
+
+    return get_close_matches(name[:128], known, 1, cutoff=0.0)[0]
