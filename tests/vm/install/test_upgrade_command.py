@@ -22,6 +22,7 @@ from tests.vm.harness.node import (
     build_engine,
     insmod,
     keep_few_modules,
+    load_engine,
     loaded,
     read,
     rmmod,
@@ -29,7 +30,7 @@ from tests.vm.harness.node import (
     write,
 )
 from tests.vm.harness.process import Process
-from tests.vm.harness.slices import GIB, clear, slice_of, view
+from tests.vm.harness.slices import GIB, Slice, clear, slice_of, view
 from tests.vm.harness.store import ROOT
 from tests.vm.life.test_upgrade import of_another_interface, sums_agree
 
@@ -133,18 +134,17 @@ def upgrades(machine: Machine) -> Iterator[Upgrades]:
     process.stop()
 
 
-def load_before(machine: Machine, modules: Path, before: Path) -> None:
+def load_before(machine: Machine, before: Path) -> None:
     """Have the older core, and nothing else of ours."""
     if any(name.startswith("cgpu") for name in loaded(machine)):
         unload_engine(machine)
-    insmod(machine, modules / "cgpu_km.ko")
-    insmod(machine, before)
+    load_engine(machine, before)
 
 
 @pytest.fixture
 def node(driver: Machine, modules: Path, before: Path) -> Iterator[Machine]:
     """Return the machine with the driver and the older core."""
-    load_before(driver, modules, before)
+    load_before(driver, before)
     yield driver
     unload_engine(driver)
 
@@ -215,6 +215,7 @@ def test_hot_under_load(
         longest.append(max(one for _, _, one in figures))
         assert view(node).limits == limits
         assert view(node).used[0, "holds"] == 512 << 20
+        assert is_held(tenants[0])
         back(node, before)
     record_property("longest_ms", longest)
     print(f"the longest call in each upgrade, in ms: {longest}")
@@ -224,6 +225,11 @@ def test_hot_under_load(
     eventually(lambda: sums_agree(node, 512 << 20), "what the others had is free", node.scaled(20))
     held.finish()
     clear(node)
+
+
+def is_held(tenant: Slice) -> bool:
+    """Tell whether a slice of a GiB, half of which is in use, is refused another one."""
+    return tenant.probe("expect=0x51", f"alloc={GIB}").returncode == 0
 
 
 def back(machine: Machine, before: Path) -> None:
@@ -255,6 +261,7 @@ def test_hot_killed_and_failing(node: Machine, upgrades: Upgrades, before: Path)
         again = upgrades.ask()
         assert (again["status"], again["err"]) == (0, ""), (step, again)
         assert (read(node, "version"), cores(node)) == (f"{__version__}\n", [NEW]), step
+        assert is_held(tenant)
     for failing in ("modinfo", "modprobe"):
         back(node, before)
         refused = upgrades.ask(fail=failing)
@@ -305,7 +312,7 @@ def test_cores_that_do_not_take_over(node: Machine, upgrades: Upgrades, modules:
 
 @pytest.mark.full_counts
 @pytest.mark.usefixtures("installed")
-def test_cold(node: Machine, upgrades: Upgrades, modules: Path, before: Path) -> None:
+def test_cold(node: Machine, upgrades: Upgrades, before: Path) -> None:
     """Cold loads all anew, with the configuration in force; killed at a step, the next attempt ends well."""
     node.write_file(paths.CONFIG, "policy: 3\nmax_inst: 7\nallow_zero_weight: true\n")
     done = upgrades.ask("--cold")
@@ -316,7 +323,7 @@ def test_cold(node: Machine, upgrades: Upgrades, modules: Path, before: Path) ->
     steps = done["count"]
     assert steps == CHECKS + len(("rmmod", "rmmod", "modprobe", "modprobe", "configure"))
     for step in range(CHECKS, steps + 1):
-        load_before(node, modules, before)
+        load_before(node, before)
         assert upgrades.ask("--cold", kill=step)["status"] == -9
         if step == CHECKS:
             assert (read(node, "version"), cores(node)) == (f"{BEFORE}\n", [OLD])
@@ -330,11 +337,11 @@ def test_cold(node: Machine, upgrades: Upgrades, modules: Path, before: Path) ->
 
 @pytest.mark.full_counts
 @pytest.mark.usefixtures("installed")
-def test_cold_that_fails(node: Machine, upgrades: Upgrades, modules: Path, before: Path) -> None:
+def test_cold_that_fails(node: Machine, upgrades: Upgrades, before: Path) -> None:
     """Where the new one does not load, or takes no configuration, the one before runs again."""
     node.write_file(paths.CONFIG, "policy: 3\n")
     for failing in (f"modprobe {NEW}", "modprobe cgpu_km"):
-        load_before(node, modules, before)
+        load_before(node, before)
         refused = upgrades.ask("--cold", fail=failing)
         assert (refused["status"], refused["err"].count("\n")) == (1, 1)
         assert refused["err"].endswith(f"it fails today; see: dmesg; core {BEFORE} runs again\n"), refused
