@@ -13,6 +13,7 @@ CONTROL_SOCKET = RUN + "/control.sock"
 SECCOMP_SOCKET = RUN + "/seccomp.sock"
 KEEPER_SOCKET = RUN + "/keeper.sock"
 CDI = RUN + "/cdi.json"
+CDI_DEVICES = "/run/cdi/opencgpu.json"  # container engines read that folder
 PID = RUN + "/cgpud.pid"
 STARTED = RUN + "/cgpud.started"
 SIM = RUN + "/sim"

@@ -10,7 +10,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from cgpu import __version__, paths
+from cgpu import __version__, cdi_devices, paths
 from cgpu.arguments import Parser
 from cgpu.client.tree import EngineDownError, Tree
 from cgpu.config import effective
@@ -65,6 +65,7 @@ def apply(config: Effective) -> None:
             _write(tree, node, str(getattr(config, key)), undo)
         _write_effective(config)
         undo.pop_all()
+    _publish_devices(tree)
     try:
         Path(paths.CONFIGURED).write_text("Y")
     except OSError as error:
@@ -121,6 +122,11 @@ def _set_parameter(key: str, given: str | int, undo: contextlib.ExitStack) -> No
 def _restore(path: Path, text: str) -> None:
     with contextlib.suppress(OSError):
         path.write_text(text)
+
+
+def _publish_devices(tree: Tree) -> None:
+    with contextlib.suppress(OSError):  # the variables name GPUs as well
+        cdi_devices.publish(((gpu.index, gpu.uuid) for gpu in tree.gpus()), Path(paths.CDI_DEVICES))
 
 
 def _write_effective(config: Effective) -> None:

@@ -30,6 +30,9 @@ NAMES = {
     ),
     "disable": (("CGPU_DISABLE",), (PREFIX + "disable",)),
 }
+# What --device opencgpu.io/gpu=0 sets; see cgpu/cdi_devices.py.
+CDI_KIND = PREFIX + "gpu"
+CDI_VARIABLE = "OPENCGPU_CDI_GPU_"
 # What Alibaba's device plugin and scheduler write beside those above, for each other
 # (github.com/AliyunContainerService/gpushare-device-plugin); UNIT cancels out.
 OF_THE_PLUGIN = (
@@ -46,7 +49,7 @@ def check_variables(found: Iterable[str]) -> None:
     """Refuse a variable that looks like one of ours, and is none. Raises CgpuError."""
     known = [name for names, _ in NAMES.values() for name in names]
     for name in found:
-        others = name in OF_THE_PLUGIN or _is_of_a_service(name)
+        others = name in OF_THE_PLUGIN or name.startswith(CDI_VARIABLE) or _is_of_a_service(name)
         if name.startswith(OURS) and name not in known and not others:
             near = _nearest(name, known)
             raise CgpuError(f"variable {show(name)}: there is none of that name; did you mean {near}?")

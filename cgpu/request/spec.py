@@ -4,7 +4,8 @@
 from __future__ import annotations
 
 from cgpu.errors import CgpuError, show
-from cgpu.request.names import NAMES, OURS, check_annotations, check_variables
+from cgpu.request.grants import is_number
+from cgpu.request.names import CDI_KIND, CDI_VARIABLE, NAMES, OURS, check_annotations, check_variables
 from cgpu.request.validate import SourcedValue, expected
 
 TYPE_CHECKING = False
@@ -270,6 +271,10 @@ def _amount(values: Mapping[str, SourcedValue | None]) -> SourcedValue | None:
 def _by_variables(environment: Mapping[str, str], config: Effective) -> dict[str, SourcedValue | None]:
     check_variables(environment)
     found = {key: _value(key, names, environment) for key, (names, _) in NAMES.items()}
+    cdi = _cdi_devices(environment)
+    if cdi is not None and found["devices"] is not None:
+        raise found["devices"].refuse(f"{cdi.source} is given too, and means the same; set one of them")
+    found["devices"] = found["devices"] or cdi
     if config.allow_hami_variables and any(name.startswith(HAMI) for name in environment):
         from cgpu.request.hami import amount, weight
 
@@ -277,6 +282,22 @@ def _by_variables(environment: Mapping[str, str], config: Effective) -> dict[str
             found["mem"] = amount(environment)
         found["weight"] = found["weight"] or weight(environment)
     return found
+
+
+def _cdi_devices(environment: Mapping[str, str]) -> SourcedValue | None:
+    """Return the GPUs that --device names, in the order of their indexes. Raises CgpuError."""
+    indexes = []
+    for name, text in environment.items():
+        if name.startswith(CDI_VARIABLE):
+            index = name.removeprefix(CDI_VARIABLE)
+            if not is_number(index, 4) or text != "1":
+                raise CgpuError(
+                    f"{show(name)}={show(text)}: expected OPENCGPU_CDI_GPU_0=1 or alike, as --device "
+                    "opencgpu.io/gpu=0 sets it"
+                )
+            indexes.append(int(index))
+    listed = ",".join(map(str, sorted(indexes)))
+    return SourcedValue(f"device {CDI_KIND}", listed) if indexes else None
 
 
 def _value(

@@ -14,7 +14,7 @@ import time
 from dataclasses import asdict, replace
 from typing import TYPE_CHECKING, Any
 
-from cgpu import __version__, paths
+from cgpu import __version__, cdi_devices, paths
 from cgpu.check_driver.run import timeout_s
 from cgpu.config.load import write_effective
 from cgpu.errors import CgpuError
@@ -256,10 +256,19 @@ class Service:
         write_effective(self._config, self._places.effective)
         specification = cdi.specification(list(self._engine.gpus()), list(self._engine.nodes()))
         replace_text(self._places.cdi, json.dumps(specification, indent=1) + "\n")
+        self._publish_devices()
         process_identity.write_daemon(*self._places.daemon)
         # The settings stay: what they forbid is forbidden while the daemon is down, too.
-        for leftover in (*self._places.daemon, self._places.cdi):
+        for leftover in (*self._places.daemon, self._places.cdi, self._places.cdi_devices):
             self._cleanup.callback(leftover.unlink, missing_ok=True)
+
+    def _publish_devices(self) -> None:
+        path = self._places.cdi_devices
+        try:
+            cdi_devices.publish(((gpu.index, gpu.uuid) for gpu in self._engine.gpus()), path)
+        except OSError as error:
+            # A convenience: the variables name GPUs as well.
+            log.warning("%s: cannot be written: %s; --device knows no GPU by name", path, error.strerror)
 
     # --- run ---
 

@@ -260,9 +260,9 @@ def test_arguments_come_through() -> None:
 def test_places_are_the_shared_ones() -> None:
     """The daemon's files are where hook and wrapper look for them."""
     own = Places()
-    ours = (own.effective, own.control, own.seccomp, own.keeper, own.cdi, own.sim)
+    ours = (own.effective, own.control, own.seccomp, own.keeper, own.cdi, own.cdi_devices, own.sim)
     shared = (paths.EFFECTIVE, paths.CONTROL_SOCKET, paths.SECCOMP_SOCKET, paths.KEEPER_SOCKET)
-    assert tuple(map(str, ours)) == (*shared, paths.CDI, paths.SIM)
+    assert tuple(map(str, ours)) == (*shared, paths.CDI, paths.CDI_DEVICES, paths.SIM)
 
 
 def test_unit_gives_no_mount_namespace() -> None:

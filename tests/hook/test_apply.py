@@ -10,8 +10,9 @@ from pathlib import Path
 import pytest
 
 from cgpu import paths
+from cgpu.cdi_devices import specification
 from cgpu.config import apply, effective
-from tests.hook.support import T4, FakeTree
+from tests.hook.support import T4, FakeTree, uuid
 
 Give = Callable[[str], int]
 
@@ -36,6 +37,7 @@ def module(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> FakeTree:
         "PARAMETERS": parameters,
         "CONFIGURED": parameters / "configured",
         "EFFECTIVE": tmp_path / "run" / "config.json",
+        "CDI_DEVICES": tmp_path / "cdi" / "opencgpu.json",
     }
     for name, place in places.items():
         monkeypatch.setattr(paths, name, str(place))
@@ -52,6 +54,18 @@ def give(tmp_path: Path) -> Give:
         return apply.main(["--config", str(path)])
 
     return run
+
+
+def test_devices_for_container_engines(module: FakeTree, give: Give, tmp_path: Path) -> None:
+    """Container engines get names for the GPUs; where these cannot be written, the rest is in force."""
+    assert give("") == 0
+    written = json.loads((tmp_path / "cdi" / "opencgpu.json").read_text())
+    assert written == specification([(0, uuid(0)), (1, uuid(1))])
+    (tmp_path / "cdi" / "opencgpu.json").unlink()
+    (tmp_path / "cdi").rmdir()
+    (tmp_path / "cdi").write_text("")
+    assert give("policy: 3\n") == 0
+    assert (module.path / "0" / "policy").read_text().strip() == "3"
 
 
 def values(tree: FakeTree) -> dict[str, str]:

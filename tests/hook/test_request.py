@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import pytest
 
+from cgpu.cdi_devices import specification
 from cgpu.client.tree import Gpu
 from cgpu.config.effective import Effective
 from cgpu.request.names import OF_THE_PLUGIN
@@ -151,6 +152,25 @@ def test_beginning_of_a_uuid() -> None:
     line = "OPENCGPU_GPUS=GPU-afcd: GPU-afcd is the beginning of 2 UUIDs (GPU 0, 1); write more of it"
     with refused(line):
         granted(spec({**ENV, "OPENCGPU_GPUS": "GPU-afcd"}), gpus, DEFAULTS)
+
+
+@pytest.mark.parametrize(
+    ("names", "grants"), [(["1"], [(1, 1)]), (["2", "0"], [(0, 1), (2, 2)]), (["0", "1", "2", "3"], None)]
+)
+def test_devices_of_the_container_device_interface(
+    names: list[str], grants: list[tuple[int, int]] | None
+) -> None:
+    """What --device opencgpu.io/gpu=N sets names GPUs in the order of their indexes."""
+    variables = specification([(index, "") for index in range(4)])["devices"]
+    given = dict(
+        entry.split("=") for name in names for entry in variables[int(name)]["containerEdits"]["env"]
+    )
+    found = get({"OPENCGPU_MEM": "1G" if len(names) == 1 else "1G,2G", **given}, *FOUR)
+    if grants is None:
+        every = dict(entry.split("=") for entry in variables[4]["containerEdits"]["env"])
+        assert (variables[4]["name"], every) == ("all", given)
+        grants = [(0, 1), (1, 2), (2, 2), (3, 2)]
+    assert [(gpu, size >> 30) for gpu, size, _, _ in found.grants] == grants
 
 
 HAMI = Effective(allow_hami_variables=True)

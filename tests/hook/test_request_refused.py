@@ -223,6 +223,21 @@ def test_without_an_amount_on_a_node_with_a_default() -> None:
             {"OPENCGPU_MEM": "0"},
             "OPENCGPU_MEM=0: 0 is less than 1 MiB; a number alone is bytes, so write 6G or 512M",
         ),
+        (
+            {"OPENCGPU_MEM": "6G", "OPENCGPU_CDI_GPU_00": "1"},
+            (
+                "OPENCGPU_CDI_GPU_00=1: expected OPENCGPU_CDI_GPU_0=1 or alike, as --device "
+                "opencgpu.io/gpu=0 sets it"
+            ),
+        ),
+        (
+            {"OPENCGPU_MEM": "6G", "OPENCGPU_GPUS": "0", "OPENCGPU_CDI_GPU_1": "1"},
+            "OPENCGPU_GPUS=0: device opencgpu.io/gpu is given too, and means the same; set one of them",
+        ),
+        (
+            {"OPENCGPU_MEM": "6G", "OPENCGPU_CDI_GPU_7": "1"},
+            f"device opencgpu.io/gpu=7: no GPU 7 here; available: {KNOWN}",
+        ),
         ({"OPENCGPU_MEM": "0%"}, "OPENCGPU_MEM=0%: 0% is less than 1 MiB; ask for more"),
         ({"OPENCGPU_MEM": "6,"}, f"OPENCGPU_MEM=6,: {SIZE}"),
         (
