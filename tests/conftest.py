@@ -22,6 +22,8 @@ OWN_MACHINE = ("gpu", "next_kernel")
 # How long one example takes says more of the machine than of the code.
 settings.register_profile("opencgpu", deadline=None)
 settings.load_profile("opencgpu")
+# What the tests compile has no warnings; WERROR=0 lets a newer compiler have some.
+os.environ.setdefault("WERROR", "1")
 
 SetupPhase = Generator[None, pytest.TestReport, pytest.TestReport]
 CollectPhase = Generator[None, pytest.CollectReport, pytest.CollectReport]
