@@ -8,6 +8,7 @@ import subprocess
 import sys
 import tempfile
 import time
+import traceback
 from pathlib import Path
 
 from tests.integration.commands import Outcome, eventually
@@ -125,6 +126,12 @@ def last_line(outcome: Outcome) -> str:
     return lines[-1] if lines else outcome.text
 
 
+def cause(error: Exception) -> str:
+    """Return why the demo failed: the error's own words, or the line that expected another figure."""
+    place = traceback.extract_tb(error.__traceback__)[-1]
+    return str(error) or f"{place.filename}:{place.lineno}: not so on this machine: {place.line}"
+
+
 def tell(directory: Path) -> None:
     """Run the story from the engine's start to its end."""
     engine = Engine("T4", {}, directory)
@@ -160,8 +167,12 @@ def main() -> None:
     """Run the demo in a directory of its own."""
     if not CGPUD.exists():
         sys.exit("demo: cgpud is not installed here: run make demo")
-    with tempfile.TemporaryDirectory(prefix="cgpu-demo-") as name:
-        tell(Path(name))
+    # A folder that cannot be removed must not hide why the demo failed.
+    with tempfile.TemporaryDirectory(prefix="cgpu-demo-", ignore_cleanup_errors=True) as name:
+        try:
+            tell(Path(name))
+        except (AssertionError, OSError, subprocess.SubprocessError) as error:
+            sys.exit(f"demo: {cause(error)}")
 
 
 if __name__ == "__main__":

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 DEADLINE = 30.0  # seconds
+LOG_LINES = 5  # of a daemon that does not serve
 
 
 def without_privilege(tree: str | Path) -> tuple[list[str], list[str]]:
@@ -80,6 +81,24 @@ class Server:
                 [str(part) for part in command], stdin=subprocess.DEVNULL, stdout=output, stderr=output
             )
         return cls(process, log)
+
+    def await_service(self, condition: Callable[[], object], what: str) -> None:
+        """Wait until it serves. One that ends or never does is stopped; the error has the end of its log."""
+
+        def serves() -> bool:
+            code = self.process.poll()
+            assert code is None, f"it ended with status {code}"
+            return bool(condition())
+
+        try:
+            eventually(serves, what)
+        except AssertionError as error:
+            self.stop()
+            said = self.log.read_text(errors="replace").splitlines()[-LOG_LINES:]
+            raise AssertionError("\n".join([f"{what}: {error}", *said])) from error
+        except BaseException:
+            self.stop()
+            raise
 
     def stop(self) -> None:
         self.process.send_signal(signal.SIGTERM)

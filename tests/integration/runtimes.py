@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Protocol
 
-from tests.integration.commands import Outcome, Server, call, eventually, must
+from tests.integration.commands import Outcome, Server, call, must
 from tests.integration.images import IMAGE, ROOT, image_tar, make_rootfs, oci_archive
 
 CONFIGURE = Path(sys.executable).parent / "cgpu-runtime-config"
@@ -185,8 +185,12 @@ class Docker(CommandLine):
              "--iptables=false", "--bridge=none", "--storage-driver=vfs"],
             self.directory / "log",
         )  # fmt: skip
-        eventually(lambda: self.call("version").returncode == 0, f"dockerd answers, see {self.server.log}")
-        must(["docker", "-H", self.socket, "import", image_tar(self.directory), IMAGE], timeout=120)
+        self.server.await_service(lambda: self.call("version").returncode == 0, "dockerd answers")
+        try:
+            must([*self.base, "import", image_tar(self.directory), IMAGE], timeout=120)
+        except BaseException:
+            self.server.stop()
+            raise
 
     @property
     def base(self) -> list[str]:
@@ -204,8 +208,10 @@ class Docker(CommandLine):
             self.remove(identity)
 
     def close(self) -> None:
-        self.clear()
-        self.server.stop()
+        try:
+            self.clear()
+        finally:
+            self.server.stop()
 
 
 @dataclass
@@ -225,7 +231,7 @@ class Containerd:
             f'[grpc]\naddress = "{self.socket}"\n'
         )
         self.server = Server.start(["containerd", "-c", config], self.directory / "log")
-        eventually(lambda: self.ctr("version").returncode == 0, f"containerd answers, see {self.server.log}")
+        self.server.await_service(lambda: self.ctr("version").returncode == 0, "containerd answers")
         tar = oci_archive(image_tar(self.directory), self.directory)
         must([*self.base, "image", "import", "--snapshotter", "native", tar], timeout=120)
 
