@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from cgpu.install.checks.finding import EngineKind, Finding, ok, problem, skipped, warning
 from cgpu.install.node.facts.programs import numbers
+from cgpu.install.node.facts.software import FUSE
 from cgpu.install.node.machine import Node
 
 FIRST: dict[EngineKind, tuple[int, int]] = {"module": (6, 1), "daemon": (5, 10)}
@@ -159,7 +160,8 @@ def fuse(node: Node) -> list[Finding]:
     if not node.kernel.fuse:
         return problem("fuse", "/dev/fuse is not there", "modprobe fuse")
     if node.software.fuse is None:
-        return problem("fuse", "libfuse3.so.3 is in none of the usual folders", "apt-get install libfuse3-3")
+        libraries = " or ".join(FUSE)
+        return problem("fuse", f"no {libraries} in the usual folders", "apt-get install fuse3")
     return ok("fuse", f"{node.software.fuse}")
 
 

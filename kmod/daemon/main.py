@@ -13,7 +13,7 @@ import time
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import NoReturn
+from typing import TYPE_CHECKING, NoReturn
 
 from cgpu import __version__, paths
 from cgpu.arguments import Parser
@@ -25,12 +25,14 @@ from cgpu.kmod.daemon.manage import end, status
 from cgpu.kmod.daemon.places import Places
 from cgpu.kmod.daemon.processes.lock import HeldError, Lock
 from cgpu.kmod.daemon.program import allow_all_descriptors, own
-from cgpu.kmod.daemon.service import Service
 from cgpu.kmod.daemon.simulate import check_cards
 from cgpu.kmod.daemon.store import notify_socket
 from cgpu.kmod.daemon.store.keeper import LOCK, PROGRAM, Keeper, report
 from cgpu.kmod.daemon.store.notify_socket import START, NotifySocket, order
-from cgpu.kmod.daemon.upgrade.successor import run_successor
+from cgpu.kmod.daemon.tree import libfuse
+
+if TYPE_CHECKING:
+    from cgpu.kmod.daemon.service import Service
 
 LOG_BYTES = 1 << 20
 WAIT_S = 10.0  # for a daemon that is starting or ending
@@ -70,7 +72,8 @@ def parser() -> argparse.ArgumentParser:
 
 
 def arguments_of(options: argparse.Namespace) -> Arguments:
-    """Check the options of a start. Raises CgpuError."""
+    """Check the options of a start, and that it can have a tree. Raises CgpuError."""
+    libfuse.find()  # first: without it the program of simulated cards does not run either
     if options.simulate is not None:
         check_cards(options.simulate)
     if options.tree is not None and not Path(options.tree).is_absolute():
@@ -113,6 +116,9 @@ def run_worker(arguments: Arguments, lock: Lock | None = None) -> int:
     code = 0
     allow_all_descriptors()
     try:
+        # Here, as it takes libfuse.
+        from cgpu.kmod.daemon.service import Service
+
         arguments.places.make()
         service = Service(arguments, notify, handed, held)
         service.run()
@@ -238,6 +244,8 @@ def dispatch(options: argparse.Namespace) -> int:
     if options.worker:
         start_log(places.log, foreground=options.foreground)
         if options.successor is not None:
+            from cgpu.kmod.daemon.upgrade.successor import run_successor
+
             return run_successor(arguments, NotifySocket(os.environ.get("NOTIFY_SOCKET")), options.successor)
         return run_worker(arguments)
     if os.geteuid() != 0:

@@ -19,7 +19,7 @@ LIBRARY_FOLDERS = (
     "/usr/lib",
     "/usr/local/lib",
 )
-FUSE = "libfuse3.so.3"
+FUSE = ("libfuse3.so.4", "libfuse3.so.3")  # the former from fuse 3.17 on
 SYSTEMD = "/run/systemd/system"
 # Each engine with the program that runs when it serves; podman has none.
 PROGRAMS = {engine.name: engine.program for engine in ENGINES.values() if engine.program}
@@ -68,16 +68,18 @@ def gather(root: Path, running: tuple[Process, ...]) -> Software:
     alive = {one.program for one in running}
     systemd = files.follow(root, SYSTEMD).is_dir()
     return Software(
-        fuse=next(
-            (Path(one, FUSE) for one in LIBRARY_FOLDERS if files.follow(root, f"{one}/{FUSE}").is_file()),
-            None,
-        ),
+        fuse=_library(root, FUSE),
         systemd=systemd,
         systemd_version=_systemd_version(root),
         dkms=_program(root, "dkms", "dkms", alive),
         engines=_programs(root, PROGRAMS, alive),
         low_level=_programs(root, {name: name for name in LOW_LEVEL}, alive),
     )
+
+
+def _library(root: Path, names: tuple[str, ...]) -> Path | None:
+    places = (Path(folder, name) for name in names for folder in LIBRARY_FOLDERS)
+    return next((place for place in places if files.follow(root, str(place)).is_file()), None)
 
 
 def _programs(root: Path, wanted: dict[str, str], alive: set[str]) -> tuple[Program, ...]:

@@ -10,9 +10,8 @@ import threading
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
-import mfusepy
-
 from cgpu.kmod.daemon.tree.callers import check_writer
+from cgpu.kmod.daemon.tree.fuse import mfusepy
 from cgpu.kmod.daemon.tree.tree_fs import calling_pid
 
 if TYPE_CHECKING:

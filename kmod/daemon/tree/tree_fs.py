@@ -11,11 +11,10 @@ import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import mfusepy
-
 from cgpu.errors import CgpuError
 from cgpu.kmod.daemon.tree import mounts
 from cgpu.kmod.daemon.tree.callers import check_writer
+from cgpu.kmod.daemon.tree.fuse import mfusepy
 
 if TYPE_CHECKING:
     from cgpu.kmod.daemon.engine import Engine

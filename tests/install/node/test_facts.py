@@ -58,6 +58,24 @@ def test_sound_machine(tmp_path: Path) -> None:
     assert found.ours.record is None
 
 
+@pytest.mark.parametrize(
+    ("here", "expected"),
+    [
+        (["usr/lib/x86_64-linux-gnu/libfuse3.so.4"], "/usr/lib/x86_64-linux-gnu/libfuse3.so.4"),
+        (["usr/lib/libfuse3.so.4", "usr/lib64/libfuse3.so.3"], "/usr/lib/libfuse3.so.4"),
+        (["usr/lib64/libfuse3.so.3"], "/usr/lib64/libfuse3.so.3"),
+        (["usr/lib64/libfuse.so.2"], None),
+    ],
+)
+def test_fuse(tmp_path: Path, here: list[str], expected: str | None) -> None:
+    """Either libfuse 3 will do, the newer one first; libfuse 2 will not."""
+    for name in here:
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / name).touch()
+    found = facts.gather(tmp_path).software.fuse
+    assert found == (Path(expected) if expected else None)
+
+
 def test_empty_machine(tmp_path: Path) -> None:
     """Where nothing can be read, nothing is claimed."""
     found = facts.gather(tmp_path)
