@@ -7,12 +7,14 @@ import importlib.util
 import re
 import shutil
 import subprocess
+import sys
 import tomllib
 from pathlib import Path
 
 import pytest
 from packaging.requirements import Requirement
 
+from cgpu import __version__
 from tests.packages import Packages
 
 UNCHECKED = (1).to_bytes(4, "little")
@@ -107,7 +109,8 @@ def test_bytecode(tree: Path) -> None:
     sources = list((tree / "usr/lib/opencgpu").rglob("*.py"))
     assert len(sources) > 100
     for source in sources:
-        compiled = Path(source.parent, "__pycache__", f"{source.stem}.cpython-311.pyc").read_bytes()
+        name = f"__pycache__/{source.stem}.{sys.implementation.cache_tag}.pyc"
+        compiled = source.with_name(name).read_bytes()
         assert compiled[4:8] == UNCHECKED
         assert compiled[8:16] == importlib.util.source_hash(source.read_bytes())
 
@@ -131,9 +134,21 @@ def test_module_sources(packages: Packages, repository: Path, tmp_path: Path) ->
 def test_depends(packages: Packages) -> None:
     """The daemon's package asks for the Python of its bytecode and for no compiler; the module's for dkms."""
     fields = {name: field(package, "Depends") for name, package in packages._asdict().items()}
-    assert "python3 (>= 3.11~), python3 (<< 3.12~)" in fields["daemon"]
+    minor = sys.version_info.minor
+    assert f"python3 (>= 3.{minor}~), python3 (<< 3.{minor + 1}~)" in fields["daemon"]
     assert not re.search(r"\b(gcc|make|dkms|linux-headers)\b(?!-)", fields["daemon"])
     assert re.search(r"\bdkms\b", fields["module"])
+
+
+def test_version(packages: Packages) -> None:
+    """The version says for which Debian a package is; that of the next Debian is newer."""
+    versions = {field(package, "Version").strip() for package in packages}
+    (version,) = versions
+    number = re.fullmatch(rf"{re.escape(__version__)}\+deb(\d+)", version)
+    assert number
+    assert Path("/etc/debian_version").read_text().startswith((f"{number[1]}.", "forky", "duke"))
+    later = f"{__version__}+deb{int(number[1]) + 1}"
+    subprocess.run(["dpkg", "--compare-versions", version, "lt", later], check=True, timeout=60)
 
 
 def field(package: Path, name: str) -> str:

@@ -115,7 +115,8 @@ def test_image(packages: Packages, folder: Path, tmp_path: Path) -> None:
     shutil.copytree(folder, context / "install/packaging/kubernetes")
     places = ["--root", tmp_path / "store", "--runroot", tmp_path / "run"]
     podman = ["podman", *places, "--storage-driver", "vfs"]
-    arguments = ["--build-arg", "BASE=scratch", "--build-arg", f"VERSION={__version__}", "--tag", "node"]
+    version = packages.daemon.name.split("_")[1]
+    arguments = ["--build-arg", "BASE=scratch", "--build-arg", f"VERSION={version}", "--tag", "node"]
     file = "install/packaging/kubernetes/Containerfile"
     run(*podman, "build", *arguments, "--file", file, ".", cwd=context)
     form = "{{.Config.Entrypoint}} {{.Config.Cmd}}"
@@ -165,6 +166,11 @@ class Pod:
             check=False,
         )
 
+    @property
+    def version(self) -> str:
+        """The version of the package, as it was made."""
+        return run("dpkg-deb", "--field", self.packages / "opencgpu.deb", "Version").strip()
+
     def calls(self) -> list[str]:
         """Return how `cgpu` was called since the last time."""
         path = self.node.path(CALLS)
@@ -203,7 +209,7 @@ def test_life_of_a_node(pod: Pod) -> None:
     """A node is installed, found so by a second pod, upgraded by a newer image, and cleared."""
     done = pod.run("install", CGPU_RUNTIMES="containerd,docker")
     assert done.returncode == 0, done.stdout
-    assert done.stdout.endswith(f"node-installer: {__version__} is set up\nwaits\n")
+    assert done.stdout.endswith(f"node-installer: {pod.version} is set up\nwaits\n")
     assert pod.calls() == ["install --engine auto --runtimes containerd,docker"]
     assert "OF_THE_POD" not in pod.node.path(f"{CALLS}.environment").read_text()
     assert pod.run("install").returncode == 0
@@ -216,7 +222,7 @@ def test_life_of_a_node(pod: Pod) -> None:
     (pod.packages / "opencgpu.deb").write_bytes(older)
     done = pod.run("install")
     assert done.returncode == 0, done.stdout
-    assert version(pod.node) == f"installed {__version__}"
+    assert version(pod.node) == f"installed {pod.version}"
     assert pod.calls() == ["upgrade", "install --engine auto --runtimes containerd"]
     done = pod.run("uninstall", CGPU_DRAIN="1")
     assert done.returncode == 0, done.stdout
