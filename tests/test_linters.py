@@ -104,8 +104,8 @@ def test_mypy(repository: Path) -> None:
 
 def test_c_format(repository: Path) -> None:
     """Every C file is formatted by clang-format."""
-    tool("clang-format")
-    run([tool("make"), "--no-print-directory", "-C", "kmod", "format-check"], repository)
+    formatter = f"CLANG_FORMAT={in_venv('clang-format')}"
+    run([tool("make"), "--no-print-directory", "-C", "kmod", formatter, "format-check"], repository)
 
 
 def test_shellcheck(repository: Path) -> None:

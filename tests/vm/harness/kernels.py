@@ -2,7 +2,7 @@
 """The kernels that a machine can be booted with.
 
 CGPU_VM_KERNEL names a directory with bzImage and build/, a kernel that has all it needs built in. Without it
-the newest of Debian's kernels counts that is here with its headers. Kernels of the next release, which Debian
+the newest of Debian's kernels counts that is here with its headers. Kernels of a newer series, which Debian
 offers beside its own, have tests of their own.
 """
 
@@ -18,8 +18,8 @@ from pathlib import Path
 from tests.vm.harness.store import STORE, put
 
 VARIABLE = "CGPU_VM_KERNEL"
-DEBIAN = re.compile(r"vmlinuz-((\d+)\.(\d+)\.(\d+)-(\d+)-amd64)")
-NEXT_RELEASE = re.compile(r"vmlinuz-((\d+)\.(\d+)\.(\d+)\+deb(\d+)-amd64)")
+# 6.1.0-56-amd64 in Debian 12, 6.12.118+deb13-amd64 in Debian 13, 6.12.117+deb12-amd64 where it is backported.
+DEBIAN = re.compile(r"vmlinuz-((\d+)\.(\d+)\.(\d+)(?:-(\d+))?(?:\+deb(\d+)(?:\.(\d+))?)?-amd64)")
 XZ_MAGIC = b"\xfd7zXZ\x00"
 
 
@@ -60,35 +60,36 @@ def flavour(kernel: Kernel) -> str:
     return f"{kernel.release}-debug" if kernel.debug else kernel.release
 
 
-def newest(names: re.Pattern[str]) -> Kernel | None:
-    """Return the newest of the kernels with such a name that modules can be built for."""
-    found = []
-    for image in Path("/boot").glob("vmlinuz-*"):
-        match = names.fullmatch(image.name)
+def debian_kernels(root: Path = Path("/")) -> list[list[Kernel]]:
+    """Return Debian's kernels that modules can be built for, by series, the oldest first."""
+    series: dict[tuple[int, ...], list[tuple[tuple[int, ...], Kernel]]] = {}
+    for image in (root / "boot").glob("vmlinuz-*"):
+        match = DEBIAN.fullmatch(image.name)
         if match is None:
             continue
-        modules = Path("/lib/modules") / match.group(1)
+        modules = root / "lib/modules" / match.group(1)
         if (modules / "build" / "Makefile").exists() and (modules / "modules.dep").exists():
-            numbers = tuple(int(number) for number in match.groups()[1:])
-            found.append((numbers, Kernel(match.group(1), image, modules / "build", modules)))
-    return max(found, key=lambda pair: pair[0])[1] if found else None
+            numbers = tuple(int(number or 0) for number in match.groups()[1:])
+            kernel = Kernel(match.group(1), image, modules / "build", modules)
+            series.setdefault(numbers[:2], []).append((numbers, kernel))
+    return [[kernel for _, kernel in sorted(series[one], key=lambda pair: pair[0])] for one in sorted(series)]
 
 
 def debian_kernel() -> Kernel:
-    """Return Debian's own kernel."""
-    kernel = newest(DEBIAN)
-    if kernel is None:
+    """Return Debian's own kernel: the newest of the oldest series, as others are offered beside it."""
+    found = debian_kernels()
+    if not found:
         raise NoKernelError("no kernel with headers in /boot and /lib/modules; run: scripts/bootstrap test")
-    return kernel
+    return found[0][-1]
 
 
 def next_kernel() -> Kernel:
-    """Return the kernel of the next release."""
-    kernel = newest(NEXT_RELEASE)
-    if kernel is None:
+    """Return the newest kernel of a newer series."""
+    found = debian_kernels()
+    if len(found) < 2:
         packages = "linux-image-6.12-amd64 linux-headers-6.12-amd64"
-        raise NoKernelError(f"no kernel of the next release with headers; run: apt-get install {packages}")
-    return kernel
+        raise NoKernelError(f"no kernel of a newer series with headers; run: apt-get install {packages}")
+    return found[-1][-1]
 
 
 def given_kernel(directory: Path) -> Kernel:
