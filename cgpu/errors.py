@@ -4,6 +4,8 @@
 from __future__ import annotations
 
 SHOWN = 64
+# Begins each line of the runtime and the hook: a container engine prints the line in the middle of its own.
+LINE_START = "opencgpu: "
 
 
 class CgpuError(Exception):

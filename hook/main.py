@@ -11,7 +11,7 @@ import sys
 
 from cgpu import paths
 from cgpu.config import effective
-from cgpu.errors import CgpuError, one_line, show
+from cgpu.errors import LINE_START, CgpuError, one_line, show
 from cgpu.hook import log
 from cgpu.hook.register import RegistrationError, register, unregister
 from cgpu.hook.state import read_state
@@ -89,7 +89,7 @@ def _gpus(arguments: Sequence[str]) -> tuple[list[Grant], list[int]]:
 
 def _failed(container: str, message: str, logged: str) -> int:
     try:
-        os.write(2, f"cgpu-hook: {one_line(message)}\n".encode("ascii", "backslashreplace"))
+        os.write(2, f"{LINE_START}{one_line(message)}\n".encode("ascii", "backslashreplace"))
     except OSError:
         logged += " (no standard error)"
     log.event(log.ERROR, container, logged)

@@ -30,6 +30,8 @@
 #define LAUNCHER_AGAIN "CGPU_RUNTIME_AGAIN"
 /* LD_ variables must not reach Python, but belong to the low-level runtime: they are passed on with this prefix. */
 #define LAUNCHER_KEPT "CGPU_KEPT_"
+/* Begins each line on standard error, as LINE_START of cgpu/errors.py does. */
+#define LAUNCHER_LINE_START "opencgpu: "
 
 enum launcher_kind {
 	LAUNCHER_PASS, /* starts no container: belongs to the low-level runtime */

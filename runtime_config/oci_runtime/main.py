@@ -10,7 +10,7 @@ import time
 from cgpu import paths
 from cgpu.client.tree import MODULE, Tree, check_id
 from cgpu.config import effective
-from cgpu.errors import CgpuError, show
+from cgpu.errors import LINE_START, CgpuError, show
 from cgpu.request.resolve import amounts_in_force, resolve
 from cgpu.request.spec import read as read_request
 from cgpu.runtime_config.oci_runtime import lowlevel
@@ -105,8 +105,12 @@ def _parse(raw: bytes, call: Call) -> Table:
 
 
 def report(message: str, log: str, log_format: str) -> None:
-    """Write one line to stderr and, in runc's form, to the log file (an empty path: none)."""
-    os.write(2, f"{lowlevel.NAME}: {message}\n".encode("ascii", "backslashreplace"))
+    """Write one line to stderr and, in runc's form, to the log file (an empty path: none).
+
+    Container engines show the line of the log.
+    """
+    line = LINE_START + message
+    os.write(2, f"{line}\n".encode("ascii", "backslashreplace"))
     path = log.removeprefix("file:")
     # crun takes other destinations too; there stderr has to do.
     if not path or path.startswith(("journald:", "syslog:")):
@@ -116,14 +120,14 @@ def report(message: str, log: str, log_format: str) -> None:
     except OSError:
         return
     try:
-        os.write(fd, _line(message, log_format))
+        os.write(fd, _logged(line, log_format))
     except OSError as error:
-        sys.stderr.write(f"{lowlevel.NAME}: {path}: {error.strerror}\n")
+        sys.stderr.write(f"{LINE_START}{path}: {error.strerror}\n")
     finally:
         os.close(fd)
 
 
-def _line(message: str, log_format: str) -> bytes:
+def _logged(message: str, log_format: str) -> bytes:
     moment = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())
     if log_format == "json":
         return dumps({"level": "error", "msg": message, "time": moment})

@@ -76,7 +76,7 @@ def test_engine_down(tmp_path: Path, stage: str) -> None:
     """A container that asks does not start without an engine, and the line says how to start it."""
     tree = FakeTree(tmp_path)
     tree.bundle(spec(ENV))
-    expected = f"cgpu-hook: {tree.path}: the engine is not running: {paths.daemon_command('start')}\n"
+    expected = f"opencgpu: {tree.path}: the engine is not running: {paths.daemon_command('start')}\n"
     for arguments in ((stage,), (stage, *GRANT)):
         result = tree.run(*arguments)
         assert (result.status, result.errors) == (1, expected)
@@ -88,7 +88,7 @@ def test_malformed(tree: FakeTree) -> None:
     result = tree.run("prestart")
     assert result.status == 1
     assert result.errors == (
-        "cgpu-hook: ALIYUN_COM_GPU_MEM_DEV=0\\nx" + "y" * 60 + "...: "
+        "opencgpu: ALIYUN_COM_GPU_MEM_DEV=0\\nx" + "y" * 60 + "...: "
         "expected a whole number from 1 to 999999999 that stands for the whole card, such as 15\n"
     )
     assert result.written == ""
@@ -119,7 +119,7 @@ def test_hostile_bundle(tmp_path_factory: pytest.TempPathFactory, document: str,
     tree.bundle(document)
     result = tree.run("prestart")
     assert result.status == 1
-    assert result.errors.startswith("cgpu-hook: ")
+    assert result.errors.startswith("opencgpu: ")
     assert line in result.errors
     assert result.errors.count("\n") == 1
     assert result.written == ""
@@ -131,7 +131,7 @@ def test_no_bundle(tree: FakeTree) -> None:
     assert (result.status, result.errors) == (
         1,
         (
-            "cgpu-hook: /gone/config.json: cannot be read (No such file or directory); "
+            "opencgpu: /gone/config.json: cannot be read (No such file or directory); "
             "expected a plain file up to 16 MiB\n"
         ),
     )
@@ -144,7 +144,7 @@ def test_hostile_state(tree: FakeTree, raw: bytes) -> None:
     """Hostile input stops a start with one line, and never a removal."""
     result = tree.run("prestart", *GRANT, state=raw)
     assert result.status == 1
-    assert result.errors.startswith("cgpu-hook: ")
+    assert result.errors.startswith("opencgpu: ")
     assert result.errors.count("\n") == 1
     result = tree.run("poststop", state=raw)
     assert result.status == 0
@@ -165,7 +165,7 @@ def test_hostile_state(tree: FakeTree, raw: bytes) -> None:
 def test_bad_state(tree: FakeTree, changes: dict[str, object], line: str) -> None:
     """A state that cannot be registered stops the container, and nothing is written."""
     result = tree.run("prestart", *GRANT, state=tree.state(**changes))
-    assert (result.status, result.errors, result.written) == (1, f"cgpu-hook: {line}\n", "")
+    assert (result.status, result.errors, result.written) == (1, f"opencgpu: {line}\n", "")
 
 
 USAGE = (
@@ -188,7 +188,7 @@ FORM = "expected GPU:BYTES:WEIGHT:PRIORITY, four whole numbers, such as 0:633654
 def test_usage(tree: FakeTree, arguments: tuple[str, ...], line: str) -> None:
     """A command line of another form is refused, and nothing is written."""
     result = tree.run(*arguments)
-    assert (result.status, result.errors, result.written) == (1, f"cgpu-hook: {line}\n", "")
+    assert (result.status, result.errors, result.written) == (1, f"opencgpu: {line}\n", "")
 
 
 def test_bad_configuration(tree: FakeTree) -> None:
@@ -223,7 +223,7 @@ def test_poststop_refused(tree: FakeTree) -> None:
     result = tree.run("poststop")
     assert (result.status, result.errors) == (
         0,
-        f"cgpu-hook: container {CONTAINER}: its slice was not removed (No space left on device)\n",
+        f"opencgpu: container {CONTAINER}: its slice was not removed (No space left on device)\n",
     )
 
 
@@ -252,7 +252,7 @@ def test_launcher(way: str, tmp_path: Path) -> None:
     done = subprocess.run(
         [str(launcher), "prestat"], capture_output=True, check=False, cwd="/", env={"PYTHONPATH": "/nowhere"}
     )
-    assert (done.returncode, done.stderr.decode()) == (1, f"cgpu-hook: stage prestat: {USAGE}\n")
+    assert (done.returncode, done.stderr.decode()) == (1, f"opencgpu: stage prestat: {USAGE}\n")
 
 
 def test_closed_descriptors() -> None:

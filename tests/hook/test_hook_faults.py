@@ -58,7 +58,7 @@ def test_engine_refuses(tree: FakeTree, number: str, line: str) -> None:
     before = traced(Path(os.devnull), "-P", str(tree.inst_ctl), "-e", f"inject=write:error={number}")
     result = tree.run("prestart", *GRANT, before=before)
     assert (result.status, result.written) == (1, "")
-    assert result.errors == f"cgpu-hook: container {CONTAINER}: {line}\n"
+    assert result.errors == f"opencgpu: container {CONTAINER}: {line}\n"
 
 
 def test_killed_at_every_step(tree: FakeTree) -> None:

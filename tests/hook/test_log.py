@@ -97,7 +97,7 @@ def test_unexpected(
 
     monkeypatch.setattr("cgpu.config.effective.load", fail)
     assert run(tree, "prestart", "--grant", "0:1:1:0") == 1
-    assert capfd.readouterr().err == "cgpu-hook: unexpected RuntimeError: two\\nlines\n"
+    assert capfd.readouterr().err == "opencgpu: unexpected RuntimeError: two\\nlines\n"
     assert run(tree, "poststop") == 0
     assert [text for _, text in lines] == [
         f"container={CONTAINER} unexpected error",

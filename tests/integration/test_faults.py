@@ -145,7 +145,7 @@ def test_settings_hold_while_the_engine_is_down(start: Start, runc: Runc) -> Non
     for env in ({"CGPU_DISABLE": "1", "NVIDIA_VISIBLE_DEVICES": "0"}, {"NVIDIA_VISIBLE_DEVICES": "0"}):
         refused = runc.run(["/cgpu-probe", "--help"], env)
         assert refused.returncode != 0
-        assert "cgpu-container-runtime: " in refused.text
+        assert "opencgpu: " in refused.text
     assert runc.run(["/cgpu-probe", "--help"], {}).returncode == 0
     engine.start()
 

@@ -160,7 +160,7 @@ def test_install(wheel: Path, venv: Path) -> None:
     assert [name for name in COMMANDS if not os.access(venv / name, os.X_OK)] == []
     assert [name for name in PROGRAMS if not os.access(packages / "cgpu" / name, os.X_OK)] == []
     hook = call([packages / "cgpu/hook/cgpu-hook"])
-    assert hook.stderr.startswith("cgpu-hook: stage ")
+    assert hook.stderr.startswith("opencgpu: stage ")
     run(venv / "python", "-c", f"import ctypes; ctypes.CDLL('{packages}/cgpu/kmod/build/libcgpud.so')")
 
 

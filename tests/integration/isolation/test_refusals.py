@@ -193,7 +193,7 @@ def test_hostile_state(engine: Engine, state: str) -> None:
         input=state, text=True, capture_output=True, check=False, timeout=30,
     )  # fmt: skip
     assert done.returncode == 1
-    assert done.stderr.startswith("cgpu-hook: ")
+    assert done.stderr.startswith("opencgpu: ")
     assert done.stderr.count("\n") == 1
     assert engine.instances() == []
 

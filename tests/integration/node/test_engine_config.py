@@ -115,7 +115,7 @@ def test_podman_hooks(podman: Podman, tmp_path: Path) -> None:
     assert must([*run, *command]).stdout == "started\n"
     outcome = call([*run, "--annotation", "opencgpu.io/mem-container=x", *command])
     assert outcome.returncode != 0
-    assert "cgpu-hook: " in outcome.text
+    assert "opencgpu: " in outcome.text
 
 
 def podman_info(tmp_path: Path, *options: str) -> list[str]:

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from cgpu.errors import CgpuError
+from cgpu.errors import LINE_START, CgpuError
 from cgpu.runtime_config.oci_runtime.lowlevel import (
     AGAIN,
     BELOW,
@@ -74,6 +74,7 @@ def test_launcher_and_python_share_their_constants() -> None:
     assert f'LAUNCHER_BELOW "{BELOW}"' in header
     assert f'LAUNCHER_AGAIN "{AGAIN}"' in header
     assert f'LAUNCHER_KEPT "{KEPT}"' in header
+    assert f'LAUNCHER_LINE_START "{LINE_START}"' in header
 
 
 def test_the_environment_is_given_back(wrapper: Wrapper) -> None:

@@ -198,13 +198,13 @@ def test_both_forms_of_the_log(tmp_path: Path, capfd: pytest.CaptureFixture[str]
     report('a "b" \\c', str(path), "json")
     report('a "b" \\c', f"file:{path}", "text")
     before, as_json, as_text = path.read_text().splitlines()
-    assert (before, json.loads(as_json)["msg"]) == ("before", 'a "b" \\c')
-    assert as_text.endswith(' level=error msg="a \\"b\\" \\\\c"')
-    assert capfd.readouterr().err == 'cgpu-container-runtime: a "b" \\c\n' * 2
+    assert (before, json.loads(as_json)["msg"]) == ("before", 'opencgpu: a "b" \\c')
+    assert as_text.endswith(' level=error msg="opencgpu: a \\"b\\" \\\\c"')
+    assert capfd.readouterr().err == 'opencgpu: a "b" \\c\n' * 2
 
 
 @pytest.mark.parametrize("log", ["", "journald:x", "syslog:x", "/does/not/exist/log", "/"])
 def test_without_a_log_there_is_stderr(log: str, capfd: pytest.CaptureFixture[str]) -> None:
     """Where there is no log file, or none that can be written, stderr has to do."""
     report("why", log, "json")
-    assert capfd.readouterr().err == "cgpu-container-runtime: why\n"
+    assert capfd.readouterr().err == "opencgpu: why\n"

@@ -189,11 +189,11 @@ def refusal(wrapper: Wrapper, container: str = "c1") -> str:
     before = wrapper.config.read_bytes() if wrapper.config.is_file() else b""
     result = wrapper.create(container)
     assert (result.status, wrapper.started()) == (1, [])
-    assert result.errors.startswith("cgpu-container-runtime: ")
+    assert result.errors.startswith("opencgpu: ")
     assert result.errors.count("\n") == 1
     assert (wrapper.config.read_bytes() if wrapper.config.is_file() else b"") == before
     assert not list(wrapper.place.glob(".config*"))
-    message = result.errors.removeprefix("cgpu-container-runtime: ").rstrip("\n")
+    message = result.errors.removeprefix("opencgpu: ").rstrip("\n")
     entry = json.loads(wrapper.log.read_text().splitlines()[-1])
-    assert (entry["level"], entry["msg"], entry["time"][-1]) == ("error", message, "Z")
+    assert (entry["level"], entry["msg"], entry["time"][-1]) == ("error", f"opencgpu: {message}", "Z")
     return message

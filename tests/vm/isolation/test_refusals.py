@@ -59,11 +59,7 @@ def two(node: SlicedNode) -> SlicedNode:
 def line_of(outcome: Finished) -> str:
     """Return the last line of ours out of what a refused start has printed."""
     assert outcome.returncode != 0, outcome.text
-    lines = [
-        line
-        for line in outcome.stderr.splitlines()
-        if "cgpu-container-runtime: " in line or "cgpu-hook: " in line
-    ]
+    lines = [line for line in outcome.stderr.splitlines() if "opencgpu: " in line]
     assert lines, outcome.text
     return lines[-1]
 
