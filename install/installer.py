@@ -125,9 +125,10 @@ class Installer:
         context = Context(self.root, self.runner, record.store, self.engines)
         yield from recover.consumers(self.root, self.runner, record.facts.get("runtimes", []))
         for step in reversed(record.steps):
+            title = execute.announced(step, context)
             lines = list(step.undo_show(context))
-            if lines and step.undo_title:
-                yield f"# {step.undo_title}"
+            if lines and title:
+                yield f"# {title}"
             yield from lines
         yield from context.notes
         yield f"# removes {record.folder}"

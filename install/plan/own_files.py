@@ -33,7 +33,7 @@ def plan(context: PlanContext, path: str, content: str, title: str) -> list[Plan
         return []
     ours = context.put_at(path)
     if before is not None and ours and digest(before) not in ours:
-        context.kept.append(f"{path}: was changed by somebody else since it was made; it stays as it is")
+        context.kept.append(f"{path}: was edited since cgpu install wrote it; it stays as it is")
         return []
     return [FilesPlan(title, (FileEdit(below(context.root, path), before, after),))]
 

@@ -13,6 +13,7 @@ from cgpu import __version__, paths
 from cgpu.config.effective import Effective
 from cgpu.config.load import check
 from cgpu.errors import CgpuError
+from cgpu.install.commands.config import replace_value
 from cgpu.install.installer import OPEN, Request, choose_engine
 from cgpu.install.node.machine import Node
 from cgpu.install.places import LAUNCHER, program
@@ -147,11 +148,41 @@ def test_an_edited_unit_is_kept(root: Path) -> None:
     one = installer(root)
     one.install(DAEMON)
     assert path.read_text().endswith("# mine\n")
-    assert any("cgpud.service: was changed by somebody else" in line for line in one.notes)
+    assert any("cgpud.service: was edited since" in line for line in one.notes)
     one = installer(root)
     one.uninstall(None)
     assert path.read_text().endswith("# mine\n")
-    assert "/etc/systemd/system/cgpud.service: was changed by somebody else since; it stays" in one.notes
+    unit = "/etc/systemd/system/cgpud.service"
+    assert f"{unit}: was edited since cgpu install wrote it; it stays (rm {unit} removes it)" in one.notes
+    assert any(line.endswith(f"] leaves {unit} as edited") for line in one.notes)
+    assert not any(line.endswith(f"removes {unit}") for line in one.notes)
+
+
+def test_a_configuration_set_by_us(root: Path) -> None:
+    """Uninstall keeps what `cgpu config set` has written, says so before, and blames nobody."""
+    installer(root).install(DAEMON)
+    path = root / "etc/cgpu/config.yaml"
+    path.write_text(replace_value(path.read_text(), "policy", 2, "config.yaml"))
+    one = installer(root)
+    one.uninstall(None)
+    assert path.read_text().endswith("policy: 2\n")
+    about = [line for line in one.notes if "config.yaml" in line]
+    assert [line.partition("] ")[2] for line in about[:1]] == ["leaves /etc/cgpu/config.yaml as edited"]
+    assert about[1].startswith("/etc/cgpu/config.yaml: was edited since cgpu install wrote it; it stays")
+
+
+def test_dry_run_of_two_layers(root: Path) -> None:
+    """What two of our own installs have done to one file is shown as two removals, and as nobody else's."""
+    installer(root).install(Request("daemon", ("whale",)))
+    installer(root).install(Request("daemon", ("whale",), default_runtime=True))
+    lines = list(installer(root).show_uninstall())
+    assert lines.count("# whale: restores /etc/whale/whale.conf") == 2
+    assert not any("edited since" in line or "out of" in line for line in lines)
+    assert [line for line in lines if line.startswith(("-cgpu=", "+cgpu="))] == [
+        f"-cgpu={LAUNCHER},default",
+        f"+cgpu={LAUNCHER}",
+        f"-cgpu={LAUNCHER}",
+    ]
 
 
 def test_an_administrators_configuration_stays(root: Path) -> None:

@@ -14,6 +14,7 @@ from typing import Any, Protocol
 from cgpu.errors import CgpuError, show
 from cgpu.install.transaction.runner import Runner
 from cgpu.install.transaction.store import Store
+from cgpu.replace import Meta
 from cgpu.runtime_config.engines.engine import ContainerEngine
 
 
@@ -22,6 +23,8 @@ class Context:
     """What the steps of one run of install or uninstall work with.
 
     notes: what is left to the user, or worth to know, in the order it came up; each once.
+    undone: files as a dry run of the removal has left them so far. A step below finds there what the step
+    above it would have restored.
     """
 
     root: Path
@@ -29,6 +32,7 @@ class Context:
     store: Store
     engines: Mapping[str, ContainerEngine]
     notes: list[str] = field(default_factory=list)
+    undone: dict[Path, tuple[bytes, Meta] | None] = field(default_factory=dict)
 
     def engine(self, name: str) -> ContainerEngine:
         """Return a container engine. Raises CgpuError for one that only another version has."""

@@ -22,8 +22,9 @@ from cgpu.replace import Meta, sync_folder
 
 FOLDER_MODE = 0o755
 FILE_MODE = 0o644
-MEANWHILE = "somebody else has changed it meanwhile; run the same command again"
-SINCE = "was changed by somebody else since"
+# Who has edited a file is not known: "cgpu config set" and cgpu-runtime-config do so, too.
+MEANWHILE = "was changed meanwhile; run the same command again"
+SINCE = "was edited since cgpu install wrote it"
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,6 +88,20 @@ class FileChanges:
         named = [change.path for change in self.changes]
         verb = "restores" if any(change.before for change in self.changes) else "removes"
         return f"{verb} {named[0]}" + (f" and {len(named) - 1} more" if len(named) > 1 else "")
+
+    def announced(self, context: Context) -> str:
+        """Return what taking it back does to the files as they are now, for one line. Raises CgpuError."""
+        edited = [change.path for change in self.changes if self._is_edited(context, change)]
+        if edited and self.owner:
+            return f"takes the runtime cgpu out of {', '.join(edited)}"
+        if edited and len(edited) == len(self.changes):
+            return f"leaves {', '.join(edited)} as edited"
+        return self.undo_title
+
+    def _is_edited(self, context: Context, change: Change) -> bool:
+        with naming(change.path):
+            now = _now(context, target(context.root, change.path))
+        return now is not None and _state(now) not in (change.before, change.after)
 
     def to_json(self) -> dict[str, Any]:
         return {
@@ -158,7 +173,7 @@ class FileChanges:
 
     def _final(self, context: Context, change: Change) -> Final | None:
         path = target(context.root, change.path)
-        now = replace.read(path)
+        now = _now(context, path)
         state = _state(now)
         if state == change.before or (now is None and change.after is not None):
             return None
@@ -169,14 +184,15 @@ class FileChanges:
             context.note(f"{change.path}: {SINCE}; only the runtime cgpu is taken out")
             return Final(change.path, path, edit.after, replace.for_new_content(now, FILE_MODE))
         if not self.owner:
-            context.note(f"{change.path}: {SINCE}; it stays")
+            context.note(f"{change.path}: {SINCE}; it stays (rm {change.path} removes it)")
         return None
 
     def undo_show(self, context: Context) -> Iterator[str]:
         """Yield the diffs that taking it back would make. Raises CgpuError."""
         for last in self.finals(context):
-            now = replace.read(last.path)
+            now = _now(context, last.path)
             yield from diff(last.name, now[0] if now else None, last.content)
+            context.undone[last.path] = None if last.content is None else (last.content, last.meta)
 
     def _without_our_keys(self, context: Context, change: Change) -> list[FileEdit]:
         if not self.owner:
@@ -230,6 +246,10 @@ def naming(path: str) -> Iterator[None]:
         yield
     except OSError as error:
         raise CgpuError(f"{path}: cannot be changed: {error.strerror or error}") from error
+
+
+def _now(context: Context, path: Path) -> tuple[bytes, Meta] | None:
+    return context.undone[path] if path in context.undone else replace.read(path)
 
 
 def _state(now: tuple[bytes, Meta] | None) -> str | None:

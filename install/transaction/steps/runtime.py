@@ -22,7 +22,7 @@ from cgpu.install.places import on_node
 from cgpu.install.transaction import store
 from cgpu.install.transaction.runner import must
 from cgpu.install.transaction.steps import Context
-from cgpu.install.transaction.steps.file_changes import FileChanges, FilesPlan, Final, naming
+from cgpu.install.transaction.steps.file_changes import MEANWHILE, FileChanges, FilesPlan, Final, naming
 from cgpu.install.transaction.store import RELEASED, digest
 from cgpu.node_files import FileEdit
 from cgpu.replace import Meta
@@ -46,6 +46,10 @@ class Runtime:
     @property
     def undo_title(self) -> str:
         return f"{self.files.owner}: {self.files.undo_title}"
+
+    def announced(self, context: Context) -> str:
+        """Return what taking it back does to the settings as they are now. Raises CgpuError."""
+        return f"{self.files.owner}: {self.files.announced(context)}"
 
     def to_json(self) -> dict[str, Any]:
         return {"kind": "runtime", "files": self.files.to_json(), "reload": list(self.reload)}
@@ -109,7 +113,7 @@ class Runtime:
             with naming(last.name):
                 now = replace.read(last.path)
                 if now is None or now[0] != edit.before or edit.after is None:
-                    raise CgpuError(f"{last.name}: somebody else changes it now; run the same command again")
+                    raise CgpuError(f"{last.name}: {MEANWHILE}")
                 replace.write(last.path, edit.after, now[1])
         return True
 

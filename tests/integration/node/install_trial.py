@@ -113,12 +113,13 @@ def check_refusals() -> None:
 
 
 def check_foreign_edit() -> None:
-    """What somebody else has written meanwhile stays; only the runtime goes."""
+    """What was written since the installation stays; only the runtime goes."""
     path = Path("/etc/docker/daemon.json")
     must([CGPU, "install", "--engine", "daemon", "--runtimes", "docker"])
     path.write_text(json.dumps({**json.loads(path.read_text()), **FOREIGN}, indent=4))
     out = must([CGPU, "uninstall"])
-    assert "was changed by somebody else since" in out.stdout
+    assert "was edited since cgpu install wrote it" in out.stdout
+    assert "docker: takes the runtime cgpu out of /etc/docker/daemon.json" in out.stdout
     assert json.loads(path.read_text()) == FOREIGN
     path.unlink()
 
