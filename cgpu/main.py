@@ -32,36 +32,43 @@ class Subcommand:
     does: str
 
 
+# In the order of the help: first what a newcomer needs.
 SUBCOMMANDS = {
-    "run": Subcommand(
-        "cgpu.run.main", "run a command and all that it starts in a slice, without a container"
-    ),
-    "upgrade": Subcommand(
-        "cgpu.install.commands.upgrade.main", "have the installed version take over from the engine that runs"
-    ),
-    "check-driver": Subcommand(
-        "cgpu.check_driver.main", "check whether the driver understands its calls as the engine takes them"
-    ),
     "status": Subcommand(
         "cgpu.install.commands.status", "show the engine, its GPUs, and whether containers can start"
     ),
     "doctor": Subcommand("cgpu.install.commands.doctor", "check this node, and say which command helps"),
-    "gc": Subcommand("cgpu.install.commands.gc", "remove registrations whose container is gone"),
+    "install": Subcommand("cgpu.install.commands.install", "make this machine a node that slices GPUs"),
+    "run": Subcommand(
+        "cgpu.run.main", "run a command and all that it starts in a slice, without a container"
+    ),
     "config": Subcommand("cgpu.install.commands.config", "show, check, set and explain the configuration"),
+    "gc": Subcommand("cgpu.install.commands.gc", "remove registrations whose container is gone"),
+    "upgrade": Subcommand(
+        "cgpu.install.commands.upgrade.main", "have the installed version take over from the engine that runs"
+    ),
+    "uninstall": Subcommand("cgpu.install.commands.uninstall", "take back what install has done"),
+    "check-driver": Subcommand(
+        "cgpu.check_driver.main", "check whether the driver understands its calls as the engine takes them"
+    ),
     "support-bundle": Subcommand(
         "cgpu.install.commands.support_bundle", "pack what support needs to see, without secrets"
     ),
     "trace": Subcommand("cgpu.trace.main", "record the driver calls of a command, show and replay them"),
-    "install": Subcommand("cgpu.install.commands.install", "make this machine a node that slices GPUs"),
-    "uninstall": Subcommand("cgpu.install.commands.uninstall", "take back what install has done"),
 }
+EXAMPLES = (
+    ("cgpu install", "once; cgpu uninstall takes it back"),
+    ("cgpu status", "can containers with a slice start, and if not, why?"),
+    ("cgpu doctor", "what is wrong with this node, and which command helps?"),
+    ("cgpu run --mem 6G -- cgpu-smi", "a command in a slice, without a container"),
+)
 
 
 def usage() -> str:
     lines = [f"  {name:<16}{subcommand.does}" for name, subcommand in SUBCOMMANDS.items()]
-    return "\n".join(
-        ["usage: cgpu [--help | --version] SUBCOMMAND ...", "", *lines, "", "Each has a --help of its own."]
-    )
+    examples = [f"  {command:<31}# {why}" for command, why in EXAMPLES]
+    head = "usage: cgpu [--help | --version] SUBCOMMAND ..."
+    return "\n".join([head, "", *lines, "", "examples:", *examples, "", "Each has a --help of its own."])
 
 
 def _run(module: str, words: list[str]) -> int:
@@ -118,10 +125,17 @@ def main(arguments: Sequence[str] | None = None) -> int:
     if name == "--version":
         print(f"cgpu {__version__}")
         return 0
-    expected = ", ".join(SUBCOMMANDS)
-    given = f"subcommand {show(name)}" if words else "no subcommand"
-    print(f"cgpu: {given}: expected one of {expected}; see: cgpu --help", file=sys.stderr)
+    print(f"cgpu: {_misspelt(name) if words else 'no subcommand; see: cgpu --help'}", file=sys.stderr)
     return EXIT_USAGE
+
+
+def _misspelt(name: str) -> str:
+    from cgpu import suggest
+
+    is_option = name.startswith("-")
+    near = suggest.nearest(name, ("--help", "--version") if is_option else tuple(SUBCOMMANDS))
+    meant = f" did you mean {near}?" if near is not None else ""
+    return f"there is no {'option' if is_option else 'subcommand'} {show(name)};{meant} see: cgpu --help"
 
 
 if __name__ == "__main__":

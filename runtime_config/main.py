@@ -34,7 +34,15 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def parser() -> argparse.ArgumentParser:
-    made = Parser(prog="cgpu-runtime-config", description=__doc__)
+    made = Parser(
+        prog="cgpu-runtime-config",
+        description=__doc__,
+        examples=(
+            "cgpu-runtime-config docker --dry-run",
+            "cgpu-runtime-config docker --reload",
+            "cgpu-runtime-config containerd --remove --reload",
+        ),
+    )
     made.add_argument("engine", choices=tuple(ENGINES), help="the container engine")
     made.add_argument("--config", type=Path, metavar="PATH", help="the engine's settings file")
     made.add_argument("--runtime", type=Path, metavar="PATH", default=LAUNCHER, help="cgpu-container-runtime")

@@ -3,14 +3,16 @@
 
 from __future__ import annotations
 
+import shlex
 import socket
 import sys
 from pathlib import Path
 
 import pytest
 
-from cgpu.install.packaging.parsers import programs
-from cgpu.main import SUBCOMMANDS, main
+from cgpu.arguments import Parser
+from cgpu.install.packaging.parsers import programs, subcommands
+from cgpu.main import EXAMPLES, SUBCOMMANDS, main
 from tests.integration.commands import call
 
 WRONG = [[name, "--no-such-option"] for name in SUBCOMMANDS] + [
@@ -57,6 +59,81 @@ def test_values(capsys: pytest.CaptureFixture[str]) -> None:
     assert said.startswith(
         "cgpu uninstall: argument --timeout: 'soon': expected seconds between 0 and 1000000; "
     )
+
+
+@pytest.mark.parametrize(
+    ("words", "line"),
+    [
+        (["stauts"], "cgpu: there is no subcommand stauts; did you mean status? see: cgpu --help\n"),
+        (["--verison"], "cgpu: there is no option --verison; did you mean --version? see: cgpu --help\n"),
+        (["nothing-like-it"], "cgpu: there is no subcommand nothing-like-it; see: cgpu --help\n"),
+        (
+            ["install", "--engine", "modul"],
+            (
+                "cgpu install: argument --engine: modul: expected auto, module or daemon; "
+                "did you mean module? see: cgpu install --help\n"
+            ),
+        ),
+        (
+            ["status", "--jsn"],
+            "cgpu status: unrecognized arguments: --jsn; did you mean --json? see: cgpu status --help\n",
+        ),
+        (
+            ["config", "set", "policy", "2", "--aply"],
+            "cgpu config: unrecognized arguments: --aply; did you mean --apply? see: cgpu config --help\n",
+        ),
+        (
+            ["config", "shwo"],
+            (
+                "cgpu config: argument action: shwo: expected show, check, set or explain; "
+                "did you mean show? see: cgpu config --help\n"
+            ),
+        ),
+    ],
+)
+def test_did_you_mean(words: list[str], line: str, capsys: pytest.CaptureFixture[str]) -> None:
+    """A mistyped subcommand, option or value is answered with the one that was probably meant."""
+    try:
+        status: object = main(words)
+    except SystemExit as end:
+        status = end.code
+    assert (status, capsys.readouterr().err) == (2, line)
+
+
+@pytest.mark.parametrize("words", [["run", "--mme", "6G", "--", "true"], ["trace", "show", "--sumary", "x"]])
+def test_did_you_mean_of_others(words: list[str], capsys: pytest.CaptureFixture[str]) -> None:
+    """The commands with an exit status of their own say it, too."""
+    assert main(words) == 125
+    said = capsys.readouterr().err
+    assert f"did you mean {'--mem' if words[0] == 'run' else '--summary'}?" in said
+    assert said.count("\n") == 1
+
+
+PARSERS = {**programs(), **{f"cgpu {name}": parser for name, parser in subcommands().items()}}
+
+
+@pytest.mark.parametrize("name", [name for name in PARSERS if name != "cgpu"])
+def test_examples(name: str) -> None:
+    """The help of each command shows examples, which it understands."""
+    parser = PARSERS[name]
+    assert isinstance(parser, Parser)
+    assert parser.examples
+    shown = parser.format_help()
+    for line in parser.examples:
+        assert f"\n  {line}\n" in shown
+        words = shlex.split(line.partition(" -- ")[0])
+        assert words[: len(name.split())] == name.split()
+        parser.parse_args(words[len(name.split()) :] + (["--", "x"] if "record" in words else []))
+
+
+def test_examples_of_cgpu(capsys: pytest.CaptureFixture[str]) -> None:
+    """What a newcomer needs comes first in the help of cgpu, and its examples are of its subcommands."""
+    assert list(SUBCOMMANDS)[:3] == ["status", "doctor", "install"]
+    assert main(["--help"]) == 0
+    shown = capsys.readouterr().out
+    for command, _ in EXAMPLES:
+        assert f"\n  {command} " in shown
+        assert command.split()[1] in SUBCOMMANDS
 
 
 NOBODY = ["setpriv", "--reuid=65534", "--regid=65534", "--clear-groups"]

@@ -21,6 +21,7 @@ def parser() -> argparse.ArgumentParser:
         prog="cgpu check-driver",
         description="Check whether the driver understands its calls as the engine takes them.",
         epilog="Exit status: 0 when no check failed, else 1.",
+        examples=("cgpu check-driver",),
     )
     made.add_argument("--dev", metavar="DIR", default=DEV, help=f"where its nodes are (default {DEV})")
     return made

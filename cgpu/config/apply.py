@@ -28,7 +28,11 @@ VALUES = ("context_memory", "drift_tolerance", "drift_reaction", "slice_us")
 
 
 def parser() -> argparse.ArgumentParser:
-    made = Parser(prog="cgpu-config-apply", description=__doc__.partition(": ")[2])
+    made = Parser(
+        prog="cgpu-config-apply",
+        description=__doc__.partition(": ")[2],
+        examples=("cgpu-config-apply", "cgpu-config-apply --config /root/trial.yaml"),
+    )
     made.add_argument("--config", type=Path, metavar="FILE", help=f"configuration (default {paths.CONFIG})")
     made.add_argument("--version", action="version", version=f"cgpu-config-apply {__version__}")
     return made

@@ -14,11 +14,12 @@ from typing import TYPE_CHECKING, Any
 import yaml
 from jsonschema import Draft202012Validator
 
-from cgpu import paths
+from cgpu import paths, suggest
 from cgpu.config.effective import CLOSED, Effective
 from cgpu.errors import CgpuError, show
 from cgpu.files import read_bounded
 from cgpu.replace import replace_text
+from cgpu.smi.scheduling import POLICIES
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -43,6 +44,11 @@ NOT_YAML = (
 class _Loader(yaml.SafeLoader):
     """Safe YAML that refuses a key given twice, which plain YAML silently lets pass."""
 
+    def lines(self, root: yaml.Node | None) -> dict[str, int]:
+        """Return the line of each key of the document."""
+        pairs = root.value if isinstance(root, yaml.MappingNode) else []
+        return {key.value: key.start_mark.line + 1 for key, _ in pairs if isinstance(key, yaml.ScalarNode)}
+
     def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Any, Any]:  # noqa: FBT001, FBT002, PyYAML's
         """Build a mapping. Raises CgpuError for a key given twice."""
         seen = set()
@@ -51,7 +57,7 @@ class _Loader(yaml.SafeLoader):
                 continue
             if key.value in seen:
                 line = key.start_mark.line + 1
-                raise CgpuError(f"{self.name}: {show(key.value)}: given twice (line {line}); keep one")
+                raise CgpuError(f"{self.name}:{line}: {show(key.value)}: given twice; keep one")
             seen.add(key.value)
         return super().construct_mapping(node, deep=deep)
 
@@ -66,7 +72,7 @@ def schema() -> dict[str, Any]:
 def load(path: str | Path = paths.CONFIG, *, required: bool = False) -> Effective:
     """Read and check a configuration file; the defaults when it is absent and not required.
 
-    Raises CgpuError with one line that names the key, its value and what is expected.
+    Raises CgpuError with one line that names the line of the file, the key, its value and what is expected.
     """
     try:
         raw = read_bounded(str(Path(path).resolve()), MAX_BYTES)
@@ -77,11 +83,20 @@ def load(path: str | Path = paths.CONFIG, *, required: bool = False) -> Effectiv
     except (OSError, RuntimeError) as error:
         reason = getattr(error, "strerror", None) or "links go in a circle"
         raise CgpuError(f"{path}: cannot be read: {reason}") from error
-    return check(parse(raw, str(path)), str(path))
+    return check_bytes(raw, str(path))
 
 
-def check(document: object, source: str) -> Effective:
-    """Return the configuration a document says, with defaults. Raises CgpuError, whose line names source."""
+def check_bytes(raw: bytes, source: str) -> Effective:
+    """Return the configuration that a file's bytes say, with defaults. Raises CgpuError like load()."""
+    document, lines = _parsed(raw, source)
+    return check(document, source, lines)
+
+
+def check(document: object, source: str, lines: Mapping[str, int] | None = None) -> Effective:
+    """Return the configuration a document says, with defaults. Raises CgpuError, whose message names source.
+
+    lines: the line of each key in a file.
+    """
     if document is None:
         return Effective()
     if not isinstance(document, dict):
@@ -89,19 +104,28 @@ def check(document: object, source: str) -> Effective:
     properties = schema()["properties"]
     for key, value in document.items():
         if key not in properties:
-            expected = ", ".join(sorted(properties))
-            raise CgpuError(
-                f"{source}: {show(key)}: {show(value)}: there is no such key; expected one of {expected}"
-            )
+            raise unknown_key(_at(source, key, lines), key, value)
         if _is_unfit(value):
-            raise _misfit(source, key, value)
-    _refuse_contradiction(document, source)
+            raise _misfit(_at(source, key, lines), key, value)
+    _refuse_contradiction(document, source, lines)
     problem: ValidationError | None = next(iter(Draft202012Validator(schema()).iter_errors(document)), None)
     if problem is not None:
         key = str(problem.absolute_path[0])
-        raise _misfit(source, key, document[key])
+        raise _misfit(_at(source, key, lines), key, document[key])
     # JSON Schema takes 20.0 for a whole number.
     return Effective(**{k: int(v) if isinstance(v, float) else v for k, v in document.items()})
+
+
+def _at(source: str, key: object, lines: Mapping[str, int] | None) -> str:
+    """Return the place of a key for a message: FILE:LINE, where the line is known."""
+    line = (lines or {}).get(str(key))
+    return source if line is None else f"{source}:{line}"
+
+
+def unknown_key(place: str, key: object, value: object) -> CgpuError:
+    """Return the error for a key that the schema does not have. place: of the key, such as FILE:LINE."""
+    meant = suggest.expected(key, list(schema()["properties"]), "every key: cgpu config explain")
+    return CgpuError(f"{place}: {show(key)}: {show(value)}: there is no such key; {meant}")
 
 
 def accepted(key: str) -> str:
@@ -112,6 +136,8 @@ def accepted(key: str) -> str:
         return ", ".join(rule["enum"][:-1]) + f" or {rule['enum'][-1]}"
     if "boolean" in kinds:
         return "true or false"
+    if key == "policy":
+        return ", ".join(f"{number} ({one.name})" for number, one in enumerate(POLICIES))
     words = "an absolute path"
     if "integer" in kinds:
         words = f"a whole number from {rule['minimum']} to {rule['maximum']}"
@@ -137,32 +163,42 @@ def _is_unfit(value: object) -> bool:
     return isinstance(value, (dict, list, set, tuple))
 
 
-def _refuse_contradiction(document: Mapping[str, Any], source: str) -> None:
+def _refuse_contradiction(document: Mapping[str, Any], source: str, lines: Mapping[str, int] | None) -> None:
     opened = next((key for key in CLOSED if document.get(key) is True), None)
     if document.get("shared_node") is True and opened is not None:
         raise CgpuError(
-            f"{source}: {opened}: true: shared_node: true forbids it; expected one of them: "
-            "leave out the other"
+            f"{_at(source, opened, lines)}: {opened}: true: shared_node: true forbids it; expected one of "
+            "them: leave out the other"
         )
 
 
-def _misfit(source: str, key: str, value: object) -> CgpuError:
+def _misfit(place: str, key: str, value: object) -> CgpuError:
     default = json.dumps(schema()["properties"][key]["default"])
-    return CgpuError(f"{source}: {key}: {show(value)}: expected {accepted(key)} (default {default})")
+    if key == "policy":
+        return CgpuError(
+            f"{place}: policy {show(value)} does not exist; expected {accepted(key)} (default {default})"
+        )
+    return CgpuError(f"{place}: {key}: {show(value)}: expected {accepted(key)} (default {default})")
 
 
 def parse(raw: bytes, source: str) -> object:
     """Return what a configuration file's bytes say, unchecked. Raises CgpuError for what is not YAML."""
+    return _parsed(raw, source)[0]
+
+
+def _parsed(raw: bytes, source: str) -> tuple[object, dict[str, int]]:
     loader = None
     try:
         loader = _Loader(raw)
         loader.name = source
-        return loader.get_single_data()
+        root = loader.get_single_node()
+        document = loader.construct_document(root) if root is not None else None
+        return document, loader.lines(root)
     except NOT_YAML as error:
         mark = getattr(error, "problem_mark", None)
-        where = f" at line {mark.line + 1}" if mark is not None else ""
+        where = f"{source}:{mark.line + 1}" if mark is not None else source
         why = getattr(error, "problem", None) or "see yaml.org"
-        raise CgpuError(f"{source}: is not YAML{where} ({show(why)}): expected lines KEY: VALUE") from error
+        raise CgpuError(f"{where}: is not YAML ({show(why)}): expected lines KEY: VALUE") from error
     finally:
         if loader is not None:
             loader.dispose()

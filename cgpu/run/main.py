@@ -3,12 +3,13 @@
 
 from __future__ import annotations
 
-import argparse
 import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import NoReturn
 
+from cgpu import suggest
+from cgpu.arguments import Parser
 from cgpu.errors import CgpuError, one_line, show
 from cgpu.run.child import FAILED, StartError
 from cgpu.run.session import run
@@ -47,12 +48,12 @@ class Options:
     simulate: str | None = None
 
 
-class _Parser(argparse.ArgumentParser):
+class _Parser(Parser):
     def error(self, message: str) -> NoReturn:
         raise CgpuError(f"{message}; expected: {USAGE}")
 
 
-def parser() -> argparse.ArgumentParser:
+def parser() -> Parser:
     """Return the parser of what stands before the command."""
     made = _Parser(
         prog="cgpu run",
@@ -61,6 +62,11 @@ def parser() -> argparse.ArgumentParser:
         description="Run a command, and all that it starts, in a slice of a GPU. Needs root. Where no engine "
         "runs, cgpud is started, and ends after the last command.",
         epilog=EPILOG,
+        examples=(
+            "cgpu run --mem 6G -- python3 train.py",
+            "cgpu run --mem 4G,8G --gpus 0,1 --weight 2 -- nvidia-smi",
+            "cgpu run --simulate T4 --mem 6G -- cgpu-smi",
+        ),
     )
     made.add_argument("--mem", "--memory", metavar="SIZE", help=HELP["mem"])
     made.add_argument("--weight", metavar="N", help=HELP["weight"])
@@ -76,12 +82,19 @@ def parse(arguments: Sequence[str]) -> Options:
     end = words.index(SEPARATOR) if SEPARATOR in words else len(words)
     found, extra = parser().parse_known_args(words[:end])
     if extra:
-        what = "is no option" if extra[0].startswith("-") else "stands before --"
-        raise CgpuError(f"{show(extra[0])}: {what}; expected: {USAGE}")
+        raise CgpuError(f"{_unknown(extra[0])}; expected: {USAGE}")
     command = tuple(words[end + 1 :])
     if not command:
         raise CgpuError(f"there is no command behind --; expected: {USAGE}")
     return Options(command, found.mem, found.weight, found.gpus, found.high_prio, found.simulate)
+
+
+def _unknown(word: str) -> str:
+    """Return what is wrong with a word before the command, as the begin of a message."""
+    if not word.startswith("-"):
+        return f"{show(word)}: stands before --"
+    near = suggest.nearest(word.partition("=")[0], ["--" + name.replace("_", "-") for name in HELP])
+    return f"{show(word)}: is no option" + (f", did you mean {near}?" if near is not None else "")
 
 
 def main(arguments: Sequence[str]) -> int:

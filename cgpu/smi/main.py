@@ -28,7 +28,11 @@ EXIT_FAILED = 1
 
 
 def parser() -> argparse.ArgumentParser:
-    made = Parser(prog="cgpu-smi", description="Show which containers have slices of the GPUs.")
+    made = Parser(
+        prog="cgpu-smi",
+        description="Show which containers have slices of the GPUs.",
+        examples=("cgpu-smi", "cgpu-smi -l 2", "cgpu-smi -i 0 --json"),
+    )
     made.add_argument("--version", action="version", version=f"cgpu-smi {__version__}")
     form = made.add_mutually_exclusive_group()
     form.add_argument("--json", action="store_true", help="JSON; with -l one line per sample")

@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import NoReturn
 
+from cgpu.arguments import Parser
 from cgpu.errors import CgpuError, one_line
 from cgpu.trace import record
 
@@ -17,17 +18,25 @@ EXIT_OWN = 125
 EXIT_DIFFERS = 1
 
 
-class Parser(argparse.ArgumentParser):
+class TraceParser(Parser):
     """A parser whose complaint is one line, with the status of our own failures."""
 
     def error(self, message: str) -> NoReturn:
         """Raise CgpuError in place of leaving."""
-        raise CgpuError(f"{message}; see: {self.prog} --help")
+        raise CgpuError(self.explained(message))
 
 
-def parser() -> Parser:
+def parser() -> TraceParser:
     """Return the grammar of the command line."""
-    made = Parser(prog="cgpu trace", description="NVIDIA driver calls: recorded, shown, replayed.")
+    made = TraceParser(
+        prog="cgpu trace",
+        description="NVIDIA driver calls: recorded, shown, replayed.",
+        examples=(
+            "cgpu trace record -o smi.trace -- nvidia-smi",
+            "cgpu trace show --summary smi.trace",
+            "cgpu trace replay --model T4 --mem 6G smi.trace",
+        ),
+    )
     commands = made.add_subparsers(required=True, metavar="record|show|replay")
     recorded = commands.add_parser(
         "record", help="run a command and record the driver calls of its processes"

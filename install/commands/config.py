@@ -15,7 +15,7 @@ from typing import Any
 
 import yaml
 
-from cgpu import paths, replace
+from cgpu import paths, replace, suggest
 from cgpu.arguments import Parser
 from cgpu.client.tree import Tree
 from cgpu.config import apply as apply_module
@@ -33,7 +33,16 @@ PLAIN = re.compile(r"[A-Za-z/][A-Za-z0-9_./-]*")
 
 
 def parser() -> argparse.ArgumentParser:
-    out = Parser(prog="cgpu config", description="Show, check, set and explain the configuration.")
+    out = Parser(
+        prog="cgpu config",
+        description="Show, check, set and explain the configuration.",
+        examples=(
+            "cgpu config show",
+            "cgpu config explain default_memsize",
+            "cgpu config set policy 2 --apply",
+            "cgpu config check /root/new.yaml",
+        ),
+    )
     actions = out.add_subparsers(dest="action", required=True)
     shown = actions.add_parser("show", help="every key: its value, and where that comes from")
     shown.add_argument("--json", action="store_true", help="one JSON document")
@@ -131,9 +140,10 @@ def explanation(key: str) -> str:
 
 
 def _check_known(key: str) -> None:
-    properties = config.schema()["properties"]
-    if key not in properties:
-        raise CgpuError(f"{show(key)}: there is no such key; expected one of {', '.join(sorted(properties))}")
+    known = list(config.schema()["properties"])
+    if key not in known:
+        meant = suggest.expected(key, known, "every key: cgpu config explain")
+        raise CgpuError(f"{show(key)}: there is no such key; {meant}")
 
 
 def _read(path: Path) -> str:
@@ -170,7 +180,7 @@ def replace_value(text: str, key: str, value: object, source: str) -> str:
         raise CgpuError(
             f"{source}: {key}: cannot be set by this command in a file of this form; edit it by hand"
         )
-    config.check(found, source)
+    config.check_bytes(after.encode(), source)
     return after
 
 

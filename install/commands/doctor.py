@@ -80,13 +80,14 @@ def parser() -> argparse.ArgumentParser:
     out = Parser(
         prog="cgpu doctor",
         description="Check this node, and say what helps. Exits 0 when there is no problem.",
+        examples=("cgpu doctor", "cgpu doctor --all", "cgpu doctor --fix"),
     )
     out.add_argument("--json", action="store_true", help="one JSON document")
     out.add_argument("--all", action="store_true", help="also show what is well, and what was skipped")
     out.add_argument(
         "--fix",
         action="store_true",
-        help="fix what ends no container and starts no engine, then check again",
+        help="repair what can be repaired without stopping containers or starting an engine; check again",
     )
     return out
 

@@ -64,6 +64,7 @@ def parser() -> argparse.ArgumentParser:
     out = Parser(
         prog="cgpu gc",
         description="Remove registrations whose container is gone; never one whose processes live.",
+        examples=("cgpu gc --dry-run", "cgpu gc"),
     )
     out.add_argument("--dry-run", action="store_true", help="only show what would be removed")
     out.add_argument("--json", action="store_true", help="one JSON document")

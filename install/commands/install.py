@@ -35,6 +35,11 @@ def parser() -> argparse.ArgumentParser:
     found = Parser(
         prog="cgpu install",
         description="Make this machine a node that slices GPUs. What it changes, cgpu uninstall takes back.",
+        examples=(
+            "cgpu install --dry-run",
+            "cgpu install",
+            "cgpu install --engine daemon --runtimes docker,containerd",
+        ),
     )
     found.add_argument(
         "--engine", choices=("auto", "module", "daemon"), default="auto",

@@ -51,6 +51,7 @@ def parser() -> argparse.ArgumentParser:
         prog="cgpu status",
         description="Show the engine and its GPUs. Exits 0 when sliced containers can start, 1 when not, "
         "3 when no container engine knows the runtime, 4 when every GPU is full.",
+        examples=("cgpu status", "cgpu status --json"),
     )
     out.add_argument("--json", action="store_true", help="one JSON document")
     return out

@@ -23,7 +23,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def parser() -> argparse.ArgumentParser:
-    found = Parser(prog="cgpu uninstall", description="Take back what cgpu install has done to this machine.")
+    found = Parser(
+        prog="cgpu uninstall",
+        description="Take back what cgpu install has done to this machine.",
+        examples=("cgpu uninstall --dry-run", "cgpu uninstall", "cgpu uninstall --drain --timeout 60"),
+    )
     found.add_argument(
         "--drain",
         action="store_true",

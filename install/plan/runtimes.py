@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from cgpu import suggest
 from cgpu.errors import CgpuError
 from cgpu.install.places import LAUNCHER, on_node
 from cgpu.install.plan import PlanContext
@@ -23,7 +24,8 @@ def choose(context: PlanContext, given: Sequence[str] | None) -> tuple[str, ...]
         return engines(_here(context))
     for name in given:
         if name not in context.engines:
-            raise CgpuError(f"--runtimes {name}: expected one of {', '.join(context.engines)}")
+            meant = suggest.expected(name, list(context.engines), "see: cgpu install --help")
+            raise CgpuError(f"--runtimes {name}: {meant}")
         # Settings of an engine that is not named are not read.
         if not context.engines[name].is_present(context.root):
             here = ", ".join(_here(context)) or "none"

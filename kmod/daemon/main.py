@@ -40,7 +40,17 @@ WAIT_S = 10.0  # for a daemon that is starting or ending
 
 def parser() -> argparse.ArgumentParser:
     """Return the command line's grammar."""
-    out = Parser(prog="cgpud", description="The GPU-sharing engine in user space.")
+    out = Parser(
+        prog="cgpud",
+        description="The GPU-sharing engine in user space.",
+        examples=(
+            "cgpud",
+            "cgpud --simulate T4",
+            "cgpud --simulate T4=8192:2",
+            "cgpud --status",
+            "cgpud --stop",
+        ),
+    )
     out.add_argument(
         "--simulate",
         metavar="MODEL[=MIB][:COUNT][/mig=CARD]",

@@ -74,7 +74,10 @@ def test_subcommands(capsys: pytest.CaptureFixture[str]) -> None:
 def test_no_subcommand(words: list[str], capsys: pytest.CaptureFixture[str]) -> None:
     """Without a known subcommand nothing is done, and one line says what there is."""
     assert cgpu.main(words) == 2
-    assert "expected one of run" in capsys.readouterr().err
+    said = capsys.readouterr().err
+    assert said.endswith("see: cgpu --help\n")
+    assert said.count("\n") == 1
+    assert ("did you mean run?" in said) == (words[:1] == ["rnu"])
 
 
 def test_document(repository: Path) -> None:

@@ -34,6 +34,7 @@ def parser() -> argparse.ArgumentParser:
         prog="cgpu upgrade",
         description="Have the installed version take over from the engine that runs. Without an option: "
         "while containers go on where that is possible, else when no sliced container runs.",
+        examples=("cgpu upgrade --dry-run", "cgpu upgrade", "cgpu upgrade --cold"),
     )
     how = out.add_mutually_exclusive_group()
     how.add_argument(

@@ -227,7 +227,7 @@ def test_config_set() -> None:
     assert lines[2:6] == ["set 0", "3", "# ours", "policy: 3 # even"]
     assert [line for line in lines if line.startswith("set ")] == ["set 0", "set 1", "set 1"]
     assert "memory_backend: changes only with a restart: " in done.stderr
-    assert "policy: 9: expected a whole number from 0 to 5" in done.stderr
+    assert "policy 9 does not exist; expected 0 (fair share), 1 (preemptive)" in done.stderr
 
 
 def test_not_root(tmp_path: Path) -> None:
