@@ -9,6 +9,7 @@ CONFIG = "/etc/cgpu/config.yaml"
 
 RUN = "/run/cgpu"
 EFFECTIVE = RUN + "/config.json"
+REFUSED = RUN + "/config-refused.json"  # why the last start of an engine refused the configuration
 CONTROL_SOCKET = RUN + "/control.sock"
 SECCOMP_SOCKET = RUN + "/seccomp.sock"
 KEEPER_SOCKET = RUN + "/keeper.sock"

@@ -207,7 +207,20 @@ class Tree:
         return os.path.exists(self.path + "/version")
 
     def _down(self) -> EngineDownError:
-        return EngineDownError(f"{self.path}: the engine is not running: {paths.start_command(self.path)}")
+        from cgpu.config import refused
+
+        start = paths.start_command(self.path)
+        # Of the usual places only one can have a tree.
+        where = "" if self.path in paths.TREES else f" at {self.path}"
+        why = refused.why()
+        cure = (
+            f"it refuses its configuration: {why}; correct that, then: {start}"
+            if why
+            else f"start it: {start}"
+        )
+        return EngineDownError(
+            f"the engine{where} is not running, so containers with a GPU slice cannot start; {cure}"
+        )
 
     def _failed(self, path: str, action: str, error: OSError) -> CgpuError:
         if error.errno in DOWN and not self._is_up():

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 from cgpu import __version__, cdi_devices, paths
 from cgpu.arguments import Parser
 from cgpu.client.tree import EngineDownError, Tree
-from cgpu.config import effective
+from cgpu.config import effective, refused
 from cgpu.config.load import load, write_effective
 from cgpu.errors import CgpuError
 
@@ -42,11 +42,24 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Run the command; 0 when the configuration is in force, 1 after one line of error."""
     options = parser().parse_args(arguments)
     try:
-        apply(load(options.config or paths.CONFIG, required=options.config is not None))
+        apply(_load(options.config))
     except CgpuError as error:
         sys.stderr.write(f"cgpu-config-apply: {error}\n")
         return 1
     return 0
+
+
+def _load(given: Path | None) -> Effective:
+    """Read the configuration; let the runtime know why that of the node is refused. Raises CgpuError."""
+    try:
+        config = load(given or paths.CONFIG, required=given is not None)
+    except CgpuError as error:
+        if given is None:
+            refused.note(paths.CONFIG, str(error))
+        raise
+    with contextlib.suppress(OSError):
+        refused.forget()
+    return config
 
 
 def apply(config: Effective) -> None:

@@ -152,10 +152,19 @@ def check_started(path: str = paths.EFFECTIVE, source: str = paths.CONFIG) -> No
     if paths.is_module_loaded():
         # The settings in the tree are those of this very load; the file may be of an engine before it.
         if not is_configured() or not os.path.exists(path):
-            raise CgpuError(f"{source}: not applied since cgpu_km was loaded: {paths.config_command('')}")
+            text = f"{source}: not applied since cgpu_km was loaded"
+            raise CgpuError(f"{text}{_cure(paths.config_command(''))}")
     elif not os.path.exists(path):
-        start = paths.start_command(paths.tree(None))
-        raise CgpuError(f"{source}: no engine has read it since this machine started: {start}")
+        text = f"{source}: no engine has read it since this machine started"
+        raise CgpuError(f"{text}{_cure(paths.start_command(paths.tree(None)))}")
+
+
+def _cure(command: str) -> str:
+    """Return the end of a message about an engine without a configuration: what is wrong, what helps."""
+    from cgpu.config import refused
+
+    why = refused.why()
+    return f", because {why}; correct that, then: {command}" if why else f": {command}"
 
 
 def is_configured() -> bool:

@@ -35,7 +35,7 @@ def running(now: NodeReport) -> list[Finding]:
         if now.mounted:
             text = f"{ours.tree}: the tree of an engine that is gone is still mounted ({ours.problem})"
             return problem("engine", text, f"cgpu doctor --fix, then: {start}")
-        return problem("engine", ours.problem or f"{ours.tree}: no engine is running", start)
+        return problem("engine", ours.problem or f"{ours.tree}: the engine is not running", start)
     if now.status_problem is not None:
         return problem("engine", now.status_problem, paths.daemon_command("restart"))
     return ok("engine", f"{ours.engine} {ours.version} answers at {ours.tree}, memory backend {ours.backend}")

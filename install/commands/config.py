@@ -246,7 +246,9 @@ def apply_keys(keys: Sequence[str]) -> str:
     status = _daemon_status()
     if status is None:
         start = paths.start_command(paths.tree(effective.load(paths.EFFECTIVE).tree))
-        raise CgpuError(f"no engine is running; what the file says holds from its start on: {start}")
+        raise CgpuError(
+            f"the engine is not running; what the file says holds from its start on; start it: {start}"
+        )
     reload()
     _set_entries(Tree(str(status["tree"])), keys)
     return "in force in cgpud"

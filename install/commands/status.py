@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from enum import IntEnum
 from typing import Any
 
+from cgpu import paths
 from cgpu.arguments import Parser
 from cgpu.config import effective
 from cgpu.errors import CgpuError, one_line
@@ -76,6 +77,7 @@ def judge(now: NodeReport) -> Readiness:
     """Return whether a container that asks for a slice would start: the first reason why it would not."""
     found = [
         *places.draining(now),
+        *_refused(now),
         *engine.running(now),
         *engine.tree(now),
         *engine.listener(now),
@@ -106,6 +108,15 @@ def is_full(card: Card) -> bool:
 def promised(card: Card) -> int:
     """Return the bytes that are given out."""
     return sum(one.number("memsize") or 0 for one in card.slices)
+
+
+def _refused(now: NodeReport) -> list[Finding]:
+    """Whether the engine is down and would refuse its configuration. One that runs goes on with the last."""
+    if now.node.ours.engine is not None or now.config_problem is None:
+        return []
+    start = paths.start_command(now.node.ours.tree)
+    text = f"the engine is not running, and it refuses its configuration: {now.config_problem}"
+    return [Finding("configuration", "problem", text, f"correct it (cgpu config check), then: {start}")]
 
 
 def _configured() -> list[Finding]:

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from cgpu import __version__, paths
+from cgpu.config import refused
 from cgpu.config.load import load
 from cgpu.errors import CgpuError
 from cgpu.kmod.daemon.engine import Settings
@@ -57,6 +58,15 @@ def read_config(arguments: Arguments) -> Effective:
     if config.tree == paths.TREE_MODULE:
         raise CgpuError(f"tree: {config.tree}: is the kernel module's; expected another path or null")
     return config
+
+
+def check_config(arguments: Arguments) -> None:
+    """Refuse to start with a wrong configuration, and let the runtime know why. Raises CgpuError."""
+    try:
+        read_config(arguments)
+    except CgpuError as error:
+        refused.note(str(arguments.config), str(error), str(arguments.places.refused))
+        raise
 
 
 def check_change(before: Effective, after: Effective) -> None:

@@ -20,7 +20,7 @@ from cgpu.arguments import Parser
 from cgpu.config.load import load
 from cgpu.errors import CgpuError, one_line
 from cgpu.kmod.daemon import control
-from cgpu.kmod.daemon.arguments import Arguments, worker_arguments
+from cgpu.kmod.daemon.arguments import Arguments, check_config, worker_arguments
 from cgpu.kmod.daemon.manage import end, status
 from cgpu.kmod.daemon.places import Places
 from cgpu.kmod.daemon.processes.lock import HeldError, Lock
@@ -130,6 +130,7 @@ def run_worker(arguments: Arguments, lock: Lock | None = None) -> int:
         from cgpu.kmod.daemon.service import Service
 
         arguments.places.make()
+        check_config(arguments)
         service = Service(arguments, notify, handed, held)
         service.run()
     except Exception as error:
@@ -202,7 +203,7 @@ def detach() -> None:
 
 def start(arguments: Arguments, *, foreground: bool) -> int:
     """Start keeper and daemon; in the background, return when the tree can be used. Raises CgpuError."""
-    load(arguments.config, required=arguments.config_required)
+    check_config(arguments)
     arguments.places.make()
     lock = take_lock(arguments)
     if lock is None:

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 from cgpu import __version__, cdi_devices, paths
 from cgpu.check_driver.run import timeout_s
+from cgpu.config import refused
 from cgpu.config.load import write_effective
 from cgpu.errors import CgpuError
 from cgpu.kmod.daemon import cdi, driver_check
@@ -254,6 +255,7 @@ class Service:
 
     def _publish(self) -> None:
         write_effective(self._config, self._places.effective)
+        refused.forget(str(self._places.refused))
         specification = cdi.specification(list(self._engine.gpus()), list(self._engine.nodes()))
         replace_text(self._places.cdi, json.dumps(specification, indent=1) + "\n")
         self._publish_devices()

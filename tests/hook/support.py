@@ -12,6 +12,7 @@ from pathlib import Path
 
 import pytest
 
+from cgpu import paths
 from cgpu.client.tree import Gpu
 from cgpu.config.effective import Effective
 from cgpu.errors import CgpuError
@@ -75,6 +76,14 @@ def refused(line: str) -> Iterator[None]:
     with pytest.raises(CgpuError) as caught:
         yield
     assert str(caught.value) == line
+
+
+def down(tree: Path) -> str:
+    """Return what is said where no engine is behind a tree."""
+    return (
+        f"the engine at {tree} is not running, so containers with a GPU slice cannot start; "
+        f"start it: {paths.daemon_command('start')}"
+    )
 
 
 def write_bundle(base: Path, document: object) -> Path:

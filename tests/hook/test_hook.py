@@ -8,8 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from cgpu import paths
-from tests.hook.support import CONTAINER, ENV, HOOK, MIB, FakeTree, spec
+from tests.hook.support import CONTAINER, ENV, HOOK, MIB, FakeTree, down, spec
 
 CREATE = f"create id={CONTAINER} pid=4711 "
 DESTROY = f"destroy id={CONTAINER}"
@@ -76,7 +75,7 @@ def test_engine_down(tmp_path: Path, stage: str) -> None:
     """A container that asks does not start without an engine, and the line says how to start it."""
     tree = FakeTree(tmp_path)
     tree.bundle(spec(ENV))
-    expected = f"opencgpu: {tree.path}: the engine is not running: {paths.daemon_command('start')}\n"
+    expected = f"opencgpu: {down(tree.path)}\n"
     for arguments in ((stage,), (stage, *GRANT)):
         result = tree.run(*arguments)
         assert (result.status, result.errors) == (1, expected)

@@ -9,10 +9,9 @@ from pathlib import Path
 
 import pytest
 
-from cgpu import paths
 from cgpu.hook import log
 from cgpu.hook.main import main
-from tests.hook.support import CONTAINER, ENV, MIB, FakeTree, spec
+from tests.hook.support import CONTAINER, ENV, MIB, FakeTree, down, spec
 
 Lines = list[tuple[int, str]]
 
@@ -60,10 +59,10 @@ def test_engine_down(tmp_path: Path, lines: Lines) -> None:
     tree = FakeTree(tmp_path)
     assert run(tree, "prestart", "--grant", "1:1048576:2:1") == 1
     assert run(tree, "poststop") == 0
-    down = f"{tree.path}: the engine is not running: {paths.daemon_command('start')}"
+    why = down(tree.path)
     assert lines == [
-        (log.ERROR, f"container={CONTAINER} {down}"),
-        (log.WARNING, f"container={CONTAINER} not removed now, the engine will when it is back: {down}"),
+        (log.ERROR, f"container={CONTAINER} {why}"),
+        (log.WARNING, f"container={CONTAINER} not removed now, the engine will when it is back: {why}"),
     ]
 
 

@@ -14,7 +14,7 @@ from cgpu import paths
 from cgpu.client.tree import CONTAINER_NODES, GPU_NODES, ROOT_NODES, EngineDownError, Tree, check_id
 from cgpu.config.effective import Effective
 from cgpu.errors import CgpuError
-from tests.hook.support import CONTAINER, MIB, T4, FakeTree, refused, uuid
+from tests.hook.support import CONTAINER, MIB, T4, FakeTree, down, refused, uuid
 
 GRANTS = ((0, 6043 * MIB, 5, 0), (1, 100 * MIB, 1, 1))
 OTHER = "0123456789ab" + "f" * 52
@@ -204,7 +204,7 @@ def test_engine_down(tmp_path: Path, left: str) -> None:
             continue
         with pytest.raises(EngineDownError) as caught:
             action()
-        assert str(caught.value) == f"{path}: the engine is not running: {paths.daemon_command('start')}"
+        assert str(caught.value) == down(path)
 
 
 def test_dead_mount(tree: FakeTree, monkeypatch: pytest.MonkeyPatch) -> None:

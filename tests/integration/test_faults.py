@@ -132,7 +132,7 @@ def test_while_the_engine_is_down(engine: Engine, runc: Runc) -> None:
     assert call([CGPUD, "--stop"]).returncode == 0
     refused = runc.run(["/cgpu-probe", "info"], SLICE)
     assert refused.returncode != 0
-    assert f"the engine is not running: {paths.daemon_command('start')}" in refused.text
+    assert f"cannot start; start it: {paths.daemon_command('start')}" in refused.text
     assert runc.run(["/cgpu-probe", "--help"], {}).returncode == 0
     engine.start()
     assert runc.run(["/cgpu-probe", "info"], SLICE).returncode == 0

@@ -95,7 +95,8 @@ def test_no_engine(tmp_path: Path, capsys: pytest.CaptureFixture[str], left: str
         path.mkdir()
     assert smi.main(["--tree", str(path)]) == 1
     assert capsys.readouterr().err == (
-        f"cgpu-smi: {path}: the engine is not running: {paths.daemon_command('start')}\n"
+        f"cgpu-smi: the engine at {path} is not running, so containers with a GPU slice cannot start; "
+        f"start it: {paths.daemon_command('start')}\n"
     )
 
 

@@ -13,6 +13,7 @@ from pathlib import Path
 
 import pytest
 
+from cgpu.config import refused
 from cgpu.kmod.daemon.simulate import Simulator
 from cgpu.kmod.daemon.store import fd_store
 from cgpu.kmod.daemon.tree import mounts
@@ -156,6 +157,23 @@ def test_bad_start(base: Path, options: tuple[str, ...], line: str) -> None:
     assert done.stderr.startswith(line)
     assert done.stderr.count("\n") == 1
     assert not daemon.run.exists()
+
+
+def test_a_wrong_configuration(fresh: Daemon) -> None:
+    """A start that refuses its configuration says the line, also to the runtime, until a start takes it."""
+    fresh.close()
+    config = fresh.run / "node.yaml"
+    config.write_text("# of this node\nmax_instt: 5\n")
+    note = str(fresh.run / "config-refused.json")
+    done = fresh.command("--simulate", "T4", "--tree", str(fresh.tree), "--config", str(config))
+    line = f"{config}:2: max_instt: 5: there is no such key; did you mean max_inst? "
+    line += "every key: cgpu config explain"
+    assert (done.returncode, done.stderr) == (1, f"cgpud: {line}\n")
+    assert refused.why(note) == line
+    config.write_text("max_inst: 5\n")
+    assert refused.why(note) == ""
+    fresh.start()
+    assert not Path(note).exists()
 
 
 def test_no_driver(base: Path) -> None:

@@ -236,7 +236,7 @@ def test_a_failed_write_leaves_the_file(file: Path, monkeypatch: pytest.MonkeyPa
 def test_apply_without_an_engine(file: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """Without an engine `set --apply` fails and says so; the file has the new value all the same."""
     assert main(["set", "policy", "3", "--apply"]) == 1
-    assert "no engine is running" in capsys.readouterr().err
+    assert "the engine is not running; what" in capsys.readouterr().err
     assert file.read_text() == "policy: 3\n"
 
 

@@ -63,6 +63,24 @@ def sound(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(status, "_configured", list)
 
 
+def test_a_refused_configuration(tmp_path: Path, sound: None) -> None:
+    """While the engine is down, status names the line of a wrong configuration; else it is not asked."""
+    problem = "/etc/cgpu/config.yaml:3: polcy: 2: there is no such key; did you mean policy?"
+    down = node_report(tmp_path, config_problem=problem)
+    down = replace(down, node=replace(down.node, ours=replace(down.node.ours, engine=None)))
+    ready = status.judge(down)
+    assert ready.exit is Exit.NOT_READY
+    assert ready.why == f"the engine is not running, and it refuses its configuration: {problem}"
+    assert ready.fix.startswith("correct it (cgpu config check), then: ")
+    running = node_report(
+        tmp_path,
+        config_problem=problem,
+        snapshot=Snapshot({}, (card("10"),)),
+        settings=(Entry("docker", "f", "/bin/sh"),),
+    )
+    assert status.judge(running).exit is Exit.READY
+
+
 @pytest.mark.parametrize(
     ("changed", "wanted"),
     [

@@ -120,5 +120,8 @@ def test_installed_engine_that_is_stopped(tmp_path: Path) -> None:
     outcome = call([python, "-c", script])
     assert (outcome.returncode, outcome.stderr) == (
         125,
-        f"cgpu run: {TREE}: the engine is not running: systemctl start cgpud\n",
+        (
+            "cgpu run: the engine is not running, so containers with a GPU slice cannot start; "
+            "start it: systemctl start cgpud\n"
+        ),
     )

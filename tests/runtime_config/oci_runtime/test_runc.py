@@ -222,5 +222,5 @@ def test_a_slice_without_an_engine_is_refused(tmp_path: Path) -> None:
     (place / "config.json").write_text(json.dumps(spec))
     result = wrapper.call("--root", str(tmp_path / "root"), "run", "--bundle", str(place), "c1")
     assert (result.status, result.errors.count("\n")) == (1, 1)
-    assert f"the engine is not running: {paths.daemon_command('start')}" in result.errors
+    assert f"cannot start; start it: {paths.daemon_command('start')}" in result.errors
     assert not (tmp_path / "root").exists()

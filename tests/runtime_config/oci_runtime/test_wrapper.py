@@ -10,6 +10,9 @@ from pathlib import Path
 import pytest
 
 from cgpu import paths
+from cgpu.config import refused
+from cgpu.config.load import load
+from cgpu.errors import CgpuError
 from cgpu.runtime_config.oci_runtime.main import report
 from tests.runtime_config.oci_runtime.wrapper import DEAR, FIRST, Wrapper, refusal
 from tests.runtime_config.support import ASKING, OTHER, spec
@@ -78,7 +81,29 @@ def test_a_stopped_engine_refuses_slices(wrapper: Wrapper) -> None:
     """While the engine is down a slice is refused with the command that brings it back."""
     wrapper.bundle(spec(*ASKING))
     shutil.rmtree(wrapper.tree)
-    assert refusal(wrapper) == f"{wrapper.tree}: the engine is not running: {START}"
+    assert refusal(wrapper) == (
+        f"the engine at {wrapper.tree} is not running, so containers with a GPU slice cannot start; "
+        f"start it: {START}"
+    )
+
+
+def test_an_engine_that_refuses_its_configuration(wrapper: Wrapper, tmp_path: Path) -> None:
+    """While a wrong configuration keeps the engine down, the refusal names its line."""
+    wrapper.bundle(spec(*ASKING))
+    shutil.rmtree(wrapper.tree)
+    config = tmp_path / "config.yaml"
+    config.write_text("policy: 9\n")
+    with pytest.raises(CgpuError) as caught:
+        load(config)
+    refused.note(str(config), str(caught.value), str(wrapper.run_directory / "config-refused.json"))
+    assert refusal(wrapper) == (
+        f"the engine at {wrapper.tree} is not running, so containers with a GPU slice cannot start; "
+        f"it refuses its configuration: {config}:1: policy 9 does not exist; expected 0 (fair share), "
+        "1 (preemptive), 2 (weight preemptive), 3 (fixed percentage), 4 (soft), 5 (native) (default 1); "
+        f"correct that, then: {START}"
+    )
+    config.write_text("policy: 2\n")
+    assert refusal(wrapper).endswith(f"cannot start; start it: {START}")
 
 
 @pytest.mark.parametrize("name", ["cdi.json", "seccomp.sock"])

@@ -137,6 +137,7 @@ class Wrapper:
         places = {
             "RUN": run,
             "EFFECTIVE": run / "config.json",
+            "REFUSED": run / "config-refused.json",
             "CDI": run / "cdi.json",
             "SECCOMP_SOCKET": run / "seccomp.sock",
             "CONFIG": self.base / "config.yaml",

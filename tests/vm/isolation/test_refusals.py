@@ -117,7 +117,7 @@ def test_without_the_module(node: SlicedNode) -> None:
         native = node.containers.run(["/cgpu-probe", "--help"])
     finally:
         load_engine(node.machine)
-    assert "the engine is not running: " in line_of(refused)
+    assert "the engine is not running, so " in line_of(refused)
     assert native.returncode == 0
 
 
