@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import argparse
+import contextlib
 import json
 import logging
 import logging.handlers
@@ -21,7 +22,7 @@ from cgpu.config.load import load
 from cgpu.errors import CgpuError, one_line
 from cgpu.kmod.daemon import control
 from cgpu.kmod.daemon.arguments import Arguments, check_config, worker_arguments
-from cgpu.kmod.daemon.manage import end, status
+from cgpu.kmod.daemon.manage import end, started, status, stopped
 from cgpu.kmod.daemon.places import Places
 from cgpu.kmod.daemon.processes.lock import HeldError, Lock
 from cgpu.kmod.daemon.program import allow_all_descriptors, own
@@ -207,6 +208,7 @@ def start(arguments: Arguments, *, foreground: bool) -> int:
     arguments.places.make()
     lock = take_lock(arguments)
     if lock is None:
+        _say(started(arguments.places))
         return 0
     reader, writer = os.pipe2(os.O_CLOEXEC)
     if foreground:
@@ -217,7 +219,14 @@ def start(arguments: Arguments, *, foreground: bool) -> int:
     line = _read_report(reader)
     if line != "ready":
         raise CgpuError(line or "the daemon ended before it was ready; try: cgpud --foreground")
+    _say(started(arguments.places))
     return 0
+
+
+def _say(line: str) -> None:
+    # What was done is done, whoever has closed standard output.
+    with contextlib.suppress(OSError):
+        print(line, flush=True)
 
 
 def _background(arguments: Arguments, lock: Lock, writer: int) -> NoReturn:
@@ -249,7 +258,7 @@ def dispatch(options: argparse.Namespace) -> int:
         status(places)
         return 0
     if options.stop:
-        end(places, force=options.force)
+        _say(stopped(places, end(places, force=options.force), force=options.force))
         return 0
     arguments = arguments_of(options)
     if options.worker:

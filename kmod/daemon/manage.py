@@ -5,10 +5,11 @@ from __future__ import annotations
 
 import json
 import time
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from cgpu import paths
-from cgpu.errors import CgpuError
+from cgpu.client.registration_error import directory_of
+from cgpu.errors import CgpuError, one_line
 from cgpu.kmod.daemon import control
 from cgpu.kmod.daemon.processes import process_identity
 from cgpu.kmod.daemon.processes.process_identity import UNKILLABLE_S, is_unkillable
@@ -17,9 +18,12 @@ from cgpu.kmod.daemon.store import notify_socket
 from cgpu.kmod.daemon.store.notify_socket import END, STOP, order
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from cgpu.kmod.daemon.places import Places
 
 STOP_S = 30.0
+NAMED = 20  # containers in a line
 LATE = "the daemon does not stop; its process is named by: cgpud --status"
 
 
@@ -29,6 +33,42 @@ def status(places: Places) -> None:
     if answer is None:
         raise CgpuError(f"cgpud does not run; start it with: {paths.daemon_command('start')}")
     print(json.dumps(answer, indent=1))
+
+
+def started(places: Places) -> str:
+    """Return where the daemon is that has just become ready, in one line."""
+    answer = control.ask(str(places.control), {"command": "status"}) or {}
+    return one_line(
+        f"cgpud has started as process {answer.get('pid', '?')}: tree {answer.get('tree', '?')}, "
+        f"socket {places.seccomp}, {cards(answer)}; stop it: cgpud --stop"
+    )
+
+
+def cards(answer: Mapping[str, Any]) -> str:
+    """Return the cards of a daemon and whose they are, out of its status."""
+    names = [str(gpu.get("name")) for gpu in answer.get("gpus", [])]
+    counted = ", ".join(f"{names.count(name)} {name}" for name in dict.fromkeys(names)) or "no GPU"
+    if answer.get("simulate"):
+        return f"{counted} (simulated)"
+    return f"{counted} (driver {answer.get('engine', {}).get('driver', '?')})"
+
+
+def stopped(places: Places, containers: list[str] | None, *, force: bool) -> str:
+    """Return what a stop has done, in one line. containers: the daemon's; None: no daemon has answered."""
+    if containers is None:
+        if force or not notify_socket.is_heard(places.keeper):
+            return "cgpud was not running"
+        return "cgpud was not running; containers may wait for its next start (cgpud --stop --force ends it)"
+    if not containers:
+        return "cgpud has stopped"
+    named = ", ".join(directory_of(one) for one in containers[:NAMED])
+    named += f" and {len(containers) - NAMED} more" if len(containers) > NAMED else ""
+    if force:
+        return one_line(f"cgpud has stopped; these containers have lost their slices: {named}")
+    return one_line(
+        "cgpud has stopped; these containers keep their slices, and their GPU calls wait for its next start: "
+        + named
+    )
 
 
 def end(places: Places, *, force: bool) -> list[str] | None:

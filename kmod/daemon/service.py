@@ -32,6 +32,7 @@ from cgpu.kmod.daemon.arguments import (
 from cgpu.kmod.daemon.control import ControlSocket, Handler
 from cgpu.kmod.daemon.engine import Engine, Options, StaleStateError
 from cgpu.kmod.daemon.listeners.listener import Listeners, ListenerSocket
+from cgpu.kmod.daemon.manage import cards
 from cgpu.kmod.daemon.memory_backend import backend
 from cgpu.kmod.daemon.memory_backend.driver_limits import DriverLimits
 from cgpu.kmod.daemon.processes import process_identity
@@ -94,7 +95,8 @@ class Service:
             self._publish()
             self._open_sockets({})
             self._notify.send("READY=1")
-            log.info("ready: %d GPUs, tree at %s", len(list(self._engine.gpus())), self._tree_path)
+            has = cards(self._on_status({}))
+            log.info("ready: tree %s, socket %s, %s", self._tree_path, self._places.seccomp, has)
             self._serve()
 
     def _serve(self) -> None:

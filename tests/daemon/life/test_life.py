@@ -28,6 +28,8 @@ SIX = f"gpu=0:{6043 * MIB}"
 
 def test_stop_leaves_nothing(fresh: Daemon) -> None:
     """After a stop there is no mount, socket, process or descriptor left, only log and settings."""
+    assert fresh.command("--stop").stdout == "cgpud has stopped\n"
+    assert fresh.command("--stop").stdout == "cgpud was not running\n"
     fresh.close()
     assert sorted(p.name for p in fresh.run.iterdir()) == LEFT
     assert not fresh.tree.exists()
@@ -82,10 +84,20 @@ def test_reader_of_a_dead_tree_gets_an_error(fresh: Daemon) -> None:
 def test_stop_and_start_with_containers(fresh: Daemon) -> None:
     """A stop under running containers keeps their listeners; the next start takes them up."""
     sliced = fresh.slice(1, SIX, "alloc=1G", "hold", "alloc=1G", "count", until="alloc")
-    assert fresh.command("--stop").returncode == 0
+    done = fresh.command("--stop")
+    assert done.returncode == 0
+    assert done.stdout == (
+        "cgpud has stopped; these containers keep their slices, and their GPU calls wait for its next start: "
+        f"{sliced.id[:12]}\n"
+    )
     assert not (fresh.run / "control.sock").exists()
     assert (fresh.run / "keeper.sock").exists()
-    fresh.start()
+    assert fresh.command("--stop").stdout.startswith("cgpud was not running; containers may wait for")
+    done = fresh.command(*fresh.options()[2:])
+    assert done.stdout == (
+        f"cgpud has started as process {fresh.pid()}: tree {fresh.tree}, socket {fresh.run}/seccomp.sock, "
+        "1 Tesla T4 (simulated); stop it: cgpud --stop\n"
+    )
     assert fresh.used(sliced) == 1024 * MIB
     assert "bytes=2147483648 " in sliced.finish("\n")
 
@@ -93,7 +105,11 @@ def test_stop_and_start_with_containers(fresh: Daemon) -> None:
 def test_forced_stop_ends_all(fresh: Daemon) -> None:
     """A forced stop takes the slices away: the next call of a container fails."""
     sliced = fresh.slice(1, SIX, "alloc=1G", "hold", "expect-errno=38", "alloc=1G", until="alloc")
-    assert fresh.command("--stop", "--force").returncode == 0
+    done = fresh.command("--stop", "--force")
+    assert (done.returncode, done.stdout) == (
+        0,
+        f"cgpud has stopped; these containers have lost their slices: {sliced.id[:12]}\n",
+    )
     sliced.finish("\n")
     assert sorted(p.name for p in fresh.run.iterdir()) == LEFT
 
