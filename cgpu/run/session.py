@@ -42,9 +42,8 @@ def run(options: Options) -> Outcome:
     if os.geteuid() != 0:
         raise CgpuError(f"user {os.geteuid()}: only root may make slices; run it as root, such as by sudo")
     parents = _parents()
-    if options.simulate is not None:
-        check_cards(options.simulate)
-    with engine.needed(options.simulate):
+    cards = None if options.simulate is None else check_cards(options.simulate)
+    with engine.needed(cards):
         config = effective.load()
         effective.check_started()
         tree = Tree(paths.tree(config.tree))

@@ -62,7 +62,10 @@ def parser() -> TraceParser:
     shown.set_defaults(run=do_show)
     replayed = commands.add_parser("replay", help="run a trace through the engine and a simulated card")
     replayed.add_argument(
-        "--model", metavar="MODEL[=MIB]", default="T4", help="the card: T4, V100, A10, H200 (default T4)"
+        "--model",
+        metavar="MODEL[=MIB]",
+        default="T4",
+        help="the card: T4, V100, A10, A100, A100-80GB, L4, L40S, H100, H200, B200 (default T4)",
     )
     replayed.add_argument(
         "--mem", metavar="SIZE", help="the slice: bytes, or 512M, 6G (default the whole card)"

@@ -6,7 +6,7 @@ from __future__ import annotations
 import re
 
 from cgpu.errors import CgpuError, show
-from cgpu.kmod.daemon.simulate import MODEL, models
+from cgpu.kmod.daemon.simulate import MODEL, check_model
 from cgpu.sizes import ACCEPTED, size_in_bytes
 
 CARD = re.compile(MODEL, re.ASCII)
@@ -22,8 +22,8 @@ def slice_of(text: str) -> int:
 
 
 def card_of(text: str) -> str:
-    """Return the card as given. Raises CgpuError."""
+    """Return the card, its model as cgpu-sim lists it. Raises CgpuError."""
     found = CARD.fullmatch(text)
-    if not found or found[1] not in models():
-        raise CgpuError(f"--model {show(text)}: expected MODEL[=MIB], MODEL one of {', '.join(models())}")
-    return text
+    if not found:
+        raise CgpuError(f"--model {show(text)}: expected MODEL[=MIB], such as T4 or T4=8192")
+    return check_model("--model", found[1]) + (found[2] or "")

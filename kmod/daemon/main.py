@@ -55,7 +55,7 @@ def parser() -> argparse.ArgumentParser:
     out.add_argument(
         "--simulate",
         metavar="MODEL[=MIB][:COUNT][/mig=CARD]",
-        help="serve simulated cards: T4, V100, A10, H200",
+        help="serve simulated cards: T4, V100, A10, A100, A100-80GB, L4, L40S, H100, H200, B200",
     )
     out.add_argument("--tree", metavar="DIR", help=f"where the tree is mounted (default {paths.TREE_DAEMON})")
     out.add_argument("--config", metavar="FILE", help=f"configuration (default {paths.CONFIG})")
@@ -86,7 +86,7 @@ def arguments_of(options: argparse.Namespace) -> Arguments:
     """Check the options of a start, and that it can have a tree. Raises CgpuError."""
     libfuse.find()  # first: without it the program of simulated cards does not run either
     if options.simulate is not None:
-        check_cards(options.simulate)
+        options.simulate = check_cards(options.simulate)
     if options.tree is not None and not Path(options.tree).is_absolute():
         raise CgpuError(f"--tree {options.tree}: expected an absolute path")
     config = Path(options.config) if options.config is not None else Path(paths.CONFIG)

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import contextlib
+import difflib
 import functools
 import json
 import re
@@ -19,8 +20,9 @@ from cgpu.kmod.daemon.tree import mounts
 from cgpu.replace import replace_text
 
 PROGRAM = Path(__file__).resolve().parent.parent / "build" / "cgpu-sim"
-MODEL = r"([A-Z][A-Z0-9]*)(=[1-9][0-9]{0,7})?"
-CARDS = re.compile(MODEL + r"(:([1-9]|[12][0-9]|3[0-2]))?(/mig=[0-9]{1,2})?")
+MODEL = r"([A-Za-z][A-Za-z0-9-]*)(=[1-9][0-9]{0,7})?"
+CARDS = re.compile(MODEL + r"((?::(?:[1-9]|[12][0-9]|3[0-2]))?(?:/mig=[0-9]{1,2})?)")
+ALIKE = 0.5  # the likeness of a model's name from which it is proposed
 NOT_BUILT = "{}: there is no such program; build it: make -C kmod"
 START_S = 20.0
 END_S = 5.0
@@ -53,12 +55,22 @@ def models() -> tuple[str, ...]:
 
 
 def check_cards(cards: str) -> str:
-    """Return the cards as given. Raises CgpuError when it is not MODEL[=MIB][:COUNT][/mig=CARD]."""
+    """Return MODEL[=MIB][:COUNT][/mig=CARD] with the model as models() has it. Raises CgpuError."""
     found = CARDS.fullmatch(cards)
-    if not found or found[1] not in models():
-        expected = f"MODEL[=MIB][:COUNT][/mig=CARD], MODEL one of {', '.join(models())}, COUNT 1 to 32"
+    if not found:
+        expected = "MODEL[=MIB][:COUNT][/mig=CARD], COUNT 1 to 32"
         raise CgpuError(f"--simulate {show(cards)}: expected {expected}; try: cgpud --simulate T4")
-    return cards
+    return check_model("--simulate", found[1]) + (found[2] or "") + found[3]
+
+
+def check_model(option: str, name: str) -> str:
+    """Return a model, in capitals or not, as models() has it. Raises CgpuError, which names the option."""
+    model = name.upper()
+    if model in models():
+        return model
+    near = difflib.get_close_matches(model, models(), 1, ALIKE)
+    hint = f"did you mean {near[0]}? " if near else ""
+    raise CgpuError(f"{option} {show(name)}: there is no such model; {hint}all models: cgpud --help")
 
 
 class Simulator:

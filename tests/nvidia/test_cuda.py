@@ -1,19 +1,22 @@
 # SPDX-License-Identifier: Apache-2.0
-"""NVIDIA's libcuda of Debian's packages on a simulated T4: what it finds, allocates and copies."""
+"""NVIDIA's libcuda of Debian's packages on simulated cards: what it finds, allocates and copies."""
 
 from __future__ import annotations
 
 import json
 from collections.abc import Iterator
+from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
 
+from cgpu.kmod.daemon.simulate import models
 from tests.integration.engine import RUN
 from tests.nvidia.clients import Cards, alone
 from tests.nvidia.containers import Node
 from tests.nvidia.machines import LIMIT, VERSIONS, WHOLE, machine, run
 from tests.nvidia.software import PACKAGES, software
+from tests.sim.support import listed
 
 pytestmark = pytest.mark.root
 
@@ -44,14 +47,37 @@ def cards(request: pytest.FixtureRequest) -> Iterator[Cards]:
         yield made
 
 
+# Of each other model the compute capability and the multiprocessors. Both releases are older than the B200.
+OTHERS = {
+    "V100": (7, 0, 80),
+    "A10": (8, 6, 72),
+    "A100": (8, 0, 108),
+    "A100-80GB": (8, 0, 108),
+    "L4": (8, 9, 58),
+    "L40S": (8, 9, 142),
+    "H100": (9, 0, 132),
+    "H200": (9, 0, 132),
+}
+
+
+@dataclass(frozen=True)
+class Other:
+    """Cards of another model."""
+
+    model: str
+    cards: Cards
+
+
 @pytest.fixture(
-    scope="module", params=[(version, model) for version in VERSIONS for model in ("A10", "V100")]
+    scope="module",
+    params=[(VERSIONS[at % len(VERSIONS)], model) for at, model in enumerate(OTHERS)],
+    ids="-".join,
 )
-def others(request: pytest.FixtureRequest) -> Iterator[Cards]:
-    """Return cards of other generations in turn, without any engine: Ampere's, and one without firmware."""
+def other(request: pytest.FixtureRequest) -> Iterator[Other]:
+    """Return cards of the other models in turn, without any engine; the releases take turns."""
     version, model = request.param
     with alone(version, model, CUDA) as made:
-        yield made
+        yield Other(model, made)
 
 
 @pytest.fixture(scope="module", params=VERSIONS)
@@ -149,20 +175,25 @@ def test_managed(cards: Cards) -> None:
     assert number(found, "filled") > WHOLE * MIB
 
 
-@pytest.mark.parametrize("step", ["virtual", "pool", "ipc"])
-def test_other_cards(others: Cards, step: str) -> None:
-    """On other cards memory of these kinds is copied to and from as on a T4."""
-    assert whole(others, step)["read"] == "0123456789abcdef"
-    assert whole(others, "copies")["large"] is True
+def test_other_models() -> None:
+    """Each model that both releases know is tried."""
+    assert {*OTHERS, "T4", "B200"} == set(models())
 
 
-@pytest.mark.parametrize("version", VERSIONS)
-def test_hopper(version: str) -> None:
-    """An H200 is described; work for it is not done."""
-    with alone(version, "H200", CUDA) as cards:
-        found = whole(cards, "describe")
-    assert (found["major"], found["minor"], found["processors"]) == (9, 0, 132)
-    assert found["managed"] == 1
+def test_other_card(other: Other) -> None:
+    """Another model has its own name, memory, compute capability and multiprocessors."""
+    found = whole(other.cards, "describe")
+    mib, name = listed()[other.model]
+    assert (found["name"], found["total"]) == (name, mib * MIB)
+    assert (found["major"], found["minor"], found["processors"]) == OTHERS[other.model]
+    assert {found[name] for name in ("managed", "concurrent", "virtual", "descriptors", "pools")} == {1}
+
+
+def test_other_copies(other: Other) -> None:
+    """On another model data is copied as on a T4, also in memory of cuMemCreate and of another process."""
+    assert whole(other.cards, "copies")["large"] is True
+    for step in ("virtual", "ipc"):
+        assert whole(other.cards, step)["read"] == "0123456789abcdef"
 
 
 @pytest.mark.enforcement

@@ -87,3 +87,11 @@ class Sim:
 def fields(line: str) -> dict[str, str]:
     """Return the name=value words of a line of the probe."""
     return dict(word.split("=", 1) for word in line.split() if "=" in word)
+
+
+def listed() -> dict[str, tuple[int, str]]:
+    """Return MIB and name of each model."""
+    command = [str(BUILD / "cgpu-sim"), "--list"]
+    done = subprocess.run(command, capture_output=True, text=True, check=True, timeout=60)
+    rows = [line.split("\t") for line in done.stdout.splitlines()]
+    return {key: (int(mib), name) for key, mib, name in rows}

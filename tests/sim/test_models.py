@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-import subprocess
 from pathlib import Path
 
 import pytest
@@ -11,22 +10,15 @@ import pytest
 from cgpu.kmod.daemon import main as cgpud
 from cgpu.kmod.daemon.simulate import check_cards, models
 from tests.sim.conftest import Start
-from tests.sim.support import BUILD, fields
+from tests.sim.support import fields, listed
 
 
-def listed() -> dict[str, tuple[int, str]]:
-    """Return MIB and name of each model."""
-    command = [str(BUILD / "cgpu-sim"), "--list"]
-    done = subprocess.run(command, capture_output=True, text=True, check=True, timeout=60)
-    rows = [line.split("\t") for line in done.stdout.splitlines()]
-    return {key: (int(mib), name) for key, mib, name in rows}
-
-
-def test_commands_and_documents_name_the_models(repository: Path) -> None:
+def test_commands_and_documents_name_the_models(repository: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Commands, their help, README, the manual and the fake driver name the models of cgpu-sim."""
     assert tuple(listed()) == models()
     assert all(check_cards(model) == model for model in models())
     together = ", ".join(models())
+    monkeypatch.setenv("COLUMNS", "200")
     assert f"serve simulated cards: {together}\n" in cgpud.parser().format_help()
     sizes = [f"{key} ({mib}{' MiB' if key == models()[0] else ''})" for key, (mib, _) in listed().items()]
     readme = " ".join((repository / "README.md").read_text().split())

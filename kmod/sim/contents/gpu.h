@@ -70,6 +70,8 @@ bool gpu_advance(struct sim *sim);
 
 /* A field of a method's data, and the address in two methods. */
 #define GPU_FIELD(data, name) ((data) >> name##_SHIFT & name##_MASK)
-#define GPU_ADDRESS(value, upper, mask, lower) ((uint64_t)((value)[(upper) / 4] & (mask)) << 32 | (value)[(lower) / 4])
+/* Hopper has the most bits above; clients of older cards set no more of them than such a card has. */
+#define GPU_ADDRESS(value, upper, lower) \
+	((uint64_t)((value)[(upper) / 4] & NVC8B5_SET_SEMAPHORE_A_UPPER_MASK) << 32 | (value)[(lower) / 4])
 
 #endif

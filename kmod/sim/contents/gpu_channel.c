@@ -166,10 +166,8 @@ static bool fill(
 
 static bool copy_lines(struct sim *sim, struct gpu_channel *channel, const uint32_t *value, uint32_t data)
 {
-	uint64_t from =
-		GPU_ADDRESS(value, NVC5B5_OFFSET_IN_UPPER, NVC5B5_OFFSET_IN_UPPER_UPPER_MASK, NVC5B5_OFFSET_IN_LOWER);
-	uint64_t to =
-		GPU_ADDRESS(value, NVC5B5_OFFSET_OUT_UPPER, NVC5B5_OFFSET_IN_UPPER_UPPER_MASK, NVC5B5_OFFSET_OUT_LOWER);
+	uint64_t from = GPU_ADDRESS(value, NVC5B5_OFFSET_IN_UPPER, NVC5B5_OFFSET_IN_LOWER);
+	uint64_t to = GPU_ADDRESS(value, NVC5B5_OFFSET_OUT_UPPER, NVC5B5_OFFSET_OUT_LOWER);
 	uint32_t length = value[NVC5B5_LINE_LENGTH_IN / 4], lines = 1, size = 1, i;
 	bool remaps = GPU_FIELD(data, NVC5B5_LAUNCH_DMA_REMAP_ENABLE) != 0, done = true;
 	uint8_t pixel[16];
@@ -195,8 +193,7 @@ static bool copy_lines(struct sim *sim, struct gpu_channel *channel, const uint3
 static void copy_launch(struct sim *sim, struct gpu_channel *channel, const uint32_t *value, uint32_t data)
 {
 	uint32_t type = GPU_FIELD(data, NVC5B5_LAUNCH_DMA_SEMAPHORE_TYPE);
-	uint64_t semaphore =
-		GPU_ADDRESS(value, NVC5B5_SET_SEMAPHORE_A, NVC5B5_SET_SEMAPHORE_A_UPPER_MASK, NVC5B5_SET_SEMAPHORE_B);
+	uint64_t semaphore = GPU_ADDRESS(value, NVC5B5_SET_SEMAPHORE_A, NVC5B5_SET_SEMAPHORE_B);
 
 	if (GPU_FIELD(data, NVC5B5_LAUNCH_DMA_DATA_TRANSFER_TYPE)) {
 		if (GPU_FIELD(data, NVC5B5_LAUNCH_DMA_SRC_TYPE) || GPU_FIELD(data, NVC5B5_LAUNCH_DMA_DST_TYPE) ||
@@ -218,8 +215,7 @@ static void inline_launch(struct sim *sim, struct gpu_channel *channel, const ui
 
 	if (GPU_FIELD(data, NVC5C0_LAUNCH_DMA_DST_MEMORY_LAYOUT) != NVC5C0_LAUNCH_DMA_DST_MEMORY_LAYOUT_PITCH)
 		return fail(sim, channel, "inline data into blocks", data);
-	channel->inline_at =
-		GPU_ADDRESS(value, NVC5C0_OFFSET_OUT_UPPER, NVC5C0_OFFSET_OUT_UPPER_VALUE_MASK, NVC5C0_OFFSET_OUT);
+	channel->inline_at = GPU_ADDRESS(value, NVC5C0_OFFSET_OUT_UPPER, NVC5C0_OFFSET_OUT);
 	/* Lines one behind the other, or one line. */
 	if (lines > 1 && value[NVC5C0_PITCH_OUT / 4] != length)
 		return fail(sim, channel, "inline data of lines with gaps", lines);
@@ -229,8 +225,7 @@ static void inline_launch(struct sim *sim, struct gpu_channel *channel, const ui
 static void inline_done(struct sim *sim, struct gpu_channel *channel, const uint32_t *value)
 {
 	uint32_t data = value[NVC5C0_LAUNCH_DMA / 4];
-	uint64_t semaphore = GPU_ADDRESS(value, NVC5C0_SET_I2M_SEMAPHORE_A,
-		NVC5C0_SET_I2M_SEMAPHORE_A_OFFSET_UPPER_MASK, NVC5C0_SET_I2M_SEMAPHORE_B);
+	uint64_t semaphore = GPU_ADDRESS(value, NVC5C0_SET_I2M_SEMAPHORE_A, NVC5C0_SET_I2M_SEMAPHORE_B);
 
 	if (GPU_FIELD(data, NVC5C0_LAUNCH_DMA_COMPLETION_TYPE) == NVC5C0_LAUNCH_DMA_COMPLETION_TYPE_RELEASE_SEMAPHORE)
 		release(sim, channel, semaphore, value[NVC5C0_SET_I2M_SEMAPHORE_C / 4], false,
@@ -287,8 +282,7 @@ static bool semaphore(struct sim *sim, struct gpu_channel *channel, const uint32
 {
 	uint32_t operation = GPU_FIELD(data, NVC46F_SEM_EXECUTE_OPERATION);
 	bool is_long = GPU_FIELD(data, NVC46F_SEM_EXECUTE_PAYLOAD_SIZE) == NVC46F_SEM_EXECUTE_PAYLOAD_SIZE_64BIT;
-	uint64_t address =
-		GPU_ADDRESS(value, NVC46F_SEM_ADDR_HI, NVC46F_SEM_ADDR_HI_OFFSET_MASK, NVC46F_SEM_ADDR_LO) & ~3ull;
+	uint64_t address = GPU_ADDRESS(value, NVC46F_SEM_ADDR_HI, NVC46F_SEM_ADDR_LO) & ~3ull;
 	uint64_t payload = value[NVC46F_SEM_PAYLOAD_LO / 4];
 
 	if (is_long)
@@ -306,8 +300,7 @@ static bool semaphore(struct sim *sim, struct gpu_channel *channel, const uint32
 /* The older four methods for the same. */
 static bool old_semaphore(struct sim *sim, struct gpu_channel *channel, const uint32_t *value, uint32_t data)
 {
-	uint64_t address =
-		GPU_ADDRESS(value, NVC46F_SEMAPHOREA, NVC46F_SEM_ADDR_HI_OFFSET_MASK, NVC46F_SEMAPHOREB) & ~3ull;
+	uint64_t address = GPU_ADDRESS(value, NVC46F_SEMAPHOREA, NVC46F_SEMAPHOREB) & ~3ull;
 	uint32_t payload = value[NVC46F_SEMAPHOREC / 4];
 
 	switch (GPU_FIELD(data, NVC46F_SEMAPHORED_OPERATION)) {
@@ -326,16 +319,37 @@ static bool old_semaphore(struct sim *sim, struct gpu_channel *channel, const ui
 	}
 }
 
-/* The methods that are read here are alike in Volta, Turing and Ampere (clc3b5.h, clc5b5.h, clc7b5.h); not in Hopper. */
+/* The methods that are read here are alike from Volta to Blackwell, but for the bits of an address (clc3b5.h to clc9b5.h). */
 static bool is_copy(uint32_t class_id)
 {
-	return class_id == VOLTA_DMA_COPY_A || class_id == TURING_DMA_COPY_A || class_id == AMPERE_DMA_COPY_B;
+	switch (class_id) {
+	case VOLTA_DMA_COPY_A:
+	case TURING_DMA_COPY_A:
+	case AMPERE_DMA_COPY_A:
+	case AMPERE_DMA_COPY_B:
+	case HOPPER_DMA_COPY_A:
+	case BLACKWELL_DMA_COPY_A:
+		return true;
+	default:
+		return false;
+	}
 }
 
-/* And these (clc3c0.h, clc5c0.h, clc7c0.h). */
+/* And these (clc3c0.h to clcdc0.h). */
 static bool is_compute(uint32_t class_id)
 {
-	return class_id == VOLTA_COMPUTE_A || class_id == TURING_COMPUTE_A || class_id == AMPERE_COMPUTE_B;
+	switch (class_id) {
+	case VOLTA_COMPUTE_A:
+	case TURING_COMPUTE_A:
+	case AMPERE_COMPUTE_A:
+	case AMPERE_COMPUTE_B:
+	case ADA_COMPUTE_A:
+	case HOPPER_COMPUTE_A:
+	case BLACKWELL_COMPUTE_A:
+		return true;
+	default:
+		return false;
+	}
 }
 
 static bool set_object(struct sim *sim, struct gpu_channel *channel, uint32_t subchannel, uint32_t class_id)
@@ -365,8 +379,7 @@ static bool host_method(
 
 static void report(struct sim *sim, struct gpu_channel *channel, const uint32_t *value, uint32_t data)
 {
-	uint64_t address = GPU_ADDRESS(value, NVC5C0_SET_REPORT_SEMAPHORE_A,
-		NVC5C0_SET_REPORT_SEMAPHORE_A_OFFSET_UPPER_MASK, NVC5C0_SET_REPORT_SEMAPHORE_B);
+	uint64_t address = GPU_ADDRESS(value, NVC5C0_SET_REPORT_SEMAPHORE_A, NVC5C0_SET_REPORT_SEMAPHORE_B);
 	bool is_four = GPU_FIELD(data, NVC5C0_SET_REPORT_SEMAPHORE_D_STRUCTURE_SIZE) ==
 		NVC5C0_SET_REPORT_SEMAPHORE_D_STRUCTURE_SIZE_FOUR_WORDS;
 

@@ -31,7 +31,7 @@ static const char usage[] =
 	"Serves simulated NVIDIA cards as files: DIR/nvidiactl, DIR/nvidia0 and on, DIR/driver.\n"
 	"  --list    the models, each with its MIB and its name\n"
 	"  --cards   MODEL is %s; MIB another memory size; COUNT 1 to 32;\n"
-	"            CARD the number of an H200 that is in MIG mode\n"
+	"            CARD the number of a card that is in MIG mode\n"
 	"  --driver  the driver version to answer as (default " DEFAULT_DRIVER ")\n"
 	"  --says    the version it answers with, where it has the interface of another\n"
 	"  --context-memory  memory that the driver takes for each channel group of the graphics engine,\n"
@@ -63,7 +63,7 @@ static const struct option names[] = {
 
 static int show_usage(FILE *stream, int status)
 {
-	fprintf(stream, usage, card_models_text(" or "));
+	fprintf(stream, usage, card_models_text(" or ", false));
 	return status;
 }
 

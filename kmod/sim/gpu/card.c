@@ -1,58 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Card models, and what a card says about itself. */
+/* The cards of a server, and what each says about itself. */
 #include <ctype.h>
 #include <stdio.h>
 #include <stdlib.h>
 
 #include "sim.h"
-
-/*
- * Device numbers and names as NVIDIA's boards have them, memory as nvidia-smi shows it there. Numbers of subsystems, and
- * what links and interrupts are told, are plausible and were compared with no board. The multiprocessors are those that each
- * board is known for (compared with no board, nor with its data sheet).
- */
-static const struct model models[] = {
-	{ "T4", "Tesla T4", 15109, 0x1eb8, 0x12a2, GPU_ARCHITECTURE_TURING, GPU_IMPLEMENTATION_TU104, 0xa1, 3, 22,
-		false, false, { "TU104", NV2080_CTRL_GR_INFO_SM_VERSION_7_5, 5, 20, 2, 6, 4, 32, 64, 8, 1, 3 } },
-	{ "V100", "Tesla V100-SXM2-16GB", 16130, 0x1db1, 0x1212, GPU_ARCHITECTURE_VOLTA, GPU_IMPLEMENTATION_GV100, 0xa1,
-		3, 38, false, false, { "GV100", NV2080_CTRL_GR_INFO_SM_VERSION_7_0, 6, 40, 2, 6, 7, 64, 64, 8, 0, 6 } },
-	{ "A10", "NVIDIA A10", 23028, 0x2236, 0x1482, GPU_ARCHITECTURE_AMPERE, GPU_IMPLEMENTATION_GA102, 0xa1, 4, 35,
-		true, false, { "GA102", NV2080_CTRL_GR_INFO_SM_VERSION_8_6, 7, 36, 2, 7, 6, 48, 128, 4, 1, 3 } },
-	{ "H200", "NVIDIA H200", 143771, 0x2335, 0x18be, GPU_ARCHITECTURE_HOPPER, GPU_IMPLEMENTATION_GH100, 0xa1, 5, 74,
-		true, true, { "GH100", NV2080_CTRL_GR_INFO_SM_VERSION_9_0, 8, 66, 2, 8, 9, 64, 128, 4, 0, 6 } },
-};
-
-#define MODELS (sizeof(models) / sizeof(models[0]))
-
-const struct model *card_model(size_t index)
-{
-	return index < MODELS ? &models[index] : NULL;
-}
-
-const char *card_models_text(const char *last)
-{
-	static char text[128];
-	size_t at = 0, i;
-
-	for (i = 0; i < MODELS; i++)
-		at += (size_t)snprintf(text + at, sizeof(text) - at, "%s%s",
-			i == 0		       ? "" :
-				i + 1 < MODELS ? ", " :
-						 last,
-			models[i].key);
-	return text;
-}
-
-static const struct model *model_of(const char *key, size_t length)
-{
-	size_t i;
-
-	for (i = 0; i < MODELS; i++) {
-		if (strlen(models[i].key) == length && memcmp(models[i].key, key, length) == 0)
-			return &models[i];
-	}
-	return NULL;
-}
 
 /* A decimal number of 1 to limit; advances text. */
 static bool number(const char **text, unsigned long limit, unsigned long *value)
@@ -97,6 +49,7 @@ bool card_set_mig(struct card *card, bool on)
 /* "/mig=" and a card's number, at the end. */
 static bool mig_of_start(struct sim *sim, const char *text, const char **problem)
 {
+	static char expected[160];
 	unsigned long index = 0;
 
 	*problem = "the form is MODEL[=MIB][:COUNT][/mig=CARD]";
@@ -107,7 +60,9 @@ static bool mig_of_start(struct sim *sim, const char *text, const char **problem
 	text += 5;
 	if (strcmp(text, "0") != 0 && (!number(&text, SIM_MAX_CARDS, &index) || *text != '\0'))
 		return false;
-	*problem = "only an H200 that is there can be in MIG mode";
+	snprintf(expected, sizeof(expected), "a card in MIG mode is one of those that are there, of the models %s",
+		card_models_text(" and ", true));
+	*problem = expected;
 	return index < sim->card_count && card_set_mig(&sim->cards[index], true);
 }
 
@@ -115,12 +70,12 @@ static bool mig_of_start(struct sim *sim, const char *text, const char **problem
 bool cards_parse(struct sim *sim, const char *text, const char **problem)
 {
 	size_t length = strcspn(text, "=:/");
-	const struct model *model = model_of(text, length);
+	const struct model *model = card_model_of(text, length);
 	static char expected[160];
 	unsigned long mib, count = 1;
 	uint32_t i;
 
-	snprintf(expected, sizeof(expected), "the model is %s", card_models_text(" or "));
+	snprintf(expected, sizeof(expected), "the model is %s", card_models_text(" or ", false));
 	*problem = expected;
 	if (!model)
 		return false;

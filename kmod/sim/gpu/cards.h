@@ -64,11 +64,15 @@ struct card {
 	char uuid_text[SIM_UUID_TEXT];
 };
 
-/* card.c */
+/* models.c */
 /* The models, one after the other; NULL behind the last one. */
 const struct model *card_model(size_t index);
-/* Their keys in a line, with a word between the last two. */
-const char *card_models_text(const char *last);
+/* The model with a key, in capitals or not; NULL: there is none. */
+const struct model *card_model_of(const char *key, size_t length);
+/* Their keys in a line, with a word between the last two; all, or those that can be in MIG mode. */
+const char *card_models_text(const char *last, bool with_mig);
+
+/* card.c */
 bool cards_parse(struct sim *sim, const char *text, const char **problem);
 /* MIB for each channel group of the graphics engine, instead of what is usual for the model. */
 bool cards_parse_context(struct sim *sim, const char *text, const char **problem);

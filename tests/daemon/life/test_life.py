@@ -157,7 +157,7 @@ def test_reload(make_daemon: MakeDaemon) -> None:
 @pytest.mark.parametrize(
     ("options", "line"),
     [
-        (("--simulate", "T5"), "cgpud: --simulate T5: expected MODEL[=MIB][:COUNT]"),
+        (("--simulate", "T5"), "cgpud: --simulate T5: there is no such model; did you mean T4?"),
         (("--tree", "here"), "cgpud: --tree here: expected an absolute path"),
         (("--run", "here"), "cgpud: --run here: expected an absolute path"),
         (("--force",), "cgpud: --force: expected only with --stop"),

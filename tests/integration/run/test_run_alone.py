@@ -106,7 +106,7 @@ def test_wrong_cards() -> None:
     """A model that there is not is refused before anything is started."""
     outcome = run("/bin/echo", "ran", options=["--simulate", "T5", "--mem", "1G"])
     assert (outcome.returncode, outcome.stdout) == (125, "")
-    assert outcome.stderr.startswith("cgpu run: --simulate T5: expected MODEL")
+    assert outcome.stderr.startswith("cgpu run: --simulate T5: there is no such model")
 
 
 def test_installed_engine_that_is_stopped(tmp_path: Path) -> None:

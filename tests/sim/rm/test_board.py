@@ -4,21 +4,48 @@
 from __future__ import annotations
 
 import struct
+from collections.abc import Iterable
 
 import pytest
 
+from cgpu.kmod.daemon.simulate import models
 from tests.sim.abi import Status, address, card_facts, facts
 from tests.sim.client import Client
 from tests.sim.conftest import Start
 
 VERSIONS = ("515.43.04", "525.147.05", "535.261.03", "550.163.01", "570.86.15", "580.142", "595.45.04")
 INVALID_ID = 0xFFFFFFFF
+# Of each model its PCI device, the generation of its link, its classes for work, and its multiprocessors.
 MODELS = {
-    "T4": (0x1EB8, 3, "TURING_COMPUTE_A"),
-    "V100": (0x1DB1, 3, "VOLTA_COMPUTE_A"),
-    "A10": (0x2236, 4, "AMPERE_COMPUTE_B"),
-    "H200": (0x2335, 5, "HOPPER_COMPUTE_A"),
+    "T4": (0x1EB8, 3, ("TURING_COMPUTE_A", "TURING_DMA_COPY_A", "TURING_CHANNEL_GPFIFO_A"), 0x705, 40),
+    "V100": (0x1DB1, 3, ("VOLTA_COMPUTE_A", "VOLTA_DMA_COPY_A", "VOLTA_CHANNEL_GPFIFO_A"), 0x700, 80),
+    "A10": (0x2236, 4, ("AMPERE_COMPUTE_B", "AMPERE_DMA_COPY_B", "AMPERE_CHANNEL_GPFIFO_A"), 0x806, 72),
+    "A100": (0x20F1, 4, ("AMPERE_COMPUTE_A", "AMPERE_DMA_COPY_A", "AMPERE_CHANNEL_GPFIFO_A"), 0x800, 108),
+    "A100-80GB": (
+        0x20B5,
+        4,
+        ("AMPERE_COMPUTE_A", "AMPERE_DMA_COPY_A", "AMPERE_CHANNEL_GPFIFO_A"),
+        0x800,
+        108,
+    ),
+    "L4": (0x27B8, 4, ("ADA_COMPUTE_A", "AMPERE_DMA_COPY_B", "AMPERE_CHANNEL_GPFIFO_A"), 0x809, 58),
+    "L40S": (0x26B9, 4, ("ADA_COMPUTE_A", "AMPERE_DMA_COPY_B", "AMPERE_CHANNEL_GPFIFO_A"), 0x809, 142),
+    "H100": (0x2330, 5, ("HOPPER_COMPUTE_A", "HOPPER_DMA_COPY_A", "HOPPER_CHANNEL_GPFIFO_A"), 0x900, 132),
+    "H200": (0x2335, 5, ("HOPPER_COMPUTE_A", "HOPPER_DMA_COPY_A", "HOPPER_CHANNEL_GPFIFO_A"), 0x900, 132),
+    "B200": (
+        0x2901,
+        5,
+        ("BLACKWELL_COMPUTE_A", "BLACKWELL_DMA_COPY_A", "BLACKWELL_CHANNEL_GPFIFO_A"),
+        0xA00,
+        148,
+    ),
 }
+GRAPHICS = 1  # NV2080_ENGINE_TYPE_GR0
+GROUP_PARAMS = "NV_CHANNEL_GROUP_ALLOCATION_PARAMETERS"
+CHANNEL_PARAMS = "NV_CHANNELGPFIFO_ALLOCATION_PARAMETERS"
+FIGURES = ("SM_VERSION", "SHADER_PIPE_SUB_COUNT", "LITTER_NUM_SM_PER_TPC")
+COMPUTE = {row[2][0] for row in MODELS.values()}
+COPY = {row[2][1] for row in MODELS.values()}
 
 
 def number(name: str) -> int:
@@ -72,11 +99,32 @@ def test_versions(start: Start, version: str) -> None:
         assert client.control(client.handle, number(name), params) != Status.OK
 
 
+def test_models() -> None:
+    """Each model is in the table of these tests."""
+    assert tuple(MODELS) == models()
+
+
+def class_id(name: str) -> int:
+    return int(facts()["classes"][name]["id"])
+
+
+def ids(names: Iterable[str]) -> set[int]:
+    """Return the numbers of classes."""
+    return {class_id(name) for name in names}
+
+
+def made(client: Client, parent: int, name: str, form: str, **values: int) -> int:
+    """Make an object that must be had; return its handle."""
+    status, handle = client.alloc(parent, class_id(name), client.params(form, **values))
+    assert status == Status.OK
+    return handle
+
+
 @pytest.mark.parametrize("model", MODELS)
 def test_model(start: Start, model: str) -> None:
-    """A card is on the bus what its model is, has that one's link, and serves its class of computing."""
-    device, generation, compute = MODELS[model]
-    sim = start(model)
+    """A card is on the bus what its model is, has that one's link, and serves its generation's classes."""
+    device, generation, work, _, _ = MODELS[model]
+    sim = start(model.lower())
     config = (sim.mount / "driver" / "gpus" / "0" / "config").read_bytes()
     assert struct.unpack_from("<HH", config) == (0x10DE, device)
     with sim.client() as client:
@@ -92,10 +140,37 @@ def test_model(start: Start, model: str) -> None:
         form = "NV0080_CTRL_GPU_GET_CLASSLIST_V2_PARAMS"
         params = ask(client, client.device, "NV0080_CTRL_CMD_GPU_GET_CLASSLIST_V2", form)
         count, *classes = struct.unpack_from("<201I", params)
-        assert facts()["classes"][compute]["id"] in classes[:count]
-        assert {facts()["classes"][each[2]]["id"] for each in MODELS.values()} & set(classes) == {
-            facts()["classes"][compute]["id"]
-        }
+        served = set(classes[:count])
+        assert len(served) == count
+        assert ids(work) <= served
+        assert ids(COMPUTE) & served == ids(work[:1])
+        assert ids(COPY) & served == ids(work[1:2])
+
+
+@pytest.mark.parametrize("model", MODELS)
+def test_work(start: Start, model: str) -> None:
+    """A card takes channels and engine objects of its classes, and has the multiprocessors of its model."""
+    _, _, (compute, copy, channel), version, processors = MODELS[model]
+    sim = start(model)
+    with sim.client() as client:
+        group = made(client, client.device, "KEPLER_CHANNEL_GROUP_A", GROUP_PARAMS, engineType=GRAPHICS)
+        queue = made(client, group, channel, CHANNEL_PARAMS)
+        for engine in (compute, copy):
+            assert client.alloc(queue, class_id(engine))[0] == Status.OK
+        items = bytearray(
+            b"".join(struct.pack("<II", constant(f"NV0080_CTRL_GR_INFO_INDEX_{name}"), 0) for name in FIGURES)
+        )
+        form = "NV2080_CTRL_GR_GET_INFO_PARAMS"
+        ask(
+            client,
+            client.subdevice,
+            "NV2080_CTRL_CMD_GR_GET_INFO",
+            form,
+            grInfoListSize=3,
+            grInfoList=address(items),
+        )
+        sm_version, tpcs, each = struct.unpack("<4xI4xI4xI", items)
+        assert (sm_version, tpcs * each) == (version, processors)
 
 
 @pytest.mark.parametrize("version", VERSIONS)

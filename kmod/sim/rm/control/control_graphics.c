@@ -162,7 +162,6 @@ static const uint32_t common[] = {
 	GF100_ZBC_CLEAR,
 	GP100_UVM_SW,
 	KEPLER_CHANNEL_GROUP_A,
-	KEPLER_INLINE_TO_MEMORY_B,
 	MMU_FAULT_BUFFER,
 	NV01_MEMORY_VIRTUAL,
 	NV50_DEFERRED_API_CLASS,
@@ -174,20 +173,34 @@ static const uint32_t common[] = {
 	VOLTA_USERMODE_A,
 };
 
+/* Of src/nvidia/generated/g_gpu_class_list.c (595.45.04) those that programs that compute ask for. */
 struct engine_classes {
-	uint16_t architecture;
+	uint32_t version; /* of the multiprocessors */
 	uint32_t classes[MOST_ENGINE_CLASSES]; /* up to a 0 */
 };
 
-static const struct engine_classes of_architecture[] = {
-	{ GPU_ARCHITECTURE_VOLTA, { VOLTA_A, VOLTA_COMPUTE_A, VOLTA_DMA_COPY_A } },
-	{ GPU_ARCHITECTURE_TURING,
-		{ TURING_A, TURING_COMPUTE_A, TURING_DMA_COPY_A, TURING_CHANNEL_GPFIFO_A, TURING_USERMODE_A } },
-	{ GPU_ARCHITECTURE_AMPERE,
-		{ AMPERE_B, AMPERE_COMPUTE_B, AMPERE_DMA_COPY_B, AMPERE_CHANNEL_GPFIFO_A, AMPERE_USERMODE_A,
+static const struct engine_classes of_version[] = {
+	{ NV2080_CTRL_GR_INFO_SM_VERSION_7_0,
+		{ VOLTA_A, VOLTA_COMPUTE_A, VOLTA_DMA_COPY_A, KEPLER_INLINE_TO_MEMORY_B } },
+	{ NV2080_CTRL_GR_INFO_SM_VERSION_7_5,
+		{ TURING_A, TURING_COMPUTE_A, TURING_DMA_COPY_A, KEPLER_INLINE_TO_MEMORY_B, TURING_CHANNEL_GPFIFO_A,
+			TURING_USERMODE_A } },
+	{ GR_INFO_SM_VERSION_8_0,
+		{ AMPERE_A, AMPERE_COMPUTE_A, AMPERE_DMA_COPY_A, KEPLER_INLINE_TO_MEMORY_B, AMPERE_CHANNEL_GPFIFO_A,
+			AMPERE_USERMODE_A, TURING_CHANNEL_GPFIFO_A, TURING_USERMODE_A } },
+	{ NV2080_CTRL_GR_INFO_SM_VERSION_8_6,
+		{ AMPERE_B, AMPERE_COMPUTE_B, AMPERE_DMA_COPY_B, KEPLER_INLINE_TO_MEMORY_B, AMPERE_CHANNEL_GPFIFO_A,
+			AMPERE_USERMODE_A, TURING_CHANNEL_GPFIFO_A, TURING_USERMODE_A } },
+	{ NV2080_CTRL_GR_INFO_SM_VERSION_8_9,
+		{ ADA_A, ADA_COMPUTE_A, AMPERE_DMA_COPY_B, KEPLER_INLINE_TO_MEMORY_B, AMPERE_CHANNEL_GPFIFO_A,
+			AMPERE_USERMODE_A, TURING_CHANNEL_GPFIFO_A, TURING_USERMODE_A } },
+	{ NV2080_CTRL_GR_INFO_SM_VERSION_9_0,
+		{ HOPPER_A, HOPPER_COMPUTE_A, HOPPER_DMA_COPY_A, KEPLER_INLINE_TO_MEMORY_B, HOPPER_CHANNEL_GPFIFO_A,
+			HOPPER_USERMODE_A, HOPPER_SEC2_WORK_LAUNCH_A, AMPERE_CHANNEL_GPFIFO_A, AMPERE_USERMODE_A,
 			TURING_CHANNEL_GPFIFO_A, TURING_USERMODE_A } },
-	{ GPU_ARCHITECTURE_HOPPER,
-		{ HOPPER_A, HOPPER_COMPUTE_A, HOPPER_DMA_COPY_A, HOPPER_CHANNEL_GPFIFO_A, HOPPER_USERMODE_A,
+	{ NV2080_CTRL_GR_INFO_SM_VERSION_10_0,
+		{ BLACKWELL_A, BLACKWELL_COMPUTE_A, BLACKWELL_DMA_COPY_A, BLACKWELL_INLINE_TO_MEMORY_A,
+			BLACKWELL_CHANNEL_GPFIFO_A, HOPPER_CHANNEL_GPFIFO_A, HOPPER_USERMODE_A,
 			HOPPER_SEC2_WORK_LAUNCH_A, AMPERE_CHANNEL_GPFIFO_A, AMPERE_USERMODE_A, TURING_CHANNEL_GPFIFO_A,
 			TURING_USERMODE_A } },
 };
@@ -201,10 +214,10 @@ static uint32_t classes_of(const struct card *card, uint32_t list[MOST])
 	size_t i, j;
 
 	memcpy(list, common, sizeof(common));
-	for (i = 0; i < sizeof(of_architecture) / sizeof(of_architecture[0]); i++) {
-		const struct engine_classes *one = &of_architecture[i];
+	for (i = 0; i < sizeof(of_version) / sizeof(of_version[0]); i++) {
+		const struct engine_classes *one = &of_version[i];
 
-		if (one->architecture != card->model->architecture)
+		if (one->version != card->model->graphics.version)
 			continue;
 		for (j = 0; j < MOST_ENGINE_CLASSES && one->classes[j] != 0; j++)
 			list[count++] = one->classes[j];

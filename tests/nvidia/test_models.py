@@ -1,0 +1,69 @@
+# SPDX-License-Identifier: Apache-2.0
+"""NVIDIA's management clients on a card of each model that their releases know."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from cgpu.kmod.daemon.simulate import models
+from tests.nvidia import pypi
+from tests.nvidia.clients import alone
+from tests.nvidia.machines import VERSIONS, details, packages
+from tests.nvidia.programs import ML
+from tests.sim.support import listed
+
+pytestmark = pytest.mark.root
+
+# The architecture by NVIDIA's library, the compute capability, and whether MIG can divide the card.
+KNOWN = {
+    "T4": ("Turing", [7, 5], False),
+    "V100": ("Volta", [7, 0], False),
+    "A10": ("Ampere", [8, 6], False),
+    "A100": ("Ampere", [8, 0], True),
+    "A100-80GB": ("Ampere", [8, 0], True),
+    "L4": ("Ada Lovelace", [8, 9], False),
+    "L40S": ("Ada Lovelace", [8, 9], False),
+    "H100": ("Hopper", [9, 0], True),
+    "H200": ("Hopper", [9, 0], True),
+}
+# Both releases are older than Blackwell: their library refuses such a card.
+NEWER = {"B200"}
+
+
+def needs() -> None:
+    """Fetch the clients. Raises NotInArchiveError."""
+    packages()
+    pypi.clients()
+
+
+def test_all_models() -> None:
+    """No model is left out."""
+    assert {*KNOWN, *NEWER} == set(models())
+
+
+@pytest.mark.parametrize(
+    ("model", "version"), [(model, VERSIONS[at % len(VERSIONS)]) for at, model in enumerate(KNOWN)]
+)
+def test_clients(model: str, version: str) -> None:
+    """nvidia-smi and nvidia-ml-py have a model's name, memory and generation; the releases take turns."""
+    architecture, compute, has_mig = KNOWN[model]
+    mib, name = listed()[model]
+    with alone(version, model) as cards:
+        smi = cards.run("nvidia-smi", "-q")
+        binding = cards.run("/usr/bin/python3", "-c", ML, extra={"PYTHONPATH": str(pypi.clients())})
+    found, answer = details(smi.stdout), json.loads(binding.stdout)
+    assert (found["Product Name"], found["Product Architecture"]) == (name, architecture)
+    assert found["FB Memory Usage/Total"] == f"{mib} MiB"
+    assert found["MIG Mode/Current"] == ("Disabled" if has_mig else "N/A")
+    assert (answer["name"], answer["compute"]) == (name, compute)
+    assert answer["memory"][0] == mib << 20
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+def test_unknown_generation(version: str) -> None:
+    """A release from before Blackwell does not take a B200 for another card."""
+    with alone(version, "B200") as cards:
+        outcome = cards.run("nvidia-smi", "-L")
+    assert "Unable to determine the device handle" in outcome.text
