@@ -63,7 +63,8 @@ def _from_bundle(bundle: str, config: Effective) -> tuple[Sequence[Grant], Seque
 
 def _words(grants: Sequence[Grant], passthrough: Sequence[int]) -> str:
     slices = [
-        f"gpu={gpu} memsize={size} weight={weight} highprio={high}" for gpu, size, weight, high in grants
+        f"gpu={gpu} memsize={size} ({size >> 20} MiB) weight={weight} highprio={high}"
+        for gpu, size, weight, high in grants
     ]
     return " ".join([*slices, *(f"native={gpu}" for gpu in passthrough)])
 

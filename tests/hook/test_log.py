@@ -38,11 +38,12 @@ def run(tree: FakeTree, *arguments: str, state: str | None = None) -> int:
 
 
 def test_events(tree: FakeTree, lines: Lines) -> None:
-    """Registration and removal are one line each, with the container's id."""
-    assert run(tree, "prestart", "--grant", "1:1048576:2:1") == 0
+    """Registration and removal are one line each, with the container's id; a slice's size is also in MiB."""
+    assert run(tree, "prestart", "--grant", "1:6336544768:2:1") == 0
     assert run(tree, "poststop") == 0
+    size = "memsize=6336544768 (6043 MiB)"
     assert lines == [
-        (log.INFO, f"container={CONTAINER} registered pid=4711 gpu=1 memsize=1048576 weight=2 highprio=1"),
+        (log.INFO, f"container={CONTAINER} registered pid=4711 gpu=1 {size} weight=2 highprio=1"),
         (log.INFO, f"container={CONTAINER} removed"),
     ]
 

@@ -139,10 +139,30 @@ static int parse_keys(struct words *words, struct core_create *create)
 	}
 }
 
+/* As many slices as a line has; the line of the hook has all. */
+#define SAID_SLICES 4u
+
+static void say_slices(struct core_text *out, const struct core_create *create)
+{
+	u32 i;
+
+	for (i = 0; i < create->count && i < SAID_SLICES; i++) {
+		core_text_string(out, i == 0 ? ": " : ", ");
+		core_text_number(out, create->want[i].memsize >> 20);
+		core_text_string(out, " MiB of GPU ");
+		core_text_number(out, create->want[i].gpu);
+	}
+	if (create->count > SAID_SLICES) {
+		core_text_string(out, " and of ");
+		core_text_number(out, create->count - SAID_SLICES);
+		core_text_string(out, " more");
+	}
+}
+
 static void say_registered(struct cgpu_core *core, const struct core_create *create)
 {
 	struct core_text out;
-	char line[CGPU_ID_BYTES + 128];
+	char line[CGPU_ID_BYTES + 256];
 
 	core_text_start(&out, line, sizeof(line) - 1);
 	core_text_string(&out, "container ");
@@ -151,6 +171,7 @@ static void say_registered(struct cgpu_core *core, const struct core_create *cre
 	core_text_number(&out, create->count);
 	core_text_string(&out, create->count == 1 ? " GPU, pid " : " GPUs, pid ");
 	core_text_number(&out, (u64)create->pid);
+	say_slices(&out, create);
 	if (create->passthrough)
 		core_text_string(&out, ", others whole");
 	line[out.length] = 0;

@@ -49,7 +49,7 @@ TEST_ON(the_line_names_whole_gpus, bench_new("580.142"))
 	CHECK_EQ(bench_ctl(bench, "create id=b pid=1 gpu=0:1 native=99999999999"), -ENOENT);
 	CHECK_EQ(bench->core.state->containers, 0);
 	CHECK_EQ(bench_ctl(bench, "create native=1 gpu=0:1 id=b pid=1"), 0);
-	CHECK(strcmp(bench->log, "container b registered on 1 GPU, pid 1, others whole") == 0);
+	CHECK(strcmp(bench->log, "container b registered on 1 GPU, pid 1: 0 MiB of GPU 0, others whole") == 0);
 	CHECK(bench_is(bench, "0/natives", "0\n") && bench_is(bench, "1/natives", "1\n"));
 	CHECK_EQ(bench_ctl(bench, "destroy id=b"), 0);
 	CHECK(bench_is(bench, "1/natives", "0\n"));

@@ -41,6 +41,8 @@ TEST_ON(long_form_registers, bench_new("580.142"))
 	struct cgpu_container_info info;
 
 	CHECK_EQ(bench_ctl(bench, "create id=" LONG_ID " pid=77 gpu=0:" T4_SLICE ":3:1 gpu=1:65536\n"), 0);
+	CHECK(strcmp(bench->log,
+		      "container " LONG_ID " registered on 2 GPUs, pid 77: 6043 MiB of GPU 0, 0 MiB of GPU 1") == 0);
 	CHECK_EQ(cgpu_container_find(&bench->core, LONG_ID, &info), 0);
 	CHECK_EQ(info.pid, 77);
 	CHECK(strcmp(info.cgroup, "/box/77") == 0);
@@ -62,6 +64,26 @@ TEST_ON(long_form_registers, bench_new("580.142"))
 	CHECK_EQ(bench_ctl(bench, "destroy id=policy"), 0);
 	CHECK_EQ(cgpu_container_find(&bench->core, LONG_ID, &info), -ENOENT);
 	CHECK(bench_is(bench, "0/free_weight", "20\n"));
+}
+
+TEST_ON(the_log_has_the_first_four_slices, bench_new("580.142"))
+{
+	u32 gpu;
+
+	for (gpu = 2; gpu < 6; gpu++) {
+		struct cgpu_gpu_facts facts = { .index = gpu, .minor = gpu, .gpu_id = 0x100 + gpu };
+
+		facts.memtotal = 1ull << 30;
+		snprintf(facts.uuid, sizeof(facts.uuid), "GPU-%u", gpu);
+		CHECK_EQ(cgpu_gpu_add(&bench->core, &facts), 0);
+	}
+	CHECK_EQ(
+		bench_ctl(bench,
+			"create id=a pid=1 gpu=0:1048576 gpu=1:1048576 gpu=2:1048576 gpu=3:1048576 gpu=4:1048576 gpu=5:1048576"),
+		0);
+	CHECK(strcmp(bench->log,
+		      "container a registered on 6 GPUs, pid 1: 1 MiB of GPU 0, 1 MiB of GPU 1, "
+		      "1 MiB of GPU 2, 1 MiB of GPU 3 and of 2 more") == 0);
 }
 
 TEST_ON(old_form_registers, bench_new("580.142"))
