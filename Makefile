@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 # From a fresh clone on Debian 12, as root, with nothing but git and make.
 
-.PHONY: help demo test test-gpu test-vm test-driver test-frameworks test-package test-vm-full test-debug-kernel build deb lint format fuzz coverage bench bench-shares clean
+.PHONY: help demo test test-gpu test-vm test-driver test-frameworks test-package test-vm-full test-debug-kernel build deb docs docs-pictures lint format fuzz coverage bench bench-shares clean
 
 help:
 	@echo "make demo    two containers share a simulated T4, each inside its slice"
@@ -14,6 +14,7 @@ help:
 	@echo "make test-gpu  checks on a real GPU; says so and does nothing where there is none"
 	@echo "make build   virtual environment and C parts only"
 	@echo "make deb     Debian packages, into dist/"
+	@echo "make docs    the documentation site, into dist/docs; docs-pictures: draw its pictures of terminals anew"
 	@echo "make lint    linters only (after make build or make test)"
 	@echo "make format  rewrite Python and C in the project's style"
 	@echo "make fuzz    fuzz the C core for SECONDS (60) each, and keep what was found; coverage: which lines that reaches"
@@ -57,6 +58,17 @@ build:
 
 deb:
 	@scripts/build-deb
+
+docs:
+	@scripts/bootstrap docs
+	@.venv/bin/sphinx-build --fail-on-warning --keep-going --nitpicky --quiet -b html -c docs . dist/docs
+	@echo "docs: dist/docs/index.html"
+
+# As make demo, so as root.
+docs-pictures:
+	@scripts/bootstrap demo
+	@scripts/bootstrap docs
+	@PATH=$$PATH:/usr/sbin:/sbin .venv/bin/python -m scripts.pictures
 
 lint:
 	@scripts/lint

@@ -1,0 +1,103 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Draw docs/images/demo.svg and cgpu-smi.svg: what the demo and cgpu-smi print, as in a terminal.
+
+usage: python -m scripts.pictures [OUTDIR]
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+import sys
+import tempfile
+from contextlib import closing
+from pathlib import Path
+
+from rich._export_format import CONSOLE_SVG_FORMAT
+from rich.console import Console
+from rich.text import Text
+
+from scripts.demo import usages
+from tests.integration.commands import eventually
+from tests.integration.engine import SMI, Engine
+from tests.integration.runtimes import Docker
+
+ROOT = Path(__file__).resolve().parent.parent
+IMAGES = ROOT / "docs" / "images"
+COLUMNS = 112
+PROMPT = "$ "
+# rich's own format has the browser load a font from a content delivery network, and links to its maker.
+FORMAT = re.sub(r"@font-face \{\{.*?\}\}\n|<!--.*?-->\n", "", CONSOLE_SVG_FORMAT, flags=re.DOTALL)
+# Name of a container, parts of 15 of the card, weight, and what its probe does.
+CONTAINERS = (
+    ("trainer", 6, 2, ["alloc=4G", "group", "busy=60s:1ms"]),
+    ("inference", 5, 1, ["alloc=3G", "group", "busy=60s:1ms"]),
+    ("notebook", 3, 1, ["alloc=512M", "hold=60"]),
+)
+
+
+def line(text: str) -> Text:
+    """Return a line of output in the colours of a terminal: headings and commands stand out."""
+    if text.startswith("== "):
+        return Text(text, style="bold")
+    if text.startswith(PROMPT):
+        return Text.assemble((PROMPT, "green"), (text.removeprefix(PROMPT), "bold"))
+    return Text(text)
+
+
+def draw(printed: str, title: str, path: Path) -> None:
+    """Write what was printed as SVG."""
+    with open(os.devnull, "w") as nowhere:
+        console = Console(record=True, width=COLUMNS, file=nowhere, force_terminal=True, legacy_windows=False)
+        for text in printed.strip().splitlines():
+            console.print(line(text))
+        path.write_text(console.export_svg(title=title, code_format=FORMAT, unique_id=path.stem))
+
+
+def demo() -> str:
+    """Return what `make demo` prints once everything is built."""
+    command = [sys.executable, "-m", "scripts.demo"]
+    return subprocess.run(command, cwd=ROOT, stdout=subprocess.PIPE, text=True, check=True).stdout
+
+
+def start(docker: Docker, name: str, parts: int, weight: int, words: list[str]) -> None:
+    """Start a container in a slice."""
+    environment = {
+        "ALIYUN_COM_GPU_MEM_CONTAINER": str(parts),
+        "ALIYUN_COM_GPU_MEM_DEV": "15",
+        "ALIYUN_COM_GPU_SCHD_WEIGHT": str(weight),
+    }
+    done = docker.start(name, ["/cgpu-probe", *words], environment)
+    if done.returncode != 0:
+        raise RuntimeError(done.text)
+
+
+def table() -> str:
+    """Return what cgpu-smi prints of three containers, of which two compute."""
+    with tempfile.TemporaryDirectory(prefix="cgpu-pictures-") as name:
+        engine = Engine("T4", {}, Path(name))
+        engine.start()
+        try:
+            with closing(Docker(Path(name))) as docker:
+                for container in CONTAINERS:
+                    start(docker, *container)
+                working = sum("group" in words for *_, words in CONTAINERS)
+                eventually(lambda: sum(map(bool, usages().values())) == working, "they compute")
+                environment = {**os.environ, "DOCKER_HOST": docker.socket}
+                done = subprocess.run([SMI], env=environment, stdout=subprocess.PIPE, text=True, check=True)
+                docker.clear()
+                engine.await_empty()
+        finally:
+            engine.stop()
+    return f"{PROMPT}cgpu-smi\n{done.stdout}"
+
+
+def main(target: Path) -> None:
+    """Draw both."""
+    draw(demo(), "make demo", target / "demo.svg")
+    draw(table(), "cgpu-smi", target / "cgpu-smi.svg")
+
+
+if __name__ == "__main__":
+    main(Path(sys.argv[1]) if len(sys.argv) > 1 else IMAGES)
