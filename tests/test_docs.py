@@ -5,8 +5,11 @@ from __future__ import annotations
 
 import argparse
 import ast
+import json
 import re
 from pathlib import Path
+
+import yaml
 
 from cgpu import paths
 from cgpu.install import places
@@ -21,7 +24,7 @@ ROW = re.compile(r"^\|(.+)\|$", re.MULTILINE)
 NODE = re.compile(r'\{ "(\w+)", CORE_LEVEL_(\w+), (0\d+),')
 # A path of the project in a document. Names in capitals are placeholders; what lies in kmod/build is made.
 NAMED_PATH = re.compile(
-    r"`((?:benchmarks|cgpu|docs|hook|install|kmod|runtime_config|scripts|tests)/[a-z0-9_./-]+)`"
+    r"`((?:benchmarks|cgpu|docs|examples|hook|install|kmod|runtime_config|scripts|tests)/[a-z0-9_./-]+)`"
 )
 MADE = "kmod/build/"
 LEVELS = {"Root": "ROOT", "GPU directory": "GPU", "Container directory": "CONTAINER"}
@@ -150,3 +153,15 @@ def test_named_paths_exist(repository: Path) -> None:
     }
     assert len(named) > 100
     assert [one for one in sorted(named) if not (repository / one[1]).exists()] == []
+
+
+def test_examples_are_shown(repository: Path) -> None:
+    """What the page for users shows of the examples is in them."""
+    page = (repository / "docs/readers/container-users.md").read_text()
+    shown = yaml.safe_load(page.split("```yaml\n")[1].split("```")[0])
+    compose = yaml.safe_load((repository / "examples/compose.yaml").read_text())
+    for name, service in shown["services"].items():
+        assert service.items() <= compose["services"][name].items()
+    lines = page.split("an editor's container a slice:\n\n```text\n")[1].split("```")[0]
+    container = json.loads((repository / "examples/devcontainer/devcontainer.json").read_text())
+    assert json.loads(f"{{{lines}}}").items() <= container.items()
