@@ -2,7 +2,7 @@
 """The GPUs as devices of the Container Device Interface: docker and podman take --device opencgpu.io/gpu=0.
 
 Each of them does no more than name a GPU, by a variable that cgpu/request reads: a name has no room for an
-amount, and without our runtime it gives nothing (SPEC.md of cncf-tags/container-device-interface).
+amount, and without our runtime it gives nothing (cncf-tags/container-device-interface).
 """
 
 from __future__ import annotations

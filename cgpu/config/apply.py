@@ -31,7 +31,7 @@ def parser() -> argparse.ArgumentParser:
     made = Parser(
         prog="cgpu-config-apply",
         description=__doc__.partition(": ")[2],
-        examples=("cgpu-config-apply", "cgpu-config-apply --config /root/trial.yaml"),
+        examples=("cgpu-config-apply", "cgpu-config-apply --config trial.yaml"),
     )
     made.add_argument("--config", type=Path, metavar="FILE", help=f"configuration (default {paths.CONFIG})")
     made.add_argument("--version", action="version", version=f"cgpu-config-apply {__version__}")

@@ -40,7 +40,7 @@ def parser() -> argparse.ArgumentParser:
             "cgpu config show",
             "cgpu config explain default_memsize",
             "cgpu config set policy 2 --apply",
-            "cgpu config check /root/new.yaml",
+            "cgpu config check new.yaml",
         ),
     )
     actions = out.add_subparsers(dest="action", required=True)

@@ -83,7 +83,7 @@ def parser() -> argparse.ArgumentParser:
     out = Parser(
         prog="cgpu support-bundle",
         description="Pack what support needs to see of this node: no secrets, no environment values.",
-        examples=("cgpu support-bundle", "cgpu support-bundle --output /root/node1.tar.gz"),
+        examples=("cgpu support-bundle", "cgpu support-bundle --output node1.tar.gz"),
     )
     out.add_argument("--output", type=Path, metavar="FILE", help="default: cgpu-support-TIME.tar.gz, here")
     return out
