@@ -20,6 +20,7 @@ STARTED = RUN + "/cgpud.started"
 SIM = RUN + "/sim"
 RUNS_LOCK = RUN + "/runs.lock"
 DRAINING = "/run/cgpu-draining"  # not in RUN, which an engine makes and owns
+PUBLISHED = "/run/cgpu-smi"  # for users who are not root, who cannot go into RUN
 UPGRADING = "/run/cgpu-upgrading"  # while the module is loaded anew
 
 TREE_MODULE = "/proc/cgpu_km"

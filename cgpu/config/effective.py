@@ -44,6 +44,7 @@ DEFAULTS: dict[str, Value] = {
     "drift_tolerance": 536870912,
     "drift_reaction": "report",
     "workers": 0,
+    "show_slices": "root",
     "hook_timeout": 10,
     "log_level": "info",
     "supervise_shared_mappings": True,
@@ -88,6 +89,7 @@ class Keys:
     drift_tolerance: int
     drift_reaction: str
     workers: int
+    show_slices: str
     hook_timeout: int
     log_level: str
     supervise_shared_mappings: bool

@@ -69,9 +69,11 @@ def container(tree: Tree, index: str, name: str) -> Container:
     engine_time, read_at = number("usage"), monotonic()
     allocated, high_prio = number("memsize"), number("highprio")
     free, pids = memory(known(tree.read, index, name, "meminfo") or "")
+    owner, _, group = (known(tree.read, index, name, "owner") or "").partition(" ")
     return Container(
         directory=name,
-        id=((known(tree.read, index, name, "owner") or "").split() or [name])[0],
+        id=owner or name,
+        group=group or None,
         weight=number("weight"),
         high_prio=None if high_prio is None else high_prio != 0,
         allocated=allocated,

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import argparse
 import os
+import signal
 import sys
 from collections.abc import Sequence
 from datetime import UTC, datetime
@@ -20,6 +21,7 @@ from cgpu.smi.collect import sample
 from cgpu.smi.limits import is_counted, with_utilisation
 from cgpu.smi.model import Gpu
 from cgpu.smi.names import Directory
+from cgpu.smi.publish import publish, published
 
 # Seconds between the two samples that a utilisation needs: more where the engine measures less exactly.
 FIRST_INTERVAL = 0.5
@@ -42,6 +44,11 @@ def parser() -> argparse.ArgumentParser:
     )
     made.add_argument(
         "-i", "--gpu", metavar="GPU", help="only this GPU: its index, or its UUID or the start of it"
+    )
+    form.add_argument(
+        "--publish",
+        action="store_true",
+        help="as root: let other users see what show_slices of the configuration says, until interrupted",
     )
     made.add_argument("--tree", metavar="DIR", help="the engine's tree, where it is not the usual one")
     return made
@@ -79,6 +86,23 @@ def first_interval(gpus: tuple[Gpu, ...]) -> float:
     return min(LONGEST_INTERVAL, max(FIRST_INTERVAL, 2 * exact))
 
 
+def watch_published(options: argparse.Namespace) -> None:
+    """Print what root has published for this user, once or until interrupted. Raises CgpuError."""
+    first = True
+    while True:
+        show_sample(options, chosen(published(), options.gpu), first=first)
+        if options.loop is None:
+            return
+        first = False
+        sleep(options.loop)
+
+
+def show_sample(options: argparse.Namespace, gpus: tuple[Gpu, ...], *, first: bool) -> None:
+    """Print one sample at once."""
+    sys.stdout.write(formatted(options, gpus, first=first))
+    sys.stdout.flush()
+
+
 def watch(options: argparse.Namespace, tree: Tree) -> None:
     """Sample and print, once or until interrupted. Raises CgpuError."""
     names = Directory()
@@ -87,19 +111,32 @@ def watch(options: argparse.Namespace, tree: Tree) -> None:
     while True:
         after = chosen(sample(tree), options.gpu)
         shown = names.named(with_utilisation(before, after))
-        sys.stdout.write(formatted(options, shown, first=first))
-        sys.stdout.flush()
+        show_sample(options, shown, first=first)
         if options.loop is None:
             return
         before, first = after, False
         sleep(options.loop)
 
 
+def run(options: argparse.Namespace) -> None:
+    """Do what the options say. Raises CgpuError."""
+    if options.publish:
+        signal.signal(signal.SIGTERM, signal.default_int_handler)
+        publish()
+    elif options.tree is None and os.geteuid() != 0:
+        watch_published(options)
+    else:
+        watch(options, Tree(options.tree or paths.tree(effective.load().tree)))
+
+
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run cgpu-smi. Returns 0, or 1 after one line on stderr; wrong usage exits with 2."""
-    options = parser().parse_args(arguments)
+    made = parser()
+    options = made.parse_args(arguments)
+    if options.publish and not options.loop is options.gpu is options.tree is None:
+        made.error("--publish: expected no other option")
     try:
-        watch(options, Tree(options.tree or paths.tree(effective.load().tree)))
+        run(options)
     except CgpuError as error:
         print(f"cgpu-smi: {error}", file=sys.stderr)
         return EXIT_FAILED

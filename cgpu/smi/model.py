@@ -38,6 +38,8 @@ class Container:
     """Share of GPU time between two samples."""
     name: str | None = None
     """What the container engine calls it."""
+    group: str | None = None
+    """Its control group, as the engine names it."""
 
     @property
     def has_process(self) -> bool:
@@ -61,8 +63,10 @@ class Gpu:
     scheduling: Scheduling = field(default_factory=Scheduling)
     interval: float | None = None
     """Seconds between the two samples that utilisation is from."""
+    hidden: int | None = None
+    """Bytes given out to containers that are not among these; None: all are."""
 
     @property
     def promised(self) -> int:
         """Bytes given out to containers, as far as known."""
-        return sum(container.allocated or 0 for container in self.containers)
+        return sum(container.allocated or 0 for container in self.containers) + (self.hidden or 0)

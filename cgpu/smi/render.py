@@ -53,8 +53,13 @@ def block(gpu: Gpu) -> str:
     policy = f"policy {number} ({policy_name(gpu.policy)}{division(gpu.scheduling)})"
     head = f"{card}, {policy}, {mib(gpu.promised)} of {mib(gpu.total)} MiB promised"
     rows = [row(container) for container in gpu.containers]
-    body = [line(HEADINGS), *(line(one) for one in rows), *notes(gpu)] if rows else ["no containers"]
+    body = [line(HEADINGS), *(line(one) for one in rows), *notes(gpu)] if rows else [without(gpu)]
     return "".join(f"{one}\n" for one in [head, *body])
+
+
+def without(gpu: Gpu) -> str:
+    """Say that no container is shown."""
+    return "no containers" if gpu.hidden is None else "no containers of yours"
 
 
 def row(container: Container) -> tuple[str, ...]:

@@ -1,0 +1,162 @@
+# SPDX-License-Identifier: Apache-2.0
+"""
+What users who are not root may see: files that root writes anew every second, and that the kernel guards.
+
+The tree stays root's. `show_slices` of the configuration says what is published: nothing; the cards, and to
+each user the slices of the user's own containers; or everything. A file for one user belongs to that user,
+and no other can read it, so nothing depends on what the reading program does.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import json
+import os
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import asdict, replace
+from pathlib import Path
+from typing import Any
+
+from cgpu import paths
+from cgpu.client.tree import EngineDownError, Tree
+from cgpu.config import effective
+from cgpu.errors import CgpuError
+from cgpu.files import read_bounded
+from cgpu.replace import Meta, write
+from cgpu.smi.collect import sample
+from cgpu.smi.limits import with_utilisation
+from cgpu.smi.model import Container, Gpu
+from cgpu.smi.names import Directory
+from cgpu.smi.owners import users
+from cgpu.smi.scheduling import Scheduling
+
+ROOT, OWN, ALL = "root", "own", "all"
+FOLDER = Path(paths.PUBLISHED)
+EVERYONE = "everyone.json"
+SUFFIX = ".json"
+PERIOD_S = 1.0
+OLD_S = 10.0  # a publisher that has ended takes its files along, unless it was killed
+MAX_BYTES = 4 << 20
+AGAIN = "starts what writes it again: cgpu-smi --publish"
+ASK = (
+    "only root sees the slices of this node: sudo cgpu-smi; what others see is show_slices in " + paths.CONFIG
+)
+
+
+def publish(folder: Path = FOLDER, sleep: Callable[[float], None] = time.sleep) -> None:
+    """Publish until interrupted. Raises CgpuError; then, too, nothing stays published."""
+    names = Directory()
+    before: tuple[Gpu, ...] = ()
+    with _own(folder):
+        while True:
+            config = effective.load()
+            after = _sampled(config.tree) if config.show_slices != ROOT else ()
+            _write_all(folder, files(names.named(with_utilisation(before, after)), config.show_slices))
+            before = after
+            sleep(PERIOD_S)
+
+
+def _sampled(tree: str | None) -> tuple[Gpu, ...]:
+    """Return the GPUs; none while there is no engine."""
+    try:
+        return sample(Tree(paths.tree(tree)))
+    except EngineDownError:
+        return ()
+
+
+def files(gpus: tuple[Gpu, ...], shown: str) -> dict[str, str]:
+    """Return what is published, by the name of the file. A user's file has the user's number as its name."""
+    if not gpus or shown not in (OWN, ALL):
+        return {}
+    if shown == ALL:
+        return {EVERYONE: _document(gpus)}
+    by_group = users(frozenset(one.group for gpu in gpus for one in gpu.containers if one.group))
+    found = {EVERYONE: _document(tuple(_part(gpu, set()) for gpu in gpus))}
+    for uid in sorted({uid for uids in by_group.values() for uid in uids} - {0}):
+        theirs = {group for group, uids in by_group.items() if uid in uids}
+        found[f"{uid}{SUFFIX}"] = _document(tuple(_part(gpu, theirs) for gpu in gpus))
+    return found
+
+
+def _part(gpu: Gpu, groups: set[str]) -> Gpu:
+    """Return a GPU with the containers of some groups; limits stay those among all."""
+    shown = tuple(one for one in gpu.containers if one.group in groups)
+    return replace(gpu, containers=shown, hidden=gpu.promised - sum(one.allocated or 0 for one in shown))
+
+
+def _document(gpus: tuple[Gpu, ...]) -> str:
+    return json.dumps({"at": time.monotonic(), "gpus": [asdict(gpu) for gpu in gpus]}) + "\n"
+
+
+@contextmanager
+def _own(folder: Path) -> Iterator[None]:
+    """Have the folder for as long as this lasts; its files go with it. Raises CgpuError."""
+    if os.geteuid() != 0:
+        raise CgpuError("only root publishes slices: sudo cgpu-smi --publish")
+    lock = _locked(folder)
+    try:
+        yield
+    finally:
+        _write_all(folder, {})
+        os.close(lock)
+
+
+def _locked(folder: Path) -> int:
+    """Return a descriptor of the folder that keeps other publishers away. Raises CgpuError."""
+    try:
+        folder.mkdir(mode=0o755, exist_ok=True)
+        lock = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
+    except OSError as error:
+        raise CgpuError(f"{folder}: cannot be made ({error.strerror})") from error
+    try:
+        os.fchmod(lock, 0o755)
+        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError as error:
+        os.close(lock)
+        if isinstance(error, BlockingIOError):
+            raise CgpuError(f"{folder}: another cgpu-smi --publish runs; a node needs one") from None
+        raise CgpuError(f"{folder}: cannot be locked ({error.strerror})") from error
+    return lock
+
+
+def _write_all(folder: Path, wanted: dict[str, str]) -> None:
+    """Put the files in place, and take others away first. Raises CgpuError."""
+    try:
+        for present in list(folder.iterdir()):
+            if present.name not in wanted:
+                present.unlink()
+        for name, text in wanted.items():
+            uid = 0 if name == EVERYONE else int(name.removesuffix(SUFFIX))
+            write(folder / name, text.encode(), Meta(0o644 if name == EVERYONE else 0o400, uid, 0))
+    except OSError as error:
+        with contextlib.suppress(OSError):
+            for present in folder.iterdir():
+                present.unlink()
+        raise CgpuError(f"{folder}: cannot be written ({error.strerror})") from error
+
+
+def published(folder: Path = FOLDER) -> tuple[Gpu, ...]:
+    """Return what this user may see. Raises CgpuError where nothing is published."""
+    for name in (f"{os.getuid()}{SUFFIX}", EVERYONE):
+        path = folder / name
+        try:
+            document = json.loads(read_bounded(str(path), MAX_BYTES))
+            gpus, age = tuple(_gpu(one) for one in document["gpus"]), time.monotonic() - document["at"]
+        except FileNotFoundError:
+            continue
+        except OSError as error:
+            raise CgpuError(f"{path}: cannot be read ({error.strerror}); {ASK}") from error
+        except (ValueError, KeyError, TypeError):
+            raise CgpuError(f"{path}: written by another release; root {AGAIN}") from None
+        if age > OLD_S:
+            raise CgpuError(f"{path}: {age:.0f} s old; root {AGAIN}")
+        return gpus
+    raise CgpuError(ASK)
+
+
+def _gpu(fields: dict[str, Any]) -> Gpu:
+    containers = tuple(Container(**{**one, "pids": tuple(one["pids"])}) for one in fields["containers"])
+    return Gpu(**{**fields, "containers": containers, "scheduling": Scheduling(**fields["scheduling"])})

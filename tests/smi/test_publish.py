@@ -1,0 +1,255 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What users see who are not root: published files, and cgpu-smi of such a user."""
+
+from __future__ import annotations
+
+import json
+import os
+import stat
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+import pytest
+
+from cgpu import paths
+from cgpu.client.tree import Tree
+from cgpu.config import effective
+from cgpu.errors import CgpuError
+from cgpu.smi import main as smi
+from cgpu.smi import names, publish
+from cgpu.smi.collect import sample
+from cgpu.smi.owners import MOST_USERS, names_one, users
+
+from .conftest import TRAINER
+
+ALICE, BOB = 41001, 41002
+GROUP = f"/sys/fs/cgroup/{TRAINER}"
+
+
+class EndedError(Exception):
+    """Ends a publisher at its next pause."""
+
+
+@pytest.fixture(autouse=True)
+def engines(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let one engine answer that knows the trainer."""
+    monkeypatch.setattr(names, "sources", lambda: [lambda: {TRAINER: "trainer"}])
+
+
+@pytest.fixture
+def folder() -> Path:
+    """Return a place that any user can reach, as /run is."""
+    return Path(paths.PUBLISHED)
+
+
+def configured(monkeypatch: pytest.MonkeyPatch, tree: Path, shown: str) -> None:
+    config = effective.Effective(tree=str(tree), show_slices=shown)
+    monkeypatch.setattr(effective, "load", lambda: config)
+    monkeypatch.setattr(publish, "users", lambda groups: {GROUP: frozenset({ALICE, 0})} if groups else {})
+
+
+def round_of(folder: Path, look: Callable[[], None]) -> None:
+    """Publish once, look at what is there meanwhile, and end it."""
+
+    def pause(_: float) -> None:
+        look()
+        raise EndedError
+
+    with pytest.raises(EndedError):
+        publish.publish(folder, pause)
+
+
+def as_user(uid: int, words: Sequence[str], capfd: pytest.CaptureFixture[str]) -> tuple[int, str, str]:
+    """Run cgpu-smi as a user in a process of its own; return its status, and what it printed."""
+    capfd.readouterr()
+    child = os.fork()
+    if child == 0:
+        os.setgroups([])
+        os.setresgid(uid, uid, uid)
+        os.setresuid(uid, uid, uid)
+        os._exit(smi.main(words))
+    _, status = os.waitpid(child, 0)
+    printed = capfd.readouterr()
+    return os.waitstatus_to_exitcode(status), printed.out, printed.err
+
+
+def read_as(uid: int, path: Path) -> bool:
+    """Return whether a user can open a file by hand."""
+    child = os.fork()
+    if child == 0:
+        os.setgroups([])
+        os.setresuid(uid, uid, uid)
+        try:
+            os.close(os.open(path, os.O_RDONLY))
+        except OSError:
+            os._exit(1)
+        os._exit(0)
+    return os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
+
+
+@pytest.mark.root
+@pytest.mark.enforcement
+def test_own(
+    tree: Path, folder: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    """Each user sees the cards and the own containers, and can read no other user's file by hand."""
+    configured(monkeypatch, tree, "own")
+    (tree / "0" / "web" / "meminfo").write_text("Free: 6336540672\nPID: 4713 Mem: 4096\n")
+
+    def look() -> None:
+        status, alices, _ = as_user(ALICE, (), capfd)
+        assert status == 0
+        assert "0123456789ab  trainer" in alices
+        assert "web" not in alices
+        assert "12086 of 15109 MiB promised" in alices
+        assert " 50%" in alices  # the limit is that among all containers
+        status, bobs, _ = as_user(BOB, (), capfd)
+        assert status == 0
+        assert "trainer" not in bobs
+        assert bobs.count("no containers of yours") == 2
+        assert "12086 of 15109 MiB promised" in bobs
+        mine = folder / f"{ALICE}.json"
+        assert (read_as(ALICE, mine), read_as(BOB, mine)) == (True, False)
+        assert stat.S_IMODE(mine.stat().st_mode) == 0o400
+        assert TRAINER not in (folder / "everyone.json").read_text()
+        assert not (folder / "0.json").exists()
+
+    round_of(folder, look)
+    assert list(folder.iterdir()) == []
+
+
+@pytest.mark.root
+def test_all(
+    tree: Path, folder: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    """With `all` every user sees what root sees, in each form."""
+    configured(monkeypatch, tree, "all")
+
+    def look() -> None:
+        _, table, _ = as_user(BOB, (), capfd)
+        assert "trainer" in table
+        assert "\nweb " in table
+        _, text, _ = as_user(BOB, ("--json", "-i", "0"), capfd)
+        (gpu,) = json.loads(text)["gpus"]
+        assert [one["id"] for one in gpu["containers"]] == [TRAINER, "web"]
+        assert gpu["containers"][0]["pids"] == [4711, 4712]
+        _, rows, _ = as_user(BOB, ("--csv",), capfd)
+        assert rows.count("\n") == 3
+
+    round_of(folder, look)
+
+
+@pytest.mark.root
+def test_nothing(
+    tree: Path, folder: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    """By default nothing is published: a user is told what to do. Without an engine it is the same."""
+    assert effective.Effective().show_slices == "root"
+    for where, shown in ((tree, "root"), (tree / "none", "all")):
+        configured(monkeypatch, where, shown)
+
+        def look() -> None:
+            status, out, error = as_user(ALICE, (), capfd)
+            assert (status, out) == (1, "")
+            assert error.startswith("cgpu-smi: only root sees the slices of this node: sudo cgpu-smi;")
+
+        round_of(folder, look)
+
+
+@pytest.mark.root
+def test_a_change_takes_files_away(tree: Path, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What a user may not see any more goes in the next round; one publisher works at a time."""
+    configured(monkeypatch, tree, "own")
+    rounds: list[set[str]] = []
+
+    def pause(_: float) -> None:
+        rounds.append({path.name for path in folder.iterdir()})
+        with pytest.raises(CgpuError, match="another cgpu-smi --publish runs"):
+            publish.publish(folder, pause)
+        if len(rounds) == 3:
+            raise EndedError
+        configured(monkeypatch, tree, ("all", "root")[len(rounds) - 1])
+
+    with pytest.raises(EndedError):
+        publish.publish(folder, pause)
+    assert rounds == [{f"{ALICE}.json", "everyone.json"}, {"everyone.json"}, set()]
+
+
+@pytest.mark.root
+def test_old_and_foreign_files(tree: Path, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What a killed publisher has left is not shown as today's, nor what another release wrote."""
+    configured(monkeypatch, tree, "all")
+
+    def look() -> None:
+        everyone = folder / "everyone.json"
+        document = json.loads(everyone.read_text())
+        assert publish.published(folder) == publish.published(folder)
+        for changed, words in (
+            ({"at": document["at"] - 60}, "s old; root starts what writes it again"),
+            ({"gpus": [{"index": 0, "later": 1}]}, "another release"),
+            ({"at": None}, "another release"),
+        ):
+            everyone.write_text(json.dumps({**document, **changed}))
+            with pytest.raises(CgpuError, match=words):
+                publish.published(folder)
+
+    round_of(folder, look)
+
+
+def test_only_root_publishes(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    """Another user cannot, and the command takes no other option."""
+    monkeypatch.setattr(os, "geteuid", lambda: ALICE)
+    assert smi.main(["--publish"]) == 1
+    assert capsys.readouterr().err == "cgpu-smi: only root publishes slices: sudo cgpu-smi --publish\n"
+    for words in (["--publish", "-l", "1"], ["--publish", "-i", "0"], ["--publish", "--json"]):
+        with pytest.raises(SystemExit) as ended:
+            smi.main(words)
+        assert ended.value.code == 2
+
+
+def process(proc: Path, pid: int, group: str, uid: int) -> None:
+    (proc / str(pid)).mkdir()
+    (proc / str(pid) / "cgroup").write_text(group)
+    (proc / str(pid) / "status").write_text(f"Name:\tx\nUid:\t{uid}\t0\t0\t0\nGid:\t0\t0\t0\t0\n")
+
+
+def test_users(tmp_path: Path) -> None:
+    """A process counts for its real user, in its group and those above; one that cannot be read for none."""
+    process(tmp_path, 1, "0::/\n", 1)
+    process(tmp_path, 2, "0::/box/a\n", ALICE)
+    process(tmp_path, 3, "12:cpu,pids:/box/b\n0::/box/a/inner\n", BOB)
+    process(tmp_path, 4, "0::/box/ab\n", 4)
+    process(tmp_path, 5, "broken\n", 5)
+    (tmp_path / "6").mkdir()
+    (tmp_path / "self").mkdir()
+    asked = frozenset({"/box/a", "pids:/box/b", "cpu,pids:/box/b", "/box/none", "/", "-", "pids:/"})
+    assert users(asked, str(tmp_path)) == {
+        "/box/a": {ALICE, BOB},
+        "pids:/box/b": {BOB},
+        "cpu,pids:/box/b": {BOB},
+        "/box/none": frozenset(),
+    }
+    assert users(frozenset({"/"}), "/nowhere") == {}
+    assert [names_one(text) for text in ("/a", "pids:/a", "", "-", "/", "pids:/", "a")] == [
+        True, True, False, False, False, False, False,
+    ]  # fmt: skip
+
+
+def test_many_users(tmp_path: Path) -> None:
+    """A container whose processes have ever other users does not have ever more files written."""
+    for pid in range(1, 60):
+        process(tmp_path, pid, "0::/box/a\n", 2000 - pid)
+    assert users(frozenset({"/box/a"}), str(tmp_path)) == {"/box/a": set(range(1941, 1941 + MOST_USERS))}
+
+
+def test_this_process() -> None:
+    """The groups of a living process are found as the kernel names them."""
+    lines = Path("/proc/self/cgroup").read_text().splitlines()
+    named = [f"{name}:{path}" if name else path for _, name, path in (line.split(":", 2) for line in lines)]
+    for group in filter(names_one, named):
+        assert os.getuid() in users(frozenset({group}))[group]
+
+
+def test_the_tree_says_the_group(tree: Path) -> None:
+    """A container's group is what the engine says of its owner."""
+    assert sample(Tree(str(tree)))[0].containers[0].group == GROUP
