@@ -17,13 +17,13 @@ from tests.integration.probe import NO_MEMORY, step
 from tests.integration.runtimes import Docker
 
 MIB = 1 << 20
-SIX = {"ALIYUN_COM_GPU_MEM_CONTAINER": "6", "ALIYUN_COM_GPU_MEM_DEV": "15"}
-SMALL = {"ALIYUN_COM_GPU_MEM_CONTAINER": "1", "ALIYUN_COM_GPU_MEM_DEV": "15"}
-WEIGHT = "ALIYUN_COM_GPU_SCHD_WEIGHT"
+SIX = {"OPENCGPU_MEM": "6G"}
+SMALL = {"OPENCGPU_MEM": "1G"}
+WEIGHT = "OPENCGPU_WEIGHT"
 WORK_S = 60  # and then removed; a busy machine takes seconds to start both
 MEASURED_S = 3
 NEAR = 0.1  # of shares: other programs of the machine may be at work too
-RUN = "docker run --runtime=cgpu -e ALIYUN_COM_GPU_MEM_CONTAINER=6 -e ALIYUN_COM_GPU_MEM_DEV=15 probe"
+RUN = "docker run --runtime=cgpu -e OPENCGPU_MEM=6G probe"
 
 
 class Story:
@@ -49,7 +49,7 @@ class Story:
         print(f"$ docker exec first cgpu-probe {' '.join(words)}")
         outcome = self.docker.exec("first", ["/cgpu-probe", *words])
         total = step(outcome, "info").number("total")
-        assert total == 6043 * MIB
+        assert total == 6144 * MIB
         assert step(outcome, "alloc").number("status") == NO_MEMORY
         assert step(outcome, "alloc", 1).number("status") == 0
         print(f"  size of the card:  {total // MIB} MiB (the card has 15109)")
@@ -123,7 +123,7 @@ def indent(text: str) -> str:
 
 def last_line(outcome: Outcome) -> str:
     """Return the line that says why."""
-    lines = [line for line in outcome.stderr.splitlines() if "cgpu-" in line]
+    lines = [line for line in outcome.stderr.splitlines() if "opencgpu:" in line]
     return lines[-1] if lines else outcome.text
 
 
@@ -145,7 +145,7 @@ def tell(directory: Path) -> None:
         docker = Docker(directory)
         try:
             story = Story(docker, engine)
-            say("Two containers share the card, 6 of 15 parts each")
+            say("Two containers share the card, 6 GiB each")
             story.start("first", ["alloc=2G"], 2 << 30)
             story.start("second", ["alloc=5G"], 5 << 30)
             story.inside()

@@ -29,11 +29,11 @@ COLUMNS = 112
 PROMPT = "$ "
 # rich's own format has the browser load a font from a content delivery network, and links to its maker.
 FORMAT = re.sub(r"@font-face \{\{.*?\}\}\n|<!--.*?-->\n", "", CONSOLE_SVG_FORMAT, flags=re.DOTALL)
-# Name of a container, parts of 15 of the card, weight, and what its probe does.
+# Name of a container, its slice, its weight, and what its probe does.
 CONTAINERS = (
-    ("trainer", 6, 2, ["alloc=4G", "group", "busy=60s:1ms"]),
-    ("inference", 5, 1, ["alloc=3G", "group", "busy=60s:1ms"]),
-    ("notebook", 3, 1, ["alloc=512M", "hold=60"]),
+    ("trainer", "6G", 2, ["alloc=4G", "group", "busy=60s:1ms"]),
+    ("inference", "5G", 1, ["alloc=3G", "group", "busy=60s:1ms"]),
+    ("notebook", "3G", 1, ["alloc=512M", "hold=60"]),
 )
 
 
@@ -61,13 +61,9 @@ def demo() -> str:
     return subprocess.run(command, cwd=ROOT, stdout=subprocess.PIPE, text=True, check=True).stdout
 
 
-def start(docker: Docker, name: str, parts: int, weight: int, words: list[str]) -> None:
+def start(docker: Docker, name: str, size: str, weight: int, words: list[str]) -> None:
     """Start a container in a slice."""
-    environment = {
-        "ALIYUN_COM_GPU_MEM_CONTAINER": str(parts),
-        "ALIYUN_COM_GPU_MEM_DEV": "15",
-        "ALIYUN_COM_GPU_SCHD_WEIGHT": str(weight),
-    }
+    environment = {"OPENCGPU_MEM": size, "OPENCGPU_WEIGHT": str(weight)}
     done = docker.start(name, ["/cgpu-probe", *words], environment)
     if done.returncode != 0:
         raise RuntimeError(done.text)
