@@ -292,7 +292,8 @@ static int __init nvidia_init_module(void)
 		return result;
 	init_devices();
 	result = -ENOMEM;
-	deferred_close = alloc_workqueue("nvidia_close", 0, 0);
+	/* From 6.17 on the kernel warns of a queue that is neither unbound nor of one CPU each. */
+	deferred_close = alloc_workqueue("nvidia_close", WQ_UNBOUND, 0);
 	if (!deferred_close)
 		goto no_queue;
 	result = nv_procfs_init();

@@ -6,6 +6,7 @@
 #include <linux/file.h>
 #include <linux/module.h>
 #include <linux/slab.h>
+#include <linux/version.h>
 
 #include "driver.h"
 
@@ -240,4 +241,9 @@ noinline u32 nv_dma_buf_export(struct nv_state *nv, void *params)
 	return fd == -1 ? create(nv, params, total) : reuse(params, fd);
 }
 
+/* 6.13: the name of a namespace is a string. */
+#if LINUX_VERSION_CODE >= KERNEL_VERSION(6, 13, 0)
+MODULE_IMPORT_NS("DMA_BUF");
+#else
 MODULE_IMPORT_NS(DMA_BUF);
+#endif
