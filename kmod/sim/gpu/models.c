@@ -11,6 +11,8 @@
  *   table of compute capabilities in NVIDIA's CUDA C++ Programming Guide. How the 148 multiprocessors of a B200 are
  *   distributed is in none of them: 8 GPCs of up to 10 TPCs are assumed.
  * - pcie: the data sheets.
+ * The figures of A100 and H100, the graphics engines and pcie were written down as known from there, not copied with the
+ * document open: correct them where they differ.
  * No document says the revision and how many engines copy: they are alike for similar models. The windows of the PCI
  * functions are alike for all (cards.h). Nothing here was compared with a board.
  */
