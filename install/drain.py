@@ -47,7 +47,7 @@ def end(root: Path) -> bool:
 def clear(root: Path, say: Callable[[str], None]) -> None:
     """Remove the mark that a killed command has left, and say so. Raises OSError."""
     if end(root):
-        say(f"{MARK}: removed: slices are given out again")
+        say(f"{MARK}: removed; new slices are allowed again")
 
 
 @contextlib.contextmanager
@@ -122,6 +122,6 @@ def wait(root: Path, seconds: float, say: Callable[[str], None]) -> None:
                 f"after {seconds:.0f} s these containers still have a slice: {', '.join(names)}; end them"
             )
         if names != said:
-            say(f"waits for the end of {', '.join(names)}")
+            say(f"waiting for these containers to end: {', '.join(names)}")
             said = names
         time.sleep(POLL_S)

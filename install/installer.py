@@ -30,8 +30,8 @@ Say = Callable[[str], None]
 DRAIN_S = 600.0
 
 OPEN = (
-    "left to you: this node is as for one owner: images, and whoever starts containers, can have a whole "
-    "GPU. Where people share it who do not trust each other: cgpu config set shared_node true --apply"
+    "To do: if people share this node who do not trust each other: cgpu config set shared_node true --apply "
+    "(until then images, and users who start containers, can have a whole GPU)"
 )
 
 
@@ -69,16 +69,14 @@ class Installer:
                 execute.run(record, context, "install", plans, facts, self.say)
             else:
                 for plan in plans:
-                    self.notes += [line for line in plan.show(context) if line.startswith("left to you")]
+                    self.notes += [line for line in plan.show(context) if line.startswith("To do: ")]
         finally:
             journal.clear_staging(record.staging)
             journal.sweep(record.folder)
         self.notes += context.notes
         self.say(f"engine: {engine}; runtimes: {', '.join(facts['runtimes']) or 'none'}")
         if request.runtimes is None and not facts["runtimes"]:
-            self.notes.append(
-                "left to you: there is no container engine yet; once there is one: cgpu install"
-            )
+            self.notes.append("To do: there is no container engine yet; once there is one: cgpu install")
         if steps and not _is_shared(self.root):
             self.notes.append(OPEN)
         return bool(steps)
@@ -113,14 +111,14 @@ class Installer:
         recover.remove(record, context, self.say, drain_s)
         self.notes += context.notes
         if self.gather().ours.daemon_running:
-            self.notes.append("left to you: cgpud still runs: cgpud --stop")
+            self.notes.append("To do: stop cgpud, which still runs: cgpud --stop")
         return True
 
     def show_uninstall(self) -> Iterator[str]:
         """Yield what uninstall would do. Writes nothing. Raises CgpuError."""
         record = journal.load(self.root)
         if record is None:
-            yield "nothing to do: cgpu install has not run here, or all is taken back"
+            yield "nothing to do: there is nothing here that cgpu install has done"
             return
         context = Context(self.root, self.runner, record.store, self.engines)
         yield from recover.consumers(self.root, self.runner, record.facts.get("runtimes", []))

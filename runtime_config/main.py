@@ -46,10 +46,14 @@ def parser() -> argparse.ArgumentParser:
     made.add_argument("engine", choices=tuple(ENGINES), help="the container engine")
     made.add_argument("--config", type=Path, metavar="PATH", help="the engine's settings file")
     made.add_argument("--runtime", type=Path, metavar="PATH", default=LAUNCHER, help="cgpu-container-runtime")
-    made.add_argument("--default-runtime", action="store_true", help="use it where none is named")
+    made.add_argument(
+        "--default-runtime", action="store_true", help="use it for containers that name no runtime"
+    )
     made.add_argument("--remove", action="store_true", help="take the runtime out again")
     made.add_argument("--dry-run", action="store_true", help="only show what would change")
-    made.add_argument("--reload", action="store_true", help="let a running engine know; containers go on")
+    made.add_argument(
+        "--reload", action="store_true", help="have a running engine load it; containers keep running"
+    )
     return made
 
 

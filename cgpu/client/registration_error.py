@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from cgpu.request.grants import Grant
 
 MIB = 1 << 20
-FREE_ONE = "ask for less, or stop a container (cgpu-smi lists them)"
+FREE_ONE = "request less, or stop a container (cgpu-smi lists them)"
 
 
 def explain(
@@ -52,28 +52,25 @@ def _from_figures(
     elif number == errno.EEXIST:
         yield from (_taken(tree, gpu.index, container) for gpu in tree.gpus())
     elif number == errno.ENOENT:
-        present = [gpu.index for gpu in tree.gpus()]
+        known = tree.gpus()
+        present = [gpu.index for gpu in known]
+        listed = ", ".join(f"{gpu.index} ({gpu.uuid})" for gpu in known) or "none"
         for gpu in (*(gpu for gpu, _, _, _ in grants), *passthrough):
             if gpu not in present:
-                yield f"there is no GPU {gpu}; expected one of {', '.join(map(str, present))}"
+                yield f"no GPU {gpu} here; available: {listed}"
 
 
 def _no_memory(tree: Tree, gpu: int, size: int) -> str | None:
     name = str(gpu)
     whole = tree.read_int(name, "natives")
     if whole:
-        return (
-            f"a slice of GPU {gpu} asked for, which {_containers(whole)} whole; stop it, or name another GPU"
-        )
+        return f"GPU {gpu} cannot be sliced: {_containers(whole)} it whole; stop it, or name another GPU"
     total = tree.read_int(name, "memtotal")
     promised = sum(tree.read_int(name, other, "memsize") for other in tree.containers(gpu))
     left = max(total - promised, 0)
     if size <= left:
         return None
-    return (
-        f"{_mib(size)} of GPU {gpu} asked for, {_mib(left)} of its {_mib(total)} are not promised to others; "
-        + FREE_ONE
-    )
+    return f"GPU {gpu} has {_mib(left)} of {_mib(total)} left, and {_mib(size)} were requested; {FREE_ONE}"
 
 
 def _has_slices(tree: Tree, gpu: int) -> str | None:
@@ -81,8 +78,8 @@ def _has_slices(tree: Tree, gpu: int) -> str | None:
     if not count:
         return None
     return (
-        f"GPU {gpu} asked for whole (native), of which {_containers(count)} slices; slice it too, or name "
-        "another GPU"
+        f"GPU {gpu} cannot be given whole (native): {_containers(count)} slices of it; request a slice, "
+        "or name another GPU"
     )
 
 
@@ -92,7 +89,7 @@ def _containers(count: int) -> str:
 
 def _mig_line(gpus: object) -> str:
     return (
-        f"GPU {gpus} is in MIG mode, and cannot be sliced; name another, or end that mode (nvidia-smi -mig 0)"
+        f"GPU {gpus} is in MIG mode and cannot be sliced; name another, or switch MIG off (nvidia-smi -mig 0)"
     )
 
 
@@ -101,7 +98,7 @@ def _no_weight(tree: Tree, gpu: int, weight: int) -> str | None:
     if weight <= left:
         return None
     most = tree.read_int(str(gpu), "max_inst")
-    return f"weight {weight} of GPU {gpu} asked for, {left} of {most} (max_inst) are left; " + FREE_ONE
+    return f"GPU {gpu} has weight {left} of {most} (max_inst) left, and {weight} was requested; {FREE_ONE}"
 
 
 def _no_place(tree: Tree, gpu: int) -> str | None:
@@ -136,17 +133,17 @@ def directory_of(container: str) -> str:
 def _general(tree: Tree, pid: int, named: Sequence[int], error: OSError) -> str:
     gpus = ", ".join(map(str, named))
     texts = {
-        errno.ENOMEM: f"more memory of GPU {gpus} asked for than is not promised to others; {FREE_ONE}",
-        errno.EDQUOT: f"more weight of GPU {gpus} asked for than is left; {FREE_ONE}",
+        errno.ENOMEM: f"GPU {gpus}: less memory is left than was requested; {FREE_ONE}",
+        errno.EDQUOT: f"GPU {gpus}: less weight is left than was requested; {FREE_ONE}",
         errno.ENOSPC: f"GPU {gpus} has as many containers as max_inst allows; stop one, or raise max_inst",
         errno.EEXIST: "this id, or one with the same first 12 characters, is already registered",
         errno.ESRCH: f"there is no process {pid}: it ended before it could be registered",
         errno.EBUSY: f"GPU {gpus} cannot take a container now (the engine is busy); start it again",
-        errno.ENOENT: f"there is no GPU {gpus}; cgpu-smi lists them",
+        errno.ENOENT: f"no GPU {gpus} here; cgpu-smi lists those that there are",
         errno.EINVAL: f"the engine does not accept pid {pid} and GPU {gpus}: see its log",
         errno.EOPNOTSUPP: _mig_line(gpus),
         errno.EIO: "the NVIDIA driver does not answer, or refused a limit: see the engine's log",
-        errno.EPROTO: "the loaded NVIDIA driver cannot be enforced upon: see the engine's log (dmesg)",
+        errno.EPROTO: "limits cannot be enforced on the loaded NVIDIA driver: see the engine's log (dmesg)",
         errno.EACCES: "only root of the host may register containers",
         errno.EPERM: "only root of the host may register containers",
     }

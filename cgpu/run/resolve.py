@@ -23,7 +23,7 @@ SEE = "see: cgpu-smi"
 def resolve(options: Options, gpus: Sequence[Gpu], config: Effective) -> Allocation:
     """Work out the slices. Raises CgpuError for a command that gets none: it never runs without a slice."""
     if not gpus:
-        raise CgpuError(f"the engine knows no GPU: {SEE}")
+        raise CgpuError(f"the engine has no GPU: {SEE}")
     sliced = _gpus(options.gpus, gpus)
     sizes = _sizes(options.mem, sliced, config)
     weight = _weight(options.weight)
@@ -41,9 +41,7 @@ def _gpus(text: str | None, gpus: Sequence[Gpu]) -> list[Gpu]:
         return named_gpus(value, gpus)
     if len(gpus) == 1:
         return list(gpus)
-    raise CgpuError(
-        f"--gpus: not given, and there are {len(gpus)} GPUs; expected indexes, UUIDs or all, {SEE}"
-    )
+    raise CgpuError(f"this node has {len(gpus)} GPUs; choose with --gpus 0 (or 0,1, a UUID, all); {SEE}")
 
 
 def _sizes(text: str | None, sliced: Sequence[Gpu], config: Effective) -> list[int]:
@@ -52,7 +50,7 @@ def _sizes(text: str | None, sliced: Sequence[Gpu], config: Effective) -> list[i
         _check_form(value, "mem")
         return memory_mib(value, sliced, config)
     if not config.default_memsize:
-        raise CgpuError("--mem: not given, and this node has no default_memsize; expected a size such as 6G")
+        raise CgpuError("how much memory? choose with --mem 6G (this node has no default_memsize)")
     value = SourcedValue("default_memsize", str(config.default_memsize))
     for gpu in sliced:
         check_size(value, config.default_memsize // MIB, gpu, config)

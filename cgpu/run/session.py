@@ -40,7 +40,7 @@ class Outcome:
 def run(options: Options) -> Outcome:
     """Run the command in its slice. Raises CgpuError when it has not been started; nothing is left then."""
     if os.geteuid() != 0:
-        raise CgpuError(f"user {os.geteuid()}: only root may make slices; run it as root, such as by sudo")
+        raise CgpuError(f"user {os.geteuid()}: cgpu run needs root: sudo cgpu run")
     parents = _parents()
     cards = None if options.simulate is None else check_cards(options.simulate)
     with engine.needed(cards):

@@ -63,7 +63,8 @@ def chosen(gpus: tuple[Gpu, ...], wanted: str | None) -> tuple[Gpu, ...]:
         found = tuple(gpu for gpu in gpus if gpu.uuid and gpu.uuid.startswith(wanted))
     if len(found) != 1:
         known = ", ".join(f"{gpu.index} ({gpu.uuid or render.UNKNOWN})" for gpu in gpus) or "none"
-        raise CgpuError(f"GPU {show(wanted)}: names {len(found)} GPUs; there are: {known}")
+        what = "stands for several GPUs" if found else "here"
+        raise CgpuError(f"{'' if found else 'no '}GPU {show(wanted)} {what}; available: {known}")
     return found
 
 

@@ -83,12 +83,12 @@ def closed(now: NodeReport) -> list[Finding]:
         return skipped(SHARED_NODE, "the configuration cannot be read")
     ways = [*_ways(config), *_copied(now, config)]
     if not ways:
-        return ok(SHARED_NODE, "whoever has a GPU here has a slice of it")
+        return ok(SHARED_NODE, "each container that has a GPU has a slice of it")
     if config.shared_node:
         text = f"shared_node is true, and yet {'; '.join(ways)}"
         return warning(SHARED_NODE, text, "cgpu config explain shared_node")
     text = f"open, as for one owner: {'; '.join(ways)}"
-    return warning(SHARED_NODE, text, f"where people share this node who do not trust each other: {CLOSE}")
+    return warning(SHARED_NODE, text, f"if people share this node who do not trust each other: {CLOSE}")
 
 
 def _ways(config: Effective) -> list[str]:
@@ -97,7 +97,7 @@ def _ways(config: Effective) -> list[str]:
     found = {
         "an image's environment asks for its slice (allow_environment)": config.allow_environment,
         "a container can switch slicing off (allow_disable)": config.allow_disable,
-        "who names a GPU and no amount has it whole (default_memsize: 0)": whole,
+        "a container that names a GPU and no amount has it whole (default_memsize: 0)": whole,
         "privileged containers have GPUs whole (allow_privileged)": config.allow_privileged,
         "limits do not hold (enforce: false)": not config.enforce,
     }

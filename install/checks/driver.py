@@ -30,7 +30,9 @@ def version(node: Node, *, allow_unknown: bool = False) -> list[Finding]:
         )
     if allow_unknown:
         return warning(
-            "driver", f"NVIDIA {driver.loaded} is not in the table, and allowed", "cgpu check-driver"
+            "driver",
+            f"NVIDIA {driver.loaded} is not in the table of known drivers; allow_unknown_driver lets it pass",
+            "cgpu check-driver",
         )
     return problem(
         "driver",

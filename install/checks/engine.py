@@ -132,7 +132,7 @@ def _keeper(now: NodeReport) -> list[Finding]:
         return ok(name, "cgpud's keeper holds them")
     if now.status is not None and now.status.get("transient"):
         return ok(name, "not needed: cgpud was started by cgpu run and ends with it")
-    text = "nobody holds the descriptors of running containers: an end of cgpud would be that of their GPUs"
+    text = "nothing keeps the descriptors of running containers: they lose their GPUs when cgpud ends"
     return warning(name, text, "end the sliced containers, then: " + paths.daemon_command("restart"))
 
 
@@ -146,10 +146,10 @@ def limits(now: NodeReport) -> list[Finding]:
         return skipped("limits", f"/proc/{pid}/limits cannot be read")
     if allowed[1] == "unlimited" or int(allowed[1]) >= FILES_WANTED:
         named = "any number of" if allowed[1] == "unlimited" else allowed[1]
-        return ok("limits", f"cgpud may have {named} files open")
+        return ok("limits", f"cgpud can open {named} files")
     return warning(
         "limits",
-        f"cgpud may have {allowed[1]} files open: below {FILES_WANTED} managed memory or exports run short",
+        f"cgpud can open only {allowed[1]} files; below {FILES_WANTED} managed memory or exports fail",
         f"LimitNOFILE=65536 in the unit, or ulimit -n 65536 before cgpud; then: {_restart(now)}",
     )
 
@@ -200,11 +200,12 @@ def drift(now: NodeReport) -> list[Finding]:
     ]
     if not beyond:
         return ok(
-            "drift", f"no GPU has more than {config.drift_tolerance // MIB} MiB in use and charged to nobody"
+            "drift",
+            f"no GPU has more than {config.drift_tolerance // MIB} MiB in use and charged to no container",
         )
     named = ", ".join(f"GPU {card.index}: {found // MIB} MiB" for card, found in beyond)
     fix = "nvidia-smi --query-compute-apps=gpu_uuid,pid,used_memory --format=csv shows who has memory"
-    text = f"{named} are in use and charged to nobody"
+    text = f"{named} are in use and charged to no container"
     if config.drift_reaction == "refuse":
         return problem("drift", f"{text}; sliced containers get nothing more there", fix)
     return warning("drift", text, fix)
@@ -218,7 +219,7 @@ def time_division(now: NodeReport) -> list[Finding]:
     if nobody:
         return problem(
             "time-division",
-            f"{_named(nobody)}: GPU time is divided by nobody, whatever policy and weights say",
+            f"{_named(nobody)}: nothing divides GPU time, whatever policy and weights say",
             "the engine's log says what the driver lacks: GSP firmware, as a rule",
         )
     return ok("time-division", "policies and weights are kept")

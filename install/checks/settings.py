@@ -76,7 +76,7 @@ def default(now: NodeReport) -> list[Finding]:
         return warning("default-runtime", text, "cgpu install --default-runtime, or name the runtime")
     return ok(
         "default-runtime",
-        f"{NAME} is the default" if True in chosen.values() else f"{NAME} is named by who wants it",
+        f"{NAME} is the default" if True in chosen.values() else f"{NAME} is used where a container names it",
     )
 
 

@@ -20,7 +20,7 @@ def dkms(node: Node) -> list[Finding]:
     found = node.software.dkms
     if found is None:
         return problem(
-            "dkms", "dkms is not installed: nobody builds the module for a new kernel", "apt-get install dkms"
+            "dkms", "dkms is not installed: the module is not built for a new kernel", "apt-get install dkms"
         )
     return ok("dkms", f"dkms {found.version or ''}".rstrip())
 
@@ -83,7 +83,7 @@ def mps(node: Node) -> list[Finding]:
     if not found:
         return ok("mps", "MPS does not run")
     fix = "end its clients, then: echo quit | nvidia-cuda-mps-control"
-    text = f"{', '.join(found)}: MPS is on: clients of one server are not told apart, outside of slices"
+    text = f"{', '.join(found)}: MPS is on: outside of slices, clients of one server cannot be told apart"
     if any(" (process " in one for one in found):
         return problem("mps", text, fix)
     left = ", ".join(found)
@@ -113,9 +113,9 @@ def time_slicing(node: Node) -> list[Finding]:
     if node.sharing.device_plugin:
         return warning(
             "time-slicing",
-            f"{', '.join(node.sharing.device_plugin)}: the vendor's device plugin gives GPUs out whole, "
-            "which OpenCGPU may give slices of at the same time",
-            "let one of both give out the GPUs of this node",
+            f"{', '.join(node.sharing.device_plugin)}: the vendor's device plugin gives out whole GPUs, "
+            "of which OpenCGPU can give out slices at the same time",
+            "let only one of the two give out the GPUs of this node",
         )
     return ok("time-slicing", "no device plugin gives out GPUs")
 

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """cgpu doctor: every check a support engineer would do, each with the command that helps.
 
-It fixes by itself what ends no container, restarts no engine and changes no decision.
+It repairs what can be repaired without ending a container, restarting an engine, or changing a decision.
 """
 
 from __future__ import annotations
@@ -104,7 +104,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 def _run(options: argparse.Namespace) -> int:
     if os.geteuid() != 0:
-        raise CgpuError("only root reaches what is to be checked: sudo cgpu doctor")
+        raise CgpuError("cgpu doctor needs root: sudo cgpu doctor")
     now = report.gather()
     found, fixed = examine(now), []
     if options.fix:

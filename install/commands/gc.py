@@ -76,7 +76,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     options = parser().parse_args(arguments)
     try:
         if os.geteuid() != 0:
-            raise CgpuError("only root reaches the engine: sudo cgpu gc")
+            raise CgpuError("cgpu gc needs root: sudo cgpu gc")
         outcome = collect(Tree(paths.tree(effective.load().tree)), dry_run=options.dry_run)
     except CgpuError as error:
         print(f"cgpu gc: {error}", file=sys.stderr)

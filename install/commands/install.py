@@ -52,7 +52,7 @@ def parser() -> argparse.ArgumentParser:
     found.add_argument(
         "--default-runtime",
         action="store_true",
-        help="have them use the runtime cgpu where none is asked for",
+        help="have them use the runtime cgpu for containers that name no runtime",
     )
     found.add_argument(
         "--dry-run", action="store_true", help="only show the changes of files, and the commands"

@@ -63,7 +63,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     options = parser().parse_args(arguments)
     try:
         if os.geteuid() != 0:
-            raise CgpuError("only root reaches the engine: sudo cgpu status")
+            raise CgpuError("cgpu status needs root: sudo cgpu status")
         now = report.gather()
         ready = judge(now)
     except CgpuError as error:

@@ -96,7 +96,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     path = options.output or Path(f"cgpu-support-{now:%Y%m%dT%H%M%SZ}.tar.gz")
     try:
         if os.geteuid() != 0:
-            raise CgpuError("only root reaches what is to be packed: sudo cgpu support-bundle")
+            raise CgpuError("cgpu support-bundle needs root: sudo cgpu support-bundle")
         found = list(members(report.gather()))
         names = [name for name, _ in found]
         packed = pack(path, [("manifest.json", manifest(names, now.isoformat())), *found], now.timestamp())

@@ -31,7 +31,7 @@ def parser() -> argparse.ArgumentParser:
     found.add_argument(
         "--drain",
         action="store_true",
-        help="give out no slices, and wait for the end of those that there are",
+        help="refuse new slices, and wait until the containers that have one have ended",
     )
     found.add_argument(
         "--timeout", type=seconds(0, 1_000_000), default=DRAIN_S, metavar="SECONDS",
@@ -52,6 +52,6 @@ def _uninstall(installer: Installer, drain_s: float | None, *, dry_run: bool) ->
     for note in installer.notes:
         say(note)
     if found:
-        say("all is taken back; the package itself stays until pip or apt removes it")
+        say("what cgpu install has done is undone; to remove the package, too: pip or apt")
     elif not installer.notes:
-        say("nothing to do: cgpu install has not run here, or all is taken back")
+        say("nothing to do: there is nothing here that cgpu install has done")

@@ -62,6 +62,6 @@ def _of_one(context: PlanContext, engine: ContainerEngine, edits: tuple[FileEdit
     files = FilesPlan(f"{engine.name}: adds the runtime cgpu to {named}", edits, engine.name)
     reload = engine.reload()
     if reload[:1] == ("systemctl",) and not context.node.software.systemd:
-        advice = f"restart {engine.name}, if it runs: it reads its settings when it starts"
+        advice = f"restart {engine.name} to load the new runtime"
         return [RuntimePlan(files, ()), Note(advice, advice)]
     return [RuntimePlan(files, reload)]

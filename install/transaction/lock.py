@@ -49,7 +49,7 @@ def _acquire(path: Path, say: Callable[[str], None], deadline: float) -> int:
                 return fd
         except BlockingIOError:
             if not said:
-                say("waits for another cgpu command that changes this node, or for one that it has started")
+                say("waiting for another cgpu command that changes this node, or for what it has started")
                 said = True
             if time.monotonic() > deadline:
                 os.close(fd)

@@ -45,8 +45,8 @@ def test_asks_for_nothing_and_the_tree_is_left_alone(tree: FakeTree) -> None:
         (
             "ENOMEM",
             (
-                "more memory of GPU 0 asked for than is not promised to others; "
-                "ask for less, or stop a container (cgpu-smi lists them)"
+                "GPU 0: less memory is left than was requested; "
+                "request less, or stop a container (cgpu-smi lists them)"
             ),
         ),
         ("EEXIST", "this id, or one with the same first 12 characters, is already registered"),

@@ -97,8 +97,8 @@ def test_too_many_grants(tree: FakeTree) -> None:
 
 
 ANEW = "start this one under a new id"
-LESS = "ask for less, or stop a container (cgpu-smi lists them)"
-MIG = "is in MIG mode, and cannot be sliced; name another, or end that mode (nvidia-smi -mig 0)"
+LESS = "request less, or stop a container (cgpu-smi lists them)"
+MIG = "is in MIG mode and cannot be sliced; name another, or switch MIG off (nvidia-smi -mig 0)"
 THIRD = {"2/uuid": uuid(2), "2/memtotal": 1, "2/max_inst": 20}
 HALF = 6043 * MIB
 # What the tree has, and what an errno then comes from.
@@ -106,19 +106,19 @@ EXPLAINED = {
     "promised": (
         errno.ENOMEM,
         {"0/aaaaaaaaaaaa/memsize": HALF, "0/bbbbbbbbbbbb/memsize": HALF},
-        f"6043 MiB of GPU 0 asked for, 3023 MiB of its 15109 MiB are not promised to others; {LESS}",
+        f"GPU 0 has 3023 MiB of 15109 MiB left, and 6043 MiB were requested; {LESS}",
     ),
     "whole elsewhere": (
         errno.ENOMEM,
         {"1/natives": 1},
-        "a slice of GPU 1 asked for, which 1 container has whole; stop it, or name another GPU",
+        "GPU 1 cannot be sliced: 1 container has it whole; stop it, or name another GPU",
     ),
     "one in MIG mode": (errno.EOPNOTSUPP, {"1/mig": 1}, f"GPU 1 {MIG}"),
     "none in MIG mode any more": (errno.EOPNOTSUPP, {}, f"GPU 0, 1 {MIG}"),
     "weight": (
         errno.EDQUOT,
         {"0/free_weight": 4},
-        f"weight 5 of GPU 0 asked for, 4 of 20 (max_inst) are left; {LESS}",
+        f"GPU 0 has weight 4 of 20 (max_inst) left, and 5 was requested; {LESS}",
     ),
     "places": (
         errno.ENOSPC,
@@ -151,14 +151,17 @@ def test_slices_of_one_that_is_asked_for_whole(tree: FakeTree, monkeypatch: pyte
     """ENOMEM says when a GPU that is asked for whole has slices."""
     tree.write({**THIRD, "2/natives": 0, "2/aaaaaaaaaaaa/memsize": 1})
     assert refusal(tree, monkeypatch, errno.ENOMEM, (2,)) == (
-        "GPU 2 asked for whole (native), of which 1 container has slices; slice it too, or name another GPU"
+        "GPU 2 cannot be given whole (native): 1 container has slices of it; request a slice, "
+        "or name another GPU"
     )
 
 
 def test_no_such_gpu(tree: FakeTree, monkeypatch: pytest.MonkeyPatch) -> None:
     """ENOENT names the GPU that is not there."""
     (tree.path / "1").rename(tree.path / "7")
-    assert refusal(tree, monkeypatch, errno.ENOENT) == "there is no GPU 1; expected one of 0, 7"
+    assert (
+        refusal(tree, monkeypatch, errno.ENOENT) == f"no GPU 1 here; available: 0 ({uuid(0)}), 7 ({uuid(1)})"
+    )
 
 
 @pytest.mark.parametrize(
@@ -171,12 +174,12 @@ def test_no_such_gpu(tree: FakeTree, monkeypatch: pytest.MonkeyPatch) -> None:
         (errno.EACCES, "only root of the host may register containers"),
         (
             errno.ENOMEM,
-            "more memory of GPU 0, 1 asked for than is not promised to others; ask for less, or stop a ",
+            "GPU 0, 1: less memory is left than was requested; request less, or stop a ",
         ),
-        (errno.EDQUOT, "more weight of GPU 0, 1 asked for than is left; ask for less, or stop a container"),
+        (errno.EDQUOT, "GPU 0, 1: less weight is left than was requested; request less, or stop a container"),
         (errno.ENOSPC, "GPU 0, 1 has as many containers as max_inst allows; stop one, or raise max_inst"),
         (errno.EEXIST, "this id, or one with the same first 12 characters, is already registered"),
-        (errno.ENOENT, "there is no GPU 0, 1; cgpu-smi lists them"),
+        (errno.ENOENT, "no GPU 0, 1 here; cgpu-smi lists those that there are"),
     ],
 )
 def test_without_figures(tree: FakeTree, monkeypatch: pytest.MonkeyPatch, number: int, line: str) -> None:
@@ -187,7 +190,7 @@ def test_without_figures(tree: FakeTree, monkeypatch: pytest.MonkeyPatch, number
 def test_unreadable_figures(tree: FakeTree, monkeypatch: pytest.MonkeyPatch) -> None:
     """Figures that cannot be read do not hide the refusal."""
     (tree.path / "0" / "memtotal").write_text("lots\n")
-    assert refusal(tree, monkeypatch, errno.ENOMEM).startswith("more memory of GPU 0, 1 asked for")
+    assert refusal(tree, monkeypatch, errno.ENOMEM).startswith("GPU 0, 1: less memory is left")
 
 
 @pytest.mark.parametrize("left", ["nothing", "directory", "file"])

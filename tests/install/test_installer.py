@@ -79,13 +79,10 @@ def test_what_is_left_to_the_user(root: Path) -> None:
     system = System(root)
     one = installer(root, system, systemd=False, driver=None)
     one.install(DAEMON)
-    left = [line for line in one.notes if line.startswith("left to you: ")]
-    assert left[0].startswith(f"left to you: start the engine, now and after each boot: {program('cgpud')}")
+    left = [line for line in one.notes if line.startswith("To do: ")]
+    assert left[0].startswith(f"To do: start the engine, now and after each boot: {program('cgpud')}")
     assert f"{program('cgpud')} --simulate T4" in left[0]
-    assert left[1:-1] == [
-        f"left to you: restart {name}, if it runs: it reads its settings when it starts"
-        for name in ("whale", "crate")
-    ]
+    assert left[1:-1] == [f"To do: restart {name} to load the new runtime" for name in ("whale", "crate")]
     assert system.commands == []
     assert not (root / "etc/systemd/system/cgpud.service").exists()
     assert left[-1] == OPEN
@@ -105,7 +102,7 @@ def test_no_container_engine(root: Path) -> None:
     """One that comes later is told by another install."""
     one = installer(root, System(root), engines={})
     one.install(DAEMON)
-    said = "left to you: there is no container engine yet; once there is one: cgpu install"
+    said = "To do: there is no container engine yet; once there is one: cgpu install"
     assert said in one.notes
 
 
@@ -327,7 +324,7 @@ def test_draining(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     assert one.uninstall(60)
     assert len(marks) >= 4
     assert all(marks)
-    assert one.notes.count("waits for the end of 3f2a") == 1
+    assert one.notes.count("waiting for these containers to end: 3f2a") == 1
     assert not is_draining(root)
 
 

@@ -112,13 +112,13 @@ def test_whole_cards_are_promised_to_nobody_else(three: Engine, runc: Runc) -> N
     runc.start("holder", ["/cgpu-probe", "info", "hold=60"], env)
     refused = runc.run(["/cgpu-probe", "info"], named(three, {MEM: "6", DEVICES: "0"}))
     assert refused.returncode != 0
-    assert "a slice of GPU 0 asked for, which 1 container has whole; stop it, or name another" in refused.text
+    assert "GPU 0 cannot be sliced: 1 container has it whole; stop it, or name another" in refused.text
     whole = runc.run(["/cgpu-probe", "info"], named(three, {MEM: "6", DEVICES: "1", VENDOR: "1,2"}))
-    assert "GPU 2 asked for whole (native), of which 1 container has slices" in whole.text
+    assert "GPU 2 cannot be given whole (native): 1 container has slices of it" in whole.text
 
 
 MIG = "a MIG device cannot be sliced, nor given beside slices; name whole GPUs"
-MODE = "GPU 1 is in MIG mode, and cannot be sliced; name another, or end that mode (nvidia-smi -mig 0)"
+MODE = "GPU 1 is in MIG mode and cannot be sliced; name another, or switch MIG off (nvidia-smi -mig 0)"
 
 
 @pytest.mark.parametrize(

@@ -54,9 +54,9 @@ def test_default_memsize() -> None:
     [
         (
             options(None, gpus="0"),
-            "--mem: not given, and this node has no default_memsize; expected a size",
+            "how much memory? choose with --mem 6G (this node has no default_memsize)",
         ),
-        (options(), "--gpus: not given, and there are 3 GPUs; expected indexes, UUIDs or all"),
+        (options(), "this node has 3 GPUs; choose with --gpus 0 (or 0,1, a UUID, all)"),
         (options(gpus="7"), "--gpus=7: no GPU 7 here; available: 0 (GPU-b084ae33), 1 (GPU-"),
         (options(gpus="0,0"), "--gpus=0,0: GPU 0 is named twice"),
         (options(gpus=""), "--gpus=: expected indexes, UUIDs"),
@@ -80,7 +80,7 @@ def test_refused(asked: Options, message: str) -> None:
 
 def test_no_gpu() -> None:
     """Without a GPU there is no slice."""
-    with pytest.raises(CgpuError, match="knows no GPU"):
+    with pytest.raises(CgpuError, match="the engine has no GPU: "):
         resolve(options(), [], Effective())
 
 

@@ -82,7 +82,10 @@ def test_unknown_gpu(tree: Path, capsys: pytest.CaptureFixture[str], wanted: str
     """A name of no GPU, or of several, is refused with the list of those there are."""
     assert smi.main(["--tree", str(tree), f"--gpu={wanted}"]) == 1
     error = capsys.readouterr().err
-    assert error.startswith("cgpu-smi: GPU ")
+    several = wanted == "GPU-"
+    assert error.startswith(
+        f"cgpu-smi: {'GPU GPU- stands for several GPUs' if several else f'no GPU {wanted} here'}; available: "
+    )
     assert "0 (GPU-00000000" in error
     assert error.count("\n") == 1
 

@@ -54,7 +54,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     options = parser().parse_args(arguments)
     try:
         if os.geteuid() != 0:
-            raise CgpuError("it takes root: sudo cgpu upgrade")
+            raise CgpuError("cgpu upgrade needs root: sudo cgpu upgrade")
         with _alone(options) as runner:
             if not options.dry_run:
                 module.finish(runner, __version__, print)

@@ -122,7 +122,7 @@ class Runtime:
         try:
             must(context.runner, self.reload)
         except CgpuError as error:
-            context.note(f"left to you: {self.files.owner} has to read its settings anew ({error})")
+            context.note(f"To do: reload {self.files.owner}, which still has its old settings ({error})")
 
 
 @dataclass(frozen=True, slots=True)
@@ -190,7 +190,7 @@ def await_release(context: Context, engine: str) -> None:
         if not knows:
             return
         if time.monotonic() > deadline:
-            context.note(f"left to you: restart {engine}: it still has the runtime cgpu")
+            context.note(f"To do: restart {engine}, which still has the runtime cgpu")
             return
         time.sleep(POLL_S)
 

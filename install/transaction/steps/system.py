@@ -60,7 +60,7 @@ class Command:
         except CgpuError as error:
             if self.needed:
                 raise
-            context.note(f"left to you: {self.shown()} ({error})")
+            context.note(f"To do: {self.shown()} ({error})")
 
     def shown(self) -> str:
         """Return it as a shell takes it."""
@@ -174,7 +174,7 @@ class Unit(SystemStep):
         stop = self._systemctl("stop")
         done = context.runner.run(stop)
         if done.status not in (0, NOT_LOADED):
-            context.note(f"left to you: {' '.join(stop)} ({done.last_line()})")
+            context.note(f"To do: {' '.join(stop)} ({done.last_line()})")
 
     def _has_file(self, root: Path) -> bool:
         return any(below(root, f"{place}/{self.name}.service").exists() for place in (UNITS, *PACKAGE_UNITS))
@@ -196,11 +196,11 @@ class Note(SystemStep):
 
     def show(self, _context: Context, /) -> Iterator[str]:
         if self.do:
-            yield f"left to you: {self.do}"
+            yield f"To do: {self.do}"
 
     def undo_show(self, _context: Context, /) -> Iterator[str]:
         if self.undo:
-            yield f"left to you: {self.undo}"
+            yield f"To do: {self.undo}"
 
     def apply(self, context: Context, /) -> None:
         for line in self.show(context):

@@ -410,16 +410,16 @@ Max locked memory         8388608              8388608              bytes
 @pytest.mark.parametrize(
     ("soft", "verdict", "text"),
     [
-        ("1024", "warning", "cgpud may have 1024 files open"),
-        (str(engine.FILES_WANTED), "ok", f"cgpud may have {engine.FILES_WANTED} files open"),
-        ("unlimited", "ok", "cgpud may have any number of files open"),
+        ("1024", "warning", "cgpud can open only 1024 files"),
+        (str(engine.FILES_WANTED), "ok", f"cgpud can open {engine.FILES_WANTED} files"),
+        ("unlimited", "ok", "cgpud can open any number of files"),
     ],
 )
 def test_limits(tmp_path: Path, soft: str, verdict: str, text: str) -> None:
     """The check reads the limit on open files of cgpud's process below the machine's root folder."""
     write(tmp_path, {"proc/42/limits": PROC_LIMITS.format(soft)})
     (found,) = engine.limits(node_report(tmp_path, status={"pid": 42}))
-    assert (found.verdict, found.text.split(":")[0]) == (verdict, text)
+    assert (found.verdict, found.text.split(";")[0]) == (verdict, text)
 
 
 def test_limits_of_this_process() -> None:
@@ -428,7 +428,7 @@ def test_limits_of_this_process() -> None:
     (found,) = engine.limits(report)
     soft = resource.getrlimit(resource.RLIMIT_NOFILE)[0]
     expected_limit = "any number of" if soft == resource.RLIM_INFINITY else str(soft)
-    assert found.text.startswith(f"cgpud may have {expected_limit} files open")
+    assert found.text.startswith(f"cgpud can open {expected_limit} files")
 
 
 def test_limits_that_cannot_be_read(tmp_path: Path) -> None:

@@ -62,7 +62,7 @@ def test_every_check_is_on_the_page(tmp_path: Path, repository: Path) -> None:
 def test_what_fix_mends_is_on_the_page(repository: Path) -> None:
     """Each check that --fix acts on is named where the page says what it does."""
     text = (repository / "docs/commands/doctor.md").read_text()
-    paragraph = text.split("`--fix` ends no container")[1].split("\n## ")[0]
+    paragraph = text.split("`--fix` stops no container")[1].split("\n## ")[0]
     assert [name for name in FIXES if f"`{name}`" not in paragraph] == []
 
 

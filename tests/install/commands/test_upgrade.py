@@ -293,4 +293,4 @@ def test_a_killed_cold_one_has_left_its_mark(daemon: Daemon, ask: Ask, mark: Pat
     assert mark.exists()
     status, out, _ = ask()
     assert (status, mark.exists()) == (0, False)
-    assert f"{mark}: removed: slices are given out again\n" in out
+    assert f"{mark}: removed; new slices are allowed again\n" in out

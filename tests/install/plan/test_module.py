@@ -159,7 +159,7 @@ def test_an_earlier_version_that_cannot_be_built_any_more(root: Path) -> None:
     again = "dkms install -m opencgpu -v 0.0.9 -k 6.1.0-56-amd64"
     one = module_installer(root, Kernel(root, again))
     one.uninstall(None)
-    assert [line for line in one.notes if line.startswith(f"left to you: {again} (")]
+    assert [line for line in one.notes if line.startswith(f"To do: {again} (")]
     assert snapshot(root) == before
 
 
@@ -170,7 +170,7 @@ def test_an_earlier_version_after_a_failure(root: Path) -> None:
     one = module_installer(root, Kernel(root, "dkms install"))
     with pytest.raises(CgpuError, match=f"dkms install -m opencgpu -v {__version__} .*does not work today"):
         one.install(MODULE)
-    assert any(line.startswith("left to you: dkms install -m opencgpu -v 0.0.9 ") for line in one.notes)
+    assert any(line.startswith("To do: dkms install -m opencgpu -v 0.0.9 ") for line in one.notes)
     assert snapshot(root) == before
 
 
@@ -208,5 +208,5 @@ def test_without_systemd(root: Path) -> None:
     one.install(MODULE)
     apply = str(program("cgpu-config-apply"))
     assert kernel.commands[-2:] == ["modprobe cgpu_km", apply]
-    assert f"left to you: load the engine after each boot: modprobe cgpu_km && {apply}" in one.notes
+    assert f"To do: load the engine after each boot: modprobe cgpu_km && {apply}" in one.notes
     assert not (root / "etc/modules-load.d/cgpu.conf").exists()

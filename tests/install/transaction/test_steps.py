@@ -231,7 +231,7 @@ def test_an_engine_that_takes_its_time(node: Node, monkeypatch: pytest.MonkeyPat
     monkeypatch.setattr(runtime_step, "DEADLINE_S", 0)
     node.do(runtime(node))
     node.undo()
-    assert node.notes == ["left to you: restart whale: it still has the runtime cgpu"]
+    assert node.notes == ["To do: restart whale, which still has the runtime cgpu"]
     assert (node.root / WHALE.path).read_text() == "debug=true\nlog-level=warn\n"
 
 
@@ -240,7 +240,7 @@ def test_an_engine_that_does_not_come_up(node: Node) -> None:
     node.do(runtime(node))
     node.system.refuses = "whale"
     node.undo()
-    assert "left to you: whale has to read its settings anew" in node.notes[0]
+    assert "To do: reload whale, which still has its old settings" in node.notes[0]
     assert (node.root / WHALE.path).read_text() == "debug=true\nlog-level=warn\n"
 
 

@@ -66,7 +66,7 @@ INVALID_VARIABLES = [
 
 def message(outcome: Outcome) -> str:
     """Return the last line of the wrapper or the hook on stderr. The start must have failed."""
-    lines: list[str] = re.findall(r".*(?:cgpu-container-runtime|cgpu-hook): .*", outcome.stderr)
+    lines: list[str] = re.findall(r".*opencgpu: .*", outcome.stderr)
     assert outcome.returncode != 0, outcome.text
     assert lines, outcome.text
     return lines[-1]

@@ -133,7 +133,7 @@ def main() -> None:
     must([CGPU, "install", "--dry-run", "--engine", "daemon", "--runtimes", ENGINES])
     check_same(before)
     said = must([CGPU, "install", "--engine", "daemon", "--runtimes", ENGINES]).stdout
-    assert f"left to you: start the engine, now and after each boot: {CGPUD}" in said
+    assert f"To do: start the engine, now and after each boot: {CGPUD}" in said
     installed = state()
     assert installed != before
     assert "nothing to change" in must([CGPU, "install", "--engine", "daemon", "--runtimes", ENGINES]).stdout

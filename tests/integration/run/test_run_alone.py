@@ -47,7 +47,7 @@ def test_next_run_takes_the_same() -> None:
         assert first["transient"] is True
         refused = run("/bin/true", options=ALONE)
         assert refused.returncode == 125
-        assert "773 MiB of its 15109 MiB are not promised" in refused.stderr
+        assert "GPU 0 has 773 MiB of 15109 MiB left, and " in refused.stderr
         fits = run(PROBE, "info", options=["--mem", "700M"])
         assert step(fits, "info").number("total") == 700 * MIB
         assert Engine.status()["pid"] == first["pid"]

@@ -77,7 +77,7 @@ def test_a_node_with_the_module(debian_node: PackagedNode, packages: tuple[Packa
     node.await_rounds()
     node.end_load()
 
-    assert "all is taken back" in node.run("cgpu", "uninstall", timeout=BUILD_S)
+    assert "what cgpu install has done is undone" in node.run("cgpu", "uninstall", timeout=BUILD_S)
     assert not [name for name in loaded(node.machine) if name.startswith("cgpu")]
     node.purge("opencgpu", "opencgpu-dkms")
     assert node.changes(before) == []

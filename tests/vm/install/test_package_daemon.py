@@ -71,7 +71,7 @@ def test_a_node_with_the_daemon(debian_node: PackagedNode, packages: tuple[Packa
     assert "sliced containers run" in refused.stderr
     node.end_load()
 
-    assert "all is taken back" in node.run("cgpu", "uninstall")
+    assert "what cgpu install has done is undone" in node.run("cgpu", "uninstall")
     assert node.unit("cgpud") == "disabled inactive"
     assert "nvidia" in loaded(node.machine)
     node.purge("opencgpu")

@@ -142,7 +142,7 @@ def test_cards_in_mig_mode(node: SlicedNode) -> None:
     """A card in MIG mode is refused by name, also when it came to it since the last look; whole it works."""
     cards = node.use("H200=4096:2/mig=1")
     assert [read(cards.machine, f"{gpu}/mig") for gpu in (0, 1)] == ["0\n", "1\n"]
-    line = "is in MIG mode, and cannot be sliced; name another, or end that mode (nvidia-smi -mig 0)"
+    line = "is in MIG mode and cannot be sliced; name another, or switch MIG off (nvidia-smi -mig 0)"
     sliced = {"ALIYUN_COM_GPU_MEM_CONTAINER": "1", "ALIYUN_COM_GPU_VISIBLE_DEVICES": "0"}
     assert f"GPU 1 {line}" in line_of(
         cards.containers.run(["/cgpu-probe"], {**sliced, "ALIYUN_COM_GPU_VISIBLE_DEVICES": "1"})

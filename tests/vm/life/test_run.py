@@ -131,7 +131,7 @@ def test_refused_registration_leaves_nothing(node: Machine) -> None:
     count = len(node.shell(GROUPS).stdout.split())
     first.finish(node.scaled(SECONDS))
     assert (refused.returncode, refused.stdout, count) == (125, "", 1)
-    assert "1024 MiB of GPU 0 asked for, 773 MiB of its 15109 MiB are not promised" in refused.stderr
+    assert "GPU 0 has 773 MiB of 15109 MiB left, and 1024 MiB were requested" in refused.stderr
     assert_nothing_left(node)
 
 
