@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 # From a fresh clone on Debian 12, as root, with nothing but git and make.
 
-.PHONY: help demo test test-gpu test-vm test-driver test-frameworks test-package test-vm-full test-debug-kernel build deb docs docs-pictures lint format fuzz coverage bench bench-shares clean
+.PHONY: help demo test test-gpu test-vm test-driver test-frameworks test-package test-vm-full test-debug-kernel build deb docs docs-pictures man lint format fuzz coverage bench bench-shares clean
 
 help:
 	@echo "make demo    two containers share a simulated T4, each inside its slice"
@@ -69,6 +69,9 @@ docs-pictures:
 	@scripts/bootstrap demo
 	@scripts/bootstrap docs
 	@PATH=$$PATH:/usr/sbin:/sbin .venv/bin/python -m scripts.pictures
+
+man:
+	@.venv/bin/python -m cgpu.install.packaging.man docs/man
 
 lint:
 	@scripts/lint

@@ -2,15 +2,19 @@
 """Write the manual pages as Markdown for go-md2man: man.py PAGES OUTDIR DATE.
 
 PAGES (docs/man) has the pages' texts. In them @SYNOPSIS@, @OPTIONS@, @SUBCOMMANDS@ and @KEYS@ stand for what
-the parsers and the schema say.
+the parsers and the schema say. Without OUTDIR and DATE go-md2man makes the pages in PAGES/roff anew: those
+are in the wheel, for machines without that program.
 """
 
 from __future__ import annotations
 
 import argparse
 import functools
+import hashlib
 import json
 import re
+import shutil
+import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -118,6 +122,31 @@ def page(name: str, text: str, date: str) -> str:
     return f'% {program.upper()} {section} "{date}" "OpenCGPU {__version__}" "OpenCGPU"\n\n{text}'
 
 
+def mark(text: str) -> str:
+    """Return the last line of a page in the wheel: a comment that tells which text the page was made of."""
+    return f'.\\" Made by make man of a text with the SHA-256 {hashlib.sha256(text.encode()).hexdigest()}\n'
+
+
+def shipped(pages: Path) -> dict[Path, str]:
+    """Return the text of each page in the wheel, which has no date, by the path of the page."""
+    found = {}
+    for name, text in texts(pages).items():
+        found[pages / "roff" / f"man{name.rpartition('.')[2]}" / name] = page(name, text, "")
+    return found
+
+
+def make_shipped(pages: Path) -> None:
+    """Make the pages in the wheel anew."""
+    program = shutil.which("go-md2man") or sys.exit(
+        "man.py: go-md2man is not installed: scripts/bootstrap test"
+    )
+    shutil.rmtree(pages / "roff", ignore_errors=True)
+    for path, text in shipped(pages).items():
+        path.parent.mkdir(parents=True, exist_ok=True)
+        done = subprocess.run([program], input=text, capture_output=True, text=True, check=True, timeout=60)
+        path.write_text(done.stdout.rstrip("\n") + "\n" + mark(text))
+
+
 def main(pages: Path, target: Path, date: str) -> None:
     """Write all pages."""
     target.mkdir(parents=True, exist_ok=True)
@@ -126,4 +155,7 @@ def main(pages: Path, target: Path, date: str) -> None:
 
 
 if __name__ == "__main__":
-    main(Path(sys.argv[1]), Path(sys.argv[2]), sys.argv[3])
+    if len(sys.argv) == 2:
+        make_shipped(Path(sys.argv[1]))
+    else:
+        main(Path(sys.argv[1]), Path(sys.argv[2]), sys.argv[3])

@@ -16,7 +16,7 @@ import pytest
 
 from cgpu.config.load import SCHEMA
 from cgpu.hook.main import USAGE
-from cgpu.install.packaging.man import main, texts
+from cgpu.install.packaging.man import main, mark, shipped, texts
 from cgpu.install.packaging.parsers import nested, programs, subcommands
 from cgpu.main import SUBCOMMANDS
 
@@ -68,6 +68,22 @@ def parsers_by_command() -> dict[str, argparse.ArgumentParser]:
     other = {name: parser for name, parser in programs().items() if name != "cgpu"}
     named = {f"cgpu-{name}": parser for name, parser in subcommands().items()}
     return {**other, **named}
+
+
+def test_pages_of_the_wheel_are_current(repository: Path) -> None:
+    """The pages in the wheel are made of the texts, options and keys that there are now: make man."""
+    wanted = shipped(repository / "docs/man")
+    found = {path: path.read_text() for path in (repository / "docs/man/roff").rglob("*.[0-9]")}
+    assert sorted(found) == sorted(wanted)
+    stale = [path.name for path, text in wanted.items() if not found[path].endswith("\n" + mark(text))]
+    assert stale == [], "make man"
+
+
+def test_pages_of_the_wheel_are_pages(repository: Path) -> None:
+    """man shows a page of the wheel, without its mark, as it shows one that is made now."""
+    page = rendered(repository / "docs/man/roff/man1/cgpu.1")
+    assert "\nNAME\n" in page
+    assert "SHA-256" not in page
 
 
 def test_every_command_has_a_page(pages: dict[str, str], repository: Path) -> None:

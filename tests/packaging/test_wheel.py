@@ -149,7 +149,7 @@ def test_sdist(wheel: Path, sdist: Path, tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
-def test_install(wheel: Path, venv: Path) -> None:
+def test_install(repository: Path, wheel: Path, venv: Path) -> None:
     """An installed wheel has its commands and programs, and no checkout folder is a top-level package."""
     run(venv / "pip", "install", "--quiet", wheel)
     packages = site_packages(venv)
@@ -159,6 +159,9 @@ def test_install(wheel: Path, venv: Path) -> None:
         assert command in run(venv / command, "--help")
     assert [name for name in COMMANDS if not os.access(venv / name, os.X_OK)] == []
     assert [name for name in PROGRAMS if not os.access(packages / "cgpu" / name, os.X_OK)] == []
+    manuals = {path.name for path in (venv.parent / "share/man").glob("man*/*")}
+    assert {"cgpu.1", "cgpu-config.yaml.5", "cgpud.8"} <= manuals
+    assert len(manuals) == len(list((repository / "docs/man").glob("*.md")))
     hook = call([packages / "cgpu/hook/cgpu-hook"])
     assert hook.stderr.startswith("opencgpu: stage ")
     run(venv / "python", "-c", f"import ctypes; ctypes.CDLL('{packages}/cgpu/kmod/build/libcgpud.so')")
