@@ -85,7 +85,7 @@ class Installer:
         """Yield what install would do, as diffs and commands. Writes nothing there. Raises CgpuError."""
         record = journal.load(self.root) or journal.at(self.root)
         if recover.is_open(record):
-            yield f"an interrupted {record.operation} would be repaired first; this is of the node as it is"
+            yield f"an interrupted {record.operation} would be repaired first, which is not shown"
         with tempfile.TemporaryDirectory(prefix="cgpu-") as folder:
             plan_context = self._plan_context(record, Path(folder, "staging"))
             _, plans, _ = self._plan(plan_context, request)
@@ -160,7 +160,7 @@ class Installer:
                 self.say(f"{finding.verdict}: {finding.text}{fix}")
         problems = [finding.name for finding in findings if finding.verdict == "problem"]
         if problems:
-            raise CgpuError(f"{', '.join(problems)}: not on this node as it is; nothing was changed")
+            raise CgpuError(f"this node is not ready, see above: {', '.join(problems)}; nothing was changed")
 
 
 def _is_shared(root: Path) -> bool:

@@ -176,8 +176,10 @@ def _disposition(profile: Table, name: str) -> str:
     if any(other != action for other in found):
         raise CgpuError(f"the seccomp profile both allows and denies {name}: expected one rule for it")
     if not isinstance(action, str) or action not in (*ALLOWING, *DENYING):
-        expected = ", ".join((*ALLOWING, *DENYING))
-        raise CgpuError(f"the seccomp profile has {show(action)} for {name}: expected one of {expected}")
+        raise CgpuError(
+            f"the seccomp profile has {show(action)} for {name}: expected an action that allows or denies "
+            f"it, such as {ALLOW} or {DENYING[0]}"
+        )
     return action
 
 
