@@ -87,7 +87,17 @@ def test_imports(
     code = CODE.format(root=str(HOOK.parent.parent), config=str(config))
     found = modules("/usr/bin/python3", "-IS", "-c", code, *arguments, stdin=tree.state())
     assert found - interpreter() == expected
-    assert not found & {"json", "re", "enum", "typing", "dataclasses", "pathlib", "subprocess", "logging"}
+    assert not found & {
+        "json",
+        "re",
+        "enum",
+        "typing",
+        "dataclasses",
+        "pathlib",
+        "subprocess",
+        "logging",
+        "difflib",
+    }
 
 
 def test_launcher_is_isolated() -> None:

@@ -109,7 +109,7 @@ def check_refusals() -> None:
     assert "warning: podman: left with the runtime cgpu: they cannot be started" in done[0].stdout
     assert "runtime cgpu is missing" in call(["podman", "start", "left"]).text
     must(["podman", "rm", "left"])
-    assert "cgpud still runs: cgpud --stop" in done[0].stdout
+    assert "To do: stop cgpud, which still runs: cgpud --stop" in done[0].stdout
 
 
 def check_foreign_edit() -> None:

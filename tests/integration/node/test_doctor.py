@@ -206,12 +206,12 @@ def test_bundle_follows_no_link(start: Start, tmp_path: Path) -> None:
 SET = f"""
 mkdir -p /etc/cgpu && mount -t tmpfs none /etc/cgpu
 printf '# ours\\npolicy: 1 # even\\n' >/etc/cgpu/config.yaml
-{CGPUD} --simulate T4 || exit 9
+{CGPUD} --simulate T4 >/dev/null || exit 9
 {CGPU} config set policy 3 --apply; echo "set $?"
 cat {TREE}/0/policy /etc/cgpu/config.yaml
 {CGPU} config set memory_backend core --apply; echo "set $?"
 {CGPU} config set policy 9 --apply; echo "set $?"
-{CGPUD} --stop --force
+{CGPUD} --stop --force >/dev/null
 """
 
 

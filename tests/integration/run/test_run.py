@@ -122,7 +122,7 @@ def test_lists(start: Start) -> None:
     single = run(PROBE, "gpu=0", "info", options=["--gpus", "1", *SLICE])
     assert single.returncode != 0, single.text
     unnamed = run("/bin/true")
-    assert (unnamed.returncode, "there are 2 GPUs" in unnamed.stderr) == (125, True), unnamed.text
+    assert (unnamed.returncode, "this node has 2 GPUs" in unnamed.stderr) == (125, True), unnamed.text
 
 
 def test_registration(engine: Engine) -> None:

@@ -42,6 +42,7 @@ DEAR = {
     "subprocess",
     "logging",
     "argparse",
+    "difflib",
     "tempfile",
 }
 FIRST = "NVIDIA_VISIBLE_DEVICES=0"
