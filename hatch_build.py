@@ -25,7 +25,7 @@ BINARIES = (
     LAUNCHER.with_name(LAUNCHER.name + ".low-level"),  # a link; a wheel has a copy in its place
 )
 TOOLS = ("make", "gcc", "pkg-config")
-NEEDED = "on Debian 12: apt-get install make gcc gcc-multilib libfuse3-dev pkg-config"
+NEEDED = "on Debian: apt-get install make gcc gcc-multilib libfuse3-dev pkg-config"
 
 
 class CompileHook(BuildHookInterface[Any]):

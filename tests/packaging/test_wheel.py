@@ -135,7 +135,7 @@ def test_missing_compiler(repository: Path, tmp_path: Path) -> None:
     assert done.returncode != 0
     printed = done.stdout + done.stderr
     assert (
-        "opencgpu: to build its C parts make, gcc, pkg-config: not there; on Debian 12: apt-get install"
+        "opencgpu: to build its C parts make, gcc, pkg-config: not there; on Debian: apt-get install"
         in printed
     )
     assert "Traceback" not in printed
