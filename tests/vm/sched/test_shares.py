@@ -34,9 +34,10 @@ SET_SLICE = 'cd /sys/module/cgpu_km/parameters; echo "$1" >slice_us || :; cat sl
 # The thread gets no processor but from those who have nothing to do.
 STARVE = "for at in /proc/[0-9]*; do [ $(cat $at/comm) != cgpu_turns ] || chrt -i -p 0 ${at#/proc/}; done"
 HOG = ["/bin/busybox", "sh", "-c", "while :; do :; done"]
+# Each works for longer than it takes to start, on a busy host too, and is ended with work left.
 FORKS = """
 while :; do
-  for one in 1 2 3 4 5 6; do "$0" group submit=40:5ms hold=0.1 >/dev/null & done
+  for one in 1 2 3 4 5 6; do "$0" group submit=40:50ms hold=1 >/dev/null & done
   wait
 done
 """
