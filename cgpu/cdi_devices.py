@@ -8,9 +8,10 @@ amount, and without our runtime it gives nothing (cncf-tags/container-device-int
 from __future__ import annotations
 
 import json
+import os
 from typing import TYPE_CHECKING, Any
 
-from cgpu.replace import replace_text
+from cgpu.replace import Meta, write
 from cgpu.request.names import CDI_KIND, CDI_VARIABLE
 
 if TYPE_CHECKING:
@@ -36,6 +37,8 @@ def specification(gpus: Iterable[tuple[int, str]]) -> dict[str, Any]:
 
 def publish(gpus: Iterable[tuple[int, str]], path: Path) -> None:
     """Write the description to where container engines look. Raises OSError."""
-    path.parent.mkdir(mode=0o755, parents=True, exist_ok=True)
-    replace_text(path, json.dumps(specification(gpus), indent=1) + "\n")
-    path.chmod(0o644)
+    if not path.parent.is_dir():
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.parent.chmod(0o755)  # whatever the umask: engines of users look there too
+    text = json.dumps(specification(gpus), indent=1) + "\n"
+    write(path, text.encode(), Meta(0o644, os.geteuid(), os.getegid()))

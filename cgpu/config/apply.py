@@ -142,7 +142,7 @@ def _restore(path: Path, text: str) -> None:
 
 
 def _publish_devices(tree: Tree) -> None:
-    with contextlib.suppress(OSError):  # the variables name GPUs as well
+    with contextlib.suppress(OSError, CgpuError):  # the variables name GPUs as well
         cdi_devices.publish(((gpu.index, gpu.uuid) for gpu in tree.gpus()), Path(paths.CDI_DEVICES))
 
 

@@ -22,6 +22,7 @@ MAX_GPUS = 64
 
 def amount(environment: Mapping[str, str]) -> SourcedValue | None:
     """Return the memory that is asked for, in the form of OPENCGPU_MEM. Raises CgpuError."""
+    _check_names(environment)
     sizes = []
     for number in range(MAX_GPUS):
         size = environment.get(f"{MEMORY}_{number}", "")
@@ -29,24 +30,52 @@ def amount(environment: Mapping[str, str]) -> SourcedValue | None:
             break
         sizes.append(_size(f"{MEMORY}_{number}", size))
     _refuse_gap(environment, len(sizes))
+    every = environment.get(MEMORY, "")
+    if sizes and every:
+        raise CgpuError(f"{MEMORY}={show(every)}: {MEMORY}_0 is set too, and means the same; set one of them")
     if sizes:
         return SourcedValue(f"{MEMORY}_0", ",".join(sizes))
-    every = environment.get(MEMORY, "")
     return SourcedValue(MEMORY, _size(MEMORY, every)) if every else None
 
 
-def weight(environment: Mapping[str, str]) -> SourcedValue | None:
-    """Return the compute that is asked for, as a percentage of a GPU's weights. Raises CgpuError."""
-    for name in (COMPUTE, f"{COMPUTE}_0"):
-        text = environment.get(name, "")
-        if text and not (is_number(text, 3) and 1 <= int(text) <= 100):
-            raise CgpuError(f"{name}={show(text)}: expected a whole number from 1 to 100, in percent")
-        if text:
-            return SourcedValue(name, f"{text}%")
+def empty_amount(environment: Mapping[str, str]) -> SourcedValue | None:
+    """Return a variable of the memory that is set to nothing."""
+    for name, text in environment.items():
+        if name.startswith(MEMORY) and not text:
+            return SourcedValue(name, "")
     return None
 
 
+def weight(environment: Mapping[str, str]) -> SourcedValue | None:
+    """Return the compute that is asked for, as a percentage of a GPU's weights. Raises CgpuError.
+
+    0 asks for none.
+    """
+    found: SourcedValue | None = None
+    for name, text in environment.items():
+        if not name.startswith(COMPUTE) or not text:
+            continue
+        if not is_number(text, 3) or int(text) > 100:
+            raise CgpuError(f"{name}={show(text)}: expected a whole number from 0 to 100, in percent")
+        if found is not None and found.text != f"{text}%":
+            raise CgpuError(f"{name}={text}: {found.source} says something else; expected one for all GPUs")
+        found = SourcedValue(name, f"{text}%")
+    return None if found is None or found.text == "0%" else found
+
+
+def _check_names(environment: Mapping[str, str]) -> None:
+    for name in environment:
+        for base in (MEMORY, COMPUTE):
+            rest = name.removeprefix(base)
+            if rest != name and rest and not (rest[0] == "_" and is_number(rest[1:], 2)):
+                raise CgpuError(f"variable {show(name)}: there is none of that name; did you mean {base}?")
+
+
 def _size(name: str, text: str) -> str:
+    if text == "0":
+        raise CgpuError(
+            f"{name}=0: without a limit in HAMi-core; expected a size, such as 1g: a slice has one"
+        )
     if "," in text or expected("mem", text) is not None:
         raise CgpuError(f"{name}={show(text)}: expected a size such as 1g, 1024m or bytes")
     return text

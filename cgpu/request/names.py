@@ -49,7 +49,7 @@ def check_variables(found: Iterable[str]) -> None:
     """Refuse a variable that looks like one of ours, and is none. Raises CgpuError."""
     known = [name for names, _ in NAMES.values() for name in names]
     for name in found:
-        others = name in OF_THE_PLUGIN or name.startswith(CDI_VARIABLE) or _is_of_a_service(name)
+        others = name in OF_THE_PLUGIN or name.startswith(CDI_VARIABLE) or is_of_a_service(name)
         if name.startswith(OURS) and name not in known and not others:
             near = _nearest(name, known)
             raise CgpuError(f"variable {show(name)}: there is none of that name; did you mean {near}?")
@@ -64,7 +64,7 @@ def check_annotations(found: Iterable[str]) -> None:
             raise CgpuError(f"annotation {show(name)}: there is none of that name; did you mean {near}?")
 
 
-def _is_of_a_service(name: str) -> bool:
+def is_of_a_service(name: str) -> bool:
     """Return whether the kubelet may have made a variable.
 
     Every container gets such variables of each service of its namespace, and one may be called opencgpu.

@@ -72,7 +72,7 @@ def resolve(request: Request, amounts: tuple[str, ...], gpus: Sequence[Gpu], con
 
 def _devices(request: Request, gpus: Sequence[Gpu], config: Effective) -> tuple[list[Gpu], list[Gpu]]:
     if request.devices is None:
-        return _fallback(request, gpus), []
+        return _fallback(request, gpus, config), []
     sliced = named_gpus(request.devices, gpus)
     # The environment gives a whole GPU beside the slices only where it has named the slices, too.
     trusted = request.devices.trusted or (request.amount is not None and request.amount.trusted)
@@ -89,16 +89,16 @@ def _devices(request: Request, gpus: Sequence[Gpu], config: Effective) -> tuple[
     return sliced, passthrough
 
 
-def _fallback(request: Request, gpus: Sequence[Gpu]) -> list[Gpu]:
+def _fallback(request: Request, gpus: Sequence[Gpu], config: Effective) -> list[Gpu]:
     if request.vendor not in VENDOR_NOTHING:
         return named_gpus(SourcedValue(VENDOR, request.vendor), gpus)
     if request.nodes is not None and (request.amount is None or request.nodes.minors is not None):
         return request.nodes.pick(gpus)
     if len(gpus) == 1:
         return list(gpus)
+    name = "OPENCGPU_GPUS" if config.allow_environment else "the annotation opencgpu.io/gpus"
     raise CgpuError(
-        f"this node has {len(gpus)} GPUs; choose with OPENCGPU_GPUS=0 (or 0,1, a UUID, or all); cgpu-smi "
-        "lists them"
+        f"this node has {len(gpus)} GPUs; choose with {name}=0 (or 0,1, a UUID, or all); cgpu-smi lists them"
     )
 
 
@@ -213,6 +213,8 @@ def weight_of(value: SourcedValue | None, gpu: Gpu, config: Effective) -> int:
     most, source = gpu.max_inst, f"max_inst of GPU {gpu.index}"
     if config.max_schd_weight is not None and config.max_schd_weight < most:
         most, source = config.max_schd_weight, "max_schd_weight of this node"
+    if not least <= weight <= most and value.text.endswith("%"):
+        raise value.refuse(f"that is a weight of {weight}; expected at most {most} ({source})")
     if not least <= weight <= most:
         raise value.refuse(f"expected a whole number from {least} to {most} ({source})")
     return weight

@@ -5,8 +5,16 @@ from __future__ import annotations
 
 from cgpu.errors import CgpuError, show
 from cgpu.request.grants import is_number
-from cgpu.request.names import CDI_KIND, CDI_VARIABLE, NAMES, OURS, check_annotations, check_variables
-from cgpu.request.validate import SourcedValue, expected
+from cgpu.request.names import (
+    CDI_KIND,
+    CDI_VARIABLE,
+    NAMES,
+    OURS,
+    check_annotations,
+    check_variables,
+    is_of_a_service,
+)
+from cgpu.request.validate import DEVICES_LENGTH, SourcedValue, expected
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -37,10 +45,10 @@ class Request:
 
     mem and container: the amount, as sizes or as numbers that dev is the whole of; never both. vendor: the
     value of NVIDIA_VISIBLE_DEVICES. nodes: what else gives it GPUs. sandbox: whether it is that of a pod.
-    empty: a name of the amount that is set to nothing.
+    empty: a name of the amount that is set to nothing. hami: whether it has variables of HAMi-core.
     """
 
-    __slots__ = (*NAMES, "empty", "nodes", "sandbox", "vendor")
+    __slots__ = (*NAMES, "empty", "hami", "nodes", "sandbox", "vendor")
 
     mem: SourcedValue | None
     container: SourcedValue | None
@@ -58,6 +66,7 @@ class Request:
         vendor: str = "",
         nodes: Named | None = None,
         sandbox: bool = False,
+        hami: bool = False,
     ) -> None:
         """Keep all; values go by the keys of NAMES, and `empty`."""
         for key in (*NAMES, "empty"):
@@ -65,6 +74,7 @@ class Request:
         self.vendor = vendor
         self.nodes = nodes
         self.sandbox = sandbox
+        self.hami = hami
 
     @property
     def amount(self) -> SourcedValue | None:
@@ -91,12 +101,12 @@ class Request:
             return None
         if self.dev is not None:
             raise self.dev.refuse(
-                "no ALIYUN_COM_GPU_MEM_CONTAINER is beside it, of which this is the whole; set both, or set "
-                "OPENCGPU_MEM, such as 6G"
+                "no amount is beside it, of which this is the whole; set both, or set "
+                f"{_amount_name(config)}, such as 6G"
             )
         if named is not None and config.default_memsize:
             return ()
-        self._refuse_lonely()
+        self._refuse_lonely(config)
         if named is not None and config.shared_node:
             raise named.refuse(
                 "a GPU without an amount, and this node has no default (shared_node: true and "
@@ -105,16 +115,15 @@ class Request:
             )
         return None
 
-    def _refuse_lonely(self) -> None:
+    def _refuse_lonely(self, config: Effective) -> None:
+        name = _amount_name(config)
         if self.empty is not None:
             raise self.empty.refuse(
-                "no amount; set OPENCGPU_MEM, such as 6G, or leave it out for a container without a slice"
+                f"no amount; set {name}, such as 6G, or leave it out for a container without a slice"
             )
         lonely = self.devices or self.weight or self.priority
         if lonely is not None:
-            raise lonely.refuse(
-                "nothing says how much memory the slice has; set OPENCGPU_MEM, such as 6G too"
-            )
+            raise lonely.refuse(f"nothing says how much memory the slice has; set {name}, such as 6G, too")
 
     def defers(self, config: Effective) -> bool:
         """Return whether only the node's default_memsize decides if the container is sliced.
@@ -124,10 +133,13 @@ class Request:
         return self.amount is None and self.amounts(config.replace(default_memsize=1)) is not None
 
     def is_silent(self) -> bool:
-        """Return whether nothing is said of GPUs at all. The rights of a privileged one say nothing."""
+        """Return whether nothing is said of GPUs at all, whatever the node's configuration is.
+
+        The rights of a privileged container say nothing.
+        """
         named = self.nodes is not None and not self.nodes.by_privilege
         said = any(getattr(self, key) is not None for key in (*NAMES, "empty"))
-        return not (named or self._by_variable() or said)
+        return not (named or self._by_variable() or said or self.hami)
 
     def naming(self) -> SourcedValue | None:
         """Return what names a GPU; None where nothing does."""
@@ -150,7 +162,8 @@ def read(spec: Mapping[str, object], config: Effective) -> Request:
     sandbox = any(annotations.get(name) == "sandbox" for name in SANDBOX)
     values = _values(environment, annotations, config, known=known, sandbox=sandbox)
     nodes = _nodes(spec, environment, config)
-    return Request(values, vendor=environment.get(VENDOR, ""), nodes=nodes, sandbox=sandbox)
+    hami = any(name.startswith(HAMI) for name in environment)
+    return Request(values, vendor=environment.get(VENDOR, ""), nodes=nodes, sandbox=sandbox, hami=hami)
 
 
 def check_spelling(found: Mapping[str, object], members: Sequence[str]) -> None:
@@ -260,7 +273,7 @@ def _values(
         values["dev"] = _only_trusted(values["dev"])
         values["disable"] = _only_trusted(values["disable"])
     _refuse_second_amount(values)
-    values["empty"] = _empty_amount(counted, annotations)
+    values["empty"] = _empty_amount(counted, annotations) or by_variable.get("empty")
     return values
 
 
@@ -276,11 +289,13 @@ def _by_variables(environment: Mapping[str, str], config: Effective) -> dict[str
         raise found["devices"].refuse(f"{cdi.source} is given too, and means the same; set one of them")
     found["devices"] = found["devices"] or cdi
     if config.allow_hami_variables and any(name.startswith(HAMI) for name in environment):
-        from cgpu.request.hami import amount, weight
+        from cgpu.request import hami
 
+        amount, weight = hami.amount(environment), hami.weight(environment)
         if _amount(found) is None:
-            found["mem"] = amount(environment)
-        found["weight"] = found["weight"] or weight(environment)
+            found["mem"] = amount
+            found["empty"] = hami.empty_amount(environment)
+        found["weight"] = found["weight"] or weight
     return found
 
 
@@ -288,7 +303,7 @@ def _cdi_devices(environment: Mapping[str, str]) -> SourcedValue | None:
     """Return the GPUs that --device names, in the order of their indexes. Raises CgpuError."""
     indexes = []
     for name, text in environment.items():
-        if name.startswith(CDI_VARIABLE):
+        if name.startswith(CDI_VARIABLE) and not is_of_a_service(name):
             index = name.removeprefix(CDI_VARIABLE)
             if not is_number(index, 4) or text != "1":
                 raise CgpuError(
@@ -309,7 +324,7 @@ def _value(
         text = texts.get(name, "")
         wanted = expected(key, text)
         if wanted is not None:
-            if key == "devices" and mig_device(str(text)):
+            if key == "devices" and mig_device(str(text)[:DEVICES_LENGTH]):
                 wanted = MIG_REFUSED
             raise CgpuError(f"{label}{name}={show(text)}: {wanted}")
         if text and found is not None:
@@ -357,6 +372,10 @@ def _refuse_unknown(
 
 def _only_trusted(value: SourcedValue | None) -> SourcedValue | None:
     return value if value is not None and value.trusted else None
+
+
+def _amount_name(config: Effective) -> str:
+    return "OPENCGPU_MEM" if config.allow_environment else "the annotation opencgpu.io/mem"
 
 
 def _may_switch_off(value: SourcedValue, config: Effective) -> None:

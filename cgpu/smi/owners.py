@@ -26,7 +26,7 @@ def users(groups: frozenset[str], proc: str = PROC) -> Users:
             continue
         try:
             theirs, uid = _facts(f"{proc}/{name}")
-        except (OSError, ValueError):
+        except (OSError, ValueError, LookupError):
             continue
         for group in _known(theirs, found):
             found[group].add(uid)
@@ -42,27 +42,28 @@ def _facts(process: str) -> tuple[list[str], int]:
     """Return the groups and the real uid of one and the same process, whoever gets its number later."""
     folder = os.open(process, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
     try:
-        groups = list(_groups(_text(folder, "cgroup")))
-        (uid,) = (line.split()[1] for line in _text(folder, "status").splitlines() if line.startswith("Uid:"))
+        groups = list(_groups(_lines(folder, "cgroup")))
+        (uid,) = (line.split()[1] for line in _lines(folder, "status") if line.startswith("Uid:"))
     finally:
         os.close(folder)
     return groups, int(uid)
 
 
-def _text(folder: int, name: str) -> str:
+def _lines(folder: int, name: str) -> list[str]:
+    # A process and a group may have any name but with "\n": splitlines() would cut at what else ends a line.
     fd = os.open(name, os.O_RDONLY | os.O_CLOEXEC, dir_fd=folder)
     try:
-        return read_fd(fd, MAX_BYTES).decode("utf-8", "replace")
+        return read_fd(fd, MAX_BYTES).decode("utf-8", "replace").removesuffix("\n").split("\n")
     finally:
         os.close(fd)
 
 
-def _groups(text: str) -> Iterator[str]:
+def _groups(lines: list[str]) -> Iterator[str]:
     """Give the groups of a process in the engines' forms: the path, in older hierarchies with a name.
 
     cgpud names such a hierarchy by all of its controllers, the module by one of them.
     """
-    for line in text.splitlines():
+    for line in lines:
         _, hierarchy, path = line.split(":", 2)
         if not hierarchy:
             yield path

@@ -3,8 +3,8 @@
 What users who are not root may see: files that root writes anew every second, and that the kernel guards.
 
 The tree stays root's. `show_slices` of the configuration says what is published: nothing; the cards, and to
-each user the slices of the user's own containers; or everything. A file for one user belongs to that user,
-and no other can read it, so nothing depends on what the reading program does.
+each user the slices of the user's own containers; or everything. A file for one user can be read by that user
+and root alone, so nothing depends on what the reading program does.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ import contextlib
 import fcntl
 import json
 import os
+import struct
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -129,13 +130,33 @@ def _write_all(folder: Path, wanted: dict[str, str]) -> None:
             if present.name not in wanted:
                 present.unlink()
         for name, text in wanted.items():
-            uid = 0 if name == EVERYONE else int(name.removesuffix(SUFFIX))
-            write(folder / name, text.encode(), Meta(0o644 if name == EVERYONE else 0o400, uid, 0))
+            uid = None if name == EVERYONE else int(name.removesuffix(SUFFIX))
+            write(folder / name, text.encode(), _readable_by(uid))
     except OSError as error:
         with contextlib.suppress(OSError):
             for present in folder.iterdir():
                 present.unlink()
         raise CgpuError(f"{folder}: cannot be written ({error.strerror})") from error
+
+
+def _readable_by(uid: int | None) -> Meta:
+    """Return what makes a file of root's readable by one user besides, or by everyone.
+
+    An access control list says it, in the form of linux/posix_acl_xattr.h: as the file's owner the user could
+    fill the memory that it lies in.
+    """
+    if uid is None:
+        return Meta(0o644, 0, 0)
+    user_obj, user, group_obj, mask, other, nobody = 1, 2, 4, 16, 32, (1 << 32) - 1
+    entries = (
+        (user_obj, 6, nobody),
+        (user, 4, uid),
+        (group_obj, 0, nobody),
+        (mask, 4, nobody),
+        (other, 0, nobody),
+    )
+    packed = b"".join(struct.pack("<HHI", *entry) for entry in entries)
+    return Meta(0o640, 0, 0, (("system.posix_acl_access", struct.pack("<I", 2) + packed),))
 
 
 def published(folder: Path = FOLDER) -> tuple[Gpu, ...]:

@@ -25,7 +25,9 @@ class Places:
         self.seccomp = run / Path(paths.SECCOMP_SOCKET).name  # the socket for listeners
         self.keeper = run / Path(paths.KEEPER_SOCKET).name  # the keeper's notify socket
         self.cdi = run / Path(paths.CDI).name  # what containers are given
-        self.cdi_devices = run.parent / "cdi" / Path(paths.CDI_DEVICES).name  # names of GPUs for --device
+        # Names of GPUs for --device. Container engines look at one place, which is the one daemon's.
+        shared = run == Path(paths.RUN)
+        self.cdi_devices = Path(paths.CDI_DEVICES) if shared else run / "cdi-devices.json"
         self.pid = run / Path(paths.PID).name
         self.started = run / Path(paths.STARTED).name  # process id and start time
         self.daemon = (self.pid, self.started)  # what names the daemon's process

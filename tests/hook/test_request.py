@@ -10,6 +10,7 @@ from cgpu.client.tree import Gpu
 from cgpu.config.effective import Effective
 from cgpu.request.names import OF_THE_PLUGIN
 from cgpu.request.resolve import Allocation
+from cgpu.request.spec import read
 from tests.hook.support import ENV, MIB, T4, allocate, cards, granted, refused, spec, uuid, wants
 
 DEFAULTS = Effective()
@@ -104,7 +105,13 @@ def test_what_the_plugin_writes_is_ignored(name: str) -> None:
 
 @pytest.mark.parametrize(
     "name",
-    ["OPENCGPU_SERVICE_HOST", "OPENCGPU_SERVICE_PORT_HTTP", "OPENCGPU_PORT", "OPENCGPU_PORT_80_TCP_ADDR"],
+    [
+        "OPENCGPU_SERVICE_HOST",
+        "OPENCGPU_SERVICE_PORT_HTTP",
+        "OPENCGPU_PORT",
+        "OPENCGPU_PORT_80_TCP_ADDR",
+        "OPENCGPU_CDI_GPU_0_SERVICE_HOST",
+    ],
 )
 def test_a_service_called_opencgpu(name: str) -> None:
     """The kubelet's variables of a service with our name are not taken for misspelled ones."""
@@ -184,9 +191,10 @@ LIMIT = "CUDA_DEVICE_MEMORY_LIMIT"
         ({LIMIT: "1024m", "CUDA_DEVICE_SM_LIMIT": "50"}, ((0, 1024, 10), (1, 1024, 10))),
         ({f"{LIMIT}_0": "3000m", f"{LIMIT}_1": "2000m"}, ((0, 3000, 1), (1, 2000, 1))),
         (
-            {f"{LIMIT}_0": "1048576k", LIMIT: "2g", "CUDA_DEVICE_SM_LIMIT_0": "1"},
+            {f"{LIMIT}_0": "1048576k", "CUDA_DEVICE_SM_LIMIT_0": "1"},
             ((0, 1024, 1), (1, 1024, 1)),
         ),
+        ({LIMIT: "1g", "CUDA_DEVICE_SM_LIMIT": "0"}, ((0, 1024, 1), (1, 1024, 1))),
         ({LIMIT: "1g", "OPENCGPU_MEM": "2G", "CUDA_DEVICE_SM_LIMIT": "100"}, ((0, 2048, 20), (1, 2048, 20))),
         ({LIMIT: "1g", "CUDA_DEVICE_SM_LIMIT": "30", "OPENCGPU_WEIGHT": "2"}, ((0, 1024, 2), (1, 1024, 2))),
     ],
@@ -201,6 +209,13 @@ def test_variables_of_hami_elsewhere() -> None:
     """Without the node's leave they mean nothing."""
     assert not wants(spec({VENDOR: "all", LIMIT: "1g"}), DEFAULTS)
     assert not wants(spec({LIMIT: "1g"}), HAMI.replace(shared_node=True))
+
+
+@pytest.mark.parametrize("env", [{LIMIT: "1g"}, {"CUDA_DEVICE_SM_LIMIT": ""}])
+def test_variables_of_hami_before_the_engine_started(env: dict[str, str]) -> None:
+    """As long as no engine has read the configuration, nobody knows that they mean nothing."""
+    assert not read(spec(env), DEFAULTS).is_silent()
+    assert read(spec({"PATH": "/"}), DEFAULTS).is_silent()
 
 
 def test_last_duplicate_wins() -> None:

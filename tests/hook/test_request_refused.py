@@ -163,7 +163,7 @@ def test_unknown_annotation() -> None:
         wants(spec({}, {"opencgpu.io/memory": "6G"}), Effective())
 
 
-ALONE = "nothing says how much memory the slice has; set OPENCGPU_MEM, such as 6G too"
+ALONE = "nothing says how much memory the slice has; set OPENCGPU_MEM, such as 6G, too"
 NO_AMOUNT = "no amount; set OPENCGPU_MEM, such as 6G, or leave it out for a container without a slice"
 
 
@@ -173,7 +173,7 @@ NO_AMOUNT = "no amount; set OPENCGPU_MEM, such as 6G, or leave it out for a cont
         (
             {DEV: "15"},
             (
-                f"{DEV}=15: no {MEM} is beside it, of which this is the whole; set both, or set "
+                f"{DEV}=15: no amount is beside it, of which this is the whole; set both, or set "
                 "OPENCGPU_MEM, such as 6G"
             ),
         ),
@@ -264,7 +264,33 @@ def test_amounts_that_are_none(env: dict[str, str], line: str) -> None:
         ),
         (
             {"CUDA_DEVICE_MEMORY_LIMIT": "0"},
-            "CUDA_DEVICE_MEMORY_LIMIT=0: 0 is less than 1 MiB; a number alone is bytes, so write 6G or 512M",
+            (
+                "CUDA_DEVICE_MEMORY_LIMIT=0: without a limit in HAMi-core; expected a size, such as 1g: a "
+                "slice has one"
+            ),
+        ),
+        (
+            {"CUDA_DEVICE_MEMORY_LIMIT": "1g", "CUDA_DEVICE_MEMORY_LIMIT_0": "9g"},
+            (
+                "CUDA_DEVICE_MEMORY_LIMIT=1g: CUDA_DEVICE_MEMORY_LIMIT_0 is set too, and means the same; set "
+                "one of them"
+            ),
+        ),
+        (
+            {"CUDA_DEVICE_MEMORY_LIMITS": "1g"},
+            (
+                "variable CUDA_DEVICE_MEMORY_LIMITS: there is none of that name; did you mean "
+                "CUDA_DEVICE_MEMORY_LIMIT?"
+            ),
+        ),
+        ({"CUDA_DEVICE_MEMORY_LIMIT_0": ""}, f"CUDA_DEVICE_MEMORY_LIMIT_0=: {NO_AMOUNT}"),
+        (
+            {"OPENCGPU_MEM": "1G", "CUDA_DEVICE_MEMORY_LIMIT": "bogus"},
+            "CUDA_DEVICE_MEMORY_LIMIT=bogus: expected a size such as 1g, 1024m or bytes",
+        ),
+        (
+            {"OPENCGPU_MEM": "1G", "CUDA_DEVICE_SM_LIMIT": "30", "CUDA_DEVICE_SM_LIMIT_1": "40"},
+            "CUDA_DEVICE_SM_LIMIT_1=40: CUDA_DEVICE_SM_LIMIT says something else; expected one for all GPUs",
         ),
         (
             {"CUDA_DEVICE_MEMORY_LIMIT_1": "1g"},
@@ -275,14 +301,47 @@ def test_amounts_that_are_none(env: dict[str, str], line: str) -> None:
         ),
         ({"CUDA_DEVICE_SM_LIMIT": "30"}, f"CUDA_DEVICE_SM_LIMIT=30%: {ALONE}"),
         (
-            {"CUDA_DEVICE_SM_LIMIT": "0"},
-            "CUDA_DEVICE_SM_LIMIT=0: expected a whole number from 1 to 100, in percent",
+            {"CUDA_DEVICE_SM_LIMIT": "101"},
+            "CUDA_DEVICE_SM_LIMIT=101: expected a whole number from 0 to 100, in percent",
         ),
     ],
 )
 def test_variables_of_hami(env: dict[str, str], line: str) -> None:
     """HAMi-core's variables are as strictly read, where they count."""
     assert refusal({VENDOR: "all", **env}, Effective(allow_hami_variables=True)) == line
+
+
+def test_hami_above_the_bound_of_the_node() -> None:
+    """A percentage that is more weight than the node allows is refused by what it comes to."""
+    config = Effective(allow_hami_variables=True, max_schd_weight=15)
+    env = {VENDOR: "0", "CUDA_DEVICE_MEMORY_LIMIT": "1g", "CUDA_DEVICE_SM_LIMIT": "100"}
+    bound = "expected at most 15 (max_schd_weight of this node)"
+    assert refusal(env, config) == f"CUDA_DEVICE_SM_LIMIT=100%: that is a weight of 20; {bound}"
+
+
+@pytest.mark.parametrize(
+    ("notes", "line"),
+    [
+        (
+            {"opencgpu.io/mem": "1G"},
+            (
+                "this node has 2 GPUs; choose with the annotation opencgpu.io/gpus=0 (or 0,1, a UUID, or "
+                "all); cgpu-smi lists them"
+            ),
+        ),
+        (
+            {"opencgpu.io/weight": "2"},
+            (
+                "annotation opencgpu.io/weight=2: nothing says how much memory the slice has; set the "
+                "annotation opencgpu.io/mem, such as 6G, too"
+            ),
+        ),
+    ],
+)
+def test_advice_where_variables_do_not_count(notes: dict[str, str], line: str) -> None:
+    """Where only annotations count, messages name these."""
+    with refused(line):
+        allocate(spec({}, notes), cards(T4, T4), Effective(allow_environment=False))
 
 
 def test_none_named() -> None:

@@ -3,9 +3,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
-import stat
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
@@ -75,12 +75,23 @@ def as_user(uid: int, words: Sequence[str], capfd: pytest.CaptureFixture[str]) -
 
 def read_as(uid: int, path: Path) -> bool:
     """Return whether a user can open a file by hand."""
+    return opens(uid, path, os.O_RDONLY)
+
+
+def can_write(uid: int, path: Path) -> bool:
+    """Return whether a user can open a file for writing, after having tried to change its mode."""
+    return opens(uid, path, os.O_WRONLY)
+
+
+def opens(uid: int, path: Path, flags: int) -> bool:
     child = os.fork()
     if child == 0:
         os.setgroups([])
         os.setresuid(uid, uid, uid)
         try:
-            os.close(os.open(path, os.O_RDONLY))
+            with contextlib.suppress(PermissionError):
+                path.chmod(0o666)
+            os.close(os.open(path, flags))
         except OSError:
             os._exit(1)
         os._exit(0)
@@ -110,12 +121,43 @@ def test_own(
         assert "12086 of 15109 MiB promised" in bobs
         mine = folder / f"{ALICE}.json"
         assert (read_as(ALICE, mine), read_as(BOB, mine)) == (True, False)
-        assert stat.S_IMODE(mine.stat().st_mode) == 0o400
+        assert not can_write(ALICE, mine)
         assert TRAINER not in (folder / "everyone.json").read_text()
         assert not (folder / "0.json").exists()
 
     round_of(folder, look)
     assert list(folder.iterdir()) == []
+
+
+@pytest.mark.root
+def test_a_user_owns_no_published_file(folder: Path) -> None:
+    """Who owned one could write to it, and so fill the memory of the machine's /run."""
+    folder.mkdir(exist_ok=True)
+    publish._write_all(folder, {f"{ALICE}.json": "{}\n"})
+    mine = folder / f"{ALICE}.json"
+    assert mine.stat().st_uid == 0
+    assert (read_as(ALICE, mine), read_as(BOB, mine), can_write(ALICE, mine)) == (True, False, False)
+
+
+@pytest.mark.parametrize(
+    ("process", "cgroups", "belongs"),
+    [
+        ("plain", "0::/c1/below\n", True),
+        ("a\rUid:", "0::/c1\n", True),
+        ("a\x0bUid: 5", "0::/c1\n", True),
+        ("plain", "0::/mine/x\r0::/c1\n", False),
+        ("plain", "0::/mine/x\x1c0::/c1\n", False),
+        ("plain", "0::/mine/x\u20280::/c1\n", False),
+    ],
+)
+def test_names_of_processes_and_groups_are_anybodys(
+    tmp_path: Path, process: str, cgroups: str, belongs: bool
+) -> None:
+    """Neither makes a process a member of another group, or ends the look at processes."""
+    (tmp_path / "7").mkdir()
+    (tmp_path / "7" / "cgroup").write_text(cgroups, newline="")
+    (tmp_path / "7" / "status").write_text(f"Name:\t{process}\nUid:\t41001\t0\t0\t0\n", newline="")
+    assert users(frozenset({"/c1"}), str(tmp_path)) == {"/c1": frozenset({41001} if belongs else ())}
 
 
 @pytest.mark.root

@@ -48,7 +48,7 @@ def test_own_slices(start: Start) -> None:
         with ended(CGPU, "run", "--mem", "1G", "--", *AS_ALICE, "cat"):
             eventually(lambda: sizes(mine) == [1024 * MIB], "the user's slice is published")
             status = (FOLDER / mine).stat()
-            assert (status.st_uid, stat.S_IMODE(status.st_mode)) == (ALICE, 0o400)
+            assert (status.st_uid, stat.S_IMODE(status.st_mode)) == (0, 0o640)
             assert sizes("everyone.json") == []
         eventually(lambda: sizes(mine) is None, "the user's file has gone with the program")
         publisher.terminate()
