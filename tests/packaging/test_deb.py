@@ -109,8 +109,8 @@ def test_bytecode(tree: Path) -> None:
     sources = list((tree / "usr/lib/opencgpu").rglob("*.py"))
     assert len(sources) > 100
     for source in sources:
-        name = f"__pycache__/{source.stem}.{sys.implementation.cache_tag}.pyc"
-        compiled = source.with_name(name).read_bytes()
+        name = f"{source.stem}.{sys.implementation.cache_tag}.pyc"
+        compiled = (source.parent / "__pycache__" / name).read_bytes()
         assert compiled[4:8] == UNCHECKED
         assert compiled[8:16] == importlib.util.source_hash(source.read_bytes())
 

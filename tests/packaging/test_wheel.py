@@ -102,7 +102,8 @@ def test_wheel_content(wheel: Path) -> None:
     with zipfile.ZipFile(wheel) as archive:
         modes = {info.filename: info.external_attr >> 16 for info in archive.infolist()}
     top_level = {name.split("/")[0] for name in modes}
-    assert top_level == {"cgpu", "opencgpu-0.1.0.dist-info"}
+    # The last of them has the manual pages.
+    assert top_level == {"cgpu", "opencgpu-0.1.0.dist-info", "opencgpu-0.1.0.data"}
     assert [name for name in modes if name.endswith((".o", ".d", ".a", ".pyc"))] == []
     assert not {f"cgpu/{name}" for name in (*PROGRAMS, *DATA)} - modes.keys()
     assert [name for name in PROGRAMS if not modes[f"cgpu/{name}"] & 0o100] == []
