@@ -55,7 +55,7 @@ INVALID_VARIABLES = [
     ),
     ({"ALIYUN_COM_GPU_HIGH_PRIO": "2"}, "ALIYUN_COM_GPU_HIGH_PRIO=2: expected 1 or high, 0 or normal"),
     ({AMOUNT: "6,0"}, f"{AMOUNT}=6,0: {AMOUNT_EXPECTED}"),
-    ({AMOUNT: ""}, "ALIYUN_COM_GPU_MEM_DEV=15: no ALIYUN_COM_GPU_MEM_CONTAINER is beside it"),
+    ({AMOUNT: ""}, "ALIYUN_COM_GPU_MEM_DEV=15: no amount is beside it"),
     (
         {"ALIYUN_COM_GPU_MEMCONTAINER": "6"},
         f"variable ALIYUN_COM_GPU_MEMCONTAINER: there is none of that name; did you mean {AMOUNT}?",
