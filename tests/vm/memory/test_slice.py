@@ -93,10 +93,10 @@ def test_published_samples(node: SlicedNode, cards: str) -> None:
 @pytest.mark.enforcement
 @pytest.mark.parametrize("count", [2, 4])
 def test_list_forms(node: SlicedNode, count: int) -> None:
-    """A list gives each GPU its size in order, and its last value repeats; any zero means not sliced."""
+    """A list gives each GPU its size in order, and its last value repeats; zeros mean not sliced."""
     node.use(f"A10:{count}")
     every = {"ALIYUN_COM_GPU_MEM_DEV": "23", "NVIDIA_VISIBLE_DEVICES": "all"}
-    lists = {"a": [3], "b": [3, 1], "c": [3, 4, 5, 6][:count], "zero": [1, *[0] * (count - 1)]}
+    lists = {"a": [3], "b": [3, 1], "c": [3, 4, 5, 6][:count], "zero": [0] * count}
     sleepers = {
         name: node.containers.start(
             ["/bin/sh", "-c", "echo up; exec sleep 1000"],
