@@ -42,7 +42,11 @@ echo $$ >"/sys/fs/cgroup/$1/cgroup.procs"
 shift
 exec "$@"
 """
-REGISTER = f'echo "create id=$1 pid=$2 $3" >{TREE}/inst_ctl'
+# The engine keeps the cgroup that it finds: the process has to be in its own by then.
+REGISTER = f"""
+until /bin/busybox grep -q "/$1$" "/proc/$2/cgroup"; do /bin/busybox sleep 0.05; done
+echo "create id=$1 pid=$2 $3" >{TREE}/inst_ctl
+"""
 FORGET_PEAK = "echo >/proc/opencgpu_card"
 
 
