@@ -36,6 +36,7 @@ from cgpu.install.commands.config import apply_keys
 from cgpu.install.commands.gc import collect
 from cgpu.install.node import report
 from cgpu.install.node.report import NodeReport
+from cgpu.install.privilege import require_root
 from cgpu.kmod.daemon.tree.mounts import clear_fuse
 
 EXIT_PROBLEM = 1
@@ -103,8 +104,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def _run(options: argparse.Namespace) -> int:
-    if os.geteuid() != 0:
-        raise CgpuError("cgpu doctor needs root: sudo cgpu doctor")
+    require_root("cgpu doctor")
     now = report.gather()
     found, fixed = examine(now), []
     if options.fix:

@@ -25,6 +25,7 @@ from cgpu.errors import CgpuError, one_line
 from cgpu.install.node import snapshot
 from cgpu.install.node.report import cgroups_in_use
 from cgpu.install.node.snapshot import Slice
+from cgpu.install.privilege import require_root
 from cgpu.kmod.daemon import control
 from cgpu.run.cgroup import mounts
 from cgpu.runtime_config.engines.engine import Ended, Listing
@@ -75,8 +76,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Run the command: 0 when all engines answered, 1 after one line of error or for one that did not."""
     options = parser().parse_args(arguments)
     try:
-        if os.geteuid() != 0:
-            raise CgpuError("cgpu gc needs root: sudo cgpu gc")
+        require_root("cgpu gc")
         outcome = collect(Tree(paths.tree(effective.load().tree)), dry_run=options.dry_run)
     except CgpuError as error:
         print(f"cgpu gc: {error}", file=sys.stderr)

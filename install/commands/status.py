@@ -5,7 +5,6 @@ from __future__ import annotations
 
 import argparse
 import json
-import os
 import sys
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -21,6 +20,7 @@ from cgpu.install.checks.finding import Finding
 from cgpu.install.node import report
 from cgpu.install.node.report import NodeReport
 from cgpu.install.node.snapshot import Card, Slice
+from cgpu.install.privilege import require_root
 from cgpu.smi.collect import memory
 from cgpu.smi.render import division
 from cgpu.smi.scheduling import parse, policy_name
@@ -62,8 +62,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Run the command and return whether sliced containers can start, as Exit says."""
     options = parser().parse_args(arguments)
     try:
-        if os.geteuid() != 0:
-            raise CgpuError("cgpu status needs root: sudo cgpu status")
+        require_root("cgpu status")
         now = report.gather()
         ready = judge(now)
     except CgpuError as error:

@@ -33,6 +33,7 @@ from cgpu.install.commands import doctor
 from cgpu.install.node import report
 from cgpu.install.node.facts import files, programs
 from cgpu.install.node.report import NodeReport
+from cgpu.install.privilege import require_root
 
 MAX_FILE = 1 << 20
 LAST = 500  # lines of each log
@@ -95,8 +96,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     now = datetime.now(UTC)
     path = options.output or Path(f"cgpu-support-{now:%Y%m%dT%H%M%SZ}.tar.gz")
     try:
-        if os.geteuid() != 0:
-            raise CgpuError("cgpu support-bundle needs root: sudo cgpu support-bundle")
+        require_root("cgpu support-bundle")
         found = list(members(report.gather()))
         names = [name for name, _ in found]
         packed = pack(path, [("manifest.json", manifest(names, now.isoformat())), *found], now.timestamp())

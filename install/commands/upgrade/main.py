@@ -5,7 +5,6 @@ from __future__ import annotations
 
 import argparse
 import contextlib
-import os
 import sys
 import time
 from collections.abc import Iterator, Sequence
@@ -18,6 +17,7 @@ from cgpu.config import load as config
 from cgpu.errors import CgpuError, one_line
 from cgpu.install import drain
 from cgpu.install.commands.upgrade import daemon, module
+from cgpu.install.privilege import require_root
 from cgpu.install.transaction import lock, signals
 from cgpu.install.transaction.runner import Runner, SystemRunner
 from cgpu.kmod.daemon.places import Places
@@ -53,8 +53,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Run the command; 0, or 1 after one line on standard error."""
     options = parser().parse_args(arguments)
     try:
-        if os.geteuid() != 0:
-            raise CgpuError("cgpu upgrade needs root: sudo cgpu upgrade")
+        require_root("cgpu upgrade")
         with _alone(options) as runner:
             if not options.dry_run:
                 module.finish(runner, __version__, print)
