@@ -123,7 +123,7 @@ class Installer:
         context = Context(self.root, self.runner, record.store, self.engines)
         yield from recover.consumers(self.root, self.runner, record.facts.get("runtimes", []))
         for step in reversed(record.steps):
-            title = execute.announced(step, context)
+            title = step.announced(context)
             lines = list(step.undo_show(context))
             if lines and title:
                 yield f"# {title}"

@@ -16,9 +16,7 @@ from cgpu.errors import CgpuError
 from cgpu.install.transaction import journal as journals
 from cgpu.install.transaction import signals
 from cgpu.install.transaction.journal import CHANGING, INSTALLED, REMOVING, Journal
-from cgpu.install.transaction.steps import Context, Plan, Step
-from cgpu.install.transaction.steps.file_changes import FileChanges
-from cgpu.install.transaction.steps.runtime import Runtime
+from cgpu.install.transaction.steps import Context, Plan
 from cgpu.install.transaction.steps.system import Note
 
 Say = Callable[[str], None]
@@ -108,7 +106,7 @@ def take_back(journal: Journal, context: Context, say: Say) -> None:
             step = journal.steps[-1]
             if step.undo_title:
                 number += 1
-                say(f"[{number}/{total}] {announced(step, context)}")
+                say(f"[{number}/{total}] {step.announced(context)}")
             step.revert(context)
             journal.steps.pop()
             journal.committed = min(journal.committed, len(journal.steps))
@@ -116,11 +114,6 @@ def take_back(journal: Journal, context: Context, say: Say) -> None:
         _end(journal)
     except OSError as error:
         raise CgpuError(f"{_words(error)}; run the same command again") from error
-
-
-def announced(step: Step, context: Context) -> str:
-    """Return what taking a step back does: an edited file is not removed. Raises CgpuError."""
-    return step.announced(context) if isinstance(step, FileChanges | Runtime) else step.undo_title
 
 
 def _forget_notes(journal: Journal, context: Context) -> None:

@@ -58,6 +58,9 @@ class Step(Protocol):
     def undo_title(self) -> str:
         """Return what taking it back does; empty where there is nothing to say."""
 
+    def announced(self, context: Context, /) -> str:
+        """Return undo_title, or what it would leave of the node as it is now. Raises CgpuError."""
+
     def to_json(self) -> dict[str, Any]:
         """Return the step for the record."""
 

@@ -13,7 +13,7 @@ from cgpu import paths
 from cgpu.errors import CgpuError
 from cgpu.install.places import PACKAGE_UNITS, UNITS
 from cgpu.install.transaction.runner import TIMEOUT_S, must
-from cgpu.install.transaction.steps import Context
+from cgpu.install.transaction.steps import Context, Step
 from cgpu.node_files import below
 
 NOT_LOADED = 5  # systemctl's status for a unit that systemd does not know
@@ -30,6 +30,9 @@ class SystemStep:
 
     def prepare(self, _context: Context, /) -> Self:
         return self
+
+    def announced(self: Step, _context: Context, /) -> str:
+        return self.undo_title
 
     def to_json(self) -> dict[str, Any]:
         return {"kind": self.kind, **asdict(self)}
