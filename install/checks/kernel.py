@@ -5,8 +5,8 @@ from __future__ import annotations
 
 from cgpu.install.checks.finding import EngineKind, Finding, ok, problem, skipped, warning
 from cgpu.install.node.facts.programs import numbers
-from cgpu.install.node.facts.software import FUSE
 from cgpu.install.node.machine import Node
+from cgpu.kmod.daemon.tree.libfuse import LIBRARIES
 
 FIRST: dict[EngineKind, tuple[int, int]] = {"module": (6, 1), "daemon": (5, 10)}
 MACHINE = "x86_64"
@@ -160,7 +160,7 @@ def fuse(node: Node) -> list[Finding]:
     if not node.kernel.fuse:
         return problem("fuse", "/dev/fuse is not there", "modprobe fuse")
     if node.software.fuse is None:
-        libraries = " or ".join(FUSE)
+        libraries = " or ".join(LIBRARIES)
         return problem("fuse", f"no {libraries} in the usual folders", "apt-get install fuse3")
     return ok("fuse", f"{node.software.fuse}")
 

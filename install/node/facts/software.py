@@ -9,6 +9,7 @@ from pathlib import Path
 
 from cgpu.install.node.facts import files, programs
 from cgpu.install.node.facts.programs import Process
+from cgpu.kmod.daemon.tree.libfuse import LIBRARIES
 from cgpu.runtime_config.engines.registry import ENGINES
 
 LIBRARY_FOLDERS = (
@@ -19,7 +20,6 @@ LIBRARY_FOLDERS = (
     "/usr/lib",
     "/usr/local/lib",
 )
-FUSE = ("libfuse3.so.4", "libfuse3.so.3")  # the former from fuse 3.17 on
 SYSTEMD = "/run/systemd/system"
 # Each engine with the program that runs when it serves; podman has none.
 PROGRAMS = {engine.name: engine.program for engine in ENGINES.values() if engine.program}
@@ -68,7 +68,7 @@ def gather(root: Path, running: tuple[Process, ...]) -> Software:
     alive = {one.program for one in running}
     systemd = files.follow(root, SYSTEMD).is_dir()
     return Software(
-        fuse=_library(root, FUSE),
+        fuse=_library(root, LIBRARIES),
         systemd=systemd,
         systemd_version=_systemd_version(root),
         dkms=_program(root, "dkms", "dkms", alive),
