@@ -6,6 +6,7 @@ from __future__ import annotations
 from collections.abc import Collection
 from difflib import get_close_matches
 
+ALIKE = 0.6
 FEW = 5  # words that a line can list
 LONGEST = 64  # a longer word is no slip of a finger, and would take long to compare
 
@@ -22,12 +23,15 @@ def expected(word: object, known: Collection[str], more: str) -> str:
     return " ".join(part for part in (*meant, more) if part)
 
 
-def nearest(word: object, known: Collection[str]) -> str | None:
-    """Return the known word that was probably meant; None where none is near. Case does not count."""
+def nearest(word: object, known: Collection[str], alike: float = ALIKE) -> str | None:
+    """Return the known word that was probably meant; None where none is near. Case does not count.
+
+    alike: from 0 to 1, how like it has to be at least.
+    """
     if not isinstance(word, str) or len(word) > LONGEST:
         return None
     folded = {one.lower(): one for one in known}
-    found = get_close_matches(word.lower(), folded, n=1)
+    found = get_close_matches(word.lower(), folded, n=1, cutoff=alike)
     return folded[found[0]] if found else None
 
 

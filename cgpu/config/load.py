@@ -104,7 +104,7 @@ def check(document: object, source: str, lines: Mapping[str, int] | None = None)
     properties = schema()["properties"]
     for key, value in document.items():
         if key not in properties:
-            raise unknown_key(_at(source, key, lines), key, value)
+            raise unknown_key(f"{_at(source, key, lines)}: {show(key)}: {show(value)}", key)
         if _is_unfit(value):
             raise _misfit(_at(source, key, lines), key, value)
     _refuse_contradiction(document, source, lines)
@@ -122,10 +122,10 @@ def _at(source: str, key: object, lines: Mapping[str, int] | None) -> str:
     return source if line is None else f"{source}:{line}"
 
 
-def unknown_key(place: str, key: object, value: object) -> CgpuError:
-    """Return the error for a key that the schema does not have. place: of the key, such as FILE:LINE."""
+def unknown_key(where: str, key: object) -> CgpuError:
+    """Return the error for a key that the schema does not have. where: what the message names first."""
     meant = suggest.expected(key, list(schema()["properties"]), "every key: cgpu config explain")
-    return CgpuError(f"{place}: {show(key)}: {show(value)}: there is no such key; {meant}")
+    return CgpuError(f"{where}: there is no such key; {meant}")
 
 
 def accepted(key: str) -> str:
@@ -133,7 +133,7 @@ def accepted(key: str) -> str:
     rule: Mapping[str, Any] = schema()["properties"][key]
     kinds = [rule["type"]] if isinstance(rule["type"], str) else rule["type"]
     if "enum" in rule:
-        return ", ".join(rule["enum"][:-1]) + f" or {rule['enum'][-1]}"
+        return suggest.one_of(rule["enum"])
     if "boolean" in kinds:
         return "true or false"
     if key == "policy":

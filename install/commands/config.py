@@ -15,7 +15,7 @@ from typing import Any
 
 import yaml
 
-from cgpu import paths, replace, suggest
+from cgpu import paths, replace
 from cgpu.arguments import Parser
 from cgpu.client.tree import Tree
 from cgpu.config import apply as apply_module
@@ -140,10 +140,8 @@ def explanation(key: str) -> str:
 
 
 def _check_known(key: str) -> None:
-    known = list(config.schema()["properties"])
-    if key not in known:
-        meant = suggest.expected(key, known, "every key: cgpu config explain")
-        raise CgpuError(f"{show(key)}: there is no such key; {meant}")
+    if key not in config.schema()["properties"]:
+        raise config.unknown_key(show(key), key)
 
 
 def _read(path: Path) -> str:

@@ -4,7 +4,6 @@
 from __future__ import annotations
 
 import contextlib
-import difflib
 import functools
 import json
 import re
@@ -14,6 +13,7 @@ import time
 from dataclasses import dataclass
 from pathlib import Path
 
+from cgpu import suggest
 from cgpu.errors import CgpuError, show
 from cgpu.kmod.daemon.processes.process_identity import ProcessIdentity, living_start_time
 from cgpu.kmod.daemon.tree import mounts
@@ -68,8 +68,8 @@ def check_model(option: str, name: str) -> str:
     model = name.upper()
     if model in models():
         return model
-    near = difflib.get_close_matches(model, models(), 1, ALIKE)
-    hint = f"did you mean {near[0]}? " if near else ""
+    near = suggest.nearest(name, models(), ALIKE)
+    hint = f"did you mean {near}? " if near is not None else ""
     raise CgpuError(f"{option} {show(name)}: there is no such model; {hint}all models: cgpud --help")
 
 
