@@ -7,7 +7,7 @@ import argparse
 import os
 import signal
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from datetime import UTC, datetime
 from time import sleep
 
@@ -87,35 +87,30 @@ def first_interval(gpus: tuple[Gpu, ...]) -> float:
     return min(LONGEST_INTERVAL, max(FIRST_INTERVAL, 2 * exact))
 
 
-def watch_published(options: argparse.Namespace) -> None:
-    """Print what root has published for this user, once or until interrupted. Raises CgpuError."""
-    first = True
+def published_samples(options: argparse.Namespace) -> Iterator[tuple[Gpu, ...]]:
+    """Yield what root has published for this user, whenever asked. Raises CgpuError."""
     while True:
-        show_sample(options, chosen(published(), options.gpu), first=first)
-        if options.loop is None:
-            return
-        first = False
-        sleep(options.loop)
+        yield chosen(published(), options.gpu)
 
 
-def show_sample(options: argparse.Namespace, gpus: tuple[Gpu, ...], *, first: bool) -> None:
-    """Print one sample at once."""
-    sys.stdout.write(formatted(options, gpus, first=first))
-    sys.stdout.flush()
-
-
-def watch(options: argparse.Namespace, tree: Tree) -> None:
-    """Sample and print, once or until interrupted. Raises CgpuError."""
+def samples(options: argparse.Namespace, tree: Tree) -> Iterator[tuple[Gpu, ...]]:
+    """Yield a sample of the tree whenever asked, used since the one before. Raises CgpuError."""
     names = Directory()
-    before, first = chosen(sample(tree), options.gpu), True
+    before = chosen(sample(tree), options.gpu)
     sleep(first_interval(before))
     while True:
         after = chosen(sample(tree), options.gpu)
-        shown = names.named(with_utilisation(before, after))
-        show_sample(options, shown, first=first)
+        yield names.named(with_utilisation(before, after))
+        before = after
+
+
+def watch(options: argparse.Namespace, taken: Iterator[tuple[Gpu, ...]]) -> None:
+    """Print samples, one or until interrupted. Raises CgpuError."""
+    for number, gpus in enumerate(taken):
+        sys.stdout.write(formatted(options, gpus, first=number == 0))
+        sys.stdout.flush()
         if options.loop is None:
             return
-        before, first = after, False
         sleep(options.loop)
 
 
@@ -125,9 +120,9 @@ def run(options: argparse.Namespace) -> None:
         signal.signal(signal.SIGTERM, signal.default_int_handler)
         publish()
     elif options.tree is None and os.geteuid() != 0:
-        watch_published(options)
+        watch(options, published_samples(options))
     else:
-        watch(options, Tree(options.tree or paths.tree(effective.load().tree)))
+        watch(options, samples(options, Tree(options.tree or paths.tree(effective.load().tree))))
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
