@@ -11,9 +11,10 @@ from __future__ import annotations
 import sys
 from pathlib import Path
 
+from cgpu import __version__
+
 REPOSITORY = Path(__file__).resolve().parent.parent
-sys.path.insert(0, str(REPOSITORY))
-from cgpu import __version__  # noqa: E402
+sys.path.insert(0, str(REPOSITORY))  # for scripts.site
 
 project = "OpenCGPU"
 author = "the authors of OpenCGPU"
