@@ -26,7 +26,7 @@ def require_fuzzer(output: Path) -> None:
     )
     linked = call([tool("clang"), "-fsanitize=fuzzer", probe, "-o", output / "probe"], timeout=120)
     if linked.returncode:
-        pytest.skip("clang has no libFuzzer (libclang-rt-14-dev has it)")
+        pytest.skip("clang has no libFuzzer (libclang-rt-dev has it)")
 
 
 def build_core(output: Path, extra: tuple[str, ...]) -> tuple[Path, list[str]]:
