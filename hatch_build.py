@@ -25,7 +25,10 @@ BINARIES = (
     LAUNCHER.with_name(LAUNCHER.name + ".low-level"),  # a link; a wheel has a copy in its place
 )
 TOOLS = ("make", "gcc", "pkg-config")
-NEEDED = "on Debian: apt-get install make gcc gcc-multilib libfuse3-dev pkg-config"
+NEEDED = (
+    "on Debian: apt-get install make gcc gcc-multilib libfuse3-dev pkg-config; on Fedora and RHEL: "
+    "dnf install make gcc glibc-static glibc-devel.i686 glibc-static.i686 fuse3-devel pkgconf-pkg-config"
+)
 
 
 class CompileHook(BuildHookInterface[Any]):

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+from cgpu.distribution import install_command
 from cgpu.install.checks.finding import EngineKind, Finding, ok, problem, skipped, warning
 from cgpu.install.node.facts.programs import numbers
 from cgpu.install.node.machine import Node
@@ -56,15 +57,16 @@ def modules(node: Node) -> list[Finding]:
 def headers(node: Node) -> list[Finding]:
     """Whether a module can be built for the running kernel."""
     release = node.kernel.release
+    install = install_command(f"linux-headers-{release}", node.software.family)
     if node.kernel.headers is not None:
         return ok("kernel-headers", f"{node.kernel.headers}")
     if release in node.ours.module_kernels:
         text = f"/lib/modules/{release}/build: no headers: the installed module cannot be built anew"
-        return warning("kernel-headers", text, f"apt-get install linux-headers-{release}")
+        return warning("kernel-headers", text, install)
     return problem(
         "kernel-headers",
         f"/lib/modules/{release}/build: there are no headers to build the module with",
-        f"apt-get install linux-headers-{release}, or: {BY_DAEMON}",
+        f"{install}, or: {BY_DAEMON}",
     )
 
 
@@ -161,7 +163,8 @@ def fuse(node: Node) -> list[Finding]:
         return problem("fuse", "/dev/fuse is not there", "modprobe fuse")
     if node.software.fuse is None:
         libraries = " or ".join(LIBRARIES)
-        return problem("fuse", f"no {libraries} in the usual folders", "apt-get install fuse3")
+        fix = install_command("fuse3", node.software.family)
+        return problem("fuse", f"no {libraries} in the usual folders", fix)
     return ok("fuse", f"{node.software.fuse}")
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import re
 
+from cgpu.distribution import install_command
 from cgpu.install.checks.finding import Finding, ok, problem, skipped, warning
 from cgpu.install.node.facts import files, programs
 from cgpu.install.node.report import NodeReport
@@ -25,9 +26,10 @@ def built(now: NodeReport) -> list[Finding]:
         return problem("module-built", text, fix)
     newer = [one for one in others(now) if one not in ours.module_kernels]
     if newer:
-        fix = "; ".join(f"apt-get install linux-headers-{one}; dkms autoinstall -k {one}" for one in newer)
+        of = now.node.software.family
+        fixes = (f"{install_command(f'linux-headers-{one}', of)}; dkms autoinstall -k {one}" for one in newer)
         text = f"cgpu_km is not built for {', '.join(newer)}, which the next boot may take"
-        return warning("module-built", text, fix)
+        return warning("module-built", text, "; ".join(fixes))
     return ok("module-built", f"cgpu_km is built for {', '.join(ours.module_kernels)}")
 
 

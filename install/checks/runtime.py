@@ -9,6 +9,7 @@ import stat
 from pathlib import Path
 
 import cgpu
+from cgpu import distribution
 from cgpu.install.checks.finding import Finding, ok, problem
 from cgpu.install.node.facts import programs
 from cgpu.runtime_config.oci_runtime.edit import HOOK_PATH
@@ -18,6 +19,7 @@ INTERPRETER = "/usr/bin/python3"  # as in launcher/launcher.h and the hook's fir
 FIRST_PYTHON = (3, 11)
 OTHERS = stat.S_IWGRP | stat.S_IWOTH
 BUILD = "install the package again, or in a checkout: make build"
+PYTHON = re.compile(r"python3(\.\d+)?")
 SHEBANG = re.compile(rb"#!\s*(/\S+)")
 START_S = 10.0
 
@@ -26,12 +28,19 @@ def interpreter(path: str = INTERPRETER) -> list[Finding]:
     """Whether hook and runtime find a Python that can run them."""
     said = programs.output(path, "-IS", "-c", "import sys; print(*sys.version_info[:3], sep='.')")
     if said is None:
-        return problem("interpreter", f"{path} does not run", "apt-get install python3")
+        return problem("interpreter", f"{path} does not run", _install_python(path))
     if programs.numbers(said) < FIRST_PYTHON:
         expected = ".".join(map(str, FIRST_PYTHON))
         fix = f"install Python {expected} or newer as {path}"
         return problem("interpreter", f"{path}: Python {said.strip()}: expected {expected} or newer", fix)
     return ok("interpreter", f"{path}: Python {said.strip()}")
+
+
+def _install_python(path: str) -> str:
+    """Return the command that installs an interpreter: /usr/bin/python3.12 is the package python3.12."""
+    folder, name = os.path.split(path)
+    package = name if folder == "/usr/bin" and PYTHON.fullmatch(name) else "python3"
+    return distribution.install_command(package, distribution.here())
 
 
 def launcher(path: str = LAUNCHER) -> list[Finding]:
@@ -43,7 +52,7 @@ def launcher(path: str = LAUNCHER) -> list[Finding]:
         return problem(
             "runtime",
             f"{path}: does not start a low-level runtime",
-            f"{path} --version; apt-get install runc",
+            f"{path} --version; {distribution.install_command('runc', distribution.here())}",
         )
     return ok("runtime", f"{path} starts its low-level runtime")
 
@@ -58,7 +67,7 @@ def hook(path: str = HOOK_PATH) -> list[Finding]:
         return problem("hook", f"{path}: its first line names no interpreter by an absolute path", BUILD)
     if not os.access(named[1], os.X_OK):
         text = f"{path}: its interpreter {named[1].decode('utf-8', 'replace')} is not there"
-        return problem("hook", text, "apt-get install python3")
+        return problem("hook", text, _install_python(os.fsdecode(named[1])))
     return ok("hook", path)
 
 

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 from cgpu.client.tree import DAEMON, MODULE
+from cgpu.distribution import install_command
 from cgpu.install.checks.finding import EngineKind, Finding, ok, problem, skipped, warning
 from cgpu.install.node.facts.programs import numbers
 from cgpu.install.node.machine import Node
@@ -19,9 +20,8 @@ def dkms(node: Node) -> list[Finding]:
     """What builds the module, for this kernel and those to come."""
     found = node.software.dkms
     if found is None:
-        return problem(
-            "dkms", "dkms is not installed: the module is not built for a new kernel", "apt-get install dkms"
-        )
+        text = "dkms is not installed: the module is not built for a new kernel"
+        return problem("dkms", text, install_command("dkms", node.software.family))
     return ok("dkms", f"dkms {found.version or ''}".rstrip())
 
 
@@ -49,7 +49,8 @@ def low_level(node: Node) -> list[Finding]:
     found = node.software.low_level
     names = {one.name for one in found}
     if not names & FIRST_LOW_LEVEL.keys():
-        return problem("low-level-runtime", "neither runc nor crun is installed", "apt-get install runc")
+        fix = install_command("runc", node.software.family)
+        return problem("low-level-runtime", "neither runc nor crun is installed", fix)
     for one in found:
         first = FIRST_LOW_LEVEL.get(one.name)
         if first is not None and one.version is not None and numbers(one.version) < first:

@@ -8,6 +8,7 @@ from pathlib import Path
 from cgpu import __version__, paths, replace
 from cgpu.config import effective
 from cgpu.config.load import load
+from cgpu.distribution import install_command
 from cgpu.errors import CgpuError
 from cgpu.install.places import KMOD, MODPROBE, MODULES_LOAD, PACKAGE_UNITS, SOURCES, UNITS, program
 from cgpu.install.plan import PlanContext
@@ -123,7 +124,8 @@ def _sources(context: PlanContext, runner: Runner) -> list[Plan]:
         packaged = f"{SOURCES}/{PACKAGE}-{__version__}/dkms.conf"
         if below(context.root, packaged).exists():
             return []
-        raise CgpuError(f"{packaged}: the module's sources are not there: apt-get install opencgpu-dkms")
+        install = install_command("opencgpu-dkms", context.node.software.family)
+        raise CgpuError(f"{packaged}: the module's sources are not there: {install}")
     make_staging(context.staging)
     made = context.staging / f"usr/src/{PACKAGE}-{__version__}"
     must(runner, ("make", "-s", "-C", str(KMOD / "module"), "dkms-source", f"DESTDIR={context.staging}"))

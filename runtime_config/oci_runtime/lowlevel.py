@@ -52,8 +52,11 @@ def find(configured: str | None, *, plain: bool, search: Sequence[str] = SEARCH)
         for directory in search:
             if _usable(f"{directory}/{name}"):
                 return f"{directory}/{name}"
+    from cgpu.distribution import here, install_command
+
+    install = install_command("runc", here())
     raise CgpuError(
-        f"no low-level runtime in {':'.join(search)}: expected one of {', '.join(ORDER)}; apt install runc"
+        f"no low-level runtime in {':'.join(search)}: expected one of {', '.join(ORDER)}; {install}"
     )
 
 

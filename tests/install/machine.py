@@ -65,6 +65,7 @@ def sound(root: Path) -> Path:
             "sys/kernel/debug/kprobes/enabled": "1\n",
             "sys/firmware/acpi/x": "",
             "dev/fuse": "",
+            "etc/os-release": "ID=debian\n",
             f"boot/config-{RELEASE}": OPTIONS,
             f"{headers}/Makefile": "",
             f"{headers}/include/generated/autoconf.h": "",

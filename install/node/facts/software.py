@@ -7,6 +7,7 @@ import json
 from dataclasses import dataclass
 from pathlib import Path
 
+from cgpu import distribution
 from cgpu.install.node.facts import files, programs
 from cgpu.install.node.facts.programs import Process
 from cgpu.kmod.daemon.tree.libfuse import LIBRARIES
@@ -51,6 +52,8 @@ class Program:
 class Software:
     """What is there. systemd: whether it is the init process; its version where that is known."""
 
+    family: str | None
+    """Of the distribution: DEBIAN or RPM of cgpu.distribution."""
     fuse: Path | None
     systemd: bool
     systemd_version: int | None
@@ -68,6 +71,7 @@ def gather(root: Path, running: tuple[Process, ...]) -> Software:
     alive = {one.program for one in running}
     systemd = files.follow(root, SYSTEMD).is_dir()
     return Software(
+        family=distribution.family(_os_release(root)),
         fuse=_library(root, LIBRARIES),
         systemd=systemd,
         systemd_version=_systemd_version(root),
@@ -75,6 +79,11 @@ def gather(root: Path, running: tuple[Process, ...]) -> Software:
         engines=_programs(root, PROGRAMS, alive),
         low_level=_programs(root, {name: name for name in LOW_LEVEL}, alive),
     )
+
+
+def _os_release(root: Path) -> str | None:
+    texts = (files.text(root, path, distribution.OS_RELEASE_MAX) for path in distribution.OS_RELEASE)
+    return next((text for text in texts if text is not None), None)
 
 
 def _library(root: Path, names: tuple[str, ...]) -> Path | None:

@@ -6,6 +6,7 @@ from __future__ import annotations
 import ctypes
 from collections.abc import Callable
 
+from cgpu.distribution import here, install_command
 from cgpu.errors import CgpuError
 
 LIBRARIES = ("libfuse3.so.4", "libfuse3.so.3")  # the former from fuse 3.17 on
@@ -21,4 +22,5 @@ def find(load: Callable[[str], object] = ctypes.CDLL) -> str:
             why.append(str(error))
         else:
             return name
-    raise CgpuError(f"libfuse 3 cannot be loaded ({'; '.join(why)}); run: apt-get install fuse3")
+    install = install_command("fuse3", here())
+    raise CgpuError(f"libfuse 3 cannot be loaded ({'; '.join(why)}); {install}")

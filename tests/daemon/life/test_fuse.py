@@ -34,7 +34,7 @@ def test_none() -> None:
         raise OSError(f"{name}: cannot open")
 
     both = r"libfuse3\.so\.4: .*libfuse3\.so\.3: "
-    with pytest.raises(CgpuError, match=f"{both}.*; run: apt-get install fuse3"):
+    with pytest.raises(CgpuError, match=f"{both}.*; apt-get install fuse3"):
         libfuse.find(load)
 
 
@@ -47,5 +47,5 @@ def test_command(tmp_path: Path, options: tuple[str, ...]) -> None:
     done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
     assert done.returncode == 1
     assert "libfuse 3 cannot be loaded (libfuse3.so.4: " in done.stderr
-    assert done.stderr.splitlines()[-1].endswith("; run: apt-get install fuse3")
+    assert done.stderr.splitlines()[-1].endswith("; apt-get install fuse3")
     assert "Traceback" not in done.stderr

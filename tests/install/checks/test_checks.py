@@ -11,11 +11,13 @@ from typing import Any
 
 import pytest
 
+from cgpu import distribution
 from cgpu.config.effective import Effective
 from cgpu.install.checks import (
     DesiredState,
     configuration,
     engine,
+    kernel,
     module,
     places,
     preflight,
@@ -28,7 +30,7 @@ from cgpu.install.node.facts.settings import Entry
 from cgpu.install.node.report import NodeReport
 from cgpu.install.node.snapshot import Card, Slice, Snapshot
 from cgpu.runtime_config.oci_runtime.lowlevel import LAUNCHER, LOW_LEVEL, low_level
-from tests.install.machine import card, node, node_report, tool, write
+from tests.install.machine import RELEASE, card, node, node_report, sound, tool, write
 
 MODULE, DAEMON = DesiredState("module", ("docker",)), DesiredState("daemon", ("docker",))
 PROC_NET_UNIX = (
@@ -113,6 +115,24 @@ def test_one_thing_wrong(
     found = preflight(node(tmp_path, **changed), desired)
     assert (name, expected) in faults(found)
     assert all(one.fix for one in found if one.verdict in ("warning", "problem"))
+
+
+@pytest.mark.parametrize(
+    ("desired", "changed", "fix"),
+    [
+        (DAEMON, {"fuse": None}, "dnf install fuse3"),
+        (DAEMON, {"low_level": ()}, "dnf install crun"),
+        (MODULE, {"dkms": None}, "dnf install dkms"),
+        (MODULE, {"headers": None}, f"dnf install kernel-devel-{RELEASE}, or: {kernel.BY_DAEMON}"),
+    ],
+)
+def test_fixes_on_rhel(tmp_path: Path, desired: DesiredState, changed: dict[str, Any], fix: str) -> None:
+    """Where os-release says that the distribution is like RHEL, each fix names its package by dnf."""
+    root = sound(tmp_path)
+    (root / "etc/os-release").write_text('ID="rocky"\nID_LIKE="rhel centos fedora"\n')
+    part = "kernel" if "headers" in changed else "software"
+    (found,) = [one for one in preflight(node(root, **{part: changed}), desired) if one.fix]
+    assert found.fix == fix
 
 
 def test_unknown_mig_mode_is_skipped(tmp_path: Path) -> None:
@@ -356,6 +376,15 @@ def test_interpreter(tmp_path: Path) -> None:
     assert "3.9.2" in runtime.interpreter(str(old))[0].text
     assert only_verdict(runtime.interpreter(str(tmp_path / "none"))) == "problem"
     assert only_verdict(runtime.interpreter()) == "ok"
+
+
+def test_package_of_an_interpreter(monkeypatch: pytest.MonkeyPatch) -> None:
+    """RHEL has newer versions of Python beside its own, each as a package of that name."""
+    monkeypatch.setattr(distribution, "here", lambda: distribution.RPM)
+    (found,) = runtime.interpreter("/usr/bin/python3.99")
+    assert found.fix == "dnf install python3.99"
+    (found,) = runtime.interpreter("/opt/none/bin/python3.99")
+    assert found.fix == "dnf install python3"
 
 
 @pytest.mark.root

@@ -10,6 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from cgpu.distribution import RPM
 from cgpu.install.checks import engine as engine_checks
 from cgpu.install.checks import module as module_checks
 from cgpu.install.node import machine as facts
@@ -74,6 +75,17 @@ def test_fuse(tmp_path: Path, here: list[str], expected: str | None) -> None:
         (tmp_path / name).touch()
     found = facts.gather(tmp_path).software.fuse
     assert found == (Path(expected) if expected else None)
+
+
+def test_distribution(tmp_path: Path) -> None:
+    """The family is known by os-release, also through its usual link; without that file it is not known."""
+    assert facts.gather(tmp_path).software.family is None
+    (tmp_path / "usr/lib").mkdir(parents=True)
+    (tmp_path / "usr/lib/os-release").write_text('ID="almalinux"\nID_LIKE="rhel centos fedora"\n')
+    assert facts.gather(tmp_path).software.family == RPM
+    (tmp_path / "etc").mkdir()
+    (tmp_path / "etc/os-release").symlink_to("../usr/lib/os-release")
+    assert facts.gather(tmp_path).software.family == RPM
 
 
 def test_empty_machine(tmp_path: Path) -> None:

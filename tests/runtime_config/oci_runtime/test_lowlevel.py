@@ -54,7 +54,7 @@ def test_never_itself(tmp_path: Path) -> None:
 
 def test_nothing_found(tmp_path: Path) -> None:
     """Without any runtime the message names those that are looked for, and a package."""
-    with pytest.raises(CgpuError, match="nvidia-container-runtime, runc, crun; apt install runc"):
+    with pytest.raises(CgpuError, match="nvidia-container-runtime, runc, crun; apt-get install runc"):
         find(None, plain=False, search=(str(tmp_path),))
 
 
