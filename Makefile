@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 # From a fresh clone on Debian 12, 13 or testing, as root, with nothing but git and make.
 
-.PHONY: help demo test test-gpu test-vm test-driver test-frameworks test-package test-distributions test-vm-full test-debug-kernel build deb docs docs-pictures man lint format fuzz coverage bench bench-shares clean
+.PHONY: help demo test test-gpu test-vm test-driver test-frameworks test-package test-distributions test-vm-full test-debug-kernel build deb rpm docs docs-pictures man lint format fuzz coverage bench bench-shares clean
 
 help:
 	@echo "make demo    two containers share a simulated T4, each inside its slice"
@@ -15,6 +15,7 @@ help:
 	@echo "make test-gpu  checks on a real GPU; says so and does nothing where there is none"
 	@echo "make build   virtual environment and C parts only"
 	@echo "make deb     Debian packages, into dist/"
+	@echo "make rpm     rpm packages and their source package, into dist/"
 	@echo "make docs    the documentation site, into dist/docs; docs-pictures: draw its pictures of terminals anew"
 	@echo "make lint    linters only (after make build or make test)"
 	@echo "make format  rewrite Python and C in the project's style"
@@ -63,6 +64,9 @@ build:
 
 deb:
 	@scripts/build-deb
+
+rpm:
+	@scripts/build-rpm
 
 docs:
 	@scripts/bootstrap docs

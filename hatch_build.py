@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import os
 import shutil
 import subprocess
 import sys
@@ -17,17 +18,17 @@ BINARIES = (
     Path("kmod/build/libcgpud.so"),
     Path("kmod/build/cgpu-sim"),
     Path("kmod/build/cgpu-probe"),
-    Path("kmod/build/cgpu-probe32"),
     Path("kmod/build/cgpu-recorder"),
     Path("kmod/build/cgpu-check-driver"),
     Path("kmod/build/libcgpu-replay.so"),
     LAUNCHER,
     LAUNCHER.with_name(LAUNCHER.name + ".low-level"),  # a link; a wheel has a copy in its place
 )
+PROBE_32 = Path("kmod/build/cgpu-probe32")
 TOOLS = ("make", "gcc", "pkg-config")
 NEEDED = (
     "on Debian: apt-get install make gcc gcc-multilib libfuse3-dev pkg-config; on Fedora and RHEL: "
-    "dnf install make gcc glibc-static glibc-devel.i686 glibc-static.i686 fuse3-devel pkgconf-pkg-config"
+    "dnf install make gcc glibc-static fuse3-devel pkgconf-pkg-config, and set CGPU_WITHOUT_32_BIT=1"
 )
 
 
@@ -54,5 +55,7 @@ class CompileHook(BuildHookInterface[Any]):
         build_data["pure_python"] = False
         platform = sysconfig.get_platform().replace("-", "_").replace(".", "_")
         build_data["tag"] = f"py3-none-{platform}"
-        for binary in BINARIES:
+        # As in kmod/Makefile.
+        probe_32 = () if os.environ.get("CGPU_WITHOUT_32_BIT") == "1" else (PROBE_32,)
+        for binary in (*BINARIES, *probe_32):
             build_data["force_include"][str(package / binary)] = f"cgpu/{binary}"

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The Debian packages of the checkout, made once for its contents, and the same as another version."""
+"""The packages of the checkout, made once for its contents, and Debian's the same as another version."""
 
 from __future__ import annotations
 
@@ -17,6 +17,7 @@ from cgpu import __version__
 
 ROOT = Path(__file__).resolve().parents[1]
 STORE = ROOT / "kmod" / "build" / "packages"
+RPM_STORE = ROOT / "kmod" / "build" / "rpm-packages"
 # Of the same length, so that it can be put into what was compiled, too.
 OLD = re.sub(r"\d", "0", __version__)
 UNPACKAGED = ("tests/", "benchmarks/", ".github/")
@@ -24,10 +25,17 @@ COMPILED = py_compile.PycInvalidationMode.UNCHECKED_HASH
 
 
 class Packages(NamedTuple):
-    """The Debian packages."""
+    """The Debian packages, or the rpm packages."""
 
     daemon: Path
     module: Path
+
+
+class Rpms(NamedTuple):
+    """The rpm packages, and what they are built of."""
+
+    packages: Packages
+    source: Path
 
 
 def digest() -> str:
@@ -42,23 +50,36 @@ def digest() -> str:
 
 
 def packages() -> Packages:
-    folder = STORE / digest()
-    STORE.mkdir(parents=True, exist_ok=True)
-    with (STORE / "lock").open("w") as lock:
+    return found(stored(STORE, "build-deb"))
+
+
+def rpms() -> Rpms:
+    folder = stored(RPM_STORE, "build-rpm")
+    (daemon,) = folder.glob("opencgpu-[0-9]*.x86_64.rpm")
+    (module,) = folder.glob("opencgpu-dkms-*.noarch.rpm")
+    (source,) = folder.glob("opencgpu-[0-9]*.src.rpm")
+    return Rpms(Packages(daemon, module), source)
+
+
+def stored(store: Path, script: str) -> Path:
+    """Return the folder with what a script builds of the checkout as it is now."""
+    folder = store / digest()
+    store.mkdir(parents=True, exist_ok=True)
+    with (store / "lock").open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
         if not folder.exists():
-            for old in STORE.glob("????????????????"):
+            for old in store.glob("????????????????"):
                 shutil.rmtree(old)
-            part = STORE / "part"
+            part = store / "part"
             shutil.rmtree(part, ignore_errors=True)
-            build(part)
+            build(script, part)
             part.rename(folder)
-    return found(folder)
+    return folder
 
 
-def build(target: Path) -> None:
+def build(script: str, target: Path) -> None:
     environment = os.environ | {"DEB_BUILD_OPTIONS": "noautodbgsym"}
-    command = [str(ROOT / "scripts/build-deb"), str(target)]
+    command = [str(ROOT / "scripts" / script), str(target)]
     done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=280, check=False)
     assert done.returncode == 0, f"{done.stdout}{done.stderr}"
 

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Write the commands of the Debian package: launchers.py OUTDIR.
+"""Write the commands of the Debian and rpm packages: launchers.py OUTDIR [PYTHON].
 
-Each starts Debian's Python with the package's folder in front of the standard library, and with nothing else:
-no site packages, no PYTHON variables, no folder of the caller's. cgpu-hook is its own launcher.
+Each starts the distribution's Python with the package's folder in front of the standard library, and with
+nothing else: no site packages, no PYTHON variables, no folder of the caller's. cgpu-hook is its own launcher.
 """
 
 from __future__ import annotations
@@ -12,7 +12,8 @@ from importlib.metadata import distribution
 from pathlib import Path
 
 FOLDER = "/usr/lib/opencgpu"
-TEXT = """#!/usr/bin/python3 -IS
+PYTHON = "/usr/bin/python3"
+TEXT = """#!{python} -IS
 import sys
 sys.path.insert(0, "{folder}")
 from {module} import {function}
@@ -20,16 +21,16 @@ sys.exit({function}())
 """
 
 
-def main(target: Path) -> None:
+def main(target: Path, python: str = PYTHON) -> None:
     """Write one file for each command of the distribution."""
     target.mkdir(parents=True, exist_ok=True)
     for entry in distribution("opencgpu").entry_points:
         if entry.name == "cgpu-hook":
             continue
         made = target / entry.name
-        made.write_text(TEXT.format(folder=FOLDER, module=entry.module, function=entry.attr))
+        made.write_text(TEXT.format(python=python, folder=FOLDER, module=entry.module, function=entry.attr))
         made.chmod(0o755)
 
 
 if __name__ == "__main__":
-    main(Path(sys.argv[1]))
+    main(Path(sys.argv[1]), *sys.argv[2:])

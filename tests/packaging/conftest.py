@@ -1,20 +1,29 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The packages, built once, and a machine that has them installed."""
+"""The packages, built once, and a machine that has Debian's installed."""
 
 from __future__ import annotations
 
+import shutil
 from collections.abc import Iterator
 
 import pytest
 
-from tests.packages import Packages
+from tests.packages import Packages, Rpms
 from tests.packages import packages as built_packages
+from tests.packages import rpms as built_rpms
 from tests.packaging.machine import Machine
 
 
 @pytest.fixture(scope="session")
 def packages() -> Packages:
     return built_packages()
+
+
+@pytest.fixture(scope="session")
+def rpms() -> Rpms:
+    if shutil.which("rpmbuild") is None or shutil.which("rpmlint") is None:
+        pytest.skip("rpmbuild or rpmlint is not installed; run: scripts/bootstrap test")
+    return built_rpms()
 
 
 @pytest.fixture

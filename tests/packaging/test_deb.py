@@ -32,7 +32,7 @@ def unpacked(package: Path, target: Path) -> Path:
 
 def locked(repository: Path) -> dict[str, str]:
     """Return name and version of each package that is brought along."""
-    lines = (repository / "install/packaging/debian/bundled.txt").read_text().splitlines()
+    lines = (repository / "install/packaging/bundled.txt").read_text().splitlines()
     pairs = [line.split(" ")[0].split("==") for line in lines if not line.startswith("#")]
     return {name.lower().replace("_", "-"): version for name, version in pairs}
 

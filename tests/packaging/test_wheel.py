@@ -142,6 +142,14 @@ def test_missing_compiler(repository: Path, tmp_path: Path) -> None:
     assert "Traceback" not in printed
 
 
+@pytest.mark.parametrize(("value", "expected"), [("", True), ("1", False)])
+def test_without_32_bit(repository: Path, value: str, *, expected: bool) -> None:
+    """On request nothing is compiled for 32 bit: RHEL 10 has no libraries for it."""
+    shown = run("make", "--dry-run", "--always-make", "-C", repository / "kmod", CGPU_WITHOUT_32_BIT=value)
+    assert (" -m32 " in shown) == expected
+    assert "cgpu-check-driver" in shown
+
+
 @pytest.mark.slow
 def test_sdist(wheel: Path, sdist: Path, tmp_path: Path) -> None:
     """A wheel built from the source distribution holds the same files as one built from the checkout."""

@@ -1,0 +1,120 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The rpm packages, installed, used and removed by rpm, with their scriptlets, on a copy of this machine."""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.packages import Rpms
+from tests.packaging.machine import Machine
+from tests.packaging.test_deb_node import DAEMON_JSON, PROBE, assert_refused, lasting_slice, pid_of
+
+pytestmark = [pytest.mark.root, pytest.mark.slow]
+
+# Debian's own packages have what ours require, and rpm does not know them.
+RPM = ("rpm", "--dbpath", "/tmp/rpm", "--nodeps")
+
+
+def install(machine: Machine, package: Path, *options: str) -> str:
+    shutil.copy(package, machine.path("tmp"))
+    return machine.run(*RPM, "--upgrade", *options, f"/tmp/{package.name}")
+
+
+def left(machine: Machine) -> list[str]:
+    """Return what is not as it was, without a folder that belongs to every Fedora and RHEL."""
+    return [name for name in machine.changes() if name != "usr/share/licenses"]
+
+
+def remove(machine: Machine, name: str = "opencgpu") -> subprocess.CompletedProcess[str]:
+    return machine.attempt(*RPM, "--erase", name)
+
+
+@pytest.fixture(scope="module")
+def rpm_node(rpms: Rpms) -> Iterator[Machine]:
+    """Make a machine that has the package opencgpu."""
+    made = Machine()
+    install(made, rpms.packages.daemon)
+    yield made
+    made.end()
+
+
+@pytest.fixture
+def engine(rpm_node: Machine) -> Iterator[Machine]:
+    """Run cgpud with a simulated card."""
+    rpm_node.run("cgpud", "--simulate", "T4")
+    yield rpm_node
+    rpm_node.attempt("cgpud", "--stop", "--force")
+
+
+def test_nothing_left(rpms: Rpms, machine: Machine) -> None:
+    """The installation starts nothing; after use and removal nothing is left, but what somebody wrote."""
+    install(machine, rpms.packages.daemon)
+    assert not machine.path("/run/cgpu").exists()
+    assert [name for name in machine.changes() if name.startswith("etc/")] == []
+    machine.run("cgpud", "--simulate", "T4")
+    assert "total=1073741824 " in machine.run("cgpu", "run", "--mem", "1G", "--", PROBE, "info")
+    machine.run("cgpu-smi")
+    assert machine.run(*RPM, "--verify", "opencgpu") == ""
+    machine.run("mkdir", "-p", "/etc/cgpu", "/var/lib/cgpu/install")
+    machine.path("/etc/cgpu/config.yaml").write_text("policy: 2\n")
+    assert remove(machine).returncode == 0
+    assert not machine.path("/run/cgpu/control.sock").exists()
+    assert left(machine) == ["etc/cgpu", "etc/cgpu/config.yaml"]
+
+
+def test_removal_refused(engine: Machine) -> None:
+    """While a slice is in use the package stays, and the slice goes on."""
+    with lasting_slice(engine) as process:
+        done = remove(engine)
+        still = process.poll()
+    assert_refused(done, "1 slices are in use; stop their containers: cgpu-smi")
+    assert still is None
+    assert engine.run(*RPM, "--verify", "opencgpu") == ""
+
+
+def test_removal_refused_by_settings(rpm_node: Machine) -> None:
+    """While a container engine names the runtime the package stays."""
+    rpm_node.run("cgpu-runtime-config", "docker")
+    done = remove(rpm_node)
+    rpm_node.run("cgpu-runtime-config", "docker", "--remove")
+    assert_refused(done, f"{DAEMON_JSON} name its runtime; take it out: cgpu-runtime-config ENGINE")
+
+
+def test_removal_takes_the_node_back(rpms: Rpms, machine: Machine) -> None:
+    """Where the node was set up, removal calls `cgpu uninstall`, and does not go on when that fails."""
+    install(machine, rpms.packages.daemon)
+    machine.run("mkdir", "-p", "/var/lib/cgpu/install")
+    machine.path("/var/lib/cgpu/install/journal.json").write_text("this is no journal\n")
+    assert_refused(remove(machine), "the node is still set up; see above, then: cgpu uninstall")
+    machine.path("/var/lib/cgpu/install/journal.json").unlink()
+    machine.run("cgpu", "install", "--engine", "daemon", "--runtimes", "docker")
+    assert "/usr/lib/opencgpu/" in machine.path(DAEMON_JSON).read_text()
+    assert remove(machine).returncode == 0
+    assert [name for name in machine.changes() if name.startswith("etc/")] == []
+
+
+def test_replaced_while_it_runs(rpms: Rpms, engine: Machine) -> None:
+    """A newly installed package leaves engine and slices alone, and says how to exchange the engine."""
+    before = pid_of(engine)
+    with lasting_slice(engine) as process:
+        said = install(engine, rpms.packages.daemon, "--force")
+        still = process.poll()
+    assert "to exchange it: cgpu upgrade" in said
+    assert pid_of(engine) == before
+    assert still is None
+
+
+def test_module_package(rpms: Rpms, machine: Machine) -> None:
+    """The module's package gives its sources to dkms, again at each installation, and takes them back."""
+    # Without kernels there is nothing to build; tests/module builds the same sources.
+    machine.run("mount", "-t", "tmpfs", "tmpfs", "/lib/modules")
+    for options in ((), ("--force",)):
+        install(machine, rpms.packages.module, *options)
+        assert machine.run("dkms", "status", "opencgpu").startswith("opencgpu/0.1.0: added")
+    assert remove(machine, "opencgpu-dkms").returncode == 0
+    assert left(machine) == []
