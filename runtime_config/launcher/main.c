@@ -124,6 +124,6 @@ int main(int argc, char **argv)
 		exec_runtime(runtime, argv);
 	if (!below || mark(LAUNCHER_BELOW))
 		exec_python(argc, argv);
-	fprintf(stderr, LAUNCHER_LINE_START "cannot start " CGPU_PYTHON ": %s; install python3\n", strerror(errno));
+	fprintf(stderr, LAUNCHER_LINE_START "cannot start " CGPU_PYTHON ": %s; install this Python\n", strerror(errno));
 	return 1;
 }

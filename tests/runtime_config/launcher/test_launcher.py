@@ -308,7 +308,9 @@ def test_without_python_one_line_says_so(tmp_path: Path) -> None:
         "create", "--bundle", "/none", "id", env={"ASAN_OPTIONS": "detect_leaks=0"}
     )
     assert status == "status 1"
-    assert message == ("opencgpu: cannot start /does/not/exist: No such file or directory; install python3\n")
+    assert message == (
+        "opencgpu: cannot start /does/not/exist: No such file or directory; install this Python\n"
+    )
 
 
 @pytest.mark.root
