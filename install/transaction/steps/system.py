@@ -142,7 +142,8 @@ def loaded(context: Context) -> list[str]:
 class Unit(SystemStep):
     """A unit of systemd is started for good, and stopped for good, also when its file is gone by then.
 
-    starts: False for a unit that the user starts, and that is only stopped.
+    name: that of its file, where .service may be left out. starts: False for a unit that the user starts, and
+    that is only stopped.
     """
 
     kind: ClassVar[str] = "unit"
@@ -152,8 +153,12 @@ class Unit(SystemStep):
     undo_title: str
     starts: bool = True
 
+    @property
+    def _file(self) -> str:
+        return self.name if self.name.endswith(".path") else f"{self.name}.service"
+
     def _systemctl(self, *words: str) -> tuple[str, ...]:
-        return ("systemctl", *words, f"{self.name}.service")
+        return ("systemctl", *words, self._file)
 
     def show(self, _context: Context, /) -> Iterator[str]:
         if self.starts:
@@ -173,14 +178,14 @@ class Unit(SystemStep):
             return
         # systemctl does not disable a unit without a file, though its link may exist and the unit may run.
         for target in below(context.root, UNITS).glob("*.wants"):
-            (target / f"{self.name}.service").unlink(missing_ok=True)
+            (target / self._file).unlink(missing_ok=True)
         stop = self._systemctl("stop")
         done = context.runner.run(stop)
         if done.status not in (0, NOT_LOADED):
             context.note(f"To do: {' '.join(stop)} ({done.last_line()})")
 
     def _has_file(self, root: Path) -> bool:
-        return any(below(root, f"{place}/{self.name}.service").exists() for place in (UNITS, *PACKAGE_UNITS))
+        return any(below(root, f"{place}/{self._file}").exists() for place in (UNITS, *PACKAGE_UNITS))
 
 
 @dataclass(frozen=True, slots=True)
