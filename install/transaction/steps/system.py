@@ -120,6 +120,8 @@ class LoadModule(SystemStep):
 
     def undo_show(self, context: Context, /) -> Iterator[str]:
         yield from (f"+ rmmod {name}" for name in loaded(context))
+        if _describes_module(context):
+            yield f"+ rm {paths.CDI_DEVICES}"
 
     def apply(self, context: Context, /) -> None:
         must(context.runner, ("modprobe", MODULE))
@@ -129,6 +131,17 @@ class LoadModule(SystemStep):
         for name in loaded(context):
             must(context.runner, ("rmmod", name))
         below(context.root, paths.UPGRADING).unlink(missing_ok=True)
+        if _describes_module(context):
+            below(context.root, paths.CDI_DEVICES).unlink()
+
+
+def _describes_module(context: Context) -> bool:
+    """Return whether container engines still find the GPUs as cgpu-config-apply has described them.
+
+    A cgpud that runs has made that description its own.
+    """
+    is_daemon = below(context.root, paths.CONTROL_SOCKET).exists()
+    return below(context.root, paths.CDI_DEVICES).exists() and not is_daemon
 
 
 def loaded(context: Context) -> list[str]:
