@@ -19,6 +19,7 @@ from cgpu.install.node.machine import Node
 from cgpu.install.plan import PlanContext, runtimes
 from cgpu.install.plan.engine import plan_daemon, plan_module
 from cgpu.install.plan.own_files import configuration
+from cgpu.install.plan.publisher import plan_publisher
 from cgpu.install.transaction import execute, journal
 from cgpu.install.transaction.journal import Journal
 from cgpu.install.transaction.runner import Runner
@@ -143,6 +144,7 @@ class Installer:
         steps = configuration(plan_context)
         plan_engine = plan_module if engine == "module" else plan_daemon
         steps += plan_engine(plan_context, self.runner)
+        steps += plan_publisher(plan_context, self.runner)
         steps += runtimes.plan(plan_context, names, default=request.default_runtime)
         known = plan_context.record.facts.get("runtimes", [])
         facts: dict[str, Any] = {

@@ -16,6 +16,9 @@ LOCK = "/run/cgpu-install.lock"
 
 UNITS = "/etc/systemd/system"
 PACKAGE_UNITS = ("/usr/lib/systemd/system", "/lib/systemd/system")
+# The unit of cgpu-smi --publish, and the one that starts it when the configuration in force is written.
+PUBLISHER = "cgpu-smi-publish.service"
+PUBLISHER_STARTS = "cgpu-smi-publish.path"
 MODULES_LOAD = "/etc/modules-load.d/cgpu.conf"
 MODPROBE = "/etc/modprobe.d/cgpu.conf"
 SOURCES = "/usr/src"

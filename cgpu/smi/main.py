@@ -21,7 +21,7 @@ from cgpu.smi.collect import sample
 from cgpu.smi.limits import is_counted, with_utilisation
 from cgpu.smi.model import Gpu
 from cgpu.smi.names import Directory
-from cgpu.smi.publish import publish, published
+from cgpu.smi.publish import NOTHING, publish, published
 
 # Seconds between the two samples that a utilisation needs: more where the engine measures less exactly.
 FIRST_INTERVAL = 0.5
@@ -48,7 +48,8 @@ def parser() -> argparse.ArgumentParser:
     form.add_argument(
         "--publish",
         action="store_true",
-        help="as root: let other users see what show_slices of the configuration says, until interrupted",
+        help="as root: let other users see what show_slices of the configuration says, until interrupted, or "
+        "until show_slices is root",
     )
     made.add_argument("--tree", metavar="DIR", help="the engine's tree, where it is not the usual one")
     return made
@@ -119,6 +120,7 @@ def run(options: argparse.Namespace) -> None:
     if options.publish:
         signal.signal(signal.SIGTERM, signal.default_int_handler)
         publish()
+        print(f"cgpu-smi: {NOTHING}")
     elif options.tree is None and os.geteuid() != 0:
         watch(options, published_samples(options))
     else:

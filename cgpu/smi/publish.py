@@ -41,20 +41,26 @@ SUFFIX = ".json"
 PERIOD_S = 1.0
 OLD_S = 10.0  # a publisher that has ended takes its files along, unless it was killed
 MAX_BYTES = 4 << 20
-AGAIN = "starts what writes it again: cgpu-smi --publish"
+AGAIN = "starts what writes it again: cgpu doctor --fix"
+NOTHING = (
+    "show_slices is root, so nothing is published; to show slices to others: "
+    "cgpu config set show_slices own --apply"
+)
 ASK = (
     "only root sees the slices of this node: sudo cgpu-smi; what others see is show_slices in " + paths.CONFIG
 )
 
 
 def publish(folder: Path = FOLDER, sleep: Callable[[float], None] = time.sleep) -> None:
-    """Publish until interrupted. Raises CgpuError; then, too, nothing stays published."""
+    """Publish until interrupted, or until only root is to see slices.
+
+    Raises CgpuError. However it ends, nothing stays published.
+    """
     names = Directory()
     before: tuple[Gpu, ...] = ()
     with _own(folder):
-        while True:
-            config = effective.load()
-            after = _sampled(config.tree) if config.show_slices != ROOT else ()
+        while (config := effective.load()).show_slices != ROOT:
+            after = _sampled(config.tree)
             _write_all(folder, files(names.named(with_utilisation(before, after)), config.show_slices))
             before = after
             sleep(PERIOD_S)
@@ -159,21 +165,30 @@ def _readable_by(uid: int | None) -> Meta:
     return Meta(0o640, 0, 0, (("system.posix_acl_access", struct.pack("<I", 2) + packed),))
 
 
+def age(folder: Path = FOLDER) -> float | None:
+    """Return how many seconds ago something was published last; None where nothing is that can be read."""
+    try:
+        document = json.loads(read_bounded(str(folder / EVERYONE), MAX_BYTES))
+        return time.monotonic() - float(document["at"])
+    except (OSError, ValueError, KeyError, TypeError, RecursionError):
+        return None
+
+
 def published(folder: Path = FOLDER) -> tuple[Gpu, ...]:
     """Return what this user may see. Raises CgpuError where nothing is published."""
     for name in (f"{os.getuid()}{SUFFIX}", EVERYONE):
         path = folder / name
         try:
             document = json.loads(read_bounded(str(path), MAX_BYTES))
-            gpus, age = tuple(_gpu(one) for one in document["gpus"]), time.monotonic() - document["at"]
+            gpus, seconds = tuple(_gpu(one) for one in document["gpus"]), time.monotonic() - document["at"]
         except FileNotFoundError:
             continue
         except OSError as error:
             raise CgpuError(f"{path}: cannot be read ({error.strerror}); {ASK}") from error
         except (ValueError, KeyError, TypeError):
             raise CgpuError(f"{path}: written by another release; root {AGAIN}") from None
-        if age > OLD_S:
-            raise CgpuError(f"{path}: {age:.0f} s old; root {AGAIN}")
+        if seconds > OLD_S:
+            raise CgpuError(f"{path}: {seconds:.0f} s old; root {AGAIN}")
         return gpus
     raise CgpuError(ASK)
 

@@ -10,10 +10,11 @@ import argparse
 import json
 import os
 import sys
+import time
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
-from cgpu import __version__
+from cgpu import __version__, paths
 from cgpu.arguments import Parser
 from cgpu.client.tree import Tree
 from cgpu.errors import CgpuError, one_line
@@ -26,6 +27,7 @@ from cgpu.install.checks import (
     module,
     places,
     preflight,
+    publisher,
     runtime,
     settings,
 )
@@ -36,10 +38,16 @@ from cgpu.install.commands.config import apply_keys
 from cgpu.install.commands.gc import collect
 from cgpu.install.node import report
 from cgpu.install.node.report import NodeReport
+from cgpu.install.places import PUBLISHER, PUBLISHER_STARTS
 from cgpu.install.privilege import require_root
+from cgpu.install.transaction.runner import SystemRunner, must
 from cgpu.kmod.daemon.tree.mounts import clear_fuse
+from cgpu.node_files import below
+from cgpu.smi import publish
 
 EXIT_PROBLEM = 1
+PUBLISHED_S = 10.0  # for the first files, which come a second after the program
+POLL_S = 0.1
 VERDICTS = ("problem", "warning", "ok", "skipped")
 MARKS = {"ok": "ok", "warning": "warning", "problem": "PROBLEM", "skipped": "skipped"}
 
@@ -72,6 +80,7 @@ CHECKS: tuple[Check, ...] = (
     engine.drift,
     engine.time_division,
     engine.mig,
+    publisher.published,
     module.built,
     module.dkms,
 )
@@ -246,6 +255,20 @@ def _unmount(now: NodeReport) -> str:
     return f"unmounted {now.node.ours.tree}"
 
 
+def _publish(now: NodeReport) -> str:
+    """Have systemd start cgpu-smi --publish, now and whenever the configuration asks for it."""
+    if not now.node.software.systemd or not publisher.has_units(now.node.root):
+        return ""
+    runner = SystemRunner()
+    must(runner, ("systemctl", "enable", "--now", PUBLISHER_STARTS))
+    must(runner, ("systemctl", "restart", PUBLISHER))
+    folder = below(now.node.root, paths.PUBLISHED)
+    until = time.monotonic() + PUBLISHED_S
+    while publish.age(folder) is None and time.monotonic() < until:
+        time.sleep(POLL_S)  # systemd has taken an old file away
+    return f"started {PUBLISHER}"
+
+
 def _recover(now: NodeReport) -> str:
     return "; ".join(recover.recover(now.node.root))
 
@@ -258,4 +281,5 @@ FIXES: dict[str, Callable[[NodeReport], str]] = {
     "permissions": _close_permissions,
     "configuration-in-force": _apply_configuration,
     "containers": _collect_containers,
+    publisher.NAME: _publish,
 }

@@ -42,7 +42,7 @@ def plan_daemon(context: PlanContext, runner: Runner) -> list[Plan]:
         if context.node.ours.engine == "cgpud":
             return []
         return [Note(f"start the engine, now and after each boot: {cgpud}{trial}")]
-    steps = unit(context, "cgpud", cgpud)
+    steps = units(context, cgpud, "cgpud.service")
     if not has_driver:
         when = "once NVIDIA's driver is installed: systemctl enable --now cgpud"
         stops = Unit("cgpud", "", "cgpud stops for good", starts=False)
@@ -58,16 +58,20 @@ def plan_daemon(context: PlanContext, runner: Runner) -> list[Plan]:
     return [*steps, starts("cgpud", "cgpud starts, now and at each boot")]
 
 
-def unit(context: PlanContext, name: str, command: str) -> list[Plan]:
-    """Return the steps that give systemd a unit; none where a package or an earlier run has put it there."""
-    in_package = any(below(context.root, f"{folder}/{name}.service").exists() for folder in PACKAGE_UNITS)
-    if in_package and command.startswith("/usr/bin/"):
-        return []
-    path = f"{UNITS}/{name}.service"
-    files = own_file(context, path, unit_text(name, command), f"makes {path}")
+def units(context: PlanContext, command: str, *names: str) -> list[Plan]:
+    """Return the steps that give systemd units; none where a package or an earlier run has put them there.
+
+    command: the absolute path of the program that they start. names: their files.
+    """
+    files = []
+    for name in names:
+        in_package = any(below(context.root, f"{folder}/{name}").exists() for folder in PACKAGE_UNITS)
+        if not (in_package and command.startswith("/usr/bin/")):
+            path = f"{UNITS}/{name}"
+            files += own_file(context, path, unit_text(name, command), f"makes {path}")
     if not files:
         return []
-    forget = Commands("", undo=(FORGET,), undo_title="systemd forgets the unit")
+    forget = Commands("", undo=(FORGET,), undo_title="systemd forgets its units")
     return [forget, *files, Commands("systemd reads its units", do=(RELOAD,))]
 
 
@@ -87,7 +91,7 @@ def plan_module(context: PlanContext, runner: Runner) -> list[Plan]:
             "# Made by cgpu install.\ncgpu_km\n",
             f"makes {MODULES_LOAD}: cgpu_km is loaded at boot",
         )
-        steps += unit(context, APPLY, str(program(APPLY)))
+        steps += units(context, str(program(APPLY)), f"{APPLY}.service")
     if not context.node.ours.module_loaded:
         steps.append(LoadModule())
     if context.node.software.systemd:

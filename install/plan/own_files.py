@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import json
+import os
 import textwrap
 from typing import Any
 
@@ -52,14 +53,17 @@ def first_configuration() -> str:
 
 
 def unit(name: str, program: str) -> str:
-    """Return the text of a unit that comes with the package, with our command where it is installed."""
-    path = KMOD / "units" / f"{name}.service"
+    """Return the text of a unit that comes with the package, with our command where it is installed.
+
+    name: the unit's file. Raises CgpuError.
+    """
+    path = KMOD / "units" / name
     try:
         text = path.read_text()
     except OSError as error:
         raise CgpuError(f"{path}: cannot be read ({error.strerror}); install the package again") from error
-    own = f"/usr/bin/{name}"
-    if own not in text:
+    own = f"/usr/bin/{os.path.basename(program)}"
+    if name.endswith(".service") and own not in text:
         raise CgpuError(f"{path}: does not start {own}; install the package again")
     return text.replace(own, _escaped(program))
 

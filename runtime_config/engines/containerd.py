@@ -12,7 +12,7 @@ import glob
 import json
 import os
 import tomllib
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -22,8 +22,8 @@ from cgpu.errors import CgpuError, show
 from cgpu.node_files import FileEdit, below
 from cgpu.runtime_config import programs
 from cgpu.runtime_config.engines import layers
-from cgpu.runtime_config.engines.engine import RUNTIME_NAME as NAME
 from cgpu.runtime_config.engines.engine import (
+    NAME_MAX,
     ContainerEngine,
     Desired,
     Ended,
@@ -34,6 +34,7 @@ from cgpu.runtime_config.engines.engine import (
     is_ours,
     lines_of,
 )
+from cgpu.runtime_config.engines.engine import RUNTIME_NAME as NAME
 from cgpu.runtime_config.engines.layers import Layer
 from cgpu.runtime_config.files import read_text, runtime_path
 from cgpu.runtime_config.text import toml
@@ -47,8 +48,12 @@ KEEPS_STOCK = (2, 0)
 LOSES_V1 = ((2, 0), (2, 2))
 SOCKET = "/run/containerd/containerd.sock"
 TASKS = "/run/containerd/io.containerd.runtime.v2.task"
+#: the same of a containerd that is a part of k3s
+K3S_TASKS = "/run/k3s/containerd/io.containerd.runtime.v2.task"
 OF_DOCKER = "moby"  # docker's namespace, whose containers docker itself names
 POD = ("io.kubernetes.cri.sandbox-namespace", "io.kubernetes.cri.sandbox-name")
+CONTAINER = "io.kubernetes.cri.container-name"
+MOST_TASKS = 4096  # that are looked at for names
 TYPE = "io.containerd.runc.v2"
 STOCK = "runc"
 STOCK_NOTE = "# containerd before 2.0 has runc by itself only where no other runtime is named"
@@ -177,6 +182,7 @@ class Containerd(ContainerEngine):
 
     program: ClassVar[str] = "containerd"
     settings_files: ClassVar[tuple[str, ...]] = (PATH, str(Path(DROP_IN).parent))
+    settings_options: ClassVar[tuple[str, ...]] = ("--config", "-c")
     consumers_advice: ClassVar[str] = (
         "they run on, and pods of them get no further container, after a crash too; to remove a pod: kubectl "
         "delete pod, or crictl rmp -f"
@@ -252,6 +258,10 @@ class Containerd(ContainerEngine):
                 if is_ours(_text(root, f"{folder}/runtime").strip()):
                     names.add(_pod(_text(root, f"{folder}/config.json")) or f"{namespace}/{identity}")
         return sorted(names)
+
+    def running(self) -> list[Callable[[], object]]:
+        """Return the way to the names of pods: ctr's containers have none."""
+        return [partial(named, Path("/"))]
 
     def listings(self) -> list[Listing]:
         """Return its list by ctr, or by crictl where ctr is not there."""
@@ -365,11 +375,34 @@ def ended_tasks(lines: Iterable[str]) -> Ended:
     return {row[0]: is_ended(row[2]) for row in rows if len(row) == 3 and row[0] != "TASK"}
 
 
-def _pod(spec: str) -> str | None:
-    """Return the namespace and name of a container's pod, None for one that is in none."""
+def named(root: Path) -> list[dict[str, object]]:
+    """Return Id and Names of the containers of pods, named by namespace, pod and container.
+
+    The shims' folders say it, which only root can write: no program is asked.
+    """
+    folders = [
+        f"{tasks}/{namespace}/{identity}"
+        for tasks in (TASKS, K3S_TASKS)
+        for namespace in _names(root, tasks)
+        if namespace != OF_DOCKER
+        for identity in _names(root, f"{tasks}/{namespace}")
+    ]
+    found: list[dict[str, object]] = []
+    for folder in folders[:MOST_TASKS]:
+        name = _pod(_text(root, f"{folder}/config.json"), CONTAINER)
+        if name:
+            found.append({"Id": folder.rpartition("/")[2], "Names": [name]})
+    return found
+
+
+def _pod(spec: str, *more: str) -> str | None:
+    """Return the namespace and name of a container's pod, None for one that is in none.
+
+    more: further annotations that it must have, whose values are appended.
+    """
     try:
         notes = json.loads(spec or "null").get("annotations")
-        return "/".join(str(notes[key]) for key in POD)
+        return "/".join(str(notes[key])[:NAME_MAX] for key in (*POD, *more))
     except (ValueError, AttributeError, TypeError, KeyError, RecursionError):
         return None
 

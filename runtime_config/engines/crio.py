@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import os
 import tomllib
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -16,7 +16,7 @@ from cgpu.node_files import FileEdit, below
 from cgpu.runtime_config import programs
 from cgpu.runtime_config.engines import layers
 from cgpu.runtime_config.engines.engine import RUNTIME_NAME as NAME
-from cgpu.runtime_config.engines.engine import ContainerEngine, Desired, Listing, ended_by_cri
+from cgpu.runtime_config.engines.engine import ContainerEngine, Desired, Listing, ended_by_cri, named_by_cri
 from cgpu.runtime_config.engines.layers import Layer
 from cgpu.runtime_config.files import runtime_path
 from cgpu.runtime_config.text import toml
@@ -91,12 +91,19 @@ class Crio(ContainerEngine):
         table = toml.child(tomllib.loads(text), *RUNTIME)
         return toml.child(table, "runtimes", NAME, "runtime_path"), toml.child(table, "default_runtime")
 
+    def running(self) -> list[Callable[[], object]]:
+        return [partial(named_by_cri, command) for command in self._crictl()]
+
     def listings(self) -> list[Listing]:
         """Return its list by crictl."""
+        return [Listing("cri-o", partial(ended_by_cri, command)) for command in self._crictl()]
+
+    def _crictl(self) -> list[list[str]]:
+        """Return the command that asks CRI-O; none where either is not there."""
         crictl = programs.find("crictl", self.search)
         if crictl is None or not Path(SOCKET).is_socket():
             return []
-        return [Listing("cri-o", partial(ended_by_cri, [crictl, "-r", f"unix://{SOCKET}"]))]
+        return [[crictl, "-r", f"unix://{SOCKET}"]]
 
     def _files(self, root: Path) -> list[Layer]:
         return layers.read_folder([below(root, self.main)], below(root, self.path), root)

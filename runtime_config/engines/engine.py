@@ -21,8 +21,12 @@ from cgpu.runtime_config.oci_runtime.lowlevel import NAME as LAUNCHER_NAME
 #: the name by which engines and their users know our runtime
 RUNTIME_NAME = "cgpu"
 TIMEOUT_S = 10.0
+AT_ONCE_S = 2.0  # for an answer at once
+# By which the kubelet names a container (k8s.io/kubernetes, pkg/kubelet/types/labels.go).
+LABELS = ("io.kubernetes.pod.namespace", "io.kubernetes.pod.name", "io.kubernetes.container.name")
 ENVIRONMENT = {"LC_ALL": "C", "HOME": "/"}
 AT_ONCE = 200  # containers in one question
+NAME_MAX = 253  # characters of a name in Kubernetes
 # What engines call a container that has ended. Any other word means that it may have processes.
 ENDED = frozenset({"exited", "dead", "stopped", "removing", "configured", "container_exited"})
 
@@ -69,6 +73,8 @@ class ContainerEngine(ABC):
     #: files that have its settings, and folders of such files, in the order of reading
     settings_files: ClassVar[tuple[str, ...]] = ()
     settings_format: ClassVar[str] = "TOML"
+    #: options of its program that name another settings file
+    settings_options: ClassVar[tuple[str, ...]] = ()
     #: what becomes of {names}, the containers with our runtime, without it; empty: they are not listed
     consumers_advice: ClassVar[str] = ""
 
@@ -186,6 +192,19 @@ def ended_by_cri(command: Sequence[str]) -> Ended:
     return by_state(rows, "id", "state")
 
 
+def named_by_cri(command: Sequence[str]) -> list[dict[str, object]]:
+    """Return Id and Names of running containers, named by namespace, pod and container. Raises CgpuError."""
+    answer = json_of([*command, "ps", "--output", "json"], AT_ONCE_S)
+    rows = answer.get("containers") if isinstance(answer, dict) else None
+    found: list[dict[str, object]] = []
+    for row in rows if isinstance(rows, list) else []:
+        match row:
+            case {"id": str(identity), "labels": dict(labels)} if all(key in labels for key in LABELS):
+                name = "/".join(str(labels[key])[:NAME_MAX] for key in LABELS)
+                found.append({"Id": identity, "Names": [name]})
+    return found
+
+
 def by_state(rows: object, key: str, state: str) -> Ended:
     """Return which containers of an engine's list have ended; one in a state not known may have processes."""
     found: Ended = {}
@@ -200,9 +219,9 @@ def is_ended(state: object) -> bool:
     return isinstance(state, str) and state.lower() in ENDED
 
 
-def json_of(command: Sequence[str]) -> object:
+def json_of(command: Sequence[str], timeout_s: float = TIMEOUT_S) -> object:
     """Return what a command prints as JSON. Raises CgpuError."""
-    output = _output(command)
+    output = _output(command, timeout_s)
     try:
         return json.loads(output or "null")
     except (ValueError, RecursionError) as error:
@@ -214,9 +233,9 @@ def lines_of(command: Sequence[str]) -> list[str]:
     return [line.strip() for line in _output(command).splitlines() if line.strip()]
 
 
-def _output(command: Sequence[str]) -> str:
+def _output(command: Sequence[str], timeout_s: float = TIMEOUT_S) -> str:
     try:
-        answer = programs.ask(command, ENVIRONMENT, TIMEOUT_S)
+        answer = programs.ask(command, ENVIRONMENT, timeout_s)
     except CgpuError as error:
         raise CgpuError(f"{' '.join(command)}: fails") from error
     if answer.status:

@@ -65,6 +65,12 @@ def test_shell(daemon: Daemon) -> None:
     assert "inst_ctl" in shell(daemon, "ls -l").stdout
 
 
+def test_the_log_says_why(daemon: Daemon) -> None:
+    """The writer of a wrong value gets an errno alone; a line of the log has file and bounds."""
+    assert shell(daemon, "echo 9 > 0/policy").returncode != 0
+    assert '0/policy: "9" was refused: expected 0 (fair share), 1 (preemptive), ' in daemon.log()
+
+
 def test_nobody_else_gets_in(daemon: Daemon) -> None:
     """The mount itself is closed to all but root, whatever its nodes allow."""
     assert stat.S_IMODE(daemon.tree.stat().st_mode) == 0o700

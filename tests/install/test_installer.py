@@ -47,12 +47,12 @@ def test_the_first_configuration_changes_nothing() -> None:
 
 def test_units_start_our_own_commands() -> None:
     """The command of a unit is that of the environment which the package is in, as systemd takes it."""
-    assert "\nExecStart=/opt/x/bin/cgpud\n" in unit("cgpud", "/opt/x/bin/cgpud")
-    assert '\nExecStart="/opt/my x/50%%/cgpud"\n' in unit("cgpud", "/opt/my x/50%/cgpud")
-    text = unit("cgpu-config-apply", "/opt/x/bin/cgpu-config-apply")
+    assert "\nExecStart=/opt/x/bin/cgpud\n" in unit("cgpud.service", "/opt/x/bin/cgpud")
+    assert '\nExecStart="/opt/my x/50%%/cgpud"\n' in unit("cgpud.service", "/opt/my x/50%/cgpud")
+    text = unit("cgpu-config-apply.service", "/opt/x/bin/cgpu-config-apply")
     assert text.count("/opt/x/bin/cgpu-config-apply") == 2
     with pytest.raises(CgpuError, match="no unit can start this path"):
-        unit("cgpud", '/opt/"/cgpud')
+        unit("cgpud.service", '/opt/"/cgpud')
 
 
 def test_a_daemon_under_systemd(root: Path) -> None:
@@ -69,6 +69,9 @@ def test_a_daemon_under_systemd(root: Path) -> None:
     assert [line for line in system.commands if "show" not in line] == [
         "systemctl try-restart crate",
         "systemctl try-restart whale",
+        "systemctl disable --now cgpu-smi-publish.path",
+        "systemctl stop cgpu-smi-publish.service",
+        "systemctl daemon-reload",
         "systemctl disable --now cgpud.service",
         "systemctl daemon-reload",
     ]
@@ -126,6 +129,9 @@ def test_dry_run(root: Path) -> None:
     assert [line for line in lines if line.startswith("+ ")] == [
         "+ systemctl daemon-reload",
         "+ systemctl enable --now cgpud.service",
+        "+ systemctl daemon-reload",
+        "+ systemctl enable --now cgpu-smi-publish.path",
+        "+ systemctl start cgpu-smi-publish.service",
         "+ systemctl try-restart whale",
         "+ systemctl try-restart crate",
     ]

@@ -69,6 +69,8 @@ def test_places(tree: Path) -> None:
 
 def test_unit(tree: Path, repository: Path) -> None:
     """Every unit of the project is in the package, and starts a command of it."""
+    for unit in (repository / "kmod/units").glob("*.path"):
+        assert (tree / "lib/systemd/system" / unit.name).exists()
     units = sorted((repository / "kmod/units").glob("*.service"))
     assert units
     for unit in units:

@@ -19,8 +19,8 @@ pytestmark = [pytest.mark.root, pytest.mark.slow]
 FOLDER = "/usr/lib/opencgpu"
 PROBE = f"{FOLDER}/cgpu/kmod/build/cgpu-probe"
 UNIT_STATES = [
-    f"var/lib/systemd/deb-systemd-helper-enabled/{unit}.service.dsh-also"
-    for unit in ("cgpu-config-apply", "cgpud")
+    f"var/lib/systemd/deb-systemd-helper-enabled/{unit}.dsh-also"
+    for unit in ("cgpu-config-apply.service", "cgpu-smi-publish.path", "cgpud.service")
 ]
 DAEMON_JSON = "/etc/docker/daemon.json"
 

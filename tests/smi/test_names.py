@@ -15,7 +15,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cgpu.runtime_config.engines import docker, podman
+from cgpu.runtime_config.engines import containerd, docker, podman
+from cgpu.runtime_config.engines import engine as engine_module
 from cgpu.smi import names
 from cgpu.smi.model import Container, Gpu
 from cgpu.smi.render import table
@@ -115,6 +116,55 @@ def test_strange_podman(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, text: s
 def test_no_podman(tmp_path: Path) -> None:
     """Where podman is not installed it is not asked."""
     assert names.ask(partial(podman.running, tmp_path / "podman")) == {}
+
+
+def spec(root: Path, place: str, text: str) -> None:
+    folder = root / place
+    folder.mkdir(parents=True)
+    (folder / "config.json").write_text(text)
+
+
+def test_pods_of_containerd(tmp_path: Path) -> None:
+    """A pod's container has the name that containerd noted for its shim; docker names its own itself."""
+    tasks = tmp_path / containerd.TASKS.lstrip("/")
+    pod = {containerd.POD[0]: "research", containerd.POD[1]: "llama"}
+    whole = json.dumps({"annotations": {**pod, containerd.CONTAINER: "trainer"}})
+    spec(tasks, f"k8s.io/{'a' * 64}", whole)
+    spec(tmp_path / containerd.K3S_TASKS.lstrip("/"), f"k8s.io/{'c' * 64}", whole)
+    spec(tasks, f"k8s.io/{'b' * 64}", json.dumps({"annotations": pod}))
+    spec(tasks, f"moby/{'d' * 64}", whole)
+    for number, text in enumerate(("", "{", "[1]", '{"annotations": 7}', "[" * 100_000, "{}")):
+        spec(tasks, f"default/{number}", text)
+    assert names.ask(partial(containerd.named, tmp_path)) == {
+        "a" * 64: "research/llama/trainer",
+        "c" * 64: "research/llama/trainer",
+    }
+
+
+def test_a_long_name_of_a_pod(tmp_path: Path) -> None:
+    """However long such an annotation is, the name is not."""
+    keys = (*containerd.POD, containerd.CONTAINER)
+    text = json.dumps({"annotations": dict.fromkeys(keys, "x" * 100_000)})
+    spec(tmp_path / containerd.TASKS.lstrip("/"), "k8s.io/a", text)
+    (name,) = names.ask(partial(containerd.named, tmp_path)).values()
+    assert len(name) < 1000
+
+
+def test_no_containerd(tmp_path: Path) -> None:
+    """Where containerd has no tasks there are no names."""
+    assert names.ask(partial(containerd.named, tmp_path)) == {}
+
+
+def test_pods_of_crio(tmp_path: Path) -> None:
+    """crictl tells the labels by which the kubelet names a container; a row without them is passed over."""
+    labels = dict(zip(engine_module.LABELS, ("research", "llama", "trainer"), strict=True))
+    rows = {"containers": [{"id": "a" * 64, "labels": labels}, {"id": "b" * 64, "labels": {}}, {"id": 7}, 1]}
+    path = program(tmp_path / "crictl", f'[ "$*" = "ps --output json" ] && echo \'{json.dumps(rows)}\'')
+    ask = partial(engine_module.named_by_cri, [str(path)])
+    assert names.ask(ask) == {"a" * 64: "research/llama/trainer"}
+    for text in ("exit 1", "echo nonsense", "echo null", "echo '{\"containers\": 1}'"):
+        program(path, text)
+        assert names.ask(ask) == {}
 
 
 def test_asks_once() -> None:

@@ -185,22 +185,29 @@ def test_all(
 def test_nothing(
     tree: Path, folder: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
 ) -> None:
-    """By default nothing is published: a user is told what to do. Without an engine it is the same."""
+    """By default the publisher ends: a user is told what to do. Without an engine it waits for one."""
     assert effective.Effective().show_slices == "root"
-    for where, shown in ((tree, "root"), (tree / "none", "all")):
-        configured(monkeypatch, where, shown)
 
-        def look() -> None:
-            status, out, error = as_user(ALICE, (), capfd)
-            assert (status, out) == (1, "")
-            assert error.startswith("cgpu-smi: only root sees the slices of this node: sudo cgpu-smi;")
+    def look() -> None:
+        status, out, error = as_user(ALICE, (), capfd)
+        assert (status, out) == (1, "")
+        assert error.startswith("cgpu-smi: only root sees the slices of this node: sudo cgpu-smi;")
 
-        round_of(folder, look)
+    configured(monkeypatch, tree, "root")
+    monkeypatch.setattr("signal.signal", lambda *_: None)
+    assert smi.main(["--publish"]) == 0
+    assert capfd.readouterr().out == f"cgpu-smi: {publish.NOTHING}\n"
+    look()
+    configured(monkeypatch, tree / "none", "all")
+    round_of(folder, look)
 
 
 @pytest.mark.root
 def test_a_change_takes_files_away(tree: Path, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """What a user may not see any more goes in the next round; one publisher works at a time."""
+    """What a user may not see any more goes in the next round; one publisher works at a time.
+
+    It ends with everything when nothing is to be seen.
+    """
     configured(monkeypatch, tree, "own")
     rounds: list[set[str]] = []
 
@@ -208,13 +215,11 @@ def test_a_change_takes_files_away(tree: Path, folder: Path, monkeypatch: pytest
         rounds.append({path.name for path in folder.iterdir()})
         with pytest.raises(CgpuError, match="another cgpu-smi --publish runs"):
             publish.publish(folder, pause)
-        if len(rounds) == 3:
-            raise EndedError
         configured(monkeypatch, tree, ("all", "root")[len(rounds) - 1])
 
-    with pytest.raises(EndedError):
-        publish.publish(folder, pause)
-    assert rounds == [{f"{ALICE}.json", "everyone.json"}, {"everyone.json"}, set()]
+    publish.publish(folder, pause)
+    assert rounds == [{f"{ALICE}.json", "everyone.json"}, {"everyone.json"}]
+    assert list(folder.iterdir()) == []
 
 
 @pytest.mark.root
@@ -226,6 +231,7 @@ def test_old_and_foreign_files(tree: Path, folder: Path, monkeypatch: pytest.Mon
         everyone = folder / "everyone.json"
         document = json.loads(everyone.read_text())
         assert publish.published(folder) == publish.published(folder)
+        assert publish.age(folder) == pytest.approx(0, abs=publish.OLD_S)
         for changed, words in (
             ({"at": document["at"] - 60}, "s old; root starts what writes it again"),
             ({"gpus": [{"index": 0, "later": 1}]}, "another release"),

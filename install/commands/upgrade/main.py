@@ -17,10 +17,12 @@ from cgpu.config import load as config
 from cgpu.errors import CgpuError, one_line
 from cgpu.install import drain
 from cgpu.install.commands.upgrade import daemon, module
+from cgpu.install.places import PUBLISHER
 from cgpu.install.privilege import require_root
 from cgpu.install.transaction import lock, signals
 from cgpu.install.transaction.runner import Runner, SystemRunner
 from cgpu.kmod.daemon.places import Places
+from cgpu.node_files import below
 
 if TYPE_CHECKING:
     from cgpu.client.tree import Tree
@@ -62,6 +64,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
                 _module(runner, tree, options)
             else:
                 _daemon(Places(Path(options.run)), options)
+            if not options.dry_run:
+                _publisher(runner)
     except (CgpuError, OSError) as error:
         print(f"cgpu upgrade: {one_line(str(error))}", file=sys.stderr)
         return 1
@@ -96,6 +100,13 @@ def _refuse_cold(containers: int, why: str) -> None:
         reason = f"{why}; " if why else ""
         verb = "runs" if containers == 1 else "run"
         raise CgpuError(f"{reason}--cold: {drain.count(containers)} {verb}; stop them first")
+
+
+def _publisher(runner: Runner) -> None:
+    """Have cgpu-smi --publish go on with this version, where systemd runs it. No container waits for that."""
+    if below(ROOT, paths.SYSTEMD).is_dir():
+        # Its status tells nothing: a node without the unit has nothing to exchange.
+        runner.run(("systemctl", "try-restart", PUBLISHER))
 
 
 # --- the daemon ---

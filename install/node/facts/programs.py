@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import os
 import re
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -22,7 +23,7 @@ MAX_ARGUMENT = 4096
 
 @dataclass(frozen=True, slots=True)
 class Process:
-    """One process, by the base name of what it runs. Its arguments are private, and are not read."""
+    """One process, by the base name of what it runs. Its arguments are private: option() alone reads one."""
 
     pid: int
     program: str
@@ -78,10 +79,34 @@ def pids(root: Path) -> list[int]:
     return [int(name) for name in files.names(root, "/proc") if name.isascii() and name.isdigit()]
 
 
+def option(root: Path, pid: int, names: Sequence[str]) -> str | None:
+    """Return the value of an option that a process of root's was started with, None where it has none.
+
+    Only of a process that sees the same files as this one: what a container's process says is not believed.
+    """
+    try:
+        here, there = (os.stat(below(root, f"/proc/{who}/ns/mnt")) for who in ("self", pid))
+        is_roots = below(root, f"/proc/{pid}").stat().st_uid == 0
+    except OSError:
+        return None
+    if not is_roots or not os.path.samestat(here, there):
+        return None
+    words = _command_line(root, pid)
+    for at, word in enumerate(words):
+        name, equals, value = word.partition("=")
+        if name in names:
+            return value if equals else next(iter(words[at + 1 :]), None)
+    return None
+
+
 def _program(root: Path, pid: int) -> str:
+    return next(iter(_command_line(root, pid)), "").rpartition("/")[2]
+
+
+def _command_line(root: Path, pid: int) -> list[str]:
     try:
         with below(root, f"/proc/{pid}/cmdline").open("rb") as stream:
-            first = stream.read(MAX_ARGUMENT).partition(b"\0")[0]
+            read = stream.read(MAX_ARGUMENT)
     except OSError:
-        return ""
-    return first.decode("utf-8", "replace").rpartition("/")[2]
+        return []
+    return read.decode("utf-8", "replace").split("\0")

@@ -9,11 +9,13 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from cgpu.install.node.facts import files
+from cgpu.install.node.facts import files, programs
+from cgpu.install.node.facts.programs import Process
 from cgpu.runtime_config.engines.engine import ContainerEngine
 from cgpu.runtime_config.engines.registry import ENGINES
 
 MAX_FILES = 64
+MAX_PROCESSES = 16
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,8 +30,13 @@ class Entry:
 
 
 def gather(root: Path) -> tuple[Entry, ...]:
-    """Read every settings file that is there."""
-    return tuple(entry for engine in ENGINES.values() for entry in _entries(root, engine))
+    """Read every settings file that is there: in the usual places, and where running engines have theirs."""
+    running = programs.processes(root)
+    return tuple(
+        entry
+        for engine in ENGINES.values()
+        for entry in _entries(root, engine, (*engine.settings_files, *_named(root, engine, running)))
+    )
 
 
 def parse(engine: ContainerEngine, file: str, text: str) -> Entry:
@@ -38,8 +45,16 @@ def parse(engine: ContainerEngine, file: str, text: str) -> Entry:
     return Entry(engine.name, file, _word(runtime), _word(default))
 
 
-def _entries(root: Path, engine: ContainerEngine) -> Iterator[Entry]:
-    for file in _files(root, engine.settings_files)[:MAX_FILES]:
+def _named(root: Path, engine: ContainerEngine, running: tuple[Process, ...]) -> tuple[str, ...]:
+    """Return the settings files that running processes of an engine were started with."""
+    pids = [one.pid for one in running if engine.settings_options and one.program == engine.program]
+    named = (programs.option(root, pid, engine.settings_options) for pid in pids[:MAX_PROCESSES])
+    files = dict.fromkeys(file for file in named if file is not None and file.startswith("/"))
+    return tuple(file for file in files if file not in engine.settings_files)
+
+
+def _entries(root: Path, engine: ContainerEngine, places: tuple[str, ...]) -> Iterator[Entry]:
+    for file in _files(root, places)[:MAX_FILES]:
         text = files.text(root, file)
         if text is None:
             continue

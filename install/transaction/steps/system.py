@@ -120,6 +120,8 @@ class LoadModule(SystemStep):
 
     def undo_show(self, context: Context, /) -> Iterator[str]:
         yield from (f"+ rmmod {name}" for name in loaded(context))
+        if _describes_module(context):
+            yield f"+ rm {paths.CDI_DEVICES}"
 
     def apply(self, context: Context, /) -> None:
         must(context.runner, ("modprobe", MODULE))
@@ -129,6 +131,17 @@ class LoadModule(SystemStep):
         for name in loaded(context):
             must(context.runner, ("rmmod", name))
         below(context.root, paths.UPGRADING).unlink(missing_ok=True)
+        if _describes_module(context):
+            below(context.root, paths.CDI_DEVICES).unlink()
+
+
+def _describes_module(context: Context) -> bool:
+    """Return whether container engines still find the GPUs as cgpu-config-apply has described them.
+
+    A cgpud that runs has made that description its own.
+    """
+    is_daemon = below(context.root, paths.CONTROL_SOCKET).exists()
+    return below(context.root, paths.CDI_DEVICES).exists() and not is_daemon
 
 
 def loaded(context: Context) -> list[str]:
@@ -142,7 +155,8 @@ def loaded(context: Context) -> list[str]:
 class Unit(SystemStep):
     """A unit of systemd is started for good, and stopped for good, also when its file is gone by then.
 
-    starts: False for a unit that the user starts, and that is only stopped.
+    name: that of its file, where .service may be left out. starts: False for a unit that the user starts, and
+    that is only stopped.
     """
 
     kind: ClassVar[str] = "unit"
@@ -152,8 +166,12 @@ class Unit(SystemStep):
     undo_title: str
     starts: bool = True
 
+    @property
+    def _file(self) -> str:
+        return self.name if self.name.endswith(".path") else f"{self.name}.service"
+
     def _systemctl(self, *words: str) -> tuple[str, ...]:
-        return ("systemctl", *words, f"{self.name}.service")
+        return ("systemctl", *words, self._file)
 
     def show(self, _context: Context, /) -> Iterator[str]:
         if self.starts:
@@ -173,14 +191,14 @@ class Unit(SystemStep):
             return
         # systemctl does not disable a unit without a file, though its link may exist and the unit may run.
         for target in below(context.root, UNITS).glob("*.wants"):
-            (target / f"{self.name}.service").unlink(missing_ok=True)
+            (target / self._file).unlink(missing_ok=True)
         stop = self._systemctl("stop")
         done = context.runner.run(stop)
         if done.status not in (0, NOT_LOADED):
             context.note(f"To do: {' '.join(stop)} ({done.last_line()})")
 
     def _has_file(self, root: Path) -> bool:
-        return any(below(root, f"{place}/{self.name}.service").exists() for place in (UNITS, *PACKAGE_UNITS))
+        return any(below(root, f"{place}/{self._file}").exists() for place in (UNITS, *PACKAGE_UNITS))
 
 
 @dataclass(frozen=True, slots=True)

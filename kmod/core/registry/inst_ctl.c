@@ -244,12 +244,18 @@ static int destroy_run(struct cgpu_core *core, const char *id, size_t length, in
 	return slot == CORE_NONE ? 0 : cgpu_container_remove(core, slot, generation);
 }
 
+static int refuse(struct cgpu_core *core, const char *text, size_t bytes)
+{
+	core_inst_ctl_refused(core, text, bytes);
+	return -EINVAL;
+}
+
 static int old_form(struct cgpu_core *core, const char *text)
 {
 	struct core_create create;
 
 	if (core_id_check(text + 1, CORE_SHORT_ID))
-		return -EINVAL;
+		return refuse(core, text, OLD_BYTES);
 	if (text[0] == '-')
 		return destroy_run(core, text + 1, CORE_SHORT_ID, 0);
 	memset(&create, 0, sizeof(create));
@@ -272,21 +278,21 @@ static int long_form(struct cgpu_core *core, const char *text, size_t bytes)
 
 	memset(&create, 0, sizeof(create));
 	if (word_next(&words, &verb, &length) || parse_keys(&words, &create))
-		return -EINVAL;
+		return refuse(core, text, bytes);
 	if (is_both(&create) || !create.id[0])
-		return -EINVAL;
+		return refuse(core, text, bytes);
 	if (core_same(verb, length, "create") && create.pid && create.count)
 		return create_run(core, &create);
 	if (core_same(verb, length, "destroy") && !create.pid && create.count == 0 && !create.passthrough &&
 		!create.passthrough_missing)
 		return destroy_run(core, create.id, strlen(create.id), 1);
-	return -EINVAL;
+	return refuse(core, text, bytes);
 }
 
 int cgpu_inst_ctl(struct cgpu_core *core, const char *text, size_t bytes)
 {
 	if (bytes == 0 || bytes > CGPU_INST_CTL_MAX)
-		return -EINVAL;
+		return refuse(core, text, bytes);
 	if (text[bytes - 1] == '\n')
 		bytes--;
 	if (bytes == OLD_BYTES && ((text[0] >= '0' && text[0] <= '9') || text[0] == '-'))

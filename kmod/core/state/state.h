@@ -235,6 +235,7 @@ struct cgpu_state {
 	u32 tgid_hash[CORE_CLIENT_BUCKETS]; /* links, by process */
 	u32 file_hash[CORE_CLIENT_BUCKETS]; /* links, by file */
 	u32 object_hash[CORE_OBJECT_BUCKETS]; /* links, by client and handle */
+	u32 refused_writes; /* of the log: 24 bits: in which ten seconds; 8 bits: lines about refused writes in them */
 	struct core_gpu gpu[CGPU_MAX_GPUS];
 	struct core_container container[CGPU_MAX_CONTAINERS];
 	struct core_client client[CGPU_MAX_CLIENTS];

@@ -67,6 +67,17 @@ int core_tree_file(enum core_level level, const char *name, size_t length, struc
 	return -ENOENT;
 }
 
+const char *core_tree_kind_name(u32 kind)
+{
+	size_t i;
+
+	for (i = 0; i < FILES; i++) {
+		if (files[i].kind == kind)
+			return files[i].name;
+	}
+	return "";
+}
+
 const char *core_tree_file_name(enum core_level level, u32 *index)
 {
 	size_t i;

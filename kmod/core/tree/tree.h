@@ -51,7 +51,18 @@ int core_tree_place(struct cgpu_state *state, const struct cgpu_node *node, stru
 int core_tree_is_node(const char *name, size_t length);
 /* The file with this name on a level. 0 or -ENOENT. */
 int core_tree_file(enum core_level level, const char *name, size_t length, struct cgpu_node *node);
+/* The name of the file of a kind that only one level has. */
+const char *core_tree_kind_name(u32 kind);
 /* The name of the index-th file on a level. NULL: there are fewer, and *index is less by so many. */
 const char *core_tree_file_name(enum core_level level, u32 *index);
+
+/* --- values.c --- */
+
+/* The number that a write carries; -EACCES where nothing can be written. Any thread, with the lock or without. */
+int core_value_parse(u32 kind, const char *text, size_t bytes, u64 *value);
+/* Log that a write to a file was refused for its value, or a line to inst_ctl for its form. Only so many in ten seconds are
+ * logged. Called without the lock. */
+void core_value_refused(struct cgpu_core *core, const struct cgpu_node *node, const char *text, size_t bytes, int err);
+void core_inst_ctl_refused(struct cgpu_core *core, const char *text, size_t bytes);
 
 #endif

@@ -1,43 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0 OR Apache-2.0
-/* Writes to nodes: what is accepted, and what it changes. */
+/* Writes to nodes: what they change. */
 #include "ledger/ledger.h"
 #include "registry/registry.h"
 #include "sched/sched.h"
 #include "tree/tree.h"
-
-struct limits {
-	u32 kind;
-	u32 digits; /* longest accepted number */
-	u64 low, high;
-};
-
-static const struct limits limits[] = {
-	{ CGPU_NODE_KIND_DEFAULT_MEMSIZE, 15, 0, ~0ull },
-	{ CGPU_NODE_KIND_HIGHPRIO, 1, 0, 1 },
-	{ CGPU_NODE_KIND_MAX_INST, 3, CGPU_CONFIG_MAX_INST_MIN, CGPU_CONFIG_MAX_INST_MAX },
-	{ CGPU_NODE_KIND_MEMSIZE, 15, 0, ~0ull },
-	{ CGPU_NODE_KIND_POLICY, 2, 0, CGPU_CONFIG_POLICY_MAX },
-	{ CGPU_NODE_KIND_PRIO_RATIO, 3, CGPU_CONFIG_PRIO_RATIO_MIN, CGPU_CONFIG_PRIO_RATIO_MAX },
-	{ CGPU_NODE_KIND_UPGRADE, 1, 1, 1 },
-	{ CGPU_NODE_KIND_WEIGHT, 3, 0, CGPU_MAX_INST },
-};
-
-/* The number that a write carries; -EACCES where nothing can be written. */
-static int value_parse(u32 kind, const char *text, size_t bytes, u64 *value)
-{
-	size_t i;
-
-	for (i = 0; i < sizeof(limits) / sizeof(limits[0]); i++) {
-		if (limits[i].kind != kind)
-			continue;
-		if (bytes > 0 && text[bytes - 1] == '\n')
-			bytes--;
-		if (core_parse_number(text, bytes, limits[i].digits, value))
-			return -EINVAL;
-		return *value < limits[i].low || *value > limits[i].high ? -EINVAL : 0;
-	}
-	return -EACCES;
-}
 
 static int max_inst_write(struct cgpu_state *state, u32 gpu, u32 value)
 {
@@ -129,16 +95,11 @@ static int node_write(struct cgpu_core *core, const struct cgpu_node *node, u64 
 	return 0;
 }
 
-int cgpu_tree_write(struct cgpu_core *core, const struct cgpu_node *node, const char *text, size_t bytes)
+static int value_write(struct cgpu_core *core, const struct cgpu_node *node, const char *text, size_t bytes)
 {
 	u64 value = 0;
-	int err;
+	int err = core_value_parse(node->kind, text, bytes, &value);
 
-	if (node->directory)
-		return -EISDIR;
-	if (node->kind == CGPU_NODE_KIND_INST_CTL)
-		return cgpu_inst_ctl(core, text, bytes);
-	err = value_parse(node->kind, text, bytes, &value);
 	if (err)
 		return err;
 	core_lock(core);
@@ -149,5 +110,19 @@ int cgpu_tree_write(struct cgpu_core *core, const struct cgpu_node *node, const 
 	core_lock(core);
 	err = node_write(core, node, value);
 	core_unlock(core);
+	return err;
+}
+
+int cgpu_tree_write(struct cgpu_core *core, const struct cgpu_node *node, const char *text, size_t bytes)
+{
+	int err;
+
+	if (node->directory)
+		return -EISDIR;
+	if (node->kind == CGPU_NODE_KIND_INST_CTL)
+		return cgpu_inst_ctl(core, text, bytes);
+	err = value_write(core, node, text, bytes);
+	if (err)
+		core_value_refused(core, node, text, bytes, err);
 	return err;
 }

@@ -36,12 +36,17 @@ def test_rows_are_the_core_s(library: ctypes.CDLL, tmp_path: Path) -> None:
 
 
 def test_configuration_takes_each() -> None:
-    """The schema's bound and its description, and docs/scheduling.md, have all policies."""
+    """The schema's bound and its description, and the documents, have all policies by their names."""
     key = json.loads((ROOT / "cgpu/config/schema.json").read_text())["properties"]["policy"]
     assert (key["minimum"], key["maximum"], key["default"]) == (0, COUNT - 1, DEFAULTS["policy"])
     documented = (ROOT / "docs/scheduling.md").read_text()
+    tables = (
+        documented,
+        *((ROOT / "docs" / name).read_text() for name in ("commands/cgpu-smi.md", "tree.md")),
+    )
     for number, known in enumerate(POLICIES):
         assert f"{number} {known.name}" in key["description"]
+        assert all(f" {number} {known.name}" in table for table in tables)
         assert f"shares-policy-{number}.svg" in documented
 
 

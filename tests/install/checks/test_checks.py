@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import os
 import resource
+import time
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -21,6 +22,7 @@ from cgpu.install.checks import (
     module,
     places,
     preflight,
+    publisher,
     runtime,
     settings,
 )
@@ -29,6 +31,7 @@ from cgpu.install.checks.finding import Finding
 from cgpu.install.node.facts.settings import Entry
 from cgpu.install.node.report import NodeReport
 from cgpu.install.node.snapshot import Card, Slice, Snapshot
+from cgpu.install.places import PUBLISHER, PUBLISHER_STARTS
 from cgpu.runtime_config.oci_runtime.lowlevel import LAUNCHER, LOW_LEVEL, low_level
 from tests.install.machine import RELEASE, card, node, node_report, sound, tool, write
 
@@ -514,3 +517,38 @@ def test_podman_that_copies_annotations(tmp_path: Path) -> None:
         (found,) = closed(replace(report, node=replace(report.node, software=software)))
         assert found.verdict == expected
         assert ("copies annotations of images" in found.text) == (expected == "warning")
+
+
+def test_published_slices(tmp_path: Path) -> None:
+    """Where users are to see slices, something must publish them; the fix is one that works on this node."""
+    report = node_report(tmp_path, in_force=Effective())
+    assert only_verdict(publisher.published(report)) == "ok"
+    assert only_verdict(publisher.published(node_report(tmp_path))) == "skipped"
+    report = replace(report, in_force=Effective(show_slices="own"))
+    (found,) = publisher.published(report)
+    assert (found.verdict, found.fix) == ("warning", "cgpu install")
+    assert found.text == "show_slices is own, but nothing publishes slices in /run/cgpu-smi/everyone.json"
+    for name, folder in ((PUBLISHER, "etc/systemd/system"), (PUBLISHER_STARTS, "lib/systemd/system")):
+        write(tmp_path, {f"{folder}/{name}": "[Unit]\n"})
+    assert publisher.published(report)[0].fix == publisher.START
+    plain = replace(report.node, software=replace(report.node.software, systemd=False))
+    (found,) = publisher.published(replace(report, node=plain))
+    assert found.fix == "have it run, now and after each boot: cgpu-smi --publish"
+
+
+@pytest.mark.parametrize(
+    ("document", "verdict"),
+    [
+        ('{"at": NOW, "gpus": []}', "ok"),
+        ('{"at": 0.0, "gpus": []}', "warning"),
+        ('{"at": null}', "warning"),
+        ("{", "warning"),
+        ("[" * 100_000, "warning"),
+    ],
+)
+def test_published_files(tmp_path: Path, document: str, verdict: str) -> None:
+    """A file that cgpu-smi would not show is found, whatever is in it."""
+    document = document.replace("NOW", str(time.monotonic()))
+    write(tmp_path, {"run/cgpu-smi/everyone.json": document})
+    report = node_report(tmp_path, in_force=Effective(show_slices="all"))
+    assert only_verdict(publisher.published(report)) == verdict

@@ -5,6 +5,8 @@ from __future__ import annotations
 
 import json
 import os
+import time
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -13,14 +15,16 @@ import pytest
 
 from cgpu.errors import CgpuError
 from cgpu.install import recover as recovery
-from cgpu.install.checks import engine, places, runtime
+from cgpu.install.checks import engine, places, publisher, runtime
 from cgpu.install.checks.finding import Finding
 from cgpu.install.commands import doctor, status
 from cgpu.install.commands.status import Exit
 from cgpu.install.node.facts.settings import Entry
 from cgpu.install.node.report import NodeReport
 from cgpu.install.node.snapshot import Card, Slice, Snapshot, from_document
-from tests.install.machine import node, node_report
+from cgpu.install.places import PUBLISHER, PUBLISHER_STARTS
+from cgpu.install.transaction.runner import Done
+from tests.install.machine import node, node_report, write
 
 GPU = {"name": "Tesla T4", "memtotal": "1000", "max_inst": "2", "free_weight": "2", "policy": "1", "mig": "0"}
 FOUND = [
@@ -213,6 +217,28 @@ def test_a_fix_that_fails_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
 
     monkeypatch.setattr(doctor, "FIXES", {"engine": refuse, "systemd": lambda _: "done"})
     assert list(doctor.fix(node_report(tmp_path), FOUND)) == ["engine: not fixed: no", "systemd: done"]
+
+
+def test_what_publishes_is_started(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """--fix has systemd start it, where systemd has the units, and waits for its first files."""
+    ran: list[tuple[str, ...]] = []
+    now = node_report(tmp_path)
+
+    class Systemctl:
+        def run(self, words: Sequence[str], timeout: float = 0) -> Done:
+            ran.append(tuple(words))
+            write(tmp_path, {"run/cgpu-smi/everyone.json": json.dumps({"at": time.monotonic(), "gpus": []})})
+            return Done(0, "")
+
+    monkeypatch.setattr(doctor, "SystemRunner", Systemctl)
+    found = [Finding(publisher.NAME, "warning", "nothing publishes", publisher.START)]
+    assert list(doctor.fix(now, found)) == []
+    write(tmp_path, {f"etc/systemd/system/{name}": "" for name in (PUBLISHER, PUBLISHER_STARTS)})
+    assert list(doctor.fix(now, found)) == [f"slices-published: started {PUBLISHER}"]
+    assert ran == [
+        ("systemctl", "enable", "--now", PUBLISHER_STARTS),
+        ("systemctl", "restart", PUBLISHER),
+    ]
 
 
 @pytest.mark.root

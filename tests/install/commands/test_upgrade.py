@@ -7,7 +7,7 @@ import os
 import shutil
 import signal
 import tempfile
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +19,7 @@ from cgpu.errors import CgpuError
 from cgpu.install import drain
 from cgpu.install.commands.upgrade import daemon as upgrade_daemon
 from cgpu.install.commands.upgrade import main as upgrade_command
+from cgpu.install.transaction.runner import Done
 from cgpu.kmod.daemon import manage
 from cgpu.kmod.daemon.program import Program
 from tests.daemon import versions
@@ -91,6 +92,26 @@ def test_without_an_engine(tmp_path: Path, capsys: Captured) -> None:
     """Where no engine runs there is nothing to do, and that is said."""
     assert upgrade_command.main(["--run", str(tmp_path)]) == 0
     assert capsys.readouterr().out.startswith("no engine runs: there is nothing to do; version ")
+
+
+@pytest.mark.parametrize("systemd", [True, False])
+def test_what_users_see(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, *, systemd: bool) -> None:
+    """cgpu-smi --publish goes on with the new version, where systemd runs it."""
+    ran: list[str] = []
+
+    class Systemctl:
+        def run(self, words: Sequence[str], timeout: float = 0) -> Done:
+            ran.append(" ".join(words))
+            return Done(5, "Unit cgpu-smi-publish.service not found.\n")
+
+    monkeypatch.setattr(upgrade_command, "ROOT", tmp_path)
+    monkeypatch.setattr(upgrade_command, "SystemRunner", lambda *_: Systemctl())
+    (tmp_path / "run").mkdir()
+    if systemd:
+        (tmp_path / "run/systemd/system").mkdir(parents=True)
+    for words in ((), ("--dry-run",)):
+        assert upgrade_command.main(["--run", str(tmp_path), *words]) == 0
+    assert ran == (["systemctl try-restart cgpu-smi-publish.service"] if systemd else [])
 
 
 def test_same_version(daemon: Daemon, ask: Ask) -> None:

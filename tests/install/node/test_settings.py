@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import json
+import os
 from pathlib import Path
 
 import pytest
@@ -70,6 +71,47 @@ def test_files_of_a_machine(tmp_path: Path) -> None:
         ("crio", RUNTIME, None),
         ("nvidia", None, "is not TOML"),
     ]
+
+
+def process(root: Path, pid: str, words: str, *, same_files: bool = True) -> None:
+    """Write a process, which sees the same files as the reader or others."""
+    write(root, {f"proc/{pid}/cmdline": words.replace(" ", "\0") + "\0", f"proc/{pid}/ns/other": ""})
+    mine = root / "proc/self/ns/mnt"
+    if not mine.exists():
+        write(root, {"proc/self/ns/mnt": ""})
+    (root / f"proc/{pid}/ns/mnt").hardlink_to(mine if same_files else root / f"proc/{pid}/ns/other")
+
+
+@pytest.mark.root
+@pytest.mark.parametrize(
+    ("words", "is_read"),
+    [
+        ("/usr/bin/containerd --config /opt/own/config.toml", True),
+        ("containerd -c /opt/own/config.toml --log-level info", True),
+        ("/usr/bin/containerd --config=/opt/own/config.toml", True),
+        ("/usr/bin/containerd --config opt/own/config.toml", False),
+        ("/usr/bin/containerd --config", False),
+        ("/usr/bin/containerd", False),
+        ("/usr/bin/other --config /opt/own/config.toml", False),
+    ],
+)
+def test_settings_of_a_running_engine(tmp_path: Path, words: str, is_read: bool) -> None:
+    """The file that a running containerd was started with is read beside the usual ones."""
+    text = CONTAINERD.replace("PLUGIN", "io.containerd.grpc.v1.cri")
+    write(tmp_path, {"opt/own/config.toml": text})
+    process(tmp_path, "7", words)
+    found = [one.file for one in settings.gather(tmp_path) if one.runtime is not None]
+    assert found == (["/opt/own/config.toml"] if is_read else [])
+
+
+@pytest.mark.root
+def test_a_process_of_a_container_names_no_file(tmp_path: Path) -> None:
+    """A containerd that sees other files, or that is not root's, has nothing read."""
+    write(tmp_path, {"opt/own/config.toml": "[", "opt/other/config.toml": "["})
+    process(tmp_path, "7", "containerd -c /opt/own/config.toml", same_files=False)
+    process(tmp_path, "8", "containerd -c /opt/other/config.toml")
+    os.chown(tmp_path / "proc/8", 41001, 41001)
+    assert settings.gather(tmp_path) == ()
 
 
 @pytest.mark.parametrize("pattern", ["/", "//", "/etc/extra/**.toml", "/etc/[", "/etc/a\\u0000b", "**", ""])

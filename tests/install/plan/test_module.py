@@ -97,6 +97,9 @@ def test_all_steps_and_back(root: Path, restored: Path) -> None:
         "systemctl daemon-reload",
         "modprobe cgpu_km",
         "systemctl enable --now cgpu-config-apply.service",
+        "systemctl daemon-reload",
+        "systemctl enable --now cgpu-smi-publish.path",
+        "systemctl start cgpu-smi-publish.service",
     ]
     assert (root / SOURCES / "module/main.c").exists()
     assert (root / "etc/modules-load.d/cgpu.conf").read_text().endswith("\ncgpu_km\n")
@@ -106,15 +109,35 @@ def test_all_steps_and_back(root: Path, restored: Path) -> None:
     installed = snapshot(root)
     assert not module_installer(root).install(MODULE)
     assert snapshot(root) == installed
+    devices = root / "run/cdi/opencgpu.json"  # as cgpu-config-apply writes it
+    devices.parent.mkdir()
+    devices.write_text("{}")
+    assert "+ rm /run/cdi/opencgpu.json" in module_installer(root).show_uninstall()
     kernel.commands.clear()
     module_installer(root, kernel).uninstall(None)
     assert [line for line in kernel.commands if " is-" not in line and " show " not in line] == [
+        "systemctl disable --now cgpu-smi-publish.path",
+        "systemctl stop cgpu-smi-publish.service",
+        "systemctl daemon-reload",
         "systemctl disable --now cgpu-config-apply.service",
         f"rmmod {CORE}",
         "rmmod cgpu_km",
         "systemctl daemon-reload",
         f"dkms remove -m opencgpu -v {__version__} --all",
     ]
+    assert list(devices.parent.iterdir()) == []
+    devices.parent.rmdir()
+
+
+def test_devices_of_a_daemon_stay(root: Path) -> None:
+    """The file that describes GPUs to container engines is by then cgpud's, where that runs."""
+    module_installer(root).install(MODULE)
+    devices = root / "run/cdi/opencgpu.json"
+    for path in (devices, root / "run/cgpu/control.sock"):
+        path.parent.mkdir()
+        path.write_text("{}")
+    module_installer(root).uninstall(None)
+    assert devices.exists()
 
 
 def test_uninstall_after_an_upgrade(root: Path, restored: Path) -> None:

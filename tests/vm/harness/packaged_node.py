@@ -8,6 +8,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+from cgpu import paths
 from tests.integration.commands import eventually
 from tests.integration.probe import NO_MEMORY, step
 from tests.vm.harness.counts import CPUS, count
@@ -167,3 +168,27 @@ def slices(node: PackagedNode) -> None:
     assert done.returncode == 0, done.text
     assert step(done, "info").number("total") == LIMIT
     assert step(done, "alloc", 1).number("status") == NO_MEMORY
+
+
+def users_see(node: PackagedNode, again: Callable[[], object]) -> None:
+    """See that the setting alone decides whether a user sees slices.
+
+    again: gives the engine its configuration anew, as a restart does.
+    """
+    as_user = ("setpriv", "--reuid=65534", "--regid=65534", "--clear-groups", "cgpu-smi")
+    assert node.unit("cgpu-smi-publish.path") == "enabled active"
+    assert node.unit("cgpu-smi-publish").endswith("inactive")
+    assert "only root sees the slices" in node.attempt(*as_user).stderr
+    node.run("cgpu", "config", "set", "show_slices", "all", "--apply")
+    eventually(lambda: "load" in node.attempt(*as_user).stdout, "a user sees a container by name", 60)
+    again()
+    eventually(lambda: "load" in node.attempt(*as_user).stdout, "and after that", 60)
+    node.run("systemctl", "kill", "--signal=KILL", "cgpu-smi-publish")
+    eventually(lambda: "load" in node.attempt(*as_user).stdout, "and after what publishes was killed", 60)
+    node.run("cgpu", "config", "set", "show_slices", "root", "--apply")
+    eventually(lambda: node.unit("cgpu-smi-publish").endswith("inactive"), "nothing runs for that", 60)
+    assert "only root sees the slices" in node.attempt(*as_user).stderr
+    assert node.attempt("systemctl", "is-failed", "cgpu-smi-publish").stdout == "inactive\n"
+    # Something runs when the node is taken back. The file would stay, as one that was edited.
+    node.run("cgpu", "config", "set", "show_slices", "own", "--apply")
+    node.run("rm", paths.CONFIG)

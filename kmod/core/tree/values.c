@@ -1,0 +1,224 @@
+// SPDX-License-Identifier: GPL-2.0 OR Apache-2.0
+/* Which values nodes take, and the line in the log about one that was refused: the writer gets an errno alone. */
+#include "policies.h"
+#include "registry/registry.h"
+#include "tree/tree.h"
+
+#define WINDOW_NS 10000000000ull
+#define WINDOW_LINES 10u /* in each window */
+#define SHOWN 64u /* characters of a value */
+#define LINE_BYTES (CGPU_ID_BYTES + 512)
+
+struct limits {
+	u32 kind;
+	u32 digits; /* longest accepted number */
+	u64 low, high;
+};
+
+static const struct limits limits[] = {
+	{ CGPU_NODE_KIND_DEFAULT_MEMSIZE, 15, 0, ~0ull },
+	{ CGPU_NODE_KIND_HIGHPRIO, 1, 0, 1 },
+	{ CGPU_NODE_KIND_MAX_INST, 3, CGPU_CONFIG_MAX_INST_MIN, CGPU_CONFIG_MAX_INST_MAX },
+	{ CGPU_NODE_KIND_MEMSIZE, 15, 0, ~0ull },
+	{ CGPU_NODE_KIND_POLICY, 2, 0, CGPU_CONFIG_POLICY_MAX },
+	{ CGPU_NODE_KIND_PRIO_RATIO, 3, CGPU_CONFIG_PRIO_RATIO_MIN, CGPU_CONFIG_PRIO_RATIO_MAX },
+	{ CGPU_NODE_KIND_UPGRADE, 1, 1, 1 },
+	{ CGPU_NODE_KIND_WEIGHT, 3, 0, CGPU_MAX_INST },
+};
+
+static const struct limits *limits_of(u32 kind)
+{
+	size_t i;
+
+	for (i = 0; i < sizeof(limits) / sizeof(limits[0]); i++) {
+		if (limits[i].kind == kind)
+			return &limits[i];
+	}
+	return NULL;
+}
+
+int core_value_parse(u32 kind, const char *text, size_t bytes, u64 *value)
+{
+	const struct limits *found = limits_of(kind);
+
+	if (found == NULL)
+		return -EACCES;
+	if (bytes > 0 && text[bytes - 1] == '\n')
+		bytes--;
+	if (core_parse_number(text, bytes, found->digits, value))
+		return -EINVAL;
+	return *value < found->low || *value > found->high ? -EINVAL : 0;
+}
+
+/* Takes one of the lines that may be logged now. Returns how many are left with it, 0: none. With the lock held. */
+static u32 line_take(struct cgpu_core *core)
+{
+	struct cgpu_state *state = core->state;
+	u32 window = core->ops->clock ? (u32)(core->ops->clock(core->ctx) / WINDOW_NS) & 0xffffff : 0;
+	u32 lines = state->refused_writes >> 8 == window ? state->refused_writes & 0xff : 0;
+
+	if (lines >= WINDOW_LINES)
+		return 0;
+	state->refused_writes = window << 8 | (lines + 1);
+	return WINDOW_LINES - lines;
+}
+
+/* In quotes, so that an empty value and blanks are seen; whatever is no plain character is one that is. */
+static void say_value(struct core_text *out, const char *text, size_t bytes)
+{
+	size_t i;
+
+	if (bytes > 0 && text[bytes - 1] == '\n')
+		bytes--;
+	core_text_string(out, "\"");
+	for (i = 0; i < bytes && i < SHOWN; i++) {
+		char plain = text[i] < ' ' || text[i] > '~' || text[i] == '"' ? '?' : text[i];
+
+		core_text_bytes(out, &plain, 1);
+	}
+	core_text_string(out, bytes > SHOWN ? "...\" was refused: expected " : "\" was refused: expected ");
+}
+
+static void say_path(struct core_text *out, const struct core_place *place, const struct cgpu_node *node)
+{
+	if (place->gpu) {
+		core_text_number(out, place->gpu->facts.index);
+		core_text_string(out, "/");
+	}
+	if (place->container) {
+		core_text_bytes(out, place->container->id, core_id_directory(place->container->id));
+		core_text_string(out, "/");
+	}
+	core_text_string(out, core_tree_kind_name(node->kind));
+	core_text_string(out, ": ");
+}
+
+static void say_number(struct core_text *out, const char *before, u64 number, const char *after)
+{
+	core_text_string(out, before);
+	core_text_number(out, number);
+	core_text_string(out, after);
+}
+
+static void say_policies(struct core_text *out)
+{
+	u32 i;
+
+	for (i = 0; i < CGPU_SCHED_POLICIES; i++) {
+		say_number(out, i ? ", " : "", i, " (");
+		core_text_string(out, cgpu_policies[i].name);
+		core_text_string(out, ")");
+	}
+}
+
+/* Of a number that is none, or out of bounds whatever else there is. */
+static void say_bounds(struct core_text *out, struct cgpu_state *state, const struct core_place *place, u32 kind)
+{
+	const struct limits *found = limits_of(kind);
+	u64 low = found->low, high = found->high;
+
+	if (kind == CGPU_NODE_KIND_POLICY) {
+		say_policies(out);
+		return;
+	}
+	if (high == ~0ull) {
+		say_number(out, "a whole number of bytes, of at most ", found->digits, " digits");
+		return;
+	}
+	if (kind == CGPU_NODE_KIND_WEIGHT && place->gpu) {
+		low = state->settings.allow_zero_weight ? 0 : 1;
+		high = place->gpu->max_inst;
+	}
+	if (low == high) {
+		core_text_number(out, low);
+		return;
+	}
+	say_number(out, "a whole number from ", low, " to ");
+	core_text_number(out, high);
+}
+
+/* Of a number that does not fit what is there. Returns 0: what it did not fit is no matter of its value, or is gone. */
+static int say_room(struct core_text *out, struct cgpu_core *core, const struct core_place *place, u32 kind, int err)
+{
+	struct core_totals totals;
+	u32 gpu, others;
+
+	if (place->gpu == NULL)
+		return 0;
+	gpu = place->gpu->facts.index;
+	totals = core_totals(core->state, gpu);
+	if (kind == CGPU_NODE_KIND_MAX_INST && err == -EBUSY) {
+		say_number(out, "", totals.instances > totals.weights ? totals.instances : totals.weights,
+			" or more, which the containers of this GPU have");
+		return 1;
+	}
+	if (place->instance == NULL)
+		return 0;
+	if (kind == CGPU_NODE_KIND_MEMSIZE && err == -EBUSY)
+		say_number(out, "", core_instance_taken(core, place->instance, gpu),
+			" bytes or more, which the container has");
+	else if (kind == CGPU_NODE_KIND_MEMSIZE && err == -ENOMEM)
+		say_number(out, "at most ", core_unpromised(core->state, gpu, place->instance),
+			" bytes, which the others leave");
+	else if (kind == CGPU_NODE_KIND_WEIGHT && err == -EDQUOT) {
+		others = totals.weights - place->instance->weight;
+		say_number(out, "at most ", place->gpu->max_inst > others ? place->gpu->max_inst - others : 0,
+			", which the other containers leave of max_inst");
+	} else
+		return 0;
+	return 1;
+}
+
+static void say_left_out(struct core_text *out, u32 lines)
+{
+	if (lines == 1)
+		core_text_string(out, "; others that are refused in these ten seconds are not logged");
+}
+
+static void log_line(struct cgpu_core *core, struct core_text *out)
+{
+	out->text[out->length] = 0;
+	core->ops->log(core->ctx, 4, out->text);
+}
+
+void core_value_refused(struct cgpu_core *core, const struct cgpu_node *node, const char *text, size_t bytes, int err)
+{
+	struct core_place place;
+	struct core_text out;
+	char line[LINE_BYTES];
+	u32 lines = 0;
+
+	core_text_start(&out, line, sizeof(line) - 1);
+	core_lock(core);
+	if (limits_of(node->kind) && core_tree_place(core->state, node, &place) == 0) {
+		say_path(&out, &place, node);
+		say_value(&out, text, bytes);
+		if (err == -EINVAL)
+			say_bounds(&out, core->state, &place, node->kind);
+		if (err == -EINVAL || say_room(&out, core, &place, node->kind, err))
+			lines = line_take(core);
+		say_left_out(&out, lines);
+	}
+	core_unlock(core);
+	if (lines)
+		log_line(core, &out);
+}
+
+void core_inst_ctl_refused(struct cgpu_core *core, const char *text, size_t bytes)
+{
+	struct core_text out;
+	char line[LINE_BYTES];
+	u32 lines;
+
+	core_lock(core);
+	lines = line_take(core);
+	core_unlock(core);
+	if (lines == 0)
+		return;
+	core_text_start(&out, line, sizeof(line) - 1);
+	core_text_string(&out, "inst_ctl: ");
+	say_value(&out, text, bytes);
+	core_text_string(&out, "create id=ID pid=PID gpu=GPU:BYTES[:WEIGHT[:HIGHPRIO]], or destroy id=ID");
+	say_left_out(&out, lines);
+	log_line(core, &out);
+}
