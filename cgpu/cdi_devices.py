@@ -18,7 +18,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
     from pathlib import Path
 
-VERSION = "0.3.0"  # the first that podman and docker read; all that it is used for is a variable
+# The first in which a name may begin with a digit (specs-go/version.go of CDI). Newer engines check that.
+VERSION = "0.5.0"
 
 
 def specification(gpus: Iterable[tuple[int, str]]) -> dict[str, Any]:

@@ -68,6 +68,13 @@ def test_devices_for_container_engines(module: FakeTree, give: Give, tmp_path: P
     assert (module.path / "0" / "policy").read_text().strip() == "3"
 
 
+def test_the_version_of_cdi_allows_the_names() -> None:
+    """Names begin with a digit, which CDI 0.5.0 is the first to allow: newer engines ignore an older file."""
+    described = specification([(0, uuid(0))])
+    assert "0" in [device["name"] for device in described["devices"]]
+    assert tuple(map(int, described["cdiVersion"].split("."))) >= (0, 5, 0)
+
+
 def values(tree: FakeTree) -> dict[str, str]:
     """Return the content of the tree's entries and of the parameters."""
     found = {}

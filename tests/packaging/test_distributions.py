@@ -1,0 +1,75 @@
+# SPDX-License-Identifier: Apache-2.0
+"""scripts/test-distributions where the mirror lacks a release. With one it takes minutes."""
+
+from __future__ import annotations
+
+import os
+import platform
+import shutil
+import subprocess
+from pathlib import Path
+
+import pytest
+
+SCRIPT = "scripts/test-distributions"
+# A mirror of one release without packages, and an apt that knows nothing else.
+RELEASE = """Origin: Debian
+Suite: {name}
+Codename: {name}
+Date: Thu, 01 Jan 2026 00:00:00 UTC
+Components: main
+Architectures: amd64
+"""
+APT = """Dir::Etc::sourcelist "{folder}/sources.list";
+Dir::Etc::sourceparts "-";
+Dir::State::lists "{folder}/lists";
+Dir::Cache "{folder}/cache";
+APT::Sandbox::User "root";
+"""
+
+
+@pytest.fixture
+def checkout(repository: Path, tmp_path: Path) -> Path:
+    """A checkout with nothing but the script."""
+    checkout = tmp_path / "checkout"
+    (checkout / SCRIPT).parent.mkdir(parents=True)
+    shutil.copy2(repository / SCRIPT, checkout / SCRIPT)
+    subprocess.run(["git", "init", "-q", checkout], check=True)
+    return checkout
+
+
+def make_mirror(folder: Path, name: str) -> Path:
+    """Make the mirror of a release, and return settings of apt that know it alone."""
+    packages = folder / "mirror" / "dists" / name / "main" / "binary-amd64"
+    packages.mkdir(parents=True)
+    (packages / "Packages").touch()
+    (folder / "mirror" / "dists" / name / "Release").write_text(RELEASE.format(name=name))
+    (folder / "sources.list").write_text(f"deb [trusted=yes] file:{folder}/mirror {name} main\n")
+    for place in ("lists/partial", "cache"):
+        (folder / place).mkdir(parents=True)
+    settings = folder / "apt.conf"
+    settings.write_text(APT.format(folder=folder))
+    return settings
+
+
+@pytest.mark.root
+@pytest.mark.parametrize(("require", "status"), [("", 0), ("all", 1)])
+def test_a_release_that_is_not_there(checkout: Path, tmp_path: Path, require: str, status: int) -> None:
+    """It is named and left out; that is a failure where every test is required."""
+    if shutil.which("mmdebstrap") is None:
+        pytest.skip("missing: mmdebstrap; run: scripts/bootstrap test")
+    own = platform.freedesktop_os_release()["VERSION_CODENAME"]
+    other = "trixie" if own != "trixie" else "bookworm"
+    apt = {"APT_CONFIG": str(make_mirror(tmp_path, own)), "CGPU_TEST_REQUIRE": require}
+    done = subprocess.run(
+        [checkout / SCRIPT, "--short", other],
+        env={**os.environ, **apt},
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+    assert f"{other}: the mirror of this machine's apt sources does not have it" in done.stdout
+    assert done.returncode == status, done.stdout + done.stderr
+    assert ("CGPU_TEST_REQUIRE is all" in done.stderr) == (require == "all")
