@@ -4,23 +4,37 @@
 from __future__ import annotations
 
 import argparse
-from collections.abc import Callable, Sequence
+import re
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NoReturn
 
 from cgpu import suggest
 from cgpu.errors import one_line, show
 
 EXIT_USAGE = 2
-UNRECOGNIZED = "unrecognized arguments: "  # argparse's words
+# argparse's words, and ours for the same.
+UNRECOGNIZED = "unrecognized arguments: "
+IGNORED = re.compile(r"ignored explicit argument ('.*')$")
+ONE_MISSING = "expected one argument"
 
 
 class Parser(argparse.ArgumentParser):
     """A parser that names the argument, its value, what is expected, and the command that says more."""
 
-    def __init__(self, *arguments: Any, examples: Sequence[str] = (), **settings: Any) -> None:
-        """Take what argparse takes. examples: command lines, which the help shows at its end."""
+    def __init__(
+        self,
+        *arguments: Any,
+        examples: Sequence[str] = (),
+        meant: Mapping[str, str] | None = None,
+        **settings: Any,
+    ) -> None:
+        """Take what argparse takes. examples: command lines, which the help shows at its end.
+
+        meant: for words that others would write here, what is written instead.
+        """
         super().__init__(*arguments, **settings)
         self.examples = tuple(examples)
+        self.meant = dict(meant or {})
 
     def format_help(self) -> str:
         """Return the help with the examples."""
@@ -33,9 +47,12 @@ class Parser(argparse.ArgumentParser):
 
     def explained(self, message: str) -> str:
         """Return what is wrong, the option that was probably meant, and the command that says more."""
+        message = plain(message)
         if message.startswith(UNRECOGNIZED):
             word = message.removeprefix(UNRECOGNIZED).partition(" ")[0].partition("=")[0]
-            near = suggest.nearest(word, self.long_options()) if word.startswith("--") else None
+            near = self.meant.get(word)
+            if near is None and word.startswith("--"):
+                near = suggest.nearest(word, self.long_options())
             message += f"; did you mean {near}?" if near is not None else ""
         return f"{message}{'' if message.endswith('?') else ';'} see: {self.prog} --help"
 
@@ -52,8 +69,17 @@ class Parser(argparse.ArgumentParser):
         if action.choices is None or value in action.choices:
             return
         known = [str(one) for one in action.choices]
-        meant = suggest.expected(str(value), known, "") or f"is none of {len(known)} choices"
+        near = self.meant.get(str(value))
+        if near is not None:
+            meant = f"expected {suggest.one_of(known)}; did you mean {near}?"
+        else:
+            meant = suggest.expected(str(value), known, "") or f"expected {suggest.one_of(known)}"
         raise argparse.ArgumentError(action, f"{show(str(value))}: {meant}")
+
+
+def plain(message: str) -> str:
+    """Return what argparse says of an option's value in words that say what is expected."""
+    return IGNORED.sub(r"\1: expected no value", message).replace(ONE_MISSING, "expected a value behind it")
 
 
 def seconds(least: float, most: int) -> Callable[[str], float]:

@@ -56,6 +56,24 @@ SUBCOMMANDS = {
     ),
     "trace": Subcommand("cgpu.trace.main", "record the driver calls of a command, show and replay them"),
 }
+# Words that other programs have, and what does that here.
+MEANT = {
+    "smi": "cgpu-smi",
+    "ps": "cgpu-smi",
+    "list": "cgpu-smi",
+    "ls": "cgpu-smi",
+    "top": "cgpu-smi -l 2",
+    "start": "cgpud",
+    "stop": "cgpud --stop",
+    "remove": "cgpu uninstall",
+    "help": "cgpu --help",
+    "version": "cgpu --version",
+    "-v": "cgpu --version",
+    "-V": "cgpu --version",
+    "--mem": "cgpu run --mem",
+    "--gpus": "cgpu run --gpus",
+    "--simulate": "cgpud --simulate",
+}
 EXAMPLES = (
     ("cgpu install", "once; cgpu uninstall takes it back"),
     ("cgpu status", "can containers with a slice start, and if not, why?"),
@@ -133,6 +151,11 @@ def _misspelt(name: str) -> str:
     from cgpu import suggest
 
     is_option = name.startswith("-")
+    if name.partition("=")[0] in MEANT:
+        kind = "option" if is_option else "subcommand"
+        return (
+            f"there is no {kind} {show(name)}; did you mean {MEANT[name.partition('=')[0]]}? see: cgpu --help"
+        )
     near = suggest.nearest(name, ("--help", "--version") if is_option else tuple(SUBCOMMANDS))
     meant = f" did you mean {near}?" if near is not None else ""
     return f"there is no {'option' if is_option else 'subcommand'} {show(name)};{meant} see: cgpu --help"

@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Sizes as users of docker write them: 6G, 6GiB, 1.5g, 512M, or bytes; of a card's memory 40%, too.
+"""Sizes as users of docker and Kubernetes write them: 6G, 6Gi, 6GiB, 1.5g, 512M, or bytes.
 
-K, M, G and T are powers of 1024. Hook and container runtime read them at a container's start.
+Of a card's memory 40%, too. K, M, G and T are powers of 1024. Hook and container runtime read them at a
+container's start.
 """
 
 from __future__ import annotations
@@ -11,7 +12,7 @@ ACCEPTED = "a size such as 6G, 512M or bytes"
 _LETTERS = "bBiIkKmMgGtT"
 _PREFIXES = (("k", 10), ("m", 20), ("g", 30), ("t", 40))
 _SHIFTS = {"": 0, "b": 0}
-_SHIFTS.update((f"{unit}{end}", shift) for unit, shift in _PREFIXES for end in ("", "b", "ib"))
+_SHIFTS.update((f"{unit}{end}", shift) for unit, shift in _PREFIXES for end in ("", "b", "i", "ib"))
 
 
 def size_in_bytes(text: str) -> int | None:

@@ -65,6 +65,7 @@ OTHERS = (
     "could not select device driver … with capabilities: [[gpu]]",
     "unknown or invalid runtime name: …",
     "default OCI runtime … not found: invalid argument",
+    'could not select device driver "cdi" with capabilities: []',
     "failed to connect with seccomp agent specified in the seccomp profile: …",
 )
 LOGGED = re.compile(r"pr_(?:err|warn)\w*\(([^;]*);")

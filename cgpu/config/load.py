@@ -16,6 +16,7 @@ from jsonschema import Draft202012Validator
 
 from cgpu import paths, suggest
 from cgpu.config.effective import CLOSED, Effective
+from cgpu.config.words import meant, shown
 from cgpu.errors import CgpuError, show
 from cgpu.files import read_bounded
 from cgpu.replace import replace_text
@@ -79,11 +80,21 @@ def load(path: str | Path = paths.CONFIG, *, required: bool = False) -> Effectiv
     except FileNotFoundError as error:
         if not required:
             return Effective()
-        raise CgpuError(f"{path}: there is no such file; without --config the defaults hold") from error
+        raise CgpuError(
+            f"{path}: there is no such file; expected the path of a configuration, such as {paths.CONFIG}"
+        ) from error
     except (OSError, RuntimeError) as error:
-        reason = getattr(error, "strerror", None) or "links go in a circle"
-        raise CgpuError(f"{path}: cannot be read: {reason}") from error
+        raise CgpuError(f"{path}: cannot be read: {unread(error)}") from error
     return check_bytes(raw, str(path))
+
+
+def unread(error: Exception) -> str:
+    """Return why a configuration file cannot be read, and what helps."""
+    circle = "links go in a circle"
+    reason = getattr(error, "strerror", None) or (circle if isinstance(error, RuntimeError) else error)
+    if isinstance(error, IsADirectoryError):
+        return f"{reason}; expected a file"
+    return f"{reason}; run it as root, such as by sudo" if isinstance(error, PermissionError) else str(reason)
 
 
 def check_bytes(raw: bytes, source: str) -> Effective:
@@ -100,11 +111,14 @@ def check(document: object, source: str, lines: Mapping[str, int] | None = None)
     if document is None:
         return Effective()
     if not isinstance(document, dict):
-        raise CgpuError(f"{source}: {show(document)}: expected lines of the form KEY: VALUE")
+        what = show(document)
+        raise CgpuError(
+            f"{source}: {what}: expected lines of the form KEY: VALUE, with a blank behind the colon"
+        )
     properties = schema()["properties"]
     for key, value in document.items():
         if key not in properties:
-            raise unknown_key(f"{_at(source, key, lines)}: {show(key)}: {show(value)}", key)
+            raise unknown_key(f"{_at(source, key, lines)}: {show(key)}: {shown(value)}", key)
         if _is_unfit(value):
             raise _misfit(_at(source, key, lines), key, value)
     _refuse_contradiction(document, source, lines)
@@ -173,12 +187,16 @@ def _refuse_contradiction(document: Mapping[str, Any], source: str, lines: Mappi
 
 
 def _misfit(place: str, key: str, value: object) -> CgpuError:
-    default = json.dumps(schema()["properties"][key]["default"])
-    if key == "policy":
+    rule = schema()["properties"][key]
+    default = json.dumps(rule["default"])
+    unit = f", in {rule['unit']}" if "unit" in rule else ""
+    wanted = f"{accepted(key)}{unit}"
+    hint = meant(value, rule, policy=key == "policy")
+    if key == "policy" and value is not None:
         return CgpuError(
-            f"{place}: policy {show(value)} does not exist; expected {accepted(key)} (default {default})"
+            f"{place}: policy {shown(value)} does not exist; expected {wanted} (default {default}){hint}"
         )
-    return CgpuError(f"{place}: {key}: {show(value)}: expected {accepted(key)} (default {default})")
+    return CgpuError(f"{place}: {key}: {shown(value)}: expected {wanted} (default {default}){hint}")
 
 
 def parse(raw: bytes, source: str) -> object:

@@ -10,7 +10,11 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
 PREFIX = "opencgpu.io/"
+# How an annotation of ours begins, also by mistake.
+NEAR_PREFIX = (PREFIX, "opencgpu/", "opencgpu.com/")
 OURS = ("OPENCGPU_", "ALIYUN_COM_GPU_")
+# As a variable of ours can be written by mistake: how a name begins.
+MISSPELT = (*OURS, "opencgpu_", "aliyun_com_gpu_", "OPENCGPU-", "ALIYUN-COM-GPU-")
 # The variables, then the annotations, that say one thing: any of them, but not two at once.
 NAMES = {
     "mem": (("OPENCGPU_MEM",), (PREFIX + "mem",)),
@@ -33,6 +37,22 @@ NAMES = {
 # What --device opencgpu.io/gpu=0 sets; see cgpu/cdi_devices.py.
 CDI_KIND = PREFIX + "gpu"
 CDI_VARIABLE = "OPENCGPU_CDI_GPU_"
+# Names that others have for the same, and that are like another of ours by their letters.
+OTHER_WORDS = {
+    "OPENCGPU_DEVICES": "OPENCGPU_GPUS",
+    "OPENCGPU_DEVICE": "OPENCGPU_GPUS",
+    "OPENCGPU_VISIBLE_DEVICES": "OPENCGPU_GPUS",
+    "OPENCGPU_INDEX": "OPENCGPU_GPUS",
+    "OPENCGPU_UUID": "OPENCGPU_GPUS",
+    "OPENCGPU_LIMIT": "OPENCGPU_MEM",
+    "OPENCGPU_SIZE": "OPENCGPU_MEM",
+    "OPENCGPU_CORES": "OPENCGPU_WEIGHT",
+    "OPENCGPU_SHARE": "OPENCGPU_WEIGHT",
+    "OPENCGPU_HIGH_PRIO": "OPENCGPU_PRIORITY",
+    "ALIYUN_COM_GPU_MEM": "ALIYUN_COM_GPU_MEM_CONTAINER",
+    PREFIX + "device": PREFIX + "gpus",
+    PREFIX + "devices": PREFIX + "gpus",
+}
 # What Alibaba's device plugin and scheduler write beside those above, for each other
 # (github.com/AliyunContainerService/gpushare-device-plugin); UNIT cancels out.
 OF_THE_PLUGIN = (
@@ -50,8 +70,8 @@ def check_variables(found: Iterable[str]) -> None:
     known = [name for names, _ in NAMES.values() for name in names]
     for name in found:
         others = name in OF_THE_PLUGIN or name.startswith(CDI_VARIABLE) or is_of_a_service(name)
-        if name.startswith(OURS) and name not in known and not others:
-            near = _nearest(name, known)
+        if _folded(name).startswith(OURS) and name not in known and not others:
+            near = OTHER_WORDS.get(name) or _nearest(_folded(name), known)
             raise CgpuError(f"variable {show(name)}: there is none of that name; did you mean {near}?")
 
 
@@ -59,9 +79,14 @@ def check_annotations(found: Iterable[str]) -> None:
     """Refuse an annotation that looks like one of ours, and is none. Raises CgpuError."""
     known = [name for _, names in NAMES.values() for name in names]
     for name in found:
-        if name.startswith(PREFIX) and name not in known:
-            near = _nearest(name, known)
+        if name.startswith(NEAR_PREFIX) and name not in known:
+            near = OTHER_WORDS.get(name) or _nearest(name, known)
             raise CgpuError(f"annotation {show(name)}: there is none of that name; did you mean {near}?")
+
+
+def _folded(name: str) -> str:
+    """Return a name as a variable of ours is spelt: in capitals, with underscores."""
+    return name.upper().replace("-", "_") if name.startswith(MISSPELT) else name
 
 
 def is_of_a_service(name: str) -> bool:

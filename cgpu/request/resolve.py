@@ -126,7 +126,7 @@ def _named_gpu(value: SourcedValue, name: str, gpus: Sequence[Gpu]) -> Gpu:
     if found:
         which = ", ".join(str(gpu.index) for gpu in found[:LISTED])
         raise value.refuse(
-            f"{show(name)} is the beginning of {len(found)} UUIDs (GPU {which}); write more of it"
+            f"{show(name)} is the beginning of {len(found)} UUIDs (GPU {which}); write more of it or an index"
         )
     if mig_device(name):
         raise value.refuse(MIG_REFUSED)
@@ -158,15 +158,31 @@ def _sizes(request: Request, amounts: tuple[str, ...], sliced: list[Gpu], config
 def memory_mib(value: SourcedValue, sliced: Sequence[Gpu], config: Effective) -> list[int]:
     """Return the whole MiB on each GPU of a well-formed list of sizes and percentages. Raises CgpuError."""
     sizes = []
-    for part, gpu in zip(spread(value, tuple(value.text.split(",")), sliced), sliced, strict=True):
+    parts = tuple(value.text.split(","))
+    _refuse_decimal_comma(value, parts, sliced)
+    for part, gpu in zip(spread(value, parts, sliced), sliced, strict=True):
         size = (memory_in_bytes(part, gpu.memtotal) or 0) // MIB
-        if size == 0 and part.endswith("%"):
-            raise value.refuse(f"{part} is less than 1 MiB; ask for more")
         if size == 0:
-            raise value.refuse(f"{part} is less than 1 MiB; a number alone is bytes, so write 6G or 512M")
+            raise value.refuse(_too_small(part))
         check_size(value, size, gpu, config)
         sizes.append(size)
     return sizes
+
+
+def _refuse_decimal_comma(value: SourcedValue, parts: Sequence[str], sliced: Sequence[Gpu]) -> None:
+    """Refuse 1,5G on one GPU, in which the first part alone would be a byte or a few."""
+    if len(parts) != 2 or len(sliced) != 1 or not parts[0].isdigit():
+        return
+    unit = "G" if parts[1].isdigit() else ""
+    raise value.refuse(f"2 values for 1 GPU; a fraction has a point: {parts[0]}.{parts[1]}{unit}")
+
+
+def _too_small(part: str) -> str:
+    if not part.rstrip("%bBiIkKmMgGtT").strip("0."):
+        return f"{part} is no memory; ask for more, such as 512M, or leave it out for no slice"
+    if part.endswith("%"):
+        return f"{part} is less than 1 MiB; ask for more"
+    return f"{part} is less than 1 MiB; a number alone is bytes, so write 6G, 512M or 40%"
 
 
 def spread(value: SourcedValue, amounts: tuple[str, ...], sliced: Sequence[Gpu]) -> tuple[str, ...]:

@@ -8,8 +8,8 @@ from cgpu.request.grants import is_number
 from cgpu.request.names import (
     CDI_KIND,
     CDI_VARIABLE,
+    MISSPELT,
     NAMES,
-    OURS,
     check_annotations,
     check_variables,
     is_of_a_service,
@@ -28,7 +28,7 @@ VENDOR_NOTHING = ("", "void", "none")
 # NVIDIA's runtime takes the lack of its variable for `all` in images of these old days.
 LEGACY = ("CUDA_VERSION", "NVIDIA_REQUIRE_CUDA")
 HAMI = ("CUDA_DEVICE_MEMORY_LIMIT", "CUDA_DEVICE_SM_LIMIT")
-READ = (*OURS, "CGPU_", VENDOR, *LEGACY, *HAMI)
+READ = (*MISSPELT, "CGPU_", VENDOR, *LEGACY, *HAMI)
 MIG_REFUSED = "a MIG device cannot be sliced, nor given beside slices; name whole GPUs"
 # A pod's sandbox carries the annotations of its pod, but runs only the pause program.
 SANDBOX = ("io.kubernetes.cri.container-type", "io.kubernetes.cri-o.ContainerType")
@@ -187,6 +187,16 @@ def mig_device(text: str) -> bool:
     return False
 
 
+def malformed(key: str, name: str, text: object) -> str:
+    """Return what is wrong with a malformed value, what is expected, and what was probably meant."""
+    if key == "devices" and mig_device(str(text)[:DEVICES_LENGTH]):
+        return MIG_REFUSED
+    # Imported here, as a container's start is paid for each module.
+    from cgpu.request.hints import hint
+
+    return f"{expected(key, text or ' ')}{hint(key, name, text)}"
+
+
 def _environment(spec: Mapping[str, object]) -> dict[str, str]:
     process = spec.get("process")
     if process is None:
@@ -324,9 +334,7 @@ def _value(
         text = texts.get(name, "")
         wanted = expected(key, text)
         if wanted is not None:
-            if key == "devices" and mig_device(str(text)[:DEVICES_LENGTH]):
-                wanted = MIG_REFUSED
-            raise CgpuError(f"{label}{name}={show(text)}: {wanted}")
+            raise CgpuError(f"{label}{name}={show(text)}: {malformed(key, name, text)}")
         if text and found is not None:
             raise found.refuse(f"{label}{name} is set too, and means the same; set one of them")
         if text:

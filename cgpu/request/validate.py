@@ -53,8 +53,9 @@ def _are_devices(text: str) -> bool:
 
 
 def _is_device(name: str) -> bool:
-    rest = name.removeprefix(UUID_PREFIX)
-    return is_number(name, 4) or (rest != name and name.isascii() and rest.replace("-", "0").isalnum())
+    rest = name[len(UUID_PREFIX) :].replace("-", "0")
+    is_uuid = name[: len(UUID_PREFIX)].upper() == UUID_PREFIX and name.isascii() and rest.isalnum()
+    return is_uuid or is_number(name, 4)
 
 
 _RULES = {
@@ -72,9 +73,12 @@ _RULES = {
     ),
     "devices": (
         _are_devices,
-        "expected indexes, UUIDs, both in a comma list, or all, such as 0,1",
+        "expected indexes or UUIDs in a comma list, such as 0,1, or all (cgpu-smi lists them)",
     ),
-    "weight": (lambda text: is_number(text, 3), "expected a whole number from 1 to the GPU's max_inst"),
+    "weight": (
+        lambda text: is_number(text, 3),
+        "expected a whole number from 1 to the GPU's max_inst, such as 2",
+    ),
     "priority": (lambda text: text in PRIORITY, "expected 1 or high, 0 or normal"),
     "disable": (
         lambda text: text.isascii() and text.lower() in SWITCH,

@@ -3,13 +3,14 @@
 
 from __future__ import annotations
 
+import re
 import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import NoReturn
 
 from cgpu import suggest
-from cgpu.arguments import Parser
+from cgpu.arguments import Parser, plain
 from cgpu.errors import CgpuError, one_line, show
 from cgpu.run.child import FAILED, StartError
 from cgpu.run.session import run
@@ -28,6 +29,18 @@ HELP = {
     "gpus": "which GPUs: indexes or UUIDs with commas, or all (default: the node's only GPU)",
     "high_prio": "high priority",
     "simulate": "where no engine runs: have simulated cards, named as for cgpud --simulate",
+}
+OPTIONS = tuple("--" + name.replace("_", "-") for name in HELP)
+TAKE_A_VALUE = ("--mem", "--memory", "--weight", "--gpus", "--simulate")
+NEGATIVE = re.compile("-[0-9]")
+# Options that other programs have for the same.
+OTHER_WORDS = {
+    "-m": "--mem",
+    "-g": "--gpus",
+    "--device": "--gpus",
+    "--devices": "--gpus",
+    "--priority": "--high-prio",
+    "--size": "--mem",
 }
 EPILOG = (
     "Exit status: the command's; 128 and the signal's number when a signal ended it; 125 when the slice "
@@ -50,7 +63,7 @@ class Options:
 
 class _Parser(Parser):
     def error(self, message: str) -> NoReturn:
-        raise CgpuError(f"{message}; expected: {USAGE}")
+        raise CgpuError(f"{plain(message)}; expected: {USAGE}")
 
 
 def parser() -> Parser:
@@ -80,20 +93,34 @@ def parse(arguments: Sequence[str]) -> Options:
     """Read the command line. Raises CgpuError; --help prints and exits."""
     words = list(arguments)
     end = words.index(SEPARATOR) if SEPARATOR in words else len(words)
-    found, extra = parser().parse_known_args(words[:end])
+    found, extra = parser().parse_known_args(_with_values(words[:end]))
     if extra:
-        raise CgpuError(f"{_unknown(extra[0])}; expected: {USAGE}")
+        raise CgpuError(f"{_unknown(extra[0], separated=end < len(words))}; expected: {USAGE}")
     command = tuple(words[end + 1 :])
     if not command:
         raise CgpuError(f"there is no command behind --; expected: {USAGE}")
     return Options(command, found.mem, found.weight, found.gpus, found.high_prio, found.simulate)
 
 
-def _unknown(word: str) -> str:
+def _with_values(words: Sequence[str]) -> list[str]:
+    """Return words in which -6G behind an option is its value: what is wrong with that is said later."""
+    joined: list[str] = []
+    for word in words:
+        if joined and joined[-1] in TAKE_A_VALUE and NEGATIVE.match(word):
+            joined[-1] = f"{joined[-1]}={word}"
+        else:
+            joined.append(word)
+    return joined
+
+
+def _unknown(word: str, *, separated: bool) -> str:
     """Return what is wrong with a word before the command, as the begin of a message."""
     if not word.startswith("-"):
-        return f"{show(word)}: stands before --"
-    near = suggest.nearest(word.partition("=")[0], ["--" + name.replace("_", "-") for name in HELP])
+        if separated:
+            return f"{show(word)}: stands before --, and belongs to no option; a value has no blanks"
+        return f"{show(word)}: is no option; write -- before the command"
+    name = word.partition("=")[0]
+    near = OTHER_WORDS.get(name) or suggest.nearest(name, OPTIONS)
     return f"{show(word)}: is no option" + (f", did you mean {near}?" if near is not None else "")
 
 

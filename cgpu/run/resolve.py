@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from cgpu.errors import CgpuError
 from cgpu.request.resolve import Allocation, check_size, memory_mib, named_gpus, weight_of
-from cgpu.request.spec import MIG_REFUSED, mig_device
+from cgpu.request.spec import malformed
 from cgpu.request.validate import SourcedValue, expected
 from cgpu.sizes import MIB
 
@@ -71,7 +71,5 @@ def _check_form(value: SourcedValue, key: str) -> None:
     # An empty variable is none. An empty argument is somebody's mistake: a blank stands for it, which never
     # fits.
     wanted = expected(key, value.text or " ")
-    if wanted is not None and key == "devices" and mig_device(value.text):
-        wanted = MIG_REFUSED
     if wanted is not None:
-        raise value.refuse(wanted)
+        raise value.refuse(malformed(key, value.source, value.text))

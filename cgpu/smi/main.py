@@ -34,6 +34,7 @@ def parser() -> argparse.ArgumentParser:
         prog="cgpu-smi",
         description="Show which containers have slices of the GPUs.",
         examples=("cgpu-smi", "cgpu-smi -l 2", "cgpu-smi -i 0 --json"),
+        meant={"--id": "--gpu", "-q": "--json", "-L": "--csv", "--format": "--csv", "dmon": "cgpu-smi -l 1"},
     )
     made.add_argument("--version", action="version", version=f"cgpu-smi {__version__}")
     form = made.add_mutually_exclusive_group()
@@ -61,7 +62,7 @@ def chosen(gpus: tuple[Gpu, ...], wanted: str | None) -> tuple[Gpu, ...]:
         return gpus
     found = tuple(gpu for gpu in gpus if wanted == str(gpu.index))
     if not found and len(wanted) >= 4:
-        found = tuple(gpu for gpu in gpus if gpu.uuid and gpu.uuid.startswith(wanted))
+        found = tuple(gpu for gpu in gpus if gpu.uuid and gpu.uuid.lower().startswith(wanted.lower()))
     if len(found) != 1:
         known = ", ".join(f"{gpu.index} ({gpu.uuid or render.UNKNOWN})" for gpu in gpus) or "none"
         what = "stands for several GPUs" if found else "here"

@@ -42,6 +42,7 @@ def parser() -> argparse.ArgumentParser:
             "cgpu config set policy 2 --apply",
             "cgpu config check new.yaml",
         ),
+        meant={"get": "show", "list": "show", "edit": "set", "validate": "check", "help": "explain"},
     )
     actions = out.add_subparsers(dest="action", required=True)
     shown = actions.add_parser("show", help="every key: its value, and where that comes from")
@@ -150,7 +151,7 @@ def _read(path: Path) -> str:
     except FileNotFoundError:
         return ""
     except (OSError, RuntimeError, ValueError) as error:
-        raise CgpuError(f"{path}: cannot be read: {getattr(error, 'strerror', None) or error}") from error
+        raise CgpuError(f"{path}: cannot be read: {config.unread(error)}") from error
 
 
 def _write(path: Path, text: str) -> None:

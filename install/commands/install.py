@@ -25,7 +25,7 @@ PROGRAM = "cgpu install"
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the command; 0 when the node is as asked, 1 after one line of error, with everything as before."""
     options = parser().parse_args(arguments)
-    names = None if options.runtimes is None else tuple(filter(None, options.runtimes.split(",")))
+    names = None if options.runtimes is None else tuple(options.runtimes.split(","))
     request = Request(options.engine, names, options.default_runtime)
     dry = options.dry_run
     return run(PROGRAM, lambda installer: _install(installer, request, dry_run=dry), dry_run=dry)
@@ -40,6 +40,11 @@ def parser() -> argparse.ArgumentParser:
             "cgpu install",
             "cgpu install --engine daemon --runtimes docker,containerd",
         ),
+        meant={
+            **{name: f"--runtimes {name}, several with commas and no blanks" for name in ENGINES},
+            "cgpud": "daemon",
+            "cgpu_km": "module",
+        },
     )
     found.add_argument(
         "--engine", choices=("auto", "module", "daemon"), default="auto",

@@ -260,7 +260,9 @@ def pack(path: Path, members: Iterable[tuple[str, bytes]], made: float) -> list[
     except FileExistsError as error:
         raise CgpuError(f"{path}: is there already; name another file: --output FILE") from error
     except OSError as error:
-        raise CgpuError(f"{path}: cannot be made: {error.strerror}") from error
+        raise CgpuError(
+            f"{path}: cannot be made: {error.strerror}; name another file: --output FILE"
+        ) from error
     try:
         with os.fdopen(fd, "wb") as stream:
             os.fchmod(fd, 0o600)

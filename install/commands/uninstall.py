@@ -13,8 +13,12 @@ from cgpu.install.installer import DRAIN_S, Installer
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the command; 0 when nothing of it is left, 1 after one line of error: again goes on from there."""
-    options = parser().parse_args(arguments)
-    drain_s = options.timeout if options.drain else None
+    made = parser()
+    options = made.parse_args(arguments)
+    if options.timeout is not None and not options.drain:
+        made.error("--timeout: expected only with --drain")
+    timeout_s = DRAIN_S if options.timeout is None else options.timeout
+    drain_s = timeout_s if options.drain else None
     return run(
         "cgpu uninstall",
         lambda one: _uninstall(one, drain_s, dry_run=options.dry_run),
@@ -34,7 +38,7 @@ def parser() -> argparse.ArgumentParser:
         help="refuse new slices, and wait until the containers that have one have ended",
     )
     found.add_argument(
-        "--timeout", type=seconds(0, 1_000_000), default=DRAIN_S, metavar="SECONDS",
+        "--timeout", type=seconds(0, 1_000_000), metavar="SECONDS",
         help=f"how long --drain waits (default {DRAIN_S:.0f})",
     )  # fmt: skip
     found.add_argument(

@@ -51,6 +51,14 @@ def parser() -> argparse.ArgumentParser:
             "cgpud --status",
             "cgpud --stop",
         ),
+        meant={
+            "start": "cgpud",
+            "restart": "cgpud --stop, then cgpud",
+            "--restart": "cgpud --stop, then cgpud",
+            "stop": "cgpud --stop",
+            "status": "cgpud --status",
+            "-f": "cgpud --foreground",
+        },
     )
     out.add_argument(
         "--simulate",

@@ -59,7 +59,8 @@ def check_cards(cards: str) -> str:
     found = CARDS.fullmatch(cards)
     if not found:
         expected = "MODEL[=MIB][:COUNT][/mig=CARD], COUNT 1 to 32"
-        raise CgpuError(f"--simulate {show(cards)}: expected {expected}; try: cgpud --simulate T4")
+        examples = "such as T4, T4:2 for two, or T4=8192 for 8192 MiB"
+        raise CgpuError(f"--simulate {show(cards)}: expected {expected}, {examples}")
     return check_model("--simulate", found[1]) + (found[2] or "") + found[3]
 
 
@@ -68,9 +69,16 @@ def check_model(option: str, name: str) -> str:
     model = name.upper()
     if model in models():
         return model
-    near = suggest.nearest(name, models(), ALIKE)
+    near = _nearest(model)
     hint = f"did you mean {near}? " if near is not None else ""
     raise CgpuError(f"{option} {show(name)}: there is no such model; {hint}all models: cgpud --help")
+
+
+def _nearest(model: str) -> str | None:
+    """Return the models that were probably meant: those of the same card, else the one with a like name."""
+    card = model.partition("-")[0]
+    same = [one for one in models() if one.partition("-")[0] == card]
+    return suggest.one_of(same) if same else suggest.nearest(model, models(), ALIKE)
 
 
 class Simulator:
@@ -153,6 +161,6 @@ class Simulator:
         child.kill()
         child.wait()
         with self._log.open("rb") as stream:
-            text = stream.read(RECORD_MAX).decode(errors="replace").strip()
+            text = "; ".join(stream.read(RECORD_MAX).decode(errors="replace").split("\n")).strip("; ")
         self.stop()
         return text or "they do not answer; it takes /dev/fuse"

@@ -211,8 +211,10 @@ static bool has_wide_rule(const char *text, const char *end)
 
 bool launcher_asks_nothing(const char *bundle)
 {
+	/* Misspelt names too, which Python refuses: MISSPELT and NEAR_PREFIX of cgpu/request/names.py. */
 	static const char *const traces[] = { "OPENCGPU_", "ALIYUN_COM_GPU_", "NVIDIA_VISIBLE_DEVICES", "CGPU_DISABLE",
-		"opencgpu.io", "nvidia", "CUDA_VERSION", "CUDA_DEVICE_", NULL };
+		"opencgpu.io", "nvidia", "CUDA_VERSION", "CUDA_DEVICE_", "opencgpu_", "aliyun_com_gpu_", "OPENCGPU-",
+		"ALIYUN-COM-GPU-", "\"opencgpu/", "\"opencgpu\\/", "\"opencgpu.com", NULL };
 	char path[PATH_MAX];
 	char *text = NULL;
 	bool nothing = true;

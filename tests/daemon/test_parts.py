@@ -98,7 +98,8 @@ def test_bad_cards(cards: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("model", "near"), [("T5", "did you mean T4? "), ("a100-40gb", "did you mean A100-80GB? "), ("K80", "")]
+    ("model", "near"),
+    [("T5", "did you mean T4? "), ("a100-40gb", "did you mean A100 or A100-80GB? "), ("K80", "")],
 )
 def test_unknown_models(model: str, near: str) -> None:
     """An unknown model is refused by its name, with the known one that is like it."""

@@ -25,9 +25,10 @@ from tests.hook.support import refused
 
 DOCUMENT = Path(__file__).resolve().parents[2] / "docs" / "configuration.md"
 EVERY = "every key: cgpu config explain"
+NO_FILE = "there is no such file; expected the path of a configuration, such as /etc/cgpu/config.yaml"
 YAML = ": expected lines KEY: VALUE"
 INST = "expected a whole number from 1 to 25 (default 20)"
-SLICE = "expected a whole number from 100 to 100000 (default 2000)"
+SLICE = "expected a whole number from 100 to 100000, in microseconds (default 2000)"
 LAST_POLICY = config.schema()["properties"]["policy"]["maximum"]
 POLICY = (
     "expected 0 (fair share), 1 (preemptive), 2 (weight preemptive), 3 (fixed percentage), 4 (soft), "
@@ -69,7 +70,7 @@ def test_documented() -> None:
 def test_absent(tmp_path: Path) -> None:
     """Without a file the defaults apply, unless the file was named."""
     assert config.load(tmp_path / "none").to_dict() == DEFAULTS
-    with refused(f"{tmp_path}/none: there is no such file; without --config the defaults hold"):
+    with refused(f"{tmp_path}/none: {NO_FILE}"):
         config.load(tmp_path / "none", required=True)
 
 
@@ -114,10 +115,13 @@ def test_values(tmp_path: Path) -> None:
         ("max_instt: 5", f"1: max_instt: 5: there is no such key; did you mean max_inst? {EVERY}"),
         ("\n1: 5", f"2: 1: 5: there is no such key; {EVERY}"),
         ("max_inst: 26", f"1: max_inst: 26: {INST}"),
-        ("max_inst: '5'", f"1: max_inst: 5: {INST}"),
-        ("max_inst: true", f"1: max_inst: True: {INST}"),
-        ("max_inst:", f"1: max_inst: None: {INST}"),
-        ("prio_ratio: 100", "1: prio_ratio: 100: expected a whole number from 20 to 99 (default 80)"),
+        ("max_inst: '5'", f'1: max_inst: "5": {INST}; did you mean 5 without quotes?'),
+        ("max_inst: true", f"1: max_inst: true: {INST}"),
+        ("max_inst:", f"1: max_inst: no value: {INST}"),
+        (
+            "prio_ratio: 100",
+            "1: prio_ratio: 100: expected a whole number from 20 to 99, in percent (default 80)",
+        ),
         ("slice_us: 99", f"1: slice_us: 99: {SLICE}"),
         ("slice_us: 100001", f"1: slice_us: 100001: {SLICE}"),
         ("slice_us: 0.1", f"1: slice_us: 0.1: {SLICE}"),
@@ -142,8 +146,8 @@ def test_values(tmp_path: Path) -> None:
         ("tree: !!timestamp x", f"is not YAML (see yaml.org){YAML}"),
         ("tree: 2026-13-45", f"is not YAML (see yaml.org){YAML}"),
         (f"workers: {'59:' * 200}59.5", f"is not YAML (see yaml.org){YAML}"),
-        ("- 1", "a list: expected lines of the form KEY: VALUE"),
-        ("max_inst", "max_inst: expected lines of the form KEY: VALUE"),
+        ("- 1", "a list: expected lines of the form KEY: VALUE, with a blank behind the colon"),
+        ("max_inst", "max_inst: expected lines of the form KEY: VALUE, with a blank behind the colon"),
         ("policy: 1\npolicy: 2", "2: policy: given twice; keep one"),
         ("policy: [1", f"1: is not YAML (expected ',' or ']', but got '<stream end>'){YAML}"),
         ("a: !!python/name:os.system", f"1: is not YAML ({TAG}){YAML}"),

@@ -156,7 +156,8 @@ def test_beginning_of_a_uuid() -> None:
     for name, index in (("GPU-afcd1d7b", 0), ("GPU-AFCD1", 0), ("GPU-b", 2), (gpus[1].uuid, 1)):
         found = granted(spec({**ENV, "OPENCGPU_GPUS": name}), gpus, DEFAULTS)
         assert [gpu for gpu, _, _, _ in found.grants] == [index]
-    line = "OPENCGPU_GPUS=GPU-afcd: GPU-afcd is the beginning of 2 UUIDs (GPU 0, 1); write more of it"
+    begin = "OPENCGPU_GPUS=GPU-afcd: GPU-afcd is the beginning of 2 UUIDs (GPU 0, 1)"
+    line = f"{begin}; write more of it or an index"
     with refused(line):
         granted(spec({**ENV, "OPENCGPU_GPUS": "GPU-afcd"}), gpus, DEFAULTS)
 

@@ -21,9 +21,10 @@ WEIGHT = "ALIYUN_COM_GPU_SCHD_WEIGHT"
 PRIO = "ALIYUN_COM_GPU_HIGH_PRIO"
 AMOUNT = "expected a whole number or a comma list, one for each GPU, such as 6 or 3,1, or 0 for no slice"
 SIZE = "expected a size such as 6G, 512M or 40%, or a comma list of them, one for each GPU"
+SLICED_ONLY = "name only the GPUs that are sliced, such as OPENCGPU_GPUS=0"
 PRIORITY = "expected 1 or high, 0 or normal"
 WHOLE = "expected a whole number from 1 to 999999999 that stands for the whole card, such as 15"
-LIST = "expected indexes, UUIDs, both in a comma list, or all, such as 0,1"
+LIST = "expected indexes or UUIDs in a comma list, such as 0,1, or all (cgpu-smi lists them)"
 MIG = "a MIG device cannot be sliced, nor given beside slices; name whole GPUs"
 KNOWN = "0 (GPU-b084ae33), 1 (GPU-b084ae33), or all"
 
@@ -40,45 +41,50 @@ def refusal(env: dict[str, str], config: Effective | None = None, *mib: int) -> 
     [
         (MEM, "abc", "abc", AMOUNT),
         (MEM, "-3", "-3", AMOUNT),
-        (MEM, "+3", "+3", AMOUNT),
-        (MEM, " 3", " 3", AMOUNT),
-        (MEM, "3 ", "3 ", AMOUNT),
-        (MEM, "3\n", "3\\n", AMOUNT),
+        (MEM, "+3", "+3", f"{AMOUNT}; did you mean 3?"),
+        (MEM, " 3", " 3", f"{AMOUNT}; did you mean 3 without blanks?"),
+        (MEM, "3 ", "3 ", f"{AMOUNT}; did you mean 3 without blanks?"),
+        (MEM, "3\n", "3\\n", f"{AMOUNT}; did you mean 3 without blanks?"),
         (MEM, "3\0", "3\\x00", AMOUNT),
         (MEM, "3.5", "3.5", AMOUNT),
-        (MEM, "3,", "3,", AMOUNT),
-        (MEM, ",3", ",3", AMOUNT),
-        (MEM, "3,,1", "3,,1", AMOUNT),
-        (MEM, "03", "03", AMOUNT),
+        (MEM, "3,", "3,", f"{AMOUNT}; did you mean 3?"),
+        (MEM, ",3", ",3", f"{AMOUNT}; did you mean 3?"),
+        (MEM, "3,,1", "3,,1", f"{AMOUNT}; did you mean 3,1?"),
+        (MEM, "03", "03", f"{AMOUNT}; did you mean 3?"),
         (MEM, "1e3", "1e3", AMOUNT),
         (MEM, "0x10", "0x10", AMOUNT),
-        (MEM, "\u0663", "\\u0663", AMOUNT),
+        (MEM, "\u0663", "\\u0663", f"{AMOUNT}; did you mean 3?"),
         (MEM, "\ud800", "\\ud800", AMOUNT),
         (MEM, "1234567890", "1234567890", AMOUNT),
         (MEM, "9" * 100, "9" * 64 + "...", AMOUNT),
         (MEM, "9" * (10 << 20), "9" * 64 + "...", AMOUNT),
-        (MEM, "6,0", "6,0", AMOUNT),
-        (MEM, "0,6", "0,6", AMOUNT),
+        (MEM, "6,0", "6,0", f"{AMOUNT}; {SLICED_ONLY}"),
+        (MEM, "0,6", "0,6", f"{AMOUNT}; {SLICED_ONLY}"),
         (DEV, "0", "0", WHOLE),
         (DEV, "-1", "-1", WHOLE),
-        (DEV, "15GiB", "15GiB", WHOLE),
+        (DEV, "15GiB", "15GiB", f"{WHOLE}; for a size with a unit set OPENCGPU_MEM=6G alone"),
         (DEV, "15,15", "15,15", WHOLE),
-        (DEVICES, "none", "none", LIST),
-        (DEVICES, "0,all", "0,all", LIST),
-        (DEVICES, "0, 1", "0, 1", LIST),
-        (DEVICES, "00", "00", LIST),
+        (DEVICES, "none", "none", f"{LIST}; for a container without a slice leave all of this out"),
+        (DEVICES, "0,all", "0,all", f"{LIST}; did you mean all?"),
+        (DEVICES, "0, 1", "0, 1", f"{LIST}; did you mean 0,1?"),
+        (DEVICES, "00", "00", f"{LIST}; did you mean 0?"),
         (DEVICES, "-1", "-1", LIST),
         (DEVICES, "MIG-1", "MIG-1", MIG),
         (DEVICES, "0,MIG-GPU-1/2/0", "0,MIG-GPU-1/2/0", MIG),
         (DEVICES, "0:1", "0:1", MIG),
         (DEVICES, "0:", "0:", LIST),
-        (WEIGHT, "1000", "1000", "expected a whole number from 1 to the GPU's max_inst"),
-        (WEIGHT, "x", "x", "expected a whole number from 1 to the GPU's max_inst"),
+        (WEIGHT, "1000", "1000", "expected a whole number from 1 to the GPU's max_inst, such as 2"),
+        (WEIGHT, "x", "x", "expected a whole number from 1 to the GPU's max_inst, such as 2"),
         (PRIO, "2", "2", PRIORITY),
         (PRIO, "true", "true", PRIORITY),
-        ("OPENCGPU_PRIORITY", "High", "High", PRIORITY),
+        ("OPENCGPU_PRIORITY", "High", "High", f"{PRIORITY}; did you mean high?"),
         ("CGPU_DISABLE", "yes", "yes", "expected true, 1, false or 0"),
-        ("CGPU_DISABLE", "true ", "true ", "expected true, 1, false or 0"),
+        (
+            "CGPU_DISABLE",
+            "true ",
+            "true ",
+            "expected true, 1, false or 0; did you mean true without blanks?",
+        ),
     ],
 )
 def test_malformed(name: str, value: str, shown: str, expected: str) -> None:
@@ -217,11 +223,11 @@ def test_without_an_amount_on_a_node_with_a_default() -> None:
         ),
         (
             {"OPENCGPU_MEM": "6"},
-            "OPENCGPU_MEM=6: 6 is less than 1 MiB; a number alone is bytes, so write 6G or 512M",
+            "OPENCGPU_MEM=6: 6 is less than 1 MiB; a number alone is bytes, so write 6G, 512M or 40%",
         ),
         (
             {"OPENCGPU_MEM": "0"},
-            "OPENCGPU_MEM=0: 0 is less than 1 MiB; a number alone is bytes, so write 6G or 512M",
+            "OPENCGPU_MEM=0: 0 is no memory; ask for more, such as 512M, or leave it out for no slice",
         ),
         (
             {"OPENCGPU_MEM": "6G", "OPENCGPU_CDI_GPU_00": "1"},
@@ -238,8 +244,11 @@ def test_without_an_amount_on_a_node_with_a_default() -> None:
             {"OPENCGPU_MEM": "6G", "OPENCGPU_CDI_GPU_7": "1"},
             f"device opencgpu.io/gpu=7: no GPU 7 here; available: {KNOWN}",
         ),
-        ({"OPENCGPU_MEM": "0%"}, "OPENCGPU_MEM=0%: 0% is less than 1 MiB; ask for more"),
-        ({"OPENCGPU_MEM": "6,"}, f"OPENCGPU_MEM=6,: {SIZE}"),
+        (
+            {"OPENCGPU_MEM": "0%"},
+            "OPENCGPU_MEM=0%: 0% is no memory; ask for more, such as 512M, or leave it out for no slice",
+        ),
+        ({"OPENCGPU_MEM": "6,"}, f"OPENCGPU_MEM=6,: {SIZE}; did you mean 6?"),
         (
             {"OPENCGPU_MEM": "16G"},
             "OPENCGPU_MEM=16G: that is 16384 MiB, and GPU 0 has 15109 MiB; expected at most that",
@@ -455,7 +464,7 @@ def test_every_name_is_documented() -> None:
 
 def test_documented_lines_are_found() -> None:
     """The documented errors are found in the text."""
-    assert len(LINES) == 15
+    assert len(LINES) == 18
 
 
 @pytest.mark.parametrize(("name", "value", "rest"), LINES)
@@ -466,7 +475,8 @@ def test_documented_lines(name: str, value: str, rest: str) -> None:
         env = {"OPENCGPU_MEM": "1G", **env}
     if name.startswith("ALIYUN_COM_GPU_MEM_"):
         env = {"ALIYUN_COM_GPU_MEM_CONTAINER": "1", "NVIDIA_VISIBLE_DEVICES": "all", name: value}
+    gpus = cards(T4) if "1 GPU" in rest else cards(T4, T4)
     if "MEM_DEV=15" in rest:
         env["ALIYUN_COM_GPU_MEM_DEV"] = "15"
     with refused(f"{name}={value}{rest}"):
-        allocate(spec(env), cards(T4, T4), Effective())
+        allocate(spec(env), gpus, Effective())

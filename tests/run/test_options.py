@@ -30,11 +30,11 @@ def test_nothing_but_a_command() -> None:
     [
         ([], "there is no command behind --"),
         (["--mem", "6G", "--"], "there is no command behind --"),
-        (["--mem", "6G", "nvidia-smi", "-L"], "nvidia-smi: stands before --"),
+        (["--mem", "6G", "nvidia-smi", "-L"], "nvidia-smi: is no option; write -- before the command"),
         (["--memory-size", "6G", "--", "true"], "--memory-size: is no option"),
         (["--me", "6G", "--", "true"], "--me: is no option"),
-        (["--mem", "--", "true"], "argument --mem/--memory: expected one argument"),
-        (["--high-prio=1", "--", "true"], "argument --high-prio: ignored explicit argument '1'"),
+        (["--mem", "--", "true"], "argument --mem/--memory: expected a value behind it"),
+        (["--high-prio=1", "--", "true"], "argument --high-prio: '1': expected no value"),
     ],
 )
 def test_refused(words: list[str], message: str, capsys: pytest.CaptureFixture[str]) -> None:

@@ -55,8 +55,8 @@ int driver_open(struct driver *driver, const char *root, u32 allow_unknown, char
 	driver->fd = open(path, O_RDWR | O_CLOEXEC);
 	if (driver->fd < 0) {
 		r = -errno;
-		snprintf(error, bytes, "%s: %s; load the NVIDIA driver, or start cgpud with --simulate MODEL", path,
-			strerror(-r));
+		snprintf(error, bytes, "%s: %s; load the NVIDIA driver; to try without a GPU: cgpud --simulate T4",
+			path, strerror(-r));
 		return r == -ENOENT ? -ENODEV : r;
 	}
 	driver->abi = &nv_abi_layouts[0];

@@ -178,3 +178,26 @@ class SwitchedFs(mfusepy.Operations):  # type: ignore[misc]
     def statfs(self, path: str) -> dict[str, int]:
         """Answer df: nothing is stored here."""
         return self._tree.statfs(path)
+
+    def create(self, path: str, mode: int, fi: Any = None) -> int:  # noqa: ARG002
+        """Refuse to make a file: the engine alone makes and removes entries.
+
+        Without this method, and those below, the kernel would say that it lacks the function.
+        """
+        raise _not_permitted()
+
+    def mkdir(self, path: str, mode: int) -> int:  # noqa: ARG002
+        """Refuse to make a folder."""
+        raise _not_permitted()
+
+    def unlink(self, path: str) -> int:  # noqa: ARG002
+        """Refuse to remove a file."""
+        raise _not_permitted()
+
+    def rmdir(self, path: str) -> int:  # noqa: ARG002
+        """Refuse to remove a folder."""
+        raise _not_permitted()
+
+
+def _not_permitted() -> OSError:
+    return OSError(errno.EPERM, os.strerror(errno.EPERM))

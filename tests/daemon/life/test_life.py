@@ -46,6 +46,16 @@ def test_second_daemon_is_refused(fresh: Daemon) -> None:
     assert second.stderr.count("\n") == 1
 
 
+def test_entries_are_neither_made_nor_removed(fresh: Daemon) -> None:
+    """Who writes to a mistyped entry, or removes one, is told that this is not permitted."""
+    tree = str(fresh.tree)
+    for line in (f"echo 1 >{tree}/0/polcy", f"mkdir {tree}/1", f"rm {tree}/0/policy", f"rmdir {tree}/0"):
+        done = subprocess.run(["sh", "-c", line], capture_output=True, text=True, check=False, timeout=60)
+        assert done.returncode != 0
+        assert "Operation not permitted" in done.stderr
+    assert fresh.read("0/policy") == "1\n"
+
+
 def test_killed_daemon_returns_with_its_charges(fresh: Daemon) -> None:
     """kill -9 of the daemon: containers keep slice and charges, and their next call succeeds."""
     sliced = fresh.slice(1, SIX, "alloc=1G", "hold", "alloc=1G", "alloc=5G", "count", until="alloc")

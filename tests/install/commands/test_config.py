@@ -166,7 +166,10 @@ def test_set_through_a_symbolic_link(file: Path, tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("words", "line"),
     [
-        (["prio_ratio", "100"], "prio_ratio: 100: expected a whole number from 20 to 99 (default 80)"),
+        (
+            ["prio_ratio", "100"],
+            "prio_ratio: 100: expected a whole number from 20 to 99, in percent (default 80)",
+        ),
         (["allow_disable", "maybe"], "allow_disable: maybe: expected true or false (default true)"),
         (["nothing", "1"], "nothing: there is no such key; every key: cgpu config explain"),
         (["polcy", "1"], "polcy: there is no such key; did you mean policy? every key: "),

@@ -16,7 +16,7 @@ from tests.integration.runtimes import Docker, Runtime
 from tests.integration.test_slice import SLICE
 from tests.test_troubleshooting import OTHERS, is_said
 
-GPUS, UNKNOWN_TO_DOCKER, UNKNOWN_TO_PODMAN, NO_AGENT = OTHERS
+GPUS, UNKNOWN_TO_DOCKER, UNKNOWN_TO_PODMAN, NO_CDI, NO_AGENT = OTHERS
 
 
 def assert_said(message: str, outcome: Outcome) -> None:
@@ -42,6 +42,15 @@ def test_docker_without_nvidias_hook(docker: Docker) -> None:
     if os.path.exists("/usr/bin/nvidia-container-runtime-hook"):
         pytest.skip("docker finds NVIDIA's hook on this machine, so it does not say that there is none")
     assert_said(GPUS, docker_run(docker, "--gpus", "all"))
+
+
+def test_docker_without_cdi(docker: Docker) -> None:
+    """docker where CDI is not switched on, and docker before 25, which takes the name for a path."""
+    refused = docker_run(docker, "--device", "opencgpu.io/gpu=0")
+    if "error gathering device information" in refused.text:
+        assert refused.returncode != 0, refused.text
+    else:
+        assert_said(NO_CDI, refused)
 
 
 def test_podman() -> None:

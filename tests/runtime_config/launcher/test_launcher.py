@@ -36,6 +36,14 @@ SEEN = [
     spec("ALIYUN_COM_GPU_SCHD_WEIGHT="),
     spec("OPENCGPU_MEM=6G"),
     spec("CUDA_DEVICE_MEMORY_LIMIT_0=1g"),
+    # The same misspelt, which Python refuses.
+    spec("opencgpu_mem=6G"),
+    spec("OPENCGPU-MEM=6G"),
+    spec("aliyun_com_gpu_mem_container=6"),
+    spec("ALIYUN-COM-GPU-MEM-CONTAINER=6"),
+    '{"annotations":{"opencgpu/mem":"6G"}}',
+    '{"annotations":{"opencgpu\\/mem":"6G"}}',
+    '{"annotations":{"opencgpu.com/mem":"6G"}}',
     spec("NVIDIA_VISIBLE_DEVICES=all"),
     spec("CGPU_DISABLE=true"),
     # JSON's ways to write a letter.
@@ -106,6 +114,8 @@ TRACES = st.sampled_from(
         "ALIYUN_COM_GPU_MEM_CONTAINER=6",
         "OPENCGPU_MEM=6G",
         "OPENCGPU_MEN=6G",
+        "opencgpu_mem=6G",
+        "OPENCGPU-MEM=6G",
         "CUDA_DEVICE_MEMORY_LIMIT=1g",
         "NVIDIA_VISIBLE_DEVICES=0",
         "CGPU_DISABLE=x",
@@ -114,7 +124,7 @@ TRACES = st.sampled_from(
     ]
 )
 NOTES = st.dictionaries(
-    st.sampled_from(["opencgpu.io/mem-container", "opencgpu.io", "a/b", "cdi.k8s.io/x"]),
+    st.sampled_from(["opencgpu.io/mem-container", "opencgpu.io", "opencgpu/mem", "a/b", "cdi.k8s.io/x"]),
     st.sampled_from(["6", "nvidia.com/gpu=all"]),
 )
 RULES = st.lists(

@@ -1,0 +1,175 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Wrong inputs that people type, and that the one line which answers each leads to the right one."""
+
+from __future__ import annotations
+
+import contextlib
+import io
+import os
+import re
+import shlex
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from cgpu import main as cgpu
+from cgpu.client.tree import Gpu
+from cgpu.config.effective import Effective
+from cgpu.config.load import check_bytes
+from cgpu.errors import CgpuError
+from cgpu.install.packaging import parsers
+from cgpu.kmod.daemon import main as cgpud
+from cgpu.run.main import parse
+from cgpu.run.resolve import resolve
+from cgpu.runtime_config import main as runtime_config
+from cgpu.smi import main as smi
+from tests.hook.support import MIB, T4, FakeTree, allocate, spec
+
+Row = dict[str, Any]
+ROWS: list[Row] = yaml.safe_load((Path(__file__).parent / "wrong_inputs.yaml").read_text())
+PROGRAMS: dict[str, Callable[[list[str]], int]] = {
+    "cgpu": cgpu.main,
+    "cgpud": cgpud.main,
+    "cgpu-smi": smi.main,
+    "cgpu-runtime-config": runtime_config.main,
+}
+KINDS = ("environment", "annotations", "run", "yaml", "command")
+CONFIG = "/etc/cgpu/config.yaml"
+LEAST = 70
+GAP = "…"
+LONGEST = 420  # characters: docker prints 200 more before a line
+
+
+def kind(row: Row) -> str:
+    found = [one for one in KINDS if one in row]
+    assert len(found) == 1, row["typed"]
+    return found[0]
+
+
+def of(kind_name: str) -> list[Any]:
+    return [pytest.param(row, id=row["typed"]) for row in ROWS if kind(row) == kind_name]
+
+
+def node(row: Row) -> list[Gpu]:
+    """Return the cards of a row's node: one T4, or two whose UUIDs begin alike."""
+    uuids = [f"GPU-afcd1d7b-{index}000-0000-0000-000000000000" for index in range(2)]
+    cards = [Gpu(index, uuid, T4 * MIB, 20) for index, uuid in enumerate(uuids)]
+    return cards if row.get("node") == "two" else cards[:1]
+
+
+def line_of(call: Callable[[], object]) -> str:
+    with pytest.raises(CgpuError) as caught:
+        call()
+    return str(caught.value)
+
+
+def assert_said(row: Row, line: str, **places: Path) -> None:
+    """Compare a line with the row's, in which … stands for what depends on the machine."""
+    says = row["says"].format(**places) if places else row["says"]
+    pattern = ".*".join(re.escape(part) for part in says.split(GAP))
+    assert re.fullmatch(pattern, line), f"said: {line}\nexpected: {says}"
+
+
+def words_of(value: str) -> set[str]:
+    return set(re.findall(r"\d+|[A-Za-z]+", value))
+
+
+def asks(row: Row, asked: dict[str, str]) -> object:
+    """Return what a container gets that says this."""
+    config = Effective(**row.get("config", {}))
+    said = {**row.get("others", {}), **asked}
+    document = spec({}, said) if kind(row) == "annotations" else spec(said)
+    return allocate(document, node(row), config)
+
+
+@pytest.mark.parametrize("row", [*of("environment"), *of("annotations")])
+def test_containers(row: Row) -> None:
+    """The line for a container names what was wrong; what it leads to is taken."""
+    asked = row[kind(row)]
+    assert_said(row, line_of(lambda: asks(row, asked)))
+    if "then" not in row:
+        return
+    got = asks(row, {**row["then"]})
+    assert (got is None) == (not row["then"])
+    for name, value in row["then"].items():
+        if asked.get(name) != value:
+            assert name in row["says"]
+            assert words_of(value) <= words_of(row["says"]) | words_of(" ".join(asked.values()))
+
+
+@pytest.mark.parametrize("row", of("run"))
+def test_cgpu_run(row: Row) -> None:
+    """The line of `cgpu run` names what was wrong; what it leads to is taken."""
+
+    def run(line: str) -> object:
+        return resolve(parse(line.split()), node(row), Effective())
+
+    assert_said(row, f"cgpu run: {line_of(lambda: run(row['run']))}")
+    if "then" in row:
+        run(row["then"])
+        assert words_of(row["then"]) <= words_of(row["says"]) | words_of(row["run"])
+
+
+@pytest.mark.parametrize("row", of("yaml"))
+def test_configuration(row: Row) -> None:
+    """The line for a configuration names file, line and key; what it leads to is taken."""
+    assert_said(row, line_of(lambda: check_bytes(row["yaml"].encode(), CONFIG)))
+    if "then" in row:
+        check_bytes(row["then"].encode(), CONFIG)
+        assert words_of(row["then"].partition(":")[2]) <= words_of(row["says"])
+
+
+@pytest.fixture
+def tree(tmp_path: Path) -> Path:
+    """Make a tree of plain files, with one card."""
+    return FakeTree(tmp_path).build(T4).path
+
+
+@pytest.mark.parametrize("row", of("command"))
+def test_commands(
+    row: Row, tmp_path: Path, tree: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A command line that is wrong is answered with one line; what it leads to is taken."""
+    folder = tmp_path / "folder"
+    folder.mkdir()
+    monkeypatch.chdir(tmp_path)
+    if "user" in row:
+        monkeypatch.setattr(os, "geteuid", lambda: row["user"])
+    program, *words = shlex.split(row["command"].format(folder=folder, tree=tree))
+    try:
+        status: object = PROGRAMS[program](words)
+    except SystemExit as end:
+        status = end.code
+    printed = capsys.readouterr()
+    assert status in (1, 2, 125)
+    assert printed.err.endswith("\n")
+    assert printed.err.count("\n") == 1
+    assert_said(row, printed.err.rstrip("\n"), folder=folder, tree=tree)
+    if "then" in row:
+        assert_parsed(shlex.split(row["then"].format(folder=folder, tree=tree)))
+        assert words_of(row["then"]) <= words_of(row["says"]) | words_of(row["command"])
+
+
+def assert_parsed(words: list[str]) -> None:
+    """Assert that a command's parser takes a command line."""
+    program, *rest = words
+    found = parsers.programs()
+    parser = found[program] if program != "cgpu" else parsers.subcommands()[rest.pop(0)]
+    with contextlib.redirect_stderr(io.StringIO()):
+        parser.parse_args(rest)
+
+
+def test_lines() -> None:
+    """There are enough of them, each once, and each line is short enough to be read."""
+    typed = [row["typed"] for row in ROWS]
+    assert len(typed) >= LEAST
+    assert sorted(set(typed)) == sorted(typed)
+    assert {kind(row) for row in ROWS} == set(KINDS)
+    assert [row["says"] for row in ROWS if len(row["says"]) > LONGEST or "\n" in row["says"]] == []
+    assert [row["typed"] for row in ROWS if set(row) - {*KINDS, *FIELDS}] == []
+
+
+FIELDS = ("typed", "says", "then", "was", "node", "config", "others", "user")
