@@ -17,7 +17,7 @@ from tests.packages import packages as built_packages
 from tests.vm.harness import debian
 from tests.vm.harness.bundles import Containers
 from tests.vm.harness.counts import CPUS, count
-from tests.vm.harness.kernels import VARIABLE, Kernel, NoKernelError, choose_kernel
+from tests.vm.harness.kernels import VARIABLE, Kernel, NoKernelError, choose_kernel, is_debug_kernel_given
 from tests.vm.harness.machine import QEMU, Machine
 from tests.vm.harness.node import (
     build_engine,
@@ -62,8 +62,10 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     """
     items.sort(key=lambda item: LONG.index(item.path.stem) if item.path.stem in LONG else len(LONG))
     is_full = count(False, True)
-    leave_out = [] if VARIABLE in os.environ else ["debug_kernel"]
-    if VARIABLE in os.environ or not (is_full or os.environ.get(PACKAGE) == "1"):
+    leave_out = [] if is_debug_kernel_given() else ["debug_kernel"]
+    if VARIABLE in os.environ:
+        leave_out += ["own_disk", "dkms", "next_kernel"]
+    elif not is_full and os.environ.get(PACKAGE) != "1":
         leave_out.append("own_disk")
     leave_out.append("real_driver" if real_driver() is None else "fake_driver")
     if not is_full:
@@ -151,6 +153,9 @@ def pytest_configure(config: pytest.Config) -> None:
     config.addinivalue_line("markers", "real_driver: needs NVIDIA's driver: CGPU_VM_DRIVER names its version")
     config.addinivalue_line("markers", "full_counts: takes long, and runs with full counts only")
     config.addinivalue_line("markers", "own_disk: boots Debian's kernel from a disk, and no other kernel")
+    config.addinivalue_line(
+        "markers", "dkms: needs the kernel's modules and headers in /lib/modules of this machine"
+    )
     config.addinivalue_line("markers", "next_kernel: needs the kernel of Debian's next release")
     config.addinivalue_line("markers", "two_cpus: a file of tests in which two processors must be at work")
     config.addinivalue_line(

@@ -19,6 +19,7 @@ OWNER_KEYS = "MokListRT"  # a long list goes on in variables with a number behin
 # Where dkms and Debian's shim-signed keep the key that dkms signs with.
 SIGNING_KEYS = ("/var/lib/dkms/mok.pub", "/var/lib/shim-signed/mok/MOK.der")
 OPTION = re.compile(r"^(CONFIG_\w+)=[ym]$", re.MULTILINE)
+FLAGS = re.compile(r"^flags\s*:(.*)$", re.MULTILINE)  # of the first processor
 CONFIG_MAX = 1 << 22
 SYSCTL = "/proc/sys/kernel"
 
@@ -44,6 +45,8 @@ class Kernel:
     """Whether the firmware's list of owner keys has it."""
     ftrace: bool | None
     kprobes: bool | None
+    tracks_branches: bool
+    """Whether a call by a pointer may only arrive where the kernel has marked it (IBT)."""
     seccomp_notify: bool
     fuse: bool
     ptrace_scope: int | None
@@ -54,12 +57,13 @@ class Kernel:
 def gather(root: Path) -> Kernel:
     """Read the facts below a root."""
     release = files.line(root, f"{SYSCTL}/osrelease")
+    options = _options(root, release)
     key = next((Path(path) for path in SIGNING_KEYS if files.content(root, path)), None)
     return Kernel(
         release=release,
         machine=os.uname().machine,
         headers=_headers(root, release),
-        options=_options(root, release),
+        options=options,
         loads_modules=files.text(root, "/proc/modules", CONFIG_MAX) is not None,
         modules_disabled=files.line(root, f"{SYSCTL}/modules_disabled") == "1",
         enforces_signatures=files.line(root, "/sys/module/module/parameters/sig_enforce") == "Y",
@@ -69,6 +73,7 @@ def gather(root: Path) -> Kernel:
         key_enrolled=_is_enrolled(root, key),
         ftrace=_switch(root, f"{SYSCTL}/ftrace_enabled"),
         kprobes=_switch(root, "/sys/kernel/debug/kprobes/enabled"),
+        tracks_branches=_tracks_branches(root, options),
         seccomp_notify="user_notif" in (files.line(root, f"{SYSCTL}/seccomp/actions_avail") or "").split(),
         fuse=below(root, "/dev/fuse").exists(),
         ptrace_scope=_number(files.line(root, f"{SYSCTL}/yama/ptrace_scope")),
@@ -98,6 +103,14 @@ def _headers(root: Path, release: str | None) -> Path | None:
     folder = files.follow(root, f"/lib/modules/{release}/build")
     complete = all((folder / part).is_file() for part in ("Makefile", "include/generated/autoconf.h"))
     return Path(f"/lib/modules/{release}/build") if complete else None
+
+
+def _tracks_branches(root: Path, options: frozenset[str] | None) -> bool:
+    if options is not None and "CONFIG_X86_KERNEL_IBT" not in options:
+        return False
+    # The flag is not there after a boot with ibt=off.
+    flags = FLAGS.search(files.text(root, "/proc/cpuinfo", CONFIG_MAX) or "")
+    return flags is not None and "ibt" in flags[1].split()
 
 
 def _options(root: Path, release: str | None) -> frozenset[str] | None:

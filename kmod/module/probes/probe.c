@@ -8,6 +8,7 @@
 #include <linux/ftrace.h>
 #include <linux/jiffies.h>
 #include <linux/percpu.h>
+#include <asm/cpufeature.h>
 
 #include "compat.h"
 #include "engine/engine.h"
@@ -21,8 +22,26 @@ static LIST_HEAD(probes_attached);
 static DEFINE_MUTEX(probes_lock);
 static unsigned long probes_check_at = INITIAL_JIFFIES;
 
+/*
+ * With indirect branch tracking a call by a pointer must arrive at an ENDBR64, else it is a fault. When the kernel starts or
+ * loads a module, it takes the ENDBR64 from the functions whose address nothing takes (.ibt_endbr_seal). One of these is
+ * kallsyms_lookup_name, and those of the driver that are called here can be others.
+ */
+static bool probe_calls_fault(void)
+{
+#ifdef CONFIG_X86_KERNEL_IBT
+	return boot_cpu_has(X86_FEATURE_IBT);
+#else
+	return false;
+#endif
+}
+
 int km_probes_init(void)
 {
+	if (probe_calls_fault()) {
+		pr_err("indirect branch tracking: on, and probes cannot work with it; boot with ibt=off, or use cgpud\n");
+		return -EOPNOTSUPP;
+	}
 	probe_lookup = km_find_lookup();
 	if (probe_lookup)
 		return 0;

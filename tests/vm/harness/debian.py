@@ -20,21 +20,17 @@ from cgpu import __version__
 from tests.packages import OLD, renumber
 from tests.vm.harness.counts import count
 from tests.vm.harness.kernels import Kernel
+from tests.vm.harness.mmdebstrap import SECONDS, make_root, remove, sources
 from tests.vm.harness.node import MAKE_NODES, build_engine, build_fake_driver
 from tests.vm.harness.store import STORE, digest
 
 SUITE = "bookworm"
 DISK_SIZE = "6G"
-SECONDS = 600
 PACKAGES = ("apparmor", "busybox-static", "containerd", "dbus", "dkms", "docker.io", "fuse3", "gcc",
             "iptables", "kmod", "make", "procps", "python3", "runc", "systemd", "systemd-sysv",
             "udev")  # fmt: skip
 # With them dkms signs modules, and compiles.
 FULL_PACKAGES = ("libc6-dev", "openssl")
-# mmdebstrap mounts what this machine has, such as /dev/shm, in the folder that it fills. A kill leaves the
-# mounts, and a removal of the folder would empty them: so they are seen by nobody else, and go with it.
-APART = ("unshare", "--mount", "--propagation", "private",
-         "--pid", "--fork", "--kill-child", "--mount-proc")  # fmt: skip
 UNREAD = ("doc", "man", "locale")  # below /usr/share
 PREBUILT = STORE / "prebuilt"  # in it VERSION/*.ko
 # Parts of the kernel's modules that the machine has no use for: depmod reads all there are.
@@ -71,44 +67,11 @@ mkdir -p "module/$out" && cp "/run/host{PREBUILT}/$version/"*.ko "module/$out"
 """
 
 
-def sources() -> str:
-    """Return the lines of a sources.list with what apt has here of the suite."""
-    shape = "$(REPO_URI) $(RELEASE) $(COMPONENT) $(CODENAME) $(ORIGIN)"
-    command = ["apt-get", "indextargets", "--format", shape, "Created-By: Packages"]
-    targets = subprocess.run(command, capture_output=True, text=True, check=True, timeout=60).stdout
-    rows = [line.split() for line in targets.splitlines()]
-    found = [row for row in rows if row[-1] == "Debian" and row[3].startswith(SUITE) and row[2] == "main"]
-    assert found, f"apt has no lists of {SUITE}; run: apt-get update"
-    return "".join(f"deb {uri} {release} main\n" for uri, release, *_ in sorted(found))
-
-
-def proxies() -> list[str]:
-    """Return options that have mmdebstrap reach the archive as apt does here."""
-    command = ["apt-config", "dump", "--format", '%f "%v";%n', "Acquire::http", "Acquire::https"]
-    lines = subprocess.run(
-        command, capture_output=True, text=True, check=True, timeout=60
-    ).stdout.splitlines()
-    return [f"--aptopt={line}" for line in lines if "::Proxy" in line]
-
-
 def debootstrap(root: Path, packages: Iterable[str]) -> None:
     """Install Debian into a folder."""
     options = [f"--dpkgopt=path-exclude=/usr/share/{name}/*" for name in UNREAD]
-    options += ["--dpkgopt=force-unsafe-io", f"--include={','.join(packages)}", *proxies()]
-    command = [
-        *APART,
-        "mmdebstrap",
-        "--variant=minbase",
-        "--format=directory",
-        *options,
-        SUITE,
-        str(root),
-        "-",
-    ]
-    done = subprocess.run(
-        command, input=sources(), capture_output=True, text=True, check=False, timeout=SECONDS
-    )
-    assert done.returncode == 0, f"mmdebstrap:\n{done.stderr[-6000:]}"
+    options += ["--variant=minbase", "--dpkgopt=force-unsafe-io", f"--include={','.join(packages)}"]
+    make_root(SUITE, root, *options)
     for name in ("etc/resolv.conf", "etc/apt/sources.list"):
         (root / name).unlink(missing_ok=True)
     (root / "etc/apt/sources.list").write_text("")
@@ -180,7 +143,7 @@ def packages_for(kernel: Kernel) -> tuple[str, ...]:
 def image(kernel: Kernel) -> Path:
     """Return a disk with the system; made once for this file's contents, for it takes most of a minute."""
     packages = packages_for(kernel)
-    parts = [Path(__file__).read_text(), sources(), *packages, MAKE_NODES]
+    parts = [Path(__file__).read_text(), sources(SUITE), *packages, MAKE_NODES]
     modules = sorted(build_fake_driver(kernel).glob("*.ko"))
     name = digest([*(part.encode() for part in parts), *(path.read_bytes() for path in modules)])
     made = STORE / f"debian-{count('quick', 'full')}-{name}"
@@ -210,11 +173,6 @@ def make_image(kernel: Kernel, packages: tuple[str, ...], made: Path) -> None:
         part.rename(made)
     finally:
         remove(root)
-
-
-def remove(root: Path) -> None:
-    """Remove a root, and nothing that is mounted in it."""
-    subprocess.run(["rm", "-rf", "--one-file-system", str(root)], check=True, timeout=SECONDS)
 
 
 def new_disk(kernel: Kernel, directory: Path) -> Path:

@@ -1,13 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0
 """The kernels that a machine can be booted with.
 
-CGPU_VM_KERNEL names a directory with bzImage and build/, a kernel that has all it needs built in. Without it
-the newest of Debian's kernels counts that is here with its headers. Kernels of a newer series, which Debian
-offers beside its own, have tests of their own.
+CGPU_VM_KERNEL names a Debian release, whose kernel debian_release.py unpacks, or a directory with bzImage and
+build/, a kernel that has all it needs built in. Without it the newest of Debian's kernels counts that is here
+with its headers. Kernels of a newer series, which Debian offers beside its own, have tests of their own.
 """
 
 from __future__ import annotations
 
+import dataclasses
 import hashlib
 import lzma
 import os
@@ -18,8 +19,9 @@ from pathlib import Path
 from tests.vm.harness.store import STORE, put
 
 VARIABLE = "CGPU_VM_KERNEL"
+RELEASES = ("trixie", "testing")  # of Debian, beside this machine's own
 # 6.1.0-56-amd64 in Debian 12, 6.12.118+deb13-amd64 in Debian 13, 6.12.117+deb12-amd64 where it is backported.
-DEBIAN = re.compile(r"vmlinuz-((\d+)\.(\d+)\.(\d+)(?:-(\d+))?(?:\+deb(\d+)(?:\.(\d+))?)?-amd64)")
+DEBIAN = re.compile(r"((\d+)\.(\d+)\.(\d+)(?:-(\d+))?(?:\+deb(\d+)(?:\.(\d+))?)?-amd64)")
 XZ_MAGIC = b"\xfd7zXZ\x00"
 
 
@@ -60,17 +62,23 @@ def flavour(kernel: Kernel) -> str:
     return f"{kernel.release}-debug" if kernel.debug else kernel.release
 
 
+def images(root: Path) -> dict[str, Path]:
+    """Return the kernels' images by release. Packages of Linux 7 have the image beside the modules."""
+    found = {path.parent.name: path for path in (root / "lib/modules").glob("*/vmlinuz")}
+    return found | {path.name.removeprefix("vmlinuz-"): path for path in (root / "boot").glob("vmlinuz-*")}
+
+
 def debian_kernels(root: Path = Path("/")) -> list[list[Kernel]]:
     """Return Debian's kernels that modules can be built for, by series, the oldest first."""
     series: dict[tuple[int, ...], list[tuple[tuple[int, ...], Kernel]]] = {}
-    for image in (root / "boot").glob("vmlinuz-*"):
-        match = DEBIAN.fullmatch(image.name)
+    for release, image in images(root).items():
+        match = DEBIAN.fullmatch(release)
         if match is None:
             continue
-        modules = root / "lib/modules" / match.group(1)
+        modules = root / "lib/modules" / release
         if (modules / "build" / "Makefile").exists() and (modules / "modules.dep").exists():
             numbers = tuple(int(number or 0) for number in match.groups()[1:])
-            kernel = Kernel(match.group(1), image, modules / "build", modules)
+            kernel = Kernel(release, image, modules / "build", modules)
             series.setdefault(numbers[:2], []).append((numbers, kernel))
     return [[kernel for _, kernel in sorted(series[one], key=lambda pair: pair[0])] for one in sorted(series)]
 
@@ -103,7 +111,30 @@ def given_kernel(directory: Path) -> Kernel:
     return Kernel(name.read_text().strip(), image, directory / "build", None)
 
 
+def release_folder(release: str) -> Path:
+    """Return where the kernel of a Debian release is unpacked: in `root`. `build` is the KDIR for modules."""
+    return STORE / f"debian-{release}"
+
+
+def release_kernel(release: str) -> Kernel:
+    """Return the kernel of a Debian release that debian_release.py has unpacked."""
+    folder = release_folder(release)
+    found = debian_kernels(folder / "root")
+    if not found or not (folder / "build" / "Makefile").exists():
+        raise NoKernelError(
+            f"{VARIABLE}={release}: {folder}: not there yet; run: scripts/test-kernels {release}"
+        )
+    return dataclasses.replace(found[-1][-1], build=folder / "build")
+
+
+def is_debug_kernel_given() -> bool:
+    """Say whether CGPU_VM_KERNEL names a kernel that looks for mistakes."""
+    return os.environ.get(VARIABLE, RELEASES[0]) not in RELEASES
+
+
 def choose_kernel() -> Kernel:
     """Return the kernel that tests boot."""
     given = os.environ.get(VARIABLE)
+    if given in RELEASES:
+        return release_kernel(given)
     return given_kernel(Path(given).resolve()) if given else debian_kernel()

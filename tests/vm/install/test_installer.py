@@ -87,6 +87,7 @@ def node(machine: Machine, fake_driver: Path, few_modules: None) -> Iterator[Mac
 
 
 @pytest.mark.slow
+@pytest.mark.dkms
 @pytest.mark.timeout(2 * BUILD_S)
 def test_the_module_and_back(node: Machine, containers: Containers) -> None:
     """The module is installed, loaded and configured, and slices; after uninstall nothing of it is left."""

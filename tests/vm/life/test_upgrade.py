@@ -37,18 +37,23 @@ echo "rounds=$rounds"
 """
 
 
-def section_offset(module: Path, section: str) -> int:
-    """Return where a section starts in a module's file."""
-    table = subprocess.run(["readelf", "-SW", str(module)], capture_output=True, text=True, check=True).stdout
-    line = next(one for one in table.splitlines() if f" {section} " in one)
-    return int(line.partition("]")[2].split()[3], 16)
+def symbol_offset(module: Path, symbol: str) -> int:
+    """Return where a symbol's data starts in a module's file.
+
+    readelf's value of a symbol counts from its section. nm adds the section's address, which may be set.
+    """
+    table = subprocess.run(
+        ["readelf", "-sSW", str(module)], capture_output=True, text=True, check=True
+    ).stdout
+    lines = table.splitlines()
+    _, value, *_, section, _ = next(one.split() for one in lines if one.endswith(f" {symbol}"))
+    row = next(one for one in lines if one.lstrip().startswith(f"[{section:>2}]"))
+    return int(row.partition("]")[2].split()[3], 16) + int(value, 16)
 
 
 def of_another_interface(module: Path) -> Path:
     """Return a copy of a core that says it was made for another cgpu_km."""
-    symbols = subprocess.run(["nm", str(module)], capture_output=True, text=True, check=True).stdout
-    symbol = next(one for one in symbols.splitlines() if one.endswith(" this_core"))
-    at = section_offset(module, ".data") + int(symbol.split()[0], 16) + ELF_LIST_AND_OWNER
+    at = symbol_offset(module, "this_core") + ELF_LIST_AND_OWNER
     data = bytearray(module.read_bytes())
     data[at : at + 4] = (99).to_bytes(4, "little")
     copy = module.with_name("of_another_interface.ko")
