@@ -137,11 +137,17 @@ class Tree:
             return config
 
     def register(
-        self, container: str, pid: int, grants: Sequence[Grant], passthrough: Sequence[int] = ()
+        self,
+        container: str,
+        pid: int,
+        grants: Sequence[Grant],
+        passthrough: Sequence[int] = (),
+        shares: Sequence[str] = (),
     ) -> None:
         """Register a container on all GPUs of its grants, or on none. pid is its init process.
 
-        passthrough: GPUs that it has whole besides.
+        passthrough: GPUs that it has whole besides. shares: reservations that the engine makes its slices of,
+        in the place of the grants.
 
         The message of the CgpuError says what is left where the node has too little.
         """
@@ -153,7 +159,8 @@ class Tree:
             )
         slices = " ".join(f"gpu={gpu}:{size}:{weight}:{high}" for gpu, size, weight, high in grants)
         whole = "".join(f" native={gpu}" for gpu in passthrough)
-        line = f"create id={container} pid={pid} {slices}{whole}"
+        reserved = " ".join(f"share={share}" for share in shares)
+        line = f"create id={container} pid={pid} {reserved or slices + whole}"
         if len(line) > MAX_CONTROL:
             raise CgpuError(
                 f"container {container}: its request takes {len(line)} bytes, expected at most 4096"
