@@ -4,7 +4,7 @@
 
 size_t cgpu_state_bytes(void)
 {
-	return sizeof(struct cgpu_state);
+	return CORE_STATE_BYTES;
 }
 
 void core_links_clear(struct cgpu_state *state)
@@ -53,7 +53,7 @@ void core_free_lists(struct cgpu_state *state, u32 used)
 
 void cgpu_state_init(struct cgpu_state *state, u64 key)
 {
-	memset(state, 0, sizeof(*state));
+	memset(state, 0, CORE_STATE_BYTES);
 	state->key = key;
 	core_links_clear(state);
 	core_free_lists(state, CGPU_MAX_OBJECTS);
@@ -64,7 +64,7 @@ void cgpu_state_init(struct cgpu_state *state, u64 key)
 	memcpy(state->settings.engine, "cgpud", sizeof("cgpud"));
 	memcpy(state->settings.version, "0.1.0", sizeof("0.1.0"));
 	memcpy(state->settings.memory_backend, "core", sizeof("core"));
-	state->bytes = sizeof(*state);
+	state->bytes = CORE_STATE_BYTES;
 	state->version = CORE_VERSION;
 	core_barrier();
 	state->magic = CORE_MAGIC;

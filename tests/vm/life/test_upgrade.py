@@ -65,7 +65,7 @@ def same_layout(engine: Machine) -> Path:
 @pytest.fixture
 def other_layout(engine: Machine) -> Path:
     """Return a core with another layout, which can take over from the one in use, but not give back."""
-    return build_core(engine, "0.2.0", "-DCORE_VERSION=8u -DCORE_CONVERTS_FROM=7u")
+    return build_core(engine, "0.2.0", "-DCORE_VERSION=9u -DCORE_CONVERTS_FROM=8u")
 
 
 @pytest.fixture
