@@ -68,7 +68,8 @@ def _share(share: str, pod: Pod, folder: str) -> Share:
     if pod.container not in containers:
         raise CgpuError(
             f"share {share}: the container {show(pod.container)} does not name its claim "
-            f"{found.claim[1]} in resources.claims; in this pod it is for: {', '.join(containers) or 'none'}"
+            f"{show(found.claim[1])} in resources.claims; in this pod it is for: "
+            f"{show(', '.join(containers) or 'none')}"
         )
     return found
 

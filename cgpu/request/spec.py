@@ -190,13 +190,14 @@ def read(spec: Mapping[str, object], config: Effective) -> Request:
     counted = environment if config.allow_environment or closed else {}
     sandbox = pod is not None and pod.sandbox
     values = _values(counted, annotations, config, known=known, sandbox=sandbox)
-    nodes = _nodes(spec, environment, config, words_first=closed)
+    shares = _shares(environment)
+    nodes = _nodes(spec, environment, config, words_first=closed or bool(shares))
     return Request(
         values,
         vendor=environment.get(VENDOR, ""),
         nodes=nodes,
         pod=pod,
-        shares=_shares(environment),
+        shares=shares,
         hami=any(name.startswith(HAMI) for name in environment),
     )
 

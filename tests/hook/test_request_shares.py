@@ -6,11 +6,13 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from cgpu import paths
 from cgpu.config.effective import Effective
 from cgpu.errors import CgpuError, show
-from cgpu.request import by_shares
+from cgpu.request import by_shares, pod
 from cgpu.request.spec import read
 from tests.hook.shares import (
     OTHER_POD,
@@ -187,6 +189,43 @@ def test_sandbox(never: bool) -> None:
             give(asking(SHARE), notes, config, root={"path": root})
 
 
+forged = st.dictionaries(
+    st.sampled_from([*by_containerd(), *by_crio(ROOT), "io.podman.annotations.init", "io.kubernetes.cri.x"]),
+    st.sampled_from(
+        [
+            "container",
+            "sandbox",
+            "cri-o",
+            "libpod",
+            "docker",
+            OTHER_POD,
+            "main",
+            "rootfs",
+            ROOT,
+            "/guessed",
+            "",
+        ]
+    ),
+)
+
+
+@given(forged)
+@settings(max_examples=400)
+def test_nobody_forges_a_pod(notes: dict[str, str]) -> None:
+    """Whatever else stands beside an engine's own annotations, a pod is what the engine says, or nobody."""
+    own = (POD, "main")
+    by_pod = pod.read({**notes, **by_containerd()}, "rootfs")
+    assert (by_pod.uid, by_pod.container) in (own, ("", ""))
+    by_pod_of_crio = pod.read({**notes, **by_crio(ROOT)}, ROOT)
+    assert (by_pod_of_crio.uid, by_pod_of_crio.container) in (own, ("", ""))
+    assert by_pod.by_kubernetes
+    assert by_pod_of_crio.by_kubernetes
+    # An image can write every annotation but podman's own, and does not know where its root will be.
+    of_image = {name: text for name, text in notes.items() if text != ROOT}
+    for marks in ({"io.podman.annotations.autoremove": "TRUE"}, {"io.container.manager": "libpod"}):
+        assert pod.read({**of_image, **marks}, ROOT).uid == ""
+
+
 # --- the variable ---
 
 
@@ -287,9 +326,10 @@ def test_words_beside_a_share(
     env: dict[str, str], notes: dict[str, str], said: str, config: Effective
 ) -> None:
     """Whatever else asks for a GPU is refused; nothing makes a share larger, or switches slicing off."""
-    if config.pod_variables or not config.shared_node or "=" in said:
+    node = {"path": "/dev/nvidia1", "type": "c", "major": 195, "minor": 1}
+    for linux in ({}, {"devices": [node]}):
         with refused(f"{said}: {BESIDE}"):
-            give({**asking(SHARE), **env}, {**by_containerd(), **notes}, config)
+            give({**asking(SHARE), **env}, {**by_containerd(), **notes}, config, linux=linux)
 
 
 @pytest.mark.parametrize("text", ["all", "0", uuid(1), f"{uuid(0)},{uuid(1)}", "GPU-", "x"])

@@ -13,9 +13,10 @@ import pytest
 
 from cgpu import paths, shares
 from tests.hook.shares import OTHER_POD, OTHER_SHARE, POD, SHARE, asking, by_containerd, put
-from tests.integration.commands import eventually
+from tests.integration.commands import eventually, must
 from tests.integration.conftest import Start
 from tests.integration.engine import MIB, Engine
+from tests.integration.images import image_tar, oci_archive
 from tests.integration.isolation.test_refusals import message
 from tests.integration.probe import NO_MEMORY, step
 from tests.integration.runtimes import Docker, Podman, Runc
@@ -160,6 +161,22 @@ def test_docker_has_no_share(engine: Engine, docker: Docker) -> None:
     """docker run with the variable of a share is refused."""
     prepare(engine)
     assert "shares are for containers of pods" in message(docker.run(INFO, asking(SHARE)))
+    engine.write("inst_ctl", f"release id={SHARE}")
+
+
+def test_an_image_has_no_share(engine: Engine, docker: Docker, tmp_path: Path) -> None:
+    """Nor does an image have one whose environment names it."""
+    prepare(engine)
+    env = [f"{key}={value}" for key, value in asking(SHARE).items()]
+    archive = oci_archive(image_tar(tmp_path), tmp_path, INFO, Env=env)
+    loaded = must(["docker", "-H", docker.socket, "load", "-i", archive], timeout=120).stdout
+    image = loaded.rpartition(": ")[2].strip()
+    try:
+        outcome = docker.run(INFO, {}, image=image)
+    finally:
+        # It has the name of the other tests' image.
+        docker.call("import", str(tmp_path / "image.tar"), image)
+    assert "shares are for containers of pods" in message(outcome)
     engine.write("inst_ctl", f"release id={SHARE}")
 
 
