@@ -11,6 +11,7 @@ import pytest
 from cgpu.config.effective import Effective
 from cgpu.errors import CgpuError
 from cgpu.request.names import NAMES
+from tests.hook.shares import by_containerd
 from tests.hook.support import ENV, MIB, T4, allocate, cards, refused, spec, uuid, wants
 
 MEM = "ALIYUN_COM_GPU_MEM_CONTAINER"
@@ -455,7 +456,7 @@ def test_every_name_is_documented() -> None:
 
 def test_documented_lines_are_found() -> None:
     """The documented errors are found in the text."""
-    assert len(LINES) == 15
+    assert len(LINES) == 16
 
 
 @pytest.mark.parametrize(("name", "value", "rest"), LINES)
@@ -468,5 +469,6 @@ def test_documented_lines(name: str, value: str, rest: str) -> None:
         env = {"ALIYUN_COM_GPU_MEM_CONTAINER": "1", "NVIDIA_VISIBLE_DEVICES": "all", name: value}
     if "MEM_DEV=15" in rest:
         env["ALIYUN_COM_GPU_MEM_DEV"] = "15"
+    notes = by_containerd() if "of a pod" in rest else {}
     with refused(f"{name}={value}{rest}"):
-        allocate(spec(env), cards(T4, T4), Effective())
+        allocate(spec(env, notes), cards(T4, T4), Effective())
