@@ -4,7 +4,7 @@
 
 size_t cgpu_state_bytes(void)
 {
-	return CORE_STATE_BYTES;
+	return sizeof(struct cgpu_state);
 }
 
 void core_links_clear(struct cgpu_state *state)
@@ -53,7 +53,7 @@ void core_free_lists(struct cgpu_state *state, u32 used)
 
 void cgpu_state_init(struct cgpu_state *state, u64 key)
 {
-	memset(state, 0, CORE_STATE_BYTES);
+	memset(state, 0, sizeof(*state));
 	state->key = key;
 	core_links_clear(state);
 	core_free_lists(state, CGPU_MAX_OBJECTS);

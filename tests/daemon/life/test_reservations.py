@@ -11,6 +11,7 @@ import pytest
 from cgpu.client.reservations import Reservation
 from cgpu.client.tree import Tree
 from cgpu.errors import CgpuError
+from cgpu.install.commands import gc
 from cgpu.kmod.daemon.program import Program
 from tests.daemon import versions
 from tests.daemon.conftest import MakeDaemon
@@ -146,6 +147,13 @@ def test_state_that_an_older_version_left_is_read(fresh: Daemon, older: Program)
     assert fresh.used(sliced) == GIB
     assert reserve_both(fresh).reserved(0) == unused()
     assert f"bytes={GIB} " in sliced.finish("\n")
+
+
+def test_gc_leaves_reservations_alone(fresh: Daemon) -> None:
+    """What looks for containers that are gone finds none in a reservation."""
+    tree = reserve_both(fresh)
+    assert gc.collect(tree, dry_run=False, asked=()) == gc.Outcome((), ())
+    assert tree.reserved(0) == unused()
 
 
 def test_nothing_is_promised_twice(make_daemon: MakeDaemon) -> None:
