@@ -17,6 +17,7 @@ CDI = RUN + "/cdi.json"
 CDI_DEVICES = "/run/cdi/opencgpu.json"  # container engines read that folder
 PID = RUN + "/cgpud.pid"
 STARTED = RUN + "/cgpud.started"
+SHARES = RUN + "/shares"  # what Kubernetes has given to pods (cgpu/shares.py)
 SIM = RUN + "/sim"
 RUNS_LOCK = RUN + "/runs.lock"
 DRAINING = "/run/cgpu-draining"  # not in RUN, which an engine makes and owns

@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """The hook: `cgpu-hook STAGE [--grant GPU:BYTES:WEIGHT:PRIORITY]... [--native GPU]...`, OCI state on stdin.
 
+For a container with shares it is `cgpu-hook STAGE --share ID...`.
+
 It runs at every start of a container. What it may import is in tests/hook/test_budget.py.
 """
 
@@ -15,7 +17,7 @@ from cgpu.errors import LINE_START, CgpuError, one_line, show
 from cgpu.hook import log
 from cgpu.hook.register import RegistrationError, register, unregister
 from cgpu.hook.state import read_state
-from cgpu.request.grants import parse_grant, parse_index
+from cgpu.request.grants import parse_grant, parse_index, parse_share
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -26,7 +28,7 @@ if TYPE_CHECKING:
 START = ("prestart", "createRuntime")
 USAGE = (
     "expected: cgpu-hook prestart|createRuntime|poststop [--grant GPU:BYTES:WEIGHT:PRIORITY]... "
-    "[--native GPU]..."
+    "[--native GPU]... | --share ID..."
 )
 
 
@@ -43,7 +45,7 @@ def main(argv: Sequence[str] | None = None, config_path: str = paths.EFFECTIVE, 
     try:
         if stage not in START:
             raise CgpuError(f"stage {show(stage)}: {USAGE}")
-        _start(*_gpus(arguments[1:]), config_path, fd, seen)
+        _start(arguments[1:], config_path, fd, seen)
     except RegistrationError as error:
         return _failed(seen[0], str(error), str(error))
     except CgpuError as error:
@@ -55,10 +57,11 @@ def main(argv: Sequence[str] | None = None, config_path: str = paths.EFFECTIVE, 
     return 0
 
 
-def _start(grants: list[Grant], passthrough: list[int], config_path: str, fd: int, seen: list[str]) -> None:
+def _start(arguments: Sequence[str], config_path: str, fd: int, seen: list[str]) -> None:
+    grants, passthrough, shares = _gpus(arguments)
     state = read_state(fd)
     seen[0] = state.id
-    register(state, grants, passthrough, effective.load(config_path))
+    register(state, grants, passthrough, shares, effective.load(config_path))
 
 
 def _stop(config_path: str, fd: int) -> int:
@@ -72,19 +75,24 @@ def _stop(config_path: str, fd: int) -> int:
     return 0
 
 
-def _gpus(arguments: Sequence[str]) -> tuple[list[Grant], list[int]]:
+def _gpus(arguments: Sequence[str]) -> tuple[list[Grant], list[int], list[str]]:
     grants: list[Grant] = []
     passthrough: list[int] = []
+    shares: list[str] = []
     for flag, text in zip(arguments[::2], [*arguments[1::2], ""], strict=False):
         if flag == "--grant":
             grants.append(parse_grant(text))
         elif flag == "--native":
             passthrough.append(parse_index("--native", text))
+        elif flag == "--share":
+            shares.append(parse_share("--share", text))
         else:
             raise CgpuError(f"argument {show(flag)}: {USAGE}")
     if passthrough and not grants:
         raise CgpuError(f"argument --native: {USAGE}")
-    return grants, passthrough
+    if shares and grants:
+        raise CgpuError(f"argument --share: {USAGE}")
+    return grants, passthrough, shares
 
 
 def _failed(container: str, message: str, logged: str) -> int:

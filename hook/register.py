@@ -22,51 +22,59 @@ class RegistrationError(CgpuError):
     """The engine refused the container. The message has no value of the container's environment."""
 
 
-def register(state: State, grants: Sequence[Grant], passthrough: Sequence[int], config: Effective) -> None:
-    """Register a container for the GPUs of its grants; without grants, for those that its bundle requests.
+def register(
+    state: State,
+    grants: Sequence[Grant],
+    passthrough: Sequence[int],
+    shares: Sequence[str],
+    config: Effective,
+) -> None:
+    """Register a container for the GPUs of its grants or shares; without, for those that its bundle requests.
 
     passthrough: GPUs that the container has whole beside its slices.
 
     Does nothing for a container that requests nothing. Raises CgpuError, after undoing what was done.
     """
-    if not grants:
-        grants, passthrough = _from_bundle(state.bundle, config)
-    if not grants:
+    if not grants and not shares:
+        grants, passthrough, shares = _from_bundle(state.bundle, config)
+    if not grants and not shares:
         return
     tree = Tree(paths.tree(config.tree))
     if state.pid == 0:
         raise RegistrationError("state on standard input: pid: 0: the process of the container is needed")
     try:
-        tree.register(state.id, state.pid, grants, passthrough)
+        tree.register(state.id, state.pid, grants, passthrough, shares)
     except CgpuError as error:
         raise RegistrationError(str(error)) from error
     try:
-        log.event(log.INFO, state.id, f"registered pid={state.pid} {_words(grants, passthrough)}")
+        log.event(log.INFO, state.id, f"registered pid={state.pid} {_words(grants, passthrough, shares)}")
     except BaseException:
         tree.destroy(state.id)
         raise
 
 
-def _from_bundle(bundle: str, config: Effective) -> tuple[Sequence[Grant], Sequence[int]]:
+def _from_bundle(bundle: str, config: Effective) -> tuple[Sequence[Grant], Sequence[int], Sequence[str]]:
     from cgpu.hook.spec import read_spec
-    from cgpu.request.resolve import amounts_in_force, resolve
+    from cgpu.request.resolve import allocate
     from cgpu.request.spec import read
 
     request = read(read_spec(bundle), config)
     tree = Tree(paths.tree(config.tree))
-    amounts, config = amounts_in_force(request, tree, config)
-    if amounts is None:
-        return (), ()
-    allocation = resolve(request, amounts, tree.gpus(), config)
-    return allocation.grants, allocation.passthrough
+    allocation = allocate(request, tree, config)
+    if allocation is None:
+        return (), (), ()
+    if allocation.shares:
+        return (), (), allocation.shares
+    return allocation.grants, allocation.passthrough, ()
 
 
-def _words(grants: Sequence[Grant], passthrough: Sequence[int]) -> str:
+def _words(grants: Sequence[Grant], passthrough: Sequence[int], shares: Sequence[str]) -> str:
     slices = [
         f"gpu={gpu} memsize={size} ({size >> 20} MiB) weight={weight} highprio={high}"
         for gpu, size, weight, high in grants
     ]
-    return " ".join([*slices, *(f"native={gpu}" for gpu in passthrough)])
+    whole = [f"native={gpu}" for gpu in passthrough]
+    return " ".join([*slices, *whole, *(f"share={share}" for share in shares)])
 
 
 def unregister(container: str, config: Effective) -> None:

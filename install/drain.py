@@ -14,6 +14,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 from cgpu import paths
+from cgpu.client.reservations import Reservation
 from cgpu.client.tree import EngineDownError, Tree
 from cgpu.errors import CgpuError
 from cgpu.install.node.facts.ours import possible_trees
@@ -65,15 +66,25 @@ def count(containers: int) -> str:
     return f"{containers or 'no'} sliced container{'' if containers == 1 else 's'}"
 
 
+def reserved(tree: Tree, gpu: int) -> tuple[Reservation, ...]:
+    """Return the reservations of a GPU; none where an older engine has no such entry. Raises CgpuError."""
+    return tree.reserved(gpu) if "reserved" in tree.names(str(gpu)) else ()
+
+
 def sliced(root: Path) -> list[str]:
-    """Return the containers that the engine knows, none where no engine runs. Raises CgpuError."""
+    """Return the containers that the engine knows, and the shares that are reserved for later ones.
+
+    None where no engine runs. Raises CgpuError.
+    """
     found: set[str] = set()
     for path in possible_trees(root):
         tree = Tree(str(below(root, path)))
         try:
             # The daemon's folder exists without the daemon, too.
             if os.path.exists(f"{tree.path}/version"):
-                found |= {name for gpu in tree.gpus() for name in tree.containers(gpu.index)}
+                for gpu in tree.gpus():
+                    unused = [one for one in reserved(tree, gpu.index) if one.container is None]
+                    found |= {*tree.containers(gpu.index), *(f"{one.share} (reserved)" for one in unused)}
         except EngineDownError:
             continue
     return sorted(found)

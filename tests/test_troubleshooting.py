@@ -37,6 +37,7 @@ MET = (
     "cgpu/config/effective.py",
     "cgpu/client/registration_error.py",
     "cgpu/request/resolve.py",
+    "cgpu/request/by_shares.py",
     "cgpu/client/tree.py",
     "kmod/daemon/driver_check.py",
     "kmod/daemon/processes/lock.py",

@@ -5,12 +5,15 @@ from __future__ import annotations
 
 import errno
 
+from cgpu.client.directory import directory_of
+from cgpu.client.reservations import places, promised
 from cgpu.errors import CgpuError, show
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
+    from cgpu.client.reservations import Reservation
     from cgpu.client.tree import Tree
     from cgpu.request.grants import Grant
 
@@ -28,20 +31,33 @@ def explain(
 ) -> str:
     """Return the message for an errno of a create. Never raises: figures that cannot be read are left out."""
     gpus = [*(gpu for gpu, _, _, _ in grants), *passthrough]
+    why = first(from_figures(tree, container, grants, passthrough, error.errno or 0))
+    return f"container {container}: " + (why or general(tree, pid, gpus, error))
+
+
+def first(reasons: Iterator[str | None]) -> str | None:
+    """Return the first reason that explains something; None where the tree cannot be read."""
     try:
-        why = next(filter(None, _from_figures(tree, container, grants, passthrough, error.errno or 0)), None)
+        return next(filter(None, reasons), None)
     except CgpuError:
-        why = None
-    return f"container {container}: " + (why or _general(tree, pid, gpus, error))
+        return None
 
 
-def _from_figures(
+def _reserved(tree: Tree, gpu: int) -> tuple[Reservation, ...]:
+    """Return the reservations of a GPU, none where an older engine has no such entry."""
+    try:
+        return tree.reserved(gpu)
+    except CgpuError:
+        return ()
+
+
+def from_figures(
     tree: Tree, container: str, grants: Sequence[Grant], passthrough: Sequence[int], number: int
 ) -> Iterator[str | None]:
     """Yield what the figures of the tree say of an errno; None for a GPU of which they explain nothing."""
     reasons: dict[int, Callable[[int, int, int], str | None]] = {
         errno.ENOMEM: lambda gpu, size, _: _no_memory(tree, gpu, size),
-        errno.EOPNOTSUPP: lambda gpu, _, __: _mig_line(gpu) if tree.read_int(str(gpu), "mig") else None,
+        errno.EOPNOTSUPP: lambda gpu, _, __: mig_line(gpu) if tree.read_int(str(gpu), "mig") else None,
         errno.EDQUOT: lambda gpu, _, weight: _no_weight(tree, gpu, weight),
         errno.ENOSPC: lambda gpu, _, __: _no_place(tree, gpu),
     }
@@ -50,7 +66,7 @@ def _from_figures(
     if number == errno.ENOMEM:
         yield from (_has_slices(tree, gpu) for gpu in passthrough)
     elif number == errno.EEXIST:
-        yield from (_taken(tree, gpu.index, container) for gpu in tree.gpus())
+        yield from (taken_by(tree, gpu.index, container) for gpu in tree.gpus())
     elif number == errno.ENOENT:
         known = tree.gpus()
         present = [gpu.index for gpu in known]
@@ -66,28 +82,28 @@ def _no_memory(tree: Tree, gpu: int, size: int) -> str | None:
     if whole:
         return f"GPU {gpu} cannot be sliced: {_containers(whole)} it whole; stop it, or name another GPU"
     total = tree.read_int(name, "memtotal")
-    promised = sum(tree.read_int(name, other, "memsize") for other in tree.containers(gpu))
-    left = max(total - promised, 0)
+    slices = {other: tree.read_int(name, other, "memsize") for other in tree.containers(gpu)}
+    left = max(total - promised(slices, _reserved(tree, gpu)), 0)
     if size <= left:
         return None
-    return f"GPU {gpu} has {_mib(left)} of {_mib(total)} left, and {_mib(size)} were requested; {FREE_ONE}"
+    return f"GPU {gpu} has {mib(left)} of {mib(total)} left, and {mib(size)} were requested; {FREE_ONE}"
 
 
 def _has_slices(tree: Tree, gpu: int) -> str | None:
     count = len(tree.containers(gpu))
-    if not count:
+    reserved = len(_reserved(tree, gpu))
+    if not count and not reserved:
         return None
-    return (
-        f"GPU {gpu} cannot be given whole (native): {_containers(count)} slices of it; request a slice, "
-        "or name another GPU"
-    )
+    why = f"{_containers(count)} slices of it" if count else f"{reserved} of its places are reserved"
+    return f"GPU {gpu} cannot be given whole (native): {why}; request a slice, or name another GPU"
 
 
 def _containers(count: int) -> str:
     return "1 container has" if count == 1 else f"{count} containers have"
 
 
-def _mig_line(gpus: object) -> str:
+def mig_line(gpus: object) -> str:
+    """Return what to do about GPUs in MIG mode."""
     return (
         f"GPU {gpus} is in MIG mode and cannot be sliced; name another, or switch MIG off (nvidia-smi -mig 0)"
     )
@@ -103,15 +119,19 @@ def _no_weight(tree: Tree, gpu: int, weight: int) -> str | None:
 
 def _no_place(tree: Tree, gpu: int) -> str | None:
     most = tree.read_int(str(gpu), "max_inst")
-    count = len(tree.containers(gpu))
-    if count < most:
+    containers = tree.containers(gpu)
+    taken = places(containers, _reserved(tree, gpu))
+    if taken < most:
         return None
+    beside = f" and {taken - len(containers)} reserved places" if taken > len(containers) else ""
     return (
-        f"GPU {gpu} has {count} containers, expected at most {most} (max_inst); stop one, or raise max_inst"
+        f"GPU {gpu} has {len(containers)} containers{beside}, expected at most {most} (max_inst); stop one, "
+        "or raise max_inst"
     )
 
 
-def _taken(tree: Tree, gpu: int, container: str) -> str | None:
+def taken_by(tree: Tree, gpu: int, container: str) -> str | None:
+    """Return who has an id, or its directory, on a GPU; None where nobody does."""
     directory = directory_of(container)
     if directory not in tree.containers(gpu):
         return None
@@ -124,13 +144,8 @@ def _taken(tree: Tree, gpu: int, container: str) -> str | None:
     )
 
 
-def directory_of(container: str) -> str:
-    """Return the name of a container's directory: 12 characters of a 64-digit hexadecimal id, else the id."""
-    short = len(container) == 64 and all(c in "0123456789abcdefABCDEF" for c in container)
-    return container[:12] if short else container
-
-
-def _general(tree: Tree, pid: int, named: Sequence[int], error: OSError) -> str:
+def general(tree: Tree, pid: int, named: Sequence[int], error: OSError) -> str:
+    """Return what an errno means where the tree's figures do not say why."""
     gpus = ", ".join(map(str, named))
     texts = {
         errno.ENOMEM: f"GPU {gpus}: less memory is left than was requested; {FREE_ONE}",
@@ -141,7 +156,7 @@ def _general(tree: Tree, pid: int, named: Sequence[int], error: OSError) -> str:
         errno.EBUSY: f"GPU {gpus} cannot take a container now (the engine is busy); start it again",
         errno.ENOENT: f"no GPU {gpus} here; cgpu-smi lists those that there are",
         errno.EINVAL: f"the engine does not accept pid {pid} and GPU {gpus}: see its log",
-        errno.EOPNOTSUPP: _mig_line(gpus),
+        errno.EOPNOTSUPP: mig_line(gpus),
         errno.EIO: "the NVIDIA driver does not answer, or refused a limit: see the engine's log",
         errno.EPROTO: "limits cannot be enforced on the loaded NVIDIA driver: see the engine's log (dmesg)",
         errno.EACCES: "only root of the host may register containers",
@@ -150,5 +165,6 @@ def _general(tree: Tree, pid: int, named: Sequence[int], error: OSError) -> str:
     return texts.get(error.errno or 0, f"the engine at {tree.path} refused: {error.strerror}")
 
 
-def _mib(size: int) -> str:
+def mib(size: int) -> str:
+    """Return bytes in MiB."""
     return f"{size // MIB} MiB"

@@ -17,6 +17,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
+    from cgpu.client.reservations import Reservation
     from cgpu.config.effective import Effective
     from cgpu.request.grants import Grant
 
@@ -26,7 +27,7 @@ MAX_CONTROL = 4096
 MAX_ID = 127
 ID_EXTRA = "_.+-"
 _FACTS = ("drift", "memfree", "memtotal", "mig", "minor", "name", "natives", "uuid")
-GPU_NODES = (*_FACTS, "free_weight", "major", "max_inst", "policy", "prio_ratio", "sched")
+GPU_NODES = (*_FACTS, "free_weight", "major", "max_inst", "policy", "prio_ratio", "reserved", "sched")
 ROOT_NODES = ("default_memsize", "engine", "inst_ctl", "major", "upgrade", "version")
 CONTAINER_NODES = ("highprio", "id", "meminfo", "memsize", "owner", "usage", "weight")
 DAEMON = "cgpud"
@@ -137,23 +138,27 @@ class Tree:
             return config
 
     def register(
-        self, container: str, pid: int, grants: Sequence[Grant], passthrough: Sequence[int] = ()
+        self,
+        container: str,
+        pid: int,
+        grants: Sequence[Grant],
+        passthrough: Sequence[int] = (),
+        shares: Sequence[str] = (),
     ) -> None:
         """Register a container on all GPUs of its grants, or on none. pid is its init process.
 
-        passthrough: GPUs that it has whole besides.
+        passthrough: GPUs that it has whole besides. shares: in place of both, what was reserved for them.
 
         The message of the CgpuError says what is left where the node has too little.
         """
         check_id(container)
-        if os.path.exists(paths.DRAINING):
-            raise CgpuError(
-                f"container {container}: no slices are given out while OpenCGPU is removed from this node or "
-                "upgraded; if nobody does that: cgpu doctor --fix"
-            )
-        slices = " ".join(f"gpu={gpu}:{size}:{weight}:{high}" for gpu, size, weight, high in grants)
-        whole = "".join(f" native={gpu}" for gpu in passthrough)
-        line = f"create id={container} pid={pid} {slices}{whole}"
+        for share in shares:
+            check_share(share)
+        _check_drained(f"container {container}")
+        words = [f"gpu={gpu}:{size}:{weight}:{high}" for gpu, size, weight, high in grants]
+        words += [f"native={gpu}" for gpu in passthrough]
+        words += [f"share={share}" for share in shares]
+        line = f"create id={container} pid={pid} {' '.join(words)}"
         if len(line) > MAX_CONTROL:
             raise CgpuError(
                 f"container {container}: its request takes {len(line)} bytes, expected at most 4096"
@@ -161,14 +166,55 @@ class Tree:
         try:
             self._write(self._join(("inst_ctl",)), line)
         except OSError as error:
-            from cgpu.client.registration_error import explain
+            from cgpu.client import registration_error, share_error
 
             if error.errno in DOWN and not self._is_up():
                 raise self._down() from error
             if error.errno in (errno.EIO, PARTLY):
                 # Nobody knows what the engine made of it.
                 self._forget(container)
-            raise CgpuError(explain(self, container, pid, grants, passthrough, error)) from error
+            why = (
+                share_error.explain_create(self, container, pid, shares, error)
+                if shares
+                else registration_error.explain(self, container, pid, grants, passthrough, error)
+            )
+            raise CgpuError(why) from error
+
+    def reserve(self, share: str, grant: Grant) -> None:
+        """Promise memory, weight and a place of one GPU to a share, until it is released.
+
+        Nothing happens where the same is reserved already. The message of the CgpuError says what is left
+        where the node has too little.
+        """
+        check_share(share)
+        _check_drained(f"share {share}")
+        gpu, size, weight, high = grant
+        try:
+            self._write(self._join(("inst_ctl",)), f"reserve id={share} gpu={gpu}:{size}:{weight}:{high}")
+        except OSError as error:
+            from cgpu.client.share_error import explain_reserve
+
+            if error.errno in DOWN and not self._is_up():
+                raise self._down() from error
+            raise CgpuError(explain_reserve(self, share, grant, error)) from error
+
+    def release(self, share: str) -> None:
+        """End a reservation; nothing happens when there is none. CgpuError: a container uses it."""
+        check_share(share)
+        try:
+            self._write(self._join(("inst_ctl",)), f"release id={share}")
+        except OSError as error:
+            from cgpu.client.share_error import explain_release
+
+            if error.errno in DOWN and not self._is_up():
+                raise self._down() from error
+            raise CgpuError(explain_release(self, share, error)) from error
+
+    def reserved(self, gpu: int) -> tuple[Reservation, ...]:
+        """Return the reservations of a GPU."""
+        from cgpu.client.reservations import parse
+
+        return parse(self.read(str(gpu), "reserved"))
 
     def destroy(self, container: str) -> None:
         """Remove a container's registration; nothing happens when there is none."""
@@ -233,14 +279,33 @@ def is_index(name: str) -> bool:
     return len(name) <= 4 and name.isascii() and name.isdigit()
 
 
+def _check_drained(what: str) -> None:
+    if os.path.exists(paths.DRAINING):
+        raise CgpuError(
+            f"{what}: no slices are given out while OpenCGPU is removed from this node or "
+            "upgraded; if nobody does that: cgpu doctor --fix"
+        )
+
+
+def check_share(share: str) -> None:
+    """Raise CgpuError for an id that no share can have."""
+    if not _is_plain(share):
+        raise CgpuError(f"share id {show(share)}: expected 1 to {MAX_ID} letters, digits and _ . + -")
+
+
+def _is_plain(name: str) -> bool:
+    return (
+        1 <= len(name) <= MAX_ID
+        and name.isascii()
+        and name not in (".", "..")
+        and name[0] != "-"
+        and all(c.isalnum() or c in ID_EXTRA for c in name)
+    )
+
+
 def check_id(container: str) -> None:
     """Raise CgpuError for an id that cannot be registered."""
-    plain = (
-        container.isascii()
-        and container not in (".", "..")
-        and all(c.isalnum() or c in ID_EXTRA for c in container)
-    )
-    if not plain or not 1 <= len(container) <= MAX_ID or container[0] == "-":
+    if not _is_plain(container):
         raise CgpuError(f"container id {show(container)}: expected 1 to {MAX_ID} letters, digits and _ . + -")
     if container in (*GPU_NODES, *ROOT_NODES, *CONTAINER_NODES):
         raise CgpuError(f"container id {container}: this is the name of a node in the tree; choose another")

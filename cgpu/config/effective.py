@@ -23,6 +23,7 @@ DEFAULTS: dict[str, Value] = {
     "low_level_runtime": None,
     "shared_node": False,
     "allow_environment": True,
+    "pod_variables": False,
     "allow_hami_variables": False,
     "trust_annotations": "auto",
     "allow_disable": True,
@@ -68,6 +69,7 @@ class Keys:
     low_level_runtime: str | None
     shared_node: bool
     allow_environment: bool
+    pod_variables: bool
     allow_hami_variables: bool
     trust_annotations: str
     allow_disable: bool
@@ -97,7 +99,7 @@ class Keys:
 
 # </generated>
 # What shared_node forbids, whatever else is said.
-CLOSED = ("allow_environment", "allow_disable")
+CLOSED = ("allow_environment", "pod_variables", "allow_disable")
 MAX_BYTES = 1 << 16
 
 

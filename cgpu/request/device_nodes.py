@@ -41,18 +41,26 @@ LIST = "expected a list of objects"
 class Named:
     """What gives a GPU, for messages, and which: minors of the cards' nodes, None for all.
 
-    by_privilege: the container may open every node there is, and nothing else names a GPU.
+    by_privilege: the container may open every node there is, and nothing else names a GPU. by_words: it has
+    no node; a program of NVIDIA's would give it what is named.
     """
 
-    __slots__ = ("by_privilege", "label", "minors", "text")
+    __slots__ = ("by_privilege", "by_words", "label", "minors", "text")
 
     def __init__(
-        self, label: str, text: str, minors: frozenset[int] | None, *, by_privilege: bool = False
+        self,
+        label: str,
+        text: str,
+        minors: frozenset[int] | None,
+        *,
+        by_privilege: bool = False,
+        by_words: bool = False,
     ) -> None:
         self.label = label
         self.text = text
         self.minors = minors
         self.by_privilege = by_privilege
+        self.by_words = by_words
 
     def pick(self, gpus: Sequence[Gpu]) -> list[Gpu]:
         """Return the cards. Raises CgpuError for a node of none of them."""
@@ -67,16 +75,19 @@ class Named:
         return [gpu for gpu in gpus if gpu.minor in self.minors]
 
 
-def find(spec: Mapping[str, object], config: Effective, *, legacy: bool = False) -> Named | None:
+def find(
+    spec: Mapping[str, object], config: Effective, *, legacy: bool = False, words_first: bool = False
+) -> Named | None:
     """Return what gives the container a GPU, None where nothing does. Raises CgpuError for a wrong type.
 
-    legacy: whether NVIDIA's runtime would take the environment for one that names all GPUs.
+    legacy: whether NVIDIA's runtime would take the environment for one that names all GPUs. words_first:
+    return what a program of NVIDIA's would take for names before nodes.
     """
     linux = _table(spec, "linux")
     rules = list(_objects(_table(linux, "resources"), "linux.resources.devices", "devices"))
     nodes = list(_objects(linux, "linux.devices", "devices"))
     vendor = _by_vendor(spec, config, legacy=legacy)
-    if not rules and not nodes:
+    if (not rules and not nodes) or (words_first and vendor is not None):
         return vendor
     if not _is_open(rules):
         return _by_nodes(nodes) or _by_rules(rules) or vendor
@@ -99,14 +110,14 @@ def _by_vendor(spec: Mapping[str, object], config: Effective, *, legacy: bool) -
     """Return what NVIDIA's runtime or its hook, where one comes after us, would take for a GPU's name."""
     for name, value in _table(spec, "annotations").items():
         if name.startswith(CDI_PREFIX) and DRIVER in str(value):
-            return Named(f"annotation {show(name)}", show(value), None)
+            return Named(f"annotation {show(name)}", show(value), None, by_words=True)
     for mount in _objects(spec, "mounts", "mounts"):
         destination = os.path.normpath(str(mount.get("destination")))
         if destination.startswith(VOLUMES + "/"):
-            return Named("mount", show(destination), None)
+            return Named("mount", show(destination), None, by_words=True)
     runtime = os.path.basename(config.low_level_runtime or "")
     if legacy and (runtime.startswith(VENDOR_RUNTIME) or has_vendor_hook(spec)):
-        return Named("CUDA_VERSION", "set", None)
+        return Named("CUDA_VERSION", "set", None, by_words=True)
     return None
 
 

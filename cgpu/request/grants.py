@@ -13,6 +13,8 @@ if TYPE_CHECKING:
     Grant = tuple[int, int, int, int]
 
 LIMITS = (9999, 1 << 50, 999, 1)
+SHARE_GROUPS = (8, 4, 4, 4, 12)
+HEX = "0123456789abcdef"
 FORM = "GPU:BYTES:WEIGHT:PRIORITY, four whole numbers, such as 0:6336544768:1:0"
 
 
@@ -38,6 +40,19 @@ def parse_index(flag: str, text: str) -> int:
     if is_number(text, 4):
         return int(text)
     raise CgpuError(f"{flag} {show(text)}: expected the number of a GPU, such as 0")
+
+
+def parse_share(flag: str, text: str) -> str:
+    """Read the id of a share. Raises CgpuError when it is anything else."""
+    if is_share(text):
+        return text
+    raise CgpuError(f"{flag} {show(text)}: expected the id of a share, a UUID in small letters")
+
+
+def is_share(text: str) -> bool:
+    """Return whether a text has the form of a share's id: a UUID in small letters."""
+    groups = text.split("-") if len(text) == 36 else []
+    return tuple(map(len, groups)) == SHARE_GROUPS and all(letter in HEX for letter in "".join(groups))
 
 
 def is_number(text: str, digits: int) -> bool:

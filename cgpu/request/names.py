@@ -53,6 +53,9 @@ OTHER_WORDS = {
     PREFIX + "device": PREFIX + "gpus",
     PREFIX + "devices": PREFIX + "gpus",
 }
+# What the CDI device of a share sets, followed by the share's id in capitals; see cgpu/shares.py.
+SHARE_KIND = PREFIX + "share"
+SHARE_VARIABLE = "OPENCGPU_SHARE_"
 # What Alibaba's device plugin and scheduler write beside those above, for each other
 # (github.com/AliyunContainerService/gpushare-device-plugin); UNIT cancels out.
 OF_THE_PLUGIN = (
@@ -63,16 +66,29 @@ OF_THE_PLUGIN = (
     "ALIYUN_COM_GPU_MEM_ASSUME_TIME",
     "ALIYUN_COM_GPU_MEM_ASSIGN_TIME",
 )
+# podman and CRI-O say who they are. podman before 4.6 copies the annotations of the image, these included:
+# what is CRI-O's has to agree with the root file system, whose path no image knows before.
+MANAGER = "io.container.manager"
+PODMAN_MARKS = "io.podman."
+CRIO_MARKS = "io.kubernetes.cri-o."
+CRIO_ROOT = CRIO_MARKS + "MountPoint"
 
 
 def check_variables(found: Iterable[str]) -> None:
     """Refuse a variable that looks like one of ours, and is none. Raises CgpuError."""
     known = [name for names, _ in NAMES.values() for name in names]
     for name in found:
-        others = name in OF_THE_PLUGIN or name.startswith(CDI_VARIABLE) or is_of_a_service(name)
+        others = (
+            name in OF_THE_PLUGIN or name.startswith((CDI_VARIABLE, SHARE_VARIABLE)) or is_of_a_service(name)
+        )
         if _folded(name).startswith(OURS) and name not in known and not others:
             near = OTHER_WORDS.get(name) or _nearest(_folded(name), known)
             raise CgpuError(f"variable {show(name)}: there is none of that name; did you mean {near}?")
+
+
+def share_variable(share: str) -> str:
+    """Return the variable of a share: each has its own, as of two of one name the last would count."""
+    return SHARE_VARIABLE + share.upper().replace("-", "_")
 
 
 def check_annotations(found: Iterable[str]) -> None:

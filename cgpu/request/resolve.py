@@ -25,31 +25,38 @@ class Allocation:
     """The GPUs of one container. Sizes in bytes. Treat it as read-only.
 
     grants: (GPU index, bytes, weight, high priority) of each sliced GPU, in the order they were named.
-    passthrough: indexes of GPUs that stay whole. uuids: of the sliced ones, then of the others.
+    passthrough: indexes of GPUs that stay whole. uuids: of the sliced ones, then of the others. shares: ids
+    of those that the grants are made of, where Kubernetes has given them.
     """
 
-    __slots__ = ("grants", "passthrough", "uuids")
+    __slots__ = ("grants", "passthrough", "shares", "uuids")
 
     def __init__(
-        self, grants: tuple[Grant, ...], passthrough: tuple[int, ...], uuids: tuple[str, ...]
+        self,
+        grants: tuple[Grant, ...],
+        passthrough: tuple[int, ...],
+        uuids: tuple[str, ...],
+        shares: tuple[str, ...] = (),
     ) -> None:
         self.grants = grants
         self.passthrough = passthrough
         self.uuids = uuids
+        self.shares = shares
 
 
-def amounts_in_force(
-    request: Request, tree: Tree, config: Effective
-) -> tuple[tuple[str, ...] | None, Effective]:
-    """Return a request's amounts, None where it gets no slice, and the configuration that says so.
-
-    Raises CgpuError.
-    """
+def allocate(request: Request, tree: Tree, config: Effective) -> Allocation | None:
+    """Work out what a container gets on the node's GPUs; None where it gets no slice. Raises CgpuError."""
     if not request.is_silent():
         effective.check_started()
+    if request.shares:
+        from cgpu.request.by_shares import work_out
+
+        grants, uuids = work_out(request, tree.gpus())
+        return Allocation(grants, (), uuids, request.shares)
     if request.defers(config):
         config = tree.refresh(config)
-    return request.amounts(config), config
+    amounts = request.amounts(config)
+    return None if amounts is None else resolve(request, amounts, tree.gpus(), config)
 
 
 def resolve(request: Request, amounts: tuple[str, ...], gpus: Sequence[Gpu], config: Effective) -> Allocation:

@@ -4,15 +4,21 @@
 from __future__ import annotations
 
 from cgpu.errors import CgpuError, show
-from cgpu.request.grants import is_number
+from cgpu.request.grants import is_number, is_share
 from cgpu.request.names import (
     CDI_KIND,
     CDI_VARIABLE,
+    CRIO_ROOT,
+    MANAGER,
     MISSPELT,
     NAMES,
+    PODMAN_MARKS,
+    SHARE_KIND,
+    SHARE_VARIABLE,
     check_annotations,
     check_variables,
     is_of_a_service,
+    share_variable,
 )
 from cgpu.request.validate import DEVICES_LENGTH, SourcedValue, expected
 
@@ -22,6 +28,7 @@ if TYPE_CHECKING:
 
     from cgpu.config.effective import Effective
     from cgpu.request.device_nodes import Named
+    from cgpu.request.pod import Pod
 
 VENDOR = "NVIDIA_VISIBLE_DEVICES"
 VENDOR_NOTHING = ("", "void", "none")
@@ -30,13 +37,9 @@ LEGACY = ("CUDA_VERSION", "NVIDIA_REQUIRE_CUDA")
 HAMI = ("CUDA_DEVICE_MEMORY_LIMIT", "CUDA_DEVICE_SM_LIMIT")
 READ = (*MISSPELT, "CGPU_", VENDOR, *LEGACY, *HAMI)
 MIG_REFUSED = "a MIG device cannot be sliced, nor given beside slices; name whole GPUs"
-# A pod's sandbox carries the annotations of its pod, but runs only the pause program.
-SANDBOX = ("io.kubernetes.cri.container-type", "io.kubernetes.cri-o.ContainerType")
-# podman and CRI-O say who they are. podman before 4.6 copies the annotations of the image, these included:
-# what is CRI-O's has to agree with the root file system, whose path no image knows before.
-MANAGER = "io.container.manager"
-PODMAN_MARKS = "io.podman."
-CRIO_ROOT = "io.kubernetes.cri-o.MountPoint"
+# Begins the annotations of containerd's CRI (io.kubernetes.cri.) and of CRI-O (io.kubernetes.cri-o.).
+CRI_MARKS = "io.kubernetes.cri"
+MAX_SHARES = 64
 FORBIDDEN = "slicing cannot be switched off on this node (allow_disable: false in /etc/cgpu/config.yaml)"
 
 
@@ -44,11 +47,12 @@ class Request:
     """All that a container asks for; None where it says nothing. Treat it as read-only.
 
     mem and container: the amount, as sizes or as numbers that dev is the whole of; never both. vendor: the
-    value of NVIDIA_VISIBLE_DEVICES. nodes: what else gives it GPUs. sandbox: whether it is that of a pod.
+    value of NVIDIA_VISIBLE_DEVICES. nodes: what else gives it GPUs. pod: what is known of its pod, None
+    where nothing says that it has one. shares: ids of those that its environment names, which proves nothing.
     empty: a name of the amount that is set to nothing. hami: whether it has variables of HAMi-core.
     """
 
-    __slots__ = (*NAMES, "empty", "hami", "nodes", "sandbox", "vendor")
+    __slots__ = (*NAMES, "empty", "hami", "nodes", "pod", "shares", "vendor")
 
     mem: SourcedValue | None
     container: SourcedValue | None
@@ -65,7 +69,8 @@ class Request:
         *,
         vendor: str = "",
         nodes: Named | None = None,
-        sandbox: bool = False,
+        pod: Pod | None = None,
+        shares: tuple[str, ...] = (),
         hami: bool = False,
     ) -> None:
         """Keep all; values go by the keys of NAMES, and `empty`."""
@@ -73,7 +78,8 @@ class Request:
             setattr(self, key, values.get(key))
         self.vendor = vendor
         self.nodes = nodes
-        self.sandbox = sandbox
+        self.pod = pod
+        self.shares = shares
         self.hami = hami
 
     @property
@@ -87,8 +93,10 @@ class Request:
         Raises CgpuError when the container would have a GPU unsliced where the node forbids that, and when
         it says something of a slice, and gets none because nothing says how large.
         """
+        if _is_closed(self.pod, config):
+            self._refuse_words()
         named = self.naming()
-        if self.sandbox and named is not None and not config.allow_disable:
+        if self.pod is not None and self.pod.sandbox and named is not None and not config.allow_disable:
             raise named.refuse(f"a pod's sandbox is not sliced, and {FORBIDDEN}")
         if self.disable is not None and self.disable.text.lower() in ("true", "1"):
             _may_switch_off(self.disable, config)
@@ -115,6 +123,23 @@ class Request:
             )
         return None
 
+    def _refuse_words(self) -> None:
+        said = self.said()
+        if said is None and self.vendor not in VENDOR_NOTHING:
+            said = SourcedValue(VENDOR, self.vendor)
+        if said is not None:
+            raise said.refuse(
+                "variables and annotations of a pod ask for no GPU on this node (pod_variables: false in "
+                "/etc/cgpu/config.yaml); ask by resources, such as aliyun.com/gpu-mem, or by a claim"
+            )
+
+    def said(self) -> SourcedValue | None:
+        """Return what asks for a GPU by a word other than NVIDIA_VISIBLE_DEVICES; None where nothing does."""
+        found = next(filter(None, (getattr(self, key) for key in (*NAMES, "empty"))), None)
+        if found is None and self.nodes is not None and self.nodes.by_words:
+            return SourcedValue(self.nodes.label, self.nodes.text)
+        return found
+
     def _refuse_lonely(self, config: Effective) -> None:
         name = _amount_name(config)
         if self.empty is not None:
@@ -139,7 +164,7 @@ class Request:
         """
         named = self.nodes is not None and not self.nodes.by_privilege
         said = any(getattr(self, key) is not None for key in (*NAMES, "empty"))
-        return not (named or self._by_variable() or said or self.hami)
+        return not (named or self._by_variable() or said or self.hami or self.shares)
 
     def naming(self) -> SourcedValue | None:
         """Return what names a GPU; None where nothing does."""
@@ -159,11 +184,22 @@ def read(spec: Mapping[str, object], config: Effective) -> Request:
     annotations = _annotations(spec)
     environment = _environment(spec)
     known = _is_known(spec, annotations, config)
-    sandbox = any(annotations.get(name) == "sandbox" for name in SANDBOX)
-    values = _values(environment, annotations, config, known=known, sandbox=sandbox)
-    nodes = _nodes(spec, environment, config)
-    hami = any(name.startswith(HAMI) for name in environment)
-    return Request(values, vendor=environment.get(VENDOR, ""), nodes=nodes, sandbox=sandbox, hami=hami)
+    pod = _pod(spec, annotations)
+    closed = _is_closed(pod, config)
+    # Where a pod's words do not count, any of them is refused.
+    counted = environment if config.allow_environment or closed else {}
+    sandbox = pod is not None and pod.sandbox
+    values = _values(counted, annotations, config, known=known, sandbox=sandbox)
+    shares = _shares(environment)
+    nodes = _nodes(spec, environment, config, words_first=closed or bool(shares))
+    return Request(
+        values,
+        vendor=environment.get(VENDOR, ""),
+        nodes=nodes,
+        pod=pod,
+        shares=shares,
+        hami=any(name.startswith(HAMI) for name in environment),
+    )
 
 
 def check_spelling(found: Mapping[str, object], members: Sequence[str]) -> None:
@@ -208,15 +244,34 @@ def _environment(spec: Mapping[str, object]) -> dict[str, str]:
         return {}
     if not isinstance(entries, list):
         raise CgpuError(f"config.json: process.env: {show(entries)}: expected a list of NAME=VALUE strings")
-    found = {}
+    found: dict[str, str] = {}
     for entry in entries:
         if not isinstance(entry, str):
             raise CgpuError(f"config.json: process.env: {show(entry)}: expected a NAME=VALUE string")
         if entry.startswith(READ):
             name, equals, value = entry.partition("=")
+            if name.startswith(SHARE_VARIABLE) and found.get(name, value) != value:
+                raise CgpuError(f"variable {show(name)}: given twice; expected once, with its share's id")
             if equals:
                 found[name] = value
     return found
+
+
+def _shares(environment: Mapping[str, str]) -> tuple[str, ...]:
+    """Return the ids of the shares that variables name, in their order. Raises CgpuError."""
+    found = []
+    for name, text in environment.items():
+        if not name.startswith(SHARE_VARIABLE) or is_of_a_service(name):
+            continue
+        if not is_share(text) or name != share_variable(text):
+            raise CgpuError(
+                f"{show(name)}={show(text)}: expected OPENCGPU_SHARE_ and a share's id in capitals, with _ "
+                f"for -, and the id as its value, as the CDI device {SHARE_KIND} sets it"
+            )
+        found.append(text)
+    if len(found) > MAX_SHARES:
+        raise CgpuError(f"the container has {len(found)} shares; expected at most {MAX_SHARES}")
+    return tuple(sorted(found))
 
 
 def _annotations(spec: Mapping[str, object]) -> dict[str, str]:
@@ -242,17 +297,34 @@ def _is_known(spec: Mapping[str, object], annotations: Mapping[str, str], config
     return annotations[MANAGER] == "cri-o" and bool(path) and annotations.get(CRIO_ROOT) == path
 
 
-def _nodes(spec: Mapping[str, object], environment: dict[str, str], config: Effective) -> Named | None:
+def _pod(spec: Mapping[str, object], annotations: Mapping[str, str]) -> Pod | None:
+    if not any(name.startswith(CRI_MARKS) for name in annotations):
+        return None
+    from cgpu.request.pod import read as read_pod
+
+    root = spec.get("root")
+    return read_pod(annotations, root.get("path") if isinstance(root, dict) else None)
+
+
+def _is_closed(pod: Pod | None, config: Effective) -> bool:
+    """Return whether nothing that a container says of GPUs counts, because a pod says it."""
+    return pod is not None and pod.by_kubernetes and not config.pod_variables
+
+
+def _nodes(
+    spec: Mapping[str, object], environment: dict[str, str], config: Effective, *, words_first: bool
+) -> Named | None:
     if not any(spec.get(member) for member in ("linux", "mounts", "annotations", "hooks")):
         return None
     from cgpu.request.device_nodes import find
 
     version, required = (environment.get(name) for name in LEGACY)
-    return find(spec, config, legacy=bool(version) and not required and VENDOR not in environment)
+    legacy = bool(version) and not required and VENDOR not in environment
+    return find(spec, config, legacy=legacy, words_first=words_first)
 
 
 def _values(
-    environment: Mapping[str, str],
+    counted: Mapping[str, str],
     annotations: Mapping[str, str],
     config: Effective,
     *,
@@ -261,9 +333,9 @@ def _values(
 ) -> dict[str, SourcedValue | None]:
     """Choose between environment and annotations; `empty` is a key here too. Raises CgpuError.
 
-    known: whether the annotations are those of who started the container, and not of the image.
+    counted: the environment, as far as it counts. known: whether the annotations are those of who started
+    the container, and not of the image.
     """
-    counted = environment if config.allow_environment else {}
     by_variable = _by_variables(counted, config)
     check_annotations(annotations)
     by_annotation = {

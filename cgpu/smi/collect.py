@@ -7,6 +7,8 @@ from collections.abc import Callable
 from time import monotonic
 from typing import TypeVar
 
+from cgpu.client.reservations import parse as parse_reserved
+from cgpu.client.reservations import promised
 from cgpu.client.tree import EngineDownError, Tree, is_index
 from cgpu.errors import CgpuError
 from cgpu.smi.limits import with_limits
@@ -26,6 +28,7 @@ def sample(tree: Tree) -> tuple[Gpu, ...]:
 
 def gpu(tree: Tree, index: str) -> Gpu:
     """Read one GPU directory. Raises CgpuError when it cannot be listed."""
+    found = containers(tree, index)
     return Gpu(
         index=int(index),
         uuid=known(tree.read, index, "uuid") or None,
@@ -34,9 +37,19 @@ def gpu(tree: Tree, index: str) -> Gpu:
         max_inst=known(tree.read_int, index, "max_inst"),
         prio_ratio=known(tree.read_int, index, "prio_ratio"),
         total=known(tree.read_int, index, "memtotal"),
-        containers=containers(tree, index),
+        containers=found,
         scheduling=parse(known(tree.read, index, "sched") or ""),
+        reserved=reserved(known(tree.read, index, "reserved") or "", found),
     )
+
+
+def reserved(text: str, containers: tuple[Container, ...]) -> int:
+    """Return the bytes that are promised to shares beyond what containers have; 0 where they read wrong."""
+    slices = {one.directory: one.allocated or 0 for one in containers}
+    try:
+        return promised(slices, parse_reserved(text)) - sum(slices.values())
+    except CgpuError:
+        return 0
 
 
 def known(read: Callable[..., Value], *node: str) -> Value | None:

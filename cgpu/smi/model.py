@@ -65,8 +65,11 @@ class Gpu:
     """Seconds between the two samples that utilisation is from."""
     hidden: int | None = None
     """Bytes given out to containers that are not among these; None: all are."""
+    reserved: int = 0
+    """Bytes that are promised to shares and that no container has."""
 
     @property
     def promised(self) -> int:
-        """Bytes given out to containers, as far as known."""
-        return sum(container.allocated or 0 for container in self.containers) + (self.hidden or 0)
+        """Bytes given out to containers and shares, as far as known."""
+        given = sum(container.allocated or 0 for container in self.containers)
+        return given + (self.hidden or 0) + self.reserved

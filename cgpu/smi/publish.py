@@ -91,7 +91,8 @@ def files(gpus: tuple[Gpu, ...], shown: str) -> dict[str, str]:
 def _part(gpu: Gpu, groups: set[str]) -> Gpu:
     """Return a GPU with the containers of some groups; limits stay those among all."""
     shown = tuple(one for one in gpu.containers if one.group in groups)
-    return replace(gpu, containers=shown, hidden=gpu.promised - sum(one.allocated or 0 for one in shown))
+    hidden = gpu.promised - gpu.reserved - sum(one.allocated or 0 for one in shown)
+    return replace(gpu, containers=shown, hidden=hidden)
 
 
 def _document(gpus: tuple[Gpu, ...]) -> str:

@@ -51,7 +51,8 @@ def block(gpu: Gpu) -> str:
     card = f"GPU {gpu.index}: {one_line(gpu.model or UNKNOWN)} ({short_uuid(gpu.uuid)})"
     number = UNKNOWN if gpu.policy is None else gpu.policy
     policy = f"policy {number} ({policy_name(gpu.policy)}{division(gpu.scheduling)})"
-    head = f"{card}, {policy}, {mib(gpu.promised)} of {mib(gpu.total)} MiB promised"
+    unused = f", {mib(gpu.reserved)} of them reserved and unused" if gpu.reserved else ""
+    head = f"{card}, {policy}, {mib(gpu.promised)} of {mib(gpu.total)} MiB promised{unused}"
     rows = [row(container) for container in gpu.containers]
     body = [line(HEADINGS), *(line(one) for one in rows), *notes(gpu)] if rows else [without(gpu)]
     return "".join(f"{one}\n" for one in [head, *body])
@@ -120,6 +121,7 @@ def gpu_object(gpu: Gpu) -> dict[str, object]:
         **sources(gpu),
         "memory_total_bytes": gpu.total,
         "memory_promised_bytes": gpu.promised,
+        "memory_reserved_bytes": gpu.reserved,
         "containers": [container_object(container) for container in gpu.containers],
     }
 

@@ -96,6 +96,7 @@ def _ways(config: Effective) -> list[str]:
     whole = not config.default_memsize and not config.shared_node
     found = {
         "an image's environment asks for its slice (allow_environment)": config.allow_environment,
+        "pods have slices that Kubernetes does not count (pod_variables)": config.pod_variables,
         "a container can switch slicing off (allow_disable)": config.allow_disable,
         "a container that names a GPU and no amount has it whole (default_memsize: 0)": whole,
         "privileged containers have GPUs whole (allow_privileged)": config.allow_privileged,

@@ -17,7 +17,14 @@ from cgpu.install.places import RECORD
 from cgpu.node_files import below
 
 # Each with the permission bits that only root may have.
-PRIVATE = {paths.RUN: 0o077, RECORD: 0o077, "/etc/cgpu": 0o022, paths.CONFIG: 0o022, paths.EFFECTIVE: 0o077}
+PRIVATE = {
+    paths.RUN: 0o077,
+    paths.SHARES: 0o077,
+    RECORD: 0o077,
+    "/etc/cgpu": 0o022,
+    paths.CONFIG: 0o022,
+    paths.EFFECTIVE: 0o077,
+}
 ROOM = 1 << 20
 
 

@@ -99,14 +99,9 @@ def judge(now: NodeReport) -> Readiness:
 def is_full(card: Card) -> bool:
     """Tell whether a GPU has nothing left to promise: no memory, no weight, no place; or is cut by MIG."""
     most, weight, total = card.number("max_inst"), card.number("free_weight"), card.number("memtotal")
-    if card.nodes.get("mig") == "1" or weight == 0 or (most is not None and len(card.slices) >= most):
+    if card.nodes.get("mig") == "1" or weight == 0 or (most is not None and card.places() >= most):
         return True
-    return total is not None and promised(card) >= total
-
-
-def promised(card: Card) -> int:
-    """Return the bytes that are given out."""
-    return sum(one.number("memsize") or 0 for one in card.slices)
+    return total is not None and card.promised() >= total
 
 
 def _refused(now: NodeReport) -> list[Finding]:
@@ -204,7 +199,8 @@ def _card(card: Card) -> Iterator[str]:
     policy = card.number("policy")
     by = division(parse(card.nodes.get("sched", "")))
     cut = ", in MIG mode" if card.nodes.get("mig") == "1" else ""
-    given = f"{_mib(promised(card))} of {_mib(card.number('memtotal'))} promised"
+    unused = f" ({_mib(card.reserved())} reserved and unused)" if card.reserved() else ""
+    given = f"{_mib(card.promised())} of {_mib(card.number('memtotal'))} promised{unused}"
     yield (
         f"GPU {card.index}  {card.nodes.get('name', '?')}, {given}, "
         f"{len(card.slices)} of {card.number('max_inst')} containers, "
@@ -224,7 +220,8 @@ def _gpu(card: Card) -> dict[str, Any]:
         "uuid": card.nodes.get("uuid"),
         "name": card.nodes.get("name"),
         "memtotal": card.number("memtotal"),
-        "promised": promised(card),
+        "promised": card.promised(),
+        "reserved": card.reserved(),
         "free_weight": card.number("free_weight"),
         "max_inst": card.number("max_inst"),
         "policy": card.number("policy"),

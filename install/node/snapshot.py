@@ -7,12 +7,14 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Any
 
+from cgpu.client import reservations
+from cgpu.client.reservations import Reservation
 from cgpu.client.tree import CONTAINER_NODES, EngineDownError, Tree, is_index
 from cgpu.errors import CgpuError
 from cgpu.install.node.facts import bounded
 
 READ_S = 10.0
-MAX_TEXT = 4096
+MAX_TEXT = 8192  # enough for 25 reservations
 MAX_GPUS = 64
 MAX_CONTAINERS = 64
 WRITE_ONLY = "inst_ctl"
@@ -65,6 +67,28 @@ class Card:
     def number(self, node: str) -> int | None:
         """Return a node's number, with a sign where it has one; None where it is not there or no number."""
         return _number(self.nodes.get(node, ""))
+
+    def reservations(self) -> tuple[Reservation, ...]:
+        """Return what is reserved; nothing where the entry is not there or wrong."""
+        try:
+            return reservations.parse(self.nodes.get("reserved", ""))
+        except CgpuError:
+            return ()
+
+    def promised(self) -> int:
+        """Return the bytes that are given out, to containers and to shares."""
+        return reservations.promised(self._sizes(), self.reservations())
+
+    def reserved(self) -> int:
+        """Return the bytes that are promised to shares and that no container has."""
+        return self.promised() - sum(self._sizes().values())
+
+    def places(self) -> int:
+        """Return how many of the GPU's places are taken."""
+        return reservations.places(self._sizes(), self.reservations())
+
+    def _sizes(self) -> dict[str, int]:
+        return {one.name: one.number("memsize") or 0 for one in self.slices}
 
 
 @dataclass(frozen=True, slots=True)

@@ -19,6 +19,7 @@ from cgpu.kmod.daemon.library import (
     CFacts,
     CInstance,
     COptions,
+    CReservation,
     CSettings,
     CStatus,
     CSums,
@@ -31,6 +32,7 @@ if TYPE_CHECKING:
 
 ERROR_BYTES = 512
 NAME_BYTES = 256
+NO_SLOT = 0xFFFFFFFF
 TEXT_BYTES = 65536
 MAX_GPUS = 32
 
@@ -114,6 +116,16 @@ class Container:
 
 
 @dataclass(frozen=True, slots=True)
+class Reservation:
+    """What is promised to a share on one card, in bytes, and whether a container uses it."""
+
+    share: str
+    gpu: int
+    memsize: int
+    used: bool
+
+
+@dataclass(frozen=True, slots=True)
 class Instance:
     """A container's slice of one card and what of it is charged, in bytes."""
 
@@ -180,10 +192,11 @@ class Engine:
         return int(self._lib.cgpud_pause(self._handle, wait_ms)) == 0
 
     def sums(self) -> dict[str, int]:
-        """Return the sums of the ledger: containers, and bytes that are promised and charged."""
+        """Return the sums of the ledger: containers, and bytes that are promised, charged and reserved."""
         sums = CSums()
         self._lib.cgpud_sums(self._handle, byref(sums))
-        return {"containers": sums.containers, "promised": sums.promised, "charged": sums.charged}
+        found = {"containers": sums.containers, "promised": sums.promised, "charged": sums.charged}
+        return {**found, "reserved": sum(one.memsize for one in self.reservations())}
 
     def resume(self) -> None:
         """Go on after a pause. Raises OSError."""
@@ -293,6 +306,17 @@ class Engine:
         while self._lib.cgpu_container_next(self._core, slot, byref(info)) == 0:
             yield _container(info)
             slot = info.slot + 1
+
+    def reservations(self) -> Iterator[Reservation]:
+        """Give all reservations."""
+        info = CReservation()
+        cursor = ctypes.c_uint32()
+        while self._lib.cgpu_reservation_next(self._core, byref(cursor), byref(info)) == 0:
+            yield Reservation(info.id.decode(), info.gpu, info.memsize, info.slot != NO_SLOT)
+
+    def is_in_use(self) -> bool:
+        """Tell whether anything is promised: to a container, or to a share."""
+        return any(True for _ in self.containers()) or any(True for _ in self.reservations())
 
     def remove(self, container: Container) -> None:
         """Remove this very registration and its charges."""

@@ -118,6 +118,19 @@ class CContainer(ctypes.Structure):
     )
 
 
+class CReservation(ctypes.Structure):
+    """struct cgpu_reservation_info."""
+
+    _fields_ = (
+        ("id", c_char * 128),
+        ("gpu", c_uint32),
+        ("slot", c_uint32),
+        ("weight", c_uint32),
+        ("highprio", c_uint32),
+        ("memsize", c_uint64),
+    )
+
+
 class Node(ctypes.Structure):
     """A node of the tree as the core found it. Only directory and mode are for readers."""
 
@@ -170,6 +183,7 @@ def load_library() -> ctypes.CDLL:
         "cgpu_gpu_facts": (c_int, [c_void_p, c_uint32, POINTER(CFacts)]),
         "cgpu_container_find": (c_int, [c_void_p, c_char_p, POINTER(CContainer)]),
         "cgpu_container_next": (c_int, [c_void_p, c_uint32, POINTER(CContainer)]),
+        "cgpu_reservation_next": (c_int, [c_void_p, POINTER(c_uint32), POINTER(CReservation)]),
         "cgpu_container_remove": (c_int, [c_void_p, c_uint32, c_uint64]),
         "cgpu_tree_lookup": (c_int, [c_void_p, c_char_p, POINTER(Node)]),
         "cgpu_tree_name": (c_int, [c_void_p, POINTER(Node), c_uint32, c_char_p, c_size_t]),

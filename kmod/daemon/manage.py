@@ -5,10 +5,11 @@ from __future__ import annotations
 
 import json
 import time
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from cgpu import paths
-from cgpu.client.registration_error import directory_of
+from cgpu.client.directory import directory_of
 from cgpu.errors import CgpuError, one_line
 from cgpu.kmod.daemon import control
 from cgpu.kmod.daemon.processes import process_identity
@@ -53,14 +54,31 @@ def cards(answer: Mapping[str, Any]) -> str:
     return f"{counted} (driver {answer.get('engine', {}).get('driver', '?')})"
 
 
-def stopped(places: Places, containers: list[str] | None, *, force: bool) -> str:
-    """Return what a stop has done, in one line. containers: the daemon's; None: no daemon has answered."""
-    if containers is None:
+@dataclass(frozen=True, slots=True)
+class Left:
+    """The ids of the containers and of the reserved shares that a daemon had when it was told to stop."""
+
+    containers: list[str]
+    reservations: list[str]
+
+    @classmethod
+    def of(cls, answer: dict[str, Any]) -> Left:
+        """Take them out of the daemon's answer."""
+        return cls(list(answer.get("containers", [])), list(answer.get("reservations", [])))
+
+
+def stopped(places: Places, left: Left | None, *, force: bool) -> str:
+    """Return what a stop has done, in one line. left: what the daemon had; None: no daemon has answered."""
+    if left is None:
         if force or not notify_socket.is_heard(places.keeper):
             return "cgpud was not running"
         return "cgpud was not running; containers may wait for its next start (cgpud --stop --force ends it)"
+    containers = left.containers
     if not containers:
-        return "cgpud has stopped"
+        if not left.reservations:
+            return "cgpud has stopped"
+        fate = "are released" if force else "wait for its next start"
+        return f"cgpud has stopped; its reservations ({len(left.reservations)}) {fate}"
     named = ", ".join(directory_of(one) for one in containers[:NAMED])
     named += f" and {len(containers) - NAMED} more" if len(containers) > NAMED else ""
     if force:
@@ -71,8 +89,8 @@ def stopped(places: Places, containers: list[str] | None, *, force: bool) -> str
     )
 
 
-def end(places: Places, *, force: bool) -> list[str] | None:
-    """Stop the daemon and wait until it is gone; return the containers that it had.
+def end(places: Places, *, force: bool) -> Left | None:
+    """Stop the daemon and wait until it is gone; return what it had.
 
     None: no daemon has answered. Raises CgpuError.
     """
@@ -90,14 +108,15 @@ def end(places: Places, *, force: bool) -> list[str] | None:
         Simulator(places.sim).stop()
         places.keeper.unlink(missing_ok=True)
         return None
-    held = not force and (answer is None or bool(answer.get("containers")))
+    left = Left.of(answer or {})
+    held = not force and (answer is None or bool(left.containers or left.reservations))
     _await_end(places, int(answer["pid"]) if answer is not None else 0, keeper=keeper and not held)
     if force:
         # One that did not come up, or died, has left them.
         Simulator(places.sim).stop()
     if not keeper:
         places.keeper.unlink(missing_ok=True)
-    return None if answer is None else list(answer.get("containers", []))
+    return None if answer is None else left
 
 
 def _await_end(places: Places, pid: int, *, keeper: bool) -> None:

@@ -37,6 +37,7 @@ from cgpu.kmod.daemon.memory_backend import backend
 from cgpu.kmod.daemon.memory_backend.driver_limits import DriverLimits
 from cgpu.kmod.daemon.processes import process_identity
 from cgpu.kmod.daemon.simulate import Simulator
+from cgpu.kmod.daemon.store.notify_socket import RESERVED
 from cgpu.kmod.daemon.store.stored import FILES, Stored
 from cgpu.kmod.daemon.tree.handover import SwitchedFs, TreeSwitch
 from cgpu.kmod.daemon.tree.limited_tree import LimitedTree
@@ -124,7 +125,7 @@ class Service:
         if self._arguments.simulate is None:
             return DRIVER_ROOT
         # Cards under a running container must stay what they are.
-        held = self._stored.has_listeners()
+        held = self._stored.is_in_use()
         self._cleanup.callback(self._end_simulator)
         return Simulator(self._places.sim).ensure(self._arguments.simulate, may_replace=not held)
 
@@ -148,6 +149,9 @@ class Service:
         root = self._driver_root()
         state_fd = self._stored.take_state()
         checked = self._check_driver(root, taken_up=state_fd >= 0)
+        marker = self._stored.take(RESERVED)
+        if marker >= 0:
+            os.close(marker)
         options = self._options(root, state_fd, self._stored.take(FILES))
         fresh = options.state_fd < 0
         try:
@@ -216,7 +220,7 @@ class Service:
         self.stuck = self._limits is not None and not self._limits.close()
 
     def _close_engine(self) -> None:
-        self._idle = next(self._engine.containers(), None) is None
+        self._idle = not self._engine.is_in_use()
         self.stuck = self.stuck or not self._engine.close()
 
     def _end_simulator(self) -> None:
@@ -292,7 +296,7 @@ class Service:
                 raise CgpuError(f"{self._tree_path}: the tree was unmounted by someone else; start over")
 
     def _is_not_needed(self) -> bool:
-        return self._runs is not None and not any(self._engine.containers()) and self._runs.are_over()
+        return self._runs is not None and not self._engine.is_in_use() and self._runs.are_over()
 
     def _on_signal(self) -> bool:
         numbers = b""
@@ -388,7 +392,12 @@ class Service:
             raise CgpuError("cgpud is run by systemd: systemctl stop cgpud")
         self._force = request.get("force") is True
         self._stopping = True
-        return {"pid": os.getpid(), "containers": [c.id for c in self._engine.containers()]}
+        reserved = [one.share for one in self._engine.reservations()]
+        return {
+            "pid": os.getpid(),
+            "containers": [c.id for c in self._engine.containers()],
+            "reservations": reserved,
+        }
 
     def _on_status(self, request: dict[str, Any]) -> dict[str, Any]:  # noqa: ARG002
         engine, arguments = self._engine, self._arguments
@@ -406,6 +415,10 @@ class Service:
                 for g in engine.gpus()
             ],
             "containers": [{"id": c.id, "pid": c.pid, "cgroup": c.cgroup} for c in engine.containers()],
+            "reservations": [
+                {"share": one.share, "gpu": one.gpu, "memsize": one.memsize, "used": one.used}
+                for one in engine.reservations()
+            ],
             "memory_backend": {"name": self._backend.name, "why": self._backend.why},
             "engine": engine.status(),
             "time": time.time(),
@@ -425,8 +438,14 @@ class Service:
             if self._limits is not None:
                 self._limits.removed()
             containers = []
-        if containers:
-            log.info("stopping; %d containers wait for the next start", len(containers))
+        reserved = 0 if self._force else sum(1 for _ in self._engine.reservations())
+        if containers or reserved:
+            self._stored.mark_reservations(self._engine, waiting=reserved > 0)
+            log.info(
+                "stopping; %d containers and %d reservations wait for the next start",
+                len(containers),
+                reserved,
+            )
             return
         # There is nothing to hand over: remove everything.
         self._listeners.discard_all()

@@ -100,7 +100,10 @@ def _add_hooks(spec: Table, allocation: Allocation, timeout: int) -> None:
         ours = [hook for hook in objects(hooks, stage) if hook.get("path") == HOOK_PATH]
         if ours:
             hooks[stage] = [hook for hook in objects(hooks, stage) if hook.get("path") != HOOK_PATH]
-    grants = [word for grant in format_grants(allocation.grants) for word in ("--grant", grant)]
+    if allocation.shares:
+        grants = [word for share in allocation.shares for word in ("--share", share)]
+    else:
+        grants = [word for grant in format_grants(allocation.grants) for word in ("--grant", grant)]
     grants += [word for gpu in allocation.passthrough for word in ("--native", str(gpu))]
     # First in both lists. A refused container then ends before another hook has done anything, and runc ends
     # the list of poststop hooks at the first that fails.

@@ -11,7 +11,7 @@ from cgpu import paths
 from cgpu.client.tree import MODULE, Tree, check_id
 from cgpu.config import effective
 from cgpu.errors import LINE_START, CgpuError, show
-from cgpu.request.resolve import amounts_in_force, resolve
+from cgpu.request.resolve import allocate
 from cgpu.request.spec import read as read_request
 from cgpu.runtime_config.oci_runtime import lowlevel
 from cgpu.runtime_config.oci_runtime.arguments import Call, read
@@ -68,13 +68,12 @@ def prepare(raw: bytes, call: Call, config: Effective, runtime: str) -> bytes | 
     spec = _parse(raw, call)
     request = read_request(spec, config)
     tree = Tree(paths.tree(config.tree))
-    amounts, config = amounts_in_force(request, tree, config)
-    if amounts is None:
+    allocation = allocate(request, tree, config)
+    if allocation is None:
         return None
     if call.command == "restore":
         raise CgpuError("a container with a slice cannot be restored from a checkpoint: create it anew")
     check_id(call.container)
-    allocation = resolve(request, amounts, tree.gpus(), config)
     from cgpu.runtime_config.oci_runtime.edit import edit
 
     edit(spec, call.container, allocation, _node(tree, config, runtime, allocation))

@@ -221,11 +221,17 @@ class Executor:
             table.clear()
 
     def _left(self) -> list[str]:
-        """Return the containers that stay although nothing of theirs is left; remove them."""
+        """Return the containers and shares that stay although nothing of theirs is left; remove them."""
         step = {"op": "list", "directories": True, "until": True, "expect": []}
         left = [f"{gpu}/{name}" for gpu in self._gpus() for name in self._insist({**step, "node": gpu})]
         self._remove(left)
-        return left
+        return left + [share for gpu in self._gpus() for share in self._release(gpu)]
+
+    def _release(self, gpu: str) -> list[str]:
+        shares = [line.split()[0] for line in self.op_read({"node": f"{gpu}/reserved"}).splitlines()]
+        for share in shares:
+            write_file(f"{self._tree}/inst_ctl", f"release id={share}")
+        return shares
 
     def _containers(self) -> list[str]:
         step = {"directories": True}

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from tests.conformance import control, memory, nodes
+from tests.conformance import control, memory, nodes, reservations
 from tests.conformance.judge import fits
 from tests.conformance.steps import Case
 
@@ -61,7 +61,8 @@ GONE = {"cgpud": ("ENOENT",), "cgpu_km": ("ENOENT", "EIO")}
 def suite(engine: str, major: str, times: int = 60) -> list[Case]:
     """Return all cases for an engine that calls itself so, with GPU nodes of this major number."""
     gone = GONE[engine]
-    return [*nodes.cases(engine, major, gone), *control.cases(times, gone), *memory.cases()]
+    registered = [*control.cases(times, gone), *reservations.cases(times)]
+    return [*nodes.cases(engine, major, gone), *registered, *memory.cases()]
 
 
 def answers(output: str) -> Answers:

@@ -213,6 +213,7 @@ static inline struct fuzz *fuzz_core(void)
 	fuzz_orphans_gone(&fuzz);
 	for (i = 1; i <= FUZZ_FILES; i++)
 		cgpu_file_closed(&fuzz.core, i);
+	memset(state->reservation, 0, sizeof(state->reservation));
 	state->default_memsize = 0;
 	state->settings.enforce = 1;
 	for (i = 0; i < 2; i++) {
@@ -273,7 +274,8 @@ static inline void fuzz_check(struct fuzz *fuzz)
 	for (gpu = 0; gpu < 2; gpu++) {
 		MUST(core_totals(state, gpu).promised <= state->gpu[gpu].facts.memtotal);
 		MUST(core_totals(state, gpu).weights <= state->gpu[gpu].max_inst);
-		MUST(core_totals(state, gpu).instances <= state->gpu[gpu].max_inst);
+		MUST(core_totals(state, gpu).places <= state->gpu[gpu].max_inst);
+		MUST(core_totals(state, gpu).places == 0 || core_passthroughs(state, gpu) == 0);
 		for (i = 0; i < CGPU_MAX_INST && state->settings.enforce; i++)
 			MUST(state->gpu[gpu].instance[i].used <= state->gpu[gpu].instance[i].memsize);
 	}

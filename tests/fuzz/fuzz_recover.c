@@ -8,6 +8,10 @@
 /* A record that the input names, and how long it is. */
 static u8 *record(struct cgpu_state *state, u8 kind, u32 which, size_t *bytes)
 {
+	if (kind >= 248) {
+		*bytes = sizeof(state->reservation[0][0]);
+		return (u8 *)&state->reservation[which % 2][which % 3];
+	}
 	switch (kind % 8) {
 	case 0:
 		*bytes = sizeof(state->client[0]);
@@ -59,6 +63,30 @@ static void die_in_a_call(struct cgpu_state *state, u8 which)
 		object->handle = 0;
 }
 
+/* Whatever reservations are left, what a card has is promised once. */
+static void reserve_some(struct fuzz *fuzz)
+{
+	static const char *const lines[] = { "create id=user pid=3 share=one", "release id=two",
+		"reserve id=three gpu=0:1048576", "create id=more pid=3 share=two share=three",
+		"create id=whole pid=3 gpu=1:1048576" };
+	char text[CGPU_TREE_TEXT_MAX];
+	struct cgpu_node node;
+	u32 gpu, i;
+
+	for (i = 0; i < sizeof(lines) / sizeof(lines[0]); i++)
+		cgpu_inst_ctl(&fuzz->core, lines[i], strlen(lines[i]));
+	for (gpu = 0; gpu < 2; gpu++) {
+		struct cgpu_state *state = fuzz->core.state;
+
+		if (core_gpu(state, gpu) == NULL)
+			continue;
+		MUST(core_totals(state, gpu).promised <= state->gpu[gpu].facts.memtotal);
+		MUST(core_totals(state, gpu).places == 0 || core_passthroughs(state, gpu) == 0);
+		MUST(cgpu_tree_lookup(&fuzz->core, gpu ? "1/reserved" : "0/reserved", &node) == 0);
+		MUST(cgpu_tree_read(&fuzz->core, &node, text, sizeof(text)) >= 0);
+	}
+}
+
 static void use(struct fuzz *fuzz)
 {
 	struct cgpu_container_info info;
@@ -68,6 +96,7 @@ static void use(struct fuzz *fuzz)
 	fuzz_sums(fuzz->core.state);
 	if (cgpu_container_find(&fuzz->core, "box", &info) == 0)
 		fuzz_make_some(fuzz, &info);
+	reserve_some(fuzz);
 	while (cgpu_container_next(&fuzz->core, 0, &info) == 0)
 		MUST(cgpu_container_remove(&fuzz->core, info.slot, info.generation) == 0);
 	fuzz_orphans_gone(fuzz);
@@ -130,6 +159,9 @@ int LLVMFuzzerTestOneInput(const u8 *data, size_t bytes)
 
 	fuzz_box(fuzz, &info);
 	fuzz_make_some(fuzz, &info);
+	MUST(cgpu_inst_ctl(&fuzz->core, "reserve id=one gpu=0:1048576", 28) == 0);
+	MUST(cgpu_inst_ctl(&fuzz->core, "reserve id=two gpu=0:1048576:2:1", 32) == 0);
+	MUST(cgpu_inst_ctl(&fuzz->core, "create id=of pid=2 share=two", 28) == 0);
 	request = (struct cgpu_reference_request){
 		.slot = info.slot, .generation = info.generation, .tgid = 1, .client = 0xc1, .handle = 3, .bytes = 65536
 	};

@@ -25,6 +25,8 @@ HOOK = Path(__file__).resolve().parents[2] / "hook" / "cgpu-hook"
 RUNNER = """
 import os, sys
 sys.path.append({root!r})
+from cgpu import paths
+paths.SHARES = {shares!r}
 from cgpu.hook.main import main
 os._exit(main(None, {config!r}))
 """
@@ -116,6 +118,11 @@ class FakeTree:
         return self.base / "tree"
 
     @property
+    def shares(self) -> Path:
+        """Return the folder of the files of pods' shares."""
+        return self.base / "shares"
+
+    @property
     def inst_ctl(self) -> Path:
         return self.path / "inst_ctl"
 
@@ -163,7 +170,7 @@ class FakeTree:
         """Return the hook's command with this tree in its configuration."""
         config = self.base / "config.json"
         config.write_text(json.dumps({"tree": str(self.path), **self.settings}))
-        code = RUNNER.format(root=str(HOOK.parent.parent), config=str(config))
+        code = RUNNER.format(root=str(HOOK.parent.parent), config=str(config), shares=str(self.shares))
         return ["/usr/bin/python3", "-IS", "-c", code]
 
     def run(self, *arguments: str, state: str | bytes | None = None, before: tuple[str, ...] = ()) -> Result:

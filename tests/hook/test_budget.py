@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from tests.hook.shares import SHARE, asking, by_containerd, put
 from tests.hook.support import HOOK, FakeTree, spec
 
 # `import json` is not among them: it brings re and enum, which cost half as much as the interpreter's start.
@@ -42,6 +43,8 @@ FROM_BUNDLE = {
 CODE = """
 import os, sys
 sys.path.append({root!r})
+from cgpu import paths
+paths.SHARES = {shares!r}
 from cgpu.hook.main import main
 status = main(None, {config!r})
 os.write(2, " ".join(sys.modules).encode())
@@ -63,6 +66,8 @@ def interpreter() -> set[str]:
 
 GRANTED = ("prestart", "--grant", "0:1048576:1:0")
 ASKING = {"ALIYUN_COM_GPU_MEM_CONTAINER": "1", "NVIDIA_VISIBLE_DEVICES": "all"}
+OF_A_POD = {"cgpu.request.pod", "cgpu.request.device_nodes"}
+SHARED = ("prestart", "--share", SHARE)
 # What an engine writes costs one module more, and only where the hook has to read the request itself.
 DEVICES: dict[str, Any] = {"linux": {"resources": {"devices": [{"allow": False, "access": "rwm"}]}}}
 
@@ -73,6 +78,9 @@ DEVICES: dict[str, Any] = {"linux": {"resources": {"devices": [{"allow": False, 
         (GRANTED, {}, OURS),
         (("createRuntime",), {}, OURS | FROM_BUNDLE),
         (("poststop",), {}, OURS),
+        (SHARED, {}, OURS),
+        # A container of a pod costs the look at its annotations; only a share costs more.
+        (("createRuntime",), {"annotations": by_containerd()}, OURS | FROM_BUNDLE | OF_A_POD),
         (GRANTED, DEVICES, OURS),
         (("createRuntime",), DEVICES, OURS | FROM_BUNDLE | {"cgpu.request.device_nodes"}),
     ],
@@ -82,10 +90,7 @@ def test_imports(
 ) -> None:
     """The hook imports what the budget allows, and nothing else."""
     tree.bundle(spec(ASKING, **members))
-    config = tree.base / "effective.json"
-    config.write_text(json.dumps({"tree": str(tree.path)}))
-    code = CODE.format(root=str(HOOK.parent.parent), config=str(config))
-    found = modules("/usr/bin/python3", "-IS", "-c", code, *arguments, stdin=tree.state())
+    found = imported(tree, *arguments)
     assert found - interpreter() == expected
     assert not found & {
         "json",
@@ -98,6 +103,23 @@ def test_imports(
         "logging",
         "difflib",
     }
+
+
+@pytest.mark.root
+def test_imports_for_a_share(tree: FakeTree) -> None:
+    """What reads files of shares is imported where the container has one."""
+    put(tree.shares)
+    tree.bundle(spec(asking(SHARE), by_containerd()))
+    more = {"cgpu.request.by_shares", "cgpu.shares", *OF_A_POD}
+    assert imported(tree, "createRuntime") - interpreter() == OURS | FROM_BUNDLE | more
+
+
+def imported(tree: FakeTree, *arguments: str) -> set[str]:
+    """Return the modules that the hook has imported at its end."""
+    config = tree.base / "effective.json"
+    config.write_text(json.dumps({"tree": str(tree.path), "pod_variables": True}))
+    code = CODE.format(root=str(HOOK.parent.parent), config=str(config), shares=str(tree.shares))
+    return modules("/usr/bin/python3", "-IS", "-c", code, *arguments, stdin=tree.state())
 
 
 def test_launcher_is_isolated() -> None:

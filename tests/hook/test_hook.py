@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.hook.shares import OTHER_POD, OTHER_SHARE, SHARE, asking, by_containerd, put
 from tests.hook.support import CONTAINER, ENV, HOOK, MIB, FakeTree, down, spec
 
 CREATE = f"create id={CONTAINER} pid=4711 "
@@ -41,6 +42,40 @@ def test_whole_gpus_are_numbers(tree: FakeTree, arguments: tuple[str, ...]) -> N
     result = tree.run("prestart", *arguments)
     assert (result.status, result.written) == (1, "")
     assert "--native" in result.errors
+    assert result.errors.count("\n") == 1
+
+
+@START
+def test_with_shares(tree: FakeTree, stage: str) -> None:
+    """With the ids of shares the engine knows the rest: no grant is written beside them."""
+    result = tree.run(stage, "--share", SHARE, "--share", OTHER_SHARE, state=tree.state(bundle="../nowhere"))
+    assert (result.status, result.errors) == (0, "")
+    assert result.written == f"{CREATE}share={SHARE} share={OTHER_SHARE}"
+
+
+@START
+@pytest.mark.root
+def test_shares_from_the_bundle(tree: FakeTree, stage: str) -> None:
+    """Without arguments a share of the bundle is looked up as by the runtime, and a forged one refused."""
+    put(tree.shares)
+    tree.bundle(spec(asking(SHARE), by_containerd()))
+    assert tree.run(stage).written == f"{CREATE}share={SHARE}"
+    tree.inst_ctl.write_text("")
+    for notes in (by_containerd(OTHER_POD), by_containerd(container="x"), {}):
+        tree.bundle(spec(asking(SHARE), notes))
+        result = tree.run(stage)
+        assert (result.status, result.written) == (1, "")
+        assert result.errors.count("\n") == 1
+
+
+@pytest.mark.parametrize(
+    "arguments", [("--share", SHARE.upper()), ("--share",), ("--share", "x y"), (*GRANT, "--share", SHARE)]
+)
+def test_shares_are_ids(tree: FakeTree, arguments: tuple[str, ...]) -> None:
+    """What is no id of a share, or stands beside a grant, ends in one line and registers nothing."""
+    result = tree.run("prestart", *arguments)
+    assert (result.status, result.written) == (1, "")
+    assert "--share" in result.errors
     assert result.errors.count("\n") == 1
 
 
@@ -169,7 +204,7 @@ def test_bad_state(tree: FakeTree, changes: dict[str, object], line: str) -> Non
 
 USAGE = (
     "expected: cgpu-hook prestart|createRuntime|poststop [--grant GPU:BYTES:WEIGHT:PRIORITY]... "
-    "[--native GPU]..."
+    "[--native GPU]... | --share ID..."
 )
 FORM = "expected GPU:BYTES:WEIGHT:PRIORITY, four whole numbers, such as 0:6336544768:1:0"
 

@@ -13,6 +13,7 @@ from cgpu.errors import CgpuError
 from cgpu.request.grants import format_grants, parse_grant
 from cgpu.request.names import NAMES
 from cgpu.request.spec import VENDOR, VENDOR_NOTHING, read
+from tests.hook.shares import SHARE, variable
 from tests.hook.support import MIB, allocate, cards, uuid, wants
 
 GPUS = cards(15109, 16130, 23028)
@@ -24,12 +25,14 @@ values = st.one_of(
     numbers,
     lists,
     st.sampled_from(["6G", "512M,40%", "101%", "1k", "high"]),
-    st.sampled_from(["", "all", "void", "none", "true", "false"]),
+    st.sampled_from(["", "all", "void", "none", "true", "false", SHARE]),
     st.text(max_size=8),
 )
 variables = [name for names, _ in NAMES.values() for name in names]
 entries = st.tuples(
-    st.sampled_from([*variables, VENDOR, "PATH", "CUDA_DEVICE_MEMORY_LIMIT_0", "CUDA_DEVICE_SM_LIMIT"]),
+    st.sampled_from(
+        [*variables, VENDOR, variable(SHARE), "PATH", "CUDA_DEVICE_MEMORY_LIMIT_0", "CUDA_DEVICE_SM_LIMIT"]
+    ),
     values,
 ).map("=".join)
 marks = {
@@ -37,6 +40,7 @@ marks = {
     "io.container.manager": st.sampled_from(["cri-o", "libpod"]),
     "io.kubernetes.cri-o.MountPoint": st.sampled_from(["/c", "/d"]),
     "io.kubernetes.cri.container-type": st.sampled_from(["sandbox", "container"]),
+    "io.kubernetes.cri-o.ContainerType": st.sampled_from(["sandbox", "container"]),
 }
 notes = st.builds(
     lambda ours, marked: {**ours, **marked},
@@ -65,6 +69,7 @@ configs = st.builds(
     shared_node=st.booleans(),
     allow_privileged=st.booleans(),
     allow_hami_variables=st.booleans(),
+    pod_variables=st.booleans(),
     trust_annotations=st.sampled_from(["auto", "always", "never"]),
 )
 hostile = st.recursive(

@@ -11,6 +11,7 @@ import pytest
 from cgpu.config.effective import Effective
 from cgpu.errors import CgpuError
 from cgpu.request.names import NAMES
+from tests.hook.shares import by_containerd
 from tests.hook.support import ENV, MIB, T4, allocate, cards, refused, spec, uuid, wants
 
 MEM = "ALIYUN_COM_GPU_MEM_CONTAINER"
@@ -478,5 +479,6 @@ def test_documented_lines(name: str, value: str, rest: str) -> None:
     gpus = cards(T4) if "1 GPU" in rest else cards(T4, T4)
     if "MEM_DEV=15" in rest:
         env["ALIYUN_COM_GPU_MEM_DEV"] = "15"
+    notes = by_containerd() if "of a pod" in rest else {}
     with refused(f"{name}={value}{rest}"):
-        allocate(spec(env), gpus, Effective())
+        allocate(spec(env, notes), gpus, Effective())

@@ -13,8 +13,9 @@ from tests.hook.support import ENV, MIB, T4, allocate, cards, granted, refused, 
 
 NOTES = {"opencgpu.io/mem-container": "3", "opencgpu.io/mem-dev": "15"}
 VENDOR = "NVIDIA_VISIBLE_DEVICES"
-DEFAULTS = Effective()
-ONLY_NOTES = Effective(allow_environment=False)
+# Where pods ask by variables and annotations as other containers do; test_request_pods.py has the others.
+DEFAULTS = Effective(pod_variables=True)
+ONLY_NOTES = Effective(allow_environment=False, pod_variables=True)
 
 
 def get(env: dict[str, str], notes: dict[str, str], config: Effective = DEFAULTS, *mib: int) -> Allocation:
@@ -104,7 +105,7 @@ def test_sandbox_keeps_the_environment(name: str) -> None:
     """What a sandbox's environment asks for counts, beside annotations that do not."""
     request = get(ENV, {**NOTES, name: "sandbox"})
     assert request.grants[0][1] == T4 * 6 // 15 * MIB
-    assert is_sliced({VENDOR: "0"}, {name: "sandbox"}, Effective(default_memsize=1 << 30))
+    assert is_sliced({VENDOR: "0"}, {name: "sandbox"}, DEFAULTS.replace(default_memsize=1 << 30))
 
 
 @pytest.mark.parametrize("env", [{VENDOR: "0"}, {"ALIYUN_COM_GPU_VISIBLE_DEVICES": "0"}])
@@ -114,7 +115,7 @@ def test_sandbox_with_a_gpu_where_slicing_stays_on(env: dict[str, str]) -> None:
     with pytest.raises(
         CgpuError, match=r"=0: a pod's sandbox is not sliced, and slicing cannot be switched off"
     ):
-        get(env, mark, Effective(allow_disable=False))
+        get(env, mark, DEFAULTS.replace(allow_disable=False))
     assert not is_sliced({}, {**NOTES, **mark}, Effective(allow_disable=False))
 
 
@@ -151,7 +152,7 @@ UNKNOWN = [
 def test_writers_that_are_not_known(marks: dict[str, str]) -> None:
     """Annotations that podman may have copied are refused beside an environment, or without one."""
     for env, config, why in (
-        (ENV, Effective(), "ALIYUN_COM_GPU_MEM_CONTAINER is set too"),
+        (ENV, DEFAULTS, "ALIYUN_COM_GPU_MEM_CONTAINER is set too"),
         ({}, ONLY_NOTES, "allow_environment is false"),
         ({}, Effective(shared_node=True), "allow_environment is false"),
     ):
@@ -161,13 +162,13 @@ def test_writers_that_are_not_known(marks: dict[str, str]) -> None:
         )
         with refused(line):
             by(marks, env, config)
-    by(marks, {}, Effective())
+    by(marks, {}, DEFAULTS)
 
 
 @pytest.mark.parametrize("marks", UNKNOWN)
 def test_writers_by_the_nodes_word(marks: dict[str, str]) -> None:
     """With `always` annotations of all engines count; with `never` they count no more than an environment."""
-    by(marks, ENV, Effective(trust_annotations="always"))
+    by(marks, ENV, DEFAULTS.replace(trust_annotations="always"))
     with pytest.raises(CgpuError, match="it may come from the image"):
         by({}, ENV, Effective(trust_annotations="never"))
 

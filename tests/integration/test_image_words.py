@@ -52,15 +52,23 @@ def load(podman: Podman, tmp_path: Path) -> Iterator[Load]:
 
 
 @pytest.mark.enforcement
-def test_an_image_that_says_it_is_a_sandbox_is_sliced(engine: Engine, podman: Podman, load: Load) -> None:
+def test_an_image_that_says_it_is_a_sandbox_is_sliced(start: Start, podman: Podman, load: Load) -> None:
     """A sandbox's annotation, which podman copies from the image, takes nothing from the operator."""
+    start("T4", pod_variables=True)
     outcome = podman.run(INFO, SLICE, image=load(SANDBOX))
     assert step(outcome, "info").number("total") == LIMIT
 
 
+def test_an_image_that_says_it_is_a_pods_is_refused(engine: Engine, podman: Podman, load: Load) -> None:
+    """Where pods ask by no variables, an image with containerd's annotations is held for a pod's."""
+    line = message(podman.run(INFO, SLICE, image=load(SANDBOX)))
+    assert "variables and annotations of a pod ask for no GPU on this node" in line
+    assert engine.instances() == []
+
+
 def test_a_sandbox_that_names_a_gpu_is_refused(start: Start, podman: Podman, load: Load) -> None:
     """Where slicing cannot be switched off, a sandbox that names a GPU does not start."""
-    start("T4", allow_disable=False)
+    start("T4", allow_disable=False, pod_variables=True)
     line = message(podman.run(INFO, VENDOR, image=load(SANDBOX)))
     assert "NVIDIA_VISIBLE_DEVICES=all: a pod's sandbox is not sliced, and slicing cannot be" in line
 

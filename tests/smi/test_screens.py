@@ -69,6 +69,20 @@ def test_screen(tree: Path, capsys: pytest.CaptureFixture[str], golden: str, opt
     assert screen(capsys, "--tree", str(tree), *options) == (GOLDEN / golden).read_text()
 
 
+def test_reserved_and_unused(tree: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """What is reserved and that no container has is promised, and is named on the card's line."""
+    lines = [f"one {6100 << 20} 1 0 {TRAINER}", f"two {3000 << 20} 1 0 -"]
+    (tree / "0" / "reserved").write_text("\n".join(lines) + "\n")
+    (tree / "1" / "reserved").write_text("")
+    shown = screen(capsys, "--tree", str(tree))
+    assert "15143 of 15109 MiB promised, 3057 of them reserved and unused\n" in shown
+    assert " 0 of 15109 MiB promised\n" in shown
+    gpus = json.loads(screen(capsys, "--tree", str(tree), "--json"))["gpus"]
+    assert [gpu["memory_reserved_bytes"] for gpu in gpus] == [3057 << 20, 0]
+    (tree / "0" / "reserved").write_text("one two three\n")
+    assert "12086 of 15109 MiB promised\n" in screen(capsys, "--tree", str(tree))
+
+
 @pytest.mark.parametrize("wanted", ["0", "GPU-00000000-1111-2222-3333-444444444444", "GPU-00000000"])
 def test_gpu_by_any_name(tree: Path, capsys: pytest.CaptureFixture[str], wanted: str) -> None:
     """A GPU is chosen by index, by UUID and by the start of its UUID."""

@@ -34,6 +34,7 @@ class Running:
     pid: int
     tree: str
     containers: int
+    reserved: int
     managed: bool
     arguments: list[str]
     program: Program | None
@@ -49,6 +50,7 @@ def running(places: Places) -> Running | None:
         int(said["pid"]),
         str(said["tree"]),
         len(said["containers"]),
+        len(said.get("reservations", [])),
         bool(said.get("managed")),
         list(said.get("arguments", [])),
         of(said["program"]) if "program" in said else None,
@@ -103,8 +105,8 @@ def cold(runner: Runner, places: Places, before: Running, program: Program) -> N
         left = manage.end(places, force=False)
         if left is None:
             raise _go_back(runner, before, "cgpud has ended meanwhile")
-        if left:
-            came = f"{drain.count(len(left))} came while cgpud stopped; stop them first"
+        if left.containers:
+            came = f"{drain.count(len(left.containers))} came while cgpud stopped; stop them first"
             raise _go_back(runner, before, came)
         _start(runner, before, program)
     _await_running(places)

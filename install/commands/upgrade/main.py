@@ -94,12 +94,17 @@ def _drained() -> Iterator[None]:
         yield
 
 
-def _refuse_cold(containers: int, why: str) -> None:
-    """Raise CgpuError where sliced containers run. why: the reason against a hot upgrade."""
+def _refuse_cold(containers: int, reserved: int, why: str) -> None:
+    """Raise CgpuError where sliced containers run or shares are reserved. why: against a hot upgrade."""
+    reason = f"{why}; " if why else ""
     if containers:
-        reason = f"{why}; " if why else ""
         verb = "runs" if containers == 1 else "run"
         raise CgpuError(f"{reason}--cold: {drain.count(containers)} {verb}; stop them first")
+    if reserved:
+        raise CgpuError(
+            f"{reason}--cold: reservations of shares would be lost, {reserved} of them; release them first "
+            "(in a cluster: kubectl drain)"
+        )
 
 
 def _publisher(runner: Runner) -> None:
@@ -135,7 +140,7 @@ def _daemon(places: Places, options: argparse.Namespace) -> None:
         now = daemon.running(places)
         if options.hot or now is None or now.pid != running.pid:
             raise
-        _refuse_cold(now.containers, str(error))
+        _refuse_cold(now.containers, now.reserved, str(error))
         print(f"not while it runs: {error}")
         _daemon_cold(places, now, program, version, str(error), options)
 
@@ -159,7 +164,7 @@ def _daemon_cold(
     why: str,
     options: argparse.Namespace,
 ) -> None:
-    _refuse_cold(running.containers, why)
+    _refuse_cold(running.containers, running.reserved, why)
     print(f"cgpud {running.version} stops, and cgpud {version} starts")
     if options.dry_run:
         return
@@ -167,7 +172,7 @@ def _daemon_cold(
         now = daemon.running(places)
         if now is None:
             raise daemon.gone()
-        _refuse_cold(now.containers, why)
+        _refuse_cold(now.containers, now.reserved, why)
         # A stopped cgpud has to be started again. Without the lock, which the started process would inherit.
         with signals.ignored():
             daemon.cold(SystemRunner(), places, now, program)
@@ -214,7 +219,7 @@ def _module(runner: Runner, tree: Tree, options: argparse.Namespace) -> None:
 def _module_cold(
     runner: Runner, tree: Tree, running: module.Running, why: str, options: argparse.Namespace
 ) -> None:
-    _refuse_cold(len(running.names()), why)
+    _refuse_cold(len(running.names()), running.reserved, why)
     wanted = config.load(paths.CONFIG, required=False)
     print(f"cgpu_km and its cores are unloaded, and those of version {__version__} are loaded")
     if options.dry_run:
@@ -222,6 +227,6 @@ def _module_cold(
         return
     with _drained():
         now = module.running(tree)
-        _refuse_cold(len(now.names()), why)
+        _refuse_cold(len(now.names()), now.reserved, why)
         module.cold(runner, now, __version__, wanted)
     print(f"core {__version__} runs")

@@ -20,7 +20,7 @@ from cgpu.config import apply, effective
 from cgpu.config import load as config
 from cgpu.config.effective import Effective
 from cgpu.errors import CgpuError
-from cgpu.install import places
+from cgpu.install import drain, places
 from cgpu.install.plan.engine import AT_LOAD, DKMS, PACKAGE
 from cgpu.install.transaction.runner import Runner, must
 from cgpu.install.transaction.steps.system import CORE, MODULE
@@ -43,10 +43,11 @@ class InterfaceError(CgpuError):
 
 @dataclass(frozen=True, slots=True)
 class Running:
-    """The module that is loaded: its core's version, and the containers that are registered."""
+    """The module that is loaded: its core's version, the containers that are registered, and reservations."""
 
     version: str
     containers: frozenset[tuple[int, str]]
+    reserved: int = 0
 
     def names(self) -> set[str]:
         """Return the containers, each once."""
@@ -61,7 +62,8 @@ def core_of(version: str) -> str:
 def running(tree: Tree) -> Running:
     """Return what the loaded module says. Raises CgpuError."""
     found = ((gpu.index, name) for gpu in tree.gpus() for name in tree.containers(gpu.index))
-    return Running(tree.read("version").strip(), frozenset(found))
+    reserved = sum(len(drain.reserved(tree, gpu.index)) for gpu in tree.gpus())
+    return Running(tree.read("version").strip(), frozenset(found), reserved)
 
 
 def find(runner: Runner, version: str, *, whole: bool = False) -> None:

@@ -172,6 +172,16 @@ struct cgpu_instance_info {
 };
 /* -ENOENT: the container is gone, or has no slice of this GPU. */
 int cgpu_instance_info(struct cgpu_core *core, u32 slot, u64 generation, u32 gpu, struct cgpu_instance_info *info);
+/* What is reserved for a share on a GPU. */
+struct cgpu_reservation_info {
+	char id[CGPU_ID_BYTES]; /* of the share */
+	u32 gpu;
+	u32 slot; /* of the container that uses it; CGPU_NO_SLOT: none does */
+	u32 weight, highprio;
+	u64 memsize; /* bytes */
+};
+/* Walk all reservations; *cursor starts at 0. -ENOENT at the end. */
+int cgpu_reservation_next(struct cgpu_core *core, u32 *cursor, struct cgpu_reservation_info *info);
 /* Remove a registration and its charges. Idempotent. Used for reclaim: acts only when the generation still
  * matches. RM clients that hold memory become orphans until the driver has dropped them: a descriptor may
  * have been handed to a process outside of the container. */

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0 OR Apache-2.0
-/* Settings and GPUs as the transports give them, and containers as they see them. */
+/* Settings and GPUs as the transports give them, and containers and reservations as they see them. */
 #include "registry/registry.h"
 #include "sched/sched.h"
 #include "lib/text.h"
@@ -205,6 +205,35 @@ int cgpu_instance_info(struct cgpu_core *core, u32 slot, u64 generation, u32 gpu
 	}
 	core_unlock(core);
 	return instance ? 0 : -ENOENT;
+}
+
+static void reservation_fill(struct cgpu_state *state, u32 gpu, const struct core_reservation *reservation,
+	struct cgpu_reservation_info *info)
+{
+	const struct core_instance *user = core_reservation_user(state, gpu, reservation);
+
+	memcpy(info->id, reservation->id, sizeof(info->id));
+	info->gpu = gpu;
+	info->slot = user ? user->slot : CGPU_NO_SLOT;
+	info->weight = reservation->weight;
+	info->highprio = reservation->highprio;
+	info->memsize = reservation->memsize;
+}
+
+int cgpu_reservation_next(struct cgpu_core *core, u32 *cursor, struct cgpu_reservation_info *info)
+{
+	const struct core_reservation *found = NULL;
+	u32 at;
+
+	core_lock(core);
+	for (at = *cursor; found == NULL && at < CGPU_MAX_GPUS * CGPU_MAX_INST; at++) {
+		found = core_reservation(core->state, at / CGPU_MAX_INST, at % CGPU_MAX_INST);
+		if (found)
+			reservation_fill(core->state, at / CGPU_MAX_INST, found, info);
+	}
+	core_unlock(core);
+	*cursor = at;
+	return found ? 0 : -ENOENT;
 }
 
 static void say_removed(struct cgpu_core *core, const char *id)

@@ -78,6 +78,26 @@ static int parse_passthrough(const char *text, size_t length, struct core_create
 	return 0;
 }
 
+/* "share=6f1c-…": the line names it, and nobody else keeps the name. */
+static int parse_share(const struct words *words, const char *text, size_t length, struct core_create *create)
+{
+	u32 i;
+
+	if (create->shares == CORE_SHARES_MAX || core_id_check(text, length))
+		return -EINVAL;
+	create->line = words->text;
+	for (i = 0; i < create->shares; i++) {
+		const struct core_share_name *other = &create->share[i];
+
+		if (other->length == length && memcmp(create->line + other->at, text, length) == 0)
+			return -EINVAL;
+	}
+	create->share[create->shares].at = (u16)(text - words->text);
+	create->share[create->shares].length = (u16)length;
+	create->shares++;
+	return 0;
+}
+
 /* A GPU is sliced or whole. */
 static int is_both(const struct core_create *create)
 {
@@ -132,6 +152,8 @@ static int parse_keys(struct words *words, struct core_create *create)
 			err = parse_gpu(word + 4, length - 4, create);
 		else if (has_key(word, length, "native=", 7))
 			err = parse_passthrough(word + 7, length - 7, create);
+		else if (has_key(word, length, "share=", 6))
+			err = parse_share(words, word + 6, length - 6, create);
 		else
 			err = -EINVAL;
 		if (err)
@@ -174,11 +196,13 @@ static void say_registered(struct cgpu_core *core, const struct core_create *cre
 	say_slices(&out, create);
 	if (create->passthrough)
 		core_text_string(&out, ", others whole");
+	if (create->shares)
+		core_text_string(&out, ", as reserved");
 	line[out.length] = 0;
 	core->ops->log(core->ctx, 6, line);
 }
 
-static int create_check(struct cgpu_core *core, const struct core_create *create)
+static int create_check(struct cgpu_core *core, struct core_create *create)
 {
 	int err;
 
@@ -204,11 +228,18 @@ static u32 sliced_cards(struct cgpu_core *core, const struct core_create *create
 
 static int create_run(struct cgpu_core *core, struct core_create *create)
 {
-	int err;
+	int err = 0;
 
 	/* Only here: removing what could never be registered is no error. */
 	if (core_tree_is_node(create->id, strlen(create->id)))
 		return -EINVAL;
+	if (create->shares) {
+		core_lock(core);
+		err = core_shares_resolve(core->state, create);
+		core_unlock(core);
+	}
+	if (err)
+		return err;
 	if (core->ops->cards)
 		core->ops->cards(core->ctx, sliced_cards(core, create));
 	err = create_check(core, create);
@@ -269,6 +300,14 @@ static int old_form(struct cgpu_core *core, const char *text)
 	return create_run(core, &create);
 }
 
+/* A container gets what its line says, or what is reserved for its shares. */
+static int names_one_kind(const struct core_create *create)
+{
+	if (create->shares)
+		return create->count == 0 && !create->passthrough && !create->passthrough_missing;
+	return create->count != 0;
+}
+
 static int long_form(struct cgpu_core *core, const char *text, size_t bytes)
 {
 	struct words words = { text, bytes, 0 };
@@ -281,11 +320,18 @@ static int long_form(struct cgpu_core *core, const char *text, size_t bytes)
 		return refuse(core, text, bytes);
 	if (is_both(&create) || !create.id[0])
 		return refuse(core, text, bytes);
-	if (core_same(verb, length, "create") && create.pid && create.count)
+	if (core_same(verb, length, "create") && create.pid && names_one_kind(&create))
 		return create_run(core, &create);
-	if (core_same(verb, length, "destroy") && !create.pid && create.count == 0 && !create.passthrough &&
-		!create.passthrough_missing)
+	if (create.pid || create.shares || create.passthrough || create.passthrough_missing)
+		return refuse(core, text, bytes);
+	if (core_same(verb, length, "reserve") && create.count == 1)
+		return core_share_reserve(core, &create);
+	if (create.count)
+		return refuse(core, text, bytes);
+	if (core_same(verb, length, "destroy"))
 		return destroy_run(core, create.id, strlen(create.id), 1);
+	if (core_same(verb, length, "release"))
+		return core_share_release(core, create.id);
 	return refuse(core, text, bytes);
 }
 

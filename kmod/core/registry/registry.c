@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0 OR Apache-2.0
-/* Lookups in the registry: names, instances, sums. */
+/* Lookups in the registry: names, instances, reservations, sums. */
 #include "registry/registry.h"
 #include "lib/text.h"
 
@@ -132,26 +132,105 @@ u64 core_instance_left(const struct cgpu_core *core, const struct core_instance 
 	return taken < instance->memsize ? instance->memsize - taken : 0;
 }
 
+struct core_reservation *core_reservation(struct cgpu_state *state, u32 gpu, u32 number)
+{
+	struct core_reservation *reservation = &state->reservation[gpu][number];
+
+	return reservation->live == CORE_LIVE && core_gpu(state, gpu) ? reservation : NULL;
+}
+
+struct core_reservation *core_reservation_find(struct cgpu_state *state, const char *id, size_t length, u32 *gpu)
+{
+	u32 i, number;
+
+	for (i = 0; i < CGPU_MAX_GPUS; i++) {
+		for (number = 0; core_gpu(state, i) && number < CGPU_MAX_INST; number++) {
+			struct core_reservation *reservation = core_reservation(state, i, number);
+
+			if (reservation == NULL || !core_same(id, length, reservation->id))
+				continue;
+			if (gpu)
+				*gpu = i;
+			return reservation;
+		}
+	}
+	return NULL;
+}
+
+struct core_instance *core_reservation_user(
+	struct cgpu_state *state, u32 gpu, const struct core_reservation *reservation)
+{
+	if (core_container(state, reservation->slot, reservation->generation) == NULL)
+		return NULL;
+	return core_instance_of(state, gpu, reservation->slot, NULL);
+}
+
+struct core_reserved core_reserved_by(struct cgpu_state *state, u32 gpu, const struct core_instance *instance)
+{
+	struct core_reserved sums = { 0, 0, 0 };
+	u32 i;
+
+	for (i = 0; i < CGPU_MAX_INST; i++) {
+		const struct core_reservation *reservation = core_reservation(state, gpu, i);
+
+		if (reservation == NULL || reservation->slot != instance->slot ||
+			reservation->generation != instance->generation)
+			continue;
+		sums.places++;
+		sums.weights += reservation->weight;
+		sums.bytes += reservation->memsize;
+	}
+	return sums;
+}
+
+/* To one container, with the reservations that it uses. */
+static struct core_totals promised_to(struct cgpu_state *state, u32 gpu, const struct core_instance *instance)
+{
+	struct core_reserved reserved = core_reserved_by(state, gpu, instance);
+
+	return (struct core_totals){
+		.instances = 1,
+		.places = reserved.places ? reserved.places : 1,
+		.weights = reserved.weights > instance->weight ? reserved.weights : instance->weight,
+		.promised = reserved.bytes > instance->memsize ? reserved.bytes : instance->memsize,
+	};
+}
+
 struct core_totals core_totals(struct cgpu_state *state, u32 gpu)
 {
-	struct core_totals totals = { 0, 0, 0 };
+	struct core_totals totals = { 0, 0, 0, 0 };
 	u32 i;
 
 	for (i = 0; i < CGPU_MAX_INST; i++) {
 		const struct core_instance *instance = core_instance(state, gpu, i);
+		const struct core_reservation *reservation = core_reservation(state, gpu, i);
 
-		if (instance == NULL)
-			continue;
-		totals.instances++;
-		totals.weights += instance->weight;
-		totals.promised += instance->memsize;
+		if (instance) {
+			struct core_totals one = promised_to(state, gpu, instance);
+
+			totals.instances++;
+			totals.places += one.places;
+			totals.weights += one.weights;
+			totals.promised += one.promised;
+		}
+		if (reservation && core_reservation_user(state, gpu, reservation) == NULL) {
+			totals.places++;
+			totals.weights += reservation->weight;
+			totals.promised += reservation->memsize;
+		}
 	}
 	return totals;
 }
 
+u32 core_weights_of_others(struct cgpu_state *state, u32 gpu, const struct core_instance *own)
+{
+	return core_totals(state, gpu).weights - promised_to(state, gpu, own).weights;
+}
+
 u64 core_unpromised(struct cgpu_state *state, u32 gpu, const struct core_instance *own)
 {
-	u64 taken = core_totals(state, gpu).promised - (own ? own->memsize : 0) + state->gpu[gpu].orphaned;
+	u64 own_bytes = own ? promised_to(state, gpu, own).promised : 0;
+	u64 taken = core_totals(state, gpu).promised - own_bytes + state->gpu[gpu].orphaned;
 	u64 total = state->gpu[gpu].facts.memtotal;
 
 	if (core_passthroughs(state, gpu))

@@ -12,6 +12,14 @@ struct core_want {
 	u64 memsize;
 };
 
+/* Most shares of one container. */
+#define CORE_SHARES_MAX 64u
+
+/* Where a line names a share. */
+struct core_share_name {
+	u16 at, length;
+};
+
 struct core_create {
 	char id[CGPU_ID_BYTES];
 	char cgroup[CGPU_CGROUP_BYTES];
@@ -20,6 +28,9 @@ struct core_create {
 	u32 passthrough_missing; /* one was named that no tree has */
 	u32 count;
 	struct core_want want[CGPU_MAX_GPUS];
+	const char *line; /* that names the shares */
+	u32 shares; /* 0: want is what the line says; else core_shares_resolve() makes it of the reservations */
+	struct core_share_name share[CORE_SHARES_MAX];
 };
 
 /* --- gpu.c --- */
@@ -52,22 +63,62 @@ u32 core_passthroughs(const struct cgpu_state *state, u32 gpu);
 u64 core_instance_taken(const struct cgpu_core *core, const struct core_instance *instance, u32 gpu);
 /* Bytes that it may still take. */
 u64 core_instance_left(const struct cgpu_core *core, const struct core_instance *instance, u32 gpu);
-/* Of all instances on a GPU: how many, and the sums of what they were given. */
+/* The sums of the reservations that a container uses on a GPU. */
+struct core_reserved {
+	u32 places, weights;
+	u64 bytes;
+};
+struct core_reserved core_reserved_by(struct cgpu_state *state, u32 gpu, const struct core_instance *instance);
+/* A live reservation; NULL for another number. */
+struct core_reservation *core_reservation(struct cgpu_state *state, u32 gpu, u32 number);
+/* The reservation of a share, and its GPU. NULL when there is none. */
+struct core_reservation *core_reservation_find(struct cgpu_state *state, const char *id, size_t length, u32 *gpu);
+/* The instance of the container that uses a reservation; NULL when none does. */
+struct core_instance *core_reservation_user(
+	struct cgpu_state *state, u32 gpu, const struct core_reservation *reservation);
+/*
+ * What is promised on a GPU, to containers and to reservations. A container that uses reservations counts once: with what
+ * it was given, or with what was reserved where that is more, since the reservations stay when the container has ended.
+ */
 struct core_totals {
-	u32 instances, weights;
+	u32 instances; /* containers */
+	u32 places; /* of max_inst */
+	u32 weights;
 	u64 promised; /* bytes */
 };
 struct core_totals core_totals(struct cgpu_state *state, u32 gpu);
+/* The weights of all others than a container. */
+u32 core_weights_of_others(struct cgpu_state *state, u32 gpu, const struct core_instance *own);
 /* Bytes that can still be promised: what orphans hold is not there, and nothing is of what a container has whole. own: an
  * instance that does not count, or NULL. */
 u64 core_unpromised(struct cgpu_state *state, u32 gpu, const struct core_instance *own);
 /* Let the transport ask the driver about orphans. 1: there were some, so look again. Without the lock. */
 int core_orphans_settle(struct cgpu_core *core);
 
+/* --- room.c --- */
+
+/* What one GPU is asked for, judged in the order that docs/tree.md gives: -ENOENT or -EOPNOTSUPP for the GPU; -EINVAL
+ * for the weight; -ENOMEM for the memory. */
+int core_want_check_gpu(struct cgpu_state *state, const struct core_want *want);
+int core_want_check_weight(struct cgpu_state *state, const struct core_want *want);
+int core_want_check_memory(struct cgpu_state *state, const struct core_want *want);
+
+/* --- reservations: reservation.c --- */
+
+/* The lines "reserve" and "release". Without the lock. create: an id, and what is wanted of one GPU. */
+int core_share_reserve(struct cgpu_core *core, const struct core_create *create);
+int core_share_release(struct cgpu_core *core, const char *id);
+/* Make what a container wants of the reservations that its line names. -ENOENT: one is not there. */
+int core_shares_resolve(struct cgpu_state *state, struct core_create *create);
+/* After that, with the same lock: -EBUSY when a container uses one; -ENOMEM when a card lacks what was promised. */
+int core_shares_check(struct cgpu_state *state, const struct core_create *create);
+/* Have a container that is not marked yet use them. */
+void core_shares_use(struct cgpu_state *state, const struct core_create *create, u32 slot, u64 generation);
+
 /* --- transactions: transaction.c --- */
 
-/* What would refuse this registration, in the order that docs/tree.md gives. */
-int core_create_check(struct cgpu_state *state, const struct core_create *create);
+/* What would refuse this registration, in the order that docs/tree.md gives. Shares are resolved anew. */
+int core_create_check(struct cgpu_state *state, struct core_create *create);
 /* After a check under the same lock: cannot fail. Returns the slot. */
 u32 core_create_commit(struct cgpu_state *state, const struct core_create *create);
 void core_container_drop(struct cgpu_state *state, u32 slot);

@@ -37,21 +37,6 @@ static int check_names(struct cgpu_state *state, const struct core_create *creat
 	return slot == CORE_NONE ? 0 : -EEXIST;
 }
 
-static int check_weight(struct cgpu_state *state, const struct core_want *want)
-{
-	if (want->weight > state->gpu[want->gpu].max_inst)
-		return -EINVAL;
-	return want->weight == 0 && !state->settings.allow_zero_weight ? -EINVAL : 0;
-}
-
-static int check_memory(struct cgpu_state *state, const struct core_want *want)
-{
-	/* Also for no memory at all. */
-	if (core_passthroughs(state, want->gpu))
-		return -ENOMEM;
-	return want->memsize > core_unpromised(state, want->gpu, NULL) ? -ENOMEM : 0;
-}
-
 static int check_gpus(struct cgpu_state *state, const struct core_create *create)
 {
 	u32 i;
@@ -66,10 +51,11 @@ static int check_gpus(struct cgpu_state *state, const struct core_create *create
 	}
 	if (create->passthrough_missing)
 		return -ENOENT;
-	/* Slices of a card in MIG mode would be slices of nothing: its memory is in its instances. */
 	for (i = 0; i < create->count; i++) {
-		if (state->gpu[create->want[i].gpu].mig)
-			return -EOPNOTSUPP;
+		int err = core_want_check_gpu(state, &create->want[i]);
+
+		if (err)
+			return err;
 	}
 	return 0;
 }
@@ -80,34 +66,24 @@ static int check_passthrough(struct cgpu_state *state, const struct core_create 
 	u32 gpu;
 
 	for (gpu = 0; gpu < CGPU_MAX_GPUS; gpu++) {
-		if ((create->passthrough >> gpu & 1) && core_totals(state, gpu).instances)
+		if ((create->passthrough >> gpu & 1) && core_totals(state, gpu).places)
 			return -ENOMEM;
 	}
 	return 0;
 }
 
-int core_create_check(struct cgpu_state *state, const struct core_create *create)
+/* What is not promised yet has to be there. */
+static int check_room(struct cgpu_state *state, const struct core_create *create)
 {
 	u32 i;
-	int err = check_gpus(state, create);
+	int err;
 
-	if (err)
-		return err;
 	for (i = 0; i < create->count; i++) {
-		if (check_weight(state, &create->want[i]))
-			return -EINVAL;
-	}
-	err = check_names(state, create);
-	if (err)
-		return err;
-	if (joined_slot(state, create) == CORE_NONE && free_slot(state) == CORE_NONE)
-		return -ENOSPC;
-	for (i = 0; i < create->count; i++) {
-		if (core_totals(state, create->want[i].gpu).instances >= state->gpu[create->want[i].gpu].max_inst)
+		if (core_totals(state, create->want[i].gpu).places >= state->gpu[create->want[i].gpu].max_inst)
 			return -ENOSPC;
 	}
 	for (i = 0; i < create->count; i++) {
-		if (check_memory(state, &create->want[i]))
+		if (core_want_check_memory(state, &create->want[i]))
 			return -ENOMEM;
 	}
 	err = check_passthrough(state, create);
@@ -122,10 +98,30 @@ int core_create_check(struct cgpu_state *state, const struct core_create *create
 	return 0;
 }
 
+int core_create_check(struct cgpu_state *state, struct core_create *create)
+{
+	u32 i;
+	int err = create->shares ? core_shares_resolve(state, create) : 0;
+
+	if (err == 0)
+		err = check_gpus(state, create);
+	if (err)
+		return err;
+	for (i = 0; i < create->count && !create->shares; i++) {
+		if (core_want_check_weight(state, &create->want[i]))
+			return -EINVAL;
+	}
+	err = check_names(state, create);
+	if (err)
+		return err;
+	if (joined_slot(state, create) == CORE_NONE && free_slot(state) == CORE_NONE)
+		return -ENOSPC;
+	return create->shares ? core_shares_check(state, create) : check_room(state, create);
+}
+
 /* Write an instance that does not count yet; its number is the lowest free one. */
 static void instance_write(struct cgpu_state *state, const struct core_want *want, u32 slot, u64 generation)
 {
-	u32 left = core_sched_free_weight(state, want->gpu);
 	struct core_instance *instance;
 	u32 number = 0;
 
@@ -138,8 +134,7 @@ static void instance_write(struct cgpu_state *state, const struct core_want *wan
 	instance->slot = slot;
 	instance->generation = generation;
 	instance->memsize = want->memsize;
-	/* Where weight 0 is allowed, a container that finds too little left starts without compute. */
-	instance->weight = want->weight <= left ? want->weight : 0;
+	instance->weight = want->weight;
 	instance->highprio = want->highprio;
 	core_barrier();
 	instance->live = CORE_LIVE;
@@ -161,6 +156,16 @@ static void policy_moves(struct cgpu_state *state, const struct core_create *cre
 		gpu->policy = policy;
 		core_sched_policy(state, create->want[i].gpu);
 	}
+}
+
+/* Where weight 0 is allowed, a container that finds too little left starts without compute. */
+static struct core_want affordable(struct cgpu_state *state, const struct core_create *create, u32 which)
+{
+	struct core_want want = create->want[which];
+
+	if (!create->shares && want.weight > core_sched_free_weight(state, want.gpu))
+		want.weight = 0;
+	return want;
 }
 
 u32 core_create_commit(struct cgpu_state *state, const struct core_create *create)
@@ -186,8 +191,12 @@ u32 core_create_commit(struct cgpu_state *state, const struct core_create *creat
 	state->containers += container->live != CORE_LIVE;
 	state->tree_changes++;
 	policy_moves(state, create, container);
-	for (i = 0; i < create->count; i++)
-		instance_write(state, &create->want[i], slot, generation);
+	for (i = 0; i < create->count; i++) {
+		struct core_want want = affordable(state, create, i);
+
+		instance_write(state, &want, slot, generation);
+	}
+	core_shares_use(state, create, slot, generation);
 	core_barrier();
 	container->live = CORE_LIVE;
 	core_barrier();

@@ -69,13 +69,46 @@ static void recover_names(struct cgpu_state *state)
 		state->containers += state->container[i].live == CORE_LIVE;
 }
 
+/* Those before it have been looked at, so nothing behind it is. */
+static int reservation_sane(struct cgpu_state *state, u32 gpu, u32 number)
+{
+	const struct core_reservation *reservation = &state->reservation[gpu][number];
+	size_t length = core_string_length(reservation->id, sizeof(reservation->id));
+
+	if (core_reservation(state, gpu, number) == NULL || length == sizeof(reservation->id))
+		return 0;
+	if (core_id_check(reservation->id, length) || reservation->weight > CGPU_MAX_INST || reservation->highprio > 1)
+		return 0;
+	if (reservation->memsize == 0 || reservation->memsize > state->gpu[gpu].facts.memtotal)
+		return 0;
+	return core_reservation_find(state, reservation->id, length, NULL) == reservation;
+}
+
+/* What no container uses is told from what one may use later by its generation, which is none. */
+static int recover_reservations(struct cgpu_state *state, u32 gpu)
+{
+	u32 i;
+
+	for (i = 0; i < CGPU_MAX_INST; i++) {
+		struct core_reservation *reservation = &state->reservation[gpu][i];
+
+		if (!reservation_sane(state, gpu, i)) {
+			memset(reservation, 0, sizeof(*reservation));
+		} else if (core_reservation_user(state, gpu, reservation) == NULL) {
+			reservation->slot = CORE_NONE;
+			reservation->generation = 0;
+		}
+	}
+	return core_totals(state, gpu).promised > state->gpu[gpu].facts.memtotal ? -EINVAL : 0;
+}
+
 /* What a container has whole it has no slice of, and nobody has. */
 static void recover_passthrough(struct cgpu_state *state)
 {
 	u32 slot, gpu;
 
 	for (gpu = 0; gpu < CGPU_MAX_GPUS; gpu++) {
-		if (state->gpu[gpu].live == CORE_LIVE && core_totals(state, gpu).instances == 0)
+		if (state->gpu[gpu].live == CORE_LIVE && core_totals(state, gpu).places == 0)
 			continue;
 		for (slot = 0; slot < CGPU_MAX_CONTAINERS; slot++)
 			state->container[slot].passthrough &= ~(1u << gpu);
@@ -244,7 +277,7 @@ static int recover(struct cgpu_state *state, u32 used, u32 clean)
 {
 	u32 i;
 
-	if (state->magic != CORE_MAGIC || state->version != CORE_VERSION || state->bytes != sizeof(*state))
+	if (state->magic != CORE_MAGIC || state->version != CORE_VERSION || state->bytes != CORE_STATE_BYTES)
 		return -EINVAL;
 	if (!settings_sane(&state->settings))
 		return -EINVAL;
@@ -259,6 +292,10 @@ static int recover(struct cgpu_state *state, u32 used, u32 clean)
 	recover_names(state);
 	for (i = 0; i < CGPU_MAX_GPUS; i++) {
 		if (recover_gpu(state, i))
+			return -EINVAL;
+	}
+	for (i = 0; i < CGPU_MAX_GPUS; i++) {
+		if (recover_reservations(state, i))
 			return -EINVAL;
 	}
 	recover_passthrough(state);
@@ -300,19 +337,26 @@ u32 cgpu_state_version(void)
 	return CORE_VERSION;
 }
 
-/* Layouts that differ from this one in nothing but their number. */
-static int same_layout(u32 version)
+/* Version 7 had no reservations, and was otherwise the same. */
+#define WITHOUT_RESERVATIONS 7u
+_Static_assert(offsetof(struct cgpu_state, reservation) == 38225120,
+	"the bytes of version 7: with another layout before the reservations it is no longer read");
+
+/* The bytes of a layout that this core reads, all of which this one begins with. 0: it does not read that version. */
+static u64 bytes_of(u32 version)
 {
 #ifdef CORE_CONVERTS_FROM
 	if (version == CORE_CONVERTS_FROM)
-		return 1;
+		return sizeof(struct cgpu_state);
 #endif
-	return version == CORE_VERSION;
+	if (version == WITHOUT_RESERVATIONS)
+		return offsetof(struct cgpu_state, reservation);
+	return version == CORE_VERSION ? CORE_STATE_BYTES : 0;
 }
 
 enum cgpu_state_kind cgpu_state_converts(const struct cgpu_state *from)
 {
-	if (from->magic != CORE_MAGIC || !same_layout(from->version) || from->bytes != sizeof(*from))
+	if (from->magic != CORE_MAGIC || !bytes_of(from->version) || from->bytes != bytes_of(from->version))
 		return CGPU_STATE_FOREIGN;
 	return from->version == CORE_VERSION ? CGPU_STATE_OWN : CGPU_STATE_CONVERTS;
 }
@@ -321,8 +365,10 @@ int cgpu_state_convert(struct cgpu_state *to, const struct cgpu_state *from)
 {
 	if (cgpu_state_converts(from) == CGPU_STATE_FOREIGN)
 		return -EPROTO;
-	memcpy(to, from, sizeof(*to));
+	memset(to->reservation, 0, sizeof(to->reservation));
+	memcpy(to, from, bytes_of(from->version));
 	to->version = CORE_VERSION;
+	to->bytes = CORE_STATE_BYTES;
 	return 0;
 }
 
@@ -340,6 +386,9 @@ int cgpu_state_take_over(struct cgpu_state *to, const struct cgpu_state *from)
 	memcpy(to->client, from->client, sizeof(to->client));
 	memcpy(to->object, from->object, used * sizeof(to->object[0]));
 	memcpy(to->memory, from->memory, used * sizeof(to->memory[0]));
+	if (bytes_of(from->version) == sizeof(*to))
+		memcpy(to->reservation, from->reservation, sizeof(to->reservation));
 	to->version = CORE_VERSION;
+	to->bytes = CORE_STATE_BYTES;
 	return recover(to, used, used);
 }

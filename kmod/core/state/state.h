@@ -13,7 +13,7 @@
 #define CORE_MAGIC 0x3155504743454eull
 /* Version of the layout below. A test builds a core with another version. */
 #ifndef CORE_VERSION
-#define CORE_VERSION 7u
+#define CORE_VERSION 8u
 #endif
 #define CORE_NONE 0xffffffffu
 /* In place of an instance number: memory of a passthrough GPU, which is charged to no instance. */
@@ -57,6 +57,21 @@ struct core_instance {
 	u32 weight;
 	u32 highprio;
 	u64 used; /* sum: bytes of the memory records that are charged to this instance */
+};
+
+/*
+ * What a share has of one GPU. It is promised whether or not a container uses it. Which container does is in slot and
+ * generation, which are written before the container's mark: without a live container of this generation that has an
+ * instance on the GPU, nobody uses the reservation.
+ */
+struct core_reservation {
+	u32 live;
+	u32 slot; /* the container's index in cgpu_state.container, or CORE_NONE */
+	u64 generation; /* the container's */
+	u64 memsize; /* bytes */
+	u32 weight;
+	u32 highprio;
+	char id[CGPU_ID_BYTES]; /* of the share; no other reservation has it, on whichever GPU */
 };
 
 /* Memory of a card that is in use and charged to nobody: ledger/unaccounted.c. */
@@ -241,7 +256,12 @@ struct cgpu_state {
 	struct core_client client[CGPU_MAX_CLIENTS];
 	struct core_object object[CGPU_MAX_OBJECTS];
 	struct core_memory memory[CGPU_MAX_OBJECTS];
+	/* By GPU. A GPU has at most as many as it has places. Last: version 7 of the layout is what stands before it. */
+	struct core_reservation reservation[CGPU_MAX_GPUS][CGPU_MAX_INST];
 };
+
+/* Bytes of a state of this version. Version 7, which a test builds, ended before the reservations. */
+#define CORE_STATE_BYTES (CORE_VERSION == 7u ? offsetof(struct cgpu_state, reservation) : sizeof(struct cgpu_state))
 
 static inline void core_lock(struct cgpu_core *core)
 {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0 OR Apache-2.0
-/* The text of every node. Each ends with one newline. */
+/* The text of every node. Each ends with one newline, or is empty: a list of nothing. */
 #include "ledger/ledger.h"
 #include "registry/registry.h"
 #include "sched/sched.h"
@@ -119,6 +119,31 @@ static int sched_text(const struct cgpu_state *state, u32 gpu, struct core_text 
 	return line_number(out, settings->slice);
 }
 
+/* A line for each reservation, 25 at most; nothing where there is none. */
+static int reserved_text(struct cgpu_state *state, u32 gpu, struct core_text *out)
+{
+	u32 i;
+
+	for (i = 0; i < CGPU_MAX_INST; i++) {
+		const struct core_reservation *reservation = core_reservation(state, gpu, i);
+		const struct core_instance *user;
+
+		if (reservation == NULL)
+			continue;
+		user = core_reservation_user(state, gpu, reservation);
+		core_text_string(out, reservation->id);
+		core_text_string(out, " ");
+		core_text_number(out, reservation->memsize);
+		core_text_string(out, " ");
+		core_text_number(out, reservation->weight);
+		core_text_string(out, " ");
+		core_text_number(out, reservation->highprio);
+		core_text_string(out, " ");
+		line_string(out, user ? state->container[user->slot].id : "-");
+	}
+	return 0;
+}
+
 static int gpu_text(struct cgpu_state *state, const struct core_gpu *gpu, u32 kind, struct core_text *out)
 {
 	switch (kind) {
@@ -149,6 +174,8 @@ static int gpu_text(struct cgpu_state *state, const struct core_gpu *gpu, u32 ki
 		return line_number(out, gpu->policy);
 	case CGPU_NODE_KIND_PRIO_RATIO:
 		return line_number(out, gpu->prio_ratio);
+	case CGPU_NODE_KIND_RESERVED:
+		return reserved_text(state, gpu->facts.index, out);
 	case CGPU_NODE_KIND_SCHED:
 		return sched_text(state, gpu->facts.index, out);
 	default:

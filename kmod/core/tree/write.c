@@ -9,7 +9,7 @@ static int max_inst_write(struct cgpu_state *state, u32 gpu, u32 value)
 {
 	struct core_totals totals = core_totals(state, gpu);
 
-	if (totals.instances > value || totals.weights > value)
+	if (totals.places > value || totals.weights > value)
 		return -EBUSY;
 	state->gpu[gpu].max_inst = value;
 	return 0;
@@ -49,7 +49,7 @@ static int memsize_write(struct cgpu_core *core, const struct core_place *place,
 static int weight_write(struct cgpu_state *state, const struct core_place *place, u32 value)
 {
 	struct core_gpu *gpu = place->gpu;
-	u32 others = core_totals(state, gpu->facts.index).weights - place->instance->weight;
+	u32 others = core_weights_of_others(state, gpu->facts.index, place->instance);
 
 	if (value > gpu->max_inst || (value == 0 && !state->settings.allow_zero_weight))
 		return -EINVAL;

@@ -26,7 +26,7 @@ from cgpu.kmod.daemon import program
 from cgpu.kmod.daemon.processes import process_identity
 from cgpu.kmod.daemon.processes.process_identity import UNKILLABLE_S, is_unkillable
 from cgpu.kmod.daemon.store import fd_store
-from cgpu.kmod.daemon.store.notify_socket import END, FIRST_FD, START, STOP
+from cgpu.kmod.daemon.store.notify_socket import END, FIRST_FD, LISTENER, RESERVED, START, STOP
 from cgpu.kmod.daemon.tree import mounts
 from cgpu.kmod.daemon.unix_socket import await_event
 
@@ -346,7 +346,8 @@ class Keeper:
                 os.waitpid(found.si_pid, 0)
 
     def _holds(self) -> bool:
-        return any(name.startswith("listener-") for name, _ in self._store.entries())
+        """Tell whether something waits for the next start: containers, or reservations."""
+        return any(name.startswith(LISTENER) or name == RESERVED for name, _ in self._store.entries())
 
     def _report_start(self, line: str) -> None:
         if self._report is not None:

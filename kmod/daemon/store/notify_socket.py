@@ -19,6 +19,9 @@ FIRST_FD = 3  # SD_LISTEN_FDS_START
 START = "CGPU_START"  # = JSON list of arguments: start the daemon, if none runs; the answer is one line
 STOP = "CGPU_STOP"  # = 1: no daemon is to run or to be tried; no answer but the pipe's end
 END = "CGPU_END"  # = 1: the same, and what is held is let go
+# Names of what is stored for the next daemon: as long as one of these is, something waits for it.
+LISTENER = "listener-"  # begins the name of a container's
+RESERVED = "reserved"  # there while reservations wait; the descriptor itself is of no use
 MAX_LINE = 4096
 
 

@@ -7,6 +7,7 @@ import os
 from typing import TYPE_CHECKING
 
 from cgpu.kmod.daemon.engine import can_take_up, give_up
+from cgpu.kmod.daemon.store.notify_socket import LISTENER, RESERVED
 
 if TYPE_CHECKING:
     from cgpu.kmod.daemon.engine import Engine
@@ -14,7 +15,6 @@ if TYPE_CHECKING:
 
 STATES = ("state", "state-b")  # a second one only while one follows another
 FILES = "files"
-LISTENER = "listener-"
 
 
 class Stored:
@@ -28,9 +28,9 @@ class Stored:
         self._handed = handed
         self.state_name = state_name
 
-    def has_listeners(self) -> bool:
-        """Tell whether containers depend on what was handed over."""
-        return any(name.startswith(LISTENER) for name, _ in self._handed)
+    def is_in_use(self) -> bool:
+        """Tell whether containers or reservations depend on what was handed over."""
+        return any(name.startswith(LISTENER) or name == RESERVED for name, _ in self._handed)
 
     def take(self, name: str) -> int:
         """Take what was handed over under a name; -1: nothing was."""
@@ -90,7 +90,14 @@ class Stored:
         if engine.files_fd >= 0:
             self._notify.store(FILES, engine.files_fd, watched=False)
 
+    def mark_reservations(self, engine: Engine, *, waiting: bool) -> None:
+        """Have the store's keeper stay for reservations alone, or not."""
+        if waiting:
+            self._notify.store(RESERVED, engine.state_fd, watched=False)
+        else:
+            self._notify.discard(RESERVED)
+
     def discard(self) -> None:
         """Remove everything from the store."""
-        for name in (*STATES, FILES):
+        for name in (*STATES, FILES, RESERVED):
             self._notify.discard(name)

@@ -100,7 +100,7 @@ static int engine_exchange(struct cgpu_km_core *logic)
 	struct km_engine *fresh = on ? engine_make(logic, on) : NULL;
 	int err = fresh ? 0 : -ENOMEM;
 
-	if (err == 0 && engine_has_containers()) {
+	if (err == 0 && engine_is_pinned()) {
 		fresh->pinned = try_module_get(logic->owner);
 		err = fresh->pinned ? 0 : -ENODEV;
 	}

@@ -11,7 +11,7 @@
 DEFINE_MUTEX(km_control_lock);
 static DEFINE_MUTEX(state_lock);
 static struct km_engine __rcu *engine_in_use;
-static bool containers_known;
+static u32 pins; /* bits of enum km_pin */
 static bool calls_stopped;
 static DECLARE_WAIT_QUEUE_HEAD(resumed);
 static DECLARE_WAIT_QUEUE_HEAD(drained);
@@ -136,26 +136,28 @@ void km_engine_put(struct km_engine *engine)
 		wake_up(&drained);
 }
 
-int km_engine_pin(void)
+int km_engine_pin(enum km_pin pin)
 {
 	struct km_engine *engine = engine_current();
 
-	if (containers_known)
-		return 0;
-	if (!engine || !try_module_get(engine->logic->owner))
-		return -ENODEV;
-	engine->pinned = true;
-	containers_known = true;
+	if (!pins) {
+		if (!engine || !try_module_get(engine->logic->owner))
+			return -ENODEV;
+		engine->pinned = true;
+	}
+	pins |= pin;
 	return 0;
 }
 
-void km_engine_unpin(void)
+void km_engine_unpin(enum km_pin pin)
 {
 	struct km_engine *engine = engine_current();
 
-	if (!containers_known)
+	if (!(pins & pin))
 		return;
-	containers_known = false;
+	pins &= ~pin;
+	if (pins)
+		return;
 	engine->pinned = false;
 	module_put(engine->logic->owner);
 }
@@ -202,9 +204,9 @@ void engine_end(struct km_engine *engine)
 	WRITE_ONCE(engine->ended, true);
 }
 
-bool engine_has_containers(void)
+bool engine_is_pinned(void)
 {
-	return containers_known;
+	return pins;
 }
 
 void engine_leave(struct km_engine *engine)

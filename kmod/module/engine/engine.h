@@ -56,9 +56,10 @@ struct km_engine *km_engine_get(void);
 struct km_engine *km_engine_get_surely(void);
 /* NULL: nothing is put back. */
 void km_engine_put(struct km_engine *engine);
-/* Keep the core's module while containers are registered. Under the control lock. */
-int km_engine_pin(void);
-void km_engine_unpin(void);
+/* Keep the core's module while containers are registered, or shares reserved. Under the control lock. */
+enum km_pin { KM_PIN_CONTAINERS = 1, KM_PIN_RESERVATIONS = 2 };
+int km_engine_pin(enum km_pin pin);
+void km_engine_unpin(enum km_pin pin);
 
 /* For cores.c, under the control lock. */
 
@@ -76,8 +77,8 @@ void engine_end(struct km_engine *engine);
 /* It is no longer in use. Calls that began in it end in it, where its module is held for them; else it must be left
  * before the module may go. */
 void engine_leave(struct km_engine *engine);
-/* Whether the core's module is held for containers. */
-bool engine_has_containers(void);
+/* Whether the core's module is held for containers or reservations. */
+bool engine_is_pinned(void);
 
 /* --- settings.c --- */
 

@@ -263,7 +263,7 @@ static int expected_add(u32 slot, u64 generation, const char *id)
 	lockdep_assert_held(&identity_lock);
 	if (!expected)
 		return -ENOMEM;
-	if (km_engine_pin()) {
+	if (km_engine_pin(KM_PIN_CONTAINERS)) {
 		kfree(expected);
 		return -ENODEV;
 	}

@@ -34,7 +34,7 @@ u32 km_identity_sweep(struct km_engine *engine)
 	left |= expected_any();
 	mutex_unlock(&identity_lock);
 	if (!left)
-		km_engine_unpin();
+		km_engine_unpin(KM_PIN_CONTAINERS);
 	return left;
 }
 

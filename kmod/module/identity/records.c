@@ -174,7 +174,7 @@ int km_identity_prepare(s32 pid, char *cgroup, size_t bytes)
 	if (err == 0)
 		err = check_free(engine, &pending->keys);
 	if (err == 0)
-		err = km_engine_pin();
+		err = km_engine_pin(KM_PIN_CONTAINERS);
 	km_engine_put(engine);
 	if (err)
 		km_identity_forget();

@@ -83,6 +83,33 @@ static u64 newest_generation(struct km_engine *engine, struct cgpu_container_inf
 	return newest;
 }
 
+/* Whether a share is reserved. The tree says it, as older cores have no function for it. */
+static bool is_reserved(struct km_engine *engine)
+{
+	struct cgpu_node node;
+	char path[16], text[8];
+	u32 gpu;
+
+	for (gpu = 0; gpu < CGPU_MAX_GPUS; gpu++) {
+		snprintf(path, sizeof(path), "%u/reserved", gpu);
+		if (engine->logic->tree_lookup(&engine->core, path, &node))
+			continue;
+		/* Nothing is all that fits. */
+		if (engine->logic->tree_read(&engine->core, &node, text, sizeof(text)))
+			return true;
+	}
+	return false;
+}
+
+/* Reservations live as containers do: not without the core that knows them. */
+static void reservations_pin(struct km_engine *engine)
+{
+	if (!is_reserved(engine))
+		km_engine_unpin(KM_PIN_RESERVATIONS);
+	else if (km_engine_pin(KM_PIN_RESERVATIONS))
+		pr_warn("inst_ctl: the core is being unloaded; its reservations stay with cgpu_km\n");
+}
+
 static int inst_ctl_write(struct km_engine *engine, const char *text, size_t bytes, struct cgpu_container_info *info)
 {
 	u64 before = newest_generation(engine, info);
@@ -94,6 +121,7 @@ static int inst_ctl_write(struct km_engine *engine, const char *text, size_t byt
 	if (err == 0)
 		err = registrations_finish(engine, info, before);
 	km_identity_forget();
+	reservations_pin(engine);
 	/* Processes may be left in what was removed. */
 	km_identity_sweep(engine);
 	km_reclaim_start();

@@ -232,6 +232,34 @@ static void check_free_lists(const struct cgpu_state *state)
 	CHECK_EQ(count, CGPU_MAX_OBJECTS - memories);
 }
 
+/* What is promised once more, from the records alone: the reservations and what containers have beyond theirs. */
+static void check_reservations(struct cgpu_state *state, u32 gpu)
+{
+	u64 reserved = 0, beyond = 0;
+	u32 i, own;
+
+	for (i = 0; i < CGPU_MAX_INST; i++) {
+		const struct core_instance *instance = core_instance(state, gpu, i);
+		const struct core_reservation *reservation = core_reservation(state, gpu, i);
+		u64 of_own = 0;
+		u32 of;
+
+		if (reservation) {
+			CHECK(core_reservation_find(state, reservation->id, strlen(reservation->id), &of) ==
+				reservation);
+			CHECK_EQ(of, gpu);
+			reserved += reservation->memsize;
+		}
+		for (own = 0; instance && own < CGPU_MAX_INST; own++) {
+			reservation = core_reservation(state, gpu, own);
+			if (reservation && core_reservation_user(state, gpu, reservation) == instance)
+				of_own += reservation->memsize;
+		}
+		beyond += instance && instance->memsize > of_own ? instance->memsize - of_own : 0;
+	}
+	CHECK_EQ(core_totals(state, gpu).promised, reserved + beyond);
+}
+
 static void check_registry(const struct cgpu_state *constant)
 {
 	struct cgpu_state *state = (struct cgpu_state *)constant;
@@ -241,7 +269,8 @@ static void check_registry(const struct cgpu_state *constant)
 		if (core_gpu(state, gpu) == NULL)
 			continue;
 		CHECK(core_totals(state, gpu).promised <= state->gpu[gpu].facts.memtotal);
-		CHECK(core_totals(state, gpu).instances == 0 || core_passthroughs(state, gpu) == 0);
+		CHECK(core_totals(state, gpu).places == 0 || core_passthroughs(state, gpu) == 0);
+		check_reservations(state, gpu);
 		for (i = 0; i < CGPU_MAX_INST; i++) {
 			u32 number = CORE_NONE;
 

@@ -18,6 +18,10 @@ static void fill(struct bench *bench)
 
 	CHECK_EQ(bench_ctl(bench, "create id=a pid=1 gpu=0:104857600:2 gpu=1:104857600"), 0);
 	CHECK_EQ(bench_ctl(bench, "create id=b pid=2 gpu=0:104857600"), 0);
+	CHECK_EQ(bench_ctl(bench, "reserve id=s gpu=0:104857600:2:1"), 0);
+	CHECK_EQ(bench_ctl(bench, "reserve id=t gpu=0:1048576"), 0);
+	CHECK_EQ(bench_ctl(bench, "destroy id=u"), 0);
+	CHECK_EQ(bench_ctl(bench, "create id=u pid=3 share=s"), 0);
 	caller = bench_caller(bench, "a", 100);
 	bench_cuda_start(bench, &caller, 0xc1);
 	for (ask.object = 1; ask.object < 20; ask.object++)
@@ -28,6 +32,8 @@ static void fill(struct bench *bench)
 	CHECK_EQ(bench_rm_free(bench, &caller, 0xc1, 7), NV_OK);
 	CHECK_EQ(bench_ctl(bench, "destroy id=b"), 0);
 }
+
+#define RESERVED "s 104857600 2 1 u\nt 1048576 1 0 -\n"
 
 TEST_ON(nothing_changes_in_a_whole_state, bench_new("580.142"))
 {
@@ -41,6 +47,7 @@ TEST_ON(nothing_changes_in_a_whole_state, bench_new("580.142"))
 	CHECK(bench_read(bench, "0/a/meminfo", after, sizeof(after)) > 0);
 	CHECK(strcmp(before, after) == 0);
 	CHECK(bench_is(bench, "0/policy", "2\n"));
+	CHECK(bench_is(bench, "0/reserved", RESERVED));
 	CHECK_EQ(bench_rm_free(bench, &caller, 0xc1, 5), NV_OK);
 	CHECK_EQ(bench_used(bench, 0, caller.slot), 18 * MIB);
 	CHECK_EQ(bench_ctl(bench, "destroy id=a"), 0);
@@ -116,6 +123,8 @@ TEST_ON(a_state_is_taken_over_by_what_is_in_use, bench_new("580.142"))
 	CHECK_EQ(memcmp(taken, converted, offsetof(struct cgpu_state, object)), 0);
 	CHECK_EQ(memcmp(taken->object, converted->object, used * sizeof(taken->object[0])), 0);
 	CHECK_EQ(memcmp(taken->memory, converted->memory, used * sizeof(taken->memory[0])), 0);
+	CHECK_EQ(memcmp(taken->reservation, converted->reservation, sizeof(taken->reservation)), 0);
+	CHECK_EQ(memcmp(taken->reservation, bench->core.state->reservation, sizeof(taken->reservation)), 0);
 	/* Every other record is in a list of free ones. */
 	for (i = taken->object_free, used = 0; i != CORE_NONE; i = taken->object[i].next)
 		used++;
@@ -124,6 +133,114 @@ TEST_ON(a_state_is_taken_over_by_what_is_in_use, bench_new("580.142"))
 	CHECK_EQ(cgpu_state_take_over(converted, taken), -EPROTO);
 	free(taken);
 	free(converted);
+}
+
+/* Version 7 had no reservations: its state is as long as what stands before them, and nothing behind it is read. */
+TEST_ON(a_state_without_reservations_is_read, bench_new("580.142"))
+{
+	size_t bytes = offsetof(struct cgpu_state, reservation);
+	struct cgpu_state *older = malloc(bytes), *own = bench->core.state;
+	struct cgpu_state *taken = malloc(cgpu_state_bytes()), *converted = malloc(cgpu_state_bytes());
+
+	CHECK(older && taken && converted);
+	fill(bench);
+	own->version = 7;
+	own->bytes = bytes;
+	memcpy(older, own, bytes);
+	CHECK_EQ(cgpu_state_converts(older), CGPU_STATE_CONVERTS);
+	CHECK_EQ(cgpu_state_recover(own), -EINVAL);
+	cgpu_state_init(taken, 0);
+	CHECK_EQ(cgpu_state_take_over(taken, older), 0);
+	memset(converted, 0xa5, cgpu_state_bytes());
+	CHECK_EQ(cgpu_state_convert(converted, older), 0);
+	CHECK_EQ(cgpu_state_recover(converted), 0);
+	CHECK_EQ(memcmp(taken, converted, offsetof(struct cgpu_state, object)), 0);
+	CHECK_EQ(memcmp(taken->reservation, converted->reservation, sizeof(taken->reservation)), 0);
+	bench->core.state = converted;
+	bench_invariants(converted);
+	CHECK(bench_is(bench, "0/reserved", ""));
+	/* A container that used one keeps what it has. */
+	CHECK(bench_is(bench, "0/u/memsize", "104857600\n"));
+	CHECK_EQ(bench_ctl(bench, "reserve id=s gpu=0:104857600:2:1"), 0);
+	CHECK(bench_is(bench, "0/reserved", "s 104857600 2 1 -\n"));
+	bench->core.state = own;
+	/* Its number with this length, and this number with its length, are of no layout. */
+	own->bytes = cgpu_state_bytes();
+	CHECK_EQ(cgpu_state_converts(own), CGPU_STATE_FOREIGN);
+	own->version = 8;
+	CHECK_EQ(cgpu_state_converts(own), CGPU_STATE_OWN);
+	own->bytes = bytes;
+	CHECK_EQ(cgpu_state_converts(own), CGPU_STATE_FOREIGN);
+	own->bytes = cgpu_state_bytes();
+	free(older);
+	free(taken);
+	free(converted);
+}
+
+static struct core_reservation *reservation_of(struct bench *bench, u32 number)
+{
+	return &bench->core.state->reservation[0][number];
+}
+
+TEST_ON(reservations_that_make_no_sense_are_dropped, bench_new("580.142"))
+{
+	struct cgpu_state *state = bench->core.state;
+	u32 which;
+
+	for (which = 0; which < 8; which++) {
+		struct core_reservation *bad;
+
+		CHECK_EQ(bench_ctl(bench, "reserve id=good gpu=0:1048576"), 0);
+		CHECK_EQ(bench_ctl(bench, "reserve id=bad gpu=0:1048576"), 0);
+		bad = reservation_of(bench, 1);
+		if (which == 0)
+			memset(bad->id, 'x', sizeof(bad->id));
+		else if (which == 1)
+			bad->id[0] = '/';
+		else if (which == 2)
+			memcpy(bad->id, "good", sizeof("good"));
+		else if (which == 3)
+			bad->memsize = 0;
+		else if (which == 4)
+			bad->memsize = ~0ull;
+		else if (which == 5)
+			bad->weight = CGPU_MAX_INST + 1;
+		else if (which == 6)
+			bad->highprio = 2;
+		else
+			bad->live++;
+		CHECK_EQ(cgpu_state_recover(state), 0);
+		CHECK(bench_is(bench, "0/reserved", "good 1048576 1 0 -\n"));
+		bench_invariants(state);
+	}
+	/* Of a card that is not there. */
+	state->reservation[7][0] = *reservation_of(bench, 0);
+	memcpy(state->reservation[7][0].id, "away", sizeof("away"));
+	CHECK_EQ(cgpu_state_recover(state), 0);
+	CHECK_EQ(state->reservation[7][0].live, 0);
+	/* Not even a state promises a byte twice. */
+	reservation_of(bench, 0)->memsize = CARD_BYTES;
+	CHECK_EQ(cgpu_state_recover(state), 0);
+	*reservation_of(bench, 3) = *reservation_of(bench, 0);
+	reservation_of(bench, 3)->memsize = 1;
+	memcpy(reservation_of(bench, 3)->id, "more", sizeof("more"));
+	CHECK_EQ(cgpu_state_recover(state), -EINVAL);
+	reservation_of(bench, 3)->live = 0;
+	CHECK_EQ(cgpu_state_recover(state), 0);
+}
+
+/* A container that came later by the same number of its generation would use what it never asked for. */
+TEST_ON(who_died_uses_no_reservation, bench_new("580.142"))
+{
+	CHECK_EQ(bench_ctl(bench, "reserve id=s gpu=0:1048576"), 0);
+	CHECK_EQ(bench_ctl(bench, "create id=a pid=1 share=s"), 0);
+	bench->core.state->container[0].live = 0;
+	bench->core.state->generation = 0;
+	CHECK_EQ(cgpu_state_recover(bench->core.state), 0);
+	CHECK_EQ(bench_ctl(bench, "create id=b pid=1 gpu=0:1048576"), 0);
+	CHECK(bench_is(bench, "0/reserved", "s 1048576 1 0 -\n"));
+	CHECK_EQ(bench_ctl(bench, "create id=a pid=1 share=s"), 0);
+	CHECK(bench_is(bench, "0/reserved", "s 1048576 1 0 a\n"));
 }
 
 /* The daemon dies while the driver works: whether the driver did it is unknown, so it stays charged. */
@@ -175,14 +292,15 @@ static void use(struct bench *bench)
 static void damage(struct cgpu_state *state)
 {
 	u8 *part[] = { (u8 *)state, (u8 *)state->gpu, (u8 *)state->container, (u8 *)state->client, (u8 *)state->object,
-		(u8 *)state->memory };
+		(u8 *)state->memory, (u8 *)state->reservation };
 	static const u32 bytes[] = { 512, 2 * sizeof(struct core_gpu), 2 * sizeof(struct core_container),
-		3 * sizeof(struct core_client), 24 * sizeof(struct core_object), 24 * sizeof(struct core_memory) };
+		3 * sizeof(struct core_client), 24 * sizeof(struct core_object), 24 * sizeof(struct core_memory),
+		3 * sizeof(struct core_reservation) };
 	u32 times = 1 + bench_chance(&seed, 4), which;
 
 	while (times--) {
 		/* The head of the state seldom: it is refused at once. */
-		which = bench_chance(&seed, 16) ? 1 + bench_chance(&seed, 5) : 0;
+		which = bench_chance(&seed, 16) ? 1 + bench_chance(&seed, 6) : 0;
 		part[which][bench_chance(&seed, bytes[which])] =
 			bench_chance(&seed, 2) ? (u8)bench_chance(&seed, 256) : 0xff;
 	}
@@ -246,7 +364,10 @@ static void life(struct bench *bench)
 	struct memory_ask ask = { .client = 0xc5, .parent = 0xd0, .object = 1, .size = MIB };
 	struct caller caller;
 
-	bench_ctl(bench, "create id=c pid=3 gpu=0:1048576:3 gpu=1:1048576");
+	bench_ctl(bench, "reserve id=s gpu=0:524288:1");
+	bench_ctl(bench, "reserve id=t gpu=0:524288:2");
+	bench_ctl(bench, "reserve id=v gpu=1:1048576");
+	bench_ctl(bench, "create id=c pid=3 share=s share=t share=v");
 	caller = bench_caller(bench, "c", 400);
 	bench_device(bench, &caller, 0xc5, 0xd0, 0);
 	bench_vidmem(bench, &caller, 1, &ask);
@@ -259,6 +380,33 @@ static void life(struct bench *bench)
 	bench_ctl(bench, "destroy id=c");
 	cgpu_orphan_gone(&bench->core, 400, 0xc5);
 	cgpu_orphan_gone(&bench->core, 400, 0xc6);
+	bench_ctl(bench, "release id=s");
+}
+
+/* Whether the text of a node is one of these. */
+static int is_one_of(struct bench *bench, const char *path, const char *const *texts)
+{
+	char found[512] = "";
+	long length = bench_read(bench, path, found, sizeof(found) - 1);
+
+	CHECK(length >= 0);
+	found[length] = 0;
+	while (*texts && strcmp(found, *texts))
+		texts++;
+	return *texts != NULL;
+}
+
+/* Each reservation is whole or not there, those of a container are used all or none, and none is lost. */
+static void check_reservations(struct bench *bench, int used)
+{
+	static const char *const before[] = { "", "s 524288 1 0 -\n", "s 524288 1 0 -\nt 524288 2 0 -\n",
+		"t 524288 2 0 -\n", NULL };
+	static const char *const during[] = { "s 524288 1 0 c\nt 524288 2 0 c\n", NULL };
+	static const char *const second[] = { "", "v 1048576 1 0 -\n", NULL };
+	static const char *const second_during[] = { "v 1048576 1 0 c\n", NULL };
+
+	CHECK(is_one_of(bench, "0/reserved", used ? during : before));
+	CHECK(is_one_of(bench, "1/reserved", used ? second_during : second));
 }
 
 static void check_dead(struct bench *bench, const struct cgpu_state *shared)
@@ -274,8 +422,13 @@ static void check_dead(struct bench *bench, const struct cgpu_state *shared)
 		CHECK(bench_is(bench, "1/c/weight", "1\n"));
 		CHECK(bench_is(bench, "0/policy", "2\n"));
 		CHECK(bench_used(bench, 0, info.slot) <= MIB);
+		CHECK(bench_is(bench, "0/free_weight", "17\n"));
+		check_reservations(bench, 1);
 	} else {
-		CHECK(bench_is(bench, "0/free_weight", "20\n"));
+		static const char *const weights[] = { "20\n", "19\n", "17\n", "18\n", NULL };
+
+		CHECK(is_one_of(bench, "0/free_weight", weights));
+		check_reservations(bench, 0);
 		CHECK_EQ(cgpu_gpu_orphaned(&bench->core, 0), bench->core.state->clients ? MIB : 0);
 	}
 	use(bench);

@@ -51,6 +51,13 @@ def card(*sizes: str, **nodes: str) -> Card:
         (card("1", free_weight="0"), True),
         (card(mig="1"), True),
         (card("odd", memtotal=""), False),
+        (card("1", reserved="s 998 1 0 -", max_inst="3"), False),
+        (card("1", reserved="s 999 1 0 -"), True),
+        (card("1", reserved="s 1000 1 0 c0"), True),
+        (card("1", reserved="s 1 1 0 c0"), False),
+        (card("1", reserved="s 1 1 0 c0\nt 1 1 0 c0"), True),
+        (card("1", reserved="s 1 1 0 -"), True),
+        (card("1", reserved="odd"), False),
     ],
 )
 def test_full(one: Card, *, full: bool) -> None:
@@ -111,7 +118,7 @@ def test_exit(tmp_path: Path, sound: None, changed: dict[str, Any], wanted: Exit
 
 
 def test_text_of_a_card(tmp_path: Path) -> None:
-    """A card and its containers are a line each."""
+    """A card and its containers are a line each; what is reserved and unused is on the card's."""
     one = Slice("c", {"memsize": str(6 << 20), "meminfo": f"Free: {2 << 20}", "weight": "3", "highprio": "1"})
     gpu = Card(0, {**GPU, "memtotal": str(15 << 20), "sched": "divided_by=nobody"}, (one,))
     now = node_report(tmp_path, snapshot=Snapshot({}, (gpu,)))
@@ -120,6 +127,11 @@ def test_text_of_a_card(tmp_path: Path) -> None:
         "GPU 0  Tesla T4, 6 MiB of 15 MiB promised, 1 of 2 containers, policy 1 (preemptive, not enforced)"
     )
     assert lines[-1] == "  c             6 MiB, 4 MiB used, weight 3, high priority"
+    gpu.nodes["reserved"] = f"s {8 << 20} 1 0 c\nt {1 << 20} 1 0 -"
+    (line,) = [x for x in status.as_text(now, status.Readiness(Exit.READY)).splitlines() if "GPU 0" in x]
+    assert "9 MiB of 15 MiB promised (3 MiB reserved and unused), 1 of 2" in line
+    (found,) = json.loads(status.as_json(now, status.Readiness(Exit.READY)))["gpus"]
+    assert (found["promised"], found["reserved"], found["full"]) == (9 << 20, 3 << 20, True)
 
 
 def test_snapshot_of_nodes_that_read_wrong() -> None:

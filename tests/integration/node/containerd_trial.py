@@ -7,6 +7,7 @@ containerd needs, and a shell starts it again as its unit would.
 
 from __future__ import annotations
 
+import json
 import shutil
 import tempfile
 from collections.abc import Iterator
@@ -15,7 +16,9 @@ from pathlib import Path
 
 import pytest
 
+from cgpu import paths, shares
 from cgpu.install.places import LAUNCHER
+from tests.hook.shares import SHARE, asking, put
 from tests.integration.commands import Outcome, Server, call, eventually, must
 from tests.integration.cri import Cri, Pod, RefusedError
 from tests.integration.engine import CGPU, CGPUD, MIB, Engine
@@ -62,6 +65,7 @@ echo "$@" >>{PASSES}
 exec "$(sed -n 's/^runtimes *= *\\["\\([^"]*\\).*/\\1/p' {VENDOR_SETTINGS})" "$@"
 """
 UNKNOWN = 'no runtime for "cgpu" is configured'
+CLOSED = "variables and annotations of a pod ask for no GPU on this node"
 PAUSE = ("/busybox", "sleep", "600")
 
 
@@ -141,6 +145,36 @@ def check_slices(cri: Cri) -> None:
     assert instances() == []
 
 
+def check_closed(cri: Cri) -> None:
+    """A pod's variables ask for nothing; one that has a share gets that, and no other pod does."""
+    with pytest.raises(RefusedError, match=f"=6: {CLOSED}"):
+        run(cri, "asking", "cgpu", **SIX)
+    uuid = Path("/run/cgpu_km/0/uuid").read_text().strip()
+    Path("/run/cgpu_km/inst_ctl").write_text(f"reserve id={SHARE} gpu=0:{LIMIT}:1:0")
+    put(Path(paths.SHARES), gpu=uuid, bytes=LIMIT, pods={"shared": ["shared"], "other": ["main"]})
+    for _ in range(2):  # the reservation outlives a container
+        pod = run(cri, "shared", "cgpu", **asking(SHARE))
+        assert instances() == [pod.container[:12]]
+        assert step(cri.exec(pod, "/cgpu-probe", "info"), "info").number("total") == LIMIT
+        over = cri.exec(pod, "/cgpu-probe", "alloc=7G")
+        assert step(over, "alloc").number("status") == NO_MEMORY
+        cri.remove(pod)
+        assert instances() == []
+    with pytest.raises(RefusedError, match=r"it is not of a claim of this pod \(forger\)"):
+        run(cri, "forger", "cgpu", **asking(SHARE))
+    with pytest.raises(RefusedError, match=r"the container other does not name its claim"):
+        run(cri, "other", "cgpu", **asking(SHARE))
+    shares.remove(SHARE)
+    Path("/run/cgpu_km/inst_ctl").write_text(f"release id={SHARE}")
+
+
+def let_pods_ask(config: Path) -> None:
+    """Have the running engine let pods ask by variables."""
+    config.write_text("pod_variables: true\n")
+    must(["sh", "-c", f"kill -HUP $(cat {paths.PID})"])
+    eventually(lambda: json.loads(Path(paths.EFFECTIVE).read_text())["pod_variables"], "it is in force")
+
+
 def check_ctr() -> None:
     """ctr's containers are sliced too, by ours and by NVIDIA's runtime, which works once in either case."""
     for runtime in (str(LAUNCHER), VENDOR):
@@ -169,8 +203,12 @@ def main() -> None:
         before = state()
         check_unknown(cri)
         must([CGPU, "install", "--engine", "daemon", "--runtimes", "containerd,nvidia"])
-        must([CGPUD, "--simulate", "T4"])
+        config = folder / "config.yaml"
+        config.write_text("{}\n")
+        must([CGPUD, "--simulate", "T4", "--config", config])
         try:
+            check_closed(cri)
+            let_pods_ask(config)
             check_plain(cri, early)
             later = run(cri, "later", **SIX)
             check_plain(cri, later)

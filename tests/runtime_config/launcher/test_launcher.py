@@ -20,6 +20,7 @@ from cgpu.errors import CgpuError
 from cgpu.request.spec import read
 from cgpu.runtime_config.engines import nvidia
 from cgpu.runtime_config.oci_runtime.lowlevel import BELOW, LOW_LEVEL, NAME
+from tests.hook.shares import SHARE, by_containerd, variable
 from tests.runtime_config.support import Launcher, program, spec
 
 PYTHON = ["python", "-IS"]
@@ -46,6 +47,12 @@ SEEN = [
     '{"annotations":{"opencgpu.com/mem":"6G"}}',
     spec("NVIDIA_VISIBLE_DEVICES=all"),
     spec("CGPU_DISABLE=true"),
+    # The variable of a share, alone and however it is written.
+    spec(f"{variable(SHARE)}={SHARE}", annotations=by_containerd()),
+    spec(f"{variable(SHARE).replace('6F1C', '6f1c')}={SHARE}"),
+    spec("OPENCGPU_SHARE_="),
+    '{"process":{"env":["\\u004fPENCGPU_SHARE_6F1C=x"]}}',
+    '{"process":{"env":["OPENCGPU\\u005fSHARE_6F1C=x"]}}',
     # JSON's ways to write a letter.
     '{"annotations":{"opencgpu.io/mem-container":"6"}}',
     '{"annotations":{"opencgpu.io\\/mem-container":"6"}}',
@@ -119,13 +126,17 @@ TRACES = st.sampled_from(
         "CUDA_DEVICE_MEMORY_LIMIT=1g",
         "NVIDIA_VISIBLE_DEVICES=0",
         "CGPU_DISABLE=x",
+        f"{variable(SHARE)}={SHARE}",
+        "OPENCGPU_SHARE_1=1",
         "A=<b>",
         "ALIYUN_COM=1",
     ]
 )
 NOTES = st.dictionaries(
-    st.sampled_from(["opencgpu.io/mem-container", "opencgpu.io", "opencgpu/mem", "a/b", "cdi.k8s.io/x"]),
-    st.sampled_from(["6", "nvidia.com/gpu=all"]),
+    st.sampled_from(
+        ["opencgpu.io/mem-container", "opencgpu.io", "opencgpu/mem", "a/b", "cdi.k8s.io/x", *by_containerd()]
+    ),
+    st.sampled_from(["6", "nvidia.com/gpu=all", "container", "sandbox"]),
 )
 RULES = st.lists(
     st.fixed_dictionaries(
@@ -143,22 +154,24 @@ RULES = st.lists(
 
 
 @settings(suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=60)
-@given(st.lists(TRACES | st.text(), max_size=3), NOTES, RULES, RULES, st.booleans())
+@given(st.lists(TRACES | st.text(), max_size=3), NOTES, RULES, RULES, st.tuples(st.booleans(), st.booleans()))
 def test_the_launcher_never_passes_a_request(
     launcher: Launcher,
     variables: list[str],
     notes: dict[str, str],
     nodes: list[dict[str, object]],
     rules: list[dict[str, object]],
-    plain: bool,
+    plain_and_pods: tuple[bool, bool],
 ) -> None:
     """Each bundle that Python would edit or refuse goes through Python."""
+    plain, pods = plain_and_pods
     linux = {"devices": nodes, "resources": {"devices": rules}}
     document = spec(*variables, annotations=notes, linux=linux)
-    config = Effective(default_memsize=1 << 30, allow_hami_variables=True)
+    config = Effective(default_memsize=1 << 30, allow_hami_variables=True, pod_variables=pods)
     try:
         request = read(document, config)
-        concerns = request.amounts(config) is not None or request.defers(config)
+        concerns = bool(request.shares)
+        concerns = concerns or request.amounts(config) is not None or request.defers(config)
     except CgpuError:
         concerns = True
     assert start(launcher, json.dumps(document, ensure_ascii=plain)) == "python" or not concerns

@@ -80,6 +80,11 @@ class Wrapper:
         return self.base / "run"
 
     @property
+    def shares(self) -> Path:
+        """Return the folder of the files of pods' shares."""
+        return self.run_directory / "shares"
+
+    @property
     def devices(self) -> Path:
         return self.base / "devices"
 
@@ -141,6 +146,7 @@ class Wrapper:
             "REFUSED": run / "config-refused.json",
             "CDI": run / "cdi.json",
             "SECCOMP_SOCKET": run / "seccomp.sock",
+            "SHARES": self.shares,
             "CONFIG": self.base / "config.yaml",
             "CONFIGURED": self.base / "configured",
             "DEVICES": self.devices,

@@ -13,7 +13,17 @@ from tests.integration.commands import eventually
 from tests.integration.probe import step
 from tests.vm.harness.counts import count
 from tests.vm.harness.machine import Machine
-from tests.vm.harness.node import build_core, insmod, load_engine, loaded, read, rmmod, unload_engine, write
+from tests.vm.harness.node import (
+    build_core,
+    build_engine,
+    insmod,
+    load_engine,
+    loaded,
+    read,
+    rmmod,
+    unload_engine,
+    write,
+)
 from tests.vm.harness.process import Process
 from tests.vm.harness.slices import GIB, PROBE, Slice, clear, figures, set_knob, slice_of, view
 from tests.vm.harness.store import put
@@ -70,7 +80,7 @@ def same_layout(engine: Machine) -> Path:
 @pytest.fixture
 def other_layout(engine: Machine) -> Path:
     """Return a core with another layout, which can take over from the one in use, but not give back."""
-    return build_core(engine, "0.2.0", "-DCORE_VERSION=8u -DCORE_CONVERTS_FROM=7u")
+    return build_core(engine, "0.2.0", "-DCORE_VERSION=9u -DCORE_CONVERTS_FROM=8u")
 
 
 @pytest.fixture
@@ -232,6 +242,45 @@ def test_refusals(engine: Machine, same_layout: Path) -> None:
     assert rmmod(engine, "cgpu_km", check=False).returncode != 0
     rmmod(engine, NEW)
     assert read(engine, "version") == "0.1.0\n"
+
+
+SHARE = f"share {GIB} 2 1 -\n"
+
+
+def test_reservations_go_over(engine: Machine, same_layout: Path, other_layout: Path) -> None:
+    """Reservations keep their core loaded as containers do, and go over to cores of any layout."""
+    write(engine, "inst_ctl", f"reserve id=share gpu=0:{GIB}:2:1").check()
+    assert rmmod(engine, OLD, check=False).returncode != 0
+    for core, old in ((same_layout, OLD), (other_layout, NEW)):
+        insmod(engine, core)
+        assert upgrade(engine) == ""
+        rmmod(engine, old)
+        assert read(engine, "0/reserved") == SHARE
+    assert rmmod(engine, "cgpu_core_0_2_0", check=False).returncode != 0
+    write(engine, "inst_ctl", "release id=share").check()
+    assert read(engine, "0/reserved") == ""
+    rmmod(engine, "cgpu_core_0_2_0")
+
+
+def test_core_without_reservations_hands_over(engine: Machine) -> None:
+    """From a core whose state has no reservations containers come over with their charges."""
+    older = build_core(engine, "0.0.9", "-DCORE_VERSION=7u")
+    unload_engine(engine)
+    load_engine(engine, older)
+    tenant = slice_of(engine, "first", f"0:{2 * GIB}")
+    held = tenant.hold("alloc=512M")
+    insmod(engine, build_engine(engine.kernel) / f"{OLD}.ko")
+    assert upgrade(engine) == ""
+    assert read(engine, "version") == "0.1.0\n"
+    assert sums_agree(engine, 512 << 20)
+    write(engine, "inst_ctl", f"reserve id=share gpu=0:{GIB}:2:1").check()
+    assert read(engine, "0/reserved") == SHARE
+    assert upgrade(engine) == "Protocol error"
+    over = tenant.probe("expect=0x51", "alloc=2G")
+    held.finish()
+    clear(engine)
+    write(engine, "inst_ctl", "release id=share").check()
+    assert over.returncode == 0, over.text
 
 
 def test_core_in_use_can_go_when_nobody_is_registered(engine: Machine, same_layout: Path) -> None:

@@ -1,0 +1,98 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What the tree's entry `reserved` of a GPU says, and what is promised with it."""
+
+from __future__ import annotations
+
+from cgpu.client.directory import directory_of
+from cgpu.errors import CgpuError, show
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+
+UNUSED = "-"
+LINES = 25  # as many as a GPU has places
+LIMITS = (15, 2, 1)  # digits of bytes, weight and high priority
+
+
+class Reservation:
+    """What is promised to a share on one GPU: bytes, weight, high priority as 0 or 1.
+
+    container: the id of the container that uses the reservation, None while none does.
+    """
+
+    __slots__ = ("bytes", "container", "highprio", "share", "weight")
+
+    def __init__(self, share: str, size: int, weight: int, highprio: int, container: str | None) -> None:
+        """Keep the values; size is in bytes."""
+        self.share = share
+        self.bytes = size
+        self.weight = weight
+        self.highprio = highprio
+        self.container = container
+
+    def __eq__(self, other: object) -> bool:
+        """Compare all values."""
+        if not isinstance(other, Reservation):
+            return NotImplemented
+        return all(getattr(self, name) == getattr(other, name) for name in self.__slots__)
+
+    def __hash__(self) -> int:
+        """Go by the share, which names one reservation of an engine."""
+        return hash(self.share)
+
+    def __repr__(self) -> str:
+        """Return the values as the tree has them."""
+        used = self.container or UNUSED
+        return f"Reservation({self.share} {self.bytes} {self.weight} {self.highprio} {used})"
+
+
+def parse(text: str) -> tuple[Reservation, ...]:
+    """Return what an entry says. Raises CgpuError for a line that is none."""
+    lines = text.split("\n") if text else []
+    if len(lines) > LINES:
+        raise CgpuError(f"reserved: {len(lines)} lines, expected at most {LINES}; see the engine's log")
+    return tuple(_line(line) for line in lines)
+
+
+def _line(line: str) -> Reservation:
+    words = line.split(" ")
+    if len(words) == len(LIMITS) + 2 and words[0] and words[-1]:
+        numbers = [
+            int(word)
+            for word, most in zip(words[1:-1], LIMITS, strict=True)
+            if word.isascii() and word.isdigit() and len(word) <= most
+        ]
+        if len(numbers) == len(LIMITS):
+            size, weight, highprio = numbers
+            return Reservation(words[0], size, weight, highprio, None if words[-1] == UNUSED else words[-1])
+    raise CgpuError(
+        f"reserved: {show(line)}: expected share, bytes, weight, priority and container; see the engine's log"
+    )
+
+
+def unused(reservations: Iterable[Reservation]) -> int:
+    """Return the bytes that are reserved and that no container uses."""
+    return sum(one.bytes for one in reservations if one.container is None)
+
+
+def promised(slices: Mapping[str, int], reservations: Iterable[Reservation]) -> int:
+    """Return the bytes of a GPU that are promised. slices: memory limits by the container's directory.
+
+    A container that uses reservations counts with what it has, or with what they have where that is more.
+    """
+    reserved: dict[str | None, int] = {}
+    for one in reservations:
+        # A container that ended between two reads is in one of them only.
+        directory = directory_of(one.container or "")
+        user = directory if directory in slices else None
+        reserved[user] = reserved.get(user, 0) + one.bytes
+    used = sum(max(size, reserved.get(name, 0)) for name, size in slices.items())
+    return used + reserved.get(None, 0)
+
+
+def places(containers: Iterable[str], reservations: Iterable[Reservation]) -> int:
+    """Return how many of a GPU's places are taken. containers: names of directories."""
+    reserved = list(reservations)
+    users = {directory_of(one.container) for one in reserved if one.container is not None}
+    return len(reserved) + len(set(containers) - users)

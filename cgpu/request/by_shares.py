@@ -1,0 +1,97 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What a container gets that has shares: those that Kubernetes has given to it, and nothing that it asks for.
+
+A variable of the container's environment says which shares. It may be the image's or forged, so it counts
+only where root's file of the share names the container's pod and the container.
+"""
+
+from __future__ import annotations
+
+from cgpu import paths, shares
+from cgpu.errors import CgpuError, show
+from cgpu.request.names import share_variable
+from cgpu.request.spec import VENDOR, VENDOR_NOTHING
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+    from cgpu.client.tree import Gpu
+    from cgpu.request.grants import Grant
+    from cgpu.request.pod import Pod
+    from cgpu.request.spec import Request
+    from cgpu.shares import Share
+
+
+def work_out(request: Request, gpus: Sequence[Gpu]) -> tuple[tuple[Grant, ...], tuple[str, ...]]:
+    """Return the grants and the UUIDs of a container's shares on the node's GPUs, in the order of the cards.
+
+    Raises CgpuError, also where the container asks for anything beside them.
+    """
+    pod = _pod(request)
+    said = request.said()
+    if said is not None:
+        raise said.refuse(
+            f"the container has the share {request.shares[0]}, whose claim says what it gets; leave this out"
+        )
+    found = [_share(share, pod, paths.SHARES) for share in request.shares]
+    grants, uuids = _merged(found, gpus)
+    # The shares' devices set `void`. An edited specification has the GPUs themselves.
+    if request.vendor not in (*VENDOR_NOTHING, ",".join(uuids)):
+        raise CgpuError(
+            f"{VENDOR}={show(request.vendor)}: the container has the share {request.shares[0]}, whose device "
+            "sets this to void; leave it out"
+        )
+    return grants, uuids
+
+
+def _pod(request: Request) -> Pod:
+    """Return the pod that a container with shares is of. Raises CgpuError where that is not certain."""
+    pod = request.pod
+    named = share_variable(request.shares[0])
+    if pod is not None and pod.sandbox:
+        raise CgpuError(f"{named}: a pod's sandbox has no share; its containers have")
+    if pod is None or not pod.uid:
+        raise CgpuError(
+            f"{named}: shares are for containers of pods, by a claim, and nothing shows for sure that this "
+            "is one: expected the annotations of containerd from 1.6.20 on, or of CRI-O"
+        )
+    return pod
+
+
+def _share(share: str, pod: Pod, folder: str) -> Share:
+    found = shares.read(share, folder)
+    containers = found.pods.get(pod.uid)
+    if containers is None:
+        # Whose it is, is not for the container to know.
+        raise CgpuError(f"share {share}: it is not of a claim of this pod ({show(pod.uid)})")
+    if pod.container not in containers:
+        raise CgpuError(
+            f"share {share}: the container {show(pod.container)} does not name its claim "
+            f"{show(found.claim[1])} in resources.claims; in this pod it is for: "
+            f"{show(', '.join(containers) or 'none')}"
+        )
+    return found
+
+
+def _merged(found: Iterable[Share], gpus: Sequence[Gpu]) -> tuple[tuple[Grant, ...], tuple[str, ...]]:
+    """Return one grant for each GPU, as the engine adds its shares up."""
+    by_uuid = {gpu.uuid.lower(): gpu for gpu in gpus}
+    chosen: dict[int, list[Share]] = {}
+    for share in found:
+        gpu = by_uuid.get(share.gpu.lower())
+        if gpu is None:
+            raise CgpuError(
+                f"share {share.share}: its GPU {share.gpu} is not here; cgpu-smi lists those that are"
+            )
+        chosen.setdefault(gpu.index, []).append(share)
+    grants = []
+    uuids = []
+    for gpu in gpus:
+        parts = chosen.get(gpu.index)
+        if parts is not None:
+            weight = min(sum(part.weight for part in parts), gpu.max_inst)
+            high = max(part.highprio for part in parts)
+            grants.append((gpu.index, sum(part.bytes for part in parts), weight, high))
+            uuids.append(gpu.uuid)
+    return tuple(grants), tuple(uuids)

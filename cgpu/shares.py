@@ -1,0 +1,270 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The files of shares: what a pod's containers may have of a GPU, as the node's agent has prepared it.
+
+A container names a share by a variable, which anybody can write. What it may have stands in these files
+alone, below /run and root's: which GPU, how much of it, and which containers of which pods.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+
+from cgpu import paths
+from cgpu.errors import CgpuError, show
+from cgpu.fastjson import loads
+from cgpu.files import open_nofollow, read_fd
+from cgpu.request.grants import LIMITS, is_share
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    # namespace, name and UID
+    Claim = tuple[str, str, str]
+
+VERSION = 1
+SUFFIX = ".json"
+MAX_BYTES = 1 << 16
+MAX_TEXT = 253  # as long as names of Kubernetes can be
+MAX_PODS = 256  # as many as may have reserved one claim
+MAX_CONTAINERS = 128  # of one pod
+KEYS = ("version", "share", "claim", "gpu", "bytes", "weight", "highprio", "pods")
+CLAIM_KEYS = ("namespace", "name", "uid")
+UUID = "GPU-"
+FILE_TYPE, REGULAR = 0o170000, 0o100000
+OTHERS_WRITE = 0o022
+
+
+class MissingShareError(CgpuError):
+    """There is no such share on this node."""
+
+
+class Share:
+    """A share of one GPU. Treat it as read-only.
+
+    claim: namespace, name and UID. gpu: its UUID. pods: by UID, the names of the containers that may have it.
+    """
+
+    __slots__ = ("bytes", "claim", "gpu", "highprio", "pods", "share", "weight")
+
+    def __init__(  # noqa: PLR0913, PLR0917, the fields of the file
+        self,
+        share: str,
+        claim: Claim,
+        gpu: str,
+        bytes: int,  # noqa: A002, the file's name
+        weight: int,
+        highprio: int,
+        pods: Mapping[str, Sequence[str]],
+    ) -> None:
+        self.share = share
+        self.claim = claim
+        self.gpu = gpu
+        self.bytes = bytes
+        self.weight = weight
+        self.highprio = highprio
+        self.pods = pods
+
+    def to_dict(self) -> dict[str, object]:
+        """Return the document of the file."""
+        return {
+            "version": VERSION,
+            "share": self.share,
+            "claim": dict(zip(CLAIM_KEYS, self.claim, strict=True)),
+            "gpu": self.gpu,
+            "bytes": self.bytes,
+            "weight": self.weight,
+            "highprio": self.highprio,
+            "pods": {pod: list(containers) for pod, containers in self.pods.items()},
+        }
+
+
+def read(share: str, folder: str = paths.SHARES) -> Share:
+    """Read the file of a share. Raises CgpuError; MissingShareError where there is none."""
+    path = _path(share, folder)
+    try:
+        raw = _read(share, folder)
+    except FileNotFoundError as error:
+        raise MissingShareError(
+            f"share {share}: it is not on this node, or its claim has ended ({path}: {error.strerror})"
+        ) from error
+    except OSError as error:
+        raise CgpuError(f"{path}: cannot be read ({error.strerror})") from error
+    try:
+        document = loads(raw, unique=True)
+    except ValueError as error:
+        raise CgpuError(f"{path}: is not JSON ({error}); expected the file of a share") from error
+    return parse(document, share, path)
+
+
+def write(share: Share, folder: str = paths.SHARES) -> None:
+    """Put the file of a share in place, all at once and for good. Raises CgpuError."""
+    import json
+    from pathlib import Path
+
+    from cgpu.replace import Meta
+    from cgpu.replace import write as put
+
+    path = _path(share.share, folder)
+    document = share.to_dict()
+    parse(document, share.share, path)
+    raw = json.dumps(document).encode()
+    if len(raw) > MAX_BYTES:
+        raise CgpuError(f"{path}: {len(raw)} bytes; expected at most {MAX_BYTES}")
+    try:
+        if not os.path.isdir(folder):
+            os.mkdir(folder, mode=0o700)
+        put(Path(path), raw, Meta(0o600, 0, 0))
+    except OSError as error:
+        raise CgpuError(f"{path}: cannot be written ({error.strerror})") from error
+
+
+def remove(share: str, folder: str = paths.SHARES) -> None:
+    """Remove the file of a share; nothing happens where there is none. Raises CgpuError."""
+    from pathlib import Path
+
+    from cgpu.replace import remove as take
+
+    path = _path(share, folder)
+    try:
+        if os.path.isdir(folder):
+            take(Path(path))
+    except OSError as error:
+        raise CgpuError(f"{path}: cannot be removed ({error.strerror})") from error
+
+
+def listed(folder: str = paths.SHARES) -> tuple[str, ...]:
+    """Return the ids of all shares that have a file, whatever is in it. Raises CgpuError."""
+    try:
+        names = os.listdir(folder)
+    except FileNotFoundError:
+        return ()
+    except OSError as error:
+        raise CgpuError(f"{folder}: cannot be listed ({error.strerror})") from error
+    ids = (name.removesuffix(SUFFIX) for name in names if name.endswith(SUFFIX))
+    return tuple(sorted(filter(is_share, ids)))
+
+
+def parse(document: object, share: str, path: str) -> Share:
+    """Return the share of a document that was read from a path. Raises CgpuError for anything else."""
+    if not isinstance(document, dict):
+        raise CgpuError(f"{path}: {show(document)}: expected a JSON object")
+    version = document.get("version")
+    if type(version) is not int or version != VERSION:
+        raise CgpuError(
+            f"{path}: version: {show(version)}: expected {VERSION}; a newer node agent has written it where "
+            "OpenCGPU on this node is older: cgpu upgrade"
+        )
+    table = _table(document, KEYS, path)
+    if table["share"] != share:
+        raise CgpuError(f"{path}: share: {show(table['share'])}: expected {share}")
+    gpu = table["gpu"]
+    if not isinstance(gpu, str) or not is_uuid(gpu):
+        raise CgpuError(f"{path}: gpu: {show(gpu)}: expected the UUID of a GPU")
+    return Share(
+        share,
+        _claim(table["claim"], path),
+        gpu,
+        _number(table, "bytes", 1, LIMITS[1], path),
+        _number(table, "weight", 0, LIMITS[2], path),
+        _number(table, "highprio", 0, LIMITS[3], path),
+        _pods(table["pods"], path),
+    )
+
+
+def is_uuid(text: str) -> bool:
+    """Return whether a text has the form of a GPU's UUID."""
+    rest = text.removeprefix(UUID)
+    return rest != text and len(rest) <= 64 and rest.isascii() and rest.replace("-", "0").isalnum()
+
+
+def _path(share: str, folder: str) -> str:
+    if not is_share(share):
+        raise CgpuError(f"share {show(share)}: expected a UUID in small letters")
+    return f"{folder}/{share}{SUFFIX}"
+
+
+def _read(share: str, folder: str) -> bytes:
+    """Read a file that root alone can have written. Raises OSError, and CgpuError for another one."""
+    place = open_nofollow(folder)
+    try:
+        _check_owner(os.fstat(place), folder)
+        flags = os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK
+        fd = os.open(share + SUFFIX, flags, dir_fd=place)
+    finally:
+        os.close(place)
+    path = _path(share, folder)
+    try:
+        status = os.fstat(fd)
+        if status.st_mode & FILE_TYPE != REGULAR:
+            raise CgpuError(f"{path}: expected a plain file")
+        _check_owner(status, path)
+        return read_fd(fd, MAX_BYTES)
+    except OSError as error:
+        if error.errno == errno.EFBIG:
+            raise CgpuError(f"{path}: too large; expected at most {MAX_BYTES} bytes") from error
+        raise
+    finally:
+        os.close(fd)
+
+
+def _check_owner(status: os.stat_result, path: str) -> None:
+    if status.st_uid != 0:
+        raise CgpuError(f"{path}: belongs to user {status.st_uid}; expected root's")
+    if status.st_mode & OTHERS_WRITE:
+        mode = status.st_mode & 0o7777
+        raise CgpuError(f"{path}: mode {mode:04o} lets others write; expected root alone")
+
+
+def _table(document: object, keys: Sequence[str], where: str) -> dict[str, object]:
+    """Return an object that has these keys and no others."""
+    if not isinstance(document, dict):
+        raise CgpuError(f"{where}: {show(document)}: expected an object")
+    unknown = next((key for key in document if key not in keys), None)
+    if unknown is not None:
+        raise CgpuError(f"{where}: {show(unknown)}: there is no such key; expected {', '.join(keys)}")
+    missing = next((key for key in keys if key not in document), None)
+    if missing is not None:
+        raise CgpuError(f"{where}: {missing}: missing")
+    return document
+
+
+def _claim(document: object, path: str) -> Claim:
+    table = _table(document, CLAIM_KEYS, f"{path}: claim")
+    namespace, name, uid = (_name(table[key], f"{path}: claim.{key}") for key in CLAIM_KEYS)
+    return namespace, name, uid
+
+
+def _name(value: object, where: str) -> str:
+    """Return a name or UID of Kubernetes: letters, digits and - . _ alone."""
+    if isinstance(value, str) and 0 < len(value) <= MAX_TEXT and value.isascii() and _is_plain(value):
+        return value
+    raise CgpuError(f"{where}: {show(value)}: expected a name of Kubernetes")
+
+
+def _is_plain(text: str) -> bool:
+    return all(letter.isalnum() or letter in "-._" for letter in text)
+
+
+def _number(table: Mapping[str, object], key: str, least: int, most: int, path: str) -> int:
+    value = table[key]
+    if type(value) is int and least <= value <= most:
+        return value
+    raise CgpuError(f"{path}: {key}: {show(value)}: expected a whole number from {least} to {most}")
+
+
+def _pods(document: object, path: str) -> dict[str, tuple[str, ...]]:
+    if not isinstance(document, dict) or len(document) > MAX_PODS:
+        raise CgpuError(f"{path}: pods: {show(document)}: expected an object of at most {MAX_PODS} pods")
+    return {_name(pod, f"{path}: pods"): _containers(names, path) for pod, names in document.items()}
+
+
+def _containers(names: object, path: str) -> tuple[str, ...]:
+    where = f"{path}: pods: containers"
+    if not isinstance(names, list) or len(names) > MAX_CONTAINERS:
+        raise CgpuError(f"{where}: {show(names)}: expected a list of at most {MAX_CONTAINERS} names")
+    found = tuple(_name(name, where) for name in names)
+    if len(set(found)) != len(found):
+        raise CgpuError(f"{where}: one is named twice")
+    return found

@@ -1,0 +1,243 @@
+// SPDX-License-Identifier: GPL-2.0 OR Apache-2.0
+/* Reserving and releasing what a share has of a GPU, and registering a container by its shares. */
+#include "registry/registry.h"
+#include "sched/sched.h"
+#include "lib/text.h"
+
+/* --- the lines --- */
+
+static int is_the_same(const struct core_reservation *reservation, u32 gpu, const struct core_want *want)
+{
+	return want->gpu == gpu && want->memsize == reservation->memsize && want->weight == reservation->weight &&
+		want->highprio == reservation->highprio;
+}
+
+static u32 free_number(struct cgpu_state *state, u32 gpu)
+{
+	u32 i;
+
+	for (i = 0; i < CGPU_MAX_INST; i++) {
+		if (core_reservation(state, gpu, i) == NULL)
+			return i;
+	}
+	return CORE_NONE;
+}
+
+/* 1: it is there already. */
+static int check_name(struct cgpu_state *state, const struct core_create *create)
+{
+	const struct core_reservation *there;
+	u32 gpu;
+
+	there = core_reservation_find(state, create->id, strlen(create->id), &gpu);
+	if (there == NULL)
+		return 0;
+	return is_the_same(there, gpu, &create->want[0]) ? 1 : -EEXIST;
+}
+
+/* The errors of a container that wants the same, in their order; less weight than was asked for is none at all. */
+static int check_room(struct cgpu_state *state, const struct core_want *want)
+{
+	int err = core_want_check_gpu(state, want);
+
+	if (err == 0)
+		err = core_want_check_weight(state, want);
+	if (err)
+		return err;
+	if (core_totals(state, want->gpu).places >= state->gpu[want->gpu].max_inst)
+		return -ENOSPC;
+	if (free_number(state, want->gpu) == CORE_NONE)
+		return -ENOSPC;
+	if (core_want_check_memory(state, want))
+		return -ENOMEM;
+	return want->weight > core_sched_free_weight(state, want->gpu) ? -EDQUOT : 0;
+}
+
+/* Its mark comes last: whoever dies in here has reserved all or nothing. */
+static void reservation_write(struct cgpu_state *state, const struct core_create *create)
+{
+	const struct core_want *want = &create->want[0];
+	struct core_reservation *reservation = &state->reservation[want->gpu][free_number(state, want->gpu)];
+
+	core_assert_locked();
+	reservation->live = 0;
+	core_barrier();
+	memset(reservation, 0, sizeof(*reservation));
+	reservation->slot = CORE_NONE;
+	reservation->memsize = want->memsize;
+	reservation->weight = want->weight;
+	reservation->highprio = want->highprio;
+	memcpy(reservation->id, create->id, sizeof(reservation->id));
+	core_barrier();
+	reservation->live = CORE_LIVE;
+}
+
+static void say(struct cgpu_core *core, const char *id, const char *what, const struct core_want *want)
+{
+	struct core_text out;
+	char line[CGPU_ID_BYTES + 96];
+
+	core_text_start(&out, line, sizeof(line) - 1);
+	core_text_string(&out, "share ");
+	core_text_string(&out, id);
+	core_text_string(&out, what);
+	if (want) {
+		core_text_number(&out, want->memsize >> 20);
+		core_text_string(&out, " MiB of GPU ");
+		core_text_number(&out, want->gpu);
+	}
+	line[out.length] = 0;
+	core->ops->log(core->ctx, 6, line);
+}
+
+/* 1: it was there already. */
+static int reserve_try(struct cgpu_core *core, const struct core_create *create)
+{
+	int err;
+
+	core_lock(core);
+	err = check_name(core->state, create);
+	if (err == 0)
+		err = check_room(core->state, &create->want[0]);
+	if (err == 0)
+		reservation_write(core->state, create);
+	core_unlock(core);
+	return err;
+}
+
+static int is_there(struct cgpu_core *core, const struct core_create *create)
+{
+	int err;
+
+	core_lock(core);
+	err = check_name(core->state, create);
+	if (err == 0 && core_gpu(core->state, create->want[0].gpu) == NULL)
+		err = -ENOENT;
+	core_unlock(core);
+	return err;
+}
+
+int core_share_reserve(struct cgpu_core *core, const struct core_create *create)
+{
+	int err = is_there(core, create);
+
+	if (err)
+		return err == 1 ? 0 : err;
+	if (core->ops->cards)
+		core->ops->cards(core->ctx, 1u << create->want[0].gpu);
+	err = reserve_try(core, create);
+	if (err == -ENOMEM && core_orphans_settle(core))
+		err = reserve_try(core, create);
+	if (err == 0)
+		say(core, create->id, " reserved: ", &create->want[0]);
+	return err == 1 ? 0 : err;
+}
+
+int core_share_release(struct cgpu_core *core, const char *id)
+{
+	struct core_reservation *reservation;
+	int err = 0;
+	u32 gpu;
+
+	core_lock(core);
+	reservation = core_reservation_find(core->state, id, strlen(id), &gpu);
+	if (reservation && core_reservation_user(core->state, gpu, reservation)) {
+		err = -EBUSY;
+	} else if (reservation) {
+		reservation->live = 0;
+		core_barrier();
+		memset(reservation, 0, sizeof(*reservation));
+	}
+	core_unlock(core);
+	if (reservation && err == 0)
+		say(core, id, " released", NULL);
+	return err;
+}
+
+/* --- a container by its shares --- */
+
+static struct core_reservation *named(struct cgpu_state *state, const struct core_create *create, u32 which, u32 *gpu)
+{
+	const struct core_share_name *name = &create->share[which];
+
+	return core_reservation_find(state, create->line + name->at, name->length, gpu);
+}
+
+/* What is wanted of a GPU so far, or nothing of it yet. */
+static struct core_want *want_of(struct core_create *create, u32 gpu)
+{
+	struct core_want *want;
+	u32 i;
+
+	for (i = 0; i < create->count; i++) {
+		if (create->want[i].gpu == gpu)
+			return &create->want[i];
+	}
+	want = &create->want[create->count++];
+	memset(want, 0, sizeof(*want));
+	want->gpu = gpu;
+	return want;
+}
+
+int core_shares_resolve(struct cgpu_state *state, struct core_create *create)
+{
+	u32 gpu, i;
+
+	core_assert_locked();
+	create->count = 0;
+	for (i = 0; i < create->shares; i++) {
+		const struct core_reservation *reservation = named(state, create, i, &gpu);
+		struct core_want *want;
+		u32 weights;
+
+		if (reservation == NULL)
+			return -ENOENT;
+		want = want_of(create, gpu);
+		weights = want->weight + reservation->weight;
+		want->memsize += reservation->memsize;
+		want->weight = weights < state->gpu[gpu].max_inst ? weights : state->gpu[gpu].max_inst;
+		want->highprio |= reservation->highprio;
+	}
+	return 0;
+}
+
+/* Whether a GPU has no number left for an instance. Only a state that something has written into can be so. */
+static int is_crowded(struct cgpu_state *state, u32 gpu)
+{
+	return core_totals(state, gpu).instances >= CGPU_MAX_INST;
+}
+
+int core_shares_check(struct cgpu_state *state, const struct core_create *create)
+{
+	u32 gpu, i;
+
+	for (i = 0; i < create->shares; i++) {
+		const struct core_reservation *reservation = named(state, create, i, &gpu);
+
+		if (core_reservation_user(state, gpu, reservation))
+			return -EBUSY;
+	}
+	for (i = 0; i < create->count; i++) {
+		const struct core_gpu *card = &state->gpu[create->want[i].gpu];
+
+		if (is_crowded(state, create->want[i].gpu))
+			return -ENOSPC;
+		/* The promise stands, but what orphans hold is on the card as well. */
+		if (core_totals(state, create->want[i].gpu).promised + card->orphaned > card->facts.memtotal)
+			return -ENOMEM;
+	}
+	return 0;
+}
+
+void core_shares_use(struct cgpu_state *state, const struct core_create *create, u32 slot, u64 generation)
+{
+	u32 gpu, i;
+
+	core_assert_locked();
+	for (i = 0; i < create->shares; i++) {
+		struct core_reservation *reservation = named(state, create, i, &gpu);
+
+		reservation->slot = slot;
+		reservation->generation = generation;
+	}
+}

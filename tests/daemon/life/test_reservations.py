@@ -1,0 +1,174 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Reservations outlive the daemon as registrations do, and a container by shares is limited as any other."""
+
+from __future__ import annotations
+
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from cgpu.client.reservations import Reservation
+from cgpu.client.tree import Tree
+from cgpu.errors import CgpuError
+from cgpu.install.commands import gc
+from cgpu.kmod.daemon.program import Program
+from tests.daemon import versions
+from tests.daemon.conftest import MakeDaemon
+from tests.daemon.harness import MIB, Daemon, long_id
+from tests.daemon.upgrades import upgrade
+from tests.integration.commands import eventually
+
+ONE = "6f1c0a52-93d1-4c1e-8f6a-000000000001"
+TWO = "6f1c0a52-93d1-4c1e-8f6a-000000000002"
+GIB = 1024 * MIB
+BY_BOTH = f"share={ONE} share={TWO}"
+
+
+@pytest.fixture(scope="module")
+def newer(others: Path) -> Program:
+    """A newer version with the same layout of the state."""
+    return versions.build(others, "0.2.0")
+
+
+@pytest.fixture(scope="module")
+def older(others: Path) -> Program:
+    """A version whose state has no reservations."""
+    return versions.build(others, "0.0.9", "-DCORE_VERSION=7u")
+
+
+def reserve_both(daemon: Daemon) -> Tree:
+    tree = Tree(str(daemon.tree))
+    tree.reserve(ONE, (0, GIB, 2, 0))
+    tree.reserve(TWO, (0, 2 * GIB, 1, 1))
+    return tree
+
+
+def unused() -> tuple[Reservation, ...]:
+    return Reservation(ONE, GIB, 2, 0, None), Reservation(TWO, 2 * GIB, 1, 1, None)
+
+
+def used(seed: int) -> tuple[Reservation, ...]:
+    return Reservation(ONE, GIB, 2, 0, long_id(seed)), Reservation(TWO, 2 * GIB, 1, 1, long_id(seed))
+
+
+@pytest.mark.enforcement
+def test_container_by_shares_is_limited(fresh: Daemon) -> None:
+    """What a container by shares can have is the sum of what is reserved for them."""
+    reserve_both(fresh)
+    sliced = fresh.slice(1, BY_BOTH, "alloc=4G", "alloc=3G", "alloc=64K", "count")
+    out = sliced.finish()
+    refused = [line.rpartition("status=")[2] for line in out.splitlines() if line.startswith("alloc")]
+    assert refused == ["0x51", "0x0", "0x51"], out
+    assert f"bytes={3 * GIB} " in out
+
+
+def test_killed_daemon_returns_with_reservations(fresh: Daemon) -> None:
+    """kill -9 loses no reservation, used or not; a container's end and the daemon's leave it unused."""
+    tree = reserve_both(fresh)
+    fresh.crash()
+    assert tree.reserved(0) == unused()
+    sliced = fresh.slice(1, BY_BOTH, "alloc=2G", "hold", until="alloc")
+    fresh.crash()
+    assert tree.reserved(0) == used(1)
+    with pytest.raises(
+        CgpuError, match=f"^share {ONE}: container {long_id(1)} uses share {ONE} of GPU 0; end it"
+    ):
+        tree.release(ONE)
+    fresh.crash(sliced.kill)
+    eventually(lambda: fresh.instances() == [], "the container was not reclaimed")
+    assert tree.reserved(0) == unused()
+    sliced = fresh.slice(2, BY_BOTH, "alloc=3G", "hold", until="alloc")
+    assert tree.reserved(0) == used(2)
+    sliced.finish("\n")
+
+
+def test_stop_keeps_reservations(fresh: Daemon) -> None:
+    """A stop without containers keeps reservations for the next start; a forced one gives them up."""
+    tree = reserve_both(fresh)
+    done = fresh.command("--stop")
+    assert (done.returncode, done.stdout) == (
+        0,
+        "cgpud has stopped; its reservations (2) wait for its next start\n",
+    )
+    fresh.start()
+    assert tree.reserved(0) == unused()
+    done = fresh.command("--stop", "--force")
+    assert (done.returncode, done.stdout) == (0, "cgpud has stopped; its reservations (2) are released\n")
+    fresh.start()
+    assert tree.reserved(0) == ()
+    assert fresh.read("0/free_weight") == "20\n"
+
+
+def test_successor_has_the_reservations(fresh: Daemon, newer: Program) -> None:
+    """An upgrade takes them over, with and without containers that use them."""
+    tree = reserve_both(fresh)
+    upgrade(fresh, newer)
+    assert tree.reserved(0) == unused()
+    sliced = fresh.slice(1, BY_BOTH, "alloc=2G", "hold", "alloc=2G", "count", until="alloc")
+    upgrade(fresh)
+    assert tree.reserved(0) == used(1)
+    assert f"bytes={2 * GIB} " in sliced.finish("\n")
+    eventually(lambda: tree.reserved(0) == unused(), "the container was not reclaimed")
+    tree.release(ONE)
+    tree.release(TWO)
+    assert tree.reserved(0) == ()
+
+
+def test_version_without_reservations_hands_over(fresh: Daemon, older: Program) -> None:
+    """From a version whose state has none containers come over with charges, and shares can be reserved."""
+    assert fresh.command("--stop").returncode == 0
+    started = subprocess.run(
+        older.command(*fresh.options()), capture_output=True, text=True, timeout=60, check=False
+    )
+    assert started.returncode == 0, started.stderr
+    assert fresh.read("version") == "0.0.9\n"
+    sliced = fresh.slice(1, f"gpu=0:{4 * GIB}", "alloc=1G", "hold", "alloc=4G", "count", until="alloc")
+    upgrade(fresh)
+    assert fresh.read("version") == "0.1.0\n"
+    assert fresh.used(sliced) == GIB
+    tree = reserve_both(fresh)
+    with pytest.raises(CgpuError, match=r"^version 0\.0\.9 cannot read the state of version 0\.1\.0"):
+        upgrade(fresh, older)
+    fresh.crash()
+    assert tree.reserved(0) == unused()
+    assert f"bytes={GIB} " in sliced.finish("\n")
+
+
+def test_state_that_an_older_version_left_is_read(fresh: Daemon, older: Program) -> None:
+    """A version whose state has no reservations stops under a container, and this one goes on from it."""
+    assert fresh.command("--stop").returncode == 0
+    subprocess.run(older.command(*fresh.options()), capture_output=True, timeout=60, check=True)
+    sliced = fresh.slice(1, f"gpu=0:{4 * GIB}", "alloc=1G", "hold", "count", until="alloc")
+    stopped = subprocess.run(older.command("--run", str(fresh.run), "--stop"), timeout=60, check=False)
+    assert stopped.returncode == 0
+    fresh.start()
+    assert fresh.read("version") == "0.1.0\n"
+    assert fresh.used(sliced) == GIB
+    assert reserve_both(fresh).reserved(0) == unused()
+    assert f"bytes={GIB} " in sliced.finish("\n")
+
+
+def test_gc_leaves_reservations_alone(fresh: Daemon) -> None:
+    """What looks for containers that are gone finds none in a reservation."""
+    tree = reserve_both(fresh)
+    assert gc.collect(tree, dry_run=False, asked=()) == gc.Outcome((), ())
+    assert tree.reserved(0) == unused()
+
+
+def test_nothing_is_promised_twice(make_daemon: MakeDaemon) -> None:
+    """The message for what does not fit counts what is reserved."""
+    daemon = make_daemon("T4:2")
+    tree = reserve_both(daemon)
+    left = f"GPU 0 has {15109 - 3072} MiB of 15109 MiB left, and 13000 MiB were requested"
+    with pytest.raises(CgpuError, match=f"^share other: {left}"):
+        tree.reserve("other", (0, 13000 * MIB, 1, 0))
+    with pytest.raises(CgpuError, match=f"^container other: {left}"):
+        tree.register("other", 1, [(0, 13000 * MIB, 1, 0)])
+    with pytest.raises(CgpuError, match=r"^container other: GPU 0 cannot be given whole .*: 2 of its places"):
+        tree.register("other", 1, [(1, MIB, 1, 0)], [0])
+    with pytest.raises(CgpuError, match=f"^share {ONE}: it is reserved already: 1024 MiB"):
+        tree.reserve(ONE, (1, GIB, 2, 0))
+    with pytest.raises(CgpuError, match="container other: share lost is not reserved"):
+        tree.register("other", 1, (), (), [ONE, "lost"])
+    assert tree.reserved(0) == unused()

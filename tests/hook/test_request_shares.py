@@ -1,0 +1,366 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Shares of pods: what a container's variable can say, and what only root's file can."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from cgpu import paths
+from cgpu.config.effective import Effective
+from cgpu.errors import CgpuError, show
+from cgpu.request import by_shares, pod
+from cgpu.request.spec import read
+from tests.hook.shares import (
+    OTHER_POD,
+    OTHER_SHARE,
+    POD,
+    SHARE,
+    SIZE,
+    VOID,
+    asking,
+    by_containerd,
+    by_crio,
+    put,
+    variable,
+)
+from tests.hook.support import ENV, MIB, T4, cards, refused, spec, uuid
+
+pytestmark = pytest.mark.root
+
+ROOT = "/var/lib/containers/storage/overlay/f00d/merged"
+GPUS = cards(T4, T4)
+MALFORMED = (
+    "expected OPENCGPU_SHARE_ and a share's id in capitals, with _ for -, and the id as its value, as the "
+    "CDI device opencgpu.io/share sets it"
+)
+UNPROVEN = (
+    f"{variable(SHARE)}: shares are for containers of pods, by a claim, and nothing shows for sure that "
+    "this is one: expected the annotations of containerd from 1.6.20 on, or of CRI-O"
+)
+
+
+@pytest.fixture(autouse=True)
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Let the shares lie in a folder of the test's own, with one in it."""
+    place = tmp_path / "shares"
+    monkeypatch.setattr(paths, "SHARES", str(place))
+    put(place)
+    return place
+
+
+def give(
+    env: dict[str, str], notes: dict[str, str], config: Effective | None = None, **members: object
+) -> tuple[object, object]:
+    """Return the grants and UUIDs of a container's shares."""
+    request = read(spec(env, notes, **members), config or Effective())
+    assert request.shares
+    return by_shares.work_out(request, GPUS)
+
+
+def test_a_share() -> None:
+    """The container of a pod that the file names gets what stands there."""
+    assert give(asking(SHARE), by_containerd()) == (((0, SIZE, 1, 0),), (uuid(0),))
+    assert give(asking(SHARE), by_containerd(container="init"))[0] == ((0, SIZE, 1, 0),)
+
+
+def test_a_share_by_crio() -> None:
+    """So does one of CRI-O, whose annotations agree with the path of its root."""
+    found = give(asking(SHARE), by_crio(ROOT), root={"path": ROOT})
+    assert found == (((0, SIZE, 1, 0),), (uuid(0),))
+
+
+@pytest.mark.parametrize("config", [Effective(shared_node=True), Effective(allow_environment=False)])
+def test_where_no_environment_counts(config: Effective) -> None:
+    """The variable of a share is no request: it works where no environment counts."""
+    assert give(asking(SHARE), by_containerd(), config)[0] == ((0, SIZE, 1, 0),)
+
+
+def test_shares_are_merged(folder: Path) -> None:
+    """On one card sizes and weights add up, and high priority is of all; on two cards each has its own."""
+    third = OTHER_SHARE.replace("0a1b", "0a1c")
+    put(folder, share=OTHER_SHARE, bytes=MIB, weight=18, highprio=1)
+    put(folder, share=third, bytes=2 * MIB, weight=4, gpu=uuid(1))
+    found = give(asking(SHARE, OTHER_SHARE, third), by_containerd())
+    assert found == (((0, SIZE + MIB, 19, 1), (1, 2 * MIB, 4, 0)), (uuid(0), uuid(1)))
+    put(folder, share=OTHER_SHARE, bytes=MIB, weight=20)
+    assert give(asking(SHARE, OTHER_SHARE), by_containerd())[0] == ((0, SIZE + MIB, 20, 0),)
+
+
+# --- other pods, other containers, ended claims ---
+
+
+def test_another_pods_share() -> None:
+    """A share's id in another pod is worth nothing, and the line does not say whose it is."""
+    line = f"share {SHARE}: it is not of a claim of this pod ({OTHER_POD})"
+    for env in (asking(SHARE), {variable(SHARE): SHARE}):
+        with refused(line):
+            give(env, by_containerd(OTHER_POD))
+    with refused(line):
+        give(asking(SHARE), by_crio(ROOT, OTHER_POD), root={"path": ROOT})
+
+
+def test_another_containers_share() -> None:
+    """Nor in another container of the same pod."""
+    line = (
+        f"share {SHARE}: the container sidecar does not name its claim train-gpu-x7 in resources.claims; in "
+        "this pod it is for: main, init"
+    )
+    with refused(line):
+        give(asking(SHARE), by_containerd(container="sidecar"))
+
+
+def test_one_wrong_share_among_right_ones(folder: Path) -> None:
+    """Of several shares each has to be the container's."""
+    put(folder, share=OTHER_SHARE, pods={OTHER_POD: ["main"]})
+    with pytest.raises(CgpuError, match=f"^share {OTHER_SHARE}: it is not of a claim of this pod"):
+        give(asking(SHARE, OTHER_SHARE), by_containerd())
+
+
+def test_ended_claim(folder: Path) -> None:
+    """A share without a file is none."""
+    (folder / f"{SHARE}.json").unlink()
+    with pytest.raises(CgpuError, match="it is not on this node, or its claim has ended"):
+        give(asking(SHARE), by_containerd())
+
+
+def test_a_card_that_is_gone(folder: Path) -> None:
+    """A share of a card that the engine does not have is refused."""
+    put(folder, gpu=uuid(7))
+    with refused(f"share {SHARE}: its GPU {uuid(7)} is not here; cgpu-smi lists those that are"):
+        give(asking(SHARE), by_containerd())
+
+
+# --- who says that it is a pod's container ---
+
+PODMAN = {"io.podman.annotations.init": "FALSE"}
+LIBPOD = {"io.container.manager": "libpod"}
+
+
+@pytest.mark.parametrize(
+    "notes",
+    [
+        {},
+        # An image's, which podman copies beside its own, and those of a pod of podman.
+        {**by_containerd(), **PODMAN},
+        {**by_containerd(), **LIBPOD},
+        {**by_crio(ROOT), **PODMAN},
+        {**by_crio(ROOT), **LIBPOD},
+        # An image does not know the path of its root, and containerd's is no proof.
+        by_crio("/guessed"),
+        by_crio("rootfs"),
+        by_crio(""),
+        # Of a pod that lets containerd pass CRI-O's annotations, or CRI-O containerd's.
+        {**by_containerd(OTHER_POD), **by_crio("rootfs")},
+        {**by_containerd(), "io.container.manager": "cri-o"},
+        {**by_containerd(), "io.container.manager": "docker"},
+        {**by_containerd(), "io.kubernetes.cri-o.MountPoint": "rootfs"},
+        # Of an old containerd, which does not say which pod.
+        {"io.kubernetes.cri.container-type": "container"},
+        {**by_containerd(), "io.kubernetes.cri.sandbox-uid": ""},
+        # The kubelet's labels are nobody's word without CRI-O.
+        {"io.kubernetes.pod.uid": POD, "io.kubernetes.container.name": "main"},
+    ],
+)
+@pytest.mark.parametrize("root", [ROOT, "rootfs"])
+def test_no_proof_of_a_pod(notes: dict[str, str], root: str) -> None:
+    """Where annotations may be the image's or the pod's own, there is no share, whatever else is said."""
+    for config in (Effective(), Effective(trust_annotations="always"), Effective(pod_variables=True)):
+        with refused(UNPROVEN):
+            give(asking(SHARE), notes, config, root={"path": root})
+
+
+def test_forged_beside_crios_own() -> None:
+    """A pod of CRI-O that writes containerd's annotations stays what CRI-O says."""
+    notes = {**by_containerd(POD), **by_crio(ROOT, OTHER_POD)}
+    with refused(f"share {SHARE}: it is not of a claim of this pod ({OTHER_POD})"):
+        give(asking(SHARE), notes, root={"path": ROOT})
+
+
+@pytest.mark.parametrize("never", [True, False])
+def test_sandbox(never: bool) -> None:
+    """A pod's sandbox has no share, by whatever engine, also where nobody trusts annotations."""
+    config = Effective(trust_annotations="never" if never else "auto")
+    for notes, root in ((by_containerd(kind="sandbox"), "rootfs"), (by_crio(ROOT, kind="sandbox"), ROOT)):
+        with refused(f"{variable(SHARE)}: a pod's sandbox has no share; its containers have"):
+            give(asking(SHARE), notes, config, root={"path": root})
+
+
+forged = st.dictionaries(
+    st.sampled_from([*by_containerd(), *by_crio(ROOT), "io.podman.annotations.init", "io.kubernetes.cri.x"]),
+    st.sampled_from(
+        [
+            "container",
+            "sandbox",
+            "cri-o",
+            "libpod",
+            "docker",
+            OTHER_POD,
+            "main",
+            "rootfs",
+            ROOT,
+            "/guessed",
+            "",
+        ]
+    ),
+)
+
+
+@given(forged)
+@settings(max_examples=400)
+def test_nobody_forges_a_pod(notes: dict[str, str]) -> None:
+    """Whatever else stands beside an engine's own annotations, a pod is what the engine says, or nobody."""
+    own = (POD, "main")
+    by_pod = pod.read({**notes, **by_containerd()}, "rootfs")
+    assert (by_pod.uid, by_pod.container) in (own, ("", ""))
+    by_pod_of_crio = pod.read({**notes, **by_crio(ROOT)}, ROOT)
+    assert (by_pod_of_crio.uid, by_pod_of_crio.container) in (own, ("", ""))
+    assert by_pod.by_kubernetes
+    assert by_pod_of_crio.by_kubernetes
+    # An image can write every annotation but podman's own, and does not know where its root will be.
+    of_image = {name: text for name, text in notes.items() if text != ROOT}
+    for marks in ({"io.podman.annotations.autoremove": "TRUE"}, {"io.container.manager": "libpod"}):
+        assert pod.read({**of_image, **marks}, ROOT).uid == ""
+
+
+# --- the variable ---
+
+
+@pytest.mark.parametrize(
+    ("name", "text"),
+    [
+        (variable(SHARE).replace("6F1C", "6f1c"), SHARE),
+        (variable(SHARE), SHARE.upper()),
+        (variable(SHARE), OTHER_SHARE),
+        (variable(SHARE), ""),
+        (variable(SHARE), "1"),
+        (variable(SHARE), SHARE + "\n"),
+        (variable(SHARE), f" {SHARE}"),
+        (variable(SHARE), f"{SHARE},{OTHER_SHARE}"),
+        (variable(SHARE), "../../../etc/passwd"),
+        (variable(SHARE) + "_", SHARE),
+        (variable(SHARE) + "_2", SHARE),
+        ("OPENCGPU_SHARE_", SHARE),
+        ("OPENCGPU_SHARE_0", SHARE),
+        ("OPENCGPU_SHARE_" + SHARE, SHARE),
+    ],
+)
+@pytest.mark.parametrize("config", [Effective(), Effective(shared_node=True), Effective(pod_variables=True)])
+def test_malformed_variable(name: str, text: str, config: Effective) -> None:
+    """A variable that is not exactly what the CDI device sets is refused, alone and beside a right one."""
+    for env in ({name: text}, {**asking(SHARE), **asking(OTHER_SHARE), name: text}):
+        with pytest.raises(CgpuError) as caught:
+            read(spec(env, by_containerd()), config)
+        assert str(caught.value).endswith(MALFORMED)
+        assert str(caught.value).isprintable()
+
+
+def test_a_near_name_is_named() -> None:
+    """A name that is none of ours, and looks like one, is refused as everywhere."""
+    with pytest.raises(CgpuError, match="variable OPENCGPU_SHARES: there is none of that name"):
+        read(spec({"OPENCGPU_SHARES": SHARE}, by_containerd()), Effective())
+
+
+def test_another_case_is_no_share() -> None:
+    """Names of variables have one case: another one is nobody's word, and asks for nothing."""
+    request = read(spec({variable(SHARE).lower(): SHARE, VOID: "void"}, by_containerd()), Effective())
+    assert request.shares == ()
+    assert request.amounts(Effective()) is None
+
+
+def test_given_twice() -> None:
+    """Of a variable that is given twice, with two values, none counts; the same twice is the same."""
+    once = f"{variable(SHARE)}={SHARE}"
+    for other in (f"{variable(SHARE)}={OTHER_SHARE}", f"{variable(SHARE)}="):
+        for env in ([once, other], [other, once]):
+            with pytest.raises(CgpuError, match="given twice; expected once, with its share's id"):
+                read({"process": {"env": env}, "annotations": by_containerd()}, Effective())
+    request = read({"process": {"env": [once, once]}, "annotations": by_containerd()}, Effective())
+    assert request.shares == (SHARE,)
+
+
+def test_many() -> None:
+    """A container has at most 64 shares; no file is opened for more."""
+    ids = [f"{number:08x}{SHARE[8:]}" for number in range(1000)]
+    with refused("the container has 1000 shares; expected at most 64"):
+        read(spec(asking(*ids), by_containerd()), Effective())
+    assert len(read(spec(asking(*ids[:64]), by_containerd()), Effective()).shares) == 64
+
+
+@pytest.mark.parametrize("suffix", ["_SERVICE_HOST", "_SERVICE_PORT", "_PORT", "_PORT_80_TCP_ADDR"])
+def test_variables_of_a_service(suffix: str) -> None:
+    """What the kubelet makes of a service that is called opencgpu-share-… is nobody's share."""
+    env = {variable(SHARE) + suffix: "10.0.0.1", "OPENCGPU_SHARE" + suffix: "80"}
+    request = read(spec(env, by_containerd()), Effective())
+    assert request.shares == ()
+    assert request.amounts(Effective()) is None
+
+
+# --- beside shares ---
+
+BESIDE = f"the container has the share {SHARE}, whose claim says what it gets; leave this out"
+
+
+@pytest.mark.parametrize("config", [Effective(), Effective(pod_variables=True), Effective(shared_node=True)])
+@pytest.mark.parametrize(
+    ("env", "notes", "said"),
+    [
+        ({"OPENCGPU_MEM": "15G"}, {}, "OPENCGPU_MEM=15G"),
+        (ENV, {}, "ALIYUN_COM_GPU_MEM_CONTAINER=6"),
+        ({"OPENCGPU_GPUS": "1"}, {}, "OPENCGPU_GPUS=1"),
+        ({"OPENCGPU_WEIGHT": "20"}, {}, "OPENCGPU_WEIGHT=20"),
+        ({"ALIYUN_COM_GPU_HIGH_PRIO": "1"}, {}, "ALIYUN_COM_GPU_HIGH_PRIO=1"),
+        ({"CGPU_DISABLE": "true"}, {}, "CGPU_DISABLE=true"),
+        ({"ALIYUN_COM_GPU_MEM_CONTAINER": "0"}, {}, "ALIYUN_COM_GPU_MEM_CONTAINER=0"),
+        ({"OPENCGPU_MEM": ""}, {}, "OPENCGPU_MEM="),
+        ({"OPENCGPU_CDI_GPU_1": "1"}, {}, "device opencgpu.io/gpu=1"),
+        ({}, {"opencgpu.io/mem": "15G"}, "annotation opencgpu.io/mem=15G"),
+        ({}, {"opencgpu.io/disable": "true"}, "annotation opencgpu.io/disable=true"),
+        ({}, {"cdi.k8s.io/x": "nvidia.com/gpu=all"}, "annotation cdi.k8s.io/x=nvidia.com/gpu=all"),
+    ],
+)
+def test_words_beside_a_share(
+    env: dict[str, str], notes: dict[str, str], said: str, config: Effective
+) -> None:
+    """Whatever else asks for a GPU is refused; nothing makes a share larger, or switches slicing off."""
+    node = {"path": "/dev/nvidia1", "type": "c", "major": 195, "minor": 1}
+    for linux in ({}, {"devices": [node]}):
+        with refused(f"{said}: {BESIDE}"):
+            give({**asking(SHARE), **env}, {**by_containerd(), **notes}, config, linux=linux)
+
+
+@pytest.mark.parametrize("text", ["all", "0", uuid(1), f"{uuid(0)},{uuid(1)}", "GPU-", "x"])
+def test_vendors_variable_beside_a_share(text: str) -> None:
+    """NVIDIA's variable is `void` beside a share: an engine that lets a pod's own count is refused."""
+    why = f"the container has the share {SHARE}, whose device sets this to void; leave it out"
+    with refused(f"{VOID}={show(text)}: {why}"):
+        give({**asking(SHARE), VOID: text}, by_containerd())
+
+
+def test_an_edited_specification() -> None:
+    """A specification that was edited before names the share's own card."""
+    assert give({**asking(SHARE), VOID: uuid(0)}, by_containerd())[1] == (uuid(0),)
+
+
+def test_hami_beside_a_share() -> None:
+    """HAMi-core's variables are refused where they mean something."""
+    env = {**asking(SHARE), "CUDA_DEVICE_MEMORY_LIMIT": "15g"}
+    assert give(env, by_containerd())[0] == ((0, SIZE, 1, 0),)
+    with refused(f"CUDA_DEVICE_MEMORY_LIMIT=15g: {BESIDE}"):
+        give(env, by_containerd(), Effective(allow_hami_variables=True))
+
+
+def test_nodes_beside_a_share() -> None:
+    """Device nodes, and the rights of a privileged container, change nothing of a share."""
+    every = {"devices": [{"allow": True, "access": "rwm"}]}
+    node = {"path": "/dev/nvidia1", "type": "c", "major": 195, "minor": 1}
+    for linux in ({"resources": every}, {"devices": [node]}, {"devices": [node], "resources": every}):
+        assert give(asking(SHARE), by_containerd(), linux=linux) == (((0, SIZE, 1, 0),), (uuid(0),))
+
+
+def test_a_share_is_no_silence() -> None:
+    """Where the node's configuration is not known, a container with a share does not start."""
+    assert not read(spec(asking(SHARE), by_containerd()), Effective()).is_silent()

@@ -1,0 +1,246 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The files of shares: written and read again, and refused where root alone has not written them so."""
+
+from __future__ import annotations
+
+import json
+import os
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from cgpu import shares
+from cgpu.errors import CgpuError
+from cgpu.request.grants import is_share
+from tests.hook.shares import OTHER_SHARE, POD, SHARE, document, put
+from tests.hook.support import refused, uuid
+
+pytestmark = pytest.mark.root
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    return tmp_path / "shares"
+
+
+def write(folder: Path, text: object) -> Path:
+    """Write anything as a share's file, with the rights that it has to have."""
+    folder.mkdir(mode=0o700, exist_ok=True)
+    path = folder / f"{SHARE}.json"
+    path.write_text(text if isinstance(text, str) else json.dumps(text))
+    path.chmod(0o600)
+    return path
+
+
+def line(folder: Path) -> str:
+    """Return the line with which the file of the share is refused."""
+    with pytest.raises(CgpuError) as caught:
+        shares.read(SHARE, str(folder))
+    return str(caught.value)
+
+
+def test_what_is_written_is_read(folder: Path) -> None:
+    """A share is read as it was written, from a file that is root's alone."""
+    put(folder)
+    share = shares.read(SHARE, str(folder))
+    assert share.to_dict() == document()
+    assert (share.claim, share.pods) == (("team-a", "train-gpu-x7", "c-1"), {POD: ("main", "init")})
+    assert folder.stat().st_mode & 0o7777 == 0o700
+    assert (folder / f"{SHARE}.json").stat().st_mode & 0o7777 == 0o600
+
+
+def test_life_of_files(folder: Path) -> None:
+    """Files are listed, replaced, and removed once and again; other files are no shares."""
+    assert shares.listed(str(folder)) == ()
+    shares.remove(SHARE, str(folder))
+    put(folder)
+    put(folder, share=OTHER_SHARE)
+    put(folder, weight=3)
+    (folder / f".{SHARE}.json.cgpu-new").touch()
+    (folder / "x.json").touch()
+    assert shares.listed(str(folder)) == (OTHER_SHARE, SHARE)
+    assert shares.read(SHARE, str(folder)).weight == 3
+    for _ in range(2):
+        shares.remove(SHARE, str(folder))
+    assert shares.listed(str(folder)) == (OTHER_SHARE,)
+
+
+def test_no_share(folder: Path) -> None:
+    """A share without a file, with or without a folder, is not there."""
+    for _ in range(2):
+        with pytest.raises(shares.MissingShareError, match="it is not on this node, or its claim has ended"):
+            shares.read(SHARE, str(folder))
+        folder.mkdir(exist_ok=True)
+
+
+@pytest.mark.parametrize(
+    "share", ["", "..", "../x", SHARE.upper(), SHARE + "\n", f"{SHARE}/..", "\0", "g" * 36]
+)
+def test_no_id(folder: Path, share: str) -> None:
+    """What is no id of a share never becomes a path."""
+    for call in (shares.read, shares.remove):
+        with pytest.raises(CgpuError, match="expected a UUID in small letters"):
+            call(share, str(folder))
+
+
+def test_link(folder: Path, tmp_path: Path) -> None:
+    """A link is not followed, neither of the file nor of the folder."""
+    put(folder)
+    (folder / f"{SHARE}.json").rename(tmp_path / "elsewhere")
+    (folder / f"{SHARE}.json").symlink_to(tmp_path / "elsewhere")
+    assert line(folder) == f"{folder}/{SHARE}.json: cannot be read (Too many levels of symbolic links)"
+    (tmp_path / "link").symlink_to(folder)
+    assert "cannot be read (Too many levels of symbolic links)" in line(tmp_path / "link")
+
+
+def test_others_rights(folder: Path) -> None:
+    """A file or a folder that others can write, or that is not root's, is refused."""
+    put(folder)
+    path = folder / f"{SHARE}.json"
+    for place in (path, folder):
+        mode = place.stat().st_mode & 0o7777
+        for wide in (0o020, 0o002):
+            place.chmod(mode | wide)
+            assert line(folder) == f"{place}: mode {mode | wide:04o} lets others write; expected root alone"
+        place.chmod(mode)
+        os.chown(place, 1000, 0)
+        assert line(folder) == f"{place}: belongs to user 1000; expected root's"
+        os.chown(place, 0, 0)
+    shares.read(SHARE, str(folder))
+
+
+def test_no_file(folder: Path) -> None:
+    """A pipe or a folder in the file's place holds nobody."""
+    folder.mkdir()
+    os.mkfifo(folder / f"{SHARE}.json", 0o600)
+    assert line(folder) == f"{folder}/{SHARE}.json: expected a plain file"
+    (folder / f"{SHARE}.json").unlink()
+    (folder / f"{SHARE}.json").mkdir(0o700)
+    assert line(folder) == f"{folder}/{SHARE}.json: expected a plain file"
+
+
+def test_too_large(folder: Path) -> None:
+    """A file of more than 64 KiB is refused, and not written either."""
+    write(folder, json.dumps(document()) + " " * (1 << 16))
+    assert line(folder) == f"{folder}/{SHARE}.json: too large; expected at most 65536 bytes"
+    pods = {f"{number:0200}": ["main" * 20] for number in range(256)}
+    with pytest.raises(CgpuError, match=r"bytes; expected at most 65536"):
+        put(folder, pods=pods)
+
+
+BAD: list[tuple[object, str]] = [
+    ("", "is not JSON (Expecting value: line 1 column 1 (char 0)); expected the file of a share"),
+    ("[]", "a list: expected a JSON object"),
+    ("[" * 50000, "is not JSON (nested too deep); expected the file of a share"),
+    (json.dumps(document())[:-1] + ', "weight": 5}', "is not JSON (a member is given twice)"),
+    (
+        json.dumps(document()).replace('["main"', '["main"], "' + POD + '": ["main"'),
+        "is not JSON (a member is given twice)",
+    ),
+    (json.dumps(document(weight=float("nan"))), "is not JSON (NaN is not JSON)"),
+    (json.dumps(document(bytes=float("inf"))), "is not JSON (Infinity is not JSON)"),
+    ({}, "version: None: expected 1; "),
+    (document(version=2), "version: 2: expected 1; a newer node agent has written it"),
+    (document(version=True), "version: True: expected 1; "),
+    (document(version=1.0), "version: 1.0: expected 1; "),
+    (document(owner="x"), "owner: there is no such key; expected version, share, "),
+    ({key: value for key, value in document().items() if key != "pods"}, "pods: missing"),
+    (document(share=OTHER_SHARE), f"share: {OTHER_SHARE}: expected {SHARE}"),
+    (document(gpu="0"), "gpu: 0: expected the UUID of a GPU"),
+    (document(gpu="GPU-../x"), "gpu: GPU-../x: expected the UUID of a GPU"),
+    (document(gpu=["GPU-1"]), "gpu: a list: expected the UUID of a GPU"),
+    (document(bytes=0), "bytes: 0: expected a whole number from 1 to 1125899906842624"),
+    (document(bytes=1.5), "bytes: 1.5: expected a whole number from 1"),
+    (document(bytes=True), "bytes: True: expected a whole number from 1"),
+    (document(bytes="6043"), "bytes: 6043: expected a whole number from 1"),
+    (document(bytes=1 << 200), "bytes: a very large number: expected a whole number from 1"),
+    (document(weight=-1), "weight: -1: expected a whole number from 0 to 999"),
+    (document(highprio=2), "highprio: 2: expected a whole number from 0 to 1"),
+    (document(claim="a/b"), "claim: a/b: expected an object"),
+    (document(claim={"namespace": "a", "name": "b"}), "claim: uid: missing"),
+    (
+        document(claim={"namespace": "a", "name": "b", "uid": "c", "x": 1}),
+        "claim: x: there is no such key; expected namespace, name, uid",
+    ),
+    (
+        document(claim={"namespace": "a\nb", "name": "b", "uid": "c"}),
+        "claim.namespace: a\\nb: expected a name of Kubernetes",
+    ),
+    (document(pods=["main"]), "pods: a list: expected an object of at most 256 pods"),
+    (document(pods={str(n): [] for n in range(257)}), "pods: an object: expected an object of at most 256"),
+    (document(pods={POD: "main"}), "pods: containers: main: expected a list of at most 128 names"),
+    (document(pods={POD: [1]}), "pods: containers: 1: expected a name of Kubernetes"),
+    (document(pods={POD: ["main", "main"]}), "pods: containers: one is named twice"),
+    (document(pods={"": ["main"]}), "pods: : expected a name of Kubernetes"),
+]
+
+
+@pytest.mark.parametrize(("text", "why"), BAD)
+def test_refused(folder: Path, text: object, why: str) -> None:
+    """A file of another form, or with more or less in it, is refused with one line that names it."""
+    path = write(folder, text)
+    found = line(folder)
+    assert found.startswith(f"{path}: {why}")
+    assert found.isprintable()
+
+
+def test_nothing_wrong_is_written(folder: Path) -> None:
+    """A share that could not be read is not written."""
+    share = shares.Share(SHARE, ("a", "b", "c"), uuid(0), 0, 1, 0, {})
+    with refused(f"{folder}/{SHARE}.json: bytes: 0: expected a whole number from 1 to 1125899906842624"):
+        shares.write(share, str(folder))
+    assert shares.listed(str(folder)) == ()
+
+
+json_values: Any = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=9),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=5), inner, max_size=3),
+    max_leaves=6,
+)
+names = st.text("abc-.09", min_size=1, max_size=12)
+good = st.fixed_dictionaries(
+    {
+        "gpu": st.sampled_from([uuid(0), "GPU-1"]),
+        "bytes": st.integers(1, 1 << 50),
+        "weight": st.integers(0, 999),
+        "highprio": st.integers(0, 1),
+        "claim": st.fixed_dictionaries({"namespace": names, "name": names, "uid": names}),
+        "pods": st.dictionaries(names, st.lists(names, unique=True, max_size=4), max_size=4),
+    }
+)
+
+
+@given(good)
+def test_every_good_document_is_kept(members: dict[str, Any]) -> None:
+    """A document of the right form is read without loss."""
+    whole = document(**members)
+    assert shares.parse(whole, SHARE, "here").to_dict() == whole
+
+
+@given(st.dictionaries(st.sampled_from([*document(), "x"]), json_values, max_size=8), json_values)
+@settings(max_examples=400)
+def test_any_document(members: dict[str, Any], other: object) -> None:
+    """Whatever JSON comes is a share in all its parts, or refused with one line."""
+    for made in ({**document(), **members}, members, other):
+        try:
+            share = shares.parse(made, SHARE, "here")
+        except CgpuError as error:
+            said = str(error)
+        else:
+            assert share.to_dict() == made
+            continue
+        assert said.startswith("here: ")
+        assert said.isprintable()
+
+
+@given(
+    st.text("0123456789abcdefABCDEF-g\n", max_size=40) | st.from_regex(r"[0-9a-f-]{36}\n?", fullmatch=True)
+)
+def test_ids(text: str) -> None:
+    """An id has five groups of small hexadecimal digits, and is nothing else."""
+    groups = text.split("-")
+    form = [len(group) for group in groups] == [8, 4, 4, 4, 12]
+    assert is_share(text) == (form and all(letter in "0123456789abcdef-" for letter in text))

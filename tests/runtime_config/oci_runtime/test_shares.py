@@ -1,0 +1,146 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The wrapper with containers of pods: their shares, and what asks past Kubernetes."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from tests.hook.shares import OTHER_POD, OTHER_SHARE, POD, SHARE, asking, by_containerd, put, variable
+from tests.runtime_config.oci_runtime.wrapper import DEAR, RUNNER, Wrapper, refusal
+from tests.runtime_config.support import ASKING, MIB, OTHER, UUID, JsonObject, Launcher, spec
+
+pytestmark = pytest.mark.root
+
+CLOSED = (
+    "variables and annotations of a pod ask for no GPU on this node (pod_variables: false in "
+    "/etc/cgpu/config.yaml); ask by resources, such as aliyun.com/gpu-mem, or by a claim"
+)
+
+
+def pod(*ids: str, container: str = "main", uid: str = POD, **more: str) -> JsonObject:
+    """Return what containerd makes of a pod's container with shares."""
+    env = [f"{name}={text}" for name, text in {**asking(*ids), **more}.items()]
+    return spec(*env, annotations=by_containerd(uid, container))
+
+
+@pytest.fixture
+def wrapper(wrapper: Wrapper) -> Wrapper:
+    """Return a node with one share for a container of a pod, on its first card."""
+    put(wrapper.shares, gpu=UUID)
+    return wrapper
+
+
+def test_a_share(wrapper: Wrapper) -> None:
+    """The container gets the nodes of its share's card, and the hook the share's id in place of grants."""
+    wrapper.bundle(pod(SHARE))
+    assert wrapper.create().status == 0
+    edited = wrapper.edited()
+    assert edited["hooks"]["prestart"][0]["args"] == ["cgpu-hook", "prestart", "--share", SHARE]
+    assert edited["hooks"]["poststop"][0]["args"] == ["cgpu-hook", "poststop"]
+    assert f"NVIDIA_VISIBLE_DEVICES={UUID}" in edited["process"]["env"]
+    assert "NVIDIA_VISIBLE_DEVICES=void" not in edited["process"]["env"]
+    assert [mount["destination"] for mount in edited["mounts"]] == ["/proc", "/dev/nvidiactl", "/dev/nvidia0"]
+    assert edited["linux"]["seccomp"]["listenerMetadata"] == "c1"
+    assert wrapper.started()[-1] == "c1"
+
+
+@pytest.mark.parametrize("module", [False, True], ids=["daemon", "module"])
+def test_shares_of_two_cards(tmp_path: Path, module: bool) -> None:
+    """Several shares are merged: each card is given once, under either engine."""
+    wrapper = Wrapper(tmp_path / "node", module=module).build()
+    third = OTHER_SHARE.replace("0a1b", "0a1c")
+    put(wrapper.shares, gpu=UUID)
+    put(wrapper.shares, gpu=UUID, share=third, bytes=MIB)
+    put(wrapper.shares, gpu=OTHER, share=OTHER_SHARE)
+    wrapper.bundle(pod(SHARE, OTHER_SHARE, third))
+    for _ in range(2):  # an edited bundle is edited to the same again
+        assert wrapper.create().status == 0
+        edited = wrapper.edited()
+        words = ["--share", OTHER_SHARE, "--share", third, "--share", SHARE]
+        assert edited["hooks"]["prestart"][0]["args"] == ["cgpu-hook", "prestart", *words]
+        assert len(edited["hooks"]["prestart"]) == 1
+        assert f"NVIDIA_VISIBLE_DEVICES={UUID},{OTHER}" in edited["process"]["env"]
+
+
+@pytest.mark.parametrize(
+    ("document", "line"),
+    [
+        (pod(SHARE, uid=OTHER_POD), f"share {SHARE}: it is not of a claim of this pod ({OTHER_POD})"),
+        (pod(SHARE, container="x"), f"share {SHARE}: the container x does not name its claim train-gpu-x7"),
+        (pod(OTHER_SHARE), f"share {OTHER_SHARE}: it is not on this node, or its claim has ended"),
+        (spec(f"{variable(SHARE)}={SHARE}"), f"{variable(SHARE)}: shares are for containers of pods"),
+        (pod(SHARE, OPENCGPU_MEM="15G"), "OPENCGPU_MEM=15G: the container has the share"),
+        (pod(SHARE, CGPU_DISABLE="1"), "CGPU_DISABLE=1: the container has the share"),
+        (pod(SHARE, NVIDIA_VISIBLE_DEVICES="all"), "NVIDIA_VISIBLE_DEVICES=all: the container has the share"),
+        (
+            spec(*ASKING, annotations=by_containerd()),
+            f"ALIYUN_COM_GPU_MEM_CONTAINER=6: {CLOSED}",
+        ),
+        (spec(annotations={**by_containerd(), "opencgpu.io/mem": "6G"}), "annotation opencgpu.io/mem=6G: "),
+    ],
+)
+def test_refused(wrapper: Wrapper, document: JsonObject, line: str) -> None:
+    """A forged share, and a word of a pod, is refused before anything is done."""
+    wrapper.bundle(document)
+    assert refusal(wrapper).startswith(line)
+
+
+def test_a_share_is_not_restored(wrapper: Wrapper) -> None:
+    """No container with a share comes from a checkpoint."""
+    wrapper.bundle(pod(SHARE))
+    result = wrapper.call("restore", "--bundle", str(wrapper.place), "c1")
+    assert result.status == 1
+    assert "cannot be restored from a checkpoint" in result.errors
+
+
+def test_a_file_that_anybody_can_write(wrapper: Wrapper) -> None:
+    """A share's file counts only where it is root's alone."""
+    (wrapper.shares / f"{SHARE}.json").chmod(0o666)
+    wrapper.bundle(pod(SHARE))
+    assert refusal(wrapper).endswith("mode 0666 lets others write; expected root alone")
+
+
+def test_a_pod_without_a_word_is_left_alone(wrapper: Wrapper) -> None:
+    """A container of a pod that asks for nothing has the same config.json afterwards."""
+    raw = wrapper.bundle(spec("NVIDIA_VISIBLE_DEVICES=void", annotations=by_containerd()))
+    assert wrapper.create().status == 0
+    assert wrapper.config.read_bytes() == raw
+
+
+def test_where_the_configuration_is_not_known(wrapper: Wrapper, tmp_path: Path) -> None:
+    """While no engine has read the configuration since the start, a share waits, too."""
+    (wrapper.base / "config.yaml").write_text("shared_node: true\n")
+    (wrapper.run_directory / "config.json").unlink()
+    wrapper.bundle(pod(SHARE))
+    assert "no engine has read it since this machine started" in refusal(wrapper)
+
+
+def test_what_is_imported(wrapper: Wrapper) -> None:
+    """A share brings nothing dear with it."""
+    assert "cgpu.shares" not in wrapper.imported()
+    report = f"open({str(wrapper.base / 'modules')!r}, 'w').write(' '.join(sys.modules))"
+    instead = f"import os\nos.execve = lambda *words: {report}\nsys.exit(main"
+    python, flags, word, code, *arguments = wrapper.command("create", "--bundle", str(wrapper.place), "c1")
+    wrapper.bundle(pod(SHARE))
+    assert code.startswith(RUNNER[:20])
+    command = [python, flags, word, code.replace("sys.exit(main", instead), *arguments]
+    subprocess.run(command, check=False, timeout=60, capture_output=True)
+    found = set((wrapper.base / "modules").read_text().split())
+    assert "cgpu.shares" in found
+    assert not found & DEAR
+
+
+def test_the_launcher_sees_shares(launcher: Launcher) -> None:
+    """The C launcher hands every bundle with a variable of a share to Python, in whatever form of JSON."""
+    for document in (pod(SHARE), spec(f"{variable(SHARE)}={SHARE}"), spec("OPENCGPU_SHARE_x=y")):
+        for text in (
+            json.dumps(document),
+            json.dumps(document).replace("OPEN", "\\u004fPEN"),
+            json.dumps(document, indent=1),
+        ):
+            place = launcher.bundle(text)
+            assert launcher.run("create", "--bundle", str(place), "id")[0] == "python"
