@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 # From a fresh clone on Debian 12, 13 or testing, as root, with nothing but git and make.
 
-.PHONY: help demo test test-gpu test-vm test-driver test-frameworks test-package test-distributions test-vm-full test-debug-kernel build deb docs docs-pictures man lint format fuzz coverage bench bench-shares clean
+.PHONY: help demo test test-gpu test-vm test-driver test-frameworks test-package test-distributions test-kubernetes test-vm-full test-debug-kernel build deb docs docs-pictures man lint format fuzz coverage bench bench-shares clean
 
 help:
 	@echo "make demo    two containers share a simulated T4, each inside its slice"
@@ -11,6 +11,7 @@ help:
 	@echo "make test-frameworks  PyTorch and CuPy fill slices of a simulated card; downloads 3 GB"
 	@echo "make test-package  a node's life with the Debian packages: a clean Debian with systemd in a virtual machine"
 	@echo "make test-distributions  README's commands on a bare Debian 12, 13 and testing"
+	@echo "make test-kubernetes  pods on a cluster of one node with Kubernetes' own components; builds those first"
 	@echo "make test-debug-kernel  the same on a kernel that checks itself; builds that kernel first"
 	@echo "make test-gpu  checks on a real GPU; says so and does nothing where there is none"
 	@echo "make build   virtual environment and C parts only"
@@ -49,6 +50,10 @@ test-vm-full:
 # A quarter of an hour, and a gigabyte from Debian's archive the first time: not a part of make test.
 test-distributions:
 	@scripts/test-distributions
+
+# The first time a quarter of an hour, and 3 GB in ~/.cache and ~/go, to compile Kubernetes: not a part of make test.
+test-kubernetes:
+	@scripts/test-kubernetes
 
 # One test may take longer there than pytest's limit for a test allows.
 test-debug-kernel:
