@@ -14,6 +14,7 @@ from lightkube.codecs import load_all_yaml
 from lightkube.core.resource import NamespacedResource
 from lightkube.models.authentication_v1 import TokenRequestSpec
 from lightkube.models.core_v1 import PodStatus
+from lightkube.models.meta_v1 import ObjectMeta
 from lightkube.resources.core_v1 import Event, Node, Pod, ServiceAccountToken
 
 from tests.integration.commands import Outcome, eventually
@@ -99,7 +100,8 @@ class Cluster:
 
     def service_account(self, name: str, namespace: str) -> Path:
         """Return a kubeconfig with a new token of a ServiceAccount: its rights are what RBAC gives it."""
-        asked = ServiceAccountToken(spec=TokenRequestSpec(audiences=[]))
+        metadata = ObjectMeta(namespace=namespace)
+        asked = ServiceAccountToken(metadata=metadata, spec=TokenRequestSpec(audiences=[]))
         made = self.api.create(asked, name, namespace=namespace)
         assert made.status is not None
         return self.credentials.kubeconfig(f"{namespace}-{name}", made.status.token, namespace)
