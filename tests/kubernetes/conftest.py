@@ -20,19 +20,35 @@ NUMBERS = itertools.count(1)
 SetupPhase = Generator[None, pytest.TestReport, pytest.TestReport]
 
 
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Everything below this folder needs root."""
-    for item in items:
-        if Path(__file__).parent in item.path.parents:
-            item.add_marker(pytest.mark.root)
+LEFT_OUT = pytest.StashKey[int]()
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Leave out what needs a cluster where there is none: scripts/test-kubernetes has one."""
+    needs = [item for item in items if "cluster" in getattr(item, "fixturenames", ())]
+    here = [item for item in needs if Path(__file__).parent in item.path.parents]
+    for item in here:
+        item.add_marker(pytest.mark.root)
+    if here and Settings.of_environment() is None:
+        config.stash[LEFT_OUT] = len(here)
+        config.hook.pytest_deselected(items=here)
+        items[:] = [item for item in items if item not in here]
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: pytest.Config) -> None:
+    """Say what was left out."""
+    number = config.stash.get(LEFT_OUT, 0)
+    if number:
+        terminalreporter.write_line(
+            f"tests/kubernetes: {number} tests need a cluster and were left out; run: make test-kubernetes"
+        )
 
 
 @pytest.fixture(scope="session")
 def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
     """A running cluster."""
     settings = Settings.of_environment()
-    if settings is None:
-        pytest.skip("needs a cluster; run: scripts/test-kubernetes")
+    assert settings is not None
     made = Cluster(settings, tmp_path_factory.mktemp("cluster"))
     try:
         made.begin()

@@ -104,6 +104,7 @@ class Cluster:
         asked = ServiceAccountToken(metadata=metadata, spec=TokenRequestSpec(audiences=[]))
         made = self.api.create(asked, name, namespace=namespace)
         assert made.status is not None
+        assert made.status.token is not None
         return self.credentials.kubeconfig(f"{namespace}-{name}", made.status.token, namespace)
 
     # Manifests
@@ -157,8 +158,7 @@ class Cluster:
         eventually(lambda: not self._exists(name, namespace), f"{name} is gone", POD_S)
 
     def _exists(self, name: str, namespace: str) -> bool:
-        fields = {"metadata.name": name}
-        return bool(list(self.api.list(Pod, namespace=namespace, fields=fields)))
+        return bool(list(self.api.list(Pod, namespace=namespace, fields={"metadata.name": name})))
 
     def events(self, name: str, namespace: str) -> list[str]:
         """Return reason and message of each event about an object."""

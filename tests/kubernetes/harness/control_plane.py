@@ -79,7 +79,7 @@ def controller_manager(settings: Settings, credentials: Credentials) -> Componen
         f"--root-ca-file={credentials.authority}",
         "--use-service-account-credentials",
         "--leader-elect=false",
-        *settings.gate_flags(),
+        *settings.feature_flags(),
     ]
     return settings.component("kube-controller-manager", flags, listens(10257))
 
@@ -88,7 +88,7 @@ def scheduler(settings: Settings, credentials: Credentials) -> Component:
     flags = [
         f"--kubeconfig={credentials.path('kube-scheduler')}",
         "--leader-elect=false",
-        *settings.gate_flags(),
+        *settings.feature_flags(),
     ]
     return settings.component("kube-scheduler", flags, listens(10259))
 

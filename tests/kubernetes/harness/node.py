@@ -107,7 +107,7 @@ def kubelet_settings(settings: Settings) -> dict[str, object]:
         "evictionHard": {"memory.available": "0%", "nodefs.available": "0%", "imagefs.available": "0%"},
         "imageGCHighThresholdPercent": 100,
         "localStorageCapacityIsolation": False,
-        "featureGates": dict.fromkeys(settings.gates, True),
+        "featureGates": dict.fromkeys(settings.features, True),
     }
 
 

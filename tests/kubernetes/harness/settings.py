@@ -9,11 +9,13 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from tests.kubernetes.harness.component import Component
+from tests.kubernetes.programs import OWN_PROGRAMS
 
 PREFIX = "CGPU_KUBERNETES"
-OWN_PROGRAMS = "KUBERNETES_BIN"
 # Features that a version has, and leaves off.
-GATES = {"1.34": ("DRAConsumableCapacity", "DRADeviceTaints", "DRAExtendedResource", "ResourceHealthStatus")}
+FEATURES = {
+    "1.34": ("DRAConsumableCapacity", "DRADeviceTaints", "DRAExtendedResource", "ResourceHealthStatus")
+}
 API_GROUPS = {"1.34": ("resource.k8s.io/v1alpha3",)}
 
 
@@ -43,13 +45,15 @@ class Settings:
         return Component(name, [*self.program(name), *flags], self.logs / f"{name}.log", ready)
 
     @property
-    def gates(self) -> Sequence[str]:
+    def features(self) -> Sequence[str]:
         """Return the features that this version needs to be told."""
-        return GATES.get(self.version, ())
+        return FEATURES.get(self.version, ())
 
-    def gate_flags(self) -> list[str]:
-        return [f"--feature-gates={','.join(f'{gate}=true' for gate in self.gates)}"] if self.gates else []
+    def feature_flags(self) -> list[str]:
+        return (
+            [f"--feature-gates={','.join(f'{name}=true' for name in self.features)}"] if self.features else []
+        )
 
     def api_flags(self) -> list[str]:
         groups = [f"--runtime-config={group}=true" for group in API_GROUPS.get(self.version, ())]
-        return [*groups, *self.gate_flags()]
+        return [*groups, *self.feature_flags()]
