@@ -1,0 +1,182 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The cluster as tests see it: its components by name, its API, manifests, pods and their events."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import httpx2
+import yaml
+from lightkube import ApiError, Client, KubeConfig
+from lightkube.codecs import load_all_yaml
+from lightkube.core.resource import NamespacedResource
+from lightkube.models.authentication_v1 import TokenRequestSpec
+from lightkube.models.core_v1 import PodStatus
+from lightkube.models.meta_v1 import ObjectMeta
+from lightkube.resources.core_v1 import Event, Node, Pod, ServiceAccountToken
+
+from tests.integration.commands import Outcome, eventually
+from tests.integration.engine import Engine
+from tests.integration.images import ROOT
+from tests.kubernetes.harness import node
+from tests.kubernetes.harness.component import Component
+from tests.kubernetes.harness.control_plane import control_plane
+from tests.kubernetes.harness.credentials import NODE, Credentials
+from tests.kubernetes.harness.settings import Settings
+
+FIELD_MANAGER = "tests"
+RUNTIME_CLASS = ROOT / "install" / "packaging" / "kubernetes" / "runtimeclass.yaml"
+POD_S = 60
+CALL_S = 30
+
+
+class Cluster:
+    """Control plane, containerd, cgpud with two simulated T4, and a kubelet, beside this process."""
+
+    def __init__(self, settings: Settings, folder: Path) -> None:
+        self.settings = settings
+        self.folder = folder
+        self.credentials = Credentials(folder / "credentials")
+        Path("/etc/cgpu").mkdir()
+        self.engine = Engine("T4:2", {}, Path("/etc/cgpu"))
+        #: by name: etcd, kube-apiserver, kube-controller-manager, kube-scheduler, containerd, kubelet
+        self.components: dict[str, Component] = {}
+        self._extra: list[Component] = []
+        self._clients: list[Client] = []
+
+    def begin(self) -> None:
+        """Start everything; return once the node is ready."""
+        self._start(*control_plane(self.settings, self.folder, self.credentials))
+        self.engine.start()
+        self._start(node.containerd(self.settings))
+        node.load_images(self.folder / "image")
+        self._start(node.kubelet(self.settings, self.folder, self.credentials))
+        self.api = self.client("admin")
+        self.apply(RUNTIME_CLASS)
+        eventually(self.is_node_ready, "the node is ready", POD_S)
+
+    def _start(self, *components: Component) -> None:
+        for component in components:
+            self.components[component.name] = component
+            component.start()
+
+    def end(self) -> None:
+        """End all processes but the containers', which end with the namespaces."""
+        self.end_extra()
+        for client in self._clients:
+            client.close()
+        for component in reversed(self.components.values()):
+            component.stop()
+        self.engine.stop()
+
+    def start(
+        self,
+        name: str,
+        command: Sequence[str | Path],
+        env: Mapping[str, str] | None = None,
+        ready: Any = lambda: True,
+    ) -> Component:
+        """Start a process of the test's own beside the others; it ends with the test. Its log is NAME.log."""
+        component = Component(name, command, self.settings.logs / f"{name}.log", ready, env)
+        self._extra.append(component)
+        component.start()
+        return component
+
+    def end_extra(self) -> None:
+        while self._extra:
+            self._extra.pop().stop()
+
+    # Callers of the API
+
+    def client(self, user: str, namespace: str = "default") -> Client:
+        """Return a client of one who has a kubeconfig, such as admin."""
+        config = KubeConfig.from_file(self.credentials.path(user))
+        timeout = httpx2.Timeout(CALL_S)
+        made = Client(config, namespace, timeout, field_manager=FIELD_MANAGER, trust_env=False)
+        self._clients.append(made)
+        return made
+
+    def service_account(self, name: str, namespace: str) -> Path:
+        """Return a kubeconfig with a new token of a ServiceAccount: its rights are what RBAC gives it."""
+        metadata = ObjectMeta(namespace=namespace)
+        asked = ServiceAccountToken(metadata=metadata, spec=TokenRequestSpec(audiences=[]))
+        made = self.api.create(asked, name, namespace=namespace)
+        assert made.status is not None
+        assert made.status.token is not None
+        return self.credentials.kubeconfig(f"{namespace}-{name}", made.status.token, namespace)
+
+    # Manifests
+
+    def apply(self, manifests: str | Path | Mapping[str, object], namespace: str | None = None) -> list[Any]:
+        """Apply YAML documents, the documents of a file, or one object; return what came of them."""
+        if isinstance(manifests, Path):
+            manifests = manifests.read_text()
+        text = manifests if isinstance(manifests, str) else yaml.safe_dump(dict(manifests))
+        made = []
+        for one in load_all_yaml(text, create_resources_for_crds=True):
+            if namespace is not None and isinstance(one, NamespacedResource) and one.metadata is not None:
+                one.metadata.namespace = one.metadata.namespace or namespace
+            made.append(self.api.apply(one, force=True))
+        return made
+
+    # What became of them
+
+    def is_node_ready(self) -> bool:
+        try:
+            found = self.api.get(Node, NODE)
+        except ApiError:
+            return False
+        conditions = (found.status.conditions if found.status else None) or ()
+        return any(one.type == "Ready" and one.status == "True" for one in conditions)
+
+    def pod_status(self, name: str, namespace: str) -> PodStatus:
+        status = self.api.get(Pod, name, namespace=namespace).status
+        assert status is not None
+        return status
+
+    def await_pod(self, name: str, namespace: str, *phases: str, deadline: float = POD_S) -> PodStatus:
+        """Wait until a pod is in one of the phases. The error has its events."""
+        status = PodStatus()
+
+        def reached() -> bool:
+            nonlocal status
+            status = self.pod_status(name, namespace)
+            return status.phase in phases
+
+        try:
+            eventually(reached, f"{name} is {' or '.join(phases)}", deadline)
+        except AssertionError as error:
+            said = [f"{error}; it is {status.phase}", *self.events(name, namespace)]
+            raise AssertionError("\n".join(said)) from error
+        return status
+
+    def delete_pod(self, name: str, namespace: str) -> None:
+        """Delete a pod, and wait until the node has ended it."""
+        self.api.delete(Pod, name, namespace=namespace)
+        eventually(lambda: not self._exists(name, namespace), f"{name} is gone", POD_S)
+
+    def _exists(self, name: str, namespace: str) -> bool:
+        return bool(list(self.api.list(Pod, namespace=namespace, fields={"metadata.name": name})))
+
+    def events(self, name: str, namespace: str) -> list[str]:
+        """Return reason and message of each event about an object."""
+        found = self.api.list(Event, namespace=namespace, fields={"involvedObject.name": name})
+        return [f"{one.reason}: {one.message}" for one in found]
+
+    def log(self, name: str, namespace: str, container: str | None = None) -> str:
+        return "".join(self.api.log(name, namespace=namespace, container=container))
+
+    def exec(self, name: str, namespace: str, *command: str, container: str | None = None) -> Outcome:
+        """Run a command in a pod's container to its end."""
+        done = self.api.exec(
+            name,
+            namespace=namespace,
+            container=container,
+            command=command,
+            stdout=True,
+            stderr=True,
+            timeout=CALL_S,
+        )
+        return Outcome(done.exit_code, str(done.stdout or ""), str(done.stderr or ""))

