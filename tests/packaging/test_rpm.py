@@ -20,6 +20,8 @@ from cgpu import __version__
 from tests.packages import Packages, Rpms
 from tests.packaging.test_deb import locked
 
+# The first test builds the packages.
+pytestmark = pytest.mark.timeout(600)
 FOLDERS = ("/usr/lib/opencgpu", "/usr/src/opencgpu-")
 # Debian's path, and the same on Fedora and RHEL.
 MOVED = (

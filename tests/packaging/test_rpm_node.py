@@ -14,7 +14,8 @@ from tests.packages import Rpms
 from tests.packaging.machine import Machine
 from tests.packaging.test_deb_node import DAEMON_JSON, PROBE, assert_refused, lasting_slice, pid_of
 
-pytestmark = [pytest.mark.root, pytest.mark.slow]
+# The first test builds the packages.
+pytestmark = [pytest.mark.root, pytest.mark.slow, pytest.mark.timeout(600)]
 
 # Debian's own packages have what ours require, and rpm does not know them.
 RPM = ("rpm", "--dbpath", "/tmp/rpm", "--nodeps")

@@ -15,6 +15,7 @@ from hypothesis.stateful import (
     RuleBasedStateMachine,
     initialize,
     invariant,
+    precondition,
     rule,
     run_state_machine_as_test,
 )
@@ -24,12 +25,15 @@ from tests.core.call.binding import CARD_BYTES, Bench, load, new_bench
 
 MOST = 20  # max_inst of a card
 SHARES = st.sampled_from(["s1", "s2", "s3", "s4", "s5"])
-CONTAINERS = st.sampled_from(["alpha", "beta", "gamma"])
+NAMES = ("alpha", "beta", "gamma")
+CONTAINERS = st.sampled_from(NAMES)
 GPUS = st.integers(0, 1)
-WEIGHTS = st.integers(1, 12)
+WEIGHTS = st.integers(1, 6)
+PICK = st.integers(0, 11)  # one of the slices that there are
 # Whole cards and what is left beside a byte, among sizes that fit several times.
 SIZES = st.one_of(
     st.integers(1, CARD_BYTES),
+    st.integers(1, CARD_BYTES // 6),
     st.sampled_from([1, CARD_BYTES // 2, CARD_BYTES // 3, CARD_BYTES - 1, CARD_BYTES, CARD_BYTES + 1]),
 )
 
@@ -139,8 +143,13 @@ class Reservations(RuleBasedStateMachine):
             self.containers[container] = Container({gpu: part})
         assert self.bench.control(f"create id={container} pid=7 gpu={gpu}:{size}:{weight}") == expected
 
-    @rule(container=CONTAINERS, shares=st.lists(SHARES, min_size=1, unique=True))
-    def create_by_shares(self, container: str, shares: list[str]) -> None:
+    @rule(container=CONTAINERS, shares=st.lists(SHARES, min_size=1, unique=True), known=st.booleans())
+    def create_by_shares(self, container: str, shares: list[str], *, known: bool) -> None:
+        """known: leave out what would be refused, unless nothing is left then."""
+        if known:
+            free = [share for share in self.shares if self.user(share) is None]
+            shares = [share for share in shares if share in free] or free[:1] or shares
+            container = next((name for name in NAMES if name not in self.containers), container)
         if any(share not in self.shares for share in shares):
             expected = -errno.ENOENT
         elif container in self.containers:
@@ -164,21 +173,26 @@ class Reservations(RuleBasedStateMachine):
         self.containers.pop(container, None)
         assert self.bench.control(f"destroy id={container}") == 0
 
-    @rule(container=CONTAINERS, gpu=GPUS, size=SIZES)
-    def resize(self, container: str, gpu: int, size: int) -> None:
-        found = self.containers.get(container)
-        if found is None or gpu not in found.parts:
-            return
+    def slice(self, pick: int) -> tuple[str, int]:
+        """Return a container and a card that it has a slice of."""
+        there = [(name, gpu) for name, one in self.containers.items() for gpu in one.parts]
+        return there[pick % len(there)]
+
+    @precondition(lambda self: self.containers)
+    @rule(pick=PICK, size=SIZES)
+    def resize(self, pick: int, size: int) -> None:
+        container, gpu = self.slice(pick)
+        found = self.containers[container]
         fits = size <= found.parts[gpu].memsize or size <= CARD_BYTES - self.taken(gpu, container)[2]
         if fits:
             found.parts[gpu].memsize = size
         assert self.bench.write(f"{gpu}/{container}/memsize", str(size)) == (0 if fits else -errno.ENOMEM)
 
-    @rule(container=CONTAINERS, gpu=GPUS, weight=WEIGHTS)
-    def weigh(self, container: str, gpu: int, weight: int) -> None:
-        found = self.containers.get(container)
-        if found is None or gpu not in found.parts:
-            return
+    @precondition(lambda self: self.containers)
+    @rule(pick=PICK, weight=WEIGHTS)
+    def weigh(self, pick: int, weight: int) -> None:
+        container, gpu = self.slice(pick)
+        found = self.containers[container]
         fits = weight <= found.parts[gpu].weight or weight <= MOST - self.taken(gpu, container)[1]
         if fits:
             found.parts[gpu].weight = weight
@@ -222,11 +236,21 @@ class Reservations(RuleBasedStateMachine):
             assert weights <= MOST
             assert promised <= CARD_BYTES
             assert self.bench.read(f"{gpu}/free_weight") == f"{MOST - weights}\n"
+            self.probe(gpu, places, weights, CARD_BYTES - promised)
             for name, found in self.containers.items():
                 if gpu in found.parts:
                     part = found.parts[gpu]
                     got = [self.bench.read(f"{gpu}/{name}/{n}") for n in ("memsize", "weight", "highprio")]
                     assert got == [f"{value}\n" for value in (part.memsize, part.weight, part.highprio)]
+
+    def probe(self, gpu: int, places: int, weights: int, left: int) -> None:
+        """What is left can be reserved, and not a byte more."""
+        line = f"reserve id=probe gpu={gpu}:"
+        if places < MOST:
+            assert self.bench.control(f"{line}{left + 1}") == -errno.ENOMEM
+        if places < MOST and weights < MOST and left:
+            assert self.bench.control(f"{line}{left}:{MOST - weights}") == 0
+            assert self.bench.control("release id=probe") == 0
 
     def teardown(self) -> None:
         """When containers and reservations have ended nothing is promised."""
@@ -248,5 +272,5 @@ def test_reservations_agree_with_the_model(library: ctypes.CDLL) -> None:
     health = [HealthCheck.too_slow, HealthCheck.data_too_large]
     run_state_machine_as_test(
         Reservations,
-        settings=settings(max_examples=60, stateful_step_count=40, suppress_health_check=health),
+        settings=settings(max_examples=120, stateful_step_count=40, suppress_health_check=health),
     )

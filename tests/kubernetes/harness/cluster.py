@@ -3,7 +3,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import json
+import os
+import signal
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -12,11 +16,12 @@ import yaml
 from lightkube import ApiError, Client, KubeConfig
 from lightkube.codecs import load_all_yaml
 from lightkube.core.resource import NamespacedResource
-from lightkube.models.authentication_v1 import TokenRequestSpec
+from lightkube.models.authentication_v1 import BoundObjectReference, TokenRequestSpec
 from lightkube.models.core_v1 import PodStatus
 from lightkube.models.meta_v1 import ObjectMeta
 from lightkube.resources.core_v1 import Event, Node, Pod, ServiceAccountToken
 
+from cgpu import paths
 from tests.integration.commands import Outcome, eventually
 from tests.integration.engine import Engine
 from tests.integration.images import ROOT
@@ -84,9 +89,33 @@ class Cluster:
         component.start()
         return component
 
+    def components_of_test(self, name: str) -> Component:
+        """Return a process that start() has started."""
+        return next(one for one in self._extra if one.name == name)
+
     def end_extra(self) -> None:
         while self._extra:
             self._extra.pop().stop()
+
+    @contextmanager
+    def configured(self, **keys: object) -> Iterator[None]:
+        """Have the engine with keys of config.yaml, until the end."""
+        before = self.engine.config.read_text()
+        self._reload(yaml.safe_dump({**(yaml.safe_load(before) or {}), **keys}))
+        try:
+            yield
+        finally:
+            self._reload(before)
+
+    def _reload(self, text: str) -> None:
+        self.engine.config.write_text(text)
+        os.kill(self.engine.pid(), signal.SIGHUP)
+        wanted = yaml.safe_load(text) or {}
+        in_force = Path(paths.EFFECTIVE)
+        eventually(
+            lambda: wanted.get("pod_variables", False) == json.loads(in_force.read_text())["pod_variables"],
+            "the configuration is in force",
+        )
 
     # Callers of the API
 
@@ -98,10 +127,16 @@ class Cluster:
         self._clients.append(made)
         return made
 
-    def service_account(self, name: str, namespace: str) -> Path:
-        """Return a kubeconfig with a new token of a ServiceAccount: its rights are what RBAC gives it."""
+    def service_account(self, name: str, namespace: str, node: str | None = None) -> Path:
+        """Return a kubeconfig with a new token of a ServiceAccount: its rights are what RBAC gives it.
+
+        node: the token is one of a pod on this node, as far as policies see.
+        """
         metadata = ObjectMeta(namespace=namespace)
-        asked = ServiceAccountToken(metadata=metadata, spec=TokenRequestSpec(audiences=[]))
+        bound = BoundObjectReference(kind="Node", apiVersion="v1", name=node) if node is not None else None
+        asked = ServiceAccountToken(
+            metadata=metadata, spec=TokenRequestSpec(audiences=[], boundObjectRef=bound)
+        )
         made = self.api.create(asked, name, namespace=namespace)
         assert made.status is not None
         assert made.status.token is not None
