@@ -1,0 +1,33 @@
+# SPDX-License-Identifier: Apache-2.0
+"""How to reach the API server: by a kubeconfig file, or from inside of a pod."""
+
+from __future__ import annotations
+
+import httpx2
+from lightkube import KubeConfig
+from lightkube.config import client_adapter
+from lightkube.config.kubeconfig import SingleConfig
+from lightkube.core.exceptions import ConfigError
+
+from cgpu.errors import CgpuError
+
+TIMEOUT_S = 10.0
+
+
+def configuration(kubeconfig: str | None) -> SingleConfig:
+    """Return the configuration of a file, else of the environment or the pod. Raises CgpuError."""
+    try:
+        kept = KubeConfig.from_file(kubeconfig) if kubeconfig else KubeConfig.from_env()
+        found = kept.get()
+    except ConfigError as error:
+        raise CgpuError(f"no cluster is known ({error}); expected --kubeconfig FILE or a pod") from error
+    if found is None:
+        raise CgpuError("no cluster is known: the kubeconfig has no current context; expected one that has")
+    return found
+
+
+def http_client(chosen: SingleConfig) -> httpx2.Client:
+    """Return a plain client with the same credentials."""
+    return client_adapter.Client(
+        chosen, client_adapter.ConnectionParams(timeout=httpx2.Timeout(TIMEOUT_S), trust_env=False)
+    )

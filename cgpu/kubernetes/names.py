@@ -1,0 +1,25 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Names that users, manifests and all parts for Kubernetes share."""
+
+from __future__ import annotations
+
+DRIVER = "gpu.opencgpu.io"
+DEVICE_CLASS = DRIVER
+RUNTIME_CLASS = "cgpu"
+
+# Capacities of a device.
+MEMORY = "memory"
+WEIGHT = "weight"
+PLACES = "places"
+
+# Parameters of a claim (resource.k8s.io, OpaqueDeviceConfiguration).
+PARAMETERS_API = "gpu.opencgpu.io/v1"
+PARAMETERS_KIND = "ShareParameters"
+
+# Keys of device taints.
+TAINT_ENGINE = f"{DRIVER}/engine-down"
+TAINT_LOST = f"{DRIVER}/lost"
+
+# Labels of nodes, as Alibaba's clusters have them.
+SCHEDULE_LABEL = "ack.node.gpu.schedule"
+PLACEMENT_LABEL = "ack.node.gpu.placement"

@@ -1,0 +1,79 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What a claim says of its shares beyond their size: ShareParameters, in the claim or in its device class.
+
+apiVersion: gpu.opencgpu.io/v1
+kind: ShareParameters
+weight: 2            # of GPU time, 1 to max_inst of the card
+highPriority: true   # before all others on the card
+policy: 1            # only on a card whose time is divided in this way
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import Any
+
+from cgpu import suggest
+from cgpu.errors import CgpuError, show
+from cgpu.kubernetes.names import PARAMETERS_API, PARAMETERS_KIND
+
+MAX_WEIGHT = 25
+MAX_POLICY = 5
+
+
+@dataclass(frozen=True, slots=True)
+class Parameters:
+    """None: not said."""
+
+    weight: int | None = None
+    high_priority: bool | None = None
+    policy: int | None = None
+
+    def over(self, other: Parameters) -> Parameters:
+        """Return both, of which this one counts more."""
+        said = {name: value for name, value in self._values().items() if value is not None}
+        return replace(other, **said)
+
+    def _values(self) -> dict[str, Any]:
+        return {name: getattr(self, name) for name in ("weight", "high_priority", "policy")}
+
+
+def parse(document: object) -> Parameters:
+    """Read the parameters. Raises CgpuError, with one line that names the field and what is expected."""
+    if not isinstance(document, Mapping):
+        raise CgpuError(f"parameters of {PARAMETERS_KIND}: {show(document)}: expected an object")
+    fields = dict(document)
+    for field, expected in (("apiVersion", PARAMETERS_API), ("kind", PARAMETERS_KIND)):
+        found = fields.pop(field, None)
+        if found != expected:
+            raise CgpuError(f"parameters: {field}: {show(found)}: expected {expected}")
+    known = ("weight", "highPriority", "policy")
+    for field in fields:
+        if field not in known:
+            meant = suggest.expected(field, known, "")
+            raise CgpuError(f"{PARAMETERS_KIND}: there is no field {show(field)}; {meant}")
+    return Parameters(
+        _number(fields, "weight", 1, MAX_WEIGHT),
+        _flag(fields, "highPriority"),
+        _number(fields, "policy", 0, MAX_POLICY),
+    )
+
+
+def _number(fields: Mapping[str, Any], field: str, least: int, most: int) -> int | None:
+    value = fields.get(field)
+    if value is None and field not in fields:
+        return None
+    if isinstance(value, bool) or not isinstance(value, int) or not least <= value <= most:
+        wanted = f"expected a whole number from {least} to {most}"
+        raise CgpuError(f"{PARAMETERS_KIND}: {field}: {show(value)}: {wanted}")
+    return value
+
+
+def _flag(fields: Mapping[str, Any], field: str) -> bool | None:
+    value = fields.get(field)
+    if value is None and field not in fields:
+        return None
+    if not isinstance(value, bool):
+        raise CgpuError(f"{PARAMETERS_KIND}: {field}: {show(value)}: expected true or false")
+    return value
