@@ -1,0 +1,2 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The agent of a node: a driver of Dynamic Resource Allocation, which the kubelet calls."""

@@ -1,0 +1,129 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What the agent does by itself: publish the cards, watch their health, make node and records agree."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from cgpu.client.tree import Tree
+from cgpu.errors import CgpuError
+from cgpu.kubernetes.node.api import Api, ApiServerError
+from cgpu.kubernetes.node.health import Health, observe
+from cgpu.kubernetes.node.plugin import HealthReport, Plugin
+from cgpu.kubernetes.node.prepare import Claims
+from cgpu.kubernetes.node.publish import Publisher
+
+
+@dataclass(frozen=True, slots=True)
+class Settings:
+    """Seconds.
+
+    observe: between two looks at the cards. retry: after a fault. refresh: of what no watch tells.
+    """
+
+    observe: float = 2.0
+    retry: float = 5.0
+    refresh: float = 60.0
+
+
+@dataclass(frozen=True, slots=True)
+class Parts:
+    """What an agent is made of."""
+
+    api: Api
+    tree: Tree
+    claims: Claims
+    plugin: Plugin
+    publisher: Publisher
+    report: HealthReport
+
+
+class Agent:
+    """The agent of one node."""
+
+    def __init__(self, parts: Parts, log: Callable[[str], None], settings: Settings | None = None) -> None:
+        """Use these parts. Nothing is started yet."""
+        self.stop = threading.Event()
+        self._api = parts.api
+        self._tree = parts.tree
+        self._claims = parts.claims
+        self._plugin = parts.plugin
+        self._publisher = parts.publisher
+        self._report = parts.report
+        self._settings = settings or Settings()
+        self._log = log
+        self._slice_changed = threading.Event()
+        self._said = ""
+
+    def run(self) -> None:
+        """Serve until stop is set. Raises OSError when the sockets cannot be made."""
+        self._reconcile()
+        self._plugin.start()
+        threading.Thread(target=self._watch, daemon=True, name="watch").start()
+        try:
+            self._loop()
+        finally:
+            self._plugin.stop()
+
+    def _loop(self) -> None:
+        health: Sequence[Health] = ()
+        published: Sequence[Health] | None = None
+        due = time.monotonic() + self._settings.refresh
+        while not self.stop.is_set():
+            health = self._observe(health)
+            back = published is not None and _is_back(published, health)
+            late = time.monotonic() >= due
+            if late or back:
+                self._reconcile()
+                due = time.monotonic() + self._settings.refresh
+            if late or self._slice_changed.is_set() or published != health:
+                self._slice_changed.clear()
+                published = health if self._publish(health) else None
+            self._report.set(health)
+            self.stop.wait(self._settings.observe if published is not None else self._settings.retry)
+
+    def _observe(self, before: Sequence[Health]) -> Sequence[Health]:
+        try:
+            return observe(self._tree, before)
+        except CgpuError as error:
+            self._say_once(str(error))
+            return before
+
+    def _publish(self, health: Sequence[Health]) -> bool:
+        try:
+            self._publisher.publish(health)
+        except CgpuError as error:
+            self._say_once(str(error))
+            return False
+        self._said = ""
+        return True
+
+    def _reconcile(self) -> None:
+        try:
+            self._claims.reconcile(self._log)
+        except (CgpuError, OSError) as error:
+            self._log(f"claims of this node: {error}")
+
+    def _watch(self) -> None:
+        while not self.stop.is_set():
+            try:
+                for _ in self._api.watch_slices():
+                    self._publisher.forget()
+                    self._slice_changed.set()
+            except ApiServerError as error:
+                self._say_once(str(error))
+            self.stop.wait(self._settings.retry)
+
+    def _say_once(self, text: str) -> None:
+        if text != self._said:
+            self._said = text
+            self._log(text)
+
+
+def _is_back(before: Sequence[Health], now: Sequence[Health]) -> bool:
+    """Tell whether the engine has come back, perhaps without what it knew."""
+    down = {one.card.uuid for one in before if one.condition == "engine-down"}
+    return any(one.card.uuid in down and one.condition == "well" for one in now)

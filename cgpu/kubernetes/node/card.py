@@ -1,0 +1,47 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The cards of a node, as the engine's tree shows them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from cgpu.client.tree import Tree, is_index
+from cgpu.sizes import MIB
+
+
+@dataclass(frozen=True, slots=True)
+class Card:
+    """One GPU. mib: its memory; reserved: bytes that shares hold; policy: how its time is divided."""
+
+    index: int
+    uuid: str
+    product: str
+    mib: int
+    max_inst: int
+    policy: int
+    reserved: int
+    mig: bool
+
+    @property
+    def device(self) -> str:
+        """The name of its device in Kubernetes, the same after each start of the node."""
+        return self.uuid.lower()
+
+
+def cards(tree: Tree) -> tuple[Card, ...]:
+    """Return the cards in the order of their indexes. Raises CgpuError, EngineDownError without an engine."""
+    return tuple(_card(tree, index) for index in sorted(int(name) for name in tree.names() if is_index(name)))
+
+
+def _card(tree: Tree, index: int) -> Card:
+    folder = str(index)
+    return Card(
+        index=index,
+        uuid=tree.read(folder, "uuid"),
+        product=tree.read(folder, "name"),
+        mib=tree.read_int(folder, "memtotal") // MIB,
+        max_inst=tree.read_int(folder, "max_inst"),
+        policy=tree.read_int(folder, "policy"),
+        reserved=sum(one.bytes for one in tree.reserved(index)),
+        mig=tree.read(folder, "mig") == "1",
+    )

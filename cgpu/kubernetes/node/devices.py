@@ -1,0 +1,76 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The cards as devices of a ResourceSlice, from which kube-scheduler gives out parts."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Literal
+
+from lightkube.models.resource_v1 import Device, DeviceTaint
+
+from cgpu.kubernetes.names import MEMORY, PLACEMENT_LABEL, PLACES, SCHEDULE_LABEL, WEIGHT
+from cgpu.kubernetes.node.card import Card
+from cgpu.kubernetes.node.units import Unit, published_mib
+
+# The values of the label by which Alibaba's clusters share the GPUs of a node; any other gives them whole.
+SHARED = ("cgpu", "core_mem", "share")
+Placement = Literal["binpack", "spread"]
+
+
+@dataclass(frozen=True, slots=True)
+class NodeLabels:
+    """What the labels of a node ask for. shared: whether its cards are given out in parts."""
+
+    shared: bool
+    placement: Placement
+
+
+def read_labels(labels: Mapping[str, str]) -> NodeLabels:
+    """Read the labels; without them cards are shared, and filled one after the other."""
+    schedule = labels.get(SCHEDULE_LABEL)
+    placement: Placement = "spread" if labels.get(PLACEMENT_LABEL) == "spread" else "binpack"
+    return NodeLabels(schedule is None or schedule in SHARED, placement)
+
+
+def in_order(cards: Sequence[Card], placement: Placement) -> list[Card]:
+    """Return the cards in the order in which the scheduler takes them: it takes the first that fits."""
+    if placement == "binpack":
+        return sorted(cards, key=lambda card: card.index)
+    return sorted(cards, key=lambda card: (card.reserved / (card.mib or 1), card.index))
+
+
+def quantity(mib: int) -> str:
+    """Return so many MiB in the form to which the API server brings an amount."""
+    for suffix in ("Mi", "Gi", "Ti"):
+        if mib % 1024 or suffix == "Ti":
+            break
+        mib //= 1024
+    return f"{mib}{suffix}"
+
+
+def device(card: Card, unit: Unit, engine: str, taints: Sequence[DeviceTaint]) -> Device:
+    """Return the device of a card. A claim that says no size takes the whole memory."""
+    memory = quantity(published_mib(card.mib, unit))
+    return Device(
+        name=card.device,
+        allowMultipleAllocations=True,
+        attributes={
+            "uuid": {"string": card.uuid},
+            "index": {"int": card.index},
+            "productName": {"string": card.product[:64]},
+            "engine": {"string": engine},
+        },
+        capacity={
+            MEMORY: _capacity(memory, default=memory, least="1Mi"),
+            WEIGHT: _capacity(str(card.max_inst), default="1", least="1"),
+            PLACES: _capacity(str(card.max_inst), default="1", least="1", most="1"),
+        },
+        taints=list(taints) or None,
+    )
+
+
+def _capacity(value: str, *, default: str, least: str, most: str | None = None) -> dict[str, Any]:
+    """Return a DeviceCapacity as a table: lightkube has no types below `capacity` and `attributes`."""
+    allowed = {"min": least, "step": least, **({"max": most} if most is not None else {})}
+    return {"value": value, "requestPolicy": {"default": default, "validRange": allowed}}

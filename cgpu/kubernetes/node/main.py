@@ -1,0 +1,118 @@
+# SPDX-License-Identifier: Apache-2.0
+"""`cgpu kubernetes node`: the agent of a node, a driver of Dynamic Resource Allocation for the kubelet."""
+
+from __future__ import annotations
+
+import argparse
+import os
+import signal
+import sys
+import threading
+from collections.abc import Sequence
+from pathlib import Path
+from types import FrameType
+
+from lightkube import Client
+
+from cgpu import paths
+from cgpu.arguments import Parser
+from cgpu.client.tree import EngineDownError, Tree
+from cgpu.config import effective
+from cgpu.errors import CgpuError, one_line
+from cgpu.kubernetes.cluster import configuration
+from cgpu.kubernetes.names import DRIVER
+from cgpu.kubernetes.node.agent import Agent, Parts
+from cgpu.kubernetes.node.api import Api
+from cgpu.kubernetes.node.plugin import HealthReport, Plugin, Sockets
+from cgpu.kubernetes.node.prepare import Claims, Folders
+from cgpu.kubernetes.node.publish import Publisher
+from cgpu.kubernetes.node.records import Records
+from cgpu.kubernetes.node.units import UNITS
+
+EXIT_FAILED = 1
+
+
+def parser() -> argparse.ArgumentParser:
+    """Return the parser of the arguments."""
+    found = Parser(
+        prog="cgpu kubernetes node",
+        description="The agent of a node: publish the GPUs to Kubernetes, prepare claims for the kubelet.",
+    )
+    found.add_argument(
+        "--node", metavar="NAME", default=os.environ.get("NODE_NAME"), help="name of the node (NODE_NAME)"
+    )
+    found.add_argument(
+        "--pod-uid", metavar="UID", default=os.environ.get("POD_UID", ""), help="of the agent's pod (POD_UID)"
+    )
+    found.add_argument(
+        "--unit",
+        choices=UNITS,
+        default="card",
+        help="card: a GPU offers whole GiB, as its maker names it; exact: its MiB; the same on all nodes",
+    )
+    found.add_argument("--kubelet", metavar="DIR", type=Path, default=Path("/var/lib/kubelet"))
+    found.add_argument(
+        "--run", metavar="DIR", type=Path, default=Path("/run"), help="where the node's /run is (/run)"
+    )
+    found.add_argument("--kubeconfig", metavar="FILE", help="by default the service account of the pod")
+    return found
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run the agent until SIGTERM or SIGINT; 0, or 1 after one line on standard error."""
+    options = parser().parse_args(arguments)
+    try:
+        if not options.node:
+            raise CgpuError("--node: expected the name of this node, or NODE_NAME in the environment")
+        agent = build(options)
+        _on_end(agent.stop)
+        agent.run()
+    except Exception as error:
+        message = str(error) if isinstance(error, CgpuError) else f"{type(error).__name__}: {error}"
+        print(f"cgpu kubernetes node: {one_line(message)}", file=sys.stderr)
+        return EXIT_FAILED
+    return 0
+
+
+def build(options: argparse.Namespace) -> Agent:
+    """Put the agent together. Raises CgpuError, OSError."""
+    api = Api(Client(config=configuration(options.kubeconfig)), options.node)
+    tree = Tree(_tree(options.run))
+    records = Records(options.kubelet / "plugins" / DRIVER / "claims")
+    folders = Folders(_in(options.run, paths.SHARES), _in(options.run, paths.CDI_DEVICES).parent)
+    claims = Claims(api, tree, records, folders, options.node, options.unit)
+    report = HealthReport(options.node)
+    plugin = Plugin(claims, options.node, Sockets.of(options.kubelet, options.pod_uid), report, say)
+    publisher = Publisher(api, options.node, options.unit, _engine(tree), say)
+    return Agent(Parts(api, tree, claims, plugin, publisher, report), say)
+
+
+def _in(run: Path, path: str) -> Path:
+    """Return where a path below /run is for this process."""
+    return run / Path(path).relative_to("/run")
+
+
+def _tree(run: Path) -> str:
+    """Return the engine's tree, which the node's configuration may have elsewhere."""
+    found = paths.tree(effective.load(str(_in(run, paths.EFFECTIVE))).tree)
+    return str(_in(run, found)) if found.startswith("/run/") else found
+
+
+def say(text: str) -> None:
+    """Write a line to the log of the pod."""
+    print(one_line(text), file=sys.stderr, flush=True)
+
+
+def _engine(tree: Tree) -> str:
+    try:
+        return tree.kind()
+    except EngineDownError:
+        return "unknown"
+
+
+def _on_end(stop: threading.Event) -> None:
+    def end(_signal: int, _frame: FrameType | None) -> None:
+        stop.set()
+
+    signal.signal(signal.SIGTERM, end)
+    signal.signal(signal.SIGINT, end)

@@ -1,0 +1,157 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Preparing a claim: reserve its shares in the engine, and tell runtime and container engine of them.
+
+Whatever is done for a claim can be done again, and ends in the same. A step that fails takes back what this
+call has done; a process that is killed in between leaves a record, by which the next start goes on.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import threading
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+from lightkube.resources.resource_v1 import ResourceClaim
+
+from cgpu import shares
+from cgpu.client.tree import Tree
+from cgpu.errors import CgpuError
+from cgpu.kubernetes.node import cdi
+from cgpu.kubernetes.node.allocation import AllocatedShare, allocated
+from cgpu.kubernetes.node.api import Api, GoneError
+from cgpu.kubernetes.node.card import cards
+from cgpu.kubernetes.node.consumers import containers
+from cgpu.kubernetes.node.records import ClaimName, Record, Records
+from cgpu.kubernetes.node.units import Unit
+
+
+@dataclass(frozen=True, slots=True)
+class Folders:
+    """Where files go. shares: for our runtime; cdi: for container engines."""
+
+    shares: Path
+    cdi: Path
+
+
+class Claims:
+    """The claims of this node. One at a time is worked on."""
+
+    def __init__(
+        self, api: Api, tree: Tree, records: Records, folders: Folders, pool: str, unit: Unit
+    ) -> None:
+        """Use them; pool: the name of the node's devices."""
+        self._api = api
+        self._tree = tree
+        self._records = records
+        self._folders = folders
+        self._pool = pool
+        self._unit = unit
+        self._lock = threading.Lock()
+
+    @contextlib.contextmanager
+    def _alone(self) -> Iterator[None]:
+        """Keep other threads out, and an agent of another version that runs beside this one in an update."""
+        with self._lock, self._records.locked():
+            yield
+
+    def prepare(self, name: ClaimName) -> tuple[AllocatedShare, ...]:
+        """Have a claim's shares ready for its containers, and return them. Raises CgpuError, OSError."""
+        claim = self._api.claim(name)
+        wanted = allocated(claim, self._pool, cards(self._tree), self._unit)
+        record = Record(name, wanted, self._pods(name, claim, wanted))
+        with self._alone():
+            before = self._records.find(name.uid)
+            if before is not None and before.shares != wanted:
+                self._undo(before)
+                before = None
+            self._records.write(record)
+            try:
+                self._do(record)
+            except BaseException:
+                if before is None:
+                    self._undo(record)
+                raise
+        return wanted
+
+    def unprepare(self, uid: str) -> None:
+        """Give back what a claim holds on this node, if it does. Raises CgpuError, OSError."""
+        with self._alone():
+            record = self._records.find(uid)
+            if record is not None:
+                self._undo(record)
+
+    def reconcile(self, log: Callable[[str], None]) -> None:
+        """Make node and records agree: after a start of agent, engine or machine.
+
+        A claim that fails is logged, and is no hindrance for others. Raises CgpuError, OSError.
+        """
+        with self._alone():
+            records = list(self._records.all())
+        for record in records:
+            try:
+                self._check(record)
+            except (CgpuError, OSError) as error:
+                log(f"{record.claim}: {error}")
+        with self._alone():
+            for fault in self._remove_unknown({record.claim.uid for record in self._records.all()}):
+                log(fault)
+
+    def _check(self, record: Record) -> None:
+        try:
+            self.prepare(record.claim)
+        except GoneError:
+            self.unprepare(record.claim.uid)
+
+    def _pods(
+        self, name: ClaimName, claim: ResourceClaim, wanted: tuple[AllocatedShare, ...]
+    ) -> dict[str, dict[str, tuple[str, ...]]]:
+        found: dict[str, dict[str, tuple[str, ...]]] = {}
+        for consumer in (claim.status.reservedFor or ()) if claim.status is not None else ():
+            if consumer.resource != "pods" or consumer.apiGroup:
+                continue
+            try:
+                pod = self._api.pod(name.namespace, consumer.name, consumer.uid)
+            except GoneError:
+                continue
+            found[consumer.uid] = dict(containers(pod, name.name, [share.request for share in wanted]))
+        return found
+
+    def _do(self, record: Record) -> None:
+        for share in record.shares:
+            self._tree.reserve(share.share, (share.index, share.bytes, share.weight, share.highprio))
+        for file in _share_files(record):
+            shares.write(file, str(self._folders.shares))
+        cdi.publish(self._folders.cdi, record.claim.uid, [share.share for share in record.shares])
+
+    def _undo(self, record: Record) -> None:
+        """Give back all of a record, first that by which a container could start. The record goes last."""
+        cdi.withdraw(self._folders.cdi, record.claim.uid)
+        for share in record.shares:
+            shares.remove(share.share, str(self._folders.shares))
+        for share in record.shares:
+            self._tree.release(share.share)
+        self._records.remove(record.claim.uid)
+
+    def _remove_unknown(self, known: set[str]) -> Iterator[str]:
+        """Remove what has no record: of a process that was killed, or of an older start of the machine."""
+        for uid in cdi.published(self._folders.cdi) - known:
+            cdi.withdraw(self._folders.cdi, uid)
+        recorded = {share.share for record in self._records.all() for share in record.shares}
+        for share in set(shares.listed(str(self._folders.shares))) - recorded:
+            shares.remove(share, str(self._folders.shares))
+        for card in cards(self._tree):
+            for reservation in self._tree.reserved(card.index):
+                if reservation.share not in recorded:
+                    try:
+                        self._tree.release(reservation.share)
+                    except CgpuError as error:
+                        yield str(error)
+
+
+def _share_files(record: Record) -> Iterator[shares.Share]:
+    for share in record.shares:
+        pods = {uid: requests[share.request] for uid, requests in record.pods.items()}
+        claim = (record.claim.namespace, record.claim.name, record.claim.uid)
+        yield shares.Share(share.share, claim, share.gpu, share.bytes, share.weight, share.highprio, pods)

@@ -1,0 +1,128 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The ResourceSlice of a node: what it has to be, and keeping it so.
+
+The kubelet removes it 30 seconds after the agent has gone, and whenever the kubelet starts; a watch tells.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from lightkube.models.core_v1 import ObjectReference
+from lightkube.models.meta_v1 import ObjectMeta, OwnerReference
+from lightkube.models.resource_v1 import Device, ResourcePool, ResourceSliceSpec
+from lightkube.resources.core_v1 import Node
+from lightkube.resources.resource_v1 import ResourceSlice
+
+from cgpu.errors import CgpuError
+from cgpu.kubernetes.names import DRIVER, SCHEDULE_LABEL
+from cgpu.kubernetes.node.api import Api
+from cgpu.kubernetes.node.devices import device, in_order, read_labels
+from cgpu.kubernetes.node.health import WORDS, Health
+from cgpu.kubernetes.node.units import Unit
+
+NO_SHARING = (
+    "the API server drops allowMultipleAllocations: the feature gate DRAConsumableCapacity is off, so GPUs "
+    "cannot be shared (on by default from Kubernetes 1.36; in 1.34 and 1.35 set it for kube-apiserver, "
+    "kube-scheduler and kubelet)"
+)
+
+
+class NoSharingError(CgpuError):
+    """The cluster cannot share a device."""
+
+
+class Publisher:
+    """Keeps the ResourceSlice of a node."""
+
+    def __init__(self, api: Api, node: str, unit: Unit, engine: str, log: Callable[[str], None]) -> None:
+        """Publish as this node; engine: its name for the devices' attribute."""
+        self._api = api
+        self._node = node
+        self._unit = unit
+        self._engine = engine
+        self._log = log
+        self._written: ResourceSlice | None = None
+        self._told: dict[str, str] = {}
+
+    @property
+    def name(self) -> str:
+        """The name of the ResourceSlice."""
+        return f"{self._node}-{DRIVER}"
+
+    def forget(self) -> None:
+        """Have the next publish() ask the API server what is there."""
+        self._written = None
+
+    def publish(self, health: Sequence[Health]) -> None:
+        """Make the ResourceSlice say what is. Raises ApiServerError, GoneError, NoSharingError."""
+        node = self._api.node()
+        labels = read_labels((node.metadata.labels if node.metadata else None) or {})
+        self._tell(node, health)
+        if not labels.shared:
+            self._log(f"the label {SCHEDULE_LABEL} gives the GPUs of this node whole: none is published")
+            self.withdraw()
+            return
+        by_uuid = {one.card.uuid: one for one in health}
+        order = in_order([one.card for one in health], labels.placement)
+        wanted = [device(card, self._unit, self._engine, by_uuid[card.uuid].taints()) for card in order]
+        self._write(node, wanted)
+
+    def withdraw(self) -> None:
+        """Remove the ResourceSlice. Raises ApiServerError."""
+        self._api.delete_slice(self.name)
+        self._written = None
+
+    def _write(self, node: Node, devices: list[Device]) -> None:
+        now = self._written or self._api.slice(self.name)
+        if now is not None and _same(now.spec.devices or [], devices):
+            self._written = now
+            return
+        self._written = None
+        written = self._api.write_slice(self._slice(node, devices, now))
+        if any(not one.allowMultipleAllocations for one in written.spec.devices or ()):
+            self.withdraw()
+            raise NoSharingError(NO_SHARING)
+        self._written = written
+
+    def _slice(self, node: Node, devices: list[Device], now: ResourceSlice | None) -> ResourceSlice:
+        generation = now.spec.pool.generation + 1 if now is not None else 1
+        version = now.metadata.resourceVersion if now is not None and now.metadata is not None else None
+        owner = OwnerReference(apiVersion="v1", kind="Node", name=self._node, uid=_uid(node), controller=True)
+        return ResourceSlice(
+            metadata=ObjectMeta(name=self.name, resourceVersion=version, ownerReferences=[owner]),
+            spec=ResourceSliceSpec(
+                driver=DRIVER,
+                nodeName=self._node,
+                pool=ResourcePool(name=self._node, generation=generation, resourceSliceCount=1),
+                devices=devices,
+            ),
+        )
+
+    def _tell(self, node: Node, health: Sequence[Health]) -> None:
+        """Write an event of the node for each card whose condition has changed."""
+        about = ObjectReference(apiVersion="v1", kind="Node", name=self._node, uid=_uid(node))
+        for one in health:
+            before = self._told.get(one.card.uuid, "well")
+            if one.condition != before:
+                reason = "GPUHealthy" if one.condition == "well" else "GPUUnhealthy"
+                message = f"GPU {one.card.index} ({one.card.uuid}): {WORDS[one.condition]}"
+                self._api.event(about, reason, message, warning=one.condition != "well")
+            self._told[one.card.uuid] = one.condition
+
+
+def _uid(node: Node) -> str:
+    return (node.metadata.uid if node.metadata is not None else None) or ""
+
+
+def _same(found: Sequence[Device], wanted: Sequence[Device]) -> bool:
+    return [_plain(one) for one in found] == [_plain(one) for one in wanted]
+
+
+def _plain(one: Device) -> dict[str, Any]:
+    """Return a device without what the API server adds to it."""
+    document: dict[str, Any] = one.to_dict()
+    for taint in document.get("taints") or ():
+        taint.pop("timeAdded", None)
+    return document

@@ -1,0 +1,120 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Which claims are prepared on this node. A record is written before anything else is done for a claim.
+
+Records lie in the plugin's own folder of the kubelet, which outlives a start of the machine; what the runtime
+and container engines read lies below /run and is made anew from them.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import json
+import os
+from collections.abc import Iterator
+from dataclasses import asdict, dataclass, fields
+from pathlib import Path
+from typing import Any
+
+from cgpu.errors import CgpuError, show
+from cgpu.files import read_bounded
+from cgpu.kubernetes.node.allocation import AllocatedShare
+from cgpu.replace import Meta, remove, write
+from cgpu.request.grants import is_share
+
+VERSION = 1
+MAX_BYTES = 1 << 18
+SUFFIX = ".json"
+_KINDS = {field.name: int if field.type == "int" else str for field in fields(AllocatedShare)}
+
+
+@dataclass(frozen=True, slots=True)
+class ClaimName:
+    """A claim, by all that tells it from others."""
+
+    namespace: str
+    name: str
+    uid: str
+
+    def __str__(self) -> str:
+        """Return it as messages name it."""
+        return f"claim {show(self.namespace)}/{show(self.name)}"
+
+
+@dataclass(frozen=True, slots=True)
+class Record:
+    """A prepared claim. pods: by the UID of each pod, and by request, the containers that may use it."""
+
+    claim: ClaimName
+    shares: tuple[AllocatedShare, ...]
+    pods: dict[str, dict[str, tuple[str, ...]]]
+
+
+class Records:
+    """The records in a folder. Raises CgpuError for a record that cannot be read, OSError for the disk."""
+
+    def __init__(self, folder: Path) -> None:
+        """Use a folder, which is made if it is not there."""
+        self._folder = folder
+        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+
+    @contextlib.contextmanager
+    def locked(self) -> Iterator[None]:
+        """Keep other processes away from the records. Raises OSError."""
+        fd = os.open(self._folder / "lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
+        try:
+            fcntl.flock(fd, fcntl.LOCK_EX)
+            yield
+        finally:
+            os.close(fd)
+
+    def all(self) -> Iterator[Record]:
+        """Yield every record."""
+        for path in sorted(self._folder.glob(f"*{SUFFIX}")):
+            found = self._read(path)
+            if found is not None:
+                yield found
+
+    def find(self, uid: str) -> Record | None:
+        """Return the record of a claim."""
+        return self._read(self._path(uid))
+
+    def write(self, record: Record) -> None:
+        """Keep a record, also through a power cut."""
+        text = json.dumps({"version": VERSION, **asdict(record)}, indent=1) + "\n"
+        write(self._path(record.claim.uid), text.encode(), Meta(0o600, 0, 0))
+
+    def remove(self, uid: str) -> None:
+        """Forget a claim."""
+        remove(self._path(uid))
+
+    def _path(self, uid: str) -> Path:
+        if not is_share(uid):  # UIDs of objects have the same form
+            raise CgpuError(f"UID of a claim: {show(uid)}: expected a UUID in lower case")
+        return self._folder / f"{uid}{SUFFIX}"
+
+    def _read(self, path: Path) -> Record | None:
+        try:
+            raw = read_bounded(str(path), MAX_BYTES)
+        except FileNotFoundError:
+            return None
+        try:
+            return parse(json.loads(raw))
+        except (ValueError, KeyError, TypeError, AttributeError) as error:
+            raise CgpuError(f"{path}: no record of this version of OpenCGPU ({error})") from error
+
+
+def parse(document: Any) -> Record:
+    """Read a record. Raises ValueError, KeyError, TypeError or AttributeError when it is none."""
+    if document["version"] != VERSION:
+        raise ValueError(f"version {show(document['version'])}, expected {VERSION}")
+    claim = ClaimName(**document["claim"])
+    shares = tuple(AllocatedShare(**one) for one in document["shares"])
+    for share in shares:
+        if any(type(getattr(share, name)) is not kind for name, kind in _KINDS.items()):
+            raise ValueError(f"share {show(share.share)}")
+    pods = {
+        str(uid): {str(request): tuple(map(str, names)) for request, names in requests.items()}
+        for uid, requests in document["pods"].items()
+    }
+    return Record(claim, shares, pods)

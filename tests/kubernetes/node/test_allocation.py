@@ -1,0 +1,81 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What is read from the allocation of a claim."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from cgpu.errors import CgpuError
+from cgpu.kubernetes.node.allocation import allocated
+from cgpu.sizes import MIB
+from tests.kubernetes.node.objects import NODE, SECOND, T4, claim, opaque, result, share_id
+
+CARDS = (T4, SECOND)
+
+
+def test_one_share() -> None:
+    """6 GiB of a T4 of 15 are 6043 MiB of the card."""
+    (share,) = allocated(claim([result(0)]), NODE, CARDS, "card")
+    assert (share.share, share.request, share.gpu) == (share_id(0), "r0", T4.uuid)
+    assert (share.index, share.bytes, share.weight, share.highprio) == (0, 6043 * MIB, 1, 0)
+
+
+def test_several_shares_and_other_drivers() -> None:
+    """Each request has its share; what another driver gives is none of ours."""
+    results = [
+        result(0),
+        result(1, "1Gi", device=SECOND.device),
+        result(2, driver="nic.example.com", pool="x"),
+    ]
+    found = allocated(claim(results), NODE, CARDS, "exact")
+    assert [(one.index, one.bytes // MIB) for one in found] == [(0, 6144), (1, 1024)]
+
+
+def test_parameters_of_class_and_claim() -> None:
+    """The claim's parameters count more than the class's, and only for their requests."""
+    config = [
+        opaque("FromClaim", ["r1"], weight=5),
+        opaque("FromClass", weight=3, highPriority=True),
+        {**opaque("FromClaim"), "opaque": {"driver": "nic.example.com", "parameters": {"weight": 9}}},
+    ]
+    first, second = allocated(claim([result(0), result(1)], config), NODE, CARDS, "card")
+    assert (first.weight, first.highprio, second.weight, second.highprio) == (3, 1, 5, 1)
+
+
+def test_alternatives_of_a_request() -> None:
+    """A request with alternatives is meant by its own name, too."""
+    config = [opaque("FromClaim", ["r0"], weight=4)]
+    (share,) = allocated(claim([result(0, request="r0/small")], config), NODE, CARDS, "card")
+    assert share.weight == 4
+
+
+@pytest.mark.parametrize(
+    ("fields", "said"),
+    [
+        ({"shareID": None}, "DRAConsumableCapacity is off"),
+        ({"shareID": "../../etc/passwd"}, "expected a UUID"),
+        ({"pool": "node-2"}, "which is not this node"),
+        ({"device": "gpu-none"}, "is not on this node"),
+        ({"adminAccess": True}, "adminAccess: expected a request without it"),
+        ({"consumedCapacity": None}, "does not say how much memory"),
+        ({"consumedCapacity": {"memory": "1Ki", "weight": "1"}}, "expected 1Mi or more"),
+        ({"consumedCapacity": {"memory": "six", "weight": "1"}}, "memory six: expected an amount"),
+        ({"consumedCapacity": {"memory": "1e999999999", "weight": "1"}}, "expected an amount"),
+        ({"consumedCapacity": {"memory": "1Gi"}}, "does not say how much weight"),
+    ],
+)
+def test_refused(fields: dict[str, Any], said: str) -> None:
+    """What cannot be given is refused with one line, and nothing of the claim is given."""
+    with pytest.raises(CgpuError, match=said):
+        allocated(claim([result(1), result(0, **fields)]), NODE, CARDS, "card")
+
+
+def test_policy_of_the_card() -> None:
+    """A claim that wants a policy does not start under another one."""
+    config = [opaque("FromClaim", policy=2)]
+    with pytest.raises(CgpuError, match="wants policy 2, and GPU 0 has policy 1"):
+        allocated(claim([result(0)], config), NODE, CARDS, "card")
+    assert allocated(claim([result(0)], config), NODE, [replace(T4, policy=2)], "card")

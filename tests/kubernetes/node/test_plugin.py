@@ -1,0 +1,172 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The agent's sockets, called as the kubelet calls them."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+from typing import Any, cast
+
+import grpc
+import pytest
+
+from cgpu.errors import CgpuError
+from cgpu.kubernetes.node.allocation import AllocatedShare
+from cgpu.kubernetes.node.health import Health
+from cgpu.kubernetes.node.plugin import HealthReport, Plugin, Sockets
+from cgpu.kubernetes.node.prepare import Claims
+from cgpu.kubernetes.node.records import ClaimName
+from cgpu.kubernetes.proto import dra_pb2, health_pb2, registration_pb2
+from tests.kubernetes.node.objects import CLAIM, NODE, T4, share_id
+
+OTHER = CLAIM.replace("1", "2")
+DRA = "/k8s.io.kubelet.pkg.apis.dra.v1.DRAPlugin/"
+SHARE = AllocatedShare(share_id(0), "r0", T4.device, T4.uuid, 0, 1 << 30, 1, 0)
+
+
+class FewClaims:
+    """One claim can be prepared; all others are refused."""
+
+    def __init__(self) -> None:
+        self.given_back: list[str] = []
+
+    def prepare(self, name: ClaimName) -> tuple[AllocatedShare, ...]:
+        if name.uid != CLAIM:
+            raise CgpuError("GPU 0 has too little memory left")
+        return (SHARE,)
+
+    def unprepare(self, uid: str) -> None:
+        if uid != CLAIM:
+            raise OSError(28, "No space left on device")
+        self.given_back.append(uid)
+
+
+class Kubelet:
+    """A running plugin, and calls to it."""
+
+    def __init__(self, folder: Path) -> None:
+        self.sockets = Sockets.of(folder, "pod-uid")
+        self.claims = FewClaims()
+        self.report = HealthReport(NODE)
+        self.said: list[str] = []
+        claims = cast("Claims", self.claims)
+        self.plugin = Plugin(claims, NODE, self.sockets, self.report, self.said.append)
+
+    def call(self, path: Path, method: str, request: Any, response: type[Any]) -> Any:
+        with grpc.insecure_channel(f"unix:{path}") as channel:
+            stub = channel.unary_unary(
+                method,
+                request_serializer=type(request).SerializeToString,
+                response_deserializer=response.FromString,
+            )
+            return stub(request, timeout=10)
+
+
+@pytest.fixture
+def folder() -> Iterator[Path]:
+    """Return a folder with a short name: the path of a socket has 107 characters at most."""
+    with tempfile.TemporaryDirectory(prefix="kubelet") as name:
+        yield Path(name)
+
+
+@pytest.fixture
+def kubelet(folder: Path) -> Iterator[Kubelet]:
+    found = Kubelet(folder)
+    found.plugin.start()
+    yield found
+    found.plugin.stop()
+
+
+def test_registration(kubelet: Kubelet) -> None:
+    """The kubelet learns who serves where; the agent's log says what the kubelet makes of it."""
+    service = "/pluginregistration.Registration/"
+    path = kubelet.sockets.registration
+    info = kubelet.call(
+        path, f"{service}GetInfo", registration_pb2.InfoRequest(), registration_pb2.PluginInfo
+    )
+    assert (info.type, info.name) == ("DRAPlugin", "gpu.opencgpu.io")
+    assert info.endpoint == str(kubelet.sockets.service)
+    assert list(info.supported_versions) == ["v1.DRAPlugin", "v1.DRAResourceHealth"]
+    refused = registration_pb2.RegistrationStatus(plugin_registered=False, error="no such version")
+    answer = registration_pb2.RegistrationStatusResponse
+    kubelet.call(path, f"{service}NotifyRegistrationStatus", refused, answer)
+    assert kubelet.said == ["the kubelet refused this driver: no such version"]
+
+
+def test_prepare_of_several_claims(kubelet: Kubelet) -> None:
+    """Each claim has its own answer: one that fails does not hold up others."""
+    claims = [dra_pb2.Claim(namespace="team", name=f"c{n}", uid=uid) for n, uid in enumerate((CLAIM, OTHER))]
+    request = dra_pb2.NodePrepareResourcesRequest(claims=claims)
+    path, answer = kubelet.sockets.service, dra_pb2.NodePrepareResourcesResponse
+    found = kubelet.call(path, f"{DRA}NodePrepareResources", request, answer)
+    (device,) = found.claims[CLAIM].devices
+    assert (device.pool_name, device.device_name, list(device.request_names)) == (NODE, T4.device, ["r0"])
+    assert list(device.cdi_device_ids) == [f"opencgpu.io/share={share_id(0)}"]
+    assert device.share_id == share_id(0)
+    assert found.claims[OTHER].error == "GPU 0 has too little memory left"
+
+
+def test_unprepare_of_several_claims(kubelet: Kubelet) -> None:
+    """Every claim of the request is in the answer, as the kubelet demands."""
+    claims = [dra_pb2.Claim(namespace="team", name="c", uid=uid) for uid in (CLAIM, OTHER)]
+    request = dra_pb2.NodeUnprepareResourcesRequest(claims=claims)
+    path, answer = kubelet.sockets.service, dra_pb2.NodeUnprepareResourcesResponse
+    found = kubelet.call(path, f"{DRA}NodeUnprepareResources", request, answer)
+    assert set(found.claims) == {CLAIM, OTHER}
+    assert (found.claims[CLAIM].error, kubelet.claims.given_back) == ("", [CLAIM])
+    assert "No space left" in found.claims[OTHER].error
+
+
+def test_health(kubelet: Kubelet) -> None:
+    """The kubelet is told of a change at once, and the stream ends with the agent."""
+    kubelet.report.set([Health(T4, "well")])
+    with grpc.insecure_channel(f"unix:{kubelet.sockets.service}") as channel:
+        watch = channel.unary_stream(
+            "/v1.DRAResourceHealth/NodeWatchResources",
+            request_serializer=health_pb2.NodeWatchResourcesRequest.SerializeToString,
+            response_deserializer=health_pb2.NodeWatchResourcesResponse.FromString,
+        )
+        reports = iter(watch(health_pb2.NodeWatchResourcesRequest(), timeout=30))
+        (first,) = next(reports).devices
+        kubelet.report.set([replace(Health(T4, "well"), condition="engine-down")])
+        (second,) = next(reports).devices
+        kubelet.plugin.stop()
+        assert list(reports) == []
+    assert (first.device.device_name, first.health, first.message) == (T4.device, health_pb2.HEALTHY, "")
+    assert (second.health, second.message) == (
+        health_pb2.UNHEALTHY,
+        "the engine that enforces slices is not running on the node: cgpu status",
+    )
+
+
+def test_sockets_of_two_agents(folder: Path) -> None:
+    """An agent of a new version serves beside the old one; each removes its own sockets alone."""
+    old, new = Kubelet(folder), Kubelet(folder)
+    new.sockets = Sockets.of(folder, "other-uid")
+    new.plugin = Plugin(cast("Claims", new.claims), NODE, new.sockets, new.report, new.said.append)
+    old.plugin.start()
+    new.plugin.start()
+    old.plugin.stop()
+    assert not old.sockets.registration.exists()
+    info = registration_pb2.PluginInfo
+    request = registration_pb2.InfoRequest()
+    assert new.call(new.sockets.registration, "/pluginregistration.Registration/GetInfo", request, info).name
+    new.plugin.stop()
+    assert list(folder.rglob("*.sock")) == []
+
+
+def test_messages_are_current(repository: Path, tmp_path: Path) -> None:
+    """`make proto` would change nothing."""
+    sources = sorted(
+        path.relative_to(repository) for path in repository.glob("cgpu/kubernetes/proto/*.proto")
+    )
+    command = [sys.executable, "-m", "grpc_tools.protoc", "-I.", f"--python_out={tmp_path}"]
+    subprocess.run([*command, f"--pyi_out={tmp_path}", *map(str, sources)], cwd=repository, check=True)
+    made = sorted(path for path in tmp_path.rglob("*_pb2.py*"))
+    assert len(made) == 2 * len(sources) == 6
+    for path in made:
+        assert path.read_text() == (repository / path.relative_to(tmp_path)).read_text(), path.name

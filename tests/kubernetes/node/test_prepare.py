@@ -1,0 +1,211 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Preparing and giving back claims, with a fault at every step."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any, cast
+
+import pytest
+
+from cgpu import shares
+from cgpu.client.tree import Tree
+from cgpu.errors import CgpuError
+from cgpu.kubernetes.node.api import Api
+from cgpu.kubernetes.node.prepare import Claims, Folders
+from cgpu.kubernetes.node.records import ClaimName, Records
+from cgpu.sizes import MIB
+from tests.kubernetes.node.fakes import FakeApi, FakeEngine, KilledError, files_below
+from tests.kubernetes.node.objects import CLAIM, NODE, POD, SECOND, T4, claim, pod, result, share_id
+
+NAME = ClaimName("team", "part", CLAIM)
+ALL = {"name": "gpu"}
+pytestmark = pytest.mark.root
+
+
+class Node:
+    """An agent's claims over fakes, in a folder."""
+
+    def __init__(self, folder: Path, results: list[dict[str, Any]]) -> None:
+        self.folder = folder
+        self.engine = FakeEngine([T4, SECOND])
+        self.api = FakeApi({CLAIM: claim(results)}, {POD: pod({"main": [ALL]})})
+        self.start()
+
+    def start(self) -> None:
+        """Have an agent, as after a start."""
+        self.claims = Claims(
+            cast("Api", self.api),
+            cast("Tree", self.engine),
+            Records(self.folder / "records"),
+            Folders(self.folder / "shares", self.folder / "cdi"),
+            NODE,
+            "card",
+        )
+
+    def left(self) -> list[str]:
+        """Return what is there of claims."""
+        return [name for name in files_below(self.folder) if name != "records/lock"]
+
+    def reconcile(self) -> list[str]:
+        said: list[str] = []
+        self.claims.reconcile(said.append)
+        return said
+
+
+@pytest.fixture
+def node(tmp_path: Path) -> Node:
+    return Node(tmp_path, [result(0), result(1, "3Gi", device=SECOND.device)])
+
+
+def test_prepare(node: Node) -> None:
+    """The engine holds the shares; runtime and container engine know them; nobody gets a device node."""
+    assert [one.device for one in node.claims.prepare(NAME)] == [T4.device, SECOND.device]
+    assert node.engine.held == {share_id(0): (0, 6043 * MIB, 1, 0), share_id(1): (1, 3021 * MIB, 1, 0)}
+    written = shares.read(share_id(1), str(node.folder / "shares"))
+    assert (written.gpu, written.bytes, written.pods) == (SECOND.uuid, 3021 * MIB, {POD: ("main",)})
+    described = json.loads((node.folder / f"cdi/opencgpu-share-{CLAIM}.json").read_text())
+    assert [one["name"] for one in described["devices"]] == [share_id(0), share_id(1)]
+    for one in described["devices"]:
+        assert list(one["containerEdits"]) == ["env"]
+        variable = f"OPENCGPU_SHARE_{one['name'].upper().replace('-', '_')}={one['name']}"
+        assert one["containerEdits"]["env"] == [variable, "NVIDIA_VISIBLE_DEVICES=void"]
+
+
+def test_again_and_back(node: Node) -> None:
+    """Each call may come twice; nothing is left at the end, also where a container kept a share at first."""
+    assert node.claims.prepare(NAME) == node.claims.prepare(NAME)
+    node.engine.used = {share_id(1)}
+    with pytest.raises(CgpuError, match="a container uses it"):
+        node.claims.unprepare(CLAIM)
+    assert not any(name.startswith(("shares", "cdi")) for name in node.left())
+    node.engine.used = set()
+    node.claims.unprepare(CLAIM)
+    node.claims.unprepare(CLAIM)
+    assert (node.engine.held, node.left()) == ({}, [])
+
+
+@pytest.mark.parametrize("step", [1, 2])
+def test_a_refusal_takes_everything_back(node: Node, step: int) -> None:
+    """The engine refuses one of the shares: the claim has none."""
+    node.engine.fail_at = (step, CgpuError)
+    with pytest.raises(CgpuError, match="fails here"):
+        node.claims.prepare(NAME)
+    assert (node.engine.held, node.left()) == ({}, [])
+
+
+def test_a_card_is_never_promised_twice(node: Node) -> None:
+    """Whatever the scheduler says, the engine has the last word (kubernetes/kubernetes#136269)."""
+    node.engine.held = {"other": (0, 10000 * MIB, 1, 0)}
+    with pytest.raises(CgpuError, match="GPU 0 has too little memory left"):
+        node.claims.prepare(NAME)
+    assert (list(node.engine.held), node.left()) == (["other"], [])
+
+
+@pytest.mark.parametrize("step", range(1, 7))
+@pytest.mark.parametrize("gone", [False, True])
+def test_killed_at_each_step(node: Node, step: int, gone: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    """An agent that is killed while it prepares: the next one ends with all of the claim, or with nothing."""
+    _kill_at(node, step, monkeypatch)
+    with pytest.raises(KilledError):
+        node.claims.prepare(NAME)
+    monkeypatch.undo()
+    node.engine.fail_at = None
+    if gone:
+        node.api.claims = {}
+    node.start()
+    assert node.reconcile() == []
+    if gone:
+        assert (node.engine.held, node.left()) == ({}, [])
+    else:
+        assert len(node.engine.held) in (0, 2)
+        assert len(node.claims.prepare(NAME)) == 2
+        assert (len(node.engine.held), len(node.left())) == (2, 4)
+
+
+def _kill_at(node: Node, step: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Have the agent end at its change of that number, without a chance to take anything back."""
+    monkeypatch.setattr(Claims, "_undo", lambda *_: None)
+    if step <= 2:
+        node.engine.fail_at = (step, KilledError)
+        return
+    done = 0
+    real_write, real_replace = shares.write, Path.mkdir
+
+    def write(*arguments: Any) -> None:
+        nonlocal done
+        done += 1
+        if done == step - 2:
+            raise KilledError
+        real_write(*arguments)
+
+    def mkdir(path: Path, *arguments: Any, **options: Any) -> None:
+        if path.name == "cdi" and step >= 5:
+            raise KilledError
+        real_replace(path, *arguments, **options)
+
+    monkeypatch.setattr(shares, "write", write)
+    monkeypatch.setattr(Path, "mkdir", mkdir)
+
+
+def test_an_emptied_run(node: Node) -> None:
+    """After a start of the machine nothing is below /run or reserved; the records bring all back."""
+    node.claims.prepare(NAME)
+    before = node.left()
+    for name in before:
+        if not name.startswith("records"):
+            (node.folder / name).unlink()
+    node.engine.held = {}
+    node.start()
+    assert node.reconcile() == []
+    assert (node.left(), len(node.engine.held)) == (before, 2)
+
+
+def test_what_nobody_recorded(node: Node) -> None:
+    """Reservations, share files and CDI files without a record go; a share in use stays, and is named."""
+    node.claims.prepare(NAME)
+    (node.folder / "records" / f"{CLAIM}.json").unlink()
+    node.engine.held["00000009-aaaa-bbbb-cccc-dddddddddddd"] = (0, MIB, 1, 0)
+    node.engine.used = {share_id(0)}
+    node.start()
+    assert node.reconcile() == [f"share {share_id(0)}: a container uses it"]
+    assert (list(node.engine.held), node.left()) == ([share_id(0)], [])
+
+
+def test_a_claim_that_ended_unseen(node: Node) -> None:
+    """A claim that is gone, or whose name another one has, is given back at the next reconciliation."""
+    node.claims.prepare(NAME)
+    node.api.claims = {}
+    assert node.reconcile() == []
+    assert (node.engine.held, node.left()) == ({}, [])
+
+
+def test_another_allocation(node: Node) -> None:
+    """A claim that was allocated anew has its new shares, and none of the old ones."""
+    node.claims.prepare(NAME)
+    node.api.claims[CLAIM] = claim([result(7, "1Gi")])
+    node.claims.prepare(NAME)
+    assert node.engine.held == {share_id(7): (0, 1007 * MIB, 1, 0)}
+    assert [name for name in node.left() if name.startswith("shares")] == [f"shares/{share_id(7)}.json"]
+
+
+def test_a_pod_more(node: Node) -> None:
+    """A claim of several pods: one that came later may use the share after the next reconciliation."""
+    node.claims.prepare(NAME)
+    later = POD.replace("9", "8")
+    node.api.claims[CLAIM] = claim([result(0), result(1, "3Gi", device=SECOND.device)], pods=[POD, later])
+    node.api.pods[later] = pod({"one": [ALL]}, later)
+    node.reconcile()
+    found = shares.read(share_id(0), str(node.folder / "shares"))
+    assert found.pods == {POD: ("main",), later: ("one",)}
+
+
+def test_a_foreign_record(node: Node) -> None:
+    """A record that is none of this version's is no reason to forget or to give anything."""
+    node.claims.prepare(NAME)
+    path = node.folder / "records" / f"{CLAIM}.json"
+    path.write_text(path.read_text().replace('"version": 1', '"version": 2'))
+    with pytest.raises(CgpuError, match="no record of this version"):
+        node.claims.unprepare(CLAIM)
+    assert len(node.engine.held) == 2
