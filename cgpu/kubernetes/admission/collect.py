@@ -1,0 +1,48 @@
+# SPDX-License-Identifier: Apache-2.0
+"""`cgpu kubernetes templates`: remove the templates of admission that nobody uses."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Sequence
+from datetime import timedelta
+
+import httpx2
+from lightkube import Client
+from lightkube.core.exceptions import ApiError
+
+from cgpu.arguments import Parser
+from cgpu.errors import CgpuError, one_line
+from cgpu.kubernetes.admission.templates import Templates
+from cgpu.kubernetes.cluster import configuration, http_client
+
+HOURS = 24.0
+
+
+def parser() -> argparse.ArgumentParser:
+    """Return the parser of the arguments."""
+    found = Parser(
+        prog="cgpu kubernetes templates",
+        description="Remove the ResourceClaimTemplates of admission that no pod has named for a while.",
+    )
+    found.add_argument(
+        "--hours", type=float, default=HOURS, metavar="N", help="how long nobody has used them (24)"
+    )
+    found.add_argument("--dry-run", action="store_true", help="only list them")
+    found.add_argument("--kubeconfig", metavar="FILE", help="by default the service account of the pod")
+    return found
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run the command: print each template that goes; 1 after one line of error."""
+    options = parser().parse_args(arguments)
+    try:
+        chosen = configuration(options.kubeconfig)
+        templates = Templates(Client(config=chosen), http_client(chosen))
+        for name in templates.collect(timedelta(hours=options.hours), dry_run=options.dry_run):
+            print(name)
+    except (CgpuError, ApiError, httpx2.HTTPError) as error:
+        print(f"cgpu kubernetes templates: {one_line(str(error))}", file=sys.stderr)
+        return 1
+    return 0

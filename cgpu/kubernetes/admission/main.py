@@ -1,0 +1,119 @@
+# SPDX-License-Identifier: Apache-2.0
+"""`cgpu kubernetes admission`: the webhook that gives pods their claims."""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import os
+import sys
+import tempfile
+from collections.abc import Sequence
+from datetime import UTC, datetime
+from pathlib import Path
+
+import uvicorn
+from lightkube import Client
+
+from cgpu.arguments import Parser
+from cgpu.errors import CgpuError, one_line
+from cgpu.kubernetes.admission import trust
+from cgpu.kubernetes.admission.certificate import Certificate
+from cgpu.kubernetes.admission.server import Webhook
+from cgpu.kubernetes.admission.templates import Templates
+from cgpu.kubernetes.admission.trust import Trust
+from cgpu.kubernetes.cluster import configuration, http_client
+
+RENEW_S = 3600.0
+
+
+def parser() -> argparse.ArgumentParser:
+    """Return the parser of the arguments."""
+    found = Parser(
+        prog="cgpu kubernetes admission",
+        description="The webhook that gives pods their claims, and checks the parameters of claims.",
+    )
+    found.add_argument("--port", type=int, default=8443, metavar="N", help="where to listen (8443)")
+    found.add_argument("--address", default="0.0.0.0", metavar="IP", help="where to listen (all)")  # noqa: S104
+    found.add_argument("--namespace", default=os.environ.get("POD_NAMESPACE", "opencgpu"), metavar="NAME")
+    found.add_argument("--service", default="cgpu-admission", metavar="NAME", help="of the webhook")
+    found.add_argument("--configuration", default="cgpu-admission", metavar="NAME", help="of the webhooks")
+    found.add_argument(
+        "--certificate",
+        type=Path,
+        metavar="DIR",
+        help="with tls.crt and tls.key, by default it makes its own",
+    )
+    found.add_argument("--name", action="append", default=[], metavar="HOST", help="more names of the server")
+    found.add_argument("--kubeconfig", metavar="FILE", help="by default the service account of the pod")
+    return found
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Serve until SIGTERM or SIGINT; 0, or 1 after one line on standard error."""
+    options = parser().parse_args(arguments)
+    try:
+        with tempfile.TemporaryDirectory(prefix="cgpu-admission-") as folder:
+            asyncio.run(_serve(options, Path(folder)))
+    except Exception as error:
+        message = str(error) if isinstance(error, CgpuError) else f"{type(error).__name__}: {error}"
+        print(f"cgpu kubernetes admission: {one_line(message)}", file=sys.stderr)
+        return 1
+    return 0
+
+
+async def _serve(options: argparse.Namespace, folder: Path) -> None:
+    chosen = configuration(options.kubeconfig)
+    client = Client(config=chosen)
+    place = options.certificate or folder
+    known = None if options.certificate else await asyncio.to_thread(_current, client, options, None, folder)
+    server = uvicorn.Server(
+        uvicorn.Config(
+            Webhook(Templates(client, http_client(chosen))),
+            host=options.address,
+            port=options.port,
+            ssl_certfile=place / "tls.crt",
+            ssl_keyfile=place / "tls.key",
+            log_level="warning",
+            lifespan="off",
+            timeout_graceful_shutdown=5,
+        )
+    )
+    keeping = asyncio.create_task(_keep(server, client, options, known, place))
+    await server.serve()
+    keeping.cancel()
+
+
+async def _keep(
+    server: uvicorn.Server,
+    client: Client,
+    options: argparse.Namespace,
+    known: Certificate | None,
+    place: Path,
+) -> None:
+    """Renew the certificate in time, and serve what was renewed, by whomever."""
+    while True:
+        await asyncio.sleep(RENEW_S)
+        try:
+            if options.certificate is None:
+                known = await asyncio.to_thread(_current, client, options, known, place)
+            if server.config.ssl is not None:
+                server.config.ssl.load_cert_chain(place / "tls.crt", place / "tls.key")
+        except (CgpuError, OSError) as error:
+            print(f"cgpu kubernetes admission: {error}", file=sys.stderr, flush=True)
+
+
+def _current(
+    client: Client, options: argparse.Namespace, known: Certificate | None, folder: Path
+) -> Certificate:
+    """Return the certificate in force, and have its files and the API server's trust agree with it."""
+    service = f"{options.service}.{options.namespace}.svc"
+    names = (service, f"{service}.cluster.local", *options.name)
+    place = Trust(options.namespace, f"{options.service}-tls", names, options.configuration)
+    found = trust.certificate(client, place, datetime.now(UTC))
+    trust.publish(client, place, found.ca_crt)
+    if found != known:
+        (folder / "tls.crt").write_bytes(found.tls_crt)
+        (folder / "tls.key").touch(mode=0o600)
+        (folder / "tls.key").write_bytes(found.tls_key)
+    return found

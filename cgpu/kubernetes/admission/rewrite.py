@@ -1,0 +1,156 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A pod that asks by other systems' names, as one that has claims: its changes, and the templates for it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from cgpu.errors import CgpuError, show
+from cgpu.kubernetes.admission import asked
+from cgpu.kubernetes.admission.shape import PREFIX as TEMPLATE_PREFIX
+from cgpu.kubernetes.admission.shape import Shape, name_of, template
+from cgpu.kubernetes.names import RUNTIME_CLASS
+
+CLAIM_PREFIX = "opencgpu-"
+# Schedulers of the other systems; what they would place is placed by Kubernetes' own.
+SCHEDULERS = ("ack-co-scheduler", "hami-scheduler")
+DEFAULT_SCHEDULER = "default-scheduler"
+KINDS = ("initContainers", "containers")
+
+
+@dataclass(frozen=True, slots=True)
+class Rewritten:
+    """patch: a JSON Patch (RFC 6902) of a pod. templates: by name, specs that have to exist before it."""
+
+    patch: list[dict[str, Any]] = field(default_factory=list)
+    templates: dict[str, dict[str, Any]] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class _Wanted:
+    kind: str
+    index: int
+    container: Mapping[str, Any]
+    shape: Shape
+
+    @property
+    def claim(self) -> str:
+        """The name of its claim in the pod."""
+        return f"{CLAIM_PREFIX}{'init-' if self.kind == KINDS[0] else ''}{self.index}"
+
+
+def rewrite(pod: Mapping[str, Any], sizes: Callable[[], Sequence[int]]) -> Rewritten:
+    """Return what to change of a pod, nothing for one that asks for nothing of ours. Raises CgpuError.
+
+    sizes: the MiB of all kinds of card in the cluster; asked for where a pod wants a percentage.
+    """
+    spec = pod.get("spec") or {}
+    wanted = list(_wanted(pod))
+    found = Rewritten()
+    for one in wanted:
+        of_cards = sizes() if one.shape.percent is not None else ()
+        if one.shape.percent is not None and not of_cards:
+            raise CgpuError(
+                "a percentage of a GPU is asked for, and no node has published a GPU yet; try again"
+            )
+        described = template(one.shape, of_cards)
+        name = name_of(described)
+        found.templates[name] = described
+        found.patch.append(_with_claim(one))
+        found.patch.append(_claim_of_pod(spec, one.claim, name, first=one is wanted[0]))
+    if wanted:
+        found.patch.extend(_runtime(spec))
+    found.patch.extend(_without_names(spec, [(one.kind, one.index) for one in wanted]))
+    return found
+
+
+def _wanted(pod: Mapping[str, Any]) -> Iterator[_Wanted]:
+    metadata = pod.get("metadata") or {}
+    spec = pod.get("spec") or {}
+    annotations = metadata.get("annotations") or {}
+    annotated = asked.of_annotations(annotations)
+    whose = annotations.get(asked.ANNOTATED_CONTAINER)
+    if whose is None and spec.get("containers"):
+        whose = spec["containers"][0].get("name")
+    taken = annotated is not None and _has_claim(spec, whose)
+    if taken:
+        annotated = None  # annotations stay, and another webhook may cause a second call
+    for kind in KINDS:
+        for index, container in enumerate(spec.get(kind) or ()):
+            shape = asked.of_container(container, metadata.get("labels") or {})
+            if annotated is not None and container.get("name") == whose:
+                if shape is not None:
+                    raise CgpuError(f"container {show(whose)}: it asks by annotations and by resources")
+                shape, taken = annotated, True
+            if shape is not None:
+                yield _Wanted(kind, index, container, shape)
+    if annotated is not None and not taken:
+        raise CgpuError(
+            f"annotation {asked.ANNOTATED_CONTAINER}: {show(whose)}: the pod has no such container"
+        )
+
+
+def _has_claim(spec: Mapping[str, Any], name: object) -> bool:
+    """Tell whether a container has a claim of a template of ours."""
+    ours = {
+        entry.get("name")
+        for entry in spec.get("resourceClaims") or ()
+        if str(entry.get("resourceClaimTemplateName")).startswith(TEMPLATE_PREFIX)
+    }
+    return any(
+        claim.get("name") in ours
+        for kind in KINDS
+        for container in spec.get(kind) or ()
+        if container.get("name") == name
+        for claim in (container.get("resources") or {}).get("claims") or ()
+    )
+
+
+def _with_claim(one: _Wanted) -> dict[str, Any]:
+    """Return the change that gives a container its claim in place of the names."""
+    resources = _cleaned(one.container)
+    resources["claims"] = [*(resources.get("claims") or ()), {"name": one.claim}]
+    return {"op": "add", "path": f"/spec/{one.kind}/{one.index}/resources", "value": resources}
+
+
+def _without_names(spec: Mapping[str, Any], done: Sequence[tuple[str, int]]) -> Iterator[dict[str, Any]]:
+    """Yield the changes of containers that ask for nothing, by an amount of 0: no node has these names."""
+    for kind in KINDS:
+        for index, container in enumerate(spec.get(kind) or ()):
+            names = set(asked.names_in(container)) - {asked.SHARED_NAME}
+            if names and (kind, index) not in done:
+                path = f"/spec/{kind}/{index}/resources"
+                yield {"op": "add", "path": path, "value": _cleaned(container)}
+
+
+def _cleaned(container: Mapping[str, Any]) -> dict[str, Any]:
+    ours = set(asked.names_in(container))
+    resources = dict(container.get("resources") or {})
+    for kind in ("limits", "requests"):
+        if kind in resources:
+            resources[kind] = {name: amount for name, amount in resources[kind].items() if name not in ours}
+    return resources
+
+
+def _claim_of_pod(spec: Mapping[str, Any], claim: str, name: str, *, first: bool) -> dict[str, Any]:
+    names = [one.get("name") for one in spec.get("resourceClaims") or ()]
+    if claim in names:
+        raise CgpuError(f"resourceClaims: {claim}: this name is needed for a claim; expected another one")
+    entry = {"name": claim, "resourceClaimTemplateName": name}
+    if first and not names:
+        return {"op": "add", "path": "/spec/resourceClaims", "value": [entry]}
+    return {"op": "add", "path": "/spec/resourceClaims/-", "value": entry}
+
+
+def _runtime(spec: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
+    runtime = spec.get("runtimeClassName")
+    if runtime not in (None, RUNTIME_CLASS, "nvidia"):
+        raise CgpuError(
+            f"runtimeClassName: {show(runtime)}: a GPU slice takes {RUNTIME_CLASS}; leave it out, or set that"
+        )
+    if runtime != RUNTIME_CLASS:
+        yield {"op": "add", "path": "/spec/runtimeClassName", "value": RUNTIME_CLASS}
+    if spec.get("schedulerName") in SCHEDULERS:
+        yield {"op": "add", "path": "/spec/schedulerName", "value": DEFAULT_SCHEDULER}

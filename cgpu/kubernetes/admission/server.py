@@ -1,0 +1,74 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The webhook's server: three paths, bodies of bounded length, no more."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import Awaitable, Callable, Mapping, MutableMapping
+from typing import Any
+
+from cgpu.kubernetes.admission import review
+from cgpu.kubernetes.admission.rewrite import Rewritten
+from cgpu.kubernetes.admission.templates import Templates
+
+MAX_BODY = 8 << 20  # the API server's own bound for an object is 3 MiB
+Scope = MutableMapping[str, Any]
+Receive = Callable[[], Awaitable[MutableMapping[str, Any]]]
+Send = Callable[[MutableMapping[str, Any]], Awaitable[None]]
+Judge = Callable[[Mapping[str, Any]], Rewritten | None]
+
+
+class Webhook:
+    """An ASGI application. POST /pods and /claims take reviews, GET /healthz says that it serves."""
+
+    def __init__(self, templates: Templates) -> None:
+        """Make templates with these."""
+        self._judges: Mapping[str, Judge] = {
+            "/pods": lambda request: review.pods(request, templates),
+            "/claims": review.claims,
+        }
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answer one request."""
+        if scope["type"] != "http":
+            return
+        if scope["method"] == "GET" and scope["path"] == "/healthz":
+            await _send(send, 200, b"ok", "text/plain")
+            return
+        judge = self._judges.get(scope["path"])
+        if judge is None or scope["method"] != "POST":
+            await _send(send, 404, b"expected POST /pods or /claims", "text/plain")
+            return
+        body = await _body(receive)
+        if body is None:
+            await _send(send, 413, b"too large", "text/plain")
+            return
+        try:
+            # What it asks the API server for must not hold up other requests.
+            answer = await asyncio.to_thread(review.answer, body, judge)
+        except ValueError as error:
+            await _send(send, 400, str(error).encode("ascii", "backslashreplace"), "text/plain")
+            return
+        await _send(send, 200, json.dumps(answer).encode(), "application/json")
+
+
+async def _body(receive: Receive) -> bytes | None:
+    """Return the body, None when it is too large."""
+    parts: list[bytes] = []
+    length = 0
+    while True:
+        message = await receive()
+        part = message.get("body", b"")
+        length += len(part)
+        if length > MAX_BODY:
+            return None
+        parts.append(part)
+        if not message.get("more_body"):
+            return b"".join(parts)
+
+
+async def _send(send: Send, status: int, body: bytes, kind: str) -> None:
+    headers = [(b"content-type", kind.encode()), (b"content-length", str(len(body)).encode())]
+    await send({"type": "http.response.start", "status": status, "headers": headers})
+    await send({"type": "http.response.body", "body": body})

@@ -1,0 +1,78 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What one container wants of GPUs, and the ResourceClaimTemplate that says it.
+
+Containers that want the same have one template in their namespace: its name is a hash of what they want.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from cgpu.kubernetes.names import DEVICE_CLASS, DRIVER, MEMORY, WEIGHT
+
+PREFIX = "opencgpu-"
+REQUEST = "gpu"
+CLAIM = "gpu"
+MANAGED_BY = "app.kubernetes.io/managed-by"
+MANAGER = "opencgpu-admission"
+MAX_SIZES = 8  # FirstAvailableDeviceRequestMaxSize of resource.k8s.io/v1
+
+
+@dataclass(frozen=True, slots=True)
+class Shape:
+    """So much on each of `count` different GPUs: either MiB, or percent of the card's memory.
+
+    weight: of GPU time; None: that of a claim that does not say.
+    """
+
+    mib: int | None
+    percent: int | None = None
+    count: int = 1
+    weight: int | None = None
+
+
+def template(shape: Shape, sizes: Sequence[int]) -> dict[str, Any]:
+    """Return the spec of a template.
+
+    sizes: the MiB of all kinds of card, of each of which a percentage is something else.
+    """
+    return {"spec": {"devices": {"requests": [{"name": REQUEST, **_request(shape, sizes)}]}}}
+
+
+def name_of(spec: dict[str, Any]) -> str:
+    """Return the name of a template."""
+    digest = hashlib.sha256(json.dumps(spec, sort_keys=True).encode()).hexdigest()
+    return PREFIX + digest[:16]
+
+
+def _request(shape: Shape, sizes: Sequence[int]) -> dict[str, Any]:
+    if shape.mib is not None:
+        return {"exactly": _device(shape, shape.mib)}
+    assert shape.percent is not None
+    # A claim has no percentages: each kind of card has an alternative, of which the scheduler takes one.
+    return {
+        "firstAvailable": [
+            {
+                "name": f"of-{size}mi",
+                "selectors": [_of_size(size)],
+                **_device(shape, size * shape.percent // 100),
+            }
+            for size in sorted(sizes)[:MAX_SIZES]
+        ]
+    }
+
+
+def _device(shape: Shape, mib: int) -> dict[str, Any]:
+    wanted = {MEMORY: f"{mib}Mi"}
+    if shape.weight is not None:
+        wanted[WEIGHT] = str(shape.weight)
+    return {"deviceClassName": DEVICE_CLASS, "count": shape.count, "capacity": {"requests": wanted}}
+
+
+def _of_size(mib: int) -> dict[str, Any]:
+    memory = f'device.capacity["{DRIVER}"].{MEMORY}'
+    return {"cel": {"expression": f'{memory}.compareTo(quantity("{mib}Mi")) == 0'}}

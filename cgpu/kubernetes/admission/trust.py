@@ -1,0 +1,109 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The webhook's Secret, and its authority in the webhook configurations, which the API server trusts."""
+
+from __future__ import annotations
+
+import base64
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from http import HTTPStatus
+from typing import TypeVar
+
+from lightkube import Client
+from lightkube.core.exceptions import ApiError
+from lightkube.models.meta_v1 import ObjectMeta
+from lightkube.resources.admissionregistration_v1 import (
+    MutatingWebhookConfiguration,
+    ValidatingWebhookConfiguration,
+)
+from lightkube.resources.core_v1 import Secret
+
+from cgpu.errors import CgpuError
+from cgpu.kubernetes.admission.certificate import Certificate, make, renew
+from cgpu.kubernetes.admission.shape import MANAGED_BY, MANAGER
+
+TRIES = 5
+Found = TypeVar("Found")
+CONFIGURATIONS = (MutatingWebhookConfiguration, ValidatingWebhookConfiguration)
+
+
+@dataclass(frozen=True, slots=True)
+class Trust:
+    """Where the Secret is, the names of the server, and the webhook configurations' name."""
+
+    namespace: str
+    secret: str
+    names: tuple[str, ...]
+    configuration: str
+
+
+def certificate(client: Client, trust: Trust, now: datetime) -> Certificate:
+    """Return the certificate that all replicas share, made or renewed where that is due. Raises CgpuError."""
+    return _retried(lambda: _shared(client, trust, now), f"Secret {trust.namespace}/{trust.secret}")
+
+
+def publish(client: Client, trust: Trust, authority: bytes) -> None:
+    """Have the API server trust the authority. Raises CgpuError."""
+    bundle = base64.b64encode(authority).decode()
+    for kind in CONFIGURATIONS:
+        what = f"{kind.__name__} {trust.configuration}"
+        _retried(lambda kind=kind: _trusted(client, kind, trust.configuration, bundle), what)  # type: ignore[misc]
+
+
+def _shared(client: Client, trust: Trust, now: datetime) -> Certificate:
+    try:
+        found = client.get(Secret, trust.secret, namespace=trust.namespace)
+    except ApiError as error:
+        if error.status.code != HTTPStatus.NOT_FOUND:
+            raise
+        made = make(trust.names, now)
+        client.create(_secret(trust, made, None))
+        return made
+    data = {key: base64.b64decode(value) for key, value in (found.data or {}).items()}
+    kept = Certificate.from_data(data)
+    if not kept.is_due(now):
+        return kept
+    renewed = renew(kept, trust.names, now)
+    version = found.metadata.resourceVersion if found.metadata is not None else None
+    client.replace(_secret(trust, renewed, version))
+    return renewed
+
+
+def _secret(trust: Trust, made: Certificate, version: str | None) -> Secret:
+    data = {key: base64.b64encode(value).decode() for key, value in made.to_data().items()}
+    metadata = ObjectMeta(
+        name=trust.secret,
+        namespace=trust.namespace,
+        resourceVersion=version,
+        labels={MANAGED_BY: MANAGER},
+    )
+    return Secret(metadata=metadata, type="Opaque", data=data)
+
+
+def _trusted(
+    client: Client,
+    kind: type[MutatingWebhookConfiguration | ValidatingWebhookConfiguration],
+    name: str,
+    bundle: str,
+) -> None:
+    found = client.get(kind, name)
+    webhooks: Sequence[object] = found.webhooks or ()
+    changed = False
+    for one in found.webhooks or ():
+        if one.clientConfig.caBundle != bundle:
+            one.clientConfig.caBundle = bundle
+            changed = True
+    if webhooks and changed:
+        client.replace(found)
+
+
+def _retried(step: Callable[[], Found], what: str) -> Found:
+    """Do a step again when another replica was faster. Raises CgpuError."""
+    for left in reversed(range(TRIES)):
+        try:
+            return step()
+        except ApiError as error:
+            if error.status.code != HTTPStatus.CONFLICT or not left:
+                raise CgpuError(f"{what}: the API server says: {error.status.message}") from error
+    raise AssertionError

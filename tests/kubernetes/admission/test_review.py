@@ -1,0 +1,165 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Reviews as the API server sends them, over TLS, and the certificate."""
+
+from __future__ import annotations
+
+import asyncio
+import base64
+import json
+import ssl
+import threading
+from collections.abc import Iterator
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any, cast
+
+import httpx2
+import pytest
+import uvicorn
+
+from cgpu.errors import CgpuError
+from cgpu.kubernetes.admission import review
+from cgpu.kubernetes.admission.certificate import LIFE, Certificate, make, renew
+from cgpu.kubernetes.admission.server import MAX_BODY, Webhook
+from cgpu.kubernetes.admission.templates import Templates
+
+NOW = datetime.now(UTC)
+NAMES = ("cgpu-admission.opencgpu.svc", "127.0.0.1")
+POD = {"spec": {"containers": [{"name": "main", "resources": {"limits": {"aliyun.com/gpu-mem": 3}}}]}}
+
+
+class FewTemplates:
+    """Templates that a test can see."""
+
+    def __init__(self) -> None:
+        self.made: list[tuple[str, str]] = []
+
+    def sizes(self) -> tuple[int, ...]:
+        return ()
+
+    def ensure(self, namespace: str, name: str, spec: dict[str, Any]) -> None:
+        if namespace == "full":
+            raise CgpuError("the API server says: quota exceeded")
+        self.made.append((namespace, name))
+
+
+def request(document: Any, kind: str = "Pod", **fields: Any) -> bytes:
+    asked = {"uid": "u1", "kind": {"kind": kind}, "namespace": "team", "object": document, **fields}
+    return json.dumps({"kind": "AdmissionReview", "request": asked}).encode()
+
+
+@pytest.fixture
+def templates() -> FewTemplates:
+    return FewTemplates()
+
+
+def judged(raw: bytes, templates: FewTemplates) -> dict[str, Any]:
+    found = review.answer(raw, lambda asked: review.pods(asked, cast("Templates", templates)))
+    return cast("dict[str, Any]", found["response"])
+
+
+def test_pod(templates: FewTemplates) -> None:
+    """The template is there before the pod that names it."""
+    response = judged(request(POD), templates)
+    patch = json.loads(base64.b64decode(response["patch"]))
+    assert (response["uid"], response["allowed"], response["patchType"]) == ("u1", True, "JSONPatch")
+    named = next(one["value"][0] for one in patch if one["path"] == "/spec/resourceClaims")
+    assert templates.made == [("team", named["resourceClaimTemplateName"])]
+
+
+def test_dry_run(templates: FewTemplates) -> None:
+    """A dry run changes the pod and makes nothing."""
+    assert "patch" in judged(request(POD, dryRun=True), templates)
+    assert templates.made == []
+
+
+def test_refused(templates: FewTemplates) -> None:
+    """The user reads one line; what could not be made refuses the pod, too."""
+    wrong = {"spec": {"containers": [{"name": "m", "resources": {"limits": {"aliyun.com/gpu-mem": "x"}}}]}}
+    response = judged(request(wrong), templates)
+    assert response["allowed"] is False
+    assert response["status"]["message"].startswith(
+        "opencgpu: aliyun.com/gpu-mem: x: expected a whole number"
+    )
+    assert judged(request(POD, namespace="full"), templates)["allowed"] is False
+
+
+@pytest.mark.parametrize(
+    "document", [None, [], 5, {"spec": 5}, {"spec": {"containers": [5]}}, {"metadata": []}]
+)
+def test_no_pod(templates: FewTemplates, document: Any) -> None:
+    """What is no pod is never let through with a slice, and ends nothing."""
+    assert "patch" not in judged(request(document), templates)
+
+
+@pytest.mark.parametrize("raw", [b"", b"{", b"[]", b"{}", b'{"request": {"uid": 5}}', b'{"request": []}'])
+def test_no_review(templates: FewTemplates, raw: bytes) -> None:
+    """What is no review is none."""
+    with pytest.raises(ValueError, match=r".*"):
+        judged(raw, templates)
+
+
+@pytest.mark.parametrize(("kind", "wrap"), [("ResourceClaim", False), ("ResourceClaimTemplate", True)])
+def test_parameters_of_claims(kind: str, wrap: bool) -> None:
+    """A claim whose parameters would be refused at a pod's start is refused when it is made."""
+    for weight, allowed in ((2, True), ("2", False)):
+        parameters = {"apiVersion": "gpu.opencgpu.io/v1", "kind": "ShareParameters", "weight": weight}
+        opaque = {"driver": "gpu.opencgpu.io", "parameters": parameters}
+        spec: dict[str, Any] = {"devices": {"config": [{"opaque": opaque}]}}
+        raw = request({"spec": {"spec": spec} if wrap else spec}, kind)
+        assert review.answer(raw, review.claims)["response"]["allowed"] is allowed
+
+
+def test_certificate() -> None:
+    """It is renewed in time, by the same authority, which a new one follows before it ends."""
+    first = make(NAMES, NOW)
+    assert not first.is_due(NOW)
+    assert first.is_due(NOW + timedelta(days=61))
+    second = renew(first, NAMES, NOW + timedelta(days=61))
+    assert (second.ca_crt, second.tls_crt != first.tls_crt) == (first.ca_crt, True)
+    late = NOW + timedelta(days=3650) - LIFE / 2
+    assert renew(first, NAMES, late).ca_crt != first.ca_crt
+    assert Certificate.from_data(first.to_data()) == first
+    with pytest.raises(CgpuError, match=r"tls.key is missing"):
+        Certificate.from_data({**first.to_data(), "tls.key": b""})
+
+
+@pytest.fixture
+def served(tmp_path: Path, templates: FewTemplates) -> Iterator[httpx2.Client]:
+    """Yield a client of a webhook that serves, which trusts its authority alone."""
+    made = make(NAMES, NOW)
+    (tmp_path / "tls.crt").write_bytes(made.tls_crt)
+    (tmp_path / "tls.key").write_bytes(made.tls_key)
+    server = uvicorn.Server(
+        uvicorn.Config(
+            Webhook(cast("Templates", templates)),
+            host="127.0.0.1",
+            port=0,
+            ssl_certfile=tmp_path / "tls.crt",
+            ssl_keyfile=tmp_path / "tls.key",
+            log_level="error",
+            lifespan="off",
+        )
+    )
+    thread = threading.Thread(target=lambda: asyncio.run(server.serve()))
+    thread.start()
+    while not server.started:
+        thread.join(0.02)
+        assert thread.is_alive()
+    port = server.servers[0].sockets[0].getsockname()[1]
+    trusted = ssl.create_default_context(cadata=made.ca_crt.decode())
+    with httpx2.Client(base_url=f"https://127.0.0.1:{port}", verify=trusted, trust_env=False) as client:
+        yield client
+    server.should_exit = True
+    thread.join()
+
+
+def test_server(served: httpx2.Client) -> None:
+    """Reviews over TLS; other paths, other bodies and too large ones are refused, and it goes on."""
+    assert served.get("/healthz").text == "ok"
+    assert served.post("/pods", content=request(POD)).json()["response"]["patchType"] == "JSONPatch"
+    assert served.post("/pods", content=b"{").status_code == 400
+    assert served.post("/other", content=request(POD)).status_code == 404
+    assert served.get("/pods").status_code == 404
+    assert served.post("/pods", content=b" " * (MAX_BODY + 1)).status_code == 413
+    assert served.post("/claims", content=request({}, "ResourceClaim")).json()["response"]["allowed"] is True
