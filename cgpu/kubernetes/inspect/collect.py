@@ -1,0 +1,158 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What a cluster has of GPUs and what is given out, from its ResourceSlices and ResourceClaims alone."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+
+from lightkube import Client
+from lightkube.resources.core_v1 import Node
+from lightkube.resources.resource_v1 import ResourceClaim, ResourceSlice
+from lightkube.utils.quantity import parse_quantity
+
+from cgpu.kubernetes.names import DRIVER, MEMORY
+from cgpu.sizes import MIB
+
+CHUNK = 500
+
+
+@dataclass(frozen=True, slots=True)
+class GivenShare:
+    """A part of a GPU. mib: of what the node publishes; of_card: MiB of the card itself, None: not known."""
+
+    namespace: str
+    claim: str
+    pods: tuple[str, ...]
+    share: str
+    mib: int
+    of_card: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class GpuState:
+    """A GPU of a node. taints: keys of what keeps new pods away."""
+
+    device: str
+    index: int
+    product: str
+    mib: int
+    taints: tuple[str, ...]
+    shares: tuple[GivenShare, ...]
+
+    @property
+    def allocated(self) -> int:
+        """MiB that are given out."""
+        return sum(share.mib for share in self.shares)
+
+
+@dataclass(frozen=True, slots=True)
+class NodeState:
+    """A node that publishes GPUs, in the order of their indexes."""
+
+    name: str
+    address: str
+    gpus: tuple[GpuState, ...]
+
+    @property
+    def allocated(self) -> int:
+        """MiB that are given out."""
+        return sum(gpu.allocated for gpu in self.gpus)
+
+    @property
+    def total(self) -> int:
+        """MiB that there are."""
+        return sum(gpu.mib for gpu in self.gpus)
+
+
+def collect(client: Client, node: str | None = None) -> tuple[NodeState, ...]:
+    """Return the nodes of a cluster, or the one of a name. Raises lightkube's and httpx2's errors."""
+    slices = client.list(ResourceSlice, fields={"spec.driver": DRIVER}, chunk_size=CHUNK)
+    claims = client.list(ResourceClaim, namespace="*", chunk_size=CHUNK)
+    nodes = client.list(Node, chunk_size=CHUNK)
+    return states(slices, claims, nodes, node)
+
+
+def states(
+    slices: Iterable[ResourceSlice],
+    claims: Iterable[ResourceClaim],
+    nodes: Iterable[Node],
+    only: str | None = None,
+) -> tuple[NodeState, ...]:
+    """Put the objects together; only: the name of a node."""
+    given = _given(claims)
+    addresses = {_name(node): _address(node) for node in nodes}
+    found: dict[str, list[GpuState]] = defaultdict(list)
+    for one in slices:
+        name = one.spec.nodeName
+        if name is not None and only in (None, name):
+            found[name].extend(_gpus(one, given))
+    return tuple(
+        NodeState(name, addresses.get(name, "-"), tuple(sorted(gpus, key=lambda gpu: gpu.index)))
+        for name, gpus in sorted(found.items())
+    )
+
+
+def _given(claims: Iterable[ResourceClaim]) -> Mapping[tuple[str, str], list[GivenShare]]:
+    """Return what is given out, by pool and device."""
+    found: dict[tuple[str, str], list[GivenShare]] = defaultdict(list)
+    for claim in claims:
+        allocation = claim.status.allocation if claim.status is not None else None
+        devices = allocation.devices if allocation is not None else None
+        if devices is None or claim.status is None or claim.metadata is None:
+            continue
+        pods = tuple(one.name for one in claim.status.reservedFor or () if one.resource == "pods")
+        of_card = _of_card(claim)
+        for result in devices.results or ():
+            if result.driver == DRIVER:
+                share = GivenShare(
+                    claim.metadata.namespace or "",
+                    claim.metadata.name or "",
+                    pods,
+                    result.shareID or "",
+                    _mib((result.consumedCapacity or {}).get(MEMORY)),
+                    of_card.get(result.shareID or ""),
+                )
+                found[(result.pool, result.device)].append(share)
+    return found
+
+
+def _of_card(claim: ResourceClaim) -> Mapping[str, int]:
+    """Return the MiB that the node's agent has written for each share."""
+    listed = (claim.status.devices if claim.status is not None else None) or ()
+    return {
+        one.shareID: _mib(str(one.data["memory"]))
+        for one in listed
+        if one.driver == DRIVER and one.shareID and isinstance(one.data, dict) and "memory" in one.data
+    }
+
+
+def _gpus(one: ResourceSlice, given: Mapping[tuple[str, str], list[GivenShare]]) -> Iterable[GpuState]:
+    for device in one.spec.devices or ():
+        attributes = device.attributes or {}
+        yield GpuState(
+            device.name,
+            int(attributes.get("index", {}).get("int", 0)),
+            str(attributes.get("productName", {}).get("string", "")),
+            _mib((device.capacity or {}).get(MEMORY, {}).get("value")),
+            tuple(taint.key for taint in device.taints or ()),
+            tuple(given.get((one.spec.pool.name, device.name), ())),
+        )
+
+
+def _mib(text: str | None) -> int:
+    try:
+        value = parse_quantity(text)
+    except ValueError:
+        value = None
+    return int(value) // MIB if value is not None else 0
+
+
+def _name(node: Node) -> str:
+    return (node.metadata.name if node.metadata is not None else None) or ""
+
+
+def _address(node: Node) -> str:
+    listed = (node.status.addresses if node.status is not None else None) or ()
+    return next((one.address for one in listed if one.type == "InternalIP"), "-")

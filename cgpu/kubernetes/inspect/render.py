@@ -1,0 +1,107 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The tables of `kubectl inspect cgpu`: the columns that users of Alibaba's tool know."""
+
+from __future__ import annotations
+
+import json
+from collections import defaultdict
+from collections.abc import Iterator, Sequence
+from dataclasses import asdict
+
+from cgpu.kubernetes.inspect.collect import NodeState
+
+MIB_OF_GIB = 1024
+GAP = "  "
+
+
+def summary(nodes: Sequence[NodeState], *, wide: bool = False) -> str:
+    """Return a line for each node. wide: with products, and what keeps pods away."""
+    unit = unit_of(nodes)
+    most = max((len(node.gpus) for node in nodes), default=0)
+    head = ["NAME", "IPADDRESS", *(f"GPU{index}(Allocated/Total)" for index in range(most))]
+    rows = [[*head, f"GPU Memory({unit})", *(["PRODUCT", "TAINTS"] if wide else [])]]
+    for node in nodes:
+        cells = [_of(gpu.allocated, gpu.mib, unit) for gpu in node.gpus]
+        cells += [_of(0, 0, unit)] * (most - len(node.gpus))
+        rows.append([node.name, node.address, *cells, _of(node.allocated, node.total, unit)])
+        if wide:
+            rows[-1] += [_listed(gpu.product for gpu in node.gpus), _taints(node)]
+    table = aligned(rows)
+    return "\n".join([*table, *cluster(nodes, unit, max(map(len, table)))]) + "\n"
+
+
+def details(nodes: Sequence[NodeState]) -> str:
+    """Return each node with the pods that have a part of its GPUs."""
+    unit = unit_of(nodes)
+    lines: list[str] = []
+    for node in nodes:
+        lines += ["", f"NAME:       {node.name}", f"IPADDRESS:  {node.address}", ""]
+        head = ["NAME", "NAMESPACE", *(f"GPU{gpu.index}(Allocated)" for gpu in node.gpus)]
+        lines += aligned([head, *_pods(node, unit)])
+        lines += [f"Allocated :  {amount(node.allocated, unit)} ({percent(node.allocated, node.total)})"]
+        lines += [f"Total :      {amount(node.total, unit)}"]
+        lines += ["-" * max(map(len, lines))]
+    return "\n".join([*lines[1:], *cluster(nodes, unit, 0)]) + "\n"
+
+
+def document(nodes: Sequence[NodeState]) -> str:
+    """Return all of it as JSON; memory in MiB."""
+    listed = [{**asdict(node), "allocated": node.allocated, "total": node.total} for node in nodes]
+    return json.dumps({"version": 1, "nodes": listed}, indent=2) + "\n"
+
+
+def unit_of(nodes: Sequence[NodeState]) -> str:
+    """Return GiB where all cards are whole GiB, else MiB."""
+    return "GiB" if all(gpu.mib % MIB_OF_GIB == 0 for node in nodes for gpu in node.gpus) else "MiB"
+
+
+def amount(mib: int, unit: str) -> str:
+    """Return an amount, with one digit behind the point where it is no whole number of the unit."""
+    if unit == "MiB":
+        return str(mib)
+    return str(mib // MIB_OF_GIB) if mib % MIB_OF_GIB == 0 else f"{mib / MIB_OF_GIB:.1f}"
+
+
+def percent(part: int, whole: int) -> str:
+    """Return a part in percent, rounded down."""
+    return f"{100 * part // whole if whole else 0}%"
+
+
+def cluster(nodes: Sequence[NodeState], unit: str, width: int) -> Iterator[str]:
+    """Yield the last lines."""
+    allocated, total = sum(node.allocated for node in nodes), sum(node.total for node in nodes)
+    if width:
+        yield "-" * width
+    yield "Allocated/Total GPU Memory In Cluster:"
+    yield f"{_of(allocated, total, unit)} ({percent(allocated, total)})"
+
+
+def aligned(rows: Sequence[Sequence[str]]) -> list[str]:
+    """Return the rows with columns below each other."""
+    widths = [max(len(row[column]) for row in rows) for column in range(len(rows[0]))]
+    return [
+        GAP.join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip() for row in rows
+    ]
+
+
+def _pods(node: NodeState, unit: str) -> list[list[str]]:
+    found: dict[tuple[str, str], dict[int, int]] = defaultdict(lambda: defaultdict(int))
+    for gpu in node.gpus:
+        for share in gpu.shares:
+            found[(_listed(share.pods) or f"claim {share.claim}", share.namespace)][gpu.index] += share.mib
+    return [
+        [*names, *(amount(parts.get(gpu.index, 0), unit) for gpu in node.gpus)]
+        for names, parts in sorted(found.items())
+    ]
+
+
+def _of(part: int, whole: int, unit: str) -> str:
+    return f"{amount(part, unit)}/{amount(whole, unit)}"
+
+
+def _listed(names: Iterator[str] | Sequence[str]) -> str:
+    return ",".join(dict.fromkeys(names))
+
+
+def _taints(node: NodeState) -> str:
+    return _listed(f"GPU{gpu.index}:{key}" for gpu in node.gpus for key in gpu.taints) or "-"
