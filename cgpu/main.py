@@ -54,6 +54,7 @@ SUBCOMMANDS = {
     "support-bundle": Subcommand(
         "cgpu.install.commands.support_bundle", "pack what support needs to see, without secrets"
     ),
+    "kubernetes": Subcommand("cgpu.kubernetes.main", "the parts of a cluster, such as the agent of a node"),
     "trace": Subcommand("cgpu.trace.main", "record the driver calls of a command, show and replay them"),
 }
 # Words that other programs have, and what does that here.
