@@ -1,0 +1,57 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The Helm chart in the cluster: helm renders it, and its programs run as processes of the test.
+
+Images are not built here: what starts pods of the chart is left out, and webhooks are called at an address of
+this machine. Rights, classes, policies and webhooks are the chart's.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import yaml
+from lightkube.resources.admissionregistration_v1 import (
+    MutatingWebhookConfiguration,
+    ValidatingWebhookConfiguration,
+)
+
+from tests.integration.commands import must
+from tests.integration.images import ROOT
+from tests.kubernetes.harness.cluster import Cluster
+
+CHART = ROOT / "install/packaging/kubernetes/chart"
+NAMESPACE = "opencgpu"
+ADDRESS, PORT = "127.0.0.1", 8443
+AS_PROCESSES = ("CronJob", "DaemonSet", "Deployment", "Pod", "PodDisruptionBudget", "Service")
+
+
+def rendered(*values: str) -> list[dict[str, Any]]:
+    """Return the documents that helm makes of the chart. values: such as unit=exact."""
+    sets: Sequence[str] = [word for value in values for word in ("--set", value)]
+    made = must(["helm", "template", NAMESPACE, CHART, "--namespace", NAMESPACE, *sets], timeout=60)
+    return [one for one in yaml.safe_load_all(made.stdout) if one is not None]
+
+
+def install(cluster: Cluster) -> None:
+    """Apply the chart. A second time changes nothing."""
+    cluster.apply({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": NAMESPACE}})
+    for one in applied():
+        cluster.apply(one, None)
+
+
+def applied() -> Iterator[dict[str, Any]]:
+    """Yield what is applied, with webhooks that lead to this machine."""
+    for one in rendered():
+        if one["kind"] in AS_PROCESSES:
+            continue
+        for webhook in one.get("webhooks", ()):
+            path = webhook["clientConfig"].pop("service")["path"]
+            webhook["clientConfig"]["url"] = f"https://{ADDRESS}:{PORT}{path}"
+        yield one
+
+
+def remove_webhooks(cluster: Cluster) -> None:
+    """Take the webhooks away: nobody serves them after the test."""
+    for kind in (MutatingWebhookConfiguration, ValidatingWebhookConfiguration):
+        cluster.api.delete(kind, "cgpu-admission")

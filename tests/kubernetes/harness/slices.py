@@ -1,0 +1,144 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Pods with claims, the agent of the node, and what a node has of claims."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from lightkube.resources.core_v1 import Pod
+from lightkube.resources.resource_v1 import ResourceClaim, ResourceSlice
+
+from cgpu import paths
+from cgpu.client.tree import Tree
+from tests.integration.commands import eventually
+from tests.integration.engine import MIB, TREE
+from tests.kubernetes.harness import chart
+from tests.kubernetes.harness.cluster import Cluster
+from tests.kubernetes.harness.component import Component
+from tests.kubernetes.harness.credentials import NODE
+from tests.kubernetes.harness.node import PROBE_IMAGE
+
+WAIT = ["/busybox", "sh", "-c", "trap exit TERM; while :; do /busybox sleep 0.1; done"]
+REGISTERED = "the kubelet knows this driver"
+CDI = Path(paths.CDI_DEVICES).parent
+PLACES = (Path(paths.SHARES), Path("/var/lib/kubelet/plugins/gpu.opencgpu.io/claims"))
+# The kubelet itself tries a pod again after one and a half minutes at the latest.
+AGAIN_S = 180
+
+
+@dataclass
+class Slices:
+    """A cluster whose node has an agent, and a namespace of it."""
+
+    cluster: Cluster
+    namespace: str
+    agent: Component
+
+    def claim(self, name: str, memory: str, count: int = 1) -> None:
+        """Make a claim of so much of each of count GPUs."""
+        device = {
+            "deviceClassName": "gpu.opencgpu.io",
+            "count": count,
+            "capacity": {"requests": {"memory": memory}},
+        }
+        spec = {"devices": {"requests": [{"name": "gpu", "exactly": device}]}}
+        self.make("ResourceClaim", name, spec, "resource.k8s.io/v1")
+
+    def pod(self, name: str, using: Mapping[str, Sequence[str]], **spec: Any) -> None:
+        """Make a pod that waits. using: by container, the claims that it uses, which the pod names alike."""
+        claims = sorted({claim for used in using.values() for claim in used})
+        listed = [
+            {
+                "name": container,
+                "image": PROBE_IMAGE,
+                "command": WAIT,
+                "resources": {"claims": [{"name": claim} for claim in used]},
+            }
+            for container, used in using.items()
+        ]
+        whole = {
+            "runtimeClassName": "cgpu",
+            "restartPolicy": "Never",
+            "terminationGracePeriodSeconds": 1,
+            "containers": listed,
+            "resourceClaims": [{"name": claim, "resourceClaimName": claim} for claim in claims],
+            **spec,
+        }
+        self.make("Pod", name, whole)
+
+    def make(self, kind: str, name: str, spec: Mapping[str, Any], version: str = "v1") -> None:
+        document = {"apiVersion": version, "kind": kind, "metadata": {"name": name}, "spec": dict(spec)}
+        self.cluster.apply(document, self.namespace)
+
+    def one(self, name: str, memory: str, **spec: Any) -> None:
+        """Make a pod with a claim of its name, and wait until it runs."""
+        self.claim(name, memory)
+        self.pod(name, {"main": [name]}, **spec)
+        self.running(name)
+
+    def running(self, name: str, deadline: float = 60) -> None:
+        self.cluster.await_pod(name, self.namespace, "Running", deadline=deadline)
+
+    def seen(self, name: str, container: str = "main") -> list[tuple[str, int]]:
+        """Return UUID and MiB of each card that a container sees."""
+        words = ("gpu=0", "info", "gpu=1", "info")
+        said = self.cluster.exec(name, self.namespace, "/cgpu-probe", *words, container=container)
+        found = [line.split() for line in said.stdout.splitlines() if "uuid=" in line]
+        cards = [dict(word.split("=", 1) for word in line if "=" in word) for line in found]
+        return [(one["uuid"], int(one["total"]) // MIB) for one in cards if one["uuid"]]
+
+    def shares_of(self, name: str) -> list[tuple[str, str]]:
+        """Return id and device of each share of a claim."""
+        status = self.cluster.api.get(ResourceClaim, name, namespace=self.namespace).status
+        assert status is not None
+        assert status.allocation is not None
+        assert status.allocation.devices is not None
+        return [(str(one.shareID), one.device) for one in status.allocation.devices.results or ()]
+
+    def events_say(self, name: str, text: str) -> None:
+        eventually(
+            lambda: any(text in event for event in self.cluster.events(name, self.namespace)),
+            f"the events of {name} say: {text}",
+            60,
+        )
+
+
+def reserved() -> list[tuple[str, int, str]]:
+    """Return all reservations of the engine: share, MiB, and the container that uses it."""
+    tree = Tree(str(TREE))
+    return [
+        (one.share, one.bytes // MIB, one.container or "-")
+        for gpu in tree.gpus()
+        for one in tree.reserved(gpu.index)
+    ]
+
+
+def left() -> list[str]:
+    """Return what the node has of claims."""
+    files = [str(path) for place in PLACES for path in place.glob("*.json")]
+    return [*files, *map(str, CDI.glob("opencgpu-share-*")), *(share for share, _, _ in reserved())]
+
+
+@contextmanager
+def with_agent(cluster: Cluster, namespace: str) -> Iterator[Slices]:
+    """Yield a cluster whose node has an agent; afterwards nothing of any claim is left on the node."""
+    chart.install(cluster)
+    chart.remove_webhooks(cluster)
+    config = cluster.service_account("cgpu-node", chart.NAMESPACE, NODE)
+    command = [sys.executable, "-m", "cgpu.main", "kubernetes", "node", "--node", NODE]
+    log = cluster.settings.logs / "agent.log"
+    log.unlink(missing_ok=True)
+    agent = cluster.start(
+        "agent",
+        [*command, "--kubeconfig", str(config)],
+        ready=lambda: log.exists() and REGISTERED in log.read_text(),
+    )
+    eventually(lambda: list(cluster.api.list(ResourceSlice)) != [], "the node publishes its GPUs", 30)
+    yield Slices(cluster, namespace, agent)
+    cluster.api.deletecollection(Pod, namespace=namespace)
+    eventually(lambda: left() == [], "the node has nothing of claims", 60)

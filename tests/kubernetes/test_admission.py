@@ -1,0 +1,159 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Pods that ask by other systems' names, in a cluster with our webhook, and what kubectl shows of them."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from collections.abc import Iterator, Mapping
+from typing import Any, cast
+
+import pytest
+from lightkube import ApiError
+from lightkube.resources.batch_v1 import Job
+from lightkube.resources.core_v1 import Pod
+from lightkube.resources.resource_v1 import ResourceClaimTemplate
+
+from tests.integration.commands import eventually
+from tests.kubernetes.harness import chart
+from tests.kubernetes.harness.cluster import Cluster
+from tests.kubernetes.harness.control_plane import is_ready
+from tests.kubernetes.harness.credentials import NODE
+from tests.kubernetes.harness.node import PROBE_IMAGE, tag
+from tests.kubernetes.harness.slices import WAIT, Slices, with_agent
+
+# As Alibaba's documentation has it, but for the command and the path of the image's program.
+SAMPLE_IMAGE = "registry.cn-hangzhou.aliyuncs.com/ai-samples/gpushare-sample:tensorflow-1.5"
+SAMPLE: Mapping[str, Any] = {
+    "apiVersion": "batch/v1",
+    "kind": "Job",
+    "metadata": {"name": "gpu-share-sample"},
+    "spec": {
+        "parallelism": 1,
+        "template": {
+            "metadata": {"labels": {"app": "gpu-share-sample"}},
+            "spec": {
+                "schedulerName": "ack-co-scheduler",
+                "containers": [
+                    {
+                        "name": "gpu-share-sample",
+                        "image": SAMPLE_IMAGE,
+                        "command": WAIT,
+                        "resources": {"limits": {"aliyun.com/gpu-mem": 3}},
+                        "workingDir": "/root",
+                    }
+                ],
+                "restartPolicy": "Never",
+            },
+        },
+    },
+}
+
+
+@pytest.fixture
+def slices(cluster: Cluster, namespace: str) -> Iterator[Slices]:
+    """Yield a cluster with agent and webhook."""
+    with with_agent(cluster, namespace) as found:
+        chart.install(cluster)
+        config = cluster.service_account("cgpu-admission", chart.NAMESPACE)
+        place = ["--address", chart.ADDRESS, "--port", str(chart.PORT), "--name", chart.ADDRESS]
+        command = [sys.executable, "-m", "cgpu.main", "kubernetes", "admission"]
+        health = is_ready(f"https://{chart.ADDRESS}:{chart.PORT}/healthz")
+        cluster.start("admission", [*command, *place, "--kubeconfig", str(config)], ready=health)
+        yield found
+        chart.remove_webhooks(cluster)
+
+
+def asking(slices: Slices, name: str, limits: Mapping[str, Any], **metadata: Any) -> None:
+    """Make a pod that asks by resource names."""
+    container = {"name": "main", "image": PROBE_IMAGE, "command": WAIT, "resources": {"limits": dict(limits)}}
+    spec = {"restartPolicy": "Never", "terminationGracePeriodSeconds": 1, "containers": [container]}
+    document = {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": name, **metadata}, "spec": spec}
+    slices.cluster.apply(document, slices.namespace)
+
+
+def pods(slices: Slices) -> list[str]:
+    found = slices.cluster.api.list(Pod, namespace=slices.namespace)
+    return [str(one.metadata.name) for one in found if one.metadata is not None]
+
+
+def templates(slices: Slices) -> list[ResourceClaimTemplate]:
+    return list(slices.cluster.api.list(ResourceClaimTemplate, namespace=slices.namespace))
+
+
+def inspected(slices: Slices, *words: str) -> str:
+    """Return what kubectl inspect cgpu prints."""
+    config = str(slices.cluster.credentials.path("admin"))
+    command = [sys.executable, "-m", "cgpu.main", "kubernetes", "inspect", "--kubeconfig", config, *words]
+    return subprocess.run(command, capture_output=True, text=True, check=True, timeout=60).stdout
+
+
+@pytest.mark.enforcement
+def test_the_manifest_of_ack(slices: Slices) -> None:
+    """Alibaba's example runs unchanged; the table shows what its documentation shows."""
+    tag(SAMPLE_IMAGE)
+    slices.cluster.apply(SAMPLE, slices.namespace)
+    eventually(lambda: pods(slices) != [], "the job has its pod", 30)
+    (name,) = pods(slices)
+    slices.running(name)
+    assert [mib for _, mib in slices.seen(name, "gpu-share-sample")] == [3021]
+    table = inspected(slices)
+    assert f"{NODE}  " in table
+    assert "3/15" in table
+    assert "3/30 (10%)" in table
+    assert name in inspected(slices, "--details")
+    slices.cluster.api.delete(Job, "gpu-share-sample", namespace=slices.namespace)
+
+
+def test_names_of_other_systems(slices: Slices) -> None:
+    """HAMi's, Volcano's and KAI's names give what they say, percentages too."""
+    asking(slices, "hami", {"nvidia.com/gpu": 1, "nvidia.com/gpumem": 3000})
+    asking(slices, "half", {"nvidia.com/gpu": 1, "nvidia.com/gpumem-percentage": 50})
+    asking(slices, "volcano", {"volcano.sh/vgpu-number": 1, "volcano.sh/vgpu-memory": 1024})
+    asking(slices, "kai", {}, annotations={"gpu-memory": "1024"})
+    for name, mib in (("hami", 2950), ("half", 7554), ("volcano", 1007), ("kai", 1007)):
+        slices.running(name)
+        assert [size for _, size in slices.seen(name)] == [mib], name
+
+
+def test_wrong_amounts_are_refused(slices: Slices) -> None:
+    """A malformed amount ends with one line at the user's terminal."""
+    with pytest.raises(ApiError, match=r"opencgpu: aliyun\.com/gpu-mem: 1500m: expected a whole number"):
+        asking(slices, "wrong", {"aliyun.com/gpu-mem": "1.5"})
+
+
+def test_templates_are_few_and_collected(slices: Slices) -> None:
+    """Pods of one shape have one template; it goes when no pod names it and time has passed."""
+    for number in range(3):
+        asking(slices, f"alike-{number}", {"aliyun.com/gpu-mem": 1})
+    assert len(templates(slices)) == 1
+    config = str(slices.cluster.service_account("cgpu-templates", chart.NAMESPACE))
+    command = [sys.executable, "-m", "cgpu.main", "kubernetes", "templates", "--kubeconfig", config]
+    subprocess.run([*command, "--hours", "0"], check=True, timeout=60)
+    assert len(templates(slices)) == 1
+    for number in range(3):
+        slices.cluster.delete_pod(f"alike-{number}", slices.namespace)
+    subprocess.run(command, check=True, timeout=60)
+    assert len(templates(slices)) == 1
+    subprocess.run([*command, "--hours", "0"], check=True, timeout=60)
+    assert templates(slices) == []
+
+
+def test_a_dry_run_makes_nothing(slices: Slices) -> None:
+    """`kubectl apply --dry-run=server` shows the pod with its claim and leaves no template."""
+    container = {"name": "main", "image": PROBE_IMAGE, "resources": {"limits": {"aliyun.com/gpu-mem": 1}}}
+    metadata = {"name": "dry", "namespace": slices.namespace}
+    pod = cast("Pod", Pod.from_dict({"metadata": metadata, "spec": {"containers": [container]}}))
+    made = slices.cluster.api.create(pod, dry_run=True)
+    assert made.spec is not None
+    assert made.spec.runtimeClassName == "cgpu"
+    assert templates(slices) == []
+
+
+def test_the_webhook_is_down(slices: Slices) -> None:
+    """Without the webhook a pod that asks is refused, and other pods start."""
+    slices.cluster.components_of_test("admission").stop()
+    with pytest.raises(ApiError, match=r"pods\.opencgpu\.io"):
+        asking(slices, "asks", {"aliyun.com/gpu-mem": 1})
+    asking(slices, "plain", {"cpu": "10m"})
+    slices.running("plain")

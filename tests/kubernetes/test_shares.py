@@ -1,0 +1,175 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Pods with claims of parts of GPUs: given out by Kubernetes' scheduler, prepared by our agent, enforced."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from lightkube.resources.core_v1 import Pod
+from lightkube.resources.resource_v1 import ResourceClaim
+
+from cgpu import paths, shares
+from cgpu.client.tree import Tree
+from tests.integration.commands import eventually
+from tests.integration.engine import MIB, TREE
+from tests.integration.probe import NO_MEMORY, step
+from tests.kubernetes.harness.cluster import Cluster
+from tests.kubernetes.harness.node import PROBE_IMAGE
+from tests.kubernetes.harness.slices import AGAIN_S, CDI, WAIT, Slices, left, reserved, with_agent
+
+
+@pytest.fixture
+def slices(cluster: Cluster, namespace: str) -> Iterator[Slices]:
+    """Yield a cluster with an agent."""
+    with with_agent(cluster, namespace) as found:
+        yield found
+
+
+@pytest.mark.enforcement
+def test_a_pod_has_its_share(slices: Slices) -> None:
+    """6 of 15 are 6043 MiB, to the byte; engine, file and claim agree; after the pod nothing is left."""
+    slices.one("six", "6Gi")
+    ((share, device),) = slices.shares_of("six")
+    ((uuid, mib),) = slices.seen("six")
+    assert (uuid.lower(), mib) == (device, 6043)
+    ((held, size, container),) = reserved()
+    assert (held, size) == (share, 6043)
+    assert container != "-"
+    assert shares.read(share).bytes == 6043 * MIB
+    over = slices.cluster.exec("six", slices.namespace, "/cgpu-probe", "alloc=7G")
+    assert step(over, "alloc").number("status") == NO_MEMORY
+
+
+def test_equal_sizes_on_two_cards(slices: Slices) -> None:
+    """Pods of equal sizes see the card of their own claim each, whatever the order of starts."""
+    names = [f"p{number}" for number in range(4)]
+    for name in names:
+        slices.claim(name, "7Gi")
+    for name in reversed(names):
+        slices.pod(name, {"main": [name]})
+    for name in names:
+        slices.running(name)
+    cards = set()
+    for name in names:
+        ((_, device),) = slices.shares_of(name)
+        ((uuid, mib),) = slices.seen(name)
+        assert (uuid.lower(), mib) == (device, 7050)
+        cards.add(uuid)
+    assert len(cards) == 2
+    assert len(reserved()) == 4
+
+
+def test_containers_of_a_pod(slices: Slices) -> None:
+    """Two containers with a claim each, one with both GPUs, one with two claims, and one with none."""
+    slices.claim("a", "1Gi")
+    slices.claim("b", "2Gi")
+    slices.claim("c", "1Gi", count=2)
+    slices.pod("several", {"one": ["a"], "both": ["c"], "none": []})
+    slices.running("several")
+    assert [mib for _, mib in slices.seen("several", "one")] == [1007]
+    assert [mib for _, mib in slices.seen("several", "both")] == [1007, 1007]
+    assert slices.seen("several", "none") == []
+    slices.pod("merged", {"main": ["b"]})
+    slices.running("merged")
+    assert [mib for _, mib in slices.seen("merged")] == [2014]
+
+
+def test_a_card_that_is_full(slices: Slices) -> None:
+    """A pod that finds no card waits with the reason, and starts when another one ends."""
+    for name in ("first", "second"):
+        slices.one(name, "10Gi")
+    slices.claim("third", "10Gi")
+    slices.pod("third", {"main": ["third"]})
+    slices.events_say("third", "cannot allocate all claims")
+    slices.cluster.delete_pod("first", slices.namespace)
+    slices.cluster.api.delete(ResourceClaim, "first", namespace=slices.namespace)
+    slices.running("third")
+
+
+def test_a_forged_share(slices: Slices) -> None:
+    """A pod that writes another pod's share into its own environment does not start."""
+    slices.one("owner", "6Gi")
+    ((share, _),) = slices.shares_of("owner")
+    name = f"OPENCGPU_SHARE_{share.upper().replace('-', '_')}"
+    container = {
+        "name": "main",
+        "image": PROBE_IMAGE,
+        "command": WAIT,
+        "env": [{"name": name, "value": share}],
+    }
+    slices.pod("thief", {}, containers=[container])
+    slices.events_say("thief", "opencgpu: ")
+    assert slices.cluster.pod_status("thief", slices.namespace).phase != "Running"
+    assert [size for _, size, _ in reserved()] == [6043]
+
+
+def test_variables_of_a_pod_do_not_count(slices: Slices) -> None:
+    """A pod that asks by variables, beside or in place of a claim, is refused with the key that allows it."""
+    container = {
+        "name": "main",
+        "image": PROBE_IMAGE,
+        "command": WAIT,
+        "env": [{"name": "OPENCGPU_MEM", "value": "6G"}],
+    }
+    slices.pod("asks", {}, containers=[container])
+    slices.events_say("asks", "pod_variables")
+
+
+def test_without_the_runtime_class(slices: Slices) -> None:
+    """A pod with a claim and without our runtime has no GPU, and never an unlimited one."""
+    slices.one("plain", "6Gi", runtimeClassName=None)
+    assert slices.seen("plain") == []
+
+
+def test_the_agent_is_killed(slices: Slices) -> None:
+    """Pods go on without the agent; what they gave back meanwhile is given back when it returns."""
+    slices.one("stays", "1Gi")
+    slices.one("goes", "2Gi")
+    slices.agent.kill()
+    slices.cluster.api.delete(Pod, "goes", namespace=slices.namespace, grace_period=0)
+    slices.agent.start()
+    eventually(lambda: [size for _, size, _ in reserved()] == [1007], "one share is left", 60)
+    assert [mib for _, mib in slices.seen("stays")] == [1007]
+
+
+def test_a_name_again(slices: Slices) -> None:
+    """A pod that was deleted by force, and another one of its name: the second has its own share."""
+    slices.one("same", "3Gi")
+    ((before, _),) = slices.shares_of("same")
+    slices.cluster.api.delete(Pod, "same", namespace=slices.namespace, grace_period=0)
+    slices.cluster.api.delete(ResourceClaim, "same", namespace=slices.namespace)
+    eventually(
+        lambda: not list(slices.cluster.api.list(ResourceClaim, namespace=slices.namespace)), "it is gone", 60
+    )
+    slices.claim("same", "3Gi")
+    slices.pod("same", {"main": ["same"]})
+    slices.running("same", AGAIN_S)
+    ((after, _),) = slices.shares_of("same")
+    assert after != before
+    assert [mib for _, mib in slices.seen("same")] == [3021]
+
+
+def test_an_emptied_run(slices: Slices) -> None:
+    """Files below /run that are lost come back with the agent's next start, for the pods that run."""
+    slices.one("kept", "3Gi")
+    before = left()
+    slices.agent.stop()
+    for path in [*Path(paths.SHARES).glob("*"), *CDI.glob("opencgpu-share-*")]:
+        path.unlink()
+    slices.agent.start()
+    eventually(lambda: sorted(left()) == sorted(before), "all is there again", 30)
+
+
+def test_the_engine_is_full_by_others(slices: Slices) -> None:
+    """Memory that a container beside Kubernetes has: the pod says so in its events, and starts later."""
+    tree = Tree(str(TREE))
+    for gpu in (0, 1):
+        tree.reserve(f"0000000{gpu}-0000-4000-8000-000000000000", (gpu, 12000 * MIB, 1, 0))
+    slices.claim("later", "6Gi")
+    slices.pod("later", {"main": ["later"]})
+    slices.events_say("later", "MiB")
+    for gpu in (0, 1):
+        tree.release(f"0000000{gpu}-0000-4000-8000-000000000000")
+    slices.running("later", AGAIN_S)
