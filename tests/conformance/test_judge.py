@@ -72,6 +72,7 @@ def place(tmp_path: Path) -> Place:
         (tmp_path / gpu).mkdir()
         for node in ("max_inst", "policy", "prio_ratio"):
             (tmp_path / gpu / node).write_text("1\n")
+        (tmp_path / gpu / "reserved").touch()
     (tmp_path / "default_memsize").write_text("0\n")
     return Place(str(tmp_path), "/dev", cgroups=False)
 
@@ -92,7 +93,7 @@ def test_right_steps_pass(place: Place) -> None:
         "Files hold what is written to them.",
         [write("0/policy", "2\n"), read("0/policy", "2\n"), read("0/policy", "2\n", size=1)],
         [opens("file", "0/policy"), part("file", 1, 9, "\n")],
-        [names("0", ["max_inst", "policy", "prio_ratio"]), containers(0, [])],
+        [names("0", ["max_inst", "policy", "prio_ratio", "reserved"]), containers(0, [])],
         attributes("0/policy", kind="file", uid=0, size=2),
         [alter("remove", "none"), alter("mkdir", "0"), read("none", fails("ENOENT"))],
         [start("p", 7, "probe"), go("p"), finish("p", match="hello [0-9]+ {pid:p}\n")],

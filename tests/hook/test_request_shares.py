@@ -265,10 +265,9 @@ def test_a_near_name_is_named() -> None:
 
 
 def test_another_case_is_no_share() -> None:
-    """Names of variables have one case: another one is nobody's word, and asks for nothing."""
-    request = read(spec({variable(SHARE).lower(): SHARE, VOID: "void"}, by_containerd()), Effective())
-    assert request.shares == ()
-    assert request.amounts(Effective()) is None
+    """Names of variables have one case: another one is refused as every name that looks like ours."""
+    with pytest.raises(CgpuError, match="there is none of that name"):
+        read(spec({variable(SHARE).lower(): SHARE, VOID: "void"}, by_containerd()), Effective())
 
 
 def test_given_twice() -> None:
