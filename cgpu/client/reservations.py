@@ -71,11 +71,6 @@ def _line(line: str) -> Reservation:
     )
 
 
-def unused(reservations: Iterable[Reservation]) -> int:
-    """Return the bytes that are reserved and that no container uses."""
-    return sum(one.bytes for one in reservations if one.container is None)
-
-
 def promised(slices: Mapping[str, int], reservations: Iterable[Reservation]) -> int:
     """Return the bytes of a GPU that are promised. slices: memory limits by the container's directory.
 

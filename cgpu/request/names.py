@@ -82,7 +82,7 @@ def check_variables(found: Iterable[str]) -> None:
             name in OF_THE_PLUGIN or name.startswith((CDI_VARIABLE, SHARE_VARIABLE)) or is_of_a_service(name)
         )
         if _folded(name).startswith(OURS) and name not in known and not others:
-            near = OTHER_WORDS.get(name) or _nearest(_folded(name), known)
+            near = OTHER_WORDS.get(_folded(name)) or _nearest(_folded(name), known)
             raise CgpuError(f"variable {show(name)}: there is none of that name; did you mean {near}?")
 
 

@@ -68,6 +68,8 @@ class Directory:
                 self._names.update(source())
                 if self._knows(wanted):
                     break
+        # A publisher runs for months: names of containers that are gone are forgotten.
+        self._names = {one: name for one, name in self._names.items() if one in wanted}
         self._nameless = wanted - self._names.keys()
 
     def _knows(self, wanted: set[str]) -> bool:

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cgpu.client.reservations import Reservation, parse, places, promised, unused
+from cgpu.client.reservations import Reservation, parse, places, promised
 from cgpu.client.tree import Tree
 from cgpu.errors import CgpuError
 from tests.hook.support import CONTAINER, MIB, FakeTree, refused
@@ -132,7 +132,6 @@ def test_sums() -> None:
         Reservation("c", 5, 1, 0, None),
         Reservation("d", 7, 1, 0, "gone"),
     )
-    assert unused(found) == 5
     assert promised({long[:12]: 25, "web": 3}, found) == 30 + 3 + 5 + 7
     assert promised({long[:12]: 40, "web": 3}, found) == 40 + 3 + 5 + 7
     assert promised({}, found) == 42

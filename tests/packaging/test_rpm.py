@@ -114,7 +114,9 @@ def test_same_contents(packages: Packages, rpms: Rpms, tmp_path: Path) -> None:
     texts = [
         path
         for path in debian
-        if path.suffix in (".py", ".service", ".json") or "completions" in str(path) or "bin" in path.parts
+        if path.suffix in (".py", ".path", ".service", ".json")
+        or "completions" in str(path)
+        or "bin" in path.parts
     ]
     assert len(texts) > 300
     different = []

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import os
+import stat
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -28,7 +29,7 @@ def content(root: Path, path: str | Path, limit: int = MAX_BYTES) -> bytes | Non
     except (OSError, ValueError):
         return None
     try:
-        return read_fd(fd, limit)
+        return read_fd(fd, limit) if stat.S_ISREG(os.fstat(fd).st_mode) else None
     except OSError:
         return None
     finally:

@@ -19,6 +19,7 @@ TIMEOUT_S = 5.0
 MAX_OUTPUT = 1 << 20
 VERSION = re.compile(r"\d+(?:\.\d+)+|\d+")
 MAX_ARGUMENT = 4096
+REPLACED = " (deleted)"  # behind the path of a program whose file is another one since
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,9 +88,11 @@ def option(root: Path, pid: int, names: Sequence[str]) -> str | None:
     try:
         here, there = (os.stat(below(root, f"/proc/{who}/ns/mnt")) for who in ("self", pid))
         is_roots = below(root, f"/proc/{pid}").stat().st_uid == 0
+        # Any user has root's sudo run under another name and with words of the user's choice.
+        runs = os.readlink(below(root, f"/proc/{pid}/exe")).removesuffix(REPLACED).rpartition("/")[2]
     except OSError:
         return None
-    if not is_roots or not os.path.samestat(here, there):
+    if not is_roots or not os.path.samestat(here, there) or runs != _program(root, pid):
         return None
     words = _command_line(root, pid)
     for at, word in enumerate(words):
@@ -109,4 +112,6 @@ def _command_line(root: Path, pid: int) -> list[str]:
             read = stream.read(MAX_ARGUMENT)
     except OSError:
         return []
-    return read.decode("utf-8", "replace").split("\0")
+    words = read.decode("utf-8", "replace").split("\0")
+    # The last one may be a part of what it was.
+    return words[:-1] if len(read) == MAX_ARGUMENT else words

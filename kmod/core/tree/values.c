@@ -148,8 +148,8 @@ static int say_room(struct core_text *out, struct cgpu_core *core, const struct 
 	gpu = place->gpu->facts.index;
 	totals = core_totals(core->state, gpu);
 	if (kind == CGPU_NODE_KIND_MAX_INST && err == -EBUSY) {
-		say_number(out, "", totals.instances > totals.weights ? totals.instances : totals.weights,
-			" or more, which the containers of this GPU have");
+		say_number(out, "", totals.places > totals.weights ? totals.places : totals.weights,
+			" or more, which containers and reservations of this GPU have");
 		return 1;
 	}
 	if (place->instance == NULL)
@@ -161,9 +161,9 @@ static int say_room(struct core_text *out, struct cgpu_core *core, const struct 
 		say_number(out, "at most ", core_unpromised(core->state, gpu, place->instance),
 			" bytes, which the others leave");
 	else if (kind == CGPU_NODE_KIND_WEIGHT && err == -EDQUOT) {
-		others = totals.weights - place->instance->weight;
+		others = core_weights_of_others(core->state, gpu, place->instance);
 		say_number(out, "at most ", place->gpu->max_inst > others ? place->gpu->max_inst - others : 0,
-			", which the other containers leave of max_inst");
+			", which the others leave of max_inst");
 	} else
 		return 0;
 	return 1;
@@ -218,7 +218,9 @@ void core_inst_ctl_refused(struct cgpu_core *core, const char *text, size_t byte
 	core_text_start(&out, line, sizeof(line) - 1);
 	core_text_string(&out, "inst_ctl: ");
 	say_value(&out, text, bytes);
-	core_text_string(&out, "create id=ID pid=PID gpu=GPU:BYTES[:WEIGHT[:HIGHPRIO]], or destroy id=ID");
+	core_text_string(&out,
+		"create id=ID pid=PID, and gpu=GPU:BYTES[:WEIGHT[:HIGHPRIO]] or share=ID; "
+		"destroy id=ID; reserve id=ID gpu=...; or release id=ID");
 	say_left_out(&out, lines);
 	log_line(core, &out);
 }

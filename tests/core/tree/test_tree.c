@@ -212,13 +212,18 @@ TEST_ON(the_log_says_what_a_file_takes, bench_new("580.142"))
 	check_refused(
 		bench, "0/max_inst", "26", "0/max_inst: \"26\" was refused: expected a whole number from 1 to 25");
 	check_refused(bench, "0/max_inst", "5",
-		"0/max_inst: \"5\" was refused: expected 7 or more, which the containers of "
-		"this GPU have");
+		"0/max_inst: \"5\" was refused: expected 7 or more, which containers and "
+		"reservations of this GPU have");
+	CHECK_EQ(bench_ctl(bench, "reserve id=6f1c2a34-0b5d-4e6f-8a9b-0c1d2e3f4a5b gpu=0:1048576:5"), 0);
+	check_refused(bench, "0/max_inst", "5",
+		"0/max_inst: \"5\" was refused: expected 12 or more, which containers and "
+		"reservations of this GPU have");
+	CHECK_EQ(bench_ctl(bench, "release id=6f1c2a34-0b5d-4e6f-8a9b-0c1d2e3f4a5b"), 0);
 	check_refused(
 		bench, "1/prio_ratio", "\n", "1/prio_ratio: \"\" was refused: expected a whole number from 20 to 99");
 	check_refused(bench, "0/a/weight", "0", "0/a/weight: \"0\" was refused: expected a whole number from 1 to 20");
 	check_refused(bench, "0/a/weight", "17",
-		"0/a/weight: \"17\" was refused: expected at most 16, which the other containers leave of max_inst");
+		"0/a/weight: \"17\" was refused: expected at most 16, which the others leave of max_inst");
 	check_refused(bench, "0/a/highprio", "high",
 		"0/a/highprio: \"high\" was refused: expected a whole number from 0 to 1");
 	check_refused(bench, "0/b/memsize", "6G",
@@ -227,8 +232,8 @@ TEST_ON(the_log_says_what_a_file_takes, bench_new("580.142"))
 		"0/b/memsize: \"15842934784\" was refused: expected at most 15841886208 bytes, which the others leave");
 	check_refused(bench, "upgrade", "2", "upgrade: \"2\" was refused: expected 1");
 	check_refused(bench, "inst_ctl", "create id=c gpu=0",
-		"inst_ctl: \"create id=c gpu=0\" was refused: expected create id=ID pid=PID "
-		"gpu=GPU:BYTES[:WEIGHT[:HIGHPRIO]], or destroy id=ID");
+		"inst_ctl: \"create id=c gpu=0\" was refused: expected create id=ID pid=PID, and "
+		"gpu=GPU:BYTES[:WEIGHT[:HIGHPRIO]] or share=ID; destroy id=ID; reserve id=ID gpu=...; or release id=ID");
 }
 
 TEST_ON(what_is_in_use_is_said, started("580.142", &caller))

@@ -73,9 +73,10 @@ def test_files_of_a_machine(tmp_path: Path) -> None:
     ]
 
 
-def process(root: Path, pid: str, words: str, *, same_files: bool = True) -> None:
-    """Write a process, which sees the same files as the reader or others."""
+def process(root: Path, pid: str, words: str, *, same_files: bool = True, runs: str = "") -> None:
+    """Write a process, which sees the same files as the reader or others. runs: the path of its program."""
     write(root, {f"proc/{pid}/cmdline": words.replace(" ", "\0") + "\0", f"proc/{pid}/ns/other": ""})
+    (root / f"proc/{pid}/exe").symlink_to(runs or words.partition(" ")[0])
     mine = root / "proc/self/ns/mnt"
     if not mine.exists():
         write(root, {"proc/self/ns/mnt": ""})
@@ -106,8 +107,9 @@ def test_settings_of_a_running_engine(tmp_path: Path, words: str, is_read: bool)
 
 @pytest.mark.root
 def test_a_process_of_a_container_names_no_file(tmp_path: Path) -> None:
-    """A containerd that sees other files, or that is not root's, has nothing read."""
+    """A process that sees other files, is not root's, or only calls itself containerd, has nothing read."""
     write(tmp_path, {"opt/own/config.toml": "[", "opt/other/config.toml": "["})
+    process(tmp_path, "9", "containerd -c /opt/own/config.toml", runs="/usr/bin/sudo")
     process(tmp_path, "7", "containerd -c /opt/own/config.toml", same_files=False)
     process(tmp_path, "8", "containerd -c /opt/other/config.toml")
     os.chown(tmp_path / "proc/8", 41001, 41001)
