@@ -64,10 +64,13 @@ def slices(cluster: Cluster, namespace: str) -> Iterator[Slices]:
         chart.remove_webhooks(cluster)
 
 
-def asking(slices: Slices, name: str, limits: Mapping[str, Any], **metadata: Any) -> None:
+def asking(
+    slices: Slices, name: str, limits: Mapping[str, Any], scheduler: str | None = None, **metadata: Any
+) -> None:
     """Make a pod that asks by resource names."""
     container = {"name": "main", "image": PROBE_IMAGE, "command": WAIT, "resources": {"limits": dict(limits)}}
-    spec = {"restartPolicy": "Never", "terminationGracePeriodSeconds": 1, "containers": [container]}
+    spec: dict[str, Any] = {"restartPolicy": "Never", "terminationGracePeriodSeconds": 1}
+    spec |= {"containers": [container], **({"schedulerName": scheduler} if scheduler else {})}
     document = {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": name, **metadata}, "spec": spec}
     slices.cluster.apply(document, slices.namespace)
 
@@ -110,7 +113,7 @@ def test_names_of_other_systems(slices: Slices) -> None:
     asking(slices, "hami", {"nvidia.com/gpu": 1, "nvidia.com/gpumem": 3000})
     asking(slices, "half", {"nvidia.com/gpu": 1, "nvidia.com/gpumem-percentage": 50})
     asking(slices, "volcano", {"volcano.sh/vgpu-number": 1, "volcano.sh/vgpu-memory": 1024})
-    asking(slices, "kai", {}, annotations={"gpu-memory": "1024"})
+    asking(slices, "kai", {}, annotations={"gpu-memory": "1024"}, scheduler="kai-scheduler")
     for name, mib in (("hami", 2950), ("half", 7554), ("volcano", 1007), ("kai", 1007)):
         slices.running(name)
         assert [size for _, size in slices.seen(name)] == [mib], name

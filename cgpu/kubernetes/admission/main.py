@@ -99,8 +99,10 @@ async def _keep(
                 known = await asyncio.to_thread(_current, client, options, known, place)
             if server.config.ssl is not None:
                 server.config.ssl.load_cert_chain(place / "tls.crt", place / "tls.key")
-        except (CgpuError, OSError) as error:
-            print(f"cgpu kubernetes admission: {error}", file=sys.stderr, flush=True)
+        except Exception as error:
+            # The next hour tries again: nobody would see that the certificate is not renewed.
+            message = f"certificate: {type(error).__name__}: {error}"
+            print(f"cgpu kubernetes admission: {one_line(message)}", file=sys.stderr, flush=True)
 
 
 def _current(

@@ -3,19 +3,21 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 from cgpu.errors import CgpuError, show
 from cgpu.kubernetes.admission import asked
-from cgpu.kubernetes.admission.shape import PREFIX as TEMPLATE_PREFIX
 from cgpu.kubernetes.admission.shape import Shape, name_of, template
 from cgpu.kubernetes.names import RUNTIME_CLASS
 
 CLAIM_PREFIX = "opencgpu-"
+MAX_LABEL = 63  # of a claim's name in a pod (RFC 1123)
 # Schedulers of the other systems; what they would place is placed by Kubernetes' own.
-SCHEDULERS = ("ack-co-scheduler", "hami-scheduler")
+KAI = "kai-scheduler"
+SCHEDULERS = ("ack-co-scheduler", "hami-scheduler", KAI)
 DEFAULT_SCHEDULER = "default-scheduler"
 KINDS = ("initContainers", "containers")
 
@@ -37,8 +39,11 @@ class _Wanted:
 
     @property
     def claim(self) -> str:
-        """The name of its claim in the pod."""
-        return f"{CLAIM_PREFIX}{'init-' if self.kind == KINDS[0] else ''}{self.index}"
+        """The name of its claim in the pod; not by its place, as others may put containers before it."""
+        name = str(self.container.get("name"))
+        if len(name) > MAX_LABEL - len(CLAIM_PREFIX):
+            name = hashlib.sha256(name.encode()).hexdigest()[:16]
+        return CLAIM_PREFIX + name
 
 
 def rewrite(pod: Mapping[str, Any], sizes: Callable[[], Sequence[int]]) -> Rewritten:
@@ -70,13 +75,13 @@ def _wanted(pod: Mapping[str, Any]) -> Iterator[_Wanted]:
     metadata = pod.get("metadata") or {}
     spec = pod.get("spec") or {}
     annotations = metadata.get("annotations") or {}
-    annotated = asked.of_annotations(annotations)
+    # KAI takes its annotations of pods that it schedules; others may use these words for something else. They
+    # stay, and a second call, which another webhook may cause, finds the pod with another scheduler.
+    annotated = asked.of_annotations(annotations) if spec.get("schedulerName") == KAI else None
     whose = annotations.get(asked.ANNOTATED_CONTAINER)
     if whose is None and spec.get("containers"):
         whose = spec["containers"][0].get("name")
-    taken = annotated is not None and _has_claim(spec, whose)
-    if taken:
-        annotated = None  # annotations stay, and another webhook may cause a second call
+    taken = False
     for kind in KINDS:
         for index, container in enumerate(spec.get(kind) or ()):
             shape = asked.of_container(container, metadata.get("labels") or {})
@@ -90,22 +95,6 @@ def _wanted(pod: Mapping[str, Any]) -> Iterator[_Wanted]:
         raise CgpuError(
             f"annotation {asked.ANNOTATED_CONTAINER}: {show(whose)}: the pod has no such container"
         )
-
-
-def _has_claim(spec: Mapping[str, Any], name: object) -> bool:
-    """Tell whether a container has a claim of a template of ours."""
-    ours = {
-        entry.get("name")
-        for entry in spec.get("resourceClaims") or ()
-        if str(entry.get("resourceClaimTemplateName")).startswith(TEMPLATE_PREFIX)
-    }
-    return any(
-        claim.get("name") in ours
-        for kind in KINDS
-        for container in spec.get(kind) or ()
-        if container.get("name") == name
-        for claim in (container.get("resources") or {}).get("claims") or ()
-    )
 
 
 def _with_claim(one: _Wanted) -> dict[str, Any]:

@@ -10,6 +10,7 @@ from datetime import datetime
 from http import HTTPStatus
 from typing import TypeVar
 
+import httpx2
 from lightkube import Client
 from lightkube.core.exceptions import ApiError
 from lightkube.models.meta_v1 import ObjectMeta
@@ -106,4 +107,6 @@ def _retried(step: Callable[[], Found], what: str) -> Found:
         except ApiError as error:
             if error.status.code != HTTPStatus.CONFLICT or not left:
                 raise CgpuError(f"{what}: the API server says: {error.status.message}") from error
+        except httpx2.HTTPError as error:
+            raise CgpuError(f"{what}: no answer from the API server ({type(error).__name__})") from error
     raise AssertionError

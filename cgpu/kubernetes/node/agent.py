@@ -10,11 +10,11 @@ from dataclasses import dataclass
 
 from cgpu.client.tree import Tree
 from cgpu.errors import CgpuError
-from cgpu.kubernetes.node.api import Api, ApiServerError
+from cgpu.kubernetes.node.api import Api
 from cgpu.kubernetes.node.health import Health, observe
 from cgpu.kubernetes.node.plugin import HealthReport, Plugin
 from cgpu.kubernetes.node.prepare import Claims
-from cgpu.kubernetes.node.publish import Publisher
+from cgpu.kubernetes.node.publish import NoSharingError, Publisher
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,37 +69,45 @@ class Agent:
             self._plugin.stop()
 
     def _loop(self) -> None:
-        health: Sequence[Health] = ()
+        health: Sequence[Health] | None = None  # until the engine has answered for the first time
         published: Sequence[Health] | None = None
         due = time.monotonic() + self._settings.refresh
         while not self.stop.is_set():
-            health = self._observe(health)
-            back = published is not None and _is_back(published, health)
+            before, health = health, self._observe(health)
             late = time.monotonic() >= due
-            if late or back:
+            if late or _is_back(before, health):
                 self._reconcile()
                 due = time.monotonic() + self._settings.refresh
-            if late or self._slice_changed.is_set() or published != health:
-                self._slice_changed.clear()
-                published = health if self._publish(health) else None
-            self._report.set(health)
-            self.stop.wait(self._settings.observe if published is not None else self._settings.retry)
+            pause = self._settings.observe
+            if health is not None:
+                changed = late or self._slice_changed.is_set()
+                if changed or published != health:
+                    self._slice_changed.clear()
+                    published, pause = self._publish(health, forget=changed)
+                self._report.set(health)
+            self.stop.wait(pause)
 
-    def _observe(self, before: Sequence[Health]) -> Sequence[Health]:
+    def _observe(self, before: Sequence[Health] | None) -> Sequence[Health] | None:
         try:
             return observe(self._tree, before)
         except CgpuError as error:
             self._say_once(str(error))
             return before
 
-    def _publish(self, health: Sequence[Health]) -> bool:
+    def _publish(self, health: Sequence[Health], *, forget: bool) -> tuple[Sequence[Health] | None, float]:
+        """Return what is published, and how long to wait. forget: whether others may have changed it."""
+        if forget:
+            self._publisher.forget()
         try:
             self._publisher.publish(health)
+        except NoSharingError as error:
+            self._say_once(str(error))
+            return None, self._settings.refresh
         except CgpuError as error:
             self._say_once(str(error))
-            return False
+            return None, self._settings.retry
         self._said = ""
-        return True
+        return health, self._settings.observe
 
     def _reconcile(self) -> None:
         try:
@@ -109,12 +117,13 @@ class Agent:
 
     def _watch(self) -> None:
         while not self.stop.is_set():
+            # What changed while nobody watched is not told.
+            self._slice_changed.set()
             try:
                 for _ in self._api.watch_slices():
-                    self._publisher.forget()
                     self._slice_changed.set()
-            except ApiServerError as error:
-                self._say_once(str(error))
+            except Exception as error:  # noqa: BLE001 - the thread must outlive whatever an answer has in it
+                self._say_once(f"ResourceSlices cannot be watched: {error}")
             self.stop.wait(self._settings.retry)
 
     def _say_once(self, text: str) -> None:
@@ -123,7 +132,9 @@ class Agent:
             self._log(text)
 
 
-def _is_back(before: Sequence[Health], now: Sequence[Health]) -> bool:
-    """Tell whether the engine has come back, perhaps without what it knew."""
+def _is_back(before: Sequence[Health] | None, now: Sequence[Health] | None) -> bool:
+    """Tell whether the engine has come, or come back, perhaps without what it knew."""
+    if before is None or now is None:
+        return now is not None
     down = {one.card.uuid for one in before if one.condition == "engine-down"}
     return any(one.card.uuid in down and one.condition == "well" for one in now)

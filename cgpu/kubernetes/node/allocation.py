@@ -26,6 +26,10 @@ WITHOUT_SHARES = (
 )
 
 
+class NotHereError(CgpuError):
+    """The claim has nothing of this node."""
+
+
 @dataclass(frozen=True, slots=True)
 class AllocatedShare:
     """A part of a card that Kubernetes has given to a claim. bytes: of the card's memory."""
@@ -52,12 +56,12 @@ def _results(claim: ResourceClaim, pool: str) -> Iterator[DeviceRequestAllocatio
     allocation = claim.status.allocation if claim.status is not None else None
     devices = allocation.devices if allocation is not None else None
     if devices is None:
-        raise CgpuError("the claim has no allocation")
+        raise NotHereError("the claim has no allocation")
     for result in devices.results or ():
         if result.driver != DRIVER:
             continue
         if result.pool != pool:
-            raise CgpuError(f"the claim has a device of {show(result.pool)}, which is not this node")
+            raise NotHereError(f"the claim has a device of {show(result.pool)}, which is not this node")
         yield result
 
 

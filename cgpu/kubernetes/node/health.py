@@ -36,13 +36,18 @@ class Health:
         return [DeviceTaint(key=TAINTS[self.condition], effect="NoSchedule")]
 
 
-def observe(tree: Tree, before: Sequence[Health]) -> tuple[Health, ...]:
-    """Return all cards that there are or were. Raises CgpuError when the tree cannot be read."""
+def observe(tree: Tree, before: Sequence[Health] | None) -> tuple[Health, ...]:
+    """Return all cards that there are or were. Raises CgpuError when the tree cannot be read.
+
+    before: what was returned last; None: nothing yet, and then an engine that is down is an error, too.
+    """
     try:
         now = {card.uuid: card for card in cards(tree)}
     except EngineDownError:
+        if before is None:
+            raise
         return tuple(replace(one, condition="engine-down") for one in before)
-    return tuple(_judged(now, before))
+    return tuple(_judged(now, before or ()))
 
 
 def _judged(now: dict[str, Card], before: Sequence[Health]) -> Iterator[Health]:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import contextlib
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -19,8 +19,8 @@ from cgpu import shares
 from cgpu.client.tree import Tree
 from cgpu.errors import CgpuError
 from cgpu.kubernetes.node import cdi
-from cgpu.kubernetes.node.allocation import AllocatedShare, allocated
-from cgpu.kubernetes.node.api import Api, GoneError
+from cgpu.kubernetes.node.allocation import AllocatedShare, NotHereError, allocated
+from cgpu.kubernetes.node.api import Api, ApiServerError, GoneError
 from cgpu.kubernetes.node.card import cards
 from cgpu.kubernetes.node.consumers import containers
 from cgpu.kubernetes.node.records import ClaimName, Record, Records
@@ -58,22 +58,35 @@ class Claims:
 
     def prepare(self, name: ClaimName) -> tuple[AllocatedShare, ...]:
         """Have a claim's shares ready for its containers, and return them. Raises CgpuError, OSError."""
+        with self._alone():
+            return self._prepare(name)
+
+    def _prepare(self, name: ClaimName) -> tuple[AllocatedShare, ...]:
+        # Read while nobody else works on claims: what was read before could be older than the record.
         claim = self._api.claim(name)
         wanted = allocated(claim, self._pool, cards(self._tree), self._unit)
         record = Record(name, wanted, self._pods(name, claim, wanted))
-        with self._alone():
-            before = self._records.find(name.uid)
-            if before is not None and before.shares != wanted:
-                self._undo(before)
-                before = None
-            self._records.write(record)
-            try:
-                self._do(record)
-            except BaseException:
-                if before is None:
-                    self._undo(record)
-                raise
+        self._refuse_twice(record)
+        before = self._records.find(name.uid)
+        if before is not None and before.shares != wanted:
+            self._undo(before)
+            before = None
+        self._records.write(record)
+        try:
+            self._do(record)
+        except BaseException:
+            if before is None:
+                self._undo(record)
+            raise
         return wanted
+
+    def _refuse_twice(self, record: Record) -> None:
+        """Refuse a share that another claim has: taking this one back would take that one's, too."""
+        ids = {share.share for share in record.shares}
+        for other in self._records.all()[0]:
+            both = ids & {share.share for share in other.shares}
+            if other.claim.uid != record.claim.uid and both:
+                raise CgpuError(f"share {min(both)}: {other.claim} has it already")
 
     def unprepare(self, uid: str) -> None:
         """Give back what a claim holds on this node, if it does. Raises CgpuError, OSError."""
@@ -88,21 +101,32 @@ class Claims:
         A claim that fails is logged, and is no hindrance for others. Raises CgpuError, OSError.
         """
         with self._alone():
-            records = list(self._records.all())
+            records, faults = self._records.all()
         for record in records:
             try:
                 self._check(record)
             except (CgpuError, OSError) as error:
-                log(f"{record.claim}: {error}")
+                faults.append(f"{record.claim}: {error}")
         with self._alone():
-            for fault in self._remove_unknown({record.claim.uid for record in self._records.all()}):
-                log(fault)
+            known, unread = self._records.all()
+            # A record that cannot be read may be that of anything.
+            if not unread:
+                faults.extend(self._remove_unknown(known))
+        for fault in faults:
+            log(fault)
 
     def _check(self, record: Record) -> None:
-        try:
-            self.prepare(record.claim)
-        except GoneError:
-            self.unprepare(record.claim.uid)
+        with self._alone():
+            if self._records.find(record.claim.uid) != record:
+                return  # the kubelet was faster
+            try:
+                self._prepare(record.claim)
+            except (GoneError, NotHereError):
+                self._undo(record)
+            except ApiServerError:
+                # The record is enough for what is lost; what has changed is seen when the server answers.
+                self._do(record)
+                raise
 
     def _pods(
         self, name: ClaimName, claim: ResourceClaim, wanted: tuple[AllocatedShare, ...]
@@ -134,11 +158,11 @@ class Claims:
             self._tree.release(share.share)
         self._records.remove(record.claim.uid)
 
-    def _remove_unknown(self, known: set[str]) -> Iterator[str]:
+    def _remove_unknown(self, known: Sequence[Record]) -> Iterator[str]:
         """Remove what has no record: of a process that was killed, or of an older start of the machine."""
-        for uid in cdi.published(self._folders.cdi) - known:
+        for uid in cdi.published(self._folders.cdi) - {record.claim.uid for record in known}:
             cdi.withdraw(self._folders.cdi, uid)
-        recorded = {share.share for record in self._records.all() for share in record.shares}
+        recorded = {share.share for record in known for share in record.shares}
         for share in set(shares.listed(str(self._folders.shares))) - recorded:
             shares.remove(share, str(self._folders.shares))
         for card in cards(self._tree):

@@ -17,7 +17,7 @@ from lightkube.resources.resource_v1 import ResourceSlice
 
 from cgpu.errors import CgpuError
 from cgpu.kubernetes.names import DRIVER, SCHEDULE_LABEL
-from cgpu.kubernetes.node.api import Api
+from cgpu.kubernetes.node.api import Api, ApiServerError
 from cgpu.kubernetes.node.devices import device, in_order, read_labels
 from cgpu.kubernetes.node.health import WORDS, Health
 from cgpu.kubernetes.node.units import Unit
@@ -59,7 +59,6 @@ class Publisher:
         """Make the ResourceSlice say what is. Raises ApiServerError, GoneError, NoSharingError."""
         node = self._api.node()
         labels = read_labels((node.metadata.labels if node.metadata else None) or {})
-        self._tell(node, health)
         if not labels.shared:
             self._log(f"the label {SCHEDULE_LABEL} gives the GPUs of this node whole: none is published")
             self.withdraw()
@@ -68,6 +67,7 @@ class Publisher:
         order = in_order([one.card for one in health], labels.placement)
         wanted = [device(card, self._unit, self._engine, by_uuid[card.uuid].taints()) for card in order]
         self._write(node, wanted)
+        self._tell(node, health)
 
     def withdraw(self) -> None:
         """Remove the ResourceSlice. Raises ApiServerError."""
@@ -108,7 +108,10 @@ class Publisher:
             if one.condition != before:
                 reason = "GPUHealthy" if one.condition == "well" else "GPUUnhealthy"
                 message = f"GPU {one.card.index} ({one.card.uuid}): {WORDS[one.condition]}"
-                self._api.event(about, reason, message, warning=one.condition != "well")
+                try:
+                    self._api.event(about, reason, message, warning=one.condition != "well")
+                except ApiServerError as error:
+                    self._log(str(error))
             self._told[one.card.uuid] = one.condition
 
 

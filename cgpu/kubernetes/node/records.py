@@ -51,7 +51,7 @@ class Record:
 
 
 class Records:
-    """The records in a folder. Raises CgpuError for a record that cannot be read, OSError for the disk."""
+    """The records in a folder. Raises CgpuError for one that cannot be read, OSError for the disk."""
 
     def __init__(self, folder: Path) -> None:
         """Use a folder, which is made if it is not there."""
@@ -68,12 +68,17 @@ class Records:
         finally:
             os.close(fd)
 
-    def all(self) -> Iterator[Record]:
-        """Yield every record."""
+    def all(self) -> tuple[list[Record], list[str]]:
+        """Return every record that can be read, and a line for each that cannot."""
+        records, faults = [], []
         for path in sorted(self._folder.glob(f"*{SUFFIX}")):
-            found = self._read(path)
-            if found is not None:
-                yield found
+            try:
+                found = self._read(path)
+            except CgpuError as error:
+                faults.append(str(error))
+            else:
+                records += [found] if found is not None else []
+        return records, faults
 
     def find(self, uid: str) -> Record | None:
         """Return the record of a claim."""

@@ -65,7 +65,8 @@ def test_table(row: dict[str, Any]) -> None:
     """Each way to ask has its shape, and each wrong one its line."""
     resources = {kind: row[kind] for kind in ("limits", "requests") if kind in row}
     metadata = {kind: row[kind] for kind in ("labels", "annotations") if kind in row}
-    document = pod([container(**resources)], **metadata)
+    fields = {"schedulerName": "kai-scheduler"} if "annotations" in row else {}
+    document = pod([container(**resources)], **metadata, **fields)
     if "refused" in row:
         with pytest.raises(CgpuError) as error:
             rewrite(document, lambda: SIZES)
@@ -91,11 +92,11 @@ def test_the_manifest_of_ack() -> None:
                 "resources": {
                     "limits": {"cpu": "1"},
                     "requests": {"cpu": "1"},
-                    "claims": [{"name": "opencgpu-0"}],
+                    "claims": [{"name": "opencgpu-main"}],
                 },
             }
         ],
-        "resourceClaims": [{"name": "opencgpu-0", "resourceClaimTemplateName": name}],
+        "resourceClaims": [{"name": "opencgpu-main", "resourceClaimTemplateName": name}],
         "runtimeClassName": "cgpu",
         "schedulerName": "default-scheduler",
     }
@@ -116,8 +117,8 @@ def test_several_containers() -> None:
     after, templates = rewritten(document)
     assert len(templates) == 2
     claims = [one["name"] for one in after["spec"]["resourceClaims"]]
-    assert claims == ["opencgpu-init-0", "opencgpu-0", "opencgpu-1"]
-    assert after["spec"]["containers"][1]["resources"]["claims"] == [{"name": "opencgpu-1"}]
+    assert claims == ["opencgpu-first", "opencgpu-main", "opencgpu-two"]
+    assert after["spec"]["containers"][1]["resources"]["claims"] == [{"name": "opencgpu-two"}]
     assert after["spec"]["containers"][2] == containers[2]
 
 
@@ -127,20 +128,30 @@ def test_claims_of_the_user_stay() -> None:
     main = container(limits={"aliyun.com/gpu-mem": 3}, claims=[{"name": "nic"}])
     after, _ = rewritten(pod([main], resourceClaims=[mine]))
     assert after["spec"]["resourceClaims"][0] == mine
-    assert after["spec"]["containers"][0]["resources"]["claims"] == [{"name": "nic"}, {"name": "opencgpu-0"}]
+    assert after["spec"]["containers"][0]["resources"]["claims"] == [
+        {"name": "nic"},
+        {"name": "opencgpu-main"},
+    ]
     with pytest.raises(CgpuError, match="this name is needed for a claim"):
-        rewritten(pod([main], resourceClaims=[{**mine, "name": "opencgpu-0"}]))
+        rewritten(pod([main], resourceClaims=[{**mine, "name": "opencgpu-main"}]))
 
 
 def test_twice_is_once() -> None:
     """What was rewritten is not rewritten again: other webhooks may cause a second call."""
     for document in (
         pod([container(limits={"aliyun.com/gpu-mem": 3})]),
-        pod([container()], annotations={"gpu-memory": "1024"}),
-        pod([container()], annotations={"gpu-fraction": "0.5"}),
+        pod([container()], annotations={"gpu-memory": "1024"}, schedulerName="kai-scheduler"),
+        pod([container()], annotations={"gpu-fraction": "0.5"}, schedulerName="kai-scheduler"),
     ):
         after, _ = rewritten(document)
         assert rewrite(after, lambda: SIZES).patch == []
+        after["spec"]["containers"].insert(0, container("sidecar", limits={"aliyun.com/gpu-mem": 1}))
+        again, _ = rewritten(after)
+        assert [one["name"] for one in again["spec"]["resourceClaims"]] == [
+            "opencgpu-main",
+            "opencgpu-sidecar",
+        ]
+    assert rewrite(pod([container()], annotations={"gpu-memory": "x"}), lambda: SIZES).patch == []
 
 
 def test_nothing_asked() -> None:

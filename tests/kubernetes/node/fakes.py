@@ -15,7 +15,7 @@ from lightkube.resources.resource_v1 import ResourceClaim, ResourceSlice
 
 from cgpu.client.tree import EngineDownError
 from cgpu.errors import CgpuError
-from cgpu.kubernetes.node.api import GoneError
+from cgpu.kubernetes.node.api import ApiServerError, GoneError
 from cgpu.kubernetes.node.card import Card
 from cgpu.kubernetes.node.records import ClaimName
 from tests.kubernetes.node.objects import NODE
@@ -95,8 +95,11 @@ class FakeApi:
     events: list[tuple[str, str]] = field(default_factory=list)
     writes: int = 0
     shares_devices: bool = True
+    down: bool = False
 
     def claim(self, wanted: ClaimName) -> ResourceClaim:
+        if self.down:
+            raise ApiServerError("no answer from the API server")
         if wanted.uid not in self.claims:
             raise GoneError(f"{wanted} does not exist")
         return self.claims[wanted.uid]

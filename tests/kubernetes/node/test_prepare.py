@@ -201,6 +201,65 @@ def test_a_pod_more(node: Node) -> None:
     assert found.pods == {POD: ("main",), later: ("one",)}
 
 
+def test_a_claim_without_an_allocation(node: Node) -> None:
+    """A claim that a user keeps, and that has nothing of this node any more, is given back."""
+    node.claims.prepare(NAME)
+    found = node.api.claims[CLAIM]
+    assert found.status is not None
+    found.status.allocation = None
+    assert node.reconcile() == []
+    assert (node.engine.held, node.left()) == ({}, [])
+
+
+def test_an_emptied_run_without_the_api_server(node: Node) -> None:
+    """The records alone bring back what was lost; the missing answer is logged."""
+    node.claims.prepare(NAME)
+    before = node.left()
+    for name in before:
+        if not name.startswith("records"):
+            (node.folder / name).unlink()
+    node.engine.held = {}
+    node.api.down = True
+    assert node.reconcile() == ["claim team/part: no answer from the API server"]
+    assert (node.left(), len(node.engine.held)) == (before, 2)
+
+
+def test_the_kubelet_is_faster(node: Node, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A claim that is given back while a reconciliation begins is not prepared again."""
+    node.claims.prepare(NAME)
+    check = Claims._check
+
+    def late(claims: Claims, record: Any) -> None:
+        claims.unprepare(record.claim.uid)
+        check(claims, record)
+
+    monkeypatch.setattr(Claims, "_check", late)
+    assert node.reconcile() == []
+    assert (node.engine.held, node.left()) == ({}, [])
+
+
+def test_a_share_of_another_claim(node: Node) -> None:
+    """A claim whose status names another one's share is refused, and the other one keeps it."""
+    node.claims.prepare(NAME)
+    other = CLAIM.replace("1", "2")
+    node.api.claims[other] = claim([result(0)])
+    with pytest.raises(CgpuError, match="claim team/part has it already"):
+        node.claims.prepare(ClaimName("team", "thief", other))
+    assert len(node.engine.held) == 2
+
+
+def test_one_unreadable_record(node: Node) -> None:
+    """It is logged; other claims are brought back, and nothing that it may be about is removed."""
+    node.claims.prepare(NAME)
+    (node.folder / "records" / f"{CLAIM.replace('1', '3')}.json").write_text("{")
+    node.engine.held["00000009-aaaa-bbbb-cccc-dddddddddddd"] = (0, MIB, 1, 0)
+    (node.folder / f"shares/{share_id(0)}.json").unlink()
+    (said,) = node.reconcile()
+    assert "no record of this version" in said
+    assert (node.folder / f"shares/{share_id(0)}.json").exists()
+    assert len(node.engine.held) == 3
+
+
 def test_a_foreign_record(node: Node) -> None:
     """A record that is none of this version's is no reason to forget or to give anything."""
     node.claims.prepare(NAME)

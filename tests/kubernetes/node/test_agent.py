@@ -1,0 +1,113 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What the agent does by itself, with an engine and an API server that come and go."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterator
+from typing import cast
+
+import pytest
+
+from cgpu.client.tree import Tree
+from cgpu.kubernetes.node.agent import Agent, Parts, Settings
+from cgpu.kubernetes.node.api import Api, ApiServerError
+from cgpu.kubernetes.node.plugin import HealthReport, Plugin
+from cgpu.kubernetes.node.prepare import Claims
+from cgpu.kubernetes.node.publish import Publisher
+from tests.integration.commands import eventually
+from tests.kubernetes.node.fakes import FakeApi, FakeEngine
+from tests.kubernetes.node.objects import NODE, T4
+
+FAST = Settings(observe=0.01, retry=0.01, refresh=0.2)
+
+
+class WatchedApi(FakeApi):
+    """An API server whose watch breaks at once, with a fault that nobody expects."""
+
+    def watch_slices(self) -> Iterator[None]:
+        raise ValueError("no JSON")
+
+
+class Quiet:
+    """Claims and a plugin that count."""
+
+    reconciled = 0
+
+    def reconcile(self, _log: Callable[[str], None]) -> None:
+        self.reconciled += 1
+
+    def start(self) -> None:
+        pass
+
+    def stop(self) -> None:
+        pass
+
+
+@pytest.fixture
+def engine() -> FakeEngine:
+    return FakeEngine([T4])
+
+
+@pytest.fixture
+def api() -> WatchedApi:
+    return WatchedApi()
+
+
+@pytest.fixture
+def quiet() -> Quiet:
+    return Quiet()
+
+
+@pytest.fixture
+def running(engine: FakeEngine, api: WatchedApi, quiet: Quiet) -> Iterator[Callable[[], None]]:
+    """Yield what starts an agent; it ends with the test."""
+    report = HealthReport(NODE)
+    publisher = Publisher(cast("Api", api), NODE, "card", "cgpud", lambda _: None)
+    claims, plugin, tree = cast("Claims", quiet), cast("Plugin", quiet), cast("Tree", engine)
+    parts = Parts(cast("Api", api), tree, claims, plugin, publisher, report)
+    agent = Agent(parts, lambda _: None, FAST)
+    thread = threading.Thread(target=agent.run)
+    yield thread.start
+    agent.stop.set()
+    thread.join()
+
+
+def test_what_others_remove_comes_back(api: WatchedApi, running: Callable[[], None]) -> None:
+    """A ResourceSlice that the kubelet has removed is there again, also where no watch tells."""
+    running()
+    for _ in range(3):
+        eventually(lambda: api.slices, "the slice is there", 10)
+        api.slices.clear()
+
+
+def test_nothing_is_published_before_the_engine_answers(
+    api: WatchedApi, engine: FakeEngine, quiet: Quiet, running: Callable[[], None]
+) -> None:
+    """Until the engine answers, what was published stays; when it comes, claims are checked."""
+    engine.down = True
+    running()
+    before = quiet.reconciled
+    threading.Event().wait(0.1)
+    assert api.writes == 0
+    engine.down = False
+    eventually(lambda: api.slices, "the slice is there", 10)
+    assert quiet.reconciled > before
+
+
+def test_a_taint_needs_no_event(api: WatchedApi, engine: FakeEngine, running: Callable[[], None]) -> None:
+    """Where events are refused, the card of an engine that is down takes no new pods all the same."""
+
+    def refuse(*_: object, **__: object) -> None:
+        raise ApiServerError("event: quota")
+
+    api.event = refuse  # type: ignore[method-assign]
+    running()
+    eventually(lambda: api.slices, "the slice is there", 10)
+    engine.down = True
+    eventually(lambda: taints(api), "the card has a taint", 10)
+
+
+def taints(api: WatchedApi) -> list[str]:
+    devices = [card for one in api.slices.values() for card in one.spec.devices or ()]
+    return [taint.key for card in devices for taint in card.taints or ()]
