@@ -12,7 +12,7 @@ help:
 	@echo "make test-package  a node's life with the Debian packages: a clean Debian with systemd in a virtual machine"
 	@echo "make test-distributions  README's commands on a bare Debian 12, 13 and testing"
 	@echo "make test-kernels  the kernel module on the kernels of Debian 13 and testing, in virtual machines"
-	@echo "make test-kubernetes  pods on a cluster of one node with Kubernetes' own components (part of make test); builds those first"
+	@echo "make test-kubernetes  pods on a cluster of one node with Kubernetes' own components; builds those first"
 	@echo "make test-debug-kernel  the same on a kernel that checks itself; builds that kernel first"
 	@echo "make test-gpu  checks on a real GPU; says so and does nothing where there is none"
 	@echo "make build   virtual environment and C parts only"
@@ -57,7 +57,7 @@ test-distributions:
 test-kernels:
 	@scripts/test-kernels
 
-# The first time six to eight minutes, and 4 GB in ~/.cache and ~/go, to compile Kubernetes.
+# The first time six minutes, and 4 GB in ~/.cache and ~/go, to compile Kubernetes: not a part of make test.
 test-kubernetes:
 	@scripts/test-kubernetes
 
