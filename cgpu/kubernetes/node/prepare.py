@@ -143,8 +143,13 @@ class Claims:
         return found
 
     def _do(self, record: Record) -> None:
+        # A start of the machine may have given a card another index.
+        indexes = {card.uuid: card.index for card in cards(self._tree)}
         for share in record.shares:
-            self._tree.reserve(share.share, (share.index, share.bytes, share.weight, share.highprio))
+            if share.gpu not in indexes:
+                raise CgpuError(f"{share.gpu} is not on this node any more; its cards: cgpu-smi")
+            grant = (indexes[share.gpu], share.bytes, share.weight, share.highprio)
+            self._tree.reserve(share.share, grant)
         for file in _share_files(record):
             shares.write(file, str(self._folders.shares))
         cdi.publish(self._folders.cdi, record.claim.uid, [share.share for share in record.shares])

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, cast
 
@@ -222,6 +223,16 @@ def test_an_emptied_run_without_the_api_server(node: Node) -> None:
     node.api.down = True
     assert node.reconcile() == ["claim team/part: no answer from the API server"]
     assert (node.left(), len(node.engine.held)) == (before, 2)
+
+
+def test_a_card_in_another_place(node: Node) -> None:
+    """After a start of the machine a card may have another index: its shares go by its UUID."""
+    node.claims.prepare(NAME)
+    node.engine.held = {}
+    node.engine.cards = [replace(SECOND, index=0), replace(T4, index=1)]
+    node.api.down = True
+    node.reconcile()
+    assert node.engine.held == {share_id(0): (1, 6043 * MIB, 1, 0), share_id(1): (0, 3021 * MIB, 1, 0)}
 
 
 def test_the_kubelet_is_faster(node: Node, monkeypatch: pytest.MonkeyPatch) -> None:
