@@ -73,6 +73,22 @@ def renew(old: Certificate, names: Sequence[str], now: datetime) -> Certificate:
     return _sign(names, now, authority, key)
 
 
+def bundle(authority: bytes, before: bytes, now: datetime) -> bytes:
+    """Return what the API server trusts: an authority, and the one before it, which replicas may still have.
+
+    before: what it trusts now; anything that is no certificate is dropped.
+    """
+    try:
+        trusted = x509.load_pem_x509_certificates(before) if before else []
+    except ValueError:
+        trusted = []
+    own = x509.load_pem_x509_certificate(authority)
+    older = [
+        one for one in trusted if one != own and now < one.not_valid_after_utc and one.subject == own.subject
+    ]
+    return authority + b"".join(one.public_bytes(serialization.Encoding.PEM) for one in older[:1])
+
+
 def _sign(
     names: Sequence[str],
     now: datetime,

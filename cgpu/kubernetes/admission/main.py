@@ -24,7 +24,7 @@ from cgpu.kubernetes.admission.templates import Templates
 from cgpu.kubernetes.admission.trust import Trust
 from cgpu.kubernetes.cluster import configuration, http_client
 
-RENEW_S = 3600.0
+CHECK_S = 60.0  # what another replica has renewed, or somebody has taken away, is seen after so long
 
 
 def parser() -> argparse.ArgumentParser:
@@ -93,14 +93,14 @@ async def _keep(
 ) -> None:
     """Renew the certificate in time, and serve what was renewed, by whomever."""
     while True:
-        await asyncio.sleep(RENEW_S)
+        await asyncio.sleep(CHECK_S)
         try:
             if options.certificate is None:
                 known = await asyncio.to_thread(_current, client, options, known, place)
             if server.config.ssl is not None:
                 server.config.ssl.load_cert_chain(place / "tls.crt", place / "tls.key")
         except Exception as error:
-            # The next hour tries again: nobody would see that the certificate is not renewed.
+            # The next minute tries again: nobody would see that the certificate is not renewed.
             message = f"certificate: {type(error).__name__}: {error}"
             print(f"cgpu kubernetes admission: {one_line(message)}", file=sys.stderr, flush=True)
 
@@ -112,8 +112,9 @@ def _current(
     service = f"{options.service}.{options.namespace}.svc"
     names = (service, f"{service}.cluster.local", *options.name)
     place = Trust(options.namespace, f"{options.service}-tls", names, options.configuration)
-    found = trust.certificate(client, place, datetime.now(UTC))
-    trust.publish(client, place, found.ca_crt)
+    now = datetime.now(UTC)
+    found = trust.certificate(client, place, now)
+    trust.publish(client, place, found.ca_crt, now)
     if found != known:
         (folder / "tls.crt").write_bytes(found.tls_crt)
         (folder / "tls.key").touch(mode=0o600)

@@ -4,9 +4,10 @@
 from __future__ import annotations
 
 import base64
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import datetime
+from functools import partial
 from http import HTTPStatus
 from typing import TypeVar
 
@@ -21,7 +22,7 @@ from lightkube.resources.admissionregistration_v1 import (
 from lightkube.resources.core_v1 import Secret
 
 from cgpu.errors import CgpuError
-from cgpu.kubernetes.admission.certificate import Certificate, make, renew
+from cgpu.kubernetes.admission.certificate import Certificate, bundle, make, renew
 from cgpu.kubernetes.admission.shape import MANAGED_BY, MANAGER
 
 TRIES = 5
@@ -44,12 +45,11 @@ def certificate(client: Client, trust: Trust, now: datetime) -> Certificate:
     return _retried(lambda: _shared(client, trust, now), f"Secret {trust.namespace}/{trust.secret}")
 
 
-def publish(client: Client, trust: Trust, authority: bytes) -> None:
+def publish(client: Client, trust: Trust, authority: bytes, now: datetime) -> None:
     """Have the API server trust the authority. Raises CgpuError."""
-    bundle = base64.b64encode(authority).decode()
     for kind in CONFIGURATIONS:
         what = f"{kind.__name__} {trust.configuration}"
-        _retried(lambda kind=kind: _trusted(client, kind, trust.configuration, bundle), what)  # type: ignore[misc]
+        _retried(partial(_trusted, client, kind, trust.configuration, authority, now), what)
 
 
 def _shared(client: Client, trust: Trust, now: datetime) -> Certificate:
@@ -86,16 +86,18 @@ def _trusted(
     client: Client,
     kind: type[MutatingWebhookConfiguration | ValidatingWebhookConfiguration],
     name: str,
-    bundle: str,
+    authority: bytes,
+    now: datetime,
 ) -> None:
     found = client.get(kind, name)
-    webhooks: Sequence[object] = found.webhooks or ()
     changed = False
     for one in found.webhooks or ():
-        if one.clientConfig.caBundle != bundle:
-            one.clientConfig.caBundle = bundle
+        before = base64.b64decode(one.clientConfig.caBundle or "")
+        wanted = bundle(authority, before, now)
+        if before != wanted:
+            one.clientConfig.caBundle = base64.b64encode(wanted).decode()
             changed = True
-    if webhooks and changed:
+    if changed:
         client.replace(found)
 
 

@@ -19,7 +19,7 @@ import uvicorn
 
 from cgpu.errors import CgpuError
 from cgpu.kubernetes.admission import review
-from cgpu.kubernetes.admission.certificate import LIFE, Certificate, make, renew
+from cgpu.kubernetes.admission.certificate import LIFE, Certificate, bundle, make, renew
 from cgpu.kubernetes.admission.server import MAX_BODY, Webhook
 from cgpu.kubernetes.admission.templates import Templates
 
@@ -120,6 +120,11 @@ def test_certificate() -> None:
     late = NOW + timedelta(days=3650) - LIFE / 2
     assert renew(first, NAMES, late).ca_crt != first.ca_crt
     assert Certificate.from_data(first.to_data()) == first
+    third = make(NAMES, NOW)
+    assert bundle(first.ca_crt, b"", NOW) == bundle(first.ca_crt, b"junk", NOW) == first.ca_crt
+    assert bundle(third.ca_crt, first.ca_crt, NOW) == third.ca_crt + first.ca_crt
+    assert bundle(third.ca_crt, third.ca_crt + first.ca_crt, NOW) == third.ca_crt + first.ca_crt
+    assert bundle(third.ca_crt, first.ca_crt, NOW + timedelta(days=4000)) == third.ca_crt
     with pytest.raises(CgpuError, match=r"tls.key is missing"):
         Certificate.from_data({**first.to_data(), "tls.key": b""})
 
