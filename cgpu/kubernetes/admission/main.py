@@ -34,7 +34,7 @@ def parser() -> argparse.ArgumentParser:
         description="The webhook that gives pods their claims, and checks the parameters of claims.",
     )
     found.add_argument("--port", type=int, default=8443, metavar="N", help="where to listen (8443)")
-    found.add_argument("--address", default="0.0.0.0", metavar="IP", help="where to listen (all)")  # noqa: S104
+    found.add_argument("--address", default="0.0.0.0", metavar="IP", help="where to listen (all)")  # noqa: S104 - of a pod
     found.add_argument("--namespace", default=os.environ.get("POD_NAMESPACE", "opencgpu"), metavar="NAME")
     found.add_argument("--service", default="cgpu-admission", metavar="NAME", help="of the webhook")
     found.add_argument("--configuration", default="cgpu-admission", metavar="NAME", help="of the webhooks")

@@ -82,15 +82,14 @@ def _wanted(pod: Mapping[str, Any]) -> Iterator[_Wanted]:
     if whose is None and spec.get("containers"):
         whose = spec["containers"][0].get("name")
     taken = False
-    for kind in KINDS:
-        for index, container in enumerate(spec.get(kind) or ()):
-            shape = asked.of_container(container, metadata.get("labels") or {})
-            if annotated is not None and container.get("name") == whose:
-                if shape is not None:
-                    raise CgpuError(f"container {show(whose)}: it asks by annotations and by resources")
-                shape, taken = annotated, True
+    for kind, index, container in _containers(spec):
+        shape = asked.of_container(container, metadata.get("labels") or {})
+        if annotated is not None and container.get("name") == whose:
             if shape is not None:
-                yield _Wanted(kind, index, container, shape)
+                raise CgpuError(f"container {show(whose)}: it asks by annotations and by resources")
+            shape, taken = annotated, True
+        if shape is not None:
+            yield _Wanted(kind, index, container, shape)
     if annotated is not None and not taken:
         raise CgpuError(
             f"annotation {asked.ANNOTATED_CONTAINER}: {show(whose)}: the pod has no such container"
@@ -101,17 +100,26 @@ def _with_claim(one: _Wanted) -> dict[str, Any]:
     """Return the change that gives a container its claim in place of the names."""
     resources = _cleaned(one.container)
     resources["claims"] = [*(resources.get("claims") or ()), {"name": one.claim}]
-    return {"op": "add", "path": f"/spec/{one.kind}/{one.index}/resources", "value": resources}
+    return _resources(one.kind, one.index, resources)
+
+
+def _resources(kind: str, index: int, value: dict[str, Any]) -> dict[str, Any]:
+    return {"op": "add", "path": f"/spec/{kind}/{index}/resources", "value": value}
+
+
+def _containers(spec: Mapping[str, Any]) -> Iterator[tuple[str, int, Mapping[str, Any]]]:
+    """Yield the list that each container is in, its place there, and the container."""
+    for kind in KINDS:
+        for index, container in enumerate(spec.get(kind) or ()):
+            yield kind, index, container
 
 
 def _without_names(spec: Mapping[str, Any], done: Sequence[tuple[str, int]]) -> Iterator[dict[str, Any]]:
     """Yield the changes of containers that ask for nothing, by an amount of 0: no node has these names."""
-    for kind in KINDS:
-        for index, container in enumerate(spec.get(kind) or ()):
-            names = set(asked.names_in(container)) - {asked.SHARED_NAME}
-            if names and (kind, index) not in done:
-                path = f"/spec/{kind}/{index}/resources"
-                yield {"op": "add", "path": path, "value": _cleaned(container)}
+    for kind, index, container in _containers(spec):
+        names = set(asked.names_in(container)) - {asked.SHARED_NAME}
+        if names and (kind, index) not in done:
+            yield _resources(kind, index, _cleaned(container))
 
 
 def _cleaned(container: Mapping[str, Any]) -> dict[str, Any]:
