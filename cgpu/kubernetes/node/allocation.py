@@ -38,7 +38,6 @@ class AllocatedShare:
     request: str
     device: str
     gpu: str
-    index: int
     bytes: int
     weight: int
     highprio: int
@@ -92,7 +91,6 @@ def _share(
         request=result.request,
         device=result.device,
         gpu=card.uuid,
-        index=card.index,
         bytes=mib * MIB,
         weight=weight,
         highprio=int(said.high_priority or False),

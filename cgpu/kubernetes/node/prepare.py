@@ -143,7 +143,7 @@ class Claims:
         return found
 
     def _do(self, record: Record) -> None:
-        # A start of the machine may have given a card another index.
+        # Not in the record: a start of the machine may give a card another index.
         indexes = {card.uuid: card.index for card in cards(self._tree)}
         for share in record.shares:
             if share.gpu not in indexes:

@@ -20,7 +20,7 @@ def test_one_share() -> None:
     """6 GiB of a T4 of 15 are 6043 MiB of the card."""
     (share,) = allocated(claim([result(0)]), NODE, CARDS, "card")
     assert (share.share, share.request, share.gpu) == (share_id(0), "r0", T4.uuid)
-    assert (share.index, share.bytes, share.weight, share.highprio) == (0, 6043 * MIB, 1, 0)
+    assert (share.bytes, share.weight, share.highprio) == (6043 * MIB, 1, 0)
 
 
 def test_several_shares_and_other_drivers() -> None:
@@ -31,7 +31,7 @@ def test_several_shares_and_other_drivers() -> None:
         result(2, driver="nic.example.com", pool="x"),
     ]
     found = allocated(claim(results), NODE, CARDS, "exact")
-    assert [(one.index, one.bytes // MIB) for one in found] == [(0, 6144), (1, 1024)]
+    assert [(one.gpu, one.bytes // MIB) for one in found] == [(T4.uuid, 6144), (SECOND.uuid, 1024)]
 
 
 def test_parameters_of_class_and_claim() -> None:
