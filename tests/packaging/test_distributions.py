@@ -9,7 +9,7 @@ import platform
 import shutil
 import subprocess
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from functools import partial
 from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
@@ -83,6 +83,19 @@ def make_mirror(folder: Path, name: str, server: str = "file:") -> Path:
     return settings
 
 
+def short(checkout: Path, release: str, apt: Mapping[str, str]) -> subprocess.CompletedProcess[str]:
+    """Try a release with these settings of apt."""
+    return subprocess.run(
+        [checkout / SCRIPT, "--short", release],
+        env={**os.environ, **apt},
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+
+
 @pytest.mark.root
 @pytest.mark.parametrize(("require", "status"), [("", 0), ("all", 1)])
 def test_a_release_that_is_not_there(checkout: Path, tmp_path: Path, require: str, status: int) -> None:
@@ -92,15 +105,7 @@ def test_a_release_that_is_not_there(checkout: Path, tmp_path: Path, require: st
     own = platform.freedesktop_os_release()["VERSION_CODENAME"]
     other = "trixie" if own != "trixie" else "bookworm"
     apt = {"APT_CONFIG": str(make_mirror(tmp_path, own)), "CGPU_TEST_REQUIRE": require}
-    done = subprocess.run(
-        [checkout / SCRIPT, "--short", other],
-        env={**os.environ, **apt},
-        stdin=subprocess.DEVNULL,
-        capture_output=True,
-        text=True,
-        timeout=60,
-        check=False,
-    )
+    done = short(checkout, other, apt)
     assert f"{other}: the mirror of this machine's apt sources does not have it" in done.stdout
     assert done.returncode == status, done.stdout + done.stderr
     assert ("CGPU_TEST_REQUIRE is all" in done.stderr) == (require == "all")
@@ -113,14 +118,6 @@ def test_an_address_that_ends_in_a_slash(checkout: Path, tmp_path: Path, server:
         pytest.skip("missing: mmdebstrap; run: scripts/bootstrap test")
     own = platform.freedesktop_os_release()["VERSION_CODENAME"]
     apt = {"APT_CONFIG": str(make_mirror(tmp_path, own, server)), "CGPU_TEST_REQUIRE": ""}
-    done = subprocess.run(
-        [checkout / SCRIPT, "--short", own],
-        env={**os.environ, **apt},
-        stdin=subprocess.DEVNULL,
-        capture_output=True,
-        text=True,
-        timeout=60,
-        check=False,
-    )
+    done = short(checkout, own, apt)
     assert "does not have it" not in done.stdout
     assert f"{own} cannot be made" in done.stdout + done.stderr

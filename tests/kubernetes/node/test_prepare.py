@@ -49,6 +49,13 @@ class Node:
         """Return what is there of claims."""
         return [name for name in files_below(self.folder) if name != "records/lock"]
 
+    def lose_run(self) -> None:
+        """Lose what a start of the machine empties: the files below /run, and reservations."""
+        for name in self.left():
+            if not name.startswith("records"):
+                (self.folder / name).unlink()
+        self.engine.held = {}
+
     def reconcile(self) -> list[str]:
         said: list[str] = []
         self.claims.reconcile(said.append)
@@ -154,10 +161,7 @@ def test_an_emptied_run(node: Node) -> None:
     """After a start of the machine nothing is below /run or reserved; the records bring all back."""
     node.claims.prepare(NAME)
     before = node.left()
-    for name in before:
-        if not name.startswith("records"):
-            (node.folder / name).unlink()
-    node.engine.held = {}
+    node.lose_run()
     node.start()
     assert node.reconcile() == []
     assert (node.left(), len(node.engine.held)) == (before, 2)
@@ -216,10 +220,7 @@ def test_an_emptied_run_without_the_api_server(node: Node) -> None:
     """The records alone bring back what was lost; the missing answer is logged."""
     node.claims.prepare(NAME)
     before = node.left()
-    for name in before:
-        if not name.startswith("records"):
-            (node.folder / name).unlink()
-    node.engine.held = {}
+    node.lose_run()
     node.api.down = True
     assert node.reconcile() == ["claim team/part: no answer from the API server"]
     assert (node.left(), len(node.engine.held)) == (before, 2)
