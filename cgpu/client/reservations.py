@@ -86,6 +86,11 @@ def promised(slices: Mapping[str, int], reservations: Iterable[Reservation]) -> 
     return used + reserved.get(None, 0)
 
 
+def beyond(slices: Mapping[str, int], reservations: Iterable[Reservation]) -> int:
+    """Return the bytes that are promised to shares and that no container has. slices: as of promised()."""
+    return promised(slices, reservations) - sum(slices.values())
+
+
 def places(containers: Iterable[str], reservations: Iterable[Reservation]) -> int:
     """Return how many of a GPU's places are taken. containers: names of directories."""
     reserved = list(reservations)

@@ -7,8 +7,7 @@ from collections.abc import Callable
 from time import monotonic
 from typing import TypeVar
 
-from cgpu.client.reservations import parse as parse_reserved
-from cgpu.client.reservations import promised
+from cgpu.client import reservations
 from cgpu.client.tree import EngineDownError, Tree, is_index
 from cgpu.errors import CgpuError
 from cgpu.smi.limits import with_limits
@@ -47,7 +46,7 @@ def reserved(text: str, containers: tuple[Container, ...]) -> int:
     """Return the bytes that are promised to shares beyond what containers have; 0 where they read wrong."""
     slices = {one.directory: one.allocated or 0 for one in containers}
     try:
-        return promised(slices, parse_reserved(text)) - sum(slices.values())
+        return reservations.beyond(slices, reservations.parse(text))
     except CgpuError:
         return 0
 

@@ -81,7 +81,7 @@ class Card:
 
     def reserved(self) -> int:
         """Return the bytes that are promised to shares and that no container has."""
-        return self.promised() - sum(self._sizes().values())
+        return reservations.beyond(self._sizes(), self.reservations())
 
     def places(self) -> int:
         """Return how many of the GPU's places are taken."""
