@@ -23,3 +23,10 @@ TAINT_LOST = f"{DRIVER}/lost"
 # Labels of nodes, as Alibaba's clusters have them.
 SCHEDULE_LABEL = "ack.node.gpu.schedule"
 PLACEMENT_LABEL = "ack.node.gpu.placement"
+
+# Where a node's agent tells what is used: namespace and labels of its pod, name of its port, page, version.
+NAMESPACE = "opencgpu"
+AGENT_LABELS = {"app.kubernetes.io/name": "opencgpu", "app.kubernetes.io/component": "node"}
+STATUS_PORT = "status"
+USAGE_PAGE = "/v1/usage"
+USAGE_VERSION = 1

@@ -4,11 +4,13 @@
 from __future__ import annotations
 
 import argparse
+import contextlib
 import os
 import signal
 import sys
 import threading
 from collections.abc import Sequence
+from contextlib import AbstractContextManager
 from pathlib import Path
 from types import FrameType
 
@@ -20,14 +22,16 @@ from cgpu.client.tree import EngineDownError, Tree
 from cgpu.config import effective
 from cgpu.errors import CgpuError, one_line
 from cgpu.kubernetes.cluster import configuration
-from cgpu.kubernetes.names import DRIVER
+from cgpu.kubernetes.names import DRIVER, USAGE_PAGE
 from cgpu.kubernetes.node.agent import Agent, Parts
 from cgpu.kubernetes.node.api import Api
 from cgpu.kubernetes.node.plugin import HealthReport, Plugin, Sockets
 from cgpu.kubernetes.node.prepare import Claims, Folders
 from cgpu.kubernetes.node.publish import Publisher
 from cgpu.kubernetes.node.records import Records
+from cgpu.kubernetes.node.server import JSON, Page, Pages, StatusServer
 from cgpu.kubernetes.node.units import UNITS
+from cgpu.kubernetes.node.usage import Usage, document, usage
 
 EXIT_FAILED = 1
 
@@ -54,6 +58,14 @@ def parser() -> argparse.ArgumentParser:
     found.add_argument(
         "--run", metavar="DIR", type=Path, default=Path("/run"), help="where the node's /run is (/run)"
     )
+    found.add_argument(
+        "--status-port",
+        metavar="N",
+        type=int,
+        default=0,
+        help="where to answer what is promised and used, over HTTP and to anybody; 0: nowhere (0)",
+    )
+    found.add_argument("--status-address", metavar="IP", default="", help="with it, by default all")
     found.add_argument("--kubeconfig", metavar="FILE", help="by default the service account of the pod")
     return found
 
@@ -64,9 +76,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
     try:
         if not options.node:
             raise CgpuError("--node: expected the name of this node, or NODE_NAME in the environment")
-        agent = build(options)
+        agent, status = build(options)
         _on_end(agent.stop)
-        agent.run()
+        with status:
+            agent.run()
     except Exception as error:
         message = str(error) if isinstance(error, CgpuError) else f"{type(error).__name__}: {error}"
         print(f"cgpu kubernetes node: {one_line(message)}", file=sys.stderr)
@@ -74,8 +87,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     return 0
 
 
-def build(options: argparse.Namespace) -> Agent:
-    """Put the agent together. Raises CgpuError, OSError."""
+def build(options: argparse.Namespace) -> tuple[Agent, AbstractContextManager[object]]:
+    """Put the agent together, and what serves its status meanwhile. Raises CgpuError, OSError."""
     api = Api(Client(config=configuration(options.kubeconfig)), options.node)
     tree = Tree(_tree(options.run))
     records = Records(options.kubelet / "plugins" / DRIVER / "claims")
@@ -84,7 +97,20 @@ def build(options: argparse.Namespace) -> Agent:
     report = HealthReport(options.node)
     plugin = Plugin(claims, options.node, Sockets.of(options.kubelet, options.pod_uid), report, say)
     publisher = Publisher(api, options.node, options.unit, _engine(tree), say)
-    return Agent(Parts(api, tree, claims, plugin, publisher, report), say)
+    agent = Agent(Parts(api, tree, claims, plugin, publisher, report), say)
+    if options.status_port == 0:
+        return agent, contextlib.nullcontext()
+    pages = _pages(options.node, Usage(lambda: usage(tree, records)), plugin)
+    return agent, StatusServer(options.status_address, options.status_port, pages, say)
+
+
+def _pages(node: str, seen: Usage, plugin: Plugin) -> Pages:
+    def health() -> Page:
+        if not plugin.registered:
+            raise CgpuError("the kubelet does not know this driver yet")
+        return Page(b"ok\n")
+
+    return {"/healthz": health, USAGE_PAGE: lambda: Page(document(node, seen.now()), JSON)}
 
 
 def _in(run: Path, path: str) -> Path:

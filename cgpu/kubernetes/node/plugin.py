@@ -108,6 +108,8 @@ class Plugin:
         self._sockets = sockets
         self._report = report
         self._log = log
+        #: whether the kubelet has taken this driver
+        self.registered = False
         self._service = grpc.server(ThreadPoolExecutor(WORKERS))
         self._registration = grpc.server(ThreadPoolExecutor(2))
 
@@ -166,6 +168,7 @@ class Plugin:
     def _registered(
         self, request: registration_pb2.RegistrationStatus, _context: grpc.ServicerContext
     ) -> Message:
+        self.registered = request.plugin_registered
         if request.plugin_registered:
             self._log("the kubelet knows this driver")
         else:
