@@ -5,13 +5,14 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from lightkube import Client
 from lightkube.resources.core_v1 import Node
 from lightkube.resources.resource_v1 import ResourceClaim, ResourceSlice
 from lightkube.utils.quantity import parse_quantity
 
+from cgpu.kubernetes.inspect.use import GpuUse, Use
 from cgpu.kubernetes.names import DRIVER, MEMORY
 from cgpu.sizes import MIB
 
@@ -20,7 +21,10 @@ CHUNK = 500
 
 @dataclass(frozen=True, slots=True)
 class GivenShare:
-    """A part of a GPU. mib: of what the node publishes; of_card: MiB of the card itself, None: not known."""
+    """A part of a GPU. mib: of what the node publishes.
+
+    of_card and used: MiB of the card itself, None: not known.
+    """
 
     namespace: str
     claim: str
@@ -28,11 +32,15 @@ class GivenShare:
     share: str
     mib: int
     of_card: int | None = None
+    used: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class GpuState:
-    """A GPU of a node. taints: keys of what keeps new pods away."""
+    """A GPU of a node. taints: keys of what keeps new pods away.
+
+    used: MiB that its slices use, those of containers beside Kubernetes too; None: not known.
+    """
 
     device: str
     index: int
@@ -40,6 +48,7 @@ class GpuState:
     mib: int
     taints: tuple[str, ...]
     shares: tuple[GivenShare, ...]
+    used: int | None = None
 
     @property
     def allocated(self) -> int:
@@ -64,6 +73,12 @@ class NodeState:
     def total(self) -> int:
         """MiB that there are."""
         return sum(gpu.mib for gpu in self.gpus)
+
+    @property
+    def used(self) -> int | None:
+        """MiB that are used, None where that of one GPU is not known."""
+        used = [gpu.used for gpu in self.gpus if gpu.used is not None]
+        return sum(used) if len(used) == len(self.gpus) else None
 
 
 def collect(client: Client, node: str | None = None) -> tuple[NodeState, ...]:
@@ -92,6 +107,28 @@ def states(
         NodeState(name, addresses.get(name, "-"), tuple(sorted(gpus, key=lambda gpu: gpu.index)))
         for name, gpus in sorted(found.items())
     )
+
+
+def with_use(nodes: Iterable[NodeState], use: Use) -> tuple[NodeState, ...]:
+    """Return the nodes with what their agents have said."""
+    return tuple(
+        replace(
+            node, gpus=tuple(_gpu_with_use(gpu, use.get(node.name, {}).get(gpu.device)) for gpu in node.gpus)
+        )
+        for node in nodes
+    )
+
+
+def _gpu_with_use(gpu: GpuState, use: GpuUse | None) -> GpuState:
+    if use is None:
+        return gpu
+    shares = tuple(replace(share, used=_up(use.shares.get(share.share))) for share in gpu.shares)
+    return replace(gpu, used=_up(use.used), shares=shares)
+
+
+def _up(size: int | None) -> int | None:
+    """Return bytes as MiB, rounded up: what is used is not shown as nothing."""
+    return None if size is None else -(-size // MIB)
 
 
 def _given(claims: Iterable[ResourceClaim]) -> Mapping[tuple[str, str], list[GivenShare]]:

@@ -10,12 +10,14 @@ from collections.abc import Sequence
 import httpx2
 from lightkube import Client
 from lightkube.core.exceptions import ApiError
+from lightkube.resources.core_v1 import Pod
 
 from cgpu.arguments import Parser
 from cgpu.errors import CgpuError, one_line, show
-from cgpu.kubernetes.cluster import configuration
-from cgpu.kubernetes.inspect import render
-from cgpu.kubernetes.inspect.collect import NodeState, collect
+from cgpu.kubernetes.cluster import configuration, http_client
+from cgpu.kubernetes.inspect import render, use
+from cgpu.kubernetes.inspect.collect import CHUNK, NodeState, collect, with_use
+from cgpu.kubernetes.names import AGENT_LABELS, NAMESPACE, STATUS_PORT
 
 
 def parser() -> argparse.ArgumentParser:
@@ -26,7 +28,19 @@ def parser() -> argparse.ArgumentParser:
     )
     found.add_argument("node", nargs="?", metavar="NODE", help="this node alone")
     found.add_argument("-d", "--details", action="store_true", help="the pods of each node")
-    found.add_argument("-o", "--output", choices=("wide", "json"), help="more columns, or all as JSON")
+    found.add_argument(
+        "-o",
+        "--output",
+        choices=("wide", "json"),
+        help="with what is used now, as the nodes' agents say, and what keeps pods away; or all as JSON",
+    )
+    found.add_argument(
+        "-n",
+        "--namespace",
+        default=NAMESPACE,
+        metavar="NAME",
+        help=f"where the nodes' agents are ({NAMESPACE})",
+    )
     found.add_argument("--kubeconfig", metavar="FILE", help="as for kubectl, by default KUBECONFIG")
     return found
 
@@ -35,11 +49,15 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Run the command; 0, or 1 after one line on standard error."""
     options = parser().parse_args(arguments)
     try:
-        nodes = collect(Client(config=configuration(options.kubeconfig)), options.node)
+        chosen = configuration(options.kubeconfig)
+        client = Client(config=chosen)
+        nodes = collect(client, options.node)
         if options.node is not None and not nodes:
             raise CgpuError(
                 f"node {show(options.node)} publishes no GPU; nodes that do: kubectl inspect cgpu"
             )
+        if options.output is not None:
+            nodes = _with_use(nodes, options.namespace, client, http_client(chosen))
     except (CgpuError, ApiError, httpx2.HTTPError) as error:
         print(f"cgpu kubernetes inspect: {one_line(str(error))}", file=sys.stderr)
         return 1
@@ -47,10 +65,39 @@ def main(arguments: Sequence[str] | None = None) -> int:
     return 0
 
 
+def _with_use(
+    nodes: tuple[NodeState, ...], namespace: str, client: Client, plain: httpx2.Client
+) -> tuple[NodeState, ...]:
+    """Return the nodes with what is used. A line on standard error says where that is not known."""
+    names = {node.name for node in nodes}
+    try:
+        pods = list(client.list(Pod, namespace=namespace, labels={**AGENT_LABELS}, chunk_size=CHUNK))
+    except ApiError as error:
+        _warn(dict.fromkeys(names, str(error)))
+        return nodes
+    agents = use.agents(pods, names)
+    said, silent = use.collect(agents, use.asking(plain))
+    without = names - {agent.node for agent in agents}
+    _warn(
+        {
+            **silent,
+            **dict.fromkeys(
+                without, f"namespace {namespace} has no pod of its agent with a port {STATUS_PORT}"
+            ),
+        }
+    )
+    return with_use(nodes, said)
+
+
+def _warn(silent: dict[str, str]) -> None:
+    if silent:
+        print(f"cgpu kubernetes inspect: {one_line(use.missing(silent))}", file=sys.stderr)
+
+
 def text(nodes: Sequence[NodeState], options: argparse.Namespace) -> str:
     """Return what the options want to see."""
     if options.output == "json":
         return render.document(nodes)
     if options.details:
-        return render.details(nodes)
+        return render.details(nodes, wide=options.output == "wide")
     return render.summary(nodes, wide=options.output == "wide")

@@ -5,40 +5,44 @@ from __future__ import annotations
 
 import json
 from collections import defaultdict
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import asdict
 
-from cgpu.kubernetes.inspect.collect import NodeState
+from cgpu.kubernetes.inspect.collect import GivenShare, NodeState
 
 MIB_OF_GIB = 1024
 GAP = "  "
 
 
 def summary(nodes: Sequence[NodeState], *, wide: bool = False) -> str:
-    """Return a line for each node. wide: with products, and what keeps pods away."""
+    """Return a line for each node. wide: with what is used, products, and what keeps pods away."""
     unit = unit_of(nodes)
     most = max((len(node.gpus) for node in nodes), default=0)
-    head = ["NAME", "IPADDRESS", *(f"GPU{index}(Allocated/Total)" for index in range(most))]
-    rows = [[*head, f"GPU Memory({unit})", *(["PRODUCT", "TAINTS"] if wide else [])]]
+    head = ["NAME", "IPADDRESS", *_heads(range(most), "Allocated/Total", wide=wide), f"GPU Memory({unit})"]
+    rows = [[*head, *([f"Used({unit})", "PRODUCT", "TAINTS"] if wide else [])]]
     for node in nodes:
-        cells = [_of(gpu.allocated, gpu.mib, unit) for gpu in node.gpus]
-        cells += [_of(0, 0, unit)] * (most - len(node.gpus))
-        rows.append([node.name, node.address, *cells, _of(node.allocated, node.total, unit)])
+        row = [node.name, node.address]
+        for gpu in node.gpus:
+            row += [_of(gpu.allocated, gpu.mib, unit), *([used(gpu.used, unit)] if wide else [])]
+        row += [_of(0, 0, unit), *(["0"] if wide else [])] * (most - len(node.gpus))
+        row.append(_of(node.allocated, node.total, unit))
         if wide:
-            rows[-1] += [_listed(gpu.product for gpu in node.gpus), _taints(node)]
+            row += [used(node.used, unit), _listed(gpu.product for gpu in node.gpus), _taints(node)]
+        rows.append(row)
     table = aligned(rows)
     return "\n".join([*table, *cluster(nodes, unit, max(map(len, table)))]) + "\n"
 
 
-def details(nodes: Sequence[NodeState]) -> str:
-    """Return each node with the pods that have a part of its GPUs."""
+def details(nodes: Sequence[NodeState], *, wide: bool = False) -> str:
+    """Return each node with the pods that have a part of its GPUs. wide: with what they use."""
     unit = unit_of(nodes)
     lines: list[str] = []
     for node in nodes:
         lines += ["", f"NAME:       {node.name}", f"IPADDRESS:  {node.address}", ""]
-        head = ["NAME", "NAMESPACE", *(f"GPU{gpu.index}(Allocated)" for gpu in node.gpus)]
-        lines += aligned([head, *_pods(node, unit)])
+        head = ["NAME", "NAMESPACE", *_heads((gpu.index for gpu in node.gpus), "Allocated", wide=wide)]
+        lines += aligned([head, *_pods(node, unit, wide=wide)])
         lines += [f"Allocated :  {amount(node.allocated, unit)} ({percent(node.allocated, node.total)})"]
+        lines += [f"Used :       {used(node.used, unit)}"] if wide else []
         lines += [f"Total :      {amount(node.total, unit)}"]
         lines += ["-" * max(map(len, lines))]
     return "\n".join([*lines[1:], *cluster(nodes, unit, 0)]) + "\n"
@@ -46,7 +50,10 @@ def details(nodes: Sequence[NodeState]) -> str:
 
 def document(nodes: Sequence[NodeState]) -> str:
     """Return all of it as JSON; memory in MiB."""
-    listed = [{**asdict(node), "allocated": node.allocated, "total": node.total} for node in nodes]
+    listed = [
+        {**asdict(node), "allocated": node.allocated, "total": node.total, "used": node.used}
+        for node in nodes
+    ]
     return json.dumps({"version": 1, "nodes": listed}, indent=2) + "\n"
 
 
@@ -60,6 +67,13 @@ def amount(mib: int, unit: str) -> str:
     if unit == "MiB":
         return str(mib)
     return str(mib // MIB_OF_GIB) if mib % MIB_OF_GIB == 0 else f"{mib / MIB_OF_GIB:.1f}"
+
+
+def used(mib: int | None, unit: str) -> str:
+    """Return what is used: ? where that is not known, and never 0 where something is."""
+    if mib is None or mib == 0:
+        return "?" if mib is None else "0"
+    return str(mib) if unit == "MiB" else f"{max(0.1, mib / MIB_OF_GIB):.1f}"
 
 
 def percent(part: int, whole: int) -> str:
@@ -84,15 +98,29 @@ def aligned(rows: Sequence[Sequence[str]]) -> list[str]:
     ]
 
 
-def _pods(node: NodeState, unit: str) -> list[list[str]]:
-    found: dict[tuple[str, str], dict[int, int]] = defaultdict(lambda: defaultdict(int))
+def _heads(indexes: Iterable[int], what: str, *, wide: bool) -> Iterator[str]:
+    for index in indexes:
+        yield f"GPU{index}({what})"
+        if wide:
+            yield f"GPU{index}(Used)"
+
+
+def _pods(node: NodeState, unit: str, *, wide: bool) -> list[list[str]]:
+    found: dict[tuple[str, str], dict[int, list[GivenShare]]] = defaultdict(lambda: defaultdict(list))
     for gpu in node.gpus:
         for share in gpu.shares:
-            found[(_listed(share.pods) or f"claim {share.claim}", share.namespace)][gpu.index] += share.mib
-    return [
-        [*names, *(amount(parts.get(gpu.index, 0), unit) for gpu in node.gpus)]
-        for names, parts in sorted(found.items())
-    ]
+            found[(_listed(share.pods) or f"claim {share.claim}", share.namespace)][gpu.index].append(share)
+    rows = []
+    for names, parts in sorted(found.items()):
+        row = [*names]
+        for gpu in node.gpus:
+            shares = parts.get(gpu.index, [])
+            row.append(amount(sum(share.mib for share in shares), unit))
+            if wide:
+                known = [share.used for share in shares if share.used is not None]
+                row.append(used(sum(known) if len(known) == len(shares) else None, unit))
+        rows.append(row)
+    return rows
 
 
 def _of(part: int, whole: int, unit: str) -> str:

@@ -1,0 +1,276 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What is used of a cluster's GPUs, with an API server whose nodes answer, refuse, or say nothing."""
+
+from __future__ import annotations
+
+import json
+import threading
+import time
+from collections.abc import Callable, Iterator
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from typing import Any, cast
+
+import httpx2
+import pytest
+import yaml
+from lightkube.resources.core_v1 import Pod
+
+from cgpu.errors import CgpuError
+from cgpu.kubernetes.inspect import main, use
+from cgpu.kubernetes.inspect.use import Agent, GpuUse
+from cgpu.sizes import MIB
+from tests.kubernetes.inspect.test_inspect import given, node, published
+
+NAMES = ("a", "b")
+
+
+def slice_of(used: int | None, *shares: str) -> dict[str, Any]:
+    return {"container": "c", "limit": 1, "used": used, "shares": [{"share": one} for one in shares]}
+
+
+def figures(used: int | None, *slices: dict[str, Any]) -> bytes:
+    gpu = {"uuid": "GPU-0", "used": used, "slices": slices}
+    return json.dumps({"version": 1, "node": "a", "gpus": [gpu]}).encode()
+
+
+def agent_pod(
+    name: str, on: str, *, ready: bool = True, port: str = "status", made: str = "1"
+) -> dict[str, Any]:
+    return {
+        "metadata": {
+            "name": name,
+            "namespace": "opencgpu",
+            "creationTimestamp": f"2026-01-0{made}T00:00:00Z",
+        },
+        "spec": {
+            "nodeName": on,
+            "containers": [{"name": "node", "ports": [{"name": port, "containerPort": 8080}]}],
+        },
+        "status": {"conditions": [{"type": "Ready", "status": str(ready)}]},
+    }
+
+
+def as_pod(document: dict[str, Any]) -> Pod:
+    return cast("Pod", Pod.from_dict(document))
+
+
+def test_the_agent_of_a_node() -> None:
+    """In an update the ready one is asked, of two that are ready the newer; pods of others are not agents."""
+    pods = [
+        agent_pod("old", "a"),
+        agent_pod("new", "a", ready=False, made="2"),
+        agent_pod("first", "b"),
+        agent_pod("second", "b", made="2"),
+        agent_pod("portless", "c", port="http"),
+        agent_pod("far", "d"),
+    ]
+    found = use.agents(map(as_pod, pods), ["a", "b", "c"])
+    assert [(one.node, one.path.split("/")[6]) for one in found] == [("a", "old:8080"), ("b", "second:8080")]
+    assert found[0].path == "/api/v1/namespaces/opencgpu/pods/old:8080/proxy/v1/usage"
+
+
+def test_figures_of_shares() -> None:
+    """Of merged shares nobody knows which of them is used; containers beside Kubernetes have none."""
+    body = figures(7, slice_of(3, "x"), slice_of(4, "y", "z"), slice_of(None, "w"), slice_of(0))
+    assert use.parse(body) == {"gpu-0": GpuUse(7, {"x": 3})}
+
+
+@pytest.mark.parametrize(
+    "body", [b"", b"[]", b"{}", b'{"version": 1, "gpus": 3}', b'{"version": 1, "gpus": [{}]}', b"\xff"]
+)
+def test_figures_that_are_none(body: bytes) -> None:
+    """Whatever else a pod says is a reason, and no fault."""
+    with pytest.raises(CgpuError, match="not of version 1"):
+        use.parse(body)
+    with pytest.raises(CgpuError, match="version 2 of its figures, expected 1"):
+        use.parse(b'{"version": 2}')
+
+
+def test_nobody_waits_for_one(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nodes that hang cost the others nothing, and all together no more than the time for all."""
+    monkeypatch.setattr(use, "ALL_S", 1.0)
+    release = threading.Event()
+
+    def ask(path: str) -> bytes:
+        if path == "hangs":
+            release.wait(30)
+        if path == "refuses":
+            raise httpx2.ConnectTimeout("")
+        return figures(5)
+
+    agents = [Agent(f"n{number:03}", "hangs" if number % 40 == 0 else "works") for number in range(400)]
+    began = time.monotonic()
+    found, silent = use.collect([*agents, Agent("z", "refuses")], ask)
+    release.set()
+    assert time.monotonic() - began < 10
+    assert len(found) == 390
+    assert silent == {
+        **{f"n{number:03}": "no answer in time" for number in range(0, 400, 40)},
+        "z": "ConnectTimeout",
+    }
+    assert use.missing(silent) == (
+        "what is used is not known of n000 (no answer in time), n040 (no answer in time), "
+        "n080 (no answer in time) and 8 more"
+    )
+
+
+# With an API server
+
+
+class Server(ThreadingHTTPServer):
+    """An API server with two nodes and their agents. proxy: what is answered for the agent of a node."""
+
+    daemon_threads = True
+    proxy: dict[str, Callable[[Handler], None]]
+    objects: dict[str, list[Any]]
+    denied: str = ""
+
+
+class Handler(BaseHTTPRequestHandler):
+    server: Server
+
+    def do_GET(self) -> None:
+        path = self.path.partition("?")[0]
+        if self.server.denied and self.server.denied in path:
+            self.answer(403, b'{"kind": "Status", "message": "pods is forbidden", "code": 403}')
+        elif "/proxy/" in path:
+            assert path.endswith("/proxy/v1/usage")
+            self.server.proxy[path.split("/")[-4].partition(":")[0].removeprefix("agent-")](self)
+        else:
+            items = self.server.objects[path.rpartition("/")[2]]
+            self.answer(200, json.dumps({"metadata": {}, "items": items}).encode())
+
+    def answer(self, status: int, body: bytes) -> None:
+        self.send_response(status)
+        self.send_header("Content-Type", "application/json")
+        self.send_header("Content-Length", str(len(body)))
+        self.end_headers()
+        self.wfile.write(body)
+
+    def log_message(self, *_: object) -> None:
+        pass
+
+
+@pytest.fixture
+def server() -> Iterator[Server]:
+    """Yield an API server on which both agents answer."""
+    with Server(("127.0.0.1", 0), Handler) as found:
+        found.objects = {
+            "resourceslices": [published(name, ["15Gi"]).to_dict() for name in NAMES],
+            "resourceclaims": [given("p", "3Gi", pool="a").to_dict()],
+            "nodes": [node(name, "10.0.0.1").to_dict() for name in NAMES],
+            "pods": [agent_pod(f"agent-{name}", name) for name in NAMES],
+        }
+        body = figures(1536 * MIB, slice_of(1536 * MIB, "share-of-p")).replace(b"GPU-0", b"gpu-0")
+        found.proxy = {"a": lambda one: one.answer(200, body), "b": lambda one: one.answer(200, figures(1))}
+        threading.Thread(target=found.serve_forever, daemon=True).start()
+        yield found
+        found.shutdown()
+
+
+@pytest.fixture
+def inspected(
+    server: Server, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> Callable[..., tuple[list[list[str]], str]]:
+    """Return what runs the command: the words of its lines, and its standard error."""
+    config = {
+        "clusters": [{"name": "c", "cluster": {"server": f"http://127.0.0.1:{server.server_address[1]}"}}],
+        "users": [{"name": "u", "user": {}}],
+        "contexts": [{"name": "x", "context": {"cluster": "c", "user": "u"}}],
+        "current-context": "x",
+    }
+    (tmp_path / "config").write_text(yaml.safe_dump(config))
+
+    def run(*words: str) -> tuple[list[list[str]], str]:
+        assert main.main([*words, "--kubeconfig", str(tmp_path / "config")]) == 0
+        said = capsys.readouterr()
+        return [line.split() for line in said.out.splitlines()], said.err
+
+    return run
+
+
+Inspected = Callable[..., tuple[list[list[str]], str]]
+
+
+def test_wide(inspected: Inspected) -> None:
+    """Beside what is allocated stands what is used: 1 byte is something, and not 0."""
+    lines, said = inspected("-o", "wide")
+    assert lines[0][3:] == ["GPU0(Used)", "GPU", "Memory(GiB)", "Used(GiB)", "PRODUCT", "TAINTS"]
+    assert lines[1][:6] == ["a", "10.0.0.1", "3/15", "1.5", "3/15", "1.5"]
+    assert lines[2][:6] == ["b", "10.0.0.1", "0/15", "0.1", "0/15", "0.1"]
+    assert said == ""
+
+
+def test_details_and_json(inspected: Inspected) -> None:
+    """Each pod with what it uses; JSON has it in MiB."""
+    lines, _ = inspected("a", "--details", "-o", "wide")
+    assert ["p", "team", "3", "1.5"] in lines
+    assert ["Used", ":", "1.5"] in lines
+    document = json.loads(" ".join(word for line in inspected("-o", "json")[0] for word in line))
+    (gpu,) = document["nodes"][0]["gpus"]
+    assert (document["nodes"][0]["used"], gpu["used"], gpu["shares"][0]["used"]) == (1536, 1536, 1536)
+
+
+def test_without_wide_nobody_is_asked(server: Server, inspected: Inspected) -> None:
+    """The short table is of the API server's objects alone."""
+    server.denied = "pods"
+    lines, said = inspected()
+    assert (lines[1][:3], said) == (["a", "10.0.0.1", "3/15"], "")
+
+
+def hang(one: Handler) -> None:
+    time.sleep(2)
+    one.close_connection = True
+
+
+def trickle(one: Handler) -> None:
+    one.send_response(200)
+    one.end_headers()
+    for _ in range(40):
+        one.wfile.write(b" ")
+        time.sleep(0.1)
+
+
+@pytest.mark.parametrize(
+    ("agent", "reason"),
+    [
+        (hang, "timed out"),
+        (trickle, "the answer does not end"),
+        (lambda one: one.answer(200, b"<html>"), "not of version 1"),
+        (lambda one: one.answer(503, b"the engine is not running"), "status 503: the engine is not running"),
+        (lambda one: one.answer(403, b'{"message": "pods/proxy is forbidden"}'), "pods/proxy is forbidden"),
+        (lambda one: one.answer(200, b" " * (use.MAX_BYTES + 1)), "the answer does not end"),
+    ],
+)
+def test_an_agent_that_does_not_answer(
+    server: Server,
+    inspected: Inspected,
+    monkeypatch: pytest.MonkeyPatch,
+    agent: Callable[[Handler], None],
+    reason: str,
+) -> None:
+    """Its use is ?, one line says why, and the other node is shown."""
+    monkeypatch.setattr(use, "CALL_S", 0.5)
+    server.proxy["b"] = agent
+    lines, said = inspected("-o", "wide")
+    assert (lines[1][3], lines[2][3], lines[2][5]) == ("1.5", "?", "?")
+    assert said.startswith("cgpu kubernetes inspect: what is used is not known of b (")
+    assert reason in said
+    assert said.count("\n") == 1
+
+
+def test_nobody_may_list_pods(server: Server, inspected: Inspected) -> None:
+    """Without the right all uses are ?, and what is allocated is shown."""
+    server.denied = "/pods"
+    lines, said = inspected("-o", "wide")
+    assert (lines[1][2:4], lines[2][3]) == (["3/15", "?"], "?")
+    assert "a (pods is forbidden), b (pods is forbidden)" in said
+
+
+def test_a_node_without_an_agents_pod(server: Server, inspected: Inspected) -> None:
+    """The line says where a pod was looked for."""
+    del server.objects["pods"][1]
+    lines, said = inspected("-o", "wide")
+    assert lines[2][3] == "?"
+    assert "b (namespace opencgpu has no pod of its agent with a port status)" in said
