@@ -383,7 +383,7 @@ class Service:
             handover.close()
             self._handover = None
 
-    def _on_reload(self, request: dict[str, Any]) -> dict[str, Any]:  # noqa: ARG002
+    def _on_reload(self, request: dict[str, Any]) -> dict[str, Any]:  # noqa: ARG002, all commands are called alike
         self._reload()
         return {}
 
@@ -399,7 +399,7 @@ class Service:
             "reservations": reserved,
         }
 
-    def _on_status(self, request: dict[str, Any]) -> dict[str, Any]:  # noqa: ARG002
+    def _on_status(self, request: dict[str, Any]) -> dict[str, Any]:  # noqa: ARG002, all commands are called alike
         engine, arguments = self._engine, self._arguments
         return {
             "version": __version__,

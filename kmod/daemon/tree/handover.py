@@ -70,14 +70,14 @@ class SuccessorFs:
         """Return how many there are."""
         return len(self._fds)
 
-    def getattr(self, path: str, fh: Any = None) -> dict[str, Any]:  # noqa: ARG002
+    def getattr(self, path: str, fh: Any = None) -> dict[str, Any]:
         """Give a node's attributes."""
         found = os.lstat(self._path + path)
         times = {name: getattr(found, f"{name}_ns") for name in ("st_atime", "st_mtime", "st_ctime")}
         names = ("st_mode", "st_nlink", "st_uid", "st_gid", "st_size")
         return {**{name: getattr(found, name) for name in names}, **times}
 
-    def readdir(self, path: str, fh: Any) -> list[str]:  # noqa: ARG002
+    def readdir(self, path: str, fh: Any) -> list[str]:
         """List a directory."""
         return [".", "..", *os.listdir(self._path + path)]
 
@@ -102,13 +102,13 @@ class SuccessorFs:
         check_writer(calling_pid())
         return os.pwrite(self._fd(path, fi, os.O_WRONLY), data, offset)
 
-    def truncate(self, path: str, length: int, fh: Any = None) -> int:  # noqa: ARG002
+    def truncate(self, path: str, length: int, fh: Any = None) -> int:
         """Accept what the shell's > does before it writes."""
         os.lstat(self._path + path)
         check_writer(calling_pid())
         return 0
 
-    def release(self, path: str, fi: Any) -> int:  # noqa: ARG002
+    def release(self, path: str, fi: Any) -> int:
         """Close."""
         fd = self._fds.pop(int(fi.fh), -1)
         if fd >= 0:
@@ -134,7 +134,7 @@ class SwitchedFs(mfusepy.Operations):  # type: ignore[misc]
         self._switch = switch
         self.ready = threading.Event()
 
-    def init_with_config(self, conn_info: Any, config_3: Any) -> None:  # noqa: ARG002
+    def init_with_config(self, conn_info: Any, config_3: Any) -> None:
         """Say that the kernel has the mount."""
         self.ready.set()
 
@@ -179,25 +179,12 @@ class SwitchedFs(mfusepy.Operations):  # type: ignore[misc]
         """Answer df: nothing is stored here."""
         return self._tree.statfs(path)
 
-    def create(self, path: str, mode: int, fi: Any = None) -> int:  # noqa: ARG002
-        """Refuse to make a file: the engine alone makes and removes entries.
+    def _refuse(self, *_: object) -> int:
+        """Refuse: the engine alone makes, changes and removes entries.
 
-        Without this method, and those below, the kernel would say that it lacks the function.
+        Without a method the kernel would say that the file system lacks the function.
         """
-        raise _not_permitted()
+        raise OSError(errno.EPERM, os.strerror(errno.EPERM))
 
-    def mkdir(self, path: str, mode: int) -> int:  # noqa: ARG002
-        """Refuse to make a folder."""
-        raise _not_permitted()
-
-    def unlink(self, path: str) -> int:  # noqa: ARG002
-        """Refuse to remove a file."""
-        raise _not_permitted()
-
-    def rmdir(self, path: str) -> int:  # noqa: ARG002
-        """Refuse to remove a folder."""
-        raise _not_permitted()
-
-
-def _not_permitted() -> OSError:
-    return OSError(errno.EPERM, os.strerror(errno.EPERM))
+    create = mknod = mkdir = symlink = link = rename = unlink = rmdir = _refuse
+    chmod = chown = utimens = _refuse

@@ -6,6 +6,7 @@ from __future__ import annotations
 import contextlib
 import os
 import signal
+import stat
 import subprocess
 import sys
 from functools import partial
@@ -46,14 +47,30 @@ def test_second_daemon_is_refused(fresh: Daemon) -> None:
     assert second.stderr.count("\n") == 1
 
 
-def test_entries_are_neither_made_nor_removed(fresh: Daemon) -> None:
-    """Who writes to a mistyped entry, or removes one, is told that this is not permitted."""
-    tree = str(fresh.tree)
-    for line in (f"echo 1 >{tree}/0/polcy", f"mkdir {tree}/1", f"rm {tree}/0/policy", f"rmdir {tree}/0"):
-        done = subprocess.run(["sh", "-c", line], capture_output=True, text=True, check=False, timeout=60)
-        assert done.returncode != 0
-        assert "Operation not permitted" in done.stderr
-    assert fresh.read("0/policy") == "1\n"
+@pytest.mark.parametrize(
+    "line",
+    [
+        "echo 1 >{tree}/0/polcy",
+        "mkdir {tree}/new",
+        "mknod {tree}/new p",
+        "ln -s /dev/null {tree}/new",
+        "ln {tree}/version {tree}/new",
+        "mv {tree}/0/policy {tree}/0/other",
+        "rm {tree}/0/policy",
+        "rmdir {tree}/0",
+        "chmod 666 {tree}/0/policy",
+        "chown 1 {tree}/0/policy",
+        "touch {tree}/0/policy",
+    ],
+)
+def test_entries_stay_as_they_are(daemon: Daemon, line: str) -> None:
+    """Who makes, moves, removes or changes an entry of the tree is told that this is not permitted."""
+    command = ["sh", "-c", line.format(tree=daemon.tree)]
+    done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=60)
+    assert done.returncode != 0
+    assert "Operation not permitted" in done.stderr
+    about = (daemon.tree / "0/policy").stat()
+    assert (daemon.read("0/policy"), stat.S_IMODE(about.st_mode), about.st_uid) == ("1\n", 0o644, 0)
 
 
 def test_killed_daemon_returns_with_its_charges(fresh: Daemon) -> None:
