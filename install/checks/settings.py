@@ -7,8 +7,10 @@ import filecmp
 import os
 
 from cgpu.install.checks.finding import Finding, ok, problem, skipped, warning
+from cgpu.install.node.facts import programs
 from cgpu.install.node.facts.settings import Entry
 from cgpu.install.node.report import NodeReport
+from cgpu.runtime_config.engines.containerd import CDI, HAS_CDI, KNOWS_CDI, PATH
 from cgpu.runtime_config.engines.engine import RUNTIME_NAME as NAME
 from cgpu.runtime_config.engines.registry import ENGINES
 from cgpu.runtime_config.oci_runtime.lowlevel import LAUNCHER, LOW_LEVEL
@@ -64,6 +66,32 @@ def _defined(name: str, file: str, runtime: str, install: str) -> list[Finding]:
 def _is_ours(path: str) -> bool:
     """Tell whether a program is our launcher, or a copy of it."""
     return not os.path.exists(LAUNCHER) or filecmp.cmp(path, LAUNCHER, shallow=False)
+
+
+def pod_devices(now: NodeReport) -> list[Finding]:
+    """Whether containers of pods get what their claims were given: the kubelet says it by CDI devices."""
+    check, containerd = "pod-devices", now.node.software.engine("containerd")
+    entries = [one for one in now.settings if one.engine == "containerd"]
+    if not now.node.software.kubelet:
+        return skipped(check, "no kubelet has had pods here")
+    if containerd is None or all(one.runtime is None for one in entries):
+        return skipped(check, f"containerd does not know the runtime {NAME}")
+    version = programs.numbers(containerd.version)
+    if not version:
+        return skipped(check, f"{containerd.path}: its version is not known")
+    said = next((one for one in reversed(entries) if one.cdi is not None), None)
+    on = said.cdi if said is not None else version >= HAS_CDI
+    if on and version >= KNOWS_CDI:
+        return ok(check, f"containerd {containerd.version} gives pods the devices of their claims")
+    why, fix = f"containerd {containerd.version} knows no CDI", "install containerd 2.0 or newer"
+    if version >= KNOWS_CDI:
+        file = said.file if said is not None else PATH
+        why = f"containerd {containerd.version} has CDI off"
+        fix = f"in {file}, in the table of CRI: {CDI} = true; systemctl restart containerd"
+    text = f"{why}: containers of pods with a claim start without a GPU"
+    # There pods can still ask by variables.
+    variables = now.in_force is not None and now.in_force.pod_variables
+    return warning(check, text, fix) if variables else problem(check, text, fix)
 
 
 def default(now: NodeReport) -> list[Finding]:

@@ -76,6 +76,7 @@ CHECKS: tuple[Check, ...] = (
     lambda _: runtime.ownership(),
     settings.registered,
     settings.default,
+    settings.pod_devices,
     engine.containers,
     engine.drift,
     engine.time_division,

@@ -59,6 +59,9 @@ STOCK = "runc"
 STOCK_NOTE = "# containerd before 2.0 has runc by itself only where no other runtime is named"
 DEFAULT = "default_runtime_name"
 HANDED_ON = "pod_annotations"
+CDI = "enable_cdi"
+#: the first that knows CDI, and the first that has it on where enable_cdi is not set
+KNOWS_CDI, HAS_CDI = (1, 7), (2, 0)
 OURS = "opencgpu.io/*"
 PLUGINS = {
     1: "cri",
@@ -248,6 +251,12 @@ class Containerd(ContainerEngine):
         runtimes = [toml.child(table, "runtimes", NAME, "options", "BinaryName") for table in tables]
         defaults = [toml.child(table, DEFAULT) for table in tables]
         return next(filter(None, runtimes), None), next(filter(None, defaults), None)
+
+    def cdi_setting(self, text: str) -> object:
+        """Return enable_cdi of any version's plugin. Raises ValueError."""
+        settings = tomllib.loads(text)
+        said = [toml.child(settings, "plugins", plugin, CDI) for plugin in PLUGINS.values()]
+        return next((one for one in said if one is not None), None)
 
     def consumers(self, root: Path, run: Run) -> list[str]:
         """Return pods and containers whose task has our runtime: its shim writes that beside the bundle."""

@@ -128,6 +128,10 @@ class ContainerEngine(ABC):
         """
         return None, None
 
+    def cdi_setting(self, text: str) -> object:
+        """Return what a settings file says of CDI for pods, None for nothing. Raises ValueError."""
+        return None
+
     def copies_image_annotations(self, version: tuple[int, ...]) -> bool:
         """Return whether this version gives annotations of an image to its containers. (): not known."""
         return False

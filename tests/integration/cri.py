@@ -38,11 +38,13 @@ MESSAGES: dict[str, dict[str, tuple[int, str]]] = {
     "ContainerMetadata": {"name": (1, "string")},
     "ImageSpec": {"image": (1, "string")},
     "KeyValue": {"key": (1, "string"), "value": (2, "string")},
+    "CDIDevice": {"name": (1, "string")},
     "ContainerConfig": {
         "metadata": (1, "ContainerMetadata"),
         "image": (2, "ImageSpec"),
         "command": (3, "string*"),
         "envs": (6, "KeyValue*"),
+        "CDI_devices": (17, "CDIDevice*"),
     },
     "CreateContainerRequest": {
         "pod_sandbox_id": (1, "string"),
@@ -127,13 +129,22 @@ class Cri:
         answer = self.ask("RunPodSandbox", {"config": _sandbox(name), "runtime_handler": handler})
         return Pod(answer["pod_sandbox_id"])
 
-    def start(self, pod: Pod, name: str, image: str, command: Sequence[str], env: Mapping[str, str]) -> Pod:
-        """Start a container in the sandbox that was made by that name. Raises RefusedError."""
+    def start(
+        self,
+        pod: Pod,
+        name: str,
+        image: str,
+        command: Sequence[str],
+        env: Mapping[str, str],
+        devices: Sequence[str] = (),
+    ) -> Pod:
+        """Start a container in the sandbox of that name. devices: of CDI. Raises RefusedError."""
         config = {
             "metadata": {"name": name},
             "image": {"image": image},
             "command": list(command),
             "envs": [{"key": key, "value": value} for key, value in env.items()],
+            "CDI_devices": [{"name": device} for device in devices],
         }
         request = {"pod_sandbox_id": pod.sandbox, "config": config, "sandbox_config": _sandbox(name)}
         container = self.ask("CreateContainer", request)["container_id"]

@@ -20,13 +20,17 @@ MAX_PROCESSES = 16
 
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """What one file says. runtime: the path it names for ours. default: the default runtime's name."""
+    """What one file says. runtime: the path it names for ours. default: the default runtime's name.
+
+    cdi: whether pods get CDI devices, None where the file does not say.
+    """
 
     engine: str
     file: str
     runtime: str | None = None
     default: str | None = None
     problem: str | None = None
+    cdi: bool | None = None
 
 
 def gather(root: Path) -> tuple[Entry, ...]:
@@ -42,7 +46,10 @@ def gather(root: Path) -> tuple[Entry, ...]:
 def parse(engine: ContainerEngine, file: str, text: str) -> Entry:
     """Read one settings file. Raises ValueError."""
     runtime, default = engine.read_settings(text)
-    return Entry(engine.name, file, _word(runtime), _word(default))
+    cdi = engine.cdi_setting(text)
+    return Entry(
+        engine.name, file, _word(runtime), _word(default), cdi=cdi if isinstance(cdi, bool) else None
+    )
 
 
 def _named(root: Path, engine: ContainerEngine, running: tuple[Process, ...]) -> tuple[str, ...]:

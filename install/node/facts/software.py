@@ -31,7 +31,8 @@ PRELOAD = "/etc/ld.so.preload"
 HAMI_LIBRARY = "libvgpu.so"
 HAMI_FOLDERS = ("/usr/local/vgpu",)
 HAMI_PROGRAMS = ("vGPUmonitor", "hami-device-plugin", "vgpu-device-plugin")
-PLUGINS = "/var/lib/kubelet/device-plugins"
+KUBELET = "/var/lib/kubelet"
+PLUGINS = f"{KUBELET}/device-plugins"
 CHECKPOINT = f"{PLUGINS}/kubelet_internal_checkpoint"
 PLUGIN_PROGRAMS = ("nvidia-device-plugin", "mps-control-daemon")
 REPLICA = "::"  # the vendor's device plugin numbers the replicas of one GPU behind this
@@ -60,6 +61,8 @@ class Software:
     dkms: Program | None
     engines: tuple[Program, ...]
     low_level: tuple[Program, ...]
+    kubelet: bool
+    """Whether a kubelet has had pods here."""
 
     def engine(self, name: str) -> Program | None:
         """Return a container engine by the name that --runtimes has."""
@@ -78,6 +81,7 @@ def gather(root: Path, running: tuple[Process, ...]) -> Software:
         dkms=_program(root, "dkms", "dkms", alive),
         engines=_programs(root, PROGRAMS, alive),
         low_level=_programs(root, {name: name for name in LOW_LEVEL}, alive),
+        kubelet=files.follow(root, f"{KUBELET}/pods").is_dir(),
     )
 
 

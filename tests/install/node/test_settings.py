@@ -40,6 +40,14 @@ def test_containerd(plugin: str) -> None:
     assert read("containerd", text.replace("runtimes.cgpu", "runtimes.x")).runtime is None
 
 
+@pytest.mark.parametrize("plugin", ["cri", "io.containerd.grpc.v1.cri", "io.containerd.cri.v1.runtime"])
+@pytest.mark.parametrize(("word", "cdi"), [("true", True), ("false", False), ('"yes"', None)])
+def test_cdi_of_containerd(plugin: str, word: str, cdi: bool | None) -> None:
+    """Whether pods get CDI devices is found in the plugin of every version; nothing is not no."""
+    assert read("containerd", f'[plugins."{plugin}"]\nenable_cdi = {word}\n').cdi is cdi
+    assert read("containerd", CONTAINERD.replace("PLUGIN", plugin)).cdi is None
+
+
 def test_others() -> None:
     """Each engine has it in a place of its own."""
     document = {"default-runtime": "cgpu", "runtimes": {"cgpu": {"path": RUNTIME}, "x": {"path": "/x"}}}

@@ -10,7 +10,7 @@ from __future__ import annotations
 import json
 import shutil
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import closing, contextmanager
 from pathlib import Path
 
@@ -18,6 +18,7 @@ import pytest
 
 from cgpu import paths, shares
 from cgpu.install.places import LAUNCHER
+from cgpu.kubernetes.node import cdi
 from tests.hook.shares import SHARE, asking, put
 from tests.integration.commands import Outcome, Server, call, eventually, must
 from tests.integration.cri import Cri, Pod, RefusedError
@@ -99,11 +100,11 @@ def containerd(folder: Path) -> Iterator[None]:
         call(["sh", "-c", f"kill $(cat {PID})"])
 
 
-def run(cri: Cri, name: str, handler: str = "", **env: str) -> Pod:
+def run(cri: Cri, name: str, handler: str = "", devices: Sequence[str] = (), **env: str) -> Pod:
     """Start a pod with one container that only waits."""
     sandbox = cri.sandbox(name, handler)
     try:
-        return cri.start(sandbox, name, REFERENCE, PAUSE, env)
+        return cri.start(sandbox, name, REFERENCE, PAUSE, env, devices)
     except RefusedError:
         cri.remove(sandbox)
         raise
@@ -164,8 +165,28 @@ def check_closed(cri: Cri) -> None:
         run(cri, "forger", "cgpu", **asking(SHARE))
     with pytest.raises(RefusedError, match=r"the container other does not name its claim"):
         run(cri, "other", "cgpu", **asking(SHARE))
+    check_devices(cri)
     shares.remove(SHARE)
     Path("/run/cgpu_km/inst_ctl").write_text(f"release id={SHARE}")
+
+
+def check_devices(cri: Cri) -> None:
+    """Debian 12's containerd drops the CDI device of a share: its pod has no GPU, and doctor says why."""
+    folder = Path(paths.CDI_DEVICES).parent
+    cdi.publish(folder, "claim", [SHARE])
+    pod = run(cri, "shared", "cgpu", [cdi.device_id(SHARE)])
+    assert instances() == []
+    assert "OPENCGPU" not in cri.exec(pod, "/busybox", "env").stdout
+    assert cri.exec(pod, "/cgpu-probe", "info").returncode != 0
+    cri.remove(pod)
+    cdi.withdraw(folder, "claim")
+    pods = Path("/var/lib/kubelet/pods")
+    pods.mkdir(parents=True)
+    findings = json.loads(call([CGPU, "doctor", "--json"]).stdout)["findings"]
+    (said,) = [one for one in findings if one["name"] == "pod-devices"]
+    assert said["verdict"] == "problem"
+    assert said["text"].startswith("containerd 1.6.20")
+    shutil.rmtree(pods.parent)
 
 
 def let_pods_ask(config: Path) -> None:
