@@ -46,6 +46,12 @@ def daemon_sets(folder: Path) -> dict[str, dict[str, Any]]:
     return {one["metadata"]["name"]: one for one in made if one["kind"] == "DaemonSet"}
 
 
+def test_version_of_the_chart(folder: Path) -> None:
+    """The chart has the version of the project, by which it names its images."""
+    (found,) = documents(folder / "chart/Chart.yaml")
+    assert (found["version"], found["appVersion"]) == (__version__, __version__)
+
+
 def test_runtime_class(folder: Path) -> None:
     """The RuntimeClass names the handler that containerd is given, on nodes that are set up."""
     (found,) = documents(folder / "runtimeclass.yaml")
