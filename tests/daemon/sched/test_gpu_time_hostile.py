@@ -206,6 +206,8 @@ def test_a_descriptor_that_is_not_found(fresh: Daemon, base: Path) -> None:
     """Nobody can set the timeslices of its groups: channel enable divides the time, until its next call."""
     crew = Crew(fresh, SOFT, phases=2)
     near_one = crew.add(1)
+    # It is connected to this daemon by then: one that starts while none serves ends.
+    near_one.sliced.line("group")
     hidden = far_hand(fresh, base)
     hidden.sliced.line("hold")
     # What could not be set at once is set at a later call, and channel enable divides meanwhile.
