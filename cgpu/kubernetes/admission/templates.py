@@ -25,11 +25,12 @@ from lightkube.utils.quantity import parse_quantity
 
 from cgpu.errors import CgpuError, show
 from cgpu.kubernetes.admission.shape import MANAGED_BY, MANAGER
-from cgpu.kubernetes.names import DRIVER, MEMORY
+from cgpu.kubernetes.names import DRIVER, GATE_OFF, MEMORY
 from cgpu.sizes import MIB
 
 LAST_USED = "opencgpu.io/last-used"
 TOUCH_AFTER = timedelta(hours=1)
+NO_AMOUNTS = f"a part of a GPU cannot be given, since this cluster gives out whole devices alone: {GATE_OFF}"
 SIZES_S = 30.0  # how long the sizes of the cluster's cards are remembered
 FORMAT = "%Y-%m-%dT%H:%M:%SZ"
 
@@ -45,6 +46,7 @@ class Templates:
         self._http = http
         self._now = now
         self._sizes: tuple[float, tuple[int, ...]] = (-SIZES_S, ())
+        self._amounts_count = False  # until the API server has been seen to keep one
 
     def ensure(self, namespace: str, name: str, spec: dict[str, Any]) -> None:
         """Have a template of that name. Raises CgpuError when it cannot be, or is another one."""
@@ -95,7 +97,7 @@ class Templates:
         assert wanted.metadata is not None
         name, namespace = str(wanted.metadata.name), str(wanted.metadata.namespace)
         try:
-            self._client.create(wanted)
+            self._create(wanted)
         except ApiError as error:
             if error.status.code != HTTPStatus.CONFLICT:
                 raise
@@ -111,6 +113,14 @@ class Templates:
             self._client.patch(
                 ResourceClaimTemplate, name, used, namespace=namespace, patch_type=PatchType.MERGE
             )
+
+    def _create(self, wanted: ResourceClaimTemplate) -> None:
+        # A template whose amounts the API server drops would ask for a whole device, so it must not be there.
+        if not self._amounts_count:
+            if not _has_amounts(self._client.create(wanted, dry_run=True)):
+                raise CgpuError(NO_AMOUNTS)
+            self._amounts_count = True
+        self._client.create(wanted)
 
     def _used_since(self, metadata: ObjectMeta, span: timedelta) -> bool:
         text = (metadata.annotations or {}).get(LAST_USED, "")
@@ -138,20 +148,35 @@ class Templates:
                     yield int(size) // MIB
 
 
+def _has_amounts(kept: ResourceClaimTemplate) -> bool:
+    requests = _requests(kept.to_dict()["spec"])
+    return all(_amounts(option) for request in requests for option in _options(request))
+
+
 def _essence(spec: dict[str, Any]) -> Any:
     """Return what counts of a spec: without what the API server fills in, amounts as bytes."""
-    requests = []
-    for request in spec["spec"]["devices"]["requests"]:
-        options = [request["exactly"]] if request.get("exactly") else request.get("firstAvailable") or []
-        requests.append(
-            [
-                (
-                    option.get("deviceClassName"),
-                    option.get("count") or 1,
-                    [one["cel"]["expression"] for one in option.get("selectors") or ()],
-                    {k: parse_quantity(str(v)) for k, v in option["capacity"]["requests"].items()},
-                )
-                for option in options
-            ]
-        )
-    return requests
+    return [
+        [
+            (
+                option.get("deviceClassName"),
+                option.get("count") or 1,
+                [one["cel"]["expression"] for one in option.get("selectors") or ()],
+                {k: parse_quantity(str(v)) for k, v in _amounts(option).items()},
+            )
+            for option in _options(request)
+        ]
+        for request in _requests(spec)
+    ]
+
+
+def _requests(spec: dict[str, Any]) -> list[dict[str, Any]]:
+    found: list[dict[str, Any]] = spec["spec"]["devices"]["requests"]
+    return found
+
+
+def _options(request: dict[str, Any]) -> list[dict[str, Any]]:
+    return [request["exactly"]] if request.get("exactly") else request.get("firstAvailable") or []
+
+
+def _amounts(option: dict[str, Any]) -> dict[str, Any]:
+    return (option.get("capacity") or {}).get("requests") or {}

@@ -13,17 +13,14 @@ from lightkube.utils.quantity import parse_quantity
 
 from cgpu.errors import CgpuError, show
 from cgpu.kubernetes import parameters
-from cgpu.kubernetes.names import DRIVER, MEMORY, WEIGHT
+from cgpu.kubernetes.names import DRIVER, GATE_OFF, MEMORY, WEIGHT
 from cgpu.kubernetes.node.card import Card
 from cgpu.kubernetes.node.units import Unit, share_mib
 from cgpu.kubernetes.parameters import Parameters
 from cgpu.request.grants import is_share
 from cgpu.sizes import MIB
 
-WITHOUT_SHARES = (
-    "the allocation names no share: the feature gate DRAConsumableCapacity is off (on by default from "
-    "Kubernetes 1.36; in 1.34 and 1.35 set it for kube-apiserver, kube-scheduler and kubelet)"
-)
+WITHOUT_SHARES = f"the allocation names no share: {GATE_OFF}"
 
 
 class NotHereError(CgpuError):

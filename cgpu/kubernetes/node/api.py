@@ -83,13 +83,16 @@ class Api:
         except GoneError:
             return None
 
-    def write_slice(self, wanted: ResourceSlice) -> ResourceSlice:
-        """Create a ResourceSlice, or replace the one that has its resourceVersion. Raises ApiServerError."""
+    def write_slice(self, wanted: ResourceSlice, *, dry_run: bool = False) -> ResourceSlice:
+        """Create a ResourceSlice, or replace the one that has its resourceVersion. Raises ApiServerError.
+
+        dry_run: change nothing, and return what the API server would keep.
+        """
         assert wanted.metadata is not None
         with _asking(f"ResourceSlice {wanted.metadata.name}"):
             if wanted.metadata.resourceVersion is None:
-                return self._client.create(wanted)
-            return self._client.replace(wanted)
+                return self._client.create(wanted, dry_run=dry_run)
+            return self._client.replace(wanted, dry_run=dry_run)
 
     def delete_slice(self, name: str) -> None:
         """Remove a ResourceSlice if it is there. Raises ApiServerError."""

@@ -16,17 +16,13 @@ from lightkube.resources.core_v1 import Node
 from lightkube.resources.resource_v1 import ResourceSlice
 
 from cgpu.errors import CgpuError
-from cgpu.kubernetes.names import DRIVER, SCHEDULE_LABEL
+from cgpu.kubernetes.names import DRIVER, GATE_OFF, SCHEDULE_LABEL
 from cgpu.kubernetes.node.api import Api, ApiServerError
 from cgpu.kubernetes.node.devices import device, in_order, read_labels
 from cgpu.kubernetes.node.health import WORDS, Health
 from cgpu.kubernetes.node.units import Unit
 
-NO_SHARING = (
-    "the API server drops allowMultipleAllocations: the feature gate DRAConsumableCapacity is off, so GPUs "
-    "cannot be shared (on by default from Kubernetes 1.36; in 1.34 and 1.35 set it for kube-apiserver, "
-    "kube-scheduler and kubelet)"
-)
+NO_SHARING = f"no GPU is published, since this cluster gives out whole devices alone: {GATE_OFF}"
 
 
 class NoSharingError(CgpuError):
@@ -80,8 +76,12 @@ class Publisher:
             self._written = now
             return
         self._written = None
-        written = self._api.write_slice(self._slice(node, devices, now))
-        if any(not one.allowMultipleAllocations for one in written.spec.devices or ()):
+        wanted = self._slice(node, devices, now)
+        # Tried first: the scheduler would give out whole cards as soon as it saw them.
+        if now is None and not _shares(self._api.write_slice(wanted, dry_run=True)):
+            raise NoSharingError(NO_SHARING)
+        written = self._api.write_slice(wanted)
+        if not _shares(written):
             self.withdraw()
             raise NoSharingError(NO_SHARING)
         self._written = written
@@ -117,6 +117,11 @@ class Publisher:
 
 def _uid(node: Node) -> str:
     return (node.metadata.uid if node.metadata is not None else None) or ""
+
+
+def _shares(written: ResourceSlice) -> bool:
+    """Tell whether the API server has kept that devices can be shared."""
+    return all(one.allowMultipleAllocations for one in written.spec.devices or ())
 
 
 def _same(found: Sequence[Device], wanted: Sequence[Device]) -> bool:

@@ -115,15 +115,16 @@ class FakeApi:
     def slice(self, name: str) -> ResourceSlice | None:
         return self.slices.get(name)
 
-    def write_slice(self, wanted: ResourceSlice) -> ResourceSlice:
-        self.writes += 1
+    def write_slice(self, wanted: ResourceSlice, *, dry_run: bool = False) -> ResourceSlice:
+        self.writes += not dry_run
         written = cast("ResourceSlice", ResourceSlice.from_dict(wanted.to_dict()))
         assert written.metadata is not None
         assert written.metadata.name is not None
         written.metadata.resourceVersion = str(self.writes)
         for one in [] if self.shares_devices else written.spec.devices or []:
             one.allowMultipleAllocations = None
-        self.slices[written.metadata.name] = written
+        if not dry_run:
+            self.slices[written.metadata.name] = written
         return written
 
     def delete_slice(self, name: str) -> None:

@@ -73,11 +73,11 @@ def test_written_when_it_changes(api: FakeApi, publisher: Publisher) -> None:
 
 
 def test_a_cluster_that_cannot_share(api: FakeApi, publisher: Publisher) -> None:
-    """A cluster that cannot share devices gets none, since it would give out the whole card."""
+    """A cluster that cannot share devices gets none, not for a moment: it would give out the whole card."""
     api.shares_devices = False
     with pytest.raises(NoSharingError, match="DRAConsumableCapacity is off"):
         publisher.publish(WELL)
-    assert api.slices == {}
+    assert (api.slices, api.writes) == ({}, 0)
 
 
 @pytest.mark.parametrize(
