@@ -23,16 +23,31 @@ SetupPhase = Generator[None, pytest.TestReport, pytest.TestReport]
 LEFT_OUT = pytest.StashKey[int]()
 
 
+def pytest_configure(config: pytest.Config) -> None:
+    config.addinivalue_line(
+        "markers", "without_gates: needs a cluster whose feature gates are off; left out on another"
+    )
+
+
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """Leave out what needs a cluster where there is none: scripts/test-kubernetes has one."""
     needs = [item for item in items if "cluster" in getattr(item, "fixturenames", ())]
     here = [item for item in needs if Path(__file__).parent in item.path.parents]
     for item in here:
         item.add_marker(pytest.mark.root)
-    if here and Settings.of_environment() is None:
+    settings = Settings.of_environment()
+    if settings is None:
         config.stash[LEFT_OUT] = len(here)
-        config.hook.pytest_deselected(items=here)
-        items[:] = [item for item in items if item not in here]
+        leave_out(config, items, here)
+    else:
+        other = [item for item in here if bool(item.get_closest_marker("without_gates")) == settings.gates]
+        leave_out(config, items, other)
+
+
+def leave_out(config: pytest.Config, items: list[pytest.Item], chosen: list[pytest.Item]) -> None:
+    if chosen:
+        config.hook.pytest_deselected(items=chosen)
+        items[:] = [item for item in items if item not in chosen]
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: pytest.Config) -> None:

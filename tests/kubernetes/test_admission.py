@@ -17,7 +17,6 @@ from lightkube.resources.resource_v1 import ResourceClaimTemplate
 from tests.integration.commands import eventually
 from tests.kubernetes.harness import chart
 from tests.kubernetes.harness.cluster import Cluster
-from tests.kubernetes.harness.control_plane import is_ready
 from tests.kubernetes.harness.credentials import NODE
 from tests.kubernetes.harness.node import PROBE_IMAGE, tag
 from tests.kubernetes.harness.slices import WAIT, Slices, with_agent
@@ -53,15 +52,8 @@ SAMPLE: Mapping[str, Any] = {
 @pytest.fixture
 def slices(cluster: Cluster, namespace: str) -> Iterator[Slices]:
     """Yield a cluster with agent and webhook."""
-    with with_agent(cluster, namespace) as found:
-        chart.install(cluster)
-        config = cluster.service_account("cgpu-admission", chart.NAMESPACE)
-        place = ["--address", chart.ADDRESS, "--port", str(chart.PORT), "--name", chart.ADDRESS]
-        command = [sys.executable, "-m", "cgpu.main", "kubernetes", "admission"]
-        health = is_ready(f"https://{chart.ADDRESS}:{chart.PORT}/healthz")
-        cluster.start("admission", [*command, *place, "--kubeconfig", str(config)], ready=health)
+    with with_agent(cluster, namespace) as found, chart.with_webhook(cluster):
         yield found
-        chart.remove_webhooks(cluster)
 
 
 def asking(

@@ -27,6 +27,8 @@ class Settings:
     version: str
     cgroup: str
     logs: Path
+    #: whether features are on that this version leaves off
+    gates: bool = True
 
     @classmethod
     def of_environment(cls) -> Settings | None:
@@ -34,7 +36,8 @@ class Settings:
         if PREFIX not in os.environ:
             return None
         version, cgroup, logs = (os.environ[f"{PREFIX}_{word}"] for word in ("VERSION", "CGROUP", "LOGS"))
-        return cls(Path(os.environ[PREFIX]), version, cgroup, Path(logs))
+        gates = os.environ.get(f"{PREFIX}_GATES") != "off"
+        return cls(Path(os.environ[PREFIX]), version, cgroup, Path(logs), gates)
 
     def program(self, name: str) -> list[str]:
         """Return the first words of a component's command."""
@@ -47,7 +50,7 @@ class Settings:
     @property
     def features(self) -> Sequence[str]:
         """Return the features that this version needs to be told."""
-        return FEATURES.get(self.version, ())
+        return FEATURES.get(self.version, ()) if self.gates else ()
 
     def feature_flags(self) -> list[str]:
         return (
@@ -55,5 +58,6 @@ class Settings:
         )
 
     def api_flags(self) -> list[str]:
-        groups = [f"--runtime-config={group}=true" for group in API_GROUPS.get(self.version, ())]
+        served = API_GROUPS.get(self.version, ()) if self.gates else ()
+        groups = [f"--runtime-config={group}=true" for group in served]
         return [*groups, *self.feature_flags()]

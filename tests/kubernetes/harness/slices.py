@@ -125,8 +125,11 @@ def left() -> list[str]:
 
 
 @contextmanager
-def with_agent(cluster: Cluster, namespace: str) -> Iterator[Slices]:
-    """Yield a cluster whose node has an agent; afterwards nothing of any claim is left on the node."""
+def with_agent(cluster: Cluster, namespace: str, *, publishes: bool = True) -> Iterator[Slices]:
+    """Yield a cluster whose node has an agent; afterwards nothing of any claim is left on the node.
+
+    publishes: whether to wait for the GPUs.
+    """
     chart.install(cluster)
     chart.remove_webhooks(cluster)
     config = cluster.service_account("cgpu-node", chart.NAMESPACE, NODE)
@@ -138,7 +141,8 @@ def with_agent(cluster: Cluster, namespace: str) -> Iterator[Slices]:
         [*command, "--kubeconfig", str(config)],
         ready=lambda: log.exists() and REGISTERED in log.read_text(),
     )
-    eventually(lambda: list(cluster.api.list(ResourceSlice)) != [], "the node publishes its GPUs", 30)
+    if publishes:
+        eventually(lambda: list(cluster.api.list(ResourceSlice)) != [], "the node publishes its GPUs", 30)
     yield Slices(cluster, namespace, agent)
     cluster.api.deletecollection(Pod, namespace=namespace)
     eventually(lambda: left() == [], "the node has nothing of claims", 60)

@@ -1,0 +1,48 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A cluster that gives out whole devices alone: Kubernetes 1.34 with its feature gates as they are."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+from lightkube import ApiError
+from lightkube.resources.resource_v1 import ResourceClaimTemplate, ResourceSlice
+
+from tests.integration.commands import eventually
+from tests.kubernetes.harness import chart
+from tests.kubernetes.harness.cluster import Cluster
+from tests.kubernetes.harness.node import PROBE_IMAGE
+from tests.kubernetes.harness.slices import WAIT, Slices, with_agent
+
+pytestmark = pytest.mark.without_gates
+GATE = "the feature gate DRAConsumableCapacity is off"
+
+
+@pytest.fixture
+def slices(cluster: Cluster, namespace: str) -> Iterator[Slices]:
+    """Yield a cluster with agent and webhook."""
+    with with_agent(cluster, namespace, publishes=False) as found, chart.with_webhook(cluster):
+        yield found
+
+
+def pod(limits: dict[str, object]) -> dict[str, object]:
+    container = {"name": "main", "image": PROBE_IMAGE, "command": WAIT, "resources": {"limits": limits}}
+    return {"restartPolicy": "Never", "terminationGracePeriodSeconds": 1, "containers": [container]}
+
+
+def test_no_gpu_is_published(slices: Slices) -> None:
+    """The agent says why, once, and goes on; the scheduler never sees a card that it would give out whole."""
+    eventually(lambda: slices.agent.lines(GATE) != [], "the agent names the gate", 30)
+    assert list(slices.cluster.api.list(ResourceSlice)) == []
+    assert slices.agent.runs
+    assert len(slices.agent.lines(GATE)) == 1
+
+
+def test_a_pod_that_asks_is_refused(slices: Slices) -> None:
+    """The user reads the gate's name, no template is left; a pod that asks for nothing starts."""
+    with pytest.raises(ApiError, match=GATE):
+        slices.make("Pod", "asks", pod({"aliyun.com/gpu-mem": 3}))
+    assert list(slices.cluster.api.list(ResourceClaimTemplate, namespace=slices.namespace)) == []
+    slices.make("Pod", "plain", pod({"cpu": "10m"}))
+    slices.running("plain")
