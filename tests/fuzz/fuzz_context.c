@@ -53,6 +53,8 @@ static void run(struct world *world, struct cgpu_call *call, u32 status_at)
 	u8 *segment[CGPU_MAX_SEGMENTS] = { NULL };
 	struct cgpu_call undo = { .top = (u8[64]){ 0 } };
 	u32 rounds = 0, i;
+	int result;
+	u8 answer;
 
 	while (verdict == CGPU_COPY_IN) {
 		u32 bytes = call->segment[rounds].bytes;
@@ -66,9 +68,14 @@ static void run(struct world *world, struct cgpu_call *call, u32 status_at)
 		rounds++;
 		verdict = cgpu_call_begin(&world->fuzz->core, call);
 	}
-	if (verdict == CGPU_EXECUTE && take8(world->input) > 224)
+	answer = verdict == CGPU_EXECUTE ? take8(world->input) : 0;
+	if (answer > 224)
 		put32(call->top, status_at, NV_ERR_INVALID_ARGUMENT);
-	if (cgpu_call_end(&world->fuzz->core, call, verdict == CGPU_EXECUTE || verdict == CGPU_CONTINUE ? 0 : -EIO)) {
+	result = verdict == CGPU_EXECUTE || verdict == CGPU_CONTINUE ? 0 : -EIO;
+	/* A signal came first: the driver was never asked. */
+	if (answer > 248)
+		result = -EINTR;
+	if (cgpu_call_end(&world->fuzz->core, call, result)) {
 		while (cgpu_call_undo(&world->fuzz->core, call, &undo)) {
 			MUST(cgpu_call_begin(&world->fuzz->core, &undo) == CGPU_EXECUTE);
 			MUST(cgpu_call_end(&world->fuzz->core, &undo, 0) == 0);
@@ -136,6 +143,49 @@ static void share(struct world *world, u8 how)
 	put32(top, at->hObject, handle(world));
 	put32(top, at->sharePolicy_type, how & 8 ? RS_SHARE_TYPE_CLIENT : RS_SHARE_TYPE_ALL);
 	put32(top, at->sharePolicy_target, 0xc0 + take8(world->input) % 4);
+	run(world, &call, at->status);
+}
+
+struct control {
+	u32 command, bytes;
+};
+
+/* Controls that divide GPU time, those that name a client, those that no slice has, and one that nobody knows. */
+static struct control control_of(const struct nv_abi *abi, u8 which)
+{
+	const u32 schedule = abi->NVA06F_CTRL_GPFIFO_SCHEDULE_PARAMS.bytes, bind = abi->NVA06F_CTRL_BIND_PARAMS.bytes;
+	const struct control controls[] = {
+		{ NVA06C_CTRL_CMD_GPFIFO_SCHEDULE, schedule },
+		{ NVA06F_CTRL_CMD_GPFIFO_SCHEDULE, schedule },
+		{ NVC36F_CTRL_CMD_GPFIFO_SCHEDULE, schedule },
+		{ NVA06C_CTRL_CMD_BIND, bind },
+		{ NVC36F_CTRL_CMD_BIND, bind },
+		{ NVA06C_CTRL_CMD_SET_TIMESLICE, 8 },
+		{ NV2080_CTRL_CMD_GPU_GET_COMPUTE_POLICY_CONFIG,
+			abi->NV2080_CTRL_GPU_GET_COMPUTE_POLICY_CONFIG_PARAMS.bytes },
+		{ NV0000_CTRL_CMD_CLIENT_SET_INHERITED_SHARE_POLICY,
+			abi->NV0000_CTRL_CLIENT_SET_INHERITED_SHARE_POLICY_PARAMS.bytes },
+		{ NV2080_CTRL_CMD_GR_CTXSW_ZCULL_BIND, abi->NV2080_CTRL_GR_CTXSW_ZCULL_BIND_PARAMS.bytes },
+		{ NV2080_CTRL_CMD_GR_CTXSW_SETUP_BIND, abi->NV2080_CTRL_GR_CTXSW_SETUP_BIND_PARAMS.bytes },
+		{ NV2080_CTRL_CMD_FIFO_DISABLE_CHANNELS, 8 },
+		{ 0xdead, 8 },
+	};
+
+	return controls[which % (sizeof(controls) / sizeof(controls[0]))];
+}
+
+static void control(struct world *world, u8 how)
+{
+	const struct nv_layout_NVOS54_PARAMETERS *at = &world->fuzz->core.abi->NVOS54_PARAMETERS;
+	struct control chosen = control_of(world->fuzz->core.abi, how);
+	u8 top[128] = { 0 };
+	struct cgpu_call call = call_of(world, top, NV_ESC_RM_CONTROL, at->bytes);
+
+	put32(top, at->hClient, client(how));
+	put32(top, at->hObject, handle(world));
+	put32(top, at->cmd, chosen.command);
+	put32(top, at->paramsSize, chosen.bytes);
+	put64(top, at->params, 4096);
 	run(world, &call, at->status);
 }
 
@@ -230,6 +280,9 @@ static void begin(struct world *world)
 	fuzz_make_some(fuzz, &world->info);
 }
 
+/* Steps that came later are above the older ones: so kept inputs mean what they meant. */
+#define CONTROLS_FROM 220
+
 int LLVMFuzzerTestOneInput(const u8 *data, size_t bytes)
 {
 	static void (*const steps[])(
@@ -241,7 +294,10 @@ int LLVMFuzzerTestOneInput(const u8 *data, size_t bytes)
 	while (input.left) {
 		u8 step = take8(&input);
 
-		steps[step % (sizeof(steps) / sizeof(steps[0]))](&world, take8(&input));
+		if (step >= CONTROLS_FROM)
+			control(&world, take8(&input));
+		else
+			steps[step % (sizeof(steps) / sizeof(steps[0]))](&world, take8(&input));
 		fuzz_check(world.fuzz);
 	}
 	return 0;
