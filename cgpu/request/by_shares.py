@@ -61,6 +61,12 @@ def _pod(request: Request) -> Pod:
 
 def _share(share: str, pod: Pod, folder: str) -> Share:
     found = shares.read(share, folder)
+    if pod.uid not in found.pods:
+        # Rare, so it is not imported for every container.
+        from cgpu.share_asks import ask
+
+        if ask(share, pod.uid, folder):
+            found = shares.read(share, folder)
     containers = found.pods.get(pod.uid)
     if containers is None:
         # Whose it is, is not for the container to know.

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import argparse
+import math
 import sys
 from collections.abc import Sequence
 from datetime import timedelta
@@ -13,11 +14,14 @@ from lightkube import Client
 from lightkube.core.exceptions import ApiError
 
 from cgpu.arguments import Parser
-from cgpu.errors import CgpuError, one_line
+from cgpu.errors import CgpuError, one_line, show
 from cgpu.kubernetes.admission.templates import Templates
 from cgpu.kubernetes.cluster import configuration, http_client
 
 HOURS = 24.0
+# A template says to the hour when a pod was last given it, and that pod may still be on its way.
+LEAST_HOURS = 2.0
+MOST_HOURS = 87600.0
 
 
 def parser() -> argparse.ArgumentParser:
@@ -27,11 +31,28 @@ def parser() -> argparse.ArgumentParser:
         description="Remove the ResourceClaimTemplates of admission that no pod has named for a while.",
     )
     found.add_argument(
-        "--hours", type=float, default=HOURS, metavar="N", help="how long nobody has used them (24)"
+        "--hours",
+        type=_hours,
+        default=HOURS,
+        metavar="N",
+        help="how long nobody has used them, 2 or more (24)",
     )
     found.add_argument("--dry-run", action="store_true", help="only list them")
     found.add_argument("--kubeconfig", metavar="FILE", help="by default the service account of the pod")
     return found
+
+
+def _hours(text: str) -> float:
+    try:
+        hours = float(text)
+    except ValueError:
+        hours = math.nan
+    if not LEAST_HOURS <= hours <= MOST_HOURS:
+        raise argparse.ArgumentTypeError(
+            f"{show(text)}: expected {LEAST_HOURS:g} to {MOST_HOURS:g}: a template that a pod was given in "
+            "the last hour may look unused"
+        )
+    return hours
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

@@ -27,11 +27,12 @@ def pods(request: Mapping[str, Any], templates: Templates) -> Rewritten:
 
 
 def claims(request: Mapping[str, Any]) -> None:
-    """Check the parameters of a ResourceClaim or of a template of them. Raises CgpuError."""
+    """Check the parameters of a ResourceClaim, a template of them or a DeviceClass. Raises CgpuError."""
     spec = (request.get("object") or {}).get("spec") or {}
-    if (request.get("kind") or {}).get("kind") == "ResourceClaimTemplate":
+    kind = (request.get("kind") or {}).get("kind")
+    if kind == "ResourceClaimTemplate":
         spec = spec.get("spec") or {}
-    for configuration in (spec.get("devices") or {}).get("config") or ():
+    for configuration in (spec if kind == "DeviceClass" else spec.get("devices") or {}).get("config") or ():
         opaque = configuration.get("opaque") or {}
         if opaque.get("driver") == DRIVER:
             parameters.parse(opaque.get("parameters"))

@@ -21,10 +21,12 @@ from cgpu.kubernetes.node.publish import NoSharingError, Publisher
 class Settings:
     """Seconds.
 
-    observe: between two looks at the cards. retry: after a fault. refresh: of what no watch tells.
+    observe: between two looks at the cards. retry: after a fault. refresh: of what no watch tells. answer:
+    between two looks for containers that wait for a share.
     """
 
     observe: float = 2.0
+    answer: float = 0.5
     retry: float = 5.0
     refresh: float = 60.0
 
@@ -63,6 +65,7 @@ class Agent:
         self._reconcile()
         self._plugin.start()
         threading.Thread(target=self._watch, daemon=True, name="watch").start()
+        threading.Thread(target=self._answer, daemon=True, name="answer").start()
         try:
             self._loop()
         finally:
@@ -125,6 +128,16 @@ class Agent:
             except Exception as error:  # noqa: BLE001 - the thread must outlive whatever an answer has in it
                 self._say_once(f"ResourceSlices cannot be watched: {error}")
             self.stop.wait(self._settings.retry)
+
+    def _answer(self) -> None:
+        while not self.stop.is_set():
+            pause = self._settings.answer
+            try:
+                self._claims.answer(self._say_once)
+            except Exception as error:  # noqa: BLE001 - the thread must outlive whatever a file has in it
+                self._say_once(f"containers that wait for shares: {error}")
+                pause = self._settings.retry
+            self.stop.wait(pause)
 
     def _say_once(self, text: str) -> None:
         if text != self._said:

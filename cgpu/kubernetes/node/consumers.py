@@ -8,6 +8,13 @@ from collections.abc import Iterable, Iterator, Mapping
 from lightkube.models.core_v1 import Container, PodResourceClaim
 from lightkube.resources.core_v1 import Pod
 
+from cgpu.errors import CgpuError, show
+
+
+class AtOnceError(CgpuError):
+    """Containers of a pod that run beside each other name one request."""
+
+
 # By request of the claim: the names of the containers.
 Containers = Mapping[str, tuple[str, ...]]
 
@@ -15,16 +22,30 @@ Containers = Mapping[str, tuple[str, ...]]
 def containers(pod: Pod, claim: str, requests: Iterable[str]) -> Containers:
     """Return for each request of a claim the pod's containers that name it, init containers too.
 
-    claim: its name. A container that names no request of the claim has all of them.
+    claim: its name. A container that names no request of the claim has all of them. Raises AtOnceError.
     """
     names = {one.name for one in _claims(pod) if _resolved(pod, one) == claim}
-    named = list(_references(pod, names))
-    return {
-        request: tuple(
-            sorted({name for name, wanted in named if wanted in (None, request.partition("/")[0])})
+    return {request: _containers_of(pod, names, request.partition("/")[0]) for request in requests}
+
+
+def _containers_of(pod: Pod, claims: set[str], request: str) -> tuple[str, ...]:
+    """Return the names. One container at a time has a share, so only init containers may name it together."""
+    found: list[str] = []
+    running: list[str] = []
+    most: list[str] = []
+    for container, stays in _containers(pod):
+        if not _names(container, claims, request):
+            continue
+        found.append(container.name)
+        most = max(most, [*running, container.name], key=len)
+        if stays:
+            running.append(container.name)
+    if len(most) > 1:
+        raise AtOnceError(
+            f"request {show(request)} is named by {len(most)} containers that run at once "
+            f"({', '.join(most)}); expected one: give each container a request of its own"
         )
-        for request in requests
-    }
+    return tuple(found)
 
 
 def _claims(pod: Pod) -> Iterable[PodResourceClaim]:
@@ -39,14 +60,15 @@ def _resolved(pod: Pod, entry: PodResourceClaim) -> str | None:
     return next((one.resourceClaimName for one in statuses if one.name == entry.name), None)
 
 
-def _references(pod: Pod, names: set[str]) -> Iterator[tuple[str, str | None]]:
-    for container in _containers(pod):
-        for claim in (container.resources.claims or ()) if container.resources is not None else ():
-            if claim.name in names:
-                yield container.name, claim.request
+def _names(container: Container, claims: set[str], request: str) -> bool:
+    listed = (container.resources.claims or ()) if container.resources is not None else ()
+    return any(one.name in claims and one.request in (None, request) for one in listed)
 
 
-def _containers(pod: Pod) -> Iterator[Container]:
+def _containers(pod: Pod) -> Iterator[tuple[Container, bool]]:
+    """Yield each container, and whether it runs on when the next one starts."""
     if pod.spec is not None:
-        yield from pod.spec.initContainers or ()
-        yield from pod.spec.containers
+        for one in pod.spec.initContainers or ():
+            yield one, one.restartPolicy == "Always"
+        for one in pod.spec.containers:
+            yield one, True

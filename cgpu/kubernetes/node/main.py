@@ -30,7 +30,7 @@ from cgpu.kubernetes.node.prepare import Claims, Folders
 from cgpu.kubernetes.node.publish import Publisher
 from cgpu.kubernetes.node.records import Records
 from cgpu.kubernetes.node.server import JSON, Page, Pages, StatusServer
-from cgpu.kubernetes.node.units import UNITS
+from cgpu.kubernetes.node.units import UNITS, Unit
 from cgpu.kubernetes.node.usage import Usage, document, usage
 
 EXIT_FAILED = 1
@@ -93,10 +93,11 @@ def build(options: argparse.Namespace) -> tuple[Agent, AbstractContextManager[ob
     tree = Tree(_tree(options.run))
     records = Records(options.kubelet / "plugins" / DRIVER / "claims")
     folders = Folders(_in(options.run, paths.SHARES), _in(options.run, paths.CDI_DEVICES).parent)
-    claims = Claims(api, tree, records, folders, options.node, options.unit)
+    unit = _unit(records, options)
+    claims = Claims(api, tree, records, folders, options.node, unit)
     report = HealthReport(options.node)
     plugin = Plugin(claims, options.node, Sockets.of(options.kubelet, options.pod_uid), report, say)
-    publisher = Publisher(api, options.node, options.unit, _engine(tree), say)
+    publisher = Publisher(api, options.node, unit, _engine(tree), say)
     agent = Agent(Parts(api, tree, claims, plugin, publisher, report), say)
     if options.status_port == 0:
         return agent, contextlib.nullcontext()
@@ -111,6 +112,17 @@ def _pages(node: str, seen: Usage, plugin: Plugin) -> Pages:
         return Page(b"ok\n")
 
     return {"/healthz": health, USAGE_PAGE: lambda: Page(document(node, seen.now()), JSON)}
+
+
+def _unit(records: Records, options: argparse.Namespace) -> Unit:
+    """Return the unit that is in force: that of the claims of this node, while there are any."""
+    found = records.unit(options.unit)
+    if found != options.unit:
+        say(
+            f"--unit {options.unit}: claims of this node are prepared with {found}, which stays in force "
+            f"until the agent starts without them; expected none of them: kubectl drain {options.node}"
+        )
+    return found
 
 
 def _in(run: Path, path: str) -> Path:

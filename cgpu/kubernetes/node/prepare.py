@@ -13,17 +13,19 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from lightkube.models.core_v1 import ObjectReference
+from lightkube.resources.core_v1 import Pod
 from lightkube.resources.resource_v1 import ResourceClaim
 
-from cgpu import shares
+from cgpu import share_asks, shares
 from cgpu.client.tree import Tree
 from cgpu.errors import CgpuError
 from cgpu.kubernetes.node import cdi
 from cgpu.kubernetes.node.allocation import AllocatedShare, NotHereError, allocated
 from cgpu.kubernetes.node.api import Api, ApiServerError, GoneError
 from cgpu.kubernetes.node.card import cards
-from cgpu.kubernetes.node.consumers import containers
-from cgpu.kubernetes.node.records import ClaimName, Record, Records
+from cgpu.kubernetes.node.consumers import AtOnceError, containers
+from cgpu.kubernetes.node.records import LOCK_S, ClaimName, Record, Records
 from cgpu.kubernetes.node.units import Unit
 
 
@@ -49,12 +51,21 @@ class Claims:
         self._pool = pool
         self._unit = unit
         self._lock = threading.Lock()
+        self._told: set[tuple[str, str]] = set()
 
     @contextlib.contextmanager
     def _alone(self) -> Iterator[None]:
         """Keep other threads out, and an agent of another version that runs beside this one in an update."""
-        with self._lock, self._records.locked():
-            yield
+        if not self._lock.acquire(timeout=LOCK_S):
+            raise CgpuError(
+                f"the agent has worked on another claim for {LOCK_S:g} s; expected an API server and an "
+                "engine that answer: cgpu status"
+            )
+        try:
+            with self._records.locked():
+                yield
+        finally:
+            self._lock.release()
 
     def prepare(self, name: ClaimName) -> tuple[AllocatedShare, ...]:
         """Have a claim's shares ready for its containers, and return them. Raises CgpuError, OSError."""
@@ -64,10 +75,11 @@ class Claims:
     def _prepare(self, name: ClaimName) -> tuple[AllocatedShare, ...]:
         # Read while nobody else works on claims: what was read before could be older than the record.
         claim = self._api.claim(name)
-        wanted = allocated(claim, self._pool, cards(self._tree), self._unit)
-        record = Record(name, wanted, self._pods(name, claim, wanted))
-        self._refuse_twice(record)
         before = self._records.find(name.uid)
+        unit = before.unit if before is not None else self._unit
+        wanted = allocated(claim, self._pool, cards(self._tree), unit)
+        record = Record(name, wanted, self._pods(name, claim, wanted), unit)
+        self._refuse_twice(record)
         if before is not None and before.shares != wanted:
             self._undo(before)
             before = None
@@ -115,6 +127,27 @@ class Claims:
         for fault in faults:
             log(fault)
 
+    def answer(self, log: Callable[[str], None]) -> None:
+        """Look again at the claims whose shares containers wait for. Raises CgpuError, OSError.
+
+        The kubelet calls no more for a claim that it has had prepared, whichever pods join it.
+        """
+        folder = str(self._folders.shares)
+        for share, pod in share_asks.asked(folder):
+            with self._alone():
+                records, _ = self._records.all()
+            of_share = [record for record in records if share in {one.share for one in record.shares}]
+            if all(self._has_looked(record, log) for record in of_share):
+                share_asks.answer(share, pod, folder)
+
+    def _has_looked(self, record: Record, log: Callable[[str], None]) -> bool:
+        try:
+            self._check(record)
+        except (CgpuError, OSError) as error:
+            log(f"{record.claim}: {error}")
+            return not isinstance(error, ApiServerError)
+        return True
+
     def _check(self, record: Record) -> None:
         with self._alone():
             if self._records.find(record.claim.uid) != record:
@@ -131,16 +164,41 @@ class Claims:
     def _pods(
         self, name: ClaimName, claim: ResourceClaim, wanted: tuple[AllocatedShare, ...]
     ) -> dict[str, dict[str, tuple[str, ...]]]:
+        """Return who may use a claim's shares. Raises CgpuError where there are pods and none of them may."""
         found: dict[str, dict[str, tuple[str, ...]]] = {}
+        refused: list[tuple[Pod, CgpuError]] = []
         for consumer in (claim.status.reservedFor or ()) if claim.status is not None else ():
             if consumer.resource != "pods" or consumer.apiGroup:
                 continue
             try:
                 pod = self._api.pod(name.namespace, consumer.name, consumer.uid)
+                found[consumer.uid] = dict(containers(pod, name.name, [share.request for share in wanted]))
             except GoneError:
                 continue
-            found[consumer.uid] = dict(containers(pod, name.name, [share.request for share in wanted]))
+            except AtOnceError as error:
+                refused.append((pod, CgpuError(f"{name}: {error}")))
+        if refused and not found:
+            raise refused[0][1]
+        for pod, why in refused:
+            self._tell(pod, why)
         return found
+
+    def _tell(self, pod: Pod, error: CgpuError) -> None:
+        """Say in an event of a pod, once, why it has no share of a claim that others have."""
+        assert pod.metadata is not None
+        key = (str(pod.metadata.uid), str(error))
+        if key in self._told:
+            return
+        about = ObjectReference(
+            apiVersion="v1",
+            kind="Pod",
+            namespace=pod.metadata.namespace,
+            name=pod.metadata.name,
+            uid=pod.metadata.uid,
+        )
+        with contextlib.suppress(ApiServerError):
+            self._api.event(about, "ShareInUse", key[1], warning=True)
+            self._told.add(key)
 
     def _do(self, record: Record) -> None:
         # Not in the record: a start of the machine may give a card another index.

@@ -41,6 +41,7 @@ class Publisher:
         self._log = log
         self._written: ResourceSlice | None = None
         self._told: dict[str, str] = {}
+        self._whole = False
 
     @property
     def name(self) -> str:
@@ -56,9 +57,12 @@ class Publisher:
         node = self._api.node()
         labels = read_labels((node.metadata.labels if node.metadata else None) or {})
         if not labels.shared:
-            self._log(f"the label {SCHEDULE_LABEL} gives the GPUs of this node whole: none is published")
+            if not self._whole:
+                self._log(f"the label {SCHEDULE_LABEL} gives the GPUs of this node whole: none is published")
+            self._whole = True
             self.withdraw()
             return
+        self._whole = False
         by_uuid = {one.card.uuid: one for one in health}
         order = in_order([one.card for one in health], labels.placement)
         wanted = [device(card, self._unit, self._engine, by_uuid[card.uuid].taints()) for card in order]

@@ -11,20 +11,25 @@ import contextlib
 import fcntl
 import json
 import os
+import time
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass, fields
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args
 
 from cgpu.errors import CgpuError, show
 from cgpu.files import read_bounded
 from cgpu.kubernetes.node.allocation import AllocatedShare
+from cgpu.kubernetes.node.units import Unit
 from cgpu.replace import Meta, remove, write
 from cgpu.request.grants import is_share
 
 VERSION = 1
 MAX_BYTES = 1 << 18
 SUFFIX = ".json"
+# Less than the kubelet waits for an answer (45 s), so that its pods' events say why.
+LOCK_S = 30.0
+LOCK_STEP_S = 0.02
 _KINDS = {field.name: int if field.type == "int" else str for field in fields(AllocatedShare)}
 
 
@@ -43,11 +48,15 @@ class ClaimName:
 
 @dataclass(frozen=True, slots=True)
 class Record:
-    """A prepared claim. pods: by the UID of each pod, and by request, the containers that may use it."""
+    """A prepared claim.
+
+    pods: by the UID of each pod, and by request, the containers that may use it. unit: of its amounts.
+    """
 
     claim: ClaimName
     shares: tuple[AllocatedShare, ...]
     pods: dict[str, dict[str, tuple[str, ...]]]
+    unit: Unit
 
 
 class Records:
@@ -59,14 +68,26 @@ class Records:
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)
 
     @contextlib.contextmanager
-    def locked(self) -> Iterator[None]:
-        """Keep other processes away from the records. Raises OSError."""
-        fd = os.open(self._folder / "lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
+    def locked(self, wait_s: float = LOCK_S) -> Iterator[None]:
+        """Keep other processes away from the records. Raises OSError; CgpuError when one keeps them."""
+        path = self._folder / "lock"
+        fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
         try:
-            fcntl.flock(fd, fcntl.LOCK_EX)
+            end = time.monotonic() + wait_s
+            while not _try_lock(fd):
+                if time.monotonic() >= end:
+                    raise CgpuError(
+                        f"{path}: another agent of this node has kept it for {wait_s:g} s; expected one "
+                        "that answers; who it is: lslocks"
+                    )
+                time.sleep(LOCK_STEP_S)
             yield
         finally:
             os.close(fd)
+
+    def unit(self, wanted: Unit) -> Unit:
+        """Return the unit of the claims that are prepared, the wanted one where none has another."""
+        return next((record.unit for record in self.all()[0] if record.unit != wanted), wanted)
 
     def all(self) -> tuple[list[Record], list[str]]:
         """Return every record that can be read, and a line for each that cannot."""
@@ -109,6 +130,14 @@ class Records:
             raise CgpuError(f"{path}: no record of this version of OpenCGPU ({error})") from error
 
 
+def _try_lock(fd: int) -> bool:
+    try:
+        fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    return True
+
+
 def parse(document: Any) -> Record:
     """Read a record. Raises ValueError, KeyError, TypeError or AttributeError when it is none."""
     if document["version"] != VERSION:
@@ -122,4 +151,7 @@ def parse(document: Any) -> Record:
         str(uid): {str(request): tuple(map(str, names)) for request, names in requests.items()}
         for uid, requests in document["pods"].items()
     }
-    return Record(claim, shares, pods)
+    unit = document["unit"]
+    if unit not in get_args(Unit):
+        raise ValueError(f"unit {show(unit)}")
+    return Record(claim, shares, pods, unit)

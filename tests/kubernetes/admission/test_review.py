@@ -99,14 +99,19 @@ def test_no_review(templates: FewTemplates, raw: bytes) -> None:
         judged(raw, templates)
 
 
-@pytest.mark.parametrize(("kind", "wrap"), [("ResourceClaim", False), ("ResourceClaimTemplate", True)])
-def test_parameters_of_claims(kind: str, wrap: bool) -> None:
-    """A claim whose parameters would be refused at a pod's start is refused when it is made."""
+@pytest.mark.parametrize("kind", ["ResourceClaim", "ResourceClaimTemplate", "DeviceClass"])
+def test_parameters_of_claims(kind: str) -> None:
+    """A claim, or a class, whose parameters would be refused at a pod's start is refused when it is made."""
     for weight, allowed in ((2, True), ("2", False)):
         parameters = {"apiVersion": "gpu.opencgpu.io/v1", "kind": "ShareParameters", "weight": weight}
         opaque = {"driver": "gpu.opencgpu.io", "parameters": parameters}
-        spec: dict[str, Any] = {"devices": {"config": [{"opaque": opaque}]}}
-        raw = request({"spec": {"spec": spec} if wrap else spec}, kind)
+        config = [{"opaque": opaque}]
+        specs: dict[str, dict[str, Any]] = {
+            "ResourceClaim": {"devices": {"config": config}},
+            "ResourceClaimTemplate": {"spec": {"devices": {"config": config}}},
+            "DeviceClass": {"config": config},
+        }
+        raw = request({"spec": specs[kind]}, kind)
         assert review.answer(raw, review.claims)["response"]["allowed"] is allowed
 
 

@@ -64,17 +64,21 @@ def opaque(source: str, requests: Sequence[str] = (), **fields: Any) -> dict[str
 
 
 def pod(containers: Mapping[str, Sequence[Mapping[str, str]]], uid: str = POD, **entry: str) -> Pod:
-    """Return a pod. containers: by name, their references; entry: that of its claim `part`."""
+    """Return a pod. containers: by name, their references; entry: that of its claim `part`.
+
+    A name that begins with init is that of an init container, one that begins with side of a sidecar.
+    """
     listed = [
         {"name": name, "resources": {"claims": [dict(one) for one in references]}}
+        | ({"restartPolicy": "Always"} if name.startswith("side") else {})
         for name, references in containers.items()
     ]
     found = Pod.from_dict(
         {
             "metadata": {"namespace": "team", "name": f"pod-{uid}", "uid": uid},
             "spec": {
-                "initContainers": [one for one in listed if str(one["name"]).startswith("init")],
-                "containers": [one for one in listed if not str(one["name"]).startswith("init")],
+                "initContainers": [one for one in listed if str(one["name"]).startswith(("init", "side"))],
+                "containers": [one for one in listed if not str(one["name"]).startswith(("init", "side"))],
                 "resourceClaims": [{"name": "gpu", **(entry or {"resourceClaimName": "part"})}],
             },
             "status": {"resourceClaimStatuses": [{"name": "gpu", "resourceClaimName": "part"}]},

@@ -34,6 +34,9 @@ class Quiet:
 
     reconciled = 0
 
+    def answer(self, _log: Callable[[str], None]) -> None:
+        pass
+
     def reconcile(self, _log: Callable[[str], None]) -> None:
         self.reconciled += 1
 

@@ -10,12 +10,14 @@ from typing import Any, cast
 
 import pytest
 
-from cgpu import shares
+from cgpu import share_asks, shares
 from cgpu.client.tree import Tree
 from cgpu.errors import CgpuError
+from cgpu.kubernetes.node import records
 from cgpu.kubernetes.node.api import Api
 from cgpu.kubernetes.node.prepare import Claims, Folders
 from cgpu.kubernetes.node.records import ClaimName, Records
+from cgpu.kubernetes.node.units import Unit
 from cgpu.sizes import MIB
 from tests.kubernetes.node.fakes import FakeApi, FakeEngine, KilledError, files_below
 from tests.kubernetes.node.objects import CLAIM, NODE, POD, SECOND, T4, claim, pod, result, share_id
@@ -34,7 +36,7 @@ class Node:
         self.api = FakeApi({CLAIM: claim(results)}, {POD: pod({"main": [ALL]})})
         self.start()
 
-    def start(self) -> None:
+    def start(self, unit: Unit = "card") -> None:
         """Have an agent, as after a start."""
         self.claims = Claims(
             cast("Api", self.api),
@@ -42,7 +44,7 @@ class Node:
             Records(self.folder / "records"),
             Folders(self.folder / "shares", self.folder / "cdi"),
             NODE,
-            "card",
+            Records(self.folder / "records").unit(unit),
         )
 
     def left(self) -> list[str]:
@@ -280,3 +282,87 @@ def test_a_foreign_record(node: Node) -> None:
     with pytest.raises(CgpuError, match="no record of this version"):
         node.claims.unprepare(CLAIM)
     assert len(node.engine.held) == 2
+
+
+def test_a_unit_stays_while_claims_are_there(node: Node) -> None:
+    """An agent with another --unit keeps that of the claims, and takes the new one when they have ended."""
+    node.claims.prepare(NAME)
+    before = dict(node.engine.held)
+    node.start("exact")
+    assert node.reconcile() == []
+    assert node.engine.held == before
+    node.claims.unprepare(CLAIM)
+    node.start("exact")
+    node.claims.prepare(NAME)
+    assert [grant[1] for grant in node.engine.held.values()] == [6144 * MIB, 3072 * MIB]
+
+
+def test_a_record_keeps_its_unit(node: Node) -> None:
+    """Also where an agent that began without claims meets one that another agent has prepared since."""
+    late = Node(node.folder, [result(0), result(1, "3Gi", device=SECOND.device)])
+    late.engine = node.engine
+    late.start("exact")
+    node.claims.prepare(NAME)
+    before = dict(node.engine.held)
+    late.claims.prepare(NAME)
+    assert node.engine.held == before
+
+
+def test_an_agent_that_hangs(node: Node, monkeypatch: pytest.MonkeyPatch) -> None:
+    """One that keeps the records' lock holds up another one for a bounded time, which then says so."""
+    kept = Records(node.folder / "records")
+    monkeypatch.setattr(records.Records.locked.__wrapped__, "__defaults__", (0.2,))  # type: ignore[attr-defined]
+    with (
+        kept.locked(),
+        pytest.raises(CgpuError, match=r"lock: another agent .* has kept it for 0.2 s"),
+    ):
+        node.claims.prepare(NAME)
+    assert len(node.claims.prepare(NAME)) == 2
+
+
+def test_a_thread_that_hangs(node: Node, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A claim that is worked on without end holds up another one for a bounded time, too."""
+    monkeypatch.setattr("cgpu.kubernetes.node.prepare.LOCK_S", 0.2)
+    with node.claims._lock, pytest.raises(CgpuError, match=r"has worked on another claim for 0.2 s"):
+        node.claims.prepare(NAME)
+    assert len(node.claims.prepare(NAME)) == 2
+
+
+def test_containers_at_once(node: Node) -> None:
+    """A pod whose containers would use one share at once gets nothing, with a line that names them."""
+    node.api.pods[POD] = pod({"a": [ALL], "b": [ALL]})
+    with pytest.raises(CgpuError, match=r"claim team/part: request r0 is named by 2 containers .*\(a, b\)"):
+        node.claims.prepare(NAME)
+    assert (node.engine.held, node.left()) == ({}, [])
+
+
+def test_another_pod_with_containers_at_once(node: Node) -> None:
+    """It is no hindrance for the pods of the claim that can be served, and has an event, once."""
+    later = POD.replace("9", "8")
+    node.api.claims[CLAIM] = claim([result(0), result(1, "3Gi", device=SECOND.device)], pods=[POD, later])
+    node.api.pods[later] = pod({"a": [ALL], "b": [ALL]}, later)
+    node.claims.prepare(NAME)
+    node.reconcile()
+    assert shares.read(share_id(0), str(node.folder / "shares")).pods == {POD: ("main",)}
+    ((reason, message),) = node.api.events
+    assert (reason, "(a, b)" in message) == ("ShareInUse", True)
+
+
+def test_a_container_that_waits(node: Node) -> None:
+    """A pod that joins a claim is known as soon as its container asks; one that is none of it is not."""
+    node.claims.prepare(NAME)
+    folder = str(node.folder / "shares")
+    later, foreign = POD.replace("9", "8"), POD.replace("9", "7")
+    node.claims.answer(lambda _: None)
+    node.api.claims[CLAIM] = claim([result(0), result(1, "3Gi", device=SECOND.device)], pods=[POD, later])
+    node.api.pods[later] = pod({"one": [ALL]}, later)
+    node.api.down = True
+    for uid in (later, foreign):
+        (node.folder / "shares" / share_asks.FOLDER / f"{share_id(0)}.{uid}").touch()
+    said: list[str] = []
+    node.claims.answer(said.append)
+    assert (len(said), len(list(share_asks.asked(folder)))) == (2, 2)
+    node.api.down = False
+    node.claims.answer(said.append)
+    assert list(share_asks.asked(folder)) == []
+    assert shares.read(share_id(0), folder).pods == {POD: ("main",), later: ("one",)}

@@ -83,12 +83,17 @@ def test_a_cluster_that_cannot_share(api: FakeApi, publisher: Publisher) -> None
 @pytest.mark.parametrize(
     ("value", "shared"), [("cgpu", True), ("share", True), ("default", False), ("x", False)]
 )
-def test_label_of_the_node(api: FakeApi, publisher: Publisher, value: str, shared: bool) -> None:
-    """Alibaba's label decides whether the node's cards are shared; a change takes them away."""
+def test_label_of_the_node(api: FakeApi, value: str, shared: bool) -> None:
+    """Alibaba's label decides whether the node's cards are shared; a change takes them away, said once."""
+    said: list[str] = []
+    publisher = Publisher(cast("Api", api), NODE, "card", "cgpud", said.append)
     publisher.publish(WELL)
     api.labels = {"ack.node.gpu.schedule": value}
-    publisher.publish(WELL)
+    for _ in range(3):
+        publisher.forget()
+        publisher.publish(WELL)
     assert bool(api.slices) is shared
+    assert len(said) == int(not shared)
 
 
 def test_order_of_devices() -> None:
