@@ -59,6 +59,7 @@ class Agent:
         self._log = log
         self._slice_changed = threading.Event()
         self._said = ""
+        self._lacking: frozenset[str] = frozenset()
 
     def run(self) -> None:
         """Serve until stop is set. Raises OSError when the sockets cannot be made."""
@@ -78,7 +79,7 @@ class Agent:
         while not self.stop.is_set():
             before, health = health, self._observe(health)
             late = time.monotonic() >= due
-            if late or _is_back(before, health):
+            if self._has_lost_shares() or late or _is_back(before, health):
                 self._reconcile()
                 due = time.monotonic() + self._settings.refresh
             pause = self._settings.observe
@@ -111,6 +112,14 @@ class Agent:
             return None, self._settings.retry
         self._said = ""
         return health, self._settings.observe
+
+    def _has_lost_shares(self) -> bool:
+        """Tell whether the engine lacks other shares than at the last look, as after a quick start of it."""
+        try:
+            before, self._lacking = self._lacking, self._claims.lacking()
+        except (CgpuError, OSError):
+            return False  # said of the cards
+        return not self._lacking <= before
 
     def _reconcile(self) -> None:
         try:

@@ -127,6 +127,12 @@ class Claims:
         for fault in faults:
             log(fault)
 
+    def lacking(self) -> frozenset[str]:
+        """Return the shares that are recorded and not reserved: of an engine that has lost what it knew."""
+        reserved = {one.share for card in cards(self._tree) for one in self._tree.reserved(card.index)}
+        recorded = {share.share for record in self._records.all()[0] for share in record.shares}
+        return frozenset(recorded - reserved)
+
     def answer(self, log: Callable[[str], None]) -> None:
         """Look again at the claims whose shares containers wait for. Raises CgpuError, OSError.
 

@@ -20,6 +20,7 @@ from tests.kubernetes.node.fakes import FakeApi, FakeEngine
 from tests.kubernetes.node.objects import NODE, T4
 
 FAST = Settings(observe=0.01, retry=0.01, refresh=0.2)
+SELDOM = Settings(observe=0.01, retry=0.01, refresh=60)
 
 
 class WatchedApi(FakeApi):
@@ -34,8 +35,13 @@ class Quiet:
 
     reconciled = 0
 
+    lost: frozenset[str] = frozenset()
+
     def answer(self, _log: Callable[[str], None]) -> None:
         pass
+
+    def lacking(self) -> frozenset[str]:
+        return self.lost
 
     def reconcile(self, _log: Callable[[str], None]) -> None:
         self.reconciled += 1
@@ -63,13 +69,15 @@ def quiet() -> Quiet:
 
 
 @pytest.fixture
-def running(engine: FakeEngine, api: WatchedApi, quiet: Quiet) -> Iterator[Callable[[], None]]:
+def running(
+    engine: FakeEngine, api: WatchedApi, quiet: Quiet, request: pytest.FixtureRequest
+) -> Iterator[Callable[[], None]]:
     """Yield what starts an agent; it ends with the test."""
     report = HealthReport(NODE)
     publisher = Publisher(cast("Api", api), NODE, "card", "cgpud", lambda _: None)
     claims, plugin, tree = cast("Claims", quiet), cast("Plugin", quiet), cast("Tree", engine)
     parts = Parts(cast("Api", api), tree, claims, plugin, publisher, report)
-    agent = Agent(parts, lambda _: None, FAST)
+    agent = Agent(parts, lambda _: None, getattr(request, "param", FAST))
     thread = threading.Thread(target=agent.run)
     yield thread.start
     agent.stop.set()
@@ -96,6 +104,20 @@ def test_nothing_is_published_before_the_engine_answers(
     engine.down = False
     eventually(lambda: api.slices, "the slice is there", 10)
     assert quiet.reconciled > before
+
+
+@pytest.mark.parametrize("running", [SELDOM], indirect=True)
+def test_an_engine_that_has_lost_shares(quiet: Quiet, api: WatchedApi, running: Callable[[], None]) -> None:
+    """It has them again at once; where it cannot have them, it is asked once."""
+    running()
+    eventually(lambda: api.slices, "the slice is there", 10)
+    before = quiet.reconciled
+    quiet.lost = frozenset({"a"})
+    eventually(lambda: quiet.reconciled == before + 1, "claims are checked", 10)
+    quiet.lost = frozenset({"a", "b"})
+    eventually(lambda: quiet.reconciled == before + 2, "claims are checked", 10)
+    threading.Event().wait(0.1)
+    assert quiet.reconciled == before + 2
 
 
 def test_a_taint_needs_no_event(api: WatchedApi, engine: FakeEngine, running: Callable[[], None]) -> None:

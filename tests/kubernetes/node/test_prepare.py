@@ -169,6 +169,14 @@ def test_an_emptied_run(node: Node) -> None:
     assert (node.left(), len(node.engine.held)) == (before, 2)
 
 
+def test_what_the_engine_lacks(node: Node) -> None:
+    """Shares that are recorded and not reserved are seen."""
+    node.claims.prepare(NAME)
+    assert node.claims.lacking() == frozenset()
+    del node.engine.held[share_id(1)]
+    assert node.claims.lacking() == {share_id(1)}
+
+
 def test_what_nobody_recorded(node: Node) -> None:
     """Reservations, share files and CDI files without a record go; a share in use stays, and is named."""
     node.claims.prepare(NAME)
