@@ -45,7 +45,7 @@ def records(tmp_path: Path) -> Records:
         )
         for share in (SHARE, OTHER)
     )
-    found.write(Record(CLAIM, shares, {}))
+    found.write(Record(CLAIM, shares, {}, "card"))
     return found
 
 
