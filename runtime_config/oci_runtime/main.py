@@ -74,9 +74,12 @@ def prepare(raw: bytes, call: Call, config: Effective, runtime: str) -> bytes | 
     if call.command == "restore":
         raise CgpuError("a container with a slice cannot be restored from a checkpoint: create it anew")
     check_id(call.container)
+    from cgpu.runtime_config.oci_runtime.device_numbers import publish
     from cgpu.runtime_config.oci_runtime.edit import edit
 
-    edit(spec, call.container, allocation, _node(tree, config, runtime, allocation))
+    node = _node(tree, config, runtime, allocation)
+    edit(spec, call.container, allocation, node)
+    publish(node.description.edits(allocation.uuids))
     return dumps(spec)
 
 

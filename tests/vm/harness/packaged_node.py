@@ -136,20 +136,27 @@ class PackagedNode:
         return self.run("docker", "logs", "load").count("round")
 
     def await_rounds(self) -> None:
-        """Wait until the load has come around again."""
+        """Wait until the load has come around again, having met no failure."""
         before = self.rounds()
         eventually(lambda: self.rounds() > before + 1, "the load goes on", self.machine.scaled(60))
+        self.check_load()
 
     def load(self) -> dict[str, Any]:
         """Return what docker says of the load: its state, and how often it was started anew."""
         document = json.loads(self.run("docker", "inspect", "load"))[0]
         return {"running": document["State"]["Running"], "restarts": document["RestartCount"]}
 
+    def check_load(self) -> None:
+        """See that the load has met no failure: one prints the last steps, and ends the container."""
+        if self.load() != {"running": True, "restarts": 0}:
+            said = self.run("docker", "logs", "--timestamps", "load").splitlines()
+            around = [line for line in said if not line.endswith(" round")]
+            engine = self.attempt("journalctl", "--no-pager", "--lines", "60", "--unit", "cgpud").text
+            raise AssertionError("\n".join([str(self.load()), *around[-40:], engine]))
+
     def end_load(self) -> None:
         """End the load, which must have met no failure."""
-        assert self.load() == {"running": True, "restarts": 0}, self.run(
-            "docker", "logs", "--tail", "20", "load"
-        )
+        self.check_load()
         self.run("docker", "rm", "--force", "load", "holder")
 
     def unit(self, name: str) -> str:

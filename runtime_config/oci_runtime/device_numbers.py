@@ -1,0 +1,48 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The nodes /dev/char/MAJOR:MINOR, by which runc and systemd know a device.
+
+udev makes them for devices that are in sysfs, and NVIDIA's are not. runc 1.1.3 to 1.1.6 tells systemd of no
+device without one, and systemd takes such a device from running containers with the next `systemctl
+daemon-reload` (https://github.com/opencontainers/runc/issues/3708).
+"""
+
+from __future__ import annotations
+
+import os
+import stat
+
+from cgpu.runtime_config.oci_runtime.fields import objects
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from cgpu.runtime_config.oci_runtime.fields import Table
+
+FOLDER = "/dev/char"
+
+
+def publish(edits: Sequence[Table], folder: str = FOLDER) -> None:
+    """Have a node for each character device that edits give by number, if the caller may make nodes."""
+    for edit in edits:
+        for node in objects(edit, "deviceNodes"):
+            major, minor = node.get("major"), node.get("minor")
+            if node.get("type") == "c" and isinstance(major, int) and isinstance(minor, int):
+                _publish(f"{folder}/{major}:{minor}", os.makedev(major, minor))
+
+
+def _publish(path: str, device: int) -> None:
+    try:
+        found = os.stat(path)
+        if stat.S_ISCHR(found.st_mode) and found.st_rdev == device:
+            return
+    except OSError:
+        pass
+    try:
+        # A link of before, to a node that is gone or has another number now.
+        if os.path.islink(path):
+            os.unlink(path)
+        # Only root opens it: it is there for its name.
+        os.mknod(path, stat.S_IFCHR | 0o600, device)
+    except OSError:
+        return

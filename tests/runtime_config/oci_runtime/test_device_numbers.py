@@ -1,0 +1,76 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Nodes by number: made once, right, and none where nobody may."""
+
+from __future__ import annotations
+
+import os
+import stat
+from pathlib import Path
+
+import pytest
+
+from cgpu.runtime_config.oci_runtime.device_numbers import publish
+
+pytestmark = pytest.mark.root
+
+# Linux, Documentation/admin-guide/devices.txt: /dev/null, /dev/zero.
+NULL = {"path": "/dev/nvidiactl", "type": "c", "major": 1, "minor": 3}
+ZERO = {"path": "/dev/nvidia0", "type": "c", "major": 1, "minor": 5}
+
+
+def number(path: Path) -> tuple[int, int, int]:
+    """Return major, minor and mode of a node."""
+    found = path.lstat()
+    assert stat.S_ISCHR(found.st_mode)
+    return os.major(found.st_rdev), os.minor(found.st_rdev), stat.S_IMODE(found.st_mode)
+
+
+def test_nodes_are_made(tmp_path: Path) -> None:
+    """One for each node of all edits; for root alone; a second time changes nothing."""
+    edits: list[dict[str, object]] = [{"deviceNodes": [NULL]}, {"deviceNodes": [ZERO]}, {}]
+    publish(edits, str(tmp_path))
+    before = {path.name: (number(path), path.lstat().st_ino) for path in tmp_path.iterdir()}
+    assert {name: found for name, (found, _) in before.items()} == {
+        "1:3": (1, 3, 0o600),
+        "1:5": (1, 5, 0o600),
+    }
+    publish(edits, str(tmp_path))
+    assert {path.name: (number(path), path.lstat().st_ino) for path in tmp_path.iterdir()} == before
+
+
+def test_a_link_that_is_right_stays(tmp_path: Path) -> None:
+    """udev and NVIDIA's nvidia-ctk make links."""
+    (tmp_path / "1:3").symlink_to("/dev/null")
+    publish([{"deviceNodes": [NULL]}], str(tmp_path))
+    assert (tmp_path / "1:3").is_symlink()
+
+
+@pytest.mark.parametrize("target", ["/dev/zero", "/nowhere", "/etc/passwd"])
+def test_a_link_to_something_else_is_replaced(tmp_path: Path, target: str) -> None:
+    """One that udev or a driver of before has left."""
+    (tmp_path / "1:3").symlink_to(target)
+    publish([{"deviceNodes": [NULL]}], str(tmp_path))
+    assert number(tmp_path / "1:3") == (1, 3, 0o600)
+
+
+@pytest.mark.parametrize(
+    "node",
+    [
+        {"path": "/dev/fuse", "type": "b", "major": 1, "minor": 3},
+        {"path": "/dev/fuse", "major": 1, "minor": 3},
+        {"path": "/dev/fuse", "type": "c", "major": "../1", "minor": 3},
+        {"path": "/dev/fuse", "type": "c", "minor": 3},
+    ],
+)
+def test_others_have_none(tmp_path: Path, node: dict[str, object]) -> None:
+    """Other kinds, and nodes that are not given by number."""
+    publish([{"deviceNodes": [node]}], str(tmp_path))
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_where_none_can_be_made(tmp_path: Path) -> None:
+    """A container of a user, or a /dev without the folder, starts all the same."""
+    publish([{"deviceNodes": [NULL]}], str(tmp_path / "absent"))
+    (tmp_path / "1:3").mkdir()
+    publish([{"deviceNodes": [NULL]}], str(tmp_path))
+    assert (tmp_path / "1:3").is_dir()
