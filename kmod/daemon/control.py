@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The control socket: one line of JSON in, one out. Root only."""
+"""The control socket: one line of JSON in, one out, and perhaps a descriptor with it. Root only."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ import time
 from collections.abc import Callable
 from typing import Any
 
-from cgpu.errors import CgpuError
+from cgpu.errors import CgpuError, show
 from cgpu.kmod.daemon import unix_socket
 from cgpu.kmod.daemon.tree.callers import may_write
 
@@ -21,6 +21,7 @@ log = logging.getLogger(__name__)
 MAX_LINE = 4096
 MAX_ANSWER = 1 << 22
 WAIT_S = 2.0
+PASSED = "passed"  # in what a handler returns: a descriptor for who asks, closed here once it is sent
 
 Handler = Callable[[dict[str, Any]], dict[str, Any]]
 
@@ -60,7 +61,7 @@ class ControlSocket:
             try:
                 pid, uid = unix_socket.peer(sock)
                 if uid == 0 and may_write(pid):
-                    sock.sendall(json.dumps(self._answer(sock)).encode() + b"\n")
+                    _send(sock, self._answer(sock))
             except OSError as error:
                 log.warning("control socket: %s", error)
 
@@ -102,6 +103,42 @@ def ask(path: str, request: dict[str, Any], wait_s: float = WAIT_S) -> dict[str,
         except (OSError, ValueError) as error:
             raise CgpuError(f"{path}: the daemon does not answer: {error}") from error
     return answer if isinstance(answer, dict) else None
+
+
+def ask_descriptor(path: str, command: str) -> int | None:
+    """Return the descriptor that a running daemon passes on a command; None as with ask().
+
+    Raises CgpuError when it passes none, as an older one does.
+    """
+    with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM | socket.SOCK_CLOEXEC) as sock:
+        sock.settimeout(WAIT_S)
+        try:
+            sock.connect(path)
+            sock.sendall(json.dumps({"command": command}).encode() + b"\n")
+            line, fds, _, _ = socket.recv_fds(sock, MAX_LINE, 1, socket.MSG_CMSG_CLOEXEC)
+        except (FileNotFoundError, ConnectionRefusedError, ConnectionResetError, BrokenPipeError):
+            return None
+        except OSError as error:
+            raise CgpuError(f"{path}: the daemon does not answer: {error}") from error
+    if fds:
+        return fds[0]
+    if not line:
+        return None
+    raise CgpuError(
+        f"{path}: {command}: the daemon passes no descriptor: {show(line.decode(errors='replace'))}"
+    )
+
+
+def _send(sock: socket.socket, answer: dict[str, Any]) -> None:
+    passed = answer.pop(PASSED, None)
+    line = json.dumps(answer).encode() + b"\n"
+    if passed is None:
+        sock.sendall(line)
+        return
+    try:
+        socket.send_fds(sock, [line], [passed])
+    finally:
+        os.close(passed)
 
 
 def _read_line(sock: socket.socket, limit: int, wait_s: float) -> bytes:

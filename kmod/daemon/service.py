@@ -29,7 +29,7 @@ from cgpu.kmod.daemon.arguments import (
     settings_of,
     worker_arguments,
 )
-from cgpu.kmod.daemon.control import ControlSocket, Handler
+from cgpu.kmod.daemon.control import PASSED, ControlSocket, Handler
 from cgpu.kmod.daemon.engine import Engine, Options, StaleStateError
 from cgpu.kmod.daemon.listeners.listener import Listeners, ListenerSocket
 from cgpu.kmod.daemon.manage import cards
@@ -250,6 +250,7 @@ class Service:
             "stop": self._on_stop,
             "reload": self._on_reload,
             "upgrade": self._on_upgrade,
+            "tree": self._on_tree,
         }
         path = str(self._places.seccomp)
         self._listener_socket = ListenerSocket(path, self._listeners, taken.get("seccomp"))
@@ -398,6 +399,14 @@ class Service:
             "containers": [c.id for c in self._engine.containers()],
             "reservations": reserved,
         }
+
+    def _on_tree(self, request: dict[str, Any]) -> dict[str, Any]:  # noqa: ARG002, all commands are called alike
+        """Hand the tree's folder to one who does not see where it is mounted, such as a pod."""
+        try:
+            # By O_PATH nothing is asked of the tree, which this process serves itself.
+            return {PASSED: os.open(self._tree_path, os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC)}
+        except OSError as error:
+            raise CgpuError(f"{self._tree_path}: cannot be opened: {error.strerror}") from error
 
     def _on_status(self, request: dict[str, Any]) -> dict[str, Any]:  # noqa: ARG002, all commands are called alike
         engine, arguments = self._engine, self._arguments

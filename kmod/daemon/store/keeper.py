@@ -302,7 +302,7 @@ class Keeper:
         self._child = None
         # Readers of a dead daemon's tree must not wait for anyone.
         try:
-            mounts.clear_fuse(self._tree, unkillable=is_unkillable(child.identity))
+            mounts.clear_fuse(self._tree, force=is_unkillable(child.identity))
         except OSError as error:
             log.error("%s: cannot be unmounted: %s", self._tree, error.strerror)
         for fd in self._waiting:

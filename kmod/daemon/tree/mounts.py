@@ -61,12 +61,12 @@ def remove(path: str) -> None:
         Path(path).rmdir()
 
 
-def clear_fuse(path: str, *, unkillable: bool = False) -> None:
+def clear_fuse(path: str, *, force: bool = False) -> None:
     """Take every FUSE mount off a path: one that a dead daemon left makes its readers fail.
 
-    unkillable: what is left of a daemon still has it; only this ends what is asked of it.
+    force: whoever serves it, or has it open, all that is asked of it ends at once.
     """
     for kind in mounted(path):
         if kind.startswith("fuse"):
             with contextlib.suppress(OSError):
-                detach(path, MNT_FORCE if unkillable else 0)
+                detach(path, MNT_FORCE if force else 0)

@@ -199,9 +199,10 @@ class TreeMount:
         self._first = None
 
     def stop(self) -> None:
-        """Unmount; readers in between get an error at once."""
+        """Unmount; readers in between get an error at once, and whoever has a descriptor of it."""
         path = self._mountpoint()
-        mounts.clear_fuse(path)
+        # By force: the thread below would else serve the tree for as long as somebody has it open.
+        mounts.clear_fuse(path, force=True)
         if self._thread.ident is not None:
             self._thread.join(READY_S)
         mounts.remove(path)

@@ -9,15 +9,19 @@ import signal
 import stat
 import subprocess
 import sys
+import time
 from functools import partial
 from pathlib import Path
 
 import pytest
 
 from cgpu.config import refused
+from cgpu.errors import CgpuError
+from cgpu.kmod.daemon import control
 from cgpu.kmod.daemon.simulate import Simulator
 from cgpu.kmod.daemon.store import fd_store
 from cgpu.kmod.daemon.tree import mounts
+from cgpu.kmod.daemon.tree.tree_fs import READY_S
 from tests.daemon.conftest import MakeDaemon
 from tests.daemon.harness import MIB, PAGE, ROOT, Daemon
 from tests.integration.commands import eventually
@@ -37,6 +41,31 @@ def test_stop_leaves_nothing(fresh: Daemon) -> None:
     assert mounts.mounted(str(fresh.run / "sim")) == []
     fresh.start()
     assert fresh.read("0/name") == "Tesla T4\n"
+
+
+def test_tree_is_passed_on(fresh: Daemon) -> None:
+    """A descriptor of the tree is had from the control socket; it holds no stop up, and is dead after it."""
+    passed = control.ask_descriptor(str(fresh.run / "control.sock"), "tree")
+    assert passed is not None
+    tree = Path(f"/proc/self/fd/{passed}")
+    try:
+        assert (tree / "0/name").read_text() == "Tesla T4\n"
+        (tree / "0/policy").write_text("2")
+        assert fresh.read("0/policy") == "2\n"
+        began = time.monotonic()
+        assert fresh.command("--stop").stdout == "cgpud has stopped\n"
+        assert time.monotonic() - began < READY_S / 2
+        with pytest.raises(OSError, match=r"not connected|aborted"):
+            (tree / "0/name").read_text()
+        assert control.ask_descriptor(str(fresh.run / "control.sock"), "tree") is None
+    finally:
+        os.close(passed)
+
+
+def test_no_descriptor_is_passed_on(fresh: Daemon) -> None:
+    """A command that passes nothing says so."""
+    with pytest.raises(CgpuError, match=r"status: the daemon passes no descriptor: "):
+        control.ask_descriptor(str(fresh.run / "control.sock"), "status")
 
 
 def test_second_daemon_is_refused(fresh: Daemon) -> None:
