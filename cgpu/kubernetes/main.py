@@ -14,6 +14,7 @@ from cgpu.errors import CgpuError
 
 PARTS = {
     "node": ("cgpu.kubernetes.node.main", "the agent of a node: publish GPUs, prepare claims"),
+    "registered": ("cgpu.kubernetes.registered", "whether the kubelet knows the agent: a probe"),
     "admission": ("cgpu.kubernetes.admission.main", "the webhook that gives pods their claims"),
     "inspect": ("cgpu.kubernetes.inspect.main", "what is given out of the GPUs of a cluster"),
     "templates": ("cgpu.kubernetes.admission.collect", "remove the templates of admission that nobody uses"),

@@ -19,17 +19,18 @@ from lightkube import Client
 from cgpu import paths
 from cgpu.arguments import Parser
 from cgpu.client.tree import EngineDownError, Tree
-from cgpu.config import effective
 from cgpu.errors import CgpuError, one_line
 from cgpu.kubernetes.cluster import configuration
 from cgpu.kubernetes.names import DRIVER, USAGE_PAGE
 from cgpu.kubernetes.node.agent import Agent, Parts
 from cgpu.kubernetes.node.api import Api
-from cgpu.kubernetes.node.plugin import HealthReport, Plugin, Sockets
+from cgpu.kubernetes.node.engine_tree import EngineTree
+from cgpu.kubernetes.node.plugin import HealthReport, Plugin
 from cgpu.kubernetes.node.prepare import Claims, Folders
 from cgpu.kubernetes.node.publish import Publisher
 from cgpu.kubernetes.node.records import Records
 from cgpu.kubernetes.node.server import JSON, Page, Pages, StatusServer
+from cgpu.kubernetes.node.sockets import Sockets
 from cgpu.kubernetes.node.units import UNITS, Unit
 from cgpu.kubernetes.node.usage import Usage, document, usage
 
@@ -55,9 +56,6 @@ def parser() -> argparse.ArgumentParser:
         help="card: a GPU offers whole GiB, as its maker names it; exact: its MiB; the same on all nodes",
     )
     found.add_argument("--kubelet", metavar="DIR", type=Path, default=Path("/var/lib/kubelet"))
-    found.add_argument(
-        "--run", metavar="DIR", type=Path, default=Path("/run"), help="where the node's /run is (/run)"
-    )
     found.add_argument(
         "--status-port",
         metavar="N",
@@ -90,9 +88,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
 def build(options: argparse.Namespace) -> tuple[Agent, AbstractContextManager[object]]:
     """Put the agent together, and what serves its status meanwhile. Raises CgpuError, OSError."""
     api = Api(Client(config=configuration(options.kubeconfig)), options.node)
-    tree = Tree(_tree(options.run))
+    tree = EngineTree()
     records = Records(options.kubelet / "plugins" / DRIVER / "claims")
-    folders = Folders(_in(options.run, paths.SHARES), _in(options.run, paths.CDI_DEVICES).parent)
+    folders = Folders(Path(paths.SHARES), Path(paths.CDI_DEVICES).parent)
     unit = _unit(records, options)
     claims = Claims(api, tree, records, folders, options.node, unit)
     report = HealthReport(options.node)
@@ -123,17 +121,6 @@ def _unit(records: Records, options: argparse.Namespace) -> Unit:
             f"until the agent starts without them; expected none of them: kubectl drain {options.node}"
         )
     return found
-
-
-def _in(run: Path, path: str) -> Path:
-    """Return where a path below /run is for this process."""
-    return run / Path(path).relative_to("/run")
-
-
-def _tree(run: Path) -> str:
-    """Return the engine's tree, which the node's configuration may have elsewhere."""
-    found = paths.tree(effective.load(str(_in(run, paths.EFFECTIVE))).tree)
-    return str(_in(run, found)) if found.startswith("/run/") else found
 
 
 def say(text: str) -> None:

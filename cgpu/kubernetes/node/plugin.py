@@ -10,8 +10,6 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
-from pathlib import Path
 from threading import Condition
 from typing import Any
 
@@ -25,6 +23,7 @@ from cgpu.kubernetes.node.allocation import AllocatedShare
 from cgpu.kubernetes.node.health import WORDS, Health
 from cgpu.kubernetes.node.prepare import Claims
 from cgpu.kubernetes.node.records import ClaimName
+from cgpu.kubernetes.node.sockets import Sockets
 from cgpu.kubernetes.proto import dra_pb2, health_pb2, registration_pb2
 
 VERSIONS = ("v1.DRAPlugin", "v1.DRAResourceHealth")
@@ -32,23 +31,6 @@ WORKERS = 8
 HEALTH_S = 10.0  # between two reports where nothing changes
 HEALTH_TIMEOUT_S = 60
 CLAIM_TIMEOUT_S = 5  # what a call in work gets when the agent ends
-
-
-@dataclass(frozen=True, slots=True)
-class Sockets:
-    """Where the sockets lie. registration: in the folder that the kubelet watches."""
-
-    registration: Path
-    service: Path
-
-    @staticmethod
-    def of(kubelet: Path, pod: str) -> Sockets:
-        """Return those of one agent below the kubelet's folder. pod: UID of the agent's pod; may be empty."""
-        end = f"-{pod}" if pod else ""
-        return Sockets(
-            kubelet / "plugins_registry" / f"{DRIVER}{end}-reg.sock",
-            kubelet / "plugins" / DRIVER / f"dra{end}.sock",
-        )
 
 
 class HealthReport:
@@ -115,18 +97,21 @@ class Plugin:
 
     def start(self) -> None:
         """Open the service, then the registration, by which the kubelet finds it. Raises OSError."""
-        for server, path, handlers in (
-            (self._service, self._sockets.service, self._service_handlers()),
-            (self._registration, self._sockets.registration, [self._registration_handler()]),
-        ):
-            path.parent.mkdir(mode=0o750, parents=True, exist_ok=True)
-            path.unlink(missing_ok=True)
-            server.add_generic_rpc_handlers(tuple(handlers))
-            server.add_insecure_port(f"unix:{path}")
-            server.start()
+        with self._sockets.alone():
+            for path in self._sockets.remove_dead():
+                self._log(f"{path}: removed, its agent has been killed")
+            for server, path, handlers in (
+                (self._service, self._sockets.service, self._service_handlers()),
+                (self._registration, self._sockets.registration, [self._registration_handler()]),
+            ):
+                path.unlink(missing_ok=True)
+                server.add_generic_rpc_handlers(tuple(handlers))
+                server.add_insecure_port(f"unix:{path}")
+                server.start()
 
     def stop(self) -> None:
         """Leave the kubelet: first the registration goes, then calls in work may end."""
+        self._sockets.registered.unlink(missing_ok=True)
         self._registration.stop(0).wait()
         self._sockets.registration.unlink(missing_ok=True)
         self._report.end()
@@ -170,6 +155,7 @@ class Plugin:
     ) -> Message:
         self.registered = request.plugin_registered
         if request.plugin_registered:
+            self._sockets.registered.touch()
             self._log("the kubelet knows this driver")
         else:
             self._log(f"the kubelet refused this driver: {request.error}")

@@ -17,9 +17,10 @@ import pytest
 from cgpu.errors import CgpuError
 from cgpu.kubernetes.node.allocation import AllocatedShare
 from cgpu.kubernetes.node.health import Health
-from cgpu.kubernetes.node.plugin import HealthReport, Plugin, Sockets
+from cgpu.kubernetes.node.plugin import HealthReport, Plugin
 from cgpu.kubernetes.node.prepare import Claims
 from cgpu.kubernetes.node.records import ClaimName
+from cgpu.kubernetes.node.sockets import Sockets
 from cgpu.kubernetes.proto import dra_pb2, health_pb2, registration_pb2
 from tests.kubernetes.node.objects import CLAIM, NODE, T4, share_id
 
