@@ -17,6 +17,7 @@ PARTS = {
     "registered": ("cgpu.kubernetes.registered", "whether the kubelet knows the agent: a probe"),
     "admission": ("cgpu.kubernetes.admission.main", "the webhook that gives pods their claims"),
     "inspect": ("cgpu.kubernetes.inspect.main", "what is given out of the GPUs of a cluster"),
+    "uninstall": ("cgpu.kubernetes.uninstall", "refuse to go while claims have parts of GPUs"),
     "templates": ("cgpu.kubernetes.admission.collect", "remove the templates of admission that nobody uses"),
 }
 

@@ -14,7 +14,6 @@ from typing import TypeVar
 import httpx2
 from lightkube import Client
 from lightkube.core.exceptions import ApiError
-from lightkube.models.meta_v1 import ObjectMeta
 from lightkube.resources.admissionregistration_v1 import (
     MutatingWebhookConfiguration,
     ValidatingWebhookConfiguration,
@@ -23,7 +22,6 @@ from lightkube.resources.core_v1 import Secret
 
 from cgpu.errors import CgpuError
 from cgpu.kubernetes.admission.certificate import Certificate, bundle, make, renew
-from cgpu.kubernetes.admission.shape import MANAGED_BY, MANAGER
 
 TRIES = 5
 Found = TypeVar("Found")
@@ -53,33 +51,17 @@ def publish(client: Client, trust: Trust, authority: bytes, now: datetime) -> No
 
 
 def _shared(client: Client, trust: Trust, now: datetime) -> Certificate:
-    try:
-        found = client.get(Secret, trust.secret, namespace=trust.namespace)
-    except ApiError as error:
-        if error.status.code != HTTPStatus.NOT_FOUND:
-            raise
-        made = make(trust.names, now)
-        client.create(_secret(trust, made, None))
-        return made
+    # The chart makes it, without data, and removes it.
+    found = client.get(Secret, trust.secret, namespace=trust.namespace)
     data = {key: base64.b64decode(value) for key, value in (found.data or {}).items()}
-    kept = Certificate.from_data(data)
-    if not kept.is_due(now):
+    kept = Certificate.from_data(data) if data else None
+    if kept is not None and not kept.is_due(now):
         return kept
-    renewed = renew(kept, trust.names, now)
-    version = found.metadata.resourceVersion if found.metadata is not None else None
-    client.replace(_secret(trust, renewed, version))
-    return renewed
-
-
-def _secret(trust: Trust, made: Certificate, version: str | None) -> Secret:
-    data = {key: base64.b64encode(value).decode() for key, value in made.to_data().items()}
-    metadata = ObjectMeta(
-        name=trust.secret,
-        namespace=trust.namespace,
-        resourceVersion=version,
-        labels={MANAGED_BY: MANAGER},
-    )
-    return Secret(metadata=metadata, type="Opaque", data=data)
+    made = make(trust.names, now) if kept is None else renew(kept, trust.names, now)
+    found.data = {key: base64.b64encode(value).decode() for key, value in made.to_data().items()}
+    # With the version that was read: another replica may have been faster.
+    client.replace(found)
+    return made
 
 
 def _trusted(
