@@ -21,6 +21,7 @@ SHARES = RUN + "/shares"  # what Kubernetes has given to pods (cgpu/shares.py)
 SIM = RUN + "/sim"
 RUNS_LOCK = RUN + "/runs.lock"
 DRAINING = "/run/cgpu-draining"  # not in RUN, which an engine makes and owns
+DRAINING_HERE = RUN + "/draining"  # the same for an agent in a pod, which sees no more of /run than RUN
 PUBLISHED = "/run/cgpu-smi"  # for users who are not root, who cannot go into RUN
 UPGRADING = "/run/cgpu-upgrading"  # while the module is loaded anew
 

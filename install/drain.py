@@ -13,7 +13,7 @@ import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
-from cgpu import paths
+from cgpu import paths, shares
 from cgpu.client.reservations import Reservation
 from cgpu.client.tree import EngineDownError, Tree
 from cgpu.errors import CgpuError
@@ -34,10 +34,15 @@ def begin(root: Path) -> None:
         path.touch(mode=0o600)
     except OSError as error:
         raise CgpuError(f"{path}: cannot be made: {error.strerror}; run it as root") from error
+    # Where there is no such folder there is no engine to reserve anything.
+    with contextlib.suppress(OSError):
+        below(root, paths.DRAINING_HERE).touch(mode=0o600)
 
 
 def end(root: Path) -> bool:
     """Have slices given out again; return whether they were refused."""
+    with contextlib.suppress(OSError):
+        below(root, paths.DRAINING_HERE).unlink()
     try:
         below(root, MARK).unlink()
     except FileNotFoundError:
@@ -84,10 +89,19 @@ def sliced(root: Path) -> list[str]:
             if os.path.exists(f"{tree.path}/version"):
                 for gpu in tree.gpus():
                     unused = [one for one in reserved(tree, gpu.index) if one.container is None]
-                    found |= {*tree.containers(gpu.index), *(f"{one.share} (reserved)" for one in unused)}
+                    found |= {*tree.containers(gpu.index), *(_words(root, one.share) for one in unused)}
         except EngineDownError:
             continue
     return sorted(found)
+
+
+def _words(root: Path, share: str) -> str:
+    """Return by which words a person finds what a share is reserved for."""
+    try:
+        namespace, name, _ = shares.read(share, str(below(root, paths.SHARES))).claim
+    except (CgpuError, OSError):
+        return f"{share} (reserved)"
+    return f"claim {namespace}/{name} (reserved)"
 
 
 def settled(root: Path) -> list[str]:

@@ -296,6 +296,7 @@ def test_settings_of_modprobe(root: Path) -> None:
 def a_tree(root: Path, *containers: str) -> Path:
     """Make an engine's tree with these containers on one card."""
     tree = root / "run/cgpu_km"
+    (tree / "0").mkdir(parents=True)
     for name in containers:
         (tree / "0" / name).mkdir(parents=True)
     for node, text in {"version": "0.1.0", "0/memtotal": "1", "0/max_inst": "20", "0/uuid": "GPU-1"}.items():

@@ -10,10 +10,12 @@ from pathlib import Path
 
 import pytest
 
+from cgpu import shares
 from cgpu.errors import CgpuError
 from cgpu.install import drain, recover
 from cgpu.install.transaction import journal
 from cgpu.install.transaction.runner import TIMEOUT_S, Done
+from cgpu.shares import Share
 from tests.install import faults
 from tests.install.engines import ENGINES, Lines
 from tests.install.support import DAEMON, System, installer, is_draining, snapshot
@@ -82,6 +84,27 @@ def test_it_waits_for_slices(interrupted: Path) -> None:
     assert journal.load(interrupted) is None
 
 
+@pytest.mark.root
+def test_it_waits_for_claims(root: Path) -> None:
+    """What Kubernetes has reserved for a pod is in the way, too, and named by its claim."""
+    installer(root, engines=PODMAN).install(DAEMON)
+    tree = a_tree(root)
+    known, other = (f"0000000{number}-0000-4000-8000-000000000000" for number in (1, 2))
+    (tree / "0/reserved").write_text(f"{known} 1048576 1 0 -\n{other} 1048576 1 0 -\n")
+    share = Share(known, ("team", "train", known), f"GPU-{known}", 1048576, 1, 0, {})
+    (root / "run/cgpu").mkdir()
+    shares.write(share, str(root / "run/cgpu/shares"))
+    before = snapshot(root)
+    with pytest.raises(
+        CgpuError, match=rf"run: {other} \(reserved\), claim team/train \(reserved\): end them"
+    ):
+        installer(root, engines=PODMAN).uninstall(None)
+    assert snapshot(root) == before
+    (tree / "0/reserved").write_text("")
+    installer(root, engines=PODMAN).uninstall(None)
+    assert journal.load(root) is None
+
+
 def test_an_engine_that_is_down(interrupted: Path) -> None:
     """Nobody knows which containers it has: the removal neither begins nor goes on."""
     expected = "cgpud is down and systemd may hold"
@@ -92,12 +115,14 @@ def test_an_engine_that_is_down(interrupted: Path) -> None:
 
 
 def test_no_slices_are_given_out_meanwhile(interrupted: Path) -> None:
-    """From before the engine is looked at until its end, hooks refuse; then they are free again."""
+    """From before the engine is looked at until its end hooks and agents refuse, and no longer."""
     marks: list[bool] = []
+    for_agents = interrupted / "run/cgpu/draining"
+    for_agents.parent.mkdir(exist_ok=True)
 
     class Watching(System):
         def run(self, words: Sequence[str], timeout: float = TIMEOUT_S) -> Done:
-            marks.append(is_draining(interrupted))
+            marks.append(is_draining(interrupted) and for_agents.exists())
             return super().run(words, timeout)
 
     system = Watching(interrupted)
@@ -106,6 +131,7 @@ def test_no_slices_are_given_out_meanwhile(interrupted: Path) -> None:
     assert "systemctl disable --now cgpud.service" in system.commands
     assert all(marks)
     assert not is_draining(interrupted)
+    assert not for_agents.exists()
 
 
 def test_podman_runs_a_container(interrupted: Path) -> None:
