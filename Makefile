@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 # From a fresh clone on Debian 12, 13 or testing, as root, with nothing but git and make.
 
-.PHONY: help demo test test-gpu test-vm test-driver test-frameworks test-package test-distributions test-kernels test-kubernetes test-vm-full test-debug-kernel build deb rpm docs docs-pictures man proto lint format fuzz coverage bench bench-shares clean
+.PHONY: help demo test test-gpu test-vm test-driver test-frameworks test-package test-distributions test-kernels test-kubernetes test-vm-full test-debug-kernel build deb rpm image docs docs-pictures man proto lint format fuzz coverage bench bench-shares clean
 
 help:
 	@echo "make demo    two containers share a simulated T4, each inside its slice"
@@ -18,6 +18,7 @@ help:
 	@echo "make build   virtual environment and C parts only"
 	@echo "make deb     Debian packages, into dist/"
 	@echo "make rpm     rpm packages and their source package, into dist/"
+	@echo "make image   the image of agent and webhook for a cluster, by podman; wheels in dist/kubernetes"
 	@echo "make docs    the documentation site, into dist/docs; docs-pictures: draw its pictures of terminals anew"
 	@echo "make lint    linters only (after make build or make test)"
 	@echo "make format  rewrite Python and C in the project's style"
@@ -77,6 +78,9 @@ deb:
 
 rpm:
 	@scripts/build-rpm
+
+image:
+	@scripts/build-image
 
 docs:
 	@scripts/bootstrap docs

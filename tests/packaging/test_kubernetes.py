@@ -7,11 +7,13 @@ import os
 import re
 import shutil
 import subprocess
+import tomllib
 from pathlib import Path
 from typing import Any
 
 import pytest
 import yaml
+from packaging.requirements import Requirement
 
 from cgpu import __version__
 from cgpu.runtime_config.engines.engine import RUNTIME_NAME
@@ -108,6 +110,17 @@ def test_arguments(folder: Path) -> None:
         assert container["image"].endswith(f":{__version__}")
 
 
+def test_lock(folder: Path, repository: Path) -> None:
+    """The image has each library that a cluster needs, by its hash; if not, run: scripts/lock-bundled."""
+    lines = [one for one in (folder / "bundled.txt").read_text().splitlines() if not one.startswith("#")]
+    assert all(re.fullmatch(r"[\w.-]+==\S+( --hash=sha256:[0-9a-f]{64})+", one) for one in lines)
+    pinned = dict(one.split(" ")[0].lower().replace("_", "-").split("==") for one in lines)
+    project = tomllib.loads((repository / "pyproject.toml").read_text())["project"]
+    for one in map(Requirement, project["optional-dependencies"]["kubernetes"]):
+        assert one.specifier.contains(pinned[one.name.lower()]), one
+    assert "pip" in pinned
+
+
 @pytest.mark.root
 @pytest.mark.slow
 def test_image(packages: Packages, folder: Path, tmp_path: Path) -> None:
@@ -122,9 +135,9 @@ def test_image(packages: Packages, folder: Path, tmp_path: Path) -> None:
     places = ["--root", tmp_path / "store", "--runroot", tmp_path / "run"]
     podman = ["podman", *places, "--storage-driver", "vfs"]
     version = packages.daemon.name.split("_")[1]
-    arguments = ["--build-arg", "BASE=scratch", "--build-arg", f"VERSION={version}", "--tag", "node"]
+    arguments = ["--build-arg", "BASE=scratch", "--build-arg", f"VERSION={version}", "--target", "installer"]
     file = "install/packaging/kubernetes/Containerfile"
-    run(*podman, "build", *arguments, "--file", file, ".", cwd=context)
+    run(*podman, "build", *arguments, "--tag", "node", "--file", file, ".", cwd=context)
     form = "{{.Config.Entrypoint}} {{.Config.Cmd}}"
     assert run(*podman, "inspect", "--format", form, "node") == "[/usr/local/bin/node-installer] [install]\n"
     run(*podman, "save", "--format", "oci-dir", "--output", tmp_path / "image", "node")
