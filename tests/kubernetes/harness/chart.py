@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The Helm chart in the cluster: helm renders it, and its programs run as processes of the test.
+"""The Helm chart in the cluster.
 
-Images are not built here: what starts pods of the chart is left out, and webhooks are called at an address of
-this machine. Rights, classes, policies and webhooks are the chart's.
+In most tests helm renders it, and its programs run as processes of the test: what starts pods of the chart is
+left out, and webhooks are called at an address of this machine. Rights, classes, policies and webhooks are
+the chart's. What helm itself does with it is in release.py.
 """
 
 from __future__ import annotations
@@ -26,13 +27,13 @@ from tests.kubernetes.harness.control_plane import is_ready
 CHART = ROOT / "install/packaging/kubernetes/chart"
 NAMESPACE = "opencgpu"
 ADDRESS, PORT = "127.0.0.1", 8443
-AS_PROCESSES = ("CronJob", "DaemonSet", "Deployment", "Pod", "PodDisruptionBudget", "Service")
+AS_PROCESSES = ("CronJob", "DaemonSet", "Deployment", "Job", "Pod", "PodDisruptionBudget", "Service")
 
 
-def rendered(*values: str) -> list[dict[str, Any]]:
+def rendered(*values: str, namespace: str = NAMESPACE) -> list[dict[str, Any]]:
     """Return the documents that helm makes of the chart. values: such as unit=exact."""
     sets: Sequence[str] = [word for value in values for word in ("--set", value)]
-    made = must(["helm", "template", NAMESPACE, CHART, "--namespace", NAMESPACE, *sets], timeout=60)
+    made = must(["helm", "template", "opencgpu", CHART, "--namespace", namespace, *sets], timeout=60)
     return [one for one in yaml.safe_load_all(made.stdout) if one is not None]
 
 
@@ -64,6 +65,12 @@ def with_webhook(cluster: Cluster) -> Iterator[None]:
     cluster.start("admission", command, ready=is_ready(f"https://{ADDRESS}:{PORT}/healthz"))
     yield
     remove_webhooks(cluster)
+
+
+def remove(cluster: Cluster) -> None:
+    """Take away what install() has applied: helm takes over nothing that it has not made."""
+    for one in applied():
+        cluster.delete(one)
 
 
 def remove_webhooks(cluster: Cluster) -> None:

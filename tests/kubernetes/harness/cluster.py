@@ -6,8 +6,9 @@ from __future__ import annotations
 import json
 import os
 import signal
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from http import HTTPStatus
 from pathlib import Path
 from typing import Any
 
@@ -155,6 +156,26 @@ class Cluster:
                 one.metadata.namespace = one.metadata.namespace or namespace
             made.append(self.api.apply(one, force=True))
         return made
+
+    def delete(self, manifest: Mapping[str, Any]) -> None:
+        """Delete the object that a document names, if it is there."""
+        self._with_named(manifest, self.api.delete)
+
+    def exists(self, manifest: Mapping[str, Any]) -> bool:
+        """Say whether the object that a document names is there."""
+        return self._with_named(manifest, self.api.get)
+
+    def _with_named(self, manifest: Mapping[str, Any], do: Callable[..., object]) -> bool:
+        (one,) = load_all_yaml(yaml.safe_dump(dict(manifest)), create_resources_for_crds=True)
+        metadata = manifest["metadata"]
+        place = {"namespace": metadata["namespace"]} if isinstance(one, NamespacedResource) else {}
+        try:
+            do(type(one), metadata["name"], **place)
+        except ApiError as error:
+            if error.status.code == HTTPStatus.NOT_FOUND:
+                return False
+            raise
+        return True
 
     # What became of them
 

@@ -24,12 +24,13 @@ SOCKET = Path("/run/containerd/containerd.sock")
 #: has cgpu-probe and busybox; not of a registry, so never pulled
 PROBE_IMAGE = "opencgpu.test/probe:1"
 PAUSE_IMAGE = "opencgpu.test/pause:1"
+SNAPSHOTTER = "overlayfs"
 PAUSE = ("/busybox", "sleep", "100000000")
 # A machine that is a container itself may not lower its processes' oom_score_adj.
 CONTAINERD_SETTINGS = f"""version = 3
 
 [plugins."io.containerd.cri.v1.images"]
-  snapshotter = "native"
+  snapshotter = "{SNAPSHOTTER}"
 [plugins."io.containerd.cri.v1.images".pinned_images]
   sandbox = "{PAUSE_IMAGE}"
 [plugins."io.containerd.cri.v1.runtime"]
@@ -61,6 +62,11 @@ def ctr(*words: str | Path) -> None:
     must(["ctr", "--namespace", "k8s.io", *words], timeout=120)
 
 
+def load(archive: Path) -> None:
+    """Load an image from an archive, under the name that it has there."""
+    ctr("image", "import", "--local", "--snapshotter", SNAPSHOTTER, archive)
+
+
 def tag(name: str, source: str = PROBE_IMAGE) -> None:
     """Give an image a second name, for a manifest that names an image of a registry."""
     ctr("image", "tag", "--force", source, name)
@@ -71,8 +77,7 @@ def load_images(folder: Path) -> None:
     folder.mkdir()
     (folder / "rootfs").mkdir()
     shutil.copy2("/bin/busybox", folder / "rootfs")
-    archive = oci_archive(image_tar(folder), folder, PAUSE)
-    ctr("image", "import", "--local", "--snapshotter", "native", archive)
+    load(oci_archive(image_tar(folder), folder, PAUSE))
     for name in (PROBE_IMAGE, PAUSE_IMAGE):
         tag(name, f"docker.io/library/{IMAGE}")
 

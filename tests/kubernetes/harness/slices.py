@@ -32,12 +32,11 @@ AGAIN_S = 180
 
 
 @dataclass
-class Slices:
-    """A cluster whose node has an agent, and a namespace of it."""
+class Pods:
+    """A namespace of a cluster, and pods with claims there."""
 
     cluster: Cluster
     namespace: str
-    agent: Component
 
     def claim(self, name: str, memory: str, count: int = 1) -> None:
         """Make a claim of so much of each of count GPUs."""
@@ -106,6 +105,13 @@ class Slices:
             f"the events of {name} say: {text}",
             60,
         )
+
+
+@dataclass
+class Slices(Pods):
+    """The same in a cluster whose node has an agent."""
+
+    agent: Component
 
 
 def reserved() -> list[tuple[str, int, str]]:

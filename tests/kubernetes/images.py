@@ -1,0 +1,120 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The image that the chart installs, built for tests by install/packaging/kubernetes/Containerfile.
+
+What comes from a network is fetched before there is a cluster: a Debian with Python (by mmdebstrap from this
+machine's apt sources, for a week) and wheels. The image is built where a test first asks for it, and kept for
+the checkout as it is, in kmod/build/images.
+
+usage: python -m tests.kubernetes.images    fetches
+"""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import shutil
+import subprocess
+import sys
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+
+from tests.packages import ROOT, digest
+from tests.vm.harness.mmdebstrap import make_root, own_suite, remove
+
+STORE = ROOT / "kmod/build/images"
+WHEELS = ROOT / "install/packaging/kubernetes/bundled.txt"
+WEEK_S = 7 * 24 * 3600
+BUILD_S = 240
+BASE = "localhost/opencgpu-base:latest"
+NAME = "localhost/opencgpu-kubernetes:latest"
+UNREAD = ("doc", "man", "locale")  # below /usr/share
+DEBIAN = ("--variant=essential", "--include=python3,libstdc++6", "--dpkgopt=force-unsafe-io",
+          *(f"--dpkgopt=path-exclude=/usr/share/{name}/*" for name in UNREAD))  # fmt: skip
+
+
+@contextmanager
+def alone() -> Iterator[None]:
+    """One run at a time: a second one waits, and finds everything made."""
+    STORE.mkdir(parents=True, exist_ok=True)
+    with (STORE / "lock").open("w") as stream:
+        fcntl.flock(stream, fcntl.LOCK_EX)
+        yield
+
+
+def fetch() -> None:
+    """Fetch what an image is made of. Raises AssertionError with the reason."""
+    with alone():
+        base = base_archive()
+        if not base.exists() or time.time() - base.stat().st_mtime > WEEK_S:
+            make_base(base)
+        wheels = STORE / "wheels"
+        shutil.rmtree(wheels, ignore_errors=True)
+        run([ROOT / "scripts/fetch-wheels", WHEELS, wheels, python_version()])
+
+
+def base_archive() -> Path:
+    return STORE / f"base-{own_suite()}.tar"
+
+
+def make_base(archive: Path) -> None:
+    """Make the archive of a Debian with Python and no more than it needs."""
+    root, part = STORE / "base", archive.with_suffix(".part")
+    if root.exists():
+        remove(root)
+    make_root(own_suite(), root, *DEBIAN)
+    run(["tar", "-C", root, "-cf", part, "."])
+    remove(root)
+    part.rename(archive)
+
+
+def python_version() -> str:
+    """Return the version of this Debian's Python, which is that of the base."""
+    say = "import sys; print('{}.{}'.format(*sys.version_info))"
+    return run(["/usr/bin/python3", "-IS", "-c", say]).strip()
+
+
+def image() -> Path:
+    """Return the archive of the image of this checkout, as `podman save` writes it. It takes no network."""
+    with alone():
+        archive = STORE / f"kubernetes-{digest()}.tar"
+        if not archive.exists():
+            for old in STORE.glob("kubernetes-*"):
+                old.unlink()
+            build(archive)
+    return archive
+
+
+def build(archive: Path) -> None:
+    storage, part = STORE / "storage", archive.with_suffix(".part")
+    # Layers of earlier builds are of no use: each has our own code in it.
+    shutil.rmtree(storage, ignore_errors=True)
+    podman = ["podman", "--root", storage, "--runroot", STORE / "run", "--storage-driver", "vfs"]
+    run([*podman, "import", "--quiet", base_archive(), BASE])
+    builder = " ".join(map(str, [*podman, "build", "--isolation", "chroot", "--layers=false"]))
+    environment = {
+        "CGPU_BOOTSTRAP_OFFLINE": "1",
+        "CGPU_IMAGE_BUILDER": builder,
+        "CGPU_IMAGE_PYTHON": python_version(),
+    }
+    run([ROOT / "scripts/build-image", "--build-arg", f"BASE={BASE}", "--tag", NAME], environment)
+    run([*podman, "save", "--quiet", "--format", "docker-archive", "--output", part, NAME])
+    shutil.rmtree(storage, ignore_errors=True)
+    part.rename(archive)
+
+
+def run(command: Sequence[object], environment: dict[str, str] | None = None) -> str:
+    """Run a command that has to succeed and return what it prints."""
+    words = [str(word) for word in command]
+    own = os.environ | (environment or {})
+    done = subprocess.run(words, env=own, capture_output=True, text=True, timeout=BUILD_S, check=False)
+    assert done.returncode == 0, f"{words[0]}: status {done.returncode}: {done.stdout}{done.stderr}"
+    return done.stdout
+
+
+if __name__ == "__main__":
+    try:
+        fetch()
+    except AssertionError as error:
+        sys.exit(f"test-kubernetes: the image: {error}")

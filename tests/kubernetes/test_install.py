@@ -1,0 +1,227 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The chart in a cluster, by helm and with its image: installed, tried, updated under load, removed."""
+
+from __future__ import annotations
+
+import os
+import signal
+import threading
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import pytest
+from lightkube import ApiError
+from lightkube.models.core_v1 import ContainerStatus
+from lightkube.resources.core_v1 import Event, Pod
+from lightkube.resources.resource_v1 import ResourceClaimTemplate, ResourceSlice
+
+from cgpu.kmod.daemon.tree.callers import CAP_SYS_ADMIN
+from tests.integration.commands import eventually
+from tests.integration.probe import NO_MEMORY, step
+from tests.kubernetes.harness import chart, release
+from tests.kubernetes.harness.cluster import Cluster
+from tests.kubernetes.harness.node import PROBE_IMAGE
+from tests.kubernetes.harness.release import NAMESPACE, REPOSITORY, TAGS, Release, name_of, spec_of
+from tests.kubernetes.harness.slices import WAIT, Pods, left, reserved
+
+KUBELET = Path("/var/lib/kubelet")
+SOCKETS = ("plugins_registry/gpu.opencgpu.io-*reg.sock", "plugins/gpu.opencgpu.io/dra*.sock")
+NOT_PREPARED = "FailedPrepareDynamicResources"
+
+
+@pytest.fixture(scope="module")
+def installed(cluster: Cluster) -> Iterator[Release]:
+    """A release for the tests of this file, which each but the last leave it installed."""
+    with release.installed(cluster) as found:
+        yield found
+
+
+@pytest.fixture
+def pods(installed: Release, namespace: str) -> Iterator[Pods]:
+    """Pods in a namespace of the test. Afterwards the node has nothing of theirs."""
+    yield Pods(installed.cluster, namespace)
+    installed.cluster.api.deletecollection(Pod, namespace=namespace)
+    eventually(lambda: left() == [], "the node has nothing of claims", 60)
+
+
+def ask(pods: Pods, name: str, gib: int) -> None:
+    """Make a pod that asks by Alibaba's name."""
+    limits = {"aliyun.com/gpu-mem": gib}
+    container = {"name": "main", "image": PROBE_IMAGE, "command": WAIT, "resources": {"limits": limits}}
+    own = {"restartPolicy": "Never", "terminationGracePeriodSeconds": 1}
+    pods.make("Pod", name, {"containers": [container], **own})
+
+
+def agents() -> list[int]:
+    """Return the processes of agents on the node."""
+    return [int(path.parent.name) for path in Path("/proc").glob("[0-9]*/cmdline") if is_agent(path)]
+
+
+def is_agent(path: Path) -> bool:
+    try:
+        return b"/usr/bin/cgpu\0kubernetes\0node" in path.read_bytes()
+    except OSError:
+        return False
+
+
+def sockets() -> set[str]:
+    return {path.name for pattern in SOCKETS for path in KUBELET.glob(pattern)}
+
+
+def test_parts_run(installed: Release) -> None:
+    """The agent has the one capability and the folders that it needs, and admission runs twice."""
+    (agent,) = installed.pods("node")
+    (container,) = spec_of(agent).containers
+    assert container.image == f"{REPOSITORY}:{TAGS[0]}"
+    assert "the kubelet knows this driver" in installed.log("node")
+    (process,) = agents()
+    status = Path(f"/proc/{process}/status").read_text()
+    assert f"CapEff:\t{1 << CAP_SYS_ADMIN:016x}\n" in status
+    root = Path(f"/proc/{process}") / "root"
+    assert sorted(os.listdir(root / "run")) == ["cdi", "cgpu"]
+    assert sorted(os.listdir(root / "usr/bin")) == ["cgpu", "cgpu-probe", "python3"]
+    serving = installed.pods("admission")
+    assert len(serving) == 2
+    slices = installed.cluster.api.list(ResourceSlice)
+    assert [one.spec.driver for one in slices] == ["gpu.opencgpu.io"]
+
+
+@pytest.mark.enforcement
+def test_a_pod_has_its_slice(pods: Pods) -> None:
+    """A pod that asks for 3 GiB has them, and no more."""
+    ask(pods, "three", 3)
+    pods.running("three")
+    assert [mib for _, mib in pods.seen("three")] == [3021]
+    over = pods.cluster.exec("three", pods.namespace, "/cgpu-probe", "alloc=4G")
+    assert step(over, "alloc").number("status") == NO_MEMORY
+
+
+def test_helm_test(installed: Release) -> None:
+    """`helm test` starts a pod in a slice, shows what it sees, and leaves nothing."""
+    said = installed.must("test")
+    assert "Succeeded" in said
+    assert f"total={1007 << 20}" in said
+    eventually(lambda: left() == [], "the node has nothing of claims", 60)
+
+
+def test_the_engine_is_killed(installed: Release, pods: Pods) -> None:
+    """The agent's pod reaches the engine that came back, though it sees not where that mounts its tree."""
+    pods.one("before", "1Gi")
+    engine = installed.cluster.engine
+    engine.await_restart(engine.kill())
+    pods.one("after", "2Gi")
+    assert sorted(size for _, size, _ in reserved()) == [1007, 2014]
+    assert [mib for _, mib in pods.seen("before")] == [1007]
+    assert [one.restartCount for one in status_of(installed, "node")] == [0]
+
+
+def status_of(installed: Release, component: str) -> list[ContainerStatus]:
+    return [
+        one
+        for pod in installed.pods(component)
+        if pod.status is not None
+        for one in pod.status.containerStatuses or ()
+    ]
+
+
+def test_an_agent_is_killed_for_good(installed: Release, pods: Pods) -> None:
+    """The agent that takes the place of a killed pod removes the sockets of that one; shares live on."""
+    pods.one("kept", "1Gi")
+    (agent,) = installed.pods("node")
+    before = sockets()
+    (process,) = agents()
+    os.kill(process, signal.SIGKILL)
+    installed.cluster.api.delete(Pod, name_of(agent), namespace=NAMESPACE, grace_period=0)
+    eventually(
+        lambda: sockets() and not sockets() & before, "its sockets are gone, a new agent has others", 60
+    )
+    pods.one("later", "2Gi")
+    assert [mib for _, mib in pods.seen("kept")] == [1007]
+
+
+@dataclass
+class Load:
+    """Makes pods with shares one after the other, until it is told to end."""
+
+    pods: Pods
+    made: int = 0
+    faults: list[str] = field(default_factory=list)
+    ends: threading.Event = field(default_factory=threading.Event)
+
+    def run(self) -> None:
+        while not self.ends.is_set():
+            name = f"load-{self.made}"
+            try:
+                ask(self.pods, name, 1)
+                self.pods.running(name)
+                self.pods.cluster.delete_pod(name, self.pods.namespace)
+            except (ApiError, AssertionError) as error:
+                self.faults.append(f"{name}: {error}")
+            self.made += 1
+
+
+def test_update_under_load(installed: Release, pods: Pods) -> None:
+    """Helm puts a new image in place while pods come and go: none is refused, and no share is lost."""
+    pods.one("held", "6Gi")
+    held = pods.cluster.pod_status("held", pods.namespace).containerStatuses
+    (share,) = reserved()
+    load = Load(pods)
+    thread = threading.Thread(target=load.run)
+    thread.start()
+    try:
+        eventually(lambda: load.made > 0, "pods come and go", 60)
+        installed.must(
+            "upgrade", str(chart.CHART), "--reuse-values", "--wait", "--set", f"image.tag={TAGS[1]}"
+        )
+        updated = load.made
+        eventually(lambda: load.made > updated + 1, "pods come and go afterwards", 60)
+    finally:
+        load.ends.set()
+        thread.join()
+    assert load.faults == []
+    events = pods.cluster.api.list(Event, namespace=pods.namespace)
+    assert [one.message for one in events if one.reason == NOT_PREPARED] == []
+    for component, number in (("node", 1), ("admission", 2)):
+        images = [spec_of(one).containers[0].image for one in installed.pods(component)]
+        assert images == [f"{REPOSITORY}:{TAGS[1]}"] * number
+    assert reserved() == [share]
+    now = pods.cluster.pod_status("held", pods.namespace).containerStatuses
+    assert [one.containerID for one in now or ()] == [one.containerID for one in held or ()]
+    assert [mib for _, mib in pods.seen("held")] == [6043]
+    eventually(lambda: len(agents()) == 1, "one agent runs", 60)
+    assert len(sockets()) == 2
+
+
+def test_removal(installed: Release, pods: Pods) -> None:
+    """helm uninstall is refused while a claim has a part of a GPU; by force the pod runs on in its slice."""
+    pods.one("runs", "6Gi")
+    refused = installed.helm("uninstall", "--wait")
+    assert refused.returncode != 0
+    line = f"cgpu kubernetes uninstall: 1 claim has parts of GPUs: {pods.namespace}/runs; end the pods"
+    assert line in refused.text
+    assert len(agents()) == 1
+    installed.must("uninstall", "--no-hooks", "--wait")
+    eventually(lambda: agents() == [], "no agent runs", 60)
+    over = pods.cluster.exec("runs", pods.namespace, "/cgpu-probe", "alloc=7G")
+    assert step(over, "alloc").number("status") == NO_MEMORY
+    installed.install()
+    pods.cluster.delete_pod("runs", pods.namespace)
+    eventually(lambda: left() == [], "what it had is given back", 60)
+
+
+def test_removal_without_claims(installed: Release, pods: Pods) -> None:
+    """Where no claim has anything helm uninstall leaves nothing, not even what admission has made.
+
+    The last one here, as the release is gone then.
+    """
+    ask(pods, "goes", 1)
+    pods.running("goes")
+    pods.cluster.delete_pod("goes", pods.namespace)
+    eventually(lambda: left() == [], "the node has nothing of claims", 60)
+    assert list(pods.cluster.api.list(ResourceClaimTemplate, namespace=pods.namespace))
+    installed.must("uninstall", "--wait")
+    eventually(lambda: installed.left() == [], "nothing of the release is left", 60)
+    assert list(pods.cluster.api.list(ResourceClaimTemplate, namespace=pods.namespace)) == []
+    assert sockets() == set()
+    eventually(lambda: list(pods.cluster.api.list(ResourceSlice)) == [], "the node publishes nothing", 90)
