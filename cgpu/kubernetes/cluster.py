@@ -7,7 +7,9 @@ import httpx2
 from lightkube import KubeConfig
 from lightkube.config import client_adapter
 from lightkube.config.kubeconfig import SingleConfig
+from lightkube.core import decoders
 from lightkube.core.exceptions import ConfigError
+from lightkube.core.resource import GlobalResource, NamespacedResource
 
 from cgpu.errors import CgpuError
 
@@ -24,6 +26,17 @@ def configuration(kubeconfig: str | None) -> SingleConfig:
     if found is None:
         raise CgpuError("no cluster is known: the kubeconfig has no current context; expected one that has")
     return found
+
+
+def learn(*kinds: type[NamespacedResource | GlobalResource]) -> None:
+    """Have all made by which answers of these kinds are read; call it before there are threads.
+
+    Else it is made at the first use, and two threads at once end the process (msgspec 0.22: SIGSEGV).
+    """
+    for kind in kinds:
+        decoders.decode_list(b'{"items": [], "metadata": {}}', kind)
+    decoders.decode_watch_event(b'{"type": "", "object": {}}')
+    decoders.decode_status(b"{}")
 
 
 def http_client(chosen: SingleConfig) -> httpx2.Client:

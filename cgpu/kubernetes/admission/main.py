@@ -14,6 +14,8 @@ from pathlib import Path
 
 import uvicorn
 from lightkube import Client
+from lightkube.resources.core_v1 import Pod, Secret
+from lightkube.resources.resource_v1 import ResourceClaimTemplate, ResourceSlice
 
 from cgpu.arguments import Parser
 from cgpu.errors import CgpuError, one_line
@@ -22,8 +24,9 @@ from cgpu.kubernetes.admission.certificate import Certificate
 from cgpu.kubernetes.admission.server import Webhook
 from cgpu.kubernetes.admission.templates import Templates
 from cgpu.kubernetes.admission.trust import Trust
-from cgpu.kubernetes.cluster import configuration, http_client
+from cgpu.kubernetes.cluster import configuration, http_client, learn
 
+KINDS = (*trust.CONFIGURATIONS, Pod, ResourceClaimTemplate, ResourceSlice, Secret)
 CHECK_S = 60.0  # what another replica has renewed, or somebody has taken away, is seen after so long
 
 
@@ -63,6 +66,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 async def _serve(options: argparse.Namespace, folder: Path) -> None:
+    learn(*KINDS)
     chosen = configuration(options.kubeconfig)
     client = Client(config=chosen)
     place = options.certificate or folder

@@ -21,6 +21,7 @@ from cgpu.errors import CgpuError, show
 from cgpu.kubernetes.names import DRIVER
 from cgpu.kubernetes.node.records import ClaimName
 
+KINDS = (Event, Node, Pod, ResourceClaim, ResourceSlice)
 MAX_MESSAGE = 1024  # of an event: what the API server takes
 WATCH_S = 300
 

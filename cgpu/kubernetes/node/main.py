@@ -20,10 +20,10 @@ from cgpu import paths
 from cgpu.arguments import Parser
 from cgpu.client.tree import EngineDownError, Tree
 from cgpu.errors import CgpuError, one_line
-from cgpu.kubernetes.cluster import configuration
+from cgpu.kubernetes.cluster import configuration, learn
 from cgpu.kubernetes.names import DRIVER, USAGE_PAGE
 from cgpu.kubernetes.node.agent import Agent, Parts
-from cgpu.kubernetes.node.api import Api
+from cgpu.kubernetes.node.api import KINDS, Api
 from cgpu.kubernetes.node.engine_tree import EngineTree
 from cgpu.kubernetes.node.plugin import HealthReport, Plugin
 from cgpu.kubernetes.node.prepare import Claims, Folders
@@ -87,6 +87,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 def build(options: argparse.Namespace) -> tuple[Agent, AbstractContextManager[object]]:
     """Put the agent together, and what serves its status meanwhile. Raises CgpuError, OSError."""
+    learn(*KINDS)
     api = Api(Client(config=configuration(options.kubeconfig)), options.node)
     tree = EngineTree()
     records = Records(options.kubelet / "plugins" / DRIVER / "claims")
