@@ -5,7 +5,6 @@ from __future__ import annotations
 
 import os
 import shutil
-import socket
 import threading
 from collections.abc import Iterator
 from pathlib import Path
@@ -33,7 +32,7 @@ class Daemon:
         return {control.PASSED: os.open(self._folder, os.O_PATH | os.O_DIRECTORY)}
 
     def _serve(self) -> None:
-        self._sock.sock.settimeout(30)
+        self._sock.sock.settimeout(0.1)
         while not self._ended:
             self._sock.handle()
 
@@ -41,7 +40,6 @@ class Daemon:
         """End as a daemon does: nothing of its tree answers any more."""
         shutil.rmtree(self._folder)
         self._ended = True
-        self._sock.sock.shutdown(socket.SHUT_RDWR)
         self._thread.join(10)
         self._sock.close()
 
