@@ -15,6 +15,7 @@ import os
 import shutil
 import subprocess
 import sys
+import tempfile
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -87,10 +88,16 @@ def image() -> Path:
 
 
 def build(archive: Path) -> None:
+    # podman takes a path of at most 50 characters here.
+    with tempfile.TemporaryDirectory() as runroot:
+        build_by(["podman", "--runroot", runroot, "--storage-driver", "vfs"], archive)
+
+
+def build_by(podman: list[object], archive: Path) -> None:
     storage, part = STORE / "storage", archive.with_suffix(".part")
     # Layers of earlier builds are of no use: each has our own code in it.
     shutil.rmtree(storage, ignore_errors=True)
-    podman = ["podman", "--root", storage, "--runroot", STORE / "run", "--storage-driver", "vfs"]
+    podman = [*podman, "--root", storage]
     run([*podman, "import", "--quiet", base_archive(), BASE])
     builder = " ".join(map(str, [*podman, "build", "--isolation", "chroot", "--layers=false"]))
     environment = {

@@ -7,7 +7,9 @@ import os
 import re
 import shutil
 import subprocess
+import tempfile
 import tomllib
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -121,9 +123,16 @@ def test_lock(folder: Path, repository: Path) -> None:
     assert "pip" in pinned
 
 
+@pytest.fixture
+def runroot() -> Iterator[Path]:
+    """A folder for podman, which takes a path of at most 50 characters."""
+    with tempfile.TemporaryDirectory() as made:
+        yield Path(made)
+
+
 @pytest.mark.root
 @pytest.mark.slow
-def test_image(packages: Packages, folder: Path, tmp_path: Path) -> None:
+def test_image(packages: Packages, folder: Path, tmp_path: Path, runroot: Path) -> None:
     """The image has both packages and the installer, which it starts."""
     if shutil.which("podman") is None:
         pytest.skip("podman is not installed; run: scripts/bootstrap test")
@@ -132,7 +141,7 @@ def test_image(packages: Packages, folder: Path, tmp_path: Path) -> None:
     for package in packages:
         shutil.copy(package, context / "dist")
     shutil.copytree(folder, context / "install/packaging/kubernetes")
-    places = ["--root", tmp_path / "store", "--runroot", tmp_path / "run"]
+    places = ["--root", tmp_path / "store", "--runroot", runroot]
     podman = ["podman", *places, "--storage-driver", "vfs"]
     version = packages.daemon.name.split("_")[1]
     arguments = ["--build-arg", "BASE=scratch", "--build-arg", f"VERSION={version}", "--target", "installer"]
