@@ -16,11 +16,14 @@ from cgpu.errors import CgpuError
 TIMEOUT_S = 10.0
 
 
-def configuration(kubeconfig: str | None) -> SingleConfig:
-    """Return the configuration of a file, else of the environment or the pod. Raises CgpuError."""
+def configuration(kubeconfig: str | None, context: str | None = None) -> SingleConfig:
+    """Return the configuration of a file, else of the environment or the pod. Raises CgpuError.
+
+    context: of the file, by default its current one.
+    """
     try:
         kept = KubeConfig.from_file(kubeconfig) if kubeconfig else KubeConfig.from_env()
-        found = kept.get()
+        found = kept.get(context)
     except ConfigError as error:
         raise CgpuError(f"no cluster is known ({error}); expected --kubeconfig FILE or a pod") from error
     if found is None:

@@ -20,6 +20,8 @@ PARTS = {
     "uninstall": ("cgpu.kubernetes.uninstall", "refuse to go while claims have parts of GPUs"),
     "templates": ("cgpu.kubernetes.admission.collect", "remove the templates of admission that nobody uses"),
 }
+# The extra of pyproject.toml that has a part's libraries, where it is not kubernetes.
+EXTRAS = {"inspect": "kubectl"}
 
 
 def parser() -> argparse.ArgumentParser:
@@ -34,7 +36,7 @@ def parser() -> argparse.ArgumentParser:
     )
     parts = found.add_subparsers(required=True, metavar="PART")
     for name, (_, does) in PARTS.items():
-        parts.add_parser(name, help=does, parents=[_part(name).parser()], add_help=False)
+        parts.add_parser(name, help=does, parents=[part(name).parser()], add_help=False)
     return found
 
 
@@ -44,18 +46,19 @@ def main(arguments: Sequence[str] | None = None) -> int:
     try:
         if not words or words[0] not in PARTS:
             parser().parse_args(words)
-        status: int = _part(words[0]).main(words[1:])
+        status: int = part(words[0]).main(words[1:])
     except CgpuError as error:
         print(f"cgpu kubernetes: {error}", file=sys.stderr)
         return 1
     return status
 
 
-def _part(name: str) -> ModuleType:
+def part(name: str) -> ModuleType:
+    """Return the module of a part. Raises CgpuError when a library of it is missing."""
     try:
         return importlib.import_module(PARTS[name][0])
     except ModuleNotFoundError as error:
         raise CgpuError(
-            f"the Python library {error.name} is missing, which a cluster's parts need; install: "
-            "pip install 'opencgpu[kubernetes]'"
+            f"the Python library {error.name} is missing, which cgpu kubernetes {name} needs; install: "
+            f"pip install 'opencgpu[{EXTRAS.get(name, 'kubernetes')}]'"
         ) from error

@@ -81,9 +81,10 @@ def test_unit(tree: Path, repository: Path) -> None:
 
 
 def test_lock(repository: Path) -> None:
-    """What is brought along meets the project's dependencies."""
+    """What is brought along meets the project's dependencies, and those of kubectl's plugin."""
     project = tomllib.loads((repository / "pyproject.toml").read_text())["project"]
-    wanted = [Requirement(text) for text in project["dependencies"]]
+    named = [*project["dependencies"], *project["optional-dependencies"]["kubectl"]]
+    wanted = [Requirement(text) for text in named]
     have = locked(repository)
     wrong = [str(one) for one in wanted if not one.specifier.contains(have.get(one.name.lower(), "0"))]
     assert wrong == [], "run: scripts/lock-bundled"

@@ -106,6 +106,14 @@ def test_isolated(node: Machine, command: str) -> None:
     assert shown.startswith(f"{command} ")
 
 
+def test_plugin_of_kubectl(node: Machine) -> None:
+    """`kubectl inspect cgpu` has all that it needs, and says in a line that no cluster is known."""
+    assert node.run("kubectl-inspect-cgpu", "--help").startswith("usage: kubectl-inspect-cgpu ")
+    done = node.attempt("kubectl-inspect-cgpu", "--kubeconfig", "/no/such/file")
+    assert (done.returncode, done.stdout.count("\n")) == (1, 1)
+    assert done.stdout.startswith("kubectl-inspect-cgpu: no cluster is known")
+
+
 def test_no_site_packages(node: Machine) -> None:
     """What other packages have every Python run at its start is run by no command, nor by the daemon."""
     folder = node.path("/usr/local/lib/python3.11/dist-packages")

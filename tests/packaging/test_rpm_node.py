@@ -60,6 +60,7 @@ def test_nothing_left(rpms: Rpms, machine: Machine) -> None:
     machine.run("cgpud", "--simulate", "T4")
     assert "total=1073741824 " in machine.run("cgpu", "run", "--mem", "1G", "--", PROBE, "info")
     machine.run("cgpu-smi")
+    assert machine.run("kubectl-inspect-cgpu", "--help").startswith("usage: kubectl-inspect-cgpu ")
     assert machine.run(*RPM, "--verify", "opencgpu") == ""
     machine.run("mkdir", "-p", "/etc/cgpu", "/var/lib/cgpu/install")
     machine.path("/etc/cgpu/config.yaml").write_text("policy: 2\n")

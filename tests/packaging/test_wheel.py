@@ -13,7 +13,15 @@ import pytest
 
 from tests.integration.commands import call
 
-COMMANDS = ("cgpu", "cgpud", "cgpu-config-apply", "cgpu-hook", "cgpu-runtime-config", "cgpu-smi")
+COMMANDS = (
+    "cgpu",
+    "cgpud",
+    "cgpu-config-apply",
+    "cgpu-hook",
+    "cgpu-runtime-config",
+    "cgpu-smi",
+    "kubectl-inspect-cgpu",
+)
 PROGRAMS = (
     "hook/cgpu-hook",
     "kmod/build/cgpu-probe",
@@ -169,6 +177,10 @@ def test_install(repository: Path, wheel: Path, venv: Path) -> None:
     for command in ("cgpu", "cgpu-smi", "cgpud", "cgpu-runtime-config", "cgpu-config-apply"):
         assert command in run(venv / command, "--help")
     assert [name for name in COMMANDS if not os.access(venv / name, os.X_OK)] == []
+    plugin = call([venv / "kubectl-inspect-cgpu"])
+    assert (plugin.returncode, plugin.stdout) == (1, "")
+    assert plugin.stderr.startswith("kubectl-inspect-cgpu: the Python library ")
+    assert plugin.stderr.endswith("install: pip install 'opencgpu[kubectl]'\n")
     assert [name for name in PROGRAMS if not os.access(packages / "cgpu" / name, os.X_OK)] == []
     manuals = {path.name for path in (venv.parent / "share/man").glob("man*/*")}
     assert {"cgpu.1", "cgpu-config.yaml.5", "cgpud.8"} <= manuals

@@ -12,7 +12,7 @@ from lightkube.resources.core_v1 import Node
 from lightkube.resources.resource_v1 import ResourceClaim, ResourceSlice
 from lightkube.utils.quantity import parse_quantity
 
-from cgpu.kubernetes.inspect.use import GpuUse, Use
+from cgpu.kubernetes.inspect.use import GpuUse, ShareUse, Use
 from cgpu.kubernetes.names import DRIVER, MEMORY
 from cgpu.sizes import MIB
 
@@ -122,8 +122,12 @@ def with_use(nodes: Iterable[NodeState], use: Use) -> tuple[NodeState, ...]:
 def _gpu_with_use(gpu: GpuState, use: GpuUse | None) -> GpuState:
     if use is None:
         return gpu
-    shares = tuple(replace(share, used=_up(use.shares.get(share.share))) for share in gpu.shares)
+    shares = tuple(_share_with_use(share, use.shares.get(share.share)) for share in gpu.shares)
     return replace(gpu, used=_up(use.used), shares=shares)
+
+
+def _share_with_use(share: GivenShare, use: ShareUse | None) -> GivenShare:
+    return replace(share, of_card=use.limit // MIB, used=_up(use.used)) if use is not None else share
 
 
 def _up(size: int | None) -> int | None:
@@ -140,7 +144,6 @@ def _given(claims: Iterable[ResourceClaim]) -> Mapping[tuple[str, str], list[Giv
         if devices is None or claim.status is None or claim.metadata is None:
             continue
         pods = tuple(one.name for one in claim.status.reservedFor or () if one.resource == "pods")
-        of_card = _of_card(claim)
         for result in devices.results or ():
             if result.driver == DRIVER:
                 share = GivenShare(
@@ -149,20 +152,9 @@ def _given(claims: Iterable[ResourceClaim]) -> Mapping[tuple[str, str], list[Giv
                     pods,
                     result.shareID or "",
                     _mib((result.consumedCapacity or {}).get(MEMORY)),
-                    of_card.get(result.shareID or ""),
                 )
                 found[(result.pool, result.device)].append(share)
     return found
-
-
-def _of_card(claim: ResourceClaim) -> Mapping[str, int]:
-    """Return the MiB that the node's agent has written for each share."""
-    listed = (claim.status.devices if claim.status is not None else None) or ()
-    return {
-        one.shareID: _mib(str(one.data["memory"]))
-        for one in listed
-        if one.driver == DRIVER and one.shareID and isinstance(one.data, dict) and "memory" in one.data
-    }
 
 
 def _gpus(one: ResourceSlice, given: Mapping[tuple[str, str], list[GivenShare]]) -> Iterable[GpuState]:

@@ -19,12 +19,15 @@ from cgpu.kubernetes.inspect import render, use
 from cgpu.kubernetes.inspect.collect import CHUNK, NodeState, collect, with_use
 from cgpu.kubernetes.names import AGENT_LABELS, NAMESPACE, STATUS_PORT
 
+PROGRAM = "cgpu kubernetes inspect"
 
-def parser() -> argparse.ArgumentParser:
-    """Return the parser of the arguments."""
+
+def parser(program: str = PROGRAM) -> argparse.ArgumentParser:
+    """Return the parser of the arguments. program: as it is called."""
     found = Parser(
-        prog="kubectl inspect cgpu",
+        prog=program,
         description="Show what is given out of the GPUs of a cluster, as its scheduler has it.",
+        examples=(program, f"{program} --details", f"{program} -o wide"),
     )
     found.add_argument("node", nargs="?", metavar="NODE", help="this node alone")
     found.add_argument("-d", "--details", action="store_true", help="the pods of each node")
@@ -42,24 +45,25 @@ def parser() -> argparse.ArgumentParser:
         help=f"where the nodes' agents are ({NAMESPACE})",
     )
     found.add_argument("--kubeconfig", metavar="FILE", help="as for kubectl, by default KUBECONFIG")
+    found.add_argument("--context", metavar="NAME", help="of that file, by default its current one")
     return found
 
 
-def main(arguments: Sequence[str] | None = None) -> int:
+def main(arguments: Sequence[str] | None = None, program: str = PROGRAM) -> int:
     """Run the command; 0, or 1 after one line on standard error."""
-    options = parser().parse_args(arguments)
+    options = parser(program).parse_args(arguments)
     try:
-        chosen = configuration(options.kubeconfig)
+        chosen = configuration(options.kubeconfig, options.context)
         client = Client(config=chosen)
         nodes = collect(client, options.node)
         if options.node is not None and not nodes:
-            raise CgpuError(
-                f"node {show(options.node)} publishes no GPU; nodes that do: kubectl inspect cgpu"
-            )
+            raise CgpuError(f"node {show(options.node)} publishes no GPU; nodes that do: {program}")
         if options.output is not None:
-            nodes = _with_use(nodes, options.namespace, client, http_client(chosen))
+            nodes, silent = _with_use(nodes, options.namespace, client, http_client(chosen))
+            if silent:
+                print(f"{program}: {one_line(use.missing(silent))}", file=sys.stderr)
     except (CgpuError, ApiError, httpx2.HTTPError) as error:
-        print(f"cgpu kubernetes inspect: {one_line(str(error))}", file=sys.stderr)
+        print(f"{program}: {one_line(str(error))}", file=sys.stderr)
         return 1
     sys.stdout.write(text(nodes, options))
     return 0
@@ -67,31 +71,18 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 def _with_use(
     nodes: tuple[NodeState, ...], namespace: str, client: Client, plain: httpx2.Client
-) -> tuple[NodeState, ...]:
-    """Return the nodes with what is used. A line on standard error says where that is not known."""
+) -> tuple[tuple[NodeState, ...], dict[str, str]]:
+    """Return the nodes with what is used, and a reason for each of which that is not known."""
     names = {node.name for node in nodes}
     try:
         pods = list(client.list(Pod, namespace=namespace, labels={**AGENT_LABELS}, chunk_size=CHUNK))
     except ApiError as error:
-        _warn(dict.fromkeys(names, str(error)))
-        return nodes
+        return nodes, dict.fromkeys(names, str(error))
     agents = use.agents(pods, names)
     said, silent = use.collect(agents, use.asking(plain))
     without = names - {agent.node for agent in agents}
-    _warn(
-        {
-            **silent,
-            **dict.fromkeys(
-                without, f"namespace {namespace} has no pod of its agent with a port {STATUS_PORT}"
-            ),
-        }
-    )
-    return with_use(nodes, said)
-
-
-def _warn(silent: dict[str, str]) -> None:
-    if silent:
-        print(f"cgpu kubernetes inspect: {one_line(use.missing(silent))}", file=sys.stderr)
+    reason = f"namespace {namespace} has no pod of its agent with a port {STATUS_PORT}"
+    return with_use(nodes, said), {**silent, **dict.fromkeys(without, reason)}
 
 
 def text(nodes: Sequence[NodeState], options: argparse.Namespace) -> str:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 import threading
 import time
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from queue import Empty, SimpleQueue
 from typing import Any
@@ -36,11 +36,19 @@ class Agent:
 
 
 @dataclass(frozen=True, slots=True)
+class ShareUse:
+    """Bytes of the card that a share has, and that are used of it; None where it is merged with others."""
+
+    limit: int
+    used: int | None
+
+
+@dataclass(frozen=True, slots=True)
 class GpuUse:
-    """What a GPU's slices use, in bytes. shares: by id, of those that no other share is merged with."""
+    """What a GPU's slices use, in bytes. shares: by id."""
 
     used: int | None
-    shares: Mapping[str, int]
+    shares: Mapping[str, ShareUse]
 
 
 # By node, then by the GPU's device.
@@ -136,9 +144,18 @@ def parse(body: bytes) -> Mapping[str, GpuUse]:
 
 
 def _gpu(gpu: Mapping[str, Any]) -> GpuUse:
-    used = None if gpu["used"] is None else int(gpu["used"])
-    alone = [one for one in gpu["slices"] if len(one["shares"]) == 1 and one["used"] is not None]
-    return GpuUse(used, {str(one["shares"][0]["share"]): int(one["used"]) for one in alone})
+    return GpuUse(_size(gpu["used"]), dict(_shares(gpu["slices"])))
+
+
+def _shares(slices: Iterable[Mapping[str, Any]]) -> Iterator[tuple[str, ShareUse]]:
+    for one in slices:
+        used = _size(one["used"]) if len(one["shares"]) == 1 else None
+        for share in one["shares"]:
+            yield str(share["share"]), ShareUse(int(share["limit"]), used)
+
+
+def _size(value: Any) -> int | None:
+    return None if value is None else int(value)
 
 
 def missing(silent: Mapping[str, str]) -> str:

@@ -18,7 +18,7 @@ from lightkube.resources.core_v1 import Pod
 
 from cgpu.errors import CgpuError
 from cgpu.kubernetes.inspect import main, use
-from cgpu.kubernetes.inspect.use import Agent, GpuUse
+from cgpu.kubernetes.inspect.use import Agent, GpuUse, ShareUse
 from cgpu.sizes import MIB
 from tests.kubernetes.inspect.test_inspect import given, node, published
 
@@ -26,7 +26,12 @@ NAMES = ("a", "b")
 
 
 def slice_of(used: int | None, *shares: str) -> dict[str, Any]:
-    return {"container": "c", "limit": 1, "used": used, "shares": [{"share": one} for one in shares]}
+    return {
+        "container": "c",
+        "limit": 1,
+        "used": used,
+        "shares": [{"share": one, "limit": 7} for one in shares],
+    }
 
 
 def figures(used: int | None, *slices: dict[str, Any]) -> bytes:
@@ -73,7 +78,8 @@ def test_the_agent_of_a_node() -> None:
 def test_figures_of_shares() -> None:
     """Of merged shares nobody knows which of them is used; containers beside Kubernetes have none."""
     body = figures(7, slice_of(3, "x"), slice_of(4, "y", "z"), slice_of(None, "w"), slice_of(0))
-    assert use.parse(body) == {"gpu-0": GpuUse(7, {"x": 3})}
+    shares = {"x": ShareUse(7, 3), "y": ShareUse(7, None), "z": ShareUse(7, None), "w": ShareUse(7, None)}
+    assert use.parse(body) == {"gpu-0": GpuUse(7, shares)}
 
 
 @pytest.mark.parametrize(
