@@ -18,6 +18,8 @@ OTHER_PROGRAMS = (
     "ctr",
     "docker",
     "git",
+    "helm",
+    "kubectl",
     "make",
     "modprobe",
     "podman",

@@ -20,6 +20,7 @@ from typing import Any
 SOURCES = Path(__file__).resolve().parent / "cluster"
 MODULE = "opencgpu.test/cluster"
 KUBERNETES = "k8s.io/kubernetes"
+TOOL = f"{KUBERNETES}/cmd/kubectl"
 OWN_TREE = "./staging/src/"
 
 
@@ -40,7 +41,8 @@ def upstream(version: str) -> dict[str, Any]:
 def module_file(version: str, theirs: dict[str, Any]) -> str:
     """Return a go.mod that requires Kubernetes, with its libraries at the version that belongs to it."""
     library = "v0." + version.partition(".")[2]
-    head = [f"module {MODULE}", "", f"go {theirs['Go']}", "", f"require {KUBERNETES} v{version}", ""]
+    head = [f"module {MODULE}", "", f"go {theirs['Go']}", "", f"tool {TOOL}", ""]
+    head += [f"require {KUBERNETES} v{version}", ""]
     names = [one["Old"]["Path"] for one in theirs["Replace"] if one["New"]["Path"].startswith(OWN_TREE)]
     return "\n".join([*head, "replace (", *(f"\t{name} => {name} {library}" for name in names), ")", ""])
 

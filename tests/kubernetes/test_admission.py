@@ -6,6 +6,7 @@ from __future__ import annotations
 import subprocess
 import sys
 from collections.abc import Iterator, Mapping
+from pathlib import Path
 from typing import Any, cast
 
 import pytest
@@ -16,43 +17,23 @@ from lightkube.resources.resource_v1 import ResourceClaimTemplate
 
 from tests.integration.commands import eventually
 from tests.kubernetes.harness import chart
+from tests.kubernetes.harness.admission import with_admission
 from tests.kubernetes.harness.cluster import Cluster
+from tests.kubernetes.harness.control_plane import NODE_ADDRESS
 from tests.kubernetes.harness.credentials import NODE
-from tests.kubernetes.harness.node import PROBE_IMAGE, tag
+from tests.kubernetes.harness.node import PROBE_IMAGE, load_image
 from tests.kubernetes.harness.slices import WAIT, Slices, with_agent
 
-# As Alibaba's documentation has it, but for the command and the path of the image's program.
+SAMPLE = Path(__file__).with_name("admission") / "ack-sample.yaml"
 SAMPLE_IMAGE = "registry.cn-hangzhou.aliyuncs.com/ai-samples/gpushare-sample:tensorflow-1.5"
-SAMPLE: Mapping[str, Any] = {
-    "apiVersion": "batch/v1",
-    "kind": "Job",
-    "metadata": {"name": "gpu-share-sample"},
-    "spec": {
-        "parallelism": 1,
-        "template": {
-            "metadata": {"labels": {"app": "gpu-share-sample"}},
-            "spec": {
-                "schedulerName": "ack-co-scheduler",
-                "containers": [
-                    {
-                        "name": "gpu-share-sample",
-                        "image": SAMPLE_IMAGE,
-                        "command": WAIT,
-                        "resources": {"limits": {"aliyun.com/gpu-mem": 3}},
-                        "workingDir": "/root",
-                    }
-                ],
-                "restartPolicy": "Never",
-            },
-        },
-    },
-}
+# The image's own is TensorFlow's; this one has a GPU's memory, too.
+PYTHON = "#!/busybox sh\nexec /cgpu-probe info alloc=2G hold=3600\n"
 
 
 @pytest.fixture
 def slices(cluster: Cluster, namespace: str) -> Iterator[Slices]:
     """Yield a cluster with agent and webhook."""
-    with with_agent(cluster, namespace) as found, chart.with_webhook(cluster):
+    with with_agent(cluster, namespace) as found, with_admission(cluster):
         yield found
 
 
@@ -78,24 +59,25 @@ def templates(slices: Slices) -> list[ResourceClaimTemplate]:
 
 def inspected(slices: Slices, *words: str) -> str:
     """Return what kubectl inspect cgpu prints."""
-    config = str(slices.cluster.credentials.path("admin"))
-    command = [sys.executable, "-m", "cgpu.main", "kubernetes", "inspect", "--kubeconfig", config, *words]
-    return subprocess.run(command, capture_output=True, text=True, check=True, timeout=60).stdout
+    done = slices.cluster.kubectl("inspect", "cgpu", *words)
+    assert (done.returncode, done.stderr) == (0, "")
+    return done.stdout
 
 
-@pytest.mark.enforcement
-def test_the_manifest_of_ack(slices: Slices) -> None:
-    """Alibaba's example runs unchanged; the table shows what its documentation shows."""
-    tag(SAMPLE_IMAGE)
+def test_the_manifest_of_ack(slices: Slices, tmp_path: Path) -> None:
+    """Alibaba's example runs unchanged; kubectl shows what its documentation shows."""
+    load_image(tmp_path, SAMPLE_IMAGE, {"usr/bin/python": PYTHON})
     slices.cluster.apply(SAMPLE, slices.namespace)
     eventually(lambda: pods(slices) != [], "the job has its pod", 30)
     (name,) = pods(slices)
     slices.running(name)
     assert [mib for _, mib in slices.seen(name, "gpu-share-sample")] == [3021]
-    table = inspected(slices)
-    assert f"{NODE}  " in table
-    assert "3/15" in table
-    assert "3/30 (10%)" in table
+    head, node, line, below, total = inspected(slices).splitlines()
+    columns = ["NAME", "IPADDRESS", "GPU0(Allocated/Total)", "GPU1(Allocated/Total)", "GPU", "Memory(GiB)"]
+    assert head.split() == columns
+    assert node.split() == [NODE, NODE_ADDRESS, "3/15", "0/15", "3/30"]
+    assert set(line) == {"-"}
+    assert [below, total] == ["Allocated/Total GPU Memory In Cluster:", "3/30 (10%)"]
     assert name in inspected(slices, "--details")
     slices.cluster.api.delete(Job, "gpu-share-sample", namespace=slices.namespace)
 
@@ -103,12 +85,15 @@ def test_the_manifest_of_ack(slices: Slices) -> None:
 def test_names_of_other_systems(slices: Slices) -> None:
     """HAMi's, Volcano's and KAI's names give what they say, percentages too."""
     asking(slices, "hami", {"nvidia.com/gpu": 1, "nvidia.com/gpumem": 3000})
+    asking(slices, "two", {"nvidia.com/gpu": 2, "nvidia.com/gpumem": 3000, "nvidia.com/gpucores": 30})
     asking(slices, "half", {"nvidia.com/gpu": 1, "nvidia.com/gpumem-percentage": 50})
     asking(slices, "volcano", {"volcano.sh/vgpu-number": 1, "volcano.sh/vgpu-memory": 1024})
     asking(slices, "kai", {}, annotations={"gpu-memory": "1024"}, scheduler="kai-scheduler")
     for name, mib in (("hami", 2950), ("half", 7554), ("volcano", 1007), ("kai", 1007)):
         slices.running(name)
         assert [size for _, size in slices.seen(name)] == [mib], name
+    slices.running("two")
+    assert [size for _, size in slices.seen("two")] == [2950, 2950]
 
 
 def test_wrong_amounts_are_refused(slices: Slices) -> None:

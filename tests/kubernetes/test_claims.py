@@ -6,7 +6,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 import pytest
-from lightkube.resources.core_v1 import Pod
+from lightkube import ApiError
+from lightkube.resources.core_v1 import Pod, ResourceQuota
 from lightkube.resources.resource_v1 import DeviceClass, ResourceClaim, ResourceSlice
 
 from tests.integration.commands import eventually
@@ -116,3 +117,22 @@ def test_claims_share_a_device(cluster: Cluster, namespace: str, pool: None) -> 
 
     cluster.api.delete(Pod, min(allocated), namespace=namespace, grace_period=0)
     eventually(lambda: waiting in results(cluster, namespace), f"{waiting} is allocated", 60)
+
+
+def test_a_quota_counts_devices(cluster: Cluster, namespace: str, pool: None) -> None:
+    """A quota limits how many parts of GPUs a namespace has, whatever their sizes."""
+    hard = {f"{DRIVER}.deviceclass.resource.k8s.io/devices": "1"}
+    metadata = {"name": "parts"}
+    cluster.apply(
+        {"apiVersion": "v1", "kind": "ResourceQuota", "metadata": metadata, "spec": {"hard": hard}}, namespace
+    )
+    eventually(lambda: counted(cluster, namespace) == "0", "the quota is counted", 30)
+    cluster.apply(claim("first"), namespace)
+    with pytest.raises(ApiError, match="exceeded quota: parts"):
+        cluster.apply(claim("second"), namespace)
+
+
+def counted(cluster: Cluster, namespace: str) -> str | None:
+    """Return how many devices the quota has counted, None before it has."""
+    status = cluster.api.get(ResourceQuota, "parts", namespace=namespace).status
+    return next(iter((status.used or {}).values()), None) if status is not None else None

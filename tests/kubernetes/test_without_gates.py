@@ -10,7 +10,7 @@ from lightkube import ApiError
 from lightkube.resources.resource_v1 import ResourceClaimTemplate, ResourceSlice
 
 from tests.integration.commands import eventually
-from tests.kubernetes.harness import chart
+from tests.kubernetes.harness.admission import with_admission
 from tests.kubernetes.harness.cluster import Cluster
 from tests.kubernetes.harness.node import PROBE_IMAGE
 from tests.kubernetes.harness.slices import WAIT, Slices, with_agent
@@ -22,7 +22,7 @@ GATE = "the feature gate DRAConsumableCapacity is off"
 @pytest.fixture
 def slices(cluster: Cluster, namespace: str) -> Iterator[Slices]:
     """Yield a cluster with agent and webhook."""
-    with with_agent(cluster, namespace, publishes=False) as found, chart.with_webhook(cluster):
+    with with_agent(cluster, namespace, publishes=False) as found, with_admission(cluster):
         yield found
 
 

@@ -8,9 +8,7 @@ the chart's. What helm itself does with it is in release.py.
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
 from typing import Any
 
 import yaml
@@ -22,7 +20,6 @@ from lightkube.resources.admissionregistration_v1 import (
 from tests.integration.commands import must
 from tests.integration.images import ROOT
 from tests.kubernetes.harness.cluster import Cluster
-from tests.kubernetes.harness.control_plane import is_ready
 
 CHART = ROOT / "install/packaging/kubernetes/chart"
 NAMESPACE = "opencgpu"
@@ -53,18 +50,6 @@ def applied() -> Iterator[dict[str, Any]]:
             path = webhook["clientConfig"].pop("service")["path"]
             webhook["clientConfig"]["url"] = f"https://{ADDRESS}:{PORT}{path}"
         yield one
-
-
-@contextmanager
-def with_webhook(cluster: Cluster) -> Iterator[None]:
-    """Have the webhook beside the cluster. The chart is applied again: its webhooks may have been removed."""
-    install(cluster)
-    config = cluster.service_account("cgpu-admission", NAMESPACE)
-    place = ["--address", ADDRESS, "--port", str(PORT), "--name", ADDRESS, "--kubeconfig", str(config)]
-    command = [sys.executable, "-m", "cgpu.main", "kubernetes", "admission", *place]
-    cluster.start("admission", command, ready=is_ready(f"https://{ADDRESS}:{PORT}/healthz"))
-    yield
-    remove_webhooks(cluster)
 
 
 def remove(cluster: Cluster) -> None:

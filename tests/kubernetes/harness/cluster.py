@@ -6,6 +6,7 @@ from __future__ import annotations
 import json
 import os
 import signal
+import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from http import HTTPStatus
@@ -20,10 +21,17 @@ from lightkube.core.resource import NamespacedResource
 from lightkube.models.authentication_v1 import BoundObjectReference, TokenRequestSpec
 from lightkube.models.core_v1 import PodStatus
 from lightkube.models.meta_v1 import ObjectMeta
-from lightkube.resources.core_v1 import Event, Node, Pod, ServiceAccountToken
+from lightkube.resources.core_v1 import (
+    ConfigMap,
+    Event,
+    Node,
+    Pod,
+    ServiceAccount,
+    ServiceAccountToken,
+)
 
 from cgpu import paths
-from tests.integration.commands import Outcome, eventually
+from tests.integration.commands import Outcome, call, eventually
 from tests.integration.engine import Engine
 from tests.integration.images import ROOT
 from tests.kubernetes.harness import node
@@ -36,17 +44,18 @@ FIELD_MANAGER = "tests"
 RUNTIME_CLASS = ROOT / "install" / "packaging" / "kubernetes" / "runtimeclass.yaml"
 POD_S = 60
 CALL_S = 30
+KUBECTL_S = 120
 
 
 class Cluster:
-    """Control plane, containerd, cgpud with two simulated T4, and a kubelet, beside this process."""
+    """Control plane, containerd, cgpud with simulated cards, and a kubelet, beside this process."""
 
-    def __init__(self, settings: Settings, folder: Path) -> None:
+    def __init__(self, settings: Settings, folder: Path, cards: str = "T4:2") -> None:
         self.settings = settings
         self.folder = folder
         self.credentials = Credentials(folder / "credentials")
         Path("/etc/cgpu").mkdir()
-        self.engine = Engine("T4:2", {}, Path("/etc/cgpu"))
+        self.engine = Engine(cards, {}, Path("/etc/cgpu"))
         #: by name: etcd, kube-apiserver, kube-controller-manager, kube-scheduler, containerd, kubelet
         self.components: dict[str, Component] = {}
         self._extra: list[Component] = []
@@ -177,7 +186,22 @@ class Cluster:
             raise
         return True
 
+    def kubectl(self, *words: str, user: str = "admin") -> Outcome:
+        """Run kubectl as one who has a kubeconfig. Its plugins are those of this Python's environment."""
+        path = f"{Path(sys.executable).parent}:{os.environ['PATH']}"
+        env = {"KUBECONFIG": str(self.credentials.path(user)), "PATH": path}
+        return call([self.settings.kubectl(), *words], env=env, timeout=KUBECTL_S)
+
     # What became of them
+
+    def is_complete(self, namespace: str) -> bool:
+        """Say whether the controllers have made what each pod of a namespace is given."""
+        try:
+            self.api.get(ServiceAccount, "default", namespace=namespace)
+            self.api.get(ConfigMap, "kube-root-ca.crt", namespace=namespace)
+        except ApiError:
+            return False
+        return True
 
     def is_node_ready(self) -> bool:
         try:

@@ -6,6 +6,7 @@ from __future__ import annotations
 import json
 import shutil
 import sys
+from collections.abc import Mapping
 from pathlib import Path
 
 import yaml
@@ -74,12 +75,21 @@ def tag(name: str, source: str = PROBE_IMAGE) -> None:
 
 def load_images(folder: Path) -> None:
     """Make the image of the probe, and load it under the names of tests and of the sandboxes."""
-    folder.mkdir()
-    (folder / "rootfs").mkdir()
-    shutil.copy2("/bin/busybox", folder / "rootfs")
+    load_image(folder, PROBE_IMAGE)
+    tag(PAUSE_IMAGE)
+
+
+def load_image(folder: Path, name: str, programs: Mapping[str, str] | None = None) -> None:
+    """Load an image with the probe and busybox, and with scripts by their paths in it."""
+    rootfs = folder / "rootfs"
+    rootfs.mkdir(parents=True)
+    shutil.copy2("/bin/busybox", rootfs)
+    for place, script in (programs or {}).items():
+        (rootfs / place).parent.mkdir(parents=True, exist_ok=True)
+        (rootfs / place).write_text(script)
+        (rootfs / place).chmod(0o755)
     load(oci_archive(image_tar(folder), folder, PAUSE))
-    for name in (PROBE_IMAGE, PAUSE_IMAGE):
-        tag(name, f"docker.io/library/{IMAGE}")
+    tag(name, f"docker.io/library/{IMAGE}")
 
 
 def containerd(settings: Settings) -> Component:

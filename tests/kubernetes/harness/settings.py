@@ -44,6 +44,11 @@ class Settings:
         own = os.environ.get(OWN_PROGRAMS)
         return [f"{own}/{name}"] if own else [f"{self.programs}/cluster", name]
 
+    def kubectl(self) -> Path:
+        """Return the path of kubectl, which has the version of the cluster."""
+        own = os.environ.get(OWN_PROGRAMS)
+        return Path(own or self.programs) / "kubectl"
+
     def component(self, name: str, flags: Sequence[str], ready: Callable[[], object]) -> Component:
         return Component(name, [*self.program(name), *flags], self.logs / f"{name}.log", ready)
 
