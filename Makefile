@@ -1,10 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
 # From a fresh clone on Debian 12, 13 or testing, as root, with nothing but git and make.
 
-.PHONY: help demo test test-gpu test-vm test-driver test-frameworks test-package test-distributions test-kernels test-kubernetes test-vm-full test-debug-kernel build deb rpm image docs docs-pictures man proto lint format fuzz coverage bench bench-shares clean
+.PHONY: help demo demo-kubernetes test test-gpu test-vm test-driver test-frameworks test-package test-distributions test-kernels test-kubernetes test-vm-full test-debug-kernel build deb rpm image docs docs-pictures man proto lint format fuzz coverage bench bench-shares clean
 
 help:
 	@echo "make demo    two containers share a simulated T4, each inside its slice"
+	@echo "make demo-kubernetes  pods share a simulated T4 on a cluster of one node; builds Kubernetes first"
 	@echo "make test    every check: linters, unit tests, real container runtimes"
 	@echo "make test-vm the kernel module in virtual machines (part of make test); test-vm-full repeats more"
 	@echo "make test-driver  the kernel module on NVIDIA's own driver, on a card made in software (a part of it in make test)"
@@ -29,6 +30,10 @@ help:
 
 demo:
 	@scripts/demo
+
+# The first time ten minutes, to compile Kubernetes.
+demo-kubernetes:
+	@scripts/kubernetes/demo
 
 test:
 	@scripts/test

@@ -4,13 +4,13 @@
 from __future__ import annotations
 
 import itertools
+import os
 from collections.abc import Generator, Iterator
 from pathlib import Path
 
 import pytest
-from lightkube import ApiError
 from lightkube.models.meta_v1 import ObjectMeta
-from lightkube.resources.core_v1 import ConfigMap, Event, Namespace, Pod, ServiceAccount
+from lightkube.resources.core_v1 import Event, Namespace, Pod
 
 from tests.integration.commands import eventually
 from tests.kubernetes.harness.cluster import Cluster
@@ -21,6 +21,8 @@ SetupPhase = Generator[None, pytest.TestReport, pytest.TestReport]
 
 
 LEFT_OUT = pytest.StashKey[int]()
+# Set by scripts/test-kubernetes where it runs what starts a cluster of its own.
+BESIDE = "CGPU_KUBERNETES_BESIDE"
 
 
 def pytest_configure(config: pytest.Config) -> None:
@@ -30,24 +32,23 @@ def pytest_configure(config: pytest.Config) -> None:
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Leave out what needs a cluster where there is none: scripts/test-kubernetes has one."""
-    needs = [item for item in items if "cluster" in getattr(item, "fixturenames", ())]
-    here = [item for item in needs if Path(__file__).parent in item.path.parents]
-    for item in here:
-        item.add_marker(pytest.mark.root)
+    """Leave out what needs a cluster where there is none, or another one, or is not to be in one."""
     settings = Settings.of_environment()
-    if settings is None:
-        config.stash[LEFT_OUT] = len(here)
-        leave_out(config, items, here)
-    else:
-        other = [item for item in here if bool(item.get_closest_marker("without_gates")) == settings.gates]
-        leave_out(config, items, other)
-
-
-def leave_out(config: pytest.Config, items: list[pytest.Item], chosen: list[pytest.Item]) -> None:
-    if chosen:
-        config.hook.pytest_deselected(items=chosen)
-        items[:] = [item for item in items if item not in chosen]
+    missing = {"beside_a_cluster"} if BESIDE not in os.environ else set()
+    missing |= {"cluster"} if settings is None else set()
+    left_out = []
+    for item in items:
+        names = set(getattr(item, "fixturenames", ()))
+        if Path(__file__).parent in item.path.parents and names & {"cluster", "beside_a_cluster"}:
+            item.add_marker(pytest.mark.root)
+            gates = item.get_closest_marker("without_gates") is None
+            other = "cluster" in names and settings is not None and gates != settings.gates
+            left_out += [item] if names & missing or other else []
+    if left_out:
+        # In a cluster the others follow; the script says so.
+        config.stash[LEFT_OUT] = 0 if settings is not None else len(left_out)
+        config.hook.pytest_deselected(items=left_out)
+        items[:] = [item for item in items if item not in left_out]
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: pytest.Config) -> None:
@@ -57,6 +58,11 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: p
         terminalreporter.write_line(
             f"tests/kubernetes: {number} tests need a cluster and were left out; run: make test-kubernetes"
         )
+
+
+@pytest.fixture
+def beside_a_cluster() -> None:
+    """For what starts a cluster of its own, with the programs that scripts/test-kubernetes has built."""
 
 
 @pytest.fixture(scope="session")
@@ -77,22 +83,12 @@ def namespace(cluster: Cluster) -> Iterator[str]:
     """A namespace for one test, whose pods and processes of its own end with the test."""
     name = f"test-{next(NUMBERS)}"
     cluster.api.create(Namespace(metadata=ObjectMeta(name=name)))
-    eventually(lambda: is_complete(cluster, name), f"{name} has what pods need")
+    eventually(lambda: cluster.is_complete(name), f"{name} has what pods need")
     yield name
     cluster.end_extra()
     cluster.api.deletecollection(Pod, namespace=name)
     eventually(lambda: not list(cluster.api.list(Pod, namespace=name)), f"the pods of {name} are gone", 60)
     cluster.api.delete(Namespace, name)
-
-
-def is_complete(cluster: Cluster, namespace: str) -> bool:
-    """Say whether the controllers have made what each pod is given."""
-    try:
-        cluster.api.get(ServiceAccount, "default", namespace=namespace)
-        cluster.api.get(ConfigMap, "kube-root-ca.crt", namespace=namespace)
-    except ApiError:
-        return False
-    return True
 
 
 @pytest.hookimpl(wrapper=True)

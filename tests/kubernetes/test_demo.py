@@ -1,0 +1,130 @@
+# SPDX-License-Identifier: Apache-2.0
+"""`make demo-kubernetes`, as README says it: what it shows, and that nothing is left, however it ends."""
+
+from __future__ import annotations
+
+import os
+import re
+import signal
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+
+import psutil
+import pytest
+
+from tests.integration.commands import eventually
+from tests.integration.images import ROOT
+
+pytestmark = pytest.mark.usefixtures("beside_a_cluster")
+COMMAND = ("make", "demo-kubernetes")
+# As from a terminal: who ignores SIGINT, as a shell's background jobs do, has scripts that do, too.
+INTERRUPTIBLE = ("env", "--default-signal=INT")
+TIME_S = 240
+
+
+def environment(**changed: str) -> dict[str, str]:
+    """Return that of a person, who runs no other make and is in no cluster of tests."""
+    plain = {name: text for name, text in os.environ.items() if "MAKE" not in name}
+    return {**{name: text for name, text in plain.items() if not name.startswith("CGPU_")}, **changed}
+
+
+def left() -> list[str]:
+    """Return what there is of a demo: its processes, files of an engine, cgroups without an owner."""
+    cgroups = [str(path) for path in cgroups_without_owner()]
+    places = [
+        str(path) for path in map(Path, ("/run/cgpu_km", "/run/demo", "/var/lib/kubelet")) if path.exists()
+    ]
+    return [*cgroups, *places, *map(str, processes())]
+
+
+def cgroups_without_owner() -> Iterator[Path]:
+    """Yield those of clusters whose script has ended; its number is the end of their name."""
+    for path in Path("/sys/fs/cgroup").glob("**/opencgpu-kubernetes-*"):
+        if not psutil.pid_exists(int(path.name.rpartition("-")[2])):
+            yield path
+
+
+def processes() -> Iterator[list[str]]:
+    """Yield the words of each process that has to do with the demo; others may have clusters of their own."""
+    for one in psutil.process_iter(["cmdline"]):
+        words = one.info["cmdline"] or []
+        if any("kubernetes.story" in word or "/run/demo" in word for word in words):
+            yield words
+
+
+@pytest.fixture(autouse=True)
+def nothing_is_left() -> Iterator[None]:
+    """Compare what there is before and after."""
+    before = left()
+    yield
+    eventually(lambda: left() == before, f"nothing is left but {before}", 15)
+
+
+@pytest.mark.slow
+def test_demo() -> None:
+    """Two pods run, a third waits with Kubernetes' reason, goes on when one ends, and all is given back."""
+    done = subprocess.run(
+        COMMAND, cwd=ROOT, env=environment(), capture_output=True, text=True, timeout=TIME_S, check=False
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert done.stdout.splitlines()[-1] == "Done. Nothing of the cluster is left."
+    parts = dict(re.findall(r"^== (\w+ \w+).*\n((?:(?!== ).*\n)*)", done.stdout, re.MULTILINE))
+    assert "Simulated:  the GPU" in parts["A cluster"]
+    assert inspected(parts["The node"]) == ["0/15 (0%)"]
+    assert "aliyun.com/gpu-mem: 6" in parts["Two pods"]
+    assert re.search(r"^  first +1/1 +Running", parts["Two pods"], re.MULTILINE)
+    assert re.search(r"^  second +1/1 +Running", parts["Two pods"], re.MULTILINE)
+    assert inspected(parts["Two pods"]) == ["12/15 (80%)"]
+    assert "size of the card:  6043 MiB" in parts["What a"]
+    assert "refused, the driver says out of memory" in parts["What a"]
+    assert re.search(r"^  third +0/1 +Pending", parts["A third"], re.MULTILINE)
+    assert re.search(r"FailedScheduling +Pod/third +.*cannot allocate all claims", parts["A third"])
+    assert inspected(parts["A third"]) == ["12/15 (80%)"]
+    assert re.search(r"^  third +1/1 +Running", parts["The first"], re.MULTILINE)
+    assert "first" not in parts["The first"].rpartition("kubectl inspect")[2]
+    assert inspected(parts["All pods"]) == ["0/15 (0%)"]
+    assert "15109 MiB: all of the card" in parts["All pods"]
+
+
+def inspected(part: str) -> list[str]:
+    """Return the sums that kubectl inspect cgpu has shown."""
+    return re.findall(r"^\$ kubectl inspect cgpu.*\n(?:  .*\n)*?  (\d+/15 \(\d+%\))$", part, re.MULTILINE)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("sent", [signal.SIGINT, signal.SIGTERM, signal.SIGKILL])
+def test_interrupted(sent: signal.Signals) -> None:
+    """Who ends it in the middle, by Ctrl-C or worse, has nothing of it left."""
+    process = subprocess.Popen(
+        [*INTERRUPTIBLE, *COMMAND],
+        cwd=ROOT,
+        env=environment(),
+        stdout=subprocess.PIPE,
+        text=True,
+        start_new_session=True,
+    )
+    assert process.stdout is not None
+    for line in process.stdout:
+        if line.startswith("$ kubectl apply"):
+            break
+    assert list(processes()) != []
+    os.killpg(process.pid, sent)
+    assert process.wait(30) != 0
+    process.stdout.close()
+    eventually(lambda: list(processes()) == [], "its processes have ended", 15)
+    if sent == signal.SIGKILL:
+        # Empty cgroups are what nobody was there to remove.
+        for path in cgroups_without_owner():
+            subprocess.run(["find", path, "-depth", "-type", "d", "-exec", "rmdir", "{}", "+"], check=True)
+
+
+def test_failure(tmp_path: Path) -> None:
+    """One that fails says why in a line."""
+    own = environment(KUBERNETES_BIN=str(tmp_path))
+    done = subprocess.run(
+        COMMAND, cwd=ROOT, env=own, capture_output=True, text=True, timeout=TIME_S, check=False
+    )
+    assert done.returncode == 2  # make's own
+    assert f"demo-kubernetes: [Errno 2] No such file or directory: '{tmp_path}/etcd'" in done.stderr
+    assert "Traceback" not in done.stderr
