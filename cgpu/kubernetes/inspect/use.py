@@ -17,7 +17,7 @@ from typing import Any
 import httpx2
 from lightkube.resources.core_v1 import Pod
 
-from cgpu.errors import CgpuError, one_line
+from cgpu.errors import CgpuError, one_line, show
 from cgpu.kubernetes.names import STATUS_PORT, USAGE_PAGE, USAGE_VERSION
 
 AT_ONCE = 32
@@ -137,9 +137,9 @@ def parse(body: bytes) -> Mapping[str, GpuUse]:
     try:
         whole = json.loads(body)
         if whole["version"] != USAGE_VERSION:
-            raise CgpuError(f"version {whole['version']} of its figures, expected {USAGE_VERSION}")
+            raise CgpuError(f"version {show(whole['version'])} of its figures, expected {USAGE_VERSION}")
         return {str(gpu["uuid"]).lower(): _gpu(gpu) for gpu in whole["gpus"]}
-    except (ValueError, KeyError, TypeError, AttributeError) as error:
+    except (ValueError, KeyError, TypeError, AttributeError, OverflowError, RecursionError) as error:
         raise CgpuError(f"its figures are not of version {USAGE_VERSION} ({type(error).__name__})") from error
 
 

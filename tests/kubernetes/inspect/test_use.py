@@ -83,7 +83,17 @@ def test_figures_of_shares() -> None:
 
 
 @pytest.mark.parametrize(
-    "body", [b"", b"[]", b"{}", b'{"version": 1, "gpus": 3}', b'{"version": 1, "gpus": [{}]}', b"\xff"]
+    "body",
+    [
+        b"",
+        b"[]",
+        b"{}",
+        b"\xff",
+        b"[" * 100_000,
+        b'{"version": 1, "gpus": 3}',
+        b'{"version": 1, "gpus": [{}]}',
+        b'{"version": 1, "gpus": [{"uuid": "a", "used": Infinity, "slices": []}]}',
+    ],
 )
 def test_figures_that_are_none(body: bytes) -> None:
     """Whatever else a pod says is a reason, and no fault."""
