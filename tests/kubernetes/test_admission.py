@@ -6,6 +6,7 @@ from __future__ import annotations
 import subprocess
 import sys
 from collections.abc import Iterator, Mapping
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any, cast
 
@@ -13,9 +14,13 @@ import pytest
 from lightkube import ApiError
 from lightkube.resources.batch_v1 import Job
 from lightkube.resources.core_v1 import Pod
-from lightkube.resources.resource_v1 import ResourceClaimTemplate
+from lightkube.resources.resource_v1 import DeviceClass, ResourceClaimTemplate
+from lightkube.types import PatchType
 
+from cgpu.client.tree import Tree
+from cgpu.kubernetes.admission.templates import FORMAT, LAST_USED
 from tests.integration.commands import eventually
+from tests.integration.engine import MIB, TREE
 from tests.kubernetes.harness import chart
 from tests.kubernetes.harness.admission import with_admission
 from tests.kubernetes.harness.cluster import Cluster
@@ -109,14 +114,56 @@ def test_templates_are_few_and_collected(slices: Slices) -> None:
     assert len(templates(slices)) == 1
     config = str(slices.cluster.service_account("cgpu-templates", chart.NAMESPACE))
     command = [sys.executable, "-m", "cgpu.main", "kubernetes", "templates", "--kubeconfig", config]
-    subprocess.run([*command, "--hours", "0"], check=True, timeout=60)
+    last_used(slices, days=2)
+    subprocess.run(command, check=True, timeout=60)
     assert len(templates(slices)) == 1
     for number in range(3):
         slices.cluster.delete_pod(f"alike-{number}", slices.namespace)
-    subprocess.run(command, check=True, timeout=60)
+    last_used(slices, days=0)
+    subprocess.run([*command, "--hours", "2"], check=True, timeout=60)
     assert len(templates(slices)) == 1
-    subprocess.run([*command, "--hours", "0"], check=True, timeout=60)
+    last_used(slices, days=2)
+    subprocess.run(command, check=True, timeout=60)
     assert templates(slices) == []
+
+
+def last_used(slices: Slices, days: int) -> None:
+    """Have the templates say that a pod was last given them so many days ago."""
+    then = (datetime.now(UTC) - timedelta(days=days)).strftime(FORMAT)
+    for one in templates(slices):
+        assert one.metadata is not None
+        change = {"metadata": {"annotations": {LAST_USED: then}}}
+        slices.cluster.api.patch(
+            ResourceClaimTemplate,
+            str(one.metadata.name),
+            change,
+            namespace=slices.namespace,
+            patch_type=PatchType.MERGE,
+        )
+
+
+def test_parameters_of_a_class(slices: Slices) -> None:
+    """A DeviceClass may say what its claims have; malformed parameters are refused when the class is made."""
+    for weight, expected in (("2", "weight: 2: expected a whole number"), (3, None)):
+        parameters = {"apiVersion": "gpu.opencgpu.io/v1", "kind": "ShareParameters", "weight": weight}
+        spec = {
+            "selectors": [{"cel": {"expression": 'device.driver == "gpu.opencgpu.io"'}}],
+            "config": [{"opaque": {"driver": "gpu.opencgpu.io", "parameters": parameters}}],
+        }
+        document = {"apiVersion": "resource.k8s.io/v1", "kind": "DeviceClass", "metadata": {"name": "heavy"}}
+        if expected is not None:
+            with pytest.raises(ApiError, match=expected):
+                slices.cluster.apply({**document, "spec": spec})
+        else:
+            slices.cluster.apply({**document, "spec": spec})
+    device = {"deviceClassName": "heavy", "capacity": {"requests": {"memory": "3Gi"}}}
+    request = {"devices": {"requests": [{"name": "gpu", "exactly": device}]}}
+    slices.make("ResourceClaim", "heavy", request, "resource.k8s.io/v1")
+    slices.pod("heavy", {"main": ["heavy"]})
+    slices.running("heavy")
+    (held,) = Tree(str(TREE)).reserved(0)
+    assert (held.bytes // MIB, held.weight) == (3021, 3)
+    slices.cluster.api.delete(DeviceClass, "heavy")
 
 
 def test_a_dry_run_makes_nothing(slices: Slices) -> None:

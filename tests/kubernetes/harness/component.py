@@ -78,6 +78,10 @@ class Component:
             self._process.kill()
             self._process.wait()
 
+    def signal(self, number: signal.Signals) -> None:
+        assert self._process is not None
+        self._process.send_signal(number)
+
     def restart(self) -> None:
         self.stop()
         self.start()

@@ -3,8 +3,9 @@
 
 from __future__ import annotations
 
+import signal
 import sys
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -24,11 +25,12 @@ from tests.kubernetes.harness.credentials import NODE
 from tests.kubernetes.harness.node import PROBE_IMAGE
 
 WAIT = ["/busybox", "sh", "-c", "trap exit TERM; while :; do /busybox sleep 0.1; done"]
+AGENT = (sys.executable, "-m", "cgpu.main", "kubernetes", "node")
 REGISTERED = "the kubelet knows this driver"
 CDI = Path(paths.CDI_DEVICES).parent
 PLACES = (Path(paths.SHARES), Path("/var/lib/kubelet/plugins/gpu.opencgpu.io/claims"))
-# The kubelet itself tries a pod again after one and a half minutes at the latest.
-AGAIN_S = 180
+# The kubelet tries a pod again after fifteen seconds at the latest, and a container after some more.
+AGAIN_S = 120
 
 
 @dataclass
@@ -112,6 +114,19 @@ class Slices(Pods):
     """The same in a cluster whose node has an agent."""
 
     agent: Component
+    arguments: Sequence[str]  # of the agent
+
+    def stepped(self, number: int, sent: signal.Signals, trace: Path) -> Component:
+        """Have in place of the agent one that gets a signal at its change of that number; return it."""
+        self.agent.stop()
+        words = [str(number), sent.name, str(trace)]
+        command = [sys.executable, "-m", "tests.kubernetes.harness.stepped_agent", *words, *self.arguments]
+        return self.cluster.start("stepped-agent", command, ready=registers(self._fresh("stepped-agent")))
+
+    def _fresh(self, name: str) -> Path:
+        log = self.cluster.settings.logs / f"{name}.log"
+        log.unlink(missing_ok=True)
+        return log
 
 
 def reserved() -> list[tuple[str, int, str]]:
@@ -130,6 +145,19 @@ def left() -> list[str]:
     return [*files, *map(str, CDI.glob("opencgpu-share-*")), *(share for share, _, _ in reserved())]
 
 
+def registers(log: Path) -> Callable[[], bool]:
+    """Return the question whether the kubelet knows the agent, asked anew after each start of it."""
+    known = 0
+
+    def ask() -> bool:
+        nonlocal known
+        now = log.read_text().count(REGISTERED) if log.exists() else 0
+        known, before = max(known, now), known
+        return now > before
+
+    return ask
+
+
 @contextmanager
 def with_agent(cluster: Cluster, namespace: str, *, publishes: bool = True) -> Iterator[Slices]:
     """Yield a cluster whose node has an agent; afterwards nothing of any claim is left on the node.
@@ -139,16 +167,14 @@ def with_agent(cluster: Cluster, namespace: str, *, publishes: bool = True) -> I
     chart.install(cluster)
     chart.remove_webhooks(cluster)
     config = cluster.service_account("cgpu-node", chart.NAMESPACE, NODE)
-    command = [sys.executable, "-m", "cgpu.main", "kubernetes", "node", "--node", NODE]
+    arguments = ["--node", NODE, "--kubeconfig", str(config)]
     log = cluster.settings.logs / "agent.log"
     log.unlink(missing_ok=True)
-    agent = cluster.start(
-        "agent",
-        [*command, "--kubeconfig", str(config)],
-        ready=lambda: log.exists() and REGISTERED in log.read_text(),
-    )
+    agent = cluster.start("agent", [*AGENT, *arguments], ready=registers(log))
     if publishes:
         eventually(lambda: list(cluster.api.list(ResourceSlice)) != [], "the node publishes its GPUs", 30)
-    yield Slices(cluster, namespace, agent)
+    yield Slices(cluster, namespace, agent, arguments)
     cluster.api.deletecollection(Pod, namespace=namespace)
+    # A pod ends only while its driver is there, also where it has nothing of it.
+    eventually(lambda: not list(cluster.api.list(Pod, namespace=namespace)), "the pods are gone", 90)
     eventually(lambda: left() == [], "the node has nothing of claims", 60)

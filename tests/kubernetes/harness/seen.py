@@ -1,0 +1,53 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What containers have seen of GPUs, in files of the node: they outlive pods, logs and the API server.
+
+A container writes what the probe says before it does anything else, into a file by its pod's name and UID and
+the number of its start. So one that ever ran without its limit is found, whatever became of it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from tests.integration.engine import MIB
+
+NAME = "$POD.$UID.`/busybox cat /proc/sys/kernel/random/uuid`"
+LOOK = f'N="{NAME}"; /cgpu-probe gpu=0 info gpu=1 info >"/seen/.$N" 2>&1; /busybox mv "/seen/.$N" "/seen/$N"'
+
+
+def looking(then: str) -> Sequence[str]:
+    """Return the command of a container that looks, and then does something."""
+    return ["/busybox", "sh", "-c", f"{LOOK}; {then}"]
+
+
+def fields(folder: Path) -> tuple[Mapping[str, Any], Mapping[str, Any]]:
+    """Return what such a pod needs: of its container, and of itself."""
+    names = {"POD": "metadata.name", "UID": "metadata.uid"}
+    env = [{"name": name, "valueFrom": {"fieldRef": {"fieldPath": path}}} for name, path in names.items()]
+    mount = {"name": "seen", "mountPath": "/seen"}
+    volume = {"name": "seen", "hostPath": {"path": str(folder), "type": "Directory"}}
+    return {"env": env, "volumeMounts": [mount]}, {"volumes": [volume]}
+
+
+@dataclass(frozen=True)
+class Sight:
+    """What one start of a container saw: the cards, by UUID in small letters, and the MiB of each."""
+
+    pod: str
+    uid: str
+    cards: Mapping[str, int]
+
+
+def sights(folder: Path) -> list[Sight]:
+    """Return what all containers have seen."""
+    return [_sight(path) for path in sorted(folder.iterdir()) if not path.name.startswith(".")]
+
+
+def _sight(path: Path) -> Sight:
+    pod, uid, _ = path.name.split(".")
+    lines = [line.split() for line in path.read_text().splitlines() if "uuid=" in line]
+    found = [dict(word.split("=", 1) for word in line if "=" in word) for line in lines]
+    return Sight(pod, uid, {one["uuid"].lower(): int(one["total"]) // MIB for one in found if one["uuid"]})

@@ -1,0 +1,92 @@
+# SPDX-License-Identifier: Apache-2.0
+"""One claim of several containers or pods: one after the other, each request by itself, never at once."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+
+import pytest
+
+from tests.integration.commands import eventually
+from tests.kubernetes.harness.cluster import Cluster
+from tests.kubernetes.harness.node import PROBE_IMAGE
+from tests.kubernetes.harness.slices import AGAIN_S, WAIT, Slices, left, reserved, with_agent
+
+LOOK = ["/cgpu-probe", "gpu=0", "info"]
+
+
+@pytest.fixture
+def slices(cluster: Cluster, namespace: str) -> Iterator[Slices]:
+    """Yield a cluster with an agent."""
+    with with_agent(cluster, namespace) as found:
+        yield found
+
+
+def container(name: str, command: list[str], claim: str, request: str | None = None) -> dict[str, object]:
+    reference = {"name": claim, **({"request": request} if request is not None else {})}
+    return {"name": name, "image": PROBE_IMAGE, "command": command, "resources": {"claims": [reference]}}
+
+
+def test_init_containers_and_the_main_one(slices: Slices) -> None:
+    """Containers of a pod that run one after the other have one share in turn."""
+    slices.claim("turns", "3Gi")
+    inits = [container("first", LOOK, "turns"), container("second", LOOK, "turns")]
+    slices.pod("turns", {"main": ["turns"]}, initContainers=inits)
+    slices.running("turns")
+    assert [mib for _, mib in slices.seen("turns")] == [3021]
+    for name in ("first", "second"):
+        assert f"total={3021 << 20} " in slices.cluster.log("turns", slices.namespace, name)
+    assert len(reserved()) == 1
+
+
+def test_containers_at_once(slices: Slices) -> None:
+    """Two containers that would use one share at once: neither starts, and an event names both."""
+    slices.claim("both", "3Gi")
+    slices.pod("both", {"one": ["both"], "two": ["both"]})
+    slices.events_say("both", "request gpu is named by 2 containers that run at once (one, two)")
+    status = slices.cluster.pod_status("both", slices.namespace)
+    assert status.phase == "Pending"
+    assert all(one.containerID is None for one in status.containerStatuses or ())
+    assert left() == []
+
+
+def test_pods_one_after_the_other(slices: Slices) -> None:
+    """A claim that users keep serves one pod after the other."""
+    slices.claim("kept", "3Gi")
+    for name in ("a", "b"):
+        slices.pod(name, {}, containers=[container("main", WAIT, "kept")], resourceClaims=named("kept"))
+        slices.running(name, AGAIN_S)
+        assert [mib for _, mib in slices.seen(name)] == [3021]
+        slices.cluster.delete_pod(name, slices.namespace)
+    eventually(lambda: reserved() == [], "the share is given back", 60)
+
+
+def named(claim: str) -> list[dict[str, str]]:
+    return [{"name": claim, "resourceClaimName": claim}]
+
+
+def test_a_pod_joins_a_claim(slices: Slices) -> None:
+    """A second pod has another request of a claim at once; for the same one, an event says why not."""
+    requests = [
+        {
+            "name": name,
+            "exactly": {
+                "deviceClassName": "gpu.opencgpu.io",
+                "capacity": {"requests": {"memory": f"{gib}Gi"}},
+            },
+        }
+        for name, gib in (("one", 1), ("two", 2))
+    ]
+    slices.make("ResourceClaim", "shared", {"devices": {"requests": requests}}, "resource.k8s.io/v1")
+    for name, request, mib in (("a", "one", 1007), ("b", "two", 2014)):
+        began = time.monotonic()
+        main = container("main", WAIT, "shared", request)
+        slices.pod(name, {}, containers=[main], resourceClaims=named("shared"))
+        slices.running(name)
+        assert [size for _, size in slices.seen(name)] == [mib]
+        assert time.monotonic() - began < 30
+    late = container("main", WAIT, "shared", "one")
+    slices.pod("c", {}, containers=[late], resourceClaims=named("shared"))
+    slices.events_say("c", "uses share")
+    assert [size for _, size in slices.seen("a")] == [1007]
