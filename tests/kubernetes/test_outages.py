@@ -144,7 +144,7 @@ def test_the_engine_is_down(slices: Slices) -> None:
     finally:
         slices.cluster.engine.start()
     slices.running("waits", AGAIN_S)
-    assert [mib for _, mib in slices.seen("waits")] == [4028]
+    assert [mib for _, mib in slices.seen("waits")] == [4029]
 
 
 def taints(slices: Slices) -> dict[str, list[str]]:

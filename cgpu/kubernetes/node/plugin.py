@@ -27,6 +27,8 @@ from cgpu.kubernetes.node.sockets import Sockets
 from cgpu.kubernetes.proto import dra_pb2, health_pb2, registration_pb2
 
 VERSIONS = ("v1.DRAPlugin", "v1.DRAResourceHealth")
+# Both are the same on the wire. The kubelet of 1.37 asks for the first, older ones for the second.
+HEALTH = ("v1.DRAResourceHealth", "v1alpha1.DRAResourceHealth")
 WORKERS = 8
 HEALTH_S = 10.0  # between two reports where nothing changes
 HEALTH_TIMEOUT_S = 60
@@ -139,7 +141,7 @@ class Plugin:
         )
         return [
             grpc.method_handlers_generic_handler("k8s.io.kubelet.pkg.apis.dra.v1.DRAPlugin", methods),
-            grpc.method_handlers_generic_handler("v1.DRAResourceHealth", {"NodeWatchResources": watch}),
+            *(grpc.method_handlers_generic_handler(name, {"NodeWatchResources": watch}) for name in HEALTH),
         ]
 
     def _info(self, _request: Message, _context: grpc.ServicerContext) -> Message:

@@ -122,12 +122,13 @@ def test_unprepare_of_several_claims(kubelet: Kubelet) -> None:
     assert "No space left" in found.claims[OTHER].error
 
 
-def test_health(kubelet: Kubelet) -> None:
+@pytest.mark.parametrize("version", ["v1", "v1alpha1"])
+def test_health(kubelet: Kubelet, version: str) -> None:
     """The kubelet is told of a change at once, and the stream ends with the agent."""
     kubelet.report.set([Health(T4, "well")])
     with grpc.insecure_channel(f"unix:{kubelet.sockets.service}") as channel:
         watch = channel.unary_stream(
-            "/v1.DRAResourceHealth/NodeWatchResources",
+            f"/{version}.DRAResourceHealth/NodeWatchResources",
             request_serializer=health_pb2.NodeWatchResourcesRequest.SerializeToString,
             response_deserializer=health_pb2.NodeWatchResourcesResponse.FromString,
         )
