@@ -50,8 +50,12 @@ def asked(folder: str = paths.SHARES) -> Iterator[tuple[str, str]]:
     """Yield share and pod of each that asks; from now on there is somebody to ask. Raises CgpuError."""
     place = f"{folder}/{FOLDER}"
     try:
-        os.makedirs(place, mode=0o700, exist_ok=True)
+        for path in (folder, place):
+            if not os.path.isdir(path):
+                os.mkdir(path, mode=0o700)
         names = os.listdir(place)
+    except FileNotFoundError:
+        return  # the engine has not been started; it makes what is around
     except OSError as error:
         raise CgpuError(f"{place}: cannot be read ({error.strerror})") from error
     for name in sorted(names):

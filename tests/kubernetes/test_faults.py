@@ -44,6 +44,7 @@ ENGINE = "cgpud"
 # Of all steps of the agent, a part each day.
 EVERY = count(4, 1)
 RANDOM_KILLS = count(10, 60)
+pytestmark = pytest.mark.timeout(count(300, 3600))
 STEPS: list[str] = []  # of the agent, once they are known
 LIVE = 8  # pods at a time, while processes are killed at random
 SETTLES_S = 240

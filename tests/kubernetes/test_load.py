@@ -28,6 +28,7 @@ EACH_S = 6  # what a pod may take, on two busy processors
 LOG = Path("/run/cgpu/cgpud.log")
 RESERVED = re.compile(r"share (\S+) reserved: (\d+) MiB of GPU (\d+)$")
 RELEASED = re.compile(r"share (\S+) released$")
+pytestmark = pytest.mark.timeout(count(300, 3600))
 # They run until all that fit have been seen to run beside each other.
 UNTIL_TOLD = "until [ -e /seen/.go ]; do /busybox sleep 0.3; done"
 

@@ -57,6 +57,16 @@ def test_a_pod_that_has_joined(folder: Path) -> None:
     assert (found.pods, asked) == ({OTHER_POD: ("main",)}, [(SHARE, OTHER_POD)])
 
 
+def test_the_folder_of_questions(tmp_path: Path) -> None:
+    """It is root's alone, and is not made where the engine has not made what is around it."""
+    assert list(share_asks.asked(str(tmp_path / "cgpu" / "shares"))) == []
+    assert list(tmp_path.iterdir()) == []
+    (tmp_path / "cgpu").mkdir()
+    assert list(share_asks.asked(str(tmp_path / "cgpu" / "shares"))) == []
+    made = [tmp_path / "cgpu" / "shares", tmp_path / "cgpu" / "shares" / share_asks.FOLDER]
+    assert [path.stat().st_mode & 0o777 for path in made] == [0o700, 0o700]
+
+
 def test_an_agent_that_does_not_answer(folder: Path) -> None:
     """It is waited for a bounded time, and the question is taken back."""
     assert not share_asks.ask(SHARE, OTHER_POD, str(folder), 5)  # no agent has been here
