@@ -22,8 +22,8 @@ TAINT_LOST = f"{DRIVER}/lost"
 
 # What a user reads where the cluster cannot give out parts of a device.
 GATE_OFF = (
-    "the feature gate DRAConsumableCapacity is off (on by default from Kubernetes 1.36; in 1.34 and 1.35 set "
-    "it for kube-apiserver, kube-scheduler and kubelet)"
+    "the feature gate DRAConsumableCapacity is off (on by default from Kubernetes 1.36; in 1.35 set it for "
+    "kube-apiserver, kube-scheduler and kubelet)"
 )
 
 # Labels of nodes, as Alibaba's clusters have them.

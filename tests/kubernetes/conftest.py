@@ -26,9 +26,11 @@ BESIDE = "CGPU_KUBERNETES_BESIDE"
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    config.addinivalue_line(
-        "markers", "without_gates: needs a cluster whose feature gates are off; left out on another"
-    )
+    for line in (
+        "without_gates: needs a cluster whose feature gates are off; left out on another",
+        "fails_on(version, reason): of Kubernetes, by a fault of its own; the test has to fail there",
+    ):
+        config.addinivalue_line("markers", line)
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
@@ -44,11 +46,19 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
             gates = item.get_closest_marker("without_gates") is None
             other = "cluster" in names and settings is not None and gates != settings.gates
             left_out += [item] if names & missing or other else []
+            expect_faults(item, settings)
     if left_out:
         # In a cluster the others follow; the script says so.
         config.stash[LEFT_OUT] = 0 if settings is not None else len(left_out)
         config.hook.pytest_deselected(items=left_out)
         items[:] = [item for item in items if item not in left_out]
+
+
+def expect_faults(item: pytest.Item, settings: Settings | None) -> None:
+    """Have a test fail where a version of Kubernetes has a fault of its own."""
+    for mark in item.iter_markers("fails_on"):
+        if settings is not None and mark.args[0] == settings.version:
+            item.add_marker(pytest.mark.xfail(reason=mark.args[1], strict=True))
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: pytest.Config) -> None:

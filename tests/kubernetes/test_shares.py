@@ -19,6 +19,12 @@ from tests.kubernetes.harness.cluster import Cluster
 from tests.kubernetes.harness.node import PROBE_IMAGE
 from tests.kubernetes.harness.slices import AGAIN_S, CDI, WAIT, Slices, left, reserved, with_agent
 
+# It compares a claim with what is left of another device than the one that it has found (allocateDevice() in
+# allocator_experimental.go), and one request may have one device twice.
+ONE_CARD = pytest.mark.fails_on(
+    "1.34", "kube-scheduler 1.34 gives out parts of the first GPU of a node alone"
+)
+
 
 @pytest.fixture
 def slices(cluster: Cluster, namespace: str) -> Iterator[Slices]:
@@ -42,6 +48,7 @@ def test_a_pod_has_its_share(slices: Slices) -> None:
     assert step(over, "alloc").number("status") == NO_MEMORY
 
 
+@ONE_CARD
 def test_equal_sizes_on_two_cards(slices: Slices) -> None:
     """Pods of equal sizes see the card of their own claim each, whatever the order of starts."""
     names = [f"p{number}" for number in range(4)]
@@ -61,6 +68,7 @@ def test_equal_sizes_on_two_cards(slices: Slices) -> None:
     assert len(reserved()) == 4
 
 
+@ONE_CARD
 def test_containers_of_a_pod(slices: Slices) -> None:
     """Two containers with a claim each, one with both GPUs, one with two claims, and one with none."""
     slices.claim("a", "1Gi")
@@ -76,6 +84,7 @@ def test_containers_of_a_pod(slices: Slices) -> None:
     assert [mib for _, mib in slices.seen("merged")] == [2014]
 
 
+@ONE_CARD
 def test_a_card_that_is_full(slices: Slices) -> None:
     """A pod that finds no card waits with the reason, and starts when another one ends."""
     for name in ("first", "second"):
