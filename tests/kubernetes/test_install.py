@@ -9,6 +9,7 @@ import threading
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import cast
 
 import pytest
 from lightkube import ApiError
@@ -27,6 +28,7 @@ from tests.kubernetes.harness.slices import WAIT, Pods, left, reserved
 
 KUBELET = Path("/var/lib/kubelet")
 SOCKETS = ("plugins_registry/gpu.opencgpu.io-*reg.sock", "plugins/gpu.opencgpu.io/dra*.sock")
+MANY = 100
 NOT_PREPARED = "FailedPrepareDynamicResources"
 
 
@@ -142,10 +144,11 @@ def test_an_agent_is_killed_for_good(installed: Release, pods: Pods) -> None:
 
 @dataclass
 class Load:
-    """Makes pods with shares one after the other, until it is told to end."""
+    """Makes pods with shares one after the other, and asks the webhook all the time, until the end."""
 
     pods: Pods
     made: int = 0
+    asked: int = 0
     faults: list[str] = field(default_factory=list)
     ends: threading.Event = field(default_factory=threading.Event)
 
@@ -160,6 +163,19 @@ class Load:
                 self.faults.append(f"{name}: {error}")
             self.made += 1
 
+    def ask_only(self) -> None:
+        """Have the API server call the webhook, for pods that are not made."""
+        client = self.pods.cluster.client("admin", self.pods.namespace)
+        container = {"name": "main", "image": PROBE_IMAGE, "resources": {"limits": {"aliyun.com/gpu-mem": 1}}}
+        metadata = {"name": "dry", "namespace": self.pods.namespace}
+        pod = cast("Pod", Pod.from_dict({"metadata": metadata, "spec": {"containers": [container]}}))
+        while not self.ends.is_set():
+            try:
+                client.create(pod, dry_run=True)
+            except ApiError as error:
+                self.faults.append(str(error))
+            self.asked += 1
+
 
 def test_update_under_load(installed: Release, pods: Pods) -> None:
     """Helm puts a new image in place while pods come and go: none is refused, and no share is lost."""
@@ -167,8 +183,9 @@ def test_update_under_load(installed: Release, pods: Pods) -> None:
     held = pods.cluster.pod_status("held", pods.namespace).containerStatuses
     (share,) = reserved()
     load = Load(pods)
-    thread = threading.Thread(target=load.run)
-    thread.start()
+    threads = [threading.Thread(target=one) for one in (load.run, load.ask_only)]
+    for thread in threads:
+        thread.start()
     try:
         eventually(lambda: load.made > 0, "pods come and go", 60)
         installed.must(
@@ -178,8 +195,10 @@ def test_update_under_load(installed: Release, pods: Pods) -> None:
         eventually(lambda: load.made > updated + 1, "pods come and go afterwards", 60)
     finally:
         load.ends.set()
-        thread.join()
+        for thread in threads:
+            thread.join()
     assert load.faults == []
+    assert load.asked > MANY
     events = pods.cluster.api.list(Event, namespace=pods.namespace)
     assert [one.message for one in events if one.reason == NOT_PREPARED] == []
     for component, number in (("node", 1), ("admission", 2)):
