@@ -147,6 +147,15 @@ def test_the_engine_is_down(slices: Slices) -> None:
     assert [mib for _, mib in slices.seen("waits")] == [4029]
 
 
+def test_an_engine_that_has_forgotten(slices: Slices) -> None:
+    """What was promised to pods is reserved again at once, also where the engine was not seen to be down."""
+    slices.one("kept", "3Gi")
+    before = [(share, mib) for share, mib, _ in reserved()]
+    slices.cluster.engine.stop()
+    slices.cluster.engine.start()
+    eventually(lambda: [(share, mib) for share, mib, _ in reserved()] == before, "it is reserved again", 20)
+
+
 def taints(slices: Slices) -> dict[str, list[str]]:
     return {one.name: [taint.key for taint in one.taints or ()] for one in published(slices)}
 

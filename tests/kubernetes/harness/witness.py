@@ -117,6 +117,8 @@ class Witness:
     def judged(self) -> list[str]:
         """Return what was wrong: also each reservation that was not as its claim says."""
         wrong = list(self.faults)
+        if not (self.events and self.samples and self.reserved):
+            wrong.append(f"{self.events} events of claims, {self.samples} samples: expected some of each")
         for share, promises in self.reserved.items():
             name, claimed = self.given.get(share, ("", None))
             wanted = {(claimed.device, self.size(claimed))} if claimed is not None else set()
