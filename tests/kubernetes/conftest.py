@@ -44,7 +44,7 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         if Path(__file__).parent in item.path.parents and names & {"cluster", "beside_a_cluster"}:
             item.add_marker(pytest.mark.root)
             gates = item.get_closest_marker("without_gates") is None
-            other = "cluster" in names and settings is not None and gates != settings.gates
+            other = "cluster" in names and settings is not None and gates != settings.features_on
             left_out += [item] if names & missing or other else []
             expect_faults(item, settings)
     if left_out:

@@ -16,7 +16,7 @@ from tests.kubernetes.harness.node import PROBE_IMAGE
 from tests.kubernetes.harness.slices import WAIT, Slices, with_agent
 
 pytestmark = pytest.mark.without_gates
-GATE = "the feature gate DRAConsumableCapacity is off"
+OFF = "the feature gate DRAConsumableCapacity is off"
 
 
 @pytest.fixture
@@ -33,15 +33,15 @@ def pod(limits: dict[str, object]) -> dict[str, object]:
 
 def test_no_gpu_is_published(slices: Slices) -> None:
     """The agent says why, once, and goes on; the scheduler never sees a card that it would give out whole."""
-    eventually(lambda: slices.agent.lines(GATE) != [], "the agent names the gate", 30)
+    eventually(lambda: slices.agent.lines(OFF) != [], "the agent names the feature gate", 30)
     assert list(slices.cluster.api.list(ResourceSlice)) == []
     assert slices.agent.runs
-    assert len(slices.agent.lines(GATE)) == 1
+    assert len(slices.agent.lines(OFF)) == 1
 
 
 def test_a_pod_that_asks_is_refused(slices: Slices) -> None:
-    """The user reads the gate's name, no template is left; a pod that asks for nothing starts."""
-    with pytest.raises(ApiError, match=GATE):
+    """The user reads which feature gate is off, no template is left; a pod that asks for nothing starts."""
+    with pytest.raises(ApiError, match=OFF):
         slices.make("Pod", "asks", pod({"aliyun.com/gpu-mem": 3}))
     assert list(slices.cluster.api.list(ResourceClaimTemplate, namespace=slices.namespace)) == []
     slices.make("Pod", "plain", pod({"cpu": "10m"}))

@@ -43,7 +43,7 @@ def templates(client: FakeClient) -> Templates:
 
 @pytest.mark.parametrize("spec", SPECS)
 def test_a_cluster_that_cannot_share(spec: dict[str, object]) -> None:
-    """Without the gate one line refuses the pod and names the gate; no template of a whole GPU is left."""
+    """Without the feature gate one line refuses the pod and names it; no template of a whole GPU is left."""
     client = FakeClient(keeps_amounts=False)
     with pytest.raises(CgpuError, match=r"feature gate DRAConsumableCapacity is off .*in 1\.35 set it"):
         templates(client).ensure("team", "opencgpu-1", spec)

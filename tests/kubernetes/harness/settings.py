@@ -28,7 +28,7 @@ class Settings:
     cgroup: str
     logs: Path
     #: whether features are on that this version leaves off
-    gates: bool = True
+    features_on: bool = True
 
     @classmethod
     def of_environment(cls) -> Settings | None:
@@ -36,8 +36,8 @@ class Settings:
         if PREFIX not in os.environ:
             return None
         version, cgroup, logs = (os.environ[f"{PREFIX}_{word}"] for word in ("VERSION", "CGROUP", "LOGS"))
-        gates = os.environ.get(f"{PREFIX}_GATES") != "off"
-        return cls(Path(os.environ[PREFIX]), version, cgroup, Path(logs), gates)
+        features_on = os.environ.get(f"{PREFIX}_GATES") != "off"
+        return cls(Path(os.environ[PREFIX]), version, cgroup, Path(logs), features_on)
 
     def program(self, name: str) -> list[str]:
         """Return the first words of a component's command."""
@@ -55,7 +55,7 @@ class Settings:
     @property
     def features(self) -> Sequence[str]:
         """Return the features that this version needs to be told."""
-        return FEATURES.get(self.version, ()) if self.gates else ()
+        return FEATURES.get(self.version, ()) if self.features_on else ()
 
     def feature_flags(self) -> list[str]:
         return (
@@ -63,6 +63,6 @@ class Settings:
         )
 
     def api_flags(self) -> list[str]:
-        served = API_GROUPS.get(self.version, ()) if self.gates else ()
+        served = API_GROUPS.get(self.version, ()) if self.features_on else ()
         groups = [f"--runtime-config={group}=true" for group in served]
         return [*groups, *self.feature_flags()]
