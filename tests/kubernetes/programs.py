@@ -28,6 +28,8 @@ VERSIONS = {"1.36": "go.mod", "1.34": "kubernetes-1.34.mod"}
 # Nobody debugs these programs: what debuggers need takes time to make, and half of the space.
 SMALL = ("-trimpath", "-gcflags=all=-dwarf=false")
 STRIPPED = "-ldflags=-s -w"
+# The compiler then collects its garbage less often: a fifth less of processor time, for more of memory.
+COLLECTION = "400"
 # Snapshotters that no test uses; btrfs would ask for headers.
 CONTAINERD_TAGS = "no_btrfs,no_devmapper,no_zfs"
 OWN_PROGRAMS = "KUBERNETES_BIN"
@@ -121,6 +123,16 @@ def stamped(modules: Path) -> str:
     return " ".join([STRIPPED, *(f"-X {VERSION_PLACE}.{name}={value}" for name, value in values.items())])
 
 
+def build_environment() -> dict[str, str]:
+    """Return the environment of a build. GOGC is for the compiler, which is a Go program itself.
+
+    Without C the programs run on any Debian. Go does not fetch another version of itself.
+    """
+    collection = os.environ.get("GOGC", COLLECTION)
+    own = {"CGO_ENABLED": "0", "GOTOOLCHAIN": "local", "GOFLAGS": "-buildvcs=false", "GOGC": collection}
+    return {**os.environ, **own}
+
+
 def build(version: str) -> Path:
     """Build everything for a version of Kubernetes; return the folder. Raises UnavailableError."""
     own = OWN_PROGRAMS in os.environ
@@ -131,8 +143,7 @@ def build(version: str) -> Path:
     target = cache() / version
     with alone(target):
         go = find_go(needed([modules, *(HERE / one / "go.mod" for one in ("containerd", "helm"))]))
-        # Without C the programs run on any Debian. Go does not fetch another version of itself.
-        environment = {**os.environ, "CGO_ENABLED": "0", "GOTOOLCHAIN": "local", "GOFLAGS": "-buildvcs=false"}
+        environment = build_environment()
         command = ["nice", "-n", "5", str(go), "build", *SMALL]
         tags = f"-tags={CONTAINERD_TAGS}"
         what = "{} from the module proxy (go env GOPROXY)".format
