@@ -38,18 +38,23 @@ def is_ready(url: str) -> Callable[[], bool]:
     return ask
 
 
-def etcd(settings: Settings, folder: Path) -> Component:
+def etcd(settings: Settings, folder: Path, more: Sequence[str] = ()) -> Component:
+    """Return etcd; more: flags of one who needs something else."""
     flags = [
         f"--data-dir={folder}/etcd",
         f"--listen-client-urls={ETCD}",
         f"--advertise-client-urls={ETCD}",
         "--log-level=warn",
         "--unsafe-no-fsync",  # processes are killed here, no machines
+        *more,
     ]
     return settings.component("etcd", flags, is_ready(f"{ETCD}/health"))
 
 
-def api_server(settings: Settings, folder: Path, credentials: Credentials) -> Component:
+def api_server(
+    settings: Settings, folder: Path, credentials: Credentials, more: Sequence[str] = ()
+) -> Component:
+    """Return the API server; more: flags of one who needs something else."""
     key = credentials.service_account_key
     flags = [
         f"--etcd-servers={ETCD}",
@@ -68,6 +73,7 @@ def api_server(settings: Settings, folder: Path, credentials: Credentials) -> Co
         "--kubelet-preferred-address-types=InternalIP",
         "--allow-privileged",
         *settings.api_flags(),
+        *more,
     ]
     return settings.component("kube-apiserver", flags, is_ready(f"{SERVER}/readyz"))
 
