@@ -22,7 +22,7 @@ SAMPLE_S = 0.25
 METRICS = "/metrics"
 #: answered to whoever asks: this program has no account with the scheduler
 OPEN = ("/healthz", "/livez", "/readyz", METRICS, "/debug/pprof/profile")
-FIRST_S = 120.0  # until the caches have everything and the first pod is bound
+FIRST_S = 600.0  # until the caches have everything and the first pod is bound
 TICKS = os.sysconf("SC_CLK_TCK")
 KIB = 1024
 

@@ -118,8 +118,8 @@ def kubelet_settings(settings: Settings) -> dict[str, object]:
         "makeIPTablesUtilChains": False,
         "maxPods": 500,
         "nodeStatusUpdateFrequency": "2s",
-        # By default a pod whose claim could not be prepared is tried again after a minute or more.
-        "syncFrequency": "10s",
+        # Also the longest time until the kubelet tries a pod again that did not start; a minute unless said.
+        "syncFrequency": "5s",
         # A machine whose disk is nearly full is not the matter here.
         "evictionHard": {"memory.available": "0%", "nodefs.available": "0%", "imagefs.available": "0%"},
         "imageGCHighThresholdPercent": 100,
