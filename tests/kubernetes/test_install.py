@@ -107,6 +107,14 @@ def test_helm_test(installed: Release) -> None:
     eventually(lambda: left() == [], "the node has nothing of claims", 60)
 
 
+def test_what_is_used(installed: Release, pods: Pods) -> None:
+    """`kubectl inspect cgpu` asks the agent's pod what is used, by the port that the chart gives it."""
+    pods.one("two", "2Gi")
+    wide = installed.cluster.kubectl("inspect", "cgpu", "--namespace", NAMESPACE, "-o", "wide")
+    assert (wide.returncode, wide.stderr) == (0, "")
+    assert wide.stdout.splitlines()[1].split()[2:6] == ["2/15", "0", "0/15", "0"]
+
+
 def test_the_engine_is_killed(installed: Release, pods: Pods) -> None:
     """The agent's pod reaches the engine that came back, though it sees not where that mounts its tree."""
     pods.one("before", "1Gi")
