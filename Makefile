@@ -86,7 +86,7 @@ rpm:
 	@scripts/build-rpm
 
 image:
-	@scripts/build-image
+	@scripts/kubernetes/build-image
 
 docs:
 	@scripts/bootstrap docs

@@ -105,7 +105,7 @@ def build_by(podman: list[object], archive: Path) -> None:
         "CGPU_IMAGE_BUILDER": builder,
         "CGPU_IMAGE_PYTHON": python_version(),
     }
-    run([ROOT / "scripts/build-image", "--build-arg", f"BASE={BASE}", "--tag", NAME], environment)
+    run([ROOT / "scripts/kubernetes/build-image", "--build-arg", f"BASE={BASE}", "--tag", NAME], environment)
     run([*podman, "save", "--quiet", "--format", "docker-archive", "--output", part, NAME])
     shutil.rmtree(storage, ignore_errors=True)
     part.rename(archive)

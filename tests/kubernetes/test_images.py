@@ -16,7 +16,7 @@ SET_ID = 0o6000
 
 
 def test_contents(cluster: Cluster) -> None:
-    """What `scripts/build-image --tag NAME` makes has Python, our command, no shell and no other user."""
+    """What `scripts/kubernetes/build-image` makes has Python, our command, no shell and no other user."""
     with tarfile.open(images.image()) as archive:
         (manifest,) = json.loads(read(archive, "manifest.json"))
         config = json.loads(read(archive, manifest["Config"]))["config"]
