@@ -136,6 +136,15 @@ def tidy(path: Path) -> None:
         temporary(path).unlink(missing_ok=True)
 
 
+def tidy_folder(folder: Path, names: str = "*") -> None:
+    """Remove what killed writes have left of files in a folder. names: of these files, as a pattern.
+
+    For a caller that keeps all others from writing there. Raises OSError.
+    """
+    for path in folder.glob(f".{names}{SUFFIX}"):
+        path.unlink(missing_ok=True)
+
+
 def _set_meta(fd: int, meta: Meta, *, exact: bool) -> None:
     os.fchown(fd, meta.uid, meta.gid)
     os.fchmod(fd, meta.mode)

@@ -165,7 +165,7 @@ def test_an_emptied_run(slices: Slices) -> None:
     slices.one("kept", "3Gi")
     before = left()
     slices.agent.stop()
-    for path in [*Path(paths.SHARES).glob("*"), *CDI.glob("opencgpu-share-*")]:
+    for path in [*Path(paths.SHARES).glob("*.json"), *CDI.glob("opencgpu-share-*")]:
         path.unlink()
     slices.agent.start()
     eventually(lambda: sorted(left()) == sorted(before), "all is there again", 30)

@@ -27,6 +27,7 @@ from cgpu.kubernetes.node.card import cards
 from cgpu.kubernetes.node.consumers import AtOnceError, containers
 from cgpu.kubernetes.node.records import LOCK_S, ClaimName, Record, Records
 from cgpu.kubernetes.node.units import Unit
+from cgpu.replace import tidy_folder
 
 
 @dataclass(frozen=True, slots=True)
@@ -231,6 +232,10 @@ class Claims:
         """Remove what has no record: of a process that was killed, or of an older start of the machine."""
         for uid in cdi.published(self._folders.cdi) - {record.claim.uid for record in known}:
             cdi.withdraw(self._folders.cdi, uid)
+        # No file that is known may have the name of one that was never put in place.
+        self._records.tidy()
+        tidy_folder(self._folders.shares)
+        tidy_folder(self._folders.cdi, f"{cdi.PREFIX}*")
         recorded = {share.share for record in known for share in record.shares}
         for share in set(shares.listed(str(self._folders.shares))) - recorded:
             shares.remove(share, str(self._folders.shares))

@@ -21,7 +21,7 @@ from cgpu.errors import CgpuError, show
 from cgpu.files import read_bounded
 from cgpu.kubernetes.node.allocation import AllocatedShare
 from cgpu.kubernetes.node.units import Unit
-from cgpu.replace import Meta, remove, write
+from cgpu.replace import Meta, remove, tidy_folder, write
 from cgpu.request.grants import is_share
 
 VERSION = 1
@@ -113,6 +113,10 @@ class Records:
     def remove(self, uid: str) -> None:
         """Forget a claim."""
         remove(self._path(uid))
+
+    def tidy(self) -> None:
+        """Remove what killed writes have left. Raises OSError."""
+        tidy_folder(self._folder)
 
     def _path(self, uid: str) -> Path:
         if not is_share(uid):  # UIDs of objects have the same form

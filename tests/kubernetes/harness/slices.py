@@ -141,8 +141,10 @@ def reserved() -> list[tuple[str, int, str]]:
 
 def left() -> list[str]:
     """Return what the node has of claims."""
-    files = [str(path) for place in PLACES for path in place.glob("*.json")]
-    return [*files, *map(str, CDI.glob("opencgpu-share-*")), *(share for share, _, _ in reserved())]
+    # Beside the files themselves, those that were never put in place.
+    files = [str(path) for place in PLACES for name in ("*.json", ".*") for path in place.glob(name)]
+    described = [str(path) for name in ("opencgpu-share-*", ".opencgpu-share-*") for path in CDI.glob(name)]
+    return [*files, *described, *(share for share, _, _ in reserved())]
 
 
 def registers(log: Path) -> Callable[[], bool]:
@@ -177,4 +179,4 @@ def with_agent(cluster: Cluster, namespace: str, *, publishes: bool = True) -> I
     cluster.api.deletecollection(Pod, namespace=namespace)
     # A pod ends only while its driver is there, also where it has nothing of it.
     eventually(lambda: not list(cluster.api.list(Pod, namespace=namespace)), "the pods are gone", 90)
-    eventually(lambda: left() == [], "the node has nothing of claims", 60)
+    eventually(lambda: left() == [], "the node has nothing of claims", 90)

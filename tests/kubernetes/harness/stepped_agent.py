@@ -15,7 +15,7 @@ import sys
 
 from cgpu.kubernetes.node.main import main
 
-WATCHED = ("/gpu.opencgpu.io/claims/", "/run/cgpu/shares/", "/opencgpu-share-", "/inst_ctl")
+WATCHED = ("/gpu.opencgpu.io/claims/", "/run/cgpu/shares/", "opencgpu-share-", "/inst_ctl")
 PASSED = ("/claims/lock", "/shares/asks")
 WRITES = os.O_WRONLY | os.O_RDWR | os.O_CREAT
 NAMES = {"open": "write", "os.rename": "place", "os.remove": "remove"}

@@ -169,6 +169,17 @@ def test_an_emptied_run(node: Node) -> None:
     assert (node.left(), len(node.engine.held)) == (before, 2)
 
 
+def test_what_killed_writes_have_left(node: Node) -> None:
+    """Files that were never put in place go, those of claims that nobody knows too; files of others stay."""
+    node.claims.prepare(NAME)
+    before = node.left()
+    for name in ("records/.x", "shares/.x", "cdi/.opencgpu-share-x"):
+        (node.folder / f"{name}.json.cgpu-new").touch()
+    (node.folder / "cdi/.others.json.cgpu-new").touch()
+    assert node.reconcile() == []
+    assert node.left() == sorted([*before, "cdi/.others.json.cgpu-new"])
+
+
 def test_what_the_engine_lacks(node: Node) -> None:
     """Shares that are recorded and not reserved are seen."""
     node.claims.prepare(NAME)
