@@ -45,6 +45,7 @@ def slices(cluster: Cluster, namespace: str) -> Iterator[Slices]:
         cluster.engine.write(f"{gpu}/max_inst", before)
 
 
+@pytest.mark.enforcement
 def test_many_pods_at_once(slices: Slices, tmp_path: Path) -> None:
     """Pods of random sizes, all at once, on two cards."""
     chance = dice()
