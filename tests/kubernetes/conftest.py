@@ -43,8 +43,8 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         names = set(getattr(item, "fixturenames", ()))
         if Path(__file__).parent in item.path.parents and names & {"cluster", "beside_a_cluster"}:
             item.add_marker(pytest.mark.root)
-            gates = item.get_closest_marker("without_gates") is None
-            other = "cluster" in names and settings is not None and gates != settings.features_on
+            features_on = item.get_closest_marker("without_gates") is None
+            other = "cluster" in names and settings is not None and features_on != settings.features_on
             left_out += [item] if names & missing or other else []
             expect_faults(item, settings)
     if left_out:
