@@ -55,6 +55,16 @@ def test_tree(repository: Path) -> None:
     assert stated == real
 
 
+def test_counters(repository: Path) -> None:
+    """The document explains each key of the entries `stat`, and no other."""
+    document = section((repository / "docs" / "tree.md").read_text(), "Counters")
+    keys = document.split("\n`throttled` is what")[0]
+    stated = {key for row in rows(keys) for key in re.findall(r"`(\w+)`", row[0])}
+    source = (repository / "kmod" / "core" / "tree" / "stat.c").read_text()
+    found = re.findall(r'\{ "(\w+)", |\] = "(\w+)"|" ?(\w+)="', source)
+    assert stated == {"".join(groups) for groups in found}
+
+
 def nodes(repository: Path) -> str:
     """Return the source that has the table of nodes."""
     return (repository / "kmod" / "core" / "tree" / "nodes.c").read_text()

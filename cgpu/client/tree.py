@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from cgpu.client.reservations import Reservation
+    from cgpu.client.stat import EngineStat, GpuStat
     from cgpu.config.effective import Effective
     from cgpu.request.grants import Grant
 
@@ -27,9 +28,9 @@ MAX_CONTROL = 4096
 MAX_ID = 127
 ID_EXTRA = "_.+-"
 _FACTS = ("drift", "memfree", "memtotal", "mig", "minor", "name", "natives", "uuid")
-GPU_NODES = (*_FACTS, "free_weight", "major", "max_inst", "policy", "prio_ratio", "reserved", "sched")
-ROOT_NODES = ("default_memsize", "engine", "inst_ctl", "major", "upgrade", "version")
-CONTAINER_NODES = ("highprio", "id", "meminfo", "memsize", "owner", "usage", "weight")
+GPU_NODES = (*_FACTS, "free_weight", "major", "max_inst", "policy", "prio_ratio", "reserved", "sched", "stat")
+ROOT_NODES = ("default_memsize", "engine", "inst_ctl", "major", "stat", "upgrade", "version")
+CONTAINER_NODES = ("highprio", "id", "meminfo", "memsize", "owner", "stat", "usage", "weight")
 DAEMON = "cgpud"
 MODULE = "cgpu_km"
 DOWN = (errno.ENOENT, errno.ENOTCONN, errno.ENOTDIR, errno.ENODEV, errno.ECONNABORTED)
@@ -215,6 +216,18 @@ class Tree:
         from cgpu.client.reservations import parse
 
         return parse(self.read(str(gpu), "reserved"))
+
+    def engine_stat(self) -> EngineStat:
+        """Return the engine's counters."""
+        from cgpu.client.stat import parse_engine
+
+        return parse_engine(self.read("stat"))
+
+    def gpu_stat(self, gpu: int) -> GpuStat:
+        """Return the figures of a GPU and its slices, in one read."""
+        from cgpu.client.stat import parse_gpu
+
+        return parse_gpu(self.read(str(gpu), "stat"))
 
     def destroy(self, container: str) -> None:
         """Remove a container's registration; nothing happens when there is none."""

@@ -33,7 +33,31 @@ OK = "status=0x0"
 GIB = 1 << 30
 CONTEXT = 96 * MIB  # context_memory, where nothing else is configured
 WHOLE = ("gpu=1", "info", "fill=64M:2m", "info")
+NUMBERS = r"[a-z_]+=[0-9]+(?: [a-z_]+=[0-9]+)*"
+STAT = (
+    rf"id=\S+ memsize={LIMIT} used={GIB} peak={5 * GIB} weight=1 highprio=0 usage=[0-9]+ throttled=[0-9]+ "
+    rf"refused_limit=3 refused_card=0 refused_unaccounted=0 {NUMBERS}\n"
+)
 GOT, FULL = LIMIT // (64 * MIB) * 64 * MIB, CARD // (64 * MIB) * 64 * MIB
+
+
+def counted() -> list[Case]:
+    """What the tree says of a slice's history."""
+    return [
+        case(
+            "stat",
+            "The tree counts refused allocations by their reason, and keeps the highest use.",
+            sliced("p", 1, SIX, "alloc=5G", "free=last", *["alloc=7G"] * 3, "alloc=1G", "hold"),
+            line("p", "hold"),
+            read(f"{HOME}/stat", {"match": STAT}),
+            read(
+                "0/stat", {"match": rf"uuid=\S+ drift=\S+ {NUMBERS} refused_limit=[0-9]+ {NUMBERS}\n{STAT}"}
+            ),
+            read("stat", {"match": rf"{NUMBERS} registered=[0-9]+ {NUMBERS}\n"}),
+            release("p"),
+            finish("p"),
+        ),
+    ]
 
 
 def answers() -> list[Case]:
@@ -82,6 +106,7 @@ def answers() -> list[Case]:
             go("p"),
             finish("p", has=[NO_MEMORY, f"bytes={GIB} "]),
         ),
+        *counted(),
         case(
             "other-card",
             "A sliced container can allocate nothing on another card.",

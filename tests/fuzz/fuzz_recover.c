@@ -8,6 +8,10 @@
 /* A record that the input names, and how long it is. */
 static u8 *record(struct cgpu_state *state, u8 kind, u32 which, size_t *bytes)
 {
+	if (kind >= 252) {
+		*bytes = sizeof(state->stat);
+		return (u8 *)&state->stat;
+	}
 	if (kind >= 248) {
 		*bytes = sizeof(state->reservation[0][0]);
 		return (u8 *)&state->reservation[which % 2][which % 3];
@@ -84,6 +88,8 @@ static void reserve_some(struct fuzz *fuzz)
 		MUST(core_totals(state, gpu).places == 0 || core_passthroughs(state, gpu) == 0);
 		MUST(cgpu_tree_lookup(&fuzz->core, gpu ? "1/reserved" : "0/reserved", &node) == 0);
 		MUST(cgpu_tree_read(&fuzz->core, &node, text, sizeof(text)) >= 0);
+		MUST(cgpu_tree_lookup(&fuzz->core, gpu ? "1/stat" : "0/stat", &node) == 0);
+		MUST(cgpu_tree_read(&fuzz->core, &node, text, sizeof(text)) > 0);
 	}
 }
 

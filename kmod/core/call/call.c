@@ -15,6 +15,11 @@ int cgpu_call_unwrap(const struct cgpu_core *core, const u8 *wrapper, u32 bytes,
 	return *inner > NV_MAX_IOCTL_XFER_SIZE || *nr == NV_ESC_IOCTL_XFER_CMD ? -EINVAL : 0;
 }
 
+void cgpu_notified(struct cgpu_core *core)
+{
+	__atomic_fetch_add(&core->state->stat.engine.notified, 1, __ATOMIC_RELAXED);
+}
+
 static enum cgpu_verdict by_escape(struct core_call_context *context)
 {
 	const struct core_escape *escape = core_escape(context->call->nr);
@@ -62,9 +67,35 @@ static enum cgpu_verdict decide(struct core_call_context *context)
 	return by_escape(context);
 }
 
+/* What became of a call that is judged to its end. hints: of the transport. */
+static void count(struct core_call_context *context, enum cgpu_verdict verdict, u32 hints)
+{
+	struct core_engine_stat *stat = &context->state->stat.engine;
+	int refused = verdict == CGPU_REFUSE || (verdict == CGPU_ANSWER && context->status != NV_OK);
+	int again = (hints & CGPU_CALL_AGAIN) || context->call->opaque[CORE_NOTE_UNDO] == CORE_UNDO;
+
+	/* The transport looks at the driver first, and asks again. */
+	if (refused && (hints & CGPU_CALL_LOOKS) && context->call->no_room)
+		return;
+	if (refused)
+		core_refusal_count(context);
+	if (!again) {
+		stat->executed += verdict == CGPU_EXECUTE;
+		stat->continued += verdict == CGPU_CONTINUE;
+		stat->answered += verdict == CGPU_ANSWER && !refused;
+		stat->refused += (u64)refused;
+	}
+}
+
+static int asks(enum cgpu_verdict verdict)
+{
+	return verdict == CGPU_COPY_IN || verdict == CGPU_FIND_FILE;
+}
+
 enum cgpu_verdict cgpu_call_begin(struct cgpu_core *core, struct cgpu_call *call)
 {
 	struct core_call_context context = { .core = core, .state = core->state, .abi = core->abi, .call = call };
+	u32 hints = call->no_room & (CGPU_CALL_LOOKS | CGPU_CALL_AGAIN);
 	char line[CGPU_ID_BYTES + 96] = "";
 	enum cgpu_verdict verdict;
 	struct core_text out;
@@ -81,6 +112,10 @@ enum cgpu_verdict cgpu_call_begin(struct cgpu_core *core, struct cgpu_call *call
 		call->no_room = 0;
 		verdict = CGPU_CONTINUE;
 	}
+	if (asks(verdict))
+		call->no_room = hints;
+	else
+		count(&context, verdict, hints);
 	core_unlock(core);
 	if (verdict == CGPU_ANSWER)
 		put32(call->top, context.status_at, context.status);

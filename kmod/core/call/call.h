@@ -86,6 +86,9 @@ struct core_call_context {
 	u32 unknown_escape; /* its number and 1; 0: none */
 	u32 unknown_control; /* 0: none */
 	u32 unknown_uvm; /* its number and 1; 0: none */
+	u32 is_short; /* 1: it is refused for memory of this instance, and why */
+	u32 short_gpu, short_instance;
+	enum core_short short_why;
 };
 
 /* What allocations have in common, wherever their fields sit. */
@@ -157,6 +160,17 @@ static inline enum cgpu_verdict core_answer(struct core_call_context *context, u
 {
 	context->status = status;
 	return CGPU_ANSWER;
+}
+
+/* An instance gets no memory. */
+static inline enum cgpu_verdict core_short_of(
+	struct core_call_context *context, u32 gpu, u32 number, enum core_short why)
+{
+	context->is_short = 1;
+	context->short_gpu = gpu;
+	context->short_instance = number;
+	context->short_why = why;
+	return core_answer(context, NV_ERR_NO_MEMORY);
 }
 
 /* Records of what has died may still take the room: the transport can look, and ask again. */
@@ -234,6 +248,8 @@ int core_form_find(struct core_call_context *context);
 
 /* What to log of a call that was refused for something unknown. Returns 0 when that was said already. */
 int core_refusal_line(struct core_call_context *context, struct core_text *out);
+/* Count a call that is refused. With the lock held. */
+void core_refusal_count(struct core_call_context *context);
 
 /* --- info.c: processes --- */
 
@@ -307,6 +323,8 @@ enum cgpu_verdict core_reserve_context(
 void core_replace_stale(struct core_call_context *context, u32 client, u32 handle);
 /* A call on the client of a pending record succeeded. 1: another container has that client on record. */
 int core_client_done(struct core_call_context *context, u32 client);
+/* The call failed: count it if the driver had no memory left. Before the records are taken back. */
+void core_note_card_short(struct core_call_context *context);
 /* The call failed: take the records back. */
 void core_settle_failed(struct core_call_context *context);
 /* It succeeded. shape is what the driver answered, NULL when no new memory came with it. 1: must be undone. */

@@ -12,6 +12,7 @@ static int end_alloc(struct core_call_context *context)
 	struct core_handles handles;
 
 	if (!context->done) {
+		core_note_card_short(context);
 		core_settle_failed(context);
 		return 0;
 	}

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0 OR Apache-2.0
-/* What is logged of calls that were refused because the core does not know them. */
+/* What is logged of calls that were refused because the core does not know them, and what is counted of all that were. */
 #include "call/call.h"
 
 #define REFUSED_LINES 16u /* for one container */
@@ -30,6 +30,30 @@ static void class_line(struct core_text *out, u32 number)
 		core_text_string(out, " keeps memory in a way that is not charged here and was refused");
 	else
 		core_text_string(out, " is not for a container and was refused");
+}
+
+static enum core_refusal refusal_of(const struct core_call_context *context)
+{
+	const struct cgpu_call *call = context->call;
+
+	if (call->no_room == CGPU_NO_ROOM_OWNERSHIP)
+		return CORE_REFUSAL_CLIENT;
+	if (call->no_room == CGPU_NO_ROOM_LEFT)
+		return CORE_REFUSAL_RECORDS;
+	if (context->refused_class)
+		return CORE_REFUSAL_CLASS;
+	if (call->nr == NV_ESC_RM_CONTROL && (call->device == CGPU_DEVICE_CTL || call->device == CGPU_DEVICE_GPU))
+		return CORE_REFUSAL_CONTROL;
+	return CORE_REFUSAL_CALL;
+}
+
+void core_refusal_count(struct core_call_context *context)
+{
+	if (context->is_short)
+		core_stat_short(context->state, context->short_gpu, context->short_instance, context->short_why);
+	else
+		core_stat_refused(
+			context->state, context->container ? context->call->slot : CORE_NONE, refusal_of(context));
 }
 
 int core_refusal_line(struct core_call_context *context, struct core_text *out)

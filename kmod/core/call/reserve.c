@@ -52,10 +52,14 @@ enum cgpu_verdict core_leave_to_driver(struct core_call_context *context, u32 pa
 {
 	u32 gpu = context->state->object[parent].gpu;
 
-	if (core_unaccounted_refuses(context->state, gpu) &&
-		!core_is_passthrough(context->state, gpu, context->call->slot))
+	u32 number;
+
+	if (!core_unaccounted_refuses(context->state, gpu) ||
+		core_is_passthrough(context->state, gpu, context->call->slot))
+		return CGPU_CONTINUE;
+	if (core_instance_of(context->state, gpu, context->call->slot, &number) == NULL)
 		return core_answer(context, NV_ERR_NO_MEMORY);
-	return CGPU_CONTINUE;
+	return core_short_of(context, gpu, number, CORE_SHORT_UNACCOUNTED);
 }
 
 /* An object with a charge. Of memory there is one even for nothing, as its size is settled by the driver's answer. */
@@ -71,10 +75,10 @@ static enum cgpu_verdict reserve_charged(struct core_call_context *context, cons
 	if (instance == NULL && !passthrough)
 		return core_answer(context, NV_ERR_INSUFFICIENT_PERMISSIONS);
 	if (instance && core_unaccounted_refuses(context->state, gpu))
-		return core_answer(context, NV_ERR_NO_MEMORY);
+		return core_short_of(context, gpu, number, CORE_SHORT_UNACCOUNTED);
 	if (instance && need > core_memory_room(instance) && context->state->settings.enforce) {
 		context->call->no_room = CGPU_NO_ROOM_LEFT;
-		return core_answer(context, NV_ERR_NO_MEMORY);
+		return core_short_of(context, gpu, number, CORE_SHORT_LIMIT);
 	}
 	if (core_reserve(context, handles, kind, gpu))
 		return core_no_records(context);
@@ -110,6 +114,27 @@ enum cgpu_verdict core_reserve_context(
 	if (verdict == CGPU_EXECUTE)
 		context->state->object[reserved(context)].runlist = core_runlist_of(engine);
 	return verdict;
+}
+
+/* The memory that a pending record is charged with, if that is an instance's. */
+static const struct core_memory *charged_by(const struct core_call_context *context, u32 object)
+{
+	const struct core_object *record = &context->state->object[object];
+	const struct core_memory *memory;
+
+	if (record->memory == CORE_NONE)
+		return NULL;
+	memory = &context->state->memory[record->memory];
+	return memory->instance < CGPU_MAX_INST ? memory : NULL;
+}
+
+void core_note_card_short(struct core_call_context *context)
+{
+	u32 object = reserved(context);
+	const struct core_memory *memory = object == CORE_NONE ? NULL : charged_by(context, object);
+
+	if (memory && context->result == 0 && get32(context->call->top, context->status_at) == NV_ERR_NO_MEMORY)
+		core_stat_short(context->state, memory->gpu, memory->instance, CORE_SHORT_CARD);
 }
 
 void core_settle_failed(struct core_call_context *context)
@@ -155,6 +180,16 @@ int core_client_done(struct core_call_context *context, u32 client)
 	return 0;
 }
 
+/* What it was charged with is now had: it counts for the peak. */
+static void note_taken(struct core_call_context *context, u32 object)
+{
+	const struct core_memory *memory = charged_by(context, object);
+
+	if (memory)
+		core_stat_taken(context->state, memory->gpu, memory->instance,
+			context->state->gpu[memory->gpu].instance[memory->instance].used);
+}
+
 /* Charge what the driver really took. 1 when that is more than there was room for. */
 static int settle_size(struct core_call_context *context, u32 object, const struct core_alloc_shape *shape)
 {
@@ -170,7 +205,10 @@ static int settle_size(struct core_call_context *context, u32 object, const stru
 	if (!context->state->settings.enforce || memory->instance == CORE_PASSTHROUGH)
 		return 0;
 	instance = &context->state->gpu[memory->gpu].instance[memory->instance];
-	return memory->bytes > before && instance->used > instance->memsize;
+	if (memory->bytes <= before || instance->used <= instance->memsize)
+		return 0;
+	core_stat_short(context->state, memory->gpu, memory->instance, CORE_SHORT_LIMIT);
+	return 1;
 }
 
 /* The address space that the judged parameters name; 0: that of the device. */
@@ -236,7 +274,8 @@ int core_settle_done(
 	if (context->state->object[object].tsg_list != CORE_NONE)
 		call->round = context->state->object[object].gpu + 1;
 	/* Another container's first call on this client came to its end while this one was under way. */
-	if (other)
+	if (other || (shape && settle_size(context, object, shape)))
 		return 1;
-	return shape ? settle_size(context, object, shape) : 0;
+	note_taken(context, object);
+	return 0;
 }

@@ -232,6 +232,12 @@ enum cgpu_no_room {
 	CGPU_NO_ROOM_OWNERSHIP = 2, /* another container has the client on record: see cgpu_ownership_find() */
 };
 
+/* What a transport may put into cgpu_call.no_room before a call is judged, so that each call and refusal counts once. */
+enum cgpu_call_hint {
+	CGPU_CALL_LOOKS = 0x100, /* it looks at the driver where there is no room, and has the call judged once more */
+	CGPU_CALL_AGAIN = 0x200, /* the call was judged before, and was to be executed */
+};
+
 /* A buffer that a pointer inside the call names. */
 struct cgpu_segment {
 	u32 parent; /* 0: the pointer sits in the top-level struct; n: in segment n-1 */
@@ -262,13 +268,16 @@ struct cgpu_call {
 	u32 found; /* set by the transport: it has looked */
 	u64 target; /* set by the transport: the number, as in file, of the nvidiactl that it leads to; 0: of none */
 	s32 error; /* positive errno for CGPU_REFUSE */
-	u32 no_room; /* why CGPU_ANSWER may be other after a look at the driver: enum cgpu_no_room, or 0 */
+	/* Why CGPU_ANSWER may be other after a look at the driver: enum cgpu_no_room, or 0. Before: enum cgpu_call_hint. */
+	u32 no_room;
 	u32 client; /* for CGPU_NO_ROOM_OWNERSHIP: the RM client that another container has on record */
 	u32 round; /* after the end: 1 and the GPU that needs a scheduling round before the caller goes on; 0: none */
 	u32 fetched; /* after the end: the driver did what it cannot do without the contents of segment 0 */
 	u64 opaque[8]; /* the core's notes from begin to end, which another core of the same state version may settle */
 };
 
+/* A supervisor was told of a system call of a container, whatever it is about. Takes no lock. */
+void cgpu_notified(struct cgpu_core *core);
 /* Read a transfer wrapper: the inner number, size and address. -EINVAL where the driver says so. */
 int cgpu_call_unwrap(const struct cgpu_core *core, const u8 *wrapper, u32 bytes, u32 *nr, u32 *inner, u64 *address);
 /* Decide, and reserve what an allocation may take. */

@@ -25,20 +25,25 @@ static u64 managed_bytes_on(const struct cgpu_state *state, u32 pin, u32 gpu)
 	return object == CORE_NONE ? 0 : state->memory[state->object[object].memory].bytes;
 }
 
-/* Whether each GPU's slice has room for what is new. */
+/* Whether each GPU's slice has room for what is new; one that has none counts that. */
 static int managed_fits(struct cgpu_state *state, const struct cgpu_managed *wanted, u32 pin)
 {
 	const struct core_instance *instance;
-	u32 gpu;
+	u32 gpu, number;
 	u64 old;
 
 	for (gpu = 0; gpu < CGPU_MAX_GPUS; gpu++) {
-		instance = core_instance_of(state, gpu, wanted->slot, NULL);
+		instance = core_instance_of(state, gpu, wanted->slot, &number);
 		old = managed_bytes_on(state, pin, gpu);
 		if (instance == NULL || wanted->bytes <= old)
 			continue;
-		if (core_unaccounted_refuses(state, gpu) || wanted->bytes - old > core_memory_room(instance))
-			return 0;
+		if (core_unaccounted_refuses(state, gpu))
+			core_stat_short(state, gpu, number, CORE_SHORT_UNACCOUNTED);
+		else if (wanted->bytes - old > core_memory_room(instance))
+			core_stat_short(state, gpu, number, CORE_SHORT_LIMIT);
+		else
+			continue;
+		return 0;
 	}
 	return 1;
 }
@@ -70,6 +75,15 @@ static int managed_records(struct cgpu_state *state, u32 slot, u32 pin)
 	return err;
 }
 
+static void managed_resize(struct cgpu_state *state, u32 gpu, u32 memory, u64 bytes)
+{
+	u32 number = state->memory[memory].instance;
+
+	core_memory_resize(state, memory, bytes);
+	if (number < CGPU_MAX_INST)
+		core_stat_taken(state, gpu, number, state->gpu[gpu].instance[number].used);
+}
+
 static int managed_set(struct cgpu_state *state, const struct cgpu_managed *wanted)
 {
 	u32 pin = core_client_find(state, wanted->slot, core_pin_handle(wanted->tgid)), gpu, object;
@@ -98,7 +112,7 @@ static int managed_set(struct cgpu_state *state, const struct cgpu_managed *want
 	for (gpu = 0; gpu < CGPU_MAX_GPUS; gpu++) {
 		object = managed_on(state, pin, gpu);
 		if (object != CORE_NONE)
-			core_memory_resize(state, state->object[object].memory, wanted->bytes);
+			managed_resize(state, gpu, state->object[object].memory, wanted->bytes);
 	}
 	return 0;
 }

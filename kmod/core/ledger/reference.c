@@ -122,10 +122,14 @@ static int charge(
 	instance = core_instance_of(state, request->gpu, request->slot, &number);
 	if (instance == NULL)
 		return -ENOENT;
-	if (core_unaccounted_refuses(state, request->gpu))
+	if (core_unaccounted_refuses(state, request->gpu)) {
+		core_stat_short(state, request->gpu, number, CORE_SHORT_UNACCOUNTED);
 		return -ENOMEM;
-	if (request->bytes > core_memory_room(instance) && state->settings.enforce)
+	}
+	if (request->bytes > core_memory_room(instance) && state->settings.enforce) {
+		core_stat_short(state, request->gpu, number, CORE_SHORT_LIMIT);
 		return -ENOMEM;
+	}
 	object = reserve(state, request, core_pin_handle(request->tgid), request->gpu, reference);
 	if (object == CORE_NONE)
 		return -ENOSPC;
@@ -137,6 +141,7 @@ static int charge(
 		return -ENOSPC;
 	}
 	settle(state, object);
+	core_stat_taken(state, request->gpu, number, instance->used);
 	return 0;
 }
 

@@ -12,13 +12,18 @@
 static u64 charged_on(const struct cgpu_core *core, u32 gpu)
 {
 	struct cgpu_state *state = core->state;
-	u64 bytes = state->gpu[gpu].orphaned;
+	u64 bytes = state->gpu[gpu].orphaned, taken;
 	u32 i;
 
 	for (i = 0; i < CGPU_MAX_INST; i++) {
 		const struct core_instance *instance = core_instance(state, gpu, i);
 
-		bytes += instance ? core_instance_taken(core, instance, gpu) : 0;
+		if (instance == NULL)
+			continue;
+		taken = core_instance_taken(core, instance, gpu);
+		/* Where the driver limits, nothing else tells. */
+		core_stat_taken(state, gpu, i, core->ops->driver_used ? taken : 0);
+		bytes += taken;
 	}
 	return bytes;
 }

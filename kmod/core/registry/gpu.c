@@ -27,6 +27,7 @@ int cgpu_settings_apply(struct cgpu_core *core, const struct cgpu_settings *sett
 	/* A value written to the tree stays until the configuration itself says something new. */
 	if (own->default_memsize != settings->default_memsize)
 		state->default_memsize = settings->default_memsize;
+	core_stat_settings(state, settings);
 	*own = *settings;
 	for (gpu = 0; gpu < CGPU_MAX_GPUS; gpu++) {
 		if (core_gpu(state, gpu))
@@ -90,6 +91,7 @@ int cgpu_gpu_add(struct cgpu_core *core, const struct cgpu_gpu_facts *facts)
 		err = -EINVAL;
 	if (err == 0 && gpu->live != CORE_LIVE) {
 		memset(gpu, 0, sizeof(*gpu));
+		core_stat_gpu_begin(state, facts->index);
 		gpu->policy = state->settings.policy;
 		gpu->max_inst = state->settings.max_inst;
 		gpu->prio_ratio = state->settings.prio_ratio;

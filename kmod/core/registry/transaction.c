@@ -131,6 +131,7 @@ static void instance_write(struct cgpu_state *state, const struct core_want *wan
 	instance->live = 0;
 	core_barrier();
 	memset(instance, 0, sizeof(*instance));
+	core_stat_instance_begin(state, want->gpu, number);
 	instance->slot = slot;
 	instance->generation = generation;
 	instance->memsize = want->memsize;
@@ -180,6 +181,7 @@ u32 core_create_commit(struct cgpu_state *state, const struct core_create *creat
 		slot = free_slot(state);
 		container = &state->container[slot];
 		memset(container, 0, sizeof(*container));
+		core_stat_container_begin(state, slot);
 		container->generation = ++state->generation;
 		container->pid = create->pid;
 		container->passthrough = create->passthrough;

@@ -27,6 +27,17 @@ u32 core_sched_by_slices(const struct core_share *share)
 	return !share->timeslices_fail && !share->without_tsg && !(share->thrashing && !share->enable_fail);
 }
 
+enum core_divided_by core_sched_divided_by(const struct core_share *share)
+{
+	const struct cgpu_sched_settings *settings = &share->sched.settings;
+
+	if (cgpu_policies[settings->policy].undivided)
+		return CORE_DIVIDED_BY_DRIVER;
+	if (cgpu_policies[settings->policy].timeslices && settings->time_slices && !share->sched.contended)
+		return CORE_DIVIDED_BY_TIMESLICES;
+	return share->enable_fail ? CORE_DIVIDED_BY_NOBODY : CORE_DIVIDED_BY_CHANNELS;
+}
+
 static void settings_of(const struct cgpu_state *state, u32 gpu, struct cgpu_sched_settings *settings)
 {
 	const struct core_gpu *of = &state->gpu[gpu];
@@ -90,6 +101,7 @@ void core_sched_begin(struct cgpu_state *state, u32 gpu)
 		share->tsg_list[number].first = CORE_NONE;
 		share->dirty |= 1u << number;
 	}
+	state->stat.gpu[gpu].disabled = 0;
 	settings_of(state, gpu, &settings);
 	cgpu_sched_init(&share->sched, &settings, 0);
 	share->asleep = 1;

@@ -16,15 +16,15 @@ static int anyone_has_channels(const struct core_share *share)
 	return 0;
 }
 
-static void book(struct core_gpu *gpu)
+static void book(struct cgpu_state *state, u32 gpu)
 {
-	struct core_share *share = &gpu->share;
+	struct core_share *share = &state->gpu[gpu].share;
 	u32 number;
 
 	for (number = 0; number < CGPU_MAX_INST; number++) {
 		const struct cgpu_sched_slot *slot = &share->sched.slot[number];
 		struct core_tsg_list *tsg_list = &share->tsg_list[number];
-		u64 *usage = &gpu->instance[number].usage;
+		u64 *usage = &state->gpu[gpu].instance[number].usage;
 
 		/* In most rounds one or two have had any. */
 		if (slot->granted == tsg_list->granted || !slot->joined)
@@ -38,8 +38,30 @@ static void book(struct core_gpu *gpu)
 					tsg_list->granted - slot->granted :
 					*usage;
 		}
+		core_stat_used(state, gpu, number);
 		tsg_list->granted = slot->granted;
 	}
+}
+
+/* Up to now the channels of these instances were disabled: the share did not let them run. */
+static void book_disabled(struct core_gpu_stat *stat, u64 now)
+{
+	u64 passed = now > stat->since ? now - stat->since : 0;
+	u32 bits;
+
+	for (bits = stat->disabled; bits; bits &= bits - 1)
+		stat->instance[core_first(bits)].throttled += passed;
+}
+
+/* From now on they are those that have channels, as it was decided. */
+static void note_disabled(const struct core_share *share, struct core_gpu_stat *stat, u64 now)
+{
+	u32 bits = ~share->open & ((1u << CGPU_MAX_INST) - 1);
+
+	stat->since = now;
+	stat->disabled = 0;
+	for (; bits && !share->asleep; bits &= bits - 1)
+		stat->disabled |= (u32)(share->sched.slot[core_first(bits)].process != 0) << core_first(bits);
 }
 
 /* Returns whether the driver has to be told of any. */
@@ -97,8 +119,11 @@ static int wants_priority(const struct core_gpu *gpu)
 static void decide(struct cgpu_state *state, u32 gpu, u64 now, struct cgpu_round *round)
 {
 	struct core_share *share = &state->gpu[gpu].share;
+	struct core_gpu_stat *stat = &state->stat.gpu[gpu];
 	struct cgpu_sched_decision decision;
 
+	if (!share->paused)
+		book_disabled(stat, now);
 	/* While nobody could use the card, or channels could not be enabled and disabled, time passed for nobody. */
 	if (share->asleep || share->paused)
 		cgpu_sched_skip(&share->sched, now);
@@ -107,8 +132,9 @@ static void decide(struct cgpu_state *state, u32 gpu, u64 now, struct cgpu_round
 	share->stopped = now;
 	share->opened = 0;
 	share->asleep = !anyone_has_channels(share);
-	book(&state->gpu[gpu]);
+	book(state, gpu);
 	round->channels = enable_channels(share, &decision);
+	note_disabled(share, stat, now);
 	if (share->timeslices_due)
 		core_timeslices_compute(state, gpu);
 	round->now = now;
@@ -149,6 +175,37 @@ static void see_priorities(struct cgpu_state *state, u32 gpu)
 	}
 }
 
+static void samples_forget(struct cgpu_state *state, u32 gpu)
+{
+	u32 number;
+
+	for (number = 0; number < CGPU_MAX_INST; number++)
+		state->stat.gpu[gpu].instance[number].sampled = 0;
+}
+
+/*
+ * Where the card's timeslices divide the time, nothing tells who waits. Of two instances that were both at work between two
+ * readings, each waited while the other ran: that is so at least where both always had work.
+ */
+static void samples_add(struct cgpu_state *state, u32 gpu, u32 number, u64 ns)
+{
+	const struct cgpu_sched *sched = &state->gpu[gpu].share.sched;
+	struct core_instance_stat *stat = state->stat.gpu[gpu].instance;
+	u32 other;
+
+	if (!cgpu_policies[sched->settings.policy].timeslices || !sched->settings.time_slices)
+		return;
+	for (other = 0; other < CGPU_MAX_INST; other++) {
+		/* In the phases of the other class its channels are disabled: that is counted by itself. */
+		if (other == number || !stat[other].sampled || sched->slot[other].class != sched->slot[number].class)
+			continue;
+		stat[other].throttled += ns;
+		if (!stat[number].sampled)
+			stat[number].throttled += stat[other].sampled;
+	}
+	stat[number].sampled += ns;
+}
+
 void cgpu_samples_begin(struct cgpu_core *core, u32 gpu, enum cgpu_samples_kind look)
 {
 	struct core_gpu *found;
@@ -161,6 +218,7 @@ void cgpu_samples_begin(struct cgpu_core *core, u32 gpu, enum cgpu_samples_kind 
 			see_priorities(core->state, gpu);
 			found->share.sampled++;
 		}
+		samples_forget(core->state, gpu);
 		found->share.samples = 1;
 		found->share.timeslices_due = 1;
 		core->state->rounds_due |= 1u << gpu;
@@ -183,8 +241,11 @@ static void ran(struct cgpu_state *state, u32 gpu, s32 tgid, u64 ns)
 		if (number != CORE_NONE || !core_instance_of(state, gpu, client->slot, &number))
 			continue;
 		core_sched_seen(state, gpu, number, 1);
-		if (!core_sched_rounds_tell(share))
-			state->gpu[gpu].instance[number].usage += ns;
+		if (core_sched_rounds_tell(share))
+			continue;
+		state->gpu[gpu].instance[number].usage += ns;
+		core_stat_used(state, gpu, number);
+		samples_add(state, gpu, number, ns);
 	}
 }
 

@@ -26,6 +26,14 @@ void core_sched_seen(struct cgpu_state *state, u32 gpu, u32 number, u32 at_work)
  * make so many in a second; more would be a way to win time. */
 #define CORE_RUNLIST_CHANGES 64u
 void core_sched_runlist_changed(struct cgpu_state *state, u32 gpu);
+/* What divides the time of a GPU at this moment. */
+enum core_divided_by {
+	CORE_DIVIDED_BY_DRIVER, /* as its policy says */
+	CORE_DIVIDED_BY_TIMESLICES,
+	CORE_DIVIDED_BY_CHANNELS, /* they are enabled and disabled */
+	CORE_DIVIDED_BY_NOBODY, /* the driver does not do what the policy needs */
+};
+enum core_divided_by core_sched_divided_by(const struct core_share *share);
 /* Whether the card's own timeslices can divide the time of a GPU. */
 u32 core_sched_by_slices(const struct core_share *share);
 /* Weight that is left to give out: max_inst minus the weights of all instances. */

@@ -305,12 +305,17 @@ static int recover(struct cgpu_state *state, u32 used, u32 clean)
 			core_sched_begin(state, i);
 	}
 	recover_ledger(state, used, clean);
+	core_stat_recover(state);
 	return 0;
 }
 
 int cgpu_state_recover(struct cgpu_state *state)
 {
-	return recover(state, core_objects_used(state), CGPU_MAX_OBJECTS);
+	int err = recover(state, core_objects_used(state), CGPU_MAX_OBJECTS);
+
+	if (err == 0)
+		state->stat.engine.restarts++;
+	return err;
 }
 
 void cgpu_recover_finish(struct cgpu_core *core)
@@ -337,10 +342,13 @@ u32 cgpu_state_version(void)
 	return CORE_VERSION;
 }
 
-/* Version 7 had no reservations, and was otherwise the same. */
+/* Version 7 had no reservations, and version 8 had no counters. Both were otherwise the same. */
 #define WITHOUT_RESERVATIONS 7u
-_Static_assert(offsetof(struct cgpu_state, reservation) == 38225120,
+#define WITHOUT_COUNTERS 8u
+_Static_assert(CORE_STATE_BYTES_OF(WITHOUT_RESERVATIONS) == 38225120,
 	"the bytes of version 7: with another layout before the reservations it is no longer read");
+_Static_assert(CORE_STATE_BYTES_OF(WITHOUT_COUNTERS) == 38353120,
+	"the bytes of version 8: with another layout before the counters it is no longer read");
 
 /* The bytes of a layout that this core reads, all of which this one begins with. 0: it does not read that version. */
 static u64 bytes_of(u32 version)
@@ -349,8 +357,8 @@ static u64 bytes_of(u32 version)
 	if (version == CORE_CONVERTS_FROM)
 		return sizeof(struct cgpu_state);
 #endif
-	if (version == WITHOUT_RESERVATIONS)
-		return offsetof(struct cgpu_state, reservation);
+	if (version == WITHOUT_RESERVATIONS || version == WITHOUT_COUNTERS)
+		return CORE_STATE_BYTES_OF(version);
 	return version == CORE_VERSION ? CORE_STATE_BYTES : 0;
 }
 
@@ -361,12 +369,20 @@ enum cgpu_state_kind cgpu_state_converts(const struct cgpu_state *from)
 	return from->version == CORE_VERSION ? CGPU_STATE_OWN : CGPU_STATE_CONVERTS;
 }
 
+static void taken_over(struct cgpu_state *state)
+{
+	state->stat.engine.upgrades++;
+	state->stat.engine.fresh = 1;
+}
+
 int cgpu_state_convert(struct cgpu_state *to, const struct cgpu_state *from)
 {
 	if (cgpu_state_converts(from) == CGPU_STATE_FOREIGN)
 		return -EPROTO;
 	memset(to->reservation, 0, sizeof(to->reservation));
+	memset(&to->stat, 0, sizeof(to->stat));
 	memcpy(to, from, bytes_of(from->version));
+	taken_over(to);
 	to->version = CORE_VERSION;
 	to->bytes = CORE_STATE_BYTES;
 	return 0;
@@ -386,8 +402,11 @@ int cgpu_state_take_over(struct cgpu_state *to, const struct cgpu_state *from)
 	memcpy(to->client, from->client, sizeof(to->client));
 	memcpy(to->object, from->object, used * sizeof(to->object[0]));
 	memcpy(to->memory, from->memory, used * sizeof(to->memory[0]));
-	if (bytes_of(from->version) == sizeof(*to))
+	if (bytes_of(from->version) > offsetof(struct cgpu_state, reservation))
 		memcpy(to->reservation, from->reservation, sizeof(to->reservation));
+	if (bytes_of(from->version) > offsetof(struct cgpu_state, stat))
+		memcpy(&to->stat, &from->stat, sizeof(to->stat));
+	taken_over(to);
 	to->version = CORE_VERSION;
 	to->bytes = CORE_STATE_BYTES;
 	return recover(to, used, used);

@@ -64,6 +64,7 @@ void cgpu_state_init(struct cgpu_state *state, u64 key)
 	memcpy(state->settings.engine, "cgpud", sizeof("cgpud"));
 	memcpy(state->settings.version, "0.1.0", sizeof("0.1.0"));
 	memcpy(state->settings.memory_backend, "core", sizeof("core"));
+	state->stat.engine.fresh = 1;
 	state->bytes = CORE_STATE_BYTES;
 	state->version = CORE_VERSION;
 	core_barrier();

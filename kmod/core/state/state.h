@@ -9,11 +9,12 @@
 
 #include "cgpu_round.h"
 #include "sched/scheduler.h"
+#include "state/counters.h"
 
 #define CORE_MAGIC 0x3155504743454eull
 /* Version of the layout below. A test builds a core with another version. */
 #ifndef CORE_VERSION
-#define CORE_VERSION 8u
+#define CORE_VERSION 9u
 #endif
 #define CORE_NONE 0xffffffffu
 /* In place of an instance number: memory of a passthrough GPU, which is charged to no instance. */
@@ -256,12 +257,17 @@ struct cgpu_state {
 	struct core_client client[CGPU_MAX_CLIENTS];
 	struct core_object object[CGPU_MAX_OBJECTS];
 	struct core_memory memory[CGPU_MAX_OBJECTS];
-	/* By GPU. A GPU has at most as many as it has places. Last: version 7 of the layout is what stands before it. */
+	/* By GPU. A GPU has at most as many as it has places. Version 7 of the layout is what stands before it. */
 	struct core_reservation reservation[CGPU_MAX_GPUS][CGPU_MAX_INST];
+	struct core_stat stat; /* Last: version 8 of the layout is what stands before it. */
 };
 
-/* Bytes of a state of this version. Version 7, which a test builds, ended before the reservations. */
-#define CORE_STATE_BYTES (CORE_VERSION == 7u ? offsetof(struct cgpu_state, reservation) : sizeof(struct cgpu_state))
+/* Bytes of a state of a version. Version 7, which a test builds, ended before the reservations, version 8 before the counters. */
+#define CORE_STATE_BYTES_OF(version)                                                 \
+	((version) == 7u		? offsetof(struct cgpu_state, reservation) : \
+			(version) == 8u ? offsetof(struct cgpu_state, stat) :        \
+					  sizeof(struct cgpu_state))
+#define CORE_STATE_BYTES CORE_STATE_BYTES_OF(CORE_VERSION)
 
 static inline void core_lock(struct cgpu_core *core)
 {

@@ -73,6 +73,8 @@ static int root_text(struct cgpu_state *state, u32 kind, struct core_text *out)
 		return -EBADF;
 	case CGPU_NODE_KIND_MAJOR:
 		return line_number(out, state->settings.major);
+	case CGPU_NODE_KIND_STAT:
+		return core_stat_root_text(state, out);
 	case CGPU_NODE_KIND_UPGRADE:
 		return line_number(out, 0);
 	case CGPU_NODE_KIND_VERSION:
@@ -84,14 +86,14 @@ static int root_text(struct cgpu_state *state, u32 kind, struct core_text *out)
 
 static const char *divided_by(const struct cgpu_state *state, u32 gpu)
 {
-	const struct core_share *share = &state->gpu[gpu].share;
-	const struct cgpu_sched_settings *settings = &share->sched.settings;
+	static const char *const names[] = {
+		[CORE_DIVIDED_BY_DRIVER] = "driver",
+		[CORE_DIVIDED_BY_TIMESLICES] = "time_slices",
+		[CORE_DIVIDED_BY_CHANNELS] = "gates",
+		[CORE_DIVIDED_BY_NOBODY] = "nobody",
+	};
 
-	if (cgpu_policies[settings->policy].undivided)
-		return "driver";
-	if (cgpu_policies[settings->policy].timeslices && settings->time_slices && !share->sched.contended)
-		return "time_slices";
-	return share->enable_fail ? "nobody" : "gates";
+	return names[core_sched_divided_by(&state->gpu[gpu].share)];
 }
 
 static const char *usage_from(const struct cgpu_state *state, u32 gpu)
@@ -144,8 +146,10 @@ static int reserved_text(struct cgpu_state *state, u32 gpu, struct core_text *ou
 	return 0;
 }
 
-static int gpu_text(struct cgpu_state *state, const struct core_gpu *gpu, u32 kind, struct core_text *out)
+static int gpu_text(struct cgpu_core *core, const struct core_gpu *gpu, u32 kind, struct core_text *out)
 {
+	struct cgpu_state *state = core->state;
+
 	switch (kind) {
 	case CGPU_NODE_KIND_NAME:
 		return line_string(out, gpu->facts.name);
@@ -178,6 +182,8 @@ static int gpu_text(struct cgpu_state *state, const struct core_gpu *gpu, u32 ki
 		return reserved_text(state, gpu->facts.index, out);
 	case CGPU_NODE_KIND_SCHED:
 		return sched_text(state, gpu->facts.index, out);
+	case CGPU_NODE_KIND_STAT:
+		return core_stat_gpu_text(core, gpu->facts.index, out);
 	default:
 		return -EINVAL;
 	}
@@ -197,6 +203,8 @@ static int container_text(
 		return line_number(out, place->instance->memsize);
 	case CGPU_NODE_KIND_OWNER:
 		return owner_text(place->container, out);
+	case CGPU_NODE_KIND_STAT:
+		return core_stat_instance_text(core, (u32)node->gpu, place->number, out);
 	case CGPU_NODE_KIND_USAGE:
 		return line_number(out, place->instance->usage);
 	case CGPU_NODE_KIND_WEIGHT:
@@ -220,7 +228,7 @@ long cgpu_tree_read(struct cgpu_core *core, const struct cgpu_node *node, char *
 	if (err == 0 && place.container)
 		err = container_text(core, node, &place, &out);
 	else if (err == 0 && place.gpu)
-		err = gpu_text(core->state, place.gpu, node->kind, &out);
+		err = gpu_text(core, place.gpu, node->kind, &out);
 	else if (err == 0)
 		err = root_text(core->state, node->kind, &out);
 	core_unlock(core);

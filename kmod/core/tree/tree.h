@@ -32,6 +32,7 @@ enum core_node_kind {
 	CGPU_NODE_KIND_PRIO_RATIO,
 	CGPU_NODE_KIND_RESERVED,
 	CGPU_NODE_KIND_SCHED,
+	CGPU_NODE_KIND_STAT,
 	CGPU_NODE_KIND_UPGRADE,
 	CGPU_NODE_KIND_USAGE,
 	CGPU_NODE_KIND_UUID,
@@ -56,6 +57,12 @@ int core_tree_file(enum core_level level, const char *name, size_t length, struc
 const char *core_tree_kind_name(u32 kind);
 /* The name of the index-th file on a level. NULL: there are fewer, and *index is less by so many. */
 const char *core_tree_file_name(enum core_level level, u32 *index);
+
+/* --- stat.c: what writes a text returns 0 --- */
+
+int core_stat_root_text(struct cgpu_state *state, struct core_text *out);
+int core_stat_gpu_text(struct cgpu_core *core, u32 gpu, struct core_text *out);
+int core_stat_instance_text(struct cgpu_core *core, u32 gpu, u32 number, struct core_text *out);
 
 /* --- values.c --- */
 

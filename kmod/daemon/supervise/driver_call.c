@@ -298,6 +298,7 @@ static void take_back(struct cgpud *d, struct in_flight *e)
 enum cgpu_verdict call_judge(struct cgpud *d, struct in_flight *e, struct task *task)
 {
 	int r = is_made_on_a_copy(&e->call) ? task_copy(d, task) : 0;
+	u32 hints = e->call.no_room;
 	enum cgpu_verdict verdict;
 
 	if (r < 0)
@@ -306,6 +307,7 @@ enum cgpu_verdict call_judge(struct cgpud *d, struct in_flight *e, struct task *
 	if (verdict != CGPU_EXECUTE || task->file >= 0)
 		return verdict;
 	take_back(d, e);
+	e->call.no_room = hints | CGPU_CALL_AGAIN;
 	r = task_copy(d, task);
 	return r < 0 ? refused(e, r) : judge(d, e, task);
 }

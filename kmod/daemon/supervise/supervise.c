@@ -235,6 +235,7 @@ static void supervise_driver_call(struct cgpud *d, const struct listener *one, s
 	e->call.generation = one->generation;
 	e->call.tgid = task->tgid;
 	e->call.finds_files = d->files.epoll >= 0;
+	e->call.no_room = CGPU_CALL_LOOKS;
 	managed_recount_stale(d, one->slot, one->generation, task->tid);
 	r = call_read(d, e, task, request->cmd, request->address);
 	if (r == 0) {
@@ -313,6 +314,7 @@ static void supervise(struct cgpud *d, const struct listener *one, struct task_c
 	struct task task;
 	int r;
 
+	cgpu_notified(&d->core);
 	task_init(&task, cache, (s32)e->notif.pid);
 	r = inspect(d, one, e, &task, &request);
 	if (r < 0)

@@ -5,7 +5,7 @@
 #include <sys/ptrace.h>
 #include <sys/wait.h>
 #include <unistd.h>
-#include "bench.h"
+#include "stats.h"
 
 #define SKIPPED 77
 
@@ -125,6 +125,8 @@ TEST_ON(a_state_is_taken_over_by_what_is_in_use, bench_new("580.142"))
 	CHECK_EQ(memcmp(taken->memory, converted->memory, used * sizeof(taken->memory[0])), 0);
 	CHECK_EQ(memcmp(taken->reservation, converted->reservation, sizeof(taken->reservation)), 0);
 	CHECK_EQ(memcmp(taken->reservation, bench->core.state->reservation, sizeof(taken->reservation)), 0);
+	CHECK_EQ(memcmp(taken->stat.gpu, converted->stat.gpu, sizeof(taken->stat.gpu)), 0);
+	CHECK_EQ(memcmp(taken->stat.container, bench->core.state->stat.container, sizeof(taken->stat.container)), 0);
 	/* Every other record is in a list of free ones. */
 	for (i = taken->object_free, used = 0; i != CORE_NONE; i = taken->object[i].next)
 		used++;
@@ -135,20 +137,34 @@ TEST_ON(a_state_is_taken_over_by_what_is_in_use, bench_new("580.142"))
 	free(converted);
 }
 
-/* Version 7 had no reservations: its state is as long as what stands before them, and nothing behind it is read. */
-TEST_ON(a_state_without_reservations_is_read, bench_new("580.142"))
+/* An older state, as long as what stands before what its version did not have; nothing behind it is read. */
+static struct cgpu_state *older_state(struct cgpu_state *own, u32 version, size_t bytes)
 {
-	size_t bytes = offsetof(struct cgpu_state, reservation);
-	struct cgpu_state *older = malloc(bytes), *own = bench->core.state;
-	struct cgpu_state *taken = malloc(cgpu_state_bytes()), *converted = malloc(cgpu_state_bytes());
+	struct cgpu_state *older = malloc(bytes);
 
-	CHECK(older && taken && converted);
-	fill(bench);
-	own->version = 7;
+	CHECK(older != NULL);
+	own->version = version;
 	own->bytes = bytes;
 	memcpy(older, own, bytes);
 	CHECK_EQ(cgpu_state_converts(older), CGPU_STATE_CONVERTS);
 	CHECK_EQ(cgpu_state_recover(own), -EINVAL);
+	/* Its number with our length, and our number with its length, are of no layout. */
+	own->bytes = cgpu_state_bytes();
+	CHECK_EQ(cgpu_state_converts(own), CGPU_STATE_FOREIGN);
+	own->version = CORE_VERSION;
+	CHECK_EQ(cgpu_state_converts(own), CGPU_STATE_OWN);
+	own->bytes = bytes;
+	CHECK_EQ(cgpu_state_converts(own), CGPU_STATE_FOREIGN);
+	own->bytes = cgpu_state_bytes();
+	return older;
+}
+
+/* By both ways, which come to the same. */
+static struct cgpu_state *read_older(struct cgpu_state *older)
+{
+	struct cgpu_state *taken = malloc(cgpu_state_bytes()), *converted = malloc(cgpu_state_bytes());
+
+	CHECK(taken && converted);
 	cgpu_state_init(taken, 0);
 	CHECK_EQ(cgpu_state_take_over(taken, older), 0);
 	memset(converted, 0xa5, cgpu_state_bytes());
@@ -156,6 +172,20 @@ TEST_ON(a_state_without_reservations_is_read, bench_new("580.142"))
 	CHECK_EQ(cgpu_state_recover(converted), 0);
 	CHECK_EQ(memcmp(taken, converted, offsetof(struct cgpu_state, object)), 0);
 	CHECK_EQ(memcmp(taken->reservation, converted->reservation, sizeof(taken->reservation)), 0);
+	CHECK_EQ(taken->stat.engine.restarts, 0);
+	converted->stat.engine.restarts = 0;
+	CHECK_EQ(memcmp(&taken->stat, &converted->stat, sizeof(taken->stat)), 0);
+	free(taken);
+	free(older);
+	return converted;
+}
+
+TEST_ON(a_state_without_reservations_is_read, bench_new("580.142"))
+{
+	struct cgpu_state *own = bench->core.state, *converted;
+
+	fill(bench);
+	converted = read_older(older_state(own, 7, offsetof(struct cgpu_state, reservation)));
 	bench->core.state = converted;
 	bench_invariants(converted);
 	CHECK(bench_is(bench, "0/reserved", ""));
@@ -164,17 +194,56 @@ TEST_ON(a_state_without_reservations_is_read, bench_new("580.142"))
 	CHECK_EQ(bench_ctl(bench, "reserve id=s gpu=0:104857600:2:1"), 0);
 	CHECK(bench_is(bench, "0/reserved", "s 104857600 2 1 -\n"));
 	bench->core.state = own;
-	/* Its number with this length, and this number with its length, are of no layout. */
-	own->bytes = cgpu_state_bytes();
-	CHECK_EQ(cgpu_state_converts(own), CGPU_STATE_FOREIGN);
-	own->version = 8;
-	CHECK_EQ(cgpu_state_converts(own), CGPU_STATE_OWN);
-	own->bytes = bytes;
-	CHECK_EQ(cgpu_state_converts(own), CGPU_STATE_FOREIGN);
-	own->bytes = cgpu_state_bytes();
-	free(older);
-	free(taken);
 	free(converted);
+}
+
+/* Counters begin with what is there. */
+TEST_ON(a_state_without_counters_is_read, bench_new("580.142"))
+{
+	struct cgpu_state *own = bench->core.state, *converted;
+
+	fill(bench);
+	own->gpu[0].instance[0].usage = 12345;
+	converted = read_older(older_state(own, 8, offsetof(struct cgpu_state, stat)));
+	bench->core.state = converted;
+	bench_invariants(converted);
+	CHECK(bench_is(bench, "0/reserved", RESERVED));
+	CHECK_STAT("0/a/stat", "peak", 18 * MIB);
+	CHECK_STAT("0/a/stat", "usage", 12345);
+	CHECK_STAT("0/stat", "usage", 12345);
+	CHECK_STAT("0/a/stat", "refused_limit", 0);
+	CHECK_STAT("stat", "upgrades", 1);
+	CHECK_STAT("stat", "executed", 0);
+	bench->core.state = own;
+	free(converted);
+}
+
+/* What was counted is not believed blindly, and what it was of is gone. */
+TEST_ON(counters_of_nobody_are_dropped, bench_new("580.142"))
+{
+	struct cgpu_state *state = bench->core.state;
+	struct core_stat *stat = &state->stat;
+
+	fill(bench);
+	caller = bench_caller(bench, "a", 100);
+	stat->gpu[0].instance[0].peak = ~0ull;
+	stat->gpu[0].instance[0].throttled = 7;
+	stat->gpu[0].instance[0].sampled = 7;
+	stat->gpu[0].instance[20].throttled = 7;
+	stat->gpu[5].usage = 7;
+	stat->gpu[0].disabled = ~0u;
+	stat->container[caller.slot].refused[0] = 3;
+	stat->container[400].refused[0] = 3;
+	CHECK_EQ(cgpu_state_recover(state), 0);
+	CHECK_STAT("0/a/stat", "peak", 18 * MIB);
+	CHECK_STAT("0/a/stat", "throttled", 7);
+	CHECK_STAT("0/a/stat", "refused_class", 3);
+	CHECK_STAT("stat", "restarts", 1);
+	CHECK_EQ(stat->gpu[0].instance[0].sampled, 0);
+	CHECK_EQ(stat->gpu[0].instance[20].throttled, 0);
+	CHECK_EQ(stat->gpu[5].usage, 0);
+	CHECK_EQ(stat->gpu[0].disabled, 0);
+	CHECK_EQ(stat->container[400].refused[0], 0);
 }
 
 static struct core_reservation *reservation_of(struct bench *bench, u32 number)
@@ -292,15 +361,16 @@ static void use(struct bench *bench)
 static void damage(struct cgpu_state *state)
 {
 	u8 *part[] = { (u8 *)state, (u8 *)state->gpu, (u8 *)state->container, (u8 *)state->client, (u8 *)state->object,
-		(u8 *)state->memory, (u8 *)state->reservation };
+		(u8 *)state->memory, (u8 *)state->reservation, (u8 *)&state->stat };
 	static const u32 bytes[] = { 512, 2 * sizeof(struct core_gpu), 2 * sizeof(struct core_container),
 		3 * sizeof(struct core_client), 24 * sizeof(struct core_object), 24 * sizeof(struct core_memory),
-		3 * sizeof(struct core_reservation) };
+		3 * sizeof(struct core_reservation),
+		sizeof(struct core_engine_stat) + 2 * sizeof(struct core_gpu_stat) };
 	u32 times = 1 + bench_chance(&seed, 4), which;
 
 	while (times--) {
 		/* The head of the state seldom: it is refused at once. */
-		which = bench_chance(&seed, 16) ? 1 + bench_chance(&seed, 6) : 0;
+		which = bench_chance(&seed, 16) ? 1 + bench_chance(&seed, 7) : 0;
 		part[which][bench_chance(&seed, bytes[which])] =
 			bench_chance(&seed, 2) ? (u8)bench_chance(&seed, 256) : 0xff;
 	}

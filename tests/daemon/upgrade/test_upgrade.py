@@ -31,8 +31,8 @@ SIX = f"gpu=0:{6043 * MIB}"
 # A call that an upgrade left unanswered would wait for longer. How long the others wait is measured by
 # benchmarks/upgrades.py.
 PAUSE_MS = 10_000.0
-CONVERTS = "-DCORE_VERSION=9u -DCORE_CONVERTS_FROM=8u"
-FOREIGN = "-DCORE_VERSION=10u"
+CONVERTS = "-DCORE_VERSION=10u -DCORE_CONVERTS_FROM=9u"
+FOREIGN = "-DCORE_VERSION=11u"
 
 
 @pytest.fixture(scope="module")

@@ -294,7 +294,7 @@ def test_cores_that_do_not_take_over(node: Machine, upgrades: Upgrades, modules:
         assert any(one in refused["err"] for one in (*why.split("|"), "is not installed")), refused
         assert (read(node, "version"), cores(node)) == (f"{BEFORE}\n", [OLD])
     node.shell(put, node.seen(good))
-    newer = build_core(node, "0.2.0", "-DCORE_VERSION=9u -DCORE_CONVERTS_FROM=8u")
+    newer = build_core(node, "0.2.0", "-DCORE_VERSION=10u -DCORE_CONVERTS_FROM=9u")
     insmod(node, newer)
     assert write(node, "upgrade", "1").returncode == 0
     rmmod(node, OLD)

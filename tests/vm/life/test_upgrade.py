@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import re
 import subprocess
 from collections.abc import Iterator
 from pathlib import Path
@@ -80,7 +81,7 @@ def same_layout(engine: Machine) -> Path:
 @pytest.fixture
 def other_layout(engine: Machine) -> Path:
     """Return a core with another layout, which can take over from the one in use, but not give back."""
-    return build_core(engine, "0.2.0", "-DCORE_VERSION=9u -DCORE_CONVERTS_FROM=8u")
+    return build_core(engine, "0.2.0", "-DCORE_VERSION=10u -DCORE_CONVERTS_FROM=9u")
 
 
 @pytest.fixture
@@ -260,6 +261,58 @@ def test_reservations_go_over(engine: Machine, same_layout: Path, other_layout: 
     write(engine, "inst_ctl", "release id=share").check()
     assert read(engine, "0/reserved") == ""
     assert engine.shell("cat /sys/module/cgpu_core_0_2_0/refcnt").stdout == "0\n"
+
+
+COUNTED = re.compile(
+    r"\b(peak|usage|throttled|refused_\w+|executed|continued|answered|refused|registered)=([0-9]+)"
+)
+
+
+def counters(engine: Machine, tenant: str) -> list[int]:
+    """Return all counters of the tree, in one order."""
+    entries = ("stat", "0/stat", f"0/{tenant}/stat")
+    return [int(found[2]) for entry in entries for found in COUNTED.finditer(read(engine, entry))]
+
+
+@pytest.mark.enforcement
+def test_counters_survive_other_cores(engine: Machine, same_layout: Path, other_layout: Path) -> None:
+    """What was counted is not smaller after a core of the same layout, nor of another one, has taken over."""
+    tenant = slice_of(engine, "first", f"0:{2 * GIB}")
+    held = tenant.hold("alloc=1G", "free=last", *["expect=0x51", "alloc=3G"] * 3, "alloc=512M")
+    name = tenant.name
+    before = counters(engine, name)
+    found = read(engine, f"0/{name}/stat")
+    assert f" used={GIB // 2} peak={GIB} " in found
+    assert " refused_limit=3 refused_card=0 " in found
+    for core in (same_layout, other_layout):
+        insmod(engine, core)
+        assert upgrade(engine) == ""
+        after = counters(engine, name)
+        assert all(new >= old for new, old in zip(after, before, strict=True)), (before, after)
+        before = after
+    assert " upgrades=2 " in read(engine, "stat")
+    assert f" peak={GIB} " in read(engine, f"0/{name}/stat")
+    held.finish()
+    clear(engine)
+
+
+def test_core_without_counters_hands_over(engine: Machine) -> None:
+    """From a core that counts nothing containers come over, and their counters begin."""
+    older = build_core(engine, "0.0.8", "-DCORE_VERSION=8u")
+    unload_engine(engine)
+    load_engine(engine, older)
+    tenant = slice_of(engine, "first", f"0:{2 * GIB}")
+    held = tenant.hold("alloc=512M")
+    insmod(engine, build_engine(engine.kernel) / f"{OLD}.ko")
+    assert upgrade(engine) == ""
+    assert read(engine, "version") == "0.1.0\n"
+    assert sums_agree(engine, 512 << 20)
+    assert " upgrades=1 " in read(engine, "stat")
+    over = tenant.probe("expect=0x51", "alloc=2G")
+    assert " refused_limit=1 " in read(engine, "0/stat").splitlines()[0]
+    held.finish()
+    clear(engine)
+    assert over.returncode == 0, over.text
 
 
 def test_core_without_reservations_hands_over(engine: Machine) -> None:

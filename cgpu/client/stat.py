@@ -1,0 +1,156 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What the tree's entries `stat` say: figures and counters of the engine, a GPU and its slices."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
+
+from cgpu.errors import CgpuError, show
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+SLICES: Final = 25  # as many as a GPU has places
+DIGITS: Final = 20
+# By the keys `refused_*`; docs/tree.md says what each means.
+MEMORY_REASONS: Final = ("limit", "card", "unaccounted")
+CALL_REASONS: Final = ("class", "control", "client", "records", "call")
+
+
+@dataclass(frozen=True, slots=True)
+class EngineStat:
+    """Counters of the engine since its state was made, and how full its tables are."""
+
+    notified: int
+    executed: int
+    continued: int
+    answered: int
+    refused: int
+    registered: int
+    restarts: int
+    upgrades: int
+    reloads: int
+    containers: int
+    containers_max: int
+    clients: int
+    clients_max: int
+    objects: int
+    objects_max: int
+    refused_calls: Mapping[str, int]
+
+
+@dataclass(frozen=True, slots=True)
+class SliceStat:
+    """One container on one GPU. Sizes in bytes, times in nanoseconds; refused_calls is of the container."""
+
+    id: str
+    memsize: int
+    used: int
+    peak: int
+    weight: int
+    highprio: int
+    usage: int
+    throttled: int
+    refused: Mapping[str, int]
+    refused_calls: Mapping[str, int]
+
+
+@dataclass(frozen=True, slots=True)
+class GpuStat:
+    """One GPU with its slices. Sizes in bytes, times in nanoseconds; drift may be below 0."""
+
+    uuid: str
+    drift: int
+    memtotal: int
+    memfree: int
+    promised: int
+    used: int
+    orphaned: int
+    policy: int
+    prio_ratio: int
+    max_inst: int
+    places: int
+    weights: int
+    mig: int
+    natives: int
+    drift_lasting: int
+    undivided: int
+    usage: int
+    refused: Mapping[str, int]
+    slices: tuple[SliceStat, ...]
+
+
+def parse_engine(text: str) -> EngineStat:
+    """Return what the root's entry says. Raises CgpuError where it is not well formed."""
+    line = _Line(text)
+    return EngineStat(**line.numbers(_ENGINE), refused_calls=line.refused(CALL_REASONS))
+
+
+def parse_gpu(text: str) -> GpuStat:
+    """Return what a GPU's entry says. Raises CgpuError where it is not well formed."""
+    first, *others = text.split("\n")
+    if len(others) > SLICES:
+        raise CgpuError(f"stat: {len(others)} slices, expected at most {SLICES}; see the engine's log")
+    line = _Line(first)
+    return GpuStat(
+        uuid=line.text("uuid"),
+        drift=line.signed("drift"),
+        **line.numbers(_GPU),
+        refused=line.refused(MEMORY_REASONS),
+        slices=tuple(parse_slice(other) for other in others),
+    )
+
+
+def parse_slice(text: str) -> SliceStat:
+    """Return what a container's entry says. Raises CgpuError where it is not well formed."""
+    line = _Line(text)
+    return SliceStat(
+        id=line.text("id"),
+        **line.numbers(_SLICE),
+        refused=line.refused(MEMORY_REASONS),
+        refused_calls=line.refused(CALL_REASONS),
+    )
+
+
+def _numbers_of(record: type) -> tuple[str, ...]:
+    names: Mapping[str, object] = record.__annotations__
+    return tuple(name for name, kind in names.items() if kind == "int" and name != "drift")
+
+
+_ENGINE: Final = _numbers_of(EngineStat)
+_GPU: Final = _numbers_of(GpuStat)
+_SLICE: Final = _numbers_of(SliceStat)
+
+
+class _Line:
+    """The words `key=value` of a line; keys that nobody asks for are ignored."""
+
+    def __init__(self, line: str) -> None:
+        self._words = dict(word.partition("=")[::2] for word in line.split(" "))
+        self._line = line
+
+    def text(self, key: str) -> str:
+        found = self._words.get(key)
+        if not found:
+            raise CgpuError(f"stat: {show(self._line)}: expected {key}=...; see the engine's log")
+        return found
+
+    def number(self, key: str) -> int:
+        text = self.text(key)
+        if not (text.isascii() and text.isdigit() and len(text) <= DIGITS):
+            raise CgpuError(f"stat: {key}={show(text)}: a whole number was expected; see the engine's log")
+        return int(text)
+
+    def signed(self, key: str) -> int:
+        text = self.text(key)
+        digits = text.removeprefix("-")
+        if not (digits.isascii() and digits.isdigit() and len(digits) <= DIGITS):
+            raise CgpuError(f"stat: {key}={show(text)}: a whole number was expected; see the engine's log")
+        return int(text)
+
+    def numbers(self, keys: tuple[str, ...]) -> dict[str, int]:
+        return {key: self.number(key) for key in keys}
+
+    def refused(self, reasons: tuple[str, ...]) -> dict[str, int]:
+        return {reason: self.number(f"refused_{reason}") for reason in reasons}
