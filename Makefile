@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 # From a fresh clone on Debian 12, 13 or testing, as root, with nothing but git and make.
 
-.PHONY: help demo demo-kubernetes test test-gpu test-vm test-driver test-frameworks test-package test-distributions test-kernels test-kubernetes test-vm-full test-debug-kernel build deb rpm image docs docs-pictures man proto lint format fuzz coverage bench bench-kubernetes bench-shares clean
+.PHONY: help demo demo-kubernetes test test-metrics test-gpu test-vm test-driver test-frameworks test-package test-distributions test-kernels test-kubernetes test-vm-full test-debug-kernel build deb rpm image docs docs-pictures man proto lint format fuzz coverage bench bench-kubernetes bench-shares clean
 
 help:
 	@echo "make demo    two containers share a simulated T4, each inside its slice"
@@ -14,6 +14,7 @@ help:
 	@echo "make test-distributions  README's commands on a bare Debian 12, 13 and testing"
 	@echo "make test-kernels  the kernel module on the kernels of Debian 13 and testing, in virtual machines"
 	@echo "make test-kubernetes  pods on a cluster of one node with Kubernetes' own components; builds those first"
+	@echo "make test-metrics  a Prometheus scrapes the exporter beside simulated cards; downloads 19 MB"
 	@echo "make test-debug-kernel  the same on a kernel that checks itself; builds that kernel first"
 	@echo "make test-gpu  checks on a real GPU; says so and does nothing where there is none"
 	@echo "make build   virtual environment and C parts only"
@@ -67,6 +68,11 @@ test-kernels:
 # The first time it compiles Kubernetes: six minutes, and 4 GB in ~/.cache and ~/go. The last part of make test.
 test-kubernetes:
 	@scripts/test-kubernetes
+
+# 19 MB from Debian's archive: not a part of make test.
+test-metrics:
+	@scripts/bootstrap test
+	@.venv/bin/python -m tests.exporter.prometheus
 
 # One test may take longer there than pytest's limit for a test allows.
 test-debug-kernel:

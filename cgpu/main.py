@@ -54,6 +54,7 @@ SUBCOMMANDS = {
     "support-bundle": Subcommand(
         "cgpu.install.commands.support_bundle", "pack what support needs to see, without secrets"
     ),
+    "exporter": Subcommand("cgpu.exporter.main", "serve metrics of this node to Prometheus"),
     "kubernetes": Subcommand("cgpu.kubernetes.main", "the parts of a cluster, such as the agent of a node"),
     "trace": Subcommand("cgpu.trace.main", "record the driver calls of a command, show and replay them"),
 }

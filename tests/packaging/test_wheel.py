@@ -41,6 +41,7 @@ DATA = (
     "kmod/core/include/cgpu_core.h",
     "kmod/module/dkms.conf",
     "kmod/units/cgpu-config-apply.service",
+    "kmod/units/cgpu-exporter.service",
     "kmod/units/cgpu-smi-publish.path",
     "kmod/units/cgpu-smi-publish.service",
     "kmod/units/cgpud.service",

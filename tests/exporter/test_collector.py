@@ -1,0 +1,198 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What the exporter says is what the tree says, under the names and labels that docs/metrics.md lists."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+from prometheus_client import CollectorRegistry
+from prometheus_client.exposition import generate_latest
+from prometheus_client.openmetrics import exposition as openmetrics
+from prometheus_client.openmetrics.parser import text_string_to_metric_families as parse_openmetrics
+from prometheus_client.parser import text_string_to_metric_families as parse_text
+
+from cgpu.client.tree import Tree
+from cgpu.exporter import metrics
+from cgpu.exporter.collector import TreeCollector
+from cgpu.exporter.names import Names
+from tests.exporter.trees import FakeTree, gpu_line, slice_line
+
+POD, PLAIN = "a" * 64, "web"
+NAMES = {POD: "prod/trainer-0/main"}
+Labels = tuple[tuple[str, str], ...]
+
+
+class Clock:
+    def __init__(self) -> None:
+        self.now = 100.0
+
+    def __call__(self) -> float:
+        return self.now
+
+
+@pytest.fixture
+def tree(tmp_path: Path) -> FakeTree:
+    made = FakeTree(tmp_path / "tree")
+    made.gpu(0, gpu_line("GPU-0"), slice_line(POD, used=300, weight=3), slice_line(PLAIN, used=10))
+    made.gpu(1, gpu_line("GPU-1", policy=1, undivided=1, drift=4096))
+    return made
+
+
+def registry(tree: FakeTree, *, dcgm: bool = False, clock: Clock | None = None) -> CollectorRegistry:
+    made = CollectorRegistry(auto_describe=False)
+    names = Names([lambda: NAMES])
+    made.register(TreeCollector(lambda: Tree(str(tree.path)), names, dcgm=dcgm, clock=clock or Clock()))
+    return made
+
+
+def found(made: CollectorRegistry) -> dict[str, dict[Labels, float]]:
+    """Return values by name and labels, as a scraper reads them."""
+    text = generate_latest(made).decode()
+    values: dict[str, dict[Labels, float]] = {}
+    for family in parse_text(text):
+        for sample in family.samples:
+            values.setdefault(sample.name, {})[tuple(sorted(sample.labels.items()))] = sample.value
+    return values
+
+
+def labels(**words: str) -> Labels:
+    return tuple(sorted(words.items()))
+
+
+FIRST = {"gpu": "0", "UUID": "GPU-0"}
+OF_POD = {"container": "main", "pod": "trainer-0", "namespace": "prod", "name": "a" * 12, "id": "a" * 12}
+OF_PLAIN = {"container": "web", "pod": "", "namespace": "", "name": "web", "id": "web"}
+
+
+def test_figures_are_the_trees(tree: FakeTree) -> None:
+    """Bytes, seconds, refusals and labels of engine, GPUs and slices."""
+    values = found(registry(tree))
+    pod = labels(**OF_POD, **FIRST)
+    assert values["opencgpu_up"] == {(): 1}
+    assert values["opencgpu_engine_info"] == {
+        labels(engine="cgpud", version="0.1.0", memory_backend="core"): 1
+    }
+    assert values["opencgpu_engine_calls_total"][labels(outcome="continued")] == 30
+    assert values["opencgpu_engine_table_records"][labels(table="objects")] == 60
+    assert values["opencgpu_gpu_memory_total_bytes"][labels(**FIRST)] == 15109 << 20
+    assert values["opencgpu_gpu_memory_unaccounted_bytes"][labels(**FIRST)] == -4096
+    assert values["opencgpu_gpu_policy"][labels(**FIRST, policy="weight preemptive")] == 2
+    assert values["opencgpu_gpu_healthy"] == {labels(**FIRST): 1, labels(gpu="1", UUID="GPU-1"): 0}
+    assert values["opencgpu_slice_memory_limit_bytes"][pod] == 1 << 30
+    assert values["opencgpu_slice_memory_used_bytes"][pod] == 300 << 20
+    assert values["opencgpu_slice_memory_peak_bytes"][pod] == 600 << 20
+    assert values["opencgpu_slice_share_ratio"][pod] == 0.75
+    assert values["opencgpu_slice_throttled_seconds_total"][pod] == 0.25
+    assert values["opencgpu_slice_memory_refusals_total"][labels(**OF_POD, **FIRST, reason="limit")] == 3
+    assert values["opencgpu_container_refused_calls_total"][labels(**OF_PLAIN, reason="control")] == 5
+
+
+def test_utilisation_is_of_the_time_between_scrapes(tree: FakeTree) -> None:
+    """A slice at 40 % of the GPU shows 0.4; a scrape too soon after another one shows the same again."""
+    clock = Clock()
+    made = registry(tree, clock=clock)
+    assert "opencgpu_slice_utilization_ratio" not in found(made)
+    clock.now += 10
+    tree.gpu(0, gpu_line("GPU-0", usage=5 * 10**9), slice_line(POD, usage=4 * 10**9))
+    for _ in range(2):
+        values = found(made)
+        assert values["opencgpu_slice_utilization_ratio"][labels(**OF_POD, **FIRST)] == 0.4
+        assert values["opencgpu_gpu_utilization_ratio"][labels(**FIRST)] == 0.5
+        clock.now += 0.1
+    # Another container by the same id begins anew.
+    clock.now += 10
+    tree.gpu(0, gpu_line("GPU-0", usage=5 * 10**9), slice_line(POD, usage=10**9))
+    assert labels(**OF_POD, **FIRST) not in found(made).get("opencgpu_slice_utilization_ratio", {})
+
+
+def test_every_metric_is_there_and_no_other(tree: FakeTree) -> None:
+    """The rows of the table are what a scrape has, with the types that they say."""
+    clock = Clock()
+    made = registry(tree, dcgm=True, clock=clock)
+    found(made)
+    clock.now += 2
+    rows: list[metrics.Row[Any]] = [
+        *metrics.ENGINE,
+        *metrics.GPU,
+        *metrics.SLICE,
+        *metrics.CONTAINER,
+        *metrics.DCGM,
+    ]
+    expected = {row.name: row.kind for row in rows}
+    expected |= dict.fromkeys((metrics.UP, metrics.ENGINE_INFO, metrics.GPU_INFO), "gauge")
+    got = {
+        sample.name: family.type
+        for family in parse_text(generate_latest(made).decode())
+        for sample in family.samples
+    }
+    assert got == expected
+
+
+def test_openmetrics_is_well_formed(tree: FakeTree) -> None:
+    """The strict parser of OpenMetrics reads it, and it has the same samples."""
+    made = registry(tree)
+    text = openmetrics.generate_latest(made).decode()  # type: ignore[no-untyped-call]
+    families = parse_openmetrics(text)  # type: ignore[no-untyped-call]
+    names = {sample.name for family in families for sample in family.samples}
+    assert names == set(found(made))
+
+
+def test_dcgm_names_are_behind_a_switch(tree: FakeTree) -> None:
+    """MiB and percent with dcgm-exporter's labels, only where they were asked for."""
+    assert not any(name.startswith("DCGM") for name in found(registry(tree)))
+    values = found(registry(tree, dcgm=True))
+    (one,) = [key for key in values["DCGM_FI_DEV_FB_USED"] if dict(key)["gpu"] == "0"]
+    assert set(dict(one)) == set(metrics.DCGM_LABELS)
+    assert dict(one)["modelName"] == "Tesla T4"
+    assert values["DCGM_FI_DEV_FB_USED"][one] == 15109 - 9000
+    assert values["DCGM_FI_DEV_FB_FREE"][one] == 9000
+
+
+def test_without_an_engine_it_is_down(tmp_path: Path) -> None:
+    """A scrape without an engine, or of one without counters, is no failure: it says that it is down."""
+    made = CollectorRegistry(auto_describe=False)
+    made.register(TreeCollector(lambda: Tree(str(tmp_path / "none")), Names([])))
+    assert found(made) == {"opencgpu_up": {(): 0}}
+
+
+def test_broken_gpu_takes_no_other_along(tree: FakeTree) -> None:
+    """A GPU whose entry reads wrong, or is gone, is left out."""
+    tree.gpu(1, "uuid=GPU-1 drift=x\n")
+    values = found(registry(tree))
+    assert set(values["opencgpu_gpu_memory_total_bytes"]) == {labels(**FIRST)}
+
+
+def test_hostile_names_are_escaped_and_bounded(tree: FakeTree) -> None:
+    """Quotes, newlines and lengths of names of containers end nowhere but in label values."""
+    evil = 'x"} 1\nopencgpu_up{a="'
+    made = CollectorRegistry(auto_describe=False)
+    names = Names([lambda: {PLAIN: evil + "y" * 1000}])
+    made.register(TreeCollector(lambda: Tree(str(tree.path)), names))
+    values = found(made)
+    assert values["opencgpu_up"] == {(): 1}
+    (one,) = [key for key in values["opencgpu_slice_weight"] if dict(key)["id"] == PLAIN]
+    assert dict(one)["container"].startswith(evil)
+    assert len(dict(one)["container"]) == 253
+
+
+def test_names_are_asked_for_once() -> None:
+    """A known container asks nobody again; a nameless one is asked for again after a while."""
+    asked: list[int] = []
+    clock = Clock()
+
+    def source() -> dict[str, str]:
+        asked.append(1)
+        return {POD: "prod/trainer-0/main"} if len(asked) < 3 else {POD: "p/q/r", "late": "here"}
+
+    names = Names([source], clock)
+    for _ in range(3):
+        assert names.of([POD])[POD].pod == "trainer-0"
+    assert len(asked) == 1
+    assert names.of([POD, "late"])["late"].container == "late"
+    assert names.of([POD, "late"])["late"].container == "late"
+    assert len(asked) == 2
+    clock.now += 20
+    assert names.of([POD, "late"])["late"].container == "here"
+    assert len(asked) == 3

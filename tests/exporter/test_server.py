@@ -1,0 +1,130 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The HTTP server has bounds, and the command serves what it prints with --once."""
+
+from __future__ import annotations
+
+import socket
+import subprocess
+import sys
+import threading
+import time
+import urllib.error
+import urllib.request
+from collections.abc import Iterator
+from contextlib import suppress
+from pathlib import Path
+
+import pytest
+from prometheus_client import CollectorRegistry
+from prometheus_client.parser import text_string_to_metric_families as parse_text
+
+from cgpu.client.tree import Tree
+from cgpu.errors import CgpuError
+from cgpu.exporter import server
+from cgpu.exporter.collector import TreeCollector
+from cgpu.exporter.main import address, main
+from cgpu.exporter.names import Names
+from tests.exporter.trees import FakeTree, gpu_line, slice_line
+
+OPENMETRICS = "application/openmetrics-text; version=1.0.0"
+
+
+@pytest.fixture
+def tree(tmp_path: Path) -> FakeTree:
+    made = FakeTree(tmp_path / "tree")
+    made.gpu(0, gpu_line("GPU-0"), slice_line("web", used=10))
+    return made
+
+
+@pytest.fixture
+def base(tree: FakeTree) -> Iterator[str]:
+    registry = CollectorRegistry(auto_describe=False)
+    registry.register(TreeCollector(lambda: Tree(str(tree.path)), Names([])))
+    running = server.Server(("127.0.0.1", 0), registry)
+    thread = threading.Thread(target=running.serve_forever)
+    thread.start()
+    yield f"http://127.0.0.1:{running.server_address[1]}"
+    running.shutdown()
+    running.server_close()
+    thread.join()
+
+
+def get(url: str, accept: str = "") -> tuple[str, str]:
+    request = urllib.request.Request(url, headers={"Accept": accept})  # noqa: S310 - our own server
+    with urllib.request.urlopen(request, timeout=30) as answer:  # noqa: S310
+        return answer.read().decode(), answer.headers["Content-Type"]
+
+
+def test_serves_both_formats(base: str) -> None:
+    """Prometheus' text by default, OpenMetrics where it is asked for, and nothing else under other paths."""
+    text, kind = get(f"{base}/metrics")
+    assert kind.startswith("text/plain")
+    assert "opencgpu_up 1.0" in text
+    text, kind = get(f"{base}/metrics", OPENMETRICS)
+    assert kind.startswith("application/openmetrics-text")
+    assert text.endswith("# EOF\n")
+    assert get(f"{base}/healthz")[0] == "ok\n"
+    assert "/metrics" in get(base + "/")[0]
+    with pytest.raises(urllib.error.HTTPError, match="404"):
+        get(f"{base}/other")
+
+
+def test_idle_connections_keep_nobody_away(base: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Connections beyond the places are closed; silent and slow ones are cut off after a while."""
+    monkeypatch.setattr(server, "REQUEST_S", 1.0)
+    port = int(base.rpartition(":")[2])
+    silent = [socket.create_connection(("127.0.0.1", port)) for _ in range(server.CONNECTIONS)]
+    time.sleep(0.2)
+    extra = socket.create_connection(("127.0.0.1", port))
+    extra.settimeout(10)
+    assert extra.recv(1) == b""
+    silent[0].sendall(b"GET /metrics HTTP/1.1\r\nX: ")
+    for one in silent:
+        one.settimeout(10)
+        with suppress(ConnectionResetError):
+            assert one.recv(1) == b""
+        one.close()
+    extra.close()
+    assert "opencgpu_up 1.0" in get(f"{base}/metrics")[0]
+
+
+def test_address_in_use_is_one_line(base: str) -> None:
+    """A port that another program has is said in one line that names the option."""
+    port = int(base.rpartition(":")[2])
+    with pytest.raises(CgpuError, match=rf"^127\.0\.0\.1:{port}: cannot listen \(Address already in use\)"):
+        server.Server(("127.0.0.1", port), CollectorRegistry())
+
+
+@pytest.mark.parametrize("text", ["", "9100", ":9100", "localhost", "h:x", "h:99999", "::1:80", "h:-1"])
+def test_malformed_address(text: str, capsys: pytest.CaptureFixture[str]) -> None:
+    """What is no address and port is refused with one line."""
+    with pytest.raises(SystemExit):
+        main(["--listen", text])
+    assert "expected ADDRESS:PORT" in capsys.readouterr().err
+
+
+def test_addresses() -> None:
+    """Names, IPv4, and IPv6 in brackets."""
+    assert address("0.0.0.0:1") == ("0.0.0.0", 1)
+    assert address("[::1]:10418") == ("::1", 10418)
+    assert address("node:65535") == ("node", 65535)
+
+
+def test_command_prints_once(tree: FakeTree, capsys: pytest.CaptureFixture[str]) -> None:
+    """--once prints what a scrape would get."""
+    assert main(["--once", "--tree", str(tree.path)]) == 0
+    names = {family.name for family in parse_text(capsys.readouterr().out)}
+    assert "opencgpu_slice_memory_used_bytes" in names
+
+
+def test_missing_library_is_one_line(tree: FakeTree, tmp_path: Path) -> None:
+    """Without prometheus_client the command says what to install."""
+    code = (
+        "import sys; sys.modules['prometheus_client'] = None\n"
+        "from cgpu.exporter.main import main\n"
+        f"sys.exit(main(['--once', '--tree', {str(tree.path)!r}]))"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    assert done.returncode == 1
+    assert done.stderr.startswith("cgpu exporter: the Python package prometheus_client is missing;")
+    assert done.stderr.count("\n") == 1
