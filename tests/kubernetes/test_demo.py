@@ -15,6 +15,7 @@ import pytest
 
 from tests.integration.commands import eventually
 from tests.integration.images import ROOT
+from tests.kubernetes.harness.counts import count
 
 pytestmark = pytest.mark.usefixtures("beside_a_cluster")
 COMMAND = ("make", "demo-kubernetes")
@@ -93,7 +94,7 @@ def inspected(part: str) -> list[str]:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("sent", [signal.SIGINT, signal.SIGTERM, signal.SIGKILL])
+@pytest.mark.parametrize("sent", count([signal.SIGKILL], [signal.SIGINT, signal.SIGTERM, signal.SIGKILL]))
 def test_interrupted(sent: signal.Signals) -> None:
     """Who ends it in the middle, by Ctrl-C or worse, has nothing of it left."""
     process = subprocess.Popen(

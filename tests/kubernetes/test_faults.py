@@ -42,8 +42,8 @@ GIB = 1024
 COMPONENTS = ("kubelet", "containerd", "kube-scheduler", "kube-apiserver", "kube-controller-manager", "etcd")
 ENGINE = "cgpud"
 # Of all steps of the agent, a part each day.
-EVERY = count(4, 1)
-RANDOM_KILLS = count(10, 60)
+EVERY = count(6, 1)
+RANDOM_KILLS = count(8, 60)
 pytestmark = pytest.mark.timeout(count(300, 3600))
 STEPS: list[str] = []  # of the agent, once they are known
 LIVE = 8  # pods at a time, while processes are killed at random
