@@ -71,8 +71,10 @@ def test_down_and_gone(engine: Engine) -> None:
     """A daemon that died with its keeper leaves a mount: doctor says so, and takes it away."""
     keeper = parse((RUN / "cgpud.lock").read_bytes()).pid
     os.kill(keeper, signal.SIGKILL)
-    _, document = doctor()
-    assert verdicts(document)["descriptor-store"] == "warning"
+    # The daemon learns of it a moment later.
+    eventually(
+        lambda: verdicts(doctor()[1])["descriptor-store"] == "warning", "doctor sees that the keeper is gone"
+    )
     engine.kill()
     eventually(lambda: "still mounted" in text(doctor()[1], "engine"), "doctor sees that the daemon is gone")
     _, document = doctor("--fix")
@@ -118,14 +120,14 @@ def test_status(engine: Engine, runc: Runc) -> None:
     """Status says what runs in a few lines, and by its exit status whether containers can start."""
     done = call([CGPU, "status"])
     assert done.returncode in (0, 3), done.text
-    runc.start("stat", ["/cgpu-probe", "alloc=64M", "hold=60"], SLICE)
+    runc.start("seen", ["/cgpu-probe", "alloc=64M", "hold=60"], SLICE)
     document = json.loads(call([CGPU, "status", "--json"]).stdout)
     (gpu,) = document["gpus"]
     (container,) = gpu["containers"]
     assert (gpu["name"], gpu["policy"], gpu["full"]) == ("Tesla T4", 1, False)
-    assert container["id"] == "stat"
+    assert container["id"] == "seen"
     assert container["memsize"] == gpu["promised"] > 0
-    assert "  stat  " in call([CGPU, "status"]).stdout
+    assert "  seen  " in call([CGPU, "status"]).stdout
     # Whoever takes the rest leaves nothing to start with.
     rest = gpu["memtotal"] - gpu["promised"]
     with subprocess.Popen(["sleep", "60"]) as other:
@@ -177,7 +179,7 @@ def test_bundle(start: Start, docker: Docker, tmp_path: Path, planted: list[str]
     assert len(tree["cards"][0]["slices"]) == 1
     engines = json.loads(files["cgpu-support/engines.json"])
     assert {"engine": "docker", "file": "/etc/docker/daemon.json", "runtime": "/x", "default": "runc",
-            "problem": None} in engines  # fmt: skip
+            "problem": None, "cdi": None} in engines  # fmt: skip
     Draft202012Validator(json.loads(SCHEMA.read_text())).validate(
         json.loads(files["cgpu-support/doctor.json"])
     )
