@@ -20,7 +20,12 @@ FOLDER = "/usr/lib/opencgpu"
 PROBE = f"{FOLDER}/cgpu/kmod/build/cgpu-probe"
 UNIT_STATES = [
     f"var/lib/systemd/deb-systemd-helper-enabled/{unit}.dsh-also"
-    for unit in ("cgpu-config-apply.service", "cgpu-smi-publish.path", "cgpud.service")
+    for unit in (
+        "cgpu-config-apply.service",
+        "cgpu-exporter.service",
+        "cgpu-smi-publish.path",
+        "cgpud.service",
+    )
 ]
 DAEMON_JSON = "/etc/docker/daemon.json"
 
