@@ -68,6 +68,7 @@ OTHERS = (
     "default OCI runtime … not found: invalid argument",
     'could not select device driver "cdi" with capabilities: []',
     "failed to connect with seccomp agent specified in the seccomp profile: …",
+    "Failed to initialize NVML: Unknown Error",
 )
 LOGGED = re.compile(r"pr_(?:err|warn)\w*\(([^;]*);")
 
