@@ -69,7 +69,7 @@ def _serve(options: argparse.Namespace) -> None:
         return
     server = Server(options.listen, registry)
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))
-    host, port = options.listen[0], server.server_address[1]
+    host, port = options.listen[0], server.port
     print(
         f"cgpu exporter: metrics at http://{f'[{host}]' if ':' in host else host}:{port}/metrics", flush=True
     )

@@ -37,6 +37,12 @@ def tree(tmp_path: Path) -> FakeTree:
 
 
 @pytest.fixture
+def short(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Have a server that is made from now on wait for a second."""
+    monkeypatch.setattr(server, "REQUEST_S", 1.0)
+
+
+@pytest.fixture
 def base(tree: FakeTree) -> Iterator[str]:
     registry = CollectorRegistry(auto_describe=False)
     registry.register(TreeCollector(lambda: Tree(str(tree.path)), Names([])))
@@ -69,9 +75,8 @@ def test_serves_both_formats(base: str) -> None:
         get(f"{base}/other")
 
 
-def test_idle_connections_keep_nobody_away(base: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_idle_connections_keep_nobody_away(short: None, base: str) -> None:
     """Connections beyond the places are closed; silent and slow ones are cut off after a while."""
-    monkeypatch.setattr(server, "REQUEST_S", 1.0)
     port = int(base.rpartition(":")[2])
     silent = [socket.create_connection(("127.0.0.1", port)) for _ in range(server.CONNECTIONS)]
     time.sleep(0.2)

@@ -29,10 +29,11 @@ from cgpu.kubernetes.node.plugin import HealthReport, Plugin
 from cgpu.kubernetes.node.prepare import Claims, Folders
 from cgpu.kubernetes.node.publish import Publisher
 from cgpu.kubernetes.node.records import Records
-from cgpu.kubernetes.node.server import JSON, Page, Pages, StatusServer
+from cgpu.kubernetes.node.server import StatusServer
 from cgpu.kubernetes.node.sockets import Sockets
 from cgpu.kubernetes.node.units import UNITS, Unit
 from cgpu.kubernetes.node.usage import Usage, document, usage
+from cgpu.page_server import JSON, Page, Pages
 
 EXIT_FAILED = 1
 
@@ -95,22 +96,23 @@ def build(options: argparse.Namespace) -> tuple[Agent, AbstractContextManager[ob
     unit = _unit(records, options)
     claims = Claims(api, tree, records, folders, options.node, unit)
     report = HealthReport(options.node)
-    plugin = Plugin(claims, options.node, Sockets.of(options.kubelet, options.pod_uid), report, say)
+    sockets = Sockets.of(options.kubelet, options.pod_uid)
+    plugin = Plugin(claims, options.node, sockets, report, say)
     publisher = Publisher(api, options.node, unit, _engine(tree), say)
     agent = Agent(Parts(api, tree, claims, plugin, publisher, report), say)
     if options.status_port == 0:
         return agent, contextlib.nullcontext()
-    pages = _pages(options.node, Usage(lambda: usage(tree, records)), plugin)
+    pages = _pages(options.node, Usage(lambda: usage(tree, records)), sockets)
     return agent, StatusServer(options.status_address, options.status_port, pages, say)
 
 
-def _pages(node: str, seen: Usage, plugin: Plugin) -> Pages:
-    def health() -> Page:
-        if not plugin.registered:
+def _pages(node: str, seen: Usage, sockets: Sockets) -> Pages:
+    def health(_: str) -> Page:
+        if not sockets.registered.exists():
             raise CgpuError("the kubelet does not know this driver yet")
         return Page(b"ok\n")
 
-    return {"/healthz": health, USAGE_PAGE: lambda: Page(document(node, seen.now()), JSON)}
+    return {"/healthz": health, USAGE_PAGE: lambda _: Page(document(node, seen.now()), JSON)}
 
 
 def _unit(records: Records, options: argparse.Namespace) -> Unit:

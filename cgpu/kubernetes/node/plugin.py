@@ -92,8 +92,6 @@ class Plugin:
         self._sockets = sockets
         self._report = report
         self._log = log
-        #: whether the kubelet has taken this driver
-        self.registered = False
         self._service = grpc.server(ThreadPoolExecutor(WORKERS))
         self._registration = grpc.server(ThreadPoolExecutor(2))
 
@@ -155,11 +153,11 @@ class Plugin:
     def _registered(
         self, request: registration_pb2.RegistrationStatus, _context: grpc.ServicerContext
     ) -> Message:
-        self.registered = request.plugin_registered
         if request.plugin_registered:
             self._sockets.registered.touch()
             self._log("the kubelet knows this driver")
         else:
+            self._sockets.registered.unlink(missing_ok=True)
             self._log(f"the kubelet refused this driver: {request.error}")
         return registration_pb2.RegistrationStatusResponse()
 

@@ -13,23 +13,24 @@ import pytest
 
 from cgpu.errors import CgpuError
 from cgpu.kubernetes.node import server
-from cgpu.kubernetes.node.server import JSON, Page, StatusServer
+from cgpu.kubernetes.node.server import StatusServer
+from cgpu.page_server import JSON, TEXT, Page
 from tests.integration.commands import eventually
 
 LOCAL = "127.0.0.1"
 
 
-def broken() -> Page:
+def broken(_: str) -> Page:
     raise CgpuError("the engine is not running;\nstart it")
 
 
-def mistaken() -> Page:
+def mistaken(_: str) -> Page:
     raise ValueError("a mistake")
 
 
 PAGES = {
-    "/healthz": lambda: Page(b"ok\n"),
-    "/v1/usage": lambda: Page(b"{}", JSON),
+    "/healthz": lambda _: Page(b"ok\n"),
+    "/v1/usage": lambda _: Page(b"{}", JSON),
     "/down": broken,
     "/bug": mistaken,
 }
@@ -55,7 +56,7 @@ def get(port: int, path: str, method: str = "GET", host: str = LOCAL) -> tuple[i
 def test_pages() -> None:
     """Each path has its page, with or without a query; others say which there are."""
     with serving() as port:
-        assert get(port, "/healthz?verbose") == (200, server.TEXT, b"ok\n")
+        assert get(port, "/healthz?verbose") == (200, TEXT, b"ok\n")
         assert get(port, "/v1/usage") == (200, JSON, b"{}")
         status, _, body = get(port, "/metrics")
         assert status == 404
@@ -65,7 +66,7 @@ def test_pages() -> None:
 def test_a_page_that_cannot_be_made() -> None:
     """It says why in one line."""
     with serving() as port:
-        assert get(port, "/down") == (503, server.TEXT, b"the engine is not running;\\nstart it\n")
+        assert get(port, "/down") == (503, TEXT, b"the engine is not running;\\nstart it\n")
 
 
 def test_a_mistake_of_ours_is_logged() -> None:

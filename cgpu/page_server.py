@@ -1,0 +1,148 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A small HTTP server of pages: they are read, and nothing changes anything.
+
+What a client takes of the process is bounded: few connections, of some seconds. Nobody proves who he is.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import socket
+import sys
+import threading
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from http import HTTPStatus
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from socketserver import TCPServer
+from typing import Any
+
+from cgpu.errors import CgpuError, one_line
+
+JSON = "application/json"
+TEXT = "text/plain; charset=utf-8"
+
+
+@dataclass(frozen=True, slots=True)
+class Page:
+    """An answer."""
+
+    body: bytes
+    kind: str = TEXT
+    status: HTTPStatus = HTTPStatus.OK
+
+
+# By path. A page gets the header Accept of the request; one that raises CgpuError answers 503 with its line.
+Pages = Mapping[str, Callable[[str], Page]]
+
+
+@dataclass(frozen=True, slots=True)
+class Bounds:
+    """What clients may take.
+
+    connections: at a time; others are closed. deadline_s: from the start of a connection to its end.
+    waiting: connections that nobody has accepted yet; one more would wait for a second.
+    """
+
+    connections: int
+    deadline_s: float
+    waiting: int
+
+
+class PageServer(ThreadingHTTPServer):
+    """Serves pages on a port."""
+
+    daemon_threads = True
+    block_on_close = False
+
+    def __init__(
+        self, address: tuple[str, int], pages: Pages, bounds: Bounds, name: str, log: Callable[[str], None]
+    ) -> None:
+        """Listen. address: a host, empty for all, and a port. name: for the header Server. Raises OSError."""
+        self.pages = pages
+        self.bounds = bounds
+        self.name = name
+        self.request_queue_size = bounds.waiting
+        self._log = log
+        self._lock = threading.Lock()
+        self._open: dict[Any, float] = {}
+        # All addresses are those of both families, where the machine has both.
+        self._both = not address[0] and socket.has_dualstack_ipv6()
+        self.address_family = socket.AF_INET6 if self._both or ":" in address[0] else socket.AF_INET
+        super().__init__(address, _Handler)
+
+    @property
+    def port(self) -> int:
+        """The port, which the system has chosen where 0 was asked for."""
+        return int(self.server_address[1])
+
+    def server_bind(self) -> None:
+        """Bind without a question for the address's name, which may take a name server's time."""
+        if self._both:
+            self.socket.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 0)
+        TCPServer.server_bind(self)
+
+    def process_request(self, request: Any, client_address: Any) -> None:
+        """Serve a connection in a thread of its own, if there is room for one more."""
+        with self._lock:
+            full = len(self._open) >= self.bounds.connections
+            if not full:
+                self._open[request] = time.monotonic()
+        if full:
+            self.shutdown_request(request)
+        else:
+            super().process_request(request, client_address)
+
+    def shutdown_request(self, request: Any) -> None:
+        """End a connection, and make room."""
+        with self._lock:
+            self._open.pop(request, None)
+        super().shutdown_request(request)
+
+    def service_actions(self) -> None:
+        """End what takes too long; called twice a second."""
+        late = time.monotonic() - self.bounds.deadline_s
+        with self._lock:
+            for request in [one for one, since in self._open.items() if since < late]:
+                # The place is free when the thread has ended, which may still wait for the engine.
+                with contextlib.suppress(OSError):
+                    request.shutdown(socket.SHUT_RDWR)
+
+    def handle_error(self, request: Any, client_address: Any) -> None:  # noqa: ARG002, what socketserver gives
+        """Write a line for a fault of ours: a client that goes away is none."""
+        error = sys.exception()
+        if not isinstance(error, OSError):
+            self._log(f"{type(error).__name__}: {error}")
+
+
+class _Handler(BaseHTTPRequestHandler):
+    server: PageServer
+
+    def setup(self) -> None:
+        super().setup()
+        self.connection.settimeout(self.server.bounds.deadline_s)
+
+    def version_string(self) -> str:
+        return self.server.name
+
+    def do_GET(self) -> None:
+        page = self._page(self.path.partition("?")[0])
+        self.send_response(page.status)
+        self.send_header("Content-Type", page.kind)
+        self.send_header("Content-Length", str(len(page.body)))
+        self.end_headers()
+        self.wfile.write(page.body)
+
+    def _page(self, path: str) -> Page:
+        make = self.server.pages.get(path)
+        if make is None:
+            known = ", ".join(sorted(self.server.pages))
+            return Page(f"no such page; expected one of {known}\n".encode(), status=HTTPStatus.NOT_FOUND)
+        try:
+            return make(self.headers.get("Accept", ""))
+        except CgpuError as error:
+            return Page(f"{one_line(str(error))}\n".encode(), status=HTTPStatus.SERVICE_UNAVAILABLE)
+
+    def log_message(self, format: str, *arguments: object) -> None:  # noqa: A002, the name of http.server
+        """Write no line for each request."""
