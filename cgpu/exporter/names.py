@@ -3,13 +3,12 @@
 
 from __future__ import annotations
 
-import threading
 import time
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
 from cgpu.client.directory import directory_of
-from cgpu.smi.names import Source, sources
+from cgpu.smi.names import Directory, Source
 
 AGAIN_S = 15.0  # a container that no engine knew may be listed later
 MAX_LABEL = 253  # as long as names of Kubernetes can be
@@ -47,36 +46,10 @@ class Names:
         self, asked: Iterable[Source] | None = None, clock: Callable[[], float] = time.monotonic
     ) -> None:
         """Take the sources to ask, by default all container engines of this machine."""
-        self._sources = None if asked is None else list(asked)
-        self._clock = clock
-        self._lock = threading.Lock()
-        self._known: dict[str, Owner] = {}
-        self._nameless: dict[str, float] = {}  # when they were asked for
+        self._directory = Directory(asked, AGAIN_S, clock)
 
     def of(self, containers: Iterable[str]) -> dict[str, Owner]:
-        """Return the labels of these containers, by id. Others are forgotten."""
+        """Return the labels of these containers, by id."""
         wanted = set(containers)
-        with self._lock:
-            now = self._clock()
-            missing = {
-                one
-                for one in wanted - self._known.keys()
-                if now - self._nameless.get(one, -AGAIN_S) >= AGAIN_S
-            }
-            if missing:
-                self._ask(missing, now)
-            self._known = {one: found for one, found in self._known.items() if one in wanted}
-            self._nameless = {one: at for one, at in self._nameless.items() if one in wanted}
-            return {one: self._known.get(one) or owner(one, None) for one in wanted}
-
-    def _ask(self, missing: set[str], now: float) -> None:
-        if self._sources is None:
-            self._sources = sources()
-        for source in self._sources:
-            for container, name in source().items():
-                if container in missing:
-                    self._known[container] = owner(container, name)
-            if missing <= self._known.keys():
-                return
-        for one in missing - self._known.keys():
-            self._nameless[one] = now
+        names = self._directory.names(wanted)
+        return {one: owner(one, names.get(one)) for one in wanted}

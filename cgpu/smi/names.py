@@ -3,6 +3,8 @@
 
 from __future__ import annotations
 
+import math
+import time
 from collections.abc import Callable, Iterable
 from dataclasses import replace
 from functools import partial
@@ -45,32 +47,47 @@ def sources() -> list[Source]:
 class Directory:
     """Names that were asked for once; asks again only when an unknown container turns up."""
 
-    def __init__(self, asked: Iterable[Source] | None = None) -> None:
-        """Take the sources to ask, by default all engines of this machine."""
+    def __init__(
+        self,
+        asked: Iterable[Source] | None = None,
+        again_s: float = math.inf,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        """Take the sources to ask, by default all engines of this machine.
+
+        again_s: seconds after which they are asked again for a container that had no name.
+        """
         self._sources = None if asked is None else list(asked)
+        self._again_s = again_s
+        self._clock = clock
         self._names: Names = {}
-        self._nameless: set[str] = set()
+        self._nameless: dict[str, float] = {}  # when they were asked for
 
     def named(self, gpus: tuple[Gpu, ...]) -> tuple[Gpu, ...]:
         """Return the GPUs with the name of each container that has one."""
-        self._learn({one.id for gpu in gpus for one in gpu.containers})
+        names = self.names({one.id for gpu in gpus for one in gpu.containers})
         return tuple(
-            replace(
-                gpu, containers=tuple(replace(one, name=self._names.get(one.id)) for one in gpu.containers)
-            )
+            replace(gpu, containers=tuple(replace(one, name=names.get(one.id)) for one in gpu.containers))
             for gpu in gpus
         )
 
-    def _learn(self, wanted: set[str]) -> None:
+    def names(self, wanted: set[str]) -> Names:
+        """Return the names of these containers that have one. Others are forgotten."""
+        now = self._clock()
+        # A publisher runs for months: what is known of containers that are gone is forgotten.
+        self._nameless = {
+            one: at for one, at in self._nameless.items() if one in wanted and now - at < self._again_s
+        }
         if not self._knows(wanted):
             self._sources = sources() if self._sources is None else self._sources
             for source in self._sources:
                 self._names.update(source())
                 if self._knows(wanted):
                     break
-        # A publisher runs for months: names of containers that are gone are forgotten.
         self._names = {one: name for one, name in self._names.items() if one in wanted}
-        self._nameless = wanted - self._names.keys()
+        for one in wanted - self._names.keys():
+            self._nameless.setdefault(one, now)
+        return self._names
 
     def _knows(self, wanted: set[str]) -> bool:
-        return wanted <= self._names.keys() | self._nameless
+        return wanted <= self._names.keys() | self._nameless.keys()
