@@ -3,6 +3,10 @@
 
 from __future__ import annotations
 
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
 SHOWN = 64
 # Begins each line of the runtime and the hook: a container engine prints the line in the middle of its own.
 LINE_START = "opencgpu: "
@@ -28,6 +32,12 @@ def show(value: object) -> str:
     text = value if isinstance(value, str) else _shape(value)
     shown = one_line(text[:SHOWN])
     return shown[:SHOWN] + "..." if len(shown) > SHOWN or len(text) > SHOWN else shown
+
+
+def some(names: Sequence[str], most: int) -> str:
+    """Return the first names of a list, and how many more there are."""
+    more = f" and {len(names) - most} more" if len(names) > most else ""
+    return f"{', '.join(names[:most])}{more}"
 
 
 def _shape(value: object) -> str:

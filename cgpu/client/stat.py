@@ -95,7 +95,7 @@ def parse_gpu(text: str) -> GpuStat:
     line = _Line(first)
     return GpuStat(
         uuid=line.text("uuid"),
-        drift=line.signed("drift"),
+        drift=line.number("drift", "-"),
         **line.numbers(_GPU),
         refused=line.refused(MEMORY_REASONS),
         slices=tuple(parse_slice(other) for other in others),
@@ -136,15 +136,10 @@ class _Line:
             raise CgpuError(f"stat: {show(self._line)}: expected {key}=...; see the engine's log")
         return found
 
-    def number(self, key: str) -> int:
+    def number(self, key: str, sign: str = "") -> int:
+        """Return a whole number. sign: what may stand before it."""
         text = self.text(key)
-        if not (text.isascii() and text.isdigit() and len(text) <= DIGITS):
-            raise CgpuError(f"stat: {key}={show(text)}: a whole number was expected; see the engine's log")
-        return int(text)
-
-    def signed(self, key: str) -> int:
-        text = self.text(key)
-        digits = text.removeprefix("-")
+        digits = text.removeprefix(sign)
         if not (digits.isascii() and digits.isdigit() and len(digits) <= DIGITS):
             raise CgpuError(f"stat: {key}={show(text)}: a whole number was expected; see the engine's log")
         return int(text)

@@ -18,10 +18,10 @@ from lightkube.core.exceptions import ApiError
 from lightkube.resources.resource_v1 import ResourceClaim
 
 from cgpu.arguments import Parser
-from cgpu.errors import CgpuError, one_line, show
+from cgpu.errors import CgpuError, one_line, show, some
 from cgpu.kubernetes.admission.templates import Templates
 from cgpu.kubernetes.cluster import configuration, http_client
-from cgpu.kubernetes.names import DRIVER
+from cgpu.kubernetes.results import results
 
 CHUNK = 500
 NAMED = 3  # claims in a message
@@ -54,23 +54,16 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 def check_unused(client: Client) -> None:
     """Raise CgpuError while claims have parts of GPUs; lightkube's and httpx2's errors."""
-    number, names = 0, []
-    for name in _using(client):
-        number += 1
-        if number <= NAMED:
-            names.append(name)
-    if number:
-        more = f" and {number - NAMED} more" if number > NAMED else ""
+    names = list(_using(client))
+    if names:
+        number = "1 claim has" if len(names) == 1 else f"{len(names)} claims have"
         raise CgpuError(
-            f"{number} claim{' has' if number == 1 else 's have'} parts of GPUs: {', '.join(names)}{more}; "
+            f"{number} parts of GPUs: {some(names, NAMED)}; "
             "end the pods that use them: kubectl get resourceclaims --all-namespaces"
         )
 
 
 def _using(client: Client) -> Iterator[str]:
     for claim in client.list(ResourceClaim, namespace="*", chunk_size=CHUNK):
-        allocation = claim.status.allocation if claim.status is not None else None
-        devices = allocation.devices if allocation is not None else None
-        results = (devices.results or ()) if devices is not None else ()
-        if claim.metadata is not None and any(one.driver == DRIVER for one in results):
+        if claim.metadata is not None and results(claim):
             yield f"{show(claim.metadata.namespace or '')}/{show(claim.metadata.name or '')}"

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from cgpu import paths
 from cgpu.client.directory import directory_of
-from cgpu.errors import CgpuError, one_line
+from cgpu.errors import CgpuError, one_line, some
 from cgpu.kmod.daemon import control
 from cgpu.kmod.daemon.processes import process_identity
 from cgpu.kmod.daemon.processes.process_identity import UNKILLABLE_S, is_unkillable
@@ -79,8 +79,7 @@ def stopped(places: Places, left: Left | None, *, force: bool) -> str:
             return "cgpud has stopped"
         fate = "are released" if force else "wait for its next start"
         return f"cgpud has stopped; its reservations ({len(left.reservations)}) {fate}"
-    named = ", ".join(directory_of(one) for one in containers[:NAMED])
-    named += f" and {len(containers) - NAMED} more" if len(containers) > NAMED else ""
+    named = some([directory_of(one) for one in containers], NAMED)
     if force:
         return one_line(f"cgpud has stopped; these containers have lost their slices: {named}")
     return one_line(

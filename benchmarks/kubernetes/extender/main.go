@@ -70,17 +70,18 @@ func (s *server) tryBind(args extender.ExtenderBindingArgs) error {
 	return nil
 }
 
+// The pod is bound also where the scheduler waits no longer.
 func (s *server) write(pod *core.Pod, node string, index int) error {
 	pods := s.client.CoreV1().Pods(pod.Namespace)
 	patch := fmt.Sprintf(`{"metadata":{"annotations":{%q:"%d"}}}`, indexAnnotation, index)
-	if _, err := pods.Patch(context.TODO(), pod.Name, types.StrategicMergePatchType, []byte(patch), meta.PatchOptions{}); err != nil {
+	if _, err := pods.Patch(context.Background(), pod.Name, types.StrategicMergePatchType, []byte(patch), meta.PatchOptions{}); err != nil {
 		return err
 	}
 	binding := &core.Binding{
 		ObjectMeta: meta.ObjectMeta{Name: pod.Name, Namespace: pod.Namespace, UID: pod.UID},
 		Target:     core.ObjectReference{Kind: "Node", Name: node},
 	}
-	return pods.Bind(context.TODO(), binding, meta.CreateOptions{})
+	return pods.Bind(context.Background(), binding, meta.CreateOptions{})
 }
 
 // serve answers a verb of the scheduler: JSON in, JSON out.

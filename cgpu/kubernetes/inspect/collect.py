@@ -14,6 +14,7 @@ from lightkube.utils.quantity import parse_quantity
 
 from cgpu.kubernetes.inspect.use import GpuUse, ShareUse, Use
 from cgpu.kubernetes.names import DRIVER, MEMORY
+from cgpu.kubernetes.results import results
 from cgpu.sizes import MIB
 
 CHUNK = 500
@@ -139,21 +140,18 @@ def _given(claims: Iterable[ResourceClaim]) -> Mapping[tuple[str, str], list[Giv
     """Return what is given out, by pool and device."""
     found: dict[tuple[str, str], list[GivenShare]] = defaultdict(list)
     for claim in claims:
-        allocation = claim.status.allocation if claim.status is not None else None
-        devices = allocation.devices if allocation is not None else None
-        if devices is None or claim.status is None or claim.metadata is None:
+        if claim.status is None or claim.metadata is None:
             continue
         pods = tuple(one.name for one in claim.status.reservedFor or () if one.resource == "pods")
-        for result in devices.results or ():
-            if result.driver == DRIVER:
-                share = GivenShare(
-                    claim.metadata.namespace or "",
-                    claim.metadata.name or "",
-                    pods,
-                    result.shareID or "",
-                    _mib((result.consumedCapacity or {}).get(MEMORY)),
-                )
-                found[(result.pool, result.device)].append(share)
+        for result in results(claim) or ():
+            share = GivenShare(
+                claim.metadata.namespace or "",
+                claim.metadata.name or "",
+                pods,
+                result.shareID or "",
+                _mib((result.consumedCapacity or {}).get(MEMORY)),
+            )
+            found[(result.pool, result.device)].append(share)
     return found
 
 

@@ -17,7 +17,7 @@ from typing import Any
 import httpx2
 from lightkube.resources.core_v1 import Pod
 
-from cgpu.errors import CgpuError, one_line, show
+from cgpu.errors import CgpuError, one_line, show, some
 from cgpu.kubernetes.names import STATUS_PORT, USAGE_PAGE, USAGE_VERSION
 
 AT_ONCE = 32
@@ -161,8 +161,7 @@ def _size(value: Any) -> int | None:
 def missing(silent: Mapping[str, str]) -> str:
     """Return the line about nodes whose figures are not known."""
     named = [f"{node} ({reason})" for node, reason in sorted(silent.items())]
-    more = f" and {len(named) - NAMED} more" if len(named) > NAMED else ""
-    return f"what is used is not known of {', '.join(named[:NAMED])}{more}"
+    return f"what is used is not known of {some(named, NAMED)}"
 
 
 def _reason(body: bytes) -> str:

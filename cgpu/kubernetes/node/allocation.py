@@ -17,6 +17,7 @@ from cgpu.kubernetes.names import DRIVER, GATE_OFF, MEMORY, WEIGHT
 from cgpu.kubernetes.node.card import Card
 from cgpu.kubernetes.node.units import Unit, share_mib
 from cgpu.kubernetes.parameters import Parameters
+from cgpu.kubernetes.results import results
 from cgpu.request.grants import is_share
 from cgpu.sizes import MIB
 
@@ -49,13 +50,10 @@ def allocated(
 
 
 def _results(claim: ResourceClaim, pool: str) -> Iterator[DeviceRequestAllocationResult]:
-    allocation = claim.status.allocation if claim.status is not None else None
-    devices = allocation.devices if allocation is not None else None
-    if devices is None:
+    found = results(claim)
+    if found is None:
         raise NotHereError("the claim has no allocation")
-    for result in devices.results or ():
-        if result.driver != DRIVER:
-            continue
+    for result in found:
         if result.pool != pool:
             raise NotHereError(f"the claim has a device of {show(result.pool)}, which is not this node")
         yield result

@@ -51,7 +51,6 @@ static u32 reserved(struct core_call_context *context)
 enum cgpu_verdict core_leave_to_driver(struct core_call_context *context, u32 parent)
 {
 	u32 gpu = context->state->object[parent].gpu;
-
 	u32 number;
 
 	if (!core_unaccounted_refuses(context->state, gpu) ||
