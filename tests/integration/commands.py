@@ -57,14 +57,20 @@ def must(command: Sequence[str | Path], env: Mapping[str, str] | None = None, ti
     return outcome
 
 
-def eventually(condition: Callable[[], object], what: str, deadline: float = DEADLINE) -> None:
-    """Wait until a condition holds; fail by name when it never does."""
+def eventually(
+    condition: Callable[[], object],
+    what: str,
+    deadline: float = DEADLINE,
+    instead: Callable[[], object] | None = None,
+) -> None:
+    """Wait until a condition holds; fail by name when it never does, and with what there is instead."""
     end = time.monotonic() + deadline
     while time.monotonic() < end:
         if condition():
             return
         time.sleep(0.02)
-    raise AssertionError(f"never happened within {deadline:.0f} s: {what}")
+    seen = f"; instead: {instead()}" if instead else ""
+    raise AssertionError(f"never happened within {deadline:.0f} s: {what}{seen}")
 
 
 @dataclass

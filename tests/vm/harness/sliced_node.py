@@ -118,7 +118,7 @@ class SlicedNode:
 
     def await_empty(self) -> None:
         """Wait until nothing is left of any container."""
-        eventually(lambda: self.view().empty, f"nothing is left: {self.view()}", self.machine.scaled(SECONDS))
+        eventually(lambda: self.view().empty, "nothing is left", self.machine.scaled(SECONDS), self.view)
 
     def install(self, program: Path, name: str) -> str:
         """Put a program into the root file system of all containers; return its path there."""

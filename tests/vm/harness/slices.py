@@ -35,11 +35,23 @@ END = """
 echo 1 >"/sys/fs/cgroup/$1/cgroup.kill"
 until rmdir "/sys/fs/cgroup/$1" 2>/dev/null; do /bin/busybox sleep 0.05; done
 """
+FREEZE = """
+echo "$2" >"/sys/fs/cgroup/$1/cgroup.freeze"
+until grep -q "^frozen $2" "/sys/fs/cgroup/$1/cgroup.events"; do /bin/busybox sleep 0.02; done
+"""
 # Of all containers, nested groups first.
 CLEAR = """
 for group in $(find /sys/fs/cgroup -mindepth 1 -depth -type d); do
 	echo 1 >"$group/cgroup.kill"
 	until rmdir "$group" 2>/dev/null; do /bin/busybox sleep 0.05; done
+done
+"""
+PROCESSES = """
+for group in $(find /sys/fs/cgroup -mindepth 1 -depth -type d); do
+	for pid in $(cat "$group/cgroup.procs"); do
+		echo "$group $pid: $(tr '\\0' ' ' </proc/$pid/cmdline); $(grep State /proc/$pid/status)"
+		cat "/proc/$pid/stack" 2>/dev/null || true
+	done
 done
 """
 COUNTS = "cat /sys/module/cgpu_core_*/refcnt"
@@ -55,10 +67,17 @@ def holds_core(machine: Machine) -> bool:
     return any(count != "0" for count in machine.shell(COUNTS).stdout.split())
 
 
+def left(machine: Machine) -> str:
+    """Return what the card and the tree have, and which processes there are in the cgroups of containers."""
+    return f"{view(machine)}\n{machine.shell(PROCESSES).stdout}"
+
+
 def await_empty(machine: Machine) -> None:
     """Wait until nothing is left of any container, and nothing keeps the engine."""
     seconds = machine.scaled(SECONDS)
-    eventually(lambda: view(machine).empty, "nothing of any container is left", seconds)
+    eventually(
+        lambda: view(machine).empty, "nothing of any container is left", seconds, lambda: left(machine)
+    )
     eventually(lambda: not holds_core(machine), "the engine can be unloaded", seconds)
 
 
@@ -106,6 +125,15 @@ class Slice:
     def registered(self) -> bool:
         """Say whether the tree has it."""
         return any(name == self.name for _, name in view(self.machine).limits)
+
+    @contextmanager
+    def frozen(self) -> Iterator[None]:
+        """Have its processes stand still."""
+        self.machine.shell(FREEZE, self.name, "1", timeout=SECONDS)
+        try:
+            yield
+        finally:
+            self.machine.shell(FREEZE, self.name, "0", timeout=SECONDS)
 
     def end(self) -> None:
         """End its processes, and take its cgroup away: nobody tells the engine."""
