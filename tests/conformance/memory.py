@@ -34,9 +34,11 @@ GIB = 1 << 30
 CONTEXT = 96 * MIB  # context_memory, where nothing else is configured
 WHOLE = ("gpu=1", "info", "fill=64M:2m", "info")
 NUMBERS = r"[a-z_]+=[0-9]+(?: [a-z_]+=[0-9]+)*"
+# Three are refused. With cgpud a call that is interrupted is made again by the kernel, and counts again: seen
+# once, at a load of 50.
 STAT = (
     rf"id=\S+ memsize={LIMIT} used={GIB} peak={5 * GIB} weight=1 highprio=0 usage=[0-9]+ throttled=[0-9]+ "
-    rf"refused_limit=3 refused_card=0 refused_unaccounted=0 {NUMBERS}\n"
+    rf"refused_limit=[34] refused_card=0 refused_unaccounted=0 {NUMBERS}\n"
 )
 GOT, FULL = LIMIT // (64 * MIB) * 64 * MIB, CARD // (64 * MIB) * 64 * MIB
 
