@@ -236,6 +236,10 @@ class Daemon:
     def instances(self, gpu: int = 0) -> list[str]:
         return sorted(p.name for p in (self.tree / str(gpu)).iterdir() if p.is_dir())
 
+    def left(self) -> str:
+        """Return which containers are there, where the engine's threads wait, and the end of its log."""
+        return "\n".join([str(self.instances()), waiting(self.pid()), self.log()[-2000:]])
+
     def is_registered(self, container_id: str) -> bool:
         return any((gpu / container_id[:12]).exists() for gpu in self.tree.iterdir() if gpu.is_dir())
 

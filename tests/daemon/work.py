@@ -69,7 +69,9 @@ class Crew:
     ) -> None:
         """Each works for so many phases, one after the other."""
         if alone:
-            eventually(lambda: daemon.instances() == [], "the containers before have gone")
+            eventually(
+                lambda: daemon.instances() == [], "the containers before have gone", instead=daemon.left
+            )
         self._daemon = daemon
         self.hands: list[Hand] = []
         self._phases = phases

@@ -57,6 +57,14 @@ void cgpud_kick(struct cgpud *d)
 		events_log(&d->events, LOG_LEVEL_WARNING, "cannot wake the reaper thread: %s", strerror(errno));
 }
 
+/* A child of ours may have a copy for as long as it takes to close it, and would keep the event: an end must be told once. */
+static void watch_no_more(struct reaper *reaper, int *pidfd)
+{
+	if (*pidfd >= 0)
+		epoll_ctl(reaper->epoll, EPOLL_CTL_DEL, *pidfd, NULL);
+	close_one(pidfd);
+}
+
 /* The entry of a process, or a free place for it; NULL when its places are all taken. */
 static struct watch *watch_find(struct reaper *reaper, s32 tgid)
 {
@@ -115,7 +123,7 @@ static void watch_init(struct cgpud *d, const struct cgpu_container_info *info)
 	struct init_watch *init = &d->reaper.init[info->slot];
 	int fd;
 
-	close_any(init->pidfd);
+	watch_no_more(&d->reaper, &init->pidfd);
 	*init = (struct init_watch){ .generation = info->generation, .pidfd = -1 };
 	fd = process_open(info->pid, 0);
 	/* The number may belong to another process by now. */
@@ -159,12 +167,12 @@ static void on_event(struct cgpud *d, u64 event, u64 now)
 
 		/* The event may come after the next registration in this slot, which has a process of its own. */
 		if (init->pidfd >= 0 && process_ended(init->pidfd))
-			close_one(&init->pidfd);
+			watch_no_more(reaper, &init->pidfd);
 	} else {
 		struct watch *w = &reaper->watch[event];
 
 		pthread_mutex_lock(&reaper->lock);
-		close(w->pidfd);
+		watch_no_more(reaper, &w->pidfd);
 		reaper->watched[w->slot]--;
 		*w = (struct watch){ 0 };
 		pthread_mutex_unlock(&reaper->lock);
