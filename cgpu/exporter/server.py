@@ -4,13 +4,12 @@
 from __future__ import annotations
 
 import sys
-import threading
 
 from prometheus_client import CollectorRegistry
-from prometheus_client.exposition import choose_encoder
 
 from cgpu import __version__
 from cgpu.errors import CgpuError, one_line
+from cgpu.exporter.page import MetricsPage
 from cgpu.page_server import Bounds, Page, PageServer
 
 CONNECTIONS = 8
@@ -23,9 +22,8 @@ class Server(PageServer):
 
     def __init__(self, address: tuple[str, int], registry: CollectorRegistry) -> None:
         """Listen. Raises CgpuError when the address cannot be had."""
-        self._registry = registry
-        self._scrape = threading.Lock()
-        pages = {"/": lambda _: Page(ROOT), "/healthz": lambda _: Page(b"ok\n"), "/metrics": self._metrics}
+        metrics = MetricsPage(registry, wait_s=REQUEST_S / 2)
+        pages = {"/": lambda _: Page(ROOT), "/healthz": lambda _: Page(b"ok\n"), "/metrics": metrics}
         bounds = Bounds(CONNECTIONS, REQUEST_S, waiting=CONNECTIONS)
         try:
             super().__init__(address, pages, bounds, f"opencgpu-exporter/{__version__}", _log)
@@ -33,16 +31,6 @@ class Server(PageServer):
             raise CgpuError(
                 f"{address[0]}:{address[1]}: cannot listen ({error.strerror}); another: --listen ADDRESS:PORT"
             ) from error
-
-    def _metrics(self, accept: str) -> Page:
-        encode, kind = choose_encoder(accept)
-        # One at a time: a read of the tree waits while cgpud is started again; others need not.
-        if not self._scrape.acquire(timeout=self.bounds.deadline_s / 2):
-            raise CgpuError("the engine's tree does not answer")
-        try:
-            return Page(encode(self._registry), kind)
-        finally:
-            self._scrape.release()
 
 
 def _log(text: str) -> None:

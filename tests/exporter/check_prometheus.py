@@ -18,6 +18,7 @@ from typing import Any
 import pytest
 
 from tests.daemon.harness import MIB, Daemon, Sliced, serving
+from tests.exporter.monitoring import RULES, queries
 from tests.integration.commands import eventually
 
 PROGRAMS = Path(os.environ["CGPU_PROMETHEUS"]).absolute()
@@ -120,6 +121,22 @@ def test_prometheus_has_the_truth(prometheus: str, daemon: Daemon, slices: list[
     promised = values(prometheus, "opencgpu_gpu_memory_promised_bytes", "gpu")
     assert promised == {"0": SLICES * 2 * GIB, "1": 0}
     assert values(prometheus, "DCGM_FI_DEV_FB_TOTAL", "gpu") == {"0": 15109, "1": 15109}
+
+
+def test_rules() -> None:
+    """Promtool takes the alerts, and they say what is expected of made-up figures."""
+    for command in (
+        ["check", "rules", RULES],
+        ["test", "rules", Path(__file__).with_name("rules_test.yaml")],
+    ):
+        done = subprocess.run([PROGRAMS / "promtool", *command], capture_output=True, text=True, check=False)
+        assert done.returncode == 0, done.stdout + done.stderr
+
+
+@pytest.mark.parametrize("name", queries())
+def test_each_panel_has_data(prometheus: str, name: str) -> None:
+    """Each query of the dashboard finds the cards and slices."""
+    eventually(lambda: query(prometheus, queries()[name]) != [], f"{name}: {queries()[name]}", 30)
 
 
 def test_counters_survive_kill(prometheus: str, daemon: Daemon) -> None:

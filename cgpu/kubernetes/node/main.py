@@ -11,25 +11,31 @@ import sys
 import threading
 from collections.abc import Sequence
 from contextlib import AbstractContextManager
+from functools import partial
 from pathlib import Path
 from types import FrameType
 
 from lightkube import Client
+from prometheus_client import CollectorRegistry
 
 from cgpu import paths
 from cgpu.arguments import Parser
 from cgpu.client.tree import EngineDownError, Tree
 from cgpu.errors import CgpuError, one_line
+from cgpu.exporter.collector import TreeCollector
+from cgpu.exporter.names import Names
+from cgpu.exporter.page import MetricsPage
 from cgpu.kubernetes.cluster import configuration, learn
 from cgpu.kubernetes.names import DRIVER, USAGE_PAGE
 from cgpu.kubernetes.node.agent import Agent, Parts
 from cgpu.kubernetes.node.api import KINDS, Api
+from cgpu.kubernetes.node.container_names import container_names
 from cgpu.kubernetes.node.engine_tree import EngineTree
 from cgpu.kubernetes.node.plugin import HealthReport, Plugin
 from cgpu.kubernetes.node.prepare import Claims, Folders
 from cgpu.kubernetes.node.publish import Publisher
 from cgpu.kubernetes.node.records import Records
-from cgpu.kubernetes.node.server import StatusServer
+from cgpu.kubernetes.node.server import DEADLINE_S, StatusServer
 from cgpu.kubernetes.node.sockets import Sockets
 from cgpu.kubernetes.node.units import UNITS, Unit
 from cgpu.kubernetes.node.usage import Usage, document, usage
@@ -102,17 +108,24 @@ def build(options: argparse.Namespace) -> tuple[Agent, AbstractContextManager[ob
     agent = Agent(Parts(api, tree, claims, plugin, publisher, report), say)
     if options.status_port == 0:
         return agent, contextlib.nullcontext()
-    pages = _pages(options.node, Usage(lambda: usage(tree, records)), sockets)
+    pages = _pages(options.node, tree, records, sockets)
     return agent, StatusServer(options.status_address, options.status_port, pages, say)
 
 
-def _pages(node: str, seen: Usage, sockets: Sockets) -> Pages:
+def _pages(node: str, tree: Tree, records: Records, sockets: Sockets) -> Pages:
     def health(_: str) -> Page:
         if not sockets.registered.exists():
             raise CgpuError("the kubelet does not know this driver yet")
         return Page(b"ok\n")
 
-    return {"/healthz": health, USAGE_PAGE: lambda _: Page(document(node, seen.now()), JSON)}
+    seen = Usage(lambda: usage(tree, records))
+    registry = CollectorRegistry(auto_describe=False)
+    registry.register(TreeCollector(lambda: tree, Names([partial(container_names, tree, records)])))
+    return {
+        "/healthz": health,
+        "/metrics": MetricsPage(registry, wait_s=DEADLINE_S / 2),
+        USAGE_PAGE: lambda _: Page(document(node, seen.now()), JSON),
+    }
 
 
 def _unit(records: Records, options: argparse.Namespace) -> Unit:

@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from lightkube.models.core_v1 import ObjectReference
+from lightkube.models.resource_v1 import ResourceClaimConsumerReference
 from lightkube.resources.core_v1 import Pod
 from lightkube.resources.resource_v1 import ResourceClaim
 
@@ -79,7 +80,9 @@ class Claims:
         before = self._records.find(name.uid)
         unit = before.unit if before is not None else self._unit
         wanted = allocated(claim, self._pool, cards(self._tree), unit)
-        record = Record(name, wanted, self._pods(name, claim, wanted), unit)
+        pods = self._pods(name, claim, wanted)
+        names = {one.uid: one.name for one in _consumers(claim) if one.uid in pods}
+        record = Record(name, wanted, pods, unit, names)
         self._refuse_twice(record)
         if before is not None and before.shares != wanted:
             self._undo(before)
@@ -174,9 +177,7 @@ class Claims:
         """Return who may use a claim's shares. Raises CgpuError where there are pods and none of them may."""
         found: dict[str, dict[str, tuple[str, ...]]] = {}
         refused: list[tuple[Pod, CgpuError]] = []
-        for consumer in (claim.status.reservedFor or ()) if claim.status is not None else ():
-            if consumer.resource != "pods" or consumer.apiGroup:
-                continue
+        for consumer in _consumers(claim):
             try:
                 pod = self._api.pod(name.namespace, consumer.name, consumer.uid)
                 found[consumer.uid] = dict(containers(pod, name.name, [share.request for share in wanted]))
@@ -246,6 +247,13 @@ class Claims:
                         self._tree.release(reservation.share)
                     except CgpuError as error:
                         yield str(error)
+
+
+def _consumers(claim: ResourceClaim) -> Iterator[ResourceClaimConsumerReference]:
+    """Yield the pods for which a claim is reserved."""
+    for one in (claim.status.reservedFor or ()) if claim.status is not None else ():
+        if one.resource == "pods" and not one.apiGroup:
+            yield one
 
 
 def _share_files(record: Record) -> Iterator[shares.Share]:

@@ -13,7 +13,7 @@ import json
 import os
 import time
 from collections.abc import Iterator
-from dataclasses import asdict, dataclass, fields
+from dataclasses import asdict, dataclass, field, fields
 from pathlib import Path
 from typing import Any, get_args
 
@@ -30,7 +30,7 @@ SUFFIX = ".json"
 # Less than the kubelet waits for an answer (45 s), so that its pods' events say why.
 LOCK_S = 30.0
 LOCK_STEP_S = 0.02
-_KINDS = {field.name: int if field.type == "int" else str for field in fields(AllocatedShare)}
+_KINDS = {one.name: int if one.type == "int" else str for one in fields(AllocatedShare)}
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,12 +51,14 @@ class Record:
     """A prepared claim.
 
     pods: by the UID of each pod, and by request, the containers that may use it. unit: of its amounts.
+    names: of the pods, by UID; a record of an older version has none.
     """
 
     claim: ClaimName
     shares: tuple[AllocatedShare, ...]
     pods: dict[str, dict[str, tuple[str, ...]]]
     unit: Unit
+    names: dict[str, str] = field(default_factory=dict)
 
 
 class Records:
@@ -158,4 +160,5 @@ def parse(document: Any) -> Record:
     unit = document["unit"]
     if unit not in get_args(Unit):
         raise ValueError(f"unit {show(unit)}")
-    return Record(claim, shares, pods, unit)
+    names = {str(uid): str(name) for uid, name in document.get("names", {}).items()}
+    return Record(claim, shares, pods, unit, names)
