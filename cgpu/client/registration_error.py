@@ -58,6 +58,7 @@ def from_figures(
     reasons: dict[int, Callable[[int, int, int], str | None]] = {
         errno.ENOMEM: lambda gpu, size, _: _no_memory(tree, gpu, size),
         errno.EOPNOTSUPP: lambda gpu, _, __: mig_line(gpu) if tree.read_int(str(gpu), "mig") else None,
+        errno.EIO: lambda gpu, _, __: lost_line(gpu) if tree.gpu_stat(gpu).lost else None,
         errno.EDQUOT: lambda gpu, _, weight: _no_weight(tree, gpu, weight),
         errno.ENOSPC: lambda gpu, _, __: _no_place(tree, gpu),
     }
@@ -106,6 +107,14 @@ def mig_line(gpus: object) -> str:
     """Return what to do about GPUs in MIG mode."""
     return (
         f"GPU {gpus} is in MIG mode and cannot be sliced; name another, or switch MIG off (nvidia-smi -mig 0)"
+    )
+
+
+def lost_line(gpu: int) -> str:
+    """Return what to do about a GPU that the driver has lost."""
+    return (
+        f"GPU {gpu} is lost: the driver no longer reaches it (the lines of NVRM in dmesg say why); name "
+        "another, or restart the machine"
     )
 
 

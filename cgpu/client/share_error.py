@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import errno
 
-from cgpu.client.registration_error import first, from_figures, general, mib, mig_line, taken_by
+from cgpu.client.registration_error import first, from_figures, general, lost_line, mib, mig_line, taken_by
 from cgpu.errors import CgpuError
 
 TYPE_CHECKING = False
@@ -65,6 +65,8 @@ def _of_create(tree: Tree, container: str, shares: Sequence[str], number: int) -
         yield from (taken_by(tree, gpu.index, container) for gpu in tree.gpus())
     elif number == errno.EOPNOTSUPP:
         yield from (_in_mig_mode(tree, gpu.index, shares) for gpu in tree.gpus())
+    elif number == errno.EIO:
+        yield from (_lost(tree, gpu.index, shares) for gpu in tree.gpus())
     elif number == errno.EINVAL:
         yield _old_engine(tree)
 
@@ -100,9 +102,16 @@ def _used(tree: Tree, shares: Sequence[str]) -> Iterator[str]:
                 yield f"container {one.container} uses share {one.share} of GPU {gpu.index}; end it first"
 
 
+def _is_named(tree: Tree, gpu: int, shares: Sequence[str]) -> bool:
+    return any(one.share in shares for one in tree.reserved(gpu))
+
+
 def _in_mig_mode(tree: Tree, gpu: int, shares: Sequence[str]) -> str | None:
-    named = any(one.share in shares for one in tree.reserved(gpu))
-    return mig_line(gpu) if named and tree.read_int(str(gpu), "mig") else None
+    return mig_line(gpu) if _is_named(tree, gpu, shares) and tree.read_int(str(gpu), "mig") else None
+
+
+def _lost(tree: Tree, gpu: int, shares: Sequence[str]) -> str | None:
+    return lost_line(gpu) if _is_named(tree, gpu, shares) and tree.gpu_stat(gpu).lost else None
 
 
 def _reserved_already(tree: Tree, gpu: int, share: str) -> str | None:

@@ -77,6 +77,7 @@ class GpuStat:
     drift_lasting: int
     undivided: int
     usage: int
+    lost: int
     refused: Mapping[str, int]
     slices: tuple[SliceStat, ...]
 

@@ -58,6 +58,7 @@ def _conditions(view: GpuView) -> Mapping[str, float]:
         "unaccounted_memory": stat.drift_lasting,
         "undivided_time": stat.undivided,
         "mig_mode": stat.mig,
+        "lost": stat.lost,
     }
 
 

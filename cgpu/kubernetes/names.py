@@ -19,6 +19,7 @@ PARAMETERS_KIND = "ShareParameters"
 # Keys of device taints.
 TAINT_ENGINE = f"{DRIVER}/engine-down"
 TAINT_LOST = f"{DRIVER}/lost"
+TAINT_FALLEN = f"{DRIVER}/fallen-off-the-bus"
 
 # What a user reads where the cluster cannot give out parts of a device.
 GATE_OFF = (

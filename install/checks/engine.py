@@ -225,6 +225,20 @@ def time_division(now: NodeReport) -> list[Finding]:
     return ok("time-division", "policies and weights are kept")
 
 
+def lost(now: NodeReport) -> list[Finding]:
+    """Cards of the engine that the driver no longer reaches."""
+    if now.snapshot is None:
+        return skipped("engine-lost", "the tree cannot be read")
+    gone = [card for card in now.snapshot.cards if card.is_lost()]
+    if not gone:
+        return ok("engine-lost", "the driver reaches all of the engine's GPUs")
+    text = f"{_named(gone)}: fallen off the bus, the driver no longer reaches it"
+    fix = "the driver's own lines say why: dmesg | grep NVRM; then restart the machine"
+    if len(gone) == len(now.snapshot.cards):
+        return problem("engine-lost", text, fix)
+    return warning("engine-lost", text, fix)
+
+
 def mig(now: NodeReport) -> list[Finding]:
     """Cards of the engine that are in MIG mode."""
     if now.snapshot is None:

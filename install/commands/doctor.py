@@ -80,6 +80,7 @@ CHECKS: tuple[Check, ...] = (
     engine.containers,
     engine.drift,
     engine.time_division,
+    engine.lost,
     engine.mig,
     publisher.published,
     module.built,

@@ -80,6 +80,7 @@ def judge(now: NodeReport) -> Readiness:
         *engine.running(now),
         *engine.tree(now),
         *engine.listener(now),
+        *engine.lost(now),
         *engine.mig(now),
     ]
     found += [*runtime.interpreter(), *runtime.hook(), *runtime.launcher()]
@@ -97,9 +98,11 @@ def judge(now: NodeReport) -> Readiness:
 
 
 def is_full(card: Card) -> bool:
-    """Tell whether a GPU has nothing left to promise: no memory, no weight, no place; or is cut by MIG."""
+    """Tell whether a GPU has nothing to promise: no memory, weight or place left; cut by MIG, or lost."""
     most, weight, total = card.number("max_inst"), card.number("free_weight"), card.number("memtotal")
-    if card.nodes.get("mig") == "1" or weight == 0 or (most is not None and card.places() >= most):
+    if card.is_lost() or card.nodes.get("mig") == "1":
+        return True
+    if weight == 0 or (most is not None and card.places() >= most):
         return True
     return total is not None and card.promised() >= total
 
@@ -199,12 +202,13 @@ def _card(card: Card) -> Iterator[str]:
     policy = card.number("policy")
     by = division(parse(card.nodes.get("sched", "")))
     cut = ", in MIG mode" if card.nodes.get("mig") == "1" else ""
+    lost = ", lost" if card.is_lost() else ""
     unused = f" ({_mib(card.reserved())} reserved and unused)" if card.reserved() else ""
     given = f"{_mib(card.promised())} of {_mib(card.number('memtotal'))} promised{unused}"
     yield (
         f"GPU {card.index}  {card.nodes.get('name', '?')}, {given}, "
         f"{len(card.slices)} of {card.number('max_inst')} containers, "
-        f"policy {policy} ({policy_name(policy)}{by}){cut}"
+        f"policy {policy} ({policy_name(policy)}{by}){cut}{lost}"
     )
     for one in card.slices:
         numbers = _slice(one)
@@ -227,6 +231,7 @@ def _gpu(card: Card) -> dict[str, Any]:
         "policy": card.number("policy"),
         "divided_by": parse(card.nodes.get("sched", "")).divided_by,
         "mig": card.nodes.get("mig") == "1",
+        "lost": card.is_lost(),
         "full": is_full(card),
         "containers": [{"id": one.id, **_slice(one)} for one in card.slices],
     }

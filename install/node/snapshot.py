@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Any
 
-from cgpu.client import reservations
+from cgpu.client import reservations, stat
 from cgpu.client.reservations import Reservation
 from cgpu.client.tree import CONTAINER_NODES, EngineDownError, Tree, is_index
 from cgpu.errors import CgpuError
@@ -67,6 +67,14 @@ class Card:
     def number(self, node: str) -> int | None:
         """Return a node's number, with a sign where it has one; None where it is not there or no number."""
         return _number(self.nodes.get(node, ""))
+
+    def is_lost(self) -> bool:
+        """Tell whether the driver has lost the GPU; not where the engine does not say."""
+        own, _, _ = self.nodes.get("stat", "").partition("\n")
+        try:
+            return bool(stat.parse_gpu(own).lost)
+        except CgpuError:
+            return False
 
     def reservations(self) -> tuple[Reservation, ...]:
         """Return what is reserved; nothing where the entry is not there or wrong."""

@@ -53,7 +53,8 @@ def counted() -> list[Case]:
             line("p", "hold"),
             read(f"{HOME}/stat", {"match": STAT}),
             read(
-                "0/stat", {"match": rf"uuid=\S+ drift=\S+ {NUMBERS} refused_limit=[0-9]+ {NUMBERS}\n{STAT}"}
+                "0/stat",
+                {"match": rf"uuid=\S+ drift=\S+ {NUMBERS} lost=0 refused_limit=[0-9]+ {NUMBERS}\n{STAT}"},
             ),
             read("stat", {"match": rf"{NUMBERS} registered=[0-9]+ {NUMBERS}\n"}),
             release("p"),

@@ -89,6 +89,15 @@ def test_figures_are_the_trees(tree: FakeTree) -> None:
     assert values["opencgpu_container_refused_calls_total"][labels(**OF_PLAIN, reason="control")] == 5
 
 
+def test_a_lost_gpu_is_not_healthy(tree: FakeTree) -> None:
+    """A condition of its own names the GPU that the driver has lost; it is gone when the GPU is back."""
+    for lost in (1, 0):
+        tree.gpu(0, gpu_line("GPU-0", lost=lost))
+        values = found(registry(tree))
+        assert values["opencgpu_gpu_condition"][labels(**FIRST, condition="lost")] == lost
+        assert values["opencgpu_gpu_healthy"][labels(**FIRST)] == 1 - lost
+
+
 def test_utilisation_is_of_the_time_between_scrapes(tree: FakeTree) -> None:
     """A slice at 40 % of the GPU shows 0.4; a scrape too soon after another one shows the same again."""
     clock = Clock()

@@ -5,13 +5,17 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from cgpu.client.tree import Tree, is_index
+from cgpu.client.tree import EngineDownError, Tree, is_index
+from cgpu.errors import CgpuError
 from cgpu.sizes import MIB
 
 
 @dataclass(frozen=True, slots=True)
 class Card:
-    """One GPU. mib: its memory; reserved: bytes that shares hold; policy: how its time is divided."""
+    """One GPU. mib: its memory; reserved: bytes that shares hold; policy: how its time is divided.
+
+    lost: the driver no longer reaches it.
+    """
 
     index: int
     uuid: str
@@ -21,6 +25,7 @@ class Card:
     policy: int
     reserved: int
     mig: bool
+    lost: bool = False
 
     @property
     def device(self) -> str:
@@ -44,4 +49,14 @@ def _card(tree: Tree, index: int) -> Card:
         policy=tree.read_int(folder, "policy"),
         reserved=sum(one.bytes for one in tree.reserved(index)),
         mig=tree.read(folder, "mig") == "1",
+        lost=_is_lost(tree, index),
     )
+
+
+def _is_lost(tree: Tree, index: int) -> bool:
+    try:
+        return bool(tree.gpu_stat(index).lost)
+    except EngineDownError:
+        raise
+    except CgpuError:
+        return False  # The image of the agent may be newer than the engine, which does not say.

@@ -10,15 +10,17 @@ from typing import Literal
 from lightkube.models.resource_v1 import DeviceTaint
 
 from cgpu.client.tree import EngineDownError, Tree
-from cgpu.kubernetes.names import TAINT_ENGINE, TAINT_LOST
+from cgpu.kubernetes.names import TAINT_ENGINE, TAINT_FALLEN, TAINT_LOST
 from cgpu.kubernetes.node.card import Card, cards
 
-Condition = Literal["well", "engine-down", "lost"]
-TAINTS = {"engine-down": TAINT_ENGINE, "lost": TAINT_LOST}
+Condition = Literal["well", "engine-down", "lost", "fallen"]
+TAINTS = {"engine-down": TAINT_ENGINE, "lost": TAINT_LOST, "fallen": TAINT_FALLEN}
 WORDS = {
     "well": "the GPU can be sliced",
     "engine-down": "the engine that enforces slices is not running on the node: cgpu status",
     "lost": "the engine no longer has this GPU, or it is in MIG mode: cgpu doctor",
+    "fallen": "the driver no longer reaches the GPU, which has fallen off the bus: "
+    "see the lines of NVRM in dmesg on the node",
 }
 
 
@@ -54,8 +56,12 @@ def _judged(now: dict[str, Card], before: Sequence[Health]) -> Iterator[Health]:
     known = {one.card.uuid for one in before}
     for one in before:
         card = now.get(one.card.uuid)
-        yield Health(one.card, "lost") if card is None or card.mig else Health(card, "well")
+        yield Health(one.card, "lost") if card is None or card.mig else _of(card)
     for uuid, card in now.items():
         # A card in MIG mode has never been one that can be sliced.
         if uuid not in known and not card.mig:
-            yield Health(card, "well")
+            yield _of(card)
+
+
+def _of(card: Card) -> Health:
+    return Health(card, "fallen" if card.lost else "well")

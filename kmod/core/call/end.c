@@ -101,6 +101,29 @@ static int end_plain(struct core_call_context *context)
 	return 0;
 }
 
+/* The GPU that a call was about, before its records are settled. CORE_NONE: the ledger does not know it. */
+static u32 gpu_of(const struct core_call_context *context)
+{
+	const u64 *notes = context->call->opaque;
+	const struct core_object *record =
+		core_object_noted(context->state, notes[CORE_NOTE_OBJECT], notes[CORE_NOTE_SERIAL]);
+	u32 subject;
+
+	if (record)
+		return record->gpu;
+	if (context->call->nr != NV_ESC_RM_CONTROL || context->container == NULL)
+		return CORE_NONE;
+	subject = core_subject(context);
+	return subject == CORE_NONE ? CORE_NONE : context->state->object[subject].gpu;
+}
+
+static void note_lost(struct core_call_context *context, struct core_lost_line *line)
+{
+	line->level = 0;
+	if (context->result == 0 && get32(context->call->top, context->status_at) == NV_ERR_GPU_IS_LOST)
+		core_lost_set(context->state, gpu_of(context), 1, line);
+}
+
 /* One row for each operation that a begin can leave. CORE_OP_NONE has none: there is nothing to settle. */
 static const struct core_operation operations[CORE_OPS] = {
 	[CORE_OP_PLAIN] = { .end = end_plain },
@@ -140,6 +163,7 @@ int cgpu_call_end(struct cgpu_core *core, struct cgpu_call *call, int result)
 	struct core_call_context context = {
 		.core = core, .state = core->state, .abi = core->abi, .call = call, .result = result
 	};
+	struct core_lost_line lost;
 	u64 op = call->opaque[CORE_NOTE_OP];
 	int undo;
 
@@ -152,8 +176,10 @@ int cgpu_call_end(struct cgpu_core *core, struct cgpu_call *call, int result)
 	core_lock(core);
 	context.container = core_container(core->state, call->slot, call->generation);
 	call->fetched = has_fetched(&context);
+	note_lost(&context, &lost);
 	undo = context.operation->end(&context);
 	core_unlock(core);
+	core_lost_log(core, &lost);
 	if (undo) {
 		put32(call->top, context.status_at, NV_ERR_NO_MEMORY);
 		call->no_room = CGPU_NO_ROOM_LEFT;

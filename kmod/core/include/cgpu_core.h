@@ -136,9 +136,11 @@ int cgpu_gpu_add(struct cgpu_core *core, const struct cgpu_gpu_facts *facts);
 int cgpu_gpu_facts(struct cgpu_core *core, u32 gpu, struct cgpu_gpu_facts *facts);
 /* The card's own free memory as last asked from the driver, in bytes. */
 int cgpu_gpu_set_memfree(struct cgpu_core *core, u32 gpu, u64 bytes);
+/* As cgpu_card_view.memfree: the driver has lost the card (NV_ERR_GPU_IS_LOST), and says nothing more of it. */
+#define CGPU_CARD_LOST (~0ull)
 /* What the driver says of a card at one moment. */
 struct cgpu_card_view {
-	u64 memfree; /* bytes */
+	u64 memfree; /* bytes, or CGPU_CARD_LOST */
 	/* Of processes that are in no container and have memory there: how many, and their figures' sum. */
 	u64 outside;
 	u32 strangers;
@@ -148,6 +150,8 @@ struct cgpu_card_view {
 int cgpu_gpu_reconcile(struct cgpu_core *core, u32 gpu, const struct cgpu_card_view *view);
 /* Whether the card is in MIG mode, as last asked from the driver: 1 or 0. New slices of it are refused then. */
 int cgpu_gpu_set_mig(struct cgpu_core *core, u32 gpu, u32 mig);
+/* Whether the driver has lost the card (NV_ERR_GPU_IS_LOST), as its last answer says: 1 or 0. New slices of it are refused then. */
+int cgpu_gpu_set_lost(struct cgpu_core *core, u32 gpu, u32 lost);
 /* Bytes that clients of removed containers still hold there. They are promised to nobody. */
 u64 cgpu_gpu_orphaned(struct cgpu_core *core, u32 gpu);
 

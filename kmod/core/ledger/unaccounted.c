@@ -106,6 +106,7 @@ static void look(struct cgpu_state *state, u32 gpu, const struct cgpu_card_view 
 int cgpu_gpu_reconcile(struct cgpu_core *core, u32 gpu, const struct cgpu_card_view *view)
 {
 	struct cgpu_state *state = core->state;
+	struct core_lost_line lost = { .level = 0 };
 	char line[512] = "";
 	struct core_text out;
 	u64 charged;
@@ -114,6 +115,10 @@ int cgpu_gpu_reconcile(struct cgpu_core *core, u32 gpu, const struct cgpu_card_v
 	core_text_start(&out, line, sizeof(line) - 1);
 	core_lock(core);
 	known = core_gpu(state, gpu) != NULL;
+	if (view)
+		core_lost_set(state, gpu, view->memfree == CGPU_CARD_LOST, &lost);
+	if (view && view->memfree == CGPU_CARD_LOST)
+		view = NULL;
 	/* Of a card that MIG has divided nobody is told what is free; one that is had whole may take what it likes. */
 	if (known && view && !state->gpu[gpu].mig && !core_passthroughs(state, gpu)) {
 		charged = charged_on(core, gpu);
@@ -127,6 +132,7 @@ int cgpu_gpu_reconcile(struct cgpu_core *core, u32 gpu, const struct cgpu_card_v
 		state->gpu[gpu].drift.lasting = 0;
 	}
 	core_unlock(core);
+	core_lost_log(core, &lost);
 	if (say)
 		core->ops->log(core->ctx, say == 1 ? 4 : 6, line);
 	return known ? 0 : -ENOENT;

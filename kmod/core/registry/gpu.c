@@ -103,6 +103,8 @@ int cgpu_gpu_add(struct cgpu_core *core, const struct cgpu_gpu_facts *facts)
 		if (core_totals(state, facts->index).instances == 0 && gpu->orphaned == 0)
 			memset(&gpu->drift, 0, sizeof(gpu->drift));
 		gpu->facts = *facts;
+		/* The facts are the driver's answer. */
+		gpu->lost = 0;
 		/* Another driver may have scheduling controls that the one before did not have. */
 		gpu->share.enable_fail = 0;
 		gpu->share.timeslices_fail = 0;

@@ -38,6 +38,18 @@ struct core_create {
 /* 0, or -EINVAL: a number out of its bounds. */
 int core_settings_check(const struct cgpu_settings *settings);
 
+/* --- lost.c --- */
+
+/* What is logged when a GPU is lost, and when it is back. */
+struct core_lost_line {
+	int level; /* 0: nothing is new */
+	char text[256];
+};
+/* The driver says that it has lost a GPU (lost is 1), or it has answered for the GPU. With the lock held. */
+void core_lost_set(struct cgpu_state *state, u32 gpu, u32 lost, struct core_lost_line *line);
+/* Log it, without the lock. */
+void core_lost_log(struct cgpu_core *core, const struct core_lost_line *line);
+
 /* --- names --- */
 
 /* Characters of an id that name its directory. */
@@ -97,8 +109,8 @@ int core_orphans_settle(struct cgpu_core *core);
 
 /* --- room.c --- */
 
-/* What one GPU is asked for, judged in the order that docs/tree.md gives: -ENOENT or -EOPNOTSUPP for the GPU; -EINVAL
- * for the weight; -ENOMEM for the memory. */
+/* What one GPU is asked for, judged in the order that docs/tree.md gives: -ENOENT, -EIO or -EOPNOTSUPP for the GPU;
+ * -EINVAL for the weight; -ENOMEM for the memory. */
 int core_want_check_gpu(struct cgpu_state *state, const struct core_want *want);
 int core_want_check_weight(struct cgpu_state *state, const struct core_want *want);
 int core_want_check_memory(struct cgpu_state *state, const struct core_want *want);

@@ -4,10 +4,14 @@
 
 int core_want_check_gpu(struct cgpu_state *state, const struct core_want *want)
 {
-	if (core_gpu(state, want->gpu) == NULL)
+	const struct core_gpu *gpu = core_gpu(state, want->gpu);
+
+	if (gpu == NULL)
 		return -ENOENT;
+	if (gpu->lost)
+		return -EIO;
 	/* Slices of a card in MIG mode would be slices of nothing: its memory is in its instances. */
-	return state->gpu[want->gpu].mig ? -EOPNOTSUPP : 0;
+	return gpu->mig ? -EOPNOTSUPP : 0;
 }
 
 int core_want_check_weight(struct cgpu_state *state, const struct core_want *want)

@@ -128,6 +128,7 @@ static int recover_gpu(struct cgpu_state *state, u32 index)
 		gpu->drift.own_known = 0;
 	gpu->passthrough = 0;
 	gpu->mig = gpu->mig != 0;
+	gpu->lost = gpu->lost != 0;
 	for (i = 0; i < CGPU_MAX_INST; i++) {
 		struct core_instance *instance = &gpu->instance[i];
 

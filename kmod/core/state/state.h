@@ -145,7 +145,7 @@ struct core_gpu {
 	struct core_unaccounted drift;
 	u64 passthrough; /* sum: bytes of memory of containers for which this GPU is a passthrough GPU */
 	u32 mig; /* 1: in MIG mode, as the driver last said */
-	u32 spare;
+	u32 lost; /* 1: the driver has lost the GPU: registry/lost.c. Versions of the core before this field kept 0 here */
 	struct core_instance instance[CGPU_MAX_INST];
 	struct core_share share;
 };

@@ -112,6 +112,7 @@ static void gpu_line(struct cgpu_core *core, u32 gpu, struct core_text *out)
 		{ "drift_lasting", found->drift.lasting },
 		{ "undivided", core_sched_divided_by(&found->share) == CORE_DIVIDED_BY_NOBODY },
 		{ "usage", state->stat.gpu[gpu].usage },
+		{ "lost", found->lost },
 	};
 
 	core_text_string(out, "uuid=");

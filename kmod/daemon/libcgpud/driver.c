@@ -177,6 +177,8 @@ static int gpu_control(struct driver *driver, u32 gpu, u32 cmd, u8 *params, u32 
 	pthread_mutex_lock(&driver->lock);
 	r = rm_control(driver->fd, driver->abi, driver->client, driver->gpu[gpu].subdevice, cmd, params, bytes);
 	pthread_mutex_unlock(&driver->lock);
+	if (r == NV_ERR_GPU_IS_LOST)
+		return -ENXIO;
 	return r > 0 ? -EIO : r;
 }
 
@@ -189,7 +191,7 @@ int driver_gpu_memory(struct driver *driver, u32 gpu, u64 *total, u64 *unused)
 	int r = -EPROTO;
 
 	/* Of a card that MIG has divided nobody without an instance is told what is free; how much there is stays known. */
-	for (questions = 2; r < 0 && questions && l->bytes <= sizeof(buf); questions--) {
+	for (questions = 2; r < 0 && r != -ENXIO && questions && l->bytes <= sizeof(buf); questions--) {
 		memset(buf, 0, sizeof(buf));
 		put32(buf, l->fbInfoListSize, questions);
 		put32(buf, first + entry->index, NV2080_CTRL_FB_INFO_INDEX_TOTAL_RAM_SIZE);
@@ -198,7 +200,8 @@ int driver_gpu_memory(struct driver *driver, u32 gpu, u64 *total, u64 *unused)
 		*total = (u64)get32(buf, first + entry->data) << 10;
 		*unused = questions == 2 ? (u64)get32(buf, second + entry->data) << 10 : 0;
 	}
-	atomic_store(&driver->error, r < 0 ? (u32)-r : 0);
+	/* That a GPU is lost is an answer: the others may be well. */
+	atomic_store(&driver->error, r < 0 && r != -ENXIO ? (u32)-r : 0);
 	return r;
 }
 

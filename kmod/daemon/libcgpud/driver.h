@@ -31,7 +31,7 @@ int driver_open(struct driver *driver, const char *root, u32 allow_unknown, char
 void driver_close(struct driver *driver);
 /* Find the GPUs, open their nodes, and tell devices of them. */
 int driver_find_gpus(struct driver *driver, const char *root, struct devices *devices, char *error, size_t bytes);
-/* What the driver says of one GPU. Returns 0 or a negative errno. */
+/* What the driver says of one GPU. These return 0 or a negative errno, -ENXIO: the driver has lost the GPU. */
 int driver_gpu_facts(struct driver *driver, u32 gpu, struct cgpu_gpu_facts *facts);
 /* unused: 0 where MIG hides it. */
 int driver_gpu_memory(struct driver *driver, u32 gpu, u64 *total, u64 *unused);

@@ -201,8 +201,13 @@ void unaccounted_sample(struct cgpud *d)
 
 	for (gpu = 0; gpu < d->driver.gpus; gpu++) {
 		struct cgpu_card_view view = { 0 };
+		int r = driver_gpu_memory(&d->driver, gpu, &total, &view.memfree);
 
-		if (driver_gpu_memory(&d->driver, gpu, &total, &view.memfree) < 0)
+		if (r == 0 || r == -ENXIO)
+			cgpu_gpu_set_lost(&d->core, gpu, r == -ENXIO);
+		if (r == -ENXIO)
+			cgpu_gpu_reconcile(&d->core, gpu, NULL);
+		if (r < 0)
 			continue;
 		if (view_processes(d, gpu, &view) < 0)
 			cgpu_gpu_set_memfree(&d->core, gpu, view.memfree);

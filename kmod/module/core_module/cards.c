@@ -95,7 +95,7 @@ static int card_memory(struct rm_client *own, u64 *total, u64 *free_bytes)
 	u32 questions;
 	int err = -EIO;
 
-	for (questions = 2; err && questions; questions--) {
+	for (questions = 2; err && err != -ENXIO && questions; questions--) {
 		memset(own->params, 0, RM_CLIENT_ROOM);
 		put32(own->params, list->fbInfoListSize, questions);
 		put32(first, entry->index, NV2080_CTRL_FB_INFO_INDEX_TOTAL_RAM_SIZE);
@@ -239,5 +239,8 @@ int card_view(const struct nv_abi *abi, const struct cgpu_km_rm *rm, const struc
 	if (err == 0)
 		err = view_processes(own, contained, view);
 	rm_client_end(own);
-	return err;
+	if (err != -ENXIO)
+		return err;
+	*view = (struct cgpu_card_view){ .memfree = CGPU_CARD_LOST };
+	return 0;
 }

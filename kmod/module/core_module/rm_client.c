@@ -84,13 +84,18 @@ u32 rm_client_control_of(struct rm_client *own, u32 client, u32 object, u32 cmd,
 	return get32(message, at->status);
 }
 
+static int errno_of(u32 status)
+{
+	if (status == NV_ERR_GPU_IS_LOST)
+		return -ENXIO;
+	return status == NV_OK ? 0 : -EIO;
+}
+
 int rm_client_control(struct rm_client *own, u32 object, u32 cmd, u32 bytes)
 {
 	u32 status = rm_client_control_of(own, own->handle, object, cmd, bytes);
 
-	if (status == DOES_NOT_FIT)
-		return -EPROTO;
-	return status == NV_OK ? 0 : -EIO;
+	return status == DOES_NOT_FIT ? -EPROTO : errno_of(status);
 }
 
 int rm_client_attach(struct rm_client *own, struct cgpu_gpu_facts *facts)
@@ -112,10 +117,11 @@ int rm_client_attach(struct rm_client *own, struct cgpu_gpu_facts *facts)
 	facts->device_instance = get32(own->params, info->deviceInstance);
 	memset(own->params, 0, own->room);
 	put32(own->params, device_at->deviceId, facts->device_instance);
-	if (rm_client_alloc(own, own->handle, &device, NV01_DEVICE_0, device_at->bytes) != NV_OK)
-		return -EIO;
+	err = errno_of(rm_client_alloc(own, own->handle, &device, NV01_DEVICE_0, device_at->bytes));
+	if (err)
+		return err;
 	memset(own->params, 0, own->room);
-	return rm_client_alloc(own, device, &subdevice, NV20_SUBDEVICE_0, bytes) == NV_OK ? 0 : -EIO;
+	return errno_of(rm_client_alloc(own, device, &subdevice, NV20_SUBDEVICE_0, bytes));
 }
 
 struct rm_client *rm_client_start(const struct nv_abi *abi, const struct cgpu_km_rm *rm, u32 room)

@@ -32,12 +32,13 @@ void rm_client_end(struct rm_client *own);
 /* The same on memory of the caller's. The driver's status; the client is 0 unless that is NV_OK. */
 u32 rm_client_make(struct rm_client *own);
 void rm_client_free(struct rm_client *own);
-/* Device and subdevice of the card with this gpu_id, through which it can be asked; tells its device_instance. */
+/* Device and subdevice of the card with this gpu_id, through which it can be asked; tells its device_instance. -ENXIO: the
+ * driver has lost the card; -EIO: it refuses; -EPROTO: the parameters do not fit. */
 int rm_client_attach(struct rm_client *own, struct cgpu_gpu_facts *facts);
 
 /* One control, with the parameters in params, on any client. The driver's status; -1 as u32: they do not fit. */
 u32 rm_client_control_of(struct rm_client *own, u32 client, u32 object, u32 cmd, u32 bytes);
-/* On our own client. -EIO: the driver refuses it; -EPROTO: it does not fit. */
+/* On our own client. Errors as above. */
 int rm_client_control(struct rm_client *own, u32 object, u32 cmd, u32 bytes);
 
 #endif

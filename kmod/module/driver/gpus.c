@@ -10,10 +10,14 @@
 #include "sched/rounds.h"
 
 #define ASK_PERIOD HZ
+/* Of a lost card that no container has open: the driver tries to start it each time, and writes into the kernel's log. */
+#define LOST_PERIOD (60 * HZ)
 
 static unsigned long gpus_asked[CGPU_MAX_GPUS];
 static u64 gpus_idle_free[CGPU_MAX_GPUS]; /* bytes, when the card was added */
 static struct cgpu_sampling gpus_samples[CGPU_MAX_GPUS];
+static unsigned long gpus_lost; /* bit n: GPU n, as it was last seen */
+static unsigned long gpus_lost_asked[CGPU_MAX_GPUS];
 static u32 gpus_have_mig; /* bit n: GPU n; the others are not started to be asked for it */
 
 /* A card that is open, so that the driver can be asked about it. */
@@ -68,6 +72,7 @@ static int gpu_add(struct km_engine *engine, const struct cgpu_km_rm *rm, const 
 	memset(&gpus_samples[index], 0, sizeof(gpus_samples[index]));
 	gpus_have_mig = (gpus_have_mig & ~(1u << index)) | now.has_mig << index;
 	gpu_set(engine, index, &now);
+	clear_bit((int)index, &gpus_lost);
 	/* No container is on it yet: this is what the card needs by itself. */
 	if (engine->logic->card_view(abi, rm, card, km_identity_of_process, &view) == 0)
 		return engine->logic->gpu_look(&engine->core, index, &view);
@@ -148,12 +153,23 @@ static void gpu_compare(struct km_engine *engine, u32 gpu, const struct cgpu_gpu
 
 	if (card_begin(engine, facts, &session))
 		return;
-	if (engine->logic->card_view(engine->core.abi, session.rm, &session.card, km_identity_of_process, &view) == 0)
+	if (engine->logic->card_view(engine->core.abi, session.rm, &session.card, km_identity_of_process, &view) == 0) {
+		assign_bit((int)gpu, &gpus_lost, view.memfree == CGPU_CARD_LOST);
 		engine->logic->gpu_look(&engine->core, gpu, &view);
+	}
 	card_end(&session);
 }
 
-/* Have the core compare what the cards say with what is charged; those that a container has open are asked. */
+/* Whether it is time to ask whether a lost card is back, though no container has it open. */
+static bool lost_is_due(u32 gpu)
+{
+	if (!test_bit((int)gpu, &gpus_lost) || time_before(jiffies, gpus_lost_asked[gpu] + LOST_PERIOD))
+		return false;
+	gpus_lost_asked[gpu] = jiffies;
+	return true;
+}
+
+/* Have the core compare what the cards say with what is charged; those that a container has open are asked, and lost ones. */
 static void gpus_compare(struct km_engine *engine)
 {
 	struct cgpu_gpu_facts facts;
@@ -162,7 +178,7 @@ static void gpus_compare(struct km_engine *engine)
 	for (gpu = 0; gpu < CGPU_MAX_GPUS && engine->core.abi; gpu++) {
 		if (engine->logic->gpu_facts(&engine->core, gpu, &facts))
 			continue;
-		if (km_file_opened(facts.minor))
+		if (km_file_opened(facts.minor) || lost_is_due(gpu))
 			gpu_compare(engine, gpu, &facts);
 		else
 			engine->logic->gpu_look(&engine->core, gpu, NULL);
@@ -222,6 +238,7 @@ static void watch_compare(struct work_struct *work)
 	if (!engine)
 		return;
 	gpus_compare(engine);
+	again = again || (engine->core.abi && READ_ONCE(gpus_lost));
 	km_engine_put(engine);
 	if (again)
 		queue_delayed_work(system_long_wq, &compare_work, WATCH_PERIOD);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* The mounted files: nvidiactl, nvidia-uvm, nvidia0…, driver/version, driver/gpus/N/information, driver/gpus/N/mig and config. */
+/* The mounted files: nvidiactl, nvidia-uvm, nvidia0…, driver/version, driver/gpus/N/information, and mig, lost and config beside that. */
 #define _GNU_SOURCE
 #define FUSE_USE_VERSION 312
 #include <errno.h>
@@ -14,7 +14,7 @@
 /* A day: nothing here changes while the server runs. */
 #define KEEP_SECONDS 86400.0
 
-enum kind { NOTHING, ROOT, DRIVER, GPUS, GPU, INFORMATION, MIG, CONFIG, VERSION, CTL, UVM, CARD };
+enum kind { NOTHING, ROOT, DRIVER, GPUS, GPU, INFORMATION, MIG, LOST, CONFIG, VERSION, CTL, UVM, CARD };
 
 struct node {
 	enum kind kind;
@@ -38,6 +38,7 @@ static const struct entry entries[] = {
 	{ GPUS, "", GPU, true },
 	{ GPU, "information", INFORMATION, false },
 	{ GPU, "mig", MIG, false },
+	{ GPU, "lost", LOST, false },
 	{ GPU, "config", CONFIG, false },
 	{ NOTHING, NULL, NOTHING, false },
 };
@@ -104,11 +105,19 @@ static int text_of(const struct node *node, char *out, size_t room)
 		return snprintf(out, room, "%s\n", sim->version);
 	if (node->kind == MIG)
 		return snprintf(out, room, "%d\n", sim->cards[node->card].mig);
+	if (node->kind == LOST)
+		return snprintf(out, room, "%d\n", sim->cards[node->card].lost);
 	if (node->kind == CONFIG) {
 		card_pci_config(sim, node->card, (uint8_t *)out);
 		return SIM_PCI_CONFIG;
 	}
 	return card_information(sim, node->card, out, room);
+}
+
+/* Files that take 0 or 1. */
+static bool is_switch(enum kind kind)
+{
+	return kind == MIG || kind == LOST;
 }
 
 static int op_getattr(const char *path, struct stat *out, struct fuse_file_info *info)
@@ -132,8 +141,9 @@ static int op_getattr(const char *path, struct stat *out, struct fuse_file_info 
 	case VERSION:
 	case INFORMATION:
 	case MIG:
+	case LOST:
 	case CONFIG:
-		out->st_mode = S_IFREG | (node.kind == MIG ? 0644 : 0444);
+		out->st_mode = S_IFREG | (is_switch(node.kind) ? 0644 : 0444);
 		out->st_size = text_of(&node, text, sizeof(text));
 		return 0;
 	default:
@@ -240,19 +250,22 @@ static int op_read(const char *path, char *out, size_t size, off_t offset, struc
 	return (int)size;
 }
 
-/* Doorbells; and MIG is switched on and off so, as nvidia-smi does it by a call that is not public. */
+/* Doorbells; MIG, which nvidia-smi switches by a call that is not public; and that a card falls off the bus, or is back. */
 static int op_write(const char *path, const char *data, size_t size, off_t offset, struct fuse_file_info *info)
 {
 	struct node node = path ? node_of(path) : (struct node){ NOTHING, SIM_NO_CARD };
 	struct sim *sim = this_sim();
-	bool done;
+	bool done = true;
 
 	if (node.kind == CARD)
 		return doorbell_write(sim, (struct open_file *)(uintptr_t)info->fh, data, size);
-	if (node.kind != MIG || offset != 0 || size < 1 || size > 2 || (data[0] != '0' && data[0] != '1'))
+	if (!is_switch(node.kind) || offset != 0 || size < 1 || size > 2 || (data[0] != '0' && data[0] != '1'))
 		return -EINVAL;
 	pthread_mutex_lock(&sim->lock);
-	done = card_set_mig(&sim->cards[node.card], data[0] == '1');
+	if (node.kind == LOST)
+		sim->cards[node.card].lost = data[0] == '1';
+	else
+		done = card_set_mig(&sim->cards[node.card], data[0] == '1');
 	pthread_mutex_unlock(&sim->lock);
 	return done ? (int)size : -EOPNOTSUPP;
 }
@@ -264,7 +277,7 @@ static int op_truncate(const char *path, off_t size, struct fuse_file_info *info
 
 	(void)size;
 	(void)info;
-	return kind == CTL || kind == UVM || kind == CARD || kind == MIG ? 0 : -EACCES;
+	return kind == CTL || kind == UVM || kind == CARD || is_switch(kind) ? 0 : -EACCES;
 }
 
 static int op_ioctl(const char *path, unsigned int command, void *argument, struct fuse_file_info *info,

@@ -53,6 +53,7 @@ struct card {
 	uint64_t next_offset;
 	uint64_t context; /* what a channel group of the graphics engine takes, and no figure of a process has */
 	bool mig; /* divided into instances */
+	bool lost; /* fallen off the bus */
 	uint32_t gpu_id;
 	uint32_t instance; /* the driver's number for it while it is attached, else SIM_NO_CARD */
 	uint32_t opens; /* of its node */

@@ -34,6 +34,9 @@ uint32_t class_create_video_memory(struct sim *sim, struct object *parent, uint3
 	struct memory *memory;
 	uint32_t status;
 
+	/* The processor on the card is told of each object, and cannot be (kernel_gsp.c:316). */
+	if (parent->card != SIM_NO_CARD && sim->cards[parent->card].lost)
+		return NV_ERR_GPU_IS_LOST;
 	/* video_mem.c:432: there is no heap for it. */
 	if (mig_denies(sim, parent))
 		return NV_ERR_INVALID_STATE;

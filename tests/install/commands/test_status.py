@@ -24,6 +24,7 @@ from cgpu.install.node.report import NodeReport
 from cgpu.install.node.snapshot import Card, Slice, Snapshot, from_document
 from cgpu.install.places import PUBLISHER, PUBLISHER_STARTS
 from cgpu.install.transaction.runner import Done
+from tests.exporter.trees import gpu_line
 from tests.install.machine import node, node_report, write
 
 GPU = {"name": "Tesla T4", "memtotal": "1000", "max_inst": "2", "free_weight": "2", "policy": "1", "mig": "0"}
@@ -50,6 +51,8 @@ def card(*sizes: str, **nodes: str) -> Card:
         (card("1", "1"), True),
         (card("1", free_weight="0"), True),
         (card(mig="1"), True),
+        (card(stat=gpu_line("GPU-0", lost=1)), True),
+        (card(stat=gpu_line("GPU-0")), False),
         (card("odd", memtotal=""), False),
         (card("1", reserved="s 998 1 0 -", max_inst="3"), False),
         (card("1", reserved="s 999 1 0 -"), True),
@@ -100,6 +103,8 @@ def test_a_refused_configuration(tmp_path: Path, sound: None) -> None:
         ({"snapshot": Snapshot({}, (card("1000"),))}, Exit.FULL),
         ({"snapshot": Snapshot()}, Exit.NOT_READY),
         ({"snapshot": Snapshot({}, (card(mig="1"),))}, Exit.NOT_READY),
+        ({"snapshot": Snapshot({}, (card(stat=gpu_line("GPU-0", lost=1)),))}, Exit.NOT_READY),
+        ({"snapshot": Snapshot({}, (card(stat=gpu_line("GPU-0", lost=1)), card()))}, Exit.READY),
         ({"status_problem": "does not answer"}, Exit.NOT_READY),
     ],
 )
@@ -130,7 +135,10 @@ def test_text_of_a_card(tmp_path: Path) -> None:
     gpu.nodes["reserved"] = f"s {8 << 20} 1 0 c\nt {1 << 20} 1 0 -"
     (line,) = [x for x in status.as_text(now, status.Readiness(Exit.READY)).splitlines() if "GPU 0" in x]
     assert "9 MiB of 15 MiB promised (3 MiB reserved and unused), 1 of 2" in line
+    gpu.nodes["stat"] = gpu_line("GPU-0", lost=1)
+    assert ", not enforced), lost\n" in status.as_text(now, status.Readiness(Exit.READY))
     (found,) = json.loads(status.as_json(now, status.Readiness(Exit.READY)))["gpus"]
+    assert found["lost"] is True
     assert (found["promised"], found["reserved"], found["full"]) == (9 << 20, 3 << 20, True)
 
 

@@ -35,6 +35,11 @@ class FakeReservation:
 
 
 @dataclass
+class FakeStat:
+    lost: int
+
+
+@dataclass
 class FakeEngine:
     """Cards with reservations. fail_at: the number of the change that fails, and how."""
 
@@ -57,6 +62,9 @@ class FakeEngine:
     def read_int(self, gpu: str, entry: str) -> int:
         card = self.cards[int(gpu)]
         return {"memtotal": card.mib << 20, "max_inst": card.max_inst, "policy": card.policy}[entry]
+
+    def gpu_stat(self, gpu: int) -> FakeStat:
+        return FakeStat(int(self.cards[gpu].lost))
 
     def reserved(self, gpu: int) -> tuple[FakeReservation, ...]:
         return tuple(

@@ -127,6 +127,34 @@ def test_health(api: FakeApi, publisher: Publisher) -> None:
     assert "MIG mode: cgpu doctor" in api.events[-1][1]
 
 
+def test_a_gpu_that_the_driver_has_lost(api: FakeApi, publisher: Publisher) -> None:
+    """It takes no new pods, with a taint and an event of its own, until the driver reaches it again."""
+    engine = FakeEngine([T4, replace(SECOND, lost=True)])
+    tree = cast("Tree", engine)
+    health = observe(tree, WELL)
+    publisher.publish(health)
+    first, second = devices(api)
+    assert "taints" not in first
+    assert second["taints"] == [{"key": "gpu.opencgpu.io/fallen-off-the-bus", "effect": "NoSchedule"}]
+    (event,) = api.events
+    assert event[0] == "GPUUnhealthy"
+    assert event[1].startswith(f"GPU {SECOND.index} ({SECOND.uuid}): the driver no longer reaches the GPU")
+    engine.cards = [T4, SECOND]
+    publisher.publish(observe(tree, health))
+    assert ["taints" in one for one in devices(api)] == [False, False]
+    assert api.events[-1][0] == "GPUHealthy"
+
+
+def test_an_agent_that_starts_beside_a_lost_gpu(api: FakeApi, publisher: Publisher) -> None:
+    """The GPU is a device all the same, and has the taint from the start."""
+    health = observe(cast("Tree", FakeEngine([replace(T4, lost=True)])), ())
+    publisher.publish(health)
+    assert [one["taints"] for one in devices(api)] == [
+        [{"key": "gpu.opencgpu.io/fallen-off-the-bus", "effect": "NoSchedule"}]
+    ]
+    assert [reason for reason, _ in api.events] == ["GPUUnhealthy"]
+
+
 def test_a_card_in_mig_mode_is_no_device() -> None:
     """Its memory is in its instances, so no part of it can be given."""
     assert observe(cast("Tree", FakeEngine([replace(T4, mig=True)])), ()) == ()

@@ -114,6 +114,22 @@ static const struct kernel_param_ops mig_ops = { .set = mig_set };
 module_param_cb(test_mig, &mig_ops, NULL, 0200);
 MODULE_PARM_DESC(test_mig, "for tests: CARD 1 switches MIG on for a card, CARD 0 off");
 
+/* Likewise: "CARD 1" has a card fall off the bus, "CARD 0" has it come back. */
+static int lost_set(const char *text, const struct kernel_param *parameter)
+{
+	unsigned int card, lost;
+
+	if (sscanf(text, "%u %u", &card, &lost) != 2 || lost > 1 || !nvidia_card || card >= nvidia_card->card_count)
+		return -EINVAL;
+	mutex_lock(&nvidia_card->lock);
+	nvidia_card->cards[card].lost = lost;
+	mutex_unlock(&nvidia_card->lock);
+	return 0;
+}
+static const struct kernel_param_ops lost_ops = { .set = lost_set };
+module_param_cb(test_lost, &lost_ops, NULL, 0200);
+MODULE_PARM_DESC(test_lost, "for tests: CARD 1 has a card fall off the bus, CARD 0 has it come back");
+
 static int gsp_set(const char *text, const struct kernel_param *parameter)
 {
 	bool lacks;

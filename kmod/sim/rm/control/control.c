@@ -70,6 +70,9 @@ static uint32_t resolve(
 			status = NV_ERR_NOT_SUPPORTED;
 		else
 			control->card_index = object->card;
+		/* control.c:844, but that controls which need no access to the card are not told apart here. */
+		if (status == NV_OK && object->card != SIM_NO_CARD && sim->cards[object->card].lost)
+			status = NV_ERR_GPU_IS_LOST;
 		if (status == NV_OK && object->card != SIM_NO_CARD)
 			control->card = sim->cards[object->card];
 		control->denied = status == NV_OK && mig_denies(sim, object);
