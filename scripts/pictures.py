@@ -26,6 +26,7 @@ from tests.integration.runtimes import Docker
 ROOT = Path(__file__).resolve().parent.parent
 IMAGES = ROOT / "docs" / "images"
 COLUMNS = 112
+TABLE_COLUMNS = 80
 PROMPT = "$ "
 # rich's own format has the browser load a font from a content delivery network, and links to its maker.
 FORMAT = re.sub(r"@font-face \{\{.*?\}\}\n|<!--.*?-->\n", "", CONSOLE_SVG_FORMAT, flags=re.DOTALL)
@@ -46,10 +47,10 @@ def line(text: str) -> Text:
     return Text(text)
 
 
-def draw(printed: str, title: str, path: Path) -> None:
+def draw(printed: str, title: str, path: Path, columns: int = COLUMNS) -> None:
     """Write what was printed as SVG."""
     with open(os.devnull, "w") as nowhere:
-        console = Console(record=True, width=COLUMNS, file=nowhere, force_terminal=True, legacy_windows=False)
+        console = Console(record=True, width=columns, file=nowhere, force_terminal=True, legacy_windows=False)
         for text in printed.strip().splitlines():
             console.print(line(text))
         path.write_text(console.export_svg(title=title, code_format=FORMAT, unique_id=path.stem))
@@ -92,7 +93,7 @@ def table() -> str:
 def main(target: Path) -> None:
     """Draw both."""
     draw(demo(), "make demo", target / "demo.svg")
-    draw(table(), "cgpu-smi", target / "cgpu-smi.svg")
+    draw(table(), "cgpu-smi", target / "cgpu-smi.svg", TABLE_COLUMNS)
 
 
 if __name__ == "__main__":

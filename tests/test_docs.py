@@ -12,10 +12,12 @@ from pathlib import Path
 import yaml
 
 from cgpu import paths
+from cgpu.client.stat import CALL_REASONS, MEMORY_REASONS
 from cgpu.install import places
 from cgpu.install.commands.install import parser as install_parser
 from cgpu.install.commands.uninstall import parser as uninstall_parser
 from cgpu.install.commands.upgrade.main import parser as upgrade_parser
+from cgpu.smi import query
 from cgpu.smi.main import parser
 from cgpu.trace.format import schema
 from cgpu.trace.main import parser as trace_parser
@@ -72,17 +74,29 @@ def nodes(repository: Path) -> str:
 
 def test_smi_screen(repository: Path) -> None:
     """The screen in the document is the one that the tests keep."""
-    screen = (repository / "tests/smi/golden/table.txt").read_text().splitlines()[:4]
-    assert (
-        "\n".join(f"    {line}" for line in screen) in (repository / "docs/commands/cgpu-smi.md").read_text()
-    )
+    _, *screen = (repository / "tests/smi/golden/table.txt").read_text().splitlines()
+    shown = "\n".join(f"    {line}" if line else "" for line in screen)
+    assert shown in (repository / "docs/commands/cgpu-smi.md").read_text()
+
+
+def test_smi_fields(repository: Path) -> None:
+    """The document has each field of a query and each key of JSON."""
+    document = (repository / "docs/commands/cgpu-smi.md").read_text()
+    fields = section(document, "Fields of queries")
+    for option, known in (("--query-gpu", query.GPU_FIELDS), ("--query-slices", query.SLICE_FIELDS)):
+        told = rows(fields.split(f"\n| `{option}` | says |\n")[1].split("\n\n")[0])
+        units = {name: f", in {one.unit}" if one.unit else "" for name, one in known.items()}
+        assert told == [[f"`{name}`", f"{one.says}{units[name]}"] for name, one in known.items()]
+    keys = set(re.findall(r'"(\w+)":', (repository / "tests/smi/golden/look.json").read_text()))
+    reasons = {*MEMORY_REASONS, *CALL_REASONS}
+    assert [key for key in keys - reasons if f"`{key}`" not in section(document, "JSON")] == []
 
 
 def test_smi_options(repository: Path) -> None:
     """The document names every option of cgpu-smi."""
     document = (repository / "docs/commands/cgpu-smi.md").read_text()
     options = [name for action in parser()._actions for name in action.option_strings]
-    assert [name for name in options if name not in document] == ["-h", "--help", "--version"]
+    assert [name for name in options if name not in document] == ["--version"]
 
 
 def test_upgrade_options(repository: Path) -> None:

@@ -156,5 +156,5 @@ def test_pictures(repository: Path, name: str) -> None:
     shown = picture.replace("&#160;", " ")
     assert len(picture) < 40000
     assert "cgpu-smi</text>" in shown
-    assert "CONTAINER     NAME                      GPU-UTIL   LIMIT    MEM-USED   MEM-ALLOC" in shown
+    assert "| GPU  Container             |         Memory-Usage | GPU-Util          Share |" in shown
     assert set(re.findall(r"https?://[^\"' )]+", picture)) == {"http://www.w3.org/2000/svg"}

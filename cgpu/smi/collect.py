@@ -10,12 +10,15 @@ from typing import TypeVar
 from cgpu.client import reservations
 from cgpu.client.tree import EngineDownError, Tree, is_index
 from cgpu.errors import CgpuError
+from cgpu.smi.counters import with_counters
 from cgpu.smi.limits import with_limits
-from cgpu.smi.model import Container, Gpu
+from cgpu.smi.model import Container, Gpu, Process
 from cgpu.smi.scheduling import is_number, parse
 
 Value = TypeVar("Value")
 Memory = tuple[int | None, tuple[int, ...]]
+Held = tuple[tuple[int, int], ...]
+"""Processes, and the bytes that each holds."""
 
 
 def sample(tree: Tree) -> tuple[Gpu, ...]:
@@ -28,7 +31,8 @@ def sample(tree: Tree) -> tuple[Gpu, ...]:
 def gpu(tree: Tree, index: str) -> Gpu:
     """Read one GPU directory. Raises CgpuError when it cannot be listed."""
     found = containers(tree, index)
-    return Gpu(
+    counters, read_at = known(tree.gpu_stat, int(index)), monotonic()
+    read = Gpu(
         index=int(index),
         uuid=known(tree.read, index, "uuid") or None,
         model=known(tree.read, index, "name") or None,
@@ -39,7 +43,10 @@ def gpu(tree: Tree, index: str) -> Gpu:
         containers=found,
         scheduling=parse(known(tree.read, index, "sched") or ""),
         reserved=reserved(known(tree.read, index, "reserved") or "", found),
+        minor=known(tree.read_int, index, "minor"),
+        read_at=read_at,
     )
+    return with_counters(read, counters)
 
 
 def reserved(text: str, containers: tuple[Container, ...]) -> int:
@@ -51,7 +58,7 @@ def reserved(text: str, containers: tuple[Container, ...]) -> int:
         return 0
 
 
-def known(read: Callable[..., Value], *node: str) -> Value | None:
+def known(read: Callable[..., Value], *node: str | int) -> Value | None:
     """Return what a reader of the tree says of a node; None where that is not there or reads wrong.
 
     Raises EngineDownError.
@@ -80,7 +87,7 @@ def container(tree: Tree, index: str, name: str) -> Container:
 
     engine_time, read_at = number("usage"), monotonic()
     allocated, high_prio = number("memsize"), number("highprio")
-    free, pids = memory(known(tree.read, index, name, "meminfo") or "")
+    free, held = by_process(known(tree.read, index, name, "meminfo") or "")
     owner, _, group = (known(tree.read, index, name, "owner") or "").partition(" ")
     return Container(
         directory=name,
@@ -90,21 +97,28 @@ def container(tree: Tree, index: str, name: str) -> Container:
         high_prio=None if high_prio is None else high_prio != 0,
         allocated=allocated,
         used=None if allocated is None or free is None else max(0, allocated - free),
-        pids=pids,
+        pids=tuple(pid for pid, _ in held),
         engine_time=engine_time,
         read_at=read_at,
+        processes=tuple(Process(pid, size) for pid, size in held),
     )
 
 
 def memory(meminfo: str) -> Memory:
     """Return free bytes and the processes that hold memory; None and none when the entry reads wrong."""
-    free, pids = None, []
+    free, held = by_process(meminfo)
+    return free, tuple(pid for pid, _ in held)
+
+
+def by_process(meminfo: str) -> tuple[int | None, Held]:
+    """Return free bytes and what each process holds; None and none when the entry reads wrong."""
+    free, held = None, []
     for line in meminfo.splitlines():
         match line.split():
             case ["Free:", size] if is_number(size):
                 free = int(size)
             case ["PID:", pid, "Mem:", size] if is_number(pid) and is_number(size):
-                pids.append(int(pid))
+                held.append((int(pid), int(size)))
             case _:
                 return None, ()
-    return (None, ()) if free is None else (free, tuple(pids))
+    return (None, ()) if free is None else (free, tuple(held))

@@ -58,14 +58,25 @@ def is_counted(gpu: Gpu, container: Container) -> bool:
     return gpu.scheduling.measures is True or container.engine_time > 0
 
 
+def is_measured(gpu: Gpu) -> bool:
+    """Say whether the GPU's time is all known: what has the GPU whole counts nowhere."""
+    if gpu.engine_time is None or gpu.passthrough != 0 or gpu.scheduling.measures is False:
+        return False
+    return gpu.scheduling.measures is True or gpu.engine_time > 0
+
+
+def part(before: int | None, after: int | None, elapsed: float) -> float | None:
+    """Return the share of GPU time in which a counter has grown, in percent."""
+    if before is None or after is None or after < before or elapsed <= 0:
+        return None
+    return min(WHOLE, WHOLE * (after - before) / (elapsed * 1e9))
+
+
 def utilisation(before: Container, after: Container) -> float | None:
     """Return the share of GPU time between two samples, in percent."""
-    elapsed = after.read_at - before.read_at
-    if before.engine_time is None or after.engine_time is None or elapsed <= 0:
+    if before.id != after.id:
         return None
-    if before.id != after.id or after.engine_time < before.engine_time:
-        return None
-    return min(WHOLE, WHOLE * (after.engine_time - before.engine_time) / (elapsed * 1e9))
+    return part(before.engine_time, after.engine_time, after.read_at - before.read_at)
 
 
 def with_utilisation(before: tuple[Gpu, ...], after: tuple[Gpu, ...]) -> tuple[Gpu, ...]:
@@ -73,16 +84,20 @@ def with_utilisation(before: tuple[Gpu, ...], after: tuple[Gpu, ...]) -> tuple[G
     known = {
         (gpu.index, one.directory): one for gpu in before for one in gpu.containers if is_counted(gpu, one)
     }
-    return tuple(measured(gpu, known) for gpu in after)
+    cards = {(gpu.index, gpu.uuid): gpu for gpu in before if is_measured(gpu)}
+    return tuple(measured(gpu, known, cards.get((gpu.index, gpu.uuid))) for gpu in after)
 
 
-def measured(gpu: Gpu, known: dict[tuple[int, str], Container]) -> Gpu:
-    """Return a GPU with what its containers had since they were seen before, and how long that is."""
+def measured(gpu: Gpu, known: dict[tuple[int, str], Container], before: Gpu | None = None) -> Gpu:
+    """Return a GPU with what it and its containers had since they were seen before, and how long that is."""
     containers, spans = [], []
     for one in gpu.containers:
-        before = known.get((gpu.index, one.directory))
-        share = None if before is None else utilisation(before, one)
-        if before is not None and share is not None:
-            spans.append(one.read_at - before.read_at)
+        earlier = known.get((gpu.index, one.directory))
+        share = None if earlier is None else utilisation(earlier, one)
+        if earlier is not None and share is not None:
+            spans.append(one.read_at - earlier.read_at)
         containers.append(replace(one, utilisation=share))
-    return replace(gpu, containers=tuple(containers), interval=max(spans, default=None))
+    whole = None
+    if before is not None and is_measured(gpu):
+        whole = part(before.engine_time, gpu.engine_time, gpu.read_at - before.read_at)
+    return replace(gpu, containers=tuple(containers), utilisation=whole, interval=max(spans, default=None))

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""cgpu-smi: arguments, the loop, and the only place that prints."""
+"""cgpu-smi: the loop, and the only place that prints."""
 
 from __future__ import annotations
 
@@ -8,20 +8,29 @@ import os
 import signal
 import sys
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from datetime import UTC, datetime
+from shutil import get_terminal_size
 from time import sleep
 
-from cgpu import __version__, paths
-from cgpu.arguments import Parser, seconds
+from cgpu import paths
 from cgpu.client.tree import Tree
 from cgpu.config import effective
 from cgpu.errors import CgpuError, show
-from cgpu.smi import render
+from cgpu.smi import query, render
 from cgpu.smi.collect import sample
+from cgpu.smi.details import details
 from cgpu.smi.limits import is_counted, with_utilisation
 from cgpu.smi.model import Gpu
 from cgpu.smi.names import Directory
-from cgpu.smi.publish import NOTHING, publish, published
+from cgpu.smi.node import Versions, described, engine_of
+from cgpu.smi.options import PROGRAM, parsed, parser
+from cgpu.smi.processes import with_process_names
+from cgpu.smi.publish import NOTHING, publish, published_with_engine
+from cgpu.smi.table import table
+from cgpu.smi.text import UNKNOWN, known
+
+__all__ = ["main", "parser"]
 
 # Seconds between the two samples that a utilisation needs: more where the engine measures less exactly.
 FIRST_INTERVAL = 0.5
@@ -29,31 +38,12 @@ LONGEST_INTERVAL = 2.0
 EXIT_FAILED = 1
 
 
-def parser() -> argparse.ArgumentParser:
-    made = Parser(
-        prog="cgpu-smi",
-        description="Show which containers have slices of the GPUs.",
-        examples=("cgpu-smi", "cgpu-smi -l 2", "cgpu-smi -i 0 --json"),
-        meant={"--id": "--gpu", "-q": "--json", "-L": "--csv", "--format": "--csv", "dmon": "cgpu-smi -l 1"},
-    )
-    made.add_argument("--version", action="version", version=f"cgpu-smi {__version__}")
-    form = made.add_mutually_exclusive_group()
-    form.add_argument("--json", action="store_true", help="JSON; with -l one line per sample")
-    form.add_argument("--csv", action="store_true", help="CSV, one line per container")
-    made.add_argument(
-        "-l", "--loop", metavar="SECONDS", type=seconds(0.1, 86400), help="take a sample every SECONDS"
-    )
-    made.add_argument(
-        "-i", "--gpu", metavar="GPU", help="only this GPU: its index, or its UUID or the start of it"
-    )
-    form.add_argument(
-        "--publish",
-        action="store_true",
-        help="as root: let other users see what show_slices of the configuration says, until interrupted, or "
-        "until show_slices is root",
-    )
-    made.add_argument("--tree", metavar="DIR", help="the engine's tree, where it is not the usual one")
-    return made
+@dataclass(frozen=True)
+class Shot:
+    """One sample, and what else the outputs have."""
+
+    gpus: tuple[Gpu, ...]
+    versions: Versions
 
 
 def chosen(gpus: tuple[Gpu, ...], wanted: str | None) -> tuple[Gpu, ...]:
@@ -64,20 +54,34 @@ def chosen(gpus: tuple[Gpu, ...], wanted: str | None) -> tuple[Gpu, ...]:
     if not found and len(wanted) >= 4:
         found = tuple(gpu for gpu in gpus if gpu.uuid and gpu.uuid.lower().startswith(wanted.lower()))
     if len(found) != 1:
-        known = ", ".join(f"{gpu.index} ({gpu.uuid or render.UNKNOWN})" for gpu in gpus) or "none"
+        known = ", ".join(f"{gpu.index} ({gpu.uuid or UNKNOWN})" for gpu in gpus) or "none"
         what = "stands for several GPUs" if found else "here"
         raise CgpuError(f"{'' if found else 'no '}GPU {show(wanted)} {what}; available: {known}")
     return found
 
 
-def formatted(options: argparse.Namespace, gpus: tuple[Gpu, ...], *, first: bool) -> str:
+def formatted(options: argparse.Namespace, shot: Shot, *, first: bool) -> str:
     """Return one sample in the form that was asked for."""
-    now = datetime.now(UTC).isoformat(timespec="milliseconds")
+    now, of = datetime.now().astimezone(), (shot.gpus, shot.versions)
+    stamp = now.astimezone(UTC).isoformat(timespec="milliseconds")
     if options.json:
-        return render.as_json(gpus, now, compact=options.loop is not None)
+        return render.as_json(*of, stamp, compact=options.loop is not None)
     if options.csv:
-        return render.as_csv(gpus, now, header=first)
-    return render.table(gpus) if first else "\n" + render.table(gpus)
+        return render.as_csv(shot.gpus, stamp, header=first)
+    form = options.format or query.Format()
+    if options.query_gpu is not None:
+        return query.rows(options.query_gpu, query.gpu_views(*of, now), form, first=first)
+    if options.query_slices is not None:
+        return query.rows(options.query_slices, query.slice_views(*of, now), form, first=first)
+    if options.list_gpus:
+        return listed(shot.gpus)
+    shown = details(*of, now) if options.query else table(*of, now, get_terminal_size().columns)
+    return shown if first else "\n" + shown
+
+
+def listed(gpus: tuple[Gpu, ...]) -> str:
+    """Return a line for each GPU, as nvidia-smi -L."""
+    return "".join(f"GPU {gpu.index}: {known(gpu.model)} (UUID: {known(gpu.uuid)})\n" for gpu in gpus)
 
 
 def first_interval(gpus: tuple[Gpu, ...]) -> float:
@@ -89,27 +93,35 @@ def first_interval(gpus: tuple[Gpu, ...]) -> float:
     return min(LONGEST_INTERVAL, max(FIRST_INTERVAL, 2 * exact))
 
 
-def published_samples(options: argparse.Namespace) -> Iterator[tuple[Gpu, ...]]:
+def shot(gpus: tuple[Gpu, ...], engine: str | None) -> Shot:
+    """Return a sample with what NVIDIA's driver says of itself."""
+    versions, placed = described(gpus, engine)
+    return Shot(placed, versions)
+
+
+def published_samples(options: argparse.Namespace) -> Iterator[Shot]:
     """Yield what root has published for this user, whenever asked. Raises CgpuError."""
     while True:
-        yield chosen(published(), options.gpu)
+        engine, gpus = published_with_engine()
+        yield shot(chosen(gpus, options.gpu), engine)
 
 
-def samples(options: argparse.Namespace, tree: Tree) -> Iterator[tuple[Gpu, ...]]:
+def samples(options: argparse.Namespace, tree: Tree) -> Iterator[Shot]:
     """Yield a sample of the tree whenever asked, used since the one before. Raises CgpuError."""
     names = Directory()
     before = chosen(sample(tree), options.gpu)
     sleep(first_interval(before))
     while True:
         after = chosen(sample(tree), options.gpu)
-        yield names.named(with_utilisation(before, after))
+        shown = with_process_names(names.named(with_utilisation(before, after)))
+        yield shot(shown, engine_of(tree))
         before = after
 
 
-def watch(options: argparse.Namespace, taken: Iterator[tuple[Gpu, ...]]) -> None:
+def watch(options: argparse.Namespace, taken: Iterator[Shot]) -> None:
     """Print samples, one or until interrupted. Raises CgpuError."""
-    for number, gpus in enumerate(taken):
-        sys.stdout.write(formatted(options, gpus, first=number == 0))
+    for number, one in enumerate(taken):
+        sys.stdout.write(formatted(options, one, first=number == 0))
         sys.stdout.flush()
         if options.loop is None:
             return
@@ -128,16 +140,13 @@ def run(options: argparse.Namespace) -> None:
         watch(options, samples(options, Tree(options.tree or paths.tree(effective.load().tree))))
 
 
-def main(arguments: Sequence[str] | None = None) -> int:
-    """Run cgpu-smi. Returns 0, or 1 after one line on stderr; wrong usage exits with 2."""
-    made = parser()
-    options = made.parse_args(arguments)
-    if options.publish and not options.loop is options.gpu is options.tree is None:
-        made.error("--publish: expected no other option")
+def main(arguments: Sequence[str] | None = None, program: str = PROGRAM) -> int:
+    """Run cgpu-smi under a name. Returns 0, or 1 after one line on stderr; wrong usage exits with 2."""
+    options = parsed(arguments, program)
     try:
         run(options)
     except CgpuError as error:
-        print(f"cgpu-smi: {error}", file=sys.stderr)
+        print(f"{program}: {error}", file=sys.stderr)
         return EXIT_FAILED
     except KeyboardInterrupt:
         return 0

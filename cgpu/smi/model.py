@@ -13,6 +13,17 @@ from cgpu.smi.scheduling import Scheduling
 
 
 @dataclass(frozen=True)
+class Process:
+    """A process that holds memory of a slice."""
+
+    pid: int
+    memory: int
+    """In bytes."""
+    name: str | None = None
+    """As the kernel has it, in at most 15 characters that the process may choose."""
+
+
+@dataclass(frozen=True)
 class Container:
     """One container's slice of one GPU."""
 
@@ -40,6 +51,14 @@ class Container:
     """What the container engine calls it."""
     group: str | None = None
     """Its control group, as the engine names it."""
+    processes: tuple[Process, ...] = ()
+    """The processes of `pids`, with what each holds."""
+    peak: int | None = None
+    """The most that was charged to the container, in bytes."""
+    throttled: int | None = None
+    """Nanoseconds in which its share did not let it run."""
+    refused: dict[str, int] | None = None
+    """How many of its calls were refused, by the reasons of `cgpu.client.stat`."""
 
     @property
     def has_process(self) -> bool:
@@ -67,6 +86,29 @@ class Gpu:
     """Bytes given out to containers that are not among these; None: all are."""
     reserved: int = 0
     """Bytes that are promised to shares and that no container has."""
+    minor: int | None = None
+    bus: str | None = None
+    """The card's place on the PCI bus, as nvidia-smi writes it."""
+    free: int | None = None
+    """Memory that the card itself has left, in bytes; None where MIG hides it."""
+    drift: int | None = None
+    """Bytes that the card lacks beyond what is charged; below 0 where an estimate is too high."""
+    mig: bool | None = None
+    passthrough: int | None = None
+    """How many containers have the whole GPU, without a slice."""
+    places: int | None = None
+    """How many of max_inst are taken, by containers and by shares without one."""
+    engine_time: int | None = None
+    """GPU time that all slices have had, also those that are gone, in nanoseconds."""
+    read_at: float = 0.0
+    """When that was read, in seconds of the monotonic clock."""
+    utilisation: float | None = None
+    """Share of GPU time that all slices had between two samples."""
+
+    @property
+    def used(self) -> int | None:
+        """Memory of the card that is taken, by whomever, in bytes."""
+        return None if self.total is None or self.free is None else max(0, self.total - self.free)
 
     @property
     def promised(self) -> int:

@@ -29,9 +29,11 @@ from cgpu.files import read_bounded
 from cgpu.replace import Meta, write
 from cgpu.smi.collect import sample
 from cgpu.smi.limits import with_utilisation
-from cgpu.smi.model import Container, Gpu
+from cgpu.smi.model import Container, Gpu, Process
 from cgpu.smi.names import Directory
+from cgpu.smi.node import engine_of
 from cgpu.smi.owners import users
+from cgpu.smi.processes import with_process_names
 from cgpu.smi.scheduling import Scheduling
 
 ROOT, OWN, ALL = "root", "own", "all"
@@ -60,43 +62,50 @@ def publish(folder: Path = FOLDER, sleep: Callable[[float], None] = time.sleep) 
     before: tuple[Gpu, ...] = ()
     with _own(folder):
         while (config := effective.load()).show_slices != ROOT:
-            after = _sampled(config.tree)
-            _write_all(folder, files(names.named(with_utilisation(before, after)), config.show_slices))
+            tree = Tree(paths.tree(config.tree))
+            after = _sampled(tree)
+            shown = with_process_names(names.named(with_utilisation(before, after)))
+            _write_all(folder, files(shown, config.show_slices, engine_of(tree)))
             before = after
             sleep(PERIOD_S)
 
 
-def _sampled(tree: str | None) -> tuple[Gpu, ...]:
+def _sampled(tree: Tree) -> tuple[Gpu, ...]:
     """Return the GPUs; none while there is no engine."""
     try:
-        return sample(Tree(paths.tree(tree)))
+        return sample(tree)
     except EngineDownError:
         return ()
 
 
-def files(gpus: tuple[Gpu, ...], shown: str) -> dict[str, str]:
+def files(gpus: tuple[Gpu, ...], shown: str, engine: str | None = None) -> dict[str, str]:
     """Return what is published, by the name of the file. A user's file has the user's number as its name."""
     if not gpus or shown not in (OWN, ALL):
         return {}
     if shown == ALL:
-        return {EVERYONE: _document(gpus)}
+        return {EVERYONE: _document(gpus, engine)}
     by_group = users(frozenset(one.group for gpu in gpus for one in gpu.containers if one.group))
-    found = {EVERYONE: _document(tuple(_part(gpu, set()) for gpu in gpus))}
+    found = {EVERYONE: _document(tuple(_part(gpu, set()) for gpu in gpus), engine)}
     for uid in sorted({uid for uids in by_group.values() for uid in uids} - {0}):
         theirs = {group for group, uids in by_group.items() if uid in uids}
-        found[f"{uid}{SUFFIX}"] = _document(tuple(_part(gpu, theirs) for gpu in gpus))
+        found[f"{uid}{SUFFIX}"] = _document(tuple(_part(gpu, theirs) for gpu in gpus), engine)
     return found
 
 
 def _part(gpu: Gpu, groups: set[str]) -> Gpu:
-    """Return a GPU with the containers of some groups; limits stay those among all."""
+    """Return a GPU with the containers of some groups; limits stay those among all.
+
+    What the card's counters would tell of the containers of others is left out.
+    """
     shown = tuple(one for one in gpu.containers if one.group in groups)
     hidden = gpu.promised - gpu.reserved - sum(one.allocated or 0 for one in shown)
-    return replace(gpu, containers=shown, hidden=hidden)
+    quiet = replace(gpu, free=None, drift=None, passthrough=None, places=None, engine_time=None)
+    return replace(quiet, utilisation=None, containers=shown, hidden=hidden)
 
 
-def _document(gpus: tuple[Gpu, ...]) -> str:
-    return json.dumps({"at": time.monotonic(), "gpus": [asdict(gpu) for gpu in gpus]}) + "\n"
+def _document(gpus: tuple[Gpu, ...], engine: str | None) -> str:
+    document = {"at": time.monotonic(), "engine": engine, "gpus": [asdict(gpu) for gpu in gpus]}
+    return json.dumps(document) + "\n"
 
 
 @contextmanager
@@ -177,11 +186,17 @@ def age(folder: Path = FOLDER) -> float | None:
 
 def published(folder: Path = FOLDER) -> tuple[Gpu, ...]:
     """Return what this user may see. Raises CgpuError where nothing is published."""
+    return published_with_engine(folder)[1]
+
+
+def published_with_engine(folder: Path = FOLDER) -> tuple[str | None, tuple[Gpu, ...]]:
+    """Return what the engine says of itself, and what this user may see. Raises CgpuError."""
     for name in (f"{os.getuid()}{SUFFIX}", EVERYONE):
         path = folder / name
         try:
             document = json.loads(read_bounded(str(path), MAX_BYTES))
             gpus, seconds = tuple(_gpu(one) for one in document["gpus"]), time.monotonic() - document["at"]
+            engine = document["engine"]
         except FileNotFoundError:
             continue
         except OSError as error:
@@ -190,10 +205,15 @@ def published(folder: Path = FOLDER) -> tuple[Gpu, ...]:
             raise CgpuError(f"{path}: written by another release; root {AGAIN}") from None
         if seconds > OLD_S:
             raise CgpuError(f"{path}: {seconds:.0f} s old; root {AGAIN}")
-        return gpus
+        return engine, gpus
     raise CgpuError(ASK)
 
 
 def _gpu(fields: dict[str, Any]) -> Gpu:
-    containers = tuple(Container(**{**one, "pids": tuple(one["pids"])}) for one in fields["containers"])
+    containers = tuple(_container(one) for one in fields["containers"])
     return Gpu(**{**fields, "containers": containers, "scheduling": Scheduling(**fields["scheduling"])})
+
+
+def _container(fields: dict[str, Any]) -> Container:
+    processes = tuple(Process(**one) for one in fields["processes"])
+    return Container(**{**fields, "pids": tuple(fields["pids"]), "processes": processes})

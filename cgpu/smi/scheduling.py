@@ -9,6 +9,12 @@ GATES, TIME_SLICES, DRIVER, NOBODY = "gates", "time_slices", "driver", "nobody"
 SAMPLES, NONE = "samples", "none"
 DIVIDERS = (GATES, TIME_SLICES, DRIVER, NOBODY)
 METERS = (GATES, SAMPLES, NONE)
+DIVISIONS = {
+    GATES: "by gates",
+    TIME_SLICES: "by timeslices",
+    DRIVER: "by the driver",
+    NOBODY: "not enforced",
+}
 
 
 @dataclass(frozen=True)
@@ -63,6 +69,12 @@ class Scheduling:
     def measures(self) -> bool | None:
         """Whether `usage` counts."""
         return None if self.usage_from is None else self.usage_from != NONE
+
+
+def division(scheduling: Scheduling) -> str:
+    """Return what a policy's name is followed by: who divides the time."""
+    word = DIVISIONS.get(scheduling.divided_by or "")
+    return "" if word is None else f", {word}"
 
 
 def parse(text: str) -> Scheduling:

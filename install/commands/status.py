@@ -22,8 +22,7 @@ from cgpu.install.node.report import NodeReport
 from cgpu.install.node.snapshot import Card, Slice
 from cgpu.install.privilege import require_root
 from cgpu.smi.collect import memory
-from cgpu.smi.render import division
-from cgpu.smi.scheduling import parse, policy_name
+from cgpu.smi.scheduling import division, parse, policy_name
 
 MIB = 1 << 20
 ID_SHOWN = 12

@@ -113,7 +113,7 @@ def texts(pages: Path) -> dict[str, str]:
 def page(name: str, text: str, date: str) -> str:
     """Return a page's Markdown: with its title, and what the parsers say in place of the words for it."""
     program, _, section = name.rpartition(".")
-    known = {**programs(), **{f"cgpu-{one}": parser for one, parser in subcommands().items()}}
+    known = {**{f"cgpu-{one}": parser for one, parser in subcommands().items()}, **programs()}
     for word, made in (("@SUBCOMMANDS@", subcommand_list), ("@KEYS@", keys)):
         text = text.replace(word, made()) if word in text else text
     if program in known:

@@ -8,6 +8,7 @@ import json
 import socketserver
 import threading
 from collections.abc import Iterator
+from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
 
@@ -19,11 +20,13 @@ from cgpu.runtime_config.engines import containerd, docker, podman
 from cgpu.runtime_config.engines import engine as engine_module
 from cgpu.smi import names
 from cgpu.smi.model import Container, Gpu
-from cgpu.smi.render import table
+from cgpu.smi.node import Versions
+from cgpu.smi.table import table
 
 ROWS = [{"Id": "a" * 64, "Names": ["/trainer"]}, {"Id": "b" * 64, "Names": ["web", "alias"]}]
 KNOWN = {"a" * 64: "trainer", "b" * 64: "web"}
 ONE = Container("aaaaaaaaaaaa", "a" * 64, 1, high_prio=False, allocated=1, used=0, pids=(), engine_time=0)
+NOW = datetime(2026, 1, 2, 3, 4, 5, tzinfo=UTC)
 CARD = Gpu(0, "GPU-1", "Tesla T4", policy=1, max_inst=20, prio_ratio=80, total=10, containers=(ONE,))
 
 
@@ -201,9 +204,10 @@ def test_nobody_knows() -> None:
 @given(st.text(max_size=200))
 def test_hostile_name(name: str) -> None:
     """Whatever a container is called, the table keeps its lines and holds printable characters only."""
-    shown = table(names.Directory([lambda: {"a" * 64: name}]).named((CARD,)))
-    assert shown.count("\n") == 5
-    assert all(one.isprintable() for one in shown.split("\n"))
+    shown = table(names.Directory([lambda: {"a" * 64: name}]).named((CARD,)), Versions(), NOW).split("\n")
+    assert {len(line) for line in shown[1:]} == {79, 0}
+    assert len(shown) == 30
+    assert all(one.isprintable() for one in shown)
 
 
 @given(

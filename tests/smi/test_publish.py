@@ -110,15 +110,17 @@ def test_own(
     def look() -> None:
         status, alices, _ = as_user(ALICE, (), capfd)
         assert status == 0
-        assert "0123456789ab  trainer" in alices
+        assert "|   0  0123456789ab " in alices
+        assert "|      trainer " in alices
         assert "web" not in alices
-        assert "12086 of 15109 MiB promised" in alices
-        assert " 50%" in alices  # the limit is that among all containers
+        assert "|      12086MiB              |       N/A / 15109MiB |   N/A " in alices
+        assert " 50% |" in alices  # the share is that among all containers
+        assert "Engine: cgpud 0.1.0 core |" in alices
         status, bobs, _ = as_user(BOB, (), capfd)
         assert status == 0
         assert "trainer" not in bobs
-        assert bobs.count("no containers of yours") == 2
-        assert "12086 of 15109 MiB promised" in bobs
+        assert "No slices of yours found" in bobs
+        assert "|      12086MiB " in bobs
         mine = folder / f"{ALICE}.json"
         assert (read_as(ALICE, mine), read_as(BOB, mine)) == (True, False)
         assert not can_write(ALICE, mine)
@@ -170,11 +172,13 @@ def test_all(
     def look() -> None:
         _, table, _ = as_user(BOB, (), capfd)
         assert "trainer" in table
-        assert "\nweb " in table
+        assert "|   0  web " in table
         _, text, _ = as_user(BOB, ("--json", "-i", "0"), capfd)
         (gpu,) = json.loads(text)["gpus"]
         assert [one["id"] for one in gpu["containers"]] == [TRAINER, "web"]
         assert gpu["containers"][0]["pids"] == [4711, 4712]
+        assert gpu["containers"][0]["refused"]["limit"] == 3
+        assert gpu["containers"][0]["processes"][0]["memory_used_bytes"] == 512 << 20
         _, rows, _ = as_user(BOB, ("--csv",), capfd)
         assert rows.count("\n") == 3
 

@@ -10,13 +10,15 @@ from pathlib import Path
 import pytest
 
 from cgpu import paths
-from cgpu.smi import collect, names
+from cgpu.smi import collect, names, processes, query
 from cgpu.smi import main as smi
 
 from .conftest import TRAINER
 
 GOLDEN = Path(__file__).with_name("golden")
-TIME = re.compile(r"\d{4}-\d\d-\d\dT[\d:.]+\+00:00")
+TIME = re.compile(
+    r"\d{4}-\d\d-\d\dT[\d:.]+\+00:00|\w{3} \w{3} [ \d]\d [\d:]{8} \d{4}|\d{4}/\d\d/\d\d [\d:.]{12}"
+)
 
 
 class Clock:
@@ -26,12 +28,16 @@ class Clock:
         self.now = 1000.0
         self.slept: list[float] = []
         self.usage = tree / "0" / TRAINER[:12] / "usage"
+        self.stat = tree / "0" / "stat"
 
     def sleep(self, seconds: float) -> None:
         self.now += seconds
         self.slept.append(seconds)
-        if self.usage.exists():
+        if self.usage.exists() and self.stat.exists():
             self.usage.write_text(f"{int(self.usage.read_text()) + int(seconds * 250_000_000)}\n")
+            self.stat.write_text(
+                self.stat.read_text().replace("usage=0", f"usage={int(seconds * 1e9) // 2}", 1)
+            )
 
 
 @pytest.fixture(autouse=True)
@@ -47,6 +53,8 @@ def clock(tree: Path, monkeypatch: pytest.MonkeyPatch) -> Clock:
 def engines(monkeypatch: pytest.MonkeyPatch) -> None:
     """Let one engine answer that knows the trainer."""
     monkeypatch.setattr(names, "sources", lambda: [lambda: {TRAINER: "trainer"}])
+    monkeypatch.setattr(processes, "name", lambda pid, _proc: f"python{pid}" if pid == 4711 else None)
+    monkeypatch.setenv("COLUMNS", "80")
 
 
 def screen(capsys: pytest.CaptureFixture[str], *arguments: str) -> str:
@@ -62,10 +70,23 @@ def screen(capsys: pytest.CaptureFixture[str], *arguments: str) -> str:
         ("one_gpu.txt", ["-i", "1"]),
         ("look.json", ["--json"]),
         ("look.csv", ["--csv"]),
+        ("wide.txt", ["-i", "0"]),
+        ("details.txt", ["-q"]),
+        ("list.txt", ["-L"]),
+        ("gpus.csv", [f"--query-gpu={','.join(query.GPU_FIELDS)}", "--format=csv"]),
+        ("slices.csv", [f"--query-slices={','.join(query.SLICE_FIELDS)}", "--format=csv"]),
     ],
 )
-def test_screen(tree: Path, capsys: pytest.CaptureFixture[str], golden: str, options: list[str]) -> None:
+def test_screen(
+    tree: Path,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+    golden: str,
+    options: list[str],
+) -> None:
     """The output is the kept one, character by character."""
+    if golden == "wide.txt":
+        monkeypatch.setenv("COLUMNS", "120")
     assert screen(capsys, "--tree", str(tree), *options) == (GOLDEN / golden).read_text()
 
 
@@ -75,20 +96,21 @@ def test_reserved_and_unused(tree: Path, capsys: pytest.CaptureFixture[str]) -> 
     (tree / "0" / "reserved").write_text("\n".join(lines) + "\n")
     (tree / "1" / "reserved").write_text("")
     shown = screen(capsys, "--tree", str(tree))
-    assert "15143 of 15109 MiB promised, 3057 of them reserved and unused\n" in shown
-    assert " 0 of 15109 MiB promised\n" in shown
+    assert "|      15143MiB, 3057 unused |" in shown
+    assert re.search("Reserved And Unused +: 3057 MiB\n", screen(capsys, "--tree", str(tree), "-q"))
+    assert "|      0MiB  " in shown
     gpus = json.loads(screen(capsys, "--tree", str(tree), "--json"))["gpus"]
     assert [gpu["memory_reserved_bytes"] for gpu in gpus] == [3057 << 20, 0]
     (tree / "0" / "reserved").write_text("one two three\n")
-    assert "12086 of 15109 MiB promised\n" in screen(capsys, "--tree", str(tree))
+    assert "|      12086MiB  " in screen(capsys, "--tree", str(tree))
 
 
 @pytest.mark.parametrize("wanted", ["0", "GPU-00000000-1111-2222-3333-444444444444", "GPU-00000000"])
 def test_gpu_by_any_name(tree: Path, capsys: pytest.CaptureFixture[str], wanted: str) -> None:
     """A GPU is chosen by index, by UUID and by the start of its UUID."""
     shown = screen(capsys, "--tree", str(tree), "-i", wanted)
-    assert "GPU 0:" in shown
-    assert "GPU 1:" not in shown
+    assert "|   0  Tesla T4" in shown
+    assert "|   1  Tesla T4" not in shown
 
 
 @pytest.mark.parametrize("wanted", ["2", "GPU-", "GPU-ffff", "", "-1"])
@@ -118,7 +140,18 @@ def test_no_engine(tmp_path: Path, capsys: pytest.CaptureFixture[str], left: str
 
 
 @pytest.mark.parametrize(
-    "arguments", [["-l", "0"], ["-l", "nan"], ["-l", "x"], ["--json", "--csv"], ["extra"]]
+    "arguments",
+    [
+        ["-l", "0"],
+        ["-l", "nan"],
+        ["--watch", "x"],
+        ["--json", "--csv"],
+        ["extra"],
+        ["--format=csv"],
+        ["-q", "--format=csv"],
+        ["--query-gpu=index", "--format=json"],
+        ["--query-gpu=index", "--query-slices=name"],
+    ],
 )
 def test_usage(arguments: list[str], capsys: pytest.CaptureFixture[str]) -> None:
     """A wrong command line ends with status 2 and says what is expected."""
@@ -128,7 +161,7 @@ def test_usage(arguments: list[str], capsys: pytest.CaptureFixture[str]) -> None
     assert capsys.readouterr().err.endswith("; see: cgpu-smi --help\n")
 
 
-GPU_NODES = ("policy", "max_inst", "prio_ratio", "memtotal", "uuid", "name", "sched")
+GPU_NODES = ("minor", "stat", "policy", "max_inst", "prio_ratio", "memtotal", "uuid", "name", "sched")
 CONTAINER_NODES = ("memsize", "meminfo", "owner", "weight", "highprio", "usage")
 WRONG = [
     "",
@@ -145,7 +178,7 @@ WRONG = [
 ]
 
 
-@pytest.mark.parametrize("form", [[], ["--json"], ["--csv"]])
+@pytest.mark.parametrize("form", [[], ["--json"], ["--csv"], ["-q"]])
 @pytest.mark.parametrize("node", [*GPU_NODES, *(f"web/{node}" for node in CONTAINER_NODES)])
 def test_wrong_and_missing_nodes(
     tree: Path, capsys: pytest.CaptureFixture[str], node: str, form: list[str]
@@ -166,15 +199,21 @@ def test_wrong_and_missing_nodes(
 @pytest.mark.parametrize(
     ("node", "cells"),
     [
-        ("web/memsize", "web           -                               0%     50%         N/A         N/A"),
-        ("web/meminfo", "web           -                               0%     50%         N/A    6043 MiB"),
-        ("web/usage", "web           -                              N/A     50%       0 MiB    6043 MiB"),
-        ("web/weight", "web           -                               0%     N/A       0 MiB    6043 MiB"),
-        ("policy", "web           -                               0%     N/A       0 MiB    6043 MiB"),
-        ("policy", "GPU 0: Tesla T4 (GPU-00000000), policy N/A (unknown, by timeslices), 12086 of"),
-        ("memtotal", "12086 of N/A MiB promised"),
-        ("name", "GPU 0: N/A (GPU-00000000)"),
-        ("uuid", "GPU 0: Tesla T4 (N/A)"),
+        ("web/memsize", "|   0  web                   |       N/A /      N/A |    0%               50% |"),
+        ("web/meminfo", "|   0  web                   |       N/A /  6043MiB |    0%               50% |"),
+        ("web/usage", "|   0  web                   |      0MiB /  6043MiB |   N/A               50% |"),
+        ("web/weight", "|   0  web                   |      0MiB /  6043MiB |    0%               N/A |"),
+        ("web/weight", "|      -                     |   0%            0MiB |  N/A                  0 |"),
+        ("policy", "|   0  web                   |      0MiB /  6043MiB |    0%               N/A |"),
+        ("policy", "|   2109MiB / 15109MiB |   50%           unknown |"),
+        ("memtotal", "|       N/A /      N/A |   50%        preemptive |"),
+        ("stat", "|       N/A / 15109MiB |   N/A        preemptive |"),
+        ("stat", "|   0  Tesla T4              | N/A              N/A |     2          N/A / 20 |"),
+        ("stat", "|      trainer               |  17%             N/A |    1                N/A |"),
+        ("max_inst", "|   0  Tesla T4              | N/A              Off |     2           2 / N/A |"),
+        ("sched", "|      GPU-00000000          |                      |                     N/A |"),
+        ("name", "|   0  N/A                   |"),
+        ("uuid", "|      N/A                   |                      |           by timeslices |"),
     ],
 )
 def test_not_available(tree: Path, capsys: pytest.CaptureFixture[str], node: str, cells: str) -> None:
@@ -184,55 +223,44 @@ def test_not_available(tree: Path, capsys: pytest.CaptureFixture[str], node: str
 
 
 @pytest.mark.parametrize(
-    ("sched", "head", "notes"),
+    ("sched", "divided", "told"),
     [
         (
             "slice=500000 resolution=40000 usage_from=gates divided_by=gates",
-            "(preemptive, by gates)",
-            (
-                "GPU-UTIL  measured between gates, exact to 0.04 ms, over 0.5 s\n"
-                "LIMIT     by policy and weights, kept by gates; a unit of weight is 0.5 ms\n"
-            ),
+            "by gates",
+            ("gates", "0.04 ms", "0.5 s", "gates", "0.5 ms"),
         ),
         (
             "divided_by=nobody usage_from=samples resolution=167000000 slice=2000000",
-            "(preemptive, not enforced)",
-            (
-                "GPU-UTIL  from the driver's samples, exact to 167 ms, over 0.5 s\n"
-                "LIMIT     by policy and weights, kept by nobody: the engine's log says why\n"
-            ),
+            "not enforced",
+            ("samples", "167 ms", "0.5 s", "nobody", "2 ms"),
         ),
         (
             "divided_by=time_slices usage_from=samples resolution=1000000000 slice=99950000",
-            "(preemptive, by timeslices)",
-            (
-                "GPU-UTIL  from the driver's samples, exact to 1000 ms, over 2.0 s\n"
-                "LIMIT     by policy and weights, kept by the card's timeslices; a unit of weight is 100 ms\n"
-            ),
+            "by timeslices",
+            ("samples", "1000 ms", "2.0 s", "time_slices", "100 ms"),
         ),
         (
             "divided_by=driver usage_from=none resolution=0 slice=2000000",
-            "(preemptive, by the driver)",
-            "GPU-UTIL  not measured\nLIMIT     the driver's own scheduling, as without slices\n",
+            "by the driver",
+            ("none", "N/A", "N/A", "driver", "2 ms"),
         ),
         (
             "divided_by=magic usage_from=oracle resolution=-1 slice=x nonsense",
-            "(preemptive)",
-            (
-                "GPU-UTIL  the engine does not say how it is measured\n"
-                "LIMIT     by policy and weights; the engine does not say whether it is kept\n"
-            ),
+            "N/A",
+            ("N/A", "N/A", "N/A", "N/A", "N/A"),
         ),
     ],
 )
 def test_scheduling(
-    tree: Path, capsys: pytest.CaptureFixture[str], sched: str, head: str, notes: str
+    tree: Path, capsys: pytest.CaptureFixture[str], sched: str, divided: str, told: tuple[str, ...]
 ) -> None:
-    """The card's line says who divides its time; the last two lines say what is behind the figures."""
+    """The card's box says who divides its time; the details say what is behind the figures."""
     (tree / "0" / "sched").write_text(f"{sched}\n")
-    shown = screen(capsys, "--tree", str(tree), "-i", "0")
-    assert head in shown.splitlines()[0]
-    assert shown.endswith(notes)
+    assert f" {divided} |\n" in screen(capsys, "--tree", str(tree), "-i", "0")
+    lines = screen(capsys, "--tree", str(tree), "-i", "0", "-q")
+    keys = ("Source", "Resolution", "Interval", "Divided By", "Time Of A Unit Of Weight")
+    assert told == tuple(re.findall(rf"^ +{key} +: (.*)$", lines, re.MULTILINE)[0] for key in keys)
 
 
 @pytest.mark.parametrize(
@@ -260,5 +288,5 @@ def test_an_engine_that_only_counts(tree: Path, capsys: pytest.CaptureFixture[st
     assert "25%" not in screen(capsys, "--tree", str(tree), "-i", "0")
     (tree / "0" / TRAINER[:12] / "usage").write_text("1\n")
     shown = screen(capsys, "--tree", str(tree), "-i", "0")
-    assert "25%    100%" in shown
-    assert "N/A     50%" in shown
+    assert "|   25%              100% |" in shown
+    assert "|   N/A               50% |" in shown

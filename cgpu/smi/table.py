@@ -1,0 +1,177 @@
+# SPDX-License-Identifier: Apache-2.0
+"""
+The table: boxes of GPUs, slices and processes, with the same things at the same places as nvidia-smi.
+
+Pure: a sample in, lines out.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from datetime import datetime
+
+from cgpu import __version__
+from cgpu.smi.model import Container, Gpu, Process
+from cgpu.smi.node import Versions
+from cgpu.smi.scheduling import DIVISIONS, policy_name
+from cgpu.smi.text import UNKNOWN, cut, in_mib, known, memory, of_limit, percent, short_uuid
+
+LEAST, MOST = 79, 119  # columns
+MEMORY, TIME = 20, 23  # widths of the second and the third column; the first one has the rest
+UUID_COLUMNS = 45
+
+
+@dataclass(frozen=True)
+class Widths:
+    """How wide the text of each column is."""
+
+    whole: int
+    name: int
+    memory: int = MEMORY
+    time: int = TIME
+
+    def rule(self, end: str, between: str, fill: str) -> str:
+        """Return the line between two rows."""
+        parts = (fill * (one + 2) for one in (self.name, self.memory, self.time))
+        return end + between.join(parts) + end
+
+    def row(self, name: str, memory: str, time: str) -> str:
+        """Return one line of three cells."""
+        return (
+            f"| {cut(name, self.name):<{self.name}} | {cut(memory, self.memory):>{self.memory}} "
+            f"| {cut(time, self.time):<{self.time}} |"
+        )
+
+    def edge(self, fill: str = "-", end: str = "+") -> str:
+        """Return a line from edge to edge."""
+        return end + fill * (self.whole - 2) + end
+
+    def line(self, text: str) -> str:
+        """Return one line without columns."""
+        return f"| {cut(text, self.whole - 4):<{self.whole - 4}} |"
+
+
+def widths(columns: int) -> Widths:
+    """Return the widths for a terminal."""
+    whole = max(LEAST, min(columns - 1, MOST))
+    return Widths(whole, whole - MEMORY - TIME - 10)
+
+
+def table(gpus: tuple[Gpu, ...], versions: Versions, now: datetime, columns: int = 80) -> str:
+    """Return the whole screen."""
+    wide = widths(columns)
+    lines = [f"{now:%a %b} {now.day:2} {now:%H:%M:%S %Y}", *_gpus(gpus, versions, wide)]
+    if gpus:
+        lines += ["", *_slices(gpus, wide), "", *_processes(gpus, wide)]
+    return "".join(f"{one}\n" for one in lines)
+
+
+def _gpus(gpus: tuple[Gpu, ...], versions: Versions, wide: Widths) -> Iterator[str]:
+    yield wide.edge()
+    yield wide.line(
+        f"CGPU-SMI {__version__:<12} Driver Version: {known(versions.driver):<12} "
+        f"Engine: {known(versions.engine)}"
+    )
+    if not gpus:
+        yield wide.edge()
+        yield wide.line("No GPUs found")
+        yield wide.edge()
+        return
+    yield wide.rule("|", "+", "-")
+    yield wide.row("GPU  Name", _both("Bus-Id", "MIG M.", MEMORY), _both("Slices", "Places", TIME))
+    yield wide.row("     Promised", "Memory-Usage", _both("GPU-Util", "Policy", TIME))
+    yield wide.row("     UUID", "", _both("", "Divided", TIME))
+    yield wide.rule("|", "+", "=")
+    for gpu in gpus:
+        yield from _gpu(gpu, wide)
+        yield wide.rule("+", "+", "-")
+
+
+def _gpu(gpu: Gpu, wide: Widths) -> Iterator[str]:
+    mig = UNKNOWN if gpu.mig is None else "On" if gpu.mig else "Off"
+    places = f"{known(gpu.places)} / {known(gpu.max_inst)}"
+    uuid = known(gpu.uuid) if wide.name >= UUID_COLUMNS else short_uuid(gpu.uuid)
+    promised = memory(gpu.promised) + (f", {in_mib(gpu.reserved)} unused" if gpu.reserved else "")
+    divided = DIVISIONS.get(gpu.scheduling.divided_by or "", UNKNOWN)
+    yield wide.row(
+        f"{gpu.index:3}  {cut(gpu.model or UNKNOWN, wide.name - 5)}",
+        _both(known(gpu.bus), mig, MEMORY),
+        _both(f"{len(gpu.containers):5}", places, TIME),
+    )
+    yield wide.row(
+        f"     {cut(promised, wide.name - 5)}",
+        f"{memory(gpu.used):>8} / {memory(gpu.total):>8}",
+        _both(f"{percent(gpu.utilisation):>5}", policy_name(gpu.policy), TIME),
+    )
+    yield wide.row(f"     {cut(uuid, wide.name - 5)}", "", _both("", divided, TIME))
+
+
+def _slices(gpus: tuple[Gpu, ...], wide: Widths) -> Iterator[str]:
+    yield wide.edge()
+    yield wide.line("Slices:")
+    yield wide.row("GPU  Container", "Memory-Usage", _both("GPU-Util", "Share", TIME))
+    yield wide.row("     Name", _both("Used", "Peak", MEMORY), _both("Weight", "Refused", TIME))
+    found = [(gpu, one) for gpu in gpus for one in gpu.containers]
+    if not found:
+        yield wide.edge("=", "|")
+        yield wide.line(f" {without(gpus)}")
+        yield wide.edge()
+        return
+    yield wide.rule("|", "+", "=")
+    for gpu, one in found:
+        yield from _slice(gpu, one, wide)
+        yield wide.rule("+", "+", "-")
+
+
+def without(gpus: Iterable[Gpu]) -> str:
+    """Say that no slice is shown."""
+    return "No slices found" if all(gpu.hidden is None for gpu in gpus) else "No slices of yours found"
+
+
+def _slice(gpu: Gpu, one: Container, wide: Widths) -> Iterator[str]:
+    weight = f"{known(one.weight):>4}{' high' if one.high_prio else ''}"
+    refused = UNKNOWN if one.refused is None else str(sum(one.refused.values()))
+    yield wide.row(
+        f"{gpu.index:3}  {cut(one.directory, wide.name - 5)}",
+        f"{memory(one.used):>8} / {memory(one.allocated):>8}",
+        _both(f"{percent(one.utilisation):>5}", percent(one.limit), TIME),
+    )
+    yield wide.row(
+        f"     {cut(one.name or '-', wide.name - 5)}",
+        _both(f"{percent(of_limit(one.used, one.allocated)):>4}", memory(one.peak), MEMORY),
+        _both(weight, refused, TIME),
+    )
+
+
+def _processes(gpus: tuple[Gpu, ...], wide: Widths) -> Iterator[str]:
+    def row(gpu: object, container: str, pid: object, kind: str, name: str, size: str) -> str:
+        room = wide.whole - 56
+        cells = f"{gpu:>3}   {container:<12} {pid:>10} {kind:>6}   {cut(name, room):<{room}} {size:>10}"
+        return f"|  {cut(cells, wide.whole - 6):<{wide.whole - 6}}  |"
+
+    yield wide.edge()
+    yield wide.line("Processes:")
+    yield row("GPU", "Container", "PID", "Type", "Process name", "GPU Memory")
+    yield row("", "", "", "", "", "Usage".ljust(10))
+    yield wide.edge("=", "|")
+    found = [(gpu, one, each) for gpu in gpus for one in gpu.containers for each in one.processes]
+    if not found:
+        yield wide.line(" No running processes found")
+    for gpu, one, each in found:
+        # The engine does not tell compute from graphics.
+        yield row(
+            gpu.index, cut(one.directory, 12), each.pid, UNKNOWN, process_name(each), memory(each.memory)
+        )
+    yield wide.edge()
+
+
+def process_name(process: Process) -> str:
+    """Return the name of a process."""
+    return UNKNOWN if process.name is None else process.name
+
+
+def _both(left: str, right: str, width: int) -> str:
+    """Return two texts at the edges of a cell."""
+    room = max(1, width - len(left))
+    return f"{left}{cut(right, room - 1):>{room}}"

@@ -1,0 +1,52 @@
+# SPDX-License-Identifier: Apache-2.0
+"""How cgpu-smi writes values: in table, details and CSV alike. Whatever a value is, it is printable ASCII."""
+
+from __future__ import annotations
+
+from cgpu.errors import one_line
+
+MIB = 1 << 20
+MS = 1_000_000
+UNKNOWN = "N/A"
+DOTS = "..."
+
+
+def cut(text: str, width: int) -> str:
+    """Return printable text that fits the width; three dots stand for what was cut."""
+    safe = one_line(text)
+    return safe if len(safe) <= width else (safe[: max(0, width - len(DOTS))] + DOTS)[: max(0, width)]
+
+
+def known(value: str | float | None) -> str:
+    """Return a value as it is."""
+    return UNKNOWN if value is None else one_line(str(value))
+
+
+def short_uuid(uuid: str | None) -> str:
+    """Return a UUID up to its first group."""
+    return UNKNOWN if uuid is None else one_line("-".join(uuid.split("-")[:2]))
+
+
+def in_mib(size: int | None) -> int | None:
+    """Return bytes as MiB, rounded up: one page in use must not show as nothing."""
+    return None if size is None else -(-size // MIB)
+
+
+def memory(size: int | None, between: str = "") -> str:
+    """Return bytes in MiB. between: what is between the number and its unit."""
+    return UNKNOWN if size is None else f"{in_mib(size)}{between}MiB"
+
+
+def percent(share: float | None, between: str = "", digits: int = 0) -> str:
+    """Return a share in percent."""
+    return UNKNOWN if share is None else f"{share:.{digits}f}{between}%"
+
+
+def milliseconds(ns: int) -> str:
+    """Return a time with three digits, or whole milliseconds where these are more."""
+    return f"{ns / MS:.3g} ms" if ns < 1000 * MS else f"{ns // MS} ms"
+
+
+def of_limit(used: int | None, limit: int | None) -> float | None:
+    """Return which part of a limit is used, in percent."""
+    return None if used is None or not limit else 100 * used / limit

@@ -1,0 +1,94 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The table keeps its form, whatever the figures and names are, and however wide the terminal is."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from cgpu.smi.details import details
+from cgpu.smi.model import Container, Gpu, Process
+from cgpu.smi.node import Versions
+from cgpu.smi.scheduling import Scheduling
+from cgpu.smi.table import LEAST, MOST, table
+
+NOW = datetime(2026, 1, 2, 3, 4, 5, tzinfo=UTC)
+NUMBER = st.none() | st.integers(0, 10**20 - 1)
+SHARE = st.none() | st.floats(0, 100)
+TEXT = st.text(max_size=80)
+PROCESS = st.builds(Process, st.integers(0, 10**20 - 1), st.integers(0, 10**20 - 1), st.none() | TEXT)
+CONTAINER = st.builds(
+    Container,
+    directory=TEXT,
+    id=TEXT,
+    weight=NUMBER,
+    high_prio=st.none() | st.booleans(),
+    allocated=NUMBER,
+    used=NUMBER,
+    pids=st.just(()),
+    engine_time=NUMBER,
+    limit=SHARE,
+    utilisation=SHARE,
+    name=st.none() | TEXT,
+    processes=st.lists(PROCESS, max_size=2).map(tuple),
+    peak=NUMBER,
+    throttled=NUMBER,
+    refused=st.none() | st.just({"limit": 10**20}),
+)
+GPU = st.builds(
+    Gpu,
+    index=st.integers(0, 9999),
+    uuid=st.none() | TEXT,
+    model=st.none() | TEXT,
+    policy=NUMBER,
+    max_inst=NUMBER,
+    prio_ratio=NUMBER,
+    total=NUMBER,
+    containers=st.lists(CONTAINER, max_size=2).map(tuple),
+    scheduling=st.just(Scheduling()),
+    hidden=NUMBER,
+    reserved=st.integers(0, 10**20 - 1),
+    bus=st.none() | TEXT,
+    free=NUMBER,
+    drift=st.none() | st.integers(-(10**20), 10**20),
+    mig=st.none() | st.booleans(),
+    places=NUMBER,
+    utilisation=SHARE,
+)
+
+
+@given(st.lists(GPU, max_size=2), TEXT, st.integers(0, 200))
+@settings(max_examples=150, deadline=None)
+def test_any_sample(gpus: list[Gpu], engine: str, columns: int) -> None:
+    """Every line is as wide as every other, fits the terminal from 80 columns on, and is printable."""
+    date, *lines = table(tuple(gpus), Versions(engine, engine), NOW, columns).splitlines()
+    assert date == "Fri Jan  2 03:04:05 2026"
+    (width,) = {len(line) for line in lines if line}
+    assert LEAST <= width <= max(LEAST, min(columns - 1, MOST))
+    assert all(line.isascii() and line.isprintable() for line in lines)
+    assert all(line[0] in "|+" and line[-1] in "|+" for line in lines if line)
+
+
+@given(st.lists(GPU, max_size=2), TEXT)
+@settings(max_examples=100, deadline=None)
+def test_any_details(gpus: list[Gpu], engine: str) -> None:
+    """Each line of the details is printable, and no name begins one."""
+    lines = details(tuple(gpus), Versions(engine), NOW).splitlines()
+    assert all(line.isascii() and line.isprintable() for line in lines)
+    assert sum(line.startswith("GPU ") for line in lines) == len(gpus)
+
+
+def test_no_gpus() -> None:
+    """An engine without GPUs has a table that says so."""
+    assert "| No GPUs found  " in table((), Versions(), NOW)
+
+
+@pytest.mark.parametrize(("columns", "shown"), [(80, "GPU-00000000 "), (98, "GPU-00000000 "), (99, "-4444")])
+def test_uuid(columns: int, shown: str) -> None:
+    """A UUID is whole where there is room for it."""
+    uuid = "GPU-00000000-1111-2222-3333-444444444444"
+    gpu = Gpu(0, uuid, "Tesla T4", 1, 20, 80, 1, ())
+    assert shown in table((gpu,), Versions(), NOW, columns)
