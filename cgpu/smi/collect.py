@@ -16,6 +16,8 @@ from cgpu.smi.scheduling import is_number, parse
 
 Value = TypeVar("Value")
 Memory = tuple[int | None, tuple[int, ...]]
+Held = tuple[tuple[int, int], ...]
+"""Processes, and the bytes that each holds."""
 
 
 def sample(tree: Tree) -> tuple[Gpu, ...]:
@@ -98,13 +100,24 @@ def container(tree: Tree, index: str, name: str) -> Container:
 
 def memory(meminfo: str) -> Memory:
     """Return free bytes and the processes that hold memory; None and none when the entry reads wrong."""
-    free, pids = None, []
+    free, held = by_process(meminfo)
+    return free, tuple(pid for pid, _ in held)
+
+
+def processes(tree: Tree, index: str, name: str) -> Held:
+    """Return the processes that hold memory of a container's slice. Raises EngineDownError."""
+    return by_process(known(tree.read, index, name, "meminfo") or "")[1]
+
+
+def by_process(meminfo: str) -> tuple[int | None, Held]:
+    """Return free bytes and what each process holds; None and none when the entry reads wrong."""
+    free, held = None, []
     for line in meminfo.splitlines():
         match line.split():
             case ["Free:", size] if is_number(size):
                 free = int(size)
             case ["PID:", pid, "Mem:", size] if is_number(pid) and is_number(size):
-                pids.append(int(pid))
+                held.append((int(pid), int(size)))
             case _:
                 return None, ()
-    return (None, ()) if free is None else (free, tuple(pids))
+    return (None, ()) if free is None else (free, tuple(held))
