@@ -74,6 +74,7 @@ F10 q      end
 Words of F3 and F4 are parts of a name, with pod and namespace, or id.
 Esc closes what is open."""
 OF_THE_TABLE = ("help", "search", "filter", "details", "sort", "invert", "by", "again", "delay")
+PARTS = "#head, #state, #card-lines, #headings, #slices"
 REVERSE = Style(reverse=True)
 
 
@@ -313,7 +314,7 @@ class Top(App[None]):
 
     def _is_there(self) -> bool:
         """Return whether the parts are there: not yet at first, and no more at the end."""
-        return bool(self.screen_stack) and bool(self.screen_stack[0].query("Footer"))
+        return bool(self.screen_stack) and len(self.screen_stack[0].query(PARTS)) == PARTS.count("#")
 
     def _draw_head(self) -> None:
         if not self._is_there():
