@@ -39,6 +39,7 @@ SUBCOMMANDS = {
     ),
     "doctor": Subcommand("cgpu.install.commands.doctor", "check this node, and say which command helps"),
     "install": Subcommand("cgpu.install.commands.install", "make this machine a node that slices GPUs"),
+    "top": Subcommand("cgpu.top.main", "show cards and slices live in the terminal"),
     "run": Subcommand(
         "cgpu.run.main", "run a command and all that it starts in a slice, without a container"
     ),
@@ -64,7 +65,6 @@ MEANT = {
     "ps": "cgpu-smi",
     "list": "cgpu-smi",
     "ls": "cgpu-smi",
-    "top": "cgpu-smi -l 2",
     "start": "cgpud",
     "stop": "cgpud --stop",
     "remove": "cgpu uninstall",

@@ -1,23 +1,29 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Draw docs/images/demo.svg and cgpu-smi.svg: what the demo and cgpu-smi print, as in a terminal.
+"""Draw docs/images/demo.svg, cgpu-smi.svg and cgpu-top.svg: what these show, as in a terminal.
 
 usage: python -m scripts.pictures [OUTDIR]
 """
 
 from __future__ import annotations
 
+import asyncio
 import os
 import re
 import subprocess
 import sys
 import tempfile
-from contextlib import closing
+from collections.abc import Iterator
+from contextlib import closing, contextmanager
 from pathlib import Path
 
 from rich._export_format import CONSOLE_SVG_FORMAT
 from rich.console import Console
 from rich.text import Text
 
+from cgpu import paths
+from cgpu.client.tree import Tree
+from cgpu.top.reading import of_tree
+from cgpu.top.screen import Top
 from scripts.demo import usages
 from tests.integration.commands import eventually
 from tests.integration.engine import SMI, Engine
@@ -28,6 +34,8 @@ IMAGES = ROOT / "docs" / "images"
 COLUMNS = 112
 TABLE_COLUMNS = 80
 PROMPT = "$ "
+SCREEN = (80, 12)
+HISTORY = 14  # seconds
 # rich's own format has the browser load a font from a content delivery network, and links to its maker.
 FORMAT = re.sub(r"@font-face \{\{.*?\}\}\n|<!--.*?-->\n", "", CONSOLE_SVG_FORMAT, flags=re.DOTALL)
 # Name of a container, its slice, its weight, and what its probe does.
@@ -70,8 +78,10 @@ def start(docker: Docker, name: str, size: str, weight: int, words: list[str]) -
         raise RuntimeError(done.text)
 
 
-def table() -> str:
-    """Return what cgpu-smi prints of three containers, of which two compute."""
+@contextmanager
+def node() -> Iterator[None]:
+    """Have three containers in slices, of which two compute. Tools find their Docker."""
+    before = os.environ.get("DOCKER_HOST")
     with tempfile.TemporaryDirectory(prefix="cgpu-pictures-") as name:
         engine = Engine("T4", {}, Path(name))
         engine.start()
@@ -81,19 +91,39 @@ def table() -> str:
                     start(docker, *container)
                 working = sum("group" in words for *_, words in CONTAINERS)
                 eventually(lambda: sum(map(bool, usages().values())) == working, "they compute")
-                environment = {**os.environ, "DOCKER_HOST": docker.socket}
-                done = subprocess.run([SMI], env=environment, stdout=subprocess.PIPE, text=True, check=True)
+                os.environ["DOCKER_HOST"] = docker.socket
+                yield
                 docker.clear()
                 engine.await_empty()
         finally:
+            os.environ.pop("DOCKER_HOST", None)
+            if before is not None:
+                os.environ["DOCKER_HOST"] = before
             engine.stop()
+
+
+def table() -> str:
+    """Return what cgpu-smi prints."""
+    done = subprocess.run([SMI], stdout=subprocess.PIPE, text=True, check=True)
     return f"{PROMPT}cgpu-smi\n{done.stdout}"
 
 
+async def screen() -> str:
+    """Return the screen of cgpu top as SVG, once histories are full."""
+    app = Top(of_tree(lambda: Tree(paths.tree(None)), lambda gpus: gpus), delay=1.0)
+    async with app.run_test(size=SCREEN) as pilot:
+        while len(app.rows) < len(CONTAINERS) or len(app.rows[0].times) < HISTORY:
+            await pilot.pause(1.0)
+        picture = app.export_screenshot()
+    return re.sub(r"@font-face \{.*?\}\n|<!--.*?-->\n", "", picture, flags=re.DOTALL)
+
+
 def main(target: Path) -> None:
-    """Draw both."""
+    """Draw all."""
     draw(demo(), "make demo", target / "demo.svg")
-    draw(table(), "cgpu-smi", target / "cgpu-smi.svg", TABLE_COLUMNS)
+    with node():
+        draw(table(), "cgpu-smi", target / "cgpu-smi.svg", TABLE_COLUMNS)
+        (target / "cgpu-top.svg").write_text(asyncio.run(screen()))
 
 
 if __name__ == "__main__":

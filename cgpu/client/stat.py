@@ -58,7 +58,10 @@ class SliceStat:
 
 @dataclass(frozen=True, slots=True)
 class GpuStat:
-    """One GPU with its slices. Sizes in bytes, times in nanoseconds; drift may be below 0."""
+    """One GPU with its slices. Sizes in bytes, times in nanoseconds; drift may be below 0.
+
+    lost: 0 also of an engine before that key.
+    """
 
     uuid: str
     drift: int
@@ -98,6 +101,7 @@ def parse_gpu(text: str) -> GpuStat:
         uuid=line.text("uuid"),
         drift=line.number("drift", "-"),
         **line.numbers(_GPU),
+        lost=line.number("lost", missing="0"),
         refused=line.refused(MEMORY_REASONS),
         slices=tuple(parse_slice(other) for other in others),
     )
@@ -116,7 +120,7 @@ def parse_slice(text: str) -> SliceStat:
 
 def _numbers_of(record: type) -> tuple[str, ...]:
     names: Mapping[str, object] = record.__annotations__
-    return tuple(name for name, kind in names.items() if kind == "int" and name != "drift")
+    return tuple(name for name, kind in names.items() if kind == "int" and name not in ("drift", "lost"))
 
 
 _ENGINE: Final = _numbers_of(EngineStat)
@@ -137,9 +141,9 @@ class _Line:
             raise CgpuError(f"stat: {show(self._line)}: expected {key}=...; see the engine's log")
         return found
 
-    def number(self, key: str, sign: str = "") -> int:
-        """Return a whole number. sign: what may stand before it."""
-        text = self.text(key)
+    def number(self, key: str, sign: str = "", missing: str = "") -> int:
+        """Return a whole number. sign: what may stand before it; missing: what a missing key stands for."""
+        text = self._words.get(key, missing) or self.text(key)
         digits = text.removeprefix(sign)
         if not (digits.isascii() and digits.isdigit() and len(digits) <= DIGITS):
             raise CgpuError(f"stat: {key}={show(text)}: a whole number was expected; see the engine's log")

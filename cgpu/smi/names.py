@@ -6,9 +6,10 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Callable, Iterable
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import partial
 
+from cgpu.client.directory import directory_of
 from cgpu.errors import CgpuError
 from cgpu.smi.model import Gpu
 
@@ -16,6 +17,32 @@ Names = dict[str, str]
 """Whole container id to name."""
 Source = Callable[[], Names]
 """Something that can be asked for names; it answers with none rather than fail."""
+MAX_LABEL = 253  # as long as names of Kubernetes can be
+
+
+@dataclass(frozen=True, slots=True)
+class Owner:
+    """What a container is called; pod and namespace are empty outside of Kubernetes."""
+
+    container: str
+    pod: str
+    namespace: str
+    name: str
+    id: str
+
+
+def owner(container: str, name: str | None) -> Owner:
+    """Return what a container is called, by its whole id and the name that an engine says.
+
+    A pod's container has the name NAMESPACE/POD/CONTAINER. Without a name the directory in the tree stands.
+    """
+    short = directory_of(container)
+    parts = [part[:MAX_LABEL] for part in name.split("/")] if name else []
+    if len(parts) == 3:
+        namespace, pod, inner = parts
+        return Owner(inner, pod, namespace, short, short)
+    plain = parts[0] if len(parts) == 1 else short
+    return Owner(plain, "", "", plain, short)
 
 
 def ask(listed: Callable[[], object]) -> Names:

@@ -84,7 +84,7 @@ def test_lock(repository: Path) -> None:
     """What is brought along meets the project's dependencies, and those of kubectl's plugin."""
     project = tomllib.loads((repository / "pyproject.toml").read_text())["project"]
     extras = project["optional-dependencies"]
-    named = [*project["dependencies"], *extras["kubectl"], *extras["exporter"]]
+    named = [*project["dependencies"], *extras["kubectl"], *extras["exporter"], *extras["top"]]
     wanted = [Requirement(text) for text in named]
     have = locked(repository)
     wrong = [str(one) for one in wanted if not one.specifier.contains(have.get(one.name.lower(), "0"))]

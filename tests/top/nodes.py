@@ -1,0 +1,148 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Made-up readings of a node."""
+
+from __future__ import annotations
+
+import threading
+from dataclasses import replace
+
+from cgpu.client.stat import CALL_REASONS, MEMORY_REASONS, GpuStat, SliceStat
+from cgpu.errors import CgpuError
+from cgpu.smi.limits import with_limits
+from cgpu.smi.model import Container, Gpu
+from cgpu.smi.scheduling import parse
+from cgpu.top.model import View
+from cgpu.top.reading import Key, Process, Reading
+
+MIB = 1 << 20
+SECOND = 1_000_000_000
+SCHED = "divided_by=time_slices usage_from=gates resolution=50000 slice=2000000"
+TRAINER, WEB, POD = "a" * 64, "web", "b" * 64
+NAMES = {TRAINER: "trainer", WEB: None, POD: "research/notebook-7f9c4/main"}
+
+
+def container(
+    of: str, *, used: int = 0, size: int = 6043, time: int = 0, at: float = 0.0, weight: int = 1
+) -> Container:
+    """Return a slice; sizes in MiB."""
+    directory = of[:12] if len(of) == 64 else of
+    return Container(
+        directory,
+        of,
+        weight,
+        False,
+        size * MIB,
+        used * MIB,
+        (4711, 4712) if used else (),
+        time,
+        at,
+        name=NAMES.get(of),
+    )
+
+
+def gpu(index: int, *containers: Container) -> Gpu:
+    """Return a T4 with slices."""
+    uuid = f"GPU-0000000{index}-1111-2222-3333-444444444444"
+    made = Gpu(index, uuid, "Tesla T4", 1, 20, 80, 15109 * MIB, containers, parse(SCHED))
+    return with_limits(made)
+
+
+def slice_stat(one: Container, **changed: int) -> SliceStat:
+    """Return the counters of a slice. refused: calls that asked for more than the limit."""
+    refused = dict.fromkeys(MEMORY_REASONS, 0) | {"limit": changed.pop("refused", 0)}
+    known = {
+        "memsize": one.allocated or 0,
+        "used": one.used or 0,
+        "peak": (one.used or 0) + 512 * MIB,
+        "weight": one.weight or 0,
+        "highprio": 0,
+        "usage": one.engine_time or 0,
+        "throttled": 0,
+    }
+    return SliceStat(
+        one.id, **(known | changed), refused=refused, refused_calls=dict.fromkeys(CALL_REASONS, 0)
+    )
+
+
+def gpu_stat(card: Gpu, **slices: dict[str, int]) -> GpuStat:
+    """Return the counters of a GPU. slices: what differs, by the id of a container."""
+    made = tuple(slice_stat(one, **slices.get(one.id, {})) for one in card.containers)
+    return GpuStat(
+        uuid=card.uuid or "",
+        drift=0,
+        memtotal=card.total or 0,
+        memfree=0,
+        promised=card.promised,
+        used=sum(one.used for one in made),
+        orphaned=0,
+        policy=1,
+        prio_ratio=80,
+        max_inst=20,
+        places=len(made),
+        weights=len(made),
+        mig=0,
+        natives=0,
+        drift_lasting=0,
+        undivided=0,
+        usage=sum(one.usage for one in made),
+        refused=dict.fromkeys(MEMORY_REASONS, 0),
+        slices=made,
+    )
+
+
+def reading(at: float, *gpus: Gpu, **slices: dict[str, int]) -> Reading:
+    """Return a reading of all of it."""
+    stats = {one.index: gpu_stat(one, **slices) for one in gpus}
+    return Reading(at, gpus, stats, "cgpud 0.1.0", (0, 0))
+
+
+def node(at: float, **slices: dict[str, int]) -> Reading:
+    """Return two cards: the trainer has a quarter of the first one's time, the pod a half; WEB is idle."""
+    ran = round(at * SECOND)
+    first = gpu(
+        0,
+        container(TRAINER, used=2417, time=ran // 4, at=at),
+        container(POD, used=3000, size=4000, time=ran // 2, at=at, weight=2),
+        container(WEB, at=at, size=1000),
+    )
+    return reading(at, first, gpu(1), **slices)
+
+
+class Node:
+    """A node that is read as time goes on: one second for each reading."""
+
+    def __init__(self, *, hostile: str | None = None) -> None:
+        """Begin. hostile: what the first container is called."""
+        self.at = 0.0
+        self.hostile = hostile
+        self.down: str | None = None
+        self.starts = (0, 0)
+        self.gone: set[str] = set()
+        self.watched: list[Key | None] = []
+        self.stuck = threading.Event()
+        """Cleared, a reading waits, as of an engine that does not answer."""
+        self.stuck.set()
+
+    def __call__(self, watched: Key | None) -> Reading:
+        """Read, as cgpu top does."""
+        self.stuck.wait()
+        self.watched.append(watched)
+        if self.down is not None:
+            raise CgpuError(self.down)
+        self.at += 1.0
+        found = node(self.at)
+        gpus = tuple(replace(one, containers=tuple(map(self._named, self._left(one)))) for one in found.gpus)
+        processes = (Process(4711, 2000 * MIB, "root", "train"),) if watched is not None else ()
+        return replace(found, gpus=gpus, starts=self.starts, watched=processes)
+
+    def _left(self, one: Gpu) -> list[Container]:
+        return [found for found in one.containers if found.id not in self.gone]
+
+    def _named(self, one: Container) -> Container:
+        return replace(one, name=self.hostile) if self.hostile is not None and one.id == TRAINER else one
+
+
+def only(view: object) -> View:
+    """Return what is a view."""
+    assert isinstance(view, View)
+    return view

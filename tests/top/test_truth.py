@@ -1,0 +1,112 @@
+# SPDX-License-Identifier: Apache-2.0
+"""cgpu top beside cgpud with simulated cards: figures are true, and it outlives the engine."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import subprocess
+import sys
+import time
+
+import pytest
+
+from cgpu.client.tree import Tree
+from cgpu.top import reading
+from cgpu.top.model import Recorder, View
+from cgpu.top.screen import Top
+from tests.daemon.conftest import MakeDaemon, base, make_daemon
+from tests.daemon.harness import MIB, PROBE, Daemon
+
+from .test_screen import text, until
+
+__all__ = ["base", "make_daemon"]  # fixtures
+
+pytestmark = pytest.mark.root
+
+LIMIT = 5000 * MIB
+TOP = [sys.executable, "-m", "cgpu.main", "top"]
+
+
+def read(daemon: Daemon) -> reading.Read:
+    return reading.of_tree(lambda: Tree(str(daemon.tree)), lambda gpus: gpus)
+
+
+def test_figures_are_the_truth(make_daemon: MakeDaemon) -> None:
+    """A slice that has 40 % of its memory shows 40 %; refusals, peak and the process are those that were."""
+    daemon = make_daemon("T4:2")
+    words = ("alloc=1000M:64k", "alloc=3000M:64k", "free=last", "alloc=1000M:64k", *["alloc=6G"] * 3, "hold")
+    sliced = daemon.slice(1, f"gpu=0:{LIMIT}:3", *words, until="hold")
+    other = daemon.slice(2, f"gpu=1:{LIMIT}", "hold", until="hold")
+    reader, recorder = read(daemon), Recorder()
+    first = recorder.add(reader(None))
+    one, idle = (next(found for found in first.slices if found.key.gpu == gpu) for gpu in (0, 1))
+    view = recorder.add(reader(one.key))
+    one, idle = (next(found for found in view.slices if found.key == which.key) for which in (one, idle))
+    assert one.container.id == sliced.id
+    assert one.memory == pytest.approx(40, abs=0.5)
+    assert (one.container.used, one.container.allocated) == (2000 * MIB, LIMIT)
+    assert one.container.weight == 3
+    assert one.stat is not None
+    assert one.stat.peak == 4000 * MIB
+    assert (one.refused, dict(one.stat.refused)["limit"]) == (3, 3)
+    assert (idle.memory, idle.refused) == (0.0, 0)
+    assert [card.used for card in view.cards] == [2000 * MIB, 0]
+    assert [card.gpu.promised for card in view.cards] == [LIMIT, LIMIT]
+    assert [(found.held, found.command, found.user) for found in view.processes] == [
+        (2000 * MIB, PROBE.name[:15], "root")
+    ]
+    printed = subprocess.run(
+        [*TOP, "--once", "--tree", str(daemon.tree)],
+        env={**os.environ, "COLUMNS": "120"},
+        stdout=subprocess.PIPE,
+        text=True,
+        check=True,
+        timeout=120,
+    ).stdout
+    row = next(line for line in printed.splitlines() if line.split()[1:2] == [one.key.directory])
+    assert " 40%]" in row
+    assert row.split()[-3:] == ["3", "1", "3"]  # refused, processes, weight
+    sliced.finish("\n")
+    other.finish("\n")
+
+
+def test_time_is_the_truth(make_daemon: MakeDaemon) -> None:
+    """A slice that computes all the time has the card's time, and the card shows the same."""
+    daemon = make_daemon("T4")
+    sliced = daemon.slice(1, f"gpu=0:{LIMIT}", "alloc=1M", "group", "busy=60s:1ms")
+    reader, recorder = read(daemon), Recorder()
+    deadline = time.monotonic() + 60
+    view = View()
+    while not (view.slices and (view.slices[0].container.utilisation or 0) > 0):
+        assert time.monotonic() < deadline, view
+        time.sleep(1.0)
+        view = recorder.add(reader(None))
+    before = recorder.add(reader(None))
+    time.sleep(4.0)
+    view = recorder.add(reader(None))
+    begun, ended = before.slices[0].container, view.slices[0].container
+    assert begun.engine_time is not None
+    assert ended.engine_time is not None
+    truth = 100 * (ended.engine_time - begun.engine_time) / ((ended.read_at - begun.read_at) * 1e9)
+    assert ended.utilisation == pytest.approx(min(100, truth), abs=1)
+    # Of another entry, which is read at another moment.
+    assert view.cards[0].utilisation == pytest.approx(min(100, truth), abs=15)
+    sliced.process.kill()
+
+
+def test_engine_is_killed(make_daemon: MakeDaemon) -> None:
+    """The screen goes on with the engine that takes the other's place, and says so."""
+    daemon = make_daemon("T4")
+    sliced = daemon.slice(1, f"gpu=0:{LIMIT}", "alloc=2000M:64k", "hold", until="hold")
+    app = Top(read(daemon), delay=0.2)
+
+    async def run() -> None:
+        async with app.run_test(size=(80, 24)) as pilot:
+            await until(pilot, lambda: " 40%]" in text(app))
+            await asyncio.to_thread(daemon.crash)
+            await until(pilot, lambda: "the engine was started anew at" in text(app))
+            assert " 40%]" in text(app)
+
+    asyncio.run(run())
+    sliced.finish("\n")
