@@ -10,7 +10,7 @@ from prometheus_client import CollectorRegistry
 from cgpu import __version__
 from cgpu.errors import CgpuError, one_line
 from cgpu.exporter.page import MetricsPage
-from cgpu.page_server import Bounds, Page, PageServer
+from cgpu.page_server import Bounds, Page, Pages, PageServer
 
 CONNECTIONS = 8
 REQUEST_S = 5.0  # for a whole request, and for its answer
@@ -23,7 +23,7 @@ class Server(PageServer):
     def __init__(self, address: tuple[str, int], registry: CollectorRegistry) -> None:
         """Listen. Raises CgpuError when the address cannot be had."""
         metrics = MetricsPage(registry, wait_s=REQUEST_S / 2)
-        pages = {"/": lambda _: Page(ROOT), "/healthz": lambda _: Page(b"ok\n"), "/metrics": metrics}
+        pages: Pages = {"/": lambda _: Page(ROOT), "/healthz": lambda _: Page(b"ok\n"), "/metrics": metrics}
         bounds = Bounds(CONNECTIONS, REQUEST_S, waiting=CONNECTIONS)
         try:
             super().__init__(address, pages, bounds, f"opencgpu-exporter/{__version__}", _log)

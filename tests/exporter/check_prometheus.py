@@ -125,11 +125,10 @@ def test_prometheus_has_the_truth(prometheus: str, daemon: Daemon, slices: list[
 
 def test_rules() -> None:
     """Promtool takes the alerts, and they say what is expected of made-up figures."""
-    for command in (
-        ["check", "rules", RULES],
-        ["test", "rules", Path(__file__).with_name("rules_test.yaml")],
-    ):
-        done = subprocess.run([PROGRAMS / "promtool", *command], capture_output=True, text=True, check=False)
+    figures = Path(__file__).with_name("rules_test.yaml")
+    for what, file in (("check", RULES), ("test", figures)):
+        command = [str(PROGRAMS / "promtool"), what, "rules", str(file)]
+        done = subprocess.run(command, capture_output=True, text=True, check=False)
         assert done.returncode == 0, done.stdout + done.stderr
 
 

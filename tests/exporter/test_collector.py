@@ -98,6 +98,13 @@ def test_a_lost_gpu_is_not_healthy(tree: FakeTree) -> None:
         assert values["opencgpu_gpu_healthy"][labels(**FIRST)] == 1 - lost
 
 
+def test_an_engine_that_does_not_know_of_lost_gpus(tree: FakeTree) -> None:
+    """Figures of an engine before that key are served, too."""
+    tree.gpu(0, gpu_line("GPU-0").replace(" lost=0", ""))
+    values = found(registry(tree))["opencgpu_gpu_healthy"]
+    assert values[labels(**FIRST)] == 1
+
+
 def test_utilisation_is_of_the_time_between_scrapes(tree: FakeTree) -> None:
     """A slice at 40 % of the GPU shows 0.4; a scrape too soon after another one shows the same again."""
     clock = Clock()

@@ -4,13 +4,14 @@
 from __future__ import annotations
 
 import re
+from typing import Any
 
 import pytest
 
 from cgpu.exporter import metrics
 from tests.exporter.monitoring import alerts, dashboard, queries
 
-TABLES = {
+TABLES: dict[tuple[metrics.Row[Any], ...], tuple[str, ...]] = {
     metrics.ENGINE: (),
     metrics.GPU: metrics.GPU_LABELS,
     metrics.SLICE: metrics.SLICE_LABELS,

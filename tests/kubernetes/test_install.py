@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import signal
 import threading
@@ -12,12 +13,14 @@ from pathlib import Path
 from typing import cast
 
 import pytest
+import yaml
 from lightkube import ApiError
 from lightkube.models.core_v1 import ContainerStatus
 from lightkube.resources.core_v1 import Event, Pod
 from lightkube.resources.resource_v1 import ResourceClaimTemplate, ResourceSlice
 
 from cgpu.kmod.daemon.tree.callers import CAP_SYS_ADMIN
+from tests.exporter.monitoring import RULES, dashboard
 from tests.integration.commands import eventually
 from tests.integration.probe import NO_MEMORY, step
 from tests.kubernetes.harness import chart, release
@@ -90,6 +93,17 @@ def test_parts_run(installed: Release) -> None:
 
 
 @pytest.mark.enforcement
+def test_monitoring(cluster: Cluster) -> None:
+    """What the operator and Grafana read is in the chart, once it is asked for."""
+    switches = ("metrics.podMonitor=true", "metrics.rules=true", "metrics.dashboard=true")
+    made = {one["kind"]: one for one in chart.rendered(*switches) if one not in chart.rendered()}
+    assert made.keys() == {"PodMonitor", "PrometheusRule", "ConfigMap"}
+    (endpoint,) = made["PodMonitor"]["spec"]["podMetricsEndpoints"]
+    assert (endpoint["port"], endpoint["path"]) == ("status", "/metrics")
+    assert made["PrometheusRule"]["spec"] == yaml.safe_load(RULES.read_text())
+    assert json.loads(made["ConfigMap"]["data"]["opencgpu.json"]) == dashboard()
+
+
 def test_a_pod_has_its_slice(pods: Pods) -> None:
     """A pod that asks for 3 GiB has them, and no more."""
     ask(pods, "three", 3)

@@ -85,6 +85,7 @@ def gpu_stat(card: Gpu, **slices: dict[str, int]) -> GpuStat:
         drift_lasting=0,
         undivided=0,
         usage=sum(one.usage for one in made),
+        lost=0,
         refused=dict.fromkeys(MEMORY_REASONS, 0),
         slices=made,
     )

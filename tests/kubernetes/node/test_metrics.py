@@ -36,7 +36,10 @@ def records(tmp_path: Path) -> Records:
         )
         for request, share in (("gpu", SHARE), ("next", SECOND))
     )
-    pods = {POD: {"gpu": ("main",), "next": ("setup", "main")}, OTHER_POD: {"gpu": ("main",)}}
+    pods: dict[str, dict[str, tuple[str, ...]]] = {
+        POD: {"gpu": ("main",), "next": ("setup", "main")},
+        OTHER_POD: {"gpu": ("main",)},
+    }
     found.write(Record(CLAIM, shares, pods, "card", {POD: "web-0"}))
     return found
 
