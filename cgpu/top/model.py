@@ -81,6 +81,7 @@ class Card:
         if self.stat is None:
             return ()
         found = {
+            "the driver has lost it": self.stat.lost,
             "memory is missing that no slice is charged for": self.stat.drift_lasting,
             "time is not divided": self.stat.undivided,
             "MIG mode": self.stat.mig,

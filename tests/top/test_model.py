@@ -33,6 +33,14 @@ def test_figures() -> None:
     assert [card.used for card in view.cards] == [5417 * MIB, 0]
 
 
+def test_what_is_not_as_it_should_be() -> None:
+    """A card has the conditions that its counters tell."""
+    found = node(1.0)
+    wrong = replace(found.stats[0], lost=1, undivided=1)
+    cards = after(replace(found, stats={**found.stats, 0: wrong})).cards
+    assert [card.conditions for card in cards] == [("the driver has lost it", "time is not divided"), ()]
+
+
 def test_one_reading_has_no_rates() -> None:
     """What takes two readings is not known after one."""
     view = after(node(1.0))
