@@ -31,7 +31,7 @@ CARD = "T4"
 GIB = 6
 OF_CARD = 6043  # MiB of a T4's 15109 that 6 of its 15 GiB are
 NAMESPACE = "default"
-WAIT_S = 60
+WAIT_S = 110
 
 INTRODUCTION = """\
   Real:       etcd, kube-apiserver, kube-controller-manager, kube-scheduler, kubelet, kubectl, containerd,
