@@ -110,11 +110,6 @@ def memory(meminfo: str) -> Memory:
     return free, tuple(pid for pid, _ in held)
 
 
-def processes(tree: Tree, index: str, name: str) -> Held:
-    """Return the processes that hold memory of a container's slice. Raises EngineDownError."""
-    return by_process(known(tree.read, index, name, "meminfo") or "")[1]
-
-
 def by_process(meminfo: str) -> tuple[int | None, Held]:
     """Return free bytes and what each process holds; None and none when the entry reads wrong."""
     free, held = None, []

@@ -12,7 +12,7 @@ from functools import partial
 from cgpu.client.stat import GpuStat
 from cgpu.client.tree import Tree
 from cgpu.files import read_bounded
-from cgpu.smi.collect import known, processes, sample
+from cgpu.smi.collect import known, sample
 from cgpu.smi.model import Container, Gpu
 from cgpu.smi.names import Directory
 
@@ -83,7 +83,7 @@ def of_tree(tree: Callable[[], Tree], chosen: Callable[[tuple[Gpu, ...]], tuple[
             {index: stat for index, stat in stats.items() if stat is not None},
             " ".join((known(at.read, "engine") or "").split(" ")[:2]),
             None if engine is None else (engine.restarts, engine.upgrades),
-            watched=() if watched is None else tuple(map(process, held(at, watched))),
+            watched=() if watched is None else tuple(map(process, held(gpus, watched))),
         )
 
     return read
@@ -102,10 +102,16 @@ def of_published(published: Callable[[], tuple[Gpu, ...]]) -> Read:
     return read
 
 
-def held(tree: Tree, watched: Key) -> tuple[tuple[int, int], ...]:
-    """Return the processes of a slice, the one that holds most first. Raises EngineDownError."""
-    found = processes(tree, str(watched.gpu), watched.directory)
-    return tuple(sorted(found, key=lambda one: (-one[1], one[0])))
+def held(gpus: tuple[Gpu, ...], watched: Key) -> list[tuple[int, int]]:
+    """Return the processes of a slice, the one that holds most first."""
+    found = [
+        (one.pid, one.memory)
+        for gpu in gpus
+        for container in gpu.containers
+        if key(gpu, container) == watched
+        for one in container.processes
+    ]
+    return sorted(found, key=lambda one: (-one[1], one[0]))
 
 
 def process(found: tuple[int, int | None], proc: str = "/proc") -> Process:
