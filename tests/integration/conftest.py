@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.integration.engine import TREE, Engine
+from tests.integration.engine import Engine
 from tests.integration.runtimes import Containerd, Docker, Podman, Runc, Runtime
 
 Start = Callable[..., Engine]
@@ -37,7 +37,7 @@ def start(tmp_path: Path) -> Iterator[Start]:
 
     yield begin
     try:
-        if engines and (TREE / "version").exists():
+        if engines and Engine.serves():
             engines[-1].await_empty()
     finally:
         for engine in engines:

@@ -65,6 +65,12 @@ class Engine:
 
         eventually(serves, "cgpud is started again")
 
+    @staticmethod
+    def serves() -> bool:
+        """Tell whether an engine serves the tree."""
+        # Path.exists() raises where an engine that is just ending answers ENOTCONN.
+        return os.path.exists(TREE / "version")
+
     def read(self, node: str) -> str:
         return (TREE / node).read_text()
 

@@ -12,7 +12,7 @@ import pytest
 
 from tests.integration.commands import call, eventually
 from tests.integration.conftest import Start
-from tests.integration.engine import CGPUD, MIB, TREE, Engine
+from tests.integration.engine import CGPUD, MIB, Engine
 from tests.integration.images import PROBE
 from tests.integration.probe import NO_MEMORY, step
 from tests.integration.run.test_run import GIB, READY, groups, outlives_its_run, rest, run, running
@@ -24,7 +24,7 @@ END_S = 20
 @pytest.fixture(autouse=True)
 def nothing_left() -> Iterator[None]:
     """Each test begins and ends without an engine, which nobody has to stop."""
-    assert not (TREE / "version").exists()
+    assert not Engine.serves()
     yield
     eventually(lambda: call([CGPUD, "--status"]).returncode != 0, "the engine has ended", END_S)
     Engine.assert_nothing_left()
@@ -67,7 +67,7 @@ def test_one_after_the_other() -> None:
     """A run that begins while the last one's engine ends gets an engine all the same."""
     for _ in range(3):
         assert run("/bin/true", options=ALONE).returncode == 0
-        eventually(lambda: not (TREE / "version").exists(), "the engine ends", END_S)
+        eventually(lambda: not Engine.serves(), "the engine ends", END_S)
 
 
 def test_killed_run() -> None:
