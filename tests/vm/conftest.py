@@ -47,7 +47,8 @@ LONG = (
 # Set to 1, not all that could run on NVIDIA's driver does: make test does so.
 SHORT = "CGPU_VM_DRIVER_SHORT"
 ON_EACH_DRIVER = ("test_driver_interface", "test_driver_observed", "test_attach", "test_tools", "test_slice")
-ON_NEWEST_DRIVER = ("test_bypass", "test_managed", "test_exports")  # and all of nvidia/
+ON_NEWEST_DRIVER = ("test_bypass", "test_managed", "test_exports")  # and all of nvidia/, but for:
+IN_LONG_RUN = ("test_exchange_of_versions",)  # It builds the other driver, which takes minutes.
 # Set to 1, the tests with a disk of their own run without full counts, too: they take ten minutes.
 PACKAGE = "CGPU_VM_PACKAGE"
 # Each with a command or file that must be there.
@@ -83,6 +84,8 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 
 def is_of_short_run(item: pytest.Item) -> bool:
     """Say whether a test runs on NVIDIA's driver where not all do."""
+    if item.name in IN_LONG_RUN:
+        return False
     if item.path.stem in ON_EACH_DRIVER:
         return True
     is_newest = real_driver() == RELEASES[-1]
