@@ -45,12 +45,12 @@ def merge(parts: Sequence[dict[str, Any]]) -> dict[str, Any]:
 def specification(gpus: Sequence[Gpu], nodes: Sequence[DeviceNode]) -> dict[str, Any]:
     """Describe every GPU under its index and its UUID; the nodes all of them need are common.
 
-    nodes: the control node, then the GPUs' in order, then others.
+    nodes: the control node, then those of all GPUs in order, then others.
     """
-    own = nodes[1 : 1 + len(gpus)]
-    common = [nodes[0], *(n for n in nodes[1 + len(gpus) :] if "uvm" in PurePosixPath(n.path).name)]
+    common = [nodes[0], *(n for n in nodes if "uvm" in PurePosixPath(n.path).name)]
     devices = []
-    for gpu, node in zip(gpus, own, strict=True):
+    for gpu in gpus:
+        node = nodes[1 + gpu.index]
         names = [str(gpu.index)] + ([gpu.uuid] if gpu.uuid else [])
         devices += [{"name": name, "containerEdits": edits(node)} for name in names]
     return {

@@ -134,10 +134,28 @@ static int attach_gpu(struct driver *driver, u32 index)
 		driver->fd, driver->abi, driver->client, gpu->device_instance, HANDLE_BASE + 2 * index, gpu->subdevice);
 }
 
+/* An open node keeps its GPU attached: the driver says nothing of one that sleeps. */
+static int open_nodes(struct driver *driver, const char *root, struct devices *devices, char *error, size_t bytes)
+{
+	char path[256];
+	int fd, r = 0;
+	u32 i;
+
+	for (i = 0; r == 0 && i < driver->gpus; i++) {
+		snprintf(path, sizeof(path), "%s/nvidia%u", root, driver->gpu[i].minor);
+		fd = open(path, O_RDWR | O_CLOEXEC);
+		/* nvidia_open() in kernel-open/nvidia/nv.c: the card does not start. */
+		driver->gpu[i].away = fd < 0 && errno == EIO;
+		r = fd < 0 && !driver->gpu[i].away ? -errno : devices_add(devices, path, fd, CGPU_DEVICE_GPU, i);
+		if (r < 0)
+			snprintf(error, bytes, "%s: %s", path, strerror(-r));
+	}
+	return r;
+}
+
 int driver_find_gpus(struct driver *driver, const char *root, struct devices *devices, char *error, size_t bytes)
 {
 	u8 ids[256] = { 0 };
-	char path[256];
 	u32 i;
 	int r = read_cards(driver);
 
@@ -145,22 +163,18 @@ int driver_find_gpus(struct driver *driver, const char *root, struct devices *de
 		snprintf(error, bytes, "%s/nvidiactl: does not list its cards: %s", root, strerror(-r));
 		return r;
 	}
-	/* An open node keeps its GPU attached: the driver says nothing of one that sleeps. */
-	for (i = 0; i < driver->gpus; i++) {
-		snprintf(path, sizeof(path), "%s/nvidia%u", root, driver->gpu[i].minor);
-		r = devices_add(devices, path, open(path, O_RDWR | O_CLOEXEC), CGPU_DEVICE_GPU, i);
-		if (r < 0) {
-			snprintf(error, bytes, "%s: %s", path, strerror(-r));
-			return r;
-		}
-	}
+	r = open_nodes(driver, root, devices, error, bytes);
+	if (r < 0)
+		return r;
 	r = rm_control(driver->fd, driver->abi, driver->client, driver->client, NV0000_CTRL_CMD_GPU_GET_ATTACHED_IDS,
 		ids, driver->abi->NV0000_CTRL_GPU_GET_ATTACHED_IDS_PARAMS.bytes);
 	for (i = 0; r == 0 && i < driver->gpus; i++) {
-		if (!is_attached(ids, driver->gpu[i].gpu_id))
-			r = NV_ERR_INVALID_DEVICE;
-		else
-			r = attach_gpu(driver, i);
+		if (driver->gpu[i].away)
+			continue;
+		r = is_attached(ids, driver->gpu[i].gpu_id) ? attach_gpu(driver, i) : NV_ERR_INVALID_DEVICE;
+		driver->gpu[i].away = r == NV_ERR_GPU_IS_LOST;
+		if (driver->gpu[i].away)
+			r = 0;
 		if (r)
 			snprintf(error, bytes, "%s/nvidia%u: the driver does not attach it (status 0x%x)", root,
 				driver->gpu[i].minor, r);
@@ -174,6 +188,8 @@ static int gpu_control(struct driver *driver, u32 gpu, u32 cmd, u8 *params, u32 
 
 	if (gpu >= driver->gpus)
 		return -ENOENT;
+	if (driver->gpu[gpu].away)
+		return -ENXIO;
 	pthread_mutex_lock(&driver->lock);
 	r = rm_control(driver->fd, driver->abi, driver->client, driver->gpu[gpu].subdevice, cmd, params, bytes);
 	pthread_mutex_unlock(&driver->lock);

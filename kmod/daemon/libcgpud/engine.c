@@ -81,20 +81,58 @@ static int open_state(struct cgpud *d, int r, char *error, size_t bytes)
 
 static int ask_gpus(struct cgpud *d, char *error, size_t bytes)
 {
+	u32 gpu, found = 0;
 	u64 total;
-	u32 gpu;
 	int r;
 
 	for (gpu = 0; gpu < d->driver.gpus; gpu++) {
 		r = driver_gpu_facts(&d->driver, gpu, &d->facts[gpu]);
+		if (r == -ENXIO) {
+			d->driver.gpu[gpu].away = 1;
+			continue;
+		}
 		if (r < 0) {
 			snprintf(error, bytes, "GPU %u: does not answer: %s", gpu, strerror(-r));
 			return r;
 		}
+		found++;
 		d->memfree[gpu] = d->facts[gpu].memtotal;
 		driver_gpu_memory(&d->driver, gpu, &total, &d->memfree[gpu]);
 	}
-	return 0;
+	if (found || !d->driver.gpus)
+		return 0;
+	snprintf(error, bytes, "no GPU of %u answers; why: the lines of NVRM in dmesg", d->driver.gpus);
+	return -ENXIO;
+}
+
+/* A GPU that is away stays lost where the state of the engine before has it, and is left out where it has not. */
+static int add_away(struct cgpud *d, u32 gpu)
+{
+	const struct driver_gpu *card = &d->driver.gpu[gpu];
+	struct cgpu_gpu_facts known;
+
+	if (cgpu_gpu_facts(&d->core, gpu, &known) < 0) {
+		events_log(&d->events, LOG_LEVEL_ERROR,
+			"GPU %u (/dev/nvidia%u): does not start, and is left out until this engine is started again; why: the "
+			"lines of NVRM in dmesg",
+			gpu, card->minor);
+		return 0;
+	}
+	if (known.gpu_id != card->gpu_id)
+		return -EEXIST;
+	return cgpu_gpu_set_lost(&d->core, gpu, 1);
+}
+
+static int add_gpu(struct cgpud *d, u32 gpu)
+{
+	int r;
+
+	if (d->driver.gpu[gpu].away)
+		return add_away(d, gpu);
+	r = cgpu_gpu_add(&d->core, &d->facts[gpu]);
+	if (r == 0)
+		cgpu_gpu_set_memfree(&d->core, gpu, d->memfree[gpu]);
+	return r;
 }
 
 /* Asks the driver nothing: containers may wait. */
@@ -106,11 +144,9 @@ static int open_ledger(struct cgpud *d, const struct cgpu_settings *settings, ch
 	if (r < 0)
 		snprintf(error, bytes, "the settings are refused: %s", strerror(-r));
 	for (gpu = 0; gpu < d->driver.gpus && r == 0; gpu++) {
-		r = cgpu_gpu_add(&d->core, &d->facts[gpu]);
+		r = add_gpu(d, gpu);
 		if (r < 0)
 			snprintf(error, bytes, "GPU %u: cannot be added: %s", gpu, strerror(-r));
-		else
-			cgpu_gpu_set_memfree(&d->core, gpu, d->memfree[gpu]);
 	}
 	return r;
 }

@@ -52,7 +52,19 @@ static void gpu_set(struct km_engine *engine, u32 gpu, const struct cgpu_km_card
 	engine->logic->gpu_set_mig(&engine->core, gpu, now->mig);
 }
 
-/* With the card open. */
+/* A card that was lost before it could be added. One that was held before stays, with the containers that have slices of it. */
+static void gpu_leave_out(struct km_engine *engine, const struct cgpu_km_card *card, u32 index)
+{
+	const struct cgpu_card_view view = { .memfree = CGPU_CARD_LOST };
+
+	if (engine->logic->gpu_look(&engine->core, index, &view) == 0)
+		return;
+	pr_err("GPU %u (/dev/nvidia%u): the driver has lost it, and it is left out until the driver is loaded again; why: the "
+	       "lines of NVRM in dmesg\n",
+		index, card->minor);
+}
+
+/* With the card open. -ENXIO: the driver has lost it. */
 static int gpu_add(struct km_engine *engine, const struct cgpu_km_rm *rm, const struct cgpu_km_card *card, u32 index)
 {
 	struct cgpu_gpu_facts facts = { .index = index };
@@ -63,6 +75,10 @@ static int gpu_add(struct km_engine *engine, const struct cgpu_km_rm *rm, const 
 
 	if (err == 0)
 		err = engine->logic->gpu_add(&engine->core, &facts);
+	if (err == -ENXIO) {
+		gpu_leave_out(engine, card, index);
+		return err;
+	}
 	if (err) {
 		pr_err("GPU %u (/dev/nvidia%u): cannot be added (error %d)\n", index, card->minor, err);
 		return err;
@@ -83,7 +99,7 @@ int km_gpus_add(struct km_engine *engine)
 {
 	struct cgpu_km_card *cards = kcalloc(CGPU_MAX_GPUS, sizeof(*cards), GFP_KERNEL);
 	const struct cgpu_km_rm *rm;
-	int count, i, err = 0;
+	int count, i, lost = 0, err = 0;
 
 	lockdep_assert_held(&km_control_lock);
 	if (!cards)
@@ -94,8 +110,12 @@ int km_gpus_add(struct km_engine *engine)
 		return PTR_ERR(rm);
 	}
 	count = engine->logic->cards_open(engine->core.abi, rm, cards);
-	for (i = 0; i < count && err == 0; i++)
+	for (i = 0; i < count && err == 0; i++) {
 		err = gpu_add(engine, rm, &cards[i], (u32)i);
+		/* The others are held all the same. Its node is one that no container has. */
+		if (err == -ENXIO && ++lost < count)
+			err = 0;
+	}
 	for (i = 0; i < count; i++)
 		rm->close(rm, cards[i].gpu_id);
 	km_rm_end(rm);

@@ -4,14 +4,19 @@
 from __future__ import annotations
 
 import errno
+import json
 import os
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from pathlib import Path
 
 import pytest
 
 from cgpu.client.tree import Tree
 from cgpu.errors import CgpuError
+from cgpu.kmod.daemon.places import Places
+from tests.daemon.conftest import Drive, MakeDaemon
 from tests.daemon.harness import MIB, Daemon, serving
+from tests.daemon.upgrades import upgrade
 from tests.integration.commands import eventually
 
 GPU_IS_LOST = 0x0F  # nvstatuscodes.h
@@ -70,3 +75,65 @@ def test_a_message_names_the_lost_gpu(two: Daemon) -> None:
     eventually(lambda: losses(two) == [1, 0], "the engine asks each card once a second")
     with pytest.raises(CgpuError, match="GPU 0 is lost: the driver no longer reaches it"):
         Tree(str(two.tree)).register("b" * 64, os.getpid(), [(0, MIB, 1, 0)])
+
+
+def begin_lost(run: Path) -> None:
+    """Have the first of the cards that are served already be lost."""
+    (run / "sim" / "driver" / "gpus" / "0" / "lost").write_text("1\n")
+
+
+def test_an_engine_that_starts_beside_a_lost_gpu(drive: Drive, make_daemon: MakeDaemon, base: Path) -> None:
+    """It serves the other; the next engine has both, once the card is back."""
+    drive("580.142", cards="T4=4096:2")
+    begin_lost(base / "run")
+    daemon = make_daemon("T4=4096:2")
+    assert cards(daemon) == ["1"]
+    assert "GPU 0 (/dev/nvidia0): does not start, and is left out" in daemon.log()
+    assert refusal(daemon, f"gpu=0:{MIB}") == errno.ENOENT
+    sliced = daemon.slice(
+        1, f"gpu=1:{LIMIT}", "gpu=1", "expect=0x51", f"alloc={LIMIT + MIB}", "alloc=1M", "info"
+    )
+    assert f"total={LIMIT}" in sliced.succeeds()
+    assert described(daemon) == ["1"]
+    set_lost(daemon, 0, lost=False)
+    upgrade(daemon)
+    assert cards(daemon) == ["0", "1"]
+    assert losses(daemon) == [0, 0]
+    assert described(daemon) == ["0", "1"]
+
+
+def test_no_gpu_answers(drive: Drive, base: Path) -> None:
+    """An engine with no other GPU does not start, and says where the reason is."""
+    drive("580.142")
+    begin_lost(base / "run")
+    with pytest.raises(AssertionError, match="no GPU of 1 answers; why: the lines of NVRM in dmesg"):
+        Daemon(base, "T4")
+
+
+@pytest.mark.parametrize("begin", [Daemon.crash, upgrade])
+def test_the_next_engine_while_a_gpu_is_lost(two: Daemon, begin: Callable[[Daemon], object]) -> None:
+    """Its containers keep their places, and those of the other GPU their memory."""
+    stays = two.slice(2, f"gpu=0:{LIMIT}", "alloc=64M", "hold", "expect=0x51", f"alloc={LIMIT}", until="hold")
+    waits = two.slice(3, f"gpu=1:{LIMIT}", "gpu=1", "alloc=1M", "hold", until="hold")
+    set_lost(two, 1, lost=True)
+    eventually(lambda: losses(two) == [0, 1], "the engine asks each card once a second")
+    begin(two)
+    assert losses(two) == [0, 1]
+    assert [two.instances(gpu) for gpu in (0, 1)] == [[stays.id[:12]], [waits.id[:12]]]
+    assert two.used(stays) >= 64 * MIB
+    assert refusal(two, f"gpu=1:{MIB}") == errno.EIO
+    stays.succeeds("\n")
+    set_lost(two, 1, lost=False)
+    begin(two)
+    eventually(lambda: losses(two) == [0, 0], "the engine asks each card once a second")
+    waits.succeeds("\n")
+
+
+def cards(daemon: Daemon) -> list[str]:
+    return sorted(path.name for path in daemon.tree.iterdir() if path.is_dir())
+
+
+def described(daemon: Daemon) -> list[str]:
+    """Return the indices in what containers are given."""
+    document = json.loads(Places(daemon.run).cdi.read_text())
+    return [device["name"] for device in document["devices"] if device["name"].isdigit()]

@@ -4,13 +4,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 
 from tests.integration.commands import eventually
 from tests.integration.engine import MIB
 from tests.vm.harness.machine import Machine
-from tests.vm.harness.node import read
+from tests.vm.harness.node import load_driver, load_engine, read, unload_driver, unload_engine
 from tests.vm.harness.slices import Stage, create, set_knob, stage
 
 pytestmark = pytest.mark.fake_driver("a knob of the driver")
@@ -24,6 +25,26 @@ LIMIT = 1024 * MIB
 def staged(machine: Machine) -> Iterator[Stage]:
     with stage(machine, cards="T4=4096:2") as made:
         yield made
+
+
+def test_the_engine_comes_while_a_gpu_is_lost(machine: Machine, module: Path) -> None:
+    """It holds the others; nobody gets a slice of the lost one, or its node."""
+    load_driver(machine, cards="T4=4096:2")
+    set_knob(machine, "test_lost", "0 1")
+    load_engine(machine)
+    try:
+        assert "GPU 0 (/dev/nvidia0): the driver has lost it, and it is left out" in machine.dmesg()
+        assert machine.run("ls", "/proc/cgpu_km").check().stdout.split().count("0") == 0
+        other, done = create(machine, "other", f"1:{LIMIT}")
+        done.check()
+        assert other.probe("gpu=1", "expect=0x51", f"alloc={LIMIT + MIB}", "alloc=1M").returncode == 0
+        assert other.probe("gpu=0", "alloc=1M").returncode != 0
+        _, refused = create(machine, "second", f"0:{MIB}")
+        assert refused.returncode != 0
+        other.end()
+    finally:
+        unload_engine(machine)
+        unload_driver(machine)
 
 
 def losses(machine: Machine) -> list[str]:
