@@ -12,6 +12,7 @@ EFFECTIVE = RUN + "/config.json"
 REFUSED = RUN + "/config-refused.json"  # why the last start of an engine refused the configuration
 CONTROL_SOCKET = RUN + "/control.sock"
 SECCOMP_SOCKET = RUN + "/seccomp.sock"
+LOCK = RUN + "/cgpud.lock"
 KEEPER_SOCKET = RUN + "/keeper.sock"
 CDI = RUN + "/cdi.json"
 CDI_DEVICES = "/run/cdi/opencgpu.json"  # container engines read that folder

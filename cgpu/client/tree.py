@@ -33,6 +33,7 @@ ROOT_NODES = ("default_memsize", "engine", "inst_ctl", "major", "stat", "upgrade
 CONTAINER_NODES = ("highprio", "id", "meminfo", "memsize", "owner", "stat", "usage", "weight")
 DAEMON = "cgpud"
 MODULE = "cgpu_km"
+RESTART_S = 5
 DOWN = (errno.ENOENT, errno.ENOTCONN, errno.ENOTDIR, errno.ENODEV, errno.ECONNABORTED)
 
 
@@ -130,6 +131,16 @@ class Tree:
     def containers(self, gpu: int) -> list[str]:
         """Return the names of the container directories of one GPU."""
         return [name for name in self.names(str(gpu)) if name not in GPU_NODES]
+
+    def await_restart(self) -> None:
+        """Wait, RESTART_S at most, for a daemon that is being started, such as one that has died."""
+        if self._is_up() or not (self._is_abandoned() or _is_daemon_alive()):
+            return
+        import time
+
+        until = time.monotonic() + RESTART_S
+        while not self._is_up() and time.monotonic() < until:
+            time.sleep(0.02)
 
     def refresh(self, config: Effective) -> Effective:
         """Return the configuration with the tree's default_memsize; as it is where there is no tree."""
@@ -265,6 +276,14 @@ class Tree:
     def _is_up(self) -> bool:
         return os.path.exists(self.path + "/version")
 
+    def _is_abandoned(self) -> bool:
+        """Say whether a mount is there that nobody serves, as a daemon leaves that was killed."""
+        try:
+            os.stat(self.path)
+        except OSError as error:
+            return error.errno in (errno.ENOTCONN, errno.ECONNABORTED)
+        return False
+
     def _down(self) -> EngineDownError:
         from cgpu.config import refused
 
@@ -290,6 +309,19 @@ class Tree:
 def is_index(name: str) -> bool:
     """Return whether a name of the tree's root is that of a GPU."""
     return len(name) <= 4 and name.isascii() and name.isdigit()
+
+
+def _is_daemon_alive() -> bool:
+    """Say whether the holder of the daemon's lock lives: the daemon, or its keeper, which starts it anew."""
+    try:
+        fd = os.open(paths.LOCK, os.O_RDONLY | os.O_CLOEXEC)
+        try:
+            holder = os.read(fd, 64).partition(b" ")[0]
+        finally:
+            os.close(fd)
+    except OSError:
+        return False
+    return holder.isdigit() and os.path.exists(b"/proc/" + holder)
 
 
 def _check_drained(what: str) -> None:

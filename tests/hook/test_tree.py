@@ -6,6 +6,7 @@ from __future__ import annotations
 import errno
 import os
 import re
+import time
 from pathlib import Path
 
 import pytest
@@ -220,6 +221,32 @@ def test_dead_mount(tree: FakeTree, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("cgpu.client.tree.os.open", fail)
     with pytest.raises(EngineDownError):
         client(tree).register(CONTAINER, 1, GRANTS)
+
+
+@pytest.mark.parametrize(
+    ("code", "holder", "waits"),
+    [
+        (errno.ENOTCONN, None, True),
+        (errno.ENOENT, None, False),
+        (errno.ENOENT, f"{os.getpid()} 1", True),
+        (errno.ENOENT, "4194305 1", False),
+        (errno.ENOENT, "../self 1", False),
+        (errno.ENOENT, "", False),
+    ],
+)
+def test_no_engine_comes(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, code: int, holder: str | None, waits: bool
+) -> None:
+    """What a killed daemon leaves, and a keeper without a daemon, are waited for, for a bounded time."""
+    slept: list[float] = []
+    if holder is not None:
+        (tmp_path / "lock").write_text(holder)
+    monkeypatch.setattr(paths, "LOCK", str(tmp_path / "lock"))
+    monkeypatch.setattr("cgpu.client.tree.RESTART_S", 0.05)
+    monkeypatch.setattr(time, "sleep", slept.append)
+    monkeypatch.setattr(Tree, "_is_abandoned", lambda _tree: code == errno.ENOTCONN)
+    Tree(str(tmp_path / "tree")).await_restart()
+    assert bool(slept) == waits
 
 
 def test_refresh(tree: FakeTree, tmp_path: Path) -> None:

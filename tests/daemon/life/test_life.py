@@ -15,6 +15,8 @@ from pathlib import Path
 
 import pytest
 
+from cgpu import paths
+from cgpu.client.tree import EngineDownError, Tree
 from cgpu.config import refused
 from cgpu.errors import CgpuError
 from cgpu.kmod.daemon import control
@@ -23,7 +25,7 @@ from cgpu.kmod.daemon.store import fd_store
 from cgpu.kmod.daemon.tree import mounts
 from cgpu.kmod.daemon.tree.tree_fs import READY_S
 from tests.daemon.conftest import MakeDaemon
-from tests.daemon.harness import MIB, PAGE, ROOT, Daemon
+from tests.daemon.harness import MIB, PAGE, ROOT, Daemon, long_id
 from tests.integration.commands import eventually
 
 # What the settings forbid stays forbidden while the daemon is down.
@@ -135,6 +137,23 @@ def test_reader_of_a_dead_tree_gets_an_error(fresh: Daemon) -> None:
         os.pread(fd, 16, 0)
     with contextlib.suppress(OSError):
         os.close(fd)
+
+
+def test_a_container_starts_meanwhile(fresh: Daemon, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its hook waits for the next daemon, and has its slice."""
+    monkeypatch.setattr(paths, "LOCK", str(fresh.run / "cgpud.lock"))
+    tree = Tree(str(fresh.tree))
+
+    def register() -> None:
+        eventually(lambda: not os.path.exists(fresh.tree / "version"), "the daemon is dead")
+        with pytest.raises(EngineDownError):
+            tree.register(long_id(1), os.getpid(), [(0, MIB, 1, 0)])
+        tree.await_restart()
+        tree.register(long_id(1), os.getpid(), [(0, MIB, 1, 0)])
+
+    fresh.crash(register)
+    assert fresh.instances() == [long_id(1)[:12]]
+    tree.destroy(long_id(1))
 
 
 def test_stop_and_start_with_containers(fresh: Daemon) -> None:
