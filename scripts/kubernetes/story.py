@@ -79,9 +79,14 @@ class Story:
         print(indent(done.stdout), flush=True)
 
     def ready(self, *names: str) -> None:
-        """Wait until pods run."""
+        """Wait until pods run; show why where they do not."""
         pods = [f"pod/{name}" for name in names]
-        self.kubectl("wait", "--for=condition=Ready", f"--timeout={WAIT_S}s", *pods, quiet=True)
+        try:
+            self.kubectl("wait", "--for=condition=Ready", f"--timeout={WAIT_S}s", *pods, quiet=True)
+        except AssertionError:
+            for name in names:
+                print(self.cluster.kubectl("describe", "pod", name).text)
+            raise
         self.kubectl("get", "pods")
 
     def begin(self) -> None:
