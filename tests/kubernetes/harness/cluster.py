@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import signal
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -42,6 +43,7 @@ from tests.kubernetes.harness.settings import Settings
 
 FIELD_MANAGER = "tests"
 RUNTIME_CLASS = ROOT / "install" / "packaging" / "kubernetes" / "runtimeclass.yaml"
+ENGINE_LOG = Path(paths.RUN) / "cgpud.log"
 POD_S = 60
 CALL_S = 30
 KUBECTL_S = 120
@@ -85,6 +87,9 @@ class Cluster:
         for component in reversed(self.components.values()):
             component.stop()
         self.engine.stop()
+        # /run ends with the namespaces, and the logs of a run that failed are kept.
+        if ENGINE_LOG.exists():
+            shutil.copyfile(ENGINE_LOG, self.settings.logs / ENGINE_LOG.name)
 
     def start(
         self,
