@@ -27,6 +27,7 @@ BESIDE = "CGPU_KUBERNETES_BESIDE"
 
 def pytest_configure(config: pytest.Config) -> None:
     for line in (
+        "cluster: needs a cluster, or starts one of its own; given to a test by its fixtures",
         "without_gates: needs a cluster whose feature gates are off; left out on another",
         "fails_on(version, reason): of Kubernetes, by a fault of its own; the test has to fail there",
     ):
@@ -43,6 +44,7 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         names = set(getattr(item, "fixturenames", ()))
         if Path(__file__).parent in item.path.parents and names & {"cluster", "beside_a_cluster"}:
             item.add_marker(pytest.mark.root)
+            item.add_marker(pytest.mark.cluster)
             features_on = item.get_closest_marker("without_gates") is None
             other = "cluster" in names and settings is not None and features_on != settings.features_on
             left_out += [item] if names & missing or other else []
