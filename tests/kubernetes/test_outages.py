@@ -26,6 +26,10 @@ from tests.kubernetes.harness.slices import AGAIN_S, Slices, left, reserved, wit
 # After 30 seconds the kubelet takes the ResourceSlices of a driver away that has gone.
 WITHOUT_SLICES_S = 45
 TAINTED = "gpu.opencgpu.io/lost"
+FAULTS = {
+    "mig": (TAINTED, "the engine no longer has"),
+    "lost": ("gpu.opencgpu.io/fallen-off-the-bus", "the driver no longer reaches the GPU"),
+}
 
 
 @pytest.fixture
@@ -100,19 +104,19 @@ def two_h200(cluster: Cluster) -> Iterator[Engine]:
     cluster.engine.start()
 
 
-def test_a_gpu_fails(two_h200: Engine, slices: Slices) -> None:
+@pytest.mark.parametrize("fault", ["mig", "lost"])
+def test_a_gpu_fails(two_h200: Engine, slices: Slices, fault: str) -> None:
     """A card that can give no slices takes no new pods and says why; what runs there stays; it comes back."""
     engine = two_h200
     uuids = [engine.read(f"{gpu}/uuid").strip() for gpu in (0, 1)]
     slices.one("first", "10Gi")
     slices.one("second", "10Gi")
     assert [slices.seen(name)[0][0] for name in ("first", "second")] == uuids
-    mig = RUN / "sim" / "driver" / "gpus" / "1" / "mig"
-    mig.write_text("1\n")
-    eventually(lambda: taints(slices) == {uuids[0].lower(): [], uuids[1].lower(): [TAINTED]}, "a taint", 30)
-    eventually(
-        lambda: f"GPU 1 ({uuids[1]}): the engine no longer has" in events_of_node(slices), "an event", 30
-    )
+    knob = RUN / "sim" / "driver" / "gpus" / "1" / fault
+    knob.write_text("1\n")
+    taint, said = FAULTS[fault]
+    eventually(lambda: taints(slices) == {uuids[0].lower(): [], uuids[1].lower(): [taint]}, "a taint", 30)
+    eventually(lambda: f"GPU 1 ({uuids[1]}): {said}" in events_of_node(slices), "an event", 30)
     eventually(lambda: health(slices, "second") == "Unhealthy", "the status of the pod says it", 60)
     assert health(slices, "first") == "Healthy"
     assert slices.cluster.pod_status("second", slices.namespace).phase == "Running"
@@ -121,7 +125,7 @@ def test_a_gpu_fails(two_h200: Engine, slices: Slices) -> None:
     slices.claim("waits", "4Gi")
     slices.pod("waits", {"main": ["waits"]})
     slices.events_say("waits", "cannot allocate all claims")
-    mig.write_text("0\n")
+    knob.write_text("0\n")
     slices.running("waits", AGAIN_S)
     assert taints(slices) == {uuid.lower(): [] for uuid in uuids}
     eventually(lambda: health(slices, "second") == "Healthy", "the status of the pod says it", 60)
