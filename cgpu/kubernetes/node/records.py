@@ -108,9 +108,14 @@ class Records:
         return self._read(self._path(uid))
 
     def write(self, record: Record) -> None:
-        """Keep a record, also through a power cut."""
+        """Keep a record, also through a power cut. Raises CgpuError for one that is too large to read."""
+        path = self._path(record.claim.uid)
         text = json.dumps({"version": VERSION, **asdict(record)}, indent=1) + "\n"
-        write(self._path(record.claim.uid), text.encode(), Meta(0o600, 0, 0))
+        if len(text) > MAX_BYTES:
+            raise CgpuError(
+                f"{path}: {len(text)} bytes; expected at most {MAX_BYTES}: fewer pods or containers"
+            )
+        write(path, text.encode(), Meta(0o600, 0, 0))
 
     def remove(self, uid: str) -> None:
         """Forget a claim."""
@@ -130,6 +135,8 @@ class Records:
             raw = read_bounded(str(path), MAX_BYTES)
         except FileNotFoundError:
             return None
+        except OSError as error:
+            raise CgpuError(f"{path}: cannot be read ({error.strerror})") from error
         try:
             return parse(json.loads(raw))
         except (ValueError, KeyError, TypeError, AttributeError) as error:

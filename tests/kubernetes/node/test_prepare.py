@@ -293,6 +293,34 @@ def test_one_unreadable_record(node: Node) -> None:
     assert len(node.engine.held) == 3
 
 
+def test_a_claim_too_large_to_record(node: Node) -> None:
+    """A pod with very many containers joins a claim: the claim stays as it was, and others go on."""
+    node.claims.prepare(NAME)
+    before = node.left()
+    later, other = POD.replace("9", "8"), CLAIM.replace("1", "2")
+    node.api.claims[CLAIM] = claim([result(0), result(1, "3Gi", device=SECOND.device)], pods=[POD, later])
+    node.api.pods[later] = pod({f"init-{number:058}": [ALL] for number in range(2500)}, later)
+    (said,) = node.reconcile()
+    assert "bytes; expected at most" in said
+    assert node.left() == before
+    node.api.claims[other] = claim([result(9, "1Gi")])
+    assert len(node.claims.prepare(ClaimName("team", "other", other))) == 1
+    node.claims.unprepare(CLAIM)
+    node.start()
+    assert list(node.engine.held) == [share_id(9)]
+
+
+def test_a_record_that_cannot_be_read(node: Node) -> None:
+    """One that is too large, or that the disk does not give, is no reason not to start or to serve others."""
+    node.claims.prepare(NAME)
+    (node.folder / "records" / f"{CLAIM.replace('1', '3')}.json").write_bytes(b" " * (records.MAX_BYTES + 1))
+    (node.folder / "records" / f"{CLAIM.replace('1', '4')}.json").mkdir()
+    node.start()
+    assert len(node.reconcile()) == 2
+    node.claims.unprepare(CLAIM)
+    assert node.engine.held == {}
+
+
 def test_a_foreign_record(node: Node) -> None:
     """A record that is none of this version's is no reason to forget or to give anything."""
     node.claims.prepare(NAME)
