@@ -310,6 +310,30 @@ def test_a_claim_too_large_to_record(node: Node) -> None:
     assert list(node.engine.held) == [share_id(9)]
 
 
+def test_a_fault_that_nobody_expects(node: Node, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whatever one claim causes, others are checked, and containers that wait have their answer."""
+    other = CLAIM.replace("1", "2")
+    node.api.claims[other] = claim([result(9, "1Gi")])
+    node.claims.prepare(NAME)
+    node.claims.prepare(ClaimName("team", "other", other))
+    node.lose_run()
+    read = FakeApi.claim
+
+    def odd(api: FakeApi, wanted: ClaimName) -> Any:
+        if wanted == NAME:
+            raise RuntimeError("odd")
+        return read(api, wanted)
+
+    monkeypatch.setattr(FakeApi, "claim", odd)
+    assert node.reconcile() == ["claim team/part: RuntimeError: odd"]
+    assert list(node.engine.held) == [share_id(9)]
+    list(share_asks.asked(str(node.folder / "shares")))
+    for share in (share_id(0), share_id(9)):
+        (node.folder / "shares" / share_asks.FOLDER / f"{share}.{POD}").touch()
+    node.claims.answer(lambda _: None)
+    assert list(share_asks.asked(str(node.folder / "shares"))) == []
+
+
 def test_a_record_that_cannot_be_read(node: Node) -> None:
     """One that is too large, or that the disk does not give, is no reason not to start or to serve others."""
     node.claims.prepare(NAME)
