@@ -111,6 +111,16 @@ def test_prepare_of_several_claims(kubelet: Kubelet) -> None:
     assert found.claims[OTHER].error == "GPU 0 has too little memory left"
 
 
+def test_a_request_with_alternatives(kubelet: Kubelet) -> None:
+    """The kubelet compares a device's requests with what containers name, never an alternative."""
+    chosen = replace(SHARE, request="main/small")
+    kubelet.claims.prepare = lambda _: (chosen,)  # type: ignore[method-assign]
+    request = dra_pb2.NodePrepareResourcesRequest(claims=[dra_pb2.Claim(namespace="team", uid=CLAIM)])
+    path, answer = kubelet.sockets.service, dra_pb2.NodePrepareResourcesResponse
+    found = kubelet.call(path, f"{DRA}NodePrepareResources", request, answer)
+    assert list(found.claims[CLAIM].devices[0].request_names) == ["main"]
+
+
 def test_unprepare_of_several_claims(kubelet: Kubelet) -> None:
     """Every claim of the request is in the answer, as the kubelet demands."""
     claims = [dra_pb2.Claim(namespace="team", name="c", uid=uid) for uid in (CLAIM, OTHER)]
