@@ -87,7 +87,8 @@ class Claims:
         if before is not None and before.shares != wanted:
             self._undo(before)
             before = None
-        self._records.write(record)
+        if record != before:
+            self._records.write(record)
         try:
             self._do(record)
         except BaseException:

@@ -13,7 +13,7 @@ import json
 import os
 import time
 from collections.abc import Iterator
-from dataclasses import asdict, dataclass, field, fields
+from dataclasses import asdict, astuple, dataclass, field, fields
 from pathlib import Path
 from typing import Any, get_args
 
@@ -156,6 +156,8 @@ def parse(document: Any) -> Record:
     if document["version"] != VERSION:
         raise ValueError(f"version {show(document['version'])}, expected {VERSION}")
     claim = ClaimName(**document["claim"])
+    if any(type(one) is not str for one in astuple(claim)) or not is_share(claim.uid):
+        raise ValueError(f"claim {show(claim.uid)}")
     shares = tuple(AllocatedShare(**one) for one in document["shares"])
     for share in shares:
         if any(type(getattr(share, name)) is not kind for name, kind in _KINDS.items()):

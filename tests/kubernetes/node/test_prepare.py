@@ -3,7 +3,9 @@
 
 from __future__ import annotations
 
+import errno
 import json
+import os
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, cast
@@ -237,6 +239,21 @@ def test_a_claim_without_an_allocation(node: Node) -> None:
     assert (node.engine.held, node.left()) == ({}, [])
 
 
+def test_an_emptied_run_and_a_full_disk(node: Node, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A record that says the same is not written again: a full /var keeps nothing from coming back."""
+    node.claims.prepare(NAME)
+    before = node.left()
+    node.lose_run()
+
+    def full(*_: object) -> None:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    monkeypatch.setattr(Records, "write", full)
+    node.start()
+    assert node.reconcile() == []
+    assert (node.left(), len(node.engine.held)) == (before, 2)
+
+
 def test_an_emptied_run_without_the_api_server(node: Node) -> None:
     """The records alone bring back what was lost; the missing answer is logged."""
     node.claims.prepare(NAME)
@@ -343,6 +360,18 @@ def test_a_record_that_cannot_be_read(node: Node) -> None:
     assert len(node.reconcile()) == 2
     node.claims.unprepare(CLAIM)
     assert node.engine.held == {}
+
+
+@pytest.mark.parametrize("uid", [None, 5, [], "x"])
+def test_a_record_with_a_uid_that_is_none(node: Node, uid: Any) -> None:
+    """It is as one that cannot be read."""
+    node.claims.prepare(NAME)
+    path = node.folder / "records" / f"{CLAIM}.json"
+    document = json.loads(path.read_text())
+    document["claim"]["uid"] = uid
+    path.write_text(json.dumps(document))
+    (said,) = node.reconcile()
+    assert "no record of this version" in said
 
 
 def test_a_foreign_record(node: Node) -> None:
