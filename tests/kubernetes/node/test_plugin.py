@@ -34,11 +34,12 @@ class FewClaims:
 
     def __init__(self) -> None:
         self.given_back: list[str] = []
+        self.share = SHARE
 
     def prepare(self, name: ClaimName) -> tuple[AllocatedShare, ...]:
         if name.uid != CLAIM:
             raise CgpuError("GPU 0 has too little memory left")
-        return (SHARE,)
+        return (self.share,)
 
     def unprepare(self, uid: str) -> None:
         if uid != CLAIM:
@@ -113,8 +114,7 @@ def test_prepare_of_several_claims(kubelet: Kubelet) -> None:
 
 def test_a_request_with_alternatives(kubelet: Kubelet) -> None:
     """The kubelet compares a device's requests with what containers name, never an alternative."""
-    chosen = replace(SHARE, request="main/small")
-    kubelet.claims.prepare = lambda _: (chosen,)  # type: ignore[method-assign]
+    kubelet.claims.share = replace(SHARE, request="main/small")
     request = dra_pb2.NodePrepareResourcesRequest(claims=[dra_pb2.Claim(namespace="team", uid=CLAIM)])
     path, answer = kubelet.sockets.service, dra_pb2.NodePrepareResourcesResponse
     found = kubelet.call(path, f"{DRA}NodePrepareResources", request, answer)
