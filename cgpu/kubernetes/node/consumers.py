@@ -8,7 +8,9 @@ from collections.abc import Iterable, Iterator, Mapping
 from lightkube.models.core_v1 import Container, PodResourceClaim
 from lightkube.resources.core_v1 import Pod
 
-from cgpu.errors import CgpuError, show
+from cgpu.errors import CgpuError, show, some
+
+NAMED = 3  # containers in a message
 
 
 class AtOnceError(CgpuError):
@@ -43,7 +45,7 @@ def _containers_of(pod: Pod, claims: set[str], request: str) -> tuple[str, ...]:
     if len(most) > 1:
         raise AtOnceError(
             f"request {show(request)} is named by {len(most)} containers that run at once "
-            f"({', '.join(most)}); expected one: give each container a request of its own"
+            f"({some(most, NAMED)}); expected one: give each container a request of its own"
         )
     return tuple(found)
 

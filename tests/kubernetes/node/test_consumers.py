@@ -37,6 +37,7 @@ def test_one_after_the_other(names: tuple[str, ...]) -> None:
     [
         (("one", "two"), r"request r0 is named by 2 containers that run at once \(one, two\); expected one"),
         (("init", "one", "two", "three"), r"3 containers that run at once \(one, two, three\)"),
+        (("one", "two", "three", "four"), r"4 containers that run at once \(one, two, three and 1 more\)"),
         (("init1", "side", "init2"), r"2 containers that run at once \(side, init2\)"),
         (("side", "main"), r"2 containers that run at once \(side, main\)"),
     ],
