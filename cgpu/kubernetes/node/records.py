@@ -136,11 +136,18 @@ class Records:
         except FileNotFoundError:
             return None
         except OSError as error:
-            raise CgpuError(f"{path}: cannot be read ({error.strerror})") from error
+            raise CgpuError(f"{path}: cannot be read ({error.strerror}); {_cure(path)}") from error
         try:
             return parse(json.loads(raw))
         except (ValueError, KeyError, TypeError, AttributeError) as error:
-            raise CgpuError(f"{path}: no record of this version of OpenCGPU ({error})") from error
+            raise CgpuError(
+                f"{path}: no record of this version of OpenCGPU ({error}); {_cure(path)}"
+            ) from error
+
+
+def _cure(path: Path) -> str:
+    """Return what helps: without the file the claim is given back, and what it held is removed."""
+    return f"when the pods of its claim have no container left: rm {path}"
 
 
 def _try_lock(fd: int) -> bool:

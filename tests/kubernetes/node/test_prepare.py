@@ -379,9 +379,13 @@ def test_a_foreign_record(node: Node) -> None:
     node.claims.prepare(NAME)
     path = node.folder / "records" / f"{CLAIM}.json"
     path.write_text(path.read_text().replace('"version": 1', '"version": 2'))
-    with pytest.raises(CgpuError, match="no record of this version"):
+    with pytest.raises(CgpuError, match=rf"no record of this version .*: rm {path}"):
         node.claims.unprepare(CLAIM)
     assert len(node.engine.held) == 2
+    path.unlink()
+    node.claims.unprepare(CLAIM)
+    assert node.reconcile() == []
+    assert (node.engine.held, node.left()) == ({}, [])
 
 
 def test_a_unit_stays_while_claims_are_there(node: Node) -> None:
