@@ -83,3 +83,12 @@ def test_a_request_with_alternatives(slices: Slices) -> None:
     slices.pod("either", {"main": ["either"]}, containers=[container])
     slices.running("either")
     assert [mib for _, mib in slices.seen("either")] == [3021]
+
+
+def test_a_resource_of_the_device_class(slices: Slices) -> None:
+    """A pod that asks by the name that Kubernetes gives to each device class has a whole card, as a slice."""
+    limits = {"deviceclass.resource.kubernetes.io/gpu.opencgpu.io": 1}
+    container = {"name": "main", "image": PROBE_IMAGE, "command": WAIT, "resources": {"limits": limits}}
+    slices.pod("whole", {}, containers=[container])
+    slices.running("whole")
+    assert [mib for _, mib in slices.seen("whole")] == [15109]
