@@ -3,6 +3,8 @@
 
 from __future__ import annotations
 
+import sys
+
 import httpx2
 from lightkube import KubeConfig
 from lightkube.config import client_adapter
@@ -10,10 +12,15 @@ from lightkube.config.kubeconfig import SingleConfig
 from lightkube.core import decoders
 from lightkube.core.exceptions import ConfigError
 from lightkube.core.resource import GlobalResource, NamespacedResource
+from lightkube.models.meta_v1 import ManagedFieldsEntry
 
 from cgpu.errors import CgpuError
 
 TIMEOUT_S = 10.0
+# Anybody who may write an object may write these into it, and one in a list keeps all from being read: a time
+# of any year (to lightkube a datetime, unless the first answer finds it changed), and 10 KiB of brackets.
+ManagedFieldsEntry.__annotations__["time"] = "str | None"
+sys.setrecursionlimit(8192)
 
 
 def configuration(kubeconfig: str | None, context: str | None = None) -> SingleConfig:

@@ -43,6 +43,7 @@ ACK = Names("aliyun.com/gpu-mem", MIB_OF_GIB, "", "aliyun.com/gpu-core.percentag
 HAMI = Names("nvidia.com/gpumem", 1, "nvidia.com/gpumem-percentage", "nvidia.com/gpucores", "nvidia.com/gpu")
 VOLCANO = Names("volcano.sh/vgpu-memory", 1, "", "volcano.sh/vgpu-cores", "volcano.sh/vgpu-number")
 SYSTEMS = (ACK, HAMI, VOLCANO)
+ALL = frozenset(name for names in SYSTEMS for name in names.all())
 # NVIDIA's own plugin has this name, too: without one of HAMi's others it is not for us.
 SHARED_NAME = HAMI.count
 KAI_MEMORY, KAI_FRACTION, KAI_COUNT = "gpu-memory", "gpu-fraction", "gpu-fraction-num-devices"
@@ -82,7 +83,7 @@ def of_annotations(annotations: Mapping[str, str]) -> Shape | None:
 def names_in(container: Mapping[str, Any]) -> Iterator[str]:
     """Yield the names of ours that a container's resources have."""
     for kind in ("limits", "requests"):
-        yield from (name for name in _resources(container, kind) if name in _all_names())
+        yield from (name for name in _resources(container, kind) if name in ALL)
 
 
 def _shape(names: Names, limits: Mapping[str, Any], labels: Mapping[str, str]) -> Shape | None:
@@ -151,12 +152,8 @@ def _decimal(text: str) -> Decimal | None:
 
 def _refuse_requests_alone(container: Mapping[str, Any], limits: Mapping[str, Any]) -> None:
     for name, amount in _resources(container, "requests").items():
-        if name in _all_names() and name != SHARED_NAME and str(limits.get(name)) != str(amount):
+        if name in ALL and name != SHARED_NAME and str(limits.get(name)) != str(amount):
             raise CgpuError(f"{_where(container)}: {name} in requests: expected the same in limits")
-
-
-def _all_names() -> set[str]:
-    return {name for names in SYSTEMS for name in names.all()}
 
 
 def _resources(container: Mapping[str, Any], kind: str) -> Mapping[str, Any]:

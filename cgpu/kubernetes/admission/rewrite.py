@@ -20,6 +20,7 @@ KAI = "kai-scheduler"
 SCHEDULERS = ("ack-co-scheduler", "hami-scheduler", KAI)
 DEFAULT_SCHEDULER = "default-scheduler"
 KINDS = ("initContainers", "containers")
+MOST = 64  # containers of a pod that ask: each may need a template, made before the API server judges the pod
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,6 +54,8 @@ def rewrite(pod: Mapping[str, Any], sizes: Callable[[], Sequence[int]]) -> Rewri
     """
     spec = pod.get("spec") or {}
     wanted = list(_wanted(pod))
+    if len(wanted) > MOST:
+        raise CgpuError(f"{len(wanted)} containers ask for parts of GPUs; expected at most {MOST} in a pod")
     found = Rewritten()
     for one in wanted:
         of_cards = sizes() if one.shape.percent is not None else ()
@@ -67,7 +70,7 @@ def rewrite(pod: Mapping[str, Any], sizes: Callable[[], Sequence[int]]) -> Rewri
         found.patch.append(_claim_of_pod(spec, one.claim, name, first=one is wanted[0]))
     if wanted:
         found.patch.extend(_runtime(spec))
-    found.patch.extend(_without_names(spec, [(one.kind, one.index) for one in wanted]))
+    found.patch.extend(_without_names(spec, {(one.kind, one.index) for one in wanted}))
     return found
 
 
@@ -114,7 +117,7 @@ def _containers(spec: Mapping[str, Any]) -> Iterator[tuple[str, int, Mapping[str
             yield kind, index, container
 
 
-def _without_names(spec: Mapping[str, Any], done: Sequence[tuple[str, int]]) -> Iterator[dict[str, Any]]:
+def _without_names(spec: Mapping[str, Any], done: set[tuple[str, int]]) -> Iterator[dict[str, Any]]:
     """Yield the changes of containers that ask for nothing, by an amount of 0: no node has these names."""
     for kind, index, container in _containers(spec):
         names = set(asked.names_in(container)) - {asked.SHARED_NAME}

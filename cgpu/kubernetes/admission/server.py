@@ -6,13 +6,16 @@ from __future__ import annotations
 import asyncio
 import json
 from collections.abc import Awaitable, Callable, Mapping, MutableMapping
+from contextlib import nullcontext
 from typing import Any
 
 from cgpu.kubernetes.admission import review
 from cgpu.kubernetes.admission.rewrite import Rewritten
 from cgpu.kubernetes.admission.templates import Templates
 
-MAX_BODY = 8 << 20  # the API server's own bound for an object is 3 MiB
+MAX_BODY = 8 << 20  # the API server's own bound for an object is 3 MiB, before it fills in what is not said
+LARGE = 256 << 10
+BODY_S = 10.0  # the API server waits no longer for an answer
 Scope = MutableMapping[str, Any]
 Receive = Callable[[], Awaitable[MutableMapping[str, Any]]]
 Send = Callable[[MutableMapping[str, Any]], Awaitable[None]]
@@ -28,6 +31,8 @@ class Webhook:
             "/pods": lambda request: review.pods(request, templates),
             "/claims": review.claims,
         }
+        # What is read of a body takes up to 25 times its length: several large ones at once are too much.
+        self._large = asyncio.Lock()
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer one request."""
@@ -40,17 +45,32 @@ class Webhook:
         if judge is None or scope["method"] != "POST":
             await _send(send, 404, b"expected POST /pods or /claims", "text/plain")
             return
-        body = await _body(receive)
-        if body is None:
-            await _send(send, 413, b"too large", "text/plain")
-            return
-        try:
-            # What it asks the API server for must not hold up other requests.
-            answer = await asyncio.to_thread(review.answer, body, judge)
-        except ValueError as error:
-            await _send(send, 400, str(error).encode("ascii", "backslashreplace"), "text/plain")
-            return
-        await _send(send, 200, json.dumps(answer).encode(), "application/json")
+        async with self._large if _is_large(scope) else nullcontext():
+            await _judge(receive, send, judge)
+
+
+async def _judge(receive: Receive, send: Send, judge: Judge) -> None:
+    try:
+        body = await asyncio.wait_for(_body(receive), BODY_S)
+    except TimeoutError:
+        await _send(send, 408, b"too slow", "text/plain")
+        return
+    if body is None:
+        await _send(send, 413, b"too large", "text/plain")
+        return
+    try:
+        # What it asks the API server for must not hold up other requests.
+        answer = await asyncio.to_thread(review.answer, body, judge)
+    except ValueError as error:
+        await _send(send, 400, str(error).encode("ascii", "backslashreplace"), "text/plain")
+        return
+    await _send(send, 200, json.dumps(answer).encode(), "application/json")
+
+
+def _is_large(scope: Scope) -> bool:
+    """Return whether a body is large, or may be: it does not say how long it is."""
+    length = dict(scope["headers"]).get(b"content-length", b"")
+    return not length.isdigit() or int(length) > LARGE
 
 
 async def _body(receive: Receive) -> bytes | None:

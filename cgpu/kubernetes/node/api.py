@@ -44,6 +44,9 @@ def _asking(what: str) -> Iterator[None]:
         raise ApiServerError(f"{what}: the API server says: {show(error.status.message or '')}") from error
     except httpx2.HTTPError as error:
         raise ApiServerError(f"{what}: no answer from the API server ({type(error).__name__})") from error
+    except (ValueError, RecursionError) as error:
+        # Who may write an object can cause it: by a year that Python has not, or by parameters 1,000 deep.
+        raise ApiServerError(f"{what}: the API server's answer cannot be read ({error})") from error
 
 
 class Api:

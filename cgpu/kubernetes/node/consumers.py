@@ -8,7 +8,9 @@ from collections.abc import Iterable, Iterator, Mapping
 from lightkube.models.core_v1 import Container, PodResourceClaim
 from lightkube.resources.core_v1 import Pod
 
-from cgpu.errors import CgpuError, show
+from cgpu.errors import CgpuError, show, some
+
+NAMED = 3  # containers in a message
 
 
 class AtOnceError(CgpuError):
@@ -25,16 +27,23 @@ def containers(pod: Pod, claim: str, requests: Iterable[str]) -> Containers:
     claim: its name. A container that names no request of the claim has all of them. Raises AtOnceError.
     """
     names = {one.name for one in _claims(pod) if _resolved(pod, one) == claim}
-    return {request: _containers_of(pod, names, request.partition("/")[0]) for request in requests}
+    found = {}
+    for request in requests:
+        name = request.partition("/")[0]
+        found[request] = _containers_of(pod, names, name, set(_by_extended_resource(pod, claim, name)))
+    return found
 
 
-def _containers_of(pod: Pod, claims: set[str], request: str) -> tuple[str, ...]:
-    """Return the names. One container at a time has a share, so only init containers may name it together."""
+def _containers_of(pod: Pod, claims: set[str], request: str, others: set[str]) -> tuple[str, ...]:
+    """Return the names. One container at a time has a share, so only init containers may name it together.
+
+    others: that have the request, and do not name it.
+    """
     found: list[str] = []
     running: list[str] = []
     most: list[str] = []
     for container, stays in _containers(pod):
-        if not _names(container, claims, request):
+        if container.name not in others and not _names(container, claims, request):
             continue
         found.append(container.name)
         most = max(most, [*running, container.name], key=len)
@@ -43,7 +52,7 @@ def _containers_of(pod: Pod, claims: set[str], request: str) -> tuple[str, ...]:
     if len(most) > 1:
         raise AtOnceError(
             f"request {show(request)} is named by {len(most)} containers that run at once "
-            f"({', '.join(most)}); expected one: give each container a request of its own"
+            f"({some(most, NAMED)}); expected one: give each container a request of its own"
         )
     return tuple(found)
 
@@ -58,6 +67,13 @@ def _resolved(pod: Pod, entry: PodResourceClaim) -> str | None:
         return entry.resourceClaimName
     statuses = (pod.status.resourceClaimStatuses or ()) if pod.status is not None else ()
     return next((one.resourceClaimName for one in statuses if one.name == entry.name), None)
+
+
+def _by_extended_resource(pod: Pod, claim: str, request: str) -> Iterator[str]:
+    """Yield the containers that have asked by a resource for which the scheduler has made a claim."""
+    made = pod.status.extendedResourceClaimStatus if pod.status is not None else None
+    if made is not None and made.resourceClaimName == claim:
+        yield from (one.containerName for one in made.requestMappings if one.requestName == request)
 
 
 def _names(container: Container, claims: set[str], request: str) -> bool:

@@ -209,7 +209,8 @@ def _names(claims: Iterable[dra_pb2.Claim]) -> Iterator[ClaimName]:
 
 def _device(pool: str, share: AllocatedShare) -> dra_pb2.Device:
     return dra_pb2.Device(
-        request_names=[share.request],
+        # Of a request with alternatives the kubelet knows the request, as containers name it.
+        request_names=[share.request.partition("/")[0]],
         pool_name=pool,
         device_name=share.device,
         cdi_device_ids=[cdi.device_id(share.share)],

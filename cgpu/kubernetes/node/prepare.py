@@ -87,7 +87,8 @@ class Claims:
         if before is not None and before.shares != wanted:
             self._undo(before)
             before = None
-        self._records.write(record)
+        if record != before:
+            self._records.write(record)
         try:
             self._do(record)
         except BaseException:
@@ -121,8 +122,8 @@ class Claims:
         for record in records:
             try:
                 self._check(record)
-            except (CgpuError, OSError) as error:
-                faults.append(f"{record.claim}: {error}")
+            except Exception as error:  # noqa: BLE001 - whatever is odd about one claim must not end the agent
+                faults.append(_line(record, error))
         with self._alone():
             known, unread = self._records.all()
             # A record that cannot be read may be that of anything.
@@ -153,8 +154,8 @@ class Claims:
     def _has_looked(self, record: Record, log: Callable[[str], None]) -> bool:
         try:
             self._check(record)
-        except (CgpuError, OSError) as error:
-            log(f"{record.claim}: {error}")
+        except Exception as error:  # noqa: BLE001 - containers of other claims wait, too
+            log(_line(record, error))
             return not isinstance(error, ApiServerError)
         return True
 
@@ -247,6 +248,11 @@ class Claims:
                         self._tree.release(reservation.share)
                     except CgpuError as error:
                         yield str(error)
+
+
+def _line(record: Record, error: Exception) -> str:
+    what = error if isinstance(error, CgpuError | OSError) else f"{type(error).__name__}: {error}"
+    return f"{record.claim}: {what}"
 
 
 def _consumers(claim: ResourceClaim) -> Iterator[ResourceClaimConsumerReference]:

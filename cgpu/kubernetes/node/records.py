@@ -13,7 +13,7 @@ import json
 import os
 import time
 from collections.abc import Iterator
-from dataclasses import asdict, dataclass, field, fields
+from dataclasses import asdict, astuple, dataclass, field, fields
 from pathlib import Path
 from typing import Any, get_args
 
@@ -108,9 +108,14 @@ class Records:
         return self._read(self._path(uid))
 
     def write(self, record: Record) -> None:
-        """Keep a record, also through a power cut."""
+        """Keep a record, also through a power cut. Raises CgpuError for one that is too large to read."""
+        path = self._path(record.claim.uid)
         text = json.dumps({"version": VERSION, **asdict(record)}, indent=1) + "\n"
-        write(self._path(record.claim.uid), text.encode(), Meta(0o600, 0, 0))
+        if len(text) > MAX_BYTES:
+            raise CgpuError(
+                f"{path}: {len(text)} bytes; expected at most {MAX_BYTES}: fewer pods or containers"
+            )
+        write(path, text.encode(), Meta(0o600, 0, 0))
 
     def remove(self, uid: str) -> None:
         """Forget a claim."""
@@ -130,10 +135,19 @@ class Records:
             raw = read_bounded(str(path), MAX_BYTES)
         except FileNotFoundError:
             return None
+        except OSError as error:
+            raise CgpuError(f"{path}: cannot be read ({error.strerror}); {_cure(path)}") from error
         try:
             return parse(json.loads(raw))
         except (ValueError, KeyError, TypeError, AttributeError) as error:
-            raise CgpuError(f"{path}: no record of this version of OpenCGPU ({error})") from error
+            raise CgpuError(
+                f"{path}: no record of this version of OpenCGPU ({error}); {_cure(path)}"
+            ) from error
+
+
+def _cure(path: Path) -> str:
+    """Return what helps: without the file the claim is given back, and what it held is removed."""
+    return f"when the pods of its claim have no container left: rm {path}"
 
 
 def _try_lock(fd: int) -> bool:
@@ -149,6 +163,8 @@ def parse(document: Any) -> Record:
     if document["version"] != VERSION:
         raise ValueError(f"version {show(document['version'])}, expected {VERSION}")
     claim = ClaimName(**document["claim"])
+    if any(type(one) is not str for one in astuple(claim)) or not is_share(claim.uid):
+        raise ValueError(f"claim {show(claim.uid)}")
     shares = tuple(AllocatedShare(**one) for one in document["shares"])
     for share in shares:
         if any(type(getattr(share, name)) is not kind for name, kind in _KINDS.items()):

@@ -8,6 +8,7 @@ import base64
 import json
 import ssl
 import threading
+import time
 from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -18,9 +19,9 @@ import pytest
 import uvicorn
 
 from cgpu.errors import CgpuError
-from cgpu.kubernetes.admission import review
+from cgpu.kubernetes.admission import review, server
 from cgpu.kubernetes.admission.certificate import LIFE, Certificate, bundle, make, renew
-from cgpu.kubernetes.admission.server import MAX_BODY, Webhook
+from cgpu.kubernetes.admission.server import LARGE, MAX_BODY, Webhook
 from cgpu.kubernetes.admission.templates import Templates
 
 NOW = datetime.now(UTC)
@@ -140,7 +141,7 @@ def served(tmp_path: Path, templates: FewTemplates) -> Iterator[httpx2.Client]:
     made = make(NAMES, NOW)
     (tmp_path / "tls.crt").write_bytes(made.tls_crt)
     (tmp_path / "tls.key").write_bytes(made.tls_key)
-    server = uvicorn.Server(
+    running = uvicorn.Server(
         uvicorn.Config(
             Webhook(cast("Templates", templates)),
             host="127.0.0.1",
@@ -151,16 +152,16 @@ def served(tmp_path: Path, templates: FewTemplates) -> Iterator[httpx2.Client]:
             lifespan="off",
         )
     )
-    thread = threading.Thread(target=lambda: asyncio.run(server.serve()))
+    thread = threading.Thread(target=lambda: asyncio.run(running.serve()))
     thread.start()
-    while not server.started:
+    while not running.started:
         thread.join(0.02)
         assert thread.is_alive()
-    port = server.servers[0].sockets[0].getsockname()[1]
+    port = running.servers[0].sockets[0].getsockname()[1]
     trusted = ssl.create_default_context(cadata=made.ca_crt.decode())
     with httpx2.Client(base_url=f"https://127.0.0.1:{port}", verify=trusted, trust_env=False) as client:
         yield client
-    server.should_exit = True
+    running.should_exit = True
     thread.join()
 
 
@@ -173,3 +174,53 @@ def test_server(served: httpx2.Client) -> None:
     assert served.get("/pods").status_code == 404
     assert served.post("/pods", content=b" " * (MAX_BODY + 1)).status_code == 413
     assert served.post("/claims", content=request({}, "ResourceClaim")).json()["response"]["allowed"] is True
+
+
+def test_large_bodies_go_one_at_a_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A body takes many times its length in memory when it is read; small ones wait for none."""
+    now, most = {True: 0, False: 0}, {True: 0, False: 0}
+    lock = threading.Lock()
+
+    def answer(body: bytes, _judge: object) -> dict[str, Any]:
+        large = len(body) > LARGE
+        with lock:
+            now[large] += 1
+            most[large] = max(most[large], now[large])
+        time.sleep(0.1)
+        with lock:
+            now[large] -= 1
+        return {}
+
+    monkeypatch.setattr(review, "answer", answer)
+    asyncio.run(_post_at_once([b" " * (LARGE + 1), b" "] * 4))
+    assert (most[True], most[False] > 1) == (1, True)
+
+
+def test_a_body_that_never_ends(served: httpx2.Client, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It holds up other large ones for a bounded time."""
+    monkeypatch.setattr(server, "BODY_S", 0.2)
+
+    def slow() -> Iterator[bytes]:
+        yield b"{"
+        time.sleep(1)
+        yield b"}"
+
+    assert served.post("/pods", content=slow()).status_code == 408
+    assert served.post("/pods", content=request(POD) + b" " * LARGE).json()["response"]["allowed"] is True
+
+
+async def _post_at_once(bodies: list[bytes]) -> None:
+    webhook = Webhook(cast("Templates", FewTemplates()))
+
+    async def post(body: bytes) -> None:
+        async def receive() -> dict[str, Any]:
+            await asyncio.sleep(0)
+            return {"body": body}
+
+        async def send(_message: Any) -> None:
+            await asyncio.sleep(0)
+
+        headers = [(b"content-length", str(len(body)).encode())]
+        await webhook({"type": "http", "method": "POST", "path": "/pods", "headers": headers}, receive, send)
+
+    await asyncio.gather(*map(post, bodies))

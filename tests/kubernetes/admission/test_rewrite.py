@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import copy
+import time
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +16,7 @@ from hypothesis import strategies as st
 from cgpu.errors import CgpuError
 from cgpu.kubernetes.admission import rewrite as rewriting
 from cgpu.kubernetes.admission.asked import SYSTEMS
-from cgpu.kubernetes.admission.rewrite import rewrite
+from cgpu.kubernetes.admission.rewrite import MOST, rewrite
 from cgpu.kubernetes.admission.shape import Shape, name_of, template
 
 TABLE = yaml.safe_load((Path(__file__).parent / "asked.yaml").read_text())
@@ -200,6 +201,24 @@ def test_any_pod(limits: list[dict[str, Any]], requests: dict[str, Any]) -> None
             assert not left or "claims" not in one["resources"]
     assert {one["resourceClaimTemplateName"] for one in spec.get("resourceClaims", ())} == set(templates)
     assert ("runtimeClassName" in spec) == bool(templates)
+
+
+def test_very_many_containers_that_ask() -> None:
+    """What is asked of the API server for one pod is bounded: it has judged no pod's length yet."""
+    containers = [container(f"c{one}", limits={"aliyun.com/gpu-mem": one + 1}) for one in range(MOST + 1)]
+    assert len(rewritten(pod(containers[1:]))[1]) == MOST
+    with pytest.raises(CgpuError, match=f"{MOST + 1} containers ask for parts of GPUs; expected at most"):
+        rewritten(pod(containers))
+
+
+def test_a_very_long_pod() -> None:
+    """The time that a pod takes does not grow with the square of its length."""
+    containers = [container(f"c{one}", limits={"aliyun.com/gpu-mem": 0}) for one in range(8000)]
+    claims = [{"name": f"c{one}", "resourceClaimName": "c"} for one in range(8000)]
+    containers += [container(f"a{one}", limits={"aliyun.com/gpu-mem": 1}) for one in range(MOST)]
+    began = time.process_time()
+    rewrite(pod(containers, resourceClaims=claims), lambda: SIZES)
+    assert time.process_time() - began < 5
 
 
 def test_names_are_stable() -> None:

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import pytest
+from lightkube.models.core_v1 import ContainerExtendedResourceRequest, PodExtendedResourceClaimStatus
 
 from cgpu.kubernetes.node.consumers import AtOnceError, containers
 from tests.kubernetes.node.objects import pod
@@ -26,6 +27,19 @@ def test_claim_of_a_template() -> None:
     assert containers(pod({"main": [ALL]}, resourceClaimName="else"), "part", ["r0"]) == {"r0": ()}
 
 
+def test_claim_of_an_extended_resource() -> None:
+    """A pod that asks by the resource of the device class names no claim: its status says who has what."""
+    asks = pod({"one": [], "two": [], "none": []}, resourceClaimName="else")
+    assert asks.status is not None
+    mappings = [
+        ContainerExtendedResourceRequest(container, f"r{number}", "deviceclass.resource.kubernetes.io/x")
+        for number, container in enumerate(("one", "two"))
+    ]
+    asks.status.extendedResourceClaimStatus = PodExtendedResourceClaimStatus(mappings, "part")
+    assert containers(asks, "part", ["r0", "r1"]) == {"r0": ("one",), "r1": ("two",)}
+    assert containers(asks, "other", ["r0"]) == {"r0": ()}
+
+
 @pytest.mark.parametrize("names", [("init1", "init2", "main"), ("init1", "side"), ("init1", "init2")])
 def test_one_after_the_other(names: tuple[str, ...]) -> None:
     """Containers that never run beside each other may have one share in turn."""
@@ -37,6 +51,7 @@ def test_one_after_the_other(names: tuple[str, ...]) -> None:
     [
         (("one", "two"), r"request r0 is named by 2 containers that run at once \(one, two\); expected one"),
         (("init", "one", "two", "three"), r"3 containers that run at once \(one, two, three\)"),
+        (("one", "two", "three", "four"), r"4 containers that run at once \(one, two, three and 1 more\)"),
         (("init1", "side", "init2"), r"2 containers that run at once \(side, init2\)"),
         (("side", "main"), r"2 containers that run at once \(side, main\)"),
     ],

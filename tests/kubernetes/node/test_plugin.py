@@ -34,11 +34,12 @@ class FewClaims:
 
     def __init__(self) -> None:
         self.given_back: list[str] = []
+        self.share = SHARE
 
     def prepare(self, name: ClaimName) -> tuple[AllocatedShare, ...]:
         if name.uid != CLAIM:
             raise CgpuError("GPU 0 has too little memory left")
-        return (SHARE,)
+        return (self.share,)
 
     def unprepare(self, uid: str) -> None:
         if uid != CLAIM:
@@ -109,6 +110,15 @@ def test_prepare_of_several_claims(kubelet: Kubelet) -> None:
     assert list(device.cdi_device_ids) == [f"opencgpu.io/share={share_id(0)}"]
     assert device.share_id == share_id(0)
     assert found.claims[OTHER].error == "GPU 0 has too little memory left"
+
+
+def test_a_request_with_alternatives(kubelet: Kubelet) -> None:
+    """The kubelet compares a device's requests with what containers name, never an alternative."""
+    kubelet.claims.share = replace(SHARE, request="main/small")
+    request = dra_pb2.NodePrepareResourcesRequest(claims=[dra_pb2.Claim(namespace="team", uid=CLAIM)])
+    path, answer = kubelet.sockets.service, dra_pb2.NodePrepareResourcesResponse
+    found = kubelet.call(path, f"{DRA}NodePrepareResources", request, answer)
+    assert list(found.claims[CLAIM].devices[0].request_names) == ["main"]
 
 
 def test_unprepare_of_several_claims(kubelet: Kubelet) -> None:

@@ -3,7 +3,9 @@
 
 from __future__ import annotations
 
+import errno
 import json
+import os
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, cast
@@ -237,6 +239,21 @@ def test_a_claim_without_an_allocation(node: Node) -> None:
     assert (node.engine.held, node.left()) == ({}, [])
 
 
+def test_an_emptied_run_and_a_full_disk(node: Node, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A record that says the same is not written again: a full /var keeps nothing from coming back."""
+    node.claims.prepare(NAME)
+    before = node.left()
+    node.lose_run()
+
+    def full(*_: object) -> None:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    monkeypatch.setattr(Records, "write", full)
+    node.start()
+    assert node.reconcile() == []
+    assert (node.left(), len(node.engine.held)) == (before, 2)
+
+
 def test_an_emptied_run_without_the_api_server(node: Node) -> None:
     """The records alone bring back what was lost; the missing answer is logged."""
     node.claims.prepare(NAME)
@@ -293,14 +310,82 @@ def test_one_unreadable_record(node: Node) -> None:
     assert len(node.engine.held) == 3
 
 
+def test_a_claim_too_large_to_record(node: Node) -> None:
+    """A pod with very many containers joins a claim: the claim stays as it was, and others go on."""
+    node.claims.prepare(NAME)
+    before = node.left()
+    later, other = POD.replace("9", "8"), CLAIM.replace("1", "2")
+    node.api.claims[CLAIM] = claim([result(0), result(1, "3Gi", device=SECOND.device)], pods=[POD, later])
+    node.api.pods[later] = pod({f"init-{number:058}": [ALL] for number in range(2500)}, later)
+    (said,) = node.reconcile()
+    assert "bytes; expected at most" in said
+    assert node.left() == before
+    node.api.claims[other] = claim([result(9, "1Gi")])
+    assert len(node.claims.prepare(ClaimName("team", "other", other))) == 1
+    node.claims.unprepare(CLAIM)
+    node.start()
+    assert list(node.engine.held) == [share_id(9)]
+
+
+def test_a_fault_that_nobody_expects(node: Node, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whatever one claim causes, others are checked, and containers that wait have their answer."""
+    other = CLAIM.replace("1", "2")
+    node.api.claims[other] = claim([result(9, "1Gi")])
+    node.claims.prepare(NAME)
+    node.claims.prepare(ClaimName("team", "other", other))
+    node.lose_run()
+    read = FakeApi.claim
+
+    def odd(api: FakeApi, wanted: ClaimName) -> Any:
+        if wanted == NAME:
+            raise RuntimeError("odd")
+        return read(api, wanted)
+
+    monkeypatch.setattr(FakeApi, "claim", odd)
+    assert node.reconcile() == ["claim team/part: RuntimeError: odd"]
+    assert list(node.engine.held) == [share_id(9)]
+    list(share_asks.asked(str(node.folder / "shares")))
+    for share in (share_id(0), share_id(9)):
+        (node.folder / "shares" / share_asks.FOLDER / f"{share}.{POD}").touch()
+    node.claims.answer(lambda _: None)
+    assert list(share_asks.asked(str(node.folder / "shares"))) == []
+
+
+def test_a_record_that_cannot_be_read(node: Node) -> None:
+    """One that is too large, or that the disk does not give, is no reason not to start or to serve others."""
+    node.claims.prepare(NAME)
+    (node.folder / "records" / f"{CLAIM.replace('1', '3')}.json").write_bytes(b" " * (records.MAX_BYTES + 1))
+    (node.folder / "records" / f"{CLAIM.replace('1', '4')}.json").mkdir()
+    node.start()
+    assert len(node.reconcile()) == 2
+    node.claims.unprepare(CLAIM)
+    assert node.engine.held == {}
+
+
+@pytest.mark.parametrize("uid", [None, 5, [], "x"])
+def test_a_record_with_a_uid_that_is_none(node: Node, uid: Any) -> None:
+    """It is as one that cannot be read."""
+    node.claims.prepare(NAME)
+    path = node.folder / "records" / f"{CLAIM}.json"
+    document = json.loads(path.read_text())
+    document["claim"]["uid"] = uid
+    path.write_text(json.dumps(document))
+    (said,) = node.reconcile()
+    assert "no record of this version" in said
+
+
 def test_a_foreign_record(node: Node) -> None:
     """A record that is none of this version's is no reason to forget or to give anything."""
     node.claims.prepare(NAME)
     path = node.folder / "records" / f"{CLAIM}.json"
     path.write_text(path.read_text().replace('"version": 1', '"version": 2'))
-    with pytest.raises(CgpuError, match="no record of this version"):
+    with pytest.raises(CgpuError, match=rf"no record of this version .*: rm {path}"):
         node.claims.unprepare(CLAIM)
     assert len(node.engine.held) == 2
+    path.unlink()
+    node.claims.unprepare(CLAIM)
+    assert node.reconcile() == []
+    assert (node.engine.held, node.left()) == ({}, [])
 
 
 def test_a_unit_stays_while_claims_are_there(node: Node) -> None:
