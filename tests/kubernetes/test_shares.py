@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -174,11 +175,9 @@ def test_an_emptied_run(slices: Slices) -> None:
 def test_the_engine_is_full_by_others(slices: Slices) -> None:
     """Memory that a container beside Kubernetes has: the pod says so in its events, and starts later."""
     tree = Tree(str(TREE))
-    for gpu in (0, 1):
-        tree.reserve(f"0000000{gpu}-0000-4000-8000-000000000000", (gpu, 12000 * MIB, 1, 0))
+    tree.register("beside", os.getpid(), [(gpu, 12000 * MIB, 1, 0) for gpu in (0, 1)])
     slices.claim("later", "6Gi")
     slices.pod("later", {"main": ["later"]})
     slices.events_say("later", "MiB")
-    for gpu in (0, 1):
-        tree.release(f"0000000{gpu}-0000-4000-8000-000000000000")
+    tree.destroy("beside")
     slices.running("later", AGAIN_S)

@@ -171,10 +171,13 @@ int driver_find_gpus(struct driver *driver, const char *root, struct devices *de
 	for (i = 0; r == 0 && i < driver->gpus; i++) {
 		if (driver->gpu[i].away)
 			continue;
-		r = is_attached(ids, driver->gpu[i].gpu_id) ? attach_gpu(driver, i) : NV_ERR_INVALID_DEVICE;
-		driver->gpu[i].away = r == NV_ERR_GPU_IS_LOST;
-		if (driver->gpu[i].away)
+		r = NV_ERR_INVALID_DEVICE;
+		if (is_attached(ids, driver->gpu[i].gpu_id))
+			r = attach_gpu(driver, i);
+		if (r == NV_ERR_GPU_IS_LOST) {
+			driver->gpu[i].away = 1;
 			r = 0;
+		}
 		if (r)
 			snprintf(error, bytes, "%s/nvidia%u: the driver does not attach it (status 0x%x)", root,
 				driver->gpu[i].minor, r);
