@@ -12,7 +12,7 @@ from pathlib import Path
 import yaml
 
 from cgpu import paths
-from cgpu.client.stat import CALL_REASONS, MEMORY_REASONS
+from cgpu.client.stat import CALL_REASONS, MEMORY_REASONS, OUTCOMES
 from cgpu.install import places
 from cgpu.install.commands.install import parser as install_parser
 from cgpu.install.commands.uninstall import parser as uninstall_parser
@@ -64,7 +64,10 @@ def test_counters(repository: Path) -> None:
     stated = {key for row in rows(keys) for key in re.findall(r"`(\w+)`", row[0])}
     source = (repository / "kmod" / "core" / "tree" / "stat.c").read_text()
     found = re.findall(r'\{ "(\w+)", |\] = "(\w+)"|" ?(\w+)="', source)
-    assert stated == {"".join(groups) for groups in found}
+    of_cgpud = (repository / "kmod" / "daemon" / "libcgpud" / "stat.c").read_text()
+    queues = set(re.findall(r'add_word\(out, "(\w+)"', of_cgpud))
+    times = {f"{outcome}_{what}" for outcome in OUTCOMES for what in ("ns", "times")}
+    assert stated == {"".join(groups) for groups in found} | queues | times
 
 
 def nodes(repository: Path) -> str:

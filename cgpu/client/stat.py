@@ -3,24 +3,48 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 from cgpu.errors import CgpuError, show
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterator, Mapping
 
 SLICES: Final = 25  # as many as a GPU has places
 DIGITS: Final = 20
+# Of calls, by the keys `*_ns` and `*_times`.
+OUTCOMES: Final = ("executed", "continued", "answered")
+BUCKETS: Final = 32  # no engine has more; the bound of the n-th is 4^n us
+QUEUES: Final = ("listeners_held", "answers_kept", "timeslices_left")
 # By the keys `refused_*`; docs/tree.md says what each means.
 MEMORY_REASONS: Final = ("limit", "card", "unaccounted")
 CALL_REASONS: Final = ("class", "control", "client", "records", "call")
 
 
 @dataclass(frozen=True, slots=True)
+class Latency:
+    """How long calls took. calls: how many of each bucket, of which the last has no bound; ns: their sum."""
+
+    ns: int
+    calls: tuple[int, ...]
+
+    def cumulative(self) -> Iterator[tuple[float, int]]:
+        """Return bounds in seconds, the last of which is infinite, and how many calls took no longer."""
+        total = 0
+        for number, calls in enumerate(self.calls):
+            total += calls
+            last = number == len(self.calls) - 1
+            yield math.inf if last else 4**number / 1e6, total
+
+
+@dataclass(frozen=True, slots=True)
 class EngineStat:
-    """Counters of the engine since its state was made, and how full its tables are."""
+    """Counters of the engine since its state was made, and how full its tables are.
+
+    None, or missing from a mapping, is what this engine does not have, or one before that key.
+    """
 
     notified: int
     executed: int
@@ -38,6 +62,11 @@ class EngineStat:
     objects: int
     objects_max: int
     refused_calls: Mapping[str, int]
+    calls_now: int | None
+    workers: int | None
+    workers_max: int | None
+    queues: Mapping[str, int]
+    latencies: Mapping[str, Latency]
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,7 +117,17 @@ class GpuStat:
 def parse_engine(text: str) -> EngineStat:
     """Return what the root's entry says. Raises CgpuError where it is not well formed."""
     line = _Line(text)
-    return EngineStat(**line.numbers(_ENGINE), refused_calls=line.refused(CALL_REASONS))
+    queues = {key: line.optional(key) for key in QUEUES}
+    latencies = {outcome: line.latency(outcome) for outcome in OUTCOMES}
+    return EngineStat(
+        **line.numbers(_ENGINE),
+        refused_calls=line.refused(CALL_REASONS),
+        calls_now=line.optional("calls_now"),
+        workers=line.optional("workers"),
+        workers_max=line.optional("workers_max"),
+        queues={key: length for key, length in queues.items() if length is not None},
+        latencies={outcome: one for outcome, one in latencies.items() if one is not None},
+    )
 
 
 def parse_gpu(text: str) -> GpuStat:
@@ -128,6 +167,13 @@ _GPU: Final = _numbers_of(GpuStat)
 _SLICE: Final = _numbers_of(SliceStat)
 
 
+def _whole(key: str, text: str, sign: str = "") -> int:
+    digits = text.removeprefix(sign)
+    if not (digits.isascii() and digits.isdigit() and len(digits) <= DIGITS):
+        raise CgpuError(f"stat: {key}={show(text)}: a whole number was expected; see the engine's log")
+    return int(text)
+
+
 class _Line:
     """The words `key=value` of a line; keys that nobody asks for are ignored."""
 
@@ -143,11 +189,21 @@ class _Line:
 
     def number(self, key: str, sign: str = "", missing: str = "") -> int:
         """Return a whole number. sign: what may stand before it; missing: what a missing key stands for."""
-        text = self._words.get(key, missing) or self.text(key)
-        digits = text.removeprefix(sign)
-        if not (digits.isascii() and digits.isdigit() and len(digits) <= DIGITS):
-            raise CgpuError(f"stat: {key}={show(text)}: a whole number was expected; see the engine's log")
-        return int(text)
+        return _whole(key, self._words.get(key, missing) or self.text(key), sign)
+
+    def optional(self, key: str) -> int | None:
+        return self.number(key) if key in self._words else None
+
+    def latency(self, outcome: str) -> Latency | None:
+        key = f"{outcome}_times"
+        if key not in self._words:
+            return None
+        calls = self.text(key).split(",")
+        if len(calls) > BUCKETS:
+            raise CgpuError(
+                f"stat: {key}: {len(calls)} buckets, expected at most {BUCKETS}; see the engine's log"
+            )
+        return Latency(self.number(f"{outcome}_ns"), tuple(_whole(key, one) for one in calls))
 
     def numbers(self, keys: tuple[str, ...]) -> dict[str, int]:
         return {key: self.number(key) for key in keys}

@@ -8,6 +8,7 @@ the engine's lock for as long as the core writes some hundred words; nothing of 
 
 from __future__ import annotations
 
+import math
 import socket
 import threading
 import time
@@ -16,10 +17,11 @@ from functools import lru_cache
 from typing import TypeVar
 
 from prometheus_client import Metric
+from prometheus_client.core import HistogramMetricFamily
 from prometheus_client.registry import Collector
 from prometheus_client.samples import Sample
 
-from cgpu.client.stat import GpuStat
+from cgpu.client.stat import GpuStat, Latency
 from cgpu.client.tree import EngineDownError, Tree, is_index
 from cgpu.errors import CgpuError
 from cgpu.exporter import metrics
@@ -77,6 +79,7 @@ class TreeCollector(Collector):
                 [(dict(zip(metrics.ENGINE_INFO_LABELS, info, strict=False)), 1.0)],
             ),
             *_families(metrics.ENGINE, [({}, engine)]),
+            _durations(engine.latencies),
         ]
         return found + self._of_gpus(tree, gpus) + self._of_slices(gpus)
 
@@ -156,6 +159,18 @@ def _family(name: str, kind: Kind, text: str, values: Iterable[tuple[Labels, flo
     family = Metric(name.removesuffix("_total") if kind == "counter" else name, text, kind)
     family.samples = [Sample(name, labels, value) for labels, value in values]
     return family
+
+
+def _durations(latencies: Mapping[str, Latency]) -> Metric:
+    found = HistogramMetricFamily(
+        metrics.CALL_DURATION, metrics.CALL_DURATION_HELP, labels=metrics.CALL_DURATION_LABELS
+    )
+    for outcome, latency in latencies.items():
+        buckets = [
+            ("+Inf" if math.isinf(bound) else repr(bound), calls) for bound, calls in latency.cumulative()
+        ]
+        found.add_metric([outcome], buckets, latency.ns / metrics.NS)
+    return found
 
 
 def _shares(stat: GpuStat) -> tuple[float | None, ...]:

@@ -67,6 +67,9 @@ UP_HELP: Final = "Whether the engine answers: 1 or 0."
 ENGINE_INFO: Final = "opencgpu_engine_info"
 ENGINE_INFO_HELP: Final = "The engine, its version, and who limits memory; always 1."
 ENGINE_INFO_LABELS: Final = ("engine", "version", "memory_backend")
+CALL_DURATION: Final = "opencgpu_engine_call_duration_seconds"
+CALL_DURATION_HELP: Final = "How long calls of containers take in the engine, by what became of them."
+CALL_DURATION_LABELS: Final = ("outcome",)
 GPU_INFO: Final = "opencgpu_gpu_info"
 GPU_INFO_HELP: Final = "The model of a GPU; always 1."
 GPU_INFO_LABELS: Final = (*GPU_LABELS, "model", "device")
@@ -133,6 +136,26 @@ ENGINE: Final[tuple[Row[EngineStat], ...]] = (
             "objects": stat.objects_max,
         },
         "table",
+    ),
+    Row(
+        "opencgpu_engine_calls_in_progress",
+        "gauge",
+        "Calls of containers that are under way.",
+        lambda stat: stat.calls_now,
+    ),
+    Row("opencgpu_engine_workers", "gauge", "Threads of cgpud that answer calls.", lambda stat: stat.workers),
+    Row(
+        "opencgpu_engine_workers_max",
+        "gauge",
+        "Threads that cgpud may have for that.",
+        lambda stat: stat.workers_max,
+    ),
+    Row(
+        "opencgpu_engine_queue_length",
+        "gauge",
+        "Length of a queue of cgpud.",
+        lambda stat: stat.queues,
+        "queue",
     ),
 )
 

@@ -339,7 +339,7 @@ class Engine:
     def read(self, node: Node) -> bytes:
         """Return a node's whole text. Raises OSError: EBADF for inst_ctl, ENOENT when it is gone."""
         text = ctypes.create_string_buffer(TEXT_BYTES)
-        length = _checked(self._lib.cgpu_tree_read(self._core, byref(node), text, TEXT_BYTES))
+        length = _checked(self._lib.cgpud_tree_read(self._handle, byref(node), text, TEXT_BYTES))
         return text.raw[:length]
 
     def write(self, node: Node, text: bytes) -> None:

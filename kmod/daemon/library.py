@@ -187,7 +187,7 @@ def load_library() -> ctypes.CDLL:
         "cgpu_container_remove": (c_int, [c_void_p, c_uint32, c_uint64]),
         "cgpu_tree_lookup": (c_int, [c_void_p, c_char_p, POINTER(Node)]),
         "cgpu_tree_name": (c_int, [c_void_p, POINTER(Node), c_uint32, c_char_p, c_size_t]),
-        "cgpu_tree_read": (c_long, [c_void_p, POINTER(Node), c_char_p, c_size_t]),
+        "cgpud_tree_read": (c_long, [c_void_p, POINTER(Node), c_char_p, c_size_t]),
         "cgpu_tree_write": (c_int, [c_void_p, POINTER(Node), c_char_p, c_size_t]),
     }
     for name, (result, arguments) in signatures.items():

@@ -34,6 +34,11 @@ GIB = 1 << 30
 CONTEXT = 96 * MIB  # context_memory, where nothing else is configured
 WHOLE = ("gpu=1", "info", "fill=64M:2m", "info")
 NUMBERS = r"[a-z_]+=[0-9]+(?: [a-z_]+=[0-9]+)*"
+TIMES = " ".join(
+    rf"{name}_ns=[0-9]+ {name}_times=(?:[0-9]+,){{11}}[0-9]+"
+    for name in ("executed", "continued", "answered")
+)
+ROOT = rf"{NUMBERS} registered=[0-9]+ {NUMBERS} calls_now=[0-9]+ (?:{NUMBERS} )?{TIMES}\n"
 # Three are refused. With cgpud a call that is interrupted is made again by the kernel, and counts again: seen
 # once, at a load of 50.
 STAT = (
@@ -56,7 +61,7 @@ def counted() -> list[Case]:
                 "0/stat",
                 {"match": rf"uuid=\S+ drift=\S+ {NUMBERS} lost=0 refused_limit=[0-9]+ {NUMBERS}\n{STAT}"},
             ),
-            read("stat", {"match": rf"{NUMBERS} registered=[0-9]+ {NUMBERS}\n"}),
+            read("stat", {"match": ROOT}),
             release("p"),
             finish("p"),
         ),

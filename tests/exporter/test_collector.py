@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +18,7 @@ from cgpu.client.tree import Tree
 from cgpu.exporter import metrics
 from cgpu.exporter.collector import TreeCollector
 from cgpu.exporter.names import Names
-from tests.exporter.trees import FakeTree, gpu_line, slice_line
+from tests.exporter.trees import ENGINE, OLDER_ENGINE, FakeTree, gpu_line, slice_line
 
 POD, PLAIN = "a" * 64, "web"
 NAMES = {POD: "prod/trainer-0/main"}
@@ -105,6 +106,47 @@ def test_an_engine_that_does_not_know_of_lost_gpus(tree: FakeTree) -> None:
     assert values[labels(**FIRST)] == 1
 
 
+def test_times_of_calls_are_a_histogram(tree: FakeTree) -> None:
+    """Buckets add up from the shortest on, the last is all of them, and the sum is in seconds."""
+    values = found(registry(tree))
+    buckets = {
+        dict(key)["le"]: value
+        for key, value in values[f"{metrics.CALL_DURATION}_bucket"].items()
+        if dict(key)["outcome"] == "executed"
+    }
+    assert list(buckets.items())[:5] == [
+        ("1e-06", 0),
+        ("4e-06", 0),
+        ("1.6e-05", 3),
+        ("6.4e-05", 7),
+        ("0.000256", 7),
+    ]
+    assert list(buckets.items())[-2:] == [("1.048576", 7), ("+Inf", 9)]
+    assert values[f"{metrics.CALL_DURATION}_count"][labels(outcome="executed")] == 9
+    assert values[f"{metrics.CALL_DURATION}_sum"][labels(outcome="executed")] == 2.5
+    assert values[f"{metrics.CALL_DURATION}_count"][labels(outcome="answered")] == 0
+    assert values["opencgpu_engine_calls_in_progress"] == {(): 3}
+    assert values["opencgpu_engine_queue_length"][labels(queue="listeners_held")] == 2
+
+
+def test_an_engine_that_times_no_calls(tree: FakeTree) -> None:
+    """Figures of an engine before these keys are served, without those that it has not."""
+    (tree.path / "stat").write_text(OLDER_ENGINE)
+    values = found(registry(tree))
+    assert values["opencgpu_engine_calls_total"][labels(outcome="continued")] == 30
+    assert not any(metrics.CALL_DURATION in name or "workers" in name for name in values)
+    assert "opencgpu_engine_queue_length" not in values
+
+
+@pytest.mark.parametrize(
+    "wrong", ["executed_times=", "executed_times=1,x", "executed_times=1,,2", f"executed_times={'1,' * 32}1"]
+)
+def test_broken_times_are_no_figures(tree: FakeTree, wrong: str) -> None:
+    """An engine whose entry reads wrong is down, as with any other key."""
+    (tree.path / "stat").write_text(re.sub(r"executed_times=\S+", wrong, ENGINE))
+    assert found(registry(tree)) == {"opencgpu_up": {(): 0}}
+
+
 def test_utilisation_is_of_the_time_between_scrapes(tree: FakeTree) -> None:
     """A slice at 40 % of the GPU shows 0.4; a scrape too soon after another one shows the same again."""
     clock = Clock()
@@ -136,8 +178,10 @@ def test_every_metric_is_there_and_no_other(tree: FakeTree) -> None:
         *metrics.CONTAINER,
         *metrics.DCGM,
     ]
-    expected = {row.name: row.kind for row in rows}
+    expected: dict[str, str] = {row.name: row.kind for row in rows}
     expected |= dict.fromkeys((metrics.UP, metrics.ENGINE_INFO, metrics.GPU_INFO), "gauge")
+    parts = (f"{metrics.CALL_DURATION}_{part}" for part in ("bucket", "count", "sum"))
+    expected |= dict.fromkeys(parts, "histogram")
     got = {
         sample.name: family.type
         for family in parse_text(generate_latest(made).decode())

@@ -44,6 +44,9 @@ def test_rows(repository: Path, heading: str, table: tuple[metrics.Row[Any], ...
         expected.insert(0, [f"`{name}`", "gauge", f"{text} Labels {words}."])
     if heading == "Engine":
         expected.insert(0, [f"`{metrics.UP}`", "gauge", metrics.UP_HELP])
+        (label,) = metrics.CALL_DURATION_LABELS
+        text = f"{metrics.CALL_DURATION_HELP} Label `{label}`."
+        expected.append([f"`{metrics.CALL_DURATION}`", "histogram", text])
     assert stated == expected
 
 

@@ -20,6 +20,7 @@ TABLES: dict[tuple[metrics.Row[Any], ...], tuple[str, ...]] = {
 LABELS = {
     metrics.UP: {"instance"},
     metrics.GPU_INFO: {"instance", *metrics.GPU_INFO_LABELS},
+    f"{metrics.CALL_DURATION}_bucket": {"instance", *metrics.CALL_DURATION_LABELS},
     **{
         row.name: {"instance", *labels, *([row.label] if row.label else [])}
         for table, labels in TABLES.items()

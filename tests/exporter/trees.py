@@ -10,8 +10,13 @@ NO_CALLS = "refused_class=0 refused_control=0 refused_client=0 refused_records=0
 ENGINE = (
     "notified=90 executed=40 continued=30 answered=2 refused=8 registered=3 restarts=1 upgrades=2 reloads=4 "
     "containers=2 containers_max=512 clients=5 clients_max=4096 objects=60 objects_max=262144 "
-    "refused_class=1 refused_control=2 refused_client=0 refused_records=0 refused_call=1 new_key=7\n"
+    "refused_class=1 refused_control=2 refused_client=0 refused_records=0 refused_call=1 "
+    "calls_now=3 workers=5 workers_max=128 listeners_held=2 answers_kept=0 timeslices_left=1 "
+    "executed_ns=2500000000 executed_times=0,0,3,4,0,0,0,0,0,0,0,2 "
+    "continued_ns=30000 continued_times=10,20,0,0,0,0,0,0,0,0,0,0 "
+    "answered_ns=0 answered_times=0,0,0,0,0,0,0,0,0,0,0,0 new_key=7\n"
 )
+OLDER_ENGINE = ENGINE.partition(" calls_now=")[0] + "\n"
 
 
 def slice_line(container: str, *, used: int = 0, weight: int = 1, usage: int = 0, limit: int = 1024) -> str:

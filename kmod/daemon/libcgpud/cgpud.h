@@ -48,6 +48,8 @@ struct cgpud_node {
  * line in error. -ESTALE: the state cannot be used; -ENODEV: no driver; -EPROTO: unknown driver version. */
 int cgpud_open(struct cgpud **out, const struct cgpud_options *options, char *error, size_t bytes);
 struct cgpu_core *cgpud_core(struct cgpud *d);
+/* As cgpu_tree_read(), with what this engine itself has to say in the root's entry `stat`. */
+long cgpud_tree_read(struct cgpud *d, const struct cgpu_node *node, char *text, size_t bytes);
 /* The memory file that the next engine takes up. Stays the engine's. */
 int cgpud_state_fd(const struct cgpud *d);
 /* What watches open files that memory was exported on: the next engine takes it up. Stays the engine's. Negative: this

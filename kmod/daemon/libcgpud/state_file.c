@@ -25,7 +25,10 @@ struct header {
 	u32 calls; /* IN_FLIGHT_MAX */
 	u32 external_bytes; /* sizeof(struct external_store) */
 	u64 core_bytes; /* cgpu_state_bytes() */
+	/* By what became of the call. Versions before this field kept 0 here, and it may grow: the rest of the page is 0. */
+	struct cgpu_latency latency[CGPU_OUTCOMES];
 };
+_Static_assert(sizeof(struct header) <= HEADER_BYTES, "the core's state begins behind the header's page");
 
 static size_t whole_pages(u64 bytes)
 {
@@ -141,6 +144,7 @@ static int map_own(struct in_flight_table *x)
 		return -errno;
 	}
 	x->at = (struct in_flight *)((u8 *)x->map + HEADER_BYTES + whole_pages(cgpu_state_bytes()));
+	x->latency = ((struct header *)x->map)->latency;
 	return 0;
 }
 
@@ -218,6 +222,7 @@ int state_file_take_over(struct in_flight_table *x)
 		if (in_flight_sane(&calls[i]))
 			copy_call(&x->at[i], &calls[i]);
 	}
+	memcpy(x->latency, header->latency, sizeof(header->latency));
 	memcpy(own, mapped, offsetof(struct external_store, map));
 	if (own->used > CGPU_MAX_OBJECTS)
 		return -ESTALE;

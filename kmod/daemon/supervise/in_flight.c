@@ -148,6 +148,23 @@ void in_flight_release(struct in_flight_table *x, struct in_flight *e)
 	pthread_mutex_unlock(&x->lock);
 }
 
+void in_flight_received(struct in_flight_table *x, const struct in_flight *e)
+{
+	x->received[e->index] = clock_ns();
+}
+
+void in_flight_took(struct in_flight_table *x, const struct in_flight *e, enum cgpu_outcome outcome)
+{
+	struct cgpu_latency *latency = &x->latency[outcome];
+	u64 since = x->received[e->index], ns;
+
+	if (!since)
+		return;
+	ns = clock_ns() - since;
+	__atomic_fetch_add(&latency->ns, ns, __ATOMIC_RELAXED);
+	__atomic_fetch_add(&latency->calls[cgpu_latency_bucket(ns)], 1, __ATOMIC_RELAXED);
+}
+
 static int thread_is_busy(const struct in_flight_table *x, s32 tid)
 {
 	u32 i;

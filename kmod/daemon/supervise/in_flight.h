@@ -11,6 +11,7 @@
 #include <linux/seccomp.h>
 
 #include "cgpu_core.h"
+#include "cgpu_latency.h"
 
 #define IN_FLIGHT_MAX 256
 #define IN_FLIGHT_BUFFERS (1 + CGPU_MAX_SEGMENTS) /* the top-level struct, then the segments */
@@ -66,6 +67,10 @@ struct in_flight_table {
 	u8 busy[IN_FLIGHT_MAX];
 	s32 thread[IN_FLIGHT_MAX]; /* 0 until it is known to be a driver call */
 	atomic_uint kept;
+	u64 received
+		[IN_FLIGHT_MAX]; /* nanoseconds of the monotonic clock; 0: by the engine before, nobody knows when */
+	struct cgpu_latency
+		*latency; /* CGPU_OUTCOMES of them, in the memory file: other threads count at the same time */
 };
 
 /* Make or map the memory file; owns fd from here on. fd -1 makes one. -ESTALE when it was written by another layout; one
@@ -86,6 +91,10 @@ struct in_flight *in_flight_take(struct in_flight_table *x);
 /* a call that an engine before this one left unanswered; NULL when there is none left. */
 struct in_flight *in_flight_take_unanswered(struct in_flight_table *x);
 void in_flight_release(struct in_flight_table *x, struct in_flight *e);
+/* The kernel has just handed the notification over. */
+void in_flight_received(struct in_flight_table *x, const struct in_flight *e);
+/* The answer is about to be handed to the kernel: count how long the call took. Takes no lock. */
+void in_flight_took(struct in_flight_table *x, const struct in_flight *e, enum cgpu_outcome outcome);
 /* Wait until no other call works for the same thread. A restarted call can arrive while its first
  * run is still in the driver. */
 void in_flight_await_thread(struct in_flight_table *x, struct in_flight *e);

@@ -157,6 +157,7 @@ static void hold_locked(struct listeners *l, struct listener *one)
 {
 	one->held = 1;
 	l->account[one->account].held++;
+	l->held++;
 }
 
 static void unhold_locked(struct listeners *l, struct listener *one)
@@ -165,6 +166,7 @@ static void unhold_locked(struct listeners *l, struct listener *one)
 		return;
 	one->held = 0;
 	l->account[one->account].held--;
+	l->held--;
 }
 
 static void take_locked(struct listeners *l, struct listener *one)

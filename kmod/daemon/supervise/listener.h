@@ -41,6 +41,7 @@ struct listeners {
 	u32 share; /* workers that one container may keep busy */
 	u32 limited_from; /* when so many are busy, a container may have only one */
 	u32 busy;
+	u32 held; /* listeners that are */
 	u32 count;
 	struct listener at[LISTENERS_MAX];
 	struct account account[LISTENERS_MAX];

@@ -61,6 +61,7 @@ static void finish(struct cgpud *d, const struct listener *one, struct in_flight
 		atomic_fetch_add(&d->counters.continued, 1);
 	else if (reply.error)
 		atomic_fetch_add(&d->counters.refused, 1);
+	in_flight_took(&d->in_flight, e, reply.go_on ? CGPU_OUTCOME_CONTINUED : CGPU_OUTCOME_ANSWERED);
 	answer(one, e, reply);
 	in_flight_release(&d->in_flight, e);
 }
@@ -73,13 +74,15 @@ static void undo_unheard(struct cgpud *d, struct in_flight *e, struct task *task
 }
 
 /* Hand over the answer of an executed call, and release the place of the call. */
-static void deliver(struct cgpud *d, const struct listener *one, struct in_flight *e, struct task *task)
+static void deliver(
+	struct cgpud *d, const struct listener *one, struct in_flight *e, struct task *task, enum cgpu_outcome outcome)
 {
 	struct reply reply = { .error = e->result };
 
 	/* Before it is asked whether the thread still waits: what is written to is its memory then. */
 	task_open_memory(task);
 	if (!is_waited_for(one, e)) {
+		in_flight_took(&d->in_flight, e, outcome);
 		reply_keep(d, e);
 		return;
 	}
@@ -90,21 +93,23 @@ static void deliver(struct cgpud *d, const struct listener *one, struct in_fligh
 		undo_unheard(d, e, task);
 		reply.error = e->result = -EFAULT;
 	}
+	in_flight_took(&d->in_flight, e, outcome);
 	if (answer(one, e, reply) == -ENOENT)
 		reply_keep(d, e);
 	else
 		reply_sent(d, e);
 }
 
-/* Deliver an earlier answer in place of e's own. */
-static void deliver_earlier(
-	struct cgpud *d, const struct listener *one, struct task *task, struct in_flight *earlier, struct in_flight *e)
+/* Deliver an earlier answer in place of e's own. outcome: what became of e. */
+static void deliver_earlier(struct cgpud *d, const struct listener *one, struct task *task, struct in_flight *earlier,
+	struct in_flight *e, enum cgpu_outcome outcome)
 {
 	earlier->notif = e->notif;
 	earlier->listener = one->serial;
 	in_flight_set_stage(earlier, STAGE_EXECUTED);
 	in_flight_set_stage(e, STAGE_FREE);
-	deliver(d, one, earlier, task);
+	d->in_flight.received[earlier->index] = d->in_flight.received[e->index];
+	deliver(d, one, earlier, task, outcome);
 	/* No other call of the thread is answered until here. */
 	in_flight_release(&d->in_flight, e);
 }
@@ -137,12 +142,12 @@ static void execute(
 	reaper_watch(d, e->call.slot, e->call.tgid);
 	if (earlier && reply_stands(d, e)) {
 		earlier->counted = e->counted;
-		deliver_earlier(d, one, task, earlier, e);
+		deliver_earlier(d, one, task, earlier, e, CGPU_OUTCOME_EXECUTED);
 		return;
 	}
 	if (earlier)
 		in_flight_release(&d->in_flight, earlier);
-	deliver(d, one, e, task);
+	deliver(d, one, e, task, CGPU_OUTCOME_EXECUTED);
 }
 
 static void settle(
@@ -225,7 +230,7 @@ static void supervise_driver_call(struct cgpud *d, const struct listener *one, s
 	}
 	earlier = reply_find(d, e, task, &sure);
 	if (earlier && sure) {
-		deliver_earlier(d, one, task, earlier, e);
+		deliver_earlier(d, one, task, earlier, e, CGPU_OUTCOME_ANSWERED);
 		return;
 	}
 	if (task->kind == CGPU_DEVICE_OTHER && atomic_load(&d->enforce))
@@ -347,6 +352,7 @@ static void answer_next(struct cgpud *d, struct listener *one, struct task_cache
 		in_flight_release(&d->in_flight, e);
 		return;
 	}
+	in_flight_received(&d->in_flight, e);
 	supervise(d, one, cache, e);
 }
 
@@ -375,7 +381,7 @@ static void deliver_left(struct cgpud *d, const struct listener *one, struct tas
 	struct task task;
 
 	task_init(&task, cache, (s32)e->notif.pid);
-	deliver(d, one, e, &task);
+	deliver(d, one, e, &task, CGPU_OUTCOME_EXECUTED);
 	task_drop(&task);
 }
 

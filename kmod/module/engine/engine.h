@@ -27,6 +27,7 @@
 #include <linux/refcount.h>
 #include <linux/sched.h>
 
+#include "cgpu_latency.h"
 #include "interface.h"
 
 #undef pr_fmt
@@ -111,6 +112,16 @@ struct km_order {
 /* Of this registration, for as long as it is not put back. NULL: no memory. */
 struct km_order *km_order_get(u32 slot, u64 generation);
 void km_order_put(struct km_order *order);
+
+/* --- latency.c: calls of containers, counted without locks --- */
+
+/* One is under way, and is no longer. Any processor. */
+void km_latency_enter(void);
+void km_latency_leave(void);
+/* What became of it, and after how long. */
+void km_latency_add(enum cgpu_outcome outcome, u64 ns);
+/* Append this to the root's entry `stat`, which ends in a newline. Returns the new length. */
+long km_latency_append(char *text, long length, size_t room);
 
 /* --- reclaim.c --- */
 

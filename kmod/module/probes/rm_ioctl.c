@@ -4,6 +4,7 @@
  * the kernel's memory already. Judged by the core, run on the copies it was judged by, and settled by what came out.
  */
 #include <linux/fs.h>
+#include <linux/ktime.h>
 
 #include "compat.h"
 #include "driver/driver.h"
@@ -17,6 +18,8 @@ struct rm_call {
 	struct km_file *file;
 	struct km_order *order; /* NULL: it changes nothing */
 	void *sp, *nv, *nvfp;
+	u64 started; /* ns */
+	bool counted; /* how long it took */
 };
 
 /* The driver's prototype is another one, and its binary part has no hashes: nothing for CFI to check. */
@@ -25,6 +28,12 @@ static __nocfi u32 run(const struct rm_call *rm, u32 nr, void *data, u32 bytes)
 	u32 (*original)(void *, void *, void *, u32, void *, u32) = (void *)km_probe_rm_ioctl.original;
 
 	return original(rm->sp, rm->nv, rm->nvfp, nr, data, bytes);
+}
+
+static void took(struct rm_call *rm, enum cgpu_outcome outcome)
+{
+	km_latency_add(outcome, ktime_get_ns() - rm->started);
+	rm->counted = true;
 }
 
 /* On the copies that it was judged by. */
@@ -274,10 +283,16 @@ static u32 link_file(struct rm_call *rm)
 
 static u32 judged_run(struct rm_call *rm)
 {
+	u32 status;
+
 	switch (judge(rm)) {
 	case CGPU_EXECUTE:
-		return execute(rm);
+		status = execute(rm);
+		took(rm, CGPU_OUTCOME_EXECUTED);
+		return status;
 	case CGPU_CONTINUE:
+		/* Until here: what the driver does with it takes as long without us. */
+		took(rm, CGPU_OUTCOME_CONTINUED);
 		return rm->task_call->call.nr == NV_ESC_REGISTER_FD ? link_file(rm) : go_on(rm);
 	case CGPU_ANSWER:
 		return NV_OK;
@@ -327,25 +342,39 @@ static u32 contained(struct rm_call *rm, const struct km_identity *identity, u32
 	return status;
 }
 
-static u32 recorded(struct rm_call *rm, u32 nr, void *data, u32 bytes)
+static u32 entered(struct rm_call *rm, const struct km_identity *identity, u32 nr, void *data, u32 bytes)
 {
-	struct km_identity identity;
 	u32 status = NV_ERR_INSUFFICIENT_PERMISSIONS;
-	int known = km_identity_find(&identity);
 
-	if (known <= 0)
-		return known ? NV_ERR_NO_MEMORY : run(rm, nr, data, bytes);
 	if (km_driver_bypassed() && km_enforce)
 		return status;
 	if (enter_core(rm))
-		status = contained(rm, &identity, nr, data, bytes);
+		status = contained(rm, identity, nr, data, bytes);
 	leave_core(rm);
+	return status;
+}
+
+static u32 recorded(struct rm_call *rm, u32 nr, void *data, u32 bytes)
+{
+	struct km_identity identity;
+	int known = km_identity_find(&identity);
+	u32 status;
+
+	if (known <= 0)
+		return known ? NV_ERR_NO_MEMORY : run(rm, nr, data, bytes);
+	km_latency_enter();
+	status = entered(rm, &identity, nr, data, bytes);
+	if (!rm->counted)
+		took(rm, CGPU_OUTCOME_ANSWERED);
+	km_latency_leave();
 	return status;
 }
 
 static u32 rm_ioctl(void *sp, void *nv, void *nvfp, u32 nr, void *data, u32 bytes)
 {
-	struct rm_call rm = { .sp = sp, .nv = nv, .nvfp = nvfp, .task_call = km_task_call_begin() };
+	struct rm_call rm = {
+		.sp = sp, .nv = nv, .nvfp = nvfp, .started = ktime_get_ns(), .task_call = km_task_call_begin()
+	};
 	u32 status = NV_ERR_NO_MEMORY;
 
 	if (rm.task_call) {

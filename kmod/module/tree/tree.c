@@ -81,6 +81,8 @@ static int node_fill(struct km_engine *engine, struct open_node *open)
 	open->bytes = engine->logic->tree_read(&engine->core, &node, open->text, CGPU_TREE_TEXT_MAX);
 	if (open->bytes >= 0 && !strcmp(open->path, "upgrade"))
 		open->bytes = scnprintf(open->text, CGPU_TREE_TEXT_MAX, "%d\n", km_engine_has_candidate());
+	if (open->bytes > 0 && !strcmp(open->path, "stat"))
+		open->bytes = km_latency_append(open->text, open->bytes, CGPU_TREE_TEXT_MAX);
 	if (open->bytes >= 0)
 		return 0;
 	err = (int)open->bytes;

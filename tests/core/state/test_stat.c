@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 /* The entries `stat`: what they count is what happened. */
+#include "cgpu_latency.h"
 #include "slices.h"
 #include "stats.h"
 
@@ -247,4 +248,20 @@ TEST_ON(notifications_are_counted_without_the_lock, bench_new("580.142"))
 		"notified=2 executed=0 continued=0 answered=0 refused=0 registered=0 restarts=0 upgrades=0 reloads=0 "
 		"containers=0 containers_max=512 clients=0 clients_max=4096 objects=0 objects_max=262144 refused_class=0 "
 		"refused_control=0 refused_client=0 refused_records=0 refused_call=0\n"));
+}
+
+TEST(a_time_is_counted_in_the_first_bucket_that_holds_it)
+{
+	u64 bound = 1000;
+	u32 n;
+
+	CHECK_EQ(cgpu_latency_bucket(0), 0);
+	for (n = 0; n < CGPU_LATENCY_BUCKETS - 1; n++, bound *= 4) {
+		CHECK_EQ(cgpu_latency_bucket(bound - 1), n);
+		CHECK_EQ(cgpu_latency_bucket(bound), n);
+		CHECK_EQ(cgpu_latency_bucket(bound + 1), n + 1);
+	}
+	/* The last that has a bound is the second. */
+	CHECK_EQ(bound / 4, 1048576000);
+	CHECK_EQ(cgpu_latency_bucket(~0ull), CGPU_LATENCY_BUCKETS - 1);
 }

@@ -113,6 +113,7 @@ def counters(daemon: Daemon, sliced: Sliced) -> list[int]:
         engine.upgrades,
         engine.reloads,
         *engine.refused_calls.values(),
+        *(number for one in engine.latencies.values() for number in (one.ns, *one.calls)),
     ]
 
 

@@ -264,14 +264,16 @@ def test_reservations_go_over(engine: Machine, same_layout: Path, other_layout: 
 
 
 COUNTED = re.compile(
-    r"\b(peak|usage|throttled|refused_\w+|executed|continued|answered|refused|registered)=([0-9]+)"
+    r"\b(?:peak|usage|throttled|refused_\w+|\w+_ns|\w+_times|executed|continued|answered|refused|registered)"
+    r"=([0-9,]+)"
 )
 
 
 def counters(engine: Machine, tenant: str) -> list[int]:
     """Return all counters of the tree, in one order."""
     entries = ("stat", "0/stat", f"0/{tenant}/stat")
-    return [int(found[2]) for entry in entries for found in COUNTED.finditer(read(engine, entry))]
+    found = (one[1] for entry in entries for one in COUNTED.finditer(read(engine, entry)))
+    return [int(number) for numbers in found for number in numbers.split(",")]
 
 
 @pytest.mark.enforcement

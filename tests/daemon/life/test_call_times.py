@@ -1,0 +1,126 @@
+# SPDX-License-Identifier: Apache-2.0
+"""How long calls take, and how many are under way: what the root's entry `stat` says is what happened."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+
+from cgpu.client.stat import EngineStat
+from cgpu.client.tree import Tree
+from tests.daemon.harness import MIB, Daemon, Sliced
+from tests.daemon.work import release
+from tests.integration.commands import eventually
+
+SIX = f"gpu=0:{6043 * MIB}"
+SHARE = 4  # workers that one container may keep busy
+SLOW = 0.5
+LONG = 9  # the bucket of what takes 65 to 262 ms; those behind it are longer
+
+
+def stat(daemon: Daemon) -> EngineStat:
+    return Tree(str(daemon.tree)).engine_stat()
+
+
+def counts(found: EngineStat) -> dict[str, int]:
+    """Return how many calls there were of each outcome."""
+    return {outcome: sum(one.calls) for outcome, one in found.latencies.items()}
+
+
+@contextmanager
+def stopped_driver(daemon: Daemon) -> Iterator[None]:
+    """Have a driver that answers no call meanwhile."""
+    pid = int(json.loads((daemon.run / "sim.json").read_text())["pid"])
+    threads = [path / "stat" for path in Path(f"/proc/{pid}/task").iterdir()]
+    os.kill(pid, signal.SIGSTOP)
+    try:
+        # One that is still at work answers until it takes notice.
+        eventually(
+            lambda: all(one.read_text().rpartition(") ")[2].startswith("T") for one in threads),
+            "all threads of the driver stand still",
+        )
+        yield
+    finally:
+        os.kill(pid, signal.SIGCONT)
+
+
+def test_each_call_is_in_one_bucket(fresh: Daemon) -> None:
+    """The buckets hold as many calls as the engine counts by what became of them, and as it was told of."""
+    assert set(counts(stat(fresh)).values()) == {0}
+    sliced = fresh.slice(1, SIX, *["info"] * 20, "alloc=1G", "free=last", "hold", until="hold")
+    found = stat(fresh)
+    calls = counts(found)
+    assert calls["executed"] == found.executed > 20
+    assert calls["continued"] >= found.continued > 0
+    assert sum(calls.values()) == found.notified
+    assert all(one.ns >= sum(one.calls) * 100 for one in found.latencies.values())
+    sliced.finish("\n")
+
+
+@pytest.mark.enforcement
+@pytest.mark.parametrize("number", [1, 7])
+def test_refused_calls_are_answered(fresh: Daemon, number: int) -> None:
+    """Of so many refused allocations each is one call that was answered without the driver."""
+    sliced = fresh.slice(1, SIX, "hold", *["alloc=7G"] * number, "hold=30", until="hold")
+    before = stat(fresh)
+    release(sliced)
+    sliced.line("hold")
+    after = stat(fresh)
+    assert counts(after)["answered"] - counts(before)["answered"] == number
+    assert after.refused - before.refused == number
+    sliced.kill()
+
+
+def test_slow_call_is_in_a_high_bucket(fresh: Daemon) -> None:
+    """A call that waits for the driver is under way meanwhile, and afterwards among the long ones."""
+    sliced = fresh.slice(1, SIX, "info", "hold", "alloc=1G", "hold=30", until="hold")
+    before = stat(fresh).latencies["executed"]
+    eventually(lambda: stat(fresh).calls_now == 0, "all calls are over")
+    with stopped_driver(fresh):
+        release(sliced)
+        eventually(lambda: stat(fresh).calls_now == 1, "the call waits", instead=lambda: stat(fresh))
+        time.sleep(SLOW)
+    sliced.line("hold")
+    after = stat(fresh).latencies["executed"]
+    slow = [new - old for new, old in zip(after.calls, before.calls, strict=True)][LONG + 1 :]
+    assert sum(slow) == 1
+    assert after.ns - before.ns > SLOW * 1e9
+    eventually(lambda: stat(fresh).calls_now == 0, "all calls are over")
+    sliced.kill()
+
+
+def test_queue_of_a_container_that_has_its_share(fresh: Daemon) -> None:
+    """Of seven calls of one container four have a worker, and three wait until these are over.
+
+    Nothing more is received by their filters, nor by that of the last call which got a worker.
+    """
+    words = ("alloc=64M", "hold", "alloc=64M", "hold=30")
+    first = fresh.slice(1, SIX, *words, until="hold")
+    callers: list[Sliced] = [first, *(fresh.enter(first, *words, until="hold") for _ in range(6))]
+    assert stat(fresh).queues == {"listeners_held": 0, "answers_kept": 0, "timeslices_left": 0}
+    with stopped_driver(fresh):
+        for one in callers:
+            release(one)
+        held = len(callers) - SHARE + 1
+        eventually(
+            lambda: stat(fresh).queues["listeners_held"] == held,
+            "the others wait",
+            instead=lambda: stat(fresh),
+        )
+        assert stat(fresh).calls_now == SHARE
+    for one in callers:
+        one.line("hold")
+    found = stat(fresh)
+    assert found.queues["listeners_held"] == 0
+    assert found.workers is not None
+    assert found.workers_max is not None
+    assert SHARE < found.workers <= found.workers_max
+    for one in callers:
+        one.kill()

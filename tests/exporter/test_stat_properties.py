@@ -1,0 +1,52 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Reading the root's entry `stat`, whatever it says: its numbers, or a line that names what is wrong."""
+
+from __future__ import annotations
+
+import math
+from contextlib import suppress
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from cgpu.client.stat import BUCKETS, OUTCOMES, Latency, parse_engine
+from cgpu.errors import CgpuError
+from tests.exporter.trees import OLDER_ENGINE
+
+NUMBERS = st.integers(0, 2**64 - 1)
+LATENCIES = st.builds(Latency, NUMBERS, st.lists(NUMBERS, min_size=1, max_size=BUCKETS).map(tuple))
+VALUES = st.text("0123456789,-+. _e\u0661", max_size=80)
+KEYS = [f"{outcome}_{what}" for outcome in OUTCOMES for what in ("ns", "times")]
+
+
+def line(words: dict[str, str]) -> str:
+    """Return an engine's line with these words behind those that each engine has."""
+    return " ".join([OLDER_ENGINE.strip(), *(f"{key}={value}" for key, value in words.items())])
+
+
+@given(st.dictionaries(st.sampled_from(OUTCOMES), LATENCIES))
+def test_times_are_read_as_they_were_written(latencies: dict[str, Latency]) -> None:
+    """Each outcome that is there is read, in any order and of any number of buckets, and no other."""
+    words = {}
+    for outcome, one in latencies.items():
+        words[f"{outcome}_times"] = ",".join(map(str, one.calls))
+        words[f"{outcome}_ns"] = str(one.ns)
+    assert parse_engine(line(words)).latencies == latencies
+
+
+@given(LATENCIES)
+def test_buckets_add_up(latency: Latency) -> None:
+    """Bounds grow up to infinity, counts never fall, and the last of them has all calls."""
+    bounds, calls = zip(*latency.cumulative(), strict=True)
+    assert len(bounds) == len(latency.calls)
+    assert list(bounds) == sorted(set(bounds))
+    assert list(calls) == sorted(calls)
+    assert (bounds[-1], calls[-1]) == (math.inf, sum(latency.calls))
+
+
+@given(st.dictionaries(st.sampled_from([*KEYS, "calls_now", "workers"]), VALUES))
+def test_anything_else_is_refused_by_name(words: dict[str, str]) -> None:
+    """No text is an exception of another kind, nor a number that is none."""
+    with suppress(CgpuError):
+        for one in parse_engine(line(words)).latencies.values():
+            assert all(0 <= number < 10**20 for number in (one.ns, *one.calls))
