@@ -10,6 +10,7 @@ CONFIG = "/etc/cgpu/config.yaml"
 RUN = "/run/cgpu"
 EFFECTIVE = RUN + "/config.json"
 REFUSED = RUN + "/config-refused.json"  # why the last start of an engine refused the configuration
+EVENTS = RUN + "/events.log"  # what became of slices (cgpu/events); the one before it ends in .1
 CONTROL_SOCKET = RUN + "/control.sock"
 SECCOMP_SOCKET = RUN + "/seccomp.sock"
 KEEPER_SOCKET = RUN + "/keeper.sock"
@@ -32,6 +33,7 @@ TREES = (TREE_MODULE, TREE_DAEMON)
 PARAMETERS = "/sys/module/cgpu_km/parameters"
 CONFIGURED = PARAMETERS + "/configured"
 DEVICES = "/proc/devices"
+KERNEL_LOG = "/dev/kmsg"
 MODULES = "/lib/modules"
 
 SYSTEMD = "/run/systemd/system"

@@ -23,6 +23,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from cgpu.hook.state import State
     from cgpu.request.grants import Grant
 
 START = ("prestart", "createRuntime")
@@ -41,27 +42,45 @@ def main(argv: Sequence[str] | None = None, config_path: str = paths.EFFECTIVE, 
     stage = arguments[0] if arguments else ""
     if stage == "poststop":
         return _stop(config_path, fd)
-    seen = ["-"]
+    seen = Seen()
     try:
         if stage not in START:
             raise CgpuError(f"stage {show(stage)}: {USAGE}")
         _start(arguments[1:], config_path, fd, seen)
     except RegistrationError as error:
-        return _failed(seen[0], str(error), str(error))
+        return _refused(seen, str(error), str(error))
     except CgpuError as error:
         # The message may have a value of the container's environment: for its owner, and not for the log.
-        return _failed(seen[0], str(error), "refused, the runtime shows why")
+        return _refused(seen, str(error), "refused, the runtime shows why")
     except Exception as error:
         # After any other error the container must not start with the whole GPU either; one line says why.
-        return _failed(seen[0], f"unexpected {type(error).__name__}: {error}", "unexpected error")
+        return _refused(seen, f"unexpected {type(error).__name__}: {error}", "unexpected error")
     return 0
 
 
-def _start(arguments: Sequence[str], config_path: str, fd: int, seen: list[str]) -> None:
-    grants, passthrough, shares = _gpus(arguments)
-    state = read_state(fd)
-    seen[0] = state.id
-    register(state, grants, passthrough, shares, effective.load(config_path))
+class Seen:
+    """What is known of a container when it is refused."""
+
+    __slots__ = ("grants", "state")
+
+    def __init__(self) -> None:
+        """Begin with nothing."""
+        self.grants: list[Grant] = []
+        self.state: State | None = None
+
+
+def _start(arguments: Sequence[str], config_path: str, fd: int, seen: Seen) -> None:
+    seen.grants, passthrough, shares = _gpus(arguments)
+    seen.state = state = read_state(fd)
+    register(state, seen.grants, passthrough, shares, effective.load(config_path))
+
+
+def _refused(seen: Seen, message: str, logged: str) -> int:
+    if seen.state is not None:
+        from cgpu.hook import event_log
+
+        event_log.refused(seen.state.id, seen.state.annotations, seen.grants, message)
+    return _failed("-" if seen.state is None else seen.state.id, message, logged)
 
 
 def _stop(config_path: str, fd: int) -> int:

@@ -18,6 +18,10 @@ if TYPE_CHECKING:
     from cgpu.request.grants import Grant
 
 
+# The annotations of containerd and of CRI-O that name a pod.
+POD = ("io.kubernetes.cri.sandbox-name", "io.kubernetes.pod.name")
+
+
 class RegistrationError(CgpuError):
     """The engine refused the container. The message has no value of the container's environment."""
 
@@ -51,6 +55,10 @@ def register(
     except BaseException:
         tree.destroy(state.id)
         raise
+    if any(name in state.annotations for name in POD):
+        from cgpu.hook import event_log
+
+        event_log.named(state.id, state.annotations)
 
 
 def _from_bundle(bundle: str, config: Effective) -> tuple[Sequence[Grant], Sequence[int], Sequence[str]]:
