@@ -36,6 +36,8 @@ DEVICES = "/proc/devices"
 KERNEL_LOG = "/dev/kmsg"
 MODULES = "/lib/modules"
 
+JOURNAL = "/run/systemd/journal/socket"
+
 SYSTEMD = "/run/systemd/system"
 UNITS = tuple(folder + "/systemd/system/cgpud.service" for folder in ("/etc", "/usr/lib", "/lib"))
 

@@ -61,18 +61,21 @@ def main(argv: Sequence[str] | None = None, config_path: str = paths.EFFECTIVE, 
 class Seen:
     """What is known of a container when it is refused."""
 
-    __slots__ = ("grants", "state")
+    __slots__ = ("form", "grants", "state")
 
     def __init__(self) -> None:
         """Begin with nothing."""
         self.grants: list[Grant] = []
         self.state: State | None = None
+        self.form = "text"
 
 
 def _start(arguments: Sequence[str], config_path: str, fd: int, seen: Seen) -> None:
     seen.grants, passthrough, shares = _gpus(arguments)
     seen.state = state = read_state(fd)
-    register(state, seen.grants, passthrough, shares, effective.load(config_path))
+    config = effective.load(config_path)
+    seen.form = config.log_format
+    register(state, seen.grants, passthrough, shares, config)
 
 
 def _refused(seen: Seen, message: str, logged: str) -> int:
@@ -80,17 +83,19 @@ def _refused(seen: Seen, message: str, logged: str) -> int:
         from cgpu.hook import event_log
 
         event_log.refused(seen.state.id, seen.state.annotations, seen.grants, message)
-    return _failed("-" if seen.state is None else seen.state.id, message, logged)
+    return _failed("-" if seen.state is None else seen.state.id, message, logged, seen.form)
 
 
 def _stop(config_path: str, fd: int) -> int:
-    container = "-"
+    container, form = "-", "text"
     try:
         container = read_state(fd).id
-        unregister(container, effective.load(config_path))
+        config = effective.load(config_path)
+        form = config.log_format
+        unregister(container, config)
     except Exception as error:
         # The container has ended: a failure here would only prevent its runtime from cleaning up.
-        _failed(container, str(error), f"not removed: {type(error).__name__}")
+        _failed(container, str(error), f"not removed: {type(error).__name__}", form)
     return 0
 
 
@@ -114,10 +119,10 @@ def _gpus(arguments: Sequence[str]) -> tuple[list[Grant], list[int], list[str]]:
     return grants, passthrough, shares
 
 
-def _failed(container: str, message: str, logged: str) -> int:
+def _failed(container: str, message: str, logged: str, form: str = "text") -> int:
     try:
         os.write(2, f"{LINE_START}{one_line(message)}\n".encode("ascii", "backslashreplace"))
     except OSError:
         logged += " (no standard error)"
-    log.event(log.ERROR, container, logged)
+    log.event(log.ERROR, container, logged, form)
     return 1

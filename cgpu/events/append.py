@@ -9,7 +9,8 @@ from __future__ import annotations
 
 import os
 import time
-from _json import encode_basestring_ascii  # what json uses, without its imports
+
+from cgpu.fastjson import flat_object
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -45,19 +46,14 @@ def append(event: str, fields: Mapping[str, Value], path: str) -> None:
 
 def line_of(event: str, fields: Mapping[str, Value], time_ns: int) -> bytes:
     """Return the line of an event: printable ASCII, whatever is in it."""
+    cut = {key: value[:MAX_TEXT] if isinstance(value, str) else value for key, value in fields.items()}
+    return f"{flat_object({'time': rfc3339(time_ns), 'event': event, **cut})}\n".encode("ascii")
+
+
+def rfc3339(time_ns: int) -> str:
+    """Return a time since 1970 as RFC 3339 writes it, with microseconds."""
     moment = time.strftime("%Y-%m-%dT%H:%M:%S", time.gmtime(time_ns // 1_000_000_000))
-    words: dict[str, Value] = {
-        "time": f"{moment}.{time_ns // 1000 % 1_000_000:06}Z",
-        "event": event,
-        **fields,
-    }
-    inner = ", ".join(f'"{key}": {_shown(value)}' for key, value in words.items())
-    return f"{{{inner}}}\n".encode("ascii")
-
-
-def _shown(value: Value) -> str:
-    shown: str = encode_basestring_ascii(value[:MAX_TEXT]) if isinstance(value, str) else str(value)
-    return shown
+    return f"{moment}.{time_ns // 1000 % 1_000_000:06}Z"
 
 
 def _open(path: str) -> int:

@@ -22,6 +22,7 @@ from cgpu.errors import CgpuError
 from cgpu.events.append import append
 from cgpu.events.event import fields_of_words
 from cgpu.kmod.daemon import cdi, driver_check
+from cgpu.kmod.daemon import log as daemon_log
 from cgpu.kmod.daemon import program as programs
 from cgpu.kmod.daemon.arguments import (
     Arguments,
@@ -125,6 +126,7 @@ class Service:
 
     def _load(self) -> Effective:
         config = read_config(self._arguments)
+        daemon_log.set_form(config.log_format)
         logging.getLogger().setLevel(config.log_level.upper())
         return config
 
@@ -335,6 +337,7 @@ class Service:
 
     def _record(self, event: str, fields: Mapping[str, str | int]) -> None:
         append(event, fields, str(self._places.events))
+        daemon_log.event(event, fields)
 
     def _reload(self) -> None:
         try:
