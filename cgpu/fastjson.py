@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""JSON reading without the json package, whose import costs as much as half an interpreter start.
+"""JSON without the json package, whose import costs as much as half an interpreter start.
 
 The standard library's own C scanner does the work. What it cannot read, for whatever reason, the json package
 judges: most often to find the words for what is wrong.
@@ -9,6 +9,7 @@ from __future__ import annotations
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from collections.abc import Mapping
     from typing import NoReturn
 
 _SPACE = " \t\n\r"
@@ -55,6 +56,17 @@ def loads(raw: bytes, *, unique: bool = False) -> object:
         return _parse(text.strip(_SPACE), _UniqueContext if unique else Context)
     except RecursionError as error:
         raise ValueError("nested too deep") from error
+
+
+def flat_object(fields: Mapping[str, str | int]) -> str:
+    """Return an object of texts and numbers on one line of printable ASCII. Names are letters."""
+    from _json import encode_basestring_ascii
+
+    inner = (
+        f'"{key}": {encode_basestring_ascii(value) if isinstance(value, str) else value}'
+        for key, value in fields.items()
+    )
+    return f"{{{', '.join(inner)}}}"
 
 
 def _parse(text: str, context: type[Context]) -> object:

@@ -40,6 +40,7 @@ SUBCOMMANDS = {
     "doctor": Subcommand("cgpu.install.commands.doctor", "check this node, and say which command helps"),
     "install": Subcommand("cgpu.install.commands.install", "make this machine a node that slices GPUs"),
     "top": Subcommand("cgpu.top.main", "show cards and slices live in the terminal"),
+    "events": Subcommand("cgpu.events.main", "show which slices started, were refused and ended"),
     "run": Subcommand(
         "cgpu.run.main", "run a command and all that it starts in a slice, without a container"
     ),

@@ -10,6 +10,7 @@ CONFIG = "/etc/cgpu/config.yaml"
 RUN = "/run/cgpu"
 EFFECTIVE = RUN + "/config.json"
 REFUSED = RUN + "/config-refused.json"  # why the last start of an engine refused the configuration
+EVENTS = RUN + "/events.log"  # what became of slices (cgpu/events); the one before it ends in .1
 CONTROL_SOCKET = RUN + "/control.sock"
 SECCOMP_SOCKET = RUN + "/seccomp.sock"
 LOCK = RUN + "/cgpud.lock"
@@ -33,7 +34,10 @@ TREES = (TREE_MODULE, TREE_DAEMON)
 PARAMETERS = "/sys/module/cgpu_km/parameters"
 CONFIGURED = PARAMETERS + "/configured"
 DEVICES = "/proc/devices"
+KERNEL_LOG = "/dev/kmsg"
 MODULES = "/lib/modules"
+
+JOURNAL = "/run/systemd/journal/socket"
 
 SYSTEMD = "/run/systemd/system"
 UNITS = tuple(folder + "/systemd/system/cgpud.service" for folder in ("/etc", "/usr/lib", "/lib"))

@@ -23,6 +23,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from cgpu.hook.state import State
     from cgpu.request.grants import Grant
 
 START = ("prestart", "createRuntime")
@@ -41,37 +42,60 @@ def main(argv: Sequence[str] | None = None, config_path: str = paths.EFFECTIVE, 
     stage = arguments[0] if arguments else ""
     if stage == "poststop":
         return _stop(config_path, fd)
-    seen = ["-"]
+    seen = Seen()
     try:
         if stage not in START:
             raise CgpuError(f"stage {show(stage)}: {USAGE}")
         _start(arguments[1:], config_path, fd, seen)
     except RegistrationError as error:
-        return _failed(seen[0], str(error), str(error))
+        return _refused(seen, str(error), str(error))
     except CgpuError as error:
         # The message may have a value of the container's environment: for its owner, and not for the log.
-        return _failed(seen[0], str(error), "refused, the runtime shows why")
+        return _refused(seen, str(error), "refused, the runtime shows why")
     except Exception as error:
         # After any other error the container must not start with the whole GPU either; one line says why.
-        return _failed(seen[0], f"unexpected {type(error).__name__}: {error}", "unexpected error")
+        return _refused(seen, f"unexpected {type(error).__name__}: {error}", "unexpected error")
     return 0
 
 
-def _start(arguments: Sequence[str], config_path: str, fd: int, seen: list[str]) -> None:
-    grants, passthrough, shares = _gpus(arguments)
-    state = read_state(fd)
-    seen[0] = state.id
-    register(state, grants, passthrough, shares, effective.load(config_path))
+class Seen:
+    """What is known of a container when it is refused."""
+
+    __slots__ = ("form", "grants", "state")
+
+    def __init__(self) -> None:
+        """Begin with nothing."""
+        self.grants: list[Grant] = []
+        self.state: State | None = None
+        self.form = "text"
+
+
+def _start(arguments: Sequence[str], config_path: str, fd: int, seen: Seen) -> None:
+    seen.grants, passthrough, shares = _gpus(arguments)
+    seen.state = state = read_state(fd)
+    config = effective.load(config_path)
+    seen.form = config.log_format
+    register(state, seen.grants, passthrough, shares, config)
+
+
+def _refused(seen: Seen, message: str, logged: str) -> int:
+    if seen.state is not None:
+        from cgpu.hook import event_log
+
+        event_log.refused(seen.state.id, seen.state.annotations, seen.grants, message)
+    return _failed("-" if seen.state is None else seen.state.id, message, logged, seen.form)
 
 
 def _stop(config_path: str, fd: int) -> int:
-    container = "-"
+    container, form = "-", "text"
     try:
         container = read_state(fd).id
-        unregister(container, effective.load(config_path))
+        config = effective.load(config_path)
+        form = config.log_format
+        unregister(container, config)
     except Exception as error:
         # The container has ended: a failure here would only prevent its runtime from cleaning up.
-        _failed(container, str(error), f"not removed: {type(error).__name__}")
+        _failed(container, str(error), f"not removed: {type(error).__name__}", form)
     return 0
 
 
@@ -95,10 +119,10 @@ def _gpus(arguments: Sequence[str]) -> tuple[list[Grant], list[int], list[str]]:
     return grants, passthrough, shares
 
 
-def _failed(container: str, message: str, logged: str) -> int:
+def _failed(container: str, message: str, logged: str, form: str = "text") -> int:
     try:
         os.write(2, f"{LINE_START}{one_line(message)}\n".encode("ascii", "backslashreplace"))
     except OSError:
         logged += " (no standard error)"
-    log.event(log.ERROR, container, logged)
+    log.event(log.ERROR, container, logged, form)
     return 1

@@ -18,6 +18,10 @@ if TYPE_CHECKING:
     from cgpu.request.grants import Grant
 
 
+# The annotations of containerd and of CRI-O that name a pod.
+POD = ("io.kubernetes.cri.sandbox-name", "io.kubernetes.pod.name")
+
+
 class RegistrationError(CgpuError):
     """The engine refused the container. The message has no value of the container's environment."""
 
@@ -48,10 +52,15 @@ def register(
     except CgpuError as error:
         raise RegistrationError(str(error)) from error
     try:
-        log.event(log.INFO, state.id, f"registered pid={state.pid} {_words(grants, passthrough, shares)}")
+        words = f"registered pid={state.pid} {_words(grants, passthrough, shares)}"
+        log.event(log.INFO, state.id, words, config.log_format, _fields(grants))
     except BaseException:
         tree.destroy(state.id)
         raise
+    if any(name in state.annotations for name in POD):
+        from cgpu.hook import event_log
+
+        event_log.named(state.id, state.annotations)
 
 
 def _from_bundle(bundle: str, config: Effective) -> tuple[Sequence[Grant], Sequence[int], Sequence[str]]:
@@ -78,6 +87,13 @@ def _words(grants: Sequence[Grant], passthrough: Sequence[int], shares: Sequence
     return " ".join([*slices, *whole, *(f"share={share}" for share in shares)])
 
 
+def _fields(grants: Sequence[Grant]) -> dict[str, int]:
+    """Return the fields of a structured log line; a line about several GPUs has none of one."""
+    if len(grants) != 1:
+        return {}
+    return dict(zip(("gpu", "memsize", "weight", "highprio"), grants[0], strict=True))
+
+
 def unregister(container: str, config: Effective) -> None:
     """Remove the registration; a second call is no error. Needs no bundle. Raises CgpuError.
 
@@ -86,6 +102,7 @@ def unregister(container: str, config: Effective) -> None:
     try:
         Tree(paths.tree(config.tree)).destroy(container)
     except EngineDownError as error:
-        log.event(log.WARNING, container, f"not removed now, the engine will when it is back: {error}")
+        words = f"not removed now, the engine will when it is back: {error}"
+        log.event(log.WARNING, container, words, config.log_format)
     else:
-        log.event(log.INFO, container, "removed")
+        log.event(log.INFO, container, "removed", config.log_format)

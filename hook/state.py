@@ -13,14 +13,21 @@ SOURCE = "state on standard input"
 
 
 class State:
-    """What a hook needs of the state. pid is 0, and bundle empty, where the runtime gave none."""
+    """What a hook needs of the state. What the runtime did not give is 0 or empty."""
 
-    __slots__ = ("bundle", "id", "pid")
+    __slots__ = ("annotations", "bundle", "id", "pid")
 
-    def __init__(self, id: str, pid: int, bundle: str) -> None:  # noqa: A002, the specification's name
+    def __init__(
+        self,
+        id: str,  # noqa: A002, the specification's name
+        pid: int,
+        bundle: str,
+        annotations: dict[str, object],
+    ) -> None:
         self.id = id
         self.pid = pid
         self.bundle = bundle
+        self.annotations = annotations
 
 
 def read_state(fd: int) -> State:
@@ -44,7 +51,10 @@ def parse_state(raw: bytes) -> State:
     bundle = document.get("bundle", document.get("bundlePath", ""))
     if not isinstance(bundle, str):
         raise CgpuError(f"{SOURCE}: bundle: {show(bundle)}: expected a string")
-    return State(_id(document.get("id")), _pid(document.get("pid", 0)), bundle)
+    annotations = document.get("annotations")
+    # They are for names in the event log alone: what is none of them refuses no container.
+    known = annotations if isinstance(annotations, dict) else {}
+    return State(_id(document.get("id")), _pid(document.get("pid", 0)), bundle, known)
 
 
 def _id(value: object) -> str:

@@ -48,6 +48,7 @@ DEFAULTS: dict[str, Value] = {
     "show_slices": "root",
     "hook_timeout": 10,
     "log_level": "info",
+    "log_format": "text",
     "supervise_shared_mappings": True,
 }
 # What a key may be that may be null, too.
@@ -94,6 +95,7 @@ class Keys:
     show_slices: str
     hook_timeout: int
     log_level: str
+    log_format: str
     supervise_shared_mappings: bool
 
 

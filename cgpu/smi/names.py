@@ -63,12 +63,15 @@ def by_id(rows: object) -> Names:
     return names
 
 
-def sources() -> list[Source]:
-    """Return what can be asked, in the order of the engines' registry."""
+def sources(*, ended: bool = False) -> list[Source]:
+    """Return what can be asked, in the order of the engines' registry.
+
+    ended: also for containers that have ended, where their engine still lists them.
+    """
     # Slow to import, and not needed where no container is shown.
     from cgpu.runtime_config.engines.registry import ENGINES
 
-    return [partial(ask, listed) for engine in ENGINES.values() for listed in engine.running()]
+    return [partial(ask, listed) for engine in ENGINES.values() for listed in engine.running(ended=ended)]
 
 
 class Directory:

@@ -7,7 +7,6 @@ import argparse
 import contextlib
 import json
 import logging
-import logging.handlers
 import os
 import sys
 import time
@@ -20,7 +19,7 @@ from cgpu import __version__, paths
 from cgpu.arguments import Parser
 from cgpu.config.load import load
 from cgpu.errors import CgpuError, one_line
-from cgpu.kmod.daemon import control
+from cgpu.kmod.daemon import control, log
 from cgpu.kmod.daemon.arguments import Arguments, check_config, worker_arguments
 from cgpu.kmod.daemon.manage import end, started, status, stopped
 from cgpu.kmod.daemon.places import Places
@@ -35,7 +34,6 @@ from cgpu.kmod.daemon.tree import libfuse
 if TYPE_CHECKING:
     from cgpu.kmod.daemon.service import Service
 
-LOG_BYTES = 1 << 20
 WAIT_S = 10.0  # for a daemon that is starting or ending
 
 
@@ -109,21 +107,6 @@ def arguments_of(options: argparse.Namespace) -> Arguments:
     )
 
 
-def start_log(path: Path, *, foreground: bool) -> None:
-    """Log to standard error: a terminal, or the journal.
-
-    In the background: to a file that does not grow past a bound, and to syslog where there is one.
-    """
-    if foreground:
-        logging.basicConfig(level=logging.INFO, format="cgpud: %(message)s", stream=sys.stderr, force=True)
-        return
-    handlers: list[logging.Handler] = [logging.handlers.RotatingFileHandler(path, "a", LOG_BYTES, 1)]
-    if Path("/dev/log").exists():
-        handlers.append(logging.handlers.SysLogHandler("/dev/log"))
-    style = "%(asctime)s cgpud[%(process)d] %(levelname)s %(message)s"
-    logging.basicConfig(level=logging.INFO, format=style, handlers=handlers, force=True)
-
-
 def run_worker(arguments: Arguments, lock: Lock | None = None) -> int:
     """Be the daemon. Its manager is systemd, which leaves the lock to us, or a keeper."""
     notify = NotifySocket(os.environ.get("NOTIFY_SOCKET"))
@@ -192,11 +175,11 @@ def _ask_keeper(arguments: Arguments) -> str | None:
 
 def run_keeper(arguments: Arguments, lock: Lock, report_fd: int, *, foreground: bool) -> int:
     """Be the keeper. report_fd gets one line: "ready" or an error."""
-    start_log(arguments.places.log, foreground=foreground)
+    log.start(arguments.places.log, foreground=foreground)
     allow_all_descriptors()
-    tree = (
-        arguments.tree or load(arguments.config, required=arguments.config_required).tree or paths.TREE_DAEMON
-    )
+    config = load(arguments.config, required=arguments.config_required)
+    log.set_form(config.log_format)
+    tree = arguments.tree or config.tree or paths.TREE_DAEMON
     return Keeper(arguments.places, tree, worker_arguments(arguments), lock.fileno(), report_fd).run()
 
 
@@ -270,7 +253,7 @@ def dispatch(options: argparse.Namespace) -> int:
         return 0
     arguments = arguments_of(options)
     if options.worker:
-        start_log(places.log, foreground=options.foreground)
+        log.start(places.log, foreground=options.foreground)
         if options.successor is not None:
             from cgpu.kmod.daemon.upgrade.successor import run_successor
 
@@ -279,7 +262,7 @@ def dispatch(options: argparse.Namespace) -> int:
     if os.geteuid() != 0:
         raise CgpuError("cgpud runs as root: sudo cgpud")
     if "NOTIFY_SOCKET" in os.environ:
-        start_log(places.log, foreground=True)
+        log.start(places.log, foreground=True)
         places.make()
         lock = Lock(places.lock, places.daemon)
         code = run_worker(replace(arguments, foreground=True), lock)

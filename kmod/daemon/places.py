@@ -21,6 +21,7 @@ class Places:
         run = self.run
         self.effective = run / Path(paths.EFFECTIVE).name  # the configuration in force
         self.refused = run / Path(paths.REFUSED).name  # why the last start refused the configuration
+        self.events = run / Path(paths.EVENTS).name  # the event log
         self.control = run / Path(paths.CONTROL_SOCKET).name
         self.seccomp = run / Path(paths.SECCOMP_SOCKET).name  # the socket for listeners
         self.keeper = run / Path(paths.KEEPER_SOCKET).name  # the keeper's notify socket

@@ -19,7 +19,10 @@ from cgpu.check_driver.run import timeout_s
 from cgpu.config import refused
 from cgpu.config.load import write_effective
 from cgpu.errors import CgpuError
+from cgpu.events.append import append
+from cgpu.events.event import fields_of_words
 from cgpu.kmod.daemon import cdi, driver_check
+from cgpu.kmod.daemon import log as daemon_log
 from cgpu.kmod.daemon import program as programs
 from cgpu.kmod.daemon.arguments import (
     Arguments,
@@ -47,6 +50,8 @@ from cgpu.kmod.daemon.watch import Runs, Watch
 from cgpu.replace import replace_text
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from cgpu.config.effective import Effective
     from cgpu.kmod.daemon.store.notify_socket import NotifySocket
 
@@ -98,6 +103,7 @@ class Service:
             self._notify.send("READY=1")
             has = cards(self._on_status({}))
             log.info("ready: tree %s, socket %s, %s", self._tree_path, self._places.seccomp, has)
+            self._record("ready", {"message": f"cgpud {__version__}, {has}"})
             self._serve()
 
     def _serve(self) -> None:
@@ -106,6 +112,8 @@ class Service:
             self._handover.abandon()
         self._notify.send("STOPPING=1")
         self._end()
+        self._on_events()
+        self._record("stopped", {"message": f"cgpud {__version__}"})
 
     # --- start ---
 
@@ -118,6 +126,7 @@ class Service:
 
     def _load(self) -> Effective:
         config = read_config(self._arguments)
+        daemon_log.set_form(config.log_format)
         logging.getLogger().setLevel(config.log_level.upper())
         return config
 
@@ -323,6 +332,12 @@ class Service:
             elif kind == "log":
                 level, _, text = rest.partition(" ")
                 log.log(LEVELS.get(int(level), logging.INFO), "%s", text)
+            elif (fields := fields_of_words(f"{kind} {rest}")) is not None:
+                self._record(str(fields.pop("event")), fields)
+
+    def _record(self, event: str, fields: Mapping[str, str | int]) -> None:
+        append(event, fields, str(self._places.events))
+        daemon_log.event(event, fields)
 
     def _reload(self) -> None:
         try:
@@ -444,6 +459,7 @@ class Service:
         if self._force:
             for container in containers:
                 self._engine.remove(container)
+                self._on_events()
             if self._limits is not None:
                 self._limits.removed()
             containers = []

@@ -268,7 +268,7 @@ class Containerd(ContainerEngine):
                     names.add(_pod(_text(root, f"{folder}/config.json")) or f"{namespace}/{identity}")
         return sorted(names)
 
-    def running(self) -> list[Callable[[], object]]:
+    def running(self, *, ended: bool = False) -> list[Callable[[], object]]:
         """Return the way to the names of pods: ctr's containers have none."""
         return [partial(named, Path("/"))]
 

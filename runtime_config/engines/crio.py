@@ -91,7 +91,7 @@ class Crio(ContainerEngine):
         table = toml.child(tomllib.loads(text), *RUNTIME)
         return toml.child(table, "runtimes", NAME, "runtime_path"), toml.child(table, "default_runtime")
 
-    def running(self) -> list[Callable[[], object]]:
+    def running(self, *, ended: bool = False) -> list[Callable[[], object]]:
         return [partial(named_by_cri, command) for command in self._crictl()]
 
     def listings(self) -> list[Listing]:

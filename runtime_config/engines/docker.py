@@ -300,8 +300,8 @@ class Docker(ContainerEngine):
         answer = run(("docker", "info", "--format", "{{json .Runtimes}} {{json .DefaultRuntime}}"))
         return f'"{NAME}"' in answer.output if answer.status == 0 else None
 
-    def running(self) -> list[Callable[[], object]]:
-        return [partial(running, path) for path in sockets()]
+    def running(self, *, ended: bool = False) -> list[Callable[[], object]]:
+        return [partial(running, path, stopped=ended) for path in sockets()]
 
     def listings(self) -> list[Listing]:
         """Return a list for each socket that speaks Docker's protocol; /run and /var/run are one folder."""
@@ -326,11 +326,11 @@ def ended(socket: Path) -> Ended:
     return by_state(rows(socket, int(TIMEOUT_S), stopped=True), "Id", "State")
 
 
-def running(socket: Path) -> object:
-    """Return the running containers of an engine that speaks Docker's protocol. Raises CgpuError."""
+def running(socket: Path, *, stopped: bool = False) -> object:
+    """Return the running containers of an engine that speaks Docker's protocol, or all. Raises CgpuError."""
     if not socket.is_socket():
         raise CgpuError(f"{socket}: there is no such socket")
-    return rows(socket, AT_ONCE_S, stopped=False)
+    return rows(socket, AT_ONCE_S, stopped=stopped)
 
 
 def rows(socket: Path, timeout_s: int, *, stopped: bool) -> object:

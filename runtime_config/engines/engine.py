@@ -151,10 +151,11 @@ class ContainerEngine(ABC):
         """
         return None
 
-    def running(self) -> list[Callable[[], object]]:
+    def running(self, *, ended: bool = False) -> list[Callable[[], object]]:
         """Return ways to ask for rows with Id and Names of running containers, the cheapest first.
 
-        Each raises CgpuError when it gets no answer at once.
+        ended: also of those that have ended, where the engine still lists them. Each raises CgpuError when it
+        gets no answer at once.
         """
         return []
 

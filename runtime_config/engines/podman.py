@@ -122,8 +122,8 @@ class Podman(ContainerEngine):
         """Return those that run: podman stops a container by its runtime only. Raises CgpuError."""
         return with_our_runtime(run, self.name, ".OCIRuntime", "--filter=status=running")
 
-    def running(self) -> list[Callable[[], object]]:
-        return [partial(running, program) for program in PLACES]
+    def running(self, *, ended: bool = False) -> list[Callable[[], object]]:
+        return [partial(running, program, stopped=ended) for program in PLACES]
 
     def listings(self) -> list[Listing]:
         """Return its list."""
@@ -145,9 +145,9 @@ def ended(command: Sequence[str]) -> Ended:
     return by_state(rows, "Id", "State")
 
 
-def running(program: Path) -> object:
-    """Return the running containers of the user that calls this. Raises CgpuError."""
-    command = [str(program), "ps", "--format", "json"]
+def running(program: Path, *, stopped: bool = False) -> object:
+    """Return the running containers of the user that calls this, or all. Raises CgpuError."""
+    command = [str(program), "ps", "--format", "json", *(["--all"] if stopped else [])]
     try:
         done = subprocess.run(command, capture_output=True, timeout=AT_ONCE_S, check=True)
         return json.loads(done.stdout or b"[]")

@@ -53,7 +53,11 @@ def _start(call: Call, config: Effective, runtime: str, arguments: Sequence[str]
     """Prepare the bundle and become the runtime; where that fails after the edit, put the bundle back."""
     with Bundle(call.bundle) as bundle:
         raw = bundle.read()
-        edited = prepare(raw, call, config, runtime)
+        try:
+            edited = prepare(raw, call, config, runtime)
+        except CgpuError as error:
+            _record_refused(raw, call, error)
+            raise
         if edited is None:
             return
         bundle.write(edited)
@@ -61,6 +65,18 @@ def _start(call: Call, config: Effective, runtime: str, arguments: Sequence[str]
             lowlevel.execute(runtime, arguments, os.environ)
         finally:
             bundle.write(raw)
+
+
+def _record_refused(raw: bytes, call: Call, error: CgpuError) -> None:
+    from cgpu.hook import event_log
+
+    try:
+        spec = loads(raw)
+    except ValueError:
+        spec = None
+    annotations = spec.get("annotations") if isinstance(spec, dict) else None
+    known = annotations if isinstance(annotations, dict) else {}
+    event_log.refused(call.container, known, (), str(error))
 
 
 def prepare(raw: bytes, call: Call, config: Effective, runtime: str) -> bytes | None:

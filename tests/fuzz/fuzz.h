@@ -84,8 +84,8 @@ static void fuzz_unlock(void *ctx)
 static void fuzz_log(void *ctx, int level, const char *line)
 {
 	(void)ctx;
-	MUST(level == 3 || level == 4 || level == 6);
-	MUST(strlen(line) < 512 && strchr(line, '\n') == NULL);
+	MUST(level == 3 || level == 4 || level == 6 || level == CGPU_LOG_EVENT);
+	MUST(strlen(line) < (level == CGPU_LOG_EVENT ? 1000 : 512) && strchr(line, '\n') == NULL);
 }
 
 static int fuzz_cgroup(void *ctx, s32 pid, char *path, size_t bytes)

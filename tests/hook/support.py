@@ -27,6 +27,7 @@ import os, sys
 sys.path.append({root!r})
 from cgpu import paths
 paths.SHARES = {shares!r}
+paths.EVENTS = {events!r}
 from cgpu.hook.main import main
 os._exit(main(None, {config!r}))
 """
@@ -123,6 +124,11 @@ class FakeTree:
         return self.base / "shares"
 
     @property
+    def events(self) -> Path:
+        """Return the event log."""
+        return self.base / "events.log"
+
+    @property
     def inst_ctl(self) -> Path:
         return self.path / "inst_ctl"
 
@@ -170,7 +176,12 @@ class FakeTree:
         """Return the hook's command with this tree in its configuration."""
         config = self.base / "config.json"
         config.write_text(json.dumps({"tree": str(self.path), **self.settings}))
-        code = RUNNER.format(root=str(HOOK.parent.parent), config=str(config), shares=str(self.shares))
+        code = RUNNER.format(
+            root=str(HOOK.parent.parent),
+            config=str(config),
+            shares=str(self.shares),
+            events=str(self.events),
+        )
         return ["/usr/bin/python3", "-IS", "-c", code]
 
     def run(self, *arguments: str, state: str | bytes | None = None, before: tuple[str, ...] = ()) -> Result:

@@ -45,6 +45,7 @@ import os, sys
 sys.path.append({root!r})
 from cgpu import paths
 paths.SHARES = {shares!r}
+paths.EVENTS = {events!r}
 from cgpu.hook.main import main
 status = main(None, {config!r})
 os.write(2, " ".join(sys.modules).encode())
@@ -114,12 +115,21 @@ def test_imports_for_a_share(tree: FakeTree) -> None:
     assert imported(tree, "createRuntime") - interpreter() == OURS | FROM_BUNDLE | more
 
 
-def imported(tree: FakeTree, *arguments: str) -> set[str]:
+def test_imports_for_a_name(tree: FakeTree) -> None:
+    """What writes the name of a pod's container is imported where the runtime says one."""
+    state = tree.state(annotations={"io.kubernetes.cri.sandbox-name": "web"})
+    more = {"cgpu.events", "cgpu.events.append", "cgpu.hook.event_log"}
+    assert imported(tree, *GRANTED, state=state) - interpreter() == OURS | more
+    assert tree.events.exists()
+
+
+def imported(tree: FakeTree, *arguments: str, state: str | None = None) -> set[str]:
     """Return the modules that the hook has imported at its end."""
     config = tree.base / "effective.json"
     config.write_text(json.dumps({"tree": str(tree.path), "pod_variables": True}))
-    code = CODE.format(root=str(HOOK.parent.parent), config=str(config), shares=str(tree.shares))
-    return modules("/usr/bin/python3", "-IS", "-c", code, *arguments, stdin=tree.state())
+    places = {"shares": str(tree.shares), "events": str(tree.events)}
+    code = CODE.format(root=str(HOOK.parent.parent), config=str(config), **places)
+    return modules("/usr/bin/python3", "-IS", "-c", code, *arguments, stdin=state or tree.state())
 
 
 def test_launcher_is_isolated() -> None:

@@ -78,7 +78,7 @@ def test_one_line(tree: FakeTree, lines: Lines) -> None:
 def test_rollback(tree: FakeTree, monkeypatch: pytest.MonkeyPatch) -> None:
     """A failure after the registration removes it again."""
 
-    def fail(level: int, container: str, text: str) -> None:
+    def fail(*_: object) -> None:
         raise OSError(28, "no space")
 
     monkeypatch.setattr(log, "event", fail)

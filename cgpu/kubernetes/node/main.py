@@ -18,9 +18,10 @@ from types import FrameType
 from lightkube import Client
 from prometheus_client import CollectorRegistry
 
-from cgpu import paths
+from cgpu import log_lines, paths
 from cgpu.arguments import Parser
 from cgpu.client.tree import EngineDownError, Tree
+from cgpu.config import effective
 from cgpu.errors import CgpuError, one_line
 from cgpu.exporter.collector import TreeCollector
 from cgpu.exporter.names import Names
@@ -42,6 +43,7 @@ from cgpu.kubernetes.node.usage import Usage, document, usage
 from cgpu.page_server import JSON, Page, Pages
 
 EXIT_FAILED = 1
+INFO = 6
 
 
 def parser() -> argparse.ArgumentParser:
@@ -141,7 +143,17 @@ def _unit(records: Records, options: argparse.Namespace) -> Unit:
 
 def say(text: str) -> None:
     """Write a line to the log of the pod."""
-    print(one_line(text), file=sys.stderr, flush=True)
+    # As JSON for who collects the logs of a cluster. A pod has no journal of the node.
+    as_json = _form() == "json"
+    line = log_lines.as_json(INFO, "cgpu-kubernetes-node", text, {}) if as_json else one_line(text)
+    print(line, file=sys.stderr, flush=True)
+
+
+def _form() -> str:
+    try:
+        return effective.load().log_format
+    except CgpuError:
+        return "text"
 
 
 def _engine(tree: Tree) -> str:

@@ -34,10 +34,13 @@
 /* All that must outlive the engine's process: indexes, no pointers, so that the next one can map it at another address. */
 struct cgpu_state;
 
+/* The level of lines for the event log (registry/event.c), which no other line has. */
+#define CGPU_LOG_EVENT 7
+
 struct cgpu_ops {
 	void (*lock)(void *ctx);
 	void (*unlock)(void *ctx);
-	/* One line, no newline. level: 3 error, 4 warning, 6 info, as syslog(3). */
+	/* One line, no newline. level: 3 error, 4 warning, 6 info, as syslog(3), or CGPU_LOG_EVENT. */
 	void (*log)(void *ctx, int level, const char *line);
 	/* Write the cgroup path of a process. -ESRCH when there is no such process. Called without the lock held. */
 	int (*cgroup_of)(void *ctx, s32 pid, char *path, size_t bytes);

@@ -253,32 +253,44 @@ static void say_removed(struct cgpu_core *core, const char *id)
 	core->ops->log(core->ctx, 6, line);
 }
 
+/* The GPUs of which a container has slices. */
+static u32 sliced_gpus(struct cgpu_state *state, u32 slot)
+{
+	u32 gpu, found = 0;
+
+	for (gpu = 0; gpu < CGPU_MAX_GPUS; gpu++) {
+		if (core_instance_of(state, gpu, slot, NULL))
+			found |= 1u << gpu;
+	}
+	return found;
+}
+
 int cgpu_container_remove(struct cgpu_core *core, u32 slot, u64 generation)
 {
+	struct core_event event = { .slot = slot, .generation = generation };
 	struct core_container *container;
-	char id[CGPU_ID_BYTES] = "";
 
 	core_lock(core);
 	container = core_container(core->state, slot, generation);
 	if (container) {
-		memcpy(id, container->id, sizeof(id));
+		memcpy(event.id, container->id, sizeof(event.id));
+		event.gpus = sliced_gpus(core->state, slot);
 		core_container_drop(core->state, slot);
 	}
 	core_unlock(core);
-	if (id[0])
-		say_removed(core, id);
+	if (!event.id[0])
+		return 0;
+	say_removed(core, event.id);
+	core_event_ended(core, &event);
 	return 0;
 }
 
 u32 cgpu_container_gpus(struct cgpu_core *core, u32 slot, u64 generation)
 {
-	u32 gpu, found = 0;
+	u32 found;
 
 	core_lock(core);
-	for (gpu = 0; gpu < CGPU_MAX_GPUS && core_container(core->state, slot, generation); gpu++) {
-		if (core_instance_of(core->state, gpu, slot, NULL))
-			found |= 1u << gpu;
-	}
+	found = core_container(core->state, slot, generation) ? sliced_gpus(core->state, slot) : 0;
 	core_unlock(core);
 	return found;
 }

@@ -226,8 +226,23 @@ static u32 sliced_cards(struct cgpu_core *core, const struct core_create *create
 	return gpus;
 }
 
+/* Of what was just committed. The old form adds one GPU to those of before. */
+static void event_of(
+	const struct cgpu_state *state, const struct core_create *create, u32 slot, struct core_event *event)
+{
+	u32 i;
+
+	memcpy(event->id, create->id, sizeof(event->id));
+	event->slot = slot;
+	event->generation = state->container[slot].generation;
+	event->gpus = 0;
+	for (i = 0; i < create->count; i++)
+		event->gpus |= 1u << create->want[i].gpu;
+}
+
 static int create_run(struct cgpu_core *core, struct core_create *create)
 {
+	struct core_event event;
 	int err = 0;
 
 	/* Only here: removing what could never be registered is no error. */
@@ -255,11 +270,13 @@ static int create_run(struct cgpu_core *core, struct core_create *create)
 	core_lock(core);
 	err = core_create_check(core->state, create);
 	if (err == 0)
-		core_create_commit(core->state, create);
+		event_of(core->state, create, core_create_commit(core->state, create), &event);
 	core_unlock(core);
-	if (err == 0)
-		say_registered(core, create);
-	return err;
+	if (err)
+		return err;
+	say_registered(core, create);
+	core_event_started(core, &event);
+	return 0;
 }
 
 static int destroy_run(struct cgpu_core *core, const char *id, size_t length, int whole)

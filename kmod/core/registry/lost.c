@@ -19,6 +19,8 @@ void core_lost_set(struct cgpu_state *state, u32 gpu, u32 lost, struct core_lost
 	memset(line->text, 0, sizeof(line->text));
 	found->lost = lost;
 	line->level = lost ? 3 : 6;
+	line->gpu = gpu;
+	line->lost = lost;
 	core_text_start(&out, line->text, sizeof(line->text) - 1);
 	core_text_string(&out, "GPU ");
 	core_text_number(&out, gpu);
@@ -32,8 +34,10 @@ void core_lost_set(struct cgpu_state *state, u32 gpu, u32 lost, struct core_lost
 
 void core_lost_log(struct cgpu_core *core, const struct core_lost_line *line)
 {
-	if (line->level)
-		core->ops->log(core->ctx, line->level, line->text);
+	if (!line->level)
+		return;
+	core->ops->log(core->ctx, line->level, line->text);
+	core_event_lost(core, line->gpu, line->lost);
 }
 
 int cgpu_gpu_set_lost(struct cgpu_core *core, u32 gpu, u32 lost)

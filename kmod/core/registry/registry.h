@@ -43,12 +43,25 @@ int core_settings_check(const struct cgpu_settings *settings);
 /* What is logged when a GPU is lost, and when it is back. */
 struct core_lost_line {
 	int level; /* 0: nothing is new */
+	u32 gpu, lost;
 	char text[256];
 };
 /* The driver says that it has lost a GPU (lost is 1), or it has answered for the GPU. With the lock held. */
 void core_lost_set(struct cgpu_state *state, u32 gpu, u32 lost, struct core_lost_line *line);
 /* Log it, without the lock. */
 void core_lost_log(struct cgpu_core *core, const struct core_lost_line *line);
+
+/* --- event.c: lines for the event log, without the lock --- */
+
+/* A registration, or one that has ended, and its slices of these GPUs (bit n: GPU n). */
+struct core_event {
+	char id[CGPU_ID_BYTES];
+	u32 slot, gpus;
+	u64 generation;
+};
+void core_event_started(struct cgpu_core *core, const struct core_event *event);
+void core_event_ended(struct cgpu_core *core, const struct core_event *event);
+void core_event_lost(struct cgpu_core *core, u32 gpu, u32 lost);
 
 /* --- names --- */
 

@@ -52,7 +52,7 @@ static void add_counts(struct core_text *out, const char *const *keys, const u64
 	}
 }
 
-static void instance_line(struct cgpu_core *core, u32 gpu, u32 number, struct core_text *out)
+void core_stat_words(struct cgpu_core *core, u32 gpu, u32 number, struct core_text *out)
 {
 	struct cgpu_state *state = core->state;
 	const struct core_instance *instance = &state->gpu[gpu].instance[number];
@@ -68,11 +68,18 @@ static void instance_line(struct cgpu_core *core, u32 gpu, u32 number, struct co
 		{ "throttled", stat->throttled },
 	};
 
-	core_text_string(out, "id=");
-	core_text_string(out, state->container[instance->slot].id);
 	ADD_WORDS(out, words);
 	add_counts(out, short_keys, stat->refused, CORE_SHORTS);
 	add_counts(out, refusal_keys, state->stat.container[instance->slot].refused, CORE_REFUSALS);
+}
+
+static void instance_line(struct cgpu_core *core, u32 gpu, u32 number, struct core_text *out)
+{
+	struct cgpu_state *state = core->state;
+
+	core_text_string(out, "id=");
+	core_text_string(out, state->container[state->gpu[gpu].instance[number].slot].id);
+	core_stat_words(core, gpu, number, out);
 	core_text_string(out, "\n");
 }
 

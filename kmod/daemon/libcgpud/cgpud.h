@@ -3,8 +3,9 @@
  * What libcgpud.so offers to the process that loads it. Worker threads answer supervised driver calls
  * and never call back: messages come as lines through a pipe (cgpud_options.event_fd).
  *
- * Lines: "log <level> <text>" (level as in syslog(3)), "gone <serial>" (a listener has no task left), "sample <number>
- * <slot> <generation>" (somebody waits for cgpud_limits_sampled() of this number or a later one).
+ * Lines: "log <level> <text>" (level as in syslog(3)), "event=<kind> <key>=<value>..." (for the event log, registry/event.c),
+ * "gone <serial>" (a listener has no task left), "sample <number> <slot> <generation>" (somebody waits for
+ * cgpud_limits_sampled() of this number or a later one).
  */
 #ifndef CGPUD_H
 #define CGPUD_H

@@ -26,7 +26,12 @@ static void core_unlock(void *ctx)
 
 static void core_log(void *ctx, int level, const char *line)
 {
-	events_log(&((struct cgpud *)ctx)->events, level, "%s", line);
+	struct events *events = &((struct cgpud *)ctx)->events;
+
+	if (level == CGPU_LOG_EVENT)
+		events_tell(events, "%s\n", line);
+	else
+		events_log(events, level, "%s", line);
 }
 
 static int core_cgroup_of(void *ctx, s32 pid, char *path, size_t bytes)

@@ -218,6 +218,7 @@ class Successor(Service):
         # The file may have changed since it was read, and the request to reload have gone to the predecessor.
         with contextlib.suppress(CgpuError):
             self._reload()
+        self._record("upgraded", {"message": f"cgpud {__version__} goes on for version {hello['version']}"})
         log.info(
             "version %s goes on for version %s with %d listeners; calls waited %.1f ms",
             __version__,

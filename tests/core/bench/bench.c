@@ -33,8 +33,14 @@ static void on_log(void *ctx, int level, const char *line)
 {
 	struct bench *bench = ctx;
 
-	CHECK(level == 3 || level == 4 || level == 6);
 	CHECK(strchr(line, '\n') == NULL);
+	if (level == CGPU_LOG_EVENT) {
+		CHECK_EQ(bench->locked, 0);
+		snprintf(bench->event, sizeof(bench->event), "%s", line);
+		bench->events++;
+		return;
+	}
+	CHECK(level == 3 || level == 4 || level == 6);
 	snprintf(bench->log, sizeof(bench->log), "%s", line);
 	bench->logged++;
 }

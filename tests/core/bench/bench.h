@@ -21,6 +21,8 @@ struct bench {
 	void (*at_cgroup)(struct bench *bench); /* something that happens while the lock is not held */
 	char log[512]; /* last line */
 	u32 logged;
+	char event[1024]; /* last line for the event log */
+	u32 events;
 	u64 now; /* of ops->clock */
 	u32 turned; /* GPUs that a turn was asked for, until a test clears it */
 	/* What the driver will answer to the next call. */

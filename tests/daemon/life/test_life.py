@@ -29,7 +29,7 @@ from tests.daemon.harness import MIB, PAGE, ROOT, Daemon, long_id
 from tests.integration.commands import eventually
 
 # What the settings forbid stays forbidden while the daemon is down.
-LEFT = ["cgpud.log", "config.json"]
+LEFT = ["cgpud.log", "config.json", "events.log"]
 SIX = f"gpu=0:{6043 * MIB}"
 
 

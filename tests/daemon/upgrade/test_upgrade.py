@@ -14,6 +14,8 @@ from pathlib import Path
 import pytest
 
 from cgpu.errors import CgpuError
+from cgpu.events.event import Event
+from cgpu.events.sources import LogFile
 from cgpu.install.commands.upgrade import daemon as upgrade_daemon
 from cgpu.kmod.daemon.places import Places
 from cgpu.kmod.daemon.processes import process_identity
@@ -71,6 +73,24 @@ def test_successor_serves_with_all_charges(make_daemon: MakeDaemon, newer: Progr
     assert "bytes=2147483648 " in out
     assert "alloc 5368709120 size=5368709120 offset=0 limit=0" in out
     eventually(lambda: daemon.instances() == [], "the container was not reclaimed")
+
+
+def test_events_over_an_upgrade(fresh: Daemon, newer: Program) -> None:
+    """The event log goes on: each event once, and the end of a slice with the peak of before."""
+    sliced = fresh.slice(1, SIX, "alloc=1G", "free=last", "alloc=1M", "hold", until="alloc")
+    upgrade(fresh, newer)
+    sliced.finish("\n")
+
+    def events() -> list[Event]:
+        log = LogFile(str(fresh.run / "events.log"))
+        found = log.poll()
+        log.close()
+        return found
+
+    kinds = ["ready", "started", "upgraded", "ended"]
+    eventually(lambda: [one.event for one in events()] == kinds, f"the events are {kinds}")
+    assert events()[2].message == "cgpud 0.2.0 goes on for version 0.1.0"
+    assert events()[3].figures["peak"] == 1024 * MIB
 
 
 def test_upgrades_in_a_row_under_load(make_daemon: MakeDaemon, newer: Program) -> None:
@@ -274,7 +294,7 @@ def test_stop_after_upgrades_leaves_nothing(fresh: Daemon, newer: Program) -> No
         upgrade(fresh, newer)
     assert Path(f"/proc/{fresh.pid()}/stat").read_text().split()[3] == str(keeper)
     fresh.close()
-    assert sorted(p.name for p in fresh.run.iterdir()) == ["cgpud.log", "config.json"]
+    assert sorted(p.name for p in fresh.run.iterdir()) == ["cgpud.log", "config.json", "events.log"]
     assert not fresh.tree.exists()
     assert mounts.mounted(str(fresh.tree)) == []
     eventually(lambda: not Path(f"/proc/{keeper}").exists(), "the keeper ends")

@@ -1,0 +1,78 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Writes to the event log. Imported by the hook, so what it imports is little.
+
+The log is two files of bounded size with one JSON object a line. Its writers are the hook, the runtime and
+cgpud, several at once. Each line is one write to a file that is opened for appending, so no two lines mix.
+"""
+
+from __future__ import annotations
+
+import os
+import time
+
+from cgpu.fastjson import flat_object
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    Value = str | int
+
+MAX_BYTES = 1 << 20  # of one file
+MAX_TEXT = 1024  # characters of one value
+OLDER = ".1"  # the end of the name of the file before
+
+
+def append(event: str, fields: Mapping[str, Value], path: str) -> None:
+    """Write one event. Where that cannot be done there is none: nothing else may fail for it."""
+    line = line_of(event, fields, time.time_ns())
+    try:
+        fd = _open(path)
+        try:
+            size = os.fstat(fd).st_size
+            if size + len(line) > MAX_BYTES:
+                _rotate(fd, path)
+                os.close(fd)
+                fd = _open(path)
+                size = os.fstat(fd).st_size
+            # Where the file cannot be renamed it must not grow for ever.
+            if size <= MAX_BYTES:
+                os.write(fd, line)
+        finally:
+            os.close(fd)
+    except OSError:
+        return
+
+
+def line_of(event: str, fields: Mapping[str, Value], time_ns: int) -> bytes:
+    """Return the line of an event: printable ASCII, whatever is in it."""
+    cut = {key: value[:MAX_TEXT] if isinstance(value, str) else value for key, value in fields.items()}
+    return f"{flat_object({'time': rfc3339(time_ns), 'event': event, **cut})}\n".encode("ascii")
+
+
+def rfc3339(time_ns: int) -> str:
+    """Return a time since 1970 as RFC 3339 writes it, with microseconds."""
+    moment = time.strftime("%Y-%m-%dT%H:%M:%S", time.gmtime(time_ns // 1_000_000_000))
+    return f"{moment}.{time_ns // 1000 % 1_000_000:06}Z"
+
+
+def _open(path: str) -> int:
+    flags = os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK
+    try:
+        return os.open(path, flags, 0o600)
+    except FileNotFoundError:
+        # On a node with the module nobody else may have made the folder.
+        os.mkdir(os.path.dirname(path), 0o700)
+        return os.open(path, flags, 0o600)
+
+
+def _rotate(fd: int, path: str) -> None:
+    """Rename a full file, unless another writer is at it or has done it: the file before must not be lost."""
+    import fcntl
+
+    try:
+        fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return
+    if os.path.samestat(os.fstat(fd), os.lstat(path)):
+        os.rename(path, path + OLDER)

@@ -1,0 +1,56 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What the hook and the runtime write to the event log: refused containers, and names of pods.
+
+The engine writes the rest. Nothing here raises: a container starts, or is refused, whether there is a log or
+not.
+"""
+
+from __future__ import annotations
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from cgpu.request.grants import Grant
+
+MAX_ID = 127
+# By what they are called in an event: annotations of containerd, and the kubelet's labels, which CRI-O has.
+NAMES = {
+    "pod": ("io.kubernetes.cri.sandbox-name", "io.kubernetes.pod.name"),
+    "namespace": ("io.kubernetes.cri.sandbox-namespace", "io.kubernetes.pod.namespace"),
+    "container": ("io.kubernetes.cri.container-name", "io.kubernetes.container.name"),
+}
+
+
+def named(container: str, annotations: Mapping[str, object]) -> None:
+    """Write what a container is called that has a slice."""
+    _append("named", {"id": container, **names_of(annotations)})
+
+
+def refused(container: str, annotations: Mapping[str, object], grants: Sequence[Grant], message: str) -> None:
+    """Write that a container was refused, for each GPU of which it was to have a slice, or once."""
+    fields = {"id": container[:MAX_ID], **names_of(annotations), "message": message}
+    for gpu, size, weight, high in grants:
+        _append("refused", {"gpu": gpu, **fields, "memsize": size, "weight": weight, "highprio": int(high)})
+    if not grants:
+        _append("refused", fields)
+
+
+def names_of(annotations: Mapping[str, object]) -> dict[str, str]:
+    """Return the names of a container in its pod; nothing where no annotation says them."""
+    found: dict[str, str] = {}
+    for key, places in NAMES.items():
+        value = next((annotations[place] for place in places if place in annotations), None)
+        if isinstance(value, str):
+            found[key] = value
+    return found
+
+
+def _append(event: str, fields: Mapping[str, str | int]) -> None:
+    try:
+        from cgpu import paths
+        from cgpu.events.append import append
+
+        append(event, fields, paths.EVENTS)
+    except Exception:  # noqa: BLE001, whatever it is, the container starts
+        return

@@ -1,0 +1,121 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Writes to the event log: whole lines of several writers, a bounded size, and no error."""
+
+from __future__ import annotations
+
+import json
+import multiprocessing
+import os
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from cgpu.events import append as module
+from cgpu.events.append import append, line_of
+from cgpu.events.sources import LogFile
+
+
+@pytest.fixture
+def log(tmp_path: Path) -> Path:
+    return tmp_path / "run" / "events.log"
+
+
+def test_line(log: Path) -> None:
+    """An event is a line of JSON in a file for root alone, whose folder is made."""
+    append("started", {"gpu": 0, "id": "web", "memsize": 1 << 50}, str(log))
+    document = json.loads(log.read_text())
+    assert list(document) == ["time", "event", "gpu", "id", "memsize"]
+    assert document["memsize"] == 1 << 50
+    assert log.stat().st_mode & 0o777 == 0o600
+    assert log.parent.stat().st_mode & 0o777 == 0o700
+
+
+def test_time() -> None:
+    """The time is RFC 3339 with microseconds."""
+    assert b'"time": "2026-11-26T22:02:15.009766Z"' in line_of("ready", {}, 1795730535_009766_123)
+
+
+@given(st.text(), st.text())
+def test_hostile_names(name: str, message: str) -> None:
+    """No name or message adds a line or a control character, or changes another field."""
+    line = line_of("refused", {"id": name, "message": message, "gpu": 1}, 0)
+    assert line.endswith(b"\n")
+    assert all(0x20 <= byte < 0x7F for byte in line[:-1])
+    document = json.loads(line)
+    assert list(document) == ["time", "event", "id", "message", "gpu"]
+    assert document["event"] == "refused"
+    assert document["id"] == name[: module.MAX_TEXT]
+
+
+def test_bounded(log: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """There are two files of a bounded size: the last events are there, with none missing in between."""
+    monkeypatch.setattr(module, "MAX_BYTES", 2000)
+    for number in range(100):
+        append("started", {"gpu": 0, "id": f"c{number}"}, str(log))
+    assert sorted(path.name for path in log.parent.iterdir()) == ["events.log", "events.log.1"]
+    assert all(path.stat().st_size <= 2000 for path in log.parent.iterdir())
+    ids = [event.id for event in LogFile(str(log)).poll()]
+    assert len(ids) > 20
+    assert ids == [f"c{number}" for number in range(100 - len(ids), 100)]
+
+
+def write_many(log: str, writer: int, count: int) -> None:
+    module.MAX_BYTES = 100_000
+    for number in range(count):
+        append("started", {"gpu": writer, "id": f"{writer}-{number}", "message": "x" * 200}, log)
+
+
+def test_several_writers(log: Path) -> None:
+    """Lines of several processes stay whole, over changes of the file: what is left of each has no gap."""
+    log.parent.mkdir()
+    writers = [multiprocessing.Process(target=write_many, args=(str(log), n, 500)) for n in range(3)]
+    for writer in writers:
+        writer.start()
+    for writer in writers:
+        writer.join()
+        assert writer.exitcode == 0
+    lines = b"".join((log.parent / name).read_bytes() for name in ("events.log.1", "events.log")).splitlines()
+    documents = [json.loads(line) for line in lines]
+    assert len(documents) > 300
+    for number in range(3):
+        mine = [int(one["id"].partition("-")[2]) for one in documents if one["gpu"] == number]
+        assert mine == list(range(mine[0], 500)) if mine else True
+
+
+def test_a_full_file_that_another_has_renamed(log: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Who finds the file renamed, or another at it, does not rename the next one over the one before."""
+    monkeypatch.setattr(module, "MAX_BYTES", 200)
+    append("started", {"id": "first"}, str(log))
+    fd = os.open(log, os.O_WRONLY)
+    os.rename(log, f"{log}.1")
+    append("started", {"id": "second"}, str(log))
+    module._rotate(fd, str(log))
+    os.close(fd)
+    assert [event.id for event in LogFile(str(log)).poll()] == ["first", "second"]
+
+
+@pytest.mark.parametrize("place", ["folder", "link", "pipe", "no folder", "full"])
+def test_what_stands_in_the_way(log: Path, place: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where no event can be written there is none, and no error."""
+    elsewhere = log.parent.parent / "elsewhere"
+    if place == "no folder":
+        log.parent.write_text("a file")
+    else:
+        log.parent.mkdir()
+    if place == "folder":
+        log.mkdir()
+    elif place == "link":
+        log.symlink_to(elsewhere)
+    elif place == "pipe":
+        os.mkfifo(log)
+    elif place == "full":
+        # The file cannot be renamed, and does not grow for ever either.
+        monkeypatch.setattr(module, "MAX_BYTES", 300)
+        (log.parent / "events.log.1").mkdir()
+    for number in range(50):
+        append("started", {"gpu": 0, "id": f"c{number}"}, str(log))
+    assert not elsewhere.exists()
+    if place == "full":
+        assert log.stat().st_size < 500

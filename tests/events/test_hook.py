@@ -1,0 +1,107 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What the hook writes to the event log, and that a container starts whether or not there is one."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+
+from tests.hook.conftest import tree
+from tests.hook.support import CONTAINER, ENV, MIB, FakeTree, down, spec
+
+__all__ = ["tree"]  # a fixture
+
+BY_CONTAINERD = {
+    "io.kubernetes.cri.sandbox-name": "web-0",
+    "io.kubernetes.cri.sandbox-namespace": "shop",
+    "io.kubernetes.cri.container-name": "main",
+}
+BY_CRIO = {
+    "io.kubernetes.pod.name": "web-0",
+    "io.kubernetes.pod.namespace": "shop",
+    "io.kubernetes.container.name": "main",
+}
+NAMES = {"pod": "web-0", "namespace": "shop", "container": "main"}
+
+
+def written(tree: FakeTree) -> list[dict[str, Any]]:
+    """Return the events of the log, without their times."""
+    if not tree.events.exists():
+        return []
+    documents = [json.loads(line) for line in tree.events.read_text().splitlines()]
+    return [{key: value for key, value in one.items() if key != "time"} for one in documents]
+
+
+def test_refused_by_the_engine(tree: FakeTree) -> None:
+    """A container that the engine refuses is an event for each GPU, with what the runtime shows."""
+    tree.inst_ctl.unlink()
+    (tree.path / "version").unlink()
+    result = tree.run("prestart", "--grant", f"0:{MIB}:2:1", "--grant", f"1:{MIB}:1:0")
+    assert result.status == 1
+    why = down(tree.path)
+    assert why in result.errors
+    refused = {"event": "refused", "id": CONTAINER, "message": why, "memsize": MIB}
+    assert written(tree) == [
+        {**refused, "gpu": 0, "weight": 2, "highprio": 1},
+        {**refused, "gpu": 1, "weight": 1, "highprio": 0},
+    ]
+
+
+@pytest.mark.parametrize("annotations", [BY_CONTAINERD, BY_CRIO])
+def test_refused_request(tree: FakeTree, annotations: dict[str, str]) -> None:
+    """A request that cannot be read is one event, with its pod's names and the whole message."""
+    tree.bundle(spec({**ENV, "ALIYUN_COM_GPU_MEM_DEV": "much"}))
+    result = tree.run("createRuntime", state=tree.state(annotations=annotations))
+    message = result.errors.removeprefix("opencgpu: ").removesuffix("\n")
+    assert "ALIYUN_COM_GPU_MEM_DEV=much" in message
+    assert written(tree) == [{"event": "refused", "id": CONTAINER, **NAMES, "message": message}]
+
+
+@pytest.mark.parametrize("annotations", [BY_CONTAINERD, BY_CRIO])
+def test_names_of_pods(tree: FakeTree, annotations: dict[str, str]) -> None:
+    """What a pod's container is called is written when it has its slice. The engine writes the rest."""
+    assert (
+        tree.run("prestart", "--grant", f"0:{MIB}:1:0", state=tree.state(annotations=annotations)).status == 0
+    )
+    assert tree.run("poststop").status == 0
+    assert written(tree) == [{"event": "named", "id": CONTAINER, **NAMES}]
+
+
+@pytest.mark.parametrize("annotations", [None, {}, {"io.container.manager": "libpod"}, "none", ["a"]])
+def test_no_names(tree: FakeTree, annotations: object) -> None:
+    """Other containers, and annotations that are none, write nothing and are refused for nothing."""
+    state = tree.state(annotations=annotations)
+    assert tree.run("prestart", "--grant", f"0:{MIB}:1:0", state=state).status == 0
+    assert written(tree) == []
+
+
+def test_hostile_names(tree: FakeTree) -> None:
+    """A name of any kind is one field of one line."""
+    hostile = {**BY_CONTAINERD, "io.kubernetes.cri.sandbox-name": 'a", "event": "ended"}\n{\x1b[2J'}
+    hostile["io.kubernetes.cri.container-name"] = 5  # type: ignore[assignment]
+    assert tree.run("prestart", "--grant", f"0:{MIB}:1:0", state=tree.state(annotations=hostile)).status == 0
+    name = hostile["io.kubernetes.cri.sandbox-name"]
+    assert written(tree) == [{"event": "named", "id": CONTAINER, "pod": name, "namespace": "shop"}]
+
+
+@pytest.mark.parametrize("place", ["folder", "file in the way", "link"])
+def test_without_a_log(tree: FakeTree, place: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where the log cannot be written a container starts all the same, and is refused with the same line."""
+    state = tree.state(annotations=BY_CONTAINERD)
+    if place == "folder":
+        tree.events.mkdir()
+    elif place == "link":
+        tree.events.symlink_to("/proc/version")
+    else:
+        (tree.base / "no").write_text("")
+        monkeypatch.setattr(FakeTree, "events", property(lambda tree: tree.base / "no" / "events.log"))
+    result = tree.run("prestart", "--grant", f"0:{MIB}:1:0", state=state)
+    assert (result.status, result.errors) == (0, "")
+    assert result.written == f"create id={CONTAINER} pid=4711 gpu=0:{MIB}:1:0"
+    tree.bundle(spec({**ENV, "ALIYUN_COM_GPU_MEM_DEV": "much"}))
+    result = tree.run("prestart", state=state)
+    assert result.status == 1
+    assert result.errors.startswith("opencgpu: ALIYUN_COM_GPU_MEM_DEV=much: ")
+    assert result.errors.count("\n") == 1

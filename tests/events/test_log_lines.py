@@ -1,0 +1,228 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Log lines with fields: of the hook and of cgpud, as JSON and in the journal."""
+
+from __future__ import annotations
+
+import json
+import logging
+import os
+import socket
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from cgpu import log_lines, paths
+from cgpu.config import effective
+from cgpu.config.effective import Effective
+from cgpu.errors import CgpuError
+from cgpu.hook import log as hook_log
+from cgpu.hook.main import main as hook
+from cgpu.kmod.daemon import log as daemon_log
+from cgpu.kubernetes.node import main as agent
+from tests.hook.conftest import tree
+from tests.hook.support import CONTAINER, MIB, FakeTree
+
+__all__ = ["tree"]  # a fixture
+ID = "4a4b4c4d4e4f" + "0" * 52
+
+
+class Journal:
+    """A socket in the place of journald's."""
+
+    def __init__(self, path: Path) -> None:
+        self.socket = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
+        self.socket.bind(str(path))
+        self.socket.settimeout(5)
+
+    def entry(self) -> dict[str, str]:
+        """Return the next entry; its lines are KEY=VALUE."""
+        text = self.socket.recv(1 << 16).decode("ascii")
+        return dict(line.partition("=")[::2] for line in text.splitlines())
+
+
+@pytest.fixture
+def journal(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Journal]:
+    path = tmp_path / "journal"
+    monkeypatch.setattr(paths, "JOURNAL", str(path))
+    made = Journal(path)
+    yield made
+    made.socket.close()
+
+
+@pytest.fixture
+def daemon(tmp_path: Path) -> Iterator[Path]:
+    """Have the daemon's log in a file; return it."""
+    path = tmp_path / "cgpud.log"
+    daemon_log.start(path, foreground=False)
+    yield path
+    logging.basicConfig(handlers=[], force=True)
+    daemon_log._place.path = None
+
+
+def lines(path: Path) -> list[dict[str, object]]:
+    found = [json.loads(line) for line in path.read_text().splitlines()]
+    return [{key: value for key, value in one.items() if key != "time"} for one in found]
+
+
+def test_daemon_as_json(daemon: Path) -> None:
+    """Each line is an object, with the container or the GPU that its words name."""
+    daemon_log.set_form("json")
+    log = logging.getLogger("cgpud")
+    log.info("container %s: reclaimed, its processes are gone", ID)
+    log.error("GPU 1 (GPU-6a25f4b0-0fd5): the driver has lost it")
+    log.warning("no GPU 0 and no GPU 1")
+    log.info("container of its own\nand a line")
+    common = {"component": "cgpud"}
+    assert lines(daemon) == [
+        {
+            **common,
+            "level": "info",
+            "message": f"container {ID}: reclaimed, its processes are gone",
+            "id": ID,
+        },
+        {
+            **common,
+            "level": "error",
+            "message": "GPU 1 (GPU-6a25f4b0-0fd5): the driver has lost it",
+            "gpu": 1,
+            "uuid": "GPU-6a25f4b0-0fd5",
+        },
+        {**common, "level": "warning", "message": "no GPU 0 and no GPU 1"},
+        {**common, "level": "info", "message": "container of its own\nand a line"},
+    ]
+
+
+def test_events_of_the_daemon(daemon: Path) -> None:
+    """With fields an event is a line of the log too; as text it is in the event log alone."""
+    daemon_log.event("started", {"id": ID, "gpu": 0, "memsize": 5})
+    assert daemon.read_text() == ""
+    daemon_log.set_form("json")
+    daemon_log.event("started", {"id": ID, "gpu": 0, "memsize": 5})
+    daemon_log.event("ready", {"message": "cgpud 0.1.0, 1 Tesla T4"})
+    common = {"component": "cgpud", "level": "info"}
+    assert lines(daemon) == [
+        {
+            **common,
+            "message": f"GPU 0: slice of container {ID} started",
+            "id": ID,
+            "gpu": 0,
+            "memsize": 5,
+            "event": "started",
+        },
+        {**common, "message": "cgpud 0.1.0, 1 Tesla T4", "event": "ready"},
+    ]
+
+
+def test_daemon_as_text(daemon: Path) -> None:
+    """The default form is what it was, also after another one."""
+    log = logging.getLogger("cgpud")
+    daemon_log.set_form("json")
+    daemon_log.set_form("text")
+    log.info("reloaded")
+    assert daemon.read_text().endswith(f" cgpud[{os.getpid()}] INFO reloaded\n")
+
+
+def test_daemon_to_the_journal(journal: Journal, daemon: Path) -> None:
+    """The journal gets fields, of which those of containers are called as docker calls them."""
+    daemon_log.set_form("journal")
+    logging.getLogger("cgpud").warning("container %s: two\nlines", ID)
+    assert journal.entry() == {
+        "PRIORITY": "4",
+        "SYSLOG_IDENTIFIER": "cgpud",
+        "MESSAGE": f"container {ID}: two\\nlines",
+        "CONTAINER_ID_FULL": ID,
+        "CONTAINER_ID": ID[:12],
+    }
+    daemon_log.event("lost", {"gpu": 1, "uuid": "GPU-1"})
+    entry = journal.entry()
+    assert (entry["EVENT"], entry["GPU"], entry["GPU_UUID"]) == ("lost", "1", "GPU-1")
+
+
+def test_journal_that_is_gone(journal: Journal, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """A line that the journal does not take is text on standard error."""
+    daemon_log.start(tmp_path / "log", foreground=True)
+    try:
+        daemon_log.set_form("journal")
+        (tmp_path / "journal").unlink()
+        logging.getLogger("cgpud").info("still here")
+        assert capsys.readouterr().err == "cgpud: still here\n"
+    finally:
+        logging.basicConfig(handlers=[], force=True)
+        daemon_log._place.path = None
+
+
+def run_hook(tree: FakeTree, form: str, *arguments: str) -> int:
+    (tree.base / "state").write_text(tree.state())
+    config = tree.base / "effective.json"
+    config.write_text(json.dumps({"tree": str(tree.path), "log_format": form}))
+    fd = os.open(tree.base / "state", os.O_RDONLY)
+    try:
+        return hook(arguments, str(config), fd)
+    finally:
+        os.close(fd)
+
+
+def test_hook_as_json(tree: FakeTree, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The hook's lines are objects with the container, and with its slice where it has one."""
+    found: list[tuple[int, str]] = []
+    monkeypatch.setattr("syslog.syslog", lambda level, text: found.append((level, text)))
+    assert run_hook(tree, "json", "prestart", "--grant", f"1:{MIB}:2:1") == 0
+    assert run_hook(tree, "json", "poststop") == 0
+    registered, removed = (json.loads(text) for _, text in found)
+    assert found[0][0] == hook_log.INFO
+    assert {key: registered[key] for key in ("level", "component", "id", "gpu", "memsize", "weight")} == {
+        "level": "info",
+        "component": "cgpu-hook",
+        "id": CONTAINER,
+        "gpu": 1,
+        "memsize": MIB,
+        "weight": 2,
+    }
+    assert (removed["message"], removed["id"]) == ("removed", CONTAINER)
+
+
+def test_hook_to_the_journal(
+    tree: FakeTree, journal: Journal, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """The hook sends fields to the journal, and a line of text to syslog where there is no journal."""
+    found: list[str] = []
+    monkeypatch.setattr("syslog.syslog", lambda _, text: found.append(text))
+    assert run_hook(tree, "journal", "prestart", "--grant", f"1:{MIB}:2:1") == 0
+    entry = journal.entry()
+    assert (entry["SYSLOG_IDENTIFIER"], entry["CONTAINER_ID_FULL"], entry["GPU"]) == (
+        "cgpu-hook",
+        CONTAINER,
+        "1",
+    )
+    assert found == []
+    (tmp_path / "journal").unlink()
+    assert run_hook(tree, "journal", "poststop") == 0
+    assert found == [f"container={CONTAINER} removed"]
+
+
+def test_agent_as_json(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    """The agent of a Kubernetes node writes objects where the node's configuration says so, else text."""
+    monkeypatch.setattr(effective, "load", lambda: Effective(log_format="json"))
+    agent.say("shop/claim: prepared, 1 shares")
+    line = json.loads(capsys.readouterr().err)
+    assert (line["component"], line["message"]) == ("cgpu-kubernetes-node", "shop/claim: prepared, 1 shares")
+
+    def broken() -> Effective:
+        raise CgpuError("broken")
+
+    monkeypatch.setattr(effective, "load", broken)
+    agent.say("two\nlines")
+    assert capsys.readouterr().err == "two\\nlines\n"
+
+
+@given(st.text(), st.text())
+def test_hostile_values(message: str, name: str) -> None:
+    """Whatever a message or a name is, a line is one object of printable ASCII."""
+    line = log_lines.as_json(6, "cgpud", message, {"id": name})
+    assert line.isascii()
+    assert line.isprintable()
+    document = json.loads(line)
+    assert (document["message"], document["id"], document["level"]) == (message, name, "info")

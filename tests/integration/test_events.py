@@ -1,0 +1,129 @@
+# SPDX-License-Identifier: Apache-2.0
+"""`cgpu events` tells the truth about containers of real runtimes on the simulated card."""
+
+from __future__ import annotations
+
+import json
+import os
+from typing import Any
+
+import pytest
+
+from tests.integration.commands import call, eventually, must
+from tests.integration.conftest import Start
+from tests.integration.engine import CGPU, MIB, RUN, Engine
+from tests.integration.runtimes import Docker, Runc, Runtime
+
+SLICE = {"OPENCGPU_MEM": "6G", "NVIDIA_VISIBLE_DEVICES": "0"}
+SIX = 6144 * MIB
+Events = list[dict[str, Any]]
+
+
+@pytest.fixture(autouse=True)
+def anew() -> None:
+    """Begin with an empty log."""
+    for name in ("events.log", "events.log.1"):
+        (RUN / name).unlink(missing_ok=True)
+
+
+def events(*words: str) -> Events:
+    shown = must([CGPU, "events", "--format", "json", *words]).stdout
+    return [json.loads(line) for line in shown.splitlines()]
+
+
+def await_events(kinds: list[str], *words: str) -> Events:
+    """Wait until these events are there, and no others."""
+    found: Events = []
+    of_slices = [word for kind in ("started", "refused", "ended") for word in ("--filter", f"event={kind}")]
+
+    def are_there() -> bool:
+        found[:] = events(*words, *of_slices)
+        return [one["event"] for one in found] == kinds
+
+    eventually(are_there, f"events {kinds}; there are {found}")
+    return found
+
+
+@pytest.mark.enforcement
+def test_life_through_each_runtime(engine: Engine, runtime: Runtime) -> None:
+    """Of a container its start and its end are told, with the true peak and the number of refusals."""
+    words = ["alloc=2G", "free=last", "alloc=1G", "expect=0x51", "alloc=6G", "expect=0x51", "alloc=7G"]
+    outcome = runtime.run(["/cgpu-probe", *words], SLICE)
+    assert outcome.returncode == 0, outcome.text
+    started, ended = await_events(["started", "ended"])
+    assert (started["gpu"], started["memsize"], started["weight"]) == (0, SIX, 1)
+    assert started["id"] == ended["id"]
+    assert started["uuid"] == ended["uuid"] == engine.read("0/uuid").strip()
+    assert (ended["memsize"], ended["peak"], ended["refused_limit"]) == (SIX, 2048 * MIB, 2)
+    assert 0 < ended["lived"] < 60e9
+
+
+def test_killed_container(engine: Engine, docker: Docker) -> None:
+    """What the engine removes by itself, as its processes are gone, has its end and its peak too."""
+    name = f"killed-{os.getpid()}"
+    assert docker.start(name, ["/cgpu-probe", "alloc=1G", "hold=60"], SLICE).returncode == 0
+    eventually(lambda: len(engine.instances()) == 1, "the container is in the tree")
+    directory = engine.instances()[0]
+    eventually(lambda: engine.used("0", directory) == 1024 * MIB, "1 GiB is charged")
+    docker.kill(name)
+    _, ended = await_events(["started", "ended"], "--filter", f"container={directory}")
+    assert ended["peak"] == 1024 * MIB
+    # docker still lists it, and says its name.
+    words = ["events", "--format", "json", "--filter", f"container={name}"]
+    lines = must([CGPU, *words], {"DOCKER_HOST": docker.socket}).stdout.splitlines()
+    assert [json.loads(line)["event"] for line in lines] == ["started", "ended"]
+
+
+def test_refused(engine: Engine, docker: Docker, runc: Runc) -> None:
+    """A container that finds no room, and one that asks for nonsense, are told with what is shown."""
+    first = docker.start("first", ["/cgpu-probe", "hold=60"], {**SLICE, "OPENCGPU_MEM": "10G"})
+    assert first.returncode == 0, first.text
+    outcome = docker.run(["/cgpu-probe", "info"], SLICE)
+    assert outcome.returncode != 0
+    refused = await_events(["started", "refused"])[1]
+    assert (refused["gpu"], refused["memsize"]) == (0, SIX)
+    assert "GPU 0" in refused["message"]
+    assert refused["message"] in outcome.text
+    outcome = runc.run(["/cgpu-probe", "info"], {**SLICE, "OPENCGPU_MEM": "6 GB"})
+    assert outcome.returncode != 0
+    refused = await_events(["started", "refused", "refused"])[2]
+    assert refused["message"].startswith("OPENCGPU_MEM=6 GB: ")
+    assert refused["message"] in outcome.text
+    docker.remove("first")
+
+
+def test_log_cannot_be_written(engine: Engine, docker: Docker) -> None:
+    """Containers start, and are refused, as they are with a log; the command says what is wrong in a line."""
+    (RUN / "events.log").unlink(missing_ok=True)
+    (RUN / "events.log").mkdir()
+    try:
+        assert docker.run(["/cgpu-probe", "alloc=1G"], SLICE).returncode == 0
+        outcome = docker.run(["/cgpu-probe", "info"], {**SLICE, "OPENCGPU_MEM": "900G"})
+        assert outcome.returncode != 0
+        assert "OPENCGPU_MEM=900G" in outcome.text
+        shown = call([CGPU, "events"])
+        assert shown.returncode == 1
+        assert shown.stderr.startswith(f"cgpu events: {RUN}/events.log: cannot be read (")
+        assert shown.stderr.count("\n") == 1
+    finally:
+        (RUN / "events.log").rmdir()
+
+
+def test_life_of_the_engine(start: Start) -> None:
+    """The engine's own start and end are told, and the slices that go with it."""
+    engine = start("T4:2")
+    engine.write("inst_ctl", f"create id=held pid={os.getpid()} gpu=0:1048576 gpu=1:2097152")
+    engine.stop()
+    found = events()
+    assert [one["event"] for one in found] == ["ready", "started", "started", "ended", "ended", "stopped"]
+    assert [one["gpu"] for one in found[1:5]] == [0, 1, 0, 1]
+    assert "2 Tesla T4" in found[0]["message"]
+
+
+def test_a_daemon_that_was_killed(engine: Engine) -> None:
+    """What ends while no daemon runs is told when the next one has found it gone, with the peak of before."""
+    engine.write("inst_ctl", f"create id=held pid={os.getpid()} gpu=0:1048576")
+    engine.await_restart(engine.kill())
+    engine.write("inst_ctl", "destroy id=held")
+    assert [one["event"] for one in await_events(["started", "ended"])] == ["started", "ended"]
+    assert [one["event"] for one in events("--filter", "event=ready")] == ["ready", "ready"]
