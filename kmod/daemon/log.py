@@ -8,7 +8,7 @@ import logging.handlers
 import os
 import re
 import sys
-from dataclasses import dataclass
+from contextlib import nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
@@ -25,16 +25,49 @@ GPU: Final = re.compile(r"\bGPU ([0-9]{1,4})\b(?: \((GPU-[0-9A-Za-z-]{1,64})\))?
 PRIORITIES: Final = ((logging.ERROR, 3), (logging.WARNING, 4), (logging.INFO, 6))
 
 
-@dataclass
-class _Place:
-    """Where this process logs; path is None until it has begun to."""
+class _Log(logging.Handler):
+    """The one handler of this process: hands lines on to where they go, in a form that may change."""
 
-    path: Path | None = None
-    foreground: bool = False
-    form: str = "text"
+    def __init__(self, path: Path, *, foreground: bool) -> None:
+        super().__init__()
+        self._path = path
+        self._foreground = foreground
+        self.form = "text"
+        self._handlers = self._made()
 
+    def emit(self, record: logging.LogRecord) -> None:
+        for handler in self._handlers:
+            handler.handle(record)
 
-_place = _Place()
+    def close(self) -> None:
+        for handler in self._handlers:
+            handler.close()
+        super().close()
+
+    def set_form(self, form: str) -> None:
+        with self.lock or nullcontext():
+            before, self.form = self._handlers, form
+            self._handlers = self._made()
+        for handler in before:
+            handler.close()
+
+    def _made(self) -> list[logging.Handler]:
+        journal = self.form == "journal" and Path(paths.JOURNAL).is_socket()
+        handlers: list[logging.Handler] = [_JournalHandler()] if journal else []
+        if self._foreground:
+            return handlers or [self._formed(logging.StreamHandler(sys.stderr), "cgpud: %(message)s")]
+        style = "%(asctime)s cgpud[%(process)d] %(levelname)s %(message)s"
+        if not journal and Path("/dev/log").exists():
+            syslog = logging.handlers.SysLogHandler("/dev/log")
+            # Before the object: in the form as text it is a part of each line.
+            syslog.ident = f"{COMPONENT}[{os.getpid()}]: " if self.form == "json" else ""
+            handlers.append(self._formed(syslog, style))
+        file = logging.handlers.RotatingFileHandler(self._path, "a", BYTES, 1)
+        return [self._formed(file, style), *handlers]
+
+    def _formed(self, handler: logging.Handler, style: str) -> logging.Handler:
+        handler.setFormatter(_JsonFormatter() if self.form == "json" else logging.Formatter(style))
+        return handler
 
 
 def start(path: Path, *, foreground: bool) -> None:
@@ -42,46 +75,29 @@ def start(path: Path, *, foreground: bool) -> None:
 
     In the background: to a file that does not grow past a bound, and to syslog where there is one.
     """
-    _place.path, _place.foreground, _place.form = path, foreground, "text"
-    logging.basicConfig(level=logging.INFO, handlers=_handlers(), force=True)
+    logging.basicConfig(level=logging.INFO, handlers=[_Log(path, foreground=foreground)], force=True)
 
 
 def set_form(form: str) -> None:
     """Have the lines in the form that the configuration says. Nothing happens in a process without a log."""
-    if _place.path is None or form == _place.form:
-        return
-    _place.form = form
-    logging.basicConfig(level=logging.getLogger().level, handlers=_handlers(), force=True)
+    log = _log()
+    if log is not None and log.form != form:
+        log.set_form(form)
+
+
+def _log() -> _Log | None:
+    return next((one for one in logging.getLogger().handlers if isinstance(one, _Log)), None)
 
 
 def event(kind: str, fields: Mapping[str, str | int]) -> None:
     """Log an event, where lines have fields. As text it is in the event log alone."""
-    if _place.form == "text":
+    log = _log()
+    if log is None or log.form == "text":
         return
     gpu = f"GPU {fields['gpu']}: " if "gpu" in fields else ""
     of = f"{gpu}slice of container {fields['id']} " if "id" in fields else gpu
     text = fields.get("message", f"{of}{kind}")
     logging.getLogger(__name__).info("%s", text, extra={"fields": {**fields, "event": kind}})
-
-
-def _handlers() -> list[logging.Handler]:
-    assert _place.path is not None
-    journal = _place.form == "journal" and Path(paths.JOURNAL).is_socket()
-    handlers: list[logging.Handler] = [_JournalHandler()] if journal else []
-    if _place.foreground:
-        return handlers or [_formed(logging.StreamHandler(sys.stderr), "cgpud: %(message)s")]
-    style = "%(asctime)s cgpud[%(process)d] %(levelname)s %(message)s"
-    if not journal and Path("/dev/log").exists():
-        syslog = logging.handlers.SysLogHandler("/dev/log")
-        # Before the object: in the form as text it is a part of each line.
-        syslog.ident = f"{COMPONENT}[{os.getpid()}]: " if _place.form == "json" else ""
-        handlers.append(_formed(syslog, style))
-    return [_formed(logging.handlers.RotatingFileHandler(_place.path, "a", BYTES, 1), style), *handlers]
-
-
-def _formed(handler: logging.Handler, style: str) -> logging.Handler:
-    handler.setFormatter(_JsonFormatter() if _place.form == "json" else logging.Formatter(style))
-    return handler
 
 
 def _priority(record: logging.LogRecord) -> int:

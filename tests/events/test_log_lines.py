@@ -59,7 +59,6 @@ def daemon(tmp_path: Path) -> Iterator[Path]:
     daemon_log.start(path, foreground=False)
     yield path
     logging.basicConfig(handlers=[], force=True)
-    daemon_log._place.path = None
 
 
 def lines(path: Path) -> list[dict[str, object]]:
@@ -151,7 +150,6 @@ def test_journal_that_is_gone(journal: Journal, tmp_path: Path, capsys: pytest.C
         assert capsys.readouterr().err == "cgpud: still here\n"
     finally:
         logging.basicConfig(handlers=[], force=True)
-        daemon_log._place.path = None
 
 
 def run_hook(tree: FakeTree, form: str, *arguments: str) -> int:
