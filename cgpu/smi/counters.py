@@ -19,6 +19,7 @@ def with_counters(gpu: Gpu, stat: GpuStat | None) -> Gpu:
         free=None if stat.mig else stat.memfree,
         drift=stat.drift,
         mig=stat.mig != 0,
+        lost=stat.lost != 0,
         passthrough=stat.natives,
         places=stat.places,
         engine_time=stat.usage,

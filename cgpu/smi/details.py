@@ -45,6 +45,7 @@ def _lines(entries: Sequence[Entry], depth: int = 0) -> Iterator[str]:
 
 def _gpu(gpu: Gpu) -> list[Entry]:
     mig = UNKNOWN if gpu.mig is None else "Enabled" if gpu.mig else "Disabled"
+    lost = UNKNOWN if gpu.lost is None else "Yes" if gpu.lost else "No"
     slices: str | list[Entry] = [entry for one in gpu.containers for entry in _slice(one)]
     return [
         ("Product Name", known(gpu.model)),
@@ -53,6 +54,7 @@ def _gpu(gpu: Gpu) -> list[Entry]:
         ("Minor Number", known(gpu.minor)),
         ("PCI", [("Bus Id", known(gpu.bus))]),
         ("MIG Mode", [("Current", mig)]),
+        ("Lost By The Driver", lost),
         ("FB Memory Usage", _card_memory(gpu)),
         ("Utilization", _utilisation(gpu)),
         ("Scheduling", _scheduling(gpu)),

@@ -94,6 +94,8 @@ class Gpu:
     drift: int | None = None
     """Bytes that the card lacks beyond what is charged; below 0 where an estimate is too high."""
     mig: bool | None = None
+    lost: bool | None = None
+    """The driver no longer reaches it."""
     passthrough: int | None = None
     """How many containers have the whole GPU, without a slice."""
     places: int | None = None

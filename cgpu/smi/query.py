@@ -100,6 +100,11 @@ def word(on: object) -> Value:
     return None if on is None else "Enabled" if on else "Disabled"
 
 
+def yes(holds: object) -> Value:
+    """Return nvidia-smi's word for what is so or not."""
+    return None if holds is None else "Yes" if holds else "No"
+
+
 def left(total: int | None, used: int | None) -> Value:
     """Return what is left in MiB: with what is used it makes the total, although both are rounded."""
     if total is None or used is None:
@@ -134,6 +139,7 @@ GPU_FIELDS: Mapping[str, Field[GpuView]] = _by_name(
     Field("pci.bus_id", "place on the PCI bus: domain:bus:device.function", lambda v: v.gpu.bus),
     Field("minor_number", "minor number of the device node", lambda v: v.gpu.minor),
     Field("mig.mode.current", "whether MIG is on", lambda v: word(v.gpu.mig)),
+    Field("lost", "whether the driver no longer reaches the GPU", lambda v: yes(v.gpu.lost)),
     Field("memory.total", "memory of the card", lambda v: in_mib(v.gpu.total), MIB),
     Field("memory.used", "memory of the card that is taken, by whomever", lambda v: in_mib(v.gpu.used), MIB),
     Field("memory.free", "memory that the card has left", lambda v: left(v.gpu.total, v.gpu.used), MIB),

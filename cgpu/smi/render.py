@@ -37,6 +37,7 @@ def gpu_object(gpu: Gpu) -> dict[str, object]:
         "minor_number": gpu.minor,
         "bus_id": gpu.bus,
         "mig": gpu.mig,
+        "lost": gpu.lost,
         "policy": gpu.policy,
         "policy_name": policy_name(gpu.policy),
         **sources(gpu),

@@ -93,6 +93,7 @@ def _gpu(gpu: Gpu, wide: Widths) -> Iterator[str]:
     places = f"{known(gpu.places)} / {known(gpu.max_inst)}"
     uuid = known(gpu.uuid) if wide.name >= UUID_COLUMNS else short_uuid(gpu.uuid)
     promised = memory(gpu.promised) + (f", {in_mib(gpu.reserved)} unused" if gpu.reserved else "")
+    busy = "Lost" if gpu.lost else percent(gpu.utilisation)
     divided = DIVISIONS.get(gpu.scheduling.divided_by or "", UNKNOWN)
     yield wide.row(
         f"{gpu.index:3}  {cut(gpu.model or UNKNOWN, wide.name - 5)}",
@@ -102,7 +103,7 @@ def _gpu(gpu: Gpu, wide: Widths) -> Iterator[str]:
     yield wide.row(
         f"     {cut(promised, wide.name - 5)}",
         f"{memory(gpu.used):>8} / {memory(gpu.total):>8}",
-        _both(f"{percent(gpu.utilisation):>5}", policy_name(gpu.policy), TIME),
+        _both(f"{busy:>5}", policy_name(gpu.policy), TIME),
     )
     yield wide.row(f"     {cut(uuid, wide.name - 5)}", "", _both("", divided, TIME))
 

@@ -55,6 +55,7 @@ GPU = st.builds(
     free=NUMBER,
     drift=st.none() | st.integers(-(10**20), 10**20),
     mig=st.none() | st.booleans(),
+    lost=st.none() | st.booleans(),
     places=NUMBER,
     utilisation=SHARE,
 )
@@ -84,6 +85,15 @@ def test_any_details(gpus: list[Gpu], engine: str) -> None:
 def test_no_gpus() -> None:
     """An engine without GPUs has a table that says so."""
     assert "| No GPUs found  " in table((), Versions(), NOW)
+
+
+def test_lost_gpu() -> None:
+    """A GPU that the driver no longer reaches says so in place of its utilization."""
+    gpu = Gpu(0, "GPU-0", "Tesla T4", 1, 20, 80, 1, (), lost=True, utilisation=0.5)
+    shown = table((gpu,), Versions(), NOW)
+    assert "|  Lost        preemptive |" in shown
+    assert "50%" not in shown
+    assert "Lost By The Driver                    : Yes" in details((gpu,), Versions(), NOW)
 
 
 @pytest.mark.parametrize(("columns", "shown"), [(80, "GPU-00000000 "), (98, "GPU-00000000 "), (99, "-4444")])
