@@ -127,6 +127,8 @@ def test_the_next_engine_while_a_gpu_is_lost(two: Daemon, begin: Callable[[Daemo
     begin(two)
     eventually(lambda: losses(two) == [0, 0], "the engine asks each card once a second")
     waits.succeeds("\n")
+    told = [json.loads(line) for line in Places(two.run).events.read_text().splitlines()]
+    assert [one["event"] for one in told if one.get("gpu") == 1 and "id" not in one] == ["lost", "back"]
 
 
 def cards(daemon: Daemon) -> list[str]:
