@@ -8,7 +8,7 @@ import json
 import os
 import time
 from collections.abc import Iterator
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
@@ -102,6 +102,26 @@ def test_time_that_no_zone_has(moment: str, zone: str, monkeypatch: pytest.Monke
     assert_harmless([] if event is None else [event])
     monkeypatch.undo()
     time.tzset()
+
+
+def test_names_are_not_asked_for_ever() -> None:
+    """For a slice without a name, as of `cgpu run`, engines are asked when it is new, and at its end."""
+    now = datetime.now(UTC)
+    asked: list[set[str]] = []
+
+    def ask(wanted: set[str]) -> dict[str, str]:
+        asked.append(wanted)
+        return {}
+
+    story = Story(ask)
+    list(story.follow([Event(now - timedelta(hours=1), "started", 0, id="old")]))
+    list(story.follow([]))
+    assert asked == [{"old"}]
+    list(story.follow([Event(now, "started", 0, id="new")]))
+    list(story.follow([]))
+    assert asked[1:] == [{"new"}, {"new"}]
+    list(story.follow([Event(now, "ended", 0, id="old")]))
+    assert asked[3:] == [{"old", "new"}]
 
 
 def test_words_of_the_engine() -> None:
