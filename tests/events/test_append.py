@@ -117,7 +117,8 @@ def test_no_descriptor_is_closed_twice(log: Path, monkeypatch: pytest.MonkeyPatc
     """Where no next file can be made, such as on a full disk: the number may be another thread's by then."""
     monkeypatch.setattr(module, "MAX_BYTES", 200)
     append("started", {"id": "first", "message": "x" * 100}, str(log))
-    opened, closed = [], []
+    opened: list[int] = []
+    closed: list[int] = []
     really_open, really_close = os.open, os.close
 
     def open_once(path: str, flags: int, mode: int = 0o777) -> int:
