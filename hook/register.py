@@ -46,7 +46,7 @@ def register(
     tree = Tree(paths.tree(config.tree))
     if state.pid == 0:
         raise RegistrationError("state on standard input: pid: 0: the process of the container is needed")
-    tree.await_restart()
+    tree.await_restart(config.hook_timeout)
     try:
         tree.register(state.id, state.pid, grants, passthrough, shares)
     except CgpuError as error:

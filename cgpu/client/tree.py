@@ -132,13 +132,16 @@ class Tree:
         """Return the names of the container directories of one GPU."""
         return [name for name in self.names(str(gpu)) if name not in GPU_NODES]
 
-    def await_restart(self) -> None:
-        """Wait, RESTART_S at most, for a daemon that is being started, such as one that has died."""
+    def await_restart(self, timeout_s: float) -> None:
+        """Wait for a daemon that is being started, such as one that has died.
+
+        At most RESTART_S, and half of timeout_s, after which the runtime ends its hook without a word.
+        """
         if self._is_up() or not (self._is_abandoned() or _is_daemon_alive()):
             return
         import time
 
-        until = time.monotonic() + RESTART_S
+        until = time.monotonic() + min(RESTART_S, timeout_s / 2)
         while not self._is_up() and time.monotonic() < until:
             time.sleep(0.02)
 
@@ -313,15 +316,18 @@ def is_index(name: str) -> bool:
 
 def _is_daemon_alive() -> bool:
     """Say whether the holder of the daemon's lock lives: the daemon, or its keeper, which starts it anew."""
+    from cgpu.kmod.daemon.processes import process_identity
+
     try:
         fd = os.open(paths.LOCK, os.O_RDONLY | os.O_CLOEXEC)
         try:
-            holder = os.read(fd, 64).partition(b" ")[0]
+            holder = process_identity.parse(os.read(fd, process_identity.MAX_BYTES))
         finally:
             os.close(fd)
     except OSError:
         return False
-    return holder.isdigit() and os.path.exists(b"/proc/" + holder)
+    # The file stays behind, and the kernel gives the number out again.
+    return holder.is_meant() and process_identity.start_time(holder.pid) != 0
 
 
 def _check_drained(what: str) -> None:

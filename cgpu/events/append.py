@@ -27,16 +27,10 @@ def append(event: str, fields: Mapping[str, Value], path: str) -> None:
     """Write one event. Where that cannot be done there is none: nothing else may fail for it."""
     line = line_of(event, fields, time.time_ns())
     try:
-        fd = _open(path)
+        fd = _open_with_room(path, len(line))
         try:
-            size = os.fstat(fd).st_size
-            if size + len(line) > MAX_BYTES:
-                _rotate(fd, path)
-                os.close(fd)
-                fd = _open(path)
-                size = os.fstat(fd).st_size
             # Where the file cannot be renamed it must not grow for ever.
-            if size <= MAX_BYTES:
+            if os.fstat(fd).st_size <= MAX_BYTES:
                 os.write(fd, line)
         finally:
             os.close(fd)
@@ -54,6 +48,19 @@ def rfc3339(time_ns: int) -> str:
     """Return a time since 1970 as RFC 3339 writes it, with microseconds."""
     moment = time.strftime("%Y-%m-%dT%H:%M:%S", time.gmtime(time_ns // 1_000_000_000))
     return f"{moment}.{time_ns // 1000 % 1_000_000:06}Z"
+
+
+def _open_with_room(path: str, length: int) -> int:
+    fd = _open(path)
+    try:
+        if os.fstat(fd).st_size + length <= MAX_BYTES:
+            return fd
+        _rotate(fd, path)
+    except BaseException:
+        os.close(fd)
+        raise
+    os.close(fd)
+    return _open(path)
 
 
 def _open(path: str) -> int:
@@ -74,5 +81,9 @@ def _rotate(fd: int, path: str) -> None:
         fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError:
         return
-    if os.path.samestat(os.fstat(fd), os.lstat(path)):
+    try:
+        is_ours = os.path.samestat(os.fstat(fd), os.lstat(path))
+    except FileNotFoundError:  # renamed by another writer, which has not made the next one yet
+        return
+    if is_ours:
         os.rename(path, path + OLDER)

@@ -29,6 +29,7 @@ KINDS: Final = {
 # Says what a container is called, and is not shown.
 NAMED: Final = "named"
 TEXTS: Final = ("uuid", "id", "message", "name", "pod", "namespace", "container")
+_BEGIN: Final = b'{"time": "'
 _WORDS: Final = re.compile(r"event=([a-z]{1,16})((?: [a-z_]{1,32}=[!-~]{1,127})*)")
 
 
@@ -62,9 +63,12 @@ class Event:
 
 def of_line(raw: bytes) -> Event | None:
     """Return the event of a line of the event log; None for a line that has none."""
+    # Before it may stand one that was cut off, as on a full disk. Inside of one this cannot be.
+    begin = max(raw.rfind(_BEGIN), 0)
     try:
-        document = json.loads(raw)
+        document = json.loads(raw[begin:])
         moment = datetime.fromisoformat(document["time"])
+        moment.astimezone()  # of the first and the last year, which may be none here
         kind = document["event"]
         # A kind that is not known is of a version to come.
         if moment.tzinfo is None or not (kind in KINDS or kind == NAMED):

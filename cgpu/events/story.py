@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from datetime import datetime
+from datetime import UTC, datetime, timedelta
 from typing import Final
 
 from cgpu import suggest
@@ -14,6 +14,7 @@ from cgpu.events.event import KINDS, NAMED, Event
 from cgpu.smi.names import Owner, owner
 
 MOST_NAMES: Final = 10_000
+NEW_S: Final = 10.0
 # Keys of --filter, and what each takes.
 FILTERS: Final = {
     "container": "a name, or an id or the begin of it",
@@ -44,7 +45,10 @@ class Story:
         for one in events:
             if one.event == NAMED:
                 self._names[one.id] = Owner(one.container, one.pod, one.namespace, one.name, one.id)
-        unknown = {one.id for one in events if one.id} | {container for container, _ in self._started}
+        # One that its engine does not list by now it will not: `cgpu run` has none.
+        new = datetime.now(UTC) - timedelta(seconds=NEW_S)
+        unknown = {one.id for one in events if one.id}
+        unknown |= {container for (container, _), since in self._started.items() if since > new}
         unknown -= self._names.keys()
         for container, name in (self._ask(unknown) if unknown else {}).items():
             self._names[container] = owner(container, name)

@@ -48,7 +48,7 @@ def allocate(request: Request, tree: Tree, config: Effective) -> Allocation | No
     """Work out what a container gets on the node's GPUs; None where it gets no slice. Raises CgpuError."""
     if not request.is_silent():
         effective.check_started()
-        tree.await_restart()
+        tree.await_restart(config.hook_timeout)
     if request.shares:
         from cgpu.request.by_shares import work_out
 

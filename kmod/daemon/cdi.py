@@ -45,12 +45,15 @@ def merge(parts: Sequence[dict[str, Any]]) -> dict[str, Any]:
 def specification(gpus: Sequence[Gpu], nodes: Sequence[DeviceNode]) -> dict[str, Any]:
     """Describe every GPU under its index and its UUID; the nodes all of them need are common.
 
-    nodes: the control node, then those of all GPUs in order, then others.
+    nodes: the control node, then others; those of GPUs have the minor number in their name.
     """
     common = [nodes[0], *(n for n in nodes if "uvm" in PurePosixPath(n.path).name)]
     devices = []
+    own = {PurePosixPath(node.path).name: node for node in nodes}
     for gpu in gpus:
-        node = nodes[1 + gpu.index]
+        node = own.get(f"nvidia{gpu.minor}")
+        if node is None:  # the driver does not list it any more
+            continue
         names = [str(gpu.index)] + ([gpu.uuid] if gpu.uuid else [])
         devices += [{"name": name, "containerEdits": edits(node)} for name in names]
     return {

@@ -8,7 +8,7 @@ import logging.handlers
 import os
 import re
 import sys
-from contextlib import nullcontext
+from contextlib import nullcontext, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
@@ -138,5 +138,7 @@ class _JsonFormatter(logging.Formatter):
 class _JournalHandler(logging.Handler):
     def emit(self, record: logging.LogRecord) -> None:
         if not log_lines.to_journal(_priority(record), COMPONENT, _text(record), fields_of(record)):
-            # journald is being restarted, or is not there any more: the unit's standard error goes on.
-            sys.stderr.write(f"cgpud: {_text(record)}\n")
+            # journald is being restarted, or is not there any more: the unit's standard error goes on, or
+            # is journald's, too, and then the line is lost.
+            with suppress(OSError):
+                sys.stderr.write(f"cgpud: {_text(record)}\n")

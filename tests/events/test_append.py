@@ -3,6 +3,8 @@
 
 from __future__ import annotations
 
+import errno
+import fcntl
 import json
 import multiprocessing
 import os
@@ -94,6 +96,46 @@ def test_a_full_file_that_another_has_renamed(log: Path, monkeypatch: pytest.Mon
     module._rotate(fd, str(log))
     os.close(fd)
     assert [event.id for event in LogFile(str(log)).poll()] == ["first", "second"]
+
+
+def test_a_file_that_another_is_about_to_make(log: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Who finds that another has renamed a full file, and not made the next one yet, makes it."""
+    monkeypatch.setattr(module, "MAX_BYTES", 200)
+    append("started", {"id": "first", "message": "x" * 100}, str(log))
+    flock = fcntl.flock
+
+    def renamed(fd: int, operation: int) -> None:
+        os.rename(log, f"{log}.1")
+        flock(fd, operation)
+
+    monkeypatch.setattr(fcntl, "flock", renamed)
+    append("started", {"id": "second"}, str(log))
+    assert [event.id for event in LogFile(str(log)).poll()] == ["first", "second"]
+
+
+def test_no_descriptor_is_closed_twice(log: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where no next file can be made, such as on a full disk: the number may be another thread's by then."""
+    monkeypatch.setattr(module, "MAX_BYTES", 200)
+    append("started", {"id": "first", "message": "x" * 100}, str(log))
+    opened: list[int] = []
+    closed: list[int] = []
+    really_open, really_close = os.open, os.close
+
+    def open_once(path: str, flags: int, mode: int = 0o777) -> int:
+        if opened:
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+        opened.append(really_open(path, flags, mode))
+        return opened[0]
+
+    def close(fd: int) -> None:
+        closed.append(fd)
+        really_close(fd)
+
+    monkeypatch.setattr(os, "open", open_once)
+    monkeypatch.setattr(os, "close", close)
+    append("started", {"id": "second"}, str(log))
+    monkeypatch.undo()
+    assert closed == opened
 
 
 @pytest.mark.parametrize("place", ["folder", "link", "pipe", "no folder", "full"])

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import io
 import json
 import logging
 import os
@@ -148,6 +149,28 @@ def test_journal_that_is_gone(journal: Journal, tmp_path: Path, capsys: pytest.C
         (tmp_path / "journal").unlink()
         logging.getLogger("cgpud").info("still here")
         assert capsys.readouterr().err == "cgpud: still here\n"
+    finally:
+        logging.basicConfig(handlers=[], force=True)
+
+
+class Gone(io.StringIO):
+    """A standard error that nobody reads any more."""
+
+    def write(self, _: str) -> int:
+        raise BrokenPipeError
+
+
+def test_journal_and_standard_error_that_are_gone(
+    journal: Journal, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A line that goes nowhere does not end cgpud, in any form."""
+    monkeypatch.setattr("sys.stderr", Gone())
+    daemon_log.start(tmp_path / "log", foreground=True)
+    try:
+        logging.getLogger("cgpud").info("as text")
+        daemon_log.set_form("journal")
+        (tmp_path / "journal").unlink()
+        logging.getLogger("cgpud").info("to the journal")
     finally:
         logging.basicConfig(handlers=[], force=True)
 

@@ -6,8 +6,9 @@ from __future__ import annotations
 import errno
 import json
 import os
+import time
 from collections.abc import Iterator
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
@@ -77,6 +78,50 @@ def test_event() -> None:
 def test_no_event(changed: dict[str, Any]) -> None:
     """A line without a time or a known event is none."""
     assert of_line(json.dumps({**STARTED, **changed}).encode()) is None
+
+
+def test_behind_a_torn_line(tmp_path: Path) -> None:
+    """A line that was cut off, as on a full disk, does not take the next one with it."""
+    path = tmp_path / "events.log"
+    append("started", {"id": "torn", "message": "x" * 50}, str(path))
+    os.truncate(path, path.stat().st_size - 20)
+    append("refused", {"id": '{"time": "', "message": '{"time": "now"}'}, str(path))
+    events = LogFile(str(path)).poll()
+    assert [(event.event, event.id, event.message) for event in events] == [
+        ("refused", '{"time": "', '{"time": "now"}')
+    ]
+
+
+@pytest.mark.parametrize("moment", ["0001-01-01T00:00:00Z", "9999-12-31T23:59:59Z"])
+@pytest.mark.parametrize("zone", ["UTC+12", "UTC-12"])
+def test_time_that_no_zone_has(moment: str, zone: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """An event at the end of all time is shown, or none."""
+    monkeypatch.setenv("TZ", zone)
+    time.tzset()
+    event = of_line(json.dumps({**STARTED, "time": moment}).encode())
+    assert_harmless([] if event is None else [event])
+    monkeypatch.undo()
+    time.tzset()
+
+
+def test_names_are_not_asked_for_ever() -> None:
+    """For a slice without a name, as of `cgpu run`, engines are asked when it is new, and at its end."""
+    now = datetime.now(UTC)
+    asked: list[set[str]] = []
+
+    def ask(wanted: set[str]) -> dict[str, str]:
+        asked.append(wanted)
+        return {}
+
+    story = Story(ask)
+    list(story.follow([Event(now - timedelta(hours=1), "started", 0, id="old")]))
+    list(story.follow([]))
+    assert asked == [{"old"}]
+    list(story.follow([Event(now, "started", 0, id="new")]))
+    list(story.follow([]))
+    assert asked[1:] == [{"new"}, {"new"}]
+    list(story.follow([Event(now, "ended", 0, id="old")]))
+    assert asked[3:] == [{"old", "new"}]
 
 
 def test_words_of_the_engine() -> None:

@@ -15,6 +15,7 @@ from cgpu import paths
 from cgpu.client.tree import CONTAINER_NODES, GPU_NODES, ROOT_NODES, EngineDownError, Tree, check_id
 from cgpu.config.effective import Effective
 from cgpu.errors import CgpuError
+from cgpu.kmod.daemon.processes.process_identity import start_time
 from tests.hook.support import CONTAINER, MIB, T4, FakeTree, down, refused, uuid
 
 GRANTS = ((0, 6043 * MIB, 5, 0), (1, 100 * MIB, 1, 1))
@@ -228,8 +229,11 @@ def test_dead_mount(tree: FakeTree, monkeypatch: pytest.MonkeyPatch) -> None:
     [
         (errno.ENOTCONN, None, True),
         (errno.ENOENT, None, False),
-        (errno.ENOENT, "1 1", True),
+        (errno.ENOENT, "1 STARTED", True),
+        (errno.ENOENT, "1", True),
+        (errno.ENOENT, "1 7", False),  # another process has the number by now
         (errno.ENOENT, "4194305 1", False),
+        (errno.ENOENT, "4194305", False),
         (errno.ENOENT, "../self 1", False),
         (errno.ENOENT, "", False),
     ],
@@ -240,13 +244,23 @@ def test_no_engine_comes(
     """What a killed daemon leaves, and a keeper without a daemon, are waited for, for a bounded time."""
     slept: list[float] = []
     if holder is not None:
-        (tmp_path / "lock").write_text(holder)
+        (tmp_path / "lock").write_text(holder.replace("STARTED", str(start_time(1))) + "\n")
     monkeypatch.setattr(paths, "LOCK", str(tmp_path / "lock"))
     monkeypatch.setattr("cgpu.client.tree.RESTART_S", 0.05)
     monkeypatch.setattr(time, "sleep", slept.append)
     monkeypatch.setattr(Tree, "_is_abandoned", lambda _tree: code == errno.ENOTCONN)
-    Tree(str(tmp_path / "tree")).await_restart()
+    Tree(str(tmp_path / "tree")).await_restart(10)
     assert bool(slept) == waits
+
+
+def test_no_engine_comes_before_the_runtime_ends_the_hook(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The hook has half of its time left to say what is wrong."""
+    monkeypatch.setattr(Tree, "_is_abandoned", lambda _tree: True)
+    begin = time.monotonic()
+    Tree(str(tmp_path / "tree")).await_restart(1)
+    assert 0.4 < time.monotonic() - begin < 1
 
 
 def test_refresh(tree: FakeTree, tmp_path: Path) -> None:

@@ -79,6 +79,7 @@ static int facts_check(const struct cgpu_gpu_facts *facts)
 int cgpu_gpu_add(struct cgpu_core *core, const struct cgpu_gpu_facts *facts)
 {
 	struct cgpu_state *state = core->state;
+	struct core_lost_line lost = { .level = 0 };
 	int err = facts_check(facts);
 	struct core_gpu *gpu;
 
@@ -103,8 +104,6 @@ int cgpu_gpu_add(struct cgpu_core *core, const struct cgpu_gpu_facts *facts)
 		if (core_totals(state, facts->index).instances == 0 && gpu->orphaned == 0)
 			memset(&gpu->drift, 0, sizeof(gpu->drift));
 		gpu->facts = *facts;
-		/* The facts are the driver's answer. */
-		gpu->lost = 0;
 		/* Another driver may have scheduling controls that the one before did not have. */
 		gpu->share.enable_fail = 0;
 		gpu->share.timeslices_fail = 0;
@@ -114,8 +113,11 @@ int cgpu_gpu_add(struct cgpu_core *core, const struct cgpu_gpu_facts *facts)
 		state->tree_changes++;
 		core_barrier();
 		gpu->live = CORE_LIVE;
+		/* The facts are the driver's answer. */
+		core_lost_set(state, facts->index, 0, &lost);
 	}
 	core_unlock(core);
+	core_lost_log(core, &lost);
 	return err;
 }
 

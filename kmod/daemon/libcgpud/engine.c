@@ -153,6 +153,9 @@ static int open_ledger(struct cgpud *d, const struct cgpu_settings *settings, ch
 		if (r < 0)
 			snprintf(error, bytes, "GPU %u: cannot be added: %s", gpu, strerror(-r));
 	}
+	/* Those of the engine before that the driver does not even list, as after the removal of a PCI device. */
+	for (; gpu < CGPU_MAX_GPUS && r == 0; gpu++)
+		cgpu_gpu_set_lost(&d->core, gpu, 1);
 	return r;
 }
 

@@ -79,3 +79,17 @@ TEST_ON(a_gpu_that_is_lost_and_back_is_told, bench_new("580.142"))
 	CHECK_EQ(cgpu_gpu_set_lost(&bench->core, 0, 0), 0);
 	check_event(bench, "event=back gpu=0 uuid=GPU-0");
 }
+
+TEST_ON(a_gpu_that_the_next_engine_finds_again_is_back, bench_new("580.142"))
+{
+	struct cgpu_gpu_facts facts;
+
+	CHECK_EQ(cgpu_gpu_facts(&bench->core, 0, &facts), 0);
+	CHECK_EQ(cgpu_gpu_add(&bench->core, &facts), 0);
+	CHECK_EQ(bench->events, 0);
+	CHECK_EQ(cgpu_gpu_set_lost(&bench->core, 0, 1), 0);
+	CHECK_EQ(cgpu_gpu_add(&bench->core, &facts), 0);
+	CHECK_EQ(bench->events, 2);
+	check_event(bench, "event=back gpu=0 uuid=GPU-0");
+	CHECK(strstr(bench->log, "the driver answers for it again") != NULL);
+}

@@ -148,7 +148,7 @@ def test_a_container_starts_meanwhile(fresh: Daemon, monkeypatch: pytest.MonkeyP
         eventually(lambda: not os.path.exists(fresh.tree / "version"), "the daemon is dead")
         with pytest.raises(EngineDownError):
             tree.register(long_id(1), os.getpid(), [(0, MIB, 1, 0)])
-        tree.await_restart()
+        tree.await_restart(10)
         tree.register(long_id(1), os.getpid(), [(0, MIB, 1, 0)])
 
     fresh.crash(register)

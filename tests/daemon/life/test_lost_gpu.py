@@ -6,6 +6,7 @@ from __future__ import annotations
 import errno
 import json
 import os
+import re
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -14,8 +15,9 @@ import pytest
 from cgpu.client.tree import Tree
 from cgpu.errors import CgpuError
 from cgpu.kmod.daemon.places import Places
+from cgpu.kmod.daemon.processes.process_identity import start_time
 from tests.daemon.conftest import Drive, MakeDaemon
-from tests.daemon.harness import MIB, Daemon, serving
+from tests.daemon.harness import MIB, Daemon, serve_cards, serving
 from tests.daemon.upgrades import upgrade
 from tests.integration.commands import eventually
 
@@ -127,6 +129,33 @@ def test_the_next_engine_while_a_gpu_is_lost(two: Daemon, begin: Callable[[Daemo
     begin(two)
     eventually(lambda: losses(two) == [0, 0], "the engine asks each card once a second")
     waits.succeeds("\n")
+    told = [json.loads(line) for line in Places(two.run).events.read_text().splitlines()]
+    assert [one["event"] for one in told if one.get("gpu") == 1 and "id" not in one] == ["lost", "back"]
+
+
+def test_a_gpu_that_the_driver_lists_no_more(base: Path) -> None:
+    """As after the removal of its PCI device: it is lost to the next engine, and no container is given it."""
+    servers = [serve_cards(base / "run", "T4=4096:2", "580.142")]
+    daemon = Daemon(base, "T4=4096:2")
+    record = (base / "run" / "sim.json").read_text()
+
+    def remove() -> None:
+        servers[0].terminate()
+        servers[0].wait()
+        servers.append(serve_cards(base / "run", "T4=4096:1", "580.142"))
+        pid = f'"pid": {servers[1].pid}, "started": {start_time(servers[1].pid)}'
+        (base / "run" / "sim.json").write_text(re.sub('"pid": .*"started": [0-9]+', pid, record))
+
+    try:
+        daemon.crash(remove)
+        assert losses(daemon) == [0, 1]
+        assert refusal(daemon, f"gpu=1:{MIB}") == errno.EIO
+        assert refusal(daemon, f"gpu=0:{MIB}") == 0
+        assert described(daemon) == ["0"]
+    finally:
+        daemon.close()
+        servers[-1].terminate()
+        servers[-1].wait()
 
 
 def cards(daemon: Daemon) -> list[str]:
