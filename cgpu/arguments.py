@@ -5,12 +5,14 @@ from __future__ import annotations
 
 import argparse
 import re
+import sys
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NoReturn
 
 from cgpu import suggest
-from cgpu.errors import one_line, show
+from cgpu.errors import CgpuError, one_line, show
 
+EXIT_FAILED = 1
 EXIT_USAGE = 2
 # argparse's words, and ours for the same.
 UNRECOGNIZED = "unrecognized arguments: "
@@ -80,6 +82,18 @@ class Parser(argparse.ArgumentParser):
 def plain(message: str) -> str:
     """Return what argparse says of an option's value in words that say what is expected."""
     return IGNORED.sub(r"\1: expected no value", message).replace(ONE_MISSING, "expected a value behind it")
+
+
+def exit_status(prog: str, action: Callable[[], object]) -> int:
+    """Do what a command line says: 0, also when interrupted, or 1 after one line on standard error."""
+    try:
+        action()
+    except CgpuError as error:
+        print(f"{prog}: {error}", file=sys.stderr)
+        return EXIT_FAILED
+    except KeyboardInterrupt:
+        return 0
+    return 0
 
 
 def seconds(least: float, most: int) -> Callable[[str], float]:

@@ -13,7 +13,7 @@ from datetime import UTC, datetime
 from typing import Final
 
 from cgpu import paths
-from cgpu.arguments import Parser
+from cgpu.arguments import Parser, exit_status
 from cgpu.errors import CgpuError
 from cgpu.events.event import Event
 from cgpu.events.render import Table, as_json
@@ -22,7 +22,6 @@ from cgpu.events.story import FILTERS, Filters, Story, filters
 from cgpu.events.times import moment
 from cgpu.smi import names
 
-EXIT_FAILED: Final = 1
 POLL_S: Final = 0.25
 AGAIN_S: Final = 1.0  # a container that has just started is not in its engine's list yet
 NONE: Final = (
@@ -88,14 +87,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         wanted = filters(options.filter)
     except CgpuError as error:
         made.error(str(error))
-    try:
-        run(options, wanted)
-    except CgpuError as error:
-        print(f"cgpu events: {error}", file=sys.stderr)
-        return EXIT_FAILED
-    except KeyboardInterrupt:
-        return 0
-    return 0
+    return exit_status("cgpu events", lambda: run(options, wanted))
 
 
 def run(options: argparse.Namespace, wanted: Filters) -> None:

@@ -9,14 +9,13 @@ import sys
 from collections.abc import Sequence
 
 from cgpu import paths
-from cgpu.arguments import Parser
+from cgpu.arguments import Parser, exit_status
 from cgpu.client.tree import Tree
 from cgpu.config import effective
 from cgpu.errors import CgpuError, show
 
 # Not 9418 in the range that exporters use: that is git's (/etc/services).
 HOST, PORT = "127.0.0.1", 10418
-EXIT_FAILED = 1
 
 
 def parser() -> argparse.ArgumentParser:
@@ -84,14 +83,7 @@ def _tree(path: str | None) -> Tree:
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the command; return its exit status."""
     options = parser().parse_args(arguments)
-    try:
-        _serve(options)
-    except CgpuError as error:
-        print(f"cgpu exporter: {error}", file=sys.stderr)
-        return EXIT_FAILED
-    except KeyboardInterrupt:
-        return 0
-    return 0
+    return exit_status("cgpu exporter", lambda: _serve(options))
 
 
 if __name__ == "__main__":

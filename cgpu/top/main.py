@@ -12,7 +12,7 @@ from datetime import datetime
 from time import sleep
 
 from cgpu import paths
-from cgpu.arguments import Parser, seconds
+from cgpu.arguments import Parser, exit_status, seconds
 from cgpu.client.tree import Tree
 from cgpu.config import effective
 from cgpu.errors import CgpuError, show
@@ -27,7 +27,6 @@ from cgpu.top.sampler import FIRST_S, Sampler
 DELAY_S = 2.0
 LEAST_DELAY_S, MOST_DELAY_S = 0.2, 3600
 MOST_BATCHES = 1_000_000_000
-EXIT_FAILED = 1
 MISSING = (
     "the Python package textual is missing; install it: pip install 'opencgpu[top]'; "
     "without it, as text: cgpu top --once"
@@ -142,14 +141,7 @@ def run(options: argparse.Namespace) -> None:
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the command; return its exit status."""
     options = parser().parse_args(arguments)
-    try:
-        run(options)
-    except CgpuError as error:
-        print(f"cgpu top: {error}", file=sys.stderr)
-        return EXIT_FAILED
-    except KeyboardInterrupt:
-        return 0
-    return 0
+    return exit_status("cgpu top", lambda: run(options))
 
 
 if __name__ == "__main__":
