@@ -12,7 +12,7 @@ from cgpu.smi.model import Container, Gpu, Process
 from cgpu.smi.node import Versions
 from cgpu.smi.scheduling import policy_name
 from cgpu.smi.table import process_name
-from cgpu.smi.text import UNKNOWN, known, memory, milliseconds, of_limit, percent
+from cgpu.smi.text import UNKNOWN, known, memory, milliseconds, of_limit, percent, word, yes
 
 KEYS = 42  # columns up to the colon
 Entry = tuple[str, "str | Sequence[Entry]"]
@@ -44,8 +44,6 @@ def _lines(entries: Sequence[Entry], depth: int = 0) -> Iterator[str]:
 
 
 def _gpu(gpu: Gpu) -> list[Entry]:
-    mig = UNKNOWN if gpu.mig is None else "Enabled" if gpu.mig else "Disabled"
-    lost = UNKNOWN if gpu.lost is None else "Yes" if gpu.lost else "No"
     slices: str | list[Entry] = [entry for one in gpu.containers for entry in _slice(one)]
     return [
         ("Product Name", known(gpu.model)),
@@ -53,8 +51,8 @@ def _gpu(gpu: Gpu) -> list[Entry]:
         ("GPU UUID", known(gpu.uuid)),
         ("Minor Number", known(gpu.minor)),
         ("PCI", [("Bus Id", known(gpu.bus))]),
-        ("MIG Mode", [("Current", mig)]),
-        ("Lost By The Driver", lost),
+        ("MIG Mode", [("Current", known(word(gpu.mig)))]),
+        ("Lost By The Driver", known(yes(gpu.lost))),
         ("FB Memory Usage", _card_memory(gpu)),
         ("Utilization", _utilisation(gpu)),
         ("Scheduling", _scheduling(gpu)),

@@ -19,7 +19,7 @@ from cgpu.smi.model import Container, Gpu
 from cgpu.smi.node import Versions
 from cgpu.smi.scheduling import policy_name
 from cgpu.smi.text import MIB as MEBI
-from cgpu.smi.text import UNKNOWN, in_mib, of_limit
+from cgpu.smi.text import UNKNOWN, in_mib, of_limit, word, yes
 
 Value = str | int | float | None
 MIB, PERCENT, MS = "MiB", "%", "ms"
@@ -93,16 +93,6 @@ def tenths(share: float | None) -> Value:
 def milliseconds(ns: int | None) -> Value:
     """Return nanoseconds as whole milliseconds."""
     return None if ns is None else ns // 1_000_000
-
-
-def word(on: object) -> Value:
-    """Return nvidia-smi's word for what is on or off."""
-    return None if on is None else "Enabled" if on else "Disabled"
-
-
-def yes(holds: object) -> Value:
-    """Return nvidia-smi's word for what is so or not."""
-    return None if holds is None else "Yes" if holds else "No"
 
 
 def left(total: int | None, used: int | None) -> Value:

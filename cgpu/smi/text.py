@@ -22,6 +22,16 @@ def known(value: str | float | None) -> str:
     return UNKNOWN if value is None else one_line(str(value))
 
 
+def word(on: object) -> str | None:
+    """Return nvidia-smi's word for what is on or off."""
+    return None if on is None else "Enabled" if on else "Disabled"
+
+
+def yes(holds: object) -> str | None:
+    """Return nvidia-smi's word for what is so or not."""
+    return None if holds is None else "Yes" if holds else "No"
+
+
 def short_uuid(uuid: str | None) -> str:
     """Return a UUID up to its first group."""
     return UNKNOWN if uuid is None else one_line("-".join(uuid.split("-")[:2]))
