@@ -7,6 +7,8 @@ not.
 
 from __future__ import annotations
 
+from cgpu.hook.state import POD
+
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -16,7 +18,7 @@ if TYPE_CHECKING:
 MAX_ID = 127
 # By what they are called in an event: annotations of containerd, and the kubelet's labels, which CRI-O has.
 NAMES = {
-    "pod": ("io.kubernetes.cri.sandbox-name", "io.kubernetes.pod.name"),
+    "pod": POD,
     "namespace": ("io.kubernetes.cri.sandbox-namespace", "io.kubernetes.pod.namespace"),
     "container": ("io.kubernetes.cri.container-name", "io.kubernetes.container.name"),
 }

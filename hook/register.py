@@ -7,6 +7,7 @@ from cgpu import paths
 from cgpu.client.tree import EngineDownError, Tree
 from cgpu.errors import CgpuError
 from cgpu.hook import log
+from cgpu.hook.state import POD
 
 TYPE_CHECKING = False
 
@@ -16,10 +17,6 @@ if TYPE_CHECKING:
     from cgpu.config.effective import Effective
     from cgpu.hook.state import State
     from cgpu.request.grants import Grant
-
-
-# The annotations of containerd and of CRI-O that name a pod.
-POD = ("io.kubernetes.cri.sandbox-name", "io.kubernetes.pod.name")
 
 
 class RegistrationError(CgpuError):

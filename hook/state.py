@@ -9,6 +9,8 @@ from cgpu.files import read_fd
 
 MAX_STATE = 1 << 20
 MAX_PID = 1 << 22
+# Annotations with a pod's name: of containerd, and of the kubelet, which CRI-O has.
+POD = ("io.kubernetes.cri.sandbox-name", "io.kubernetes.pod.name")
 SOURCE = "state on standard input"
 
 
