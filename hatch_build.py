@@ -21,6 +21,7 @@ BINARIES = (
     Path("kmod/build/cgpu-recorder"),
     Path("kmod/build/cgpu-check-driver"),
     Path("kmod/build/libcgpu-replay.so"),
+    Path("hook/cgpu-hook"),
     LAUNCHER,
     LAUNCHER.with_name(LAUNCHER.name + ".low-level"),  # a link; a wheel has a copy in its place
 )

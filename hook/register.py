@@ -36,7 +36,9 @@ def register(
 
     Does nothing for a container that requests nothing. Raises CgpuError, after undoing what was done.
     """
-    if not grants and not shares:
+    # The runtime wrapper, which gives grants and shares as arguments, has written the pod's name.
+    is_named = bool(grants or shares)
+    if not is_named:
         grants, passthrough, shares = _from_bundle(state.bundle, config)
     if not grants and not shares:
         return
@@ -54,7 +56,7 @@ def register(
     except BaseException:
         tree.destroy(state.id)
         raise
-    if any(name in state.annotations for name in POD):
+    if not is_named and any(name in state.annotations for name in POD):
         from cgpu.hook import event_log
 
         event_log.named(state.id, state.annotations)

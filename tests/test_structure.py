@@ -32,6 +32,7 @@ COMPONENTS = (
     "kmod/trace",
     "kmod/replay",
     "runtime_config/launcher",
+    "hook/launcher",
 )
 COMMENT = re.compile(r"//[^\n]*|/\*.*?\*/", re.DOTALL)
 # A definition begins a line, is not static and has a body: "u32 core_class(u32 class)\n{".

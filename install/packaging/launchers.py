@@ -2,7 +2,7 @@
 """Write the commands of the Debian and rpm packages: launchers.py OUTDIR [PYTHON].
 
 Each starts the distribution's Python with the package's folder in front of the standard library, and with
-nothing else: no site packages, no PYTHON variables, no folder of the caller's. cgpu-hook is its own launcher.
+nothing else: no site packages, no PYTHON variables, no folder of the caller's. cgpu-hook is in C.
 """
 
 from __future__ import annotations

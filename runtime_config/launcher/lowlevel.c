@@ -11,21 +11,11 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "json.h"
 #include "launcher.h"
 
 #define VENDOR_RUNTIME "nvidia-container-runtime"
 #define SETTINGS_LIMIT 16384
-
-struct token {
-	const char *text; /* without the quotes of a string */
-	size_t length;
-	bool is_string;
-};
-
-struct cursor {
-	const char *at;
-	const char *end;
-};
 
 const char *launcher_base_name(const char *path)
 {
@@ -76,97 +66,22 @@ static bool search(const char *name, char path[PATH_MAX])
 	return false;
 }
 
-static void skip_space(struct cursor *cursor)
+/* Take a member of the settings; the context is the runtime's path. False: it is not what the engine writes. */
+static bool note(const struct json_token *key, const struct json_token *value, void *context)
 {
-	while (cursor->at < cursor->end && memchr(" \t\r\n", *cursor->at, 4))
-		cursor->at++;
-}
+	char *runtime = context;
 
-static bool take(struct cursor *cursor, char wanted)
-{
-	skip_space(cursor);
-	if (cursor->at == cursor->end || *cursor->at != wanted)
-		return false;
-	cursor->at++;
-	return true;
-}
-
-static bool take_string(struct cursor *cursor, struct token *token)
-{
-	if (!take(cursor, '"'))
-		return false;
-	token->text = cursor->at;
-	token->is_string = true;
-	while (cursor->at < cursor->end && *cursor->at != '"') {
-		if (*cursor->at == '\\' || (unsigned char)*cursor->at < 0x20)
-			return false;
-		cursor->at++;
-	}
-	token->length = (size_t)(cursor->at - token->text);
-	return take(cursor, '"');
-}
-
-static bool take_bare(struct cursor *cursor, struct token *token)
-{
-	static const char allowed[] = "0123456789-aeflnrstu";
-
-	token->text = cursor->at;
-	token->is_string = false;
-	while (cursor->at < cursor->end && memchr(allowed, *cursor->at, sizeof(allowed) - 1))
-		cursor->at++;
-	token->length = (size_t)(cursor->at - token->text);
-	return token->length > 0;
-}
-
-static bool take_value(struct cursor *cursor, struct token *token)
-{
-	skip_space(cursor);
-	if (cursor->at < cursor->end && *cursor->at == '"')
-		return take_string(cursor, token);
-	return take_bare(cursor, token);
-}
-
-static bool is_word(const struct token *token, const char *word)
-{
-	return token->length == strlen(word) && memcmp(token->text, word, token->length) == 0;
-}
-
-/* Take a member of the settings. False: it is not what the engine writes. */
-static bool note(const struct token *key, const struct token *value, char runtime[PATH_MAX])
-{
-	if (!is_word(key, "low_level_runtime"))
-		return true;
+	if (!json_is(key, "low_level_runtime"))
+		return value->kind != JSON_NESTED;
 	if (runtime[0])
 		return false;
-	if (!value->is_string)
-		return is_word(value, "null");
-	if (value->length == 0 || value->length >= PATH_MAX || value->text[0] != '/')
+	if (value->kind != JSON_STRING)
+		return json_is(value, "null");
+	if (value->escaped || value->length == 0 || value->length >= PATH_MAX || value->text[0] != '/')
 		return false;
 	memcpy(runtime, value->text, value->length);
 	runtime[value->length] = '\0';
 	return true;
-}
-
-static bool parse(struct cursor *cursor, char runtime[PATH_MAX])
-{
-	struct token key;
-	struct token value;
-	bool more;
-
-	if (!take(cursor, '{'))
-		return false;
-	more = !take(cursor, '}');
-	while (more) {
-		if (!take_string(cursor, &key) || !take(cursor, ':') || !take_value(cursor, &value))
-			return false;
-		if (!note(&key, &value, runtime))
-			return false;
-		more = take(cursor, ',');
-		if (!more && !take(cursor, '}'))
-			return false;
-	}
-	skip_space(cursor);
-	return cursor->at == cursor->end;
 }
 
 /* Read low_level_runtime, empty where it is not set. False: the settings are not what the engine writes. */
@@ -174,14 +89,13 @@ static bool read_settings(char runtime[PATH_MAX])
 {
 	char *text = NULL;
 	long size = launcher_read_file(CGPU_CONFIG_PATH, SETTINGS_LIMIT, &text);
-	struct cursor cursor = { text, text + (size < 0 ? 0 : size) };
 	bool known;
 
 	runtime[0] = '\0';
 	/* Without a right to read it there is no engine to reach either: a rootless container engine. */
 	if (size < 0)
 		return errno == ENOENT || errno == EACCES;
-	known = parse(&cursor, runtime);
+	known = json_read_object(text, (size_t)size, note, runtime);
 	free(text);
 	return known;
 }

@@ -11,6 +11,7 @@ from cgpu import paths
 from cgpu.client.tree import MODULE, Tree, check_id
 from cgpu.config import effective
 from cgpu.errors import LINE_START, CgpuError, show
+from cgpu.hook.state import POD
 from cgpu.request.resolve import allocate
 from cgpu.request.spec import read as read_request
 from cgpu.runtime_config.oci_runtime import lowlevel
@@ -96,7 +97,16 @@ def prepare(raw: bytes, call: Call, config: Effective, runtime: str) -> bytes | 
     node = _node(tree, config, runtime, allocation)
     edit(spec, call.container, allocation, node)
     publish(node.description.edits(allocation.uuids))
+    _record_name(call.container, spec)
     return dumps(spec)
+
+
+def _record_name(container: str, spec: Table) -> None:
+    annotations = spec.get("annotations")
+    if isinstance(annotations, dict) and any(name in annotations for name in POD):
+        from cgpu.hook import event_log
+
+        event_log.named(container, annotations)
 
 
 def _node(tree: Tree, config: Effective, runtime: str, allocation: Allocation) -> Node:

@@ -116,10 +116,16 @@ def test_imports_for_a_share(tree: FakeTree) -> None:
 
 
 def test_imports_for_a_name(tree: FakeTree) -> None:
-    """What writes the name of a pod's container is imported where the runtime says one."""
+    """What writes the name of a pod's container is imported where the runtime says one.
+
+    The wrapper has written it where it has worked out the grants.
+    """
+    tree.bundle(spec(ASKING))
     state = tree.state(annotations={"io.kubernetes.cri.sandbox-name": "web"})
     more = {"cgpu.events", "cgpu.events.append", "cgpu.hook.event_log"}
-    assert imported(tree, *GRANTED, state=state) - interpreter() == OURS | more
+    assert imported(tree, *GRANTED, state=state) - interpreter() == OURS
+    assert not tree.events.exists()
+    assert imported(tree, "prestart", state=state) - interpreter() == OURS | FROM_BUNDLE | more
     assert tree.events.exists()
 
 
@@ -133,6 +139,6 @@ def imported(tree: FakeTree, *arguments: str, state: str | None = None) -> set[s
 
 
 def test_launcher_is_isolated() -> None:
-    """The launcher names its interpreter absolutely and starts it without site and environment."""
-    assert HOOK.read_text().splitlines()[0] == "#!/usr/bin/python3 -IS"
-    assert HOOK.stat().st_mode & 0o111 == 0o111
+    """The hook names its interpreter absolutely and starts it without site and environment."""
+    assert b"\0/usr/bin/python3\0" in HOOK.read_bytes()
+    assert b"\0-IS\0" in HOOK.read_bytes()

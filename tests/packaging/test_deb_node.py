@@ -146,7 +146,7 @@ def test_bytecode_is_used(node: Machine) -> None:
     assert len(files) > 10
     owned = set(node.run("dpkg", "--listfiles", "opencgpu").split("\n"))
     assert [name for name in files if name not in owned] == []
-    verbose = node.attempt("/usr/bin/python3", "-ISv", f"{FOLDER}/cgpu/hook/cgpu-hook", "poststop").stdout
+    verbose = node.attempt("/usr/bin/python3", "-ISv", f"{FOLDER}/cgpu/hook/start.py", "poststop").stdout
     compiled = [line for line in verbose.splitlines() if line.startswith(f"# code object from '{FOLDER}")]
     assert len(compiled) == len(files)
     assert [line for line in compiled if not line.endswith(".cpython-311.pyc'")] == []

@@ -24,6 +24,7 @@ COMMANDS = (
 )
 PROGRAMS = (
     "hook/cgpu-hook",
+    "hook/start.py",
     "kmod/build/cgpu-probe",
     "kmod/build/cgpu-probe32",
     "kmod/build/cgpu-recorder",

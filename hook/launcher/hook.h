@@ -1,0 +1,58 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * cgpu-hook without Python, for the calls that need no rule: the runtime wrapper has worked out what the container gets,
+ * and the arguments say it. Each function here returns false in doubt and after a failure; hook/main.py then does the
+ * whole call, and says what is wrong.
+ */
+#ifndef CGPU_HOOK_H
+#define CGPU_HOOK_H
+
+#include <limits.h>
+#include <stdbool.h>
+#include <stddef.h>
+
+#ifndef CGPU_CONFIG_PATH
+#define CGPU_CONFIG_PATH "/run/cgpu/config.json"
+#endif
+#ifndef CGPU_DRAINING_PATH
+#define CGPU_DRAINING_PATH "/run/cgpu-draining"
+#endif
+#ifndef CGPU_TREE_MODULE
+#define CGPU_TREE_MODULE "/proc/cgpu_km"
+#endif
+#ifndef CGPU_TREE_DAEMON
+#define CGPU_TREE_DAEMON "/run/cgpu_km"
+#endif
+#ifndef CGPU_PYTHON
+#define CGPU_PYTHON "/usr/bin/python3"
+#endif
+#ifndef CGPU_HOOK_SCRIPT
+#define CGPU_HOOK_SCRIPT "start.py"
+#endif
+
+#define HOOK_NAME "cgpu-hook"
+#define HOOK_ID_MAX 127
+/* As in hook/state.py. */
+#define HOOK_STATE_MAX (1u << 20)
+/* As in cgpu/client/tree.py. */
+#define HOOK_LINE_MAX 4096
+
+/* What the hook needs of an OCI state. */
+struct hook_state {
+	char id[HOOK_ID_MAX + 1];
+	long pid; /* 0: not given */
+};
+
+/* Read the state of a container from its JSON text. */
+bool hook_read_state(const char *text, size_t size, struct hook_state *state);
+
+/* Find the engine's tree in the effective configuration. False too where the log has another form than text. */
+bool hook_find_tree(char tree[PATH_MAX]);
+
+/* Register a container for what the arguments behind the stage say. A failed call has registered nothing. */
+bool hook_register(const char *tree, const struct hook_state *state, int argc, char *const *argv);
+
+/* Remove a container's registration. */
+bool hook_remove(const char *tree, const struct hook_state *state);
+
+#endif

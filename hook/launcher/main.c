@@ -1,0 +1,100 @@
+// SPDX-License-Identifier: Apache-2.0
+/* cgpu-hook STAGE ARGUMENTS…, the container's state on standard input. What needs Python goes to hook/start.py. */
+#define _GNU_SOURCE
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include "hook.h"
+#include "launcher.h"
+
+#define MAX_ARGUMENTS 4096
+
+extern char **environ;
+
+/* Read standard input up to one byte more than a state may have: Python sees by that byte that it is too long. */
+static size_t read_input(char *text)
+{
+	size_t size = 0;
+
+	while (size <= HOOK_STATE_MAX) {
+		ssize_t count = read(STDIN_FILENO, text + size, HOOK_STATE_MAX + 1 - size);
+
+		if (count < 0 && errno == EINTR)
+			continue;
+		if (count <= 0)
+			break;
+		size += (size_t)count;
+	}
+	return size;
+}
+
+/* Put what was read back onto standard input. */
+static bool hand_on(const char *text, size_t size)
+{
+	int fd;
+	bool done;
+
+	if (size == 0)
+		return true;
+	fd = memfd_create("state", MFD_CLOEXEC);
+	done = fd >= 0 && write(fd, text, size) == (ssize_t)size && lseek(fd, 0, SEEK_SET) == 0;
+	done = done && dup2(fd, STDIN_FILENO) == STDIN_FILENO;
+	if (fd >= 0)
+		close(fd);
+	return done;
+}
+
+static void exec_python(int argc, char **argv)
+{
+	char script[PATH_MAX];
+	char *arguments[MAX_ARGUMENTS + 4];
+	ssize_t length = readlink("/proc/self/exe", script, sizeof(script) - sizeof(CGPU_HOOK_SCRIPT));
+	char *slash;
+
+	errno = E2BIG;
+	if (argc > MAX_ARGUMENTS || length <= 0)
+		return;
+	script[length] = '\0';
+	slash = strrchr(script, '/');
+	if (!slash)
+		return;
+	strcpy(slash + 1, CGPU_HOOK_SCRIPT);
+	arguments[0] = (char *)CGPU_PYTHON;
+	arguments[1] = (char *)"-IS";
+	arguments[2] = script;
+	for (int i = 1; i <= argc; i++)
+		arguments[2 + i] = argv[i]; /* the last one is the closing NULL */
+	execve(CGPU_PYTHON, arguments, environ);
+}
+
+static bool serve(int argc, char **argv, const char *text, size_t size)
+{
+	struct hook_state state;
+	char tree[PATH_MAX];
+	const char *stage = argc > 1 ? argv[1] : "";
+
+	if (size > HOOK_STATE_MAX || !hook_read_state(text, size, &state) || !hook_find_tree(tree))
+		return false;
+	if (strcmp(stage, "poststop") == 0)
+		return hook_remove(tree, &state);
+	if (strcmp(stage, "prestart") != 0 && strcmp(stage, "createRuntime") != 0)
+		return false;
+	return hook_register(tree, &state, argc - 2, argv + 2);
+}
+
+int main(int argc, char **argv)
+{
+	char *text = malloc(HOOK_STATE_MAX + 1);
+	size_t size = text ? read_input(text) : 0;
+
+	if (text && serve(argc, argv, text, size))
+		return 0;
+	if (hand_on(text, size))
+		exec_python(argc, argv);
+	fprintf(stderr, LAUNCHER_LINE_START "cannot start " CGPU_PYTHON ": %s; install this Python\n", strerror(errno));
+	return 1;
+}
