@@ -21,6 +21,7 @@ PID = RUN + "/cgpud.pid"
 STARTED = RUN + "/cgpud.started"
 SHARES = RUN + "/shares"  # what Kubernetes has given to pods (cgpu/shares.py)
 SIM = RUN + "/sim"
+RUNTIME_SOCKET = "/run/cgpu-container-runtime.sock"  # of the wrapper's server, which is no engine's
 RUNS_LOCK = RUN + "/runs.lock"
 DRAINING = "/run/cgpu-draining"  # not in RUN, which an engine makes and owns
 DRAINING_HERE = RUN + "/draining"  # the same for an agent in a pod, which sees no more of /run than RUN

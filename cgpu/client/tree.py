@@ -137,12 +137,12 @@ class Tree:
 
         At most RESTART_S, and half of timeout_s, after which the runtime ends its hook without a word.
         """
-        if self._is_up() or not (self._is_abandoned() or _is_daemon_alive()):
+        if self.is_up() or not (self._is_abandoned() or _is_daemon_alive()):
             return
         import time
 
         until = time.monotonic() + min(RESTART_S, timeout_s / 2)
-        while not self._is_up() and time.monotonic() < until:
+        while not self.is_up() and time.monotonic() < until:
             time.sleep(0.02)
 
     def refresh(self, config: Effective) -> Effective:
@@ -183,7 +183,7 @@ class Tree:
         except OSError as error:
             from cgpu.client import registration_error, share_error
 
-            if error.errno in DOWN and not self._is_up():
+            if error.errno in DOWN and not self.is_up():
                 raise self._down() from error
             if error.errno in (errno.EIO, PARTLY):
                 # Nobody knows what the engine made of it.
@@ -209,7 +209,7 @@ class Tree:
         except OSError as error:
             from cgpu.client.share_error import explain_reserve
 
-            if error.errno in DOWN and not self._is_up():
+            if error.errno in DOWN and not self.is_up():
                 raise self._down() from error
             raise CgpuError(explain_reserve(self, share, grant, error)) from error
 
@@ -221,7 +221,7 @@ class Tree:
         except OSError as error:
             from cgpu.client.share_error import explain_release
 
-            if error.errno in DOWN and not self._is_up():
+            if error.errno in DOWN and not self.is_up():
                 raise self._down() from error
             raise CgpuError(explain_release(self, share, error)) from error
 
@@ -249,7 +249,7 @@ class Tree:
         try:
             self._write(self._join(("inst_ctl",)), f"destroy id={container}")
         except OSError as error:
-            if error.errno in DOWN and not self._is_up():
+            if error.errno in DOWN and not self.is_up():
                 raise self._down() from error
             raise CgpuError(f"container {container}: its slice was not removed ({error.strerror})") from error
 
@@ -276,7 +276,8 @@ class Tree:
         finally:
             os.close(fd)
 
-    def _is_up(self) -> bool:
+    def is_up(self) -> bool:
+        """Return whether an engine is behind the tree."""
         return os.path.exists(self.path + "/version")
 
     def _is_abandoned(self) -> bool:
@@ -304,7 +305,7 @@ class Tree:
         )
 
     def _failed(self, path: str, action: str, error: OSError) -> CgpuError:
-        if error.errno in DOWN and not self._is_up():
+        if error.errno in DOWN and not self.is_up():
             return self._down()
         return CgpuError(f"{path}: cannot be {action}: {error.strerror}")
 

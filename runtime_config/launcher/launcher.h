@@ -13,6 +13,9 @@
 #ifndef CGPU_DEVICES_PATH
 #define CGPU_DEVICES_PATH "/proc/devices"
 #endif
+#ifndef CGPU_SERVER_PATH
+#define CGPU_SERVER_PATH "/run/cgpu-container-runtime.sock"
+#endif
 #ifndef CGPU_SEARCH_PATH
 #define CGPU_SEARCH_PATH "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 #endif
@@ -61,6 +64,15 @@ const char *launcher_base_name(const char *path);
  * settings are not known. A file of settings that is missing or closed to us means defaults.
  */
 bool launcher_find_runtime(bool plain, char path[PATH_MAX]);
+
+/*
+ * Have the server prepare the bundle of a start. Returns the connection, with the low-level runtime to become; -1: there
+ * is no server for this call, or it leaves the call to Python. The server waits until the connection ends.
+ */
+int launcher_ask_server(int argc, char *const *argv, bool below, char runtime[PATH_MAX]);
+
+/* Have the server put the bundle back as it was, and end the connection. */
+void launcher_put_back(int fd);
 
 /* Read a whole regular file of at most limit bytes. Returns its size, -1 with errno set otherwise. The
  * caller frees *text. */

@@ -2,7 +2,7 @@
 /*
  * cgpu-container-runtime: an OCI runtime in front of another one. Every call but the start of a container that may
  * ask for a slice goes to the other runtime at once; such a start, and a call that is not understood here, goes
- * through Python.
+ * through Python: the server's where one runs, else one of its own.
  */
 #include <errno.h>
 #include <stdio.h>
@@ -102,6 +102,19 @@ static void exec_runtime(char *path, char **argv)
 	execv(path, argv);
 }
 
+/* Become the low-level runtime with a bundle that the server has prepared. Returns where Python has to do it. */
+static void exec_prepared(int argc, char **argv, bool below)
+{
+	char runtime[PATH_MAX];
+	int server = launcher_ask_server(argc, argv, below, runtime);
+
+	if (server < 0)
+		return;
+	if (unsetenv(LAUNCHER_BELOW) == 0)
+		exec_runtime(runtime, argv);
+	launcher_put_back(server);
+}
+
 int main(int argc, char **argv)
 {
 	struct launcher_call call;
@@ -122,6 +135,8 @@ int main(int argc, char **argv)
 		direct = true;
 	if (direct && launcher_find_runtime(again || below, runtime))
 		exec_runtime(runtime, argv);
+	if (!direct && call.kind == LAUNCHER_START)
+		exec_prepared(argc, argv, below);
 	if (!below || mark(LAUNCHER_BELOW))
 		exec_python(argc, argv);
 	fprintf(stderr, LAUNCHER_LINE_START "cannot start " CGPU_PYTHON ": %s; install this Python\n", strerror(errno));

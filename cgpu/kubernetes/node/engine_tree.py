@@ -45,7 +45,7 @@ class EngineTree(Tree):
 
     def _join(self, parts: Sequence[str]) -> str:
         with self._lock:
-            if not self._is_up():
+            if not self.is_up():
                 self._find()
         return super()._join(parts)
 

@@ -1,0 +1,196 @@
+# SPDX-License-Identifier: Apache-2.0
+"""cgpu-container-runtime-server: prepares bundles for the wrapper: a start needs no new interpreter.
+
+It does the same as the wrapper's own Python (main.py). That does the start where no server runs, where the
+server is of another version or sees other files, and where anything fails: it says what is wrong.
+launcher/server.c has the protocol.
+"""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import gc
+import os
+import signal
+import socket
+import struct
+import sys
+from typing import TYPE_CHECKING
+
+from cgpu import paths
+from cgpu.arguments import Parser, exit_status
+from cgpu.client.tree import Tree
+from cgpu.config import effective
+from cgpu.errors import CgpuError
+
+# Not used here: imported before the first start comes, for what main.prepare() imports when it needs it.
+from cgpu.hook import event_log  # noqa: F401
+from cgpu.request import by_shares  # noqa: F401
+from cgpu.runtime_config.oci_runtime import cdi, device_numbers, edit, lowlevel, main  # noqa: F401
+from cgpu.runtime_config.oci_runtime.arguments import Call, read
+from cgpu.runtime_config.oci_runtime.bundle import Bundle
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+BACKLOG = 128
+# As in launcher/server.c.
+READY = b"ready"
+BACK = b"back"
+DONE = b"done"
+MESSAGE_MAX = 1 << 16
+# What a wrapper may take to say what it wants.
+REQUEST_TIMEOUT_S = 10.0
+FIRST_INHERITED = 3  # sd_listen_fds(3)
+CREDENTIALS = struct.Struct("iII")
+# Each serves one start at a time, of which a millisecond or two are its own.
+WORKERS = 4
+# Then a worker is replaced: nothing that a start left behind stays for long.
+CALLS_OF_WORKER = 1000
+# Exit status of a worker that finds another wrapper than the one it began with.
+CHANGED = 3
+
+# Inode, time of the last change, and size of each of the wrapper's programs.
+Launchers = set[tuple[int, int, int]]
+
+
+def parser() -> argparse.ArgumentParser:
+    made = Parser(
+        prog="cgpu-container-runtime-server",
+        description="Prepare bundles for cgpu-container-runtime, which is faster than that program alone. "
+        "systemd starts it by cgpu-container-runtime.socket.",
+        examples=("cgpu-container-runtime-server",),
+    )
+    made.add_argument(
+        "--socket",
+        metavar="PATH",
+        default=paths.RUNTIME_SOCKET,
+        help=f"where to listen when systemd has not given a socket (default {paths.RUNTIME_SOCKET})",
+    )
+    return made
+
+
+def run(arguments: Sequence[str] | None = None) -> int:
+    """Serve until it is ended, or until its files have changed."""
+    options = parser().parse_args(arguments)
+    return exit_status("cgpu-container-runtime-server", lambda: serve(_listener(options.socket)))
+
+
+def _listener(path: str) -> socket.socket:
+    if os.environ.get("LISTEN_PID") == str(os.getpid()) and os.environ.get("LISTEN_FDS") == "1":
+        return socket.socket(fileno=FIRST_INHERITED)
+    made = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+    old = os.umask(0o177)
+    try:
+        with contextlib.suppress(FileNotFoundError):
+            os.unlink(path)
+        made.bind(path)
+    except OSError as error:
+        raise CgpuError(f"{path}: cannot listen there ({error.strerror}); run it as root") from error
+    finally:
+        os.umask(old)
+    made.listen(BACKLOG)
+    return made
+
+
+def serve(listener: socket.socket) -> None:
+    """Have workers take the connections, each one at a time; one that ends is replaced.
+
+    Returns when the wrapper was replaced, as by an upgrade: systemd starts the server anew, as it is then.
+    """
+    launchers = known_launchers()
+    gc.collect()
+    gc.freeze()
+    workers = {_fork_worker(listener, launchers) for _ in range(WORKERS)}
+    while True:
+        worker, status = os.wait()
+        workers.discard(worker)
+        if os.waitstatus_to_exitcode(status) == CHANGED:
+            break
+        workers.add(_fork_worker(listener, launchers))
+    for worker in workers:
+        os.kill(worker, signal.SIGTERM)
+
+
+def _fork_worker(listener: socket.socket, launchers: Launchers) -> int:
+    worker = os.fork()
+    if worker == 0:
+        status = 1
+        try:
+            status = _work(listener, launchers)
+        finally:
+            os._exit(status)
+    return worker
+
+
+def _work(listener: socket.socket, launchers: Launchers) -> int:
+    for _ in range(CALLS_OF_WORKER):
+        connection, _ = listener.accept()
+        with connection:
+            if known_launchers() != launchers:
+                return CHANGED
+            connection.settimeout(REQUEST_TIMEOUT_S)
+            # Whatever it is, the wrapper meets it too, and says it.
+            with contextlib.suppress(CgpuError, OSError, ValueError):
+                if _is_served(connection, launchers):
+                    connection.sendall(READY)
+                    _prepare(connection)
+    return 0
+
+
+def known_launchers() -> Launchers:
+    """Return the identities of the wrapper's programs, which are of this program's version."""
+    paths = (lowlevel.LAUNCHER, lowlevel.low_level(lowlevel.LAUNCHER))
+    return {identity(path) for path in paths if os.path.exists(path)}
+
+
+def identity(path: str) -> tuple[int, int, int]:
+    """Return what changes when a file is replaced or written. Raises OSError."""
+    status = os.stat(path)
+    return status.st_ino, status.st_mtime_ns, status.st_size
+
+
+def _is_served(connection: socket.socket, launchers: Launchers) -> bool:
+    """Return whether root's wrapper asks, of this version, and finds the same files below each path."""
+    credentials = connection.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, CREDENTIALS.size)
+    pid, uid, _ = CREDENTIALS.unpack(credentials)
+    return (
+        uid == 0
+        and identity(f"/proc/{pid}/exe") in launchers
+        and all(
+            os.path.samefile(f"/proc/{pid}/{name}", f"/proc/self/{name}")
+            for name in ("root", "ns/mnt", "ns/user")
+        )
+    )
+
+
+def _prepare(connection: socket.socket) -> None:
+    message, folders, flags, _ = socket.recv_fds(connection, MESSAGE_MAX, 1)
+    if len(folders) != 1 or flags & (socket.MSG_TRUNC | socket.MSG_CTRUNC):
+        return
+    os.fchdir(folders[0])
+    below, *arguments = message.split(b"\0")
+    call = Call()
+    read([os.fsdecode(argument) for argument in arguments], call)
+    config = effective.load()
+    runtime = lowlevel.find(config.low_level_runtime, plain=below == b"b")
+    # Where the engine is down the wrapper waits for it, and says so.
+    if not call.command or not Tree(paths.tree(config.tree)).is_up():
+        return
+    with Bundle(call.bundle) as bundle:
+        raw = bundle.read()
+        edited = main.prepare(raw, call, config.replace(low_level_runtime=runtime), runtime)
+        if edited is not None:
+            bundle.write(edited)
+        connection.settimeout(None)
+        connection.sendall(os.fsencode(runtime))
+        # It becomes the runtime, which ends the connection.
+        if connection.recv(len(BACK)) == BACK:
+            if edited is not None:
+                bundle.write(raw)
+            connection.sendall(DONE)
+
+
+if __name__ == "__main__":
+    sys.exit(run())
