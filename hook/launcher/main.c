@@ -90,11 +90,13 @@ int main(int argc, char **argv)
 {
 	char *text = malloc(HOOK_STATE_MAX + 1);
 	size_t size = text ? read_input(text) : 0;
+	bool served = text && serve(argc, argv, text, size);
 
-	if (text && serve(argc, argv, text, size))
-		return 0;
-	if (hand_on(text, size))
+	if (!served && hand_on(text, size))
 		exec_python(argc, argv);
+	free(text);
+	if (served)
+		return 0;
 	fprintf(stderr, LAUNCHER_LINE_START "cannot start " CGPU_PYTHON ": %s; install this Python\n", strerror(errno));
 	return 1;
 }

@@ -14,7 +14,13 @@ struct reading {
 	bool has_pid;
 };
 
-/* An id that is one word of a line for the engine, which judges it further. */
+/* Whether an id may be the name of a node of the tree, which Python refuses: these have small letters and _ alone. */
+static bool is_like_node(const char *id)
+{
+	return !id[strspn(id, "abcdefghijklmnopqrstuvwxyz_")];
+}
+
+/* An id that is one word of a line for the engine. */
 static bool take_id(const struct json_token *value, char id[HOOK_ID_MAX + 1])
 {
 	if (value->kind != JSON_STRING || value->length == 0 || value->length > HOOK_ID_MAX || id[0])
@@ -25,7 +31,7 @@ static bool take_id(const struct json_token *value, char id[HOOK_ID_MAX + 1])
 	}
 	memcpy(id, value->text, value->length);
 	id[value->length] = '\0';
-	return id[0] != '-' && strcmp(id, ".") != 0 && strcmp(id, "..") != 0;
+	return id[0] != '-' && strcmp(id, ".") != 0 && strcmp(id, "..") != 0 && !is_like_node(id);
 }
 
 static bool take_pid(const struct json_token *value, struct reading *reading)

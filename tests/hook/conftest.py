@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from cgpu import paths
-from tests.hook.support import T4, FakeTree
+from tests.hook.support import T4, FakeTree, compile_hook
 
 
 @pytest.fixture(autouse=True)
@@ -18,7 +18,14 @@ def events(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path / "events.log"
 
 
-@pytest.fixture
-def tree(tmp_path: Path) -> FakeTree:
-    """Return a tree of two T4 cards."""
-    return FakeTree(tmp_path).build(T4, T4)
+@pytest.fixture(scope="session")
+def compiled_hook(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Return the hook in C."""
+    return compile_hook(tmp_path_factory.mktemp("hook"))
+
+
+@pytest.fixture(params=["python", "c"])
+def tree(request: pytest.FixtureRequest, tmp_path: Path) -> FakeTree:
+    """Return a tree of two T4 cards, for the hook in Python and for the one in C."""
+    program = request.getfixturevalue("compiled_hook") if request.param == "c" else None
+    return FakeTree(tmp_path, program=program).build(T4, T4)

@@ -107,11 +107,45 @@ class Result:
     written: str
 
 
+# The same in the folder of the compiled hook: what it starts in doubt, in its current folder.
+IN_FOLDER = """
+import os, sys
+sys.path.append({root!r})
+from cgpu import paths
+paths.SHARES = os.getcwd() + "/shares"
+paths.EVENTS = os.getcwd() + "/events.log"
+from cgpu.hook.main import main
+os._exit(main(None, os.getcwd() + "/config.json"))
+"""
+
+
+def compile_hook(folder: Path, *options: str, python: str = "/usr/bin/python3") -> Path:
+    """Compile the hook with paths in its current folder; python: what it starts in doubt. Return its path."""
+    root = HOOK.parent.parent
+    program = folder / "cgpu-hook"
+    (folder / "start.py").write_text(IN_FOLDER.format(root=str(root)))
+    shared = [root / "runtime_config" / "launcher" / name for name in ("json.c", "read_file.c")]
+    includes = [root / "runtime_config" / "launcher", root / "kmod" / "build" / "gen"]
+    places = {"CGPU_CONFIG_PATH": "config.json", "CGPU_DRAINING_PATH": "draining", "CGPU_PYTHON": python}
+    command = [
+        *("cc", "-std=gnu11", "-g", "-Wall", "-Wextra", "-Werror", *options),
+        *(word for include in includes for word in ("-iquote", str(include))),
+        *(f'-D{name}="{place}"' for name, place in places.items()),
+        *map(str, sorted((root / "hook" / "launcher").glob("*.c"))),
+        *map(str, shared),
+        *("-o", str(program)),
+    ]
+    subprocess.run(command, check=True, capture_output=True)
+    return program
+
+
 @dataclass
 class FakeTree:
     """A tree of plain files, and the hook run against it as a real process."""
 
     base: Path
+    # The compiled hook; without, the hook in Python.
+    program: Path | None = None
     settings: dict[str, object] = field(default_factory=dict)
 
     @property
@@ -176,6 +210,8 @@ class FakeTree:
         """Return the hook's command with this tree in its configuration."""
         config = self.base / "config.json"
         config.write_text(json.dumps({"tree": str(self.path), **self.settings}))
+        if self.program is not None:
+            return [str(self.program)]
         code = RUNNER.format(
             root=str(HOOK.parent.parent),
             config=str(config),
@@ -189,7 +225,7 @@ class FakeTree:
         text = self.state() if state is None else state
         raw = text.encode() if isinstance(text, str) else text
         command = [*before, *self.command(), *arguments]
-        done = subprocess.run(command, input=raw, capture_output=True, check=False, timeout=60)
+        done = subprocess.run(command, input=raw, capture_output=True, check=False, timeout=60, cwd=self.base)
         assert done.stdout == b""
         written = self.inst_ctl.read_text() if self.inst_ctl.is_file() else ""
         return Result(done.returncode, done.stderr.decode(), written)

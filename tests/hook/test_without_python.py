@@ -1,0 +1,273 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The hook in C: what it does alone, what it leaves to Python, and that both come to the same."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import subprocess
+from collections.abc import Sequence
+from pathlib import Path
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from cgpu.client.tree import CONTAINER_NODES, GPU_NODES, ROOT_NODES
+from cgpu.config.effective import DEFAULTS
+from cgpu.hook.main import main
+from tests.hook.shares import SHARE
+from tests.hook.support import CONTAINER, MIB, T4, FakeTree, compile_hook
+
+GRANT = ("--grant", f"0:{6043 * MIB}:1:0")
+# Says that it was called, with which arguments and input.
+RECORDER = "#!/bin/sh\necho python; shift 2; for word; do printf '%s\\0' \"$word\"; done; cat\n"
+
+
+@pytest.fixture(scope="module")
+def alone(tmp_path_factory: pytest.TempPathFactory) -> FakeTree:
+    """Return a tree whose hook has a recorder in the place of Python, and sanitizers in it."""
+    base = tmp_path_factory.mktemp("alone")
+    recorder = base / "python"
+    recorder.write_text(RECORDER)
+    recorder.chmod(0o755)
+    program = compile_hook(base, "-fsanitize=address,undefined", python=str(recorder))
+    return FakeTree(base, program=program).build(T4, T4)
+
+
+def run(tree: FakeTree, state: bytes, *arguments: str) -> tuple[bytes | None, int, str]:
+    """Run the hook; return what Python got, None without it, the status, what was written."""
+    tree.inst_ctl.write_text("")
+    done = subprocess.run(
+        [*tree.command(), *arguments],
+        input=state,
+        capture_output=True,
+        check=False,
+        cwd=tree.base,
+        timeout=60,
+    )
+    assert done.stderr == b""
+    python = done.stdout.removeprefix(b"python\n") if done.stdout else None
+    return python, done.returncode, tree.inst_ctl.read_text()
+
+
+def handed(arguments: Sequence[str], state: bytes) -> bytes:
+    """Return what the recorder says of a call that was left to Python as it came."""
+    return b"".join(os.fsencode(word) + b"\0" for word in arguments) + state
+
+
+@pytest.mark.parametrize(
+    ("arguments", "line"),
+    [
+        (("prestart", *GRANT), f"create id={CONTAINER} pid=4711 gpu=0:{6043 * MIB}:1:0"),
+        (
+            ("createRuntime", *GRANT, "--grant", "1:1048576:0:1", "--native", "3"),
+            f"create id={CONTAINER} pid=4711 gpu=0:{6043 * MIB}:1:0 gpu=1:1048576:0:1 native=3",
+        ),
+        (("prestart", "--share", SHARE), f"create id={CONTAINER} pid=4711 share={SHARE}"),
+        (("poststop",), f"destroy id={CONTAINER}"),
+    ],
+)
+def test_does_alone(alone: FakeTree, arguments: tuple[str, ...], line: str) -> None:
+    """What the wrapper has worked out needs no Python; members that are not known change nothing."""
+    more = {"annotations": {"a": 'b\\"\n'}, "x": [[], {}, [1, -2, {"y": None}], True], "bundlePath": "/b"}
+    assert run(alone, alone.state(**more).encode(), *arguments) == (None, 0, line)
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        (),
+        ("prestart",),
+        ("createRuntime",),
+        ("poststart", *GRANT),
+        ("prestart", "--grant"),
+        ("prestart", *GRANT, "--grant"),
+        ("prestart", *GRANT, "--share", SHARE),
+        ("prestart", "--native", "0", *GRANT),
+        ("prestart", *GRANT, "--native", "x"),
+        ("prestart", *GRANT, "--native", "00"),
+        ("prestart", *GRANT, "--gant", "0:1:1:0"),
+        ("prestart", "--share", SHARE.upper()),
+        ("prestart", "--share", SHARE + "0"),
+        *(
+            ("prestart", "--grant", text)
+            for text in ("", "0:1:1", "0:1:1:0:0", "0:0:1:0", "0:1:1:2", "0:1:1000:0")
+        ),
+        *(
+            ("prestart", "--grant", text)
+            for text in ("00:1:1:0", " 0:1:1:0", "0:1:1:0 ", "0:-1:1:0", "0:1:1:0\n")
+        ),
+        ("prestart", "--grant", f"0:{(1 << 50) + 1}:1:0"),
+        ("prestart", *GRANT * 200),
+    ],
+)
+def test_leaves_arguments(alone: FakeTree, arguments: tuple[str, ...]) -> None:
+    """Arguments that need a rule, or are wrong, go to Python as they came."""
+    state = alone.state().encode()
+    assert run(alone, state, *arguments) == (handed(arguments, state), 0, "")
+
+
+@pytest.mark.parametrize(
+    "state",
+    [
+        b"",
+        b"{}",
+        b"[]",
+        b"null",
+        b'{"id":"c1","pid":1',
+        b'{"id":"c1","pid":1}}',
+        b'{"id":"c1","pid":1,}',
+        b'{"id":"c1","pid":1}\0',
+        b'{"id":"c1","pid":0}',
+        b'{"id":"c1"}',
+        b'{"id":"c1","pid":1.0}',
+        b'{"id":"c1","pid":1e0}',
+        b'{"id":"c1","pid":01}',
+        b'{"id":"c1","pid":-1}',
+        b'{"id":"c1","pid":"1"}',
+        b'{"id":"c1","pid":true}',
+        b'{"id":"c1","pid":4194305}',
+        b'{"id":"c1","pid":1,"pid":1}',
+        b'{"id":"c1","id":"c2","pid":1}',
+        b'{"id":"c\\u0031","pid":1}',
+        b'{"id":"c 1","pid":1}',
+        b'{"id":"c1\\n","pid":1}',
+        b'{"id":"-c1","pid":1}',
+        b'{"id":"..","pid":1}',
+        b'{"id":"","pid":1}',
+        b'{"id":7,"pid":1}',
+        b'{"i\\u0064":"c1","pid":1}',
+        b'{"id":"' + b"1" * 128 + b'","pid":1}',
+        b'{"id":"c1","pid":1,"bundle":7}',
+        b'{"id":"c1","pid":1,"x":"\xc3\xa9"}',
+        b'{"id":"c1","pid":1,"x":"\x01"}',
+        b'{"id":"c1","pid":1,"x":"\\x"}',
+        b'{"id":"c1","pid":1,"x":"\\u00g0"}',
+        b'{"id":"c1","pid":1,"x":nul}',
+        b'{"id":"c1","pid":1,"x":[1,]}',
+        b'{"id":"c1","pid":1,"x":{"a":1 "b":2}}',
+        b'{"id":"c1","pid":1,"x":' + b"[" * 40 + b"]" * 40 + b"}",
+        b'{"id":"c1","pid":1,"x":' + b"[" * 100000,
+        b'{"id":"c1","pid":1,"x":"' + b"y" * (1 << 20) + b'"}',
+    ],
+)
+def test_leaves_states(alone: FakeTree, state: bytes) -> None:
+    """A state that is not plain goes to Python, and Python reads it as it came, up to what it would read."""
+    arguments = ("prestart", *GRANT)
+    assert run(alone, state, *arguments) == (handed(arguments, state[: (1 << 20) + 1]), 0, "")
+
+
+@pytest.mark.parametrize("id_", sorted({*GPU_NODES, *ROOT_NODES, *CONTAINER_NODES}))
+def test_leaves_names_of_nodes(alone: FakeTree, id_: str) -> None:
+    """An id that is the name of a node of the tree goes to Python, which refuses it."""
+    state = alone.state(id=id_).encode()
+    assert run(alone, state, "prestart", *GRANT)[0] is not None
+
+
+@pytest.mark.parametrize(
+    "config",
+    [
+        {"log_format": "json"},
+        {"log_format": "journal"},
+        {"log_format": None},
+        {"unknown": 1},
+        {"policy": "1"},
+        {"shared_node": None},
+        {"low_level_runtime": 1},
+        {"hook_timeout": True},
+        {"max_inst": [1]},
+        {"tree": ""},
+        {"tree": "relative"},
+        {"tree": "/nowhere"},
+    ],
+)
+def test_leaves_configurations(alone: FakeTree, config: dict[str, object]) -> None:
+    """What the configuration says of the log, and one that is not as an engine writes it, go to Python."""
+    tree = FakeTree(alone.base, alone.program, config)
+    assert run(tree, tree.state().encode(), "prestart", *GRANT)[0] is not None
+
+
+def test_takes_whole_configuration(alone: FakeTree) -> None:
+    """Every key with its default is taken."""
+    tree = FakeTree(alone.base, alone.program, {**DEFAULTS, "tree": str(alone.path)})
+    assert run(tree, tree.state().encode(), "prestart", *GRANT)[0] is None
+
+
+def test_leaves_a_node_that_is_drained(alone: FakeTree) -> None:
+    """While OpenCGPU is removed from the node, Python says so."""
+    drained = alone.base / "draining"
+    drained.touch()
+    try:
+        assert run(alone, alone.state().encode(), "prestart", *GRANT)[0] is not None
+    finally:
+        drained.unlink()
+
+
+def test_without_python(tree: FakeTree, tmp_path: Path) -> None:
+    """Where Python is missing, what needs it is refused in one line."""
+    folder = tmp_path / "without"
+    folder.mkdir()
+    tree.program = compile_hook(folder, python="/nowhere/python3")
+    result = tree.run("prestart")
+    missing = "opencgpu: cannot start /nowhere/python3: No such file or directory; install this Python\n"
+    assert (result.status, result.errors, result.written) == (1, missing, "")
+
+
+ids = st.sampled_from(["c1", CONTAINER, "policy", "..", "-1", "a b", "é", ""]) | st.text(max_size=5)
+pids = st.sampled_from([0, 1, 4711, -1, 1 << 22, (1 << 22) + 1, "1", None, True, 1.0]) | st.integers()
+json_values = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=3),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=3), inner, max_size=3),
+    max_leaves=5,
+)
+states = st.fixed_dictionaries(
+    {}, optional={"id": ids, "pid": pids, "bundle": st.just("/b") | json_values, "annotations": json_values}
+) | st.fixed_dictionaries({"id": st.just("c1"), "pid": st.just(7), "more": json_values})
+numbers = st.sampled_from(["0", "1", "00", "-1", "", "1048576", "9999", "10000", str(1 << 50), "٣"])
+grants = st.tuples(numbers, numbers, numbers, numbers).map(":".join) | st.sampled_from(["0:1048576:1:0"] * 4)
+pairs = st.tuples(st.just("--grant"), grants) | st.tuples(
+    st.sampled_from(["--native", "--share", "--grant", "-x"]), numbers | st.just(SHARE)
+)
+commands = st.tuples(
+    st.sampled_from(["prestart", "createRuntime", "poststop", "x"]),
+    st.lists(pairs, max_size=3).map(lambda found: [word for pair in found for word in pair]),
+)
+
+
+@given(
+    state=states,
+    command=commands,
+    cut=st.integers(0, 200),
+    junk=st.sampled_from([b"", b"", b" ", b"}", b"\0", b"\\"]),
+)
+@settings(
+    max_examples=1000, suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow]
+)
+def test_comes_to_the_same(
+    alone: FakeTree,
+    capfd: pytest.CaptureFixture[str],
+    state: dict[str, object],
+    command: tuple[str, list[str]],
+    cut: int,
+    junk: bytes,
+) -> None:
+    """Random and hostile calls: what C does alone Python does too; all else Python gets as it came."""
+    text = json.dumps(state).encode()
+    raw = text[:cut] + junk + text[cut:]
+    arguments = [command[0], *command[1]]
+    left, status, written = run(alone, raw, *arguments)
+    if left is not None:
+        assert (left, status, written) == (handed(arguments, raw), 0, "")
+        return
+    alone.inst_ctl.write_text("")
+    given_state = alone.base / "state"
+    given_state.write_bytes(raw)
+    fd = os.open(given_state, os.O_RDONLY)
+    try:
+        expected = main(arguments, str(alone.base / "config.json"), fd)
+    finally:
+        os.close(fd)
+    assert (status, written, "") == (expected, alone.inst_ctl.read_text(), capfd.readouterr().err)
+    assert re.fullmatch(r"(create|destroy) id=[A-Za-z0-9_.+-]+( [a-z]+=[0-9a-f:-]+)*", written)
