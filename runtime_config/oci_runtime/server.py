@@ -12,6 +12,7 @@ import argparse
 import contextlib
 import gc
 import os
+import select
 import signal
 import socket
 import struct
@@ -46,6 +47,8 @@ FIRST_INHERITED = 3  # sd_listen_fds(3)
 CREDENTIALS = struct.Struct("iII")
 # Each serves one start at a time, of which a millisecond or two are its own.
 WORKERS = 4
+# How often a worker that waits looks whether its server lives.
+ALIVE_S = 60
 # Then a worker is replaced: nothing that a start left behind stays for long.
 CALLS_OF_WORKER = 1000
 # Exit status of a worker that finds another wrapper than the one it began with.
@@ -102,31 +105,46 @@ def serve(listener: socket.socket) -> None:
     launchers = known_launchers()
     gc.collect()
     gc.freeze()
-    workers = {_fork_worker(listener, launchers) for _ in range(WORKERS)}
-    while True:
-        worker, status = os.wait()
-        workers.discard(worker)
-        if os.waitstatus_to_exitcode(status) == CHANGED:
-            break
-        workers.add(_fork_worker(listener, launchers))
-    for worker in workers:
-        os.kill(worker, signal.SIGTERM)
+    listener.setblocking(False)  # another worker may have been faster
+    workers: set[int] = set()
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))
+    try:
+        while True:
+            while len(workers) < WORKERS:
+                workers.add(_fork_worker(listener, launchers))
+            worker, status = os.wait()
+            workers.discard(worker)
+            if os.waitstatus_to_exitcode(status) == CHANGED:
+                return
+    finally:
+        for worker in workers:
+            os.kill(worker, signal.SIGTERM)
 
 
 def _fork_worker(listener: socket.socket, launchers: Launchers) -> int:
+    server = os.getpid()
     worker = os.fork()
     if worker == 0:
         status = 1
         try:
-            status = _work(listener, launchers)
+            signal.signal(signal.SIGTERM, signal.SIG_DFL)
+            status = _work(listener, launchers, server)
         finally:
             os._exit(status)
     return worker
 
 
-def _work(listener: socket.socket, launchers: Launchers) -> int:
+def _work(listener: socket.socket, launchers: Launchers, server: int) -> int:
+    waiting = select.poll()
+    waiting.register(listener, select.POLLIN)
     for _ in range(CALLS_OF_WORKER):
-        connection, _ = listener.accept()
+        connection = None
+        while connection is None:
+            waiting.poll(ALIVE_S * 1000)
+            if os.getppid() != server:
+                return 0  # it was killed, and whoever starts it again starts workers too
+            with contextlib.suppress(BlockingIOError):
+                connection, _ = listener.accept()
         with connection:
             if known_launchers() != launchers:
                 return CHANGED

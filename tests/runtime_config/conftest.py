@@ -3,11 +3,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 from tests.runtime_config.engines.nodes import Machine
+from tests.runtime_config.oci_runtime.served import Served, build_launcher
 from tests.runtime_config.oci_runtime.wrapper import Wrapper
 from tests.runtime_config.support import Launcher
 
@@ -31,9 +33,32 @@ def launcher(built: Launcher) -> Launcher:
     return built
 
 
+@pytest.fixture(scope="session")
+def any_launcher(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Return a launcher whose paths are in its current folder."""
+    return build_launcher(tmp_path_factory.mktemp("any"))
+
+
 @pytest.fixture
-def wrapper(tmp_path: Path) -> Wrapper:
+def alone(tmp_path: Path) -> Wrapper:
+    """Return a wrapper without a launcher and a server: what both stand for."""
     return Wrapper(tmp_path / "node").build()
+
+
+@pytest.fixture
+def served(any_launcher: Path, tmp_path: Path) -> Iterator[Served]:
+    """Return a launcher with a server beside it."""
+    made = Served(tmp_path / "node", program=any_launcher)
+    made.build()
+    with made.server():
+        yield made
+
+
+@pytest.fixture(params=["alone", "served"])
+def wrapper(request: pytest.FixtureRequest) -> Wrapper:
+    """Return both in turn."""
+    found: Wrapper = request.getfixturevalue(request.param)
+    return found
 
 
 @pytest.fixture

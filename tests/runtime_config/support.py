@@ -77,6 +77,13 @@ def node(cdi: Description | None = None, **facts: object) -> Node:
     return Node(Effective(), cdi or description(), **values)
 
 
+def compile_launcher(program: Path, **places: str | Path) -> None:
+    """Compile the launcher with sanitizers, and with other places than its own."""
+    defines = [f'-D{name}="{place}"' for name, place in places.items()]
+    flags = ["-std=gnu11", "-g", "-Wall", "-Wextra", "-Werror", "-fsanitize=address,undefined"]
+    subprocess.run(["cc", *flags, *defines, "-o", program, *sorted(SOURCES.glob("*.c"))], check=True)
+
+
 @dataclass(frozen=True)
 class Launcher:
     """A launcher built with paths of its own, and a low-level runtime that only records how it was called."""
@@ -109,19 +116,12 @@ class Launcher:
         (self.program.parent.parent / "oci_runtime").symlink_to(OCI_RUNTIME)
         if python is None:
             python = str(self.tool("python", self.base / "bin"))
-        paths = {"CGPU_CONFIG_PATH": self.config, "CGPU_SEARCH_PATH": self.bin, "CGPU_PYTHON": python}
-        defines = [f'-D{name}="{path}"' for name, path in paths.items()]
-        sources = sorted(map(str, SOURCES.glob("*.c")))
-        command = [
-            "cc",
-            "-std=gnu11",
-            "-g",
-            "-fsanitize=address,undefined",
-            *defines,
-            "-o",
-            str(self.program),
-        ]
-        subprocess.run([*command, *sources], check=True)
+        paths: dict[str, str | Path] = {
+            "CGPU_CONFIG_PATH": self.config,
+            "CGPU_SEARCH_PATH": self.bin,
+            "CGPU_PYTHON": python,
+        }
+        compile_launcher(self.program, CGPU_SERVER_PATH=self.base / "server.sock", **paths)
         return self
 
     def tool(self, name: str, directory: Path | None = None) -> Path:

@@ -77,14 +77,12 @@ def test_launcher_and_python_share_their_constants() -> None:
     assert f'LAUNCHER_LINE_START "{LINE_START}"' in header
 
 
-def test_the_environment_is_given_back(wrapper: Wrapper) -> None:
+def test_the_environment_is_given_back(alone: Wrapper) -> None:
     """The low-level runtime gets the loader's variables back under their names, and all others unchanged."""
-    wrapper.runtime(f"env -0 >{wrapper.base}/env\n").bundle(spec())
+    alone.runtime(f"env -0 >{alone.base}/env\n").bundle(spec())
     given = {"PATH": os.environ["PATH"], KEPT + "LD_BIND_NOW": "1", "NOTIFY_SOCKET": "/n", BELOW: "7"}
-    subprocess.run(
-        wrapper.command("create", "-b", str(wrapper.place), "c1"), env=given, check=True, timeout=60
-    )
-    seen = dict(entry.split("=", 1) for entry in (wrapper.base / "env").read_text().rstrip("\0").split("\0"))
+    subprocess.run(alone.command("create", "-b", str(alone.place), "c1"), env=given, check=True, timeout=60)
+    seen = dict(entry.split("=", 1) for entry in (alone.base / "env").read_text().rstrip("\0").split("\0"))
     assert (seen["LD_BIND_NOW"], seen["NOTIFY_SOCKET"], KEPT + "LD_BIND_NOW" in seen) == ("1", "/n", False)
     assert BELOW not in seen
 

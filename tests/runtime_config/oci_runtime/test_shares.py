@@ -119,17 +119,18 @@ def test_where_the_configuration_is_not_known(wrapper: Wrapper, tmp_path: Path) 
     assert "no engine has read it since this machine started" in refusal(wrapper)
 
 
-def test_what_is_imported(wrapper: Wrapper) -> None:
+def test_what_is_imported(alone: Wrapper) -> None:
     """A share brings nothing dear with it."""
-    assert "cgpu.shares" not in wrapper.imported()
-    report = f"open({str(wrapper.base / 'modules')!r}, 'w').write(' '.join(sys.modules))"
+    put(alone.shares, gpu=UUID)
+    assert "cgpu.shares" not in alone.imported()
+    report = f"open({str(alone.base / 'modules')!r}, 'w').write(' '.join(sys.modules))"
     instead = f"import os\nos.execve = lambda *words: {report}\nsys.exit(main"
-    python, flags, word, code, *arguments = wrapper.command("create", "--bundle", str(wrapper.place), "c1")
-    wrapper.bundle(pod(SHARE))
+    python, flags, word, code, *arguments = alone.command("create", "--bundle", str(alone.place), "c1")
+    alone.bundle(pod(SHARE))
     assert code.startswith(RUNNER[:20])
     command = [python, flags, word, code.replace("sys.exit(main", instead), *arguments]
     subprocess.run(command, check=False, timeout=60, capture_output=True)
-    found = set((wrapper.base / "modules").read_text().split())
+    found = set((alone.base / "modules").read_text().split())
     assert "cgpu.shares" in found
     assert not found & DEAR
 

@@ -138,18 +138,18 @@ REFUSED = [
         spec(*ASKING, FIRST, linux=[]),
         "config.json: linux: a list: expected an object",
     ),
-    (b'{"process":{},"process":{}}', "the key process appears twice"),
+    (b'{"process":{},"process":{},"x":"OPENCGPU_"}', "the key process appears twice"),
     (
         b'{"Process":{"env":["ALIYUN_COM_GPU_MEM_CONTAINER=6"]}}',
         "the field Process could be taken for process",
     ),
     (b'{"process":{"env":["ALIYUN_COM_GPU_MEM_CONTAINER=6"]', "config.json: Expecting ',' delimiter"),
-    (b"\xff\xfe", "config.json: it is not UTF-8"),
-    (b"[]", "config.json: a list: expected one JSON object"),
+    (b"\xff\xfeOPENCGPU_", "config.json: it is not UTF-8"),
+    (b'["OPENCGPU_"]', "config.json: a list: expected one JSON object"),
     (b" " * ((16 << 20) + 1), "config.json: expected at most 16777216 bytes"),
     (spec("ALIYUN_COM_GPU_MEM_CONTAINER=" + "6" * (10 << 20)), "ALIYUN_COM_GPU_MEM_CONTAINER=66666"),
     (spec("ALIYUN_COM_GPU_MEM_CONTAINER=6\x00"), "ALIYUN_COM_GPU_MEM_CONTAINER=6\\x00: "),
-    ({"process": {"env": "A=1"}}, "process.env"),
+    ({"process": {"env": "OPENCGPU_MEM=1"}}, "process.env"),
 ]
 
 
@@ -209,9 +209,9 @@ def test_a_runtime_that_does_not_tell_its_flags(wrapper: Wrapper, script: str) -
     assert "flags" not in wrapper.start(*ASKING, FIRST)["linux"]["seccomp"]
 
 
-def test_what_the_program_imports(wrapper: Wrapper) -> None:
+def test_what_the_program_imports(alone: Wrapper) -> None:
     """Nothing dear is imported on the way to an edited spec."""
-    modules = wrapper.imported()
+    modules = alone.imported()
     assert modules & DEAR == set()
     assert "cgpu.runtime_config.oci_runtime.edit" in modules
 

@@ -139,10 +139,16 @@ class Wrapper:
         return raw
 
     def command(self, *arguments: str) -> list[str]:
+        code = RUNNER.format(root=str(ROOT), paths=self.places())
+        return ["/usr/bin/python3", "-IS", "-c", code, *arguments]
+
+    def places(self) -> dict[str, str]:
+        """Return the paths of this node, by their names in cgpu.paths."""
         run = self.run_directory
         places = {
             "RUN": run,
             "EFFECTIVE": run / "config.json",
+            "EVENTS": run / "events.log",
             "REFUSED": run / "config-refused.json",
             "CDI": run / "cdi.json",
             "SECCOMP_SOCKET": run / "seccomp.sock",
@@ -153,13 +159,14 @@ class Wrapper:
         }
         if self.module:
             places["TREE_MODULE"] = self.tree
-        paths = {name: str(place) for name, place in places.items()}
-        return ["/usr/bin/python3", "-IS", "-c", RUNNER.format(root=str(ROOT), paths=paths), *arguments]
+        return {name: str(place) for name, place in places.items()}
 
     def call(self, *arguments: str) -> Result:
         """Run the wrapper with a log file and these arguments."""
         words = ("--log", str(self.log), "--log-format", "json", *arguments)
-        done = subprocess.run(self.command(*words), capture_output=True, check=False, timeout=60)
+        done = subprocess.run(
+            self.command(*words), capture_output=True, check=False, timeout=60, cwd=self.base
+        )
         assert done.stdout == b""
         return Result(done.returncode, done.stderr.decode())
 

@@ -243,7 +243,7 @@ commands = st.tuples(
     junk=st.sampled_from([b"", b"", b" ", b"}", b"\0", b"\\"]),
 )
 @settings(
-    max_examples=1000, suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow]
+    max_examples=1400, suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow]
 )
 def test_comes_to_the_same(
     alone: FakeTree,

@@ -1,0 +1,82 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The wrapper with a server beside it: the launcher in C, with all its paths in its current folder."""
+
+from __future__ import annotations
+
+import socket
+import subprocess
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+from tests.integration.commands import eventually
+from tests.runtime_config.oci_runtime.wrapper import Wrapper
+from tests.runtime_config.support import ROOT, compile_launcher
+
+SOCKET = "server.sock"
+# What the launcher starts where the server leaves a call to it.
+LAUNCH = """
+import os, sys
+sys.path.append({root!r})
+from cgpu import paths
+for line in open("places"):
+    name, _, place = line.rstrip("\\n").partition("=")
+    setattr(paths, name, place)
+from cgpu.runtime_config.oci_runtime.main import main
+sys.exit(main(sys.argv[1:]))
+"""
+SERVER = """
+import sys
+sys.path.append({root!r})
+from cgpu import paths
+for name, path in {paths!r}.items():
+    setattr(paths, name, path)
+from cgpu.runtime_config.oci_runtime import lowlevel
+lowlevel.LAUNCHER = {program!r}
+from cgpu.runtime_config.oci_runtime import server
+sys.exit(server.run(["--socket", {socket!r}]))
+"""
+
+
+def build_launcher(folder: Path, python: str = "/usr/bin/python3") -> Path:
+    """Compile a launcher for any node; python: what it starts in place of the server. Return its path."""
+    program = folder / "launcher" / "cgpu-container-runtime"
+    program.parent.mkdir(parents=True)
+    (folder / "oci_runtime").mkdir()
+    (folder / "oci_runtime" / "launch.py").write_text(LAUNCH.format(root=str(ROOT)))
+    compile_launcher(program, CGPU_CONFIG_PATH="run/config.json", CGPU_SERVER_PATH=SOCKET, CGPU_PYTHON=python)
+    return program
+
+
+@dataclass(frozen=True)
+class Served(Wrapper):
+    """A node whose wrapper is the launcher."""
+
+    program: Path = Path()
+
+    def command(self, *arguments: str) -> list[str]:
+        lines = (f"{name}={place}\n" for name, place in self.places().items())
+        (self.base / "places").write_text("".join(lines))
+        return [str(self.program), *arguments]
+
+    @property
+    def socket(self) -> Path:
+        return self.base / SOCKET
+
+    @contextmanager
+    def server(self) -> Iterator[subprocess.Popen[bytes]]:
+        """Run a server that knows this node's launcher."""
+        places = {"paths": self.places(), "program": str(self.program), "socket": str(self.socket)}
+        code = SERVER.format(root=str(ROOT), **places)
+        running = subprocess.Popen(["/usr/bin/python3", "-IS", "-c", code])
+        try:
+            eventually(self._answers, "the server listens")
+            yield running
+        finally:
+            running.terminate()
+            running.wait(timeout=30)
+
+    def _answers(self) -> bool:
+        with socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET) as connection:
+            return connection.connect_ex(str(self.socket)) == 0

@@ -1,0 +1,298 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The wrapper's server: what it does, whom it serves, and that all else is as without it."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import signal
+import socket
+import subprocess
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from tests.integration.commands import eventually
+from tests.runtime_config.oci_runtime.served import Served, build_launcher
+from tests.runtime_config.oci_runtime.wrapper import FIRST, Result
+from tests.runtime_config.support import ASKING, spec
+
+SLICED = spec(*ASKING, FIRST)
+NO_PYTHON = "opencgpu: cannot start /nowhere/python3: No such file or directory; install this Python\n"
+# What a start comes to that the server leaves to Python, where there is none.
+LEFT = Result(1, NO_PYTHON)
+
+
+@pytest.fixture(scope="session")
+def bare_launcher(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Return a launcher without a Python: what starts has been prepared by a server."""
+    return build_launcher(tmp_path_factory.mktemp("bare"), "/nowhere/python3")
+
+
+@pytest.fixture
+def bare(bare_launcher: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Served:
+    """Return such a launcher, and no server yet."""
+    # It ends where it would become Python, with what it has prepared for that.
+    monkeypatch.setenv("ASAN_OPTIONS", "detect_leaks=0")
+    made = Served(tmp_path / "node", program=bare_launcher)
+    made.build()
+    return made
+
+
+def workers(server: int) -> list[int]:
+    return [int(pid) for pid in Path(f"/proc/{server}/task/{server}/children").read_text().split()]
+
+
+def test_needs_no_python(bare: Served) -> None:
+    """A start is prepared by the server; the low-level runtime gets the same arguments."""
+    with bare.server():
+        edited = bare.start(*ASKING, FIRST)
+    assert edited["hooks"]["prestart"][0]["args"][1:3] == ["prestart", "--grant"]
+    assert bare.started()[2:] == ["--log-format", "json", "create", "--bundle", str(bare.place), "c1"]
+
+
+def test_a_bundle_beside_the_caller(bare: Served) -> None:
+    """A bundle is found from the caller's current folder."""
+    bare.bundle(SLICED)
+    with bare.server():
+        assert bare.call("create", "--bundle", "bundle", "c1").status == 0
+    assert bare.edited()["hooks"]["prestart"]
+
+
+def test_without_a_server(bare: Served) -> None:
+    """Where no server listens the launcher starts Python."""
+    raw = bare.bundle(SLICED)
+    assert bare.create() == LEFT
+    assert bare.config.read_bytes() == raw
+    bare.socket.touch()
+    assert bare.create() == LEFT
+
+
+@pytest.mark.parametrize(
+    ("document", "setting"),
+    [
+        (spec("ALIYUN_COM_GPU_MEM_CONTAINER=x", FIRST), {}),
+        (b'{"OPENCGPU_', {}),
+        (SLICED, {"low_level_runtime": "/nowhere"}),
+        (SLICED, {"policy": "x"}),
+    ],
+)
+def test_says_nothing_itself(bare: Served, document: object, setting: dict[str, object]) -> None:
+    """What is refused is left to Python, with the bundle as it was."""
+    raw = bare.bundle(document)
+    bare.settings(**setting)
+    with bare.server():
+        assert bare.create() == LEFT
+    assert bare.config.read_bytes() == raw
+    assert bare.started() == []
+
+
+def test_a_missing_engine(bare: Served) -> None:
+    """An engine that is down is left to Python, which waits for it."""
+    bare.bundle(SLICED)
+    (bare.tree / "version").unlink()
+    with bare.server():
+        assert bare.create() == LEFT
+
+
+def test_a_runtime_that_does_not_start(bare: Served) -> None:
+    """Where the prepared bundle has no runtime to start it, it is put back."""
+    raw = bare.bundle(SLICED)
+    # A file that may be run, and cannot.
+    runtime = bare.base / "runc"
+    runtime.write_bytes(b"\x7fELF")
+    with bare.server():
+        assert bare.create() == LEFT
+    assert bare.config.read_bytes() == raw
+
+
+def test_another_launcher(bare: Served, tmp_path: Path) -> None:
+    """A launcher of another version is not served."""
+    bare.bundle(SLICED)
+    other = shutil.copy(bare.program, tmp_path / "other")
+    with bare.server():
+        served = Served(bare.base, program=Path(other))
+        assert served.create().errors == NO_PYTHON
+        assert bare.create().status == 0
+
+
+def test_a_replaced_launcher(bare: Served, tmp_path: Path) -> None:
+    """A server whose launcher was replaced ends, and has served none of the new version."""
+    copy = tmp_path / "copy" / bare.program.name
+    copy.parent.mkdir()
+    shutil.copy(bare.program, copy)
+    node = Served(bare.base, program=copy)
+    node.bundle(SLICED)
+    with node.server() as server:
+        assert node.create().status == 0
+        shutil.copy(bare.program, copy.with_name("new"))
+        copy.with_name("new").rename(copy)
+        assert node.create().errors == NO_PYTHON
+        server.wait(timeout=30)
+        assert server.returncode == 0
+        assert node.create().errors == NO_PYTHON
+
+
+@pytest.mark.root
+@pytest.mark.parametrize("option", ["--mount", "--user"])
+def test_other_files(bare: Served, option: str) -> None:
+    """A caller in a mount or user namespace of its own may see other files, so it is not served."""
+    bare.bundle(SLICED)
+    with bare.server():
+        command = ["unshare", option, *bare.command("create", "--bundle", str(bare.place), "c1")]
+        done = subprocess.run(command, cwd=bare.base, capture_output=True, check=False, timeout=60)
+        assert (done.returncode, done.stderr.decode()) == (1, NO_PYTHON)
+
+
+@pytest.mark.root
+def test_only_root_connects(bare: Served) -> None:
+    """The socket is root's alone."""
+    with bare.server():
+        assert bare.socket.stat().st_mode & 0o777 == 0o600
+
+
+@pytest.mark.parametrize("message", [b"", b"-", b"x" * 70000, b"b\0create", b"-\0create\0--bundle\0/\0c1"])
+def test_hostile_peers(bare: Served, message: bytes) -> None:
+    """Whoever is no launcher gets no answer, whatever it says; the next start is served."""
+    bare.bundle(SLICED)
+    with bare.server():
+        for _ in range(10):
+            with socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET) as peer:
+                peer.settimeout(10)
+                peer.connect(str(bare.socket))
+                try:
+                    peer.send(message)
+                    assert peer.recv(100) == b""
+                except ConnectionError:
+                    pass
+        assert bare.create().status == 0
+
+
+def test_a_worker_that_dies(bare: Served) -> None:
+    """Killed workers are replaced, and those of a killed server end."""
+    bare.bundle(SLICED)
+    with bare.server() as server:
+        for worker in workers(server.pid):
+            os.kill(worker, signal.SIGKILL)
+        eventually(lambda: len(workers(server.pid)) == 4, "there are workers again")
+        assert bare.create().status == 0
+
+
+def test_a_server_that_hangs(bare: Served, any_launcher: Path) -> None:
+    """A server that does not answer is given up on, and prepares nothing later."""
+    node = Served(bare.base, program=any_launcher)
+    node.bundle(SLICED)
+    with node.server() as server:
+        stopped = workers(server.pid)
+        for worker in stopped:
+            os.kill(worker, signal.SIGSTOP)
+        assert node.create().status == 0
+        edited = node.config.stat()
+        for worker in stopped:
+            os.kill(worker, signal.SIGCONT)
+        time.sleep(0.3)
+        assert node.config.stat() == edited
+
+
+def test_many_at_once(bare: Served) -> None:
+    """More starts than workers are all served."""
+    places = [bare.base / f"bundle{number}" for number in range(25)]
+    for place in places:
+        place.mkdir()
+        (place / "config.json").write_text(json.dumps(SLICED))
+    with bare.server():
+        commands = [bare.command("create", "--bundle", str(place), place.name) for place in places]
+        running = [subprocess.Popen(command, cwd=bare.base, stderr=subprocess.PIPE) for command in commands]
+        assert [process.communicate(timeout=60)[1] for process in running] == [b""] * 25
+    assert all("hooks" in json.loads((place / "config.json").read_text()) for place in places)
+
+
+@pytest.fixture(scope="module")
+def both(any_launcher: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Served, Served]]:
+    """Return two nodes, one of which has a server."""
+    alone = Served(tmp_path_factory.mktemp("alone") / "node", program=any_launcher)
+    alone.build()
+    served = Served(tmp_path_factory.mktemp("served") / "node", program=any_launcher)
+    served.build()
+    with served.server():
+        yield alone, served
+
+
+texts = st.sampled_from(
+    ["", "0", "1", "6", "15", "all", "2G", "x", "-1", "1" * 30, "٣", "a\nb", "\0", "0,1", "0,0"]
+)
+names = st.sampled_from(
+    [
+        *("ALIYUN_COM_GPU_MEM_CONTAINER", "ALIYUN_COM_GPU_MEM_DEV", "ALIYUN_COM_GPU_SCHD_WEIGHT"),
+        *("ALIYUN_COM_GPU_VISIBLE_DEVICES", "OPENCGPU_MEM", "OPENCGPU_GPUS", "NVIDIA_VISIBLE_DEVICES"),
+        *("CGPU_DISABLE", "OPENCGPU_PRIORITY", "aliyun_com_gpu_mem_container"),
+    ]
+)
+values = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False) | texts,
+    lambda inner: st.lists(inner, max_size=2) | st.dictionaries(texts, inner, max_size=2),
+    max_leaves=4,
+)
+variables = st.lists(st.tuples(names, texts).map("=".join), max_size=4).map(
+    lambda found: [*ASKING, FIRST, *found] if len(found) < 2 else found
+)
+members = st.fixed_dictionaries(
+    {},
+    optional={
+        "annotations": st.dictionaries(
+            st.sampled_from(["opencgpu.io/mem", "opencgpu.io/gpus", "run.oci.handler", "x"]),
+            texts,
+            max_size=2,
+        )
+        | values,
+        "hooks": values,
+        "linux": values
+        | st.fixed_dictionaries({"devices": values, "seccomp": values, "maskedPaths": values}),
+        "mounts": values,
+        "root": values,
+        "process": values,
+    },
+)
+
+
+def outcome(node: Served, raw: bytes, container: str) -> tuple[Any, ...]:
+    """Return all that a start leaves: status, message, the runtime's arguments, and the bundle."""
+    (node.base / "calls").unlink(missing_ok=True)
+    node.bundle(raw)
+    result = node.create(container)
+    base = str(node.base)
+    left = node.config.read_bytes().decode("utf-8", "replace").replace(base, "")
+    return result.status, result.errors.replace(base, ""), [w.replace(base, "") for w in node.started()], left
+
+
+@given(
+    found=variables,
+    more=members,
+    container=st.sampled_from(["c1", "c1", "policy", "a b"]),
+    cut=st.none() | st.integers(0, 400),
+    junk=st.sampled_from([b"", b"}", b"\xff", b'"', b"\\u0041"]),
+)
+@settings(
+    max_examples=600,
+    suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
+    deadline=None,
+)
+def test_comes_to_the_same(
+    both: tuple[Served, Served],
+    found: list[str],
+    more: dict[str, Any],
+    container: str,
+    cut: int | None,
+    junk: bytes,
+) -> None:
+    """Random and hostile specifications: with a server and without, the same is left and said."""
+    raw = json.dumps({**spec(*found), **more}).encode()
+    raw = raw if cut is None else raw[:cut] + junk + raw[cut:]
+    alone, served = both
+    assert outcome(served, raw, container) == outcome(alone, raw, container)
