@@ -1,8 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a container's whole life costs above its low-level runtime, part by part.
+"""What a container's whole life costs above its low-level runtime, beside NVIDIA's own runtime.
 
-Needs root and a running engine: `cgpud --simulate T4`. Each variant runs once per round, so that a change
-of the machine's speed meets them all alike. Prints medians in milliseconds and the added time.
+Needs root and a running engine: `cgpud --simulate T4`. Every life runs once in each round, in an order that
+is drawn anew, so that neither a change of the machine's speed nor what ran before favours one. Prints medians
+in milliseconds, the added time, and the bars that a slice has to meet.
+
+NVIDIA's runtime (--nvidia-runtime, or on PATH) runs a container without a GPU, and one with the whole card by
+CDI; where nvidia-cdi-hook lies beside it, with the four hooks that `nvidia-ctk cdi generate` writes.
 """
 
 from __future__ import annotations
@@ -10,28 +14,127 @@ from __future__ import annotations
 import argparse
 import json
 import os
+import random
 import shutil
 import statistics
 import subprocess
 import tempfile
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
 from pathlib import Path
 
-from tests.integration.commands import must
-from tests.integration.images import ROOT
-from tests.integration.runtimes import LAUNCHER, Containerd, Runc
+from cgpu import paths
+from tests.integration.commands import eventually, must
+from tests.integration.images import IMAGE, ROOT
+from tests.integration.runtimes import LAUNCHER, Containerd, Docker, Runc
 
 SLICE = {"ALIYUN_COM_GPU_MEM_CONTAINER": "3", "ALIYUN_COM_GPU_MEM_DEV": "15", "NVIDIA_VISIBLE_DEVICES": "0"}
+CARD = {"NVIDIA_VISIBLE_DEVICES": "0"}
 PROGRAM = "int main(void) { return 0; }\n"
 HOOK = ROOT / "hook" / "cgpu-hook"
+SERVER = """
+import sys
+sys.path.append(sys.argv[1])
+from cgpu.runtime_config.oci_runtime import server
+server.run([])
+"""
+# A slice adds at most so much of what NVIDIA's runtime adds for a whole card.
+BAR = 0.8
+PLAIN = "plain"
+SLICED = "a slice"
+WHOLE_CARD = "NVIDIA's runtime, the card"
 
 
-def timed(action: Callable[[], object]) -> float:
-    """Return the milliseconds that an action takes."""
-    start = time.perf_counter()
-    action()
-    return (time.perf_counter() - start) * 1000
+@dataclass(frozen=True)
+class Life:
+    """One kind of life. way: the program that starts it. server: whether the wrapper has one.
+
+    low_level: what the engine's settings name as the low-level runtime. before: what is not measured.
+    """
+
+    way: str
+    variant: str
+    run: Callable[[], object]
+    low_level: str = "runc"
+    server: bool = True
+    before: Callable[[], object] = lambda: None
+    times: list[float] = field(default_factory=list)
+
+    def measure(self, *, counts: bool) -> None:
+        """Run it once; counts: whether the time is kept."""
+        set_low_level(self.low_level)
+        self.before()
+        with wrapper_server(there=self.server):
+            start = time.perf_counter()
+            self.run()
+            took = (time.perf_counter() - start) * 1000
+        if counts:
+            self.times.append(took)
+
+
+def set_low_level(name: str) -> None:
+    settings = Path(paths.EFFECTIVE)
+    found = json.loads(settings.read_text())
+    found["low_level_runtime"] = shutil.which(name)
+    settings.write_text(json.dumps(found))
+
+
+@contextmanager
+def wrapper_server(*, there: bool) -> Iterator[None]:
+    """Have the wrapper's server where the wrapper looks for it, or not."""
+    place, away = paths.RUNTIME_SOCKET, paths.RUNTIME_SOCKET + ".away"
+    if there:
+        yield
+        return
+    os.rename(place, away)
+    try:
+        yield
+    finally:
+        os.rename(away, place)
+
+
+@dataclass(frozen=True)
+class Vendor:
+    """NVIDIA's runtime. runtime: its program, and beside that nvidia-cdi-hook or not."""
+
+    runtime: Path
+    directory: Path
+
+    @property
+    def hook(self) -> Path:
+        return self.runtime.with_name("nvidia-cdi-hook")
+
+    def configure(self, low_level: str) -> dict[str, str]:
+        """Write a configuration and the card's description; return the environment that names them."""
+        place = self.directory / low_level
+        place.mkdir()
+        (place / "nvidia.json").write_text(json.dumps(self._card()))
+        (place / "config.toml").write_text(
+            f'[nvidia-container-runtime]\nmode = "cdi"\nruntimes = ["{low_level}"]\n'
+            "[nvidia-container-runtime.modes.cdi]\n"
+            f'default-kind = "nvidia.com/gpu"\nspec-dirs = ["{place}"]\n'
+        )
+        return {"NVIDIA_CTK_CONFIG_FILE_PATH": str(place / "config.toml")}
+
+    def _card(self) -> dict[str, object]:
+        """Return the simulated card as `nvidia-ctk cdi generate` describes a real one."""
+        description = json.loads(Path(paths.CDI).read_text())
+        libraries = "/usr/lib/x86_64-linux-gnu"
+        hooks = (
+            ("create-symlinks", "--link", f"libcuda.so.1::{libraries}/libcuda.so"),
+            ("enable-cuda-compat", "--host-driver-version=580.142"),
+            ("update-ldcache", "--folder", libraries),
+            ("disable-device-node-modification",),
+        )
+        entries = [
+            {"hookName": "createContainer", "path": str(self.hook), "args": [self.hook.name, *words]}
+            for words in hooks
+        ]
+        edits = {**description["containerEdits"], "hooks": entries if self.hook.exists() else []}
+        device = {"name": "0", "containerEdits": description["devices"][0]["containerEdits"]}
+        return {"cdiVersion": "0.6.0", "kind": "nvidia.com/gpu", "devices": [device], "containerEdits": edits}
 
 
 def nothing_program(rootfs: Path) -> None:
@@ -40,14 +143,50 @@ def nothing_program(rootfs: Path) -> None:
     must(["gcc", "-static", "-O2", source, "-o", rootfs / "nothing"])
 
 
-def ctr_lives(directory: Path, nvidia: str | None) -> dict[str, Callable[[], object]]:
-    """One whole life through ctr, by the runtime that it is told to use."""
-    engine = Containerd(directory)
-    runtimes = {"runc": Path(shutil.which("runc") or "/usr/sbin/runc"), "cgpu, not sliced": LAUNCHER}
-    if nvidia:
-        runtimes["nvidia-container-runtime"] = Path(nvidia)
+def variants(
+    way: str,
+    low_level: str,
+    life: Callable[[Path, Mapping[str, str]], Callable[[], object]],
+    vendor: Path | None,
+) -> Iterator[Life]:
+    """Yield what one program starts. life: makes a life of a runtime and an environment."""
+    plain = Path(shutil.which(low_level) or low_level)
+    yield Life(way, PLAIN, life(plain, {}), low_level)
+    yield Life(way, "the wrapper, no slice", life(LAUNCHER, {}), low_level)
+    yield Life(way, SLICED, life(LAUNCHER, SLICE), low_level)
+    yield Life(way, "a slice, no server", life(LAUNCHER, SLICE), low_level, server=False)
+    if vendor is not None:
+        yield Life(way, "NVIDIA's runtime, no card", life(vendor, {}), low_level)
+        yield Life(way, WHOLE_CARD, life(vendor, CARD), low_level)
 
-    def life(binary: Path, env: dict[str, str]) -> Callable[[], object]:
+
+def runc_lives(directory: Path, low_level: str, vendor: Vendor | None) -> Iterator[Life]:
+    """Yield lives by a low-level runtime's own command line."""
+    directory.mkdir()
+    runc = Runc(directory, low_level=low_level)
+    nothing_program(runc.rootfs)
+    environment = vendor.configure(low_level) if vendor is not None else {}
+
+    def life(binary: Path, env: Mapping[str, str]) -> Callable[[], object]:
+        def run() -> None:
+            runc.launcher = binary
+            os.environ.update(environment)
+            outcome = runc.run(["/nothing"], env)
+            if outcome.returncode != 0:
+                raise SystemExit(f"{low_level} by {binary}: {outcome.text}")
+
+        return run
+
+    yield from variants(f"{low_level} run", low_level, life, vendor.runtime if vendor is not None else None)
+
+
+def ctr_lives(directory: Path, vendor: Vendor | None) -> tuple[list[Life], Callable[[], None]]:
+    """Return lives through containerd, and what ends it."""
+    directory.mkdir()
+    os.environ.update(vendor.configure("runc") if vendor is not None else {})
+    engine = Containerd(directory)
+
+    def life(binary: Path, env: Mapping[str, str]) -> Callable[[], object]:
         def run() -> None:
             engine.runc_binary = binary
             outcome = engine.run(["/cgpu-probe", "--help"], env)
@@ -56,100 +195,154 @@ def ctr_lives(directory: Path, nvidia: str | None) -> dict[str, Callable[[], obj
 
         return run
 
-    lives = {f"ctr run: {name}": life(binary, {}) for name, binary in runtimes.items()}
-    lives["ctr run: cgpu, sliced"] = life(LAUNCHER, SLICE)
-    lives["close"] = engine.close
-    return lives
+    found = variants("ctr run", "runc", life, vendor.runtime if vendor is not None else None)
+    return list(found), engine.close
 
 
-def runc_lives(directory: Path, nvidia: str | None) -> dict[str, Callable[[], object]]:
-    """The same with runc's own command line, and the parts of a sliced life alone."""
-    runc = Runc(directory)
-    nothing_program(runc.rootfs)
+def docker_lives(directory: Path) -> tuple[list[Life], Callable[[], None]]:
+    """Return lives through docker, and what ends it."""
+    directory.mkdir()
+    engine = Docker(directory)
 
-    def life(binary: str, env: dict[str, str]) -> Callable[[], object]:
+    def life(runtime: str, *words: str) -> Callable[[], object]:
         def run() -> None:
-            runc.launcher = Path(binary)
-            outcome = runc.run(["/nothing"], env)
+            command = ["run", "--rm", "--network", "none", "--runtime", runtime, *words, IMAGE]
+            outcome = engine.call(*command, "/cgpu-probe", "--help")
             if outcome.returncode != 0:
-                raise SystemExit(f"{binary}: {outcome.text}")
+                raise SystemExit(f"docker with {runtime}: {outcome.text}")
 
         return run
 
-    lives = {
-        "runc run: runc": life(shutil.which("runc") or "runc", {}),
-        "runc run: cgpu, not sliced": life(str(LAUNCHER), {}),
-        "runc run: cgpu, sliced": life(str(LAUNCHER), SLICE),
-    }
-    if nvidia:
-        lives["runc run: nvidia-container-runtime"] = life(nvidia, {})
-    return lives
+    asked = [word for name, value in SLICE.items() for word in ("-e", f"{name}={value}")]
+    lives = [
+        Life("docker run", PLAIN, life("runc")),
+        Life("docker run", "the wrapper, no slice", life("cgpu")),
+        Life("docker run", SLICED, life("cgpu", *asked)),
+    ]
+    return lives, engine.close
 
 
-def parts() -> dict[str, Callable[[], object]]:
-    """Single processes: an empty interpreter, the hook's two stages, the launcher passing a call on."""
-    state = {"ociVersion": "1.0.2", "id": "benchmark-life", "pid": os.getpid(), "bundle": "/"}
-    text = json.dumps(state)
+def part_lives(directory: Path) -> Iterator[Life]:
+    """Yield single processes of a sliced life, on their own."""
+    state = json.dumps({"ociVersion": "1.0.2", "id": "benchmark-life-1", "pid": os.getpid(), "bundle": "/"})
+    start = ("prestart", "--grant", f"0:{1 << 20}:1:0")
+    python = ("/usr/bin/python3", "-IS")
+    runc = Runc(directory / "parts")
 
     def process(*command: str) -> Callable[[], object]:
-        return lambda: must_say(command, text)
+        return lambda: must_say(command, state)
 
-    return {
-        "part: empty interpreter": process("/usr/bin/python3", "-IS", "-c", "pass"),
-        "part: hook, prestart": process(str(HOOK), "prestart", "--grant", f"0:{1 << 20}:1:0"),
-        "part: hook, poststop": process(str(HOOK), "poststop"),
-        "part: runc --version": process("runc", "--version"),
-        "part: launcher, runc --version": process(str(LAUNCHER), "--version"),
-    }
+    def wrapper() -> None:
+        bundle = runc.bundle(runc.spec(["/nothing"], SLICE))
+        must_say((str(LAUNCHER), "create", "--bundle", str(bundle), bundle.name), "")
+
+    yield Life("part", "empty program", process("/bin/true"))
+    yield Life("part", "empty interpreter", process(*python, "-c", "pass"))
+    absent = process(str(HOOK), "poststop")
+    yield Life("part", "hook, prestart", process(str(HOOK), *start), before=absent)
+    yield Life("part", "hook, poststop", process(str(HOOK), "poststop"))
+    slow = str(HOOK.with_name("start.py"))
+    yield Life("part", "hook in Python, prestart", process(*python, slow, *start), before=absent)
+    yield Life("part", "hook in Python, poststop", process(*python, slow, "poststop"))
+    yield Life("part", "wrapper, with server", wrapper, low_level="true")
+    yield Life("part", "wrapper, no server", wrapper, low_level="true", server=False)
 
 
-def must_say(command: tuple[str, ...], text: str) -> None:
+def must_say(command: Sequence[str], text: str) -> None:
     """Run a process with a text on standard input; it has to succeed."""
     done = subprocess.run(command, input=text, text=True, capture_output=True, check=False, timeout=30)
     if done.returncode != 0:
         raise SystemExit(f"{command}: {done.stderr}")
 
 
-def report(times: dict[str, list[float]]) -> None:
-    medians = {name: statistics.median(values) for name, values in times.items()}
-    for name, median in medians.items():
-        base = medians.get(name.split(":")[0] + ": runc")
-        added = (
-            ""
-            if base is None or name.endswith(": runc")
-            else f"  +{median - base:.1f} ms ({median / base:.2f}x)"
-        )
-        print(f"{name:42} {median:8.1f} ms{added}")
-    whole = medians["runc run: cgpu, sliced"] - medians["runc run: runc"]
-    hooks = medians["part: hook, prestart"] + medians["part: hook, poststop"]
-    print(f"{'of the added time: both hooks':42} {hooks:8.1f} ms")
-    print(f"{'of the added time: wrapper and listener':42} {whole - hooks:8.1f} ms")
+def report(lives: Sequence[Life]) -> None:
+    """Print medians, what each life adds to the plain one, and the bars."""
+    median = {(life.way, life.variant): statistics.median(life.times) for life in lives}
+    for (way, variant), value in median.items():
+        base = median.get((way, PLAIN))
+        added = "" if base is None or variant == PLAIN else f"  +{value - base:5.1f} ms ({value / base:.2f}x)"
+        print(f"{f'{way}: {variant}':44} {value:8.1f} ms{added}")
+    for way in dict.fromkeys(life.way for life in lives):
+        peer, sliced, plain = (median.get((way, variant)) for variant in (WHOLE_CARD, SLICED, PLAIN))
+        if peer is not None and sliced is not None and plain is not None:
+            ratio = (sliced - plain) / (peer - plain)
+            said = "met" if ratio <= BAR else "MISSED"
+            print(f"bar, {way}: a slice adds {ratio:.2f} of what {WHOLE_CARD} adds, at most {BAR}: {said}")
+
+
+@contextmanager
+def running_server() -> Iterator[None]:
+    """Run the wrapper's server."""
+    server = subprocess.Popen(
+        ["/usr/bin/python3", "-IS", "-c", SERVER, str(ROOT)],
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.DEVNULL,
+    )
+    try:
+        eventually(lambda: os.path.exists(paths.RUNTIME_SOCKET), "the server listens")
+        yield
+    finally:
+        server.terminate()
+        server.wait()
 
 
 def main() -> None:
     """Measure and print."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--rounds", type=int, default=20)
-    parser.add_argument("--nvidia-runtime", default=shutil.which("nvidia-container-runtime"))
+    parser.add_argument("--nvidia-runtime", type=Path, default=shutil.which("nvidia-container-runtime"))
     options = parser.parse_args()
     if options.nvidia_runtime is None:
         print("nvidia-container-runtime: not measured, no such binary on PATH (--nvidia-runtime names one)")
-    with tempfile.TemporaryDirectory(prefix="cgpu-life-") as name:
-        (Path(name) / "ctr").mkdir()
-        (Path(name) / "runc").mkdir()
-        lives = ctr_lives(Path(name) / "ctr", options.nvidia_runtime)
-        close = lives.pop("close")
+    with tempfile.TemporaryDirectory(prefix="cgpu-life-") as name, running_server():
+        directory = Path(name)
+        (directory / "parts").mkdir()
+        vendor = None
+        if options.nvidia_runtime is not None:
+            vendor = Vendor(Path(options.nvidia_runtime), directory / "nvidia")
+            vendor.directory.mkdir()
+        measure(directory, vendor, options.rounds)
+
+
+def measure(directory: Path, vendor: Vendor | None, rounds: int) -> None:
+    lives, end = docker_lives(directory / "docker") if shutil.which("dockerd") else ([], lambda: None)
+    low_levels = [name for name in ("runc", "crun") if shutil.which(name)]
+    try:
+        by_ctr, end_ctr = ctr_lives(directory / "ctr", replace_directory(vendor, "of-ctr"))
         try:
-            lives |= runc_lives(Path(name) / "runc", options.nvidia_runtime) | parts()
-            times: dict[str, list[float]] = {what: [] for what in lives}
-            for turn in range(options.rounds + 2):
-                for what, action in lives.items():
-                    took = timed(action)
-                    if turn >= 2:
-                        times[what].append(took)
-            report(times)
+            lives += by_ctr
+            for low_level in low_levels:
+                found = list(runc_lives(directory / low_level, low_level, vendor))
+                lives += found if works(found[0]) else []
+            lives += part_lives(directory)
+            order = random.Random(22)  # noqa: S311, no secret
+            for turn in range(rounds + 2):
+                for life in order.sample(lives, len(lives)):
+                    life.measure(counts=turn >= 2)
+            report(lives)
         finally:
-            close()
+            end_ctr()
+    finally:
+        end()
+
+
+def works(plain: Life) -> bool:
+    """Say so where a low-level runtime cannot run on this machine at all."""
+    try:
+        plain.run()
+    except SystemExit as error:
+        print(f"not measured: {error}".rstrip())
+        return False
+    return True
+
+
+def replace_directory(vendor: Vendor | None, name: str) -> Vendor | None:
+    """Return the same runtime with files of its own."""
+    if vendor is None:
+        return None
+    made = Vendor(vendor.runtime, vendor.directory / name)
+    made.directory.mkdir()
+    return made
 
 
 if __name__ == "__main__":

@@ -89,6 +89,7 @@ def seccomp_flags(path: str, cache: str = CACHE) -> list[str]:
 
     The answer is cached for the file that gave it, so that only the first call starts a process.
     """
+    cache = f"{cache}-{os.path.basename(path)}"
     status = os.stat(path)
     key = f"{path} {status.st_ino} {status.st_mtime_ns} {status.st_size}"
     kept = _cached(cache, key)

@@ -199,7 +199,7 @@ def test_the_runtimes_flags_are_asked_for_once(wrapper: Wrapper) -> None:
     for _ in range(2):
         assert wrapper.start(*ASKING, FIRST)["linux"]["seccomp"]["flags"] == json.loads(flags)
     assert (wrapper.base / "asked").read_text() == "x\n"
-    assert [path.name for path in wrapper.run_directory.glob("runtime-*")] == ["runtime-features"]
+    assert [path.name for path in wrapper.run_directory.glob("runtime-*")] == ["runtime-features-runc"]
 
 
 @pytest.mark.parametrize("script", ["exit 1\n", "echo garbage\n", "kill -9 $$\n", 'echo "[]"\n'])
