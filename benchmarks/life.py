@@ -40,6 +40,7 @@ sys.path.append(sys.argv[1])
 from cgpu.runtime_config.oci_runtime import server
 server.run([])
 """
+VENDOR_CONFIG = "NVIDIA_CTK_CONFIG_FILE_PATH"
 # A slice adds at most so much of what NVIDIA's runtime adds for a whole card.
 BAR = 0.8
 PLAIN = "plain"
@@ -97,44 +98,53 @@ def wrapper_server(*, there: bool) -> Iterator[None]:
 
 @dataclass(frozen=True)
 class Vendor:
-    """NVIDIA's runtime. runtime: its program, and beside that nvidia-cdi-hook or not."""
+    """NVIDIA's runtime, with a folder for its files."""
 
     runtime: Path
     directory: Path
-
-    @property
-    def hook(self) -> Path:
-        return self.runtime.with_name("nvidia-cdi-hook")
 
     def configure(self, low_level: str) -> dict[str, str]:
         """Write a configuration and the card's description; return the environment that names them."""
         place = self.directory / low_level
         place.mkdir()
-        (place / "nvidia.json").write_text(json.dumps(self._card()))
-        (place / "config.toml").write_text(
-            f'[nvidia-container-runtime]\nmode = "cdi"\nruntimes = ["{low_level}"]\n'
-            "[nvidia-container-runtime.modes.cdi]\n"
-            f'default-kind = "nvidia.com/gpu"\nspec-dirs = ["{place}"]\n'
-        )
-        return {"NVIDIA_CTK_CONFIG_FILE_PATH": str(place / "config.toml")}
+        for name, text in vendor_files(self.runtime, str(place), low_level, simulated_card()).items():
+            (place / name).write_text(text)
+        return {VENDOR_CONFIG: f"{place}/config.toml"}
 
-    def _card(self) -> dict[str, object]:
-        """Return the simulated card as `nvidia-ctk cdi generate` describes a real one."""
-        description = json.loads(Path(paths.CDI).read_text())
-        libraries = "/usr/lib/x86_64-linux-gnu"
-        hooks = (
-            ("create-symlinks", "--link", f"libcuda.so.1::{libraries}/libcuda.so"),
-            ("enable-cuda-compat", "--host-driver-version=580.142"),
-            ("update-ldcache", "--folder", libraries),
-            ("disable-device-node-modification",),
-        )
-        entries = [
-            {"hookName": "createContainer", "path": str(self.hook), "args": [self.hook.name, *words]}
-            for words in hooks
-        ]
-        edits = {**description["containerEdits"], "hooks": entries if self.hook.exists() else []}
-        device = {"name": "0", "containerEdits": description["devices"][0]["containerEdits"]}
-        return {"cdiVersion": "0.6.0", "kind": "nvidia.com/gpu", "devices": [device], "containerEdits": edits}
+
+def simulated_card() -> dict[str, object]:
+    """Return the edits that put the daemon's first card into a container."""
+    description = json.loads(Path(paths.CDI).read_text())
+    mounts = [
+        *description["devices"][0]["containerEdits"]["mounts"],
+        *description["containerEdits"]["mounts"],
+    ]
+    return {"mounts": mounts}
+
+
+def vendor_files(runtime: Path, folder: str, low_level: str, card: Mapping[str, object]) -> dict[str, str]:
+    """Return the files by which NVIDIA's runtime gives out a card, as `nvidia-ctk cdi generate` writes."""
+    program = runtime.with_name("nvidia-cdi-hook")
+    libraries = "/usr/lib/x86_64-linux-gnu"
+    hooks = (
+        ("create-symlinks", "--link", f"libcuda.so.1::{libraries}/libcuda.so"),
+        ("enable-cuda-compat", "--host-driver-version=580.142"),
+        ("update-ldcache", "--folder", libraries),
+        ("disable-device-node-modification",),
+    )
+    entries = [
+        {"hookName": "createContainer", "path": str(program), "args": [program.name, *words]}
+        for words in hooks
+    ]
+    edits = {"hooks": entries if program.exists() else []}
+    device = {"name": "0", "containerEdits": card}
+    document = {"cdiVersion": "0.6.0", "kind": "nvidia.com/gpu", "devices": [device], "containerEdits": edits}
+    config = (
+        f'[nvidia-container-runtime]\nmode = "cdi"\nruntimes = ["{low_level}"]\n'
+        "[nvidia-container-runtime.modes.cdi]\n"
+        f'default-kind = "nvidia.com/gpu"\nspec-dirs = ["{folder}"]\n'
+    )
+    return {"nvidia.json": json.dumps(document), "config.toml": config}
 
 
 def nothing_program(rootfs: Path) -> None:

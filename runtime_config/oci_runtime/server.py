@@ -41,7 +41,7 @@ READY = b"ready"
 BACK = b"back"
 DONE = b"done"
 MESSAGE_MAX = 1 << 16
-# What a wrapper may take to say what it wants.
+# What a wrapper may take to say what it wants, and then to become the low-level runtime.
 REQUEST_TIMEOUT_S = 10.0
 FIRST_INHERITED = 3  # sd_listen_fds(3)
 CREDENTIALS = struct.Struct("iII")
@@ -103,6 +103,7 @@ def serve(listener: socket.socket) -> None:
     Returns when the wrapper was replaced, as by an upgrade: systemd starts the server anew, as it is then.
     """
     launchers = known_launchers()
+    os.chdir("/")
     gc.collect()
     gc.freeze()
     listener.setblocking(False)  # another worker may have been faster
@@ -185,14 +186,23 @@ def _is_served(connection: socket.socket, launchers: Launchers) -> bool:
 
 def _prepare(connection: socket.socket) -> None:
     message, folders, flags, _ = socket.recv_fds(connection, MESSAGE_MAX, 1)
-    if len(folders) != 1 or flags & (socket.MSG_TRUNC | socket.MSG_CTRUNC):
-        return
-    os.fchdir(folders[0])
-    below, *arguments = message.split(b"\0")
+    try:
+        if len(folders) == 1 and not flags & (socket.MSG_TRUNC | socket.MSG_CTRUNC):
+            os.fchdir(folders[0])
+            below, *arguments = message.split(b"\0")
+            _prepare_call(connection, [os.fsdecode(word) for word in arguments], plain=below == b"b")
+    finally:
+        # A worker must not hold a folder, and with it a mount, of a container that may end.
+        os.chdir("/")
+        for folder in folders:
+            os.close(folder)
+
+
+def _prepare_call(connection: socket.socket, arguments: Sequence[str], *, plain: bool) -> None:
     call = Call()
-    read([os.fsdecode(argument) for argument in arguments], call)
+    read(arguments, call)
     config = effective.load()
-    runtime = lowlevel.find(config.low_level_runtime, plain=below == b"b")
+    runtime = lowlevel.find(config.low_level_runtime, plain=plain)
     # Where the engine is down the wrapper waits for it, and says so.
     if not call.command or not Tree(paths.tree(config.tree)).is_up():
         return
@@ -201,7 +211,6 @@ def _prepare(connection: socket.socket) -> None:
         edited = main.prepare(raw, call, config.replace(low_level_runtime=runtime), runtime)
         if edited is not None:
             bundle.write(edited)
-        connection.settimeout(None)
         connection.sendall(os.fsencode(runtime))
         # It becomes the runtime, which ends the connection.
         if connection.recv(len(BACK)) == BACK:

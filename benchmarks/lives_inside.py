@@ -1,0 +1,65 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Measures lives in a virtual machine; module_life.py starts it there.
+
+Takes a JSON file: rounds, where bundles and state go, the folder of the package, and by its name each life's
+runtime, specification, environment, and whether the wrapper has a server. Prints milliseconds in JSON.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import random
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+SOCKET = "/run/cgpu-container-runtime.sock"
+SERVER = """
+import sys
+sys.path.append(sys.argv[1])
+from cgpu.runtime_config.oci_runtime import server
+server.run([])
+"""
+
+
+def measure(life: dict[str, Any], folder: Path, name: str) -> float:
+    bundle = folder / name
+    bundle.mkdir(parents=True)
+    (bundle / "config.json").write_text(json.dumps(life["spec"]))
+    away = SOCKET + ".away"
+    if not life["server"]:
+        os.rename(SOCKET, away)
+    command = [life["runtime"], "--root", str(folder / "state"), "run", "--bundle", str(bundle), name]
+    start = time.perf_counter()
+    subprocess.run(
+        command, env=os.environ | life["environment"], stdin=subprocess.DEVNULL, check=True, timeout=300
+    )
+    took = (time.perf_counter() - start) * 1000
+    if not life["server"]:
+        os.rename(away, SOCKET)
+    return took
+
+
+def main() -> None:
+    """Measure each life once in each round, in an order that is drawn anew; the first two do not count."""
+    job = json.loads(Path(sys.argv[1]).read_text())
+    server = subprocess.Popen(["/usr/bin/python3", "-IS", "-c", SERVER, job["package"]])
+    while not os.path.exists(SOCKET):
+        time.sleep(0.1)
+    times: dict[str, list[float]] = {name: [] for name in job["lives"]}
+    order = random.Random(22)  # noqa: S311, no secret
+    for turn in range(job["rounds"] + 2):
+        for number, name in enumerate(order.sample(list(times), len(times))):
+            took = measure(job["lives"][name], Path(job["folder"]), f"life-{turn}-{number}")
+            if turn >= 2:
+                times[name].append(took)
+    server.terminate()
+    server.wait()
+    print(json.dumps(times))
+
+
+if __name__ == "__main__":
+    main()
