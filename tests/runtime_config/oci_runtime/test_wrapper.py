@@ -61,6 +61,19 @@ def test_a_container_that_asks_for_nothing_needs_no_engine(wrapper: Wrapper) -> 
     wrapper.start("NVIDIA_VISIBLE_DEVICES=all")
 
 
+def test_the_name_of_a_pods_container(wrapper: Wrapper) -> None:
+    """What a container is called in its pod goes to the event log, where it gets a slice."""
+    log = wrapper.run_directory / "events.log"
+    names = {"io.kubernetes.cri.sandbox-name": "web", "io.kubernetes.cri.container-name": "main"}
+    wrapper.settings(pod_variables=True).bundle(spec(annotations=names))
+    assert wrapper.create().status == 0
+    assert not log.exists()
+    wrapper.bundle(spec(*ASKING, FIRST, annotations=names))
+    assert wrapper.create().status == 0
+    entry = json.loads(log.read_text())
+    assert (entry["event"], entry["id"], entry["pod"], entry["container"]) == ("named", "c1", "web", "main")
+
+
 def test_the_nodes_default_makes_a_slice(wrapper: Wrapper) -> None:
     """A container that names a GPU and no amount gets the default that the tree has at that moment."""
     (wrapper.tree / "default_memsize").write_text("1073741824\n")
