@@ -111,7 +111,7 @@ def test_hook_killed(node: SlicedNode, form: str) -> None:
     group = "/sys/fs/cgroup/step"
     script = f"mkdir -p {group}; echo $$ >{group}/cgroup.procs; echo in its cgroup; exec sleep 3600"
     victim = node.machine.start(["/bin/busybox", "sh", "-euc", script])
-    state = {"ociVersion": "1.0.2", "id": "step", "pid": victim.pid, "bundle": "/"}
+    state = {"ociVersion": "1.0.2", "id": "step-1", "pid": victim.pid, "bundle": "/"}
     victim.await_output("in its cgroup")
     hook, kinds, numbers, least = HOOKS[form]
     words = (json.dumps(state), kinds, hook, *map(str, numbers))
