@@ -103,7 +103,7 @@ docs:
 docs-pictures:
 	@scripts/bootstrap demo
 	@scripts/bootstrap docs
-	@PATH=$$PATH:/usr/sbin:/sbin .venv/bin/python -m scripts.pictures
+	@PATH=$$PATH:/usr/sbin:/sbin .venv/bin/python -m scripts.pictures.terminals
 
 proto:
 	@.venv/bin/python -m grpc_tools.protoc -I. --python_out=. --pyi_out=. cgpu/kubernetes/proto/*.proto
