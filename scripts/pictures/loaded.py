@@ -3,12 +3,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 
 from cgpu.client.tree import Tree
-from cgpu.smi.model import Gpu
 from cgpu.smi.names import Directory, Names
 from cgpu.top.reading import Key, Read, Reading, of_tree
 from tests.daemon.harness import Daemon, Sliced, long_id, serving
@@ -83,14 +82,10 @@ def node() -> Iterator[Daemon]:
 def reader(daemon: Daemon) -> Read:
     """Return who reads the node, with the names of its pods."""
     directory = Directory([lambda: NAMES])
-    return named(of_tree(lambda: Tree(str(daemon.tree)), lambda gpus: gpus), directory.named)
+    read = of_tree(lambda: Tree(str(daemon.tree)), lambda gpus: gpus)
 
-
-def named(read: Read, names: Callable[[tuple[Gpu, ...]], tuple[Gpu, ...]]) -> Read:
-    """Return a reader that says what containers are called."""
-
-    def whole(watched: Key | None) -> Reading:
+    def named(watched: Key | None) -> Reading:
         found = read(watched)
-        return replace(found, gpus=names(found.gpus))
+        return replace(found, gpus=directory.named(found.gpus))
 
-    return whole
+    return named
