@@ -11,7 +11,7 @@ from typing import Final
 from cgpu.client.directory import directory_of
 from cgpu.client.stat import CALL_REASONS, MEMORY_REASONS
 from cgpu.events.event import Event
-from cgpu.smi.text import cut, memory
+from cgpu.smi.text import called, memory
 
 # Not strftime's, whose words are those of the locale.
 MONTHS: Final = ["Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec"]
@@ -43,7 +43,7 @@ class Table:
         return self._line(short_time(event.time), event.event, gpu, container, details(event))
 
     def _line(self, when: str, event: str, gpu: str, container: str, text: str) -> str:
-        shown = container if self._columns is None else cut(container, self._container)
+        shown = container if self._columns is None else called(container, self._container)
         begin = f"{when:<15} {event:<8} {gpu:>3} {shown:<{self._container}} "
         if self._columns is None:
             return (begin + text).rstrip()

@@ -15,7 +15,7 @@ from cgpu import __version__
 from cgpu.smi.model import Container, Gpu, Process
 from cgpu.smi.node import Versions
 from cgpu.smi.scheduling import DIVISIONS, policy_name
-from cgpu.smi.text import UNKNOWN, cut, in_mib, known, memory, of_limit, percent, short_uuid
+from cgpu.smi.text import UNKNOWN, called, cut, in_mib, known, memory, of_limit, percent, short_uuid
 
 LEAST, MOST = 79, 119  # columns
 MEMORY, TIME = 20, 23  # widths of the second and the third column; the first one has the rest
@@ -139,7 +139,7 @@ def _slice(gpu: Gpu, one: Container, wide: Widths) -> Iterator[str]:
         _both(f"{percent(one.utilisation):>5}", percent(one.limit), TIME),
     )
     yield wide.row(
-        f"     {cut(one.name or '-', wide.name - 5)}",
+        f"     {called(one.name or '-', wide.name - 5)}",
         _both(f"{percent(of_limit(one.used, one.allocated)):>4}", memory(one.peak), MEMORY),
         _both(weight, refused, TIME),
     )

@@ -17,6 +17,12 @@ def cut(text: str, width: int) -> str:
     return safe if len(safe) <= width else (safe[: max(0, width - len(DOTS))] + DOTS)[: max(0, width)]
 
 
+def called(name: str, width: int) -> str:
+    """Return a container's name that fits: of NAMESPACE/POD/CONTAINER the pod counts for most."""
+    fits = len(one_line(name)) <= width or name.count("/") != 2
+    return cut(name if fits else name.partition("/")[2], width)
+
+
 def known(value: str | float | None) -> str:
     """Return a value as it is."""
     return UNKNOWN if value is None else one_line(str(value))

@@ -7,14 +7,14 @@ from collections.abc import Mapping, Sequence
 
 from cgpu.errors import one_line
 from cgpu.top import draw
-from cgpu.top.draw import ALERT, LABEL, MEMORY, PLAIN, STRONG, TIME, Line, Pen
+from cgpu.top.draw import ALERT, HEADING, LABEL, MEMORY, PLAIN, STRONG, TIME, Line, Pen
 from cgpu.top.layout import policy
 from cgpu.top.model import Card, Slice
 from cgpu.top.reading import Process
 
 LABELS = 11
-BAR = 30
-CHART_ROWS = 4
+BAR = 26
+CHART_ROWS = 3
 
 
 def of_slice(one: Slice, card: Card, processes: Sequence[Process], total: int, pen: Pen) -> list[Line]:
@@ -68,7 +68,7 @@ def _figures(one: Slice, card: Card) -> list[Line]:
         _field(
             "GPU time",
             *draw.bar(BAR, draw.percent(used), (used, "|", TIME)),
-            (f" limit {draw.percent(limit)}, throttled {draw.percent(one.throttled)} of the time", PLAIN),
+            (f" limit {draw.percent(limit)}, throttled {draw.percent(one.throttled)}", PLAIN),
         ),
         _field("Share", (f"weight {weight}, priority {priority}, policy {policy(card)}", PLAIN)),
     ]
@@ -116,4 +116,4 @@ def _processes(processes: Sequence[Process], total: int) -> list[Line]:
         f"{draw.cut(one.command or draw.UNKNOWN, columns)}"
         for one in processes
     ]
-    return [((heading, LABEL),), *(((row, PLAIN),) for row in rows)]
+    return [((draw.left(heading, total), HEADING),), *(((row, PLAIN),) for row in rows)]

@@ -18,8 +18,9 @@ Piece = tuple[str, str]
 Line = tuple[Piece, ...]
 
 PLAIN, LABEL, DIM, STRONG = "", "label", "dim", "strong"
+HEADING, SORTED = "heading", "sorted"
 TIME, MEMORY, PROMISED, ALERT = "time", "memory", "promised", "alert"
-MEANINGS = (PLAIN, LABEL, DIM, STRONG, TIME, MEMORY, PROMISED, ALERT)
+MEANINGS = (PLAIN, LABEL, DIM, STRONG, HEADING, SORTED, TIME, MEMORY, PROMISED, ALERT)
 
 WHOLE = 100.0
 KIB = 1 << 10

@@ -8,13 +8,26 @@ from dataclasses import dataclass
 
 from cgpu.smi.scheduling import policy_name
 from cgpu.top import draw
-from cgpu.top.draw import ALERT, DIM, LABEL, MEMORY, PLAIN, PROMISED, STRONG, TIME, Line, Pen
+from cgpu.top.draw import (
+    ALERT,
+    DIM,
+    HEADING,
+    LABEL,
+    MEMORY,
+    PLAIN,
+    PROMISED,
+    SORTED,
+    STRONG,
+    TIME,
+    Line,
+    Pen,
+)
 from cgpu.top.model import Card, Slice, View, part
 
 CARD = 80
 """Columns that a card needs at least."""
 NAME = 17
-NAME_MOST = 40
+NAME_MOST = 52
 BAR_MOST = 20
 HISTORY = 8
 HISTORY_MOST = 60
@@ -123,8 +136,8 @@ def headings(total: int, pen: Pen, sorted_by: str, *, inverted: bool = False) ->
         mark = pen.marks[inverted] if column.order == sorted_by else ""
         text = f"{column.heading}{mark}"
         cell = text[:wide].ljust(wide) if column.is_text else text[-wide:].rjust(wide)
-        found += [(" " * GAP, LABEL)] if found else []
-        found.append((cell, STRONG if mark else LABEL))
+        found += [(" " * GAP, HEADING)] if found else []
+        found.append((cell, SORTED if mark else HEADING))
     return draw.joined(found)
 
 
@@ -156,18 +169,19 @@ def card(one: Card, total: int, pen: Pen) -> Line:
     spare = max(0, total - CARD)
     spark, model = 6 + spare // 8, 8 + spare // 6
     share = part(one.used, one.gpu.total)
-    label = f"{draw.size(one.used)}/{draw.size(one.gpu.total)}".rjust(11)
+    label = f"{draw.size(one.used)}/{draw.size(one.gpu.total)}".rjust(12)
     time_columns = (total - 12 - model - 2 * spark - len(label)) // 2
     head = (
         (f"{draw.right(str(one.gpu.index), 3)} ", STRONG),
-        (draw.left(short_model(one.gpu.model), model), LABEL),
+        (draw.left(short_model(one.gpu.model), model), PLAIN),
         ("!" if one.conditions else " ", ALERT),
     )
     times = (
         *draw.bar(time_columns, draw.percent(one.utilisation), (one.utilisation, "|", TIME)),
+        (" ", PLAIN),
         *draw.history(pen, one.times, spark, TIME),
     )
-    used = sum(draw.width(pieces) for pieces in (head, times)) + 6 + len(label) + spark
+    used = sum(draw.width(pieces) for pieces in (head, times)) + 5 + len(label) + spark
     memory = draw.bar(
         total - used,
         draw.percent(share) if total > CARD + 40 else "",
@@ -175,7 +189,7 @@ def card(one: Card, total: int, pen: Pen) -> Line:
         (part(one.gpu.promised, one.gpu.total), ":", PROMISED),
     )
     memories = draw.history(pen, one.memories, spark, MEMORY)
-    return draw.joined((*head, *times, ("  Mem", LABEL), *memory, (f"{label} ", PLAIN), *memories))
+    return draw.joined((*head, *times, (" Mem", LABEL), *memory, (f"{label} ", PLAIN), *memories))
 
 
 def short_model(model: str | None) -> str:

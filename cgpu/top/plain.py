@@ -11,10 +11,13 @@ from cgpu.top.model import Slice, View
 
 COLUMNS = 120
 """As wide as what is not for a terminal."""
+MOST = 166
+"""Beyond that only histories would grow, of which one view has none."""
 
 
 def text(view: View, when: str, *, by: str, filtered: str = "", columns: int = COLUMNS) -> str:
     """Return a view as lines that end without blanks."""
+    columns = min(columns, MOST)
     shown = ordered((one for one in view.slices if matches(one, filtered)), by)
     head = " ".join(word for word in ("cgpu top", when, one_line(view.engine), layout.summary(view)) if word)
     lines = [head, *(draw.plain(line) for line in layout.cards(view, columns, ASCII))]

@@ -39,15 +39,19 @@ from cgpu.top.sampler import Sampler
 DELAYS = (0.2, 0.5, 1.0, 2.0, 5.0, 10.0, 30.0, 60.0)
 NOTICE_S = 60.0
 STALLED_S = 5.0
+# Text of these colours is read on black and on white in the palettes of usual terminals. That is not so of
+# cyan and yellow on white, nor of blue, magenta and red on black.
 STYLES = {
     draw.PLAIN: "",
-    draw.LABEL: "cyan",
+    draw.LABEL: "dim",
     draw.DIM: "dim",
     draw.STRONG: "bold",
+    draw.HEADING: "black on green",
+    draw.SORTED: "black on cyan",
     draw.TIME: "green",
-    draw.MEMORY: "magenta",
-    draw.PROMISED: "blue",
-    draw.ALERT: "bold red",
+    draw.MEMORY: "bright_magenta",
+    draw.PROMISED: "bright_blue",
+    draw.ALERT: "bold bright_red",
 }
 HELP = """\
 [||||  40%] of a slice: its GPU time, and its memory of what it may have
@@ -57,8 +61,7 @@ A history has a character for each view, the latest at the right.
 
 GPU-UTIL   part of the time in which the slice ran
 LIMIT      its part of the time while all others have work
-USED       memory that is charged to it
-ALLOC      memory that it may have
+USED ALLOC memory that is charged to it, and that it may have
 THROTTLED  part of the time in which its share did not let it run
 REFSD      refused calls: for memory, and others; red while it grows
 PROC       processes that hold memory
@@ -67,7 +70,7 @@ F5 Enter   all about the slice that is chosen
 F3 /       search; F3 again: the next one
 F4 \\       filter: only containers and pods with these words
 F6 < >     sort by; P by GPU time, M by memory; I the other way round
-+ -        longer or shorter delay; d: type it
++ - d      longer or shorter delay; type it
 Z          stop, and go on
 F10 q      end
 
@@ -170,6 +173,7 @@ class SortBy(ModalScreen[str | None]):
         """Stand on the order that holds."""
         orders = self.query_one(Choice)
         orders.border_title = "Sort by"
+        orders.border_subtitle = "Enter Esc"
         orders.highlighted = list(ORDERS).index(self._now)
 
     def on_option_list_option_selected(self, event: OptionList.OptionSelected) -> None:
@@ -189,7 +193,7 @@ class Top(App[None]):
     ENABLE_COMMAND_PALETTE = False
     CSS = """
     .head { text-style: reverse; height: 1; }
-    #state { text-style: bold; color: ansi_red; height: auto; display: none; }
+    #state { text-style: bold; color: ansi_bright_red; height: auto; display: none; }
     #cards { height: auto; max-height: 40%; margin: 1 0; scrollbar-size-vertical: 1; }
     #cards Static { height: auto; }
     #headings { height: 1; }
@@ -201,11 +205,18 @@ class Top(App[None]):
     #prompt { width: 1fr; height: 1; border: none; padding: 0; background: ansi_default; }
     #prompt:focus { border: none; }
     VerticalScroll { scrollbar-size-vertical: 1; }
-    Page VerticalScroll { padding: 1 1 0 1; }
+    Page VerticalScroll { padding: 0 1; }
     SortBy { align: left top; }
-    SortBy OptionList { width: 24; height: auto; margin: 2 0; border: solid ansi_cyan; padding: 0 1;
+    SortBy OptionList { width: 24; height: auto; margin: 2 0; border: solid ansi_default; padding: 0 1;
         background: ansi_default; }
+    * {
+        scrollbar-color: ansi_cyan; scrollbar-color-hover: ansi_cyan; scrollbar-color-active: ansi_cyan;
+        scrollbar-background: ansi_default; scrollbar-background-hover: ansi_default;
+        scrollbar-background-active: ansi_default;
+    }
     Footer { background: ansi_default; }
+    FooterKey .footer-key--key { color: ansi_default; text-style: none; padding: 0 0 0 1; }
+    FooterKey .footer-key--description { color: ansi_black; background: ansi_cyan; padding: 0 1; }
     """
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("f1,question_mark", "help", "Help", key_display="F1"),
@@ -307,6 +318,7 @@ class Top(App[None]):
         lines = layout.cards(view, wide, self.pen)
         main.query_one("#card-lines", Static).update(Text("\n").join(map(shown, lines)))
         headings = layout.headings(wide - 1, self.pen, self._by, inverted=self._inverted)
+        headings = (*headings, (" ", draw.HEADING))
         main.query_one("#headings", Static).update(shown(headings))
         self._draw_slices(main.query_one("#slices", Choice), view, wide - 1)
         if isinstance(self.screen, Page):

@@ -55,7 +55,7 @@ def test_alerts_say_where(rule: dict[str, object]) -> None:
 @pytest.mark.parametrize("panel", dashboard()["panels"], ids=lambda panel: panel["title"])
 def test_panels_name_labels_that_are_there(panel: dict[str, list[dict[str, str]]]) -> None:
     """Legends and selections by labels show nothing where a metric has them not."""
-    for target in panel["targets"]:
+    for target in panel.get("targets", ()):
         assert labels(target["legendFormat"] + target["expr"]) <= LABELS[METRIC.findall(target["expr"])[0]]
 
 
@@ -72,6 +72,27 @@ def test_panels_do_not_overlap() -> None:
     assert max(x for x, _ in cells) < 24
     numbers = [panel["id"] for panel in dashboard()["panels"]]
     assert len(numbers) == len(set(numbers))
+
+
+def test_figures_have_thresholds() -> None:
+    """Where a panel has none, Grafana shows 80 and more in red: of slices, too."""
+    figures = [panel for panel in dashboard()["panels"] if panel["type"] == "stat"]
+    assert figures
+    for panel in figures:
+        assert panel["fieldConfig"]["defaults"]["thresholds"]["steps"], panel["title"]
+
+
+def test_line_is_where_the_alert_begins() -> None:
+    """The dashed line over the memory of slices says what the alert says."""
+    (expression,) = [rule["expr"] for rule in alerts() if rule["alert"] == "OpenCGPUSliceNearLimit"]
+    ratio, _, bound = expression.rpartition(" > ")
+    (panel,) = [
+        panel
+        for panel in dashboard()["panels"]
+        if any(re.sub(r"{[^}]*}", "", target["expr"]) == ratio for target in panel.get("targets", ()))
+    ]
+    steps = panel["fieldConfig"]["defaults"]["thresholds"]["steps"]
+    assert [step["value"] for step in steps] == [None, float(bound)]
 
 
 def labels(text: str) -> set[str]:

@@ -14,6 +14,7 @@ from cgpu.smi.model import Container, Gpu, Process
 from cgpu.smi.node import Versions
 from cgpu.smi.scheduling import Scheduling
 from cgpu.smi.table import LEAST, MOST, table
+from cgpu.smi.text import called
 
 NOW = datetime(2026, 1, 2, 3, 4, 5, tzinfo=UTC)
 NUMBER = st.none() | st.integers(0, 10**20 - 1)
@@ -102,3 +103,17 @@ def test_uuid(columns: int, shown: str) -> None:
     uuid = "GPU-00000000-1111-2222-3333-444444444444"
     gpu = Gpu(0, uuid, "Tesla T4", 1, 20, 80, 1, ())
     assert shown in table((gpu,), Versions(), NOW, columns)
+
+
+@pytest.mark.parametrize(
+    ("name", "shown"),
+    [
+        ("research/notebook/main", "research/notebook/main"),
+        ("research/notebook-7f9c4/main", "notebook-7f9c4/main"),
+        ("research/notebook-anna-7f9c4/main", "notebook-anna-7f9c4..."),
+        ("a-long-name-of-docker/x-y-z", "a-long-name-of-dock..."),
+    ],
+)
+def test_pod_counts_for_more_than_its_namespace(name: str, shown: str) -> None:
+    """Where there is no room for all."""
+    assert called(name, 22) == shown

@@ -153,7 +153,7 @@ def test_details() -> None:
         "Container  trainer",
         f"Id         {TRAINER}",
         " 40%] 2417 of 6043 MiB, peak 2929 MiB",
-        " 25%] limit 50%, throttled 0% of the time",
+        " 25%] limit 50%, throttled 0%",
         "weight 1, priority normal, policy 1 (preemptive)",
         "memory: limit 0 card 0 unaccounted 0",
         "calls: class 0 control 0 client 0 records 0 call 0",
@@ -170,10 +170,34 @@ def test_plain() -> None:
         text
         == """\
 cgpu top 12:00:00 cgpud 0.1.0 2 GPUs, 3 slices
-  0 T4       [|||||||||||| 75%]    _*  Mem[||||||:::::::     ]5417M/14.8G     --
-  1 T4       [              0%]    _   Mem[                  ]   0M/14.8G
+  0 T4       [|||||||||||| 75%]     _* Mem[||||||::::::     ] 5417M/14.8G     --
+  1 T4       [              0%]     _  Mem[                 ]    0M/14.8G
 GPU NAME                  GPU-UTILv           LIMIT MEMORY      USED ALLOC REFSD
   0 notebook-7f9c4/main   [|||| 50%]       _=   50% [|||||75%] 3000M 4000M     0
   0 trainer               [||   25%]       _:   50% [|||  40%] 2417M 6043M     0
 """
     )
+
+
+def test_plain_has_no_room_for_histories() -> None:
+    """A view as text is not wider than its figures need, however wide the terminal is."""
+    wide, wider = (plain.text(view(), "12:00:00", by="time", columns=columns) for columns in (166, 300))
+    assert wide == wider
+    assert "research/notebook-7f9c4/main" in wide
+
+
+def test_details_fit() -> None:
+    """Nothing wraps in 80 columns, also of the largest cards; in 24 lines the first process is seen."""
+    shown = view()
+    large, card = shown.slices[1], shown.cards[0]
+    size = 300_000 * MIB
+    large = replace(
+        large,
+        container=replace(large.container, used=size, allocated=size, utilisation=100.0, limit=100.0),
+        stat=None if large.stat is None else replace(large.stat, peak=size),
+        throttled=100.0,
+    )
+    lines = details.of_slice(large, card, (Process(4711, size, "root", "train"),), 77, ASCII)
+    assert max(map(draw.width, lines)) <= 77
+    assert draw.plain(lines[-1]).split()[0] == "4711"
+    assert len(lines) <= 24 - len(("head", "footer"))

@@ -38,6 +38,12 @@ def printed(capsys: pytest.CaptureFixture[str], *arguments: str) -> str:
     return capsys.readouterr().out
 
 
+@pytest.fixture(autouse=True)
+def _columns(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What runs the tests may say how wide its own terminal is."""
+    monkeypatch.delenv("COLUMNS", raising=False)
+
+
 def test_not_a_terminal(tree: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """One view as text. An engine without the entry stat has no counters, which is no reason to fail."""
     for stat in tree.rglob("stat"):

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Draw docs/images/demo.svg, cgpu-smi.svg and cgpu-top.svg: what these show, as in a terminal.
+"""Draw docs/images/demo.svg, cgpu-smi.svg, cgpu-top.svg and cgpu-top-light.svg, as in a terminal.
 
-usage: python -m scripts.pictures [OUTDIR]
+usage: python -m scripts.pictures.terminals [OUTDIR]
 """
 
 from __future__ import annotations
@@ -18,24 +18,29 @@ from pathlib import Path
 
 from rich._export_format import CONSOLE_SVG_FORMAT
 from rich.console import Console
+from rich.terminal_theme import TerminalTheme
 from rich.text import Text
 
-from cgpu import paths
-from cgpu.client.tree import Tree
-from cgpu.top.reading import of_tree
+from cgpu.top.reading import Read
 from cgpu.top.screen import Top
 from scripts.demo import usages
+from scripts.pictures import loaded
 from tests.integration.commands import eventually
 from tests.integration.engine import SMI, Engine
 from tests.integration.runtimes import Docker
 
-ROOT = Path(__file__).resolve().parent.parent
+ROOT = Path(__file__).resolve().parents[2]
 IMAGES = ROOT / "docs" / "images"
 COLUMNS = 112
 TABLE_COLUMNS = 80
 PROMPT = "$ "
-SCREEN = (80, 12)
-HISTORY = 14  # seconds
+SCREEN = (80, 24)
+HISTORY = 14  # views
+DELAY_S = 1.0
+# The colours of GNOME's terminal, and its dark and its light window.
+PLAIN = ["171421", "c01c28", "26a269", "a2734c", "12488b", "a347ba", "2aa1b3", "d0cfcc"]
+BRIGHT = ["5e5c64", "f66151", "33d17a", "e9ad0c", "2a7bde", "c061cb", "33c7de", "ffffff"]
+WINDOWS = {"cgpu-top": ("1d1d1d", "d0cfcc"), "cgpu-top-light": ("ffffff", "171421")}
 # rich's own format has the browser load a font from a content delivery network, and links to its maker.
 FORMAT = re.sub(r"@font-face \{\{.*?\}\}\n|<!--.*?-->\n", "", CONSOLE_SVG_FORMAT, flags=re.DOTALL)
 # Name of a container, its slice, its weight, and what its probe does.
@@ -108,14 +113,36 @@ def table() -> str:
     return f"{PROMPT}cgpu-smi\n{done.stdout}"
 
 
-async def screen() -> str:
-    """Return the screen of cgpu top as SVG, once histories are full."""
-    app = Top(of_tree(lambda: Tree(paths.tree(None)), lambda gpus: gpus), delay=1.0)
+async def screen(read: Read, target: Path) -> None:
+    """Draw the screen of cgpu top, once histories are full."""
+    app = Top(read, delay=DELAY_S)
     async with app.run_test(size=SCREEN) as pilot:
-        while len(app.rows) < len(CONTAINERS) or len(app.rows[0].times) < HISTORY:
-            await pilot.pause(1.0)
-        picture = app.export_screenshot()
-    return re.sub(r"@font-face \{.*?\}\n|<!--.*?-->\n", "", picture, flags=re.DOTALL)
+        while not app.rows or len(app.rows[0].times) < HISTORY:
+            await pilot.pause(DELAY_S)
+        for name, window in WINDOWS.items():
+            (target / f"{name}.svg").write_text(svg(app, name, theme(*window)))
+
+
+def svg(app: Top, name: str, colours: TerminalTheme) -> str:
+    """Return a screen as SVG."""
+    with open(os.devnull, "w") as nowhere:
+        console = Console(
+            record=True, width=app.size.width, file=nowhere, force_terminal=True, legacy_windows=False
+        )
+        for strip in app.screen._compositor.render_strips():  # noqa: SLF001 (the app draws in one theme)
+            console.print(*(Text(one.text, one.style or "") for one in strip), sep="", end="\n")
+        return console.export_svg(title="cgpu top", theme=colours, code_format=FORMAT, unique_id=name)
+
+
+def theme(background: str, text: str) -> TerminalTheme:
+    """Return a terminal's colours."""
+    return TerminalTheme(rgb(background), rgb(text), [*map(rgb, PLAIN)], [*map(rgb, BRIGHT)])
+
+
+def rgb(colour: str) -> tuple[int, int, int]:
+    """Return red, green and blue."""
+    red, green, blue = bytes.fromhex(colour)
+    return red, green, blue
 
 
 def main(target: Path) -> None:
@@ -123,7 +150,8 @@ def main(target: Path) -> None:
     draw(demo(), "make demo", target / "demo.svg")
     with node():
         draw(table(), "cgpu-smi", target / "cgpu-smi.svg", TABLE_COLUMNS)
-        (target / "cgpu-top.svg").write_text(asyncio.run(screen()))
+    with loaded.node() as daemon:
+        asyncio.run(screen(loaded.reader(daemon), target))
 
 
 if __name__ == "__main__":
