@@ -92,6 +92,23 @@ def test_refused(engine: Engine, docker: Docker, runc: Runc) -> None:
     docker.remove("first")
 
 
+def test_refused_run(engine: Engine) -> None:
+    """A `cgpu run` that gets no slice is told like a container, with the GPU once it is known."""
+    inner = 'exec "$0" run --mem 6G -- /bin/true'
+    outcome = call([CGPU, "run", "--mem", "10G", "--", "/bin/sh", "-c", inner, CGPU])
+    (refused,) = events("--filter", "event=refused")
+    assert (outcome.returncode, outcome.stderr) == (125, f"cgpu run: {refused['message']}\n")
+    assert refused["id"].startswith("run-")
+    assert (refused["gpu"], refused["memsize"], refused["weight"]) == (0, SIX, 1)
+    outcome = call([CGPU, "run", "--mem", "900G", "--", "/bin/true"])
+    refused = events("--filter", "event=refused")[1]
+    assert (outcome.returncode, outcome.stderr) == (125, f"cgpu run: {refused['message']}\n")
+    assert "gpu" not in refused
+    # One that has its slice, and whose command is not there, was refused nothing.
+    assert call([CGPU, "run", "--mem", "1G", "--", "/none"]).returncode == 127
+    assert len(events("--filter", "event=refused")) == 2
+
+
 def test_log_cannot_be_written(engine: Engine, docker: Docker) -> None:
     """Containers start, and are refused, as they are with a log; the command says what is wrong in a line."""
     (RUN / "events.log").unlink(missing_ok=True)
