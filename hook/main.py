@@ -16,7 +16,7 @@ from cgpu.config import effective
 from cgpu.errors import LINE_START, CgpuError, one_line, show
 from cgpu.hook import log
 from cgpu.hook.register import RegistrationError, register, unregister
-from cgpu.hook.state import read_state
+from cgpu.hook.state import OF_DOCKER, read_state
 from cgpu.request.grants import parse_grant, parse_index, parse_share
 
 TYPE_CHECKING = False
@@ -82,17 +82,23 @@ def _refused(seen: Seen, message: str, logged: str) -> int:
     if seen.state is not None:
         from cgpu.hook import event_log
 
-        event_log.refused(seen.state.id, seen.state.annotations, seen.grants, message)
+        state = seen.state
+        event_log.refused(state.id, state.bundle, state.annotations, seen.grants, message)
     return _failed("-" if seen.state is None else seen.state.id, message, logged, seen.form)
 
 
 def _stop(config_path: str, fd: int) -> int:
     container, form = "-", "text"
     try:
-        container = read_state(fd).id
+        state = read_state(fd)
+        container = state.id
         config = effective.load(config_path)
         form = config.log_format
         unregister(container, config)
+        if OF_DOCKER in state.bundle:
+            from cgpu.hook import event_log
+
+            event_log.ended(container, state.bundle)
     except Exception as error:
         # The container has ended: a failure here would only prevent its runtime from cleaning up.
         _failed(container, str(error), f"not removed: {type(error).__name__}", form)

@@ -11,6 +11,8 @@ MAX_STATE = 1 << 20
 MAX_PID = 1 << 22
 # Annotations with a pod's name: of containerd, and of the kubelet, which CRI-O has.
 POD = ("io.kubernetes.cri.sandbox-name", "io.kubernetes.pod.name")
+# containerd keeps docker's bundles below this name.
+OF_DOCKER = "/moby/"
 SOURCE = "state on standard input"
 
 

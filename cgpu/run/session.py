@@ -54,7 +54,7 @@ def run(options: Options) -> Outcome:
     except child.StartError:
         raise
     except CgpuError as error:
-        event_log.refused(container, {}, grants, str(error))
+        event_log.refused(container, "", {}, grants, str(error))
         raise
 
 

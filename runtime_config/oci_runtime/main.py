@@ -76,7 +76,7 @@ def _record_refused(raw: bytes, call: Call, error: CgpuError) -> None:
         spec = None
     annotations = spec.get("annotations") if isinstance(spec, dict) else None
     known = annotations if isinstance(annotations, dict) else {}
-    event_log.refused(call.container, known, (), str(error))
+    event_log.refused(call.container, call.bundle, known, (), str(error))
 
 
 def prepare(raw: bytes, call: Call, config: Effective, runtime: str) -> bytes | None:

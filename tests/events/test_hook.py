@@ -26,6 +26,22 @@ BY_CRIO = {
 NAMES = {"pod": "web-0", "namespace": "shop", "container": "main"}
 
 
+class Docker:
+    """The files of docker that say what it calls a container."""
+
+    def __init__(self, tree: FakeTree) -> None:
+        self.file = tree.base / "docker" / "containers" / CONTAINER / "config.v2.json"
+        self.file.parent.mkdir(parents=True)
+        self.bundle = tree.base / "moby" / CONTAINER
+        self.bundle.mkdir(parents=True)
+        mounts = [{"destination": "/proc"}, {"source": str(self.file.with_name("hostname"))}]
+        (self.bundle / "config.json").write_text(json.dumps({**spec(ENV), "mounts": mounts}))
+        self.state = tree.state(bundle=str(self.bundle))
+
+    def write(self, document: object) -> None:
+        self.file.write_text(document if isinstance(document, str) else json.dumps(document))
+
+
 def written(tree: FakeTree) -> list[dict[str, Any]]:
     """Return the events of the log, without their times."""
     if not tree.events.exists():
@@ -67,6 +83,68 @@ def test_names_of_pods(tree: FakeTree, annotations: dict[str, str]) -> None:
     )
     assert tree.run("poststop").status == 0
     assert written(tree) == [{"event": "named", "id": CONTAINER, **NAMES}]
+
+
+@pytest.fixture
+def docker(tree: FakeTree) -> Docker:
+    """Have docker's folder of a container, and its bundle; the container is called web."""
+    made = Docker(tree)
+    made.write({"ID": CONTAINER, "Name": "/web"})
+    return made
+
+
+def test_name_by_docker(tree: FakeTree, docker: Docker) -> None:
+    """What docker calls a container is written when it has ended, and when it is refused."""
+    assert tree.run("prestart", "--grant", f"0:{MIB}:1:0", state=docker.state).status == 0
+    assert written(tree) == []
+    assert tree.run("poststop", state=docker.state).status == 0
+    assert tree.run("prestart", "--grant", "nothing", state=docker.state).status == 1
+    assert tree.run("prestart", "--grant", f"9:{MIB}:1:0", state=docker.state).status == 0
+    assert written(tree) == [{"event": "named", "id": CONTAINER, "name": "web"}]
+    tree.inst_ctl.unlink()
+    (tree.path / "version").unlink()
+    assert tree.run("prestart", "--grant", f"0:{MIB}:1:0", state=docker.state).status == 1
+    assert [(one["event"], one["name"]) for one in written(tree)[1:]] == [("refused", "web")]
+
+
+HOSTILE: list[object] = [
+    "{",
+    [],
+    {},
+    {"ID": "other", "Name": "/web"},
+    {"ID": CONTAINER, "Name": 5},
+    {"ID": CONTAINER, "Name": ""},
+]
+
+
+@pytest.mark.parametrize("document", HOSTILE)
+def test_no_name_by_docker(tree: FakeTree, docker: Docker, document: object) -> None:
+    """A file that is not as docker writes it has no name, and the container ends as without it."""
+    docker.write(document)
+    result = tree.run("poststop", state=docker.state)
+    assert (result.status, result.errors, result.written) == (0, "", f"destroy id={CONTAINER}")
+    assert written(tree) == []
+
+
+@pytest.mark.parametrize("way", ["linked", "no file", "no mount", "no bundle", "another engine"])
+def test_no_file_of_docker(tree: FakeTree, docker: Docker, way: str) -> None:
+    """Where docker's file cannot be found, or is a link, there is no name."""
+    state = docker.state
+    if way == "linked":
+        docker.file.rename(tree.base / "other")
+        docker.file.symlink_to(tree.base / "other")
+    elif way == "no file":
+        docker.file.unlink()
+    elif way == "no mount":
+        (docker.bundle / "config.json").write_text('{"mounts": []}')
+    elif way == "no bundle":
+        (docker.bundle / "config.json").unlink()
+    else:
+        place = docker.bundle.rename(tree.base / "web")
+        state = tree.state(bundle=str(place))
+    result = tree.run("poststop", state=state)
+    assert (result.status, result.errors) == (0, "")
+    assert written(tree) == []
 
 
 @pytest.mark.parametrize("annotations", [None, {}, {"io.container.manager": "libpod"}, "none", ["a"]])

@@ -123,6 +123,14 @@ def test_imports_for_a_name(tree: FakeTree) -> None:
     assert tree.events.exists()
 
 
+def test_imports_for_a_name_by_docker(tree: FakeTree) -> None:
+    """What reads docker's name of a container costs nothing at its start, and is imported at its end."""
+    state = tree.state(bundle=str(tree.base / "moby" / "bundle"))
+    more = {"cgpu.events", "cgpu.events.append", "cgpu.hook.docker_name", "cgpu.hook.event_log"}
+    assert imported(tree, *GRANTED, state=state) - interpreter() == OURS
+    assert imported(tree, "poststop", state=state) - interpreter() <= OURS | more
+
+
 def imported(tree: FakeTree, *arguments: str, state: str | None = None) -> set[str]:
     """Return the modules that the hook has imported at its end."""
     config = tree.base / "effective.json"

@@ -74,6 +74,17 @@ def test_killed_container(engine: Engine, docker: Docker) -> None:
     assert [json.loads(line)["event"] for line in lines] == ["started", "ended"]
 
 
+def test_names_of_removed_containers(engine: Engine, docker: Docker) -> None:
+    """A container of docker that is gone, as with --rm, is told by its name, and so is a refused one."""
+    name = f"gone-{os.getpid()}"
+    for size, status in (("1G", 0), ("900G", 125)):
+        outcome = docker.run(["/cgpu-probe", "info"], {**SLICE, "OPENCGPU_MEM": size}, "--name", name)
+        assert outcome.returncode == status, outcome.text
+    assert docker.call("ps", "--all", "--quiet").stdout == ""
+    found = await_events(["started", "ended", "refused"], "--filter", f"container={name}")
+    assert {one["name"] for one in found} == {name}
+
+
 def test_refused(engine: Engine, docker: Docker, runc: Runc) -> None:
     """A container that finds no room, and one that asks for nonsense, are told with what is shown."""
     first = docker.start("first", ["/cgpu-probe", "hold=60"], {**SLICE, "OPENCGPU_MEM": "10G"})
