@@ -233,6 +233,9 @@ def test_agent_as_json(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFi
     agent.say("shop/claim: prepared, 1 shares")
     line = json.loads(capsys.readouterr().err)
     assert (line["component"], line["message"]) == ("cgpu-kubernetes-node", "shop/claim: prepared, 1 shares")
+    agent.warn("the engine is not running")
+    levels = [line["level"], json.loads(capsys.readouterr().err)["level"]]
+    assert levels == ["info", "warning"]
 
     def broken() -> Effective:
         raise CgpuError("broken")

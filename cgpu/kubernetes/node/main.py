@@ -40,11 +40,12 @@ from cgpu.kubernetes.node.sockets import Sockets
 from cgpu.kubernetes.node.units import UNITS, Unit
 from cgpu.kubernetes.node.usage import Usage, document, usage
 from cgpu.page_server import JSON, Page, Pages
-from cgpu.service_log import ERROR, ServiceLog
+from cgpu.service_log import ERROR, WARNING, ServiceLog
 
 EXIT_FAILED = 1
 # In the form of the node's configuration, which the pod has. It has no journal of the node.
 say = ServiceLog("cgpu-kubernetes-node")
+warn = partial(say, level=WARNING)
 
 
 def parser() -> argparse.ArgumentParser:
@@ -108,11 +109,12 @@ def build(options: argparse.Namespace) -> tuple[Agent, AbstractContextManager[ob
     sockets = Sockets.of(options.kubelet, options.pod_uid)
     plugin = Plugin(claims, options.node, sockets, report, say)
     publisher = Publisher(api, options.node, unit, _engine(tree), say)
-    agent = Agent(Parts(api, tree, claims, plugin, publisher, report), say)
+    # The agent itself says what does not work.
+    agent = Agent(Parts(api, tree, claims, plugin, publisher, report), warn)
     if options.status_port == 0:
         return agent, contextlib.nullcontext()
     pages = _pages(options.node, tree, records, sockets)
-    return agent, StatusServer(options.status_address, options.status_port, pages, say)
+    return agent, StatusServer(options.status_address, options.status_port, pages, warn)
 
 
 def _pages(node: str, tree: Tree, records: Records, sockets: Sockets) -> Pages:
@@ -135,7 +137,7 @@ def _unit(records: Records, options: argparse.Namespace) -> Unit:
     """Return the unit that is in force: that of the claims of this node, while there are any."""
     found = records.unit(options.unit)
     if found != options.unit:
-        say(
+        warn(
             f"--unit {options.unit}: claims of this node are prepared with {found}, which stays in force "
             f"until the agent starts without them; expected none of them: kubectl drain {options.node}"
         )
