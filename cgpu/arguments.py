@@ -84,12 +84,18 @@ def plain(message: str) -> str:
     return IGNORED.sub(r"\1: expected no value", message).replace(ONE_MISSING, "expected a value behind it")
 
 
-def exit_status(prog: str, action: Callable[[], object]) -> int:
-    """Do what a command line says: 0, also when interrupted, or 1 after one line on standard error."""
+def exit_status(prog: str, action: Callable[[], object], say: Callable[[str], object] | None = None) -> int:
+    """Do what a command line says: 0, also when interrupted, or 1 after one line on standard error.
+
+    say: where the line goes instead, such as to the log of a service.
+    """
     try:
         action()
     except CgpuError as error:
-        print(f"{prog}: {error}", file=sys.stderr)
+        if say is not None:
+            say(str(error))
+        else:
+            print(f"{prog}: {error}", file=sys.stderr)
         return EXIT_FAILED
     except KeyboardInterrupt:
         return 0

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the hook and the runtime write to the event log: refused containers, and names of pods.
+"""What the hook, the runtime and `cgpu run` write to the event log: refused containers, and names.
 
 The engine writes the rest. Nothing here raises: a container starts, or is refused, whether there is a log or
 not.
@@ -7,7 +7,7 @@ not.
 
 from __future__ import annotations
 
-from cgpu.hook.state import POD
+from cgpu.hook.state import OF_DOCKER, POD
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -24,14 +24,27 @@ NAMES = {
 }
 
 
-def named(container: str, annotations: Mapping[str, object]) -> None:
-    """Write what a container is called that has a slice."""
-    _append("named", {"id": container, **names_of(annotations)})
+def named(container: str, bundle: str, annotations: Mapping[str, object]) -> None:
+    """Write what a container is called that has a slice: once it is removed, nobody knows."""
+    names = names_of(annotations)
+    name = _docker_name(container, bundle)
+    if name:
+        names["name"] = name
+    if names:
+        _append("named", {"id": container, **names})
 
 
-def refused(container: str, annotations: Mapping[str, object], grants: Sequence[Grant], message: str) -> None:
+def refused(
+    container: str,
+    bundle: str,
+    annotations: Mapping[str, object],
+    grants: Sequence[Grant],
+    message: str,
+) -> None:
     """Write that a container was refused, for each GPU of which it was to have a slice, or once."""
-    fields = {"id": container[:MAX_ID], **names_of(annotations), "message": message}
+    name = _docker_name(container, bundle)
+    names = {**names_of(annotations), **({"name": name} if name else {})}
+    fields = {"id": container[:MAX_ID], **names, "message": message}
     for gpu, size, weight, high in grants:
         _append("refused", {"gpu": gpu, **fields, "memsize": size, "weight": weight, "highprio": int(high)})
     if not grants:
@@ -46,6 +59,17 @@ def names_of(annotations: Mapping[str, object]) -> dict[str, str]:
         if isinstance(value, str):
             found[key] = value
     return found
+
+
+def _docker_name(container: str, bundle: str) -> str:
+    if OF_DOCKER not in bundle:
+        return ""
+    try:
+        from cgpu.hook.docker_name import docker_name
+
+        return docker_name(bundle, container)
+    except Exception:  # noqa: BLE001, whatever it is, the container ends as ever
+        return ""
 
 
 def _append(event: str, fields: Mapping[str, str | int]) -> None:

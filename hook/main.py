@@ -82,7 +82,8 @@ def _refused(seen: Seen, message: str, logged: str) -> int:
     if seen.state is not None:
         from cgpu.hook import event_log
 
-        event_log.refused(seen.state.id, seen.state.annotations, seen.grants, message)
+        state = seen.state
+        event_log.refused(state.id, state.bundle, state.annotations, seen.grants, message)
     return _failed("-" if seen.state is None else seen.state.id, message, logged, seen.form)
 
 

@@ -7,7 +7,7 @@ from cgpu import paths
 from cgpu.client.tree import EngineDownError, Tree
 from cgpu.errors import CgpuError
 from cgpu.hook import log
-from cgpu.hook.state import POD
+from cgpu.hook.state import has_name
 
 TYPE_CHECKING = False
 
@@ -36,7 +36,7 @@ def register(
 
     Does nothing for a container that requests nothing. Raises CgpuError, after undoing what was done.
     """
-    # The runtime wrapper, which gives grants and shares as arguments, has written the pod's name.
+    # The runtime wrapper, which gives grants and shares as arguments, has written the container's name.
     is_named = bool(grants or shares)
     if not is_named:
         grants, passthrough, shares = _from_bundle(state.bundle, config)
@@ -56,10 +56,10 @@ def register(
     except BaseException:
         tree.destroy(state.id)
         raise
-    if not is_named and any(name in state.annotations for name in POD):
+    if not is_named and has_name(state.bundle, state.annotations):
         from cgpu.hook import event_log
 
-        event_log.named(state.id, state.annotations)
+        event_log.named(state.id, state.bundle, state.annotations)
 
 
 def _from_bundle(bundle: str, config: Effective) -> tuple[Sequence[Grant], Sequence[int], Sequence[str]]:

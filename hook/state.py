@@ -7,11 +7,22 @@ from cgpu.errors import CgpuError, show
 from cgpu.fastjson import loads
 from cgpu.files import read_fd
 
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
 MAX_STATE = 1 << 20
 MAX_PID = 1 << 22
 # Annotations with a pod's name: of containerd, and of the kubelet, which CRI-O has.
 POD = ("io.kubernetes.cri.sandbox-name", "io.kubernetes.pod.name")
+# containerd keeps docker's bundles below this name.
+OF_DOCKER = "/moby/"
 SOURCE = "state on standard input"
+
+
+def has_name(bundle: str, annotations: Mapping[str, object]) -> bool:
+    """Return whether a container may have a name for the event log: one of a pod, or docker's."""
+    return OF_DOCKER in bundle or any(name in annotations for name in POD)
 
 
 class State:

@@ -18,6 +18,7 @@ from cgpu.install.checks.finding import EngineKind
 from cgpu.install.node.machine import Node
 from cgpu.install.plan import PlanContext, runtimes
 from cgpu.install.plan.engine import plan_daemon, plan_module
+from cgpu.install.plan.exporter import plan_exporter
 from cgpu.install.plan.own_files import configuration
 from cgpu.install.plan.publisher import plan_publisher
 from cgpu.install.transaction import execute, journal
@@ -145,6 +146,7 @@ class Installer:
         plan_engine = plan_module if engine == "module" else plan_daemon
         steps += plan_engine(plan_context, self.runner)
         steps += plan_publisher(plan_context, self.runner)
+        steps += plan_exporter(plan_context)
         steps += runtimes.plan(plan_context, names, default=request.default_runtime)
         known = plan_context.record.facts.get("runtimes", [])
         facts: dict[str, Any] = {

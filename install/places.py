@@ -19,6 +19,7 @@ PACKAGE_UNITS = ("/usr/lib/systemd/system", "/lib/systemd/system")
 # The unit of cgpu-smi --publish, and the one that starts it when the configuration in force is written.
 PUBLISHER = "cgpu-smi-publish.service"
 PUBLISHER_STARTS = "cgpu-smi-publish.path"
+EXPORTER = "cgpu-exporter"
 MODULES_LOAD = "/etc/modules-load.d/cgpu.conf"
 MODPROBE = "/etc/modprobe.d/cgpu.conf"
 SOURCES = "/usr/src"

@@ -6,6 +6,8 @@ from __future__ import annotations
 import shlex
 import socket
 import sys
+import tempfile
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -149,11 +151,11 @@ except CgpuError as error:
 
 
 @pytest.fixture
-def open_folder(tmp_path: Path) -> Path:
-    """Return a folder that everybody may enter, and only root may write to."""
-    for folder in (tmp_path, *list(tmp_path.parents)[:2]):
-        folder.chmod(0o755)
-    return tmp_path
+def open_folder() -> Iterator[Path]:
+    """Yield a folder that everybody may enter, and only root may write to. Those of tmp_path are closed."""
+    with tempfile.TemporaryDirectory(prefix="cgpu-open-") as name:
+        Path(name).chmod(0o755)
+        yield Path(name)
 
 
 @pytest.mark.root

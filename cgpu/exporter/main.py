@@ -13,6 +13,7 @@ from cgpu.arguments import Parser, exit_status
 from cgpu.client.tree import Tree
 from cgpu.config import effective
 from cgpu.errors import CgpuError, show
+from cgpu.exporter.log import failed, say
 
 # Not 9418 in the range that exporters use: that is git's (/etc/services).
 HOST, PORT = "127.0.0.1", 10418
@@ -69,9 +70,7 @@ def _serve(options: argparse.Namespace) -> None:
     server = Server(options.listen, registry)
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))
     host, port = options.listen[0], server.port
-    print(
-        f"cgpu exporter: metrics at http://{f'[{host}]' if ':' in host else host}:{port}/metrics", flush=True
-    )
+    say(f"metrics at http://{f'[{host}]' if ':' in host else host}:{port}/metrics")
     with server:
         server.serve_forever()
 
@@ -83,7 +82,7 @@ def _tree(path: str | None) -> Tree:
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the command; return its exit status."""
     options = parser().parse_args(arguments)
-    return exit_status("cgpu exporter", lambda: _serve(options))
+    return exit_status("cgpu exporter", lambda: _serve(options), None if options.once else failed)
 
 
 if __name__ == "__main__":

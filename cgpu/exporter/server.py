@@ -3,12 +3,11 @@
 
 from __future__ import annotations
 
-import sys
-
 from prometheus_client import CollectorRegistry
 
 from cgpu import __version__
-from cgpu.errors import CgpuError, one_line
+from cgpu.errors import CgpuError
+from cgpu.exporter.log import failed
 from cgpu.exporter.page import MetricsPage
 from cgpu.page_server import Bounds, Page, Pages, PageServer
 
@@ -26,12 +25,8 @@ class Server(PageServer):
         pages: Pages = {"/": lambda _: Page(ROOT), "/healthz": lambda _: Page(b"ok\n"), "/metrics": metrics}
         bounds = Bounds(CONNECTIONS, REQUEST_S, waiting=CONNECTIONS)
         try:
-            super().__init__(address, pages, bounds, f"opencgpu-exporter/{__version__}", _log)
+            super().__init__(address, pages, bounds, f"opencgpu-exporter/{__version__}", failed)
         except OSError as error:
             raise CgpuError(
                 f"{address[0]}:{address[1]}: cannot listen ({error.strerror}); another: --listen ADDRESS:PORT"
             ) from error
-
-
-def _log(text: str) -> None:
-    print(f"cgpu exporter: {one_line(text)}", file=sys.stderr)

@@ -14,6 +14,7 @@ from cgpu.client.tree import DAEMON, Tree
 from cgpu.config import effective
 from cgpu.errors import CgpuError
 from cgpu.files import read_bounded
+from cgpu.hook import event_log
 from cgpu.kmod.daemon.simulate import check_cards
 from cgpu.run import cgroup, child, engine, nodes, supervision
 from cgpu.run.cgroup import Group
@@ -22,6 +23,7 @@ from cgpu.runtime_config.oci_runtime import cdi
 
 if TYPE_CHECKING:
     from cgpu.config.effective import Effective
+    from cgpu.request.grants import Grant
     from cgpu.request.resolve import Allocation
     from cgpu.run.child import Plan
     from cgpu.run.main import Options
@@ -43,16 +45,29 @@ def run(options: Options) -> Outcome:
         raise CgpuError(f"user {os.geteuid()}: cgpu run needs root: sudo cgpu run")
     parents = _parents()
     cards = None if options.simulate is None else check_cards(options.simulate)
-    with engine.needed(cards):
-        config = effective.load()
-        effective.check_started()
-        tree = Tree(paths.tree(config.tree))
-        config = tree.refresh(config)
-        allocation = resolve(options, tree.gpus(), config)
-        # 12 characters: cgpu-smi shows the whole of it.
-        container = "run-" + os.urandom(4).hex()
-        plan = _plan(options, container, allocation, tree, config)
-        return _run(tree, container, allocation, plan, parents)
+    # 12 characters: cgpu-smi shows the whole of it.
+    container = "run-" + os.urandom(4).hex()
+    grants: list[Grant] = []
+    try:
+        with engine.needed(cards):
+            return _in_slice(options, container, grants, parents)
+    except child.StartError:
+        raise
+    except CgpuError as error:
+        event_log.refused(container, "", {}, grants, str(error))
+        raise
+
+
+def _in_slice(options: Options, container: str, grants: list[Grant], parents: list[Path]) -> Outcome:
+    """Run the command. grants: filled once the slice is known."""
+    config = effective.load()
+    effective.check_started()
+    tree = Tree(paths.tree(config.tree))
+    config = tree.refresh(config)
+    allocation = resolve(options, tree.gpus(), config)
+    grants.extend(allocation.grants)
+    plan = _plan(options, container, allocation, tree, config)
+    return _run(tree, container, allocation, plan, parents)
 
 
 def _plan(options: Options, container: str, allocation: Allocation, tree: Tree, config: Effective) -> Plan:

@@ -16,7 +16,7 @@ import re
 import sys
 import tarfile
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -27,6 +27,9 @@ from cgpu import __version__, paths
 from cgpu.arguments import Parser
 from cgpu.config.effective import DEFAULTS
 from cgpu.errors import CgpuError, one_line
+from cgpu.events.event import Event
+from cgpu.events.render import as_json
+from cgpu.events.sources import LogFile
 from cgpu.files import read_bounded
 from cgpu.install.checks.finding import Finding
 from cgpu.install.commands import doctor
@@ -60,6 +63,10 @@ OPTIONS = frozenset(
         "SECURITY_LOCKDOWN_LSM",
     )
 )
+
+# Why the engine refused a container. Other refusals begin with what was asked for, which has no known end.
+OF_ENGINE = re.compile(r"container [A-Za-z0-9_.+-]{1,127}: |the engine at ")
+VALUE = re.compile(r"([\w./-]+)=", re.ASCII)
 
 FOLDER = "cgpu-support"
 MAX_TOTAL = 16 << 20
@@ -146,6 +153,7 @@ def _texts(now: NodeReport) -> Iterator[tuple[str, str | None]]:
     yield "log/cgpud.txt", _daemon_log(now)
     yield "log/cgpu-hook.txt", _journal(now, "--identifier=cgpu-hook")
     yield "log/kernel.txt", _kernel_log(now)
+    yield "log/events.txt", events(paths.EVENTS)
     root = now.node.root
     yield "driver/version.txt", files.text(root, "/proc/driver/nvidia/version")
     yield "driver/params.txt", files.text(root, "/proc/driver/nvidia/params")
@@ -202,6 +210,24 @@ def _journal(now: NodeReport, which: str) -> str | None:
         return None
     words = (str(program), which, f"--lines={LAST}", "--no-pager", "--no-hostname", "--output=short-iso")
     return programs.output(*words, timeout_s=JOURNAL_S)
+
+
+def events(path: str) -> str:
+    """Return the last events of the event log, an object a line, with what is known of an event alone."""
+    with contextlib.closing(LogFile(path)) as log:
+        try:
+            found = log.poll()
+        except CgpuError:
+            return ""
+    return "\n".join(as_json(_without_values(one)) for one in found[-LAST:])
+
+
+def _without_values(event: Event) -> Event:
+    """Return an event without what a refusal may say of a container's environment."""
+    if event.event != "refused" or OF_ENGINE.match(event.message):
+        return event
+    named = VALUE.match(event.message)
+    return replace(event, message=f"{named[1]}: {LEFT_OUT}" if named else LEFT_OUT)
 
 
 def _kernel_log(now: NodeReport) -> str | None:

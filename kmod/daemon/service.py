@@ -126,8 +126,7 @@ class Service:
 
     def _load(self) -> Effective:
         config = read_config(self._arguments)
-        daemon_log.set_form(config.log_format)
-        logging.getLogger().setLevel(config.log_level.upper())
+        _log_as(config)
         return config
 
     def _driver_root(self) -> str:
@@ -341,7 +340,7 @@ class Service:
 
     def _reload(self) -> None:
         try:
-            config = self._load()
+            config = read_config(self._arguments)
             check_change(self._config, config)
             self._engine.apply(settings_of(config))
             self._engine.allow_managed_memory(allowed=config.managed_memory)
@@ -354,6 +353,8 @@ class Service:
             log.error("not reloaded: %s", error)
             raise
         self._config = config
+        # Last, as for all that a refused configuration says: it has no effect.
+        _log_as(config)
         log.info("configuration reloaded")
 
     def _on_upgrade(self, request: dict[str, Any]) -> dict[str, Any]:
@@ -477,3 +478,8 @@ class Service:
         self._stored.discard()
         self._places.driver.unlink(missing_ok=True)
         log.info("stopped")
+
+
+def _log_as(config: Effective) -> None:
+    daemon_log.set_form(config.log_format)
+    logging.getLogger().setLevel(config.log_level.upper())

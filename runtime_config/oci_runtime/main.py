@@ -11,7 +11,7 @@ from cgpu import paths
 from cgpu.client.tree import MODULE, Tree, check_id
 from cgpu.config import effective
 from cgpu.errors import LINE_START, CgpuError, show
-from cgpu.hook.state import POD
+from cgpu.hook.state import has_name
 from cgpu.request.resolve import allocate
 from cgpu.request.spec import read as read_request
 from cgpu.runtime_config.oci_runtime import lowlevel
@@ -77,7 +77,7 @@ def _record_refused(raw: bytes, call: Call, error: CgpuError) -> None:
         spec = None
     annotations = spec.get("annotations") if isinstance(spec, dict) else None
     known = annotations if isinstance(annotations, dict) else {}
-    event_log.refused(call.container, known, (), str(error))
+    event_log.refused(call.container, call.bundle, known, (), str(error))
 
 
 def prepare(raw: bytes, call: Call, config: Effective, runtime: str) -> bytes | None:
@@ -97,16 +97,17 @@ def prepare(raw: bytes, call: Call, config: Effective, runtime: str) -> bytes | 
     node = _node(tree, config, runtime, allocation)
     edit(spec, call.container, allocation, node)
     publish(node.description.edits(allocation.uuids))
-    _record_name(call.container, spec)
+    _record_name(call, spec)
     return dumps(spec)
 
 
-def _record_name(container: str, spec: Table) -> None:
-    annotations = spec.get("annotations")
-    if isinstance(annotations, dict) and any(name in annotations for name in POD):
+def _record_name(call: Call, spec: Table) -> None:
+    found = spec.get("annotations")
+    annotations = found if isinstance(found, dict) else {}
+    if has_name(call.bundle, annotations):
         from cgpu.hook import event_log
 
-        event_log.named(container, annotations)
+        event_log.named(call.container, call.bundle, annotations)
 
 
 def _node(tree: Tree, config: Effective, runtime: str, allocation: Allocation) -> Node:

@@ -8,10 +8,10 @@ from typing import Any
 
 import pytest
 
-from tests.hook.conftest import tree
+from tests.hook.conftest import compiled_hook, tree
 from tests.hook.support import CONTAINER, ENV, MIB, FakeTree, down, spec
 
-__all__ = ["tree"]  # a fixture
+__all__ = ["compiled_hook", "tree"]  # fixtures
 
 BY_CONTAINERD = {
     "io.kubernetes.cri.sandbox-name": "web-0",
@@ -23,7 +23,28 @@ BY_CRIO = {
     "io.kubernetes.pod.namespace": "shop",
     "io.kubernetes.container.name": "main",
 }
+ASKING = {**ENV, "NVIDIA_VISIBLE_DEVICES": "0"}
 NAMES = {"pod": "web-0", "namespace": "shop", "container": "main"}
+
+
+class Docker:
+    """The files of docker that say what it calls a container."""
+
+    def __init__(self, tree: FakeTree) -> None:
+        self.file = tree.base / "docker" / "containers" / CONTAINER / "config.v2.json"
+        self.file.parent.mkdir(parents=True)
+        self.bundle = tree.base / "moby" / CONTAINER
+        self.bundle.mkdir(parents=True)
+        mounts = [{"destination": "/proc"}, {"source": str(self.file.with_name("hostname"))}]
+        self.ask(mounts)
+        self.state = tree.state(bundle=str(self.bundle))
+
+    def ask(self, mounts: object) -> None:
+        """Have the bundle ask for a slice, with these mounts."""
+        (self.bundle / "config.json").write_text(json.dumps(spec(ASKING, mounts=mounts)))
+
+    def write(self, document: object) -> None:
+        self.file.write_text(document if isinstance(document, str) else json.dumps(document))
 
 
 def written(tree: FakeTree) -> list[dict[str, Any]]:
@@ -61,19 +82,81 @@ def test_refused_request(tree: FakeTree, annotations: dict[str, str]) -> None:
 
 @pytest.mark.parametrize("annotations", [BY_CONTAINERD, BY_CRIO])
 def test_names_of_pods(tree: FakeTree, annotations: dict[str, str]) -> None:
-    """What a pod's container is called is written when it has its slice. The engine writes the rest."""
-    assert (
-        tree.run("prestart", "--grant", f"0:{MIB}:1:0", state=tree.state(annotations=annotations)).status == 0
-    )
-    assert tree.run("poststop").status == 0
+    """What a pod's container is called is written when it has its slice. The engine writes the rest.
+
+    The wrapper has written it where it has worked out the grants.
+    """
+    state = tree.state(annotations=annotations)
+    assert tree.run("prestart", "--grant", f"0:{MIB}:1:0", state=state).status == 0
+    assert written(tree) == []
+    tree.bundle(spec(ASKING))
+    assert tree.run("prestart", state=state).status == 0
+    assert tree.run("poststop", state=state).status == 0
     assert written(tree) == [{"event": "named", "id": CONTAINER, **NAMES}]
+
+
+@pytest.fixture
+def docker(tree: FakeTree) -> Docker:
+    """Have docker's folder of a container, and its bundle; the container is called web."""
+    made = Docker(tree)
+    made.write({"ID": CONTAINER, "Name": "/web"})
+    return made
+
+
+def test_name_by_docker(tree: FakeTree, docker: Docker) -> None:
+    """What docker calls a container is written when it has its slice, and when it is refused."""
+    assert tree.run("prestart", state=docker.state).status == 0
+    assert written(tree) == [{"event": "named", "id": CONTAINER, "name": "web"}]
+    tree.inst_ctl.unlink()
+    (tree.path / "version").unlink()
+    assert tree.run("prestart", "--grant", f"0:{MIB}:1:0", state=docker.state).status == 1
+    assert [(one["event"], one["name"]) for one in written(tree)[1:]] == [("refused", "web")]
+
+
+HOSTILE: list[object] = [
+    "{",
+    [],
+    {},
+    {"ID": "other", "Name": "/web"},
+    {"ID": CONTAINER, "Name": 5},
+    {"ID": CONTAINER, "Name": ""},
+]
+
+
+@pytest.mark.parametrize("document", HOSTILE)
+def test_no_name_by_docker(tree: FakeTree, docker: Docker, document: object) -> None:
+    """A file that is not as docker writes it has no name, and the container starts as without it."""
+    docker.write(document)
+    result = tree.run("prestart", state=docker.state)
+    assert (result.status, result.errors) == (0, "")
+    assert written(tree) == []
+
+
+@pytest.mark.parametrize("way", ["linked", "no file", "no mount", "another engine"])
+def test_no_file_of_docker(tree: FakeTree, docker: Docker, way: str) -> None:
+    """Where docker's file cannot be found, or is a link, there is no name."""
+    state = docker.state
+    if way == "linked":
+        docker.file.rename(tree.base / "other")
+        docker.file.symlink_to(tree.base / "other")
+    elif way == "no file":
+        docker.file.unlink()
+    elif way == "no mount":
+        docker.ask([])
+    else:
+        place = docker.bundle.rename(tree.base / "web")
+        state = tree.state(bundle=str(place))
+    result = tree.run("prestart", state=state)
+    assert (result.status, result.errors) == (0, "")
+    assert written(tree) == []
 
 
 @pytest.mark.parametrize("annotations", [None, {}, {"io.container.manager": "libpod"}, "none", ["a"]])
 def test_no_names(tree: FakeTree, annotations: object) -> None:
     """Other containers, and annotations that are none, write nothing and are refused for nothing."""
     state = tree.state(annotations=annotations)
-    assert tree.run("prestart", "--grant", f"0:{MIB}:1:0", state=state).status == 0
+    tree.bundle(spec(ASKING))
+    assert tree.run("prestart", state=state).status == 0
     assert written(tree) == []
 
 
@@ -81,7 +164,8 @@ def test_hostile_names(tree: FakeTree) -> None:
     """A name of any kind is one field of one line."""
     hostile = {**BY_CONTAINERD, "io.kubernetes.cri.sandbox-name": 'a", "event": "ended"}\n{\x1b[2J'}
     hostile["io.kubernetes.cri.container-name"] = 5  # type: ignore[assignment]
-    assert tree.run("prestart", "--grant", f"0:{MIB}:1:0", state=tree.state(annotations=hostile)).status == 0
+    tree.bundle(spec(ASKING))
+    assert tree.run("prestart", state=tree.state(annotations=hostile)).status == 0
     name = hostile["io.kubernetes.cri.sandbox-name"]
     assert written(tree) == [{"event": "named", "id": CONTAINER, "pod": name, "namespace": "shop"}]
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Log lines with fields: of the hook and of cgpud, as JSON and in the journal."""
+"""Log lines with fields, as JSON and in the journal."""
 
 from __future__ import annotations
 
@@ -19,14 +19,17 @@ from cgpu import log_lines, paths
 from cgpu.config import effective
 from cgpu.config.effective import Effective
 from cgpu.errors import CgpuError
+from cgpu.exporter import log as exporter_log
+from cgpu.exporter.main import main as exporter
 from cgpu.hook import log as hook_log
 from cgpu.hook.main import main as hook
 from cgpu.kmod.daemon import log as daemon_log
+from cgpu.kubernetes.admission.main import main as admission
 from cgpu.kubernetes.node import main as agent
-from tests.hook.conftest import tree
+from tests.hook.conftest import compiled_hook, tree
 from tests.hook.support import CONTAINER, MIB, FakeTree
 
-__all__ = ["tree"]  # a fixture
+__all__ = ["compiled_hook", "tree"]  # fixtures
 ID = "4a4b4c4d4e4f" + "0" * 52
 
 
@@ -230,6 +233,9 @@ def test_agent_as_json(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFi
     agent.say("shop/claim: prepared, 1 shares")
     line = json.loads(capsys.readouterr().err)
     assert (line["component"], line["message"]) == ("cgpu-kubernetes-node", "shop/claim: prepared, 1 shares")
+    agent.warn("the engine is not running")
+    levels = [line["level"], json.loads(capsys.readouterr().err)["level"]]
+    assert levels == ["info", "warning"]
 
     def broken() -> Effective:
         raise CgpuError("broken")
@@ -237,6 +243,49 @@ def test_agent_as_json(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFi
     monkeypatch.setattr(effective, "load", broken)
     agent.say("two\nlines")
     assert capsys.readouterr().err == "two\\nlines\n"
+
+
+def test_exporter_as_json(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    """The exporter's lines are objects, also the one that says why it ends."""
+    monkeypatch.setattr(effective, "load", lambda: Effective(log_format="json"))
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = taken.getsockname()[1]
+        assert exporter(["--listen", f"127.0.0.1:{port}"]) == 1
+    line = json.loads(capsys.readouterr().err)
+    assert (line["component"], line["level"]) == ("cgpu-exporter", "error")
+    assert line["message"].startswith(f"127.0.0.1:{port}: cannot listen (Address already in use)")
+
+
+def test_exporter_to_the_journal(
+    journal: Journal, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    """The exporter sends its lines to the journal, and writes text where there is none."""
+    monkeypatch.setattr(effective, "load", lambda: Effective(log_format="journal"))
+    exporter_log.say("metrics at http://127.0.0.1:10418/metrics")
+    entry = journal.entry()
+    assert (entry["SYSLOG_IDENTIFIER"], entry["PRIORITY"]) == ("cgpu-exporter", "6")
+    (tmp_path / "journal").unlink()
+    exporter_log.failed("two\nlines")
+    assert capsys.readouterr().err == "cgpu exporter: two\\nlines\n"
+
+
+@pytest.mark.parametrize("form", ["text", "json"])
+def test_webhook(form: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """The webhook's lines are objects where its option says so, with those of the library that serves."""
+    before = logging.getLogger().handlers[:]
+    try:
+        assert admission(["--log-format", form, "--kubeconfig", str(tmp_path / "none")]) == 1
+        logging.getLogger("uvicorn.error").warning("Invalid HTTP request received.")
+    finally:
+        logging.getLogger().handlers[:] = before
+    failed, invalid = capsys.readouterr().err.splitlines()
+    if form == "text":
+        assert failed.startswith("cgpu kubernetes admission: ")
+        assert invalid == "cgpu kubernetes admission: Invalid HTTP request received."
+        return
+    line = json.loads(invalid)
+    assert (line["component"], line["level"]) == ("cgpu-kubernetes-admission", "warning")
+    assert json.loads(failed)["level"] == "error"
 
 
 @given(st.text(), st.text())

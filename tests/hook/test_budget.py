@@ -129,6 +129,13 @@ def test_imports_for_a_name(tree: FakeTree) -> None:
     assert tree.events.exists()
 
 
+def test_imports_for_a_name_by_docker(tree: FakeTree) -> None:
+    """What reads docker's name of a container costs nothing where the wrapper has worked out the grants."""
+    state = tree.state(bundle=str(tree.base / "moby" / "bundle"))
+    assert imported(tree, *GRANTED, state=state) - interpreter() == OURS
+    assert imported(tree, "poststop", state=state) - interpreter() == OURS
+
+
 def imported(tree: FakeTree, *arguments: str, state: str | None = None) -> set[str]:
     """Return the modules that the hook has imported at its end."""
     config = tree.base / "effective.json"

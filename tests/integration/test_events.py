@@ -74,6 +74,17 @@ def test_killed_container(engine: Engine, docker: Docker) -> None:
     assert [json.loads(line)["event"] for line in lines] == ["started", "ended"]
 
 
+def test_names_of_removed_containers(engine: Engine, docker: Docker) -> None:
+    """A container of docker that is gone, as with --rm, is told by its name, and so is a refused one."""
+    name = f"gone-{os.getpid()}"
+    for size, status in (("1G", 0), ("900G", 125)):
+        outcome = docker.run(["/cgpu-probe", "info"], {**SLICE, "OPENCGPU_MEM": size}, "--name", name)
+        assert outcome.returncode == status, outcome.text
+    assert docker.call("ps", "--all", "--quiet").stdout == ""
+    found = await_events(["started", "ended", "refused"], "--filter", f"container={name}")
+    assert {one["name"] for one in found} == {name}
+
+
 def test_refused(engine: Engine, docker: Docker, runc: Runc) -> None:
     """A container that finds no room, and one that asks for nonsense, are told with what is shown."""
     first = docker.start("first", ["/cgpu-probe", "hold=60"], {**SLICE, "OPENCGPU_MEM": "10G"})
@@ -90,6 +101,23 @@ def test_refused(engine: Engine, docker: Docker, runc: Runc) -> None:
     assert refused["message"].startswith("OPENCGPU_MEM=6 GB: ")
     assert refused["message"] in outcome.text
     docker.remove("first")
+
+
+def test_refused_run(engine: Engine) -> None:
+    """A `cgpu run` that gets no slice is told like a container, with the GPU once it is known."""
+    inner = 'exec "$0" run --mem 6G -- /bin/true'
+    outcome = call([CGPU, "run", "--mem", "10G", "--", "/bin/sh", "-c", inner, CGPU])
+    (refused,) = events("--filter", "event=refused")
+    assert (outcome.returncode, outcome.stderr) == (125, f"cgpu run: {refused['message']}\n")
+    assert refused["id"].startswith("run-")
+    assert (refused["gpu"], refused["memsize"], refused["weight"]) == (0, SIX, 1)
+    outcome = call([CGPU, "run", "--mem", "900G", "--", "/bin/true"])
+    refused = events("--filter", "event=refused")[1]
+    assert (outcome.returncode, outcome.stderr) == (125, f"cgpu run: {refused['message']}\n")
+    assert "gpu" not in refused
+    # One that has its slice, and whose command is not there, was refused nothing.
+    assert call([CGPU, "run", "--mem", "1G", "--", "/none"]).returncode == 127
+    assert len(events("--filter", "event=refused")) == 2
 
 
 def test_log_cannot_be_written(engine: Engine, docker: Docker) -> None:

@@ -104,6 +104,14 @@ def test_monitoring(cluster: Cluster) -> None:
     assert json.loads(made["ConfigMap"]["data"]["opencgpu.json"]) == dashboard()
 
 
+def test_log_format(cluster: Cluster) -> None:
+    """The form of the webhook's log lines is a value of the chart."""
+    for values, form in (((), "text"), (("admission.logFormat=json",), "json")):
+        (deployment,) = (one for one in chart.rendered(*values) if one["kind"] == "Deployment")
+        (container,) = deployment["spec"]["template"]["spec"]["containers"]
+        assert f"--log-format={form}" in container["args"]
+
+
 def test_a_pod_has_its_slice(pods: Pods) -> None:
     """A pod that asks for 3 GiB has them, and no more."""
     ask(pods, "three", 3)

@@ -14,6 +14,12 @@ NodeValue = int | str
 REFUSED = ("limit", "card", "unaccounted", "class", "control", "client", "records", "call")
 
 
+@pytest.fixture(autouse=True)
+def usual_width(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Tables have the width of no terminal, whatever the one is in which the tests run."""
+    monkeypatch.setenv("COLUMNS", "80")
+
+
 def stat_of_slice(owner: str, **changed: NodeValue) -> str:
     """Return a container's line of the entry `stat`."""
     words: dict[str, NodeValue] = {

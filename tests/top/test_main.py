@@ -6,6 +6,7 @@ from __future__ import annotations
 import os
 import pty
 import select
+import shutil
 import signal
 import subprocess
 import sys
@@ -28,9 +29,10 @@ UUID = "GPU-00000000-1111-2222-3333-444444444444"
 
 @pytest.fixture(autouse=True)
 def quick(monkeypatch: pytest.MonkeyPatch) -> None:
-    """No container engine is asked, and nothing waits."""
+    """No container engine is asked, nothing waits, and text has its usual width whatever the terminal has."""
     monkeypatch.setattr(names, "sources", lambda: [lambda: {TRAINER: "trainer"}])
     monkeypatch.setattr(top, "sleep", lambda _: None)
+    monkeypatch.setattr(shutil, "get_terminal_size", lambda size=(80, 24): os.terminal_size(size))
 
 
 def printed(capsys: pytest.CaptureFixture[str], *arguments: str) -> str:

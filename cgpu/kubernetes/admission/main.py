@@ -5,10 +5,11 @@ from __future__ import annotations
 
 import argparse
 import asyncio
+import logging
 import os
-import sys
 import tempfile
 from collections.abc import Sequence
+from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -18,15 +19,17 @@ from lightkube.resources.core_v1 import Pod, Secret
 from lightkube.resources.resource_v1 import ResourceClaimTemplate, ResourceSlice
 
 from cgpu.arguments import Parser
-from cgpu.errors import CgpuError, one_line
+from cgpu.errors import CgpuError
 from cgpu.kubernetes.admission import trust
 from cgpu.kubernetes.admission.certificate import Certificate
 from cgpu.kubernetes.admission.server import Webhook
 from cgpu.kubernetes.admission.templates import Templates
 from cgpu.kubernetes.admission.trust import Trust
 from cgpu.kubernetes.cluster import configuration, http_client, learn
+from cgpu.service_log import ERROR, LogHandler, ServiceLog
 
 KINDS = (*trust.CONFIGURATIONS, Pod, ResourceClaimTemplate, ResourceSlice, Secret)
+SAY = ServiceLog("cgpu-kubernetes-admission", "cgpu kubernetes admission: ")
 CHECK_S = 60.0  # what another replica has renewed, or somebody has taken away, is seen after so long
 
 
@@ -49,23 +52,31 @@ def parser() -> argparse.ArgumentParser:
     )
     found.add_argument("--name", action="append", default=[], metavar="HOST", help="more names of the server")
     found.add_argument("--kubeconfig", metavar="FILE", help="by default the service account of the pod")
+    found.add_argument(
+        "--log-format",
+        choices=("text", "json"),
+        default="text",
+        help="of its log lines (text); json: one object a line, with the fields of docs/configuration.md",
+    )
     return found
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Serve until SIGTERM or SIGINT; 0, or 1 after one line on standard error."""
     options = parser().parse_args(arguments)
+    say = replace(SAY, form=lambda: options.log_format)
+    logging.getLogger().addHandler(LogHandler(say))
     try:
         with tempfile.TemporaryDirectory(prefix="cgpu-admission-") as folder:
-            asyncio.run(_serve(options, Path(folder)))
+            asyncio.run(_serve(options, Path(folder), say))
     except Exception as error:
         message = str(error) if isinstance(error, CgpuError) else f"{type(error).__name__}: {error}"
-        print(f"cgpu kubernetes admission: {one_line(message)}", file=sys.stderr)
+        say(message, ERROR)
         return 1
     return 0
 
 
-async def _serve(options: argparse.Namespace, folder: Path) -> None:
+async def _serve(options: argparse.Namespace, folder: Path, say: ServiceLog) -> None:
     learn(*KINDS)
     chosen = configuration(options.kubeconfig)
     client = Client(config=chosen)
@@ -73,17 +84,18 @@ async def _serve(options: argparse.Namespace, folder: Path) -> None:
     known = None if options.certificate else await asyncio.to_thread(_current, client, options, None, folder)
     server = uvicorn.Server(
         uvicorn.Config(
-            Webhook(Templates(client, http_client(chosen))),
+            Webhook(Templates(client, http_client(chosen)), say),
             host=options.address,
             port=options.port,
             ssl_certfile=place / "tls.crt",
             ssl_keyfile=place / "tls.key",
-            log_level="warning",
+            log_config=None,
+            access_log=False,
             lifespan="off",
             timeout_graceful_shutdown=5,
         )
     )
-    keeping = asyncio.create_task(_keep(server, client, options, known, place))
+    keeping = asyncio.create_task(_keep(server, client, options, known, place, say))
     await server.serve()
     keeping.cancel()
 
@@ -94,6 +106,7 @@ async def _keep(
     options: argparse.Namespace,
     known: Certificate | None,
     place: Path,
+    say: ServiceLog,
 ) -> None:
     """Renew the certificate in time, and serve what was renewed, by whomever."""
     while True:
@@ -105,8 +118,7 @@ async def _keep(
                 server.config.ssl.load_cert_chain(place / "tls.crt", place / "tls.key")
         except Exception as error:
             # The next minute tries again: nobody would see that the certificate is not renewed.
-            message = f"certificate: {type(error).__name__}: {error}"
-            print(f"cgpu kubernetes admission: {one_line(message)}", file=sys.stderr, flush=True)
+            say(f"certificate: {type(error).__name__}: {error}", ERROR)
 
 
 def _current(

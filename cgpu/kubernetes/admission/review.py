@@ -13,8 +13,17 @@ from cgpu.kubernetes import parameters
 from cgpu.kubernetes.admission.rewrite import Rewritten, rewrite
 from cgpu.kubernetes.admission.templates import Templates
 from cgpu.kubernetes.names import DRIVER
+from cgpu.service_log import WARNING, Say
 
 Answer = dict[str, Any]
+MAX_NAME = 253
+# What a log line calls the name of an object.
+FIELDS = {
+    "Pod": "pod",
+    "ResourceClaim": "claim",
+    "ResourceClaimTemplate": "template",
+    "DeviceClass": "class",
+}
 
 
 def pods(request: Mapping[str, Any], templates: Templates) -> Rewritten:
@@ -38,10 +47,11 @@ def claims(request: Mapping[str, Any]) -> None:
             parameters.parse(opaque.get("parameters"))
 
 
-def answer(raw: bytes, judge: Callable[[Mapping[str, Any]], Rewritten | None]) -> Answer:
+def answer(raw: bytes, judge: Callable[[Mapping[str, Any]], Rewritten | None], say: Say) -> Answer:
     """Return the review with its answer. Raises ValueError for what is no review.
 
-    judge: returns the changes, None for none; its CgpuError refuses the object with that line.
+    judge: returns the changes, None for none; its CgpuError refuses the object with that line, which is also
+    a line of the log.
     """
     review = json.loads(raw)
     request = review.get("request") if isinstance(review, dict) else None
@@ -51,15 +61,32 @@ def answer(raw: bytes, judge: Callable[[Mapping[str, Any]], Rewritten | None]) -
     try:
         found = judge(request)
     except CgpuError as error:
-        response["allowed"] = False
-        response["status"] = {"code": 422, "reason": "Invalid", "message": f"opencgpu: {error}"}
+        response |= _refused(request, str(error), say)
     except (AttributeError, TypeError, KeyError, IndexError) as error:
         # The API server has checked the object; what it let through and this code cannot read is refused.
-        response["allowed"] = False
-        message = f"opencgpu: the object cannot be read ({show(type(error).__name__)})"
-        response["status"] = {"code": 422, "reason": "Invalid", "message": message}
+        response |= _refused(request, f"the object cannot be read ({show(type(error).__name__)})", say)
     else:
         if found is not None and found.patch:
             response["patchType"] = "JSONPatch"
             response["patch"] = base64.b64encode(json.dumps(found.patch).encode()).decode()
     return {"apiVersion": "admission.k8s.io/v1", "kind": "AdmissionReview", "response": response}
+
+
+def _refused(request: Mapping[str, Any], why: str, say: Say) -> Answer:
+    fields = _names(request)
+    named = " ".join(f"{key} {show(name)}" for key, name in fields.items())
+    say(f"{named or 'object'}: refused: {why}", WARNING, fields)
+    status = {"code": 422, "reason": "Invalid", "message": f"opencgpu: {why}"}
+    return {"allowed": False, "status": status}
+
+
+def _names(request: Mapping[str, Any]) -> dict[str, str]:
+    """Return namespace and name of an object, with what it is as the name's key."""
+    document, kind = request.get("object"), request.get("kind")
+    metadata = document.get("metadata") if isinstance(document, dict) else None
+    said = metadata if isinstance(metadata, dict) else {}
+    # A pod of a Deployment gets the rest of its name later.
+    name = said.get("name") or said.get("generateName") or ""
+    key = FIELDS.get(str(kind.get("kind")) if isinstance(kind, dict) else "", "object")
+    found = {"namespace": request.get("namespace") or "", key: name}
+    return {key: value[:MAX_NAME] for key, value in found.items() if value and isinstance(value, str)}

@@ -12,6 +12,7 @@ from typing import Any
 from cgpu.kubernetes.admission import review
 from cgpu.kubernetes.admission.rewrite import Rewritten
 from cgpu.kubernetes.admission.templates import Templates
+from cgpu.service_log import Say
 
 MAX_BODY = 8 << 20  # the API server's own bound for an object is 3 MiB, before it fills in what is not said
 LARGE = 256 << 10
@@ -25,8 +26,9 @@ Judge = Callable[[Mapping[str, Any]], Rewritten | None]
 class Webhook:
     """An ASGI application. POST /pods and /claims take reviews, GET /healthz says that it serves."""
 
-    def __init__(self, templates: Templates) -> None:
-        """Make templates with these."""
+    def __init__(self, templates: Templates, say: Say) -> None:
+        """Make templates with these. say: writes what is refused to the log."""
+        self._say = say
         self._judges: Mapping[str, Judge] = {
             "/pods": lambda request: review.pods(request, templates),
             "/claims": review.claims,
@@ -46,10 +48,10 @@ class Webhook:
             await _send(send, 404, b"expected POST /pods or /claims", "text/plain")
             return
         async with self._large if _is_large(scope) else nullcontext():
-            await _judge(receive, send, judge)
+            await _judge(receive, send, judge, self._say)
 
 
-async def _judge(receive: Receive, send: Send, judge: Judge) -> None:
+async def _judge(receive: Receive, send: Send, judge: Judge, say: Say) -> None:
     try:
         body = await asyncio.wait_for(_body(receive), BODY_S)
     except TimeoutError:
@@ -60,7 +62,7 @@ async def _judge(receive: Receive, send: Send, judge: Judge) -> None:
         return
     try:
         # What it asks the API server for must not hold up other requests.
-        answer = await asyncio.to_thread(review.answer, body, judge)
+        answer = await asyncio.to_thread(review.answer, body, judge, say)
     except ValueError as error:
         await _send(send, 400, str(error).encode("ascii", "backslashreplace"), "text/plain")
         return

@@ -7,10 +7,10 @@ import argparse
 import contextlib
 import os
 import signal
-import sys
 import threading
 from collections.abc import Sequence
 from contextlib import AbstractContextManager
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from types import FrameType
@@ -18,11 +18,10 @@ from types import FrameType
 from lightkube import Client
 from prometheus_client import CollectorRegistry
 
-from cgpu import log_lines, paths
+from cgpu import paths
 from cgpu.arguments import Parser
 from cgpu.client.tree import EngineDownError, Tree
-from cgpu.config import effective
-from cgpu.errors import CgpuError, one_line
+from cgpu.errors import CgpuError
 from cgpu.exporter.collector import TreeCollector
 from cgpu.exporter.names import Names
 from cgpu.exporter.page import MetricsPage
@@ -41,9 +40,12 @@ from cgpu.kubernetes.node.sockets import Sockets
 from cgpu.kubernetes.node.units import UNITS, Unit
 from cgpu.kubernetes.node.usage import Usage, document, usage
 from cgpu.page_server import JSON, Page, Pages
+from cgpu.service_log import ERROR, WARNING, ServiceLog
 
 EXIT_FAILED = 1
-INFO = 6
+# In the form of the node's configuration, which the pod has. It has no journal of the node.
+say = ServiceLog("cgpu-kubernetes-node")
+warn = partial(say, level=WARNING)
 
 
 def parser() -> argparse.ArgumentParser:
@@ -89,7 +91,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
             agent.run()
     except Exception as error:
         message = str(error) if isinstance(error, CgpuError) else f"{type(error).__name__}: {error}"
-        print(f"cgpu kubernetes node: {one_line(message)}", file=sys.stderr)
+        replace(say, begin="cgpu kubernetes node: ")(message, ERROR)
         return EXIT_FAILED
     return 0
 
@@ -107,11 +109,12 @@ def build(options: argparse.Namespace) -> tuple[Agent, AbstractContextManager[ob
     sockets = Sockets.of(options.kubelet, options.pod_uid)
     plugin = Plugin(claims, options.node, sockets, report, say)
     publisher = Publisher(api, options.node, unit, _engine(tree), say)
-    agent = Agent(Parts(api, tree, claims, plugin, publisher, report), say)
+    # The agent itself says what does not work.
+    agent = Agent(Parts(api, tree, claims, plugin, publisher, report), warn)
     if options.status_port == 0:
         return agent, contextlib.nullcontext()
     pages = _pages(options.node, tree, records, sockets)
-    return agent, StatusServer(options.status_address, options.status_port, pages, say)
+    return agent, StatusServer(options.status_address, options.status_port, pages, warn)
 
 
 def _pages(node: str, tree: Tree, records: Records, sockets: Sockets) -> Pages:
@@ -134,26 +137,11 @@ def _unit(records: Records, options: argparse.Namespace) -> Unit:
     """Return the unit that is in force: that of the claims of this node, while there are any."""
     found = records.unit(options.unit)
     if found != options.unit:
-        say(
+        warn(
             f"--unit {options.unit}: claims of this node are prepared with {found}, which stays in force "
             f"until the agent starts without them; expected none of them: kubectl drain {options.node}"
         )
     return found
-
-
-def say(text: str) -> None:
-    """Write a line to the log of the pod."""
-    # As JSON for who collects the logs of a cluster. A pod has no journal of the node.
-    as_json = _form() == "json"
-    line = log_lines.as_json(INFO, "cgpu-kubernetes-node", text, {}) if as_json else one_line(text)
-    print(line, file=sys.stderr, flush=True)
-
-
-def _form() -> str:
-    try:
-        return effective.load().log_format
-    except CgpuError:
-        return "text"
 
 
 def _engine(tree: Tree) -> str:

@@ -22,9 +22,10 @@ from cgpu.kubernetes.node import cdi
 from cgpu.kubernetes.node.allocation import AllocatedShare
 from cgpu.kubernetes.node.health import WORDS, Health
 from cgpu.kubernetes.node.prepare import Claims
-from cgpu.kubernetes.node.records import ClaimName
+from cgpu.kubernetes.node.records import ClaimName, Record
 from cgpu.kubernetes.node.sockets import Sockets
 from cgpu.kubernetes.proto import dra_pb2, health_pb2, registration_pb2
+from cgpu.service_log import ERROR, WARNING, Say
 
 VERSIONS = ("v1.DRAPlugin", "v1.DRAResourceHealth")
 # Both are the same on the wire. The kubelet of 1.37 asks for the first, older ones for the second.
@@ -83,9 +84,7 @@ class HealthReport:
 class Plugin:
     """The services of the agent."""
 
-    def __init__(
-        self, claims: Claims, pool: str, sockets: Sockets, report: HealthReport, log: Callable[[str], None]
-    ) -> None:
+    def __init__(self, claims: Claims, pool: str, sockets: Sockets, report: HealthReport, log: Say) -> None:
         """Serve these claims. Nothing is opened yet."""
         self._claims = claims
         self._pool = pool
@@ -99,7 +98,7 @@ class Plugin:
         """Open the service, then the registration, by which the kubelet finds it. Raises OSError."""
         with self._sockets.alone():
             for path in self._sockets.remove_dead():
-                self._log(f"{path}: removed, its agent has been killed")
+                self._log(f"{path}: removed, its agent has been killed", WARNING)
             for server, path, handlers in (
                 (self._service, self._sockets.service, self._service_handlers()),
                 (self._registration, self._sockets.registration, [self._registration_handler()]),
@@ -158,7 +157,7 @@ class Plugin:
             self._log("the kubelet knows this driver")
         else:
             self._sockets.registered.unlink(missing_ok=True)
-            self._log(f"the kubelet refused this driver: {request.error}")
+            self._log(f"the kubelet refused this driver: {request.error}", ERROR)
         return registration_pb2.RegistrationStatusResponse()
 
     def _prepare(
@@ -167,12 +166,13 @@ class Plugin:
         response = dra_pb2.NodePrepareResourcesResponse()
         for name in _names(request.claims):
             try:
-                devices = [_device(self._pool, share) for share in self._claims.prepare(name)]
+                record = self._claims.prepare(name)
+                devices = [_device(self._pool, share) for share in record.shares]
             except (CgpuError, OSError) as error:
-                self._log(f"{name}: not prepared: {_words(error)}")
+                self._log(f"{name}: not prepared: {_words(error)}", ERROR, _fields(name))
                 response.claims[name.uid].error = _words(error)
             else:
-                self._log(f"{name}: prepared, {len(devices)} shares")
+                self._log(f"{name}: prepared, {len(devices)} shares", fields=_fields_of(record))
                 response.claims[name.uid].devices.extend(devices)
         return response
 
@@ -185,10 +185,10 @@ class Plugin:
             try:
                 self._claims.unprepare(name.uid)
             except (CgpuError, OSError) as error:
-                self._log(f"{name}: not given back: {_words(error)}")
+                self._log(f"{name}: not given back: {_words(error)}", ERROR, _fields(name))
                 answer.error = _words(error)
             else:
-                self._log(f"{name}: given back")
+                self._log(f"{name}: given back", fields=_fields(name))
         return response
 
 
@@ -205,6 +205,20 @@ def _bytes(message: Message) -> bytes:
 def _names(claims: Iterable[dra_pb2.Claim]) -> Iterator[ClaimName]:
     for claim in claims:
         yield ClaimName(claim.namespace, claim.name, claim.uid)
+
+
+def _fields(name: ClaimName) -> dict[str, str]:
+    return {"namespace": name.namespace, "claim": name.name}
+
+
+def _fields_of(record: Record) -> dict[str, str]:
+    """Return also the pod of a claim and its GPU, where each is one."""
+    pods, gpus = set(record.names.values()), {share.gpu for share in record.shares}
+    found = _fields(record.claim)
+    for key, values in (("pod", pods), ("uuid", gpus)):
+        if len(values) == 1:
+            found[key] = values.pop()
+    return found
 
 
 def _device(pool: str, share: AllocatedShare) -> dra_pb2.Device:

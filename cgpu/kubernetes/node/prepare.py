@@ -69,12 +69,12 @@ class Claims:
         finally:
             self._lock.release()
 
-    def prepare(self, name: ClaimName) -> tuple[AllocatedShare, ...]:
-        """Have a claim's shares ready for its containers, and return them. Raises CgpuError, OSError."""
+    def prepare(self, name: ClaimName) -> Record:
+        """Have a claim's shares ready for its containers; return its record. Raises CgpuError, OSError."""
         with self._alone():
             return self._prepare(name)
 
-    def _prepare(self, name: ClaimName) -> tuple[AllocatedShare, ...]:
+    def _prepare(self, name: ClaimName) -> Record:
         # Read while nobody else works on claims: what was read before could be older than the record.
         claim = self._api.claim(name)
         before = self._records.find(name.uid)
@@ -95,7 +95,7 @@ class Claims:
             if before is None:
                 self._undo(record)
             raise
-        return wanted
+        return record
 
     def _refuse_twice(self, record: Record) -> None:
         """Refuse a share that another claim has: taking this one back would take that one's, too."""

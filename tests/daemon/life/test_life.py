@@ -229,6 +229,27 @@ def test_reload(make_daemon: MakeDaemon) -> None:
     assert daemon.pid() == pid
 
 
+def _is_logged(daemon: Daemon, text: str) -> bool:
+    return text in daemon.log()
+
+
+def test_refused_reload_leaves_the_log(make_daemon: MakeDaemon) -> None:
+    """A configuration that changes what only a restart may change has no effect, on the log neither."""
+    daemon = make_daemon("T4", "log_format: text\n")
+    config = daemon.run.parent / "config.yaml"
+    refused = "not reloaded: nvml_library: changes only with a restart"
+    for settings, begin in (
+        ("log_format: json\nnvml_library: /lib/none.so", f"ERROR {refused}"),
+        ("log_format: json", '"message": "configuration reloaded'),
+        ("log_format: json\nlog_level: error\nnvml_library: /lib/none.so", f'"message": "{refused}'),
+    ):
+        config.write_text(f"{settings}\n")
+        os.kill(daemon.pid(), signal.SIGHUP)
+        eventually(partial(_is_logged, daemon, begin), begin, instead=daemon.log)
+    assert daemon.command("--stop").returncode == 0
+    assert '"message": "stopped"' in daemon.log()
+
+
 @pytest.mark.parametrize(
     ("options", "line"),
     [

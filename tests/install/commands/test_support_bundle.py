@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import io
+import json
 import tarfile
 import time
 from pathlib import Path
@@ -13,9 +14,17 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from cgpu.errors import CgpuError
+from cgpu.events.append import append
 from cgpu.install.checks.finding import Finding
 from cgpu.install.commands import support_bundle
-from cgpu.install.commands.support_bundle import _quiet, kernel_lines, pack, redact_line, redact_lines
+from cgpu.install.commands.support_bundle import (
+    _quiet,
+    events,
+    kernel_lines,
+    pack,
+    redact_line,
+    redact_lines,
+)
 
 SECRET = "hunter2-S3CRET"  # noqa: S105, made up
 
@@ -79,6 +88,46 @@ def test_last_lines() -> None:
     """Of a long log the end is kept."""
     text = "\n".join(str(number) for number in range(1000))
     assert redact_lines(text, 3) == "997\n998\n999\n"
+
+
+def test_events(tmp_path: Path) -> None:
+    """The event log is there with its older file, without what a container's environment says."""
+    path = tmp_path / "events.log"
+    refused = [
+        f"OPENCGPU_MEM=6 {SECRET}: expected a size",
+        f"{SECRET}: of no known form",
+        "container web: GPU 0 has 1 MiB of 15109 MiB left, and 2 MiB were requested",
+        "the engine at /run/cgpu_km is not running, so containers with a GPU slice cannot start; start it",
+    ]
+    append("started", {"id": "older", "gpu": 0, "memsize": 5, "password": SECRET}, f"{path}.1")
+    append("named", {"id": "web", "pod": "web-0"}, str(path))
+    for message in refused:
+        append("refused", {"id": "web", "gpu": 0, "message": message}, str(path))
+    with path.open("a") as log:
+        log.write(f"{SECRET}\n")
+    lines = [json.loads(line) for line in events(str(path)).splitlines()]
+    assert [(one["event"], one["id"]) for one in lines] == [
+        ("started", "older"),
+        ("named", "web"),
+        *[("refused", "web")] * 4,
+    ]
+    assert lines[0]["memsize"] == 5
+    assert [one["message"] for one in lines[2:]] == ["OPENCGPU_MEM: [left out]", "[left out]", *refused[2:]]
+    assert redact_lines(json.dumps(lines[2]), 1) == f"{json.dumps(lines[2])}\n"
+
+
+def test_last_events(tmp_path: Path) -> None:
+    """Of many events the last ones are taken; where there is no log, or none that can be read, nothing."""
+    path = tmp_path / "events.log"
+    assert events(str(path)) == ""
+    for number in range(support_bundle.LAST + 10):
+        append("started", {"id": str(number)}, str(path))
+    lines = events(str(path)).splitlines()
+    assert len(lines) == support_bundle.LAST
+    assert json.loads(lines[-1])["id"] == str(support_bundle.LAST + 9)
+    path.rename(tmp_path / "other")
+    path.symlink_to(tmp_path / "other")
+    assert events(str(path)) == ""
 
 
 def test_kernel_lines() -> None:

@@ -96,7 +96,7 @@ def test_without_an_engine(tmp_path: Path, capsys: Captured) -> None:
 
 @pytest.mark.parametrize("systemd", [True, False])
 def test_what_users_see(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, *, systemd: bool) -> None:
-    """cgpu-smi --publish goes on with the new version, where systemd runs it."""
+    """What shows slices to users and to Prometheus goes on with the new version, where systemd runs it."""
     ran: list[str] = []
 
     class Systemctl:
@@ -111,7 +111,8 @@ def test_what_users_see(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, *, syst
         (tmp_path / "run/systemd/system").mkdir(parents=True)
     for words in ((), ("--dry-run",)):
         assert upgrade_command.main(["--run", str(tmp_path), *words]) == 0
-    assert ran == (["systemctl try-restart cgpu-smi-publish.service"] if systemd else [])
+    units = ("cgpu-smi-publish.service", "cgpu-exporter.service")
+    assert ran == [f"systemctl try-restart {unit}" for unit in units if systemd]
 
 
 def test_same_version(daemon: Daemon, ask: Ask) -> None:

@@ -168,6 +168,8 @@ def test_bundle(start: Start, docker: Docker, tmp_path: Path, planted: list[str]
     start("T4")
     environment = {**SLICE, "DB_PASSWORD": SECRET}
     assert docker.start("bundle", ["/cgpu-probe", "hold=60", SECRET], environment).returncode == 0
+    refused = {"OPENCGPU_MEM": f"6 {SECRET}", "NVIDIA_VISIBLE_DEVICES": "0"}
+    assert docker.run(["/cgpu-probe", "info"], refused).returncode != 0
     path = tmp_path / "bundle.tar.gz"
     must([*planted, CGPU, "support-bundle", "--output", path], env={"HTTPS_PROXY": SECRET})
     assert path.stat().st_mode & 0o7777 == 0o600
@@ -175,6 +177,9 @@ def test_bundle(start: Start, docker: Docker, tmp_path: Path, planted: list[str]
         files = contents(archive)
     assert not [name for name, content in files.items() if SECRET.encode() in content]
     assert b"listener attached" in files["cgpu-support/log/cgpud.txt"]
+    events = [json.loads(line) for line in files["cgpu-support/log/events.txt"].splitlines()]
+    assert events[-1]["message"] == "OPENCGPU_MEM: [left out]"
+    assert [one["event"] for one in events[-3:]] == ["ready", "started", "refused"]
     tree = json.loads(files["cgpu-support/tree.json"])
     assert len(tree["cards"][0]["slices"]) == 1
     engines = json.loads(files["cgpu-support/engines.json"])

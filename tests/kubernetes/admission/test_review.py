@@ -23,10 +23,21 @@ from cgpu.kubernetes.admission import review, server
 from cgpu.kubernetes.admission.certificate import LIFE, Certificate, bundle, make, renew
 from cgpu.kubernetes.admission.server import LARGE, MAX_BODY, Webhook
 from cgpu.kubernetes.admission.templates import Templates
+from cgpu.service_log import INFO, WARNING, Fields
 
 NOW = datetime.now(UTC)
 NAMES = ("cgpu-admission.opencgpu.svc", "127.0.0.1")
 POD = {"spec": {"containers": [{"name": "main", "resources": {"limits": {"aliyun.com/gpu-mem": 3}}}]}}
+
+
+class Log:
+    """A log whose lines a test can see."""
+
+    def __init__(self) -> None:
+        self.lines: list[tuple[str, int, dict[str, str | int]]] = []
+
+    def __call__(self, text: str, level: int = INFO, fields: Fields | None = None) -> None:
+        self.lines.append((text, level, dict(fields or {})))
 
 
 class FewTemplates:
@@ -54,8 +65,8 @@ def templates() -> FewTemplates:
     return FewTemplates()
 
 
-def judged(raw: bytes, templates: FewTemplates) -> dict[str, Any]:
-    found = review.answer(raw, lambda asked: review.pods(asked, cast("Templates", templates)))
+def judged(raw: bytes, templates: FewTemplates, log: Log | None = None) -> dict[str, Any]:
+    found = review.answer(raw, lambda asked: review.pods(asked, cast("Templates", templates)), log or Log())
     return cast("dict[str, Any]", found["response"])
 
 
@@ -85,6 +96,26 @@ def test_refused(templates: FewTemplates) -> None:
     assert judged(request(POD, namespace="full"), templates)["allowed"] is False
 
 
+def test_refusals_are_logged(templates: FewTemplates) -> None:
+    """The log says which pod was refused and why: nobody sees the answer to a Deployment's controller."""
+    log = Log()
+    judged(request({**POD, "metadata": {"generateName": "web-7d9f-"}}, namespace="full"), templates, log)
+    judged(request({**POD, "metadata": {"name": {"a": 1}}, "spec": 5}), templates, log)
+    judged(request(POD), templates, log)
+    assert log.lines == [
+        (
+            "namespace full pod web-7d9f-: refused: the API server says: quota exceeded",
+            WARNING,
+            {"namespace": "full", "pod": "web-7d9f-"},
+        ),
+        (
+            "namespace team: refused: the object cannot be read (AttributeError)",
+            WARNING,
+            {"namespace": "team"},
+        ),
+    ]
+
+
 @pytest.mark.parametrize(
     "document", [None, [], 5, {"spec": 5}, {"spec": {"containers": [5]}}, {"metadata": []}]
 )
@@ -106,14 +137,17 @@ def test_parameters_of_claims(kind: str) -> None:
     for weight, allowed in ((2, True), ("2", False)):
         parameters = {"apiVersion": "gpu.opencgpu.io/v1", "kind": "ShareParameters", "weight": weight}
         opaque = {"driver": "gpu.opencgpu.io", "parameters": parameters}
-        config = [{"opaque": opaque}]
+        config, log = [{"opaque": opaque}], Log()
         specs: dict[str, dict[str, Any]] = {
             "ResourceClaim": {"devices": {"config": config}},
             "ResourceClaimTemplate": {"spec": {"devices": {"config": config}}},
             "DeviceClass": {"config": config},
         }
-        raw = request({"spec": specs[kind]}, kind)
-        assert review.answer(raw, review.claims)["response"]["allowed"] is allowed
+        raw = request({"metadata": {"name": "mine"}, "spec": specs[kind]}, kind)
+        assert review.answer(raw, review.claims, log)["response"]["allowed"] is allowed
+        assert [set(fields) - {"namespace"} for _, _, fields in log.lines] == (
+            [] if allowed else [{review.FIELDS[kind]}]
+        )
 
 
 def test_certificate() -> None:
@@ -143,7 +177,7 @@ def served(tmp_path: Path, templates: FewTemplates) -> Iterator[httpx2.Client]:
     (tmp_path / "tls.key").write_bytes(made.tls_key)
     running = uvicorn.Server(
         uvicorn.Config(
-            Webhook(cast("Templates", templates)),
+            Webhook(cast("Templates", templates), Log()),
             host="127.0.0.1",
             port=0,
             ssl_certfile=tmp_path / "tls.crt",
@@ -181,7 +215,7 @@ def test_large_bodies_go_one_at_a_time(monkeypatch: pytest.MonkeyPatch) -> None:
     now, most = {True: 0, False: 0}, {True: 0, False: 0}
     lock = threading.Lock()
 
-    def answer(body: bytes, _judge: object) -> dict[str, Any]:
+    def answer(body: bytes, _judge: object, _say: object) -> dict[str, Any]:
         large = len(body) > LARGE
         with lock:
             now[large] += 1
@@ -210,7 +244,7 @@ def test_a_body_that_never_ends(served: httpx2.Client, monkeypatch: pytest.Monke
 
 
 async def _post_at_once(bodies: list[bytes]) -> None:
-    webhook = Webhook(cast("Templates", FewTemplates()))
+    webhook = Webhook(cast("Templates", FewTemplates()), Log())
 
     async def post(body: bytes) -> None:
         async def receive() -> dict[str, Any]:

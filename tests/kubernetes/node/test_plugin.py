@@ -19,9 +19,10 @@ from cgpu.kubernetes.node.allocation import AllocatedShare
 from cgpu.kubernetes.node.health import Health
 from cgpu.kubernetes.node.plugin import HealthReport, Plugin
 from cgpu.kubernetes.node.prepare import Claims
-from cgpu.kubernetes.node.records import ClaimName
+from cgpu.kubernetes.node.records import ClaimName, Record
 from cgpu.kubernetes.node.sockets import Sockets
 from cgpu.kubernetes.proto import dra_pb2, health_pb2, registration_pb2
+from cgpu.service_log import ERROR, INFO, Fields
 from tests.kubernetes.node.objects import CLAIM, NODE, T4, share_id
 
 OTHER = CLAIM.replace("1", "2")
@@ -36,10 +37,10 @@ class FewClaims:
         self.given_back: list[str] = []
         self.share = SHARE
 
-    def prepare(self, name: ClaimName) -> tuple[AllocatedShare, ...]:
+    def prepare(self, name: ClaimName) -> Record:
         if name.uid != CLAIM:
             raise CgpuError("GPU 0 has too little memory left")
-        return (self.share,)
+        return Record(name, (self.share,), {"p1": {}}, "card", {"p1": "web-0"})
 
     def unprepare(self, uid: str) -> None:
         if uid != CLAIM:
@@ -55,8 +56,13 @@ class Kubelet:
         self.claims = FewClaims()
         self.report = HealthReport(NODE)
         self.said: list[str] = []
+        self.fields: list[dict[str, str | int]] = []
         claims = cast("Claims", self.claims)
-        self.plugin = Plugin(claims, NODE, self.sockets, self.report, self.said.append)
+        self.plugin = Plugin(claims, NODE, self.sockets, self.report, self.say)
+
+    def say(self, text: str, level: int = INFO, fields: Fields | None = None) -> None:
+        self.said.append(text)
+        self.fields.append({"level": level, **(fields or {})})
 
     def call(self, path: Path, method: str, request: Any, response: type[Any]) -> Any:
         with grpc.insecure_channel(f"unix:{path}") as channel:
@@ -110,6 +116,11 @@ def test_prepare_of_several_claims(kubelet: Kubelet) -> None:
     assert list(device.cdi_device_ids) == [f"opencgpu.io/share={share_id(0)}"]
     assert device.share_id == share_id(0)
     assert found.claims[OTHER].error == "GPU 0 has too little memory left"
+    claim = {"namespace": "team", "claim": "c0"}
+    assert kubelet.fields == [
+        {"level": INFO, **claim, "pod": "web-0", "uuid": T4.uuid},
+        {"level": ERROR, **claim, "claim": "c1"},
+    ]
 
 
 def test_a_request_with_alternatives(kubelet: Kubelet) -> None:
@@ -159,7 +170,7 @@ def test_sockets_of_two_agents(folder: Path) -> None:
     """An agent of a new version serves beside the old one; each removes its own sockets alone."""
     old, new = Kubelet(folder), Kubelet(folder)
     new.sockets = Sockets.of(folder, "other-uid")
-    new.plugin = Plugin(cast("Claims", new.claims), NODE, new.sockets, new.report, new.said.append)
+    new.plugin = Plugin(cast("Claims", new.claims), NODE, new.sockets, new.report, new.say)
     old.plugin.start()
     new.plugin.start()
     old.plugin.stop()

@@ -73,7 +73,7 @@ def node(tmp_path: Path) -> Node:
 
 def test_prepare(node: Node) -> None:
     """The engine holds the shares; runtime and container engine know them; nobody gets a device node."""
-    assert [one.device for one in node.claims.prepare(NAME)] == [T4.device, SECOND.device]
+    assert [one.device for one in node.claims.prepare(NAME).shares] == [T4.device, SECOND.device]
     assert node.engine.held == {share_id(0): (0, 6043 * MIB, 1, 0), share_id(1): (1, 3021 * MIB, 1, 0)}
     written = shares.read(share_id(1), str(node.folder / "shares"))
     assert (written.gpu, written.bytes, written.pods) == (SECOND.uuid, 3021 * MIB, {POD: ("main",)})
@@ -132,7 +132,7 @@ def test_killed_at_each_step(node: Node, step: int, gone: bool, monkeypatch: pyt
         assert (node.engine.held, node.left()) == ({}, [])
     else:
         assert len(node.engine.held) in (0, 2)
-        assert len(node.claims.prepare(NAME)) == 2
+        assert len(node.claims.prepare(NAME).shares) == 2
         assert (len(node.engine.held), len(node.left())) == (2, 4)
 
 
@@ -321,7 +321,7 @@ def test_a_claim_too_large_to_record(node: Node) -> None:
     assert "bytes; expected at most" in said
     assert node.left() == before
     node.api.claims[other] = claim([result(9, "1Gi")])
-    assert len(node.claims.prepare(ClaimName("team", "other", other))) == 1
+    assert len(node.claims.prepare(ClaimName("team", "other", other)).shares) == 1
     node.claims.unprepare(CLAIM)
     node.start()
     assert list(node.engine.held) == [share_id(9)]
@@ -421,7 +421,7 @@ def test_an_agent_that_hangs(node: Node, monkeypatch: pytest.MonkeyPatch) -> Non
         pytest.raises(CgpuError, match=r"lock: another agent .* has kept it for 0.2 s"),
     ):
         node.claims.prepare(NAME)
-    assert len(node.claims.prepare(NAME)) == 2
+    assert len(node.claims.prepare(NAME).shares) == 2
 
 
 def test_a_thread_that_hangs(node: Node, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -429,7 +429,7 @@ def test_a_thread_that_hangs(node: Node, monkeypatch: pytest.MonkeyPatch) -> Non
     monkeypatch.setattr("cgpu.kubernetes.node.prepare.LOCK_S", 0.2)
     with node.claims._lock, pytest.raises(CgpuError, match=r"has worked on another claim for 0.2 s"):
         node.claims.prepare(NAME)
-    assert len(node.claims.prepare(NAME)) == 2
+    assert len(node.claims.prepare(NAME).shares) == 2
 
 
 def test_containers_at_once(node: Node) -> None:

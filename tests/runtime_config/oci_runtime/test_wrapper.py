@@ -74,6 +74,20 @@ def test_the_name_of_a_pods_container(wrapper: Wrapper) -> None:
     assert (entry["event"], entry["id"], entry["pod"], entry["container"]) == ("named", "c1", "web", "main")
 
 
+def test_dockers_name(wrapper: Wrapper) -> None:
+    """What docker calls a container, as its own file says, goes to the event log too."""
+    folder = wrapper.base / "docker" / "containers" / "c1"
+    folder.mkdir(parents=True)
+    (folder / "config.v2.json").write_text('{"ID": "c1", "Name": "/web"}')
+    bundle = wrapper.base / "moby" / "c1"
+    bundle.mkdir(parents=True)
+    mount = {"destination": "/etc/hostname", "source": str(folder / "hostname")}
+    (bundle / "config.json").write_text(json.dumps(spec(*ASKING, FIRST, mounts=[mount])))
+    assert wrapper.call("create", "--bundle", str(bundle), "c1").status == 0
+    entry = json.loads((wrapper.run_directory / "events.log").read_text())
+    assert (entry["event"], entry["id"], entry["name"]) == ("named", "c1", "web")
+
+
 def test_the_nodes_default_makes_a_slice(wrapper: Wrapper) -> None:
     """A container that names a GPU and no amount gets the default that the tree has at that moment."""
     (wrapper.tree / "default_memsize").write_text("1073741824\n")

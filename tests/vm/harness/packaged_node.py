@@ -55,6 +55,10 @@ while :; do
 	echo round
 done
 """
+SCRAPE = """
+import urllib.request
+print(urllib.request.urlopen("http://127.0.0.1:10418/metrics", timeout=60).read().decode())
+"""
 HOLD = "sleep 100000 | /cgpu-probe alloc=512M count hold"
 
 
@@ -177,11 +181,34 @@ def slices(node: PackagedNode) -> None:
     assert step(done, "alloc", 1).number("status") == NO_MEMORY
 
 
-def users_see(node: PackagedNode, again: Callable[[], object]) -> None:
-    """See that the setting alone decides whether a user sees slices.
+def observed(node: PackagedNode, again: Callable[[], object]) -> None:
+    """See that Prometheus and users see slices once they are to; the exporter stays enabled.
 
     again: gives the engine its configuration anew, as a restart does.
     """
+    exports(node, again)
+    users_see(node, again)
+
+
+def exports(node: PackagedNode, again: Callable[[], object]) -> None:
+    """See that the exporter, once it is enabled, serves slices by name with the few rights of its unit."""
+    assert node.unit("cgpu-exporter") == "disabled inactive"
+    node.run("cgpu", "config", "set", "log_format", "journal", "--apply")
+    node.run("systemctl", "enable", "--now", "cgpu-exporter")
+    scrape = ("/usr/bin/python3", "-c", SCRAPE)
+    eventually(lambda: 'name="load"' in node.attempt(*scrape).stdout, "a scrape has a container by name", 60)
+    again()
+    eventually(lambda: 'name="load"' in node.attempt(*scrape).stdout, "and after that", 60)
+    assert "\nopencgpu_up 1.0\n" in node.run(*scrape)
+    assert node.unit("cgpu-exporter") == "enabled active"
+    line = node.run("journalctl", "--no-pager", "--output", "json", "SYSLOG_IDENTIFIER=cgpu-exporter")
+    entry = json.loads(line)
+    assert (entry["PRIORITY"], entry["_SYSTEMD_UNIT"]) == ("6", "cgpu-exporter.service")
+    assert entry["MESSAGE"] == "metrics at http://127.0.0.1:10418/metrics"
+
+
+def users_see(node: PackagedNode, again: Callable[[], object]) -> None:
+    """See that the setting alone decides whether a user sees slices."""
     as_user = ("setpriv", "--reuid=65534", "--regid=65534", "--clear-groups", "cgpu-smi")
     assert node.unit("cgpu-smi-publish.path") == "enabled active"
     assert node.unit("cgpu-smi-publish").endswith("inactive")
