@@ -20,6 +20,7 @@ from cgpu.install.plan import PlanContext, runtimes
 from cgpu.install.plan.engine import plan_daemon, plan_module
 from cgpu.install.plan.own_files import configuration
 from cgpu.install.plan.publisher import plan_publisher
+from cgpu.install.plan.server import plan_server
 from cgpu.install.transaction import execute, journal
 from cgpu.install.transaction.journal import Journal
 from cgpu.install.transaction.runner import Runner
@@ -145,6 +146,7 @@ class Installer:
         plan_engine = plan_module if engine == "module" else plan_daemon
         steps += plan_engine(plan_context, self.runner)
         steps += plan_publisher(plan_context, self.runner)
+        steps += plan_server(plan_context, self.runner)
         steps += runtimes.plan(plan_context, names, default=request.default_runtime)
         known = plan_context.record.facts.get("runtimes", [])
         facts: dict[str, Any] = {

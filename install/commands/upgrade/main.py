@@ -17,7 +17,7 @@ from cgpu.config import load as config
 from cgpu.errors import CgpuError, one_line
 from cgpu.install import drain
 from cgpu.install.commands.upgrade import daemon, module
-from cgpu.install.places import PUBLISHER
+from cgpu.install.places import PUBLISHER, SERVER
 from cgpu.install.privilege import require_root
 from cgpu.install.transaction import lock, signals
 from cgpu.install.transaction.runner import Runner, SystemRunner
@@ -65,7 +65,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
             else:
                 _daemon(Places(Path(options.run)), options)
             if not options.dry_run:
-                _publisher(runner)
+                _services(runner)
     except (CgpuError, OSError) as error:
         print(f"cgpu upgrade: {one_line(str(error))}", file=sys.stderr)
         return 1
@@ -107,11 +107,12 @@ def _refuse_cold(containers: int, reserved: int, why: str) -> None:
         )
 
 
-def _publisher(runner: Runner) -> None:
-    """Have cgpu-smi --publish go on with this version, where systemd runs it. No container waits for that."""
+def _services(runner: Runner) -> None:
+    """Have what runs beside the engine go on with this version, where systemd runs it."""
     if below(ROOT, paths.SYSTEMD).is_dir():
-        # Its status tells nothing: a node without the unit has nothing to exchange.
-        runner.run(("systemctl", "try-restart", PUBLISHER))
+        for name in (PUBLISHER, SERVER):
+            # Its status tells nothing: a node without the unit has nothing to exchange.
+            runner.run(("systemctl", "try-restart", name))
 
 
 # --- the daemon ---
