@@ -11,7 +11,14 @@ from tests.vm.harness import debian
 from tests.vm.harness.debian import dashed
 from tests.vm.harness.kernels import Kernel
 from tests.vm.harness.node import loaded, read
-from tests.vm.harness.packaged_node import BUILD_S, HELD, PackagedNode, slices, users_see
+from tests.vm.harness.packaged_node import (
+    BUILD_S,
+    HELD,
+    PackagedNode,
+    slices,
+    starts_without_python,
+    users_see,
+)
 from tests.vm.harness.slices import view
 
 pytestmark = [pytest.mark.slow, pytest.mark.own_disk, pytest.mark.timeout(6 * BUILD_S)]
@@ -76,6 +83,7 @@ def test_a_node_with_the_module(debian_node: PackagedNode, packages: tuple[Packa
     serves(node, __version__)
     node.await_rounds()
     users_see(node, lambda: node.run("systemctl", "restart", "cgpu-config-apply"))
+    starts_without_python(node)
     node.end_load()
 
     assert "what cgpu install has done is undone" in node.run("cgpu", "uninstall", timeout=BUILD_S)

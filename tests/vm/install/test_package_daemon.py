@@ -12,7 +12,7 @@ from cgpu import __version__
 from tests.integration.commands import eventually
 from tests.packages import OLD, Packages
 from tests.vm.harness.node import loaded
-from tests.vm.harness.packaged_node import BUILD_S, PackagedNode, slices, users_see
+from tests.vm.harness.packaged_node import BUILD_S, PackagedNode, slices, starts_without_python, users_see
 
 pytestmark = [pytest.mark.slow, pytest.mark.own_disk, pytest.mark.timeout(6 * BUILD_S)]
 
@@ -66,7 +66,7 @@ def test_a_node_with_the_daemon(debian_node: PackagedNode, packages: tuple[Packa
     assert serves(node, __version__) != third
     node.await_rounds()
     users_see(node, lambda: node.run("systemctl", "restart", "cgpud"))
-    slices(node)
+    starts_without_python(node)
     refused = node.attempt("cgpu", "uninstall")
     assert refused.returncode == 1
     assert "sliced containers run" in refused.stderr
