@@ -25,7 +25,6 @@ COMMANDS = (
 )
 PROGRAMS = (
     "hook/cgpu-hook",
-    "hook/start.py",
     "kmod/build/cgpu-probe",
     "kmod/build/cgpu-probe32",
     "kmod/build/cgpu-recorder",
@@ -36,6 +35,7 @@ PROGRAMS = (
     "runtime_config/launcher/cgpu-container-runtime.low-level",
 )
 DATA = (
+    "hook/start.py",
     "kmod/Makefile",
     "kmod/abi/classes.json",
     "kmod/abi/controls.json",
