@@ -21,6 +21,7 @@ from cgpu.install.plan.engine import plan_daemon, plan_module
 from cgpu.install.plan.exporter import plan_exporter
 from cgpu.install.plan.own_files import configuration
 from cgpu.install.plan.publisher import plan_publisher
+from cgpu.install.plan.server import plan_server
 from cgpu.install.transaction import execute, journal
 from cgpu.install.transaction.journal import Journal
 from cgpu.install.transaction.runner import Runner
@@ -147,6 +148,7 @@ class Installer:
         steps += plan_engine(plan_context, self.runner)
         steps += plan_publisher(plan_context, self.runner)
         steps += plan_exporter(plan_context)
+        steps += plan_server(plan_context, self.runner)
         steps += runtimes.plan(plan_context, names, default=request.default_runtime)
         known = plan_context.record.facts.get("runtimes", [])
         facts: dict[str, Any] = {

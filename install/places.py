@@ -20,6 +20,9 @@ PACKAGE_UNITS = ("/usr/lib/systemd/system", "/lib/systemd/system")
 PUBLISHER = "cgpu-smi-publish.service"
 PUBLISHER_STARTS = "cgpu-smi-publish.path"
 EXPORTER = "cgpu-exporter"
+# The unit of the wrapper's server, and the one that starts it when a container with a slice starts.
+SERVER = "cgpu-container-runtime.service"
+SERVER_STARTS = "cgpu-container-runtime.socket"
 MODULES_LOAD = "/etc/modules-load.d/cgpu.conf"
 MODPROBE = "/etc/modprobe.d/cgpu.conf"
 SOURCES = "/usr/src"

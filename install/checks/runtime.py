@@ -15,12 +15,12 @@ from cgpu.install.node.facts import programs
 from cgpu.runtime_config.oci_runtime.edit import HOOK_PATH
 from cgpu.runtime_config.oci_runtime.lowlevel import LAUNCHER, low_level
 
-INTERPRETER = "/usr/bin/python3"  # as in launcher/launcher.h and the hook's first line
+INTERPRETER = "/usr/bin/python3"  # as in launcher/launcher.h and hook/launcher/hook.h
 FIRST_PYTHON = (3, 11)
 OTHERS = stat.S_IWGRP | stat.S_IWOTH
 BUILD = "install the package again, or in a checkout: make build"
 PYTHON = re.compile(r"python3(\.\d+)?")
-SHEBANG = re.compile(rb"#!\s*(/\S+)")
+IN_PYTHON = "start.py"  # beside the hook, as in hook/launcher/hook.h
 START_S = 10.0
 
 
@@ -58,16 +58,12 @@ def launcher(path: str = LAUNCHER) -> list[Finding]:
 
 
 def hook(path: str = HOOK_PATH) -> list[Finding]:
-    """Whether the hook is there, and names its interpreter by an absolute path."""
+    """Whether the hook is there, and what it hands calls over to that need Python."""
     if not _is_program(path):
         return problem("hook", f"{path}: is not there, or no program", BUILD)
-    with open(path, "rb") as stream:
-        named = SHEBANG.match(stream.readline(256))
-    if named is None or os.path.basename(named[1]) == b"env":
-        return problem("hook", f"{path}: its first line names no interpreter by an absolute path", BUILD)
-    if not os.access(named[1], os.X_OK):
-        text = f"{path}: its interpreter {named[1].decode('utf-8', 'replace')} is not there"
-        return problem("hook", text, _install_python(os.fsdecode(named[1])))
+    script = os.path.join(os.path.dirname(os.path.realpath(path)), IN_PYTHON)
+    if not os.path.isfile(script):
+        return problem("hook", f"{script}: is not there", BUILD)
     return ok("hook", path)
 
 

@@ -29,6 +29,7 @@ from cgpu.install.checks import (
     preflight,
     publisher,
     runtime,
+    server,
     settings,
 )
 from cgpu.install.checks.configuration import differences
@@ -74,6 +75,7 @@ CHECKS: tuple[Check, ...] = (
     lambda _: runtime.hook(),
     lambda _: runtime.launcher(),
     lambda _: runtime.ownership(),
+    server.is_heard,
     settings.registered,
     settings.default,
     settings.pod_devices,

@@ -69,6 +69,9 @@ def test_a_daemon_under_systemd(root: Path) -> None:
     assert [line for line in system.commands if "show" not in line] == [
         "systemctl try-restart crate",
         "systemctl try-restart whale",
+        "systemctl disable --now cgpu-container-runtime.socket",
+        "systemctl stop cgpu-container-runtime.service",
+        "systemctl daemon-reload",
         "systemctl disable --now cgpu-exporter.service",
         "systemctl daemon-reload",
         "systemctl disable --now cgpu-smi-publish.path",
@@ -135,6 +138,8 @@ def test_dry_run(root: Path) -> None:
         "+ systemctl enable --now cgpu-smi-publish.path",
         "+ systemctl start cgpu-smi-publish.service",
         "+ systemctl daemon-reload",
+        "+ systemctl daemon-reload",
+        "+ systemctl enable --now cgpu-container-runtime.socket",
         "+ systemctl try-restart whale",
         "+ systemctl try-restart crate",
     ]

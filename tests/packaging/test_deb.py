@@ -69,7 +69,7 @@ def test_places(tree: Path) -> None:
 
 def test_unit(tree: Path, repository: Path) -> None:
     """Every unit of the project is in the package, and starts a command of it."""
-    for unit in (repository / "kmod/units").glob("*.path"):
+    for unit in (repository / "kmod/units").iterdir():
         assert (tree / "lib/systemd/system" / unit.name).exists()
     units = sorted((repository / "kmod/units").glob("*.service"))
     assert units

@@ -22,6 +22,7 @@ UNIT_STATES = [
     f"var/lib/systemd/deb-systemd-helper-enabled/{unit}.dsh-also"
     for unit in (
         "cgpu-config-apply.service",
+        "cgpu-container-runtime.socket",
         "cgpu-exporter.service",
         "cgpu-smi-publish.path",
         "cgpud.service",

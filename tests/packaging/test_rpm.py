@@ -114,7 +114,7 @@ def test_same_contents(packages: Packages, rpms: Rpms, tmp_path: Path) -> None:
     texts = [
         path
         for path in debian
-        if path.suffix in (".py", ".path", ".service", ".json")
+        if path.suffix in (".py", ".path", ".service", ".socket", ".json")
         or "completions" in str(path)
         or "bin" in path.parts
     ]

@@ -17,6 +17,7 @@ COMMANDS = (
     "cgpu",
     "cgpud",
     "cgpu-config-apply",
+    "cgpu-container-runtime-server",
     "cgpu-hook",
     "cgpu-runtime-config",
     "cgpu-smi",
@@ -24,7 +25,6 @@ COMMANDS = (
 )
 PROGRAMS = (
     "hook/cgpu-hook",
-    "hook/start.py",
     "kmod/build/cgpu-probe",
     "kmod/build/cgpu-probe32",
     "kmod/build/cgpu-recorder",
@@ -35,6 +35,7 @@ PROGRAMS = (
     "runtime_config/launcher/cgpu-container-runtime.low-level",
 )
 DATA = (
+    "hook/start.py",
     "kmod/Makefile",
     "kmod/abi/classes.json",
     "kmod/abi/controls.json",
@@ -42,6 +43,8 @@ DATA = (
     "kmod/core/include/cgpu_core.h",
     "kmod/module/dkms.conf",
     "kmod/units/cgpu-config-apply.service",
+    "kmod/units/cgpu-container-runtime.service",
+    "kmod/units/cgpu-container-runtime.socket",
     "kmod/units/cgpu-exporter.service",
     "kmod/units/cgpu-smi-publish.path",
     "kmod/units/cgpu-smi-publish.service",

@@ -17,7 +17,7 @@ from cgpu.config import load as config
 from cgpu.errors import CgpuError, one_line
 from cgpu.install import drain
 from cgpu.install.commands.upgrade import daemon, module
-from cgpu.install.places import EXPORTER, PUBLISHER
+from cgpu.install.places import EXPORTER, PUBLISHER, SERVER
 from cgpu.install.privilege import require_root
 from cgpu.install.transaction import lock, signals
 from cgpu.install.transaction.runner import Runner, SystemRunner
@@ -65,7 +65,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
             else:
                 _daemon(Places(Path(options.run)), options)
             if not options.dry_run:
-                _readers(runner)
+                _services(runner)
     except (CgpuError, OSError) as error:
         print(f"cgpu upgrade: {one_line(str(error))}", file=sys.stderr)
         return 1
@@ -107,10 +107,10 @@ def _refuse_cold(containers: int, reserved: int, why: str) -> None:
         )
 
 
-def _readers(runner: Runner) -> None:
-    """Have what shows slices go on with this version, where systemd runs it. No container waits for that."""
+def _services(runner: Runner) -> None:
+    """Have what runs beside the engine go on with this version, where systemd runs it."""
     if below(ROOT, paths.SYSTEMD).is_dir():
-        for name in (PUBLISHER, f"{EXPORTER}.service"):
+        for name in (PUBLISHER, f"{EXPORTER}.service", SERVER):
             # Its status tells nothing: a node without the unit has nothing to exchange.
             runner.run(("systemctl", "try-restart", name))
 

@@ -168,7 +168,7 @@ class Unit(SystemStep):
 
     @property
     def _file(self) -> str:
-        return self.name if self.name.endswith(".path") else f"{self.name}.service"
+        return self.name if self.name.endswith((".path", ".socket")) else f"{self.name}.service"
 
     def _systemctl(self, *words: str) -> tuple[str, ...]:
         return ("systemctl", *words, self._file)

@@ -95,14 +95,16 @@ def test_without_an_engine(tmp_path: Path, capsys: Captured) -> None:
 
 
 @pytest.mark.parametrize("systemd", [True, False])
-def test_what_users_see(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, *, systemd: bool) -> None:
-    """What shows slices to users and to Prometheus goes on with the new version, where systemd runs it."""
+def test_what_runs_beside_the_engine(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, *, systemd: bool
+) -> None:
+    """What shows slices, and the wrapper's server, go on with the new version, where systemd runs them."""
     ran: list[str] = []
 
     class Systemctl:
         def run(self, words: Sequence[str], timeout: float = 0) -> Done:
             ran.append(" ".join(words))
-            return Done(5, "Unit cgpu-smi-publish.service not found.\n")
+            return Done(5, f"Unit {words[-1]} not found.\n")
 
     monkeypatch.setattr(upgrade_command, "ROOT", tmp_path)
     monkeypatch.setattr(upgrade_command, "SystemRunner", lambda *_: Systemctl())
@@ -111,7 +113,7 @@ def test_what_users_see(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, *, syst
         (tmp_path / "run/systemd/system").mkdir(parents=True)
     for words in ((), ("--dry-run",)):
         assert upgrade_command.main(["--run", str(tmp_path), *words]) == 0
-    units = ("cgpu-smi-publish.service", "cgpu-exporter.service")
+    units = ("cgpu-smi-publish.service", "cgpu-exporter.service", "cgpu-container-runtime.service")
     assert ran == [f"systemctl try-restart {unit}" for unit in units if systemd]
 
 

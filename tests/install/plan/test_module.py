@@ -101,6 +101,8 @@ def test_all_steps_and_back(root: Path, restored: Path) -> None:
         "systemctl enable --now cgpu-smi-publish.path",
         "systemctl start cgpu-smi-publish.service",
         "systemctl daemon-reload",
+        "systemctl daemon-reload",
+        "systemctl enable --now cgpu-container-runtime.socket",
     ]
     assert (root / SOURCES / "module/main.c").exists()
     assert (root / "etc/modules-load.d/cgpu.conf").read_text().endswith("\ncgpu_km\n")
@@ -117,6 +119,9 @@ def test_all_steps_and_back(root: Path, restored: Path) -> None:
     kernel.commands.clear()
     module_installer(root, kernel).uninstall(None)
     assert [line for line in kernel.commands if " is-" not in line and " show " not in line] == [
+        "systemctl disable --now cgpu-container-runtime.socket",
+        "systemctl stop cgpu-container-runtime.service",
+        "systemctl daemon-reload",
         "systemctl disable --now cgpu-exporter.service",
         "systemctl daemon-reload",
         "systemctl disable --now cgpu-smi-publish.path",

@@ -181,6 +181,28 @@ def slices(node: PackagedNode) -> None:
     assert step(done, "alloc", 1).number("status") == NO_MEMORY
 
 
+def starts_without_python(node: PackagedNode) -> None:
+    """See that the server prepares containers: where no Python can be started they start, and only by it.
+
+    The hook needs Python too where its log has another form than text.
+    """
+    socket, service = "cgpu-container-runtime.socket", "cgpu-container-runtime.service"
+    assert node.unit(socket) == "enabled active"
+    slices(node)
+    eventually(lambda: node.unit(service).endswith(" active"), "the socket starts the server", 60)
+    node.run("mv", "/usr/bin/python3", "/usr/bin/python3.away")
+    try:
+        # A slow machine's server may not be ready in time for one of them.
+        eventually(lambda: node.probe("info").returncode == 0, "a container starts by the server", 60)
+        node.run("systemctl", "stop", socket)
+        assert not node.unit(service).endswith(" active")
+        assert node.probe("info").returncode != 0
+    finally:
+        node.run("mv", "/usr/bin/python3.away", "/usr/bin/python3")
+    node.probe("info").check()
+    node.run("systemctl", "start", socket)
+
+
 def observed(node: PackagedNode, again: Callable[[], object]) -> None:
     """See that Prometheus and users see slices once they are to; the exporter stays enabled.
 

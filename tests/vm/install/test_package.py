@@ -11,7 +11,14 @@ from tests.vm.harness import debian
 from tests.vm.harness.debian import dashed
 from tests.vm.harness.kernels import Kernel
 from tests.vm.harness.node import loaded, read
-from tests.vm.harness.packaged_node import BUILD_S, HELD, PackagedNode, observed, slices
+from tests.vm.harness.packaged_node import (
+    BUILD_S,
+    HELD,
+    PackagedNode,
+    observed,
+    slices,
+    starts_without_python,
+)
 from tests.vm.harness.slices import view
 
 pytestmark = [pytest.mark.slow, pytest.mark.own_disk, pytest.mark.timeout(6 * BUILD_S)]
@@ -75,6 +82,7 @@ def test_a_node_with_the_module(debian_node: PackagedNode, packages: tuple[Packa
     node.reboot()
     serves(node, __version__)
     node.await_rounds()
+    starts_without_python(node)
     observed(node, lambda: node.run("systemctl", "restart", "cgpu-config-apply"))
     node.end_load()
 

@@ -12,7 +12,7 @@ from cgpu import __version__
 from tests.integration.commands import eventually
 from tests.packages import OLD, Packages
 from tests.vm.harness.node import loaded
-from tests.vm.harness.packaged_node import BUILD_S, PackagedNode, observed, slices
+from tests.vm.harness.packaged_node import BUILD_S, PackagedNode, observed, slices, starts_without_python
 
 pytestmark = [pytest.mark.slow, pytest.mark.own_disk, pytest.mark.timeout(6 * BUILD_S)]
 
@@ -65,8 +65,8 @@ def test_a_node_with_the_daemon(debian_node: PackagedNode, packages: tuple[Packa
     eventually(lambda: node.unit("cgpud") == "enabled active", "systemd starts it anew", 60)
     assert serves(node, __version__) != third
     node.await_rounds()
+    starts_without_python(node)
     observed(node, lambda: node.run("systemctl", "restart", "cgpud"))
-    slices(node)
     refused = node.attempt("cgpu", "uninstall")
     assert refused.returncode == 1
     assert "sliced containers run" in refused.stderr

@@ -1,0 +1,28 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What prepares containers for the wrapper, so that their start takes no Python of its own."""
+
+from __future__ import annotations
+
+from cgpu import paths
+from cgpu.install.checks.engine import listening
+from cgpu.install.checks.finding import Finding, ok, skipped, warning
+from cgpu.install.node.facts import files
+from cgpu.install.node.report import NodeReport
+from cgpu.install.places import PACKAGE_UNITS, SERVER_STARTS, UNITS
+from cgpu.node_files import below
+
+NAME = "runtime-server"
+START = f"systemctl enable --now {SERVER_STARTS}"
+
+
+def is_heard(now: NodeReport) -> list[Finding]:
+    """Whether the socket is open by which systemd starts the server. To connect would start it."""
+    units = (below(now.node.root, f"{folder}/{SERVER_STARTS}") for folder in (UNITS, *PACKAGE_UNITS))
+    if not now.node.software.systemd or not any(unit.exists() for unit in units):
+        return skipped(NAME, f"systemd has no {SERVER_STARTS}")
+    if now.node.ours.engine is None:
+        return skipped(NAME, "no engine answers")
+    if paths.RUNTIME_SOCKET in listening(files.text(now.node.root, "/proc/net/unix", 1 << 24) or ""):
+        return ok(NAME, f"{paths.RUNTIME_SOCKET} accepts connections")
+    text = f"{paths.RUNTIME_SOCKET}: nobody listens there, so containers with slices start more slowly"
+    return warning(NAME, text, START)
