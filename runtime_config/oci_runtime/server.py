@@ -17,6 +17,7 @@ import signal
 import socket
 import struct
 import sys
+import time
 from typing import TYPE_CHECKING
 
 from cgpu import paths
@@ -51,6 +52,8 @@ WORKERS = 4
 ALIVE_S = 60
 # Then a worker is replaced: nothing that a start left behind stays for long.
 CALLS_OF_WORKER = 1000
+# Before a worker is replaced that has failed: it may fail at once each time.
+PAUSE_S = 0.1
 # Exit status of a worker that finds another wrapper than the one it began with.
 CHANGED = 3
 
@@ -84,6 +87,8 @@ def _listener(path: str) -> socket.socket:
     if os.environ.get("LISTEN_PID") == str(os.getpid()) and os.environ.get("LISTEN_FDS") == "1":
         return socket.socket(fileno=FIRST_INHERITED)
     made = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+    if made.connect_ex(path) == 0:
+        raise CgpuError(f"{path}: a server listens there already, most often systemd's; expected none")
     old = os.umask(0o177)
     try:
         with contextlib.suppress(FileNotFoundError):
@@ -117,6 +122,8 @@ def serve(listener: socket.socket) -> None:
             workers.discard(worker)
             if os.waitstatus_to_exitcode(status) == CHANGED:
                 return
+            if status != 0:
+                time.sleep(PAUSE_S)
     finally:
         for worker in workers:
             os.kill(worker, signal.SIGTERM)

@@ -64,12 +64,15 @@ class Served(Wrapper):
     def socket(self) -> Path:
         return self.base / SOCKET
 
+    def server_code(self) -> str:
+        """Return the program of a server that knows this node's launcher."""
+        places = {"paths": self.places(), "program": str(self.program), "socket": str(self.socket)}
+        return SERVER.format(root=str(ROOT), **places)
+
     @contextmanager
     def server(self) -> Iterator[subprocess.Popen[bytes]]:
-        """Run a server that knows this node's launcher."""
-        places = {"paths": self.places(), "program": str(self.program), "socket": str(self.socket)}
-        code = SERVER.format(root=str(ROOT), **places)
-        running = subprocess.Popen(["/usr/bin/python3", "-IS", "-c", code])
+        """Run a server."""
+        running = subprocess.Popen(["/usr/bin/python3", "-IS", "-c", self.server_code()])
         try:
             eventually(self._answers, "the server listens")
             yield running

@@ -199,6 +199,23 @@ def test_hostile_peers(bare: Served, message: bytes) -> None:
         assert bare.create().status == 0
 
 
+def test_a_second_server(bare: Served) -> None:
+    """A server that is started by hand leaves the place of one that runs, and says so."""
+    bare.bundle(SLICED)
+    with bare.server():
+        second = subprocess.run(
+            ["/usr/bin/python3", "-IS", "-c", bare.server_code()],
+            capture_output=True,
+            check=False,
+            timeout=60,
+        )
+        assert second.returncode == 1
+        assert second.stderr.decode().startswith(
+            f"cgpu-container-runtime-server: {bare.socket}: a server listens"
+        )
+        assert bare.create().status == 0
+
+
 def test_a_worker_that_dies(bare: Served) -> None:
     """Killed workers are replaced, and those of a killed server end."""
     bare.bundle(SLICED)
