@@ -17,7 +17,7 @@ import tempfile
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
-from benchmarks.shares import cases, changes, plot, tables
+from benchmarks.shares import cases, changes, newcomers, plot, tables
 from benchmarks.shares.binding import US, Harness
 from benchmarks.shares.cases import NAMES, POLICIES, Finding
 
@@ -87,8 +87,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
         rates = tables.run(harness, common)
         findings = [
             *cases.mixes(harness, common),
+            *cases.unevenly(harness, common),
             *cases.priority(harness, common),
             *changes.findings(harness, common),
+            *newcomers.findings(harness, common),
             *tables.findings(rates),
         ]
         drawn = plot.write(harness, slice_, options.plots) if options.plots else []

@@ -40,8 +40,11 @@ DURATION = 10 * SECOND
 COSTS = Costs(switch=30 * US, save=20 * US, command=20 * US)
 RATIOS = (20, 50, 80, 99)
 
+# Weights that differ by more than those of weights().
+UNEVEN = ((1, 24), (1, 2, 4), (1, 1, 1, 22), (1, 1, 1, 1, 8, 8))
+
 SHARE_BOUND = 0.01
-TABLE_BOUND = 0.02
+TABLE_BOUND = 0.01
 
 
 @dataclass(frozen=True)
@@ -105,10 +108,16 @@ def says(policy: int, containers: Sequence[Container]) -> list[float]:
 
 
 def shares(case: Case, result: Result) -> list[float]:
-    """The time each had: of all time where channels are disabled, else of that of all kernels."""
+    """
+    The time of each one's kernels, of that of all kernels.
+
+    Where channels are disabled: of all time, and what switches take counts for all by their kernels.
+    """
+    of_kernels = [one.busy / result.busy for one in result.containers]
     if case.policy in (FAIR, WEIGHT, FIXED) or (case.policy != NATIVE and not case.time_slices):
-        return [one.used / case.duration for one in result.containers]
-    return [one.busy / result.busy for one in result.containers]
+        at_work = (result.busy + result.switching) / case.duration
+        return [part * at_work for part in of_kernels]
+    return of_kernels
 
 
 def is_greedy(container: Container) -> bool:
@@ -127,14 +136,15 @@ def judge(case: Case, result: Result, what: str) -> Iterator[Finding]:
     ]
     # The card's own time slices do not make up for a kernel that ran beyond one.
     unruly = any(step.grain == 0 for one in case.containers for step in one.steps)
-    bound = SHARE_BOUND if policy in (FAIR, WEIGHT, FIXED) or (policy == PREEMPTIVE and not unruly) else None
+    bound = None if policy == NATIVE or (unruly and policy in (PREEMPTIVE, SOFT)) else SHARE_BOUND
     if not case.time_slices:
         bound = SHARE_BOUND
     if errors:
         yield Finding(policy, f"{what}: share", max(errors), bound)
     if policy in (FAIR, FIXED):
         slack = case.slice / case.duration
-        over = max(share - due for share, due in zip(got, wanted, strict=True))
+        kernels = [one.busy / case.duration for one in result.containers]
+        over = max(share - due for share, due in zip(kernels, wanted, strict=True))
         yield Finding(policy, f"{what}: above the cap", max(0.0, over), slack)
     if policy in (PREEMPTIVE, SOFT) and case.time_slices:
         yield Finding(policy, f"{what}: idle while one has work", result.idle_with_work / case.duration, 0.0)
@@ -155,6 +165,19 @@ def mixes(harness: Harness, common: Case) -> Iterator[Finding]:
                 if policy in (PREEMPTIVE, SOFT) and kind == "whole kernels":
                     by_channels = replace(case, time_slices=False)
                     yield from judge(by_channels, harness.run(by_channels), f"{count} {kind} by channels")
+
+
+def unevenly(harness: Harness, common: Case) -> Iterator[Finding]:
+    """Light containers beside heavy ones: each has as many switches in a round as the others."""
+    for policy in (WEIGHT, FIXED, SOFT):
+        for found in UNEVEN:
+            containers = [Container(weight, greedy(index)) for index, weight in enumerate(found)]
+            case = replace(common, policy=policy, containers=containers)
+            weights_ = ":".join(map(str, found))
+            yield from judge(case, harness.run(case), f"{weights_} uneven")
+            if policy == SOFT:
+                by_channels = replace(case, time_slices=False)
+                yield from judge(by_channels, harness.run(by_channels), f"{weights_} uneven by channels")
 
 
 def priority(harness: Harness, common: Case) -> Iterator[Finding]:

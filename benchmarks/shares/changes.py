@@ -105,10 +105,20 @@ def by_card(running: Running) -> bool:
     return by_slices and not any(one.highprio for one in members)
 
 
-def used(running: Running) -> dict[int, int]:
-    """The time each has had: its kernels' where the card's time slices divide it, else its contexts' too."""
-    figures = {slot: running.figures(slot) for slot in running.members}
-    return {slot: one.busy if by_card(running) else one.used for slot, one in figures.items()}
+def measured(running: Running, window: int) -> tuple[dict[int, float], int]:
+    """The time that each one had in a window, and the time that was divided: as in cases.shares()."""
+    before = {slot: running.figures(slot) for slot in running.members}
+    running.advance(window)
+    after = {slot: running.figures(slot) for slot in running.members}
+    kernels = {slot: after[slot].busy - before[slot].busy for slot in after}
+    used = {slot: after[slot].used - before[slot].used for slot in after}
+    busy = sum(kernels.values())
+    if by_card(running):
+        return {slot: float(time) for slot, time in kernels.items()}, busy
+    if any(one.highprio for one in running.members.values()):
+        # A change of sides is one more switch, in the middle of somebody's grant.
+        return {slot: float(time) for slot, time in used.items()}, window
+    return {slot: time * sum(used.values()) / (busy or 1) for slot, time in kernels.items()}, window
 
 
 def run(harness: Harness, scenario: Scenario) -> Iterator[Finding]:
@@ -133,10 +143,7 @@ def run(harness: Harness, scenario: Scenario) -> Iterator[Finding]:
 
 def turns_off(running: Running, window: int) -> float:
     """How far anyone is from its share in a window, in turns of its own."""
-    start = used(running)
-    running.advance(window)
-    had = {slot: end - start[slot] for slot, end in used(running).items()}
-    whole = sum(had.values()) if by_card(running) else window
+    had, whole = measured(running, window)
     turn = {
         slot: units(running.case.policy, one) * running.case.slice for slot, one in running.members.items()
     }

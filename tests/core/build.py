@@ -70,10 +70,10 @@ def build_program(source: Path, objects: list[str], gen: Path, output: Path) -> 
     return program
 
 
-def build_library(output: Path) -> Path:
+def build_library(output: Path, *defines: str) -> Path:
     """Build the core as a library for ctypes. Undefined behaviour ends the process."""
     gen = generated(output / "gen")
     library = output / "libcgpu_core.so"
     trap = ["-fsanitize=undefined", "-fsanitize-undefined-trap-on-error"]
-    run([tool("cc"), *flags(gen), *trap, "-fPIC", "-shared", *sources(gen), "-o", str(library)])
+    run([tool("cc"), *flags(gen), *trap, *defines, "-fPIC", "-shared", *sources(gen), "-o", str(library)])
     return library

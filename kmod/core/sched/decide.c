@@ -83,11 +83,23 @@ static void decide_undivided(struct cgpu_sched *sched, struct cgpu_sched_decisio
 	decision->open = sched->plans.there;
 }
 
+/* A newcomer does not wait for the time of units that were nobody's and are its own now. */
+static void cut_idle_grant(struct cgpu_sched *sched)
+{
+	s64 most = (s64)(sched->plans.of[CGPU_SCHED_LOW].unit[SCHED_IDLE] * sched->settings.slice);
+
+	if (sched->balance[SCHED_IDLE] > most)
+		sched->balance[SCHED_IDLE] = most;
+}
+
 static void plan(struct cgpu_sched *sched)
 {
 	u32 undivided = core_sched_policy_of(sched)->undivided, n;
+	u32 idle = sched->plans.of[CGPU_SCHED_LOW].unit[SCHED_IDLE];
 
 	core_sched_plan(sched, &sched->plans);
+	if (sched->plans.of[CGPU_SCHED_LOW].unit[SCHED_IDLE] < idle)
+		cut_idle_grant(sched);
 	/* Without classes nobody runs in the other one's phase. */
 	for (n = 0; n < CGPU_SCHED_SLOTS; n++)
 		sched->slot[n].class = undivided ? CGPU_SCHED_LOW : sched->slot[n].highprio;

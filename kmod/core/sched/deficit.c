@@ -8,6 +8,16 @@
 /* A grant shorter than this part of a slice is not worth the switch: it is kept for the next round. */
 #define WORTH(slice) ((s64)((slice) / 8))
 
+/*
+ * The switches of a round. The grant of a member at work begins with one, which takes as much of a short grant as of a long
+ * one. So that the time of kernels goes by units, the members at work pay for all switches by their units: each grant has
+ * the time of one switch more, and its part of all of them less. The round stays as long as its units say.
+ */
+struct switches {
+	u64 each; /* ns */
+	u32 members, units; /* of those at work */
+};
+
 static inline u32 units_of(const struct cgpu_policy *policy, const struct cgpu_sched_slot *slot)
 {
 	if (!slot->joined || slot->weight == 0)
@@ -69,15 +79,59 @@ static void give_up(struct cgpu_sched *sched, u32 place)
 		sched->balance[place] = 0;
 }
 
-/* One place's share of so many rounds. Who takes no part pays off what it owes, and gets nothing. */
-static void credit(struct cgpu_sched *sched, const struct cgpu_sched_plan *plan, u32 place, u64 rounds)
+/* An estimate must not outweigh the units, however short a slice is. */
+static u64 switch_of(const struct cgpu_sched *sched)
 {
-	u32 unit = plan->unit[place];
+	u64 most = sched->settings.slice / 8;
+
+	return most > CGPU_SCHED_SWITCH ? CGPU_SCHED_SWITCH : most;
+}
+
+static int at_work(const struct cgpu_sched *sched, const struct cgpu_sched_plan *plan, u32 place)
+{
+	return place != SCHED_IDLE && plan->unit[place] && sched->slot[place].process;
+}
+
+static struct switches switches_of(const struct cgpu_sched *sched, const struct cgpu_sched_plan *plan)
+{
+	struct switches switches = { .units = 1 };
+	u32 idle = plan->unit[SCHED_IDLE], n;
+
+	/* Where each has one unit, what each pays is its own switch. While both classes want the card grants are cut into pieces,
+	 * with a switch before each. */
+	if (sched->contended || plan->units - idle == plan->members - (idle != 0))
+		return switches;
+	switches.each = switch_of(sched);
+	switches.units = 0;
+	for (n = 0; n < CGPU_SCHED_SLOTS; n++) {
+		if (!at_work(sched, plan, n))
+			continue;
+		switches.members++;
+		switches.units += plan->unit[n];
+	}
+	return switches;
+}
+
+static u64 grant_of(
+	const struct cgpu_sched *sched, const struct cgpu_sched_plan *plan, const struct switches *switches, u32 place)
+{
+	u64 grant = plan->unit[place] * sched->settings.slice;
+
+	if (!at_work(sched, plan, place))
+		return grant;
+	return grant + switches->each - switches->each * plan->unit[place] * switches->members / switches->units;
+}
+
+/* One place's share of so many rounds. Who takes no part pays off what it owes, and gets nothing. */
+static void credit(struct cgpu_sched *sched, const struct cgpu_sched_plan *plan, const struct switches *switches,
+	u32 place, u64 rounds)
+{
+	u64 grant = grant_of(sched, plan, switches, place);
 	s64 balance = sched->balance[place];
 
-	if (unit == 0 && place != SCHED_IDLE)
-		unit = core_sched_units(sched, place);
-	balance += (s64)(rounds * unit * sched->settings.slice);
+	if (plan->unit[place] == 0 && place != SCHED_IDLE)
+		grant = core_sched_units(sched, place) * sched->settings.slice;
+	balance += (s64)(rounds * grant);
 	if (plan->unit[place] == 0 && balance > 0)
 		balance = 0;
 	sched->balance[place] = balance;
@@ -92,7 +146,8 @@ static int belongs(const struct cgpu_sched *sched, u32 class, u32 place)
 }
 
 /* Go round once, from the place after the last grant. 1: a grant begins. */
-static int go_round(struct cgpu_sched *sched, u32 class, const struct cgpu_sched_plan *plan)
+static int go_round(
+	struct cgpu_sched *sched, u32 class, const struct cgpu_sched_plan *plan, const struct switches *switches)
 {
 	u32 place = sched->current[class];
 	u32 n;
@@ -101,7 +156,7 @@ static int go_round(struct cgpu_sched *sched, u32 class, const struct cgpu_sched
 		place = place + 1 < SCHED_PLACES ? place + 1 : 0;
 		if (!belongs(sched, class, place))
 			continue;
-		credit(sched, plan, place, 1);
+		credit(sched, plan, switches, place, 1);
 		if (plan->unit[place] && sched->balance[place] >= WORTH(sched->settings.slice)) {
 			sched->current[class] = place;
 			return 1;
@@ -111,13 +166,14 @@ static int go_round(struct cgpu_sched *sched, u32 class, const struct cgpu_sched
 }
 
 /* All members owe more than a round gives. Pass over the rounds in which none of them would get a grant. */
-static void skip_rounds(struct cgpu_sched *sched, u32 class, const struct cgpu_sched_plan *plan)
+static void skip_rounds(
+	struct cgpu_sched *sched, u32 class, const struct cgpu_sched_plan *plan, const struct switches *switches)
 {
 	u64 fewest = ~0ull;
 	u32 n;
 
 	for (n = 0; n < SCHED_PLACES; n++) {
-		u64 round = plan->unit[n] * sched->settings.slice;
+		u64 round = grant_of(sched, plan, switches, n);
 		s64 missing = WORTH(sched->settings.slice) - sched->balance[n] - (s64)round;
 		u64 rounds = 0;
 
@@ -130,14 +186,14 @@ static void skip_rounds(struct cgpu_sched *sched, u32 class, const struct cgpu_s
 	}
 	for (n = 0; fewest && n < SCHED_PLACES; n++) {
 		if (belongs(sched, class, n))
-			credit(sched, plan, n, fewest);
+			credit(sched, plan, switches, n, fewest);
 	}
 }
 
 /* A weight or the slice may have become smaller during the grant. */
 static void trim(struct cgpu_sched *sched, u32 place, u32 unit)
 {
-	s64 most = (s64)(unit * sched->settings.slice) + WORTH(sched->settings.slice);
+	s64 most = (s64)(unit * sched->settings.slice + switch_of(sched)) + WORTH(sched->settings.slice);
 
 	if (sched->balance[place] > most)
 		sched->balance[place] = most;
@@ -146,6 +202,7 @@ static void trim(struct cgpu_sched *sched, u32 place, u32 unit)
 u32 core_sched_grant(struct cgpu_sched *sched, u32 class, const struct cgpu_sched_plan *plan, u32 *begun)
 {
 	u32 place = sched->current[class];
+	struct switches switches;
 
 	*begun = 0;
 	trim(sched, place, plan->unit[place]);
@@ -153,9 +210,10 @@ u32 core_sched_grant(struct cgpu_sched *sched, u32 class, const struct cgpu_sche
 		return place;
 	give_up(sched, place);
 	*begun = 1;
-	if (!go_round(sched, class, plan)) {
-		skip_rounds(sched, class, plan);
-		go_round(sched, class, plan);
+	switches = switches_of(sched, plan);
+	if (!go_round(sched, class, plan, &switches)) {
+		skip_rounds(sched, class, plan, &switches);
+		go_round(sched, class, plan, &switches);
 	}
 	return sched->current[class];
 }
@@ -166,6 +224,7 @@ u32 core_sched_grant(struct cgpu_sched *sched, u32 class, const struct cgpu_sche
  */
 u32 core_sched_lone(struct cgpu_sched *sched, u32 class, const struct cgpu_sched_plan *plan)
 {
+	const struct switches none = { .units = 1 };
 	u32 place = sched->current[class];
 
 	trim(sched, place, plan->unit[place]);
@@ -174,7 +233,7 @@ u32 core_sched_lone(struct cgpu_sched *sched, u32 class, const struct cgpu_sched
 	give_up(sched, place);
 	for (place = 0; !plan->unit[place];)
 		place++;
-	credit(sched, plan, place, 1);
+	credit(sched, plan, &none, place, 1);
 	sched->current[class] = place;
 	return place;
 }

@@ -23,6 +23,11 @@
 #define CGPU_SCHED_SLICE_DEFAULT (CGPU_CONFIG_SLICE_US_DEFAULT * 1000ull)
 /* No more than this is owed, however long a kernel ran on. */
 #define CGPU_SCHED_DEBT_MAX 10000000000ull
+/* ns that the card takes to change from one container to another: to save a context and to load one. An estimate, as no
+ * source has the time; a test builds with another one. */
+#ifndef CGPU_SCHED_SWITCH
+#define CGPU_SCHED_SWITCH 50000u
+#endif
 #define CGPU_SCHED_GROUPS_MAX 4096u /* active channel groups of one instance on one runlist */
 
 struct cgpu_sched_settings {

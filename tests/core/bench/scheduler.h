@@ -8,6 +8,7 @@
 
 #define MS 1000000ull
 #define SLICE CGPU_SCHED_SLICE_DEFAULT
+#define SWITCH CGPU_SCHED_SWITCH
 
 static struct cgpu_sched sched;
 static struct cgpu_sched_decision decision;
@@ -32,6 +33,12 @@ static __attribute__((unused)) void start_two(u32 policy, u32 first_weight, u32 
 	start(policy, 0);
 	join(0, first_weight, 0);
 	join(1, second_weight, 0);
+}
+
+/* The grant of so many units, beside so many members at work with so many units, itself included. */
+static inline u64 grant(u32 unit, u32 members, u32 units)
+{
+	return unit * SLICE + SWITCH - (u64)SWITCH * unit * members / units;
 }
 
 /* What is decided now, and whose channels may run by that. */

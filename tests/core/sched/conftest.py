@@ -8,9 +8,9 @@ import ctypes
 import pytest
 
 from tests.core.build import build_library
-from tests.core.sched.binding import load
+from tests.core.sched.binding import NO_SWITCH, load
 
 
 @pytest.fixture(scope="session")
 def library(tmp_path_factory: pytest.TempPathFactory) -> ctypes.CDLL:
-    return load(build_library(tmp_path_factory.mktemp("sched")))
+    return load(build_library(tmp_path_factory.mktemp("sched"), NO_SWITCH))

@@ -24,6 +24,7 @@ from tests.core.sched.binding import (
     FIXED,
     MS,
     NATIVE,
+    NO_SWITCH,
     SLICE,
     SLOTS,
     WEIGHT,
@@ -213,7 +214,7 @@ class Machine(RuleBasedStateMachine):
 
 def test_shares_hold_in_random_histories(tmp_path_factory: pytest.TempPathFactory) -> None:
     """No history of changes starves anyone, passes a cap, or bends a share for more than two rounds."""
-    Machine.library = load(build_library(tmp_path_factory.mktemp("sched_model")))
+    Machine.library = load(build_library(tmp_path_factory.mktemp("sched_model"), NO_SWITCH))
     run_state_machine_as_test(
         Machine,
         settings=settings(

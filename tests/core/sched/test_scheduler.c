@@ -53,7 +53,7 @@ TEST(slots_are_checked)
 TEST(a_place_is_handed_on_without_a_debt)
 {
 	start_two(CGPU_SCHED_WEIGHT, 4, 1);
-	turn_is(0, 0, 4 * SLICE);
+	turn_is(0, 0, grant(4, 2, 5));
 	CHECK_EQ(cgpu_sched_leave(&sched, 0, SLICE), 0);
 	CHECK_EQ(cgpu_sched_join(&sched, 0, 1, 0, SLICE), 0);
 	CHECK_EQ(cgpu_sched_process(&sched, 0, 1, 3 * SLICE), 0);
@@ -65,21 +65,72 @@ TEST(a_place_is_handed_on_without_a_debt)
 
 TEST(turns_go_round_by_weight)
 {
+	const u64 two = grant(2, 2, 3), one = grant(1, 2, 3), round = two + one;
+
 	start(CGPU_SCHED_WEIGHT, 0);
 	join(0, 2, 0);
 	join(9, 1, 0);
-	turn_is(0, 0, 2 * SLICE);
-	turn_is(SLICE, 0, 2 * SLICE);
-	turn_is(2 * SLICE, 9, 3 * SLICE);
-	turn_is(3 * SLICE, 0, 5 * SLICE);
+	turn_is(0, 0, two);
+	turn_is(SLICE, 0, two);
+	turn_is(two, 9, round);
+	turn_is(round, 0, round + two);
 	/* A later time does not go back. */
-	turn_is(SLICE, 0, 5 * SLICE);
+	turn_is(SLICE, 0, round + two);
 	/* A caller that comes late has given the time away, and takes it from the next turns. */
-	turn_is(9 * SLICE, 9, 10 * SLICE);
-	turn_is(10 * SLICE, 9, 11 * SLICE);
-	turn_is(11 * SLICE, 9, 12 * SLICE);
-	turn_is(12 * SLICE, 0, 14 * SLICE);
-	CHECK_EQ(sched.slot[0].granted, 8 * SLICE);
+	turn_is(round + 3 * two, 9, 2 * round + 2 * two);
+	turn_is(2 * round + 2 * two, 9, 3 * round + two);
+	turn_is(3 * round + two, 9, 4 * round);
+	turn_is(4 * round, 0, 4 * round + two);
+	CHECK_EQ(sched.slot[0].granted, 4 * two);
+}
+
+/* With each switch of a round the card does nothing for anybody: what is left of the round goes by weight. */
+TEST(switches_are_paid_by_weight)
+{
+	start_two(CGPU_SCHED_WEIGHT, 1, 4);
+	join(2, 3, 0);
+	turn_is(0, 0, grant(1, 3, 8));
+	CHECK_EQ(4 * (grant(1, 3, 8) - SWITCH), grant(4, 3, 8) - SWITCH);
+	turn_is(grant(1, 3, 8), 1, grant(1, 3, 8) + grant(4, 3, 8));
+	turn_is(grant(1, 3, 8) + grant(4, 3, 8), 2, 8 * SLICE);
+	/* To who has no work nobody switches. */
+	CHECK_EQ(cgpu_sched_process(&sched, 1, 0, 8 * SLICE), 0);
+	turn_is(8 * SLICE, 0, 8 * SLICE + grant(1, 2, 4));
+	cgpu_sched_decide(&sched, 8 * SLICE + grant(1, 2, 4), &decision);
+	CHECK_EQ(decision.until, 12 * SLICE + grant(1, 2, 4));
+}
+
+/* The estimate of a switch does not outweigh the units of a short slice. */
+TEST(a_switch_counts_for_an_eighth_of_a_slice)
+{
+	const u64 slice = CGPU_SCHED_SLICE_MIN;
+
+	start_two(CGPU_SCHED_WEIGHT, 1, 4);
+	sched.settings.slice = slice;
+	turn_is(0, 0, slice + slice / 8 - slice / 8 * 2 / 5);
+}
+
+/* A newcomer has its first grant within a round: it does not wait for what was nobody's and is its own. */
+TEST(a_newcomer_has_its_grant_within_a_round)
+{
+	start(CGPU_SCHED_FIXED, 0);
+	sched.settings.max_inst = 10;
+	join(0, 2, 0);
+	turn_is(0, 0, 2 * SLICE);
+	turn_is(2 * SLICE, CGPU_SCHED_NONE, 10 * SLICE);
+	join(1, 8, 0);
+	turn_is(2 * SLICE, 0, 2 * SLICE + grant(2, 2, 10));
+	turn_is(2 * SLICE + grant(2, 2, 10), 1, 12 * SLICE);
+	CHECK_EQ(cgpu_sched_leave(&sched, 1, 12 * SLICE), 0);
+	turn_is(12 * SLICE, CGPU_SCHED_NONE, 20 * SLICE);
+	CHECK_EQ(cgpu_sched_join(&sched, 1, 1, 0, 12 * SLICE), 0);
+	CHECK_EQ(cgpu_sched_process(&sched, 1, 1, 12 * SLICE), 0);
+	turn_is(12 * SLICE, CGPU_SCHED_NONE, 19 * SLICE);
+	/* What is past of that time was nobody's, and is not taken off what is left. */
+	CHECK_EQ(cgpu_sched_join(&sched, 2, 1, 0, 16 * SLICE), 0);
+	CHECK_EQ(cgpu_sched_process(&sched, 2, 1, 16 * SLICE), 0);
+	turn_is(16 * SLICE, CGPU_SCHED_NONE, 19 * SLICE);
+	turn_is(19 * SLICE, 0, 19 * SLICE + grant(2, 3, 4));
 }
 
 TEST(unused_parts_are_nobodys)
@@ -100,22 +151,23 @@ TEST(unused_parts_are_nobodys)
 
 TEST(what_is_left_of_a_turn_is_no_credit)
 {
+	const u64 more = SLICE / 8 + SWITCH;
 	struct cgpu_sched_settings settings;
 
 	start_two(CGPU_SCHED_WEIGHT, 8, 1);
-	turn_is(0, 0, 8 * SLICE);
+	turn_is(0, 0, grant(8, 2, 9));
 	/* A smaller weight ends the turn sooner; a part of a slice more is the most that stays. */
 	CHECK_EQ(cgpu_sched_change(&sched, 0, 1, 0, SLICE), 0);
-	turn_is(SLICE, 0, 2 * SLICE + SLICE / 8);
+	turn_is(SLICE, 0, 2 * SLICE + more);
 	settings = sched.settings;
 	settings.policy = CGPU_SCHED_FIXED;
 	CHECK_EQ(cgpu_sched_set(&sched, &settings, 2 * SLICE), 0);
-	turn_is(2 * SLICE, 0, 2 * SLICE + SLICE / 8);
-	turn_is(2 * SLICE + SLICE / 8, 1, 3 * SLICE + SLICE / 8);
-	turn_is(3 * SLICE + SLICE / 8, CGPU_SCHED_NONE, 21 * SLICE + SLICE / 8);
+	turn_is(2 * SLICE, 0, 2 * SLICE + more);
+	turn_is(2 * SLICE + more, 1, 3 * SLICE + more);
+	turn_is(3 * SLICE + more, CGPU_SCHED_NONE, 21 * SLICE + more);
 	/* So with a change of class. */
-	turn_is(21 * SLICE + SLICE / 8, 0, 22 * SLICE + SLICE / 8);
-	CHECK_EQ(cgpu_sched_change(&sched, 0, 1, 1, 21 * SLICE + SLICE / 8), 0);
+	turn_is(21 * SLICE + more, 0, 22 * SLICE + more);
+	CHECK_EQ(cgpu_sched_change(&sched, 0, 1, 1, 21 * SLICE + more), 0);
 	CHECK_EQ(sched.balance[0], 0);
 }
 
@@ -135,8 +187,8 @@ TEST(a_turn_outlasts_a_change_of_policy)
 	turn_is(4 * SLICE, 1, 8 * SLICE);
 	/* A longer one ends with a turn of the new policy. */
 	CHECK_EQ(cgpu_sched_set(&sched, &fair, 4 * SLICE), 0);
-	turn_is(4 * SLICE, 1, 5 * SLICE + SLICE / 8);
-	turn_is(5 * SLICE + SLICE / 8, CGPU_SCHED_NONE, 23 * SLICE + SLICE / 8);
+	turn_is(4 * SLICE, 1, 5 * SLICE + SLICE / 8 + SWITCH);
+	turn_is(5 * SLICE + SLICE / 8 + SWITCH, CGPU_SCHED_NONE, 23 * SLICE + SLICE / 8 + SWITCH);
 	/* Time that nobody gets is not kept for anybody. */
 	CHECK_EQ(cgpu_sched_set(&sched, &weight, 6 * SLICE), 0);
 	turn_is(6 * SLICE, 0, 10 * SLICE);
@@ -299,8 +351,8 @@ TEST(all_may_owe)
 	cgpu_sched_decide(&sched, 71 * SLICE, &decision);
 	/* Slot 1 owes 100 slices and gets two a round; slot 0 owes 70 and gets one. */
 	CHECK_EQ(decision.grantee, 1);
-	CHECK_EQ(decision.until, 73 * SLICE);
-	CHECK_EQ(sched.balance[0], -20 * (s64)SLICE);
+	CHECK_EQ(decision.until, 71 * SLICE + 51 * grant(2, 2, 3) - 100 * SLICE);
+	CHECK_EQ(sched.balance[0], (s64)(51 * grant(1, 2, 3)) - 71 * (s64)SLICE);
 	CHECK_EQ(sched.balance[2], -5 * (s64)SLICE);
 }
 

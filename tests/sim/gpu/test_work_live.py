@@ -22,7 +22,6 @@ from benchmarks.shares.binding import (
     US,
     Case,
     Container,
-    Costs,
     Harness,
     Running,
     Step,
@@ -84,13 +83,10 @@ class Machine(RuleBasedStateMachine):
         policy=POLICY,
         slice_=SLICES,
         by_card=st.booleans(),
-        costs=st.sampled_from([Costs(), COSTS]),
         found=st.lists(st.tuples(NUMBER, RARELY, KERNELS), max_size=8),
     )
-    def first(
-        self, policy: int, slice_: int, costs: Costs, found: list[tuple[int, bool, Step]], *, by_card: bool
-    ) -> None:
-        case = Case(policy, [], 0, slice_, PLACES, time_slices=by_card, costs=costs)
+    def first(self, policy: int, slice_: int, found: list[tuple[int, bool, Step]], *, by_card: bool) -> None:
+        case = Case(policy, [], 0, slice_, PLACES, time_slices=by_card, costs=COSTS)
         self.running = Running(self.harness, case)
         for slot, (weight, high, kernel) in enumerate(found):
             self.join(slot, weight, kernel, high=high, always=True)

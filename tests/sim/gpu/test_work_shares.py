@@ -11,7 +11,7 @@ from xml.etree import ElementTree as ET
 import pytest
 
 from benchmarks.shares import __main__ as program
-from benchmarks.shares import cases, changes, plot, tables
+from benchmarks.shares import cases, changes, newcomers, plot, tables
 from benchmarks.shares.binding import (
     FAIR,
     FIXED,
@@ -19,6 +19,7 @@ from benchmarks.shares.binding import (
     NATIVE,
     PREEMPTIVE,
     SECOND,
+    SOFT,
     WEIGHT,
     Case,
     Container,
@@ -50,6 +51,93 @@ def test_what_disabled_channels_enforce_is_seen(harness: Harness, policy: int) -
     assert not any(one.missed for one in findings)
     bare = replace(case, controls=False)
     assert any(one.missed for one in cases.judge(bare, harness.run(bare), "4 greedy"))
+
+
+GREEDY = cases.greedy(0)
+# By name: weight, channel groups and whether it has work, of each container.
+MIXES: dict[str, list[tuple[int, int, bool]]] = {
+    "equal": [(1, 1, True)] * 4,
+    "1:2:4": [(1, 1, True), (2, 1, True), (4, 1, True)],
+    "1:24": [(1, 1, True), (24, 1, True)],
+    "many": [(1, 1, True)] * 25,
+    "idle": [(1, 1, True), (2, 1, False), (4, 1, True), (8, 1, False), (3, 1, True)],
+    "groups": [(1, 1, True), (2, 2, True), (1, 4, True)],
+}
+
+
+def mixed(policy: int, name: str, slice_: int, *, time_slices: bool) -> Case:
+    containers = [
+        Container(weight, cases.greedy(index) if works else (), groups=groups)
+        for index, (weight, groups, works) in enumerate(MIXES[name])
+    ]
+    return Case(policy, containers, 10 * SECOND, slice_, time_slices=time_slices, costs=cases.COSTS)
+
+
+def share_error(harness: Harness, case: Case) -> float:
+    """Return the largest error of a share."""
+    findings = list(cases.judge(case, harness.run(case), "mix"))
+    return next(one.error for one in findings if one.what == "mix: share")
+
+
+@pytest.mark.parametrize(("policy", "time_slices"), changes.MODES)
+def test_shares_are_within_a_percent(harness: Harness, policy: int, *, time_slices: bool) -> None:
+    """Shares are within 1 % of the policy in every mix, and are not where nothing is enforced."""
+    found = {name: mixed(policy, name, harness.slice, time_slices=time_slices) for name in MIXES}
+    errors = {name: share_error(harness, case) for name, case in found.items()}
+    if not (time_slices and policy in (PREEMPTIVE, SOFT)):
+        # In its grant a container's groups take the card from each other: these switches are its own affair.
+        errors.pop("groups")
+    assert {name: error for name, error in errors.items() if error > 0.01} == {}
+    bare = {name: share_error(harness, replace(case, controls=False)) for name, case in found.items()}
+    assert bare["groups"] > 0.1
+    if policy not in (FAIR, PREEMPTIVE):
+        assert min(bare["1:2:4"], bare["1:24"]) > 0.1
+
+
+def high_error(harness: Harness, case: Case) -> float:
+    """Return the largest error of a share of time on the card beside high priority."""
+    with Running(harness, case) as running:
+        for slot, one in enumerate(case.containers):
+            running.join(slot, one)
+        start = [running.figures(slot) for slot in running.members]
+        running.advance(20 * SECOND)
+        end = [running.figures(slot) for slot in running.members]
+        dues = changes.dues(running)
+    used = [one.used - before.used for one, before in zip(end, start, strict=True)]
+    return max(abs(used[slot] / (20 * SECOND * due) - 1) for slot, due in dues.items())
+
+
+@pytest.mark.parametrize(("policy", "time_slices"), changes.MODES)
+@pytest.mark.parametrize("ratio", [50, 80])
+def test_priority_is_within_a_percent(
+    harness: Harness, ratio: int, policy: int, *, time_slices: bool
+) -> None:
+    """Both sides of high priority, and each container within its side, are within 1 % of the policy."""
+    weights = [(1, True), (3, True), (1, False), (2, False), (4, False)]
+    containers = [Container(weight, GREEDY, highprio=high) for weight, high in weights]
+    case = Case(policy, containers, 0, harness.slice, 25, ratio, time_slices, costs=cases.COSTS)
+    assert high_error(harness, case) < 0.01
+    assert high_error(harness, replace(case, controls=False)) > 0.1
+
+
+@pytest.mark.parametrize(("policy", "time_slices"), changes.MODES)
+@pytest.mark.parametrize("high", [False, True])
+def test_newcomers_are_served_within_a_round(
+    harness: Harness, policy: int, *, high: bool, time_slices: bool
+) -> None:
+    """Whoever comes, or has work after a pause, has had its whole grant one round later."""
+    case = replace(cases.base(harness.slice), time_slices=time_slices)
+    for count in (2, 7, 25):
+        assert newcomers.missing(harness, case, policy, count, high=high) <= newcomers.BOUND
+
+
+def test_a_newcomer_that_is_not_served_is_seen(harness: Harness) -> None:
+    """Where channels stay as they are, a newcomer among many groups waits for longer than a round."""
+    crowd = [Container(1, GREEDY, groups=8)] * 3 + [Container(1, GREEDY)]
+    case = Case(WEIGHT, crowd, 0, harness.slice, costs=cases.COSTS, controls=False)
+    arrival = newcomers.Arrival(case, 3, "join", 5)
+    assert newcomers.arrive(harness, arrival) > newcomers.BOUND
+    assert newcomers.arrive(harness, replace(arrival, case=replace(case, controls=True))) <= newcomers.BOUND
 
 
 def test_time_is_conserved_in_a_run(harness: Harness) -> None:
@@ -184,7 +272,9 @@ def test_exit_status_and_last_line(
     rates = [tables.Rates(row, kind, policy, 1, 2) for row, kind, policy in every]
     monkeypatch.setattr(tables, "run", lambda *_, **__: rates)
     monkeypatch.setattr(cases, "priority", lambda *_, **__: [])
+    monkeypatch.setattr(cases, "unevenly", lambda *_, **__: [])
     monkeypatch.setattr(changes, "findings", lambda *_, **__: [])
+    monkeypatch.setattr(newcomers, "findings", lambda *_, **__: [])
     fine = [Finding(policy, "3 greedy: share", 0.005, 0.01) for policy in cases.POLICIES if policy != NATIVE]
     fine.append(Finding(NATIVE, "3 greedy: share", 0.5))
     monkeypatch.setattr(cases, "mixes", lambda *_, **__: fine)
