@@ -7,10 +7,10 @@ runtime, specification, environment, and whether the wrapper has a server. Print
 
 from __future__ import annotations
 
+import ctypes
 import json
 import os
 import random
-import select
 import subprocess
 import sys
 import time
@@ -18,6 +18,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+PR_SET_CHILD_SUBREAPER = 36  # linux/prctl.h
 SOCKET = "/run/cgpu-container-runtime.sock"
 SERVER = """
 import sys
@@ -38,12 +39,13 @@ def whole_life(base: Sequence[str], bundle: Path, name: str, environment: Mappin
         # Without pipes: the container keeps what create was given.
         subprocess.run([*base, *words], env=env, stdin=subprocess.DEVNULL, check=True, timeout=300)
 
+    # As containerd's shim: the container's process is this one's child when create has ended.
+    ctypes.CDLL(None).prctl(PR_SET_CHILD_SUBREAPER, 1)
     pid_file = bundle / "pid"
     call("create", "--bundle", str(bundle), "--pid-file", str(pid_file), name)
-    process = os.pidfd_open(int(pid_file.read_text()))
     call("start", name)
-    select.select([process], [], [], 300)
-    os.close(process)
+    # One that is not reaped keeps its cgroup busy, and runc waits before it tries again to remove that.
+    os.waitpid(int(pid_file.read_text()), 0)
     call("delete", name)
 
 
