@@ -22,7 +22,7 @@ from hypothesis import strategies as st
 from tests.integration.commands import eventually
 from tests.runtime_config.oci_runtime.served import Served, build_launcher
 from tests.runtime_config.oci_runtime.wrapper import FIRST, Result
-from tests.runtime_config.support import ASKING, spec
+from tests.runtime_config.support import ASKING, program, spec
 
 SLICED = spec(*ASKING, FIRST)
 NO_PYTHON = "opencgpu: cannot start /nowhere/python3: No such file or directory; install this Python\n"
@@ -137,6 +137,21 @@ def test_a_runtime_that_does_not_start(bare: Served) -> None:
     with bare.server():
         assert bare.create() == LEFT
     assert bare.config.read_bytes() == raw
+
+
+def test_a_vendor_runtime_that_does_not_start(any_launcher: Path, tmp_path: Path) -> None:
+    """Python then prepares the bundle as for any other runtime, and starts no other one without a slice."""
+    node = Served(tmp_path / "node", program=any_launcher)
+    node.build()
+    raw = node.bundle(SLICED)
+    vendor = program(node.base / "nvidia-container-runtime")
+    vendor.write_text("#!/nowhere/sh\n")
+    node.settings(low_level_runtime=str(vendor))
+    said = Result(1, f"opencgpu: {vendor}: cannot be started (No such file or directory)\n")
+    assert node.create() == said
+    with node.server():
+        assert node.create() == said
+    assert node.config.read_bytes() == raw
 
 
 def test_another_launcher(bare: Served, tmp_path: Path) -> None:
