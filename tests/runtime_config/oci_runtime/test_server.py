@@ -154,6 +154,18 @@ def test_a_vendor_runtime_that_does_not_start(any_launcher: Path, tmp_path: Path
     assert node.config.read_bytes() == raw
 
 
+def test_signals(any_launcher: Path, tmp_path: Path) -> None:
+    """The low-level runtime ignores no signal for having been started from Python."""
+    node = Served(tmp_path / "node", program=any_launcher)
+    node.build()
+    node.runtime(f"[ $1 = features ] || grep SigIgn /proc/$$/status >{node.base}/ignored")
+    node.bundle(SLICED)
+    ignored = node.base / "ignored"
+    assert (node.create().status, ignored.read_text()) == (0, f"SigIgn:\t{0:016}\n")
+    with node.server():
+        assert (node.create().status, ignored.read_text()) == (0, f"SigIgn:\t{0:016}\n")
+
+
 def test_another_launcher(bare: Served, tmp_path: Path) -> None:
     """A launcher of another version is not served."""
     bare.bundle(SLICED)
