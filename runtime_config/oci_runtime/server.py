@@ -82,7 +82,9 @@ def run(arguments: Sequence[str] | None = None) -> int:
 
 def _listener(path: str) -> socket.socket:
     if os.environ.get("LISTEN_PID") == str(os.getpid()) and os.environ.get("LISTEN_FDS") == "1":
-        return socket.socket(fileno=FIRST_INHERITED)
+        inherited = socket.socket(fileno=FIRST_INHERITED)
+        inherited.set_inheritable(False)
+        return inherited
     made = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
     old = os.umask(0o177)
     try:
@@ -188,6 +190,7 @@ def _prepare(connection: socket.socket) -> None:
     message, folders, flags, _ = socket.recv_fds(connection, MESSAGE_MAX, 1)
     try:
         if len(folders) == 1 and not flags & (socket.MSG_TRUNC | socket.MSG_CTRUNC):
+            os.set_inheritable(folders[0], False)  # by a runtime that is asked for its features
             os.fchdir(folders[0])
             below, *arguments = message.split(b"\0")
             _prepare_call(connection, [os.fsdecode(word) for word in arguments], plain=below == b"b")
@@ -209,6 +212,8 @@ def _prepare_call(connection: socket.socket, arguments: Sequence[str], *, plain:
     with Bundle(call.bundle) as bundle:
         raw = bundle.read()
         edited = main.prepare(raw, call, config.replace(low_level_runtime=runtime), runtime)
+        if _is_gone(connection):
+            return
         if edited is not None:
             bundle.write(edited)
         connection.sendall(os.fsencode(runtime))
@@ -217,6 +222,13 @@ def _prepare_call(connection: socket.socket, arguments: Sequence[str], *, plain:
             if edited is not None:
                 bundle.write(raw)
             connection.sendall(DONE)
+
+
+def _is_gone(connection: socket.socket) -> bool:
+    """Return whether the wrapper has ended. Its bundle may have gone to another start of the container."""
+    waiting = select.poll()
+    waiting.register(connection, select.POLLIN)
+    return bool(waiting.poll(0))  # it says nothing before it has an answer
 
 
 if __name__ == "__main__":

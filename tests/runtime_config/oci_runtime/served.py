@@ -27,7 +27,11 @@ from cgpu.runtime_config.oci_runtime.main import main
 sys.exit(main(sys.argv[1:]))
 """
 SERVER = """
-import sys
+import os, sys
+for socket in {inherited!r}:
+    os.dup2(socket, 3)
+    os.close(socket)
+    os.environ.update(LISTEN_PID=str(os.getpid()), LISTEN_FDS="1")
 sys.path.append({root!r})
 from cgpu import paths
 for name, path in {paths!r}.items():
@@ -65,11 +69,12 @@ class Served(Wrapper):
         return self.base / SOCKET
 
     @contextmanager
-    def server(self) -> Iterator[subprocess.Popen[bytes]]:
-        """Run a server that knows this node's launcher."""
+    def server(self, given: int | None = None) -> Iterator[subprocess.Popen[bytes]]:
+        """Run a server that knows this node's launcher; given: the descriptor of its socket, as from systemd."""
+        inherited = [] if given is None else [given]
         places = {"paths": self.places(), "program": str(self.program), "socket": str(self.socket)}
-        code = SERVER.format(root=str(ROOT), **places)
-        running = subprocess.Popen(["/usr/bin/python3", "-IS", "-c", code])
+        code = SERVER.format(root=str(ROOT), inherited=inherited, **places)
+        running = subprocess.Popen(["/usr/bin/python3", "-IS", "-c", code], pass_fds=inherited)
         try:
             eventually(self._answers, "the server listens")
             yield running

@@ -252,6 +252,37 @@ def test_a_server_that_hangs(bare: Served, any_launcher: Path) -> None:
         assert node.config.stat() == edited
 
 
+def test_a_launcher_that_is_killed(bare: Served) -> None:
+    """A start that has ended before its bundle was written has none written."""
+    raw = bare.bundle(SLICED)
+    wait = f"touch {bare.base}/asked; while [ ! -e {bare.base}/go ]; do sleep 0.01; done; echo {{}}"
+    bare.runtime(f"if [ $1 = features ]; then {wait}; fi")
+    with bare.server():
+        starting = subprocess.Popen(bare.command("create", "--bundle", str(bare.place), "c1"), cwd=bare.base)
+        eventually((bare.base / "asked").exists, "the server asks the runtime for its features")
+        starting.kill()
+        starting.wait(timeout=30)
+        (bare.base / "go").touch()
+        time.sleep(0.3)
+        assert bare.config.read_bytes() == raw
+        assert bare.create().status == 0
+        assert bare.edited()["hooks"]["prestart"]
+
+
+def test_a_socket_of_systemd(bare: Served) -> None:
+    """The socket that systemd gives is served; a runtime that says its features gets no descriptor."""
+    bare.bundle(SLICED)
+    bare.runtime(f"if [ $1 = features ]; then ls -l /proc/$$/fd >{bare.base}/held; echo {{}}; fi")
+    with socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET) as given:
+        given.bind(str(bare.socket))
+        given.listen()
+        with bare.server(given.fileno()):
+            assert bare.create().status == 0
+    left = (bare.base / "held").read_text()
+    assert "socket:" not in left
+    assert f"{bare.base}\n" not in left
+
+
 def test_many_at_once(bare: Served) -> None:
     """More starts than workers are all served."""
     places = [bare.base / f"bundle{number}" for number in range(25)]
