@@ -53,6 +53,7 @@ ALIVE_S = 60
 CALLS_OF_WORKER = 1000
 # Exit status of a worker that finds another wrapper than the one it began with.
 CHANGED = 3
+SIGNALS = (signal.SIGTERM, signal.SIGCHLD)
 
 # Inode, time of the last change, and size of each of the wrapper's programs.
 Launchers = set[tuple[int, int, int]]
@@ -110,18 +111,24 @@ def serve(listener: socket.socket) -> None:
     gc.freeze()
     listener.setblocking(False)  # another worker may have been faster
     workers: set[int] = set()
-    signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))
+    # They are waited for, so that none comes between a fork and the note of its worker.
+    signal.pthread_sigmask(signal.SIG_BLOCK, SIGNALS)
     try:
-        while True:
+        while CHANGED not in _reap(workers):
             while len(workers) < WORKERS:
                 workers.add(_fork_worker(listener, launchers))
-            worker, status = os.wait()
-            workers.discard(worker)
-            if os.waitstatus_to_exitcode(status) == CHANGED:
+            if signal.sigwait(SIGNALS) == signal.SIGTERM:
                 return
     finally:
         for worker in workers:
             os.kill(worker, signal.SIGTERM)
+
+
+def _reap(workers: set[int]) -> list[int]:
+    """Take out the workers that have ended; return their exit statuses."""
+    found = [os.waitpid(worker, os.WNOHANG) for worker in workers]
+    workers.difference_update(worker for worker, _ in found)
+    return [os.waitstatus_to_exitcode(status) for worker, status in found if worker]
 
 
 def _fork_worker(listener: socket.socket, launchers: Launchers) -> int:
@@ -130,7 +137,7 @@ def _fork_worker(listener: socket.socket, launchers: Launchers) -> int:
     if worker == 0:
         status = 1
         try:
-            signal.signal(signal.SIGTERM, signal.SIG_DFL)
+            signal.pthread_sigmask(signal.SIG_UNBLOCK, SIGNALS)
             status = _work(listener, launchers, server)
         finally:
             os._exit(status)

@@ -236,6 +236,30 @@ def test_a_worker_that_dies(bare: Served) -> None:
         assert bare.create().status == 0
 
 
+@pytest.mark.parametrize("delay", [0, 0.0005, 0.001, 0.002, 0.01])
+def test_ends_at_any_moment(bare: Served, delay: float) -> None:
+    """A server that is ended while it starts or replaces workers ends as always, and leaves none."""
+    with bare.server() as server:
+        eventually(lambda: len(workers(server.pid)) == 4, "there are workers")
+        all_workers = workers(server.pid)
+        for worker in all_workers[:2]:
+            os.kill(worker, signal.SIGKILL)
+        time.sleep(delay)
+        os.kill(server.pid, signal.SIGSTOP)
+        all_workers += workers(server.pid)
+        os.kill(server.pid, signal.SIGTERM)
+        os.kill(server.pid, signal.SIGCONT)
+        assert server.wait(timeout=30) == 0
+        eventually(lambda: not any(map(is_alive, all_workers)), "they end")
+
+
+def is_alive(pid: int) -> bool:
+    try:
+        return ") Z" not in Path(f"/proc/{pid}/stat").read_text()
+    except FileNotFoundError:
+        return False
+
+
 def test_a_server_that_hangs(bare: Served, any_launcher: Path) -> None:
     """A server that does not answer is given up on, and prepares nothing later."""
     node = Served(bare.base, program=any_launcher)
