@@ -186,6 +186,8 @@ def _is_served(connection: socket.socket, launchers: Launchers) -> bool:
     return (
         uid == 0
         and identity(f"/proc/{pid}/exe") in launchers
+        # The same folder is another root where it is mounted a second time, with other mounts below.
+        and os.readlink(f"/proc/{pid}/root") == os.readlink("/proc/self/root")
         and all(
             os.path.samefile(f"/proc/{pid}/{name}", f"/proc/self/{name}")
             for name in ("root", "ns/mnt", "ns/user")

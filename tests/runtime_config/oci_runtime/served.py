@@ -69,12 +69,17 @@ class Served(Wrapper):
         return self.base / SOCKET
 
     @contextmanager
-    def server(self, given: int | None = None) -> Iterator[subprocess.Popen[bytes]]:
-        """Run a server that knows this node's launcher; given: the descriptor of its socket, as from systemd."""
+    def server(
+        self, given: int | None = None, before: tuple[str, ...] = ()
+    ) -> Iterator[subprocess.Popen[bytes]]:
+        """Run a server that knows this node's launcher.
+
+        given: the descriptor of its socket, as from systemd. before: a program to put in front of it.
+        """
         inherited = [] if given is None else [given]
         places = {"paths": self.places(), "program": str(self.program), "socket": str(self.socket)}
         code = SERVER.format(root=str(ROOT), inherited=inherited, **places)
-        running = subprocess.Popen(["/usr/bin/python3", "-IS", "-c", code], pass_fds=inherited)
+        running = subprocess.Popen([*before, "/usr/bin/python3", "-IS", "-c", code], pass_fds=inherited)
         try:
             eventually(self._answers, "the server listens")
             yield running

@@ -6,6 +6,7 @@ from __future__ import annotations
 import contextlib
 import json
 import os
+import shlex
 import shutil
 import signal
 import socket
@@ -202,6 +203,24 @@ def test_other_files(bare: Served, option: str) -> None:
         command = ["unshare", option, *bare.command("create", "--bundle", str(bare.place), "c1")]
         done = subprocess.run(command, cwd=bare.base, capture_output=True, check=False, timeout=60)
         assert (done.returncode, done.stderr.decode()) == (1, NO_PYTHON)
+
+
+@pytest.mark.root
+def test_another_root(bare: Served, tmp_path: Path) -> None:
+    """A caller in a folder where the same root is mounted a second time may see other files."""
+    raw = bare.bundle(SLICED)
+    root = tmp_path / "root"
+    root.mkdir()
+    command = shlex.join(bare.command("create", "--bundle", str(bare.place), "c1"))
+    inside = f"cd {bare.base} && exec {command}"
+    mounts = f"mount --bind / {root} && mount --bind /proc {root}/proc && mount --bind /tmp {root}/tmp"
+    with bare.server(before=("unshare", "--mount", "--propagation", "private")) as server:
+        enter = ["nsenter", "--target", str(server.pid), "--mount", "sh", "-c"]
+        chroot = f"{mounts} && exec chroot {root} sh -c {shlex.quote(inside)}"
+        done = subprocess.run([*enter, chroot], capture_output=True, check=False, timeout=60)
+        assert (done.returncode, done.stderr.decode()) == (1, NO_PYTHON)
+        assert bare.config.read_bytes() == raw
+        assert subprocess.run([*enter, inside], check=False, timeout=60).returncode == 0
 
 
 @pytest.mark.root
