@@ -15,8 +15,11 @@
 
 extern char **environ;
 
-/* Read standard input up to one byte more than a state may have: Python sees by that byte that it is too long. */
-static size_t read_input(char *text)
+/*
+ * Read standard input up to one byte more than a state may have: Python sees by that byte that it is too long. Returns
+ * the size; -1 after an error, which Python meets too, and says.
+ */
+static ssize_t read_input(char *text)
 {
 	size_t size = 0;
 
@@ -25,23 +28,25 @@ static size_t read_input(char *text)
 
 		if (count < 0 && errno == EINTR)
 			continue;
-		if (count <= 0)
+		if (count < 0)
+			return -1;
+		if (count == 0)
 			break;
 		size += (size_t)count;
 	}
-	return size;
+	return (ssize_t)size;
 }
 
 /* Put what was read back onto standard input. */
-static bool hand_on(const char *text, size_t size)
+static bool hand_on(const char *text, ssize_t size)
 {
 	int fd;
 	bool done;
 
-	if (size == 0)
+	if (size <= 0)
 		return true;
 	fd = memfd_create("state", MFD_CLOEXEC);
-	done = fd >= 0 && write(fd, text, size) == (ssize_t)size && lseek(fd, 0, SEEK_SET) == 0;
+	done = fd >= 0 && write(fd, text, (size_t)size) == size && lseek(fd, 0, SEEK_SET) == 0;
 	done = done && dup2(fd, STDIN_FILENO) == STDIN_FILENO;
 	if (fd >= 0)
 		close(fd);
@@ -56,7 +61,7 @@ static void exec_python(int argc, char **argv)
 	char *slash;
 
 	errno = E2BIG;
-	if (argc > MAX_ARGUMENTS || length <= 0)
+	if (argc < 1 || argc > MAX_ARGUMENTS || length <= 0)
 		return;
 	script[length] = '\0';
 	slash = strrchr(script, '/');
@@ -71,13 +76,14 @@ static void exec_python(int argc, char **argv)
 	execve(CGPU_PYTHON, arguments, environ);
 }
 
-static bool serve(int argc, char **argv, const char *text, size_t size)
+static bool serve(int argc, char **argv, const char *text, ssize_t size)
 {
 	struct hook_state state;
 	char tree[PATH_MAX];
 	const char *stage = argc > 1 ? argv[1] : "";
 
-	if (size > HOOK_STATE_MAX || !hook_read_state(text, size, &state) || !hook_find_tree(tree))
+	if (size < 0 || size > (ssize_t)HOOK_STATE_MAX || !hook_read_state(text, (size_t)size, &state) ||
+		!hook_find_tree(tree))
 		return false;
 	if (strcmp(stage, "poststop") == 0)
 		return hook_remove(tree, &state);
@@ -89,7 +95,7 @@ static bool serve(int argc, char **argv, const char *text, size_t size)
 int main(int argc, char **argv)
 {
 	char *text = malloc(HOOK_STATE_MAX + 1);
-	size_t size = text ? read_input(text) : 0;
+	ssize_t size = text ? read_input(text) : 0;
 	bool served = text && serve(argc, argv, text, size);
 
 	if (!served && hand_on(text, size))

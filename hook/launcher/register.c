@@ -119,7 +119,7 @@ static bool add_all(int argc, char *const *argv, struct line *line, struct line 
 		if (!add_given(argv[i], argv[i + 1], line, log))
 			return false;
 	}
-	return !line->full;
+	return !line->full && !log->full;
 }
 
 /* Write a line to the engine. Returns 0, or the number of the error; EMSGSIZE when only a part was taken. */

@@ -57,8 +57,12 @@ static bool note(const struct json_token *key, const struct json_token *value, v
 		return false;
 	if (json_is(key, "log_format"))
 		return json_is(value, "text");
-	if (json_is(key, "tree") && value->kind == JSON_STRING) {
-		if (tree[0] || value->length == 0 || value->length >= PATH_MAX || value->text[0] != '/')
+	if (!json_is(key, "tree"))
+		return true;
+	if (tree[0])
+		return false; /* of two, Python takes the last */
+	if (value->kind == JSON_STRING) {
+		if (value->length == 0 || value->length >= PATH_MAX || value->text[0] != '/')
 			return false;
 		memcpy(tree, value->text, value->length);
 		tree[value->length] = '\0';

@@ -8,6 +8,7 @@
 #include "json.h"
 
 #define PID_MAX_LIMIT (1L << 22)
+#define PID_TEXT sizeof("4194304")
 
 struct reading {
 	struct hook_state *state;
@@ -36,10 +37,13 @@ static bool take_id(const struct json_token *value, char id[HOOK_ID_MAX + 1])
 
 static bool take_pid(const struct json_token *value, struct reading *reading)
 {
-	if (value->kind != JSON_NUMBER || reading->has_pid)
+	char digits[PID_TEXT] = "";
+
+	if (value->kind != JSON_NUMBER || reading->has_pid || value->length >= sizeof(digits))
 		return false;
 	reading->has_pid = true;
-	reading->state->pid = strtol(value->text, NULL, 10);
+	memcpy(digits, value->text, value->length); /* nothing ends the text behind its last byte */
+	reading->state->pid = strtol(digits, NULL, 10);
 	return reading->state->pid >= 0 && reading->state->pid <= PID_MAX_LIMIT;
 }
 

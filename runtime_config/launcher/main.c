@@ -96,10 +96,15 @@ static bool came_back(void)
 
 static void exec_runtime(char *path, char **argv)
 {
-	if (launcher_may_return(path) && !mark(LAUNCHER_AGAIN))
+	bool returns = launcher_may_return(path);
+
+	if (returns && !mark(LAUNCHER_AGAIN))
 		return;
 	argv[0] = path;
 	execv(path, argv);
+	/* It has not edited the bundle: Python would take the mark for a call that needs no edit. */
+	if (returns)
+		unsetenv(LAUNCHER_AGAIN);
 }
 
 /* Become the low-level runtime with a bundle that the server has prepared. Returns where Python has to do it. */

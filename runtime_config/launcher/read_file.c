@@ -40,7 +40,7 @@ long launcher_read_file(const char *path, size_t limit, char **text)
 		/* One byte more than the size: a file that grew meanwhile is noticed. */
 		*text = malloc((size_t)status.st_size + 1);
 		size = *text ? read_all(fd, *text, (size_t)status.st_size + 1) : -1;
-		error = errno;
+		error = size < 0 ? errno : EINVAL;
 		if (size != (long)status.st_size) {
 			size = -1;
 			free(*text);

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import _signal  # type: ignore[import-not-found]  # what signal is made of, which is slow to import
 import os
 
 from cgpu import paths
@@ -26,7 +27,8 @@ KEPT = "CGPU_KEPT_"
 CACHE = paths.RUN + "/runtime-features"
 FEATURES_MAX_BYTES = 1 << 18
 FEATURES_TIMEOUT_MS = 5000
-SIGKILL = 9  # the signal module is slow to import
+SIGKILL = 9
+IGNORED = (13, 25)  # SIGPIPE and SIGXFSZ, by Python at its start
 
 
 def low_level(path: str) -> str:
@@ -79,9 +81,17 @@ def execute(path: str, arguments: Sequence[str], environment: Mapping[str, str])
     if is_vendor(path):
         handed[AGAIN] = str(os.getpid())
     try:
+        _handle_as(_signal.SIG_DFL)
         os.execve(path, [path, *arguments], handed)
     except OSError as error:
+        _handle_as(_signal.SIG_IGN)
         raise CgpuError(f"{path}: cannot be started ({error.strerror})") from error
+
+
+def _handle_as(action: int) -> None:
+    # An ignored signal stays ignored beyond the exec.
+    for number in IGNORED:
+        _signal.signal(number, action)
 
 
 def seccomp_flags(path: str, cache: str = CACHE) -> list[str]:

@@ -56,6 +56,7 @@ CALLS_OF_WORKER = 1000
 PAUSE_S = 0.1
 # Exit status of a worker that finds another wrapper than the one it began with.
 CHANGED = 3
+SIGNALS = (signal.SIGTERM, signal.SIGCHLD)
 
 # Inode, time of the last change, and size of each of the wrapper's programs.
 Launchers = set[tuple[int, int, int]]
@@ -85,7 +86,9 @@ def run(arguments: Sequence[str] | None = None) -> int:
 
 def _listener(path: str) -> socket.socket:
     if os.environ.get("LISTEN_PID") == str(os.getpid()) and os.environ.get("LISTEN_FDS") == "1":
-        return socket.socket(fileno=FIRST_INHERITED)
+        inherited = socket.socket(fileno=FIRST_INHERITED)
+        inherited.set_inheritable(False)
+        return inherited
     made = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
     if made.connect_ex(path) == 0:
         raise CgpuError(f"{path}: a server listens there already, most often systemd's; expected none")
@@ -113,20 +116,26 @@ def serve(listener: socket.socket) -> None:
     gc.freeze()
     listener.setblocking(False)  # another worker may have been faster
     workers: set[int] = set()
-    signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))
+    # They are waited for, so that none comes between a fork and the note of its worker.
+    signal.pthread_sigmask(signal.SIG_BLOCK, SIGNALS)
     try:
-        while True:
+        while CHANGED not in (ended := _reap(workers)):
+            if any(ended):
+                time.sleep(PAUSE_S)
             while len(workers) < WORKERS:
                 workers.add(_fork_worker(listener, launchers))
-            worker, status = os.wait()
-            workers.discard(worker)
-            if os.waitstatus_to_exitcode(status) == CHANGED:
+            if signal.sigwait(SIGNALS) == signal.SIGTERM:
                 return
-            if status != 0:
-                time.sleep(PAUSE_S)
     finally:
         for worker in workers:
             os.kill(worker, signal.SIGTERM)
+
+
+def _reap(workers: set[int]) -> list[int]:
+    """Take out the workers that have ended; return their exit statuses."""
+    found = [os.waitpid(worker, os.WNOHANG) for worker in workers]
+    workers.difference_update(worker for worker, _ in found)
+    return [os.waitstatus_to_exitcode(status) for worker, status in found if worker]
 
 
 def _fork_worker(listener: socket.socket, launchers: Launchers) -> int:
@@ -135,7 +144,7 @@ def _fork_worker(listener: socket.socket, launchers: Launchers) -> int:
     if worker == 0:
         status = 1
         try:
-            signal.signal(signal.SIGTERM, signal.SIG_DFL)
+            signal.pthread_sigmask(signal.SIG_UNBLOCK, SIGNALS)
             status = _work(listener, launchers, server)
         finally:
             os._exit(status)
@@ -184,6 +193,8 @@ def _is_served(connection: socket.socket, launchers: Launchers) -> bool:
     return (
         uid == 0
         and identity(f"/proc/{pid}/exe") in launchers
+        # The same folder is another root where it is mounted a second time, with other mounts below.
+        and os.readlink(f"/proc/{pid}/root") == os.readlink("/proc/self/root")
         and all(
             os.path.samefile(f"/proc/{pid}/{name}", f"/proc/self/{name}")
             for name in ("root", "ns/mnt", "ns/user")
@@ -195,6 +206,7 @@ def _prepare(connection: socket.socket) -> None:
     message, folders, flags, _ = socket.recv_fds(connection, MESSAGE_MAX, 1)
     try:
         if len(folders) == 1 and not flags & (socket.MSG_TRUNC | socket.MSG_CTRUNC):
+            os.set_inheritable(folders[0], False)  # by a runtime that is asked for its features
             os.fchdir(folders[0])
             below, *arguments = message.split(b"\0")
             _prepare_call(connection, [os.fsdecode(word) for word in arguments], plain=below == b"b")
@@ -216,6 +228,8 @@ def _prepare_call(connection: socket.socket, arguments: Sequence[str], *, plain:
     with Bundle(call.bundle) as bundle:
         raw = bundle.read()
         edited = main.prepare(raw, call, config.replace(low_level_runtime=runtime), runtime)
+        if _is_gone(connection):
+            return
         if edited is not None:
             bundle.write(edited)
         connection.sendall(os.fsencode(runtime))
@@ -224,6 +238,13 @@ def _prepare_call(connection: socket.socket, arguments: Sequence[str], *, plain:
             if edited is not None:
                 bundle.write(raw)
             connection.sendall(DONE)
+
+
+def _is_gone(connection: socket.socket) -> bool:
+    """Return whether the wrapper has ended. Its bundle may have gone to another start of the container."""
+    waiting = select.poll()
+    waiting.register(connection, select.POLLIN)
+    return bool(waiting.poll(0))  # it says nothing before it has an answer
 
 
 if __name__ == "__main__":

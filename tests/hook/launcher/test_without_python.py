@@ -101,6 +101,8 @@ def test_does_alone(alone: FakeTree, arguments: tuple[str, ...], line: str) -> N
         ),
         ("prestart", "--grant", f"0:{(1 << 50) + 1}:1:0"),
         ("prestart", *GRANT * 200),
+        # A line that the engine takes, and too long a one for the log.
+        ("prestart", *GRANT * 100),
     ],
 )
 def test_leaves_arguments(alone: FakeTree, arguments: tuple[str, ...]) -> None:
@@ -189,6 +191,22 @@ def test_leaves_configurations(alone: FakeTree, config: dict[str, object]) -> No
     assert run(tree, tree.state().encode(), "prestart", *GRANT)[0] is not None
 
 
+@pytest.mark.parametrize("second", ["null", '"/nowhere"'])
+def test_leaves_a_tree_that_is_given_twice(alone: FakeTree, second: str) -> None:
+    """Of two values Python takes the last."""
+    command = alone.command()
+    (alone.base / "config.json").write_text(f'{{"tree": "{alone.path}", "tree": {second}}}')
+    done = subprocess.run(
+        [*command, "prestart", *GRANT],
+        input=alone.state().encode(),
+        capture_output=True,
+        check=True,
+        cwd=alone.base,
+        timeout=60,
+    )
+    assert done.stdout.startswith(b"python\n")
+
+
 def test_takes_whole_configuration(alone: FakeTree) -> None:
     """Every key with its default is taken."""
     tree = FakeTree(alone.base, alone.program, {**DEFAULTS, "tree": str(alone.path)})
@@ -203,6 +221,23 @@ def test_leaves_a_node_that_is_drained(alone: FakeTree) -> None:
         assert run(alone, alone.state().encode(), "prestart", *GRANT)[0] is not None
     finally:
         drained.unlink()
+
+
+def test_a_state_that_cannot_be_read(tree: FakeTree) -> None:
+    """An error while the state is read refuses the container, whatever has come before it."""
+    reader, writer = os.pipe2(os.O_NONBLOCK)
+    try:
+        os.write(writer, tree.state().encode())
+        command = [*tree.command(), "prestart", *GRANT]
+        done = subprocess.run(
+            command, stdin=reader, capture_output=True, check=False, cwd=tree.base, timeout=60
+        )
+    finally:
+        os.close(reader)
+        os.close(writer)
+    assert done.returncode == 1
+    assert b"cannot be read (Resource temporarily unavailable)" in done.stderr
+    assert tree.inst_ctl.read_text() == ""
 
 
 def test_without_python(tree: FakeTree, tmp_path: Path) -> None:

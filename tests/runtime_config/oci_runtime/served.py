@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import socket
 import subprocess
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -27,7 +27,11 @@ from cgpu.runtime_config.oci_runtime.main import main
 sys.exit(main(sys.argv[1:]))
 """
 SERVER = """
-import sys
+import os, sys
+for socket in {inherited!r}:
+    os.dup2(socket, 3)
+    os.close(socket)
+    os.environ.update(LISTEN_PID=str(os.getpid()), LISTEN_FDS="1")
 sys.path.append({root!r})
 from cgpu import paths
 for name, path in {paths!r}.items():
@@ -64,15 +68,22 @@ class Served(Wrapper):
     def socket(self) -> Path:
         return self.base / SOCKET
 
-    def server_code(self) -> str:
+    def server_code(self, inherited: Sequence[int] = ()) -> str:
         """Return the program of a server that knows this node's launcher."""
         places = {"paths": self.places(), "program": str(self.program), "socket": str(self.socket)}
-        return SERVER.format(root=str(ROOT), **places)
+        return SERVER.format(root=str(ROOT), inherited=list(inherited), **places)
 
     @contextmanager
-    def server(self) -> Iterator[subprocess.Popen[bytes]]:
-        """Run a server."""
-        running = subprocess.Popen(["/usr/bin/python3", "-IS", "-c", self.server_code()])
+    def server(
+        self, given: int | None = None, before: tuple[str, ...] = ()
+    ) -> Iterator[subprocess.Popen[bytes]]:
+        """Run a server that knows this node's launcher.
+
+        given: the descriptor of its socket, as from systemd. before: a program to put in front of it.
+        """
+        inherited = () if given is None else (given,)
+        command = [*before, "/usr/bin/python3", "-IS", "-c", self.server_code(inherited)]
+        running = subprocess.Popen(command, pass_fds=inherited)
         try:
             eventually(self._answers, "the server listens")
             yield running

@@ -6,6 +6,7 @@ from __future__ import annotations
 import contextlib
 import json
 import os
+import shlex
 import shutil
 import signal
 import socket
@@ -22,7 +23,7 @@ from hypothesis import strategies as st
 from tests.integration.commands import eventually
 from tests.runtime_config.oci_runtime.served import Served, build_launcher
 from tests.runtime_config.oci_runtime.wrapper import FIRST, Result
-from tests.runtime_config.support import ASKING, spec
+from tests.runtime_config.support import ASKING, program, spec
 
 SLICED = spec(*ASKING, FIRST)
 NO_PYTHON = "opencgpu: cannot start /nowhere/python3: No such file or directory; install this Python\n"
@@ -139,6 +140,33 @@ def test_a_runtime_that_does_not_start(bare: Served) -> None:
     assert bare.config.read_bytes() == raw
 
 
+def test_a_vendor_runtime_that_does_not_start(any_launcher: Path, tmp_path: Path) -> None:
+    """Python then prepares the bundle as for any other runtime, and starts no other one without a slice."""
+    node = Served(tmp_path / "node", program=any_launcher)
+    node.build()
+    raw = node.bundle(SLICED)
+    vendor = program(node.base / "nvidia-container-runtime")
+    vendor.write_text("#!/nowhere/sh\n")
+    node.settings(low_level_runtime=str(vendor))
+    said = Result(1, f"opencgpu: {vendor}: cannot be started (No such file or directory)\n")
+    assert node.create() == said
+    with node.server():
+        assert node.create() == said
+    assert node.config.read_bytes() == raw
+
+
+def test_signals(any_launcher: Path, tmp_path: Path) -> None:
+    """The low-level runtime ignores no signal for having been started from Python."""
+    node = Served(tmp_path / "node", program=any_launcher)
+    node.build()
+    node.runtime(f"[ $1 = features ] || grep SigIgn /proc/$$/status >{node.base}/ignored")
+    node.bundle(SLICED)
+    ignored = node.base / "ignored"
+    assert (node.create().status, ignored.read_text()) == (0, f"SigIgn:\t{0:016}\n")
+    with node.server():
+        assert (node.create().status, ignored.read_text()) == (0, f"SigIgn:\t{0:016}\n")
+
+
 def test_another_launcher(bare: Served, tmp_path: Path) -> None:
     """A launcher of another version is not served."""
     bare.bundle(SLICED)
@@ -175,6 +203,24 @@ def test_other_files(bare: Served, option: str) -> None:
         command = ["unshare", option, *bare.command("create", "--bundle", str(bare.place), "c1")]
         done = subprocess.run(command, cwd=bare.base, capture_output=True, check=False, timeout=60)
         assert (done.returncode, done.stderr.decode()) == (1, NO_PYTHON)
+
+
+@pytest.mark.root
+def test_another_root(bare: Served, tmp_path: Path) -> None:
+    """A caller in a folder where the same root is mounted a second time may see other files."""
+    raw = bare.bundle(SLICED)
+    root = tmp_path / "root"
+    root.mkdir()
+    command = shlex.join(bare.command("create", "--bundle", str(bare.place), "c1"))
+    inside = f"cd {bare.base} && exec {command}"
+    mounts = f"mount --bind / {root} && mount --bind /proc {root}/proc && mount --bind /tmp {root}/tmp"
+    with bare.server(before=("unshare", "--mount", "--propagation", "private")) as server:
+        enter = ["nsenter", "--target", str(server.pid), "--mount", "sh", "-c"]
+        chroot = f"{mounts} && exec chroot {root} sh -c {shlex.quote(inside)}"
+        done = subprocess.run([*enter, chroot], capture_output=True, check=False, timeout=60)
+        assert (done.returncode, done.stderr.decode()) == (1, NO_PYTHON)
+        assert bare.config.read_bytes() == raw
+        assert subprocess.run([*enter, inside], check=False, timeout=60).returncode == 0
 
 
 @pytest.mark.root
@@ -226,6 +272,30 @@ def test_a_worker_that_dies(bare: Served) -> None:
         assert bare.create().status == 0
 
 
+@pytest.mark.parametrize("delay", [0, 0.0005, 0.001, 0.002, 0.01])
+def test_ends_at_any_moment(bare: Served, delay: float) -> None:
+    """A server that is ended while it starts or replaces workers ends as always, and leaves none."""
+    with bare.server() as server:
+        eventually(lambda: len(workers(server.pid)) == 4, "there are workers")
+        all_workers = workers(server.pid)
+        for worker in all_workers[:2]:
+            os.kill(worker, signal.SIGKILL)
+        time.sleep(delay)
+        os.kill(server.pid, signal.SIGSTOP)
+        all_workers += workers(server.pid)
+        os.kill(server.pid, signal.SIGTERM)
+        os.kill(server.pid, signal.SIGCONT)
+        assert server.wait(timeout=30) == 0
+        eventually(lambda: not any(map(is_alive, all_workers)), "they end")
+
+
+def is_alive(pid: int) -> bool:
+    try:
+        return ") Z" not in Path(f"/proc/{pid}/stat").read_text()
+    except FileNotFoundError:
+        return False
+
+
 def test_a_server_that_hangs(bare: Served, any_launcher: Path) -> None:
     """A server that does not answer is given up on, and prepares nothing later."""
     node = Served(bare.base, program=any_launcher)
@@ -240,6 +310,37 @@ def test_a_server_that_hangs(bare: Served, any_launcher: Path) -> None:
             os.kill(worker, signal.SIGCONT)
         time.sleep(0.3)
         assert node.config.stat() == edited
+
+
+def test_a_launcher_that_is_killed(bare: Served) -> None:
+    """A start that has ended before its bundle was written has none written."""
+    raw = bare.bundle(SLICED)
+    wait = f"touch {bare.base}/asked; while [ ! -e {bare.base}/go ]; do sleep 0.01; done; echo {{}}"
+    bare.runtime(f"if [ $1 = features ]; then {wait}; fi")
+    with bare.server():
+        starting = subprocess.Popen(bare.command("create", "--bundle", str(bare.place), "c1"), cwd=bare.base)
+        eventually((bare.base / "asked").exists, "the server asks the runtime for its features")
+        starting.kill()
+        starting.wait(timeout=30)
+        (bare.base / "go").touch()
+        time.sleep(0.3)
+        assert bare.config.read_bytes() == raw
+        assert bare.create().status == 0
+        assert bare.edited()["hooks"]["prestart"]
+
+
+def test_a_socket_of_systemd(bare: Served) -> None:
+    """The socket that systemd gives is served; a runtime that says its features gets no descriptor."""
+    bare.bundle(SLICED)
+    bare.runtime(f"if [ $1 = features ]; then ls -l /proc/$$/fd >{bare.base}/held; echo {{}}; fi")
+    with socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET) as given:
+        given.bind(str(bare.socket))
+        given.listen()
+        with bare.server(given.fileno()):
+            assert bare.create().status == 0
+    left = (bare.base / "held").read_text()
+    assert "socket:" not in left
+    assert f"{bare.base}\n" not in left
 
 
 def test_many_at_once(bare: Served) -> None:
