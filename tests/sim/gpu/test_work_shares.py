@@ -133,8 +133,8 @@ def test_newcomers_are_served_within_a_round(
 
 def test_a_newcomer_that_is_not_served_is_seen(harness: Harness) -> None:
     """Where channels stay as they are, a newcomer among many groups waits for longer than a round."""
-    crowd = [Container(1, GREEDY, groups=8)] * 3 + [Container(1, GREEDY)]
-    case = Case(WEIGHT, crowd, 0, harness.slice, costs=cases.COSTS, controls=False)
+    many = [Container(1, GREEDY, groups=8)] * 3 + [Container(1, GREEDY)]
+    case = Case(WEIGHT, many, 0, harness.slice, costs=cases.COSTS, controls=False)
     arrival = newcomers.Arrival(case, 3, "join", 5)
     assert newcomers.arrive(harness, arrival) > newcomers.BOUND
     assert newcomers.arrive(harness, replace(arrival, case=replace(case, controls=True))) <= newcomers.BOUND
