@@ -28,6 +28,7 @@ from cgpu.exporter import metrics
 from cgpu.exporter.metrics import GpuView, Kind, Row, SliceView
 from cgpu.exporter.names import Names
 from cgpu.exporter.rates import Rates
+from cgpu.exporter.text import Plain
 from cgpu.smi.limits import compute_limit
 from cgpu.smi.model import Container, Gpu
 
@@ -145,18 +146,17 @@ def _families(rows: Sequence[Row[T]], things: Sequence[tuple[Labels, T]]) -> lis
 def _values(row: Row[T], things: Sequence[tuple[Labels, T]]) -> Iterator[tuple[Labels, float]]:
     for labels, thing in things:
         value = row.value(thing)
-        if value is None:
-            continue
-        if row.label is not None and isinstance(value, Mapping):
+        # Most are numbers, and to ask whether one is a mapping takes longer than all else here.
+        if isinstance(value, (int, float)):
+            yield labels, value
+        elif value is not None and row.label is not None:
             for word, one in value.items():
                 yield {**labels, row.label: word}, one
-        elif not isinstance(value, Mapping):
-            yield labels, value
 
 
 def _family(name: str, kind: Kind, text: str, values: Iterable[tuple[Labels, float]]) -> Metric:
     # Of a counter the client library wants the name without its suffix.
-    family = Metric(name.removesuffix("_total") if kind == "counter" else name, text, kind)
+    family = Plain(name.removesuffix("_total") if kind == "counter" else name, text, kind)
     family.samples = [Sample(name, labels, value) for labels, value in values]
     return family
 

@@ -9,6 +9,7 @@ from prometheus_client import CollectorRegistry
 from prometheus_client.exposition import choose_encoder
 
 from cgpu.errors import CgpuError
+from cgpu.exporter.text import encode
 from cgpu.page_server import Page
 
 
@@ -23,11 +24,11 @@ class MetricsPage:
 
     def __call__(self, accept: str) -> Page:
         """Return the metrics. accept: the header of the request. Raises CgpuError."""
-        encode, kind = choose_encoder(accept)
+        library, kind = choose_encoder(accept)
         # One at a time: a read of the tree waits while cgpud is started again; others need not.
         if not self._scrape.acquire(timeout=self._wait_s):
             raise CgpuError("the engine's tree does not answer")
         try:
-            return Page(encode(self._registry), kind)
+            return Page(encode(list(self._registry.collect()), kind, library), kind)
         finally:
             self._scrape.release()
