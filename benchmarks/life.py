@@ -44,6 +44,7 @@ server.run([])
 VENDOR_CONFIG = "NVIDIA_CTK_CONFIG_FILE_PATH"
 # A slice adds at most so much of what NVIDIA's runtime adds for a whole card.
 BAR = 0.8
+MISSED = "MISSED"
 PLAIN = "plain"
 SLICED = "a slice"
 WHOLE_CARD = "NVIDIA's runtime, the card"
@@ -266,8 +267,9 @@ def must_say(command: Sequence[str], text: str) -> None:
         raise SystemExit(f"{command}: {done.stderr}")
 
 
-def report(lives: Sequence[Life]) -> None:
-    """Print medians, what each life adds to the plain one, and the bars."""
+def report(lives: Sequence[Life]) -> list[str]:
+    """Print medians, what each life adds to the plain one, and the bars. Return the bars that are missed."""
+    bars = []
     median = {(life.way, life.variant): statistics.median(life.times) for life in lives}
     for (way, variant), value in median.items():
         base = median.get((way, PLAIN))
@@ -276,7 +278,13 @@ def report(lives: Sequence[Life]) -> None:
     for way in dict.fromkeys(life.way for life in lives):
         peer, sliced, plain = (median.get((way, variant)) for variant in (WHOLE_CARD, SLICED, PLAIN))
         if peer is not None and sliced is not None and plain is not None:
-            print(f"{way}: {bar(sliced - plain, peer - plain)}")
+            bars.append(f"{way}: {bar(sliced - plain, peer - plain)}")
+    print("\n".join(bars))
+    return missed(bars)
+
+
+def missed(bars: Sequence[str]) -> list[str]:
+    return [one for one in bars if one.endswith(MISSED)]
 
 
 def bar(slice_adds: float, peer_adds: float) -> str:
@@ -284,7 +292,7 @@ def bar(slice_adds: float, peer_adds: float) -> str:
     if peer_adds <= 0:
         return f"bar: not measured, {WHOLE_CARD} adds nothing"
     ratio = slice_adds / peer_adds
-    said = "met" if ratio <= BAR else "MISSED"
+    said = "met" if ratio <= BAR else MISSED
     return f"bar: a slice adds {ratio:.2f} of what {WHOLE_CARD} adds, at most {BAR}: {said}"
 
 
@@ -305,7 +313,7 @@ def running_server() -> Iterator[None]:
 
 
 def main() -> None:
-    """Measure and print."""
+    """Measure and print; exit with 1 where a bar is missed."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--rounds", type=int, default=40)
     parser.add_argument("--nvidia-runtime", type=Path, default=shutil.which("nvidia-container-runtime"))
@@ -319,10 +327,12 @@ def main() -> None:
         if options.nvidia_runtime is not None:
             vendor = Vendor(Path(options.nvidia_runtime), directory / "nvidia")
             vendor.directory.mkdir()
-        measure(directory, vendor, options.rounds)
+        failed = measure(directory, vendor, options.rounds)
+    raise SystemExit(1 if failed else 0)
 
 
-def measure(directory: Path, vendor: Vendor | None, rounds: int) -> None:
+def measure(directory: Path, vendor: Vendor | None, rounds: int) -> list[str]:
+    """Run all lives in rounds, and report. Return the bars that are missed."""
     lives, end = docker_lives(directory / "docker") if shutil.which("dockerd") else ([], lambda: None)
     low_levels = [name for name in ("runc", "crun") if shutil.which(name)]
     try:
@@ -336,7 +346,7 @@ def measure(directory: Path, vendor: Vendor | None, rounds: int) -> None:
             for turn in range(rounds + 2):
                 for life in order.sample(lives, len(lives)):
                     life.measure(counts=turn >= 2)
-            report(lives)
+            return report(lives)
         finally:
             end_ctr()
     finally:
