@@ -19,6 +19,8 @@ if TYPE_CHECKING:
     Value = str | int
 
 MAX_BYTES = 1 << 20  # of one file
+ROOM_PARTS = 8  # of which one is for what is written while the file is renamed
+TRIES = 3
 MAX_TEXT = 1024  # characters of one value
 OLDER = ".1"  # the end of the name of the file before
 
@@ -27,15 +29,25 @@ def append(event: str, fields: Mapping[str, Value], path: str) -> None:
     """Write one event. Where that cannot be done there is none: nothing else may fail for it."""
     line = line_of(event, fields, time.time_ns())
     try:
-        fd = _open_with_room(path, len(line))
-        try:
-            # Where the file cannot be renamed it must not grow for ever.
-            if os.fstat(fd).st_size <= MAX_BYTES:
-                os.write(fd, line)
-        finally:
-            os.close(fd)
+        # A file that two others have filled meanwhile is gone, and the line with it.
+        for _ in range(TRIES):
+            if _is_kept(path, line):
+                return
     except OSError:
         return
+
+
+def _is_kept(path: str, line: bytes) -> bool:
+    """Write a line; return whether it is in one of the log's files, or is not to be."""
+    fd = _open_with_room(path, len(line))
+    try:
+        # Where the file cannot be renamed it must not grow for ever. While another writer renames it, which
+        # may be interrupted, there is room for some lines more.
+        if os.fstat(fd).st_size <= MAX_BYTES + MAX_BYTES // ROOM_PARTS:
+            os.write(fd, line)
+        return os.fstat(fd).st_nlink > 0
+    finally:
+        os.close(fd)
 
 
 def line_of(event: str, fields: Mapping[str, Value], time_ns: int) -> bytes:

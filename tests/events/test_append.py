@@ -113,6 +113,40 @@ def test_a_file_that_another_is_about_to_make(log: Path, monkeypatch: pytest.Mon
     assert [event.id for event in LogFile(str(log)).poll()] == ["first", "second"]
 
 
+def test_a_file_that_is_gone_when_it_is_written(log: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A line that was written to a file which two rotations have removed is written again."""
+    append("started", {"id": "first"}, str(log))
+    write = os.write
+
+    def late(fd: int, line: bytes) -> int:
+        monkeypatch.undo()
+        for _ in range(2):
+            os.rename(log, f"{log}.1")
+            log.touch()
+        return write(fd, line)
+
+    monkeypatch.setattr(os, "write", late)
+    append("started", {"id": "second"}, str(log))
+    assert [event.id for event in LogFile(str(log)).poll()] == ["second"]
+
+
+def test_while_another_renames_a_full_file(log: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A writer that is interrupted with the lock in its hand loses no line of others, up to a bound."""
+    monkeypatch.setattr(module, "MAX_BYTES", 8000)
+    append("started", {"id": "first", "message": "x" * 1000}, str(log))
+    while log.stat().st_size < 8000 - 150:
+        append("started", {"id": "more"}, str(log))
+    holder = os.open(log, os.O_WRONLY)
+    fcntl.flock(holder, fcntl.LOCK_EX)
+    for number in range(30):
+        append("started", {"id": f"late{number}"}, str(log))
+    os.close(holder)
+    late = [event.id for event in LogFile(str(log)).poll() if event.id.startswith("late")]
+    assert late == [f"late{number}" for number in range(len(late))]
+    assert 5 < len(late) < 30
+    assert log.stat().st_size < 8000 + 1000 + 150
+
+
 def test_no_descriptor_is_closed_twice(log: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Where no next file can be made, such as on a full disk: the number may be another thread's by then."""
     monkeypatch.setattr(module, "MAX_BYTES", 200)
