@@ -26,10 +26,7 @@ NAMES = {
 
 def named(container: str, bundle: str, annotations: Mapping[str, object]) -> None:
     """Write what a container is called that has a slice: once it is removed, nobody knows."""
-    names = names_of(annotations)
-    name = _docker_name(container, bundle)
-    if name:
-        names["name"] = name
+    names = _names(container, bundle, annotations)
     if names:
         _append("named", {"id": container, **names})
 
@@ -42,13 +39,16 @@ def refused(
     message: str,
 ) -> None:
     """Write that a container was refused, for each GPU of which it was to have a slice, or once."""
-    name = _docker_name(container, bundle)
-    names = {**names_of(annotations), **({"name": name} if name else {})}
-    fields = {"id": container[:MAX_ID], **names, "message": message}
+    fields = {"id": container[:MAX_ID], **_names(container, bundle, annotations), "message": message}
     for gpu, size, weight, high in grants:
         _append("refused", {"gpu": gpu, **fields, "memsize": size, "weight": weight, "highprio": int(high)})
     if not grants:
         _append("refused", fields)
+
+
+def _names(container: str, bundle: str, annotations: Mapping[str, object]) -> dict[str, str]:
+    name = _docker_name(container, bundle)
+    return {**names_of(annotations), **({"name": name} if name else {})}
 
 
 def names_of(annotations: Mapping[str, object]) -> dict[str, str]:
@@ -68,7 +68,7 @@ def _docker_name(container: str, bundle: str) -> str:
         from cgpu.hook.docker_name import docker_name
 
         return docker_name(bundle, container)
-    except Exception:  # noqa: BLE001, whatever it is, the container ends as ever
+    except Exception:  # noqa: BLE001, whatever it is, the container starts, or is refused
         return ""
 
 

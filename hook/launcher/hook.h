@@ -11,9 +11,6 @@
 #include <stdbool.h>
 #include <stddef.h>
 
-#ifndef CGPU_CONFIG_PATH
-#define CGPU_CONFIG_PATH "/run/cgpu/config.json"
-#endif
 #ifndef CGPU_DRAINING_PATH
 #define CGPU_DRAINING_PATH "/run/cgpu-draining"
 #endif
@@ -22,9 +19,6 @@
 #endif
 #ifndef CGPU_TREE_DAEMON
 #define CGPU_TREE_DAEMON "/run/cgpu_km"
-#endif
-#ifndef CGPU_PYTHON
-#define CGPU_PYTHON "/usr/bin/python3"
 #endif
 #ifndef CGPU_HOOK_SCRIPT
 #define CGPU_HOOK_SCRIPT "start.py"

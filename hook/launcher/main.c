@@ -11,34 +11,10 @@
 #include "hook.h"
 #include "launcher.h"
 
-#define MAX_ARGUMENTS 4096
-
 extern char **environ;
 
-/*
- * Read standard input up to one byte more than a state may have: Python sees by that byte that it is too long. Returns
- * the size; -1 after an error, which Python meets too, and says.
- */
-static ssize_t read_input(char *text)
-{
-	size_t size = 0;
-
-	while (size <= HOOK_STATE_MAX) {
-		ssize_t count = read(STDIN_FILENO, text + size, HOOK_STATE_MAX + 1 - size);
-
-		if (count < 0 && errno == EINTR)
-			continue;
-		if (count < 0)
-			return -1;
-		if (count == 0)
-			break;
-		size += (size_t)count;
-	}
-	return (ssize_t)size;
-}
-
 /* Put what was read back onto standard input. */
-static bool hand_on(const char *text, ssize_t size)
+static bool hand_on(const char *text, long size)
 {
 	int fd;
 	bool done;
@@ -56,33 +32,27 @@ static bool hand_on(const char *text, ssize_t size)
 static void exec_python(int argc, char **argv)
 {
 	char script[PATH_MAX];
-	char *arguments[MAX_ARGUMENTS + 4];
 	ssize_t length = readlink("/proc/self/exe", script, sizeof(script) - sizeof(CGPU_HOOK_SCRIPT));
 	char *slash;
 
 	errno = E2BIG;
-	if (argc < 1 || argc > MAX_ARGUMENTS || length <= 0)
+	if (length <= 0)
 		return;
 	script[length] = '\0';
 	slash = strrchr(script, '/');
 	if (!slash)
 		return;
 	strcpy(slash + 1, CGPU_HOOK_SCRIPT);
-	arguments[0] = (char *)CGPU_PYTHON;
-	arguments[1] = (char *)"-IS";
-	arguments[2] = script;
-	for (int i = 1; i <= argc; i++)
-		arguments[2 + i] = argv[i]; /* the last one is the closing NULL */
-	execve(CGPU_PYTHON, arguments, environ);
+	launcher_exec_python(script, argc, argv, environ);
 }
 
-static bool serve(int argc, char **argv, const char *text, ssize_t size)
+static bool serve(int argc, char **argv, const char *text, long size)
 {
 	struct hook_state state;
 	char tree[PATH_MAX];
 	const char *stage = argc > 1 ? argv[1] : "";
 
-	if (size < 0 || size > (ssize_t)HOOK_STATE_MAX || !hook_read_state(text, (size_t)size, &state) ||
+	if (size < 0 || size > (long)HOOK_STATE_MAX || !hook_read_state(text, (size_t)size, &state) ||
 		!hook_find_tree(tree))
 		return false;
 	if (strcmp(stage, "poststop") == 0)
@@ -95,7 +65,8 @@ static bool serve(int argc, char **argv, const char *text, ssize_t size)
 int main(int argc, char **argv)
 {
 	char *text = malloc(HOOK_STATE_MAX + 1);
-	ssize_t size = text ? read_input(text) : 0;
+	/* One byte more than a state may have: Python sees by it that it is too long. An error Python meets too, and says. */
+	long size = text ? launcher_read_all(STDIN_FILENO, text, HOOK_STATE_MAX + 1) : 0;
 	bool served = text && serve(argc, argv, text, size);
 
 	if (!served && hand_on(text, size))

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* One line to the engine (DESIGN of the line: docs/tree.md, inst_ctl), and one to the system log. */
+/* One line to the engine (docs/tree.md, inst_ctl, has its form), and one to the system log. */
 #include <errno.h>
 #include <fcntl.h>
 #include <stdarg.h>
@@ -154,12 +154,17 @@ static void note(const struct hook_state *state, const char *text)
 	syslog(LOG_INFO, "container=%s %s", state->id, text);
 }
 
-bool hook_remove(const char *tree, const struct hook_state *state)
+static int destroy(const char *tree, const struct hook_state *state)
 {
 	char text[HOOK_ID_MAX + 16];
 
 	snprintf(text, sizeof(text), "destroy id=%s", state->id);
-	if (tell(tree, text) != 0)
+	return tell(tree, text);
+}
+
+bool hook_remove(const char *tree, const struct hook_state *state)
+{
+	if (destroy(tree, state) != 0)
 		return false;
 	note(state, "removed");
 	return true;
@@ -169,7 +174,6 @@ bool hook_register(const char *tree, const struct hook_state *state, int argc, c
 {
 	struct line line = { .length = 0 };
 	struct line log = { .length = 0 };
-	char undo[HOOK_ID_MAX + 16];
 	int error;
 
 	add(&line, "create id=%s pid=%ld", state->id, state->pid);
@@ -179,11 +183,9 @@ bool hook_register(const char *tree, const struct hook_state *state, int argc, c
 	if (!exists(tree, "/version") || exists(CGPU_DRAINING_PATH, ""))
 		return false;
 	error = tell(tree, line.text);
-	if (error == EIO || error == EMSGSIZE) {
-		/* Nobody knows what the engine made of it. */
-		snprintf(undo, sizeof(undo), "destroy id=%s", state->id);
-		tell(tree, undo);
-	}
+	/* Nobody knows what the engine made of it. */
+	if (error == EIO || error == EMSGSIZE)
+		destroy(tree, state);
 	if (error)
 		return false;
 	note(state, log.text);

@@ -61,24 +61,18 @@ static bool note(const struct json_token *key, const struct json_token *value, v
 		return true;
 	if (tree[0])
 		return false; /* of two, Python takes the last */
-	if (value->kind == JSON_STRING) {
-		if (value->length == 0 || value->length >= PATH_MAX || value->text[0] != '/')
-			return false;
-		memcpy(tree, value->text, value->length);
-		tree[value->length] = '\0';
-	}
-	return true;
+	return value->kind != JSON_STRING || json_copy_path(value, tree);
 }
 
 bool hook_find_tree(char tree[PATH_MAX])
 {
 	char *text = NULL;
 	long size = launcher_read_file(CGPU_CONFIG_PATH, SETTINGS_LIMIT, &text);
-	bool known =
-		size >= 0 ? json_read_object(text, (size_t)size, note, memset(tree, 0, PATH_MAX)) : errno == ENOENT;
+	bool known = size < 0 && errno == ENOENT;
 
-	if (size < 0)
-		tree[0] = '\0';
+	tree[0] = '\0';
+	if (size >= 0)
+		known = json_read_object(text, (size_t)size, note, tree);
 	free(text);
 	if (known && !tree[0])
 		strcpy(tree, access(CGPU_TREE_MODULE "/version", F_OK) == 0 ? CGPU_TREE_MODULE : CGPU_TREE_DAEMON);

@@ -188,6 +188,16 @@ bool json_read_object(const char *text, size_t size, json_member member, void *c
 	return cursor.at == cursor.end;
 }
 
+bool json_copy_path(const struct json_token *token, char path[PATH_MAX])
+{
+	if (token->kind != JSON_STRING || token->escaped || token->length == 0 || token->length >= PATH_MAX ||
+		token->text[0] != '/')
+		return false;
+	memcpy(path, token->text, token->length);
+	path[token->length] = '\0';
+	return true;
+}
+
 bool json_is(const struct json_token *token, const char *word)
 {
 	return token->length == strlen(word) && memcmp(token->text, word, token->length) == 0;

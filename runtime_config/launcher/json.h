@@ -7,6 +7,7 @@
 #ifndef CGPU_JSON_H
 #define CGPU_JSON_H
 
+#include <limits.h>
 #include <stdbool.h>
 #include <stddef.h>
 
@@ -29,6 +30,9 @@ typedef bool (*json_member)(const struct json_token *key, const struct json_toke
 
 /* Read a text that is one object and give each member to a function. False: it is not taken, or the function said so. */
 bool json_read_object(const char *text, size_t size, json_member member, void *context);
+
+/* Copy an absolute path. False: the token is no string without escapes, or none that is one. */
+bool json_copy_path(const struct json_token *token, char path[PATH_MAX]);
 
 /* Whether a token's text is that word. */
 bool json_is(const struct json_token *token, const char *word);

@@ -74,6 +74,12 @@ int launcher_ask_server(int argc, char *const *argv, bool below, char runtime[PA
 /* Have the server put the bundle back as it was, and end the connection. */
 void launcher_put_back(int fd);
 
+/* Read a descriptor to its end, or up to limit bytes. Returns how many; -1 with errno set after an error. */
+long launcher_read_all(int fd, char *buffer, size_t limit);
+
+/* Become Python with a script and these arguments. Returns, with errno set, where that cannot be done. */
+void launcher_exec_python(const char *script, int argc, char *const *argv, char *const *environment);
+
 /* Read a whole regular file of at most limit bytes. Returns its size, -1 with errno set otherwise. The
  * caller frees *text. */
 long launcher_read_file(const char *path, size_t limit, char **text);

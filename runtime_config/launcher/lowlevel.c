@@ -77,11 +77,7 @@ static bool note(const struct json_token *key, const struct json_token *value, v
 		return false;
 	if (value->kind != JSON_STRING)
 		return json_is(value, "null");
-	if (value->escaped || value->length == 0 || value->length >= PATH_MAX || value->text[0] != '/')
-		return false;
-	memcpy(runtime, value->text, value->length);
-	runtime[value->length] = '\0';
-	return true;
+	return json_copy_path(value, runtime);
 }
 
 /* Read low_level_runtime, empty where it is not set. False: the settings are not what the engine writes. */

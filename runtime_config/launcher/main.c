@@ -13,7 +13,6 @@
 #include "launcher.h"
 
 #define SCRIPT "oci_runtime/launch.py"
-#define MAX_ARGUMENTS 4096
 
 extern char **environ;
 
@@ -62,18 +61,11 @@ static char **python_environment(void)
 static void exec_python(int argc, char **argv)
 {
 	char script[PATH_MAX];
-	char *arguments[MAX_ARGUMENTS + 4];
 	char **environment = python_environment();
 
 	errno = E2BIG;
-	if (argc > MAX_ARGUMENTS || !environment || !find_script(script))
-		return;
-	arguments[0] = (char *)CGPU_PYTHON;
-	arguments[1] = (char *)"-IS";
-	arguments[2] = script;
-	for (int i = 1; i <= argc; i++)
-		arguments[2 + i] = argv[i]; /* the last one is the closing NULL */
-	execve(CGPU_PYTHON, arguments, environment);
+	if (environment && find_script(script))
+		launcher_exec_python(script, argc, argv, environment);
 }
 
 /* Set a variable that is valid for this process only. */

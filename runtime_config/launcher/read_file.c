@@ -8,7 +8,7 @@
 
 #include "launcher.h"
 
-static long read_all(int fd, char *buffer, size_t limit)
+long launcher_read_all(int fd, char *buffer, size_t limit)
 {
 	size_t done = 0;
 
@@ -39,7 +39,7 @@ long launcher_read_file(const char *path, size_t limit, char **text)
 	if (fstat(fd, &status) == 0 && S_ISREG(status.st_mode) && (size_t)status.st_size <= limit) {
 		/* One byte more than the size: a file that grew meanwhile is noticed. */
 		*text = malloc((size_t)status.st_size + 1);
-		size = *text ? read_all(fd, *text, (size_t)status.st_size + 1) : -1;
+		size = *text ? launcher_read_all(fd, *text, (size_t)status.st_size + 1) : -1;
 		error = size < 0 ? errno : EINVAL;
 		if (size != (long)status.st_size) {
 			size = -1;

@@ -75,9 +75,7 @@ def _record_refused(raw: bytes, call: Call, error: CgpuError) -> None:
         spec = loads(raw)
     except ValueError:
         spec = None
-    annotations = spec.get("annotations") if isinstance(spec, dict) else None
-    known = annotations if isinstance(annotations, dict) else {}
-    event_log.refused(call.container, call.bundle, known, (), str(error))
+    event_log.refused(call.container, call.bundle, _annotations(spec), (), str(error))
 
 
 def prepare(raw: bytes, call: Call, config: Effective, runtime: str) -> bytes | None:
@@ -102,12 +100,16 @@ def prepare(raw: bytes, call: Call, config: Effective, runtime: str) -> bytes | 
 
 
 def _record_name(call: Call, spec: Table) -> None:
-    found = spec.get("annotations")
-    annotations = found if isinstance(found, dict) else {}
+    annotations = _annotations(spec)
     if has_name(call.bundle, annotations):
         from cgpu.hook import event_log
 
         event_log.named(call.container, call.bundle, annotations)
+
+
+def _annotations(spec: object) -> Table:
+    found = spec.get("annotations") if isinstance(spec, dict) else None
+    return found if isinstance(found, dict) else {}
 
 
 def _node(tree: Tree, config: Effective, runtime: str, allocation: Allocation) -> Node:

@@ -176,8 +176,8 @@ def _work(listener: socket.socket, launchers: Launchers, server: int) -> int:
 
 def known_launchers() -> Launchers:
     """Return the identities of the wrapper's programs, which are of this program's version."""
-    paths = (lowlevel.LAUNCHER, lowlevel.low_level(lowlevel.LAUNCHER))
-    return {identity(path) for path in paths if os.path.exists(path)}
+    programs = (lowlevel.LAUNCHER, lowlevel.low_level(lowlevel.LAUNCHER))
+    return {identity(path) for path in programs if os.path.exists(path)}
 
 
 def identity(path: str) -> tuple[int, int, int]:
