@@ -14,20 +14,18 @@ from __future__ import annotations
 import argparse
 import json
 import os
-import random
 import shutil
 import statistics
 import subprocess
 import tempfile
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from benchmarks.lives_inside import whole_life
+from benchmarks.lives_inside import in_rounds, running_server, whole_life, wrapper_server
 from cgpu import paths
-from tests.integration.commands import eventually, must
+from tests.integration.commands import must
 from tests.integration.images import IMAGE, ROOT
 from tests.integration.runtimes import LAUNCHER, Containerd, Docker, Runc
 
@@ -35,12 +33,6 @@ SLICE = {"ALIYUN_COM_GPU_MEM_CONTAINER": "3", "ALIYUN_COM_GPU_MEM_DEV": "15", "N
 CARD = {"NVIDIA_VISIBLE_DEVICES": "0"}
 PROGRAM = "int main(void) { return 0; }\n"
 HOOK = ROOT / "hook" / "cgpu-hook"
-SERVER = """
-import sys
-sys.path.append(sys.argv[1])
-from cgpu.runtime_config.oci_runtime import server
-server.run([])
-"""
 VENDOR_CONFIG = "NVIDIA_CTK_CONFIG_FILE_PATH"
 # A slice adds at most so much of what NVIDIA's runtime adds for a whole card.
 BAR = 0.8
@@ -82,20 +74,6 @@ def set_low_level(name: str) -> None:
     found = json.loads(settings.read_text())
     found["low_level_runtime"] = shutil.which(name)
     settings.write_text(json.dumps(found))
-
-
-@contextmanager
-def wrapper_server(*, there: bool) -> Iterator[None]:
-    """Have the wrapper's server where the wrapper looks for it, or not."""
-    place, away = paths.RUNTIME_SOCKET, paths.RUNTIME_SOCKET + ".away"
-    if there:
-        yield
-        return
-    os.rename(place, away)
-    try:
-        yield
-    finally:
-        os.rename(away, place)
 
 
 @dataclass(frozen=True)
@@ -296,22 +274,6 @@ def bar(slice_adds: float, peer_adds: float) -> str:
     return f"bar: a slice adds {ratio:.2f} of what {WHOLE_CARD} adds, at most {BAR}: {said}"
 
 
-@contextmanager
-def running_server() -> Iterator[None]:
-    """Run the wrapper's server."""
-    server = subprocess.Popen(
-        ["/usr/bin/python3", "-IS", "-c", SERVER, str(ROOT)],
-        stdin=subprocess.DEVNULL,
-        stdout=subprocess.DEVNULL,
-    )
-    try:
-        eventually(lambda: os.path.exists(paths.RUNTIME_SOCKET), "the server listens")
-        yield
-    finally:
-        server.terminate()
-        server.wait()
-
-
 def main() -> None:
     """Measure and print; exit with 1 where a bar is missed."""
     parser = argparse.ArgumentParser(description=__doc__)
@@ -320,7 +282,7 @@ def main() -> None:
     options = parser.parse_args()
     if options.nvidia_runtime is None:
         print("nvidia-container-runtime: not measured, no such binary on PATH (--nvidia-runtime names one)")
-    with tempfile.TemporaryDirectory(prefix="cgpu-life-") as name, running_server():
+    with tempfile.TemporaryDirectory(prefix="cgpu-life-") as name, running_server(str(ROOT)):
         directory = Path(name)
         (directory / "parts").mkdir()
         vendor = None
@@ -342,10 +304,8 @@ def measure(directory: Path, vendor: Vendor | None, rounds: int) -> list[str]:
             for low_level in low_levels:
                 lives += filter(works, runc_lives(directory / low_level, low_level, vendor))
             lives += part_lives(directory)
-            order = random.Random(22)  # noqa: S311, no secret
-            for turn in range(rounds + 2):
-                for life in order.sample(lives, len(lives)):
-                    life.measure(counts=turn >= 2)
+            for life, counts in in_rounds(lives, rounds):
+                life.measure(counts=counts)
             return report(lives)
         finally:
             end_ctr()

@@ -17,9 +17,11 @@ import time
 from collections.abc import Callable, Mapping
 from pathlib import Path
 
-from benchmarks.life import nothing_program, running_server
+from benchmarks.life import nothing_program
+from benchmarks.lives_inside import running_server
 from cgpu import paths
 from cgpu.client.tree import Tree
+from tests.integration.images import ROOT
 from tests.integration.runtimes import LAUNCHER, Runc
 
 IN_A_ROW = 200
@@ -136,7 +138,7 @@ def main() -> None:
     found = len(Tree(paths.tree(None)).gpus())
     if found <= GPUS:
         raise SystemExit(f"{found} GPUs; expected {GPUS + 1}: cgpud --simulate T4:{GPUS + 1}")
-    with tempfile.TemporaryDirectory(prefix="cgpu-starts-") as name, running_server():
+    with tempfile.TemporaryDirectory(prefix="cgpu-starts-") as name, running_server(str(ROOT)):
         starts = Starts(Path(name))
         try:
             measure(starts, options.single, options.rounds)
