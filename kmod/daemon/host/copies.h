@@ -4,7 +4,7 @@
  * container can put any other file under its number, and some files cannot be closed: FUSE asks the file system's own
  * server at each close, and waits for it whatever signal comes (fs/fuse/file.c, fuse_flush). A process in which one thread
  * waits so can be killed by nobody. So each thread has its copies made by a small process of its own, which hands on
- * what is the very node that was looked at, and closes anything else itself. It has nothing of the daemon: no lock, no
+ * what is the very node that was looked at, and closes anything else itself. It keeps no copy: who has one has the only one. It has nothing of the daemon: no lock, no
  * listener. While it waits, so does its thread, by a wait that a signal ends: a container keeps no more of these processes
  * than of workers.
  */

@@ -43,7 +43,7 @@ static int is_waited_for(const struct listener *one, const struct in_flight *e)
 }
 
 /* 0, or -ENOENT when the thread no longer waits. */
-static int answer(const struct listener *one, const struct in_flight *e, struct reply reply)
+static int answer(const struct listener *one, const struct in_flight *e, struct task *task, struct reply reply)
 {
 	union {
 		struct seccomp_notif_resp resp;
@@ -52,17 +52,19 @@ static int answer(const struct listener *one, const struct in_flight *e, struct 
 			  .error = reply.go_on ? 0 : reply.error,
 			  .flags = reply.go_on ? SECCOMP_USER_NOTIF_FLAG_CONTINUE : 0 } };
 
+	task_close_files(task);
 	return ioctl(one->fd, SECCOMP_IOCTL_NOTIF_SEND, &out) < 0 ? -errno : 0;
 }
 
-static void finish(struct cgpud *d, const struct listener *one, struct in_flight *e, struct reply reply)
+static void finish(
+	struct cgpud *d, const struct listener *one, struct in_flight *e, struct task *task, struct reply reply)
 {
 	if (reply.go_on)
 		atomic_fetch_add(&d->counters.continued, 1);
 	else if (reply.error)
 		atomic_fetch_add(&d->counters.refused, 1);
 	in_flight_took(&d->in_flight, e, reply.go_on ? CGPU_OUTCOME_CONTINUED : CGPU_OUTCOME_ANSWERED);
-	answer(one, e, reply);
+	answer(one, e, task, reply);
 	in_flight_release(&d->in_flight, e);
 }
 
@@ -94,7 +96,7 @@ static void deliver(
 		reply.error = e->result = -EFAULT;
 	}
 	in_flight_took(&d->in_flight, e, outcome);
-	if (answer(one, e, reply) == -ENOENT)
+	if (answer(one, e, task, reply) == -ENOENT)
 		reply_keep(d, e);
 	else
 		reply_sent(d, e);
@@ -183,7 +185,7 @@ static void settle(
 		reply.error = e->call.error > 0 ? -e->call.error : -EPERM;
 		break;
 	}
-	finish(d, one, e, reply);
+	finish(d, one, e, task, reply);
 }
 
 /* Each time: of one container the log lets few warnings through. */
@@ -225,7 +227,7 @@ static void supervise_driver_call(struct cgpud *d, const struct listener *one, s
 		return;
 	}
 	if (r < 0) {
-		finish(d, one, e, (struct reply){ .error = r });
+		finish(d, one, e, task, (struct reply){ .error = r });
 		return;
 	}
 	earlier = reply_find(d, e, task, &sure);
@@ -249,7 +251,7 @@ static void supervise_driver_call(struct cgpud *d, const struct listener *one, s
 	}
 	if (earlier)
 		in_flight_release(&d->in_flight, earlier);
-	finish(d, one, e, (struct reply){ .error = r });
+	finish(d, one, e, task, (struct reply){ .error = r });
 }
 
 static struct reply judge_managed(struct cgpud *d, const struct listener *one, const struct in_flight *e,
@@ -323,11 +325,11 @@ static void supervise(struct cgpud *d, const struct listener *one, struct task_c
 	task_init(&task, cache, (s32)e->notif.pid);
 	r = inspect(d, one, e, &task, &request);
 	if (r < 0)
-		finish(d, one, e, (struct reply){ .error = r });
+		finish(d, one, e, &task, (struct reply){ .error = r });
 	else if (!task.driver_node)
-		finish(d, one, e, (struct reply){ .go_on = 1 });
+		finish(d, one, e, &task, (struct reply){ .go_on = 1 });
 	else if (request.kind == REQUEST_SHARED_MAP)
-		finish(d, one, e, judge_map(d, one, e, &task, &request));
+		finish(d, one, e, &task, judge_map(d, one, e, &task, &request));
 	else
 		supervise_driver_call(d, one, e, &task, &request);
 	task_drop(&task);

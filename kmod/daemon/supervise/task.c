@@ -47,10 +47,15 @@ static int is_cached(const struct task *task)
 	return task->cache && task->cache->at[place].tid == task->tid && task->cache->at[place].pidfd == task->pidfd;
 }
 
-void task_drop(struct task *task)
+void task_close_files(struct task *task)
 {
 	close_one(&task->target);
 	close_one(&task->file);
+}
+
+void task_drop(struct task *task)
+{
+	task_close_files(task);
 	close_one(&task->memory);
 	if (is_cached(task))
 		task->pidfd = -1;

@@ -57,6 +57,8 @@ int task_open_memory(struct task *task);
 int task_copy(struct cgpud *d, struct task *task);
 /* All of these but the memory, for a call that was notified earlier. 0: there is a copy, of one of the driver's nodes. */
 int task_take(struct cgpud *d, struct task *task, int fd);
+/* Before its call is answered: the thread may close its own descriptor then, and that must be the last close. */
+void task_close_files(struct task *task);
 void task_drop(struct task *task);
 
 /*

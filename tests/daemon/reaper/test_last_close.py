@@ -1,0 +1,67 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A container's close of a driver's node is the last: the daemon has no copy of it left, however late it is scheduled."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import psutil
+
+from tests.daemon.harness import MIB, Daemon
+
+NODE = "nvidiactl"
+
+
+def pids(daemon: Daemon) -> list[int]:
+    """Return the daemon, and the processes that copy descriptors for it, which have its command line."""
+    return [
+        one.pid
+        for one in psutil.process_iter(["name", "cmdline"])
+        if one.pid == daemon.pid()
+        or (one.info["name"] == "cgpud-copies" and str(daemon.run) in (one.info["cmdline"] or ()))
+    ]
+
+
+def leads_to(link: Path) -> str:
+    """Return what a descriptor leads to; of one that is closed meanwhile nothing."""
+    try:
+        return os.readlink(link)
+    except FileNotFoundError:
+        return ""
+
+
+def files(daemon: Daemon) -> int:
+    """Return how many descriptors of the driver's control node all of these have; the daemon has some of its own."""
+    found = [link for pid in pids(daemon) for link in Path(f"/proc/{pid}/fd").iterdir()]
+    return sum(leads_to(link).endswith(NODE) for link in found)
+
+
+@contextmanager
+def late_closes(daemon: Daemon, milliseconds: int) -> Iterator[None]:
+    """Make each close of these begin so late, as on a machine whose processors are all busy."""
+    options = ["-f", "-o", "/dev/null", "-e", "trace=close", "-e", f"inject=close:delay_enter={milliseconds * 1000}"]
+    who = [f"--attach={pid}" for pid in pids(daemon)]
+    with subprocess.Popen(["strace", *options, *who], stderr=subprocess.PIPE, text=True) as strace:
+        assert strace.stderr is not None
+        for _ in who:
+            assert "attached" in strace.stderr.readline()
+        try:
+            yield
+        finally:
+            strace.terminate()
+
+
+def test_nothing_is_held_after_an_answer(fresh: Daemon) -> None:
+    """When a call returns, neither the daemon nor what copies descriptors for it has the file of that call."""
+    sliced = fresh.slice(1, f"gpu=0:{64 * MIB}", "alloc=1M", "hold", "alloc=1M", "hold", until="hold")
+    own = files(fresh)
+    with late_closes(fresh, 100):
+        sliced.process.terminate()
+        sliced.line("hold")
+        assert files(fresh) == own
+    assert own > 0
+    sliced.succeeds("\n")
