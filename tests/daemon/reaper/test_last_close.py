@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A container's close of a driver's node is the last: the daemon has no copy of it left, however late it is scheduled."""
+"""A container's close of a driver's node is the last one, however late the daemon is scheduled."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def leads_to(link: Path) -> str:
 
 
 def files(daemon: Daemon) -> int:
-    """Return how many descriptors of the driver's control node all of these have; the daemon has some of its own."""
+    """Return how many descriptors of the driver's control node they have; the daemon has some of its own."""
     found = [link for pid in pids(daemon) for link in Path(f"/proc/{pid}/fd").iterdir()]
     return sum(leads_to(link).endswith(NODE) for link in found)
 
@@ -43,7 +43,8 @@ def files(daemon: Daemon) -> int:
 @contextmanager
 def late_closes(daemon: Daemon, milliseconds: int) -> Iterator[None]:
     """Make each close of these begin so late, as on a machine whose processors are all busy."""
-    options = ["-f", "-o", "/dev/null", "-e", "trace=close", "-e", f"inject=close:delay_enter={milliseconds * 1000}"]
+    late = f"inject=close:delay_enter={milliseconds * 1000}"
+    options = ["-f", "-o", "/dev/null", "-e", "trace=close", "-e", late]
     who = [f"--attach={pid}" for pid in pids(daemon)]
     with subprocess.Popen(["strace", *options, *who], stderr=subprocess.PIPE, text=True) as strace:
         assert strace.stderr is not None
@@ -56,7 +57,7 @@ def late_closes(daemon: Daemon, milliseconds: int) -> Iterator[None]:
 
 
 def test_nothing_is_held_after_an_answer(fresh: Daemon) -> None:
-    """When a call returns, neither the daemon nor what copies descriptors for it has the file of that call."""
+    """When a call returns, neither the daemon nor what copies descriptors for it has the call's file."""
     sliced = fresh.slice(1, f"gpu=0:{64 * MIB}", "alloc=1M", "hold", "alloc=1M", "hold", until="hold")
     own = files(fresh)
     with late_closes(fresh, 100):

@@ -104,7 +104,7 @@ def held(pid: int) -> tuple[int, int]:
     """
     files, threads = set(), set()
     for _ in range(20):
-        files.add(len(os.listdir(f"/proc/{pid}/fd")) - copying(pid))
+        files.add(len(os.listdir(f"/proc/{pid}/fd")) - 2 * copying(pid))
         threads.add(len(os.listdir(f"/proc/{pid}/task")))
         time.sleep(0.01)
     return min(files), min(threads)
