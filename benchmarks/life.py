@@ -3,7 +3,7 @@
 
 Needs root and a running engine: `cgpud --simulate T4`. Every life runs once in each round, in an order that
 is drawn anew, so that neither a change of the machine's speed nor what ran before favours one. Prints medians
-in milliseconds, the added time, and the bars that a slice has to meet.
+in milliseconds with the quarters below and above, the added time, and the bars that a slice has to meet.
 
 NVIDIA's runtime (--nvidia-runtime, or on PATH) runs a container without a GPU, and one with the whole card by
 CDI; where nvidia-cdi-hook lies beside it, with the four hooks that `nvidia-ctk cdi generate` writes.
@@ -249,10 +249,12 @@ def report(lives: Sequence[Life]) -> list[str]:
     """Print medians, what each life adds to the plain one, and the bars. Return the bars that are missed."""
     bars = []
     median = {(life.way, life.variant): statistics.median(life.times) for life in lives}
-    for (way, variant), value in median.items():
-        base = median.get((way, PLAIN))
-        added = "" if base is None or variant == PLAIN else f"  +{value - base:5.1f} ms ({value / base:.2f}x)"
-        print(f"{f'{way}: {variant}':44} {value:8.1f} ms{added}")
+    for life in lives:
+        value, base = median[life.way, life.variant], median.get((life.way, PLAIN))
+        ordered = sorted(life.times)
+        low, high = ordered[len(ordered) // 4], ordered[3 * len(ordered) // 4]
+        added = f"  +{value - base:5.1f} ms ({value / base:.2f}x)" if base and life.variant != PLAIN else ""
+        print(f"{f'{life.way}: {life.variant}':44} {value:8.1f} ms {f'({low:.1f} to {high:.1f})':18}{added}")
     for way in dict.fromkeys(life.way for life in lives):
         peer, sliced, plain = (median.get((way, variant)) for variant in (WHOLE_CARD, SLICED, PLAIN))
         if peer is not None and sliced is not None and plain is not None:
