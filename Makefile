@@ -22,7 +22,7 @@ help:
 	@echo "make rpm     rpm packages and their source package, into dist/"
 	@echo "make image   the image of agent and webhook for a cluster, by podman; wheels in dist/kubernetes"
 	@echo "make docs    the documentation site, into dist/docs; docs-pictures: draw its pictures of terminals anew"
-	@echo "make dashboard-pictures  draw the dashboard for Grafana anew; needs npm, chromium-headless-shell, pngquant"
+	@echo "make dashboard-pictures  draw the dashboard for Grafana and the alerts anew; needs npm, chromium-headless-shell, pngquant"
 	@echo "make lint    linters only (after make build or make test)"
 	@echo "make format  rewrite Python and C in the project's style"
 	@echo "make fuzz    fuzz the C core for SECONDS (60) each, and keep what was found; coverage: which lines that reaches"

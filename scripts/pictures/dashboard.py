@@ -1,9 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Draw docs/images/dashboard-dark.png and dashboard-light.png: ten minutes of a node with simulated cards.
+"""Draw docs/images/dashboard-dark.png, dashboard-light.png and alerts.png: ten minutes of simulated cards.
 
 usage: python -m scripts.pictures.dashboard [OUTDIR [WIDTH]]
 
 Grafana's own component libraries draw the panels, in a Chromium without a window; its server is not needed.
+The alerts are Prometheus' own page, with what fires opened.
 Needs root, npm, and Debian's packages chromium-headless-shell and pngquant. What npm fetches, and the ten
 minutes, lie in kmod/build/dashboard: remove `recorded` there to record them anew.
 """
@@ -34,6 +35,7 @@ RECORDED = BUILD / "recorded"
 BROWSER, SMALLER = "chromium-headless-shell", "pngquant"
 MODES = ("dark", "light")
 WIDTH = 1280
+ALERTS_HEIGHT = 2050
 ROW, GAP = 30, 8
 """Pixels of a unit of height, and between two panels, as in Grafana."""
 PAGE = """<!DOCTYPE html><meta charset="utf-8"><link rel="stylesheet" href="drawn.css">
@@ -123,8 +125,20 @@ def draw(picture: Path, page: str, width: int, height: int) -> None:
     )
 
 
+OPENED = """
+<script>$(() => $("tr.alert-danger.alert_header, div.show-annotations").click())</script>
+"""
+
+
+def draw_alerts(target: Path, width: int) -> None:
+    """Draw the page of alerts that was kept, by Prometheus, which has its styles, scripts and fonts."""
+    (RECORDED / "opened.html").write_text((RECORDED / "alerts.html").read_text() + OPENED)
+    with prometheus(RECORDED) as server:
+        draw(target / "alerts.png", f"{server}/user/opened.html", width, ALERTS_HEIGHT)
+
+
 def main(target: Path, width: int) -> None:
-    """Draw it in both modes."""
+    """Draw the dashboard in both modes, and the alerts."""
     for program in ("npm", BROWSER, SMALLER):
         if shutil.which(program) is None:
             sys.exit(f"dashboard-pictures: {program} is missing; run: apt-get install {program}")
@@ -145,6 +159,7 @@ def main(target: Path, width: int) -> None:
             (BUILD / f"{mode}.html").write_text(page)
             picture = target / f"dashboard-{mode}.png"
             draw(picture, f"{server}/{mode}.html", width, bottom * (ROW + GAP) + GAP)
+    draw_alerts(target, width)
 
 
 if __name__ == "__main__":

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 import subprocess
 import threading
 import time
@@ -23,7 +24,8 @@ from cgpu.exporter.server import Server
 from scripts.pictures.loaded import MIB, cards
 from tests.daemon.harness import Daemon, Sliced, long_id
 from tests.daemon.upgrades import steady_load
-from tests.exporter.prometheus import PROGRAMS, unpack
+from tests.exporter.monitoring import RULES
+from tests.exporter.prometheus import FOLDER, PROGRAMS, unpack
 from tests.integration.commands import eventually
 
 SECONDS = 600
@@ -31,11 +33,20 @@ INTERVAL_S = 5
 EXPORTER = ("127.0.0.1", 19837)
 PROMETHEUS = "127.0.0.1:19838"
 CONFIG = f"""
-global: {{scrape_interval: {INTERVAL_S}s, scrape_timeout: {INTERVAL_S}s}}
+global: {{scrape_interval: {INTERVAL_S}s, scrape_timeout: {INTERVAL_S}s, evaluation_interval: {INTERVAL_S}s}}
+rule_files: [{RULES.name}]
 scrape_configs:
   - job_name: opencgpu
     static_configs: [{{targets: ["{EXPORTER[0]}:{EXPORTER[1]}"], labels: {{instance: gpu-node-1}}}}]
 """
+PACKAGES = (
+    "prometheus",
+    # What its pages are made with.
+    "libjs-bootstrap4",
+    "libjs-jquery",
+    "libjs-popper.js",
+    "fonts-glyphicons-halflings",
+)
 FOR_LONG = ("busy=3600s:1ms",)
 
 
@@ -143,16 +154,20 @@ def exporter(daemon: Daemon, names: dict[str, str]) -> Iterator[None]:
 @contextmanager
 def prometheus(folder: Path) -> Iterator[str]:
     """Have a Prometheus with the data of a folder, and yield where it answers."""
+    unpack(PACKAGES)
     (folder / "prometheus.yml").write_text(CONFIG)
+    shutil.copy(RULES, folder)
     command = [
         str(PROGRAMS / "prometheus"),
-        f"--config.file={folder}/prometheus.yml",
+        "--config.file=prometheus.yml",  # its pages show where the rules lie
         f"--storage.tsdb.path={folder}/data",
         "--storage.tsdb.retention.time=100y",
         f"--web.listen-address={PROMETHEUS}",
+        f"--web.local-assets={FOLDER}/usr/share/prometheus/web/",
+        f"--web.user-assets={folder}",
     ]
     with (folder / "prometheus.log").open("w") as log:
-        running = subprocess.Popen(command, stdout=log, stderr=log)
+        running = subprocess.Popen(command, cwd=folder, stdout=log, stderr=log)
     try:
         eventually(is_ready, "Prometheus is ready", 60)
         yield f"http://{PROMETHEUS}"
@@ -171,11 +186,15 @@ def is_ready() -> bool:
 
 
 def record(folder: Path) -> None:
-    """Have Prometheus store the story in a folder, with the times when it began and ended."""
-    unpack()
+    """Have Prometheus store the story in a folder, with the times when it began and ended.
+
+    Beside them: its page of alerts at the end, for Prometheus judges no rule of a time that is past.
+    """
     folder.mkdir(parents=True)
     names: dict[str, str] = {}
-    with cards() as daemon, exporter(daemon, names), prometheus(folder):
+    with cards() as daemon, exporter(daemon, names), prometheus(folder) as server:
         began = time.time()
         Stage(daemon, names).play()
+        with urllib.request.urlopen(f"{server}/classic/alerts", timeout=30) as page:  # noqa: S310 - our own server
+            (folder / "alerts.html").write_bytes(page.read())
         (folder / "times.json").write_text(json.dumps([began, time.time()]))

@@ -10,6 +10,7 @@ import os
 import subprocess
 import sys
 import tempfile
+from collections.abc import Iterable
 from pathlib import Path
 
 FOLDER = Path(__file__).resolve().parents[2] / "kmod" / "build" / "prometheus"
@@ -17,19 +18,22 @@ PROGRAMS = FOLDER / "usr" / "bin"
 CHECKS = Path(__file__).with_name("check_prometheus.py")
 
 
-def unpack() -> None:
-    """Have the programs. Raises SystemExit where the archive cannot be reached."""
-    if (PROGRAMS / "prometheus").exists():
-        return
-    print("test-metrics: unpacking Prometheus", flush=True)
+def unpack(packages: Iterable[str] = ("prometheus",)) -> None:
+    """Have packages of Debian's in the folder. Raises SystemExit where the archive cannot be reached."""
+    for name in packages:
+        # Each package has a folder for its copyright.
+        if not (FOLDER / "usr" / "share" / "doc" / name).exists():
+            print(f"test-metrics: unpacking {name}", flush=True)
+            unpack_one(name)
+
+
+def unpack_one(name: str) -> None:
     with tempfile.TemporaryDirectory() as fetched:
         Path(fetched).chmod(0o755)
-        done = subprocess.run(["apt-get", "-qq", "download", "prometheus"], cwd=fetched, check=False)
+        done = subprocess.run(["apt-get", "-qq", "download", name], cwd=fetched, check=False)
         if done.returncode != 0:
-            sys.exit(
-                "test-metrics: Debian's archive does not have the package prometheus; run: apt-get update"
-            )
-        (package,) = Path(fetched).glob("prometheus_*.deb")
+            sys.exit(f"test-metrics: Debian's archive does not have the package {name}; run: apt-get update")
+        (package,) = Path(fetched).glob(f"{name}_*.deb")
         FOLDER.mkdir(parents=True, exist_ok=True)
         subprocess.run(["dpkg-deb", "--extract", str(package), str(FOLDER)], check=True)
 
