@@ -11,7 +11,6 @@ import os
 
 from cgpu import paths
 from cgpu.errors import CgpuError, show
-from cgpu.files import read_fd
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -78,24 +77,27 @@ class Tree:
 
     def names(self, *parts: str) -> list[str]:
         """Return the sorted names in a directory."""
-        path = self._join(parts)
         try:
-            return sorted(os.listdir(path))
+            return sorted(os.listdir(self._join(parts)))
         except OSError as error:
-            raise self._failed(path, "listed", error) from error
+            raise self.failed(error, "listed", *parts) from error
 
     def read(self, *parts: str) -> str:
         """Return the text of a node without the newline at its end."""
-        path = self._join(parts)
+        fd = self.open(*parts)
         try:
-            fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
-            try:
-                raw = read_fd(fd, MAX_NODE)
-            finally:
-                os.close(fd)
+            return read_text(fd)
         except OSError as error:
-            raise self._failed(path, "read", error) from error
-        return raw.decode("utf-8", "replace").removesuffix("\n")
+            raise self.failed(error, "read", *parts) from error
+        finally:
+            os.close(fd)
+
+    def open(self, *parts: str) -> int:
+        """Return a descriptor of a node, or of a directory, to read it."""
+        try:
+            return os.open(self._join(parts), os.O_RDONLY | os.O_CLOEXEC)
+        except OSError as error:
+            raise self.failed(error, "read", *parts) from error
 
     def read_int(self, *parts: str) -> int:
         """Return the number in a node."""
@@ -108,11 +110,10 @@ class Tree:
 
     def write(self, text: str, *parts: str) -> None:
         """Write a node's whole text at once."""
-        path = self._join(parts)
         try:
-            self._write(path, text)
+            self._write(self._join(parts), text)
         except OSError as error:
-            raise self._failed(path, f"written ({show(text)})", error) from error
+            raise self.failed(error, f"written ({show(text)})", *parts) from error
 
     def gpus(self) -> list[Gpu]:
         """Return the cards in the order of their indexes."""
@@ -283,7 +284,8 @@ class Tree:
     def _is_abandoned(self) -> bool:
         """Say whether a mount is there that nobody serves, as a daemon leaves that was killed."""
         try:
-            os.stat(self.path)
+            # Below the root: of that one the kernel may still have the attributes.
+            os.stat(self.path + "/version")
         except OSError as error:
             return error.errno in (errno.ENOTCONN, errno.ECONNABORTED)
         return False
@@ -304,10 +306,22 @@ class Tree:
             f"the engine{where} is not running, so containers with a GPU slice cannot start; {cure}"
         )
 
-    def _failed(self, path: str, action: str, error: OSError) -> CgpuError:
+    def failed(self, error: OSError, action: str, *parts: str) -> CgpuError:
+        """Return what to raise where something could not be done with a node."""
         if error.errno in DOWN and not self.is_up():
             return self._down()
-        return CgpuError(f"{path}: cannot be {action}: {error.strerror}")
+        return CgpuError(f"{self._join(parts)}: cannot be {action}: {error.strerror}")
+
+
+def read_text(fd: int) -> str:
+    """Return the present text of an open node without the newline at its end. Raises OSError.
+
+    A read from the start takes the text anew, and fewer bytes than were asked for are all of it.
+    """
+    raw = os.pread(fd, MAX_NODE + 1, 0)
+    if len(raw) > MAX_NODE:
+        raise OSError(errno.EFBIG, os.strerror(errno.EFBIG))
+    return raw.decode("utf-8", "replace").removesuffix("\n")
 
 
 def is_index(name: str) -> bool:

@@ -34,6 +34,7 @@ ERROR_BYTES = 512
 NAME_BYTES = 256
 NO_SLOT = 0xFFFFFFFF
 TEXT_BYTES = 65536
+Text = ctypes.c_char * TEXT_BYTES
 MAX_GPUS = 32
 
 
@@ -338,9 +339,9 @@ class Engine:
 
     def read(self, node: Node) -> bytes:
         """Return a node's whole text. Raises OSError: EBADF for inst_ctl, ENOENT when it is gone."""
-        text = ctypes.create_string_buffer(TEXT_BYTES)
+        text = Text()
         length = _checked(self._lib.cgpud_tree_read(self._handle, byref(node), text, TEXT_BYTES))
-        return text.raw[:length]
+        return ctypes.string_at(text, length)
 
     def write(self, node: Node, text: bytes) -> None:
         """Make one write, whole. Raises OSError with the core's errno."""

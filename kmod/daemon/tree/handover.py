@@ -3,11 +3,9 @@
 
 from __future__ import annotations
 
-import contextlib
 import errno
 import os
 import threading
-from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
 from cgpu.kmod.daemon.tree.callers import check_writer
@@ -30,16 +28,20 @@ class TreeSwitch:
         self._suspended = False
         self._successor: SuccessorFs | None = None
 
-    @contextlib.contextmanager
-    def operation(self) -> Iterator[SuccessorFs | None]:
-        """Wait while operations are suspended; give the other daemon's tree where that one answers.
+    def __enter__(self) -> SuccessorFs | None:
+        """Begin an operation; give the other daemon's tree where that one answers.
 
-        Raises OSError: EAGAIN after a long time.
+        Waits while operations are suspended. Raises OSError: EAGAIN after a long time.
         """
-        with self._changed:
-            if not self._changed.wait_for(lambda: not self._suspended, WAIT_S):
-                raise OSError(errno.EAGAIN, os.strerror(errno.EAGAIN))
-            yield self._successor
+        self._changed.acquire()
+        if self._suspended and not self._changed.wait_for(lambda: not self._suspended, WAIT_S):
+            self._changed.release()
+            raise OSError(errno.EAGAIN, os.strerror(errno.EAGAIN))
+        return self._successor
+
+    def __exit__(self, *_: object) -> None:
+        """End the operation."""
+        self._changed.release()
 
     def suspend(self, wait_s: float) -> bool:
         """Begin no further operation. False: one is under way, and nothing has changed."""
@@ -140,37 +142,37 @@ class SwitchedFs(mfusepy.Operations):  # type: ignore[misc]
 
     def getattr(self, path: str, fh: Any = None) -> dict[str, Any]:
         """Give a node's attributes."""
-        with self._switch.operation() as there:
+        with self._switch as there:
             return (there or self._tree).getattr(path, fh)
 
     def readdir(self, path: str, fh: Any) -> list[str]:
         """List a directory."""
-        with self._switch.operation() as there:
+        with self._switch as there:
             return (there or self._tree).readdir(path, fh)
 
     def open(self, path: str, fi: Any) -> int:
         """Open a node."""
-        with self._switch.operation() as there:
+        with self._switch as there:
             return (there or self._tree).open(path, fi)
 
     def read(self, path: str, size: int, offset: int, fi: Any) -> bytes:
         """Read a part."""
-        with self._switch.operation() as there:
+        with self._switch as there:
             return (there or self._tree).read(path, size, offset, fi)
 
     def write(self, path: str, data: bytes, offset: int, fi: Any) -> int:
         """Make one write."""
-        with self._switch.operation() as there:
+        with self._switch as there:
             return (there or self._tree).write(path, data, offset, fi)
 
     def truncate(self, path: str, length: int, fh: Any = None) -> int:
         """Accept what the shell's > does before it writes."""
-        with self._switch.operation() as there:
+        with self._switch as there:
             return (there or self._tree).truncate(path, length, fh)
 
     def release(self, path: str, fi: Any) -> int:
         """Forget an open node."""
-        with self._switch.operation() as there:
+        with self._switch as there:
             if there is not None:
                 there.release(path, fi)
             return self._tree.release(path, fi)

@@ -25,6 +25,8 @@ READY_S = 10.0
 ROOT_MODE = 0o700  # nothing below is reachable for anyone but root
 MAX_OPEN = 65536
 FS_NAME = "cgpud"
+# Attributes of an entry never change. Whether it is there is asked of this process for each use of a path.
+ATTRIBUTES_S = 1
 CONTROL = "/inst_ctl"
 
 
@@ -218,7 +220,7 @@ class TreeMount:
             "nosuid": True,
             "nodev": True,
             "noexec": True,
-            "attr_timeout": 0,
+            "attr_timeout": ATTRIBUTES_S,
             "entry_timeout": 0,
             "negative_timeout": 0,
         }
