@@ -7,7 +7,7 @@ import math
 import time
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
-from functools import partial
+from functools import lru_cache, partial
 
 from cgpu.client.directory import directory_of
 from cgpu.errors import CgpuError
@@ -31,6 +31,7 @@ class Owner:
     id: str
 
 
+@lru_cache(maxsize=1024)
 def owner(container: str, name: str | None) -> Owner:
     """Return what a container is called, by its whole id and the name that an engine says.
 

@@ -1,17 +1,18 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Reading the root's entry `stat`, whatever it says: its numbers, or a line that names what is wrong."""
+"""Reading the entries `stat`, whatever they say: their numbers, or a line that names what is wrong."""
 
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from contextlib import suppress
 
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cgpu.client.stat import BUCKETS, OUTCOMES, Latency, parse_engine
+from cgpu.client.stat import BUCKETS, OUTCOMES, Latency, parse_engine, parse_gpu, parse_slice
 from cgpu.errors import CgpuError
-from tests.exporter.trees import OLDER_ENGINE
+from tests.exporter.trees import OLDER_ENGINE, gpu_line, slice_line
 
 NUMBERS = st.integers(0, 2**64 - 1)
 LATENCIES = st.builds(Latency, NUMBERS, st.lists(NUMBERS, min_size=1, max_size=BUCKETS).map(tuple))
@@ -50,3 +51,28 @@ def test_anything_else_is_refused_by_name(words: dict[str, str]) -> None:
     with suppress(CgpuError):
         for one in parse_engine(line(words)).latencies.values():
             assert all(0 <= number < 10**20 for number in (one.ns, *one.calls))
+
+
+def outcome(parse: Callable[[str], object], text: str) -> object:
+    """Return what a text is read as: figures, or what is wrong with it, without the line itself."""
+    try:
+        return parse(text)
+    except CgpuError as error:
+        return str(error).replace(repr(text), "LINE")
+
+
+@given(st.data())
+def test_order_and_other_keys_change_nothing(data: st.DataObject) -> None:
+    """A line is read as with its words in any other order, and with keys between them that nobody knows."""
+    for parse, line in ((parse_slice, slice_line("web", used=3)), (parse_gpu, gpu_line("GPU-0"))):
+        words = line.strip().split(" ")
+        at = data.draw(st.integers(0, len(words) - 1))
+        if data.draw(st.booleans()):
+            words[at] = f"{words[at].partition('=')[0]}={data.draw(VALUES)}"
+        usual = outcome(parse, " ".join(words))
+        others = [*words, *data.draw(st.lists(st.sampled_from(["new=7", "new", "=", ""]), max_size=2))]
+        other = outcome(parse, " ".join(data.draw(st.permutations(others))))
+        if isinstance(usual, str):
+            assert isinstance(other, str)
+        else:
+            assert other == usual

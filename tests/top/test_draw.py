@@ -194,7 +194,7 @@ def test_details_fit() -> None:
     large = replace(
         large,
         container=replace(large.container, used=size, allocated=size, utilisation=100.0, limit=100.0),
-        stat=None if large.stat is None else replace(large.stat, peak=size),
+        stat=None if large.stat is None else large.stat._replace(peak=size),
         throttled=100.0,
     )
     lines = details.of_slice(large, card, (Process(4711, size, "root", "train"),), 77, ASCII)
