@@ -1,82 +1,130 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a scrape of `cgpu exporter` costs beside cgpud: python -m benchmarks.scrape [CARDS] [SLICES]."""
+"""What a scrape of `cgpu exporter` costs, with cgpud's part: python -m benchmarks.scrape [CARDS] [SLICES].
+
+The programs of all slices compute, so figures change from scrape to scrape. Of cgpud the thread that serves
+the tree is counted, and no other: the others work for the programs.
+"""
 
 from __future__ import annotations
 
 import contextlib
 import statistics
+import subprocess
 import sys
+import tempfile
 import time
+import urllib.request
 from collections.abc import Callable
 from pathlib import Path
 
-from prometheus_client import CollectorRegistry
-from prometheus_client.exposition import generate_latest
-
+from cgpu.client.open_entries import OpenEntries
+from cgpu.client.stat import parse_engine, parse_gpu
 from cgpu.client.tree import Tree
 from cgpu.exporter.collector import TreeCollector
 from cgpu.exporter.names import Names
 from cgpu.exporter.page import MetricsPage
 from tests.daemon.harness import MIB, Daemon, serving
+from tests.exporter.library import written
+from tests.integration.commands import eventually
 
 SCRAPES = 300
-TICKS = 100
+FIRST_READS = 200
+ADDRESS = "127.0.0.1:19839"
+NS = 1e9
 
 
 def milliseconds(times: list[float]) -> str:
     ordered = sorted(times)
-    return (
-        f"median {1e3 * statistics.median(times):.2f} ms, 95 % {1e3 * ordered[int(len(times) * 0.95)]:.2f} ms"
-    )
+    median, most = statistics.median(times), ordered[int(len(times) * 0.95)]
+    return f"{1e3 * median:5.2f} ({1e3 * ordered[0]:.2f} to {1e3 * most:.2f})"
 
 
-def cpu_of(pid: int) -> float:
+def thread_s(task: Path) -> float:
+    """Return the seconds of processor time that a thread has had."""
+    return int((task / "schedstat").read_text().split()[0]) / NS
+
+
+def process_s(pid: int) -> float:
     """Return the seconds of processor time that a process has had, all threads."""
-    fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
-    return (int(fields[11]) + int(fields[12])) / TICKS
+    return time.clock_gettime(~pid << 3 | 2)  # clock_getcpuclockid(3)
 
 
-def measure(what: Callable[[], object]) -> tuple[list[float], list[float]]:
-    """Return processor time and elapsed time of each call."""
-    used, elapsed = [], []
+def tree_thread(daemon: Daemon) -> Path:
+    """Return the thread of cgpud that serves the tree: the one that reads keep busy."""
+    tree, tasks = Tree(str(daemon.tree)), list(Path(f"/proc/{daemon.pid()}/task").iterdir())
+    before = {task: thread_s(task) for task in tasks}
+    for _ in range(FIRST_READS):
+        tree.read("version")
+    return max(tasks, key=lambda task: thread_s(task) - before[task])
+
+
+def measure(
+    name: str, what: Callable[[], object], server: Path, own: Callable[[], float] = time.process_time
+) -> None:
+    """Print the processor time of each call: its own, cgpud's for it, and both; median, least and 95 %."""
+    what()
+    mine, theirs = [], []
     for _ in range(SCRAPES):
-        cpu, wall = time.process_time(), time.perf_counter()
+        begun, served = own(), thread_s(server)
         what()
-        used.append(time.process_time() - cpu)
-        elapsed.append(time.perf_counter() - wall)
-    return used, elapsed
+        mine.append(own() - begun)
+        theirs.append(thread_s(server) - served)
+    both = [one + other for one, other in zip(mine, theirs, strict=True)]
+    print(f"{name:40}", *(f"{milliseconds(times):24}" for times in (mine, theirs, both)), flush=True)
+
+
+def in_process(daemon: Daemon, cards: int, names: dict[str, str], server: Path) -> None:
+    """Measure the steps of a scrape."""
+    tree, entries = Tree(str(daemon.tree)), OpenEntries()
+    collector = TreeCollector(lambda: tree, Names([lambda: names]))
+    page = MetricsPage(collector, 1.0)
+    print(f"{cards} cards, {len(names)} slices, {len(page('').body)} bytes; milliseconds of a processor")
+    print(f"{'':40}", *(f"{who:24}" for who in ("exporter", "cgpud", "both")))
+
+    def read() -> None:
+        parse_engine(entries.read(tree, "stat"))
+        for gpu in range(cards):
+            parse_gpu(entries.read(tree, str(gpu), "stat"))
+
+    measure("read the tree and parse it", read, server)
+    measure("and make metrics of it", collector.collect, server)
+    measure("and write them as text", lambda: page(""), server)
+    measure("and have the library write them", lambda: written(collector.collect()), server)
+
+
+def over_http(daemon: Daemon, server: Path) -> None:
+    """Measure the command itself, with all that its process does."""
+    command = [sys.executable, "-m", "cgpu.main", "exporter", "--listen", ADDRESS, "--tree", str(daemon.tree)]
+
+    def scrape() -> int:
+        with urllib.request.urlopen(f"http://{ADDRESS}/metrics", timeout=30) as answer:  # our own server
+            return len(answer.read())
+
+    def answers() -> bool:
+        try:
+            return scrape() > 0
+        except OSError:
+            return False
+
+    with tempfile.TemporaryFile() as log, subprocess.Popen(command, stdout=log, stderr=log) as exporter:
+        eventually(answers, "the exporter answers")
+        measure("cgpu exporter, over HTTP", scrape, server, lambda: process_s(exporter.pid))
+        exporter.terminate()
 
 
 def run(daemon: Daemon, cards: int, slices: int) -> None:
+    server = tree_thread(daemon)
     held = [
-        daemon.slice(number + 1, f"gpu={number % cards}:{512 * MIB}", "alloc=1M", "hold", until="hold")
+        daemon.slice(
+            number + 1,
+            f"gpu={number % cards}:{512 * MIB}",
+            *(f"gpu={number % cards}", "alloc=1M", "group", "busy=3600s:1ms"),
+            until="group",
+        )
         for number in range(slices)
     ]
-    tree = Tree(str(daemon.tree))
-    names = {one.id: f"prod/trainer-{number}/main" for number, one in enumerate(held)}
-    registry = CollectorRegistry(auto_describe=False)
-    collector = TreeCollector(lambda: tree, Names([lambda: names]))
-    registry.register(collector)
-    page = MetricsPage(registry, 1.0)
-    body = generate_latest(registry)
-    print(f"{cards} cards, {slices} slices: {len(body)} bytes, {body.count(b'opencgpu') // 3} lines or so")
-
-    def read() -> None:
-        tree.engine_stat()
-        for gpu in range(cards):
-            tree.gpu_stat(gpu)
-
-    engine = cpu_of(daemon.pid())
-    for name, what in (
-        ("read and parse the tree", read),
-        ("and make metrics of it", collector.collect),
-        ("and write them as text", lambda: page("")),
-        ("and have the library write them", lambda: generate_latest(registry)),
-    ):
-        used, elapsed = measure(what)
-        print(f"{name}: processor {milliseconds(used)}; elapsed {milliseconds(elapsed)}")
-    engine = cpu_of(daemon.pid()) - engine
-    print(f"cgpud for each of these: {1e3 * engine / (4 * SCRAPES):.2f} ms of processor time")
+    in_process(daemon, cards, {one.id: f"prod/trainer-{at}/main" for at, one in enumerate(held)}, server)
+    over_http(daemon, server)
     for one in held:
         one.kill()
 

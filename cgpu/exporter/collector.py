@@ -2,8 +2,9 @@
 """
 Reads the tree at each scrape, and says it in metrics.
 
-One read tells of a GPU with all its slices, so a scrape makes one for each GPU, and three more. A read holds
-the engine's lock for as long as the core writes some hundred words; nothing of a scrape waits meanwhile.
+One read tells of a GPU with all its slices, so a scrape makes one for each GPU, and one more, of entries that
+stay open. A read holds the engine's lock for as long as the core writes some hundred words; nothing of a
+scrape waits meanwhile.
 """
 
 from __future__ import annotations
@@ -12,32 +13,28 @@ import math
 import socket
 import threading
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from functools import lru_cache
 from typing import TypeVar
 
-from prometheus_client import Metric
-from prometheus_client.core import HistogramMetricFamily
-from prometheus_client.registry import Collector
-from prometheus_client.samples import Sample
-
-from cgpu.client.stat import GpuStat, Latency
-from cgpu.client.tree import EngineDownError, Tree, is_index
+from cgpu.client.open_entries import OpenEntries
+from cgpu.client.stat import BUCKETS, GpuStat, Latency, parse_engine, parse_gpu
+from cgpu.client.tree import MODULE, EngineDownError, Tree, is_index
 from cgpu.errors import CgpuError
 from cgpu.exporter import metrics
-from cgpu.exporter.metrics import GpuView, Kind, Row, SliceView
+from cgpu.exporter.metrics import GpuView, Row, SliceView
 from cgpu.exporter.names import Names
 from cgpu.exporter.rates import Rates
-from cgpu.exporter.text import Plain
+from cgpu.exporter.text import LABEL_SETS, NO_LABELS, Family, Labels, Sample, with_label
 from cgpu.smi.limits import compute_limit
 from cgpu.smi.model import Container, Gpu
+from cgpu.smi.names import Owner
 
 T = TypeVar("T")
-Labels = dict[str, str]
 
 
-class TreeCollector(Collector):
-    """Metrics of one engine, for a registry of prometheus_client. Any thread may collect."""
+class TreeCollector:
+    """Metrics of one engine. Any thread may collect."""
 
     def __init__(
         self,
@@ -54,62 +51,67 @@ class TreeCollector(Collector):
         self._clock = clock
         self._rates = Rates()
         self._facts: dict[str, tuple[str, str]] = {}  # UUID to model and device
+        self._entries = OpenEntries()
+        self._life: object = None  # of the engine that this is of:
+        self._engine: tuple[str, list[str]] = ("", [])
         self._lock = threading.Lock()
 
-    def describe(self) -> Iterable[Metric]:
-        """Name no metrics: registering must not read the tree."""
-        return ()
-
-    def collect(self) -> Iterable[Metric]:
+    def collect(self) -> list[Family]:
         """Return all metrics; without an engine none but opencgpu_up."""
         with self._lock:
             try:
                 return self._collected(self._tree())
             except CgpuError:
-                return [_family(metrics.UP, "gauge", metrics.UP_HELP, [({}, 0.0)])]
+                return [_up(0.0)]
 
-    def _collected(self, tree: Tree) -> list[Metric]:
-        engine, info = tree.engine_stat(), tree.read("engine").split(" ")
-        gpus = self._gpus(tree)
+    def _collected(self, tree: Tree) -> list[Family]:
+        engine = parse_engine(self._entries.read(tree, "stat"))
+        info, indexes = self._of_engine(tree, engine.upgrades)
+        gpus = self._gpus(tree, indexes)
+        infos = [("", _engine_labels(info), 1.0)]
         found = [
-            _family(metrics.UP, "gauge", metrics.UP_HELP, [({}, 1.0)]),
-            _family(
-                metrics.ENGINE_INFO,
-                "gauge",
-                metrics.ENGINE_INFO_HELP,
-                [(dict(zip(metrics.ENGINE_INFO_LABELS, info, strict=False)), 1.0)],
-            ),
-            *_families(metrics.ENGINE, [({}, engine)]),
+            _up(1.0),
+            Family(metrics.ENGINE_INFO, "gauge", metrics.ENGINE_INFO_HELP, infos),
+            *_families(metrics.ENGINE, [(NO_LABELS, engine)]),
             _durations(engine.latencies),
         ]
         return found + self._of_gpus(tree, gpus) + self._of_slices(gpus)
 
-    def _gpus(self, tree: Tree) -> dict[str, GpuStat]:
+    def _of_engine(self, tree: Tree, upgrades: int) -> tuple[str, list[str]]:
+        """Return what the entry `engine` says, and the indexes of the GPUs, in order."""
+        life = (self._entries.generation, upgrades)
+        if life != self._life:
+            self._engine = tree.read("engine"), sorted(filter(is_index, tree.names()), key=int)
+            # For cgpud both are those of its start; the module's change while it is loaded.
+            self._life = None if self._engine[0].startswith(MODULE) else life
+        return self._engine
+
+    def _gpus(self, tree: Tree, indexes: Iterable[str]) -> dict[str, GpuStat]:
         """Return the GPUs by index. One that cannot be read, as it is gone, is left out."""
         found = {}
-        for name in sorted((one for one in tree.names() if is_index(one)), key=int):
+        for name in indexes:
             try:
-                found[name] = tree.gpu_stat(int(name))
+                found[name] = parse_gpu(self._entries.read(tree, name, "stat"))
             except EngineDownError:
                 raise
             except CgpuError:
                 continue
         return found
 
-    def _of_gpus(self, tree: Tree, gpus: Mapping[str, GpuStat]) -> list[Metric]:
+    def _of_gpus(self, tree: Tree, gpus: Mapping[str, GpuStat]) -> list[Family]:
         now = self._clock()
         plain, infos, dcgm = [], [], []
         for index, stat in gpus.items():
             view = GpuView(stat, self._rates.add(stat.uuid, now, stat.usage))
-            labels = {"gpu": index, "UUID": stat.uuid}
             model, device = self._fact(tree, index, stat.uuid)
+            labels = _gpu_labels(index, stat.uuid)
             plain.append((labels, view))
-            infos.append(({**labels, "model": model, "device": device}, 1.0))
-            host = {"device": device, "modelName": model, "Hostname": socket.gethostname()}
-            dcgm.append(({**labels, **host}, view))
-        info = _family(metrics.GPU_INFO, "gauge", metrics.GPU_INFO_HELP, infos)
-        aliases = _families(metrics.DCGM, dcgm) if self._dcgm else []
-        return [info, *_families(metrics.GPU, plain), *aliases]
+            infos.append(("", with_label(with_label(labels, "model", model), "device", device), 1.0))
+            if self._dcgm:
+                host = {"device": device, "modelName": model, "Hostname": socket.gethostname()}
+                dcgm.append((Labels({**labels.values, **host}), view))
+        info = Family(metrics.GPU_INFO, "gauge", metrics.GPU_INFO_HELP, infos)
+        return [info, *_families(metrics.GPU, plain), *(_families(metrics.DCGM, dcgm) if self._dcgm else ())]
 
     def _fact(self, tree: Tree, index: str, uuid: str) -> tuple[str, str]:
         """Return model and device of a GPU, which are read once."""
@@ -117,60 +119,74 @@ class TreeCollector(Collector):
             self._facts[uuid] = (tree.read(index, "name"), f"nvidia{tree.read_int(index, 'minor')}")
         return self._facts[uuid]
 
-    def _of_slices(self, gpus: Mapping[str, GpuStat]) -> list[Metric]:
+    def _of_slices(self, gpus: Mapping[str, GpuStat]) -> list[Family]:
         now = self._clock()
         owners = self._names.of(one.id for stat in gpus.values() for one in stat.slices)
         slices, containers = [], {}
+        known: list[Hashable] = []
         for index, stat in gpus.items():
+            known.append(stat.uuid)
             for one, share in zip(stat.slices, _shares(stat), strict=True):
-                of = owners[one.id]
-                own = {
-                    "container": of.container,
-                    "pod": of.pod,
-                    "namespace": of.namespace,
-                    "name": of.name,
-                    "id": of.id,
-                }
-                used = self._rates.add((stat.uuid, one.id), now, one.usage)
-                slices.append(({**own, "gpu": index, "UUID": stat.uuid}, SliceView(one, share, used)))
+                own, labels = _slice_labels(owners[one.id], index, stat.uuid)
+                key = (stat.uuid, one.id)
+                known.append(key)
+                slices.append((labels, SliceView(one, share, self._rates.add(key, now, one.usage))))
                 containers[one.id] = (own, one)
-        known = {stat.uuid for stat in gpus.values()}
-        self._rates.keep([*known, *((labels["UUID"], view.stat.id) for labels, view in slices)])
+        self._rates.keep(known)
         return _families(metrics.SLICE, slices) + _families(metrics.CONTAINER, list(containers.values()))
 
 
-def _families(rows: Sequence[Row[T]], things: Sequence[tuple[Labels, T]]) -> list[Metric]:
-    return [_family(row.name, row.kind, row.help, _values(row, things)) for row in rows]
+@lru_cache(maxsize=1)
+def _engine_labels(info: str) -> Labels:
+    return Labels(dict(zip(metrics.ENGINE_INFO_LABELS, info.split(" "), strict=False)))
 
 
-def _values(row: Row[T], things: Sequence[tuple[Labels, T]]) -> Iterator[tuple[Labels, float]]:
+@lru_cache(maxsize=LABEL_SETS)
+def _gpu_labels(index: str, uuid: str) -> Labels:
+    return Labels({"gpu": index, "UUID": uuid})
+
+
+@lru_cache(maxsize=LABEL_SETS)
+def _slice_labels(of: Owner, index: str, uuid: str) -> tuple[Labels, Labels]:
+    """Return the labels of a container, and those of its slice of a GPU."""
+    own = {name: getattr(of, name) for name in metrics.CONTAINER_LABELS}
+    return Labels(own), Labels({**own, "gpu": index, "UUID": uuid})
+
+
+def _families(rows: Sequence[Row[T]], things: Sequence[tuple[Labels, T]]) -> list[Family]:
+    return [Family(row.name, row.kind, row.help, _samples(row, things)) for row in rows]
+
+
+def _samples(row: Row[T], things: Sequence[tuple[Labels, T]]) -> list[Sample]:
+    found: list[Sample] = []
     for labels, thing in things:
         value = row.value(thing)
         # Most are numbers, and to ask whether one is a mapping takes longer than all else here.
         if isinstance(value, (int, float)):
-            yield labels, value
+            found.append(("", labels, value))
         elif value is not None and row.label is not None:
-            for word, one in value.items():
-                yield {**labels, row.label: word}, one
-
-
-def _family(name: str, kind: Kind, text: str, values: Iterable[tuple[Labels, float]]) -> Metric:
-    # Of a counter the client library wants the name without its suffix.
-    family = Plain(name.removesuffix("_total") if kind == "counter" else name, text, kind)
-    family.samples = [Sample(name, labels, value) for labels, value in values]
-    return family
-
-
-def _durations(latencies: Mapping[str, Latency]) -> Metric:
-    found = HistogramMetricFamily(
-        metrics.CALL_DURATION, metrics.CALL_DURATION_HELP, labels=metrics.CALL_DURATION_LABELS
-    )
-    for outcome, latency in latencies.items():
-        buckets = [
-            ("+Inf" if math.isinf(bound) else repr(bound), calls) for bound, calls in latency.cumulative()
-        ]
-        found.add_metric([outcome], buckets, latency.ns / metrics.NS)
+            found += [("", with_label(labels, row.label, word), one) for word, one in value.items()]
     return found
+
+
+def _up(value: float) -> Family:
+    return Family(metrics.UP, "gauge", metrics.UP_HELP, [("", NO_LABELS, value)])
+
+
+def _durations(latencies: Mapping[str, Latency]) -> Family:
+    (label,) = metrics.CALL_DURATION_LABELS
+    samples: list[Sample] = []
+    for outcome, latency in latencies.items():
+        labels = with_label(NO_LABELS, label, outcome)
+        for bound, calls in latency.cumulative():
+            samples.append(("_bucket", with_label(labels, "le", _bound_text(bound)), calls))
+        samples += [("_count", labels, sum(latency.calls)), ("_sum", labels, latency.ns / metrics.NS)]
+    return Family(metrics.CALL_DURATION, "histogram", metrics.CALL_DURATION_HELP, samples)
+
+
+@lru_cache(maxsize=BUCKETS)
+def _bound_text(bound: float) -> str:
+    return "+Inf" if math.isinf(bound) else repr(bound)
 
 
 def _shares(stat: GpuStat) -> tuple[float | None, ...]:

@@ -53,21 +53,21 @@ def address(text: str) -> tuple[str, int]:
 
 def _serve(options: argparse.Namespace) -> None:
     try:
-        from prometheus_client import CollectorRegistry
-        from prometheus_client.exposition import generate_latest
-    except ImportError:
+        from cgpu.exporter.collector import TreeCollector
+        from cgpu.exporter.page import MetricsPage
+        from cgpu.exporter.server import Server
+    except ModuleNotFoundError as error:
+        if (error.name or "").partition(".")[0] != "prometheus_client":
+            raise
         raise CgpuError(
             "the Python package prometheus_client is missing; install it: pip install 'opencgpu[exporter]'"
         ) from None
-    from cgpu.exporter.collector import TreeCollector
-    from cgpu.exporter.server import Server
 
-    registry = CollectorRegistry(auto_describe=False)
-    registry.register(TreeCollector(lambda: _tree(options.tree), dcgm=options.dcgm))
+    collector = TreeCollector(lambda: _tree(options.tree), dcgm=options.dcgm)
     if options.once:
-        sys.stdout.write(generate_latest(registry).decode())
+        sys.stdout.write(MetricsPage(collector, wait_s=0)("").body.decode())
         return
-    server = Server(options.listen, registry)
+    server = Server(options.listen, collector)
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))
     host, port = options.listen[0], server.port
     say(f"metrics at http://{f'[{host}]' if ':' in host else host}:{port}/metrics")

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Final, Generic, Literal, TypeVar
+from typing import Final, Generic, Literal, NamedTuple, TypeVar
 
 from cgpu.client.stat import EngineStat, GpuStat, SliceStat
 from cgpu.smi.scheduling import policy_name
@@ -43,8 +43,7 @@ class GpuView:
     utilisation: float | None
 
 
-@dataclass(frozen=True, slots=True)
-class SliceView:
+class SliceView(NamedTuple):
     """A slice at a scrape. share: what its weight promises while all slices of the GPU have work."""
 
     stat: SliceStat

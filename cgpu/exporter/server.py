@@ -1,12 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The pages of the exporter: metrics of a registry, and whether the exporter runs."""
+"""The pages of the exporter: metrics of the engine, and whether the exporter runs."""
 
 from __future__ import annotations
 
-from prometheus_client import CollectorRegistry
-
 from cgpu import __version__
 from cgpu.errors import CgpuError
+from cgpu.exporter.collector import TreeCollector
 from cgpu.exporter.log import failed
 from cgpu.exporter.page import MetricsPage
 from cgpu.page_server import Bounds, Page, Pages, PageServer
@@ -17,11 +16,11 @@ ROOT = b"OpenCGPU exporter: /metrics, /healthz\n"
 
 
 class Server(PageServer):
-    """Serves /metrics of a registry."""
+    """Serves /metrics of a collector."""
 
-    def __init__(self, address: tuple[str, int], registry: CollectorRegistry) -> None:
+    def __init__(self, address: tuple[str, int], collector: TreeCollector) -> None:
         """Listen. Raises CgpuError when the address cannot be had."""
-        metrics = MetricsPage(registry, wait_s=REQUEST_S / 2)
+        metrics = MetricsPage(collector, wait_s=REQUEST_S / 2)
         pages: Pages = {"/": lambda _: Page(ROOT), "/healthz": lambda _: Page(b"ok\n"), "/metrics": metrics}
         bounds = Bounds(CONNECTIONS, REQUEST_S, waiting=CONNECTIONS)
         try:

@@ -15,8 +15,6 @@ from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
-from prometheus_client import CollectorRegistry
-
 from cgpu.client.tree import Tree
 from cgpu.exporter.collector import TreeCollector
 from cgpu.exporter.names import Names
@@ -142,9 +140,7 @@ def until(words: tuple[str, ...]) -> str:
 @contextmanager
 def exporter(daemon: Daemon, names: dict[str, str]) -> Iterator[None]:
     """Serve the node's metrics, with the names of its pods."""
-    registry = CollectorRegistry(auto_describe=False)
-    registry.register(TreeCollector(lambda: Tree(str(daemon.tree)), Names([lambda: names])))
-    server = Server(EXPORTER, registry)
+    server = Server(EXPORTER, TreeCollector(lambda: Tree(str(daemon.tree)), Names([lambda: names])))
     with server:
         threading.Thread(target=server.serve_forever, daemon=True).start()
         yield

@@ -8,9 +8,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from prometheus_client import CollectorRegistry
-from prometheus_client.exposition import generate_latest
-from prometheus_client.openmetrics import exposition as openmetrics
 from prometheus_client.openmetrics.parser import text_string_to_metric_families as parse_openmetrics
 from prometheus_client.parser import text_string_to_metric_families as parse_text
 
@@ -18,6 +15,9 @@ from cgpu.client.tree import Tree
 from cgpu.exporter import metrics
 from cgpu.exporter.collector import TreeCollector
 from cgpu.exporter.names import Names
+from cgpu.exporter.page import MetricsPage
+from cgpu.exporter.text import OPENMETRICS
+from tests.exporter.library import written
 from tests.exporter.trees import ENGINE, OLDER_ENGINE, FakeTree, gpu_line, slice_line
 
 POD, PLAIN = "a" * 64, "web"
@@ -41,16 +41,21 @@ def tree(tmp_path: Path) -> FakeTree:
     return made
 
 
-def registry(tree: FakeTree, *, dcgm: bool = False, clock: Clock | None = None) -> CollectorRegistry:
-    made = CollectorRegistry(auto_describe=False)
+def collector(tree: FakeTree, *, dcgm: bool = False, clock: Clock | None = None) -> TreeCollector:
     names = Names([lambda: NAMES])
-    made.register(TreeCollector(lambda: Tree(str(tree.path)), names, dcgm=dcgm, clock=clock or Clock()))
-    return made
+    return TreeCollector(lambda: Tree(str(tree.path)), names, dcgm=dcgm, clock=clock or Clock())
 
 
-def found(made: CollectorRegistry) -> dict[str, dict[Labels, float]]:
+def page(made: TreeCollector, accept: str = "") -> str:
+    """Return what a scraper gets, which is what the client library writes."""
+    body = MetricsPage(made, 1.0)(accept).body
+    assert body == written(made.collect(), accept)
+    return body.decode()
+
+
+def found(made: TreeCollector) -> dict[str, dict[Labels, float]]:
     """Return values by name and labels, as a scraper reads them."""
-    text = generate_latest(made).decode()
+    text = page(made)
     values: dict[str, dict[Labels, float]] = {}
     for family in parse_text(text):
         for sample in family.samples:
@@ -69,7 +74,7 @@ OF_PLAIN = {"container": "web", "pod": "", "namespace": "", "name": "web", "id":
 
 def test_figures_are_the_trees(tree: FakeTree) -> None:
     """Bytes, seconds, refusals and labels of engine, GPUs and slices."""
-    values = found(registry(tree))
+    values = found(collector(tree))
     pod = labels(**OF_POD, **FIRST)
     assert values["opencgpu_up"] == {(): 1}
     assert values["opencgpu_engine_info"] == {
@@ -94,7 +99,7 @@ def test_a_lost_gpu_is_not_healthy(tree: FakeTree) -> None:
     """A condition of its own names the GPU that the driver has lost; it is gone when the GPU is back."""
     for lost in (1, 0):
         tree.gpu(0, gpu_line("GPU-0", lost=lost))
-        values = found(registry(tree))
+        values = found(collector(tree))
         assert values["opencgpu_gpu_condition"][labels(**FIRST, condition="lost")] == lost
         assert values["opencgpu_gpu_healthy"][labels(**FIRST)] == 1 - lost
 
@@ -102,13 +107,13 @@ def test_a_lost_gpu_is_not_healthy(tree: FakeTree) -> None:
 def test_an_engine_that_does_not_know_of_lost_gpus(tree: FakeTree) -> None:
     """Figures of an engine before that key are served, too."""
     tree.gpu(0, gpu_line("GPU-0").replace(" lost=0", ""))
-    values = found(registry(tree))["opencgpu_gpu_healthy"]
+    values = found(collector(tree))["opencgpu_gpu_healthy"]
     assert values[labels(**FIRST)] == 1
 
 
 def test_times_of_calls_are_a_histogram(tree: FakeTree) -> None:
     """Buckets add up from the shortest on, the last is all of them, and the sum is in seconds."""
-    values = found(registry(tree))
+    values = found(collector(tree))
     buckets = {
         dict(key)["le"]: value
         for key, value in values[f"{metrics.CALL_DURATION}_bucket"].items()
@@ -132,7 +137,7 @@ def test_times_of_calls_are_a_histogram(tree: FakeTree) -> None:
 def test_an_engine_that_times_no_calls(tree: FakeTree) -> None:
     """Figures of an engine before these keys are served, without those that it has not."""
     (tree.path / "stat").write_text(OLDER_ENGINE)
-    values = found(registry(tree))
+    values = found(collector(tree))
     assert values["opencgpu_engine_calls_total"][labels(outcome="continued")] == 30
     assert not any(metrics.CALL_DURATION in name or "workers" in name for name in values)
     assert "opencgpu_engine_queue_length" not in values
@@ -144,13 +149,13 @@ def test_an_engine_that_times_no_calls(tree: FakeTree) -> None:
 def test_broken_times_are_no_figures(tree: FakeTree, wrong: str) -> None:
     """An engine whose entry reads wrong is down, as with any other key."""
     (tree.path / "stat").write_text(re.sub(r"executed_times=\S+", wrong, ENGINE))
-    assert found(registry(tree)) == {"opencgpu_up": {(): 0}}
+    assert found(collector(tree)) == {"opencgpu_up": {(): 0}}
 
 
 def test_utilisation_is_of_the_time_between_scrapes(tree: FakeTree) -> None:
     """A slice at 40 % of the GPU shows 0.4; a scrape too soon after another one shows the same again."""
     clock = Clock()
-    made = registry(tree, clock=clock)
+    made = collector(tree, clock=clock)
     assert "opencgpu_slice_utilization_ratio" not in found(made)
     clock.now += 10
     tree.gpu(0, gpu_line("GPU-0", usage=5 * 10**9), slice_line(POD, usage=4 * 10**9))
@@ -168,7 +173,7 @@ def test_utilisation_is_of_the_time_between_scrapes(tree: FakeTree) -> None:
 def test_every_metric_is_there_and_no_other(tree: FakeTree) -> None:
     """The rows of the table are what a scrape has, with the types that they say."""
     clock = Clock()
-    made = registry(tree, dcgm=True, clock=clock)
+    made = collector(tree, dcgm=True, clock=clock)
     found(made)
     clock.now += 2
     rows: list[metrics.Row[Any]] = [
@@ -182,27 +187,23 @@ def test_every_metric_is_there_and_no_other(tree: FakeTree) -> None:
     expected |= dict.fromkeys((metrics.UP, metrics.ENGINE_INFO, metrics.GPU_INFO), "gauge")
     parts = (f"{metrics.CALL_DURATION}_{part}" for part in ("bucket", "count", "sum"))
     expected |= dict.fromkeys(parts, "histogram")
-    got = {
-        sample.name: family.type
-        for family in parse_text(generate_latest(made).decode())
-        for sample in family.samples
-    }
+    got = {sample.name: family.type for family in parse_text(page(made)) for sample in family.samples}
     assert got == expected
 
 
 def test_openmetrics_is_well_formed(tree: FakeTree) -> None:
     """The strict parser of OpenMetrics reads it, and it has the same samples."""
-    made = registry(tree)
-    text = openmetrics.generate_latest(made).decode()  # type: ignore[no-untyped-call] # has no types
-    families = parse_openmetrics(text)  # type: ignore[no-untyped-call] # nor has this
+    made = collector(tree)
+    text = page(made, f"{OPENMETRICS};version=1.0.0")
+    families = parse_openmetrics(text)  # type: ignore[no-untyped-call] # has no types
     names = {sample.name for family in families for sample in family.samples}
     assert names == set(found(made))
 
 
 def test_dcgm_names_are_behind_a_switch(tree: FakeTree) -> None:
     """MiB and percent with dcgm-exporter's labels, only where they were asked for."""
-    assert not any(name.startswith("DCGM") for name in found(registry(tree)))
-    values = found(registry(tree, dcgm=True))
+    assert not any(name.startswith("DCGM") for name in found(collector(tree)))
+    values = found(collector(tree, dcgm=True))
     (one,) = [key for key in values["DCGM_FI_DEV_FB_USED"] if dict(key)["gpu"] == "0"]
     assert set(dict(one)) == set(metrics.DCGM_LABELS)
     assert dict(one)["modelName"] == "Tesla T4"
@@ -212,25 +213,22 @@ def test_dcgm_names_are_behind_a_switch(tree: FakeTree) -> None:
 
 def test_without_an_engine_it_is_down(tmp_path: Path) -> None:
     """A scrape without an engine, or of one without counters, is no failure: it says that it is down."""
-    made = CollectorRegistry(auto_describe=False)
-    made.register(TreeCollector(lambda: Tree(str(tmp_path / "none")), Names([])))
+    made = TreeCollector(lambda: Tree(str(tmp_path / "none")), Names([]))
     assert found(made) == {"opencgpu_up": {(): 0}}
 
 
 def test_broken_gpu_takes_no_other_along(tree: FakeTree) -> None:
     """A GPU whose entry reads wrong, or is gone, is left out."""
     tree.gpu(1, "uuid=GPU-1 drift=x\n")
-    values = found(registry(tree))
+    values = found(collector(tree))
     assert set(values["opencgpu_gpu_memory_total_bytes"]) == {labels(**FIRST)}
 
 
 def test_hostile_names_are_escaped_and_bounded(tree: FakeTree) -> None:
     """Quotes, newlines and lengths of names of containers end nowhere but in label values."""
     evil = 'x"} 1\nopencgpu_up{a="'
-    made = CollectorRegistry(auto_describe=False)
     names = Names([lambda: {PLAIN: evil + "y" * 1000}])
-    made.register(TreeCollector(lambda: Tree(str(tree.path)), names))
-    values = found(made)
+    values = found(TreeCollector(lambda: Tree(str(tree.path)), names))
     assert values["opencgpu_up"] == {(): 1}
     (one,) = [key for key in values["opencgpu_slice_weight"] if dict(key)["id"] == PLAIN]
     assert dict(one)["container"].startswith(evil)

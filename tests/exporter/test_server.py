@@ -15,7 +15,6 @@ from contextlib import suppress
 from pathlib import Path
 
 import pytest
-from prometheus_client import CollectorRegistry
 from prometheus_client.parser import text_string_to_metric_families as parse_text
 
 from cgpu.client.tree import Tree
@@ -44,9 +43,7 @@ def short(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.fixture
 def base(tree: FakeTree) -> Iterator[str]:
-    registry = CollectorRegistry(auto_describe=False)
-    registry.register(TreeCollector(lambda: Tree(str(tree.path)), Names([])))
-    running = server.Server(("127.0.0.1", 0), registry)
+    running = server.Server(("127.0.0.1", 0), TreeCollector(lambda: Tree(str(tree.path)), Names([])))
     thread = threading.Thread(target=running.serve_forever)
     thread.start()
     yield f"http://127.0.0.1:{running.server_address[1]}"
@@ -97,7 +94,7 @@ def test_address_in_use_is_one_line(base: str) -> None:
     """A port that another program has is said in one line that names the option."""
     port = int(base.rpartition(":")[2])
     with pytest.raises(CgpuError, match=rf"^127\.0\.0\.1:{port}: cannot listen \(Address already in use\)"):
-        server.Server(("127.0.0.1", port), CollectorRegistry())
+        server.Server(("127.0.0.1", port), TreeCollector(lambda: Tree("/none"), Names([])))
 
 
 @pytest.mark.parametrize("text", ["", "9100", ":9100", "localhost", "h:x", "h:99999", "::1:80", "h:-1"])

@@ -16,7 +16,6 @@ from pathlib import Path
 from types import FrameType
 
 from lightkube import Client
-from prometheus_client import CollectorRegistry
 
 from cgpu import paths
 from cgpu.arguments import Parser
@@ -124,11 +123,10 @@ def _pages(node: str, tree: Tree, records: Records, sockets: Sockets) -> Pages:
         return Page(b"ok\n")
 
     seen = Usage(lambda: usage(tree, records))
-    registry = CollectorRegistry(auto_describe=False)
-    registry.register(TreeCollector(lambda: tree, Names([partial(container_names, tree, records)])))
+    collector = TreeCollector(lambda: tree, Names([partial(container_names, tree, records)]))
     return {
         "/healthz": health,
-        "/metrics": MetricsPage(registry, wait_s=DEADLINE_S / 2),
+        "/metrics": MetricsPage(collector, wait_s=DEADLINE_S / 2),
         USAGE_PAGE: lambda _: Page(document(node, seen.now()), JSON),
     }
 

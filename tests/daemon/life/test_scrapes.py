@@ -1,0 +1,74 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A reader that keeps entries of the tree open, as the exporter does, sees each daemon that comes."""
+
+from __future__ import annotations
+
+import os
+import re
+from pathlib import Path
+
+import pytest
+
+from cgpu.client.tree import Tree
+from cgpu.exporter.collector import TreeCollector
+from cgpu.exporter.names import Names
+from cgpu.exporter.page import MetricsPage
+from cgpu.kmod.daemon.program import Program
+from tests.daemon import versions
+from tests.daemon.harness import MIB, Daemon, long_id
+from tests.daemon.upgrades import upgrade
+from tests.integration.commands import eventually
+
+
+@pytest.fixture(scope="module")
+def newer(others: Path) -> Program:
+    """A newer version with the same layout of the state."""
+    return versions.build(others, "0.2.0")
+
+
+class Scraper:
+    """Scrapes a daemon's tree."""
+
+    def __init__(self, daemon: Daemon) -> None:
+        collector = TreeCollector(lambda: Tree(str(daemon.tree)), Names([]))
+        self._page = MetricsPage(collector, 1.0)
+
+    def figure(self, name: str, labels: str = "") -> float:
+        """Return the figure whose labels have this text in them."""
+        found = re.search(
+            rf"^{name}\b.*{re.escape(labels)}.* (\S+)$", self._page("").body.decode(), re.MULTILINE
+        )
+        assert found is not None, name
+        return float(found[1])
+
+
+def test_scrapes_over_the_end_of_a_daemon(fresh: Daemon, newer: Program) -> None:
+    """After a crash, a stop and an upgrade the figures are those of the daemon that came, with its slices."""
+    fresh.slice(1, f"gpu=0:{512 * MIB}", "alloc=1M", "hold", until="hold")
+    scraper = Scraper(fresh)
+    used = ("opencgpu_slice_memory_used_bytes", f'id="{long_id(1)[:12]}"')
+    assert scraper.figure(*used) == MIB
+    fresh.crash(lambda: scraper.figure("opencgpu_up"))
+    assert scraper.figure("opencgpu_engine_restarts_total") == 1
+    assert scraper.figure(*used) == MIB
+    before = fresh.pid()
+    upgrade(fresh, newer)
+    assert scraper.figure("opencgpu_engine_info", 'version="0.2.0"') == 1
+    eventually(lambda: not Path(f"/proc/{before}").exists(), "the one before ends")
+    assert scraper.figure("opencgpu_engine_upgrades_total") == 1
+    assert scraper.figure(*used) == MIB
+    assert fresh.command("--stop").returncode == 0
+    assert scraper.figure("opencgpu_up") == 0
+    fresh.start()
+    assert scraper.figure("opencgpu_up") == 1
+
+
+def test_an_entry_that_goes_is_gone_at_once(fresh: Daemon) -> None:
+    """The kernel may keep attributes, and asks for each use of a path whether it is there."""
+    folder = fresh.tree / "0" / long_id(7)[:12]
+    for _ in range(3):
+        fresh.write("inst_ctl", f"create id={long_id(7)} pid={os.getpid()} gpu=0:{MIB}\n")
+        assert folder.stat().st_mode == (fresh.tree / "0").stat().st_mode
+        fresh.write("inst_ctl", f"destroy id={long_id(7)}\n")
+        with pytest.raises(FileNotFoundError):
+            folder.stat()
