@@ -16,6 +16,14 @@
 #ifndef CGPU_SERVER_PATH
 #define CGPU_SERVER_PATH "/run/cgpu-container-runtime.sock"
 #endif
+/*
+ * What a server may take for its answer. It takes milliseconds: 25 starts at once have ended after 0.1 s on two
+ * processors. The longest that it waits for others is 10 s, for the agent of a Kubernetes node (WAIT_S of
+ * cgpu/share_asks.py). A start that is given up on too soon is done all the same, by Python.
+ */
+#ifndef CGPU_ANSWER_TIMEOUT_S
+#define CGPU_ANSWER_TIMEOUT_S 12
+#endif
 #ifndef CGPU_SEARCH_PATH
 #define CGPU_SEARCH_PATH "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 #endif
@@ -65,14 +73,22 @@ const char *launcher_base_name(const char *path);
  */
 bool launcher_find_runtime(bool plain, char path[PATH_MAX]);
 
-/*
- * Have the server prepare the bundle of a start. Returns the connection, with the low-level runtime to become; -1: there
- * is no server for this call, or it leaves the call to Python. The server waits until the connection ends.
- */
-int launcher_ask_server(int argc, char *const *argv, bool below, char runtime[PATH_MAX]);
+/* What the server has worked out for a start. */
+struct launcher_prepared {
+	char runtime[PATH_MAX]; /* the low-level runtime to become */
+	int edited; /* the new config.json; -1: nothing is to change, and the next two are not set */
+	int folder; /* the bundle */
+	int former; /* config.json as it was read */
+};
 
-/* Have the server put the bundle back as it was, and end the connection. */
-void launcher_put_back(int fd);
+/* Ask the server about a start. False: there is no server for this call, or it leaves the call to Python. */
+bool launcher_ask_server(int argc, char *const *argv, bool below, struct launcher_prepared *prepared);
+
+/*
+ * Put the content of one file in the place of a bundle's config.json, which has to be the other file still. Returns a
+ * descriptor of the new file; -1: config.json is as it was.
+ */
+int launcher_replace(int folder, int former, int content);
 
 /* Read a descriptor to its end, or up to limit bytes. Returns how many; -1 with errno set after an error. */
 long launcher_read_all(int fd, char *buffer, size_t limit);

@@ -99,17 +99,22 @@ static void exec_runtime(char *path, char **argv)
 		unsetenv(LAUNCHER_AGAIN);
 }
 
-/* Become the low-level runtime with a bundle that the server has prepared. Returns where Python has to do it. */
+/* Have the server work out the new config.json, and become the low-level runtime. Returns where Python has to do it. */
 static void exec_prepared(int argc, char **argv, bool below)
 {
-	char runtime[PATH_MAX];
-	int server = launcher_ask_server(argc, argv, below, runtime);
+	struct launcher_prepared prepared;
+	int written = -1;
 
-	if (server < 0)
+	if (!launcher_ask_server(argc, argv, below, &prepared))
+		return;
+	if (prepared.edited >= 0)
+		written = launcher_replace(prepared.folder, prepared.former, prepared.edited);
+	if (prepared.edited >= 0 && written < 0)
 		return;
 	if (unsetenv(LAUNCHER_BELOW) == 0)
-		exec_runtime(runtime, argv);
-	launcher_put_back(server);
+		exec_runtime(prepared.runtime, argv);
+	if (written >= 0)
+		launcher_replace(prepared.folder, written, prepared.former);
 }
 
 int main(int argc, char **argv)

@@ -1,15 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * Has the wrapper's server (oci_runtime/server.py) prepare the bundle, in place of a Python of our own. One connection
- * serves one start; each message is one packet:
+ * Has the wrapper's server (oci_runtime/server.py) work out the new config.json, in place of a Python of our own. One
+ * connection serves one start; each message is one packet:
  *
  *   server    "ready"                        it is of this version and sees the same files
  *   launcher  b or -, then each argument, with a zero byte before each; the current directory as a descriptor
- *   server    the path of the low-level runtime; the bundle is prepared now
- *   launcher  "back", only where that runtime cannot be started; or nothing, and the connection ends
- *   server    "done"; the bundle is as it was
+ *   server    the path of the low-level runtime; three descriptors, or none where nothing is to change: the new
+ *             config.json, the bundle, and config.json as it was read
  *
- * A server that ends the connection has left the bundle as it was, or prepared: Python can start from both.
+ * The server changes nothing in the bundle: the launcher does (replace.c), once it has the whole answer. So it may give up
+ * on a server at any moment, and Python starts from the bundle as it was: a server that was stopped and goes on later finds
+ * the connection closed, and its answer goes to nobody.
  */
 #define _GNU_SOURCE
 #include <fcntl.h>
@@ -23,22 +24,28 @@
 #include "launcher.h"
 
 #define READY "ready"
-#define BACK "back"
 /* As in oci_runtime/server.py. */
 #define MESSAGE_MAX (1u << 16)
 /* A server that runs is ready in a millisecond. Nothing has been asked of it yet when this time is over. */
 #define READY_TIMEOUT_S 1
+#define DESCRIPTORS 3
+
+/* Bound each later wait, for the server to take or to give something. */
+static bool wait_at_most(int fd, int option, int seconds)
+{
+	struct timeval timeout = { .tv_sec = seconds };
+
+	return setsockopt(fd, SOL_SOCKET, option, &timeout, sizeof(timeout)) == 0;
+}
 
 static int connect_server(void)
 {
 	struct sockaddr_un address = { .sun_family = AF_UNIX, .sun_path = CGPU_SERVER_PATH };
-	struct timeval timeout = { .tv_sec = READY_TIMEOUT_S };
 	int fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0);
 
 	if (fd < 0)
 		return -1;
-	if (setsockopt(fd, SOL_SOCKET, SO_SNDTIMEO, &timeout, sizeof(timeout)) == 0 &&
-		setsockopt(fd, SOL_SOCKET, SO_RCVTIMEO, &timeout, sizeof(timeout)) == 0 &&
+	if (wait_at_most(fd, SO_SNDTIMEO, READY_TIMEOUT_S) && wait_at_most(fd, SO_RCVTIMEO, READY_TIMEOUT_S) &&
 		connect(fd, (struct sockaddr *)&address, sizeof(address)) == 0)
 		return fd;
 	close(fd);
@@ -47,12 +54,10 @@ static int connect_server(void)
 
 static bool is_ready(int fd)
 {
-	struct timeval none = { .tv_sec = 0 };
 	char answer[sizeof(READY)];
 
-	if (recv(fd, answer, sizeof(answer), 0) != sizeof(READY) - 1 || memcmp(answer, READY, sizeof(READY) - 1) != 0)
-		return false;
-	return setsockopt(fd, SOL_SOCKET, SO_RCVTIMEO, &none, sizeof(none)) == 0;
+	return recv(fd, answer, sizeof(answer), 0) == sizeof(READY) - 1 &&
+		memcmp(answer, READY, sizeof(READY) - 1) == 0;
 }
 
 static size_t put_arguments(char message[MESSAGE_MAX], int argc, char *const *argv, bool below)
@@ -94,39 +99,53 @@ static bool send_call(int fd, char *message, size_t size)
 	return sent;
 }
 
-static bool ask(int fd, int argc, char *const *argv, bool below, char runtime[PATH_MAX])
+/* Take the descriptors of an answer: all of them, or none. */
+static bool take_descriptors(struct msghdr *header, struct launcher_prepared *prepared)
 {
-	char *message = malloc(MESSAGE_MAX);
-	size_t size = message ? put_arguments(message, argc, argv, below) : 0;
-	bool sent = size && is_ready(fd) && send_call(fd, message, size);
-	ssize_t length;
+	struct cmsghdr *rights = CMSG_FIRSTHDR(header);
+	int found[DESCRIPTORS];
 
-	free(message);
-	if (!sent)
+	if (header->msg_flags & (MSG_TRUNC | MSG_CTRUNC))
 		return false;
-	length = recv(fd, runtime, PATH_MAX - 1, 0);
-	if (length <= 0 || runtime[0] != '/')
+	if (!rights)
+		return true;
+	if (rights->cmsg_level != SOL_SOCKET || rights->cmsg_type != SCM_RIGHTS ||
+		rights->cmsg_len != CMSG_LEN(sizeof(found)))
 		return false;
-	runtime[length] = '\0';
+	memcpy(found, CMSG_DATA(rights), sizeof(found));
+	prepared->edited = found[0];
+	prepared->folder = found[1];
+	prepared->former = found[2];
 	return true;
 }
 
-int launcher_ask_server(int argc, char *const *argv, bool below, char runtime[PATH_MAX])
+/* What is not taken of an answer stays open until this process is another program. */
+static bool receive(int fd, struct launcher_prepared *prepared)
 {
-	int fd = connect_server();
+	char control[CMSG_SPACE(DESCRIPTORS * sizeof(int))] = { 0 };
+	struct iovec part = { .iov_base = prepared->runtime, .iov_len = PATH_MAX - 1 };
+	struct msghdr header = {
+		.msg_iov = &part, .msg_iovlen = 1, .msg_control = control, .msg_controllen = sizeof(control)
+	};
+	ssize_t length = recvmsg(fd, &header, MSG_CMSG_CLOEXEC);
 
-	if (fd >= 0 && !ask(fd, argc, argv, below, runtime)) {
-		close(fd);
-		fd = -1;
-	}
-	return fd;
+	prepared->edited = -1;
+	if (length <= 0 || prepared->runtime[0] != '/' || !take_descriptors(&header, prepared))
+		return false;
+	prepared->runtime[length] = '\0';
+	return true;
 }
 
-void launcher_put_back(int fd)
+bool launcher_ask_server(int argc, char *const *argv, bool below, struct launcher_prepared *prepared)
 {
-	char answer[8];
+	char *message = malloc(MESSAGE_MAX);
+	size_t size = message ? put_arguments(message, argc, argv, below) : 0;
+	int fd = size ? connect_server() : -1;
+	bool answered = fd >= 0 && is_ready(fd) && send_call(fd, message, size) &&
+		wait_at_most(fd, SO_RCVTIMEO, CGPU_ANSWER_TIMEOUT_S) && receive(fd, prepared);
 
-	if (send(fd, BACK, sizeof(BACK) - 1, MSG_NOSIGNAL) > 0)
-		(void)!recv(fd, answer, sizeof(answer), 0);
-	close(fd);
+	free(message);
+	if (fd >= 0)
+		close(fd);
+	return answered;
 }

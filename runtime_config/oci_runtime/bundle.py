@@ -23,11 +23,12 @@ MAX_BYTES = 16 << 20
 class Bundle:
     """An open bundle directory. Its descriptor is used, so a later change of the path does not matter."""
 
-    __slots__ = ("_fd", "_path", "_status")
+    __slots__ = ("_fd", "_file", "_path", "_status")
 
     def __init__(self, path: str) -> None:
         """Open the directory. Raises CgpuError."""
         self._path = path
+        self._file: int | None = None  # open: no other file can get its inode
         # The status of the config.json that read() or write() handled last.
         self._status: os.stat_result | None = None
         try:
@@ -40,27 +41,38 @@ class Bundle:
 
     def __exit__(self, *_: object) -> None:
         os.close(self._fd)
+        self._close_file()
+
+    def _close_file(self) -> None:
+        if self._file is not None:
+            os.close(self._file)
+        self._file = None
+
+    def descriptors(self) -> tuple[int, int]:
+        """Return descriptors of the directory and of the config.json that read() found, until this is left.
+
+        Raises CgpuError when nothing was read.
+        """
+        if self._file is None:
+            raise self._error("handed on before it was read")
+        return self._fd, self._file
 
     def read(self) -> bytes:
         """Return the content of config.json.
 
         Raises CgpuError when config.json is missing, is no regular file or exceeds MAX_BYTES.
         """
+        self._close_file()
         try:
-            fd = os.open(NAME, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK, dir_fd=self._fd)
-        except OSError as error:
-            raise self._error(error.strerror) from error
-        try:
-            self._status = os.fstat(fd)
+            self._file = os.open(NAME, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK, dir_fd=self._fd)
+            self._status = os.fstat(self._file)
             if self._status.st_mode & 0o170000 != 0o100000:  # S_IFMT, S_IFREG
                 raise self._error("expected a regular file")
-            return read_fd(fd, MAX_BYTES)
+            return read_fd(self._file, MAX_BYTES)
         except OSError as error:
             if error.errno == errno.EFBIG:
                 raise self._error(f"expected at most {MAX_BYTES} bytes") from error
             raise self._error(error.strerror) from error
-        finally:
-            os.close(fd)
 
     def write(self, raw: bytes) -> None:
         """Replace the config.json that read() returned; the new file keeps its owner and mode.

@@ -1,9 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0
-"""cgpu-container-runtime-server: prepares bundles for the wrapper: a start needs no new interpreter.
+"""cgpu-container-runtime-server: works out bundles for the wrapper: a start needs no new interpreter.
 
-It does the same as the wrapper's own Python (main.py). That does the start where no server runs, where the
-server is of another version or sees other files, and where anything fails: it says what is wrong.
-launcher/server.c has the protocol.
+It does the same as the wrapper's own Python (main.py), which does the start where no server runs, where the
+server is of another version, sees other files or does not answer, and where anything fails: it says what is
+wrong. launcher/server.c has the protocol.
+
+Nothing of a bundle is changed here, since a server may be stopped at any moment, and go on when the start is
+long done: the wrapper puts the new config.json in place, or has given up and finds nothing done. What the
+server does besides is done again without harm: names for the event log, device numbers, the runtime's
+features.
 """
 
 from __future__ import annotations
@@ -39,10 +44,8 @@ if TYPE_CHECKING:
 BACKLOG = 128
 # As in launcher/server.c.
 READY = b"ready"
-BACK = b"back"
-DONE = b"done"
 MESSAGE_MAX = 1 << 16
-# What a wrapper may take to say what it wants, and then to become the low-level runtime.
+# What a wrapper may take to say what it wants.
 REQUEST_TIMEOUT_S = 10.0
 FIRST_INHERITED = 3  # sd_listen_fds(3)
 CREDENTIALS = struct.Struct("iII")
@@ -223,25 +226,22 @@ def _prepare_call(connection: socket.socket, arguments: Sequence[str], *, plain:
     config = effective.load()
     runtime = lowlevel.find(config.low_level_runtime, plain=plain)
     # Where the engine is down the wrapper waits for it, and says so.
-    if not call.command or not Tree(paths.tree(config.tree)).is_up():
+    if not call.command or not Tree(paths.tree(config.tree)).is_up() or _is_gone(connection):
         return
     with Bundle(call.bundle) as bundle:
-        raw = bundle.read()
-        edited = main.prepare(raw, call, config.replace(low_level_runtime=runtime), runtime)
-        if _is_gone(connection):
+        edited = main.prepare(bundle.read(), call, config.replace(low_level_runtime=runtime), runtime)
+        answer = os.fsencode(runtime)
+        if edited is None:
+            connection.sendall(answer)
             return
-        if edited is not None:
-            bundle.write(edited)
-        connection.sendall(os.fsencode(runtime))
-        # It becomes the runtime, which ends the connection.
-        if connection.recv(len(BACK)) == BACK:
-            if edited is not None:
-                bundle.write(raw)
-            connection.sendall(DONE)
+        with open(os.memfd_create("config.json"), "wb") as file:
+            file.write(edited)
+            file.flush()
+            socket.send_fds(connection, [answer], [file.fileno(), *bundle.descriptors()])
 
 
 def _is_gone(connection: socket.socket) -> bool:
-    """Return whether the wrapper has ended. Its bundle may have gone to another start of the container."""
+    """Return whether the wrapper has ended, or given up: then nothing is to be done for it any more."""
     waiting = select.poll()
     waiting.register(connection, select.POLLIN)
     return bool(waiting.poll(0))  # it says nothing before it has an answer

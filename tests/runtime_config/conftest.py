@@ -39,6 +39,22 @@ def any_launcher(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return build_launcher(tmp_path_factory.mktemp("any"))
 
 
+@pytest.fixture(scope="session")
+def bare_launcher(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Return a launcher without a Python: what starts has been prepared by a server."""
+    return build_launcher(tmp_path_factory.mktemp("bare"), "/nowhere/python3")
+
+
+@pytest.fixture
+def bare(bare_launcher: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Served:
+    """Return such a launcher, and no server yet."""
+    # It ends where it would become Python, with what it has prepared for that.
+    monkeypatch.setenv("ASAN_OPTIONS", "detect_leaks=0")
+    made = Served(tmp_path / "node", program=bare_launcher)
+    made.build()
+    return made
+
+
 @pytest.fixture
 def alone(tmp_path: Path) -> Wrapper:
     """Return a wrapper without a launcher and a server: what both stand for."""

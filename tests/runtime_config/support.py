@@ -77,9 +77,12 @@ def node(cdi: Description | None = None, **facts: object) -> Node:
     return Node(Effective(), cdi or description(), **values)
 
 
-def compile_launcher(program: Path, **places: str | Path) -> None:
-    """Compile the launcher with sanitizers, and with other places than its own."""
-    defines = [f'-D{name}="{place}"' for name, place in places.items()]
+def compile_launcher(program: Path, **values: str | Path | int) -> None:
+    """Compile the launcher with sanitizers, and with other places and times than its own."""
+    defines = [
+        f"-D{name}={value}" if isinstance(value, int) else f'-D{name}="{value}"'
+        for name, value in values.items()
+    ]
     flags = ["-std=gnu11", "-g", "-Wall", "-Wextra", "-Werror", "-fsanitize=address,undefined"]
     subprocess.run(["cc", *flags, *defines, "-o", program, *sorted(SOURCES.glob("*.c"))], check=True)
 

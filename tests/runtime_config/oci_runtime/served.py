@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import os
 import socket
 import subprocess
 from collections.abc import Iterator, Sequence
@@ -10,11 +11,15 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
+from cgpu.runtime_config.oci_runtime.server import WORKERS
 from tests.integration.commands import eventually
-from tests.runtime_config.oci_runtime.wrapper import Wrapper
+from tests.runtime_config.oci_runtime.wrapper import Result, Wrapper
 from tests.runtime_config.support import ROOT, compile_launcher
 
 SOCKET = "server.sock"
+NO_PYTHON = "opencgpu: cannot start /nowhere/python3: No such file or directory; install this Python\n"
+# What a start comes to that the server leaves to Python, where there is none.
+LEFT = Result(1, NO_PYTHON)
 # What the launcher starts where the server leaves a call to it.
 LAUNCH = """
 import os, sys
@@ -39,17 +44,19 @@ for name, path in {paths!r}.items():
 from cgpu.runtime_config.oci_runtime import lowlevel
 lowlevel.LAUNCHER = {program!r}
 from cgpu.runtime_config.oci_runtime import server
+{changes}
 sys.exit(server.run(["--socket", {socket!r}]))
 """
 
 
-def build_launcher(folder: Path, python: str = "/usr/bin/python3") -> Path:
+def build_launcher(folder: Path, python: str = "/usr/bin/python3", **times: int) -> Path:
     """Compile a launcher for any node; python: what it starts in place of the server. Return its path."""
     program = folder / "launcher" / "cgpu-container-runtime"
     program.parent.mkdir(parents=True)
     (folder / "oci_runtime").mkdir()
     (folder / "oci_runtime" / "launch.py").write_text(LAUNCH.format(root=str(ROOT)))
-    compile_launcher(program, CGPU_CONFIG_PATH="run/config.json", CGPU_SERVER_PATH=SOCKET, CGPU_PYTHON=python)
+    places = {"CGPU_CONFIG_PATH": "run/config.json", "CGPU_SERVER_PATH": SOCKET, "CGPU_PYTHON": python}
+    compile_launcher(program, **places, **times)
     return program
 
 
@@ -68,21 +75,22 @@ class Served(Wrapper):
     def socket(self) -> Path:
         return self.base / SOCKET
 
-    def server_code(self, inherited: Sequence[int] = ()) -> str:
-        """Return the program of a server that knows this node's launcher."""
+    def server_code(self, inherited: Sequence[int] = (), changes: str = "") -> str:
+        """Return the program of a server that knows this node's launcher; changes: lines of Python in it."""
         places = {"paths": self.places(), "program": str(self.program), "socket": str(self.socket)}
-        return SERVER.format(root=str(ROOT), inherited=list(inherited), **places)
+        return SERVER.format(root=str(ROOT), inherited=list(inherited), changes=changes, **places)
 
     @contextmanager
     def server(
-        self, given: int | None = None, before: tuple[str, ...] = ()
+        self, given: int | None = None, before: tuple[str, ...] = (), changes: str = ""
     ) -> Iterator[subprocess.Popen[bytes]]:
         """Run a server that knows this node's launcher.
 
         given: the descriptor of its socket, as from systemd. before: a program to put in front of it.
+        changes: lines of Python that it runs before it listens.
         """
         inherited = () if given is None else (given,)
-        command = [*before, "/usr/bin/python3", "-IS", "-c", self.server_code(inherited)]
+        command = [*before, "/usr/bin/python3", "-IS", "-c", self.server_code(inherited, changes)]
         running = subprocess.Popen(command, pass_fds=inherited)
         try:
             eventually(self._answers, "the server listens")
@@ -94,3 +102,43 @@ class Served(Wrapper):
     def _answers(self) -> bool:
         with socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET) as connection:
             return connection.connect_ex(str(self.socket)) == 0
+
+
+def workers(server: int) -> list[int]:
+    """Return the workers that a server has, once it has all of them."""
+    eventually(lambda: len(children(server)) == WORKERS, "there are workers")
+    return children(server)
+
+
+def children(process: int) -> list[int]:
+    return [int(pid) for pid in Path(f"/proc/{process}/task/{process}/children").read_text().split()]
+
+
+def state(pid: int) -> str:
+    """Return the letter of a process's state, Z where it is gone."""
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(") ")[2][0]
+    except FileNotFoundError:
+        return "Z"
+
+
+def assert_lets_go(worker: int) -> None:
+    eventually(lambda: not held(worker), "all is closed", instead=lambda: held(worker))
+
+
+def leads_to(link: Path) -> str:
+    """Return where a link of a process leads, nowhere where it is closed by now."""
+    try:
+        return os.readlink(link)
+    except FileNotFoundError:
+        return ""
+
+
+def held(worker: int) -> list[str]:
+    """Return what a process has open of a start: folders, files, and sockets but the one that listens."""
+    process = Path(f"/proc/{worker}")
+    links = [leads_to(one) for one in (process / "cwd", *(process / "fd").iterdir())]
+    sockets = [link for link in links if link.startswith("socket:")]
+    return [
+        link for link in links if link != "/" and (os.path.isdir(link) or "config.json" in link)
+    ] + sockets[1:]

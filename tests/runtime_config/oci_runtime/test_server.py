@@ -8,7 +8,6 @@ import json
 import os
 import shlex
 import shutil
-import signal
 import socket
 import subprocess
 import time
@@ -21,34 +20,11 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from tests.integration.commands import eventually
-from tests.runtime_config.oci_runtime.served import Served, build_launcher
+from tests.runtime_config.oci_runtime.served import LEFT, NO_PYTHON, Served, assert_lets_go, workers
 from tests.runtime_config.oci_runtime.wrapper import FIRST, Result
-from tests.runtime_config.support import ASKING, program, spec
+from tests.runtime_config.support import ASKING, ROOT, program, spec
 
 SLICED = spec(*ASKING, FIRST)
-NO_PYTHON = "opencgpu: cannot start /nowhere/python3: No such file or directory; install this Python\n"
-# What a start comes to that the server leaves to Python, where there is none.
-LEFT = Result(1, NO_PYTHON)
-
-
-@pytest.fixture(scope="session")
-def bare_launcher(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Return a launcher without a Python: what starts has been prepared by a server."""
-    return build_launcher(tmp_path_factory.mktemp("bare"), "/nowhere/python3")
-
-
-@pytest.fixture
-def bare(bare_launcher: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Served:
-    """Return such a launcher, and no server yet."""
-    # It ends where it would become Python, with what it has prepared for that.
-    monkeypatch.setenv("ASAN_OPTIONS", "detect_leaks=0")
-    made = Served(tmp_path / "node", program=bare_launcher)
-    made.build()
-    return made
-
-
-def workers(server: int) -> list[int]:
-    return [int(pid) for pid in Path(f"/proc/{server}/task/{server}/children").read_text().split()]
 
 
 def test_needs_no_python(bare: Served) -> None:
@@ -79,18 +55,6 @@ def test_holds_nothing(bare: Served) -> None:
                 socket.send_fds(peer, [b"x"], [0, 1, 2])
         for worker in workers(server.pid):
             assert_lets_go(worker)
-
-
-def assert_lets_go(worker: int) -> None:
-    eventually(lambda: not held(worker), "all is closed", instead=lambda: held(worker))
-
-
-def held(worker: int) -> list[str]:
-    """Return the folders that a process has open, and its sockets beyond the one that listens."""
-    process = Path(f"/proc/{worker}")
-    links = [os.readlink(process / "cwd"), *(os.readlink(one) for one in (process / "fd").iterdir())]
-    sockets = [link for link in links if link.startswith("socket:")]
-    return [link for link in links if link != "/" and os.path.isdir(link)] + sockets[1:]
 
 
 def test_without_a_server(bare: Served) -> None:
@@ -266,56 +230,6 @@ def test_a_second_server(bare: Served) -> None:
         assert bare.create().status == 0
 
 
-def test_a_worker_that_dies(bare: Served) -> None:
-    """Killed workers are replaced, and those of a killed server end."""
-    bare.bundle(SLICED)
-    with bare.server() as server:
-        for worker in workers(server.pid):
-            os.kill(worker, signal.SIGKILL)
-        eventually(lambda: len(workers(server.pid)) == 4, "there are workers again")
-        assert bare.create().status == 0
-
-
-@pytest.mark.parametrize("delay", [0, 0.0005, 0.001, 0.002, 0.01])
-def test_ends_at_any_moment(bare: Served, delay: float) -> None:
-    """A server that is ended while it starts or replaces workers ends as always, and leaves none."""
-    with bare.server() as server:
-        eventually(lambda: len(workers(server.pid)) == 4, "there are workers")
-        all_workers = workers(server.pid)
-        for worker in all_workers[:2]:
-            os.kill(worker, signal.SIGKILL)
-        time.sleep(delay)
-        os.kill(server.pid, signal.SIGSTOP)
-        all_workers += workers(server.pid)
-        os.kill(server.pid, signal.SIGTERM)
-        os.kill(server.pid, signal.SIGCONT)
-        assert server.wait(timeout=30) == 0
-        eventually(lambda: not any(map(is_alive, all_workers)), "they end")
-
-
-def is_alive(pid: int) -> bool:
-    try:
-        return ") Z" not in Path(f"/proc/{pid}/stat").read_text()
-    except FileNotFoundError:
-        return False
-
-
-def test_a_server_that_hangs(bare: Served, any_launcher: Path) -> None:
-    """A server that does not answer is given up on, and prepares nothing later."""
-    node = Served(bare.base, program=any_launcher)
-    node.bundle(SLICED)
-    with node.server() as server:
-        stopped = workers(server.pid)
-        for worker in stopped:
-            os.kill(worker, signal.SIGSTOP)
-        assert node.create().status == 0
-        edited = node.config.stat()
-        for worker in stopped:
-            os.kill(worker, signal.SIGCONT)
-        time.sleep(0.3)
-        assert node.config.stat() == edited
-
-
 def test_a_launcher_that_is_killed(bare: Served) -> None:
     """A start that has ended before its bundle was written has none written."""
     raw = bare.bundle(SLICED)
@@ -331,6 +245,57 @@ def test_a_launcher_that_is_killed(bare: Served) -> None:
         assert bare.config.read_bytes() == raw
         assert bare.create().status == 0
         assert bare.edited()["hooks"]["prestart"]
+
+
+def test_keeps_owner_and_mode(bare: Served) -> None:
+    """The new config.json has the mode of the first, and its owner where we may set it."""
+    bare.bundle(SLICED)
+    bare.config.chmod(0o640)
+    owner = (12, 34) if os.geteuid() == 0 else (os.geteuid(), os.getegid())
+    os.chown(bare.config, *owner)
+    with bare.server():
+        assert bare.create().status == 0
+    status = bare.config.stat()
+    assert (status.st_mode & 0o7777, status.st_uid, status.st_gid) == (0o640, *owner)
+
+
+def test_replaces_what_lies_beside(bare: Served, tmp_path: Path) -> None:
+    """What lies at the temporary file's name is replaced, not written through."""
+    victim = tmp_path / "victim"
+    victim.write_text("precious")
+    (bare.place / ".config.json.cgpu").symlink_to(victim)
+    with bare.server():
+        bare.start(*ASKING, FIRST)
+    assert victim.read_text() == "precious"
+    assert [path.name for path in bare.place.iterdir()] == ["config.json"]
+
+
+@pytest.mark.parametrize(
+    "other", ["cp config.json other; mv other config.json", "mv config.json o; ln -s o config.json"]
+)
+def test_another_file_meanwhile(bare: Served, other: str) -> None:
+    """A config.json that is not the one that was read is left to Python."""
+    raw = bare.bundle(SLICED)
+    bare.runtime(f"if [ $1 = features ]; then cd {bare.place}; {other}; echo {{}}; fi")
+    with bare.server():
+        assert bare.create() == LEFT
+    assert bare.config.read_bytes() == raw
+    assert bare.config.is_symlink() == ("ln" in other)
+
+
+@pytest.mark.root
+def test_needs_the_rights_of_its_unit(bare: Served) -> None:
+    """The unit's capabilities are enough, also for a bundle of another user."""
+    unit = (ROOT / "kmod/units/cgpu-container-runtime.service").read_text()
+    kept = next(line for line in unit.splitlines() if line.startswith("CapabilityBoundingSet="))
+    words = [f"+{word.removeprefix('CAP_').lower()}" for word in kept.partition("=")[2].split()]
+    bare.bundle(SLICED)
+    for path in (bare.place, bare.config):
+        os.chown(path, 12, 34)
+        path.chmod(path.stat().st_mode & 0o700)
+    with bare.server(before=("setpriv", "--bounding-set", ",".join(("-all", *words)))):
+        assert bare.create().status == 0
+    assert bare.edited()["hooks"]["prestart"]
 
 
 def test_a_socket_of_systemd(bare: Served) -> None:

@@ -1,0 +1,63 @@
+// SPDX-License-Identifier: Apache-2.0
+/* Replaces a bundle's config.json, whole or not at all, as write() of oci_runtime/bundle.py does. */
+#define _GNU_SOURCE
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <sys/sendfile.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "launcher.h"
+
+/* As in oci_runtime/bundle.py. */
+#define NAME "config.json"
+#define TEMPORARY ".config.json.cgpu"
+#define AT_ONCE (1u << 20)
+
+static bool copy(int from, int to)
+{
+	off_t at = 0;
+	ssize_t count;
+
+	do
+		count = sendfile(to, from, &at, AT_ONCE);
+	while (count > 0);
+	return count == 0;
+}
+
+/* Whether config.json is that very file, and no link to it. The descriptor keeps its number from another file. */
+static bool is_current(int folder, const struct stat *status)
+{
+	struct stat current;
+
+	return fstatat(folder, NAME, &current, AT_SYMLINK_NOFOLLOW) == 0 && current.st_dev == status->st_dev &&
+		current.st_ino == status->st_ino;
+}
+
+static bool fill(int fd, const struct stat *former, int content)
+{
+	bool ours = former->st_uid == geteuid() && former->st_gid == getegid();
+
+	return copy(content, fd) && (ours || fchown(fd, former->st_uid, former->st_gid) == 0) &&
+		fchmod(fd, former->st_mode & 07777) == 0;
+}
+
+int launcher_replace(int folder, int former, int content)
+{
+	struct stat status;
+	int fd;
+
+	if (fstat(former, &status) != 0 || !is_current(folder, &status))
+		return -1;
+	if (unlinkat(folder, TEMPORARY, 0) != 0 && errno != ENOENT)
+		return -1;
+	fd = openat(folder, TEMPORARY, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600);
+	if (fd < 0)
+		return -1;
+	if (fill(fd, &status, content) && renameat(folder, TEMPORARY, folder, NAME) == 0)
+		return fd;
+	unlinkat(folder, TEMPORARY, 0);
+	close(fd);
+	return -1;
+}
