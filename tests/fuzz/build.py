@@ -12,7 +12,10 @@ from tests.core.build import flags, generated, run, sources, tool
 from tests.integration.commands import Outcome, call
 
 HERE = Path(__file__).resolve().parent
-TARGETS = sorted(HERE.glob("fuzz_*.c"))
+ROOT = HERE.parent.parent
+# The targets in the folder of that name include these programs' files.
+PARSERS = tuple(ROOT / folder for folder in ("runtime_config/launcher", "hook/launcher"))
+TARGETS = sorted(HERE.rglob("fuzz_*.c"))
 SANITIZE = ("-fsanitize=address,undefined", "-fno-sanitize-recover=all")
 COUNT = ("-fprofile-instr-generate", "-fcoverage-mapping")
 LIMITS = ("-len_control=0", "-max_len=512", "-rss_limit_mb=2048")
@@ -43,7 +46,8 @@ def build_core(output: Path, extra: tuple[str, ...]) -> tuple[Path, list[str]]:
 def build_target(target: Path, core: tuple[Path, list[str]], output: Path, extra: tuple[str, ...]) -> Path:
     program = output / target.stem
     gen, objects = core
-    command = [tool("clang"), *flags(gen), *extra, "-fsanitize=fuzzer", str(target), *objects]
+    includes = [f"-I{folder}" for folder in PARSERS]
+    command = [tool("clang"), *flags(gen), *includes, *extra, "-fsanitize=fuzzer", str(target), *objects]
     run([*command, "-o", str(program)])
     return program
 

@@ -3,18 +3,9 @@
 #ifndef CGPU_FUZZ_H
 #define CGPU_FUZZ_H
 
-#include <stdio.h>
-#include <stdlib.h>
 #include "call/call.h"
+#include "must.h"
 #include "state/state.h"
-
-#define MUST(condition)                                                                 \
-	do {                                                                            \
-		if (!(condition)) {                                                     \
-			fprintf(stderr, "%s:%d: %s\n", __FILE__, __LINE__, #condition); \
-			abort();                                                        \
-		}                                                                       \
-	} while (0)
 
 struct input {
 	const u8 *data;
@@ -280,7 +271,5 @@ static inline void fuzz_check(struct fuzz *fuzz)
 			MUST(state->gpu[gpu].instance[i].used <= state->gpu[gpu].instance[i].memsize);
 	}
 }
-
-int LLVMFuzzerTestOneInput(const u8 *data, size_t bytes);
 
 #endif

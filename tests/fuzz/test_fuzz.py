@@ -32,7 +32,7 @@ def corpus(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.mark.parametrize("target", TARGETS, ids=[target.stem for target in TARGETS])
 @pytest.mark.timeout(0)
 def test_no_finding(target: Path, core: tuple[Path, list[str]], corpus: Path, tmp_path: Path) -> None:
-    """Inputs that libFuzzer makes up, and those that it kept, do no harm to the core."""
+    """Inputs that libFuzzer makes up, and those that it kept, do no harm."""
     program = build_target(target, core, tmp_path, SANITIZE)
     done = fuzz(program, corpus / target_name(target.stem), tmp_path / "found", seconds(), tmp_path)
     assert done.returncode == 0, done.stderr[-6000:]

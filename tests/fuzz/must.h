@@ -1,0 +1,21 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What every fuzz target is, and how it says that something must hold. */
+#ifndef CGPU_FUZZ_MUST_H
+#define CGPU_FUZZ_MUST_H
+
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#define MUST(condition)                                                                 \
+	do {                                                                            \
+		if (!(condition)) {                                                     \
+			fprintf(stderr, "%s:%d: %s\n", __FILE__, __LINE__, #condition); \
+			abort();                                                        \
+		}                                                                       \
+	} while (0)
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t bytes);
+
+#endif
