@@ -14,15 +14,16 @@ class OpenEntries:
 
     def __init__(self) -> None:
         """Open nothing yet."""
-        self._path = ""
+        self._place: tuple[str, int] | None = None
         self._fds: dict[tuple[str, ...], int] = {}
         self.generation = 0  # changes when all of them are opened anew
         weakref.finalize(self, _close, self._fds)
 
     def read(self, tree: Tree, *parts: str) -> str:
         """Return the text of an entry, as Tree.read() does. Raises CgpuError."""
-        if tree.path != self._path:
-            self._path = tree.path
+        place = tree.path, _device(tree.path)
+        if place != self._place:
+            self._place = place
             self._forget()
         fd = self._fds.get(parts)
         if fd is not None:
@@ -42,6 +43,17 @@ class OpenEntries:
     def _forget(self) -> None:
         _close(self._fds)
         self.generation += 1
+
+
+def _device(path: str) -> int:
+    """Return which file system is at a path, 0 for none that answers.
+
+    An open entry keeps one alive that is mounted there no more, with the engine that serves it.
+    """
+    try:
+        return os.stat(path).st_dev
+    except OSError:
+        return 0
 
 
 def _close(fds: dict[tuple[str, ...], int]) -> None:

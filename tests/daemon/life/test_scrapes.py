@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import os
 import re
+import subprocess
 from pathlib import Path
 
 import pytest
@@ -60,6 +61,28 @@ def test_scrapes_over_the_end_of_a_daemon(fresh: Daemon, newer: Program) -> None
     assert fresh.command("--stop").returncode == 0
     assert scraper.figure("opencgpu_up") == 0
     fresh.start()
+    assert scraper.figure("opencgpu_up") == 1
+
+
+def test_a_tree_that_was_unmounted(fresh: Daemon) -> None:
+    """A reader of a tree that is out of reach lets go of it, so that the daemon misses it and starts anew."""
+    scraper = Scraper(fresh)
+    assert scraper.figure("opencgpu_up") == 1
+    before = fresh.pid()
+    subprocess.run(["umount", "--lazy", str(fresh.tree)], check=True)
+    assert scraper.figure("opencgpu_up") == 0
+    eventually(lambda: scraper.figure("opencgpu_up") == 1, "another daemon serves a tree")
+    assert fresh.pid() != before
+    assert scraper.figure("opencgpu_engine_restarts_total") == 1
+
+
+def test_a_tree_that_another_one_covers(fresh: Daemon, tmp_path: Path) -> None:
+    """The figures are those of the tree at the path, though the engine of the one below lives."""
+    scraper = Scraper(fresh)
+    assert scraper.figure("opencgpu_up") == 1
+    subprocess.run(["mount", "--bind", str(tmp_path), str(fresh.tree)], check=True)
+    assert scraper.figure("opencgpu_up") == 0
+    subprocess.run(["umount", str(fresh.tree)], check=True)
     assert scraper.figure("opencgpu_up") == 1
 
 
