@@ -37,10 +37,15 @@ static bool is_current(int folder, const struct stat *status)
 
 static bool fill(int fd, const struct stat *former, int content)
 {
-	bool ours = former->st_uid == geteuid() && former->st_gid == getegid();
+	struct stat made;
 
-	return copy(content, fd) && (ours || fchown(fd, former->st_uid, former->st_gid) == 0) &&
-		fchmod(fd, former->st_mode & 07777) == 0;
+	/* Its group may be the folder's, not ours. */
+	if (fstat(fd, &made) != 0 || !copy(content, fd))
+		return false;
+	if ((made.st_uid != former->st_uid || made.st_gid != former->st_gid) &&
+		fchown(fd, former->st_uid, former->st_gid) != 0)
+		return false;
+	return fchmod(fd, former->st_mode & 07777) == 0;
 }
 
 int launcher_replace(int folder, int former, int content)

@@ -101,7 +101,8 @@ class Bundle:
             remaining = memoryview(raw)
             while remaining:
                 remaining = remaining[os.write(fd, remaining) :]
-            if (old.st_uid, old.st_gid) != (os.geteuid(), os.getegid()):
+            made = os.fstat(fd)  # its group may be the folder's, not ours
+            if (old.st_uid, old.st_gid) != (made.st_uid, made.st_gid):
                 os.fchown(fd, old.st_uid, old.st_gid)
             os.fchmod(fd, old.st_mode & 0o7777)
         finally:

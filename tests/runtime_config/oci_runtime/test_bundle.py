@@ -7,6 +7,8 @@ import json
 import os
 from pathlib import Path
 
+import pytest
+
 from tests.runtime_config.oci_runtime.wrapper import FIRST, Wrapper, refusal
 from tests.runtime_config.support import ASKING, spec
 
@@ -20,6 +22,18 @@ def test_owner_and_mode_are_kept(wrapper: Wrapper) -> None:
     assert wrapper.create().status == 0
     status = wrapper.config.stat()
     assert (status.st_mode & 0o7777, status.st_uid, status.st_gid) == (0o640, *owner)
+
+
+@pytest.mark.root
+def test_the_group_is_kept_where_the_folder_gives_its_own(wrapper: Wrapper) -> None:
+    """Nobody may read the edited config.json who could not read the first."""
+    wrapper.bundle(spec(*ASKING, FIRST))
+    wrapper.config.chmod(0o640)
+    os.chown(wrapper.place, 0, 34)
+    wrapper.place.chmod(0o2755)
+    assert wrapper.create().status == 0
+    assert wrapper.edited()["hooks"]["prestart"]
+    assert (wrapper.config.stat().st_mode & 0o7777, wrapper.config.stat().st_gid) == (0o640, os.getegid())
 
 
 def test_what_is_missing_is_named(wrapper: Wrapper) -> None:
