@@ -3,7 +3,7 @@
  * Has the wrapper's server (oci_runtime/server.py) work out the new config.json, in place of a Python of our own. One
  * connection serves one start; each message is one packet:
  *
- *   server    "ready"                        it is of this version and sees the same files
+ *   server    "ready 2"                      it is of this version and sees the same files
  *   launcher  b or -, then each argument, with a zero byte before each; the current directory as a descriptor
  *   server    the path of the low-level runtime; three descriptors, or none where nothing is to change: the new
  *             config.json, the bundle, and config.json as it was read
@@ -23,7 +23,9 @@
 
 #include "launcher.h"
 
-#define READY "ready"
+/* The number is that of the messages' form: a launcher and a server that write others, as while an upgrade replaces files,
+ * would take "nothing is to change" out of an answer that is none. */
+#define READY "ready 2"
 /* As in oci_runtime/server.py. */
 #define MESSAGE_MAX (1u << 16)
 /* A server that runs is ready in a millisecond. Nothing has been asked of it yet when this time is over. */

@@ -43,7 +43,7 @@ if TYPE_CHECKING:
 
 BACKLOG = 128
 # As in launcher/server.c.
-READY = b"ready"
+READY = b"ready 2"
 MESSAGE_MAX = 1 << 16
 # What a wrapper may take to say what it wants.
 REQUEST_TIMEOUT_S = 10.0

@@ -14,6 +14,7 @@ from pathlib import Path
 
 import pytest
 
+from cgpu.runtime_config.oci_runtime.server import READY
 from tests.integration.commands import eventually
 from tests.runtime_config.oci_runtime.served import (
     LEFT,
@@ -152,15 +153,17 @@ def test_all_of_it_stops(hasty: Served) -> None:
 
 
 @contextmanager
-def answering(node: Served, answer: bytes | None, descriptors: int) -> Iterator[None]:
+def answering(
+    node: Served, answer: bytes | None, descriptors: int, ready: bytes = READY
+) -> Iterator[None]:
     """Stand in for a server that says it is ready, and then something else; None: nothing, and waits."""
 
     def serve() -> None:
         connection, _ = listener.accept()
         with connection, (node.config).open("rb") as file:
-            connection.send(b"ready")
-            connection.recv(1 << 16)
-            if answer is not None:
+            connection.send(ready)
+            asked = connection.recv(1 << 16)
+            if asked and answer is not None:
                 socket.send_fds(connection, [answer], [file.fileno()] * descriptors)
             connection.recv(1)
 
@@ -190,6 +193,13 @@ def answering(node: Served, answer: bytes | None, descriptors: int) -> Iterator[
 def test_strange_answers(hasty: Served, answer: bytes | None, descriptors: int) -> None:
     """A server that answers nothing, or what no server answers, is given up on."""
     with answering(hasty, answer, descriptors):
+        assert_started_once(hasty)
+
+
+@pytest.mark.parametrize("ready", [b"ready", b"ready 1", b"ready 3", b"ready 22", b""])
+def test_another_protocol(hasty: Served, ready: bytes) -> None:
+    """A server of another version, whose answer would mean something else, is asked nothing."""
+    with answering(hasty, b"/bin/false", 0, ready):
         assert_started_once(hasty)
 
 
