@@ -63,7 +63,8 @@ def encode(families: Iterable[Family], kind: str) -> bytes:
         parts += [f"{name}{suffix}{labels.text} {_number[value]}\n" for suffix, labels, value in samples]
     if openmetrics:
         parts.append("# EOF\n")
-    return "".join(parts).encode()
+    # A name out of JSON may have half a character, which no text has.
+    return "".join(parts).encode(errors="replace")
 
 
 def _escaped(value: str) -> str:

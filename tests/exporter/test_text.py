@@ -59,3 +59,9 @@ def test_one_more_label_is_written_with_the_others(some: dict[str, str], more: d
     for name, value in more.items():
         found = with_label(found, name, value)
     assert found.text == Labels({**some, **more}).text
+
+
+def test_half_a_character_is_shown_as_one_that_is_not_known() -> None:
+    """One label that no text can have takes no other metric away."""
+    found = Family("opencgpu_up", "gauge", "", [("", Labels({"pod": "a\ud800"}), 1)])
+    assert b'\nopencgpu_up{pod="a?"} 1.0\n' in encode([found], "text/plain")
