@@ -153,9 +153,7 @@ def test_all_of_it_stops(hasty: Served) -> None:
 
 
 @contextmanager
-def answering(
-    node: Served, answer: bytes | None, descriptors: int, ready: bytes = READY
-) -> Iterator[None]:
+def answering(node: Served, answer: bytes | None, descriptors: int, ready: bytes = READY) -> Iterator[None]:
     """Stand in for a server that says it is ready, and then something else; None: nothing, and waits."""
 
     def serve() -> None:
