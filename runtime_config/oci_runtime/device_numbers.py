@@ -15,7 +15,7 @@ from cgpu.runtime_config.oci_runtime.fields import objects
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterator, Sequence
 
     from cgpu.runtime_config.oci_runtime.fields import Table
 
@@ -24,20 +24,34 @@ FOLDER = "/dev/char"
 
 def publish(edits: Sequence[Table], folder: str = FOLDER) -> None:
     """Have a node for each character device that edits give by number, if the caller may make nodes."""
+    for path, device in _missing(edits, folder):
+        _make(path, device)
+
+
+def are_published(edits: Sequence[Table], folder: str = FOLDER) -> bool:
+    """Return whether each of these nodes is there."""
+    return not any(_missing(edits, folder))
+
+
+def _missing(edits: Sequence[Table], folder: str) -> Iterator[tuple[str, int]]:
     for edit in edits:
         for node in objects(edit, "deviceNodes"):
             major, minor = node.get("major"), node.get("minor")
             if node.get("type") == "c" and isinstance(major, int) and isinstance(minor, int):
-                _publish(f"{folder}/{major}:{minor}", os.makedev(major, minor))
+                path, device = f"{folder}/{major}:{minor}", os.makedev(major, minor)
+                if not _is_there(path, device):
+                    yield path, device
 
 
-def _publish(path: str, device: int) -> None:
+def _is_there(path: str, device: int) -> bool:
     try:
         found = os.stat(path)
-        if stat.S_ISCHR(found.st_mode) and found.st_rdev == device:
-            return
     except OSError:
-        pass
+        return False
+    return stat.S_ISCHR(found.st_mode) and found.st_rdev == device
+
+
+def _make(path: str, device: int) -> None:
     try:
         # A link of before, to a node that is gone or has another number now.
         if os.path.islink(path):

@@ -55,12 +55,16 @@ def _start(call: Call, config: Effective, runtime: str, arguments: Sequence[str]
     with Bundle(call.bundle) as bundle:
         raw = bundle.read()
         try:
-            edited = prepare(raw, call, config, runtime)
+            prepared = prepare(raw, call, config, runtime)
         except CgpuError as error:
             _record_refused(raw, call, error)
             raise
-        if edited is None:
+        if prepared is None:
             return
+        from cgpu.runtime_config.oci_runtime.device_numbers import publish
+
+        edited, edits = prepared
+        publish(edits)
         bundle.write(edited)
         try:
             lowlevel.execute(runtime, arguments, os.environ)
@@ -78,8 +82,11 @@ def _record_refused(raw: bytes, call: Call, error: CgpuError) -> None:
     event_log.refused(call.container, call.bundle, _annotations(spec), (), str(error))
 
 
-def prepare(raw: bytes, call: Call, config: Effective, runtime: str) -> bytes | None:
-    """Return the config.json for a call's container, None where nothing is to change. Raises CgpuError."""
+def prepare(raw: bytes, call: Call, config: Effective, runtime: str) -> tuple[bytes, Sequence[Table]] | None:
+    """Return the config.json for a call's container, and the edits of the engine's description in it.
+
+    None where nothing is to change. Raises CgpuError.
+    """
     spec = _parse(raw, call)
     request = read_request(spec, config)
     tree = Tree(paths.tree(config.tree))
@@ -89,14 +96,12 @@ def prepare(raw: bytes, call: Call, config: Effective, runtime: str) -> bytes | 
     if call.command == "restore":
         raise CgpuError("a container with a slice cannot be restored from a checkpoint: create it anew")
     check_id(call.container)
-    from cgpu.runtime_config.oci_runtime.device_numbers import publish
     from cgpu.runtime_config.oci_runtime.edit import edit
 
     node = _node(tree, config, runtime, allocation)
     edit(spec, call.container, allocation, node)
-    publish(node.description.edits(allocation.uuids))
     _record_name(call, spec)
-    return dumps(spec)
+    return dumps(spec), node.description.edits(allocation.uuids)
 
 
 def _record_name(call: Call, spec: Table) -> None:

@@ -7,8 +7,7 @@ wrong. launcher/server.c has the protocol.
 
 Nothing of a bundle is changed here, since a server may be stopped at any moment, and go on when the start is
 long done: the wrapper puts the new config.json in place, or has given up and finds nothing done. What the
-server does besides is done again without harm: names for the event log, device numbers, the runtime's
-features.
+server does besides is done again without harm: names for the event log, the runtime's features.
 """
 
 from __future__ import annotations
@@ -229,10 +228,14 @@ def _prepare_call(connection: socket.socket, arguments: Sequence[str], *, plain:
     if not call.command or not Tree(paths.tree(config.tree)).is_up() or _is_gone(connection):
         return
     with Bundle(call.bundle) as bundle:
-        edited = main.prepare(bundle.read(), call, config.replace(low_level_runtime=runtime), runtime)
+        prepared = main.prepare(bundle.read(), call, config.replace(low_level_runtime=runtime), runtime)
         answer = os.fsencode(runtime)
-        if edited is None:
+        if prepared is None:
             connection.sendall(answer)
+            return
+        edited, edits = prepared
+        # The unit may make none: the wrapper does, once for each card and start of the machine.
+        if not device_numbers.are_published(edits):
             return
         with open(os.memfd_create("config.json"), "wb") as file:
             file.write(edited)

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from cgpu.runtime_config.oci_runtime.device_numbers import publish
+from cgpu.runtime_config.oci_runtime.device_numbers import are_published, publish
 
 pytestmark = pytest.mark.root
 
@@ -28,7 +28,9 @@ def number(path: Path) -> tuple[int, int, int]:
 def test_nodes_are_made(tmp_path: Path) -> None:
     """One for each node of all edits; for root alone; a second time changes nothing."""
     edits: list[dict[str, object]] = [{"deviceNodes": [NULL]}, {"deviceNodes": [ZERO]}, {}]
+    assert not are_published(edits, str(tmp_path))
     publish(edits, str(tmp_path))
+    assert are_published(edits, str(tmp_path))
     before = {path.name: (number(path), path.lstat().st_ino) for path in tmp_path.iterdir()}
     assert {name: found for name, (found, _) in before.items()} == {
         "1:3": (1, 3, 0o600),

@@ -22,7 +22,7 @@ from hypothesis import strategies as st
 from tests.integration.commands import eventually
 from tests.runtime_config.oci_runtime.served import LEFT, NO_PYTHON, Served, assert_lets_go, workers
 from tests.runtime_config.oci_runtime.wrapper import FIRST, Result
-from tests.runtime_config.support import ASKING, ROOT, program, spec
+from tests.runtime_config.support import ASKING, ROOT, cdi_document, program, spec
 
 SLICED = spec(*ASKING, FIRST)
 
@@ -91,6 +91,17 @@ def test_a_missing_engine(bare: Served) -> None:
     (bare.tree / "version").unlink()
     with bare.server():
         assert bare.create() == LEFT
+
+
+def test_device_numbers_that_are_missing(bare: Served) -> None:
+    """Its unit may make no nodes: where one is missing the start is left to Python, which makes them."""
+    raw = bare.bundle(SLICED)
+    # A number that no device has.
+    node = {"path": "/dev/null", "type": "c", "major": 4095, "minor": 1048575}
+    (bare.run_directory / "cdi.json").write_text(json.dumps(cdi_document(deviceNodes=[node])))
+    with bare.server():
+        assert bare.create() == LEFT
+    assert bare.config.read_bytes() == raw
 
 
 def test_a_runtime_that_does_not_start(bare: Served) -> None:
