@@ -1,7 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """A small HTTP server of pages: they are read, and nothing changes anything.
 
-What a client takes of the process is bounded: few connections, of some seconds. Nobody proves who he is.
+What a client takes of the process is bounded: few connections, and some seconds for each request. A
+connection stays open between requests, as to open one costs more than a request, until somebody else needs
+its place. Nobody proves who he is.
 """
 
 from __future__ import annotations
@@ -33,6 +35,9 @@ class Page:
     status: HTTPStatus = HTTPStatus.OK
 
 
+# Between requests, where nobody else needs the place; Prometheus ends an idle connection after five minutes.
+IDLE_S = 600.0
+
 # By path. A page gets the header Accept of the request; one that raises CgpuError answers 503 with its line.
 Pages = Mapping[str, Callable[[str], Page]]
 
@@ -41,8 +46,9 @@ Pages = Mapping[str, Callable[[str], Page]]
 class Bounds:
     """What clients may take.
 
-    connections: at a time; others are closed. deadline_s: from the start of a connection to its end.
-    waiting: connections that nobody has accepted yet; one more would wait for a second.
+    connections: at a time; others are closed. deadline_s: from the start of a connection, or of a later
+    request in it, to the end of the answer. waiting: connections that nobody has accepted yet; one more would
+    wait for a second.
     """
 
     connections: int
@@ -66,7 +72,8 @@ class PageServer(ThreadingHTTPServer):
         self.request_queue_size = bounds.waiting
         self._log = log
         self._lock = threading.Lock()
-        self._open: dict[Any, float] = {}
+        self._since: dict[Any, float] = {}  # of each request that has not been answered
+        self._idle: dict[Any, None] = {}  # connections without one, the oldest first
         # All addresses are those of both families, where the machine has both.
         self._both = not address[0] and socket.has_dualstack_ipv6()
         self.address_family = socket.AF_INET6 if self._both or ":" in address[0] else socket.AF_INET
@@ -86,28 +93,51 @@ class PageServer(ThreadingHTTPServer):
     def process_request(self, request: Any, client_address: Any) -> None:
         """Serve a connection in a thread of its own, if there is room for one more."""
         with self._lock:
-            full = len(self._open) >= self.bounds.connections
+            full = len(self._since) + len(self._idle) >= self.bounds.connections
+            if full and self._idle:
+                _end(self._drop(next(iter(self._idle))))
+                full = False
             if not full:
-                self._open[request] = time.monotonic()
+                self._since[request] = time.monotonic()
         if full:
             self.shutdown_request(request)
         else:
             super().process_request(request, client_address)
 
+    def rest(self, request: Any) -> bool:
+        """Take note that a connection waits for its next request; return whether it is still to be served."""
+        with self._lock:
+            here = request in self._since
+            if here:
+                self._idle[self._drop(request)] = None
+        return here
+
+    def resume(self, request: Any) -> bool:
+        """Take note that a next request has begun; return whether it is still to be served."""
+        with self._lock:
+            here = request in self._idle
+            if here:
+                self._since[self._drop(request)] = time.monotonic()
+        return here
+
+    def _drop(self, request: Any) -> Any:
+        self._since.pop(request, None)
+        self._idle.pop(request, None)
+        return request
+
     def shutdown_request(self, request: Any) -> None:
         """End a connection, and make room."""
         with self._lock:
-            self._open.pop(request, None)
+            self._drop(request)
         super().shutdown_request(request)
 
     def service_actions(self) -> None:
         """End what takes too long; called twice a second."""
         late = time.monotonic() - self.bounds.deadline_s
         with self._lock:
-            for request in [one for one, since in self._open.items() if since < late]:
+            for request in [one for one, since in self._since.items() if since < late]:
                 # The place is free when the thread has ended, which may still wait for the engine.
-                with contextlib.suppress(OSError):
-                    request.shutdown(socket.SHUT_RDWR)
+                _end(request)
 
     def handle_error(self, request: Any, client_address: Any) -> None:  # noqa: ARG002, what socketserver gives
         """Write a line for a fault of ours: a client that goes away is none."""
@@ -116,12 +146,33 @@ class PageServer(ThreadingHTTPServer):
             self._log(f"{type(error).__name__}: {error}")
 
 
+def _end(request: Any) -> None:
+    with contextlib.suppress(OSError):
+        request.shutdown(socket.SHUT_RDWR)
+
+
 class _Handler(BaseHTTPRequestHandler):
     server: PageServer
+    protocol_version = "HTTP/1.1"
+    # An answer is two writes, of which the second would wait for a word from the client.
+    disable_nagle_algorithm = True
 
-    def setup(self) -> None:
-        super().setup()
+    def handle(self) -> None:
+        """Serve requests until either side ends the connection."""
         self.connection.settimeout(self.server.bounds.deadline_s)
+        self.handle_one_request()
+        while not self.close_connection and self.server.rest(self.connection) and self._begun():
+            self.handle_one_request()
+
+    def _begun(self) -> bool:
+        """Wait for the next request; return whether there is one."""
+        self.connection.settimeout(IDLE_S)
+        try:
+            some = self.rfile.peek(1)  # type: ignore[attr-defined]  # rfile is a BufferedReader
+        except TimeoutError:
+            return False
+        self.connection.settimeout(self.server.bounds.deadline_s)
+        return bool(some) and self.server.resume(self.connection)
 
     def version_string(self) -> str:
         return self.server.name
@@ -129,10 +180,17 @@ class _Handler(BaseHTTPRequestHandler):
     def do_GET(self) -> None:
         page = self._page(self.path.partition("?")[0])
         self.send_response(page.status)
+        if self._is_last():
+            self.send_header("Connection", "close")
         self.send_header("Content-Type", page.kind)
         self.send_header("Content-Length", str(len(page.body)))
         self.end_headers()
         self.wfile.write(page.body)
+
+    def _is_last(self) -> bool:
+        """Return whether the connection ends here: a body is not read, so what follows it is no request."""
+        old = self.request_version < self.protocol_version
+        return old or "Content-Length" in self.headers or "Transfer-Encoding" in self.headers
 
     def _page(self, path: str) -> Page:
         make = self.server.pages.get(path)

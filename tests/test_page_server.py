@@ -1,0 +1,177 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A connection to the server of pages serves many requests, and is nobody's for good."""
+
+from __future__ import annotations
+
+import http.client
+import socket
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
+
+import pytest
+
+from cgpu import page_server
+from cgpu.page_server import Bounds, Page, PageServer
+from tests.integration.commands import eventually
+
+LOCAL = "127.0.0.1"
+GET = b"GET / HTTP/1.1\r\n"
+SHORT_S = 1.0
+PLACES = 2
+
+
+@contextmanager
+def serving(
+    page: Callable[[str], Page] = lambda _: Page(b"ok\n"), deadline_s: float = 20.0
+) -> Iterator[PageServer]:
+    server = PageServer((LOCAL, 0), {"/": page}, Bounds(PLACES, deadline_s, 8), "test", print)
+    thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.05})
+    thread.start()
+    try:
+        yield server
+    finally:
+        server.shutdown()
+        server.server_close()
+        thread.join()
+
+
+def client(stack: ExitStack, server: PageServer) -> http.client.HTTPConnection:
+    made = http.client.HTTPConnection(LOCAL, server.port, timeout=20)
+    stack.callback(made.close)
+    return made
+
+
+def ask(client: http.client.HTTPConnection, **headers: str) -> http.client.HTTPResponse:
+    client.request("GET", "/", headers=headers)
+    answer = client.getresponse()
+    assert answer.read() == b"ok\n"
+    return answer
+
+
+def raw(stack: ExitStack, server: PageServer, sent: bytes) -> bytes:
+    """Return all that a client gets until the server ends the connection."""
+    made = stack.enter_context(socket.create_connection((LOCAL, server.port), timeout=20))
+    made.sendall(sent)
+    got = b""
+    while some := made.recv(65536):
+        got += some
+    return got
+
+
+def test_a_connection_is_kept() -> None:
+    """Requests in one connection are answered by one thread, without an end between."""
+    with serving() as server, ExitStack() as stack:
+        one = client(stack, server)
+        ask(one)
+        port = one.sock.getsockname()[1]
+        for _ in range(5):
+            assert not ask(one).will_close
+        assert one.sock.getsockname()[1] == port
+
+
+def test_a_connection_outlasts_the_deadline(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The deadline is that of a request: a scraper that comes back later finds its connection."""
+    with serving(deadline_s=0.2) as server, ExitStack() as stack:
+        one = client(stack, server)
+        ask(one)
+        port = one.sock.getsockname()[1]
+        threading.Event().wait(1)
+        ask(one)
+        assert one.sock.getsockname()[1] == port
+    monkeypatch.setattr(page_server, "IDLE_S", 0.2)
+    with serving() as server, ExitStack() as stack:
+        one = client(stack, server)
+        ask(one)
+        one.sock.settimeout(10)
+        assert one.sock.recv(1) == b""
+
+
+def test_an_idle_connection_gives_its_place() -> None:
+    """With all places taken the connection that has been idle longest ends, and no other."""
+    with serving() as server, ExitStack() as stack:
+        first, second, third = (client(stack, server) for _ in range(PLACES + 1))
+        ask(first)
+        ask(second)
+        ask(third)
+        first.sock.settimeout(10)
+        assert first.sock.recv(1) == b""
+        ask(second)
+        ask(third)
+
+
+def test_a_request_in_work_keeps_its_place() -> None:
+    """A connection whose request is being answered ends for nobody; one more is closed."""
+    begun, go = threading.Semaphore(0), threading.Event()
+
+    def slow(_: str) -> Page:
+        begun.release()
+        go.wait(20)
+        return Page(b"ok\n")
+
+    with serving(slow) as server, ExitStack() as stack:
+        stack.callback(go.set)
+        busy = [client(stack, server) for _ in range(PLACES)]
+        for one in busy:
+            one.request("GET", "/")
+            assert begun.acquire(timeout=10)
+        with pytest.raises((http.client.RemoteDisconnected, ConnectionError)):
+            ask(client(stack, server))
+        go.set()
+        for one in busy:
+            assert one.getresponse().read() == b"ok\n"
+
+
+def test_a_later_request_has_a_deadline_too() -> None:
+    """Whoever begins a second request and does not end it is cut off."""
+    with serving(deadline_s=SHORT_S) as server, ExitStack() as stack:
+        one = client(stack, server)
+        ask(one)
+        one.sock.sendall(GET)
+        one.sock.settimeout(10)
+        assert one.sock.recv(1) == b""
+
+
+@pytest.mark.parametrize(
+    "header", [b"Content-Length: 20", b"content-length: 20", b"Transfer-Encoding: chunked"]
+)
+def test_a_body_is_no_request(header: bytes) -> None:
+    """What a request has as its body is never taken for the next one."""
+    with serving() as server, ExitStack() as stack:
+        got = raw(stack, server, GET + header + b"\r\n\r\nGET /evil HTTP/1.1\r\n\r\n")
+        assert got.startswith(b"HTTP/1.1 200")
+        assert b"\r\nConnection: close\r\n" in got
+        assert got.count(b"HTTP/1.1 ") == 1
+
+
+@pytest.mark.parametrize(
+    "sent",
+    [
+        b"GET / HTTP/1.0\r\n\r\n",
+        b"GET / HTTP/1.0\r\nConnection: keep-alive\r\n\r\n",
+        GET + b"Connection: close\r\n\r\n",
+    ],
+)
+def test_a_client_that_waits_for_the_end(sent: bytes) -> None:
+    """Clients of before HTTP/1.1, and those that say so, see the connection end after the answer."""
+    with serving() as server, ExitStack() as stack:
+        assert raw(stack, server, sent).endswith(b"\r\n\r\nok\n")
+
+
+def test_requests_that_do_not_wait() -> None:
+    """Several requests at once are answered in order."""
+    with serving() as server, ExitStack() as stack:
+        got = raw(stack, server, (GET + b"\r\n") * 3 + GET + b"Connection: close\r\n\r\n")
+        assert got.count(b"HTTP/1.1 200") == 4
+        assert got.count(b"ok\n") == 4
+
+
+def test_ended_connections_leave_no_thread() -> None:
+    """A client that goes away while idle frees its thread and its place."""
+    before = threading.active_count()
+    with serving() as server, ExitStack() as stack:
+        for _ in range(3 * PLACES):
+            one = client(stack, server)
+            ask(one)
+            one.close()
+        eventually(lambda: threading.active_count() <= before + 1, "no thread is left", 10)
