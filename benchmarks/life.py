@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import math
 import os
 import shutil
 import statistics
@@ -37,6 +38,8 @@ VENDOR_CONFIG = "NVIDIA_CTK_CONFIG_FILE_PATH"
 # A slice adds at most so much of what NVIDIA's runtime adds for a whole card.
 BAR = 0.8
 MISSED = "MISSED"
+# Chance does as much less often than this: then lives are told apart.
+SIGNIFICANT = 0.05
 PLAIN = "plain"
 SLICED = "a slice"
 WHOLE_CARD = "NVIDIA's runtime, the card"
@@ -259,8 +262,28 @@ def report(lives: Sequence[Life]) -> list[str]:
         peer, sliced, plain = (median.get((way, variant)) for variant in (WHOLE_CARD, SLICED, PLAIN))
         if peer is not None and sliced is not None and plain is not None:
             bars.append(f"{way}: {bar(sliced - plain, peer - plain)}")
+        bars += told_apart(way, lives)
     print("\n".join(bars))
     return missed(bars)
+
+
+def told_apart(way: str, lives: Sequence[Life]) -> list[str]:
+    """Say whether these many lives with a slice can be told from plain ones (Mann and Whitney's rank sum)."""
+    times = {life.variant: life.times for life in lives if life.way == way}
+    if PLAIN not in times or SLICED not in times:
+        return []
+    longer, chance = rank_sum(times[SLICED], times[PLAIN])
+    found = "cannot" if chance >= SIGNIFICANT else "can"
+    pairs = f"a life with a slice takes longer than a plain one {100 * longer:.0f} times of 100"
+    return [f"{way}: {pairs}; {len(times[PLAIN])} of each {found} be told apart (p {chance:.3f})"]
+
+
+def rank_sum(ones: Sequence[float], others: Sequence[float]) -> tuple[float, float]:
+    """Return in how many of all pairs the first is greater, 0 to 1, and how likely chance does as much."""
+    pairs = len(ones) * len(others)
+    greater = sum((one > other) + (one == other) / 2 for one in ones for other in others)
+    deviation = math.sqrt(pairs * (len(ones) + len(others) + 1) / 12)
+    return greater / pairs, 2 * statistics.NormalDist().cdf(-abs(greater - pairs / 2) / deviation)
 
 
 def missed(bars: Sequence[str]) -> list[str]:

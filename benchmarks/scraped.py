@@ -2,14 +2,16 @@
 """A Prometheus scrapes a loaded node for minutes: python -m benchmarks.scraped [SECONDS].
 
 Debian's Prometheus, `cgpu exporter`, and cgpud with four simulated cards and 20 slices of each: the programs
-of the first card's allocate and free, those of the others hold memory. Takes root, and 19 MB from Debian's
-archive the first time.
+of the first card's allocate and free, those of the others hold memory. At the end ten scrapes a second come
+and go by turns, and the engine says how long calls took it. Takes root, and 19 MB from Debian's archive the
+first time.
 """
 
 from __future__ import annotations
 
 import json
 import re
+import statistics
 import subprocess
 import sys
 import tempfile
@@ -21,6 +23,8 @@ from pathlib import Path
 
 import psutil
 
+from cgpu.client.stat import parse_engine
+from cgpu.client.tree import Tree
 from tests.daemon.harness import MIB, Daemon, serving
 from tests.daemon.upgrades import Steady
 from tests.exporter.prometheus import PROGRAMS, unpack
@@ -30,6 +34,9 @@ CARDS = 4
 OF_EACH = 20
 CALL_US = 20_000  # between two calls of one program
 INTERVAL_S = 5
+TURNS = 10
+TURN_S = 3.0
+SCRAPES_A_TURN = 30
 EXPORTER = "127.0.0.1:19835"
 PROMETHEUS = "127.0.0.1:19836"
 CONFIG = f"""
@@ -77,6 +84,42 @@ def load(daemon: Daemon) -> None:
         daemon.slice(number + 1, f"gpu={gpu}:{512 * MIB}", *words, until="hold")
 
 
+def scrape() -> bytes:
+    with urllib.request.urlopen(f"http://{EXPORTER}/metrics", timeout=30) as answer:  # our own server
+        page: bytes = answer.read()
+        return page
+
+
+def call_us(tree: Tree, scrapes: int) -> float:
+    """Return how long a call took the engine, in the mean of a few seconds with that many scrapes."""
+
+    def total() -> tuple[int, int]:
+        latencies = parse_engine(tree.read("stat")).latencies.values()
+        return sum(one.ns for one in latencies), sum(sum(one.calls) for one in latencies)
+
+    until, (ns, calls) = time.monotonic() + TURN_S, total()
+    for left in range(scrapes, 0, -1):
+        scrape()
+        time.sleep(max(0.0, (until - time.monotonic()) / left))
+    time.sleep(max(0.0, until - time.monotonic()))
+    now_ns, now_calls = total()
+    return (now_ns - ns) / (now_calls - calls) / 1e3
+
+
+def report_calls(tree: Tree) -> None:
+    """Print how long calls took without scrapes and with ten a second, by turns."""
+    times: dict[int, list[float]] = {0: [], SCRAPES_A_TURN: []}
+    for _ in range(TURNS):
+        for scrapes, found in times.items():
+            found.append(call_us(tree, scrapes))
+    for scrapes, found in times.items():
+        ordered = sorted(found)
+        print(
+            f"a call, with {scrapes / TURN_S:.0f} scrapes a second: {statistics.median(ordered):.1f} us "
+            f"({ordered[0]:.1f} to {ordered[-1]:.1f})"
+        )
+
+
 def report(processes: dict[str, psutil.Process], seconds: float) -> None:
     """Let the time pass, and print what each process has taken, and what Prometheus has seen."""
     time.sleep(2 * INTERVAL_S)
@@ -95,8 +138,7 @@ def report(processes: dict[str, psutil.Process], seconds: float) -> None:
         took = 1e3 * query(f"{function}_over_time(scrape_duration_seconds{window})")
         print(f"time that a scrape took, {function}: {took:.0f} ms")
     print(f"samples in a scrape: {query(f'max_over_time(scrape_samples_scraped{window})'):.0f}")
-    with urllib.request.urlopen(f"http://{EXPORTER}/metrics", timeout=30) as answer:  # our own server
-        page = answer.read()
+    page = scrape()
     print(f"size of the answer: {len(page) / 1024:.0f} KiB")
     calls = query(f"sum(increase(opencgpu_engine_calls_total{window}))")
     counters = sorted(set(re.findall(rb"^(opencgpu_\w+_total)\W", page, re.MULTILINE)))
@@ -134,6 +176,8 @@ def main() -> None:
         eventually(is_scraped, "Prometheus scrapes the exporter", 60)
         engine = psutil.Process(daemon.pid())
         report({"cgpu exporter": exporter, "cgpud, with all calls": engine, "Prometheus": server}, seconds)
+        server.terminate()
+        report_calls(Tree(str(daemon.tree)))
 
 
 if __name__ == "__main__":
