@@ -248,13 +248,13 @@ class Daemon:
         old = self.pid()
         os.kill(old, signal.SIGKILL)
         meanwhile()
+        eventually(lambda: self.is_another(old), "the keeper did not start it again")
 
-        def is_back() -> bool:
-            with suppress(OSError, ValueError):
-                return self.pid() != old and self.read("version") != ""
-            return False
-
-        eventually(is_back, "the keeper did not start it again")
+    def is_another(self, old: int) -> bool:
+        """Say whether another process than this one serves; a daemon serves its tree before it writes its number."""
+        with suppress(OSError, ValueError):
+            return self.pid() != old and self.read("version") != ""
+        return False
 
     def slice(
         self,

@@ -6,6 +6,7 @@ from __future__ import annotations
 import os
 import re
 import subprocess
+import time
 from pathlib import Path
 
 import pytest
@@ -16,6 +17,7 @@ from cgpu.exporter.names import Names
 from cgpu.exporter.page import MetricsPage
 from cgpu.kmod.daemon.program import Program
 from tests.daemon import versions
+from tests.daemon.conftest import MakeDaemon
 from tests.daemon.harness import MIB, Daemon, long_id
 from tests.daemon.upgrades import upgrade
 from tests.integration.commands import eventually
@@ -27,6 +29,26 @@ def newer(others: Path) -> Program:
     return versions.build(others, "0.2.0")
 
 
+COUNTER = re.compile(r"^(\w+_(?:total|bucket|sum|count)(?:{.*})?) (\S+)$", re.MULTILINE)
+# What a slice that computes, and was refused memory, a class and a control, has more than nothing of.
+COUNTED = (
+    ("opencgpu_slice_usage_seconds_total", ""),
+    ("opencgpu_slice_throttled_seconds_total", ""),
+    ("opencgpu_slice_memory_refusals_total", 'reason="limit"'),
+    ("opencgpu_gpu_usage_seconds_total", ""),
+    ("opencgpu_gpu_memory_refusals_total", 'reason="limit"'),
+    ("opencgpu_container_refused_calls_total", 'reason="class"'),
+    ("opencgpu_container_refused_calls_total", 'reason="control"'),
+    ("opencgpu_engine_refused_calls_total", 'reason="class"'),
+    ("opencgpu_engine_calls_total", 'outcome="refused"'),
+    *(
+        (f"opencgpu_engine_call_duration_seconds_{kind}", f'outcome="{outcome}"')
+        for kind in ("sum", "count")
+        for outcome in ("executed", "continued", "answered")
+    ),
+)
+
+
 class Scraper:
     """Scrapes a daemon's tree."""
 
@@ -36,31 +58,59 @@ class Scraper:
 
     def figure(self, name: str, labels: str = "") -> float:
         """Return the figure whose labels have this text in them."""
-        found = re.search(
-            rf"^{name}\b.*{re.escape(labels)}.* (\S+)$", self._page("").body.decode(), re.MULTILINE
-        )
+        found = re.search(rf"^{name}\b.*{re.escape(labels)}.* (\S+)$", self.page(), re.MULTILINE)
         assert found is not None, name
         return float(found[1])
 
+    def page(self) -> str:
+        return self._page("").body.decode()
 
-def test_scrapes_over_the_end_of_a_daemon(fresh: Daemon, newer: Program) -> None:
+    def counters(self) -> dict[str, float]:
+        """Return what may never go back, by name and labels."""
+        return {sample: float(value) for sample, value in COUNTER.findall(self.page())}
+
+
+def no_smaller(scraper: Scraper, before: dict[str, float]) -> dict[str, float]:
+    """Return the counters, each of which is there still, and has not gone back."""
+    after = scraper.counters()
+    assert {name: after.get(name) for name, old in before.items() if after.get(name, -1.0) < old} == {}
+    return after
+
+
+def counts_on(scraper: Scraper, name: str) -> bool:
+    before = scraper.figure(name)
+    time.sleep(0.1)
+    return scraper.figure(name) > before
+
+
+@pytest.mark.enforcement
+def test_scrapes_over_the_end_of_a_daemon(make_daemon: MakeDaemon, newer: Program) -> None:
     """After a crash, a stop and an upgrade the figures are those of the daemon that came, with its slices."""
-    fresh.slice(1, f"gpu=0:{512 * MIB}", "alloc=1M", "hold", until="hold")
-    scraper = Scraper(fresh)
+    daemon = make_daemon("T4", "policy: 3\n")
+    words = ["alloc=1M", "alloc=1G", "class=0x7001", "runlist-policy=0", "group", "busy=600s:1ms"]
+    sliced = daemon.slice(1, f"gpu=0:{512 * MIB}:8", *words, until="group")
+    scraper = Scraper(daemon)
     used = ("opencgpu_slice_memory_used_bytes", f'id="{long_id(1)[:12]}"')
-    assert scraper.figure(*used) == MIB
-    fresh.crash(lambda: scraper.figure("opencgpu_up"))
+    memory = scraper.figure(*used)
+    assert memory > MIB
+    eventually(lambda: all(scraper.figure(*one) > 0 for one in COUNTED), "each of these counts", 10)
+    before = scraper.counters()
+    daemon.crash(lambda: scraper.figure("opencgpu_up"))
     assert scraper.figure("opencgpu_engine_restarts_total") == 1
-    assert scraper.figure(*used) == MIB
-    before = fresh.pid()
-    upgrade(fresh, newer)
+    assert scraper.figure(*used) == memory
+    before = no_smaller(scraper, before)
+    pid = daemon.pid()
+    upgrade(daemon, newer)
     assert scraper.figure("opencgpu_engine_info", 'version="0.2.0"') == 1
-    eventually(lambda: not Path(f"/proc/{before}").exists(), "the one before ends")
+    eventually(lambda: not Path(f"/proc/{pid}").exists(), "the one before ends")
     assert scraper.figure("opencgpu_engine_upgrades_total") == 1
-    assert scraper.figure(*used) == MIB
-    assert fresh.command("--stop").returncode == 0
+    assert scraper.figure(*used) == memory
+    no_smaller(scraper, before)
+    eventually(lambda: counts_on(scraper, "opencgpu_slice_usage_seconds_total"), "its time goes on")
+    sliced.kill()
+    assert daemon.command("--stop").returncode == 0
     assert scraper.figure("opencgpu_up") == 0
-    fresh.start()
+    daemon.start()
     assert scraper.figure("opencgpu_up") == 1
 
 
@@ -71,8 +121,8 @@ def test_a_tree_that_was_unmounted(fresh: Daemon) -> None:
     before = fresh.pid()
     subprocess.run(["umount", "--lazy", str(fresh.tree)], check=True)
     assert scraper.figure("opencgpu_up") == 0
-    eventually(lambda: scraper.figure("opencgpu_up") == 1, "another daemon serves a tree")
-    assert fresh.pid() != before
+    eventually(lambda: fresh.is_another(before), "another daemon serves a tree")
+    assert scraper.figure("opencgpu_up") == 1
     assert scraper.figure("opencgpu_engine_restarts_total") == 1
 
 

@@ -3,6 +3,8 @@
 
 from __future__ import annotations
 
+import os
+import signal
 import subprocess
 from pathlib import Path
 
@@ -16,10 +18,13 @@ from tests.daemon.conftest import MakeDaemon
 from tests.daemon.harness import MIB, Daemon, Sliced, next_line
 from tests.daemon.upgrades import upgrade
 from tests.daemon.work import Crew, release
+from tests.integration.commands import eventually
 
 GIB = 1024 * MIB
 SIX = f"gpu=0:{6043 * MIB}"
 REFUSED = ["alloc=7G"] * 3
+FORBIDDEN = ["class=0x7001", "class=0x7002", "runlist-policy=0"]
+CAPPED = "policy: 3\n"
 WEIGHT, SOFT = 2, 4
 
 
@@ -123,29 +128,61 @@ def no_smaller(daemon: Daemon, sliced: Sliced, before: list[int]) -> list[int]:
     return after
 
 
+def grown(daemon: Daemon, sliced: Sliced, before: list[int]) -> list[int]:
+    """Have nothing become smaller, and the time of a slice that computes go on to be counted."""
+    old = slice_stat(daemon, sliced)
+    after = no_smaller(daemon, sliced, before)
+
+    def counts() -> bool:
+        new = slice_stat(daemon, sliced)
+        return new.usage > old.usage and new.throttled > old.throttled
+
+    eventually(counts, "the slice's time is counted no more", instead=daemon.left)
+    return after
+
+
+def reload(daemon: Daemon, settings: str) -> None:
+    """Have the engine take other settings."""
+    (daemon.run.parent / "config.yaml").write_text(settings)
+    os.kill(daemon.pid(), signal.SIGHUP)
+    eventually(lambda: "configuration reloaded" in daemon.log(), "not reloaded", instead=daemon.log)
+
+
+@pytest.mark.enforcement
 def test_counters_survive_every_end(make_daemon: MakeDaemon, newer: Program, converting: Program) -> None:
-    """After kill -9, a reload, and upgrades with the same and another layout none is smaller."""
-    daemon = make_daemon("T4", "policy: 2\n")
-    sliced = daemon.slice(1, SIX, "alloc=5G", "free=last", *REFUSED, "group", "hold", "alloc=7G", "hold=30")
-    sliced.line("hold")
-    before = counters(daemon, sliced)
+    """After a reload, kill -9, and upgrades with the same and another layout none is smaller.
+
+    The slice computes all the while, has less than the whole card, and was refused memory, classes and controls.
+    """
+    daemon = make_daemon("T4", CAPPED)
+    sliced = daemon.slice(
+        1, f"{SIX}:8", "alloc=5G", "free=last", *REFUSED, *FORBIDDEN, "group", "busy=600s:1ms"
+    )
+    sliced.line("group")
+    eventually(lambda: slice_stat(daemon, sliced).usage > 0, "it computes")
+    one = slice_stat(daemon, sliced)
+    assert (one.refused["limit"], one.refused_calls["class"], one.refused_calls["control"]) == (3, 2, 1)
+    before = grown(daemon, sliced, counters(daemon, sliced))
+    reload(daemon, f"{CAPPED}drift_tolerance: 1000000000\n")
+    assert engine_stat(daemon).reloads == 1
+    before = grown(daemon, sliced, before)
     daemon.crash()
-    before = no_smaller(daemon, sliced, before)
+    before = grown(daemon, sliced, before)
     assert engine_stat(daemon).restarts == 1
     upgrade(daemon, newer)
-    before = no_smaller(daemon, sliced, before)
+    before = grown(daemon, sliced, before)
     upgrade(daemon, converting)
-    before = no_smaller(daemon, sliced, before)
-    assert engine_stat(daemon).upgrades == 2
-    assert engine_stat(daemon).reloads == 0
+    before = grown(daemon, sliced, before)
     daemon.crash()
-    no_smaller(daemon, sliced, before)
-    found = slice_stat(daemon, sliced)
-    assert found.peak >= 5 * GIB
-    assert engine_stat(daemon).restarts == 2
-    release(sliced)
-    sliced.line("hold")
-    assert slice_stat(daemon, sliced).refused["limit"] == found.refused["limit"] + 1
+    grown(daemon, sliced, before)
+    engine = engine_stat(daemon)
+    assert (engine.reloads, engine.restarts, engine.upgrades) == (1, 2, 2)
+    last = slice_stat(daemon, sliced)
+    assert last.peak >= 5 * GIB
+    assert (last.refused, last.refused_calls) == (one.refused, one.refused_calls)
+    daemon.enter(sliced, "alloc=7G", FORBIDDEN[0]).finish()
+    last = slice_stat(daemon, sliced)
+    assert (last.refused["limit"], last.refused_calls["class"]) == (4, 3)
     sliced.kill()
 
 
