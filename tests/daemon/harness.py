@@ -251,7 +251,7 @@ class Daemon:
         eventually(lambda: self.is_another(old), "the keeper did not start it again")
 
     def is_another(self, old: int) -> bool:
-        """Say whether another process than this one serves; a daemon serves its tree before it writes its number."""
+        """Say whether another process serves. A daemon serves its tree before it writes its number."""
         with suppress(OSError, ValueError):
             return self.pid() != old and self.read("version") != ""
         return False

@@ -4,21 +4,17 @@
 from __future__ import annotations
 
 import os
-import re
 import subprocess
 import time
 from pathlib import Path
 
 import pytest
 
-from cgpu.client.tree import Tree
-from cgpu.exporter.collector import TreeCollector
-from cgpu.exporter.names import Names
-from cgpu.exporter.page import MetricsPage
 from cgpu.kmod.daemon.program import Program
 from tests.daemon import versions
 from tests.daemon.conftest import MakeDaemon
 from tests.daemon.harness import MIB, Daemon, long_id
+from tests.daemon.scraper import Scraper
 from tests.daemon.upgrades import upgrade
 from tests.integration.commands import eventually
 
@@ -29,7 +25,6 @@ def newer(others: Path) -> Program:
     return versions.build(others, "0.2.0")
 
 
-COUNTER = re.compile(r"^(\w+_(?:total|bucket|sum|count)(?:{.*})?) (\S+)$", re.MULTILINE)
 # What a slice that computes, and was refused memory, a class and a control, has more than nothing of.
 COUNTED = (
     ("opencgpu_slice_usage_seconds_total", ""),
@@ -47,27 +42,6 @@ COUNTED = (
         for outcome in ("executed", "continued", "answered")
     ),
 )
-
-
-class Scraper:
-    """Scrapes a daemon's tree."""
-
-    def __init__(self, daemon: Daemon) -> None:
-        collector = TreeCollector(lambda: Tree(str(daemon.tree)), Names([]))
-        self._page = MetricsPage(collector, 1.0)
-
-    def figure(self, name: str, labels: str = "") -> float:
-        """Return the figure whose labels have this text in them."""
-        found = re.search(rf"^{name}\b.*{re.escape(labels)}.* (\S+)$", self.page(), re.MULTILINE)
-        assert found is not None, name
-        return float(found[1])
-
-    def page(self) -> str:
-        return self._page("").body.decode()
-
-    def counters(self) -> dict[str, float]:
-        """Return what may never go back, by name and labels."""
-        return {sample: float(value) for sample, value in COUNTER.findall(self.page())}
 
 
 def no_smaller(scraper: Scraper, before: dict[str, float]) -> dict[str, float]:

@@ -152,7 +152,7 @@ def reload(daemon: Daemon, settings: str) -> None:
 def test_counters_survive_every_end(make_daemon: MakeDaemon, newer: Program, converting: Program) -> None:
     """After a reload, kill -9, and upgrades with the same and another layout none is smaller.
 
-    The slice computes all the while, has less than the whole card, and was refused memory, classes and controls.
+    The slice computes throughout, has a part of the card, and was refused memory, classes and controls.
     """
     daemon = make_daemon("T4", CAPPED)
     sliced = daemon.slice(
