@@ -261,6 +261,12 @@ SLICE: Final[tuple[Row[SliceView], ...]] = (
     ),
     Row("opencgpu_slice_weight", "gauge", "Weight of a slice.", lambda view: view.stat.weight),
     Row(
+        "opencgpu_slice_high_priority",
+        "gauge",
+        "1: the slice has high priority. Others have no sample.",
+        lambda view: view.stat.highprio or None,
+    ),
+    Row(
         "opencgpu_slice_share_ratio",
         "gauge",
         "Part of the GPU time that the policy gives a slice while all slices have work.",

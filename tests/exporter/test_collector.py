@@ -95,6 +95,14 @@ def test_figures_are_the_trees(tree: FakeTree) -> None:
     assert values["opencgpu_container_refused_calls_total"][labels(**OF_PLAIN, reason="control")] == 5
 
 
+def test_high_priority_has_a_sample(tree: FakeTree) -> None:
+    """A slice of high priority has one, and no other slice."""
+    assert "opencgpu_slice_high_priority" not in found(collector(tree))
+    tree.gpu(0, gpu_line("GPU-0"), slice_line(POD, high=1), slice_line(PLAIN))
+    values = found(collector(tree))["opencgpu_slice_high_priority"]
+    assert values == {labels(**OF_POD, **FIRST): 1}
+
+
 def test_a_lost_gpu_is_not_healthy(tree: FakeTree) -> None:
     """A condition of its own names the GPU that the driver has lost; it is gone when the GPU is back."""
     for lost in (1, 0):
@@ -172,6 +180,7 @@ def test_utilisation_is_of_the_time_between_scrapes(tree: FakeTree) -> None:
 
 def test_every_metric_is_there_and_no_other(tree: FakeTree) -> None:
     """The rows of the table are what a scrape has, with the types that they say."""
+    tree.gpu(0, gpu_line("GPU-0"), slice_line(POD, high=1), slice_line(PLAIN))
     clock = Clock()
     made = collector(tree, dcgm=True, clock=clock)
     found(made)

@@ -4,12 +4,15 @@
 from __future__ import annotations
 
 import re
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 from cgpu.exporter import metrics
-from tests.exporter.monitoring import alerts, dashboard, queries
+from cgpu.smi.scheduling import POLICIES
+from tests.exporter.monitoring import FILES, alerts, dashboard, queries
+from tests.test_docs import rows, section
 
 TABLES: dict[tuple[metrics.Row[Any], ...], tuple[str, ...]] = {
     metrics.ENGINE: (),
@@ -18,6 +21,7 @@ TABLES: dict[tuple[metrics.Row[Any], ...], tuple[str, ...]] = {
     metrics.CONTAINER: metrics.CONTAINER_LABELS,
 }
 LABELS = {
+    "up": {"instance", "namespace", "pod"},  # of any target; the last two of an agent
     metrics.UP: {"instance"},
     metrics.GPU_INFO: {"instance", *metrics.GPU_INFO_LABELS},
     f"{metrics.CALL_DURATION}_bucket": {"instance", *metrics.CALL_DURATION_LABELS},
@@ -27,7 +31,7 @@ LABELS = {
         for row in table
     },
 }
-METRIC = re.compile(r"opencgpu_\w+")
+METRIC = re.compile(r"\b(?:opencgpu_\w+|up(?={))")
 NAMED = re.compile(r"\$labels\.(\w+)|{{(\w+)}}|(\w+)=~")
 
 EXPRESSIONS = {**{rule["alert"]: rule["expr"] for rule in alerts()}, **queries()}
@@ -48,8 +52,41 @@ def test_alerts_say_where(rule: dict[str, object]) -> None:
     assert isinstance(annotations, dict)
     assert annotations.keys() == {"summary", "description"}
     assert rule["labels"]
-    assert "$labels.instance" in "".join(annotations.values())
+    # That there is nothing has no place.
+    assert ("$labels.instance" in "".join(annotations.values())) != str(rule["expr"]).startswith("absent(")
     assert labels("".join(annotations.values())) <= LABELS[METRIC.findall(str(rule["expr"]))[0]]
+
+
+def expression(name: str) -> str:
+    """Return the expression of an alert."""
+    (found,) = [one["expr"] for one in alerts() if one["alert"] == name]
+    return str(found)
+
+
+def test_alerts_are_documented(repository: Path) -> None:
+    """The document lists each alert, in the order of the file."""
+    document = (repository / "docs" / "metrics.md").read_text()
+    stated = [row[0] for row in rows(section(document, "Alerts and a dashboard")) if row[0].startswith("`")]
+    assert stated == [f"`{one['alert']}`" for one in alerts()]
+
+
+def test_alert_for_targets_knows_their_jobs(repository: Path) -> None:
+    """They are that of the document, and what Prometheus' operator makes of the chart's PodMonitor."""
+    found = re.search(r'job=~"([^"]+)"', expression("OpenCGPUExporterDown"))
+    assert found is not None
+    document = (repository / "docs" / "metrics.md").read_text()
+    (stated,) = re.findall(r"job_name: (\S+)", document)
+    template = (FILES.parent / "templates" / "metrics.yaml").read_text()
+    (monitor,) = re.findall(r"kind: PodMonitor\nmetadata:\n  name: (\S+)", template)
+    for job in (stated, f"any-namespace/{monitor}"):
+        assert re.fullmatch(found[1], job), job
+
+
+def test_alert_for_more_than_the_share_knows_the_policies() -> None:
+    """Those that keep the time of slices without work for these: under others more is as it should be."""
+    found = re.search(r'policy=~"([^"]+)"', expression("OpenCGPUShareAbovePolicy"))
+    assert found is not None
+    assert found[1].split("|") == [policy.name for policy in POLICIES if policy.keeps_idle]
 
 
 @pytest.mark.parametrize("panel", dashboard()["panels"], ids=lambda panel: panel["title"])
@@ -84,8 +121,7 @@ def test_figures_have_thresholds() -> None:
 
 def test_line_is_where_the_alert_begins() -> None:
     """The dashed line over the memory of slices says what the alert says."""
-    (expression,) = [rule["expr"] for rule in alerts() if rule["alert"] == "OpenCGPUSliceNearLimit"]
-    ratio, _, bound = expression.rpartition(" > ")
+    ratio, _, bound = expression("OpenCGPUSliceNearLimit").rpartition(" > ")
     (panel,) = [
         panel
         for panel in dashboard()["panels"]

@@ -19,10 +19,13 @@ ENGINE = (
 OLDER_ENGINE = ENGINE.partition(" calls_now=")[0] + "\n"
 
 
-def slice_line(container: str, *, used: int = 0, weight: int = 1, usage: int = 0, limit: int = 1024) -> str:
+def slice_line(
+    container: str, *, used: int = 0, weight: int = 1, usage: int = 0, limit: int = 1024, high: int = 0
+) -> str:
     return (
         f"id={container} memsize={limit * MIB} used={used * MIB} peak={2 * used * MIB} weight={weight} "
-        f"highprio=0 usage={usage} throttled=250000000 refused_limit=3 refused_card=1 refused_unaccounted=0 "
+        f"highprio={high} usage={usage} throttled=250000000 "
+        "refused_limit=3 refused_card=1 refused_unaccounted=0 "
         "refused_class=0 refused_control=5 refused_client=0 refused_records=0 refused_call=2\n"
     )
 
