@@ -57,7 +57,7 @@ def parser(program: str = PROGRAM) -> argparse.ArgumentParser:
         "--format",
         type=query.csv_format,
         metavar="FORMAT",
-        help="of --query-gpu and --query-slices: csv, which may be followed by ,noheader and ,nounits",
+        help="of the queries: csv, which may be followed by ,noheader and ,nounits",
     )
     made.add_argument(
         "-l",
@@ -77,7 +77,12 @@ def parser(program: str = PROGRAM) -> argparse.ArgumentParser:
 
 
 def _forms(form: Any, program: str) -> None:
-    form.add_argument("-q", "--query", action="store_true", help="all figures, one on each line")
+    form.add_argument(
+        "-q",
+        "--query",
+        action="store_true",
+        help="all figures, one on each line; with --format the usual fields of slices as CSV",
+    )
     form.add_argument("-L", "--list-gpus", action="store_true", help="the GPUs with their UUIDs")
     form.add_argument("--json", action="store_true", help="JSON; with -l one line per sample")
     form.add_argument("--csv", action="store_true", help="CSV, one line per container")
@@ -119,6 +124,10 @@ def parsed(arguments: Sequence[str] | None, program: str = PROGRAM) -> argparse.
     options = made.parse_args(arguments)
     if options.publish and not options.loop is options.gpu is options.tree is options.format is None:
         made.error("--publish: expected no other option")
+    if options.format is not None and options.query:
+        options.query, options.query_slices = False, query.usual()
     if options.format is not None and options.query_gpu is options.query_slices is None:
-        made.error("--format: expected with --query-gpu or --query-slices, which name the fields")
+        made.error(
+            "--format: expected with --query, or with --query-gpu or --query-slices, which name the fields"
+        )
     return options

@@ -184,6 +184,24 @@ SLICE_FIELDS: Mapping[str, Field[SliceView]] = _by_name(
     *map(refusals, REFUSED),
 )
 
+# What --query has with --format, which names no fields.
+USUAL = (
+    "gpu_index",
+    "container",
+    "name",
+    "memory.used",
+    "memory.total",
+    "memory.peak",
+    "utilization.gpu",
+    "share",
+    "refused",
+)
+
+
+def usual() -> Sequence[Field[SliceView]]:
+    """Return the fields of a slice that are shown where none are named."""
+    return [SLICE_FIELDS[name] for name in USUAL]
+
 
 def fields(known: Mapping[str, Field[View]], option: str) -> Callable[[str], Sequence[Field[View]]]:
     """Return the type of an argument that is a list of fields. option: lists those that there are."""

@@ -49,6 +49,17 @@ def test_spaces_between_fields(tree: Path, capsys: pytest.CaptureFixture[str]) -
     assert capsys.readouterr().out.splitlines()[:2] == ["weight, share [%], weight", "1, 100.0 %, 1"]
 
 
+@pytest.mark.parametrize("query", ["--query", "-q"])
+def test_no_fields(tree: Path, capsys: pytest.CaptureFixture[str], query: str) -> None:
+    """--query with --format has the usual fields of the slices, as --query-slices writes these."""
+    fields = "gpu_index,container,name,memory.used,memory.total,memory.peak,utilization.gpu,share,refused"
+    assert smi.main(["--tree", str(tree), f"--query-slices={fields}", "--format=csv,nounits"]) == 0
+    named = capsys.readouterr().out
+    assert smi.main(["--tree", str(tree), query, "--format=csv,nounits"]) == 0
+    assert capsys.readouterr().out == named
+    assert len(named.splitlines()) > 2
+
+
 @pytest.mark.parametrize(
     ("words", "says"),
     [
@@ -61,7 +72,9 @@ def test_spaces_between_fields(tree: Path, capsys: pytest.CaptureFixture[str]) -
         ),
         (["--query-gpu=index", "--format=xml"], "--format: xml: expected csv, csv,noheader or csv,noheader,"),
         (["--query-gpu=index", "--format=csv,units"], "--format: csv,units: expected csv,"),
-        (["--format=csv"], "--format: expected with --query-gpu or --query-slices"),
+        (["--format=csv"], "--format: expected with --query, or with --query-gpu or --query-slices"),
+        (["--json", "--format=csv"], "--format: expected with --query, or with --query-gpu or"),
+        (["--query", "--format=xml"], "--format: xml: expected csv, csv,noheader or csv,noheader,"),
     ],
 )
 def test_wrong(words: list[str], says: str, capsys: pytest.CaptureFixture[str]) -> None:
