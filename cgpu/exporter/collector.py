@@ -42,12 +42,17 @@ class TreeCollector:
         names: Names | None = None,
         *,
         dcgm: bool = False,
+        host: str = "",
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
-        """Collect from a tree, which is asked for at each scrape. dcgm: dcgm-exporter's names besides."""
+        """Collect from a tree, which is asked for at each scrape.
+
+        dcgm: dcgm-exporter's names besides. host: what these call this machine, by default its host name.
+        """
         self._tree = tree
         self._names = names or Names()
         self._dcgm = dcgm
+        self._host = host
         self._clock = clock
         self._rates = Rates()
         self._facts: dict[str, tuple[str, str]] = {}  # UUID to model and device
@@ -108,8 +113,9 @@ class TreeCollector:
             plain.append((labels, view))
             infos.append(("", with_label(with_label(labels, "model", model), "device", device), 1.0))
             if self._dcgm:
-                host = {"device": device, "modelName": model, "Hostname": socket.gethostname()}
-                dcgm.append((Labels({**labels.values, **host}), view))
+                host = self._host or socket.gethostname()
+                own = {"device": device, "modelName": model, "Hostname": host}
+                dcgm.append((Labels({**labels.values, **own}), view))
         info = Family(metrics.GPU_INFO, "gauge", metrics.GPU_INFO_HELP, infos)
         return [info, *_families(metrics.GPU, plain), *(_families(metrics.DCGM, dcgm) if self._dcgm else ())]
 

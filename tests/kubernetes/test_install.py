@@ -18,8 +18,10 @@ from lightkube import ApiError
 from lightkube.models.core_v1 import ContainerStatus
 from lightkube.resources.core_v1 import Event, Pod
 from lightkube.resources.resource_v1 import ResourceClaimTemplate, ResourceSlice
+from prometheus_client.parser import text_string_to_metric_families as parse_text
 
 from cgpu.kmod.daemon.tree.callers import CAP_SYS_ADMIN
+from cgpu.kubernetes.names import STATUS_PORT
 from tests.exporter.monitoring import RULES, dashboard
 from tests.integration.commands import eventually
 from tests.integration.probe import NO_MEMORY, step
@@ -112,6 +114,14 @@ def test_log_format(cluster: Cluster) -> None:
         assert f"--log-format={form}" in container["args"]
 
 
+def test_names_of_dcgm_exporter(cluster: Cluster) -> None:
+    """Whether the agents' metrics have them is a value of the chart."""
+    for values, is_on in (((), False), (("metrics.dcgm=true",), True)):
+        (agent,) = (one for one in chart.rendered(*values) if one["kind"] == "DaemonSet")
+        (container,) = agent["spec"]["template"]["spec"]["containers"]
+        assert ("--dcgm" in container["args"]) == is_on
+
+
 def test_a_pod_has_its_slice(pods: Pods) -> None:
     """A pod that asks for 3 GiB has them, and no more."""
     ask(pods, "three", 3)
@@ -135,6 +145,25 @@ def test_what_is_used(installed: Release, pods: Pods) -> None:
     wide = installed.cluster.kubectl("inspect", "cgpu", "--namespace", NAMESPACE, "-o", "wide")
     assert (wide.returncode, wide.stderr) == (0, "")
     assert wide.stdout.splitlines()[1].split()[2:6] == ["2/15", "0", "0/15", "0"]
+
+
+def test_metrics(installed: Release, pods: Pods) -> None:
+    """The page of the agent's pod names a slice by the pod, its namespace and the container that have it."""
+    pods.one("two", "2Gi")
+    (agent,) = installed.pods("node")
+    (container,) = spec_of(agent).containers
+    (port,) = (one.containerPort for one in container.ports or () if one.name == STATUS_PORT)
+    path = f"/api/v1/namespaces/{NAMESPACE}/pods/{name_of(agent)}:{port}/proxy/metrics"
+    page = installed.cluster.kubectl("get", "--raw", path)
+    assert page.returncode == 0, page.text
+    families = {one.name: one for one in parse_text(page.stdout)}
+    (up,) = families["opencgpu_up"].samples
+    assert up.value == 1
+    samples = families["opencgpu_slice_memory_limit_bytes"].samples
+    (found,) = (one for one in samples if one.labels["namespace"] == pods.namespace)
+    assert (found.labels["pod"], found.labels["container"]) == ("two", "main")
+    assert found.value == 2014 << 20
+    assert not [name for name in families if name.startswith("DCGM_")]
 
 
 def test_the_engine_is_killed(installed: Release, pods: Pods) -> None:

@@ -74,6 +74,11 @@ def parser() -> argparse.ArgumentParser:
         help="where to answer what is promised and used, over HTTP and to anybody; 0: nowhere (0)",
     )
     found.add_argument("--status-address", metavar="IP", default="", help="with it, by default all")
+    found.add_argument(
+        "--dcgm",
+        action="store_true",
+        help="at /metrics of the status port also the names DCGM_FI_DEV_* that dcgm-exporter has for a GPU",
+    )
     found.add_argument("--kubeconfig", metavar="FILE", help="by default the service account of the pod")
     return found
 
@@ -112,18 +117,20 @@ def build(options: argparse.Namespace) -> tuple[Agent, AbstractContextManager[ob
     agent = Agent(Parts(api, tree, claims, plugin, publisher, report), warn)
     if options.status_port == 0:
         return agent, contextlib.nullcontext()
-    pages = _pages(options.node, tree, records, sockets)
+    pages = _pages(options.node, tree, records, sockets, dcgm=options.dcgm)
     return agent, StatusServer(options.status_address, options.status_port, pages, warn)
 
 
-def _pages(node: str, tree: Tree, records: Records, sockets: Sockets) -> Pages:
+def _pages(node: str, tree: Tree, records: Records, sockets: Sockets, *, dcgm: bool = False) -> Pages:
     def health(_: str) -> Page:
         if not sockets.registered.exists():
             raise CgpuError("the kubelet does not know this driver yet")
         return Page(b"ok\n")
 
     seen = Usage(lambda: usage(tree, records))
-    collector = TreeCollector(lambda: tree, Names([partial(container_names, tree, records)]))
+    names = Names([partial(container_names, tree, records)])
+    # The host name of a pod is the pod's.
+    collector = TreeCollector(lambda: tree, names, dcgm=dcgm, host=node)
     return {
         "/healthz": health,
         "/metrics": MetricsPage(collector, wait_s=DEADLINE_S / 2),

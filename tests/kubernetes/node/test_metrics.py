@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from prometheus_client.parser import text_string_to_metric_families as parse_text
 
 from cgpu.client.tree import Tree
+from cgpu.kubernetes.node import main
 from cgpu.kubernetes.node.allocation import AllocatedShare
 from cgpu.kubernetes.node.container_names import container_names, pod_uid
 from cgpu.kubernetes.node.main import _pages
@@ -102,6 +103,27 @@ def test_the_page(fake: FakeTree, records: Records, tmp_path: Path) -> None:
         "namespace": "team",
         "UUID": "GPU-0",
     }
+
+
+@pytest.mark.parametrize("words", [(), ("--dcgm",)], ids=["off", "on"])
+def test_names_of_dcgm_exporter(
+    fake: FakeTree, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, words: tuple[str, ...]
+) -> None:
+    """The agent has them only if it is told to, with the node's name: a pod has a host name of its own."""
+    started = []
+    monkeypatch.setattr(main, "EngineTree", lambda: Tree(str(fake.path)))
+    monkeypatch.setattr(main, "configuration", lambda _: None)
+    monkeypatch.setattr(main, "Client", lambda **_: None)
+    monkeypatch.setattr(main, "StatusServer", lambda _address, _port, pages, _say: started.append(pages))
+    options = ["--node", "node-a", "--kubelet", str(tmp_path), "--status-port", "8080", *words]
+    main.build(main.parser().parse_args(options))
+    (pages,) = started
+    families = {one.name: one for one in parse_text(pages["/metrics"]("").body.decode())}
+    of_dcgm = families.get("DCGM_FI_DEV_FB_TOTAL")
+    assert (of_dcgm is not None) == bool(words)
+    if of_dcgm is not None:
+        (sample,) = of_dcgm.samples
+        assert (sample.value, sample.labels["Hostname"]) == (15109, "node-a")
 
 
 def test_without_an_engine(records: Records, tmp_path: Path) -> None:
