@@ -52,12 +52,15 @@ def slices(daemon: Daemon) -> list[Sliced]:
 @pytest.fixture(scope="module")
 def port(daemon: Daemon, slices: list[Sliced]) -> Iterator[int]:
     command = [*EXPORTER, "--listen", "127.0.0.1:0", "--dcgm", "--tree", str(daemon.tree)]
-    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as running:
-        assert running.stdout is not None
-        found = re.search(r":(\d+)/metrics", running.stdout.readline())
-        assert found is not None
-        yield int(found[1])
-        running.terminate()
+    with subprocess.Popen(command, stderr=subprocess.PIPE, text=True) as running:
+        try:
+            assert running.stderr is not None
+            line = running.stderr.readline()
+            found = re.search(r":(\d+)/metrics", line)
+            assert found is not None, line
+            yield int(found[1])
+        finally:
+            running.terminate()
         assert running.wait(10) == 0
 
 
