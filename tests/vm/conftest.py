@@ -49,6 +49,8 @@ SHORT = "CGPU_VM_DRIVER_SHORT"
 ON_EACH_DRIVER = ("test_driver_interface", "test_driver_observed", "test_attach", "test_tools", "test_slice")
 ON_NEWEST_DRIVER = ("test_bypass", "test_managed", "test_exports")  # and all of nvidia/, but for:
 IN_LONG_RUN = ("test_exchange_of_versions",)  # It builds the other driver, which takes minutes.
+# Set to 1, what the short run has tried on NVIDIA's driver is not tried again on the fake one.
+TRIED = "CGPU_VM_DRIVER_TRIED"
 # Set to 1, the tests with a disk of their own run without full counts, too: they take ten minutes.
 PACKAGE = "CGPU_VM_PACKAGE"
 # Each with a command or file that must be there.
@@ -74,12 +76,20 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     unsuited = [item for item in items if any(map(item.get_closest_marker, leave_out))]
     if real_driver() is not None and os.environ.get(SHORT) == "1":
         unsuited += [item for item in items if not is_of_short_run(item) and item not in unsuited]
+    if real_driver() is None and os.environ.get(TRIED) == "1":
+        unsuited += [item for item in items if is_of_some_driver(item) and item not in unsuited]
     config.hook.pytest_deselected(items=unsuited)
     items[:] = [item for item in items if item not in unsuited]
     for item in items:
         if Path(__file__).parent in item.path.parents:
             item.add_marker(pytest.mark.vm)
             item.add_marker(pytest.mark.root)
+
+
+def is_of_some_driver(item: pytest.Item) -> bool:
+    """Say whether a test of the short run is not about the fake driver alone."""
+    tried = item.path.stem in (*ON_EACH_DRIVER, *ON_NEWEST_DRIVER)
+    return tried and item.get_closest_marker("fake_driver") is None
 
 
 def is_of_short_run(item: pytest.Item) -> bool:
