@@ -8,8 +8,6 @@ from collections.abc import Callable, Iterable
 
 from cgpu.smi.names import Directory, Owner, Source, owner
 
-AGAIN_S = 15.0  # a container that no engine knew may be listed later
-
 
 class Names:
     """Labels of containers. Container engines are asked when an unknown one turns up, not at each scrape."""
@@ -18,7 +16,7 @@ class Names:
         self, asked: Iterable[Source] | None = None, clock: Callable[[], float] = time.monotonic
     ) -> None:
         """Take the sources to ask, by default all container engines of this machine."""
-        self._directory = Directory(asked, AGAIN_S, clock)
+        self._directory = Directory(asked, clock=clock)
 
     def of(self, containers: Iterable[str]) -> dict[str, Owner]:
         """Return the labels of these containers, by id."""

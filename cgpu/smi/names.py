@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-import math
 import time
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
@@ -17,6 +16,7 @@ Names = dict[str, str]
 """Whole container id to name."""
 Source = Callable[[], Names]
 """Something that can be asked for names; it answers with none rather than fail."""
+AGAIN_S = 15.0  # a container that no engine knew may be listed later, and an engine that was slow may answer
 MAX_LABEL = 253  # as long as names of Kubernetes can be
 
 
@@ -76,12 +76,12 @@ def sources(*, ended: bool = False) -> list[Source]:
 
 
 class Directory:
-    """Names that were asked for once; asks again only when an unknown container turns up."""
+    """Names that were asked for once; asks again for an unknown container, and later for a nameless one."""
 
     def __init__(
         self,
         asked: Iterable[Source] | None = None,
-        again_s: float = math.inf,
+        again_s: float = AGAIN_S,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         """Take the sources to ask, by default all engines of this machine.

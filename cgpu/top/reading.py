@@ -17,8 +17,6 @@ from cgpu.smi.model import Container, Gpu
 from cgpu.smi.names import Directory
 
 MAX_COMM = 64
-NAMES_AGAIN_S = 15.0
-"""Seconds after which container engines are asked again for a container that had no name."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,7 +68,7 @@ def key(gpu: Gpu, container: Container) -> Key:
 
 def of_tree(tree: Callable[[], Tree], chosen: Callable[[tuple[Gpu, ...]], tuple[Gpu, ...]]) -> Read:
     """Return a reader of the tree, which is looked for at each reading. chosen: which GPUs are wanted."""
-    names = Directory(again_s=NAMES_AGAIN_S)
+    names = Directory()
 
     def read(watched: Key | None) -> Reading:
         at = tree()

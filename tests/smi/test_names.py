@@ -188,7 +188,7 @@ def test_asks_once() -> None:
 
 
 def test_nobody_knows() -> None:
-    """A container that no engine knows is asked about once, and shown without a name."""
+    """A container that no engine knows is not asked about each time, and shown without a name."""
     asked: list[str] = []
 
     def answer() -> names.Names:
@@ -199,6 +199,19 @@ def test_nobody_knows() -> None:
     for _ in range(3):
         assert directory.named((CARD,))[0].containers[0].name is None
     assert asked == ["docker"]
+
+
+def test_an_engine_that_was_slow() -> None:
+    """Who runs for months asks again for a container without a name: its engine did not answer at once."""
+    now = [0.0]
+    answers = iter([{}, {"a" * 64: "trainer"}])
+    directory = names.Directory([lambda: next(answers)], clock=lambda: now[0])
+    assert directory.named((CARD,)) == (CARD,)
+    now[0] = names.AGAIN_S - 1
+    assert directory.named((CARD,)) == (CARD,)
+    now[0] = names.AGAIN_S
+    (gpu,) = directory.named((CARD,))
+    assert gpu.containers[0].name == "trainer"
 
 
 @given(st.text(max_size=200))

@@ -21,6 +21,8 @@ BUILD_S = count(300, 3600)
 COMMAND_S = 300
 BOOT_S = 240
 SHUTDOWN_S = 120.0
+# A program in Python takes seconds in an emulated machine, and engines are asked for names each 15 seconds.
+EVENTUALLY_S = 180
 HELD = 512 << 20
 LIMIT = 6043 << 20
 # What is not the packages' to restore: databases and caches of package managers, logs, what containers were
@@ -189,11 +191,13 @@ def starts_without_python(node: PackagedNode) -> None:
     socket, service = "cgpu-container-runtime.socket", "cgpu-container-runtime.service"
     assert node.unit(socket) == "enabled active"
     slices(node)
-    eventually(lambda: node.unit(service).endswith(" active"), "the socket starts the server", 60)
+    eventually(lambda: node.unit(service).endswith(" active"), "the socket starts the server", EVENTUALLY_S)
     node.run("mv", "/usr/bin/python3", "/usr/bin/python3.away")
     try:
         # A slow machine's server may not be ready in time for one of them.
-        eventually(lambda: node.probe("info").returncode == 0, "a container starts by the server", 60)
+        eventually(
+            lambda: node.probe("info").returncode == 0, "a container starts by the server", EVENTUALLY_S
+        )
         node.run("systemctl", "stop", socket)
         assert not node.unit(service).endswith(" active")
         assert node.probe("info").returncode != 0
@@ -218,9 +222,13 @@ def exports(node: PackagedNode, again: Callable[[], object]) -> None:
     node.run("cgpu", "config", "set", "log_format", "journal", "--apply")
     node.run("systemctl", "enable", "--now", "cgpu-exporter")
     scrape = ("/usr/bin/python3", "-c", SCRAPE)
-    eventually(lambda: 'name="load"' in node.attempt(*scrape).stdout, "a scrape has a container by name", 60)
+    eventually(
+        lambda: 'name="load"' in node.attempt(*scrape).stdout,
+        "a scrape has a container by name",
+        EVENTUALLY_S,
+    )
     again()
-    eventually(lambda: 'name="load"' in node.attempt(*scrape).stdout, "and after that", 60)
+    eventually(lambda: 'name="load"' in node.attempt(*scrape).stdout, "and after that", EVENTUALLY_S)
     assert "\nopencgpu_up 1.0\n" in node.run(*scrape)
     assert node.unit("cgpu-exporter") == "enabled active"
     line = node.run("journalctl", "--no-pager", "--output", "json", "SYSLOG_IDENTIFIER=cgpu-exporter")
@@ -236,13 +244,19 @@ def users_see(node: PackagedNode, again: Callable[[], object]) -> None:
     assert node.unit("cgpu-smi-publish").endswith("inactive")
     assert "only root sees the slices" in node.attempt(*as_user).stderr
     node.run("cgpu", "config", "set", "show_slices", "all", "--apply")
-    eventually(lambda: "load" in node.attempt(*as_user).stdout, "a user sees a container by name", 60)
+    eventually(
+        lambda: "load" in node.attempt(*as_user).stdout, "a user sees a container by name", EVENTUALLY_S
+    )
     again()
-    eventually(lambda: "load" in node.attempt(*as_user).stdout, "and after that", 60)
+    eventually(lambda: "load" in node.attempt(*as_user).stdout, "and after that", EVENTUALLY_S)
     node.run("systemctl", "kill", "--signal=KILL", "cgpu-smi-publish")
-    eventually(lambda: "load" in node.attempt(*as_user).stdout, "and after what publishes was killed", 60)
+    eventually(
+        lambda: "load" in node.attempt(*as_user).stdout, "and after what publishes was killed", EVENTUALLY_S
+    )
     node.run("cgpu", "config", "set", "show_slices", "root", "--apply")
-    eventually(lambda: node.unit("cgpu-smi-publish").endswith("inactive"), "nothing runs for that", 60)
+    eventually(
+        lambda: node.unit("cgpu-smi-publish").endswith("inactive"), "nothing runs for that", EVENTUALLY_S
+    )
     assert "only root sees the slices" in node.attempt(*as_user).stderr
     assert node.attempt("systemctl", "is-failed", "cgpu-smi-publish").stdout == "inactive\n"
     # Something runs when the node is taken back. The file would stay, as one that was edited.

@@ -12,7 +12,14 @@ from cgpu import __version__
 from tests.integration.commands import eventually
 from tests.packages import OLD, Packages
 from tests.vm.harness.node import loaded
-from tests.vm.harness.packaged_node import BUILD_S, PackagedNode, observed, slices, starts_without_python
+from tests.vm.harness.packaged_node import (
+    BUILD_S,
+    EVENTUALLY_S,
+    PackagedNode,
+    observed,
+    slices,
+    starts_without_python,
+)
 
 pytestmark = [pytest.mark.slow, pytest.mark.own_disk, pytest.mark.timeout(6 * BUILD_S)]
 
@@ -62,7 +69,7 @@ def test_a_node_with_the_daemon(debian_node: PackagedNode, packages: tuple[Packa
     assert third != second
     node.await_rounds()
     node.run("kill", "-KILL", str(third))
-    eventually(lambda: node.unit("cgpud") == "enabled active", "systemd starts it anew", 60)
+    eventually(lambda: node.unit("cgpud") == "enabled active", "systemd starts it anew", EVENTUALLY_S)
     assert serves(node, __version__) != third
     node.await_rounds()
     starts_without_python(node)
