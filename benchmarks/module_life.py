@@ -13,7 +13,8 @@ import json
 import shutil
 import statistics
 import tempfile
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -28,16 +29,17 @@ from tests.vm.harness.node import load_driver, load_engine, unload_driver, unloa
 FOLDER = "/run/cgpu-lives"
 NODES = {"deviceNodes": [{"path": f"/dev/{name}"} for name in ("nvidia0", "nvidiactl", "nvidia-uvm")]}
 SETTINGS = "/run/cgpu/config.json"
+LOW_LEVELS = ("runc", "crun")
 
 
 def lives(
-    containers: Containers, low_level: str, vendor: Path | None
+    containers: Containers, low_level: str, vendor: Path | None, program: Sequence[str]
 ) -> Iterator[tuple[str, dict[str, Any]]]:
-    """Yield lives by their names."""
+    """Yield lives of a program by their names."""
     plain = shutil.which(low_level) or low_level
 
     def life(runtime: str, env: Mapping[str, str], *, server: bool = True) -> dict[str, Any]:
-        spec = containers.spec(["/bin/busybox", "true"], env)
+        spec = containers.spec(program, env)
         # Under crun NVIDIA's hooks write to the root file system after it was made read-only.
         spec["root"]["readonly"] = False
         environment = {VENDOR_CONFIG: f"{FOLDER}/config.toml"}
@@ -52,23 +54,33 @@ def lives(
         yield WHOLE_CARD, life(str(vendor), CARD)
 
 
-def measure(machine: Machine, low_level: str, vendor: Path | None, rounds: int) -> dict[str, list[float]]:
-    """Run the lives of a low-level runtime in a machine; return milliseconds by name."""
+def measure(
+    machine: Machine, low_level: str, vendor: Path | None, rounds: int, moment: Path | None = None
+) -> dict[str, list[Any]]:
+    """Run the lives of a low-level runtime in a machine; return milliseconds by name.
+
+    moment: a program that prints its moment; then milliseconds are those of each part of a life.
+    """
     containers = Containers(machine)
+    program = ["/bin/busybox", "true"]
+    if moment is not None:
+        machine.shell(f"cp {machine.seen(moment)} {containers.rootfs}/moment")
+        program = ["/moment"]
     machine.shell(f"mkdir -p {FOLDER}/{low_level} {Path(SETTINGS).parent}")
     machine.write_file(SETTINGS, json.dumps({"low_level_runtime": shutil.which(low_level)}))
     for name, text in vendor_files(vendor, FOLDER, low_level, NODES).items() if vendor is not None else ():
         machine.write_file(f"{FOLDER}/{name}", text)
     job = {
         "rounds": rounds,
+        "moments": moment is not None,
         "folder": f"{FOLDER}/{low_level}",
         "package": str(ROOT),
-        "lives": dict(lives(containers, low_level, vendor)),
+        "lives": dict(lives(containers, low_level, vendor, program)),
     }
     machine.write_file("/run/lives.json", json.dumps(job))
     inside = machine.seen(ROOT / "benchmarks" / "lives_inside.py")
     done = machine.run(["/usr/bin/python3", "-IS", inside, "/run/lives.json"], timeout=3000)
-    found: dict[str, list[float]] = json.loads(done.stdout.splitlines()[-1])
+    found: dict[str, list[Any]] = json.loads(done.stdout.splitlines()[-1])
     return found
 
 
@@ -85,13 +97,9 @@ def report(way: str, times: Mapping[str, list[float]]) -> list[str]:
     return missed([said])
 
 
-def main() -> None:
-    """Measure and print; exit with 1 where a bar is missed."""
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--rounds", type=int, default=40)
-    parser.add_argument("--nvidia-runtime", type=Path, default=shutil.which("nvidia-container-runtime"))
-    options = parser.parse_args()
-    vendor = Path(options.nvidia_runtime) if options.nvidia_runtime is not None else None
+@contextmanager
+def loaded_machine() -> Iterator[Machine]:
+    """Run a virtual machine with the fake driver and the module."""
     with (
         tempfile.TemporaryDirectory(prefix="cgpu-lives-") as directory,
         Machine(choose_kernel(), Path(directory)) as machine,
@@ -99,11 +107,22 @@ def main() -> None:
         machine.wait_ready()
         load_driver(machine)
         load_engine(machine)
-        failed = []
-        for low_level in filter(shutil.which, ("runc", "crun")):
-            failed += report(low_level, measure(machine, low_level, vendor, options.rounds))
+        yield machine
         unload_engine(machine)
         unload_driver(machine)
+
+
+def main() -> None:
+    """Measure and print; exit with 1 where a bar is missed."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--rounds", type=int, default=40)
+    parser.add_argument("--nvidia-runtime", type=Path, default=shutil.which("nvidia-container-runtime"))
+    options = parser.parse_args()
+    vendor = Path(options.nvidia_runtime) if options.nvidia_runtime is not None else None
+    failed = []
+    with loaded_machine() as machine:
+        for low_level in filter(shutil.which, LOW_LEVELS):
+            failed += report(low_level, measure(machine, low_level, vendor, options.rounds))
     raise SystemExit(1 if failed else 0)
 
 
