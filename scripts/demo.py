@@ -111,6 +111,12 @@ def usages() -> dict[str, int]:
     return {path.parent.name: int(path.read_text()) for path in (TREE / "0").glob("*/usage")}
 
 
+def taken() -> int:
+    """Return how many bytes of the card's memory are taken."""
+    total, free = (int((TREE / f"0/{name}").read_text()) for name in ("memtotal", "memfree"))
+    return total - free
+
+
 def say(text: str) -> None:
     """Print a heading."""
     print(f"\n== {text}", flush=True)
@@ -149,6 +155,8 @@ def tell(directory: Path) -> None:
             story.start("first", ["alloc=2G"], 2 << 30)
             story.start("second", ["alloc=5G"], 5 << 30)
             story.inside()
+            # The engine asks the card once a second how much of its memory is taken.
+            eventually(lambda: taken() >= 7 << 30, "the tree tells of both")
             say("What the node sees")
             print("$ cgpu-smi")
             env = {**os.environ, "DOCKER_HOST": docker.socket}
