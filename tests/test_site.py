@@ -24,6 +24,10 @@ LOADED = {
 }
 FOREIGN = re.compile(r"""(?:url\(|@import)\s*["']?(?:https?:)?//""")
 PICTURES = ("demo.svg", "cgpu-smi.svg")
+# By name, with the columns of the terminal.
+TERMINALS = {"cgpu-smi": 80, "cgpu-smi-wide": 120, "cgpu-top": 80, "cgpu-top-wide": 200}
+MODES = {"": "#1d1d1d", "-light": "#ffffff"}
+CELL = 12.2  # the width of a character in these pictures
 
 
 def build(configuration: Path, sources: Path, target: Path) -> subprocess.CompletedProcess[str]:
@@ -147,6 +151,23 @@ def test_what_is_broken_fails(repository: Path, tmp_path: Path, text: str, why: 
     assert done.returncode == 1
     assert str(page) in done.stderr
     assert why in done.stderr
+
+
+@pytest.mark.parametrize("mode", MODES)
+@pytest.mark.parametrize("name", TERMINALS)
+def test_terminals(repository: Path, name: str, mode: str) -> None:
+    """Each command is shown dark and light, narrow and wide: small, as wide as it says, on its own page."""
+    picture = (repository / "docs" / "images" / f"{name}{mode}.svg").read_text()
+    width = TERMINALS[name] * CELL
+    texts = re.findall(r'<text class="\S+" x="([0-9.]+)" y="[0-9.]+" textLength="([0-9.]+)"', picture)
+    ends = [float(begin) + float(length) for begin, length in texts]
+    assert len(picture) < 60000
+    assert f'<rect fill="{MODES[mode]}" stroke' in picture
+    assert f'<rect x="0" y="0" width="{width - 1:.1f}"' in picture
+    assert max(ends) == pytest.approx(width, abs=2 * CELL)
+    assert "font-variant-ligatures: none" in picture
+    page = (repository / "docs" / "commands" / f"{name.removesuffix('-wide')}.md").read_text()
+    assert f"../images/{name}{mode}.svg" in page
 
 
 @pytest.mark.parametrize("name", PICTURES)

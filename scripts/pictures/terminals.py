@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Draw docs/images/demo.svg, cgpu-smi.svg, cgpu-top.svg and cgpu-top-light.svg, as in a terminal.
+"""Draw docs/images/demo.svg, and cgpu-smi and cgpu-top in dark and light, narrow and wide, as in a terminal.
 
 usage: python -m scripts.pictures.terminals [OUTDIR]
 """
@@ -12,6 +12,7 @@ import re
 import subprocess
 import sys
 import tempfile
+import time
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
 from pathlib import Path
@@ -21,6 +22,7 @@ from rich.console import Console
 from rich.terminal_theme import TerminalTheme
 from rich.text import Text
 
+from cgpu.top import layout
 from cgpu.top.reading import Read
 from cgpu.top.screen import Top
 from scripts.demo import usages
@@ -32,17 +34,21 @@ from tests.integration.runtimes import Docker
 ROOT = Path(__file__).resolve().parents[2]
 IMAGES = ROOT / "docs" / "images"
 COLUMNS = 112
-TABLE_COLUMNS = 80
 PROMPT = "$ "
-SCREEN = (80, 24)
-HISTORY = 14  # views
+# By what is added to a picture's name. From 120 columns on the table of cgpu-smi is no wider.
+TABLES = {"": 80, "-wide": 120}
+SCREENS = {"": (80, 24), "-wide": (200, 24)}
 DELAY_S = 1.0
+FIRST = 6  # views until a rate is steady
+MEMORY_AGE_S = 2.0  # the engine asks a card once a second how much of its memory is taken
 # The colours of GNOME's terminal, and its dark and its light window.
 PLAIN = ["171421", "c01c28", "26a269", "a2734c", "12488b", "a347ba", "2aa1b3", "d0cfcc"]
 BRIGHT = ["5e5c64", "f66151", "33d17a", "e9ad0c", "2a7bde", "c061cb", "33c7de", "ffffff"]
-WINDOWS = {"cgpu-top": ("1d1d1d", "d0cfcc"), "cgpu-top-light": ("ffffff", "171421")}
-# rich's own format has the browser load a font from a content delivery network, and links to its maker.
+WINDOWS = {"": ("1d1d1d", "d0cfcc"), "-light": ("ffffff", "171421")}
+# rich's own format has the browser load a font from a content delivery network, and links to its maker. With
+# ligatures its font would draw 2x7 with another sign, and rules without a gap, as no terminal does.
 FORMAT = re.sub(r"@font-face \{\{.*?\}\}\n|<!--.*?-->\n", "", CONSOLE_SVG_FORMAT, flags=re.DOTALL)
+FORMAT = FORMAT.replace("Fira Code, monospace;", "Fira Code, monospace; font-variant-ligatures: none;")
 # Name of a container, its slice, its weight, and what its probe does.
 CONTAINERS = (
     ("trainer", "6G", 2, ["alloc=4G", "group", "busy=60s:1ms"]),
@@ -60,13 +66,15 @@ def line(text: str) -> Text:
     return Text(text)
 
 
-def draw(printed: str, title: str, path: Path, columns: int = COLUMNS) -> None:
+def draw(printed: str, title: str, path: Path, columns: int, colours: TerminalTheme) -> None:
     """Write what was printed as SVG."""
     with open(os.devnull, "w") as nowhere:
         console = Console(record=True, width=columns, file=nowhere, force_terminal=True, legacy_windows=False)
         for text in printed.strip().splitlines():
             console.print(line(text))
-        path.write_text(console.export_svg(title=title, code_format=FORMAT, unique_id=path.stem))
+        path.write_text(
+            console.export_svg(title=title, theme=colours, code_format=FORMAT, unique_id=path.stem)
+        )
 
 
 def demo() -> str:
@@ -96,6 +104,7 @@ def node() -> Iterator[None]:
                     start(docker, *container)
                 working = sum("group" in words for *_, words in CONTAINERS)
                 eventually(lambda: sum(map(bool, usages().values())) == working, "they compute")
+                time.sleep(MEMORY_AGE_S)
                 os.environ["DOCKER_HOST"] = docker.socket
                 yield
                 docker.clear()
@@ -107,20 +116,32 @@ def node() -> Iterator[None]:
             engine.stop()
 
 
-def table() -> str:
-    """Return what cgpu-smi prints."""
-    done = subprocess.run([SMI], stdout=subprocess.PIPE, text=True, check=True)
-    return f"{PROMPT}cgpu-smi\n{done.stdout}"
+def tables(target: Path) -> None:
+    """Draw what cgpu-smi prints."""
+    for width, columns in TABLES.items():
+        environment = os.environ | {"COLUMNS": str(columns)}
+        done = subprocess.run([SMI], stdout=subprocess.PIPE, text=True, check=True, env=environment)
+        for mode, window in WINDOWS.items():
+            path = target / f"cgpu-smi{width}{mode}.svg"
+            draw(f"{PROMPT}cgpu-smi\n{done.stdout}", "cgpu-smi", path, columns, theme(*window))
 
 
-async def screen(read: Read, target: Path) -> None:
+async def screens(read: Read, target: Path) -> None:
     """Draw the screen of cgpu top, once histories are full."""
     app = Top(read, delay=DELAY_S)
-    async with app.run_test(size=SCREEN) as pilot:
-        while not app.rows or len(app.rows[0].times) < HISTORY:
-            await pilot.pause(DELAY_S)
-        for name, window in WINDOWS.items():
-            (target / f"{name}.svg").write_text(svg(app, name, theme(*window)))
+    async with app.run_test(size=SCREENS[""]) as pilot:
+        for width, (columns, lines) in SCREENS.items():
+            await pilot.resize_terminal(columns, lines)
+            while not app.rows or len(app.rows[0].times) < FIRST + history(columns):
+                await pilot.pause(DELAY_S)
+            for mode, window in WINDOWS.items():
+                name = f"cgpu-top{width}{mode}"
+                (target / f"{name}.svg").write_text(svg(app, name, theme(*window)))
+
+
+def history(total: int) -> int:
+    """Return how many views a slice's history shows in a width."""
+    return next(columns for one, columns in layout.columns(total - 1) if one.order == "history")
 
 
 def svg(app: Top, name: str, colours: TerminalTheme) -> str:
@@ -147,11 +168,11 @@ def rgb(colour: str) -> tuple[int, int, int]:
 
 def main(target: Path) -> None:
     """Draw all."""
-    draw(demo(), "make demo", target / "demo.svg")
+    draw(demo(), "make demo", target / "demo.svg", COLUMNS, theme(*WINDOWS[""]))
     with node():
-        draw(table(), "cgpu-smi", target / "cgpu-smi.svg", TABLE_COLUMNS)
+        tables(target)
     with loaded.node() as daemon:
-        asyncio.run(screen(loaded.reader(daemon), target))
+        asyncio.run(screens(loaded.reader(daemon), target))
 
 
 if __name__ == "__main__":
