@@ -1,9 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The event log of the kernel module: its lines in the kernel's log, as `cgpu events` shows them."""
+"""Events of a node with the kernel module, as `cgpu events` shows them.
+
+The module's own are lines in the kernel's log; the hook and the runtime write those about refused containers.
+"""
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator
 from typing import Any
 
@@ -11,6 +13,8 @@ import pytest
 
 from tests.integration.commands import eventually
 from tests.integration.engine import MIB
+from tests.vm.harness import events as shown
+from tests.vm.harness.bundles import Containers
 from tests.vm.harness.machine import Machine
 from tests.vm.harness.slices import Stage, stage
 from tests.vm.harness.store import ROOT
@@ -20,7 +24,14 @@ pytestmark = [pytest.mark.code_changes, pytest.mark.enforcement]
 LIMIT = 1024 * MIB
 NO_MEMORY = 0x51  # nvstatuscodes.h
 SECONDS = 30
-IN_ROOT = 'cd "$1"; shift; exec "$@"'
+# The hook at the start of a container; 1: the state that its runtime says, %s for the process, 2: the amount.
+HOOK = f"""
+mkdir -p /sys/fs/cgroup/refused
+/bin/busybox sleep 100 </dev/null >/dev/null 2>&1 &
+echo $! >/sys/fs/cgroup/refused/cgroup.procs
+printf "$1" $! | {ROOT}/hook/cgpu-hook createRuntime --grant "0:$2:2:0"
+"""
+STATE = '{"ociVersion": "1.0.2", "id": "refused", "pid": %s, "bundle": "/"}'
 
 
 @pytest.fixture
@@ -33,10 +44,7 @@ def events(machine: Machine, container: str) -> list[dict[str, Any]]:
     """Return what the command shows of a container. A forged line in the kernel's log is not in it."""
     forged = f"cgpu_km: event=ended gpu=0 uuid=GPU-0 id={container} memsize=1 peak=999"
     machine.shell(f"echo '{forged}' >/dev/kmsg")
-    command = (str(ROOT / ".venv/bin/python"), "-m", "cgpu.main", "events", "--format", "json")
-    words = (machine.seen(ROOT), *command, "--filter", f"container={container}")
-    shown = machine.shell(IN_ROOT, *words, timeout=240)
-    return [json.loads(line) for line in shown.stdout.splitlines()]
+    return shown.events(machine, f"container={container}")
 
 
 def test_life_of_a_slice(staged: Stage) -> None:
@@ -59,3 +67,28 @@ def test_life_of_a_slice(staged: Stage) -> None:
     assert ended["peak"] >= 64 * MIB
     assert ended["peak"] < LIMIT
     assert 0 < ended["lived"] < 600e9
+
+
+def test_what_the_engine_refuses(staged: Stage) -> None:
+    """The hook tells of a container for which the card has too little left, with what the user is shown."""
+    machine = staged.machine
+    staged.slice("holder", 3 * LIMIT)
+    done = machine.shell(HOOK, STATE, str(2 * LIMIT), check=False)
+    assert done.returncode == 1
+    (refused,) = events(machine, "refused")
+    assert (refused["event"], refused["gpu"]) == ("refused", 0)
+    assert (refused["memsize"], refused["weight"]) == (2 * LIMIT, 2)
+    assert "GPU 0 has 1024 MiB of 4096 MiB left, and 2048 MiB were requested" in refused["message"]
+    assert refused["message"] in done.stderr
+    assert [one["event"] for one in events(machine, "holder")] == ["started"]
+
+
+def test_what_no_card_can_have(staged: Stage) -> None:
+    """The runtime tells of a container that asks for more than the card has; it does not start."""
+    machine = staged.machine
+    done = Containers(machine).run(["/cgpu-probe", "info"], {"OPENCGPU_MEM": "8G"}, name="large")
+    assert done.returncode != 0
+    (refused,) = events(machine, "large")
+    assert refused["event"] == "refused"
+    assert "8192 MiB" in refused["message"]
+    assert refused["message"] in done.text
