@@ -10,6 +10,7 @@ import pytest
 
 from tests.integration.commands import eventually
 from tests.integration.engine import MIB
+from tests.vm.harness.events import events
 from tests.vm.harness.machine import Machine
 from tests.vm.harness.node import load_driver, load_engine, read, unload_driver, unload_engine
 from tests.vm.harness.slices import Stage, create, set_knob, stage
@@ -54,16 +55,29 @@ def losses(machine: Machine) -> list[str]:
     return [next(word for word in line if word.startswith("lost=")) for line in words]
 
 
+def told(machine: Machine) -> list[tuple[str, int, str]]:
+    """Return what `cgpu events` says of lost GPUs."""
+    found = events(machine, "event=lost", "event=back")
+    return [(one["event"], one["gpu"], one["uuid"]) for one in found]
+
+
+def uuid(machine: Machine, gpu: int) -> str:
+    """Return a GPU's UUID."""
+    return read(machine, f"{gpu}/stat").split()[0].removeprefix("uuid=")
+
+
 def test_a_lost_gpu_and_its_neighbour(staged: Stage) -> None:
     """Its container is told what the driver says; new slices of it alone are refused until it is back."""
     machine = staged.machine
     tenant = staged.slice("tenant", LIMIT)
     held = tenant.hold("alloc=1M")
     staged.processes.append(held)
+    before = told(machine)
     set_knob(machine, "test_lost", "0 1")
     done = tenant.probe(f"expect={GPU_IS_LOST:#x}", "alloc=1M")
     assert done.returncode == 0, done.text
     assert losses(machine) == ["lost=1", "lost=0"]
+    assert told(machine) == [*before, ("lost", 0, uuid(machine, 0))]
     _, refused = create(machine, "second", f"0:{MIB}")
     assert refused.returncode != 0
     assert "Input/output error" in refused.text or "I/O error" in refused.text
@@ -78,6 +92,7 @@ def test_a_lost_gpu_and_its_neighbour(staged: Stage) -> None:
         machine.scaled(SECONDS),
     )
     assert "the driver answers for it again" in machine.dmesg()
+    assert told(machine)[len(before) :] == [(event, 0, uuid(machine, 0)) for event in ("lost", "back")]
     again, done = create(machine, "second", f"0:{MIB}")
     done.check()
     staged.slices.append(again)
