@@ -117,8 +117,8 @@ def test_log_format(cluster: Cluster) -> None:
 def test_names_of_dcgm_exporter(cluster: Cluster) -> None:
     """Whether the agents' metrics have them is a value of the chart."""
     for values, is_on in (((), False), (("metrics.dcgm=true",), True)):
-        (agent,) = (one for one in chart.rendered(*values) if one["kind"] == "DaemonSet")
-        (container,) = agent["spec"]["template"]["spec"]["containers"]
+        sets = {one["metadata"]["name"]: one for one in chart.rendered(*values) if one["kind"] == "DaemonSet"}
+        (container,) = sets["cgpu-node"]["spec"]["template"]["spec"]["containers"]
         assert ("--dcgm" in container["args"]) == is_on
 
 
