@@ -20,9 +20,7 @@ from typing import ClassVar
 from cgpu.errors import CgpuError, show
 from cgpu.node_files import FileEdit, below
 from cgpu.runtime_config import programs
-from cgpu.runtime_config.engines.engine import RUNTIME_NAME as NAME
 from cgpu.runtime_config.engines.engine import (
-    AT_ONCE_S,
     TIMEOUT_S,
     ContainerEngine,
     Desired,
@@ -32,6 +30,7 @@ from cgpu.runtime_config.engines.engine import (
     by_state,
     with_our_runtime,
 )
+from cgpu.runtime_config.engines.engine import RUNTIME_NAME as NAME
 from cgpu.runtime_config.files import changes, read_bytes, read_text, runtime_path, text_of
 from cgpu.runtime_config.oci_runtime.spec_json import loads
 from cgpu.runtime_config.text import json as json_text
@@ -46,6 +45,7 @@ INDENT = " " * 4
 WAS_EMPTY = " "
 # Podman speaks Docker's protocol on its socket.
 SOCKETS = (Path("/run/docker.sock"), Path("/run/podman/podman.sock"))
+AT_ONCE_S = 2  # for an answer at once
 #: what may give dockerd options, below the root
 STARTED_BY = (
     "etc/default/docker",
@@ -333,7 +333,7 @@ def running(socket: Path, *, stopped: bool = False) -> object:
     return rows(socket, AT_ONCE_S, stopped=stopped)
 
 
-def rows(socket: Path, timeout_s: float, *, stopped: bool) -> object:
+def rows(socket: Path, timeout_s: int, *, stopped: bool) -> object:
     """Return the list of containers by Docker's protocol. Raises CgpuError."""
     # Slow to import, and not needed where no engine listens.
     import docker.errors
