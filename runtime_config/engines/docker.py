@@ -20,6 +20,7 @@ from typing import ClassVar
 from cgpu.errors import CgpuError, show
 from cgpu.node_files import FileEdit, below
 from cgpu.runtime_config import programs
+from cgpu.runtime_config.engines.engine import RUNTIME_NAME as NAME
 from cgpu.runtime_config.engines.engine import (
     TIMEOUT_S,
     ContainerEngine,
@@ -30,7 +31,6 @@ from cgpu.runtime_config.engines.engine import (
     by_state,
     with_our_runtime,
 )
-from cgpu.runtime_config.engines.engine import RUNTIME_NAME as NAME
 from cgpu.runtime_config.files import changes, read_bytes, read_text, runtime_path, text_of
 from cgpu.runtime_config.oci_runtime.spec_json import loads
 from cgpu.runtime_config.text import json as json_text
