@@ -25,7 +25,13 @@ def compiled_hook(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(params=["python", "c"])
-def tree(request: pytest.FixtureRequest, tmp_path: Path) -> FakeTree:
-    """Return a tree of two T4 cards, for the hook in Python and for the one in C."""
+def engineless(request: pytest.FixtureRequest, tmp_path: Path) -> FakeTree:
+    """Return the place of a tree without an engine, for the hook in Python and for the one in C."""
     program = request.getfixturevalue("compiled_hook") if request.param == "c" else None
-    return FakeTree(tmp_path, program=program).build(T4, T4)
+    return FakeTree(tmp_path, program=program)
+
+
+@pytest.fixture
+def tree(engineless: FakeTree) -> FakeTree:
+    """Return a tree of two T4 cards, for the hook in Python and for the one in C."""
+    return engineless.build(T4, T4)

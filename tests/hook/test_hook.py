@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import subprocess
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -97,23 +98,21 @@ def test_default_of_the_tree(tree: FakeTree) -> None:
 
 
 @pytest.mark.parametrize("env", [{}, {"NVIDIA_VISIBLE_DEVICES": "all"}, {**ENV, "CGPU_DISABLE": "true"}])
-def test_asks_for_nothing(tmp_path: Path, env: dict[str, str]) -> None:
+def test_asks_for_nothing(engineless: FakeTree, env: dict[str, str]) -> None:
     """A container that asks for nothing starts, engine or not."""
-    tree = FakeTree(tmp_path)
-    tree.bundle(spec(env))
-    result = tree.run("prestart")
+    engineless.bundle(spec(env))
+    result = engineless.run("prestart")
     assert (result.status, result.errors) == (0, "")
 
 
 @START
-def test_engine_down(tmp_path: Path, stage: str) -> None:
+def test_engine_down(engineless: FakeTree, stage: str) -> None:
     """A container that asks does not start without an engine, and the line says how to start it."""
-    tree = FakeTree(tmp_path)
-    tree.bundle(spec(ENV))
-    expected = f"opencgpu: {down(tree.path)}\n"
-    for arguments in ((stage,), (stage, *GRANT)):
-        result = tree.run(*arguments)
-        assert (result.status, result.errors) == (1, expected)
+    engineless.bundle(spec(ENV))
+    expected = f"opencgpu: {down(engineless.path)}\n"
+    for arguments in ((stage,), (stage, *GRANT), (stage, "--share", SHARE)):
+        result = engineless.run(*arguments)
+        assert (result.status, result.errors, result.written) == (1, expected, "")
 
 
 def test_malformed(tree: FakeTree) -> None:
@@ -147,9 +146,12 @@ def test_malformed(tree: FakeTree) -> None:
         ('{"process": {"env": ["' + "x" * (17 << 20) + '"]}}', "cannot be read (File too large)"),
     ],
 )
-def test_hostile_bundle(tmp_path_factory: pytest.TempPathFactory, document: str, line: str) -> None:
+def test_hostile_bundle(
+    engineless: FakeTree, tmp_path_factory: pytest.TempPathFactory, document: str, line: str
+) -> None:
     """A broken or hostile config.json stops the container with one line."""
-    tree = FakeTree(tmp_path_factory.mktemp("b")).build(15109)
+    # A short path: a message shows the beginning of one.
+    tree = replace(engineless, base=tmp_path_factory.mktemp("b")).build(15109)
     tree.bundle(document)
     result = tree.run("prestart")
     assert result.status == 1
@@ -244,9 +246,9 @@ def test_poststop(tree: FakeTree) -> None:
         assert (result.status, result.errors, result.written) == (0, "", DESTROY)
 
 
-def test_poststop_engine_down(tmp_path: Path) -> None:
+def test_poststop_engine_down(engineless: FakeTree) -> None:
     """poststop is content when the engine is down."""
-    result = FakeTree(tmp_path).run("poststop")
+    result = engineless.run("poststop")
     assert (result.status, result.errors) == (0, "")
 
 
