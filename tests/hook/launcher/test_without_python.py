@@ -1,22 +1,17 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The hook in C: what it does alone, what it leaves to Python, and that both come to the same."""
+"""The hook in C: what it does alone, and what it leaves to Python."""
 
 from __future__ import annotations
 
-import json
 import os
-import re
 import subprocess
 from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
-from hypothesis import HealthCheck, given, settings
-from hypothesis import strategies as st
 
 from cgpu.client.tree import CONTAINER_NODES, GPU_NODES, ROOT_NODES
 from cgpu.config.effective import DEFAULTS
-from cgpu.hook.main import main
 from tests.hook.shares import SHARE
 from tests.hook.support import CONTAINER, MIB, T4, FakeTree, compile_hook
 
@@ -248,61 +243,3 @@ def test_without_python(tree: FakeTree, tmp_path: Path) -> None:
     result = tree.run("prestart")
     missing = "opencgpu: cannot start /nowhere/python3: No such file or directory; install this Python\n"
     assert (result.status, result.errors, result.written) == (1, missing, "")
-
-
-ids = st.sampled_from(["c1", CONTAINER, "policy", "..", "-1", "a b", "é", ""]) | st.text(max_size=5)
-pids = st.sampled_from([0, 1, 4711, -1, 1 << 22, (1 << 22) + 1, "1", None, True, 1.0]) | st.integers()
-json_values = st.recursive(
-    st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=3),
-    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=3), inner, max_size=3),
-    max_leaves=5,
-)
-states = st.fixed_dictionaries(
-    {}, optional={"id": ids, "pid": pids, "bundle": st.just("/b") | json_values, "annotations": json_values}
-) | st.fixed_dictionaries({"id": st.just("c1"), "pid": st.just(7), "more": json_values})
-numbers = st.sampled_from(["0", "1", "00", "-1", "", "1048576", "9999", "10000", str(1 << 50), "٣"])
-grants = st.tuples(numbers, numbers, numbers, numbers).map(":".join) | st.sampled_from(["0:1048576:1:0"] * 4)
-pairs = st.tuples(st.just("--grant"), grants) | st.tuples(
-    st.sampled_from(["--native", "--share", "--grant", "-x"]), numbers | st.just(SHARE)
-)
-commands = st.tuples(
-    st.sampled_from(["prestart", "createRuntime", "poststop", "x"]),
-    st.lists(pairs, max_size=3).map(lambda found: [word for pair in found for word in pair]),
-)
-
-
-@given(
-    state=states,
-    command=commands,
-    cut=st.integers(0, 200),
-    junk=st.sampled_from([b"", b"", b" ", b"}", b"\0", b"\\"]),
-)
-@settings(
-    max_examples=1400, suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow]
-)
-def test_comes_to_the_same(
-    alone: FakeTree,
-    capfd: pytest.CaptureFixture[str],
-    state: dict[str, object],
-    command: tuple[str, list[str]],
-    cut: int,
-    junk: bytes,
-) -> None:
-    """Random and hostile calls: what C does alone Python does too; all else Python gets as it came."""
-    text = json.dumps(state).encode()
-    raw = text[:cut] + junk + text[cut:]
-    arguments = [command[0], *command[1]]
-    left, status, written = run(alone, raw, *arguments)
-    if left is not None:
-        assert (left, status, written) == (handed(arguments, raw), 0, "")
-        return
-    alone.inst_ctl.write_text("")
-    given_state = alone.base / "state"
-    given_state.write_bytes(raw)
-    fd = os.open(given_state, os.O_RDONLY)
-    try:
-        expected = main(arguments, str(alone.base / "config.json"), fd)
-    finally:
-        os.close(fd)
-    assert (status, written, "") == (expected, alone.inst_ctl.read_text(), capfd.readouterr().err)
-    assert re.fullmatch(r"(create|destroy) id=[A-Za-z0-9_.+-]+( [a-z]+=[0-9a-f:-]+)*", written)

@@ -1,0 +1,185 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Thousands of calls to the hook in C and to the one in Python: same outcome, message, lines and log."""
+
+from __future__ import annotations
+
+import errno
+import json
+import os
+import subprocess
+import syslog
+from collections import Counter
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+
+from cgpu import paths
+from cgpu.hook.main import main
+from tests.hook.launcher.calls import Call, Node, calls
+from tests.hook.support import MIB, T4, FakeTree, compile_hook
+
+SHIM = Path(__file__).with_name("shim.h")
+# Says that it was called, with which arguments and input.
+RECORDER = "#!/bin/sh\necho python; shift 2; for word; do printf '%s\\0' \"$word\"; done; cat\n"
+EXAMPLES = 2000
+# Of so many calls one is done with sanitizers, which cost ten times the start.
+SANITIZED = 10
+# How many the hook in C has to have done alone, and how many have to be refused in one line.
+FLOORS = {"alone": EXAMPLES // 3, "create": 200, "destroy": 200, "refused": 100, "refused by the engine": 25}
+
+
+@dataclass
+class Outcome:
+    """What a call came to: its status and message, the lines for the engine, and those of the log."""
+
+    status: int = -1
+    errors: str = ""
+    lines: list[str] = field(default_factory=list)
+    log: list[str] = field(default_factory=list)
+
+
+@dataclass(frozen=True)
+class Place:
+    """A folder with the hook in C, and trees in each state that an engine leaves them in."""
+
+    base: Path
+    program: Path
+    sanitized: Path
+
+    def build(self) -> Place:
+        for name in ("ready", "stopped", "closed", "folder"):
+            (self.base / name).mkdir()
+            tree = FakeTree(self.base / name).build(T4, T4)
+            for index in range(2):
+                (tree.path / str(index) / "memfree").write_text(f"{9000 * MIB}\n")
+        (self.base / "stopped/tree/version").unlink()
+        (self.base / "closed/tree/inst_ctl").unlink()
+        (self.base / "folder/tree/inst_ctl").unlink()
+        (self.base / "folder/tree/inst_ctl").mkdir()
+        return self
+
+    def become(self, node: Node) -> None:
+        """Be that node, of which nothing was asked."""
+        tree = self.base / node.tree / "tree"
+        (self.base / "config.json").write_text(json.dumps({**node.settings, "tree": str(tree)}))
+        (self.base / "refuses").write_text("{} {}".format(*node.refuses) if node.refuses else "")
+        if node.drained:
+            (self.base / "draining").touch()
+        else:
+            (self.base / "draining").unlink(missing_ok=True)
+        self.forget()
+
+    def forget(self) -> None:
+        for name in ("lines", "log"):
+            (self.base / name).unlink(missing_ok=True)
+
+    def noted(self, name: str) -> list[str]:
+        path = self.base / name
+        return path.read_text().splitlines() if path.exists() else []
+
+    def in_c(self, call: Call, program: Path) -> tuple[bytes | None, Outcome]:
+        """Run the hook in C; return what Python got too, None where it was not called."""
+        done = subprocess.run(
+            [str(program), *call.arguments],
+            input=call.raw,
+            capture_output=True,
+            check=False,
+            cwd=self.base,
+            timeout=60,
+        )
+        left = done.stdout.removeprefix(b"python\n") if done.stdout else None
+        outcome = Outcome(done.returncode, done.stderr.decode(), self.noted("lines"), self.noted("log"))
+        return left, outcome
+
+    def in_python(self, call: Call, capfd: pytest.CaptureFixture[str]) -> Outcome:
+        """Run the hook in Python, in this process."""
+        outcome = Outcome()
+        state = self.base / "state"
+        state.write_bytes(call.raw)
+        fd = os.open(state, os.O_RDONLY)
+        try:
+            with pytest.MonkeyPatch.context() as patch:
+                _shim(patch, outcome, call.node)
+                patch.setattr(paths, "DRAINING", str(self.base / "draining"))
+                outcome.status = main(call.arguments, str(self.base / "config.json"), fd)
+        finally:
+            os.close(fd)
+        outcome.errors = capfd.readouterr().err
+        return outcome
+
+
+def _shim(patch: pytest.MonkeyPatch, outcome: Outcome, node: Node) -> None:
+    """Do for Python what shim.h does for C."""
+    real = os.write
+
+    def write(fd: int, raw: bytes) -> int:
+        if not raw.startswith((b"create ", b"destroy ")):
+            return real(fd, raw)
+        outcome.lines.append(raw.decode())
+        if node.refuses is None or not raw.startswith(node.refuses[0].encode()):
+            return real(fd, raw)
+        if node.refuses[1] == errno.EMSGSIZE:
+            return len(raw) - 1
+        raise OSError(node.refuses[1], os.strerror(node.refuses[1]))
+
+    begun: list[str] = []
+    patch.setattr(os, "write", write)
+    patch.setattr(syslog, "openlog", lambda *words: begun.append("{} {} {}".format(*words)))
+    patch.setattr(syslog, "syslog", lambda level, text: outcome.log.append(f"{begun[-1]} {level} {text}"))
+    # A daemon of the machine that the tests run on is not this node's.
+    patch.setattr(paths, "LOCK", "/nowhere")
+
+
+@pytest.fixture(scope="module")
+def place(tmp_path_factory: pytest.TempPathFactory) -> Place:
+    """Return a folder whose hooks have a recorder in the place of Python."""
+    base = tmp_path_factory.mktemp("conformance")
+    recorder = base / "python"
+    recorder.write_text(RECORDER)
+    recorder.chmod(0o755)
+    (base / "sanitized").mkdir()
+    options = ("-include", str(SHIM))
+    sanitized = (*options, "-fsanitize=address,undefined")
+    return Place(
+        base,
+        compile_hook(base, *options, python=str(recorder)),
+        compile_hook(base / "sanitized", *sanitized, python=str(recorder)),
+    ).build()
+
+
+def compare(place: Place, call: Call, capfd: pytest.CaptureFixture[str], *, sanitized: bool) -> list[str]:
+    """Have a call done by both; return what it counts as."""
+    place.become(call.node)
+    left, by_c = place.in_c(call, place.sanitized if sanitized else place.program)
+    by_python = place.in_python(call, capfd)
+    if left is None:
+        assert by_c == by_python
+        return ["alone", by_c.lines[0].partition(" ")[0]]
+    # Python gets the call as it came; what C had begun Python begins too, and the engine had refused it.
+    handed = b"".join(os.fsencode(word) + b"\0" for word in call.arguments) + call.raw
+    assert (left, by_c.status, by_c.errors, by_c.log) == (handed, 0, "", [])
+    refuses = call.node.refuses
+    assert by_c.lines in ([], by_python.lines)
+    assert not by_c.lines or (refuses is not None and by_c.lines[0].startswith(refuses[0]))
+    if by_python.status == 0:
+        return ["done by Python"]
+    assert by_python.errors.startswith("opencgpu: ")
+    assert by_python.errors.count("\n") == 1
+    return ["refused", *(["refused by the engine"] if by_c.lines else [])]
+
+
+def test_comes_to_the_same(place: Place, capfd: pytest.CaptureFixture[str]) -> None:
+    """Valid, nearly valid and hostile calls: what C does alone Python does too; all else Python gets."""
+    counts: Counter[str] = Counter()
+
+    @given(call=calls)
+    @settings(max_examples=EXAMPLES, suppress_health_check=list(HealthCheck))
+    def each(call: Call) -> None:
+        sanitized = counts["calls"] % SANITIZED == 0
+        counts.update(["calls", *compare(place, call, capfd, sanitized=sanitized)])
+
+    each()
+    assert {name: counts[name] for name in FLOORS if counts[name] < FLOORS[name]} == {}, counts
+    assert counts["calls"] >= EXAMPLES
