@@ -14,7 +14,7 @@ from pathlib import Path
 from cgpu.runtime_config.oci_runtime.server import WORKERS
 from tests.integration.commands import eventually
 from tests.runtime_config.oci_runtime.wrapper import Result, Wrapper
-from tests.runtime_config.support import ROOT, compile_launcher
+from tests.runtime_config.support import ROOT, SANITIZERS, compile_launcher
 
 SOCKET = "server.sock"
 NO_PYTHON = "opencgpu: cannot start /nowhere/python3: No such file or directory; install this Python\n"
@@ -49,14 +49,19 @@ sys.exit(server.run(["--socket", {socket!r}]))
 """
 
 
-def build_launcher(folder: Path, python: str = "/usr/bin/python3", **times: int) -> Path:
+def build_launcher(
+    folder: Path,
+    python: str = "/usr/bin/python3",
+    options: Sequence[str] = SANITIZERS,
+    **times: int,
+) -> Path:
     """Compile a launcher for any node; python: what it starts in place of the server. Return its path."""
     program = folder / "launcher" / "cgpu-container-runtime"
     program.parent.mkdir(parents=True)
     (folder / "oci_runtime").mkdir()
     (folder / "oci_runtime" / "launch.py").write_text(LAUNCH.format(root=str(ROOT)))
     places = {"CGPU_CONFIG_PATH": "run/config.json", "CGPU_SERVER_PATH": SOCKET, "CGPU_PYTHON": python}
-    compile_launcher(program, **places, **times)
+    compile_launcher(program, options, **places, **times)
     return program
 
 

@@ -11,13 +11,9 @@ import shutil
 import socket
 import subprocess
 import time
-from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import pytest
-from hypothesis import HealthCheck, given, settings
-from hypothesis import strategies as st
 
 from tests.integration.commands import eventually
 from tests.runtime_config.oci_runtime.served import LEFT, NO_PYTHON, Served, assert_lets_go, workers
@@ -334,88 +330,3 @@ def test_many_at_once(bare: Served) -> None:
         running = [subprocess.Popen(command, cwd=bare.base, stderr=subprocess.PIPE) for command in commands]
         assert [process.communicate(timeout=60)[1] for process in running] == [b""] * 25
     assert all("hooks" in json.loads((place / "config.json").read_text()) for place in places)
-
-
-@pytest.fixture(scope="module")
-def both(any_launcher: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Served, Served]]:
-    """Return two nodes, one of which has a server."""
-    alone = Served(tmp_path_factory.mktemp("alone") / "node", program=any_launcher)
-    alone.build()
-    served = Served(tmp_path_factory.mktemp("served") / "node", program=any_launcher)
-    served.build()
-    with served.server():
-        yield alone, served
-
-
-texts = st.sampled_from(
-    ["", "0", "1", "6", "15", "all", "2G", "x", "-1", "1" * 30, "٣", "a\nb", "\0", "0,1", "0,0"]
-)
-names = st.sampled_from(
-    [
-        *("ALIYUN_COM_GPU_MEM_CONTAINER", "ALIYUN_COM_GPU_MEM_DEV", "ALIYUN_COM_GPU_SCHD_WEIGHT"),
-        *("ALIYUN_COM_GPU_VISIBLE_DEVICES", "OPENCGPU_MEM", "OPENCGPU_GPUS", "NVIDIA_VISIBLE_DEVICES"),
-        *("CGPU_DISABLE", "OPENCGPU_PRIORITY", "aliyun_com_gpu_mem_container"),
-    ]
-)
-values = st.recursive(
-    st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False) | texts,
-    lambda inner: st.lists(inner, max_size=2) | st.dictionaries(texts, inner, max_size=2),
-    max_leaves=4,
-)
-variables = st.lists(st.tuples(names, texts).map("=".join), max_size=4).map(
-    lambda found: [*ASKING, FIRST, *found] if len(found) < 2 else found
-)
-members = st.fixed_dictionaries(
-    {},
-    optional={
-        "annotations": st.dictionaries(
-            st.sampled_from(["opencgpu.io/mem", "opencgpu.io/gpus", "run.oci.handler", "x"]),
-            texts,
-            max_size=2,
-        )
-        | values,
-        "hooks": values,
-        "linux": values
-        | st.fixed_dictionaries({"devices": values, "seccomp": values, "maskedPaths": values}),
-        "mounts": values,
-        "root": values,
-        "process": values,
-    },
-)
-
-
-def outcome(node: Served, raw: bytes, container: str) -> tuple[Any, ...]:
-    """Return all that a start leaves: status, message, the runtime's arguments, and the bundle."""
-    (node.base / "calls").unlink(missing_ok=True)
-    node.bundle(raw)
-    result = node.create(container)
-    base = str(node.base)
-    left = node.config.read_bytes().decode("utf-8", "replace").replace(base, "")
-    return result.status, result.errors.replace(base, ""), [w.replace(base, "") for w in node.started()], left
-
-
-@given(
-    found=variables,
-    more=members,
-    container=st.sampled_from(["c1", "c1", "policy", "a b"]),
-    cut=st.none() | st.integers(0, 400),
-    junk=st.sampled_from([b"", b"}", b"\xff", b'"', b"\\u0041"]),
-)
-@settings(
-    max_examples=600,
-    suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
-    deadline=None,
-)
-def test_comes_to_the_same(
-    both: tuple[Served, Served],
-    found: list[str],
-    more: dict[str, Any],
-    container: str,
-    cut: int | None,
-    junk: bytes,
-) -> None:
-    """Random and hostile specifications: with a server and without, the same is left and said."""
-    raw = json.dumps({**spec(*found), **more}).encode()
-    raw = raw if cut is None else raw[:cut] + junk + raw[cut:]
-    alone, served = both
-    assert outcome(served, raw, container) == outcome(alone, raw, container)
