@@ -35,6 +35,8 @@ TREES = (TREE_MODULE, TREE_DAEMON)
 PARAMETERS = "/sys/module/cgpu_km/parameters"
 CONFIGURED = PARAMETERS + "/configured"
 DEVICES = "/proc/devices"
+# Where devices have their nodes by number.
+DEVICE_NUMBERS = "/dev/char"
 KERNEL_LOG = "/dev/kmsg"
 MODULES = "/lib/modules"
 

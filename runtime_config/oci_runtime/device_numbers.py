@@ -11,6 +11,7 @@ from __future__ import annotations
 import os
 import stat
 
+from cgpu import paths
 from cgpu.runtime_config.oci_runtime.fields import objects
 
 TYPE_CHECKING = False
@@ -19,21 +20,20 @@ if TYPE_CHECKING:
 
     from cgpu.runtime_config.oci_runtime.fields import Table
 
-FOLDER = "/dev/char"
 
-
-def publish(edits: Sequence[Table], folder: str = FOLDER) -> None:
+def publish(edits: Sequence[Table], folder: str = "") -> None:
     """Have a node for each character device that edits give by number, if the caller may make nodes."""
     for path, device in _missing(edits, folder):
         _make(path, device)
 
 
-def are_published(edits: Sequence[Table], folder: str = FOLDER) -> bool:
+def are_published(edits: Sequence[Table], folder: str = "") -> bool:
     """Return whether each of these nodes is there."""
     return not any(_missing(edits, folder))
 
 
 def _missing(edits: Sequence[Table], folder: str) -> Iterator[tuple[str, int]]:
+    folder = folder or paths.DEVICE_NUMBERS
     for edit in edits:
         for node in objects(edit, "deviceNodes"):
             major, minor = node.get("major"), node.get("minor")

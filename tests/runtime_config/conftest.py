@@ -46,33 +46,39 @@ def bare_launcher(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture
-def bare(bare_launcher: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Served:
+def bare(bare_launcher: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, module: bool) -> Served:
     """Return such a launcher, and no server yet."""
     # It ends where it would become Python, with what it has prepared for that.
     monkeypatch.setenv("ASAN_OPTIONS", "detect_leaks=0")
-    made = Served(tmp_path / "node", program=bare_launcher)
+    made = Served(tmp_path / "node", module=module, program=bare_launcher)
     made.build()
     return made
 
 
 @pytest.fixture
-def alone(tmp_path: Path) -> Wrapper:
-    """Return a wrapper without a launcher and a server: what both stand for."""
-    return Wrapper(tmp_path / "node").build()
+def module() -> bool:
+    """Return whether the node's engine is the module; tests say it otherwise."""
+    return False
 
 
 @pytest.fixture
-def served(any_launcher: Path, tmp_path: Path) -> Iterator[Served]:
+def alone(tmp_path: Path, module: bool) -> Wrapper:
+    """Return a wrapper without a launcher and a server: what both stand for."""
+    return Wrapper(tmp_path / "node", module=module).build()
+
+
+@pytest.fixture
+def served(any_launcher: Path, tmp_path: Path, module: bool) -> Iterator[Served]:
     """Return a launcher with a server beside it."""
-    made = Served(tmp_path / "node", program=any_launcher)
+    made = Served(tmp_path / "node", module=module, program=any_launcher)
     made.build()
     with made.server():
         yield made
 
 
 @pytest.fixture(params=["alone", "served"])
-def wrapper(request: pytest.FixtureRequest) -> Wrapper:
-    """Return both in turn."""
+def wrapper(request: pytest.FixtureRequest, module: bool) -> Wrapper:
+    """Return both in turn, with the engine that `module` says."""
     found: Wrapper = request.getfixturevalue(request.param)
     return found
 

@@ -3,18 +3,20 @@
 
 from __future__ import annotations
 
-from pathlib import Path
+import os
+import stat
 
 import pytest
 
+from tests.runtime_config.oci_runtime.served import LEFT, Served
 from tests.runtime_config.oci_runtime.wrapper import DEAR, FIRST, Wrapper, refusal
 from tests.runtime_config.support import ASKING, UUID, program, spec
 
 
 @pytest.fixture
-def wrapper(tmp_path: Path) -> Wrapper:
-    """Return a node whose module is loaded, with a driver whose numbers the kernel chose."""
-    return Wrapper(tmp_path / "node", module=True).build()
+def module() -> bool:
+    """Have the module loaded, with a driver whose numbers the kernel chose."""
+    return True
 
 
 def nodes(wrapper: Wrapper) -> list[tuple[object, ...]]:
@@ -28,6 +30,20 @@ def test_nothing_of_the_daemon_is_needed(wrapper: Wrapper) -> None:
     edited = wrapper.start(*ASKING, FIRST)
     assert "seccomp" not in edited["linux"]
     assert edited["hooks"]["prestart"][0]["args"][-1] == "0:6336544768:1:0"
+
+
+@pytest.mark.root
+def test_a_server_does_all_of_it(bare: Served) -> None:
+    """With the module too a server prepares a slice whole, once the card's nodes by number are there."""
+    with bare.server():
+        bare.bundle(spec(*ASKING, FIRST))
+        assert bare.create() == LEFT
+        for major, minor in ((195, 255), (511, 0), (511, 1), (195, 0)):
+            os.mknod(bare.numbers / f"{major}:{minor}", stat.S_IFCHR | 0o600, os.makedev(major, minor))
+        edited = bare.start(*ASKING, FIRST)
+    assert edited["hooks"]["prestart"][0]["args"][-1] == "0:6336544768:1:0"
+    assert nodes(bare)[0] == ("/dev/nvidiactl", "c", 195, 255)
+    assert bare.started()[-1] == "c1"
 
 
 def test_nodes_are_given_by_number(wrapper: Wrapper) -> None:
@@ -110,9 +126,9 @@ def test_broken_settings_name_the_command(wrapper: Wrapper) -> None:
     assert refusal(wrapper).endswith("write it anew: cgpu-config-apply")
 
 
-def test_what_the_program_imports(wrapper: Wrapper) -> None:
+def test_what_the_program_imports(alone: Wrapper) -> None:
     """Nothing dear is imported on the way to an edited spec."""
-    modules = wrapper.imported()
+    modules = alone.imported()
     assert modules & DEAR == set()
     assert "cgpu.runtime_config.oci_runtime.cdi" in modules
     assert "cgpu.runtime_config.oci_runtime.seccomp" in modules

@@ -49,9 +49,8 @@ def test_a_share(wrapper: Wrapper) -> None:
 
 
 @pytest.mark.parametrize("module", [False, True], ids=["daemon", "module"])
-def test_shares_of_two_cards(tmp_path: Path, module: bool) -> None:
+def test_shares_of_two_cards(wrapper: Wrapper) -> None:
     """Several shares are merged: each card is given once, under either engine."""
-    wrapper = Wrapper(tmp_path / "node", module=module).build()
     third = OTHER_SHARE.replace("0a1b", "0a1c")
     put(wrapper.shares, gpu=UUID)
     put(wrapper.shares, gpu=UUID, share=third, bytes=MIB)

@@ -96,9 +96,8 @@ def test_the_nodes_default_makes_a_slice(wrapper: Wrapper) -> None:
 
 
 @pytest.mark.parametrize("module", [False, True], ids=["daemon", "module"])
-def test_a_second_start_of_the_same_bundle(tmp_path: Path, module: bool) -> None:
+def test_a_second_start_of_the_same_bundle(wrapper: Wrapper) -> None:
     """A bundle that was edited before is edited to the same again."""
-    wrapper = Wrapper(tmp_path / "node", module=module).build()
     once = wrapper.start(*ASKING, FIRST)
     assert wrapper.create().status == 0
     assert wrapper.edited() == once

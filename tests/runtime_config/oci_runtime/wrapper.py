@@ -89,6 +89,11 @@ class Wrapper:
         return self.base / "devices"
 
     @property
+    def numbers(self) -> Path:
+        """Return the folder of the nodes by number, which a server needs and only the wrapper makes."""
+        return self.base / "char"
+
+    @property
     def log(self) -> Path:
         """Return the log file that the container engine reads."""
         return self.base / "log.json"
@@ -104,7 +109,7 @@ class Wrapper:
     def build(self, engine: str | None = None) -> Wrapper:
         """Make the engine, the runtime and an empty bundle."""
         engine = engine or f"{'cgpu_km' if self.module else 'cgpud'} 0.1.0 core"
-        for directory in (self.tree, self.run_directory, self.place):
+        for directory in (self.tree, self.run_directory, self.place, self.numbers):
             directory.mkdir(parents=True)
         major = 195 if self.module else 0
         nodes = {"version": "0.1.0", "engine": engine, "default_memsize": 0, "major": major}
@@ -156,6 +161,7 @@ class Wrapper:
             "CONFIG": self.base / "config.yaml",
             "CONFIGURED": self.base / "configured",
             "DEVICES": self.devices,
+            "DEVICE_NUMBERS": self.numbers,
         }
         if self.module:
             places["TREE_MODULE"] = self.tree
