@@ -38,6 +38,8 @@ VENDOR_CONFIG = "NVIDIA_CTK_CONFIG_FILE_PATH"
 # A slice adds at most so much of what NVIDIA's runtime adds for a whole card.
 BAR = 0.8
 MISSED = "MISSED"
+NOT_MEASURED = "NOT MEASURED"
+NO_VENDOR = "nvidia-container-runtime: not measured, no such binary on PATH (--nvidia-runtime names one)"
 # Chance does as much less often than this: then lives are told apart.
 SIGNIFICANT = 0.05
 PLAIN = "plain"
@@ -248,8 +250,11 @@ def must_say(command: Sequence[str], text: str) -> None:
         raise SystemExit(f"{command}: {done.stderr}")
 
 
-def report(lives: Sequence[Life]) -> list[str]:
-    """Print medians, what each life adds to the plain one, and the bars. Return the bars that are missed."""
+def report(lives: Sequence[Life], due: Sequence[str] = ()) -> list[str]:
+    """Print medians, what each life adds to the plain one, and the bars. Return the bars that fail.
+
+    due: what has to have a bar, whether or not it could be run.
+    """
     bars = []
     median = {(life.way, life.variant): statistics.median(life.times) for life in lives}
     for life in lives:
@@ -258,13 +263,13 @@ def report(lives: Sequence[Life]) -> list[str]:
         low, high = ordered[len(ordered) // 4], ordered[3 * len(ordered) // 4]
         added = f"  +{value - base:5.1f} ms ({value / base:.2f}x)" if base and life.variant != PLAIN else ""
         print(f"{f'{life.way}: {life.variant}':44} {value:8.1f} ms {f'({low:.1f} to {high:.1f})':18}{added}")
-    for way in dict.fromkeys(life.way for life in lives):
-        peer, sliced, plain = (median.get((way, variant)) for variant in (WHOLE_CARD, SLICED, PLAIN))
-        if peer is not None and sliced is not None and plain is not None:
-            bars.append(f"{way}: {bar(sliced - plain, peer - plain)}")
+    for way in dict.fromkeys([*(life.way for life in lives), *due]):
+        found = {name: median[way, name] for name in (PLAIN, SLICED, WHOLE_CARD) if (way, name) in median}
+        if way in due or WHOLE_CARD in found:
+            bars.append(f"{way}: {bar_of(found)}")
         bars += told_apart(way, lives)
     print("\n".join(bars))
-    return missed(bars)
+    return failed(bars)
 
 
 def told_apart(way: str, lives: Sequence[Life]) -> list[str]:
@@ -286,27 +291,36 @@ def rank_sum(ones: Sequence[float], others: Sequence[float]) -> tuple[float, flo
     return greater / pairs, 2 * statistics.NormalDist().cdf(-abs(greater - pairs / 2) / deviation)
 
 
-def missed(bars: Sequence[str]) -> list[str]:
-    return [one for one in bars if one.endswith(MISSED)]
+def failed(bars: Sequence[str]) -> list[str]:
+    """Return the bars that are missed, or were due and could not be measured."""
+    return [one for one in bars if one.endswith((MISSED, NOT_MEASURED))]
+
+
+def bar_of(median: Mapping[str, float]) -> str:
+    """Return the bar of medians by their variants."""
+    missing = [name for name in (PLAIN, SLICED, WHOLE_CARD) if name not in median]
+    if missing:
+        return f"bar: {', '.join(missing)} was not run: {NOT_MEASURED}"
+    return bar(median[SLICED] - median[PLAIN], median[WHOLE_CARD] - median[PLAIN])
 
 
 def bar(slice_adds: float, peer_adds: float) -> str:
     """Return whether a slice adds little enough, of milliseconds that were measured in one run."""
     if peer_adds <= 0:
-        return f"bar: not measured, {WHOLE_CARD} adds nothing"
+        return f"bar: {WHOLE_CARD} adds nothing: {NOT_MEASURED}"
     ratio = slice_adds / peer_adds
     said = "met" if ratio <= BAR else MISSED
     return f"bar: a slice adds {ratio:.2f} of what {WHOLE_CARD} adds, at most {BAR}: {said}"
 
 
 def main() -> None:
-    """Measure and print; exit with 1 where a bar is missed."""
+    """Measure and print; exit with 1 where a bar is missed, or is due and could not be measured."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--rounds", type=int, default=40)
     parser.add_argument("--nvidia-runtime", type=Path, default=shutil.which("nvidia-container-runtime"))
     options = parser.parse_args()
     if options.nvidia_runtime is None:
-        print("nvidia-container-runtime: not measured, no such binary on PATH (--nvidia-runtime names one)")
+        print(NO_VENDOR)
     with tempfile.TemporaryDirectory(prefix="cgpu-life-") as name, running_server(str(ROOT)):
         directory = Path(name)
         (directory / "parts").mkdir()
@@ -314,12 +328,12 @@ def main() -> None:
         if options.nvidia_runtime is not None:
             vendor = Vendor(Path(options.nvidia_runtime), directory / "nvidia")
             vendor.directory.mkdir()
-        failed = measure(directory, vendor, options.rounds)
-    raise SystemExit(1 if failed else 0)
+        bars = measure(directory, vendor, options.rounds)
+    raise SystemExit(1 if bars else 0)
 
 
 def measure(directory: Path, vendor: Vendor | None, rounds: int) -> list[str]:
-    """Run all lives in rounds, and report. Return the bars that are missed."""
+    """Run all lives in rounds, and report. Return the bars that fail."""
     lives, end = docker_lives(directory / "docker") if shutil.which("dockerd") else ([], lambda: None)
     low_levels = [name for name in ("runc", "crun") if shutil.which(name)]
     try:
@@ -331,7 +345,7 @@ def measure(directory: Path, vendor: Vendor | None, rounds: int) -> list[str]:
             lives += part_lives(directory)
             for life, counts in in_rounds(lives, rounds):
                 life.measure(counts=counts)
-            return report(lives)
+            return report(lives, ["ctr run", *low_levels] if vendor is not None else [])
         finally:
             end_ctr()
     finally:
