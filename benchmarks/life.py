@@ -45,6 +45,7 @@ SIGNIFICANT = 0.05
 PLAIN = "plain"
 SLICED = "a slice"
 WHOLE_CARD = "NVIDIA's runtime, the card"
+NO_CARD = "NVIDIA's runtime, no card"
 
 
 @dataclass(frozen=True)
@@ -151,7 +152,7 @@ def variants(
     yield Life(way, SLICED, life(LAUNCHER, SLICE), low_level)
     yield Life(way, "a slice, no server", life(LAUNCHER, SLICE), low_level, server=False)
     if vendor is not None:
-        yield Life(way, "NVIDIA's runtime, no card", life(vendor, {}), low_level)
+        yield Life(way, NO_CARD, life(vendor, {}), low_level)
         yield Life(way, WHOLE_CARD, life(vendor, CARD), low_level)
 
 
@@ -264,9 +265,9 @@ def report(lives: Sequence[Life], due: Sequence[str] = ()) -> list[str]:
         added = f"  +{value - base:5.1f} ms ({value / base:.2f}x)" if base and life.variant != PLAIN else ""
         print(f"{f'{life.way}: {life.variant}':44} {value:8.1f} ms {f'({low:.1f} to {high:.1f})':18}{added}")
     for way in dict.fromkeys([*(life.way for life in lives), *due]):
-        found = {name: median[way, name] for name in (PLAIN, SLICED, WHOLE_CARD) if (way, name) in median}
+        found = {life.variant: median[way, life.variant] for life in lives if life.way == way}
         if way in due or WHOLE_CARD in found:
-            bars.append(f"{way}: {bar_of(found)}")
+            bars += [f"{way}: {bar_of(found)}", *(f"{way}: {said}" for said in beside_no_card(found))]
         bars += told_apart(way, lives)
     print("\n".join(bars))
     return failed(bars)
@@ -302,6 +303,14 @@ def bar_of(median: Mapping[str, float]) -> str:
     if missing:
         return f"bar: {', '.join(missing)} was not run: {NOT_MEASURED}"
     return bar(median[SLICED] - median[PLAIN], median[WHOLE_CARD] - median[PLAIN])
+
+
+def beside_no_card(median: Mapping[str, float]) -> list[str]:
+    """Say what a slice adds beside NVIDIA's runtime where that has nothing to do."""
+    if not {PLAIN, SLICED, NO_CARD} <= median.keys() or median[NO_CARD] <= median[PLAIN]:
+        return []
+    ratio = (median[SLICED] - median[PLAIN]) / (median[NO_CARD] - median[PLAIN])
+    return [f"a slice adds {ratio:.2f} of what {NO_CARD} adds, where that changes nothing"]
 
 
 def bar(slice_adds: float, peer_adds: float) -> str:

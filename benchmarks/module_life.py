@@ -20,6 +20,7 @@ from typing import Any
 
 from benchmarks.life import (
     CARD,
+    NO_CARD,
     NO_VENDOR,
     PLAIN,
     SLICE,
@@ -27,6 +28,7 @@ from benchmarks.life import (
     VENDOR_CONFIG,
     WHOLE_CARD,
     bar_of,
+    beside_no_card,
     failed,
     vendor_files,
 )
@@ -61,7 +63,7 @@ def lives(
     yield SLICED, life(str(LAUNCHER), SLICE)
     yield "a slice, no server", life(str(LAUNCHER), SLICE, server=False)
     if vendor is not None:
-        yield "NVIDIA's runtime, no card", life(str(vendor), {})
+        yield NO_CARD, life(str(vendor), {})
         yield WHOLE_CARD, life(str(vendor), CARD)
 
 
@@ -103,9 +105,9 @@ def report(way: str, times: Mapping[str, list[float]]) -> list[str]:
         print(f"{f'{way}: {name}':34} {value:8.1f} ms{added}")
     if WHOLE_CARD not in median:
         return []
-    said = f"{way}: {bar_of(median)}"
-    print(said)
-    return failed([said])
+    said = [f"{way}: {one}" for one in (bar_of(median), *beside_no_card(median))]
+    print("\n".join(said))
+    return failed(said)
 
 
 @contextmanager
