@@ -9,7 +9,9 @@ from pathlib import Path
 
 import pytest
 
+from benchmarks.lives_inside import SOCKET, running_server
 from tests.integration.engine import Engine
+from tests.integration.images import ROOT
 from tests.integration.runtimes import Containerd, Docker, Podman, Runc, Runtime
 
 Start = Callable[..., Engine]
@@ -43,6 +45,17 @@ def start(tmp_path: Path) -> Iterator[Start]:
         for engine in engines:
             engine.stop()
     Engine.assert_nothing_left()
+
+
+@pytest.fixture(params=["alone", "served"])
+def either(request: pytest.FixtureRequest) -> Iterator[None]:
+    """Run a test without the wrapper's server, and with it."""
+    if request.param == "alone":
+        yield
+        return
+    with running_server(str(ROOT)):
+        yield
+    Path(SOCKET).unlink()
 
 
 @pytest.fixture

@@ -97,6 +97,7 @@ def test_runtime_killed_at_any_time(engine: Engine, runc: Runc) -> None:
     assert runc.run(["/cgpu-probe", "info"], SLICE).returncode == 0
 
 
+@pytest.mark.usefixtures("either")
 def test_engine_dies(engine: Engine, runc: Runc) -> None:
     """kill -9 of cgpud: the next one takes up listeners and charges, and calls of containers succeed."""
     runc.start("survivor", ["/cgpu-probe", "alloc=2G", "hold=120"], SLICE)
@@ -127,6 +128,7 @@ def test_engine_dies_under_load(engine: Engine, runc: Runc) -> None:
         assert f"bytes={4000 * 65536} used={4000 * 65536}" in churn, output
 
 
+@pytest.mark.usefixtures("either")
 def test_while_the_engine_is_down(engine: Engine, runc: Runc) -> None:
     """While it is down sliced containers are refused with the command that helps; others are not affected."""
     assert call([CGPUD, "--stop"]).returncode == 0
@@ -138,6 +140,7 @@ def test_while_the_engine_is_down(engine: Engine, runc: Runc) -> None:
     assert runc.run(["/cgpu-probe", "info"], SLICE).returncode == 0
 
 
+@pytest.mark.usefixtures("either")
 def test_settings_hold_while_the_engine_is_down(start: Start, runc: Runc) -> None:
     """What the node's settings forbid stays forbidden after a clean stop."""
     engine = start("T4", allow_disable=False, default_memsize=1 << 30)
@@ -165,7 +168,19 @@ def test_stop_and_start_with_containers(engine: Engine, runc: Runc) -> None:
 HOOKS = {
     "c": (
         (ROOT / "hook" / "cgpu-hook",),
-        ("read", "openat", "newfstatat", "close", "access", "write", "socket", "connect", "exit_group"),
+        (
+            "read",
+            "openat",
+            "newfstatat",
+            "close",
+            "access",
+            "write",
+            "socket",
+            "connect",
+            "sendto",
+            "lseek",
+            "exit_group",
+        ),
         10,
     ),
     "python": (("/usr/bin/python3", "-IS", ROOT / "hook" / "start.py"), ("read,write,openat,close",), 20),

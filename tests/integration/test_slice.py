@@ -56,6 +56,7 @@ def test_huge_pages_round_as_the_driver_rounds(engine: Engine, runc: Runc) -> No
 
 
 @pytest.mark.enforcement
+@pytest.mark.usefixtures("either")
 def test_one_page_more_is_refused_and_freed_memory_comes_back(engine: Engine, runc: Runc) -> None:
     """At the limit one page is refused with out of memory; what is freed can be had again."""
     fill = ["fill=1G:2m", "fill=1M:64k", "fill=64K:64k"]

@@ -95,6 +95,7 @@ def test_last_of_duplicates_wins(engine: Engine, request: pytest.FixtureRequest,
     assert step(outcome, "info").number("total") == 15109 * 3 // 15 * MIB
 
 
+@pytest.mark.usefixtures("either")
 def test_id_that_is_the_name_of_an_entry(engine: Engine, runc: Runc) -> None:
     """A container id that is also the name of an entry of the tree is refused."""
     bundle = runc.bundle(runc.spec(["/cgpu-probe", "info"], SLICE))
@@ -103,6 +104,7 @@ def test_id_that_is_the_name_of_an_entry(engine: Engine, runc: Runc) -> None:
     assert engine.instances() == []
 
 
+@pytest.mark.usefixtures("either")
 def test_ids_with_the_same_twelve_characters(engine: Engine, runc: Runc) -> None:
     """The second of two ids with the same first 12 characters is refused; the message names the first one."""
     first, second = "0123456789ab" + "0" * 52, "0123456789ab" + "1" * 52
@@ -121,6 +123,7 @@ def test_ten_mebibyte_variable(engine: Engine, runc: Runc) -> None:
     assert engine.instances() == []
 
 
+@pytest.mark.usefixtures("either")
 def test_nul_byte(engine: Engine, runc: Runc) -> None:
     """A NUL byte in a value is refused and shown escaped."""
     line = message(
@@ -154,6 +157,7 @@ def test_hostile_config(engine: Engine, runc: Runc, kind: str) -> None:
     assert engine.instances() == []
 
 
+@pytest.mark.usefixtures("either")
 def test_missing_config(engine: Engine, runc: Runc) -> None:
     """A bundle without config.json is refused with a message that names the file, without a traceback."""
     bundle = runc.bundle("")
@@ -164,6 +168,7 @@ def test_missing_config(engine: Engine, runc: Runc) -> None:
     assert "config.json" in outcome.text
 
 
+@pytest.mark.usefixtures("either")
 def test_unknown_fields_stay(engine: Engine, runc: Runc) -> None:
     """Unknown fields, large numbers and the order of fields survive the edit of config.json.
 
