@@ -3,12 +3,16 @@
 
 from __future__ import annotations
 
+import json
 import os
 import subprocess
+from collections import Counter
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
+from tests.hook.shares import SHARE
 from tests.hook.support import CONTAINER, MIB, FakeTree, spec
 
 DESTROY = f"destroy id={CONTAINER}"
@@ -61,25 +65,56 @@ def test_engine_refuses(tree: FakeTree, number: str, line: str) -> None:
     assert result.errors == f"opencgpu: container {CONTAINER}: {line}\n"
 
 
-def test_killed_at_every_step(tree: FakeTree) -> None:
+# How many calls of an interpreter that starts.
+STARTING = 30
+# What the hook is called with, a state that changes, and what it writes. C leaves the last ones to Python.
+STEPS = {
+    "grant": (("prestart", *GRANT), {}, GRANTED),
+    "share": (("prestart", "--share", SHARE), {}, f"create id={CONTAINER} pid=4711 share={SHARE}"),
+    "poststop": (("poststop",), {"pid": 0, "bundle": "/gone"}, DESTROY),
+    "handed over": (("prestart", *GRANT), {"annotations": {"a": "\u00e9"}}, GRANTED),
+    "handed over, poststop": (("poststop",), {"pid": 0, "annotations": {"a": "\u00e9"}}, DESTROY),
+}
+
+
+@pytest.mark.parametrize("form", STEPS)
+def test_killed_at_every_step(tree: FakeTree, form: str) -> None:
     """Killed at any system call from reading its input on, the hook leaves what poststop removes."""
+    arguments, changes, line = STEPS[form]
+    # Other letters than ASCII as they are: those C leaves to Python.
+    state = json.dumps(json.loads(tree.state(**changes)), ensure_ascii=False)
     trace = tree.base / "trace"
-    assert tree.run("prestart", *GRANT, before=traced(trace)).status == 0
+    assert tree.run(*arguments, state=state, before=traced(trace)).status == 0
     calls = trace.read_text().splitlines()
-    first = next(number for number, call in enumerate(calls) if call.startswith("read(0,"))
+    handed = tree.program is not None and form.startswith("handed over")
+    assert any(call.startswith("memfd_create(") for call in calls) == handed
+    assert any(call.startswith("execve(") for call in calls[1:]) == handed
     seen: set[tuple[int, str]] = set()
-    for number in range(first, len(calls)):
-        if "(" not in calls[number]:
-            continue
+    for name, nth in steps(calls):
         tree.inst_ctl.write_text("")
-        name = calls[number].partition("(")[0]
-        nth = sum(call.startswith(f"{name}(") for call in calls[: number + 1])
         before = traced(Path(os.devnull), "-e", f"inject={name}:signal=KILL:when={nth}")
-        result = tree.run("prestart", *GRANT, before=before)
+        result = tree.run(*arguments, state=state, before=before)
         seen.add((result.status, result.written))
         result = tree.run("poststop", state=tree.state(pid=0, bundle="/gone"))
         assert result.status == 0
         assert result.written.startswith(DESTROY)
-    assert {written for _, written in seen} == {"", GRANTED}
+    assert {written for _, written in seen} == {"", line}
     assert {status for status, _ in seen} <= {0, -9, 137}
     assert len(seen) > 1
+
+
+def steps(calls: list[str]) -> Iterator[tuple[str, int]]:
+    """Yield each call from the first look at the input on: its name, and which one of that name."""
+    first = next(number for number, call in enumerate(calls) if call.startswith("read(0,"))
+    # Of a hand-over not the whole start of an interpreter, which touches nothing of ours.
+    last = max(number for number, call in enumerate(calls) if call.startswith("read(0,"))
+    started = next(
+        (number for number, call in enumerate(calls) if number and call.startswith("execve(")), last
+    )
+    seen: Counter[str] = Counter()
+    for number, call in enumerate(calls):
+        name, is_call, _ = call.partition("(")
+        if is_call:
+            seen[name] += 1
+            if first <= number < started + STARTING or number >= last:
+                yield name, seen[name]
