@@ -68,7 +68,7 @@ def test_engine_refuses(tree: FakeTree, number: str, line: str) -> None:
 # How many calls of an interpreter that starts.
 STARTING = 30
 # What the hook is called with, a state that changes, and what it writes. C leaves the last ones to Python.
-STEPS = {
+STEPS: dict[str, tuple[tuple[str, ...], dict[str, object], str]] = {
     "grant": (("prestart", *GRANT), {}, GRANTED),
     "share": (("prestart", "--share", SHARE), {}, f"create id={CONTAINER} pid=4711 share={SHARE}"),
     "poststop": (("poststop",), {"pid": 0, "bundle": "/gone"}, DESTROY),

@@ -3,6 +3,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 
 from tests.integration.commands import call
@@ -17,7 +19,7 @@ def test_who_prepares(engine: Engine, runc: Runc, request: pytest.FixtureRequest
     """A start execs Python where no server is, and none with one: the slice is the same."""
     bundle = runc.bundle(runc.spec(["/cgpu-probe", "info"], SLICE))
     trace = runc.directory / "trace"
-    tracer = ["strace", "-qq", "-o", trace, "-e", "trace=execve"]
+    tracer: list[str | Path] = ["strace", "-qq", "-o", trace, "-e", "trace=execve"]
     outcome = call([*tracer, *runc.base, "run", "--bundle", bundle, "one"])
     assert step(outcome, "info").number("total") == LIMIT
     alone = "alone" in request.node.name
