@@ -70,6 +70,12 @@ def test_others_have_none(tmp_path: Path, node: dict[str, object]) -> None:
     assert list(tmp_path.iterdir()) == []
 
 
+def test_a_machine_that_has_none(tmp_path: Path) -> None:
+    """Without the folder nobody knows devices by it, so a start need not wait for a node that cannot be."""
+    assert are_published([{"deviceNodes": [NULL]}], str(tmp_path / "absent"))
+    assert not are_published([{"deviceNodes": [NULL]}], str(tmp_path))
+
+
 def test_where_none_can_be_made(tmp_path: Path) -> None:
     """A container of a user, or a /dev without the folder, starts all the same."""
     publish([{"deviceNodes": [NULL]}], str(tmp_path / "absent"))
