@@ -188,9 +188,13 @@ class _Handler(BaseHTTPRequestHandler):
         self.wfile.write(page.body)
 
     def _is_last(self) -> bool:
-        """Return whether the connection ends here: a body is not read, so what follows it is no request."""
+        """Return whether the connection ends here.
+
+        A body is not read, so what follows it is no request; a header that is malformed may have told of one.
+        """
         old = self.request_version < self.protocol_version
-        return old or "Content-Length" in self.headers or "Transfer-Encoding" in self.headers
+        body = "Content-Length" in self.headers or "Transfer-Encoding" in self.headers
+        return old or body or bool(self.headers.defects)
 
     def _page(self, path: str) -> Page:
         make = self.server.pages.get(path)

@@ -133,7 +133,14 @@ def test_a_later_request_has_a_deadline_too() -> None:
 
 
 @pytest.mark.parametrize(
-    "header", [b"Content-Length: 20", b"content-length: 20", b"Transfer-Encoding: chunked"]
+    "header",
+    [
+        b"Content-Length: 20",
+        b"content-length: 20",
+        b"Transfer-Encoding: chunked",
+        b"Content-Length : 20",
+        b"\x00Content-Length: 20",
+    ],
 )
 def test_a_body_is_no_request(header: bytes) -> None:
     """What a request has as its body is never taken for the next one."""
