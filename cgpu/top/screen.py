@@ -145,7 +145,9 @@ class Page(Screen[None]):
         self.draw()
 
     def draw(self) -> None:
-        """Draw the lines anew."""
+        """Draw the lines anew, once the parts are there."""
+        if not self.query("#lines"):
+            return
         self.query_one("#title", Static).update(f"cgpu top: {self._title}".ljust(self.size.width))
         lines = self._lines(max(40, self.size.width - 3))
         self.query_one("#lines", Static).update(Text("\n").join(map(shown, lines)))

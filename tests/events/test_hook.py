@@ -8,10 +8,10 @@ from typing import Any
 
 import pytest
 
-from tests.hook.conftest import compiled_hook, tree
+from tests.hook.conftest import compiled_hook, engineless, tree
 from tests.hook.support import CONTAINER, ENV, MIB, FakeTree, down, spec
 
-__all__ = ["compiled_hook", "tree"]  # fixtures
+__all__ = ["compiled_hook", "engineless", "tree"]  # fixtures
 
 BY_CONTAINERD = {
     "io.kubernetes.cri.sandbox-name": "web-0",

@@ -26,10 +26,10 @@ from cgpu.hook.main import main as hook
 from cgpu.kmod.daemon import log as daemon_log
 from cgpu.kubernetes.admission.main import main as admission
 from cgpu.kubernetes.node import main as agent
-from tests.hook.conftest import compiled_hook, tree
+from tests.hook.conftest import compiled_hook, engineless, tree
 from tests.hook.support import CONTAINER, MIB, FakeTree
 
-__all__ = ["compiled_hook", "tree"]  # fixtures
+__all__ = ["compiled_hook", "engineless", "tree"]  # fixtures
 ID = "4a4b4c4d4e4f" + "0" * 52
 
 

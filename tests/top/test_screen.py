@@ -10,7 +10,7 @@ from collections.abc import Awaitable, Callable
 import pytest
 from textual.pilot import Pilot
 
-from cgpu.top.screen import Choice, Prompt, SortBy, Top
+from cgpu.top.screen import Choice, Page, Prompt, SortBy, Top
 
 from .nodes import POD, TRAINER, WEB, Node
 
@@ -307,6 +307,11 @@ def test_prompt_is_closed_by_escape() -> None:
         await until(pilot, lambda: isinstance(app.focused, Choice))
 
     show(act)
+
+
+def test_a_page_that_is_not_there_yet() -> None:
+    """A view that comes while a page is being made is drawn once its parts are there."""
+    Page("details", lambda _: ()).draw()
 
 
 def test_small_terminal() -> None:
