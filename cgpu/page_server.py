@@ -16,6 +16,7 @@ import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from http import HTTPStatus
+from http.client import HTTPMessage
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from socketserver import TCPServer
 from typing import Any
@@ -74,6 +75,7 @@ class PageServer(ThreadingHTTPServer):
         self._lock = threading.Lock()
         self._since: dict[Any, float] = {}  # of each request that has not been answered
         self._idle: dict[Any, None] = {}  # connections without one, the oldest first
+        self._crowded_until = 0.0
         # All addresses are those of both families, where the machine has both.
         self._both = not address[0] and socket.has_dualstack_ipv6()
         self.address_family = socket.AF_INET6 if self._both or ":" in address[0] else socket.AF_INET
@@ -97,12 +99,21 @@ class PageServer(ThreadingHTTPServer):
             if full and self._idle:
                 _end(self._drop(next(iter(self._idle))))
                 full = False
-            if not full:
+            if full:
+                self._crowded_until = time.monotonic() + self.bounds.deadline_s
+            else:
                 self._since[request] = time.monotonic()
         if full:
             self.shutdown_request(request)
         else:
             super().process_request(request, client_address)
+
+    def is_crowded(self) -> bool:
+        """Return whether somebody found no place a moment ago: then each answer ends its connection.
+
+        Clients that ask without a pause would keep all places else.
+        """
+        return time.monotonic() < self._crowded_until
 
     def rest(self, request: Any) -> bool:
         """Take note that a connection waits for its next request; return whether it is still to be served."""
@@ -131,6 +142,13 @@ class PageServer(ThreadingHTTPServer):
             self._drop(request)
         super().shutdown_request(request)
 
+    def server_close(self) -> None:
+        """Stop listening, and end all connections: from now on nobody looks at their deadlines."""
+        super().server_close()
+        with self._lock:
+            for request in (*self._since, *self._idle):
+                _end(request)
+
     def service_actions(self) -> None:
         """End what takes too long; called twice a second."""
         late = time.monotonic() - self.bounds.deadline_s
@@ -151,8 +169,19 @@ def _end(request: Any) -> None:
         request.shutdown(socket.SHUT_RDWR)
 
 
+class _Headers(HTTPMessage):
+    """The headers of a request, which are not followed by the parts of a mail that they may promise."""
+
+    def get_content_type(self) -> str:
+        return "text/plain"
+
+    def get_content_maintype(self) -> str:
+        return "text"
+
+
 class _Handler(BaseHTTPRequestHandler):
     server: PageServer
+    MessageClass = _Headers
     protocol_version = "HTTP/1.1"
     # An answer is two writes, of which the second would wait for a word from the client.
     disable_nagle_algorithm = True
@@ -174,6 +203,10 @@ class _Handler(BaseHTTPRequestHandler):
         self.connection.settimeout(self.server.bounds.deadline_s)
         return bool(some) and self.server.resume(self.connection)
 
+    def handle_expect_100(self) -> bool:
+        """Answer at once, without asking for a body that nobody reads."""
+        return True
+
     def version_string(self) -> str:
         return self.server.name
 
@@ -188,13 +221,14 @@ class _Handler(BaseHTTPRequestHandler):
         self.wfile.write(page.body)
 
     def _is_last(self) -> bool:
-        """Return whether the connection ends here.
+        """Return whether the connection ends here: others wait, or what follows may be no request.
 
         A body is not read, so what follows it is no request; a header that is malformed may have told of one.
         """
         old = self.request_version < self.protocol_version
         body = "Content-Length" in self.headers or "Transfer-Encoding" in self.headers
-        return old or body or bool(self.headers.defects)
+        hidden = bool(self.headers.defects) or bool(self.headers.get_payload())  # behind bare ends of line
+        return old or body or hidden or self.server.is_crowded()
 
     def _page(self, path: str) -> Page:
         make = self.server.pages.get(path)

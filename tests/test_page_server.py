@@ -23,9 +23,11 @@ PLACES = 2
 
 @contextmanager
 def serving(
-    page: Callable[[str], Page] = lambda _: Page(b"ok\n"), deadline_s: float = 20.0
+    page: Callable[[str], Page] = lambda _: Page(b"ok\n"),
+    deadline_s: float = 20.0,
+    log: Callable[[str], None] = print,
 ) -> Iterator[PageServer]:
-    server = PageServer((LOCAL, 0), {"/": page}, Bounds(PLACES, deadline_s, 8), "test", print)
+    server = PageServer((LOCAL, 0), {"/": page}, Bounds(PLACES, deadline_s, 8), "test", log)
     thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.05})
     thread.start()
     try:
@@ -119,7 +121,10 @@ def test_a_request_in_work_keeps_its_place() -> None:
             ask(client(stack, server))
         go.set()
         for one in busy:
-            assert one.getresponse().read() == b"ok\n"
+            answer = one.getresponse()
+            assert answer.read() == b"ok\n"
+            # Whoever asks without a pause would keep the place for good.
+            assert answer.will_close
 
 
 def test_a_later_request_has_a_deadline_too() -> None:
@@ -171,6 +176,51 @@ def test_requests_that_do_not_wait() -> None:
         got = raw(stack, server, (GET + b"\r\n") * 3 + GET + b"Connection: close\r\n\r\n")
         assert got.count(b"HTTP/1.1 200") == 4
         assert got.count(b"ok\n") == 4
+
+
+@pytest.mark.parametrize(
+    "header",
+    [
+        b"Content-Type: multipart/x; boundary*=a; boundary*0=b",
+        b"Content-Type: message/rfc822\r\r" * 1100,
+    ],
+)
+def test_headers_of_a_mail(header: bytes) -> None:
+    """Headers that a mail could have are answered like any others, and are no fault of the server."""
+    lines: list[str] = []
+    with serving(log=lines.append) as server, ExitStack() as stack:
+        got = raw(stack, server, GET + header + b"\r\nConnection: close\r\n\r\n")
+    assert got.startswith(b"HTTP/1.1 200")
+    assert lines == []
+
+
+def test_nobody_is_asked_for_a_body() -> None:
+    """A client that asks whether to send its body gets the answer in its place."""
+    with serving() as server, ExitStack() as stack:
+        got = raw(stack, server, GET + b"Expect: 100-continue\r\nContent-Length: 20\r\n\r\n")
+        assert got.startswith(b"HTTP/1.1 200")
+
+
+def test_the_end_of_the_server_ends_its_connections() -> None:
+    """Nobody is served by a server that has ended, be its connection idle or in work."""
+    begun, go = threading.Semaphore(0), threading.Event()
+
+    def slow(accept: str) -> Page:
+        if accept == "slow":
+            begun.release()
+            go.wait(20)
+        return Page(b"ok\n")
+
+    with ExitStack() as stack:
+        stack.callback(go.set)
+        with serving(slow) as server:
+            idle, busy = client(stack, server), client(stack, server)
+            ask(idle)
+            busy.request("GET", "/", headers={"Accept": "slow"})
+            assert begun.acquire(timeout=10)
+        for one in (idle, busy):
+            one.sock.settimeout(10)
+            assert one.sock.recv(1) == b""
 
 
 def test_ended_connections_leave_no_thread() -> None:
