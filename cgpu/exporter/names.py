@@ -6,7 +6,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterable
 
-from cgpu.smi.names import Directory, Owner, Source, owner
+from cgpu.smi.names import SHORT_WAIT_S, Directory, Owner, Source, owner
 
 
 class Names:
@@ -16,7 +16,7 @@ class Names:
         self, asked: Iterable[Source] | None = None, clock: Callable[[], float] = time.monotonic
     ) -> None:
         """Take the sources to ask, by default all container engines of this machine."""
-        self._directory = Directory(asked, clock=clock)
+        self._directory = Directory(asked, clock=clock, wait_s=SHORT_WAIT_S)
 
     def of(self, containers: Iterable[str]) -> dict[str, Owner]:
         """Return the labels of these containers, by id."""

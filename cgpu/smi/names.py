@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import threading
 import time
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
@@ -17,6 +18,9 @@ Names = dict[str, str]
 Source = Callable[[], Names]
 """Something that can be asked for names; it answers with none rather than fail."""
 AGAIN_S = 15.0  # a container that no engine knew may be listed later, and an engine that was slow may answer
+MAX_AGAIN_S = 240.0
+WAIT_S = 10.0  # for a command that prints once: some engines are given up after seconds of silence
+SHORT_WAIT_S = 1.0  # for one that shows what is now again and again, or whose reader waits
 MAX_LABEL = 253  # as long as names of Kubernetes can be
 
 
@@ -75,6 +79,30 @@ def sources(*, ended: bool = False) -> list[Source]:
     return [partial(ask, listed) for engine in ENGINES.values() for listed in engine.running(ended=ended)]
 
 
+class _Asking(threading.Thread):
+    """Asks one source after the other, until it has all the names that are wanted or no source is left."""
+
+    def __init__(self, asked: Iterable[Source], wanted: frozenset[str]) -> None:
+        super().__init__(daemon=True)
+        self._asked = asked
+        self.wanted = wanted
+        self.names: Names = {}
+
+    def run(self) -> None:
+        for source in self._asked:
+            self.names.update(source())
+            if self.wanted <= self.names.keys():
+                break
+
+
+@dataclass(frozen=True, slots=True)
+class _Nameless:
+    """A container without a name: no engine is asked for it until then, by a clock; seconds, the pause."""
+
+    until: float
+    pause_s: float
+
+
 class Directory:
     """Names that were asked for once; asks again for an unknown container, and later for a nameless one."""
 
@@ -83,16 +111,20 @@ class Directory:
         asked: Iterable[Source] | None = None,
         again_s: float = AGAIN_S,
         clock: Callable[[], float] = time.monotonic,
+        wait_s: float = WAIT_S,
     ) -> None:
         """Take the sources to ask, by default all engines of this machine.
 
-        again_s: seconds after which they are asked again for a container that had no name.
+        again_s: seconds after which they are asked again for a container that had no name; twice as many the
+        next time. wait_s: seconds after which a call returns what is known by then; a later one has the rest.
         """
         self._sources = None if asked is None else list(asked)
         self._again_s = again_s
         self._clock = clock
+        self._wait_s = wait_s
         self._names: Names = {}
-        self._nameless: dict[str, float] = {}  # when they were asked for
+        self._nameless: dict[str, _Nameless] = {}
+        self._asking: _Asking | None = None
 
     def named(self, gpus: tuple[Gpu, ...]) -> tuple[Gpu, ...]:
         """Return the GPUs with the name of each container that has one."""
@@ -104,21 +136,35 @@ class Directory:
 
     def names(self, wanted: set[str]) -> Names:
         """Return the names of these containers that have one. Others are forgotten."""
-        now = self._clock()
+        self._take(0)
         # A publisher runs for months: what is known of containers that are gone is forgotten.
-        self._nameless = {
-            one: at for one, at in self._nameless.items() if one in wanted and now - at < self._again_s
-        }
-        if not self._knows(wanted):
+        self._nameless = {one: known for one, known in self._nameless.items() if one in wanted}
+        if self._asking is None and not self._knows(wanted):
             self._sources = sources() if self._sources is None else self._sources
-            for source in self._sources:
-                self._names.update(source())
-                if self._knows(wanted):
-                    break
+            self._asking = _Asking(self._sources, frozenset(wanted))
+            self._asking.start()
+            self._take(self._wait_s)
         self._names = {one: name for one, name in self._names.items() if one in wanted}
-        for one in wanted - self._names.keys():
-            self._nameless.setdefault(one, now)
         return self._names
 
+    def _take(self, wait_s: float) -> None:
+        """Take what the engines have said, if they have all answered within these seconds."""
+        asking = self._asking
+        if asking is None:
+            return
+        asking.join(wait_s)
+        if asking.is_alive():
+            return
+        self._asking = None
+        self._names.update(asking.names)
+        now = self._clock()
+        for one in asking.wanted - self._names.keys():
+            known = self._nameless.get(one)
+            if known is None or now >= known.until:
+                pause_s = self._again_s if known is None else min(2 * known.pause_s, MAX_AGAIN_S)
+                self._nameless[one] = _Nameless(now + pause_s, pause_s)
+
     def _knows(self, wanted: set[str]) -> bool:
-        return wanted <= self._names.keys() | self._nameless.keys()
+        now = self._clock()
+        asked = {one for one, known in self._nameless.items() if now < known.until}
+        return wanted <= self._names.keys() | asked

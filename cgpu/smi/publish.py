@@ -30,7 +30,7 @@ from cgpu.replace import Meta, write
 from cgpu.smi.collect import sample
 from cgpu.smi.limits import with_utilisation
 from cgpu.smi.model import Container, Gpu, Process
-from cgpu.smi.names import Directory
+from cgpu.smi.names import SHORT_WAIT_S, Directory
 from cgpu.smi.node import engine_of
 from cgpu.smi.owners import users
 from cgpu.smi.processes import with_process_names
@@ -58,7 +58,7 @@ def publish(folder: Path = FOLDER, sleep: Callable[[float], None] = time.sleep) 
 
     Raises CgpuError. However it ends, nothing stays published.
     """
-    names = Directory()
+    names = Directory(wait_s=SHORT_WAIT_S)
     before: tuple[Gpu, ...] = ()
     with _own(folder):
         while (config := effective.load()).show_slices != ROOT:

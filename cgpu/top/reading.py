@@ -14,7 +14,7 @@ from cgpu.client.tree import Tree
 from cgpu.files import read_bounded
 from cgpu.smi.collect import known, sample
 from cgpu.smi.model import Container, Gpu
-from cgpu.smi.names import Directory
+from cgpu.smi.names import SHORT_WAIT_S, Directory
 
 MAX_COMM = 64
 
@@ -68,7 +68,7 @@ def key(gpu: Gpu, container: Container) -> Key:
 
 def of_tree(tree: Callable[[], Tree], chosen: Callable[[tuple[Gpu, ...]], tuple[Gpu, ...]]) -> Read:
     """Return a reader of the tree, which is looked for at each reading. chosen: which GPUs are wanted."""
-    names = Directory()
+    names = Directory(wait_s=SHORT_WAIT_S)
 
     def read(watched: Key | None) -> Reading:
         at = tree()

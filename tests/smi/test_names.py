@@ -8,6 +8,7 @@ import json
 import socketserver
 import threading
 from collections.abc import Iterator
+from dataclasses import replace
 from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
@@ -22,6 +23,7 @@ from cgpu.smi import names
 from cgpu.smi.model import Container, Gpu
 from cgpu.smi.node import Versions
 from cgpu.smi.table import table
+from tests.integration.commands import eventually
 
 ROWS = [{"Id": "a" * 64, "Names": ["/trainer"]}, {"Id": "b" * 64, "Names": ["web", "alias"]}]
 KNOWN = {"a" * 64: "trainer", "b" * 64: "web"}
@@ -212,6 +214,63 @@ def test_an_engine_that_was_slow() -> None:
     now[0] = names.AGAIN_S
     (gpu,) = directory.named((CARD,))
     assert gpu.containers[0].name == "trainer"
+
+
+def test_a_container_that_stays_nameless() -> None:
+    """The pause before it is asked for again is twice as long each time, from the end of the answer on."""
+    now, asked = [0.0], []
+
+    def answer() -> names.Names:
+        asked.append(now[0])
+        now[0] += 5
+        return {}
+
+    directory = names.Directory([answer], again_s=10, clock=lambda: now[0])
+    while now[0] < 100:
+        directory.named((CARD,))
+        now[0] += 1
+    assert asked == [0, 15, 40, 85]
+
+
+def test_an_engine_that_hangs() -> None:
+    """Who shows what is now waits for an engine once, and has the names when they are there."""
+    go, asked = threading.Event(), threading.Semaphore(0)
+
+    def answer() -> names.Names:
+        asked.release()
+        go.wait(20)
+        return {"a" * 64: "trainer"}
+
+    directory = names.Directory([answer], wait_s=0.05)
+    for _ in range(5):
+        assert directory.named((CARD,)) == (CARD,)
+    assert asked.acquire(timeout=10)
+    assert not asked.acquire(timeout=0.1)
+    go.set()
+    eventually(lambda: directory.named((CARD,))[0].containers[0].name == "trainer", "it has its name", 10)
+    assert not asked.acquire(timeout=0.1)
+
+
+def test_a_container_that_starts_while_an_engine_hangs() -> None:
+    """It is asked for when the engine has answered for the others."""
+    go = threading.Event()
+    other = replace(ONE, directory="bbbbbbbbbbbb", id="b" * 64)
+    both = replace(CARD, containers=(ONE, other))
+    answers = iter([{"a" * 64: "trainer"}, KNOWN])
+
+    def answer() -> names.Names:
+        go.wait(20)
+        return next(answers)
+
+    directory = names.Directory([answer], wait_s=0.05)
+    directory.named((CARD,))
+    assert directory.named((both,)) == (both,)
+    go.set()
+    eventually(
+        lambda: [one.name for one in directory.named((both,))[0].containers] == ["trainer", "web"],
+        "both have names",
+        10,
+    )
 
 
 @given(st.text(max_size=200))
