@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 import subprocess
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -127,8 +128,10 @@ def compile_hook(folder: Path, *options: str, python: str = "/usr/bin/python3") 
     shared = [root / "runtime_config" / "launcher" / name for name in ("json.c", "python.c", "read_file.c")]
     includes = [root / "runtime_config" / "launcher", root / "kmod" / "build" / "gen"]
     places = {"CGPU_CONFIG_PATH": "config.json", "CGPU_DRAINING_PATH": "draining", "CGPU_PYTHON": python}
+    # As kmod/Makefile compiles it.
+    compiler = ("musl-gcc", "-static") if shutil.which("musl-gcc") and not options else ("cc",)
     command = [
-        *("cc", "-std=gnu11", "-g", "-Wall", "-Wextra", "-Werror", *options),
+        *(*compiler, "-std=gnu11", "-g", "-Wall", "-Wextra", "-Werror", *options),
         *(word for include in includes for word in ("-iquote", str(include))),
         *(f'-D{name}="{place}"' for name, place in places.items()),
         *map(str, sorted((root / "hook" / "launcher").glob("*.c"))),
@@ -137,6 +140,11 @@ def compile_hook(folder: Path, *options: str, python: str = "/usr/bin/python3") 
     ]
     subprocess.run(command, check=True, capture_output=True)
     return program
+
+
+def gpu_stat(facts: Mapping[str, object]) -> str:
+    """Return a GPU's line of the entry stat, of what its other entries have."""
+    return " ".join(f"{key}={facts[key]}" for key in ("uuid", "memtotal", "max_inst") if key in facts)
 
 
 @dataclass
@@ -187,6 +195,8 @@ class FakeTree:
     def directory(self, place_name: str, /, **nodes: object) -> None:
         place = self.path / place_name
         place.mkdir()
+        if "uuid" in nodes:
+            nodes["stat"] = gpu_stat(nodes)
         for node, value in nodes.items():
             (place / node).write_text(f"{value}\n")
 
