@@ -262,8 +262,17 @@ class Tree:
 
     def _gpu(self, index: int) -> Gpu:
         directory = str(index)
-        facts = (self.read_int(directory, "memtotal"), self.read_int(directory, "max_inst"))
-        return Gpu(index, self.read(directory, "uuid"), *facts, read=lambda node: self.read(directory, node))
+        # One read for three, each of which asks a daemon four times. The first line is of the GPU.
+        line = self.read(directory, "stat").partition("\n")[0]
+        words = {key: value for key, _, value in (word.partition("=") for word in line.split(" "))}
+        try:
+            facts = words["uuid"], int(words["memtotal"]), int(words["max_inst"])
+        except (KeyError, ValueError):
+            raise CgpuError(
+                f"{self._join((directory, 'stat'))}: {show(line) or 'empty'}: uuid, memtotal and max_inst "
+                "were expected; see the engine's log"
+            ) from None
+        return Gpu(index, *facts, read=lambda node: self.read(directory, node))
 
     def _join(self, parts: Sequence[str]) -> str:
         return "/".join((self.path, *parts))

@@ -48,6 +48,7 @@ MESSAGE_MAX = 1 << 16
 REQUEST_TIMEOUT_S = 10.0
 FIRST_INHERITED = 3  # sd_listen_fds(3)
 CREDENTIALS = struct.Struct("iII")
+TIMEVAL = struct.Struct("ll")
 # Each serves one start at a time, of which a millisecond or two are its own.
 WORKERS = 4
 # How often a worker that waits looks whether its server lives.
@@ -116,7 +117,9 @@ def serve(listener: socket.socket) -> None:
     os.chdir("/")
     gc.collect()
     gc.freeze()
-    listener.setblocking(False)  # another worker may have been faster
+    # A connection wakes one worker of those that wait within accept(), and would wake all that poll.
+    listener.setsockopt(socket.SOL_SOCKET, socket.SO_RCVTIMEO, TIMEVAL.pack(ALIVE_S, 0))
+    listener.setblocking(True)
     workers: set[int] = set()
     # They are waited for, so that none comes between a fork and the note of its worker.
     signal.pthread_sigmask(signal.SIG_BLOCK, SIGNALS)
@@ -154,16 +157,13 @@ def _fork_worker(listener: socket.socket, launchers: Launchers) -> int:
 
 
 def _work(listener: socket.socket, launchers: Launchers, server: int) -> int:
-    waiting = select.poll()
-    waiting.register(listener, select.POLLIN)
     for _ in range(CALLS_OF_WORKER):
         connection = None
         while connection is None:
-            waiting.poll(ALIVE_S * 1000)
-            if os.getppid() != server:
-                return 0  # it was killed, and whoever starts it again starts workers too
             with contextlib.suppress(BlockingIOError):
                 connection, _ = listener.accept()
+            if os.getppid() != server:
+                return 0  # it was killed, and whoever starts it again starts workers too
         with connection:
             if known_launchers() != launchers:
                 return CHANGED

@@ -16,7 +16,7 @@ from cgpu.client.tree import CONTAINER_NODES, GPU_NODES, ROOT_NODES, EngineDownE
 from cgpu.config.effective import Effective
 from cgpu.errors import CgpuError
 from cgpu.kmod.daemon.processes.process_identity import start_time
-from tests.hook.support import CONTAINER, MIB, T4, FakeTree, down, refused, uuid
+from tests.hook.support import CONTAINER, MIB, T4, FakeTree, down, gpu_stat, refused, uuid
 
 GRANTS = ((0, 6043 * MIB, 5, 0), (1, 100 * MIB, 1, 1))
 OTHER = "0123456789ab" + "f" * 52
@@ -101,7 +101,7 @@ def test_too_many_grants(tree: FakeTree) -> None:
 ANEW = "start this one under a new id"
 LESS = "request less, or stop a container (cgpu-smi lists them)"
 MIG = "is in MIG mode and cannot be sliced; name another, or switch MIG off (nvidia-smi -mig 0)"
-THIRD = {"2/uuid": uuid(2), "2/memtotal": 1, "2/max_inst": 20}
+THIRD = {"2/stat": gpu_stat({"uuid": uuid(2), "memtotal": 1, "max_inst": 20})}
 HALF = 6043 * MIB
 # What the tree has, and what an errno then comes from.
 EXPLAINED = {
@@ -191,7 +191,7 @@ def test_without_figures(tree: FakeTree, monkeypatch: pytest.MonkeyPatch, number
 
 def test_unreadable_figures(tree: FakeTree, monkeypatch: pytest.MonkeyPatch) -> None:
     """Figures that cannot be read do not hide the refusal."""
-    (tree.path / "0" / "memtotal").write_text("lots\n")
+    tree.write({"0/stat": gpu_stat({"uuid": uuid(0), "memtotal": "lots", "max_inst": 20})})
     assert refusal(tree, monkeypatch, errno.ENOMEM).startswith("GPU 0, 1: less memory is left")
 
 
@@ -272,8 +272,18 @@ def test_refresh(tree: FakeTree, tmp_path: Path) -> None:
 
 def test_bad_number(tree: FakeTree) -> None:
     """An entry that has no number where one is expected is named."""
-    (tree.path / "0" / "memtotal").write_text("-1\n")
-    with refused(f"{tree.path}/0/memtotal: -1: a whole number was expected; see the engine's log"):
+    tree.write({"default_memsize": -1})
+    with refused(f"{tree.path}/default_memsize: -1: a whole number was expected; see the engine's log"):
+        client(tree).read_int("default_memsize")
+
+
+@pytest.mark.parametrize("line", ["", "uuid=GPU-1 memtotal=1", "uuid=GPU-1 memtotal=1 max_inst=x", "GPU-1"])
+def test_bad_facts(tree: FakeTree, line: str) -> None:
+    """A GPU of which the engine does not say what is needed is named, with what it says."""
+    tree.write({"0/stat": line})
+    shown = line or "empty"
+    want = "uuid, memtotal and max_inst were expected; see the engine's log"
+    with refused(f"{tree.path}/0/stat: {shown}: {want}"):
         client(tree).gpus()
 
 

@@ -39,9 +39,7 @@ class Kernel:
             (tree / directory).mkdir(parents=True)
         for node, text in (
             ("version", "0.0.9"),
-            ("0/uuid", "GPU-1"),
-            ("0/memtotal", "1024"),
-            ("0/max_inst", "20"),
+            ("0/stat", "uuid=GPU-1 memtotal=1024 max_inst=20"),
         ):
             (tree / node).write_text(text + "\n")
 

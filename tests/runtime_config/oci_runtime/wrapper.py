@@ -8,6 +8,7 @@ import subprocess
 from dataclasses import dataclass
 from pathlib import Path
 
+from tests.hook.support import gpu_stat
 from tests.runtime_config.support import (
     ASKING,
     MIB,
@@ -116,7 +117,7 @@ class Wrapper:
         for index, name in enumerate((UUID, OTHER)):
             (self.tree / str(index)).mkdir()
             facts = {"uuid": name, "name": "Tesla T4", "memtotal": 15109 * MIB, "max_inst": 20, "policy": 1}
-            facts["minor"] = index
+            facts |= {"minor": index, "stat": gpu_stat(facts)}
             nodes.update({f"{index}/{node}": value for node, value in facts.items()})
         for node, value in nodes.items():
             (self.tree / node).write_text(f"{value}\n")
