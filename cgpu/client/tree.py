@@ -69,11 +69,12 @@ class Gpu:
 class Tree:
     """The tree at one path. Every method raises CgpuError, EngineDownError when nothing is there."""
 
-    __slots__ = ("path",)
+    __slots__ = ("_kind", "path")
 
     def __init__(self, path: str) -> None:
         """Remember the path. Nothing is opened yet."""
         self.path = path
+        self._kind = ""
 
     def names(self, *parts: str) -> list[str]:
         """Return the sorted names in a directory."""
@@ -120,14 +121,16 @@ class Tree:
         return [self._gpu(index) for index in sorted(int(name) for name in self.names() if is_index(name))]
 
     def kind(self) -> str:
-        """Return which engine is behind the tree, DAEMON or MODULE.
+        """Return which engine is behind the tree, DAEMON or MODULE, which is asked once.
 
         One that is not known is refused: it may need more than is prepared for these two.
         """
-        engine = self.read("engine").partition(" ")[0]
-        if engine not in (DAEMON, MODULE):
-            raise CgpuError(f"{self.path}/engine: {show(engine)}: expected {DAEMON} or {MODULE}")
-        return engine
+        if not self._kind:
+            engine = self.read("engine").partition(" ")[0]
+            if engine not in (DAEMON, MODULE):
+                raise CgpuError(f"{self.path}/engine: {show(engine)}: expected {DAEMON} or {MODULE}")
+            self._kind = engine
+        return self._kind
 
     def containers(self, gpu: int) -> list[str]:
         """Return the names of the container directories of one GPU."""
@@ -136,9 +139,10 @@ class Tree:
     def await_restart(self, timeout_s: float) -> None:
         """Wait for a daemon that is being started, such as one that has died.
 
-        At most RESTART_S, and half of timeout_s, after which the runtime ends its hook without a word.
+        At most RESTART_S, and half of timeout_s, after which the runtime ends its hook without a word. An
+        engine that has said its kind was there a moment ago.
         """
-        if self.is_up() or not (self._is_abandoned() or _is_daemon_alive()):
+        if self._kind or self.is_up() or not (self._is_abandoned() or _is_daemon_alive()):
             return
         import time
 

@@ -140,14 +140,6 @@ static int tell(const char *tree, const char *text)
 	return error;
 }
 
-static bool exists(const char *folder, const char *name)
-{
-	char path[PATH_MAX + 16];
-
-	snprintf(path, sizeof(path), "%s%s", folder, name);
-	return access(path, F_OK) == 0;
-}
-
 static void note(const struct hook_state *state, const char *text)
 {
 	openlog(HOOK_NAME, LOG_PID, LOG_DAEMON);
@@ -180,7 +172,7 @@ bool hook_register(const char *tree, const struct hook_state *state, int argc, c
 	add(&log, "registered pid=%ld", state->pid);
 	if (state->pid == 0 || !add_all(argc, argv, &line, &log) || line.length > HOOK_LINE_MAX)
 		return false;
-	if (!exists(tree, "/version") || exists(CGPU_DRAINING_PATH, ""))
+	if (access(CGPU_DRAINING_PATH, F_OK) == 0)
 		return false;
 	error = tell(tree, line.text);
 	/* Nobody knows what the engine made of it. */

@@ -55,7 +55,7 @@ def _start(call: Call, config: Effective, runtime: str, arguments: Sequence[str]
     with Bundle(call.bundle) as bundle:
         raw = bundle.read()
         try:
-            prepared = prepare(raw, call, config, runtime)
+            prepared = prepare(raw, call, config, runtime, Tree(paths.tree(config.tree)))
         except CgpuError as error:
             _record_refused(raw, call, error)
             raise
@@ -63,7 +63,8 @@ def _start(call: Call, config: Effective, runtime: str, arguments: Sequence[str]
             return
         from cgpu.runtime_config.oci_runtime.device_numbers import publish
 
-        edited, edits = prepared
+        edited, edits, annotations = prepared
+        record_name(call, annotations)
         publish(edits)
         bundle.write(edited)
         try:
@@ -82,14 +83,15 @@ def _record_refused(raw: bytes, call: Call, error: CgpuError) -> None:
     event_log.refused(call.container, call.bundle, _annotations(spec), (), str(error))
 
 
-def prepare(raw: bytes, call: Call, config: Effective, runtime: str) -> tuple[bytes, Sequence[Table]] | None:
-    """Return the config.json for a call's container, and the edits of the engine's description in it.
+def prepare(
+    raw: bytes, call: Call, config: Effective, runtime: str, tree: Tree
+) -> tuple[bytes, Sequence[Table], Table] | None:
+    """Return the config.json for a call's container, the engine's edits in it, and its annotations.
 
     None where nothing is to change. Raises CgpuError.
     """
     spec = _parse(raw, call)
     request = read_request(spec, config)
-    tree = Tree(paths.tree(config.tree))
     allocation = allocate(request, tree, config)
     if allocation is None:
         return None
@@ -100,12 +102,11 @@ def prepare(raw: bytes, call: Call, config: Effective, runtime: str) -> tuple[by
 
     node = _node(tree, config, runtime, allocation)
     edit(spec, call.container, allocation, node)
-    _record_name(call, spec)
-    return dumps(spec), node.description.edits(allocation.uuids)
+    return dumps(spec), node.description.edits(allocation.uuids), _annotations(spec)
 
 
-def _record_name(call: Call, spec: Table) -> None:
-    annotations = _annotations(spec)
+def record_name(call: Call, annotations: Table) -> None:
+    """Write for the event log what a container is called that gets a slice."""
     if has_name(call.bundle, annotations):
         from cgpu.hook import event_log
 

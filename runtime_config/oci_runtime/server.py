@@ -224,16 +224,18 @@ def _prepare_call(connection: socket.socket, arguments: Sequence[str], *, plain:
     read(arguments, call)
     config = effective.load()
     runtime = lowlevel.find(config.low_level_runtime, plain=plain)
-    # Where the engine is down the wrapper waits for it, and says so.
-    if not call.command or not Tree(paths.tree(config.tree)).is_up() or _is_gone(connection):
+    tree = Tree(paths.tree(config.tree))
+    # Raises where the engine is down: the wrapper waits for it, and says so.
+    tree.kind()
+    if not call.command or _is_gone(connection):
         return
     with Bundle(call.bundle) as bundle:
-        prepared = main.prepare(bundle.read(), call, config.replace(low_level_runtime=runtime), runtime)
+        prepared = main.prepare(bundle.read(), call, config.replace(low_level_runtime=runtime), runtime, tree)
         answer = os.fsencode(runtime)
         if prepared is None:
             connection.sendall(answer)
             return
-        edited, edits = prepared
+        edited, edits, annotations = prepared
         # The unit may make none: the wrapper does, once for each card and start of the machine.
         if not device_numbers.are_published(edits):
             return
@@ -241,6 +243,8 @@ def _prepare_call(connection: socket.socket, arguments: Sequence[str], *, plain:
             file.write(edited)
             file.flush()
             socket.send_fds(connection, [answer], [file.fileno(), *bundle.descriptors()])
+        # The start goes on meanwhile.
+        main.record_name(call, annotations)
 
 
 def _is_gone(connection: socket.socket) -> bool:

@@ -19,6 +19,8 @@
 #include "filter.h"
 
 #define WAIT_MS 500
+#define FIRST_PAUSE_NS 20000
+#define LAST_PAUSE_NS 1000000
 #define GIVE_UP_MS 800
 #define ABANDONED_MAX 256u
 
@@ -46,10 +48,11 @@ static int is_of_container(s32 pid, const char *cgroup)
 /* Wait until the process stands still. Returns the signal that it is to get when it goes on, or a negative errno. */
 static int await_stop(s32 pid)
 {
-	struct timespec pause = { .tv_nsec = 1000000 };
-	int status, ms;
+	struct timespec pause = { .tv_nsec = FIRST_PAUSE_NS };
+	u64 end = clock_ms() + WAIT_MS;
+	int status;
 
-	for (ms = 0; ms < WAIT_MS; ms++) {
+	while (clock_ms() < end) {
 		pid_t r = waitpid(pid, &status, __WALL | WNOHANG);
 
 		if (r < 0)
@@ -59,6 +62,8 @@ static int await_stop(s32 pid)
 		if (r == pid)
 			return status >> 16 == PTRACE_EVENT_STOP ? 0 : WSTOPSIG(status);
 		nanosleep(&pause, NULL);
+		/* A process that stands still soon goes on soon: a container's first one is on its way to its program. */
+		pause.tv_nsec = pause.tv_nsec * 2 < LAST_PAUSE_NS ? pause.tv_nsec * 2 : LAST_PAUSE_NS;
 	}
 	return -ETIMEDOUT;
 }

@@ -7,6 +7,8 @@ import errno
 import os
 import re
 
+from cgpu.files import read_bounded
+
 CAP_SYS_ADMIN = 21
 STATUS_MAX = 1 << 16
 _EFFECTIVE = re.compile(rb"^CapEff:\s*([0-9a-f]{16})$", re.MULTILINE)
@@ -29,10 +31,8 @@ def may_write(pid: int) -> bool:
     if pid <= 0:
         return False
     try:
-        with open(f"/proc/{pid}/status", "rb") as stream:
-            status = stream.read(STATUS_MAX)
-        theirs, ours = os.stat(f"/proc/{pid}/ns/user"), os.stat("/proc/self/ns/user")
+        status = read_bounded(f"/proc/{pid}/status", STATUS_MAX)
+        same = os.path.samefile(f"/proc/{pid}/ns/user", "/proc/self/ns/user")
     except OSError:
         return False
-    same = (theirs.st_dev, theirs.st_ino) == (ours.st_dev, ours.st_ino)
     return same and has_capability(status, CAP_SYS_ADMIN)

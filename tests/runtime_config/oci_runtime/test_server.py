@@ -84,7 +84,8 @@ def test_says_nothing_itself(bare: Served, document: object, setting: dict[str, 
 def test_a_missing_engine(bare: Served) -> None:
     """An engine that is down is left to Python, which waits for it."""
     bare.bundle(SLICED)
-    (bare.tree / "version").unlink()
+    for entry in ("version", "engine"):
+        (bare.tree / entry).unlink()
     with bare.server():
         assert bare.create() == LEFT
 
