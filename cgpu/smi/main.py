@@ -22,7 +22,7 @@ from cgpu.smi.collect import sample
 from cgpu.smi.details import details
 from cgpu.smi.limits import is_counted, with_utilisation
 from cgpu.smi.model import Gpu
-from cgpu.smi.names import Directory
+from cgpu.smi.names import SHORT_WAIT_S, WAIT_S, Directory
 from cgpu.smi.node import Versions, described, engine_of
 from cgpu.smi.options import PROGRAM, parsed, parser
 from cgpu.smi.processes import with_process_names
@@ -108,7 +108,7 @@ def published_samples(options: argparse.Namespace) -> Iterator[Shot]:
 
 def samples(options: argparse.Namespace, tree: Tree) -> Iterator[Shot]:
     """Yield a sample of the tree whenever asked, used since the one before. Raises CgpuError."""
-    names = Directory()
+    names = Directory(wait_s=WAIT_S if options.loop is None else SHORT_WAIT_S)
     before = chosen(sample(tree), options.gpu)
     sleep(first_interval(before))
     while True:

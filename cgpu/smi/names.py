@@ -3,11 +3,16 @@
 
 from __future__ import annotations
 
+import atexit
+import contextlib
+import os
+import signal
 import threading
 import time
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 from functools import lru_cache, partial
+from pathlib import Path
 
 from cgpu.client.directory import directory_of
 from cgpu.errors import CgpuError
@@ -90,9 +95,16 @@ class _Asking(threading.Thread):
 
     def run(self) -> None:
         for source in self._asked:
-            self.names.update(source())
+            # Anew: another thread may be reading.
+            self.names = {**self.names, **source()}
             if self.wanted <= self.names.keys():
                 break
+
+    def end_programs(self) -> None:
+        """End the engines' programs that still run for this thread, as nobody will be there to do it."""
+        with contextlib.suppress(OSError):
+            for child in Path(f"/proc/self/task/{self.native_id}/children").read_text().split():
+                os.kill(int(child), signal.SIGKILL)
 
 
 @dataclass(frozen=True, slots=True)
@@ -141,22 +153,32 @@ class Directory:
         self._nameless = {one: known for one, known in self._nameless.items() if one in wanted}
         if self._asking is None and not self._knows(wanted):
             self._sources = sources() if self._sources is None else self._sources
-            self._asking = _Asking(self._sources, frozenset(wanted))
-            self._asking.start()
+            self._ask(frozenset(wanted))
             self._take(self._wait_s)
         self._names = {one: name for one, name in self._names.items() if one in wanted}
         return self._names
 
+    def _ask(self, wanted: frozenset[str]) -> None:
+        asking = _Asking(self._sources or [], wanted)
+        try:
+            asking.start()
+        except RuntimeError:
+            return  # no thread can be had at the moment: there are no names then
+        atexit.register(asking.end_programs)
+        self._asking = asking
+
     def _take(self, wait_s: float) -> None:
-        """Take what the engines have said, if they have all answered within these seconds."""
+        """Take what the engines have said after these seconds, or before, where all have answered."""
         asking = self._asking
         if asking is None:
             return
         asking.join(wait_s)
-        if asking.is_alive():
-            return
-        self._asking = None
+        ended = not asking.is_alive()
         self._names.update(asking.names)
+        if not ended:
+            return
+        atexit.unregister(asking.end_programs)
+        self._asking = None
         now = self._clock()
         for one in asking.wanted - self._names.keys():
             known = self._nameless.get(one)

@@ -6,6 +6,8 @@ from __future__ import annotations
 import http.server
 import json
 import socketserver
+import subprocess
+import sys
 import threading
 from collections.abc import Iterator
 from dataclasses import replace
@@ -271,6 +273,54 @@ def test_a_container_that_starts_while_an_engine_hangs() -> None:
         "both have names",
         10,
     )
+
+
+def test_what_is_known_by_then() -> None:
+    """An engine that hangs does not withhold what another has said."""
+    go = threading.Event()
+    both = replace(CARD, containers=(ONE, replace(ONE, directory="bbbbbbbbbbbb", id="b" * 64)))
+
+    def hang() -> names.Names:
+        go.wait(20)
+        return {}
+
+    directory = names.Directory([lambda: {"a" * 64: "trainer"}, hang], wait_s=0.2)
+    assert [one.name for one in directory.named((both,))[0].containers] == ["trainer", None]
+    go.set()
+
+
+def test_no_thread(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where no thread can be had there are no names, and later there are."""
+
+    def refuse(_: threading.Thread) -> None:
+        raise RuntimeError("can't start new thread")
+
+    directory = names.Directory([lambda: KNOWN])
+    with monkeypatch.context() as context:
+        context.setattr(threading.Thread, "start", refuse)
+        assert directory.named((CARD,)) == (CARD,)
+    assert directory.named((CARD,))[0].containers[0].name == "trainer"
+
+
+def test_a_program_that_hangs_is_ended(tmp_path: Path) -> None:
+    """Whoever ends while an engine's program hangs leaves nothing running."""
+    path = program(tmp_path / "podman", f"echo $$ >{tmp_path}/pid; exec sleep 60")
+    code = (
+        "import sys; from functools import partial; from pathlib import Path\n"
+        "from cgpu.runtime_config.engines import podman; from cgpu.smi import names\n"
+        "source = partial(names.ask, partial(podman.running, Path(sys.argv[1])))\n"
+        "names.Directory([source], wait_s=1.0).names({'a'})\n"
+    )
+    subprocess.run([sys.executable, "-c", code, str(path)], check=True, timeout=60)
+    eventually(lambda: not is_alive(int((tmp_path / "pid").read_text())), "the program has ended", 10)
+
+
+def is_alive(pid: int) -> bool:
+    try:
+        state = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
+    except FileNotFoundError:
+        return False
+    return state != "Z"
 
 
 @given(st.text(max_size=200))
