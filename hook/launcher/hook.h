@@ -20,6 +20,9 @@
 #ifndef CGPU_TREE_DAEMON
 #define CGPU_TREE_DAEMON "/run/cgpu_km"
 #endif
+#ifndef CGPU_LOG_PATH
+#define CGPU_LOG_PATH "/dev/log"
+#endif
 #ifndef CGPU_HOOK_SCRIPT
 #define CGPU_HOOK_SCRIPT "start.py"
 #endif
@@ -45,6 +48,9 @@ bool hook_find_tree(char tree[PATH_MAX]);
 
 /* Register a container for what the arguments behind the stage say. A failed call has registered nothing. */
 bool hook_register(const char *tree, const struct hook_state *state, int argc, char *const *argv);
+
+/* Write a line about a container to the system log, where there is one. */
+void hook_log(const char *container, const char *line);
 
 /* Remove a container's registration. */
 bool hook_remove(const char *tree, const struct hook_state *state);

@@ -64,11 +64,15 @@ static bool serve(int argc, char **argv, const char *text, long size)
 
 int main(int argc, char **argv)
 {
-	char *text = malloc(HOOK_STATE_MAX + 1);
-	/* One byte more than a state may have: Python sees by it that it is too long. An error Python meets too, and says. */
-	long size = text ? launcher_read_all(STDIN_FILENO, text, HOOK_STATE_MAX + 1) : 0;
-	bool served = text && serve(argc, argv, text, size);
+	char *text;
+	long size;
+	bool served;
 
+	launcher_protect();
+	text = malloc(HOOK_STATE_MAX + 1);
+	/* One byte more than a state may have: Python sees by it that it is too long. An error Python meets too, and says. */
+	size = text ? launcher_read_all(STDIN_FILENO, text, HOOK_STATE_MAX + 1) : 0;
+	served = text && serve(argc, argv, text, size);
 	if (!served && hand_on(text, size))
 		exec_python(argc, argv);
 	free(text);

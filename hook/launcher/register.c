@@ -1,12 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-/* One line to the engine (docs/tree.md, inst_ctl, has its form), and one to the system log. */
+/* One line to the engine (docs/tree.md, inst_ctl, has its form), and one to the system log (system_log.c). */
 #include <errno.h>
 #include <fcntl.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <syslog.h>
 #include <unistd.h>
 
 #include "hook.h"
@@ -140,12 +139,6 @@ static int tell(const char *tree, const char *text)
 	return error;
 }
 
-static void note(const struct hook_state *state, const char *text)
-{
-	openlog(HOOK_NAME, LOG_PID, LOG_DAEMON);
-	syslog(LOG_INFO, "container=%s %s", state->id, text);
-}
-
 static int destroy(const char *tree, const struct hook_state *state)
 {
 	char text[HOOK_ID_MAX + 16];
@@ -158,7 +151,7 @@ bool hook_remove(const char *tree, const struct hook_state *state)
 {
 	if (destroy(tree, state) != 0)
 		return false;
-	note(state, "removed");
+	hook_log(state->id, "removed");
 	return true;
 }
 
@@ -180,6 +173,6 @@ bool hook_register(const char *tree, const struct hook_state *state, int argc, c
 		destroy(tree, state);
 	if (error)
 		return false;
-	note(state, log.text);
+	hook_log(state->id, log.text);
 	return true;
 }

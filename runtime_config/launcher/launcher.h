@@ -64,6 +64,9 @@ bool launcher_asks_nothing(const char *bundle);
 /* Whether a low-level runtime may call us again: the vendor's wrapper does. */
 bool launcher_may_return(const char *path);
 
+/* Make read-only what is not written after the start of the program. */
+void launcher_protect(void);
+
 /* The last part of a path. */
 const char *launcher_base_name(const char *path);
 

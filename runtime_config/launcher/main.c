@@ -126,6 +126,7 @@ int main(int argc, char **argv)
 	bool direct = again;
 	bool below;
 
+	launcher_protect();
 	if (argc < 1)
 		return 1;
 	/* Called by the vendor's runtime, which has edited the bundle and is not to be started once more. */

@@ -125,9 +125,13 @@ def compile_hook(folder: Path, *options: str, python: str = "/usr/bin/python3") 
     root = HOOK.parent.parent
     program = folder / "cgpu-hook"
     (folder / "start.py").write_text(IN_FOLDER.format(root=str(root)))
-    shared = [root / "runtime_config" / "launcher" / name for name in ("json.c", "python.c", "read_file.c")]
+    shared = [
+        root / "runtime_config" / "launcher" / name
+        for name in ("json.c", "protect.c", "python.c", "read_file.c")
+    ]
     includes = [root / "runtime_config" / "launcher", root / "kmod" / "build" / "gen"]
-    places = {"CGPU_CONFIG_PATH": "config.json", "CGPU_DRAINING_PATH": "draining", "CGPU_PYTHON": python}
+    places = {"CGPU_CONFIG_PATH": "config.json", "CGPU_DRAINING_PATH": "draining", "CGPU_LOG_PATH": "log"}
+    places["CGPU_PYTHON"] = python
     # As kmod/Makefile compiles it.
     compiler = ("musl-gcc", "-static") if shutil.which("musl-gcc") and not options else ("cc",)
     command = [

@@ -5,9 +5,9 @@
  */
 #define _GNU_SOURCE
 #include <errno.h>
-#include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/socket.h>
 #include <syslog.h>
 #include <unistd.h>
 
@@ -32,27 +32,31 @@ __attribute__((unused)) static ssize_t shim_write(int fd, const void *text, size
 	return number == EMSGSIZE ? (ssize_t)size - 1 : -1;
 }
 
-__attribute__((unused)) static void shim_openlog(const char *name, int option, int facility)
+__attribute__((unused)) static int shim_connect(int fd, const void *address, size_t size)
 {
-	FILE *file = fopen("log", "a");
-
-	fprintf(file, "%s %d %d ", name, option, facility);
-	fclose(file);
+	(void)fd;
+	(void)address;
+	return size ? 0 : -1;
 }
 
-__attribute__((unused, format(printf, 2, 3))) static void shim_syslog(int level, const char *format, ...)
+/* As the words of Python's openlog() and syslog(). */
+__attribute__((unused)) static ssize_t shim_send(int fd, const char *text, size_t size, int flags)
 {
 	FILE *file = fopen("log", "a");
-	va_list arguments;
+	char name[32] = "";
+	unsigned int priority = 0;
+	long pid = 0;
+	int at = 0;
 
-	fprintf(file, "%d ", level);
-	va_start(arguments, format);
-	vfprintf(file, format, arguments);
-	va_end(arguments);
-	fputc('\n', file);
+	(void)fd;
+	(void)flags;
+	sscanf(text, "<%u>%*s %*s %*s %31[^[][%ld]: %n", &priority, name, &pid, &at);
+	fprintf(file, "%s %d %u %u %.*s\n", name, pid == getpid() ? LOG_PID : 0, priority & ~7u, priority & 7u,
+		(int)size - at, text + at);
 	fclose(file);
+	return (ssize_t)size;
 }
 
 #define write shim_write
-#define openlog shim_openlog
-#define syslog shim_syslog
+#define connect shim_connect
+#define send shim_send

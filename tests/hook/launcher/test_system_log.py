@@ -1,0 +1,88 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The line that the hook in C writes to the system log."""
+
+from __future__ import annotations
+
+import re
+import socket
+import subprocess
+import threading
+from pathlib import Path
+
+import pytest
+
+from tests.hook.support import CONTAINER, T4, FakeTree, compile_hook
+
+GRANTS = 20
+ZONE = "Etc/GMT+7"  # far from where a clock without a zone is
+
+
+@pytest.fixture
+def tree(tmp_path: Path) -> FakeTree:
+    tree = FakeTree(tmp_path).build(T4)
+    tree.command()  # writes the configuration
+    compile_hook(tmp_path)
+    return tree
+
+
+def register(tree: FakeTree) -> None:
+    grants = [word for gpu in range(GRANTS) for word in ("--grant", f"{gpu}:85899345920:999:1")]
+    command = [str(tree.base / "cgpu-hook"), "prestart", *grants]
+    subprocess.run(
+        command, input=tree.state(), text=True, check=True, cwd=tree.base, env={"TZ": ZONE}, timeout=20
+    )
+
+
+def hours(line: bytes) -> int:
+    """Return the hour that a line begins with, after checks of all the rest."""
+    found = re.fullmatch(
+        rb"<30>[A-Z][a-z]{2} [ 0-9][0-9] ([0-9]{2}):[0-9]{2}:[0-9]{2} "
+        rb"cgpu-hook\[[0-9]+\]: container=(\S+) registered (.*)",
+        line,
+    )
+    assert found is not None, line
+    assert found[2].decode() == CONTAINER
+    assert found[3].count(b"gpu=") == GRANTS
+    assert found[3].endswith(b" gpu=19 memsize=85899345920 (81920 MiB) weight=999 highprio=1")
+    return int(found[1])
+
+
+def hour_there() -> int:
+    done = subprocess.run(["date", "+%H"], env={"TZ": ZONE}, capture_output=True, check=True, timeout=20)
+    return int(done.stdout)
+
+
+def test_datagram(tree: FakeTree) -> None:
+    """It is sent whole, however long it is, with the time of this machine's zone."""
+    with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as log:
+        log.bind(str(tree.base / "log"))
+        before = hour_there()
+        register(tree)
+        assert hours(log.recv(1 << 16)) in (before, hour_there())
+
+
+def test_stream(tree: FakeTree) -> None:
+    """A log that takes streams gets it with a zero byte at its end."""
+    got: list[bytes] = []
+
+    def take(log: socket.socket) -> None:
+        connection, _ = log.accept()
+        with connection, connection.makefile("rb") as stream:
+            got.append(stream.read())
+
+    with socket.socket(socket.AF_UNIX) as log:
+        log.bind(str(tree.base / "log"))
+        log.listen()
+        thread = threading.Thread(target=take, args=(log,))
+        thread.start()
+        register(tree)
+        thread.join(20)
+    (line,) = got
+    assert line.endswith(b"\0")
+    hours(line[:-1])
+
+
+def test_no_log(tree: FakeTree) -> None:
+    """Where nothing takes the line the container is registered all the same."""
+    register(tree)
+    assert tree.inst_ctl.read_text().startswith(f"create id={CONTAINER} ")
