@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import argparse
 import contextlib
+import ctypes
 import gc
 import os
 import select
@@ -49,6 +50,7 @@ REQUEST_TIMEOUT_S = 10.0
 FIRST_INHERITED = 3  # sd_listen_fds(3)
 CREDENTIALS = struct.Struct("iII")
 TIMEVAL = struct.Struct("ll")
+PR_SET_PDEATHSIG = 1  # linux/prctl.h
 # Each serves one start at a time, of which a millisecond or two are its own.
 WORKERS = 4
 # How often a worker that waits looks whether its server lives.
@@ -149,6 +151,8 @@ def _fork_worker(listener: socket.socket, launchers: Launchers) -> int:
     if worker == 0:
         status = 1
         try:
+            # Without it a worker of a server that was killed would take a connection before it saw that.
+            ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
             signal.pthread_sigmask(signal.SIG_UNBLOCK, SIGNALS)
             status = _work(listener, launchers, server)
         finally:

@@ -52,7 +52,7 @@ static int await_stop(s32 pid)
 	u64 end = clock_ms() + WAIT_MS;
 	int status;
 
-	while (clock_ms() < end) {
+	for (;;) {
 		pid_t r = waitpid(pid, &status, __WALL | WNOHANG);
 
 		if (r < 0)
@@ -61,11 +61,12 @@ static int await_stop(s32 pid)
 			return -ESRCH;
 		if (r == pid)
 			return status >> 16 == PTRACE_EVENT_STOP ? 0 : WSTOPSIG(status);
+		if (clock_ms() >= end)
+			return -ETIMEDOUT;
 		nanosleep(&pause, NULL);
 		/* A process that stands still soon goes on soon: a container's first one is on its way to its program. */
 		pause.tv_nsec = pause.tv_nsec * 2 < LAST_PAUSE_NS ? pause.tv_nsec * 2 : LAST_PAUSE_NS;
 	}
-	return -ETIMEDOUT;
 }
 
 /* The kernel counts from the oldest one on. */

@@ -202,7 +202,7 @@ def test_another_protocol(hasty: Served, ready: bytes) -> None:
 
 
 def test_a_worker_that_dies(bare: Served) -> None:
-    """Killed workers are replaced, and those of a killed server end."""
+    """Killed workers are replaced."""
     bare.bundle(SLICED)
     with bare.server() as server:
         found = workers(server.pid)
@@ -211,6 +211,24 @@ def test_a_worker_that_dies(bare: Served) -> None:
         eventually(lambda: not {*found} & {*children(server.pid)}, "they are gone")
         assert workers(server.pid)
         assert bare.create().status == 0
+
+
+def test_a_server_that_is_killed(bare: Served) -> None:
+    """Its workers end with it, and take no connection any more."""
+    bare.bundle(SLICED)
+    with bare.server() as server:
+        found = workers(server.pid)
+        server.kill()
+        server.wait()
+        eventually(lambda: not any(is_running(worker) for worker in found), "they are gone")
+        assert bare.create() == LEFT
+
+
+def is_running(pid: int) -> bool:
+    try:
+        return state(pid) != "Z"
+    except FileNotFoundError:
+        return False
 
 
 @pytest.mark.parametrize("delay", [0, 0.0005, 0.001, 0.002, 0.01])
