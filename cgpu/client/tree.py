@@ -103,7 +103,7 @@ class Tree:
     def read_int(self, *parts: str) -> int:
         """Return the number in a node."""
         text = self.read(*parts)
-        if len(text) <= 20 and text.isascii() and text.isdigit():
+        if is_whole(text):
             return int(text)
         raise CgpuError(
             f"{self._join(parts)}: {show(text)}: a whole number was expected; see the engine's log"
@@ -268,15 +268,14 @@ class Tree:
         directory = str(index)
         # One read for three, each of which asks a daemon four times. The first line is of the GPU.
         line = self.read(directory, "stat").partition("\n")[0]
-        words = {key: value for key, _, value in (word.partition("=") for word in line.split(" "))}
-        try:
-            facts = words["uuid"], int(words["memtotal"]), int(words["max_inst"])
-        except (KeyError, ValueError):
+        words = dict(word.partition("=")[::2] for word in line.split(" "))
+        uuid, memtotal, max_inst = (words.get(key, "") for key in ("uuid", "memtotal", "max_inst"))
+        if not (uuid and is_whole(memtotal) and is_whole(max_inst)):
             raise CgpuError(
                 f"{self._join((directory, 'stat'))}: {show(line) or 'empty'}: uuid, memtotal and max_inst "
                 "were expected; see the engine's log"
-            ) from None
-        return Gpu(index, *facts, read=lambda node: self.read(directory, node))
+            )
+        return Gpu(index, uuid, int(memtotal), int(max_inst), read=lambda node: self.read(directory, node))
 
     def _join(self, parts: Sequence[str]) -> str:
         return "/".join((self.path, *parts))
@@ -335,6 +334,11 @@ def read_text(fd: int) -> str:
     if len(raw) > MAX_NODE:
         raise OSError(errno.EFBIG, os.strerror(errno.EFBIG))
     return raw.decode("utf-8", "replace").removesuffix("\n")
+
+
+def is_whole(text: str) -> bool:
+    """Return whether a text is a whole number as the tree has them."""
+    return len(text) <= 20 and text.isascii() and text.isdigit()
 
 
 def is_index(name: str) -> bool:

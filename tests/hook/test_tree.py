@@ -290,7 +290,12 @@ def test_bad_number(tree: FakeTree) -> None:
         client(tree).read_int("default_memsize")
 
 
-@pytest.mark.parametrize("line", ["", "uuid=GPU-1 memtotal=1", "uuid=GPU-1 memtotal=1 max_inst=x", "GPU-1"])
+ODD = ("uuid=GPU-1 memtotal=-1 max_inst=20", "uuid=GPU-1 memtotal=1 max_inst=2_0", "memtotal=1 max_inst=20")
+
+
+@pytest.mark.parametrize(
+    "line", ["", "uuid=GPU-1 memtotal=1", "uuid=GPU-1 memtotal=1 max_inst=x", "GPU-1", *ODD]
+)
 def test_bad_facts(tree: FakeTree, line: str) -> None:
     """A GPU of which the engine does not say what is needed is named, with what it says."""
     tree.write({"0/stat": line})
