@@ -152,14 +152,14 @@ class Directory:
         # A publisher runs for months: what is known of containers that are gone is forgotten.
         self._nameless = {one: known for one, known in self._nameless.items() if one in wanted}
         if self._asking is None and not self._knows(wanted):
-            self._sources = sources() if self._sources is None else self._sources
             self._ask(frozenset(wanted))
             self._take(self._wait_s)
         self._names = {one: name for one, name in self._names.items() if one in wanted}
         return self._names
 
     def _ask(self, wanted: frozenset[str]) -> None:
-        asking = _Asking(self._sources or [], wanted)
+        self._sources = sources() if self._sources is None else self._sources
+        asking = _Asking(self._sources, wanted)
         try:
             asking.start()
         except RuntimeError:

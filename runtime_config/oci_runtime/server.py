@@ -49,12 +49,9 @@ MESSAGE_MAX = 1 << 16
 REQUEST_TIMEOUT_S = 10.0
 FIRST_INHERITED = 3  # sd_listen_fds(3)
 CREDENTIALS = struct.Struct("iII")
-TIMEVAL = struct.Struct("ll")
 PR_SET_PDEATHSIG = 1  # linux/prctl.h
 # Each serves one start at a time, of which a millisecond or two are its own.
 WORKERS = 4
-# How often a worker that waits looks whether its server lives.
-ALIVE_S = 60
 # Then a worker is replaced: nothing that a start left behind stays for long.
 CALLS_OF_WORKER = 1000
 # Before a worker is replaced that has failed: it may fail at once each time.
@@ -120,7 +117,6 @@ def serve(listener: socket.socket) -> None:
     gc.collect()
     gc.freeze()
     # A connection wakes one worker of those that wait within accept(), and would wake all that poll.
-    listener.setsockopt(socket.SOL_SOCKET, socket.SO_RCVTIMEO, TIMEVAL.pack(ALIVE_S, 0))
     listener.setblocking(True)
     workers: set[int] = set()
     # They are waited for, so that none comes between a fork and the note of its worker.
@@ -151,23 +147,19 @@ def _fork_worker(listener: socket.socket, launchers: Launchers) -> int:
     if worker == 0:
         status = 1
         try:
-            # Without it a worker of a server that was killed would take a connection before it saw that.
+            # A worker ends with its server, and whoever starts that again starts workers too.
             ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
             signal.pthread_sigmask(signal.SIG_UNBLOCK, SIGNALS)
-            status = _work(listener, launchers, server)
+            # It may have been killed before that.
+            status = _work(listener, launchers) if os.getppid() == server else 0
         finally:
             os._exit(status)
     return worker
 
 
-def _work(listener: socket.socket, launchers: Launchers, server: int) -> int:
+def _work(listener: socket.socket, launchers: Launchers) -> int:
     for _ in range(CALLS_OF_WORKER):
-        connection = None
-        while connection is None:
-            with contextlib.suppress(BlockingIOError):
-                connection, _ = listener.accept()
-            if os.getppid() != server:
-                return 0  # it was killed, and whoever starts it again starts workers too
+        connection, _ = listener.accept()
         with connection:
             if known_launchers() != launchers:
                 return CHANGED
@@ -228,10 +220,12 @@ def _prepare_call(connection: socket.socket, arguments: Sequence[str], *, plain:
     read(arguments, call)
     config = effective.load()
     runtime = lowlevel.find(config.low_level_runtime, plain=plain)
+    if not call.command:
+        return
     tree = Tree(paths.tree(config.tree))
     # Raises where the engine is down: the wrapper waits for it, and says so.
     tree.kind()
-    if not call.command or _is_gone(connection):
+    if _is_gone(connection):
         return
     with Bundle(call.bundle) as bundle:
         prepared = main.prepare(bundle.read(), call, config.replace(low_level_runtime=runtime), runtime, tree)
