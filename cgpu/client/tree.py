@@ -27,8 +27,9 @@ MAX_CONTROL = 4096
 MAX_ID = 127
 ID_EXTRA = "_.+-"
 _FACTS = ("drift", "memfree", "memtotal", "mig", "minor", "name", "natives", "uuid")
+GPU_FACTS = ("index", "uuid", "memtotal", "max_inst")
 GPU_NODES = (*_FACTS, "free_weight", "major", "max_inst", "policy", "prio_ratio", "reserved", "sched", "stat")
-ROOT_NODES = ("default_memsize", "engine", "inst_ctl", "major", "stat", "upgrade", "version")
+ROOT_NODES = ("default_memsize", "engine", "gpus", "inst_ctl", "major", "stat", "upgrade", "version")
 CONTAINER_NODES = ("highprio", "id", "meminfo", "memsize", "owner", "stat", "usage", "weight")
 DAEMON = "cgpud"
 MODULE = "cgpu_km"
@@ -118,7 +119,15 @@ class Tree:
 
     def gpus(self) -> list[Gpu]:
         """Return the cards in the order of their indexes."""
-        return [self._gpu(index) for index in sorted(int(name) for name in self.names() if is_index(name))]
+        try:
+            lines = self.read("gpus").splitlines()
+        except EngineDownError:
+            raise
+        except CgpuError as error:
+            if not _is_missing(error):
+                raise
+            return self._gpus_of_earlier()
+        return [self._gpu(line, "gpus") for line in lines]
 
     def kind(self) -> str:
         """Return which engine is behind the tree, DAEMON or MODULE, which is asked once.
@@ -264,18 +273,23 @@ class Tree:
         except CgpuError:
             return
 
-    def _gpu(self, index: int) -> Gpu:
-        directory = str(index)
-        # One read for three, each of which asks a daemon four times. The first line is of the GPU.
-        line = self.read(directory, "stat").partition("\n")[0]
-        words = dict(word.partition("=")[::2] for word in line.split(" "))
-        uuid, memtotal, max_inst = (words.get(key, "") for key in ("uuid", "memtotal", "max_inst"))
-        if not (uuid and is_whole(memtotal) and is_whole(max_inst)):
+    def _gpus_of_earlier(self) -> list[Gpu]:
+        """Return the cards of an engine without `gpus`, such as a module that is loaded still."""
+        indexes = sorted(int(name) for name in self.names() if is_index(name))
+        # The first line is of the GPU.
+        lines = {str(index): self.read(str(index), "stat").partition("\n")[0] for index in indexes}
+        return [self._gpu(line, index, "stat", index=index) for index, line in lines.items()]
+
+    def _gpu(self, line: str, *parts: str, index: str = "") -> Gpu:
+        """Return what a line of an entry says of a card. index: where the entry is of one card."""
+        words = {"index": index, **dict(word.partition("=")[::2] for word in line.split(" "))}
+        index, uuid, memtotal, max_inst = (words.get(key, "") for key in GPU_FACTS)
+        if not (is_index(index) and uuid and is_whole(memtotal) and is_whole(max_inst)):
             raise CgpuError(
-                f"{self._join((directory, 'stat'))}: {show(line) or 'empty'}: uuid, memtotal and max_inst "
+                f"{self._join(parts)}: {show(line) or 'empty'}: index, uuid, memtotal and max_inst "
                 "were expected; see the engine's log"
             )
-        return Gpu(index, uuid, int(memtotal), int(max_inst), read=lambda node: self.read(directory, node))
+        return Gpu(int(index), uuid, int(memtotal), int(max_inst), read=lambda node: self.read(index, node))
 
     def _join(self, parts: Sequence[str]) -> str:
         return "/".join((self.path, *parts))
@@ -323,6 +337,11 @@ class Tree:
         if error.errno in DOWN and not self.is_up():
             return self._down()
         return CgpuError(f"{self._join(parts)}: cannot be {action}: {error.strerror}")
+
+
+def _is_missing(error: CgpuError) -> bool:
+    """Say whether an entry is not there, by the error that Tree has raised."""
+    return isinstance(error.__cause__, FileNotFoundError)
 
 
 def read_text(fd: int) -> str:

@@ -28,8 +28,8 @@ from tests.conformance.steps import (
     write,
 )
 
-ROOT = {"default_memsize": 0o644, "engine": 0o444, "inst_ctl": 0o600, "major": 0o444, "upgrade": 0o644}
-ROOT |= {"stat": 0o444, "version": 0o444}
+ROOT = {"default_memsize": 0o644, "engine": 0o444, "gpus": 0o444, "inst_ctl": 0o600, "major": 0o444}
+ROOT |= {"stat": 0o444, "upgrade": 0o644, "version": 0o444}
 GPU = dict.fromkeys(("drift", "free_weight", "major", "memfree", "memtotal", "mig", "minor"), 0o444)
 GPU |= dict.fromkeys(("name", "natives", "reserved", "sched", "stat", "uuid"), 0o444)
 GPU |= dict.fromkeys(("max_inst", "policy", "prio_ratio"), 0o644)
@@ -104,6 +104,8 @@ def shape() -> list[Case]:
     ]
 
 
+OF_GPU = rf"index=[0-9] uuid=GPU-[0-9a-f-]{{36}} memtotal={CARD} max_inst=20\n"
+ROOT_FACTS = (("version", r"[0-9]+\.[0-9]+\.[0-9]+\S*\n"), ("gpus", f"({OF_GPU})+"))
 CARD_FACTS = (("name", "Tesla T4\n"), ("memtotal", f"{CARD}\n"))
 
 
@@ -114,7 +116,7 @@ def values(engine: str, major: str, gone: tuple[str, ...]) -> list[Case]:
             "facts",
             "Root and cards tell what they are.",
             read("engine", {"match": engine + r" \S+ \S+\n"}),
-            read("version", {"match": r"[0-9]+\.[0-9]+\.[0-9]+\S*\n"}),
+            [read(node, {"match": text}) for node, text in ROOT_FACTS],
             [read(node, major + "\n") for node in ("major", "0/major", "1/major")],
             [read(f"{gpu}/{node}", text) for gpu in (0, 1) for node, text in CARD_FACTS],
             [read(f"{gpu}/uuid", {"match": r"GPU-[0-9a-f-]{36}\n"}) for gpu in (0, 1)],

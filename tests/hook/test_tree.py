@@ -14,7 +14,7 @@ import pytest
 from cgpu import paths
 from cgpu.client.tree import CONTAINER_NODES, GPU_NODES, ROOT_NODES, EngineDownError, Tree, check_id
 from cgpu.config.effective import Effective
-from cgpu.errors import CgpuError
+from cgpu.errors import CgpuError, show
 from cgpu.kmod.daemon.processes.process_identity import start_time
 from tests.hook.support import CONTAINER, MIB, T4, FakeTree, down, gpu_stat, refused, uuid
 
@@ -300,9 +300,36 @@ def test_bad_facts(tree: FakeTree, line: str) -> None:
     """A GPU of which the engine does not say what is needed is named, with what it says."""
     tree.write({"0/stat": line})
     shown = line or "empty"
-    want = "uuid, memtotal and max_inst were expected; see the engine's log"
+    want = "index, uuid, memtotal and max_inst were expected; see the engine's log"
     with refused(f"{tree.path}/0/stat: {shown}: {want}"):
         client(tree).gpus()
+    tree.write({"gpus": f"index=0 {line}"})
+    with refused(f"{tree.path}/gpus: {f'index=0 {line}'}: {want}"):
+        client(tree).gpus()
+
+
+@pytest.mark.parametrize("index", ["", "index= ", "index=-1 ", "index=0/1 ", "index=12345 ", "index=\u0663 "])
+def test_bad_index(tree: FakeTree, index: str) -> None:
+    """An index that names no directory of the tree is refused with its line."""
+    line = f"{index}uuid=GPU-1 memtotal=1 max_inst=20"
+    tree.write({"gpus": line})
+    with refused(
+        f"{tree.path}/gpus: {show(line)}: index, uuid, memtotal and max_inst were expected; "
+        "see the engine's log"
+    ):
+        client(tree).gpus()
+
+
+def test_facts_in_one_read(tree: FakeTree) -> None:
+    """One entry tells of all GPUs: nothing else is asked, and words that are not known are ignored."""
+    lines = [f"index={index} new=1 uuid={uuid(index)} memtotal={MIB} max_inst=7" for index in (1, 9)]
+    tree.write({"gpus": "\n".join(lines)})
+    tree.write({f"{index}/stat": "" for index in (0, 1)})
+    found = [(gpu.index, gpu.uuid, gpu.memtotal, gpu.max_inst) for gpu in client(tree).gpus()]
+    assert found == [(1, uuid(1), MIB, 7), (9, uuid(9), MIB, 7)]
+    assert client(tree).gpus()[0].name == "Tesla T4"
+    (tree.path / "gpus").write_text("")
+    assert client(tree).gpus() == []
 
 
 def test_endless_node(tree: FakeTree) -> None:

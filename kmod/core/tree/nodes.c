@@ -12,6 +12,7 @@ struct file {
 static const struct file files[] = {
 	{ "default_memsize", CORE_LEVEL_ROOT, 0644, CGPU_NODE_KIND_DEFAULT_MEMSIZE },
 	{ "engine", CORE_LEVEL_ROOT, 0444, CGPU_NODE_KIND_ENGINE },
+	{ "gpus", CORE_LEVEL_ROOT, 0444, CGPU_NODE_KIND_GPUS },
 	{ "inst_ctl", CORE_LEVEL_ROOT, 0600, CGPU_NODE_KIND_INST_CTL },
 	{ "major", CORE_LEVEL_ROOT, 0444, CGPU_NODE_KIND_MAJOR },
 	{ "stat", CORE_LEVEL_ROOT, 0444, CGPU_NODE_KIND_STAT },

@@ -65,6 +65,13 @@ TEST_ON(root_and_card_facts, bench_new("580.142"))
 	CHECK(bench_is(bench, "0/major", "195\n"));
 	CHECK(bench_is(bench, "default_memsize", "0\n"));
 	CHECK(bench_is(bench, "upgrade", "0\n"));
+	CHECK(bench_is(bench, "gpus",
+		"index=0 uuid=GPU-0 memtotal=15842934784 max_inst=20\n"
+		"index=1 uuid=GPU-1 memtotal=15842934784 max_inst=20\n"));
+	CHECK_EQ(bench_write(bench, "1/max_inst", "7"), 0);
+	CHECK(bench_is(bench, "gpus",
+		"index=0 uuid=GPU-0 memtotal=15842934784 max_inst=20\n"
+		"index=1 uuid=GPU-1 memtotal=15842934784 max_inst=7\n"));
 	CHECK(bench_is(bench, "1/uuid", "GPU-1\n"));
 	CHECK(bench_is(bench, "1/name", "Test T4\n"));
 	CHECK(bench_is(bench, "1/minor", "1\n"));
