@@ -21,6 +21,7 @@ import subprocess
 import tempfile
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import ExitStack
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -43,6 +44,7 @@ NO_VENDOR = "nvidia-container-runtime: not measured, no such binary on PATH (--n
 # Chance does as much less often than this: then lives are told apart.
 SIGNIFICANT = 0.05
 PLAIN = "plain"
+AGAIN = "plain once more"
 SLICED = "a slice"
 WHOLE_CARD = "NVIDIA's runtime, the card"
 NO_CARD = "NVIDIA's runtime, no card"
@@ -195,14 +197,18 @@ def ctr_lives(directory: Path, vendor: Vendor | None) -> tuple[list[Life], Calla
     return list(found), engine.close
 
 
-def docker_lives(directory: Path) -> tuple[list[Life], Callable[[], None]]:
-    """Return lives through docker, and what ends it."""
+def docker_lives(directory: Path, *, as_shipped: bool) -> tuple[list[Life], Callable[[], None]]:
+    """Return lives through docker, and what ends it.
+
+    as_shipped: with docker's default network and storage; else with as little of both as there can be.
+    """
     directory.mkdir()
-    engine = Docker(directory)
+    engine = Docker(directory, as_shipped=as_shipped)
+    network = [] if as_shipped else ["--network", "none"]
 
     def life(runtime: str, *words: str) -> Callable[[], object]:
         def run() -> None:
-            command = ["run", "--rm", "--network", "none", "--runtime", runtime, *words, IMAGE]
+            command = ["run", "--rm", *network, "--runtime", runtime, *words, IMAGE]
             outcome = engine.call(*command, "/cgpu-probe", "--help")
             if outcome.returncode != 0:
                 raise SystemExit(f"docker with {runtime}: {outcome.text}")
@@ -210,10 +216,12 @@ def docker_lives(directory: Path) -> tuple[list[Life], Callable[[], None]]:
         return run
 
     asked = [word for name, value in SLICE.items() for word in ("-e", f"{name}={value}")]
+    way = "docker run" if as_shipped else "docker run --network none"
     lives = [
-        Life("docker run", PLAIN, life("runc")),
-        Life("docker run", "the wrapper, no slice", life("cgpu")),
-        Life("docker run", SLICED, life("cgpu", *asked)),
+        Life(way, PLAIN, life("runc")),
+        Life(way, AGAIN, life("runc")),
+        Life(way, "the wrapper, no slice", life("cgpu")),
+        Life(way, SLICED, life("cgpu", *asked)),
     ]
     return lives, engine.close
 
@@ -274,14 +282,19 @@ def report(lives: Sequence[Life], due: Sequence[str] = ()) -> list[str]:
 
 
 def told_apart(way: str, lives: Sequence[Life]) -> list[str]:
-    """Say whether these many lives with a slice can be told from plain ones (Mann and Whitney's rank sum)."""
+    """Say whether these many lives with a slice can be told from plain ones (Mann and Whitney's rank sum).
+
+    Beside it, where there are any, whether as many plain ones more can be.
+    """
     times = {life.variant: life.times for life in lives if life.way == way}
-    if PLAIN not in times or SLICED not in times:
-        return []
-    longer, chance = rank_sum(times[SLICED], times[PLAIN])
-    found = "cannot" if chance >= SIGNIFICANT else "can"
-    pairs = f"a life with a slice takes longer than a plain one {100 * longer:.0f} times of 100"
-    return [f"{way}: {pairs}; {len(times[PLAIN])} of each {found} be told apart (p {chance:.3f})"]
+    said = []
+    for variant, called in ((AGAIN, "another plain life"), (SLICED, "a life with a slice")):
+        if PLAIN in times and variant in times:
+            longer, chance = rank_sum(times[variant], times[PLAIN])
+            found = "cannot" if chance >= SIGNIFICANT else "can"
+            pairs = f"{called} takes longer than a plain one {100 * longer:.0f} times of 100"
+            said.append(f"{way}: {pairs}; {len(times[PLAIN])} of each {found} be told apart (p {chance:.3f})")
+    return said
 
 
 def rank_sum(ones: Sequence[float], others: Sequence[float]) -> tuple[float, float]:
@@ -343,22 +356,22 @@ def main() -> None:
 
 def measure(directory: Path, vendor: Vendor | None, rounds: int) -> list[str]:
     """Run all lives in rounds, and report. Return the bars that fail."""
-    lives, end = docker_lives(directory / "docker") if shutil.which("dockerd") else ([], lambda: None)
     low_levels = [name for name in ("runc", "crun") if shutil.which(name)]
-    try:
-        by_ctr, end_ctr = ctr_lives(directory / "ctr", replace_directory(vendor, "of-ctr"))
-        try:
-            lives += by_ctr
-            for low_level in low_levels:
-                lives += filter(works, runc_lives(directory / low_level, low_level, vendor))
-            lives += part_lives(directory)
-            for life, counts in in_rounds(lives, rounds):
-                life.measure(counts=counts)
-            return report(lives, ["ctr run", *low_levels] if vendor is not None else [])
-        finally:
-            end_ctr()
-    finally:
-        end()
+    lives: list[Life] = []
+    with ExitStack() as ends:
+        for as_shipped in (True, False) if shutil.which("dockerd") else ():
+            by_docker, end = docker_lives(directory / f"docker-{as_shipped}", as_shipped=as_shipped)
+            ends.callback(end)
+            lives += by_docker
+        by_ctr, end = ctr_lives(directory / "ctr", replace_directory(vendor, "of-ctr"))
+        ends.callback(end)
+        lives += by_ctr
+        for low_level in low_levels:
+            lives += filter(works, runc_lives(directory / low_level, low_level, vendor))
+        lives += part_lives(directory)
+        for life, counts in in_rounds(lives, rounds):
+            life.measure(counts=counts)
+        return report(lives, ["ctr run", *low_levels] if vendor is not None else [])
 
 
 def works(life: Life) -> bool:
