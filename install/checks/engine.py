@@ -13,6 +13,7 @@ from cgpu.install.checks.software import STORE_KEPT
 from cgpu.install.node.facts import files
 from cgpu.install.node.report import NodeReport
 from cgpu.install.node.snapshot import Card
+from cgpu.kmod.daemon.processes import process_identity
 from cgpu.smi.scheduling import NOBODY, parse
 
 ACCEPTS = 0x10000  # flag of a listening socket in /proc/net/unix
@@ -128,12 +129,22 @@ def descriptor_store(now: NodeReport) -> list[Finding]:
 def _keeper(now: NodeReport) -> list[Finding]:
     name = "descriptor-store"
     table = files.text(now.node.root, "/proc/net/unix", 1 << 24) or ""
-    if any(line.endswith(" " + paths.KEEPER_SOCKET) for line in table.splitlines()):
+    heard = any(line.endswith(" " + paths.KEEPER_SOCKET) for line in table.splitlines())
+    if heard and _keeper_lives(now.node.root):
         return ok(name, "cgpud's keeper holds them")
     if now.status is not None and now.status.get("transient"):
         return ok(name, "not needed: cgpud was started by cgpu run and ends with it")
     text = "nothing keeps the descriptors of running containers: they lose their GPUs when cgpud ends"
     return warning(name, text, "end the sliced containers, then: " + paths.daemon_command("restart"))
+
+
+def _keeper_lives(root: Path) -> bool:
+    """Say whether the process lives that has written the lock: the socket may be of another /run."""
+    holder = process_identity.parse((files.text(root, paths.LOCK) or "").encode())
+    if holder == process_identity.NOBODY:
+        return True
+    started = process_identity.living_start_time(holder.pid, files.follow(root, "/proc"))
+    return started != 0 and holder.started in (0, started)
 
 
 def limits(now: NodeReport) -> list[Finding]:

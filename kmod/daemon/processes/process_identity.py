@@ -97,9 +97,9 @@ def start_time(pid: int, proc: Path = PROC) -> int:
     return _stat(pid, proc)[1]
 
 
-def living_start_time(pid: int) -> int:
+def living_start_time(pid: int, proc: Path = PROC) -> int:
     """Return when a process was started; 0 when there is none, or its first thread has ended."""
-    state, started = _stat(pid, PROC)
+    state, started = _stat(pid, proc)
     return 0 if state in ("", "Z", "X") else started
 
 

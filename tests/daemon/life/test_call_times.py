@@ -29,6 +29,12 @@ def stat(daemon: Daemon) -> EngineStat:
     return Tree(str(daemon.tree)).engine_stat()
 
 
+def when_all_are_over(daemon: Daemon) -> EngineStat:
+    """Return the counters when no call is under way: a call counts a moment after it is answered."""
+    eventually(lambda: stat(daemon).calls_now == 0, "all calls are over")
+    return stat(daemon)
+
+
 def counts(found: EngineStat) -> dict[str, int]:
     """Return how many calls there were of each outcome."""
     return {outcome: sum(one.calls) for outcome, one in found.latencies.items()}
@@ -55,7 +61,7 @@ def test_each_call_is_in_one_bucket(fresh: Daemon) -> None:
     """The buckets hold as many calls as the engine counts by what became of them, and as it was told of."""
     assert set(counts(stat(fresh)).values()) == {0}
     sliced = fresh.slice(1, SIX, *["info"] * 20, "alloc=1G", "free=last", "hold", until="hold")
-    found = stat(fresh)
+    found = when_all_are_over(fresh)
     calls = counts(found)
     assert calls["executed"] == found.executed > 20
     assert calls["continued"] >= found.continued > 0
@@ -69,10 +75,10 @@ def test_each_call_is_in_one_bucket(fresh: Daemon) -> None:
 def test_refused_calls_are_answered(fresh: Daemon, number: int) -> None:
     """Of so many refused allocations each is one call that was answered without the driver."""
     sliced = fresh.slice(1, SIX, "hold", *["alloc=7G"] * number, "hold=30", until="hold")
-    before = stat(fresh)
+    before = when_all_are_over(fresh)
     release(sliced)
     sliced.line("hold")
-    after = stat(fresh)
+    after = when_all_are_over(fresh)
     assert counts(after)["answered"] - counts(before)["answered"] == number
     assert after.refused - before.refused == number
     sliced.kill()
@@ -81,8 +87,7 @@ def test_refused_calls_are_answered(fresh: Daemon, number: int) -> None:
 def test_slow_call_is_in_a_high_bucket(fresh: Daemon) -> None:
     """A call that waits for the driver is under way meanwhile, and afterwards among the long ones."""
     sliced = fresh.slice(1, SIX, "info", "hold", "alloc=1G", "hold=30", until="hold")
-    before = stat(fresh).latencies["executed"]
-    eventually(lambda: stat(fresh).calls_now == 0, "all calls are over")
+    before = when_all_are_over(fresh).latencies["executed"]
     with stopped_driver(fresh):
         release(sliced)
         eventually(lambda: stat(fresh).calls_now == 1, "the call waits", instead=lambda: stat(fresh))
@@ -92,7 +97,7 @@ def test_slow_call_is_in_a_high_bucket(fresh: Daemon) -> None:
     slow = [new - old for new, old in zip(after.calls, before.calls, strict=True)][LONG + 1 :]
     assert sum(slow) == 1
     assert after.ns - before.ns > SLOW * 1e9
-    eventually(lambda: stat(fresh).calls_now == 0, "all calls are over")
+    when_all_are_over(fresh)
     sliced.kill()
 
 
