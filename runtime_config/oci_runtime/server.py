@@ -116,8 +116,8 @@ def serve(listener: socket.socket) -> None:
     os.chdir("/")
     gc.collect()
     gc.freeze()
-    # A connection wakes one worker of those that wait within accept(), and would wake all that poll.
-    listener.setblocking(True)
+    # Another worker may be faster.
+    listener.setblocking(False)
     workers: set[int] = set()
     # They are waited for, so that none comes between a fork and the note of its worker.
     signal.pthread_sigmask(signal.SIG_BLOCK, SIGNALS)
@@ -158,9 +158,11 @@ def _fork_worker(listener: socket.socket, launchers: Launchers) -> int:
 
 
 def _work(listener: socket.socket, launchers: Launchers) -> int:
+    # One worker wakes, and of those that wait always the same: its memory is in the caches.
+    waiting = select.epoll()
+    waiting.register(listener, select.EPOLLIN | select.EPOLLEXCLUSIVE)
     for _ in range(CALLS_OF_WORKER):
-        connection, _ = listener.accept()
-        with connection:
+        with _accept(listener, waiting) as connection:
             if known_launchers() != launchers:
                 return CHANGED
             connection.settimeout(REQUEST_TIMEOUT_S)
@@ -170,6 +172,13 @@ def _work(listener: socket.socket, launchers: Launchers) -> int:
                     connection.sendall(READY)
                     _prepare(connection)
     return 0
+
+
+def _accept(listener: socket.socket, waiting: select.epoll) -> socket.socket:
+    while True:
+        waiting.poll()
+        with contextlib.suppress(BlockingIOError):
+            return listener.accept()[0]
 
 
 def known_launchers() -> Launchers:
