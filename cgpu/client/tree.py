@@ -120,14 +120,14 @@ class Tree:
     def gpus(self) -> list[Gpu]:
         """Return the cards in the order of their indexes."""
         try:
-            lines = self.read("gpus").splitlines()
+            lines = self.read("gpus").split("\n")
         except EngineDownError:
             raise
         except CgpuError as error:
             if not _is_missing(error):
                 raise
             return self._gpus_of_earlier()
-        return [self._gpu(line, "gpus") for line in lines]
+        return [self._gpu(line, "gpus") for line in lines if lines != [""]]
 
     def kind(self) -> str:
         """Return which engine is behind the tree, DAEMON or MODULE, which is asked once.
@@ -259,7 +259,8 @@ class Tree:
 
     def destroy(self, container: str) -> None:
         """Remove a container's registration; nothing happens when there is none."""
-        check_id(container)
+        # An engine of an earlier version may have one by the name of a node that came later.
+        check_form(container)
         try:
             self._write(self._join(("inst_ctl",)), f"destroy id={container}")
         except OSError as error:
@@ -289,7 +290,8 @@ class Tree:
                 f"{self._join(parts)}: {show(line) or 'empty'}: index, uuid, memtotal and max_inst "
                 "were expected; see the engine's log"
             )
-        return Gpu(int(index), uuid, int(memtotal), int(max_inst), read=lambda node: self.read(index, node))
+        number = int(index)
+        return Gpu(number, uuid, int(memtotal), int(max_inst), read=lambda node: self.read(str(number), node))
 
     def _join(self, parts: Sequence[str]) -> str:
         return "/".join((self.path, *parts))
@@ -405,9 +407,14 @@ def _is_plain(name: str) -> bool:
     )
 
 
-def check_id(container: str) -> None:
-    """Raise CgpuError for an id that cannot be registered."""
+def check_form(container: str) -> None:
+    """Raise CgpuError for an id that no container can have."""
     if not _is_plain(container):
         raise CgpuError(f"container id {show(container)}: expected 1 to {MAX_ID} letters, digits and _ . + -")
+
+
+def check_id(container: str) -> None:
+    """Raise CgpuError for an id that cannot be registered."""
+    check_form(container)
     if container in (*GPU_NODES, *ROOT_NODES, *CONTAINER_NODES):
         raise CgpuError(f"container id {container}: this is the name of a node in the tree; choose another")

@@ -140,7 +140,7 @@ def _keeper(now: NodeReport) -> list[Finding]:
 
 def _keeper_lives(root: Path) -> bool:
     """Say whether the process lives that has written the lock: the socket may be of another /run."""
-    holder = process_identity.parse((files.text(root, paths.LOCK) or "").encode())
+    holder = process_identity.parse((files.text(root, paths.LOCK, process_identity.MAX_BYTES) or "").encode())
     if holder == process_identity.NOBODY:
         return True
     started = process_identity.living_start_time(holder.pid, files.follow(root, "/proc"))

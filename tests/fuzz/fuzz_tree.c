@@ -22,7 +22,8 @@ static void use_node(struct fuzz *fuzz, const struct cgpu_node *node, struct inp
 int LLVMFuzzerTestOneInput(const u8 *data, size_t bytes)
 {
 	static const char *const known[] = { "0", "1/box/weight", "0/box/memsize", "0/box/highprio", "0/policy",
-		"0/max_inst", "0/prio_ratio", "default_memsize", "upgrade", "inst_ctl", "0/box", "0/box/meminfo" };
+		"0/max_inst", "0/prio_ratio", "default_memsize", "upgrade", "inst_ctl", "0/box", "0/box/meminfo",
+		"gpus", "0/stat" };
 	struct input input = { data, bytes };
 	struct fuzz *fuzz = fuzz_core();
 	struct cgpu_node node;

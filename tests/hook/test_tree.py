@@ -320,6 +320,12 @@ def test_bad_index(tree: FakeTree, index: str) -> None:
         client(tree).gpus()
 
 
+def test_remove_what_has_a_node_s_name(tree: FakeTree) -> None:
+    """What an engine of an earlier version has by a name that is a node's by now can be removed."""
+    client(tree).destroy("gpus")
+    assert tree.inst_ctl.read_text() == "destroy id=gpus"
+
+
 def test_facts_in_one_read(tree: FakeTree) -> None:
     """One entry tells of all GPUs: nothing else is asked, and words that are not known are ignored."""
     lines = [f"index={index} new=1 uuid={uuid(index)} memtotal={MIB} max_inst=7" for index in (1, 9)]

@@ -21,6 +21,8 @@ from tests.install.machine import node_report, sound, write
         ("7 100\n", "Z", "warning"),
         ("8 100\n", "S", "warning"),
         ("", "S", "ok"),
+        ("no lock\n", "S", "ok"),
+        ("9" * 5000, "S", "ok"),
     ],
 )
 def test_keeper(tmp_path: Path, lock: str, process: str, expected: str) -> None:

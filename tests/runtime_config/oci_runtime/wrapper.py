@@ -124,6 +124,8 @@ class Wrapper:
         if not self.module:
             (self.run_directory / "cdi.json").write_text(json.dumps(cdi_document()))
             (self.run_directory / "seccomp.sock").touch()
+        lines = [f"index={index} {nodes[f'{index}/stat']}" for index in (0, 1)]
+        (self.tree / "gpus").write_text("\n".join(lines) + "\n")
         self.devices.write_text(DEVICES)
         note = f'printf "%s\\0" "$@" >{self.base}/calls'
         return self.runtime(f'if [ "$1" = features ]; then echo "{{}}"; else {note}; fi\n')
