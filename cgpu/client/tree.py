@@ -27,7 +27,6 @@ MAX_CONTROL = 4096
 MAX_ID = 127
 ID_EXTRA = "_.+-"
 _FACTS = ("drift", "memfree", "memtotal", "mig", "minor", "name", "natives", "uuid")
-GPU_FACTS = ("index", "uuid", "memtotal", "max_inst")
 GPU_NODES = (*_FACTS, "free_weight", "major", "max_inst", "policy", "prio_ratio", "reserved", "sched", "stat")
 ROOT_NODES = ("default_memsize", "engine", "gpus", "inst_ctl", "major", "stat", "upgrade", "version")
 CONTAINER_NODES = ("highprio", "id", "meminfo", "memsize", "owner", "stat", "usage", "weight")
@@ -120,14 +119,14 @@ class Tree:
     def gpus(self) -> list[Gpu]:
         """Return the cards in the order of their indexes."""
         try:
-            lines = self.read("gpus").split("\n")
+            text = self.read("gpus")
         except EngineDownError:
             raise
         except CgpuError as error:
             if not _is_missing(error):
                 raise
             return self._gpus_of_earlier()
-        return [self._gpu(line, "gpus") for line in lines if lines != [""]]
+        return [self._gpu(line, "gpus") for line in text.split("\n")] if text else []
 
     def kind(self) -> str:
         """Return which engine is behind the tree, DAEMON or MODULE, which is asked once.
@@ -284,7 +283,9 @@ class Tree:
     def _gpu(self, line: str, *parts: str, index: str = "") -> Gpu:
         """Return what a line of an entry says of a card. index: where the entry is of one card."""
         words = {"index": index, **dict(word.partition("=")[::2] for word in line.split(" "))}
-        index, uuid, memtotal, max_inst = (words.get(key, "") for key in GPU_FACTS)
+        index, uuid, memtotal, max_inst = (
+            words.get(key, "") for key in ("index", "uuid", "memtotal", "max_inst")
+        )
         if not (is_index(index) and uuid and is_whole(memtotal) and is_whole(max_inst)):
             raise CgpuError(
                 f"{self._join(parts)}: {show(line) or 'empty'}: index, uuid, memtotal and max_inst "
