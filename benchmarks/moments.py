@@ -55,9 +55,9 @@ def docker_lives(directory: Path, program: Path, stack: ExitStack) -> Iterator[L
             lambda: engine.call(*command, "-v", f"{program}:/moment:ro", IMAGE, "/moment")
         )
 
-    yield Life("docker", PLAIN, life("runc"))
+    yield Life("docker, no network", PLAIN, life("runc"))
     asked = (word for name, value in SLICE.items() for word in ("-e", f"{name}={value}"))
-    yield Life("docker", SLICED, life("cgpu", *asked))
+    yield Life("docker, no network", SLICED, life("cgpu", *asked))
 
 
 def ctr_lives(directory: Path, program: Path, stack: ExitStack) -> Iterator[Life]:
