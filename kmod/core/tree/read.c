@@ -62,32 +62,6 @@ static int meminfo_text(
 	return 0;
 }
 
-static void add_number(struct core_text *out, const char *key, u64 number)
-{
-	core_text_string(out, key);
-	core_text_number(out, number);
-}
-
-/* A line for each GPU, so that whoever starts a container reads one file for all. */
-static int gpus_text(struct cgpu_state *state, struct core_text *out)
-{
-	u32 i;
-
-	for (i = 0; i < CGPU_MAX_GPUS; i++) {
-		const struct core_gpu *gpu = core_gpu(state, i);
-
-		if (gpu == NULL)
-			continue;
-		add_number(out, "index=", i);
-		core_text_string(out, " uuid=");
-		core_text_string(out, gpu->facts.uuid);
-		add_number(out, " memtotal=", gpu->facts.memtotal);
-		add_number(out, " max_inst=", gpu->max_inst);
-		line_string(out, "");
-	}
-	return 0;
-}
-
 static int root_text(struct cgpu_state *state, u32 kind, struct core_text *out)
 {
 	switch (kind) {
@@ -96,7 +70,7 @@ static int root_text(struct cgpu_state *state, u32 kind, struct core_text *out)
 	case CGPU_NODE_KIND_ENGINE:
 		return engine_text(&state->settings, out);
 	case CGPU_NODE_KIND_GPUS:
-		return gpus_text(state, out);
+		return core_stat_gpus_text(state, out);
 	case CGPU_NODE_KIND_INST_CTL:
 		return -EBADF;
 	case CGPU_NODE_KIND_MAJOR:

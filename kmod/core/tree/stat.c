@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0 OR Apache-2.0
 /*
- * The text of the entries `stat`: words `key=value`, one line for what an entry is of. A GPU's has a line for itself and one for
+ * The text of the entries `stat` and `gpus`: words `key=value`, one line for what an entry is of. A GPU's has a line for itself and one for
  * each container, so that whoever watches a node reads one file for each GPU.
  */
 #include "ledger/ledger.h"
@@ -156,6 +156,29 @@ int core_stat_root_text(struct cgpu_state *state, struct core_text *out)
 	ADD_WORDS(out, words);
 	add_counts(out, refusal_keys, stat->refusals, CORE_REFUSALS);
 	core_text_string(out, "\n");
+	return 0;
+}
+
+/* What whoever starts a container asks of all GPUs, so that one file is read for it. */
+int core_stat_gpus_text(struct cgpu_state *state, struct core_text *out)
+{
+	u32 i;
+
+	for (i = 0; i < CGPU_MAX_GPUS; i++) {
+		const struct core_gpu *gpu = core_gpu(state, i);
+		struct word words[2];
+
+		if (gpu == NULL)
+			continue;
+		words[0] = (struct word){ "memtotal", gpu->facts.memtotal };
+		words[1] = (struct word){ "max_inst", gpu->max_inst };
+		core_text_string(out, "index=");
+		core_text_number(out, i);
+		core_text_string(out, " uuid=");
+		core_text_string(out, gpu->facts.uuid);
+		ADD_WORDS(out, words);
+		core_text_string(out, "\n");
+	}
 	return 0;
 }
 

@@ -62,6 +62,7 @@ const char *core_tree_file_name(enum core_level level, u32 *index);
 /* --- stat.c: what writes a text returns 0 --- */
 
 int core_stat_root_text(struct cgpu_state *state, struct core_text *out);
+int core_stat_gpus_text(struct cgpu_state *state, struct core_text *out);
 int core_stat_gpu_text(struct cgpu_core *core, u32 gpu, struct core_text *out);
 int core_stat_instance_text(struct cgpu_core *core, u32 gpu, u32 number, struct core_text *out);
 /* Its words without the id: " memsize=…", also of an instance that has ended. */
