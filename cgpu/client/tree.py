@@ -120,13 +120,15 @@ class Tree:
         """Return the cards in the order of their indexes."""
         try:
             text = self.read("gpus")
-        except EngineDownError:
-            raise
         except CgpuError as error:
-            if not _is_missing(error):
+            if isinstance(error, EngineDownError) or not isinstance(error.__cause__, FileNotFoundError):
                 raise
             return self._gpus_of_earlier()
         return [self._gpu(line, "gpus") for line in text.split("\n")] if text else []
+
+    def indexes(self) -> list[int]:
+        """Return the indexes of the cards, in order, by the directories that there are."""
+        return sorted(int(name) for name in self.names() if is_index(name))
 
     def kind(self) -> str:
         """Return which engine is behind the tree, DAEMON or MODULE, which is asked once.
@@ -275,9 +277,8 @@ class Tree:
 
     def _gpus_of_earlier(self) -> list[Gpu]:
         """Return the cards of an engine without `gpus`, such as a module that is loaded still."""
-        indexes = sorted(int(name) for name in self.names() if is_index(name))
         # The first line is of the GPU.
-        lines = {str(index): self.read(str(index), "stat").partition("\n")[0] for index in indexes}
+        lines = {str(index): self.read(str(index), "stat").partition("\n")[0] for index in self.indexes()}
         return [self._gpu(line, index, "stat", index=index) for index, line in lines.items()]
 
     def _gpu(self, line: str, *parts: str, index: str = "") -> Gpu:
@@ -340,11 +341,6 @@ class Tree:
         if error.errno in DOWN and not self.is_up():
             return self._down()
         return CgpuError(f"{self._join(parts)}: cannot be {action}: {error.strerror}")
-
-
-def _is_missing(error: CgpuError) -> bool:
-    """Say whether an entry is not there, by the error that Tree has raised."""
-    return isinstance(error.__cause__, FileNotFoundError)
 
 
 def read_text(fd: int) -> str:

@@ -8,7 +8,7 @@ from time import monotonic
 from typing import TypeVar
 
 from cgpu.client import reservations
-from cgpu.client.tree import EngineDownError, Tree, is_index
+from cgpu.client.tree import EngineDownError, Tree
 from cgpu.errors import CgpuError
 from cgpu.smi.counters import with_counters
 from cgpu.smi.limits import with_limits
@@ -24,8 +24,7 @@ Held = tuple[tuple[int, int], ...]
 def sample(tree: Tree) -> tuple[Gpu, ...]:
     """Read every GPU, in order. Raises EngineDownError; CgpuError when the tree cannot be listed."""
     tree.read("version")  # an engine that died may leave an empty directory
-    indexes = sorted(int(name) for name in tree.names() if is_index(name))
-    return tuple(with_limits(gpu(tree, str(index))) for index in indexes)
+    return tuple(with_limits(gpu(tree, str(index))) for index in tree.indexes())
 
 
 def gpu(tree: Tree, index: str) -> Gpu:

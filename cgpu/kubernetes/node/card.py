@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from cgpu.client.tree import EngineDownError, Tree, is_index
+from cgpu.client.tree import EngineDownError, Tree
 from cgpu.errors import CgpuError
 from cgpu.sizes import MIB
 
@@ -35,7 +35,7 @@ class Card:
 
 def cards(tree: Tree) -> tuple[Card, ...]:
     """Return the cards in the order of their indexes. Raises CgpuError, EngineDownError without an engine."""
-    return tuple(_card(tree, index) for index in sorted(int(name) for name in tree.names() if is_index(name)))
+    return tuple(_card(tree, index) for index in tree.indexes())
 
 
 def _card(tree: Tree, index: int) -> Card:

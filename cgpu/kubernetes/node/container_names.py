@@ -12,7 +12,7 @@ import re
 from collections.abc import Iterator
 
 from cgpu.client.directory import directory_of
-from cgpu.client.tree import Tree, is_index
+from cgpu.client.tree import Tree
 from cgpu.errors import CgpuError
 from cgpu.kubernetes.node.records import Record, Records
 from cgpu.smi.names import Names
@@ -47,12 +47,12 @@ def pod_uid(group: str) -> str | None:
 
 def _users(tree: Tree) -> Iterator[tuple[str, str, str]]:
     """Yield each container that uses a share: its id, its control group, and the share."""
-    for index in filter(is_index, tree.names()):
-        for one in tree.reserved(int(index)):
+    for index in tree.indexes():
+        for one in tree.reserved(index):
             if one.container is None:
                 continue
             try:
-                owner = tree.read(index, directory_of(one.container), "owner")
+                owner = tree.read(str(index), directory_of(one.container), "owner")
             except CgpuError:
                 continue
             yield one.container, owner.partition(" ")[2], one.share

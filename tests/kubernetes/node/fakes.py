@@ -50,10 +50,10 @@ class FakeEngine:
     changes: int = 0
     down: bool = False
 
-    def names(self, *_parts: str) -> list[str]:
+    def indexes(self) -> list[int]:
         if self.down:
             raise EngineDownError("the engine is not running")
-        return [str(card.index) for card in self.cards]
+        return [card.index for card in self.cards]
 
     def read(self, gpu: str, entry: str) -> str:
         card = self.cards[int(gpu)]
