@@ -141,10 +141,7 @@ def _keeper(now: NodeReport) -> list[Finding]:
 def _keeper_lives(root: Path) -> bool:
     """Say whether the process lives that has written the lock: the socket may be of another /run."""
     holder = process_identity.parse((files.text(root, paths.LOCK, process_identity.MAX_BYTES) or "").encode())
-    if holder == process_identity.NOBODY:
-        return True
-    started = process_identity.living_start_time(holder.pid, files.follow(root, "/proc"))
-    return started != 0 and holder.started in (0, started)
+    return holder == process_identity.NOBODY or holder.lives(files.follow(root, "/proc"))
 
 
 def limits(now: NodeReport) -> list[Finding]:

@@ -27,6 +27,11 @@ class ProcessIdentity:
         """Tell whether the process that has the number now, if any, is the one that is meant."""
         return self.pid > 0 and self.started in (0, start_time(self.pid))
 
+    def lives(self, proc: Path = PROC) -> bool:
+        """Tell whether the one that is meant is there, and its first thread has not ended."""
+        started = living_start_time(self.pid, proc)
+        return started != 0 and self.started in (0, started)
+
     def text(self) -> str:
         """Return the form that `parse` reads."""
         return f"{self.pid} {self.started}\n"
