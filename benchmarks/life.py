@@ -197,13 +197,20 @@ def ctr_lives(directory: Path, vendor: Vendor | None) -> tuple[list[Life], Calla
     return list(found), engine.close
 
 
-def docker_lives(directory: Path, *, as_shipped: bool) -> tuple[list[Life], Callable[[], None]]:
-    """Return lives through docker, and what ends it.
+def docker_lives(directory: Path, ends: ExitStack, *, as_shipped: bool) -> list[Life]:
+    """Return lives through docker; none, and a line says so, where dockerd does not start in this way.
 
-    as_shipped: with docker's default network and storage; else with as little of both as there can be.
+    ends: gets what ends it. as_shipped: with docker's default network and storage; else with as little of
+    both as there can be.
     """
     directory.mkdir()
-    engine = Docker(directory, as_shipped=as_shipped)
+    way = "docker run" if as_shipped else "docker run --network none"
+    try:
+        engine = Docker(directory, as_shipped=as_shipped)
+    except AssertionError as error:
+        print(f"{way}: not measured, dockerd does not start: {str(error).splitlines()[-1]}")
+        return []
+    ends.callback(engine.close)
     network = [] if as_shipped else ["--network", "none"]
 
     def life(runtime: str, *words: str) -> Callable[[], object]:
@@ -216,30 +223,12 @@ def docker_lives(directory: Path, *, as_shipped: bool) -> tuple[list[Life], Call
         return run
 
     asked = [word for name, value in SLICE.items() for word in ("-e", f"{name}={value}")]
-    way = "docker run" if as_shipped else "docker run --network none"
-    lives = [
+    return [
         Life(way, PLAIN, life("runc")),
         Life(way, AGAIN, life("runc")),
         Life(way, "the wrapper, no slice", life("cgpu")),
         Life(way, SLICED, life("cgpu", *asked)),
     ]
-    return lives, engine.close
-
-
-def possible_docker_lives(directory: Path, ends: ExitStack, *, as_shipped: bool) -> list[Life]:
-    """Return lives through docker; none, and a line says so, where dockerd does not start in this way.
-
-    ends: gets what ends it.
-    """
-    place = directory / ("docker-as-shipped" if as_shipped else "docker")
-    try:
-        lives, end = docker_lives(place, as_shipped=as_shipped)
-    except AssertionError as error:
-        way = "with its own network" if as_shipped else "without a network"
-        print(f"docker {way}: not measured, it does not start: {str(error).splitlines()[-1]}")
-        return []
-    ends.callback(end)
-    return lives
 
 
 def part_lives(directory: Path) -> Iterator[Life]:
@@ -376,7 +365,8 @@ def measure(directory: Path, vendor: Vendor | None, rounds: int) -> list[str]:
     lives: list[Life] = []
     with ExitStack() as ends:
         for as_shipped in (True, False) if shutil.which("dockerd") else ():
-            lives += possible_docker_lives(directory, ends, as_shipped=as_shipped)
+            place = directory / ("docker-as-shipped" if as_shipped else "docker")
+            lives += docker_lives(place, ends, as_shipped=as_shipped)
         by_ctr, end = ctr_lives(directory / "ctr", replace_directory(vendor, "of-ctr"))
         ends.callback(end)
         lives += by_ctr

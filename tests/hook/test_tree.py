@@ -304,7 +304,7 @@ def test_bad_facts(tree: FakeTree, line: str) -> None:
     with refused(f"{tree.path}/0/stat: {shown}: {want}"):
         client(tree).gpus()
     tree.write({"gpus": f"index=0 {line}"})
-    with refused(f"{tree.path}/gpus: {f'index=0 {line}'}: {want}"):
+    with refused(f"{tree.path}/gpus: index=0 {line}: {want}"):
         client(tree).gpus()
 
 

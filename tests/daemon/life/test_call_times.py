@@ -30,7 +30,7 @@ def stat(daemon: Daemon) -> EngineStat:
 
 
 def when_all_are_over(daemon: Daemon) -> EngineStat:
-    """Return the counters when no call is under way: a call counts a moment after it is answered."""
+    """Return the counters when no call is under way."""
     eventually(lambda: stat(daemon).calls_now == 0, "all calls are over")
     return stat(daemon)
 
