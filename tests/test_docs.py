@@ -28,6 +28,8 @@ NODE = re.compile(r'\{ "(\w+)", CORE_LEVEL_(\w+), (0\d+),')
 NAMED_PATH = re.compile(
     r"`((?:benchmarks|cgpu|docs|examples|hook|install|kmod|runtime_config|scripts|tests)/[a-z0-9_./-]+)`"
 )
+# A key of a line of words, in the C source that writes it.
+KEY = re.compile(r'\{ "(\w+)", |\] = "(\w+)"|" ?(\w+)="')
 MADE = "kmod/build/"
 LEVELS = {"Root": "ROOT", "GPU directory": "GPU", "Container directory": "CONTAINER"}
 
@@ -63,11 +65,24 @@ def test_counters(repository: Path) -> None:
     keys = document.split("\n`throttled` is what")[0]
     stated = {key for row in rows(keys) for key in re.findall(r"`(\w+)`", row[0])}
     source = (repository / "kmod" / "core" / "tree" / "stat.c").read_text()
-    found = re.findall(r'\{ "(\w+)", |\] = "(\w+)"|" ?(\w+)="', source)
+    found = KEY.findall(source.replace(function(source, "core_stat_gpus_text"), ""))
     of_cgpud = (repository / "kmod" / "daemon" / "libcgpud" / "stat.c").read_text()
     queues = set(re.findall(r'add_word\(out, "(\w+)"', of_cgpud))
     times = {f"{outcome}_{what}" for outcome in OUTCOMES for what in ("ns", "times")}
     assert stated == {"".join(groups) for groups in found} | queues | times
+
+
+def test_gpus(repository: Path) -> None:
+    """The document explains each key of the entry `gpus`, and no other."""
+    told = {row[0]: row[2] for row in rows(section((repository / "docs" / "tree.md").read_text(), "Root"))}
+    source = (repository / "kmod" / "core" / "tree" / "stat.c").read_text()
+    found = {"".join(groups) for groups in KEY.findall(function(source, "core_stat_gpus_text"))}
+    assert set(re.findall(r"`(\w+)`", told["`gpus`"])) == found
+
+
+def function(source: str, name: str) -> str:
+    """Return one function of a C source."""
+    return source[source.index(f"\nint {name}(") :].split("\n}\n", maxsplit=1)[0]
 
 
 def nodes(repository: Path) -> str:
