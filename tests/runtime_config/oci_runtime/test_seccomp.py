@@ -130,7 +130,7 @@ def test_the_default_profile_of_podman() -> None:
     before = [(name, r["action"], r.get("args")) for r in rules for name in r["names"] if name not in watched]
     kept = edited["syscalls"]
     after = [(name, r["action"], r.get("args")) for r in kept for name in r["names"] if name not in watched]
-    assert before == after
+    assert sorted(before, key=repr) == sorted(after, key=repr)
 
 
 def test_without_a_profile_nothing_else_is_restricted() -> None:
@@ -154,7 +154,9 @@ def test_what_is_denied_stays_denied(action: str) -> None:
     assert ioctl(by_default, 0xC020462A) == ioctl(by_rule, 0xC020462A) == action
     assert mapping(by_default, 1) == NOTIFY
     assert mapping(by_default, 1, "mmap2") == action
-    assert by_rule["syscalls"][0] == rule("ioctl", action, errnoRet=38)
+    assert by_rule["syscalls"][0] == rule("ioctl", action, errnoRet=38) | {
+        "names": ["ioctl", "write", "read"]
+    }
 
 
 def test_logged_calls_stay_logged() -> None:
