@@ -123,35 +123,62 @@ static void watch_init(struct cgpud *d, const struct cgpu_container_info *info)
 	struct init_watch *init = &d->reaper.init[info->slot];
 	int fd;
 
-	watch_no_more(&d->reaper, &init->pidfd);
 	*init = (struct init_watch){ .generation = info->generation, .pidfd = -1 };
+	if (info->pid <= 0)
+		return;
 	fd = process_open(info->pid, 0);
 	/* The number may belong to another process by now. */
 	if (fd < 0 || !cgroup_holds(info->cgroup, info->pid) || add_init(&d->reaper, info->slot, fd) < 0)
 		close_any(fd);
 }
 
+/* The registration that was watched in a slot is not there any more. */
+static u32 forget_init(struct reaper *reaper, u32 slot)
+{
+	struct init_watch *init = &reaper->init[slot];
+
+	if (!init->generation)
+		return 0;
+	watch_no_more(reaper, &init->pidfd);
+	init->generation = 0;
+	return 1;
+}
+
+/* Forget who was removed by others since the last time: the slots from one on, up to before another. Returns how many. */
+static u32 forget_removed(struct reaper *reaper, u32 from, u32 to)
+{
+	u32 forgotten = 0, slot;
+
+	for (slot = from; slot < to && slot < CGPU_MAX_CONTAINERS; slot++)
+		forgotten += forget_init(reaper, slot);
+	return forgotten;
+}
+
 /* Watch the init process of every registered container; remove a container whose init has ended and whose control group
- * holds no process any more. Returns how many were removed. */
+ * holds no process any more. Returns how many were removed, by this or, since the last time, by others. */
 static u32 reclaim_containers(struct cgpud *d)
 {
+	struct reaper *reaper = &d->reaper;
 	struct cgpu_container_info info;
 	u32 at, removed = 0;
 
 	for (at = 0; cgpu_container_next(&d->core, at, &info) == 0; at = info.slot + 1) {
-		/* The old form names no process: such a registration stays until it is destroyed. */
-		if (info.pid <= 0 || info.slot >= CGPU_MAX_CONTAINERS)
+		if (info.slot >= CGPU_MAX_CONTAINERS)
 			continue;
-		if (d->reaper.init[info.slot].generation != info.generation)
+		removed += forget_removed(reaper, at, info.slot);
+		if (reaper->init[info.slot].generation != info.generation) {
+			removed += forget_init(reaper, info.slot);
 			watch_init(d, &info);
-		if (d->reaper.init[info.slot].pidfd >= 0 || cgroup_populated(info.cgroup) == 1)
+		}
+		/* The old form names no process: such a registration stays until it is destroyed. */
+		if (info.pid <= 0 || reaper->init[info.slot].pidfd >= 0 || cgroup_populated(info.cgroup) == 1)
 			continue;
 		if (cgpu_container_remove(&d->core, info.slot, info.generation) < 0)
 			continue;
-		removed++;
+		removed += forget_init(reaper, info.slot);
 		events_log(&d->events, LOG_LEVEL_INFO, "container %s: reclaimed, its processes are gone", info.id);
 	}
-	return removed;
+	return removed + forget_removed(reaper, at, CGPU_MAX_CONTAINERS);
 }
 
 static void on_event(struct cgpud *d, u64 event, u64 now)
@@ -160,8 +187,9 @@ static void on_event(struct cgpud *d, u64 event, u64 now)
 	u64 n;
 
 	if (event == EVENT_KICK) {
-		if (read(reaper->kick_fd, &n, sizeof(n)) == sizeof(n))
-			reclaim_containers(d);
+		/* Who was only registered leaves nothing behind. */
+		if (read(reaper->kick_fd, &n, sizeof(n)) != sizeof(n) || reclaim_containers(d) == 0)
+			return;
 	} else if (event & EVENT_INIT) {
 		struct init_watch *init = &reaper->init[event & 0xffffffff];
 
