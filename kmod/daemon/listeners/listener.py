@@ -191,10 +191,8 @@ class Listeners:
         self._attach(fd, (slot, generation, serial), name, kept=True)
 
     def gone(self, serial: int) -> None:
-        """Forget a listener that has no task left."""
-        name = self._names.pop(serial, None)
-        if name is not None:
-            self._notify.discard(name)
+        """Forget a listener that has no task left. It has hung up, so the store drops its copy by itself."""
+        self._names.pop(serial, None)
 
     def drop_gone(self) -> None:
         """Forget every listener that the engine serves no more: its line may not have come through."""
@@ -203,8 +201,9 @@ class Listeners:
 
     def discard_all(self) -> None:
         """Take every listener out of the store: no engine will serve them again."""
-        for serial in list(self._names):
-            self.gone(serial)
+        for name in self._names.values():
+            self._notify.discard(name)
+        self._names.clear()
 
     def _store(self, name: str, fd: int, container_id: str) -> None:
         try:
