@@ -269,14 +269,18 @@ class Engine:
         self._lib.cgpud_kick(self._handle)
 
     def status(self) -> dict[str, str | int]:
-        """Return the driver's version, and what was counted since the start.
-
-        driver_error: errno of the driver's last answer to the engine itself; 0 when it is well.
-        """
-        status = CStatus()
-        self._lib.cgpud_status(self._handle, byref(status))
+        """Return the driver's version, driver_error(), and what was counted since the start."""
+        status = self._status()
         counted = {name: int(getattr(status, name)) for name in (*COUNTS, *TOTALS) if name != "spare"}
         return {"driver": status.driver.decode(), "layout": status.layout.decode(), **counted}
+
+    def driver_error(self) -> int:
+        """Return errno of the driver's last answer to the engine itself; 0 when it is well."""
+        return int(self._status().driver_error)
+
+    def lost_lines(self) -> int:
+        """Return how many messages of the engine did not fit the pipe."""
+        return int(self._status().lost_lines)
 
     def nodes(self) -> Iterator[DeviceNode]:
         """Give the driver's nodes: the control node first, then the GPUs in order, then others."""
@@ -355,6 +359,11 @@ class Engine:
         ended = self._handle.value is None or self._lib.cgpud_close(self._handle) == 0
         self._handle = c_void_p()
         return ended
+
+    def _status(self) -> CStatus:
+        status = CStatus()
+        self._lib.cgpud_status(self._handle, byref(status))
+        return status
 
 
 def can_take_up(state_fd: int) -> bool:

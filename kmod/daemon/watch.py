@@ -47,10 +47,10 @@ class Watch:
         if parent != self._parent and not self.managed:
             log.error("the keeper has died; running containers would not survive this daemon's end")
         self._parent = parent
-        status = self._engine.status()
-        self._on_driver(int(status["driver_error"]))
-        if status["lost_lines"] != self._lost_lines:
-            self._lost_lines = int(status["lost_lines"])
+        self._on_driver(self._engine.driver_error())
+        lost_lines = self._engine.lost_lines()
+        if lost_lines != self._lost_lines:
+            self._lost_lines = lost_lines
             self._listeners.drop_gone()
 
     def _on_driver(self, error: int) -> None:

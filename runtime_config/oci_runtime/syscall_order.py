@@ -54,13 +54,13 @@ io_uring_register open_tree move_mount fsopen fsconfig fsmount fspick pidfd_open
 pidfd_getfd faccessat2 process_madvise epoll_pwait2 mount_setattr quotactl_fd landlock_create_ruleset
 landlock_add_rule landlock_restrict_self memfd_secret process_mrelease futex_waitv set_mempolicy_home_node
 """
-_PLACE = {name: place for place, name in enumerate(BY_NUMBER.split())}
+_PLACES = {name: -place for place, name in enumerate(BY_NUMBER.split())}
 # Newer calls have higher numbers. What x86-64 does not have libseccomp numbers below 0, and adds at once.
-_FIRST = len(_PLACE)
+_FIRST = -len(_PLACES)
 
 
 def quick_order(names: Iterable[str]) -> list[str]:
     """Return names of system calls with the highest number first; as they were, on other machines."""
     if os.uname().machine != MACHINE:
         return list(names)
-    return sorted(names, key=lambda name: -_PLACE.get(name, _FIRST))
+    return sorted(names, key=lambda name: _PLACES.get(name, _FIRST))

@@ -121,7 +121,7 @@ class TreeFs(mfusepy.Operations):  # type: ignore[misc]
         if (
             path == CONTROL
             and not data.lstrip().startswith(b"destroy")
-            and self._engine.status()["driver_error"]
+            and self._engine.driver_error()
         ):
             raise OSError(errno.EIO, os.strerror(errno.EIO))
         if self.limited is None:
