@@ -3,21 +3,38 @@
 
 from __future__ import annotations
 
+import ctypes
 import errno
+import functools
 import os
-import re
-
-from cgpu.files import read_bounded
 
 CAP_SYS_ADMIN = 21
-STATUS_MAX = 1 << 16
-_EFFECTIVE = re.compile(rb"^CapEff:\s*([0-9a-f]{16})$", re.MULTILINE)
+VERSION = 0x20080522  # _LINUX_CAPABILITY_VERSION_3 of linux/capability.h
 
 
-def has_capability(status: bytes, capability: int) -> bool:
-    """Tell from the text of /proc/PID/status whether a capability is effective."""
-    found = _EFFECTIVE.search(status)
-    return found is not None and bool(int(found.group(1), 16) >> capability & 1)
+class _Header(ctypes.Structure):
+    """struct __user_cap_header_struct."""
+
+    _fields_ = (("version", ctypes.c_uint32), ("pid", ctypes.c_int))
+
+
+class _Sets(ctypes.Structure):
+    """struct __user_cap_data_struct, of which there are two."""
+
+    _fields_ = (
+        ("effective", ctypes.c_uint32),
+        ("permitted", ctypes.c_uint32),
+        ("inheritable", ctypes.c_uint32),
+    )
+
+
+def effective_capabilities(pid: int) -> int:
+    """Return a thread's effective capabilities, one bit each. Raises OSError. See capget(2)."""
+    sets = (_Sets * 2)()
+    if _libc().capget(ctypes.byref(_Header(VERSION, pid)), sets) != 0:
+        number = ctypes.get_errno()
+        raise OSError(number, os.strerror(number))
+    return int(sets[0].effective) | int(sets[1].effective) << 32
 
 
 def check_writer(pid: int) -> None:
@@ -31,8 +48,22 @@ def may_write(pid: int) -> bool:
     if pid <= 0:
         return False
     try:
-        status = read_bounded(f"/proc/{pid}/status", STATUS_MAX)
-        same = os.path.samefile(f"/proc/{pid}/ns/user", "/proc/self/ns/user")
+        has = bool(effective_capabilities(pid) >> CAP_SYS_ADMIN & 1)
+        return has and _user_namespace(pid) == _own_user_namespace()
     except OSError:
         return False
-    return same and has_capability(status, CAP_SYS_ADMIN)
+
+
+@functools.cache
+def _libc() -> ctypes.CDLL:
+    return ctypes.CDLL(None, use_errno=True)
+
+
+@functools.cache
+def _own_user_namespace() -> tuple[int, int]:
+    return _user_namespace(os.getpid())
+
+
+def _user_namespace(pid: int) -> tuple[int, int]:
+    found = os.stat(f"/proc/{pid}/ns/user")
+    return found.st_dev, found.st_ino

@@ -118,11 +118,7 @@ class TreeFs(mfusepy.Operations):  # type: ignore[misc]
         check_writer(calling_pid())
         opened = self._file(fi)
         # Nothing can be promised of cards that do not answer. What is there may go.
-        if (
-            path == CONTROL
-            and not data.lstrip().startswith(b"destroy")
-            and self._engine.driver_error()
-        ):
+        if path == CONTROL and not data.lstrip().startswith(b"destroy") and self._engine.driver_error():
             raise OSError(errno.EIO, os.strerror(errno.EIO))
         if self.limited is None:
             self._engine.write(opened.node, data)
