@@ -62,7 +62,7 @@ class _Log(logging.Handler):
             # Before the object: in the form as text it is a part of each line.
             syslog.ident = f"{COMPONENT}[{os.getpid()}]: " if self.form == "json" else ""
             handlers.append(self._formed(syslog, style))
-        file = logging.handlers.RotatingFileHandler(self._path, "a", BYTES, 1)
+        file = _FileHandler(self._path, "a", BYTES, 1)
         return [self._formed(file, style), *handlers]
 
     def _formed(self, handler: logging.Handler, style: str) -> logging.Handler:
@@ -128,6 +128,13 @@ def _text(record: logging.LogRecord) -> str:
     if record.exc_info:
         return f"{text}\n{logging.Formatter().formatException(record.exc_info)}"
     return text
+
+
+class _FileHandler(logging.handlers.RotatingFileHandler):
+    """Renames a file that is full. The library's class looks up the path and forms each line twice for it."""
+
+    def shouldRollover(self, record: logging.LogRecord) -> bool:  # noqa: ARG002, N802, the library's
+        return self.stream is not None and self.stream.tell() >= self.maxBytes
 
 
 class _JsonFormatter(logging.Formatter):

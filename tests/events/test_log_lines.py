@@ -128,6 +128,22 @@ def test_daemon_as_text(daemon: Path) -> None:
     assert daemon.read_text().endswith(f" cgpud[{os.getpid()}] INFO reloaded\n")
 
 
+def test_full_file_is_renamed(daemon: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The log is two files of bounded size, and loses no line but with the older file."""
+    monkeypatch.setattr(daemon_log, "BYTES", 200)
+    daemon_log.set_form("json")
+    log = logging.getLogger("cgpud")
+    for number in range(20):
+        log.info("line %d", number)
+    older = daemon.with_name("cgpud.log.1")
+    assert sorted(daemon.parent.glob("cgpud.log*")) == [daemon, older]
+    assert 200 <= older.stat().st_size < 400
+    assert daemon.stat().st_size < 400
+    kept = [one["message"] for one in [*lines(older), *lines(daemon)]]
+    assert kept == [f"line {number}" for number in range(20 - len(kept), 20)]
+    assert len(kept) > 2
+
+
 def test_daemon_to_the_journal(journal: Journal, daemon: Path) -> None:
     """The journal gets fields, of which those of containers are called as docker calls them."""
     daemon_log.set_form("journal")
