@@ -2,7 +2,7 @@
 /*
  * cgpu-container-runtime: an OCI runtime in front of another one. Every call but the start of a container that may
  * ask for a slice goes to the other runtime at once; such a start, and a call that is not understood here, goes
- * through Python: the server's where one runs, else one of its own.
+ * through Python: the server's where one runs, else one of its own. A removal of what is not there ends here.
  */
 #include <errno.h>
 #include <stdio.h>
@@ -132,12 +132,15 @@ int main(int argc, char **argv)
 	/* Called by the vendor's runtime, which has edited the bundle and is not to be started once more. */
 	below = strcmp(launcher_base_name(argv[0]), LAUNCHER_LOW_LEVEL) == 0;
 	launcher_parse(argc, argv, &call);
-	if (call.kind == LAUNCHER_PASS)
+	if (call.kind == LAUNCHER_PASS || call.kind == LAUNCHER_REMOVE)
 		direct = true;
 	if (call.kind == LAUNCHER_START && launcher_asks_nothing(call.bundle))
 		direct = true;
-	if (direct && launcher_find_runtime(again || below, runtime))
+	if (direct && launcher_find_runtime(again || below, runtime)) {
+		if (call.kind == LAUNCHER_REMOVE && launcher_removes_nothing(&call, runtime))
+			return 0;
 		exec_runtime(runtime, argv);
+	}
 	if (!direct && call.kind == LAUNCHER_START)
 		exec_prepared(argc, argv, below);
 	if (!below || mark(LAUNCHER_BELOW))
