@@ -93,17 +93,6 @@ static bool starts_container(const char *command)
 	return false;
 }
 
-/* Keep the value of an option that decides something here. */
-static void note(const char *arg, const char *value, struct launcher_call *call)
-{
-	if (names(arg, "bundle") || names(arg, "b"))
-		call->bundle = value;
-	if (names(arg, "root"))
-		call->root = value;
-	if (names(arg, "log"))
-		call->log = value;
-}
-
 /* Go through options. Returns where they end; -1 where the answer is in call->kind already. */
 static int skip_options(
 	int argc, char *const *argv, int at, const struct option_form *forms, struct launcher_call *call)
@@ -122,17 +111,10 @@ static int skip_options(
 			call->kind = LAUNCHER_UNSURE;
 			return -1;
 		}
-		if (kind == OPTION_JOINED || kind == OPTION_VALUE)
-			note(arg, kind == OPTION_JOINED ? strchr(arg, '=') + 1 : argv[at], call);
+		if (names(arg, "bundle") || names(arg, "b"))
+			call->bundle = kind == OPTION_JOINED ? strchr(arg, '=') + 1 : argv[at];
 	}
 	return at;
-}
-
-/* As engines write it, and in no other way. */
-static bool removes_by_force(int argc, char *const *argv, int at)
-{
-	return at + 3 == argc && strcmp(argv[at], "delete") == 0 &&
-		(strcmp(argv[at + 1], "--force") == 0 || strcmp(argv[at + 1], "-f") == 0);
 }
 
 void launcher_parse(int argc, char *const *argv, struct launcher_call *call)
@@ -141,15 +123,8 @@ void launcher_parse(int argc, char *const *argv, struct launcher_call *call)
 
 	call->kind = LAUNCHER_PASS;
 	call->bundle = ".";
-	call->container = call->root = call->log = NULL;
 	at = skip_options(argc, argv, 1, global_options, call);
-	if (at < 0 || at >= argc)
-		return;
-	if (removes_by_force(argc, argv, at)) {
-		call->kind = LAUNCHER_REMOVE;
-		call->container = argv[at + 2];
-	}
-	if (!starts_container(argv[at]))
+	if (at < 0 || at >= argc || !starts_container(argv[at]))
 		return;
 	call->kind = LAUNCHER_START;
 	skip_options(argc, argv, at + 1, start_options, call);

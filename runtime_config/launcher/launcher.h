@@ -47,15 +47,12 @@
 enum launcher_kind {
 	LAUNCHER_PASS, /* starts no container: belongs to the low-level runtime */
 	LAUNCHER_START, /* starts a container from a bundle */
-	LAUNCHER_REMOVE, /* removes a container, by force */
 	LAUNCHER_UNSURE, /* not laid out in a way known here: Python decides */
 };
 
 struct launcher_call {
 	enum launcher_kind kind;
 	const char *bundle; /* LAUNCHER_START: the directory with config.json */
-	const char *container; /* LAUNCHER_REMOVE: its id */
-	const char *root, *log; /* where the low-level runtime has its state, and its log file; NULL: not named */
 };
 
 /* Read a command line as runc and crun do. The result points into argv. */
@@ -65,10 +62,10 @@ void launcher_parse(int argc, char *const *argv, struct launcher_call *call);
 bool launcher_asks_nothing(const char *bundle);
 
 /*
- * Whether a removal by force has nothing to remove, so that the low-level runtime would say nothing and succeed. Its log
- * is there then, as by that runtime. False when in doubt.
+ * Whether a call removes a container by force that is not there, so that the low-level runtime would say nothing and
+ * succeed. The log is there then, as by that runtime. False when in doubt.
  */
-bool launcher_removes_nothing(const struct launcher_call *call, const char *runtime);
+bool launcher_removes_nothing(int argc, char *const *argv, const char *runtime);
 
 /* Whether a low-level runtime may call us again: the vendor's wrapper does. */
 bool launcher_may_return(const char *path);

@@ -132,12 +132,12 @@ int main(int argc, char **argv)
 	/* Called by the vendor's runtime, which has edited the bundle and is not to be started once more. */
 	below = strcmp(launcher_base_name(argv[0]), LAUNCHER_LOW_LEVEL) == 0;
 	launcher_parse(argc, argv, &call);
-	if (call.kind == LAUNCHER_PASS || call.kind == LAUNCHER_REMOVE)
+	if (call.kind == LAUNCHER_PASS)
 		direct = true;
 	if (call.kind == LAUNCHER_START && launcher_asks_nothing(call.bundle))
 		direct = true;
 	if (direct && launcher_find_runtime(again || below, runtime)) {
-		if (call.kind == LAUNCHER_REMOVE && launcher_removes_nothing(&call, runtime))
+		if (launcher_removes_nothing(argc, argv, runtime))
 			return 0;
 		exec_runtime(runtime, argv);
 	}

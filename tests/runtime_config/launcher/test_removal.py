@@ -41,24 +41,23 @@ def remove(runtime: Path | str, root: Path, *arguments: str) -> tuple[int, str]:
 
 
 @pytest.mark.parametrize("name", ["runc", "crun"])
-@pytest.mark.parametrize("option", ["--force", "-f"])
-def test_nothing_to_remove(launcher: Launcher, root: Path, name: str, option: str) -> None:
+@pytest.mark.parametrize("more", [(), ("--log-format", "json"), ("--systemd-cgroup", "--log-format", "json")])
+def test_nothing_to_remove(launcher: Launcher, root: Path, name: str, more: tuple[str, ...]) -> None:
     """The runtime is not started: there is nothing to say, and nothing to do."""
     (launcher.bin / "runc").unlink()
     launcher.tool(name)
     (launcher.base / "calls").unlink(missing_ok=True)
-    assert remove(launcher.program, root, "delete", option, SANE) == (0, "")
+    assert remove(launcher.program, root, *more, "delete", "--force", SANE) == (0, "")
     assert not (launcher.base / "calls").exists()
     assert [path.name for path in root.iterdir()] == ["there"]
 
 
-@pytest.mark.parametrize("option", ["--force", "-f"])
 @pytest.mark.parametrize("runtime", [RUNC, CRUN], ids=["runc", "crun"])
-def test_real_runtimes_do_the_same(root: Path, runtime: str | None, option: str) -> None:
+def test_real_runtimes_do_the_same(root: Path, runtime: str | None) -> None:
     """They succeed without a word where they have no container, and change nothing."""
     if runtime is None:
         pytest.skip("this runtime is not installed")
-    assert remove(runtime, root, "delete", option, SANE) == (0, "")
+    assert remove(runtime, root, "delete", "--force", SANE) == (0, "")
     assert [path.name for path in root.iterdir()] == ["there"]
 
 
@@ -96,10 +95,38 @@ GO_ON = [
     ("delete", SANE, "--force"),
     ("delete", "force", SANE),
     ("delete", "-force", SANE),
+    ("delete", "-f", SANE),
     ("delete", "--f", SANE),
     ("delete", "--force", "a" * 5000),
     ("kill", "--force", SANE),
     ("--log", "/nowhere/log", "delete", "--force", SANE),
+    # What one of the runtimes takes in another way, or refuses.
+    *(
+        (*options, "delete", "--force", SANE)
+        for options in (
+            ("--log", "syslog:x"),
+            ("--log", "journald:x"),
+            ("--log", "file:/x"),
+            ("--log", "/tmp/a:b"),
+            ("--log", "relative"),
+            ("--log=/dev/null",),
+            ("--log", "/dev/null", "--log", "/dev/null"),
+            ("--log-format", "bogus"),
+            ("--log-format=json",),
+            ("--root", "/dev"),
+            ("--root=/dev",),
+            ("-root", "/dev"),
+            ("--rootless=true",),
+            ("--rootless", "true"),
+            ("--debug",),
+            ("--debug=maybe",),
+            ("--systemd-cgroup=bogus",),
+            ("--cgroup-manager", "systemd"),
+            ("--log-level", "info"),
+            ("--criu", "x"),
+            ("--",),
+        )
+    ),
 ]
 
 
@@ -113,7 +140,7 @@ def test_all_others_go_on(launcher: Launcher, root: Path, arguments: tuple[str, 
 def test_the_root_has_to_be_named_and_there(launcher: Launcher, tmp_path: Path) -> None:
     """Each runtime has a root of its own, and makes it."""
     assert launcher.run("delete", "--force", SANE) == ["runc", "delete", "--force", SANE]
-    for root in (tmp_path / "missing", Path("/dev/null"), ""):
+    for root in (tmp_path / "missing", Path("/dev/null"), Path("relative"), ""):
         words = ["--root", str(root), "delete", "--force", SANE]
         assert launcher.run(*words) == ["runc", *words]
 
