@@ -3,8 +3,10 @@
 
 libseccomp keeps its calls in a list, sorted by number. For each call that a runtime adds it walks the list to
 where the call belongs, once for each architecture (`db_rule_add()` of its src/db.c). A call whose number is
-below all others belongs in front, so names that begin with the highest number are added without a walk. The
-order decides nothing else: a rule's action holds for each of its names.
+below all others belongs in front, so names that begin with the highest number are added without a walk.
+
+Calls are added independently of one another, but for those that 32-bit x86 has a second time as parts of
+socketcall() and ipc() (`abi_rule_add()` of its src/syscalls.c): these keep their order among themselves.
 """
 
 from __future__ import annotations
@@ -54,13 +56,20 @@ io_uring_register open_tree move_mount fsopen fsconfig fsmount fspick pidfd_open
 pidfd_getfd faccessat2 process_madvise epoll_pwait2 mount_setattr quotactl_fd landlock_create_ruleset
 landlock_add_rule landlock_restrict_self memfd_secret process_mrelease futex_waitv set_mempolicy_home_node
 """
+# https://man7.org/linux/man-pages/man2/socketcall.2.html and ipc.2.html
+OF_ONE_CALL = """
+socketcall accept accept4 bind connect getpeername getsockname getsockopt listen recv recvfrom recvmmsg
+recvmsg send sendmmsg sendmsg sendto setsockopt shutdown socket socketpair
+ipc msgctl msgget msgrcv msgsnd semctl semget semop semtimedop shmat shmctl shmdt shmget
+"""
 _PLACES = {name: -place for place, name in enumerate(BY_NUMBER.split())}
 # Newer calls have higher numbers. What x86-64 does not have libseccomp numbers below 0, and adds at once.
 _FIRST = -len(_PLACES)
+_PLACES.update(dict.fromkeys(OF_ONE_CALL.split(), _FIRST))
 
 
 def quick_order(names: Iterable[str]) -> list[str]:
-    """Return names of system calls with the highest number first; as they were, on other machines."""
+    """Return names of system calls in the order for the same filter; as they were, on other machines."""
     if os.uname().machine != MACHINE:
         return list(names)
     return sorted(names, key=lambda name: _PLACES.get(name, _FIRST))
