@@ -134,7 +134,8 @@ class _FileHandler(logging.handlers.RotatingFileHandler):
     """Renames a file that is full. The library's class looks up the path and forms each line twice for it."""
 
     def shouldRollover(self, record: logging.LogRecord) -> bool:  # noqa: ARG002, N802, the library's
-        return self.stream is not None and self.stream.tell() >= self.maxBytes
+        # A pipe in its place has no size.
+        return self.stream is not None and self.stream.seekable() and self.stream.tell() >= self.maxBytes
 
 
 class _JsonFormatter(logging.Formatter):

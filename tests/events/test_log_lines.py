@@ -144,6 +144,22 @@ def test_full_file_is_renamed(daemon: Path, monkeypatch: pytest.MonkeyPatch) -> 
     assert len(kept) > 2
 
 
+def test_pipe_in_the_files_place(tmp_path: Path) -> None:
+    """A log that leads to a pipe has its lines, and is never renamed."""
+    path = tmp_path / "cgpud.log"
+    os.mkfifo(path)
+    reader = os.open(path, os.O_RDONLY | os.O_NONBLOCK)
+    try:
+        daemon_log.start(path, foreground=False)
+        logging.getLogger("cgpud").info("first")
+        logging.getLogger("cgpud").info("second")
+        told = os.read(reader, 4096).decode().splitlines()
+        assert [line.rpartition(" ")[2] for line in told] == ["first", "second"]
+    finally:
+        logging.basicConfig(handlers=[], force=True)
+        os.close(reader)
+
+
 def test_daemon_to_the_journal(journal: Journal, daemon: Path) -> None:
     """The journal gets fields, of which those of containers are called as docker calls them."""
     daemon_log.set_form("journal")
