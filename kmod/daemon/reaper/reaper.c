@@ -181,6 +181,13 @@ static u32 reclaim_containers(struct cgpud *d)
 	return removed + forget_removed(reaper, at, CGPU_MAX_CONTAINERS);
 }
 
+/* The driver cleans up on its own time, and a container that was removed may have left something behind. */
+static void check_soon(struct reaper *reaper, u64 now)
+{
+	reaper->attempt = 0;
+	reaper->due = now;
+}
+
 static void on_event(struct cgpud *d, u64 event, u64 now)
 {
 	struct reaper *reaper = &d->reaper;
@@ -205,10 +212,7 @@ static void on_event(struct cgpud *d, u64 event, u64 now)
 		*w = (struct watch){ 0 };
 		pthread_mutex_unlock(&reaper->lock);
 	}
-	/* Check again soon: the driver cleans up on its own time, and a container that was removed may have left something
-	 * behind. */
-	reaper->attempt = 0;
-	reaper->due = now;
+	check_soon(reaper, now);
 }
 
 /* A container that was removed in the usual way leaves nothing for longer than milliseconds. */
@@ -227,7 +231,7 @@ static void say_orphaned(struct cgpud *d, u32 gpu)
 	*ticks = !bytes ? 0 : *ticks < 2 ? *ticks + 1 : 2;
 }
 
-static void tick(struct cgpud *d)
+static void tick(struct cgpud *d, u64 now)
 {
 	u32 gpu;
 
@@ -236,7 +240,8 @@ static void tick(struct cgpud *d)
 	devices_read_majors(&d->devices);
 	reaper_reconcile(d, -1);
 	unaccounted_sample(d);
-	reclaim_containers(d);
+	if (reclaim_containers(d))
+		check_soon(&d->reaper, now);
 	for (gpu = 0; gpu < d->driver.gpus; gpu++)
 		say_orphaned(d, gpu);
 	workers_tidy(d);
@@ -257,7 +262,7 @@ static void on_time(struct cgpud *d, u64 now)
 			reaper->attempt < sizeof(wait_ms) / sizeof(wait_ms[0]) ? now + wait_ms[reaper->attempt++] : 0;
 	}
 	if (now >= reaper->tick) {
-		tick(d);
+		tick(d, now);
 		reaper->tick = now + TICK_MS;
 	}
 }
