@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import os
+import select
 import socket
 from collections.abc import Iterator
 from pathlib import Path
@@ -87,6 +88,34 @@ def test_store_drops_what_hung_up() -> None:
     store.close()
     assert len(store) == 0
     left.close()
+
+
+class Interrupted:
+    """Polls, and was interrupted each time: the kernel says EPOLLERR of a listener then."""
+
+    def __init__(self, fds: list[int]) -> None:
+        """fds: what it is asked of."""
+        self._fds = fds
+
+    def poll(self, timeout: float) -> list[tuple[int, int]]:  # noqa: ARG002, as that of epoll
+        return [(fd, select.EPOLLERR) for fd in self._fds]
+
+    def unregister(self, fd: int) -> None:
+        """Nothing is registered."""
+
+
+def test_store_keeps_what_was_not_asked_well(monkeypatch: pytest.MonkeyPatch) -> None:
+    """An error that is gone when the descriptor itself is asked drops nothing; one that stays does."""
+    store = FdStore()
+    left, right = socket.socketpair()
+    reader, writer = os.pipe()
+    os.close(reader)
+    assert store.add("listener-1-1-1", (left.detach(),), watched=False)
+    assert store.add("failed", (writer,), watched=False)
+    monkeypatch.setattr(store, "_poll", Interrupted([fd for _, fd in store.entries()]))
+    store.drop_hung_up()
+    assert [name for name, _ in store.entries()] == ["listener-1-1-1"]
+    right.close()
 
 
 def test_store_does_not_watch_all() -> None:
