@@ -14,6 +14,7 @@ from cgpu.config import refused
 from cgpu.config.load import load
 from cgpu.errors import CgpuError
 from cgpu.runtime_config.oci_runtime.main import report
+from tests.integration.commands import eventually
 from tests.runtime_config.oci_runtime.wrapper import DEAR, FIRST, Wrapper, refusal
 from tests.runtime_config.support import ASKING, OTHER, spec
 
@@ -61,6 +62,13 @@ def test_a_container_that_asks_for_nothing_needs_no_engine(wrapper: Wrapper) -> 
     wrapper.start("NVIDIA_VISIBLE_DEVICES=all")
 
 
+def only_event(log: Path) -> dict[str, object]:
+    """Return the event that was written. A server writes it after its answer."""
+    eventually(lambda: log.exists() and log.read_text().endswith("\n"), "an event is written")
+    entry: dict[str, object] = json.loads(log.read_text())
+    return entry
+
+
 def test_the_name_of_a_pods_container(wrapper: Wrapper) -> None:
     """What a container is called in its pod goes to the event log, where it gets a slice."""
     log = wrapper.run_directory / "events.log"
@@ -70,7 +78,7 @@ def test_the_name_of_a_pods_container(wrapper: Wrapper) -> None:
     assert not log.exists()
     wrapper.bundle(spec(*ASKING, FIRST, annotations=names))
     assert wrapper.create().status == 0
-    entry = json.loads(log.read_text())
+    entry = only_event(log)
     assert (entry["event"], entry["id"], entry["pod"], entry["container"]) == ("named", "c1", "web", "main")
 
 
@@ -84,7 +92,7 @@ def test_dockers_name(wrapper: Wrapper) -> None:
     mount = {"destination": "/etc/hostname", "source": str(folder / "hostname")}
     (bundle / "config.json").write_text(json.dumps(spec(*ASKING, FIRST, mounts=[mount])))
     assert wrapper.call("create", "--bundle", str(bundle), "c1").status == 0
-    entry = json.loads((wrapper.run_directory / "events.log").read_text())
+    entry = only_event(wrapper.run_directory / "events.log")
     assert (entry["event"], entry["id"], entry["name"]) == ("named", "c1", "web")
 
 
