@@ -97,7 +97,7 @@ class Interrupted:
         """fds: what it is asked of."""
         self._fds = fds
 
-    def poll(self, timeout: float) -> list[tuple[int, int]]:  # noqa: ARG002, as that of epoll
+    def poll(self, timeout: float) -> list[tuple[int, int]]:
         return [(fd, select.EPOLLERR) for fd in self._fds]
 
     def unregister(self, fd: int) -> None:
@@ -115,6 +115,7 @@ def test_store_keeps_what_was_not_asked_well(monkeypatch: pytest.MonkeyPatch) ->
     monkeypatch.setattr(store, "_poll", Interrupted([fd for _, fd in store.entries()]))
     store.drop_hung_up()
     assert [name for name, _ in store.entries()] == ["listener-1-1-1"]
+    store.remove("listener-1-1-1")
     right.close()
 
 
