@@ -12,6 +12,7 @@ import socket
 import subprocess
 import sys
 import threading
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -40,41 +41,38 @@ UNIT = Path(__file__).resolve().parents[2] / "kmod" / "units" / "cgpud.service"
 UNIT_OPTIONS = dict(re.findall(r"^([A-Za-z]+)=(.*)$", UNIT.read_text(), re.MULTILINE))
 
 
+@contextlib.contextmanager
+def running_cat(*command: str) -> Iterator[int]:
+    """Have cat run by another program, which becomes it; give its number once it runs."""
+    with subprocess.Popen([*command, "cat"], stdin=subprocess.PIPE, stdout=subprocess.PIPE) as child:
+        assert child.stdin is not None
+        assert child.stdout is not None
+        child.stdin.write(b"x")
+        child.stdin.flush()
+        assert child.stdout.read(1) == b"x"
+        yield child.pid
+        child.stdin.close()
+
+
 @pytest.mark.root
 @pytest.mark.parametrize("dropped", ["-sys_admin", "-all", "+all", "-checkpoint_restore,-sys_ptrace"])
 def test_capabilities(dropped: str) -> None:
     """They are those that the kernel shows of the thread, and sys_admin alone decides."""
     # On exec root has as effective what is in its bounding set.
-    with subprocess.Popen(
-        ["setpriv", f"--bounding-set={dropped}", "cat"], stdin=subprocess.PIPE, stdout=subprocess.PIPE
-    ) as child:
-        assert child.stdin is not None
-        assert child.stdout is not None
-        child.stdin.write(b"x")
-        child.stdin.flush()
-        assert child.stdout.read(1) == b"x"
-        status = Path(f"/proc/{child.pid}/status").read_text()
+    with running_cat("setpriv", f"--bounding-set={dropped}") as pid:
+        status = Path(f"/proc/{pid}/status").read_text()
         shown = int(re.findall(r"^CapEff:\t([0-9a-f]{16})$", status, re.MULTILINE)[0], 16)
-        assert callers.effective_capabilities(child.pid) == shown
-        assert callers.may_write(child.pid) is bool(shown >> callers.CAP_SYS_ADMIN & 1)
-        assert callers.may_write(child.pid) is (dropped not in ("-sys_admin", "-all"))
-        child.stdin.close()
+        assert callers.effective_capabilities(pid) == shown
+        assert callers.may_write(pid) is bool(shown >> callers.CAP_SYS_ADMIN & 1)
+        assert callers.may_write(pid) is (dropped not in ("-sys_admin", "-all"))
 
 
 @pytest.mark.root
 def test_capabilities_in_another_user_namespace() -> None:
     """All capabilities of a namespace of its own are none here."""
-    with subprocess.Popen(
-        ["unshare", "--user", "--map-root-user", "cat"], stdin=subprocess.PIPE, stdout=subprocess.PIPE
-    ) as child:
-        assert child.stdin is not None
-        assert child.stdout is not None
-        child.stdin.write(b"x")
-        child.stdin.flush()
-        assert child.stdout.read(1) == b"x"
-        assert callers.effective_capabilities(child.pid) >> callers.CAP_SYS_ADMIN & 1
-        assert not callers.may_write(child.pid)
-        child.stdin.close()
+    with running_cat("unshare", "--user", "--map-root-user") as pid:
+        assert callers.effective_capabilities(pid) >> callers.CAP_SYS_ADMIN & 1
+        assert not callers.may_write(pid)
 
 
 @pytest.mark.parametrize("pid", [0, -1, 1 << 30])

@@ -13,9 +13,18 @@ import pytest
 
 # include/seccomp.h of libseccomp
 ALLOW, NOTIFY = 0x7FFF0000, 0x7FC00000
-MASKED_EQUAL = 7
+COMPARISONS = {
+    f"SCMP_CMP_{name}": number
+    for number, name in enumerate(("NE", "LT", "LE", "EQ", "GE", "GT", "MASKED_EQ"), 1)
+}
 ARCHITECTURES = {"SCMP_ARCH_X86_64": 0xC000003E, "SCMP_ARCH_X86": 0x40000003, "SCMP_ARCH_X32": 0x4000003E}
-ACTIONS = {"SCMP_ACT_ALLOW": ALLOW, "SCMP_ACT_NOTIFY": NOTIFY}
+ACTIONS = {
+    "SCMP_ACT_ALLOW": ALLOW,
+    "SCMP_ACT_NOTIFY": NOTIFY,
+    "SCMP_ACT_LOG": 0x7FFC0000,
+    "SCMP_ACT_ERRNO": 0x00050001,  # with EPERM, as runc has it without errnoRet
+    "SCMP_ACT_KILL_PROCESS": 0x80000000,
+}
 EEXIST = -17
 
 
@@ -23,9 +32,13 @@ class _Test(ctypes.Structure):
     _fields_ = (
         ("index", ctypes.c_uint),
         ("operator", ctypes.c_int),
-        ("mask", ctypes.c_uint64),
         ("value", ctypes.c_uint64),
+        ("value_two", ctypes.c_uint64),
     )
+
+
+class RefusedError(Exception):
+    """libseccomp refuses a rule."""
 
 
 def load() -> ctypes.CDLL:
@@ -38,7 +51,14 @@ def load() -> ctypes.CDLL:
     return library
 
 
+def known(names: list[str]) -> list[str]:
+    """Return the names that this libseccomp knows; runc leaves out others."""
+    library = load()
+    return [name for name in names if library.seccomp_syscall_resolve_name(name.encode()) != -1]
+
+
 def compile_profile(profile: Any) -> bytes:
+    """Return the program of a profile as the OCI specification writes it. Raises RefusedError."""
     library = load()
     context = ctypes.c_void_p(library.seccomp_init(ctypes.c_uint32(ACTIONS[profile["defaultAction"]])))
     for name in profile["architectures"]:
@@ -48,12 +68,14 @@ def compile_profile(profile: Any) -> bytes:
             number = library.seccomp_syscall_resolve_name(name.encode())
             tests = (_Test * len(rule["args"]))(
                 *(
-                    _Test(test["index"], MASKED_EQUAL, test["value"], test["valueTwo"])
+                    _Test(test["index"], COMPARISONS[test["op"]], test["value"], test["valueTwo"])
                     for test in rule["args"]
                 )
             )
             action = ctypes.c_uint32(ACTIONS[rule["action"]])
-            assert library.seccomp_rule_add_array(context, action, number, len(rule["args"]), tests) == 0
+            if library.seccomp_rule_add_array(context, action, number, len(rule["args"]), tests) != 0:
+                library.seccomp_release(context)
+                raise RefusedError(name)
     with tempfile.TemporaryFile() as file:
         assert library.seccomp_export_bpf(context, file.fileno()) == 0
         library.seccomp_release(context)

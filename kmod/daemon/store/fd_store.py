@@ -54,12 +54,6 @@ def receive(sock: socket.socket) -> Message | None:
     return Message(packet.pid, packet.uid, fields, packet.fds)
 
 
-def _has_failed(fd: int) -> bool:
-    poll = select.poll()
-    poll.register(fd, 0)
-    return bool(poll.poll(0))
-
-
 class FdStore:
     """Named descriptors, watched for their other end's going away."""
 
@@ -100,7 +94,7 @@ class FdStore:
         """Close what has no other end any more: a listener whose tasks are all gone."""
         for fd, events in self._poll.poll(0):
             # A listener tells EPOLLERR alone where the look at it was interrupted (kernel/seccomp.c).
-            if fd in self._entries and (events & select.EPOLLHUP or _has_failed(fd)):
+            if fd in self._entries and (events & select.EPOLLHUP or unix_socket.await_event(fd, 0, 0)):
                 self._close(fd)
 
     def entries(self) -> list[tuple[str, int]]:
