@@ -3,6 +3,7 @@
 #define _GNU_SOURCE
 #include <errno.h>
 #include <fcntl.h>
+#include <signal.h>
 #include <stdio.h>
 #include <sys/sendfile.h>
 #include <sys/stat.h>
@@ -17,12 +18,16 @@
 
 static bool copy(int from, int to)
 {
+	/* The caller's limit of file sizes is an error, as it is for Python, and not the end of this process. */
+	void (*former)(int) = signal(SIGXFSZ, SIG_IGN);
 	off_t at = 0;
 	ssize_t count;
 
 	do
 		count = sendfile(to, from, &at, AT_ONCE);
 	while (count > 0);
+	/* The low-level runtime has it as the caller has set it. */
+	signal(SIGXFSZ, former);
 	return count == 0;
 }
 

@@ -291,6 +291,27 @@ def test_another_file_meanwhile(bare: Served, other: str) -> None:
     assert bare.config.is_symlink() == ("ln" in other)
 
 
+def test_a_limit_of_file_sizes(any_launcher: Path, tmp_path: Path) -> None:
+    """Where the caller may write no file of that size the start is refused by name, with the bundle as it was."""
+    node = Served(tmp_path / "node", program=any_launcher)
+    node.build()
+    raw = node.bundle(SLICED)
+    node.create()  # what is kept of the runtime's features is there now
+    node.bundle(SLICED)
+    command = ["prlimit", "--fsize=64", *node.command("create", "--bundle", str(node.place), "c1")]
+    said = f"opencgpu: {node.place}/config.json: cannot be replaced (File too large)\n"
+
+    def limited() -> Result:
+        done = subprocess.run(command, cwd=node.base, capture_output=True, check=False, timeout=60)
+        assert node.config.read_bytes() == raw
+        assert [path.name for path in node.place.iterdir()] == ["config.json"]
+        return Result(done.returncode, done.stderr.decode())
+
+    assert limited() == Result(1, said)
+    with node.server():
+        assert limited() == Result(1, said)
+
+
 @pytest.mark.root
 def test_needs_the_rights_of_its_unit(bare: Served) -> None:
     """The unit's capabilities are enough, also for a bundle of another user."""
