@@ -3,6 +3,7 @@
 #include "objects.h"
 
 #define HOLDS 8u
+#define FILES 3u
 
 struct world {
 	struct fuzz *fuzz;
@@ -52,6 +53,51 @@ static void hold(struct world *world, u8 which)
 	default:
 		cgpu_reference_confirm(core, chosen);
 	}
+}
+
+/* What an open file of a part of the driver keeps. */
+static void hold_on_file(struct world *world, u8 which)
+{
+	struct cgpu_core *core = &world->fuzz->core;
+	struct cgpu_reference *chosen = &world->hold[which % HOLDS];
+	struct cgpu_reference_request wanted = request(world, 0);
+	u32 file = which / 64 % FILES;
+
+	switch (which / HOLDS % 8) {
+	case 0:
+		MUST(cgpu_reference_on_file(core, &wanted, CGPU_MAX_CLIENTS + which, chosen) == -EINVAL);
+		break;
+	case 1:
+		cgpu_reference_file_ended(core, file);
+		MUST(cgpu_reference_recover(core, chosen, file) == -ENOENT);
+		break;
+	case 2:
+	case 3:
+		if (cgpu_reference_recover(core, chosen, file) == 0)
+			MUST(cgpu_reference_confirm(core, chosen) == -ENOENT);
+		break;
+	case 4:
+		cgpu_reference_names(core, chosen, &wanted);
+		break;
+	default:
+		cgpu_reference_drop(core, chosen);
+		if (cgpu_reference_on_file(core, &wanted, file, chosen) == 0 && chosen->serial)
+			MUST(cgpu_reference_names(core, chosen, &wanted));
+	}
+}
+
+/* The walk looks at every record there may be: once for an input. */
+static void end_files(struct cgpu_core *core)
+{
+	struct cgpu_reference kept;
+	u32 cursor = 0, count = 0, file;
+
+	while (cgpu_reference_file_next(core, &cursor, &kept) == 0)
+		MUST(++count <= core->state->objects);
+	for (file = 0; file < FILES; file++)
+		cgpu_reference_file_ended(core, file);
+	cursor = 0;
+	MUST(cgpu_reference_file_next(core, &cursor, &kept) == -ENOENT);
 }
 
 static void managed(struct world *world, u8 which)
@@ -134,7 +180,7 @@ static void gone(struct world *world, u8 which)
 
 int LLVMFuzzerTestOneInput(const u8 *data, size_t bytes)
 {
-	static void (*const steps[])(struct world *, u8) = { hold, hold, managed, walk, gone };
+	static void (*const steps[])(struct world *, u8) = { hold, hold, managed, walk, gone, hold_on_file };
 	struct input input = { data, bytes };
 	struct world world = { .fuzz = fuzz_core(), .input = &input };
 	u32 i;
@@ -150,6 +196,7 @@ int LLVMFuzzerTestOneInput(const u8 *data, size_t bytes)
 	fuzz_plenty(world.fuzz);
 	for (i = 0; i < HOLDS; i++)
 		cgpu_reference_drop(&world.fuzz->core, &world.hold[i]);
+	end_files(&world.fuzz->core);
 	for (i = 1; i <= 3; i++) {
 		const struct cgpu_managed own = { world.info.slot, world.info.generation, (s32)i, 0, 0, 0 };
 		const struct cgpu_managed orphan = { CGPU_ORPHANS, 0, (s32)i, 0, 0, 0 };
