@@ -21,6 +21,7 @@ from tests.integration.commands import eventually
 
 LAST = Path("/proc/sys/kernel/ns_last_pid")
 TRIES = 60
+PAUSE_S = 0.5  # a process of another test that has the number ends meanwhile
 A_HAS = 1000 * MIB
 B_HAS = 100 * MIB
 
@@ -65,6 +66,7 @@ def with_number(number: int, start: Callable[[int], subprocess.Popen[str]]) -> s
             return process
         process.kill()
         process.communicate()
+        time.sleep(PAUSE_S)
     pytest.skip(f"process number {number} could not be had")
 
 
