@@ -292,7 +292,7 @@ def test_another_file_meanwhile(bare: Served, other: str) -> None:
 
 
 def test_a_limit_of_file_sizes(any_launcher: Path, tmp_path: Path) -> None:
-    """Where the caller may write no file of that size the start is refused by name, with the bundle as it was."""
+    """Who may write no file of that size is told so, and has the bundle as it was."""
     node = Served(tmp_path / "node", program=any_launcher)
     node.build()
     raw = node.bundle(SLICED)
