@@ -12,7 +12,7 @@ import psutil
 import pytest
 
 from tests.integration.commands import eventually
-from tests.integration.images import ROOT
+from tests.kubernetes.harness.in_cluster import run_in_cluster
 
 pytestmark = pytest.mark.root
 
@@ -39,21 +39,15 @@ def owner() -> Iterator[subprocess.Popen[bytes]]:
         cgroup_of(process).rmdir()
 
 
-def run(folder: Path) -> None:
-    """Run a command where a cluster could live."""
-    words = ["scripts/kubernetes/in-cluster", str(folder), "1.36", str(folder), "true"]
-    subprocess.run(words, cwd=ROOT, check=True, timeout=60)
-
-
-def test_of_a_living_owner(owner: subprocess.Popen[bytes], tmp_path: Path) -> None:
+def test_of_a_living_owner(owner: subprocess.Popen[bytes]) -> None:
     """The cgroup of a cluster beside this one stays."""
-    run(tmp_path)
+    run_in_cluster("true")
     assert cgroup_of(owner).exists()
 
 
-def test_of_a_killed_owner(owner: subprocess.Popen[bytes], tmp_path: Path) -> None:
+def test_of_a_killed_owner(owner: subprocess.Popen[bytes]) -> None:
     """An owner that nobody has waited for yet has ended: some init processes wait only every few seconds."""
     owner.send_signal(signal.SIGKILL)
     eventually(lambda: psutil.Process(owner.pid).status() == psutil.STATUS_ZOMBIE, "the owner has ended")
-    run(tmp_path)
+    run_in_cluster("true")
     assert not cgroup_of(owner).exists()
