@@ -189,6 +189,9 @@ static void note(struct cgpu_state *state, const struct cgpu_timeslice *slice, u
 	struct core_share *share = &state->gpu[slice->gpu].share;
 	u32 without_tsg = status != NV_OK && !has_gone(status);
 
+	/* A walk has failed on a group that a call of its client has set meanwhile. */
+	if (without_tsg && record->applied == slice->us)
+		return;
 	share->without_tsg += without_tsg - record->without_tsg;
 	record->without_tsg = without_tsg;
 	record->left = without_tsg;

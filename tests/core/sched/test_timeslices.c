@@ -208,6 +208,24 @@ TEST_ON(a_group_that_nobody_reaches_brings_gates, two_busy(1, "", ""))
 	CHECK_EQ(ran[2], 20 * MS);
 }
 
+TEST_ON(a_failure_that_comes_late_changes_nothing, two_busy(1, "", ""))
+{
+	struct cgpu_timeslice searched, own;
+	struct cgpu_round turn;
+	u32 cursor = 0, own_cursor = 0;
+
+	CHECK_EQ(cgpu_round(&bench->core, 0, &turn), 0);
+	/* One walk has begun on a group when a call of its client brings the descriptor. */
+	CHECK_EQ(cgpu_timeslices_next(&bench->core, 0, 0, &cursor, &searched), 0);
+	CHECK_EQ(cgpu_timeslices_next(&bench->core, 0, searched.client, &own_cursor, &own), 0);
+	CHECK_EQ(own.object, searched.object);
+	cgpu_timeslices_done(&bench->core, &own, NV_OK);
+	cgpu_timeslices_done(&bench->core, &searched, CGPU_CONTROL_FAILED);
+	CHECK_EQ(bench->core.state->gpu[0].share.sched.settings.time_slices, 1);
+	own_cursor = 0;
+	CHECK_EQ(cgpu_timeslices_next(&bench->core, 0, searched.client, &own_cursor, &own), -ENOENT);
+}
+
 TEST_ON(a_container_does_not_divide, fresh(1))
 {
 	static const u32 refused[] = { NVA06C_CTRL_CMD_MAKE_REALTIME, NVA06C_CTRL_CMD_SET_INTERLEAVE_LEVEL,

@@ -210,7 +210,8 @@ def test_a_descriptor_that_is_not_found(fresh: Daemon, base: Path) -> None:
     near_one.sliced.line("group")
     hidden = far_hand(fresh, base)
     hidden.sliced.line("hold")
-    # What divides until here is left open: its call may have been over before its timeslice was known.
+    # What could not be set at once is set at a later call, and channel enable divides meanwhile.
+    eventually(lambda: divided_by(fresh) == "time_slices", "time slices divide at first")
     fresh.crash()
     eventually(lambda: divided_by(fresh) == "gates", "the group cannot be reached")
     assert fresh.status()["engine"]["time_slices_left"] == 1
