@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import re
 import shutil
 import subprocess
 import sys
@@ -12,7 +13,9 @@ from pathlib import Path
 import pytest
 
 from tests.integration.commands import eventually
-from tests.vm.conftest import Boot
+from tests.vm.conftest import Boot, is_clean
+from tests.vm.harness import machine as machines
+from tests.vm.harness import process as processes
 from tests.vm.harness.bundles import Containers
 from tests.vm.harness.kernel_log import KernelLog
 from tests.vm.harness.kernels import Kernel
@@ -183,6 +186,37 @@ def test_panic_is_found(boot: Boot) -> None:
     assert machine.problems() == []
     with pytest.raises(MachineDiedError):
         machine.run(["true"])
+
+
+MAKE_FROZEN_GROUP = """
+mkdir /tmp/freezer
+mount -t cgroup -o freezer none /tmp/freezer
+mkdir /tmp/freezer/one
+echo FROZEN >/tmp/freezer/one/freezer.state
+"""
+ENTER_FROZEN_GROUP = "echo $$ >/tmp/freezer/one/tasks; sleep 1000"
+
+
+def test_what_cannot_be_killed(boot: Boot, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A command that cannot be killed ends the machine, which says what it was at, and where."""
+    monkeypatch.setattr(processes, "KILL_GRACE", 3.0)
+    machine = boot(memory=512)
+    machine.shell(MAKE_FROZEN_GROUP)
+    with pytest.raises(MachineDiedError, match=r"(?s)cannot be killed.*CPU#0.*Kernel panic.*refrigerator"):
+        machine.run(["sh", "-c", ENTER_FROZEN_GROUP], timeout=5)
+    assert machine.problems() == []
+    assert not is_clean(machine)
+
+
+def test_a_guest_that_stands_still(boot: Boot, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A machine that does nothing more says so, once, with its registers and what it said last."""
+    monkeypatch.setattr(machines, "SYNC_SECONDS", 3.0)
+    monkeypatch.setattr(machines, "PANIC_SECONDS", 3.0)
+    machine = boot(memory=512)
+    complain(machine, "<1>a last word\n")
+    machine.monitor.ask("stop")
+    assert re.search(r"(?s)does not answer\s+CPU#0\s+RAX=.*before that:.*a last word", machine.problems()[0])
+    assert machine.problems() == []
 
 
 def test_machine_dies_with_its_maker(kernel: Kernel, tmp_path: Path) -> None:

@@ -14,6 +14,7 @@ import subprocess
 import threading
 import time
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
 from types import TracebackType
 from typing import Self
@@ -23,6 +24,7 @@ from tests.vm.harness.channel import Channel
 from tests.vm.harness.initramfs import FROM_DISK, FROM_HOST, build_initramfs
 from tests.vm.harness.kernel_log import FAULT, KernelLog
 from tests.vm.harness.kernels import Kernel
+from tests.vm.harness.monitor import PANIC_ARGUMENTS, Monitor, what_is_at_work
 from tests.vm.harness.process import CommandError, Finished, MachineDiedError, Process
 from tests.vm.harness.store import ROOT
 
@@ -30,6 +32,7 @@ QEMU = "qemu-system-x86_64"
 LIVE_VIEW = "/run/host"  # guest/init mounts it
 BOOT_SECONDS = 120.0
 SYNC_SECONDS = 60.0
+PANIC_SECONDS = 60.0  # for a kernel to print what all its tasks are at
 DEBUG_FACTOR = 5.0  # how much slower a kernel is that checks itself
 # A plain model, with what finds a module's wrong access to user memory. All that newer ones have is dear to
 # emulate: a guest of "max" takes half as much time again.
@@ -53,6 +56,7 @@ KERNEL_ARGUMENTS = (
     "norandmaps",
     # An emulator on a busy host stands still at times.
     "rcupdate.rcu_cpu_stall_timeout=60", "watchdog_thresh=30",
+    *PANIC_ARGUMENTS,
 )  # fmt: skip
 
 
@@ -117,14 +121,20 @@ class Machine:
         line = [*KERNEL_ARGUMENTS, f"cgpu.cgroup={cgroup}", f"cgpu.checkout={ROOT}"]
         line += [*(COUNTED_ARGUMENTS if counted else ()), *arguments]
         ours, theirs = socket.socketpair()
-        with theirs, self.emulator_log.open("wb") as errors:
-            command = self.command(theirs.fileno(), memory, " ".join(line))
+        asking, asked = socket.socketpair()
+        with theirs, asked, self.emulator_log.open("wb") as errors:
+            command = self.command(theirs.fileno(), asked.fileno(), memory, " ".join(line))
             self.emulator = subprocess.Popen(
-                command, pass_fds=[theirs.fileno()], stdin=subprocess.DEVNULL, stdout=errors, stderr=errors
+                command,
+                pass_fds=[theirs.fileno(), asked.fileno()],
+                stdin=subprocess.DEVNULL,
+                stdout=errors,
+                stderr=errors,
             )
+        self.monitor = Monitor(asking)
         self.link = Channel(ours, self.receive, self.on_end)
 
-    def command(self, agent: int, memory: int, arguments: str) -> list[str]:
+    def command(self, agent: int, monitor: int, memory: int, arguments: str) -> list[str]:
         """Return the emulator's command line. It may not outlive us, however we end."""
         thread = "single" if self.alternate else "multi"
         start = FROM_DISK if self.disk else FROM_HOST
@@ -139,6 +149,7 @@ class Machine:
             "-append", arguments, "-serial", f"file:{self.console}",
             "-device", "virtio-serial-pci", "-chardev", f"socket,id=agent,fd={agent}",
             "-device", "virtserialport,chardev=agent,name=agent",
+            "-chardev", f"socket,id=monitor,fd={monitor}", "-mon", "chardev=monitor",
             *share("live"), *(drive(self.disk) if self.disk else share("host")),
         ]  # fmt: skip
 
@@ -173,14 +184,18 @@ class Machine:
     def wait_ready(self, timeout: float = BOOT_SECONDS) -> Self:
         """Wait until the guest takes commands."""
         if not self.ready.wait(self.scaled(timeout)) or self.ended:
-            reason = self.post_mortem()
+            reason = self.why_ended() or self.end_silent()
             self.close()
             raise MachineDiedError(f"the machine did not start: {reason}")
         return self
 
+    def console_lines(self) -> list[str]:
+        """Return what the console has by now."""
+        return self.console.read_text(errors="replace").splitlines() if self.console.exists() else []
+
     def post_mortem(self) -> str:
         """Return what the console and the emulator said last."""
-        lines = self.console.read_text(errors="replace").splitlines() if self.console.exists() else []
+        lines = self.console_lines()
         fault = next((at for at, text in enumerate(lines) if FAULT.search(text)), max(0, len(lines) - 40))
         return "\n".join(
             [
@@ -189,6 +204,17 @@ class Machine:
                 self.emulator_log.read_text(errors="replace"),
             ]
         )
+
+    def end_silent(self) -> str:
+        """End a guest that does not answer; return what its processors and tasks are at, and what it said."""
+        said = self.post_mortem()
+        self.ended = self.ended or "it did not answer before this"
+        registers = self.monitor.panic()
+        with suppress(subprocess.TimeoutExpired):
+            self.emulator.wait(self.scaled(PANIC_SECONDS))
+        at_work = what_is_at_work(self.console_lines())
+        self.close()
+        return "\n".join([registers, *at_work, "before that:", said])
 
     def why_ended(self) -> str | None:
         """Return what became of the machine, None while it lives."""
@@ -201,6 +227,7 @@ class Machine:
         self.emulator.kill()
         self.emulator.wait()
         self.link.close()
+        self.monitor.close()
 
     def __enter__(self) -> Self:
         """Wait until it is up."""
@@ -223,7 +250,7 @@ class Machine:
     ) -> Process:
         """Start a command in a process group of its own. With input=None standard input stays open."""
         words = [str(word) for word in argv]
-        process = Process(self.link, next(self.numbers), words, self.why_ended)
+        process = Process(self.link, next(self.numbers), words, self.why_ended, self.end_silent)
         self.processes[process.job] = process
         self.link.send_run(process.job, words, {**ENVIRONMENT, **(env or {})})
         if input is not None:
@@ -279,7 +306,7 @@ class Machine:
         answered = self.syncs[number] = threading.Event()
         self.link.send(number, channel.SYNC)
         if self.ended or not answered.wait(self.scaled(SYNC_SECONDS)) or self.ended:
-            raise MachineDiedError(self.why_ended() or f"the guest does not answer\n{self.post_mortem()}")
+            raise MachineDiedError(self.why_ended() or f"the guest does not answer\n{self.end_silent()}")
         del self.syncs[number]
 
     def dmesg(self) -> str:
@@ -293,11 +320,12 @@ class Machine:
 
     def problems(self) -> list[str]:
         """Return the faults in the kernel's log since the last call, and the machine's own end, each once."""
+        told = self.told
         try:
             self.sync()
         except MachineDiedError as error:
-            end, self.told = [] if self.told else [str(error)], True
-            return [*self.log.check(), *end]
+            self.told = True
+            return [*self.log.check(), *([] if told else [str(error)])]
         return self.log.check()
 
 

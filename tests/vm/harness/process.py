@@ -66,13 +66,23 @@ class Process:
     """A command that was started in the guest."""
 
     def __init__(
-        self, link: Channel, job: int, argv: Sequence[str], why_ended: Callable[[], str | None]
+        self,
+        link: Channel,
+        job: int,
+        argv: Sequence[str],
+        why_ended: Callable[[], str | None],
+        end_silent: Callable[[], str],
     ) -> None:
-        """Record what a job does; `why_ended` says what became of the machine, None while it lives."""
+        """Record what a job does.
+
+        `why_ended` says what became of the machine, None while it lives; `end_silent` ends one that does not
+        answer, and says what it was at.
+        """
         self.link = link
         self.job = job
         self.args = tuple(argv)
         self.why_ended = why_ended
+        self.end_silent = end_silent
         self.changed = threading.Condition()
         self.out = bytearray()
         self.err = bytearray()
@@ -116,7 +126,7 @@ class Process:
     def pid(self) -> int:
         """Return its process number in the guest's first pid namespace."""
         if not self.until(lambda: self.started is not None or self.status is not None, KILL_GRACE):
-            raise MachineDiedError(f"{describe(self.args)}: the guest does not start it")
+            raise MachineDiedError(f"{describe(self.args)}: the guest does not start it\n{self.end_silent()}")
         assert self.started is not None, self.err.decode(errors="replace")
         return self.started
 
@@ -154,9 +164,8 @@ class Process:
         if not self.until(lambda: self.status is not None, timeout):
             self.kill()
             if not self.until(lambda: self.status is not None, KILL_GRACE):
-                raise MachineDiedError(
-                    f"{describe(self.args)}: ran past {timeout:.0f} s and cannot be killed"
-                )
+                why = f"ran past {timeout:.0f} s and cannot be killed"
+                raise MachineDiedError(f"{describe(self.args)}: {why}\n{self.end_silent()}")
             raise CommandError(
                 f"{describe(self.args)}: killed after {timeout:.0f} s:\n{self.finished().text[-SHOWN:]}"
             )
