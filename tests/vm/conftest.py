@@ -31,7 +31,7 @@ from tests.vm.harness.node import (
 )
 from tests.vm.harness.packaged_node import PackagedNode
 from tests.vm.harness.sliced_node import SlicedNode
-from tests.vm.harness.slices import Stage, clear, stage
+from tests.vm.harness.slices import KEPT, Stage, clear, stage
 from tests.vm.nvidia.driver import BOOT_ARGUMENTS
 
 Boot = Callable[..., Machine]
@@ -172,7 +172,7 @@ def pytest_configure(config: pytest.Config) -> None:
     config.addinivalue_line("markers", "next_kernel: needs the kernel of Debian's next release")
     config.addinivalue_line("markers", "two_cpus: a file of tests in which two processors must be at work")
     config.addinivalue_line(
-        "markers", "code_changes: a file of tests in which code changes under busy processors"
+        "markers", "at_once: a file of tests in which two processors must run at the same time, not in turn"
     )
 
 
@@ -183,30 +183,32 @@ def cpus(request: pytest.FixtureRequest) -> int:
 
 
 @pytest.fixture(scope="module")
-def alternate(request: pytest.FixtureRequest) -> bool:
-    """Say whether the processors of a file's machine must run in turn."""
-    return request.node.get_closest_marker("code_changes") is not None
+def at_once(request: pytest.FixtureRequest) -> bool:
+    """Say whether the processors of a file's machine run at the same time."""
+    return request.node.get_closest_marker("at_once") is not None
 
 
 @pytest.fixture(scope="module")
 def machine(
     kernel: Kernel,
     cpus: int,
-    alternate: bool,
+    at_once: bool,
     machines: list[Machine],
     common: list[Machine],
     tmp_path_factory: pytest.TempPathFactory,
 ) -> Machine:
     """Return a machine that is up: the one of the file before this, if that has left it as it was."""
-    if common and (common[0].alternate != alternate or not is_clean(common[0])):
+    is_like_it = bool(common) and (common[0].most_cpus, common[0].at_once) == (cpus, at_once)
+    if common and not (is_like_it and is_clean(common[0])):
         machines.remove(common[0])
         common.pop().close()
     if not common:
-        machine = Machine(
-            kernel, tmp_path_factory.mktemp("vm"), alternate=alternate, arguments=boot_arguments()
-        )
+        folder = tmp_path_factory.mktemp("vm")
+        machine = Machine(kernel, folder, cpus=cpus, at_once=at_once, arguments=boot_arguments())
         common.append(machine.wait_ready())
         machines.append(common[0])
+        if at_once:
+            machine.shell('mkdir "$1"', KEPT)
     return common[0].use_cpus(cpus)
 
 
@@ -234,18 +236,22 @@ def module(kernel: Kernel) -> Path:
 @pytest.fixture
 def driver(machine: Machine, fake_driver: Path) -> Iterator[Machine]:
     """Return the machine with the driver loaded, with one T4."""
-    load_driver(machine)
+    with machine.one_cpu():
+        load_driver(machine)
     yield machine
-    unload_driver(machine)
+    with machine.one_cpu():
+        unload_driver(machine)
 
 
 @pytest.fixture
 def engine(driver: Machine, module: Path) -> Iterator[Machine]:
     """Return the machine with driver and engine loaded. What containers a test leaves are ended after it."""
-    load_engine(driver)
+    with driver.one_cpu():
+        load_engine(driver)
     yield driver
     clear(driver)
-    unload_engine(driver)
+    with driver.one_cpu():
+        unload_engine(driver)
 
 
 @pytest.fixture
@@ -292,7 +298,7 @@ def debian_node(kernel: Kernel, boot: Boot, tmp_path: Path) -> Iterator[Packaged
     if shutil.which("mmdebstrap") is None:
         pytest.skip("missing: mmdebstrap; run: scripts/bootstrap test")
     disk = debian.new_disk(kernel, tmp_path)
-    node = PackagedNode(lambda: boot(wait=False, disk=disk))
+    node = PackagedNode(lambda: boot(wait=False, disk=disk, cpus=CPUS))
     node.make_image(PROBE)
     yield node
     disk.unlink()

@@ -17,6 +17,7 @@ from tests.vm.conftest import Boot, is_clean
 from tests.vm.harness import machine as machines
 from tests.vm.harness import process as processes
 from tests.vm.harness.bundles import Containers
+from tests.vm.harness.counts import count
 from tests.vm.harness.kernel_log import KernelLog
 from tests.vm.harness.kernels import Kernel
 from tests.vm.harness.machine import QEMU, CommandError, Machine, MachineDiedError
@@ -217,6 +218,27 @@ def test_a_guest_that_stands_still(boot: Boot, monkeypatch: pytest.MonkeyPatch) 
     machine.monitor.ask("stop")
     assert re.search(r"(?s)does not answer\s+CPU#0\s+RAX=.*before that:.*a last word", machine.problems()[0])
     assert machine.problems() == []
+
+
+# Switching this setting changes code at some twenty places of the scheduler.
+CHANGE_CODE = """
+cd /proc/sys/kernel
+while echo 1 >sched_schedstats && echo 0 >sched_schedstats; do :; done
+"""
+BE_BUSY = "while :; do /bin/busybox true | /bin/busybox true; done"
+CODE_SECONDS = count(10, 300)
+
+
+def test_code_that_changes_under_busy_processors(boot: Boot) -> None:
+    """A machine with two busy processors lives on while the kernel changes its own code."""
+    with boot(memory=512, cpus=2).use_cpus(2) as machine:
+        scripts = (CHANGE_CODE, BE_BUSY, BE_BUSY)
+        started = [machine.start(["/bin/busybox", "sh", "-c", script]) for script in scripts]
+        end = time.monotonic() + CODE_SECONDS
+        while time.monotonic() < end:
+            machine.run(["true"])
+        assert all(process.running for process in started)
+        assert machine.problems() == []
 
 
 def test_machine_dies_with_its_maker(kernel: Kernel, tmp_path: Path) -> None:

@@ -39,9 +39,11 @@ FREEZE = """
 echo "$2" >"/sys/fs/cgroup/$1/cgroup.freeze"
 until grep -q "^frozen $2" "/sys/fs/cgroup/$1/cgroup.events"; do /bin/busybox sleep 0.02; done
 """
+# The kernel's code changes with the first cgroup, and some time after the last: where it must not, one stays.
+KEPT = "/sys/fs/cgroup/kept"
 # Of all containers, nested groups first.
-CLEAR = """
-for group in $(find /sys/fs/cgroup -mindepth 1 -depth -type d); do
+CLEAR = f"""
+for group in $(find /sys/fs/cgroup -mindepth 1 -depth -type d ! -path {KEPT}); do
 	echo 1 >"$group/cgroup.kill"
 	until rmdir "$group" 2>/dev/null; do /bin/busybox sleep 0.05; done
 done
@@ -194,15 +196,17 @@ class Stage:
 @contextmanager
 def stage(machine: Machine, **parameters: object) -> Iterator[Stage]:
     """Load the driver, with these parameters, and the engine; unload both at the end."""
-    load_driver(machine, **parameters)  # type: ignore[arg-type]  # a module's, by name
-    load_engine(machine)
+    with machine.one_cpu():
+        load_driver(machine, **parameters)  # type: ignore[arg-type]  # a module's, by name
+        load_engine(machine)
     made = Stage(machine)
     try:
         yield made
     finally:
         made.clear()
-        unload_engine(machine)
-        unload_driver(machine)
+        with machine.one_cpu():
+            unload_engine(machine)
+            unload_driver(machine)
 
 
 def figures(process: Process, timeout: float) -> dict[str, int]:

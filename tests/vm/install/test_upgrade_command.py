@@ -34,7 +34,7 @@ from tests.vm.harness.slices import GIB, Slice, clear, slice_of, view
 from tests.vm.harness.store import ROOT
 from tests.vm.life.test_upgrade import of_another_interface, sums_agree
 
-pytestmark = [pytest.mark.two_cpus, pytest.mark.code_changes, pytest.mark.dkms]
+pytestmark = [pytest.mark.two_cpus, pytest.mark.dkms]
 
 # The core of test_upgrade.py, which is built anyway: which number is higher makes no difference.
 BEFORE = "0.1.1"

@@ -13,13 +13,14 @@ import pytest
 
 from tests.integration.commands import eventually
 from tests.integration.engine import MIB
+from tests.vm.conftest import Boot
 from tests.vm.harness import events as shown
 from tests.vm.harness.bundles import Containers
 from tests.vm.harness.machine import Machine
 from tests.vm.harness.slices import Stage, stage
 from tests.vm.harness.store import ROOT
 
-pytestmark = [pytest.mark.code_changes, pytest.mark.enforcement]
+pytestmark = pytest.mark.enforcement
 
 LIMIT = 1024 * MIB
 NO_MEMORY = 0x51  # nvstatuscodes.h
@@ -32,6 +33,12 @@ echo $! >/sys/fs/cgroup/refused/cgroup.procs
 printf "$1" $! | {ROOT}/hook/cgpu-hook createRuntime --grant "0:$2:2:0"
 """
 STATE = '{"ociVersion": "1.0.2", "id": "refused", "pid": %s, "bundle": "/"}'
+
+
+@pytest.fixture(scope="module")
+def machine(boot: Boot, cpus: int) -> Machine:
+    """Return a machine in whose log are no containers of other files, which may have the same names."""
+    return boot(cpus=cpus).use_cpus(cpus)
 
 
 @pytest.fixture

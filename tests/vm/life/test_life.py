@@ -27,7 +27,7 @@ from tests.vm.harness.process import Process
 from tests.vm.harness.slices import GIB, PROBE, Slice, await_empty, create, set_knob, slice_of, view
 from tests.vm.programs import build
 
-pytestmark = [pytest.mark.two_cpus, pytest.mark.code_changes]
+pytestmark = pytest.mark.two_cpus
 
 BUSY = "Resource temporarily unavailable"
 CORE = "cgpu_core_0_1_0"

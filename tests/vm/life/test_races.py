@@ -30,7 +30,7 @@ BLOCK = 64 * MIB
 LATE_MS = 5000
 STAY_MS = 3_600_000
 
-pytestmark = [pytest.mark.two_cpus, pytest.mark.timeout(SECONDS + 200)]
+pytestmark = [pytest.mark.two_cpus, pytest.mark.at_once, pytest.mark.timeout(SECONDS + 200)]
 
 
 def held_up(machine: Machine) -> int:

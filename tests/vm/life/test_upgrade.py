@@ -31,7 +31,7 @@ from tests.vm.harness.slices import GIB, PROBE, Slice, clear, figures, set_knob,
 from tests.vm.harness.store import put
 from tests.vm.programs import build
 
-pytestmark = [pytest.mark.two_cpus, pytest.mark.code_changes]
+pytestmark = pytest.mark.two_cpus
 
 OLD, NEW = "cgpu_core_0_1_0", "cgpu_core_0_1_1"
 ELF_LIST_AND_OWNER = 24  # bytes before the interface number in struct cgpu_km_core

@@ -27,7 +27,7 @@ from tests.vm.nvidia.scheduling import (
     time_slices,
 )
 
-pytestmark = [pytest.mark.real_driver, pytest.mark.code_changes]
+pytestmark = pytest.mark.real_driver
 
 DEFAULTS = {"policy": 1, "max_inst": 20}
 SLICE_US, LONG_US = 2_000, 20_000

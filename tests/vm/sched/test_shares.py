@@ -25,7 +25,6 @@ from tests.vm.harness.slices import GIB, PROBE, Slice, clear, set_knob, slice_of
 
 pytestmark = [
     pytest.mark.two_cpus,
-    pytest.mark.code_changes,
     pytest.mark.fake_driver("work on the card, which channels of a card in software do not do"),
 ]
 
