@@ -25,6 +25,18 @@ static u32 export_by(struct session *session, u32 list)
 	return status != NV_OK ? status : transfer(session, &to);
 }
 
+/* An import of nothing and a free of nothing succeed, and the descriptor has the memory, too: a duplicate needs it. */
+static u32 judge_import(struct session *session)
+{
+	u32 handle = session->next_handle++;
+	u32 status = rm_dup(session, session->client, session->copy, &handle);
+
+	if (status != NV_OK)
+		return call_unlike(
+			session, "its handle 0x%x cannot be duplicated: %s", session->copy, call_text(session, status));
+	return rm_free(session, handle);
+}
+
 static u32 import_by(struct session *session, u32 list)
 {
 	u32 wanted = session->next_handle++, status;
@@ -34,7 +46,8 @@ static u32 import_by(struct session *session, u32 list)
 	if (status != NV_OK)
 		return status;
 	session->copy = get32(session->params.placed, from.first);
-	return call_judge_handle(session, session->copy, wanted);
+	status = call_judge_handle(session, session->copy, wanted);
+	return status == NV_OK ? judge_import(session) : status;
 }
 
 static u32 export_one(struct session *session)
