@@ -198,7 +198,7 @@ def machine(
     tmp_path_factory: pytest.TempPathFactory,
 ) -> Machine:
     """Return a machine that is up: the one of the file before this, if that has left it as it was."""
-    is_like_it = bool(common) and (common[0].most_cpus, common[0].at_once) == (cpus, at_once)
+    is_like_it = bool(common) and (common[0].cpus, common[0].at_once) == (cpus, at_once)
     if common and not (is_like_it and is_clean(common[0])):
         machines.remove(common[0])
         common.pop().close()
@@ -208,8 +208,9 @@ def machine(
         common.append(machine.wait_ready())
         machines.append(common[0])
         if at_once:
-            machine.shell('mkdir "$1"', KEPT)
-    return common[0].use_cpus(cpus)
+            with machine.one_cpu():
+                machine.shell('mkdir "$1"', KEPT)
+    return common[0]
 
 
 @pytest.fixture(autouse=True)

@@ -231,7 +231,8 @@ CODE_SECONDS = count(10, 300)
 
 def test_code_that_changes_under_busy_processors(boot: Boot) -> None:
     """A machine with two busy processors lives on while the kernel changes its own code."""
-    with boot(memory=512, cpus=2).use_cpus(2) as machine:
+    with boot(memory=512, cpus=2) as machine:
+        assert machine.run(["nproc"]).stdout == "2\n"
         scripts = (CHANGE_CODE, BE_BUSY, BE_BUSY)
         started = [machine.start(["/bin/busybox", "sh", "-c", script]) for script in scripts]
         end = time.monotonic() + CODE_SECONDS

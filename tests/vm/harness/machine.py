@@ -94,13 +94,13 @@ class Machine:
     ) -> None:
         """Start the emulator. `cgroup`: v2, v1 or hybrid; `arguments` go on the kernel's command line.
 
-        `cpus`: how many processors there may be, of which `use_cpus` has the second begin. Two run in turn.
-        With `at_once` they run at the same time, and code must not change meanwhile: see `one_cpu`. QEMU
-        before 8.1 translates code without a lock on its page, and one processor may run on in what another
-        has just exchanged (mended by "accel/tcg: Always lock pages before translation"). The kernel's code
-        changes often: when a probe comes or goes, and at the first and the last user of many a part of it,
-        such as cgroups and their filters of devices. Where it changed all the time, with both processors
-        busy, a guest stood still within seconds, in a breakpoint that was there no more.
+        `cpus`: one processor, or two, which wait for each other often: that costs an emulator much. Two run
+        in turn. With `at_once` they run at the same time, and code must not change meanwhile: see
+        `one_cpu`. QEMU before 8.1 translates code without a lock on its page, and one processor may run on
+        in what another has just changed (mended by "accel/tcg: Always lock pages before translation"). The
+        kernel's code changes often: when a probe comes or goes, and at the first and the last user of many
+        a part of it, such as cgroups and their filters of devices. Where it changed all the time, with both
+        processors busy, a guest stood still within seconds, in a breakpoint that was there no more.
 
         With `counted` the guest's clock goes by a nanosecond with each instruction of its one processor: the
         time that a thread runs is the number of its instructions, whatever else the host does.
@@ -109,7 +109,7 @@ class Machine:
         host's files are at LIVE_VIEW.
         """
         self.kernel = kernel
-        self.most_cpus = cpus
+        self.cpus = cpus
         self.at_once = at_once
         self.counted = counted
         self.disk = disk
@@ -119,7 +119,6 @@ class Machine:
         self.ready = threading.Event()
         self.ended: str | None = None
         self.told = False  # whether `problems` has told of the end
-        self.cpus = 1
         self.processes: dict[int, Process] = {}
         self.syncs: dict[int, threading.Event] = {}
         self.numbers = itertools.count(1)
@@ -143,7 +142,7 @@ class Machine:
     def command(self, agent: int, monitor: int, memory: int, arguments: str) -> list[str]:
         """Return the emulator's command line. It may not outlive us, however we end."""
         # In turn is a tenth slower for one processor. Instructions are counted in turn only.
-        is_multi = self.at_once or (self.most_cpus == 1 and not self.counted)
+        is_multi = self.at_once or (self.cpus == 1 and not self.counted)
         thread = "multi" if is_multi else "single"
         start = FROM_DISK if self.disk else FROM_HOST
         return [
@@ -195,6 +194,8 @@ class Machine:
             reason = self.why_ended() or self.end_silent()
             self.close()
             raise MachineDiedError(f"the machine did not start: {reason}")
+        if self.cpus > 1:
+            self.switch_second_cpu(on=True)
         return self
 
     def console_lines(self) -> list[str]:
@@ -285,25 +286,20 @@ class Machine:
         """Run a shell script, with `words` as $1 and so on: one start for many small steps."""
         return self.run(["/bin/busybox", "sh", "-euc", script, "sh", *words], timeout=timeout, check=check)
 
-    def use_cpus(self, number: int) -> Self:
-        """Have one or two processors. They wait for each other often, which costs an emulator much."""
-        assert number <= self.most_cpus, f"the machine was made for {self.most_cpus}"
-        if number != self.cpus:
-            self.shell('echo "$1" >/sys/devices/system/cpu/cpu1/online', str(number - 1))
-            self.cpus = number
-        return self
+    def switch_second_cpu(self, *, on: bool) -> None:
+        """Have the second processor begin or end."""
+        self.shell('echo "$1" >/sys/devices/system/cpu/cpu1/online', str(int(on)))
 
     @contextmanager
     def one_cpu(self) -> Iterator[None]:
         """Have one processor while code changes, where two would run at the same time."""
-        cpus = self.cpus
         if self.at_once:
-            self.use_cpus(1)
+            self.switch_second_cpu(on=False)
         try:
             yield
         finally:
-            if not self.ended:
-                self.use_cpus(cpus)
+            if self.at_once and not self.ended:
+                self.switch_second_cpu(on=True)
 
     def write_file(self, path: str | Path, data: bytes | str, mode: int = 0o644) -> None:
         """Make a file in the guest, and the directories above it."""

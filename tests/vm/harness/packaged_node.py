@@ -11,7 +11,7 @@ from typing import Any
 from cgpu import paths
 from tests.integration.commands import eventually
 from tests.integration.probe import NO_MEMORY, step
-from tests.vm.harness.counts import CPUS, count
+from tests.vm.harness.counts import count
 from tests.vm.harness.machine import Machine
 from tests.vm.harness.process import Finished
 
@@ -73,7 +73,7 @@ class PackagedNode:
         self.machine = self._boot()
 
     def _boot(self) -> Machine:
-        machine = self.begin().wait_ready(BOOT_S).use_cpus(CPUS)
+        machine = self.begin().wait_ready(BOOT_S)
         state = machine.run(["systemctl", "is-system-running", "--wait"], timeout=BOOT_S, check=False)
         failed = machine.run(["systemctl", "--failed", "--no-legend", "--no-pager"]).stdout
         assert (state.stdout, failed) == ("running\n", "")

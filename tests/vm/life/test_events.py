@@ -38,7 +38,7 @@ STATE = '{"ociVersion": "1.0.2", "id": "refused", "pid": %s, "bundle": "/"}'
 @pytest.fixture(scope="module")
 def machine(boot: Boot, cpus: int) -> Machine:
     """Return a machine in whose log are no containers of other files, which may have the same names."""
-    return boot(cpus=cpus).use_cpus(cpus)
+    return boot(cpus=cpus)
 
 
 @pytest.fixture

@@ -27,7 +27,7 @@ pytestmark = [pytest.mark.two_cpus, pytest.mark.timeout(2 * SECONDS + 200)]
 @pytest.fixture(scope="module")
 def machine(boot: Boot, cpus: int) -> Machine:
     """Return a machine with room for so many threads."""
-    return boot(memory=count(2048, 6144), cpus=cpus).use_cpus(cpus)
+    return boot(memory=count(2048, 6144), cpus=cpus)
 
 
 def sleeping_tasks(machine: Machine) -> int:
