@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import sys
+import threading
 
 import pytest
 from lightkube import ApiError
@@ -72,6 +73,27 @@ def test_pods_reach_the_api(cluster: Cluster, namespace: str) -> None:
     cluster.apply(waiting_pod(restartPolicy="Never", containers=[container]), namespace)
     status = cluster.await_pod("waits", namespace, "Succeeded")
     assert str(status.podIP).startswith("10.244.")
+
+
+def test_commands_in_pods(cluster: Cluster, namespace: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A command's output and status come back, and one that cannot run is an error; no thread reads here."""
+    cluster.apply(waiting_pod(), namespace)
+    cluster.await_pod("waits", namespace, "Running")
+    started: list[threading.Thread] = []
+    start = threading.Thread.start
+
+    def noted(thread: threading.Thread) -> None:
+        started.append(thread)
+        start(thread)
+
+    monkeypatch.setattr(threading.Thread, "start", noted)
+    done = cluster.exec("waits", namespace, "/busybox", "sh", "-c", "echo out; echo error >&2; exit 3")
+    assert (done.returncode, done.stdout) == (3, "out\n")
+    assert "error\n" in done.stderr
+    assert cluster.exec("waits", namespace, "/busybox", "true", container="main").returncode == 0
+    assert started == []
+    with pytest.raises(AssertionError, match=r"exec in nowhere: .*not found"):
+        cluster.exec("nowhere", namespace, "/busybox", "true")
 
 
 def test_api_server_calls_a_webhook_of_the_test(cluster: Cluster, namespace: str) -> None:
