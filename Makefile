@@ -1,14 +1,16 @@
 # SPDX-License-Identifier: Apache-2.0
 # From a fresh clone on Debian 12, 13 or testing, as root, with nothing but git and make.
 
-.PHONY: help demo demo-kubernetes test test-metrics test-gpu test-vm test-driver test-frameworks test-package test-distributions test-kernels test-kubernetes test-vm-full test-debug-kernel build deb rpm image docs docs-pictures dashboard-pictures man proto lint format fuzz coverage bench bench-kubernetes bench-shares clean
+.PHONY: help demo demo-kubernetes check test test-release test-metrics test-gpu test-vm test-driver test-frameworks test-package test-distributions test-kernels test-kubernetes test-vm-full test-debug-kernel build deb rpm image docs docs-pictures dashboard-pictures man proto lint format fuzz coverage bench bench-kubernetes bench-shares clean
 
 help:
 	@echo "make demo    two containers share a simulated T4, each inside its slice"
 	@echo "make demo-kubernetes  pods share a simulated T4 on a cluster of one node; builds Kubernetes first"
-	@echo "make test    every check: linters, unit tests, real container runtimes"
-	@echo "make test-vm the kernel module in virtual machines (part of make test); test-vm-full repeats more"
-	@echo "make test-driver  the kernel module on NVIDIA's own driver, on a card made in software (a part of it in make test)"
+	@echo "make check   after each edit: linters, the core, unit tests, one slice; two minutes"
+	@echo "make test    before a change lands: this machine's tests and one virtual machine; twenty minutes"
+	@echo "make test-release  everything, in shards; SHARD=NAME runs one of them, SHARD= with a wrong name lists them"
+	@echo "make test-vm the kernel module in virtual machines; test-vm-full repeats more"
+	@echo "make test-driver  the kernel module on NVIDIA's own driver, on a card made in software"
 	@echo "make test-frameworks  PyTorch and CuPy fill slices of a simulated card; downloads 3 GB"
 	@echo "make test-package  a node's life with the Debian packages: a clean Debian with systemd in a virtual machine"
 	@echo "make test-distributions  README's commands on a bare Debian 12, 13 and testing"
@@ -38,8 +40,15 @@ demo:
 demo-kubernetes:
 	@scripts/kubernetes/demo
 
+check:
+	@scripts/test check
+
 test:
-	@scripts/test
+	@scripts/test test
+
+# SHARD=NAME for one of them, or several names.
+test-release:
+	@scripts/test release $(SHARD)
 
 test-vm:
 	@scripts/test-vm
@@ -47,30 +56,30 @@ test-vm:
 test-driver:
 	@scripts/test-driver
 
-# 3 GB from PyPI: not a part of make test.
+# 3 GB from PyPI.
 test-frameworks:
 	@scripts/test-frameworks
 
-# Ten minutes, and a few hundred megabytes from Debian's archive: not a part of make test.
+# Ten minutes, and a few hundred megabytes from Debian's archive.
 test-package:
 	@CGPU_VM_PACKAGE=1 scripts/test-vm -m own_disk
 
 test-vm-full:
 	@CGPU_VM_FULL=1 scripts/test-vm
 
-# A quarter of an hour, and a gigabyte from Debian's archive the first time: not a part of make test.
+# A quarter of an hour, and a gigabyte from Debian's archive the first time.
 test-distributions:
 	@scripts/test-distributions
 
-# As long as make test-vm for each, and half a gigabyte from Debian's archive the first time: not a part of make test.
+# As long as make test-vm for each, and half a gigabyte from Debian's archive the first time.
 test-kernels:
 	@scripts/test-kernels
 
-# The first time it compiles Kubernetes: six minutes, and 4 GB in ~/.cache and ~/go. The last part of make test.
+# The first time it compiles Kubernetes: six minutes, and 4 GB in ~/.cache and ~/go.
 test-kubernetes:
 	@scripts/test-kubernetes
 
-# 19 MB from Debian's archive: not a part of make test.
+# 19 MB from Debian's archive.
 test-metrics:
 	@scripts/bootstrap test
 	@.venv/bin/python -m tests.exporter.prometheus

@@ -19,9 +19,10 @@ from hypothesis import settings
 
 REPOSITORY = Path(__file__).resolve().parent.parent
 OWN_MACHINE = ("gpu", "next_kernel")
-# How long one example takes says more of the machine than of the code.
-settings.register_profile("opencgpu", deadline=None)
-settings.load_profile("opencgpu")
+# How long one example takes says more of the machine than of the code. Each lane has a number of examples.
+for lane, examples in (("check", 20), ("test", 100), ("release", 1000)):
+    settings.register_profile(lane, deadline=None, max_examples=examples)
+settings.load_profile("test")
 # What the tests compile has no warnings; WERROR=0 lets a newer compiler have some.
 os.environ.setdefault("WERROR", "1")
 

@@ -1,0 +1,105 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Lanes: no test falls between them, none runs in two, and a failure in any process of a lane is one of the lane."""
+
+from __future__ import annotations
+
+import json
+import sys
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from tests.lanes import results
+from tests.lanes.report import read_reports, tell
+from tests.lanes.run import Result, run_commands
+from tests.lanes.table import ROOT, Shard, Table, read_table
+from tests.lanes.turn import choose_shard
+
+TABLE = Table(
+    check=(),
+    machine=(),
+    together=("tests/engines",),
+    shards=(
+        Shard("slow", "slow ones", tests=("tests/a", "tests/b/test_b.py::test_long", "tests/c/test_c.py::test_p[1]")),
+        Shard("hand", "by hand", takes_turns=False),
+        Shard("other", "others", tests=("tests/a/test_other.py",)),
+    ),
+)
+SUMMARY = read_reports(Path("/nonexistent"))
+
+
+@pytest.mark.parametrize(
+    ("name", "shard"),
+    [
+        ("tests/a/deep/test_a.py::test_it", "slow"),
+        ("tests/a/test_other.py::test_it[x]", "other"),
+        ("tests/b/test_b.py::test_long[x::y]", "slow"),
+        ("tests/b/test_b.py::test_longer", None),
+        ("tests/c/test_c.py::test_p[1]", "slow"),
+        ("tests/c/test_c.py::test_p[2]", None),
+        ("tests/ab/test_a.py::test_it", None),
+    ],
+)
+def test_shard_of(name: str, shard: str | None) -> None:
+    """The nearest name in the table decides; a test that nobody names is part of make test."""
+    assert TABLE.shard_of(name) == shard
+
+
+def test_named_tests_exist() -> None:
+    """Every file that the table names is there, and no test has two shards."""
+    table = read_table()
+    named = [name for shard in table.shards for name in shard.tests]
+    paths = [name.split("::")[0] for name in (*named, *table.check, *table.machine, *table.together)]
+    assert [path for path in paths if not (ROOT / path).exists()] == []
+    assert len(named) == len(set(named))
+
+
+def test_turns() -> None:
+    """Shards take turns by the number of commits, but for those that are run by hand."""
+    assert [choose_shard(TABLE, commits).name for commits in range(3)] == ["slow", "other", "slow"]
+
+
+def test_reports_of_several_processes(tmp_path: Path) -> None:
+    """A test that two processes ran has the worse outcome and both times; the lane tells of it."""
+    (tmp_path / "1.json").write_text(json.dumps([["tests/a/t.py::one", "failed", 1.0], ["tests/a/t.py::two", "passed", 3.0]]))
+    (tmp_path / "2.json").write_text(json.dumps([["tests/a/t.py::one", "passed", 4.0], ["tests/a/t.py::three", "skipped", 0.0]]))
+    summary = read_reports(tmp_path)
+    assert (summary.passed, summary.failed, summary.skipped) == (1, 1, 1)
+    lines = list(tell(summary))
+    assert lines[1:3] == ["     5.0  tests/a/t.py::one", "     3.0  tests/a/t.py::two"]
+    assert "     8.0  tests/a, 3 tests" in lines
+    assert lines[-1] == "failed: tests/a/t.py::one"
+
+
+def test_a_command_that_fails_is_a_failure(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    """Commands after one that fails run, too; so do those beside, whose output follows."""
+    marks = [f"import pathlib; pathlib.Path({str(tmp_path / name)!r}).touch()" for name in "ab"]
+    beside = [sys.executable, "-c", "print('said beside')"]
+    result = run_commands([[sys.executable, "-c", f"{marks[0]}; raise SystemExit(1)"], [sys.executable, "-c", marks[1]]], [beside])
+    assert not result.succeeded
+    assert {path.name for path in tmp_path.iterdir()} == {"a", "b"}
+    assert "said beside" in capfd.readouterr().out
+    assert run_commands([[sys.executable, "-c", ""]], [beside]).succeeded
+
+
+def test_failures_of_pytest_are_counted(tmp_path: Path) -> None:
+    """What any pytest of a command did is in its result, with workers and without, but not what its tests started."""
+    test = tmp_path / "test_some.py"
+    test.write_text("import os, sys\ndef test_it(): pass\ndef test_not(): assert 'CGPU_TEST_REPORTS' in os.environ\n")
+    command = [sys.executable, "-m", "pytest", "-q", "--rootdir", str(tmp_path), "-c", "/dev/null", str(test)]
+    result = run_commands([command, [*command, "-n", "1", "-p", "no:cacheprovider"]])
+    assert not result.succeeded
+    assert (result.summary.passed, result.summary.failed) == (1, 1)
+
+
+def test_result_has_one_row(tmp_path: Path) -> None:
+    """A shard that ran again has a new row in the place of the old one; the others' rows stay."""
+    path = tmp_path / "RESULTS.md"
+    path.write_text(f"# Results\n\n{results.HEAD}\n{results.RULE}\n| b | old |\n| other | old |\n")
+    results.record("b", Result(True, 61.4, 90.0, SUMMARY), path)
+    results.record("a", Result(False, 1.0, 1.0, replace(SUMMARY, outcomes={})), path)
+    rows = path.read_text().splitlines()[4:]
+    assert [row.split(" | ")[0] for row in rows] == ["| a", "| b", "| other"]
+    assert "(a command failed)" in rows[0]
+    assert " | 61 | 90 | 0 | 0 | 0 |" in rows[1]
