@@ -102,9 +102,10 @@ def test_smi_fields(repository: Path) -> None:
     document = (repository / "docs/commands/cgpu-smi.md").read_text()
     fields = section(document, "Fields of queries")
     for option, known in (("--query-gpu", query.GPU_FIELDS), ("--query-slices", query.SLICE_FIELDS)):
-        told = rows(fields.split(f"\n| `{option}` | says |\n")[1].split("\n\n")[0])
-        units = {name: f", in {one.unit}" if one.unit else "" for name, one in known.items()}
-        assert told == [[f"`{name}`", f"{one.says}{units[name]}"] for name, one in known.items()]
+        stated = rows(fields.split(f"\n| `{option}` | says |\n")[1].split("\n\n")[0])
+        assert [row[0] for row in stated] == [f"`{name}`" for name in known]
+        units = [f"in {one.unit}" if one.unit else "" for one in known.values()]
+        assert [row[0] for row, unit in zip(stated, units, strict=True) if unit not in row[1]] == []
     keys = set(re.findall(r'"(\w+)":', (repository / "tests/smi/golden/look.json").read_text()))
     reasons = {*MEMORY_REASONS, *CALL_REASONS}
     assert [key for key in keys - reasons if f"`{key}`" not in section(document, "JSON")] == []

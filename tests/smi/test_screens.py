@@ -67,27 +67,32 @@ def screen(capsys: pytest.CaptureFixture[str], *arguments: str) -> str:
     ("golden", "options"),
     [
         ("table.txt", []),
-        ("one_gpu.txt", ["-i", "1"]),
         ("look.json", ["--json"]),
         ("look.csv", ["--csv"]),
-        ("wide.txt", ["-i", "0"]),
         ("details.txt", ["-q"]),
         ("list.txt", ["-L"]),
         ("gpus.csv", [f"--query-gpu={','.join(query.GPU_FIELDS)}", "--format=csv"]),
         ("slices.csv", [f"--query-slices={','.join(query.SLICE_FIELDS)}", "--format=csv"]),
     ],
 )
-def test_screen(
-    tree: Path,
-    capsys: pytest.CaptureFixture[str],
-    monkeypatch: pytest.MonkeyPatch,
-    golden: str,
-    options: list[str],
-) -> None:
+def test_screen(tree: Path, capsys: pytest.CaptureFixture[str], golden: str, options: list[str]) -> None:
     """The output is the kept one, character by character."""
-    if golden == "wide.txt":
-        monkeypatch.setenv("COLUMNS", "120")
     assert screen(capsys, "--tree", str(tree), *options) == (GOLDEN / golden).read_text()
+
+
+def test_a_card_without_slices(tree: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """The tables of a card without slices say that there are none."""
+    shown = screen(capsys, "--tree", str(tree), "-i", "1")
+    assert "|  No slices found " in shown
+    assert "|  No running processes found " in shown
+
+
+def test_wide(tree: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    """A wide terminal has room for the whole UUID."""
+    assert "|      GPU-00000000          |" in screen(capsys, "--tree", str(tree), "-i", "0")
+    monkeypatch.setenv("COLUMNS", "120")
+    uuid = "GPU-00000000-1111-2222-3333-444444444444"
+    assert f"|      {uuid} " in screen(capsys, "--tree", str(tree), "-i", "0")
 
 
 def test_reserved_and_unused(tree: Path, capsys: pytest.CaptureFixture[str]) -> None:
