@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Three lanes of tests: `make check` after an edit, `make test` before a commit lands, `make test-release` in shards."""
+"""Lanes of tests: `make check` after an edit, `make test` before a change lands, `make test-release`."""

@@ -48,7 +48,10 @@ def run_shards(table: Table, names: Sequence[str]) -> int:
     known = [shard.name for shard in table.shards]
     for name in names:
         if name not in known:
-            print(f"shard {name}: expected one of {', '.join(known)}; see: make test-release SHARD=", file=sys.stderr)
+            print(
+                f"shard {name}: expected one of {', '.join(known)}; see: make test-release SHARD=",
+                file=sys.stderr,
+            )
             return 2
     failed = 0
     for name in names:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a lane asks of pytest: which tests it leaves out, a /run for each worker, and a report for the lane's runner.
+"""What a lane asks of pytest: tests to leave out, a /run for each worker, a report for the lane's runner.
 
 Without the options of this plugin pytest does what it always does.
 """
@@ -26,7 +26,9 @@ MS_REC_PRIVATE = 0x4000 | 0x40000
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     group = parser.getgroup("lanes", "the project's lanes")
-    group.addoption("--lane-test", action="store_true", help="leave out what a shard of make test-release runs")
+    group.addoption(
+        "--lane-test", action="store_true", help="leave out what a shard of make test-release runs"
+    )
     group.addoption("--own-run", action="store_true", help="give each process of pytest a /run of its own")
 
 
@@ -44,7 +46,7 @@ def pytest_configure(config: pytest.Config) -> None:
 
 
 def mount_own_run() -> None:
-    """Mount an empty /run that this process and its children alone see: engines have their default paths there."""
+    """Mount an empty /run for this process and its children: engines have their default paths there."""
     libc = ctypes.CDLL(None, use_errno=True)
     if libc.unshare(CLONE_NEWNS) != 0 or libc.mount(b"none", b"/", None, MS_REC_PRIVATE, None) != 0:
         raise OSError(ctypes.get_errno(), "no mount namespace of its own; run as root, or without --own-run")

@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the tests of a lane say of themselves: how they ended, the slowest ones, the seconds of each folder."""
+"""How the tests of a lane ended, which were the slowest, and what each folder took."""
 
 from __future__ import annotations
 
 import json
-from collections import Counter
+from collections import defaultdict
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -36,9 +36,9 @@ class Summary:
 
 
 def read_reports(folder: Path) -> Summary:
-    """Read what every pytest of a lane has left in a folder. A test that ran twice has the worse of its outcomes."""
+    """Read what every pytest of a lane has left. A test that ran twice has the worse of its outcomes."""
     outcomes: dict[str, str] = {}
-    seconds: Counter[str] = Counter()
+    seconds: dict[str, float] = defaultdict(float)
     for path in sorted(folder.glob("*.json")):
         for name, outcome, took in json.loads(path.read_text()):
             if outcomes.get(name) != "failed":
@@ -53,16 +53,17 @@ def tell(summary: Summary) -> Iterator[str]:
     slowest = sorted(summary.seconds.items(), key=lambda row: -row[1])[:SLOWEST]
     yield from (f"{took:8.1f}  {name}" for name, took in slowest)
     yield "the folders, in seconds of their tests:"
-    folders: Counter[str] = Counter()
-    tests: Counter[str] = Counter()
+    folders: dict[str, list[float]] = defaultdict(list)
     for name, took in summary.seconds.items():
-        folders[folder_of(name)] += took
-        tests[folder_of(name)] += 1
-    yield from (f"{took:8.1f}  {name}, {tests[name]} tests" for name, took in folders.most_common())
-    yield from (f"failed: {name}" for name, outcome in sorted(summary.outcomes.items()) if outcome == "failed")
+        folders[folder_of(name)].append(took)
+    rows = sorted(folders.items(), key=lambda row: -sum(row[1]))
+    yield from (f"{sum(took):8.1f}  {name}, {len(took)} tests" for name, took in rows)
+    yield from (
+        f"failed: {name}" for name, outcome in sorted(summary.outcomes.items()) if outcome == "failed"
+    )
 
 
 def folder_of(name: str) -> str:
     """Return the folder below tests/ that a test belongs to."""
-    parts = name.split("::")[0].split("/")
+    parts = name.split("::", maxsplit=1)[0].split("/")
     return "/".join(parts[:2]) if len(parts) > 2 else parts[0]

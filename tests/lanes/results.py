@@ -1,16 +1,16 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The table of results: for each shard when it last ran, on which commit, how long, and how its tests ended."""
+"""The table of results: when each shard last ran, on which commit, how long, and how its tests ended."""
 
 from __future__ import annotations
 
-import datetime
+import datetime as dt
 import subprocess
 from pathlib import Path
 
 from tests.lanes.run import Result
 from tests.lanes.table import ROOT
 
-RESULTS = ROOT / "tests" / "RESULTS.md"
+RESULTS = ROOT / "tests/RESULTS.md"
 HEAD = "| shard | date | commit | seconds | processor seconds | passed | failed | skipped |"
 RULE = "|---|---|---|---|---|---|---|---|"
 
@@ -20,7 +20,7 @@ def record(name: str, result: Result, path: Path = RESULTS) -> None:
     summary = result.summary
     counts = f"{summary.passed} | {summary.failed} | {summary.skipped} |"
     verdict = "" if result.succeeded or summary.failed else " (a command failed)"
-    today = datetime.datetime.now(datetime.UTC).date()
+    today = dt.datetime.now(dt.UTC).date()
     times = f"{result.seconds:.0f} | {result.processor_seconds:.0f}"
     row = f"| {name} | {today} | {commit()}{verdict} | {times} | {counts}"
     text = path.read_text()
@@ -32,7 +32,15 @@ def record(name: str, result: Result, path: Path = RESULTS) -> None:
 def commit() -> str:
     """Return the abbreviated commit of the checkout, with + if files differ from it."""
     git = ["git", "-c", f"safe.directory={ROOT}"]
-    found = subprocess.run([*git, "rev-parse", "--short=8", "HEAD"], cwd=ROOT, capture_output=True, text=True, check=True)
-    changed = subprocess.run([*git, "status", "--porcelain", "--untracked-files=no"], cwd=ROOT, capture_output=True, text=True, check=True)
+    found = subprocess.run(
+        [*git, "rev-parse", "--short=8", "HEAD"], cwd=ROOT, capture_output=True, text=True, check=True
+    )
+    changed = subprocess.run(
+        [*git, "status", "--porcelain", "--untracked-files=no"],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        check=True,
+    )
     others = [line for line in changed.stdout.splitlines() if not line.endswith(RESULTS.name)]
     return found.stdout.strip() + ("+" if others else "")

@@ -45,7 +45,7 @@ def reports() -> Iterator[Path]:
 
 
 def run_commands(commands: Sequence[Sequence[str]], beside: Sequence[Sequence[str]] = ()) -> Result:
-    """Run commands one after the other, and others at the same time, whose output follows. One that fails ends nothing."""
+    """Run commands in turn, and others beside them, whose output follows. A failure ends none of them."""
     began, used = time.monotonic(), processor_seconds()
     with reports() as folder, tempfile.TemporaryFile("w+") as output:
         environment = {**os.environ, REPORTS: str(folder), PLUGINS: "tests.lanes.plugin"}
@@ -54,7 +54,10 @@ def run_commands(commands: Sequence[Sequence[str]], beside: Sequence[Sequence[st
             for command in beside
         ]
         try:
-            statuses = [subprocess.run(command, cwd=ROOT, env=environment, check=False).returncode for command in commands]
+            statuses = [
+                subprocess.run(command, cwd=ROOT, env=environment, check=False).returncode
+                for command in commands
+            ]
             statuses += [process.wait() for process in started]
         finally:
             for process in started:
@@ -85,11 +88,14 @@ def run_test(table: Table) -> Result:
 
 
 def driver_variables() -> list[str]:
-    """Return what has tests in virtual machines run on NVIDIA's own driver, if it can be had. Print which driver it is."""
+    """Return the variable that selects NVIDIA's own driver, if it can be had. Print which driver it is."""
     asked = [sys.executable, "-m", "tests.nvidia.archive", "nvidia-open-kernel-source", DRIVER]
     done = subprocess.run(asked, cwd=ROOT, capture_output=True, text=True, check=False)
     if done.returncode == 0:
-        print(f"test: the kernel module runs on NVIDIA's driver {DRIVER}, on a card made in software", flush=True)
+        print(
+            f"test: the kernel module runs on NVIDIA's driver {DRIVER}, on a card made in software",
+            flush=True,
+        )
         return [f"CGPU_VM_DRIVER={DRIVER}"]
     why = done.stderr.strip().rpartition("\n")[2]
     print(f"test: the kernel module runs on the fake driver, not on NVIDIA's: {why}", flush=True)

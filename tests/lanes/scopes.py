@@ -1,11 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Hands a worker of pytest a whole file, or the group of files that the table keeps together, the longest groups first."""
+"""Hands a worker of pytest a whole file, or all files of a folder that the table keeps together."""
 
 from __future__ import annotations
 
 from typing import Any
 
-import pytest
 from xdist.scheduler import LoadScopeScheduling
 
 from tests.lanes.table import read_table
@@ -14,7 +13,7 @@ from tests.lanes.table import read_table
 class Scopes(LoadScopeScheduling):
     """Scheduling by the scopes of the table."""
 
-    def __init__(self, config: pytest.Config, log: Any) -> None:
+    def __init__(self, config: Any, log: Any) -> None:
         super().__init__(config, log)
         self.table = read_table()
 

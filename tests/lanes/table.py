@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The table of lanes: which tests `make check` runs, and which ones a shard of `make test-release` runs in place of `make test`."""
+"""The table of lanes: what `make check` runs, and what a shard runs in place of `make test`."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ TABLE = Path(__file__).with_name("lanes.toml")
 class Shard:
     """One part of `make test-release`.
 
-    `tests` are what `make test` leaves out, as paths or as prefixes of pytest's names. `commands` run them, or
-    whatever else the shard is about; without commands, pytest runs `tests`. `takes_turns`: whether continuous
-    integration runs the shard when its turn comes.
+    `tests` are what `make test` leaves out: paths, or names of tests. `commands` run them, or whatever else
+    the shard is about; without commands, pytest runs `tests`. `takes_turns`: whether continuous integration
+    runs the shard when its turn comes.
     """
 
     name: str
@@ -59,13 +59,17 @@ class Table:
 
 
 def prefixes(name: str) -> list[str]:
-    """Return all that a table may call a test: the test, without its parameters, its file, and each folder above it."""
+    """Return all that a table may call a test: its name, with and without parameters, its file, its folders."""
     path, _, test = name.partition("::")
     folders = path.split("/")
     found = ["/".join(folders[:length]) for length in range(len(folders), 0, -1)]
     if test:
         parts = test.partition("[")[0].split("::")
-        found = [name, *(f"{path}::{'::'.join(parts[:length])}" for length in range(len(parts), 0, -1)), *found]
+        found = [
+            name,
+            *(f"{path}::{'::'.join(parts[:length])}" for length in range(len(parts), 0, -1)),
+            *found,
+        ]
     return found
 
 

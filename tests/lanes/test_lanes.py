@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Lanes: no test falls between them, none runs in two, and a failure in any process of a lane is one of the lane."""
+"""No test falls between two lanes or runs in both, and a failure in any process of a lane is the lane's."""
 
 from __future__ import annotations
 
@@ -21,7 +21,11 @@ TABLE = Table(
     machine=(),
     together=("tests/engines",),
     shards=(
-        Shard("slow", "slow ones", tests=("tests/a", "tests/b/test_b.py::test_long", "tests/c/test_c.py::test_p[1]")),
+        Shard(
+            "slow",
+            "slow ones",
+            tests=("tests/a", "tests/b/test_b.py::test_long", "tests/c/test_c.py::test_p[1]"),
+        ),
         Shard("hand", "by hand", takes_turns=False),
         Shard("other", "others", tests=("tests/a/test_other.py",)),
     ),
@@ -62,8 +66,12 @@ def test_turns() -> None:
 
 def test_reports_of_several_processes(tmp_path: Path) -> None:
     """A test that two processes ran has the worse outcome and both times; the lane tells of it."""
-    (tmp_path / "1.json").write_text(json.dumps([["tests/a/t.py::one", "failed", 1.0], ["tests/a/t.py::two", "passed", 3.0]]))
-    (tmp_path / "2.json").write_text(json.dumps([["tests/a/t.py::one", "passed", 4.0], ["tests/a/t.py::three", "skipped", 0.0]]))
+    (tmp_path / "1.json").write_text(
+        json.dumps([["tests/a/t.py::one", "failed", 1.0], ["tests/a/t.py::two", "passed", 3.0]])
+    )
+    (tmp_path / "2.json").write_text(
+        json.dumps([["tests/a/t.py::one", "passed", 4.0], ["tests/a/t.py::three", "skipped", 0.0]])
+    )
     summary = read_reports(tmp_path)
     assert (summary.passed, summary.failed, summary.skipped) == (1, 1, 1)
     lines = list(tell(summary))
@@ -76,7 +84,10 @@ def test_a_command_that_fails_is_a_failure(tmp_path: Path, capfd: pytest.Capture
     """Commands after one that fails run, too; so do those beside, whose output follows."""
     marks = [f"import pathlib; pathlib.Path({str(tmp_path / name)!r}).touch()" for name in "ab"]
     beside = [sys.executable, "-c", "print('said beside')"]
-    result = run_commands([[sys.executable, "-c", f"{marks[0]}; raise SystemExit(1)"], [sys.executable, "-c", marks[1]]], [beside])
+    result = run_commands(
+        [[sys.executable, "-c", f"{marks[0]}; raise SystemExit(1)"], [sys.executable, "-c", marks[1]]],
+        [beside],
+    )
     assert not result.succeeded
     assert {path.name for path in tmp_path.iterdir()} == {"a", "b"}
     assert "said beside" in capfd.readouterr().out
@@ -84,9 +95,11 @@ def test_a_command_that_fails_is_a_failure(tmp_path: Path, capfd: pytest.Capture
 
 
 def test_failures_of_pytest_are_counted(tmp_path: Path) -> None:
-    """What any pytest of a command did is in its result, with workers and without, but not what its tests started."""
+    """The result has what any pytest of a command did, with workers and without, but not what tests started."""
     test = tmp_path / "test_some.py"
-    test.write_text("import os, sys\ndef test_it(): pass\ndef test_not(): assert 'CGPU_TEST_REPORTS' in os.environ\n")
+    test.write_text(
+        "import os, sys\ndef test_it(): pass\ndef test_not(): assert 'CGPU_TEST_REPORTS' in os.environ\n"
+    )
     command = [sys.executable, "-m", "pytest", "-q", "--rootdir", str(tmp_path), "-c", "/dev/null", str(test)]
     result = run_commands([command, [*command, "-n", "1", "-p", "no:cacheprovider"]])
     assert not result.succeeded
@@ -95,7 +108,7 @@ def test_failures_of_pytest_are_counted(tmp_path: Path) -> None:
 
 def test_result_has_one_row(tmp_path: Path) -> None:
     """A shard that ran again has a new row in the place of the old one; the others' rows stay."""
-    path = tmp_path / "RESULTS.md"
+    path = tmp_path / "table.md"
     path.write_text(f"# Results\n\n{results.HEAD}\n{results.RULE}\n| b | old |\n| other | old |\n")
     results.record("b", Result(True, 61.4, 90.0, SUMMARY), path)
     results.record("a", Result(False, 1.0, 1.0, replace(SUMMARY, outcomes={})), path)

@@ -1,16 +1,15 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Apply small faults, one at a time, and say which test catches each: python -m tests.mutants [OPTIONS] [NAME...].
+"""Apply small faults, one at a time, and say which test catches each.
 
-A mutant is a file FOLDER/NAME.patch here: a diff below the lines "Fault:", "Harm:" and "Tests:". The fault is applied to a
-layer of memory over a checkout, seen by the processes of its own try alone, so the checkout stays as it is. The tests that
-its third line names run there until one fails. Needs root.
+A mutant is a file FOLDER/NAME.patch here: a diff below the lines "Fault:", "Harm:" and "Tests:". The fault is
+applied to a layer of memory over a checkout, which the processes of its own try alone see, so the checkout stays
+as it is. The tests that its third line names run there until one fails. This takes root.
 """
 
 from __future__ import annotations
 
 import argparse
 import os
-import subprocess
 import sys
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -39,9 +38,13 @@ def parser() -> argparse.ArgumentParser:
     """Return the parser of the command line."""
     made = argparse.ArgumentParser(prog="python -m tests.mutants", description=__doc__)
     made.add_argument("names", nargs="*", metavar="NAME", help="FOLDER/NAME of a mutant; all without")
-    made.add_argument("--checkout", type=Path, default=ROOT, help="a prepared checkout to try them on (this one)")
+    made.add_argument(
+        "--checkout", type=Path, default=ROOT, help="a prepared checkout to try them on (this one)"
+    )
     made.add_argument("--at-once", type=int, default=1, help="how many are tried at once (1)")
-    made.add_argument("--lane-test", action="store_true", help="run only what make test runs of the named tests")
+    made.add_argument(
+        "--lane-test", action="store_true", help="run only what make test runs of the named tests"
+    )
     return made
 
 

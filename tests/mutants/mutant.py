@@ -13,7 +13,7 @@ HEAD = re.compile(r"\AFault: (.+)\nHarm: (.+)\nTests: (.+)\n\n(?=diff --git )")
 
 @dataclass(frozen=True)
 class Mutant:
-    """A fault: its name FOLDER/NAME, what is wrong, what a user suffers, the tests that may catch it, and its file."""
+    """A fault: FOLDER/NAME, what is wrong, what a user suffers, the tests that may catch it, and its file."""
 
     name: str
     fault: str
@@ -31,6 +31,8 @@ def read_mutant(path: Path, folder: Path) -> Mutant:
     """Read one mutant."""
     head = HEAD.match(path.read_text())
     if head is None:
-        raise ValueError(f"{path}: expected the lines Fault:, Harm: and Tests:, an empty line, and a diff of git")
+        raise ValueError(
+            f"{path}: expected the lines Fault:, Harm: and Tests:, an empty line, and a diff of git"
+        )
     name = path.relative_to(folder).with_suffix("").as_posix()
     return Mutant(name, head[1], head[2], tuple(head[3].split()), path)

@@ -15,8 +15,7 @@ from pathlib import Path
 from tests.mutants.mutant import Mutant
 
 SECONDS = 1500.0
-# The layer, and a /run of its own, are mounts of this shell's and its children's alone. The build may warn: a fault can leave
-# a variable without use.
+# The layer, and a /run of its own, are mounts of this shell's and its children's alone.
 STEPS = """
 set -e
 mount -t tmpfs tmpfs "$LAYER"
@@ -34,7 +33,7 @@ FAILED = re.compile(r"^(?:FAILED|ERROR) (\S+)", re.MULTILINE)
 
 @dataclass(frozen=True)
 class Verdict:
-    """How a try ended: caught, survived, not applied, not built or not run; by which test; after how many seconds."""
+    """How a try ended (caught, survived, not applied, not built, not run), by which test, in how many seconds."""
 
     state: str
     by: str
@@ -54,12 +53,20 @@ def try_mutant(mutant: Mutant, checkout: Path, *, lane_test: bool) -> Verdict:
         layer.mkdir()
         patch = Path(folder) / "patch"
         patch.write_text(mutant.path.read_text().split("\n\n", 1)[1])
-        environment = {**os.environ, "LAYER": str(layer), "CHECKOUT": str(checkout), "PATCH": str(patch), "WERROR": "0"}
+        environment = {
+            **os.environ,
+            "LAYER": str(layer),
+            "CHECKOUT": str(checkout),
+            "PATCH": str(patch),
+            "WERROR": "0",
+        }
         tests = [name for name in mutant.tests if (checkout / name.split("::")[0]).exists()]
         command = ["unshare", "--mount", "--propagation", "private", "sh", "-c", STEPS, "sh", "sh"]
         command += ["-x", "-q", "-p", "no:cacheprovider", *options, *tests]
         try:
-            done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=SECONDS, check=False)
+            done = subprocess.run(
+                command, env=environment, capture_output=True, text=True, timeout=SECONDS, check=False
+            )
         except subprocess.TimeoutExpired:
             return Verdict("caught", "a hang", time.monotonic() - began)
     seconds = time.monotonic() - began
