@@ -45,7 +45,7 @@ class Table:
         return next((places[prefix] for prefix in prefixes(name) if prefix in places), None)
 
     def scope_of(self, name: str) -> str:
-        """Return what one process runs as a whole: the file of a test, or the folder that `together` names."""
+        """Return what one process runs as a whole: the file of a test, or a folder of `together`."""
         path = name.split("::", 1)[0]
         return next((folder for folder in self.together if path.startswith(f"{folder}/")), path)
 
@@ -59,7 +59,7 @@ class Table:
 
 
 def prefixes(name: str) -> list[str]:
-    """Return all that a table may call a test: its name, with and without parameters, its file, its folders."""
+    """Return what a table may call a test: its name, with parameters or without, its file, its folders."""
     path, _, test = name.partition("::")
     folders = path.split("/")
     found = ["/".join(folders[:length]) for length in range(len(folders), 0, -1)]

@@ -95,7 +95,7 @@ def test_a_command_that_fails_is_a_failure(tmp_path: Path, capfd: pytest.Capture
 
 
 def test_failures_of_pytest_are_counted(tmp_path: Path) -> None:
-    """The result has what any pytest of a command did, with workers and without, but not what tests started."""
+    """The result has what any pytest of a command did, with workers and without, not what tests started."""
     test = tmp_path / "test_some.py"
     test.write_text(
         "import os, sys\ndef test_it(): pass\ndef test_not(): assert 'CGPU_TEST_REPORTS' in os.environ\n"

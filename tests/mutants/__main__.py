@@ -2,8 +2,8 @@
 """Apply small faults, one at a time, and say which test catches each.
 
 A mutant is a file FOLDER/NAME.patch here: a diff below the lines "Fault:", "Harm:" and "Tests:". The fault is
-applied to a layer of memory over a checkout, which the processes of its own try alone see, so the checkout stays
-as it is. The tests that its third line names run there until one fails. This takes root.
+applied to a layer of memory over a checkout, seen by the processes of its own try alone, so the checkout
+stays as it is. The tests that its third line names run there until one fails. This takes root.
 """
 
 from __future__ import annotations

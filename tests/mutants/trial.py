@@ -33,7 +33,7 @@ FAILED = re.compile(r"^(?:FAILED|ERROR) (\S+)", re.MULTILINE)
 
 @dataclass(frozen=True)
 class Verdict:
-    """How a try ended (caught, survived, not applied, not built, not run), by which test, in how many seconds."""
+    """How a try ended (caught, survived, not applied, not built, not run), by what, after how long."""
 
     state: str
     by: str
