@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from cgpu.kmod.abi import collect_classes, generate, judge
-from tests.core.call.verdicts import ROOT, Json, make_clone, recorded, table
+from tests.core.call.verdicts import ROOT, Json, client_numbers, make_clone, table
 
 # What gVisor's nvproxy lets through, and is refused here: profiling, and memory over the fabric.
 NOT_FOR_A_SLICE = {
@@ -96,9 +96,9 @@ def test_what_takes_memory_is_judged_as_that() -> None:
 
 def test_what_nvidias_programs_ask_for_is_not_refused() -> None:
     """libcuda, NVML and nvidia-smi meet no refusal: what they ask for passes or is judged."""
-    asked = {one["in"]["hClass"] for one in recorded() if "hClass" in one.get("in", {})}
-    assert len(asked) > 15
-    assert {hex(one) for one in asked if ROWS[hex(one)]["verdict"] == "refuse"} == set()
+    classes = client_numbers("classes")
+    assert len(classes) > 15
+    assert {hex(one) for one in classes if ROWS[hex(one)]["verdict"] == "refuse"} == set()
 
 
 def test_what_nvproxy_lets_through_is_not_refused() -> None:

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from cgpu.kmod.abi import collect_controls, judge
-from tests.core.call.verdicts import ABI, ROOT, Json, make_clone, recorded, table
+from tests.core.call.verdicts import ABI, ROOT, Json, client_numbers, make_clone, table
 
 HANDLERS = ROOT / "kmod" / "core" / "call" / "control.c"
 # For root in some drivers, and for everybody in others: they only tell.
@@ -83,10 +83,10 @@ def test_privileged_families_are_refused() -> None:
 
 
 def test_what_nvidias_programs_ask_is_not_refused() -> None:
-    """nvidia-smi and NVML meet no refusal: what they ask passes or is judged."""
-    asked = {one["in"]["cmd"] for one in recorded() if one.get("call") == "NV_ESC_RM_CONTROL"}
-    assert len(asked) > 50
-    assert {hex(number) for number in asked if verdict(number) not in {"pass", "judge"}} == set()
+    """libcuda, NVML and nvidia-smi meet no refusal: what they ask passes or is judged."""
+    controls = client_numbers("controls")
+    assert len(controls) > 50
+    assert {hex(number) for number in controls if verdict(number) not in {"pass", "judge"}} == set()
 
 
 def test_what_simulated_cards_answer_is_not_refused() -> None:

@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-import gzip
 import json
 import subprocess
 import sys
@@ -13,7 +12,7 @@ from typing import Any
 
 ROOT = Path(__file__).resolve().parents[3]
 ABI = ROOT / "kmod" / "abi"
-TRACES = sorted((ROOT / "tests" / "trace" / "real_library").glob("*.gz"))
+CLIENTS = Path(__file__).with_name("nvidia_clients.json")
 
 Json = dict[str, Any]
 
@@ -24,10 +23,10 @@ def table(name: str) -> Json:
     return found
 
 
-def recorded() -> list[Json]:
-    """Return the calls that NVIDIA's programs were recorded with."""
-    lines = [line for path in TRACES for line in gzip.decompress(path.read_bytes()).splitlines()]
-    return [json.loads(line) for line in lines]
+def client_numbers(kind: str) -> set[int]:
+    """Return the classes, or the controls, that NVIDIA's clients of both versions ask for."""
+    versions = json.loads(CLIENTS.read_text())["clients"].values()
+    return {int(number, 16) for clients in versions for client in clients.values() for number in client[kind]}
 
 
 def run_on_copies(
