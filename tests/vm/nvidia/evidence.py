@@ -12,32 +12,33 @@ from __future__ import annotations
 
 import datetime as dt
 import json
+import subprocess
 import tempfile
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 from cgpu.check_driver.run import PROGRAM
-from cgpu.kmod.abi.confirmed import EVIDENCE, Confirmed, read, written
+from cgpu.kmod.abi.confirmed import EVIDENCE, Confirmed, read, uvm_commands, written
+from cgpu.kmod.abi.generate import layout_at
 from tests.check_driver.tables import TABLE, has, moved, mutant
 from tests.check_driver.test_fields import FIELDS
+from tests.sim.abi import Layout, layout
 from tests.vm.harness.kernels import choose_kernel
 from tests.vm.harness.machine import Machine
 from tests.vm.harness.node import load_driver, real_driver, unload_driver
-from tests.vm.harness.slices import PROBE
 from tests.vm.harness.store import ROOT
 from tests.vm.nvidia.driver import BOOT_ARGUMENTS, forget_orders, orders
 
 Field = tuple[str, str]
 
-FORMS = ROOT / "kmod" / "abi" / "trace.json"
-RECORDER = ROOT / "kmod" / "build" / "cgpu-recorder"
+KMOD = ROOT / "kmod"
+BUILD = KMOD / "build"
 ON = "NVIDIA's open kernel driver in a virtual machine, on a card made in software, with a fake GSP"
 BATCH = 16
 BATCH_SECONDS = 300
 RUN_MANY = 'for program; do echo "== ${program##*/}"; "$program" --dev /dev --attempts 1 2>&1 || :; done'
-TRACE = 'recorder=$1; shift; "$recorder" -o /run/trace.jsonl -- "$@" >&2 || :; cat /run/trace.jsonl'
+RUN_TAPPED = 'export TAP=/run/tap; rm -f $TAP; "$@" >&2 || :; cat $TAP'
 # What is called besides the checks, outside of any slice; what the driver refuses counts for nothing.
 PROBES: tuple[tuple[str, ...], ...] = (
     ("info", "pids", "count"),
@@ -118,54 +119,101 @@ def _unseen(machine: Machine, programs: Sequence[Path], usual: Checked) -> set[s
     return found
 
 
-def answered(machine: Machine) -> dict[str, set[str]]:
+def build_tapped(name: str, sources: Iterable[Path], folder: Path) -> Path:
+    """Compile a program so that it writes down each call that the driver has executed (tap.c); return it."""
+    places = (KMOD / "core", KMOD / "core" / "include", KMOD / "rm", BUILD / "gen")
+    iquotes = [word for place in places for word in ("-iquote", place)]
+    wraps = ("-Wl,--wrap=syscall", "-Wl,--wrap=ioctl")
+    own = [Path(__file__).with_name("tap.c"), *sources, BUILD / "librm.a"]
+    command = ["gcc", "-std=gnu11", "-O2", "-static", *iquotes, *wraps, "-o", folder / name, *own]
+    subprocess.run(command, check=True)
+    return folder / name
+
+
+def tapped_runs(folder: Path) -> list[tuple[Path, tuple[str, ...]]]:
+    """Return the check and the probe, tapped and in a folder, each with the words of every run of it."""
+    core = [KMOD / "core" / "lib" / name for name in ("abi_select.c", "page_size.c", "text.c")]
+    check = build_tapped("check", [*(KMOD / "check").glob("*.c"), *core], folder)
+    probe = build_tapped("probe", (KMOD / "probe").glob("*.c"), folder)
+    return [(check, ()), *((probe, words) for words in PROBES)]
+
+
+def answered(machine: Machine, version: str) -> dict[str, set[str]]:
     """Return the names of what the driver has answered, by their kind."""
-    kinds = ("calls", "controls", "classes", "structures", "forwarded")
-    found: dict[str, set[str]] = {kind: set() for kind in kinds}
-    commands = [[machine.seen(PROGRAM)], *([machine.seen(PROBE), *words] for words in PROBES)]
-    for command in commands:
-        forget_orders(machine)
-        for line in machine.shell(TRACE, machine.seen(RECORDER), *command).stdout.splitlines():
-            _take(json.loads(line), found)
-        handed_on = {NAMES["controls"].get(order.command, "") for order in orders(machine)}
-        found["forwarded"] |= handed_on & found["controls"]
+    found: dict[str, set[str]] = {kind: set() for kind in KINDS}
+    with tempfile.TemporaryDirectory(dir=BUILD) as folder:
+        for program, words in tapped_runs(Path(folder)):
+            forget_orders(machine)
+            lines = machine.shell(RUN_TAPPED, machine.seen(program), *words).stdout
+            note_calls(lines, version, found)
+            handed_on = {NAMES["controls"].get(order.command, "") for order in orders(machine)}
+            found["forwarded"] |= handed_on & found["controls"]
     return found
 
 
+KINDS = ("calls", "controls", "classes", "structures", "forwarded")
+UVM = {name: int(TABLE["constants"][name]["value"], 0) for name in uvm_commands(TABLE)}
 NAMES = {
+    "calls": {ord("F") << 8 | entry["nr"]: name for name, entry in TABLE["escapes"].items()}
+    | {number: name for name, number in UVM.items()},
     "controls": {entry["cmd"]: name for name, entry in TABLE["controls"].items()},
     "classes": {entry["id"]: name for name, entry in reversed(TABLE["classes"].items())},
 }
-PARAMS = {
-    "controls": {name: entry["params"] for name, entry in TABLE["controls"].items()},
-    "classes": json.loads(FORMS.read_text())["class_params"],
-}
+CLASS_FACTS = json.loads((KMOD / "abi" / "class_facts.json").read_text())["classes"]
+# The headers have two names for one structure, and nvidia.json has the second.
+OTHER_NAMES = {"NV_CHANNEL_ALLOC_PARAMS": "NV_CHANNELGPFIFO_ALLOCATION_PARAMETERS"}
 
 
-def _take(event: dict[str, Any], found: dict[str, set[str]]) -> None:
-    """Take note of one call that the driver has done."""
-    if "size" not in event and "nr" not in event:
+def form_of(call: str, size: int, version: str) -> str | None:
+    """Return the name of a call's structure; None where the table has none."""
+    if call in UVM:
+        return f"{call}_PARAMS"
+    if call == "NV_ESC_RM_ALLOC" and size == layout("NVOS21_PARAMETERS", version).size:
+        return "NVOS21_PARAMETERS"
+    form: str | None = TABLE["escapes"][call]["struct"]
+    return form
+
+
+def params_of(kind: str, number: int) -> str | None:
+    """Return the name of a control's or a class's parameters; None where the table has none."""
+    if kind == "controls":
+        params: str | None = TABLE["controls"][NAMES[kind][number]]["params"]
+    else:
+        params = CLASS_FACTS.get(hex(number), {}).get("params")
+    return OTHER_NAMES.get(params or "", params)
+
+
+def note_calls(lines: str, version: str, found: dict[str, set[str]]) -> None:
+    """Add what a tapped program's lines say that the driver has done."""
+    for line in lines.splitlines():
+        number, _, data = line.partition(" ")
+        call = NAMES["calls"].get(int(number, 16))
+        if call is not None:
+            note_call(call, bytearray.fromhex(data), version, found)
+
+
+def note_call(call: str, data: bytearray, version: str, found: dict[str, set[str]]) -> None:
+    """Add a call, unless the driver has refused it by its status."""
+    form = form_of(call, len(data), version)
+    known = form in TABLE["structs"] and layout_at(TABLE["structs"][form], version) is not None
+    at = layout(form, version) if form is not None and known else Layout(0, {})
+    if any(at.get(data, name) for name in ("status", "params.status", "rmStatus") if name in at.fields):
         return
-    if event.get("result") != 0 or event.get("status", 0) != 0:
-        return
-    found["calls"].add(event["call"])
-    given = event.get("in", {})
-    forms = [event.get("form"), event.get("params", {}).get("form"), f"{event['call']}_PARAMS"]
-    if event.get("xfer"):
-        found["calls"].add("NV_ESC_IOCTL_XFER_CMD")
-        forms.append(TABLE["escapes"]["NV_ESC_IOCTL_XFER_CMD"]["struct"])
-    for kind, key in (("controls", "cmd"), ("classes", "hClass")):
-        name = NAMES[kind].get(given.get(key))
-        if name is not None:
-            found[kind].add(name)
-            forms.append(PARAMS[kind].get(name))
-    found["structures"] |= {form for form in forms if form in TABLE["structs"]}
+    found["calls"].add(call)
+    forms = [form]
+    for kind, field in (("controls", "cmd"), ("classes", "hClass")):
+        of_kind = field in at.fields and (kind == "classes" or call == "NV_ESC_RM_CONTROL")
+        number = at.get(data, field) if of_kind else -1
+        if number in NAMES[kind]:
+            found[kind].add(NAMES[kind][number])
+            forms.append(params_of(kind, number))
+    found["structures"] |= {name for name in forms if name is not None and name in TABLE["structs"]}
 
 
 def collect(machine: Machine, version: str, fields: Iterable[Field] | None = None) -> Confirmed:
     """Find all that the loaded driver confirms."""
     checked = run_checks(machine)
-    found = answered(machine)
+    found = answered(machine, version)
     by_struct: dict[str, list[str]] = {}
     for name, field in proven(machine, list(fields_of(version) if fields is None else fields), version):
         by_struct.setdefault(name, []).append(field)

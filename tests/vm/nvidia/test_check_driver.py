@@ -71,8 +71,8 @@ def test_wrong_tables(loaded: Machine, version: str, committed: Confirmed) -> No
     assert proven(loaded, some, version) == some
 
 
-def test_answers(loaded: Machine, committed: Confirmed) -> None:
+def test_answers(loaded: Machine, version: str, committed: Confirmed) -> None:
     """The driver answers all that the evidence says it has answered."""
-    found = answered(loaded)
+    found = answered(loaded, version)
     for kind, names in found.items():
         assert set(getattr(committed, kind)) - names == set(), kind
