@@ -37,7 +37,7 @@ class NodeError(Exception):
 def python() -> str:
     """Return the interpreter that has the frameworks, CGPU_GPU_PYTHON or python3. Raises NodeError."""
     named = os.environ.get("CGPU_GPU_PYTHON") or "python3"
-    # A version manager's shim would start shells, which do not belong into a trace.
+    # A version manager's shim would start shells between us and the program.
     command = [named, "-c", "import sys; print(sys.executable)"]
     try:
         return subprocess.run(command, capture_output=True, text=True, timeout=60, check=True).stdout.strip()

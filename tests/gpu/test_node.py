@@ -61,15 +61,12 @@ def test_enforcement_off(node: Node) -> None:
 
 
 def test_facts(node: Node, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A process allocates on another one's client, whose memory that is; free is asked outside of slices."""
+    """The facts that need no CUDA are there; what is free of the card is asked outside of slices."""
     node.use(enforce=True)
     monkeypatch.setattr(facts, "DEV", paths.SIM)
     assert driver_free(paths.SIM) == 15109 * MIB
     assert driver_version(paths.SIM) == "580.142"
-    found = facts.gather(["shared", "versions", "driver"])
+    found = facts.gather(["versions", "driver"])
     assert found["driver"]["known"]
     assert found["driver"]["checks"][f"{paths.SIM}/nvidia0: mappings of UVM"] == "passed"
-    shared = found["shared"]
-    assert [line.split("status=")[1] for line in shared["lines"] if "status" in line] == ["0x0"] * 5
-    assert f"pid {shared['owner']} bytes={64 * MIB}" in shared["pids"]
     assert "Tesla T4" in found["versions"]["card"]
