@@ -18,9 +18,7 @@ BINARIES = (
     Path("kmod/build/libcgpud.so"),
     Path("kmod/build/cgpu-sim"),
     Path("kmod/build/cgpu-probe"),
-    Path("kmod/build/cgpu-recorder"),
     Path("kmod/build/cgpu-check-driver"),
-    Path("kmod/build/libcgpu-replay.so"),
     Path("hook/cgpu-hook"),
     LAUNCHER,
     LAUNCHER.with_name(LAUNCHER.name + ".low-level"),  # a link; a wheel has a copy in its place

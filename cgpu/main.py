@@ -59,7 +59,6 @@ SUBCOMMANDS = {
     ),
     "exporter": Subcommand("cgpu.exporter.main", "serve metrics of this node to Prometheus"),
     "kubernetes": Subcommand("cgpu.kubernetes.main", "the parts of a cluster, such as the agent of a node"),
-    "trace": Subcommand("cgpu.trace.main", "record the driver calls of a command, show and replay them"),
 }
 # Words that other programs have, and what does that here.
 MEANT = {

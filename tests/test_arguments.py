@@ -102,12 +102,11 @@ def test_did_you_mean(words: list[str], line: str, capsys: pytest.CaptureFixture
     assert (status, capsys.readouterr().err) == (2, line)
 
 
-@pytest.mark.parametrize("words", [["run", "--mme", "6G", "--", "true"], ["trace", "show", "--sumary", "x"]])
-def test_did_you_mean_of_others(words: list[str], capsys: pytest.CaptureFixture[str]) -> None:
-    """The commands with an exit status of their own say it, too."""
-    assert main(words) == 125
+def test_did_you_mean_of_run(capsys: pytest.CaptureFixture[str]) -> None:
+    """The command with an exit status of its own says it, too."""
+    assert main(["run", "--mme", "6G", "--", "true"]) == 125
     said = capsys.readouterr().err
-    assert f"did you mean {'--mem' if words[0] == 'run' else '--summary'}?" in said
+    assert "did you mean --mem?" in said
     assert said.count("\n") == 1
 
 

@@ -19,8 +19,6 @@ from cgpu.install.commands.uninstall import parser as uninstall_parser
 from cgpu.install.commands.upgrade.main import parser as upgrade_parser
 from cgpu.smi import query
 from cgpu.smi.main import parser
-from cgpu.trace.format import schema
-from cgpu.trace.main import parser as trace_parser
 
 ROW = re.compile(r"^\|(.+)\|$", re.MULTILINE)
 NODE = re.compile(r'\{ "(\w+)", CORE_LEVEL_(\w+), (0\d+),')
@@ -126,14 +124,6 @@ def test_upgrade_options(repository: Path) -> None:
     assert {name for name in options if name not in document} == {"--help"}
 
 
-def test_trace_options(repository: Path) -> None:
-    """The document names every option of cgpu trace."""
-    document = (repository / "docs/commands/cgpu-trace.md").read_text()
-    (choices,) = [one.choices for one in trace_parser()._actions if isinstance(one.choices, dict)]
-    options = {name for one in choices.values() for action in one._actions for name in action.option_strings}
-    assert {name for name in options if name not in document} == {"-h", "--help", "--output"}
-
-
 def test_install_options(repository: Path) -> None:
     """The document names every option of cgpu install and cgpu uninstall, and each file they make."""
     document = (repository / "docs/install.md").read_text()
@@ -142,15 +132,6 @@ def test_install_options(repository: Path) -> None:
         assert {name for name in options if name not in document} == {"-h", "--help"}
     named = (places.UNITS, places.MODULES_LOAD, places.MODPROBE, places.RECORD, paths.CONFIG, paths.DRAINING)
     assert [path for path in named if path not in document] == []
-
-
-def test_trace_events(repository: Path) -> None:
-    """The document names every kind of event that is no driver call."""
-    document = section(
-        (repository / "docs/commands/cgpu-trace.md").read_text(), "What is in a trace, and what is not"
-    )
-    rule = schema()["$defs"]["event"]["allOf"][-1]["else"]
-    assert [name for name in rule["properties"]["call"]["enum"] if f"`{name}`" not in document] == []
 
 
 WAYS_OUT = re.compile(r"^## Ways out that are known of other tools\n(.*?)^## ", re.MULTILINE | re.DOTALL)

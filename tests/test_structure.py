@@ -29,8 +29,6 @@ COMPONENTS = (
     "kmod/sim",
     "kmod/probe",
     "kmod/check",
-    "kmod/trace",
-    "kmod/replay",
     "runtime_config/launcher",
     "hook/launcher",
 )

@@ -20,8 +20,9 @@ from cgpu.kmod.daemon.tree import mounts
 from cgpu.replace import replace_text
 
 PROGRAM = Path(__file__).resolve().parent.parent / "build" / "cgpu-sim"
-MODEL = r"([A-Za-z][A-Za-z0-9-]*)(=[1-9][0-9]{0,7})?"
-CARDS = re.compile(MODEL + r"((?::(?:[1-9]|[12][0-9]|3[0-2]))?(?:/mig=[0-9]{1,2})?)")
+CARDS = re.compile(
+    r"([A-Za-z][A-Za-z0-9-]*)(=[1-9][0-9]{0,7})?((?::(?:[1-9]|[12][0-9]|3[0-2]))?(?:/mig=[0-9]{1,2})?)"
+)
 ALIKE = 0.5  # the likeness of a model's name from which it is proposed
 NOT_BUILT = "{}: there is no such program; build it: make -C kmod"
 START_S = 20.0
@@ -61,17 +62,17 @@ def check_cards(cards: str) -> str:
         expected = "MODEL[=MIB][:COUNT][/mig=CARD], COUNT 1 to 32"
         examples = "such as T4, T4:2 for two, or T4=8192 for 8192 MiB"
         raise CgpuError(f"--simulate {show(cards)}: expected {expected}, {examples}")
-    return check_model("--simulate", found[1]) + (found[2] or "") + found[3]
+    return _check_model(found[1]) + (found[2] or "") + found[3]
 
 
-def check_model(option: str, name: str) -> str:
-    """Return a model, in capitals or not, as models() has it. Raises CgpuError, which names the option."""
+def _check_model(name: str) -> str:
+    """Return a model, in capitals or not, as models() has it. Raises CgpuError."""
     model = name.upper()
     if model in models():
         return model
     near = _nearest(model)
     hint = f"did you mean {near}? " if near is not None else ""
-    raise CgpuError(f"{option} {show(name)}: there is no such model; {hint}all models: cgpud --help")
+    raise CgpuError(f"--simulate {show(name)}: there is no such model; {hint}all models: cgpud --help")
 
 
 def _nearest(model: str) -> str | None:

@@ -55,7 +55,8 @@ static bool newer(const struct nv_abi_version *version, const unsigned int parts
 	return version->patch > parts[2];
 }
 
-const struct nv_abi_version *driver_table(const char *text)
+/* The version of the tables that is this one, or the last before it; NULL: none is, or the text is no version. */
+static const struct nv_abi_version *driver_table(const char *text)
 {
 	const struct nv_abi_version *found = NULL;
 	unsigned int parts[3] = { 0 }, i;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A client of the driver's resource manager in plain system calls, for the probe, the recorder and programs of tests. */
+/* A client of the driver's resource manager in plain system calls, for the probe, the check of drivers and programs of tests. */
 #ifndef CGPU_RM_CLIENT_H
 #define CGPU_RM_CLIENT_H
 
@@ -60,8 +60,6 @@ int driver_open(const struct settings *settings, const char *node);
 uint32_t driver_call(const struct settings *settings, int fd, uint32_t nr, uint8_t *data, size_t size);
 /* Makes a call, and returns the driver's status. */
 uint32_t driver_make(const struct settings *settings, int fd, struct rm_ioctl *io);
-/* The version of the tables that is this one, or the last before it; NULL: none is, or the text is no version. */
-const struct nv_abi_version *driver_table(const char *version);
 /* Asks for the driver's version, and finds its tables. */
 bool driver_version(struct settings *settings, int ctl);
 /* Number of cards, and the gpu_id of each by minor number; 0: none there. */

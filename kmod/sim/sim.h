@@ -8,7 +8,7 @@
  *   contents    what lies in memory, and the pushbuffers there
  *   frontend    the server, its mounted files, and what it knows of callers
  *
- * libcgpu-replay.so and the kernel modules of tests/vm/fake_driver are made of all but contents and frontend.
+ * tests/layouts and the kernel modules of tests/vm/fake_driver are made of all but contents and frontend.
  * Everything here runs with sim->lock held unless a comment says otherwise; no memory of a caller is touched under it.
  */
 #ifndef CGPU_SIM_H

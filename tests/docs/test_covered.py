@@ -43,7 +43,7 @@ def is_complete(command: Command) -> bool:
     """Say whether code within a line can be typed as it stands, not only a command's or an option's name."""
     program, *rest = parts(command.text)[0]
     if program == "cgpu" and rest and rest[0] in subcommands():
-        if rest[0] in ("run", "trace") and "--" not in rest and "FILE" not in rest:
+        if rest[0] == "run" and "--" not in rest:
             return False  # its parser sees only what stands before --
         parser, rest = subcommands()[rest[0]], rest[1:]
     elif program in programs():

@@ -8,8 +8,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any, Final
 
-from cgpu.trace.library import CCall
-from tests.layouts.stage import FINE, NOTHING, STATUS, Library, StageCall
+from tests.layouts.stage import FINE, NOTHING, STATUS, CCall, Library, StageCall
 from tests.sim.abi import (
     ALLOC,
     CONTROL,
@@ -141,7 +140,7 @@ class Driver:
             form.put(top, names[1], base + PARAMS_AT)
             buffer[PARAMS_AT : PARAMS_AT + len(params)] = params
         buffer[TOP_AT : TOP_AT + len(top)] = top
-        call = CCall(who[1], who[0].number, nr, len(top), 0, base + TOP_AT, base, BUFFER_BYTES)
+        call = CCall(who[1], who[0].number, nr, len(top), base + TOP_AT, base, BUFFER_BYTES)
         step = StageCall(call, who[0].container)
         if how.wrapped:
             wrapper = self.form("nv_ioctl_xfer_t").pack(cmd=nr, size=len(top), ptr=base + TOP_AT)

@@ -52,7 +52,7 @@ static int start_core(struct stage *stage, void *state, const char *driver, uint
 struct stage *stage_new(void *state, const char *driver, const char *cards, uint32_t enforce, uint32_t in_kernel)
 {
 	struct stage *stage = calloc(1, sizeof(*stage));
-	char error[REPLAY_ERROR_BYTES];
+	char error[CARDS_ERROR_BYTES];
 
 	if (!stage)
 		return NULL;
@@ -109,10 +109,10 @@ uint64_t stage_open(struct stage *stage, uint32_t container, uint32_t node, uint
 	const struct cgpu_container_info *info = &stage->container[container % STAGE_CONTAINERS];
 	const struct file *file;
 
-	if (container != STAGE_OUTSIDE && node == REPLAY_CARD &&
+	if (container != STAGE_OUTSIDE && node == NODE_CARD &&
 		!cgpu_minor_granted(&stage->transport.core, info->slot, info->generation, card))
 		return 0;
-	file = transport_open(&stage->transport, (enum replay_node)node, card);
+	file = transport_open(&stage->transport, (enum device_node)node, card);
 	return file ? file->id : 0;
 }
 
@@ -146,7 +146,7 @@ void stage_close(struct stage *stage, uint64_t file)
 	holdings_look(stage->holdings, STAGE_OUTSIDE);
 }
 
-static uint32_t status_at(const struct nv_abi *abi, const struct replay_call *call)
+static uint32_t status_at(const struct nv_abi *abi, const struct driver_call *call)
 {
 	switch (call->nr) {
 	case NV_ESC_RM_ALLOC:
@@ -167,7 +167,7 @@ static uint32_t status_at(const struct nv_abi *abi, const struct replay_call *ca
 
 static int ask_cards(struct stage *stage, const struct file *file, struct stage_call *step)
 {
-	struct replay_call *call = &step->call;
+	struct driver_call *call = &step->call;
 	int result = 0;
 
 	if (step->fault == STAGE_INTERRUPTED)
@@ -202,13 +202,13 @@ static void judged_call(struct stage *stage, const struct file *file, struct sta
 }
 
 /* Take a transfer wrapper apart, as the kernel or the daemon does. 0 or negative errno. */
-static int unwrap(const struct stage *stage, struct replay_call *call)
+static int unwrap(const struct stage *stage, struct driver_call *call)
 {
 	uint64_t address;
 	int result =
 		cgpu_call_unwrap(&stage->transport.core, call->top, call->bytes, &call->nr, &call->bytes, &address);
 
-	if (result == 0 && !replay_reaches(call, address, call->bytes))
+	if (result == 0 && !call_reaches(call, address, call->bytes))
 		result = -EFAULT;
 	if (result == 0)
 		call->top = (uint8_t *)(uintptr_t)address;

@@ -24,7 +24,7 @@ enum stage_fault {
 };
 
 struct stage_call {
-	struct replay_call call;
+	struct driver_call call;
 	uint32_t container;
 	uint32_t fault; /* enum stage_fault */
 	uint32_t status; /* for STAGE_STATUS */
@@ -65,7 +65,7 @@ int stage_create(struct stage *stage, const char *id, const char *line);
 void stage_destroy(struct stage *stage, uint32_t container);
 /* Recover the core's state, as the next daemon or the next core module does. 0 or negative errno. */
 int stage_recover(struct stage *stage);
-/* Open a device node, an enum replay_node. The number of the file, or 0: refused. */
+/* Open a device node, an enum device_node. The number of the file, or 0: refused. */
 uint64_t stage_open(struct stage *stage, uint32_t container, uint32_t node, uint32_t card);
 void stage_close(struct stage *stage, uint64_t file);
 void stage_call(struct stage *stage, struct stage_call *step);

@@ -8,12 +8,11 @@ from ctypes import c_bool, c_char_p, c_int, c_uint32, c_uint64, c_void_p
 from pathlib import Path
 from typing import Any, Final
 
-from cgpu.trace.library import CCall
 from tests.core.build import KMOD, flags, generated, run, sources, tool
 from tests.structs import members
 
 HERE = Path(__file__).resolve().parent
-# Of the cards: their file system, and what lies in memory (kmod/Makefile, replay_sim_src).
+# Parts of the cards that are left out: their file system, and what lies in memory.
 MOUNT_ONLY = {"frontend", "contents"}
 CTL, CARD = 0, 1
 OUTSIDE: Final = 64  # in place of a container
@@ -21,6 +20,14 @@ CONTINUE, EXECUTE, ANSWER, REFUSE = 1, 2, 3, 4
 FINE, STATUS, INTERRUPTED, UNHEARD = range(4)
 PIECE: Final = 2 << 20
 NOTHING = ctypes.CFUNCTYPE(None)
+
+
+class CCall(ctypes.Structure):
+    """struct driver_call."""
+
+    _fields_ = members(
+        "u64 file", "u32 process nr bytes", "pointer top memory", "u64 memory_bytes", "s32 verdict result"
+    )
 
 
 class StageCall(ctypes.Structure):
@@ -60,15 +67,14 @@ def build(output: Path, *defines: str, core: Path = KMOD / "core", more: tuple[P
     """Build core, cards and stage as one library, with more sources. Undefined behaviour ends the process."""
     gen = generated(output / "gen")
     cards = [path for path in sorted((KMOD / "sim").rglob("*.c")) if path.parent.name not in MOUNT_ONLY]
-    between = [KMOD / "replay" / "transport.c", KMOD / "replay" / "cards.c"]
     engine = [source for source in sources(gen) if Path(source).parent.parent.name != "core"]
     engine += map(str, sorted(core.glob("*/*.c")))
     library = output / "liblayouts.so"
     sim = KMOD / "sim"
-    folders = [core, core / "include", sim, *sorted(sim.rglob("*/")), KMOD / "replay", HERE]
+    folders = [core, core / "include", sim, *sorted(sim.rglob("*/")), HERE]
     include = [f"-iquote{folder}" for folder in folders]
     trap = ["-fsanitize=undefined", "-fsanitize-undefined-trap-on-error", "-Wl,-Bsymbolic", "-pthread"]
-    stage = [*map(str, between), *map(str, cards), *map(str, sorted(HERE.glob("*.c"))), *map(str, more)]
+    stage = [*map(str, cards), *map(str, sorted(HERE.glob("*.c"))), *map(str, more)]
     options = [*include, *defines, *flags(gen), *trap, "-fPIC", "-shared"]
     run([tool("cc"), *options, *engine, *stage, "-o", str(library)])
     return library

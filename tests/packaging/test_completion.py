@@ -103,8 +103,8 @@ def test_subcommand(shell: Shell, name: str) -> None:
 def test_options(shell: Shell) -> None:
     """Options of subcommands, of subcommands of those and of other commands are completed."""
     assert shell.completed("cgpu run --hi") == "run --high-prio"
-    assert shell.completed("cgpu trace rec") == "trace record"
-    assert shell.completed("cgpu trace show --s") == "trace show --summary"
+    assert shell.completed("cgpu config exp") == "config explain"
+    assert shell.completed("cgpu config show --js") == "config show --json"
     assert shell.completed("cgpud --foreg") == "--foreground"
 
 

@@ -66,7 +66,7 @@ static u32 control(struct chain *chain, uint64_t file, u32 client, u32 object, u
 	const struct nv_layout_NVOS54_PARAMETERS *at = &chain->stage->transport.core.abi->NVOS54_PARAMETERS;
 	const struct file *open = transport_find(&chain->stage->transport, file);
 	uint64_t pointer = (uintptr_t)params;
-	struct replay_call call = { .nr = NV_ESC_RM_CONTROL, .bytes = at->bytes, .process = 1 };
+	struct driver_call call = { .nr = NV_ESC_RM_CONTROL, .bytes = at->bytes, .process = 1 };
 	uint8_t top[64] = { 0 };
 	u32 status;
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Simulated cards in this process, whose time is set by the test (kmod/replay/cards.c)."""
+"""Simulated cards in this process, whose time is set by the test (tests/layouts/cards.c)."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ from ctypes import POINTER, byref, c_char_p, c_int, c_size_t, c_uint64, c_void_p
 from pathlib import Path
 from typing import TYPE_CHECKING, cast
 
-from cgpu.trace.library import CCall
 from tests.layouts import stage
+from tests.layouts.stage import CCall
 from tests.sim.abi import REGISTER_FD, Layout, address, layout
 from tests.sim.client import Client
 from tests.sim.worker import FIGURES, MS, QUEUE, US, Group, Worker
@@ -69,7 +69,7 @@ class Cards:
 
     def call(self, number: int, process: int, nr: int, data: bytearray) -> int:
         """Make a call: 0 or -errno."""
-        call = CCall(0, process, nr, len(data), 0, address(data), 1, 1 << 62, 0, 0)
+        call = CCall(0, process, nr, len(data), address(data), 1, 1 << 62, 0, 0)
         return int(self.library.cards_call(self.sim, self.files[number], byref(call)))
 
     def write(self, number: int, data: bytes) -> int:

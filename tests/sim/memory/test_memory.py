@@ -5,8 +5,7 @@ from __future__ import annotations
 
 import pytest
 
-from cgpu.trace.names import constant, facts
-from tests.sim.abi import DEVICE, KIB, MIB, PAGE_BIG, PAGE_HUGE, VIDEO, Status
+from tests.sim.abi import DEVICE, KIB, MIB, PAGE_BIG, PAGE_HUGE, VIDEO, Status, facts
 from tests.sim.client import Client
 from tests.sim.conftest import Start
 from tests.sim.support import Sim, fields
@@ -215,7 +214,7 @@ def test_unreadable_parameters(sim: Sim, client: Client) -> None:
 def test_every_class_of_card_memory_takes_some(sim: Sim, client: Client, class_name: str) -> None:
     """The card gives out what the core charges for, until it is freed."""
     before = sim.used()
-    status, handle = client.alloc(client.device, constant(class_name), client.memory(3 * MIB))
+    status, handle = client.alloc(client.device, facts()["classes"][class_name]["id"], client.memory(3 * MIB))
     assert (status, sim.used() - before) == (Status.OK, 4 * MIB)
     assert client.free(handle) == Status.OK
     assert sim.used() == before

@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Between the core and the cards: open files, and the steps of a call. tests/layouts uses it too. */
-#ifndef CGPU_REPLAY_TRANSPORT_H
-#define CGPU_REPLAY_TRANSPORT_H
+/* Between the core and the cards: open files, and the steps of a call. */
+#ifndef TEST_LAYOUTS_TRANSPORT_H
+#define TEST_LAYOUTS_TRANSPORT_H
 
+#include "cards.h"
 #include "cgpu_core.h"
-#include "inside.h"
 
 struct file {
 	struct file *next;
 	uint64_t id;
-	enum replay_node node;
+	enum device_node node;
 	uint32_t card;
 	struct open_file *open; /* NULL: not one of the cards' */
 	bool closed; /* but kept by a card's file that was registered with it */
@@ -26,7 +26,7 @@ struct transport {
 /* Adds the simulated cards to the core. 0 or negative errno. */
 int transport_add_cards(struct transport *transport);
 /* NULL: none is left. */
-const struct file *transport_open(struct transport *transport, enum replay_node node, uint32_t card);
+const struct file *transport_open(struct transport *transport, enum device_node node, uint32_t card);
 const struct file *transport_find(const struct transport *transport, uint64_t id);
 void transport_close(struct transport *transport, uint64_t id);
 /* Drops all files; the core is not told. */
@@ -34,8 +34,8 @@ void transport_forget_files(struct transport *transport);
 
 /* A call as the core wants it. */
 struct cgpu_call transport_call(const struct transport *transport, const struct file *file,
-	const struct cgpu_container_info *slice, const struct replay_call *given);
-enum cgpu_verdict transport_judge(struct transport *transport, const struct replay_call *given, struct cgpu_call *call);
+	const struct cgpu_container_info *slice, const struct driver_call *given);
+enum cgpu_verdict transport_judge(struct transport *transport, const struct driver_call *given, struct cgpu_call *call);
 /* What came out of it: result is what ioctl gave. */
 void transport_settle(struct transport *transport, const struct file *file, struct cgpu_call *call, int result);
 /* Free what a settled call has allocated. */

@@ -34,16 +34,16 @@ const struct file *transport_find(const struct transport *transport, uint64_t id
 	return file;
 }
 
-const struct file *transport_open(struct transport *transport, enum replay_node node, uint32_t card)
+const struct file *transport_open(struct transport *transport, enum device_node node, uint32_t card)
 {
-	bool ours = node == REPLAY_CTL || node == REPLAY_CARD;
+	bool ours = node == NODE_CTL || node == NODE_CARD;
 	struct file *file = calloc(1, sizeof(*file));
 
 	if (!file)
 		return NULL;
 	*file = (struct file){ .next = transport->files, .node = node, .card = card };
 	if (ours)
-		file->open = cards_open(transport->sim, node == REPLAY_CARD ? (int)card : -1, &file->id);
+		file->open = cards_open(transport->sim, node == NODE_CARD ? (int)card : -1, &file->id);
 	else
 		file->id = ++transport->last_other | 1ull << 63;
 	if (ours && !file->open) {
@@ -93,7 +93,7 @@ void transport_forget_files(struct transport *transport)
 }
 
 struct cgpu_call transport_call(const struct transport *transport, const struct file *file,
-	const struct cgpu_container_info *slice, const struct replay_call *given)
+	const struct cgpu_container_info *slice, const struct driver_call *given)
 {
 	static const enum cgpu_device devices[] = { CGPU_DEVICE_CTL, CGPU_DEVICE_GPU, CGPU_DEVICE_UVM,
 		CGPU_DEVICE_OTHER };
@@ -118,11 +118,11 @@ static void find_target(const struct transport *transport, struct cgpu_call *cal
 	const struct file *file = call->descriptor > 0 ? transport_find(transport, (uint64_t)call->descriptor) : NULL;
 
 	call->found = 1;
-	call->target = file && file->node == REPLAY_CTL ? file->id : 0;
+	call->target = file && file->node == NODE_CTL ? file->id : 0;
 }
 
 /* The core asks for nested buffers by address; in this process they need not be copied. */
-enum cgpu_verdict transport_judge(struct transport *transport, const struct replay_call *given, struct cgpu_call *call)
+enum cgpu_verdict transport_judge(struct transport *transport, const struct driver_call *given, struct cgpu_call *call)
 {
 	enum cgpu_verdict verdict = CGPU_COPY_IN;
 	struct cgpu_segment *segment;
@@ -138,7 +138,7 @@ enum cgpu_verdict transport_judge(struct transport *transport, const struct repl
 		if (verdict != CGPU_COPY_IN)
 			return verdict;
 		segment = &call->segment[call->segments - 1];
-		if (!replay_reaches(given, segment->address, segment->bytes))
+		if (!call_reaches(given, segment->address, segment->bytes))
 			break;
 		segment->data = (u8 *)(uintptr_t)segment->address;
 	}
@@ -150,7 +150,7 @@ void transport_take_back(struct transport *transport, const struct file *file, s
 {
 	u8 top[UNDO_BYTES];
 	struct cgpu_call undo = { .top = top };
-	struct replay_call call = { .process = (u32)done->tgid };
+	struct driver_call call = { .process = (u32)done->tgid };
 
 	while (cgpu_call_undo(&transport->core, done, &undo) == 1) {
 		if (transport_judge(transport, &call, &undo) != CGPU_EXECUTE)

@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
-/* The simulated cards without their file system: what the file system says of callers and their memory comes from the trace. */
+/* The simulated cards without their file system: what that knows of callers and their memory, a call says itself (cards.h). */
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 
+#include "cards.h"
 #include "engines.h"
-#include "inside.h"
 
-struct sim *cards_new(const char *driver, const char *cards, char error[REPLAY_ERROR_BYTES])
+struct sim *cards_new(const char *driver, const char *cards, char error[CARDS_ERROR_BYTES])
 {
 	struct sim *sim = calloc(1, sizeof(*sim));
 	const char *problem = "out of memory";
@@ -16,14 +16,14 @@ struct sim *cards_new(const char *driver, const char *cards, char error[REPLAY_E
 		sim->buckets = calloc(SIM_BUCKETS, sizeof(struct object *));
 	if (sim && sim->buckets && !version_select(sim, driver))
 		problem = "the driver version is not in the tables";
-	/* This slice is not charged for contexts, so contexts take nothing from the card. */
+	/* No container is charged for contexts here, so contexts take nothing from the card. */
 	else if (sim && sim->buckets && cards_parse(sim, cards, &problem) && cards_parse_context(sim, "0", &problem))
 		problem = NULL;
 	if (!problem) {
 		pthread_mutex_init(&sim->lock, NULL);
 		return sim;
 	}
-	snprintf(error, REPLAY_ERROR_BYTES, "%s", problem);
+	snprintf(error, CARDS_ERROR_BYTES, "%s", problem);
 	if (sim)
 		free(sim->buckets);
 	free(sim);
@@ -103,22 +103,22 @@ bool cards_keep(const struct sim *sim, uint64_t id)
 	return file != NULL;
 }
 
-/* The cards pass on the caller of a call, by which the replayed call is found. */
-struct played {
+/* The cards pass on the caller of a call, by which the given call is found. */
+struct carried_call {
 	struct call call;
-	const struct replay_call *given;
+	const struct driver_call *given;
 };
 
-static const struct replay_call *given_of(const struct caller *caller)
+static const struct driver_call *given_of(const struct caller *caller)
 {
-	size_t offset = offsetof(struct played, call) + offsetof(struct call, caller);
+	size_t offset = offsetof(struct carried_call, call) + offsetof(struct call, caller);
 
-	return ((const struct played *)(const void *)((const char *)caller - offset))->given;
+	return ((const struct carried_call *)(const void *)((const char *)caller - offset))->given;
 }
 
-int cards_call(struct sim *sim, struct open_file *file, const struct replay_call *given)
+int cards_call(struct sim *sim, struct open_file *file, const struct driver_call *given)
 {
-	struct played played = {
+	struct carried_call carried = {
 		.call = {
 			.sim = sim,
 			.file = file,
@@ -130,12 +130,12 @@ int cards_call(struct sim *sim, struct open_file *file, const struct replay_call
 		.given = given,
 	};
 
-	return escape_dispatch(&played.call);
+	return escape_dispatch(&carried.call);
 }
 
 bool user_read(const struct caller *caller, uint64_t address, void *out, size_t size)
 {
-	if (!replay_reaches(given_of(caller), address, size))
+	if (!call_reaches(given_of(caller), address, size))
 		return false;
 	memcpy(out, (const void *)(uintptr_t)address, size);
 	return true;
@@ -143,7 +143,7 @@ bool user_read(const struct caller *caller, uint64_t address, void *out, size_t 
 
 bool user_write(const struct caller *caller, uint64_t address, const void *data, size_t size)
 {
-	if (!replay_reaches(given_of(caller), address, size))
+	if (!call_reaches(given_of(caller), address, size))
 		return false;
 	memcpy((void *)(uintptr_t)address, data, size);
 	return true;
@@ -166,7 +166,7 @@ bool caller_is_nice(const struct caller *caller)
 	return false;
 }
 
-/* A descriptor in a replayed structure is the number of an open file. */
+/* A descriptor in a structure is the number of an open file. */
 uint64_t file_resolve(struct call *call, int fd, intptr_t *hold)
 {
 	(void)call;

@@ -1,2 +1,0 @@
-# SPDX-License-Identifier: Apache-2.0
-"""Recorded driver calls: recording, reading, showing and replaying them."""
