@@ -38,8 +38,6 @@ DEFAULTS: dict[str, Value] = {
     "allow_zero_weight": False,
     "enforce": True,
     "allow_unknown_driver": False,
-    "memory_backend": "auto",
-    "nvml_library": None,
     "managed_memory": True,
     "context_memory": 100663296,
     "drift_tolerance": 536870912,
@@ -57,7 +55,6 @@ NULLABLE = {
     "low_level_runtime": str,
     "max_mem_container_mib": int,
     "max_schd_weight": int,
-    "nvml_library": str,
 }
 
 
@@ -85,8 +82,6 @@ class Keys:
     allow_zero_weight: bool
     enforce: bool
     allow_unknown_driver: bool
-    memory_backend: str
-    nvml_library: str | None
     managed_memory: bool
     context_memory: int
     drift_tolerance: int

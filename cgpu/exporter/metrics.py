@@ -64,8 +64,8 @@ def _conditions(view: GpuView) -> Mapping[str, float]:
 UP: Final = "opencgpu_up"
 UP_HELP: Final = "Whether the engine answers: 1 or 0."
 ENGINE_INFO: Final = "opencgpu_engine_info"
-ENGINE_INFO_HELP: Final = "The engine, its version, and who limits memory; always 1."
-ENGINE_INFO_LABELS: Final = ("engine", "version", "memory_backend")
+ENGINE_INFO_HELP: Final = "The engine and its version; always 1."
+ENGINE_INFO_LABELS: Final = ("engine", "version")
 CALL_DURATION: Final = "opencgpu_engine_call_duration_seconds"
 CALL_DURATION_HELP: Final = "How long calls of containers take in the engine, by what became of them."
 CALL_DURATION_LABELS: Final = ("outcome",)

@@ -26,7 +26,7 @@ class Versions:
     """What the header of the table has. None: nobody says."""
 
     engine: str | None = None
-    """Engine, its version and memory backend."""
+    """Engine and its version."""
     driver: str | None = None
 
 

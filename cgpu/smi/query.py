@@ -121,7 +121,7 @@ def _by_name(*fields: Field[View]) -> Mapping[str, Field[View]]:
 GPU_FIELDS: Mapping[str, Field[GpuView]] = _by_name(
     Field("timestamp", "when the figures were read", stamp),
     Field("driver_version", "version of NVIDIA's driver", lambda v: v.versions.driver),
-    Field("engine", "engine, its version and memory backend", lambda v: v.versions.engine),
+    Field("engine", "engine and its version", lambda v: v.versions.engine),
     Field("count", "number of GPUs", lambda v: v.count),
     Field("name", "model of the card", lambda v: v.gpu.model),
     Field("index", "number of the GPU in the engine's tree, from 0", lambda v: v.gpu.index),

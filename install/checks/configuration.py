@@ -16,7 +16,7 @@ OVERRIDDEN = ("tree",)
 # Keys that a GPU starts with; later its entry in the tree has the value.
 FIRST = (*ROOT_KEYS, *GPU_KEYS)
 # Keys that take effect only when cgpud is restarted.
-AT_START = ("tree", "memory_backend", "nvml_library", "workers")
+AT_START = ("tree", "workers")
 SHARED_NODE = "shared-node"
 CLOSE = "cgpu config set shared_node true --apply"
 

@@ -39,7 +39,7 @@ def running(now: NodeReport) -> list[Finding]:
         return problem("engine", ours.problem or f"{ours.tree}: the engine is not running", start)
     if now.status_problem is not None:
         return problem("engine", now.status_problem, paths.daemon_command("restart"))
-    return ok("engine", f"{ours.engine} {ours.version} answers at {ours.tree}, memory backend {ours.backend}")
+    return ok("engine", f"{ours.engine} {ours.version} answers at {ours.tree}")
 
 
 def versions(now: NodeReport) -> list[Finding]:

@@ -143,7 +143,6 @@ def document(now: NodeReport, ready: Readiness) -> dict[str, Any]:
         "engine": {
             "name": ours.engine,
             "version": ours.version,
-            "memory_backend": ours.backend,
             "enforces": ours.enforces if ours.engine is not None else None,
             "tree": ours.tree,
             "simulated": (now.status or {}).get("simulate"),
@@ -184,7 +183,7 @@ def _engine(now: NodeReport) -> str:
     if ours.engine is None:
         return "does not run"
     off = "" if ours.enforces else ", limits are not held"
-    return f"{ours.engine} {ours.version} at {ours.tree}, memory backend {ours.backend}{off}"
+    return f"{ours.engine} {ours.version} at {ours.tree}{off}"
 
 
 def _driver(now: NodeReport) -> str:

@@ -18,7 +18,6 @@ if TYPE_CHECKING:
     from cgpu.config.effective import Effective
 
 NS_PER_US = 1000
-FIXED = ("memory_backend", "nvml_library")  # these change only with a restart
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,9 +72,6 @@ def check_change(before: Effective, after: Effective) -> None:
     """Refuse what cannot change while the daemon runs. Raises CgpuError."""
     if (after.tree or paths.TREE_DAEMON) != (before.tree or paths.TREE_DAEMON):
         raise CgpuError(f"tree: changes only with a restart: {paths.daemon_command('restart')}")
-    for key in FIXED:
-        if getattr(after, key) != getattr(before, key):
-            raise CgpuError(f"{key}: changes only with a restart: {paths.daemon_command('restart')}")
 
 
 def check_module() -> None:

@@ -17,7 +17,6 @@ from cgpu.kmod.daemon.library import (
     CContainer,
     CDeviceNode,
     CFacts,
-    CInstance,
     COptions,
     CReservation,
     CSettings,
@@ -53,7 +52,6 @@ class Settings:
     drift_tolerance: int = 0
     drift_refuse: bool = False
     slice: int = 2_000_000
-    memory_backend: str = ""  # stays what it is
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,14 +122,6 @@ class Reservation:
     gpu: int
     memsize: int
     used: bool
-
-
-@dataclass(frozen=True, slots=True)
-class Instance:
-    """A container's slice of one card and what of it is charged, in bytes."""
-
-    memsize: int
-    charged: int
 
 
 class StaleStateError(CgpuError):
@@ -221,32 +211,6 @@ class Engine:
     def apply(self, settings: Settings) -> None:
         """Change settings. Raises OSError."""
         _checked(self._lib.cgpud_apply(self._handle, byref(_settings(settings))))
-
-    def memory_backend(self) -> str:
-        """Return who limits memory: of this engine, or of the one before until that is set."""
-        settings = CSettings()
-        self._lib.cgpu_settings_read(self._core, byref(settings))
-        return str(settings.memory_backend.decode())
-
-    def leave_limits_to_driver(self) -> None:
-        """Let allocations go on, for good; before start. Samples are asked for by the event pipe then."""
-        self._lib.cgpud_limits(self._handle)
-
-    def limits_sampled(
-        self, slot: int, generation: int, sample: int, result: int, used: dict[int, int]
-    ) -> None:
-        """Give a sample of a container: the driver's figures by card, or a negative errno."""
-        figures = (ctypes.c_uint64 * MAX_GPUS)()
-        for index, figure in used.items():
-            figures[index] = figure
-        self._lib.cgpud_limits_sampled(self._handle, slot, generation, sample, result, figures)
-
-    def instance(self, container: Container, gpu: int) -> Instance | None:
-        """Return a container's slice of a card."""
-        info = CInstance()
-        if self._lib.cgpu_instance_info(self._core, *container.key, gpu, byref(info)) < 0:
-            return None
-        return Instance(info.memsize, info.charged)
 
     def allow_managed_memory(self, *, allowed: bool) -> None:
         """Let containers have managed memory from now on, or not."""

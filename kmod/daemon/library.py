@@ -19,7 +19,6 @@ class CSettings(ctypes.Structure):
     _fields_ = (
         ("engine", c_char * 16),
         ("version", c_char * 32),
-        ("memory_backend", c_char * 16),
         ("major", c_uint32),
         ("enforce", c_uint32),
         ("allow_zero_weight", c_uint32),
@@ -100,12 +99,6 @@ class CFacts(ctypes.Structure):
     )
 
 
-class CInstance(ctypes.Structure):
-    """struct cgpu_instance_info."""
-
-    _fields_ = (("memsize", c_uint64), ("charged", c_uint64))
-
-
 class CContainer(ctypes.Structure):
     """struct cgpu_container_info."""
 
@@ -159,13 +152,6 @@ def load_library() -> ctypes.CDLL:
         "cgpud_start": (c_int, [c_void_p, c_char_p, c_size_t]),
         "cgpud_apply": (c_int, [c_void_p, POINTER(CSettings)]),
         "cgpud_allow_managed": (None, [c_void_p, c_uint32]),
-        "cgpud_limits": (None, [c_void_p]),
-        "cgpud_limits_sampled": (
-            None,
-            [c_void_p, c_uint32, c_uint64, c_uint64, c_int32, POINTER(c_uint64)],
-        ),
-        "cgpu_settings_read": (None, [c_void_p, POINTER(CSettings)]),
-        "cgpu_instance_info": (c_int, [c_void_p, c_uint32, c_uint64, c_uint32, POINTER(CInstance)]),
         "cgpud_kick": (None, [c_void_p]),
         "cgpud_status": (None, [c_void_p, POINTER(CStatus)]),
         "cgpud_node": (c_int, [c_void_p, c_uint32, POINTER(CDeviceNode)]),

@@ -36,14 +36,11 @@ from cgpu.kmod.daemon.control import PASSED, ControlSocket, Handler
 from cgpu.kmod.daemon.engine import Engine, Options, StaleStateError
 from cgpu.kmod.daemon.listeners.listener import Listeners, ListenerSocket
 from cgpu.kmod.daemon.manage import cards
-from cgpu.kmod.daemon.memory_backend import backend
-from cgpu.kmod.daemon.memory_backend.driver_limits import DriverLimits
 from cgpu.kmod.daemon.processes import process_identity
 from cgpu.kmod.daemon.simulate import Simulator
 from cgpu.kmod.daemon.store.notify_socket import RESERVED
 from cgpu.kmod.daemon.store.stored import FILES, Stored
 from cgpu.kmod.daemon.tree.handover import SwitchedFs, TreeSwitch
-from cgpu.kmod.daemon.tree.limited_tree import LimitedTree
 from cgpu.kmod.daemon.tree.tree_fs import TreeFs, TreeMount
 from cgpu.kmod.daemon.upgrade.predecessor import Handover, HandoverState, Progress
 from cgpu.kmod.daemon.watch import Runs, Watch
@@ -82,7 +79,6 @@ class Service:
         self.stuck = False  # the engine has threads that do not end
         self._idle = not handed  # no container counts on us: nothing has to stay behind
         self._lock = lock
-        self._limits: DriverLimits | None = None
         self._switch = TreeSwitch()
         self._handover: Handover | None = None
         self._upgrade: dict[str, Any] | None = None  # how the last one went
@@ -95,7 +91,6 @@ class Service:
             self._signals()
             self._config = self._load()
             self._open_engine()
-            self._open_limits()
             self._open_tree()
             self._engine.start()
             self._publish()
@@ -197,39 +192,9 @@ class Service:
         self._notify.send(f"EXTEND_TIMEOUT_USEC={wait_s * 1e6:.0f}")
         return driver_check.check(root, self._places.driver, taken_up=taken_up)
 
-    def _open_limits(self) -> None:
-        """Choose who limits memory, and begin with it when it is the driver. Raises CgpuError."""
-        engine = self._engine
-        registered = next(engine.containers(), None) is not None
-        before = engine.memory_backend() if registered else None
-        self._choose_backend(before, tuple(gpu.uuid for gpu in engine.gpus()))
-        self._begin_limits()
-
-    def _choose_backend(self, before: str | None, uuids: tuple[str, ...]) -> None:
-        node = backend.Node(
-            driver=str(self._engine.status()["driver"]),
-            uuids=uuids,
-            simulated=self._arguments.simulate is not None,
-            library=self._config.nvml_library,
-        )
-        self._backend = backend.choose(self._config.memory_backend, before, node)
-
-    def _begin_limits(self, snapshot: list[dict[str, Any]] | None = None) -> None:
-        engine = self._engine
-        log.info("memory backend: %s (%s)", self._backend.name, self._backend.why)
-        engine.apply(replace(settings_of(self._config), memory_backend=self._backend.name))
-        if self._backend.nvml is not None:
-            engine.leave_limits_to_driver()
-            self._limits = DriverLimits(engine, self._backend.nvml, enforce=self._config.enforce)
-            self._cleanup.callback(self._close_limits)
-            self._limits.adopt(snapshot)
-
-    def _close_limits(self) -> None:
-        self.stuck = self._limits is not None and not self._limits.close()
-
     def _close_engine(self) -> None:
         self._idle = not self._engine.is_in_use()
-        self.stuck = self.stuck or not self._engine.close()
+        self.stuck = not self._engine.close()
 
     def _end_simulator(self) -> None:
         if self._idle:
@@ -239,7 +204,6 @@ class Service:
         check_module()
         self._tree_path = self._config.tree or paths.TREE_DAEMON
         self._mount_tree(None)
-        self._limit_tree()
 
     def _mount_tree(self, first: str | None) -> None:
         self._tree_fs = TreeFs(self._engine)
@@ -247,9 +211,6 @@ class Service:
         self._tree = TreeMount(switched, switched.ready, self._tree_path, first)
         self._cleanup.callback(self._tree.stop)
         self._tree.start()
-
-    def _limit_tree(self) -> None:
-        self._tree_fs.limited = None if self._limits is None else LimitedTree(self._engine, self._limits)
 
     def _open_sockets(self, taken: dict[str, socket.socket]) -> None:
         """taken: sockets of the daemon before, by name."""
@@ -299,8 +260,6 @@ class Service:
             self._watch.check()
             if self._is_not_needed():
                 self._stopping = True
-            if self._limits is not None and self._handover is None:
-                self._limits.sweep()
             if self._tree.lost.is_set() and not self._stopping:
                 raise CgpuError(f"{self._tree_path}: the tree was unmounted by someone else; start over")
 
@@ -326,8 +285,6 @@ class Service:
             kind, _, rest = line.decode("utf-8", "replace").partition(" ")
             if kind == "gone":
                 self._listeners.gone(int(rest))
-            elif kind == "sample" and self._limits is not None:
-                self._limits.sample(*(int(word) for word in rest.split()))
             elif kind == "log":
                 level, _, text = rest.partition(" ")
                 log.log(LEVELS.get(int(level), logging.INFO), "%s", text)
@@ -344,8 +301,6 @@ class Service:
             check_change(self._config, config)
             self._engine.apply(settings_of(config))
             self._engine.allow_managed_memory(allowed=config.managed_memory)
-            if self._limits is not None:
-                self._limits.enforce = config.enforce
             write_effective(config, self._places.effective)
         except OSError as error:
             raise CgpuError(f"the settings are refused: {error.strerror}") from error
@@ -382,11 +337,8 @@ class Service:
                 "lock": self._lock,
             },
             managed=self._watch.managed,
-            backend=self._backend.name,
-            limits=self._limits,
             is_quiet=self._listener_socket.is_idle,
             must_stop=self._on_signal,
-            events=self._on_events,
         )
 
     def _step_upgrade(self) -> None:
@@ -444,7 +396,6 @@ class Service:
                 {"share": one.share, "gpu": one.gpu, "memsize": one.memsize, "used": one.used}
                 for one in engine.reservations()
             ],
-            "memory_backend": {"name": self._backend.name, "why": self._backend.why},
             "engine": engine.status(),
             "time": time.time(),
             "upgrading": self._handover is not None,
@@ -461,8 +412,6 @@ class Service:
             for container in containers:
                 self._engine.remove(container)
                 self._on_events()
-            if self._limits is not None:
-                self._limits.removed()
             containers = []
         reserved = 0 if self._force else sum(1 for _ in self._engine.reservations())
         if containers or reserved:

@@ -77,9 +77,7 @@ def test_figures_are_the_trees(tree: FakeTree) -> None:
     values = found(collector(tree))
     pod = labels(**OF_POD, **FIRST)
     assert values["opencgpu_up"] == {(): 1}
-    assert values["opencgpu_engine_info"] == {
-        labels(engine="cgpud", version="0.1.0", memory_backend="core"): 1
-    }
+    assert values["opencgpu_engine_info"] == {labels(engine="cgpud", version="0.1.0"): 1}
     assert values["opencgpu_engine_calls_total"][labels(outcome="continued")] == 30
     assert values["opencgpu_engine_table_records"][labels(table="objects")] == 60
     assert values["opencgpu_gpu_memory_total_bytes"][labels(**FIRST)] == 15109 << 20

@@ -55,7 +55,7 @@ def test_another_engine_is_opened_anew(
     """When one entry fails, as all do with the engine's process, none is kept."""
     entries, tree = OpenEntries(), Tree(str(fake.path))
     assert entries.read(tree, "version") == "0.1.0"
-    assert entries.read(tree, "engine") == "cgpud 0.1.0 core"
+    assert entries.read(tree, "engine") == "cgpud 0.1.0"
     first, before = opened[0], entries.generation
 
     def fails(fd: int) -> str:
@@ -75,7 +75,7 @@ def test_another_path_closes_the_first(fake: FakeTree, tmp_path: Path, opened: l
     entries, other = OpenEntries(), FakeTree(tmp_path / "other")
     (other.path / "version").write_text("9\n")
     assert entries.read(Tree(str(fake.path)), "version") == "0.1.0"
-    assert entries.read(Tree(str(fake.path)), "engine") == "cgpud 0.1.0 core"
+    assert entries.read(Tree(str(fake.path)), "engine") == "cgpud 0.1.0"
     assert entries.read(Tree(str(other.path)), "version") == "9"
     assert sum(are_open(list(set(opened)))) == 1
 

@@ -49,7 +49,7 @@ class FakeTree:
         self.path = path
         path.mkdir(parents=True, exist_ok=True)
         (path / "version").write_text("0.1.0\n")
-        (path / "engine").write_text("cgpud 0.1.0 core\n")
+        (path / "engine").write_text("cgpud 0.1.0\n")
         (path / "stat").write_text(ENGINE)
 
     def gpu(self, index: int, *lines: str) -> None:

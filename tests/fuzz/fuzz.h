@@ -92,7 +92,7 @@ static int fuzz_cgroup(void *ctx, s32 pid, char *path, size_t bytes)
 
 static inline void fuzz_cards(struct fuzz *fuzz)
 {
-	struct cgpu_settings settings = { .engine = "cgpud", .version = "0.1.0", .memory_backend = "core" };
+	struct cgpu_settings settings = { .engine = "cgpud", .version = "0.1.0" };
 	struct cgpu_gpu_facts facts = { .memtotal = 1ull << 34, .name = "fuzz" };
 
 	settings.enforce = 1;

@@ -11,12 +11,6 @@ struct world {
 	struct cgpu_container_info info;
 };
 
-static u64 driver_used(void *ctx, u32 slot, u32 gpu)
-{
-	MUST(((struct fuzz *)ctx)->locked);
-	return (u64)(slot + gpu) << 16;
-}
-
 /* 1: devices; 2: subdevices; 3 to 6: what lies below; rarely a handle that makes no sense. */
 static u32 handle(struct world *world)
 {
@@ -245,8 +239,6 @@ static void change(struct world *world, u8 how)
 		cgpu_inst_ctl(core, "destroy id=box", 14);
 	if (how & 2)
 		core->state->settings.context_memory = (u64)take8(world->input) << 20;
-	if (how & 4)
-		world->fuzz->ops.driver_used = how & 8 ? driver_used : NULL;
 	if ((how & 48) == 48)
 		fuzz_orphans_gone(world->fuzz);
 	if ((how & 192) == 192)
@@ -270,7 +262,6 @@ static void begin(struct world *world)
 	u32 gpu;
 
 	fuzz->core.abi = cgpu_abi_find(versions[take8(world->input) % 4]);
-	fuzz->ops.driver_used = NULL;
 	fuzz->core.state->settings.context_memory = 1ull << 20;
 	for (gpu = 0; gpu < 2; gpu++) {
 		cgpu_gpu_set_mig(&fuzz->core, gpu, 0);

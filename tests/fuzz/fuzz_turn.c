@@ -180,10 +180,9 @@ int LLVMFuzzerTestOneInput(const u8 *data, size_t bytes)
 		struct world *, u8) = { box, make, make, make, drop, control, change, apply, apply, samples };
 	struct input input = { data, bytes };
 	struct world world = { .fuzz = fuzz_core(), .input = &input };
-	struct cgpu_settings settings;
+	struct cgpu_settings settings = world.fuzz->core.state->settings;
 	u32 n;
 
-	cgpu_settings_read(&world.fuzz->core, &settings);
 	settings.enforce = 1;
 	MUST(cgpu_settings_apply(&world.fuzz->core, &settings) == 0);
 	world.fuzz->ops.clock = clock_of;

@@ -190,7 +190,7 @@ def test_without_the_module(module: FakeTree, give: Give, capsys: pytest.Capture
     daemon = Path(paths.TREE_DAEMON)
     daemon.mkdir()
     (daemon / "version").write_text("0.1.0\n")
-    (daemon / "engine").write_text("cgpud 0.1.0 core\n")
+    (daemon / "engine").write_text("cgpud 0.1.0\n")
     assert give("") == 1
     reload = paths.daemon_command("reload")
     assert capsys.readouterr().err.endswith(f"cgpud reads its configuration itself: {reload}\n")

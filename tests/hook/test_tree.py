@@ -53,11 +53,11 @@ def test_gpus(tree: FakeTree) -> None:
 
 def test_kind(tree: FakeTree, monkeypatch: pytest.MonkeyPatch) -> None:
     """The kind of the engine is asked once, and an engine that has said it is there."""
-    tree.write({"engine": "cgpud 0.1.0 core"})
+    tree.write({"engine": "cgpud 0.1.0"})
     one = client(tree)
     assert one.kind() == "cgpud"
     monkeypatch.setattr(Tree, "is_up", lambda _: pytest.fail("it was asked again"))
-    tree.write({"engine": "else 0.1.0 core"})
+    tree.write({"engine": "else 0.1.0"})
     assert one.kind() == "cgpud"
     one.await_restart(10)
     with refused(f"{tree.path}/engine: else: expected cgpud or cgpu_km"):

@@ -103,7 +103,6 @@ def node_report(root: Path, **changed: Any) -> NodeReport:
         "engine": "cgpud",
         "version": "0.1.0",
         "commands": "0.1.0",
-        "backend": "core",
         "daemon_running": True,
     }
     return replace(NodeReport(node(root, ours=ours), "daemon"), **changed)

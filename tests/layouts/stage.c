@@ -28,13 +28,9 @@ static const struct cgpu_ops ops = { .lock = no_lock, .unlock = no_lock, .log = 
 
 static int start_core(struct stage *stage, void *state, const char *driver, uint32_t enforce)
 {
-	struct cgpu_settings settings = { .engine = "stage",
-		.version = "1",
-		.memory_backend = "core",
-		.enforce = enforce,
-		.policy = 1,
-		.max_inst = 20,
-		.prio_ratio = 80 };
+	struct cgpu_settings settings = {
+		.engine = "stage", .version = "1", .enforce = enforce, .policy = 1, .max_inst = 20, .prio_ratio = 80
+	};
 	struct cgpu_core *core = &stage->transport.core;
 	int result;
 

@@ -5,6 +5,7 @@
 #include <stdlib.h>
 
 #include "doorbell.h"
+#include "state/state.h"
 
 #define STEP 1000000ull /* queues are filled up at least so often */
 #define WAIT 5000ull /* how finely a closing call's end is waited for */
@@ -24,7 +25,7 @@ struct chain *chain_new(struct stage *stage, uint64_t file, uint32_t client, uin
 {
 	struct chain *chain = calloc(1, sizeof(*chain));
 	struct cgpu_core *core = &stage->transport.core;
-	struct cgpu_settings settings;
+	struct cgpu_settings settings = core->state->settings;
 
 	if (!chain)
 		return NULL;
@@ -34,7 +35,6 @@ struct chain *chain_new(struct stage *stage, uint64_t file, uint32_t client, uin
 	chain->ops.round = turn_of;
 	core->ops = &chain->ops;
 	core->ctx = chain;
-	cgpu_settings_read(core, &settings);
 	settings.slice = slice;
 	if (cgpu_settings_apply(core, &settings) == 0)
 		return chain;

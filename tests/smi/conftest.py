@@ -108,7 +108,7 @@ def tree(tmp_path: Path) -> Path:
     The engine says of the first card how it divides its time, and has counters of it.
     """
     root = tmp_path / "cgpu_km"
-    write(root, {"version": "0.1.0", "engine": "cgpud 0.1.0 core", "default_memsize": 0})
+    write(root, {"version": "0.1.0", "engine": "cgpud 0.1.0", "default_memsize": 0})
     slices = (stat_of_slice(TRAINER, refused_limit=3, refused_call=4), stat_of_slice("web", used=0, peak=0))
     gpu = add_gpu(root, 0, sched=SCHED, stat=stat_of_gpu(*slices))
     add_gpu(root, 1, policy=2)

@@ -33,8 +33,8 @@ def driver(tmp_path: Path) -> Path:
 
 def test_driver(driver: Path) -> None:
     """A card has the place on the bus that the driver tells, in nvidia-smi's form."""
-    versions, (gpu,) = described((CARD,), "cgpud 1 core", str(driver))
-    assert (versions, gpu.bus) == (Versions("cgpud 1 core", "580.142"), "00000000:3B:00.0")
+    versions, (gpu,) = described((CARD,), "cgpud 1", str(driver))
+    assert (versions, gpu.bus) == (Versions("cgpud 1", "580.142"), "00000000:3B:00.0")
 
 
 def test_simulated_cards(driver: Path) -> None:
@@ -56,7 +56,7 @@ def test_strange_driver(driver: Path, text: str) -> None:
 
 def test_engine(tree: Path) -> None:
     """The engine is what its tree says, or unknown."""
-    assert engine_of(Tree(str(tree))) == "cgpud 0.1.0 core"
+    assert engine_of(Tree(str(tree))) == "cgpud 0.1.0"
     (tree / "engine").unlink()
     assert engine_of(Tree(str(tree))) is None
     assert engine_of(Tree(str(tree / "none"))) is None

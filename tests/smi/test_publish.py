@@ -115,7 +115,7 @@ def test_own(
         assert "web" not in alices
         assert "|      12086MiB              |       N/A / 15109MiB |   N/A " in alices
         assert " 50% |" in alices  # the share is that among all containers
-        assert "Engine: cgpud 0.1.0 core |" in alices
+        assert "Engine: cgpud 0.1.0 " in alices
         status, bobs, _ = as_user(BOB, (), capfd)
         assert status == 0
         assert "trainer" not in bobs

@@ -7,6 +7,7 @@ import contextlib
 import ctypes
 import json
 import re
+import stat
 from dataclasses import dataclass, replace
 from functools import cache
 from pathlib import Path
@@ -14,11 +15,20 @@ from pathlib import Path
 import cgpu
 from cgpu.errors import CgpuError
 from cgpu.install.node.facts import bounded, files
-from cgpu.kmod.daemon.memory_backend.nvml import library_at
 
 TABLE = Path(cgpu.__file__).resolve().parent / "kmod" / "abi" / "nvidia.json"
 DRIVER = "/proc/driver/nvidia"
 VERSION = re.compile(r"Kernel Module\s+(?:for \S+\s+)?(\d+(?:\.\d+)+)")
+LIBRARY = "libnvidia-ml.so.1"
+FOLDERS = (
+    "/usr/lib/x86_64-linux-gnu",
+    "/usr/lib/aarch64-linux-gnu",
+    "/usr/lib64",
+    "/usr/lib",
+    "/run/nvidia/driver/usr/lib/x86_64-linux-gnu",  # a driver that runs as a container
+    "/run/nvidia/driver/usr/lib/aarch64-linux-gnu",
+    "/run/nvidia/driver/usr/lib64",
+)
 NVML_S = 10.0
 MAX_CARDS = 64
 OPEN, PROPRIETARY = "open", "proprietary"
@@ -66,7 +76,7 @@ def gather(root: Path, release: str | None) -> Driver:
     library, problem = None, None
     if str(root) == "/" and loaded is not None:
         try:
-            library = library_at(None)
+            library = find_library()
             modes = ask_mig(library, [card.bus for card in cards])
             cards = tuple(replace(card, mig=modes.get(card.bus, card.mig)) for card in cards)
         except CgpuError as error:
@@ -111,6 +121,28 @@ def is_installed(modules_dep: str) -> bool:
         re.fullmatch(r"(?:.*/)?nvidia\.ko(?:\.\w+)?", line.partition(":")[0])
         for line in modules_dep.splitlines()
     )
+
+
+def find_library() -> Path:
+    """Return the library to load, by its whole path: the environment has no say. Raises CgpuError."""
+    for folder in FOLDERS:
+        path = Path(folder, LIBRARY)
+        if path.exists():
+            return _trusted(path)
+    raise CgpuError(f"{LIBRARY} is in none of {', '.join(FOLDERS)}")
+
+
+def _trusted(path: Path) -> Path:
+    # The library becomes part of a process of root's.
+    try:
+        real = path.resolve(strict=True)
+        for one in (real, real.parent):
+            about = one.stat()
+            if about.st_uid != 0 or about.st_mode & (stat.S_IWGRP | stat.S_IWOTH):
+                raise CgpuError(f"{one}: others than root may write it; it is not loaded")
+    except OSError as error:
+        raise CgpuError(f"{path}: {error.strerror}") from error
+    return real
 
 
 def ask_mig(library: Path, buses: list[str]) -> dict[str, bool]:

@@ -33,7 +33,6 @@ class Ours:
     commands: str
     engine: str | None
     version: str | None
-    backend: str | None
     enforces: bool
     tree: str
     problem: str | None
@@ -55,7 +54,6 @@ def gather(root: Path, running: tuple[Process, ...]) -> Ours:
         commands=__version__,
         engine=words[0] if words else None,
         version=words[1] if len(words) > 1 else None,
-        backend=words[2] if len(words) > 2 else None,
         enforces="enforce=off" not in words,
         tree=tree,
         problem=problem,

@@ -117,8 +117,6 @@ static enum cgpu_verdict alloc_vidmem(struct core_call_context *context, const s
 		return core_answer(context, NV_ERR_INVALID_OBJECT_PARENT);
 	if (get64(context->call->top, alloc->params_at) == 0)
 		return core_answer(context, NV_ERR_INVALID_PARAM_STRUCT);
-	if (core_driver_limits(context))
-		return core_leave_to_driver(context, parent);
 	if (core_alloc_copy_in(context, alloc, context->abi->NV_MEMORY_ALLOCATION_PARAMS.bytes, &verdict))
 		return verdict;
 	core_alloc_shape(context, &shape);

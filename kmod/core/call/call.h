@@ -200,14 +200,6 @@ static inline enum cgpu_verdict core_execute(struct core_call_context *context, 
 	return CGPU_EXECUTE;
 }
 
-/* --- call.c --- */
-
-/* The driver limits: what allocates goes on in the caller, whose cgroup the driver charges. */
-static inline int core_driver_limits(const struct core_call_context *context)
-{
-	return context->core->ops->driver_used != NULL;
-}
-
 /* --- lookup.c --- */
 
 /* The row with a number, which is its first member, of a table that is sorted by it. NULL: there is none. */
@@ -311,8 +303,6 @@ enum cgpu_verdict core_begin_host(
 u32 core_parent_find(struct core_call_context *context, const struct core_handles *handles);
 /* Make the pending object and note it. 0 or -ENOSPC. */
 int core_reserve(struct core_call_context *context, const struct core_handles *handles, u32 kind, u32 gpu);
-/* An allocation that the driver limits: it goes on, unless the card gives nothing more. */
-enum cgpu_verdict core_leave_to_driver(struct core_call_context *context, u32 parent);
 /* The same with memory, charged. op: how the call is settled. */
 enum cgpu_verdict core_reserve_memory(struct core_call_context *context, const struct core_handles *handles, u32 parent,
 	const struct core_alloc_shape *shape, enum core_op op);

@@ -16,9 +16,6 @@ enum cgpu_verdict core_begin_host(
 	/* Below the client itself is memory of no device. Anything else the driver refuses. */
 	if (parent == CORE_NONE && handles->parent != handles->client)
 		return CGPU_CONTINUE;
-	/* Memory of the card has no records there, so that nothing is exported. */
-	if (core_driver_limits(context))
-		return CGPU_CONTINUE;
 	/* Without a record it can be had, and not be exported. */
 	if (core_reserve(context, handles, CORE_OBJECT_HOST, gpu))
 		return core_execute(context, CORE_OP_PLAIN);
@@ -70,8 +67,6 @@ static enum cgpu_verdict heap_alloc(struct core_call_context *context)
 	parent = core_parent_find(context, &handles);
 	if (parent == CORE_NONE)
 		return core_answer(context, NV_ERR_INVALID_OBJECT_PARENT);
-	if (core_driver_limits(context))
-		return core_leave_to_driver(context, parent);
 	return core_reserve_memory(context, &handles, parent, &shape, CORE_OP_HEAP_ALLOC);
 }
 

@@ -17,7 +17,7 @@ static struct view view_of(struct core_call_context *context)
 		core_instance_of(context->state, (u32)context->call->opaque[CORE_NOTE_GPU], context->call->slot, NULL);
 	if (instance) {
 		view.limit = instance->memsize;
-		view.left = core_instance_left(context->core, instance, (u32)context->call->opaque[CORE_NOTE_GPU]);
+		view.left = core_instance_left(instance);
 	}
 	return view;
 }

@@ -48,19 +48,6 @@ static u32 reserved(struct core_call_context *context)
 	return (u32)notes[CORE_NOTE_OBJECT];
 }
 
-enum cgpu_verdict core_leave_to_driver(struct core_call_context *context, u32 parent)
-{
-	u32 gpu = context->state->object[parent].gpu;
-	u32 number;
-
-	if (!core_unaccounted_refuses(context->state, gpu) ||
-		core_is_passthrough(context->state, gpu, context->call->slot))
-		return CGPU_CONTINUE;
-	if (core_instance_of(context->state, gpu, context->call->slot, &number) == NULL)
-		return core_answer(context, NV_ERR_NO_MEMORY);
-	return core_short_of(context, gpu, number, CORE_SHORT_UNACCOUNTED);
-}
-
 /* An object with a charge. Of memory there is one even for nothing, as its size is settled by the driver's answer. */
 static enum cgpu_verdict reserve_charged(struct core_call_context *context, const struct core_handles *handles,
 	u32 parent, u32 kind, u64 need, enum core_op op)
@@ -104,12 +91,9 @@ enum cgpu_verdict core_reserve_memory(struct core_call_context *context, const s
 enum cgpu_verdict core_reserve_context(
 	struct core_call_context *context, const struct core_handles *handles, u32 parent, u32 kind, u32 engine)
 {
-	/* Limits of the driver's own leave contexts out (615.71.09, video_mem.c alone charges), and its count is the slice's. */
-	int estimated = core_runlist_of(engine) == 0 && !core_driver_limits(context);
-	enum cgpu_verdict verdict;
+	u64 need = core_runlist_of(engine) == 0 ? context->state->settings.context_memory : 0;
+	enum cgpu_verdict verdict = reserve_charged(context, handles, parent, kind, need, CORE_OP_ALLOC);
 
-	verdict = reserve_charged(
-		context, handles, parent, kind, estimated ? context->state->settings.context_memory : 0, CORE_OP_ALLOC);
 	if (verdict == CGPU_EXECUTE)
 		context->state->object[reserved(context)].runlist = core_runlist_of(engine);
 	return verdict;

@@ -53,10 +53,6 @@ struct cgpu_ops {
 	/* Containers are about to get slices of these GPUs (bit n: GPU n): ask the driver whether they are in MIG mode
 	 * (cgpu_gpu_set_mig). Called without the lock held. May be NULL. */
 	void (*cards)(void *ctx, u32 gpus);
-	/* The driver limits what a container takes, by its own count: bytes that the container has on a GPU so. The core then
-	 * lets allocations go on, and counts nothing but managed memory, which the driver does not. With the lock held.
-	 * NULL: the core limits. */
-	u64 (*driver_used)(void *ctx, u32 slot, u32 gpu);
 	/* ns of a clock that does not go back, also over restarts of the engine. NULL: GPU time is not divided. */
 	u64 (*clock)(void *ctx);
 	/* What was decided for a GPU is out of date: cgpu_round() soon. With the lock held. May be NULL. */
@@ -107,7 +103,6 @@ int cgpu_class_is_vidmem(u32 class);
 struct cgpu_settings {
 	char engine[16]; /* "cgpu_km" or "cgpud" */
 	char version[32]; /* "0.1.0" */
-	char memory_backend[16]; /* "core" or "driver": who limits */
 	u32 major; /* character device major of the GPU nodes; 0 where they have none */
 	u32 enforce; /* 0: count and report, refuse and rewrite nothing */
 	u32 allow_zero_weight;
@@ -120,8 +115,6 @@ struct cgpu_settings {
 	u32 spare;
 };
 int cgpu_settings_apply(struct cgpu_core *core, const struct cgpu_settings *settings);
-/* Those in force: after recovery, those of the engine before. */
-void cgpu_settings_read(struct cgpu_core *core, struct cgpu_settings *settings);
 
 /* --- GPUs --- */
 

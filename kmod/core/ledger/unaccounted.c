@@ -9,21 +9,15 @@
 
 #define LASTING 5u /* reconciliations in a row */
 
-static u64 charged_on(const struct cgpu_core *core, u32 gpu)
+static u64 charged_on(struct cgpu_state *state, u32 gpu)
 {
-	struct cgpu_state *state = core->state;
-	u64 bytes = state->gpu[gpu].orphaned, taken;
+	u64 bytes = state->gpu[gpu].orphaned;
 	u32 i;
 
 	for (i = 0; i < CGPU_MAX_INST; i++) {
 		const struct core_instance *instance = core_instance(state, gpu, i);
 
-		if (instance == NULL)
-			continue;
-		taken = core_instance_taken(core, instance, gpu);
-		/* Where the driver limits, nothing else tells. */
-		core_stat_taken(state, gpu, i, core->ops->driver_used ? taken : 0);
-		bytes += taken;
+		bytes += instance ? instance->used : 0;
 	}
 	return bytes;
 }
@@ -121,7 +115,7 @@ int cgpu_gpu_reconcile(struct cgpu_core *core, u32 gpu, const struct cgpu_card_v
 		view = NULL;
 	/* Of a card that MIG has divided nobody is told what is free; one that is had whole may take what it likes. */
 	if (known && view && !state->gpu[gpu].mig && !core_passthroughs(state, gpu)) {
-		charged = charged_on(core, gpu);
+		charged = charged_on(state, gpu);
 		look(state, gpu, view, charged);
 		say = drift_line(state, gpu, charged, &out);
 	} else if (known) {

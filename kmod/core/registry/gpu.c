@@ -35,16 +35,8 @@ int cgpu_settings_apply(struct cgpu_core *core, const struct cgpu_settings *sett
 	}
 	own->engine[sizeof(own->engine) - 1] = 0;
 	own->version[sizeof(own->version) - 1] = 0;
-	own->memory_backend[sizeof(own->memory_backend) - 1] = 0;
 	core_unlock(core);
 	return 0;
-}
-
-void cgpu_settings_read(struct cgpu_core *core, struct cgpu_settings *settings)
-{
-	core_lock(core);
-	*settings = core->state->settings;
-	core_unlock(core);
 }
 
 /* -EEXIST when the place or the card is taken by another; 0 also for the same card again. */

@@ -118,18 +118,9 @@ u32 core_passthroughs(const struct cgpu_state *state, u32 gpu)
 	return count;
 }
 
-u64 core_instance_taken(const struct cgpu_core *core, const struct core_instance *instance, u32 gpu)
+u64 core_instance_left(const struct core_instance *instance)
 {
-	u64 counted = core->ops->driver_used ? core->ops->driver_used(core->ctx, instance->slot, gpu) : 0;
-
-	return instance->used + (counted < CORE_BYTES_MAX ? counted : CORE_BYTES_MAX);
-}
-
-u64 core_instance_left(const struct cgpu_core *core, const struct core_instance *instance, u32 gpu)
-{
-	u64 taken = core_instance_taken(core, instance, gpu);
-
-	return taken < instance->memsize ? instance->memsize - taken : 0;
+	return instance->used < instance->memsize ? instance->memsize - instance->used : 0;
 }
 
 struct core_reservation *core_reservation(struct cgpu_state *state, u32 gpu, u32 number)

@@ -84,10 +84,8 @@ int core_is_passthrough(const struct cgpu_state *state, u32 gpu, u32 slot);
 int core_has_gpu(struct cgpu_state *state, u32 gpu, u32 slot);
 /* How many containers have a GPU whole. */
 u32 core_passthroughs(const struct cgpu_state *state, u32 gpu);
-/* Bytes that it has: its charges, and what the driver counts where that limits. */
-u64 core_instance_taken(const struct cgpu_core *core, const struct core_instance *instance, u32 gpu);
 /* Bytes that it may still take. */
-u64 core_instance_left(const struct cgpu_core *core, const struct core_instance *instance, u32 gpu);
+u64 core_instance_left(const struct core_instance *instance);
 /* The sums of the reservations that a container uses on a GPU. */
 struct core_reserved {
 	u32 places, weights;

@@ -12,8 +12,7 @@
 static int settings_sane(const struct cgpu_settings *settings)
 {
 	return core_settings_check(settings) == 0 && settings->engine[sizeof(settings->engine) - 1] == 0 &&
-		settings->version[sizeof(settings->version) - 1] == 0 &&
-		settings->memory_backend[sizeof(settings->memory_backend) - 1] == 0;
+		settings->version[sizeof(settings->version) - 1] == 0;
 }
 
 static int gpu_sane(const struct core_gpu *gpu, u32 index)
@@ -346,9 +345,9 @@ u32 cgpu_state_version(void)
 /* Version 7 had no reservations, and version 8 had no counters. Both were otherwise the same. */
 #define WITHOUT_RESERVATIONS 7u
 #define WITHOUT_COUNTERS 8u
-_Static_assert(CORE_STATE_BYTES_OF(WITHOUT_RESERVATIONS) == 38225120,
+_Static_assert(CORE_STATE_BYTES_OF(WITHOUT_RESERVATIONS) == 38225104,
 	"the bytes of version 7: with another layout before the reservations it is no longer read");
-_Static_assert(CORE_STATE_BYTES_OF(WITHOUT_COUNTERS) == 38353120,
+_Static_assert(CORE_STATE_BYTES_OF(WITHOUT_COUNTERS) == 38353104,
 	"the bytes of version 8: with another layout before the counters it is no longer read");
 
 /* The bytes of a layout that this core reads, all of which this one begins with. 0: it does not read that version. */

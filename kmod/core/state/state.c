@@ -63,7 +63,6 @@ void cgpu_state_init(struct cgpu_state *state, u64 key)
 	state->settings.prio_ratio = CGPU_CONFIG_PRIO_RATIO_DEFAULT;
 	memcpy(state->settings.engine, "cgpud", sizeof("cgpud"));
 	memcpy(state->settings.version, "0.1.0", sizeof("0.1.0"));
-	memcpy(state->settings.memory_backend, "core", sizeof("core"));
 	state->stat.engine.fresh = 1;
 	state->bytes = CORE_STATE_BYTES;
 	state->version = CORE_VERSION;

@@ -24,8 +24,6 @@ static int engine_text(const struct cgpu_settings *settings, struct core_text *o
 	core_text_string(out, settings->engine);
 	core_text_string(out, " ");
 	core_text_string(out, settings->version);
-	core_text_string(out, " ");
-	core_text_string(out, settings->memory_backend);
 	return line_string(out, settings->enforce ? "" : " enforce=off");
 }
 
@@ -45,7 +43,7 @@ static int meminfo_text(
 	u32 cursor = 0;
 
 	core_text_string(out, "Free: ");
-	line_number(out, core_instance_left(core, place->instance, (u32)node->gpu));
+	line_number(out, core_instance_left(place->instance));
 	core_process_walk(state);
 	while (core_process_next(state, (u32)node->slot, (u32)node->gpu, &cursor, &charge) == 0) {
 		size_t before = out->length;

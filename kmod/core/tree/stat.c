@@ -57,7 +57,7 @@ void core_stat_words(struct cgpu_core *core, u32 gpu, u32 number, struct core_te
 	struct cgpu_state *state = core->state;
 	const struct core_instance *instance = &state->gpu[gpu].instance[number];
 	const struct core_instance_stat *stat = &state->stat.gpu[gpu].instance[number];
-	u64 used = core_instance_taken(core, instance, gpu);
+	u64 used = instance->used;
 	struct word words[] = {
 		{ "memsize", instance->memsize },
 		{ "used", used },
@@ -93,7 +93,7 @@ static u64 used_on(const struct cgpu_core *core, u32 gpu)
 	for (i = 0; i < CGPU_MAX_INST; i++) {
 		const struct core_instance *instance = core_instance(core->state, gpu, i);
 
-		bytes += instance ? core_instance_taken(core, instance, gpu) : 0;
+		bytes += instance ? instance->used : 0;
 	}
 	return bytes;
 }

@@ -38,7 +38,7 @@ static int memsize_write(struct cgpu_core *core, const struct core_place *place,
 	struct cgpu_state *state = core->state;
 	struct core_instance *instance = place->instance;
 
-	if (value < core_instance_taken(core, instance, place->gpu->facts.index))
+	if (value < instance->used)
 		return -EBUSY;
 	if (value > instance->memsize && value > core_unpromised(state, place->gpu->facts.index, instance))
 		return -ENOMEM;

@@ -4,8 +4,7 @@
  * and never call back: messages come as lines through a pipe (cgpud_options.event_fd).
  *
  * Lines: "log <level> <text>" (level as in syslog(3)), "event=<kind> <key>=<value>..." (for the event log, registry/event.c),
- * "gone <serial>" (a listener has no task left), "sample <number> <slot> <generation>" (somebody waits for
- * cgpud_limits_sampled() of this number or a later one).
+ * "gone <serial>" (a listener has no task left).
  */
 #ifndef CGPUD_H
 #define CGPUD_H
@@ -85,15 +84,10 @@ int cgpud_state_check(s32 state_fd);
 void cgpud_state_give_up(s32 state_fd);
 /* Answer the calls that were in flight when the engine before died, then serve. */
 int cgpud_start(struct cgpud *d, char *error, size_t bytes);
-/* New settings while running. An empty memory_backend stays what it is. */
+/* New settings while running. */
 int cgpud_apply(struct cgpud *d, const struct cgpu_settings *settings);
 /* Whether containers may have managed memory from now on. */
 void cgpud_allow_managed(struct cgpud *d, u32 allowed);
-/* The driver limits memory: allocations go on, and "sample" lines come. Before cgpud_start, for good. */
-void cgpud_limits(struct cgpud *d);
-/* What came of a sample of a container: 0 with CGPU_MAX_GPUS figures of the driver in bytes, or a negative errno. sample 0:
- * nobody had asked. */
-void cgpud_limits_sampled(struct cgpud *d, u32 slot, u64 generation, u64 sample, s32 result, const u64 *bytes);
 /* A registration may have changed: check init processes now. */
 void cgpud_kick(struct cgpud *d);
 void cgpud_status(struct cgpud *d, struct cgpud_status *status);

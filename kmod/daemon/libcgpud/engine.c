@@ -245,7 +245,6 @@ static int open_parts(struct cgpud *d, const struct cgpud_options *o, char *erro
 	open_locks(d);
 	sharing_init(d);
 	timeslice_init(d);
-	limits_open(&d->limits);
 	events_open(&d->events, o->event_fd);
 	managed_open(d, o->managed_memory);
 	d->ops = (struct cgpu_ops){
@@ -347,11 +346,8 @@ int cgpud_start(struct cgpud *d, char *error, size_t bytes)
 
 int cgpud_apply(struct cgpud *d, const struct cgpu_settings *settings)
 {
-	struct cgpu_settings own = *settings, before;
+	struct cgpu_settings own = *settings;
 
-	cgpu_settings_read(&d->core, &before);
-	if (!own.memory_backend[0])
-		memcpy(own.memory_backend, before.memory_backend, sizeof(own.memory_backend));
 	own.major = d->devices.at[0].identity.is_char ? d->devices.at[0].identity.major : 0;
 	atomic_store(&d->enforce, own.enforce);
 	return cgpu_settings_apply(&d->core, &own);

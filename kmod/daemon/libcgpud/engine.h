@@ -14,7 +14,6 @@
 #include "external.h"
 #include "files.h"
 #include "reaper.h"
-#include "driver_limits.h"
 #include "listener.h"
 #include "managed.h"
 #include "sharing.h"
@@ -72,7 +71,6 @@ struct cgpud {
 	struct reaper reaper;
 	struct managed managed;
 	struct external external;
-	struct limits limits;
 	struct files files;
 	struct sharing sharing;
 	struct timeslices timeslices;

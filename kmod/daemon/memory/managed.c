@@ -181,16 +181,11 @@ static int charge(struct cgpud *d, struct managed_container *container, const st
 		r = set(d, map, before + more, 1);
 	if (r < 0)
 		return r;
-	/* What the driver limits shrinks by as much: it counts no managed memory. */
-	if (atomic_load(&d->limits.on) && atomic_load(&d->enforce) && limits_sample(d, map->slot, map->generation) < 0)
-		r = -ENOMEM;
-	if (r == 0)
-		r = pending_add(container, map, d->managed.spaces.at[at].serial);
+	r = pending_add(container, map, d->managed.spaces.at[at].serial);
 	if (r < 0) {
 		set(d, map, before, 0);
 		return r;
 	}
-	container->counted += more;
 	/* Its process may end before the next count. */
 	d->managed.spaces.at[at].bytes += more;
 	return 0;
@@ -235,7 +230,7 @@ void managed_recount(struct cgpud *d, u32 slot, u64 generation, s32 tid)
 	struct cgpu_managed found;
 	s32 tgid[PROCESSES_MAX];
 	u32 cursor = 0, n = 0, i;
-	u64 bytes, sum = 0;
+	u64 bytes;
 
 	if (begin_count(container) < 0)
 		return;
@@ -244,13 +239,9 @@ void managed_recount(struct cgpud *d, u32 slot, u64 generation, s32 tid)
 		tgid[n++] = found.tgid;
 	for (i = 0; i < n; i++) {
 		of.tgid = tgid[i];
-		if (measure(d, container, &of, &bytes) == 0 && set(d, &of, bytes, 0) == 0)
-			sum += bytes;
+		if (measure(d, container, &of, &bytes) == 0)
+			set(d, &of, bytes, 0);
 	}
-	/* What the driver limits is what these leave of the slice. */
-	if (sum != container->counted && atomic_load(&d->limits.on))
-		limits_sample(d, slot, generation);
-	container->counted = sum;
 	atomic_store(&container->recounted, clock_ms());
 	pthread_mutex_unlock(&container->order);
 }

@@ -29,7 +29,6 @@ struct managed_pending {
 struct managed_container {
 	pthread_mutex_t order; /* one recount after another, so that none counts by an older list */
 	struct managed_pending pending[MANAGED_PENDING]; /* under order */
-	u64 counted; /* bytes by the last recount, and charged since; under order */
 	atomic_ullong recounted; /* when last, in milliseconds of the monotonic clock */
 };
 

@@ -158,8 +158,6 @@ static void settle(
 	struct reply reply = { 0 };
 	enum cgpu_verdict verdict;
 
-	if (limits_before_call(d, e))
-		managed_recount(d, e->call.slot, e->call.generation, task->tid);
 	timeslice_before_call(d, e, task);
 	verdict = call_judge(d, e, task);
 

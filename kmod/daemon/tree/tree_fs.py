@@ -19,7 +19,6 @@ from cgpu.kmod.daemon.tree.fuse import mfusepy
 if TYPE_CHECKING:
     from cgpu.kmod.daemon.engine import Engine
     from cgpu.kmod.daemon.library import Node
-    from cgpu.kmod.daemon.tree.limited_tree import LimitedTree
 
 READY_S = 10.0
 ROOT_MODE = 0o700  # nothing below is reachable for anyone but root
@@ -54,7 +53,6 @@ class TreeFs(mfusepy.Operations):  # type: ignore[misc]
     def __init__(self, engine: Engine) -> None:
         """Serve an engine's tree."""
         self._engine = engine
-        self.limited: LimitedTree | None = None  # stands before the engine
         self._lock = threading.Lock()
         self._open: dict[int, OpenFile] = {}
         self._next = 1
@@ -101,15 +99,11 @@ class TreeFs(mfusepy.Operations):  # type: ignore[misc]
         fi.direct_io = True
         return 0
 
-    def read(self, path: str, size: int, offset: int, fi: Any) -> bytes:
+    def read(self, path: str, size: int, offset: int, fi: Any) -> bytes:  # noqa: ARG002
         """Read a part. A read from the start takes the text anew, as with procfs."""
         opened = self._file(fi)
         if offset == 0 or opened.text is None:
-            opened.text = (
-                self._engine.read(opened.node)
-                if self.limited is None
-                else self.limited.read(path, opened.node)
-            )
+            opened.text = self._engine.read(opened.node)
         return opened.text[offset : offset + size]
 
     def write(self, path: str, data: bytes, offset: int, fi: Any) -> int:  # noqa: ARG002
@@ -120,10 +114,7 @@ class TreeFs(mfusepy.Operations):  # type: ignore[misc]
         # Nothing can be promised of cards that do not answer. What is there may go.
         if path == CONTROL and not data.lstrip().startswith(b"destroy") and self._engine.driver_error():
             raise OSError(errno.EIO, os.strerror(errno.EIO))
-        if self.limited is None:
-            self._engine.write(opened.node, data)
-        else:
-            self.limited.write(path, opened.node, data)
+        self._engine.write(opened.node, data)
         opened.text = None
         self._engine.kick()
         return len(data)

@@ -34,7 +34,6 @@ from cgpu.kmod.daemon.upgrade.real_time import real_time_priority
 if TYPE_CHECKING:
     from cgpu.kmod.daemon.engine import Engine
     from cgpu.kmod.daemon.listeners.listener import Listeners
-    from cgpu.kmod.daemon.memory_backend.driver_limits import DriverLimits
     from cgpu.kmod.daemon.program import Program
     from cgpu.kmod.daemon.store.notify_socket import NotifySocket
     from cgpu.kmod.daemon.tree.handover import TreeSwitch
@@ -80,11 +79,8 @@ class HandoverState:
     state_name: str  # in the store
     sockets: dict[str, int]  # descriptors by name, and the lock
     managed: bool  # by systemd
-    backend: str  # who limits memory
-    limits: DriverLimits | None
     is_quiet: Callable[[], bool]  # nothing has come in half
     must_stop: Callable[[], bool]  # the daemon was asked to end
-    events: Callable[[], None]  # answers what a worker waits for
 
 
 class Handover:
@@ -111,9 +107,7 @@ class Handover:
             "state_name": handed.state_name,
             "tree": handed.tree_path,
             "managed": handed.managed,
-            "backend": handed.backend,
             "driver": handed.engine.status()["driver"],
-            "uuids": [gpu.uuid for gpu in handed.engine.gpus()],
             "containers": sum(1 for _ in handed.engine.containers()),
         }
         with theirs:
@@ -234,12 +228,9 @@ class Handover:
 
     def _pause(self, since: float) -> bool:
         while not self._handed.engine.pause(STEP_MS):
-            # A worker may wait for an answer of this thread.
-            self._handed.events()
             if time.monotonic() - since > PAUSE_MS / 1000:
                 return False
-        limits = self._handed.limits
-        return limits is None or limits.is_idle(STEP_MS / 1000)
+        return True
 
     def _send_state(self, since: float) -> None:
         handed = self._handed
@@ -257,8 +248,7 @@ class Handover:
             more = at + MAX_FDS < len(names)
             message: dict[str, Any] = {"say": "take", "names": part, "more": more}
             if not more:
-                limits = None if handed.limits is None else handed.limits.snapshot()
-                message |= {"since": since, "sums": sums, "limits": limits}
+                message |= {"since": since, "sums": sums}
             self._channel.send(message, [things[name] for name in part])
 
     def _appoint(self) -> bool:

@@ -107,7 +107,6 @@ class Successor(Service):
         self._cleanup.callback(self._close_engine)
         self._check_driver_is(str(hello["driver"]))
         driver_check.expect(self._engine.status(), checked, containers=int(hello["containers"]))
-        self._choose_backend(str(hello["backend"]) if hello["containers"] else None, tuple(hello["uuids"]))
         self._see_room()
         self._switch.suspend(0)
         self._mount_tree(str(self._places.next_tree))
@@ -151,15 +150,6 @@ class Successor(Service):
         self._taken = {name: socket.socket(fileno=things.pop(name)) for name in SOCKETS}
         self._stored = Stored(self._notify, list(things.items()))
         self._restore_listeners()
-        if (
-            next(self._engine.containers(), None) is not None
-            and self._engine.memory_backend() != self._backend.name
-        ):
-            raise CgpuError(
-                f"memory_backend: {self._backend.name}: not while containers are registered; try again"
-            )
-        self._begin_limits(message.get("limits"))
-        self._limit_tree()
         return since
 
     def _receive(self) -> tuple[dict[str, Any], dict[str, int]]:

@@ -153,7 +153,6 @@ static void settings_fill(struct cgpu_settings *settings)
 {
 	memset(settings, 0, sizeof(*settings));
 	strscpy(settings->engine, "cgpu_km", sizeof(settings->engine));
-	strscpy(settings->memory_backend, "core", sizeof(settings->memory_backend));
 	settings->major = NV_NVIDIA_MAJOR;
 	settings->enforce = km_enforce;
 	settings->allow_zero_weight = allow_zero_weight;

@@ -93,7 +93,7 @@ static void add_card(struct bench *bench, u32 index)
 
 void bench_settings(struct bench *bench, u32 enforce, u32 allow_zero_weight)
 {
-	struct cgpu_settings settings = { .engine = "cgpud", .version = "0.1.0", .memory_backend = "core" };
+	struct cgpu_settings settings = { .engine = "cgpud", .version = "0.1.0" };
 
 	settings.major = 195;
 	settings.enforce = enforce;

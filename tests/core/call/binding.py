@@ -50,7 +50,7 @@ class Ops(ctypes.Structure):
         ("unlock", LOCK),
         ("log", LOG),
         ("cgroup_of", CGROUP),
-        *members("pointer orphans process_of cards driver_used clock turn"),
+        *members("pointer orphans process_of cards clock turn"),
     )
 
 

@@ -67,6 +67,14 @@ TEST_ON(controls_of_the_firmware_go_by_their_family, two("580.142", &caller))
 	CHECK_EQ(bench_control(bench, &caller, CLIENT, 0xd1, 0x2080a7d7, 8), NV_ERR_INSUFFICIENT_PERMISSIONS);
 }
 
+/* Whatever rights the container has: the driver asks for those of the machine's administrator only. */
+TEST_ON(the_drivers_limits_of_a_cgroup_are_not_the_containers_to_set, two("615.71.09", &caller))
+{
+	u32 set_limits = 0x3d0d; /* NV0000_CTRL_OS_UNIX_CMD_MEMACCT_SET_LIMITS */
+
+	CHECK_EQ(bench_control(bench, &caller, CLIENT, CLIENT, set_limits, 24), NV_ERR_INSUFFICIENT_PERMISSIONS);
+}
+
 TEST_ON(calls_of_uvm_are_those_that_it_serves, two("580.142", &caller))
 {
 	u32 nr, passed = 0, logged;

@@ -179,37 +179,13 @@ TEST_ON(drift_that_refuses_is_a_reason_of_its_own, started("580.142", &caller))
 	CHECK_STAT("0/stat", "drift_lasting", 1);
 }
 
-/* What the driver limits it counts itself: the peak is the highest of what it was seen to say. */
-static u64 driver_says;
-
-static u64 driver_used(void *ctx, u32 slot, u32 gpu)
-{
-	(void)ctx;
-	(void)slot;
-	return gpu == 0 ? driver_says : 0;
-}
-
-TEST_ON(the_drivers_count_has_a_peak, started("580.142", &caller))
-{
-	const struct cgpu_card_view view = { .memfree = CARD_BYTES };
-
-	bench->ops.driver_used = driver_used;
-	driver_says = 9 * MIB;
-	CHECK_EQ(cgpu_gpu_reconcile(&bench->core, 0, &view), 0);
-	driver_says = 2 * MIB;
-	CHECK_EQ(cgpu_gpu_reconcile(&bench->core, 0, &view), 0);
-	CHECK_STAT("0/a/stat", "used", 2 * MIB);
-	CHECK_STAT("0/a/stat", "peak", 9 * MIB);
-}
-
 TEST_ON(settings_and_owners_are_counted, started("580.142", &caller))
 {
 	struct cgpu_state *taken = malloc(cgpu_state_bytes()), *own = bench->core.state;
-	struct cgpu_settings settings;
+	struct cgpu_settings settings = own->settings;
 
 	CHECK(taken);
 	CHECK_STAT("stat", "reloads", 0);
-	cgpu_settings_read(&bench->core, &settings);
 	CHECK_EQ(cgpu_settings_apply(&bench->core, &settings), 0);
 	CHECK_STAT("stat", "reloads", 0);
 	settings.context_memory++;

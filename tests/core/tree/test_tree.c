@@ -60,7 +60,7 @@ TEST_ON(root_and_card_facts, bench_new("580.142"))
 	char text[64];
 
 	CHECK(bench_is(bench, "version", "0.1.0\n"));
-	CHECK(bench_is(bench, "engine", "cgpud 0.1.0 core\n"));
+	CHECK(bench_is(bench, "engine", "cgpud 0.1.0\n"));
 	CHECK(bench_is(bench, "major", "195\n"));
 	CHECK(bench_is(bench, "0/major", "195\n"));
 	CHECK(bench_is(bench, "default_memsize", "0\n"));
@@ -84,7 +84,7 @@ TEST_ON(root_and_card_facts, bench_new("580.142"))
 	CHECK_EQ(bench_read(bench, "00/policy", text, sizeof(text)), -ENOENT);
 	CHECK_EQ(bench_read(bench, "version/x", text, sizeof(text)), -ENOTDIR);
 	bench_settings(bench, 0, 0);
-	CHECK(bench_is(bench, "engine", "cgpud 0.1.0 core enforce=off\n"));
+	CHECK(bench_is(bench, "engine", "cgpud 0.1.0 enforce=off\n"));
 }
 
 TEST_ON(every_name_can_be_looked_up, bench_new("580.142"))

@@ -236,12 +236,16 @@ def _is_logged(daemon: Daemon, text: str) -> bool:
 def test_refused_reload_leaves_the_log(make_daemon: MakeDaemon) -> None:
     """A configuration that changes what only a restart may change has no effect, on the log neither."""
     daemon = make_daemon("T4", "log_format: text\n")
+    assert daemon.command("--stop").returncode == 0
     config = daemon.run.parent / "config.yaml"
-    refused = "not reloaded: nvml_library: changes only with a restart"
+    same, other = f"tree: {daemon.tree}", f"tree: {daemon.tree}-2"
+    config.write_text(f"log_format: text\n{same}\n")
+    assert daemon.command("--simulate", "T4", "--config", str(config)).returncode == 0
+    refused = "not reloaded: tree: changes only with a restart"
     for settings, begin in (
-        ("log_format: json\nnvml_library: /lib/none.so", f"ERROR {refused}"),
-        ("log_format: json", '"message": "configuration reloaded'),
-        ("log_format: json\nlog_level: error\nnvml_library: /lib/none.so", f'"message": "{refused}'),
+        (f"log_format: json\n{other}", f"ERROR {refused}"),
+        (f"log_format: json\n{same}", '"message": "configuration reloaded'),
+        (f"log_format: json\nlog_level: error\n{other}", f'"message": "{refused}'),
     ):
         config.write_text(f"{settings}\n")
         os.kill(daemon.pid(), signal.SIGHUP)

@@ -158,7 +158,7 @@ def gpu(*slices: Slice, **entries: str) -> Card:
 
 
 def tree(*cards: Card, unreadable: tuple[str, ...] = ()) -> Snapshot:
-    return Snapshot({"engine": "cgpud 0.1.0 core"}, cards or (gpu(),), unreadable)
+    return Snapshot({"engine": "cgpud 0.1.0"}, cards or (gpu(),), unreadable)
 
 
 @pytest.mark.parametrize(

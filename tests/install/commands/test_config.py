@@ -145,8 +145,8 @@ def test_set(file: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert f"to put it in force: {paths.config_command('reload')}\n" in capsys.readouterr().out
     file.write_text(FILE)
     file.chmod(0o640)
-    assert main(["set", "memory_backend", "core"]) == 0
-    assert file.read_text() == FILE + "memory_backend: core\n"
+    assert main(["set", "workers", "2"]) == 0
+    assert file.read_text() == FILE + "workers: 2\n"
     assert file.stat().st_mode & 0o7777 == 0o640
     assert f"to put it in force: {paths.config_command('restart')}" in capsys.readouterr().out
     assert [path.name for path in file.parent.iterdir()] == ["config.yaml"]

@@ -14,7 +14,7 @@ import pytest
 
 from cgpu.errors import CgpuError
 from cgpu.install.node.facts import bounded
-from cgpu.install.node.facts.driver import ask_mig
+from cgpu.install.node.facts.driver import ask_mig, find_library
 
 LIBRARY = """
 #include <string.h>
@@ -106,6 +106,25 @@ def test_mig(tmp_path: Path) -> None:
     """A card that is about to be cut counts as cut; one that cannot be cut does not."""
     buses = ["0000:00:00.0", "0000:01:00.0", "0000:02:00.0"]
     assert ask_mig(build(tmp_path, hangs=False), buses) == dict(zip(buses, (False, True, False), strict=True))
+
+
+@pytest.mark.root
+def test_library_of_others(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A library that others than root may write, or that lies where they may, is not loaded."""
+    monkeypatch.setattr("cgpu.install.node.facts.driver.FOLDERS", (str(tmp_path),))
+    with pytest.raises(CgpuError, match=f"is in none of {tmp_path}"):
+        find_library()
+    file = tmp_path / "libnvidia-ml.so.1"
+    file.write_bytes(b"")
+    tmp_path.chmod(0o755)
+    assert find_library() == file
+    file.chmod(0o666)
+    with pytest.raises(CgpuError, match="others than root may write it"):
+        find_library()
+    file.chmod(0o644)
+    tmp_path.chmod(0o777)
+    with pytest.raises(CgpuError, match="others than root may write it"):
+        find_library()
 
 
 def test_library_fails(tmp_path: Path) -> None:

@@ -222,11 +222,11 @@ def test_engine_of_another_root(tmp_path: Path) -> None:
     """The module's tree is read below the root, and its words are told apart."""
     write(
         tmp_path,
-        {"proc/cgpu_km/version": "0.1.0\n", "proc/cgpu_km/engine": "cgpu_km 0.1.0 core enforce=off\n"},
+        {"proc/cgpu_km/version": "0.1.0\n", "proc/cgpu_km/engine": "cgpu_km 0.1.0 enforce=off\n"},
     )
     write(tmp_path, {f"lib/modules/{RELEASE}/updates/dkms/cgpu_km.ko.xz": ""})
     found = ours.gather(tmp_path, ())
-    assert (found.engine, found.version, found.backend, found.enforces) == ("cgpu_km", "0.1.0", "core", False)
+    assert (found.engine, found.version, found.enforces) == ("cgpu_km", "0.1.0", False)
     assert found.module_loaded
     assert found.module_kernels == (RELEASE,)
 

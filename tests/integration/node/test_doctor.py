@@ -217,7 +217,7 @@ printf '# ours\\npolicy: 1 # even\\n' >/etc/cgpu/config.yaml
 {CGPUD} --simulate T4 >/dev/null || exit 9
 {CGPU} config set policy 3 --apply; echo "set $?"
 cat {TREE}/0/policy /etc/cgpu/config.yaml
-{CGPU} config set memory_backend core --apply; echo "set $?"
+{CGPU} config set tree /run/other --apply; echo "set $?"
 {CGPU} config set policy 9 --apply; echo "set $?"
 {CGPUD} --stop --force >/dev/null
 """
@@ -234,7 +234,7 @@ def test_config_set() -> None:
     assert "policy: in force in cgpud" in lines
     assert lines[2:6] == ["set 0", "3", "# ours", "policy: 3 # even"]
     assert [line for line in lines if line.startswith("set ")] == ["set 0", "set 1", "set 1"]
-    assert "memory_backend: changes only with a restart: " in done.stderr
+    assert "tree: changes only with a restart: " in done.stderr
     assert "policy 9 does not exist; expected 0 (fair share), 1 (preemptive)" in done.stderr
 
 

@@ -30,7 +30,7 @@ def put(folder: Path, entries: Mapping[str, object]) -> None:
 @pytest.fixture
 def tree(tmp_path: Path) -> Tree:
     """A tree of one card without a container."""
-    put(tmp_path / "tree", {"version": "1", "engine": "cgpud 1 core"})
+    put(tmp_path / "tree", {"version": "1", "engine": "cgpud 1"})
     put(tmp_path / "tree" / "0", {**FACTS, "reserved": ""})
     return Tree(str(tmp_path / "tree"))
 

@@ -109,7 +109,7 @@ class Wrapper:
 
     def build(self, engine: str | None = None) -> Wrapper:
         """Make the engine, the runtime and an empty bundle."""
-        engine = engine or f"{'cgpu_km' if self.module else 'cgpud'} 0.1.0 core"
+        engine = engine or f"{'cgpu_km' if self.module else 'cgpud'} 0.1.0"
         for directory in (self.tree, self.run_directory, self.place, self.numbers):
             directory.mkdir(parents=True)
         major = 195 if self.module else 0
