@@ -31,7 +31,6 @@ static const char help[] =
 	"  fill=SIZE[:PAGE]    as often as it goes\n"
 	"  free[=last|first|all|N]\n"
 	"  managed=SIZE        managed memory, mapped and not touched; unmanaged: the last of it unmapped\n"
-	"  limit=SIZE          set the driver's own limit on the cgroup of this process\n"
 	"  dup                 a second handle to the last memory; surface: a semaphore surface of it\n"
 	"  share=TYPE[:TARGET[:CLIENT:HANDLE]]   who may duplicate the last memory, or another: a type of the driver's\n"
 	"  dup-of=CLIENT:HANDLE   a handle to another client's\n"

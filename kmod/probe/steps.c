@@ -200,19 +200,6 @@ static uint32_t step_class(struct probe *probe, const char *value)
 	return report(status, "class 0x%llx handle=0x%x", LLU(number), handle);
 }
 
-/* The driver's own limit on this process's cgroup. */
-static uint32_t step_limit(struct probe *probe, const char *value)
-{
-	uint32_t status = session_open(probe_session(probe));
-	uint64_t bytes;
-
-	if (!parse_size(&value, &bytes) || *value)
-		return NOT_UNDERSTOOD;
-	if (status == NV_OK)
-		status = info_set_limit(probe_session(probe), bytes);
-	return report(status, "limit bytes=%llu", LLU(bytes));
-}
-
 /* The first instance of a card in MIG mode, as CUDA subscribes to it. */
 static uint32_t step_instance(struct probe *probe, const char *value)
 {
@@ -267,7 +254,6 @@ static const struct step {
 	{ "free", MAYBE_VALUE, step_free },
 	{ "managed", VALUE, step_managed },
 	{ "unmanaged", NO_VALUE, step_unmanaged },
-	{ "limit", VALUE, step_limit },
 	{ "dup", NO_VALUE, step_dup },
 	{ "surface", NO_VALUE, step_surface },
 	{ "instance", NO_VALUE, step_instance },

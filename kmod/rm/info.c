@@ -135,20 +135,3 @@ uint32_t info_pid_memory(struct session *session, uint32_t pid, uint64_t *bytes)
 	*bytes = get64(entry, at->data_vidMemUsage_memPrivate) + get64(entry, at->data_vidMemUsage_memSharedOwned);
 	return status != NV_OK ? status : get32(entry, at->result);
 }
-
-uint32_t info_set_limit(struct session *session, uint64_t bytes)
-{
-	const struct nv_layout_NV0000_CTRL_OS_UNIX_MEMACCT_SET_LIMITS_PARAMS *at =
-		&session->settings->abi->NV0000_CTRL_OS_UNIX_MEMACCT_SET_LIMITS_PARAMS;
-	uint32_t ids[RM_MAX_GPUS], count, status;
-	uint8_t params[64] = { 0 };
-
-	status = driver_cards(session->settings, session->ctl, ids, &count);
-	if (status != NV_OK)
-		return status;
-	put32(params, at->cgroupFd, UINT32_MAX); /* of this process */
-	put32(params, at->gpuId, ids[session->gpu]);
-	put64(params, at->softLimit, bytes);
-	put64(params, at->hardLimit, bytes);
-	return session_control(session, session->client, NV0000_CTRL_OS_UNIX_CMD_MEMACCT_SET_LIMITS, params, at->bytes);
-}

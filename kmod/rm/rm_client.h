@@ -130,8 +130,6 @@ uint32_t info_v2(struct session *session, struct sizes *sizes);
 uint32_t info_read(struct session *session, struct card_info *info);
 uint32_t info_pids(struct session *session, uint32_t *pids, uint32_t room, uint32_t *count);
 uint32_t info_pid_memory(struct session *session, uint32_t pid, uint64_t *bytes);
-/* The driver's own limit on the cgroup of this process, both soft and hard. */
-uint32_t info_set_limit(struct session *session, uint64_t bytes);
 
 /* arguments.c */
 bool parse_size(const char **text, uint64_t *size);

@@ -51,8 +51,6 @@ struct memory {
 	uint64_t size;
 	uint64_t taken;
 	struct backing *backing; /* NULL: nobody has looked into it */
-	uint32_t charge; /* what a cgroup was charged for it */
-	uint64_t charged;
 };
 
 struct client;
@@ -159,11 +157,6 @@ struct sim {
 	bool follows_clock;
 	uint64_t time;
 	bool lacks_gsp; /* cards without it can have no channels disabled */
-	/* Limits on cgroups, where they are served (memacct.c). NULL: the driver is older than that. */
-	struct memacct *memacct;
-	uint32_t (*charge)(struct sim *sim, uint32_t card, pid_t process, uint64_t bytes, uint32_t *charge);
-	void (*uncharge)(struct sim *sim, uint32_t charge, uint64_t bytes);
-	uint32_t (*limit)(struct sim *sim, uint32_t card, pid_t process, uint64_t soft, uint64_t hard);
 	dev_t device;
 	char mount[4096];
 	/* For the cards' memory (backing.h). Empty: it has no contents. */
@@ -305,12 +298,9 @@ uint32_t mig_mode(const struct card *card);
 bool mig_tells_all(uint32_t index);
 /* Whether an object of a class of MIG's can be made there; NV_OK for all other classes. */
 uint32_t mig_check(const struct sim *sim, uint32_t class_id, const struct object *parent);
-/* memacct.c: limits on cgroups, in a file. False: it cannot be made. */
-bool memacct_open(struct sim *sim, const char *path);
 
 /* memory.c */
 struct memory_request {
-	pid_t process; /* that made the client */
 	uint32_t owner;
 	uint32_t type;
 	uint32_t flags;

@@ -27,7 +27,7 @@
 static const char usage[] =
 	"usage: cgpu-sim --list\n"
 	"       cgpu-sim --mount DIR --cards MODEL[=MIB][:COUNT][/mig=CARD] [--driver VERSION] [--says VERSION]\n"
-	"       [--context-memory MIB] [--limits FILE] [--memory DIR] [--without-gsp] [--daemon]\n"
+	"       [--context-memory MIB] [--memory DIR] [--without-gsp] [--daemon]\n"
 	"Serves simulated NVIDIA cards as files: DIR/nvidiactl, DIR/nvidia0 and on, DIR/driver.\n"
 	"  --list    the models, each with its MIB and its name\n"
 	"  --cards   MODEL is %s; MIB another memory size; COUNT 1 to 32;\n"
@@ -36,7 +36,6 @@ static const char usage[] =
 	"  --says    the version it answers with, where it has the interface of another\n"
 	"  --context-memory  memory that the driver takes for each channel group of the graphics engine,\n"
 	"            and tells of no process (default: by the model)\n"
-	"  --limits  limit cgroups as drivers from 615 on do; FILE is for who sets the limits\n"
 	"  --memory  a folder for what lies in memory: clients can map it, and what they write to pushbuffers is\n"
 	"            read and done, as far as it copies and signals; without it memory has no contents;\n"
 	"            for programs that are trusted\n"
@@ -45,14 +44,13 @@ static const char usage[] =
 	"SIGTERM unmounts and ends it.\n";
 
 /* The options that have a value, or are "" where they are given; then the others. */
-enum { MOUNT, CARDS, DRIVER, SAYS, CONTEXT, LIMITS, MEMORY, WITHOUT_GSP, DAEMON, OPTIONS, LIST, HELP };
+enum { MOUNT, CARDS, DRIVER, SAYS, CONTEXT, MEMORY, WITHOUT_GSP, DAEMON, OPTIONS, LIST, HELP };
 static const struct option names[] = {
 	{ "mount", required_argument, NULL, MOUNT },
 	{ "cards", required_argument, NULL, CARDS },
 	{ "driver", required_argument, NULL, DRIVER },
 	{ "says", required_argument, NULL, SAYS },
 	{ "context-memory", required_argument, NULL, CONTEXT },
-	{ "limits", required_argument, NULL, LIMITS },
 	{ "memory", required_argument, NULL, MEMORY },
 	{ "without-gsp", no_argument, NULL, WITHOUT_GSP },
 	{ "daemon", no_argument, NULL, DAEMON },
@@ -140,8 +138,6 @@ static bool prepare(struct sim *sim, const char *const options[OPTIONS])
 		return refuse("context-memory", options[CONTEXT], problem);
 	if (options[SAYS] && !version_say(sim, options[SAYS]))
 		return refuse("says", options[SAYS], "too long");
-	if (options[LIMITS] && !memacct_open(sim, options[LIMITS]))
-		return refuse("limits", options[LIMITS], strerror(errno));
 	if (options[MEMORY]) {
 		if (!realpath(options[MEMORY], sim->memory_folder))
 			return refuse("memory", options[MEMORY], strerror(errno));

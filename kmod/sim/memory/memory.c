@@ -230,24 +230,9 @@ uint32_t memory_set_aside(struct sim *sim, uint32_t index, uint64_t bytes, struc
 
 uint32_t memory_create(struct sim *sim, uint32_t index, struct memory_request *request, struct memory **memory)
 {
-	uint64_t charged = request->size;
-	uint32_t charge = 0, status = validate(request);
+	uint32_t status = validate(request);
 
-	if (status != NV_OK)
-		return status;
-	/* video_mem.c of 615.71.09, vidmemConstruct: before sizes are rounded. */
-	if (sim->charge)
-		status = sim->charge(sim, index, request->process, charged, &charge);
-	if (status != NV_OK)
-		return status;
-	status = memory_place(sim, index, request, memory);
-	if (status == NV_OK) {
-		(*memory)->charge = charge;
-		(*memory)->charged = charged;
-	} else if (charge) {
-		sim->uncharge(sim, charge, charged);
-	}
-	return status;
+	return status == NV_OK ? memory_place(sim, index, request, memory) : status;
 }
 
 void memory_release(struct sim *sim, struct memory *memory)
@@ -256,8 +241,6 @@ void memory_release(struct sim *sim, struct memory *memory)
 		return;
 	backing_put(sim, memory->backing);
 	sim->cards[memory->card].used -= memory->taken;
-	if (memory->charge)
-		sim->uncharge(sim, memory->charge, memory->charged);
 	free(memory);
 }
 

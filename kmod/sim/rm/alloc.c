@@ -43,7 +43,6 @@ uint32_t class_create_video_memory(struct sim *sim, struct object *parent, uint3
 	status = object_create(sim, parent->client, parent, &handle, NV01_MEMORY_LOCAL_USER, created);
 	if (status != NV_OK)
 		return status;
-	request->process = parent->client->process;
 	status = memory_create(sim, parent->card, request, &memory);
 	if (status != NV_OK) {
 		object_free(sim, *created);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * Controls of a client: which cards there are, their UUIDs and names; what the driver says of itself; the limits on cgroups;
- * the client's own objects, and the address spaces that it makes known to others.
+ * Controls of a client: which cards there are, their UUIDs and names; what the driver says of itself; the client's own
+ * objects, and the address spaces that it makes known to others.
  */
 #include <stdio.h>
 
@@ -227,23 +227,6 @@ static uint32_t control_build_version_v2(struct control *control)
 	return NV_OK;
 }
 
-#define CURRENT_PROCESS UINT32_MAX /* NV0000_CTRL_CMD_OS_UNIX_MEMACCT_CURRENT_PROCESS */
-
-/* g_client_resource_nvoc.c: only for who may administrate the machine. Another cgroup's descriptor is not followed here. */
-static uint32_t control_set_limits(struct control *control)
-{
-	struct sim *sim = control->sim;
-	const __auto_type at = &sim->abi->NV0000_CTRL_OS_UNIX_MEMACCT_SET_LIMITS_PARAMS;
-	uint32_t card = card_of_id(sim, get32(control->params, at->gpuId));
-
-	if (!sim->limit || get32(control->params, at->cgroupFd) != CURRENT_PROCESS)
-		return NV_ERR_NOT_SUPPORTED;
-	if (card == SIM_NO_CARD)
-		return NV_ERR_OBJECT_NOT_FOUND;
-	return sim->limit(sim, card, caller_process(&control->call->caller), get64(control->params, at->softLimit),
-		get64(control->params, at->hardLimit));
-}
-
 /* Where memory lies for who maps it (client_resource.c, cliresCtrlCmdClientGetAddrSpaceType). */
 static uint32_t kind_of(const struct object *object)
 {
@@ -322,8 +305,6 @@ static const struct control_entry entries[] = {
 		.answer = control_build_version },
 	{ NV0000_CTRL_CMD_SYSTEM_GET_BUILD_VERSION_V2, CARD_PARAMS(NV0000_CTRL_SYSTEM_GET_BUILD_VERSION_V2_PARAMS),
 		.answer = control_build_version_v2 },
-	{ NV0000_CTRL_OS_UNIX_CMD_MEMACCT_SET_LIMITS, NV_PARAMS(NV0000_CTRL_OS_UNIX_MEMACCT_SET_LIMITS_PARAMS),
-		.answer = control_set_limits, .rights = RIGHTS_ADMIN },
 	{ NV0000_CTRL_CMD_CLIENT_GET_ADDR_SPACE_TYPE, CARD_PARAMS(NV0000_CTRL_CLIENT_GET_ADDR_SPACE_TYPE_PARAMS),
 		.run = do_address_type },
 	{ NV0000_CTRL_CMD_CLIENT_SET_INHERITED_SHARE_POLICY,
