@@ -61,12 +61,6 @@ void launcher_parse(int argc, char *const *argv, struct launcher_call *call);
 /* Whether a bundle's config.json certainly holds no request for a slice. False when in doubt. */
 bool launcher_asks_nothing(const char *bundle);
 
-/*
- * Whether a call removes a container by force that is not there, so that the low-level runtime would say nothing and
- * succeed. The log is there then, as by that runtime. False when in doubt.
- */
-bool launcher_removes_nothing(int argc, char *const *argv, const char *runtime);
-
 /* Whether a low-level runtime may call us again: the vendor's wrapper does. */
 bool launcher_may_return(const char *path);
 

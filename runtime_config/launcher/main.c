@@ -2,7 +2,7 @@
 /*
  * cgpu-container-runtime: an OCI runtime in front of another one. Every call but the start of a container that may
  * ask for a slice goes to the other runtime at once; such a start, and a call that is not understood here, goes
- * through Python: the server's where one runs, else one of its own. A removal of what is not there ends here.
+ * through Python: the server's where one runs, else one of its own.
  */
 #include <errno.h>
 #include <stdio.h>
@@ -136,11 +136,8 @@ int main(int argc, char **argv)
 		direct = true;
 	if (call.kind == LAUNCHER_START && launcher_asks_nothing(call.bundle))
 		direct = true;
-	if (direct && launcher_find_runtime(again || below, runtime)) {
-		if (launcher_removes_nothing(argc, argv, runtime))
-			return 0;
+	if (direct && launcher_find_runtime(again || below, runtime))
 		exec_runtime(runtime, argv);
-	}
 	if (!direct && call.kind == LAUNCHER_START)
 		exec_prepared(argc, argv, below);
 	if (!below || mark(LAUNCHER_BELOW))
