@@ -18,7 +18,6 @@ import os
 from cgpu import paths
 from cgpu.errors import CgpuError, show
 from cgpu.runtime_config.oci_runtime.fields import entries, objects
-from cgpu.runtime_config.oci_runtime.syscall_order import quick_order
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -104,7 +103,6 @@ def supervise(linux: Table, container: str, flags: Sequence[str], *, shared: boo
     _refuse_foreign_listener(profile)
     for call in (IOCTL, *MAPPINGS) if shared else (IOCTL,):
         _watch(profile, call)
-    _order(profile)
     profile["listenerPath"] = paths.SECCOMP_SOCKET
     profile["listenerMetadata"] = container
     _set_flags(profile, flags)
@@ -204,16 +202,6 @@ def _drop(profile: Table, name: str) -> None:
                 continue
         kept.append(rule)
     profile["syscalls"] = kept
-
-
-def _order(profile: Table) -> None:
-    """Have the runtime add the rules in less time: it makes up for those that are added here."""
-    for rule in objects(profile, "syscalls"):
-        names = _names(rule)
-        # What is no list of names is for the runtime to refuse.
-        texts = [name for name in names if isinstance(name, str)]
-        if len(texts) > 1 and len(texts) == len(names):
-            rule["names"] = quick_order(texts)
 
 
 def _set_flags(profile: Table, known: Sequence[str]) -> None:

@@ -119,7 +119,7 @@ def test_known_numbers(number: int, action: str) -> None:
 
 
 def test_the_default_profile_of_podman() -> None:
-    """An edit changes no other call of the profile that podman ships."""
+    """An edit changes no other call of the profile that podman ships, nor their order."""
     if not DEFAULT_PROFILE.exists():
         pytest.skip("containers-common is not installed")
     shipped = json.loads(DEFAULT_PROFILE.read_text())
@@ -130,7 +130,7 @@ def test_the_default_profile_of_podman() -> None:
     before = [(name, r["action"], r.get("args")) for r in rules for name in r["names"] if name not in watched]
     kept = edited["syscalls"]
     after = [(name, r["action"], r.get("args")) for r in kept for name in r["names"] if name not in watched]
-    assert sorted(before, key=repr) == sorted(after, key=repr)
+    assert before == after
 
 
 def test_without_a_profile_nothing_else_is_restricted() -> None:
@@ -154,9 +154,7 @@ def test_what_is_denied_stays_denied(action: str) -> None:
     assert ioctl(by_default, 0xC020462A) == ioctl(by_rule, 0xC020462A) == action
     assert mapping(by_default, 1) == NOTIFY
     assert mapping(by_default, 1, "mmap2") == action
-    assert by_rule["syscalls"][0] == rule("ioctl", action, errnoRet=38) | {
-        "names": ["ioctl", "write", "read"]
-    }
+    assert by_rule["syscalls"][0] == rule("ioctl", action, errnoRet=38)
 
 
 def test_logged_calls_stay_logged() -> None:
