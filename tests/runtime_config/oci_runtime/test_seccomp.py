@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 
 from cgpu import paths
 from cgpu.errors import CgpuError
+from cgpu.run.supervision import I386, USER_NOTIF, X86_64
 from cgpu.runtime_config.oci_runtime.seccomp import (
     ALLOW,
     NOTIFY,
@@ -22,6 +23,8 @@ from cgpu.runtime_config.oci_runtime.seccomp import (
     WAIT_KILLABLE,
     supervise,
 )
+from tests.run.libseccomp import compile_profile, known
+from tests.run.test_bpf import ALLOWED, Call, verdict
 
 DENY = "SCMP_ACT_ERRNO"
 LOG = "SCMP_ACT_LOG"
@@ -81,21 +84,14 @@ ALLOWING = [
 ]
 
 
-@pytest.mark.parametrize("seccomp", ALLOWING)
-@given(number=st.integers(0, 2**64 - 1))
-def test_every_number_is_either_notified_or_passes(seccomp: object, number: int) -> None:
-    """A number is notified exactly when it has a size, or neither size nor type, whatever its other bits."""
+@given(st.sampled_from(ALLOWING), st.integers(0, 2**64 - 1), st.integers(0, 2**64 - 1))
+def test_what_is_notified(seccomp: object, number: int, flags: int) -> None:
+    """An ioctl with a size, or neither size nor type, and a shared mapping of a file: no other bit counts."""
     edited = supervised(seccomp)
     concerns = bool(number & 0x3FFF0000) or not number & 0xFF00
     assert ioctl(edited, number) == (NOTIFY if concerns else ALLOW)
-
-
-@pytest.mark.parametrize("seccomp", ALLOWING)
-@pytest.mark.parametrize("name", ["mmap", "mmap2"])
-@given(flags=st.integers(0, 2**64 - 1))
-def test_shared_mappings_are_notified(seccomp: object, name: str, flags: int) -> None:
-    """A mapping is notified exactly when it is shared and of a file."""
-    assert mapping(supervised(seccomp), flags, name) == (NOTIFY if flags & 0x21 == 1 else ALLOW)
+    for name in ("mmap", "mmap2"):
+        assert mapping(edited, flags, name) == (NOTIFY if flags & 0x21 == 1 else ALLOW)
 
 
 @pytest.mark.parametrize(
@@ -118,19 +114,60 @@ def test_known_numbers(number: int, action: str) -> None:
     assert ioctl(supervised(ALLOWING[0]), number) == action
 
 
+def shipped() -> JsonObject:
+    """Return podman's default profile as it reaches a runtime for an ordinary container."""
+    if not DEFAULT_PROFILE.exists():
+        pytest.skip("podman's default profile is not installed: apt install golang-github-containers-common")
+    rules = [
+        entry
+        for entry in json.loads(DEFAULT_PROFILE.read_text())["syscalls"]
+        if not entry.get("excludes")
+        and set(entry.get("includes", {}).get("arches", ["amd64"])) & {"amd64", "x86"}
+        and not entry.get("includes", {}).get("caps")
+    ]
+    architectures = ["SCMP_ARCH_X86_64", "SCMP_ARCH_X86", "SCMP_ARCH_X32"]
+    return {"defaultAction": DENY, "architectures": architectures, "syscalls": rules}
+
+
 def test_the_default_profile_of_podman() -> None:
     """An edit changes no other call of the profile that podman ships, nor their order."""
-    if not DEFAULT_PROFILE.exists():
-        pytest.skip("containers-common is not installed")
-    shipped = json.loads(DEFAULT_PROFILE.read_text())
-    rules = [entry for entry in shipped["syscalls"] if not entry.get("includes")]
-    edited = supervised(profile(DENY, *rules))
-    assert (ioctl(edited, 0x5401), ioctl(edited, 0xC020462A), mapping(edited, 2)) == (ALLOW, NOTIFY, ALLOW)
+    before = shipped()
+    edited = supervised(before)
+    assert other_calls(edited) == other_calls(before)
+
+
+def other_calls(seccomp: JsonObject) -> list[str]:
+    """Return the rules of a profile for each call that is not watched."""
     watched = ("ioctl", "mmap", "mmap2")
-    before = [(name, r["action"], r.get("args")) for r in rules for name in r["names"] if name not in watched]
-    kept = edited["syscalls"]
-    after = [(name, r["action"], r.get("args")) for r in kept for name in r["names"] if name not in watched]
-    assert before == after
+    return [
+        repr((name, entry["action"], entry.get("args")))
+        for entry in seccomp["syscalls"]
+        for name in entry["names"]
+        if name not in watched
+    ]
+
+
+@pytest.mark.parametrize("name", ["unconfined", "denylist", "allowlist"])
+def test_what_libseccomp_makes_of_it(name: str) -> None:
+    """In the program that runc loads, driver calls of 64 and of 32 bits and shared mappings are notified."""
+    denylist = profile(ALLOW, rule("ptrace", DENY), architectures=["SCMP_ARCH_X86_64", "SCMP_ARCH_X86"])
+    before = {"unconfined": None, "denylist": denylist, "allowlist": shipped()}[name]
+    edited = supervised(before)
+    # runc leaves out what libseccomp does not know, and what says the same as the default.
+    rules = [
+        {**entry, "names": known(entry["names"]), "args": entry.get("args") or []}
+        for entry in edited["syscalls"]
+        if entry["action"] != edited["defaultAction"]
+    ]
+    program = compile_profile({**edited, "syscalls": rules})
+    for architecture, ioctl_number, map_number in ((X86_64, 16, 9), (I386, 54, 192)):
+        for number in (0xC020462A, 0x0020002A, 0x30000001, 0x00000001, 0x80045430):
+            call = Call(architecture, ioctl_number, (3, number, 0, 0, 0, 0))
+            assert verdict(program, call) == USER_NOTIF
+        for number in (0x5401, 0x8912, 0x541B, 0x462A):
+            assert verdict(program, Call(architecture, ioctl_number, (3, number, 0, 0, 0, 0))) == ALLOWED
+        for flags, wanted in ((1, USER_NOTIF), (0x21, ALLOWED), (2, ALLOWED)):
+            assert verdict(program, Call(architecture, map_number, (0, 4096, 1, flags, 3, 0))) == wanted
 
 
 def test_without_a_profile_nothing_else_is_restricted() -> None:
