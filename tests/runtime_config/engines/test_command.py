@@ -89,12 +89,6 @@ def test_folders_that_are_made(tmp_path: Path, runtime: Path, monkeypatch: pytes
     assert main(["docker", "--config", "daemon.json", "--runtime", str(runtime)]) == 1
 
 
-def test_a_default_runtime(config: Path, command: Command) -> None:
-    """The runtime becomes the default where that is asked for."""
-    assert command("--default-runtime") == 0
-    assert json.loads(config.read_text())["default-runtime"] == "cgpu"
-
-
 def test_the_diff_is_exact(config: Path, command: Command, runtime: Path, capsys: Captured) -> None:
     """What --dry-run prints is a patch, also for files that come or go and for a last line without an end."""
     config.parent.mkdir()

@@ -63,18 +63,6 @@ def test_options_that_dockerd_takes_only_once(
         assert len(engine.plan_add(machine.root, desired)) == 1
 
 
-def test_docker_lets_go_first(machine: Machine) -> None:
-    """While ours is the default there is something to release; not when it is out."""
-    machine.write(DAEMON_JSON, '{\n  "debug": true\n}\n')
-    engine = machine.engine("docker")
-    assert list(engine.plan_release(machine.root)) == []
-    machine.add(engine, DEFAULT)
-    (edit,) = engine.plan_release(machine.root)
-    assert json.loads(edit.after or b"") == {"debug": True, "default-runtime": "runc", "runtimes": {}}
-    machine.remove(engine)
-    assert list(engine.plan_release(machine.root)) == []
-
-
 CRUN = """[crio.runtime]
 default_runtime = "crun"
 [crio.runtime.runtimes.crun]

@@ -19,20 +19,6 @@ from tests.runtime_config.engines.texts import add_to, remove_from
 from tests.runtime_config.support import program
 
 RUNTIME = "/usr/lib/cgpu/cgpu-container-runtime"
-CRI = 'plugins."io.containerd.grpc.v1.cri".containerd'
-V2 = f'version = 2\n\n[plugins]\n  [{CRI}]\n    snapshotter = "native" # why\n'
-ENGINE = "[engine]\n# kept\nruntime = 'crun'\n"
-
-
-def test_docker_in_full() -> None:
-    """An ordinary file keeps its form to the last character."""
-    text = '{\n  "features": {\n    "x": 1.0\n  },\n  "big": 18446744073709551616\n}\n'
-    added = docker.add(text, RUNTIME)
-    block = f',\n  "runtimes": {{\n    "cgpu": {{\n      "path": "{RUNTIME}"\n    }}\n  }}\n}}\n'
-    assert added == text.removesuffix("\n}\n") + block
-    assert docker.remove(added) == text
-    assert docker.remove(docker.add("", RUNTIME)) == ""
-    assert docker.remove(docker.add("", RUNTIME) + "\n") is None
 
 
 def test_a_default_that_somebody_set_is_not_pulled_away() -> None:
@@ -71,33 +57,6 @@ def test_a_moved_runtime_is_updated() -> None:
         assert again == add_to(engine, "", RUNTIME)
 
 
-TOML = [
-    (containerd, ""),
-    (containerd, "# only words\n"),
-    (containerd, V2),
-    (containerd, V2.removesuffix("\n")),
-    (containerd, V2 + '[plugins."io.containerd.grpc.v1.cri".containerd.runtimes.runc]\nruntime_type = "x"\n'),
-    (containerd, 'disabled_plugins = ["a"]\n[plugins.cri]\n'),
-    (containerd, "version = 3\r\n"),
-    (containerd, "version = 4\n"),
-    (podman, ""),
-    (podman, ENGINE),
-    (podman, ENGINE + "[engine.runtimes]\nrunc = ['/r'] # mine\n\n[network]\n"),
-    (podman, ENGINE + "[ engine . runtimes ] # here"),
-]
-
-
-@pytest.mark.parametrize(("engine", "text"), TOML)
-def test_toml_add_and_remove(engine: ModuleType, text: str) -> None:
-    """Adding keeps the file's every character and meaning; removing gives the very same text back."""
-    added = add_to(engine, text, RUNTIME)
-    lines = iter(added.splitlines())
-    assert all(line in lines for line in text.splitlines())
-    assert add_to(engine, added, RUNTIME) == added
-    assert remove_from(engine, added) == text
-    assert remove_from(engine, text) == text
-
-
 PADDING = st.text(st.sampled_from("ab #=.[]\"'\n\r\t{}1")).filter(
     lambda text: "\r" not in text.replace("\r\n", "")
 )
@@ -118,22 +77,6 @@ def test_any_text_is_kept_or_refused(engine: ModuleType, text: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("version", "plugin"),
-    [(None, "cri"), (1, "cri"), (2, "io.containerd.grpc.v1.cri"), (3, "io.containerd.cri.v1.runtime")],
-)
-def test_containerd_sections(version: int | None, plugin: str) -> None:
-    """Each version of the file has its own name for the plugin that owns runtimes."""
-    text = 'root = "/x"\n' if version is None else f"version = {version}\n"
-    settings = tomllib.loads(add_to(containerd, text, RUNTIME))
-    wanted = {
-        "runtime_type": "io.containerd.runc.v2",
-        "pod_annotations": ["opencgpu.io/*"],
-        "options": {"BinaryName": RUNTIME},
-    }
-    assert settings["plugins"][plugin]["containerd"]["runtimes"]["cgpu"] == wanted
-
-
-@pytest.mark.parametrize(
     ("there", "wanted"),
     [
         ("", ["opencgpu.io/*"]),
@@ -148,14 +91,6 @@ def test_containerd_hands_on_our_annotations(there: str, wanted: list[str]) -> N
     settings = tomllib.loads(add_to(containerd, text, RUNTIME))
     runtimes = settings["plugins"]["io.containerd.grpc.v1.cri"]["containerd"]["runtimes"]
     assert runtimes["cgpu"]["pod_annotations"] == wanted
-
-
-def test_podman_joins_the_runtimes_that_are_there() -> None:
-    """The runtime joins a table of runtimes, and makes one where there is none."""
-    added = podman.add(ENGINE + "[engine.runtimes]\nrunc = ['/r']\n", RUNTIME)
-    runtimes = {"runc": ["/r"], "cgpu": [RUNTIME]}
-    assert tomllib.loads(added)["engine"] == {"runtime": "crun", "runtimes": runtimes}
-    assert tomllib.loads(podman.add("", RUNTIME)) == {"engine": {"runtimes": {"cgpu": [RUNTIME]}}}
 
 
 @pytest.mark.parametrize(

@@ -11,11 +11,9 @@ from pathlib import Path
 
 import pytest
 
-from cgpu.runtime_config.engines import containerd
 from tests.runtime_config.engines import nodes
 
 GOLDEN = Path(__file__).with_name("golden")
-NAMES = sorted(path.name for path in GOLDEN.iterdir())
 EDITED = sorted(
     (path.parent.name, path.stem) for kind in ("after", "default") for path in GOLDEN.glob(f"*/{kind}.txt")
 )
@@ -63,10 +61,3 @@ def test_drop_ins(
     assert {path: content for path, content in machine.state().items() if path != drop_in} == was
     machine.remove(engine)
     assert machine.state() == was
-
-
-def test_every_version_of_containerd_has_one() -> None:
-    """Each version of containerd's file is among them."""
-    assert {int(name.split("-")[1]) for name in NAMES if name.startswith("containerd-")} == set(
-        containerd.PLUGINS
-    )

@@ -13,7 +13,7 @@ from cgpu.errors import CgpuError
 from cgpu.install.node.facts import settings, software
 from cgpu.install.node.facts.settings import Entry
 from cgpu.runtime_config.engines.engine import Desired
-from cgpu.runtime_config.engines.registry import ALL, ENGINES
+from cgpu.runtime_config.engines.registry import ENGINES
 from cgpu.runtime_config.files import MAX_BYTES
 from tests.runtime_config.engines.nodes import (
     CONFIG_TOML,
@@ -28,12 +28,6 @@ from tests.runtime_config.engines.nodes import (
 from tests.runtime_config.engines.test_golden import GOLDEN
 
 MANUAL = "docs/man/cgpu-runtime-config.8.md"
-
-
-def test_names() -> None:
-    """No two engines have one name."""
-    names = [one.name for one in ALL]
-    assert list(ENGINES) == names
 
 
 @pytest.mark.parametrize("name", list(MAIN))
