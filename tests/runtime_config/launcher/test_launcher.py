@@ -194,12 +194,14 @@ def test_without_a_runtime_python_explains(launcher: Launcher) -> None:
     assert launcher.run("state", "id")[:2] == PYTHON
 
 
-def test_the_launcher_never_starts_itself(launcher: Launcher) -> None:
-    """A link called runc to the launcher is passed over."""
-    (launcher.bin / "runc").unlink()
-    (launcher.bin / "runc").symlink_to(launcher.program)
+def test_the_launcher_never_starts_itself(launcher: Launcher, tmp_path: Path) -> None:
+    """A link called runc to the launcher, or to a copy of it under either of its names, is passed over."""
+    copies = [shutil.copy2(launcher.program, tmp_path / name) for name in (NAME, LOW_LEVEL)]
     launcher.tool("crun")
-    assert launcher.run("state", "id")[0] == "crun"
+    for target in (launcher.program, *copies):
+        (launcher.bin / "runc").unlink()
+        (launcher.bin / "runc").symlink_to(target)
+        assert launcher.run("state", "id")[0] == "crun"
 
 
 def test_the_configured_runtime_is_used(launcher: Launcher, tmp_path: Path) -> None:
@@ -304,17 +306,6 @@ def test_first_in_the_vendors_list(
     # Python goes on to it by itself, and there is no need where another runtime is named.
     needed = entry == "vendor" or (not variables and configured != "other")
     assert passes == ["pass"] * needed
-
-
-def test_a_copy_of_the_launcher_is_never_started(launcher: Launcher, tmp_path: Path) -> None:
-    """A copy under either of its names, as a wheel brings it, counts as the launcher itself."""
-    (launcher.bin / "runc").unlink()
-    launcher.tool("crun")
-    for name in (NAME, LOW_LEVEL):
-        shutil.copy2(launcher.program, tmp_path / name)
-        (launcher.bin / "runc").symlink_to(tmp_path / name)
-        assert launcher.run("state", "id")[0] == "crun"
-        (launcher.bin / "runc").unlink()
 
 
 def test_a_mark_of_another_process_means_nothing(launcher: Launcher) -> None:

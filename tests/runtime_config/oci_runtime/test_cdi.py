@@ -12,7 +12,7 @@ import pytest
 
 from cgpu.errors import CgpuError
 from cgpu.runtime_config.oci_runtime.cdi import Description, apply, load
-from tests.runtime_config.support import OTHER, UUID, JsonObject, cdi_document, description, mount, spec
+from tests.runtime_config.support import UUID, JsonObject, cdi_document, description, mount, spec
 
 NULL = {"path": "/dev/nvidia0", "hostPath": "/dev/null"}
 DEVICE = {"path": "/dev/nvidia0", "type": "c", "major": 1, "minor": 3}
@@ -36,12 +36,6 @@ def test_files_are_mounted() -> None:
         for name in ("nvidiactl", "nvidia0")
     ]
     assert edited["mounts"] == [{"destination": "/proc", "type": "proc", "source": "proc"}, *wanted]
-
-
-def test_only_the_granted_cards_are_given() -> None:
-    """The edits of cards that were not granted are not applied."""
-    assert "nvidia1" not in json.dumps(applied(spec(), *description().edits([UUID])))
-    assert "nvidia1" in json.dumps(applied(spec(), *description().edits([UUID, OTHER])))
 
 
 def test_device_nodes_come_with_their_access_rule() -> None:

@@ -9,7 +9,7 @@ import stat
 import pytest
 
 from tests.runtime_config.oci_runtime.served import LEFT, Served
-from tests.runtime_config.oci_runtime.wrapper import DEAR, FIRST, Wrapper, refusal
+from tests.runtime_config.oci_runtime.wrapper import FIRST, Wrapper, refusal
 from tests.runtime_config.support import ASKING, UUID, program, spec
 
 
@@ -124,11 +124,3 @@ def test_broken_settings_name_the_command(wrapper: Wrapper) -> None:
     (wrapper.run_directory / "config.json").write_text("{")
     wrapper.bundle(spec(FIRST))
     assert refusal(wrapper).endswith("write it anew: cgpu-config-apply")
-
-
-def test_what_the_program_imports(alone: Wrapper) -> None:
-    """Nothing dear is imported on the way to an edited spec."""
-    modules = alone.imported()
-    assert modules & DEAR == set()
-    assert "cgpu.runtime_config.oci_runtime.cdi" in modules
-    assert "cgpu.runtime_config.oci_runtime.seccomp" in modules

