@@ -78,6 +78,7 @@ def test_no_file_and_an_empty_one_are_told_apart(
         machine.write(path, before)
     was = machine.state()
     engine = machine.engine(name, OLD)
+    assert engine.is_present(machine.root)
     machine.add(engine, desired)
     assert any(str(RUNTIME).encode() in content for content in machine.state().values())
     assert engine.plan_add(machine.root, desired) == []
@@ -94,12 +95,6 @@ def test_a_machine_without_the_engine(machine: Machine, name: str) -> None:
     assert list(engine.plan_remove(machine.root)) == []
     assert list(engine.plan_release(machine.root)) == []
     engine.check(machine.root)
-
-
-@pytest.mark.parametrize("name", list(MAIN))
-def test_present(machine: Machine, name: str) -> None:
-    """An engine whose program is there is present."""
-    assert machine.engine(name, OLD).is_present(machine.root)
 
 
 def test_settings_make_an_engine_present(machine: Machine) -> None:

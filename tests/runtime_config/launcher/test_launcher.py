@@ -314,19 +314,6 @@ def test_a_mark_of_another_process_means_nothing(launcher: Launcher) -> None:
     assert launcher.run("create", "-b", str(place), "id", env={"CGPU_RUNTIME_AGAIN": "1"})[:2] == PYTHON
 
 
-def test_without_python_one_line_says_so(tmp_path: Path) -> None:
-    """A node without Python gets one line that names it."""
-    launcher = Launcher(tmp_path).build(python="/does/not/exist")
-    # What is still allocated when a program cannot be started goes with the process.
-    status, message = launcher.run(
-        "create", "--bundle", "/none", "id", env={"ASAN_OPTIONS": "detect_leaks=0"}
-    )
-    assert status == "status 1"
-    assert message == (
-        "opencgpu: cannot start /does/not/exist: No such file or directory; install this Python\n"
-    )
-
-
 @pytest.mark.root
 def test_settings_closed_to_the_caller_mean_defaults() -> None:
     """A rootless container engine may not read the settings; what asks for nothing runs all the same."""

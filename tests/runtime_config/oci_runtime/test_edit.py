@@ -51,11 +51,7 @@ def variable(document: JsonObject, name: str) -> list[str]:
     "name",
     [
         "run.oci.seccomp_bpf_data",
-        "run.oci.seccomp.receiver",
-        "run.oci.seccomp.plugins",
         "run.oci.handler",
-        "run.oci.hooks.stdout",
-        "run.oci.delegate-cgroup",
         "run.oci.of-tomorrow",
         "module.wasm.image/variant",
         "krun.variant",

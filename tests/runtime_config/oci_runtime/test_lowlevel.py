@@ -26,7 +26,9 @@ from tests.runtime_config.support import SOURCES, program, spec
 
 
 def test_the_order(tmp_path: Path) -> None:
-    """The vendor's runtime, then runc, then crun, each in the order of the directories."""
+    """The vendor's runtime, then runc, then crun, each in the order of the directories; none is an error."""
+    with pytest.raises(CgpuError, match="nvidia-container-runtime, runc, crun; apt-get install runc"):
+        find(None, plain=False, search=(str(tmp_path),))
     first, second = tmp_path / "1", tmp_path / "2"
     search = (str(first), str(second))
     crun, runc = str(program(first / "crun")), str(program(second / "runc"))
@@ -50,12 +52,6 @@ def test_never_itself(tmp_path: Path) -> None:
         assert find(None, plain=True, search=(str(tmp_path / "1"), str(tmp_path / "2"))) == crun
         with pytest.raises(CgpuError, match="a program other than this one"):
             find(copy, plain=False)
-
-
-def test_nothing_found(tmp_path: Path) -> None:
-    """Without any runtime the message names those that are looked for, and a package."""
-    with pytest.raises(CgpuError, match="nvidia-container-runtime, runc, crun; apt-get install runc"):
-        find(None, plain=False, search=(str(tmp_path),))
 
 
 @pytest.mark.parametrize("configured", ["runc", "/etc/passwd", "/etc", "/does/not/exist"])

@@ -4,7 +4,6 @@
 from __future__ import annotations
 
 import contextlib
-import json
 import os
 import shlex
 import shutil
@@ -272,16 +271,3 @@ def bytes_read(process: int) -> int:
     """Return how many bytes a process has read since its start."""
     found = dict(line.split(": ") for line in Path(f"/proc/{process}/io").read_text().splitlines())
     return int(found["rchar"])
-
-
-def test_many_at_once(bare: Served) -> None:
-    """More starts than workers are all served."""
-    places = [bare.base / f"bundle{number}" for number in range(25)]
-    for place in places:
-        place.mkdir()
-        (place / "config.json").write_text(json.dumps(SLICED))
-    with bare.server():
-        commands = [bare.command("create", "--bundle", str(place), place.name) for place in places]
-        running = [subprocess.Popen(command, cwd=bare.base, stderr=subprocess.PIPE) for command in commands]
-        assert [process.communicate(timeout=60)[1] for process in running] == [b""] * 25
-    assert all("hooks" in json.loads((place / "config.json").read_text()) for place in places)

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.hook.shares import OTHER_POD, OTHER_SHARE, POD, SHARE, asking, by_containerd, put, variable
+from tests.hook.shares import OTHER_POD, OTHER_SHARE, POD, SHARE, asking, by_containerd, put
 from tests.runtime_config.oci_runtime.wrapper import DEAR, FIRST, Wrapper, refusal
 from tests.runtime_config.support import ASKING, MIB, OTHER, UUID, JsonObject, spec
 
@@ -67,38 +67,18 @@ def test_shares_of_two_cards(wrapper: Wrapper) -> None:
     ("document", "line"),
     [
         (pod(SHARE, uid=OTHER_POD), f"share {SHARE}: it is not of a claim of this pod ({OTHER_POD})"),
-        (pod(SHARE, container="x"), f"share {SHARE}: the container x does not name its claim train-gpu-x7"),
         (pod(OTHER_SHARE), f"share {OTHER_SHARE}: it is not on this node, or its claim has ended"),
-        (spec(f"{variable(SHARE)}={SHARE}"), f"{variable(SHARE)}: shares are for containers of pods"),
         (pod(SHARE, OPENCGPU_MEM="15G"), "OPENCGPU_MEM=15G: the container has the share"),
-        (pod(SHARE, CGPU_DISABLE="1"), "CGPU_DISABLE=1: the container has the share"),
-        (pod(SHARE, NVIDIA_VISIBLE_DEVICES="all"), "NVIDIA_VISIBLE_DEVICES=all: the container has the share"),
         (
             spec(*ASKING, annotations=by_containerd()),
             f"ALIYUN_COM_GPU_MEM_CONTAINER=6: {CLOSED}",
         ),
-        (spec(annotations={**by_containerd(), "opencgpu.io/mem": "6G"}), "annotation opencgpu.io/mem=6G: "),
     ],
 )
 def test_refused(wrapper: Wrapper, document: JsonObject, line: str) -> None:
     """A forged share, and a word of a pod, is refused before anything is done."""
     wrapper.bundle(document)
     assert refusal(wrapper).startswith(line)
-
-
-def test_a_share_is_not_restored(wrapper: Wrapper) -> None:
-    """No container with a share comes from a checkpoint."""
-    wrapper.bundle(pod(SHARE))
-    result = wrapper.call("restore", "--bundle", str(wrapper.place), "c1")
-    assert result.status == 1
-    assert "cannot be restored from a checkpoint" in result.errors
-
-
-def test_a_file_that_anybody_can_write(wrapper: Wrapper) -> None:
-    """A share's file counts only where it is root's alone."""
-    (wrapper.shares / f"{SHARE}.json").chmod(0o666)
-    wrapper.bundle(pod(SHARE))
-    assert refusal(wrapper).endswith("mode 0666 lets others write; expected root alone")
 
 
 def test_a_pod_without_a_word_is_left_alone(wrapper: Wrapper) -> None:
