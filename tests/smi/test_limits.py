@@ -7,7 +7,7 @@ import ctypes
 from dataclasses import replace
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from cgpu.smi.limits import compute_limit, with_limits, with_utilisation
@@ -18,7 +18,6 @@ from tests.core.sched.binding import SLICE, Card, Load, Sched, load
 
 IDLE = Container("a", "a", weight=1, high_prio=False, allocated=1, used=0, pids=(), engine_time=0)
 BUSY = replace(IDLE, directory="b", id="b", weight=3, pids=(7,))
-HIGH = replace(IDLE, directory="c", id="c", high_prio=True, pids=(8,))
 CARD = Gpu(0, "GPU-1", "Tesla T4", policy=1, max_inst=20, prio_ratio=80, total=10, containers=(IDLE, BUSY))
 
 
@@ -38,54 +37,6 @@ def test_policies(policy: int, limits: list[float | None]) -> None:
     """Each policy gives an idle container of weight 1 and a busy one of weight 3 its share."""
     shown = with_limits(replace(CARD, policy=policy))
     assert [one.limit for one in shown.containers] == limits
-
-
-@pytest.mark.parametrize(
-    ("policy", "limits"),
-    [
-        (0, [1.0, 80 / 2, 80 / 2]),
-        (1, [20.0, 40.0, 40.0]),
-        (2, [20.0, 80 / 3, 160 / 3]),
-        (3, [1.0, 80 / 3, 160 / 3]),
-        (4, [20.0, 80 / 3, 160 / 3]),
-        (5, [100.0, 100.0, 100.0]),
-    ],
-)
-def test_high_priority(policy: int, limits: list[float]) -> None:
-    """Containers of high priority divide prio_ratio percent by the policy, the others the rest."""
-    second = replace(HIGH, directory="d", id="d", weight=2)
-    shown = with_limits(replace(CARD, policy=policy, containers=(replace(IDLE, pids=(1,)), HIGH, second)))
-    assert [one.limit for one in shown.containers] == pytest.approx(limits)
-
-
-@pytest.mark.parametrize(("policy", "limit"), [(0, 80.0), (1, 100.0), (2, 100.0), (3, 80.0), (4, 100.0)])
-def test_high_priority_alone(policy: int, limit: float) -> None:
-    """Alone it has the card, but for the policies that keep time for nobody."""
-    shown = with_limits(replace(CARD, policy=policy, containers=(HIGH,)))
-    assert shown.containers[0].limit == limit
-
-
-def test_idle_high_priority() -> None:
-    """One without a process takes nothing from the others."""
-    shown = with_limits(replace(CARD, policy=2, containers=(BUSY, replace(HIGH, pids=()))))
-    assert shown.containers[0].limit == 100.0
-
-
-@pytest.mark.parametrize("policy", range(5))
-def test_no_weight(policy: int) -> None:
-    """A container of weight 0 has no compute, also alone, and counts for nobody else."""
-    shown = with_limits(replace(CARD, policy=policy, containers=(replace(IDLE, weight=0, pids=(1,)),)))
-    assert shown.containers[0].limit == 0.0
-    both = with_limits(replace(CARD, policy=policy, containers=(replace(IDLE, weight=0, pids=(1,)), BUSY)))
-    alone = with_limits(replace(CARD, policy=policy, containers=(BUSY,)))
-    assert both.containers[1].limit == alone.containers[0].limit
-
-
-@pytest.mark.parametrize("policy", [0, 3])
-def test_more_weight_than_places(policy: int) -> None:
-    """Where more is given out than max_inst each has its part of the sum."""
-    shown = with_limits(replace(CARD, policy=policy, max_inst=1, containers=(BUSY, replace(BUSY, id="z"))))
-    assert [one.limit for one in shown.containers] == [50.0, 50.0]
 
 
 @pytest.mark.parametrize(
@@ -175,7 +126,6 @@ def library(tmp_path_factory: pytest.TempPathFactory) -> ctypes.CDLL:
     by_gates=st.booleans(),
     members=st.lists(MEMBER, min_size=1, max_size=5),
 )
-@settings(max_examples=150)
 def test_limits_are_what_the_scheduler_gives(
     library: ctypes.CDLL,
     *,

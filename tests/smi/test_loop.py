@@ -30,43 +30,27 @@ def start(tree: Path, *options: str) -> subprocess.Popen[str]:
 
 
 def test_json_lines(tree: Path) -> None:
-    """With --json each look is one line of JSON."""
+    """With --json each look is one line; an interrupt ends the loop with status 0 and nothing on stderr."""
     with start(tree, "--json") as running:
         assert running.stdout is not None
         looks = [json.loads(running.stdout.readline()) for _ in range(3)]
-        running.terminate()
+        running.send_signal(signal.SIGINT)
+        _, error = running.communicate(timeout=30)
+    assert (running.returncode, error) == (0, "")
     assert [gpu["index"] for gpu in looks[2]["gpus"]] == [0, 1]
     assert looks[0]["time"] < looks[1]["time"] < looks[2]["time"]
 
 
-def test_csv_header_once(tree: Path) -> None:
-    """With --csv the header comes once."""
+def test_csv(tree: Path) -> None:
+    """With --csv the header comes once; a reader that closes the pipe ends the loop as an interrupt does."""
     with start(tree, "--csv") as running:
         assert running.stdout is not None
-        lines = [running.stdout.readline() for _ in range(5)]
-        running.terminate()
-    assert [line.startswith("time,") for line in lines] == [True, False, False, False, False]
-
-
-def test_interrupt(tree: Path) -> None:
-    """An interrupt ends the loop with status 0 and nothing on stderr."""
-    with start(tree) as running:
-        assert running.stdout is not None
-        running.stdout.readline()
-        running.send_signal(signal.SIGINT)
-        _, error = running.communicate(timeout=30)
-    assert (running.returncode, error) == (0, "")
-
-
-def test_reader_goes(tree: Path) -> None:
-    """A reader that closes the pipe ends the loop with status 0 and nothing on stderr."""
-    with start(tree) as running:
-        assert running.stdout is not None
         assert running.stderr is not None
-        running.stdout.readline()
+        lines = [running.stdout.readline() for _ in range(5)]
         running.stdout.close()
         assert running.wait(timeout=30) == 0
         assert running.stderr.read() == ""
+    assert [line.startswith("time,") for line in lines] == [True, False, False, False, False]
 
 
 def test_engine_goes(tree: Path) -> None:

@@ -26,6 +26,8 @@ from cgpu.smi.model import Container, Gpu
 from cgpu.smi.node import Versions
 from cgpu.smi.table import table
 from tests.integration.commands import eventually
+from tests.runtime_config.oci_runtime.served import state
+from tests.runtime_config.support import program
 
 ROWS = [{"Id": "a" * 64, "Names": ["/trainer"]}, {"Id": "b" * 64, "Names": ["web", "alias"]}]
 KNOWN = {"a" * 64: "trainer", "b" * 64: "web"}
@@ -75,23 +77,25 @@ def engine(tmp_path: Path) -> Iterator[Engine]:
 
 
 def test_socket(engine: Engine, tmp_path: Path) -> None:
-    """An engine on a socket tells the names."""
+    """An engine on a socket tells the names; one that talks nonsense gives none."""
+    ask = partial(docker.running, tmp_path / "engine.sock")
     engine.body = json.dumps(ROWS).encode()
-    assert names.ask(partial(docker.running, tmp_path / "engine.sock")) == KNOWN
+    assert names.ask(ask) == KNOWN
+    for body in (b"", b"nonsense", b"{}", b"[1, null, {}]", b"\xff"):
+        engine.body = body
+        assert names.ask(ask) == {}, body
 
 
-@pytest.mark.parametrize("body", [b"", b"nonsense", b"{}", b"[1, null, {}]", b"\xff"])
-def test_strange_answer(engine: Engine, tmp_path: Path, body: bytes) -> None:
-    """An engine that talks nonsense gives no names."""
-    engine.body = body
-    assert names.ask(partial(docker.running, tmp_path / "engine.sock")) == {}
-
-
-def test_no_socket(tmp_path: Path) -> None:
-    """Without an engine there are no names."""
-    assert names.ask(partial(docker.running, tmp_path / "engine.sock")) == {}
+def test_nobody_is_there(tmp_path: Path) -> None:
+    """Without an engine, or where nobody listens at its socket, there are no names."""
     (tmp_path / "engine.sock").touch()
-    assert names.ask(partial(docker.running, tmp_path / "engine.sock")) == {}
+    for source in (
+        partial(docker.running, tmp_path / "none.sock"),
+        partial(docker.running, tmp_path / "engine.sock"),
+        partial(podman.running, tmp_path / "podman"),
+        partial(containerd.named, tmp_path),
+    ):
+        assert names.ask(source) == {}
 
 
 def test_silent_engine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -101,28 +105,13 @@ def test_silent_engine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         assert names.ask(partial(docker.running, tmp_path / "engine.sock")) == {}
 
 
-def program(path: Path, text: str) -> Path:
-    path.write_text(f"#!/bin/sh\n{text}\n")
-    path.chmod(0o755)
-    return path
-
-
-def test_podman(tmp_path: Path) -> None:
-    """Podman tells the names through its command."""
+def test_podman(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Podman tells the names through its command; one that fails, hangs or talks nonsense gives none."""
     path = program(tmp_path / "podman", f'[ "$*" = "ps --format json" ] && echo \'{json.dumps(ROWS)}\'')
     assert names.ask(partial(podman.running, path)) == KNOWN
-
-
-@pytest.mark.parametrize("text", ["exit 1", "echo nonsense", "true", "echo null", "exec sleep 60"])
-def test_strange_podman(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, text: str) -> None:
-    """A podman that fails, hangs or talks nonsense gives no names."""
     monkeypatch.setattr(podman, "AT_ONCE_S", 0.5)
-    assert names.ask(partial(podman.running, program(tmp_path / "podman", text))) == {}
-
-
-def test_no_podman(tmp_path: Path) -> None:
-    """Where podman is not installed it is not asked."""
-    assert names.ask(partial(podman.running, tmp_path / "podman")) == {}
+    for text in ("exit 1", "echo nonsense", "true", "echo null", "exec sleep 60"):
+        assert names.ask(partial(podman.running, program(path, text))) == {}, text
 
 
 def spec(root: Path, place: str, text: str) -> None:
@@ -157,11 +146,6 @@ def test_a_long_name_of_a_pod(tmp_path: Path) -> None:
     assert len(name) < 1000
 
 
-def test_no_containerd(tmp_path: Path) -> None:
-    """Where containerd has no tasks there are no names."""
-    assert names.ask(partial(containerd.named, tmp_path)) == {}
-
-
 def test_pods_of_crio(tmp_path: Path) -> None:
     """crictl tells the labels by which the kubelet names a container; a row without them is passed over."""
     labels = dict(zip(engine_module.LABELS, ("research", "llama", "trainer"), strict=True))
@@ -178,30 +162,17 @@ def test_asks_once() -> None:
     """Engines are asked again only when an unknown container turns up, and only until all are named."""
     asked: list[str] = []
 
-    def source(engine: str, known: dict[str, str]) -> names.Source:
-        def answer() -> dict[str, str]:
-            asked.append(engine)
-            return known
-
-        return answer
-
-    directory = names.Directory([source("docker", {"a" * 64: "trainer"}), source("podman", {})])
-    assert directory.named((CARD,))[0].containers[0].name == "trainer"
-    directory.named((CARD,))
-    assert asked == ["docker"]
-
-
-def test_nobody_knows() -> None:
-    """A container that no engine knows is not asked about each time, and shown without a name."""
-    asked: list[str] = []
-
-    def answer() -> names.Names:
+    def known() -> names.Names:
         asked.append("docker")
+        return KNOWN
+
+    def unknown() -> names.Names:
+        asked.append("podman")
         return {}
 
-    directory = names.Directory([answer])
-    for _ in range(3):
-        assert directory.named((CARD,))[0].containers[0].name is None
+    directory = names.Directory([known, unknown])
+    for _ in range(2):
+        assert directory.named((CARD,))[0].containers[0].name == "trainer"
     assert asked == ["docker"]
 
 
@@ -312,15 +283,8 @@ def test_a_program_that_hangs_is_ended(tmp_path: Path) -> None:
         "names.Directory([source], wait_s=1.0).names({'a'})\n"
     )
     subprocess.run([sys.executable, "-c", code, str(path)], check=True, timeout=60)
-    eventually(lambda: not is_alive(int((tmp_path / "pid").read_text())), "the program has ended", 10)
-
-
-def is_alive(pid: int) -> bool:
-    try:
-        state = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
-    except FileNotFoundError:
-        return False
-    return state != "Z"
+    pid = int((tmp_path / "pid").read_text())
+    eventually(lambda: state(pid) == "Z", "the program has ended", 10)
 
 
 @given(st.text(max_size=200))

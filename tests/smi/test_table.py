@@ -6,7 +6,7 @@ from __future__ import annotations
 from datetime import UTC, datetime
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from cgpu.smi.details import details
@@ -63,7 +63,6 @@ GPU = st.builds(
 
 
 @given(st.lists(GPU, max_size=2), TEXT, st.integers(0, 200))
-@settings(max_examples=150, deadline=None)
 def test_any_sample(gpus: list[Gpu], engine: str, columns: int) -> None:
     """Every line is as wide as every other, fits the terminal from 80 columns on, and is printable."""
     date, *lines = table(tuple(gpus), Versions(engine, engine), NOW, columns).splitlines()
@@ -75,7 +74,6 @@ def test_any_sample(gpus: list[Gpu], engine: str, columns: int) -> None:
 
 
 @given(st.lists(GPU, max_size=2), TEXT)
-@settings(max_examples=100, deadline=None)
 def test_any_details(gpus: list[Gpu], engine: str) -> None:
     """Each line of the details is printable, and no name begins one."""
     lines = details(tuple(gpus), Versions(engine), NOW).splitlines()
