@@ -18,13 +18,11 @@ import pytest
 from cgpu.smi import names
 from cgpu.top import main as top
 from cgpu.top.reading import process
-from tests.exporter.trees import ENGINE, gpu_line, slice_line
 from tests.smi.conftest import TRAINER, tree
 
 __all__ = ["tree"]  # a fixture
 
 COMMAND = [sys.executable, "-m", "cgpu.main", "top"]
-UUID = "GPU-00000000-1111-2222-3333-444444444444"
 
 
 @pytest.fixture(autouse=True)
@@ -33,17 +31,12 @@ def quick(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(names, "sources", lambda: [lambda: {TRAINER: "trainer"}])
     monkeypatch.setattr(top, "sleep", lambda _: None)
     monkeypatch.setattr(shutil, "get_terminal_size", lambda size=(80, 24): os.terminal_size(size))
+    monkeypatch.delenv("COLUMNS", raising=False)
 
 
 def printed(capsys: pytest.CaptureFixture[str], *arguments: str) -> str:
     assert top.main(arguments) == 0
     return capsys.readouterr().out
-
-
-@pytest.fixture(autouse=True)
-def _columns(monkeypatch: pytest.MonkeyPatch) -> None:
-    """What runs the tests may say how wide its own terminal is."""
-    monkeypatch.delenv("COLUMNS", raising=False)
 
 
 def test_not_a_terminal(tree: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -58,12 +51,8 @@ def test_not_a_terminal(tree: Path, capsys: pytest.CaptureFixture[str]) -> None:
 
 def test_counters(tree: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """The entry stat tells of refusals."""
-    (tree / "stat").write_text(ENGINE)
-    (tree / "0/stat").write_text(
-        (gpu_line(UUID) + slice_line(TRAINER, used=1024) + slice_line("web")).removesuffix("\n") + "\n"
-    )
     row = printed(capsys, "--once", "--tree", str(tree)).splitlines()[4]
-    assert row.split()[-3:] == ["11", "2", "1"]
+    assert row.split()[-3:] == ["7", "2", "1"]
 
 
 def test_batch_filter_and_gpu(tree: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -7,13 +7,12 @@ import asyncio
 import os
 import subprocess
 import sys
-import time
 
 import pytest
 
 from cgpu.client.tree import Tree
 from cgpu.top import reading
-from cgpu.top.model import Recorder, View
+from cgpu.top.model import Recorder
 from cgpu.top.screen import Top
 from tests.daemon.conftest import MakeDaemon, base, make_daemon
 from tests.daemon.harness import MIB, PROBE, Daemon
@@ -69,30 +68,6 @@ def test_figures_are_the_truth(make_daemon: MakeDaemon) -> None:
     assert row.split()[-3:] == ["3", "1", "3"]  # refused, processes, weight
     sliced.finish("\n")
     other.finish("\n")
-
-
-def test_time_is_the_truth(make_daemon: MakeDaemon) -> None:
-    """A slice that computes all the time has the card's time, and the card shows the same."""
-    daemon = make_daemon("T4")
-    sliced = daemon.slice(1, f"gpu=0:{LIMIT}", "alloc=1M", "group", "busy=60s:1ms")
-    reader, recorder = read(daemon), Recorder()
-    deadline = time.monotonic() + 60
-    view = View()
-    while not (view.slices and (view.slices[0].container.utilisation or 0) > 0):
-        assert time.monotonic() < deadline, view
-        time.sleep(1.0)
-        view = recorder.add(reader(None))
-    before = recorder.add(reader(None))
-    time.sleep(4.0)
-    view = recorder.add(reader(None))
-    begun, ended = before.slices[0].container, view.slices[0].container
-    assert begun.engine_time is not None
-    assert ended.engine_time is not None
-    truth = 100 * (ended.engine_time - begun.engine_time) / ((ended.read_at - begun.read_at) * 1e9)
-    assert ended.utilisation == pytest.approx(min(100, truth), abs=1)
-    # Of another entry, which is read at another moment.
-    assert view.cards[0].utilisation == pytest.approx(min(100, truth), abs=15)
-    sliced.process.kill()
 
 
 def test_engine_is_killed(make_daemon: MakeDaemon) -> None:
