@@ -18,7 +18,7 @@ from cgpu.exporter.names import Names
 from cgpu.exporter.page import MetricsPage
 from cgpu.exporter.text import OPENMETRICS
 from tests.exporter.library import written
-from tests.exporter.trees import ENGINE, OLDER_ENGINE, FakeTree, gpu_line, slice_line
+from tests.exporter.trees import ENGINE, FakeTree, gpu_line, slice_line
 
 POD, PLAIN = "a" * 64, "web"
 NAMES = {POD: "prod/trainer-0/main"}
@@ -110,13 +110,6 @@ def test_a_lost_gpu_is_not_healthy(tree: FakeTree) -> None:
         assert values["opencgpu_gpu_healthy"][labels(**FIRST)] == 1 - lost
 
 
-def test_an_engine_that_does_not_know_of_lost_gpus(tree: FakeTree) -> None:
-    """Figures of an engine before that key are served, too."""
-    tree.gpu(0, gpu_line("GPU-0").replace(" lost=0", ""))
-    values = found(collector(tree))["opencgpu_gpu_healthy"]
-    assert values[labels(**FIRST)] == 1
-
-
 def test_times_of_calls_are_a_histogram(tree: FakeTree) -> None:
     """Buckets add up from the shortest on, the last is all of them, and the sum is in seconds."""
     values = found(collector(tree))
@@ -138,15 +131,6 @@ def test_times_of_calls_are_a_histogram(tree: FakeTree) -> None:
     assert values[f"{metrics.CALL_DURATION}_count"][labels(outcome="answered")] == 0
     assert values["opencgpu_engine_calls_in_progress"] == {(): 3}
     assert values["opencgpu_engine_queue_length"][labels(queue="listeners_held")] == 2
-
-
-def test_an_engine_that_times_no_calls(tree: FakeTree) -> None:
-    """Figures of an engine before these keys are served, without those that it has not."""
-    (tree.path / "stat").write_text(OLDER_ENGINE)
-    values = found(collector(tree))
-    assert values["opencgpu_engine_calls_total"][labels(outcome="continued")] == 30
-    assert not any(metrics.CALL_DURATION in name or "workers" in name for name in values)
-    assert "opencgpu_engine_queue_length" not in values
 
 
 @pytest.mark.parametrize(

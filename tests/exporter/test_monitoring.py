@@ -96,40 +96,5 @@ def test_panels_name_labels_that_are_there(panel: dict[str, list[dict[str, str]]
         assert labels(target["legendFormat"] + target["expr"]) <= LABELS[METRIC.findall(target["expr"])[0]]
 
 
-def test_panels_do_not_overlap() -> None:
-    """Each has its place and number."""
-    places = [panel["gridPos"] for panel in dashboard()["panels"]]
-    cells = [
-        (x, y)
-        for at in places
-        for x in range(at["x"], at["x"] + at["w"])
-        for y in range(at["y"], at["y"] + at["h"])
-    ]
-    assert len(cells) == len(set(cells))
-    assert max(x for x, _ in cells) < 24
-    numbers = [panel["id"] for panel in dashboard()["panels"]]
-    assert len(numbers) == len(set(numbers))
-
-
-def test_figures_have_thresholds() -> None:
-    """Where a panel has none, Grafana shows 80 and more in red: of slices, too."""
-    figures = [panel for panel in dashboard()["panels"] if panel["type"] == "stat"]
-    assert figures
-    for panel in figures:
-        assert panel["fieldConfig"]["defaults"]["thresholds"]["steps"], panel["title"]
-
-
-def test_line_is_where_the_alert_begins() -> None:
-    """The dashed line over the memory of slices says what the alert says."""
-    ratio, _, bound = expression("OpenCGPUSliceNearLimit").rpartition(" > ")
-    (panel,) = [
-        panel
-        for panel in dashboard()["panels"]
-        if any(re.sub(r"{[^}]*}", "", target["expr"]) == ratio for target in panel.get("targets", ()))
-    ]
-    steps = panel["fieldConfig"]["defaults"]["thresholds"]["steps"]
-    assert [step["value"] for step in steps] == [None, float(bound)]
-
-
 def labels(text: str) -> set[str]:
     return {name for found in NAMED.findall(text) for name in found if name}
