@@ -176,18 +176,6 @@ def test_daemon_to_the_journal(journal: Journal, daemon: Path) -> None:
     assert (entry["EVENT"], entry["GPU"], entry["GPU_UUID"]) == ("lost", "1", "GPU-1")
 
 
-def test_journal_that_is_gone(journal: Journal, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """A line that the journal does not take is text on standard error."""
-    daemon_log.start(tmp_path / "log", foreground=True)
-    try:
-        daemon_log.set_form("journal")
-        (tmp_path / "journal").unlink()
-        logging.getLogger("cgpud").info("still here")
-        assert capsys.readouterr().err == "cgpud: still here\n"
-    finally:
-        logging.basicConfig(handlers=[], force=True)
-
-
 class Gone(io.StringIO):
     """A standard error that nobody reads any more."""
 
@@ -195,16 +183,14 @@ class Gone(io.StringIO):
         raise BrokenPipeError
 
 
-def test_journal_and_standard_error_that_are_gone(
-    journal: Journal, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_journal_and_standard_error_that_are_gone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A line that goes nowhere does not end cgpud, in any form."""
     monkeypatch.setattr("sys.stderr", Gone())
+    monkeypatch.setattr(paths, "JOURNAL", str(tmp_path / "none"))
     daemon_log.start(tmp_path / "log", foreground=True)
     try:
         logging.getLogger("cgpud").info("as text")
         daemon_log.set_form("journal")
-        (tmp_path / "journal").unlink()
         logging.getLogger("cgpud").info("to the journal")
     finally:
         logging.basicConfig(handlers=[], force=True)
@@ -219,6 +205,26 @@ def run_hook(tree: FakeTree, form: str, *arguments: str) -> int:
         return hook(arguments, str(config), fd)
     finally:
         os.close(fd)
+
+
+def test_without_a_journal(
+    tree: FakeTree, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A line that the journal does not take is text: the hook's in syslog, others' on standard error."""
+    found: list[str] = []
+    monkeypatch.setattr("syslog.syslog", lambda _, text: found.append(text))
+    monkeypatch.setattr(paths, "JOURNAL", str(tmp_path / "none"))
+    assert run_hook(tree, "journal", "poststop") == 0
+    assert found == [f"container={CONTAINER} removed"]
+    monkeypatch.setattr(effective, "load", lambda: Effective(log_format="journal"))
+    exporter_log.failed("two\nlines")
+    daemon_log.start(tmp_path / "log", foreground=True)
+    try:
+        daemon_log.set_form("journal")
+        logging.getLogger("cgpud").info("still here")
+    finally:
+        logging.basicConfig(handlers=[], force=True)
+    assert capsys.readouterr().err == "cgpu exporter: two\\nlines\ncgpud: still here\n"
 
 
 def test_hook_as_json(tree: FakeTree, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -238,25 +244,6 @@ def test_hook_as_json(tree: FakeTree, monkeypatch: pytest.MonkeyPatch) -> None:
         "weight": 2,
     }
     assert (removed["message"], removed["id"]) == ("removed", CONTAINER)
-
-
-def test_hook_to_the_journal(
-    tree: FakeTree, journal: Journal, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
-    """The hook sends fields to the journal, and a line of text to syslog where there is no journal."""
-    found: list[str] = []
-    monkeypatch.setattr("syslog.syslog", lambda _, text: found.append(text))
-    assert run_hook(tree, "journal", "prestart", "--grant", f"1:{MIB}:2:1") == 0
-    entry = journal.entry()
-    assert (entry["SYSLOG_IDENTIFIER"], entry["CONTAINER_ID_FULL"], entry["GPU"]) == (
-        "cgpu-hook",
-        CONTAINER,
-        "1",
-    )
-    assert found == []
-    (tmp_path / "journal").unlink()
-    assert run_hook(tree, "journal", "poststop") == 0
-    assert found == [f"container={CONTAINER} removed"]
 
 
 def test_agent_as_json(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
@@ -286,19 +273,6 @@ def test_exporter_as_json(monkeypatch: pytest.MonkeyPatch, capsys: pytest.Captur
     line = json.loads(capsys.readouterr().err)
     assert (line["component"], line["level"]) == ("cgpu-exporter", "error")
     assert line["message"].startswith(f"127.0.0.1:{port}: cannot listen (Address already in use)")
-
-
-def test_exporter_to_the_journal(
-    journal: Journal, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path
-) -> None:
-    """The exporter sends its lines to the journal, and writes text where there is none."""
-    monkeypatch.setattr(effective, "load", lambda: Effective(log_format="journal"))
-    exporter_log.say("metrics at http://127.0.0.1:10418/metrics")
-    entry = journal.entry()
-    assert (entry["SYSLOG_IDENTIFIER"], entry["PRIORITY"]) == ("cgpu-exporter", "6")
-    (tmp_path / "journal").unlink()
-    exporter_log.failed("two\nlines")
-    assert capsys.readouterr().err == "cgpu exporter: two\\nlines\n"
 
 
 @pytest.mark.parametrize("form", ["text", "json"])
