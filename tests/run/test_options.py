@@ -3,8 +3,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -78,10 +76,3 @@ def test_no_subcommand(words: list[str], capsys: pytest.CaptureFixture[str]) -> 
     assert said.endswith("see: cgpu --help\n")
     assert said.count("\n") == 1
     assert ("did you mean run?" in said) == (words[:1] == ["rnu"])
-
-
-def test_document(repository: Path) -> None:
-    """The document names every option, and no other."""
-    document = (repository / "docs/commands/cgpu-run.md").read_text()
-    options = [name for action in parser()._actions for name in action.option_strings]
-    assert [name for name in options if f"`{name}" not in document] == ["-h", "--help"]

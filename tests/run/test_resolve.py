@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from cgpu.config.effective import Effective
@@ -65,9 +65,6 @@ def test_default_memsize() -> None:
         (options("15G", gpus="0"), "--mem=15G: that is 15360 MiB, and GPU 0 has 15109 MiB"),
         (options("9G", gpus="0"), "--mem=9G: that is 9216 MiB of GPU 0; this node allows 8192"),
         (options(gpus="0", weight="0"), "--weight=0: expected a whole number from 1 to 20"),
-        (options(gpus="0", weight="21"), "--weight=21: expected a whole number from 1 to 20"),
-        (options(gpus="0", weight=""), "--weight=: expected a whole number"),
-        (options(gpus="0", weight="-1"), "--weight=-1: expected a whole number"),
         (options(gpus="0", weight="01"), "--weight=01: expected a whole number"),
     ],
 )
@@ -97,7 +94,6 @@ configs = st.builds(
 
 
 @given(st.builds(Options, st.just(COMMAND), texts, texts, texts, st.booleans()), configs)
-@settings(max_examples=500)
 def test_any_options(asked: Options, config: Effective) -> None:
     """Options give slices within cards and bounds, or are refused: never none and never more."""
     try:

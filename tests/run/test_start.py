@@ -12,7 +12,6 @@ from pathlib import Path
 
 import pytest
 
-from cgpu.kmod.daemon.listeners import listener
 from cgpu.run.cgroup import OURS, PREFIX, Group, sweep
 
 # Each in a process of its own: signals are held back, filters stay.
@@ -30,28 +29,6 @@ elif sys.argv[1] == "close":
 else:
     os.kill(process.pid, signal.SIGTERM)
 sys.exit(process.wait())
-"""
-SUPERVISED = """
-import os, socket, sys, threading
-from cgpu.errors import CgpuError
-from cgpu.run import supervision
-server = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
-server.bind(sys.argv[1])
-server.listen()
-def engine():
-    text, fds, _, _ = socket.recv_fds(server.accept()[0], 65536, 8)
-    with open(sys.argv[1] + ".message", "wb") as file:
-        file.write(text)
-    for fd in fds:
-        os.close(fd)
-threading.Thread(target=engine).start()
-plan = supervision.plan("run-00000000", shared=True)
-try:
-    supervision.Supervision(plan.container, plan.program, sys.argv[1]).begin()
-except CgpuError as error:
-    os.write(2, str(error).encode())
-    os._exit(3)
-os._exit(0)
 """
 
 
@@ -74,17 +51,6 @@ def test_not_released(tmp_path: Path, way: str, status: int) -> None:
     done = python(PARENT, way, "/bin/sh", "-c", f"echo ran >{tmp_path}/ran")
     assert done.returncode == status, done.stderr
     assert not (tmp_path / "ran").exists()
-
-
-@pytest.mark.root
-def test_listener_that_nobody_takes(tmp_path: Path) -> None:
-    """When the engine closes the listener, the command is not started."""
-    done = python(SUPERVISED, tmp_path / "socket")
-    assert done.returncode == 3, done.stderr
-    assert "the engine did not take the listener of run-00000000: its log says why" in done.stderr
-    state = listener.parse((tmp_path / "socket.message").read_bytes(), 1)
-    assert (state.container_id, state.listener) == ("run-00000000", 0)
-    assert state.pid > 0
 
 
 def test_message_has_all_fields() -> None:
