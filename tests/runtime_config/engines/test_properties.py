@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from cgpu.runtime_config.engines import containerd, docker, nvidia, podman
 from cgpu.runtime_config.oci_runtime.lowlevel import low_level
 from cgpu.runtime_config.oci_runtime.spec_json import dumps, loads
-from cgpu.runtime_config.text.toml import child, lines_of, parse, same, statements
+from cgpu.runtime_config.text.toml import child, parse, same
 from tests.runtime_config.engines.nodes import RUNTIME
 from tests.runtime_config.engines.texts import add_to, daemon_json, remove_from, toml
 
@@ -132,17 +132,6 @@ def test_lines_that_others_append_stay(text: str, more: str) -> None:
     removed = remove_from(containerd, added + more)
     assert removed in (text + more, text + "\n" + more)
     parse("", removed)
-
-
-@given(containerd_toml())
-def test_statements(text: str) -> None:
-    """Each key is found on the lines it stands on: without them it is gone, and nothing else."""
-    lines = lines_of(text)
-    found = [one for one in statements(text) if one.key and not one.path[0].startswith("list")]
-    for one in found[:4]:
-        rest = parse("", "".join([*lines[: one.first], *lines[one.last + 1 :]]))
-        assert child(rest, *one.path) is None
-        assert child(parse("", text), *one.path) is not None
 
 
 def says_the_same(before: str, after: str, ours: tuple[str, ...]) -> bool:

@@ -26,7 +26,8 @@ def nodes(wrapper: Wrapper) -> list[tuple[object, ...]]:
 
 
 def test_nothing_of_the_daemon_is_needed(wrapper: Wrapper) -> None:
-    """The profile stays as it is, without listener, socket or description."""
+    """The profile stays as it is, without listener, socket, or a description that a daemon has left."""
+    (wrapper.run_directory / "cdi.json").write_text("{}")
     edited = wrapper.start(*ASKING, FIRST)
     assert "seccomp" not in edited["linux"]
     assert edited["hooks"]["prestart"][0]["args"][-1] == "0:6336544768:1:0"
@@ -68,12 +69,6 @@ def test_whole_gpus_get_their_nodes_too(wrapper: Wrapper) -> None:
     assert edited["hooks"]["prestart"][0]["args"][-2:] == ["--native", "0"]
 
 
-def test_a_description_that_a_daemon_left_is_not_used(wrapper: Wrapper) -> None:
-    """What cgpud published before the module was loaded says nothing any more."""
-    (wrapper.run_directory / "cdi.json").write_text("{}")
-    wrapper.start(*ASKING, FIRST)
-
-
 def test_the_vendors_runtime_provides_the_nodes(wrapper: Wrapper) -> None:
     """Below nvidia-container-runtime only the names of the cards are set."""
     vendor = program(wrapper.base / "nvidia-container-runtime")
@@ -100,7 +95,7 @@ def test_a_driver_without_numbers(wrapper: Wrapper) -> None:
 
 @pytest.mark.parametrize("configured", [None, "N\n"])
 def test_a_configuration_that_was_not_applied(wrapper: Wrapper, configured: str | None) -> None:
-    """Settings from before the module was loaded do not count: a container that names a GPU is refused."""
+    """Settings count from when the module has them: until then a container that names a GPU is refused."""
     source = wrapper.base / "config.yaml"
     source.write_text("default_memsize: 1073741824\n")
     if configured is not None:
@@ -109,12 +104,6 @@ def test_a_configuration_that_was_not_applied(wrapper: Wrapper, configured: str 
     message = f"{source}: not applied since cgpu_km was loaded: cgpu-config-apply"
     assert refusal(wrapper) == message
     wrapper.start()
-
-
-def test_a_configuration_that_was_applied(wrapper: Wrapper) -> None:
-    """Once the module has its settings, containers start; without a configuration the defaults count."""
-    wrapper.start(*ASKING, FIRST)
-    (wrapper.base / "config.yaml").touch()
     (wrapper.base / "configured").write_text("Y\n")
     wrapper.start(*ASKING, FIRST)
 

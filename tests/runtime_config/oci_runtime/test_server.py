@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 from tests.integration.commands import eventually
-from tests.runtime_config.oci_runtime.served import LEFT, NO_PYTHON, Served, assert_lets_go, state, workers
+from tests.runtime_config.oci_runtime.served import LEFT, NO_PYTHON, Served, assert_lets_go, workers
 from tests.runtime_config.oci_runtime.wrapper import FIRST, Result
 from tests.runtime_config.support import ASKING, ROOT, program, spec
 
@@ -252,22 +252,3 @@ def test_a_socket_of_systemd(bare: Served) -> None:
     left = (bare.base / "held").read_text()
     assert "socket:" not in left
     assert f"{bare.base}\n" not in left
-
-
-def test_one_worker_takes_what_comes_one_by_one(bare: Served) -> None:
-    """Of workers that all wait always the same one wakes: it has in the caches what it needs."""
-    bare.bundle(SLICED)
-    with bare.server() as server:
-        started = workers(server.pid)
-        before = [bytes_read(worker) for worker in started]
-        for _ in range(6):
-            eventually(lambda: all(state(worker) == "S" for worker in started), "all workers wait")
-            assert bare.create().status == 0
-        after = [bytes_read(worker) for worker in started]
-    assert sum(new > old for new, old in zip(after, before, strict=True)) == 1
-
-
-def bytes_read(process: int) -> int:
-    """Return how many bytes a process has read since its start."""
-    found = dict(line.split(": ") for line in Path(f"/proc/{process}/io").read_text().splitlines())
-    return int(found["rchar"])
