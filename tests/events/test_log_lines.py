@@ -71,9 +71,12 @@ def lines(path: Path) -> list[dict[str, object]]:
 
 
 def test_daemon_as_json(daemon: Path) -> None:
-    """Each line is an object, with the container or the GPU that its words name."""
-    daemon_log.set_form("json")
+    """Each line is text at first, then an object, with the container or the GPU that its words name."""
     log = logging.getLogger("cgpud")
+    log.info("reloaded")
+    assert daemon.read_text().endswith(f" cgpud[{os.getpid()}] INFO reloaded\n")
+    os.truncate(daemon, 0)
+    daemon_log.set_form("json")
     log.info("container %s: reclaimed, its processes are gone", ID)
     log.error("GPU 1 (GPU-6a25f4b0-0fd5): the driver has lost it")
     log.warning("no GPU 0 and no GPU 1")
@@ -117,15 +120,6 @@ def test_events_of_the_daemon(daemon: Path) -> None:
         },
         {**common, "message": "cgpud 0.1.0, 1 Tesla T4", "event": "ready"},
     ]
-
-
-def test_daemon_as_text(daemon: Path) -> None:
-    """The default form is what it was, also after another one."""
-    log = logging.getLogger("cgpud")
-    daemon_log.set_form("json")
-    daemon_log.set_form("text")
-    log.info("reloaded")
-    assert daemon.read_text().endswith(f" cgpud[{os.getpid()}] INFO reloaded\n")
 
 
 def test_full_file_is_renamed(daemon: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -98,18 +98,14 @@ def test_address_in_use_is_one_line(base: str) -> None:
 
 
 @pytest.mark.parametrize("text", ["", "9100", ":9100", "localhost", "h:x", "h:99999", "::1:80", "h:-1"])
-def test_malformed_address(text: str, capsys: pytest.CaptureFixture[str]) -> None:
-    """What is no address and port is refused with one line."""
-    with pytest.raises(SystemExit):
-        main(["--listen", text])
-    assert "expected ADDRESS:PORT" in capsys.readouterr().err
-
-
-def test_addresses() -> None:
-    """Names, IPv4, and IPv6 in brackets."""
+def test_addresses(text: str, capsys: pytest.CaptureFixture[str]) -> None:
+    """A name, IPv4, or IPv6 in brackets, and a port; anything else is refused with one line."""
     assert address("0.0.0.0:1") == ("0.0.0.0", 1)
     assert address("[::1]:10418") == ("::1", 10418)
     assert address("node:65535") == ("node", 65535)
+    with pytest.raises(SystemExit):
+        main(["--listen", text])
+    assert "expected ADDRESS:PORT" in capsys.readouterr().err
 
 
 def test_command_prints_once(tree: FakeTree, capsys: pytest.CaptureFixture[str]) -> None:

@@ -24,10 +24,14 @@ def options(mem: str | None = "1G", **more: object) -> Options:
 
 
 def test_defaults() -> None:
-    """Weight 1, no priority, the node's only GPU."""
+    """Weight 1, no priority, the node's only GPU, and its default size in whole MiB."""
     request = resolve(options(), ONE, Effective())
     assert request.grants == ((0, GIB, 1, 0),)
     assert request.uuids == (uuid(0),)
+    request = resolve(options(None), ONE, Effective(default_memsize=5 * GIB + 1))
+    assert request.grants == ((0, 5 * GIB, 1, 0),)
+    with pytest.raises(CgpuError, match="the engine has no GPU: "):
+        resolve(options(), [], Effective())
 
 
 def test_all_said() -> None:
@@ -36,17 +40,7 @@ def test_all_said() -> None:
     request = resolve(asked, THREE, Effective())
     assert request.grants == ((2, 3 * GIB, 5, 1), (0, GIB, 5, 1), (1, GIB, 5, 1))
     assert request.uuids == (uuid(2), uuid(0), uuid(1))
-
-
-def test_all_gpus() -> None:
-    """`all` is every GPU of the node."""
     assert [grant[0] for grant in resolve(options(gpus="all"), THREE, Effective()).grants] == [0, 1, 2]
-
-
-def test_default_memsize() -> None:
-    """Without a size the node's default counts, in whole MiB."""
-    request = resolve(options(None), ONE, Effective(default_memsize=5 * GIB + 1))
-    assert request.grants == ((0, 5 * GIB, 1, 0),)
 
 
 @pytest.mark.parametrize(
@@ -73,12 +67,6 @@ def test_refused(asked: Options, message: str) -> None:
     with pytest.raises(CgpuError) as caught:
         resolve(asked, THREE, Effective(max_mem_container_mib=8192 if asked.mem == "9G" else None))
     assert str(caught.value).startswith(message)
-
-
-def test_no_gpu() -> None:
-    """Without a GPU there is no slice."""
-    with pytest.raises(CgpuError, match="the engine has no GPU: "):
-        resolve(options(), [], Effective())
 
 
 texts = (

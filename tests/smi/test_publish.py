@@ -132,27 +132,6 @@ def test_own(
     assert list(folder.iterdir()) == []
 
 
-@pytest.mark.parametrize(
-    ("process", "cgroups", "belongs"),
-    [
-        ("plain", "0::/c1/below\n", True),
-        ("a\rUid:", "0::/c1\n", True),
-        ("a\x0bUid: 5", "0::/c1\n", True),
-        ("plain", "0::/mine/x\r0::/c1\n", False),
-        ("plain", "0::/mine/x\x1c0::/c1\n", False),
-        ("plain", "0::/mine/x\u20280::/c1\n", False),
-    ],
-)
-def test_names_of_processes_and_groups_are_anybodys(
-    tmp_path: Path, process: str, cgroups: str, belongs: bool
-) -> None:
-    """Neither makes a process a member of another group, or ends the look at processes."""
-    (tmp_path / "7").mkdir()
-    (tmp_path / "7" / "cgroup").write_text(cgroups, newline="")
-    (tmp_path / "7" / "status").write_text(f"Name:\t{process}\nUid:\t41001\t0\t0\t0\n", newline="")
-    assert users(frozenset({"/c1"}), str(tmp_path)) == {"/c1": frozenset({41001} if belongs else ())}
-
-
 @pytest.mark.root
 def test_all(
     tree: Path, folder: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
@@ -250,10 +229,29 @@ def test_only_root_publishes(monkeypatch: pytest.MonkeyPatch, capsys: pytest.Cap
         assert ended.value.code == 2
 
 
-def process(proc: Path, pid: int, group: str, uid: int) -> None:
+def process(proc: Path, pid: int, group: str, uid: int, name: str = "x") -> None:
     (proc / str(pid)).mkdir()
-    (proc / str(pid) / "cgroup").write_text(group)
-    (proc / str(pid) / "status").write_text(f"Name:\tx\nUid:\t{uid}\t0\t0\t0\nGid:\t0\t0\t0\t0\n")
+    (proc / str(pid) / "cgroup").write_text(group, newline="")
+    status = f"Name:\t{name}\nUid:\t{uid}\t0\t0\t0\nGid:\t0\t0\t0\t0\n"
+    (proc / str(pid) / "status").write_text(status, newline="")
+
+
+@pytest.mark.parametrize(
+    ("name", "cgroups", "belongs"),
+    [
+        ("plain", "0::/c1/below\n", True),
+        ("a\rUid:", "0::/c1\n", True),
+        ("a\x0bUid: 5", "0::/c1\n", True),
+        ("plain", "0::/mine/x\r0::/c1\n", False),
+        ("plain", "0::/mine/x\u20280::/c1\n", False),
+    ],
+)
+def test_names_of_processes_and_groups_are_anybodys(
+    tmp_path: Path, name: str, cgroups: str, belongs: bool
+) -> None:
+    """Neither makes a process a member of another group, or ends the look at processes."""
+    process(tmp_path, 7, cgroups, ALICE, name)
+    assert users(frozenset({"/c1"}), str(tmp_path)) == {"/c1": frozenset({ALICE} if belongs else ())}
 
 
 def test_users(tmp_path: Path) -> None:
