@@ -135,20 +135,6 @@ def test_a_server_that_stops(bare: Served) -> None:
         eventually(lambda: bare.create().status == 0, "there are workers again")
 
 
-def test_all_of_it_stops(hasty: Served) -> None:
-    """A stopped server and its workers end as always when they go on."""
-    with hasty.server() as server:
-        stopped = (*workers(server.pid), server.pid)
-        for pid in stopped:
-            os.kill(pid, signal.SIGSTOP)
-        assert_started_once(hasty)
-        server.terminate()
-        for pid in stopped:
-            os.kill(pid, signal.SIGCONT)
-        assert server.wait(timeout=30) == 0
-        eventually(lambda: all(state(pid) == "Z" for pid in stopped), "they end")
-
-
 @contextmanager
 def answering(node: Served, answer: bytes | None, descriptors: int, ready: bytes = READY) -> Iterator[None]:
     """Stand in for a server that says it is ready, and then something else; None: nothing, and waits."""
