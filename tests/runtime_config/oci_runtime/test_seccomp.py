@@ -23,7 +23,7 @@ from cgpu.runtime_config.oci_runtime.seccomp import (
     WAIT_KILLABLE,
     supervise,
 )
-from tests.run.libseccomp import compile_profile, known
+from tests.run.libseccomp import compile_profile
 from tests.run.test_bpf import ALLOWED, Call, verdict
 
 DENY = "SCMP_ACT_ERRNO"
@@ -127,15 +127,18 @@ def other_calls(seccomp: JsonObject) -> list[str]:
     ]
 
 
+KNOWN = {"ioctl", "mmap", "mmap2", "read", "ptrace", "openat"}
+
+
 @pytest.mark.parametrize("name", ["unconfined", "denylist", "allowlist"])
 def test_what_libseccomp_makes_of_it(name: str) -> None:
     """In the program that runc loads, driver calls of 64 and of 32 bits and shared mappings are notified."""
     denylist = profile(ALLOW, rule("ptrace", DENY), architectures=["SCMP_ARCH_X86_64", "SCMP_ARCH_X86"])
     before = {"unconfined": None, "denylist": denylist, "allowlist": shipped()}[name]
     edited = supervised(before)
-    # runc leaves out what libseccomp does not know, and what says the same as the default.
+    # runc leaves out what libseccomp does not know, here all but some, and what says the same as the default.
     rules = [
-        {**entry, "names": known(entry["names"]), "args": entry.get("args") or []}
+        {**entry, "names": [*KNOWN.intersection(entry["names"])], "args": entry.get("args") or []}
         for entry in edited["syscalls"]
         if entry["action"] != edited["defaultAction"]
     ]
