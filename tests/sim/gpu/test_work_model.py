@@ -12,10 +12,11 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from typing import Final
 
-from hypothesis import given, settings
+import pytest
+from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.sim.gpu.work_card import NONE, UNIT, Card, library
+from tests.sim.gpu.work_card import NONE, UNIT, Card, build
 
 SWITCH: Final = "switch"
 IDLE: Final = "idle"
@@ -195,7 +196,9 @@ class Model:
                 yield SWITCH
 
 
-__all__ = ["library"]
+@pytest.fixture(scope="session")
+def library(tmp_path_factory: pytest.TempPathFactory) -> ctypes.CDLL:
+    return build(tmp_path_factory.mktemp("work"))
 
 
 TICKS = 160
@@ -293,12 +296,12 @@ class Pair:
             "disable": lambda: self.card.disable(channel),
             "only": lambda: self.card.disable(channel, only_scheduling=True),
             "enable": lambda: self.card.enable(channel),
-            "schedule": lambda: self.card.schedule(group, bool(control.value % 2)),
+            "schedule": lambda: self.card.schedule(group, enable=bool(control.value % 2)),
             "preempt": lambda: self.card.preempt(group),
             "timeslice": lambda: self.card.timeslice(group, control.value + 1),
             "level": lambda: self.card.level(group, control.value % 3),
-            "realtime": lambda: self.card.realtime(group, bool(control.value % 2)),
-            "interleave": lambda: self.card.interleave(bool(control.value % 2)),
+            "realtime": lambda: self.card.realtime(group, on=bool(control.value % 2)),
+            "interleave": lambda: self.card.interleave(on=bool(control.value % 2)),
             "restart": self.card.restart,
         }
         assert calls[control.kind]() == 0
@@ -366,7 +369,6 @@ class Pair:
 
 
 @given(history=HISTORY)
-@settings(max_examples=400)
 def test_engine_agrees_with_the_reference(library: ctypes.CDLL, history: History) -> None:
     """Whatever is launched and called, each tick goes to whom the reference says; kernels end in order."""
     pair = Pair(library, history)
@@ -381,7 +383,6 @@ def test_engine_agrees_with_the_reference(library: ctypes.CDLL, history: History
     counts=st.tuples(st.integers(0, 3), st.integers(0, 3), st.integers(0, 4)).filter(any),
     slices=st.integers(1, 4),
 )
-@settings(max_examples=60)
 def test_interleave_levels_give_the_published_numbers_of_turns(
     library: ctypes.CDLL, counts: tuple[int, int, int], slices: int
 ) -> None:
@@ -394,7 +395,7 @@ def test_interleave_levels_give_the_published_numbers_of_turns(
         1: low or 1,
         2: (medium + 1) * low or medium or 1,
     }
-    card.interleave(True)
+    card.interleave(on=True)
     groups = [card.group(us=slices) for _ in levels]
     for group, level in zip(groups, levels, strict=True):
         assert card.level(group, level) == 0
@@ -405,3 +406,11 @@ def test_interleave_levels_give_the_published_numbers_of_turns(
     card.advance(card.now + rounds * sum(turns[level] for level in levels) * slices * UNIT)
     got = [card.of_group(group).busy - before for group, before in zip(groups, start, strict=True)]
     assert got == [rounds * turns[level] * slices * UNIT for level in levels]
+
+
+@given(us=st.one_of(st.integers(0, 600), st.integers(0, 2**24)))
+def test_slices_are_what_the_hardware_has(library: ctypes.CDLL, us: int) -> None:
+    """A slice becomes the longest the hardware has that is not above it; 0 becomes the shortest."""
+    possible = {timeout << scale for timeout in range(1, 256) for scale in range(16)}
+    best = max((one for one in possible if one <= us), default=1)
+    assert library.work_slice(ctypes.c_uint64(us)) == best * UNIT
