@@ -19,13 +19,12 @@ PAGE_BIG = 64 * KIB
 PAGE_HUGE = 2 * MIB
 ALLOC, FREE, CONTROL, DUP, HEAP, ALLOC_MEMORY = 0x2B, 0x29, 0x2A, 0x34, 0x4A, 0x27
 SHARE = 0x35
-CARD_INFO, REGISTER_FD, VERSION, XFER, ATTACH, SYS_PARAMS, WAIT_OPEN = 200, 201, 210, 211, 212, 214, 218
+CARD_INFO, REGISTER_FD, VERSION, XFER, SYS_PARAMS, WAIT_OPEN = 200, 201, 210, 211, 214, 218
 ROOT, DEVICE, SUBDEVICE, VIDEO, HOST, PINNED = 0x41, 0x80, 0x2080, 0x40, 0x3E, 0x71
-SPACE, GROUP, CHANNEL = 0x90F1, 0xA06C, 0xC46F
-GRAPHICS, COPY = 1, 9
-FB_INFO_V1, FB_INFO_V2, REGIONS = 0x20801301, 0x20801303, 0x20801320
-PIDS, PID_INFO, GID, NAME = 0x2080018D, 0x2080018E, 0x2080014A, 0x20800110
-ATTACHED, ID_INFO = 0x201, 0x205
+GROUP, CHANNEL = 0xA06C, 0xC46F
+GRAPHICS = 1
+FB_INFO_V2 = 0x20801303
+ID_INFO = 0x205
 HEAP_SIZE, HEAP_FREE = 9, 0x16
 
 
@@ -33,19 +32,9 @@ class Status:
     """Answers of the driver."""
 
     OK = 0
-    DUPLICATE_NAME = 0x19
     INSUFFICIENT_PERMISSIONS = 0x1B
-    INVALID_ADDRESS = 0x1E
     INVALID_ARGUMENT = 0x1F
-    INVALID_CLASS = 0x22
-    INVALID_CLIENT = 0x23
     INVALID_FLAGS = 0x29
-    INVALID_LIMIT = 0x2E
-    INVALID_OBJECT_HANDLE = 0x33
-    INVALID_PARENT = 0x36
-    INVALID_OWNER = 0x39
-    INVALID_STATE = 0x40
-    NO_MEMORY = 0x51
     NOT_SUPPORTED = 0x56
     NOT_FOUND = 0x57
 
@@ -87,17 +76,9 @@ def key(tag: str) -> tuple[int, ...]:
 
 
 @cache
-def card_facts() -> dict[str, Any]:
-    """Return the data file of what the simulated cards alone know."""
-    loaded: dict[str, Any] = json.loads(ABI.with_name("card.json").read_text())
-    return loaded
-
-
-@cache
 def layout(name: str, version: str) -> Layout:
     """Return a structure's layout in a driver version."""
-    structs = facts()["structs"] if name in facts()["structs"] else card_facts()["structs"]
-    for entry in structs[name]["layouts"]:
+    for entry in facts()["structs"][name]["layouts"]:
         if key(entry["first"]) <= key(version) <= key(entry["last"]):
             return Layout(entry["size"], {k: (v[0], v[1]) for k, v in entry["fields"].items()})
     raise KeyError(f"{name} in {version}")

@@ -12,14 +12,11 @@ from tests.sim.abi import (
     ALLOC,
     CONTROL,
     DEVICE,
-    DUP,
     FB_INFO_V2,
     FREE,
     HEAP,
     ID_INFO,
-    PID_INFO,
     ROOT,
-    SHARE,
     SUBDEVICE,
     VIDEO,
     Status,
@@ -128,40 +125,6 @@ class Client(AbstractContextManager["Client"]):
         self.call(FREE, data)
         return self.sim.layout("NVOS00_PARAMETERS").get(data, "status")
 
-    def dup(self, source: Client, handle: int, *, as_handle: int = 0) -> tuple[int, int]:
-        """Duplicate an object of a client under this one's device."""
-        return self.dup_raw(source.handle, handle, as_handle)
-
-    def dup_raw(self, source: int, handle: int, as_handle: int = 0) -> tuple[int, int]:
-        """Duplicate by numbers."""
-        data = self.params(
-            "NVOS55_PARAMETERS",
-            hClient=self.handle,
-            hParent=self.device,
-            hObject=as_handle,
-            hClientSrc=source,
-            hObjectSrc=handle,
-        )
-        self.call(DUP, data)
-        form = self.sim.layout("NVOS55_PARAMETERS")
-        return form.get(data, "status"), form.get(data, "hObject")
-
-    def share(
-        self, handle: int, share_type: int, target: int = 0, action: int = 0, mask: int = 1, owner: int = 0
-    ) -> int:
-        """Say who may duplicate an object, of this client or of another."""
-        data = self.params(
-            "NVOS57_PARAMETERS",
-            hClient=owner or self.handle,
-            hObject=handle,
-            sharePolicy__target=target,
-            sharePolicy__accessMask=mask,
-            sharePolicy__type=share_type,
-            sharePolicy__action=action,
-        )
-        self.call(SHARE, data)
-        return self.sim.layout("NVOS57_PARAMETERS").get(data, "status")
-
     def control(self, handle: int, number: int, params: bytearray | None) -> int:
         """Make one control call."""
         data = self.params(
@@ -184,16 +147,6 @@ class Client(AbstractContextManager["Client"]):
             params[start + 8 * i : start + 8 * i + 4] = index.to_bytes(4, "little")
         assert self.control(self.subdevice, FB_INFO_V2, params) == Status.OK
         return [int.from_bytes(params[start + 8 * i + 4 :][:4], "little") for i in range(len(indices))]
-
-    def pid_memory(self, pid: int) -> tuple[int, int, int]:
-        """Return a process's private, owned shared and duplicated bytes, by the driver's word."""
-        form = self.sim.layout("NV2080_CTRL_GPU_GET_PID_INFO_PARAMS")
-        params = form.pack(pidInfoListCount=1)
-        params[8:12] = pid.to_bytes(4, "little")
-        assert self.control(self.subdevice, PID_INFO, params) == Status.OK
-        assert int.from_bytes(params[16:20], "little") == Status.OK
-        private, owned, duped = (int.from_bytes(params[24 + 8 * i :][:8], "little") for i in range(3))
-        return private, owned, duped
 
     def heap(self, function: int, **values: int) -> tuple[int, bytearray]:
         """Make one VID_HEAP_CONTROL call: status and the structure."""

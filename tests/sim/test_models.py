@@ -26,14 +26,12 @@ def test_commands_and_documents_name_the_models(repository: Path, monkeypatch: p
     assert " or ".join(together.rsplit(", ", 1)) in (repository / "tests/vm/fake_driver/card.c").read_text()
 
 
-@pytest.mark.parametrize("model", models())
+@pytest.mark.parametrize("model", [models()[0], models()[-1]])
 def test_a_card_is_what_the_list_says(start: Start, model: str) -> None:
-    """A card of each model has the name and memory of the list; MIB sets another size."""
+    """A card of a model has the name and memory of the list; MIB sets another size."""
     mib, name = listed()[model]
     for cards, size in ((model, mib), (f"{model}=1", 1)):
-        sim = start(cards)
-        (line,) = sim.lines("info=all")
+        (line,) = start(cards).lines("info=all")
         assert f'name="{name}"' in line
         for key in ("total", "free", "v1_total", "v2_total", "heap_total", "region_total"):
             assert fields(line)[key] == str(size << 20)
-        sim.stop()

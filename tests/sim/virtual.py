@@ -18,8 +18,8 @@ from tests.sim.worker import FIGURES, MS, QUEUE, US, Group, Worker
 if TYPE_CHECKING:
     from tests.sim.support import Sim
 
-# What the cards take to load a context, to cut a kernel, and until a call acts.
-LOAD, CUT, COMMAND = 30 * US, 20 * US, 20 * US
+# What the cards take to load a context, and until a call acts.
+LOAD, COMMAND = 30 * US, 20 * US
 SIGNATURES: stage.Signatures = {
     "cards_new": (c_void_p, [c_char_p, c_char_p, c_char_p]),
     "cards_free": (None, [c_void_p]),

@@ -17,20 +17,10 @@ RECORD: Final = struct.Struct("=IIQQII")
 FIGURES: Final = struct.Struct("=5Q")
 QUEUE: Final = 1024
 US, MS, SECOND = 1_000, 1_000_000, 1_000_000_000
-SCHEDULE, BIND, SET_SLICE, GET_SLICE, PREEMPT, LEVEL, REALTIME = (
-    0xA06C0101,
-    0xA06C0102,
-    0xA06C0103,
-    0xA06C0104,
-    0xA06C0105,
-    0xA06C0107,
-    0xA06C0110,
-)
-CHANNEL_SCHEDULE, CHANNEL_BIND, CHANNEL_LEVEL, RESTART = 0xA06F0103, 0xA06F0104, 0xA06F0109, 0xA06F0111
-DISABLE, RUNLIST_POLICY, SET_COMPUTE, GET_COMPUTE = 0x2080110B, 0x20801115, 0x20800194, 0x20800195
-SAMPLES, PROPERTIES = 0x20802096, 0x80170F
-NO_FREE_FIFOS, INVALID_CHANNEL, INSUFFICIENT_RESOURCES = 0x4F, 0x21, 0x1A
-NOBODY: Final = 0xFFFFFFFF
+SCHEDULE, SET_SLICE, GET_SLICE, LEVEL, REALTIME = 0xA06C0101, 0xA06C0103, 0xA06C0104, 0xA06C0107, 0xA06C0110
+CHANNEL_SCHEDULE, CHANNEL_LEVEL, RESTART = 0xA06F0103, 0xA06F0109, 0xA06F0111
+DISABLE, RUNLIST_POLICY, SET_COMPUTE = 0x2080110B, 0x20801115, 0x20800194
+INVALID_CHANNEL: Final = 0x21
 
 
 @dataclass(frozen=True)
@@ -42,15 +32,6 @@ class Figures:
     queued: int
     busy: int
     now: int
-
-
-@dataclass(frozen=True)
-class Sample:
-    """How busy the card was with a process until a time, in hundredths of a percent."""
-
-    ended: int
-    process: int
-    busy: int
 
 
 @dataclass(frozen=True)
@@ -101,24 +82,17 @@ class Worker:
         self.ring(channel, 0, 0)
         return Figures(*FIGURES.unpack(self.read()))
 
-    def try_channel(self, parent: int, engine: int = GRAPHICS, entries: int = 0) -> tuple[int, int]:
-        """Make a channel in a group, or below the device: status and handle."""
-        form = "NV_CHANNELGPFIFO_ALLOCATION_PARAMETERS"
-        params = self.client.params(form, engineType=engine, gpFifoEntries=entries)
-        return self.client.alloc(parent, CHANNEL, params)
-
-    def try_group(self, engine: int = GRAPHICS) -> tuple[int, int]:
-        """Make a group without channels: status and handle."""
-        params = self.client.params("NV_CHANNEL_GROUP_ALLOCATION_PARAMETERS", engineType=engine)
-        return self.client.alloc(self.client.device, GROUP, params)
-
     def channel(self, parent: int, entries: int = 0) -> int:
-        status, handle = self.try_channel(parent, entries=entries)
+        """Make a channel in a group, or below the device."""
+        form = "NV_CHANNELGPFIFO_ALLOCATION_PARAMETERS"
+        params = self.client.params(form, engineType=GRAPHICS, gpFifoEntries=entries)
+        status, handle = self.client.alloc(parent, CHANNEL, params)
         assert status == Status.OK
         return handle
 
-    def group(self, channels: int = 1, *, scheduled: bool = True, engine: int = GRAPHICS) -> Group:
-        status, handle = self.try_group(engine)
+    def group(self, channels: int = 1, *, scheduled: bool = True) -> Group:
+        params = self.client.params("NV_CHANNEL_GROUP_ALLOCATION_PARAMETERS", engineType=GRAPHICS)
+        status, handle = self.client.alloc(self.client.device, GROUP, params)
         assert status == Status.OK
         made = Group(handle, tuple(self.channel(handle) for _ in range(channels)))
         if scheduled:
@@ -133,9 +107,9 @@ class Worker:
         """Put a group on its runlist, or take it off."""
         return self.control(group, SCHEDULE, "NVA06F_CTRL_GPFIFO_SCHEDULE_PARAMS", bEnable=on, **values)
 
-    def schedule_channel(self, channel: int, on: int = 1) -> int:
-        """Do so with a channel."""
-        return self.control(channel, CHANNEL_SCHEDULE, "NVA06F_CTRL_GPFIFO_SCHEDULE_PARAMS", bEnable=on)
+    def schedule_channel(self, channel: int) -> int:
+        """Put a channel on its runlist."""
+        return self.control(channel, CHANNEL_SCHEDULE, "NVA06F_CTRL_GPFIFO_SCHEDULE_PARAMS", bEnable=1)
 
     def timeslice(self, group: int, us: int) -> int:
         return self.control(group, SET_SLICE, "NVA06C_CTRL_TIMESLICE_PARAMS", timesliceUs=us)
@@ -154,31 +128,6 @@ class Worker:
             for name, value in (("hClientList", owner or self.client.handle), ("hChannelList", channel)):
                 struct.pack_into("=I", params, form.fields[name][0] + 4 * index, value)
         return self.client.control(self.client.subdevice, DISABLE, params)
-
-    def try_samples(self, more: int = 0) -> tuple[int, bytearray]:
-        """Ask for samples, with a wrong size of the buffer if wanted: status and the structure."""
-        form = self.client.sim.layout("NV2080_CTRL_PERF_GET_GPUMON_PERFMON_UTIL_SAMPLES_V2_PARAMS")
-        params = form.pack(bufSize=form.fields["samples"][1] + more)
-        return self.client.control(self.client.subdevice, SAMPLES, params), params
-
-    def samples(self) -> list[Sample]:
-        """Return the samples that there are, the oldest first."""
-        form = self.client.sim.layout("NV2080_CTRL_PERF_GET_GPUMON_PERFMON_UTIL_SAMPLES_V2_PARAMS")
-        each = self.client.sim.layout("NV2080_CTRL_PERF_GPUMON_PERFMON_UTIL_SAMPLE")
-        part = self.client.sim.layout("NV2080_CTRL_PERF_GPUMON_ENGINE_UTIL_SAMPLE")
-        status, params = self.try_samples()
-        assert status == Status.OK
-        start, size = form.fields["samples"]
-        count, tracker = form.get(params, "count"), form.get(params, "tracker")
-        assert count == size // each.size
-        found = []
-        for index in range(count):
-            at = start + (tracker + index) % count * each.size
-            entry = params[at : at + each.size]
-            graphics = entry[each.fields["gr"][0] :]
-            ended = each.get(entry, "base.timeStamp")
-            found.append(Sample(ended, part.get(graphics, "procId"), part.get(graphics, "util")))
-        return [sample for sample in found if sample.ended]
 
     def wait(self, channel: int, completed: int, seconds: float = 10) -> Figures:
         """Wait until so many kernels have ended, by the clock."""

@@ -14,7 +14,7 @@ from tests.sim.support import Sim, fields
 
 
 def test_nodes_and_texts(sim: Sim) -> None:
-    """The mount has the nodes for everyone, and read-only texts about the driver and each card."""
+    """The mount has the nodes for everyone, each with its inode number, and texts about driver and cards."""
     assert sorted(os.listdir(sim.mount)) == ["driver", "nvidia-uvm", "nvidia0", "nvidia1", "nvidiactl"]
     assert (sim.mount / "nvidiactl").stat().st_mode & 0o777 == 0o666
     assert (sim.mount / "nvidia1").stat().st_mode & 0o777 == 0o666
@@ -24,13 +24,10 @@ def test_nodes_and_texts(sim: Sim) -> None:
     assert "Device Minor: \t 1" in text
     assert not (sim.mount / "nvidia2").exists()
     assert not (sim.mount / "nvidia00").exists()
-
-
-def test_node_identity_is_stable(sim: Sim) -> None:
-    """Each node has an inode number of its own that stays the same."""
-    numbers = [(sim.mount / name).stat().st_ino for name in ("nvidiactl", "nvidia0", "nvidia1")]
+    names = ("nvidiactl", "nvidia0", "nvidia1")
+    numbers = [(sim.mount / name).stat().st_ino for name in names]
     assert len(set(numbers)) == 3
-    assert [(sim.mount / name).stat().st_ino for name in ("nvidiactl", "nvidia0", "nvidia1")] == numbers
+    assert [(sim.mount / name).stat().st_ino for name in names] == numbers
 
 
 def test_nodes_are_not_readable_files(sim: Sim) -> None:
@@ -91,6 +88,9 @@ def test_daemon_returns_when_the_mount_answers(built: Path, tmp_path: Path) -> N
         (["--cards", "T4=0"], "MIB is a number"),
         (["--cards", "T4:33"], "COUNT is a number from 1 to 32"),
         (["--cards", "T4:1x"], "the form is"),
+        (["--cards", "T4/mig=0"], "MIG"),
+        (["--cards", "H200:2/mig=2"], "MIG"),
+        (["--cards", "H200/mig=0,0"], "the form is"),
         (["--cards", "T4", "--driver", "1.2.3"], "not a driver version"),
         (["--cards", "T4", "--driver", "580.142x"], "not a driver version"),
     ],
