@@ -21,7 +21,7 @@ from hypothesis.stateful import (
 )
 
 from tests.core.build import build_library
-from tests.core.call.binding import CARD_BYTES, Bench, load, new_bench
+from tests.core.registry.binding import CARD_BYTES, Bench, load, new_bench
 
 MOST = 20  # max_inst of a card
 SHARES = st.sampled_from(["s1", "s2", "s3", "s4", "s5"])
@@ -272,5 +272,15 @@ def test_reservations_agree_with_the_model(library: ctypes.CDLL) -> None:
     health = [HealthCheck.too_slow, HealthCheck.data_too_large]
     run_state_machine_as_test(
         Reservations,
-        settings=settings(max_examples=120, stateful_step_count=40, suppress_health_check=health),
+        settings=settings(stateful_step_count=40, suppress_health_check=health),
     )
+
+
+def test_every_prefix_of_a_line_is_judged_by_itself(library: ctypes.CDLL) -> None:
+    """The text of inst_ctl is never read beyond its length."""
+    bench = new_bench(library, ctypes.create_string_buffer(library.cgpu_state_bytes()))
+    line = "create id=a pid=1 gpu=0:65536"
+    for cut in range(len(line)):
+        result = bench.ask("cgpu_inst_ctl", line.encode(), ctypes.c_size_t(cut))
+        first_whole = len("create id=a pid=1 gpu=0:6")
+        assert result == (-errno.EINVAL if cut < first_whole else 0 if cut == first_whole else -errno.EEXIST)
