@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Core, scheduling controls and card in virtual time: what policies promise is what the card does."""
+"""The scheduler and a card in virtual time: what policies promise is what the card does."""
