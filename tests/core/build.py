@@ -30,9 +30,9 @@ def tool(name: str) -> str:
     return found
 
 
-def run(command: list[str]) -> None:
-    """Run a build step; a failure shows what it printed."""
-    done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=280)
+def run(command: list[str], folder: Path | None = None) -> None:
+    """Run a build step, in a folder; a failure shows what it printed."""
+    done = subprocess.run(command, cwd=folder, capture_output=True, text=True, check=False, timeout=280)
     assert done.returncode == 0, f"{' '.join(command)}\n{done.stdout}{done.stderr}"
 
 
@@ -58,8 +58,7 @@ def build_objects(output: Path) -> list[str]:
     objects.mkdir()
     shared = map(str, BENCH_SOURCES)
     command = [tool("clang"), *flags(gen), *SANITIZE, "-DCORE_ASSERT_LOCKED", "-c", *sources(gen), *shared]
-    done = subprocess.run(command, cwd=objects, capture_output=True, text=True, check=False, timeout=280)
-    assert done.returncode == 0, done.stderr
+    run(command, objects)
     return sorted(map(str, objects.glob("*.o")))
 
 
