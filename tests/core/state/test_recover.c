@@ -137,87 +137,6 @@ TEST_ON(a_state_is_taken_over_by_what_is_in_use, bench_new("580.142"))
 	free(converted);
 }
 
-/* An older state, as long as what stands before what its version did not have; nothing behind it is read. */
-static struct cgpu_state *older_state(struct cgpu_state *own, u32 version, size_t bytes)
-{
-	struct cgpu_state *older = malloc(bytes);
-
-	CHECK(older != NULL);
-	own->version = version;
-	own->bytes = bytes;
-	memcpy(older, own, bytes);
-	CHECK_EQ(cgpu_state_converts(older), CGPU_STATE_CONVERTS);
-	CHECK_EQ(cgpu_state_recover(own), -EINVAL);
-	/* Its number with our length, and our number with its length, are of no layout. */
-	own->bytes = cgpu_state_bytes();
-	CHECK_EQ(cgpu_state_converts(own), CGPU_STATE_FOREIGN);
-	own->version = CORE_VERSION;
-	CHECK_EQ(cgpu_state_converts(own), CGPU_STATE_OWN);
-	own->bytes = bytes;
-	CHECK_EQ(cgpu_state_converts(own), CGPU_STATE_FOREIGN);
-	own->bytes = cgpu_state_bytes();
-	return older;
-}
-
-/* By both ways, which come to the same. */
-static struct cgpu_state *read_older(struct cgpu_state *older)
-{
-	struct cgpu_state *taken = malloc(cgpu_state_bytes()), *converted = malloc(cgpu_state_bytes());
-
-	CHECK(taken && converted);
-	cgpu_state_init(taken, 0);
-	CHECK_EQ(cgpu_state_take_over(taken, older), 0);
-	memset(converted, 0xa5, cgpu_state_bytes());
-	CHECK_EQ(cgpu_state_convert(converted, older), 0);
-	CHECK_EQ(cgpu_state_recover(converted), 0);
-	CHECK_EQ(memcmp(taken, converted, offsetof(struct cgpu_state, object)), 0);
-	CHECK_EQ(memcmp(taken->reservation, converted->reservation, sizeof(taken->reservation)), 0);
-	CHECK_EQ(taken->stat.engine.restarts, 0);
-	converted->stat.engine.restarts = 0;
-	CHECK_EQ(memcmp(&taken->stat, &converted->stat, sizeof(taken->stat)), 0);
-	free(taken);
-	free(older);
-	return converted;
-}
-
-TEST_ON(a_state_without_reservations_is_read, bench_new("580.142"))
-{
-	struct cgpu_state *own = bench->core.state, *converted;
-
-	fill(bench);
-	converted = read_older(older_state(own, 7, offsetof(struct cgpu_state, reservation)));
-	bench->core.state = converted;
-	bench_invariants(converted);
-	CHECK(bench_is(bench, "0/reserved", ""));
-	/* A container that used one keeps what it has. */
-	CHECK(bench_is(bench, "0/u/memsize", "104857600\n"));
-	CHECK_EQ(bench_ctl(bench, "reserve id=s gpu=0:104857600:2:1"), 0);
-	CHECK(bench_is(bench, "0/reserved", "s 104857600 2 1 -\n"));
-	bench->core.state = own;
-	free(converted);
-}
-
-/* Counters begin with what is there. */
-TEST_ON(a_state_without_counters_is_read, bench_new("580.142"))
-{
-	struct cgpu_state *own = bench->core.state, *converted;
-
-	fill(bench);
-	own->gpu[0].instance[0].usage = 12345;
-	converted = read_older(older_state(own, 8, offsetof(struct cgpu_state, stat)));
-	bench->core.state = converted;
-	bench_invariants(converted);
-	CHECK(bench_is(bench, "0/reserved", RESERVED));
-	CHECK_STAT("0/a/stat", "peak", 18 * MIB);
-	CHECK_STAT("0/a/stat", "usage", 12345);
-	CHECK_STAT("0/stat", "usage", 12345);
-	CHECK_STAT("0/a/stat", "refused_limit", 0);
-	CHECK_STAT("stat", "upgrades", 1);
-	CHECK_STAT("stat", "executed", 0);
-	bench->core.state = own;
-	free(converted);
-}
-
 /* What was counted is not believed blindly, and what it was of is gone. */
 TEST_ON(counters_of_nobody_are_dropped, bench_new("580.142"))
 {
@@ -348,7 +267,6 @@ static void use(struct bench *bench)
 		snprintf(text, sizeof(text), "0/%.12s/meminfo", info.id);
 		bench_read(bench, text, text, sizeof(text));
 		cgpu_container_remove(&bench->core, info.slot, info.generation);
-		bench_invariants(bench->core.state);
 		bench_orphans_gone(bench);
 	}
 	bench_orphans_gone(bench);
@@ -485,7 +403,6 @@ static void check_dead(struct bench *bench, const struct cgpu_state *shared)
 
 	memcpy(bench->core.state, shared, cgpu_state_bytes());
 	CHECK_EQ(cgpu_state_recover(bench->core.state), 0);
-	bench_invariants(bench->core.state);
 	/* All of a registration or nothing of it. */
 	if (cgpu_container_find(&bench->core, "c", &info) == 0) {
 		CHECK(bench_is(bench, "0/c/weight", "3\n"));
