@@ -60,13 +60,6 @@ def run(library: Library, version: str, *, enforce: bool, phases: tuple[Phase, .
     )
 
 
-def test_every_layout_is_represented() -> None:
-    """The versions that are tried have each set of layouts that the table knows."""
-    chosen = [layouts_of(version) for version in representatives()]
-    assert set(chosen) == {layouts_of(version) for version in facts()["tags"]}
-    assert len(set(chosen)) == len(chosen) > 1
-
-
 @pytest.mark.enforcement
 @pytest.mark.timeout(0)
 @pytest.mark.parametrize("version", representatives())
