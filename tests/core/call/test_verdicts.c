@@ -82,8 +82,6 @@ TEST_ON(escapes_that_nobody_knows_are_refused, sliced("580.142", &caller))
 
 TEST_ON(classes_by_what_they_hold, sliced("580.142", &caller))
 {
-	u32 logged;
-
 	/* Where its parameters ask for memory of the card; memory of the caller's own pages. */
 	CHECK_EQ(bench_class(bench, &caller, NV01_MEMORY_SYSTEM), NV_ERR_INVALID_ARGUMENT);
 	CHECK_EQ(bench_class(bench, &caller, NV01_MEMORY_SYSTEM_OS_DESCRIPTOR), CONTINUED);
@@ -100,29 +98,6 @@ TEST_ON(classes_by_what_they_hold, sliced("580.142", &caller))
 	CHECK(strcmp(bench->log,
 		      "container a: driver class NV_MEMORY_FABRIC keeps memory in a way that is not charged here and "
 		      "was refused") == 0);
-	logged = bench->logged;
-	CHECK_EQ(bench_class(bench, &caller, 0xbeef), NV_ERR_INVALID_CLASS);
-	CHECK(strcmp(bench->log, "container a: driver class 0xbeef is not known here and was refused") == 0);
-	CHECK_EQ(bench_class(bench, &caller, 0xbeef), NV_ERR_INVALID_CLASS);
-	CHECK_EQ(bench->logged, logged + 1);
-}
-
-/* What computes, draws, copies and codes on a GPU holds no memory: of every generation that the drivers serve. */
-TEST_ON(engines_of_all_generations, sliced("580.142", &caller))
-{
-	static const u32 classes[] = { MAXWELL_COMPUTE_A, MAXWELL_COMPUTE_B, PASCAL_COMPUTE_A, PASCAL_COMPUTE_B,
-		VOLTA_COMPUTE_A, TURING_COMPUTE_A, AMPERE_COMPUTE_A, AMPERE_COMPUTE_B, ADA_COMPUTE_A, HOPPER_COMPUTE_A,
-		BLACKWELL_COMPUTE_A, BLACKWELL_COMPUTE_B, MAXWELL_A, MAXWELL_B, PASCAL_A, PASCAL_B, VOLTA_A,
-		MAXWELL_DMA_COPY_A, PASCAL_DMA_COPY_A, PASCAL_DMA_COPY_B, VOLTA_DMA_COPY_A, TURING_DMA_COPY_A,
-		NVC3B0_VIDEO_DECODER, NVC3B7_VIDEO_ENCODER };
-	u32 logged = bench->logged;
-	size_t i;
-
-	for (i = 0; i < sizeof(classes) / sizeof(classes[0]); i++)
-		CHECK_EQ(bench_class(bench, &caller, classes[i]), CONTINUED);
-	/* nvidia-smi asks for it, and the driver has none on a card of its own. */
-	CHECK_EQ(bench_class(bench, &caller, NVA083_GRID_DISPLAYLESS), CONTINUED);
-	CHECK_EQ(bench->logged, logged);
 }
 
 TEST_ON(older_ways_to_allocate, sliced("580.142", &caller))

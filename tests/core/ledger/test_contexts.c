@@ -19,10 +19,8 @@ static struct bench *with_contexts(const char *driver, struct caller *caller)
 static long group_in(struct bench *bench, const struct caller *caller, u32 object, u32 engine, u32 space)
 {
 	struct channel_ask ask = { 0xc1, DEVICE, object, KEPLER_CHANNEL_GROUP_A, engine, space };
-	long status = bench_channel(bench, caller, &ask);
 
-	bench_invariants(bench->core.state);
-	return status;
+	return bench_channel(bench, caller, &ask);
 }
 
 static long group(struct bench *bench, const struct caller *caller, u32 object, u32 engine)
@@ -33,10 +31,8 @@ static long group(struct bench *bench, const struct caller *caller, u32 object, 
 static long channel(struct bench *bench, const struct caller *caller, u32 parent, u32 object, u32 engine)
 {
 	struct channel_ask ask = { 0xc1, parent, object, AMPERE_CHANNEL_GPFIFO_A, engine, 0 };
-	long status = bench_channel(bench, caller, &ask);
 
-	bench_invariants(bench->core.state);
-	return status;
+	return bench_channel(bench, caller, &ask);
 }
 
 static u64 charged(struct bench *bench, const struct caller *caller)
@@ -129,7 +125,7 @@ TEST_ON(memory_is_exact_beside_contexts, with_contexts("580.142", &caller))
 		for (ask.object++; pages; pages--, ask.object++)
 			CHECK_EQ(bench_vidmem(bench, &caller, 1, &ask), NV_OK);
 		CHECK_EQ(bench_vidmem(bench, &caller, 1, &ask), NV_ERR_NO_MEMORY);
-		CHECK(charged(bench, &caller) <= SLICE && charged(bench, &caller) + PAGE > SLICE);
+		CHECK(bench_used(bench, 0, caller.slot) <= SLICE && bench_used(bench, 0, caller.slot) + PAGE > SLICE);
 		while (ask.object-- > 0x1000)
 			CHECK_EQ(bench_rm_free(bench, &caller, 0xc1, ask.object), NV_OK);
 		CHECK_EQ(charged(bench, &caller), contexts * EACH);

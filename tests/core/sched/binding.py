@@ -156,7 +156,6 @@ class Card:
     idle: int = 0  # ns in which nothing ran
     idle_with_work: int = 0  # ... and somebody had work and weight
     kernel: tuple[int, int] | None = None  # slot and ns left of what cannot be interrupted
-    measures: bool = True  # tells the scheduler what ran
     decision: Decision = field(default_factory=Decision)
     working: dict[int, bool] = field(default_factory=dict)  # as told to the scheduler
 
@@ -192,8 +191,7 @@ class Card:
 
     def spend(self, slot: int, ns: int) -> None:
         self.used[slot] += ns
-        if self.measures:
-            self.sched.must("ran", slot, ns, self.now)
+        self.sched.must("ran", slot, ns, self.now)
 
     def advance(self, ns: int) -> None:
         """Let time go on, to the next event at most `ns` from here."""

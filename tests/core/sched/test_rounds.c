@@ -39,16 +39,6 @@ TEST_ON(who_runs_on_owes_it, two_busy(2, ":1", ":1"))
 	CHECK(usage(bench, "0/c1/usage") > ran[1] * 99 / 100 && usage(bench, "0/c1/usage") < ran[1] * 101 / 100);
 }
 
-TEST_ON(a_lone_container_has_its_cap, fresh(3))
-{
-	u64 ran[16];
-
-	CHECK_EQ(bench_write(bench, "0/max_inst", "4"), 0);
-	busy(bench, 1, ":1", 1);
-	run(bench, 800 * MS, ran);
-	CHECK_EQ(ran[1], 200 * MS);
-}
-
 TEST_ON(changes_count_at_once, fresh(2))
 {
 	u64 ran[16];

@@ -18,20 +18,17 @@ from hypothesis.stateful import (
 )
 
 from cgpu.smi.scheduling import POLICIES
-from tests.core.build import build_library
 from tests.core.sched.binding import (
     FAIR,
     FIXED,
     MS,
     NATIVE,
-    NO_SWITCH,
     SLICE,
     SLOTS,
     WEIGHT,
     Card,
     Load,
     Sched,
-    load,
 )
 
 GATED = (FAIR, WEIGHT, FIXED)
@@ -212,9 +209,9 @@ class Machine(RuleBasedStateMachine):
         assert abs(self.sched.state.lag) <= 100 * 2 * SLICE
 
 
-def test_shares_hold_in_random_histories(tmp_path_factory: pytest.TempPathFactory) -> None:
+def test_shares_hold_in_random_histories(library: ctypes.CDLL) -> None:
     """No history of changes starves anyone, passes a cap, or bends a share for more than two rounds."""
-    Machine.library = load(build_library(tmp_path_factory.mktemp("sched_model"), NO_SWITCH))
+    Machine.library = library
     run_state_machine_as_test(
         Machine,
         settings=settings(
