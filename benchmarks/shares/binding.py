@@ -193,8 +193,6 @@ class Harness:
             )
         self.library = ctypes.CDLL(str(library))
         self.library.shares_open.restype = ctypes.c_void_p
-        for name in ("shares_owed", "shares_round"):
-            getattr(self.library, name).restype = ctypes.c_uint64
         defaults = CSettings()
         self.library.cgpu_sched_defaults(ctypes.byref(defaults))
         self.slice = int(defaults.slice)
@@ -309,17 +307,3 @@ class Running:
         out = CTotals()
         self.library.shares_totals(self.handle, ctypes.byref(out))
         return {name: getattr(out, name) for name in TOTALS}
-
-    def owed(self, slot: int) -> int:
-        return int(self.library.shares_owed(self.handle, slot))
-
-    def round(self) -> int:
-        return int(self.library.shares_round(self.handle))
-
-    def drain(self, longest: int, step: int) -> bool:
-        """Let time go on until nothing is queued, at most so long; say whether that was enough."""
-        for _ in range(0, longest, step):
-            if not any(self.figures(slot).queued for slot in self.members):
-                return True
-            self.advance(step)
-        return False

@@ -66,9 +66,5 @@ void shares_advance(struct shares *shares, uint64_t until);
 /* Of who is in the slot, or was last. */
 void shares_figures(const struct shares *shares, uint32_t slot, struct shares_figures *figures);
 void shares_totals(const struct shares *shares, struct shares_totals *totals);
-/* ns that it ran on in other's turns and has not paid back. */
-uint64_t shares_owed(const struct shares *shares, uint32_t slot);
-/* How long the low class takes at present until each slot has had its turn, if the high class is idle. */
-uint64_t shares_round(const struct shares *shares);
 
 #endif

@@ -3,7 +3,6 @@
 #include <stdlib.h>
 
 #include "inside.h"
-#include "sched/deficit.h"
 
 struct shares *shares_open(const struct shares_setup *setup)
 {
@@ -150,19 +149,4 @@ void shares_totals(const struct shares *shares, struct shares_totals *totals)
 	totals->busy = engine.busy;
 	totals->switching = engine.switching;
 	totals->idle = engine.idle;
-}
-
-uint64_t shares_owed(const struct shares *shares, uint32_t slot)
-{
-	int64_t balance = slot < CGPU_SCHED_SLOTS ? shares->sched.balance[slot] : 0;
-
-	return balance < 0 ? (uint64_t)-balance : 0;
-}
-
-uint64_t shares_round(const struct shares *shares)
-{
-	struct cgpu_sched_plans plans;
-
-	core_sched_plan(&shares->sched, &plans);
-	return plans.of[CGPU_SCHED_LOW].units * shares->sched.settings.slice;
 }

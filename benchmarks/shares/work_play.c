@@ -9,7 +9,6 @@ struct player {
 	struct work_program program;
 	uint64_t wake; /* it goes on then; WORK_NEVER: when a kernel has ended */
 	uint64_t launched; /* of this step */
-	uint64_t rounds;
 	uint32_t step;
 	uint32_t in_flight;
 	bool pauses; /* until `wake`, and the next step comes then */
@@ -17,8 +16,6 @@ struct player {
 
 struct work_play {
 	struct work *work;
-	work_done_fn done;
-	void *done_ctx;
 	uint32_t count;
 	struct player player[WORK_PROGRAMS];
 };
@@ -27,10 +24,8 @@ static void next_step(struct player *player)
 {
 	player->launched = 0;
 	player->step++;
-	if (player->step == player->program.steps) {
+	if (player->step == player->program.steps)
 		player->step = 0;
-		player->rounds++;
-	}
 }
 
 /* Launches what can be launched now. */
@@ -71,8 +66,6 @@ static void on_done(void *ctx, const struct work_done *done)
 		player->in_flight--;
 		go_on(play, player);
 	}
-	if (play->done)
-		play->done(play->done_ctx, done);
 }
 
 struct work_play *work_play_create(struct work *work)
@@ -91,12 +84,6 @@ void work_play_destroy(struct work_play *play)
 	if (play)
 		work_on_done(play->work, NULL, NULL);
 	free(play);
-}
-
-void work_play_on_done(struct work_play *play, work_done_fn done, void *ctx)
-{
-	play->done = done;
-	play->done_ctx = ctx;
 }
 
 static void wake(struct work_play *play, struct player *player)
@@ -164,9 +151,4 @@ void work_play_advance(struct work_play *play, uint64_t until)
 		}
 	}
 	work_advance(play->work, until);
-}
-
-uint64_t work_play_rounds(const struct work_play *play, uint32_t program)
-{
-	return program < play->count ? play->player[program].rounds : 0;
 }

@@ -31,17 +31,14 @@ struct work_program {
 
 struct work_play;
 
-/* Takes work_on_done() for itself, and passes on what it gets. NULL: no memory. */
+/* Takes work_on_done() for itself. NULL: no memory. */
 struct work_play *work_play_create(struct work *work);
 void work_play_destroy(struct work_play *play);
-void work_play_on_done(struct work_play *play, work_done_fn done, void *ctx);
 /* A number, or WORK_NONE: no such channel, a program that cannot run, or none left. It starts at once, if it is time. */
 uint32_t work_play_add(struct work_play *play, const struct work_program *program);
 /* When one of them goes on, or something happens on the card. */
 uint64_t work_play_next(const struct work_play *play);
 /* Takes the place of work_advance(). */
 void work_play_advance(struct work_play *play, uint64_t until);
-/* How often it went through all of its steps, whatever of that is in the queue still. */
-uint64_t work_play_rounds(const struct work_play *play, uint32_t program);
 
 #endif
