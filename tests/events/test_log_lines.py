@@ -26,8 +26,9 @@ from cgpu.hook.main import main as hook
 from cgpu.kmod.daemon import log as daemon_log
 from cgpu.kubernetes.admission.main import main as admission
 from cgpu.kubernetes.node import main as agent
+from tests.client.support import CONTAINER, MIB
 from tests.hook.conftest import compiled_hook, engineless, tree
-from tests.hook.support import CONTAINER, MIB, FakeTree
+from tests.hook.support import FakeTree
 
 __all__ = ["compiled_hook", "engineless", "tree"]  # fixtures
 ID = "4a4b4c4d4e4f" + "0" * 52

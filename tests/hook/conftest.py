@@ -8,7 +8,8 @@ from pathlib import Path
 import pytest
 
 from cgpu import paths
-from tests.hook.support import T4, FakeTree, compile_hook
+from tests.client.support import T4
+from tests.hook.support import FakeTree, compile_hook
 
 
 @pytest.fixture(autouse=True)

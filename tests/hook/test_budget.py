@@ -9,8 +9,9 @@ from typing import Any
 
 import pytest
 
-from tests.hook.shares import SHARE, asking, by_containerd, put
-from tests.hook.support import HOOK, FakeTree, spec
+from tests.hook.support import HOOK, FakeTree
+from tests.request.shares import SHARE, asking, by_containerd, put
+from tests.request.support import spec
 
 # `import json` is not among them: it brings re and enum, which cost half as much as the interpreter's start.
 STANDARD = {"__future__", "errno", "os", "sys", "syslog", "_json"}

@@ -9,8 +9,10 @@ from pathlib import Path
 
 import pytest
 
-from tests.hook.shares import OTHER_POD, OTHER_SHARE, SHARE, asking, by_containerd, put
-from tests.hook.support import CONTAINER, ENV, HOOK, MIB, FakeTree, down, spec
+from tests.client.support import CONTAINER, MIB, down
+from tests.hook.support import HOOK, FakeTree
+from tests.request.shares import OTHER_POD, OTHER_SHARE, SHARE, asking, by_containerd, put
+from tests.request.support import ENV, spec
 
 CREATE = f"create id={CONTAINER} pid=4711 "
 DESTROY = f"destroy id={CONTAINER}"

@@ -12,8 +12,10 @@ from pathlib import Path
 
 import pytest
 
-from tests.hook.shares import SHARE
-from tests.hook.support import CONTAINER, MIB, FakeTree, spec
+from tests.client.support import CONTAINER, MIB
+from tests.hook.support import FakeTree
+from tests.request.shares import SHARE
+from tests.request.support import spec
 
 DESTROY = f"destroy id={CONTAINER}"
 GRANT = ("--grant", f"0:{6043 * MIB}:1:0")

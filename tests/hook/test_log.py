@@ -11,7 +11,9 @@ import pytest
 
 from cgpu.hook import log
 from cgpu.hook.main import main
-from tests.hook.support import CONTAINER, ENV, MIB, FakeTree, down, spec
+from tests.client.support import CONTAINER, MIB, down
+from tests.hook.support import FakeTree
+from tests.request.support import ENV, spec
 
 Lines = list[tuple[int, str]]
 

@@ -17,7 +17,7 @@ from cgpu import fastjson
 from cgpu.errors import CgpuError, show
 from cgpu.hook.spec import read_spec
 from cgpu.hook.state import parse_state, read_state
-from tests.hook.support import refused
+from tests.refusal import refused
 
 STATE: dict[str, Any] = {"ociVersion": "1.0.2", "id": "c1", "status": "created", "pid": 7, "bundle": "/b"}
 json_values = st.recursive(

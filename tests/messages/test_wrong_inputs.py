@@ -28,7 +28,9 @@ from cgpu.run.main import parse
 from cgpu.run.resolve import resolve
 from cgpu.runtime_config import main as runtime_config
 from cgpu.smi import main as smi
-from tests.hook.support import MIB, T4, FakeTree, allocate, spec
+from tests.client.support import MIB, T4
+from tests.hook.support import FakeTree
+from tests.request.support import allocate, spec
 
 Row = dict[str, Any]
 ROWS: list[Row] = yaml.safe_load((Path(__file__).parent / "wrong_inputs.yaml").read_text())

@@ -11,7 +11,7 @@ from cgpu.config.effective import Effective
 from cgpu.errors import CgpuError
 from cgpu.run.main import Options
 from cgpu.run.resolve import resolve
-from tests.hook.support import MIB, cards, uuid
+from tests.client.support import MIB, cards, uuid
 
 ONE = cards(15109)
 THREE = cards(15109, 16130, 23028)

@@ -10,8 +10,8 @@ from dataclasses import dataclass, field
 from hypothesis import strategies as st
 
 from cgpu.config.effective import DEFAULTS
-from tests.hook.shares import OTHER_SHARE, SHARE
-from tests.hook.support import CONTAINER, MIB
+from tests.client.support import CONTAINER, MIB
+from tests.request.shares import OTHER_SHARE, SHARE
 
 # What an engine answers to a line; EMSGSIZE stands for: it took a part.
 ANSWERS = (

@@ -17,8 +17,9 @@ from hypothesis import HealthCheck, given, settings
 
 from cgpu import paths
 from cgpu.hook.main import main
+from tests.client.support import MIB, T4
 from tests.hook.launcher.calls import Call, Node, calls
-from tests.hook.support import MIB, T4, FakeTree, compile_hook
+from tests.hook.support import FakeTree, compile_hook
 
 SHIM = Path(__file__).with_name("shim.h")
 # Says that it was called, with which arguments and input.

@@ -11,7 +11,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.hook.support import CONTAINER, T4, FakeTree, compile_hook
+from tests.client.support import CONTAINER, T4
+from tests.hook.support import FakeTree, compile_hook
 
 GRANTS = 20
 ZONE = "Etc/GMT+7"  # far from where a clock without a zone is

@@ -12,8 +12,9 @@ import pytest
 
 from cgpu.client.tree import CONTAINER_NODES, GPU_NODES, ROOT_NODES
 from cgpu.config.effective import DEFAULTS
-from tests.hook.shares import SHARE
-from tests.hook.support import CONTAINER, MIB, T4, FakeTree, compile_hook
+from tests.client.support import CONTAINER, MIB, T4
+from tests.hook.support import FakeTree, compile_hook
+from tests.request.shares import SHARE
 
 GRANT = ("--grant", f"0:{6043 * MIB}:1:0")
 # Says that it was called, with which arguments and input.

@@ -12,7 +12,6 @@ from typing import Any
 import pytest
 
 from cgpu import paths, shares
-from tests.hook.shares import OTHER_POD, OTHER_SHARE, POD, SHARE, asking, by_containerd, put
 from tests.integration.commands import eventually, must
 from tests.integration.conftest import Start
 from tests.integration.engine import MIB, Engine
@@ -21,6 +20,7 @@ from tests.integration.isolation.test_refusals import message
 from tests.integration.probe import NO_MEMORY, step
 from tests.integration.runtimes import Docker, Podman, Runc
 from tests.integration.test_slice import LIMIT
+from tests.request.shares import OTHER_POD, OTHER_SHARE, POD, SHARE, asking, by_containerd, put
 
 INFO = ["/cgpu-probe", "info", "fill=1M:64k"]
 HOLD = ["/cgpu-probe", "info", "hold=60"]

@@ -19,7 +19,6 @@ import pytest
 from cgpu import paths, shares
 from cgpu.install.places import LAUNCHER
 from cgpu.kubernetes.node import cdi
-from tests.hook.shares import SHARE, asking, put
 from tests.integration.commands import Outcome, Server, call, eventually, must
 from tests.integration.cri import Cri, Pod, RefusedError
 from tests.integration.engine import CGPU, CGPUD, MIB, Engine
@@ -28,6 +27,7 @@ from tests.integration.node.install_trial import check_same, state
 from tests.integration.probe import NO_MEMORY, step
 from tests.integration.runtimes import variables
 from tests.integration.test_slice import LIMIT, SIX
+from tests.request.shares import SHARE, asking, put
 
 SOCKET = Path("/run/containerd/containerd.sock")
 SETTINGS = Path("/etc/containerd/config.toml")

@@ -20,7 +20,7 @@ from cgpu.errors import CgpuError
 from cgpu.request.spec import read
 from cgpu.runtime_config.engines import nvidia
 from cgpu.runtime_config.oci_runtime.lowlevel import BELOW, LOW_LEVEL, NAME
-from tests.hook.shares import SHARE, by_containerd, variable
+from tests.request.shares import SHARE, by_containerd, variable
 from tests.runtime_config.support import Launcher, program, spec
 
 PYTHON = ["python", "-IS"]

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.hook.shares import OTHER_POD, OTHER_SHARE, POD, SHARE, asking, by_containerd, put
+from tests.request.shares import OTHER_POD, OTHER_SHARE, POD, SHARE, asking, by_containerd, put
 from tests.runtime_config.oci_runtime.wrapper import DEAR, FIRST, Wrapper, refusal
 from tests.runtime_config.support import ASKING, MIB, OTHER, UUID, JsonObject, spec
 

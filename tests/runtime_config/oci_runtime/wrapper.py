@@ -8,7 +8,7 @@ import subprocess
 from dataclasses import dataclass
 from pathlib import Path
 
-from tests.hook.support import gpu_stat
+from tests.client.support import gpu_stat
 from tests.runtime_config.support import (
     MIB,
     OTHER,

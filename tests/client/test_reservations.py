@@ -13,7 +13,8 @@ from hypothesis import strategies as st
 from cgpu.client.reservations import Reservation, parse, places, promised
 from cgpu.client.tree import Tree
 from cgpu.errors import CgpuError
-from tests.hook.support import CONTAINER, MIB, FakeTree, refused
+from tests.client.support import CONTAINER, MIB, PlainTree
+from tests.refusal import refused
 
 ONE = "6f1c0a52-93d1-4c1e-8f6a-000000000001"
 TWO = "6f1c0a52-93d1-4c1e-8f6a-000000000002"
@@ -33,7 +34,7 @@ RESERVATIONS = st.builds(
 )
 
 
-def client(tree: FakeTree) -> Tree:
+def client(tree: PlainTree) -> Tree:
     return Tree(str(tree.path))
 
 
@@ -46,25 +47,25 @@ def fail(monkeypatch: pytest.MonkeyPatch, number: int) -> None:
     monkeypatch.setattr("cgpu.client.tree.os.write", write)
 
 
-def test_reserve(tree: FakeTree) -> None:
+def test_reserve(tree: PlainTree) -> None:
     """A reservation is one write of the long form."""
     client(tree).reserve(ONE, GRANT)
     assert tree.inst_ctl.read_text() == f"reserve id={ONE} gpu=1:{6043 * MIB}:2:1"
 
 
-def test_release(tree: FakeTree) -> None:
+def test_release(tree: PlainTree) -> None:
     """So is its end."""
     client(tree).release(ONE)
     assert tree.inst_ctl.read_text() == f"release id={ONE}"
 
 
-def test_register_by_shares(tree: FakeTree) -> None:
+def test_register_by_shares(tree: PlainTree) -> None:
     """A container by shares names them in place of cards."""
     client(tree).register(CONTAINER, 4711, (), (), [ONE, TWO])
     assert tree.inst_ctl.read_text() == f"create id={CONTAINER} pid=4711 share={ONE} share={TWO}"
 
 
-def test_reserved(tree: FakeTree) -> None:
+def test_reserved(tree: PlainTree) -> None:
     """What is reserved is read line by line; a card without reservations has an empty entry."""
     (tree.path / "1").mkdir(exist_ok=True)
     (tree.path / "1/reserved").write_text("")
@@ -79,7 +80,7 @@ def test_reserved(tree: FakeTree) -> None:
 @pytest.mark.parametrize(
     "share", ["", ".", "..", "-a", "a b", "a\nb", "a/b", "a=b", "\u00e4", "a" * 128, "a gpu=0:1"]
 )
-def test_bad_ids(share: str, tree: FakeTree) -> None:
+def test_bad_ids(share: str, tree: PlainTree) -> None:
     """An id that no share can have never comes to the engine."""
     one = client(tree)
     line = r"^share id .*: expected 1 to 127 letters, digits and _ \. \+ -$"
@@ -92,7 +93,7 @@ def test_bad_ids(share: str, tree: FakeTree) -> None:
     assert tree.inst_ctl.read_text() == ""
 
 
-def test_names_of_nodes_are_shares(tree: FakeTree) -> None:
+def test_names_of_nodes_are_shares(tree: PlainTree) -> None:
     """A share has no directory in the tree, so it may be named as an entry of it."""
     client(tree).reserve("policy", GRANT)
     assert tree.inst_ctl.read_text().startswith("reserve id=policy ")
@@ -183,7 +184,7 @@ SAID = {
 
 @pytest.mark.parametrize(("number", "entries", "line"), SAID.values(), ids=SAID)
 def test_why_nothing_is_reserved(
-    tree: FakeTree,
+    tree: PlainTree,
     monkeypatch: pytest.MonkeyPatch,
     number: int,
     entries: dict[str, object],
@@ -221,7 +222,7 @@ BY_SHARES = {
 
 @pytest.mark.parametrize(("number", "line"), BY_SHARES.values(), ids=BY_SHARES)
 def test_why_a_container_by_shares_is_refused(
-    tree: FakeTree, monkeypatch: pytest.MonkeyPatch, number: int, line: str
+    tree: PlainTree, monkeypatch: pytest.MonkeyPatch, number: int, line: str
 ) -> None:
     """The message names the share, and the container that uses it."""
     tree.write({**RESERVED})
@@ -231,7 +232,7 @@ def test_why_a_container_by_shares_is_refused(
         client(tree).register(CONTAINER, 4711, (), (), [ONE, "lost"])
 
 
-def test_a_share_in_use_is_not_released(tree: FakeTree, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_share_in_use_is_not_released(tree: PlainTree, monkeypatch: pytest.MonkeyPatch) -> None:
     """The message names who uses it."""
     tree.write({**RESERVED})
     (tree.path / "1/reserved").write_text("")
@@ -240,7 +241,7 @@ def test_a_share_in_use_is_not_released(tree: FakeTree, monkeypatch: pytest.Monk
         client(tree).release(ONE)
 
 
-def test_an_older_engine(tree: FakeTree, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_older_engine(tree: PlainTree, monkeypatch: pytest.MonkeyPatch) -> None:
     """An engine without reservations is named as one, whatever it is asked for."""
     fail(monkeypatch, errno.EINVAL)
     one = client(tree)

@@ -21,7 +21,7 @@ from cgpu.config import load as config
 from cgpu.config.effective import DEFAULTS, Effective
 from cgpu.errors import CgpuError
 from cgpu.kmod.abi import config_defaults
-from tests.hook.support import refused
+from tests.refusal import refused
 
 DOCUMENT = Path(__file__).resolve().parents[2] / "docs" / "configuration.md"
 EVERY = "every key: cgpu config explain"

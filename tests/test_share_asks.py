@@ -14,7 +14,7 @@ import pytest
 from cgpu import share_asks
 from cgpu.request import by_shares
 from cgpu.request.pod import Pod
-from tests.hook.shares import OTHER_POD, SHARE, put
+from tests.request.shares import OTHER_POD, SHARE, put
 
 pytestmark = pytest.mark.root
 

@@ -8,10 +8,9 @@ from typing import Any
 
 import pytest
 
-from tests.hook.conftest import compiled_hook, engineless, tree
-from tests.hook.support import CONTAINER, ENV, MIB, FakeTree, down, spec
-
-__all__ = ["compiled_hook", "engineless", "tree"]  # fixtures
+from tests.client.support import CONTAINER, MIB, down
+from tests.hook.support import FakeTree
+from tests.request.support import ENV, spec
 
 BY_CONTAINERD = {
     "io.kubernetes.cri.sandbox-name": "web-0",

@@ -12,15 +12,15 @@ import pytest
 from cgpu import paths
 from cgpu.cdi_devices import specification
 from cgpu.config import apply, effective
-from tests.hook.support import T4, FakeTree, uuid
+from tests.client.support import T4, PlainTree, uuid
 
 Give = Callable[[str], int]
 
 
 @pytest.fixture
-def module(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> FakeTree:
+def module(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> PlainTree:
     """Return a loaded module without a configuration."""
-    tree = FakeTree(tmp_path).build(T4, T4)
+    tree = PlainTree(tmp_path).build(T4, T4)
     for gpu in ("0", "1"):
         (tree.path / gpu / "prio_ratio").write_text("80\n")
     parameters = tmp_path / "parameters"
@@ -56,7 +56,7 @@ def give(tmp_path: Path) -> Give:
     return run
 
 
-def test_devices_for_container_engines(module: FakeTree, give: Give, tmp_path: Path) -> None:
+def test_devices_for_container_engines(module: PlainTree, give: Give, tmp_path: Path) -> None:
     """Container engines get names for the GPUs; where these cannot be written, the rest is in force."""
     assert give("") == 0
     written = json.loads((tmp_path / "cdi" / "opencgpu.json").read_text())
@@ -75,7 +75,7 @@ def test_the_version_of_cdi_allows_the_names() -> None:
     assert tuple(map(int, described["cdiVersion"].split("."))) >= (0, 5, 0)
 
 
-def values(tree: FakeTree) -> dict[str, str]:
+def values(tree: PlainTree) -> dict[str, str]:
     """Return the content of the tree's entries and of the parameters."""
     found = {}
     for folder in (tree.path, tree.path / "0", tree.path / "1", tree.base / "parameters"):
@@ -85,13 +85,13 @@ def values(tree: FakeTree) -> dict[str, str]:
     return found
 
 
-def settings(tree: FakeTree) -> dict[str, object]:
+def settings(tree: PlainTree) -> dict[str, object]:
     """Return what the hook and the runtime will read."""
     document: dict[str, object] = json.loads((tree.base / "run" / "config.json").read_text())
     return document
 
 
-def test_the_first_time(module: FakeTree, give: Give) -> None:
+def test_the_first_time(module: PlainTree, give: Give) -> None:
     """Tree, switches, and the file that hook and runtime read get it; then it counts as applied."""
     text = "policy: 3\nmax_inst: 17\nprio_ratio: 60\ndefault_memsize: 1073741824\nallow_disable: false\n"
     assert not effective.is_configured()
@@ -109,7 +109,7 @@ def test_the_first_time(module: FakeTree, give: Give) -> None:
     assert effective.is_configured()
 
 
-def test_values_of_the_module(module: FakeTree, give: Give) -> None:
+def test_values_of_the_module(module: PlainTree, give: Give) -> None:
     """Numbers and words go to parameters too, at any time."""
     assert give("context_memory: 0\ndrift_tolerance: 4096\ndrift_reaction: refuse\nslice_us: 500\n") == 0
     names = ("context_memory", "drift_tolerance", "drift_reaction", "slice_us")
@@ -118,7 +118,7 @@ def test_values_of_the_module(module: FakeTree, give: Give) -> None:
     assert [values(module)[f"parameters/{name}"] for name in names] == ["100663296", "8192", "report", "2000"]
 
 
-def test_a_later_time_writes_what_changed(module: FakeTree, give: Give) -> None:
+def test_a_later_time_writes_what_changed(module: PlainTree, give: Give) -> None:
     """A node that was written by hand stays, unless its key has another value than before."""
     assert give("policy: 1\nmax_inst: 19\n") == 0
     (module.path / "0" / "policy").write_text("2\n")
@@ -128,7 +128,7 @@ def test_a_later_time_writes_what_changed(module: FakeTree, give: Give) -> None:
     assert (found["tree/0/policy"], found["tree/0/max_inst"]) == ("2", "10")
 
 
-def test_a_module_loaded_anew_gets_everything(module: FakeTree, give: Give) -> None:
+def test_a_module_loaded_anew_gets_everything(module: PlainTree, give: Give) -> None:
     """After another load the file of the load before says nothing of the tree."""
     assert give("max_inst: 19\n") == 0
     (module.base / "parameters" / "configured").write_text("N\n")
@@ -137,7 +137,7 @@ def test_a_module_loaded_anew_gets_everything(module: FakeTree, give: Give) -> N
     assert values(module)["tree/1/max_inst"] == "19"
 
 
-def test_a_mistake_changes_nothing(module: FakeTree, give: Give, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_mistake_changes_nothing(module: PlainTree, give: Give, capsys: pytest.CaptureFixture[str]) -> None:
     """A configuration that is wrong is refused as cgpud refuses it."""
     before = values(module)
     assert give("enforce: 1\n") == 1
@@ -147,7 +147,7 @@ def test_a_mistake_changes_nothing(module: FakeTree, give: Give, capsys: pytest.
 
 
 def test_a_refused_write_is_taken_back(
-    module: FakeTree, give: Give, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    module: PlainTree, give: Give, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """When the engine refuses a value, the nodes written before get back theirs and nothing is in force."""
     before = values(module)
@@ -160,7 +160,7 @@ def test_a_refused_write_is_taken_back(
 
 
 def test_a_switch_that_the_module_lacks(
-    module: FakeTree, give: Give, capsys: pytest.CaptureFixture[str]
+    module: PlainTree, give: Give, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """A switch that a loaded module cannot change is refused with the commands that load it so."""
     (module.base / "parameters" / "enforce").unlink()
@@ -172,7 +172,7 @@ def test_a_switch_that_the_module_lacks(
 
 
 def test_another_tree_than_the_modules(
-    module: FakeTree, give: Give, capsys: pytest.CaptureFixture[str]
+    module: PlainTree, give: Give, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """A tree elsewhere cannot be served by the module."""
     assert give("tree: /elsewhere\n") == 1
@@ -180,7 +180,7 @@ def test_another_tree_than_the_modules(
     assert capsys.readouterr().err.endswith(line)
 
 
-def test_without_the_module(module: FakeTree, give: Give, capsys: pytest.CaptureFixture[str]) -> None:
+def test_without_the_module(module: PlainTree, give: Give, capsys: pytest.CaptureFixture[str]) -> None:
     """Where the module is not loaded the command says what to do: load it, or tell the daemon."""
     (module.path / "version").unlink()
     assert give("") == 1

@@ -11,7 +11,9 @@ from cgpu.config.effective import Effective
 from cgpu.request.names import OF_THE_PLUGIN
 from cgpu.request.resolve import Allocation
 from cgpu.request.spec import read
-from tests.hook.support import ENV, MIB, T4, allocate, cards, granted, refused, spec, uuid, wants
+from tests.client.support import MIB, T4, cards, uuid
+from tests.refusal import refused
+from tests.request.support import ENV, allocate, granted, spec, wants
 
 DEFAULTS = Effective()
 FOUR = (23028,) * 4

@@ -16,18 +16,19 @@ from cgpu.client.tree import CONTAINER_NODES, GPU_NODES, ROOT_NODES, EngineDownE
 from cgpu.config.effective import Effective
 from cgpu.errors import CgpuError, show
 from cgpu.kmod.daemon.processes.process_identity import start_time
-from tests.hook.support import CONTAINER, MIB, T4, FakeTree, down, gpu_stat, refused, uuid
+from tests.client.support import CONTAINER, MIB, T4, PlainTree, down, gpu_stat, uuid
+from tests.refusal import refused
 
 GRANTS = ((0, 6043 * MIB, 5, 0), (1, 100 * MIB, 1, 1))
 OTHER = "0123456789ab" + "f" * 52
 
 
-def client(tree: FakeTree) -> Tree:
+def client(tree: PlainTree) -> Tree:
     return Tree(str(tree.path))
 
 
 def refusal(
-    tree: FakeTree, monkeypatch: pytest.MonkeyPatch, number: int, passthrough: tuple[int, ...] = ()
+    tree: PlainTree, monkeypatch: pytest.MonkeyPatch, number: int, passthrough: tuple[int, ...] = ()
 ) -> str:
     """Return the message for a create that the engine answers with this errno."""
 
@@ -40,7 +41,7 @@ def refusal(
     return str(caught.value).removeprefix(f"container {CONTAINER}: ")
 
 
-def test_gpus(tree: FakeTree) -> None:
+def test_gpus(tree: PlainTree) -> None:
     """The facts of every card are read, in the order of their numbers."""
     for index in (10, 2):
         tree.directory(str(index), uuid=uuid(index), memtotal=1, max_inst=25, name="A10", policy=2)
@@ -51,7 +52,7 @@ def test_gpus(tree: FakeTree) -> None:
     assert (gpus[3].name, gpus[3].max_inst) == ("A10", 25)
 
 
-def test_kind(tree: FakeTree, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_kind(tree: PlainTree, monkeypatch: pytest.MonkeyPatch) -> None:
     """The kind of the engine is asked once, and an engine that has said it is there."""
     tree.write({"engine": "cgpud 0.1.0"})
     one = client(tree)
@@ -64,7 +65,7 @@ def test_kind(tree: FakeTree, monkeypatch: pytest.MonkeyPatch) -> None:
         client(tree).kind()
 
 
-def test_nodes(tree: FakeTree) -> None:
+def test_nodes(tree: PlainTree) -> None:
     """Nodes are read without their newline, and written whole."""
     one = client(tree)
     assert one.read("version") == "0.1.0"
@@ -76,7 +77,7 @@ def test_nodes(tree: FakeTree) -> None:
     assert one.containers(0) == ["0123456789ab"]
 
 
-def test_register(tree: FakeTree) -> None:
+def test_register(tree: PlainTree) -> None:
     """A registration is one write of the long form."""
     client(tree).register(CONTAINER, 4711, GRANTS)
     assert tree.inst_ctl.read_text() == (
@@ -84,13 +85,13 @@ def test_register(tree: FakeTree) -> None:
     )
 
 
-def test_destroy(tree: FakeTree) -> None:
+def test_destroy(tree: PlainTree) -> None:
     """A removal names the whole id."""
     client(tree).destroy(CONTAINER)
     assert tree.inst_ctl.read_text() == f"destroy id={CONTAINER}"
 
 
-def test_half_a_write(tree: FakeTree, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_half_a_write(tree: PlainTree, monkeypatch: pytest.MonkeyPatch) -> None:
     """A write of which only a part was taken is taken back."""
     written: list[bytes] = []
 
@@ -104,7 +105,7 @@ def test_half_a_write(tree: FakeTree, monkeypatch: pytest.MonkeyPatch) -> None:
     assert written[-1] == f"destroy id={CONTAINER}".encode()
 
 
-def test_too_many_grants(tree: FakeTree) -> None:
+def test_too_many_grants(tree: PlainTree) -> None:
     """A request that does not fit into one write is refused before it is tried."""
     with pytest.raises(CgpuError, match=r"its request takes \d+ bytes, expected at most 4096"):
         client(tree).register(CONTAINER, 1, GRANTS * 100)
@@ -155,14 +156,14 @@ EXPLAINED = {
 
 @pytest.mark.parametrize(("number", "entries", "line"), EXPLAINED.values(), ids=EXPLAINED)
 def test_figures_explain_an_errno(
-    tree: FakeTree, monkeypatch: pytest.MonkeyPatch, number: int, entries: dict[str, object], line: str
+    tree: PlainTree, monkeypatch: pytest.MonkeyPatch, number: int, entries: dict[str, object], line: str
 ) -> None:
     """What the tree says names the reason of a refusal, and what helps."""
     tree.write(entries)
     assert refusal(tree, monkeypatch, number) == line
 
 
-def test_slices_of_one_that_is_asked_for_whole(tree: FakeTree, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_slices_of_one_that_is_asked_for_whole(tree: PlainTree, monkeypatch: pytest.MonkeyPatch) -> None:
     """ENOMEM says when a GPU that is asked for whole has slices."""
     tree.write({**THIRD, "2/natives": 0, "2/aaaaaaaaaaaa/memsize": 1})
     assert refusal(tree, monkeypatch, errno.ENOMEM, (2,)) == (
@@ -171,7 +172,7 @@ def test_slices_of_one_that_is_asked_for_whole(tree: FakeTree, monkeypatch: pyte
     )
 
 
-def test_no_such_gpu(tree: FakeTree, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_no_such_gpu(tree: PlainTree, monkeypatch: pytest.MonkeyPatch) -> None:
     """ENOENT names the GPU that is not there."""
     (tree.path / "1").rename(tree.path / "7")
     assert (
@@ -197,12 +198,12 @@ def test_no_such_gpu(tree: FakeTree, monkeypatch: pytest.MonkeyPatch) -> None:
         (errno.ENOENT, "no GPU 0, 1 here; cgpu-smi lists those that there are"),
     ],
 )
-def test_without_figures(tree: FakeTree, monkeypatch: pytest.MonkeyPatch, number: int, line: str) -> None:
+def test_without_figures(tree: PlainTree, monkeypatch: pytest.MonkeyPatch, number: int, line: str) -> None:
     """When the figures do not explain an errno any more, it still has a line of its own."""
     assert refusal(tree, monkeypatch, number).startswith(line)
 
 
-def test_unreadable_figures(tree: FakeTree, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_unreadable_figures(tree: PlainTree, monkeypatch: pytest.MonkeyPatch) -> None:
     """Figures that cannot be read do not hide the refusal."""
     tree.write({"0/stat": gpu_stat({"uuid": uuid(0), "memtotal": "lots", "max_inst": 20})})
     assert refusal(tree, monkeypatch, errno.ENOMEM).startswith("GPU 0, 1: less memory is left")
@@ -225,7 +226,7 @@ def test_engine_down(tmp_path: Path, left: str) -> None:
         assert str(caught.value) == down(path)
 
 
-def test_dead_mount(tree: FakeTree, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_dead_mount(tree: PlainTree, monkeypatch: pytest.MonkeyPatch) -> None:
     """A mount whose server died is an engine that does not run."""
     (tree.path / "version").unlink()
 
@@ -276,14 +277,14 @@ def test_no_engine_comes_before_the_runtime_ends_the_hook(
     assert 0.4 < time.monotonic() - begin < 1
 
 
-def test_refresh(tree: FakeTree, tmp_path: Path) -> None:
+def test_refresh(tree: PlainTree, tmp_path: Path) -> None:
     """The tree's default_memsize replaces the configured one, where there is a tree."""
     (tree.path / "default_memsize").write_text("4096\n")
     assert client(tree).refresh(Effective(default_memsize=5)).default_memsize == 4096
     assert Tree(str(tmp_path / "none")).refresh(Effective(default_memsize=5)).default_memsize == 5
 
 
-def test_bad_number(tree: FakeTree) -> None:
+def test_bad_number(tree: PlainTree) -> None:
     """An entry that has no number where one is expected is named."""
     tree.write({"default_memsize": -1})
     with refused(f"{tree.path}/default_memsize: -1: a whole number was expected; see the engine's log"):
@@ -296,7 +297,7 @@ ODD = ("uuid=GPU-1 memtotal=-1 max_inst=20", "uuid=GPU-1 memtotal=1 max_inst=2_0
 @pytest.mark.parametrize(
     "line", ["", "uuid=GPU-1 memtotal=1", "uuid=GPU-1 memtotal=1 max_inst=x", "GPU-1", *ODD]
 )
-def test_bad_facts(tree: FakeTree, line: str) -> None:
+def test_bad_facts(tree: PlainTree, line: str) -> None:
     """A GPU of which the engine does not say what is needed is named, with what it says."""
     tree.write({"0/stat": line})
     shown = line or "empty"
@@ -309,7 +310,7 @@ def test_bad_facts(tree: FakeTree, line: str) -> None:
 
 
 @pytest.mark.parametrize("index", ["", "index= ", "index=-1 ", "index=0/1 ", "index=12345 ", "index=\u0663 "])
-def test_bad_index(tree: FakeTree, index: str) -> None:
+def test_bad_index(tree: PlainTree, index: str) -> None:
     """An index that names no directory of the tree is refused with its line."""
     line = f"{index}uuid=GPU-1 memtotal=1 max_inst=20"
     tree.write({"gpus": line})
@@ -320,13 +321,13 @@ def test_bad_index(tree: FakeTree, index: str) -> None:
         client(tree).gpus()
 
 
-def test_remove_what_has_a_node_s_name(tree: FakeTree) -> None:
+def test_remove_what_has_a_node_s_name(tree: PlainTree) -> None:
     """What an engine of an earlier version has by a name that is a node's by now can be removed."""
     client(tree).destroy("gpus")
     assert tree.inst_ctl.read_text() == "destroy id=gpus"
 
 
-def test_facts_in_one_read(tree: FakeTree) -> None:
+def test_facts_in_one_read(tree: PlainTree) -> None:
     """One entry tells of all GPUs: nothing else is asked, and words that are not known are ignored."""
     lines = [f"index={index} new=1 uuid={uuid(index)} memtotal={MIB} max_inst=7" for index in (1, 9)]
     tree.write({"gpus": "\n".join(lines)})
@@ -338,7 +339,7 @@ def test_facts_in_one_read(tree: FakeTree) -> None:
     assert client(tree).gpus() == []
 
 
-def test_endless_node(tree: FakeTree) -> None:
+def test_endless_node(tree: PlainTree) -> None:
     """A node without an end is not read to the end."""
     (tree.path / "version").unlink()
     (tree.path / "version").symlink_to("/dev/zero")
@@ -364,7 +365,7 @@ def test_names_of_nodes(container: str) -> None:
 @pytest.mark.parametrize(
     "container", ["", ".", "..", "-a", "a b", "a\nb", "a/b", "a=b", "\u00e4", "a" * 128, "a\0", "a gpu=0:1"]
 )
-def test_bad_ids(container: str, tree: FakeTree) -> None:
+def test_bad_ids(container: str, tree: PlainTree) -> None:
     """An id that could mean something else in the grammar or in a path is refused, and nothing written."""
     line = r"expected 1 to 127 letters, digits and _ \. "
     with pytest.raises(CgpuError, match=line):

@@ -15,8 +15,9 @@ from hypothesis import strategies as st
 from cgpu import shares
 from cgpu.errors import CgpuError
 from cgpu.request.grants import is_share
-from tests.hook.shares import OTHER_SHARE, POD, SHARE, document, put
-from tests.hook.support import refused, uuid
+from tests.client.support import uuid
+from tests.refusal import refused
+from tests.request.shares import OTHER_SHARE, POD, SHARE, document, put
 
 pytestmark = pytest.mark.root
 

@@ -14,7 +14,8 @@ from cgpu.errors import CgpuError
 from cgpu.request import device_nodes
 from cgpu.request.resolve import Allocation
 from cgpu.request.spec import read
-from tests.hook.support import ENV, T4, allocate, cards, spec, wants
+from tests.client.support import T4, cards
+from tests.request.support import ENV, allocate, spec, wants
 
 WITH_DEFAULT = Effective(default_memsize=1 << 30)
 SHARED_NODE = Effective(shared_node=True)

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from cgpu.errors import CgpuError, show
 from cgpu.request.grants import FORM, format_grants, parse_grant
-from tests.hook.support import refused
+from tests.refusal import refused
 
 values = st.one_of(st.text(), st.integers(), st.floats(), st.none(), st.booleans(), st.lists(st.integers()))
 grants = st.tuples(st.integers(0, 9999), st.integers(1, 1 << 50), st.integers(0, 999), st.integers(0, 1))

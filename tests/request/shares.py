@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from cgpu import shares
-from tests.hook.support import MIB, uuid
+from tests.client.support import MIB, uuid
 
 SHARE = "6f1c2a34-0b5d-4e6f-8a9b-0c1d2e3f4a5b"
 OTHER_SHARE = "0a1b2c3d-4e5f-4a6b-9c8d-7e6f5a4b3c2d"

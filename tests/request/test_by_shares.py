@@ -14,7 +14,9 @@ from cgpu.config.effective import Effective
 from cgpu.errors import CgpuError, show
 from cgpu.request import by_shares, pod
 from cgpu.request.spec import read
-from tests.hook.shares import (
+from tests.client.support import MIB, T4, cards, uuid
+from tests.refusal import refused
+from tests.request.shares import (
     OTHER_POD,
     OTHER_SHARE,
     POD,
@@ -27,7 +29,7 @@ from tests.hook.shares import (
     put,
     variable,
 )
-from tests.hook.support import ENV, MIB, T4, cards, refused, spec, uuid
+from tests.request.support import ENV, spec
 
 pytestmark = pytest.mark.root
 

@@ -9,11 +9,13 @@ from cgpu.config.effective import Effective
 from cgpu.errors import CgpuError
 from cgpu.request.resolve import Allocation
 from cgpu.request.spec import read
-from tests.hook.support import ENV, MIB, T4, allocate, cards, granted, refused, spec, uuid, wants
+from tests.client.support import MIB, T4, cards, uuid
+from tests.refusal import refused
+from tests.request.support import ENV, allocate, granted, spec, wants
 
 NOTES = {"opencgpu.io/mem-container": "3", "opencgpu.io/mem-dev": "15"}
 VENDOR = "NVIDIA_VISIBLE_DEVICES"
-# Where pods ask by variables and annotations as other containers do; test_request_pods.py has the others.
+# Where pods ask by variables and annotations as other containers do; test_pod.py has the others.
 DEFAULTS = Effective(pod_variables=True)
 ONLY_NOTES = Effective(allow_environment=False, pod_variables=True)
 

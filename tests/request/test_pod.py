@@ -10,8 +10,10 @@ import pytest
 from cgpu.config.effective import Effective
 from cgpu.errors import CgpuError
 from cgpu.request.spec import read
-from tests.hook.shares import VOID, by_containerd, by_crio
-from tests.hook.support import ENV, T4, allocate, cards, refused, spec, wants
+from tests.client.support import T4, cards
+from tests.refusal import refused
+from tests.request.shares import VOID, by_containerd, by_crio
+from tests.request.support import ENV, allocate, spec, wants
 
 ROOT = "/var/lib/containers/storage/overlay/f00d/merged"
 CLOSED = (
@@ -82,7 +84,7 @@ def test_every_way(
     marks = by_containerd() if engine == "containerd" else by_crio(ROOT)
     if engine.endswith("is said to be"):
         if notes:
-            return  # refused before, as they may be of an image: see test_request_trust.py
+            return  # refused before, as they may be of an image: see test_trust.py
         marks = {**marks, "io.podman.annotations.init": "TRUE"}
     document = spec(env, {**notes, **marks}, root={"path": ROOT}, **members)
     for trust in ("auto", "always"):

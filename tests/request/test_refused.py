@@ -14,8 +14,10 @@ import pytest
 from cgpu.config.effective import Effective
 from cgpu.errors import CgpuError
 from cgpu.request.names import NAMES
-from tests.hook.shares import by_containerd
-from tests.hook.support import ENV, MIB, T4, allocate, cards, refused, spec, uuid, wants
+from tests.client.support import MIB, T4, cards, uuid
+from tests.refusal import refused
+from tests.request.shares import by_containerd
+from tests.request.support import ENV, allocate, spec, wants
 
 MEM = "ALIYUN_COM_GPU_MEM_CONTAINER"
 DEV = "ALIYUN_COM_GPU_MEM_DEV"

@@ -13,8 +13,9 @@ from cgpu.errors import CgpuError
 from cgpu.request.grants import format_grants, parse_grant
 from cgpu.request.names import NAMES
 from cgpu.request.spec import VENDOR, VENDOR_NOTHING, read
-from tests.hook.shares import SHARE, variable
-from tests.hook.support import MIB, allocate, cards, uuid, wants
+from tests.client.support import MIB, cards, uuid
+from tests.request.shares import SHARE, variable
+from tests.request.support import allocate, wants
 
 GPUS = cards(15109, 16130, 23028)
 numbers = st.integers(-1, 40).map(str)

@@ -1,0 +1,84 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Cards, and a tree of plain files as an engine has it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Self
+
+from cgpu import paths
+from cgpu.client.tree import Gpu
+
+MIB = 1 << 20
+T4 = 15109
+CONTAINER = "0123456789abcdef" * 4
+
+
+def uuid(index: int) -> str:
+    return f"GPU-b084ae33-e244-0959-cd97-83000000{index:04x}"
+
+
+def cards(*mib: int, max_inst: int = 20) -> list[Gpu]:
+    return [Gpu(index, uuid(index), size * MIB, max_inst) for index, size in enumerate(mib)]
+
+
+def down(tree: Path) -> str:
+    """Return what is said where no engine is behind a tree."""
+    return (
+        f"the engine at {tree} is not running, so containers with a GPU slice cannot start; "
+        f"start it: {paths.daemon_command('start')}"
+    )
+
+
+def gpu_stat(facts: Mapping[str, object]) -> str:
+    """Return a GPU's line of the entry stat, of what its other entries have."""
+    return " ".join(f"{key}={facts[key]}" for key in ("uuid", "memtotal", "max_inst") if key in facts)
+
+
+@dataclass
+class PlainTree:
+    """A tree of plain files."""
+
+    base: Path
+
+    @property
+    def path(self) -> Path:
+        return self.base / "tree"
+
+    @property
+    def inst_ctl(self) -> Path:
+        return self.path / "inst_ctl"
+
+    def build(self, *mib: int) -> Self:
+        """Make the tree, with cards of these sizes."""
+        self.path.mkdir()
+        (self.path / "version").write_text("0.1.0\n")
+        (self.path / "default_memsize").write_text("0\n")
+        self.inst_ctl.write_text("")
+        for index, size in enumerate(mib):
+            nodes = {
+                "uuid": uuid(index),
+                "name": "Tesla T4",
+                "memtotal": size * MIB,
+                "max_inst": 20,
+                "policy": 1,
+                "mig": 0,
+                "natives": 0,
+            }
+            self.directory(str(index), **nodes, free_weight=20)
+        return self
+
+    def directory(self, place_name: str, /, **nodes: object) -> None:
+        """Make a directory with these entries; that of a card has its entry stat too."""
+        if "uuid" in nodes:
+            nodes["stat"] = gpu_stat(nodes)
+        (self.path / place_name).mkdir()
+        self.write({f"{place_name}/{node}": value for node, value in nodes.items()})
+
+    def write(self, entries: Mapping[str, object]) -> None:
+        """Write entries, by their paths in the tree."""
+        for name, value in entries.items():
+            (self.path / name).parent.mkdir(exist_ok=True)
+            (self.path / name).write_text(f"{value}\n")

@@ -1,0 +1,43 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Specifications of containers, and what becomes of them on a node's cards."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from cgpu.client.tree import Gpu
+from cgpu.config.effective import Effective
+from cgpu.request.resolve import Allocation, resolve
+from cgpu.request.spec import read
+
+ENV = {"ALIYUN_COM_GPU_MEM_CONTAINER": "6", "ALIYUN_COM_GPU_MEM_DEV": "15"}
+
+
+def spec(
+    env: dict[str, str] | None = None, annotations: dict[str, str] | None = None, **members: object
+) -> dict[str, object]:
+    """Return a specification with these variables, annotations and other members."""
+    entries = ["PATH=/bin", *(f"{name}={value}" for name, value in (env or {}).items())]
+    document: dict[str, object] = {"ociVersion": "1.0.2", "process": {"args": ["/x"], "env": entries}}
+    if annotations is not None:
+        document["annotations"] = annotations
+    return {**document, **members}
+
+
+def wants(document: Mapping[str, object], config: Effective) -> bool:
+    """Return whether a container is to be sliced."""
+    return read(document, config).amounts(config) is not None
+
+
+def allocate(document: Mapping[str, object], gpus: Sequence[Gpu], config: Effective) -> Allocation | None:
+    """Return what a container gets on these cards, None when it is not to be sliced."""
+    request = read(document, config)
+    amounts = request.amounts(config)
+    return None if amounts is None else resolve(request, amounts, gpus, config)
+
+
+def granted(document: Mapping[str, object], gpus: Sequence[Gpu], config: Effective) -> Allocation:
+    """Return what a container gets that is to be sliced."""
+    found = allocate(document, gpus, config)
+    assert found is not None
+    return found
