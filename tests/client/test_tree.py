@@ -7,6 +7,7 @@ import errno
 import os
 import re
 import time
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -17,7 +18,7 @@ from cgpu.config.effective import Effective
 from cgpu.errors import CgpuError, show
 from cgpu.kmod.daemon.processes.process_identity import start_time
 from tests.client.support import CONTAINER, MIB, T4, PlainTree, down, gpu_stat, uuid
-from tests.refusal import refused
+from tests.refusal import has_parts, refused
 
 GRANTS = ((0, 6043 * MIB, 5, 0), (1, 100 * MIB, 1, 1))
 OTHER = "0123456789ab" + "f" * 52
@@ -61,12 +62,12 @@ def test_kind(tree: PlainTree, monkeypatch: pytest.MonkeyPatch) -> None:
     tree.write({"engine": "else 0.1.0"})
     assert one.kind() == "cgpud"
     one.await_restart(10)
-    with refused(f"{tree.path}/engine: else: expected cgpud or cgpu_km"):
+    with refused(f"{tree.path}/engine: else: expected cgpud"):
         client(tree).kind()
 
 
 def test_nodes(tree: PlainTree) -> None:
-    """Nodes are read without their newline, and written whole."""
+    """Nodes are read without their newline, and written whole; one without an end is not read to the end."""
     one = client(tree)
     assert one.read("version") == "0.1.0"
     assert one.read_int("0", "policy") == 1
@@ -75,20 +76,23 @@ def test_nodes(tree: PlainTree) -> None:
     assert one.read("0", "policy") == "3"
     tree.directory("0/0123456789ab", memsize=5)
     assert one.containers(0) == ["0123456789ab"]
+    (tree.path / "version").unlink()
+    (tree.path / "version").symlink_to("/dev/zero")
+    with refused(f"{tree.path}/version: ", "File too large"):
+        one.read("version")
 
 
-def test_register(tree: PlainTree) -> None:
-    """A registration is one write of the long form."""
+def test_register_and_destroy(tree: PlainTree) -> None:
+    """A registration is one write of the long form; a removal names the whole id, that of an entry too."""
     client(tree).register(CONTAINER, 4711, GRANTS)
     assert tree.inst_ctl.read_text() == (
         f"create id={CONTAINER} pid=4711 gpu=0:{6043 * MIB}:5:0 gpu=1:{100 * MIB}:1:1"
     )
-
-
-def test_destroy(tree: PlainTree) -> None:
-    """A removal names the whole id."""
-    client(tree).destroy(CONTAINER)
-    assert tree.inst_ctl.read_text() == f"destroy id={CONTAINER}"
+    # An engine of an earlier version may have a container by a name that is an entry's by now.
+    for container in (CONTAINER, "gpus"):
+        tree.inst_ctl.write_text("")
+        client(tree).destroy(container)
+        assert tree.inst_ctl.read_text() == f"destroy id={container}"
 
 
 def test_half_a_write(tree: PlainTree, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -100,113 +104,90 @@ def test_half_a_write(tree: PlainTree, monkeypatch: pytest.MonkeyPatch) -> None:
         return len(raw) // 2
 
     monkeypatch.setattr("cgpu.client.tree.os.write", half)
-    with pytest.raises(CgpuError, match="only a part was taken"):
+    with refused(f"container {CONTAINER}: ", "only a part was taken"):
         client(tree).register(CONTAINER, 4711, GRANTS)
     assert written[-1] == f"destroy id={CONTAINER}".encode()
 
 
 def test_too_many_grants(tree: PlainTree) -> None:
     """A request that does not fit into one write is refused before it is tried."""
-    with pytest.raises(CgpuError, match=r"its request takes \d+ bytes, expected at most 4096"):
-        client(tree).register(CONTAINER, 1, GRANTS * 100)
+    with refused("container 1", "its request takes ", " bytes, expected at most 4096"):
+        client(tree).register("1", 1, GRANTS * 100)
     assert tree.inst_ctl.read_text() == ""
 
 
-ANEW = "start this one under a new id"
-LESS = "request less, or stop a container (cgpu-smi lists them)"
-MIG = "is in MIG mode and cannot be sliced; name another, or switch MIG off (nvidia-smi -mig 0)"
 THIRD = {"2/stat": gpu_stat({"uuid": uuid(2), "memtotal": 1, "max_inst": 20})}
+UNREADABLE = {"0/stat": gpu_stat({"uuid": uuid(0), "memtotal": "lots", "max_inst": 20})}
 HALF = 6043 * MIB
-# What the tree has, and what an errno then comes from.
-EXPLAINED = {
-    "promised": (
-        errno.ENOMEM,
-        {"0/aaaaaaaaaaaa/memsize": HALF, "0/bbbbbbbbbbbb/memsize": HALF},
-        f"GPU 0 has 3023 MiB of 15109 MiB left, and 6043 MiB were requested; {LESS}",
-    ),
-    "whole elsewhere": (
-        errno.ENOMEM,
-        {"1/natives": 1},
-        "GPU 1 cannot be sliced: 1 container has it whole; stop it, or name another GPU",
-    ),
-    "one in MIG mode": (errno.EOPNOTSUPP, {"1/mig": 1}, f"GPU 1 {MIG}"),
-    "none in MIG mode any more": (errno.EOPNOTSUPP, {}, f"GPU 0, 1 {MIG}"),
-    "weight": (
-        errno.EDQUOT,
-        {"0/free_weight": 4},
-        f"GPU 0 has weight 4 of 20 (max_inst) left, and 5 was requested; {LESS}",
-    ),
-    "places": (
-        errno.ENOSPC,
-        {"1/max_inst": 1, "1/aaaaaaaaaaaa/memsize": 1},
-        "GPU 1 has 1 containers, expected at most 1 (max_inst); stop one, or raise max_inst",
-    ),
-    "same first twelve characters": (
-        errno.EEXIST,
-        {**THIRD, "2/0123456789ab/owner": f"{OTHER} /docker/{OTHER}"},
-        f"container {OTHER} has the same first 12 characters, {OTHER[:12]}, on GPU 2; {ANEW}",
-    ),
-    "registered already": (
-        errno.EEXIST,
-        {"0/0123456789ab/owner": f"{CONTAINER} /docker/{CONTAINER}"},
-        "this id is already registered on GPU 0; a container is registered once",
-    ),
-}
+TWELVE = "same first 12 characters"
+LESS = "request less, or stop a container"
 
 
-@pytest.mark.parametrize(("number", "entries", "line"), EXPLAINED.values(), ids=EXPLAINED)
-def test_figures_explain_an_errno(
-    tree: PlainTree, monkeypatch: pytest.MonkeyPatch, number: int, entries: dict[str, object], line: str
+@pytest.mark.parametrize(
+    ("number", "entries", "parts"),
+    [
+        (
+            errno.ENOMEM,
+            {"0/aaaaaaaaaaaa/memsize": HALF, "0/bbbbbbbbbbbb/memsize": HALF},
+            ("GPU 0 has 3023 MiB of 15109 MiB left, and 6043 MiB were requested", LESS),
+        ),
+        (errno.ENOMEM, {"1/natives": 1}, ("GPU 1 cannot be sliced: 1 container has it whole",)),
+        (errno.EOPNOTSUPP, {"1/mig": 1}, ("GPU 1 is in MIG mode", "switch MIG off")),
+        (errno.EOPNOTSUPP, {}, ("GPU 0, 1 is in MIG mode", "switch MIG off")),
+        (errno.EDQUOT, {"0/free_weight": 4}, ("GPU 0 has weight 4 of 20 ", "5 was requested", LESS)),
+        (
+            errno.ENOSPC,
+            {"1/max_inst": 1, "1/aaaaaaaaaaaa/memsize": 1},
+            ("GPU 1 has 1 containers, expected at most 1 (max_inst)", "raise max_inst"),
+        ),
+        (
+            errno.EEXIST,
+            {**THIRD, "2/0123456789ab/owner": f"{OTHER} /docker/{OTHER}"},
+            (f"container {OTHER} has the {TWELVE}, {OTHER[:12]}, on GPU 2", "under a new id"),
+        ),
+        (
+            errno.EEXIST,
+            {"0/0123456789ab/owner": f"{CONTAINER} /docker/{CONTAINER}"},
+            ("this id is already registered on GPU 0",),
+        ),
+        # The figures do not explain it any more, or cannot be read.
+        (errno.ESRCH, {}, ("there is no process 4711: it ended before it could be registered",)),
+        (errno.EBUSY, {}, ("GPU 0, 1 cannot take a container now", "start it again")),
+        (errno.EINVAL, {}, ("the engine does not accept pid 4711 and GPU 0, 1", "its log")),
+        (errno.EPERM, {}, ("only root of the host may register containers",)),
+        (errno.EACCES, {}, ("only root of the host may register containers",)),
+        (errno.ENOMEM, {}, ("GPU 0, 1: less memory is left than was requested", LESS)),
+        (errno.ENOMEM, UNREADABLE, ("GPU 0, 1: less memory is left than was requested", LESS)),
+        (errno.EDQUOT, {}, ("GPU 0, 1: less weight is left than was requested", LESS)),
+        (errno.ENOSPC, {}, ("GPU 0, 1 has as many containers as max_inst allows", "raise max_inst")),
+        (errno.EEXIST, {}, (f"this id, or one with the {TWELVE}, is already registered",)),
+        (errno.ENOENT, {}, ("no GPU 0, 1 here", "cgpu-smi lists")),
+    ],
+)
+def test_reasons_of_refusals(
+    tree: PlainTree,
+    monkeypatch: pytest.MonkeyPatch,
+    number: int,
+    entries: dict[str, object],
+    parts: tuple[str, ...],
 ) -> None:
-    """What the tree says names the reason of a refusal, and what helps."""
+    """An errno's line has the reason that the figures of the tree show, or one of its own, and what helps."""
     tree.write(entries)
-    assert refusal(tree, monkeypatch, number) == line
+    assert has_parts(refusal(tree, monkeypatch, number), *parts)
 
 
 def test_slices_of_one_that_is_asked_for_whole(tree: PlainTree, monkeypatch: pytest.MonkeyPatch) -> None:
     """ENOMEM says when a GPU that is asked for whole has slices."""
     tree.write({**THIRD, "2/natives": 0, "2/aaaaaaaaaaaa/memsize": 1})
-    assert refusal(tree, monkeypatch, errno.ENOMEM, (2,)) == (
-        "GPU 2 cannot be given whole (native): 1 container has slices of it; request a slice, "
-        "or name another GPU"
-    )
+    line = refusal(tree, monkeypatch, errno.ENOMEM, (2,))
+    assert has_parts(line, "GPU 2 cannot be given whole (native): 1 container has slices of it")
 
 
 def test_no_such_gpu(tree: PlainTree, monkeypatch: pytest.MonkeyPatch) -> None:
     """ENOENT names the GPU that is not there."""
     (tree.path / "1").rename(tree.path / "7")
-    assert (
-        refusal(tree, monkeypatch, errno.ENOENT) == f"no GPU 1 here; available: 0 ({uuid(0)}), 7 ({uuid(1)})"
-    )
-
-
-@pytest.mark.parametrize(
-    ("number", "line"),
-    [
-        (errno.ESRCH, "there is no process 4711: it ended before it could be registered"),
-        (errno.EBUSY, "GPU 0, 1 cannot take a container now (the engine is busy); start it again"),
-        (errno.EINVAL, "the engine does not accept pid 4711 and GPU 0, 1: see its log"),
-        (errno.EPERM, "only root of the host may register containers"),
-        (errno.EACCES, "only root of the host may register containers"),
-        (
-            errno.ENOMEM,
-            "GPU 0, 1: less memory is left than was requested; request less, or stop a ",
-        ),
-        (errno.EDQUOT, "GPU 0, 1: less weight is left than was requested; request less, or stop a container"),
-        (errno.ENOSPC, "GPU 0, 1 has as many containers as max_inst allows; stop one, or raise max_inst"),
-        (errno.EEXIST, "this id, or one with the same first 12 characters, is already registered"),
-        (errno.ENOENT, "no GPU 0, 1 here; cgpu-smi lists those that there are"),
-    ],
-)
-def test_without_figures(tree: PlainTree, monkeypatch: pytest.MonkeyPatch, number: int, line: str) -> None:
-    """When the figures do not explain an errno any more, it still has a line of its own."""
-    assert refusal(tree, monkeypatch, number).startswith(line)
-
-
-def test_unreadable_figures(tree: PlainTree, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Figures that cannot be read do not hide the refusal."""
-    tree.write({"0/stat": gpu_stat({"uuid": uuid(0), "memtotal": "lots", "max_inst": 20})})
-    assert refusal(tree, monkeypatch, errno.ENOMEM).startswith("GPU 0, 1: less memory is left")
+    line = refusal(tree, monkeypatch, errno.ENOENT)
+    assert has_parts(line, "no GPU 1 here", f"available: 0 ({uuid(0)}), 7 ({uuid(1)})")
 
 
 @pytest.mark.parametrize("left", ["nothing", "directory", "file"])
@@ -287,11 +268,12 @@ def test_refresh(tree: PlainTree, tmp_path: Path) -> None:
 def test_bad_number(tree: PlainTree) -> None:
     """An entry that has no number where one is expected is named."""
     tree.write({"default_memsize": -1})
-    with refused(f"{tree.path}/default_memsize: -1: a whole number was expected; see the engine's log"):
+    with refused(f"{tree.path}/default_memsize: -1: a whole number was expected"):
         client(tree).read_int("default_memsize")
 
 
 ODD = ("uuid=GPU-1 memtotal=-1 max_inst=20", "uuid=GPU-1 memtotal=1 max_inst=2_0", "memtotal=1 max_inst=20")
+EXPECTED = "index, uuid, memtotal and max_inst were expected"
 
 
 @pytest.mark.parametrize(
@@ -300,12 +282,10 @@ ODD = ("uuid=GPU-1 memtotal=-1 max_inst=20", "uuid=GPU-1 memtotal=1 max_inst=2_0
 def test_bad_facts(tree: PlainTree, line: str) -> None:
     """A GPU of which the engine does not say what is needed is named, with what it says."""
     tree.write({"0/stat": line})
-    shown = line or "empty"
-    want = "index, uuid, memtotal and max_inst were expected; see the engine's log"
-    with refused(f"{tree.path}/0/stat: {shown}: {want}"):
+    with refused(f"{tree.path}/0/stat: {line or 'empty'}: {EXPECTED}"):
         client(tree).gpus()
     tree.write({"gpus": f"index=0 {line}"})
-    with refused(f"{tree.path}/gpus: index=0 {line}: {want}"):
+    with refused(f"{tree.path}/gpus: index=0 {line}: {EXPECTED}"):
         client(tree).gpus()
 
 
@@ -314,17 +294,8 @@ def test_bad_index(tree: PlainTree, index: str) -> None:
     """An index that names no directory of the tree is refused with its line."""
     line = f"{index}uuid=GPU-1 memtotal=1 max_inst=20"
     tree.write({"gpus": line})
-    with refused(
-        f"{tree.path}/gpus: {show(line)}: index, uuid, memtotal and max_inst were expected; "
-        "see the engine's log"
-    ):
+    with refused(f"{tree.path}/gpus: {show(line)}: {EXPECTED}"):
         client(tree).gpus()
-
-
-def test_remove_what_has_a_node_s_name(tree: PlainTree) -> None:
-    """What an engine of an earlier version has by a name that is a node's by now can be removed."""
-    client(tree).destroy("gpus")
-    assert tree.inst_ctl.read_text() == "destroy id=gpus"
 
 
 def test_facts_in_one_read(tree: PlainTree) -> None:
@@ -339,14 +310,6 @@ def test_facts_in_one_read(tree: PlainTree) -> None:
     assert client(tree).gpus() == []
 
 
-def test_endless_node(tree: PlainTree) -> None:
-    """A node without an end is not read to the end."""
-    (tree.path / "version").unlink()
-    (tree.path / "version").symlink_to("/dev/zero")
-    with pytest.raises(CgpuError, match="File too large"):
-        client(tree).read("version")
-
-
 def test_all_nodes_are_known() -> None:
     """The client knows the names of all nodes that the engine has."""
     source = (Path(__file__).resolve().parents[2] / "kmod" / "core" / "tree" / "nodes.c").read_text()
@@ -358,7 +321,7 @@ def test_all_nodes_are_known() -> None:
 @pytest.mark.parametrize("container", ["policy", "uuid", "inst_ctl", "free_weight", "id", "owner"])
 def test_names_of_nodes(container: str) -> None:
     """An id that is the name of a node is refused."""
-    with refused(f"container id {container}: this is the name of a node in the tree; choose another"):
+    with refused(f"container id {container}: this is the name of a node in the tree"):
         check_id(container)
 
 
@@ -367,11 +330,12 @@ def test_names_of_nodes(container: str) -> None:
 )
 def test_bad_ids(container: str, tree: PlainTree) -> None:
     """An id that could mean something else in the grammar or in a path is refused, and nothing written."""
-    line = r"expected 1 to 127 letters, digits and _ \. "
-    with pytest.raises(CgpuError, match=line):
-        client(tree).register(container, 1, GRANTS)
-    with pytest.raises(CgpuError, match=line):
-        client(tree).destroy(container)
+    for call in (
+        partial(client(tree).register, container, 1, GRANTS),
+        partial(client(tree).destroy, container),
+    ):
+        with refused(f"container id {show(container)}: expected 1 to 127 letters, digits and _ . "):
+            call()
     assert tree.inst_ctl.read_text() == ""
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from cgpu.config.effective import Effective
@@ -81,7 +81,6 @@ hostile = st.recursive(
 
 
 @given(st.lists(entries, max_size=8), notes, nodes, rules, configs)
-@settings(max_examples=500)
 def test_any_request(
     env: list[str],
     annotations: dict[str, str],

@@ -16,15 +16,13 @@ from tests.request.shares import VOID, by_containerd, by_crio
 from tests.request.support import ENV, allocate, spec, wants
 
 ROOT = "/var/lib/containers/storage/overlay/f00d/merged"
-CLOSED = (
-    "variables and annotations of a pod ask for no GPU on this node (pod_variables: false in "
-    "/etc/cgpu/config.yaml); ask by resources, such as aliyun.com/gpu-mem, or by a claim"
-)
+CLOSED = "variables and annotations of a pod ask for no GPU on this node (pod_variables: false"
 DEFAULT = Effective(default_memsize=1 << 30)
 HAMI = Effective(allow_hami_variables=True)
 VENDOR = Effective(low_level_runtime="/usr/bin/nvidia-container-runtime")
 NODE = {"path": "/dev/nvidia1", "type": "c", "major": 195, "minor": 1}
 WIDE = {"resources": {"devices": [{"allow": True, "access": "rwm"}]}}
+CDI = {"cdi.k8s.io/x": "nvidia.com/gpu=0"}
 VOLUME = {"destination": "/var/run/nvidia-container-devices/all", "source": "/dev/null"}
 
 # Variables, annotations, other members, the configuration, and what is named.
@@ -58,14 +56,8 @@ WAYS: list[tuple[Mapping[str, str], Mapping[str, str], dict[str, object], Effect
     ({VOID: "all"}, {}, {"linux": WIDE}, Effective(allow_privileged=True), f"{VOID}=all"),
     ({"CUDA_VERSION": "8.0"}, {}, {}, VENDOR, "CUDA_VERSION=set"),
     ({"CUDA_VERSION": "8.0"}, {}, {"linux": {"devices": [NODE]}}, VENDOR, "CUDA_VERSION=set"),
-    ({}, {"cdi.k8s.io/x": "nvidia.com/gpu=0"}, {}, Effective(), "annotation cdi.k8s.io/x=nvidia.com/gpu=0"),
-    (
-        {},
-        {"cdi.k8s.io/x": "nvidia.com/gpu=0"},
-        {"linux": {"devices": [NODE]}},
-        Effective(),
-        "annotation cdi.k8s.io/x=nvidia.com/gpu=0",
-    ),
+    ({}, CDI, {}, Effective(), "annotation cdi.k8s.io/x=nvidia.com/gpu=0"),
+    ({}, CDI, {"linux": {"devices": [NODE]}}, Effective(), "annotation cdi.k8s.io/x=nvidia.com/gpu=0"),
     ({}, {}, {"mounts": [VOLUME]}, Effective(), f"mount={VOLUME['destination']}"),
 ]
 
@@ -123,16 +115,9 @@ def test_marks_of_containerd_make_a_pod_whatever_else_is_said() -> None:
 @pytest.mark.parametrize("marks", [by_containerd(), by_crio(ROOT)])
 def test_pods_that_ask_for_nothing(marks: dict[str, str]) -> None:
     """A pod without a word starts; so does a sandbox, which has its pod's annotations."""
-    quiet: tuple[dict[str, str], ...] = (
-        {},
-        {VOID: "void"},
-        {VOID: "none"},
-        {VOID: ""},
-        {"CUDA_VERSION": "12"},
-    )
-    for env in quiet:
-        assert not wants(spec(env, marks, root={"path": ROOT}), Effective())
-        assert not wants(spec(env, marks, root={"path": ROOT}), Effective(shared_node=True))
+    for env in ({}, {VOID: "void"}, {VOID: "none"}, {VOID: ""}, {"CUDA_VERSION": "12"}):
+        for config in (Effective(), Effective(shared_node=True)):
+            assert not wants(spec(env, marks, root={"path": ROOT}), config)
     for name in ("io.kubernetes.cri.container-type", "io.kubernetes.cri-o.ContainerType"):
         sandbox = {**marks, name: "sandbox", "opencgpu.io/mem": "6G"}
         assert not wants(spec({}, sandbox, root={"path": ROOT}), Effective())

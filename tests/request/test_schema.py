@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from jsonschema import Draft202012Validator
 
@@ -39,7 +39,6 @@ def definition(section: str, name: str) -> dict[str, Any]:
 
 @pytest.mark.parametrize("key", NAMES)
 @given(value=values)
-@settings(max_examples=300)
 def test_always_agree(key: str, value: object) -> None:
     """The schema and the checks take and refuse the same values, as variable and as annotation."""
     variables, annotations = NAMES[key]
@@ -64,21 +63,14 @@ def test_lengths(key: str) -> None:
 @pytest.mark.parametrize("key", NAMES)
 def test_words(key: str) -> None:
     """What is expected is said in the words of the schema."""
-    variables, annotations = (
-        [(section, name) for name in names]
-        for section, names in zip(("environment", "annotations"), NAMES[key], strict=True)
-    )
-    for section, name in (*variables, *annotations):
-        assert validate.expected(key, "\n") == definition(section, name)["description"]
-
-
-def test_schema_is_valid() -> None:
-    """The schema is itself a schema."""
-    Draft202012Validator.check_schema(SCHEMA)
+    for section, names in zip(("environment", "annotations"), NAMES[key], strict=True):
+        for name in names:
+            assert validate.expected(key, "\n") == definition(section, name)["description"]
 
 
 def test_names() -> None:
-    """The schema knows the variables and annotations that are read, and no other."""
+    """The schema is one itself, and knows the variables and annotations that are read, and no other."""
+    Draft202012Validator.check_schema(SCHEMA)
     for index, section in enumerate(("environment", "annotations")):
         assert set(SECTIONS[section]["properties"]) == {
             name for names in NAMES.values() for name in names[index]
