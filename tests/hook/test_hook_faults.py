@@ -45,28 +45,6 @@ def test_asks_for_nothing_and_the_tree_is_left_alone(tree: FakeTree) -> None:
     assert str(tree.path) not in trace.read_text()
 
 
-@pytest.mark.parametrize(
-    ("number", "line"),
-    [
-        (
-            "ENOMEM",
-            (
-                "GPU 0: less memory is left than was requested; "
-                "request less, or stop a container (cgpu-smi lists them)"
-            ),
-        ),
-        ("EEXIST", "this id, or one with the same first 12 characters, is already registered"),
-        ("ESRCH", "there is no process 4711: it ended before it could be registered"),
-    ],
-)
-def test_engine_refuses(tree: FakeTree, number: str, line: str) -> None:
-    """What the engine answers to the write is in one line."""
-    before = traced(Path(os.devnull), "-P", str(tree.inst_ctl), "-e", f"inject=write:error={number}")
-    result = tree.run("prestart", *GRANT, before=before)
-    assert (result.status, result.written) == (1, "")
-    assert result.errors == f"opencgpu: container {CONTAINER}: {line}\n"
-
-
 # How many calls of an interpreter that starts.
 STARTING = 30
 # What the hook is called with, a state that changes, and what it writes. C leaves the last ones to Python.

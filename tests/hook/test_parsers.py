@@ -6,15 +6,16 @@ from __future__ import annotations
 import json
 import os
 import sys
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from cgpu import fastjson
-from cgpu.errors import CgpuError, show
+from cgpu.errors import CgpuError
 from cgpu.hook.spec import read_spec
 from cgpu.hook.state import parse_state, read_state
 from tests.refusal import refused
@@ -44,7 +45,6 @@ def test_reads_what_json_writes(value: object, ascii_only: bool, indent: int | N
 @given(
     st.one_of(st.binary(max_size=40), st.text(alphabet='{}[]",:0123456789eE+-.truefalsn\\u ', max_size=30))
 )
-@settings(max_examples=400)
 def test_agrees_with_json(given_text: bytes | str) -> None:
     """Arbitrary text is read as the standard library reads it, or raises ValueError as it does there."""
     raw = given_text.encode() if isinstance(given_text, str) else given_text
@@ -103,18 +103,14 @@ def test_stopped_state() -> None:
     assert (state.id, state.pid, state.bundle) == ("c1", 0, "")
 
 
-PLAIN = "expected a plain file up to 16 MiB"
 PID = "expected a whole number from 0 to 4194304"
 HEAD = "state on standard input: "
 
 
 @pytest.mark.parametrize(
-    ("raw", "line"),
+    ("raw", "why"),
     [
-        (b"", "is not JSON (Expecting value: line 1 column 1 (char 0)); expected an OCI state"),
-        (b'{"id": "c1", "pid": 7', "is not JSON (Expecting ',' delimiter: line 1 column 22 (char 21)); "),
-        (b'{"id":"c1"} x', "is not JSON (Extra data: line 1 column 13 (char 12)); expected an OCI state"),
-        (b"\xff", "is not JSON (not UTF-8); expected an OCI state"),
+        *((raw, "is not JSON (") for raw in (b"", b'{"id": "c1", "pid": 7', b'{"id":"c1"} x', b"\xff")),
         (b"[" * 100000, "is not JSON (nested too deep); expected an OCI state"),
         (b"[]", "a list: expected a JSON object"),
         (b"null", "None: expected a JSON object"),
@@ -130,12 +126,10 @@ HEAD = "state on standard input: "
         (b'{"id": "a", "bundle": 5}', "bundle: 5: expected a string"),
     ],
 )
-def test_bad_state(raw: bytes, line: str) -> None:
+def test_bad_state(raw: bytes, why: str) -> None:
     """A state that is none is refused with one line."""
-    with pytest.raises(CgpuError) as caught:
+    with refused(f"{HEAD}{why}"):
         parse_state(raw)
-    assert str(caught.value).startswith(HEAD + line)
-    assert str(caught.value).isprintable()
 
 
 @given(json_values)
@@ -154,9 +148,8 @@ def test_state_is_bounded(tmp_path: Path) -> None:
     """A state of more than 1 MiB is refused."""
     path = tmp_path / "state"
     path.write_text(json.dumps({**STATE, "annotations": {"a": "x" * (1 << 20)}}))
-    with path.open() as stream, pytest.raises(CgpuError) as caught:
+    with path.open() as stream, refused(f"{HEAD}cannot be read (File too large)", "at most 1 MiB"):
         read_state(stream.fileno())
-    assert str(caught.value) == HEAD + "cannot be read (File too large); expected at most 1 MiB"
 
 
 # --- the specification ---
@@ -168,17 +161,10 @@ def test_specification(tmp_path: Path) -> None:
     assert read_spec(str(tmp_path)) == {"process": {"env": ["A=\0"]}}
 
 
-@pytest.mark.parametrize("bundle", ["", ".", "b", "../b"])
-def test_relative_bundle(bundle: str) -> None:
-    """A bundle that is no absolute path is refused."""
-    with refused(f"bundle {bundle}: expected an absolute path"):
-        read_spec(bundle)
-
-
-@pytest.mark.parametrize("bundle", ["/a\0b", "/\ud800", "/" + "a/" * 5000])
+@pytest.mark.parametrize("bundle", ["", ".", "b", "../b", "/a\0b", "/\ud800", "/" + "a/" * 5000])
 def test_odd_bundle(bundle: str) -> None:
-    """A bundle that is no possible path is refused."""
-    with pytest.raises(CgpuError, match="expected"):
+    """A bundle that is no absolute path, or no possible one, is refused."""
+    with refused("" if bundle.startswith("/") else f"bundle {bundle}: ", "expected"):
         read_spec(bundle)
 
 
@@ -187,36 +173,30 @@ def make_large(path: Path) -> None:
     os.truncate(path, 17 << 20)
 
 
+def write(text: str | bytes) -> Callable[[Path], object]:
+    return lambda path: path.write_bytes(text.encode() if isinstance(text, str) else text)
+
+
 @pytest.mark.parametrize(
     ("make", "why"),
     [
-        (str, f"cannot be read (No such file or directory); {PLAIN}"),
-        (
-            lambda path: path.symlink_to("/etc/hostname"),
-            f"cannot be read (Too many levels of symbolic links); {PLAIN}",
-        ),
-        (make_large, f"cannot be read (File too large); {PLAIN}"),
-        (Path.mkdir, f"cannot be read (Is a directory); {PLAIN}"),
-        (
-            os.mkfifo,
-            "is not JSON (Expecting value: line 1 column 1 (char 0)); expected an OCI specification",
-        ),
-        (lambda path: path.write_text("[]"), "a list: expected a JSON object"),
-        (
-            lambda path: path.write_text('{"process": {"env": ["A=1"]}, "process": {}}'),
-            "is not JSON (a member is given twice); expected an OCI specification",
-        ),
-        (lambda path: path.write_text('{"process": {'), "is not JSON (Expecting property name"),
-        (lambda path: path.write_bytes(b'{"a": "\xff"}'), "is not JSON (not UTF-8); expected an OCI"),
+        (str, "cannot be read (No such file or directory)"),
+        (lambda path: path.symlink_to("/etc/hostname"), "cannot be read (Too many levels of symbolic links)"),
+        (make_large, "cannot be read (File too large)"),
+        (Path.mkdir, "cannot be read (Is a directory)"),
+        (os.mkfifo, "is not JSON (Expecting value"),
+        (write("[]"), "a list: expected a JSON object"),
+        (write('{"process": {"env": ["A=1"]}, "process": {}}'), "is not JSON (a member is given twice)"),
+        (write('{"process": {'), "is not JSON (Expecting property name"),
+        (write(b'{"a": "\xff"}'), "is not JSON (not UTF-8)"),
     ],
 )
 def test_bad_specification(make: Any, why: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A missing, linked, oversized, special or broken config.json is refused with one line."""
     monkeypatch.setattr("cgpu.errors.SHOWN", 200)
     make(tmp_path / "config.json")
-    with pytest.raises(CgpuError) as caught:
+    with refused(f"{tmp_path}/config.json: {why}"):
         read_spec(str(tmp_path))
-    assert str(caught.value).startswith(f"{show(f'{tmp_path}/config.json')}: {why}")
 
 
 @pytest.mark.parametrize(
@@ -231,5 +211,5 @@ def test_bad_specification(make: Any, why: str, tmp_path: Path, monkeypatch: pyt
 def test_spelling(text: str, key: str, name: str, tmp_path: Path) -> None:
     """A field that a runtime may read and the hook would not is refused."""
     (tmp_path / "config.json").write_text(text)
-    with refused(f"config.json: the field {key} could be taken for {name}: write {name}"):
+    with refused(f"config.json: the field {key} could be taken for {name}"):
         read_spec(str(tmp_path))
