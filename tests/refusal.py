@@ -12,7 +12,7 @@ from cgpu.errors import CgpuError
 
 
 def has_parts(line: str, *parts: str) -> bool:
-    """Say whether a message is one line that begins with the first part, and has the others in their order."""
+    """Say whether a message is one line that begins with the first part and has the others in this order."""
     at = len(parts[0])
     if not line.startswith(parts[0]) or not line.isascii() or not line.isprintable():
         return False

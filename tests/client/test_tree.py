@@ -7,6 +7,7 @@ import errno
 import os
 import re
 import time
+from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 
@@ -176,32 +177,24 @@ def test_reasons_of_refusals(
     assert has_parts(refusal(tree, monkeypatch, number), *parts)
 
 
-def test_slices_of_one_that_is_asked_for_whole(tree: PlainTree, monkeypatch: pytest.MonkeyPatch) -> None:
-    """ENOMEM says when a GPU that is asked for whole has slices."""
+def test_reasons_that_other_cards_show(tree: PlainTree, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A GPU that is asked for whole and has slices is named, and one that is not there."""
     tree.write({**THIRD, "2/natives": 0, "2/aaaaaaaaaaaa/memsize": 1})
     line = refusal(tree, monkeypatch, errno.ENOMEM, (2,))
     assert has_parts(line, "GPU 2 cannot be given whole (native): 1 container has slices of it")
-
-
-def test_no_such_gpu(tree: PlainTree, monkeypatch: pytest.MonkeyPatch) -> None:
-    """ENOENT names the GPU that is not there."""
     (tree.path / "1").rename(tree.path / "7")
-    line = refusal(tree, monkeypatch, errno.ENOENT)
-    assert has_parts(line, "no GPU 1 here", f"available: 0 ({uuid(0)}), 7 ({uuid(1)})")
+    assert has_parts(refusal(tree, monkeypatch, errno.ENOENT), "no GPU 1 here", f"7 ({uuid(1)})")
 
 
 @pytest.mark.parametrize("left", ["nothing", "directory", "file"])
 def test_engine_down(tmp_path: Path, left: str) -> None:
     """No tree, or what is left of one, is an engine that does not run, and the line says how to start it."""
     path = tmp_path / "tree"
-    if left == "directory":
-        path.mkdir()
-    elif left == "file":
-        path.touch()
+    if left != "nothing":
+        path.mkdir() if left == "directory" else path.touch()
     tree = Tree(str(path))
-    for action in (tree.gpus, lambda: tree.register("a", 1, GRANTS), lambda: tree.destroy("a")):
-        if left == "directory" and action == tree.gpus:
-            continue
+    actions: list[Callable[[], object]] = [partial(tree.register, "a", 1, GRANTS), partial(tree.destroy, "a")]
+    for action in actions if left == "directory" else [tree.gpus, *actions]:
         with pytest.raises(EngineDownError) as caught:
             action()
         assert str(caught.value) == down(path)
@@ -224,13 +217,9 @@ def test_dead_mount(tree: PlainTree, monkeypatch: pytest.MonkeyPatch) -> None:
     [
         (errno.ENOTCONN, None, True),
         (errno.ENOENT, None, False),
-        (errno.ENOENT, "1 STARTED", True),
-        (errno.ENOENT, "1", True),
-        (errno.ENOENT, "1 7", False),  # another process has the number by now
-        (errno.ENOENT, "4194305 1", False),
-        (errno.ENOENT, "4194305", False),
-        (errno.ENOENT, "../self 1", False),
-        (errno.ENOENT, "", False),
+        *((errno.ENOENT, holder, True) for holder in ("1 STARTED", "1")),
+        # Another process has the number by now, or none has it.
+        *((errno.ENOENT, holder, False) for holder in ("1 7", "4194305 1", "4194305", "../self 1", "")),
     ],
 )
 def test_no_engine_comes(
@@ -248,9 +237,7 @@ def test_no_engine_comes(
     assert bool(slept) == waits
 
 
-def test_no_engine_comes_before_the_runtime_ends_the_hook(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_no_engine_comes_in_time(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The hook has half of its time left to say what is wrong."""
     monkeypatch.setattr(Tree, "_is_abandoned", lambda _tree: True)
     begin = time.monotonic()
@@ -259,43 +246,38 @@ def test_no_engine_comes_before_the_runtime_ends_the_hook(
 
 
 def test_refresh(tree: PlainTree, tmp_path: Path) -> None:
-    """The tree's default_memsize replaces the configured one, where there is a tree."""
-    (tree.path / "default_memsize").write_text("4096\n")
-    assert client(tree).refresh(Effective(default_memsize=5)).default_memsize == 4096
-    assert Tree(str(tmp_path / "none")).refresh(Effective(default_memsize=5)).default_memsize == 5
-
-
-def test_bad_number(tree: PlainTree) -> None:
-    """An entry that has no number where one is expected is named."""
+    """The tree's default_memsize replaces the configured one, where there is one; it has to be a number."""
+    config = Effective(default_memsize=5)
+    tree.write({"default_memsize": 4096})
+    assert client(tree).refresh(config).default_memsize == 4096
+    assert Tree(str(tmp_path / "none")).refresh(config).default_memsize == 5
     tree.write({"default_memsize": -1})
     with refused(f"{tree.path}/default_memsize: -1: a whole number was expected"):
-        client(tree).read_int("default_memsize")
+        client(tree).refresh(config)
 
 
-ODD = ("uuid=GPU-1 memtotal=-1 max_inst=20", "uuid=GPU-1 memtotal=1 max_inst=2_0", "memtotal=1 max_inst=20")
+FACTS = "uuid=GPU-1 memtotal=1 max_inst=20"
 EXPECTED = "index, uuid, memtotal and max_inst were expected"
+ODD = ["", "GPU-1", "uuid=GPU-1 memtotal=1", "memtotal=1 max_inst=20"]
+ODD += [FACTS.replace("max_inst=20", f"max_inst={odd}") for odd in ("x", "2_0")]
+ODD += [FACTS.replace("memtotal=1", "memtotal=-1")]
+INDEXES = ["", "index= ", "index=-1 ", "index=0/1 ", "index=12345 ", "index=\u0663 "]
 
 
 @pytest.mark.parametrize(
-    "line", ["", "uuid=GPU-1 memtotal=1", "uuid=GPU-1 memtotal=1 max_inst=x", "GPU-1", *ODD]
+    "line", [*(f"index=0 {line}" for line in ODD), *(f"{index}{FACTS}" for index in INDEXES)]
 )
 def test_bad_facts(tree: PlainTree, line: str) -> None:
     """A GPU of which the engine does not say what is needed is named, with what it says."""
-    tree.write({"0/stat": line})
-    with refused(f"{tree.path}/0/stat: {line or 'empty'}: {EXPECTED}"):
-        client(tree).gpus()
-    tree.write({"gpus": f"index=0 {line}"})
-    with refused(f"{tree.path}/gpus: index=0 {line}: {EXPECTED}"):
-        client(tree).gpus()
-
-
-@pytest.mark.parametrize("index", ["", "index= ", "index=-1 ", "index=0/1 ", "index=12345 ", "index=\u0663 "])
-def test_bad_index(tree: PlainTree, index: str) -> None:
-    """An index that names no directory of the tree is refused with its line."""
-    line = f"{index}uuid=GPU-1 memtotal=1 max_inst=20"
     tree.write({"gpus": line})
     with refused(f"{tree.path}/gpus: {show(line)}: {EXPECTED}"):
         client(tree).gpus()
+    if line.startswith("index=0 "):
+        (tree.path / "gpus").unlink()
+        own = line.removeprefix("index=0 ")
+        tree.write({"0/stat": own})
+        with refused(f"{tree.path}/0/stat: {own or 'empty'}: {EXPECTED}"):
+            client(tree).gpus()
 
 
 def test_facts_in_one_read(tree: PlainTree) -> None:
@@ -318,31 +300,31 @@ def test_all_nodes_are_known() -> None:
         assert sorted(re.findall(rf'"(\w+)", CORE_LEVEL_{level},', source)) == sorted(names)
 
 
-@pytest.mark.parametrize("container", ["policy", "uuid", "inst_ctl", "free_weight", "id", "owner"])
-def test_names_of_nodes(container: str) -> None:
-    """An id that is the name of a node is refused."""
-    with refused(f"container id {container}: this is the name of a node in the tree"):
+def test_ids() -> None:
+    """Ids as docker, podman, ctr and runc give them are taken, and those that are names of nodes are not."""
+    for container in ("a", "0", "web-1", "a_b.c+d", "x" * 127, CONTAINER):
         check_id(container)
+    for container in ("policy", "uuid", "inst_ctl", "free_weight", "id", "owner"):
+        with refused(f"container id {container}: this is the name of a node in the tree"):
+            check_id(container)
 
 
 @pytest.mark.parametrize(
-    "container", ["", ".", "..", "-a", "a b", "a\nb", "a/b", "a=b", "\u00e4", "a" * 128, "a\0", "a gpu=0:1"]
+    "bad", ["", ".", "..", "-a", "a b", "a\nb", "a/b", "a=b", "\u00e4", "a" * 128, "a\0", "a gpu=0:1"]
 )
-def test_bad_ids(container: str, tree: PlainTree) -> None:
+def test_bad_ids(bad: str, tree: PlainTree) -> None:
     """An id that could mean something else in the grammar or in a path is refused, and nothing written."""
-    for call in (
-        partial(client(tree).register, container, 1, GRANTS),
-        partial(client(tree).destroy, container),
+    one = client(tree)
+    for kind, call in (
+        ("container", partial(one.register, bad, 1, GRANTS)),
+        ("container", partial(one.destroy, bad)),
+        ("share", partial(one.reserve, bad, GRANTS[0])),
+        ("share", partial(one.release, bad)),
+        ("share", partial(one.register, CONTAINER, 1, (), (), ["a", bad])),
     ):
-        with refused(f"container id {show(container)}: expected 1 to 127 letters, digits and _ . "):
+        with refused(f"{kind} id {show(bad)}: expected 1 to 127 letters, digits and _ . + -"):
             call()
     assert tree.inst_ctl.read_text() == ""
-
-
-@pytest.mark.parametrize("container", ["a", "0", "web-1", "a_b.c+d", "x" * 127, CONTAINER])
-def test_good_ids(container: str) -> None:
-    """Ids as docker, podman, ctr and runc give them are taken."""
-    check_id(container)
 
 
 def test_which_tree(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -13,6 +13,7 @@ from cgpu import paths
 from cgpu.cdi_devices import specification
 from cgpu.config import apply, effective
 from tests.client.support import T4, PlainTree, uuid
+from tests.refusal import has_parts
 
 Give = Callable[[str], int]
 
@@ -25,10 +26,9 @@ def module(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> PlainTree:
         (tree.path / gpu / "prio_ratio").write_text("80\n")
     parameters = tmp_path / "parameters"
     parameters.mkdir()
-    defaults = {"enforce": "Y", "allow_zero_weight": "N", "allow_unknown_driver": "N"}
-    defaults |= {"managed_memory": "Y", "configured": "N"}
+    defaults = {"enforce": "Y", "allow_zero_weight": "N", "allow_unknown_driver": "N", "managed_memory": "Y"}
     defaults |= {"context_memory": "100663296", "drift_tolerance": "536870912", "drift_reaction": "report"}
-    defaults |= {"slice_us": "2000"}
+    defaults |= {"slice_us": "2000", "configured": "N"}
     for name, value in defaults.items():
         (parameters / name).write_text(f"{value}\n")
     places = {
@@ -61,6 +61,9 @@ def test_devices_for_container_engines(module: PlainTree, give: Give, tmp_path: 
     assert give("") == 0
     written = json.loads((tmp_path / "cdi" / "opencgpu.json").read_text())
     assert written == specification([(0, uuid(0)), (1, uuid(1))])
+    # Names begin with a digit, which CDI 0.5.0 is the first to allow: newer engines ignore an older file.
+    assert "0" in [device["name"] for device in written["devices"]]
+    assert tuple(map(int, written["cdiVersion"].split("."))) >= (0, 5, 0)
     (tmp_path / "cdi" / "opencgpu.json").unlink()
     (tmp_path / "cdi").rmdir()
     (tmp_path / "cdi").write_text("")
@@ -68,27 +71,11 @@ def test_devices_for_container_engines(module: PlainTree, give: Give, tmp_path: 
     assert (module.path / "0" / "policy").read_text().strip() == "3"
 
 
-def test_the_version_of_cdi_allows_the_names() -> None:
-    """Names begin with a digit, which CDI 0.5.0 is the first to allow: newer engines ignore an older file."""
-    described = specification([(0, uuid(0))])
-    assert "0" in [device["name"] for device in described["devices"]]
-    assert tuple(map(int, described["cdiVersion"].split("."))) >= (0, 5, 0)
-
-
 def values(tree: PlainTree) -> dict[str, str]:
     """Return the content of the tree's entries and of the parameters."""
-    found = {}
-    for folder in (tree.path, tree.path / "0", tree.path / "1", tree.base / "parameters"):
-        found.update(
-            {str(p.relative_to(tree.base)): p.read_text().strip() for p in folder.iterdir() if p.is_file()}
-        )
-    return found
-
-
-def settings(tree: PlainTree) -> dict[str, object]:
-    """Return what the hook and the runtime will read."""
-    document: dict[str, object] = json.loads((tree.base / "run" / "config.json").read_text())
-    return document
+    folders = (tree.path, tree.path / "0", tree.path / "1", tree.base / "parameters")
+    files = [path for folder in folders for path in folder.iterdir() if path.is_file()]
+    return {str(path.relative_to(tree.base)): path.read_text().strip() for path in files}
 
 
 def test_the_first_time(module: PlainTree, give: Give) -> None:
@@ -98,14 +85,12 @@ def test_the_first_time(module: PlainTree, give: Give) -> None:
     assert give(text + "allow_zero_weight: true\n") == 0
     found = values(module)
     for gpu in ("0", "1"):
-        assert [found[f"tree/{gpu}/{node}"] for node in ("policy", "max_inst", "prio_ratio")] == [
-            "3",
-            "17",
-            "60",
-        ]
+        nodes = [found[f"tree/{gpu}/{node}"] for node in ("policy", "max_inst", "prio_ratio")]
+        assert nodes == ["3", "17", "60"]
     assert found["tree/default_memsize"] == "1073741824"
     assert [found[f"parameters/{name}"] for name in ("enforce", "allow_zero_weight")] == ["Y", "Y"]
-    assert settings(module)["allow_disable"] is False
+    # What the hook and the runtime will read.
+    assert effective.load(str(module.base / "run" / "config.json")).allow_disable is False
     assert effective.is_configured()
 
 
@@ -138,12 +123,16 @@ def test_a_module_loaded_anew_gets_everything(module: PlainTree, give: Give) -> 
 
 
 def test_a_mistake_changes_nothing(module: PlainTree, give: Give, capsys: pytest.CaptureFixture[str]) -> None:
-    """A configuration that is wrong is refused as cgpud refuses it."""
+    """A configuration that is wrong is refused as cgpud refuses it, and a tree elsewhere is not served."""
     before = values(module)
-    assert give("enforce: 1\n") == 1
-    assert capsys.readouterr().err.endswith("enforce: 1: expected true or false (default true)\n")
-    assert values(module) == before
-    assert not (module.base / "run").exists()
+    for text, line in (
+        ("enforce: 1\n", "enforce: 1: expected true or false (default true)\n"),
+        ("tree: /elsewhere\n", f"the kernel module is loaded; expected {module.path} or null\n"),
+    ):
+        assert give(text) == 1
+        assert capsys.readouterr().err.endswith(line)
+        assert values(module) == before
+        assert not (module.base / "run").exists()
 
 
 def test_a_refused_write_is_taken_back(
@@ -165,28 +154,17 @@ def test_a_switch_that_the_module_lacks(
     """A switch that a loaded module cannot change is refused with the commands that load it so."""
     (module.base / "parameters" / "enforce").unlink()
     assert give("enforce: false\n") == 1
-    assert capsys.readouterr().err == (
-        "cgpu-config-apply: enforce: false: cannot be set in the loaded module (No such file or directory): "
-        "unload it, then: modprobe cgpu_km enforce=0; cgpu-config-apply\n"
+    said = capsys.readouterr().err
+    assert has_parts(
+        said.rstrip(), "cgpu-config-apply: enforce: false: cannot be set", "modprobe cgpu_km enforce=0"
     )
-
-
-def test_another_tree_than_the_modules(
-    module: PlainTree, give: Give, capsys: pytest.CaptureFixture[str]
-) -> None:
-    """A tree elsewhere cannot be served by the module."""
-    assert give("tree: /elsewhere\n") == 1
-    line = f"tree: /elsewhere: the kernel module is loaded; expected {module.path} or null\n"
-    assert capsys.readouterr().err.endswith(line)
 
 
 def test_without_the_module(module: PlainTree, give: Give, capsys: pytest.CaptureFixture[str]) -> None:
     """Where the module is not loaded the command says what to do: load it, or tell the daemon."""
     (module.path / "version").unlink()
     assert give("") == 1
-    assert capsys.readouterr().err == (
-        f"cgpu-config-apply: {module.path}: the kernel module is not loaded: modprobe cgpu_km\n"
-    )
+    assert capsys.readouterr().err.endswith("the kernel module is not loaded: modprobe cgpu_km\n")
     daemon = Path(paths.TREE_DAEMON)
     daemon.mkdir()
     (daemon / "version").write_text("0.1.0\n")

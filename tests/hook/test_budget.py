@@ -15,32 +15,13 @@ from tests.request.support import spec
 
 # `import json` is not among them: it brings re and enum, which cost half as much as the interpreter's start.
 STANDARD = {"__future__", "errno", "os", "sys", "syslog", "_json"}
-OURS = {
-    "cgpu",
-    "cgpu.config.effective",
-    "cgpu.errors",
-    "cgpu.fastjson",
-    "cgpu.files",
-    "cgpu.request.grants",
-    "cgpu.hook",
-    "cgpu.hook.log",
-    "cgpu.hook.main",
-    "cgpu.hook.register",
-    "cgpu.hook.state",
-    "cgpu.paths",
-    "cgpu.client.tree",
-    "cgpu.client",
-    "cgpu.config",
-    "cgpu.request",
-}
-FROM_BUNDLE = {
-    "cgpu.request.spec",
-    "cgpu.hook.spec",
-    "cgpu.request.resolve",
-    "cgpu.request.names",
-    "cgpu.request.validate",
-    "cgpu.sizes",
-}
+PACKAGES = {"cgpu", "cgpu.client", "cgpu.config", "cgpu.hook", "cgpu.request"}
+SHARED_BY_ALL = {"cgpu.errors", "cgpu.fastjson", "cgpu.files", "cgpu.paths", "cgpu.request.grants"}
+OF_THE_HOOK = {f"cgpu.hook.{name}" for name in ("log", "main", "register", "state")}
+OURS = PACKAGES | SHARED_BY_ALL | OF_THE_HOOK | {"cgpu.client.tree", "cgpu.config.effective"}
+FROM_BUNDLE = {f"cgpu.request.{name}" for name in ("spec", "resolve", "names", "validate")}
+FROM_BUNDLE |= {"cgpu.hook.spec", "cgpu.sizes"}
+DEAR = {"json", "re", "enum", "typing", "dataclasses", "pathlib", "subprocess", "logging", "difflib"}
 CODE = """
 import os, sys
 sys.path.append({root!r})
@@ -94,17 +75,7 @@ def test_imports(
     tree.bundle(spec(ASKING, **members))
     found = imported(tree, *arguments)
     assert found - interpreter() == expected
-    assert not found & {
-        "json",
-        "re",
-        "enum",
-        "typing",
-        "dataclasses",
-        "pathlib",
-        "subprocess",
-        "logging",
-        "difflib",
-    }
+    assert not found & DEAR
 
 
 @pytest.mark.root
@@ -117,24 +88,19 @@ def test_imports_for_a_share(tree: FakeTree) -> None:
 
 
 def test_imports_for_a_name(tree: FakeTree) -> None:
-    """What writes the name of a pod's container is imported where the runtime says one.
+    """What writes the name of a container is imported where the runtime says one, and nobody has written it.
 
     The wrapper has written it where it has worked out the grants.
     """
     tree.bundle(spec(ASKING))
     state = tree.state(annotations={"io.kubernetes.cri.sandbox-name": "web"})
-    more = {"cgpu.events", "cgpu.events.append", "cgpu.hook.event_log"}
-    assert imported(tree, *GRANTED, state=state) - interpreter() == OURS
+    by_docker = tree.state(bundle=str(tree.base / "moby" / "bundle"))
+    for arguments, one in ((GRANTED, state), (GRANTED, by_docker), (("poststop",), by_docker)):
+        assert imported(tree, *arguments, state=one) - interpreter() == OURS
     assert not tree.events.exists()
+    more = {"cgpu.events", "cgpu.events.append", "cgpu.hook.event_log"}
     assert imported(tree, "prestart", state=state) - interpreter() == OURS | FROM_BUNDLE | more
     assert tree.events.exists()
-
-
-def test_imports_for_a_name_by_docker(tree: FakeTree) -> None:
-    """What reads docker's name of a container costs nothing where the wrapper has worked out the grants."""
-    state = tree.state(bundle=str(tree.base / "moby" / "bundle"))
-    assert imported(tree, *GRANTED, state=state) - interpreter() == OURS
-    assert imported(tree, "poststop", state=state) - interpreter() == OURS
 
 
 def imported(tree: FakeTree, *arguments: str, state: str | None = None) -> set[str]:

@@ -72,19 +72,12 @@ BAD_GRANTS += ["00:1:1:0", " 0:1:1:0", "0:1:1:0 ", "0:-1:1:0", "0:1:1:0\n"]
 @pytest.mark.parametrize(
     "arguments",
     [
-        (),
-        ("prestart",),
-        ("createRuntime",),
-        ("poststart", *GRANT),
-        ("prestart", "--grant"),
-        ("prestart", *GRANT, "--grant"),
-        ("prestart", *GRANT, "--share", SHARE),
+        *((), ("prestart",), ("createRuntime",), ("poststart", *GRANT)),
+        *(("prestart", *GRANT, *more) for more in (("--grant",), ("--share", SHARE), ("--gant", "0:1:1:0"))),
+        *(("prestart", *GRANT, "--native", text) for text in ("x", "00")),
         ("prestart", "--native", "0", *GRANT),
-        ("prestart", *GRANT, "--native", "x"),
-        ("prestart", *GRANT, "--native", "00"),
-        ("prestart", *GRANT, "--gant", "0:1:1:0"),
-        ("prestart", "--share", SHARE.upper()),
-        ("prestart", "--share", SHARE + "0"),
+        *(("prestart", "--share", text) for text in (SHARE.upper(), SHARE + "0")),
+        ("prestart", "--grant"),
         *(("prestart", "--grant", text) for text in BAD_GRANTS),
         ("prestart", *GRANT * 200),
         # A line that the engine takes, and too long a one for the log.
@@ -107,34 +100,17 @@ IDS = [
     b'""',
     b"7",
     b'"c1","id":"c2"',
-    b'"' + b"1" * 128 + b'"',
+    b'"%s"' % (b"1" * 128),
 ]
-OTHERS = [
-    b'"\xc3\xa9"',
-    b'"\x01"',
-    b'"\\x"',
-    b'"\\u00g0"',
-    b"nul",
-    b"[1,]",
-    b'{"a":1 "b":2}',
-    b"[" * 40 + b"]" * 40,
-]
-OTHERS += [b"[" * 100000, b'"' + b"y" * (1 << 20) + b'"']
+OTHERS = [b'"\xc3\xa9"', b'"\x01"', b'"\\x"', b'"\\u00g0"', b"nul", b"[1,]", b'{"a":1 "b":2}', b"[" * 100000]
+OTHERS += [b"[" * 40 + b"]" * 40, b'"' + b"y" * (1 << 20) + b'"']
 
 
 @pytest.mark.parametrize(
     "state",
     [
-        b"",
-        b"{}",
-        b"[]",
-        b"null",
-        b'{"id":"c1"}',
-        b'{"id":"c1","pid":1',
-        b'{"id":"c1","pid":1,}',
-        b'{"id":"c1","pid":1}\0',
-        b'{"i\\u0064":"c1","pid":1}',
-        b'{"id":"c1","pid":1,"bundle":7}',
+        *(b"", b"{}", b"[]", b"null", b'{"id":"c1"}', b'{"i\\u0064":"c1","pid":1}'),
+        *(b'{"id":"c1","pid":1' + end for end in (b"", b",}", b"}\0", b',"bundle":7}')),
         *(b'{"id":"c1","pid":' + pid + b"}" for pid in PIDS),
         *(b'{"id":' + id_ + b',"pid":1}' for id_ in IDS),
         *(b'{"id":"c1","pid":1,"x":' + value + b"}" for value in OTHERS),
