@@ -12,15 +12,31 @@ from pathlib import Path
 from tests.client.support import CONTAINER, PlainTree
 
 HOOK = Path(__file__).resolve().parents[2] / "hook" / "cgpu-hook"
-RUNNER = """
+# The hook in Python, with all that it touches in its current folder.
+CODE = """
 import os, sys
 sys.path.append({root!r})
 from cgpu import paths
-paths.SHARES = {shares!r}
-paths.EVENTS = {events!r}
+paths.SHARES = os.getcwd() + "/shares"
+paths.EVENTS = os.getcwd() + "/events.log"
 from cgpu.hook.main import main
-os._exit(main(None, {config!r}))
+status = main(None, os.getcwd() + "/config.json")
 """
+# In the place of Python: says that it was called, with which arguments and input.
+RECORDER = "#!/bin/sh\necho python; shift 2; for word; do printf '%s\\0' \"$word\"; done; cat\n"
+
+
+def code_of_hook(end: str = "os._exit(status)") -> str:
+    """Return the program of the hook in Python, with this end."""
+    return CODE.format(root=str(HOOK.parent.parent)) + end
+
+
+def write_recorder(folder: Path) -> str:
+    """Write a program that stands in the place of Python; return its path."""
+    path = folder / "python"
+    path.write_text(RECORDER)
+    path.chmod(0o755)
+    return str(path)
 
 
 def write_bundle(base: Path, document: object) -> Path:
@@ -41,23 +57,11 @@ class Result:
     written: str
 
 
-# The same in the folder of the compiled hook: what it starts in doubt, in its current folder.
-IN_FOLDER = """
-import os, sys
-sys.path.append({root!r})
-from cgpu import paths
-paths.SHARES = os.getcwd() + "/shares"
-paths.EVENTS = os.getcwd() + "/events.log"
-from cgpu.hook.main import main
-os._exit(main(None, os.getcwd() + "/config.json"))
-"""
-
-
 def compile_hook(folder: Path, *options: str, python: str = "/usr/bin/python3") -> Path:
     """Compile the hook with paths in its current folder; python: what it starts in doubt. Return its path."""
     root = HOOK.parent.parent
     program = folder / "cgpu-hook"
-    (folder / "start.py").write_text(IN_FOLDER.format(root=str(root)))
+    (folder / "start.py").write_text(code_of_hook())
     shared = [
         root / "runtime_config" / "launcher" / name
         for name in ("json.c", "protect.c", "python.c", "read_file.c")
@@ -113,13 +117,7 @@ class FakeTree(PlainTree):
         config.write_text(json.dumps({"tree": str(self.path), **self.settings}))
         if self.program is not None:
             return [str(self.program)]
-        code = RUNNER.format(
-            root=str(HOOK.parent.parent),
-            config=str(config),
-            shares=str(self.shares),
-            events=str(self.events),
-        )
-        return ["/usr/bin/python3", "-IS", "-c", code]
+        return ["/usr/bin/python3", "-IS", "-c", code_of_hook()]
 
     def run(self, *arguments: str, state: str | bytes | None = None, before: tuple[str, ...] = ()) -> Result:
         """Run the hook; before is a program to put in front of it."""

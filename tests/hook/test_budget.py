@@ -3,13 +3,14 @@
 
 from __future__ import annotations
 
-import json
 import subprocess
+from pathlib import Path
 from typing import Any
 
 import pytest
 
-from tests.hook.support import HOOK, FakeTree
+from tests.client.support import T4
+from tests.hook.support import HOOK, FakeTree, code_of_hook
 from tests.request.shares import SHARE, asking, by_containerd, put
 from tests.request.support import spec
 
@@ -22,29 +23,19 @@ OURS = PACKAGES | SHARED_BY_ALL | OF_THE_HOOK | {"cgpu.client.tree", "cgpu.confi
 FROM_BUNDLE = {f"cgpu.request.{name}" for name in ("spec", "resolve", "names", "validate")}
 FROM_BUNDLE |= {"cgpu.hook.spec", "cgpu.sizes"}
 DEAR = {"json", "re", "enum", "typing", "dataclasses", "pathlib", "subprocess", "logging", "difflib"}
-CODE = """
-import os, sys
-sys.path.append({root!r})
-from cgpu import paths
-paths.SHARES = {shares!r}
-paths.EVENTS = {events!r}
-from cgpu.hook.main import main
-status = main(None, {config!r})
-os.write(2, " ".join(sys.modules).encode())
-sys.exit(status)
-"""
+NAME_MODULES = "os.write(2, ' '.join(sys.modules).encode())"
 
 
-def modules(*command: str, stdin: str = "") -> set[str]:
-    """Return the modules that a program names on standard error."""
-    done = subprocess.run([*command], input=stdin.encode(), capture_output=True, check=True)
+def modules(code: str, *arguments: str, stdin: str = "", folder: Path | None = None) -> set[str]:
+    """Return the modules that a program of Python names on standard error."""
+    command = ["/usr/bin/python3", "-IS", "-c", code, *arguments]
+    done = subprocess.run(command, input=stdin.encode(), capture_output=True, check=True, cwd=folder)
     return set(done.stderr.decode().split())
 
 
 def interpreter() -> set[str]:
     """Return the modules of the standard library's share of the budget, with what they bring."""
-    code = f"import {', '.join(sorted(STANDARD))}; os.write(2, ' '.join(sys.modules).encode())"
-    return modules("/usr/bin/python3", "-IS", "-c", code)
+    return modules(f"import {', '.join(sorted(STANDARD))}; {NAME_MODULES}")
 
 
 GRANTED = ("prestart", "--grant", "0:1048576:1:0")
@@ -53,6 +44,12 @@ OF_A_POD = {"cgpu.request.pod", "cgpu.request.device_nodes"}
 SHARED = ("prestart", "--share", SHARE)
 # What an engine writes costs one module more, and only where the hook has to read the request itself.
 DEVICES: dict[str, Any] = {"linux": {"resources": {"devices": [{"allow": False, "access": "rwm"}]}}}
+
+
+@pytest.fixture
+def tree(tmp_path: Path) -> FakeTree:
+    """Return a tree of two T4 cards, for the hook in Python."""
+    return FakeTree(tmp_path).build(T4, T4)
 
 
 @pytest.mark.parametrize(
@@ -105,11 +102,10 @@ def test_imports_for_a_name(tree: FakeTree) -> None:
 
 def imported(tree: FakeTree, *arguments: str, state: str | None = None) -> set[str]:
     """Return the modules that the hook has imported at its end."""
-    config = tree.base / "effective.json"
-    config.write_text(json.dumps({"tree": str(tree.path), "pod_variables": True}))
-    places = {"shares": str(tree.shares), "events": str(tree.events)}
-    code = CODE.format(root=str(HOOK.parent.parent), config=str(config), **places)
-    return modules("/usr/bin/python3", "-IS", "-c", code, *arguments, stdin=state or tree.state())
+    tree.settings["pod_variables"] = True
+    tree.command()  # writes the configuration
+    code = code_of_hook(f"{NAME_MODULES}; sys.exit(status)")
+    return modules(code, *arguments, stdin=state or tree.state(), folder=tree.base)
 
 
 def test_launcher_is_isolated() -> None:

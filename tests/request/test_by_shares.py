@@ -205,24 +205,22 @@ def test_nobody_forges_a_pod(notes: dict[str, str]) -> None:
 # --- the variable ---
 
 
+TEXTS = [
+    SHARE.upper(),
+    OTHER_SHARE,
+    "",
+    "1",
+    f"{SHARE}\n",
+    f" {SHARE}",
+    f"{SHARE},{SHARE}",
+    "../../etc/passwd",
+]
+NAMES = [variable(SHARE).replace("6F1C", "6f1c"), variable(SHARE) + "_", variable(SHARE) + "_2"]
+NAMES += ["OPENCGPU_SHARE_", "OPENCGPU_SHARE_0", f"OPENCGPU_SHARE_{SHARE}"]
+
+
 @pytest.mark.parametrize(
-    ("name", "text"),
-    [
-        (variable(SHARE).replace("6F1C", "6f1c"), SHARE),
-        (variable(SHARE), SHARE.upper()),
-        (variable(SHARE), OTHER_SHARE),
-        (variable(SHARE), ""),
-        (variable(SHARE), "1"),
-        (variable(SHARE), SHARE + "\n"),
-        (variable(SHARE), f" {SHARE}"),
-        (variable(SHARE), f"{SHARE},{OTHER_SHARE}"),
-        (variable(SHARE), "../../../etc/passwd"),
-        (variable(SHARE) + "_", SHARE),
-        (variable(SHARE) + "_2", SHARE),
-        ("OPENCGPU_SHARE_", SHARE),
-        ("OPENCGPU_SHARE_0", SHARE),
-        ("OPENCGPU_SHARE_" + SHARE, SHARE),
-    ],
+    ("name", "text"), [*((variable(SHARE), text) for text in TEXTS), *((name, SHARE) for name in NAMES)]
 )
 def test_malformed_variable(name: str, text: str) -> None:
     """A variable that is not exactly what the CDI device sets is refused, alone and beside a right one."""

@@ -140,24 +140,16 @@ def test_a_drm_node_of_an_nvidia_card(tmp_path: Path, monkeypatch: pytest.Monkey
     assert sliced_gpus(container((node(129, 226),))) == []
 
 
-def test_a_node_of_a_card_that_the_engine_lacks() -> None:
-    """A container with a device node of a card that the engine does not have is refused."""
+def test_which_card_a_node_names() -> None:
+    """The node's card gets the amount of the variables, after cards that these name; privilege names none."""
+    linux = container((node(1),))["linux"]
+    assert sliced_gpus(spec(ENV, linux=linux), Effective()) == [1]
+    # The engine refuses the card of the node.
+    assert sliced_gpus(spec({"NVIDIA_VISIBLE_DEVICES": "2"}, linux=linux)) == [2]
     with refused("device=/dev/node3: the engine has no GPU of minor 3"):
         sliced_gpus(container((node(3),)))
-
-
-def test_an_amount_goes_to_the_card_of_the_node() -> None:
-    """When the variables have an amount and no card, the device node names the card; privilege does not."""
-    assert sliced_gpus({**spec(ENV), "linux": container((node(1),))["linux"]}, Effective()) == [1]
-    privileged = {**spec(ENV), "linux": container((), (ALLOW_ALL,))["linux"]}
     with refused("this node has 3 GPUs; choose with OPENCGPU_GPUS=0"):
-        sliced_gpus(privileged, Effective())
-
-
-def test_a_variable_comes_before_nodes() -> None:
-    """When NVIDIA_VISIBLE_DEVICES names a GPU, device nodes give no slice: the engine refuses other GPUs."""
-    document = {**container((node(1),)), "process": {"env": ["NVIDIA_VISIBLE_DEVICES=2"]}}
-    assert sliced_gpus(document) == [2]
+        sliced_gpus(spec(ENV, linux=container((), (ALLOW_ALL,))["linux"]), Effective())
 
 
 def test_allow_privileged() -> None:
@@ -165,7 +157,7 @@ def test_allow_privileged() -> None:
     allowed = WITH_DEFAULT.replace(allow_privileged=True)
     assert sliced_gpus(container((node(0),), (ALLOW_ALL,)), allowed) == []
     assert sliced_gpus(container((node(0),)), allowed) == [0]
-    named = {**container((), (ALLOW_ALL,)), "process": {"env": ["NVIDIA_VISIBLE_DEVICES=0"]}}
+    named = spec({"NVIDIA_VISIBLE_DEVICES": "0"}, linux=container((), (ALLOW_ALL,))["linux"])
     assert sliced_gpus(named, allowed) == [0]
 
 
@@ -181,11 +173,11 @@ def test_privilege_alone_is_silent() -> None:
 def test_old_images_with_nvidias_runtime() -> None:
     """NVIDIA's runtime gives an image that has CUDA_VERSION alone all GPUs; other runtimes give it none."""
     nvidia_runtime = WITH_DEFAULT.replace(low_level_runtime="/usr/bin/nvidia-container-runtime")
-    document = spec({"CUDA_VERSION": "8.0"}, linux={})
-    assert sliced_gpus(spec({"CUDA_VERSION": "8.0"}, linux={"x": 1}), nvidia_runtime) == [0, 1, 2]
-    assert sliced_gpus(document, WITH_DEFAULT) == []
-    for environment in ({"NVIDIA_REQUIRE_CUDA": "cuda>=8"}, {"NVIDIA_VISIBLE_DEVICES": ""}):
-        assert sliced_gpus(spec({"CUDA_VERSION": "8.0", **environment}, linux={"x": 1}), nvidia_runtime) == []
+    old, linux = {"CUDA_VERSION": "8.0"}, {"x": 1}
+    assert sliced_gpus(spec(old, linux=linux), nvidia_runtime) == [0, 1, 2]
+    assert sliced_gpus(spec(old, linux=linux), WITH_DEFAULT) == []
+    for more in ({"NVIDIA_REQUIRE_CUDA": "cuda>=8"}, {"NVIDIA_VISIBLE_DEVICES": ""}):
+        assert sliced_gpus(spec({**old, **more}, linux=linux), nvidia_runtime) == []
 
 
 @pytest.mark.parametrize("hook_point", ["prestart", "createRuntime"])
@@ -195,9 +187,7 @@ def test_old_images_with_nvidias_hook(hook_point: str) -> None:
     NVIDIA's runtime adds the hook and then calls our runtime.
     """
     old = {"CUDA_VERSION": "8.0"}
-    hooks: dict[str, object] = {
-        hook_point: [{"path": "/bin/x"}, {"path": "/usr/bin/nvidia-container-runtime-hook"}]
-    }
+    hooks = {hook_point: [{"path": "/bin/x"}, {"path": "/usr/bin/nvidia-container-runtime-hook"}]}
     assert sliced_gpus(spec(old, hooks=hooks)) == [0, 1, 2]
     with refused("CUDA_VERSION=set: a GPU without an amount"):
         wants(spec(old, hooks=hooks), SHARED_NODE)
@@ -212,10 +202,7 @@ def test_old_images_with_nvidias_hook(hook_point: str) -> None:
         ({"linux": 1}, "config.json: linux: 1: expected an object"),
         ({"linux": {"devices": 1}}, "config.json: linux.devices: 1: expected a list"),
         ({"linux": {"devices": [1]}}, "config.json: linux.devices: 1: expected a list"),
-        (
-            {"linux": {"resources": {"devices": {}}}},
-            "config.json: linux.resources.devices: an object: expected",
-        ),
+        ({"linux": {"resources": {"devices": {}}}}, "config.json: linux.resources.devices: an object: "),
         ({"mounts": {"a": 1}}, "config.json: mounts: an object: expected a list"),
     ],
 )

@@ -13,22 +13,17 @@ import pytest
 from cgpu.client.tree import CONTAINER_NODES, GPU_NODES, ROOT_NODES
 from cgpu.config.effective import DEFAULTS
 from tests.client.support import CONTAINER, MIB, T4
-from tests.hook.support import FakeTree, compile_hook
+from tests.hook.support import FakeTree, compile_hook, write_recorder
 from tests.request.shares import SHARE
 
 GRANT = ("--grant", f"0:{6043 * MIB}:1:0")
-# Says that it was called, with which arguments and input.
-RECORDER = "#!/bin/sh\necho python; shift 2; for word; do printf '%s\\0' \"$word\"; done; cat\n"
 
 
 @pytest.fixture(scope="module")
 def alone(tmp_path_factory: pytest.TempPathFactory) -> FakeTree:
     """Return a tree whose hook has a recorder in the place of Python, and sanitizers in it."""
     base = tmp_path_factory.mktemp("alone")
-    recorder = base / "python"
-    recorder.write_text(RECORDER)
-    recorder.chmod(0o755)
-    program = compile_hook(base, "-fsanitize=address,undefined", python=str(recorder))
+    program = compile_hook(base, "-fsanitize=address,undefined", python=write_recorder(base))
     return FakeTree(base, program=program).build(T4, T4)
 
 
