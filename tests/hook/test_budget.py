@@ -41,6 +41,8 @@ def interpreter() -> set[str]:
 GRANTED = ("prestart", "--grant", "0:1048576:1:0")
 ASKING = {"ALIYUN_COM_GPU_MEM_CONTAINER": "1", "NVIDIA_VISIBLE_DEVICES": "all"}
 OF_A_POD = {"cgpu.request.pod", "cgpu.request.device_nodes"}
+OF_A_SHARE = {"cgpu.request.by_shares", "cgpu.shares"}
+FROM_STATE = ("createRuntime",)
 SHARED = ("prestart", "--share", SHARE)
 # What an engine writes costs one module more, and only where the hook has to read the request itself.
 DEVICES: dict[str, Any] = {"linux": {"resources": {"devices": [{"allow": False, "access": "rwm"}]}}}
@@ -52,36 +54,30 @@ def tree(tmp_path: Path) -> FakeTree:
     return FakeTree(tmp_path).build(T4, T4)
 
 
+@pytest.mark.root
 @pytest.mark.parametrize(
-    ("arguments", "members", "expected"),
+    ("arguments", "env", "members", "more"),
     [
-        (GRANTED, {}, OURS),
-        (("createRuntime",), {}, OURS | FROM_BUNDLE),
-        (("poststop",), {}, OURS),
-        (SHARED, {}, OURS),
+        (GRANTED, ASKING, {}, set()),
+        (GRANTED, ASKING, DEVICES, set()),
+        (SHARED, ASKING, {}, set()),
+        (("poststop",), ASKING, {}, set()),
+        (FROM_STATE, ASKING, {}, FROM_BUNDLE),
+        (FROM_STATE, ASKING, DEVICES, FROM_BUNDLE | {"cgpu.request.device_nodes"}),
         # A container of a pod costs the look at its annotations; only a share costs more.
-        (("createRuntime",), {"annotations": by_containerd()}, OURS | FROM_BUNDLE | OF_A_POD),
-        (GRANTED, DEVICES, OURS),
-        (("createRuntime",), DEVICES, OURS | FROM_BUNDLE | {"cgpu.request.device_nodes"}),
+        (FROM_STATE, ASKING, {"annotations": by_containerd()}, FROM_BUNDLE | OF_A_POD),
+        (FROM_STATE, asking(SHARE), {"annotations": by_containerd()}, FROM_BUNDLE | OF_A_POD | OF_A_SHARE),
     ],
 )
 def test_imports(
-    tree: FakeTree, arguments: tuple[str, ...], members: dict[str, Any], expected: set[str]
+    tree: FakeTree, arguments: tuple[str, ...], env: dict[str, str], members: dict[str, Any], more: set[str]
 ) -> None:
     """The hook imports what the budget allows, and nothing else."""
-    tree.bundle(spec(ASKING, **members))
-    found = imported(tree, *arguments)
-    assert found - interpreter() == expected
-    assert not found & DEAR
-
-
-@pytest.mark.root
-def test_imports_for_a_share(tree: FakeTree) -> None:
-    """What reads files of shares is imported where the container has one."""
     put(tree.shares)
-    tree.bundle(spec(asking(SHARE), by_containerd()))
-    more = {"cgpu.request.by_shares", "cgpu.shares", *OF_A_POD}
-    assert imported(tree, "createRuntime") - interpreter() == OURS | FROM_BUNDLE | more
+    tree.bundle(spec(env, **members))
+    found = imported(tree, *arguments)
+    assert found - interpreter() == OURS | more
+    assert not found & DEAR
 
 
 def test_imports_for_a_name(tree: FakeTree) -> None:

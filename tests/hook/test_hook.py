@@ -46,8 +46,7 @@ def assert_refused(result: Result, *parts: str) -> None:
 )
 def test_by_arguments(tree: FakeTree, stage: str, arguments: tuple[str, ...], written: str) -> None:
     """With grants or shares the hook takes only id and pid from the state and never looks into the bundle."""
-    result = tree.run(stage, *arguments, state=tree.state(bundle="../nowhere"))
-    assert (result.status, result.errors, result.written) == (0, "", written)
+    assert tree.run(stage, *arguments, state=tree.state(bundle="../nowhere")) == Result(0, "", written)
 
 
 @START
@@ -64,8 +63,7 @@ def test_by_arguments(tree: FakeTree, stage: str, arguments: tuple[str, ...], wr
 def test_from_bundle(tree: FakeTree, stage: str, env: dict[str, str], written: str) -> None:
     """Without arguments the request is in the bundle."""
     tree.bundle(spec(env))
-    result = tree.run(stage)
-    assert (result.status, result.errors, result.written) == (0, "", f"{CREATE}{written}")
+    assert tree.run(stage) == Result(0, "", f"{CREATE}{written}")
 
 
 @START
@@ -93,8 +91,7 @@ def test_default_of_the_tree(tree: FakeTree) -> None:
 def test_asks_for_nothing(engineless: FakeTree, env: dict[str, str]) -> None:
     """A container that asks for nothing starts, engine or not."""
     engineless.bundle(spec(env))
-    result = engineless.run("prestart")
-    assert (result.status, result.errors) == (0, "")
+    assert engineless.run("prestart") == Result(0, "", "")
 
 
 @START
@@ -103,8 +100,7 @@ def test_engine_down(engineless: FakeTree, stage: str) -> None:
     engineless.bundle(spec(ENV))
     expected = f"opencgpu: {down(engineless.path)}\n"
     for arguments in ((stage,), (stage, *GRANT), (stage, "--share", SHARE)):
-        result = engineless.run(*arguments)
-        assert (result.status, result.errors, result.written) == (1, expected, "")
+        assert engineless.run(*arguments) == Result(1, expected, "")
 
 
 NOT_JSON = "/config.json: is not JSON "
@@ -200,12 +196,11 @@ def test_bad_configuration(tree: FakeTree) -> None:
 def test_poststop(tree: FakeTree) -> None:
     """poststop removes the registration, as often as asked, without a bundle, and with an engine or not."""
     for _ in range(2):
-        result = tree.run("poststop", state=tree.state(status="stopped", pid=0, bundle="/gone"))
-        assert (result.status, result.errors, result.written) == (0, "", DESTROY)
+        stopped = tree.state(status="stopped", pid=0, bundle="/gone")
+        assert tree.run("poststop", state=stopped) == Result(0, "", DESTROY)
     tree.inst_ctl.unlink()
     (tree.path / "version").unlink()
-    result = tree.run("poststop")
-    assert (result.status, result.errors) == (0, "")
+    assert tree.run("poststop") == Result(0, "", "")
 
 
 def test_poststop_refused(tree: FakeTree) -> None:

@@ -104,6 +104,8 @@ def test_stopped_state() -> None:
 
 
 PID = "expected a whole number from 0 to 4194304"
+PIDS = {b'"7"': "7", b"-1": "-1", b"true": "True", b"1.5": "1.5", b"null": "None"}
+PIDS[b"1" + b"0" * 90] = "a very large number"
 HEAD = "state on standard input: "
 
 
@@ -117,12 +119,7 @@ HEAD = "state on standard input: "
         (b"{}", "id: None: expected a string"),
         (b'{"id": ""}', "id: : expected a string"),
         (b'{"id": 7}', "id: 7: expected a string"),
-        (b'{"id": "a", "pid": "7"}', f"pid: 7: {PID}"),
-        (b'{"id": "a", "pid": -1}', f"pid: -1: {PID}"),
-        (b'{"id": "a", "pid": true}', f"pid: True: {PID}"),
-        (b'{"id": "a", "pid": 1.5}', f"pid: 1.5: {PID}"),
-        (b'{"id": "a", "pid": null}', f"pid: None: {PID}"),
-        (b'{"id": "a", "pid": 1' + b"0" * 90 + b"}", f"pid: a very large number: {PID}"),
+        *((b'{"id": "a", "pid": %s}' % pid, f"pid: {shown}: {PID}") for pid, shown in PIDS.items()),
         (b'{"id": "a", "bundle": 5}', "bundle: 5: expected a string"),
     ],
 )

@@ -3,14 +3,35 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
 from cgpu.client.tree import Gpu
 from cgpu.config.effective import Effective
+from cgpu.request.names import NAMES
 from cgpu.request.resolve import Allocation, resolve
 from cgpu.request.spec import read
 
 ENV = {"ALIYUN_COM_GPU_MEM_CONTAINER": "6", "ALIYUN_COM_GPU_MEM_DEV": "15"}
+
+# A good value of each thing that a container can say of a slice.
+GOOD = {
+    "mem": "6G",
+    "container": "6",
+    "dev": "15",
+    "devices": "0",
+    "weight": "2",
+    "priority": "1",
+    "disable": "1",
+}
+
+
+def every_word() -> Iterator[tuple[dict[str, str], dict[str, str], str]]:
+    """Yield each variable and each annotation with a good value, and what messages call it."""
+    for key, (variables, notes) in NAMES.items():
+        for name in variables:
+            yield {name: GOOD[key]}, {}, f"{name}={GOOD[key]}"
+        for name in notes:
+            yield {}, {name: GOOD[key]}, f"annotation {name}={GOOD[key]}"
 
 
 def spec(

@@ -29,7 +29,7 @@ from tests.request.shares import (
     put,
     variable,
 )
-from tests.request.support import ENV, spec
+from tests.request.support import every_word, spec
 
 pytestmark = pytest.mark.root
 
@@ -273,17 +273,10 @@ BESIDE = f": the container has the share {SHARE}"
 @pytest.mark.parametrize(
     ("env", "notes", "said"),
     [
-        ({"OPENCGPU_MEM": "15G"}, {}, "OPENCGPU_MEM=15G"),
-        (ENV, {}, "ALIYUN_COM_GPU_MEM_CONTAINER=6"),
-        ({"OPENCGPU_GPUS": "1"}, {}, "OPENCGPU_GPUS=1"),
-        ({"OPENCGPU_WEIGHT": "20"}, {}, "OPENCGPU_WEIGHT=20"),
-        ({"ALIYUN_COM_GPU_HIGH_PRIO": "1"}, {}, "ALIYUN_COM_GPU_HIGH_PRIO=1"),
-        ({"CGPU_DISABLE": "true"}, {}, "CGPU_DISABLE=true"),
+        *every_word(),
         ({"ALIYUN_COM_GPU_MEM_CONTAINER": "0"}, {}, "ALIYUN_COM_GPU_MEM_CONTAINER=0"),
         ({"OPENCGPU_MEM": ""}, {}, "OPENCGPU_MEM="),
         ({"OPENCGPU_CDI_GPU_1": "1"}, {}, "device opencgpu.io/gpu=1"),
-        ({}, {"opencgpu.io/mem": "15G"}, "annotation opencgpu.io/mem=15G"),
-        ({}, {"opencgpu.io/disable": "true"}, "annotation opencgpu.io/disable=true"),
         ({}, {"cdi.k8s.io/x": "nvidia.com/gpu=all"}, "annotation cdi.k8s.io/x=nvidia.com/gpu=all"),
     ],
 )
