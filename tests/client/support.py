@@ -3,10 +3,13 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Self
+
+import pytest
 
 from cgpu import paths
 from cgpu.client.tree import Gpu
@@ -35,6 +38,15 @@ def down(tree: Path) -> str:
 def gpu_stat(facts: Mapping[str, object]) -> str:
     """Return a GPU's line of the entry stat, of what its other entries have."""
     return " ".join(f"{key}={facts[key]}" for key in ("uuid", "memtotal", "max_inst") if key in facts)
+
+
+def refuse_writes(monkeypatch: pytest.MonkeyPatch, number: int) -> None:
+    """Have the engine answer each write with an errno."""
+
+    def refuse(fd: int, raw: bytes) -> int:
+        raise OSError(number, os.strerror(number))
+
+    monkeypatch.setattr("cgpu.client.tree.os.write", refuse)
 
 
 @dataclass

@@ -4,7 +4,6 @@
 from __future__ import annotations
 
 import errno
-import os
 from functools import partial
 
 import pytest
@@ -14,7 +13,7 @@ from hypothesis import strategies as st
 from cgpu.client.reservations import Reservation, parse, places, promised
 from cgpu.client.tree import Tree
 from cgpu.errors import CgpuError
-from tests.client.support import CONTAINER, MIB, PlainTree
+from tests.client.support import CONTAINER, MIB, PlainTree, refuse_writes
 from tests.refusal import has_parts, refused
 
 ONE = "6f1c0a52-93d1-4c1e-8f6a-000000000001"
@@ -41,15 +40,6 @@ def write(tree: PlainTree, entries: dict[str, object]) -> None:
     for gpu in (0, 1):
         (tree.path / f"{gpu}/reserved").write_text("")
     tree.write(entries)
-
-
-def fail(monkeypatch: pytest.MonkeyPatch, number: int) -> None:
-    """Have the engine answer each write with an errno."""
-
-    def refuse(fd: int, raw: bytes) -> int:
-        raise OSError(number, os.strerror(number))
-
-    monkeypatch.setattr("cgpu.client.tree.os.write", refuse)
 
 
 def test_what_is_written(tree: PlainTree) -> None:
@@ -153,7 +143,7 @@ def test_why_nothing_is_reserved(
 ) -> None:
     """The tree names the reason of a refusal."""
     write(tree, entries)
-    fail(monkeypatch, number)
+    refuse_writes(monkeypatch, number)
     with refused(f"share {ONE}: {parts[0]}", *parts[1:]):
         client(tree).reserve(ONE, GRANT)
 
@@ -177,7 +167,7 @@ def test_why_a_container_by_shares_is_refused(
 ) -> None:
     """The message names the share, and the container that uses it; so does that of a release."""
     write(tree, RESERVED)
-    fail(monkeypatch, number)
+    refuse_writes(monkeypatch, number)
     with refused(f"container {CONTAINER}: {parts[0]}", *parts[1:]):
         client(tree).register(CONTAINER, 4711, (), (), [ONE, "lost"])
     if number == errno.EBUSY:
@@ -187,7 +177,7 @@ def test_why_a_container_by_shares_is_refused(
 
 def test_an_older_engine(tree: PlainTree, monkeypatch: pytest.MonkeyPatch) -> None:
     """An engine without reservations is named as one, whatever it is asked for."""
-    fail(monkeypatch, errno.EINVAL)
+    refuse_writes(monkeypatch, errno.EINVAL)
     one = client(tree)
     for who, call in (
         (f"share {ONE}", partial(one.reserve, ONE, GRANT)),

@@ -18,7 +18,7 @@ from cgpu.client.tree import CONTAINER_NODES, GPU_NODES, ROOT_NODES, EngineDownE
 from cgpu.config.effective import Effective
 from cgpu.errors import CgpuError, show
 from cgpu.kmod.daemon.processes.process_identity import start_time
-from tests.client.support import CONTAINER, MIB, T4, PlainTree, down, gpu_stat, uuid
+from tests.client.support import CONTAINER, MIB, T4, PlainTree, down, gpu_stat, refuse_writes, uuid
 from tests.refusal import has_parts, refused
 
 GRANTS = ((0, 6043 * MIB, 5, 0), (1, 100 * MIB, 1, 1))
@@ -33,11 +33,7 @@ def refusal(
     tree: PlainTree, monkeypatch: pytest.MonkeyPatch, number: int, passthrough: tuple[int, ...] = ()
 ) -> str:
     """Return the message for a create that the engine answers with this errno."""
-
-    def fail(fd: int, raw: bytes) -> int:
-        raise OSError(number, os.strerror(number))
-
-    monkeypatch.setattr("cgpu.client.tree.os.write", fail)
+    refuse_writes(monkeypatch, number)
     with pytest.raises(CgpuError) as caught:
         client(tree).register(CONTAINER, 4711, GRANTS, passthrough)
     return str(caught.value).removeprefix(f"container {CONTAINER}: ")
