@@ -24,7 +24,7 @@ LAUNCHED = 20
 # What part of the starts the server has to have edited, and what part is to be refused in one line.
 FLOORS = {"edited without Python": 1 / 4, "unchanged without Python": 1 / 100, "refused": 1 / 20}
 # Of fewer starts some kind may be missing by chance.
-LEAST = 100
+LEAST = 1000
 TIME = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d+)?Z")
 # The wrapper in Python, forked for each line of arguments: an interpreter's start costs ten times as much.
 WARM = """
