@@ -1,8 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Builds the core for its tests: with sanitizers for C programs, and as a library for ctypes."""
+"""Builds the core for its tests: with sanitizers for C programs, and as a library for ctypes.
+
+What is built is kept in kmod/build/tests/core, and built again when its sources change.
+"""
 
 from __future__ import annotations
 
+import fcntl
+import os
 import shutil
 import subprocess
 from pathlib import Path
@@ -17,6 +22,7 @@ CORE_INCLUDES = (f"-I{KMOD / 'core'}", f"-I{KMOD / 'core' / 'include'}")
 CLIENT = KMOD / "rm"
 BENCH = HERE / "bench"
 BENCH_SOURCES = [*sorted(BENCH.glob("*.c")), CLIENT / "rm_structs.c"]
+STORE = KMOD / "build" / "tests" / "core"
 PROGRAMS = sorted(HERE.glob("*/test_*.c"))
 SANITIZE = ("-fsanitize=address,undefined", "-fno-sanitize-recover=all", "-fno-omit-frame-pointer")
 WARNINGS = ("-Wall", "-Wextra", "-Werror", "-Wshadow", "-Wstrict-prototypes", "-Wmissing-prototypes", "-Wvla")
@@ -51,28 +57,25 @@ def sources(gen: Path) -> list[str]:
     return [*map(str, CORE_SOURCES), str(gen / "nv_abi.c")]
 
 
-def build_objects(output: Path) -> list[str]:
-    """Compile the core and what the test programs share, with sanitizers, and return the object files."""
-    gen = generated(output / "gen")
-    objects = output / "objects"
-    objects.mkdir()
-    shared = map(str, BENCH_SOURCES)
-    command = [tool("clang"), *flags(gen), *SANITIZE, "-DCORE_ASSERT_LOCKED", "-c", *sources(gen), *shared]
-    run(command, objects)
-    return sorted(map(str, objects.glob("*.o")))
+def make_goal(goal: str, options: list[str], name: str = "library") -> None:
+    """Have make build a goal in the store. Other processes of pytest wait."""
+    STORE.mkdir(parents=True, exist_ok=True)
+    places = [f"OUT={STORE}", f"KMOD={KMOD}", f"SCHEMA={SCHEMA}", f"NAME={name}"]
+    jobs = f"-j{os.cpu_count() or 1}"
+    with (STORE / "lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        run([tool("make"), "-C", str(HERE), jobs, goal, *places, f"FLAGS={' '.join(options)}"])
 
 
-def build_program(source: Path, objects: list[str], gen: Path, output: Path) -> Path:
-    """Link one test program and return its path."""
-    program = output / source.stem
-    run([tool("clang"), *flags(gen), *SANITIZE, str(source), *objects, "-o", str(program)])
-    return program
+def build_programs() -> dict[Path, Path]:
+    """Build the test programs with sanitizers; return the program of each source."""
+    tool("clang")
+    make_goal("programs", [*flags(STORE / "gen"), *SANITIZE, "-DCORE_ASSERT_LOCKED"])
+    return {source: STORE / "programs" / source.stem for source in PROGRAMS}
 
 
-def build_library(output: Path, *defines: str) -> Path:
-    """Build the core as a library for ctypes. Undefined behaviour ends the process."""
-    gen = generated(output / "gen")
-    library = output / "libcgpu_core.so"
+def build_library(name: str, *defines: str) -> Path:
+    """Build the core as a library for ctypes, under a name. Undefined behaviour ends the process."""
     trap = ["-fsanitize=undefined", "-fsanitize-undefined-trap-on-error"]
-    run([tool("cc"), *flags(gen), *trap, *defines, "-fPIC", "-shared", *sources(gen), "-o", str(library)])
-    return library
+    make_goal("library", [*flags(STORE / "gen"), *trap, *defines], name)
+    return STORE / name / "libcgpu_core.so"

@@ -12,8 +12,7 @@ from tests.core.build import (
     CORE_INCLUDES,
     CORE_SOURCES,
     PROGRAMS,
-    build_objects,
-    build_program,
+    build_programs,
     generated,
     run,
     tool,
@@ -29,10 +28,8 @@ TESTS = [
 
 
 @pytest.fixture(scope="session")
-def programs(tmp_path_factory: pytest.TempPathFactory) -> dict[Path, Path]:
-    output = tmp_path_factory.mktemp("core")
-    objects = build_objects(output)
-    return {source: build_program(source, objects, output / "gen", output) for source in PROGRAMS}
+def programs() -> dict[Path, Path]:
+    return build_programs()
 
 
 @pytest.mark.parametrize(("source", "name"), TESTS, ids=[f"{s.stem}-{n}" for s, n in TESTS])

@@ -115,8 +115,8 @@ MEMBER = st.tuples(st.integers(0, 5), st.booleans(), st.booleans())
 
 
 @pytest.fixture(scope="module")
-def library(tmp_path_factory: pytest.TempPathFactory) -> ctypes.CDLL:
-    return load(build_library(tmp_path_factory.mktemp("limits")))
+def library() -> ctypes.CDLL:
+    return load(build_library("library"))
 
 
 @given(

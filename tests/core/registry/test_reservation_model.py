@@ -39,8 +39,8 @@ SIZES = st.one_of(
 
 
 @pytest.fixture(scope="session")
-def library(tmp_path_factory: pytest.TempPathFactory) -> ctypes.CDLL:
-    return load(build_library(tmp_path_factory.mktemp("reservations")))
+def library() -> ctypes.CDLL:
+    return load(build_library("library"))
 
 
 @dataclass

@@ -12,5 +12,5 @@ from tests.core.sched.binding import NO_SWITCH, load
 
 
 @pytest.fixture(scope="session")
-def library(tmp_path_factory: pytest.TempPathFactory) -> ctypes.CDLL:
-    return load(build_library(tmp_path_factory.mktemp("sched"), NO_SWITCH))
+def library() -> ctypes.CDLL:
+    return load(build_library("no-switch", NO_SWITCH))
