@@ -24,11 +24,13 @@ class Attack:
 
     limit: it asks for more than the slice, so it must get that where nothing is enforced.
     engines: under which it can be tried at all.
+    maps: UVM has to do more for it than the stub in the fake driver of tests/vm does.
     """
 
     run: Callable[[Harness], None]
     limit: bool
     engines: tuple[str, ...]
+    maps: bool
 
     @property
     def name(self) -> str:
@@ -36,10 +38,10 @@ class Attack:
 
 
 def attack(
-    *, limit: bool, engines: tuple[str, ...] = (DAEMON, MODULE)
+    *, limit: bool, engines: tuple[str, ...] = (DAEMON, MODULE), maps: bool = False
 ) -> Callable[[Callable[[Harness], None]], Attack]:
     """Make an attack of a function."""
-    return lambda run: Attack(run, limit, engines)
+    return lambda run: Attack(run, limit, engines, maps)
 
 
 def numbers(line: str) -> dict[str, int]:

@@ -18,8 +18,8 @@ PROBE = BUILD / "cgpu-probe"
 PROBE_32 = BUILD / "cgpu-probe32"
 PROBE_SOURCES = sorted((ROOT / "kmod" / "probe").glob("*.c"))
 CLIENT_LIBRARY = BUILD / "librm.a"  # of kmod/rm, with the driver's tables
-UVM_PROBE = ROOT / "tests" / "vm" / "fake_driver" / "probe"
-PLACES = (HERE, UVM_PROBE, ROOT / "kmod" / "probe", ROOT / "kmod" / "rm", BUILD / "gen")
+UVM = HERE.parent / "uvm"
+PLACES = (HERE, UVM, ROOT / "kmod" / "probe", ROOT / "kmod" / "rm", BUILD / "gen")
 FLAGS = ("-std=gnu11", "-O2", "-pthread", "-Wall", "-Wextra", "-Werror", "-Wshadow", "-Wno-psabi")
 # The whole probe, to be called by another program.
 AS_LIBRARY = "-Dmain=probe_main"
@@ -55,13 +55,13 @@ def alone(name: str, *flags: str) -> Path:
 @cache
 def uvm_probe() -> Path:
     """Return the static program that speaks to nvidia-uvm, and maps memory by it."""
-    return compiled("uvm-probe", [*sorted(UVM_PROBE.glob("*.c")), CLIENT_LIBRARY], "-static")
+    return compiled("uvm-probe", [*sorted(UVM.glob("*.c")), CLIENT_LIBRARY], "-static")
 
 
 @cache
 def uvm_client(name: str) -> Path:
     """Return the static program NAME.c, a client of the driver and of nvidia-uvm."""
-    own = [HERE / f"{name}.c", HERE / "client.c", UVM_PROBE / "uvm_calls.c"]
+    own = [HERE / f"{name}.c", HERE / "client.c", UVM / "uvm_calls.c"]
     return compiled(name, [*own, CLIENT_LIBRARY], "-static")
 
 

@@ -11,7 +11,6 @@ from contextlib import suppress
 from pathlib import Path
 
 from tests.attacks.attack import numbers
-from tests.attacks.build import uvm_probe
 from tests.attacks.harness import DAEMON, LIMIT, Seen, Tenant, Word
 from tests.daemon.harness import PROBE, Daemon, next_line, piped
 from tests.integration.commands import Outcome, eventually
@@ -121,9 +120,6 @@ class DaemonHarness:
     def path(self, path: Path) -> str:
         """Return it as it is: the same machine."""
         return str(path)
-
-    def uvm_probe(self) -> Path:
-        return uvm_probe()
 
     def until(self, condition: Callable[[], bool], what: str) -> None:
         eventually(condition, what)

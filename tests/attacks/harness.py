@@ -82,8 +82,5 @@ class Harness(Protocol):
     def path(self, path: Path) -> str:
         """Return where a file of this machine lies there."""
 
-    def uvm_probe(self) -> Path:
-        """Return the program that maps by UVM."""
-
     def until(self, condition: Callable[[], bool], what: str) -> None:
         """Wait until something holds; fail with what when it never does."""

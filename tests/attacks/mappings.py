@@ -6,7 +6,7 @@ from __future__ import annotations
 import time
 
 from tests.attacks.attack import FILL, assert_held, attack, await_nothing, expect, had, probe, rest
-from tests.attacks.build import client, uvm_client
+from tests.attacks.build import client, uvm_client, uvm_probe
 from tests.attacks.containers import NOBODY
 from tests.attacks.harness import DAEMON, LIMIT, MIB, MODULE, Harness, Running, Tenant, Word
 
@@ -89,7 +89,7 @@ def managed_mapping_without_a_first_thread(harness: Harness) -> None:
 
 def uvm(harness: Harness, *words: Word) -> tuple[Word, ...]:
     """Return the command that maps by UVM."""
-    return (harness.uvm_probe(), "--dev", harness.dev, "uvm", *words)
+    return (uvm_probe(), "--dev", harness.dev, "uvm", *words)
 
 
 def taken(size: int) -> tuple[str, ...]:
@@ -97,7 +97,7 @@ def taken(size: int) -> tuple[str, ...]:
     return (f"alloc={size // MIB}M", f"range={size // MIB}M", "map", "rm-free")
 
 
-@attack(limit=True)
+@attack(limit=True, maps=True)
 def external_mapping(harness: Harness) -> None:
     """What is mapped by UVM stays charged when its handle is freed, until it is unmapped."""
     tenant = harness.tenant()
@@ -123,7 +123,7 @@ def external_mappings_of_one_handle(harness: Harness) -> None:
     await_nothing(harness, tenant)
 
 
-@attack(limit=False)
+@attack(limit=False, maps=True)
 def address_exchanged_under_a_mapping(harness: Harness) -> None:
     """Arguments of a mapping are exchanged while it is judged.
 
@@ -169,7 +169,7 @@ def fill(harness: Harness, tenant: Tenant, how: str, charged: int) -> Running:
     return running
 
 
-@attack(limit=True)
+@attack(limit=True, maps=True)
 def ranges_in_a_hole_of_managed_memory(harness: Harness) -> None:
     """Ranges of another kind come and go in a hole: what is mapped around it stays charged."""
     tenant = harness.tenant()
@@ -178,7 +178,7 @@ def ranges_in_a_hole_of_managed_memory(harness: Harness) -> None:
     await_nothing(harness, tenant)
 
 
-@attack(limit=True)
+@attack(limit=True, maps=True)
 def managed_memory_in_a_hole_of_managed_memory(harness: Harness) -> None:
     """Another mapping lies in the hole, and what is behind it goes: nothing of that stays charged."""
     tenant = harness.tenant()

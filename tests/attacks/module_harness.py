@@ -10,7 +10,7 @@ from pathlib import Path
 from tests.attacks.harness import LIMIT, MODULE, Seen, Tenant, Word
 from tests.integration.commands import eventually
 from tests.vm.harness.machine import Machine
-from tests.vm.harness.node import TREE, build_fake_driver
+from tests.vm.harness.node import TREE
 from tests.vm.harness.process import Finished, Process
 from tests.vm.harness.slices import Slice, Stage
 
@@ -101,10 +101,6 @@ class GuestHarness:
 
     def path(self, path: Path) -> str:
         return self._machine.seen(path)
-
-    def uvm_probe(self) -> Path:
-        """Return the one that is built with the fake driver."""
-        return build_fake_driver(self._machine.kernel) / "uvm-probe"
 
     def until(self, condition: Callable[[], bool], what: str) -> None:
         eventually(condition, what, self._machine.scaled(SECONDS))

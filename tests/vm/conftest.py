@@ -47,7 +47,8 @@ LONG = (
 # Set to 1, not all that could run on NVIDIA's driver does: make test does so.
 SHORT = "CGPU_VM_DRIVER_SHORT"
 ON_EACH_DRIVER = ("test_driver_interface", "test_driver_observed", "test_attach", "test_tools", "test_slice")
-ON_NEWEST_DRIVER = ("test_bypass", "test_managed", "test_exports")  # and all of nvidia/, but for:
+# And all of nvidia/, and all that runs on NVIDIA's driver alone, but for IN_LONG_RUN.
+ON_NEWEST_DRIVER = ("test_bypass", "test_exports")
 IN_LONG_RUN = ("test_exchange_of_versions",)  # It builds the other driver, which takes minutes.
 # Set to 1, what the short run has tried on NVIDIA's driver is not tried again on the fake one.
 TRIED = "CGPU_VM_DRIVER_TRIED"
@@ -98,8 +99,10 @@ def is_of_short_run(item: pytest.Item) -> bool:
         return False
     if item.path.stem in ON_EACH_DRIVER:
         return True
-    is_newest = real_driver() == RELEASES[-1]
-    return is_newest and (item.path.parent.name == "nvidia" or item.path.stem in ON_NEWEST_DRIVER)
+    if real_driver() != RELEASES[-1]:
+        return False
+    is_real = item.path.parent.name == "nvidia" or item.get_closest_marker("real_driver") is not None
+    return is_real or item.path.stem in ON_NEWEST_DRIVER
 
 
 @pytest.fixture(scope="session")

@@ -39,7 +39,7 @@ static char test_fail[64];
 module_param_string(test_fail, test_fail, sizeof(test_fail), 0644);
 MODULE_PARM_DESC(test_fail,
 	"for tests: the function that fails: rm_ioctl, os_memcpy_from_user, os_memcpy_to_user, nv_dma_buf_export, "
-	"rm_dma_buf_dup_mem_handle, dma_buf_export, dma_buf_fd, nvidia_get_rm_ops, nvUvmInterfaceDupMemory, nvUvmInterfacePmaAllocPages or nvUvmInterfaceMemoryAllocFB");
+	"rm_dma_buf_dup_mem_handle, dma_buf_export, dma_buf_fd or nvidia_get_rm_ops");
 
 static char test_copies[16];
 module_param_string(test_copies, test_copies, sizeof(test_copies), 0644);

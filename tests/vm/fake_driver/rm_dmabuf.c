@@ -3,16 +3,38 @@
  * What the open half asks for dma-bufs (src/nvidia/arch/nvalloc/unix/src/osapi.c): duplicates in a client of the driver's
  * own, one for each card. The driver always has it; here it is there while it has anything.
  */
-#include "rm_gpu_ops.h"
+#include "driver.h"
 
 #define MAPPING_TYPE_MAX 1 /* NV_DMABUF_EXPORT_MAPPING_TYPE_FORCE_PCIE */
 
+/* A client of the kernel's own with a device in it. */
 struct keeper {
-	struct uvmGpuDevice own;
-	u32 users;
+	u32 client, device, users;
 };
 
 static struct keeper keepers[SIM_MAX_CARDS];
+
+/* The lock is held. */
+static u32 fill_keeper(struct keeper *keeper, u32 card)
+{
+	struct alloc_request request = { .class_id = NV01_ROOT };
+	struct client *client;
+	struct object *object;
+	u32 status = client_create(nvidia_card, NULL, &request);
+
+	if (status != NV_OK)
+		return status;
+	client = client_find(nvidia_card, request.handle);
+	keeper->device = 0;
+	status = object_create(nvidia_card, client, client->root, &keeper->device, NV01_DEVICE_0, &object);
+	if (status != NV_OK) {
+		client_free(nvidia_card, client);
+		return status;
+	}
+	object->card = card;
+	keeper->client = request.handle;
+	return NV_OK;
+}
 
 noinline u32 rm_dma_buf_get_client_and_device(
 	struct nvidia_stack *sp, struct nv_state *nv, u32 *client, u32 *device, u32 *subdevice, void **instance)
@@ -22,14 +44,12 @@ noinline u32 rm_dma_buf_get_client_and_device(
 
 	mutex_lock(&nvidia_card->lock);
 	/* One that was left with something in it is there still. */
-	if (keeper->users == 0 && !client_find(nvidia_card, keeper->own.client)) {
-		keeper->own = (struct uvmGpuDevice){ .card = nv->card };
-		status = rm_gpu_ops_fill_device(&keeper->own);
-	}
+	if (keeper->users == 0 && !client_find(nvidia_card, keeper->client))
+		status = fill_keeper(keeper, nv->card);
 	if (status == NV_OK) {
 		keeper->users++;
-		*client = keeper->own.client;
-		*device = keeper->own.device;
+		*client = keeper->client;
+		*device = keeper->device;
 		*subdevice = 0;
 		*instance = NULL;
 	}
@@ -44,9 +64,9 @@ noinline void rm_dma_buf_put_client_and_device(
 	struct client *own;
 
 	mutex_lock(&nvidia_card->lock);
-	own = client_find(nvidia_card, keeper->own.client);
+	own = client_find(nvidia_card, keeper->client);
 	/* Nothing here frees what is in it. */
-	if (--keeper->users == 0 && own && !object_find(nvidia_card, own, keeper->own.device)->child)
+	if (--keeper->users == 0 && own && !object_find(nvidia_card, own, keeper->device)->child)
 		client_free(nvidia_card, own);
 	mutex_unlock(&nvidia_card->lock);
 }

@@ -7,9 +7,10 @@ from collections.abc import Iterator
 
 import pytest
 
+from tests.attacks.build import uvm_probe
 from tests.integration.commands import eventually
 from tests.sim.support import fields
-from tests.vm.fake_driver.steps import EMPTY, MAPPED, PROBE, PROBE32, card, used, uvm, uvm_command
+from tests.vm.fake_driver.steps import EMPTY, PROBE, PROBE32, card, run_buffer_steps, used
 from tests.vm.harness.machine import Machine
 from tests.vm.harness.node import build_fake_driver, insmod, load_driver, rmmod, unload_driver
 
@@ -38,40 +39,17 @@ def knob(machine: Machine, name: str, value: str) -> None:
     machine.shell('echo "$2" >"$1"', f"{KNOBS}/{name}", value)
 
 
-def test_uvm_holds_memory(loaded: Machine) -> None:
-    """Memory that nvidia-uvm maps outlives its handle, until it is unmapped."""
-    done = uvm(loaded, *MAPPED, "rm-free", "used", "unmap", "used", "expect=0x57", "map")
-    assert used(done) == [1 << 30, 0]
-
-
-@pytest.mark.parametrize("end", ["uvm-free", "uvm-close"])
-def test_uvm_lets_go(loaded: Machine, end: str) -> None:
-    """A freed range, and a closed nvidia-uvm, give the memory back."""
-    assert used(uvm(loaded, *MAPPED, "map", "rm-free", "used", end, "used")) == [1 << 30, 0]
-
-
-def test_uvm_asks_who(loaded: Machine) -> None:
-    """Another process than the client's may not map its memory."""
-    uvm(loaded, "uvm", "alloc=1M", "range=1M", "expect=0x1b", "fork-map", "map")
-
-
-def test_managed_memory(loaded: Machine) -> None:
-    """Managed memory takes 2 MiB of the card at the first touch, and goes with its mapping."""
-    steps = ("managed=16M", "used", "touch=1", "used", "touch=16M", "used", "munmap", "used")
-    assert used(uvm(loaded, "uvm", *steps)) == [0, 2 << 20, 16 << 20, 0]
-
-
 def test_dma_buf(loaded: Machine) -> None:
     """A dma-buf holds the memory until it is closed."""
-    done = uvm(loaded, "gpu=1", "alloc=4M", "dmabuf", "rm-free", "used", "dmabuf-close", "used")
+    done = run_buffer_steps(loaded, "gpu=1", "alloc=4M", "dmabuf", "rm-free", "used", "dmabuf-close", "used")
     assert used(done) == [4 << 20, 0]
 
 
 def test_killed_process(loaded: Machine) -> None:
     """The end of a process gives everything back."""
-    process = loaded.start(uvm_command(loaded, *MAPPED, "managed=8M", "touch=8M", "dmabuf", "hold=100"))
+    process = loaded.start([loaded.seen(uvm_probe()), "alloc=1G", "dmabuf", "hold=100"])
     process.await_output("dmabuf status=0x0")
-    assert " used=1082130432 " in card(loaded)
+    assert f" used={1 << 30} " in card(loaded)
     process.kill()
     process.wait()
 
@@ -79,14 +57,13 @@ def test_killed_process(loaded: Machine) -> None:
 def test_deferred_close(loaded: Machine) -> None:
     """A close that a kernel thread finishes gives back as much."""
     knob(loaded, "defer_close", "1")
-    uvm(loaded, *MAPPED)
+    loaded.run([loaded.seen(PROBE), "alloc=1G", "exit-dirty"])
     knob(loaded, "defer_close", "0")
 
 
 @pytest.mark.parametrize(
     ("function", "steps"),
     [
-        ("nvUvmInterfaceDupMemory", ("uvm", "alloc=1M", "range=1M", "expect=0x1a", "map")),
         ("nv_dma_buf_export", ("alloc=1M", "expect=0x1a", "dmabuf")),
         ("os_memcpy_to_user", ("expect=0x1e", "alloc=1M")),
     ],
@@ -95,7 +72,7 @@ def test_failing_function(loaded: Machine, function: str, steps: tuple[str, ...]
     """A function that is to fail fails as the driver's does, and nothing is left behind."""
     if function != "os_memcpy_to_user":
         knob(loaded, "test_fail", function)
-        uvm(loaded, *steps)
+        run_buffer_steps(loaded, *steps)
     else:
         # Copies back are part of every start of the probe, so the failure comes while it waits.
         process = loaded.start([loaded.seen(PROBE), "alloc=64K", "hold", *steps], input=None)

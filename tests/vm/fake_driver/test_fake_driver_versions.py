@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import pytest
 
-from tests.vm.fake_driver.steps import EMPTY, MAPPED, PROBE, card, uvm
+from tests.vm.fake_driver.steps import EMPTY, PROBE, card, run_buffer_steps
 from tests.vm.harness.counts import count
 from tests.vm.harness.machine import Machine
 from tests.vm.harness.node import load_driver, unload_driver
@@ -32,17 +32,17 @@ def test_versions(machine: Machine, version: str) -> None:
     assert machine.read_file("/sys/module/nvidia/version").decode() == f"{version}\n"
     done = machine.run([machine.seen(PROBE), "alloc=1G", "via=heap", "alloc=1M", "dup", "info", "free=all"])
     assert " total=15842934784 free=14768144384 " in done.stdout
-    uvm(machine, *MAPPED, "uvm-free", "managed=2M", "touch=1", "munmap", "dmabuf", "dmabuf-close")
+    run_buffer_steps(machine, "alloc=1G", "dmabuf", "dmabuf-close")
     assert EMPTY in card(machine)
     unload_driver(machine)
 
 
 def test_missing_function(machine: Machine) -> None:
     """A driver without a function of that name works as before."""
-    load_driver(machine, without="rm_ioctl,nvUvmInterfaceDupMemory,uvm_mmap")
+    load_driver(machine, without="rm_ioctl,nvUvmInterfaceDupMemory,uvm_mmap_entry")
     names = [line.split()[2] for line in machine.read_file("/proc/kallsyms").decode().splitlines()]
-    assert not {"rm_ioctl", "nvUvmInterfaceDupMemory", "uvm_mmap"} & set(names)
-    uvm(machine, *MAPPED, "managed=2M", "touch=1")
+    assert not {"rm_ioctl", "nvUvmInterfaceDupMemory", "uvm_mmap_entry"} & set(names)
+    machine.run([machine.seen(PROBE), "alloc=1M", "managed=2M", "unmanaged"])
     unload_driver(machine)
 
 
@@ -50,5 +50,5 @@ def test_reload(machine: Machine) -> None:
     """Loading, use and unloading repeat without end."""
     for _ in range(count(3, 20)):
         load_driver(machine, cards="A10=4096:2")
-        uvm(machine, *MAPPED, "managed=4M", "touch=4M", "dmabuf")
+        run_buffer_steps(machine, "alloc=1G", "dmabuf")
         unload_driver(machine)

@@ -10,7 +10,7 @@ import pytest
 from tests.attacks.attack import Attack
 from tests.attacks.harness import MODULE
 from tests.attacks.module_harness import ModuleHarness
-from tests.attacks.suite import attacks
+from tests.attacks.suite import attacks, marks
 from tests.vm.harness.machine import Machine
 from tests.vm.harness.slices import stage
 
@@ -29,7 +29,12 @@ def harness(node: ModuleHarness) -> Iterator[ModuleHarness]:
     node.clear()
 
 
-@pytest.mark.parametrize("attack", attacks(MODULE))
+def mark_attack(attack: Attack) -> list[pytest.MarkDecorator]:
+    """Return the marks of an attack, one more for what the fake driver's stub of UVM cannot do."""
+    return [*marks(attack), *([pytest.mark.real_driver] if attack.maps else [])]
+
+
+@pytest.mark.parametrize("attack", attacks(MODULE, marks=mark_attack))
 def test_attack(harness: ModuleHarness, attack: Attack) -> None:
     """The attack gets its slice and no more, and leaves nothing behind."""
     attack.run(harness)

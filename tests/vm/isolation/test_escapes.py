@@ -8,12 +8,13 @@ from contextlib import ExitStack, contextmanager
 
 import pytest
 
+from tests.attacks.build import uvm_probe
 from tests.daemon.harness import built
 from tests.integration.engine import MIB
 from tests.integration.probe import Printed, steps
 from tests.integration.test_slice import LIMIT, SLICE
 from tests.vm.harness.bundles import Spec
-from tests.vm.harness.node import TREE, build_fake_driver, real_driver
+from tests.vm.harness.node import TREE, real_driver
 from tests.vm.harness.sliced_node import SlicedNode, bind, host_cgroups, privileged
 from tests.vm.programs import build
 
@@ -50,7 +51,7 @@ def install(node: SlicedNode) -> None:
     for name in PROGRAMS:
         node.install(build(name), name)
     node.install(built("passing"), "passing")
-    node.install(build_fake_driver(node.machine.kernel) / "uvm-probe", "uvm-probe")
+    node.install(uvm_probe(), "uvm-probe")
     node.machine.shell('mkdir -p "$1/shared" "$1/cgroup" "$1/scratch"', node.containers.rootfs)
 
 
@@ -142,6 +143,7 @@ done
     sliced.exec("a", ["/uvm-probe", *kept]).check()
 
 
+@pytest.mark.real_driver
 @pytest.mark.enforcement
 def test_a_mapping_keeps_its_charge(sliced: SlicedNode) -> None:
     """Memory given back while UVM maps it stays charged until it is unmapped, or UVM's file closed."""

@@ -9,18 +9,14 @@ from collections.abc import Iterator
 
 import pytest
 
-from tests.vm.harness.node import DRIVER_VERSION, build_fake_driver, read
+from tests.attacks.build import uvm_probe
+from tests.vm.harness.node import DRIVER_VERSION, read
 from tests.vm.harness.process import Finished
 from tests.vm.harness.sliced_node import SlicedNode
 from tests.vm.harness.slices import GIB, PROBE, clear, slice_of
 
 REFUSED = 0x1B  # NV_ERR_INSUFFICIENT_PERMISSIONS
 ERRNO_EINVAL = 0x80000016
-
-
-def uvm_probe(node: SlicedNode, version: str = DRIVER_VERSION) -> str:
-    """Return where the guest sees the program that uses nvidia-uvm."""
-    return node.machine.seen(build_fake_driver(node.machine.kernel, version) / "uvm-probe")
 
 
 def pageable(done: Finished) -> list[int]:
@@ -44,13 +40,13 @@ def version(node: SlicedNode, request: pytest.FixtureRequest) -> Iterator[str]:
 
 @pytest.mark.fake_driver("other versions of the driver")
 @pytest.mark.enforcement
-def test_hmm_is_off_in_containers(node: SlicedNode, version: str) -> None:
+@pytest.mark.usefixtures("version")
+def test_hmm_is_off_in_containers(node: SlicedNode) -> None:
     """Where HMM is on for the node, a container's ordinary memory stays off the card."""
-    program = uvm_probe(node, version)
-    words = ["pageable", "uvm", "alloc=64M", "range=64M", "map", "pageable"]
-    inside = slice_of(node.machine, "tenant").run(program, *words)
+    program = node.machine.seen(uvm_probe())
+    inside = slice_of(node.machine, "tenant").run(program, "pageable")
     outside = node.machine.run([program, "pageable"])
-    assert (pageable(inside), pageable(outside)) == ([0, 0], [1])
+    assert (pageable(inside), pageable(outside)) == ([0], [1])
 
 
 @pytest.mark.fake_driver("other versions of the driver")
@@ -75,7 +71,7 @@ def test_cards_of_others_are_not_started(node: SlicedNode) -> None:
     """A container neither attaches nor registers a card that it was not granted, whoever else uses it."""
     node.use("T4:2")
     tenant = slice_of(node.machine, "tenant", f"0:{GIB}")
-    program = uvm_probe(node)
+    program = node.machine.seen(uvm_probe())
     own, other = (read(node.machine, f"{gpu}/uuid").strip() for gpu in (0, 1))
     before = opened(node, 1)
     tries = [f"expect={ERRNO_EINVAL:#x}", "attach=1", f"expect={REFUSED:#x}", f"register={other}"]

@@ -33,7 +33,7 @@ BYPASSED = "containers are refused until it is loaded anew"
 CALLS = 10
 WAYS = 5
 STEP = re.compile(r"step name=(\S+) tries=(\d+) failed=(\d+) whole=(\d) status=(\S+)")
-STEPS_INSIDE = {64: 17, 32: 15}
+STEPS_INSIDE = {64: 17, 32: 16}
 SECONDS = count(200, 4000)
 EVERY = count(37, 1)  # of the operations of loading that may fail, which are some thousands
 NODES = ("version", "0/memfree", "0/tenant/meminfo", "0/tenant/owner")

@@ -8,12 +8,12 @@ from pathlib import Path
 
 import pytest
 
+from tests.attacks.build import uvm_probe
 from tests.integration.commands import eventually
 from tests.integration.probe import step, steps
 from tests.vm.harness.counts import count
 from tests.vm.harness.machine import Machine
 from tests.vm.harness.node import (
-    build_fake_driver,
     insmod,
     load_driver,
     load_engine,
@@ -182,12 +182,13 @@ def test_ended_container_is_reclaimed(engine: Machine) -> None:
 
 
 KEPT = {"descriptor": ["alloc=4G"], "map": ["uvm", "alloc=4G", "range=4G", "map", "rm-free"]}
+KINDS = ["descriptor", pytest.param("map", marks=pytest.mark.real_driver)]
 
 
 def kept_outside(tenant: Slice, kind: str) -> Process:
     """Have a container take memory, and a process outside have its files; return that process."""
     machine = tenant.machine
-    program = build_fake_driver(machine.kernel) / "uvm-probe" if kind == "map" else PROBE
+    program = uvm_probe() if kind == "map" else PROBE
     held = tenant.start(program, *KEPT[kind], "hold=100")
     held.await_output("rm-free" if kind == "map" else "alloc ")
     pid = machine.shell('/bin/busybox pidof "$1"', program.name).stdout.split()[-1]
@@ -196,7 +197,7 @@ def kept_outside(tenant: Slice, kind: str) -> Process:
     return keeper
 
 
-@pytest.mark.parametrize("kind", KEPT)
+@pytest.mark.parametrize("kind", KINDS)
 def test_memory_that_outlives_its_container_is_promised_to_nobody(engine: Machine, kind: str) -> None:
     """What a process outside keeps, by RM's files or a mapping of UVM, is nobody's until it is dropped."""
     tenant = slice_of(engine, "tenant", f"0:{8 * GIB}")
@@ -214,6 +215,7 @@ def test_memory_that_outlives_its_container_is_promised_to_nobody(engine: Machin
     slice_of(engine, "whole", f"0:{14 * GIB}")
 
 
+@pytest.mark.real_driver
 def test_engine_goes_while_uvm_holds_memory(engine: Machine) -> None:
     """What UVM holds for a container that has ended is given up with the engine, and freed without it."""
     tenant = slice_of(engine, "tenant", f"0:{8 * GIB}")
@@ -271,17 +273,16 @@ def test_failure_of_the_driver_undoes_the_charge(engine: Machine, function: str)
     eventually(lambda: view(engine).used == {(0, "tenant"): 0}, "the charges end", 10)
 
 
-@pytest.mark.fake_driver("a knob of the driver")
+@pytest.mark.real_driver
 def test_failed_duplicate_of_uvm_is_not_charged(engine: Machine) -> None:
     """A mapping that UVM could not make keeps nothing when the memory itself is freed."""
     tenant = slice_of(engine, "tenant")
-    set_knob(engine, "test_fail", "nvUvmInterfaceDupMemory")
-    program = build_fake_driver(engine.kernel) / "uvm-probe"
-    held = tenant.start(program, "uvm", "alloc=256M", "range=256M", "map", "rm-free", "hold=100")
-    held.await_output("rm-free")
+    refused = ["uvm", "alloc=256M", "range=256M", "expect=0x1b", "fork-map"]
+    held = tenant.start(uvm_probe(), *refused, "rm-free", "used", "hold=100")
+    held.await_output("used status")
     seen = view(engine)
     held.stop()
-    assert "map status=0x0" not in held.finished().text
+    assert "fork-map status=0x1b" in held.finished().text
     assert (seen.used[0, "tenant"], seen.cards[0]["used"]) == (0, 0)
 
 

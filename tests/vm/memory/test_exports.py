@@ -7,10 +7,11 @@ import re
 
 import pytest
 
+from tests.attacks.build import uvm_probe
 from tests.integration.commands import eventually
 from tests.integration.engine import MIB
 from tests.vm.harness.machine import Machine
-from tests.vm.harness.node import DRIVER_VERSION, build_fake_driver
+from tests.vm.harness.node import DRIVER_VERSION
 from tests.vm.harness.process import Process
 from tests.vm.harness.slices import PROBE, Stage, create, set_knob, stage
 
@@ -150,10 +151,9 @@ def test_what_outlives_its_container_is_promised_to_nobody(staged: Stage) -> Non
     counts_while_it_is_kept(staged, pid_of(staged, owner))
 
 
-def buffers(staged: Stage, name: str, *words: str, version: str = DRIVER_VERSION) -> None:
+def buffers(staged: Stage, name: str, *words: str) -> None:
     """Have a new container make dma-bufs; all steps must answer as is said."""
-    program = build_fake_driver(staged.machine.kernel, version) / "uvm-probe"
-    done = staged.slice(name, LIMIT).run(program, *words)
+    done = staged.slice(name, LIMIT).run(uvm_probe(), *words)
     assert done.returncode == 0, done.text
 
 
@@ -169,7 +169,7 @@ def test_dma_bufs_are_charged(machine: Machine, version: str) -> None:
     """What a dma-buf keeps stays charged until its last close, whatever the driver is told of its mapping."""
     kept = ["alloc=768M", "dmabuf", "rm-free", f"expect={NO_MEMORY:#x}", "alloc=512M"]
     with stage(machine, version=version) as staged:
-        buffers(staged, "tenant", *kept, "dmabuf-close", "alloc=1G", version=version)
+        buffers(staged, "tenant", *kept, "dmabuf-close", "alloc=1G")
         seen = staged.view()
         assert (seen.cards[0]["peak"], seen.cards[0]["used"], seen.used[0, "tenant"]) == (LIMIT, 0, 0)
 
@@ -194,7 +194,7 @@ def test_dma_bufs_of_several_objects(machine: Machine) -> None:
     with stage(machine, version=SEVERAL) as staged:
         # The second one of the three is gone.
         failed = [f"expect={NOT_SUPPORTED:#x}", "dmabuf=3", "rm-free", "alloc=512M", *full]
-        buffers(staged, "tenant", *kept, *failed, version=SEVERAL)
+        buffers(staged, "tenant", *kept, *failed)
         seen = staged.view()
         assert (seen.cards[0]["peak"], seen.cards[0]["used"], seen.used[0, "tenant"]) == (LIMIT, 0, 0)
 
@@ -220,8 +220,8 @@ def test_dma_bufs_where_a_probe_is_missing(machine: Machine) -> None:
 
 def test_a_dma_buf_that_outlives_its_container(staged: Stage) -> None:
     """Memory in a dma-buf counts against the card while anybody holds the descriptor."""
-    program = build_fake_driver(staged.machine.kernel) / "uvm-probe"
+    program = uvm_probe()
     owner = staged.start(staged.slice("giver", LIMIT), program, "alloc=1G", "dmabuf", "hold=1000")
     owner.await_output("dmabuf status=0x0", timeout=staged.machine.scaled(SECONDS))
-    pid = staged.machine.shell("/bin/busybox pidof uvm-probe").stdout.split()[0]
+    pid = staged.machine.shell(f"/bin/busybox pidof {program.name}").stdout.split()[0]
     counts_while_it_is_kept(staged, pid)

@@ -12,6 +12,7 @@ from tests.vm.programs import build
 LIMIT = 1024 * MIB
 PIECE = 64 * MIB
 SECONDS = 60
+BY_UVM = [pytest.param(way, marks=pytest.mark.real_driver) for way in ("holder", "exporter")]
 
 
 def rest(staged: Stage, *words: object) -> dict[str, int]:
@@ -21,7 +22,7 @@ def rest(staged: Stage, *words: object) -> dict[str, int]:
 
 
 @pytest.mark.enforcement
-@pytest.mark.parametrize("way", ["linked", "closed", "many", "holder", "exporter"])
+@pytest.mark.parametrize("way", ["linked", "closed", "many", *BY_UVM])
 def test_charges_outlive(staged: Stage, way: str) -> None:
     """Linked and closed control files, clients of the engine's and of the driver's own, end no charge."""
     told = rest(staged, way, PIECE)

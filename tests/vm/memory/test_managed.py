@@ -7,9 +7,8 @@ from collections.abc import Iterator
 
 import pytest
 
+from tests.attacks.build import uvm_probe
 from tests.integration.commands import eventually
-from tests.vm.harness.counts import count
-from tests.vm.harness.node import DRIVER_VERSION, build_fake_driver
 from tests.vm.harness.process import Finished, Process
 from tests.vm.harness.sliced_node import SlicedNode
 from tests.vm.harness.slices import GIB, Slice, create, slice_of
@@ -25,11 +24,11 @@ PARAMETER = "/sys/module/cgpu_km/parameters/managed_memory"
 class Tenant:
     """A container with one GiB, and the program that uses UVM in it."""
 
-    def __init__(self, node: SlicedNode, version: str = DRIVER_VERSION, *gpus: str) -> None:
+    def __init__(self, node: SlicedNode) -> None:
         """Make it."""
         self.node = node
-        self.slice: Slice = slice_of(node.machine, "tenant", *gpus)
-        self.program = node.machine.seen(build_fake_driver(node.machine.kernel, version) / "uvm-probe")
+        self.slice: Slice = slice_of(node.machine, "tenant")
+        self.program = node.machine.seen(uvm_probe())
         self.processes: list[Process] = []
 
     def run(self, *words: str) -> Finished:
@@ -43,10 +42,10 @@ class Tenant:
         self.processes.append(process)
         return process
 
-    def used(self, gpu: int = 0) -> tuple[int, int]:
+    def used(self) -> tuple[int, int]:
         """Return what is charged to it, and what the card has given away, in MiB."""
         view = self.node.view()
-        return view.used[gpu, "tenant"] // MIB, view.cards[gpu]["used"] // MIB
+        return view.used[0, "tenant"] // MIB, view.cards[0]["used"] // MIB
 
     def rest(self, *words: str) -> tuple[int, int]:
         """Return the same while a process holds what these steps got."""
@@ -72,38 +71,33 @@ def tenant(node: SlicedNode) -> Iterator[Tenant]:
     made.end()
 
 
-@pytest.mark.fake_driver("memory of the card for managed memory without work on the card")
+@pytest.mark.real_driver
 @pytest.mark.enforcement
 def test_managed_memory_has_the_limit(tenant: Tenant) -> None:
-    """It is charged before it is touched, beside ordinary memory, and not a byte above the limit is had."""
-    assert tenant.rest("managed=512M") == (512, 0)
-    assert tenant.rest("managed=512M", "touch=512M") == (512, 512)
-    assert tenant.rest("managed=1G", "touch=1G", FULL, "alloc=64K", NO_MEMORY, "managed=4K") == (1024, 1024)
+    """It is charged before it is on the card, beside ordinary memory, and ends at the limit to the byte."""
+    assert tenant.rest("managed=512M", "touch=512M") == (512, 0)
+    assert tenant.rest("managed=1G", FULL, "alloc=64K", NO_MEMORY, "managed=4K") == (1024, 0)
     assert tenant.rest("alloc=512M", "managed=512M", NO_MEMORY, "managed=2M", FULL, "alloc=2M") == (1024, 512)
     tenant.run(NO_MEMORY, f"managed={GIB + 4096}", "managed=1G", "munmap", "alloc=1G")
 
 
-@pytest.mark.fake_driver("other versions of the driver")
-@pytest.mark.parametrize("version", count(["515.105.01"], ["515.105.01", DRIVER_VERSION]))
-def test_parts_of_a_mapping(node: SlicedNode, version: str) -> None:
+@pytest.mark.real_driver
+def test_parts_of_a_mapping(tenant: Tenant) -> None:
     """What is unmapped is given back in whole pieces; the last byte gives back the rest."""
-    with node.driver(version):
-        tenant = Tenant(node, version)
-        whole = ["managed=64M", "touch=64M"]
-        assert tenant.rest(*whole, "munmap=16M") == (48, 48)
-        assert tenant.rest(*whole, "munmap=3M", "munmap=3M") == (60, 60)
-        assert tenant.rest(*whole, "munmap=16M", "munmap") == (0, 0)
-        assert tenant.rest("managed=4K", "touch=4K") == (2, 2)
-        tenant.end()
-        node.await_empty()
+    assert tenant.rest("managed=64M", "munmap=16M") == (48, 0)
+    assert tenant.rest("managed=64M", "munmap=3M", "munmap=3M") == (60, 0)
+    assert tenant.rest("managed=64M", "munmap=16M", "munmap") == (0, 0)
+    assert tenant.rest("managed=4K") == (2, 0)
 
 
+@pytest.mark.real_driver
 @pytest.mark.enforcement
 def test_what_finds_its_place_taken_gives_nothing_back(tenant: Tenant) -> None:
     """A range that UVM takes apart because something is there already ends no charge."""
     assert tenant.rest("managed=1G", TAKEN, "over-range", FULL, "alloc=2M") == (1024, 0)
 
 
+@pytest.mark.real_driver
 def test_pools_of_semaphores_are_mapped(tenant: Tenant) -> None:
     """They are the host's memory: a full slice and a node without managed memory have them."""
     assert tenant.rest("alloc=1G", "pool=2M") == (1024, 1024)
@@ -118,14 +112,16 @@ def test_pools_of_semaphores_are_mapped(tenant: Tenant) -> None:
 def test_each_card_of_the_container_is_charged(node: SlicedNode) -> None:
     """It can go to each of them: the smallest slice is its limit."""
     node.use("T4:2")
-    tenant = Tenant(node, DRIVER_VERSION, f"0:{GIB}", f"1:{GIB // 2}")
-    tenant.run(NO_MEMORY, "managed=1G")
-    process = tenant.hold("managed=256M")
-    assert (tenant.used(0)[0], tenant.used(1)[0]) == (256, 256)
-    process.stop(tenant.node.machine.scaled(30))
-    eventually(lambda: (tenant.used(0)[0], tenant.used(1)[0]) == (0, 0), "all is given back", 10)
+    both = slice_of(node.machine, "tenant", f"0:{GIB}", f"1:{GIB // 2}")
+    both.probe("expect-errno=12", "managed=1G").check()
+    process = both.hold("managed=256M")
+    assert node.view().used == {(0, "tenant"): 256 * MIB, (1, "tenant"): 256 * MIB}
+    process.stop(node.machine.scaled(30))
+    eventually(lambda: set(node.view().used.values()) == {0}, "all is given back", node.machine.scaled(10))
+    both.end()
 
 
+@pytest.mark.real_driver
 def test_memory_of_a_removed_container_is_promised_to_nobody(node: SlicedNode) -> None:
     """While a process is left over with a mapping, nobody gets its memory; then it is there again."""
     tenant = Tenant(node)

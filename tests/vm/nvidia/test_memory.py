@@ -5,8 +5,8 @@ from __future__ import annotations
 
 import pytest
 
+from tests.attacks.build import uvm_probe
 from tests.integration.engine import MIB
-from tests.vm.harness.node import build_fake_driver
 from tests.vm.harness.slices import Stage
 
 pytestmark = pytest.mark.real_driver
@@ -28,8 +28,7 @@ def test_managed_memory_on_the_card_is_in_the_limit(staged: Stage) -> None:
         f"expect={NO_MEMORY:#x}",
         "alloc=2M",
     ]
-    program = build_fake_driver(staged.machine.kernel) / "uvm-probe"
-    process = staged.start(staged.slice("tenant", LIMIT), program, *words, "used", "hold=1000")
+    process = staged.start(staged.slice("tenant", LIMIT), uvm_probe(), *words, "used", "hold=1000")
     process.await_output("used status", timeout=staged.machine.scaled(SECONDS))
     seen = staged.view()
     assert (seen.cards[0]["used"], seen.cards[0]["peak"], seen.used[0, "tenant"]) == (LIMIT,) * 3

@@ -13,8 +13,8 @@ from tests.vm.harness.store import ROOT, STORE, digest, put
 HERE = Path(__file__).resolve().parent
 KMOD = ROOT / "kmod"
 GENERATED = KMOD / "build" / "gen"
-UVM = HERE.parent / "fake_driver" / "probe"
 CLIENT = ROOT / "tests" / "attacks" / "programs"
+UVM = ROOT / "tests" / "attacks" / "uvm"
 CLIENT_LIBRARIES = {64: KMOD / "build" / "librm.a", 32: KMOD / "build" / "librm32.a"}
 PLACES = (HERE, CLIENT, KMOD / "rm", KMOD / "probe", UVM, GENERATED)
 FLAGS = ("-std=gnu11", "-O2", "-static", "-pthread", "-Wall", "-Wextra", "-Werror", "-Wshadow",

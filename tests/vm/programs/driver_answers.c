@@ -242,31 +242,6 @@ static void try_objects(struct session *own, int other)
 	release("free again", own->ctl, client, own->device);
 }
 
-static void try_uvm(void)
-{
-	static const uint32_t numbers[] = { 0, 1, UVM_INITIALIZE, UVM_FREE, UVM_MAP_EXTERNAL_ALLOCATION,
-		UVM_CREATE_EXTERNAL_RANGE, UVM_REGISTER_GPU, 9999, 0x30000003u };
-	int fd = driver_open(&settings, "nvidia-uvm");
-	uint8_t data[ROOM];
-	char name[64];
-	size_t i;
-	int round;
-
-	say("map uvm before it is initialised", mmap(NULL, 4096, PROT_READ, MAP_SHARED, fd, 0) == MAP_FAILED ? -1 : 0);
-	for (round = 0; round < 2; round++) {
-		for (i = 0; i < sizeof(numbers) / sizeof(numbers[0]); i++) {
-			memset(data, 0, sizeof(data));
-			snprintf(name, sizeof(name), "uvm %u round %d", numbers[i], round);
-			say(name, ioctl(fd, numbers[i], data));
-			snprintf(name, sizeof(name), "uvm %u nowhere round %d", numbers[i], round);
-			say(name, ioctl(fd, numbers[i], NULL));
-		}
-	}
-	say("map uvm at another offset", mmap(NULL, 4096, PROT_READ, MAP_SHARED, fd, 0) == MAP_FAILED ? -1 : 0);
-	say("map uvm privately", mmap(NULL, 4096, PROT_READ, MAP_PRIVATE, fd, 0) == MAP_FAILED ? -1 : 0);
-	close(fd);
-}
-
 int main(int argc, char **argv)
 {
 	uint32_t ids[RM_MAX_GPUS], count;
@@ -287,6 +262,5 @@ int main(int argc, char **argv)
 	client_open(&session, &settings);
 	try_objects(&session, ctl);
 	try_chosen_clients(ctl);
-	try_uvm();
 	return 0;
 }

@@ -9,6 +9,7 @@
 #include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <sys/mman.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
@@ -79,25 +80,27 @@ static uint32_t run_close(void)
 	return NV_OK;
 }
 
-static uint32_t prepare_map(void)
+static uint32_t prepare_buffer(void)
 {
-	uint32_t status = uvm_start(&uvm);
-
-	if (status == NV_OK)
-		status = memory_alloc(session, MEMORY_BYTES, &grant);
-	return status == NV_OK ? uvm_range(&uvm, MEMORY_BYTES) : status;
+	return memory_alloc(session, MEMORY_BYTES, &uvm.granted[MAX_BUFFER - 1]);
 }
 
-static uint32_t run_map(void)
+static uint32_t run_buffer(void)
 {
-	return uvm_map(&uvm, grant.handle);
+	return dmabuf_export(&uvm, &(struct buffer){ .count = 1, .total = 1 });
 }
 
-static uint32_t run_unmap(void)
+static uint32_t prepare_managed(void)
 {
-	uint32_t status = uvm_map(&uvm, grant.handle);
+	uvm.fd = driver_open(&settings, "nvidia-uvm");
+	uvm.managed = client_reserve(MEMORY_BYTES);
+	uvm.managed_size = MEMORY_BYTES;
+	return uvm.fd < 0 || !uvm.managed ? RM_ERRNO : NV_OK;
+}
 
-	return status == NV_OK ? uvm_free(&uvm) : status;
+static uint32_t run_managed(void)
+{
+	return client_map_managed(&settings, uvm.fd, uvm.managed, MEMORY_BYTES) ? NV_OK : RM_ERRNO;
 }
 
 static uint32_t run_load(void)
@@ -165,10 +168,12 @@ static uint32_t run_create(void)
 /* What a session leaves when its end was disturbed is closed here. */
 static void clean(void)
 {
+	if (uvm.managed)
+		munmap(uvm.managed, uvm.managed_size);
 	if (uvm.fd > 0)
 		close(uvm.fd);
-	if (uvm.mm_fd > 0)
-		close(uvm.mm_fd);
+	if (uvm.dmabuf > 0)
+		close(uvm.dmabuf);
 	session_drop(session);
 	uvm = (struct uvm){ .settings = settings, .fd = -1, .mm_fd = -1, .dmabuf = -1 };
 	session_init(session, &settings, 0);
@@ -254,11 +259,11 @@ static const struct step inside[] = {
 	{ STEP("free-xfer", VIA_RM64, run_free), .opened = true, .wrapped = true },
 	{ STEP("dup-xfer", VIA_RM64, run_dup), .opened = true, .wrapped = true },
 	{ STEP("info-xfer", VIA_RM64, run_info), .opened = true, .wrapped = true },
+	{ STEP("buffer", VIA_RM64, run_buffer), .opened = true, .prepare = prepare_buffer },
 	/* nvidia-uvm takes no calls of 32-bit programs. */
-	{ STEP("map", VIA_RM64, run_map), .opened = true, .prepare = prepare_map },
-	{ STEP("unmap", VIA_RM64, run_unmap), .opened = true, .prepare = prepare_map },
+	{ STEP("managed", VIA_RM64, run_managed), .opened = true, .prepare = prepare_managed },
 };
-#define INSIDE (sizeof(inside) / sizeof(inside[0]) - (sizeof(void *) == 4 ? 2 : 0))
+#define INSIDE (sizeof(inside) / sizeof(inside[0]) - (sizeof(void *) == 4))
 static const struct step create = { STEP("create", VIA_RM64, run_create) };
 static const struct step load = { STEP("load", VIA_RM64, run_load) };
 
