@@ -11,7 +11,6 @@ from pathlib import Path
 import pytest
 
 from tests.integration.images import PROBE
-from tests.nvidia.archive import RELEASES
 from tests.packages import Packages, older
 from tests.packages import packages as built_packages
 from tests.vm.harness import debian
@@ -44,14 +43,6 @@ LONG = (
     "test_shares", "test_neighbours", "test_refusals", "test_fake_driver_versions", "test_config_apply",
     "test_harness",
 )  # fmt: skip
-# Set to 1, not all that could run on NVIDIA's driver does: make test does so.
-SHORT = "CGPU_VM_DRIVER_SHORT"
-ON_EACH_DRIVER = ("test_driver_interface", "test_driver_observed", "test_attach", "test_tools", "test_slice")
-# And all of nvidia/, and all that runs on NVIDIA's driver alone, but for IN_LONG_RUN.
-ON_NEWEST_DRIVER = ("test_bypass", "test_exports")
-IN_LONG_RUN = ("test_exchange_of_versions",)  # It builds the other driver, which takes minutes.
-# Set to 1, what the short run has tried on NVIDIA's driver is not tried again on the fake one.
-TRIED = "CGPU_VM_DRIVER_TRIED"
 # Set to 1, the tests with a disk of their own run without full counts, too: they take ten minutes.
 PACKAGE = "CGPU_VM_PACKAGE"
 # Each with a command or file that must be there.
@@ -73,36 +64,14 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         leave_out.append("own_disk")
     leave_out.append("real_driver" if real_driver() is None else "fake_driver")
     if not is_full:
-        leave_out += ["full_counts", *(["next_kernel"] if os.environ.get("CI") else [])]
+        leave_out.append("full_counts")
     unsuited = [item for item in items if any(map(item.get_closest_marker, leave_out))]
-    if real_driver() is not None and os.environ.get(SHORT) == "1":
-        unsuited += [item for item in items if not is_of_short_run(item) and item not in unsuited]
-    if real_driver() is None and os.environ.get(TRIED) == "1":
-        unsuited += [item for item in items if is_of_some_driver(item) and item not in unsuited]
     config.hook.pytest_deselected(items=unsuited)
     items[:] = [item for item in items if item not in unsuited]
     for item in items:
         if Path(__file__).parent in item.path.parents:
             item.add_marker(pytest.mark.vm)
             item.add_marker(pytest.mark.root)
-
-
-def is_of_some_driver(item: pytest.Item) -> bool:
-    """Say whether a test of the short run is not about the fake driver alone."""
-    tried = item.path.stem in (*ON_EACH_DRIVER, *ON_NEWEST_DRIVER)
-    return tried and item.get_closest_marker("fake_driver") is None
-
-
-def is_of_short_run(item: pytest.Item) -> bool:
-    """Say whether a test runs on NVIDIA's driver where not all do."""
-    if item.name in IN_LONG_RUN:
-        return False
-    if item.path.stem in ON_EACH_DRIVER:
-        return True
-    if real_driver() != RELEASES[-1]:
-        return False
-    is_real = item.path.parent.name == "nvidia" or item.get_closest_marker("real_driver") is not None
-    return is_real or item.path.stem in ON_NEWEST_DRIVER
 
 
 @pytest.fixture(scope="session")
