@@ -5,8 +5,10 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import subprocess
 import sys
+import tempfile
 import time
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
@@ -281,13 +283,15 @@ class Podman(CommandLine):
 
     directory: Path
     name: str = "podman"
+    # podman refuses a name of more than 50 characters.
+    runroot: str = field(default_factory=lambda: tempfile.mkdtemp(prefix="podman-"))
 
     def __post_init__(self) -> None:
         must([*self.base, "import", image_tar(self.directory), f"localhost/{IMAGE}"], timeout=120)
 
     @property
     def base(self) -> list[str]:
-        return ["podman", "--root", f"{self.directory}/root", "--runroot", f"{self.directory}/run",
+        return ["podman", "--root", f"{self.directory}/root", "--runroot", self.runroot,
                 "--storage-driver", "vfs", "--runtime", str(LAUNCHER),
                 "--cgroup-manager", "cgroupfs"]  # fmt: skip
 
@@ -299,3 +303,4 @@ class Podman(CommandLine):
 
     def close(self) -> None:
         self.call("rm", "-f", "-a", "-t", "0")
+        shutil.rmtree(self.runroot, ignore_errors=True)

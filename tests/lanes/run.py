@@ -8,10 +8,13 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
+from typing import IO
 
 from tests.lanes.plugin import PLUGINS, REPORTS
 from tests.lanes.report import Summary, read_reports
@@ -23,6 +26,9 @@ PYTEST = (sys.executable, "-m", "pytest", "-p", "tests.lanes.plugin")
 MACHINE_TESTS = "tests/vm"
 # NVIDIA's driver on which make test tries the kernel module, if Debian's archive is reached that has it.
 DRIVER = "550"
+
+
+Command = Sequence[str]
 
 
 @dataclass(frozen=True)
@@ -44,29 +50,36 @@ def reports() -> Iterator[Path]:
         yield Path(folder)
 
 
-def run_commands(commands: Sequence[Sequence[str]], beside: Sequence[Sequence[str]] = ()) -> Result:
-    """Run commands in turn, and others beside them, whose output follows. A failure ends none of them."""
+def run_commands(
+    commands: Sequence[Command], beside: Sequence[Command] = (), variables: Mapping[str, str] | None = None
+) -> Result:
+    """Run commands in turn, and others in turn beside them, whose output follows. A failure ends none of them.
+
+    `variables` are those of the commands beside.
+    """
     began, used = time.monotonic(), processor_seconds()
-    with reports() as folder, tempfile.TemporaryFile("w+") as output:
+    with reports() as folder, tempfile.TemporaryFile("w+") as output, ThreadPoolExecutor(1) as pool:
         environment = {**os.environ, REPORTS: str(folder), PLUGINS: "tests.lanes.plugin"}
-        started = [
-            subprocess.Popen(command, cwd=ROOT, env=environment, stdout=output, stderr=output, text=True)
-            for command in beside
-        ]
-        try:
-            statuses = [
-                subprocess.run(command, cwd=ROOT, env=environment, check=False).returncode
-                for command in commands
-            ]
-            statuses += [process.wait() for process in started]
-        finally:
-            for process in started:
-                process.terminate()
+        run_beside = partial(run_in_turn, beside, {**environment, **(variables or {})}, output)
+        started = pool.submit(run_beside)
+        succeeded = run_in_turn(commands, environment)
+        succeeded &= started.result()
         output.seek(0)
         sys.stdout.write(output.read())
         summary = read_reports(folder)
-    succeeded = not any(statuses) and summary.failed == 0
+    succeeded &= summary.failed == 0
     return Result(succeeded, time.monotonic() - began, processor_seconds() - used, summary)
+
+
+def run_in_turn(
+    commands: Sequence[Command], environment: Mapping[str, str], output: IO[str] | None = None
+) -> bool:
+    """Run commands one after the other; say whether all succeeded."""
+    finished = [
+        subprocess.run(command, cwd=ROOT, env=environment, stdout=output, stderr=output, check=False)
+        for command in commands
+    ]
+    return all(done.returncode == 0 for done in finished)
 
 
 def processor_seconds() -> float:
@@ -83,23 +96,21 @@ def run_check(table: Table) -> Result:
 def run_test(table: Table) -> Result:
     """Run all that no shard has taken over, with one virtual machine beside this machine's tests."""
     here = [*on_workers(), "--lane-test", f"--ignore={MACHINE_TESTS}", "tests"]
-    machine = ["env", *driver_variables(), *PYTEST, *table.machine]
-    return run_commands([here], beside=[machine])
+    # To compile a driver takes longer than one test may.
+    machine = [[sys.executable, "-m", "tests.vm.prepare"], [*PYTEST, *table.machine]]
+    return run_commands([here], machine, driver_variables())
 
 
-def driver_variables() -> list[str]:
+def driver_variables() -> dict[str, str]:
     """Return the variable that selects NVIDIA's own driver, if it can be had. Print which driver it is."""
     asked = [sys.executable, "-m", "tests.nvidia.archive", "nvidia-open-kernel-source", DRIVER]
     done = subprocess.run(asked, cwd=ROOT, capture_output=True, text=True, check=False)
     if done.returncode == 0:
-        print(
-            f"test: the kernel module runs on NVIDIA's driver {DRIVER}, on a card made in software",
-            flush=True,
-        )
-        return [f"CGPU_VM_DRIVER={DRIVER}"]
+        print(f"test: the kernel module runs on NVIDIA's driver {DRIVER}, on a card of software", flush=True)
+        return {"CGPU_VM_DRIVER": DRIVER}
     why = done.stderr.strip().rpartition("\n")[2]
     print(f"test: the kernel module runs on the fake driver, not on NVIDIA's: {why}", flush=True)
-    return []
+    return {}
 
 
 def run_shard(shard: Shard) -> Result:
@@ -110,4 +121,4 @@ def run_shard(shard: Shard) -> Result:
 
 def on_workers() -> tuple[str, ...]:
     """Return a pytest with workers, each with a /run of its own."""
-    return (*PYTEST, "--own-run", f"--numprocesses={WORKERS}", "--no-loadscope-reorder")
+    return (*PYTEST, "--own-run", f"--numprocesses={WORKERS}")
