@@ -9,6 +9,8 @@ from pathlib import Path
 
 import pytest
 
+from cgpu.kmod.daemon.program import Program
+from tests.daemon import versions
 from tests.daemon.harness import Daemon, Sliced, serve_cards, serving, short_path
 
 Drive = Callable[..., None]
@@ -19,7 +21,7 @@ Hold = Callable[..., Sliced]
 SLICES = "slice_us: 10000\n"
 
 # Tests of parts, which need no daemon.
-PARTS = ("filters", "notify", "parts", "programs")
+PARTS = ("callers", "cdi", "control", "filters", "lock", "notify", "programs", "settings", "simulate", "unit")
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
@@ -61,6 +63,18 @@ def daemon() -> Iterator[Daemon]:
     """A daemon with two T4, for tests that leave it as they found it."""
     with serving(Daemon, "T4:2", SLICES) as running:
         yield running
+
+
+@pytest.fixture(scope="module")
+def newer(others: Path) -> Program:
+    """A newer version with the same layout of the state."""
+    return versions.build(others, "0.2.0")
+
+
+@pytest.fixture(scope="module")
+def converting(others: Path) -> Program:
+    """A newer version with another layout, which can read the one before."""
+    return versions.build(others, "0.3.0", "-DCORE_VERSION=10u -DCORE_CONVERTS_FROM=9u")
 
 
 @pytest.fixture
