@@ -312,9 +312,19 @@ class Daemon:
         printed = subprocess.run(self.outside("info"), capture_output=True, text=True, check=True).stdout
         return int(printed.split(" used=")[1].split()[0])
 
-    def close(self) -> None:
+    def end_slices(self) -> None:
+        """Kill all programs in slices, and wait until nothing of them is left."""
+        self._kill_slices()
+        eventually(lambda: self.instances() == [], "the containers have gone", instead=self.left)
+
+    def _kill_slices(self) -> None:
+        """Kill programs with what they have started, which may keep their output open."""
         for sliced in self._slices:
             if sliced.process.poll() is None:
-                sliced.process.kill()
+                os.killpg(sliced.process.pid, signal.SIGKILL)
             sliced.process.communicate()
+        self._slices.clear()
+
+    def close(self) -> None:
+        self._kill_slices()
         self.command("--stop", "--force")

@@ -1,25 +1,32 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Containers that keep a simulated card busy, and what of it each has had: by the card's own count."""
+"""Containers that keep a simulated card busy, and what of it each has had: by the card's own count.
+
+Each works for one phase after the other. On a machine that has more to do a phase may be short of changes of
+channels, so tests wait for one that has the shares, as for any other event.
+"""
 
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from tests.daemon.harness import MIB
-from tests.integration.commands import eventually
 
 if TYPE_CHECKING:
     from tests.daemon.harness import Daemon, Sliced
 
 KERNEL = "300us"
+PHASE = f"busy=1s:{KERNEL}"
+PHASES = 60  # more than any test waits for: programs are killed
+PATIENCE = 10  # phases until shares are those of the policy
 BUSY = re.compile(r"^busy pid=\d+ group=\S+ completed=\d+ busy=(\d+) elapsed=(\d+) status=0x0$")
 
 
 @dataclass(frozen=True, eq=False)
 class near:  # noqa: N801 - reads as pytest.approx does
-    """Compare with a share of the card.
+    """Compare with a share of the card; nothing is near to nothing alone.
 
     Nobody gets more. Less is left when changes of channels are slow, as on a machine that has more to do.
     """
@@ -29,6 +36,8 @@ class near:  # noqa: N801 - reads as pytest.approx does
     def __eq__(self, other: object) -> bool:
         """Tell whether a measured share is this one."""
         assert isinstance(other, float)
+        if self.share == 0:
+            return other == 0
         return self.share * 0.8 - 0.01 <= other <= self.share * 1.1 + 0.02
 
     def __hash__(self) -> int:
@@ -42,6 +51,7 @@ class Hand:
 
     sliced: Sliced
     lines: int  # of one phase
+    busy: int = 0  # ns in all phases so far
 
     def share(self) -> float:
         """Return what of the card it had in its next phase."""
@@ -50,6 +60,7 @@ class Hand:
             line = self.sliced.line("busy")
             found = BUSY.match(line.strip())
             assert found is not None, line
+            self.busy += int(found[1])
             total += int(found[1]) / int(found[2])
         return total
 
@@ -64,25 +75,19 @@ def release(sliced: Sliced) -> None:
 class Crew:
     """Containers on card 0 that begin to work at one moment."""
 
-    def __init__(
-        self, daemon: Daemon, policy: int, *, phases: int = 1, seconds: float = 2.0, alone: bool = True
-    ) -> None:
-        """Each works for so many phases, one after the other."""
+    def __init__(self, daemon: Daemon, policy: int, *, alone: bool = True) -> None:
+        """Make one without containers; alone: end those that there are."""
         if alone:
-            eventually(
-                lambda: daemon.instances() == [], "the containers before have gone", instead=daemon.left
-            )
+            daemon.end_slices()
         self._daemon = daemon
         self.hands: list[Hand] = []
-        self._phases = phases
-        self._ms = int(seconds * 1000)
         self._policy = policy
         self.policy(policy)
 
     @classmethod
-    def at_work(cls, daemon: Daemon, policy: int, *weights: int, **options: Any) -> Crew:
-        """Return one of containers with these weights that has begun; options: as of a new one."""
-        crew = cls(daemon, policy, **options)
+    def at_work(cls, daemon: Daemon, policy: int, *weights: int) -> Crew:
+        """Return one of containers with these weights that has begun."""
+        crew = cls(daemon, policy)
         for weight in weights:
             crew.add(weight)
         crew.begin()
@@ -95,22 +100,15 @@ class Crew:
         self._daemon.write(f"0/{hand.sliced.id[:12]}/weight", f"{weight}\n")
 
     def add(
-        self,
-        weight: int = 1,
-        *words: str,
-        high: bool = False,
-        processes: int = 0,
-        groups: int = 1,
-        kernel: str = KERNEL,
+        self, weight: int = 1, *words: str, high: bool = False, processes: int = 0, groups: int = 1
     ) -> Hand:
         """Start one; words are steps of the probe after its groups are made."""
         spec = f"gpu=0:{2048 * MIB}:{weight}:{int(high)}"
         made = ["group"] * groups if not processes else []
-        busy = f"busy={self._ms}ms:{kernel}" + (f":1ns:{processes}" if processes else "")
-        steps = [*made, *words, "hold", *[busy] * self._phases]
-        hand = Hand(self._daemon.slice(len(self.hands) + 1, spec, *steps), processes or groups)
-        self.hands.append(hand)
-        return hand
+        phase = f"{PHASE}:1ns:{processes}" if processes else PHASE
+        sliced = self._daemon.slice(len(self.hands) + 1, spec, *made, *words, "hold", *[phase] * PHASES)
+        self.hands.append(Hand(sliced, processes or groups))
+        return self.hands[-1]
 
     def begin(self) -> None:
         """Let all work, once all have come so far. A weight above 1 moves policy 1, so put it back before."""
@@ -123,3 +121,17 @@ class Crew:
     def shares(self) -> list[float]:
         """Return what each had in the next phase."""
         return [hand.share() for hand in self.hands]
+
+    def await_phase(self, condition: Callable[[list[float]], bool], what: str) -> None:
+        """Wait for a phase with shares that fit; fail by name when none comes."""
+        had = []
+        for _ in range(PATIENCE):
+            had.append(self.shares())
+            if condition(had[-1]):
+                return
+        raise AssertionError(f"none of {PATIENCE} phases had {what}: {had}")
+
+    def await_shares(self, *expected: float) -> None:
+        """Wait for a phase in which each has had its share."""
+        wanted = [near(share) for share in expected]
+        self.await_phase(lambda had: had == wanted, f"the shares {expected}")

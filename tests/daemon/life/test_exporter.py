@@ -3,14 +3,12 @@
 
 from __future__ import annotations
 
-import time
-
 import pytest
 
 from tests.daemon.conftest import SLICES, MakeDaemon
 from tests.daemon.harness import MIB, Daemon
 from tests.daemon.scraper import Scraper
-from tests.daemon.work import Hand, near
+from tests.daemon.work import PHASE, PHASES, Hand, near
 from tests.integration.commands import eventually
 
 REAL = 22 * MIB  # what a simulated T4 takes for a context
@@ -18,7 +16,13 @@ LIMIT = 512 * MIB
 SHARE = 8 / 20  # weight out of max_inst
 CONFIG = f"policy: 3\nmax_inst: 20\ncontext_memory: 0\ndrift_tolerance: {2 * REAL}\n{SLICES}"
 MEMORY = ("alloc=300M:64k", "free=last", "alloc=100M:64k", "alloc=500M:64k")
-PHASES = ("group", "busy=1s:300us", "busy=3s:300us", "busy=600s:300us")
+UTILIZATION = ("opencgpu_slice_utilization_ratio", "opencgpu_gpu_utilization_ratio")
+
+
+def seconds(scraper: Scraper) -> tuple[float, float]:
+    """Return for how long the slice has computed, and waited."""
+    names = ("opencgpu_slice_usage_seconds_total", "opencgpu_slice_throttled_seconds_total")
+    return scraper.figure(names[0]), scraper.figure(names[1])
 
 
 def is_unhealthy(scraper: Scraper) -> bool:
@@ -41,18 +45,24 @@ def check_memory(daemon: Daemon, scraper: Scraper) -> None:
 def test_a_slice_that_computes(make_daemon: MakeDaemon) -> None:
     """Its share, GPU time and memory are those of the card, and what it lacks of the time is throttled."""
     daemon = make_daemon("T4", CONFIG)
-    sliced = daemon.slice(1, f"gpu=0:{LIMIT}:8", *MEMORY, *PHASES, until="group")
+    sliced = daemon.slice(1, f"gpu=0:{LIMIT}:8", *MEMORY, "group", *[PHASE] * PHASES, until="group")
     hand, scraper = Hand(sliced, 1), Scraper(daemon)
     hand.share()
-    begun, waited = time.monotonic(), scraper.figure("opencgpu_slice_throttled_seconds_total")
-    had = hand.share()
-    ended = scraper.figure("opencgpu_slice_throttled_seconds_total")
-    rate = (ended - waited) / (time.monotonic() - begun)
+    hand.share()
+    begun, busy = seconds(scraper), hand.busy
+
+    def agrees() -> bool:
+        had = hand.share()
+        used, waited = (new - old for new, old in zip(seconds(scraper), begun, strict=True))
+        return (
+            had == near(SHARE)
+            and all(scraper.figure(name) == pytest.approx(had, abs=0.05) for name in UTILIZATION)
+            and used == pytest.approx((hand.busy - busy) / 1e9, rel=0.25)
+            and waited == pytest.approx(used * (1 - SHARE) / SHARE, rel=0.25)
+        )
+
+    eventually(agrees, "share, GPU time and what is throttled are those of the card", instead=scraper.page)
     assert scraper.figure("opencgpu_slice_share_ratio") == pytest.approx(SHARE)
-    for name in ("opencgpu_slice_utilization_ratio", "opencgpu_gpu_utilization_ratio"):
-        assert scraper.figure(name) == near(SHARE)
-        assert scraper.figure(name) == pytest.approx(had, abs=0.05)
-    assert rate == pytest.approx(1 - SHARE, rel=0.25, abs=0.1)
     check_memory(daemon, scraper)
     assert scraper.figure("opencgpu_gpu_healthy") == 1
     # Two more contexts exceed the tolerance.

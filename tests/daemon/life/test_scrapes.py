@@ -4,36 +4,32 @@
 from __future__ import annotations
 
 import os
+import signal
 import subprocess
-import time
 from pathlib import Path
 
 import pytest
 
 from cgpu.kmod.daemon.program import Program
-from tests.daemon import versions
 from tests.daemon.conftest import MakeDaemon
 from tests.daemon.harness import MIB, Daemon, long_id
 from tests.daemon.scraper import Scraper
 from tests.daemon.upgrades import upgrade
 from tests.integration.commands import eventually
 
-
-@pytest.fixture(scope="module")
-def newer(others: Path) -> Program:
-    """A newer version with the same layout of the state."""
-    return versions.build(others, "0.2.0")
-
-
+CAPPED = "policy: 3\n"
+REFUSED = (
+    ("opencgpu_slice_memory_refusals_total", 'reason="limit"'),
+    ("opencgpu_container_refused_calls_total", 'reason="class"'),
+    ("opencgpu_container_refused_calls_total", 'reason="control"'),
+)
 # What a slice that computes, and was refused memory, a class and a control, has more than nothing of.
 COUNTED = (
     ("opencgpu_slice_usage_seconds_total", ""),
     ("opencgpu_slice_throttled_seconds_total", ""),
-    ("opencgpu_slice_memory_refusals_total", 'reason="limit"'),
+    *REFUSED,
     ("opencgpu_gpu_usage_seconds_total", ""),
     ("opencgpu_gpu_memory_refusals_total", 'reason="limit"'),
-    ("opencgpu_container_refused_calls_total", 'reason="class"'),
-    ("opencgpu_container_refused_calls_total", 'reason="control"'),
     ("opencgpu_engine_refused_calls_total", 'reason="class"'),
     ("opencgpu_engine_calls_total", 'outcome="refused"'),
     *(
@@ -51,36 +47,64 @@ def no_smaller(scraper: Scraper, before: dict[str, float]) -> dict[str, float]:
     return after
 
 
-def counts_on(scraper: Scraper, name: str) -> bool:
-    before = scraper.figure(name)
-    time.sleep(0.1)
-    return scraper.figure(name) > before
+def await_counts(scraper: Scraper, before: dict[str, float]) -> dict[str, float]:
+    """Wait until the time of a slice that computes goes on to be counted; return the counters."""
+    names = ("opencgpu_slice_usage_seconds_total", "opencgpu_slice_throttled_seconds_total")
+    figures = [scraper.figure(name) for name in names]
+    eventually(
+        lambda: all(scraper.figure(name) > old for name, old in zip(names, figures, strict=True)),
+        "the slice's time is counted no more",
+    )
+    return no_smaller(scraper, before)
+
+
+def await_end(pid: int) -> None:
+    eventually(lambda: not Path(f"/proc/{pid}").exists(), "the one before ends")
+
+
+def reload(daemon: Daemon, settings: str) -> None:
+    """Have the engine take other settings."""
+    (daemon.run.parent / "config.yaml").write_text(settings)
+    os.kill(daemon.pid(), signal.SIGHUP)
+    eventually(lambda: "configuration reloaded" in daemon.log(), "not reloaded", instead=daemon.log)
 
 
 @pytest.mark.enforcement
-def test_scrapes_over_the_end_of_a_daemon(make_daemon: MakeDaemon, newer: Program) -> None:
-    """After a crash, a stop and an upgrade the figures are those of the daemon that came, with its slices."""
-    daemon = make_daemon("T4", "policy: 3\n")
-    words = ["alloc=1M", "alloc=1G", "class=0x7001", "runlist-policy=0", "group", "busy=600s:1ms"]
-    sliced = daemon.slice(1, f"gpu=0:{512 * MIB}:8", *words, until="group")
+def test_counters_survive_every_end(make_daemon: MakeDaemon, newer: Program, converting: Program) -> None:
+    """After a reload, kill -9, a stop, and upgrades with the same and another layout none is smaller.
+
+    The slice computes throughout, has a part of the card, and was refused memory, classes and controls.
+    """
+    daemon = make_daemon("T4", CAPPED)
+    words = ["alloc=256M", "free=last", *["alloc=1G"] * 3, "class=0x7001", "class=0x7002", "runlist-policy=0"]
+    sliced = daemon.slice(
+        1, f"gpu=0:{512 * MIB}:8", *words, "alloc=1M", "group", "busy=600s:1ms", until="group"
+    )
     scraper = Scraper(daemon)
     used = ("opencgpu_slice_memory_used_bytes", f'id="{long_id(1)[:12]}"')
     memory = scraper.figure(*used)
     assert memory > MIB
     eventually(lambda: all(scraper.figure(*one) > 0 for one in COUNTED), "each of these counts", 10)
-    before = scraper.counters()
+    assert [scraper.figure(*one) for one in REFUSED] == [3, 2, 1]
+    before = await_counts(scraper, scraper.counters())
+    reload(daemon, f"{CAPPED}drift_tolerance: 1000000000\n")
+    before = await_counts(scraper, before)
     daemon.crash(lambda: scraper.figure("opencgpu_up"))
-    assert scraper.figure("opencgpu_engine_restarts_total") == 1
+    before = await_counts(scraper, before)
+    for version, program in (("0.2.0", newer), ("0.3.0", converting)):
+        pid = daemon.pid()
+        upgrade(daemon, program)
+        assert scraper.figure("opencgpu_engine_info", f'version="{version}"') == 1
+        await_end(pid)
+        before = await_counts(scraper, before)
+    daemon.crash()
+    before = await_counts(scraper, before)
+    ends = [scraper.figure(f"opencgpu_engine_{what}_total") for what in ("reloads", "restarts", "upgrades")]
+    assert ends == [1, 2, 2]
     assert scraper.figure(*used) == memory
-    before = no_smaller(scraper, before)
-    pid = daemon.pid()
-    upgrade(daemon, newer)
-    assert scraper.figure("opencgpu_engine_info", 'version="0.2.0"') == 1
-    eventually(lambda: not Path(f"/proc/{pid}").exists(), "the one before ends")
-    assert scraper.figure("opencgpu_engine_upgrades_total") == 1
-    assert scraper.figure(*used) == memory
-    no_smaller(scraper, before)
-    eventually(lambda: counts_on(scraper, "opencgpu_slice_usage_seconds_total"), "its time goes on")
+    assert scraper.figure("opencgpu_slice_memory_peak_bytes") >= 256 * MIB
+    daemon.enter(sliced, "alloc=1G", "class=0x7001").finish()
+    assert [scraper.figure(*one) for one in REFUSED] == [4, 3, 1]
     sliced.kill()
     assert daemon.command("--stop").returncode == 0
     assert scraper.figure("opencgpu_up") == 0

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from tests.daemon.harness import MIB
-from tests.daemon.work import KERNEL, Crew, Hand, near, release
+from tests.daemon.work import KERNEL, PHASE, PHASES, Crew, Hand, release
 from tests.integration.commands import eventually
 
 if TYPE_CHECKING:
@@ -20,11 +20,7 @@ if TYPE_CHECKING:
     from tests.daemon.harness import Daemon
 
 FAIR, PREEMPTIVE, WEIGHT, FIXED, SOFT, NATIVE = range(6)
-
-
-def shares(daemon: Daemon, policy: int, *weights: int) -> list[float]:
-    """Return what containers of these weights get."""
-    return Crew.at_work(daemon, policy, *weights).shares()
+NS = 1e9
 
 
 @pytest.mark.enforcement
@@ -43,13 +39,13 @@ def test_a_policy_divides(
     daemon: Daemon, policy: int, weights: tuple[int, ...], expected: tuple[float, ...]
 ) -> None:
     """Each container has its share, alone too where the policy says so."""
-    assert shares(daemon, policy, *weights) == [near(share) for share in expected]
+    Crew.at_work(daemon, policy, *weights).await_shares(*expected)
 
 
 def test_native_is_the_drivers(daemon: Daemon) -> None:
     """Under policy 5 weights mean nothing, and nothing is set."""
     before = daemon.status()["engine"]
-    assert shares(daemon, NATIVE, 1, 3) == [near(0.5), near(0.5)]
+    Crew.at_work(daemon, NATIVE, 1, 3).await_shares(0.5, 0.5)
     after = daemon.status()["engine"]
     assert (after["gates"], after["time_slices"]) == (before["gates"], before["time_slices"])
 
@@ -63,65 +59,54 @@ def test_native_is_the_drivers(daemon: Daemon) -> None:
 )
 def test_what_the_other_one_has(daemon: Daemon, policy: int, other: dict[str, Any], part: float) -> None:
     """High priority has its ratio, 80 of 100; more channel groups or processes are not more time."""
-    crew = Crew(daemon, policy, seconds=2.5 if "processes" in other else 2.0)
+    crew = Crew(daemon, policy)
     crew.add(1)
     crew.add(1, **other)
     crew.begin()
-    assert crew.shares() == [near(1 - part), near(part)]
+    crew.await_shares(1 - part, part)
 
 
-@pytest.mark.slow
 @pytest.mark.enforcement
 def test_priority_is_not_kept_for_the_idle(daemon: Daemon) -> None:
     """Who has it and does nothing leaves the card to others, and has its ratio soon after it begins."""
-    crew = Crew(daemon, PREEMPTIVE, phases=5, seconds=2.5)
+    crew = Crew(daemon, PREEMPTIVE)
     crew.add(1)
-    idle = daemon.slice(40, f"gpu=0:{2048 * MIB}:1:1", "group", "hold", f"busy=9s:{KERNEL}", until="hold")
+    idle = daemon.slice(40, f"gpu=0:{2048 * MIB}:1:1", "group", "hold", *[PHASE] * PHASES, until="hold")
     crew.begin()
-    # Of a card that has just begun to work the first two looks are not whole.
-    crew.shares()
-    crew.shares()
-    assert crew.shares() == [near(1.0)]
+    crew.await_shares(1.0)
     release(idle)
-    crew.shares()
-    assert crew.shares() == [near(0.2)]
-    idle.process.kill()
+    crew.await_shares(0.2)
 
 
 @pytest.mark.enforcement
-@pytest.mark.parametrize("policy", [WEIGHT, SOFT])
-def test_weight_zero_gets_nothing(make_daemon: MakeDaemon, policy: int) -> None:
-    """Not even a kernel, also where time is left over."""
+def test_weight_zero_gets_nothing(make_daemon: MakeDaemon) -> None:
+    """Not even a kernel, by channel enable and by timeslices, also where time is left over."""
     daemon = make_daemon("T4", "allow_zero_weight: true\n")
-    crew = Crew.at_work(daemon, policy, 0, 1)
-    nothing, all_of_it = crew.shares()
-    assert nothing == 0
-    assert all_of_it > 0.9
+    for policy in (WEIGHT, SOFT):
+        Crew.at_work(daemon, policy, 0, 1).await_shares(0.0, 1.0)
 
 
 @pytest.mark.enforcement
 @pytest.mark.parametrize("policy", [WEIGHT, SOFT])
 def test_a_weight_changes_at_work(daemon: Daemon, policy: int) -> None:
     """The new shares hold for who works already, by channel enable and by timeslices."""
-    crew = Crew.at_work(daemon, policy, 1, 1, phases=2, seconds=1.5)
-    one, _ = crew.hands
-    assert crew.shares() == [near(0.5), near(0.5)]
-    crew.weigh(one, 3)
-    assert crew.shares() == [near(0.75), near(0.25)]
+    crew = Crew.at_work(daemon, policy, 1, 1)
+    crew.await_shares(0.5, 0.5)
+    crew.weigh(crew.hands[0], 3)
+    crew.await_shares(0.75, 0.25)
 
 
 @pytest.mark.enforcement
 def test_the_policy_changes_at_work(daemon: Daemon) -> None:
     """From timeslices to channel enable, from there to the driver's own, and back to time slices."""
-    crew = Crew.at_work(daemon, SOFT, 1, 4, phases=4, seconds=1.5)
-    assert crew.shares() == [near(0.2), near(0.8)]
+    crew = Crew.at_work(daemon, SOFT, 1, 4)
+    crew.await_shares(0.2, 0.8)
     crew.policy(FIXED)
-    assert crew.shares() == [near(1 / 20), near(4 / 20)]
+    crew.await_shares(1 / 20, 4 / 20)
     crew.policy(NATIVE)
-    had = crew.shares()
-    assert sum(had) > 0.9
+    crew.await_shares(0.5, 0.5)
     crew.policy(SOFT)
-    assert crew.shares() == [near(0.2), near(0.8)]
+    crew.await_shares(0.2, 0.8)
 
 
 def used(daemon: Daemon, hand: Hand) -> int:
@@ -129,54 +114,63 @@ def used(daemon: Daemon, hand: Hand) -> int:
     return int(daemon.read(f"0/{hand.sliced.id[:12]}/usage"))
 
 
-def test_usage_by_gates_is_the_cards_count(daemon: Daemon) -> None:
-    """The tree's figure agrees with the card's."""
-    crew = Crew.at_work(daemon, WEIGHT, 1, 3, phases=2)
-    one, _ = crew.hands
-    before = used(daemon, one)
-    had = one.share()
-    assert (used(daemon, one) - before) / 2e9 == pytest.approx(had, rel=0.15, abs=0.03)
+def await_usage(daemon: Daemon, crew: Crew) -> None:
+    """Wait until the tree's figure of the first container has grown by what the card has counted.
+
+    The figure follows once in a second, so it is the nearer the longer both have counted.
+    """
+    hand = crew.hands[0]
+    crew.shares()
+    eventually(lambda: used(daemon, hand) > 0, "the figure does not begin")
+    crew.shares()
+    figure, busy = used(daemon, hand), hand.busy
+    crew.await_phase(
+        lambda _: used(daemon, hand) - figure == pytest.approx(hand.busy - busy, rel=0.2),
+        "a figure that has grown as the card's count",
+    )
 
 
-def next_figure(daemon: Daemon, hand: Hand) -> int:
-    """Wait until the figure changes, and return it."""
-    before = used(daemon, hand)
-    eventually(lambda: used(daemon, hand) != before, "the figure does not change")
-    return used(daemon, hand)
-
-
-def test_usage_by_samples_is_the_cards_count(daemon: Daemon) -> None:
-    """Where the card's time slices divide the time, its samples of utilisation tell who had it."""
-    crew = Crew.at_work(daemon, SOFT, 1, 3, seconds=8)
-    one, _ = crew.hands
-    next_figure(daemon, one)
-    start, since = next_figure(daemon, one), time.monotonic()
-    time.sleep(2)
-    end = next_figure(daemon, one)
-    assert (end - start) / 1e9 / (time.monotonic() - since) == pytest.approx(0.25, rel=0.25)
-    assert daemon.read("0/sched").startswith("divided_by=time_slices usage_from=samples ")
-    assert crew.shares() == [near(0.25), near(0.75)]
+@pytest.mark.parametrize(
+    ("policy", "source"),
+    [(WEIGHT, "divided_by=gates "), (SOFT, "divided_by=time_slices usage_from=samples ")],
+)
+def test_usage_is_the_cards_count(daemon: Daemon, policy: int, source: str) -> None:
+    """The tree's figure agrees with the card's: by the gates, or by samples where timeslices divide."""
+    crew = Crew.at_work(daemon, policy, 1, 3)
+    await_usage(daemon, crew)
+    assert daemon.read("0/sched").startswith(source)
+    crew.await_shares(0.25, 0.75)
 
 
 def test_usage_by_more_samples_than_the_driver_keeps(daemon: Daemon) -> None:
     """With so many busy processes its ring is full in half a second, so it is read more often."""
-    crew = Crew(daemon, SOFT, seconds=9)
-    one, many = crew.add(1), crew.add(1, processes=20)
+    crew = Crew(daemon, SOFT)
+    crew.add(1)
+    words = ("hold", f"busy=600s:{KERNEL}:1ns:20")
+    many = daemon.slice(40, f"gpu=0:{2048 * MIB}:1", *words, until="hold")
     crew.begin()
-    eventually(lambda: used(daemon, many) > 10**9, "the many do not work")
-    start, since = next_figure(daemon, one), time.monotonic()
-    time.sleep(2)
-    end = next_figure(daemon, one)
-    assert (end - start) / 1e9 / (time.monotonic() - since) == pytest.approx(0.5, rel=0.25)
+    release(many)
+    eventually(lambda: int(daemon.read(f"0/{many.id[:12]}/usage")) > NS, "the many do not work")
+    await_usage(daemon, crew)
     assert daemon.read("0/sched").startswith("divided_by=time_slices usage_from=samples ")
 
 
-def turns_in_a_second(daemon: Daemon) -> int:
-    """Return how many decisions were carried out."""
-    before: int = daemon.status()["engine"]["turns"]
+def turns(daemon: Daemon) -> int:
+    """Return how many decisions were carried out so far."""
+    return int(daemon.status()["engine"]["turns"])
+
+
+def turns_in_a_second(daemon: Daemon) -> float:
+    """Return how many decisions are carried out, in each second that it takes to look."""
+    began, before = time.monotonic(), turns(daemon)
     time.sleep(1)
-    after: int = daemon.status()["engine"]["turns"]
-    return after - before
+    return (turns(daemon) - before) / (time.monotonic() - began)
+
+
+def await_turns(daemon: Daemon, many: int) -> None:
+    """Wait until so many more decisions were carried out."""
+    before = turns(daemon)
+    eventually(lambda: turns(daemon) >= before + many, f"there are no {many} turns")
 
 
 def test_nobody_works_nothing_is_done(make_daemon: MakeDaemon) -> None:
@@ -185,25 +179,23 @@ def test_nobody_works_nothing_is_done(make_daemon: MakeDaemon) -> None:
     assert turns_in_a_second(daemon) == 0
     idle = daemon.slice(9, f"gpu=0:{64 * MIB}:5", "alloc=64K", "hold", until="hold")
     daemon.write("0/policy", f"{WEIGHT}\n")
-    time.sleep(0.1)
-    assert turns_in_a_second(daemon) == 0
+    eventually(lambda: turns_in_a_second(daemon) == 0, "an idle container has turns")
     crew = Crew(daemon, WEIGHT, alone=False)
     hand = crew.add(5)
     crew.begin()
-    # Slices of 2 ms, five in a row for each.
-    assert turns_in_a_second(daemon) > 50
-    assert hand.share() == near(0.5)
+    await_turns(daemon, 50)
+    crew.await_shares(0.5)
+    hand.sliced.kill()
     eventually(lambda: daemon.instances() == [idle.id[:12]], "the one that worked has gone")
-    time.sleep(0.1)
-    assert turns_in_a_second(daemon) == 0
+    eventually(lambda: turns_in_a_second(daemon) == 0, "an idle container has turns again")
 
 
 def test_a_driver_without_the_lever(make_daemon: MakeDaemon, drive: Drive) -> None:
     """A driver that stops no channels is named once in the log, and the tree says so; time slices work."""
     drive("580.142", options=("--without-gsp",))
     daemon = make_daemon("T4", "enforce: true\n")
-    assert shares(daemon, SOFT, 1, 3) == [near(0.25), near(0.75)]
-    assert sum(shares(daemon, WEIGHT, 1, 3)) > 0.9
+    Crew.at_work(daemon, SOFT, 1, 3).await_shares(0.25, 0.75)
+    Crew.at_work(daemon, WEIGHT, 1, 3).await_phase(lambda had: sum(had) > 0.9, "all of the card")
     assert daemon.log().count("the driver does not do FIFO_DISABLE_CHANNELS (status 0x56)") == 1
     assert daemon.read("0/sched").startswith("divided_by=nobody ")
 
@@ -213,11 +205,10 @@ def test_a_driver_without_samples(make_daemon: MakeDaemon, drive: Drive) -> None
     drive("515.43.04", "515.43.04")
     daemon = make_daemon("T4", "enforce: true\n")
     crew = Crew.at_work(daemon, SOFT, 1, 3)
-    one, _ = crew.hands
-    time.sleep(1.5)
+    crew.shares()
+    crew.await_shares(0.25, 0.75)
     assert daemon.read("0/sched").startswith("divided_by=time_slices usage_from=none ")
-    assert used(daemon, one) == 0
-    assert crew.shares() == [near(0.25), near(0.75)]
+    assert used(daemon, crew.hands[0]) == 0
 
 
 def test_a_driver_that_goes(make_daemon: MakeDaemon) -> None:
@@ -227,7 +218,7 @@ def test_a_driver_that_goes(make_daemon: MakeDaemon) -> None:
     held = [daemon.slice(n, f"gpu=0:{512 * MIB}:1", "group", "hold") for n in (1, 2)]
     for one in held:
         one.line("hold")
-    assert turns_in_a_second(daemon) > 100
+    await_turns(daemon, 100)
     os.kill(int(json.loads((daemon.run / "sim.json").read_text())["pid"]), signal.SIGKILL)
     eventually(lambda: daemon.status()["engine"]["gates_failed"] > 0, "nothing failed")
     assert turns_in_a_second(daemon) < 10
