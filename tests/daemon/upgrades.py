@@ -3,16 +3,23 @@
 
 from __future__ import annotations
 
+import os
 import re
+import time
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import psutil
+
+from cgpu.errors import CgpuError
 from cgpu.install.commands.upgrade import daemon as upgrade_daemon
 from cgpu.kmod.daemon.places import Places
 from cgpu.kmod.daemon.program import Program, own
 from tests.daemon.harness import Daemon, built
+from tests.integration.commands import eventually
 
+COPIES = "cgpud-copies"  # the processes that copy descriptors for a daemon
 FIGURES = re.compile(r"steady calls=(\d+) failed=(\d+) longest_us=(\d+)")
 
 
@@ -27,6 +34,52 @@ def upgrade(daemon: Daemon, program: Program | None = None, *, rehearse: bool = 
     running = upgrade_daemon.running(places)
     assert running is not None
     return upgrade_daemon.hot(places, running, program or own(), rehearse=rehearse)
+
+
+def pids_of(daemon: Daemon) -> list[int]:
+    """Return the processes of daemons that run in this directory; not of their keeper, nor their helpers."""
+    return [
+        one.pid
+        for one in psutil.process_iter(["name", "cmdline"])
+        if {"--worker", str(daemon.run)} <= set(one.info["cmdline"] or ()) and one.info["name"] != COPIES
+    ]
+
+
+def await_one(daemon: Daemon) -> int:
+    """Wait until one daemon serves, and there is no other; return its process."""
+    places = Places(daemon.run)
+
+    def is_settled() -> bool:
+        try:
+            running = upgrade_daemon.running(places)
+        except CgpuError:
+            return False
+        if running is None or pids_of(daemon) != [running.pid]:
+            return False
+        # Path.exists() raises where a daemon that is just ending answers ENOTCONN.
+        return os.path.exists(daemon.tree / "version")
+
+    eventually(is_settled, "one daemon serves")
+    return daemon.pid()
+
+
+def copying(pid: int) -> int:
+    """Return how many processes copy descriptors for a daemon: to each it has a socket."""
+    alike = {"name": COPIES, "cmdline": psutil.Process(pid).cmdline()}
+    return sum(one.info == alike for one in psutil.process_iter(["name", "cmdline"]))
+
+
+def held(pid: int) -> tuple[int, int]:
+    """Return how many descriptors a process has, but for those sockets, and how many threads.
+
+    The fewest of some moments: each call under way has a few of its own.
+    """
+    files, threads = set(), set()
+    for _ in range(20):
+        files.add(len(os.listdir(f"/proc/{pid}/fd")) - 2 * copying(pid))
+        threads.add(len(os.listdir(f"/proc/{pid}/task")))
+        time.sleep(0.01)
+    return min(files), min(threads)
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,9 +3,6 @@
 
 from __future__ import annotations
 
-import subprocess
-from pathlib import Path
-
 import pytest
 
 from cgpu.client.reservations import Reservation
@@ -13,7 +10,6 @@ from cgpu.client.tree import Tree
 from cgpu.errors import CgpuError
 from cgpu.install.commands import gc
 from cgpu.kmod.daemon.program import Program
-from tests.daemon import versions
 from tests.daemon.conftest import MakeDaemon
 from tests.daemon.harness import MIB, Daemon, long_id
 from tests.daemon.upgrades import upgrade
@@ -23,18 +19,6 @@ ONE = "6f1c0a52-93d1-4c1e-8f6a-000000000001"
 TWO = "6f1c0a52-93d1-4c1e-8f6a-000000000002"
 GIB = 1024 * MIB
 BY_BOTH = f"share={ONE} share={TWO}"
-
-
-@pytest.fixture(scope="module")
-def newer(others: Path) -> Program:
-    """A newer version with the same layout of the state."""
-    return versions.build(others, "0.2.0")
-
-
-@pytest.fixture(scope="module")
-def older(others: Path) -> Program:
-    """A version whose state has no reservations."""
-    return versions.build(others, "0.0.9", "-DCORE_VERSION=7u")
 
 
 def reserve_both(daemon: Daemon) -> Tree:
@@ -50,17 +34,6 @@ def unused() -> tuple[Reservation, ...]:
 
 def used(seed: int) -> tuple[Reservation, ...]:
     return Reservation(ONE, GIB, 2, 0, long_id(seed)), Reservation(TWO, 2 * GIB, 1, 1, long_id(seed))
-
-
-@pytest.mark.enforcement
-def test_container_by_shares_is_limited(fresh: Daemon) -> None:
-    """What a container by shares can have is the sum of what is reserved for them."""
-    reserve_both(fresh)
-    sliced = fresh.slice(1, BY_BOTH, "alloc=4G", "alloc=3G", "alloc=64K", "count")
-    out = sliced.finish()
-    refused = [line.rpartition("status=")[2] for line in out.splitlines() if line.startswith("alloc")]
-    assert refused == ["0x51", "0x0", "0x51"], out
-    assert f"bytes={3 * GIB} " in out
 
 
 def test_killed_daemon_returns_with_reservations(fresh: Daemon) -> None:
@@ -113,40 +86,6 @@ def test_successor_has_the_reservations(fresh: Daemon, newer: Program) -> None:
     tree.release(ONE)
     tree.release(TWO)
     assert tree.reserved(0) == ()
-
-
-def test_version_without_reservations_hands_over(fresh: Daemon, older: Program) -> None:
-    """From a version whose state has none containers come over with charges, and shares can be reserved."""
-    assert fresh.command("--stop").returncode == 0
-    started = subprocess.run(
-        older.command(*fresh.options()), capture_output=True, text=True, timeout=60, check=False
-    )
-    assert started.returncode == 0, started.stderr
-    assert fresh.read("version") == "0.0.9\n"
-    sliced = fresh.slice(1, f"gpu=0:{4 * GIB}", "alloc=1G", "hold", "alloc=4G", "count", until="alloc")
-    upgrade(fresh)
-    assert fresh.read("version") == "0.1.0\n"
-    assert fresh.used(sliced) == GIB
-    tree = reserve_both(fresh)
-    with pytest.raises(CgpuError, match=r"^version 0\.0\.9 cannot read the state of version 0\.1\.0"):
-        upgrade(fresh, older)
-    fresh.crash()
-    assert tree.reserved(0) == unused()
-    assert f"bytes={GIB} " in sliced.finish("\n")
-
-
-def test_state_that_an_older_version_left_is_read(fresh: Daemon, older: Program) -> None:
-    """A version whose state has no reservations stops under a container, and this one goes on from it."""
-    assert fresh.command("--stop").returncode == 0
-    subprocess.run(older.command(*fresh.options()), capture_output=True, timeout=60, check=True)
-    sliced = fresh.slice(1, f"gpu=0:{4 * GIB}", "alloc=1G", "hold", "count", until="alloc")
-    stopped = subprocess.run(older.command("--run", str(fresh.run), "--stop"), timeout=60, check=False)
-    assert stopped.returncode == 0
-    fresh.start()
-    assert fresh.read("version") == "0.1.0\n"
-    assert fresh.used(sliced) == GIB
-    assert reserve_both(fresh).reserved(0) == unused()
-    assert f"bytes={GIB} " in sliced.finish("\n")
 
 
 def test_gc_leaves_reservations_alone(fresh: Daemon) -> None:

@@ -15,8 +15,7 @@ from cgpu.errors import CgpuError
 from tests.daemon import versions
 from tests.daemon.conftest import MakeDaemon
 from tests.daemon.harness import MIB, ROOT, Daemon, Sliced
-from tests.daemon.upgrade.test_upgrade_faults import pids_of
-from tests.daemon.upgrades import upgrade
+from tests.daemon.upgrades import pids_of, upgrade
 
 SOFT_LIMIT = 1024  # of descriptors, as most services and logins have it
 MANY = 40  # listeners

@@ -26,44 +26,36 @@ from cgpu.kmod.daemon.tree import mounts
 from tests.daemon import versions
 from tests.daemon.conftest import MakeDaemon
 from tests.daemon.harness import MIB, ROOT, Daemon, long_id
-from tests.daemon.upgrades import Steady, upgrade
+from tests.daemon.upgrades import Steady, await_one, held, upgrade
 from tests.integration.commands import eventually
 
 SIX = f"gpu=0:{6043 * MIB}"
 # A call that an upgrade left unanswered would wait for longer. How long the others wait is measured by
 # benchmarks/upgrades.py.
 PAUSE_MS = 10_000.0
-CONVERTS = "-DCORE_VERSION=10u -DCORE_CONVERTS_FROM=9u"
-FOREIGN = "-DCORE_VERSION=11u"
-
-
-@pytest.fixture(scope="module")
-def newer(others: Path) -> Program:
-    """A newer version with the same layout."""
-    return versions.build(others, "0.2.0")
-
-
-@pytest.fixture(scope="module")
-def converting(others: Path) -> Program:
-    """A newer version with another layout, which can read the one before."""
-    return versions.build(others, "0.3.0", CONVERTS)
 
 
 @pytest.fixture(scope="module")
 def foreign(others: Path) -> Program:
     """A version with a layout that has nothing to do with ours."""
-    return versions.build(others, "0.4.0", FOREIGN)
+    return versions.build(others, "0.4.0", "-DCORE_VERSION=11u")
+
+
+def events(daemon: Daemon) -> list[Event]:
+    log = LogFile(str(daemon.run / "events.log"))
+    found = log.poll()
+    log.close()
+    return found
 
 
 def test_successor_serves_with_all_charges(make_daemon: MakeDaemon, newer: Program) -> None:
-    """A newer version takes over; containers keep slices and charges, and limits hold to the byte."""
+    """A newer version takes over; containers keep slices, charges and limits, and the event log goes on."""
     daemon = make_daemon("T4:2")
-    sliced = daemon.slice(1, f"{SIX} gpu=1:{MIB << 10}", "alloc=1G", "hold", "alloc=1G", "alloc=5G", "count")
-    sliced.line("alloc")
+    words = ("alloc=3G", "free=last", "alloc=1G", "hold", "alloc=1G", "alloc=5G", "count")
+    sliced = daemon.slice(1, f"{SIX} gpu=1:{MIB << 10}", *words, until="hold")
     before = daemon.pid()
     result = upgrade(daemon, newer)
-    assert result["done"]
-    assert result["from"] == "0.1.0"
+    assert (result["done"], result["from"]) == (True, "0.1.0")
     assert daemon.pid() != before
     assert daemon.read("version") == "0.2.0\n"
     assert daemon.status()["version"] == "0.2.0"
@@ -73,42 +65,49 @@ def test_successor_serves_with_all_charges(make_daemon: MakeDaemon, newer: Progr
     assert "bytes=2147483648 " in out
     assert "alloc 5368709120 size=5368709120 offset=0 limit=0" in out
     eventually(lambda: daemon.instances() == [], "the container was not reclaimed")
+    kinds = ["ready", "started", "started", "upgraded", "ended", "ended"]
+    eventually(
+        lambda: [one.event for one in events(daemon)] == kinds,
+        "each event once",
+        instead=lambda: events(daemon),
+    )
+    assert events(daemon)[3].message == "cgpud 0.2.0 goes on for version 0.1.0"
+    assert events(daemon)[4].figures["peak"] == 3072 * MIB
 
 
-def test_events_over_an_upgrade(fresh: Daemon, newer: Program) -> None:
-    """The event log goes on: each event once, and the end of a slice with the peak of before."""
-    sliced = fresh.slice(1, SIX, "alloc=1G", "free=last", "alloc=1M", "hold", until="alloc")
-    upgrade(fresh, newer)
-    sliced.finish("\n")
+def await_no_more(daemon: Daemon, files: int, threads: int) -> None:
+    """Wait until a daemon has no more files and threads than one had before it."""
 
-    def events() -> list[Event]:
-        log = LogFile(str(fresh.run / "events.log"))
-        found = log.poll()
-        log.close()
-        return found
+    def are_no_more() -> bool:
+        now = held(daemon.pid())
+        return now[0] <= files + 1 and now[1] <= threads + 2
 
-    kinds = ["ready", "started", "upgraded", "ended"]
-    eventually(lambda: [one.event for one in events()] == kinds, f"the events are {kinds}")
-    assert events()[2].message == "cgpud 0.2.0 goes on for version 0.1.0"
-    assert events()[3].figures["peak"] == 1024 * MIB
+    eventually(are_no_more, f"{files} files, {threads} threads", instead=lambda: held(daemon.pid()))
 
 
 def test_upgrades_in_a_row_under_load(make_daemon: MakeDaemon, newer: Program) -> None:
-    """No call of containers that allocate throughout fails in any of several upgrades, nor waits for long."""
+    """No call of containers fails in several upgrades, nor waits for long; files and threads do not grow."""
     daemon = make_daemon("T4:2")
-    held = [daemon.slice(n, f"gpu=1:{512 * MIB}", "gpu=1", "alloc=256M", "hold") for n in (1, 2)]
-    for one in held:
+    holding = [daemon.slice(n, f"gpu=1:{512 * MIB}", "gpu=1", "alloc=256M", "hold") for n in (1, 2)]
+    for one in holding:
         one.line("alloc")
     load = [Steady(daemon, 10 + n, f"gpu=0:{512 * MIB}", 500) for n in range(3)]
+    first = None
     for _ in range(int(os.environ.get("CGPU_UPGRADES", "4"))):
         version = "0.2.0" if daemon.read("version") == "0.1.0\n" else "0.1.0"
         upgrade(daemon, newer if version == "0.2.0" else None)
         assert daemon.read("version") == f"{version}\n"
-        assert [daemon.used(one, 1) for one in held] == [256 * MIB] * 2
+        assert [daemon.used(one, 1) for one in holding] == [256 * MIB] * 2
         figures = [one.look() for one in load]
         assert all(one.failed == 0 and one.calls > 0 for one in figures), figures
         assert max(one.longest_ms for one in figures) < PAUSE_MS, figures
-    for one in held:
+        first = first or held(await_one(daemon))
+    assert first is not None
+    await_no_more(daemon, *first)
+    tasks = [int(name) for name in os.listdir(f"/proc/{daemon.pid()}/task")]
+    assert {os.sched_getscheduler(tid) for tid in tasks} == {os.SCHED_OTHER}
+    assert "listener-" not in daemon.log()
+    for one in holding:
         one.finish()
 
 
@@ -143,20 +142,13 @@ def test_layout_follows_after_a_stop(fresh: Daemon, converting: Program) -> None
     assert "bytes=1073741824 " in sliced.finish("\n")
 
 
-@pytest.mark.parametrize(
-    ("change", "why"),
-    [("policy: 9\n", "policy"), ("no_such_key: 1\n", "no_such_key")],
-)
-def test_configuration_that_cannot_be_read(
-    make_daemon: MakeDaemon, newer: Program, change: str, why: str
-) -> None:
+def test_configuration_that_cannot_be_read(make_daemon: MakeDaemon, newer: Program) -> None:
     """A configuration that the successor refuses is one line, and the one that runs goes on."""
     daemon = make_daemon("T4", "policy: 1\n")
     sliced = daemon.slice(1, SIX, "alloc=1G", "hold", "alloc=1G", until="alloc")
     pid = daemon.pid()
-    config = daemon.run.parent / "config.yaml"
-    config.write_text(change)
-    with pytest.raises(CgpuError, match=why) as refused:
+    (daemon.run.parent / "config.yaml").write_text("no_such_key: 1\n")
+    with pytest.raises(CgpuError, match="no_such_key") as refused:
         upgrade(daemon, newer)
     assert "\n" not in str(refused.value)
     assert daemon.pid() == pid
@@ -248,7 +240,10 @@ def is_gone(tree: Path) -> bool:
 
 
 def test_under_a_service_manager(base: Path, newer: Program) -> None:
-    """Under systemd the daemon names its successor, which then says that it is ready and has the lock."""
+    """Under systemd the daemon keeps its state there, is stopped by it alone, and names its successor.
+
+    That one then says that it is ready and has the lock, and ends on SIGTERM.
+    """
     manager = fd_store.bind(str(base / "notify"))
     run = base / "run"
     line = [sys.executable, "-m", "cgpu.kmod.daemon.main", "--run", str(run), "--simulate", "T4"]
@@ -268,6 +263,9 @@ def test_under_a_service_manager(base: Path, newer: Program) -> None:
 
     try:
         eventually(lambda: heard("READY=1"), "the first one is ready")
+        assert [text for _, text in said[:2]] == ["FDSTORE=1", "FDNAME=state"]
+        stop = subprocess.run([*line[:5], "--stop"], cwd=ROOT, capture_output=True, text=True, check=False)
+        assert (stop.returncode, stop.stderr) == (1, "cgpud: cgpud is run by systemd: systemctl stop cgpud\n")
         places = Places(run)
         running = upgrade_daemon.running(places)
         assert running is not None
@@ -282,6 +280,7 @@ def test_under_a_service_manager(base: Path, newer: Program) -> None:
         assert process_identity.parse((run / "cgpud.lock").read_bytes()).pid == successor
         os.kill(successor, signal.SIGTERM)
         eventually(lambda: is_gone(base / "tree"), "it stops")
+        assert heard("STOPPING=1")
     finally:
         process.kill()
         manager.close()
@@ -298,19 +297,3 @@ def test_stop_after_upgrades_leaves_nothing(fresh: Daemon, newer: Program) -> No
     assert not fresh.tree.exists()
     assert mounts.mounted(str(fresh.tree)) == []
     eventually(lambda: not Path(f"/proc/{keeper}").exists(), "the keeper ends")
-
-
-def test_lock_of_an_earlier_version(make_daemon: MakeDaemon, newer: Program) -> None:
-    """An earlier version names keeper and daemon by number; an upgrade writes their start."""
-    daemon = make_daemon()
-    keeper = daemon.lock_holder()
-    lock, started = daemon.run / "cgpud.lock", daemon.run / "cgpud.started"
-    lock.write_text(f"{keeper}\n")
-    started.unlink()
-    second = daemon.command("--simulate", "T4", "--tree", str(daemon.tree))
-    assert f"cgpud already runs as process {daemon.pid()} " in second.stderr
-    upgrade(daemon, newer)
-    eventually(
-        lambda: lock.read_bytes() == process_identity.of(keeper).text().encode(), "the lock is not signed"
-    )
-    assert started.read_bytes() == process_identity.of(daemon.pid()).text().encode()

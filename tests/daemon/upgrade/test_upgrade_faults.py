@@ -4,19 +4,15 @@
 from __future__ import annotations
 
 import os
-import time
 from pathlib import Path
 
-import psutil
 import pytest
 
 from cgpu.errors import CgpuError
-from cgpu.install.commands.upgrade import daemon as upgrade_daemon
-from cgpu.kmod.daemon.places import Places
 from cgpu.kmod.daemon.program import Program
 from tests.daemon import versions
 from tests.daemon.harness import MIB, ROOT, Daemon
-from tests.daemon.upgrades import Steady, upgrade
+from tests.daemon.upgrades import Steady, await_one, pids_of, upgrade
 from tests.integration.commands import eventually
 
 # What runs in the successor before all else. The same program started anew is no successor, and left alone.
@@ -58,7 +54,6 @@ if "--successor" in sys.argv:
     wrap(engine.Engine, "start", "started")
     wrap(tree_fs.TreeMount, "appear", "appeared")
 """
-COPIES = "cgpud-copies"  # the processes that copy descriptors for a daemon
 BEFORE = ("got hello", "sent prepared", "got take", "copied")
 # Once it was ready, the one before may have named it the daemon: then it is started anew.
 AFTER = ("sent ready", "got commit", "stored", "started", "appeared", "sent serving")
@@ -67,33 +62,6 @@ AFTER = ("sent ready", "got commit", "stored", "started", "appeared", "sent serv
 def faulty(directory: Path, step: str, whom: str) -> Program:
     """Make a cgpud that kills one of both at a step."""
     return versions.script(directory / "faulty", ROOT, KILLS.format(step=step, whom=whom))
-
-
-def pids_of(daemon: Daemon) -> list[int]:
-    """Return the processes of daemons that run in this directory; not of their keeper, nor their helpers."""
-    return [
-        one.pid
-        for one in psutil.process_iter(["name", "cmdline"])
-        if {"--worker", str(daemon.run)} <= set(one.info["cmdline"] or ()) and one.info["name"] != COPIES
-    ]
-
-
-def await_one(daemon: Daemon) -> int:
-    """Wait until one daemon serves, and there is no other; return its process."""
-    places = Places(daemon.run)
-
-    def is_settled() -> bool:
-        try:
-            running = upgrade_daemon.running(places)
-        except CgpuError:
-            return False
-        if running is None or pids_of(daemon) != [running.pid]:
-            return False
-        # Path.exists() raises where a daemon that is just ending answers ENOTCONN.
-        return os.path.exists(daemon.tree / "version")
-
-    eventually(is_settled, "one daemon serves")
-    return daemon.pid()
 
 
 @pytest.mark.parametrize("whom", ["old", "self"])
@@ -144,5 +112,4 @@ def test_asker_may_die(fresh: Daemon) -> None:
     eventually(lambda: fresh.pid() != before, "the successor is the daemon")
     await_one(fresh)
     assert fresh.read("version") == "0.1.0\n"
-    time.sleep(0.1)
     assert upgrade(fresh)["done"]
