@@ -13,6 +13,7 @@ from tests.attacks.harness import DAEMON, LIMIT, MIB, MODULE, Harness, Running, 
 MAPPED = 900 * MIB
 PATIENCE = "hold=100"
 ATTEMPTS = {DAEMON: 300, MODULE: 50}
+TRIES = 10  # of ATTEMPTS each
 PIECE = 2 * MIB
 HOLE = 64 * MIB
 
@@ -129,20 +130,24 @@ def address_exchanged_under_a_mapping(harness: Harness) -> None:
 
     The module judges what the driver gets. With cgpud the mapping goes on in the container and can come to
     lie where it was not seen; what is gained so is charged to nobody, and all there is to see is that the
-    card has given more. An emulator seldom lets the other thread run in the short time between.
+    card has given more. An emulator seldom lets the other thread run in the short time between, nor does a
+    machine that has more to do: there it is tried again.
     """
-    tenant = harness.tenant()
-    racing = tenant.start(uvm_client("race_mapping"), "--dev", harness.dev, ATTEMPTS[harness.engine], PIECE)
-    told = rest(racing, "raced")
-    found = harness.seen(tenant)
-    assert found.charged == told["charged"], found
-    assert (found.card - found.charged) % PIECE == 0, found
-    if harness.engine == MODULE:
-        assert found.card == found.charged, found
-    elif not harness.emulated:
-        assert found.card > found.charged, found
-    racing.finish()
-    await_nothing(harness, tenant)
+    for _ in range(1 if harness.engine == MODULE or harness.emulated else TRIES):
+        tenant = harness.tenant()
+        racing = tenant.start(
+            uvm_client("race_mapping"), "--dev", harness.dev, ATTEMPTS[harness.engine], PIECE
+        )
+        told = rest(racing, "raced")
+        found = harness.seen(tenant)
+        racing.finish()
+        await_nothing(harness, tenant)
+        assert found.charged == told["charged"], found
+        assert (found.card - found.charged) % PIECE == 0, found
+        assert found.card == found.charged or harness.engine != MODULE, found
+        if found.card > found.charged:
+            return
+    assert harness.engine == MODULE or harness.emulated, "nothing was gained: has it become impossible?"
 
 
 # Managed memory with a hole, and what is put into the hole.

@@ -74,41 +74,33 @@ def stopped_driver(daemon: Daemon) -> Iterator[None]:
         os.kill(pid, signal.SIGCONT)
 
 
+@pytest.mark.enforcement
 def test_each_call_is_in_one_bucket(fresh: Daemon) -> None:
-    """The buckets hold as many calls as the engine counts by what became of them, and as it was told of."""
+    """The buckets hold as many calls as the engine counts by what became of them, and as it was told of.
+
+    Each of seven refused allocations is one call that was answered without the driver.
+    """
     assert set(counts(stat(fresh)).values()) == {0}
-    sliced = fresh.slice(1, SIX, "hold", *["info"] * 20, "alloc=1G", "free=last", "hold=30", until="hold")
+    words = ("hold", *["info"] * 20, "alloc=1G", "free=last", *["alloc=7G"] * 7, "hold=300")
+    sliced = fresh.slice(1, SIX, *words, until="hold")
     when_looked_at(fresh)
     before = when_all_are_over(fresh)
     release(sliced)
     sliced.line("hold")
     found = when_all_are_over(fresh)
-    calls = counts(found)
-    assert calls["executed"] == found.executed > 20
+    calls, engine = counts(found), fresh.status()["engine"]
+    assert calls["executed"] == found.executed == engine["executed"] > 20
     assert calls["continued"] >= found.continued > 0
+    assert calls["answered"] - counts(before)["answered"] == found.refused - before.refused == 7
     assert sum(calls.values()) - sum(counts(before).values()) == found.notified - before.notified > 20
+    assert found.notified >= engine["supervised"] > 0
     assert all(one.ns >= sum(one.calls) * 100 for one in found.latencies.values())
-    sliced.kill()
-
-
-@pytest.mark.enforcement
-@pytest.mark.parametrize("number", [1, 7])
-def test_refused_calls_are_answered(fresh: Daemon, number: int) -> None:
-    """Of so many refused allocations each is one call that was answered without the driver."""
-    sliced = fresh.slice(1, SIX, "hold", *["alloc=7G"] * number, "hold=30", until="hold")
-    when_looked_at(fresh)
-    before = when_all_are_over(fresh)
-    release(sliced)
-    sliced.line("hold")
-    after = when_all_are_over(fresh)
-    assert counts(after)["answered"] - counts(before)["answered"] == number
-    assert after.refused - before.refused == number
     sliced.kill()
 
 
 def test_slow_call_is_in_a_high_bucket(fresh: Daemon) -> None:
     """A call that waits for the driver is under way meanwhile, and afterwards among the long ones."""
-    sliced = fresh.slice(1, SIX, "info", "hold", "alloc=1G", "hold=30", until="hold")
+    sliced = fresh.slice(1, SIX, "info", "hold", "alloc=1G", "hold=300", until="hold")
     before = when_all_are_over(fresh).latencies["executed"]
     with stopped_driver(fresh):
         release(sliced)
@@ -117,7 +109,8 @@ def test_slow_call_is_in_a_high_bucket(fresh: Daemon) -> None:
     sliced.line("hold")
     after = stat(fresh).latencies["executed"]
     slow = [new - old for new, old in zip(after.calls, before.calls, strict=True)][LONG + 1 :]
-    assert sum(slow) == 1
+    # On a machine that has more to do others may be slow as well.
+    assert sum(slow) >= 1
     assert after.ns - before.ns > SLOW * 1e9
     when_all_are_over(fresh)
     sliced.kill()
@@ -129,7 +122,7 @@ def test_queue_of_a_container_that_has_its_share(fresh: Daemon) -> None:
     Nothing more is received by their filters, nor by that of the last call which got a worker; nor by others
     that were heard while short calls had workers.
     """
-    words = ("alloc=64M", "hold", "alloc=64M", "hold=30")
+    words = ("alloc=64M", "hold", "alloc=64M", "hold=300")
     first = fresh.slice(1, SIX, *words, until="hold")
     callers: list[Sliced] = [first, *(fresh.enter(first, *words, until="hold") for _ in range(6))]
     assert stat(fresh).queues == {"listeners_held": 0, "answers_kept": 0, "timeslices_left": 0}

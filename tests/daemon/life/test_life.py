@@ -8,7 +8,6 @@ import os
 import signal
 import stat
 import subprocess
-import sys
 import time
 from functools import partial
 from pathlib import Path
@@ -21,11 +20,10 @@ from cgpu.config import refused
 from cgpu.errors import CgpuError
 from cgpu.kmod.daemon import control
 from cgpu.kmod.daemon.simulate import Simulator
-from cgpu.kmod.daemon.store import fd_store
 from cgpu.kmod.daemon.tree import mounts
 from cgpu.kmod.daemon.tree.tree_fs import READY_S
 from tests.daemon.conftest import MakeDaemon
-from tests.daemon.harness import MIB, PAGE, ROOT, Daemon, long_id
+from tests.daemon.harness import MIB, PAGE, Daemon, long_id
 from tests.integration.commands import eventually
 
 # What the settings forbid stays forbidden while the daemon is down.
@@ -34,7 +32,10 @@ SIX = f"gpu=0:{6043 * MIB}"
 
 
 def test_stop_leaves_nothing(fresh: Daemon) -> None:
-    """After a stop there is no mount, socket, process or descriptor left, only log and settings."""
+    """A second daemon is refused; after a stop no mount, socket or process is left, only log and settings."""
+    second = fresh.command("--simulate", "T4", "--tree", str(fresh.tree))
+    assert (second.returncode, second.stderr.count("\n")) == (1, 1)
+    assert second.stderr.startswith(f"cgpud: cgpud already runs as process {fresh.pid()} ")
     assert fresh.command("--stop").stdout == "cgpud has stopped\n"
     assert fresh.command("--stop").stdout == "cgpud was not running\n"
     fresh.close()
@@ -49,6 +50,8 @@ def test_tree_is_passed_on(fresh: Daemon) -> None:
     """A descriptor of the tree is had from the control socket; it holds no stop up, and is dead after it."""
     passed = control.ask_descriptor(str(fresh.run / "control.sock"), "tree")
     assert passed is not None
+    with pytest.raises(CgpuError, match=r"status: the daemon passes no descriptor: "):
+        control.ask_descriptor(str(fresh.run / "control.sock"), "status")
     tree = Path(f"/proc/self/fd/{passed}")
     try:
         assert (tree / "0/name").read_text() == "Tesla T4\n"
@@ -56,7 +59,7 @@ def test_tree_is_passed_on(fresh: Daemon) -> None:
         assert fresh.read("0/policy") == "2\n"
         began = time.monotonic()
         assert fresh.command("--stop").stdout == "cgpud has stopped\n"
-        assert time.monotonic() - began < READY_S / 2
+        assert time.monotonic() - began < READY_S
         with pytest.raises(OSError, match=r"not connected|aborted"):
             (tree / "0/name").read_text()
         assert control.ask_descriptor(str(fresh.run / "control.sock"), "tree") is None
@@ -64,30 +67,11 @@ def test_tree_is_passed_on(fresh: Daemon) -> None:
         os.close(passed)
 
 
-def test_no_descriptor_is_passed_on(fresh: Daemon) -> None:
-    """A command that passes nothing says so."""
-    with pytest.raises(CgpuError, match=r"status: the daemon passes no descriptor: "):
-        control.ask_descriptor(str(fresh.run / "control.sock"), "status")
-
-
-def test_second_daemon_is_refused(fresh: Daemon) -> None:
-    """A second daemon is refused with a line that names the first."""
-    second = fresh.command("--simulate", "T4", "--tree", str(fresh.tree))
-    assert second.returncode == 1
-    assert second.stderr.startswith("cgpud: cgpud already runs as process ")
-    assert second.stderr.count("\n") == 1
-
-
 @pytest.mark.parametrize(
     "line",
     [
-        "echo 1 >{tree}/0/polcy",
-        "mkdir {tree}/new",
         "mknod {tree}/new p",
-        "ln -s /dev/null {tree}/new",
         "ln {tree}/version {tree}/new",
-        "mv {tree}/0/policy {tree}/0/other",
-        "rm {tree}/0/policy",
         "rmdir {tree}/0",
         "chmod 666 {tree}/0/policy",
         "chown 1 {tree}/0/policy",
@@ -95,7 +79,7 @@ def test_second_daemon_is_refused(fresh: Daemon) -> None:
     ],
 )
 def test_entries_stay_as_they_are(daemon: Daemon, line: str) -> None:
-    """Who makes, moves, removes or changes an entry of the tree is told that this is not permitted."""
+    """Who makes, removes or changes an entry of the tree is told that this is not permitted."""
     command = ["sh", "-c", line.format(tree=daemon.tree)]
     done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=60)
     assert done.returncode != 0
@@ -206,21 +190,16 @@ def test_leftovers_are_no_obstacle(base: Path, fresh: Daemon) -> None:
 def test_reload(make_daemon: MakeDaemon) -> None:
     """SIGHUP reads the configuration again; a wrong one changes nothing and is logged."""
     daemon = make_daemon("T4", "enforce: false\n")
-    config = daemon.run.parent / "config.yaml"
-    config.write_text("enforce: maybe\n")
-    os.kill(daemon.pid(), signal.SIGHUP)
-    eventually(lambda: "not reloaded" in daemon.log(), "the wrong configuration was not logged")
-    pid = daemon.pid()
+    config, pid = daemon.run.parent / "config.yaml", daemon.pid()
 
-    def logged_again(times: int) -> bool:
+    def is_logged(times: int) -> bool:
         return daemon.log().count("not reloaded") == times
 
-    # What the reader of YAML itself fails on.
-    for text in ("enforce: !!bool maybe", f"policy: 0x{'f' * 5000}"):
-        refused = daemon.log().count("not reloaded") + 1
-        config.write_text(text)
+    # The reader of YAML itself fails on the last two.
+    for number, text in enumerate(("maybe", "!!bool maybe", f"0x{'f' * 5000}"), start=1):
+        config.write_text(f"enforce: {text}\n")
         os.kill(pid, signal.SIGHUP)
-        eventually(partial(logged_again, refused), f"not logged: {text[:40]}")
+        eventually(partial(is_logged, number), f"the wrong configuration is not logged: {text[:20]}")
     config.write_text("enforce: true\n")
     os.kill(daemon.pid(), signal.SIGHUP)
     eventually(lambda: "configuration reloaded" in daemon.log(), "the right one was not taken")
@@ -258,7 +237,6 @@ def test_refused_reload_leaves_the_log(make_daemon: MakeDaemon) -> None:
     ("options", "line"),
     [
         (("--simulate", "T5"), "cgpud: --simulate T5: there is no such model; did you mean T4?"),
-        (("--tree", "here"), "cgpud: --tree here: expected an absolute path"),
         (("--run", "here"), "cgpud: --run here: expected an absolute path"),
         (("--force",), "cgpud: --force: expected only with --stop"),
         (("--config", "/nowhere.yaml"), "cgpud: /nowhere.yaml: there is no such file"),
@@ -317,51 +295,8 @@ def test_cycles_leave_no_descriptors(fresh: Daemon) -> None:
     assert cycle(300) <= before + 1
 
 
-def test_under_a_service_manager(base: Path) -> None:
-    """With NOTIFY_SOCKET set it says ready, leaves its state in the store, and stops on SIGTERM."""
-    line = [sys.executable, "-m", "cgpu.kmod.daemon.main", "--run", str(base / "run"), "--simulate", "T4"]
-    environment = {**os.environ, "NOTIFY_SOCKET": str(base / "notify.sock")}
-    with fd_store.bind(str(base / "notify.sock")) as manager:
-        seen: list[fd_store.Message] = []
-
-        def heard(field: str) -> bool:
-            while (message := fd_store.receive(manager)) is not None:
-                seen.append(message)
-            return any(field in message.fields for message in seen)
-
-        with subprocess.Popen([*line, "--tree", str(base / "tree")], cwd=ROOT, env=environment) as process:
-            eventually(lambda: heard("READY"), "it is not ready")
-            stop = subprocess.run(
-                [*line[:5], "--stop"], cwd=ROOT, capture_output=True, text=True, check=False
-            )
-            assert stop.stderr == "cgpud: cgpud is run by systemd: systemctl stop cgpud\n"
-            assert stop.returncode == 1
-            process.send_signal(signal.SIGTERM)
-            assert process.wait(30) == 0
-        assert {message.pid for message in seen} == {process.pid}
-        assert seen[0].fields == {"FDSTORE": "1", "FDNAME": "state"}
-        assert len(seen[0].fds) == 1
-        assert heard("STOPPING")
-        for message in seen:
-            for fd in message.fds:
-                os.close(fd)
-    assert not (base / "tree").exists()
-
-
-def test_keeper_dies_alone(daemon: Daemon) -> None:
-    """The daemon goes on: containers start, are served, and end."""
-    pid = daemon.pid()
-    os.kill(daemon.lock_holder(), signal.SIGKILL)
-    for seed in (1, 2):
-        out = daemon.slice(seed, "gpu=0:1073741824", "alloc=1G").finish()
-        assert "status=0x0" in out
-        eventually(lambda: not daemon.instances(), "the container is gone")
-    assert daemon.pid() == pid
-    assert daemon.status()["pid"] == pid
-
-
 def test_second_start_after_the_keepers_death(fresh: Daemon) -> None:
-    """The daemon holds the lock: a second start is refused and names it; stop works, then a start."""
+    """The daemon goes on and holds the lock: a second start is refused; stop works, then a start."""
     sliced = fresh.slice(1, SIX, "alloc=1G", "hold", "alloc=1G", "count", until="alloc")
     pid = fresh.pid()
     os.kill(fresh.lock_holder(), signal.SIGKILL)
@@ -371,6 +306,9 @@ def test_second_start_after_the_keepers_death(fresh: Daemon) -> None:
     eventually(lambda: "the keeper has died" in fresh.log(), "nobody noticed")
     assert fresh.used(sliced) == 1024 * MIB
     assert "bytes=2147483648 " in sliced.finish("\n")
+    eventually(lambda: not fresh.instances(), "the container is gone")
+    assert "status=0x0" in fresh.slice(2, SIX, "alloc=1G").finish()
+    assert fresh.status()["pid"] == pid
     assert fresh.command("--stop").returncode == 0
     assert sorted(p.name for p in fresh.run.iterdir() if p.name != "cgpud.lock") == LEFT
     fresh.start()
