@@ -3,8 +3,6 @@
 
 from __future__ import annotations
 
-import shutil
-import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -14,7 +12,7 @@ from tests.attacks.attack import Attack
 from tests.attacks.daemon_harness import DaemonHarness
 from tests.attacks.harness import DAEMON
 from tests.attacks.suite import attacks
-from tests.daemon.harness import Daemon
+from tests.daemon.harness import Daemon, serving
 
 pytestmark = pytest.mark.root
 
@@ -22,14 +20,11 @@ pytestmark = pytest.mark.root
 @pytest.fixture(scope="module")
 def daemon() -> Iterator[Daemon]:
     """Return a daemon with one T4, which the attacks share."""
-    base = Path(tempfile.mkdtemp(prefix="cgpud-"))
-    running = Daemon(base)
-    # Some attacks are another user's. A runtime would bind the nodes into the container.
-    for folder in (base, running.run):
-        folder.chmod(0o755)
-    yield running
-    running.close()
-    shutil.rmtree(base, ignore_errors=True)
+    with serving(Daemon) as running:
+        # Some attacks are another user's. A runtime would bind the nodes into the container.
+        for folder in (running.run.parent, running.run):
+            folder.chmod(0o755)
+        yield running
 
 
 @pytest.fixture

@@ -57,10 +57,3 @@ def test_what_is_not_proven_is_marked() -> None:
     assert unconfirmed(TABLE, "NVOS00_PARAMETERS", [some]) == ["hRoot", "hObjectParent", "hObjectOld"]
     assert "| `NVOS00_PARAMETERS` | 2 of 5 |" in page(TABLE, [some])
     assert totals(TABLE, some)[0][1] == 2
-
-
-def test_a_field_of_another_version_is_not_asked_for() -> None:
-    """A field that none of the versions has is not missed."""
-    first = dataclasses.replace(DRIVERS[0], fields={})
-    listed = unconfirmed(TABLE, "NV_MEMORY_ALLOCATION_PARAMS", [first])
-    assert listed == fields_at(TABLE, "NV_MEMORY_ALLOCATION_PARAMS", first.driver)

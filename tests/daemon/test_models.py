@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A slice on a simulated model of each newer generation."""
+"""A slice on a simulated model of another generation."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ LIMIT = 1024 * MIB
 
 
 @pytest.mark.enforcement
-@pytest.mark.parametrize("model", ["A100-80GB", "L40S", "H100", "B200"])
+@pytest.mark.parametrize("model", ["A100-80GB", "B200"])
 def test_slice(make_daemon: MakeDaemon, model: str) -> None:
     """The daemon takes a model without capitals; a slice of its card has its size, a context, and an end."""
     daemon = make_daemon(model.lower())

@@ -16,20 +16,32 @@ from tests.attacks.attack import Attack
 from tests.attacks.daemon_harness import DaemonHarness
 from tests.attacks.harness import DAEMON
 from tests.attacks.suite import attacks
-from tests.conformance.steps import Case
-from tests.conformance.suite import Answers, suite, verify
+from tests.conformance.memory import cases
+from tests.conformance.suite import verify
 from tests.conformance.test_daemon import carried_out
 from tests.daemon import old_kernel
 from tests.daemon.conftest import SLICES
-from tests.daemon.harness import MIB, Daemon, built, serving
+from tests.daemon.harness import MIB, Daemon, serving
 from tests.daemon.old_kernel import OldKernelDaemon
+from tests.daemon.work import Crew
 
-# Without its first thread a process has no descriptors there that can be copied: its calls are refused.
-REFUSED = "managed_mapping_without_a_first_thread"
-ATTACKS = [one for one in attacks(DAEMON) if getattr(one, "id", "") != REFUSED]
+# Those whose outcome hangs on whose descriptors a call has, and on who makes it.
+ATTACKS = (
+    "answer_meets_another_program",
+    "descriptor_of_a_helper",
+    "external_mapping",
+    "file_exchanged_for_one_that_cannot_be_closed",
+    "fork_bomb",
+    "later_session",
+    "leak_after_kill",
+    "managed_mapping_of_another_program",
+    "managed_mapping_of_another_user",
+    "restarted_calls",
+    "restarted_mappings",
+)
 # Refused here instead: see test_threads_with_a_table_of_their_own_are_refused.
-CASES = [case for case in suite("cgpud", "0") if case.name != "own-descriptors"]
-STEPS = ("alloc=600M", "dup", "expect=0x51", "alloc=600M", "count")
+CASES = [case for case in cases() if case.name != "own-descriptors"]
+SOFT = 4
 ASKS = f"""
 import ctypes, os
 libc = ctypes.CDLL(None, use_errno=True)
@@ -48,7 +60,7 @@ def started(*arguments: str) -> Iterator[Daemon]:
 
 @pytest.fixture(scope="module")
 def daemon() -> Iterator[Daemon]:
-    """Return a daemon with one T4, which all here share but for the conformance suite."""
+    """Return a daemon with one T4, which all here share but for the cases of conformance."""
     with started("T4") as running:
         yield running
 
@@ -60,16 +72,19 @@ def test_the_kernel_is_an_old_one() -> None:
     assert done.stdout == f"True False {errno.EINVAL}\n", done.stderr
 
 
+@pytest.mark.enforcement
 def test_threads_with_a_table_of_their_own_are_refused(daemon: Daemon) -> None:
     """Threads that share descriptors with their process are served, one that does not gets EPERM."""
-    sliced = daemon.slice(900, f"gpu=0:{1000 * MIB}", program=built("own_table"))
-    assert sliced.finish() == f"first=0 shared=0 own={errno.EPERM}\n"
+    words = ("alloc=1M", "threads=1:1M", f"expect-errno={errno.EPERM}", "unshare=1M", "count")
+    daemon.slice(900, f"gpu=0:{1000 * MIB}", *words).succeeds()
 
 
-def test_calls_of_all_kinds(daemon: Daemon) -> None:
-    """Memory, a duplicate, managed memory and threads: the limit holds to the byte."""
-    daemon.slice(901, f"gpu=0:{1000 * MIB}", *STEPS).succeeds()
-    daemon.slice(902, f"gpu=0:{1000 * MIB}", "managed=64M", "count").succeeds()
+@pytest.mark.enforcement
+def test_timeslices_divide(daemon: Daemon) -> None:
+    """A process's descriptors are found by its own number, and timeslices are set by them."""
+    Crew.at_work(daemon, SOFT, 1, 3).await_shares(0.25, 0.75)
+    assert daemon.read("0/sched").startswith("divided_by=time_slices ")
+    daemon.end_slices()
 
 
 @pytest.fixture
@@ -80,19 +95,15 @@ def harness(daemon: Daemon, tmp_path: Path) -> Iterator[DaemonHarness]:
     made.clear()
 
 
-@pytest.mark.parametrize("attack", ATTACKS)
+@pytest.mark.parametrize("attack", [one for one in attacks(DAEMON) if getattr(one, "id", "") in ATTACKS])
 def test_attack(harness: DaemonHarness, attack: Attack) -> None:
     """The attack gets its slice and no more, and leaves nothing behind."""
     attack.run(harness)
 
 
-@pytest.fixture(scope="module")
-def found() -> Iterator[Answers]:
+def test_conformance() -> None:
+    """The daemon does what the cases say of every engine."""
     with started("T4:2", SLICES) as pair:
-        yield carried_out(pair, CASES)
-
-
-@pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
-def test_conformance(found: Answers, case: Case) -> None:
-    """The daemon does what the case says of every engine."""
-    verify(case, found)
+        found = carried_out(pair, CASES)
+    for case in CASES:
+        verify(case, found)

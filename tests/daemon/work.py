@@ -122,16 +122,16 @@ class Crew:
         """Return what each had in the next phase."""
         return [hand.share() for hand in self.hands]
 
-    def await_phase(self, condition: Callable[[list[float]], bool], what: str) -> None:
-        """Wait for a phase with shares that fit; fail by name when none comes."""
-        had = []
-        for _ in range(PATIENCE):
+    def await_phase(self, condition: Callable[[list[float]], bool], what: str, *, times: int = 1) -> None:
+        """Wait for so many phases in a row with shares that fit; fail by name when they do not come."""
+        had: list[list[float]] = []
+        while len(had) < PATIENCE:
             had.append(self.shares())
-            if condition(had[-1]):
+            if len(had) >= times and all(condition(one) for one in had[-times:]):
                 return
-        raise AssertionError(f"none of {PATIENCE} phases had {what}: {had}")
+        raise AssertionError(f"{what}: not in {times} of {PATIENCE} phases: {had}")
 
-    def await_shares(self, *expected: float) -> None:
-        """Wait for a phase in which each has had its share."""
+    def await_shares(self, *expected: float, times: int = 1) -> None:
+        """Wait for phases in which each has had its share."""
         wanted = [near(share) for share in expected]
-        self.await_phase(lambda had: had == wanted, f"the shares {expected}")
+        self.await_phase(lambda had: had == wanted, f"the shares {expected}", times=times)

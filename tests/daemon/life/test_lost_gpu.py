@@ -61,6 +61,8 @@ def test_a_lost_gpu_and_its_neighbour(two: Daemon) -> None:
     assert f"status={GPU_IS_LOST:#x}" in sliced.finish("\n")
     assert refusal(two, f"gpu=1:{MIB}") == errno.EIO
     assert refusal(two, f"gpu=0:{MIB}") == 0
+    with pytest.raises(CgpuError, match="GPU 1 is lost: the driver no longer reaches it"):
+        Tree(str(two.tree)).register("b" * 64, os.getpid(), [(1, MIB, 1, 0)])
     assert two.status()["driver_error"] is None
     set_lost(two, 1, lost=False)
     eventually(lambda: losses(two) == [0, 0], "the card is back")
@@ -69,14 +71,6 @@ def test_a_lost_gpu_and_its_neighbour(two: Daemon) -> None:
     assert log.count("the driver has lost it (NV_ERR_GPU_IS_LOST)") == 1
     assert log.count("the driver answers for it again") == 1
     assert "the driver does not answer" not in log
-
-
-def test_a_message_names_the_lost_gpu(two: Daemon) -> None:
-    """Who asks for a slice is told which GPU is lost, and where the reason is."""
-    set_lost(two, 0, lost=True)
-    eventually(lambda: losses(two) == [1, 0], "the engine asks each card once a second")
-    with pytest.raises(CgpuError, match="GPU 0 is lost: the driver no longer reaches it"):
-        Tree(str(two.tree)).register("b" * 64, os.getpid(), [(0, MIB, 1, 0)])
 
 
 def begin_lost(run: Path) -> None:

@@ -17,7 +17,6 @@ from pathlib import Path
 import pytest
 
 from tests.attacks.build import uvm_client, uvm_probe
-from tests.daemon.conftest import MakeDaemon
 from tests.daemon.harness import MIB, Daemon, Sliced, serve_cards, serving
 from tests.integration.commands import eventually
 
@@ -106,14 +105,6 @@ def wait_until_released(daemon: Daemon, sliced: Sliced) -> None:
     """Wait until nothing is charged, the card has given no memory, and the daemon has no uvm file open."""
     eventually(lambda: daemon.used(sliced) == 0 and daemon.given() == 0, "no memory is charged or given")
     eventually(lambda: uvm_descriptors(daemon) == 0, "the daemon has closed its nvidia-uvm files")
-
-
-@pytest.mark.enforcement
-def test_mapping_keeps_the_charge(daemon: Daemon, start_waiting: Callable[..., Sliced]) -> None:
-    """Freeing the handle of mapped memory lets no process allocate that memory again."""
-    sliced = start_waiting("uvm", *MAPPED, NO_MEMORY, "alloc=402M", "alloc=400M")
-    assert (daemon.used(sliced), daemon.given()) == (LIMIT, LIMIT)
-    assert "status=0x51" in daemon.enter(sliced, NO_MEMORY, "alloc=64K:64k").finish()
 
 
 @pytest.mark.parametrize("end", ["uvm-free", "unmap"])
@@ -267,8 +258,3 @@ def test_pieces_of_the_next_range_stay(newer_driver: Daemon) -> None:
         "alloc=600M",
     ]
     run_probe(newer_driver, *words, "rm-free", "uvm-free", "alloc=1000M")
-
-
-def test_without_enforcement_memory_is_only_counted(make_daemon: MakeDaemon) -> None:
-    """With enforce: false the engine refuses no allocation."""
-    run_probe(make_daemon(config="enforce: false\n"), "uvm", *MAPPED, "alloc=1000M")

