@@ -53,7 +53,7 @@ def reports() -> Iterator[Path]:
 def run_commands(
     commands: Sequence[Command], beside: Sequence[Command] = (), variables: Mapping[str, str] | None = None
 ) -> Result:
-    """Run commands in turn, and others in turn beside them, whose output follows. A failure ends none of them.
+    """Run commands in turn, and others beside them, whose output follows. A failure ends none of them.
 
     `variables` are those of the commands beside.
     """

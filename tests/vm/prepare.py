@@ -15,7 +15,7 @@ from tests.vm.nvidia.driver import build_driver, build_hardware
 
 
 def main() -> int:
-    """Build the engine and the driver that CGPU_VM_DRIVER selects, for the kernel that CGPU_VM_KERNEL selects."""
+    """Build the engine and the driver for the kernel, as CGPU_VM_DRIVER and CGPU_VM_KERNEL select them."""
     try:
         kernel = choose_kernel()
         build_engine(kernel)
