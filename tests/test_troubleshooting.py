@@ -26,7 +26,7 @@ FOLDERS = (
 ROW = re.compile(r"^\| (`[^|]+`) \|(.*)\|$", re.MULTILINE)
 QUOTED = re.compile(r"`([^`]+)`")
 FOREIGN = re.compile(r"\(a message of \w+\) $")
-# Messages of container engines; tests/integration/node/test_others_messages.py has them said.
+# Messages of container engines.
 OTHERS = (
     "could not select device driver … with capabilities: [[gpu]]",
     "unknown or invalid runtime name: …",

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from benchmarks.lives_inside import SOCKET, running_server
-from tests.integration.engine import Engine
+from tests.integration.engine import Engine, Engines
 from tests.integration.images import ROOT
 from tests.integration.runtimes import Containerd, Docker, Podman, Runc, Runtime
 
@@ -24,27 +24,30 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
             item.add_marker(pytest.mark.root)
 
 
+@pytest.fixture(scope="module")
+def engines(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Engines]:
+    """Return the engines of a file's tests, of which nothing is left in the end."""
+    made = Engines(tmp_path_factory.mktemp("engines"))
+    yield made
+    made.stop()
+
+
 @pytest.fixture
-def start(tmp_path: Path) -> Iterator[Start]:
-    """Start engines with cards and configuration of one's choice; containers and engine leave nothing."""
-    engines: list[Engine] = []
+def start(engines: Engines) -> Iterator[Start]:
+    """Return what gives an engine with cards and configuration of one's choice; it is empty in the end.
 
-    def begin(cards: str = "T4", **config: object) -> Engine:
-        for engine in engines:
-            engine.stop()
-        engine = Engine(cards, config, tmp_path)
-        engine.start()
-        engines.append(engine)
-        return engine
+    The engine of the test before is given again where it is the same, unless either asks for `own_engine`.
+    """
+    yield engines.get
+    engines.tidy()
 
-    yield begin
-    try:
-        if engines and Engine.serves():
-            engines[-1].await_empty()
-    finally:
-        for engine in engines:
-            engine.stop()
-    Engine.assert_nothing_left()
+
+@pytest.fixture
+def own_engine(engines: Engines) -> Iterator[None]:
+    """Share no engine with other tests: for one that does not leave it as it was."""
+    engines.stop()
+    yield
+    engines.stop()
 
 
 @pytest.fixture(params=["alone", "served"])
@@ -60,7 +63,7 @@ def either(request: pytest.FixtureRequest) -> Iterator[None]:
 
 @pytest.fixture
 def engine(start: Start) -> Engine:
-    """Return one engine with one simulated T4."""
+    """Return an engine with one simulated T4."""
     return start("T4")
 
 

@@ -28,6 +28,7 @@ class Engine:
 
     def __init__(self, cards: str, config: Mapping[str, object], directory: Path) -> None:
         """Remember how to start it. config holds keys of /etc/cgpu/config.yaml."""
+        self.asked_for = (cards, dict(config))
         self.cards = cards
         if os.environ.get(ENFORCE) == "off":
             config = {"enforce": False, **config}
@@ -113,6 +114,42 @@ class Engine:
             )
 
         eventually(lambda: not left(), "nothing is left of the engine", 10)
+
+
+class Engines:
+    """The engines of a file's tests: one at a time, each for as long as tests ask for the same."""
+
+    def __init__(self, directory: Path) -> None:
+        """Remember where configurations are written."""
+        self._directory = directory
+        self._running: Engine | None = None
+
+    def get(self, cards: str = "T4", **config: object) -> Engine:
+        """Return the engine that runs, if it has these cards and this configuration, or start another."""
+        if self._running is None or self._running.asked_for != (cards, config):
+            self.stop()
+            engine = Engine(cards, config, self._directory)
+            engine.start()
+            self._running = engine
+        return self._running
+
+    def stop(self) -> None:
+        """Stop the engine that runs; fail where something is left of it."""
+        if self._running is not None:
+            self._running.stop()
+            self._running = None
+            Engine.assert_nothing_left()
+
+    def tidy(self) -> None:
+        """Fail where a test has left a container. Stop an engine that does not serve or is not empty."""
+        is_empty = False
+        try:
+            if self._running is not None and Engine.serves():
+                self._running.await_empty()
+                is_empty = True
+        finally:
+            if not is_empty:
+                self.stop()
 
 
 def processes() -> list[str]:

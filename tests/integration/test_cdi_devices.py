@@ -31,43 +31,21 @@ def cards(outcome: Outcome) -> dict[str, int]:
     return {one.fields["uuid"]: one.number("total") // MIB for one in found}
 
 
-@pytest.mark.parametrize(
-    ("devices", "mib"),
-    [
-        (("0",), {0: 2048}),
-        (("{1}",), {1: 2048}),
-        (("1", "0"), {0: 2048, 1: 3072}),
-        (("all",), {0: 2048, 1: 3072}),
-    ],
-)
-def test_devices_name_gpus(
-    start: Start, podman: Podman, devices: tuple[str, ...], mib: dict[int, int]
-) -> None:
+def test_devices_name_gpus(start: Start, podman: Podman) -> None:
     """By index, UUID or all, in the order of the indexes; how much is said by the variable."""
     engine = start("T4:2")
     uuids = [engine.read(f"{gpu}/uuid").strip() for gpu in engine.gpus()]
-    env = {"OPENCGPU_MEM": ",".join(MEM["OPENCGPU_MEM"].split(",")[: len(mib)])}
-    outcome = run(podman, env, *(device.format(*uuids) for device in devices))
-    assert cards(outcome) == {uuids[gpu]: size for gpu, size in mib.items()}
-
-
-@pytest.mark.parametrize(
-    ("env", "device", "line"),
-    [
-        ({}, "0", "device opencgpu.io/gpu=0: nothing says how much memory the slice has"),
-        ({**MEM, "OPENCGPU_GPUS": "0"}, "0", "OPENCGPU_GPUS=0: device opencgpu.io/gpu is given too"),
-        (MEM, "7", "opencgpu.io/gpu=7"),
-    ],
-)
-def test_refused(start: Start, podman: Podman, env: dict[str, str], device: str, line: str) -> None:
-    """A name without an amount, a GPU named in two ways, and one that is not there start nothing."""
-    engine = start("T4:2")
-    outcome = run(podman, env, device)
-    assert outcome.returncode != 0
-    assert line in outcome.text
+    assert cards(run(podman, {"OPENCGPU_MEM": "2G"}, uuids[1])) == {uuids[1]: 2048}
+    both = {uuids[0]: 2048, uuids[1]: 3072}
+    for devices in (("1", "0"), ("all",)):
+        assert cards(run(podman, MEM, *devices)) == both
+    refused = run(podman, {**MEM, "OPENCGPU_GPUS": "0"}, "0")
+    assert refused.returncode != 0
+    assert "OPENCGPU_GPUS=0: device opencgpu.io/gpu is given too" in refused.text
     assert engine.instances("0") == []
 
 
+@pytest.mark.usefixtures("own_engine")
 def test_the_description_goes_with_the_engine(start: Start) -> None:
     """Container engines know the devices as long as cgpud runs."""
     path = Path(paths.CDI_DEVICES)

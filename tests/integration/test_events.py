@@ -12,18 +12,22 @@ import pytest
 from tests.integration.commands import call, eventually, must
 from tests.integration.conftest import Start
 from tests.integration.engine import CGPU, MIB, RUN, Engine
-from tests.integration.runtimes import Docker, Runc, Runtime
+from tests.integration.runtimes import Docker, Runc
 
 SLICE = {"OPENCGPU_MEM": "6G", "NVIDIA_VISIBLE_DEVICES": "0"}
 SIX = 6144 * MIB
 Events = list[dict[str, Any]]
 
 
+def clear_log() -> None:
+    for name in ("events.log", "events.log.1"):
+        (RUN / name).unlink(missing_ok=True)
+
+
 @pytest.fixture(autouse=True)
 def anew() -> None:
     """Begin with an empty log."""
-    for name in ("events.log", "events.log.1"):
-        (RUN / name).unlink(missing_ok=True)
+    clear_log()
 
 
 def events(*words: str) -> Events:
@@ -42,20 +46,6 @@ def await_events(kinds: list[str], *words: str) -> Events:
 
     eventually(are_there, f"events {kinds}; there are {found}")
     return found
-
-
-@pytest.mark.enforcement
-def test_life_through_each_runtime(engine: Engine, runtime: Runtime) -> None:
-    """Of a container its start and its end are told, with the true peak and the number of refusals."""
-    words = ["alloc=2G", "free=last", "alloc=1G", "expect=0x51", "alloc=6G", "expect=0x51", "alloc=7G"]
-    outcome = runtime.run(["/cgpu-probe", *words], SLICE)
-    assert outcome.returncode == 0, outcome.text
-    started, ended = await_events(["started", "ended"])
-    assert (started["gpu"], started["memsize"], started["weight"]) == (0, SIX, 1)
-    assert started["id"] == ended["id"]
-    assert started["uuid"] == ended["uuid"] == engine.read("0/uuid").strip()
-    assert (ended["memsize"], ended["peak"], ended["refused_limit"]) == (SIX, 2048 * MIB, 2)
-    assert 0 < ended["lived"] < 60e9
 
 
 def test_killed_container(engine: Engine, docker: Docker) -> None:
@@ -137,8 +127,10 @@ def test_log_cannot_be_written(engine: Engine, docker: Docker) -> None:
         (RUN / "events.log").rmdir()
 
 
+@pytest.mark.usefixtures("own_engine")
 def test_life_of_the_engine(start: Start) -> None:
     """The engine's own start and end are told, and the slices that go with it."""
+    clear_log()  # of the end of another test's engine
     engine = start("T4:2")
     engine.write("inst_ctl", f"create id=held pid={os.getpid()} gpu=0:1048576 gpu=1:2097152")
     engine.stop()
@@ -148,6 +140,7 @@ def test_life_of_the_engine(start: Start) -> None:
     assert "2 Tesla T4" in found[0]["message"]
 
 
+@pytest.mark.usefixtures("own_engine")
 def test_a_daemon_that_was_killed(engine: Engine) -> None:
     """What ends while no daemon runs is told when the next one has found it gone, with the peak of before."""
     engine.write("inst_ctl", f"create id=held pid={os.getpid()} gpu=0:1048576")

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import base64
+import json
 import struct
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
@@ -28,81 +29,71 @@ FORGED = {
     "io.podman.annotations.autoremove": "x",
 }
 INFO = ["/cgpu-probe", "info"]
+#: the operator's own, for podman
+NOTES = ("--annotation", "opencgpu.io/mem-container=6", "--annotation", "opencgpu.io/mem-dev=15")
 LOG = RUN / "cgpud.log"
 VENDOR = {"NVIDIA_VISIBLE_DEVICES": "all"}
 Load = Callable[[Mapping[str, str]], str]
 
 
-@pytest.fixture
-def load(podman: Podman, tmp_path: Path) -> Iterator[Load]:
+@pytest.fixture(scope="module")
+def load(podman: Podman, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Load]:
     """Give podman an image whose manifest has annotations; return its id."""
-    loaded: list[str] = []
+    loaded: dict[str, str] = {}
+    layer = image_tar(tmp_path_factory.mktemp("layer"))
 
     def put(annotations: Mapping[str, str]) -> str:
-        place = tmp_path / f"image{len(loaded)}"
-        place.mkdir()
-        layout = oci_layout(image_tar(place), place, annotations)
-        image = must([*podman.base, "pull", "-q", f"oci:{layout}:latest"], timeout=120).stdout.strip()
-        loaded.append(image)
-        return image
+        words = json.dumps(annotations, sort_keys=True)
+        if words not in loaded:
+            layout = oci_layout(layer, tmp_path_factory.mktemp("image"), annotations)
+            pull = [*podman.base, "pull", "-q", f"oci:{layout}:latest"]
+            loaded[words] = must(pull, timeout=120).stdout.strip()
+        return loaded[words]
 
     yield put
-    for image in loaded:
+    for image in loaded.values():
         podman.call("rmi", "-f", image)
+
+
+def test_an_image_does_not_beat_the_operator(engine: Engine, podman: Podman, load: Load) -> None:
+    """An image says nothing of its container: an amount in its manifest is refused beside a variable.
+
+    One that says it is a pod's is held for a pod's, which asks by no variables here. Annotations of the
+    operator's own count as an environment does.
+    """
+    outcome = podman.run(INFO, SIX, image=load({**WHOLE, **FORGED}))
+    assert "annotation opencgpu.io/mem-container=15: it may come from the image" in message(outcome)
+    line = message(podman.run(INFO, SLICE, image=load(SANDBOX)))
+    assert "variables and annotations of a pod ask for no GPU on this node" in line
+    assert engine.instances() == []
+    assert step(podman.run(INFO, {}, *NOTES), "info").number("total") == LIMIT
 
 
 @pytest.mark.enforcement
 def test_an_image_that_says_it_is_a_sandbox_is_sliced(start: Start, podman: Podman, load: Load) -> None:
-    """A sandbox's annotation, which podman copies from the image, takes nothing from the operator."""
+    """A sandbox's annotation, which podman copies from the image, takes nothing from the operator.
+
+    Where slicing cannot be switched off, one that names a GPU without an amount does not start.
+    """
     start("T4", pod_variables=True)
     outcome = podman.run(INFO, SLICE, image=load(SANDBOX))
     assert step(outcome, "info").number("total") == LIMIT
-
-
-def test_an_image_that_says_it_is_a_pods_is_refused(engine: Engine, podman: Podman, load: Load) -> None:
-    """Where pods ask by no variables, an image with containerd's annotations is held for a pod's."""
-    line = message(podman.run(INFO, SLICE, image=load(SANDBOX)))
-    assert "variables and annotations of a pod ask for no GPU on this node" in line
-    assert engine.instances() == []
-
-
-def test_a_sandbox_that_names_a_gpu_is_refused(start: Start, podman: Podman, load: Load) -> None:
-    """Where slicing cannot be switched off, a sandbox that names a GPU does not start."""
     start("T4", allow_disable=False, pod_variables=True)
     line = message(podman.run(INFO, VENDOR, image=load(SANDBOX)))
     assert "NVIDIA_VISIBLE_DEVICES=all: a pod's sandbox is not sliced, and slicing cannot be" in line
 
 
-@pytest.mark.parametrize("forged", [{}, FORGED], ids=["plain", "forged"])
-def test_an_image_does_not_beat_the_operator(
-    engine: Engine, podman: Podman, load: Load, forged: dict[str, str]
+@pytest.mark.parametrize("trust", ["auto", "always"])
+def test_annotations_where_the_environment_is_off(
+    start: Start, podman: Podman, load: Load, trust: str
 ) -> None:
-    """An amount in the image's manifest is refused beside the operator's variable, whatever it forges."""
-    outcome = podman.run(INFO, SIX, image=load({**WHOLE, **forged}))
-    assert "annotation opencgpu.io/mem-container=15: it may come from the image" in message(outcome)
-    assert engine.instances() == []
-
-
-def test_an_image_is_no_annotation_where_the_environment_is_off(
-    start: Start, podman: Podman, load: Load
-) -> None:
-    """With allow_environment: false an annotation that may be the image's is refused too."""
-    start("T4", allow_environment=False)
-    outcome = podman.run(INFO, VENDOR, image=load(WHOLE))
-    assert "annotation opencgpu.io/mem-container=15: it may come from the image" in message(outcome)
-
-
-@pytest.mark.parametrize(
-    "config",
-    [{}, {"allow_environment": False, "trust_annotations": "always"}],
-    ids=["as an environment", "always trusted"],
-)
-def test_podman_annotations_alone_count(start: Start, podman: Podman, config: dict[str, object]) -> None:
-    """Annotations under podman count as an environment does, and without it where they are trusted always."""
-    start("T4", **config)
-    notes = ("opencgpu.io/mem-container=6", "opencgpu.io/mem-dev=15")
-    outcome = podman.run(INFO, {}, *(word for note in notes for word in ("--annotation", note)))
-    assert step(outcome, "info").number("total") == LIMIT
+    """With allow_environment: false an annotation that may be the image's counts if all are trusted."""
+    start("T4", allow_environment=False, trust_annotations=trust)
+    if trust == "always":
+        assert step(podman.run(INFO, {}, *NOTES), "info").number("total") == LIMIT
+    else:
+        outcome = podman.run(INFO, VENDOR, image=load({**WHOLE, **FORGED}))
+        assert "annotation opencgpu.io/mem-container=15: it may come from the image" in message(outcome)
 
 
 def test_docker_takes_no_annotation_from_an_image(engine: Engine, docker: Docker, tmp_path: Path) -> None:
@@ -137,12 +128,6 @@ def allow_all() -> str:
     return base64.b64encode(ret_allow).decode()
 
 
-@pytest.fixture
-def crun(start: Start, tmp_path: Path) -> Engine:
-    """Return an engine below whose wrapper crun comes."""
-    return start("T4", low_level_runtime=str(crun_here(tmp_path)))
-
-
 LEAVING_OUT = """#!/usr/bin/python3 -IS
 import json, os, sys
 bundle = sys.argv[sys.argv.index("--bundle") + 1] if "--bundle" in sys.argv else None
@@ -156,28 +141,17 @@ os.execv("%s", sys.argv)
 """
 
 
-@pytest.mark.parametrize("leaves_out", [False, True])
-def test_the_first_process_has_the_filter(
-    start: Start, runc: Runc, tmp_path: Path, *, leaves_out: bool
-) -> None:
+def test_the_first_process_has_the_filter(start: Start, runc: Runc, tmp_path: Path) -> None:
     """Where the low-level runtime has put another filter there, cgpud ends the container and says so."""
-    runtime = crun_here(tmp_path)
-    if leaves_out:
-        runtime = tmp_path / "leaving-out"
-        runtime.write_text(LEAVING_OUT % (allow_all(), tmp_path / "crun"))
-        runtime.chmod(0o755)
+    crun = crun_here(tmp_path)
+    runtime = tmp_path / "leaving-out"
+    runtime.write_text(LEAVING_OUT % (allow_all(), crun))
+    runtime.chmod(0o755)
     engine = start("T4", low_level_runtime=str(runtime))
     before = log_size()
     runc.start("filtered", ["/cgpu-probe", "info", "hold=60"], SLICE)
-    if leaves_out:
-        eventually(
-            lambda: "filtered: its first process does not have the engine's filter" in log(before), "said"
-        )
-        engine.await_empty()
-    else:
-        eventually(lambda: "filtered: listener attached" in log(before), "attached")
-        assert "cannot be looked at" not in log(before)
-        assert engine.instances() == ["filtered"]
+    eventually(lambda: "filtered: its first process does not have the engine's filter" in log(before), "said")
+    engine.await_empty()
 
 
 def log_size() -> int:
@@ -189,23 +163,27 @@ def log(after: int) -> str:
     return LOG.read_bytes()[after:].decode(errors="replace") if LOG.exists() else ""
 
 
-@pytest.mark.parametrize(
-    "note",
-    [f"run.oci.seccomp_bpf_data={allow_all()}", "run.oci.handler=wasm", "module.wasm.image/variant=compat"],
-)
-def test_annotations_that_change_the_runtime_are_refused(
-    crun: Engine, podman: Podman, load: Load, note: str
-) -> None:
-    """What makes crun leave out the filter, or run another program, is refused in a slice."""
-    name, _, value = note.partition("=")
-    outcome = podman.run(INFO, SLICE, image=load({name: value}))
-    assert f"annotation {name}=" in message(outcome)
-    assert crun.instances() == []
-
-
 @pytest.mark.enforcement
-def test_an_annotation_that_changes_no_filter_passes(crun: Engine, runc: Runc) -> None:
-    """Annotations of crun that leave filter and program alone are not refused."""
+def test_annotations_that_change_the_runtime(
+    start: Start, podman: Podman, runc: Runc, load: Load, tmp_path: Path
+) -> None:
+    """What makes crun leave out the filter, or run another program, is refused; another note is not."""
+    crun = start("T4", low_level_runtime=str(crun_here(tmp_path)))
+    notes = {
+        "run.oci.seccomp_bpf_data": allow_all(),
+        "run.oci.handler": "wasm",
+        "module.wasm.image/variant": "compat",
+    }
+    outcome = podman.run(INFO, SLICE, image=load(dict([next(iter(notes.items()))])))
+    assert "annotation run.oci.seccomp_bpf_data=" in message(outcome)
+    for name, value in notes.items():
+        spec = {**runc.spec(INFO, SLICE), "annotations": {name: value}}
+        line = message(runc.run_bundle(runc.bundle(spec), "harmful"))
+        assert f"annotation {name}=" in line
+    assert crun.instances() == []
+    before = log_size()
     spec = {**runc.spec(INFO, SLICE), "annotations": {"run.oci.keep_original_groups": "1"}}
     outcome = runc.run_bundle(runc.bundle(spec), "harmless")
     assert step(outcome, "info").number("total") == LIMIT
+    assert "harmless: listener attached" in log(before)
+    assert "cannot be looked at" not in log(before)

@@ -14,7 +14,7 @@ from tests.integration.conftest import Start
 from tests.integration.engine import MIB, Engine
 from tests.integration.probe import NO_MEMORY, step, steps
 from tests.integration.runtimes import Docker, Podman, Runc
-from tests.integration.test_slice import LIMIT, SIX, SLICE, with_other_card
+from tests.integration.test_slice import LIMIT, SIX, SLICE
 
 # All but sys_resource, which is missing here.
 NAMES = """
@@ -26,16 +26,21 @@ NAMES = """
 CAPABILITIES = [f"CAP_{name.upper()}" for name in NAMES.split()]
 
 
+FILL = ["fill=512M:2m", "fill=1M:64k", "expect=0x51", "alloc=64K:64k"]
+
+
 def full(words: list[str]) -> list[str]:
-    return ["/cgpu-probe", *words, "fill=512M:2m", "fill=64K:64k", "info"]
+    return ["/cgpu-probe", *words, *FILL, "info"]
 
 
-def assert_held(outcome: Outcome) -> None:
-    """Fail unless the program got its slice to the byte, and not a byte more."""
-    assert step(outcome, "fill").number("bytes") + step(outcome, "fill", 1).number("bytes") == LIMIT
-    assert step(outcome, "fill", 1).number("status") == NO_MEMORY
+def assert_held(outcome: Outcome, time: int = 0) -> None:
+    """Fail unless the program got its slice to the byte, and not a page more; time: the times before."""
+    had = [step(outcome, "fill", 2 * time + number).number("bytes") for number in (0, 1)]
+    assert sum(had) == LIMIT
+    assert step(outcome, "alloc", time).number("status") == NO_MEMORY
 
 
+USUAL = ["xfer=off", "magic=0x46", "dir=3"]
 WAYS = {
     "plain": [],
     "wrapper": ["xfer"],
@@ -46,14 +51,28 @@ WAYS = {
     "read only": ["dir=2"],
     "wrapper without magic and direction": ["xfer", "magic=0", "dir=0"],
 }
+each_program = pytest.mark.parametrize("program", ["/cgpu-probe", "/cgpu-probe32"])
 
 
 @pytest.mark.enforcement
-@pytest.mark.parametrize("program", ["/cgpu-probe", "/cgpu-probe32"])
-@pytest.mark.parametrize("way", WAYS)
-def test_ioctl_number_does_not_matter(engine: Engine, runc: Runc, way: str, program: str) -> None:
+@each_program
+def test_ioctl_number_does_not_matter(engine: Engine, runc: Runc, program: str) -> None:
     """The limit holds in the transfer wrapper, with any magic byte and direction, and in 32-bit processes."""
-    assert_held(runc.run([program, *full(WAYS[way])[1:]], SLICE))
+    words = [word for way in WAYS.values() for word in (*USUAL, *way, *FILL, "free=all")]
+    outcome = runc.run([program, *words], SLICE)
+    for number in range(len(WAYS)):
+        assert_held(outcome, number)
+
+
+@each_program
+def test_enforcement_off(start: Start, runc: Runc, program: str) -> None:
+    """With enforcement off each of these ways does get more: the test above tests something."""
+    start("T4", enforce=False)
+    words = [word for way in WAYS.values() for word in (*USUAL, *way, "fill=512M:2m", "free=all")]
+    outcome = runc.run([program, *words], SLICE)
+    had = [one.number("bytes") for one in steps(outcome) if one.name == "fill"]
+    assert len(had) == len(WAYS)
+    assert min(had) > LIMIT
 
 
 @pytest.mark.enforcement
@@ -76,6 +95,7 @@ def test_docker_exec(engine: Engine, docker: Docker) -> None:
     assert step(outcome, "info").number("free") == LIMIT - 1024 * MIB
     had = step(outcome, "fill").number("bytes") + step(outcome, "fill", 1).number("bytes")
     assert had == LIMIT - 1024 * MIB
+    assert step(outcome, "alloc").number("status") == NO_MEMORY
 
 
 @pytest.mark.enforcement
@@ -119,14 +139,29 @@ def test_privileged(engine: Engine, runc: Runc) -> None:
     assert_held(runc.run_bundle(runc.bundle(privileged(runc, full([]))), "privileged"))
 
 
+def with_other_card(spec: dict[str, object]) -> dict[str, object]:
+    """Give a container the node of the second card too, as one that can make nodes has it."""
+    mounts = spec["mounts"]
+    assert isinstance(mounts, list)
+    source = "/run/cgpu/sim/nvidia1"
+    mounts.append(
+        {"destination": "/dev/nvidia1", "type": "bind", "source": source, "options": ["bind", "rw"]}
+    )
+    return spec
+
+
 @pytest.mark.parametrize("enforce", [True, False])
-def test_privileged_cannot_use_another_card(start: Start, runc: Runc, *, enforce: bool) -> None:
-    """A privileged container is refused on a card that it was not granted; without enforcement it is not."""
+def test_gpu_not_granted_is_refused(start: Start, runc: Runc, *, enforce: bool) -> None:
+    """A container with one of two cards cannot use the other, even with its node; unenforced it can.
+
+    Nor can a privileged one.
+    """
     start("T4:2", enforce=enforce)
-    spec = with_other_card(privileged(runc, ["/cgpu-probe", "gpu=1", "alloc=1M"]))
-    outcome = runc.run_bundle(runc.bundle(spec), "privileged")
-    assert (outcome.returncode == 0) is not enforce
-    assert "No such file" not in outcome.text
+    words = ["/cgpu-probe", "gpu=1", "alloc=1M"]
+    for name, spec in (("curious", runc.spec(words, SLICE)), ("privileged", privileged(runc, words))):
+        outcome = runc.run_bundle(runc.bundle(with_other_card(spec)), name)
+        assert (outcome.returncode == 0) is not enforce
+        assert "No such file" not in outcome.text
 
 
 @pytest.mark.enforcement
@@ -150,12 +185,3 @@ def test_tree_is_not_reachable(engine: Engine, docker: Docker) -> None:
     inside = Path("/proc", pid, "root/run")
     assert (inside / "cgpu_km").is_dir()
     assert [list((inside / name).iterdir()) for name in ("cgpu_km", "cgpu")] == [[], []]
-
-
-@pytest.mark.parametrize("words", [["xfer"], ["magic=0", "dir=0"], []], ids=["wrapper", "number", "plain"])
-@pytest.mark.parametrize("program", ["/cgpu-probe", "/cgpu-probe32"])
-def test_enforcement_off(start: Start, runc: Runc, words: list[str], program: str) -> None:
-    """With enforcement off each of these ways does get more: the tests above test something."""
-    start("T4", enforce=False)
-    outcome = runc.run([program, *full(words)[1:]], SLICE)
-    assert step(outcome, "fill").number("bytes") > LIMIT

@@ -14,7 +14,7 @@ import pytest
 from cgpu import paths, shares
 from tests.integration.commands import eventually, must
 from tests.integration.conftest import Start
-from tests.integration.engine import MIB, Engine
+from tests.integration.engine import MIB, TREE, Engine
 from tests.integration.images import image_tar, oci_archive
 from tests.integration.isolation.test_refusals import message
 from tests.integration.probe import NO_MEMORY, step
@@ -29,10 +29,13 @@ CLOSED = "variables and annotations of a pod ask for no GPU on this node (pod_va
 
 
 @pytest.fixture(autouse=True)
-def no_files() -> Iterator[None]:
-    """Leave no share's file behind."""
+def no_shares() -> Iterator[None]:
+    """Leave no share's file and no reservation behind."""
     yield
     shutil.rmtree(paths.SHARES, ignore_errors=True)
+    for reserved in TREE.glob("*/reserved"):
+        for line in reserved.read_text().splitlines():
+            (TREE / "inst_ctl").write_text(f"release id={line.split()[0]}")
 
 
 def prepare(engine: Engine, share: str = SHARE, gpu: int = 0, size: int = LIMIT, **changes: Any) -> None:
@@ -79,28 +82,6 @@ def test_a_container_has_its_share(engine: Engine, runc: Runc) -> None:
     assert users(engine) == {}
 
 
-def test_equal_shares_on_two_cards(start: Start, runc: Runc) -> None:
-    """Of shares of equal sizes each container has its own claim's card, whatever the order of starts."""
-    engine = start("T4:2")
-    prepare(engine, OTHER_SHARE, 1, pods={OTHER_POD: ["main"]})
-    prepare(engine, SHARE, 0)
-    for share, pod, gpu in ((OTHER_SHARE, OTHER_POD, "1"), (SHARE, POD, "0"), (OTHER_SHARE, OTHER_POD, "1")):
-        place = bundle(runc, asking(share), by_containerd(pod), HOLD)
-        process = runc.spawn(place, name(runc))
-        try:
-            engine_has(engine, gpu, name(runc))
-        finally:
-            runc.end(name(runc))
-            process.wait(timeout=60)
-        engine.await_empty()
-
-
-def engine_has(engine: Engine, gpu: str, container: str) -> None:
-    """Wait until a container is registered, and on this card alone."""
-    eventually(lambda: engine.instances(gpu) == [container], f"{container} is on GPU {gpu}")
-    assert engine.instances("1" if gpu == "0" else "0") == []
-
-
 @pytest.mark.enforcement
 def test_shares_are_merged(engine: Engine, runc: Runc) -> None:
     """Two shares of one card add up."""
@@ -144,7 +125,6 @@ def test_forged_shares(engine: Engine, runc: Runc) -> None:
         assert "the container has the share" in refused(runc, {**asking(SHARE), **more}, by_containerd())
     assert users(engine) == {SHARE: "-"}
     assert engine.instances() == []
-    engine.write("inst_ctl", f"release id={SHARE}")
 
 
 def test_an_ended_claim(engine: Engine, runc: Runc) -> None:
@@ -157,16 +137,16 @@ def test_an_ended_claim(engine: Engine, runc: Runc) -> None:
     assert engine.instances() == []
 
 
-def test_docker_has_no_share(engine: Engine, docker: Docker) -> None:
-    """docker run with the variable of a share is refused."""
-    prepare(engine)
-    assert "shares are for containers of pods" in message(docker.run(INFO, asking(SHARE)))
-    engine.write("inst_ctl", f"release id={SHARE}")
+def test_others_have_no_share(engine: Engine, docker: Docker, podman: Podman, tmp_path: Path) -> None:
+    """docker and podman run with a share's variable are refused, and so is an image that has it.
 
-
-def test_an_image_has_no_share(engine: Engine, docker: Docker, tmp_path: Path) -> None:
-    """Nor does an image have one whose environment names it."""
+    podman is, whatever annotations are given to it, as an image's would be.
+    """
     prepare(engine)
+    why = "shares are for containers of pods"
+    assert why in message(docker.run(INFO, asking(SHARE)))
+    notes = [word for key, value in by_containerd().items() for word in ("--annotation", f"{key}={value}")]
+    assert why in message(podman.run(INFO, asking(SHARE), *notes))
     env = [f"{key}={value}" for key, value in asking(SHARE).items()]
     archive = oci_archive(image_tar(tmp_path), tmp_path, INFO, Env=env)
     loaded = must(["docker", "-H", docker.socket, "load", "-i", archive], timeout=120).stdout
@@ -176,17 +156,7 @@ def test_an_image_has_no_share(engine: Engine, docker: Docker, tmp_path: Path) -
     finally:
         # It has the name of the other tests' image.
         docker.call("import", str(tmp_path / "image.tar"), image)
-    assert "shares are for containers of pods" in message(outcome)
-    engine.write("inst_ctl", f"release id={SHARE}")
-
-
-def test_podman_has_no_share(engine: Engine, podman: Podman) -> None:
-    """So is podman's, whatever annotations are given to it, as an image's would be."""
-    prepare(engine)
-    notes = [word for key, value in by_containerd().items() for word in ("--annotation", f"{key}={value}")]
-    for extra in ([], notes):
-        assert "shares are for containers of pods" in message(podman.run(INFO, asking(SHARE), *extra))
-    engine.write("inst_ctl", f"release id={SHARE}")
+    assert why in message(outcome)
 
 
 def test_pods_ask_by_no_words(start: Start, runc: Runc) -> None:
@@ -201,3 +171,25 @@ def test_pods_ask_by_no_words(start: Start, runc: Runc) -> None:
     start("T4", pod_variables=True)
     outcome = runc.run_bundle(bundle(runc, {"OPENCGPU_MEM": "1G"}, by_containerd()), name(runc))
     assert step(outcome, "info").number("total") == 1 << 30
+
+
+def test_equal_shares_on_two_cards(start: Start, runc: Runc) -> None:
+    """Of shares of equal sizes each container has its own claim's card, whatever the order of starts."""
+    engine = start("T4:2")
+    prepare(engine, OTHER_SHARE, 1, pods={OTHER_POD: ["main"]})
+    prepare(engine, SHARE, 0)
+    for share, pod, gpu in ((OTHER_SHARE, OTHER_POD, "1"), (SHARE, POD, "0"), (OTHER_SHARE, OTHER_POD, "1")):
+        place = bundle(runc, asking(share), by_containerd(pod), HOLD)
+        process = runc.spawn(place, name(runc))
+        try:
+            engine_has(engine, gpu, name(runc))
+        finally:
+            runc.end(name(runc))
+            process.wait(timeout=60)
+        engine.await_empty()
+
+
+def engine_has(engine: Engine, gpu: str, container: str) -> None:
+    """Wait until a container is registered, and on this card alone."""
+    eventually(lambda: engine.instances(gpu) == [container], f"{container} is on GPU {gpu}")
+    assert engine.instances("1" if gpu == "0" else "0") == []

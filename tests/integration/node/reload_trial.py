@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A program: a running dockerd learns of the runtime as its default, and lets go of it again.
+"""A program: a running dockerd takes the runtime as its default, and lets go of it; its containers live on.
 
 Run by test_install.py as install_trial.py is. No systemd runs where tests do: a script does of systemctl what
 docker needs.
@@ -43,10 +43,12 @@ def main() -> None:
     server = Server.start(["dockerd", *options, "--pidfile", PID], folder / "log")
     try:
         eventually(lambda: default_runtime() == "runc", f"dockerd answers, see {folder}/log")
-        must([CGPU, "install", "--engine", "daemon", "--runtimes", "docker", "--default-runtime"])
-        eventually(lambda: default_runtime() == "cgpu", "the new default is in force")
         image_tar(folder)
         must(["docker", "import", folder / "image.tar", IMAGE], timeout=120)
+        program = ["-v", "/bin/busybox:/busybox:ro", IMAGE, "/busybox", "sleep", "600"]
+        must(["docker", "run", "-d", "--name", "neighbour", "--network", "none", *program])
+        must([CGPU, "install", "--engine", "daemon", "--runtimes", "docker", "--default-runtime"])
+        eventually(lambda: default_runtime() == "cgpu", "the new default is in force")
         must(["docker", "create", "--name", "left", IMAGE, "/cgpu-probe"])
         said = must([CGPU, "uninstall"]).stdout
         assert "warning: docker: left with the runtime cgpu: they run on, and cannot be started again" in said
@@ -59,7 +61,10 @@ def main() -> None:
         )
         assert default_runtime() == "runc"
         assert server.process.poll() is None
+        state = must(["docker", "inspect", "-f", "{{.State.Running}}", "neighbour"])
+        assert state.stdout.strip() == "true"
     finally:
+        call(["docker", "rm", "-f", "neighbour"])
         server.stop()
     assert not os.path.exists("/etc/systemd/system/cgpud.service")
     print("dockerd has let go")

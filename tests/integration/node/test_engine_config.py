@@ -1,23 +1,19 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What cgpu-runtime-config writes, as the real engines read it. dockerd of these tests runs on it as well."""
+"""What cgpu-runtime-config writes, as the real engines read it. dockerd of these tests runs on it."""
 
 from __future__ import annotations
 
-import json
 import shlex
-import signal
 import tomllib
-from collections.abc import Iterator, Sequence
-from contextlib import closing
+from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
 
-from cgpu.runtime_config.engines import docker as daemon_json
 from cgpu.runtime_config.engines import hooks
 from tests.integration.commands import Server, call, eventually, must
 from tests.integration.images import IMAGE
-from tests.integration.runtimes import CONFIGURE, LAUNCHER, PODMAN_LIMITS, Docker, Podman
+from tests.integration.runtimes import CONFIGURE, LAUNCHER, PODMAN_LIMITS, Podman
 
 CRI = "io.containerd.grpc.v1.cri"
 # As Debian has it: no runtime is named.
@@ -39,8 +35,10 @@ KUBEADM = f"""version = 2
 """
 
 
-@pytest.mark.parametrize("default", ["runc", "cgpu"])
-@pytest.mark.parametrize("text", [None, "", DEBIAN, V1, KUBEADM])
+@pytest.mark.parametrize(
+    ("text", "default"),
+    [(None, "runc"), ("", "cgpu"), (DEBIAN, "cgpu"), (DEBIAN, "runc"), (V1, "runc"), (KUBEADM, "cgpu")],
+)
 def test_containerd(tmp_path: Path, text: str | None, default: str) -> None:
     """containerd has the handler `cgpu`, for RuntimeClass, beside runc, and a default as asked."""
     config = tmp_path / "config.toml"
@@ -123,35 +121,3 @@ def podman_info(tmp_path: Path, *options: str) -> list[str]:
     places = ["--root", str(tmp_path / "root"), "--runroot", str(tmp_path / "run"), "--storage-driver", "vfs"]
     info = ["--cgroup-manager", "cgroupfs", "info", "--format", "{{.Host.OCIRuntime.Path}}"]
     return ["podman", *places, *options, *info]
-
-
-@pytest.fixture
-def own_docker(tmp_path: Path) -> Iterator[Docker]:
-    """Return a dockerd that no other test has."""
-    with closing(Docker(tmp_path)) as runtime:
-        yield runtime
-
-
-@pytest.mark.root
-def test_docker_reloads(own_docker: Docker) -> None:
-    """dockerd takes ours as its default at a reload, and lets go of it at another; its containers live on."""
-    config = own_docker.directory / "daemon.json"
-    program = ["-v", "/bin/busybox:/busybox:ro", IMAGE, "/busybox", "sleep", "600"]
-    words = ["--runtime", "runc", "--network", "none", *program]
-    assert own_docker.call("run", "-d", "--name", "neighbour", *words).returncode == 0
-
-    def known() -> tuple[str, list[str]]:
-        info = json.loads(own_docker.call("info", "--format", "{{json .}}").stdout)
-        return info["DefaultRuntime"], sorted(name for name in info["Runtimes"] if "." not in name)
-
-    def reload(text: str, wanted: tuple[str, list[str]]) -> None:
-        config.write_text(text)
-        own_docker.server.process.send_signal(signal.SIGHUP)
-        eventually(lambda: known() == wanted, f"dockerd has {wanted}")
-
-    assert known() == ("runc", ["cgpu", "runc"])
-    added = daemon_json.add("", str(LAUNCHER), default=True) + "\n"
-    reload(added, ("cgpu", ["cgpu", "runc"]))
-    reload(daemon_json.release(added), ("runc", ["runc"]))
-    config.unlink()
-    assert own_docker.call("inspect", "-f", "{{.State.Running}}", "neighbour").stdout.strip() == "true"

@@ -7,6 +7,8 @@ import json
 from functools import partial
 from pathlib import Path
 
+import pytest
+
 from cgpu.client.tree import Tree
 from cgpu.install.commands.gc import Outcome, collect
 from cgpu.runtime_config.engines import containerd, docker, podman
@@ -51,21 +53,6 @@ def put(name: str) -> None:
     (TREE / "inst_ctl").write_text(f"0{name}")
 
 
-def test_living_stay_and_gone_go(engine: Engine, runtime: Runtime) -> None:
-    """A container that runs keeps its slice; a registration of none goes."""
-    runtime.start("gc-lives", HOLD, SLICE)
-    (lives,) = registered()
-    put("0123456789ab")
-    dry = swept(runtime, dry_run=True)
-    assert [one.id for one in dry.removed] == ["0123456789ab"]
-    assert registered() == {lives, "0123456789ab"}
-    assert [one.id for one in swept(runtime).removed] == ["0123456789ab"]
-    assert registered() == {lives}
-    assert runtime.exec("gc-lives", ["/cgpu-probe", "info"]).returncode == 0
-    runtime.kill("gc-lives")
-    runtime.remove("gc-lives")
-
-
 def test_known_by_the_engine_alone(engine: Engine, docker: Docker) -> None:
     """A container that was registered by name stays while it runs, and goes when docker says it has ended."""
     runtime = docker
@@ -82,22 +69,6 @@ def test_known_by_the_engine_alone(engine: Engine, docker: Docker) -> None:
     runtime.remove("gc-named")
 
 
-def test_lists_of_real_engines(engine: Engine, containerd: Containerd, podman: Podman) -> None:
-    """containerd and podman say who runs and who has ended."""
-    for runtime in (containerd, podman):
-        before = set(said(runtime))
-        runtime.start("gc-listed", HOLD, SLICE)
-        ((identity, ended),) = {
-            name: state for name, state in said(runtime).items() if name not in before
-        }.items()
-        assert not ended
-        runtime.kill("gc-listed")
-        assert call(["sleep", "1"]).returncode == 0
-        assert said(runtime).get(identity, True)
-        runtime.remove("gc-listed")
-        assert identity not in said(runtime)
-
-
 def test_silent_engine(engine: Engine) -> None:
     """While an engine that may have it does not answer, a registration without a process stays."""
     put("0123456789ab")
@@ -109,6 +80,7 @@ def test_silent_engine(engine: Engine) -> None:
     Tree(str(TREE)).destroy("0123456789ab")
 
 
+@pytest.mark.usefixtures("own_engine")
 def test_command(engine: Engine, docker: Docker) -> None:
     """The command asks the docker of DOCKER_HOST, says what it did, and is silent about nothing."""
     put("0123456789ab")

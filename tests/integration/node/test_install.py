@@ -12,18 +12,19 @@ import pytest
 from tests.integration.images import ROOT
 
 # A copy of /etc, and layers in memory over what else the installer edits; a /run of its own, for the sockets
-# of docker and cgpud.
+# of docker and cgpud. Sources of a kernel are many files that each look at all would read: none are there.
 NODE = """
 set -e
 mount --make-rprivate /
 mount -t tmpfs tmpfs "$1"
 cp -a /etc "$1/etc"
 mount --bind "$1/etc" /etc
-for place in usr/local/sbin usr/src var/lib; do
+for place in usr/local/sbin var/lib; do
 	mkdir -p "$1/$place/upper" "$1/$place/work"
 	mount -t overlay overlay -o "lowerdir=/$place,upperdir=$1/$place/upper,workdir=$1/$place/work" "/$place"
 done
 rm -rf /etc/cgpu /var/lib/cgpu /etc/docker/daemon.json
+mount -t tmpfs tmpfs /usr/src
 mount -t tmpfs tmpfs /run
 shift
 exec "$@"

@@ -87,7 +87,7 @@ def rest(process: subprocess.Popen[str]) -> Outcome:
 @pytest.mark.enforcement
 def test_slice_is_exact(engine: Engine) -> None:
     """The command sees its slice everywhere, gets exactly that, and one page more is refused."""
-    words = ["info", "fill=64K:64k", "expect=0x51", "alloc=64K:64k", "info"]
+    words = ["info", "fill=1M:64k", "expect=0x51", "alloc=64K:64k", "info"]
     outcome = run(PROBE, *words, options=["--mem", "6GiB"])
     assert outcome.returncode == 0, outcome.text
     assert {step(outcome, "info").number(field) for field in SIZES} == {6 * GIB}
@@ -106,25 +106,6 @@ def test_children_are_inside(engine: Engine) -> None:
     assert step(outcome, "alloc").number("status") == 0
 
 
-def test_enforcement_off_lets_it_over(start: Start) -> None:
-    """With enforcement off the same program takes more: the tests above do test something."""
-    start("T4", enforce=False)
-    assert step(run(PROBE, "fill=512M"), "fill").number("bytes") > GIB
-
-
-@pytest.mark.enforcement
-def test_lists(start: Start) -> None:
-    """Sizes go to the GPUs in the order in which these are named; by UUID too."""
-    engine = start("T4:2")
-    uuids = [engine.read(f"{gpu}/uuid").strip() for gpu in (1, 0)]
-    both = run(PROBE, "gpu=0", "info", "gpu=1", "info", options=["--gpus", ",".join(uuids), "--mem", "2G,1G"])
-    assert [one.number("total") for one in steps(both) if one.name == "info"] == [GIB, 2 * GIB], both.text
-    single = run(PROBE, "gpu=0", "info", options=["--gpus", "1", *SLICE])
-    assert single.returncode != 0, single.text
-    unnamed = run("/bin/true")
-    assert (unnamed.returncode, "this node has 2 GPUs" in unnamed.stderr) == (125, True), unnamed.text
-
-
 def test_registration(engine: Engine) -> None:
     """Weight, priority and memory are in the tree while the command runs."""
     with running(
@@ -139,39 +120,37 @@ def test_registration(engine: Engine) -> None:
     assert owner[1].endswith(f"/cgpu-{name}")
 
 
-@pytest.mark.parametrize(
-    ("command", "status"),
-    [
+def test_exit_status(engine: Engine) -> None:
+    """The command's status is passed on; one that cannot run is told apart, and leaves nothing either."""
+    commands: list[tuple[Sequence[str], int]] = [
         (("/bin/sh", "-c", "exit 7"), 7),
         (("/bin/sh", "-c", "kill -KILL $$"), 128 + signal.SIGKILL),
-        (("/bin/sh", "-c", "kill -SEGV $$"), 128 + signal.SIGSEGV),
         (("no-such-command",), 127),
         (("/no/such/command",), 127),
         (("/etc/passwd",), 126),
-        (("/",), 126),
-    ],
-)
-def test_exit_status(engine: Engine, command: Sequence[str], status: int) -> None:
-    """The command's status is passed on; one that cannot run is told apart, and leaves nothing either."""
-    outcome = run(*command)
-    assert outcome.returncode == status, outcome.text
-    assert (f"cgpu run: {command[0]}: " in outcome.stderr) is (status in (126, 127))
+    ]
+    for command, status in commands:
+        outcome = run(*command)
+        assert outcome.returncode == status, outcome.text
+        assert (f"cgpu run: {command[0]}: " in outcome.stderr) is (status in (126, 127))
+        assert (groups(), engine.instances()) == ([], [])
 
 
-@pytest.mark.parametrize(
-    "number", [signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGQUIT, signal.SIGUSR1]
-)
-def test_signals_are_handed_on(engine: Engine, number: signal.Signals) -> None:
+def test_signals_are_handed_on(engine: Engine) -> None:
     """A signal to cgpu run reaches the command, which decides what comes of it."""
-    script = f'trap "exit 42" {number.name.removeprefix("SIG")}; echo ready; while :; do sleep 0.05; done'
-    with running("/bin/sh", "-c", script) as process:
-        process.send_signal(number)
+    traps = 'for name in INT HUP QUIT USR1; do trap "echo $name" $name; done; trap "exit 42" TERM'
+    with running("/bin/sh", "-c", f"{traps}; echo ready; while :; do sleep 0.05; done") as process:
+        assert process.stdout is not None
+        for name in ("INT", "HUP", "QUIT", "USR1"):
+            process.send_signal(signal.Signals[f"SIG{name}"])
+            assert process.stdout.readline() == f"{name}\n"
+        process.send_signal(signal.SIGTERM)
         assert process.wait(20) == 42
 
 
 def test_interrupt_comes_once(engine: Engine) -> None:
     """Ctrl-C reaches the command from the terminal, and is not handed on a second time."""
-    script = "trap 'echo interrupted' INT; echo ready; sleep 1; sleep 1; echo end"
+    script = "trap 'echo interrupted' INT; echo ready; sleep 5; sleep 0.5; echo end"
     pid, terminal = pty.fork()
     if pid == 0:
         os.execv(SIGNALS[0], [*SIGNALS, str(CGPU), "run", *SLICE, "--", "/bin/sh", "-c", script])
@@ -272,35 +251,13 @@ def test_killed_run(engine: Engine) -> None:
     assert run("/bin/true").returncode == 0
 
 
-@pytest.mark.enforcement
-def test_engine_restarts_meanwhile(engine: Engine) -> None:
-    """The slice outlives the engine's process, and cgpu run takes it back from the next."""
-    with running("/bin/sh", "-c", READY, PROBE, "info", "fill=64M:2m") as process:
-        old = engine.kill()
-        engine.await_restart(old)
-        outcome = rest(process)
-    assert step(outcome, "info").number("total") == GIB
-    assert step(outcome, "fill").number("bytes") == GIB
-
-
-def test_engine_has_stopped_meanwhile(engine: Engine) -> None:
-    """Without an engine at the end the command's status still counts, and the next engine tidies up."""
-    with running("/bin/sh", "-c", READY, "/bin/sh", "-c", "exit 5") as process:
-        must([CGPUD, "--stop"])
-        outcome = rest(process)
-    assert outcome.returncode == 5
-    assert "the engine takes the slice back by itself" in outcome.stdout
-    assert groups() == []
-    engine.start()
-
-
 def test_many_at_once(engine: Engine) -> None:
     """Runs that start and end at the same time do not disturb each other."""
     with ThreadPoolExecutor(8) as pool:
         outcomes = list(
-            pool.map(lambda number: run("/bin/echo", str(number), options=["--mem", "64M"]), range(16))
+            pool.map(lambda number: run("/bin/echo", str(number), options=["--mem", "64M"]), range(10))
         )
-    assert [outcome.text for outcome in outcomes] == [f"{number}\n" for number in range(16)]
+    assert [outcome.text for outcome in outcomes] == [f"{number}\n" for number in range(10)]
 
 
 def test_host_keeps_its_dev(engine: Engine) -> None:
@@ -320,8 +277,51 @@ def test_slice_in_a_slice(engine: Engine) -> None:
     assert "has a listener already" in outcome.stderr
 
 
-def test_without_root(engine: Engine) -> None:
+def test_without_root() -> None:
     """Another user than root is refused before anything is looked at."""
     outcome = call(["setpriv", "--reuid=65534", "--clear-groups", CGPU, "run", *SLICE, "--", "/bin/true"])
     assert outcome.returncode == 125
     assert outcome.stderr == "cgpu run: user 65534: cgpu run needs root: sudo cgpu run\n"
+
+
+@pytest.mark.enforcement
+@pytest.mark.usefixtures("own_engine")
+def test_engine_restarts_meanwhile(engine: Engine) -> None:
+    """The slice outlives the engine's process, and cgpu run takes it back from the next."""
+    with running("/bin/sh", "-c", READY, PROBE, "info", "fill=64M:2m") as process:
+        old = engine.kill()
+        engine.await_restart(old)
+        outcome = rest(process)
+    assert step(outcome, "info").number("total") == GIB
+    assert step(outcome, "fill").number("bytes") == GIB
+
+
+@pytest.mark.usefixtures("own_engine")
+def test_engine_has_stopped_meanwhile(engine: Engine) -> None:
+    """Without an engine at the end the command's status still counts, and the next engine tidies up."""
+    with running("/bin/sh", "-c", READY, "/bin/sh", "-c", "exit 5") as process:
+        must([CGPUD, "--stop"])
+        outcome = rest(process)
+    assert outcome.returncode == 5
+    assert "the engine takes the slice back by itself" in outcome.stdout
+    assert groups() == []
+    engine.start()
+
+
+def test_enforcement_off_lets_it_over(start: Start) -> None:
+    """With enforcement off the same program takes more: the tests above do test something."""
+    start("T4", enforce=False)
+    assert step(run(PROBE, "fill=512M"), "fill").number("bytes") > GIB
+
+
+@pytest.mark.enforcement
+def test_lists(start: Start) -> None:
+    """Sizes go to the GPUs in the order in which these are named; by UUID too."""
+    engine = start("T4:2")
+    uuids = [engine.read(f"{gpu}/uuid").strip() for gpu in (1, 0)]
+    both = run(PROBE, "gpu=0", "info", "gpu=1", "info", options=["--gpus", ",".join(uuids), "--mem", "2G,1G"])
+    assert [one.number("total") for one in steps(both) if one.name == "info"] == [GIB, 2 * GIB], both.text
+    single = run(PROBE, "gpu=0", "info", options=["--gpus", "1", *SLICE])
+    assert single.returncode != 0, single.text
+    unnamed = run("/bin/true")
+    assert (unnamed.returncode, "this node has 2 GPUs" in unnamed.stderr) == (125, True), unnamed.text

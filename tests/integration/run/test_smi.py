@@ -9,7 +9,6 @@ import re
 import subprocess
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from pathlib import Path
 from subprocess import DEVNULL
 
 import psutil
@@ -118,6 +117,20 @@ def card(engine: Engine) -> tuple[str, ...]:
     return (str(total), str(total - free), str(free), str(LIMIT), "1", "1")
 
 
+def are_as_promised() -> bool:
+    found = document()
+    slices = found["containers"]
+    assert isinstance(slices, list)
+    by_weight = {one["weight"]: (one["utilisation_percent"], one["limit_percent"]) for one in slices}
+    whole = found["utilisation_percent"]
+    assert {weight: limit for weight, (_, limit) in by_weight.items()} == {3: 75.0, 1: 25.0}
+    return (
+        by_weight[3][0] == pytest.approx(75, abs=8)
+        and by_weight[1][0] == pytest.approx(25, abs=8)
+        and whole == pytest.approx(100, abs=8)
+    )
+
+
 @pytest.mark.slow
 def test_time(start: Start) -> None:
     """Two slices that always have work show their weights' shares as utilisation, and fill the GPU."""
@@ -137,31 +150,3 @@ def test_time(start: Start) -> None:
         )
         # The samples of the driver reach back a second.
         eventually(are_as_promised, "each has its share", 60)
-
-
-def are_as_promised() -> bool:
-    found = document()
-    slices = found["containers"]
-    assert isinstance(slices, list)
-    by_weight = {one["weight"]: (one["utilisation_percent"], one["limit_percent"]) for one in slices}
-    whole = found["utilisation_percent"]
-    assert {weight: limit for weight, (_, limit) in by_weight.items()} == {3: 75.0, 1: 25.0}
-    return (
-        by_weight[3][0] == pytest.approx(75, abs=8)
-        and by_weight[1][0] == pytest.approx(25, abs=8)
-        and whole == pytest.approx(100, abs=8)
-    )
-
-
-def test_watch(engine: Engine, tmp_path: Path) -> None:
-    """With --watch a slice appears and goes, and the header comes once."""
-    out = tmp_path / "out"
-    words = ["--query-slices=memory.used", "--format=csv,nounits", "--watch", "0.2"]
-    with out.open("w") as file, subprocess.Popen([SMI, *words], stdout=file) as watching:
-        with slice_of(["--mem", f"{LIMIT}M"], f"alloc={USED}M", "hold=120"):
-            eventually(lambda: out.read_text().endswith(f"{USED}\n"), "the slice is shown", 60)
-        eventually(lambda: engine.instances() == [], "the slice is gone", 60)
-        watching.terminate()
-    lines = out.read_text().splitlines()
-    assert lines[0] == "memory.used [MiB]"
-    assert set(lines[1:]) <= {"0", f"{USED}"}
