@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-import os
 import shutil
 import tempfile
 from collections.abc import Callable, Iterator
@@ -23,11 +22,6 @@ from tests.install.support import DAEMON, System, installer, make_node, snapshot
 
 WHENS: tuple[When, ...] = ("before", "behind")
 THENS = ("install", "recover", "uninstall")
-
-
-def is_tried(at: int, then: str) -> bool:
-    """Return whether what follows a kill at a call is tried: in CI one of three, elsewhere all."""
-    return not os.environ.get("CI") or at % len(THENS) == THENS.index(then)
 
 
 class Nodes:
@@ -85,17 +79,10 @@ def nodes() -> Iterator[Nodes]:
         yield Nodes(Path(folder))
 
 
-def test_there_is_something_to_hit(nodes: Nodes) -> None:
-    """Every step is in the record, and installing makes many calls that can fail."""
-    record = journal.load(nodes.installed)
-    assert record is not None
-    assert record.committed == len(record.steps) >= 7
-    assert nodes.calls > 100
-
-
 @pytest.mark.parametrize("when", WHENS)
 def test_errors_while_installing(nodes: Nodes, when: When) -> None:
     """An error of the disk at any call of install leaves the node as it was, to the byte."""
+    assert nodes.calls > 100
     for at in range(nodes.calls):
         root = nodes.copy(nodes.bare)
         # Once all is done a failure of the last calls, which tidy up, changes nothing.
@@ -109,8 +96,6 @@ def test_errors_while_installing(nodes: Nodes, when: When) -> None:
 def test_killed_while_installing(nodes: Nodes, then: str) -> None:
     """After kill -9 at any call of install settings are valid, and the next command ends in a good state."""
     for at in range(nodes.calls):
-        if not is_tried(at, then):
-            continue
         root = nodes.copy(nodes.bare)
         assert faults.in_child(lambda root=root: installer(root).install(DAEMON), at)  # type: ignore[misc]
         check_settings(root)
@@ -128,8 +113,6 @@ def test_killed_while_installing(nodes: Nodes, then: str) -> None:
 def test_killed_while_uninstalling(nodes: Nodes, then: str) -> None:
     """The same for uninstall: the next command finishes it, or installs anew."""
     for at in count():
-        if not is_tried(at, then):
-            continue
         root = nodes.copy(nodes.installed)
         if not faults.in_child(lambda root=root: installer(root).uninstall(None), at):  # type: ignore[misc]
             break

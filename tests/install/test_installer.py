@@ -21,10 +21,6 @@ from cgpu.install.plan import PlanContext
 from cgpu.install.plan.engine import modprobe_settings
 from cgpu.install.plan.own_files import first_configuration, unit
 from cgpu.install.transaction import journal
-from cgpu.runtime_config.engines import nvidia
-from cgpu.runtime_config.engines.nvidia import Nvidia
-from cgpu.runtime_config.engines.registry import ENGINES as REAL
-from cgpu.runtime_config.oci_runtime.lowlevel import low_level
 from tests.install.engines import ENGINES, Lines
 from tests.install.support import DAEMON, System, facts, installer, is_draining, snapshot
 
@@ -106,21 +102,14 @@ def test_a_shared_node_is_not_told_that_it_is_open(root: Path) -> None:
     assert OPEN not in one.notes
 
 
-def test_no_container_engine(root: Path) -> None:
-    """One that comes later is told by another install."""
-    one = installer(root, System(root), engines={})
-    one.install(DAEMON)
-    said = "To do: there is no container engine yet; once there is one: cgpu install"
-    assert said in one.notes
-
-
-def test_no_driver_yet(root: Path) -> None:
-    """With systemd and without a driver the unit is there, and is not started."""
-    one = installer(root, driver=None)
+def test_what_comes_later(root: Path) -> None:
+    """Without a driver the unit is there and not started; a container engine takes another install."""
+    one = installer(root, driver=None, engines={})
     one.install(DAEMON)
     assert (root / "etc/systemd/system/cgpud.service").exists()
     assert not (root / "system/enabled/cgpud.service").exists()
     assert any("systemctl enable --now cgpud" in line for line in one.notes)
+    assert "To do: there is no container engine yet; once there is one: cgpu install" in one.notes
 
 
 def test_dry_run(root: Path) -> None:
@@ -169,8 +158,8 @@ def test_an_edited_unit_is_kept(root: Path) -> None:
     assert not any(line.endswith(f"removes {unit}") for line in one.notes)
 
 
-def test_a_configuration_set_by_us(root: Path) -> None:
-    """Uninstall keeps what `cgpu config set` has written, says so before, and blames nobody."""
+def test_an_edited_configuration_stays(root: Path) -> None:
+    """Uninstall keeps what `cgpu config set` or a person has written, and says so before."""
     installer(root).install(DAEMON)
     path = root / "etc/cgpu/config.yaml"
     path.write_text(replace_value(path.read_text(), "policy", 2, "config.yaml"))
@@ -180,6 +169,10 @@ def test_a_configuration_set_by_us(root: Path) -> None:
     about = [line for line in one.notes if "config.yaml" in line]
     assert [line.partition("] ")[2] for line in about[:1]] == ["leaves /etc/cgpu/config.yaml as edited"]
     assert about[1].startswith("/etc/cgpu/config.yaml: was edited since cgpu install wrote it; it stays")
+    # It is not touched by another installation, nor by its end.
+    installer(root).install(DAEMON)
+    installer(root).uninstall(None)
+    assert path.read_text().endswith("policy: 2\n")
 
 
 def test_dry_run_of_two_layers(root: Path) -> None:
@@ -196,18 +189,6 @@ def test_dry_run_of_two_layers(root: Path) -> None:
     ]
 
 
-def test_an_administrators_configuration_stays(root: Path) -> None:
-    """A configuration that was there is not touched, and one that was edited is left by uninstall."""
-    installer(root).install(DAEMON)
-    path = root / "etc/cgpu/config.yaml"
-    path.write_text("policy: 2\n")
-    installer(root).uninstall(None)
-    assert path.read_text() == "policy: 2\n"
-    installer(root).install(DAEMON)
-    installer(root).uninstall(None)
-    assert path.read_text() == "policy: 2\n"
-
-
 def test_more_runtimes_later(root: Path, restored: Path) -> None:
     """A second install adds what is missing, and one uninstall takes all of it back."""
     installer(root).install(Request("daemon", ("seal",)))
@@ -220,23 +201,15 @@ def test_more_runtimes_later(root: Path, restored: Path) -> None:
     installer(root).uninstall(None)
 
 
-@pytest.mark.parametrize(
-    ("request_", "message"),
-    [
-        (
-            Request("daemon", ("boat",)),
-            r"--runtimes boat: .*; here are whale, crate, seal; expected whale, crate or seal",
-        ),
-        (Request("module"), "one-engine|dkms|kernel|nothing was changed"),
-    ],
-)
-def test_refusals(root: Path, restored: Path, request_: Request, message: str) -> None:
+def test_refusals(root: Path, restored: Path) -> None:
     """What cannot be is refused before anything is changed."""
     one = installer(root)
     gather = one.gather
     one.gather = lambda: replace(gather(), kernel=replace(gather().kernel, headers=None))
-    with pytest.raises(CgpuError, match=message):
-        one.install(request_)
+    with pytest.raises(CgpuError, match=r"--runtimes boat: .*; expected whale, crate or seal"):
+        one.install(Request("daemon", ("boat",)))
+    with pytest.raises(CgpuError, match=r"one-engine|dkms|kernel|nothing was changed"):
+        one.install(Request("module"))
 
 
 def test_settings_of_engines_that_are_not_named(root: Path) -> None:
@@ -346,57 +319,8 @@ def test_draining(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     assert not is_draining(root)
 
 
-def test_the_settings_of_all_engines(root: Path) -> None:
-    """With the real engines: settings in several forms come back to the byte, and foreign edits stay."""
-    write(root, "etc/docker/daemon.json", '{\n\t"log-driver": "journald",   "runtimes":{}}')
-    write(
-        root,
-        "etc/containerd/config.toml",
-        'version = 2 # two\r\n[plugins]\r\n  [plugins."io.containerd.grpc.v1.cri"]\r\n',
-    )
-    write(root, "etc/containers/containers.conf", "[engine]\n#runtime = 'crun'\n")
-    before = snapshot(root)
-    names = ("docker", "containerd", "podman")
-    one = installer(root, engines=REAL)
-    one.install(Request("daemon", names))
-    assert str(LAUNCHER) in (root / "etc/docker/daemon.json").read_text()
-    installer(root, engines=REAL).uninstall(None)
-    assert snapshot(root) == before
-    installer(root, engines=REAL).install(Request("daemon", names))
-    path = root / "etc/containers/containers.conf"
-    path.write_text(path.read_text() + "# mine\n")
-    installer(root, engines=REAL).uninstall(None)
-    assert path.read_text() == "[engine]\n#runtime = 'crun'\n# mine\n"
-    path.write_text("[engine]\n#runtime = 'crun'\n")
-
-
-def write(root: Path, name: str, text: str) -> None:
-    (root / name).parent.mkdir(parents=True, exist_ok=True)
-    (root / name).write_bytes(text.encode())
-
-
 def test_a_unit_that_the_user_has_started(root: Path, restored: Path) -> None:
     """Who has enabled the unit later, as he was told to, finds it disabled before it goes."""
     installer(root, driver=None).install(DAEMON)
     System(root).run(("systemctl", "enable", "--now", "cgpud.service"))
     installer(root).uninstall(None)
-
-
-def test_the_former_name_in_nvidias_list(root: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """An older release's name in NVIDIA's list gives way to today's, and uninstall restores the bytes."""
-    program = tmp_path / "nvidia-container-runtime"
-    program.touch(mode=0o755)
-    engines = {"nvidia": Nvidia(search=[str(tmp_path)])}
-    file = root / nvidia.PATH.lstrip("/")
-    file.parent.mkdir(parents=True)
-    file.write_text('[nvidia-container-runtime]\nruntimes = ["crun"] # ours\n')
-    before = snapshot(root)
-    with monkeypatch.context() as older:
-        older.setattr(nvidia, "low_level", str)
-        assert installer(root, engines=engines).install(DAEMON)
-    assert f'\nruntimes = ["{LAUNCHER}", "crun"]\n' in file.read_text()
-    assert installer(root, engines=engines).install(DAEMON)
-    assert f'\nruntimes = ["{low_level(str(LAUNCHER))}", "crun"]\n' in file.read_text()
-    assert not installer(root, engines=engines).install(DAEMON)
-    installer(root, engines=engines).uninstall(None)
-    assert snapshot(root) == before

@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-import shutil
 import tempfile
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -84,18 +83,3 @@ def test_any_history_comes_back(steps: list[Step]) -> None:
         assert journal.load(root) is None
         if not any(history.foreign.values()):
             assert snapshot(root) == before
-
-
-def test_twice_changes_nothing(tmp_path: Path) -> None:
-    """A second install finds nothing to do, and a second uninstall neither."""
-    root = make_node(tmp_path / "node")
-    before = snapshot(root)
-    assert installer(root).install(DAEMON)
-    installed = snapshot(root)
-    assert not installer(root).install(DAEMON)
-    assert snapshot(root) == installed
-    assert installer(root).uninstall(None)
-    assert snapshot(root) == before
-    assert not installer(root).uninstall(None)
-    assert snapshot(root) == before
-    shutil.rmtree(root)

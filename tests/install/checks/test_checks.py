@@ -4,7 +4,6 @@
 from __future__ import annotations
 
 import os
-import resource
 import time
 from dataclasses import replace
 from pathlib import Path
@@ -12,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from cgpu import distribution
+from cgpu import distribution, paths
 from cgpu.config.effective import Effective
 from cgpu.install.checks import (
     DesiredState,
@@ -24,6 +23,7 @@ from cgpu.install.checks import (
     preflight,
     publisher,
     runtime,
+    server,
     settings,
 )
 from cgpu.install.checks.configuration import CLOSE, closed
@@ -31,8 +31,9 @@ from cgpu.install.checks.finding import Finding
 from cgpu.install.node.facts.settings import Entry
 from cgpu.install.node.report import NodeReport
 from cgpu.install.node.snapshot import Card, Slice, Snapshot
-from cgpu.install.places import PUBLISHER, PUBLISHER_STARTS
+from cgpu.install.places import PUBLISHER, PUBLISHER_STARTS, SERVER_STARTS
 from cgpu.runtime_config.oci_runtime.lowlevel import LAUNCHER, LOW_LEVEL, low_level
+from tests.exporter.trees import gpu_line
 from tests.install.machine import RELEASE, card, node, node_report, sound, tool, write
 
 MODULE, DAEMON = DesiredState("module", ("docker",)), DesiredState("daemon", ("docker",))
@@ -121,22 +122,22 @@ def test_one_thing_wrong(
     assert all(one.fix for one in found if one.verdict in ("warning", "problem"))
 
 
-@pytest.mark.parametrize(
-    ("desired", "changed", "fix"),
-    [
-        (DAEMON, {"fuse": None}, "dnf install fuse3"),
-        (DAEMON, {"low_level": ()}, "dnf install crun"),
-        (MODULE, {"dkms": None}, "dnf install dkms"),
-        (MODULE, {"headers": None}, f"dnf install kernel-devel-{RELEASE}, or: {kernel.BY_DAEMON}"),
-    ],
-)
-def test_fixes_on_rhel(tmp_path: Path, desired: DesiredState, changed: dict[str, Any], fix: str) -> None:
+def test_fixes_on_rhel(tmp_path: Path) -> None:
     """Where os-release says that the distribution is like RHEL, each fix names its package by dnf."""
     root = sound(tmp_path)
     (root / "etc/os-release").write_text('ID="rocky"\nID_LIKE="rhel centos fedora"\n')
-    part = "kernel" if "headers" in changed else "software"
-    (found,) = [one for one in preflight(node(root, **{part: changed}), desired) if one.fix]
-    assert found.fix == fix
+    software = {"fuse": None, "low_level": (), "dkms": None}
+    headers = {"headers": None}
+    found = [
+        *preflight(node(root, software=software), DAEMON),
+        *preflight(node(root, software=software, kernel=headers), MODULE),
+    ]
+    assert {one.fix for one in found if one.fix} == {
+        "dnf install fuse3",
+        "dnf install crun",
+        "dnf install dkms",
+        f"dnf install kernel-devel-{RELEASE}, or: {kernel.BY_DAEMON}",
+    }
 
 
 def test_unknown_mig_mode_is_skipped(tmp_path: Path) -> None:
@@ -155,6 +156,9 @@ def slice_(name: str = "c1", owner: str = "c1 /group/c1", **entries: str) -> Sli
 def gpu(*slices: Slice, **entries: str) -> Card:
     sound = {"drift": "0", "mig": "0", "sched": "divided_by=gates", "memtotal": "16777216", "max_inst": "20"}
     return Card(0, {**sound, "free_weight": "19", **entries}, slices)
+
+
+LOST = gpu(stat=gpu_line("GPU-0", lost=1))
 
 
 def tree(*cards: Card, unreadable: tuple[str, ...] = ()) -> Snapshot:
@@ -185,9 +189,11 @@ def tree(*cards: Card, unreadable: tuple[str, ...] = ()) -> Snapshot:
             "ok",
         ),
         (engine.limits, {}, "skipped"),
-        (engine.limits, {"status": {"pid": 1 << 30}}, "skipped"),
         (engine.limits, {"status": {"pid": 1 << 80}}, "skipped"),
-        (engine.limits, {"status": {"pid": -1}}, "skipped"),
+        (engine.lost, {}, "skipped"),
+        (engine.lost, {"snapshot": tree(LOST)}, "problem"),
+        (engine.lost, {"snapshot": tree(LOST, gpu(stat=gpu_line("GPU-1")))}, "warning"),
+        (engine.lost, {"snapshot": tree(gpu(stat="odd"))}, "ok"),
         (engine.start_at_boot, {}, "warning"),
         (engine.start_at_boot, {"kind": "module"}, "warning"),
         (configuration.valid, {"config_problem": "policy: 9"}, "problem"),
@@ -496,20 +502,7 @@ def test_limits(tmp_path: Path, soft: str, verdict: str, text: str) -> None:
     write(tmp_path, {"proc/42/limits": PROC_LIMITS.format(soft)})
     (found,) = engine.limits(node_report(tmp_path, status={"pid": 42}))
     assert (found.verdict, found.text.split(";")[0]) == (verdict, text)
-
-
-def test_limits_of_this_process() -> None:
-    """The check parses /proc/PID/limits as the running kernel writes it."""
-    report = node_report(Path("/"), status={"pid": os.getpid()})
-    (found,) = engine.limits(report)
-    soft = resource.getrlimit(resource.RLIMIT_NOFILE)[0]
-    expected_limit = "any number of" if soft == resource.RLIM_INFINITY else str(soft)
-    assert found.text.startswith(f"cgpud can open {expected_limit} files")
-
-
-def test_limits_that_cannot_be_read(tmp_path: Path) -> None:
-    """A running process whose limits cannot be read is not reported as ended."""
-    write(tmp_path, {"proc/42/comm": "cgpud"})
+    (tmp_path / "proc/42/limits").unlink()
     (found,) = engine.limits(node_report(tmp_path, status={"pid": 42}))
     assert (found.verdict, found.text) == ("skipped", "/proc/42/limits cannot be read")
 
@@ -534,21 +527,16 @@ def test_ways_past_a_slice(tmp_path: Path, config: Effective | None, verdict: st
     """The finding names each way to a GPU without a slice. A node without such ways is ok."""
     (found,) = closed(node_report(tmp_path, wanted=config))
     assert (found.verdict, word in found.text) == (verdict, True)
+    # The fix closes every way; with shared_node true one is left, which it does not close.
+    assert found.fix.endswith(CLOSE) is (
+        verdict == "warning" and config is not None and not config.shared_node
+    )
 
 
-def test_open_node_has_a_fix(tmp_path: Path) -> None:
-    """The check goes by the configuration in force, and its fix closes every way past a slice."""
+def test_configuration_in_force_counts(tmp_path: Path) -> None:
+    """A node is as open as the configuration in force has it, whatever the file says."""
     report = node_report(tmp_path, wanted=Effective(shared_node=True), in_force=Effective())
-    (found,) = closed(report)
-    assert found.verdict == "warning"
-    assert found.fix.endswith(CLOSE)
-
-
-def test_fix_of_an_open_shared_node(tmp_path: Path) -> None:
-    """With shared_node true, the finding names the way that is left, and its fix does not set shared_node."""
-    (found,) = closed(node_report(tmp_path, wanted=Effective(shared_node=True, allow_privileged=True)))
-    assert found.text.startswith("shared_node is true, and yet privileged containers")
-    assert CLOSE not in found.fix
+    assert only_verdict(closed(report)) == "warning"
 
 
 def test_podman_that_copies_annotations(tmp_path: Path) -> None:
@@ -580,19 +568,56 @@ def test_published_slices(tmp_path: Path) -> None:
     assert found.fix == "have it run, now and after each boot: cgpu-smi --publish"
 
 
-@pytest.mark.parametrize(
-    ("document", "verdict"),
-    [
-        ('{"at": NOW, "gpus": []}', "ok"),
+def test_published_files(tmp_path: Path) -> None:
+    """A file that cgpu-smi would not show is found, whatever is in it."""
+    report = node_report(tmp_path, in_force=Effective(show_slices="all"))
+    for document, verdict in (
+        (f'{{"at": {time.monotonic()}, "gpus": []}}', "ok"),
         ('{"at": 0.0, "gpus": []}', "warning"),
         ('{"at": null}', "warning"),
-        ("{", "warning"),
         ("[" * 100_000, "warning"),
+    ):
+        write(tmp_path, {"run/cgpu-smi/everyone.json": document})
+        assert only_verdict(publisher.published(report)) == verdict
+
+
+@pytest.mark.parametrize(
+    ("lock", "process", "expected"),
+    [
+        ("7 100\n", "S", "ok"),
+        ("7\n", "S", "ok"),
+        ("7 99\n", "S", "warning"),
+        ("7 100\n", "Z", "warning"),
+        ("8 100\n", "S", "warning"),
+        ("no lock\n", "S", "ok"),
+        ("9" * 5000, "S", "ok"),
     ],
 )
-def test_published_files(tmp_path: Path, document: str, verdict: str) -> None:
-    """A file that cgpu-smi would not show is found, whatever is in it."""
-    document = document.replace("NOW", str(time.monotonic()))
-    write(tmp_path, {"run/cgpu-smi/everyone.json": document})
-    report = node_report(tmp_path, in_force=Effective(show_slices="all"))
-    assert only_verdict(publisher.published(report)) == verdict
+def test_keeper(tmp_path: Path, lock: str, process: str, expected: str) -> None:
+    """A keeper's socket counts where the keeper that has written the lock lives: it may be another's."""
+    root = sound(tmp_path / "root")
+    heard = f"ffff8: 00000002 00000000 00000000 0002 01 3107 {paths.KEEPER_SOCKET}\n"
+    status = f"7 (cgpud) {process} " + "0 " * 18 + "100 0\n"
+    write(root, {"proc/net/unix": "Num\n" + heard, "proc/7/stat": status, paths.LOCK.lstrip("/"): lock})
+    assert only_verdict(engine.descriptor_store(node_report(root))) == expected
+
+
+def test_socket_of_the_server(tmp_path: Path) -> None:
+    """Where systemd has its unit the socket must accept; connections that last are not enough.
+
+    Without systemd and without an engine nothing is wrong.
+    """
+    report = node_report(tmp_path)
+    assert only_verdict(server.is_heard(report)) == "skipped"
+    write(tmp_path, {f"lib/systemd/system/{SERVER_STARTS}": "[Socket]\n"})
+    for state, expected in (
+        ("00010000 0005 01", ("ok", "")),
+        ("00000000 0005 03", ("warning", server.START)),
+    ):
+        write(tmp_path, {"proc/net/unix": f"Num\n0: 2 0 {state} 99 {paths.RUNTIME_SOCKET}\n"})
+        (found,) = server.is_heard(report)
+        assert (found.verdict, found.fix) == expected
+    software = replace(report.node.software, systemd=False)
+    ours = replace(report.node.ours, engine=None)
+    for machine in (replace(report.node, software=software), replace(report.node, ours=ours)):
+        assert only_verdict(server.is_heard(replace(report, node=machine))) == "skipped"

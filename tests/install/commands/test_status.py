@@ -21,7 +21,7 @@ from cgpu.install.commands import doctor, status
 from cgpu.install.commands.status import Exit
 from cgpu.install.node.facts.settings import Entry
 from cgpu.install.node.report import NodeReport
-from cgpu.install.node.snapshot import Card, Slice, Snapshot, from_document
+from cgpu.install.node.snapshot import Card, Slice, Snapshot
 from cgpu.install.places import PUBLISHER, PUBLISHER_STARTS
 from cgpu.install.transaction.runner import Done
 from tests.exporter.trees import gpu_line
@@ -142,23 +142,6 @@ def test_text_of_a_card(tmp_path: Path) -> None:
     assert (found["promised"], found["reserved"], found["full"]) == (9 << 20, 3 << 20, True)
 
 
-def test_snapshot_of_nodes_that_read_wrong() -> None:
-    """Numbers that are none, and an owner that is empty, are not taken for any."""
-    document = {
-        "nodes": {},
-        "gpus": {"3": {"nodes": {"drift": "-12", "memtotal": "x"}, "containers": {"ab": {"owner": ""}}}},
-        "unreadable": [],
-    }
-    (found,) = from_document(document).cards
-    assert (found.index, found.number("drift"), found.number("memtotal"), found.number("none")) == (
-        3,
-        -12,
-        None,
-        None,
-    )
-    assert (found.slices[0].id, found.slices[0].cgroup) == ("ab", None)
-
-
 def test_report(tmp_path: Path) -> None:
     """Problems come first, each with its fix; what is well only where it is asked for. Each is one line."""
     lines = doctor.as_text(FOUND, everything=False).splitlines()
@@ -191,13 +174,8 @@ def test_simulated_cards_need_no_driver(tmp_path: Path) -> None:
     assert [one.text for one in doctor.examine(now) if one.name == "driver"] == ["simulated cards: T4"]
 
 
-@pytest.mark.parametrize(
-    ("answer", "verdict"),
-    [(True, "problem"), (False, "ok"), (CgpuError("damaged"), "problem")],
-)
-def test_leftovers(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, answer: bool | CgpuError, verdict: str
-) -> None:
+@pytest.mark.parametrize("answer", [True, False, CgpuError("damaged")])
+def test_leftovers(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, answer: bool | CgpuError) -> None:
     """A record of an installation that did not come to its end is a problem, which --fix ends."""
     ran: list[Path] = []
 
@@ -215,9 +193,9 @@ def test_leftovers(
     now = node_report(tmp_path)
     now = replace(now, node=replace(now.node, ours=replace(now.node.ours, record=Path("/r"))))
     (found,) = places.leftovers(now)
-    assert found.verdict == verdict
-    assert list(doctor.fix(now, [found])) == (["leftovers: taken back"] if verdict == "problem" else [])
-    assert len(ran) == (verdict == "problem")
+    assert found.verdict == ("problem" if answer else "ok")
+    assert list(doctor.fix(now, [found])) == (["leftovers: taken back"] if answer else [])
+    assert len(ran) == bool(answer)
 
 
 def test_draining(tmp_path: Path) -> None:

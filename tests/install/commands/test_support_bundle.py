@@ -76,18 +76,12 @@ def test_any_line(before: str, name: str) -> None:
     assert out.isascii()
 
 
-@pytest.mark.parametrize("line", ["a" * 2000, "token" * 400, "A" * 2000, "http://" * 300, "password=" * 200])
+@pytest.mark.parametrize("line", ["a" * 2000, "token" * 400, "http://" * 300, "password=" * 200])
 def test_long_lines_take_no_time(line: str) -> None:
     """A line that is made to be long is gone through in a moment."""
     start = time.process_time()
     redact_lines(f"{line}\n" * 20, 20)
     assert time.process_time() - start < 2
-
-
-def test_last_lines() -> None:
-    """Of a long log the end is kept."""
-    text = "\n".join(str(number) for number in range(1000))
-    assert redact_lines(text, 3) == "997\n998\n999\n"
 
 
 def test_events(tmp_path: Path) -> None:

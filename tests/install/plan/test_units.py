@@ -30,21 +30,11 @@ def folder(tmp_path: Path) -> Path:
     return tmp_path
 
 
-@pytest.mark.parametrize("name", UNITS)
-def test_valid(folder: Path, name: str) -> None:
+def test_valid(folder: Path) -> None:
     """systemd knows every key and value, and finds every command."""
-    done = call(["systemd-analyze", "verify", "--man=no", folder / name])
+    done = call(["systemd-analyze", "verify", "--man=no", *(folder / name for name in UNITS)])
     lines = [line for line in done.stderr.splitlines() if not any(key in line for key in NEWER)]
     assert (done.returncode, lines) == (0, [])
-
-
-def test_mistakes_are_found(folder: Path) -> None:
-    """The test above would find a wrong key, and a command that is not there."""
-    path = folder / "cgpu-exporter.service"
-    text = path.read_text()
-    for right, wrong in (("PrivateTmp", "PrivateTemp"), ("/cgpu exporter", "/cgpu-none exporter")):
-        path.write_text(text.replace(right, wrong))
-        assert wrong.split()[0] in call(["systemd-analyze", "verify", "--man=no", path]).stderr
 
 
 @pytest.mark.parametrize("name", EXPOSURE)

@@ -1,0 +1,179 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The units of what runs beside an engine: cgpu-smi --publish, the wrapper's server and cgpu exporter."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+from cgpu import paths
+from cgpu.errors import CgpuError
+from cgpu.install.places import (
+    KMOD,
+    PUBLISHER,
+    PUBLISHER_STARTS,
+    SERVER,
+    SERVER_STARTS,
+    program,
+)
+from cgpu.install.plan.server import PROGRAM
+from cgpu.runtime_config.oci_runtime import server
+from cgpu.smi import publish
+from tests.install.support import DAEMON, System, installer, snapshot
+
+UNITS = "etc/systemd/system"
+EXPORTER = "cgpu-exporter.service"
+# systemd.exec(5): each of these gives a service a mount namespace of its own, or other files than others see.
+OTHER_FILES = re.compile(
+    r"(Protect|Private|ReadOnly|ReadWrite|Inaccessible|Exec|NoExec|Bind|TemporaryFileSystem|Root|Mount|"
+    r"DynamicUser|ProcSubset|ExtensionImages|ExtensionDirectories|LogNamespace)(?!Start)"
+)
+
+
+@dataclass(frozen=True)
+class Service:
+    """A service, the unit that starts it, and the commands about both. about: a word of both names."""
+
+    name: str
+    starts: str
+    command: str
+    about: str
+    begin: tuple[str, ...]
+    renew: str
+
+    def commands(self, system: System) -> tuple[str, ...]:
+        """Return the commands about these units which change something, and forget all commands."""
+        found = tuple(line for line in system.commands if self.about in line and " is-" not in line)
+        system.commands.clear()
+        return found
+
+
+SERVICES = (
+    Service(
+        PUBLISHER,
+        PUBLISHER_STARTS,
+        f"{program('cgpu-smi')} --publish",
+        "smi-publish",
+        (f"systemctl enable --now {PUBLISHER_STARTS}", f"systemctl start {PUBLISHER}"),
+        f"systemctl try-restart {PUBLISHER_STARTS} {PUBLISHER}",
+    ),
+    Service(
+        SERVER,
+        SERVER_STARTS,
+        str(program(PROGRAM)),
+        "container-runtime",
+        (f"systemctl enable --now {SERVER_STARTS}",),
+        f"systemctl try-restart {SERVER_STARTS}",
+    ),
+)
+
+
+def options(name: str) -> dict[str, str]:
+    """Return the last value of each key of one of our units."""
+    return dict(re.findall(r"^([A-Za-z]+)=(.*)$", (KMOD / "units" / name).read_text(), re.MULTILINE))
+
+
+@pytest.mark.parametrize("service", SERVICES, ids=lambda service: service.name)
+def test_install_and_uninstall(root: Path, restored: Path, service: Service) -> None:
+    """Both units are there, and nothing of them is left; the one that starts the other stops first."""
+    system = System(root)
+    installer(root, system).install(DAEMON)
+    assert f"ExecStart={service.command}\n" in (root / UNITS / service.name).read_text()
+    assert (root / UNITS / service.starts).exists()
+    assert service.commands(system) == service.begin
+    installed = snapshot(root)
+    assert not installer(root, system).install(DAEMON)
+    assert (service.commands(system), snapshot(root)) == ((), installed)
+    installer(root, system).uninstall(None)
+    assert service.commands(system) == (
+        f"systemctl disable --now {service.starts}",
+        f"systemctl stop {service.name}",
+    )
+
+
+@pytest.mark.parametrize("service", SERVICES, ids=lambda service: service.name)
+def test_what_is_missing_comes_back(root: Path, service: Service) -> None:
+    """Another install writes a unit that is gone and starts it anew, and enables one that is disabled."""
+    system = System(root)
+    installer(root, system).install(DAEMON)
+    (root / UNITS / service.name).unlink()
+    system.commands.clear()
+    assert installer(root, system).install(DAEMON)
+    assert service.commands(system) == (service.renew,)
+    (root / "system/enabled" / service.starts).unlink()
+    assert installer(root, system).install(DAEMON)
+    assert service.commands(system) == service.begin
+
+
+def test_units_of_a_package(root: Path) -> None:
+    """Units of another folder are started by their names, and stay when the installation is taken back."""
+    packaged = root / "usr/lib/systemd/system"
+    packaged.mkdir(parents=True)
+    names = [name for service in SERVICES for name in (service.name, service.starts)]
+    for name in (*names, EXPORTER):
+        (packaged / name).write_text("[Unit]\n")
+    installer(root).install(DAEMON)
+    installer(root).uninstall(None)
+    assert all((packaged / name).exists() for name in (*names, EXPORTER))
+    assert [name for name in names if (root / "system/enabled" / name).exists()] == []
+
+
+def test_without_systemd(root: Path) -> None:
+    """Nothing is made, and nothing is run."""
+    system = System(root)
+    installer(root, system, systemd=False).install(DAEMON)
+    assert (system.commands, list((root / UNITS).glob("cgpu*"))) == ([], [])
+
+
+def test_what_does_not_start(root: Path) -> None:
+    """What users see is not worth a failure: its command is left to the user. A closed socket is."""
+    before = snapshot(root)
+    with pytest.raises(CgpuError, match=SERVER_STARTS):
+        installer(root, System(root, refuses=f"enable --now {SERVER_STARTS}")).install(DAEMON)
+    assert snapshot(root) == before
+    one = installer(root, System(root, refuses=f"start {PUBLISHER}"))
+    assert one.install(DAEMON)
+    assert any(line.startswith(f"To do: systemctl start {PUBLISHER} (") for line in one.notes)
+
+
+def test_a_socket_that_is_left(root: Path) -> None:
+    """What a server that was started by hand has left in /run goes with the installation."""
+    system = System(root)
+    installer(root, system).install(DAEMON)
+    (root / paths.RUNTIME_SOCKET.lstrip("/")).touch()
+    installer(root, system).uninstall(None)
+    assert f"rm -f {paths.RUNTIME_SOCKET}" in system.commands
+
+
+def test_the_exporter(root: Path, restored: Path) -> None:
+    """Its unit is there and nobody but the user enables it; then it ends when the node is taken back."""
+    system = System(root)
+    installer(root, system).install(DAEMON)
+    assert f"ExecStart={program('cgpu')} exporter\n" in (root / UNITS / EXPORTER).read_text()
+    assert not any(EXPORTER in line for line in system.commands)
+    (root / "system/enabled" / EXPORTER).touch()
+    installer(root, system).uninstall(None)
+    assert f"systemctl disable --now {EXPORTER}" in system.commands
+
+
+def test_the_units_fit_the_programs() -> None:
+    """The units name the files that the programs go by, and take from them what they do not need."""
+    found = {**options(PUBLISHER_STARTS), **options(PUBLISHER)}
+    assert found["PathChanged"] == paths.EFFECTIVE
+    assert f"/run/{found['RuntimeDirectory']}" == str(publish.FOLDER)
+    # Whatever a container's name or a socket's answer does to the program, these are out of its reach.
+    assert found["CapabilityBoundingSet"] == "CAP_SYS_ADMIN"
+    assert found["SystemCallFilter"] == "@system-service"
+    assert {found[key] for key in ("NoNewPrivileges", "PrivateDevices", "PrivateNetwork")} == {"yes"}
+    assert found["ProtectSystem"] == "strict"
+    found = options(SERVER_STARTS)
+    assert found["ListenSequentialPacket"] == paths.RUNTIME_SOCKET
+    assert (found["SocketMode"], found["Backlog"]) == ("0600", str(server.BACKLOG))
+    # With files, mounts or users of its own the server would refuse every caller.
+    found = options(SERVER)
+    assert [name for name in found if OTHER_FILES.match(name)] == []
+    assert found["NoNewPrivileges"] == "yes"
+    assert "CAP_MKNOD" not in found["CapabilityBoundingSet"]
