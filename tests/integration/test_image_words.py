@@ -164,7 +164,7 @@ def log(after: int) -> str:
 
 
 @pytest.mark.enforcement
-def test_annotations_that_change_the_runtime(
+def test_annotations_that_change_the_runtime_are_refused(
     start: Start, podman: Podman, runc: Runc, load: Load, tmp_path: Path
 ) -> None:
     """What makes crun leave out the filter, or run another program, is refused; another note is not."""

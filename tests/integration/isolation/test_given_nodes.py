@@ -45,7 +45,7 @@ def total(outcome: Outcome) -> int:
 
 
 @pytest.mark.enforcement
-def test_a_device_node_names_a_gpu(start: Start, runc: Runc, docker: Docker, tmp_path: Path) -> None:
+def test_docker_device(start: Start, runc: Runc, docker: Docker, tmp_path: Path) -> None:
     """A card's node alone, by docker run --device or as CDI gives it, gets the node's default.
 
     One of no card that the engine knows is refused.
