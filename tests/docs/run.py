@@ -7,9 +7,29 @@ import re
 from collections.abc import Mapping
 
 from tests.docs.commands import Command, Document
-from tests.docs.elsewhere import ELSEWHERE, REASONS
 from tests.docs.node import Node
 from tests.docs.scenarios import LENT, Expect, Scenario
+
+WITH_CDI = (
+    "podman run --annotation opencgpu.io/mem-container=6 --annotation opencgpu.io/mem-dev=15 "
+    "--annotation opencgpu.io/visible-devices=0 --device nvidia.com/gpu=0 IMAGE"
+)
+# Those run for many minutes, or take a network, a GPU or an engine that is not here.
+NOT_TYPED = (
+    "make demo",
+    "make demo-kubernetes",
+    "make test",
+    "make deb",
+    "apt-get update",
+    "apt-get install ./dist/opencgpu_*_amd64.deb",
+    "systemctl restart crio",
+    WITH_CDI,
+    "cgpu events",
+    "cgpu check-driver",
+    ".venv/bin/python -m pytest tests/attacks",
+    ".venv/bin/python -m pytest tests/attacks -k static_binary",
+    "make fuzz SECONDS=60",
+)
 
 
 def typed(found: Document, scenario: Scenario) -> list[Command]:
@@ -21,7 +41,7 @@ def typed(found: Document, scenario: Scenario) -> list[Command]:
         if one.text not in scenario.earlier and one.text in (scenario.only or (one.text,))
     ]
     chosen += [next(one for one in found.inline if one.text == text) for text in scenario.inline]
-    return [one for one in chosen if one.text not in ELSEWHERE and one.text not in REASONS]
+    return [one for one in chosen if one.text not in NOT_TYPED]
 
 
 def carry_out(node: Node, found: Document, scenario: Scenario) -> list[str]:

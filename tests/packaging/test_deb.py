@@ -158,15 +158,3 @@ def test_version(packages: Packages) -> None:
 def field(package: Path, name: str) -> str:
     command = ["dpkg-deb", "--field", str(package), name]
     return subprocess.check_output(command, text=True, timeout=60)
-
-
-def test_a_clean_machine_gets_what_the_build_needs(repository: Path) -> None:
-    """`make deb` installs what dpkg-buildpackage asks for, and build-essential, which it asks for unsaid."""
-    listed = re.findall(
-        r"^([a-z][\w.+-]+) +\S+$", (repository / "scripts/bootstrap").read_text(), re.MULTILINE
-    )
-    (line,) = re.findall(
-        r"^Build-Depends: (.*)$", (repository / "install/packaging/debian/control").read_text(), re.MULTILINE
-    )
-    asked = {re.split(r"[ (]", one.strip())[0].removesuffix("-compat") for one in line.split(",")}
-    assert {"build-essential", *asked} - set(listed) == set()

@@ -69,21 +69,14 @@ def pid_of(machine: Machine) -> int:
     return int(json.loads(machine.run("cgpud", "--status"))["pid"])
 
 
-def test_starts_nothing(packages: Packages, machine: Machine) -> None:
-    """The installation starts no engine, enables no unit and writes nothing to /etc."""
-    machine.install(packages.daemon)
-    assert not machine.path("/run/cgpu").exists()
-    changed = machine.changes()
-    assert "usr/bin/cgpu" in changed
-    assert [name for name in changed if name.startswith("etc/")] == []
-
-
 def test_nothing_left(packages: Packages, machine: Machine) -> None:
     """After use and removal only notes of systemd's helper are left, and nothing after the purge."""
     shutil.copy(packages.daemon, machine.path("tmp"))
     machine.run("apt-get", "-q", "-y", "install", f"/tmp/{packages.daemon.name}")
     machine.run("cgpud", "--simulate", "T4")
-    machine.run("cgpu", "run", "--mem", "1G", "--", PROBE, "info")
+    run = ("cgpu", "run", "--mem", "1G", "--", PROBE)
+    assert "total=1073741824 " in machine.run(*run, "info")
+    assert "status=0x51" in machine.attempt(*run, "alloc=1025M").stdout
     machine.run("cgpu-smi")
     assert machine.remove("opencgpu").returncode == 0
     assert not machine.path("/run/cgpu/control.sock").exists()
@@ -93,31 +86,27 @@ def test_nothing_left(packages: Packages, machine: Machine) -> None:
 
 
 def test_purge_keeps_what_somebody_wrote(packages: Packages, machine: Machine) -> None:
-    """A purge leaves a configuration that a person wrote, and takes empty folders."""
+    """The installation starts nothing and writes nothing to /etc; a purge leaves what somebody wrote."""
     machine.install(packages.daemon)
+    assert not machine.path("/run/cgpu").exists()
+    changed = machine.changes()
+    assert "usr/bin/cgpu" in changed
+    assert [name for name in changed if name.startswith("etc/")] == []
     machine.run("mkdir", "-p", "/etc/cgpu", "/var/lib/cgpu/install")
     machine.path("/etc/cgpu/config.yaml").write_text("policy: 2\n")
     assert machine.remove("opencgpu", purge=True).returncode == 0
     assert machine.changes() == ["etc/cgpu", "etc/cgpu/config.yaml"]
 
 
-@pytest.mark.parametrize("command", ["cgpu", "cgpud", "cgpu-smi", "cgpu-config-apply"])
-def test_isolated(node: Machine, command: str) -> None:
+def test_isolated(node: Machine) -> None:
     """Neither Python's variables nor modules in the caller's folder change what a command runs."""
     node.run("mkdir", "-p", "/tmp/evil/cgpu")
     node.path("/tmp/evil/cgpu/__init__.py").write_text("raise SystemExit('evil')")
     node.path("/tmp/evil/sitecustomize.py").write_text("raise SystemExit('evil')")
     hostile = {"PYTHONPATH": "/tmp/evil", "PYTHONSTARTUP": "/tmp/evil/sitecustomize.py", "PYTHONHOME": "/tmp"}
-    shown = node.run(command, "--version", cwd="/tmp/evil", **hostile)
-    assert shown.startswith(f"{command} ")
-
-
-def test_plugin_of_kubectl(node: Machine) -> None:
-    """`kubectl inspect cgpu` has all that it needs, and says in a line that no cluster is known."""
-    assert node.run("kubectl-inspect-cgpu", "--help").startswith("usage: kubectl-inspect-cgpu ")
-    done = node.attempt("kubectl-inspect-cgpu", "--kubeconfig", "/no/such/file")
-    assert (done.returncode, done.stdout.count("\n")) == (1, 1)
-    assert done.stdout.startswith("kubectl-inspect-cgpu: no cluster is known")
+    for command in ("cgpu", "cgpud", "cgpu-smi", "cgpu-config-apply"):
+        shown = node.run(command, "--version", cwd="/tmp/evil", **hostile)
+        assert shown.startswith(f"{command} ")
 
 
 def test_no_site_packages(node: Machine) -> None:
@@ -162,14 +151,6 @@ def test_files_are_the_packages(engine: Machine) -> None:
     assert [name for name in found if name not in owned] == []
 
 
-def test_slice(engine: Machine) -> None:
-    """A command in a slice sees its slice, gets that and not a byte more."""
-    run = ("cgpu", "run", "--mem", "1G", "--", PROBE)
-    assert "total=1073741824 " in engine.run(*run, "info")
-    assert "status=0x0" in engine.run(*run, "alloc=1024M")
-    assert "status=0x51" in engine.attempt(*run, "alloc=1025M").stdout
-
-
 def test_runtime(engine: Machine) -> None:
     """The container engines are told of the runtime inside the package, which runs."""
     engine.run("cgpu-runtime-config", "docker", "--config", "/tmp/daemon.json")
@@ -179,12 +160,18 @@ def test_runtime(engine: Machine) -> None:
     assert engine.run(path, "--version") == engine.run("/usr/bin/cgpu-container-runtime", "--version")
 
 
-def test_removal_refused(engine: Machine, sliced: subprocess.Popen[str]) -> None:
-    """While a slice is in use the package stays, and the slice goes on."""
+def test_beside_a_slice(packages: Packages, engine: Machine, sliced: subprocess.Popen[str]) -> None:
+    """While a slice is in use the package stays; one that is newly installed leaves engine and slices alone.
+
+    It says how to exchange the engine.
+    """
     assert_refused(engine.remove("opencgpu"), "1 slices are in use; stop their containers: cgpu-smi")
     assert sliced.poll() is None
-    engine.run("cgpu-smi")
     assert engine.run("dpkg", "--verify", "opencgpu") == ""
+    before = pid_of(engine)
+    assert "to exchange it: cgpu upgrade" in engine.install(packages.daemon)
+    assert pid_of(engine) == before
+    assert sliced.poll() is None
 
 
 def test_removal_refused_without_python(engine: Machine, sliced: subprocess.Popen[str]) -> None:
@@ -228,15 +215,6 @@ def test_removal_takes_the_node_back(packages: Packages, machine: Machine) -> No
     assert "/usr/lib/opencgpu/" in machine.path(DAEMON_JSON).read_text()
     assert machine.remove("opencgpu").returncode == 0
     assert [name for name in machine.changes() if name.startswith("etc/")] == []
-
-
-def test_replaced_while_it_runs(packages: Packages, engine: Machine, sliced: subprocess.Popen[str]) -> None:
-    """A newly installed package leaves engine and slices alone, and says how to exchange the engine."""
-    before = pid_of(engine)
-    said = engine.install(packages.daemon)
-    assert "to exchange it: cgpu upgrade" in said
-    assert pid_of(engine) == before
-    assert sliced.poll() is None
 
 
 def test_module_package(packages: Packages, machine: Machine) -> None:

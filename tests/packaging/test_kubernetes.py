@@ -274,23 +274,14 @@ def test_failed_install(pod: Pod) -> None:
 
 
 @pytest.mark.root
-def test_nothing_to_remove(pod: Pod) -> None:
-    """On a node without the package there is nothing to remove, and no engine."""
+def test_a_node_without_the_package(pod: Pod) -> None:
+    """There is nothing to remove; it is ready once an engine runs. A word that is not known is refused."""
     assert "node-installer: not on this node" in pod.run("uninstall").stdout
     assert pod.calls() == []
     assert pod.run("check").returncode == 1
-
-
-@pytest.mark.root
-def test_check(pod: Pod) -> None:
-    """A node with an engine that runs is ready."""
     pod.node.path("/run/cgpu_km").mkdir()
     pod.node.path("/run/cgpu_km/version").write_text("0.1.0\n")
     assert pod.run("check").returncode == 0
-
-
-def test_wrong_word(pod: Pod) -> None:
-    """A word that is not known is refused with those that are."""
     done = pod.run("instal")
     line = "node-installer: 'instal': expected install, uninstall or check\n"
     assert (done.returncode, done.stdout) == (1, line)

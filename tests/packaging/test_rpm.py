@@ -241,19 +241,3 @@ def test_one_removal(packages: Packages, rpms: Rpms, repository: Path, tmp_path:
         before, _, after = script.partition(text)
         assert "before_removal" not in before
         assert re.search(r"^\s+before_removal$", after, re.MULTILINE)
-
-
-def test_scratch_root(rpms: Rpms, tmp_path: Path) -> None:
-    """Below an empty folder the packages come and go, and no file is left."""
-    rpm = ["rpm", "--root", str(tmp_path), "--dbpath", "/rpm", "--nodeps", "--noscripts"]
-    subprocess.run([*rpm, "--install", *map(str, rpms.packages)], check=True, capture_output=True, timeout=60)
-    assert (tmp_path / "usr/bin/cgpu").is_file()
-    assert (tmp_path / f"usr/src/opencgpu-{__version__}/dkms.conf").is_file()
-    verify = [*rpm, "--verify", "opencgpu", "opencgpu-dkms"]
-    done = subprocess.run(verify, capture_output=True, text=True, timeout=60, check=False)
-    assert (done.returncode, done.stdout) == (0, "")
-    remove = [*rpm, "--erase", "opencgpu", "opencgpu-dkms"]
-    subprocess.run(remove, check=True, capture_output=True, timeout=60)
-    shutil.rmtree(tmp_path / "rpm")
-    left = [path for path in tmp_path.rglob("*") if not path.is_dir() or "opencgpu" in path.name]
-    assert left == []

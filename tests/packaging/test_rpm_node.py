@@ -69,22 +69,18 @@ def test_nothing_left(rpms: Rpms, machine: Machine) -> None:
     assert left(machine) == ["etc/cgpu", "etc/cgpu/config.yaml"]
 
 
-def test_removal_refused(engine: Machine) -> None:
-    """While a slice is in use the package stays, and the slice goes on."""
+def test_beside_a_slice(rpms: Rpms, engine: Machine) -> None:
+    """While a slice is in use the package stays; a new one leaves engine and slices alone."""
+    before = pid_of(engine)
     with lasting_slice(engine) as process:
         done = remove(engine)
+        said = install(engine, rpms.packages.daemon, "--force")
         still = process.poll()
     assert_refused(done, "1 slices are in use; stop their containers: cgpu-smi")
+    assert "to exchange it: cgpu upgrade" in said
+    assert pid_of(engine) == before
     assert still is None
     assert engine.run(*RPM, "--verify", "opencgpu") == ""
-
-
-def test_removal_refused_by_settings(rpm_node: Machine) -> None:
-    """While a container engine names the runtime the package stays."""
-    rpm_node.run("cgpu-runtime-config", "docker")
-    done = remove(rpm_node)
-    rpm_node.run("cgpu-runtime-config", "docker", "--remove")
-    assert_refused(done, f"{DAEMON_JSON} name its runtime; take it out: cgpu-runtime-config ENGINE")
 
 
 def test_removal_takes_the_node_back(rpms: Rpms, machine: Machine) -> None:
@@ -98,17 +94,6 @@ def test_removal_takes_the_node_back(rpms: Rpms, machine: Machine) -> None:
     assert "/usr/lib/opencgpu/" in machine.path(DAEMON_JSON).read_text()
     assert remove(machine).returncode == 0
     assert [name for name in machine.changes() if name.startswith("etc/")] == []
-
-
-def test_replaced_while_it_runs(rpms: Rpms, engine: Machine) -> None:
-    """A newly installed package leaves engine and slices alone, and says how to exchange the engine."""
-    before = pid_of(engine)
-    with lasting_slice(engine) as process:
-        said = install(engine, rpms.packages.daemon, "--force")
-        still = process.poll()
-    assert "to exchange it: cgpu upgrade" in said
-    assert pid_of(engine) == before
-    assert still is None
 
 
 def test_module_package(rpms: Rpms, machine: Machine) -> None:
