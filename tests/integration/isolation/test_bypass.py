@@ -152,7 +152,7 @@ def with_other_card(spec: dict[str, object]) -> dict[str, object]:
 
 @pytest.mark.parametrize("enforce", [True, False])
 def test_privileged_cannot_use_another_card(start: Start, runc: Runc, *, enforce: bool) -> None:
-    """A container with one of two cards cannot use the other, even with its node or privileged; unenforced it can."""
+    """With its node, or privileged, a container cannot use a card it was not given; unenforced it can."""
     start("T4:2", enforce=enforce)
     words = ["/cgpu-probe", "gpu=1", "alloc=1M"]
     for name, spec in (("curious", runc.spec(words, SLICE)), ("privileged", privileged(runc, words))):
