@@ -8,7 +8,7 @@ import sys
 from collections.abc import Iterator, Mapping
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
-from typing import Any, cast
+from typing import Any
 
 import pytest
 from lightkube import ApiError
@@ -106,12 +106,6 @@ def test_names_of_other_systems(slices: Slices) -> None:
     assert [size for _, size in slices.seen("two")] == [2950, 2950]
 
 
-def test_wrong_amounts_are_refused(slices: Slices) -> None:
-    """A malformed amount ends with one line at the user's terminal."""
-    with pytest.raises(ApiError, match=r"opencgpu: aliyun\.com/gpu-mem: 1500m: expected a whole number"):
-        asking(slices, "wrong", {"aliyun.com/gpu-mem": "1.5"})
-
-
 def test_templates_are_few_and_collected(slices: Slices) -> None:
     """Pods of one shape have one template; it goes when no pod names it and time has passed."""
     for number in range(3):
@@ -204,17 +198,6 @@ def test_parameters_of_a_class(slices: Slices) -> None:
     (held,) = Tree(str(TREE)).reserved(0)
     assert (held.bytes // MIB, held.weight) == (3021, 3)
     slices.cluster.api.delete(DeviceClass, "heavy")
-
-
-def test_a_dry_run_makes_nothing(slices: Slices) -> None:
-    """`kubectl apply --dry-run=server` shows the pod with its claim and leaves no template."""
-    container = {"name": "main", "image": PROBE_IMAGE, "resources": {"limits": {"aliyun.com/gpu-mem": 1}}}
-    metadata = {"name": "dry", "namespace": slices.namespace}
-    pod = cast("Pod", Pod.from_dict({"metadata": metadata, "spec": {"containers": [container]}}))
-    made = slices.cluster.api.create(pod, dry_run=True)
-    assert made.spec is not None
-    assert made.spec.runtimeClassName == "cgpu"
-    assert templates(slices) == []
 
 
 def test_the_webhook_is_down(slices: Slices) -> None:

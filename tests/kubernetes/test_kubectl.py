@@ -107,18 +107,6 @@ def test_what_is_used(slices: Slices, user: str) -> None:
     assert (share["mib"], share["of_card"], share["used"]) == (6144, 6043, 1536)
 
 
-def test_no_right_to_ask_agents(slices: Slices, user: str) -> None:
-    """Who may not reach the agents sees what is allocated, and one line says what is missing."""
-    cluster = slices.cluster
-    name = f"system:serviceaccount:{slices.namespace}:user"
-    words = ("clusterrolebinding", "user-reads", "--clusterrole", "cgpu-inspect", "--user", name)
-    assert cluster.kubectl("create", *words).returncode == 0
-    wide = cluster.kubectl("inspect", "cgpu", "-o", "wide", user=user)
-    assert (wide.returncode, row(wide.stdout)[2:4]) == (0, ["0/15", "?"])
-    assert wide.stderr.count("\n") == 1
-    assert "is forbidden" in wide.stderr
-
-
 def test_an_agent_that_is_gone(slices: Slices) -> None:
     """An agent that does not answer is a question mark, within seconds, and the rest is shown."""
     slices.agent.stop()

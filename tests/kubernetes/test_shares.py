@@ -5,20 +5,19 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator
-from pathlib import Path
 
 import pytest
 from lightkube.resources.core_v1 import Pod
 from lightkube.resources.resource_v1 import ResourceClaim
 
-from cgpu import paths, shares
+from cgpu import shares
 from cgpu.client.tree import Tree
 from tests.integration.commands import eventually
 from tests.integration.engine import MIB, TREE
 from tests.integration.probe import NO_MEMORY, step
 from tests.kubernetes.harness.cluster import Cluster
 from tests.kubernetes.harness.node import PROBE_IMAGE
-from tests.kubernetes.harness.slices import AGAIN_S, CDI, WAIT, Slices, left, reserved, with_agent
+from tests.kubernetes.harness.slices import AGAIN_S, WAIT, Slices, reserved, with_agent
 
 # It compares a claim with what is left of another device than the one that it has found (allocateDevice() in
 # allocator_experimental.go), and one request may have one device twice.
@@ -133,17 +132,6 @@ def test_without_the_runtime_class(slices: Slices) -> None:
     assert slices.seen("plain") == []
 
 
-def test_the_agent_is_killed(slices: Slices) -> None:
-    """Pods go on without the agent; what they gave back meanwhile is given back when it returns."""
-    slices.one("stays", "1Gi")
-    slices.one("goes", "2Gi")
-    slices.agent.kill()
-    slices.cluster.api.delete(Pod, "goes", namespace=slices.namespace, grace_period=0)
-    slices.agent.start()
-    eventually(lambda: [size for _, size, _ in reserved()] == [1007], "one share is left", 60)
-    assert [mib for _, mib in slices.seen("stays")] == [1007]
-
-
 def test_a_name_again(slices: Slices) -> None:
     """A pod that was deleted by force, and another one of its name: the second has its own share."""
     slices.one("same", "3Gi")
@@ -159,17 +147,6 @@ def test_a_name_again(slices: Slices) -> None:
     ((after, _),) = slices.shares_of("same")
     assert after != before
     assert [mib for _, mib in slices.seen("same")] == [3021]
-
-
-def test_an_emptied_run(slices: Slices) -> None:
-    """Files below /run that are lost come back with the agent's next start, for the pods that run."""
-    slices.one("kept", "3Gi")
-    before = left()
-    slices.agent.stop()
-    for path in [*Path(paths.SHARES).glob("*.json"), *CDI.glob("opencgpu-share-*")]:
-        path.unlink()
-    slices.agent.start()
-    eventually(lambda: sorted(left()) == sorted(before), "all is there again", 30)
 
 
 def test_the_engine_is_full_by_others(slices: Slices) -> None:

@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator
 
 import pytest
@@ -38,51 +37,6 @@ def test_a_claim_in_use_is_not_forgotten(slices: Slices) -> None:
     eventually(
         lambda: not list(slices.cluster.api.list(ResourceClaim, namespace=slices.namespace)), "it is gone", 60
     )
-
-
-def test_times_that_python_has_not(slices: Slices) -> None:
-    """A time of the year 0 in a claim's managed fields ends no agent."""
-    slices.one("odd", "1Gi")
-    entry = {
-        "manager": "odd",
-        "operation": "Update",
-        "apiVersion": "resource.k8s.io/v1",
-        "time": "0000-01-01T00:00:00Z",
-        "fieldsType": "FieldsV1",
-        "fieldsV1": {"f:metadata": {"f:labels": {".": {}}}},
-    }
-    patch = json.dumps({"metadata": {"managedFields": [entry]}})
-    named = ("resourceclaim", "odd", "--namespace", slices.namespace)
-    assert slices.cluster.kubectl("patch", *named, "--type=merge", "-p", patch).returncode == 0
-    shown = slices.cluster.kubectl("get", *named, "--show-managed-fields", "-o", "json")
-    assert "0000-01-01T00:00:00Z" in shown.stdout
-    slices.agent.kill()
-    slices.agent.start()
-    slices.one("later", "1Gi")
-    assert [mib for _, mib in slices.seen("later")] == [1007]
-
-
-def test_a_request_with_alternatives(slices: Slices) -> None:
-    """A container that names the request has the GPU of the alternative that was taken."""
-    alternatives = [
-        {
-            "name": f"of-{size.lower()}",
-            "deviceClassName": "gpu.opencgpu.io",
-            "capacity": {"requests": {"memory": size}},
-        }
-        for size in ("64Gi", "3Gi")
-    ]
-    spec = {"devices": {"requests": [{"name": "gpu", "firstAvailable": alternatives}]}}
-    slices.make("ResourceClaim", "either", spec, "resource.k8s.io/v1")
-    container = {
-        "name": "main",
-        "image": PROBE_IMAGE,
-        "command": WAIT,
-        "resources": {"claims": [{"name": "either", "request": "gpu"}]},
-    }
-    slices.pod("either", {"main": ["either"]}, containers=[container])
-    slices.running("either")
-    assert [mib for _, mib in slices.seen("either")] == [3021]
 
 
 def test_a_resource_of_the_device_class(slices: Slices) -> None:

@@ -11,7 +11,7 @@ import pytest
 from tests.integration.commands import eventually
 from tests.kubernetes.harness.cluster import Cluster
 from tests.kubernetes.harness.node import PROBE_IMAGE
-from tests.kubernetes.harness.slices import AGAIN_S, WAIT, Slices, left, reserved, with_agent
+from tests.kubernetes.harness.slices import AGAIN_S, WAIT, Slices, reserved, with_agent
 
 LOOK = ["/cgpu-probe", "gpu=0", "info"]
 
@@ -38,17 +38,6 @@ def test_init_containers_and_the_main_one(slices: Slices) -> None:
     for name in ("first", "second"):
         assert f"total={3021 << 20} " in slices.cluster.log("turns", slices.namespace, name)
     assert len(reserved()) == 1
-
-
-def test_containers_at_once(slices: Slices) -> None:
-    """Two containers that would use one share at once: neither starts, and an event names both."""
-    slices.claim("both", "3Gi")
-    slices.pod("both", {"one": ["both"], "two": ["both"]})
-    slices.events_say("both", "request gpu is named by 2 containers that run at once (one, two)")
-    status = slices.cluster.pod_status("both", slices.namespace)
-    assert status.phase == "Pending"
-    assert all(one.containerID is None for one in status.containerStatuses or ())
-    assert left() == []
 
 
 def test_pods_one_after_the_other(slices: Slices) -> None:
