@@ -189,13 +189,6 @@ def test_other_card(other: Other) -> None:
     assert {found[name] for name in ("managed", "concurrent", "virtual", "descriptors", "pools")} == {1}
 
 
-def test_other_copies(other: Other) -> None:
-    """On another model data is copied as on a T4, also in memory of cuMemCreate and of another process."""
-    assert whole(other.cards, "copies")["large"] is True
-    for step in ("virtual", "ipc"):
-        assert whole(other.cards, step)["read"] == "0123456789abcdef"
-
-
 @pytest.mark.enforcement
 def test_slice(box: Node) -> None:
     """In a slice the card has as much memory as the slice, under its own name and UUID."""

@@ -11,7 +11,7 @@ import pytest
 from tests.integration.commands import eventually
 from tests.integration.engine import MIB
 from tests.nvidia.containers import Node
-from tests.nvidia.machines import LIMIT, OTHERS, OWN, WHOLE, beside, box, details, packages, rows, run
+from tests.nvidia.machines import OTHERS, beside, box, details, packages, rows, run
 
 __all__ = ["box"]
 
@@ -68,18 +68,6 @@ def test_alike(box: Node, words: str) -> None:
         re.sub(r"  \d+  +C ", " N C ", text) for text in both(box, f"nvidia-smi {words}; echo $?")
     )
     assert whole == sliced
-
-
-def test_figures(repository: Path) -> None:
-    """The document's figures are those of these tests: a T4, 100 MiB of its own, 700 of another one."""
-    figures = told(repository, "nvidia-smi --query-gpu")
-    expected = {
-        "total": (WHOLE, LIMIT),
-        "used": (OWN + OTHERS, OWN),
-        "free": (WHOLE - OWN - OTHERS, LIMIT - OWN),
-    }
-    for name, values in expected.items():
-        assert figures[f"memory.{name} [MiB]"] == tuple(f"{value} MiB" for value in values)
 
 
 @pytest.mark.parametrize("words", ["-mig 1", "-mig 0"])
