@@ -14,26 +14,21 @@ import pytest
 from lightkube import ApiError
 from lightkube.resources.batch_v1 import Job
 from lightkube.resources.core_v1 import Pod
-from lightkube.resources.resource_v1 import DeviceClass, ResourceClaim, ResourceClaimTemplate
-from lightkube.types import CascadeType, PatchType
+from lightkube.resources.resource_v1 import DeviceClass, ResourceClaimTemplate
+from lightkube.types import PatchType
 
 from cgpu.client.tree import Tree
 from cgpu.kubernetes.admission.templates import FORMAT, LAST_USED
-from cgpu.kubernetes.node.units import share_mib
 from tests.integration.commands import eventually
 from tests.integration.engine import MIB, TREE
 from tests.kubernetes.harness import chart
 from tests.kubernetes.harness.admission import with_admission
 from tests.kubernetes.harness.cluster import Cluster
 from tests.kubernetes.harness.control_plane import NODE_ADDRESS
-from tests.kubernetes.harness.counts import count
 from tests.kubernetes.harness.credentials import NODE
 from tests.kubernetes.harness.node import PROBE_IMAGE, load_image
-from tests.kubernetes.harness.slices import WAIT, Slices, left, with_agent
+from tests.kubernetes.harness.slices import WAIT, Slices, with_agent
 
-# Sizes of pods, and how many of each.
-JOBS = (1, 2, 3, 4)
-JOB_PODS = count(8, 250)
 SAMPLE = Path(__file__).with_name("admission") / "ack-sample.yaml"
 SAMPLE_IMAGE = "registry.cn-hangzhou.aliyuncs.com/ai-samples/gpushare-sample:tensorflow-1.5"
 # The image's own is TensorFlow's; this one has a GPU's memory, too.
@@ -124,41 +119,6 @@ def test_templates_are_few_and_collected(slices: Slices) -> None:
     last_used(slices, days=2)
     subprocess.run(command, check=True, timeout=60)
     assert templates(slices) == []
-
-
-@pytest.mark.timeout(count(300, 3600))
-def test_pods_of_jobs(slices: Slices) -> None:
-    """However many pods jobs make, there is one template for each size, and no share, no claim is left."""
-    for gib in JOBS:
-        container = {
-            "name": "main",
-            "image": PROBE_IMAGE,
-            # It is on one of the two; for the other the probe fails.
-            "command": ["/busybox", "sh", "-c", "/cgpu-probe gpu=0 info gpu=1 info; true"],
-            "resources": {"limits": {"aliyun.com/gpu-mem": gib}},
-        }
-        pod = {"spec": {"containers": [container], "restartPolicy": "Never"}}
-        spec = {"completions": JOB_PODS, "parallelism": 4, "template": pod}
-        slices.make("Job", f"of-{gib}", spec, "batch/v1")
-    api, namespace = slices.cluster.api, slices.namespace
-    eventually(
-        lambda: all(succeeded(slices, gib) == JOB_PODS for gib in JOBS), "all have run", 60 + 12 * JOB_PODS
-    )
-    assert len(templates(slices)) == len(JOBS)
-    for pod_name in pods(slices):
-        gib = int(pod_name.split("-")[1])
-        assert f"total={share_mib(15109, gib * 1024, 'card') * MIB} " in slices.cluster.log(
-            pod_name, namespace
-        )
-    eventually(lambda: left() == [], "nothing is left", 60)
-    eventually(lambda: not list(api.list(ResourceClaim, namespace=namespace)), "no claim is left", 60)
-    for gib in JOBS:
-        api.delete(Job, f"of-{gib}", namespace=namespace, cascade=CascadeType.BACKGROUND)
-
-
-def succeeded(slices: Slices, gib: int) -> int:
-    status = slices.cluster.api.get(Job, f"of-{gib}", namespace=slices.namespace).status
-    return (status.succeeded or 0) if status is not None else 0
 
 
 def last_used(slices: Slices, days: int) -> None:

@@ -129,14 +129,3 @@ def test_interrupted(sent: signal.Signals) -> None:
     if sent == signal.SIGKILL:
         # Empty cgroups are what nobody was there to remove; the last of their processes may still be ending.
         eventually(next_run_removes_them, "none of its cgroups is left", 15)
-
-
-def test_failure(tmp_path: Path) -> None:
-    """One that fails says why in a line."""
-    own = environment(KUBERNETES_BIN=str(tmp_path))
-    done = subprocess.run(
-        COMMAND, cwd=ROOT, env=own, capture_output=True, text=True, timeout=TIME_S, check=False
-    )
-    assert done.returncode == 2  # make's own
-    assert f"demo-kubernetes: [Errno 2] No such file or directory: '{tmp_path}/etcd'" in done.stderr
-    assert "Traceback" not in done.stderr
