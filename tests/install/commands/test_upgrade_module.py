@@ -25,8 +25,12 @@ pytestmark = [pytest.mark.root, pytest.mark.usefixtures("mark")]
 Captured = pytest.CaptureFixture[str]
 
 
+class KilledError(BaseException):
+    """The command ends here, and does nothing more."""
+
+
 class Kernel:
-    """Modules by name, and the core in use; what cannot be tried here without a virtual machine."""
+    """Modules by name, and the core in use. kill: the step after which the command is killed."""
 
     def __init__(self, tree: Path) -> None:
         """Begin with an older version's modules."""
@@ -35,6 +39,7 @@ class Kernel:
         self.commands: list[str] = []
         self.refusals: dict[str, str] = {}
         self.error = 0
+        self.kill = 0
         for directory in ("0/abc",):
             (tree / directory).mkdir(parents=True)
         for node, text in (
@@ -52,7 +57,13 @@ class Kernel:
             self.modules.add(words[1])
         if not why and words[0] == "rmmod":
             self.modules.discard(words[1])
+        self.step()
         return Done(bool(why), why or f"{__version__}\n")
+
+    def step(self) -> None:
+        """End the command at its step of that number; what it would do on its way out is not done either."""
+        if 0 < self.kill <= len(self.commands):
+            raise KilledError
 
     def exchange(self, tree: Tree) -> None:
         """Take the newest core that is not in use."""
@@ -61,6 +72,7 @@ class Kernel:
         if self.error:
             raise OSError(self.error, os.strerror(self.error))
         (self.tree / "version").write_text(__version__ + "\n")
+        self.step()
 
 
 @pytest.fixture
@@ -201,4 +213,58 @@ def test_module_cold_that_cannot_unload(
     assert upgrade_command.main(["--cold"]) == 1
     assert capsys.readouterr().err.endswith("Module is in use; core 0.0.9 goes on\n")
     assert kernel.modules == {"cgpu_km", "cgpu_core_0_0_9"}
+    assert not (tmp_path / "mark").exists()
+
+
+@pytest.mark.parametrize("step", range(1, len(STEPS) + 1))
+def test_module_killed_at_each_step(kernel: Kernel, step: int) -> None:
+    """Whatever a killed command has done, the next one ends with the new core alone."""
+    kernel.kill = step
+    with pytest.raises(KilledError):
+        upgrade_command.main([])
+    kernel.kill = 0
+    assert upgrade_command.main([]) == 0
+    assert kernel.modules == {"cgpu_km", NEW}
+
+
+@pytest.mark.parametrize("step", range(3, 8))
+def test_module_cold_killed_at_each_step(
+    kernel: Kernel, tmp_path: Path, mark: Path, monkeypatch: pytest.MonkeyPatch, step: int
+) -> None:
+    """Whatever a killed cold upgrade has unloaded, the next one loads and configures."""
+    none_registered(kernel, tmp_path, monkeypatch, "0.0.9")
+    configured: list[bool] = []
+
+    def configure(_: object) -> None:
+        kernel.commands.append("configure")
+        configured.append(True)
+        kernel.step()
+
+    monkeypatch.setattr(apply, "apply", configure)
+    monkeypatch.setattr(
+        upgrade_module, "module_tree", lambda: Tree(str(kernel.tree)) if len(kernel.modules) == 2 else None
+    )
+    kernel.kill = step
+    with pytest.raises(KilledError):
+        upgrade_command.main(["--cold"])
+    kernel.kill = 0
+    (kernel.tree / "version").write_text(f"{__version__ if NEW in kernel.modules else '0.0.9'}\n")
+    assert upgrade_command.main(["--cold"]) == 0
+    assert kernel.modules == {"cgpu_km", NEW}
+    assert configured
+    assert not (tmp_path / "mark").exists()
+    assert not mark.exists()
+
+
+def test_module_cold_that_does_not_load(
+    kernel: Kernel, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: Captured
+) -> None:
+    """Where the new core does not load, the one before runs again, with the configuration."""
+    none_registered(kernel, tmp_path, monkeypatch, "0.0.9")
+    monkeypatch.setattr(apply, "apply", lambda _: kernel.commands.append("configure"))
+    kernel.refusals[f"modprobe {NEW}"] = "modprobe: ERROR: it fails today"
+    assert upgrade_command.main(["--cold"]) == 1
+    assert capsys.readouterr().err.endswith("it fails today; see: dmesg; core 0.0.9 runs again\n")
+    assert kernel.modules == {"cgpu_km", "cgpu_core_0_0_9"}
+    assert kernel.commands[-1] == "configure"
     assert not (tmp_path / "mark").exists()
