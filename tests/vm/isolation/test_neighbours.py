@@ -48,14 +48,3 @@ def test_more_than_the_card_is_never_promised(node: SlicedNode) -> None:
     assert f"{15109 - 2 * 6043} MiB" in third.text
     assert instances == ["one", "two"]
     assert step(fits, "info").number("total") == 3021 * MIB
-
-
-def test_weights_run_out(node: SlicedNode) -> None:
-    """A container that finds too little weight left is refused and told how much is left."""
-    node.use("T4", max_inst=5)
-    small = {**SLICE, "ALIYUN_COM_GPU_MEM_CONTAINER": "1"}
-    with node.idle("heavy", {**small, "ALIYUN_COM_GPU_SCHD_WEIGHT": "4"}):
-        refused = node.containers.run(["/cgpu-probe"], {**small, "ALIYUN_COM_GPU_SCHD_WEIGHT": "2"})
-    assert refused.returncode != 0
-    assert "free_weight" in refused.text or "weight" in refused.text
-    assert " 1" in refused.text

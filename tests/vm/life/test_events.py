@@ -15,7 +15,6 @@ from tests.integration.commands import eventually
 from tests.integration.engine import MIB
 from tests.vm.conftest import Boot
 from tests.vm.harness import events as shown
-from tests.vm.harness.bundles import Containers
 from tests.vm.harness.machine import Machine
 from tests.vm.harness.slices import Stage, stage
 from tests.vm.harness.store import ROOT
@@ -88,14 +87,3 @@ def test_what_the_engine_refuses(staged: Stage) -> None:
     assert "GPU 0 has 1024 MiB of 4096 MiB left, and 2048 MiB were requested" in refused["message"]
     assert refused["message"] in done.stderr
     assert [one["event"] for one in events(machine, "holder")] == ["started"]
-
-
-def test_what_no_card_can_have(staged: Stage) -> None:
-    """The runtime tells of a container that asks for more than the card has; it does not start."""
-    machine = staged.machine
-    done = Containers(machine).run(["/cgpu-probe", "info"], {"OPENCGPU_MEM": "8G"}, name="large")
-    assert done.returncode != 0
-    (refused,) = events(machine, "large")
-    assert refused["event"] == "refused"
-    assert "8192 MiB" in refused["message"]
-    assert refused["message"] in done.text

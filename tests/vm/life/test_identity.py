@@ -83,17 +83,6 @@ def nodes(
         made.unload()
 
 
-@pytest.mark.parametrize("layout", LAYOUTS)
-def test_mounts(nodes: Callable[[str], SlicedNode], layout: str) -> None:
-    """A machine has cgroup v2 alone, v1 alone, or v1 with v2 beside it, as a test asks."""
-    lines = nodes(layout).machine.read_file("/proc/mounts").decode().splitlines()
-    mounts = [line.split()[1:3] for line in lines]
-    assert (["/sys/fs/cgroup", "cgroup2"] in mounts) == (layout == "v2")
-    # Debian's kernels from 6.12 on have no memory controller in version 1.
-    assert (["/sys/fs/cgroup/pids", "cgroup"] in mounts) == (layout != "v2")
-    assert (["/sys/fs/cgroup/unified", "cgroup2"] in mounts) == (layout == "hybrid")
-
-
 def total(outcome: Printed) -> int:
     """Return what one run of FILL got."""
     return sum(one.number("bytes") for one in steps(outcome) if one.name == "fill")

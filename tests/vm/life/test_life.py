@@ -170,17 +170,6 @@ def test_left_over_tasks_stay_refused(engine: Machine) -> None:
     assert tenant.probe("info").returncode != 0
 
 
-def test_ended_container_is_reclaimed(engine: Machine) -> None:
-    """When the processes have gone, instance, tree entry and charges go, without a word from the runtime."""
-    tenant = slice_of(engine, "tenant", f"0:{12 * GIB}")
-    tenant.hold("alloc=10G")
-    assert view(engine).used[0, "tenant"] == view(engine).cards[0]["used"] == 10 * GIB
-    tenant.end()
-    tenant.await_gone()
-    await_empty(engine)
-    slice_of(engine, "again", f"0:{12 * GIB}")
-
-
 KEPT = {"descriptor": ["alloc=4G"], "map": ["uvm", "alloc=4G", "range=4G", "map", "rm-free"]}
 KINDS = ["descriptor", pytest.param("map", marks=pytest.mark.real_driver)]
 
@@ -226,17 +215,6 @@ def test_engine_goes_while_uvm_holds_memory(engine: Machine) -> None:
     load_engine(engine)
     assert view(engine).cards[0]["used"] == 4 * GIB
     keeper.finish()
-
-
-@pytest.mark.fake_driver("a knob of the driver")
-def test_charges_end_with_a_close_in_another_thread(engine: Machine) -> None:
-    """A driver that cleans up after a close in a thread of its own leaves no charge."""
-    set_knob(engine, "defer_close", "Y")
-    tenant = slice_of(engine, "tenant")
-    done = tenant.probe("alloc=512M", "exit-dirty")
-    assert done.returncode == 0, done.text
-    eventually(lambda: view(engine).used == {(0, "tenant"): 0}, "the charge ends", 10)
-    assert tenant.probe("alloc=1G").returncode == 0
 
 
 @pytest.mark.fake_driver("a knob of the driver")

@@ -17,7 +17,6 @@ from tests.vm.harness.counts import count
 from tests.vm.harness.machine import Machine
 from tests.vm.harness.node import (
     build_core,
-    build_engine,
     insmod,
     load_engine,
     loaded,
@@ -331,46 +330,6 @@ def test_counters_survive_other_cores(
     eventually(have_grown, "the last core counts, too", 20)
     for one in held:
         assert one.running, one.finished().text
-
-
-def test_core_without_counters_hands_over(engine: Machine) -> None:
-    """From a core that counts nothing containers come over, and their counters begin."""
-    older = build_core(engine, "0.0.8", "-DCORE_VERSION=8u")
-    unload_engine(engine)
-    load_engine(engine, older)
-    tenant = slice_of(engine, "first", f"0:{2 * GIB}")
-    held = tenant.hold("alloc=512M")
-    insmod(engine, build_engine(engine.kernel) / f"{OLD}.ko")
-    assert upgrade(engine) == ""
-    assert read(engine, "version") == "0.1.0\n"
-    assert sums_agree(engine, 512 << 20)
-    assert " upgrades=1 " in read(engine, "stat")
-    over = tenant.probe("expect=0x51", "alloc=2G")
-    assert " refused_limit=1 " in read(engine, "0/stat").splitlines()[0]
-    held.finish()
-    clear(engine)
-    assert over.returncode == 0, over.text
-
-
-def test_core_without_reservations_hands_over(engine: Machine) -> None:
-    """From a core whose state has no reservations containers come over with their charges."""
-    older = build_core(engine, "0.0.9", "-DCORE_VERSION=7u")
-    unload_engine(engine)
-    load_engine(engine, older)
-    tenant = slice_of(engine, "first", f"0:{2 * GIB}")
-    held = tenant.hold("alloc=512M")
-    insmod(engine, build_engine(engine.kernel) / f"{OLD}.ko")
-    assert upgrade(engine) == ""
-    assert read(engine, "version") == "0.1.0\n"
-    assert sums_agree(engine, 512 << 20)
-    write(engine, "inst_ctl", f"reserve id=share gpu=0:{GIB}:2:1").check()
-    assert read(engine, "0/reserved") == SHARE
-    assert upgrade(engine) == "Protocol error"
-    over = tenant.probe("expect=0x51", "alloc=2G")
-    held.finish()
-    write(engine, "inst_ctl", "release id=share").check()
-    clear(engine)
-    assert over.returncode == 0, over.text
 
 
 def test_core_in_use_can_go_when_nobody_is_registered(engine: Machine, same_layout: Path) -> None:

@@ -27,7 +27,6 @@ __all__ = ["running"]
 pytestmark = pytest.mark.real_driver
 
 LIMIT = GIB
-PAGE = 64 << 10
 CONTEXT = 96 * MIB  # context_memory, where nothing else is configured
 SLICE = {"ALIYUN_COM_GPU_MEM_CONTAINER": "1", "ALIYUN_COM_GPU_MEM_DEV": "15", "NVIDIA_VISIBLE_DEVICES": "0"}
 SLICE_BYTES = 15109 // 15 * MIB
@@ -100,23 +99,6 @@ def test_sizes(daemon: GuestDaemon) -> None:
 
 
 @pytest.mark.enforcement
-def test_sharing(daemon: GuestDaemon) -> None:
-    """Eight processes, and then eight threads, that ask at once get together what one would."""
-    outcome = daemon.probe("fork=8:256M:nest", "threads=8:256M")
-    for name in ("fork", "thread"):
-        assert sorted(statuses(outcome, name)) == [0] * 4 + [NO_MEMORY] * 4, outcome.text
-    assert peak(daemon) == LIMIT
-
-
-@pytest.mark.enforcement
-def test_last_reference(daemon: GuestDaemon) -> None:
-    """Memory is charged until its last handle goes, in whatever order the handles go."""
-    outcome = daemon.probe("alloc=512M", "dup", "free=first", "alloc=768M", "free=all", "alloc=768M")
-    assert statuses(outcome, "dup", "alloc") == [0, 0, NO_MEMORY, 0], outcome.text
-    assert peak(daemon) == 768 * MIB
-
-
-@pytest.mark.enforcement
 def test_exports(daemon: GuestDaemon) -> None:
     """What was exported stays charged until its descriptor is closed and its import is freed."""
     ended = ("close-export", "alloc=768M", "free=all", "alloc=768M")
@@ -141,15 +123,6 @@ def test_contexts(daemon: GuestDaemon) -> None:
     assert step(outcome, "info").number("used") == CONTEXT, outcome.text
     assert [one.number("status") for one in steps(outcome) if one.name == "alloc"] == [0]
     assert step(outcome, "context", 1).number("status") == NO_MEMORY
-
-
-def test_signals(daemon: GuestDaemon) -> None:
-    """Calls that signals interrupt again and again reach the driver exactly once."""
-    outcome = daemon.probe("churn=200:64K:500", "info")
-    churn = step(outcome, "churn")
-    assert [churn.number(name) for name in ("granted", "refused")] == [200, 0], outcome.text
-    assert churn.number("alarms") > 0
-    assert churn.number("used") == step(outcome, "info").number("used") == peak(daemon) == 200 * PAGE
 
 
 @pytest.mark.parametrize("how", ["exit-dirty", "killed"])

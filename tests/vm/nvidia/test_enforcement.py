@@ -10,7 +10,7 @@ import pytest
 from tests.vm.test_enforcement import unenforced
 
 CHOSEN = ("tests/vm/nvidia/test_daemon.py", "tests/vm/memory/test_managed.py")
-LEAST = 17
+LEAST = 15
 SECONDS = 600
 
 
