@@ -161,16 +161,6 @@ def _kill_at(node: Node, step: int, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(Path, "mkdir", mkdir)
 
 
-def test_an_emptied_run(node: Node) -> None:
-    """After a start of the machine nothing is below /run or reserved; the records bring all back."""
-    node.claims.prepare(NAME)
-    before = node.left()
-    node.lose_run()
-    node.start()
-    assert node.reconcile() == []
-    assert (node.left(), len(node.engine.held)) == (before, 2)
-
-
 def test_what_killed_writes_have_left(node: Node) -> None:
     """Files that were never put in place go, those of claims that nobody knows too; files of others stay."""
     node.claims.prepare(NAME)
@@ -201,10 +191,15 @@ def test_what_nobody_recorded(node: Node) -> None:
     assert (list(node.engine.held), node.left()) == ([share_id(0)], [])
 
 
-def test_a_claim_that_ended_unseen(node: Node) -> None:
-    """A claim that is gone, or whose name another one has, is given back at the next reconciliation."""
+@pytest.mark.parametrize("gone", [False, True])
+def test_a_claim_that_ended_unseen(node: Node, gone: bool) -> None:
+    """A claim that is gone, or is kept without an allocation, is given back at the next reconciliation."""
     node.claims.prepare(NAME)
-    node.api.claims = {}
+    found = node.api.claims[CLAIM]
+    assert found.status is not None
+    found.status.allocation = None
+    if gone:
+        node.api.claims = {}
     assert node.reconcile() == []
     assert (node.engine.held, node.left()) == ({}, [])
 
@@ -227,16 +222,6 @@ def test_a_pod_more(node: Node) -> None:
     node.reconcile()
     found = shares.read(share_id(0), str(node.folder / "shares"))
     assert found.pods == {POD: ("main",), later: ("one",)}
-
-
-def test_a_claim_without_an_allocation(node: Node) -> None:
-    """A claim that a user keeps, and that has nothing of this node any more, is given back."""
-    node.claims.prepare(NAME)
-    found = node.api.claims[CLAIM]
-    assert found.status is not None
-    found.status.allocation = None
-    assert node.reconcile() == []
-    assert (node.engine.held, node.left()) == ({}, [])
 
 
 def test_an_emptied_run_and_a_full_disk(node: Node, monkeypatch: pytest.MonkeyPatch) -> None:
