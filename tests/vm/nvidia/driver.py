@@ -43,7 +43,7 @@ ORDER = re.compile(
 )
 # Debian's kernel 6.1 has come to have a fourth argument; these drivers know three.
 RESIZE = "pci_resize_resource(pci_dev, NV_GPU_BAR1, requested_size)"
-FILES_OF_HARDWARE = tuple(f"opencgpu_{name}.ko" for name in ("pci_card", "gsp", "copy_engine", "observer"))
+FILES_OF_HARDWARE = tuple(f"opencgpu_{name}.ko" for name in ("pci_card", "gsp", "copy_engine"))
 
 
 CARD_BYTES = 15109 << 20  # as gsp_answers.c says
