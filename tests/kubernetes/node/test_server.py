@@ -5,17 +5,14 @@ from __future__ import annotations
 
 import http.client
 import socket
-import threading
 from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import contextmanager
 
 import pytest
 
 from cgpu.errors import CgpuError
-from cgpu.kubernetes.node import server
 from cgpu.kubernetes.node.server import StatusServer
 from cgpu.page_server import JSON, TEXT, Page
-from tests.integration.commands import eventually
 
 LOCAL = "127.0.0.1"
 
@@ -92,39 +89,6 @@ def test_both_families() -> None:
         assert get(port, "/healthz")[0] == 200
         if socket.has_dualstack_ipv6():
             assert get(port, "/healthz", host="::1")[0] == 200
-
-
-def test_slow_clients_end(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Clients that say nothing have all places for a bounded time, and a client that trickles has no more."""
-    monkeypatch.setattr(server, "DEADLINE_S", 2.0)
-    with serving() as port, ExitStack() as stack:
-        for _ in range(server.MOST):
-            stack.enter_context(socket.create_connection((LOCAL, port)))
-        trickle = stack.enter_context(socket.create_connection((LOCAL, port)))
-        with pytest.raises((http.client.RemoteDisconnected, ConnectionError)):
-            get(port, "/healthz")
-        eventually(lambda: answers(port), "the others are served again", 10)
-        ended = threading.Event()
-        stack.callback(ended.set)
-        trickle = stack.enter_context(socket.create_connection((LOCAL, port)))
-        threading.Thread(target=send_slowly, args=(trickle, ended)).start()
-        trickle.settimeout(10)
-        assert trickle.recv(1) == b""
-
-
-def send_slowly(client: socket.socket, ended: threading.Event) -> None:
-    while not ended.wait(0.2):
-        try:
-            client.send(b"G")
-        except OSError:
-            return
-
-
-def answers(port: int) -> bool:
-    try:
-        return get(port, "/healthz")[0] == 200
-    except (OSError, http.client.HTTPException):
-        return False
 
 
 def test_a_port_that_is_taken() -> None:

@@ -10,19 +10,12 @@ from typing import Any
 import pytest
 
 from cgpu import __version__, paths
-from tests.integration.commands import eventually
 from tests.vm.harness.machine import Machine
 from tests.vm.harness.node import TREE, read
 from tests.vm.harness.process import Finished
 from tests.vm.harness.slices import GIB, Slice, slice_of
 from tests.vm.harness.store import ROOT
 
-ALICE, BOB = 41001, 41002
-AS = (
-    "/usr/bin/setpriv",  # not that of busybox
-    "--clear-groups",
-    "--regid=65534",
-)
 NAMED = "0abcdefabcdef"
 NO_PODMAN = "[ ! -e /usr/bin/podman ] || mount --bind /dev/null /usr/bin/podman"
 TIMEOUT = 240
@@ -106,42 +99,6 @@ def test_gc(node: Machine, lives: Slice) -> None:
     found = document(node, "gc")
     assert {one["id"]: one["goes"] for one in found["judged"]} == {"lives": False, NAMED[1:]: True}
     assert node.shell(f"ls {TREE}/0 | grep -c -e lives -e {NAMED[1:]}").stdout == "1\n"
-
-
-def sizes(machine: Machine, user: int, name: str) -> list[int] | None:
-    """Return the slices in a file that cgpu-smi --publish has written, as a user reads it; None: cannot."""
-    done = machine.run([*AS, f"--reuid={user}", "cat", f"{paths.PUBLISHED}/{name}"], check=False)
-    if done.returncode != 0:
-        return None
-    return [one["allocated"] for gpu in json.loads(done.stdout)["gpus"] for one in gpu["containers"]]
-
-
-def test_publish(node: Machine) -> None:
-    """A user sees the slice in which a process of the user's runs, and no other; all go with the setting."""
-    mine, others = slice_of(node, "mine", f"0:{GIB}"), slice_of(node, "others", f"0:{2 * GIB}")
-    mine.start(*AS, f"--reuid={ALICE}", "sleep", "100000")
-    others.start(*AS, f"--reuid={BOB}", "sleep", "100000")
-    assert cgpu(node, "config", "set", "show_slices", "own", "--apply").returncode == 0
-    smi = (str(ROOT / ".venv/bin/python"), "-m", "cgpu.smi.main", "--publish")
-    script = 'cd "$1"; shift; exec "$@"'
-    publisher = node.start(["/bin/busybox", "sh", "-c", script, "sh", node.seen(ROOT), *smi], input=None)
-    seconds = node.scaled(TIMEOUT)
-
-    def sees(user: int, name: str, slices: list[int]) -> bool:
-        assert publisher.running, publisher.finished().text
-        return sizes(node, user, name) == slices
-
-    eventually(lambda: sees(ALICE, f"{ALICE}.json", [GIB]), "the user's slice is published", seconds)
-    eventually(lambda: sees(BOB, f"{BOB}.json", [2 * GIB]), "and another user's", seconds)
-    assert sizes(node, BOB, f"{ALICE}.json") is None
-    assert sizes(node, ALICE, "everyone.json") == []
-    assert findings(document(node, "doctor"))["slices-published"] == "ok"
-    assert cgpu(node, "config", "set", "show_slices", "all", "--apply").returncode == 0
-    eventually(lambda: sees(ALICE, "everyone.json", [GIB, 2 * GIB]), "all are published", seconds)
-    assert cgpu(node, "config", "set", "show_slices", "root", "--apply").returncode == 0
-    done = publisher.wait(seconds)
-    assert (done.returncode, "show_slices is root" in done.stdout) == (0, True), done.text
-    assert node.shell(f"ls {paths.PUBLISHED}").stdout == ""
 
 
 def test_a_refused_value(node: Machine) -> None:

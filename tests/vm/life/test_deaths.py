@@ -1,9 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Death of containers, of the hook and of the runtime at bad moments; no daemon is there to clean up."""
+"""Death of containers and of the runtime at bad moments; no daemon is there to clean up."""
 
 from __future__ import annotations
-
-import json
 
 import pytest
 
@@ -13,43 +11,8 @@ from tests.integration.probe import NO_MEMORY, step, steps
 from tests.integration.test_slice import LIMIT, SLICE
 from tests.vm.harness.counts import count
 from tests.vm.harness.sliced_node import SlicedNode
-from tests.vm.harness.store import ROOT
 
 FILL = ("fill=512M:2m", "fill=1M:64k")
-# The hook under strace, which kills it at the nth system call of a kind, until it makes no more.
-KILLED_HOOK = """
-state=$1 kinds=$2 hook=$3 deaths=0; shift 3
-for calls in $kinds; do
-	for number in "$@"; do
-		lived=0
-		printf '%s' "$state" | strace -qq -o /dev/null -e trace=$calls \
-			-e inject=$calls:signal=SIGKILL:when=$number \
-			$hook prestart --grant 0:67108864:1:0 >/dev/null 2>&1 && lived=1
-		# The runtime that sees its hook fail tears the container down and runs poststop.
-		printf '%s' "$state" | $hook poststop
-		[ $lived = 0 ] || break
-		deaths=$((deaths + 1))
-	done
-	[ $lived = 1 ] || echo "never lived: $calls"
-done
-echo "deaths $deaths"
-"""
-# By its form the hook, the system calls, at which of these it is killed, and how many deaths these are at
-# least. strace counts each call on its own, and the hook in C makes few of each.
-HOOKS = {
-    "c": (
-        f"{ROOT}/hook/cgpu-hook",
-        "read openat newfstatat close access write socket connect exit_group",
-        range(1, 20),
-        10,
-    ),
-    "python": (
-        f"/usr/bin/python3 -IS {ROOT}/hook/start.py",
-        "read,write,openat,close",
-        range(1, 400, count(16, 2)),
-        3,
-    ),
-}
 
 
 def test_container_killed(node: SlicedNode) -> None:
@@ -103,20 +66,3 @@ def test_runtime_killed(node: SlicedNode, moment: str) -> None:
     node.containers.delete("victim")
     node.await_empty()
     assert node.containers.run(["/cgpu-probe", "info"], SLICE).returncode == 0
-
-
-@pytest.mark.parametrize("form", HOOKS)
-def test_hook_killed(node: SlicedNode, form: str) -> None:
-    """kill -9 of the hook at many of its system calls: nothing stays registered, and a later try succeeds."""
-    group = "/sys/fs/cgroup/step"
-    script = f"mkdir -p {group}; echo $$ >{group}/cgroup.procs; echo in its cgroup; exec sleep 3600"
-    victim = node.machine.start(["/bin/busybox", "sh", "-euc", script])
-    state = {"ociVersion": "1.0.2", "id": "step-1", "pid": victim.pid, "bundle": "/"}
-    victim.await_output("in its cgroup")
-    hook, kinds, numbers, least = HOOKS[form]
-    words = (json.dumps(state), kinds, hook, *map(str, numbers))
-    done = node.machine.shell(KILLED_HOOK, *words, timeout=250)
-    victim.stop()
-    assert "never lived" not in done.stdout
-    assert int(done.stdout.rpartition("deaths ")[2]) >= least, "the hook came to its end too early"
-    node.await_empty()

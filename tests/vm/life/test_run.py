@@ -8,7 +8,6 @@ from pathlib import Path
 
 import pytest
 
-from tests.integration.commands import eventually
 from tests.integration.probe import NO_MEMORY, step, steps
 from tests.vm.conftest import Boot
 from tests.vm.harness.counts import count
@@ -111,27 +110,6 @@ def test_another_user_cannot_leave(nodes: Callable[[str], Machine], layout: str)
     node = nodes(layout)
     done = run(node, LEAVE)
     assert step(done, "info").number("total") == GIB
-    assert_nothing_left(node)
-
-
-def test_signals_and_what_is_left_running(node: Machine) -> None:
-    """A signal reaches the command; what it has left in the background ends with the slice."""
-    background = '( trap "" TERM; setsid "$0" alloc=64M hold=1000 ) &'
-    process = begin(node, f'{background} trap "exit 42" TERM; echo ready; while :; do sleep 0.1; done')
-    eventually(lambda: list(view(node).used.values()) == [64 << 20], "the background holds memory")
-    node.shell("kill -TERM $1", str(process.pid))
-    assert process.wait(node.scaled(SECONDS)).returncode == 42
-    assert_nothing_left(node)
-
-
-def test_refused_registration_leaves_nothing(node: Machine) -> None:
-    """Where the card has not as much left, the command is not started."""
-    first = begin(node, "echo ready; read -r line", "14G")
-    refused = run(node, "echo ran")
-    count = len(node.shell(GROUPS).stdout.split())
-    first.finish(node.scaled(SECONDS))
-    assert (refused.returncode, refused.stdout, count) == (125, "", 1)
-    assert "GPU 0 has 773 MiB of 15109 MiB left, and 1024 MiB were requested" in refused.stderr
     assert_nothing_left(node)
 
 

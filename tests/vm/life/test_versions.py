@@ -8,7 +8,6 @@ from pathlib import Path
 
 import pytest
 
-from cgpu.check_driver.run import PROGRAM
 from tests.module.symbols import required
 from tests.vm.harness.machine import Machine
 from tests.vm.harness.node import (
@@ -123,24 +122,6 @@ def test_unknown_version_when_allowed(machine: Machine, module: Path) -> None:
     clear(machine)
     unload_driver(machine)
     unload_engine(machine)
-
-
-@pytest.mark.parametrize("loaded", [False, True], ids=["alone", "engine"])
-def test_check_of_the_driver(machine: Machine, module: Path, loaded: bool) -> None:
-    """The check of a driver passes, but for what the stub of UVM lacks, with the module and without it."""
-    if loaded:
-        load_engine(machine, allow_unknown_driver="Y")
-    for version in (UNKNOWN, "515.43.04", DRIVER_VERSION):
-        load_driver(machine, version=version)
-        done = machine.run([PROGRAM], check=False)
-        unload_driver(machine)
-        lines = done.stdout.splitlines()
-        known = "unknown" if version == UNKNOWN else "known"
-        assert lines[0].split("\t")[:3] == ["driver", version, known]
-        failed = [line.split("\t")[2] for line in lines[1:] if not line.startswith("passed\t")]
-        assert failed == BEYOND_THE_STUB, done.text
-    if loaded:
-        unload_engine(machine)
 
 
 def test_core_that_does_not_know_the_driver_that_is_there(
