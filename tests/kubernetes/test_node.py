@@ -72,13 +72,6 @@ def test_pod_has_its_slice(cluster: Cluster, namespace: str, by_variables: None)
     eventually(lambda: instances() == [], "the engine has no container")
 
 
-def test_pod_writes_its_log(cluster: Cluster, namespace: str, by_variables: None) -> None:
-    """A pod that only asks what it has ends well, and its log is read through the API server."""
-    cluster.apply(slice_pod("asks", 6, "/cgpu-probe", "info"), namespace)
-    cluster.await_pod("asks", namespace, "Succeeded")
-    assert f"total={LIMIT}" in cluster.log("asks", namespace)
-
-
 def test_events_say_why_a_pod_does_not_start(cluster: Cluster, namespace: str, by_variables: None) -> None:
     """A pod that asks for more than a card has fails, and its events have our line."""
     cluster.apply(slice_pod("too-much", 16, *WAIT), namespace)

@@ -47,15 +47,6 @@ def test_fault_is_found(machine: Machine, line: str) -> None:
     assert machine.problems() == []
 
 
-def test_fault_that_is_expected(machine: Machine) -> None:
-    """An expected fault is none, and one that never comes is a problem."""
-    machine.expect_log("made/up")
-    complain(machine, "WARNING: CPU: 0 PID: 1 at made/up.c:1")
-    assert machine.problems() == []
-    machine.expect_log("never said")
-    assert "never said" in machine.problems()[0]
-
-
 @pytest.mark.parametrize(
     ("second", "faults"), [("os_acquire_spinlock+0x16/0x50 [nvidia]", 0), ("here+0x1/0x2", 1)]
 )

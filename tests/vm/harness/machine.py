@@ -331,10 +331,6 @@ class Machine:
         self.sync()
         return self.log.text()
 
-    def expect_log(self, pattern: str) -> None:
-        """Say that this test makes the kernel complain: it must, and that is no fault."""
-        self.log.expect(pattern)
-
     def problems(self) -> list[str]:
         """Return the faults in the kernel's log since the last call, and the machine's own end, each once."""
         told = self.told

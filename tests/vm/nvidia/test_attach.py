@@ -97,19 +97,6 @@ def test_orders(machine: Machine, version: str, order: str) -> None:
     assert is_held(machine)
 
 
-def test_reload(machine: Machine, version: str) -> None:
-    """The driver goes and comes back below the engine, which knows the card meanwhile."""
-    load_engine(machine)
-    for _ in range(2):
-        load_real_driver(machine, version)
-        await_cards(machine)
-        unload_driver(machine)
-        assert read(machine, "0/name") == "Tesla T4\n"
-    load_real_driver(machine, version)
-    await_cards(machine)
-    assert is_held(machine)
-
-
 def test_exchange_of_versions(machine: Machine, version: str) -> None:
     """Another version of the driver takes the place of the one before, with its own layouts."""
     load_engine(machine)
