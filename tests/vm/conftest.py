@@ -40,7 +40,7 @@ LONG = (
     "test_installer", "test_upgrade", "test_slice", "test_enforcement", "test_many", "test_deaths",
     "test_life", "test_identity",
     "test_run", "test_races", "test_install", "test_versions", "test_conformance", "test_next_kernel",
-    "test_shares", "test_refusals", "test_fake_driver_versions", "test_config_apply",
+    "test_shares", "test_refusals", "test_config_apply",
     "test_harness",
 )  # fmt: skip
 # Set to 1, the tests with a disk of their own run without full counts, too: they take ten minutes.
@@ -63,8 +63,6 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     elif not is_full and os.environ.get(PACKAGE) != "1":
         leave_out.append("own_disk")
     leave_out.append("real_driver" if real_driver() is None else "fake_driver")
-    if not is_full:
-        leave_out.append("full_counts")
     unsuited = [item for item in items if any(map(item.get_closest_marker, leave_out))]
     config.hook.pytest_deselected(items=unsuited)
     items[:] = [item for item in items if item not in unsuited]
@@ -136,7 +134,6 @@ def pytest_configure(config: pytest.Config) -> None:
     """Name the marks that only the tests here have."""
     config.addinivalue_line("markers", "fake_driver: needs what only the fake driver has; the text says what")
     config.addinivalue_line("markers", "real_driver: needs NVIDIA's driver: CGPU_VM_DRIVER names its version")
-    config.addinivalue_line("markers", "full_counts: takes long, and runs with full counts only")
     config.addinivalue_line("markers", "own_disk: boots Debian's kernel from a disk, and no other kernel")
     config.addinivalue_line(
         "markers", "dkms: needs the kernel's modules and headers in /lib/modules of this machine"
