@@ -72,7 +72,6 @@ def test_the_kernel_is_an_old_one() -> None:
     assert done.stdout == f"True False {errno.EINVAL}\n", done.stderr
 
 
-@pytest.mark.enforcement
 def test_threads_with_a_table_of_their_own_are_refused(daemon: Daemon) -> None:
     """Threads that share descriptors with their process are served, one that does not gets EPERM."""
     words = ("alloc=1M", "threads=1:1M", f"expect-errno={errno.EPERM}", "unshare=1M", "count")

@@ -135,7 +135,7 @@ def await_usage(daemon: Daemon, crew: Crew) -> None:
     [(WEIGHT, "divided_by=gates "), (SOFT, "divided_by=time_slices usage_from=samples ")],
 )
 def test_usage_is_the_cards_count(daemon: Daemon, policy: int, source: str) -> None:
-    """The tree's figure agrees with the card's: by the gates, or by samples where timeslices divide."""
+    """The tree's figure agrees with the card's: by channel enable, or by samples where timeslices divide."""
     crew = Crew.at_work(daemon, policy, 1, 3)
     await_usage(daemon, crew)
     assert daemon.read("0/sched").startswith(source)
