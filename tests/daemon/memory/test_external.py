@@ -64,7 +64,6 @@ def start_waiting(daemon: Daemon, first_process: Sliced) -> Iterator[Callable[..
         sliced.finish()
 
 
-@pytest.mark.enforcement
 def test_map_while_another_thread_unmaps(daemon: Daemon) -> None:
     """Mapping memory while another thread unmaps it gains nothing: the charge ends only with the mapping."""
     limit = 200 * MIB
