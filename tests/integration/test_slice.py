@@ -35,14 +35,6 @@ def test_docker_slice_is_exact(engine: Engine, docker: Docker) -> None:
     assert step(outcome, "info", 1).number("free") == 0
 
 
-def test_enforcement_off_lets_it_over(start: Start, runc: Runc) -> None:
-    """With enforcement off the same program takes more than its slice: the test above does test something."""
-    start("T4", enforce=False)
-    outcome = runc.run(["/cgpu-probe", "fill=512M", "info"], SLICE)
-    assert step(outcome, "fill").number("bytes") > LIMIT
-    assert step(outcome, "info").number("total") == 15109 * MIB
-
-
 def test_huge_pages_round_as_the_driver_rounds(engine: Engine, runc: Runc) -> None:
     """A request of 3 MiB in 2 MiB pages takes 4 MiB, of the container as of the card."""
     outcome = runc.run(["/cgpu-probe", "alloc=3M:2m", "info"], SLICE)
