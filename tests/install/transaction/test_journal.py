@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import signal
 import subprocess
@@ -14,12 +13,10 @@ from pathlib import Path
 import pytest
 
 from cgpu.errors import CgpuError
-from cgpu.install.installer import Request
 from cgpu.install.transaction import journal, signals
 from cgpu.install.transaction.runner import Done
 from cgpu.install.transaction.steps.system import Command, Commands
-from cgpu.install.transaction.store import digest
-from tests.install.support import System, installer, make_node, snapshot
+from tests.install.support import System, snapshot
 from tests.install.transaction.conftest import Node
 
 HEAD = '{"format": 1, "version": "1", "state": "installed", "operation": "", "committed": 0,'
@@ -117,32 +114,6 @@ def test_a_symbolic_link_in_place_of_the_contents(node: Node) -> None:
     journal.sweep(folder)
     assert snapshot(node.root / "etc") == before
     assert not folder.exists()
-
-
-@pytest.mark.root
-def test_planted_temporary_settings(tmp_path: Path) -> None:
-    """uninstall refuses temporary settings that another user has put beside the record, and writes no file.
-
-    The user could write the folder earlier, and cannot any more: only the files' owner tells.
-    """
-    root = make_node(tmp_path / "machine")
-    installer(root).install(Request("daemon", ("whale",)))
-    folder, hosts, planted = root / "var/lib/cgpu/install", root / "etc/hosts", b"192.0.2.1 localhost\n"
-    (folder / "before" / digest(planted)).write_bytes(planted)
-    meta = {"mode": 0o666, "uid": 1000, "gid": 1000, "xattrs": {}, "mtime_ns": None}
-    states = {
-        "file": str(hosts),
-        "between": digest(hosts.read_bytes()),
-        "after": digest(planted),
-        "meta": meta,
-    }
-    (folder / "released.json").write_text(json.dumps({"/etc/hosts": states}))
-    os.chown(folder / "released.json", 1000, 1000)
-    os.chown(folder / "before" / digest(planted), 1000, 1000)
-    before = snapshot(root)
-    with pytest.raises(CgpuError, match=r"released\.json: owner 1000, .*others than root may have written"):
-        installer(root).uninstall(None)
-    assert snapshot(root) == before
 
 
 @pytest.mark.root
