@@ -73,8 +73,9 @@ def test_containerd_starts_its_cri_plugin(tmp_path: Path) -> None:
         server.stop()
 
 
-def test_podman(tmp_path: Path) -> None:
+def test_podman(tmp_path_factory: pytest.TempPathFactory) -> None:
     """podman finds the runtime by its name in its main file."""
+    tmp_path = tmp_path_factory.mktemp("p")  # podman wants a short path
     config = tmp_path / "containers.conf"
     must([CONFIGURE, "podman", "--config", config, "--runtime", LAUNCHER])
     outcome = call(podman_info(tmp_path, "--runtime", "cgpu"), {"CONTAINERS_CONF": str(config)})
