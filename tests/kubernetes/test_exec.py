@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Commands in pods are run by a process of their own: a websocket's thread here once read another's connection."""
+"""Commands in pods run in a process of their own: a thread here once read another connection."""
 
 from __future__ import annotations
 
