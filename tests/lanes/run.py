@@ -90,7 +90,8 @@ def processor_seconds() -> float:
 
 def run_check(table: Table) -> Result:
     """Run what one runs after each edit."""
-    return run_commands([[*on_workers(), "--hypothesis-profile=check", "-q", *table.check]])
+    command = [*on_workers(), "--lane-test", "--hypothesis-profile=check", "-q", *table.check]
+    return run_commands([command])
 
 
 def run_test(table: Table) -> Result:
