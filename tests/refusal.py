@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What tests expect of a refusal: one line that names the thing, its value and what is expected."""
+"""Refusals as tests expect them: one line that names the thing, its value and what is expected."""
 
 from __future__ import annotations
 

@@ -61,7 +61,7 @@ def test_what_is_written(tree: PlainTree) -> None:
 
 
 def test_reserved(tree: PlainTree) -> None:
-    """What is reserved is read line by line; a card without reservations has an empty entry."""
+    """Reservations are read line by line; a card without any has an empty entry."""
     write(tree, {"0/reserved": f"{ONE} 5 2 0 {CONTAINER}\n{TWO} 7 0 1 -"})
     found = (Reservation(ONE, 5, 2, 0, CONTAINER), Reservation(TWO, 7, 0, 1, None))
     assert client(tree).reserved(0) == found

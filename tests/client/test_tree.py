@@ -220,7 +220,7 @@ def test_dead_mount(tree: PlainTree, monkeypatch: pytest.MonkeyPatch) -> None:
 def test_no_engine_comes(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, code: int, holder: str | None, waits: bool
 ) -> None:
-    """What a killed daemon leaves, and a keeper without a daemon, are waited for, for a bounded time."""
+    """The client waits a bounded time for a killed daemon's leavings, and for a keeper without a daemon."""
     slept: list[float] = []
     if holder is not None:
         (tmp_path / "lock").write_text(holder.replace("STARTED", str(start_time(1))) + "\n")

@@ -89,7 +89,7 @@ def test_the_first_time(module: PlainTree, give: Give) -> None:
         assert nodes == ["3", "17", "60"]
     assert found["tree/default_memsize"] == "1073741824"
     assert [found[f"parameters/{name}"] for name in ("enforce", "allow_zero_weight")] == ["Y", "Y"]
-    # What the hook and the runtime will read.
+    # The hook and the runtime will read this file.
     assert effective.load(str(module.base / "run" / "config.json")).allow_disable is False
     assert effective.is_configured()
 

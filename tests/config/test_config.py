@@ -174,7 +174,7 @@ values = st.one_of(
 
 @given(st.dictionaries(st.sampled_from([*DEFAULTS, "other"]), values, max_size=6))
 def test_agrees_with_schema(document: dict[str, Any]) -> None:
-    """What the schema accepts is loaded, comes back from the hook's reader the same, and nothing else is."""
+    """The loader takes what the schema accepts and nothing else; the hook's reader has the same values."""
     valid = Draft202012Validator(config.schema()).is_valid(document)
     try:
         loaded = config.check(yaml.safe_load(yaml.safe_dump(document)), "x")
@@ -226,7 +226,7 @@ def test_effective_refused(text: str, why: str, tmp_path: Path) -> None:
     path.write_text(text)
     with refused(f"{path}: {why}", f"write it anew: {paths.daemon_command('restart')}"):
         effective.load(str(path))
-    # It is never read through a link.
+    # The file is never read through a link.
     (tmp_path / "link").symlink_to("/etc/hostname")
     with refused(f"{tmp_path}/link: cannot be read (Too many levels of symbolic links)"):
         effective.load(str(tmp_path / "link"))
@@ -255,7 +255,7 @@ def test_not_started_since_boot(tmp_path: Path) -> None:
 
 
 def test_parameters_of_the_module_say_the_same() -> None:
-    """What modinfo tells of a parameter's default and bounds is generated from the schema."""
+    """Default and bounds that modinfo tells of a parameter are generated from the schema."""
     source = (DOCUMENT.parents[1] / "kmod/module/engine/settings.c").read_text()
     told = dict(re.findall(r"MODULE_PARM_DESC\(\s*(\w+),(.*?)\);\n", source, re.DOTALL))
     keys = told.keys() & DEFAULTS.keys()

@@ -24,7 +24,7 @@ from tests.conformance.steps import (
 from tests.conformance.suite import Place, answers, command, suite, verify
 
 ENOENT = {"errno": "ENOENT"}
-# What is expected, what fits it and what does not.
+# Each row has an expectation, answers that fit it, and answers that do not.
 KINDS: list[tuple[Any, list[Any], list[Any]]] = [
     (None, ["x", None, []], [ENOENT, {"broken": "x"}]),
     ("1\n", ["1\n"], ["1", "", None, ENOENT]),

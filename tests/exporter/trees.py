@@ -6,7 +6,6 @@ from __future__ import annotations
 from pathlib import Path
 
 MIB = 1 << 20
-NO_CALLS = "refused_class=0 refused_control=0 refused_client=0 refused_records=0 refused_call=0"
 ENGINE = (
     "notified=90 executed=40 continued=30 answered=2 refused=8 registered=3 restarts=1 upgrades=2 reloads=4 "
     "containers=2 containers_max=512 clients=5 clients_max=4096 objects=60 objects_max=262144 "

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a lane asks of pytest: tests to leave out, a /run for each worker, a report for the lane's runner.
+"""The lanes' plugin of pytest: it leaves tests out, gives each worker a /run, and writes a report.
 
 Without the options of this plugin pytest does what it always does.
 """
@@ -58,9 +58,12 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     if not config.getoption("--lane-test"):
         return
     table = read_table()
-    left_out = [item for item in items if table.shard_of(item.nodeid) is not None]
+    kept: list[pytest.Item] = []
+    left_out: list[pytest.Item] = []
+    for item in items:
+        (kept if table.shard_of(item.nodeid) is None else left_out).append(item)
     config.hook.pytest_deselected(items=left_out)
-    items[:] = [item for item in items if table.shard_of(item.nodeid) is None]
+    items[:] = kept
 
 
 @pytest.hookimpl(optionalhook=True, tryfirst=True)

@@ -4,9 +4,9 @@
 from __future__ import annotations
 
 import datetime as dt
-import subprocess
 from pathlib import Path
 
+from tests.lanes.git import ask_git
 from tests.lanes.run import Result
 from tests.lanes.table import ROOT
 
@@ -31,16 +31,6 @@ def record(name: str, result: Result, path: Path = RESULTS) -> None:
 
 def commit() -> str:
     """Return the abbreviated commit of the checkout, with + if files differ from it."""
-    git = ["git", "-c", f"safe.directory={ROOT}"]
-    found = subprocess.run(
-        [*git, "rev-parse", "--short=8", "HEAD"], cwd=ROOT, capture_output=True, text=True, check=True
-    )
-    changed = subprocess.run(
-        [*git, "status", "--porcelain", "--untracked-files=no"],
-        cwd=ROOT,
-        capture_output=True,
-        text=True,
-        check=True,
-    )
-    others = [line for line in changed.stdout.splitlines() if not line.endswith(RESULTS.name)]
-    return found.stdout.strip() + ("+" if others else "")
+    changed = ask_git("status", "--porcelain", "--untracked-files=no").splitlines()
+    others = [line for line in changed if not line.endswith(RESULTS.name)]
+    return ask_git("rev-parse", "--short=8", "HEAD").strip() + ("+" if others else "")

@@ -19,6 +19,7 @@ from typing import IO
 from tests.lanes.plugin import PLUGINS, REPORTS
 from tests.lanes.report import Summary, read_reports
 from tests.lanes.table import ROOT, Shard, Table
+from tests.nvidia import archive
 
 # Tests wait for processes and timers as often as for a processor.
 WORKERS = (os.cpu_count() or 1) + 1
@@ -26,7 +27,6 @@ PYTEST = (sys.executable, "-m", "pytest", "-p", "tests.lanes.plugin")
 MACHINE_TESTS = "tests/vm"
 # NVIDIA's driver on which make test tries the kernel module, if Debian's archive is reached that has it.
 DRIVER = "550"
-
 
 Command = Sequence[str]
 
@@ -109,14 +109,13 @@ def first() -> tuple[str, ...]:
 
 def driver_variables() -> dict[str, str]:
     """Return the variable that selects NVIDIA's own driver, if it can be had. Print which driver it is."""
-    asked = [sys.executable, "-m", "tests.nvidia.archive", "nvidia-open-kernel-source", DRIVER]
-    done = subprocess.run(asked, cwd=ROOT, capture_output=True, text=True, check=False)
-    if done.returncode == 0:
-        print(f"test: the kernel module runs on NVIDIA's driver {DRIVER}, on a card of software", flush=True)
-        return {"CGPU_VM_DRIVER": DRIVER}
-    why = done.stderr.strip().rpartition("\n")[2]
-    print(f"test: the kernel module runs on the fake driver, not on NVIDIA's: {why}", flush=True)
-    return {}
+    try:
+        archive.package("nvidia-open-kernel-source", archive.release(DRIVER).debian)
+    except archive.NotInArchiveError as why:
+        print(f"test: the kernel module runs on the fake driver, not on NVIDIA's: {why}", flush=True)
+        return {}
+    print(f"test: the kernel module runs on NVIDIA's driver {DRIVER}, on a card of software", flush=True)
+    return {"CGPU_VM_DRIVER": DRIVER}
 
 
 def run_shard(shard: Shard) -> Result:

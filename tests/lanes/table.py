@@ -32,7 +32,7 @@ class Shard:
 
 @dataclass(frozen=True)
 class Table:
-    """What lanes.toml says."""
+    """The content of lanes.toml."""
 
     check: tuple[str, ...]
     machine: tuple[str, ...]

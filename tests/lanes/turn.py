@@ -3,15 +3,13 @@
 
 from __future__ import annotations
 
-import subprocess
-
-from tests.lanes.table import ROOT, Shard, Table
+from tests.lanes.git import ask_git
+from tests.lanes.table import Shard, Table
 
 
 def count_commits() -> int:
     """Return how many commits the checkout's branch has."""
-    command = ["git", "-c", f"safe.directory={ROOT}", "rev-list", "--count", "HEAD"]
-    return int(subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True).stdout)
+    return int(ask_git("rev-list", "--count", "HEAD"))
 
 
 def choose_shard(table: Table, commits: int) -> Shard:

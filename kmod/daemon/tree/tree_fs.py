@@ -63,7 +63,7 @@ class TreeFs(mfusepy.Operations):  # type: ignore[misc]
         with self._lock:
             return len(self._open)
 
-    def getattr(self, path: str, fh: Any = None) -> dict[str, Any]:  # noqa: ARG002
+    def getattr(self, path: str, fh: Any = None) -> dict[str, Any]:
         """Give a node's attributes; like procfs, files have no size."""
         node = self._engine.lookup(path)
         kind = stat.S_IFDIR if node.directory else stat.S_IFREG
@@ -78,7 +78,7 @@ class TreeFs(mfusepy.Operations):  # type: ignore[misc]
             **times,
         }
 
-    def readdir(self, path: str, fh: Any) -> list[str]:  # noqa: ARG002
+    def readdir(self, path: str, fh: Any) -> list[str]:
         """List a directory."""
         return [".", "..", *self._engine.names(self._directory(path))]
 
@@ -99,14 +99,14 @@ class TreeFs(mfusepy.Operations):  # type: ignore[misc]
         fi.direct_io = True
         return 0
 
-    def read(self, path: str, size: int, offset: int, fi: Any) -> bytes:  # noqa: ARG002
+    def read(self, path: str, size: int, offset: int, fi: Any) -> bytes:
         """Read a part. A read from the start takes the text anew, as with procfs."""
         opened = self._file(fi)
         if offset == 0 or opened.text is None:
             opened.text = self._engine.read(opened.node)
         return opened.text[offset : offset + size]
 
-    def write(self, path: str, data: bytes, offset: int, fi: Any) -> int:  # noqa: ARG002
+    def write(self, path: str, data: bytes, offset: int, fi: Any) -> int:
         """Make one write: the offset says nothing, each write stands for itself."""
         # Asked again here: an open descriptor may have been passed on.
         check_writer(calling_pid())
@@ -119,19 +119,19 @@ class TreeFs(mfusepy.Operations):  # type: ignore[misc]
         self._engine.kick()
         return len(data)
 
-    def truncate(self, path: str, length: int, fh: Any = None) -> int:  # noqa: ARG002
+    def truncate(self, path: str, length: int, fh: Any = None) -> int:
         """Accept what the shell's > does before it writes."""
         self._engine.lookup(path)
         check_writer(calling_pid())
         return 0
 
-    def release(self, path: str, fi: Any) -> int:  # noqa: ARG002
+    def release(self, path: str, fi: Any) -> int:
         """Forget an open node."""
         with self._lock:
             self._open.pop(int(fi.fh), None)
         return 0
 
-    def statfs(self, path: str) -> dict[str, int]:  # noqa: ARG002
+    def statfs(self, path: str) -> dict[str, int]:
         """Answer df: nothing is stored here."""
         return {"f_bsize": 4096, "f_namemax": 255}
 

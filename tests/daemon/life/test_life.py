@@ -79,7 +79,7 @@ def test_tree_is_passed_on(fresh: Daemon) -> None:
     ],
 )
 def test_entries_stay_as_they_are(daemon: Daemon, line: str) -> None:
-    """Who makes, removes or changes an entry of the tree is told that this is not permitted."""
+    """To make, remove or change an entry of the tree is not permitted."""
     command = ["sh", "-c", line.format(tree=daemon.tree)]
     done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=60)
     assert done.returncode != 0

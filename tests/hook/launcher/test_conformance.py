@@ -24,7 +24,7 @@ from tests.hook.support import FakeTree, compile_hook, write_recorder
 SHIM = Path(__file__).with_name("shim.h")
 # Of so many calls one is done with sanitizers, which cost ten times the start.
 SANITIZED = 10
-# What part of the calls the hook in C has to have done alone, and what part is to be refused in one line.
+# At least this part of the calls has to be of each of these kinds; alone: without Python.
 FLOORS = {
     "alone": 1 / 3,
     "create": 1 / 10,
@@ -32,7 +32,7 @@ FLOORS = {
     "refused": 1 / 20,
     "refused by the engine": 1 / 80,
 }
-# Of fewer calls some kind may be missing by chance.
+# Fewer calls may miss a kind by chance.
 LEAST = 1000
 
 

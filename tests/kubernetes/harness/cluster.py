@@ -47,7 +47,7 @@ ENGINE_LOG = Path(paths.RUN) / "cgpud.log"
 POD_S = 60
 CALL_S = 30
 KUBECTL_S = 120
-# What kubectl says of a command in a pod that ran, and not of itself.
+# kubectl says this of a command that ran in a pod and failed, and not of itself.
 COMMAND_FAILED = "command terminated with exit code"
 
 

@@ -21,9 +21,9 @@ from tests.runtime_config.support import ROOT, program
 
 # Of so many starts one is done by a launcher and a Python of its own too.
 LAUNCHED = 20
-# What part of the starts the server has to have edited, and what part is to be refused in one line.
+# At least this part of the starts has to end in each of these ways.
 FLOORS = {"edited without Python": 1 / 4, "unchanged without Python": 1 / 100, "refused": 1 / 20}
-# Of fewer starts some kind may be missing by chance.
+# Fewer starts may miss a way by chance.
 LEAST = 1000
 TIME = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d+)?Z")
 # The wrapper in Python, forked for each line of arguments: an interpreter's start costs ten times as much.

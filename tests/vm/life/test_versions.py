@@ -28,8 +28,6 @@ pytestmark = pytest.mark.fake_driver("other versions of the driver")
 UNKNOWN = "999.99"
 # Each lacks a function without which a limit has a hole; tests/module/test_symbols.py has the list complete.
 LACKING = required()
-# Checks of nvidia-uvm, which NVIDIA's driver passes: nvidia/test_check_driver.py.
-BEYOND_THE_STUB = ["calls of nvidia-uvm", "mappings of UVM"]
 BESIDE = ["expect=0x51", "alloc=2G", "alloc=1G", "info"]
 
 
