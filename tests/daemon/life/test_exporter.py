@@ -56,7 +56,7 @@ def test_a_slice_that_computes(make_daemon: MakeDaemon) -> None:
         used, waited = (new - old for new, old in zip(seconds(scraper), begun, strict=True))
         return (
             had == near(SHARE)
-            and all(scraper.figure(name) == pytest.approx(had, abs=0.05) for name in UTILIZATION)
+            and all(scraper.find(name) == pytest.approx(had, abs=0.05) for name in UTILIZATION)
             and used == pytest.approx((hand.busy - busy) / 1e9, rel=0.25)
             and waited == pytest.approx(used * (1 - SHARE) / SHARE, rel=0.25)
         )
