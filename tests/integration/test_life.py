@@ -62,6 +62,8 @@ def test_life_through_each_runtime(engine: Engine, runtime: Runtime) -> None:
     assert (start["gpu"], start["memsize"], start["weight"]) == (0, LIMIT, 1)
     assert start["id"] == end["id"]
     assert start["uuid"] == end["uuid"] == engine.read("0/uuid").strip()
-    # Each fill ends with a refusal.
-    assert (end["memsize"], end["peak"], end["refused_limit"]) == (LIMIT, LIMIT, 3)
+    assert (end["memsize"], end["peak"]) == (LIMIT, LIMIT)
+    # Each fill ends with a refusal. The engine stops a process that joined, to read its filter: a call that this
+    # interrupts is made, and counted, again.
+    assert end["refused_limit"] >= 3
     assert 0 < end["lived"] < 60e9

