@@ -86,7 +86,9 @@ def can_write(uid: int, path: Path) -> bool:
 def opens(uid: int, path: Path, flags: int) -> bool:
     child = os.fork()
     if child == 0:
+        # The files' group is root's: a user who had stayed in it would be refused for that alone.
         os.setgroups([])
+        os.setresgid(uid, uid, uid)
         os.setresuid(uid, uid, uid)
         try:
             with contextlib.suppress(PermissionError):
