@@ -3,9 +3,6 @@
 
 from __future__ import annotations
 
-import json
-import os
-import signal
 import time
 from typing import TYPE_CHECKING, Any
 
@@ -209,17 +206,3 @@ def test_a_driver_without_samples(make_daemon: MakeDaemon, drive: Drive) -> None
     crew.await_shares(0.25, 0.75)
     assert daemon.read("0/sched").startswith("divided_by=time_slices usage_from=none ")
     assert used(daemon, crew.hands[0]) == 0
-
-
-def test_a_driver_that_goes(make_daemon: MakeDaemon) -> None:
-    """Channel changes are tried again once a second, not all the time, and the log says so."""
-    daemon = make_daemon("T4", "enforce: true\n")
-    daemon.write("0/policy", f"{WEIGHT}\n")
-    held = [daemon.slice(n, f"gpu=0:{512 * MIB}:1", "group", "hold") for n in (1, 2)]
-    for one in held:
-        one.line("hold")
-    await_turns(daemon, 100)
-    os.kill(int(json.loads((daemon.run / "sim.json").read_text())["pid"]), signal.SIGKILL)
-    eventually(lambda: daemon.status()["engine"]["gates_failed"] > 0, "nothing failed")
-    assert turns_in_a_second(daemon) < 10
-    assert "GPU 0: channels cannot be enabled or disabled, they stay as they are: " in daemon.log()
