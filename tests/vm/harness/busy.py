@@ -4,7 +4,8 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 
 from tests.integration.commands import eventually
@@ -18,6 +19,9 @@ LOOKS, PAUSE = 200, 0.2
 SPAN = 1.5  # seconds over which a share is measured
 SECONDS = 60.0
 TOLERANCE = 0.15
+# The thread gets no processor but from those who have nothing to do.
+STARVE = "for at in /proc/[0-9]*; do [ $(cat $at/comm) != cgpu_turns ] || chrt -i -p 0 ${at#/proc/}; done"
+HOG = ["/bin/busybox", "sh", "-c", "while :; do :; done"]
 FIGURES = re.compile(r"figures group=(\w+) .*busy=(\d+) now=(\d+)")
 
 
@@ -75,3 +79,15 @@ def shares(machine: Machine, loads: Sequence[Load]) -> list[float]:
 def near(found: Sequence[float], wanted: Sequence[float]) -> bool:
     """Say whether shares are what they should be."""
     return all(abs(a - b) < TOLERANCE * max(b, TOLERANCE) for a, b in zip(found, wanted, strict=True))
+
+
+@contextmanager
+def late_turns(machine: Machine) -> Iterator[None]:
+    """Keep processors from the thread that carries out turns; the engine has to be loaded anew after it."""
+    machine.shell(STARVE)
+    hogs = [machine.start(HOG) for _ in range(machine.cpus)]
+    try:
+        yield
+    finally:
+        for hog in hogs:
+            hog.stop()

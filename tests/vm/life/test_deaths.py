@@ -10,9 +10,15 @@ from tests.integration.engine import MIB
 from tests.integration.probe import NO_MEMORY, step, steps
 from tests.integration.test_slice import LIMIT, SLICE
 from tests.vm.harness.counts import count
+from tests.vm.harness.node import TREE
 from tests.vm.harness.sliced_node import SlicedNode
 
 FILL = ("fill=512M:2m", "fill=1M:64k")
+
+
+def directories(node: SlicedNode) -> str:
+    """Return the tree's directories of containers, also of one whose files cannot be read."""
+    return node.machine.shell(f"cd {TREE}; ls -d [0-9]*/*/", check=False).stdout
 
 
 def test_container_killed(node: SlicedNode) -> None:
@@ -22,8 +28,10 @@ def test_container_killed(node: SlicedNode) -> None:
         words = ["/cgpu-probe", *FILL, "fork=3:1M", "hold=600"]
         assert node.containers.detach(name, words, SLICE).returncode == 0
         eventually(lambda name=name: node.used(name) == LIMIT, "it holds all", 60)  # type: ignore[misc]  # mypy cannot infer a default of a lambda
+        assert f"0/{name}/" in directories(node)
         node.machine.run(["kill", "-9", str(node.containers.pid(name))])
         node.await_empty()
+        eventually(lambda: not directories(node), "its directory has gone", node.machine.scaled(10))
         node.containers.delete(name)
     outcome = node.containers.run(["/cgpu-probe", *FILL], SLICE)
     assert sum(one.number("bytes") for one in steps(outcome)) == LIMIT

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 import pytest
 
 from tests.integration.commands import eventually
-from tests.vm.harness.busy import TOLERANCE, Load, load, near, shares, uptime
+from tests.vm.harness.busy import TOLERANCE, Load, late_turns, load, near, shares, uptime
 from tests.vm.harness.machine import Machine
 from tests.vm.harness.node import (
     build_core,
@@ -30,9 +30,6 @@ pytestmark = [
 
 SLICE_US = 20_000  # the emulated machine's timers come every 4 ms
 SET_SLICE = 'cd /sys/module/cgpu_km/parameters; echo "$1" >slice_us || :; cat slice_us'
-# The thread gets no processor but from those who have nothing to do.
-STARVE = "for at in /proc/[0-9]*; do [ $(cat $at/comm) != cgpu_turns ] || chrt -i -p 0 ${at#/proc/}; done"
-HOG = ["/bin/busybox", "sh", "-c", "while :; do :; done"]
 # Each works for longer than it takes to start, on a busy host too, and is ended with work left.
 FORKS = """
 while :; do
@@ -206,11 +203,8 @@ def test_nothing_stays_stopped_when_the_engine_goes(sliced: Machine, left: Load)
 def starved(driver: Machine) -> Iterator[Machine]:
     """Return the machine with an engine that allows weight 0, and whose thread comes late."""
     load_engine(driver, allow_zero_weight="Y")
-    driver.shell(STARVE)
-    hogs = [driver.start(HOG) for _ in range(driver.cpus)]
-    yield driver
-    for hog in hogs:
-        hog.stop()
+    with late_turns(driver):
+        yield driver
     unload_engine(driver)
 
 
