@@ -31,7 +31,7 @@ def test_container_killed(node: SlicedNode) -> None:
         assert f"0/{name}/" in directories(node)
         node.machine.run(["kill", "-9", str(node.containers.pid(name))])
         node.await_empty()
-        eventually(lambda: not directories(node), "its directory has gone", node.machine.scaled(10))
+        eventually(lambda: not directories(node), "its directory has gone", node.machine.scaled(60))
         node.containers.delete(name)
     outcome = node.containers.run(["/cgpu-probe", *FILL], SLICE)
     assert sum(one.number("bytes") for one in steps(outcome)) == LIMIT
