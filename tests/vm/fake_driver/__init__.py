@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The fake NVIDIA driver, and its tests."""
+"""The fake NVIDIA driver."""

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0
-/* The only file that knows the version, in each of the three modules: a build for another one is this and a link. */
+/* The only file that knows the version, in both modules: a build for another one is this and a link. */
 #include <linux/module.h>
 
 extern const char nvidia_version[];

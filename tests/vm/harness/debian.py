@@ -46,7 +46,7 @@ Description=NVIDIA's driver and its device nodes
 [Service]
 Type=oneshot
 RemainAfterExit=yes
-ExecStart=/sbin/modprobe -a nvidia nvidia-uvm nvidia-modeset
+ExecStart=/sbin/modprobe -a nvidia nvidia-uvm
 ExecStart=/usr/local/sbin/nvidia-nodes
 
 [Install]
@@ -100,7 +100,7 @@ def add_driver(kernel: Kernel, root: Path) -> None:
     """Install the fake NVIDIA driver, with a T4: it is loaded at boot, and has its nodes."""
     folder = root / "lib/modules" / kernel.release / "updates"
     folder.mkdir(exist_ok=True)
-    for name in ("nvidia", "nvidia-uvm", "nvidia-modeset"):
+    for name in ("nvidia", "nvidia-uvm"):
         shutil.copy2(build_fake_driver(kernel) / f"{name}.ko", folder)
     write(root / "etc/modprobe.d/nvidia.conf", "options nvidia cards=T4:1\n")
     write(root / "usr/local/sbin/nvidia-nodes", f"#!/bin/sh\n{MAKE_NODES}", 0o755)

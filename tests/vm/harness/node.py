@@ -158,7 +158,6 @@ def load_driver(
     folder = build_fake_driver(machine.kernel, version, without)
     insmod(machine, folder / "nvidia.ko", f"cards={cards}", *words(parameters))
     insmod(machine, folder / "nvidia-uvm.ko")
-    insmod(machine, folder / "nvidia-modeset.ko")
     machine.shell(MAKE_NODES)
 
 
@@ -181,7 +180,7 @@ def unload_driver(machine: Machine) -> None:
     if real_driver() is not None:
         nvidia.unload(machine)
         return
-    rmmod(machine, "nvidia_modeset", "nvidia_uvm", "nvidia")
+    rmmod(machine, "nvidia_uvm", "nvidia")
     machine.shell("rm -f /dev/nvidia*")
 
 

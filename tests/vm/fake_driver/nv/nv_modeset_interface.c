@@ -5,8 +5,6 @@
 #include "driver.h"
 #include "nv_modeset_interface.h"
 
-static const nvidia_modeset_callbacks_t *callbacks;
-
 static u32 enumerate_gpus(nv_gpu_info_t *gpu_info)
 {
 	u32 i;
@@ -23,14 +21,6 @@ static u32 enumerate_gpus(nv_gpu_info_t *gpu_info)
 	return nvidia_card->card_count;
 }
 
-static int set_callbacks(const nvidia_modeset_callbacks_t *cb)
-{
-	if (!callbacks == !cb)
-		return -EINVAL;
-	callbacks = cb;
-	return 0;
-}
-
 noinline u32 nvidia_get_rm_ops(nvidia_modeset_rm_ops_t *rm_ops)
 {
 	if (knob_fails(__func__) || strcmp(rm_ops->version_string, nvidia_version) != 0) {
@@ -45,7 +35,6 @@ noinline u32 nvidia_get_rm_ops(nvidia_modeset_rm_ops_t *rm_ops)
 		.open_gpu = nvidia_dev_get,
 		.close_gpu = nvidia_dev_put,
 		.op = rm_kernel_rmapi_op,
-		.set_callbacks = set_callbacks,
 	};
 	return NV_OK;
 }

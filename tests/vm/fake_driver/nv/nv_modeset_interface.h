@@ -1,11 +1,9 @@
 /* SPDX-License-Identifier: GPL-2.0 */
-/* What nvidia.ko offers to nvidia-modeset.ko, laid out as in kernel-open/common/inc/nv-modeset-interface.h. */
+/* What nvidia.ko offers to other kernel modules, laid out as in kernel-open/common/inc/nv-modeset-interface.h. */
 #ifndef FAKE_NV_MODESET_INTERFACE_H
 #define FAKE_NV_MODESET_INTERFACE_H
 
 #include <linux/types.h>
-
-#define NV_MAX_GPUS 32
 
 struct nvidia_stack;
 
@@ -20,13 +18,6 @@ typedef struct {
 } nv_gpu_info_t;
 
 typedef struct {
-	void (*suspend)(u32 gpu_id);
-	void (*resume)(u32 gpu_id);
-	void (*remove)(u32 gpu_id);
-	void (*probe)(const nv_gpu_info_t *gpu_info);
-} nvidia_modeset_callbacks_t;
-
-typedef struct {
 	const char *version_string;
 	struct {
 		u8 allow_write_combining;
@@ -38,7 +29,7 @@ typedef struct {
 	int (*open_gpu)(u32 gpu_id, struct nvidia_stack *sp);
 	void (*close_gpu)(u32 gpu_id, struct nvidia_stack *sp);
 	void (*op)(struct nvidia_stack *sp, void *ops_cmd);
-	int (*set_callbacks)(const nvidia_modeset_callbacks_t *cb);
+	void *set_callbacks; /* The engine does not call it. */
 } nvidia_modeset_rm_ops_t;
 
 u32 nvidia_get_rm_ops(nvidia_modeset_rm_ops_t *rm_ops);
