@@ -7,15 +7,13 @@ import pytest
 
 from tests.integration.engine import MIB
 from tests.integration.probe import NO_MEMORY, step, steps
-from tests.integration.test_slice import LIMIT, SAMPLES, SIZES, SLICE
+from tests.integration.test_slice import LIMIT, SIZES, SLICE
 from tests.vm.harness.counts import count as times
-from tests.vm.harness.process import Process
 from tests.vm.harness.sliced_node import SlicedNode
 
 FILL = ("fill=1G:2m", "fill=1M:64k", "fill=64K:64k")
 # In one piece each with full counts: that is a hundred thousand.
 PAGES = times(("fill=64M:64k", "fill=64K:64k"), ("fill=64K:64k",))
-BY_CARD = {cards: [sample[1:] for sample in SAMPLES if sample[0] == cards] for cards, *_ in SAMPLES}
 
 
 @pytest.mark.enforcement
@@ -54,70 +52,3 @@ def test_pages_and_ways(node: SlicedNode) -> None:
     assert [sum(fills[at : at + 3]) for at in range(0, 12, 3)] == [LIMIT] * 4
     statuses = [one.number("status") for one in steps(outcome) if one.name == "alloc"]
     assert statuses == [0, NO_MEMORY, 0, NO_MEMORY]
-
-
-@pytest.mark.fake_driver("other cards")
-@pytest.mark.enforcement
-@pytest.mark.parametrize("cards", BY_CARD)
-def test_published_samples(node: SlicedNode, cards: str) -> None:
-    """Every published sample of CONTAINER and DEV gives the published size, side by side on one card."""
-    node.use(cards)
-    samples = {f"sample{number}": sample for number, sample in enumerate(BY_CARD[cards])}
-    holders: dict[str, Process] = {}
-    for name, (container, dev, _) in samples.items():
-        holders[name] = node.containers.start(
-            ["/cgpu-probe", "info", *FILL, "count", "hold=600"],
-            {
-                **SLICE,
-                "ALIYUN_COM_GPU_MEM_CONTAINER": str(container),
-                "ALIYUN_COM_GPU_MEM_DEV": str(dev),
-            },
-            name=name,
-        )
-        if node.machine.kernel.debug:
-            # So slow that all hooks at once would take longer than a hook may.
-            holders[name].await_output("count ", timeout=120)
-    for holder in holders.values():
-        holder.await_output("count ", timeout=120)
-    view = node.view()
-    for name, holder in holders.items():
-        holder.stop()
-        node.containers.delete(name)
-    sizes = {name: mib * MIB for name, (_, _, mib) in samples.items()}
-    assert {name: step(one.finished(), "info").number("total") for name, one in holders.items()} == sizes
-    assert {name: used for (_, name), used in view.used.items()} == sizes
-    assert view.cards[0]["used"] == sum(sizes.values())
-
-
-@pytest.mark.fake_driver("other cards")
-@pytest.mark.enforcement
-@pytest.mark.parametrize("count", [2, 4])
-def test_list_forms(node: SlicedNode, count: int) -> None:
-    """A list gives each GPU its size in order, and its last value repeats; zeros mean not sliced."""
-    node.use(f"A10:{count}")
-    every = {"ALIYUN_COM_GPU_MEM_DEV": "23", "NVIDIA_VISIBLE_DEVICES": "all"}
-    lists = {"a": [3], "b": [3, 1], "c": [3, 4, 5, 6][:count], "zero": [0] * count}
-    sleepers = {
-        name: node.containers.start(
-            ["/bin/sh", "-c", "echo up; exec sleep 1000"],
-            {**every, "ALIYUN_COM_GPU_MEM_CONTAINER": ",".join(map(str, values))},
-            name=name,
-        )
-        for name, values in lists.items()
-    }
-    for sleeper in sleepers.values():
-        sleeper.await_output("up", timeout=120)
-    limits = node.view().limits
-    seen = node.containers.exec("b", ["/cgpu-probe", "info=all"])
-    for name, sleeper in sleepers.items():
-        node.containers.delete(name)
-        sleeper.wait()
-    wanted = {
-        (gpu, name): 23028 * (values + values[-1:] * count)[gpu] // 23 * MIB
-        for name, values in lists.items()
-        for gpu in range(count)
-        if 0 not in values
-    }
-    assert limits == wanted
-    totals = {one.number("gpu"): one.number("total") for one in steps(seen) if one.name == "info"}
-    assert totals == {gpu: wanted[gpu, "b"] for gpu in range(count)}
