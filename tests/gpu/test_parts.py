@@ -7,13 +7,11 @@ import datetime as dt
 import subprocess
 import sys
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 from benchmarks.gpu import Turn, report
-from tests.gpu import facts
-from tests.gpu.node import NodeError, config_for, environment, probe_words
+from tests.gpu.node import environment
 
 CUDA = ("memory info", "memory fill malloc 1 1", "sharing ipc 1", "steps")
 FRAMEWORKS = ("frameworks torch-info", "frameworks torch-fill 1", "frameworks cupy", "frameworks jax")
@@ -61,30 +59,6 @@ def test_programs_name_what_is_missing(repository: Path, words: str) -> None:
     done = run(repository, sys.executable, "-m", f"tests.gpu.programs.{name}", *rest)
     assert (done.returncode, done.stdout, done.stderr.count("\n")) == (1, "", 1)
     assert "libcuda-is-not-there.so: cannot be loaded" in done.stderr or "cannot be imported" in done.stderr
-
-
-def test_driver_version() -> None:
-    """A version that is not in the table is allowed, and only then."""
-    assert config_for("580.159.04", enforce=True) == {"allow_unknown_driver": True}
-    assert config_for("580.142", enforce=True) == {}
-    assert config_for("580.142", enforce=False) == {"enforce": False}
-
-
-def test_probe_words() -> None:
-    """The last line of a step counts."""
-    assert probe_words("info free=1\ninfo free=2 name=x\n", "info") == {"free": "2", "name": "x"}
-    with pytest.raises(NodeError, match="nothing for info"):
-        probe_words("alloc 1", "info")
-
-
-def test_facts_go_on(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A fact that cannot be had says why, and the next one is still asked for."""
-
-    def fails() -> dict[str, Any]:
-        raise NodeError("no card")
-
-    monkeypatch.setattr(facts, "FACTS", {"a": fails, "b": lambda: {"is": 1}})
-    assert facts.gather(["a", "b"]) == {"a": {"failed": "NodeError: no card"}, "b": {"is": 1}}
 
 
 def test_report() -> None:

@@ -15,6 +15,7 @@ from lightkube.resources.core_v1 import Event, Namespace, Pod
 from tests.integration.commands import eventually
 from tests.kubernetes.harness.cluster import Cluster
 from tests.kubernetes.harness.settings import Settings
+from tests.kubernetes.harness.slices import Slices, with_agent
 
 NUMBERS = itertools.count(1)
 SetupPhase = Generator[None, pytest.TestReport, pytest.TestReport]
@@ -101,6 +102,13 @@ def namespace(cluster: Cluster) -> Iterator[str]:
     cluster.api.deletecollection(Pod, namespace=name)
     eventually(lambda: not list(cluster.api.list(Pod, namespace=name)), f"the pods of {name} are gone", 60)
     cluster.api.delete(Namespace, name)
+
+
+@pytest.fixture
+def slices(cluster: Cluster, namespace: str) -> Iterator[Slices]:
+    """A cluster with an agent."""
+    with with_agent(cluster, namespace) as found:
+        yield found
 
 
 @pytest.hookimpl(wrapper=True)

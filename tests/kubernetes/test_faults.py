@@ -34,7 +34,7 @@ from tests.kubernetes.harness.cluster import Cluster
 from tests.kubernetes.harness.component import Component
 from tests.kubernetes.harness.counts import count, dice
 from tests.kubernetes.harness.node import PROBE_IMAGE
-from tests.kubernetes.harness.slices import AGAIN_S, WAIT, Slices, left, reserved, with_agent
+from tests.kubernetes.harness.slices import AGAIN_S, WAIT, Slices, left, reserved
 from tests.kubernetes.harness.witness import Witness, witness
 
 T4 = 15109
@@ -48,13 +48,6 @@ pytestmark = pytest.mark.timeout(count(300, 3600))
 STEPS: list[str] = []  # of the agent, once they are known
 LIVE = 8  # pods at a time, while processes are killed at random
 SETTLES_S = 240
-
-
-@pytest.fixture
-def slices(cluster: Cluster, namespace: str) -> Iterator[Slices]:
-    """Yield a cluster with an agent."""
-    with with_agent(cluster, namespace) as found:
-        yield found
 
 
 @pytest.fixture

@@ -21,7 +21,7 @@ from tests.kubernetes.harness.cluster import Cluster
 from tests.kubernetes.harness.counts import count
 from tests.kubernetes.harness.credentials import NODE
 from tests.kubernetes.harness.reboot import reboot
-from tests.kubernetes.harness.slices import AGAIN_S, Slices, left, reserved, with_agent
+from tests.kubernetes.harness.slices import AGAIN_S, Slices, left, reserved
 
 # After 30 seconds the kubelet takes the ResourceSlices of a driver away that has gone.
 WITHOUT_SLICES_S = 45
@@ -30,13 +30,6 @@ FAULTS = {
     "mig": (TAINTED, "the engine no longer has"),
     "lost": ("gpu.opencgpu.io/fallen-off-the-bus", "the driver no longer reaches the GPU"),
 }
-
-
-@pytest.fixture
-def slices(cluster: Cluster, namespace: str) -> Iterator[Slices]:
-    """Yield a cluster with an agent."""
-    with with_agent(cluster, namespace) as found:
-        yield found
 
 
 def published(slices: Slices) -> list[Device]:

@@ -4,7 +4,6 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
 
 import pytest
 from lightkube.resources.core_v1 import Pod
@@ -15,22 +14,14 @@ from cgpu.client.tree import Tree
 from tests.integration.commands import eventually
 from tests.integration.engine import MIB, TREE
 from tests.integration.probe import NO_MEMORY, step
-from tests.kubernetes.harness.cluster import Cluster
 from tests.kubernetes.harness.node import PROBE_IMAGE
-from tests.kubernetes.harness.slices import AGAIN_S, WAIT, Slices, reserved, with_agent
+from tests.kubernetes.harness.slices import AGAIN_S, WAIT, Slices, reserved
 
 # It compares a claim with what is left of another device than the one that it has found (allocateDevice() in
 # allocator_experimental.go), and one request may have one device twice.
 ONE_CARD = pytest.mark.fails_on(
     "1.34", "kube-scheduler 1.34 gives out parts of the first GPU of a node alone"
 )
-
-
-@pytest.fixture
-def slices(cluster: Cluster, namespace: str) -> Iterator[Slices]:
-    """Yield a cluster with an agent."""
-    with with_agent(cluster, namespace) as found:
-        yield found
 
 
 @pytest.mark.enforcement

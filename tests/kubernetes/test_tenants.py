@@ -3,24 +3,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
 import pytest
 from lightkube import ApiError
 from lightkube.resources.resource_v1 import ResourceClaim
 from lightkube.types import PatchType
 
 from tests.integration.commands import eventually
-from tests.kubernetes.harness.cluster import Cluster
 from tests.kubernetes.harness.node import PROBE_IMAGE
-from tests.kubernetes.harness.slices import WAIT, Slices, reserved, with_agent
-
-
-@pytest.fixture
-def slices(cluster: Cluster, namespace: str) -> Iterator[Slices]:
-    """Yield a cluster with an agent."""
-    with with_agent(cluster, namespace) as found:
-        yield found
+from tests.kubernetes.harness.slices import WAIT, Slices, reserved
 
 
 def test_a_claim_in_use_is_not_forgotten(slices: Slices) -> None:

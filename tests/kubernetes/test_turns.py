@@ -4,23 +4,12 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator
-
-import pytest
 
 from tests.integration.commands import eventually
-from tests.kubernetes.harness.cluster import Cluster
 from tests.kubernetes.harness.node import PROBE_IMAGE
-from tests.kubernetes.harness.slices import AGAIN_S, WAIT, Slices, reserved, with_agent
+from tests.kubernetes.harness.slices import AGAIN_S, WAIT, Slices, reserved
 
 LOOK = ["/cgpu-probe", "gpu=0", "info"]
-
-
-@pytest.fixture
-def slices(cluster: Cluster, namespace: str) -> Iterator[Slices]:
-    """Yield a cluster with an agent."""
-    with with_agent(cluster, namespace) as found:
-        yield found
 
 
 def container(name: str, command: list[str], claim: str, request: str | None = None) -> dict[str, object]:

@@ -283,16 +283,23 @@ def test_a_share_of_another_claim(node: Node) -> None:
     assert len(node.engine.held) == 2
 
 
-def test_one_unreadable_record(node: Node) -> None:
-    """It is logged; other claims are brought back, and nothing that it may be about is removed."""
+def test_records_that_cannot_be_read(node: Node) -> None:
+    """They are logged; other claims are brought back, and nothing that they may be about is removed."""
     node.claims.prepare(NAME)
-    (node.folder / "records" / f"{CLAIM.replace('1', '3')}.json").write_text("{")
+    broken, large, unread = (node.folder / "records" / f"{CLAIM.replace('1', one)}.json" for one in "345")
+    broken.write_text("{")
+    large.write_bytes(b" " * (records.MAX_BYTES + 1))
+    unread.mkdir()
     node.engine.held["00000009-aaaa-bbbb-cccc-dddddddddddd"] = (0, MIB, 1, 0)
     (node.folder / f"shares/{share_id(0)}.json").unlink()
-    (said,) = node.reconcile()
-    assert "no record of this version" in said
+    node.start()
+    said = node.reconcile()
+    assert len(said) == 3
+    assert any("no record of this version" in line for line in said)
     assert (node.folder / f"shares/{share_id(0)}.json").exists()
     assert len(node.engine.held) == 3
+    node.claims.unprepare(CLAIM)
+    assert len(node.engine.held) == 1
 
 
 def test_a_claim_too_large_to_record(node: Node) -> None:
@@ -334,17 +341,6 @@ def test_a_fault_that_nobody_expects(node: Node, monkeypatch: pytest.MonkeyPatch
         (node.folder / "shares" / share_asks.FOLDER / f"{share}.{POD}").touch()
     node.claims.answer(lambda _: None)
     assert list(share_asks.asked(str(node.folder / "shares"))) == []
-
-
-def test_a_record_that_cannot_be_read(node: Node) -> None:
-    """One that is too large, or that the disk does not give, is no reason not to start or to serve others."""
-    node.claims.prepare(NAME)
-    (node.folder / "records" / f"{CLAIM.replace('1', '3')}.json").write_bytes(b" " * (records.MAX_BYTES + 1))
-    (node.folder / "records" / f"{CLAIM.replace('1', '4')}.json").mkdir()
-    node.start()
-    assert len(node.reconcile()) == 2
-    node.claims.unprepare(CLAIM)
-    assert node.engine.held == {}
 
 
 @pytest.mark.parametrize("uid", [None, 5, [], "x"])

@@ -132,6 +132,7 @@ def test_a_gpu_that_the_driver_has_lost(api: FakeApi, publisher: Publisher) -> N
     engine = FakeEngine([T4, replace(SECOND, lost=True)])
     tree = cast("Tree", engine)
     health = observe(tree, WELL)
+    assert observe(tree, ())[1] == health[1]
     publisher.publish(health)
     first, second = devices(api)
     assert "taints" not in first
@@ -143,16 +144,6 @@ def test_a_gpu_that_the_driver_has_lost(api: FakeApi, publisher: Publisher) -> N
     publisher.publish(observe(tree, health))
     assert ["taints" in one for one in devices(api)] == [False, False]
     assert api.events[-1][0] == "GPUHealthy"
-
-
-def test_an_agent_that_starts_beside_a_lost_gpu(api: FakeApi, publisher: Publisher) -> None:
-    """The GPU is a device all the same, and has the taint from the start."""
-    health = observe(cast("Tree", FakeEngine([replace(T4, lost=True)])), ())
-    publisher.publish(health)
-    assert [one["taints"] for one in devices(api)] == [
-        [{"key": "gpu.opencgpu.io/fallen-off-the-bus", "effect": "NoSchedule"}]
-    ]
-    assert [reason for reason, _ in api.events] == ["GPUUnhealthy"]
 
 
 def test_a_card_in_mig_mode_is_no_device() -> None:
