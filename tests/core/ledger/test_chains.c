@@ -89,31 +89,6 @@ TEST_ON(the_key_stays_with_the_state, sliced(&caller))
 	free(fresh);
 }
 
-TEST_ON(duplicates_go_in_any_order, sliced(&caller))
-{
-	u32 handle[64], left, i;
-
-	for (i = 0; i < 64; i++) {
-		handle[i] = 0x1000 + i;
-		if (i)
-			CHECK_EQ(bench_dup(bench, &caller, CLIENT, 0xd0, handle[i], CLIENT,
-					 handle[bench_chance(&seed, i)]),
-				NV_OK);
-		else
-			CHECK_EQ(take(bench, &caller, CLIENT, handle[0]), NV_OK);
-	}
-	bench_invariants(bench->core.state);
-	for (left = 64; left > 0; left--) {
-		CHECK_EQ(bench_used(bench, 0, caller.slot), 65536);
-		i = bench_chance(&seed, left);
-		CHECK_EQ(bench_rm_free(bench, &caller, CLIENT, handle[i]), NV_OK);
-		handle[i] = handle[left - 1];
-		if (left % 8 == 0)
-			bench_invariants(bench->core.state);
-	}
-	CHECK_EQ(bench_used(bench, 0, caller.slot), 0);
-}
-
 /* Clients of a few processes on a few files come and go. */
 TEST_ON(files_and_processes_are_kept_apart, sliced(&caller))
 {

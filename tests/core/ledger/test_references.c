@@ -118,18 +118,6 @@ TEST_ON(closing_an_old_file_ends_nothing_of_a_new_client, with_files(&caller))
 	CHECK_EQ(bench->core.state->clients, 0);
 }
 
-TEST_ON(a_closed_file_ends_what_a_removed_container_left, with_files(&caller))
-{
-	struct caller first = on_file(caller, 1);
-
-	CHECK_EQ(take(bench, &first, 1, MIB), NV_OK);
-	CHECK_EQ(bench_ctl(bench, "destroy id=a"), 0);
-	CHECK_EQ(cgpu_gpu_orphaned(&bench->core, 0), MIB);
-	cgpu_file_closed(&bench->core, 1);
-	CHECK_EQ(cgpu_gpu_orphaned(&bench->core, 0), 0);
-	CHECK_EQ(bench->core.state->clients, 0);
-}
-
 TEST_ON(nobody_names_a_client_of_the_engine, with_files(&caller))
 {
 	u32 pin = 0xf0000000u | 100;

@@ -72,16 +72,6 @@ TEST_ON(the_cards_answer_takes_it_back, bench_new("580.142"))
 	CHECK_EQ(cgpu_gpu_set_lost(&bench->core, 9, 1), -ENOENT);
 }
 
-TEST_ON(a_driver_that_is_loaded_again_takes_it_back, bench_new("580.142"))
-{
-	struct cgpu_gpu_facts facts;
-
-	CHECK_EQ(cgpu_gpu_set_lost(&bench->core, 0, 1), 0);
-	CHECK_EQ(cgpu_gpu_facts(&bench->core, 0, &facts), 0);
-	CHECK_EQ(cgpu_gpu_add(&bench->core, &facts), 0);
-	CHECK_STAT("0/stat", "lost", 0);
-}
-
 TEST_ON(new_slices_of_it_are_refused, bench_new("580.142"))
 {
 	CHECK_EQ(bench_ctl(bench, "create id=a pid=1 gpu=0:1048576"), 0);

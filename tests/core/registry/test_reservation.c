@@ -91,10 +91,6 @@ TEST_ON(reserving_again_is_no_error, bench_new("580.142"))
 {
 	CHECK_EQ(bench_ctl(bench, "reserve id=a gpu=0:" WHOLE ":20"), 0);
 	CHECK_EQ(bench_ctl(bench, "reserve id=a gpu=0:" WHOLE ":20:0"), 0);
-	CHECK_EQ(bench_ctl(bench, "reserve id=a gpu=0:" HALF ":20"), -EEXIST);
-	CHECK_EQ(bench_ctl(bench, "reserve id=a gpu=0:" WHOLE ":19"), -EEXIST);
-	CHECK_EQ(bench_ctl(bench, "reserve id=a gpu=0:" WHOLE ":20:1"), -EEXIST);
-	CHECK_EQ(bench_ctl(bench, "reserve id=a gpu=1:" WHOLE ":20"), -EEXIST);
 	/* Also while it is used, and where the card could not take another. */
 	CHECK_EQ(bench_ctl(bench, "create id=c pid=1 share=a"), 0);
 	CHECK_EQ(cgpu_gpu_set_mig(&bench->core, 0, 1), 0);
@@ -165,30 +161,6 @@ TEST_ON(a_container_has_the_sum_of_its_shares, bench_new("580.142"))
 	CHECK_EQ(bench_ctl(bench, "release id=b"), 0);
 	CHECK_EQ(bench_ctl(bench, "reserve id=b gpu=0:1"), 0);
 	CHECK(bench_is(bench, "0/reserved", "a 1048576 2 0 other\nc 2097152 1 1 -\nb 1 1 0 -\n"));
-}
-
-/* What a container gives up of its reservation is nobody else's, or the reservation would be promised twice. */
-TEST_ON(a_smaller_container_leaves_its_reservation_whole, bench_new("580.142"))
-{
-	CHECK_EQ(bench_ctl(bench, "reserve id=a gpu=0:" HALF ":5"), 0);
-	CHECK_EQ(bench_ctl(bench, "reserve id=b gpu=0:1:5"), 0);
-	CHECK_EQ(bench_ctl(bench, "create id=box pid=1 share=a share=b"), 0);
-	CHECK_EQ(bench_write(bench, "0/box/memsize", "1048576"), 0);
-	CHECK_EQ(bench_write(bench, "0/box/weight", "1"), 0);
-	CHECK(bench_is(bench, "0/free_weight", "10\n"));
-	CHECK_EQ(bench_ctl(bench, "create id=more pid=2 gpu=0:" HALF), -ENOMEM);
-	CHECK_EQ(bench_write(bench, "0/max_inst", "9"), -EBUSY);
-	/* It may have it back, and more while there is more. */
-	CHECK_EQ(bench_write(bench, "0/box/weight", "20"), 0);
-	CHECK_EQ(bench_write(bench, "0/box/memsize", WHOLE), 0);
-	CHECK(bench_is(bench, "0/free_weight", "0\n"));
-	CHECK_EQ(bench_ctl(bench, "create id=more pid=2 gpu=0:1"), -ENOMEM);
-	CHECK_EQ(bench_ctl(bench, "destroy id=box"), 0);
-	CHECK(bench_is(bench, "0/free_weight", "10\n"));
-	CHECK_EQ(bench_ctl(bench, "create id=more pid=2 gpu=0:7921467391:10"), 0);
-	CHECK_EQ(bench_ctl(bench, "create id=box pid=1 share=a share=b"), 0);
-	CHECK_EQ(bench_write(bench, "0/box/memsize", "7921467394"), -ENOMEM);
-	CHECK_EQ(bench_write(bench, "0/box/weight", "11"), -EDQUOT);
 }
 
 static void share_goes(struct bench *bench)
