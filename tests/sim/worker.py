@@ -17,8 +17,8 @@ RECORD: Final = struct.Struct("=IIQQII")
 FIGURES: Final = struct.Struct("=5Q")
 QUEUE: Final = 1024
 US, MS, SECOND = 1_000, 1_000_000, 1_000_000_000
-SCHEDULE, SET_SLICE, GET_SLICE, LEVEL, REALTIME = 0xA06C0101, 0xA06C0103, 0xA06C0104, 0xA06C0107, 0xA06C0110
-CHANNEL_SCHEDULE, CHANNEL_LEVEL, RESTART = 0xA06F0103, 0xA06F0109, 0xA06F0111
+SCHEDULE, SET_SLICE, LEVEL, REALTIME = 0xA06C0101, 0xA06C0103, 0xA06C0107, 0xA06C0110
+CHANNEL_LEVEL, RESTART = 0xA06F0109, 0xA06F0111
 DISABLE, RUNLIST_POLICY, SET_COMPUTE = 0x2080110B, 0x20801115, 0x20800194
 INVALID_CHANNEL: Final = 0x21
 
@@ -107,18 +107,8 @@ class Worker:
         """Put a group on its runlist, or take it off."""
         return self.control(group, SCHEDULE, "NVA06F_CTRL_GPFIFO_SCHEDULE_PARAMS", bEnable=on, **values)
 
-    def schedule_channel(self, channel: int) -> int:
-        """Put a channel on its runlist."""
-        return self.control(channel, CHANNEL_SCHEDULE, "NVA06F_CTRL_GPFIFO_SCHEDULE_PARAMS", bEnable=1)
-
     def timeslice(self, group: int, us: int) -> int:
         return self.control(group, SET_SLICE, "NVA06C_CTRL_TIMESLICE_PARAMS", timesliceUs=us)
-
-    def timeslice_of(self, group: int) -> int:
-        """Return the timeslice that the driver has for a group."""
-        params = self.client.params("NVA06C_CTRL_TIMESLICE_PARAMS")
-        assert self.client.control(group, GET_SLICE, params) == Status.OK
-        return int.from_bytes(params, "little")
 
     def disable(self, *channels: int, on: int = 1, owner: int = 0, **values: int) -> int:
         """Disable channels, of another client if one is named; on=0: enable them."""

@@ -3,10 +3,8 @@
 
 from __future__ import annotations
 
-import ctypes
 import errno
 import os
-import threading
 from concurrent.futures import ThreadPoolExecutor
 
 from tests.sim.abi import PAGE_BIG, REGISTER_FD, command, errno_of
@@ -43,31 +41,6 @@ def test_registered_node_keeps_the_client(sim: Sim) -> None:
     assert sim.used() == PAGE_BIG
     os.close(card)
     assert sim.settles(0, 0)
-
-
-def test_register_from_a_table_of_its_own(sim: Sim) -> None:
-    """The number of an nvidiactl is looked up in the table of the calling thread."""
-    answers: list[int] = []
-
-    def work() -> None:
-        assert ctypes.CDLL(None, use_errno=True).unshare(0x400) == 0
-        apart.set()
-        decoy.wait()
-        ctl, card = sim.open(), sim.open("nvidia0")
-        answers.append(register(card, ctl))
-        os.close(card)
-        os.close(ctl)
-
-    apart, decoy = threading.Event(), threading.Event()
-    thread = threading.Thread(target=work)
-    thread.start()
-    apart.wait()
-    decoys = [os.open("/dev/null", os.O_RDWR) for _ in range(8)]
-    decoy.set()
-    thread.join()
-    for fd in decoys:
-        os.close(fd)
-    assert answers == [0]
 
 
 def test_many_registers_at_once(sim: Sim) -> None:

@@ -8,56 +8,10 @@ import errno
 import pytest
 
 from tests.sim.abi import Status
-from tests.sim.virtual import COMMAND, LOAD, Cards, filled, share
+from tests.sim.virtual import Cards, filled, share
 from tests.sim.worker import INVALID_CHANNEL, MS, QUEUE, SECOND, SET_SLICE, Worker
 
 HALVES = pytest.approx([0.5, 0.5], abs=0.02)
-
-
-def test_nothing_runs_before_it_is_scheduled(cards: Cards, worker: Worker) -> None:
-    """A new group is off the runlist; scheduling acts a moment later, and its context is loaded first."""
-    group = filled(worker, worker.group(scheduled=False))
-    cards.at(SECOND)
-    assert worker.figures(group.channel).busy == 0
-    assert worker.schedule(group.handle) == Status.OK
-    cards.at(SECOND + COMMAND + LOAD)
-    assert worker.figures(group.channel).busy == 0
-    cards.at(SECOND + COMMAND + LOAD + 25 * MS)
-    figures = worker.figures(group.channel)
-    assert (figures.busy, figures.completed, figures.queued) == (25 * MS, 2, QUEUE - 2)
-    assert figures.now == SECOND + COMMAND + LOAD + 25 * MS
-    assert worker.schedule(group.handle, 0) == Status.OK
-    cards.at(2 * SECOND)
-    assert worker.figures(group.channel).busy == 25 * MS + COMMAND
-
-
-def test_disabled_channels_do_not_run(cards: Cards) -> None:
-    """Whoever schedules them; those of another client too, as nobody asks whose they are."""
-    worker, other = cards.worker(), cards.worker(2)
-    group = filled(worker, worker.group(2))
-    cards.at(SECOND)
-    assert other.disable(*group.channels, owner=worker.client.handle) == Status.OK
-    cards.at(2 * SECOND)
-    before = [worker.figures(channel).busy for channel in group.channels]
-    assert sum(before) == SECOND - COMMAND - LOAD + COMMAND
-    assert worker.schedule(group.handle) == Status.OK
-    assert worker.schedule(group.handle, 0) == Status.OK
-    assert worker.schedule(group.handle) == Status.OK
-    assert worker.schedule_channel(group.channel) == Status.OK
-    cards.at(3 * SECOND)
-    assert [worker.figures(channel).busy for channel in group.channels] == before
-    assert other.disable(group.channel, on=0, owner=worker.client.handle) == Status.OK
-    assert share(cards, worker, list(group.channels), 4 * SECOND, 5 * SECOND) == [1, 0]
-
-
-@pytest.mark.parametrize("grain", [0, 1])
-def test_whole_kernels_run_to_their_end(cards: Cards, worker: Worker, grain: int) -> None:
-    """A disabled channel leaves at the next point where its kernel can be preempted."""
-    group = filled(worker, worker.group(), 100 * MS, grain)
-    cards.at(COMMAND + LOAD + 30 * MS)
-    assert worker.disable(group.channel) == Status.OK
-    cards.at(SECOND)
-    assert worker.figures(group.channel).busy == (100 * MS if grain == 0 else 30 * MS + COMMAND)
 
 
 def test_wrong_lists_of_channels(cards: Cards) -> None:
@@ -82,21 +36,6 @@ def test_wrong_lists_of_channels(cards: Cards) -> None:
     before = [worker.figures(channel).busy for channel in group.channels]
     cards.at(4 * SECOND)
     assert [worker.figures(channel).busy for channel in group.channels] == before
-
-
-def test_time_slices_divide_the_card(cards: Cards, worker: Worker) -> None:
-    """As the card rounds them, and the driver remembers what was asked for."""
-    one, two = (filled(worker, worker.group(), 100 * MS) for _ in range(2))
-    assert worker.timeslice_of(one.handle) == 1024
-    assert worker.timeslice(one.handle, 3001) == Status.OK
-    assert worker.timeslice_of(one.handle) == 3001
-    real = 3001 >> 4 << 4  # eight bits, and a power of two
-    assert share(cards, worker, [one.channel, two.channel], SECOND, 9 * SECOND) == pytest.approx(
-        [real / (real + 1024), 1024 / (real + 1024)], abs=0.001
-    )
-    for us in (0, 1, (1 << 64) - 1):
-        assert worker.timeslice(one.handle, us) == Status.OK
-        assert worker.timeslice_of(one.handle) == us
 
 
 def test_freed_while_running(cards: Cards) -> None:

@@ -7,25 +7,14 @@ import ctypes
 import errno
 import mmap
 import os
-import random
 
 import pytest
 
 from tests.sim.abi import (
     ALLOC,
-    ALLOC_MEMORY,
-    CARD_INFO,
-    CONTROL,
-    DUP,
-    FB_INFO_V2,
     FREE,
-    HEAP,
     PAGE_BIG,
-    REGISTER_FD,
-    SYS_PARAMS,
-    VERSION,
     VIDEO,
-    WAIT_OPEN,
     XFER,
     Status,
     address,
@@ -35,8 +24,6 @@ from tests.sim.abi import (
 )
 from tests.sim.client import Client
 from tests.sim.support import Sim
-
-SIZES = {FREE: 16, CONTROL: 32, HEAP: 184, DUP: 28, VERSION: 72, SYS_PARAMS: 8}
 
 
 def transfer_wrapper(nr: int, size: int, where: int) -> bytearray:
@@ -82,44 +69,3 @@ def test_unreadable_structures(sim: Sim) -> None:
             assert errno_of(client.ctl, command(FREE, 16, direction=direction), where) == errno.EFAULT
         assert client.alloc_memory(PAGE_BIG)[0] == Status.OK
     libc.munmap(ctypes.c_void_p(where), ctypes.c_size_t(mmap.PAGESIZE))
-
-
-def test_garbage(sim: Sim) -> None:
-    """Thousands of random structures on every number leave the server well and the cards empty."""
-    rng = random.Random(7)  # noqa: S311
-    numbers = [*SIZES, ALLOC, ALLOC_MEMORY, CARD_INFO, WAIT_OPEN, XFER, REGISTER_FD]
-    sizes = {**SIZES, ALLOC_MEMORY: 56, CARD_INFO: 2304, WAIT_OPEN: 8, XFER: 16, REGISTER_FD: 4}
-    with sim.client() as client:
-        card = sim.open("nvidia0")
-        pool = [
-            client.handle,
-            client.device,
-            client.subdevice,
-            VIDEO,
-            0x41,
-            0x80,
-            FB_INFO_V2,
-            0,
-            2,
-            3,
-            5,
-            0xFFFFFFFF,
-        ]
-        for _ in range(4000):
-            nr = rng.choice(numbers)
-            size = rng.choice((32, 48)) if nr == ALLOC else sizes[nr]
-            data = bytearray(rng.randbytes(size))
-            for at in range(0, size - 3, 4):
-                if rng.random() < 0.7:
-                    data[at : at + 4] = rng.choice(pool).to_bytes(4, "little")
-            # Numbers and sizes of other calls are for the transfer wrapper to carry.
-            fd = card if rng.random() < 0.2 else client.ctl
-            if nr == FREE and data[:4] == client.handle.to_bytes(4, "little"):
-                continue
-            number = command(nr, size, rng.randrange(256), rng.randrange(4))
-            assert errno_of(fd, number, data) in {0, errno.EINVAL, errno.EFAULT, errno.EBUSY, errno.EAGAIN}
-        os.close(card)
-        client.close()
-    assert sim.process.poll() is None
-    assert sim.settles(0, 0)
-    assert sim.settles(1, 0)
