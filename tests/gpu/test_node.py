@@ -39,17 +39,6 @@ def test_slice(node: Node) -> None:
     assert node.instances() == []
 
 
-def test_weights_and_policies(node: Node) -> None:
-    """Slices have the weights that are asked for, and the card the policy that was written."""
-    node.use(enforce=True)
-    node.set("policy", 2)
-    with node.slice("1G", 3) as one:
-        assert (node.tree / "0" / one.name / "weight").read_text() == "3\n"
-        assert node.divided_by() == "gates"
-    node.set("policy", 1)
-    assert node.divided_by() == "time_slices"
-
-
 def test_enforcement_off(node: Node) -> None:
     """Without enforcement a program in a slice takes more than the slice."""
     node.use(enforce=False)

@@ -106,29 +106,24 @@ def test_monitoring(cluster: Cluster) -> None:
     assert json.loads(made["ConfigMap"]["data"]["opencgpu.json"]) == dashboard()
 
 
-def test_log_format(cluster: Cluster) -> None:
-    """The form of the webhook's log lines is a value of the chart."""
-    for values, form in (((), "text"), (("admission.logFormat=json",), "json")):
-        (deployment,) = (one for one in chart.rendered(*values) if one["kind"] == "Deployment")
-        (container,) = deployment["spec"]["template"]["spec"]["containers"]
-        assert f"--log-format={form}" in container["args"]
+@pytest.mark.parametrize(
+    ("values", "name", "option"),
+    [
+        ((), "cgpu-admission", "--log-format=text"),
+        (("admission.logFormat=json",), "cgpu-admission", "--log-format=json"),
+        (("metrics.dcgm=true",), "cgpu-node", "--dcgm"),
+    ],
+)
+def test_options_of_the_parts(cluster: Cluster, values: tuple[str, ...], name: str, option: str) -> None:
+    """The form of the webhook's log, and the metrics' names of DCGM's exporter, are values of the chart."""
 
+    def arguments(*values: str) -> list[str]:
+        kinds = ("Deployment", "DaemonSet")
+        made = {one["metadata"]["name"]: one for one in chart.rendered(*values) if one["kind"] in kinds}
+        return list(made[name]["spec"]["template"]["spec"]["containers"][0]["args"])
 
-def test_names_of_dcgm_exporter(cluster: Cluster) -> None:
-    """Whether the agents' metrics have them is a value of the chart."""
-    for values, is_on in (((), False), (("metrics.dcgm=true",), True)):
-        sets = {one["metadata"]["name"]: one for one in chart.rendered(*values) if one["kind"] == "DaemonSet"}
-        (container,) = sets["cgpu-node"]["spec"]["template"]["spec"]["containers"]
-        assert ("--dcgm" in container["args"]) == is_on
-
-
-def test_a_pod_has_its_slice(pods: Pods) -> None:
-    """A pod that asks for 3 GiB has them, and no more."""
-    ask(pods, "three", 3)
-    pods.running("three")
-    assert [mib for _, mib in pods.seen("three")] == [3021]
-    over = pods.cluster.exec("three", pods.namespace, "/cgpu-probe", "alloc=4G")
-    assert step(over, "alloc").number("status") == NO_MEMORY
+    assert option in arguments(*values)
+    assert (option in arguments()) == (values == ())
 
 
 def test_helm_test(installed: Release) -> None:

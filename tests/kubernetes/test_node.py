@@ -6,13 +6,11 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 import pytest
-from lightkube.resources.core_v1 import Node
 
 from tests.integration.commands import eventually
 from tests.integration.engine import MIB, TREE
 from tests.integration.probe import NO_MEMORY, step
 from tests.kubernetes.harness.cluster import Cluster
-from tests.kubernetes.harness.credentials import NODE
 from tests.kubernetes.harness.node import PROBE_IMAGE
 
 LIMIT = 6043 * MIB
@@ -46,16 +44,6 @@ def by_variables(cluster: Cluster) -> Iterator[None]:
 def instances() -> list[str]:
     """Return the containers that have a slice of the first card."""
     return [path.name for path in (TREE / "0").iterdir() if path.is_dir()]
-
-
-def test_node_is_ready(cluster: Cluster) -> None:
-    """The node is ready, with the wanted version of Kubernetes, containerd and the handler `cgpu`."""
-    status = cluster.api.get(Node, NODE).status
-    assert status is not None
-    assert status.nodeInfo is not None
-    assert status.nodeInfo.kubeletVersion.startswith(f"v{cluster.settings.version}.")
-    assert status.nodeInfo.containerRuntimeVersion.startswith("containerd://2.")
-    assert "cgpu" in [handler.name for handler in status.runtimeHandlers or ()]
 
 
 @pytest.mark.enforcement

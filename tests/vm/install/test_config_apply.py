@@ -12,7 +12,7 @@ from tests.integration.probe import steps
 from tests.integration.test_slice import LIMIT, SLICE
 from tests.vm.harness.bundles import Containers
 from tests.vm.harness.machine import Machine
-from tests.vm.harness.node import load_engine, read, unload_engine, write
+from tests.vm.harness.node import load_engine, read, unload_engine
 from tests.vm.harness.process import Finished
 from tests.vm.harness.slices import await_empty
 from tests.vm.harness.store import ROOT
@@ -67,20 +67,6 @@ def test_crun(node: Machine, containers: Containers) -> None:
     assert '"running"' in state.stdout
     assert sum(one.number("bytes") for one in steps(first) if one.name == "fill") == LIMIT, first.text
     assert f" total={LIMIT} " in first.stdout
-
-
-def test_a_refused_configuration_changes_nothing(node: Machine) -> None:
-    """When the module refuses a value, what was in force stays in force."""
-    assert write(node, "default_memsize", "1048576").returncode == 0
-    for old_form in ("0abcdefabcdef", "0bbcdefabcdef"):
-        assert write(node, "inst_ctl", old_form).returncode == 0
-    refused = apply(node, "max_inst: 1\ndefault_memsize: 4096\n")
-    for old_form in ("-abcdefabcdef", "-bbcdefabcdef"):
-        write(node, "inst_ctl", old_form)
-    assert refused.returncode == 1
-    assert f"{paths.TREE_MODULE}/0/max_inst: cannot be written (1): Device or resource busy" in refused.stderr
-    assert (read(node, "default_memsize"), read(node, "0/max_inst")) == ("1048576\n", "20\n")
-    assert node.run(["/bin/busybox", "test", "-e", paths.EFFECTIVE], check=False).returncode == 1
 
 
 def test_nodes_come_by_number(node: Machine, containers: Containers) -> None:

@@ -3,8 +3,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
 import pytest
 
 from cgpu.client.stat import OUTCOMES, EngineStat, Latency, parse_engine
@@ -12,7 +10,7 @@ from tests.integration.commands import eventually
 from tests.integration.engine import MIB
 from tests.vm.harness.machine import Machine
 from tests.vm.harness.node import read
-from tests.vm.harness.slices import PROBE, Stage, set_knob, stage
+from tests.vm.harness.slices import PROBE, Stage, set_knob
 
 pytestmark = pytest.mark.fake_driver("a knob of the driver")
 
@@ -20,12 +18,6 @@ LIMIT = 1024 * MIB
 SECONDS = 60
 SLOW_MS = 400
 LONG = 10  # from this bucket on calls took more than 262 ms
-
-
-@pytest.fixture
-def staged(machine: Machine) -> Iterator[Stage]:
-    with stage(machine) as made:
-        yield made
 
 
 def stat(machine: Machine) -> EngineStat:
