@@ -12,7 +12,7 @@ import pytest
 
 from tests.packages import Rpms
 from tests.packaging.machine import Machine
-from tests.packaging.test_deb_node import DAEMON_JSON, PROBE, assert_refused, lasting_slice, pid_of
+from tests.packaging.test_deb_node import PROBE, assert_refused, lasting_slice, pid_of
 
 # The first test builds the packages.
 pytestmark = [pytest.mark.root, pytest.mark.slow, pytest.mark.timeout(600)]
@@ -81,19 +81,6 @@ def test_beside_a_slice(rpms: Rpms, engine: Machine) -> None:
     assert pid_of(engine) == before
     assert still is None
     assert engine.run(*RPM, "--verify", "opencgpu") == ""
-
-
-def test_removal_takes_the_node_back(rpms: Rpms, machine: Machine) -> None:
-    """Where the node was set up, removal calls `cgpu uninstall`, and does not go on when that fails."""
-    install(machine, rpms.packages.daemon)
-    machine.run("mkdir", "-p", "/var/lib/cgpu/install")
-    machine.path("/var/lib/cgpu/install/journal.json").write_text("this is no journal\n")
-    assert_refused(remove(machine), "the node is still set up; see above, then: cgpu uninstall")
-    machine.path("/var/lib/cgpu/install/journal.json").unlink()
-    machine.run("cgpu", "install", "--engine", "daemon", "--runtimes", "docker")
-    assert "/usr/lib/opencgpu/" in machine.path(DAEMON_JSON).read_text()
-    assert remove(machine).returncode == 0
-    assert [name for name in machine.changes() if name.startswith("etc/")] == []
 
 
 def test_module_package(rpms: Rpms, machine: Machine) -> None:
