@@ -39,16 +39,6 @@ def test_slice(node: Node) -> None:
     assert node.instances() == []
 
 
-def test_enforcement_off(node: Node) -> None:
-    """Without enforcement a program in a slice takes more than the slice."""
-    node.use(enforce=False)
-    with node.slice("64M") as one:
-        one.begin([str(PROBE), "alloc=1G"])
-        assert "status=0x0" in one.ended()
-    with pytest.raises(NodeError, match="cgpu run: --mem"), node.slice("64X"):
-        pass
-
-
 def test_facts(node: Node, monkeypatch: pytest.MonkeyPatch) -> None:
     """The facts that need no CUDA are there; what is free of the card is asked outside of slices."""
     node.use(enforce=True)

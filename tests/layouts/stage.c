@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "registry/registry.h"
 #include "stage.h"
+#include "status_at.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -142,25 +143,6 @@ void stage_close(struct stage *stage, uint64_t file)
 	holdings_look(stage->holdings, STAGE_OUTSIDE);
 }
 
-static uint32_t status_at(const struct nv_abi *abi, const struct driver_call *call)
-{
-	switch (call->nr) {
-	case NV_ESC_RM_ALLOC:
-		return call->bytes == abi->NVOS64_PARAMETERS.bytes ? abi->NVOS64_PARAMETERS.status :
-								     abi->NVOS21_PARAMETERS.status;
-	case NV_ESC_RM_VID_HEAP_CONTROL:
-		return abi->NVOS32_PARAMETERS.status;
-	case NV_ESC_RM_CONTROL:
-		return abi->NVOS54_PARAMETERS.status;
-	case NV_ESC_RM_DUP_OBJECT:
-		return abi->NVOS55_PARAMETERS.status;
-	case NV_ESC_RM_SHARE:
-		return abi->NVOS57_PARAMETERS.status;
-	default:
-		return abi->NVOS00_PARAMETERS.status;
-	}
-}
-
 static int ask_cards(struct stage *stage, const struct file *file, struct stage_call *step)
 {
 	struct driver_call *call = &step->call;
@@ -169,7 +151,8 @@ static int ask_cards(struct stage *stage, const struct file *file, struct stage_
 	if (step->fault == STAGE_INTERRUPTED)
 		return -EINTR;
 	if (step->fault == STAGE_STATUS)
-		memcpy(call->top + status_at(stage->transport.core.abi, call), &step->status, sizeof(step->status));
+		memcpy(call->top + status_at(stage->transport.core.abi, call->nr, call->bytes), &step->status,
+			sizeof(step->status));
 	else
 		result = cards_call(stage->transport.sim, file->open, call);
 	if (!holdings_look(stage->holdings, step->container))

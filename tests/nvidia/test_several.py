@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""nvidia-smi on several cards, and on a card whose slices are not enforced."""
+"""nvidia-smi on several cards, and in a slice without a container."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import pytest
 from tests.integration.commands import must
 from tests.integration.engine import CGPU
 from tests.nvidia.containers import SLICE
-from tests.nvidia.machines import LIMIT, VERSIONS, WHOLE, machine, packages, rows, run
+from tests.nvidia.machines import LIMIT, VERSIONS, machine, packages
 
 pytestmark = pytest.mark.root
 needs = packages
@@ -34,11 +34,3 @@ def test_cgpu_run() -> None:
         variables = [f"{name}={value}" for name, value in box.cards.environment().items()]
         outcome = must([CGPU, "run", "--mem", "1G", "--", "/usr/bin/env", *variables, "/bin/sh", "-c", query])
         assert outcome.stdout == "1024\n"
-
-
-def test_without_enforcement() -> None:
-    """With enforcement off the same question has the whole card: the tests of the limit do test something."""
-    version = VERSIONS[0]
-    with machine(version, enforce=False) as box:
-        (row,) = rows(run(box.sliced, "nvidia-smi --query-gpu=memory.total --format=csv,nounits"))
-        assert row["memory.total [MiB]"] == str(WHOLE)

@@ -67,16 +67,6 @@ def test_processes(box: Node) -> None:
     assert listed == [f"{number}, /cgpu-probe, {BY_PROCESS} MiB"]
 
 
-def test_monitors(box: Node) -> None:
-    """dmon has a row for the card, pmon one for the process, and topo the card's affinity."""
-    device, process, topology = (
-        smi(box, words).splitlines() for words in ("dmon -c 1", "pmon -c 1", "topo -m")
-    )
-    assert device[2].split()[0] == "0"
-    assert re.match(r" +0 +\d+ +C .*cgpu-probe", process[2])
-    assert re.search(r"GPU0\t X \t\d", "\n".join(topology))
-
-
 def test_nothing_refused(box: Node) -> None:
     """Nothing that these screens ask the driver for is refused by the engine, or unknown to it."""
     before = box.engine.status()["engine"]

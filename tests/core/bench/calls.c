@@ -4,33 +4,9 @@
 
 #include "bench.h"
 #include "rm_structs.h"
+#include "status_at.h"
 
 #define DESCRIPTOR 9
-
-static u32 status_at(const struct bench *bench)
-{
-	const struct nv_abi *abi = bench->core.abi;
-
-	switch (bench->call.nr) {
-	case NV_ESC_RM_ALLOC:
-		return bench->call.bytes == abi->NVOS64_PARAMETERS.bytes ? abi->NVOS64_PARAMETERS.status :
-									   abi->NVOS21_PARAMETERS.status;
-	case NV_ESC_RM_ALLOC_MEMORY:
-		return abi->nv_ioctl_nvos02_parameters_with_fd.params_status;
-	case NV_ESC_RM_ALLOC_OBJECT:
-		return 16;
-	case NV_ESC_RM_VID_HEAP_CONTROL:
-		return abi->NVOS32_PARAMETERS.status;
-	case NV_ESC_RM_CONTROL:
-		return abi->NVOS54_PARAMETERS.status;
-	case NV_ESC_RM_DUP_OBJECT:
-		return abi->NVOS55_PARAMETERS.status;
-	case NV_ESC_RM_SHARE:
-		return abi->NVOS57_PARAMETERS.status;
-	default:
-		return abi->NVOS00_PARAMETERS.status;
-	}
-}
 
 static void fill_size(const struct bench *bench, u8 *data, u32 at)
 {
@@ -100,7 +76,7 @@ static int drive(struct bench *bench)
 		bench->at_execute(bench);
 	if (bench->driver_result)
 		return bench->driver_result;
-	put32(top, status_at(bench), bench->driver_status);
+	put32(top, status_at(bench->core.abi, bench->call.nr, bench->call.bytes), bench->driver_status);
 	if (bench->driver_status)
 		return 0;
 	if (bench->call.nr == NV_ESC_RM_ALLOC) {
@@ -207,7 +183,7 @@ long bench_call(struct bench *bench, const struct caller *caller, u32 nr, u32 by
 		if (result)
 			return result;
 	}
-	return get32(bench->top, status_at(bench));
+	return get32(bench->top, status_at(bench->core.abi, bench->call.nr, bench->call.bytes));
 }
 
 static long call_of(struct bench *bench, const struct caller *caller, const struct rm_ioctl *io)

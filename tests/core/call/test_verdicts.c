@@ -88,12 +88,6 @@ TEST_ON(classes_by_what_they_hold, sliced("580.142", &caller))
 	CHECK_EQ(bench_class(bench, &caller, NV01_MEMORY_VIRTUAL), CONTINUED);
 	CHECK_EQ(bench_class(bench, &caller, AMPERE_CHANNEL_GPFIFO_A), NV_ERR_INVALID_OBJECT_PARENT);
 	CHECK_EQ(bench_class(bench, &caller, NV01_MEMORY_LOCAL_PHYSICAL), NV_ERR_INSUFFICIENT_PERMISSIONS);
-	CHECK_EQ(bench_class(bench, &caller, NV01_MEMORY_LIST_FBMEM), NV_ERR_INSUFFICIENT_PERMISSIONS);
-	CHECK_EQ(bench_class(bench, &caller, NV_MEMORY_EXPORT), NV_ERR_NOT_SUPPORTED);
-	CHECK_EQ(bench_class(bench, &caller, NV_MEMORY_FABRIC_IMPORT_V2), NV_ERR_NOT_SUPPORTED);
-	CHECK_EQ(bench_class(bench, &caller, NV_MEMORY_FABRIC_IMPORTED_REF), NV_ERR_NOT_SUPPORTED);
-	CHECK_EQ(bench_class(bench, &caller, NV_MEMORY_MULTICAST_FABRIC), NV_ERR_NOT_SUPPORTED);
-	CHECK_EQ(bench_class(bench, &caller, NV_EVENT_BUFFER), NV_ERR_NOT_SUPPORTED);
 	CHECK_EQ(bench_class(bench, &caller, NV_MEMORY_FABRIC), NV_ERR_NOT_SUPPORTED);
 	CHECK(strcmp(bench->log,
 		      "container a: driver class NV_MEMORY_FABRIC keeps memory in a way that is not charged here and "

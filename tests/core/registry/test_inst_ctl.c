@@ -172,20 +172,3 @@ TEST_ON(instance_numbers_are_reused_lowest_first, bench_new("580.142"))
 	CHECK(bench_is(bench, "0/d/id", "1\n"));
 	CHECK(bench_is(bench, "0/c/id", "2\n"));
 }
-
-TEST_ON(twenty_five_fit_and_no_more, bench_new("580.142"))
-{
-	char line[64];
-	int i;
-
-	CHECK_EQ(bench_write(bench, "0/max_inst", "25"), 0);
-	for (i = 0; i < 26; i++) {
-		snprintf(line, sizeof(line), "create id=c%d pid=1 gpu=0:1048576", i);
-		CHECK_EQ(bench_ctl(bench, line), i < 25 ? 0 : -ENOSPC);
-	}
-	for (i = 0; i < 25; i++) {
-		snprintf(line, sizeof(line), "destroy id=c%d", i);
-		CHECK_EQ(bench_ctl(bench, line), 0);
-	}
-	CHECK(bench_is(bench, "0/free_weight", "25\n"));
-}

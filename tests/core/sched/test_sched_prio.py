@@ -14,7 +14,6 @@ from tests.core.sched.binding import (
     FIXED,
     MS,
     NATIVE,
-    NONE,
     PREEMPTIVE,
     SECOND,
     SLICE,
@@ -129,14 +128,6 @@ def test_overruns_between_the_classes_are_paid_back(library: ctypes.CDLL, policy
         card.loads[slot].kernel = 30 * MS if (slot == 0) == bool(long) else 200_000
     shares = card.shares(40 * SECOND)
     assert shares[0] == pytest.approx(0.4, rel=0.01)
-
-
-def test_a_weight_of_0_is_no_priority(library: ctypes.CDLL) -> None:
-    """High priority without weight gets nothing, and leaves the others their shares."""
-    card = mixed(library, WEIGHT, 80)
-    card.sched.must("change", 0, 0, 1, card.now)
-    assert card.shares(SECOND)[0] == 0
-    assert card.decision.turn != NONE
 
 
 @pytest.mark.parametrize("quiet", [1, 8])

@@ -30,14 +30,6 @@ def test_nodes_and_texts(sim: Sim) -> None:
     assert [(sim.mount / name).stat().st_ino for name in names] == numbers
 
 
-def test_nodes_are_not_readable_files(sim: Sim) -> None:
-    """Reading a node fails as on the driver's device, and opening it with truncation does not."""
-    fd = os.open(sim.mount / "nvidiactl", os.O_RDWR | os.O_TRUNC)
-    with pytest.raises(OSError, match="Invalid argument"):
-        os.read(fd, 1)
-    os.close(fd)
-
-
 def test_uuids_survive_a_restart(start: Start) -> None:
     """A card has the same UUID in every server, and two cards have different ones."""
     seen = []

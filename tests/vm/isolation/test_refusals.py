@@ -27,16 +27,6 @@ def line_of(outcome: Finished) -> str:
     return lines[-1]
 
 
-def test_ids(node: SlicedNode) -> None:
-    """An id that names a node of the tree, or is like another one in 12 characters, is refused by name."""
-    first, second = "0123456789ab" + "0" * 52, "0123456789ab" + "1" * 52
-    assert "policy" in line_of(node.containers.run(["/cgpu-probe"], SLICE, name="policy"))
-    with node.idle(first, SLICE):
-        line = line_of(node.containers.run(["/cgpu-probe"], SLICE, name=second))
-        assert node.instances() == ["0123456789ab"]
-    assert f"container {first} has the same first 12 characters, 0123456789ab, on GPU 0" in line
-
-
 def test_who_shares_all_with_whoever_writes(node: SlicedNode) -> None:
     """Process 1 cannot be a container: nothing would tell it from the host."""
     refused = node.write("inst_ctl", f"create id=x pid=1 gpu=0:{MIB}")
