@@ -64,7 +64,7 @@ void cgpu_state_init(struct cgpu_state *state, u64 key)
 	memcpy(state->settings.engine, "cgpud", sizeof("cgpud"));
 	memcpy(state->settings.version, "0.1.0", sizeof("0.1.0"));
 	state->stat.engine.fresh = 1;
-	state->bytes = CORE_STATE_BYTES;
+	state->bytes = sizeof(*state);
 	state->version = CORE_VERSION;
 	core_barrier();
 	state->magic = CORE_MAGIC;

@@ -145,7 +145,7 @@ struct core_gpu {
 	struct core_unaccounted drift;
 	u64 passthrough; /* sum: bytes of memory of containers for which this GPU is a passthrough GPU */
 	u32 mig; /* 1: in MIG mode, as the driver last said */
-	u32 lost; /* 1: the driver has lost the GPU: registry/lost.c. Versions of the core before this field kept 0 here */
+	u32 lost; /* 1: the driver has lost the GPU: registry/lost.c */
 	struct core_instance instance[CGPU_MAX_INST];
 	struct core_share share;
 };
@@ -257,17 +257,10 @@ struct cgpu_state {
 	struct core_client client[CGPU_MAX_CLIENTS];
 	struct core_object object[CGPU_MAX_OBJECTS];
 	struct core_memory memory[CGPU_MAX_OBJECTS];
-	/* By GPU. A GPU has at most as many as it has places. Version 7 of the layout is what stands before it. */
+	/* By GPU. A GPU has at most as many as it has places. */
 	struct core_reservation reservation[CGPU_MAX_GPUS][CGPU_MAX_INST];
-	struct core_stat stat; /* Last: version 8 of the layout is what stands before it. */
+	struct core_stat stat;
 };
-
-/* Bytes of a state of a version. Version 7, which a test builds, ended before the reservations, version 8 before the counters. */
-#define CORE_STATE_BYTES_OF(version)                                                 \
-	((version) == 7u		? offsetof(struct cgpu_state, reservation) : \
-			(version) == 8u ? offsetof(struct cgpu_state, stat) :        \
-					  sizeof(struct cgpu_state))
-#define CORE_STATE_BYTES CORE_STATE_BYTES_OF(CORE_VERSION)
 
 static inline void core_lock(struct cgpu_core *core)
 {

@@ -25,7 +25,7 @@ struct header {
 	u32 calls; /* IN_FLIGHT_MAX */
 	u32 external_bytes; /* sizeof(struct external_store) */
 	u64 core_bytes; /* cgpu_state_bytes() */
-	/* By what became of the call. Versions before this field kept 0 here, and it may grow: the rest of the page is 0. */
+	/* By what became of the call. It may grow: the rest of the page is 0. */
 	struct cgpu_latency latency[CGPU_OUTCOMES];
 };
 _Static_assert(sizeof(struct header) <= HEADER_BYTES, "the core's state begins behind the header's page");
