@@ -147,7 +147,7 @@ def take_lock(arguments: Arguments) -> Lock | None:
     deadline = time.monotonic() + WAIT_S
     while True:
         try:
-            return Lock(arguments.places.lock, arguments.places.daemon)
+            return Lock(arguments.places.lock, arguments.places.started)
         except HeldError as held:
             answer = control.ask(str(arguments.places.control), {"command": "status"})
             if answer is not None and asked:
@@ -162,7 +162,7 @@ def take_lock(arguments: Arguments) -> Lock | None:
                 return None
             if line:
                 raise CgpuError(line) from held
-            # A keeper of an earlier version starts it without an answer.
+            # A keeper that is starting the daemon already heeds no order, and gives no answer.
             asked = asked or (line is not None and held.pid != 0)
         time.sleep(0.02)
 
@@ -264,7 +264,7 @@ def dispatch(options: argparse.Namespace) -> int:
     if "NOTIFY_SOCKET" in os.environ:
         log.start(places.log, foreground=True)
         places.make()
-        lock = Lock(places.lock, places.daemon)
+        lock = Lock(places.lock, places.started)
         code = run_worker(replace(arguments, foreground=True), lock)
         lock.release()
         return code

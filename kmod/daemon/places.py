@@ -29,9 +29,9 @@ class Places:
         # Names of GPUs for --device. Container engines look at one place, which is the one daemon's.
         shared = run == Path(paths.RUN)
         self.cdi_devices = Path(paths.CDI_DEVICES) if shared else run / "cdi-devices.json"
-        self.pid = run / Path(paths.PID).name
+        self.pid = run / Path(paths.PID).name  # process id alone, for other programs
         self.started = run / Path(paths.STARTED).name  # process id and start time
-        self.daemon = (self.pid, self.started)  # what names the daemon's process
+        self.daemon = (self.pid, self.started)
         self.sim = run / Path(paths.SIM).name  # nodes of simulated cards
         self.next_tree = run / "next-tree"  # where a daemon that takes over prepares its tree
         self.driver = run / "driver-passed.json"  # which unknown driver has passed its check

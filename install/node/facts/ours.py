@@ -107,10 +107,8 @@ def _ask_engine(root: Path, tree: str) -> tuple[list[str], str | None]:
 
 def _daemon_runs(root: Path, running: tuple[Process, ...]) -> bool:
     # Installed by pip, its process has the interpreter's name. The number may be another one's by now.
-    named = process_identity.daemon_of(
-        files.content(root, paths.PID) or b"", files.content(root, paths.STARTED) or b""
-    )
-    is_meant = named.started in (0, process_identity.start_time(named.pid, below(root, "/proc")))
+    named = process_identity.parse(files.content(root, paths.STARTED) or b"")
+    is_meant = named.lives(below(root, "/proc"))
     return any(
         one.program == DAEMON or (is_meant and one.pid == named.pid and one.program.startswith("python"))
         for one in running

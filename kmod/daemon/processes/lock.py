@@ -34,17 +34,17 @@ def sign(fd: int, holder: ProcessIdentity) -> None:
 
 
 def signer(fd: int) -> ProcessIdentity:
-    """Return who has signed a lock file; of an earlier version only the number."""
+    """Return who has signed a lock file."""
     return process_identity.parse(os.pread(fd, process_identity.MAX_BYTES, 0))
 
 
 class Lock:
     """A lock file that names its holder."""
 
-    def __init__(self, path: Path, daemon: tuple[Path, Path] | None = None) -> None:
+    def __init__(self, path: Path, daemon: Path | None = None) -> None:
         """Take the lock. Raises HeldError, CgpuError.
 
-        daemon: the files that name the daemon's process (see process_identity.read_daemon).
+        daemon: the file that names the daemon's process.
         """
         self._daemon = daemon
         self._fd = self._open(path)
@@ -104,4 +104,4 @@ class Lock:
 
     def _is_killed_daemon(self) -> bool:
         """Tell of a daemon whose keeper is dead, and had the lock."""
-        return self._daemon is not None and is_unkillable(process_identity.read_daemon(*self._daemon))
+        return self._daemon is not None and is_unkillable(process_identity.read(self._daemon))

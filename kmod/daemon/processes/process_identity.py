@@ -18,33 +18,32 @@ UNKILLABLE_S = 2.0  # a process that was killed has so long to end
 
 @dataclass(frozen=True, slots=True)
 class ProcessIdentity:
-    """A process. started: in clock ticks after boot; 0 where a record of an earlier version does not say."""
+    """A process. started: in clock ticks after boot; 0 for NOBODY, and for a process that is not there."""
 
     pid: int
     started: int
 
     def is_meant(self) -> bool:
         """Tell whether the process that has the number now, if any, is the one that is meant."""
-        return self.pid > 0 and self.started in (0, start_time(self.pid))
+        return self.started != 0 and self.started == start_time(self.pid)
 
     def lives(self, proc: Path = PROC) -> bool:
         """Tell whether the one that is meant is there, and its first thread has not ended."""
-        started = living_start_time(self.pid, proc)
-        return started != 0 and self.started in (0, started)
+        return self.started != 0 and self.started == living_start_time(self.pid, proc)
 
     def text(self) -> str:
         """Return the form that `parse` reads."""
         return f"{self.pid} {self.started}\n"
 
     def signal(self, number: int) -> bool:
-        """Send a signal to this very process; tell whether it was there. Only where its start is known."""
+        """Send a signal to this very process; tell whether it was there."""
         try:
             handle = os.pidfd_open(self.pid)
         except OSError:
             return False
         try:
             # The handle stays with one process: what it is now it stays.
-            if self.started == 0 or not self.is_meant():
+            if not self.is_meant():
                 return False
             with contextlib.suppress(ProcessLookupError):
                 signal.pidfd_send_signal(handle, number)
@@ -67,31 +66,24 @@ def of(pid: int) -> ProcessIdentity:
 
 
 def parse(text: bytes) -> ProcessIdentity:
-    """Read "PID START", or "PID" as earlier versions have written it; NOBODY for all else."""
+    """Read "PID START"; NOBODY for all else."""
     words = text.split()
-    if not 1 <= len(words) <= 2 or not all(word.isdigit() for word in words):
+    if len(words) != 2 or not all(word.isdigit() for word in words):
         return NOBODY
-    numbers = [int(word) for word in words]
-    return ProcessIdentity(numbers[0], numbers[1] if len(numbers) == 2 else 0)
+    return ProcessIdentity(int(words[0]), int(words[1]))
 
 
-def daemon_of(pid_file: bytes, started_file: bytes) -> ProcessIdentity:
-    """Return the daemon that its two files name.
-
-    The first has its number alone, as commands of other programs take it; the second says when it started.
-    A daemon of an earlier version writes the first one only; a later one may have left the second.
-    """
-    named, full = parse(pid_file), parse(started_file)
-    return full if full.pid == named.pid else named
-
-
-def read_daemon(pid_file: Path, started_file: Path) -> ProcessIdentity:
-    """Return the daemon that its two files name; NOBODY where they cannot be read."""
-    return daemon_of(_read(pid_file), _read(started_file))
+def read(path: Path) -> ProcessIdentity:
+    """Return the process that a file names; NOBODY where it cannot be read."""
+    try:
+        with path.open("rb") as stream:
+            return parse(stream.read(MAX_BYTES))
+    except OSError:
+        return NOBODY
 
 
 def write_daemon(pid_file: Path, started_file: Path) -> None:
-    """Name this process as the daemon. The second file first: a daemon's number alone says less."""
+    """Name this process as the daemon: its number alone for other programs, and with its start for ours."""
     daemon = own()
     replace_text(started_file, daemon.text())
     replace_text(pid_file, f"{daemon.pid}\n")
@@ -124,15 +116,7 @@ def is_unkillable(process: ProcessIdentity) -> bool:
     except OSError:
         return False
     # If another process got the number meanwhile, it started at another time.
-    return threads > 1 and process.started in (0, started) and start_time(process.pid) == started
-
-
-def _read(path: Path) -> bytes:
-    try:
-        with path.open("rb") as stream:
-            return stream.read(MAX_BYTES)
-    except OSError:
-        return b""
+    return threads > 1 and process.started == started and start_time(process.pid) == started
 
 
 def _stat(pid: int, proc: Path) -> tuple[str, int]:

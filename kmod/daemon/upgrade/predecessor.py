@@ -234,8 +234,7 @@ class Handover:
 
     def _send_state(self, since: float) -> None:
         handed = self._handed
-        # A keeper of an earlier version has given no lock.
-        things = {name: fd for name, fd in handed.sockets.items() if fd >= 0}
+        things = dict(handed.sockets)
         if handed.engine.files_fd >= 0:
             things["files"] = handed.engine.files_fd
         for serial, name in handed.listeners.names().items():

@@ -16,7 +16,7 @@ from cgpu.kmod.daemon import driver_check
 from cgpu.kmod.daemon.arguments import check_module, settings_of
 from cgpu.kmod.daemon.engine import Engine, StaleStateError
 from cgpu.kmod.daemon.processes import process_identity
-from cgpu.kmod.daemon.processes.lock import sign, signer
+from cgpu.kmod.daemon.processes.lock import sign
 from cgpu.kmod.daemon.program import allow_all_descriptors
 from cgpu.kmod.daemon.service import Service
 from cgpu.kmod.daemon.store.stored import FILES, STATES, Stored
@@ -136,17 +136,16 @@ class Successor(Service):
     def _take(self) -> float:
         message, things = self._receive()
         since, sums = float(message["since"]), message["sums"]
-        if missing := [name for name in SOCKETS if name not in things]:
+        if missing := [name for name in (*SOCKETS, LOCK) if name not in things]:
             raise CgpuError(f"what is handed over lacks {', '.join(missing)}")
         files = things.pop(FILES, -1)
         self._engine.take_over(files, settings_of(self._config))
         self._owns_ledger = True
-        # A predecessor without reservations has no sum of them.
-        found = {name: value for name, value in self._engine.sums().items() if name in sums}
+        found = self._engine.sums()
         if found != sums:
             raise CgpuError(f"the ledger has {found} after it was taken over, and had {sums} before")
         self._files_are_new = self._engine.files_fd != files
-        self._lock = things.pop(LOCK, -1)
+        self._lock = things.pop(LOCK)
         self._taken = {name: socket.socket(fileno=things.pop(name)) for name in SOCKETS}
         self._stored = Stored(self._notify, list(things.items()))
         self._restore_listeners()
@@ -195,7 +194,8 @@ class Successor(Service):
         self._open_sockets(self._taken)
         try:
             self._publish()
-            self._sign_lock(managed=bool(hello["managed"]))
+            if hello["managed"]:  # else its keeper holds the lock, and has signed it
+                sign(self._lock, process_identity.own())
         except (CgpuError, OSError) as error:
             # Containers are served already. The files are those of the predecessor.
             log.error("upgrade: %s", one_line(str(error)))
@@ -216,15 +216,6 @@ class Successor(Service):
             len(self._listeners),
             pause_ms,
         )
-
-    def _sign_lock(self, *, managed: bool) -> None:
-        """Write who holds the lock: this process, or its keeper, where only its number is there."""
-        if self._lock < 0:
-            return
-        if managed:
-            sign(self._lock, process_identity.own())
-        elif (keeper := signer(self._lock)).started == 0 and keeper.pid == os.getppid():
-            sign(self._lock, process_identity.of(keeper.pid))
 
     def _close_engine(self) -> None:
         if self._owns_ledger and self._upgrade is not None:

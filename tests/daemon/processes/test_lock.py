@@ -63,7 +63,7 @@ def test_lock_of_a_daemon_that_cannot_end(tmp_path: Path) -> None:
 
 def test_what_is_no_identity() -> None:
     """What is not a number and a start names nobody."""
-    for text in (b"", b"12 345 6", b"-1 345", b"12 x", "\N{ARABIC-INDIC DIGIT ONE}".encode()):
+    for text in (b"", b"12", b"12 345 6", b"-1 345", b"12 x", "\N{ARABIC-INDIC DIGIT ONE}".encode()):
         assert process_identity.parse(text) == NOBODY
 
 

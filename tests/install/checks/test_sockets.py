@@ -34,7 +34,6 @@ def test_listener(tmp_path: Path) -> None:
     ("lock", "process", "expected"),
     [
         ("7 100\n", "S", "ok"),
-        ("7\n", "S", "ok"),
         ("7 99\n", "S", "warning"),
         ("7 100\n", "Z", "warning"),
         ("8 100\n", "S", "warning"),
