@@ -14,7 +14,6 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 from cgpu import paths, shares
-from cgpu.client.reservations import Reservation
 from cgpu.client.tree import EngineDownError, Tree
 from cgpu.errors import CgpuError
 from cgpu.install.node.facts.ours import possible_trees
@@ -71,11 +70,6 @@ def count(containers: int) -> str:
     return f"{containers or 'no'} sliced container{'' if containers == 1 else 's'}"
 
 
-def reserved(tree: Tree, gpu: int) -> tuple[Reservation, ...]:
-    """Return the reservations of a GPU; none where an older engine has no such entry. Raises CgpuError."""
-    return tree.reserved(gpu) if "reserved" in tree.names(str(gpu)) else ()
-
-
 def sliced(root: Path) -> list[str]:
     """Return the containers that the engine knows, and the shares that are reserved for later ones.
 
@@ -88,7 +82,7 @@ def sliced(root: Path) -> list[str]:
             # The daemon's folder exists without the daemon, too.
             if os.path.exists(f"{tree.path}/version"):
                 for gpu in tree.gpus():
-                    unused = [one for one in reserved(tree, gpu.index) if one.container is None]
+                    unused = [one for one in tree.reserved(gpu.index) if one.container is None]
                     found |= {*tree.containers(gpu.index), *(_words(root, one.share) for one in unused)}
         except EngineDownError:
             continue

@@ -13,7 +13,6 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
-    from cgpu.client.reservations import Reservation
     from cgpu.client.tree import Tree
     from cgpu.request.grants import Grant
 
@@ -41,14 +40,6 @@ def first(reasons: Iterator[str | None]) -> str | None:
         return next(filter(None, reasons), None)
     except CgpuError:
         return None
-
-
-def _reserved(tree: Tree, gpu: int) -> tuple[Reservation, ...]:
-    """Return the reservations of a GPU, none where an older engine has no such entry."""
-    try:
-        return tree.reserved(gpu)
-    except CgpuError:
-        return ()
 
 
 def from_figures(
@@ -84,7 +75,7 @@ def _no_memory(tree: Tree, gpu: int, size: int) -> str | None:
         return f"GPU {gpu} cannot be sliced: {_containers(whole)} it whole; stop it, or name another GPU"
     total = tree.read_int(name, "memtotal")
     slices = {other: tree.read_int(name, other, "memsize") for other in tree.containers(gpu)}
-    left = max(total - promised(slices, _reserved(tree, gpu)), 0)
+    left = max(total - promised(slices, tree.reserved(gpu)), 0)
     if size <= left:
         return None
     return f"GPU {gpu} has {mib(left)} of {mib(total)} left, and {mib(size)} were requested; {FREE_ONE}"
@@ -92,7 +83,7 @@ def _no_memory(tree: Tree, gpu: int, size: int) -> str | None:
 
 def _has_slices(tree: Tree, gpu: int) -> str | None:
     count = len(tree.containers(gpu))
-    reserved = len(_reserved(tree, gpu))
+    reserved = len(tree.reserved(gpu))
     if not count and not reserved:
         return None
     why = f"{_containers(count)} slices of it" if count else f"{reserved} of its places are reserved"
@@ -129,7 +120,7 @@ def _no_weight(tree: Tree, gpu: int, weight: int) -> str | None:
 def _no_place(tree: Tree, gpu: int) -> str | None:
     most = tree.read_int(str(gpu), "max_inst")
     containers = tree.containers(gpu)
-    taken = places(containers, _reserved(tree, gpu))
+    taken = places(containers, tree.reserved(gpu))
     if taken < most:
         return None
     beside = f" and {taken - len(containers)} reserved places" if taken > len(containers) else ""

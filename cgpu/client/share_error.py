@@ -6,7 +6,6 @@ from __future__ import annotations
 import errno
 
 from cgpu.client.registration_error import first, from_figures, general, lost_line, mib, mig_line, taken_by
-from cgpu.errors import CgpuError
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -14,8 +13,6 @@ if TYPE_CHECKING:
 
     from cgpu.client.tree import Tree
     from cgpu.request.grants import Grant
-
-OLD_ENGINE = "the engine that runs knows no reservations; have the installed version take over: cgpu upgrade"
 
 
 def explain_create(tree: Tree, container: str, pid: int, shares: Sequence[str], error: OSError) -> str:
@@ -47,7 +44,7 @@ def explain_reserve(tree: Tree, share: str, grant: Grant, error: OSError) -> str
 
 def explain_release(tree: Tree, share: str, error: OSError) -> str:
     """Return the message for an errno of a release. Never raises."""
-    why = first(_of_release(tree, share, error.errno or 0))
+    why = first(_used(tree, [share])) if error.errno == errno.EBUSY else None
     return f"share {share}: " + (why or f"it was not released ({error.strerror}); see the engine's log")
 
 
@@ -67,32 +64,13 @@ def _of_create(tree: Tree, container: str, shares: Sequence[str], number: int) -
         yield from (_in_mig_mode(tree, gpu.index, shares) for gpu in tree.gpus())
     elif number == errno.EIO:
         yield from (_lost(tree, gpu.index, shares) for gpu in tree.gpus())
-    elif number == errno.EINVAL:
-        yield _old_engine(tree)
 
 
 def _of_reserve(tree: Tree, share: str, grant: Grant, number: int) -> Iterator[str | None]:
     if number == errno.EEXIST:
         yield from (_reserved_already(tree, gpu.index, share) for gpu in tree.gpus())
-    elif number == errno.EINVAL:
-        yield _old_engine(tree)
     else:
         yield from from_figures(tree, share, [grant], (), number)
-
-
-def _of_release(tree: Tree, share: str, number: int) -> Iterator[str | None]:
-    if number == errno.EBUSY:
-        yield from _used(tree, [share])
-    elif number == errno.EINVAL:
-        yield _old_engine(tree)
-
-
-def _old_engine(tree: Tree) -> str | None:
-    try:
-        known = all("reserved" in tree.names(str(gpu.index)) for gpu in tree.gpus())
-    except CgpuError:
-        return None
-    return None if known else OLD_ENGINE
 
 
 def _used(tree: Tree, shares: Sequence[str]) -> Iterator[str]:

@@ -22,7 +22,6 @@ DIGITS: Final = 20
 # Of calls, by the keys `*_ns` and `*_times`.
 OUTCOMES: Final = ("executed", "continued", "answered")
 SIGNED: Final = ("drift",)
-MISSING: Final = {"lost": "0"}  # what a key stands for that an older engine does not have
 BUCKETS: Final = 32  # no engine has more
 BOUNDS: Final = tuple(4**number / 1e6 for number in range(BUCKETS))
 QUEUES: Final = ("listeners_held", "answers_kept", "timeslices_left")
@@ -47,7 +46,7 @@ class Latency:
 class EngineStat:
     """Counters of the engine since its state was made, and how full its tables are.
 
-    None, or missing from a mapping, is what this engine does not have, or one before that key.
+    None, or missing from a mapping, is what this engine does not have.
     """
 
     notified: int
@@ -65,8 +64,8 @@ class EngineStat:
     clients_max: int
     objects: int
     objects_max: int
+    calls_now: int
     refused_calls: Mapping[str, int]
-    calls_now: int | None
     workers: int | None
     workers_max: int | None
     queues: Mapping[str, int]
@@ -90,10 +89,7 @@ class SliceStat(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class GpuStat:
-    """One GPU with its slices. Sizes in bytes, times in nanoseconds; drift may be below 0.
-
-    lost: 0 also of an engine before that key.
-    """
+    """One GPU with its slices. Sizes in bytes, times in nanoseconds; drift may be below 0."""
 
     uuid: str
     drift: int
@@ -121,15 +117,13 @@ def parse_engine(text: str) -> EngineStat:
     """Return what the root's entry says. Raises CgpuError where it is not well formed."""
     line = _Line(text)
     queues = {key: line.optional(key) for key in QUEUES}
-    latencies = {outcome: line.latency(outcome) for outcome in OUTCOMES}
     return EngineStat(
         **line.numbers(_ENGINE),
         refused_calls=line.refused(CALL_REASONS),
-        calls_now=line.optional("calls_now"),
         workers=line.optional("workers"),
         workers_max=line.optional("workers_max"),
         queues={key: length for key, length in queues.items() if length is not None},
-        latencies={outcome: one for outcome, one in latencies.items() if one is not None},
+        latencies={outcome: line.latency(outcome) for outcome in OUTCOMES},
     )
 
 
@@ -182,17 +176,15 @@ class _Line:
             raise CgpuError(f"stat: {show(self._line)}: expected {key}=...; see the engine's log")
         return found
 
-    def number(self, key: str, sign: str = "", missing: str = "") -> int:
-        """Return a whole number. sign: what may stand before it; missing: what a missing key stands for."""
-        return _whole(key, self._words.get(key, missing) or self.text(key), sign)
+    def number(self, key: str, sign: str = "") -> int:
+        """Return a whole number. sign: what may stand before it."""
+        return _whole(key, self.text(key), sign)
 
     def optional(self, key: str) -> int | None:
         return self.number(key) if key in self._words else None
 
-    def latency(self, outcome: str) -> Latency | None:
+    def latency(self, outcome: str) -> Latency:
         key = f"{outcome}_times"
-        if key not in self._words:
-            return None
         calls = self.text(key).split(",")
         if len(calls) > BUCKETS:
             raise CgpuError(
@@ -233,7 +225,7 @@ class _Form:
     def _by_key(self, text: str) -> tuple[str, list[int]]:
         """Read a line whose keys stand in any order, with others between them."""
         line = _Line(text)
-        figures = [line.number(key, "-" if key in SIGNED else "", MISSING.get(key, "")) for key in self.keys]
+        figures = [line.number(key, "-" if key in SIGNED else "") for key in self.keys]
         return line.text(self._name), figures
 
 

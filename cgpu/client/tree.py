@@ -118,13 +118,8 @@ class Tree:
 
     def gpus(self) -> list[Gpu]:
         """Return the cards in the order of their indexes."""
-        try:
-            text = self.read("gpus")
-        except CgpuError as error:
-            if isinstance(error, EngineDownError) or not isinstance(error.__cause__, FileNotFoundError):
-                raise
-            return self._gpus_of_earlier()
-        return [self._gpu(line, "gpus") for line in text.split("\n")] if text else []
+        text = self.read("gpus")
+        return [self._gpu(line) for line in text.split("\n")] if text else []
 
     def indexes(self) -> list[int]:
         """Return the indexes of the cards, in order, by the directories that there are."""
@@ -260,7 +255,6 @@ class Tree:
 
     def destroy(self, container: str) -> None:
         """Remove a container's registration; nothing happens when there is none."""
-        # An engine of an earlier version may have one by the name of a node that came later.
         check_form(container)
         try:
             self._write(self._join(("inst_ctl",)), f"destroy id={container}")
@@ -275,21 +269,15 @@ class Tree:
         except CgpuError:
             return
 
-    def _gpus_of_earlier(self) -> list[Gpu]:
-        """Return the cards of an engine without `gpus`, such as a module that is loaded still."""
-        # The first line is of the GPU.
-        lines = {str(index): self.read(str(index), "stat").partition("\n")[0] for index in self.indexes()}
-        return [self._gpu(line, index, "stat", index=index) for index, line in lines.items()]
-
-    def _gpu(self, line: str, *parts: str, index: str = "") -> Gpu:
-        """Return what a line of an entry says of a card. index: where the entry is of one card."""
-        words = {"index": index, **dict(word.partition("=")[::2] for word in line.split(" "))}
+    def _gpu(self, line: str) -> Gpu:
+        """Return what a line of the entry gpus says of a card."""
+        words = dict(word.partition("=")[::2] for word in line.split(" "))
         index, uuid, memtotal, max_inst = (
             words.get(key, "") for key in ("index", "uuid", "memtotal", "max_inst")
         )
         if not (is_index(index) and uuid and is_whole(memtotal) and is_whole(max_inst)):
             raise CgpuError(
-                f"{self._join(parts)}: {show(line) or 'empty'}: index, uuid, memtotal and max_inst "
+                f"{self.path}/gpus: {show(line)}: index, uuid, memtotal and max_inst "
                 "were expected; see the engine's log"
             )
         number = int(index)
@@ -377,7 +365,7 @@ def _is_daemon_alive() -> bool:
     except OSError:
         return False
     # The file stays behind, and the kernel gives the number out again.
-    return holder.is_meant() and process_identity.start_time(holder.pid) != 0
+    return holder.is_meant()
 
 
 def _check_drained(what: str) -> None:

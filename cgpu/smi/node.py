@@ -8,7 +8,7 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
-from cgpu.client.tree import EngineDownError, Tree
+from cgpu.client.tree import Tree
 from cgpu.errors import CgpuError
 from cgpu.files import read_bounded
 from cgpu.smi.model import Gpu
@@ -31,10 +31,10 @@ class Versions:
 
 
 def engine_of(tree: Tree) -> str | None:
-    """Return what the engine says of itself. None where it is down or an old one."""
+    """Return what the engine says of itself. None where it cannot be read."""
     try:
         return tree.read("engine") or None
-    except (EngineDownError, CgpuError):
+    except CgpuError:
         return None
 
 

@@ -35,8 +35,8 @@ def down(tree: Path) -> str:
     )
 
 
-def gpu_stat(facts: Mapping[str, object]) -> str:
-    """Return a GPU's line of the entry stat, of what its other entries have."""
+def facts_of(facts: Mapping[str, object]) -> str:
+    """Return a GPU's words of the entry gpus, of what its other entries have."""
     return " ".join(f"{key}={facts[key]}" for key in ("uuid", "memtotal", "max_inst") if key in facts)
 
 
@@ -68,6 +68,7 @@ class PlainTree:
         self.path.mkdir()
         (self.path / "version").write_text("0.1.0\n")
         (self.path / "default_memsize").write_text("0\n")
+        (self.path / "gpus").write_text("")
         self.inst_ctl.write_text("")
         for index, size in enumerate(mib):
             nodes = {
@@ -78,14 +79,16 @@ class PlainTree:
                 "policy": 1,
                 "mig": 0,
                 "natives": 0,
+                "reserved": "",
             }
             self.directory(str(index), **nodes, free_weight=20)
         return self
 
     def directory(self, place_name: str, /, **nodes: object) -> None:
-        """Make a directory with these entries; that of a card has its entry stat too."""
+        """Make a directory with these entries; that of a card is in the tree's entry gpus too."""
         if "uuid" in nodes:
-            nodes["stat"] = gpu_stat(nodes)
+            with (self.path / "gpus").open("a") as gpus:
+                gpus.write(f"index={place_name} {facts_of(nodes)}\n")
         (self.path / place_name).mkdir()
         self.write({f"{place_name}/{node}": value for node, value in nodes.items()})
 

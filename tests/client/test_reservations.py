@@ -35,13 +35,6 @@ def client(tree: PlainTree) -> Tree:
     return Tree(str(tree.path))
 
 
-def write(tree: PlainTree, entries: dict[str, object]) -> None:
-    """Write entries of an engine that knows reservations; where nothing is said of them there are none."""
-    for gpu in (0, 1):
-        (tree.path / f"{gpu}/reserved").write_text("")
-    tree.write(entries)
-
-
 def test_what_is_written(tree: PlainTree) -> None:
     """A reservation, its end and a container by shares are one write each, of the long form."""
     one = client(tree)
@@ -62,7 +55,7 @@ def test_what_is_written(tree: PlainTree) -> None:
 
 def test_reserved(tree: PlainTree) -> None:
     """Reservations are read line by line; a card without any has an empty entry."""
-    write(tree, {"0/reserved": f"{ONE} 5 2 0 {CONTAINER}\n{TWO} 7 0 1 -"})
+    tree.write({"0/reserved": f"{ONE} 5 2 0 {CONTAINER}\n{TWO} 7 0 1 -"})
     found = (Reservation(ONE, 5, 2, 0, CONTAINER), Reservation(TWO, 7, 0, 1, None))
     assert client(tree).reserved(0) == found
     assert client(tree).reserved(1) == ()
@@ -142,7 +135,7 @@ def test_why_nothing_is_reserved(
     parts: tuple[str, ...],
 ) -> None:
     """The tree names the reason of a refusal."""
-    write(tree, entries)
+    tree.write(entries)
     refuse_writes(monkeypatch, number)
     with refused(f"share {ONE}: {parts[0]}", *parts[1:]):
         client(tree).reserve(ONE, GRANT)
@@ -166,23 +159,10 @@ def test_why_a_container_by_shares_is_refused(
     tree: PlainTree, monkeypatch: pytest.MonkeyPatch, number: int, parts: tuple[str, ...]
 ) -> None:
     """The message names the share, and the container that uses it; so does that of a release."""
-    write(tree, RESERVED)
+    tree.write(RESERVED)
     refuse_writes(monkeypatch, number)
     with refused(f"container {CONTAINER}: {parts[0]}", *parts[1:]):
         client(tree).register(CONTAINER, 4711, (), (), [ONE, "lost"])
     if number == errno.EBUSY:
         with refused(f"share {ONE}: {USED}"):
             client(tree).release(ONE)
-
-
-def test_an_older_engine(tree: PlainTree, monkeypatch: pytest.MonkeyPatch) -> None:
-    """An engine without reservations is named as one, whatever it is asked for."""
-    refuse_writes(monkeypatch, errno.EINVAL)
-    one = client(tree)
-    for who, call in (
-        (f"share {ONE}", partial(one.reserve, ONE, GRANT)),
-        (f"share {ONE}", partial(one.release, ONE)),
-        (f"container {CONTAINER}", partial(one.register, CONTAINER, 1, (), (), [ONE])),
-    ):
-        with refused(f"{who}: the engine that runs knows no reservations", "cgpu upgrade"):
-            call()

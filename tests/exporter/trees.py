@@ -15,7 +15,6 @@ ENGINE = (
     "continued_ns=30000 continued_times=10,20,0,0,0,0,0,0,0,0,0,0 "
     "answered_ns=0 answered_times=0,0,0,0,0,0,0,0,0,0,0,0 new_key=7\n"
 )
-OLDER_ENGINE = ENGINE.partition(" calls_now=")[0] + "\n"
 
 
 def slice_line(

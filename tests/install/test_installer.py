@@ -280,7 +280,8 @@ def a_tree(root: Path, *containers: str) -> Path:
     (tree / "0").mkdir(parents=True)
     for name in containers:
         (tree / "0" / name).mkdir(parents=True)
-    for node, text in {"version": "0.1.0", "0/stat": "uuid=GPU-1 memtotal=1 max_inst=20"}.items():
+    gpus = "index=0 uuid=GPU-1 memtotal=1 max_inst=20"
+    for node, text in {"version": "0.1.0", "gpus": gpus, "0/reserved": ""}.items():
         (tree / node).write_text(text + "\n")
     return tree
 

@@ -54,6 +54,7 @@ def stat_of_gpu(*slices: str, **changed: NodeValue) -> str:
         "drift_lasting": 0,
         "undivided": 0,
         "usage": 0,
+        "lost": 0,
         **{f"refused_{reason}": 0 for reason in REFUSED[:3]},
     }
     line = " ".join(["uuid=GPU-0", *(f"{key}={value}" for key, value in (words | changed).items())])

@@ -20,7 +20,7 @@ from cgpu.config import apply, effective
 from cgpu.config import load as config
 from cgpu.config.effective import Effective
 from cgpu.errors import CgpuError
-from cgpu.install import drain, places
+from cgpu.install import places
 from cgpu.install.plan.engine import AT_LOAD, DKMS, PACKAGE
 from cgpu.install.transaction.runner import Runner, must
 from cgpu.install.transaction.steps.system import CORE, MODULE
@@ -62,7 +62,7 @@ def core_of(version: str) -> str:
 def running(tree: Tree) -> Running:
     """Return what the loaded module says. Raises CgpuError."""
     found = ((gpu.index, name) for gpu in tree.gpus() for name in tree.containers(gpu.index))
-    reserved = sum(len(drain.reserved(tree, gpu.index)) for gpu in tree.gpus())
+    reserved = sum(len(tree.reserved(gpu.index)) for gpu in tree.gpus())
     return Running(tree.read("version").strip(), frozenset(found), reserved)
 
 

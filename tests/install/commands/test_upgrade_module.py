@@ -44,7 +44,8 @@ class Kernel:
             (tree / directory).mkdir(parents=True)
         for node, text in (
             ("version", "0.0.9"),
-            ("0/stat", "uuid=GPU-1 memtotal=1024 max_inst=20"),
+            ("gpus", "index=0 uuid=GPU-1 memtotal=1024 max_inst=20"),
+            ("0/reserved", ""),
         ):
             (tree / node).write_text(text + "\n")
 

@@ -8,7 +8,7 @@ import subprocess
 from dataclasses import dataclass
 from pathlib import Path
 
-from tests.client.support import gpu_stat
+from tests.client.support import facts_of
 from tests.runtime_config.support import (
     MIB,
     OTHER,
@@ -113,17 +113,18 @@ class Wrapper:
             directory.mkdir(parents=True)
         major = 195 if self.module else 0
         nodes = {"version": "0.1.0", "engine": engine, "default_memsize": 0, "major": major}
+        lines = []
         for index, name in enumerate((UUID, OTHER)):
             (self.tree / str(index)).mkdir()
             facts = {"uuid": name, "name": "Tesla T4", "memtotal": 15109 * MIB, "max_inst": 20, "policy": 1}
-            facts |= {"minor": index, "stat": gpu_stat(facts)}
+            facts |= {"minor": index, "reserved": ""}
+            lines.append(f"index={index} {facts_of(facts)}")
             nodes.update({f"{index}/{node}": value for node, value in facts.items()})
         for node, value in nodes.items():
             (self.tree / node).write_text(f"{value}\n")
         if not self.module:
             (self.run_directory / "cdi.json").write_text(json.dumps(cdi_document()))
             (self.run_directory / "seccomp.sock").touch()
-        lines = [f"index={index} {nodes[f'{index}/stat']}" for index in (0, 1)]
         (self.tree / "gpus").write_text("\n".join(lines) + "\n")
         self.devices.write_text(DEVICES)
         note = f'printf "%s\\0" "$@" >{self.base}/calls'
