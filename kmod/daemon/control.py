@@ -108,7 +108,7 @@ def ask(path: str, request: dict[str, Any], wait_s: float = WAIT_S) -> dict[str,
 def ask_descriptor(path: str, command: str) -> int | None:
     """Return the descriptor that a running daemon passes on a command; None as with ask().
 
-    Raises CgpuError when it passes none, as an older one does.
+    Raises CgpuError when it passes none, as for a command that does not exist.
     """
     with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM | socket.SOCK_CLOEXEC) as sock:
         sock.settimeout(WAIT_S)

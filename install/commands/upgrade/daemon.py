@@ -28,7 +28,7 @@ PROGRAM_S = 60.0
 
 @dataclass(frozen=True, slots=True)
 class Running:
-    """The daemon that runs, as it says of itself. program: None when it is too old to say."""
+    """The daemon that runs, as it says of itself."""
 
     version: str
     pid: int
@@ -37,7 +37,7 @@ class Running:
     reserved: int
     managed: bool
     arguments: list[str]
-    program: Program | None
+    program: Program
 
 
 def running(places: Places) -> Running | None:
@@ -50,10 +50,10 @@ def running(places: Places) -> Running | None:
         int(said["pid"]),
         str(said["tree"]),
         len(said["containers"]),
-        len(said.get("reservations", [])),
-        bool(said.get("managed")),
-        list(said.get("arguments", [])),
-        of(said["program"]) if "program" in said else None,
+        len(said["reservations"]),
+        bool(said["managed"]),
+        list(said["arguments"]),
+        of(said["program"]),
     )
 
 
@@ -78,8 +78,6 @@ def hot(places: Places, before: Running, program: Program, *, rehearse: bool = F
     request = {"command": "upgrade", "number": number, "rehearse": rehearse}
     about = {"argv": list(program.argv), "python_path": program.python_path}
     answer = control.ask(str(places.control), {**request, **about}, ASK_S)
-    if answer is not None and "no such command" in str(answer.get("error")):
-        raise CgpuError(f"cgpud {before.version} cannot be followed by another one while it runs")
     if answer is None or not answer.get("ok"):
         raise CgpuError(str((answer or {}).get("error", "cgpud has ended meanwhile")))
     said = _await_result(places, number)
@@ -164,7 +162,7 @@ def _start(runner: Runner, before: Running, program: Program) -> None:
 
 def _go_back(runner: Runner, before: Running, why: str) -> CgpuError:
     """Start the old cgpud again; return the error to raise."""
-    if before.program is None or _run(runner, before.program, *before.arguments).status != 0:
+    if _run(runner, before.program, *before.arguments).status != 0:
         return CgpuError(f"{why}; cgpud does not run now; start it with: {paths.daemon_command('start')}")
     return CgpuError(f"{why}; cgpud {before.version} runs again")
 
