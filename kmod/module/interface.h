@@ -11,33 +11,6 @@
 #include <linux/list.h>
 #include <linux/module.h>
 
-/*
- * The kernel's checksum of an exported symbol depends on the names of types and members. With these names it is the one of
- * before they were renamed, so that a new core can be loaded beside an older cgpu_km.ko. To be removed with the next
- * CGPU_KM_INTERFACE.
- */
-#ifdef __GENKSYMS__
-#define cgpu_round cgpu_turn
-#define cgpu_channel_batch cgpu_gates
-#define cgpu_timeslice cgpu_time_slice
-#define cgpu_reference cgpu_hold
-#define cgpu_reference_request cgpu_hold_request
-#define cgpu_sampling cgpu_looks
-#define cgpu_samples_kind cgpu_look
-#define CGPU_SAMPLES_WHOLE CGPU_LOOK_WHOLE
-#define CGPU_SAMPLES_PART CGPU_LOOK_PART
-#define CGPU_SAMPLES_LOST CGPU_LOOK_LOST
-#define round turn
-#define channels gates
-#define timeslices slices
-#define driver_changes doubts
-#define cgpu_km_controls cgpu_km_levers
-#define controls_open levers_open
-#define controls_close levers_close
-#define controls_set_channels levers_gates
-#define controls_set_timeslice levers_slice
-#endif
-
 #include "cgpu_round.h"
 
 #define CGPU_KM_INTERFACE 9u

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 /* Cores that are loaded, the state that one of them works on, and the change from one to another. */
 
-/* The checksum of what is exported below depends on which structures are defined here: see interface.h. */
 #include <linux/kprobes.h>
 #include <linux/random.h>
 #include <linux/vmalloc.h>

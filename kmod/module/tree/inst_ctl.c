@@ -83,7 +83,7 @@ static u64 newest_generation(struct km_engine *engine, struct cgpu_container_inf
 	return newest;
 }
 
-/* Whether a share is reserved. The tree says it, as older cores have no function for it. */
+/* Whether a share is reserved, as the tree says. */
 static bool is_reserved(struct km_engine *engine)
 {
 	struct cgpu_node node;
