@@ -51,7 +51,7 @@ class Record:
     """A prepared claim.
 
     pods: by the UID of each pod, and by request, the containers that may use it. unit: of its amounts.
-    names: of the pods, by UID; a record of an older version has none.
+    names: of the pods, by UID.
     """
 
     claim: ClaimName
@@ -176,5 +176,5 @@ def parse(document: Any) -> Record:
     unit = document["unit"]
     if unit not in get_args(Unit):
         raise ValueError(f"unit {show(unit)}")
-    names = {str(uid): str(name) for uid, name in document.get("names", {}).items()}
+    names = {str(uid): str(name) for uid, name in document["names"].items()}
     return Record(claim, shares, pods, unit, names)
