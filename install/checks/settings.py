@@ -13,7 +13,7 @@ from cgpu.install.node.report import NodeReport
 from cgpu.runtime_config.engines.containerd import CDI, HAS_CDI, KNOWS_CDI, PATH
 from cgpu.runtime_config.engines.engine import RUNTIME_NAME as NAME
 from cgpu.runtime_config.engines.registry import ENGINES
-from cgpu.runtime_config.oci_runtime.lowlevel import LAUNCHER, LOW_LEVEL
+from cgpu.runtime_config.oci_runtime.lowlevel import LAUNCHER
 
 # Runtimes with a list of paths, not of names.
 RUNTIMES = tuple(engine.name for engine in ENGINES.values() if engine.is_runtime)
@@ -54,11 +54,6 @@ def _defined(name: str, file: str, runtime: str, install: str) -> list[Finding]:
         return problem(check, f"{file}: {runtime}: there is no such program", install)
     if not _is_ours(runtime):
         text = f"{file}: {runtime}: is not this release's {os.path.basename(LAUNCHER)}"
-        return warning(check, text, install)
-    if name in RUNTIMES and os.path.basename(runtime) != LOW_LEVEL:
-        text = (
-            f"{file}: {runtime}: makes NVIDIA's runtime work twice for each container; {LOW_LEVEL} does not"
-        )
         return warning(check, text, install)
     return ok(check, f"{file}: {runtime}")
 

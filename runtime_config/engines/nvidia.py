@@ -19,7 +19,7 @@ from cgpu.runtime_config import programs
 from cgpu.runtime_config.engines import layers
 from cgpu.runtime_config.engines.engine import ContainerEngine, Desired
 from cgpu.runtime_config.files import runtime_path
-from cgpu.runtime_config.oci_runtime.lowlevel import LOW_LEVEL, NAME, low_level
+from cgpu.runtime_config.oci_runtime.lowlevel import LOW_LEVEL, low_level
 from cgpu.runtime_config.text import toml
 
 PATH = "/etc/nvidia-container-runtime/config.toml"
@@ -88,4 +88,4 @@ class Nvidia(ContainerEngine):
 
 
 def _is_ours(path: object) -> bool:
-    return isinstance(path, str) and os.path.basename(path) in (NAME, LOW_LEVEL)
+    return isinstance(path, str) and os.path.basename(path) == LOW_LEVEL

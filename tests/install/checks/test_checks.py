@@ -31,7 +31,7 @@ from cgpu.install.node.facts.settings import Entry
 from cgpu.install.node.report import NodeReport
 from cgpu.install.node.snapshot import Card, Slice, Snapshot
 from cgpu.install.places import PUBLISHER, PUBLISHER_STARTS
-from cgpu.runtime_config.oci_runtime.lowlevel import LAUNCHER, LOW_LEVEL, low_level
+from cgpu.runtime_config.oci_runtime.lowlevel import LAUNCHER, LOW_LEVEL
 from tests.exporter.trees import gpu_line
 from tests.install.machine import RELEASE, card, node, node_report, sound, tool, write
 
@@ -286,20 +286,6 @@ def test_configuration_in_force(tmp_path: Path) -> None:
 def test_settings(tmp_path: Path, entries: tuple[Entry, ...], expected: set[tuple[str, str]]) -> None:
     """The settings of each installed container engine must name an existing program as OpenCGPU's runtime."""
     assert faults(settings.registered(node_report(tmp_path, settings=entries))) == expected
-
-
-def test_path_in_nvidias_list_of_runtimes(tmp_path: Path) -> None:
-    """NVIDIA's list must have the path LOW_LEVEL of our runtime.
-
-    With LAUNCHER, as older releases wrote, NVIDIA's runtime would work twice for each container.
-    """
-    for path, expected in ((LAUNCHER, "warning"), (low_level(LAUNCHER), "ok")):
-        found = settings.registered(node_report(tmp_path, settings=(Entry("nvidia", "n", path),)))
-        (finding,) = (one for one in found if one.name == "settings-nvidia")
-        assert (finding.verdict, finding.fix) == (
-            expected,
-            "cgpu install --runtimes nvidia" if expected == "warning" else "",
-        )
 
 
 @pytest.mark.parametrize(
