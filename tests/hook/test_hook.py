@@ -12,7 +12,7 @@ import pytest
 from tests.client.support import CONTAINER, MIB, down
 from tests.hook.support import HOOK, FakeTree, Result
 from tests.refusal import has_parts
-from tests.request.shares import OTHER_POD, OTHER_SHARE, SHARE, asking, by_containerd, put
+from tests.request.shares import OTHER_POD, SHARE, asking, by_containerd, put
 from tests.request.support import ENV, spec
 
 CREATE = f"create id={CONTAINER} pid=4711 "
@@ -33,20 +33,6 @@ def assert_refused(result: Result, *parts: str) -> None:
     line = result.errors.removesuffix("\n")
     assert line != result.errors
     assert has_parts(line, f"opencgpu: {parts[0]}", *parts[1:]), line
-
-
-@START
-@pytest.mark.parametrize(
-    ("arguments", "written"),
-    [
-        ((*GRANT, "--grant", "1:1048576:5:1"), f"{GRANTED} gpu=1:1048576:5:1"),
-        ((*GRANT, "--native", "1"), f"{GRANTED} native=1"),
-        (("--share", SHARE, "--share", OTHER_SHARE), f"{CREATE}share={SHARE} share={OTHER_SHARE}"),
-    ],
-)
-def test_by_arguments(tree: FakeTree, stage: str, arguments: tuple[str, ...], written: str) -> None:
-    """With grants or shares the hook takes only id and pid from the state and never looks into the bundle."""
-    assert tree.run(stage, *arguments, state=tree.state(bundle="../nowhere")) == Result(0, "", written)
 
 
 @START
@@ -103,16 +89,10 @@ def test_engine_down(engineless: FakeTree, stage: str) -> None:
         assert engineless.run(*arguments) == Result(1, expected, "")
 
 
-NOT_JSON = "/config.json: is not JSON "
-
-
 @pytest.mark.parametrize(
     ("document", "part"),
     [
-        ("{", NOT_JSON),
-        ("", NOT_JSON),
-        ("[]", "/config.json: a list: expected a JSON object"),
-        ("[" * 200000, f"{NOT_JSON}(nested too deep)"),
+        ("[" * 200000, "/config.json: is not JSON (nested too deep)"),
         (
             spec({**ENV, "ALIYUN_COM_GPU_MEM_DEV": "0\nx" + "y" * 70}),
             "ALIYUN_COM_GPU_MEM_DEV=0\\nx" + "y" * 60 + "...: ",
@@ -120,7 +100,6 @@ NOT_JSON = "/config.json: is not JSON "
         (spec({"ALIYUN_COM_GPU_MEM_CONTAINER": "6\0"}), "ALIYUN_COM_GPU_MEM_CONTAINER=6\\x00: "),
         (spec({"ALIYUN_COM_GPU_MEM_CONTAINER": "6" * (10 << 20)}), "=" + "6" * 64 + "...: "),
         ('{"process": {"env": [' + '"",' * 50000 + "1]}}", "process.env: 1: expected a NAME=VALUE string"),
-        ('{"process": {"env": ["' + "x" * (17 << 20) + '"]}}', "cannot be read (File too large)"),
     ],
 )
 def test_hostile_bundle(
@@ -133,9 +112,7 @@ def test_hostile_bundle(
     assert_refused(tree.run("prestart"), "", part)
 
 
-@pytest.mark.parametrize(
-    "raw", [b"", b"\0", b"{", b"[]", b'{"id":"a"', b'{"id":"a\\nb","pid":1}', b"x" * (2 << 20)]
-)
+@pytest.mark.parametrize("raw", [b"", b'{"id":"a\\nb","pid":1}', b"x" * (2 << 20)])
 def test_hostile_state(tree: FakeTree, raw: bytes) -> None:
     """Hostile input stops a start with one line, and never a removal."""
     assert_refused(tree.run("prestart", *GRANT, state=raw), "")

@@ -40,17 +40,6 @@ def run(tree: FakeTree, *arguments: str, state: str | None = None) -> int:
         os.close(fd)
 
 
-def test_events(tree: FakeTree, lines: Lines) -> None:
-    """Registration and removal are one line each, with the container's id; a slice's size is also in MiB."""
-    assert run(tree, "prestart", "--grant", "1:6336544768:2:1") == 0
-    assert run(tree, "poststop") == 0
-    size = "memsize=6336544768 (6043 MiB)"
-    assert lines == [
-        (log.INFO, f"container={CONTAINER} registered pid=4711 gpu=1 {size} weight=2 highprio=1"),
-        (log.INFO, f"container={CONTAINER} removed"),
-    ]
-
-
 def test_no_environment_value(tree: FakeTree, lines: Lines) -> None:
     """A refusal is logged without the value that was refused, and an id cannot add lines."""
     tree.bundle(spec({**ENV, "ALIYUN_COM_GPU_MEM_DEV": "secret"}))
