@@ -53,14 +53,6 @@ def test_what_is_written(tree: PlainTree) -> None:
         assert tree.inst_ctl.read_text() == line
 
 
-def test_reserved(tree: PlainTree) -> None:
-    """Reservations are read line by line; a card without any has an empty entry."""
-    tree.write({"0/reserved": f"{ONE} 5 2 0 {CONTAINER}\n{TWO} 7 0 1 -"})
-    found = (Reservation(ONE, 5, 2, 0, CONTAINER), Reservation(TWO, 7, 0, 1, None))
-    assert client(tree).reserved(0) == found
-    assert client(tree).reserved(1) == ()
-
-
 @given(st.lists(RESERVATIONS, max_size=25))
 def test_what_is_written_is_read(wanted: list[Reservation]) -> None:
     """Each reservation comes back as it was written."""

@@ -186,16 +186,6 @@ def test_growing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     assert log.poll() == []
 
 
-def test_older_file_first(tmp_path: Path) -> None:
-    """The file before is read too, and first."""
-    path = str(tmp_path / "events.log")
-    append("started", {"id": "a"}, path)
-    os.rename(path, f"{path}.1")
-    assert [event.id for event in LogFile(path).poll()] == ["a"]
-    append("started", {"id": "b"}, path)
-    assert [event.id for event in LogFile(path).poll()] == ["a", "b"]
-
-
 def test_cannot_be_read(tmp_path: Path) -> None:
     """What is no file is one line that says so."""
     (tmp_path / "events.log").symlink_to("elsewhere")

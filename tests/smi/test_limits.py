@@ -96,18 +96,14 @@ def test_who_counts(source: str | None, before: int, expected: float | None) -> 
 
 
 def test_another_container() -> None:
-    """A directory that another container has taken over shows no utilisation."""
+    """A directory that another container has taken over shows no utilisation, nor does a new one."""
     first = replace(IDLE, engine_time=5)
     other = replace(first, id="z", engine_time=9, read_at=1.0)
     looks = [(replace(COUNTED, containers=(one,)),) for one in (first, other)]
     shown = with_utilisation(looks[0], looks[1])[0]
     assert (shown.containers[0].utilisation, shown.interval) == (None, None)
-
-
-def test_new_container() -> None:
-    """A container that only the second look shows has no utilisation yet."""
-    shown = with_utilisation((replace(COUNTED, containers=()),), (COUNTED,))
-    assert [one.utilisation for one in shown[0].containers] == [None, None]
+    (shown,) = with_utilisation((replace(COUNTED, containers=()),), (COUNTED,))
+    assert [one.utilisation for one in shown.containers] == [None, None]
 
 
 MEMBER = st.tuples(st.integers(0, 5), st.booleans(), st.booleans())

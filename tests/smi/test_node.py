@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-import os
 from dataclasses import replace
 from pathlib import Path
 
@@ -12,7 +11,7 @@ import pytest
 from cgpu.client.tree import Tree
 from cgpu.smi.model import Container, Gpu, Process
 from cgpu.smi.node import Versions, described, engine_of
-from cgpu.smi.processes import name, with_process_names
+from cgpu.smi.processes import with_process_names
 
 UUID = "GPU-00000000-1111-2222-3333-444444444444"
 CARD = Gpu(0, UUID, "Tesla T4", policy=1, max_inst=20, prio_ratio=80, total=10, containers=())
@@ -60,11 +59,6 @@ def test_engine(tree: Path) -> None:
     (tree / "engine").unlink()
     assert engine_of(Tree(str(tree))) is None
     assert engine_of(Tree(str(tree / "none"))) is None
-
-
-def test_this_process() -> None:
-    """A living process has the name that the kernel has of it."""
-    assert name(os.getpid()) == Path("/proc/self/comm").read_text().removesuffix("\n")
 
 
 def test_names(tmp_path: Path) -> None:

@@ -95,14 +95,6 @@ def test_lost_gpu() -> None:
     assert "Lost By The Driver                    : Yes" in details((gpu,), Versions(), NOW)
 
 
-@pytest.mark.parametrize(("columns", "shown"), [(80, "GPU-00000000 "), (98, "GPU-00000000 "), (99, "-4444")])
-def test_uuid(columns: int, shown: str) -> None:
-    """A UUID is whole where there is room for it."""
-    uuid = "GPU-00000000-1111-2222-3333-444444444444"
-    gpu = Gpu(0, uuid, "Tesla T4", 1, 20, 80, 1, ())
-    assert shown in table((gpu,), Versions(), NOW, columns)
-
-
 @pytest.mark.parametrize(
     ("name", "shown"),
     [

@@ -232,9 +232,7 @@ def test_engine_that_does_not_answer() -> None:
     node.stuck.set()
 
 
-@pytest.mark.parametrize(
-    "name", ["[red]x[/red]", "[/]", "\x1b[31mred\x1b[0m", "[@click=app.quit]x[/]", "a\nb"]
-)
+@pytest.mark.parametrize("name", ["[/]\x1b[31mred\n", "[@click=app.quit]x[/]"])
 def test_hostile_names(name: str) -> None:
     """They are shown as they are, escaped, in the table and in the details."""
 
