@@ -61,9 +61,13 @@ def containerd_toml(draw: st.DrawFn) -> str:
     return text if version == 1 else f"version = {version}\n{text}"
 
 
-@given(daemon_json(), st.booleans())
-def test_docker(text: str, default: bool) -> None:
-    """daemon.json: any layout and spelling comes back; numbers, keys and their order stay meanwhile."""
+@given(daemon_json(), st.booleans(), st.booleans())
+def test_docker(text: str, default: bool, before_that: bool) -> None:
+    """daemon.json: any layout and spelling comes back; numbers, keys and their order stay meanwhile.
+
+    It comes back also after the runtime was moved, or made the default, in between. What dockerd reloads
+    before a removal names runtimes and a default, without ours.
+    """
     before, added = loads(text.encode()), docker.add(text, PATH, default=default)
     after = loads(added.encode())
     assert isinstance(before, dict)
@@ -78,19 +82,9 @@ def test_docker(text: str, default: bool) -> None:
     assert docker.add(added, PATH, default=default) == added
     assert docker.remove(added) == text
     assert docker.remove(text) == text
-
-
-@given(daemon_json(), st.booleans(), st.booleans())
-def test_docker_in_steps(text: str, first: bool, second: bool) -> None:
-    """However often it is added, moved or made the default: one removal gives the first text back."""
-    added = docker.add(docker.add(text, "/old/runtime", default=first), PATH, default=second)
-    assert docker.remove(added) == text
-
-
-@given(daemon_json(), st.booleans())
-def test_docker_lets_go(text: str, default: bool) -> None:
-    """The settings that dockerd reloads before a removal name runtimes and a default, without ours."""
-    released = docker.release(docker.add(text, PATH, default=default))
+    moved = docker.add(docker.add(text, "/old/runtime", default=before_that), PATH, default=default)
+    assert docker.remove(moved) == text
+    released = docker.release(added)
     seen = json.loads(released)
     assert "cgpu" not in seen["runtimes"]
     assert not default or seen["default-runtime"] not in ("cgpu", None, "")
