@@ -54,11 +54,11 @@ step_fn step_parallel;
 /* churn.c */
 step_fn step_unshare, step_churn, step_bench;
 /* sharing.c */
-step_fn step_share, step_dup_of, step_dup_fd, step_export, step_import, step_take, step_close_export;
+step_fn step_share, step_dup_of, step_export, step_import, step_take, step_close_export;
 /* work.c */
 step_fn step_group, step_submit, step_busy, step_drain, step_figures;
-/* scheduling.c: channel is channel-off and channel-on; scheduling_run is all words about the last group, and the card */
-step_fn step_timeslice, step_context_bytes, step_channel, scheduling_run;
+/* scheduling.c: scheduling_run is all words about the last group, and the card */
+step_fn step_channel_off, scheduling_run;
 /* hold.c */
 step_fn step_hold;
 /* settings.c: sets it and returns true, where it is a setting and the value is right. */

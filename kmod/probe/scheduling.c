@@ -262,55 +262,8 @@ uint32_t scheduling_run(struct probe *probe, const char *value)
 	return report(status, "%s%s%s", probe->step, value ? " " : "", value ? value : "");
 }
 
-/* GROUP[:MICROSECONDS]: sets the timeslice of any channel group, if told to, and reads it. */
-uint32_t step_timeslice(struct probe *probe, const char *value)
-{
-	const struct nv_layout_NVA06C_CTRL_TIMESLICE_PARAMS *at = &probe->settings.abi->NVA06C_CTRL_TIMESLICE_PARAMS;
-	struct session *session = probe_session(probe);
-	uint64_t numbers[2], microseconds;
-	unsigned int count = parse_numbers(value, numbers, 2);
-	uint32_t status, got;
-	uint8_t params[8] = { 0 };
-
-	if (count == 0)
-		return NOT_UNDERSTOOD;
-	status = session_open(session);
-	if (status != NV_OK)
-		return status;
-	if (count == 2) {
-		put64(params, at->timesliceUs, numbers[1]);
-		status = session_control(
-			session, (uint32_t)numbers[0], NVA06C_CTRL_CMD_SET_TIMESLICE, params, at->bytes);
-	}
-	got = read_timeslice(session, (uint32_t)numbers[0], &microseconds);
-	return report(status != NV_OK ? status : got, "timeslice 0x%x microseconds=%llu read=0x%x",
-		(uint32_t)numbers[0], LLU(microseconds), got);
-}
-
-/* CHANNEL: what its graphics context takes */
-uint32_t step_context_bytes(struct probe *probe, const char *value)
-{
-	const struct nv_layout_NV2080_CTRL_GR_GET_CTX_BUFFER_SIZE_PARAMS *at =
-		&probe->settings.abi->NV2080_CTRL_GR_GET_CTX_BUFFER_SIZE_PARAMS;
-	struct session *session = probe_session(probe);
-	uint8_t params[16] = { 0 };
-	uint64_t channel;
-	uint32_t status;
-
-	if (!parse_number(value, &channel))
-		return NOT_UNDERSTOOD;
-	status = session_open(session);
-	if (status != NV_OK)
-		return status;
-	put32(params, at->hChannel, (uint32_t)channel);
-	status =
-		session_control(session, session->subdevice, NV2080_CTRL_CMD_GR_GET_CTX_BUFFER_SIZE, params, at->bytes);
-	return report(
-		status, "context-bytes 0x%x bytes=%llu", (uint32_t)channel, LLU(get64(params, at->totalBufferSize)));
-}
-
-/* channel-off, channel-on: CLIENT:CHANNEL, which need not be the session's own */
-uint32_t step_channel(struct probe *probe, const char *value)
+/* CLIENT:CHANNEL, which need not be the session's own, is taken off its runlist. */
+uint32_t step_channel_off(struct probe *probe, const char *value)
 {
 	struct session *session = probe_session(probe);
 	uint64_t numbers[2];
@@ -322,7 +275,6 @@ uint32_t step_channel(struct probe *probe, const char *value)
 	if (status != NV_OK)
 		return status;
 	channel = (uint32_t)numbers[1];
-	status = disable_channels(
-		session, (uint32_t)numbers[0], &channel, 1, strcmp(probe->step, "channel-off") == 0, false, false);
-	return report(status, "%s 0x%llx:0x%llx", probe->step, LLU(numbers[0]), LLU(numbers[1]));
+	status = disable_channels(session, (uint32_t)numbers[0], &channel, 1, true, false, false);
+	return report(status, "channel-off 0x%llx:0x%llx", LLU(numbers[0]), LLU(numbers[1]));
 }

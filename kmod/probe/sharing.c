@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Memory that goes to other clients and processes, by rights and by descriptors, and calls on another process's client. */
+/* Memory that goes to other clients and processes, by rights and by descriptors. */
 #define _GNU_SOURCE
 #include <errno.h>
 #include <stdlib.h>
@@ -18,27 +18,6 @@ static int fd_of_process(long pid, long number)
 	fd = (int)syscall(SYS_pidfd_getfd, process, number, 0);
 	close(process);
 	return fd;
-}
-
-/* PID:FD:CLIENT:DEVICE:SUBDEVICE */
-uint32_t step_dup_fd(struct probe *probe, const char *value)
-{
-	struct session *session = probe_session(probe);
-	uint64_t numbers[5];
-	int fd;
-
-	if (parse_numbers(value, numbers, 5) != 5)
-		return NOT_UNDERSTOOD;
-	fd = fd_of_process((long)numbers[0], (long)numbers[1]);
-	if (fd >= 0) {
-		session_close(session);
-		session->ctl = fd;
-		session->other_process = true;
-		session->client = (uint32_t)numbers[2];
-		session->device = (uint32_t)numbers[3];
-		session->subdevice = (uint32_t)numbers[4];
-	}
-	return report(fd < 0 ? RM_ERRNO : NV_OK, "dup-fd client=0x%x", session->client);
 }
 
 /* TYPE[:TARGET[:CLIENT:HANDLE]]: the last memory, or the object that is named; without a target to this client. */

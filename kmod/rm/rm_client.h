@@ -39,8 +39,6 @@ struct session {
 	uint32_t gpu;
 	int ctl;
 	int card;
-	/* Client and descriptor belong to another process. */
-	bool other_process;
 	uint32_t client;
 	uint32_t device;
 	uint32_t subdevice;

@@ -131,8 +131,7 @@ void session_close(struct session *session)
 	if (session->ctl >= 0 && session->client != 0) {
 		while (session->count > 0)
 			memory_free_at(session, session->count - 1);
-		if (!session->other_process)
-			session_free(session, session->client);
+		session_free(session, session->client);
 	}
 	session_drop(session);
 }
