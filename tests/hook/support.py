@@ -20,15 +20,15 @@ from cgpu import paths
 paths.SHARES = os.getcwd() + "/shares"
 paths.EVENTS = os.getcwd() + "/events.log"
 from cgpu.hook.main import main
-status = main(None, os.getcwd() + "/config.json")
+os._exit(main(None, os.getcwd() + "/config.json"))
 """
 # In the place of Python: says that it was called, with which arguments and input.
 RECORDER = "#!/bin/sh\necho python; shift 2; for word; do printf '%s\\0' \"$word\"; done; cat\n"
 
 
-def code_of_hook(end: str = "os._exit(status)") -> str:
-    """Return the program of the hook in Python, with this end."""
-    return CODE.format(root=str(HOOK.parent.parent)) + end
+def code_of_hook() -> str:
+    """Return the program of the hook in Python."""
+    return CODE.format(root=str(HOOK.parent.parent))
 
 
 def write_recorder(folder: Path) -> str:
