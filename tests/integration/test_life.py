@@ -63,7 +63,7 @@ def test_life_through_each_runtime(engine: Engine, runtime: Runtime) -> None:
     assert start["id"] == end["id"]
     assert start["uuid"] == end["uuid"] == engine.read("0/uuid").strip()
     assert (end["memsize"], end["peak"]) == (LIMIT, LIMIT)
-    # Each fill ends with a refusal. The engine stops a process that joined, to read its filter: a call that this
-    # interrupts is made, and counted, again.
+    # Each fill ends with a refusal. The engine stops a process that joined, to read its filter: a call that
+    # this interrupts is made, and counted, again.
     assert end["refused_limit"] >= 3
     assert 0 < end["lived"] < 60e9
