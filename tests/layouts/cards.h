@@ -12,7 +12,7 @@
 struct sim;
 struct open_file;
 
-enum device_node { NODE_CTL, NODE_CARD, NODE_UVM, NODE_OTHER };
+enum device_node { NODE_CTL, NODE_CARD };
 
 /* Pointers in structures are addresses of this process. stage.py has the same structure for Python. */
 struct driver_call {

@@ -195,8 +195,6 @@ class Base(RuleBasedStateMachine):
         for step in steps:
             step()
             self.agrees()
-        if not self.in_kernel:
-            self.library.c.stage_managed_ended(self.stage, process.container, process.number)
 
     def let_go(self, hold: int) -> None:
         del self.held[hold]

@@ -335,6 +335,7 @@ class Machine(Base):
     def unhold(self, which: int) -> None:
         self.let_go(sorted(self.held)[which % len(self.held)])
 
+    @precondition(lambda self: self.in_kernel)
     @rule(pick=PICK, pieces=st.integers(1, 8))
     def managed(self, pick: int, pieces: int) -> None:
         """Managed memory that is touched on every card."""
@@ -343,9 +344,6 @@ class Machine(Base):
             return
         process, need = client.process, pieces * PIECE
         if min(self.card_free(gpu) for gpu in range(GPUS)) < need:
-            return
-        if not self.in_kernel:
-            self.library.c.stage_managed_set(self.stage, process.container, process.number, pieces)
             return
         number = self.library.c.stage_managed(self.stage, process.container, process.number, pieces)
         if number >= 0:

@@ -199,7 +199,7 @@ void stage_call(struct stage *stage, struct stage_call *step)
 	const struct file *file = transport_find(&stage->transport, step->call.file);
 
 	step->call.verdict = CGPU_REFUSE;
-	step->call.result = file && file->open ? 0 : -EBADF;
+	step->call.result = file ? 0 : -EBADF;
 	if (step->call.result == 0 && step->call.nr == NV_ESC_IOCTL_XFER_CMD)
 		step->call.result = unwrap(stage, &step->call);
 	if (step->call.result)

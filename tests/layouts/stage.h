@@ -35,11 +35,10 @@ struct stage_call {
 struct stage_hold {
 	bool live;
 	uint32_t container, process;
-	uint32_t count; /* entries of hold and card in use; stage_managed_set() uses none */
+	uint32_t count; /* entries of hold and card in use */
 	struct cgpu_reference hold[HOLDINGS_CARDS];
 	uint32_t card[HOLDINGS_CARDS];
 	uint32_t pieces; /* on each card; 0: a duplicate */
-	/* By the index in hold and card; stage_managed_set() indexes it by card. */
 	uint32_t handle[HOLDINGS_CARDS][STAGE_PIECES];
 };
 
@@ -80,10 +79,6 @@ int stage_managed(struct stage *stage, uint32_t container, uint32_t process, uin
 void stage_shrink(struct stage *stage, uint32_t hold);
 /* Release the hold with all its memory. */
 void stage_let_go(struct stage *stage, uint32_t hold);
-/* As the daemon does: set how many pieces of managed memory a process has. 0 or negative errno. */
-int stage_managed_set(struct stage *stage, uint32_t container, uint32_t process, uint32_t pieces);
-/* As the daemon does when a process has ended. Its container may be removed already. */
-void stage_managed_ended(struct stage *stage, uint32_t container, uint32_t process);
 
 /*
  * Whether the core charges what the cards have given out; problem says where the two differ. limited: check that no

@@ -52,8 +52,6 @@ SIGNATURES: Signatures = {
     "stage_managed": (c_int, [c_void_p, c_uint32, c_uint32, c_uint32]),
     "stage_shrink": (None, [c_void_p, c_uint32]),
     "stage_let_go": (None, [c_void_p, c_uint32]),
-    "stage_managed_set": (c_int, [c_void_p, c_uint32, c_uint32, c_uint32]),
-    "stage_managed_ended": (None, [c_void_p, c_uint32, c_uint32]),
     "stage_agree": (c_bool, [c_void_p, c_uint32, c_uint32]),
     "stage_charged": (c_uint64, [c_void_p, c_uint32, c_uint32]),
     "stage_limit": (c_uint64, [c_void_p, c_uint32, c_uint32]),
@@ -63,20 +61,18 @@ SIGNATURES: Signatures = {
 }
 
 
-def build(output: Path, *defines: str, core: Path = KMOD / "core", more: tuple[Path, ...] = ()) -> Path:
-    """Build core, cards and stage as one library, with more sources. Undefined behaviour ends the process."""
+def build(output: Path) -> Path:
+    """Build core, cards and stage as one library. Undefined behaviour ends the process."""
     gen = generated(output / "gen")
     cards = [path for path in sorted((KMOD / "sim").rglob("*.c")) if path.parent.name not in MOUNT_ONLY]
-    engine = [source for source in sources(gen) if Path(source).parent.parent.name != "core"]
-    engine += map(str, sorted(core.glob("*/*.c")))
     library = output / "liblayouts.so"
-    sim = KMOD / "sim"
+    core, sim = KMOD / "core", KMOD / "sim"
     folders = [core, core / "include", sim, *sorted(sim.rglob("*/")), HERE]
     include = [f"-iquote{folder}" for folder in folders]
     trap = ["-fsanitize=undefined", "-fsanitize-undefined-trap-on-error", "-Wl,-Bsymbolic", "-pthread"]
-    stage = [*map(str, cards), *map(str, sorted(HERE.glob("*.c"))), *map(str, more)]
-    options = [*include, *defines, *flags(gen), *trap, "-fPIC", "-shared"]
-    run([tool("cc"), *options, *engine, *stage, "-o", str(library)])
+    stage = [*map(str, cards), *map(str, sorted(HERE.glob("*.c")))]
+    options = [*include, *flags(gen), *trap, "-fPIC", "-shared"]
+    run([tool("cc"), *options, *sources(gen), *stage, "-o", str(library)])
     return library
 
 

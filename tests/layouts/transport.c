@@ -36,17 +36,13 @@ const struct file *transport_find(const struct transport *transport, uint64_t id
 
 const struct file *transport_open(struct transport *transport, enum device_node node, uint32_t card)
 {
-	bool ours = node == NODE_CTL || node == NODE_CARD;
 	struct file *file = calloc(1, sizeof(*file));
 
 	if (!file)
 		return NULL;
 	*file = (struct file){ .next = transport->files, .node = node, .card = card };
-	if (ours)
-		file->open = cards_open(transport->sim, node == NODE_CARD ? (int)card : -1, &file->id);
-	else
-		file->id = ++transport->last_other | 1ull << 63;
-	if (ours && !file->open) {
+	file->open = cards_open(transport->sim, node == NODE_CARD ? (int)card : -1, &file->id);
+	if (!file->open) {
 		free(file);
 		return NULL;
 	}
@@ -59,7 +55,7 @@ static struct file **ended(struct transport *transport)
 {
 	struct file **at = &transport->files;
 
-	while (*at && (!(*at)->closed || ((*at)->open && cards_keep(transport->sim, (*at)->id))))
+	while (*at && (!(*at)->closed || cards_keep(transport->sim, (*at)->id)))
 		at = &(*at)->next;
 	return at;
 }
@@ -75,8 +71,7 @@ void transport_close(struct transport *transport, uint64_t id)
 	for (at = ended(transport); *at; at = ended(transport)) {
 		file = *at;
 		*at = file->next;
-		if (file->open)
-			cards_close(transport->sim, file->open);
+		cards_close(transport->sim, file->open);
 		cgpu_file_closed(&transport->core, file->id);
 		free(file);
 	}
@@ -95,8 +90,7 @@ void transport_forget_files(struct transport *transport)
 struct cgpu_call transport_call(const struct transport *transport, const struct file *file,
 	const struct cgpu_container_info *slice, const struct driver_call *given)
 {
-	static const enum cgpu_device devices[] = { CGPU_DEVICE_CTL, CGPU_DEVICE_GPU, CGPU_DEVICE_UVM,
-		CGPU_DEVICE_OTHER };
+	static const enum cgpu_device devices[] = { CGPU_DEVICE_CTL, CGPU_DEVICE_GPU };
 
 	return (struct cgpu_call){
 		.slot = slice->slot,

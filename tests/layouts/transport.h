@@ -11,7 +11,7 @@ struct file {
 	uint64_t id;
 	enum device_node node;
 	uint32_t card;
-	struct open_file *open; /* NULL: not one of the cards' */
+	struct open_file *open;
 	bool closed; /* but kept by a card's file that was registered with it */
 };
 
@@ -19,7 +19,6 @@ struct transport {
 	struct cgpu_core core;
 	struct sim *sim;
 	struct file *files;
-	uint64_t last_other; /* numbers of files that the cards do not know */
 	bool finds_files; /* as the kernel module does, and the daemon cannot */
 };
 
