@@ -45,13 +45,6 @@ def test_details(box: Node) -> None:
 
 
 @pytest.mark.enforcement
-def test_query(box: Node) -> None:
-    """A query has memory as the slice has it."""
-    (row,) = rows(smi(box, f"--query-gpu={MEMORY} --format=csv,nounits"))
-    assert list(row.values()) == [str(LIMIT), str(OWN), str(LIMIT - OWN)]
-
-
-@pytest.mark.enforcement
 def test_full(box: Node) -> None:
     """What a process could have of the slice is all of it, and then nothing is free."""
     fill = "/cgpu-probe fill=1M fill=64K:64k hold=100"
