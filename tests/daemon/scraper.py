@@ -23,14 +23,9 @@ class Scraper:
 
     def figure(self, name: str, labels: str = "") -> float:
         """Return the figure whose labels have this text in them."""
-        found = self.find(name, labels)
-        assert found is not None, name
-        return found
-
-    def find(self, name: str, labels: str = "") -> float | None:
-        """Return such a figure; None while there is none, as for what is measured between two scrapes."""
         found = re.search(rf"^{name}\b.*{re.escape(labels)}.* (\S+)$", self.page(), re.MULTILINE)
-        return None if found is None else float(found[1])
+        assert found is not None, name
+        return float(found[1])
 
     def page(self) -> str:
         return self._page("").body.decode()

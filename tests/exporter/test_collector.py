@@ -102,12 +102,13 @@ def test_high_priority_has_a_sample(tree: FakeTree) -> None:
 
 
 def test_a_lost_gpu_is_not_healthy(tree: FakeTree) -> None:
-    """A condition of its own names the GPU that the driver has lost; it is gone when the GPU is back."""
-    for lost in (1, 0):
-        tree.gpu(0, gpu_line("GPU-0", lost=lost))
-        values = found(collector(tree))
-        assert values["opencgpu_gpu_condition"][labels(**FIRST, condition="lost")] == lost
-        assert values["opencgpu_gpu_healthy"][labels(**FIRST)] == 1 - lost
+    """Nor is one that lacks memory for long. Each has a condition of its own, which goes with its reason."""
+    for fact, condition in (("lost", "lost"), ("drift_lasting", "unaccounted_memory")):
+        for is_so in (1, 0):
+            tree.gpu(0, gpu_line("GPU-0", **{fact: is_so}))
+            values = found(collector(tree))
+            assert values["opencgpu_gpu_condition"][labels(**FIRST, condition=condition)] == is_so
+            assert values["opencgpu_gpu_healthy"][labels(**FIRST)] == 1 - is_so
 
 
 def test_times_of_calls_are_a_histogram(tree: FakeTree) -> None:

@@ -29,12 +29,19 @@ def slice_line(
 
 
 def gpu_line(
-    uuid: str, *, policy: int = 2, usage: int = 0, drift: int = -4096, undivided: int = 0, lost: int = 0
+    uuid: str,
+    *,
+    policy: int = 2,
+    usage: int = 0,
+    drift: int = -4096,
+    drift_lasting: int = 0,
+    undivided: int = 0,
+    lost: int = 0,
 ) -> str:
     return (
         f"uuid={uuid} drift={drift} memtotal={15109 * MIB} memfree={9000 * MIB} promised={2048 * MIB} "
         f"used={600 * MIB} orphaned=0 policy={policy} prio_ratio=80 max_inst=20 places=2 weights=4 mig=0 "
-        f"natives=0 drift_lasting=0 undivided={undivided} usage={usage} lost={lost} "
+        f"natives=0 drift_lasting={drift_lasting} undivided={undivided} usage={usage} lost={lost} "
         "refused_limit=9 refused_card=1 refused_unaccounted=0\n"
     )
 
