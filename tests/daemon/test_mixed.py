@@ -5,14 +5,13 @@ from __future__ import annotations
 
 import errno
 import os
-from collections.abc import Iterator
 
 import pytest
 
 from tests.daemon.conftest import MakeDaemon
-from tests.daemon.harness import MIB, Daemon, Sliced, serving
+from tests.daemon.harness import MIB, Daemon, Sliced
 from tests.integration.commands import Outcome, eventually
-from tests.integration.probe import NO_MEMORY, Step, step, steps
+from tests.integration.probe import step
 
 NOT_PERMITTED = 0x1B
 CARD = 4096 * MIB
@@ -32,12 +31,6 @@ def cards(make_daemon: MakeDaemon) -> Daemon:
     return make_daemon("H200=4096:3/mig=1")
 
 
-@pytest.fixture(scope="module")
-def three() -> Iterator[Daemon]:
-    with serving(Daemon, "T4=4096:3") as running:
-        yield running
-
-
 def switch_mig(daemon: Daemon, card: int, *, on: bool) -> None:
     """Switch MIG on or off, as an administrator would."""
     (daemon.run / "sim" / "driver" / "gpus" / str(card) / "mig").write_text(f"{on:d}\n")
@@ -52,33 +45,11 @@ def refusal(daemon: Daemon, gpus: str) -> int:
     return 0
 
 
-def each(outcome: Outcome, name: str) -> list[Step]:
-    return [one for one in steps(outcome) if one.name == name]
-
-
 @pytest.mark.enforcement
-def test_a_whole_gpu_beside_a_slice(three: Daemon) -> None:
-    """The slice is held to its limit and shows it; the whole GPU gives all it has, and shows that."""
-    words = ("info", "fill=64M:2m", "gpu=1", "info", "fill=512M:2m", "info", "gpu=0", "info")
-    sliced = three.slice(1, MIXED, *words, "hold", until="hold")
-    assert three.used(sliced) == LIMIT
-    assert three.read("1/natives") == "1\n"
-    assert three.instances(1) == []
-    eventually(lambda: int(three.read("1/memfree")) == 0, "the card is full")
-    sliced.succeeds("\n")
-    eventually(lambda: three.read("1/natives") == "0\n", "the registration has gone")
-    outcome = said(three.slice(2, MIXED, *words))
-    info, fill = each(outcome, "info"), each(outcome, "fill")
-    assert [one.number("total") for one in info] == [LIMIT, CARD, CARD, LIMIT]
-    assert [one.number("free") for one in info] == [LIMIT, CARD, 0, 0]
-    assert [one.number("bytes") for one in fill] == [LIMIT, CARD]
-    assert {one.number("status") for one in fill} == {NO_MEMORY}
-
-
-@pytest.mark.enforcement
-def test_managed_memory_counts_on_the_slice(three: Daemon) -> None:
+def test_managed_memory_counts_on_the_slice(make_daemon: MakeDaemon) -> None:
     """Managed memory may move to the sliced card, so the whole one beside it adds nothing."""
-    outcome = said(three.slice(4, MIXED, "gpu=1", "info", "managed=1G", "unmanaged", "managed=1026M"))
+    daemon = make_daemon("T4=4096:2")
+    outcome = said(daemon.slice(4, MIXED, "gpu=1", "info", "managed=1G", "unmanaged", "managed=1026M"))
     assert outcome.text.count("errno=12") == 1, outcome.text
 
 

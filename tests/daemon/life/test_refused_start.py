@@ -55,13 +55,20 @@ def failing(make_daemon: MakeDaemon) -> tuple[Daemon, Sliced]:
 
 
 def test_told_at_once_and_not_repeated(stopped: tuple[Daemon, Sliced]) -> None:
-    """Who starts it is told why it was refused; it is not tried again, and containers wait on."""
+    """Who starts it is told why it was refused; it is not tried again, and containers wait on.
+
+    So does who stops it a second time, with only descriptors to be held: that is done, and changes nothing.
+    """
     daemon, sliced = stopped
     assert refuse(daemon) == f"cgpud: {OTHER_CARDS}\n"
     keeper = daemon.lock_holder()
     time.sleep(0.5)
     assert workers_of(keeper) == []
     assert daemon.log().count(OTHER_CARDS) == 1
+    began = time.monotonic()
+    done = daemon.command("--stop")
+    assert (done.returncode, done.stderr) == (0, "")
+    assert time.monotonic() - began < WAIT_S
     daemon.start()
     assert "bytes=4194304 " in sliced.finish("\n")
 
@@ -73,17 +80,6 @@ def test_nothing_is_left_of_it(stopped: tuple[Daemon, Sliced]) -> None:
     keeper = daemon.lock_holder()
     sliced.kill()
     eventually(lambda: not Path(f"/proc/{keeper}").exists(), "the keeper stays")
-
-
-def test_stop_without_a_daemon(stopped: tuple[Daemon, Sliced]) -> None:
-    """A second stop, with only descriptors to be held, is done at once and changes nothing."""
-    daemon, sliced = stopped
-    began = time.monotonic()
-    done = daemon.command("--stop")
-    assert (done.returncode, done.stderr) == (0, "")
-    assert time.monotonic() - began < WAIT_S
-    daemon.start()
-    assert "bytes=4194304 " in sliced.finish("\n")
 
 
 def test_stop_ends_the_attempts(failing: tuple[Daemon, Sliced]) -> None:

@@ -6,7 +6,7 @@ from __future__ import annotations
 import pytest
 
 from tests.daemon.conftest import Hold, MakeDaemon
-from tests.daemon.harness import MIB, PAGE, Daemon, piped
+from tests.daemon.harness import MIB, Daemon, piped
 from tests.integration.commands import eventually
 
 LIMIT = 1000 * MIB
@@ -24,15 +24,6 @@ def run(daemon: Daemon, *words: str) -> str:
 def drift(daemon: Daemon, gpu: int = 0) -> int:
     """Return what a card is short of beyond what is charged."""
     return int(daemon.read(f"{gpu}/drift"))
-
-
-@pytest.mark.enforcement
-def test_memory_is_exact_beside_contexts(daemon: Daemon) -> None:
-    """Less the estimate, the slice can be had to the last page, and not one more; then no context is."""
-    exact = (f"alloc={LIMIT - 10 * EACH - PAGE}:64k", "alloc=1:64k", NO_MEMORY, "alloc=1:64k")
-    out = run(daemon, "context=10", "info", *exact, NO_MEMORY, "context", "info")
-    assert f"used={10 * EACH} " in out
-    assert f"free=0 used={LIMIT} " in out
 
 
 def test_contexts_are_charged_until_they_end(daemon: Daemon, holding: Hold) -> None:

@@ -44,13 +44,6 @@ def copied(process: int, number: int = FIRST) -> int:
     return fd
 
 
-@pytest.mark.enforcement
-def test_lists_have_places(daemon: Daemon) -> None:
-    """Several at once are charged once each, and so are their imports."""
-    words = ["alloc=256M"] * 4 + ["export=4", "free=all", NO_MEMORY, "alloc=64K:64k", "import=4"]
-    run(daemon, *words, "close-export", NO_MEMORY, "alloc=64K:64k", "free", "alloc=256M")
-
-
 def test_imports_are_charged_once(daemon: Daemon, holding: Hold) -> None:
     """Another process of the container imports at no cost, and holds what the first one no longer has."""
     base = holding(daemon, SLICE)

@@ -185,15 +185,6 @@ def test_a_removed_container_gets_no_more(daemon: Daemon) -> None:
     crew.await_shares(1.0, 0.0)
 
 
-def test_a_killed_container_leaves_its_time(daemon: Daemon) -> None:
-    """One dies at work; who stays has the card, and nothing of the other is left."""
-    crew = Crew.at_work(daemon, WEIGHT, 1, 1)
-    crew.shares()
-    crew.hands.pop().sliced.kill()
-    crew.await_shares(1.0)
-    daemon.end_slices()
-
-
 def far_hand(daemon: Daemon, base: Path) -> Hand:
     """Return a container whose descriptors nobody finds."""
     program = script(base / "far", FAR)

@@ -156,9 +156,13 @@ def test_configuration_that_cannot_be_read(make_daemon: MakeDaemon, newer: Progr
     assert "alloc 1073741824 size=1073741824" in sliced.finish("\n")
 
 
-def test_program_that_does_not_start(fresh: Daemon, foreign: Program, base: Path) -> None:
-    """What is no cgpud, dies, or has a foreign layout is refused, and the one that runs goes on."""
+def test_program_that_does_not_start(fresh: Daemon, newer: Program, foreign: Program, base: Path) -> None:
+    """What is no cgpud, dies, or has a foreign layout is refused, and the one that runs goes on.
+
+    So it does after a rehearsal, which says what version was ready.
+    """
     pid = fresh.pid()
+    assert upgrade(fresh, newer, rehearse=True)["ready"] == "0.2.0"
     broken = versions.script(base / "broken", base, "raise SystemExit(7)")
     with pytest.raises(CgpuError, match=r"broken: ended with status 7 before it was ready; its messages: "):
         upgrade(fresh, broken)
@@ -169,13 +173,6 @@ def test_program_that_does_not_start(fresh: Daemon, foreign: Program, base: Path
     assert fresh.pid() == pid
     assert fresh.read("version") == "0.1.0\n"
     assert mounts.mounted(str(fresh.run / "next-tree")) == []
-
-
-def test_rehearsal_changes_nothing(fresh: Daemon, newer: Program) -> None:
-    """A rehearsal says which version was ready, and leaves the one that runs."""
-    pid = fresh.pid()
-    assert upgrade(fresh, newer, rehearse=True)["ready"] == "0.2.0"
-    assert fresh.pid() == pid
     eventually(lambda: not (fresh.run / "next-tree").exists(), "nothing stays behind")
     assert upgrade(fresh, newer)["done"]
 

@@ -212,16 +212,3 @@ def test_descriptors_of_any_number() -> None:
         other.close()
         theirs.close()
         resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
-
-
-def test_without_a_keeper(fresh: Daemon) -> None:
-    """Nobody could keep what a successor needs: it is refused, and the one that runs goes on."""
-    sliced = fresh.slice(1, f"gpu=0:{6043 * MIB}", "alloc=1G", "hold", "alloc=1G", "count", until="alloc")
-    pid = fresh.pid()
-    os.kill(fresh.lock_holder(), signal.SIGKILL)
-    eventually(lambda: "the keeper has died" in fresh.log(), "nobody noticed")
-    with pytest.raises(CgpuError, match="the keeper of cgpud has died"):
-        upgrade(fresh)
-    assert fresh.pid() == pid
-    assert fresh.used(sliced) == 1024 * MIB
-    assert "bytes=2147483648 " in sliced.finish("\n")
