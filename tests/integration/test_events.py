@@ -48,22 +48,6 @@ def await_events(kinds: list[str], *words: str) -> Events:
     return found
 
 
-def test_killed_container(engine: Engine, docker: Docker) -> None:
-    """What the engine removes by itself, as its processes are gone, has its end and its peak too."""
-    name = f"killed-{os.getpid()}"
-    assert docker.start(name, ["/cgpu-probe", "alloc=1G", "hold=60"], SLICE).returncode == 0
-    eventually(lambda: len(engine.instances()) == 1, "the container is in the tree")
-    directory = engine.instances()[0]
-    eventually(lambda: engine.used("0", directory) == 1024 * MIB, "1 GiB is charged")
-    docker.kill(name)
-    _, ended = await_events(["started", "ended"], "--filter", f"container={directory}")
-    assert ended["peak"] == 1024 * MIB
-    # docker still lists it, and says its name.
-    words = ["events", "--format", "json", "--filter", f"container={name}"]
-    lines = must([CGPU, *words], {"DOCKER_HOST": docker.socket}).stdout.splitlines()
-    assert [json.loads(line)["event"] for line in lines] == ["started", "ended"]
-
-
 def test_names_of_removed_containers(engine: Engine, docker: Docker) -> None:
     """A container of docker that is gone, as with --rm, is told by its name, and so is a refused one."""
     name = f"gone-{os.getpid()}"

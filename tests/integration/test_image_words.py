@@ -83,19 +83,6 @@ def test_an_image_that_says_it_is_a_sandbox_is_sliced(start: Start, podman: Podm
     assert "NVIDIA_VISIBLE_DEVICES=all: a pod's sandbox is not sliced, and slicing cannot be" in line
 
 
-@pytest.mark.parametrize("trust", ["auto", "always"])
-def test_annotations_where_the_environment_is_off(
-    start: Start, podman: Podman, load: Load, trust: str
-) -> None:
-    """With allow_environment: false an annotation that may be the image's counts if all are trusted."""
-    start("T4", allow_environment=False, trust_annotations=trust)
-    if trust == "always":
-        assert step(podman.run(INFO, {}, *NOTES), "info").number("total") == LIMIT
-    else:
-        outcome = podman.run(INFO, VENDOR, image=load({**WHOLE, **FORGED}))
-        assert "annotation opencgpu.io/mem-container=15: it may come from the image" in message(outcome)
-
-
 def test_docker_takes_no_annotation_from_an_image(engine: Engine, docker: Docker, tmp_path: Path) -> None:
     """docker copies nothing of an image's configuration into annotations: the operator's variables count."""
     words = {**WHOLE, **SANDBOX}

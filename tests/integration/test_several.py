@@ -67,21 +67,6 @@ def test_each_card_has_its_own_limit(three: Engine, runc: Runc) -> None:
 
 
 @pytest.mark.enforcement
-def test_the_order_inside_changes_nothing(three: Engine, docker: Docker) -> None:
-    """Programs take the cards in any order, as with CUDA_VISIBLE_DEVICES; each limit stays with its card."""
-    env = {**named(three, {MEM: "3,6", DEVICES: "1,0"}), "CUDA_VISIBLE_DEVICES": "1,0"}
-    outcome = docker.run(
-        ["/cgpu-probe", "gpu=1", "info", "gpu=0", "info", "gpu=1", "fill=1G:2m", "info"], env
-    )
-    assert [(one.number("gpu"), one.number("total")) for one in cards(outcome)] == [
-        (1, limit(3)),
-        (0, limit(6)),
-        (1, limit(3)),
-    ]
-    assert step(outcome, "fill").number("count") == limit(3) >> 30
-
-
-@pytest.mark.enforcement
 def test_whole_cards_beside_a_slice(three: Engine, docker: Docker) -> None:
     """GPUs that only the vendor's variable names are whole, in size and memory; the slice stays one."""
     env = named(three, {MEM: "6", DEVICES: "2", VENDOR: "0,1,2"})

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from tests.integration.commands import Outcome, call, eventually
+from tests.integration.commands import Outcome, call
 from tests.integration.conftest import Start
 from tests.integration.engine import MIB, Engine
 from tests.integration.probe import NO_MEMORY, step, steps
@@ -82,20 +82,6 @@ def test_wiped_environment(engine: Engine, runc: Runc) -> None:
     process = runc.directory / "process.json"
     process.write_text(json.dumps({"args": full([]), "env": [], "cwd": "/", "user": {"uid": 0, "gid": 0}}))
     assert_held(call([*runc.base, "exec", "--process", process, "wiped"]))
-
-
-@pytest.mark.enforcement
-def test_docker_exec(engine: Engine, docker: Docker) -> None:
-    """docker exec joins the same slice: what both hold together stays inside it."""
-    docker.start("joined", ["/cgpu-probe", "alloc=1G", "hold=60"], SIX)
-    eventually(
-        lambda: engine.instances() and engine.used("0", engine.instances()[0]) == 1024 * MIB, "1 GiB held"
-    )
-    outcome = docker.exec("joined", full(["info"]))
-    assert step(outcome, "info").number("free") == LIMIT - 1024 * MIB
-    had = step(outcome, "fill").number("bytes") + step(outcome, "fill", 1).number("bytes")
-    assert had == LIMIT - 1024 * MIB
-    assert step(outcome, "alloc").number("status") == NO_MEMORY
 
 
 @pytest.mark.enforcement

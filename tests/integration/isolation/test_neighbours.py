@@ -34,14 +34,6 @@ def test_a_full_neighbour_takes_nothing_away(engine: Engine, runc: Runc, first: 
     assert engine.used("0", first) == LIMIT
 
 
-@pytest.mark.enforcement
-def test_a_small_neighbour_does_not_lend(engine: Engine, runc: Runc) -> None:
-    """What one container leaves unused is not given to the other."""
-    runc.start("idle", ["/cgpu-probe", "alloc=64K", "hold=60"], SLICE)
-    outcome = runc.run(["/cgpu-probe", "fill=512M:2m", "fill=1M:64k"], SLICE)
-    assert step(outcome, "fill").number("bytes") + step(outcome, "fill", 1).number("bytes") == LIMIT
-
-
 def test_more_than_the_card_is_never_promised(engine: Engine, docker: Docker) -> None:
     """A third container that would promise more than the card has is refused and told what is left."""
     for name in ("one", "two"):

@@ -69,17 +69,6 @@ def test_known_by_the_engine_alone(engine: Engine, docker: Docker) -> None:
     runtime.remove("gc-named")
 
 
-def test_silent_engine(engine: Engine) -> None:
-    """While an engine that may have it does not answer, a registration without a process stays."""
-    put("0123456789ab")
-    silent = Listing("docker", partial(docker.ended, Path("/nowhere.sock")))
-    outcome = collect(Tree(str(TREE)), dry_run=False, asked=[silent])
-    assert outcome.removed == ()
-    assert "does not answer" in outcome.silent[0]
-    assert registered() == {"0123456789ab"}
-    Tree(str(TREE)).destroy("0123456789ab")
-
-
 @pytest.mark.usefixtures("own_engine")
 def test_command(engine: Engine, docker: Docker) -> None:
     """The command asks the docker of DOCKER_HOST, says what it did, and is silent about nothing."""

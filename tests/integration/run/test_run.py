@@ -11,7 +11,6 @@ import subprocess
 import threading
 import time
 from collections.abc import Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from pathlib import Path
 from subprocess import PIPE, STDOUT
@@ -249,15 +248,6 @@ def test_killed_run(engine: Engine) -> None:
     engine.await_empty()
     assert groups() != []
     assert run("/bin/true").returncode == 0
-
-
-def test_many_at_once(engine: Engine) -> None:
-    """Runs that start and end at the same time do not disturb each other."""
-    with ThreadPoolExecutor(8) as pool:
-        outcomes = list(
-            pool.map(lambda number: run("/bin/echo", str(number), options=["--mem", "64M"]), range(10))
-        )
-    assert [outcome.text for outcome in outcomes] == [f"{number}\n" for number in range(10)]
 
 
 def test_host_keeps_its_dev(engine: Engine) -> None:

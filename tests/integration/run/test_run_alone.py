@@ -99,6 +99,7 @@ def test_no_card() -> None:
     assert outcome.stderr.startswith(
         "cgpu run: no engine runs, and none can be started: cgpud: /dev/nvidiactl: "
     )
+    assert "load the NVIDIA driver" in outcome.stderr
     assert outcome.stderr.count("\n") == 1
 
 

@@ -8,7 +8,7 @@ import pytest
 from cgpu import paths
 from tests.integration.commands import eventually
 from tests.integration.engine import MIB
-from tests.integration.test_many import CYCLES, FULL
+from tests.integration.test_many import FULL
 from tests.integration.test_slice import SLICE
 from tests.vm.harness.counts import count
 from tests.vm.harness.node import TREE
@@ -41,6 +41,7 @@ cycle $1 $! "$2"
 figures "$2"
 kill -9 $!
 """
+CYCLES = 1000
 ALLOWED_KIB = 256  # less than a quarter of a KiB for each cycle
 
 
