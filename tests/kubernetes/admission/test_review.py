@@ -182,7 +182,7 @@ def served(tmp_path: Path, templates: FewTemplates) -> Iterator[httpx2.Client]:
             port=0,
             ssl_certfile=tmp_path / "tls.crt",
             ssl_keyfile=tmp_path / "tls.key",
-            log_level="error",
+            log_config=None,
             lifespan="off",
         )
     )
