@@ -101,7 +101,6 @@ def opens(uid: int, path: Path, flags: int) -> bool:
 
 
 @pytest.mark.root
-@pytest.mark.enforcement
 def test_own(
     tree: Path, folder: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
 ) -> None:

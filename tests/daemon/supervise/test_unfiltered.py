@@ -93,7 +93,6 @@ def test_others_in_its_group_are_left_alone(make_daemon: MakeDaemon, group: Path
     sliced.finish("\n")
 
 
-@pytest.mark.enforcement
 def test_it_is_ended(make_daemon: MakeDaemon, group: Path) -> None:
     """It is ended as soon as it is seen to have memory of a card, and the others of its container go on."""
     daemon, sliced = contained(make_daemon, group)
