@@ -60,8 +60,8 @@ def test_demo() -> None:
     done = demo('exec "$@"')
     assert done.returncode == 0, done.stdout + done.stderr
     shares = {name: int(percent) for name, percent in SHARE.findall(done.stdout)}
-    # On a machine that has more to do, enabling and disabling channels takes some of the time.
-    assert shares["heavy"] / shares["light"] == pytest.approx(2, rel=0.25)
-    assert 60 <= sum(shares.values()) <= 101
+    # As near as the demo itself wants them: other programs of the machine take some of the time.
+    assert shares["light"] == pytest.approx(33, abs=10)
+    assert 99 <= sum(shares.values()) <= 101
     assert "no container directory is left; 15109 MiB of the card are free" in done.stdout
     assert done.stdout.splitlines()[-1] == "Done."
