@@ -8,6 +8,7 @@ channels, so tests wait for one that has the shares, as for any other event.
 from __future__ import annotations
 
 import re
+import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
@@ -63,6 +64,18 @@ class Hand:
             self.busy += int(found[1])
             total += int(found[1]) / int(found[2])
         return total
+
+
+def count_of(daemon: Daemon, name: str) -> int:
+    """Return a count of the engine's by its name in the daemon's status."""
+    return int(daemon.status()["engine"][name])
+
+
+def rate_of(daemon: Daemon, name: str) -> float:
+    """Return by how much a count grows, in each second that it takes to look."""
+    began, before = time.monotonic(), count_of(daemon, name)
+    time.sleep(1)
+    return (count_of(daemon, name) - before) / (time.monotonic() - began)
 
 
 def release(sliced: Sliced) -> None:

@@ -12,7 +12,7 @@ import pytest
 from tests.integration.images import ROOT
 from tests.vm.test_enforcement import unenforced
 
-# Of each folder, how many tests of the limit there are at least.
+# A folder has at least so many tests of the limit.
 LEAST = {"tests/integration": 35, "tests/daemon": 60, "tests/layouts": 17}
 
 

@@ -36,7 +36,7 @@ OF_RPM = ("/usr/share/doc/", "/usr/share/licenses/")
 GLIBC = 34
 
 
-# Of these the content is compared, too: what was compiled is another build's.
+# The content of these files is compared, too; compiled files are of another build.
 TEXTS = (".py", ".path", ".service", ".socket", ".json")
 TEXT_FOLDERS = ("/usr/bin/", "/usr/share/bash-completion/", "/usr/share/zsh/")
 # Their first line names an interpreter by its path: packages for rpm must not look for one by env.

@@ -167,7 +167,7 @@ def test_asks_once() -> None:
 
 
 def test_a_container_that_stays_nameless() -> None:
-    """It is asked for again, as its engine may have been slow; each pause is twice the one before."""
+    """An unknown name is asked for again, as its engine may have been slow; each pause is twice the last."""
     now, asked = [0.0], []
 
     def answer() -> names.Names:

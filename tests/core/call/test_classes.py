@@ -59,7 +59,7 @@ def test_nothing_passes_that_the_driver_keeps_from_processes() -> None:
 
 
 def test_what_carries_memory_on_is_refused() -> None:
-    """What would carry memory of the card on uncharged is refused."""
+    """Classes that carry memory of the card on uncharged are refused."""
     for entry in DATA["classes"].values():
         kind = entry.get("memory", "none")
         assert kind not in {"alias", "export", "fabric"} or ROWS[f"{entry['id']:#x}"]["verdict"] == "refuse"

@@ -55,9 +55,9 @@ def failing(make_daemon: MakeDaemon) -> tuple[Daemon, Sliced]:
 
 
 def test_told_at_once_and_not_repeated(stopped: tuple[Daemon, Sliced]) -> None:
-    """Who starts it is told why it was refused; it is not tried again, and containers wait on.
+    """The start says why it was refused; it is not tried again, and containers wait on.
 
-    So does who stops it a second time, with only descriptors to be held: that is done, and changes nothing.
+    A second stop, with only descriptors to be held, is done and changes nothing.
     """
     daemon, sliced = stopped
     assert refuse(daemon) == f"cgpud: {OTHER_CARDS}\n"

@@ -3,13 +3,12 @@
 
 from __future__ import annotations
 
-import time
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
 from tests.daemon.harness import MIB
-from tests.daemon.work import KERNEL, PHASE, PHASES, Crew, Hand, release
+from tests.daemon.work import KERNEL, PHASE, PHASES, Crew, Hand, count_of, rate_of, release
 from tests.integration.commands import eventually
 
 if TYPE_CHECKING:
@@ -152,31 +151,19 @@ def test_usage_by_more_samples_than_the_driver_keeps(daemon: Daemon) -> None:
     assert daemon.read("0/sched").startswith("divided_by=time_slices usage_from=samples ")
 
 
-def turns(daemon: Daemon) -> int:
-    """Return how many decisions were carried out so far."""
-    return int(daemon.status()["engine"]["turns"])
-
-
-def turns_in_a_second(daemon: Daemon) -> float:
-    """Return how many decisions are carried out, in each second that it takes to look."""
-    began, before = time.monotonic(), turns(daemon)
-    time.sleep(1)
-    return (turns(daemon) - before) / (time.monotonic() - began)
-
-
 def await_turns(daemon: Daemon, many: int) -> None:
     """Wait until so many more decisions were carried out."""
-    before = turns(daemon)
-    eventually(lambda: turns(daemon) >= before + many, f"there are no {many} turns")
+    before = count_of(daemon, "turns")
+    eventually(lambda: count_of(daemon, "turns") >= before + many, f"there are no {many} turns")
 
 
 def test_nobody_works_nothing_is_done(make_daemon: MakeDaemon) -> None:
     """Without channels nothing wakes the daemon for turns, with a container there or without one."""
     daemon = make_daemon("T4", "enforce: true\n")
-    assert turns_in_a_second(daemon) == 0
+    assert rate_of(daemon, "turns") == 0
     idle = daemon.slice(9, f"gpu=0:{64 * MIB}:5", "alloc=64K", "hold", until="hold")
     daemon.write("0/policy", f"{WEIGHT}\n")
-    eventually(lambda: turns_in_a_second(daemon) == 0, "an idle container has turns")
+    eventually(lambda: rate_of(daemon, "turns") == 0, "an idle container has turns")
     crew = Crew(daemon, WEIGHT, alone=False)
     hand = crew.add(5)
     crew.begin()
@@ -184,7 +171,7 @@ def test_nobody_works_nothing_is_done(make_daemon: MakeDaemon) -> None:
     crew.await_shares(0.5)
     hand.sliced.kill()
     eventually(lambda: daemon.instances() == [idle.id[:12]], "the one that worked has gone")
-    eventually(lambda: turns_in_a_second(daemon) == 0, "an idle container has turns again")
+    eventually(lambda: rate_of(daemon, "turns") == 0, "an idle container has turns again")
 
 
 def test_a_driver_without_the_lever(make_daemon: MakeDaemon, drive: Drive) -> None:

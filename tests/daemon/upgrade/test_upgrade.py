@@ -157,9 +157,9 @@ def test_configuration_that_cannot_be_read(make_daemon: MakeDaemon, newer: Progr
 
 
 def test_program_that_does_not_start(fresh: Daemon, newer: Program, foreign: Program, base: Path) -> None:
-    """What is no cgpud, dies, or has a foreign layout is refused, and the one that runs goes on.
+    """A successor that is no cgpud, dies, or has a foreign layout is refused; the one that runs goes on.
 
-    So it does after a rehearsal, which says what version was ready.
+    A rehearsal, too, leaves it running, and says what version was ready.
     """
     pid = fresh.pid()
     assert upgrade(fresh, newer, rehearse=True)["ready"] == "0.2.0"

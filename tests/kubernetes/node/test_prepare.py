@@ -284,7 +284,7 @@ def test_a_share_of_another_claim(node: Node) -> None:
 
 
 def test_records_that_cannot_be_read(node: Node) -> None:
-    """They are logged; other claims are brought back, and nothing that they may be about is removed."""
+    """Such records are logged; other claims are brought back, and no share of an unread claim is removed."""
     node.claims.prepare(NAME)
     broken, large, unread = (node.folder / "records" / f"{CLAIM.replace('1', one)}.json" for one in "345")
     broken.write_text("{")
