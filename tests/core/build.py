@@ -10,6 +10,7 @@ import fcntl
 import os
 import shutil
 import subprocess
+from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
@@ -57,10 +58,11 @@ def sources(gen: Path) -> list[str]:
     return [*map(str, CORE_SOURCES), str(gen / "nv_abi.c")]
 
 
-def make_goal(goal: str, options: list[str], name: str = "library") -> None:
-    """Have make build a goal in the store. Other processes of pytest wait."""
+def make_goal(goal: str, options: list[str], name: str = "library", more: Sequence[Path] = ()) -> None:
+    """Have make build a goal in the store, with more sources. Other processes of pytest wait."""
     STORE.mkdir(parents=True, exist_ok=True)
     places = [f"OUT={STORE}", f"KMOD={KMOD}", f"SCHEMA={SCHEMA}", f"NAME={name}"]
+    places.append(f"MORE={' '.join(map(str, more))}")
     jobs = f"-j{os.cpu_count() or 1}"
     with (STORE / "lock").open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
@@ -74,8 +76,8 @@ def build_programs() -> dict[Path, Path]:
     return {source: STORE / "programs" / source.stem for source in PROGRAMS}
 
 
-def build_library(name: str, *defines: str) -> Path:
-    """Build the core as a library for ctypes, under a name. Undefined behaviour ends the process."""
+def build_library(name: str, *options: str, more: Sequence[Path] = ()) -> Path:
+    """Build the core, and more sources, as a library for ctypes. Undefined behaviour ends the process."""
     trap = ["-fsanitize=undefined", "-fsanitize-undefined-trap-on-error"]
-    make_goal("library", [*flags(STORE / "gen"), *trap, *defines], name)
+    make_goal("library", [*flags(STORE / "gen"), *trap, *options], name, more)
     return STORE / name / "libcgpu_core.so"

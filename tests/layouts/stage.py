@@ -8,7 +8,7 @@ from ctypes import c_bool, c_char_p, c_int, c_uint32, c_uint64, c_void_p
 from pathlib import Path
 from typing import Any, Final
 
-from tests.core.build import KMOD, flags, generated, run, sources, tool
+from tests.core.build import KMOD, build_library
 from tests.structs import members
 
 HERE = Path(__file__).resolve().parent
@@ -61,19 +61,14 @@ SIGNATURES: Signatures = {
 }
 
 
-def build(output: Path) -> Path:
+def build() -> Path:
     """Build core, cards and stage as one library. Undefined behaviour ends the process."""
-    gen = generated(output / "gen")
     cards = [path for path in sorted((KMOD / "sim").rglob("*.c")) if path.parent.name not in MOUNT_ONLY]
-    library = output / "liblayouts.so"
     core, sim = KMOD / "core", KMOD / "sim"
     folders = [core, core / "include", sim, *sorted(sim.rglob("*/")), HERE]
     include = [f"-iquote{folder}" for folder in folders]
-    trap = ["-fsanitize=undefined", "-fsanitize-undefined-trap-on-error", "-Wl,-Bsymbolic", "-pthread"]
-    stage = [*map(str, cards), *map(str, sorted(HERE.glob("*.c")))]
-    options = [*include, *flags(gen), *trap, "-fPIC", "-shared"]
-    run([tool("cc"), *options, *sources(gen), *stage, "-o", str(library)])
-    return library
+    more = [*cards, *sorted(HERE.glob("*.c"))]
+    return build_library("layouts", *include, "-Wl,-Bsymbolic", "-pthread", more=more)
 
 
 def load(path: Path, signatures: Signatures = SIGNATURES) -> ctypes.CDLL:

@@ -41,8 +41,8 @@ def representatives() -> list[str]:
 
 
 @pytest.fixture(scope="session")
-def library(tmp_path_factory: pytest.TempPathFactory) -> Library:
-    return Library(build(tmp_path_factory.mktemp("layouts")))
+def library() -> Library:
+    return Library(build())
 
 
 def run(library: Library, version: str, *, enforce: bool, phases: tuple[Phase, ...] = tuple(Phase)) -> None:

@@ -76,9 +76,9 @@ def client(sim: Sim) -> Iterator[Client]:
 
 
 @pytest.fixture(scope="session")
-def library(tmp_path_factory: pytest.TempPathFactory) -> ctypes.CDLL:
+def library() -> ctypes.CDLL:
     """Build the cards as a library, once."""
-    return load(build(tmp_path_factory.mktemp("cards")))
+    return load(build())
 
 
 @pytest.fixture

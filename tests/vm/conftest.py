@@ -53,9 +53,16 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     """Everything below this folder needs root, as the guest reads the host's files.
 
     What only a kernel that checks itself can tell is not there on others: nothing is skipped. Files that take
-    long come first, so that all who share the work end at about the same time.
+    long come first, so that all who share the work end at about the same time. One process that runs all has
+    the files with two processors last, as it boots a machine where the number of processors changes.
     """
-    items.sort(key=lambda item: LONG.index(item.path.stem) if item.path.stem in LONG else len(LONG))
+    is_shared = hasattr(config, "workerinput")
+
+    def place(item: pytest.Item) -> tuple[bool, int]:
+        is_last = not is_shared and item.get_closest_marker("two_cpus") is not None
+        return is_last, LONG.index(item.path.stem) if item.path.stem in LONG else len(LONG)
+
+    items.sort(key=place)
     is_full = count(False, True)
     leave_out = [] if is_debug_kernel_given() else ["debug_kernel"]
     if VARIABLE in os.environ:
