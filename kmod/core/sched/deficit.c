@@ -44,6 +44,7 @@ void core_sched_plan(const struct cgpu_sched *sched, struct cgpu_sched_plans *pl
 		u32 unit = units_of(policy, slot), busy = slot->process, held = policy->keeps_idle && of == low;
 
 		plans->there |= slot->joined << n;
+		plans->busy |= slot->process << n;
 		if (unit == 0)
 			continue;
 		of->slots |= 1u << n;

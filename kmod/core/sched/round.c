@@ -56,12 +56,8 @@ static void book_disabled(struct core_gpu_stat *stat, u64 now)
 /* From now on they are those that have channels, as it was decided. */
 static void note_disabled(const struct core_share *share, struct core_gpu_stat *stat, u64 now)
 {
-	u32 bits = ~share->open & ((1u << CGPU_MAX_INST) - 1);
-
 	stat->since = now;
-	stat->disabled = 0;
-	for (; bits && !share->asleep; bits &= bits - 1)
-		stat->disabled |= (u32)(share->sched.slot[core_first(bits)].process != 0) << core_first(bits);
+	stat->disabled = share->asleep ? 0 : share->sched.plans.busy & ~share->open;
 }
 
 /* Returns whether the driver has to be told of any. */

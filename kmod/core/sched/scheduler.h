@@ -73,6 +73,7 @@ struct cgpu_sched_plans {
 	u32 made; /* 0: one of them has changed since */
 	u32 there; /* bit n: slot n is there */
 	u32 free; /* bit n: the channels of slot n may be enabled in the rounds of others */
+	u32 busy; /* bit n: slot n has an open process, whatever its weight */
 	struct cgpu_sched_plan of[CGPU_SCHED_CLASSES];
 };
 

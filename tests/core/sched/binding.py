@@ -41,7 +41,7 @@ class Plan(ctypes.Structure):
 
 
 class Plans(ctypes.Structure):
-    _fields_ = (*members("u32 made there free"), ("of", Plan * 2))
+    _fields_ = (*members("u32 made there free busy"), ("of", Plan * 2))
 
 
 class State(ctypes.Structure):
