@@ -19,7 +19,7 @@ from tests.vm.harness.machine import Machine
 from tests.vm.harness.slices import Stage, stage
 from tests.vm.harness.store import ROOT
 
-pytestmark = pytest.mark.enforcement
+pytestmark = [pytest.mark.enforcement, pytest.mark.fake_driver("a card of 4 GiB")]
 
 LIMIT = 1024 * MIB
 NO_MEMORY = 0x51  # nvstatuscodes.h
