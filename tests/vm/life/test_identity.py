@@ -62,14 +62,12 @@ REMOVE = 'for group; do [ ! -d "$group" ] || rmdir "$group"; done'
 def nodes(
     machine: Machine, boot: Boot, fake_driver: Path, module: Path
 ) -> Iterator[Callable[[str], SlicedNode]]:
-    """Return nodes by their layout of cgroups."""
-    machines = {"v2": machine}
-    machines |= {layout: boot(cgroup=layout, wait=False) for layout in LAYOUTS[1:]}
+    """Return nodes by their layout of cgroups. A machine is booted when a test wants its layout."""
     ready: dict[str, SlicedNode] = {}
 
     def node(layout: str) -> SlicedNode:
         if layout not in ready:
-            chosen = machines[layout].wait_ready()
+            chosen = machine if layout == "v2" else boot(cgroup=layout)
             made = SlicedNode(chosen, Containers(chosen))
             made.machine.shell('mkdir -p "$1/scratch"', made.containers.rootfs)
             # Privileged containers here are outside of slices, but for those that are registered by hand.
