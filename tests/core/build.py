@@ -61,8 +61,13 @@ def sources(gen: Path) -> list[str]:
 def make_goal(goal: str, options: list[str], name: str = "library", more: Sequence[Path] = ()) -> None:
     """Have make build a goal in the store, with more sources. Other processes of pytest wait."""
     STORE.mkdir(parents=True, exist_ok=True)
-    places = [f"OUT={STORE}", f"KMOD={KMOD}", f"SCHEMA={SCHEMA}", f"NAME={name}"]
-    places.append(f"MORE={' '.join(map(str, more))}")
+    places = [
+        f"OUT={STORE}",
+        f"KMOD={KMOD}",
+        f"SCHEMA={SCHEMA}",
+        f"NAME={name}",
+        f"MORE={' '.join(map(str, more))}",
+    ]
     jobs = f"-j{os.cpu_count() or 1}"
     with (STORE / "lock").open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
