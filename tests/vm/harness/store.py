@@ -25,6 +25,8 @@ def run_make(folder: Path, *words: str, timeout: float | None = None) -> None:
     """Build kernel modules in a folder; a build that fails fails the test with its last lines."""
     # Debugging information makes a module twenty times as long to load.
     options = ["--no-print-directory", "-j2", "KCFLAGS=-g0", "CONFIG_DEBUG_INFO_BTF_MODULES="]
+    # tests/conftest.py sets it so; another value here would compile all again, in the midst of a test.
+    options.append(f"WERROR={os.environ.get('WERROR', '1')}")
     command = ["make", *options, "-C", str(folder), *words]
     done = subprocess.run(
         command, capture_output=True, text=True, errors="replace", check=False, timeout=timeout
