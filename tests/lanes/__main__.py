@@ -49,7 +49,7 @@ def run_shards(table: Table, names: Sequence[str]) -> int:
     for name in names:
         if name not in known:
             print(
-                f"shard {name}: expected one of {', '.join(known)}; see: make test-release SHARD=",
+                f"shard {name}: expected one of {', '.join(known)}; see: python -m tests.lanes shards",
                 file=sys.stderr,
             )
             return 2
@@ -67,7 +67,10 @@ def end(name: str, result: run.Result) -> int:
     print(*tell(result.summary), sep="\n")
     summary = result.summary
     print(f"{name}: {result.seconds:.0f} s, {result.processor_seconds:.0f} s of processors")
-    print(f"{name}: {summary.passed} passed, {summary.failed} failed, {summary.skipped} skipped", flush=True)
+    counts = f"{summary.passed} passed, {summary.failed} failed, {summary.known} known to fail"
+    print(f"{name}: {counts}, {summary.skipped} skipped", flush=True)
+    if not result.is_whole:
+        print(f"{name}: not all of it was run, see above", flush=True)
     return 0 if result.succeeded else 1
 
 

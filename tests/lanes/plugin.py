@@ -88,7 +88,7 @@ class Report:
         outcome, seconds = self.tests.get(report.nodeid, ("passed", 0.0))
         # One that fails stays failed, whatever its tidying says.
         if report.outcome != "passed" and outcome != "failed":
-            outcome = report.outcome
+            outcome = "known" if hasattr(report, "wasxfail") else report.outcome
         self.tests[report.nodeid] = (outcome, seconds + report.duration)
 
     def pytest_collectreport(self, report: pytest.CollectReport) -> None:

@@ -28,6 +28,11 @@ class Summary:
         return self.count("failed")
 
     @property
+    def known(self) -> int:
+        """Tests that are expected to fail, and do."""
+        return self.count("known")
+
+    @property
     def skipped(self) -> int:
         return self.count("skipped")
 

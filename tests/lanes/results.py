@@ -11,15 +11,16 @@ from tests.lanes.run import Result
 from tests.lanes.table import ROOT
 
 RESULTS = ROOT / "tests/RESULTS.md"
-HEAD = "| shard | date | commit | seconds | processor seconds | passed | failed | skipped |"
-RULE = "|---|---|---|---|---|---|---|---|"
+HEAD = "| shard | date | commit | seconds | processor seconds | passed | failed | known to fail | skipped |"
+RULE = "|---|---|---|---|---|---|---|---|---|"
 
 
 def record(name: str, result: Result, path: Path = RESULTS) -> None:
     """Write the row of a shard; the rows of others stay, in alphabetical order."""
     summary = result.summary
-    counts = f"{summary.passed} | {summary.failed} | {summary.skipped} |"
+    counts = f"{summary.passed} | {summary.failed} | {summary.known} | {summary.skipped} |"
     verdict = "" if result.succeeded or summary.failed else " (a command failed)"
+    verdict += "" if result.is_whole else " (not run, or in part)"
     today = dt.datetime.now(dt.UTC).date()
     times = f"{result.seconds:.0f} | {result.processor_seconds:.0f}"
     row = f"| {name} | {today} | {commit()}{verdict} | {times} | {counts}"

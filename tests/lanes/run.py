@@ -31,11 +31,16 @@ DRIVER = "550"
 Command = Sequence[str]
 
 
+# How a command of a shard ends that could not run: what it needs cannot be had from here.
+NOT_RUN = 3
+
+
 @dataclass(frozen=True)
 class Result:
     """How a lane or a shard ended; seconds of the clock, and of processors in all its processes."""
 
     succeeded: bool
+    is_whole: bool  # no command has said that it could not run
     seconds: float
     processor_seconds: float
     summary: Summary
@@ -62,24 +67,24 @@ def run_commands(
         environment = {**os.environ, REPORTS: str(folder), PLUGINS: "tests.lanes.plugin"}
         run_beside = partial(run_in_turn, beside, {**environment, **(variables or {})}, output)
         started = pool.submit(run_beside)
-        succeeded = run_in_turn(commands, environment)
-        succeeded &= started.result()
+        statuses = {*run_in_turn(commands, environment), *started.result()}
         output.seek(0)
         sys.stdout.write(output.read())
         summary = read_reports(folder)
-    succeeded &= summary.failed == 0
-    return Result(succeeded, time.monotonic() - began, processor_seconds() - used, summary)
+    succeeded = statuses <= {0, NOT_RUN} and summary.failed == 0
+    took = time.monotonic() - began, processor_seconds() - used
+    return Result(succeeded, NOT_RUN not in statuses, *took, summary)
 
 
 def run_in_turn(
     commands: Sequence[Command], environment: Mapping[str, str], output: IO[str] | None = None
-) -> bool:
-    """Run commands one after the other; say whether all succeeded."""
+) -> list[int]:
+    """Run commands one after the other; return how each ended."""
     finished = [
         subprocess.run(command, cwd=ROOT, env=environment, stdout=output, stderr=output, check=False)
         for command in commands
     ]
-    return all(done.returncode == 0 for done in finished)
+    return [done.returncode for done in finished]
 
 
 def processor_seconds() -> float:

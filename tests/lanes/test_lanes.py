@@ -94,25 +94,32 @@ def test_a_command_that_fails_is_a_failure(tmp_path: Path, capfd: pytest.Capture
     assert run_commands([[sys.executable, "-c", ""]], [beside]).succeeded
 
 
+def test_what_could_not_run_is_no_success_in_silence() -> None:
+    """A command that ends with 3 fails nothing, and the result says so."""
+    result = run_commands([[sys.executable, "-c", "raise SystemExit(3)"]])
+    assert (result.succeeded, result.is_whole) == (True, False)
+
+
 def test_failures_of_pytest_are_counted(tmp_path: Path) -> None:
     """The result has what any pytest of a command did, with workers and without, not what tests started."""
     test = tmp_path / "test_some.py"
     test.write_text(
         "import os, sys\ndef test_it(): pass\ndef test_not(): assert 'CGPU_TEST_REPORTS' in os.environ\n"
+        "import pytest\n@pytest.mark.xfail\ndef test_known(): assert 0\n"
     )
     command = [sys.executable, "-m", "pytest", "-q", "--rootdir", str(tmp_path), "-c", "/dev/null", str(test)]
     result = run_commands([command, [*command, "-n", "1", "-p", "no:cacheprovider"]])
     assert not result.succeeded
-    assert (result.summary.passed, result.summary.failed) == (1, 1)
+    assert (result.summary.passed, result.summary.failed, result.summary.known) == (1, 1, 1)
 
 
 def test_result_has_one_row(tmp_path: Path) -> None:
     """A shard that ran again has a new row in the place of the old one; the others' rows stay."""
     path = tmp_path / "table.md"
     path.write_text(f"# Results\n\n{results.HEAD}\n{results.RULE}\n| b | old |\n| other | old |\n")
-    results.record("b", Result(True, 61.4, 90.0, SUMMARY), path)
-    results.record("a", Result(False, 1.0, 1.0, replace(SUMMARY, outcomes={})), path)
+    results.record("b", Result(True, True, 61.4, 90.0, SUMMARY), path)
+    results.record("a", Result(False, False, 1.0, 1.0, replace(SUMMARY, outcomes={})), path)
     rows = path.read_text().splitlines()[4:]
     assert [row.split(" | ")[0] for row in rows] == ["| a", "| b", "| other"]
-    assert "(a command failed)" in rows[0]
-    assert " | 61 | 90 | 0 | 0 | 0 |" in rows[1]
+    assert "(a command failed) (not run, or in part)" in rows[0]
+    assert " | 61 | 90 | 0 | 0 | 0 | 0 |" in rows[1]
