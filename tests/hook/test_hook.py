@@ -10,10 +10,11 @@ from pathlib import Path
 import pytest
 
 from tests.client.support import CONTAINER, MIB, down
-from tests.hook.support import HOOK, FakeTree, Result
+from tests.hook.support import HOOK, FakeTree, Result, code_of_hook
 from tests.refusal import has_parts
 from tests.request.shares import OTHER_POD, SHARE, asking, by_containerd, put
 from tests.request.support import ENV, spec
+from tests.runtime_config.oci_runtime.wrapper import DEAR
 
 CREATE = f"create id={CONTAINER} pid=4711 "
 DESTROY = f"destroy id={CONTAINER}"
@@ -205,3 +206,18 @@ def test_closed_descriptors() -> None:
     """Without standard input or standard error the hook still refuses."""
     command = f"exec {HOOK} prestart --grant 0:1:1:0 <&- 2>&-"
     assert subprocess.run(["/bin/sh", "-c", command], check=False).returncode == 1
+
+
+def test_nothing_dear_is_imported(tree: FakeTree) -> None:
+    """Each start pays for what the hook imports; a share of a pod is the longest way through it."""
+    tree.settings["pod_variables"] = True
+    tree.command()  # writes the configuration
+    put(tree.shares)
+    tree.bundle(spec(asking(SHARE), annotations=by_containerd()))
+    words = ["/usr/bin/python3", "-IS", "-X", "importtime", "-c", code_of_hook(), "createRuntime"]
+    done = subprocess.run(
+        words, cwd=tree.base, input=tree.state(), capture_output=True, text=True, check=False
+    )
+    found = {line.rpartition("|")[2].strip() for line in done.stderr.splitlines()}
+    assert "cgpu.shares" in found, done.stderr
+    assert not found & DEAR
