@@ -211,7 +211,7 @@ def module(kernel: Kernel) -> Path:
 
 
 @pytest.fixture
-def driver(machine: Machine, fake_driver: Path) -> Iterator[Machine]:
+def driver(machine: Machine) -> Iterator[Machine]:
     """Return the machine with the driver loaded, with one T4."""
     with machine.one_cpu():
         load_driver(machine)
@@ -245,9 +245,7 @@ def containers(machine: Machine) -> Containers:
 
 
 @pytest.fixture(scope="module")
-def loaded_node(
-    machine: Machine, containers: Containers, fake_driver: Path, module: Path
-) -> Iterator[SlicedNode]:
+def loaded_node(machine: Machine, containers: Containers, module: Path) -> Iterator[SlicedNode]:
     """Return the machine of a file with driver and engine, which its tests share."""
     node = SlicedNode(machine, containers)
     yield node

@@ -79,7 +79,7 @@ def few_modules(machine: Machine, request: pytest.FixtureRequest) -> Iterator[No
 
 
 @pytest.fixture
-def node(machine: Machine, fake_driver: Path, few_modules: None) -> Iterator[Machine]:
+def node(machine: Machine, few_modules: None) -> Iterator[Machine]:
     """Return the machine as an administrator finds it who has installed NVIDIA's driver."""
     load_driver(machine)
     yield machine
