@@ -74,14 +74,14 @@ def test_a_connection_is_kept() -> None:
 
 def test_a_connection_outlasts_the_deadline(monkeypatch: pytest.MonkeyPatch) -> None:
     """The deadline is that of a request: a scraper that comes back later finds its connection."""
-    with serving(deadline_s=0.2) as server, ExitStack() as stack:
+    with serving(deadline_s=2) as server, ExitStack() as stack:
         one = client(stack, server)
         ask(one)
         port = one.sock.getsockname()[1]
-        threading.Event().wait(1)
+        threading.Event().wait(2.5)
         ask(one)
         assert one.sock.getsockname()[1] == port
-    monkeypatch.setattr(page_server, "IDLE_S", 0.2)
+    monkeypatch.setattr(page_server, "IDLE_S", 2)
     with serving() as server, ExitStack() as stack:
         one = client(stack, server)
         ask(one)

@@ -233,7 +233,7 @@ def test_what_is_known_by_then() -> None:
         go.wait(20)
         return {}
 
-    directory = names.Directory([lambda: {"a" * 64: "trainer"}, hang], wait_s=0.2)
+    directory = names.Directory([lambda: {"a" * 64: "trainer"}, hang], wait_s=3)
     assert [one.name for one in directory.named((both,))[0].containers] == ["trainer", None]
     go.set()
 

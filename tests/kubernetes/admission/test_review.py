@@ -240,6 +240,7 @@ def test_a_body_that_never_ends(served: httpx2.Client, monkeypatch: pytest.Monke
         yield b"}"
 
     assert served.post("/pods", content=slow()).status_code == 408
+    monkeypatch.undo()
     assert served.post("/pods", content=request(POD) + b" " * LARGE).json()["response"]["allowed"] is True
 
 

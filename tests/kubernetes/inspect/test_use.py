@@ -105,7 +105,7 @@ def test_figures_that_are_none(body: bytes) -> None:
 
 def test_nobody_waits_for_one(monkeypatch: pytest.MonkeyPatch) -> None:
     """Nodes that hang cost the others nothing, and all together no more than the time for all."""
-    monkeypatch.setattr(use, "ALL_S", 1.0)
+    monkeypatch.setattr(use, "ALL_S", 5.0)
     release = threading.Event()
 
     def ask(path: str) -> bytes:
@@ -119,7 +119,7 @@ def test_nobody_waits_for_one(monkeypatch: pytest.MonkeyPatch) -> None:
     began = time.monotonic()
     found, silent = use.collect([*agents, Agent("z", "refuses")], ask)
     release.set()
-    assert time.monotonic() - began < 10
+    assert time.monotonic() - began < 25
     assert len(found) == 390
     assert silent == {
         **{f"n{number:03}": "no answer in time" for number in range(0, 400, 40)},
