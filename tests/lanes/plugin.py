@@ -26,9 +26,7 @@ MS_REC_PRIVATE = 0x4000 | 0x40000
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     group = parser.getgroup("lanes", "the project's lanes")
-    group.addoption(
-        "--lane-test", action="store_true", help="leave out what a shard of make test-release runs"
-    )
+    group.addoption("--lane-test", action="store_true", help="leave out what make test does not run")
     group.addoption("--own-run", action="store_true", help="give each process of pytest a /run of its own")
 
 
@@ -54,14 +52,14 @@ def mount_own_run() -> None:
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Leave out what a shard runs, if the lane is `make test`."""
+    """Leave out what `make test` does not run, if that is the lane."""
     if not config.getoption("--lane-test"):
         return
     table = read_table()
     kept: list[pytest.Item] = []
     left_out: list[pytest.Item] = []
     for item in items:
-        (kept if table.shard_of(item.nodeid) is None else left_out).append(item)
+        (kept if table.is_of_test(item.nodeid) else left_out).append(item)
     config.hook.pytest_deselected(items=left_out)
     items[:] = kept
 

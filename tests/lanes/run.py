@@ -18,13 +18,12 @@ from typing import IO
 
 from tests.lanes.plugin import PLUGINS, REPORTS
 from tests.lanes.report import Summary, read_reports
-from tests.lanes.table import ROOT, Shard, Table
+from tests.lanes.table import MACHINE_TESTS, ROOT, Shard, Table
 from tests.nvidia import archive
 
 # Tests wait for processes and timers as often as for a processor.
 WORKERS = (os.cpu_count() or 1) + 1
 PYTEST = (sys.executable, "-m", "pytest", "-p", "tests.lanes.plugin")
-MACHINE_TESTS = "tests/vm"
 # NVIDIA's driver on which make test tries the kernel module, if Debian's archive is reached that has it.
 DRIVER = "550"
 

@@ -12,6 +12,7 @@ from typing import Any
 
 ROOT = Path(__file__).resolve().parents[2]
 TABLE = Path(__file__).with_name("lanes.toml")
+MACHINE_TESTS = "tests/vm"
 
 
 @dataclass(frozen=True)
@@ -43,6 +44,11 @@ class Table:
         """Return the shard that runs a test in place of `make test`."""
         places = self._places
         return next((places[prefix] for prefix in prefixes(name) if prefix in places), None)
+
+    def is_of_test(self, name: str) -> bool:
+        """Say whether `make test` runs a test: here, or in its machine."""
+        is_here = not name.startswith(f"{MACHINE_TESTS}/")
+        return self.shard_of(name) is None and (is_here or not set(prefixes(name)).isdisjoint(self.machine))
 
     def scope_of(self, name: str) -> str:
         """Return what one process runs as a whole: the file of a test, or a folder of `together`."""

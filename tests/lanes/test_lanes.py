@@ -18,7 +18,7 @@ from tests.lanes.turn import choose_shard
 
 TABLE = Table(
     check=(),
-    machine=(),
+    machine=("tests/vm/test_vm.py", "tests/vm/test_few.py::test_one[1]"),
     together=("tests/engines",),
     shards=(
         Shard(
@@ -48,6 +48,21 @@ SUMMARY = read_reports(Path("/nonexistent"))
 def test_shard_of(name: str, shard: str | None) -> None:
     """The nearest name in the table decides; a test that nobody names is part of make test."""
     assert TABLE.shard_of(name) == shard
+
+
+@pytest.mark.parametrize(
+    ("name", "is_of_test"),
+    [
+        ("tests/ab/test_a.py::test_it", True),
+        ("tests/a/deep/test_a.py::test_it", False),
+        ("tests/vm/test_vm.py::test_it", True),
+        ("tests/vm/test_few.py::test_one[1]", True),
+        ("tests/vm/test_few.py::test_one[2]", False),
+    ],
+)
+def test_what_make_test_runs(name: str, is_of_test: bool) -> None:
+    """Of the tests of virtual machines it runs those alone that the table names."""
+    assert TABLE.is_of_test(name) == is_of_test
 
 
 def test_named_tests_exist() -> None:
