@@ -244,7 +244,7 @@ def measure(kernel: Kernel, directory: Path, rounds: int, seconds: float) -> lis
     build(kernel)
     paced = compile_paced(directory)
     found: list[Row] = []
-    with Machine(kernel, directory, counted=True) as machine:
+    with Machine(kernel, directory, counted=1) as machine:
         load_driver(machine)
         price = calls(machine, paced, seconds)
         print(f"a sleep: {price.sleep} instructions, a call that does nothing: {price.call}")

@@ -14,10 +14,11 @@ from tests.vm.harness.process import Process
 from tests.vm.harness.slices import PROBE, Slice
 
 # More work than a test takes: a queue of kernels that can be interrupted anywhere.
-WORK = "submit=1000:100ms"
-LOOKS, PAUSE = 200, 0.2
+WORK = "submit=1000:1000ms"
+LOOKS, PAUSE = 2000, 0.2
 SPAN = 1.5  # seconds over which a share is measured
-SECONDS = 60.0
+SECONDS = 180.0
+NS_PER_INSTRUCTION = 8
 TOLERANCE = 0.15
 # The thread gets no processor but from those who have nothing to do.
 STARVE = "for at in /proc/[0-9]*; do [ $(cat $at/comm) != cgpu_turns ] || chrt -i -p 0 ${at#/proc/}; done"
@@ -46,6 +47,15 @@ class Load:
         found = [(int(busy) / 1e9, int(now) / 1e9) for _, busy, now in lines]
         rounds = [found[i : i + self.groups] for i in range(0, len(found), self.groups)]
         return [Look(sum(busy for busy, _ in one), one[-1][1]) for one in rounds if len(one) == self.groups]
+
+
+def keep_busy(machine: Machine) -> Process:
+    """Keep a machine that counts instructions from idling, as its clock would run ahead of the test.
+
+    The process has a turn where no other wants one, so that the card's time, and that of the engine's thread,
+    is the same on a busy host.
+    """
+    return machine.start(["chrt", "-i", "0", *HOG])
 
 
 def load(tenant: Slice, groups: int = 1, *before: str) -> Load:

@@ -89,7 +89,7 @@ class Machine:
         arguments: Sequence[str] = (),
         cpus: int = 1,
         at_once: bool = False,
-        counted: bool = False,
+        counted: int = 0,
         disk: Path | None = None,
     ) -> None:
         """Start the emulator. `cgroup`: v2, v1 or hybrid; `arguments` go on the kernel's command line.
@@ -102,8 +102,8 @@ class Machine:
         a part of it, such as cgroups and their filters of devices. Where it changed all the time, with both
         processors busy, a guest stood still within seconds, in a breakpoint that was there no more.
 
-        With `counted` the guest's clock goes by a nanosecond with each instruction of its one processor: the
-        time that a thread runs is the number of its instructions, whatever else the host does.
+        With `counted`, a power of two, the guest's clock goes by so many nanoseconds with each instruction of
+        its one processor, whatever else the host does; where the guest idles, it jumps to the next timer.
 
         With a `disk` the guest has the system on that, which starts by its own systemd, and writes to it. The
         host's files are at LIVE_VIEW.
@@ -148,7 +148,7 @@ class Machine:
         return [
             "setpriv", "--pdeathsig", "KILL", QEMU,
             "-accel", f"tcg,thread={thread},tb-size=512", "-cpu", MODEL, "-m", str(memory),
-            *(("-smp", "1", "-icount", "shift=0,sleep=off") if self.counted else ("-smp", str(CPUS))),
+            *(("-smp", "1", *self.count()) if self.counted else ("-smp", str(CPUS))),
             # Nothing that takes time to find; the older chipset's interrupt routing costs a second.
             "-machine", "q35,i8042=off,hpet=off,usb=off,vmport=off,smm=off",
             "-nodefaults", "-no-user-config", "-display", "none", "-no-reboot",
@@ -159,6 +159,10 @@ class Machine:
             "-chardev", f"socket,id=monitor,fd={monitor}", "-mon", "chardev=monitor",
             *share("live"), *(drive(self.disk) if self.disk else share("host")),
         ]  # fmt: skip
+
+    def count(self) -> tuple[str, str]:
+        """Return the options by which instructions are counted."""
+        return "-icount", f"shift={self.counted.bit_length() - 1},sleep=off"
 
     # --- frames, in the channel's thread ---
 

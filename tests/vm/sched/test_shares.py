@@ -9,7 +9,18 @@ from collections.abc import Iterator
 import pytest
 
 from tests.integration.commands import eventually
-from tests.vm.harness.busy import TOLERANCE, Load, late_turns, load, near, shares, uptime
+from tests.vm.conftest import Boot
+from tests.vm.harness.busy import (
+    NS_PER_INSTRUCTION,
+    TOLERANCE,
+    Load,
+    keep_busy,
+    late_turns,
+    load,
+    near,
+    shares,
+    uptime,
+)
 from tests.vm.harness.machine import Machine
 from tests.vm.harness.node import (
     build_core,
@@ -23,10 +34,7 @@ from tests.vm.harness.node import (
 )
 from tests.vm.harness.slices import GIB, PROBE, Slice, clear, set_knob, slice_of, view
 
-pytestmark = [
-    pytest.mark.two_cpus,
-    pytest.mark.fake_driver("work on the card, which channels of a card in software do not do"),
-]
+pytestmark = pytest.mark.fake_driver("work on the card, which channels of a card in software do not do")
 
 SLICE_US = 20_000  # the emulated machine's timers come every 4 ms
 SET_SLICE = 'cd /sys/module/cgpu_km/parameters; echo "$1" >slice_us || :; cat slice_us'
@@ -44,6 +52,14 @@ TRIES = (
     "slice=400000", "expect=0x1b", "interleave=2", "expect=0x1b", "realtime=1",
     "expect=0x1b", "disable", "expect=0x1b", "runlist-policy=1", "schedule=0", "schedule=1",
 )  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def machine(boot: Boot) -> Machine:
+    """Return a machine whose clock goes by instructions: what else the host does changes no share."""
+    counting = boot(counted=NS_PER_INSTRUCTION)
+    keep_busy(counting)
+    return counting
 
 
 @pytest.fixture
@@ -160,8 +176,9 @@ def test_time_stays_divided_through_an_upgrade_and_another_driver(
     sliced: Machine, tenants: tuple[Slice, Slice]
 ) -> None:
     """Another core goes on with the shares; so does the engine when the driver has been away."""
+    newer = build_core(sliced, "0.1.1")
     loads = [load(tenant) for tenant in tenants]
-    insmod(sliced, build_core(sliced, "0.1.1"))
+    insmod(sliced, newer)
     assert write(sliced, "upgrade", "1").returncode == 0
     assert read(sliced, "version") == "0.1.1\n"
     measure(sliced, loads, 1 / 3, 2 / 3)

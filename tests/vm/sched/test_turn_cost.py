@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -10,6 +11,7 @@ import pytest
 
 from benchmarks.turn_instructions import BOUND, MODULE, PREEMPTIVE, WEIGHT, Row, Subject, row
 from benchmarks.turn_instructions import module as module_at_work
+from tests.vm.harness.kernels import VARIABLE
 from tests.vm.harness.machine import Machine
 from tests.vm.harness.node import load_driver, unload_driver
 
@@ -21,7 +23,7 @@ SECONDS = 2.0  # of the guest, which are instructions
 @pytest.fixture(scope="module")
 def at_work(boot: Callable[..., Machine], fake_driver: Path, module: Path) -> Iterator[Subject]:
     """Return the engine with 25 containers at work, in a machine that counts instructions."""
-    machine = boot(counted=True)
+    machine = boot(counted=1)
     load_driver(machine)
     with module_at_work(machine) as tree:
         yield Subject(machine, MODULE, tree)
@@ -37,8 +39,10 @@ def test_turns_of_a_millisecond_take_less_than_a_percent(at_work: Subject) -> No
     """The thread is woken once in a turn, and executes less than 10000 instructions in each millisecond."""
     found = measure(at_work, WEIGHT)
     assert 500 < found.median("rate") < 1050, found
-    # A kernel that checks itself executes more than any node does.
-    assert at_work.machine.kernel.debug or found.own < BOUND, found
+    # What a kernel executes to wake a thread is its own affair: Linux 7.2 a fifth more than 6.1, for which
+    # the bound is, and one that checks itself more than any node does.
+    bound = 1.25 * BOUND if VARIABLE in os.environ else BOUND
+    assert at_work.machine.kernel.debug or found.own < bound, found
 
 
 def test_where_the_card_divides_the_time_the_thread_sleeps(at_work: Subject) -> None:
