@@ -91,6 +91,12 @@ async def _body(receive: Receive) -> bytes | None:
 
 
 async def _send(send: Send, status: int, body: bytes, kind: str) -> None:
-    headers = [(b"content-type", kind.encode()), (b"content-length", str(len(body)).encode())]
+    # The API server refuses a pod if a connection that it keeps is closed while it sends the next call:
+    # by a replica that goes, or one that has waited long enough. So each connection ends with its answer.
+    headers = [
+        (b"content-type", kind.encode()),
+        (b"content-length", str(len(body)).encode()),
+        (b"connection", b"close"),
+    ]
     await send({"type": "http.response.start", "status": status, "headers": headers})
     await send({"type": "http.response.body", "body": body})

@@ -210,6 +210,13 @@ def test_server(served: httpx2.Client) -> None:
     assert served.post("/claims", content=request({}, "ResourceClaim")).json()["response"]["allowed"] is True
 
 
+def test_no_connection_is_kept(served: httpx2.Client) -> None:
+    """What the API server sends never meets a connection that the webhook is about to close."""
+    calls = [request(POD), b"{", b" " * (MAX_BODY + 1)]
+    headers = [served.post("/pods", content=call).headers for call in calls]
+    assert [found["connection"] for found in [*headers, served.get("/").headers]] == ["close"] * 4
+
+
 def test_large_bodies_go_one_at_a_time(monkeypatch: pytest.MonkeyPatch) -> None:
     """A body takes many times its length in memory when it is read; small ones wait for none."""
     now, most = {True: 0, False: 0}, {True: 0, False: 0}
