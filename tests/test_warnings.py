@@ -24,30 +24,19 @@ def commands(repository: Path, werror: str) -> list[str]:
     return found
 
 
-def module_flags(repository: Path, werror: str) -> list[str]:
+def module_flags(repository: Path, werror: str) -> str:
     """Return the flags by which the kernel module is compiled."""
     make = ["make", "--silent", "-f", "-", f"src={repository}/kmod/module", "CGPU_VERSION=1", "flags"]
     done = subprocess.run(
         make, env={**os.environ, "WERROR": werror}, input=FLAGS, capture_output=True, text=True, check=True
     )
-    return done.stdout.split()
+    return done.stdout
 
 
-@pytest.mark.parametrize("werror", ["", "0"])
-def test_user(repository: Path, werror: str) -> None:
-    """A user's build has warnings, and none of them is an error."""
-    assert not [line for line in commands(repository, werror) if "-Werror" in line]
-    flags = module_flags(repository, werror)
-    assert "-Wall" in flags
-    assert "-Werror" not in flags
-
-
-def test_developer(repository: Path) -> None:
-    """With WERROR=1 each of them is one, in every C part and in the kernel module."""
-    assert not [line for line in commands(repository, "1") if "-Werror" not in line]
-    assert "-Werror" in module_flags(repository, "1")
-
-
-def test_tests() -> None:
-    """The tests' own builds have it so."""
+@pytest.mark.parametrize(("werror", "ends_it"), [("", False), ("0", False), ("1", True)])
+def test_warning(repository: Path, werror: str, ends_it: bool) -> None:
+    """With WERROR=1, as the tests have it, a warning ends the build of each C part and of the module."""
+    lines = [*commands(repository, werror), module_flags(repository, werror)]
+    assert [line for line in lines if "-Wall" not in line] == []
+    assert {"-Werror" in line for line in lines} == {ends_it}
     assert os.environ["WERROR"] == "1"

@@ -34,35 +34,23 @@ SUMMARY = read_reports(Path("/nonexistent"))
 
 
 @pytest.mark.parametrize(
-    ("name", "shard"),
+    ("name", "shard", "is_of_test"),
     [
-        ("tests/a/deep/test_a.py::test_it", "slow"),
-        ("tests/a/test_other.py::test_it[x]", "other"),
-        ("tests/b/test_b.py::test_long[x::y]", "slow"),
-        ("tests/b/test_b.py::test_longer", None),
-        ("tests/c/test_c.py::test_p[1]", "slow"),
-        ("tests/c/test_c.py::test_p[2]", None),
-        ("tests/ab/test_a.py::test_it", None),
+        ("tests/a/deep/test_a.py::test_it", "slow", False),
+        ("tests/a/test_other.py::test_it[x]", "other", False),
+        ("tests/b/test_b.py::test_long[x::y]", "slow", False),
+        ("tests/b/test_b.py::test_longer", None, True),
+        ("tests/c/test_c.py::test_p[1]", "slow", False),
+        ("tests/c/test_c.py::test_p[2]", None, True),
+        ("tests/ab/test_a.py::test_it", None, True),
+        ("tests/vm/test_vm.py::test_it", None, True),
+        ("tests/vm/test_few.py::test_one[1]", None, True),
+        ("tests/vm/test_few.py::test_one[2]", None, False),
     ],
 )
-def test_shard_of(name: str, shard: str | None) -> None:
-    """The nearest name in the table decides; a test that nobody names is part of make test."""
-    assert TABLE.shard_of(name) == shard
-
-
-@pytest.mark.parametrize(
-    ("name", "is_of_test"),
-    [
-        ("tests/ab/test_a.py::test_it", True),
-        ("tests/a/deep/test_a.py::test_it", False),
-        ("tests/vm/test_vm.py::test_it", True),
-        ("tests/vm/test_few.py::test_one[1]", True),
-        ("tests/vm/test_few.py::test_one[2]", False),
-    ],
-)
-def test_what_make_test_runs(name: str, is_of_test: bool) -> None:
-    """Of the tests of virtual machines it runs those alone that the table names."""
-    assert TABLE.is_of_test(name) == is_of_test
+def test_shard_of(name: str, shard: str | None, is_of_test: bool) -> None:
+    """The nearest name in the table decides. make test runs what nobody names; of tests/vm, what it names."""
+    assert (TABLE.shard_of(name), TABLE.is_of_test(name)) == (shard, is_of_test)
 
 
 def test_named_tests_exist() -> None:
@@ -96,7 +84,7 @@ def test_reports_of_several_processes(tmp_path: Path) -> None:
 
 
 def test_a_command_that_fails_is_a_failure(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
-    """Commands after one that fails run, too; so do those beside, whose output follows."""
+    """Commands after one that fails run, too; so do those beside, whose output follows. 3 is "not run"."""
     marks = [f"import pathlib; pathlib.Path({str(tmp_path / name)!r}).touch()" for name in "ab"]
     beside = [sys.executable, "-c", "print('said beside')"]
     result = run_commands(
@@ -106,13 +94,9 @@ def test_a_command_that_fails_is_a_failure(tmp_path: Path, capfd: pytest.Capture
     assert not result.succeeded
     assert {path.name for path in tmp_path.iterdir()} == {"a", "b"}
     assert "said beside" in capfd.readouterr().out
-    assert run_commands([[sys.executable, "-c", ""]], [beside]).succeeded
-
-
-def test_what_could_not_run_is_no_success_in_silence() -> None:
-    """A command that ends with 3 fails nothing, and the result says so."""
-    result = run_commands([[sys.executable, "-c", "raise SystemExit(3)"]])
-    assert (result.succeeded, result.is_whole) == (True, False)
+    fine = run_commands([[sys.executable, "-c", ""]], [beside])
+    not_run = run_commands([[sys.executable, "-c", "raise SystemExit(3)"]])
+    assert [(one.succeeded, one.is_whole) for one in (fine, not_run)] == [(True, True), (True, False)]
 
 
 def test_failures_of_pytest_are_counted(tmp_path: Path) -> None:

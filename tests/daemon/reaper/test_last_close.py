@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-import os
 import subprocess
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -12,6 +11,7 @@ from pathlib import Path
 import psutil
 
 from tests.daemon.harness import MIB, Daemon
+from tests.runtime_config.oci_runtime.served import leads_to
 
 NODE = "nvidiactl"
 
@@ -24,14 +24,6 @@ def pids(daemon: Daemon) -> list[int]:
         if one.pid == daemon.pid()
         or (one.info["name"] == "cgpud-copies" and str(daemon.run) in (one.info["cmdline"] or ()))
     ]
-
-
-def leads_to(link: Path) -> str:
-    """Return what a descriptor leads to; of one that is closed meanwhile nothing."""
-    try:
-        return os.readlink(link)
-    except FileNotFoundError:
-        return ""
 
 
 def files(daemon: Daemon) -> int:

@@ -19,7 +19,7 @@ from tests.integration.test_slice import LIMIT, SLICE
 from tests.vm.harness.bundles import Containers
 from tests.vm.harness.counts import count
 from tests.vm.harness.machine import Machine
-from tests.vm.harness.node import keep_few_modules, load_driver, loaded, unload_driver
+from tests.vm.harness.node import keep_few_modules, loaded
 from tests.vm.harness.store import ROOT
 
 CGPU = Path(sys.executable).parent / "cgpu"
@@ -79,11 +79,9 @@ def few_modules(machine: Machine, request: pytest.FixtureRequest) -> Iterator[No
 
 
 @pytest.fixture
-def node(machine: Machine, few_modules: None) -> Iterator[Machine]:
+def node(few_modules: None, driver: Machine) -> Machine:
     """Return the machine as an administrator finds it who has installed NVIDIA's driver."""
-    load_driver(machine)
-    yield machine
-    unload_driver(machine)
+    return driver
 
 
 @pytest.mark.slow
