@@ -195,7 +195,7 @@ def test_channels_take_turns(staged: Stage, policy: int, parts: tuple[float, ...
     assert {one.channels for one in found} == {group.channels for group in groups}
     assert not any(one.scheduling_only or one.rewind for one in found)
     ran = running(found, groups)
-    assert ran.at_once == 1
+    assert ran.at_once == 1, [(one.time, one.disable, sorted(one.channels)) for one in found]
     assert near(ran.parts, parts), ran
 
 
