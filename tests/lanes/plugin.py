@@ -10,6 +10,7 @@ import ctypes
 import json
 import os
 import subprocess
+import tempfile
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -95,4 +96,6 @@ class Report:
 
     def pytest_sessionfinish(self) -> None:
         rows: Sequence[tuple[str, str, float]] = [(name, *test) for name, test in self.tests.items()]
-        (self.folder / f"{os.getpid()}.json").write_text(json.dumps(rows))
+        # A process may have a number that another had, in a namespace of its own.
+        with tempfile.NamedTemporaryFile("w", suffix=".json", dir=self.folder, delete=False) as file:
+            json.dump(rows, file)

@@ -50,11 +50,7 @@ class Load:
 
 
 def keep_busy(machine: Machine) -> Process:
-    """Keep a machine that counts instructions from idling, as its clock would run ahead of the test.
-
-    The process has a turn where no other wants one, so that the card's time, and that of the engine's thread,
-    is the same on a busy host.
-    """
+    """Keep a machine that counts instructions from idling: its clock would run ahead of the test."""
     return machine.start(["chrt", "-i", "0", *HOG])
 
 
