@@ -30,7 +30,7 @@ def pytest_configure(config: pytest.Config) -> None:
     for line in (
         "cluster: needs a cluster, or starts one of its own; given to a test by its fixtures",
         "without_gates: needs a cluster whose feature gates are off; left out on another",
-        "fails_on(version, reason): of Kubernetes, by a fault of its own; the test has to fail there",
+        "fails_on(version, reason, run=True): of Kubernetes, by its own fault; the test has to fail there",
     ):
         config.addinivalue_line("markers", line)
 
@@ -58,10 +58,10 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 
 
 def expect_faults(item: pytest.Item, settings: Settings | None) -> None:
-    """Have a test fail where a version of Kubernetes has a fault of its own."""
+    """Have a test fail where a version of Kubernetes has a fault of its own, or not run if it takes long."""
     for mark in item.iter_markers("fails_on"):
         if settings is not None and mark.args[0] == settings.version:
-            item.add_marker(pytest.mark.xfail(reason=mark.args[1], strict=True))
+            item.add_marker(pytest.mark.xfail(reason=mark.args[1], strict=True, **mark.kwargs))
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: pytest.Config) -> None:

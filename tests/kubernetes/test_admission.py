@@ -27,7 +27,7 @@ from tests.kubernetes.harness.cluster import Cluster
 from tests.kubernetes.harness.control_plane import NODE_ADDRESS
 from tests.kubernetes.harness.credentials import NODE
 from tests.kubernetes.harness.node import PROBE_IMAGE, load_image
-from tests.kubernetes.harness.slices import WAIT, Slices, with_agent
+from tests.kubernetes.harness.slices import ONE_CARD, WAIT, Slices, with_agent
 
 SAMPLE = Path(__file__).with_name("admission") / "ack-sample.yaml"
 SAMPLE_IMAGE = "registry.cn-hangzhou.aliyuncs.com/ai-samples/gpushare-sample:tensorflow-1.5"
@@ -87,6 +87,7 @@ def test_the_manifest_of_ack(slices: Slices, tmp_path: Path) -> None:
     slices.cluster.api.delete(Job, "gpu-share-sample", namespace=slices.namespace)
 
 
+@ONE_CARD
 def test_names_of_other_systems(slices: Slices) -> None:
     """HAMi's, Volcano's and KAI's names give what they say, percentages too."""
     asking(slices, "hami", {"nvidia.com/gpu": 1, "nvidia.com/gpumem": 3000})

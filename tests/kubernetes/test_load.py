@@ -17,7 +17,7 @@ from tests.kubernetes.harness import seen
 from tests.kubernetes.harness.cluster import Cluster
 from tests.kubernetes.harness.counts import count, dice
 from tests.kubernetes.harness.node import PROBE_IMAGE
-from tests.kubernetes.harness.slices import Slices, left, with_agent
+from tests.kubernetes.harness.slices import ONE_CARD, Slices, left, with_agent
 from tests.kubernetes.harness.witness import Witness, witness
 
 PODS = count(40, 200)
@@ -45,6 +45,7 @@ def slices(cluster: Cluster, namespace: str) -> Iterator[Slices]:
         cluster.engine.write(f"{gpu}/max_inst", before)
 
 
+@ONE_CARD.with_args(run=False)
 @pytest.mark.enforcement
 def test_many_pods_at_once(slices: Slices, tmp_path: Path) -> None:
     """Pods of random sizes, all at once, on two cards."""

@@ -21,7 +21,7 @@ from tests.kubernetes.harness.cluster import Cluster
 from tests.kubernetes.harness.counts import count
 from tests.kubernetes.harness.credentials import NODE
 from tests.kubernetes.harness.reboot import reboot
-from tests.kubernetes.harness.slices import AGAIN_S, Slices, left, reserved
+from tests.kubernetes.harness.slices import AGAIN_S, ONE_CARD, Slices, left, reserved
 
 # After 30 seconds the kubelet takes the ResourceSlices of a driver away that has gone.
 WITHOUT_SLICES_S = 45
@@ -97,6 +97,7 @@ def two_h200(cluster: Cluster) -> Iterator[Engine]:
     cluster.engine.start()
 
 
+@ONE_CARD
 @pytest.mark.parametrize("fault", ["mig", "lost"])
 def test_a_gpu_fails(two_h200: Engine, slices: Slices, fault: str) -> None:
     """A card that can give no slices takes no new pods and says why; what runs there stays; it comes back."""

@@ -15,13 +15,7 @@ from tests.integration.commands import eventually
 from tests.integration.engine import MIB, TREE
 from tests.integration.probe import NO_MEMORY, step
 from tests.kubernetes.harness.node import PROBE_IMAGE
-from tests.kubernetes.harness.slices import AGAIN_S, WAIT, Slices, reserved
-
-# It compares a claim with what is left of another device than the one that it has found (allocateDevice() in
-# allocator_experimental.go), and one request may have one device twice.
-ONE_CARD = pytest.mark.fails_on(
-    "1.34", "kube-scheduler 1.34 gives out parts of the first GPU of a node alone"
-)
+from tests.kubernetes.harness.slices import AGAIN_S, ONE_CARD, WAIT, Slices, reserved
 
 
 @pytest.mark.enforcement

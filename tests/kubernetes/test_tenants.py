@@ -29,6 +29,7 @@ def test_a_claim_in_use_is_not_forgotten(slices: Slices) -> None:
     )
 
 
+@pytest.mark.fails_on("1.34", "the container starts without its device there; why is not known yet")
 def test_a_resource_of_the_device_class(slices: Slices) -> None:
     """A pod that asks by the name that Kubernetes gives to each device class has a whole card, as a slice."""
     limits = {"deviceclass.resource.kubernetes.io/gpu.opencgpu.io": 1}
