@@ -21,13 +21,14 @@ from cgpu.client.tree import Tree
 from cgpu.kubernetes.admission.templates import FORMAT, LAST_USED
 from tests.integration.commands import eventually
 from tests.integration.engine import MIB, TREE
+from tests.kubernetes.faults import ONE_CARD
 from tests.kubernetes.harness import chart
 from tests.kubernetes.harness.admission import with_admission
 from tests.kubernetes.harness.cluster import Cluster
 from tests.kubernetes.harness.control_plane import NODE_ADDRESS
 from tests.kubernetes.harness.credentials import NODE
 from tests.kubernetes.harness.node import PROBE_IMAGE, load_image
-from tests.kubernetes.harness.slices import ONE_CARD, WAIT, Slices, with_agent
+from tests.kubernetes.harness.slices import WAIT, Slices, with_agent
 
 SAMPLE = Path(__file__).with_name("admission") / "ack-sample.yaml"
 SAMPLE_IMAGE = "registry.cn-hangzhou.aliyuncs.com/ai-samples/gpushare-sample:tensorflow-1.5"

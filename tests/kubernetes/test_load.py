@@ -13,11 +13,12 @@ from lightkube.resources.resource_v1 import ResourceClaimTemplate
 
 from cgpu.kubernetes.node.units import published_mib, share_mib
 from tests.integration.commands import eventually
+from tests.kubernetes.faults import ONE_CARD
 from tests.kubernetes.harness import seen
 from tests.kubernetes.harness.cluster import Cluster
 from tests.kubernetes.harness.counts import count, dice
 from tests.kubernetes.harness.node import PROBE_IMAGE
-from tests.kubernetes.harness.slices import ONE_CARD, Slices, left, with_agent
+from tests.kubernetes.harness.slices import Slices, left, with_agent
 from tests.kubernetes.harness.witness import Witness, witness
 
 PODS = count(40, 200)

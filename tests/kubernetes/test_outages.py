@@ -17,11 +17,12 @@ from lightkube.resources.resource_v1 import ResourceSlice
 from cgpu import paths
 from tests.integration.commands import eventually
 from tests.integration.engine import RUN, Engine
+from tests.kubernetes.faults import ONE_CARD
 from tests.kubernetes.harness.cluster import Cluster
 from tests.kubernetes.harness.counts import count
 from tests.kubernetes.harness.credentials import NODE
 from tests.kubernetes.harness.reboot import reboot
-from tests.kubernetes.harness.slices import AGAIN_S, ONE_CARD, Slices, left, reserved
+from tests.kubernetes.harness.slices import AGAIN_S, Slices, left, reserved
 
 # After 30 seconds the kubelet takes the ResourceSlices of a driver away that has gone.
 WITHOUT_SLICES_S = 45

@@ -14,8 +14,9 @@ from cgpu.client.tree import Tree
 from tests.integration.commands import eventually
 from tests.integration.engine import MIB, TREE
 from tests.integration.probe import NO_MEMORY, step
+from tests.kubernetes.faults import ONE_CARD
 from tests.kubernetes.harness.node import PROBE_IMAGE
-from tests.kubernetes.harness.slices import AGAIN_S, ONE_CARD, WAIT, Slices, reserved
+from tests.kubernetes.harness.slices import AGAIN_S, WAIT, Slices, reserved
 
 
 @pytest.mark.enforcement

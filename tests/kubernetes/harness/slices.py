@@ -11,7 +11,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import pytest
 from lightkube.resources.core_v1 import Pod
 from lightkube.resources.resource_v1 import ResourceClaim, ResourceSlice
 
@@ -25,11 +24,6 @@ from tests.kubernetes.harness.component import Component
 from tests.kubernetes.harness.credentials import NODE
 from tests.kubernetes.harness.node import PROBE_IMAGE
 
-# It compares a claim with what is left of another device than the one that it has found (allocateDevice() in
-# allocator_experimental.go), and one request may have one device twice.
-ONE_CARD = pytest.mark.fails_on(
-    "1.34", "kube-scheduler 1.34 gives out parts of the first GPU of a node alone"
-)
 WAIT = ["/busybox", "sh", "-c", "trap exit TERM; while :; do /busybox sleep 0.1; done"]
 AGENT = (sys.executable, "-m", "cgpu.main", "kubernetes", "node")
 REGISTERED = "the kubelet knows this driver"
