@@ -9,7 +9,7 @@ KUBERNETES_BIN names a folder that has etcd, kubectl and Kubernetes' components:
 
 usage: python -m tests.kubernetes.programs [VERSION]
 
-builds, and prints the folder of the programs; ends with 3 if what they are made of cannot be had
+builds, and prints the folder of the programs; ends with 77 if what they are made of cannot be had
 """
 
 from __future__ import annotations
@@ -44,6 +44,9 @@ MODULE_KUBERNETES = re.compile(r"\bk8s\.io/kubernetes v(\d+)\.(\d+)(?:\.(\d+))")
 VERSION_PLACE = "k8s.io/component-base/version"
 
 Version = tuple[int, int, int]
+
+
+NOT_RUN = 77  # exit status
 
 
 class UnavailableError(Exception):
@@ -175,7 +178,7 @@ def main() -> int:
         target = build((sys.argv[1:] or list(VERSIONS))[0])
     except (UnavailableError, RuntimeError, OSError) as error:
         say(str(error))
-        return 3 if isinstance(error, UnavailableError) else 1
+        return NOT_RUN if isinstance(error, UnavailableError) else 1
     sys.stdout.write(f"{target}\n")
     return 0
 

@@ -30,8 +30,8 @@ DRIVER = "550"
 Command = Sequence[str]
 
 
-# How a command of a shard ends that could not run: what it needs cannot be had from here.
-NOT_RUN = 3
+# How a command of a shard ends that lacks what it needs, and so was not run; pytest never ends so.
+NOT_RUN = 77
 
 
 @dataclass(frozen=True)
