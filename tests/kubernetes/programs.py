@@ -154,7 +154,7 @@ def build(version: str) -> Path:
     own = OWN_PROGRAMS in os.environ
     if version not in VERSIONS and not own:
         expected = " or ".join(VERSIONS)
-        raise UnavailableError(f"Kubernetes {version}: expected {expected}, or {OWN_PROGRAMS}=FOLDER")
+        raise RuntimeError(f"Kubernetes {version}: expected {expected}, or {OWN_PROGRAMS}=FOLDER")
     modules = HERE / "cluster" / VERSIONS.get(version, "go.mod")
     target = cache() / version
     with alone(target):
