@@ -59,9 +59,7 @@ REMOVE = 'for group; do [ ! -d "$group" ] || rmdir "$group"; done'
 
 
 @pytest.fixture(scope="module")
-def nodes(
-    machine: Machine, boot: Boot, fake_driver: Path, module: Path
-) -> Iterator[Callable[[str], SlicedNode]]:
+def nodes(machine: Machine, boot: Boot, module: Path) -> Iterator[Callable[[str], SlicedNode]]:
     """Return nodes by their layout of cgroups. A machine is booted when a test wants its layout."""
     ready: dict[str, SlicedNode] = {}
 

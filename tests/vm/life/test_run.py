@@ -62,9 +62,7 @@ def assert_nothing_left(machine: Machine) -> None:
 
 
 @pytest.fixture(scope="module")
-def nodes(
-    machine: Machine, boot: Boot, fake_driver: Path, module: Path
-) -> Iterator[Callable[[str], Machine]]:
+def nodes(machine: Machine, boot: Boot, module: Path) -> Iterator[Callable[[str], Machine]]:
     """Return machines with driver and engine by their layout of cgroups."""
     machines = {"v2": machine}
     machines |= {layout: boot(cgroup=layout, wait=False) for layout in LAYOUTS[1:]}

@@ -122,9 +122,7 @@ def test_unknown_version_when_allowed(machine: Machine, module: Path) -> None:
     unload_engine(machine)
 
 
-def test_core_that_does_not_know_the_driver_that_is_there(
-    machine: Machine, fake_driver: Path, module: Path
-) -> None:
+def test_core_that_does_not_know_the_driver_that_is_there(machine: Machine, module: Path) -> None:
     """A core that comes after an unknown driver knows the GPUs of before, and slices none."""
     load_driver(machine)
     load_engine(machine)

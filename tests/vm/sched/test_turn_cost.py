@@ -21,7 +21,7 @@ SECONDS = 2.0  # of the guest, which are instructions
 
 
 @pytest.fixture(scope="module")
-def at_work(boot: Callable[..., Machine], fake_driver: Path, module: Path) -> Iterator[Subject]:
+def at_work(boot: Callable[..., Machine], module: Path) -> Iterator[Subject]:
     """Return the engine with 25 containers at work, in a machine that counts instructions."""
     machine = boot(counted=1)
     load_driver(machine)
