@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-import os
 from pathlib import Path
 
 import pytest
@@ -21,14 +20,12 @@ SOME = (
     "sched/test_shares.py::test_channels_do_not_run_before_their_turn",
     "isolation/test_attacks.py::test_attack[docker_in_docker]",
 )
-# Set to 1, all of them are tried, as under full counts.
-IS_ALL = os.environ.get("CGPU_VM_UNENFORCED") == "1" or count(False, True)
 # A driver would have to be compiled for the next kernel, for one test.
 ALL = ("tests/vm", "--ignore=tests/vm/life/test_next_kernel.py")
-CHOSEN = ALL if IS_ALL else [f"tests/vm/{name}" for name in SOME]
+CHOSEN = count(tuple(f"tests/vm/{name}" for name in SOME), ALL)
 # Tests of the limit there are at least: two of the few are about the fake driver.
-LEAST = (100 if real_driver() is None else 140) if IS_ALL else len(SOME) - 2
-SECONDS = 7200 if IS_ALL else 1200
+LEAST = count(len(SOME) - 2, 100 if real_driver() is None else 140)
+SECONDS = count(1200, 7200)
 
 
 @pytest.mark.timeout(SECONDS + 60)
