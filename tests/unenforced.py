@@ -32,7 +32,7 @@ def run_unenforced(chosen: Sequence[str], report: Path, seconds: float) -> dict[
     outcomes: dict[str, str] = {}
     for case in ET.parse(report).getroot().iter("testcase"):  # noqa: S314 - our own file
         name = f"{case.get('classname', '').replace('.', '/')}.py::{case.get('name')}"
-        # What a test leaves untidy is told as a case of its own, after it.
+        # A report has a case of its own, after the test's, for what the test leaves untidy.
         outcomes.setdefault(name, outcome_of(case))
     return outcomes
 

@@ -46,7 +46,7 @@ def slices(cluster: Cluster, namespace: str) -> Iterator[Slices]:
         cluster.engine.write(f"{gpu}/max_inst", before)
 
 
-@ONE_CARD.with_args(run=False)
+@ONE_CARD.with_args(run=False)  # it would wait for five minutes
 @pytest.mark.enforcement
 def test_many_pods_at_once(slices: Slices, tmp_path: Path) -> None:
     """Pods of random sizes, all at once, on two cards."""

@@ -211,7 +211,7 @@ def test_server(served: httpx2.Client) -> None:
 
 
 def test_no_connection_is_kept(served: httpx2.Client) -> None:
-    """What the API server sends never meets a connection that the webhook is about to close."""
+    """The API server has no connection left that the webhook may close while a call is on its way."""
     calls = [request(POD), b"{", b" " * (MAX_BODY + 1)]
     headers = [served.post("/pods", content=call).headers for call in calls]
     assert [found["connection"] for found in [*headers, served.get("/").headers]] == ["close"] * 4

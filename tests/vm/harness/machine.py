@@ -148,7 +148,8 @@ class Machine:
         return [
             "setpriv", "--pdeathsig", "KILL", QEMU,
             "-accel", f"tcg,thread={thread},tb-size=512", "-cpu", MODEL, "-m", str(memory),
-            *(("-smp", "1", *self.count()) if self.counted else ("-smp", str(CPUS))),
+            "-smp", "1" if self.counted else str(CPUS),
+            *(("-icount", f"shift={self.counted.bit_length() - 1},sleep=off") if self.counted else ()),
             # Nothing that takes time to find; the older chipset's interrupt routing costs a second.
             "-machine", "q35,i8042=off,hpet=off,usb=off,vmport=off,smm=off",
             "-nodefaults", "-no-user-config", "-display", "none", "-no-reboot",
@@ -159,10 +160,6 @@ class Machine:
             "-chardev", f"socket,id=monitor,fd={monitor}", "-mon", "chardev=monitor",
             *share("live"), *(drive(self.disk) if self.disk else share("host")),
         ]  # fmt: skip
-
-    def count(self) -> tuple[str, str]:
-        """Return the options by which instructions are counted."""
-        return "-icount", f"shift={self.counted.bit_length() - 1},sleep=off"
 
     # --- frames, in the channel's thread ---
 
