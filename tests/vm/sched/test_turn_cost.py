@@ -39,9 +39,9 @@ def test_turns_of_a_millisecond_take_less_than_a_percent(at_work: Subject) -> No
     """The thread is woken once in a turn, and executes less than 10000 instructions in each millisecond."""
     found = measure(at_work, WEIGHT)
     assert 500 < found.median("rate") < 1050, found
-    # What a kernel executes to wake a thread is its own affair: Linux 7.2 a fifth more than 6.1, for which
-    # the bound is, and one that checks itself more than any node does.
-    bound = 1.25 * BOUND if VARIABLE in os.environ else BOUND
+    # Linux 7.2, of Debian testing, executes a fifth more than 6.1 to wake a thread; a kernel that checks
+    # itself executes more than any node does.
+    bound = 1.25 * BOUND if os.environ.get(VARIABLE) == "testing" else BOUND
     assert at_work.machine.kernel.debug or found.own < bound, found
 
 
