@@ -7,6 +7,7 @@ from collections.abc import Sequence
 
 import pytest
 
+from benchmarks import module_life
 from benchmarks.life import BAR, PLAIN, SLICED, WHOLE_CARD, Life, bar, failed, rank_sum, report
 
 
@@ -32,6 +33,10 @@ def test_rank_sum() -> None:
     longer, chance = rank_sum(range(20, 40), range(20))
     assert longer == 1
     assert chance < 1e-6
+    # By hand: 9 of 9 pairs, a mean of 4.5, a deviation of sqrt(9 * 7 / 12).
+    longer, chance = rank_sum([1, 2, 3], [4, 5, 6])
+    assert longer == 0
+    assert chance == pytest.approx(0.0495, abs=0.0001)
 
 
 @pytest.mark.parametrize(
@@ -60,3 +65,16 @@ def test_report_of_a_life_that_is_missing(capsys: pytest.CaptureFixture[str]) ->
     assert lines == ["runc: bar: NVIDIA's runtime, the card was not run: NOT MEASURED"]
     assert lines[0] in capsys.readouterr().out
     assert report([life("x", 1)], due=["runc"])[0].startswith("runc: bar: plain, a slice, NVIDIA's runtime")
+
+
+@pytest.mark.parametrize(
+    ("peer", "count"),
+    [({WHOLE_CARD: [40.0]}, 0), ({WHOLE_CARD: [21.0]}, 1), ({WHOLE_CARD: [9.0]}, 1), ({}, 0)],
+)
+def test_report_with_the_module(
+    capsys: pytest.CaptureFixture[str], peer: dict[str, list[float]], count: int
+) -> None:
+    """The same bar in the virtual machine."""
+    lines = module_life.report("crun", {PLAIN: [20.0], SLICED: [24.0], **peer})
+    assert len(lines) == count
+    assert ("crun: bar: " in capsys.readouterr().out) == bool(peer)
