@@ -90,6 +90,10 @@ MOMENTS = [
 ]
 
 
+def stopped_workers(server: int) -> list[int]:
+    return [worker for worker in workers(server) if state(worker) == "T"]
+
+
 @pytest.mark.parametrize(("name", "after"), MOMENTS)
 def test_a_worker_that_stops(hasty: Served, name: str, after: bool) -> None:
     """A start is done where its worker stops, wherever that is, and the worker changes nothing later."""
@@ -98,8 +102,9 @@ def test_a_worker_that_stops(hasty: Served, name: str, after: bool) -> None:
     with hasty.server(changes=changes) as server:
         told.touch()
         assert_started_once(hasty)
-        stopped = [worker for worker in workers(server.pid) if state(worker) == "T"]
-        assert len(stopped) == 1
+        # The start may be done before the worker that has sent it stops.
+        eventually(lambda: len(stopped_workers(server.pid)) == 1, "one worker stops")
+        stopped = stopped_workers(server.pid)
         edited = hasty.config.stat()
         os.kill(stopped[0], signal.SIGCONT)
         assert_lets_go(stopped[0])
