@@ -227,6 +227,15 @@ class Daemon:
         finally:
             os.close(fd)
 
+    def refusal(self, gpus: str) -> int:
+        """Return the errno of a registration of this process, which does not stay."""
+        try:
+            self.write("inst_ctl", f"create id=refused pid={os.getpid()} {gpus}")
+        except OSError as error:
+            return error.errno or 0
+        self.write("inst_ctl", "destroy id=refused")
+        return 0
+
     def used(self, sliced: Sliced, gpu: int = 0) -> int:
         """Return the bytes charged to a container on a GPU."""
         node = f"{gpu}/{sliced.id[:12]}"

@@ -4,7 +4,6 @@
 from __future__ import annotations
 
 import errno
-import os
 
 import pytest
 
@@ -36,15 +35,6 @@ def switch_mig(daemon: Daemon, card: int, *, on: bool) -> None:
     (daemon.run / "sim" / "driver" / "gpus" / str(card) / "mig").write_text(f"{on:d}\n")
 
 
-def refusal(daemon: Daemon, gpus: str) -> int:
-    """Return the errno of a registration of this process."""
-    try:
-        daemon.write("inst_ctl", f"create id=refused pid={os.getpid()} {gpus}")
-    except OSError as error:
-        return error.errno or 0
-    return 0
-
-
 @pytest.mark.enforcement
 def test_managed_memory_counts_on_the_slice(make_daemon: MakeDaemon) -> None:
     """Managed memory may move to the sliced card, so the whole one beside it adds nothing."""
@@ -73,11 +63,11 @@ def test_cards_in_mig_mode(cards: Daemon) -> None:
     """Each registration asks the card whether MIG is on: such a card is refused, its neighbours are not."""
     assert [cards.read(f"{gpu}/mig") for gpu in range(3)] == ["0\n", "1\n", "0\n"]
     assert (cards.read("1/memtotal"), cards.read("1/memfree")) == (f"{CARD}\n", "0\n")
-    assert refusal(cards, f"gpu=1:{MIB}") == errno.EOPNOTSUPP
-    assert refusal(cards, f"gpu=0:{MIB} gpu=1:{MIB}") == errno.EOPNOTSUPP
+    assert cards.refusal(f"gpu=1:{MIB}") == errno.EOPNOTSUPP
+    assert cards.refusal(f"gpu=0:{MIB} gpu=1:{MIB}") == errno.EOPNOTSUPP
     assert said(cards.slice(1, f"gpu=0:{MIB} gpu=2:{MIB}", "info")).returncode == 0
     switch_mig(cards, 2, on=True)
-    assert refusal(cards, f"gpu=2:{MIB}") == errno.EOPNOTSUPP
+    assert cards.refusal(f"gpu=2:{MIB}") == errno.EOPNOTSUPP
     assert cards.read("2/mig") == "1\n"
     switch_mig(cards, 2, on=False)
     assert said(cards.slice(2, f"gpu=2:{MIB}", "gpu=2", "info")).returncode == 0

@@ -41,16 +41,6 @@ def losses(daemon: Daemon) -> list[int]:
     return [Tree(str(daemon.tree)).gpu_stat(gpu).lost for gpu in (0, 1)]
 
 
-def refusal(daemon: Daemon, gpus: str) -> int:
-    """Return the errno of a registration of this process."""
-    try:
-        daemon.write("inst_ctl", f"create id=refused pid={os.getpid()} {gpus}")
-    except OSError as error:
-        return error.errno or 0
-    daemon.write("inst_ctl", "destroy id=refused")
-    return 0
-
-
 def test_a_lost_gpu_and_its_neighbour(two: Daemon) -> None:
     """Its container is told what the driver says; new slices of it alone are refused until it is back."""
     words = ("alloc=1M", "hold", f"expect={GPU_IS_LOST:#x}", "alloc=1M", "info")
@@ -59,14 +49,14 @@ def test_a_lost_gpu_and_its_neighbour(two: Daemon) -> None:
     set_lost(two, 1, lost=True)
     eventually(lambda: losses(two) == [0, 1], "the engine asks each card once a second")
     assert f"status={GPU_IS_LOST:#x}" in sliced.finish("\n")
-    assert refusal(two, f"gpu=1:{MIB}") == errno.EIO
-    assert refusal(two, f"gpu=0:{MIB}") == 0
+    assert two.refusal(f"gpu=1:{MIB}") == errno.EIO
+    assert two.refusal(f"gpu=0:{MIB}") == 0
     with pytest.raises(CgpuError, match="GPU 1 is lost: the driver no longer reaches it"):
         Tree(str(two.tree)).register("b" * 64, os.getpid(), [(1, MIB, 1, 0)])
     assert two.status()["driver_error"] is None
     set_lost(two, 1, lost=False)
     eventually(lambda: losses(two) == [0, 0], "the card is back")
-    assert refusal(two, f"gpu=1:{MIB}") == 0
+    assert two.refusal(f"gpu=1:{MIB}") == 0
     log = two.log()
     assert log.count("the driver has lost it (NV_ERR_GPU_IS_LOST)") == 1
     assert log.count("the driver answers for it again") == 1
@@ -85,7 +75,7 @@ def test_an_engine_that_starts_beside_a_lost_gpu(drive: Drive, make_daemon: Make
     daemon = make_daemon("T4=4096:2")
     assert cards(daemon) == ["1"]
     assert "GPU 0 (/dev/nvidia0): does not start, and is left out" in daemon.log()
-    assert refusal(daemon, f"gpu=0:{MIB}") == errno.ENOENT
+    assert daemon.refusal(f"gpu=0:{MIB}") == errno.ENOENT
     sliced = daemon.slice(
         1, f"gpu=1:{LIMIT}", "gpu=1", "expect=0x51", f"alloc={LIMIT + MIB}", "alloc=1M", "info"
     )
@@ -132,7 +122,7 @@ def test_the_next_engine_while_a_gpu_is_lost(
     assert losses(two) == [0, 1]
     assert [two.instances(gpu) for gpu in (0, 1)] == [[stays.id[:12]], [waits.id[:12]]]
     assert two.used(stays) >= 64 * MIB
-    assert refusal(two, f"gpu=1:{MIB}") == errno.EIO
+    assert two.refusal(f"gpu=1:{MIB}") == errno.EIO
     stays.succeeds("\n")
     next_engine(two, lambda: set_lost(two, 1, lost=False))
     eventually(lambda: losses(two) == [0, 0], "the engine asks each card once a second")
@@ -156,8 +146,8 @@ def test_a_gpu_that_the_driver_lists_no_more(base: Path) -> None:
     try:
         daemon.crash(remove)
         assert losses(daemon) == [0, 1]
-        assert refusal(daemon, f"gpu=1:{MIB}") == errno.EIO
-        assert refusal(daemon, f"gpu=0:{MIB}") == 0
+        assert daemon.refusal(f"gpu=1:{MIB}") == errno.EIO
+        assert daemon.refusal(f"gpu=0:{MIB}") == 0
         assert described(daemon) == ["0"]
     finally:
         daemon.close()
