@@ -9,6 +9,7 @@ from lightkube.resources.resource_v1 import ResourceClaim
 from lightkube.types import PatchType
 
 from tests.integration.commands import eventually
+from tests.kubernetes.faults import NO_DEVICE
 from tests.kubernetes.harness.node import PROBE_IMAGE
 from tests.kubernetes.harness.slices import WAIT, Slices, reserved
 
@@ -29,7 +30,7 @@ def test_a_claim_in_use_is_not_forgotten(slices: Slices) -> None:
     )
 
 
-@pytest.mark.fails_on("1.34", "the container starts without its device there; why is not known yet")
+@NO_DEVICE
 def test_a_resource_of_the_device_class(slices: Slices) -> None:
     """A pod that asks by the name that Kubernetes gives to each device class has a whole card, as a slice."""
     limits = {"deviceclass.resource.kubernetes.io/gpu.opencgpu.io": 1}
