@@ -58,6 +58,11 @@ def await_counts(scraper: Scraper, before: dict[str, float]) -> dict[str, float]
     return no_smaller(scraper, before)
 
 
+def refusals(scraper: Scraper) -> list[float]:
+    """Return what was refused. An interrupted call counts again: cgpud looks at new processes' filters."""
+    return [scraper.figure(*one) for one in REFUSED]
+
+
 def await_end(pid: int) -> None:
     eventually(lambda: not Path(f"/proc/{pid}").exists(), "the one before ends")
 
@@ -85,7 +90,8 @@ def test_counters_survive_every_end(make_daemon: MakeDaemon, newer: Program, con
     memory = scraper.figure(*used)
     assert memory > MIB
     eventually(lambda: all(scraper.figure(*one) > 0 for one in COUNTED), "each of these counts", 10)
-    assert [scraper.figure(*one) for one in REFUSED] == [3, 2, 1]
+    refused = refusals(scraper)
+    assert all(found >= made for found, made in zip(refused, (3, 2, 1), strict=True))
     before = await_counts(scraper, scraper.counters())
     reload(daemon, f"{CAPPED}drift_tolerance: 1000000000\n")
     before = await_counts(scraper, before)
@@ -104,7 +110,7 @@ def test_counters_survive_every_end(make_daemon: MakeDaemon, newer: Program, con
     assert scraper.figure(*used) == memory
     assert scraper.figure("opencgpu_slice_memory_peak_bytes") >= 256 * MIB
     daemon.enter(sliced, "alloc=1G", "class=0x7001").finish()
-    assert [scraper.figure(*one) for one in REFUSED] == [4, 3, 1]
+    assert [now > was for now, was in zip(refusals(scraper), refused, strict=True)] == [True, True, False]
     sliced.kill()
     assert daemon.command("--stop").returncode == 0
     assert scraper.figure("opencgpu_up") == 0

@@ -97,6 +97,7 @@ def test_orders(machine: Machine, version: str, order: str) -> None:
     assert is_held(machine)
 
 
+@pytest.mark.timeout(2 * nvidia.BUILD_SECONDS)  # it may build the other driver
 def test_exchange_of_versions(machine: Machine, version: str) -> None:
     """Another version of the driver takes the place of the one before, with its own layouts."""
     load_engine(machine)
