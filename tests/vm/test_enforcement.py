@@ -20,8 +20,10 @@ SOME = (
     "sched/test_shares.py::test_channels_do_not_run_before_their_turn",
     "isolation/test_attacks.py::test_attack[docker_in_docker]",
 )
+# As scripts/test-vm has it.
+AT_ONCE = ("--numprocesses=2", "--dist=loadfile", "--no-loadscope-reorder")
 # A driver would have to be compiled for the next kernel, for one test.
-ALL = ("tests/vm", "--ignore=tests/vm/life/test_next_kernel.py")
+ALL = ("tests/vm", "--ignore=tests/vm/life/test_next_kernel.py", *AT_ONCE)
 CHOSEN = count(tuple(f"tests/vm/{name}" for name in SOME), ALL)
 # Tests of the limit there are at least: two of the few are about the fake driver.
 LEAST = count(len(SOME) - 2, 100 if real_driver() is None else 140)
