@@ -94,7 +94,10 @@ def test_an_idle_connection_gives_its_place() -> None:
     with serving() as server, ExitStack() as stack:
         first, second, third = (client(stack, server) for _ in range(PLACES + 1))
         ask(first)
+        # Its thread may come to rest long after its answer is here, and after the second one's.
+        eventually(lambda: len(server._idle) == 1, "the first is idle")
         ask(second)
+        eventually(lambda: len(server._idle) == 2, "the second is idle")
         ask(third)
         first.sock.settimeout(10)
         assert first.sock.recv(1) == b""
