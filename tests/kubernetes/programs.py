@@ -24,6 +24,8 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
+from tests.lanes.table import NOT_RUN
+
 HERE = Path(__file__).resolve().parent
 # The module file of each version of Kubernetes. The first is what is tested without another word.
 VERSIONS = {"1.36": "go.mod", "1.34": "kubernetes-1.34.mod"}
@@ -44,9 +46,6 @@ MODULE_KUBERNETES = re.compile(r"\bk8s\.io/kubernetes v(\d+)\.(\d+)(?:\.(\d+))")
 VERSION_PLACE = "k8s.io/component-base/version"
 
 Version = tuple[int, int, int]
-
-
-NOT_RUN = 77  # exit status
 
 
 class UnavailableError(Exception):

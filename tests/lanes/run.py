@@ -18,7 +18,7 @@ from typing import IO
 
 from tests.lanes.plugin import PLUGINS, REPORTS
 from tests.lanes.report import Summary, read_reports
-from tests.lanes.table import MACHINE_TESTS, ROOT, Shard, Table
+from tests.lanes.table import MACHINE_TESTS, NOT_RUN, ROOT, Shard, Table
 from tests.nvidia import archive
 
 # Tests wait for processes and timers as often as for a processor.
@@ -28,10 +28,6 @@ PYTEST = (sys.executable, "-m", "pytest", "-p", "tests.lanes.plugin")
 DRIVER = "550"
 
 Command = Sequence[str]
-
-
-# How a command of a shard ends that lacks what it needs, and so was not run; pytest never ends so.
-NOT_RUN = 77
 
 
 @dataclass(frozen=True)
