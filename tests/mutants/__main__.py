@@ -24,7 +24,12 @@ ROOT = Path(__file__).resolve().parents[2]
 def main(arguments: Sequence[str] | None = None) -> int:
     """Try mutants; return 1 if one was not caught or could not be tried."""
     asked = parser().parse_args(arguments)
-    mutants = [mutant for mutant in read_mutants() if not asked.names or mutant.name in asked.names]
+    known = {mutant.name: mutant for mutant in read_mutants()}
+    unknown = ", ".join(name for name in asked.names if name not in known)
+    if unknown:
+        print(f"mutants: {unknown}: unknown; find tests/mutants -name '*.patch' lists all", file=sys.stderr)
+        return 2
+    mutants = [known[name] for name in asked.names or known]
     if os.geteuid() != 0:
         print("mutants: the caller is not root; a layer over the checkout takes root", file=sys.stderr)
         return 2
