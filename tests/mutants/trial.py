@@ -3,13 +3,11 @@
 
 from __future__ import annotations
 
+import json
 import os
-import re
 import subprocess
 import sys
 import tempfile
-import time
-from dataclasses import dataclass
 from pathlib import Path
 
 from tests.mutants.mutant import Mutant
@@ -18,68 +16,58 @@ SECONDS = 1500.0
 # The layer, and a /run of its own, are mounts of this shell's and its children's alone.
 STEPS = """
 set -e
-mount -t tmpfs tmpfs "$LAYER"
-mkdir "$LAYER/upper" "$LAYER/work"
-mount -t overlay overlay -o "lowerdir=$CHECKOUT,upperdir=$LAYER/upper,workdir=$LAYER/work" "$CHECKOUT"
+layer=$FOLDER/layer
+mkdir "$layer"
+mount -t tmpfs tmpfs "$layer"
+mkdir "$layer/upper" "$layer/work"
+mount -t overlay overlay -o "lowerdir=$CHECKOUT,upperdir=$layer/upper,workdir=$layer/work" "$CHECKOUT"
 mount -t tmpfs tmpfs /run
 cd "$CHECKOUT"
-git -c safe.directory="$CHECKOUT" apply --whitespace=nowarn "$PATCH" || exit 90
+git -c safe.directory="$CHECKOUT" apply --whitespace=nowarn "$FOLDER/patch" || exit 90
 make --no-print-directory -s -C kmod -j2 all >/dev/null || exit 91
+build='from tests.vm.harness import kernels, node; node.build_engine(kernels.choose_kernel())'
+case " $*" in *" tests/vm/"*) .venv/bin/python -c "$build" || exit 91 ;; esac
 result=5
 # pytest would put a test into the place that it has in its file. It returns 5 where it has run no test.
 for test; do
 	status=0
-	.venv/bin/python -m pytest -x -q -p no:cacheprovider $OPTIONS "$test" || status=$?
+	.venv/bin/python -m pytest -x -q --color=no -o cache_dir="$FOLDER/cache" $OPTIONS "$test" || status=$?
 	[ $status = 5 ] || result=$status
 	[ $result = 0 ] || [ $result = 5 ] || break
 done
 exit $result
 """
-FAILED = re.compile(r"^(?:FAILED|ERROR) (\S+)", re.MULTILINE)
+STATES = {0: "survived", 5: "survived", 90: "not applied", 91: "not built"}
 
 
-@dataclass(frozen=True)
-class Verdict:
-    """How a try ended (caught, survived, not applied, not built, not run), by what, after how long."""
+def try_mutant(mutant: Mutant, checkout: Path, *, lane_test: bool) -> tuple[str, str]:
+    """Run a mutant's tests on a prepared checkout until one fails.
 
-    state: str
-    by: str
-    seconds: float
-
-    @property
-    def caught(self) -> bool:
-        return self.state == "caught"
+    Return how that ended (caught, survived, or why neither can be said), and the test that failed.
+    """
+    options = "-p tests.lanes.plugin --lane-test" if lane_test else ""
+    tests = [name for name in mutant.tests if (checkout / name.split("::")[0]).exists()]
+    return run_tests(tests, checkout, mutant.path.read_text().split("\n\n", 1)[1], options)
 
 
-def try_mutant(mutant: Mutant, checkout: Path, *, lane_test: bool) -> Verdict:
-    """Apply a mutant to a prepared checkout and run its tests, in the order named, until one fails."""
-    began = time.monotonic()
+def run_tests(tests: list[str], checkout: Path, diff: str, options: str) -> tuple[str, str]:
+    """Run tests on a layer with a diff until one fails. Return the state, and the failed test."""
     with tempfile.TemporaryDirectory(prefix="mutant-") as folder:
-        layer = Path(folder) / "layer"
-        layer.mkdir()
-        patch = Path(folder) / "patch"
-        patch.write_text(mutant.path.read_text().split("\n\n", 1)[1])
-        environment = {
-            **os.environ,
-            "LAYER": str(layer),
-            "CHECKOUT": str(checkout),
-            "PATCH": str(patch),
-            "OPTIONS": "-p tests.lanes.plugin --lane-test" if lane_test else "",
-            "WERROR": "0",
-        }
-        tests = [name for name in mutant.tests if (checkout / name.split("::")[0]).exists()]
+        (Path(folder) / "patch").write_text(diff)
+        names = {"FOLDER": folder, "CHECKOUT": str(checkout), "OPTIONS": options}
         command = ["unshare", "--mount", "--propagation", "private", "sh", "-c", STEPS, "sh", *tests]
+        environment = os.environ | names | {"WERROR": "0"}
         try:
             done = subprocess.run(
                 command, env=environment, capture_output=True, text=True, timeout=SECONDS, check=False
             )
         except subprocess.TimeoutExpired:
-            return Verdict("caught", "a hang", time.monotonic() - began)
-    seconds = time.monotonic() - began
-    failed = FAILED.search(done.stdout)
-    if done.returncode == 1 and failed:
-        return Verdict("caught", failed[1], seconds)
-    states = {0: "survived", 5: "survived", 90: "not applied", 91: "not built"}
+            return "caught", "a hang"
+        cache = Path(folder) / "cache/v/cache/lastfailed"
+        failed = next(iter(json.loads(cache.read_text())), "") if cache.exists() else ""
+    # A set-up that fails is no finding. A check after the test is one: of the kernel's log, for example.
+    if failed and (f"\nFAILED {failed}" in done.stdout or "_ ERROR at teardown of " in done.stdout):
+        return "caught", failed
     if done.returncode not in (0, 5):
         sys.stderr.write(done.stdout[-2000:] + done.stderr[-2000:])
-    return Verdict(states.get(done.returncode, "not run"), "", seconds)
+    return STATES.get(done.returncode, "not run"), ""
