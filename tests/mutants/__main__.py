@@ -3,7 +3,8 @@
 
 A mutant is a file FOLDER/NAME.patch here: a diff below the lines "Fault:", "Harm:" and "Tests:". The fault is
 applied to a layer of memory over a checkout, seen by the processes of its own try alone, so the checkout
-stays as it is. The tests that its third line names run there until one fails. This takes root.
+stays as it is. The tests that its third line names run there until one fails. The mutant is caught if that
+one passes without it. This takes root.
 """
 
 from __future__ import annotations

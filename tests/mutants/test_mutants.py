@@ -41,10 +41,11 @@ DIFF = "Tests:\n\ndiff --git a/fault b/fault\n--- a/fault\n+++ b/fault\n@@ -1 +1
         ("none", "teardown", "caught"),
         ("none", "set-up", "not run"),
         ("none", "module", "not built"),
+        ("test", "test, too", "fails without it, too"),
     ],
 )
 def test_state(before: str, after: str, state: str, tmp_path: Path) -> None:
-    """A test or its teardown must fail; nothing else counts as caught."""
+    """A test or its teardown must fail with the fault and pass without it; nothing else counts as caught."""
     for name, text in (FILES | {"fault": f"{before}\n", "../patch": DIFF.format(before, after)}).items():
         (tmp_path / "checkout" / name).parent.mkdir(parents=True, exist_ok=True)
         (tmp_path / "checkout" / name).write_text(text)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""One try of one mutant, on a layer of memory over a checkout."""
+"""One try of one mutant, on layers of memory over a checkout."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ mkdir "$layer/upper" "$layer/work"
 mount -t overlay overlay -o "lowerdir=$CHECKOUT,upperdir=$layer/upper,workdir=$layer/work" "$CHECKOUT"
 mount -t tmpfs tmpfs /run
 cd "$CHECKOUT"
-git -c safe.directory="$CHECKOUT" apply --whitespace=nowarn "$FOLDER/patch" || exit 90
+git -c safe.directory="$CHECKOUT" apply --allow-empty --whitespace=nowarn "$FOLDER/patch" || exit 90
 make --no-print-directory -s -C kmod -j2 all >/dev/null || exit 91
 build='from tests.vm.harness import kernels, node; node.build_engine(kernels.choose_kernel())'
 case " $*" in *" tests/vm/"*) .venv/bin/python -c "$build" || exit 91 ;; esac
@@ -41,17 +41,20 @@ STATES = {0: "survived", 5: "survived", 90: "not applied", 91: "not built"}
 
 
 def try_mutant(mutant: Mutant, checkout: Path, *, lane_test: bool) -> tuple[str, str]:
-    """Run a mutant's tests on a prepared checkout until one fails.
+    """Run a mutant's tests on a prepared checkout until one fails, and that one without the mutant, too.
 
     Return how that ended (caught, survived, or why neither can be said), and the test that failed.
     """
     options = "-p tests.lanes.plugin --lane-test" if lane_test else ""
     tests = [name for name in mutant.tests if (checkout / name.split("::")[0]).exists()]
-    return run_tests(tests, checkout, mutant.path.read_text().split("\n\n", 1)[1], options)
+    state, failed = run_tests(tests, checkout, mutant.path.read_text().split("\n\n", 1)[1], options)
+    if state == "caught" and run_tests([failed], checkout, "", options)[0] != "survived":
+        state = "fails without it, too"
+    return state, failed
 
 
 def run_tests(tests: list[str], checkout: Path, diff: str, options: str) -> tuple[str, str]:
-    """Run tests on a layer with a diff until one fails. Return the state, and the failed test."""
+    """Run tests on a layer with a diff, or none, until one fails. Return the state, and the failed test."""
     with tempfile.TemporaryDirectory(prefix="mutant-") as folder:
         (Path(folder) / "patch").write_text(diff)
         names = {"FOLDER": folder, "CHECKOUT": str(checkout), "OPTIONS": options}
