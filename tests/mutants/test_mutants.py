@@ -15,13 +15,14 @@ from tests.mutants.mutant import Mutant, read_mutants
 
 # The word in the file `fault` says what goes wrong.
 TEST = """
-import pytest
+import time, pytest
 FAULT = open("fault").read()
 def setup_function(): assert "set-up" not in FAULT
 def teardown_function(): assert "teardown" not in FAULT
 @pytest.mark.parametrize("word", ["a - b"])
 def test_it(word):
     assert "test" not in FAULT
+    time.sleep(600 if "hang" in FAULT else 0)
 """
 FILES = {
     "kmod/Makefile": "all:\n",
@@ -41,11 +42,13 @@ DIFF = "Tests:\n\ndiff --git a/fault b/fault\n--- a/fault\n+++ b/fault\n@@ -1 +1
         ("none", "teardown", "caught"),
         ("none", "set-up", "not run"),
         ("none", "module", "not built"),
+        ("none", "hang", "timed out"),
         ("test", "test, too", "fails without it, too"),
     ],
 )
-def test_state(before: str, after: str, state: str, tmp_path: Path) -> None:
+def test_state(before: str, after: str, state: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A test or its teardown must fail with the fault and pass without it; nothing else counts as caught."""
+    monkeypatch.setattr(trial, "SECONDS", 4.0 if after == "hang" else 600.0)
     for name, text in (FILES | {"fault": f"{before}\n", "../patch": DIFF.format(before, after)}).items():
         (tmp_path / "checkout" / name).parent.mkdir(parents=True, exist_ok=True)
         (tmp_path / "checkout" / name).write_text(text)
