@@ -37,6 +37,23 @@ def check_smi(held: Node) -> None:
     assert used + free <= SLICE_MIB
 
 
+def check_context(held: Node) -> None:
+    """What a context and its first kernel take is charged, and is given back when the program ends."""
+    taken = []
+    with held.slice(MEM) as one:
+        one.begin(program("steps"))
+        one.told()
+        for word in ("context", "kernel"):
+            one.tell(word)
+            assert "error" not in one.told()
+            taken.append(one.used())
+        one.tell("stop")
+        one.ended()
+        assert one.settles(0)
+    print(f"bytes that a context takes, and with its first kernel: {taken}")
+    assert 0 < taken[0] <= taken[1]
+
+
 def check_sizes_without(lax: Node) -> None:
     """With enforcement off all three say the card's own size."""
     with lax.slice(MEM) as one:

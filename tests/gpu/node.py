@@ -61,23 +61,6 @@ def ours(module: str, *words: str) -> list[str]:
     return [sys.executable, "-P", "-m", module, *words]
 
 
-def talking(command: list[str], process_group: int | None = None) -> subprocess.Popen[str]:
-    """Start a command that is spoken with: what it is told, and what it says, goes through pipes."""
-    pipe, both = subprocess.PIPE, subprocess.STDOUT
-    return subprocess.Popen(
-        command, cwd=ROOT, env=environment(), stdin=pipe, stdout=pipe, stderr=both, text=True,
-        process_group=process_group,
-    )  # fmt: skip
-
-
-def ran(command: list[str], given: str | None = None) -> subprocess.CompletedProcess[str]:
-    """Run a command to its end."""
-    return subprocess.run(
-        command, cwd=ROOT, env=environment(), input=given, capture_output=True, text=True, timeout=120,
-        check=False,
-    )  # fmt: skip
-
-
 def is_known(version: str) -> bool:
     """Tell whether a driver version is in the project's table."""
     return version in json.loads(TABLES.read_text())["tags"]
@@ -97,21 +80,11 @@ def probe_words(text: str, step: str) -> dict[str, str]:
     return dict(word.split("=", 1) for word in lines[-1].split() if "=" in word)
 
 
-def ask(step: str, dev: str = DEV) -> dict[str, str]:
-    """Return the driver's own answer to a step of cgpu-probe, outside of any slice. Raises NodeError."""
-    command = [str(PROBE), "--dev", dev, step]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
-    return probe_words(done.stdout + done.stderr, step)
-
-
 def driver_version(dev: str = DEV) -> str:
-    """Return the version that the driver tells. Raises NodeError."""
-    return ask("count", dev)["driver"]
-
-
-def driver_free(dev: str = DEV) -> int:
-    """Return how many bytes of the card are free. Raises NodeError."""
-    return int(ask("info", dev)["free"])
+    """Return the version that the driver tells outside of any slice. Raises NodeError."""
+    command = [str(PROBE), "--dev", dev, "count"]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
+    return probe_words(done.stdout + done.stderr, "count")["driver"]
 
 
 class Slice:
@@ -123,7 +96,11 @@ class Slice:
         self._node = node
         words = ("--mem", mem, "--weight", str(weight), "--gpus", GPU, "--", "/bin/sh", "-c", SHELL)
         command = ours("cgpu.main", "run", *words)
-        self._process = talking(command, process_group=0)
+        pipe, both = subprocess.PIPE, subprocess.STDOUT
+        self._process = subprocess.Popen(
+            command, cwd=ROOT, env=environment(), stdin=pipe, stdout=pipe, stderr=both, text=True,
+            process_group=0,
+        )  # fmt: skip
         first = self._read()
         if first != "ready":
             self.close()
@@ -219,7 +196,9 @@ class Node:
 
     def _cgpud(self, *words: str) -> str:
         command = ours("cgpu.kmod.daemon.main", *words)
-        done = ran(command)
+        done = subprocess.run(
+            command, cwd=ROOT, env=environment(), capture_output=True, text=True, timeout=120, check=False
+        )
         if done.returncode != 0:
             raise NodeError(done.stderr.strip() or f"{command}: {done.returncode}")
         return done.stdout

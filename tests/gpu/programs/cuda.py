@@ -5,12 +5,11 @@ from __future__ import annotations
 
 import ctypes
 import json
-import os
 import sys
 from ctypes import byref, c_char_p, c_int, c_size_t, c_uint, c_uint64, c_void_p
 from typing import Any
 
-LIBRARY = os.environ.get("CGPU_GPU_CUDA", "libcuda.so.1")  # another in tests
+LIBRARY = "libcuda.so.1"
 DEVICE = 0
 PINNED, ON_DEVICE, READ_WRITE, POSIX_FD = 1, 1, 3, 1
 LAZY_PEER, ATTACH_GLOBAL, CAPTURE_RELAXED = 1, 1, 2

@@ -2,7 +2,7 @@
 """What users run: PyTorch, CuPy and JAX. Each prints one line of JSON.
 
 usage: python3 -m tests.gpu.programs.frameworks WORD [STOP_MIB]
-WORD is versions, torch-info, torch-fill, torch-train, cupy, jax or speed; STOP_MIB is for torch-fill.
+WORD is torch-info, torch-fill, torch-train, cupy, jax or speed; STOP_MIB is for torch-fill.
 """
 
 from __future__ import annotations
@@ -23,16 +23,6 @@ def framework(name: str) -> Any:
         return importlib.import_module(name)
     except ImportError as error:
         sys.exit(f"{name}: cannot be imported by {sys.executable} ({error})")
-
-
-def versions() -> None:
-    found = {}
-    for name in ("torch", "cupy", "jax"):
-        try:
-            found[name] = str(importlib.import_module(name).__version__)
-        except ImportError:
-            found[name] = "none"
-    say(python=sys.version.split()[0], **found)
 
 
 def torch_info() -> None:
@@ -138,7 +128,6 @@ def main() -> None:
         torch_fill(int(sys.argv[2]) * MIB)
         return
     plain = {
-        "versions": versions,
         "torch-info": torch_info,
         "torch-train": torch_train,
         "cupy": cupy_run,
