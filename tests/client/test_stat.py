@@ -12,18 +12,12 @@ from hypothesis import strategies as st
 
 from cgpu.client.stat import BUCKETS, OUTCOMES, Latency, parse_engine, parse_gpu, parse_slice
 from cgpu.errors import CgpuError
-from tests.exporter.trees import ENGINE, gpu_line, slice_line
+from tests.exporter.trees import ENGINE, gpu_line, slice_line, with_words
 
 NUMBERS = st.integers(0, 2**64 - 1)
 LATENCIES = st.builds(Latency, NUMBERS, st.lists(NUMBERS, min_size=1, max_size=BUCKETS).map(tuple))
 VALUES = st.text("0123456789,-+. _e\u0661", max_size=80)
 KEYS = [f"{outcome}_{what}" for outcome in OUTCOMES for what in ("ns", "times")]
-
-
-def line(words: dict[str, str]) -> str:
-    """Return an engine's line with these words in place of its own."""
-    own = dict(word.split("=") for word in ENGINE.split())
-    return " ".join(f"{key}={value}" for key, value in {**own, **words}.items())
 
 
 @given(st.fixed_dictionaries(dict.fromkeys(OUTCOMES, LATENCIES)))
@@ -33,7 +27,7 @@ def test_times_are_read_as_they_were_written(latencies: dict[str, Latency]) -> N
     for outcome, one in latencies.items():
         words[f"{outcome}_times"] = ",".join(map(str, one.calls))
         words[f"{outcome}_ns"] = str(one.ns)
-    assert parse_engine(line(words)).latencies == latencies
+    assert parse_engine(with_words(ENGINE, **words)).latencies == latencies
 
 
 @given(LATENCIES)
@@ -50,7 +44,7 @@ def test_buckets_add_up(latency: Latency) -> None:
 def test_anything_else_is_refused_by_name(words: dict[str, str]) -> None:
     """No text is an exception of another kind, nor a number that is none."""
     with suppress(CgpuError):
-        for one in parse_engine(line(words)).latencies.values():
+        for one in parse_engine(with_words(ENGINE, **words)).latencies.values():
             assert all(0 <= number < 10**20 for number in (one.ns, *one.calls))
 
 

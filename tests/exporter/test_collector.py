@@ -36,8 +36,10 @@ class Clock:
 @pytest.fixture
 def tree(tmp_path: Path) -> FakeTree:
     made = FakeTree(tmp_path / "tree")
-    made.gpu(0, gpu_line("GPU-0"), slice_line(POD, used=300, weight=3), slice_line(PLAIN, used=10))
-    made.gpu(1, gpu_line("GPU-1", policy=1, undivided=1, drift=4096))
+    pod = {"used": 300 << 20, "peak": 600 << 20, "weight": 3, "throttled": 250_000_000, "refused_limit": 3}
+    slices = (slice_line(POD, **pod), slice_line(PLAIN, refused_control=5))
+    made.gpu(0, gpu_line("GPU-0", drift=-4096), *slices)
+    made.gpu(1, gpu_line("GPU-1", policy=1, undivided=1))
     return made
 
 
@@ -96,7 +98,7 @@ def test_figures_are_the_trees(tree: FakeTree) -> None:
 def test_high_priority_has_a_sample(tree: FakeTree) -> None:
     """A slice of high priority has one, and no other slice."""
     assert "opencgpu_slice_high_priority" not in found(collector(tree))
-    tree.gpu(0, gpu_line("GPU-0"), slice_line(POD, high=1), slice_line(PLAIN))
+    tree.gpu(0, gpu_line("GPU-0"), slice_line(POD, highprio=1), slice_line(PLAIN))
     values = found(collector(tree))["opencgpu_slice_high_priority"]
     assert values == {labels(**OF_POD, **FIRST): 1}
 
@@ -163,7 +165,7 @@ def test_utilisation_is_of_the_time_between_scrapes(tree: FakeTree) -> None:
 
 def test_every_metric_is_there_and_no_other(tree: FakeTree) -> None:
     """The rows of the table are what a scrape has, with the types that they say."""
-    tree.gpu(0, gpu_line("GPU-0"), slice_line(POD, high=1), slice_line(PLAIN))
+    tree.gpu(0, gpu_line("GPU-0"), slice_line(POD, highprio=1), slice_line(PLAIN))
     clock = Clock()
     made = collector(tree, dcgm=True, clock=clock)
     found(made)

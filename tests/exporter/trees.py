@@ -17,33 +17,32 @@ ENGINE = (
 )
 
 
-def slice_line(
-    container: str, *, used: int = 0, weight: int = 1, usage: int = 0, limit: int = 1024, high: int = 0
-) -> str:
-    return (
-        f"id={container} memsize={limit * MIB} used={used * MIB} peak={2 * used * MIB} weight={weight} "
-        f"highprio={high} usage={usage} throttled=250000000 "
-        "refused_limit=3 refused_card=1 refused_unaccounted=0 "
-        "refused_class=0 refused_control=5 refused_client=0 refused_records=0 refused_call=2\n"
-    )
+SLICE = (
+    f"memsize={1024 * MIB} used=0 peak=0 weight=1 highprio=0 usage=0 throttled=0 "
+    "refused_limit=0 refused_card=0 refused_unaccounted=0 "
+    "refused_class=0 refused_control=0 refused_client=0 refused_records=0 refused_call=0"
+)
+GPU = (
+    f"drift=0 memtotal={15109 * MIB} memfree={9000 * MIB} promised={2048 * MIB} used={600 * MIB} orphaned=0 "
+    "policy=2 prio_ratio=80 max_inst=20 places=2 weights=2 mig=0 natives=0 drift_lasting=0 undivided=0 "
+    "usage=0 lost=0 refused_limit=0 refused_card=0 refused_unaccounted=0"
+)
 
 
-def gpu_line(
-    uuid: str,
-    *,
-    policy: int = 2,
-    usage: int = 0,
-    drift: int = -4096,
-    drift_lasting: int = 0,
-    undivided: int = 0,
-    lost: int = 0,
-) -> str:
-    return (
-        f"uuid={uuid} drift={drift} memtotal={15109 * MIB} memfree={9000 * MIB} promised={2048 * MIB} "
-        f"used={600 * MIB} orphaned=0 policy={policy} prio_ratio=80 max_inst=20 places=2 weights=4 mig=0 "
-        f"natives=0 drift_lasting={drift_lasting} undivided={undivided} usage={usage} lost={lost} "
-        "refused_limit=9 refused_card=1 refused_unaccounted=0\n"
-    )
+def with_words(line: str, **changed: int | str) -> str:
+    """Return a line of an entry `stat` with other values of some keys."""
+    known = dict(word.split("=") for word in line.split())
+    return " ".join(f"{key}={value}" for key, value in {**known, **changed}.items())
+
+
+def slice_line(container: str, **changed: int) -> str:
+    """Return a container's line of a GPU's entry."""
+    return with_words(f"id={container} {SLICE}", **changed)
+
+
+def gpu_line(uuid: str, **changed: int) -> str:
+    """Return the GPU's own line."""
+    return with_words(f"uuid={uuid} {GPU}", **changed)
 
 
 class FakeTree:
@@ -63,4 +62,4 @@ class FakeTree:
         folder.mkdir(exist_ok=True)
         (folder / "name").write_text("Tesla T4\n")
         (folder / "minor").write_text(f"{index}\n")
-        (folder / "stat").write_text("".join(lines))
+        (folder / "stat").write_text("\n".join(lines))

@@ -7,58 +7,18 @@ from pathlib import Path
 
 import pytest
 
+from tests.exporter.trees import gpu_line, slice_line
+
 MIB = 1 << 20
 TRAINER = "0123456789ab" + "c" * 52
 SCHED = "divided_by=time_slices usage_from=gates resolution=50000 slice=2000000 later=1"
 NodeValue = int | str
-REFUSED = ("limit", "card", "unaccounted", "class", "control", "client", "records", "call")
 
 
 @pytest.fixture(autouse=True)
 def usual_width(monkeypatch: pytest.MonkeyPatch) -> None:
     """Tables have the width of no terminal, whatever the one is in which the tests run."""
     monkeypatch.setenv("COLUMNS", "80")
-
-
-def stat_of_slice(owner: str, **changed: NodeValue) -> str:
-    """Return a container's line of the entry `stat`."""
-    words: dict[str, NodeValue] = {
-        "memsize": 6043 * MIB,
-        "used": 1024 * MIB,
-        "peak": 2048 * MIB,
-        "weight": 1,
-        "highprio": 0,
-        "usage": 0,
-        "throttled": 3_000_000,
-        **{f"refused_{reason}": 0 for reason in REFUSED},
-    }
-    return " ".join([f"id={owner}", *(f"{key}={value}" for key, value in (words | changed).items())])
-
-
-def stat_of_gpu(*slices: str, **changed: NodeValue) -> str:
-    """Return the entry `stat` of a GPU."""
-    words: dict[str, NodeValue] = {
-        "drift": 0,
-        "memtotal": 15109 * MIB,
-        "memfree": 13000 * MIB,
-        "promised": 12086 * MIB,
-        "used": 1024 * MIB,
-        "orphaned": 0,
-        "policy": 1,
-        "prio_ratio": 80,
-        "max_inst": 20,
-        "places": 2,
-        "weights": 2,
-        "mig": 0,
-        "natives": 0,
-        "drift_lasting": 0,
-        "undivided": 0,
-        "usage": 0,
-        "lost": 0,
-        **{f"refused_{reason}": 0 for reason in REFUSED[:3]},
-    }
-    line = " ".join(["uuid=GPU-0", *(f"{key}={value}" for key, value in (words | changed).items())])
-    return "\n".join([line, *slices])
 
 
 def write(directory: Path, nodes: dict[str, NodeValue]) -> None:
@@ -110,8 +70,13 @@ def tree(tmp_path: Path) -> Path:
     """
     root = tmp_path / "cgpu_km"
     write(root, {"version": "0.1.0", "engine": "cgpud 0.1.0", "default_memsize": 0})
-    slices = (stat_of_slice(TRAINER, refused_limit=3, refused_call=4), stat_of_slice("web", used=0, peak=0))
-    gpu = add_gpu(root, 0, sched=SCHED, stat=stat_of_gpu(*slices))
+    known = {"used": 1024 * MIB, "peak": 2048 * MIB, "refused_limit": 3, "refused_call": 4}
+    stat = (
+        gpu_line("GPU-0", memfree=13000 * MIB, promised=12086 * MIB, used=1024 * MIB, policy=1),
+        slice_line(TRAINER, memsize=6043 * MIB, throttled=3_000_000, **known),
+        slice_line("web", memsize=6043 * MIB, throttled=3_000_000),
+    )
+    gpu = add_gpu(root, 0, sched=SCHED, stat="\n".join(stat))
     add_gpu(root, 1, policy=2)
     add_container(gpu, TRAINER[:12], TRAINER, 4711, 4712)
     add_container(gpu, "web", "web")

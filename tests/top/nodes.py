@@ -6,13 +6,14 @@ from __future__ import annotations
 import threading
 from dataclasses import replace
 
-from cgpu.client.stat import CALL_REASONS, MEMORY_REASONS, GpuStat, SliceStat
+from cgpu.client.stat import GpuStat, parse_gpu
 from cgpu.errors import CgpuError
 from cgpu.smi.limits import with_limits
 from cgpu.smi.model import Container, Gpu
 from cgpu.smi.scheduling import parse
 from cgpu.top.model import View
 from cgpu.top.reading import Key, Process, Reading
+from tests.exporter.trees import gpu_line, slice_line
 
 MIB = 1 << 20
 SECOND = 1_000_000_000
@@ -47,48 +48,16 @@ def gpu(index: int, *containers: Container) -> Gpu:
     return with_limits(made)
 
 
-def slice_stat(one: Container, **changed: int) -> SliceStat:
-    """Return the counters of a slice. refused: calls that asked for more than the limit."""
-    refused = dict.fromkeys(MEMORY_REASONS, 0) | {"limit": changed.pop("refused", 0)}
-    known = {
-        "memsize": one.allocated or 0,
-        "used": one.used or 0,
-        "peak": (one.used or 0) + 512 * MIB,
-        "weight": one.weight or 0,
-        "highprio": 0,
-        "usage": one.engine_time or 0,
-        "throttled": 0,
-    }
-    return SliceStat(
-        one.id, **(known | changed), refused=refused, refused_calls=dict.fromkeys(CALL_REASONS, 0)
-    )
-
-
 def gpu_stat(card: Gpu, **slices: dict[str, int]) -> GpuStat:
     """Return the counters of a GPU. slices: what differs, by the id of a container."""
-    made = tuple(slice_stat(one, **slices.get(one.id, {})) for one in card.containers)
-    return GpuStat(
-        uuid=card.uuid or "",
-        drift=0,
-        memtotal=card.total or 0,
-        memfree=0,
-        promised=card.promised,
-        used=sum(one.used for one in made),
-        orphaned=0,
-        policy=1,
-        prio_ratio=80,
-        max_inst=20,
-        places=len(made),
-        weights=len(made),
-        mig=0,
-        natives=0,
-        drift_lasting=0,
-        undivided=0,
-        usage=sum(one.usage for one in made),
-        lost=0,
-        refused=dict.fromkeys(MEMORY_REASONS, 0),
-        slices=made,
-    )
+    usage = sum(one.engine_time or 0 for one in card.containers)
+    memory = sum(one.used or 0 for one in card.containers)
+    lines = [gpu_line(card.uuid or "", policy=1, used=memory, usage=usage)]
+    for one in card.containers:
+        used = one.used or 0
+        known = {"used": used, "peak": used + 512 * MIB, "usage": one.engine_time or 0}
+        lines.append(slice_line(one.id, **known, **slices.get(one.id, {})))
+    return parse_gpu("\n".join(lines))
 
 
 def reading(at: float, *gpus: Gpu, **slices: dict[str, int]) -> Reading:

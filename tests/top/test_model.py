@@ -63,8 +63,8 @@ def test_rates_are_of_a_second_at_least() -> None:
 
 def test_throttled_and_refused() -> None:
     """Of counters: the part of the time, and what is new."""
-    before = node(1.0, **{TRAINER: {"throttled": 0, "refused": 3}})
-    now = node(3.0, **{TRAINER: {"throttled": SECOND // 2, "refused": 5}})
+    before = node(1.0, **{TRAINER: {"throttled": 0, "refused_limit": 3}})
+    now = node(3.0, **{TRAINER: {"throttled": SECOND // 2, "refused_limit": 5}})
     trainer = after(before, now).slices[0]
     assert (trainer.throttled, trainer.refused, trainer.refused_now) == (25.0, 5, 2)
 

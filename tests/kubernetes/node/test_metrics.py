@@ -48,7 +48,7 @@ def records(tmp_path: Path) -> Records:
 @pytest.fixture
 def fake(tmp_path: Path) -> FakeTree:
     made = FakeTree(tmp_path / "tree")
-    made.gpu(0, gpu_line("GPU-0"), slice_line(CONTAINER, used=10))
+    made.gpu(0, gpu_line("GPU-0"), slice_line(CONTAINER, used=10 << 20))
     return made
 
 
