@@ -5,7 +5,6 @@ from __future__ import annotations
 
 import subprocess
 import time
-from pathlib import Path
 
 import pytest
 
@@ -13,7 +12,6 @@ from cgpu import paths
 from tests.integration.commands import call, eventually
 from tests.integration.conftest import Start
 from tests.integration.engine import CGPUD, MIB, Engine
-from tests.integration.images import ROOT
 from tests.integration.probe import step
 from tests.integration.runtimes import Runc
 from tests.integration.test_slice import LIMIT, SLICE
@@ -97,54 +95,6 @@ def test_while_the_engine_is_down(start: Start, runc: Runc) -> None:
     assert runc.run(["/cgpu-probe", "--help"], {}).returncode == 0
     engine.start()
     assert runc.run(["/cgpu-probe", "info"], SLICE).returncode == 0
-
-
-# By its form the hook, the system calls at which it is killed, and how many deaths these are at least.
-# strace counts each call on its own, and the hook in C makes few of each.
-HOOKS = {
-    "c": (
-        (ROOT / "hook" / "cgpu-hook",),
-        (
-            *("read", "openat", "newfstatat", "close", "access", "write"),
-            *("socket", "connect", "sendto", "lseek", "exit_group"),
-        ),
-        10,
-    ),
-    "python": (("/usr/bin/python3", "-IS", ROOT / "hook" / "start.py"), ("read,write,openat,close",), 20),
-}
-
-
-@pytest.mark.parametrize("form", HOOKS)
-def test_hook_killed_at_every_step(engine: Engine, runc: Runc, form: str) -> None:
-    """kill -9 of the hook at each of its system calls: the start fails, and nothing stays registered."""
-    program, kinds, least = HOOKS[form]
-    deaths = 0
-    for calls in kinds:
-        number = 1
-        while is_killed(engine, program, calls, number):
-            number += 1
-            deaths += 1
-    assert deaths > least
-
-
-def is_killed(engine: Engine, program: tuple[str | Path, ...], calls: str, number: int) -> bool:
-    """Kill the hook at the nth of these calls; return whether it came to that."""
-    victim = subprocess.Popen(["sleep", "60"])
-    name = f"step-{calls.replace(',', '-')}-{number}"
-    state = f'{{"ociVersion": "1.0.2", "id": "{name}", "pid": {victim.pid}, "bundle": "/"}}'
-    done = subprocess.run(
-        ["strace", "-qq", "-o", "/dev/null", "-e", f"trace={calls}",
-         "-e", f"inject={calls}:signal=SIGKILL:when={number}",
-         *program, "prestart", "--grant", f"0:{MIB}:1:0"],
-        input=state, text=True, capture_output=True, check=False, timeout=60,
-    )  # fmt: skip
-    victim.kill()
-    victim.wait()
-    if done.returncode != 0:
-        # The runtime that sees its hook fail tears the container down and runs poststop.
-        subprocess.run([*program, "poststop"], input=state, text=True, check=True, timeout=30)
-        assert name not in engine.instances()
-    return done.returncode != 0
 
 
 def test_calls_that_signals_interrupt_happen_once(engine: Engine, runc: Runc) -> None:

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from cgpu.runtime_config.engines import hooks
-from tests.integration.commands import Server, call, eventually, must
+from tests.integration.commands import call, must
 from tests.integration.images import IMAGE
 from tests.integration.runtimes import CONFIGURE, LAUNCHER, PODMAN_LIMITS, Podman
 
@@ -54,23 +54,6 @@ def test_containerd(tmp_path: Path, text: str | None, default: str) -> None:
     assert cgpu["runtime_type"] == "io.containerd.runc.v2"
     assert cgpu["options"]["BinaryName"] == str(LAUNCHER)
     assert cgpu["options"].get("SystemdCgroup", False) is (text == KUBEADM)
-
-
-@pytest.mark.root
-def test_containerd_starts_its_cri_plugin(tmp_path: Path) -> None:
-    """With Debian's own settings the CRI plugin still loads, which it does not without runc beside ours."""
-    config, socket = tmp_path / "config.toml", tmp_path / "socket"
-    places = f'root = "{tmp_path}/root"\nstate = "{tmp_path}/state"\n[grpc]\naddress = "{socket}"\n'
-    config.write_text(DEBIAN.replace("\n\n", f"\n{places}\n", 1))
-    must([CONFIGURE, "containerd", "--config", config, "--runtime", LAUNCHER])
-    server = Server.start(["containerd", "-c", config], tmp_path / "log")
-    try:
-        ctr = ["ctr", "-a", str(socket)]
-        eventually(lambda: call([*ctr, "version"]).returncode == 0, "containerd answers")
-        rows = must([*ctr, "plugins", "ls"]).stdout.splitlines()
-        assert [row.split()[-1] for row in rows if row.split()[1] == "cri"] == ["ok"]
-    finally:
-        server.stop()
 
 
 def test_podman(tmp_path_factory: pytest.TempPathFactory) -> None:

@@ -4,7 +4,6 @@
 from __future__ import annotations
 
 import csv
-import json
 import re
 import subprocess
 from collections.abc import Iterator, Sequence
@@ -12,10 +11,8 @@ from contextlib import contextmanager
 from subprocess import DEVNULL
 
 import psutil
-import pytest
 
 from tests.integration.commands import eventually, must
-from tests.integration.conftest import Start
 from tests.integration.engine import CGPU, MIB, SMI, Engine
 from tests.integration.images import PROBE
 
@@ -59,12 +56,6 @@ def probe_of(process: psutil.Process) -> psutil.Process:
     """Return the probe among a command and what it has started."""
     (found,) = [one for one in (process, *process.children(recursive=True)) if one.name() == "cgpu-probe"]
     return found
-
-
-def document() -> dict[str, object]:
-    """Return the first GPU of --json."""
-    gpu: dict[str, object] = json.loads(must([SMI, "--json"]).stdout)["gpus"][0]
-    return gpu
 
 
 def test_memory(engine: Engine) -> None:
@@ -115,38 +106,3 @@ def card(engine: Engine) -> tuple[str, ...]:
     """Return the same as the tree says."""
     total, free = (int(engine.read(f"0/{name}")) // MIB for name in ("memtotal", "memfree"))
     return (str(total), str(total - free), str(free), str(LIMIT), "1", "1")
-
-
-def are_as_promised() -> bool:
-    found = document()
-    slices = found["containers"]
-    assert isinstance(slices, list)
-    by_weight = {one["weight"]: (one["utilisation_percent"], one["limit_percent"]) for one in slices}
-    whole = found["utilisation_percent"]
-    assert {weight: limit for weight, (_, limit) in by_weight.items()} == {3: 75.0, 1: 25.0}
-    return (
-        by_weight[3][0] == pytest.approx(75, abs=8)
-        and by_weight[1][0] == pytest.approx(25, abs=8)
-        and whole == pytest.approx(100, abs=8)
-    )
-
-
-@pytest.mark.slow
-def test_time(start: Start) -> None:
-    """Two slices that always have work show their weights' shares as utilisation, and fill the GPU."""
-    engine = start("T4", policy=2)
-    busy = ("group", "busy=120s:1ms")
-    with (
-        slice_of(["--mem", "1G", "--weight", "3"], *busy),
-        slice_of(["--mem", "1G", "--weight", "1"], *busy),
-    ):
-        eventually(
-            lambda: (
-                all(int(engine.read(f"0/{one}/usage")) > 0 for one in engine.instances())
-                and len(engine.instances()) == 2
-            ),
-            "both compute",
-            60,
-        )
-        # The samples of the driver reach back a second.
-        eventually(are_as_promised, "each has its share", 60)
