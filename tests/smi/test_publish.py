@@ -73,17 +73,8 @@ def as_user(uid: int, words: Sequence[str], capfd: pytest.CaptureFixture[str]) -
     return os.waitstatus_to_exitcode(status), printed.out, printed.err
 
 
-def read_as(uid: int, path: Path) -> bool:
-    """Return whether a user can open a file by hand."""
-    return opens(uid, path, os.O_RDONLY)
-
-
-def can_write(uid: int, path: Path) -> bool:
-    """Return whether a user can open a file for writing, after having tried to change its mode."""
-    return opens(uid, path, os.O_WRONLY)
-
-
 def opens(uid: int, path: Path, flags: int) -> bool:
+    """Return whether a user can open a file by hand, after having tried to change its mode."""
     child = os.fork()
     if child == 0:
         # The files' group is root's: a user who had stayed in it would be refused for that alone.
@@ -123,9 +114,9 @@ def test_own(
         assert "No slices of yours found" in bobs
         assert "|      12086MiB " in bobs
         mine = folder / f"{ALICE}.json"
-        assert (read_as(ALICE, mine), read_as(BOB, mine)) == (True, False)
+        assert [opens(uid, mine, os.O_RDONLY) for uid in (ALICE, BOB)] == [True, False]
         # Who owned it could fill the memory of the machine's /run.
-        assert (mine.stat().st_uid, can_write(ALICE, mine)) == (0, False)
+        assert (mine.stat().st_uid, opens(ALICE, mine, os.O_WRONLY)) == (0, False)
         assert TRAINER not in (folder / "everyone.json").read_text()
         assert not (folder / "0.json").exists()
 

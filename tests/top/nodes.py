@@ -11,7 +11,6 @@ from cgpu.errors import CgpuError
 from cgpu.smi.limits import with_limits
 from cgpu.smi.model import Container, Gpu
 from cgpu.smi.scheduling import parse
-from cgpu.top.model import View
 from cgpu.top.reading import Key, Process, Reading
 from tests.exporter.trees import gpu_line, slice_line
 
@@ -110,9 +109,3 @@ class Node:
 
     def _named(self, one: Container) -> Container:
         return replace(one, name=self.hostile) if self.hostile is not None and one.id == TRAINER else one
-
-
-def only(view: object) -> View:
-    """Return what is a view."""
-    assert isinstance(view, View)
-    return view
