@@ -14,7 +14,6 @@ from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Protocol
 
 from tests.integration.commands import Outcome, Server, call, must
 from tests.integration.images import IMAGE, ROOT, image_tar, make_rootfs, oci_archive
@@ -43,24 +42,6 @@ def crun_here(directory: Path) -> Path:
     path.write_text(f'#!/bin/sh\nexec unshare -m sh -c \'{hidden}; exec /usr/bin/crun "$@"\' crun "$@"\n')
     path.chmod(0o755)
     return path
-
-
-class Runtime(Protocol):
-    """What every engine can do here."""
-
-    name: str
-
-    def run(self, command: Sequence[str], env: Environment, *extra: str) -> Outcome: ...
-
-    def start(self, name: str, command: Sequence[str], env: Environment, *extra: str) -> Outcome: ...
-
-    def exec(self, name: str, command: Sequence[str]) -> Outcome: ...
-
-    def kill(self, name: str) -> Outcome: ...
-
-    def remove(self, name: str) -> Outcome: ...
-
-    def close(self) -> None: ...
 
 
 @dataclass
@@ -304,3 +285,6 @@ class Podman(CommandLine):
     def close(self) -> None:
         self.call("rm", "-f", "-a", "-t", "0")
         shutil.rmtree(self.runroot, ignore_errors=True)
+
+
+Runtime = Runc | Docker | Containerd | Podman

@@ -56,15 +56,6 @@ def test_containerd(tmp_path: Path, text: str | None, default: str) -> None:
     assert cgpu["options"].get("SystemdCgroup", False) is (text == KUBEADM)
 
 
-def test_podman(tmp_path_factory: pytest.TempPathFactory) -> None:
-    """podman finds the runtime by its name in its main file."""
-    tmp_path = tmp_path_factory.mktemp("p")  # podman wants a short path
-    config = tmp_path / "containers.conf"
-    must([CONFIGURE, "podman", "--config", config, "--runtime", LAUNCHER])
-    outcome = call(podman_info(tmp_path, "--runtime", "cgpu"), {"CONTAINERS_CONF": str(config)})
-    assert outcome.stdout.strip() == str(LAUNCHER), outcome.text
-
-
 @pytest.mark.root
 def test_podman_drop_in(tmp_path_factory: pytest.TempPathFactory) -> None:
     """podman reads the drop-in, with the runtime as its default, and nothing is left when it is removed."""
