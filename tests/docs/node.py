@@ -10,9 +10,9 @@ import sys
 import sysconfig
 from pathlib import Path
 
+from tests.install.packaging.machine import Machine
 from tests.integration.commands import eventually
 from tests.integration.images import IMAGE, image_tar
-from tests.packaging.machine import Machine
 
 VENV = "/opt/opencgpu"
 # The packages of the registry are those of the tests' own environment (lend_packages).

@@ -194,7 +194,7 @@ def test_poststop_refused(tree: FakeTree) -> None:
 
 
 def test_launcher(tmp_path: Path) -> None:
-    """The launcher finds its package beside itself, and through a link; tests/packaging has it by pip."""
+    """The launcher finds its package beside itself, and through a link; test_wheel.py has it by pip."""
     (tmp_path / "cgpu-hook").symlink_to(HOOK)
     for launcher in (HOOK, tmp_path / "cgpu-hook"):
         command, env = [str(launcher), "prestat"], {"PYTHONPATH": "/nowhere"}

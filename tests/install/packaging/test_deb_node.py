@@ -11,8 +11,8 @@ from collections.abc import Iterator
 
 import pytest
 
+from tests.install.packaging.machine import Machine
 from tests.packages import Packages
-from tests.packaging.machine import Machine
 
 pytestmark = [pytest.mark.root, pytest.mark.slow]
 

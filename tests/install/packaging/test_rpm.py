@@ -18,8 +18,8 @@ from typing import NamedTuple
 import pytest
 
 from cgpu import __version__
+from tests.install.packaging.test_deb import locked
 from tests.packages import Packages, Rpms
-from tests.packaging.test_deb import locked
 
 # The first test builds the packages.
 pytestmark = pytest.mark.timeout(600)

@@ -19,8 +19,8 @@ from packaging.requirements import Requirement
 
 from cgpu import __version__
 from cgpu.runtime_config.engines.engine import RUNTIME_NAME
+from tests.install.packaging.machine import Machine
 from tests.packages import Packages
-from tests.packaging.machine import Machine
 
 LABEL = "opencgpu.io/node"
 CALLS = "/tmp/calls"

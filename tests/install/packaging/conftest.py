@@ -8,10 +8,10 @@ from collections.abc import Iterator
 
 import pytest
 
+from tests.install.packaging.machine import Machine
 from tests.packages import Packages, Rpms
 from tests.packages import packages as built_packages
 from tests.packages import rpms as built_rpms
-from tests.packaging.machine import Machine
 
 
 @pytest.fixture(scope="session")

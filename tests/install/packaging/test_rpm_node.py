@@ -10,9 +10,9 @@ from pathlib import Path
 
 import pytest
 
+from tests.install.packaging.machine import Machine
+from tests.install.packaging.test_deb_node import PROBE, assert_refused, lasting_slice, pid_of
 from tests.packages import Rpms
-from tests.packaging.machine import Machine
-from tests.packaging.test_deb_node import PROBE, assert_refused, lasting_slice, pid_of
 
 # The first test builds the packages.
 pytestmark = [pytest.mark.root, pytest.mark.slow, pytest.mark.timeout(600)]
