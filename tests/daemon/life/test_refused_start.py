@@ -62,6 +62,7 @@ def test_told_at_once_and_not_repeated(stopped: tuple[Daemon, Sliced]) -> None:
     daemon, sliced = stopped
     assert refuse(daemon) == f"cgpud: {OTHER_CARDS}\n"
     keeper = daemon.lock_holder()
+    # The keeper would try again by the clock, within 0.1 s; nothing else tells that it does not.
     time.sleep(0.5)
     assert workers_of(keeper) == []
     assert daemon.log().count(OTHER_CARDS) == 1
@@ -89,6 +90,7 @@ def test_stop_ends_the_attempts(failing: tuple[Daemon, Sliced]) -> None:
     assert (done.returncode, done.stderr) == (0, "")
     attempts = daemon.log().count("log_level")
     assert workers_of(daemon.lock_holder()) == []
+    # The next attempt was due by the clock, within 0.5 s.
     time.sleep(1.0)
     assert daemon.log().count("log_level") == attempts
     (daemon.run.parent / "config.yaml").write_text(CONFIG)

@@ -51,7 +51,10 @@ def busy_group(worker: Worker, length: int = 10 * MS) -> Group:
 
 
 def shares(worker: Worker, *groups: Group, seconds: float = 0.2) -> list[float]:
-    """Return which parts of a time by the clock were of which groups."""
+    """Return which parts of a time by the clock were of which groups.
+
+    The card computes what it has done until now: a busy machine changes only how long the time is.
+    """
     before = [worker.figures(group.channel) for group in groups]
     time.sleep(seconds)
     after = [worker.figures(group.channel) for group in groups]
@@ -145,7 +148,7 @@ def test_what_a_killed_process_leaves(sim: Sim, worker: Worker) -> None:
 def test_samples_name_processes(worker: Worker) -> None:
     """Each by its number; a pid namespace of one's own has its own numbers."""
     sim = worker.client.sim
-    words = ("busy=500ms:1ms", "samples")
+    words = ("submit=1000:10ms", "busy=500ms:1ms", "samples")
     done = sim.probe("group", *words)
     pid = next(fields(line)["pid"] for line in done.stdout.splitlines() if line.startswith("busy"))
     mine = [fields(line) for line in done.stdout.splitlines() if line.startswith("sample ")][-2:]
