@@ -11,20 +11,24 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from tests.integration.engine import ENFORCE
+from tests.kubernetes.harness.counts import FULL as FULL_OF_PODS
 from tests.packages import ROOT
 from tests.vm.harness.counts import FULL
 
 # The older form: some tests record properties, which pytest's newer one has no place for.
 REPORT = ("-o", "junit_family=xunit1")
+PYTEST = (sys.executable, "-m", "pytest")
 
 
-def run_unenforced(chosen: Sequence[str], report: Path, seconds: float) -> dict[str, str]:
-    """Run those of them that are marked `enforcement`; return how each ended."""
+def run_unenforced(
+    chosen: Sequence[str], report: Path, seconds: float, pytest: Sequence[str] = PYTEST
+) -> dict[str, str]:
+    """Run those of them that are marked `enforcement`, by pytest or what starts it; return how each ended."""
     subprocess.run(
-        [sys.executable, "-m", "pytest", "-q", "-m", "enforcement", *REPORT, f"--junitxml={report}", *chosen],
+        [*pytest, "-q", "-m", "enforcement", *REPORT, f"--junitxml={report}", *chosen],
         cwd=ROOT,
         # Whichever they are, each has its small count.
-        env={**os.environ, ENFORCE: "off", FULL: ""},
+        env={**os.environ, ENFORCE: "off", FULL: "", FULL_OF_PODS: ""},
         capture_output=True,
         check=False,
         timeout=seconds,
