@@ -2,8 +2,8 @@
 """What all tests share: who may skip, and where the project lies.
 
 CGPU_TEST_REQUIRE=all turns every skip into a failure that names the reason. Tests marked `gpu` need a machine
-of their own, and those marked `next_kernel` a kernel; they stay skipped, unless the variable names them too:
-CGPU_TEST_REQUIRE=all,gpu.
+of their own, those marked `next_kernel` a kernel, those marked `archive` software that is not reached; they
+stay skipped, unless the variable names them too: CGPU_TEST_REQUIRE=all,gpu.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ import pytest
 from hypothesis import settings
 
 REPOSITORY = Path(__file__).resolve().parent.parent
-OWN_MACHINE = ("gpu", "next_kernel")
+OWN_NEEDS = ("gpu", "next_kernel", "archive")
 # How long one example takes says more of the machine than of the code. Each lane has a number of examples.
 for lane, examples in (("check", 20), ("test", 100), ("release", 1000)):
     settings.register_profile(lane, deadline=None, max_examples=examples)
@@ -36,7 +36,7 @@ def required() -> set[str]:
 
 def must_run(markers: set[str]) -> bool:
     """Say whether a test with these markers may not be skipped."""
-    own = markers & set(OWN_MACHINE)
+    own = markers & set(OWN_NEEDS)
     return own <= required() if own else "all" in required()
 
 

@@ -35,7 +35,7 @@ class Result:
     """How a lane or a shard ended; seconds of the clock, and of processors in all its processes."""
 
     succeeded: bool
-    is_whole: bool  # no command has said that it could not run
+    is_whole: bool  # no test was skipped, and no command has said that it could not run
     seconds: float
     processor_seconds: float
     summary: Summary
@@ -67,8 +67,9 @@ def run_commands(
         sys.stdout.write(output.read())
         summary = read_reports(folder)
     succeeded = statuses <= {0, NOT_RUN} and summary.failed == 0
+    is_whole = NOT_RUN not in statuses and summary.skipped == 0
     took = time.monotonic() - began, processor_seconds() - used
-    return Result(succeeded, NOT_RUN not in statuses, *took, summary)
+    return Result(succeeded, is_whole, *took, summary)
 
 
 def run_in_turn(

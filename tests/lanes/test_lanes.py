@@ -101,17 +101,31 @@ def test_a_command_that_fails_is_a_failure(tmp_path: Path, capfd: pytest.Capture
     assert found == [(True, True), (True, False), (False, True)]
 
 
-def test_failures_of_pytest_are_counted(tmp_path: Path) -> None:
-    """The result has what any pytest of a command did, with workers and without, not what tests started."""
-    test = tmp_path / "test_some.py"
-    test.write_text(
+def test_failures_of_pytest_are_counted(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    """The result has what any pytest of a command did, with workers and without, not what tests started.
+
+    Software that is not reached makes it one in part, and a line says why, also where no test may be skipped.
+    """
+    (tmp_path / "conftest.py").write_text(
+        "from pathlib import Path\nfrom tests.nvidia import conftest\nconftest.HERE = Path(__file__).parent\n"
+        "from tests.conftest import pytest_runtest_makereport\n"
+        "pytest_collection_modifyitems = conftest.pytest_collection_modifyitems\n"
+    )
+    (tmp_path / "test_some.py").write_text(
         "import os, sys\ndef test_it(): pass\ndef test_not(): assert 'CGPU_TEST_REPORTS' in os.environ\n"
         "import pytest\n@pytest.mark.xfail\ndef test_known(): assert 0\n"
     )
-    command = [sys.executable, "-m", "pytest", "-q", "--rootdir", str(tmp_path), "-c", "/dev/null", str(test)]
+    (tmp_path / "test_other.py").write_text(
+        "from tests.nvidia.archive import NotInArchiveError\ndef test_it(): pass\n"
+        "def needs(): raise NotInArchiveError('no archive')\n"
+    )
+    words = ("-m", "pytest", "-qra", "--rootdir", str(tmp_path), "-c", "/dev/null", str(tmp_path))
+    command = ["env", "CGPU_TEST_REQUIRE=all", sys.executable, *words]
     result = run_commands([command, [*command, "-n", "1", "-p", "no:cacheprovider"]])
-    assert not result.succeeded
-    assert (result.summary.passed, result.summary.failed, result.summary.known) == (1, 1, 1)
+    assert (result.succeeded, result.is_whole) == (False, False)
+    summary = result.summary
+    assert (summary.passed, summary.failed, summary.known, summary.skipped) == (1, 1, 1, 1)
+    assert capfd.readouterr().out.count(": no archive\n") == 2
 
 
 def test_result_has_one_row(tmp_path: Path) -> None:
@@ -122,5 +136,5 @@ def test_result_has_one_row(tmp_path: Path) -> None:
     results.record("a", Result(False, False, 1.0, 1.0, replace(SUMMARY, outcomes={})), path)
     rows = path.read_text().splitlines()[4:]
     assert [row.split(" | ")[0] for row in rows] == ["| a", "| b", "| other"]
-    assert "(a command failed) (not run, or in part)" in rows[0]
+    assert "(a command failed) (in part)" in rows[0]
     assert " | 61 | 90 | 0 | 0 | 0 | 0 |" in rows[1]

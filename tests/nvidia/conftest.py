@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Tests of others' software: a file is left out, with a reason, where the archive has not what it needs.
+"""Tests of others' software: a file is skipped, with a reason, where the archive has not what it needs.
 
 A file says what that is in its function `needs`, which raises NotInArchiveError.
 """
@@ -14,7 +14,6 @@ import pytest
 from tests.nvidia.archive import NotInArchiveError
 
 HERE = Path(__file__).parent
-REASONS = pytest.StashKey[list[str]]()
 
 
 def reason_not_to_run(module: ModuleType) -> str:
@@ -28,24 +27,14 @@ def reason_not_to_run(module: ModuleType) -> str:
     return ""
 
 
-def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Leave out the files whose software is not reached. That is no skip: those may be forbidden."""
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Skip the files whose software is not reached; their mark is for tests/conftest.py, which allows it."""
     reasons: dict[Path, str] = {}
-    left_out = []
     for item in items:
         if HERE not in item.path.parents or not isinstance(item, pytest.Function):
             continue
         if item.path not in reasons:
             reasons[item.path] = reason_not_to_run(item.module)
         if reasons[item.path]:
-            left_out.append(item)
-    config.stash[REASONS] = sorted({reason for reason in reasons.values() if reason})
-    if left_out:
-        config.hook.pytest_deselected(items=left_out)
-        items[:] = [item for item in items if item not in left_out]
-
-
-def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: pytest.Config) -> None:
-    """Say once why tests were left out."""
-    for reason in config.stash.get(REASONS, []):
-        terminalreporter.write_line(f"tests/nvidia: not run: {reason}")
+            item.add_marker(pytest.mark.archive)
+            item.add_marker(pytest.mark.skip(reason=reasons[item.path]))
