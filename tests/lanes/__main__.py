@@ -57,7 +57,7 @@ def run_shards(table: Table, names: Sequence[str]) -> int:
     for name in names:
         print(f"shard {name}: {table.shard(name).says}", flush=True)
         result = run.run_shard(table.shard(name))
-        results.record(name, result)
+        results.record([shard.name for shard in table.shards], name, result)
         failed |= end(name, result)
     return failed
 
@@ -70,7 +70,7 @@ def end(name: str, result: run.Result) -> int:
     counts = f"{summary.passed} passed, {summary.failed} failed, {summary.known} known to fail"
     print(f"{name}: {counts}, {summary.skipped} skipped", flush=True)
     if not result.is_whole:
-        print(f"{name}: not all of it was run, see above", flush=True)
+        print(f"{name}: {'not all of it was' if result.was_run else 'not'} run, see above", flush=True)
     return 0 if result.succeeded else 1
 
 

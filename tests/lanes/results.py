@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import datetime as dt
+from collections.abc import Iterable
 from pathlib import Path
 
 from tests.lanes.git import ask_git
@@ -15,19 +16,26 @@ HEAD = "| shard | date | commit | seconds | processor seconds | passed | failed 
 RULE = "|---|---|---|---|---|---|---|---|---|"
 
 
-def record(name: str, result: Result, path: Path = RESULTS) -> None:
-    """Write the row of a shard; the rows of others stay, in alphabetical order."""
+def record(shards: Iterable[str], name: str, result: Result, path: Path = RESULTS) -> None:
+    """Write the row of a shard if it was run, and one for each shard that has none; the others' stay."""
+    text = path.read_text()
+    before, _, rest = text.partition(f"{HEAD}\n{RULE}\n")
+    rows = {line.split(" | ", 1)[0].removeprefix("| "): line for line in rest.splitlines()}
+    if result.was_run:
+        rows[name] = row_of(name, result)
+    lines = [rows.get(shard, f"| {shard} | never in this form | | | | | | | |") for shard in sorted(shards)]
+    path.write_text("\n".join([before + HEAD, RULE, *lines, ""]))
+
+
+def row_of(name: str, result: Result) -> str:
+    """Return the row of a shard that was run."""
     summary = result.summary
     counts = f"{summary.passed} | {summary.failed} | {summary.known} | {summary.skipped} |"
     verdict = "" if result.succeeded or summary.failed else " (a command failed)"
     verdict += "" if result.is_whole else " (in part)"
     today = dt.datetime.now(dt.UTC).date()
     times = f"{result.seconds:.0f} | {result.processor_seconds:.0f}"
-    row = f"| {name} | {today} | {commit()}{verdict} | {times} | {counts}"
-    text = path.read_text()
-    before, _, rest = text.partition(f"{HEAD}\n{RULE}\n")
-    rows = [line for line in rest.splitlines() if line and not line.startswith(f"| {name} |")]
-    path.write_text("\n".join([before + HEAD, RULE, *sorted([*rows, row]), ""]))
+    return f"| {name} | {today} | {commit()}{verdict} | {times} | {counts}"
 
 
 def commit() -> str:

@@ -40,6 +40,11 @@ class Result:
     processor_seconds: float
     summary: Summary
 
+    @property
+    def was_run(self) -> bool:
+        """Say whether there is more to tell than that nothing could be run."""
+        return not self.succeeded or self.is_whole or self.summary.skipped < len(self.summary.outcomes)
+
 
 @contextmanager
 def reports() -> Iterator[Path]:

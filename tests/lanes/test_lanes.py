@@ -129,12 +129,31 @@ def test_failures_of_pytest_are_counted(tmp_path: Path, capfd: pytest.CaptureFix
 
 
 def test_result_has_one_row(tmp_path: Path) -> None:
-    """A shard that ran again has a new row in the place of the old one; the others' rows stay."""
+    """A shard that ran has a new row in the place of the old one; the others' rows stay, and one's not run.
+
+    Each shard of the table has a row, also if it never ran, and no other.
+    """
     path = tmp_path / "table.md"
-    path.write_text(f"# Results\n\n{results.HEAD}\n{results.RULE}\n| b | old |\n| other | old |\n")
-    results.record("b", Result(True, True, 61.4, 90.0, SUMMARY), path)
-    results.record("a", Result(False, False, 1.0, 1.0, replace(SUMMARY, outcomes={})), path)
+    path.write_text(
+        f"# Results\n\n{results.HEAD}\n{results.RULE}\n| slow | old |\n| other | old |\n| gone | old |\n"
+    )
+    names = [shard.name for shard in TABLE.shards]
+    results.record(names, "slow", Result(True, True, 61.4, 90.0, SUMMARY), path)
+    not_run = [{}, {"tests/a/t.py::one": "skipped"}]
+    for outcomes in not_run:
+        results.record(
+            names, "other", Result(True, False, 1.0, 1.0, replace(SUMMARY, outcomes=outcomes)), path
+        )
     rows = path.read_text().splitlines()[4:]
-    assert [row.split(" | ")[0] for row in rows] == ["| a", "| b", "| other"]
-    assert "(a command failed) (in part)" in rows[0]
-    assert " | 61 | 90 | 0 | 0 | 0 | 0 |" in rows[1]
+    assert [row.split(" | ")[0] for row in rows] == ["| hand", "| other", "| slow"]
+    assert "never" in rows[0]
+    assert rows[1] == "| other | old |"
+    assert " | 61 | 90 | 0 | 0 | 0 | 0 |" in rows[2]
+    results.record(names, "hand", Result(False, False, 1.0, 1.0, SUMMARY), path)
+    assert "(a command failed) (in part)" in path.read_text().splitlines()[4]
+
+
+def test_results_name_every_shard() -> None:
+    """The results have a row for each shard of the table."""
+    written = results.RESULTS.read_text()
+    assert [shard.name for shard in read_table().shards if f"\n| {shard.name} | " not in written] == []
