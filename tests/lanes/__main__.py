@@ -6,26 +6,31 @@ from __future__ import annotations
 import argparse
 import sys
 from collections.abc import Sequence
+from pathlib import Path
 
 from tests.lanes import results, run
 from tests.lanes.report import tell
-from tests.lanes.table import Table, read_table
+from tests.lanes.table import LaneError, Table, read_table
 from tests.lanes.turn import choose_shard, count_commits
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run what the command line asks for; return 1 if a test or a command failed."""
+    """Run what the command line asks for; return 1 if a test or a command failed, 2 if it cannot be done."""
     asked = parser().parse_args(arguments)
-    table = read_table()
-    match asked.lane:
-        case "shards":
-            print(*(f"{shard.name:15} {shard.says}" for shard in table.shards), sep="\n")
-            return 0
-        case "turn":
-            print(choose_shard(table, count_commits()).name)
-            return 0
-        case "release":
-            return run_shards(table, asked.shards or [shard.name for shard in table.shards])
+    try:
+        table = read_table()
+        match asked.lane:
+            case "shards":
+                print(*(f"{shard.name:15} {shard.says}" for shard in table.shards), sep="\n")
+                return 0
+            case "turn":
+                print(choose_shard(table, count_commits()).name)
+                return 0
+            case "release":
+                return run_shards(table, asked.shards or [shard.name for shard in table.shards])
+    except (LaneError, OSError) as error:
+        print(f"tests.lanes: {error}", file=sys.stderr)
+        return 2
     result = run.run_check(table) if asked.lane == "check" else run.run_test(table)
     return end(asked.lane, result)
 
@@ -43,22 +48,22 @@ def parser() -> argparse.ArgumentParser:
     return made
 
 
-def run_shards(table: Table, names: Sequence[str]) -> int:
-    """Run shards one after the other; write each result into the table of results."""
+def run_shards(table: Table, names: Sequence[str], path: Path = results.RESULTS) -> int:
+    """Run shards one after the other; write each result into the table of results. Raises LaneError."""
     known = [shard.name for shard in table.shards]
     for name in names:
         if name not in known:
-            print(
-                f"shard {name}: expected one of {', '.join(known)}; see: python -m tests.lanes shards",
-                file=sys.stderr,
+            raise LaneError(
+                f"shard {name}: expected one of {', '.join(known)}; see: python -m tests.lanes shards"
             )
-            return 2
+    results.read_rows(path)
     failed = 0
     for name in names:
         print(f"shard {name}: {table.shard(name).says}", flush=True)
+        commit = results.read_commit()
         result = run.run_shard(table.shard(name))
-        results.record([shard.name for shard in table.shards], name, result)
         failed |= end(name, result)
+        results.record(known, name, commit, result, path)
     return failed
 
 

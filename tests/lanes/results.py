@@ -4,30 +4,44 @@
 from __future__ import annotations
 
 import datetime as dt
+import re
 from collections.abc import Iterable
 from pathlib import Path
 
 from tests.lanes.git import ask_git
 from tests.lanes.run import Result
-from tests.lanes.table import ROOT
+from tests.lanes.table import ROOT, LaneError
 
-RESULTS = ROOT / "tests/RESULTS.md"
-HEAD = "| shard | date | commit | seconds | processor seconds | passed | failed | known to fail | skipped |"
-RULE = "|---|---|---|---|---|---|---|---|---|"
+OWN = "tests/RESULTS.md"
+RESULTS = ROOT / OWN
+START = """# Results
+
+`make test-release` writes the row of each shard that it ran. git has the older ones.
+
+| shard | date | commit | seconds | processor seconds | passed | failed | known to fail | skipped |
+|---|---|---|---|---|---|---|---|---|
+"""
+WHOLE = re.compile(re.escape(START) + r"(\| [\w-]+ \|( [^|\n]*\|){8}\n)*")
 
 
-def record(shards: Iterable[str], name: str, result: Result, path: Path = RESULTS) -> None:
+def read_rows(path: Path = RESULTS) -> dict[str, str]:
+    """Return the row of each shard; none if there is no file. Raises LaneError for one that is not ours."""
+    text = path.read_text() if path.exists() else START
+    if not WHOLE.fullmatch(text):
+        raise LaneError(f"{path}: it is not as this program writes it; see: git diff, git log")
+    return {line.split(" ", 2)[1]: line for line in text.removeprefix(START).splitlines()}
+
+
+def record(shards: Iterable[str], name: str, commit: str, result: Result, path: Path = RESULTS) -> None:
     """Write the row of a shard if it was run, and one for each shard that has none; the others' stay."""
-    text = path.read_text()
-    before, _, rest = text.partition(f"{HEAD}\n{RULE}\n")
-    rows = {line.split(" | ", 1)[0].removeprefix("| "): line for line in rest.splitlines()}
-    if result.was_run:
-        rows[name] = row_of(name, result)
+    rows = read_rows(path) | ({name: row_of(name, commit, result)} if result.was_run else {})
     lines = [rows.get(shard, f"| {shard} | never in this form | | | | | | | |") for shard in sorted(shards)]
-    path.write_text("\n".join([before + HEAD, RULE, *lines, ""]))
+    part = path.with_suffix(".part")
+    part.write_text(START + "\n".join([*lines, ""]))
+    part.replace(path)
 
 
-def row_of(name: str, result: Result) -> str:
+def row_of(name: str, commit: str, result: Result) -> str:
     """Return the row of a shard that was run."""
     summary = result.summary
     counts = f"{summary.passed} | {summary.failed} | {summary.known} | {summary.skipped} |"
@@ -35,11 +49,10 @@ def row_of(name: str, result: Result) -> str:
     verdict += "" if result.is_whole else " (in part)"
     today = dt.datetime.now(dt.UTC).date()
     times = f"{result.seconds:.0f} | {result.processor_seconds:.0f}"
-    return f"| {name} | {today} | {commit()}{verdict} | {times} | {counts}"
+    return f"| {name} | {today} | {commit}{verdict} | {times} | {counts}"
 
 
-def commit() -> str:
-    """Return the abbreviated commit of the checkout, with + if files differ from it."""
-    changed = ask_git("status", "--porcelain", "--untracked-files=no").splitlines()
-    others = [line for line in changed if not line.endswith(RESULTS.name)]
-    return ask_git("rev-parse", "--short=8", "HEAD").strip() + ("+" if others else "")
+def read_commit() -> str:
+    """Return the abbreviated commit of the checkout, with + if files differ from it or are not in it."""
+    changed = ask_git("status", "--porcelain", "--untracked-files=all", "--", ".", f":(exclude){OWN}")
+    return ask_git("rev-parse", "--short=8", "HEAD").strip() + ("+" if changed else "")

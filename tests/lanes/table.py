@@ -17,6 +17,10 @@ MACHINE_TESTS = "tests/vm"
 NOT_RUN = 77
 
 
+class LaneError(Exception):
+    """Why a lane cannot run, or its result cannot be written: one line for whoever asked for it."""
+
+
 @dataclass(frozen=True)
 class Shard:
     """One part of `make test-release`.

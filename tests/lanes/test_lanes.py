@@ -4,6 +4,8 @@
 from __future__ import annotations
 
 import json
+import re
+import subprocess
 import sys
 from dataclasses import replace
 from pathlib import Path
@@ -11,9 +13,10 @@ from pathlib import Path
 import pytest
 
 from tests.lanes import results
+from tests.lanes.__main__ import run_shards
 from tests.lanes.report import read_reports, tell
 from tests.lanes.run import Result, run_commands
-from tests.lanes.table import ROOT, Shard, Table, read_table
+from tests.lanes.table import ROOT, LaneError, Shard, Table, read_table
 from tests.lanes.turn import choose_shard
 
 TABLE = Table(
@@ -134,26 +137,54 @@ def test_result_has_one_row(tmp_path: Path) -> None:
     Each shard of the table has a row, also if it never ran, and no other.
     """
     path = tmp_path / "table.md"
-    path.write_text(
-        f"# Results\n\n{results.HEAD}\n{results.RULE}\n| slow | old |\n| other | old |\n| gone | old |\n"
-    )
+    old = results.START + "".join(f"| {name} | old | | | | | | | |\n" for name in ("slow", "other", "gone"))
+    path.write_text(old)
     names = [shard.name for shard in TABLE.shards]
-    results.record(names, "slow", Result(True, True, 61.4, 90.0, SUMMARY), path)
+    with path.open() as before:
+        results.record(names, "slow", "c0", Result(True, True, 61.4, 90.0, SUMMARY), path)
+        # The file is another: no reader sees half of it.
+        assert before.read() == old
     not_run = [{}, {"tests/a/t.py::one": "skipped"}]
     for outcomes in not_run:
-        results.record(
-            names, "other", Result(True, False, 1.0, 1.0, replace(SUMMARY, outcomes=outcomes)), path
-        )
-    rows = path.read_text().splitlines()[4:]
+        result = Result(True, False, 1.0, 1.0, replace(SUMMARY, outcomes=outcomes))
+        results.record(names, "other", "c0", result, path)
+    rows = path.read_text().removeprefix(results.START).splitlines()
     assert [row.split(" | ")[0] for row in rows] == ["| hand", "| other", "| slow"]
     assert "never" in rows[0]
-    assert rows[1] == "| other | old |"
-    assert " | 61 | 90 | 0 | 0 | 0 | 0 |" in rows[2]
-    results.record(names, "hand", Result(False, False, 1.0, 1.0, SUMMARY), path)
-    assert "(a command failed) (in part)" in path.read_text().splitlines()[4]
+    assert rows[1] == "| other | old | | | | | | | |"
+    assert " | c0 | 61 | 90 | 0 | 0 | 0 | 0 |" in rows[2]
+    results.record(names, "hand", "c0", Result(False, False, 1.0, 1.0, SUMMARY), path)
+    assert "| c0 (a command failed) (in part) |" in path.read_text()
+
+
+def test_results_are_of_the_commit_before(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A row has the commit that was there before the shard ran; an untracked file counts as a change.
+
+    A file that this program has not written so is refused before a shard runs.
+    """
+    git = ("git", "-C", str(tmp_path), "-c", "user.name=a", "-c", "user.email=a")
+    for words in (("init", "-q"), ("commit", "-q", "--allow-empty", "-m", "a")):
+        subprocess.run([*git, *words], check=True)
+    path = tmp_path / "tests/RESULTS.md"
+    path.parent.mkdir()
+    new = iter(("tests/test_new.py", "tests/test_other.py"))
+
+    def add_file(_: Shard) -> Result:
+        (tmp_path / next(new)).touch()
+        return Result(True, True, 1.0, 1.0, SUMMARY)
+
+    monkeypatch.setattr("tests.lanes.git.ROOT", tmp_path)
+    monkeypatch.setattr("tests.lanes.run.run_shard", add_file)
+    for mark in ("", "+"):
+        assert run_shards(TABLE, ["slow"], path) == 0
+        assert re.search(rf"\| slow \| [-\d]+ \| \w{{8}}{re.escape(mark)} \|", path.read_text())
+    written = path.read_text()
+    for old, other in (("known to fail", "known"), ("\n| slow", "\n<<<<<<< HEAD\n| slow"), (" | 0 |", " |")):
+        path.write_text(written.replace(old, other))
+        with pytest.raises(LaneError, match="tests/RESULTS"):
+            run_shards(TABLE, ["slow"], path)
 
 
 def test_results_name_every_shard() -> None:
     """The results have a row for each shard of the table."""
-    written = results.RESULTS.read_text()
-    assert [shard.name for shard in read_table().shards if f"\n| {shard.name} | " not in written] == []
+    assert list(results.read_rows()) == sorted(shard.name for shard in read_table().shards)
