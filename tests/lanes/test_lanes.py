@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from tests.lanes import results
-from tests.lanes.__main__ import run_shards
+from tests.lanes.__main__ import main, run_shards
 from tests.lanes.report import read_reports, tell
 from tests.lanes.run import Result, run_commands
 from tests.lanes.table import ROOT, LaneError, Shard, Table, read_table
@@ -68,6 +68,15 @@ def test_named_tests_exist() -> None:
 def test_turns() -> None:
     """Shards take turns by the number of commits, but for those that are run by hand."""
     assert [choose_shard(TABLE, commits).name for commits in range(3)] == ["slow", "other", "slow"]
+
+
+def test_turns_need_all_commits(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    """A shallow clone has no turn; one line names the command that gets the other commits."""
+    monkeypatch.setattr(
+        "tests.lanes.turn.ask_git", lambda *words: {"rev-list": "1\n"}.get(words[0], "true\n")
+    )
+    assert main(["turn"]) == 2
+    assert capsys.readouterr().err.endswith("run: git fetch --unshallow\n")
 
 
 def test_reports_of_several_processes(tmp_path: Path) -> None:

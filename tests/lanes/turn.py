@@ -4,11 +4,13 @@
 from __future__ import annotations
 
 from tests.lanes.git import ask_git
-from tests.lanes.table import Shard, Table
+from tests.lanes.table import LaneError, Shard, Table
 
 
 def count_commits() -> int:
-    """Return how many commits the checkout's branch has."""
+    """Return how many commits the checkout's branch has. Raises LaneError if not all of them are here."""
+    if ask_git("rev-parse", "--is-shallow-repository").strip() != "false":
+        raise LaneError("the clone is shallow, so its commits cannot be counted; run: git fetch --unshallow")
     return int(ask_git("rev-list", "--count", "HEAD"))
 
 
