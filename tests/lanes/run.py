@@ -4,16 +4,18 @@
 from __future__ import annotations
 
 import os
+import signal
 import subprocess
 import sys
 import tempfile
 import time
 from collections.abc import Iterator, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
+from concurrent.futures import ThreadPoolExecutor, wait
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
+from subprocess import DEVNULL
 from typing import IO
 
 from tests.lanes.plugin import PLUGINS, REPORTS
@@ -26,6 +28,8 @@ WORKERS = (os.cpu_count() or 1) + 1
 PYTEST = (sys.executable, "-m", "pytest", "-p", "tests.lanes.plugin")
 # NVIDIA's driver on which make test tries the kernel module, if Debian's archive is reached that has it.
 DRIVER = "550"
+# Runs a command in a process group of its own, hands on signals, and kills the group half a minute after one.
+IN_GROUP = ("timeout", "--kill-after=30", "0")
 
 Command = Sequence[str]
 
@@ -55,6 +59,56 @@ def reports() -> Iterator[Path]:
         yield Path(folder)
 
 
+class Children:
+    """The commands that run now, each in a process group of its own. A signal ends all; none begins then."""
+
+    def __init__(self) -> None:
+        self.signal = 0
+        self.running: list[subprocess.Popen[bytes]] = []
+
+    def run_in_turn(
+        self, commands: Sequence[Command], environment: Mapping[str, str], output: IO[str] | None = None
+    ) -> list[int]:
+        """Run commands one after the other; return how each ended."""
+        return [self.run(command, environment, output) for command in commands if not self.signal]
+
+    def run(self, command: Command, environment: Mapping[str, str], output: IO[str] | None) -> int:
+        """Run a command; return its status."""
+        words = [*IN_GROUP, *command]
+        child = subprocess.Popen(
+            words, cwd=ROOT, env=environment, stdin=DEVNULL, stdout=output, stderr=output
+        )
+        self.running.append(child)
+        status = child.wait()
+        self.running.remove(child)
+        if self.signal:
+            with suppress(ProcessLookupError):
+                os.killpg(child.pid, signal.SIGKILL)
+        return status
+
+    @contextmanager
+    def ended_by_signals(self) -> Iterator[None]:
+        """End the commands upon a signal; this program then ends by the same, when it has tidied up."""
+        # nohup has the first of these ignored.
+        first = [signal.SIGHUP] if signal.getsignal(signal.SIGHUP) != signal.SIG_IGN else []
+        numbers = (*first, signal.SIGINT, signal.SIGTERM)
+        before = {number: signal.signal(number, self.interrupt) for number in numbers}
+        try:
+            yield
+        finally:
+            for number, handler in before.items():
+                signal.signal(number, handler)
+        if self.signal:
+            signal.raise_signal(self.signal)
+            raise SystemExit(128 + self.signal)  # it was ignored
+
+    def interrupt(self, number: int, _: object) -> None:
+        """Interrupt the commands, so that tests tidy up."""
+        self.signal = number
+        for child in [*self.running]:
+            child.send_signal(signal.SIGINT)
+
+
 def run_commands(
     commands: Sequence[Command], beside: Sequence[Command] = (), variables: Mapping[str, str] | None = None
 ) -> Result:
@@ -63,11 +117,20 @@ def run_commands(
     `variables` are those of the commands beside.
     """
     began, used = time.monotonic(), processor_seconds()
-    with reports() as folder, tempfile.TemporaryFile("w+") as output, ThreadPoolExecutor(1) as pool:
+    children = Children()
+    with (
+        children.ended_by_signals(),
+        reports() as folder,
+        tempfile.TemporaryFile("w+") as output,
+        ThreadPoolExecutor(2) as pool,
+    ):
         environment = {**os.environ, REPORTS: str(folder), PLUGINS: "tests.lanes.plugin"}
-        run_beside = partial(run_in_turn, beside, {**environment, **(variables or {})}, output)
-        started = pool.submit(run_beside)
-        statuses = {*run_in_turn(commands, environment), *started.result()}
+        run_beside = partial(children.run_in_turn, beside, {**environment, **(variables or {})}, output)
+        jobs = [pool.submit(children.run_in_turn, commands, environment), pool.submit(run_beside)]
+        # A signal is acted upon in this thread, and not before a wait of it ends.
+        while wait(jobs, timeout=0.1).not_done:
+            pass
+        statuses = {status for job in jobs for status in job.result()}
         output.seek(0)
         sys.stdout.write(output.read())
         summary = read_reports(folder)
@@ -75,17 +138,6 @@ def run_commands(
     is_whole = NOT_RUN not in statuses and summary.skipped == 0
     took = time.monotonic() - began, processor_seconds() - used
     return Result(succeeded, is_whole, *took, summary)
-
-
-def run_in_turn(
-    commands: Sequence[Command], environment: Mapping[str, str], output: IO[str] | None = None
-) -> list[int]:
-    """Run commands one after the other; return how each ended."""
-    finished = [
-        subprocess.run(command, cwd=ROOT, env=environment, stdout=output, stderr=output, check=False)
-        for command in commands
-    ]
-    return [done.returncode for done in finished]
 
 
 def processor_seconds() -> float:

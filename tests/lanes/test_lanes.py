@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import json
 import re
+import signal
 import subprocess
 import sys
 from dataclasses import replace
@@ -109,8 +110,29 @@ def test_a_command_that_fails_is_a_failure(tmp_path: Path, capfd: pytest.Capture
     fine = run_commands([[sys.executable, "-c", ""]], [beside])
     # pytest ends with 3 by a fault of its own.
     ends = [run_commands([[sys.executable, "-c", f"raise SystemExit({status})"]]) for status in (77, 3)]
-    found = [(one.succeeded, one.is_whole) for one in (fine, *ends)]
-    assert found == [(True, True), (True, False), (False, True)]
+    found = [
+        (one.succeeded, one.is_whole) for one in (fine, *ends, run_commands([["/no/program"]], [beside]))
+    ]
+    assert found == [(True, True), (True, False), (False, True), (False, True)]
+    assert capfd.readouterr().out.endswith("said beside\n")
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_a_signal_ends_all_commands(number: int) -> None:
+    """A signal ends the commands with all that they have started, those beside, too; no folder stays."""
+    # In the background of a shell a command has SIGINT ignored.
+    long = ["sh", "-c", "echo $CGPU_TEST_REPORTS; sleep 250 & exec sleep 250"]
+    code = f"from tests.lanes.run import run_commands; run_commands([{long}, {long}], [{long}])"
+    command = [sys.executable, "-c", code]
+    with subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE, text=True) as runner:
+        assert runner.stdout is not None
+        folder = runner.stdout.readline().strip()
+        runner.send_signal(number)
+        # The output ends with the last process that has it.
+        beside, _ = runner.communicate(timeout=100)
+    assert runner.returncode == -number
+    assert beside.strip() in ("", folder)
+    assert not Path(folder).exists()
 
 
 def test_failures_of_pytest_are_counted(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
