@@ -3,16 +3,17 @@
 
 from __future__ import annotations
 
+import json
 import tomllib
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import Any
 
 ROOT = Path(__file__).resolve().parents[2]
 TABLE = Path(__file__).with_name("lanes.toml")
 MACHINE_TESTS = "tests/vm"
+PLACES = ("tests/", "scripts/")
 # A command of a shard that lacks what it needs, and so was not run, ends with this status; pytest never does.
 NOT_RUN = 77
 
@@ -32,8 +33,8 @@ class Shard:
 
     name: str
     says: str
-    tests: tuple[str, ...] = ()
-    commands: tuple[tuple[str, ...], ...] = ()
+    tests: Sequence[str] = ()
+    commands: Sequence[Sequence[str]] = ()
     takes_turns: bool = True
 
 
@@ -41,14 +42,14 @@ class Shard:
 class Table:
     """The content of lanes.toml."""
 
-    check: tuple[str, ...]
-    machine: tuple[str, ...]
-    together: tuple[str, ...]
-    shards: tuple[Shard, ...]
+    check: Sequence[str]
+    machine: Sequence[str]
+    together: Sequence[str]
+    shards: Sequence[Shard]
 
     def shard_of(self, name: str) -> str | None:
         """Return the shard that runs a test in place of `make test`."""
-        places = self._places
+        places = self.places
         return next((places[prefix] for prefix in prefixes(name) if prefix in places), None)
 
     def is_of_test(self, name: str) -> bool:
@@ -66,7 +67,7 @@ class Table:
         return next(shard for shard in self.shards if shard.name == name)
 
     @cached_property
-    def _places(self) -> Mapping[str, str]:
+    def places(self) -> Mapping[str, str]:
         return {place: shard.name for shard in self.shards for place in shard.tests}
 
 
@@ -86,22 +87,44 @@ def prefixes(name: str) -> list[str]:
 
 
 def read_table(path: Path = TABLE) -> Table:
-    """Read the table."""
-    read = tomllib.loads(path.read_text())
-    return Table(
-        check=tuple(read["check"]["tests"]),
-        machine=tuple(read["test"]["machine"]),
-        together=tuple(read["test"]["together"]),
-        shards=tuple(shard(name, row) for name, row in read["shards"].items()),
-    )
+    """Read the table. Raises LaneError where it is not well formed, or says what is not so."""
+    # A pytest without lanes needs none.
+    import jsonschema
+
+    try:
+        read = tomllib.loads(path.read_text())
+        jsonschema.validate(read, json.loads(TABLE.with_suffix(".schema.json").read_text()))
+    except (tomllib.TOMLDecodeError, jsonschema.ValidationError) as error:
+        raise LaneError(
+            f"{path}: {getattr(error, 'json_path', '')} {getattr(error, 'message', error)}"
+        ) from error
+    shards = tuple(Shard(name, **row) for name, row in read["shards"].items())
+    table = Table(check=read["check"]["tests"], **read["test"], shards=shards)
+    for fault in faults(table):
+        raise LaneError(f"{path}: {fault}")
+    return table
 
 
-def shard(name: str, row: Mapping[str, Any]) -> Shard:
-    """Return the shard of a row."""
-    return Shard(
-        name=name,
-        says=row["says"],
-        tests=tuple(row.get("tests", ())),
-        commands=tuple(tuple(command) for command in row.get("commands", ())),
-        takes_turns=row.get("takes_turns", True),
-    )
+def faults(table: Table) -> Iterator[str]:
+    """Yield what is wrong with the names in a table."""
+    named = [*table.check, *table.machine, *table.together]
+    for shard in table.shards:
+        words = {word for command in shard.commands for word in command}
+        paths = [path for path in (word.rpartition("=")[2] for word in words) if path.startswith(PLACES)]
+        named += [*shard.tests, *paths]
+        if not shard.tests and not shard.commands:
+            yield f"shard {shard.name}: neither tests nor commands"
+        for name in shard.tests:
+            if words and words.isdisjoint(prefixes(name)):
+                yield f"shard {shard.name}: no command of it runs {name}"
+            if table.places[name] != shard.name:
+                yield f"{name}: named by two shards"
+    yield from (f"{name}: not there" for name in named if not is_there(name))
+
+
+def is_there(name: str) -> bool:
+    """Say whether there is such a folder or file, and in the file a function of that name."""
+    path, _, test = name.partition("::")
+    function = test.partition("[")[0].rpartition("::")[2]
+    place = ROOT / path
+    return place.exists() and (not test or f"def {function}(" in place.read_text())

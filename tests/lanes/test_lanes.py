@@ -18,6 +18,7 @@ from tests.lanes.__main__ import main, run_shards
 from tests.lanes.report import read_reports, tell
 from tests.lanes.run import Result, run_commands
 from tests.lanes.table import ROOT, LaneError, Shard, Table, read_table
+from tests.lanes.table import TABLE as FILE
 from tests.lanes.turn import choose_shard
 
 TABLE = Table(
@@ -57,13 +58,29 @@ def test_shard_of(name: str, shard: str | None, is_of_test: bool) -> None:
     assert (TABLE.shard_of(name), TABLE.is_of_test(name)) == (shard, is_of_test)
 
 
-def test_named_tests_exist() -> None:
-    """Every file that the table names is there, and no test has two shards."""
-    table = read_table()
-    named = [name for shard in table.shards for name in shard.tests]
-    paths = [name.split("::")[0] for name in (*named, *table.check, *table.machine, *table.together)]
-    assert [path for path in paths if not (ROOT / path).exists()] == []
-    assert len(named) == len(set(named))
+@pytest.mark.parametrize(
+    ("old", "new", "said"),
+    [
+        ("[check]", "[check", "Expected"),
+        ("takes_turns = false", "nonsense = 1", "nonsense"),
+        ('tests = ["tests/nvidia"]', "", "neither"),
+        ('"tests/smi"', '"tests/none"', "tests/none: not there"),
+        ("=tests/vm/install", "=tests/vm/none", "tests/vm/none: not there"),
+        ("test_programs.py::test_fact", "test_programs.py::test_none", "::test_none"),
+        ('["tests/nvidia"]', '["tests/docs"]', "tests/docs: named by two shards"),
+        (
+            '"tests/daemon/sched"]]',
+            '"--ignore=tests/daemon/sched"]]',
+            "no command of it runs tests/daemon/sched",
+        ),
+    ],
+)
+def test_wrong_table_is_refused(old: str, new: str, said: str, tmp_path: Path) -> None:
+    """A table that names what is not there, twice or in vain, or has keys that nobody reads, is refused."""
+    path = tmp_path / "lanes.toml"
+    path.write_text(FILE.read_text().replace(old, new, 1))
+    with pytest.raises(LaneError, match=said):
+        read_table(path)
 
 
 def test_turns() -> None:
