@@ -14,12 +14,12 @@ from pathlib import Path
 import pytest
 
 from tests.lanes import results
-from tests.lanes.__main__ import main, run_shards
+from tests.lanes.__main__ import run_shards
 from tests.lanes.report import read_reports, tell
 from tests.lanes.run import Result, run_commands
 from tests.lanes.table import ROOT, LaneError, Shard, Table, read_table
 from tests.lanes.table import TABLE as FILE
-from tests.lanes.turn import choose_shard
+from tests.lanes.turn import choose_shard, count_commits
 
 TABLE = Table(
     check=(),
@@ -88,13 +88,11 @@ def test_turns() -> None:
     assert [choose_shard(TABLE, commits).name for commits in range(3)] == ["slow", "other", "slow"]
 
 
-def test_turns_need_all_commits(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
-    """A shallow clone has no turn; one line names the command that gets the other commits."""
-    monkeypatch.setattr(
-        "tests.lanes.turn.ask_git", lambda *words: {"rev-list": "1\n"}.get(words[0], "true\n")
-    )
-    assert main(["turn"]) == 2
-    assert capsys.readouterr().err.endswith("run: git fetch --unshallow\n")
+def test_turns_in_a_shallow_clone(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where commits are missing the newest one's time chooses: not the one commit that there is."""
+    answers = {"rev-list": "1\n", "log": f"{7 * 3600}\n"}
+    monkeypatch.setattr("tests.lanes.turn.ask_git", lambda *words: answers.get(words[0], "true\n"))
+    assert count_commits() == 7
 
 
 def test_reports_of_several_processes(tmp_path: Path) -> None:
