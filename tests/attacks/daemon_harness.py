@@ -13,9 +13,7 @@ from pathlib import Path
 from tests.attacks.attack import numbers
 from tests.attacks.harness import DAEMON, LIMIT, Seen, Tenant, Word
 from tests.daemon.harness import PROBE, Daemon, next_line, piped
-from tests.integration.commands import Outcome, eventually
-
-SECONDS = 60
+from tests.integration.commands import PATIENCE, Outcome, eventually
 
 
 class DaemonRunning:
@@ -39,7 +37,7 @@ class DaemonRunning:
             os.killpg(self._process.pid, signal.SIGKILL)
 
     def finish(self) -> Outcome:
-        rest, _ = self._process.communicate("", timeout=SECONDS)
+        rest, _ = self._process.communicate("", timeout=PATIENCE)
         return Outcome(self._process.returncode, "".join(self._printed) + rest, "")
 
 

@@ -11,7 +11,7 @@ from tests.attacks.containers import NOBODY
 from tests.attacks.harness import DAEMON, LIMIT, MIB, MODULE, Harness, Running, Tenant, Word
 
 MAPPED = 900 * MIB
-PATIENCE = "hold=100"
+PATIENCE = "hold=1000"
 ATTEMPTS = {DAEMON: 300, MODULE: 50}
 TRIES = 10  # of ATTEMPTS each
 PIECE = 2 * MIB

@@ -234,7 +234,7 @@ def ledger() -> list[Case]:
         case(
             "meminfo",
             "The tree shows what each process has, and a slice does not shrink below what is in use.",
-            sliced("p", 1, SIX, "alloc=1G", "hold", "free=all", "hold=60"),
+            sliced("p", 1, SIX, "alloc=1G", "hold", "free=all", "hold=1000"),
             line("p", "alloc", {"has": [OK]}),
             read(f"{HOME}/meminfo", f"Free: {LIMIT - GIB}\nPID: {{pid:p}} Mem: {GIB}\n"),
             write(f"{HOME}/memsize", str(GIB - PAGE), fails("EBUSY")),

@@ -18,7 +18,7 @@ from typing import Any, TypeVar
 
 from cgpu.kmod.daemon.processes import process_identity
 from tests.attacks.build import client
-from tests.integration.commands import eventually
+from tests.integration.commands import PATIENCE, eventually
 from tests.integration.engine import ENFORCE
 
 SILENCE_S = 120.0
@@ -145,7 +145,7 @@ class Sliced:
 
     def finish(self, text: str = "") -> str:
         """Wait for its end and return what it printed; its exit status is in self.process."""
-        out, _ = self.process.communicate(text, timeout=60)
+        out, _ = self.process.communicate(text, timeout=PATIENCE)
         return out
 
     def succeeds(self, text: str = "") -> str:
@@ -188,7 +188,7 @@ class Daemon:
 
     def command(self, *options: str) -> subprocess.CompletedProcess[str]:
         line = [sys.executable, "-m", "cgpu.kmod.daemon.main", "--run", str(self.run), *options]
-        return subprocess.run(line, cwd=ROOT, capture_output=True, text=True, timeout=60, check=False)
+        return subprocess.run(line, cwd=ROOT, capture_output=True, text=True, timeout=PATIENCE, check=False)
 
     def options(self) -> list[str]:
         """Return what it is started with."""

@@ -57,7 +57,7 @@ def test_the_log_says_why(daemon: Daemon) -> None:
     with pytest.raises(OSError, match="Invalid argument"):
         daemon.write("0/policy", "9\n")
     said = '0/policy: "9" was refused: expected 0 (fair share), 1 (preemptive), '
-    eventually(lambda: said in daemon.log(), "the log has file and bounds", 10)
+    eventually(lambda: said in daemon.log(), "the log has file and bounds")
     # The daemon has no second part that could be exchanged while it runs.
     with pytest.raises(OSError, match="Device or resource busy"):
         daemon.write("upgrade", "1\n")

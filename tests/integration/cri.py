@@ -21,7 +21,7 @@ from tests.integration.commands import Outcome
 
 PACKAGE = "runtime.v1"
 NODE = 2  # NamespaceMode: the machine's own
-DEADLINE_S = 60
+DEADLINE_S = 240
 # Name, number and type of each field; "*" stands for repeated.
 MESSAGES: dict[str, dict[str, tuple[int, str]]] = {
     "PodSandboxMetadata": {"name": (1, "string"), "uid": (2, "string"), "namespace": (3, "string")},

@@ -113,7 +113,7 @@ class Engine:
                 + [line for line in processes() if f"{CGPUD} " in line or f"--mount {RUN}/" in line]
             )
 
-        eventually(lambda: not left(), "nothing is left of the engine", 10)
+        eventually(lambda: not left(), "nothing is left of the engine")
 
 
 class Engines:

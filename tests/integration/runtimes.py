@@ -15,7 +15,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from tests.integration.commands import Outcome, Server, call, must
+from tests.integration.commands import PATIENCE, Outcome, Server, call, must
 from tests.integration.images import IMAGE, ROOT, image_tar, make_rootfs, oci_archive
 
 CONFIGURE = Path(sys.executable).parent / "cgpu-runtime-config"
@@ -83,8 +83,13 @@ class Runc:
         (bundle / "config.json").write_text(spec if isinstance(spec, str) else json.dumps(spec))
         return bundle
 
-    def run_bundle(self, bundle: Path, name: str, timeout: float = 60) -> Outcome:
-        return call([*self.base, "run", "--bundle", bundle, name], timeout=timeout)
+    def run_bundle(self, bundle: Path, name: str) -> Outcome:
+        try:
+            return call([*self.base, "run", "--bundle", bundle, name])
+        except subprocess.TimeoutExpired:
+            # The container goes on without runc, with what it has of the card.
+            self.end(name)
+            raise
 
     def run(self, command: Sequence[str], env: Environment, *extra: str) -> Outcome:
         bundle = self.bundle(self.spec(command, env))
@@ -103,7 +108,7 @@ class Runc:
         with log.open("w") as output:
             done = subprocess.run(
                 [*self.base, "run", "--detach", "--bundle", str(bundle), name],
-                stdin=subprocess.DEVNULL, stdout=output, stderr=output, timeout=60, check=False,
+                stdin=subprocess.DEVNULL, stdout=output, stderr=output, timeout=PATIENCE, check=False,
             )  # fmt: skip
         return Outcome(done.returncode, "", log.read_text())
 
@@ -135,7 +140,7 @@ class CommandLine(ABC):
     @abstractmethod
     def words(self, env: Environment, extra: Sequence[str], image: str) -> list[str]: ...
 
-    def call(self, *words: str, timeout: float = 60) -> Outcome:
+    def call(self, *words: str, timeout: float = PATIENCE) -> Outcome:
         return call([*self.base, *words], timeout=timeout)
 
     def run(self, command: Sequence[str], env: Environment, *extra: str, image: str = IMAGE) -> Outcome:
@@ -228,7 +233,7 @@ class Containerd:
     def base(self) -> list[str]:
         return ["ctr", "-a", str(self.socket)]
 
-    def ctr(self, *words: str, timeout: float = 60) -> Outcome:
+    def ctr(self, *words: str, timeout: float = PATIENCE) -> Outcome:
         return call([*self.base, *words], timeout=timeout)
 
     def words(self, env: Environment, extra: Sequence[str], image: str = IMAGE) -> list[str]:

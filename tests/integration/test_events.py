@@ -61,7 +61,7 @@ def test_names_of_removed_containers(engine: Engine, docker: Docker) -> None:
 
 def test_refused(engine: Engine, docker: Docker, runc: Runc) -> None:
     """A container that finds no room, and one that asks for nonsense, are told with what is shown."""
-    first = docker.start("first", ["/cgpu-probe", "hold=60"], {**SLICE, "OPENCGPU_MEM": "10G"})
+    first = docker.start("first", ["/cgpu-probe", "hold=1000"], {**SLICE, "OPENCGPU_MEM": "10G"})
     assert first.returncode == 0, first.text
     outcome = docker.run(["/cgpu-probe", "info"], SLICE)
     assert outcome.returncode != 0

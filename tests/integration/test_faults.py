@@ -36,7 +36,7 @@ def test_clients_without_memory_are_forgotten(engine: Engine, runc: Runc) -> Non
 @pytest.mark.parametrize("moment", ["before", "start", "running"])
 def test_runtime_killed(engine: Engine, runc: Runc, moment: str) -> None:
     """kill -9 of the runtime, early, while it starts and later: nothing is left, and the next one starts."""
-    bundle = runc.bundle(runc.spec(["/cgpu-probe", "alloc=1G", "hold=60"], SLICE))
+    bundle = runc.bundle(runc.spec(["/cgpu-probe", "alloc=1G", "hold=1000"], SLICE))
     process = runc.spawn(bundle, "victim")
     if moment == "start":
         eventually(lambda: engine.instances() == ["victim"], "it is registered")
@@ -53,7 +53,7 @@ def test_runtime_killed_at_any_time(engine: Engine, runc: Runc) -> None:
     """kill -9 of the runtime after 0 to 120 ms: nothing is left whatever it was doing."""
     for step_ms in range(0, 120, 4):
         name = f"cut{step_ms}"
-        bundle = runc.bundle(runc.spec(["/cgpu-probe", "alloc=64M", "hold=60"], SLICE), name)
+        bundle = runc.bundle(runc.spec(["/cgpu-probe", "alloc=64M", "hold=1000"], SLICE), name)
         process = runc.spawn(bundle, name)
         time.sleep(step_ms / 1000)
         process.kill()
@@ -66,7 +66,7 @@ def test_runtime_killed_at_any_time(engine: Engine, runc: Runc) -> None:
 @pytest.mark.usefixtures("own_engine")
 def test_engine_dies(engine: Engine, runc: Runc) -> None:
     """kill -9 of cgpud: the next one takes up listeners and charges, and calls of containers succeed."""
-    runc.start("survivor", ["/cgpu-probe", "alloc=2G", "hold=120"], SLICE)
+    runc.start("survivor", ["/cgpu-probe", "alloc=2G", "hold=1000"], SLICE)
     eventually(lambda: engine.used("0", "survivor") == 2 << 30, "2 GiB are charged")
     for _ in range(2):
         engine.await_restart(engine.kill())
@@ -102,8 +102,8 @@ def test_calls_that_signals_interrupt_happen_once(engine: Engine, runc: Runc) ->
 
     Other processes of the container make and free objects all the time.
     """
-    runc.start("host", ["/cgpu-probe", "hold=120"], SLICE)
-    neighbour = ["/cgpu-probe", *["alloc=1M", "dup", "free=all"] * 400, "hold=60"]
+    runc.start("host", ["/cgpu-probe", "hold=1000"], SLICE)
+    neighbour = ["/cgpu-probe", *["alloc=1M", "dup", "free=all"] * 400, "hold=1000"]
     with subprocess.Popen(
         [*runc.base, "exec", "host", *neighbour], stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL
     ) as busy:

@@ -136,7 +136,7 @@ def test_the_first_process_has_the_filter(start: Start, runc: Runc, tmp_path: Pa
     runtime.chmod(0o755)
     engine = start("T4", low_level_runtime=str(runtime))
     before = log_size()
-    runc.start("filtered", ["/cgpu-probe", "info", "hold=60"], SLICE)
+    runc.start("filtered", ["/cgpu-probe", "info", "hold=1000"], SLICE)
     eventually(lambda: "filtered: its first process does not have the engine's filter" in log(before), "said")
     engine.await_empty()
 

@@ -32,7 +32,7 @@ def test_life_through_each_runtime(engine: Engine, runtime: Runtime) -> None:
     assert engine.instances() == []
 
     name = f"life-{runtime.name}-{os.getpid()}"
-    started = runtime.start(name, ["/cgpu-probe", "alloc=1G", "hold=60"], SLICE)
+    started = runtime.start(name, ["/cgpu-probe", "alloc=1G", "hold=1000"], SLICE)
     assert started.returncode == 0, started.text
     eventually(lambda: len(engine.instances()) == 1, "the container is in the tree")
     (directory,) = engine.instances()

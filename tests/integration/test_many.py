@@ -26,7 +26,7 @@ def test_twenty_five_at_once(start: Start, runc: Runc) -> None:
     env = {**SLICE, "ALIYUN_COM_GPU_MEM_CONTAINER": "1", "ALIYUN_COM_GPU_MEM_DEV": str(FULL)}
     limit = 15109 // FULL * MIB
     names = [f"one{number}" for number in range(FULL)]
-    spec = runc.spec(["/cgpu-probe", "alloc=64M", "hold=120"], env)
+    spec = runc.spec(["/cgpu-probe", "alloc=64M", "hold=1000"], env)
 
     def begin(bundle: Path) -> None:
         command = [*runc.base, "run", "--detach", "--bundle", str(bundle), bundle.name.partition("-")[0]]

@@ -85,7 +85,7 @@ def test_whole_cards_beside_a_slice(three: Engine, docker: Docker) -> None:
 def test_whole_cards_are_promised_to_nobody_else(three: Engine, runc: Runc) -> None:
     """A card that a container has whole is sliced for no other, which one line says by name."""
     env = named(three, {MEM: "6", DEVICES: "2", VENDOR: "0,2"})
-    runc.start("holder", ["/cgpu-probe", "info", "hold=60"], env)
+    runc.start("holder", ["/cgpu-probe", "info", "hold=1000"], env)
     refused = runc.run(["/cgpu-probe", "info"], named(three, {MEM: "6", DEVICES: "0"}))
     assert refused.returncode != 0
     assert "GPU 0 cannot be sliced: 1 container has it whole; stop it, or name another" in refused.text

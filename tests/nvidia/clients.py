@@ -20,7 +20,6 @@ from tests.nvidia.devices import Devices, place
 from tests.nvidia.software import PACKAGES, Software, software
 from tests.sim.support import BUILD
 
-SECONDS = 60.0
 # A /dev of its own: links and nodes that programs need, and the cards' files. $1: their folder.
 GIVE = """
 set -e
@@ -59,7 +58,7 @@ class Cards:
 
     def run(self, *words: str | Path, extra: Mapping[str, str] | None = None) -> Outcome:
         """Run a command on the cards, without a slice, to its end."""
-        return call(self.command(words, extra), timeout=SECONDS)
+        return call(self.command(words, extra))
 
 
 @contextmanager
@@ -75,7 +74,7 @@ def served(
         yield server
     finally:
         server.terminate()
-        server.wait(timeout=20)
+        server.wait(timeout=240)
 
 
 def memory_folder(base: Path) -> Path:

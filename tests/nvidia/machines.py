@@ -26,6 +26,7 @@ OWN = 100  # MiB that the process of `beside` holds
 # host's number of a process when they are asked what it holds, and list the container's.
 BY_PROCESS = 0
 OTHERS = 700  # and another container
+HOLD = "hold=86400"  # seconds: until its container is ended
 VERSIONS = tuple(each.version for each in RELEASES)
 
 
@@ -35,20 +36,21 @@ def packages() -> None:
         software(version)
 
 
-def holding(mib: int) -> str:
-    """Return the probe's words to hold so much, as a process that computes."""
-    return f"/cgpu-probe alloc={mib}M class={COMPUTE:#x} hold=100"
+def computing(mib: int) -> str:
+    """Return the probe's words to have so much, as a process that computes."""
+    return f"/cgpu-probe alloc={mib}M class={COMPUTE:#x}"
 
 
 def alongside(words: str, script: str) -> str:
-    """Return lines of shell that run a script once the probe, with these words, holds what it could have."""
+    """Return lines of shell that run a script once the probe, by these words, has memory; they end as one."""
     held = "/dev/shm/held"
-    return f"{words} >{held} & until grep -q ^hold {held}; do sleep 0.02; done; {script}"
+    ended = f"kill -0 $! || {{ cat {held}; exit 1; }}"
+    return f"{words} {HOLD} >{held} 2>&1 & until grep -q ^hold {held}; do {ended}; sleep 0.02; done; {script}"
 
 
 def beside(script: str, mib: int = OWN) -> str:
     """Return lines of shell that run a script while a process of the same container holds memory."""
-    return alongside(holding(mib), script)
+    return alongside(computing(mib), script)
 
 
 def run(runc: ClientRunc, script: str) -> str:
@@ -64,7 +66,7 @@ def machine(version: str, cards: str = "T4", more: Sequence[Path] = (), **config
     base = Path(tempfile.mkdtemp(prefix="nvidia-"))
     try:
         with node(base, version, cards, more, **config) as made:
-            started = made.plain.start("other", ["/bin/sh", "-c", holding(OTHERS)], {})
+            started = made.plain.start("other", ["/bin/sh", "-c", f"exec {computing(OTHERS)} {HOLD}"], {})
             assert started.returncode == 0, started.text
             yield made
     finally:

@@ -23,7 +23,7 @@ print(json.dumps({
 n.nvmlShutdown()
 """
 
-# A program of the whole screen in a terminal of its own, for two seconds; prints the words that it wrote.
+# A program of the whole screen in a terminal of its own, until it shows the probe; prints what it wrote.
 SCREEN = r"""
 import fcntl, os, pty, re, select, signal, struct, sys, termios, time
 child, terminal = pty.fork()
@@ -31,8 +31,8 @@ if child == 0:
     os.environ.update(TERM="xterm", HOME="/tmp")
     os.execvp(sys.argv[1], sys.argv[1:])
 fcntl.ioctl(terminal, termios.TIOCSWINSZ, struct.pack("HHHH", 40, 150, 0, 0))
-end, out = time.monotonic() + 2, b""
-while time.monotonic() < end:
+end, out = time.monotonic() + 60, b""
+while time.monotonic() < end and b"/cgpu-probe" not in out:
     if select.select([terminal], [], [], 0.1)[0]:
         try:
             out += os.read(terminal, 65536)

@@ -47,7 +47,7 @@ def test_details(box: Node) -> None:
 @pytest.mark.enforcement
 def test_full(box: Node) -> None:
     """What a process could have of the slice is all of it, and then nothing is free."""
-    fill = "/cgpu-probe fill=1M fill=64K:64k hold=100"
+    fill = "/cgpu-probe fill=1M fill=64K:64k"
     query = f"nvidia-smi --query-gpu={MEMORY} --format=csv,nounits"
     (row,) = rows(run(box.sliced, alongside(fill, query)))
     assert list(row.values()) == [str(LIMIT), str(LIMIT), "0"]

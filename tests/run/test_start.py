@@ -35,7 +35,7 @@ sys.exit(process.wait())
 def python(code: str, *words: str | Path) -> subprocess.CompletedProcess[str]:
     """Run Python code in a process of its own."""
     command: Sequence[str | Path] = [sys.executable, "-c", code, *words]
-    return subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
+    return subprocess.run(command, capture_output=True, text=True, timeout=240, check=False)
 
 
 def test_released(tmp_path: Path) -> None:

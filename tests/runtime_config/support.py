@@ -146,7 +146,7 @@ class Launcher:
             cwd=cwd,
             capture_output=True,
             check=False,
-            timeout=60,
+            timeout=240,
         )
         calls = self.base / "calls"
         if not calls.exists():

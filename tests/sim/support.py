@@ -81,7 +81,7 @@ class Sim:
     def stop(self) -> None:
         if self.process.poll() is None:
             self.process.send_signal(signal.SIGTERM)
-            self.process.wait(timeout=20)
+            self.process.wait(timeout=240)
 
 
 def fields(line: str) -> dict[str, str]:

@@ -52,7 +52,7 @@ def test_exit_status(sim: Sim) -> None:
         assert (done.returncode, done.stderr.count("\n")) == (2, 1), word
         assert f"cgpu-probe: {word}: not understood" in done.stderr
     missing = [str(BUILD / "cgpu-probe"), "--dev", "/nowhere", "info"]
-    assert subprocess.run(missing, capture_output=True, timeout=20, check=False).returncode == 1
+    assert subprocess.run(missing, capture_output=True, timeout=240, check=False).returncode == 1
 
 
 def test_crowd_fills_a_card_exactly(sim: Sim) -> None:

@@ -35,7 +35,7 @@ def test_json_lines(tree: Path) -> None:
         assert running.stdout is not None
         looks = [json.loads(running.stdout.readline()) for _ in range(3)]
         running.send_signal(signal.SIGINT)
-        _, error = running.communicate(timeout=30)
+        _, error = running.communicate(timeout=240)
     assert (running.returncode, error) == (0, "")
     assert [gpu["index"] for gpu in looks[2]["gpus"]] == [0, 1]
     assert looks[0]["time"] < looks[1]["time"] < looks[2]["time"]
@@ -48,7 +48,7 @@ def test_csv(tree: Path) -> None:
         assert running.stderr is not None
         lines = [running.stdout.readline() for _ in range(5)]
         running.stdout.close()
-        assert running.wait(timeout=30) == 0
+        assert running.wait(timeout=240) == 0
         assert running.stderr.read() == ""
     assert [line.startswith("time,") for line in lines] == [True, False, False, False, False]
 
@@ -59,7 +59,7 @@ def test_engine_goes(tree: Path) -> None:
         assert running.stdout is not None
         running.stdout.readline()
         (tree / "version").unlink()
-        _, error = running.communicate(timeout=30)
+        _, error = running.communicate(timeout=240)
     assert running.returncode == 1
     assert error.endswith(f": {paths.daemon_command('start')}\n")
 

@@ -89,7 +89,7 @@ def test_counters_survive_every_end(make_daemon: MakeDaemon, newer: Program, con
     used = ("opencgpu_slice_memory_used_bytes", f'id="{long_id(1)[:12]}"')
     memory = scraper.figure(*used)
     assert memory > MIB
-    eventually(lambda: all(scraper.figure(*one) > 0 for one in COUNTED), "each of these counts", 10)
+    eventually(lambda: all(scraper.figure(*one) > 0 for one in COUNTED), "each of these counts")
     refused = refusals(scraper)
     assert all(found >= made for found, made in zip(refused, (3, 2, 1), strict=True))
     before = await_counts(scraper, scraper.counters())

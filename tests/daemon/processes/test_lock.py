@@ -96,5 +96,5 @@ def test_signals_reach_only_the_one_that_is_meant() -> None:
     assert not ProcessIdentity(there.pid, 0).signal(signal.SIGKILL)
     assert sleeper.poll() is None
     assert there.signal(signal.SIGTERM)
-    assert sleeper.wait(10) == -signal.SIGTERM
+    assert sleeper.wait(240) == -signal.SIGTERM
     assert not there.signal(signal.SIGTERM)

@@ -75,7 +75,7 @@ def contained(make_daemon: MakeDaemon, group: Path, config: str = "") -> tuple[D
 
 def unseen_process(daemon: Daemon, group: Path) -> subprocess.Popen[bytes]:
     """Start a process in the group that has memory of the card by calls that nobody sees."""
-    words = [str(PROBE), "--dev", str(daemon.run / "sim"), "alloc=2G", "hold=60"]
+    words = [str(PROBE), "--dev", str(daemon.run / "sim"), "alloc=2G", "hold=1000"]
     command = ["/bin/sh", "-c", JOINED, str(group / "cgroup.procs"), *words]
     return subprocess.Popen(command, stdout=subprocess.DEVNULL)
 
@@ -100,7 +100,7 @@ def test_it_is_ended(make_daemon: MakeDaemon, group: Path) -> None:
         started = unseen_process(daemon, group)
     with started as unseen:
         try:
-            assert unseen.wait(20) == -signal.SIGKILL
+            assert unseen.wait(240) == -signal.SIGKILL
         finally:
             unseen.kill()
     said = f"process {unseen.pid} does not have the engine's filter, and was ended"

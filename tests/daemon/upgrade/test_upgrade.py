@@ -273,7 +273,7 @@ def test_under_a_service_manager(base: Path, newer: Program) -> None:
         eventually(lambda: (successor, "READY=1") in said or not heard("READY=1"), "the successor is ready")
         assert said.index((process.pid, f"MAINPID={successor}")) < said.index((successor, "READY=1"))
         assert (successor, "FDNAME=state-b") in said
-        assert process.wait(20) == 0
+        assert process.wait(240) == 0
         assert process_identity.parse((run / "cgpud.lock").read_bytes()).pid == successor
         os.kill(successor, signal.SIGTERM)
         eventually(lambda: is_gone(base / "tree"), "it stops")

@@ -91,7 +91,7 @@ class Place:
         """Run the hook in C; return what Python got too, None where it was not called."""
         command = [str(program), *call.arguments]
         done = subprocess.run(
-            command, input=call.raw, capture_output=True, check=False, cwd=self.base, timeout=60
+            command, input=call.raw, capture_output=True, check=False, cwd=self.base, timeout=240
         )
         left = done.stdout.removeprefix(b"python\n") if done.stdout else None
         outcome = Outcome(done.returncode, done.stderr.decode(), self.noted("lines"), self.noted("log"))

@@ -46,7 +46,7 @@ def test_addresses_are_read_only() -> None:
     first, last = relro(PROGRAM)
     assert last > first
     with subprocess.Popen([PROGRAM, "poststop"], stdin=subprocess.PIPE, env={}) as hook:
-        eventually(lambda: mappings(hook.pid) and is_asleep(hook.pid), "it waits for its state", 10)
+        eventually(lambda: mappings(hook.pid) and is_asleep(hook.pid), "it waits for its state")
         found = mappings(hook.pid)
         base = found[0][0]
         covers = [which for begin, end, which in found if begin < base + last and end > base + first]

@@ -19,7 +19,7 @@ from cgpu.install.packaging.completion import write
 from cgpu.install.packaging.parsers import programs, subcommands
 
 PROMPT = "ready> "
-WAIT_S = 20.0
+WAIT_S = 120.0
 SAYS = "cgpu() { echo GOT:$*; }; cgpud() { echo GOT:$*; }; "
 
 

@@ -145,7 +145,7 @@ for edit in FileEdit(hosts, hosts.read_bytes(), b""), FileEdit(root / "etc/new/x
         print(error)
 """
     words = ["unshare", "-m", "bash", "-c", script, "x", str(node.root), sys.executable, work]
-    done = subprocess.run(words, capture_output=True, text=True, timeout=60, check=True)
+    done = subprocess.run(words, capture_output=True, text=True, timeout=240, check=True)
     # For each of the two edits the error is printed while the step runs, and at the end.
     assert done.stdout.count("Read-only file system") == 4
     assert "not all could be taken back" not in done.stdout

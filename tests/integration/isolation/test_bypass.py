@@ -78,7 +78,7 @@ def test_enforcement_off(start: Start, runc: Runc, program: str) -> None:
 @pytest.mark.enforcement
 def test_wiped_environment(engine: Engine, runc: Runc) -> None:
     """A process that threw its environment away has the same limit: env is not where it lives."""
-    runc.start("wiped", ["/cgpu-probe", "hold=60"], SLICE)
+    runc.start("wiped", ["/cgpu-probe", "hold=1000"], SLICE)
     process = runc.directory / "process.json"
     process.write_text(json.dumps({"args": full([]), "env": [], "cwd": "/", "user": {"uid": 0, "gid": 0}}))
     assert_held(call([*runc.base, "exec", "--process", process, "wiped"]))
@@ -162,7 +162,7 @@ def test_podman_unconfined(engine: Engine, podman: Podman) -> None:
 
 def test_tree_is_not_reachable(engine: Engine, docker: Docker) -> None:
     """A container that mounts /run of the host finds neither the tree nor the engine's sockets in it."""
-    started = docker.start("curious", ["/cgpu-probe", "hold=60"], SIX, "-v", "/run:/run:ro")
+    started = docker.start("curious", ["/cgpu-probe", "hold=1000"], SIX, "-v", "/run:/run:ro")
     assert started.returncode == 0, started.text
     pid = docker.call("inspect", "--format", "{{.State.Pid}}", "curious").stdout.strip()
     inside = Path("/proc", pid, "root/run")

@@ -18,7 +18,7 @@ from tests.integration.test_slice import LIMIT, SIX, SLICE
 @pytest.fixture
 def first(engine: Engine, runc: Runc) -> Iterator[str]:
     """Return the name of a container that holds all of its 6043 MiB."""
-    runc.start("first", ["/cgpu-probe", "fill=512M:2m", "fill=1M:64k", "hold=120"], SLICE)
+    runc.start("first", ["/cgpu-probe", "fill=512M:2m", "fill=1M:64k", "hold=1000"], SLICE)
     eventually(lambda: engine.used("0", "first") == LIMIT, "the first container holds its slice")
     yield "first"
     runc.remove("first")
@@ -37,7 +37,7 @@ def test_a_full_neighbour_takes_nothing_away(engine: Engine, runc: Runc, first: 
 def test_more_than_the_card_is_never_promised(engine: Engine, docker: Docker) -> None:
     """A third container that would promise more than the card has is refused and told what is left."""
     for name in ("one", "two"):
-        assert docker.start(name, ["/cgpu-probe", "hold=60"], SIX).returncode == 0
+        assert docker.start(name, ["/cgpu-probe", "hold=1000"], SIX).returncode == 0
     third = docker.run(["/cgpu-probe", "info"], SIX)
     assert third.returncode != 0
     assert f"{15109 - 2 * 6043} MiB" in third.text
@@ -50,7 +50,7 @@ def test_weights_run_out(start: Start, runc: Runc) -> None:
     """A container that finds too little weight left is refused and told how much is left."""
     engine = start("T4", max_inst=5)
     small = {**SLICE, "ALIYUN_COM_GPU_MEM_CONTAINER": "1"}
-    runc.start("heavy", ["/cgpu-probe", "hold=60"], {**small, "ALIYUN_COM_GPU_SCHD_WEIGHT": "4"})
+    runc.start("heavy", ["/cgpu-probe", "hold=1000"], {**small, "ALIYUN_COM_GPU_SCHD_WEIGHT": "4"})
     assert engine.read("0/policy") == "2\n"
     assert engine.read("0/free_weight") == "1\n"
     refused = runc.run(["/cgpu-probe", "info"], {**small, "ALIYUN_COM_GPU_SCHD_WEIGHT": "2"})

@@ -23,7 +23,7 @@ from tests.integration.test_slice import LIMIT
 from tests.request.shares import OTHER_POD, OTHER_SHARE, POD, SHARE, asking, by_containerd, put
 
 INFO = ["/cgpu-probe", "info", "fill=1M:64k"]
-HOLD = ["/cgpu-probe", "info", "hold=60"]
+HOLD = ["/cgpu-probe", "info", "hold=1000"]
 THIRD = OTHER_SHARE.replace("0a1b", "0a1c")
 CLOSED = "variables and annotations of a pod ask for no GPU on this node (pod_variables: false"
 

@@ -57,7 +57,7 @@ def test_ids(engine: Engine, runc: Runc) -> None:
     assert "policy" in message(runc.run_bundle(bundle, "policy"))
     assert engine.instances() == []
     first, second = "0123456789ab" + "0" * 52, "0123456789ab" + "1" * 52
-    runc.start(first, ["/cgpu-probe", "hold=60"], SLICE)
+    runc.start(first, ["/cgpu-probe", "hold=1000"], SLICE)
     bundle = runc.bundle(runc.spec(["/cgpu-probe", "info"], SLICE))
     line = message(runc.run_bundle(bundle, second))
     assert f"container {first} has the same first 12 characters, 0123456789ab, on GPU 0" in line

@@ -87,7 +87,7 @@ def check_stuck() -> None:
 
 def check_refusals() -> None:
     """While a sliced container runs nothing is taken back, and while it is waited for no other one starts."""
-    assert sliced("/cgpu-probe", "alloc=1G", "hold=60", name="holder").returncode == 0
+    assert sliced("/cgpu-probe", "alloc=1G", "hold=1000", name="holder").returncode == 0
     before = state()
     refused = call([CGPU, "uninstall"])
     assert refused.returncode == 1

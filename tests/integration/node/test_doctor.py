@@ -57,7 +57,7 @@ def text(document: dict[str, Any], name: str) -> str:
 def test_well(start: Start, runc: Runc) -> None:
     """With a sliced container on it, a node is well; what was written beside the file is told."""
     start("T4:2", policy=0)
-    runc.start("doc", ["/cgpu-probe", "hold=60"], SLICE)
+    runc.start("doc", ["/cgpu-probe", "hold=1000"], SLICE)
     _, document = doctor()
     assert verdicts(document) == dict.fromkeys(OURS, "ok")
     assert document["engine"] == {
@@ -84,7 +84,7 @@ def test_status(engine: Engine, runc: Runc) -> None:
     """Status says what runs in a few lines, and by its exit status whether containers can start."""
     done = call([CGPU, "status"])
     assert done.returncode in (0, 3), done.text
-    runc.start("seen", ["/cgpu-probe", "alloc=64M", "hold=60"], SLICE)
+    runc.start("seen", ["/cgpu-probe", "alloc=64M", "hold=1000"], SLICE)
     document = json.loads(call([CGPU, "status", "--json"]).stdout)
     (gpu,) = document["gpus"]
     (container,) = gpu["containers"]
@@ -131,7 +131,7 @@ def test_bundle(start: Start, docker: Docker, tmp_path: Path, planted: list[str]
     """A bundle has what support needs, and none of the secrets that are planted around it."""
     start("T4")
     environment = {**SLICE, "DB_PASSWORD": SECRET}
-    assert docker.start("bundle", ["/cgpu-probe", "hold=60", SECRET], environment).returncode == 0
+    assert docker.start("bundle", ["/cgpu-probe", "hold=1000", SECRET], environment).returncode == 0
     refused = {"OPENCGPU_MEM": f"6 {SECRET}", "NVIDIA_VISIBLE_DEVICES": "0"}
     assert docker.run(["/cgpu-probe", "info"], refused).returncode != 0
     path = tmp_path / "bundle.tar.gz"

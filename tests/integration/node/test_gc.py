@@ -18,7 +18,7 @@ from tests.integration.engine import CGPU, TREE, Engine
 from tests.integration.runtimes import Containerd, Docker, Podman, Runtime
 from tests.integration.test_slice import SLICE
 
-HOLD = ["/cgpu-probe", "hold=120"]
+HOLD = ["/cgpu-probe", "hold=1000"]
 
 
 def source(runtime: Runtime) -> Listing:

@@ -52,5 +52,5 @@ def test_own_slices(start: Start) -> None:
             assert sizes("everyone.json") == []
         eventually(lambda: sizes(mine) is None, "the user's file has gone with the program")
         publisher.terminate()
-        assert publisher.wait(timeout=20) == 0
+        assert publisher.wait(timeout=240) == 0
         assert list(FOLDER.iterdir()) == []

@@ -18,7 +18,7 @@ from tests.integration.probe import step
 from tests.integration.run.test_run import GIB, READY, groups, outlives_its_run, rest, run, running
 
 ALONE = ("--simulate", "T4", "--mem", "1G")
-END_S = 20
+END_S = 120
 
 
 @pytest.fixture(autouse=True)

@@ -60,7 +60,7 @@ def probe_of(process: psutil.Process) -> psutil.Process:
 
 def test_memory(engine: Engine) -> None:
     """A slice with 40 % of its memory in use shows 40 %, its peak, its refusals and its process."""
-    with slice_of(["--mem", f"{LIMIT}M"], *WORDS, "hold=120") as process:
+    with slice_of(["--mem", f"{LIMIT}M"], *WORDS, "hold=1000") as process:
         query = f"--query-slices={','.join(FIELDS)}"
         eventually(lambda: [value(one, "refused") for one in rows(query)] == ["2"], "both are refused", 60)
         (row,) = rows(query)

@@ -88,7 +88,7 @@ def test_what_others_remove_comes_back(api: WatchedApi, running: Callable[[], No
     """A ResourceSlice that the kubelet has removed is there again, also where no watch tells."""
     running()
     for _ in range(3):
-        eventually(lambda: api.slices, "the slice is there", 10)
+        eventually(lambda: api.slices, "the slice is there")
         api.slices.clear()
 
 
@@ -102,7 +102,7 @@ def test_nothing_is_published_before_the_engine_answers(
     threading.Event().wait(0.1)
     assert api.writes == 0
     engine.down = False
-    eventually(lambda: api.slices, "the slice is there", 10)
+    eventually(lambda: api.slices, "the slice is there")
     assert quiet.reconciled > before
 
 
@@ -110,12 +110,12 @@ def test_nothing_is_published_before_the_engine_answers(
 def test_an_engine_that_has_lost_shares(quiet: Quiet, api: WatchedApi, running: Callable[[], None]) -> None:
     """It has them again at once; where it cannot have them, it is asked once."""
     running()
-    eventually(lambda: api.slices, "the slice is there", 10)
+    eventually(lambda: api.slices, "the slice is there")
     before = quiet.reconciled
     quiet.lost = frozenset({"a"})
-    eventually(lambda: quiet.reconciled == before + 1, "claims are checked", 10)
+    eventually(lambda: quiet.reconciled == before + 1, "claims are checked")
     quiet.lost = frozenset({"a", "b"})
-    eventually(lambda: quiet.reconciled == before + 2, "claims are checked", 10)
+    eventually(lambda: quiet.reconciled == before + 2, "claims are checked")
     threading.Event().wait(0.1)
     assert quiet.reconciled == before + 2
 
@@ -128,9 +128,9 @@ def test_a_taint_needs_no_event(api: WatchedApi, engine: FakeEngine, running: Ca
 
     api.event = refuse  # type: ignore[method-assign]
     running()
-    eventually(lambda: api.slices, "the slice is there", 10)
+    eventually(lambda: api.slices, "the slice is there")
     engine.down = True
-    eventually(lambda: taints(api), "the card has a taint", 10)
+    eventually(lambda: taints(api), "the card has a taint")
 
 
 def taints(api: WatchedApi) -> list[str]:

@@ -71,7 +71,7 @@ class Kubelet:
                 request_serializer=type(request).SerializeToString,
                 response_deserializer=response.FromString,
             )
-            return stub(request, timeout=10)
+            return stub(request, timeout=240)
 
 
 @pytest.fixture
@@ -153,7 +153,7 @@ def test_health(kubelet: Kubelet, version: str) -> None:
             request_serializer=health_pb2.NodeWatchResourcesRequest.SerializeToString,
             response_deserializer=health_pb2.NodeWatchResourcesResponse.FromString,
         )
-        reports = iter(watch(health_pb2.NodeWatchResourcesRequest(), timeout=30))
+        reports = iter(watch(health_pb2.NodeWatchResourcesRequest(), timeout=240))
         (first,) = next(reports).devices
         kubelet.report.set([replace(Health(T4, "well"), condition="engine-down")])
         (second,) = next(reports).devices

@@ -41,7 +41,7 @@ def serving(log: list[str] | None = None, address: str = LOCAL) -> Iterator[int]
 
 
 def get(port: int, path: str, method: str = "GET", host: str = LOCAL) -> tuple[int, str, bytes]:
-    client = http.client.HTTPConnection(host, port, timeout=20)
+    client = http.client.HTTPConnection(host, port, timeout=240)
     try:
         client.request(method, path)
         answer = client.getresponse()

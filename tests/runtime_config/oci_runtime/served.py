@@ -102,7 +102,7 @@ class Served(Wrapper):
             yield running
         finally:
             running.terminate()
-            running.wait(timeout=30)
+            running.wait(timeout=240)
 
     def _answers(self) -> bool:
         with socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET) as connection:

@@ -100,7 +100,7 @@ def launch(node: Served, start: Start) -> Outcome:
     """Start by the launcher."""
     prepare(node, start)
     command = node.command(*arguments(node, start))
-    done = subprocess.run(command, capture_output=True, check=False, timeout=60, cwd=node.base)
+    done = subprocess.run(command, capture_output=True, check=False, timeout=240, cwd=node.base)
     assert done.stdout == b""
     return outcome(node, done.returncode, done.stderr.decode())
 

@@ -106,7 +106,7 @@ def test_a_replaced_launcher(bare: Served, tmp_path: Path) -> None:
         shutil.copy(bare.program, copy.with_name("new"))
         copy.with_name("new").rename(copy)
         assert node.create().errors == NO_PYTHON
-        server.wait(timeout=30)
+        server.wait(timeout=240)
         assert server.returncode == 0
         assert node.create().errors == NO_PYTHON
 
@@ -182,7 +182,7 @@ def test_a_launcher_that_is_killed(bare: Served) -> None:
         starting = subprocess.Popen(bare.command("create", "--bundle", str(bare.place), "c1"), cwd=bare.base)
         eventually((bare.base / "asked").exists, "the server asks the runtime for its features")
         starting.kill()
-        starting.wait(timeout=30)
+        starting.wait(timeout=240)
         (bare.base / "go").touch()
         for worker in workers(server.pid):
             assert_lets_go(worker)

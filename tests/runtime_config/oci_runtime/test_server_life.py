@@ -159,7 +159,7 @@ def answering(node: Served, answer: bytes | None, descriptors: int, ready: bytes
         thread = threading.Thread(target=serve)
         thread.start()
         yield
-        thread.join(timeout=30)
+        thread.join(timeout=240)
         assert not thread.is_alive()
 
 
@@ -212,5 +212,5 @@ def test_ends_at_any_moment(bare: Served, delay: float) -> None:
         all_workers += children(server.pid)
         os.kill(server.pid, signal.SIGTERM)
         os.kill(server.pid, signal.SIGCONT)
-        assert server.wait(timeout=30) == 0
+        assert server.wait(timeout=240) == 0
         eventually(lambda: all(state(worker) == "Z" for worker in all_workers), "they end")

@@ -174,7 +174,7 @@ class Wrapper:
         """Run the wrapper with a log file and these arguments."""
         words = ("--log", str(self.log), "--log-format", "json", *arguments)
         done = subprocess.run(
-            self.command(*words), capture_output=True, check=False, timeout=60, cwd=self.base
+            self.command(*words), capture_output=True, check=False, timeout=240, cwd=self.base
         )
         assert done.stdout == b""
         return Result(done.returncode, done.stderr.decode())
@@ -196,7 +196,7 @@ class Wrapper:
         instead = f"import os\nos.execve = lambda *words: {report}\nsys.exit(main"
         self.bundle(document)
         command = [python, flags, "-c", code.replace("sys.exit(main", instead), *arguments]
-        subprocess.run(command, check=False, timeout=60, capture_output=True)
+        subprocess.run(command, check=False, timeout=240, capture_output=True)
         return set((self.base / "modules").read_text().split())
 
     def create(self, container: str = "c1") -> Result:

@@ -77,7 +77,7 @@ def test_cards_of_others_are_not_started(node: SlicedNode) -> None:
     tries = [f"expect={ERRNO_EINVAL:#x}", "attach=1", f"expect={REFUSED:#x}", f"register={other}"]
     refused = tenant.run(program, *tries)
     after = opened(node, 1)
-    user = node.machine.start([program, f"register={other}", "hold=100"])
+    user = node.machine.start([program, f"register={other}", "hold=1000"])
     user.await_output("register ")
     again = tenant.run(program, *tries)
     granted = tenant.run(program, "attach=0", f"register={own}")

@@ -180,7 +180,7 @@ def kept_outside(tenant: Slice, kind: str) -> Process:
     """Have a container take memory, and a process outside have its files; return that process."""
     machine = tenant.machine
     program = uvm_probe() if kind == "map" else PROBE
-    held = tenant.start(program, *KEPT[kind], "hold=100")
+    held = tenant.start(program, *KEPT[kind], "hold=1000")
     held.await_output("rm-free" if kind == "map" else "alloc ")
     pid = machine.shell('/bin/busybox pidof "$1"', program.name).stdout.split()[-1]
     keeper = machine.start([machine.seen(build("keep_files")), pid], input=None)
@@ -258,7 +258,7 @@ def test_failed_duplicate_of_uvm_is_not_charged(engine: Machine) -> None:
     """A mapping that UVM could not make keeps nothing when the memory itself is freed."""
     tenant = slice_of(engine, "tenant")
     refused = ["uvm", "alloc=256M", "range=256M", "expect=0x1b", "fork-map"]
-    held = tenant.start(uvm_probe(), *refused, "rm-free", "used", "hold=100")
+    held = tenant.start(uvm_probe(), *refused, "rm-free", "used", "hold=1000")
     held.await_output("used status")
     seen = view(engine)
     held.stop()
