@@ -57,13 +57,19 @@ def journal(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Journal
     made.socket.close()
 
 
+@pytest.fixture(autouse=True)
+def no_handlers() -> Iterator[None]:
+    """Leave none of the daemon's handlers behind."""
+    yield
+    logging.basicConfig(handlers=[], force=True)
+
+
 @pytest.fixture
-def daemon(tmp_path: Path) -> Iterator[Path]:
+def daemon(tmp_path: Path) -> Path:
     """Have the daemon's log in a file; return it."""
     path = tmp_path / "cgpud.log"
     daemon_log.start(path, foreground=False)
-    yield path
-    logging.basicConfig(handlers=[], force=True)
+    return path
 
 
 def lines(path: Path) -> list[dict[str, object]]:
@@ -151,7 +157,6 @@ def test_pipe_in_the_files_place(tmp_path: Path) -> None:
         told = os.read(reader, 4096).decode().splitlines()
         assert [line.rpartition(" ")[2] for line in told] == ["first", "second"]
     finally:
-        logging.basicConfig(handlers=[], force=True)
         os.close(reader)
 
 
@@ -183,12 +188,9 @@ def test_journal_and_standard_error_that_are_gone(tmp_path: Path, monkeypatch: p
     monkeypatch.setattr("sys.stderr", Gone())
     monkeypatch.setattr(paths, "JOURNAL", str(tmp_path / "none"))
     daemon_log.start(tmp_path / "log", foreground=True)
-    try:
-        logging.getLogger("cgpud").info("as text")
-        daemon_log.set_form("journal")
-        logging.getLogger("cgpud").info("to the journal")
-    finally:
-        logging.basicConfig(handlers=[], force=True)
+    logging.getLogger("cgpud").info("as text")
+    daemon_log.set_form("journal")
+    logging.getLogger("cgpud").info("to the journal")
 
 
 def run_hook(tree: FakeTree, form: str, *arguments: str) -> int:
@@ -214,11 +216,8 @@ def test_without_a_journal(
     monkeypatch.setattr(effective, "load", lambda: Effective(log_format="journal"))
     exporter_log.failed("two\nlines")
     daemon_log.start(tmp_path / "log", foreground=True)
-    try:
-        daemon_log.set_form("journal")
-        logging.getLogger("cgpud").info("still here")
-    finally:
-        logging.basicConfig(handlers=[], force=True)
+    daemon_log.set_form("journal")
+    logging.getLogger("cgpud").info("still here")
     assert capsys.readouterr().err == "cgpu exporter: two\\nlines\ncgpud: still here\n"
 
 
