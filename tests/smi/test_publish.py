@@ -12,12 +12,10 @@ from pathlib import Path
 import pytest
 
 from cgpu import paths
-from cgpu.client.tree import Tree
 from cgpu.config import effective
 from cgpu.errors import CgpuError
 from cgpu.smi import main as smi
 from cgpu.smi import names, publish
-from cgpu.smi.collect import sample
 from cgpu.smi.owners import MOST_USERS, names_one, users
 
 from .conftest import TRAINER
@@ -281,8 +279,3 @@ def test_this_process() -> None:
     named = [f"{name}:{path}" if name else path for _, name, path in (line.split(":", 2) for line in lines)]
     for group in filter(names_one, named):
         assert os.getuid() in users(frozenset({group}))[group]
-
-
-def test_the_tree_says_the_group(tree: Path) -> None:
-    """A container's group is what the engine says of its owner."""
-    assert sample(Tree(str(tree)))[0].containers[0].group == GROUP

@@ -23,7 +23,6 @@ NOW = datetime(2026, 1, 2, 3, 4, 5, 678000, tzinfo=UTC)
 ONE = Container("a", "a", weight=1, high_prio=False, allocated=10, used=4, pids=(), engine_time=0)
 CARD = Gpu(0, "GPU-1", "Tesla T4", policy=1, max_inst=20, prio_ratio=80, total=10, containers=(ONE,))
 NUMBERS = [
-    (["--format=csv"], ["index, memory.total [MiB]", "0, 15109 MiB", "1, 15109 MiB"]),
     ([], ["index, memory.total [MiB]", "0, 15109 MiB", "1, 15109 MiB"]),
     (["--format=csv,noheader"], ["0, 15109 MiB", "1, 15109 MiB"]),
     (["--format", "csv,nounits"], ["index, memory.total [MiB]", "0, 15109", "1, 15109"]),
@@ -74,7 +73,6 @@ def test_no_fields(tree: Path, capsys: pytest.CaptureFixture[str], query: str) -
         (["--query-gpu=index", "--format=csv,units"], "--format: csv,units: expected csv,"),
         (["--format=csv"], "--format: expected with --query, or with --query-gpu or --query-slices"),
         (["--json", "--format=csv"], "--format: expected with --query, or with --query-gpu or"),
-        (["--query", "--format=xml"], "--format: xml: expected csv, csv,noheader or csv,noheader,"),
     ],
 )
 def test_wrong(words: list[str], says: str, capsys: pytest.CaptureFixture[str]) -> None:

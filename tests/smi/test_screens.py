@@ -152,9 +152,7 @@ def test_no_engine(tmp_path: Path, capsys: pytest.CaptureFixture[str], left: str
         ["--watch", "x"],
         ["--json", "--csv"],
         ["extra"],
-        ["--format=csv"],
         ["-L", "--format=csv"],
-        ["--query-gpu=index", "--format=json"],
         ["--query-gpu=index", "--query-slices=name"],
     ],
 )
