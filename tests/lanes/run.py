@@ -8,6 +8,7 @@ import signal
 import subprocess
 import sys
 import tempfile
+import threading
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor, wait
@@ -65,20 +66,32 @@ class Children:
     def __init__(self) -> None:
         self.signal = 0
         self.running: list[subprocess.Popen[bytes]] = []
+        # A command is on the list before a signal is handed on. The handler may interrupt itself.
+        self.lock = threading.RLock()
 
     def run_in_turn(
         self, commands: Sequence[Command], environment: Mapping[str, str], output: IO[str] | None = None
     ) -> list[int]:
-        """Run commands one after the other; return how each ended."""
-        return [self.run(command, environment, output) for command in commands if not self.signal]
+        """Run commands one after the other; return how each ended that has begun."""
+        begun = (self.begin(command, environment, output) for command in commands)
+        return [self.await_end(child) for child in begun if child is not None]
 
-    def run(self, command: Command, environment: Mapping[str, str], output: IO[str] | None) -> int:
-        """Run a command; return its status."""
+    def begin(
+        self, command: Command, environment: Mapping[str, str], output: IO[str] | None
+    ) -> subprocess.Popen[bytes] | None:
+        """Begin a command; None after a signal."""
         words = [*IN_GROUP, *command]
-        child = subprocess.Popen(
-            words, cwd=ROOT, env=environment, stdin=DEVNULL, stdout=output, stderr=output
-        )
-        self.running.append(child)
+        with self.lock:
+            if self.signal:
+                return None
+            child = subprocess.Popen(
+                words, cwd=ROOT, env=environment, stdin=DEVNULL, stdout=output, stderr=output
+            )
+            self.running.append(child)
+        return child
+
+    def await_end(self, child: subprocess.Popen[bytes]) -> int:
+        """Return a command's status when it has ended, with its whole group after a signal."""
         status = child.wait()
         self.running.remove(child)
         if self.signal:
@@ -104,9 +117,10 @@ class Children:
 
     def interrupt(self, number: int, _: object) -> None:
         """Interrupt the commands, so that tests tidy up."""
-        self.signal = number
-        for child in [*self.running]:
-            child.send_signal(signal.SIGINT)
+        with self.lock:
+            self.signal = number
+            for child in [*self.running]:
+                child.send_signal(signal.SIGINT)
 
 
 def run_commands(

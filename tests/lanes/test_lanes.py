@@ -4,19 +4,22 @@
 from __future__ import annotations
 
 import json
+import os
 import re
 import signal
 import subprocess
 import sys
+import threading
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from tests.lanes import results
 from tests.lanes.__main__ import run_shards
 from tests.lanes.report import read_reports, tell
-from tests.lanes.run import Result, run_commands
+from tests.lanes.run import Children, Result, run_commands
 from tests.lanes.table import ROOT, LaneError, Shard, Table, read_table
 from tests.lanes.table import TABLE as FILE
 from tests.lanes.turn import choose_shard, count_commits
@@ -148,6 +151,22 @@ def test_a_signal_ends_all_commands(number: int) -> None:
     assert runner.returncode == -number
     assert beside.strip() in ("", folder)
     assert not Path(folder).exists()
+
+
+def test_a_signal_reaches_a_command_that_begins(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A command that begins while the signal comes ends by it, too, and none begins after it."""
+    children, begin = Children(), subprocess.Popen
+
+    def begin_at_the_signal(*words: Any, **options: Any) -> subprocess.Popen[bytes]:
+        child = begin(*words, **options)
+        handler = threading.Thread(target=children.interrupt, args=(signal.SIGINT, None))
+        handler.start()
+        handler.join(0.2)
+        return child
+
+    monkeypatch.setattr(subprocess, "Popen", begin_at_the_signal)
+    (status,) = children.run_in_turn([["sleep", "20"]] * 2, dict(os.environ))
+    assert status != 0
 
 
 def test_failures_of_pytest_are_counted(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
