@@ -10,7 +10,7 @@ import xml.etree.ElementTree as ET
 from collections.abc import Sequence
 from pathlib import Path
 
-from tests.integration.engine import ENFORCE
+from tests.integration.commands import ENFORCE
 from tests.kubernetes.harness.counts import FULL as FULL_OF_PODS
 from tests.packages import ROOT
 from tests.vm.harness.counts import FULL

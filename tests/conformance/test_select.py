@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What is left of the suite where there is one card."""
+"""The suite keeps what one card can show where there is one."""
 
 from __future__ import annotations
 

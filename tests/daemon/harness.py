@@ -18,8 +18,7 @@ from typing import Any, TypeVar
 
 from cgpu.kmod.daemon.processes import process_identity
 from tests.attacks.build import client
-from tests.integration.commands import PATIENCE, eventually
-from tests.integration.engine import ENFORCE
+from tests.integration.commands import ENFORCE, PATIENCE, eventually
 
 SILENCE_S = 120.0
 PROC = Path("/proc")

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the checks say without a GPU."""
+"""The checks skip where there is no GPU, and the script says so."""
 
 from __future__ import annotations
 

@@ -11,9 +11,10 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+ENFORCE = "CGPU_TEST_ENFORCE"  # off: the engines of tests enforce nothing
 # Seconds after which a command never ends, and a thing never happens; pytest's own limit for a test is 300.
 # Without enforcement tests have to fail, many of them by waiting.
-PATIENCE, DEADLINE = (60.0, 30.0) if os.environ.get("CGPU_TEST_ENFORCE") == "off" else (240.0, 120.0)
+PATIENCE, DEADLINE = (60.0, 30.0) if os.environ.get(ENFORCE) == "off" else (240.0, 120.0)
 LOG_LINES = 5  # of a daemon that does not serve
 Command = Sequence[str | Path]
 

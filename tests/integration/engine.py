@@ -12,7 +12,7 @@ from pathlib import Path
 
 import yaml
 
-from tests.integration.commands import Outcome, call, eventually, must
+from tests.integration.commands import ENFORCE, Outcome, call, eventually, must
 
 CGPUD = Path(sys.executable).parent / "cgpud"
 SMI = Path(sys.executable).parent / "cgpu-smi"
@@ -20,7 +20,6 @@ CGPU = Path(sys.executable).parent / "cgpu"
 RUN = Path("/run/cgpu")
 TREE = Path("/run/cgpu_km")
 MIB = 1 << 20
-ENFORCE = "CGPU_TEST_ENFORCE"
 
 
 class Engine:

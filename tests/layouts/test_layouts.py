@@ -10,6 +10,7 @@ import pytest
 from hypothesis import HealthCheck, Phase, settings
 from hypothesis.stateful import run_state_machine_as_test
 
+from tests.integration.commands import ENFORCE
 from tests.layouts.sharing import Sharing
 from tests.layouts.stage import Library, build
 from tests.sim.abi import facts, key, layout
@@ -65,7 +66,7 @@ def run(library: Library, version: str, *, enforce: bool, phases: tuple[Phase, .
 @pytest.mark.parametrize("version", representatives())
 def test_charges_are_what_the_cards_say(library: Library, version: str) -> None:
     """Bytes charged are bytes held, within the limit after every step, and none at the end."""
-    run(library, version, enforce=os.environ.get("CGPU_TEST_ENFORCE") != "off")
+    run(library, version, enforce=os.environ.get(ENFORCE) != "off")
 
 
 def test_it_fails_without_enforcement(library: Library) -> None:

@@ -3,12 +3,12 @@
 
 from __future__ import annotations
 
-import subprocess
 import sys
 from pathlib import Path
 
 import pytest
 
+from tests.lanes.git import ask_git
 from tests.mutants import trial
 from tests.mutants.__main__ import main
 from tests.mutants.mutant import Mutant, read_mutants
@@ -65,7 +65,6 @@ def test_unknown_names(capsys: pytest.CaptureFixture[str]) -> None:
 
 def test_patches_apply(repository: Path) -> None:
     """Every patch applies to the sources as they are, and the files of its tests are there."""
-    git = ["git", "-c", f"safe.directory={repository}", "apply", "--check", "--whitespace=nowarn"]
     for mutant in read_mutants():
-        subprocess.run([*git, mutant.path], cwd=repository, check=True)
+        ask_git("apply", "--check", "--whitespace=nowarn", str(mutant.path))
         assert all((repository / name.split("::")[0]).exists() for name in mutant.tests), mutant.name

@@ -8,7 +8,7 @@ import os
 from functools import cache
 from pathlib import Path
 
-from tests.integration.engine import ENFORCE
+from tests.integration.commands import ENFORCE
 from tests.nvidia.archive import RELEASES, Release, release
 from tests.vm.harness.kernels import Kernel, flavour
 from tests.vm.harness.machine import Machine

@@ -13,8 +13,7 @@ from typing import Any
 
 import pytest
 
-from tests.integration.commands import eventually
-from tests.integration.engine import ENFORCE
+from tests.integration.commands import ENFORCE, eventually
 from tests.vm.harness.machine import Machine
 from tests.vm.harness.node import load_driver, unload_driver
 from tests.vm.harness.process import Finished, Process
