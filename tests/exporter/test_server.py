@@ -54,7 +54,7 @@ def base(tree: FakeTree) -> Iterator[str]:
 
 def get(url: str, accept: str = "") -> tuple[str, str]:
     request = urllib.request.Request(url, headers={"Accept": accept})  # noqa: S310 - our own server
-    with urllib.request.urlopen(request, timeout=240) as answer:  # noqa: S310
+    with urllib.request.urlopen(request, timeout=240) as answer:  # noqa: S310 - our own server
         return answer.read().decode(), answer.headers["Content-Type"]
 
 
