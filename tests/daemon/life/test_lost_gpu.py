@@ -57,9 +57,10 @@ def test_a_lost_gpu_and_its_neighbour(two: Daemon) -> None:
     set_lost(two, 1, lost=False)
     eventually(lambda: losses(two) == [0, 0], "the card is back")
     assert two.refusal(f"gpu=1:{MIB}") == 0
+    # The line comes after the figure.
+    eventually(lambda: two.log().count("the driver answers for it again") == 1, "the log says so")
     log = two.log()
     assert log.count("the driver has lost it (NV_ERR_GPU_IS_LOST)") == 1
-    assert log.count("the driver answers for it again") == 1
     assert "the driver does not answer" not in log
 
 

@@ -11,6 +11,7 @@ import pytest
 
 from tests.integration.images import ROOT
 
+SECONDS = 280
 # A copy of /etc, and layers in memory over what else the installer edits; a /run of its own, for the sockets
 # of docker and cgpud. Sources of a kernel are many files that each look at all would read: none are there.
 NODE = """
@@ -33,11 +34,11 @@ exec "$@"
 
 def trial(name: str, folder: Path) -> str:
     """Run a program of this folder on such a node; return its last line."""
-    command = ["unshare", "-m", "bash", "-c", NODE, "node", str(folder)]
-    program = [sys.executable, "-m", f"tests.integration.node.{name}"]
-    done = subprocess.run(
-        [*command, *program], cwd=ROOT, capture_output=True, text=True, timeout=280, check=False
-    )
+    # A trial that hangs prints where it is.
+    limit = ["timeout", "--signal=ABRT", str(SECONDS)]
+    node = ["unshare", "-m", "bash", "-c", NODE, "node", str(folder)]
+    program = [sys.executable, "-X", "faulthandler", "-m", f"tests.integration.node.{name}"]
+    done = subprocess.run([*limit, *node, *program], cwd=ROOT, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stdout + done.stderr
     return done.stdout.splitlines()[-1]
 
