@@ -6,6 +6,7 @@ from __future__ import annotations
 import errno
 import os
 import threading
+import time
 from typing import TYPE_CHECKING, Any
 
 from cgpu.kmod.daemon.tree.callers import check_writer
@@ -27,6 +28,8 @@ class TreeSwitch:
         self._changed = threading.Condition(threading.Lock())
         self._suspended = False
         self._successor: SuccessorFs | None = None
+        self._latest = 0.0
+        self.open_directories = 0
 
     def __enter__(self) -> SuccessorFs | None:
         """Begin an operation; give the other daemon's tree where that one answers.
@@ -41,7 +44,12 @@ class TreeSwitch:
 
     def __exit__(self, *_: object) -> None:
         """End the operation."""
+        self._latest = time.monotonic()
         self._changed.release()
+
+    def quiet_s(self) -> float:
+        """Return for how many seconds no operation has come."""
+        return time.monotonic() - self._latest
 
     def suspend(self, wait_s: float) -> bool:
         """Begin no further operation. False: one is under way, and nothing has changed."""
@@ -149,6 +157,18 @@ class SwitchedFs(mfusepy.Operations):  # type: ignore[misc]
         """List a directory."""
         with self._switch as there:
             return (there or self._tree).readdir(path, fh)
+
+    def opendir(self, path: str) -> int:
+        """Count a directory that somebody lists: this daemon does not end before that."""
+        with self._switch:
+            self._switch.open_directories += 1
+        return 0
+
+    def releasedir(self, path: str, fh: int) -> int:
+        """Forget it."""
+        with self._switch:
+            self._switch.open_directories -= 1
+        return 0
 
     def open(self, path: str, fi: Any) -> int:
         """Open a node."""

@@ -50,7 +50,8 @@ PATIENCE_S = 15.0  # for a moment in which no call takes longer than that
 RETRY_S = 0.25
 LINGER_S = 10.0  # for processes that have an entry of this tree open
 ENDING_S = 1.0
-ARRIVE_S = 0.2  # for operations that have just begun
+# For operations that have found this tree: on a machine with much to do they can be long on their way.
+ARRIVE_S = 1.0
 NO_KEEPER = (
     "the keeper of cgpud has died, so no other cgpud can hold what containers need; "
     "when no sliced container runs: cgpud --stop, then cgpud"
@@ -278,7 +279,10 @@ class Handover:
         handed.switch.resume(successor_tree)
         begun = time.monotonic()
         time.sleep(ARRIVE_S)
-        while handed.tree.open_files() + successor_tree.open_files() and time.monotonic() < begun + LINGER_S:
+        while time.monotonic() < begun + LINGER_S and (
+            handed.tree.open_files() + successor_tree.open_files() + handed.switch.open_directories
+            or handed.switch.quiet_s() < ARRIVE_S
+        ):
             time.sleep(0.01)
         logging.shutdown()
         # What an orderly end would remove belongs to the successor by now.

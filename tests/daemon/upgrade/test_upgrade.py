@@ -9,6 +9,7 @@ import signal
 import subprocess
 import sys
 import threading
+import time
 from pathlib import Path
 
 import pytest
@@ -23,6 +24,7 @@ from cgpu.kmod.daemon.program import Program
 from cgpu.kmod.daemon.store import fd_store
 from cgpu.kmod.daemon.store.notify_socket import NotifySocket
 from cgpu.kmod.daemon.tree import mounts
+from cgpu.kmod.daemon.upgrade.predecessor import ARRIVE_S
 from tests.daemon import versions
 from tests.daemon.conftest import MakeDaemon
 from tests.daemon.harness import MIB, ROOT, Daemon, long_id
@@ -226,6 +228,18 @@ def test_open_node_outlives_the_upgrade(make_daemon: MakeDaemon, newer: Program)
         os.close(writer)
     assert daemon.instances() == [long_id(7)[:12]]
     daemon.write("inst_ctl", f"destroy id={long_id(7)}\n")
+
+
+def test_listing_goes_on_after_the_upgrade(make_daemon: MakeDaemon, newer: Program) -> None:
+    """Who has opened a directory before can list it after: the predecessor ends later."""
+    daemon = make_daemon()
+    folder = os.open(daemon.tree / "0", os.O_RDONLY)
+    try:
+        upgrade(daemon, newer)
+        time.sleep(2 * ARRIVE_S)  # A predecessor ends by then, unless somebody has its tree open.
+        assert "name" in os.listdir(folder)
+    finally:
+        os.close(folder)
 
 
 def is_gone(tree: Path) -> bool:
