@@ -48,7 +48,7 @@ class TreeSwitch:
         self._changed.release()
 
     def quiet_s(self) -> float:
-        """Return for how many seconds no operation has come."""
+        """Return for how many seconds no operation has come since operations run again."""
         return time.monotonic() - self._latest
 
     def suspend(self, wait_s: float) -> bool:
@@ -64,6 +64,7 @@ class TreeSwitch:
         with self._changed:
             self._suspended = False
             self._successor = successor
+            self._latest = time.monotonic()
             self._changed.notify_all()
 
 
@@ -165,7 +166,7 @@ class SwitchedFs(mfusepy.Operations):  # type: ignore[misc]
         return 0
 
     def releasedir(self, path: str, fh: int) -> int:
-        """Forget it."""
+        """Forget a directory that was listed."""
         with self._switch:
             self._switch.open_directories -= 1
         return 0

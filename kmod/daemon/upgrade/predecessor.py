@@ -50,7 +50,7 @@ PATIENCE_S = 15.0  # for a moment in which no call takes longer than that
 RETRY_S = 0.25
 LINGER_S = 10.0  # for processes that have an entry of this tree open
 ENDING_S = 1.0
-# For operations that have found this tree: on a machine with much to do they can be long on their way.
+# Operations that have found this tree can be long on their way, on a machine with much to do.
 ARRIVE_S = 1.0
 NO_KEEPER = (
     "the keeper of cgpud has died, so no other cgpud can hold what containers need; "
@@ -278,7 +278,6 @@ class Handover:
         successor_tree = SuccessorFs(handed.tree_path)
         handed.switch.resume(successor_tree)
         begun = time.monotonic()
-        time.sleep(ARRIVE_S)
         while time.monotonic() < begun + LINGER_S and (
             handed.tree.open_files() + successor_tree.open_files() + handed.switch.open_directories
             or handed.switch.quiet_s() < ARRIVE_S

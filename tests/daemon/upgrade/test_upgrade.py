@@ -231,7 +231,7 @@ def test_open_node_outlives_the_upgrade(make_daemon: MakeDaemon, newer: Program)
 
 
 def test_listing_goes_on_after_the_upgrade(make_daemon: MakeDaemon, newer: Program) -> None:
-    """Who has opened a directory before can list it after: the predecessor ends later."""
+    """A directory that was opened before can be listed after: the predecessor ends later."""
     daemon = make_daemon()
     folder = os.open(daemon.tree / "0", os.O_RDONLY)
     try:
