@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The control socket: one line of JSON in, one out, and perhaps a descriptor with it. Root only."""
+"""The control socket: one line of JSON in, one out, and perhaps a descriptor. For root of the host."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ import time
 from collections.abc import Callable
 from typing import Any
 
-from cgpu.errors import CgpuError, show
-from cgpu.kmod.daemon import unix_socket
-from cgpu.kmod.daemon.tree.callers import may_write
+from cgpu.errors import CgpuError, one_line, show
+from cgpu.kmod.daemon import peers, unix_socket
+from cgpu.kmod.daemon.tree.callers import check_writer
 
 log = logging.getLogger(__name__)
 
@@ -22,6 +22,9 @@ MAX_LINE = 4096
 MAX_ANSWER = 1 << 22
 WAIT_S = 2.0
 PASSED = "passed"  # in what a handler returns: a descriptor for who asks, closed here once it is sent
+REFUSED = "refused"  # in an answer: why this process may not ask
+# For whoever may write to the tree, such as the agent of Kubernetes, which is in a pod.
+WRITERS_COMMANDS = frozenset({"tree"})
 
 Handler = Callable[[dict[str, Any]], dict[str, Any]]
 
@@ -59,9 +62,9 @@ class ControlSocket:
         with sock:
             sock.settimeout(WAIT_S)
             try:
-                pid, uid = unix_socket.peer(sock)
-                if uid == 0 and may_write(pid):
-                    _send(sock, self._answer(sock))
+                _send(sock, self._answer(sock))
+            except BrokenPipeError:
+                return  # it has not waited for its answer
             except OSError as error:
                 log.warning("control socket: %s", error)
 
@@ -73,25 +76,50 @@ class ControlSocket:
 
     def _answer(self, sock: socket.socket) -> dict[str, Any]:
         try:
+            # Of others nothing is read: they could keep the daemon waiting for the end of a line.
+            refused = _refusal(sock)
             request = parse(_read_line(sock, MAX_LINE, WAIT_S))
+            if refused is not None and request["command"] not in WRITERS_COMMANDS:
+                raise refused
             handler = self._commands.get(request["command"])
             if handler is None:
                 raise CgpuError(f"no such command; expected one of {', '.join(self._commands)}")
             return {"ok": True, **handler(request)}
+        except peers.RefusedError as error:
+            peers.report("control socket", error)
+            return {"ok": False, REFUSED: str(error)}
         except CgpuError as error:
             return {"ok": False, "error": str(error)}
+
+
+def _refusal(sock: socket.socket) -> peers.RefusedError | None:
+    """Return why the process that has connected may ask WRITERS_COMMANDS alone; None: it may ask everything.
+
+    Raises RefusedError when it may ask nothing.
+    """
+    try:
+        peers.check_peer(sock)
+    except peers.RefusedError as refused:
+        try:
+            peers.check_peer(sock, check_writer)
+        except peers.RefusedError:
+            raise refused from None
+        return refused
+    return None
 
 
 def ask(path: str, request: dict[str, Any], wait_s: float = WAIT_S) -> dict[str, Any] | None:
     """Send a request to a running daemon; None when there is none, or one that is ending.
 
-    Raises CgpuError when it does not answer.
+    Raises CgpuError when it does not answer, or refuses this process.
     """
     with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM | socket.SOCK_CLOEXEC) as sock:
         sock.settimeout(wait_s)
         try:
             sock.connect(path)
-            sock.sendall(json.dumps(request).encode() + b"\n")
+            # A process that is refused is answered before it has asked.
+            with contextlib.suppress(BrokenPipeError):
+                sock.sendall(json.dumps(request).encode() + b"\n")
             line = _read_line(sock, MAX_ANSWER, wait_s)
             answer = json.loads(line) if line else None
         except (FileNotFoundError, ConnectionRefusedError, ConnectionResetError, BrokenPipeError):
@@ -102,7 +130,11 @@ def ask(path: str, request: dict[str, Any], wait_s: float = WAIT_S) -> dict[str,
             ) from error
         except (OSError, ValueError) as error:
             raise CgpuError(f"{path}: the daemon does not answer: {error}") from error
-    return answer if isinstance(answer, dict) else None
+    if not isinstance(answer, dict):
+        return None
+    if REFUSED in answer:
+        raise CgpuError(f"{path}: {one_line(str(answer[REFUSED]))}: run it outside of containers")
+    return answer
 
 
 def ask_descriptor(path: str, command: str) -> int | None:

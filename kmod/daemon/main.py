@@ -24,10 +24,10 @@ from cgpu.kmod.daemon.arguments import Arguments, check_config, worker_arguments
 from cgpu.kmod.daemon.manage import end, started, status, stopped
 from cgpu.kmod.daemon.places import Places
 from cgpu.kmod.daemon.processes.lock import HeldError, Lock
-from cgpu.kmod.daemon.program import allow_all_descriptors, own
+from cgpu.kmod.daemon.program import allow_all_descriptors
 from cgpu.kmod.daemon.simulate import check_cards
 from cgpu.kmod.daemon.store import notify_socket
-from cgpu.kmod.daemon.store.keeper import LOCK, PROGRAM, Keeper, report
+from cgpu.kmod.daemon.store.keeper import LOCK, Keeper, report
 from cgpu.kmod.daemon.store.notify_socket import START, NotifySocket, order
 from cgpu.kmod.daemon.tree import libfuse
 
@@ -169,8 +169,7 @@ def take_lock(arguments: Arguments) -> Lock | None:
 
 def _ask_keeper(arguments: Arguments) -> str | None:
     # Heeded only while no daemon runs below it.
-    what = f"{START}={json.dumps(worker_arguments(arguments))}\n{PROGRAM}={own().text()}"
-    return order(arguments.places.keeper, what)
+    return order(arguments.places.keeper, f"{START}={json.dumps(worker_arguments(arguments))}")
 
 
 def run_keeper(arguments: Arguments, lock: Lock, report_fd: int, *, foreground: bool) -> int:

@@ -40,6 +40,7 @@ from cgpu.kmod.daemon.processes import process_identity
 from cgpu.kmod.daemon.simulate import Simulator
 from cgpu.kmod.daemon.store.notify_socket import RESERVED
 from cgpu.kmod.daemon.store.stored import FILES, Stored
+from cgpu.kmod.daemon.tree import mounts
 from cgpu.kmod.daemon.tree.handover import SwitchedFs, TreeSwitch
 from cgpu.kmod.daemon.tree.tree_fs import TreeFs, TreeMount
 from cgpu.kmod.daemon.upgrade.predecessor import Handover, HandoverState, Progress
@@ -371,8 +372,8 @@ class Service:
     def _on_tree(self, request: dict[str, Any]) -> dict[str, Any]:  # noqa: ARG002, all commands are called alike
         """Hand the tree's folder to one who does not see where it is mounted, such as a pod."""
         try:
-            # By O_PATH nothing is asked of the tree, which this process serves itself.
-            return {PASSED: os.open(self._tree_path, os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC)}
+            # Nothing is asked of the tree for this, which this process serves itself.
+            return {PASSED: mounts.open_alone(self._tree_path)}
         except OSError as error:
             raise CgpuError(f"{self._tree_path}: cannot be opened: {error.strerror}") from error
 

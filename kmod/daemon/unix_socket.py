@@ -11,18 +11,21 @@ import socket
 import struct
 from dataclasses import dataclass
 
-_CREDENTIALS = struct.Struct("iII")
+from cgpu.kmod.daemon.peers import CREDENTIALS, NONE, SCM_PIDFD, SO_PASSPIDFD
+
+FD = struct.Struct("i")
 
 
 @dataclass(frozen=True, slots=True)
 class Packet:
-    """One message. pid, uid: of its sender, as the kernel says. whole: nothing of it was cut off."""
+    """One message. pid, uid, pidfd: of its sender, as the kernel says. whole: nothing of it was cut off."""
 
     data: bytes
     fds: tuple[int, ...]
     pid: int
     uid: int
     whole: bool
+    pidfd: int = NONE
 
 
 def bind(path: str, kind: socket.SocketKind, *, credentials: bool = False) -> socket.socket:
@@ -34,6 +37,8 @@ def bind(path: str, kind: socket.SocketKind, *, credentials: bool = False) -> so
         os.unlink(path)
     sock = socket.socket(socket.AF_UNIX, kind | socket.SOCK_CLOEXEC | socket.SOCK_NONBLOCK)
     sock.setsockopt(socket.SOL_SOCKET, socket.SO_PASSCRED, credentials)
+    with contextlib.suppress(OSError):  # before Linux 6.5
+        sock.setsockopt(socket.SOL_SOCKET, SO_PASSPIDFD, credentials)
     old = os.umask(0o177)
     try:
         sock.bind(path)
@@ -49,28 +54,24 @@ def listen(path: str) -> socket.socket:
     return sock
 
 
-def peer(sock: socket.socket) -> tuple[int, int]:
-    """Return process and user id at the other end, as they were when it connected."""
-    credentials = sock.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, _CREDENTIALS.size)
-    pid, uid, _ = _CREDENTIALS.unpack(credentials)
-    return int(pid), int(uid)
-
-
 def receive(sock: socket.socket, max_bytes: int, max_fds: int) -> Packet:
     """Take one message of a socket with SO_PASSCRED; its descriptors are the caller's. Raises OSError."""
-    space = socket.CMSG_SPACE(_CREDENTIALS.size) + socket.CMSG_SPACE(max_fds * 4)
+    space = sum(socket.CMSG_SPACE(size) for size in (CREDENTIALS.size, FD.size, max_fds * FD.size))
     data, control, flags, _ = sock.recvmsg(max_bytes, space, socket.MSG_CMSG_CLOEXEC)
-    pid, uid = 0, -1
+    pid, uid, pidfd = 0, -1, NONE
     fds = array.array("i")
     for level, kind, payload in control:
         if level != socket.SOL_SOCKET:
             continue
-        if kind == socket.SCM_CREDENTIALS and len(payload) >= _CREDENTIALS.size:
-            pid, uid, _ = _CREDENTIALS.unpack(payload[: _CREDENTIALS.size])
+        if kind == socket.SCM_CREDENTIALS and len(payload) >= CREDENTIALS.size:
+            pid, uid, _ = CREDENTIALS.unpack(payload[: CREDENTIALS.size])
+        elif kind == SCM_PIDFD and len(payload) >= FD.size:
+            # A negative errno where the sender has ended.
+            pidfd = max(NONE, *FD.unpack(payload[: FD.size]))
         elif kind == socket.SCM_RIGHTS:
             fds.frombytes(payload[: len(payload) - len(payload) % fds.itemsize])
     whole = not flags & (socket.MSG_TRUNC | socket.MSG_CTRUNC)
-    return Packet(data, tuple(fds), pid, uid, whole)
+    return Packet(data, tuple(fds), pid, uid, whole, pidfd)
 
 
 def await_event(fd: int, wait_s: float | None, event: int = select.POLLIN) -> bool:

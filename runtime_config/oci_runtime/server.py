@@ -20,7 +20,6 @@ import os
 import select
 import signal
 import socket
-import struct
 import sys
 import time
 from typing import TYPE_CHECKING
@@ -33,6 +32,7 @@ from cgpu.errors import CgpuError
 
 # Not used here: imported before the first start comes, for what main.prepare() imports when it needs it.
 from cgpu.hook import event_log  # noqa: F401
+from cgpu.kmod.daemon import peers
 from cgpu.request import by_shares  # noqa: F401
 from cgpu.runtime_config.oci_runtime import cdi, device_numbers, edit, lowlevel, main  # noqa: F401
 from cgpu.runtime_config.oci_runtime.arguments import Call, read
@@ -48,7 +48,6 @@ MESSAGE_MAX = 1 << 16
 # What a wrapper may take to say what it wants.
 REQUEST_TIMEOUT_S = 10.0
 FIRST_INHERITED = 3  # sd_listen_fds(3)
-CREDENTIALS = struct.Struct("iII")
 PR_SET_PDEATHSIG = 1  # linux/prctl.h
 # Each serves one start at a time, of which a millisecond or two are its own.
 WORKERS = 4
@@ -167,10 +166,10 @@ def _work(listener: socket.socket, launchers: Launchers) -> int:
                 return CHANGED
             connection.settimeout(REQUEST_TIMEOUT_S)
             # Whatever it is, the wrapper meets it too, and says it.
-            with contextlib.suppress(CgpuError, OSError, ValueError):
-                if _is_served(connection, launchers):
-                    connection.sendall(READY)
-                    _prepare(connection)
+            with contextlib.suppress(CgpuError, OSError, ValueError, peers.RefusedError):
+                _check_caller(connection, launchers)
+                connection.sendall(READY)
+                _prepare(connection)
     return 0
 
 
@@ -193,20 +192,19 @@ def identity(path: str) -> tuple[int, int, int]:
     return status.st_ino, status.st_mtime_ns, status.st_size
 
 
-def _is_served(connection: socket.socket, launchers: Launchers) -> bool:
-    """Return whether root's wrapper asks, of this version, and finds the same files below each path."""
-    credentials = connection.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, CREDENTIALS.size)
-    pid, uid, _ = CREDENTIALS.unpack(credentials)
-    return (
-        uid == 0
-        and identity(f"/proc/{pid}/exe") in launchers
+def _check_caller(connection: socket.socket, launchers: Launchers) -> None:
+    """Raise RefusedError unless the wrapper of root of the host asks, of this version, with the same root."""
+
+    def rule(pid: int) -> None:
+        peers.check_namespaces(pid)
+        if identity(f"/proc/{pid}/exe") not in launchers:
+            raise peers.RefusedError("another program than the wrapper asks")
+        theirs, own = f"/proc/{pid}/root", "/proc/self/root"
         # The same folder is another root where it is mounted a second time, with other mounts below.
-        and os.readlink(f"/proc/{pid}/root") == os.readlink("/proc/self/root")
-        and all(
-            os.path.samefile(f"/proc/{pid}/{name}", f"/proc/self/{name}")
-            for name in ("root", "ns/mnt", "ns/user")
-        )
-    )
+        if os.readlink(theirs) != os.readlink(own) or not os.path.samefile(theirs, own):
+            raise peers.RefusedError("a process with another root asks")
+
+    peers.check_peer(connection, rule)
 
 
 def _prepare(connection: socket.socket) -> None:

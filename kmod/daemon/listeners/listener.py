@@ -17,8 +17,9 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from cgpu.errors import CgpuError, show
-from cgpu.kmod.daemon import unix_socket
+from cgpu.kmod.daemon import peers, unix_socket
 from cgpu.kmod.daemon.listeners.process_filters import ProcessFilters
+from cgpu.kmod.daemon.tree.callers import check_writer
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -227,6 +228,19 @@ class Listeners:
         self._names[key[2]] = name
 
 
+def _check_runtime(sock: socket.socket) -> None:
+    """Raise RefusedError unless a process has connected that may write to the tree: register containers.
+
+    Such as a runtime of an engine that has its own mount namespace. A runtime sends and waits for nothing, so
+    it may have ended by now: then its user id alone is known.
+    """
+    try:
+        peers.check_peer(sock, check_writer)
+    except peers.EndedError:
+        if peers.identity_of(sock)[1] != 0:
+            raise
+
+
 class ListenerSocket:
     """The socket runtimes send listeners to."""
 
@@ -275,9 +289,10 @@ class ListenerSocket:
             sock, _ = self.sock.accept()
         except OSError:
             return
-        # Its capabilities cannot be asked for: a runtime may have ended by now. A listener only ever adds
-        # supervision to processes that the sender could have let run without.
-        if unix_socket.peer(sock)[1] != 0:
+        try:
+            _check_runtime(sock)
+        except peers.RefusedError as error:
+            peers.report("listeners' socket", error)
             sock.close()
             return
         sock.setblocking(False)

@@ -20,10 +20,11 @@ NAME = re.compile(r"[!-9;-~]{1,255}")  # printable, no colon: names are joined b
 
 @dataclass(frozen=True, slots=True)
 class Message:
-    """One datagram: who sent it, its fields, its descriptors (the receiver's to close)."""
+    """One datagram: who sent it, its fields, its descriptors. These and pidfd are the receiver's to close."""
 
     pid: int
     uid: int
+    pidfd: int
     fields: dict[str, str]
     fds: tuple[int, ...]
 
@@ -51,7 +52,7 @@ def receive(sock: socket.socket) -> Message | None:
         return None
     # A cut message could name another thing than it meant.
     fields = parse_fields(packet.data) if packet.whole else {}
-    return Message(packet.pid, packet.uid, fields, packet.fds)
+    return Message(packet.pid, packet.uid, packet.pidfd, fields, packet.fds)
 
 
 class FdStore:

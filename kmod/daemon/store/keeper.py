@@ -22,7 +22,7 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from cgpu.errors import CgpuError
-from cgpu.kmod.daemon import program
+from cgpu.kmod.daemon import peers, program
 from cgpu.kmod.daemon.processes import process_identity
 from cgpu.kmod.daemon.processes.process_identity import UNKILLABLE_S, is_unkillable
 from cgpu.kmod.daemon.store import fd_store
@@ -39,7 +39,7 @@ log = logging.getLogger(__name__)
 RESTART_S = (0.0, 0.1, 0.2, 0.5, 1.0, 2.0, 5.0)  # waits between restarts; the last one repeats
 RETRY_S = 1.0  # where none can be begun at all
 SETTLED_S = 60.0  # a daemon that lived this long starts the row over
-PROGRAM = "CGPU_PROGRAM"  # with MAINPID: what its successor was started by; with START: what to start
+PROGRAM = "CGPU_PROGRAM"  # with MAINPID: what its successor was started by
 LOCK = "lock"  # a copy for the daemon: it may outlive its keeper
 PR_SET_CHILD_SUBREAPER = 36
 SIGNALS = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGCHLD)
@@ -89,6 +89,18 @@ def report(fd: int, line: str) -> None:
     os.close(fd)
 
 
+def _check_sender(message: fd_store.Message) -> None:
+    """Raise RefusedError unless root of the host gives this order."""
+
+    def rule(pid: int) -> None:
+        peers.check_namespaces(pid)
+        # On a kernel that gives no pidfd the number may be another's by now; the sender waits at this pipe.
+        if message.pidfd < 0 and message.fds:
+            peers.check_holds(pid, message.fds[0])
+
+    peers.check(message.pid, message.uid, message.pidfd, rule)
+
+
 class Keeper:
     """Starts, watches and restarts the daemon."""
 
@@ -105,8 +117,9 @@ class Keeper:
         self._arguments = list(arguments)
         self._report: Callable[[str], None] | None = partial(report, report_fd)
         self._repeat = False  # one that ends before it was ready is started again
-        self._before: tuple[list[str], program.Program] | None = None  # to go back to when these are refused
+        self._before: list[str] | None = None  # to go back to when these arguments are refused
         self._waiting: list[int] = []  # closed when no daemon runs any more
+        # No order names another: root of the host alone gives orders, and yet none of them runs a program.
         self._program = program.own()
         self._store = fd_store.FdStore()
         self._socket = fd_store.bind(str(places.keeper))
@@ -200,12 +213,17 @@ class Keeper:
     def _on_messages(self) -> None:
         while (message := fd_store.receive(self._socket)) is not None:
             if self._child is not None and message.pid == self._child.pid:
+                if message.pidfd >= 0:
+                    os.close(message.pidfd)
                 self._on_worker(message)
                 continue
             # Closed at once where an order is not followed, so that the sender does not wait.
             fds = list(message.fds)
-            if message.uid == 0:
+            try:
+                _check_sender(message)
                 self._on_order(message.fields, fds)
+            except peers.RefusedError as error:
+                peers.report("the keeper", error)
             for fd in fds:
                 os.close(fd)
 
@@ -248,11 +266,10 @@ class Keeper:
     def _on_order(self, fields: dict[str, str], fds: list[int]) -> None:
         """Do what another cgpud asks for. Descriptors that are kept are taken out of fds."""
         if START in fields and self._child is None:
-            with contextlib.suppress(ValueError, CgpuError):
+            with contextlib.suppress(ValueError, RecursionError):
                 arguments = json.loads(fields[START])
                 if isinstance(arguments, list) and all(isinstance(a, str) for a in arguments):
-                    started_by = program.parse(fields[PROGRAM]) if PROGRAM in fields else self._program
-                    self._start_anew(arguments, started_by, fds)
+                    self._start_anew(arguments, fds)
         if STOP in fields or END in fields:
             self._end = self._end or END in fields
             self._repeat = False
@@ -263,13 +280,12 @@ class Keeper:
                 self._waiting += fds
                 fds.clear()
 
-    def _start_anew(self, arguments: list[str], started_by: program.Program, fds: list[int]) -> None:
+    def _start_anew(self, arguments: list[str], fds: list[int]) -> None:
         if fds:
             self._report = partial(report, fds.pop(0))
         # Asked for once. Only where it is tried again and again already it is so from then on, too.
         self._repeat = self._due is not None
-        self._before = (self._arguments, self._program)
-        self._arguments, self._program = arguments, started_by
+        self._before, self._arguments = self._arguments, arguments
         self._failures = 0
         self._start()
 
@@ -314,7 +330,7 @@ class Keeper:
             return None if self._holds() else 0
         if not child.ready:
             self._report_start(self._status or f"cgpud ended with status {code} before it was ready")
-            self._arguments, self._program = self._before or (self._arguments, self._program)
+            self._arguments = self._before or self._arguments
             self._before = None
         if not self._repeat:
             return None if self._holds() else 1

@@ -13,6 +13,10 @@ from pathlib import Path
 MNT_FORCE = 1
 MNT_DETACH = 2
 MS_BIND = 4096
+# include/uapi/linux/mount.h, fcntl.h, and arch/x86/entry/syscalls/syscall_64.tbl
+OPEN_TREE = 428
+OPEN_TREE_CLONE = 1
+AT_FDCWD = -100
 MOUNTINFO = Path("/proc/self/mountinfo")
 MOUNTINFO_MAX = 16 << 20
 
@@ -43,6 +47,19 @@ def bind(source: str, target: str) -> None:
     if libc.mount(os.fsencode(source), os.fsencode(target), None, MS_BIND, None) != 0:
         code = ctypes.get_errno()
         raise OSError(code, os.strerror(code), target)
+
+
+def open_alone(path: str) -> int:
+    """Return a descriptor of what is mounted on a path, without what that lies in. Raises OSError.
+
+    By a descriptor of the mount itself its holder would reach all of the host's files through "..".
+    """
+    libc = ctypes.CDLL(None, use_errno=True)
+    fd = libc.syscall(OPEN_TREE, AT_FDCWD, os.fsencode(path), OPEN_TREE_CLONE | os.O_CLOEXEC)
+    if fd < 0:
+        code = ctypes.get_errno()
+        raise OSError(code, os.strerror(code), path)
+    return int(fd)
 
 
 def detach(path: str, how: int = 0) -> None:

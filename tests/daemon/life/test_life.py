@@ -8,6 +8,7 @@ import os
 import signal
 import stat
 import subprocess
+import sys
 import time
 from functools import partial
 from pathlib import Path
@@ -24,7 +25,7 @@ from cgpu.kmod.daemon.simulate import Simulator
 from cgpu.kmod.daemon.tree import mounts
 from cgpu.kmod.daemon.tree.tree_fs import READY_S
 from tests.daemon.conftest import MakeDaemon
-from tests.daemon.harness import MIB, PAGE, Daemon, long_id
+from tests.daemon.harness import MIB, PAGE, ROOT, Daemon, long_id
 from tests.daemon.upgrades import upgrade
 from tests.integration.commands import eventually
 
@@ -59,6 +60,8 @@ def test_tree_is_passed_on(fresh: Daemon) -> None:
         assert (tree / "0/name").read_text() == "Tesla T4\n"
         (tree / "0/policy").write_text("2")
         assert fresh.read("0/policy") == "2\n"
+        # Whoever has it may be in a pod: no way leads from the tree to the host's other files.
+        assert (tree / "../version").samefile(tree / "version")
         began = time.monotonic()
         assert fresh.command("--stop").stdout == "cgpud has stopped\n"
         assert time.monotonic() - began < READY_S
@@ -67,6 +70,19 @@ def test_tree_is_passed_on(fresh: Daemon) -> None:
         assert control.ask_descriptor(str(fresh.run / "control.sock"), "tree") is None
     finally:
         os.close(passed)
+
+
+def test_command_elsewhere_is_told(daemon: Daemon) -> None:
+    """Root in another mount namespace hears that it may not ask, and not that no daemon runs."""
+    line = [sys.executable, "-m", "cgpu.kmod.daemon.main", "--run", str(daemon.run), "--status"]
+    done = subprocess.run(
+        ["unshare", "--mount", *line], cwd=ROOT, capture_output=True, text=True, check=False, timeout=60
+    )
+    assert (done.returncode, done.stdout) == (1, "")
+    assert done.stderr == (
+        f"cgpud: {daemon.run}/control.sock: a process in another mount namespace asks; expected root of the "
+        "host: run it outside of containers\n"
+    )
 
 
 @pytest.mark.parametrize(

@@ -3,8 +3,8 @@
 
 from __future__ import annotations
 
-import json
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -22,14 +22,13 @@ from cgpu.kmod.daemon.places import Places
 from cgpu.kmod.daemon.processes import process_identity
 from cgpu.kmod.daemon.program import Program
 from cgpu.kmod.daemon.store import fd_store
-from cgpu.kmod.daemon.store.notify_socket import NotifySocket
 from cgpu.kmod.daemon.tree import mounts
 from cgpu.kmod.daemon.upgrade.predecessor import ARRIVE_S
 from tests.daemon import versions
 from tests.daemon.conftest import MakeDaemon
 from tests.daemon.harness import MIB, ROOT, Daemon, long_id
 from tests.daemon.upgrades import Steady, await_one, held, upgrade
-from tests.integration.commands import eventually
+from tests.integration.commands import PATIENCE, eventually
 
 SIX = f"gpu=0:{6043 * MIB}"
 # A call that an upgrade left unanswered would wait for longer. How long the others wait is measured by
@@ -131,17 +130,29 @@ def test_another_layout_takes_over_and_does_not_give_back(fresh: Daemon, convert
     assert "bytes=2147483648 " in sliced.finish("\n")
 
 
-def test_layout_follows_after_a_stop(fresh: Daemon, converting: Program) -> None:
-    """A version that is started where an older one has stopped converts what that has left."""
-    sliced = fresh.slice(1, SIX, "alloc=1G", "hold", "count", until="alloc")
-    load = fresh.command("--stop")
-    assert load.returncode == 0
-    keeper = NotifySocket(str(fresh.run / "keeper.sock"))
-    keeper.send(f"CGPU_PROGRAM={converting.text()}\nCGPU_START={json.dumps(fresh.options())}")
-    eventually((fresh.tree / "version").exists, "it is started again")
-    assert fresh.read("version") == "0.3.0\n"
-    assert fresh.used(sliced) == 1024 * MIB
-    assert "bytes=1073741824 " in sliced.finish("\n")
+class Installed(Daemon):
+    """A daemon whose package lies in its own folder."""
+
+    def command(self, *options: str) -> subprocess.CompletedProcess[str]:
+        line = [str(self.run.parent / "0.1.0" / "cgpud"), "--run", str(self.run), *options]
+        return subprocess.run(line, capture_output=True, text=True, timeout=PATIENCE, check=False)
+
+
+def test_layout_follows_after_a_stop(base: Path, converting: Program) -> None:
+    """A version whose files replace those of one that has stopped converts what that has left."""
+    folder = Path(versions.build(base, "0.1.0").argv[0]).parent
+    daemon = Installed(base)
+    try:
+        sliced = daemon.slice(1, SIX, "alloc=1G", "hold", "count", until="alloc")
+        assert daemon.command("--stop").returncode == 0
+        (folder / "cgpu").rename(folder / "before")
+        shutil.copytree(Path(converting.argv[0]).parent / "cgpu", folder / "cgpu", symlinks=True)
+        daemon.start()
+        assert daemon.read("version") == "0.3.0\n"
+        assert daemon.used(sliced) == 1024 * MIB
+        assert "bytes=1073741824 " in sliced.finish("\n")
+    finally:
+        daemon.close()
 
 
 def test_configuration_that_cannot_be_read(make_daemon: MakeDaemon, newer: Program) -> None:

@@ -112,12 +112,12 @@ def test_a_replaced_launcher(bare: Served, tmp_path: Path) -> None:
 
 
 @pytest.mark.root
-@pytest.mark.parametrize("option", ["--mount", "--user"])
-def test_other_files(bare: Served, option: str) -> None:
-    """A caller in a mount or user namespace of its own may see other files, so it is not served."""
+@pytest.mark.parametrize("options", ["--mount", "--user", "--pid --fork"])
+def test_other_namespaces(bare: Served, options: str) -> None:
+    """A caller in a mount, user or PID namespace of its own is not root of the host, so it is not served."""
     bare.bundle(SLICED)
     with bare.server():
-        command = ["unshare", option, *bare.command("create", "--bundle", str(bare.place), "c1")]
+        command = ["unshare", *options.split(), *bare.command("create", "--bundle", str(bare.place), "c1")]
         done = subprocess.run(command, cwd=bare.base, capture_output=True, check=False, timeout=60)
         assert (done.returncode, done.stderr.decode()) == (1, NO_PYTHON)
 

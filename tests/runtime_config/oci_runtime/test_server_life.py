@@ -78,7 +78,7 @@ def assert_started_once(node: Served) -> None:
 
 MOMENTS = [
     ("known_launchers", False),  # a start was accepted
-    ("_is_served", True),
+    ("_check_caller", True),
     ("_prepare", False),  # READY was said
     ("socket.recv_fds", True),  # the call was received
     ("_is_gone", True),
