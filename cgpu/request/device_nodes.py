@@ -2,7 +2,8 @@
 """What a specification gives of the NVIDIA driver without a variable: nodes, rights to open them, CDI names.
 
 Engines put nodes there for --device, for CDI devices and for --privileged. Looked at are linux.devices and
-the device cgroup's rules: without a rule no node can be opened, also where /dev of the host is mounted.
+the device cgroup's rules: without a rule no node can be opened, also where /dev of the host is mounted. The
+files of simulated cards are no device nodes: a mount of them is looked at.
 """
 
 from __future__ import annotations
@@ -83,6 +84,12 @@ def find(
     legacy: whether NVIDIA's runtime would take the environment for one that names all GPUs. words_first:
     return what a program of NVIDIA's would take for names before nodes.
     """
+    return _by_engine(spec, config, legacy=legacy, words_first=words_first) or _by_mounts(spec)
+
+
+def _by_engine(
+    spec: Mapping[str, object], config: Effective, *, legacy: bool, words_first: bool
+) -> Named | None:
     linux = _table(spec, "linux")
     rules = list(_objects(_table(linux, "resources"), "linux.resources.devices", "devices"))
     nodes = list(_objects(linux, "linux.devices", "devices"))
@@ -133,6 +140,20 @@ def _by_nodes(nodes: Iterable[Mapping[str, object]]) -> Named | None:
         if card is not None:
             minors.add(card)
     return Named("device", label, frozenset(minors) or None) if label else None
+
+
+def _by_mounts(spec: Mapping[str, object]) -> Named | None:
+    """Return a mount of simulated cards' files, or of their folder."""
+    if not os.path.exists(paths.SIM):
+        return None
+    folder = os.path.realpath(paths.SIM)
+    for mount in _objects(spec, "mounts", "mounts"):
+        source = mount.get("source")
+        if isinstance(source, str) and os.path.isabs(source):
+            found = os.path.realpath(source)
+            if os.path.commonpath((found, folder)) == folder:
+                return Named("mount", show(source), None)
+    return None
 
 
 def _card(major: object, minor: object) -> int | None:

@@ -29,20 +29,32 @@ static bool hand_on(const char *text, long size)
 	return done;
 }
 
+/* The script lies beside this program. errno says why it is not found. */
+static bool find_script(char path[PATH_MAX])
+{
+	ssize_t room = PATH_MAX - sizeof(CGPU_HOOK_SCRIPT);
+	ssize_t length = readlink("/proc/self/exe", path, (size_t)room);
+	char *slash;
+
+	if (length < 0)
+		return false;
+	errno = ENAMETOOLONG;
+	path[length] = '\0';
+	slash = strrchr(path, '/');
+	if (length == room || !slash)
+		return false;
+	strcpy(slash + 1, CGPU_HOOK_SCRIPT);
+	return true;
+}
+
 static void exec_python(int argc, char **argv)
 {
 	char script[PATH_MAX];
-	ssize_t length = readlink("/proc/self/exe", script, sizeof(script) - sizeof(CGPU_HOOK_SCRIPT));
-	char *slash;
 
-	errno = E2BIG;
-	if (length <= 0)
-		return;
-	script[length] = '\0';
-	slash = strrchr(script, '/');
-	if (!slash)
-		return;
-	strcpy(slash + 1, CGPU_HOOK_SCRIPT);
+	if (!find_script(script)) {
+		launcher_say_lost();
+		exit(1);
+	}
 	launcher_exec_python(script, argc, argv, environ);
 }
 

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
  * A quick scan of a bundle's config.json. Every request for a slice has one of the strings of launcher_asks_nothing()
- * in it (a GPU that is only named may be sliced by the node's default), or gives device nodes of the driver, so a
- * file with neither has no request and needs no Python. The scan never grants: in doubt its answer is "may ask".
+ * in it (a GPU that is only named may be sliced by the node's default), or gives device nodes of the driver or files of
+ * simulated cards, so a file with none has no request and needs no Python. The scan never grants: in doubt its answer is
+ * "may ask".
  */
 #define _GNU_SOURCE
 #include <stdio.h>
@@ -161,6 +162,38 @@ static bool has_wide_rule(const char *text, const char *end)
 	return false;
 }
 
+/* Whether a path, which ends with a quote, leads into a folder, or may. */
+static bool is_below(const char *at, const char *end, const char *folder)
+{
+	const char *quote = memchr(at, '"', (size_t)(end - at));
+	size_t length = quote ? (size_t)(quote - at) : PATH_MAX;
+	char path[PATH_MAX], found[PATH_MAX];
+
+	if (length >= PATH_MAX || memchr(at, '\\', length))
+		return true;
+	memcpy(path, at, length);
+	path[length] = '\0';
+	/* What is not there cannot be mounted. */
+	if (path[0] != '/' || !realpath(path, found))
+		return false;
+	length = strlen(folder);
+	return strncmp(found, folder, length) == 0 && (found[length] == '/' || !found[length]);
+}
+
+/* A mount of simulated cards' files, which are no device nodes. Where there is no such card that costs one call. */
+static bool has_simulated_card(const char *text, const char *end)
+{
+	char folder[PATH_MAX];
+	const char *at = text;
+
+	if (!realpath(CGPU_SIM_PATH, folder))
+		return false;
+	while ((at = value_of(at, end, "\"source\"")))
+		if (at == end || *at != '"' || is_below(at + 1, end, folder))
+			return true;
+	return false;
+}
+
 bool launcher_asks_nothing(const char *bundle)
 {
 	/* Misspelt names too, which Python refuses: MISSPELT and NEAR_PREFIX of cgpu/request/names.py. */
@@ -180,7 +213,7 @@ bool launcher_asks_nothing(const char *bundle)
 	for (int i = 0; traces[i] && nothing; i++)
 		nothing = !memmem(text, (size_t)size, traces[i], strlen(traces[i]));
 	nothing = nothing && !has_hidden_letters(text, (size_t)size) && !has_driver_major(text, text + size) &&
-		!has_wide_rule(text, text + size);
+		!has_wide_rule(text, text + size) && !has_simulated_card(text, text + size);
 	free(text);
 	return nothing;
 }

@@ -10,6 +10,10 @@
 #ifndef CGPU_CONFIG_PATH
 #define CGPU_CONFIG_PATH "/run/cgpu/config.json"
 #endif
+/* SIM of cgpu/paths.py. */
+#ifndef CGPU_SIM_PATH
+#define CGPU_SIM_PATH "/run/cgpu/sim"
+#endif
 #ifndef CGPU_DEVICES_PATH
 #define CGPU_DEVICES_PATH "/proc/devices"
 #endif
@@ -98,6 +102,9 @@ long launcher_read_all(int fd, char *buffer, size_t limit);
 
 /* Become Python with a script and these arguments. Returns, with errno set, where that cannot be done. */
 void launcher_exec_python(const char *script, int argc, char *const *argv, char *const *environment);
+
+/* Say that a program did not find its script by its own path, and why, as errno has it. */
+void launcher_say_lost(void);
 
 /* Read a whole regular file of at most limit bytes. Returns its size, -1 with errno set otherwise. The
  * caller frees *text. */

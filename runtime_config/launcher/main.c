@@ -16,14 +16,15 @@
 
 extern char **environ;
 
-/* The script lies beside this program's folder, wherever the package is. */
+/* The script lies beside this program's folder, wherever the package is. errno says why it is not found. */
 static bool find_script(char path[PATH_MAX])
 {
 	ssize_t length = readlink("/proc/self/exe", path, PATH_MAX - 1);
 
-	if (length <= 0)
+	if (length < 0)
 		return false;
 	path[length] = '\0';
+	errno = ENOENT;
 	for (int level = 0; level < 2; level++) {
 		char *slash = strrchr(path, '/');
 
@@ -32,6 +33,7 @@ static bool find_script(char path[PATH_MAX])
 		*slash = '\0';
 	}
 	length = (ssize_t)strlen(path);
+	errno = ENAMETOOLONG;
 	return (size_t)snprintf(path + length, (size_t)(PATH_MAX - length), "/" SCRIPT) < (size_t)(PATH_MAX - length);
 }
 
@@ -61,10 +63,14 @@ static char **python_environment(void)
 static void exec_python(int argc, char **argv)
 {
 	char script[PATH_MAX];
-	char **environment = python_environment();
+	char **environment;
 
-	errno = E2BIG;
-	if (environment && find_script(script))
+	if (!find_script(script)) {
+		launcher_say_lost();
+		exit(1);
+	}
+	environment = python_environment();
+	if (environment)
 		launcher_exec_python(script, argc, argv, environment);
 }
 

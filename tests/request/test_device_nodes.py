@@ -126,6 +126,23 @@ def test_what_names_no_gpu(document: dict[str, object]) -> None:
     assert not wants(document, SHARED_NODE)
 
 
+def test_files_of_simulated_cards(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A mount of them names all GPUs, by whichever path, and is refused on a shared node."""
+    cards_ = tmp_path / "sim"
+    monkeypatch.setattr(paths, "SIM", str(cards_))
+    (tmp_path / "link").symlink_to(cards_)
+    documents = [container(mounts=[{"source": str(tmp_path / name)}]) for name in ("sim/nvidia0", "link")]
+    others = [container(mounts=[{"source": source}]) for source in (str(tmp_path), f"{cards_}2", "sim", "/")]
+    assert not any(wants(document, SHARED_NODE) for document in documents + others)
+    cards_.mkdir()
+    for document in documents:
+        assert sliced_gpus(document) == [0, 1, 2]
+        assert not wants(document, Effective())
+        with pytest.raises(CgpuError, match=r"^mount=.*: a GPU without an amount, and this node has no default"):
+            wants(document, SHARED_NODE)
+    assert not any(wants(document, SHARED_NODE) for document in others)
+
+
 def test_a_drm_node_of_an_nvidia_card(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A DRM device node names a GPU only when the card's driver is NVIDIA's."""
     (tmp_path / "drivers" / "nvidia").mkdir(parents=True)

@@ -99,6 +99,11 @@ class Launcher:
         return self.base / "package" / "launcher" / "cgpu-container-runtime"
 
     @property
+    def simulated_cards(self) -> Path:
+        """Return the folder of the simulated cards' files, which is not there yet."""
+        return self.base / "cards" / "sim"
+
+    @property
     def low_level(self) -> Path:
         """Return the launcher by its name for NVIDIA's list."""
         return Path(low_level(str(self.program)))
@@ -123,6 +128,7 @@ class Launcher:
         paths: dict[str, str | Path] = {
             "CGPU_CONFIG_PATH": self.config,
             "CGPU_SEARCH_PATH": self.bin,
+            "CGPU_SIM_PATH": self.simulated_cards,
             "CGPU_PYTHON": python,
         }
         compile_launcher(self.program, SANITIZERS, CGPU_SERVER_PATH=self.base / "server.sock", **paths)

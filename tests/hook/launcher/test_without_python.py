@@ -181,6 +181,18 @@ def test_a_state_that_cannot_be_read(tree: FakeTree) -> None:
     assert tree.inst_ctl.read_text() == ""
 
 
+@pytest.mark.root
+def test_without_its_own_files(tmp_path: Path) -> None:
+    """Where the hook does not find its script it says why, and nothing of Python."""
+    program = compile_hook(tmp_path)
+    command = ["unshare", "--mount", "sh", "-c", 'mount -t tmpfs none /proc && exec "$@"', "hook"]
+    done = subprocess.run(
+        [*command, str(program), "prestart"], input=b"{", capture_output=True, check=False, timeout=60
+    )
+    line = b"opencgpu: /proc/self/exe: No such file or directory; this program finds its other files by it\n"
+    assert (done.returncode, done.stderr) == (1, line)
+
+
 def test_without_python(tree: FakeTree, tmp_path: Path) -> None:
     """Where Python is missing, what needs it is refused in one line."""
     folder = tmp_path / "without"

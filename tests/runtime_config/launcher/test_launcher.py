@@ -103,6 +103,23 @@ def test_what_holds_no_request_passes(launcher: Launcher, text: str) -> None:
     assert start(launcher, text) == "runc"
 
 
+def test_files_of_simulated_cards(launcher: Launcher, tmp_path: Path) -> None:
+    """A mount of them names a GPU, by whichever path; one of another folder names none."""
+    cards = launcher.simulated_cards
+    (tmp_path / "link").symlink_to(cards.parent)
+    (tmp_path / "other").mkdir()
+
+    def mounting(source: Path | str) -> str:
+        return start(launcher, {"mounts": [{"destination": "/x", "type": "bind", "source": str(source)}]})
+
+    before = [mounting(cards), mounting(cards / "card")]
+    (cards / "card").mkdir(parents=True)
+    assert before == ["runc", "runc"]
+    assert mounting(cards) == mounting(cards / "card") == mounting(tmp_path / "link" / cards.name) == "python"
+    assert mounting(str(cards).replace("/", "\\/")) == "python"
+    assert mounting(tmp_path / "other") == mounting(f"{cards}2") == mounting("tmpfs") == "runc"
+
+
 def test_a_bundle_that_cannot_be_read(launcher: Launcher, tmp_path: Path) -> None:
     """No config.json, and a named pipe in its place, are Python's to explain, and nothing waits."""
     assert launcher.run("create", "--bundle", str(tmp_path), "id")[:2] == PYTHON
@@ -186,6 +203,17 @@ def test_without_a_runtime_python_explains(launcher: Launcher) -> None:
     """When no low-level runtime is found the message comes from Python."""
     (launcher.bin / "runc").unlink()
     assert launcher.run("state", "id")[:2] == PYTHON
+
+
+@pytest.mark.root
+def test_without_its_own_files(launcher: Launcher) -> None:
+    """Where the launcher does not find its script it says why, and nothing of Python."""
+    command = ["unshare", "--mount", "sh", "-c", 'mount -t tmpfs none /proc && exec "$@"', "launcher"]
+    command += [str(launcher.program), "create", "--bundle", "/nowhere", "id"]
+    done = subprocess.run(command, capture_output=True, check=False, timeout=60)
+    line = b"opencgpu: /proc/self/exe: No such file or directory; this program finds its other files by it\n"
+    # Sanitizers miss the name, too.
+    assert (done.returncode, line in done.stderr, b"Python" in done.stderr) == (1, True, False)
 
 
 def test_the_launcher_never_starts_itself(launcher: Launcher, tmp_path: Path) -> None:
