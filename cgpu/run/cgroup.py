@@ -36,6 +36,8 @@ TRIES = 10
 END_S = 10.0  # for killed processes to be gone
 PAUSE_S = 0.01
 PROCS = "cgroup.procs"
+# Programs open its files by their names. Who could open the directory could lock it, and keep root waiting.
+GROUP_MODE = 0o711
 MAX_PROCS = 4 << 20
 # Files of a group that kill all its processes, or keep it from growing while they are killed. Which of them
 # exist depends on the cgroup version and the kernel; the loop below works without them.
@@ -230,7 +232,7 @@ def _sweep_one(path: Path) -> None:
 def _make_locked(path: Path) -> int:
     """Make a directory and lock it; return the lock. Raises OSError."""
     for _ in range(TRIES):
-        path.mkdir(mode=0o755)
+        path.mkdir(mode=GROUP_MODE)
         fd = _lock(path)
         if fd is not None:
             return fd

@@ -43,6 +43,8 @@ SUFFIX = ".json"
 PERIOD_S = 1.0
 OLD_S = 10.0  # a publisher that has ended takes its files along, unless it was killed
 MAX_BYTES = 4 << 20
+# Users read the files by their names. Who could open the folder could lock it, and keep the publisher away.
+FOLDER_MODE = 0o711
 AGAIN = "starts what writes it again: cgpu doctor --fix"
 NOTHING = (
     "show_slices is root, so nothing is published; to show slices to others: "
@@ -124,12 +126,12 @@ def _own(folder: Path) -> Iterator[None]:
 def _locked(folder: Path) -> int:
     """Return a descriptor of the folder that keeps other publishers away. Raises CgpuError."""
     try:
-        folder.mkdir(mode=0o755, exist_ok=True)
+        folder.mkdir(mode=FOLDER_MODE, exist_ok=True)
         lock = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
     except OSError as error:
         raise CgpuError(f"{folder}: cannot be made ({error.strerror})") from error
     try:
-        os.fchmod(lock, 0o755)
+        os.fchmod(lock, FOLDER_MODE)
         fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except OSError as error:
         os.close(lock)

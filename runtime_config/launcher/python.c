@@ -27,5 +27,6 @@ void launcher_exec_python(const char *script, int argc, char *const *argv, char 
 
 void launcher_say_lost(void)
 {
-	fprintf(stderr, LAUNCHER_LINE_START "/proc/self/exe: %s; this program finds its other files by it\n", strerror(errno));
+	fprintf(stderr, LAUNCHER_LINE_START "/proc/self/exe: %s; this program finds its other files by it\n",
+		strerror(errno));
 }

@@ -138,7 +138,9 @@ def test_files_of_simulated_cards(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
     for document in documents:
         assert sliced_gpus(document) == [0, 1, 2]
         assert not wants(document, Effective())
-        with pytest.raises(CgpuError, match=r"^mount=.*: a GPU without an amount, and this node has no default"):
+        with pytest.raises(
+            CgpuError, match=r"^mount=.*: a GPU without an amount, and this node has no default"
+        ):
             wants(document, SHARED_NODE)
     assert not any(wants(document, SHARED_NODE) for document in others)
 

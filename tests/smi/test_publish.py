@@ -113,6 +113,8 @@ def test_own(
         assert "|      12086MiB " in bobs
         mine = folder / f"{ALICE}.json"
         assert [opens(uid, mine, os.O_RDONLY) for uid in (ALICE, BOB)] == [True, False]
+        # Who could open the folder could lock it, and no publisher would start again.
+        assert not opens(ALICE, folder, os.O_RDONLY)
         # Who owned it could fill the memory of the machine's /run.
         assert (mine.stat().st_uid, opens(ALICE, mine, os.O_WRONLY)) == (0, False)
         assert TRAINER not in (folder / "everyone.json").read_text()
@@ -206,6 +208,12 @@ def test_old_and_foreign_files(tree: Path, folder: Path, monkeypatch: pytest.Mon
                 publish.published(folder)
 
     round_of(folder, look)
+
+
+def test_unit_makes_the_same_folder() -> None:
+    """systemd makes the folder before the publisher starts, and for nobody but root to open."""
+    unit = Path(__file__).resolve().parents[2] / "kmod/units/cgpu-smi-publish.service"
+    assert f"RuntimeDirectoryMode={publish.FOLDER_MODE:04o}\n" in unit.read_text()
 
 
 def test_only_root_publishes(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:

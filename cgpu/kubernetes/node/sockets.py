@@ -39,9 +39,15 @@ class Sockets:
 
     @contextlib.contextmanager
     def alone(self) -> Iterator[None]:
-        """Keep other agents of the node from opening and removing sockets. Raises OSError."""
+        """Keep other agents of the node from opening and removing sockets. Raises OSError.
+
+        The agent's own folder is for root alone. Nothing else says who calls the agent: it is in a pod, whose
+        PID namespace does not have the kubelet, so the kernel names no process (kmod/daemon/peers.py). The
+        other folder is the kubelet's.
+        """
         for path in (self.service, self.registration):
             path.parent.mkdir(mode=0o750, parents=True, exist_ok=True)
+        self.service.parent.chmod(0o700)
         fd = os.open(self.service.parent, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
         try:
             fcntl.flock(fd, fcntl.LOCK_EX)

@@ -42,7 +42,10 @@ def bound(path: Path) -> socket.socket:
 def test_sockets_of_killed_agents_go(kubelet: Path, serving: Listeners) -> None:
     """Both sockets of an agent that is gone are removed; those of one that serves and of others stay."""
     own, gone, beside = (Sockets.of(kubelet, uid) for uid in ("own", "gone", ""))
+    own.service.parent.mkdir(parents=True)
     with own.alone():
+        # Nothing else says who calls the agent.
+        assert own.service.parent.stat().st_mode & 0o777 == 0o700
         for path in (gone.registration, gone.service):
             bound(path).close()
         for path in (beside.registration, beside.service):
