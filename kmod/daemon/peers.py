@@ -97,7 +97,7 @@ def check_holds(pid: int, fd: int) -> None:
                 return
         except FileNotFoundError:
             continue  # closed meanwhile
-    raise RefusedError("a process asked that has ended")
+    raise EndedError("a process asked that has ended")
 
 
 def report(server: str, error: RefusedError) -> None:

@@ -89,13 +89,15 @@ def report(fd: int, line: str) -> None:
     os.close(fd)
 
 
-def _check_sender(message: fd_store.Message) -> None:
+def check_sender(message: fd_store.Message) -> None:
     """Raise RefusedError unless root of the host gives this order."""
 
     def rule(pid: int) -> None:
         peers.check_namespaces(pid)
-        # On a kernel that gives no pidfd the number may be another's by now; the sender waits at this pipe.
-        if message.pidfd < 0 and message.fds:
+        # On a kernel that gives no pidfd the number may be another's by now. The sender waits at a pipe.
+        if message.pidfd < 0:
+            if not message.fds:
+                raise peers.RefusedError("an order comes without a pipe for its answer")
             peers.check_holds(pid, message.fds[0])
 
     peers.check(message.pid, message.uid, message.pidfd, rule)
@@ -220,7 +222,7 @@ class Keeper:
             # Closed at once where an order is not followed, so that the sender does not wait.
             fds = list(message.fds)
             try:
-                _check_sender(message)
+                check_sender(message)
                 self._on_order(message.fields, fds)
             except peers.RefusedError as error:
                 peers.report("the keeper", error)
