@@ -86,7 +86,7 @@ def check(pid: int, uid: int, pidfd: int = NONE, rule: Rule = check_namespaces) 
             os.close(pidfd)
 
 
-def check_holds(pid: int, fd: int) -> None:
+def check_has_open(pid: int, fd: int) -> None:
     """Raise RefusedError unless a process has open what a descriptor of ours leads to. Raises OSError."""
     wanted = os.readlink(f"/proc/self/fd/{fd}")
     folder = f"/proc/{pid}/fd"
@@ -119,7 +119,7 @@ def _namespace(pid: int, namespace: str) -> tuple[int, int]:
     try:
         found = os.stat(f"/proc/{pid}/ns/{namespace}")
     except FileNotFoundError as error:
-        # Of a process that has ended and was not waited for.
+        # A process that has ended and was not waited for has none.
         raise ProcessLookupError(errno.ESRCH, os.strerror(errno.ESRCH)) from error
     return found.st_dev, found.st_ino
 

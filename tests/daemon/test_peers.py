@@ -101,6 +101,6 @@ def test_sender_of_an_order(kernel: str, base: Path) -> None:
         if kernel:
             # The process that has the number now does not have the pipe open.
             with subprocess.Popen(["cat"], stdin=subprocess.PIPE) as other, pytest.raises(peers.EndedError):
-                peers.check(other.pid, 0, rule=lambda pid: peers.check_holds(pid, message.fds[0]))
+                peers.check(other.pid, 0, rule=lambda pid: peers.check_has_open(pid, message.fds[0]))
         os.close(message.fds[0])
         assert os.listdir("/proc/self/fd") == before

@@ -98,7 +98,7 @@ def check_sender(message: fd_store.Message) -> None:
         if message.pidfd < 0:
             if not message.fds:
                 raise peers.RefusedError("an order comes without a pipe for its answer")
-            peers.check_holds(pid, message.fds[0])
+            peers.check_has_open(pid, message.fds[0])
 
     peers.check(message.pid, message.uid, message.pidfd, rule)
 
@@ -121,7 +121,7 @@ class Keeper:
         self._repeat = False  # one that ends before it was ready is started again
         self._before: list[str] | None = None  # to go back to when these arguments are refused
         self._waiting: list[int] = []  # closed when no daemon runs any more
-        # No order names another: root of the host alone gives orders, and yet none of them runs a program.
+        # No order replaces it: only a daemon that follows this one does.
         self._program = program.own()
         self._store = fd_store.FdStore()
         self._socket = fd_store.bind(str(places.keeper))
