@@ -24,6 +24,7 @@ DEFAULTS: dict[str, Value] = {
     "shared_node": False,
     "allow_environment": True,
     "pod_variables": False,
+    "allow_claim_priority": False,
     "allow_hami_variables": False,
     "trust_annotations": "auto",
     "allow_disable": True,
@@ -68,6 +69,7 @@ class Keys:
     shared_node: bool
     allow_environment: bool
     pod_variables: bool
+    allow_claim_priority: bool
     allow_hami_variables: bool
     trust_annotations: str
     allow_disable: bool
@@ -96,7 +98,7 @@ class Keys:
 
 # </generated>
 # What shared_node forbids, whatever else is said.
-CLOSED = ("allow_environment", "pod_variables", "allow_disable")
+CLOSED = ("allow_environment", "pod_variables", "allow_claim_priority", "allow_disable")
 MAX_BYTES = 1 << 16
 
 

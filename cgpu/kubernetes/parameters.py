@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a claim says of its shares beyond their size: ShareParameters, in the claim or in its device class.
+"""What is said of shares beyond their size: ShareParameters, in a device class or in a claim.
 
 apiVersion: gpu.opencgpu.io/v1
 kind: ShareParameters
-weight: 2            # of GPU time, 1 to max_inst of the card
+weight: 2            # in a class: the most that its claims have, however much of this capacity they consume
 highPriority: true   # before all others on the card
 policy: 1            # only on a card whose time is divided in this way
 """
@@ -39,8 +39,11 @@ class Parameters:
         return {name: getattr(self, name) for name in ("weight", "high_priority", "policy")}
 
 
-def parse(document: object) -> Parameters:
-    """Read the parameters. Raises CgpuError, with one line that names the field and what is expected."""
+def parse(document: object, *, of_class: bool) -> Parameters:
+    """Read the parameters. Raises CgpuError, with one line that names the field and what is expected.
+
+    of_class: they are an administrator's; those of a claim are of whoever writes claims in a namespace.
+    """
     if not isinstance(document, Mapping):
         raise CgpuError(f"parameters of {PARAMETERS_KIND}: {show(document)}: expected an object")
     fields = dict(document)
@@ -53,6 +56,10 @@ def parse(document: object) -> Parameters:
         if field not in known:
             meant = suggest.expected(field, known, "")
             raise CgpuError(f"{PARAMETERS_KIND}: there is no field {show(field)}; {meant}")
+    if "weight" in fields and not of_class:
+        # The scheduler does not count what parameters say, so others would find less than it has given them.
+        where = "in the claim's capacity.requests.weight, which Kubernetes counts"
+        raise CgpuError(f"{PARAMETERS_KIND}: weight: expected {where}")
     return Parameters(
         _number(fields, "weight", 1, MAX_WEIGHT),
         _flag(fields, "highPriority"),

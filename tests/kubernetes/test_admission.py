@@ -139,7 +139,7 @@ def last_used(slices: Slices, days: int) -> None:
 
 
 def test_parameters_of_a_class(slices: Slices) -> None:
-    """A DeviceClass may say what its claims have; malformed parameters are refused when the class is made."""
+    """A DeviceClass bounds the weight of its claims; malformed parameters are refused when it is made."""
     for weight, expected in (("2", "weight: 2: expected a whole number"), (3, None)):
         parameters = {"apiVersion": "gpu.opencgpu.io/v1", "kind": "ShareParameters", "weight": weight}
         spec = {
@@ -152,8 +152,12 @@ def test_parameters_of_a_class(slices: Slices) -> None:
                 slices.cluster.apply({**document, "spec": spec})
         else:
             slices.cluster.apply({**document, "spec": spec})
-    device = {"deviceClassName": "heavy", "capacity": {"requests": {"memory": "3Gi"}}}
+    device = {"deviceClassName": "heavy", "capacity": {"requests": {"memory": "3Gi", "weight": "5"}}}
     request = {"devices": {"requests": [{"name": "gpu", "exactly": device}]}}
+    own = [{"opaque": {"driver": "gpu.opencgpu.io", "parameters": {**parameters, "weight": 19}}}]
+    greedy = {"devices": {**request["devices"], "config": own}}
+    with pytest.raises(ApiError, match=r"weight: expected in the claim's capacity\.requests\.weight"):
+        slices.make("ResourceClaim", "greedy", greedy, "resource.k8s.io/v1")
     slices.make("ResourceClaim", "heavy", request, "resource.k8s.io/v1")
     slices.pod("heavy", {"main": ["heavy"]})
     slices.running("heavy")

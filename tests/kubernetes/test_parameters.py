@@ -36,7 +36,7 @@ VALUES = st.recursive(
 def test_parameters_refused(fields: dict[str, Any], said: str) -> None:
     """One line names the field, its value and what is expected."""
     with pytest.raises(CgpuError, match=said):
-        parse({"apiVersion": "gpu.opencgpu.io/v1", "kind": "ShareParameters", **fields})
+        parse({"apiVersion": "gpu.opencgpu.io/v1", "kind": "ShareParameters", **fields}, of_class=True)
 
 
 @given(VALUES, VALUES)
@@ -45,7 +45,7 @@ def test_parameters_never_crash(document: object, value: object) -> None:
     known = {"apiVersion": "gpu.opencgpu.io/v1", "kind": "ShareParameters", "weight": value}
     for one in (document, known):
         try:
-            found = parse(one)
+            found = parse(one, of_class=True)
         except CgpuError:
             continue
         assert found.weight is None or 1 <= found.weight <= 25

@@ -30,6 +30,25 @@ def test_a_claim_in_use_is_not_forgotten(slices: Slices) -> None:
     )
 
 
+def test_a_claim_gives_itself_nothing(slices: Slices) -> None:
+    """Also without the webhook no pod starts with weight or priority of its claim's own parameters."""
+    for field, value, said in (
+        ("weight", 19, "capacity.requests.weight"),
+        ("highPriority", True, "allow_claim_priority is false on this node"),
+    ):
+        parameters = {"apiVersion": "gpu.opencgpu.io/v1", "kind": "ShareParameters", field: value}
+        config = [{"opaque": {"driver": "gpu.opencgpu.io", "parameters": parameters}}]
+        request = {"name": "gpu", "exactly": {"deviceClassName": "gpu.opencgpu.io"}}
+        name = field.lower()
+        spec = {"devices": {"requests": [request], "config": config}}
+        slices.make("ResourceClaim", name, spec, "resource.k8s.io/v1")
+        slices.pod(name, {"main": [name]})
+        slices.events_say(name, said)
+        slices.cluster.delete_pod(name, slices.namespace)
+        slices.cluster.api.delete(ResourceClaim, name, namespace=slices.namespace)
+    assert reserved() == []
+
+
 @NO_DEVICE
 def test_a_resource_of_the_device_class(slices: Slices) -> None:
     """A pod that asks by the name that Kubernetes gives to each device class has a whole card, as a slice."""

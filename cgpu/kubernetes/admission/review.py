@@ -44,7 +44,7 @@ def claims(request: Mapping[str, Any]) -> None:
     for configuration in (spec if kind == "DeviceClass" else spec.get("devices") or {}).get("config") or ():
         opaque = configuration.get("opaque") or {}
         if opaque.get("driver") == DRIVER:
-            parameters.parse(opaque.get("parameters"))
+            parameters.parse(opaque.get("parameters"), of_class=kind == "DeviceClass")
 
 
 def answer(raw: bytes, judge: Callable[[Mapping[str, Any]], Rewritten | None], say: Say) -> Answer:

@@ -42,11 +42,18 @@ class AllocatedShare:
 
 
 def allocated(
-    claim: ResourceClaim, pool: str, cards: Sequence[Card], unit: Unit
+    claim: ResourceClaim, pool: str, cards: Sequence[Card], unit: Unit, *, claim_priority: bool = False
 ) -> tuple[AllocatedShare, ...]:
-    """Return the shares of a claim on this node. Raises CgpuError where there is one that cannot be given."""
+    """Return the shares of a claim on this node. Raises CgpuError where there is one that cannot be given.
+
+    claim_priority: the node lets a claim have high priority by what it says itself.
+    """
     by_device = {card.device: card for card in cards}
-    return tuple(_share(claim, result, by_device, unit) for result in _results(claim, pool))
+    found = []
+    for result in _results(claim, pool):
+        said = _said(claim, result.request, claim_priority=claim_priority)
+        found.append(_share(result, said, by_device, unit))
+    return tuple(found)
 
 
 def _results(claim: ResourceClaim, pool: str) -> Iterator[DeviceRequestAllocationResult]:
@@ -60,7 +67,7 @@ def _results(claim: ResourceClaim, pool: str) -> Iterator[DeviceRequestAllocatio
 
 
 def _share(
-    claim: ResourceClaim, result: DeviceRequestAllocationResult, cards: Mapping[str, Card], unit: Unit
+    result: DeviceRequestAllocationResult, said: Parameters, cards: Mapping[str, Card], unit: Unit
 ) -> AllocatedShare:
     if result.adminAccess:
         raise CgpuError(f"request {show(result.request)}: adminAccess: expected a request without it")
@@ -71,7 +78,6 @@ def _share(
     card = cards.get(result.device)
     if card is None:
         raise CgpuError(f"device {show(result.device)} is not on this node; its cards: cgpu-smi")
-    said = _parameters(claim, result.request)
     if said.policy is not None and said.policy != card.policy:
         raise CgpuError(
             f"the claim wants policy {said.policy}, and GPU {card.index} has policy {card.policy}"
@@ -80,14 +86,13 @@ def _share(
     mib = share_mib(card.mib, int(consumed) // MIB, unit)
     if mib == 0:
         raise CgpuError(f"request {show(result.request)}: memory {consumed}: expected 1Mi or more")
-    weight = said.weight if said.weight is not None else int(_consumed(result, WEIGHT))
     return AllocatedShare(
         share=result.shareID,
         request=result.request,
         device=result.device,
         gpu=card.uuid,
         bytes=mib * MIB,
-        weight=weight,
+        weight=_weight(result, said.weight),
         highprio=int(said.high_priority or False),
     )
 
@@ -105,21 +110,42 @@ def _consumed(result: DeviceRequestAllocationResult, capacity: str) -> Decimal:
     return value
 
 
-def _parameters(claim: ResourceClaim, request: str) -> Parameters:
-    """Return what is said of a request, that of the claim before that of the device class."""
+def _weight(result: DeviceRequestAllocationResult, most: int | None) -> int:
+    """Return the weight that the scheduler has counted, or what the class allows of it."""
+    consumed = _consumed(result, WEIGHT)
+    if consumed < 1:
+        raise CgpuError(f"request {show(result.request)}: weight {consumed}: expected 1 or more")
+    return int(consumed) if most is None else min(int(consumed), most)
+
+
+def _said(claim: ResourceClaim, request: str, *, claim_priority: bool) -> Parameters:
+    """Return what is said of a request, that of the device class before that of the claim."""
+    of_class = _parameters(claim, request, of_class=True)
+    of_claim = _parameters(claim, request, of_class=False)
+    if of_claim.high_priority and of_class.high_priority is None and not claim_priority:
+        raise CgpuError(
+            f"request {show(request)}: highPriority: expected a DeviceClass that says so, as "
+            "allow_claim_priority is false on this node"
+        )
+    return of_class.over(of_claim)
+
+
+def _parameters(claim: ResourceClaim, request: str, *, of_class: bool) -> Parameters:
     found = Parameters()
     for configuration in _configurations(claim):
+        # Whatever does not say that it is of a class may be of the claim.
+        if (configuration.source == "FromClass") != of_class:
+            continue
         # A request that has alternatives is named by both: main/alternative.
         if configuration.requests and not {request, request.partition("/")[0]} & set(configuration.requests):
             continue
         opaque = configuration.opaque
         if opaque is not None and opaque.driver == DRIVER:
-            found = parameters.parse(opaque.parameters).over(found)
+            found = parameters.parse(opaque.parameters, of_class=of_class).over(found)
     return found
 
 
-def _configurations(claim: ResourceClaim) -> list[DeviceAllocationConfiguration]:
+def _configurations(claim: ResourceClaim) -> Sequence[DeviceAllocationConfiguration]:
     allocation = claim.status.allocation if claim.status is not None else None
     devices = allocation.devices if allocation is not None else None
-    listed = (devices.config if devices is not None else None) or []
-    return sorted(listed, key=lambda one: one.source != "FromClass")
+    return (devices.config if devices is not None else None) or ()

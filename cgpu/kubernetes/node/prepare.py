@@ -20,6 +20,7 @@ from lightkube.resources.resource_v1 import ResourceClaim
 
 from cgpu import share_asks, shares
 from cgpu.client.tree import Tree
+from cgpu.config import effective
 from cgpu.errors import CgpuError
 from cgpu.kubernetes.node import cdi
 from cgpu.kubernetes.node.allocation import AllocatedShare, NotHereError, allocated
@@ -79,7 +80,8 @@ class Claims:
         claim = self._api.claim(name)
         before = self._records.find(name.uid)
         unit = before.unit if before is not None else self._unit
-        wanted = allocated(claim, self._pool, cards(self._tree), unit)
+        priority = _allows_claim_priority()
+        wanted = allocated(claim, self._pool, cards(self._tree), unit, claim_priority=priority)
         pods = self._pods(name, claim, wanted)
         names = {one.uid: one.name for one in _consumers(claim) if one.uid in pods}
         record = Record(name, wanted, pods, unit, names)
@@ -253,6 +255,14 @@ class Claims:
 def _line(record: Record, error: Exception) -> str:
     what = error if isinstance(error, CgpuError | OSError) else f"{type(error).__name__}: {error}"
     return f"{record.claim}: {what}"
+
+
+def _allows_claim_priority() -> bool:
+    """Return the node's allow_claim_priority, false where its configuration cannot be read."""
+    try:
+        return effective.load().allow_claim_priority
+    except CgpuError:
+        return False
 
 
 def _consumers(claim: ResourceClaim) -> Iterator[ResourceClaimConsumerReference]:

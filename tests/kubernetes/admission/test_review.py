@@ -133,9 +133,16 @@ def test_no_review(templates: FewTemplates, raw: bytes) -> None:
 
 @pytest.mark.parametrize("kind", ["ResourceClaim", "ResourceClaimTemplate", "DeviceClass"])
 def test_parameters_of_claims(kind: str) -> None:
-    """A claim, or a class, whose parameters would be refused at a pod's start is refused when it is made."""
-    for weight, allowed in ((2, True), ("2", False)):
-        parameters = {"apiVersion": "gpu.opencgpu.io/v1", "kind": "ShareParameters", "weight": weight}
+    """A claim, or a class, whose parameters would be refused at a pod's start is refused when it is made.
+
+    A claim's own weight would be: the scheduler does not count it.
+    """
+    for fields, allowed in (
+        ({"policy": 2}, True),
+        ({"policy": "2"}, False),
+        ({"weight": 2}, kind == "DeviceClass"),
+    ):
+        parameters = {"apiVersion": "gpu.opencgpu.io/v1", "kind": "ShareParameters", **fields}
         opaque = {"driver": "gpu.opencgpu.io", "parameters": parameters}
         config, log = [{"opaque": opaque}], Log()
         specs: dict[str, dict[str, Any]] = {

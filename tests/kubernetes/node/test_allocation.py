@@ -34,22 +34,47 @@ def test_several_shares_and_other_drivers() -> None:
     assert [(one.gpu, one.bytes // MIB) for one in found] == [(T4.uuid, 6144), (SECOND.uuid, 1024)]
 
 
-def test_parameters_of_class_and_claim() -> None:
-    """The claim's parameters count more than the class's, and only for their requests."""
+def test_the_class_is_above_the_claim() -> None:
+    """What the administrator's class says counts, whatever the claim says; config is not in any order."""
     config = [
-        opaque("FromClaim", ["r1"], weight=5),
-        opaque("FromClass", weight=3, highPriority=True),
-        {**opaque("FromClaim"), "opaque": {"driver": "nic.example.com", "parameters": {"weight": 9}}},
+        opaque("FromClass", highPriority=False, policy=1),
+        opaque("FromClaim", ["r1"], highPriority=True, policy=2),
+        {**opaque("FromClaim"), "opaque": {"driver": "nic.example.com", "parameters": {"policy": 9}}},
+        opaque("", highPriority=True),
     ]
-    first, second = allocated(claim([result(0), result(1)], config), NODE, CARDS, "card")
-    assert (first.weight, first.highprio, second.weight, second.highprio) == (3, 1, 5, 1)
+    for listed in (config, config[::-1]):
+        found = allocated(claim([result(0), result(1)], listed), NODE, CARDS, "card", claim_priority=True)
+        assert [one.highprio for one in found] == [0, 0]
+
+
+def test_the_weight_is_what_was_consumed() -> None:
+    """A class bounds it; neither class nor claim gives more GPU time than the scheduler has counted."""
+    heavy = result(0, consumedCapacity={"memory": "2Mi", "weight": "5", "places": "1"})
+    for said, weight in ((3, 3), (19, 5)):
+        (share,) = allocated(claim([heavy], [opaque("FromClass", weight=said)]), NODE, CARDS, "card")
+        assert share.weight == weight
+    for source in ("FromClaim", ""):
+        config = [opaque("FromClass", weight=1), opaque(source, ["r0"], weight=19)]
+        with pytest.raises(CgpuError, match=r"weight: expected .*capacity\.requests\.weight"):
+            allocated(claim([result(0)], config), NODE, CARDS, "card")
+
+
+def test_high_priority() -> None:
+    """A class gives it; a claim has it of itself where the node allows that, and else is refused."""
+    (share,) = allocated(claim([result(0)], [opaque("FromClass", highPriority=True)]), NODE, CARDS, "card")
+    assert share.highprio == 1
+    own = claim([result(0)], [opaque("FromClaim", highPriority=True)])
+    with pytest.raises(CgpuError, match=r"request r0: highPriority: .*allow_claim_priority is false"):
+        allocated(own, NODE, CARDS, "card")
+    (share,) = allocated(own, NODE, CARDS, "card", claim_priority=True)
+    assert share.highprio == 1
 
 
 def test_alternatives_of_a_request() -> None:
     """A request with alternatives is meant by its own name, too."""
-    config = [opaque("FromClaim", ["r0"], weight=4)]
-    (share,) = allocated(claim([result(0, request="r0/small")], config), NODE, CARDS, "card")
-    assert share.weight == 4
+    config = [opaque("FromClaim", ["r0"], policy=4)]
+    with pytest.raises(CgpuError, match="wants policy 4"):
+        allocated(claim([result(0, request="r0/small")], config), NODE, CARDS, "card")
 
 
 @pytest.mark.parametrize(
@@ -65,6 +90,7 @@ def test_alternatives_of_a_request() -> None:
         ({"consumedCapacity": {"memory": "six", "weight": "1"}}, "memory six: expected an amount"),
         ({"consumedCapacity": {"memory": "1e999999999", "weight": "1"}}, "expected an amount"),
         ({"consumedCapacity": {"memory": "1Gi"}}, "does not say how much weight"),
+        ({"consumedCapacity": {"memory": "1Gi", "weight": "500m"}}, "weight 0.500: expected 1 or more"),
     ],
 )
 def test_refused(fields: dict[str, Any], said: str) -> None:

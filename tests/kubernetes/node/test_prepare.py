@@ -14,6 +14,7 @@ import pytest
 
 from cgpu import share_asks, shares
 from cgpu.client.tree import Tree
+from cgpu.config import effective
 from cgpu.errors import CgpuError
 from cgpu.kubernetes.node import records
 from cgpu.kubernetes.node.api import Api
@@ -22,7 +23,7 @@ from cgpu.kubernetes.node.records import ClaimName, Records
 from cgpu.kubernetes.node.units import Unit
 from cgpu.sizes import MIB
 from tests.kubernetes.node.fakes import FakeApi, FakeEngine, KilledError, files_below
-from tests.kubernetes.node.objects import CLAIM, NODE, POD, SECOND, T4, claim, pod, result, share_id
+from tests.kubernetes.node.objects import CLAIM, NODE, POD, SECOND, T4, claim, opaque, pod, result, share_id
 
 NAME = ClaimName("team", "part", CLAIM)
 ALL = {"name": "gpu"}
@@ -113,6 +114,27 @@ def test_a_card_is_never_promised_twice(node: Node) -> None:
     with pytest.raises(CgpuError, match="GPU 0 has too little memory left"):
         node.claims.prepare(NAME)
     assert (list(node.engine.held), node.left()) == (["other"], [])
+
+
+@pytest.mark.parametrize("config", [{}, {"allow_claim_priority": True, "shared_node": True}, None])
+def test_priority_of_a_claim(
+    node: Node, monkeypatch: pytest.MonkeyPatch, config: dict[str, bool] | None
+) -> None:
+    """The node's configuration decides; where it is closed or cannot be read, nothing is reserved."""
+    node.api.claims[CLAIM] = claim([result(0)], [opaque("FromClaim", highPriority=True)])
+
+    def load() -> effective.Effective:
+        if config is None:
+            raise CgpuError("cannot be read")
+        return effective.Effective(**config)
+
+    monkeypatch.setattr(effective, "load", load)
+    with pytest.raises(CgpuError, match="allow_claim_priority is false"):
+        node.claims.prepare(NAME)
+    assert node.engine.held == {}
+    config = {"allow_claim_priority": True}
+    node.claims.prepare(NAME)
+    assert [grant[3] for grant in node.engine.held.values()] == [1]
 
 
 @pytest.mark.parametrize("step", range(1, 7))
