@@ -123,6 +123,16 @@ def test_templates_are_few_and_collected(slices: Slices) -> None:
     assert templates(slices) == []
 
 
+def test_a_namespace_has_few_templates(slices: Slices) -> None:
+    """Templates come before the API server judges a pod; pods that it refuses make 256 and no more."""
+    for number in range(5):
+        asked = [{"limits": {"nvidia.com/gpumem": 64 * number + one + 1}} for one in range(64)]
+        listed = [{"name": f"c{one}", "resources": resources} for one, resources in enumerate(asked)]
+        with pytest.raises(ApiError, match="image" if number < 4 else "has templates of 256 shapes"):
+            slices.make("Pod", f"many-{number}", {"containers": listed})
+    assert len(templates(slices)) == 256
+
+
 def last_used(slices: Slices, days: int) -> None:
     """Have the templates say that a pod was last given them so many days ago."""
     then = (datetime.now(UTC) - timedelta(days=days)).strftime(FORMAT)

@@ -10,7 +10,7 @@ import threading
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import cast
+from typing import Any, cast
 
 import pytest
 import yaml
@@ -110,6 +110,7 @@ def test_monitoring(cluster: Cluster) -> None:
     [
         ((), "cgpu-admission", "--log-format=text"),
         (("admission.logFormat=json",), "cgpu-admission", "--log-format=json"),
+        (("templates.most=100",), "cgpu-admission", "--most=100"),
         (("metrics.dcgm=true",), "cgpu-node", "--dcgm"),
     ],
 )
@@ -123,6 +124,28 @@ def test_options_of_the_parts(cluster: Cluster, values: tuple[str, ...], name: s
 
     assert option in arguments(*values)
     assert (option in arguments()) == (values == ())
+
+
+def test_who_reaches_the_webhook(cluster: Cluster) -> None:
+    """Nothing but its port, whoever calls unless the values name callers or an authority of clients."""
+
+    def made(kind: str, *values: str) -> dict[str, dict[str, Any]]:
+        return {one["metadata"]["name"]: one for one in chart.rendered(*values) if one["kind"] == kind}
+
+    (rule,) = made("NetworkPolicy")["cgpu-admission"]["spec"]["ingress"]
+    assert rule == {"ports": [{"protocol": "TCP", "port": "https"}]}
+    assert "ingress" not in made("NetworkPolicy")["cgpu-templates"]["spec"]
+    named = "networkPolicy.from[0].ipBlock.cidr=192.0.2.0/28"
+    (rule,) = made("NetworkPolicy", named)["cgpu-admission"]["spec"]["ingress"]
+    assert rule["from"] == [{"ipBlock": {"cidr": "192.0.2.0/28"}}]
+    assert made("NetworkPolicy", "networkPolicy.enabled=false") == {}
+    authority = "admission.clientAuthority=-----BEGIN CERTIFICATE-----"
+    assert (
+        "-----BEGIN CERTIFICATE" in made("ConfigMap", authority)["cgpu-admission-clients"]["data"]["ca.crt"]
+    )
+    pod = made("Deployment", authority)["cgpu-admission"]["spec"]["template"]["spec"]
+    assert "--client-authority=/clients/ca.crt" in pod["containers"][0]["args"]
+    assert {"name": "clients", "configMap": {"name": "cgpu-admission-clients"}} in pod["volumes"]
 
 
 def test_helm_test(installed: Release) -> None:

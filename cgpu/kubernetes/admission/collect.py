@@ -15,13 +15,13 @@ from lightkube.core.exceptions import ApiError
 
 from cgpu.arguments import Parser
 from cgpu.errors import CgpuError, one_line, show
-from cgpu.kubernetes.admission.templates import Templates
+from cgpu.kubernetes.admission.templates import LEAST_UNUSED, MOST, Templates
 from cgpu.kubernetes.cluster import configuration, http_client
 
 HOURS = 24.0
-# A template says to the hour when a pod was last given it, and that pod may still be on its way.
-LEAST_HOURS = 2.0
+LEAST_HOURS = LEAST_UNUSED / timedelta(hours=1)
 MOST_HOURS = 87600.0
+LEAST_MOST, MOST_MOST = 64, 10000
 
 
 def parser() -> argparse.ArgumentParser:
@@ -37,9 +37,29 @@ def parser() -> argparse.ArgumentParser:
         metavar="N",
         help="how long nobody has used them, 2 or more (24)",
     )
+    add_most(found)
     found.add_argument("--dry-run", action="store_true", help="only list them")
     found.add_argument("--kubeconfig", metavar="FILE", help="by default the service account of the pod")
     return found
+
+
+def add_most(found: argparse.ArgumentParser) -> None:
+    """Add the option that admission and this command have to be told alike."""
+    found.add_argument(
+        "--most",
+        type=_most,
+        default=MOST,
+        metavar="N",
+        help=f"templates of a namespace ({MOST}); beyond half of them unused ones go after two hours",
+    )
+
+
+def _most(text: str) -> int:
+    if not text.isascii() or not text.isdigit() or not LEAST_MOST <= int(text[:9]) <= MOST_MOST:
+        raise argparse.ArgumentTypeError(
+            f"{show(text)}: expected {LEAST_MOST} to {MOST_MOST}: a pod alone may need {LEAST_MOST}"
+        )
+    return int(text)
 
 
 def _hours(text: str) -> float:
@@ -60,7 +80,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     options = parser().parse_args(arguments)
     try:
         chosen = configuration(options.kubeconfig)
-        templates = Templates(Client(config=chosen), http_client(chosen))
+        templates = Templates(Client(config=chosen), http_client(chosen), most=options.most)
         for name in templates.collect(timedelta(hours=options.hours), dry_run=options.dry_run):
             print(name)
     except (CgpuError, ApiError, httpx2.HTTPError) as error:

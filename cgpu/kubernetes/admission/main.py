@@ -7,6 +7,7 @@ import argparse
 import asyncio
 import logging
 import os
+import ssl
 import tempfile
 from collections.abc import Sequence
 from dataclasses import replace
@@ -22,7 +23,9 @@ from cgpu.arguments import Parser
 from cgpu.errors import CgpuError
 from cgpu.kubernetes.admission import trust
 from cgpu.kubernetes.admission.certificate import Certificate
-from cgpu.kubernetes.admission.server import Webhook
+from cgpu.kubernetes.admission.collect import add_most
+from cgpu.kubernetes.admission.listener import Listener
+from cgpu.kubernetes.admission.server import Protocol, Webhook
 from cgpu.kubernetes.admission.templates import Templates
 from cgpu.kubernetes.admission.trust import Trust
 from cgpu.kubernetes.cluster import configuration, http_client, learn
@@ -50,6 +53,13 @@ def parser() -> argparse.ArgumentParser:
         metavar="DIR",
         help="with tls.crt and tls.key, by default it makes its own",
     )
+    found.add_argument(
+        "--client-authority",
+        type=Path,
+        metavar="FILE",
+        help="take reviews only of who shows a certificate of this authority, by default of anybody",
+    )
+    add_most(found)
     found.add_argument("--name", action="append", default=[], metavar="HOST", help="more names of the server")
     found.add_argument("--kubeconfig", metavar="FILE", help="by default the service account of the pod")
     found.add_argument(
@@ -80,15 +90,17 @@ async def _serve(options: argparse.Namespace, folder: Path, say: ServiceLog) -> 
     learn(*KINDS)
     chosen = configuration(options.kubeconfig)
     client = Client(config=chosen)
+    templates = Templates(client, http_client(chosen), most=options.most)
     place = options.certificate or folder
     known = None if options.certificate else await asyncio.to_thread(_current, client, options, None, folder)
     server = uvicorn.Server(
         uvicorn.Config(
-            Webhook(Templates(client, http_client(chosen)), say),
-            host=options.address,
-            port=options.port,
+            Webhook(templates, say, asks_proof=options.client_authority is not None),
+            http=Protocol,
             ssl_certfile=place / "tls.crt",
             ssl_keyfile=place / "tls.key",
+            ssl_ca_certs=options.client_authority,
+            ssl_cert_reqs=ssl.CERT_OPTIONAL if options.client_authority else ssl.CERT_NONE,
             log_config=None,
             access_log=False,
             lifespan="off",
@@ -96,7 +108,7 @@ async def _serve(options: argparse.Namespace, folder: Path, say: ServiceLog) -> 
         )
     )
     keeping = asyncio.create_task(_keep(server, client, options, known, place, say))
-    await server.serve()
+    await server.serve([Listener(options.address, options.port)])
     keeping.cancel()
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import base64
 import json
+import re
 from collections.abc import Callable, Mapping
 from typing import Any
 
@@ -17,6 +18,9 @@ from cgpu.service_log import WARNING, Say
 
 Answer = dict[str, Any]
 MAX_NAME = 253
+API = "admission.k8s.io/v1"
+POD = {"group": "", "version": "v1", "kind": "Pod"}
+NAMESPACE = re.compile(r"[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?", re.ASCII)
 # What a log line calls the name of an object.
 FIELDS = {
     "Pod": "pod",
@@ -28,11 +32,29 @@ FIELDS = {
 
 def pods(request: Mapping[str, Any], templates: Templates) -> Rewritten:
     """Return what to change of a pod, after its templates were made. Raises CgpuError."""
+    namespace = _namespace_of_new_pod(request)
     found = rewrite(request.get("object") or {}, templates.sizes)
     if not request.get("dryRun"):
         for name, spec in found.templates.items():
-            templates.ensure(str(request.get("namespace")), name, spec)
+            templates.ensure(namespace, name, spec)
     return found
+
+
+def _namespace_of_new_pod(request: Mapping[str, Any]) -> str:
+    """Return where a pod is to be made. Raises CgpuError for a request that the API server would not send."""
+    namespace = request.get("namespace")
+    document = request.get("object")
+    metadata = (document.get("metadata") or {}) if isinstance(document, dict) else {}
+    if (
+        request.get("kind") != POD
+        or request.get("operation") != "CREATE"
+        or request.get("subResource")
+        or not isinstance(namespace, str)
+        or not NAMESPACE.fullmatch(namespace)
+        or metadata.get("namespace", namespace) != namespace
+    ):
+        raise CgpuError("expected a Pod that is created in a namespace, as webhooks of the chart ask for")
+    return namespace
 
 
 def claims(request: Mapping[str, Any]) -> None:
@@ -54,9 +76,7 @@ def answer(raw: bytes, judge: Callable[[Mapping[str, Any]], Rewritten | None], s
     a line of the log.
     """
     review = json.loads(raw)
-    request = review.get("request") if isinstance(review, dict) else None
-    if not isinstance(request, dict) or not isinstance(request.get("uid"), str):
-        raise ValueError("expected an AdmissionReview with a request")  # noqa: TRY004 - as of other bodies
+    request = _request(review)
     response: Answer = {"uid": request["uid"], "allowed": True}
     try:
         found = judge(request)
@@ -69,7 +89,23 @@ def answer(raw: bytes, judge: Callable[[Mapping[str, Any]], Rewritten | None], s
         if found is not None and found.patch:
             response["patchType"] = "JSONPatch"
             response["patch"] = base64.b64encode(json.dumps(found.patch).encode()).decode()
-    return {"apiVersion": "admission.k8s.io/v1", "kind": "AdmissionReview", "response": response}
+    return {"apiVersion": API, "kind": "AdmissionReview", "response": response}
+
+
+def _request(review: object) -> Mapping[str, Any]:
+    """Return what a review asks. Raises ValueError for one that the API server would not send."""
+    found = review if isinstance(review, dict) else {}
+    request = found.get("request")
+    said = request if isinstance(request, dict) else {}
+    user = said.get("userInfo")
+    if (
+        (found.get("apiVersion"), found.get("kind")) != (API, "AdmissionReview")
+        or not isinstance(said.get("uid"), str)
+        or not isinstance(user, dict)
+        or not user.get("username")
+    ):
+        raise ValueError("expected an AdmissionReview with a request, as the API server sends it")
+    return said
 
 
 def _refused(request: Mapping[str, Any], why: str, say: Say) -> Answer:

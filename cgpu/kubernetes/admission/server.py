@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The webhook's server: three paths, bodies of bounded length, no more."""
+"""The webhook's server: three paths, bodies of bounded length, few at a time, no more."""
 
 from __future__ import annotations
 
@@ -9,25 +9,33 @@ from collections.abc import Awaitable, Callable, Mapping, MutableMapping
 from contextlib import nullcontext
 from typing import Any
 
+from uvicorn.protocols.http.h11_impl import H11Protocol
+
 from cgpu.kubernetes.admission import review
 from cgpu.kubernetes.admission.rewrite import Rewritten
 from cgpu.kubernetes.admission.templates import Templates
 from cgpu.service_log import Say
 
 MAX_BODY = 8 << 20  # the API server's own bound for an object is 3 MiB, before it fills in what is not said
-LARGE = 256 << 10
+LARGE = 128 << 10
+AT_ONCE = 16  # bodies that are read as objects, each of many times its length
 BODY_S = 10.0  # the API server waits no longer for an answer
 Scope = MutableMapping[str, Any]
 Receive = Callable[[], Awaitable[MutableMapping[str, Any]]]
 Send = Callable[[MutableMapping[str, Any]], Awaitable[None]]
+PROVED = "proved"  # in a request's state: the client has shown a certificate of the authority
 Judge = Callable[[Mapping[str, Any]], Rewritten | None]
 
 
 class Webhook:
     """An ASGI application. POST /pods and /claims take reviews, GET /healthz says that it serves."""
 
-    def __init__(self, templates: Templates, say: Say) -> None:
-        """Make templates with these. say: writes what is refused to the log."""
+    def __init__(self, templates: Templates, say: Say, *, asks_proof: bool = False) -> None:
+        """Make templates with these. say: writes what is refused to the log.
+
+        asks_proof: take reviews only of who shows a certificate of the clients' authority. A kubelet that
+        asks whether this serves has none.
+        """
         self._say = say
         self._judges: Mapping[str, Judge] = {
             "/pods": lambda request: review.pods(request, templates),
@@ -35,6 +43,8 @@ class Webhook:
         }
         # What is read of a body takes up to 25 times its length: several large ones at once are too much.
         self._large = asyncio.Lock()
+        self._few = asyncio.Semaphore(AT_ONCE)
+        self._asks_proof = asks_proof
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer one request."""
@@ -47,26 +57,39 @@ class Webhook:
         if judge is None or scope["method"] != "POST":
             await _send(send, 404, b"expected POST /pods or /claims", "text/plain")
             return
+        if self._asks_proof and not scope.get("state", {}).get(PROVED):
+            await _send(send, 403, b"expected a client certificate, as the API server has", "text/plain")
+            return
         async with self._large if _is_large(scope) else nullcontext():
-            await _judge(receive, send, judge, self._say)
+            await self._judge(receive, send, judge)
+
+    async def _judge(self, receive: Receive, send: Send, judge: Judge) -> None:
+        try:
+            body = await asyncio.wait_for(_body(receive), BODY_S)
+        except TimeoutError:
+            await _send(send, 408, b"too slow", "text/plain")
+            return
+        if body is None:
+            await _send(send, 413, b"too large", "text/plain")
+            return
+        try:
+            # What it asks the API server for must not hold up other requests.
+            async with self._few:
+                answer = await asyncio.to_thread(review.answer, body, judge, self._say)
+        except ValueError as error:
+            await _send(send, 400, str(error).encode("ascii", "backslashreplace"), "text/plain")
+            return
+        await _send(send, 200, json.dumps(answer).encode(), "application/json")
 
 
-async def _judge(receive: Receive, send: Send, judge: Judge, say: Say) -> None:
-    try:
-        body = await asyncio.wait_for(_body(receive), BODY_S)
-    except TimeoutError:
-        await _send(send, 408, b"too slow", "text/plain")
-        return
-    if body is None:
-        await _send(send, 413, b"too large", "text/plain")
-        return
-    try:
-        # What it asks the API server for must not hold up other requests.
-        answer = await asyncio.to_thread(review.answer, body, judge, say)
-    except ValueError as error:
-        await _send(send, 400, str(error).encode("ascii", "backslashreplace"), "text/plain")
-        return
-    await _send(send, 200, json.dumps(answer).encode(), "application/json")
+class Protocol(H11Protocol):
+    """HTTP that tells the application whether the client has shown a certificate, which TLS has verified."""
+
+    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
+        """Begin a connection, after its handshake."""
+        super().connection_made(transport)
+        shown = transport.get_extra_info("ssl_object")
+        self.app_state = {**self.app_state, PROVED: bool(shown is not None and shown.getpeercert())}
 
 
 def _is_large(scope: Scope) -> bool:
@@ -81,6 +104,8 @@ async def _body(receive: Receive) -> bytes | None:
     length = 0
     while True:
         message = await receive()
+        if message.get("type") == "http.disconnect":
+            return b""
         part = message.get("body", b"")
         length += len(part)
         if length > MAX_BODY:

@@ -2,14 +2,18 @@
 """The ResourceClaimTemplates that admission makes: one for each shape and namespace, collected when unused.
 
 Kubernetes makes the claims of them, with the pod as owner; admission makes none that could be left over.
+A namespace has a bounded number of them, whoever asks: users by many shapes, or somebody by made-up reviews.
 """
 
 from __future__ import annotations
 
+import threading
 import time
+from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from datetime import UTC, datetime, timedelta
 from http import HTTPStatus
+from itertools import islice
 from typing import Any, cast
 
 import httpx2
@@ -30,6 +34,11 @@ from cgpu.sizes import MIB
 
 LAST_USED = "opencgpu.io/last-used"
 TOUCH_AFTER = timedelta(hours=1)
+# A template says to the hour when a pod was last given it, and that pod may still be on its way.
+LEAST_UNUSED = timedelta(hours=2)
+MOST = 256  # templates of a namespace; a pod has up to 64 of its own
+FULL_S = 10.0  # how long a full namespace is remembered: each question lists what it has
+STRIPES = 16
 NO_AMOUNTS = f"a part of a GPU cannot be given, since this cluster gives out whole devices alone: {GATE_OFF}"
 SIZES_S = 30.0  # how long the sizes of the cluster's cards are remembered
 FORMAT = "%Y-%m-%dT%H:%M:%SZ"
@@ -39,14 +48,26 @@ class Templates:
     """The templates of a cluster."""
 
     def __init__(
-        self, client: Client, http: httpx2.Client, now: Callable[[], datetime] = lambda: datetime.now(UTC)
+        self,
+        client: Client,
+        http: httpx2.Client,
+        now: Callable[[], datetime] = lambda: datetime.now(UTC),
+        *,
+        most: int = MOST,
     ) -> None:
-        """Use a client. http: for what lightkube cannot say: a removal with preconditions. now: for tests."""
+        """Use a client. http: for what lightkube cannot say: a removal with preconditions. now: for tests.
+
+        most: templates that a namespace may have of admission.
+        """
         self._client = client
         self._http = http
         self._now = now
         self._sizes: tuple[float, tuple[int, ...]] = (-SIZES_S, ())
         self._amounts_count = False  # until the API server has been seen to keep one
+        self._most = most
+        # One thread at a time makes templates of a namespace, so that none is made after the last one.
+        self._making = tuple(threading.Lock() for _ in range(STRIPES))
+        self._full: dict[str, tuple[float, frozenset[str]]] = {}
 
     def ensure(self, namespace: str, name: str, spec: dict[str, Any]) -> None:
         """Have a template of that name. Raises CgpuError when it cannot be, or is another one."""
@@ -75,7 +96,10 @@ class Templates:
         return found
 
     def collect(self, older_than: timedelta, *, dry_run: bool = False) -> Iterator[str]:
-        """Remove templates that no pod names and no pod was given for so long; yield their names."""
+        """Remove templates that no pod names and no pod was given for so long; yield their names.
+
+        Where a namespace has more than half of what it may have, they go as soon as no pod can be on its way.
+        """
         used = {
             (pod.metadata.namespace, entry.resourceClaimTemplateName)
             for pod in self._client.list(Pod, namespace="*", chunk_size=500)
@@ -83,11 +107,13 @@ class Templates:
             for entry in pod.spec.resourceClaims or ()
         }
         managed: LabelSelector = {MANAGED_BY: MANAGER}
-        for one in self._client.list(ResourceClaimTemplate, namespace="*", labels=managed, chunk_size=500):
-            metadata = one.metadata
-            if metadata is None or metadata.name is None or metadata.namespace is None:
-                continue
-            if (metadata.namespace, metadata.name) in used or self._used_since(metadata, older_than):
+        listed = self._client.list(ResourceClaimTemplate, namespace="*", labels=managed, chunk_size=500)
+        found = [one.metadata for one in listed if one.metadata is not None]
+        numbers = Counter(metadata.namespace for metadata in found)
+        for metadata in found:
+            crowded = 2 * numbers[metadata.namespace] > self._most
+            span = min(older_than, LEAST_UNUSED) if crowded else older_than
+            if (metadata.namespace, metadata.name) in used or self._used_since(metadata, span):
                 continue
             yield f"{metadata.namespace}/{metadata.name}"
             if not dry_run:
@@ -96,14 +122,19 @@ class Templates:
     def _create_or_touch(self, wanted: ResourceClaimTemplate, spec: dict[str, Any], what: str) -> None:
         assert wanted.metadata is not None
         name, namespace = str(wanted.metadata.name), str(wanted.metadata.namespace)
-        try:
-            self._create(wanted)
-        except ApiError as error:
-            if error.status.code != HTTPStatus.CONFLICT:
-                raise
-        else:
-            return
-        found = self._client.get(ResourceClaimTemplate, name, namespace=namespace)
+        self._refuse_remembered(namespace, name)
+        found = self._find(name, namespace)
+        if found is None:
+            try:
+                with self._making[hash(namespace) % STRIPES]:
+                    self._refuse_full(namespace)
+                    self._create(wanted)
+            except ApiError as error:
+                if error.status.code != HTTPStatus.CONFLICT:
+                    raise
+            else:
+                return
+            found = self._client.get(ResourceClaimTemplate, name, namespace=namespace)
         if found.spec is None or _essence(found.spec.to_dict()) != _essence(spec):
             raise CgpuError(
                 f"{what}: another one has this name; remove it: kubectl delete -n {namespace} {name}"
@@ -113,6 +144,39 @@ class Templates:
             self._client.patch(
                 ResourceClaimTemplate, name, used, namespace=namespace, patch_type=PatchType.MERGE
             )
+
+    def _find(self, name: str, namespace: str) -> ResourceClaimTemplate | None:
+        try:
+            return self._client.get(ResourceClaimTemplate, name, namespace=namespace)
+        except ApiError as error:
+            if error.status.code != HTTPStatus.NOT_FOUND:
+                raise
+            return None
+
+    def _refuse_remembered(self, namespace: str, name: str) -> None:
+        """Raise CgpuError for a new template of a namespace that was full a moment ago."""
+        read, names = self._full.get(namespace, (0.0, frozenset()))
+        if names and time.monotonic() - read > FULL_S:
+            self._full.pop(namespace, None)
+        elif names and name not in names:
+            self._refuse_one_more(namespace)
+
+    def _refuse_full(self, namespace: str) -> None:
+        """Raise CgpuError where a namespace has as many templates as it may have."""
+        managed: LabelSelector = {MANAGED_BY: MANAGER}
+        listed = self._client.list(
+            ResourceClaimTemplate, namespace=namespace, labels=managed, chunk_size=self._most
+        )
+        names = frozenset(str(one.metadata.name) for one in islice(listed, self._most) if one.metadata)
+        if len(names) >= self._most:
+            self._full[namespace] = (time.monotonic(), names)
+            self._refuse_one_more(namespace)
+
+    def _refuse_one_more(self, namespace: str) -> None:
+        raise CgpuError(
+            f"namespace {show(namespace)} has templates of {self._most} shapes; expected one of these, or to "
+            "wait: those that no pod has used for two hours are removed"
+        )
 
     def _create(self, wanted: ResourceClaimTemplate) -> None:
         # A template whose amounts the API server drops would ask for a whole device, so it must not be there.
@@ -128,7 +192,8 @@ class Templates:
             used = datetime.strptime(text, FORMAT).replace(tzinfo=UTC)
         except ValueError:
             return False
-        return self._now() - used < span
+        # A date to come is not one that admission has written: whoever wrote it would keep the template.
+        return abs(self._now() - used) < span
 
     def _delete(self, metadata: ObjectMeta) -> None:
         """Remove a template, unless a pod was admitted with it meanwhile: that changes its version."""

@@ -6,10 +6,12 @@ from __future__ import annotations
 import asyncio
 import base64
 import json
+import socket
 import ssl
 import threading
 import time
 from collections.abc import Iterator
+from contextlib import contextmanager
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any, cast
@@ -17,15 +19,21 @@ from typing import Any, cast
 import httpx2
 import pytest
 import uvicorn
+from cryptography import x509
+from cryptography.hazmat.primitives import hashes, serialization
+from cryptography.hazmat.primitives.asymmetric import ec
+from cryptography.x509.oid import NameOID
 
 from cgpu.errors import CgpuError
-from cgpu.kubernetes.admission import review, server
+from cgpu.kubernetes.admission import certificate, review, server
 from cgpu.kubernetes.admission.certificate import LIFE, Certificate, bundle, make, renew
+from cgpu.kubernetes.admission.listener import Listener
 from cgpu.kubernetes.admission.server import LARGE, MAX_BODY, Webhook
 from cgpu.kubernetes.admission.templates import Templates
 from cgpu.service_log import INFO, WARNING, Fields
 
 NOW = datetime.now(UTC)
+PEM = serialization.Encoding.PEM
 NAMES = ("cgpu-admission.opencgpu.svc", "127.0.0.1")
 POD = {"spec": {"containers": [{"name": "main", "resources": {"limits": {"aliyun.com/gpu-mem": 3}}}]}}
 
@@ -56,8 +64,17 @@ class FewTemplates:
 
 
 def request(document: Any, kind: str = "Pod", **fields: Any) -> bytes:
-    asked = {"uid": "u1", "kind": {"kind": kind}, "namespace": "team", "object": document, **fields}
-    return json.dumps({"kind": "AdmissionReview", "request": asked}).encode()
+    asked = {
+        "uid": "u1",
+        "kind": {"group": "" if kind == "Pod" else "resource.k8s.io", "version": "v1", "kind": kind},
+        "operation": "CREATE",
+        "namespace": "team",
+        "userInfo": {"username": "system:serviceaccount:kube-system:job-controller"},
+        "object": document,
+        **fields,
+    }
+    head = {"apiVersion": "admission.k8s.io/v1", "kind": "AdmissionReview"}
+    return json.dumps({**head, "request": asked}).encode()
 
 
 @pytest.fixture
@@ -131,6 +148,27 @@ def test_no_review(templates: FewTemplates, raw: bytes) -> None:
         judged(raw, templates)
 
 
+@pytest.mark.parametrize(
+    "fields",
+    [
+        {"kind": {"group": "", "version": "v1", "kind": "Node"}},
+        {"operation": "UPDATE"},
+        {"subResource": "ephemeralcontainers"},
+        {"namespace": "team/resourceclaimtemplates?x="},
+        {"namespace": None},
+        {"object": {**POD, "metadata": {"namespace": "kube-system"}}},
+        {"userInfo": {}},
+    ],
+)
+def test_no_new_pod(templates: FewTemplates, fields: dict[str, Any]) -> None:
+    """A request that no API server sends for the webhook's rules makes no template."""
+    try:
+        assert judged(request(POD, **fields), templates)["allowed"] is False
+    except ValueError:
+        assert not fields.get("userInfo", True)
+    assert templates.made == []
+
+
 @pytest.mark.parametrize("kind", ["ResourceClaim", "ResourceClaimTemplate", "DeviceClass"])
 def test_parameters_of_claims(kind: str) -> None:
     """A claim, or a class, whose parameters would be refused at a pod's start is refused when it is made.
@@ -176,34 +214,116 @@ def test_certificate() -> None:
         Certificate.from_data({**first.to_data(), "tls.key": b""})
 
 
-@pytest.fixture
-def served(tmp_path: Path, templates: FewTemplates) -> Iterator[httpx2.Client]:
-    """Yield a client of a webhook that serves, which trusts its authority alone."""
+@contextmanager
+def serving(folder: Path, templates: FewTemplates, most: int = 512, authority: bytes = b"") -> Iterator[str]:
+    """Yield the URL of a webhook, as the command serves it. authority: of clients."""
     made = make(NAMES, NOW)
-    (tmp_path / "tls.crt").write_bytes(made.tls_crt)
-    (tmp_path / "tls.key").write_bytes(made.tls_key)
+    for name, data in (("ca.crt", made.ca_crt), ("tls.crt", made.tls_crt), ("tls.key", made.tls_key)):
+        (folder / name).write_bytes(data)
+    (folder / "clients.crt").write_bytes(authority)
+    listener = Listener("127.0.0.1", 0, most)
     running = uvicorn.Server(
         uvicorn.Config(
-            Webhook(cast("Templates", templates), Log()),
-            host="127.0.0.1",
-            port=0,
-            ssl_certfile=tmp_path / "tls.crt",
-            ssl_keyfile=tmp_path / "tls.key",
+            Webhook(cast("Templates", templates), Log(), asks_proof=authority != b""),
+            http=server.Protocol,
+            ssl_certfile=folder / "tls.crt",
+            ssl_keyfile=folder / "tls.key",
+            ssl_ca_certs=str(folder / "clients.crt") if authority else None,
+            ssl_cert_reqs=ssl.CERT_OPTIONAL if authority else ssl.CERT_NONE,
             log_config=None,
             lifespan="off",
         )
     )
-    thread = threading.Thread(target=lambda: asyncio.run(running.serve()))
+    thread = threading.Thread(target=lambda: asyncio.run(running.serve([listener])))
     thread.start()
     while not running.started:
         thread.join(0.02)
         assert thread.is_alive()
-    port = running.servers[0].sockets[0].getsockname()[1]
-    trusted = ssl.create_default_context(cadata=made.ca_crt.decode())
-    with httpx2.Client(base_url=f"https://127.0.0.1:{port}", verify=trusted, trust_env=False) as client:
+    try:
+        yield f"https://127.0.0.1:{listener.getsockname()[1]}"
+    finally:
+        running.should_exit = True
+        thread.join()
+
+
+def client_of(url: str, folder: Path, *, shows: bool = False) -> httpx2.Client:
+    """Return a client that trusts the webhook's authority alone. shows: its own certificate, from there."""
+    trusted = ssl.create_default_context(cafile=folder / "ca.crt")
+    if shows:
+        trusted.load_cert_chain(folder / "client.crt", folder / "client.key")
+    return httpx2.Client(base_url=url, verify=trusted, trust_env=False)
+
+
+@pytest.fixture
+def served(tmp_path: Path, templates: FewTemplates) -> Iterator[httpx2.Client]:
+    """Yield a client of a webhook that serves."""
+    with serving(tmp_path, templates) as url, client_of(url, tmp_path) as client:
         yield client
-    running.should_exit = True
-    thread.join()
+
+
+def test_only_who_proves_it(tmp_path: Path, templates: FewTemplates) -> None:
+    """With an authority of clients reviews count from who has its certificate; anybody asks for health."""
+    key = ec.generate_private_key(ec.SECP256R1())
+    for name, issuer in (("right", make(NAMES, NOW)), ("other", make(NAMES, NOW))):
+        folder = tmp_path / name
+        folder.mkdir()
+        signer = serialization.load_pem_private_key(issuer.ca_key, None)
+        assert isinstance(signer, ec.EllipticCurvePrivateKey)
+        subject = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, "kube-apiserver")])
+        above = x509.load_pem_x509_certificate(issuer.ca_crt).subject
+        made = certificate._builder(subject, above, key.public_key(), NOW, LIFE)
+        (folder / "client.crt").write_bytes(made.sign(signer, hashes.SHA256()).public_bytes(PEM))
+        (folder / "client.key").write_bytes(certificate._pem(key))
+        if name == "right":
+            authority = issuer.ca_crt
+    with serving(tmp_path, templates, authority=authority) as url:
+        for folder in (tmp_path / "right", tmp_path / "other"):
+            (folder / "ca.crt").write_bytes((tmp_path / "ca.crt").read_bytes())
+        with client_of(url, tmp_path) as nobody:
+            assert nobody.get("/healthz").status_code == 200
+            assert nobody.post("/pods", content=request(POD)).status_code == 403
+        with client_of(url, tmp_path / "other", shows=True) as other, pytest.raises(httpx2.HTTPError):
+            other.post("/pods", content=request(POD))
+        assert templates.made == []
+        with client_of(url, tmp_path / "right", shows=True) as api_server:
+            assert api_server.post("/pods", content=request(POD)).status_code == 200
+
+
+def test_a_crowd_takes_no_place_of_others(tmp_path: Path, templates: FewTemplates) -> None:
+    """One address has connections in every state, more than there are places: another's call is answered."""
+    with serving(tmp_path, templates, most=8) as url:
+        port = int(url.rpartition(":")[2])
+        crowd = [
+            socket.create_connection(("127.0.0.1", port), source_address=("127.0.0.2", 0)) for _ in range(8)
+        ]
+        trusted = ssl.create_default_context(cafile=tmp_path / "ca.crt")
+        crowd[0].settimeout(60)
+        crowd[6:] = [trusted.wrap_socket(one, server_hostname="127.0.0.1") for one in crowd[6:]]
+        crowd[7].sendall(b"POST /pods HTTP/1.1\r\n")
+        with client_of(url, tmp_path) as client:
+            for _ in range(8):
+                assert client.post("/pods", content=request(POD)).status_code == 200
+        assert crowd[0].recv(1) == b""  # the oldest one made place
+        for one in crowd:
+            one.close()
+
+
+def test_no_connection_stays(tmp_path: Path) -> None:
+    """A connection ends when its time is over, though its client does nothing."""
+
+    async def accept() -> bytes:
+        listener = Listener("127.0.0.1", 0, connection_s=0.01)
+        loop = asyncio.get_running_loop()
+        listening = await loop.create_server(asyncio.Protocol, sock=listener)
+        reader, writer = await asyncio.open_connection(*listener.getsockname())
+        found = await reader.read()
+        writer.close()
+        listening.close()
+        await listening.wait_closed()
+        assert listener.number() == 0
+        return found
+
+    assert asyncio.run(accept()) == b""
 
 
 def test_server(served: httpx2.Client) -> None:

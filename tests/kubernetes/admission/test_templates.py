@@ -1,18 +1,24 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Templates on an API server that keeps the amounts of claims, and on one that drops them."""
+"""Templates on an API server that keeps the amounts of claims, or drops them; how many there are."""
 
 from __future__ import annotations
 
-from typing import cast
+import threading
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from datetime import UTC, datetime, timedelta
+from typing import Any, cast
 
 import httpx2
 import pytest
-from lightkube import Client
+from lightkube import ApiError, Client
+from lightkube.resources.core_v1 import Pod
 from lightkube.resources.resource_v1 import ResourceClaimTemplate
 
 from cgpu.errors import CgpuError
+from cgpu.kubernetes.admission import review
 from cgpu.kubernetes.admission.shape import Shape, template
-from cgpu.kubernetes.admission.templates import Templates
+from cgpu.kubernetes.admission.templates import FORMAT, LAST_USED, Templates
 
 SPECS = (template(Shape(1024), ()), template(Shape(None, percent=50), (15360, 23552)))
 
@@ -22,8 +28,27 @@ class FakeClient:
 
     def __init__(self, *, keeps_amounts: bool) -> None:
         self.keeps_amounts = keeps_amounts
-        self.made: list[str] = []
-        self.tried = 0
+        self.kept: dict[str, ResourceClaimTemplate] = {}
+        self.pods: list[Pod] = []
+        self.tried = self.listed = 0
+        self._lock = threading.Lock()
+
+    @property
+    def made(self) -> list[str]:
+        return list(self.kept)
+
+    def get(self, _kind: object, name: str, *, namespace: str) -> ResourceClaimTemplate:
+        if name not in self.kept:
+            status = {"code": 404, "message": f"{namespace}/{name} not found"}
+            raise ApiError(
+                response=httpx2.Response(404, json=status, request=httpx2.Request("GET", "http://a"))
+            )
+        return self.kept[name]
+
+    def list(self, kind: type[Pod | ResourceClaimTemplate], **_: object) -> Iterator[Any]:
+        with self._lock:
+            self.listed += kind is ResourceClaimTemplate
+            return iter(self.pods if kind is Pod else [*self.kept.values()])
 
     def create(self, wanted: ResourceClaimTemplate, *, dry_run: bool = False) -> ResourceClaimTemplate:
         kept = wanted.to_dict()
@@ -33,12 +58,80 @@ class FakeClient:
                     del option["capacity"]
         self.tried += dry_run
         if not dry_run:
-            self.made.append(kept["metadata"]["name"])
+            with self._lock:
+                self.kept[kept["metadata"]["name"]] = wanted
         return cast("ResourceClaimTemplate", ResourceClaimTemplate.from_dict(kept))
 
+    def removed(self, request: httpx2.Request) -> httpx2.Response:
+        """Answer a removal."""
+        del self.kept[request.url.path.rpartition("/")[2]]
+        return httpx2.Response(200)
 
-def templates(client: FakeClient) -> Templates:
-    return Templates(cast("Client", client), httpx2.Client())
+
+def templates(client: FakeClient, now: datetime | None = None, most: int = 64) -> Templates:
+    http = httpx2.Client(base_url="http://api", transport=httpx2.MockTransport(client.removed))
+    return Templates(cast("Client", client), http, lambda: now or datetime.now(UTC), most=most)
+
+
+def asked(number: int, containers: int = 64) -> dict[str, Any]:
+    """Return what the API server asks about a pod whose containers all want something else."""
+    listed = [
+        {"name": f"c{one}", "resources": {"limits": {"nvidia.com/gpumem": str(number * 64 + one + 1)}}}
+        for one in range(containers)
+    ]
+    pod = {"spec": {"containers": listed}}
+    return {"kind": review.POD, "operation": "CREATE", "namespace": "kube-system", "object": pod}
+
+
+def refusals(found: Templates, numbers: range) -> int:
+    """Return how many pods are refused, when eight are judged at a time."""
+
+    def judge(number: int) -> bool:
+        try:
+            review.pods(asked(number), found)
+        except CgpuError as error:
+            return "namespace kube-system has templates of 100 shapes" in str(error)
+        return False
+
+    with ThreadPoolExecutor(8) as pool:
+        return sum(pool.map(judge, numbers))
+
+
+def test_a_flood_of_shapes() -> None:
+    """However many shapes are asked for at once, a namespace has its number of templates, and those serve on.
+
+    It does not cost the API server a list for each one that is refused.
+    """
+    client = FakeClient(keeps_amounts=True)
+    found = templates(client, most=100)
+    assert refusals(found, range(300)) >= 298
+    assert len(client.made) == 100
+    assert client.listed < 200
+    (first,) = review.pods(asked(0, 1), templates(FakeClient(keeps_amounts=True))).templates
+    if first in client.made:
+        review.pods(asked(0, 1), found)
+
+
+def test_a_full_namespace_is_tidied_early() -> None:
+    """Beyond half of its number unused templates go after two hours, and not before; used ones stay.
+
+    So does one whose date was set to come: no pod was given that then.
+    """
+    client = FakeClient(keeps_amounts=True)
+    made = datetime(2026, 1, 1, tzinfo=UTC)
+    review.pods(asked(0), templates(client, made))
+    used, odd, *_ = client.made
+    entry = {"name": "gpu", "resourceClaimTemplateName": used}
+    pod = {"metadata": {"namespace": "kube-system"}, "spec": {"containers": [], "resourceClaims": [entry]}}
+    client.pods = [cast("Pod", Pod.from_dict(pod))]
+    metadata = client.kept[odd].metadata
+    assert metadata is not None
+    metadata.annotations = {LAST_USED: (made + timedelta(days=9)).strftime(FORMAT)}
+    for hours, most, left in ((1, 100, 63), (3, 200, 63), (3, 100, 1)):
+        later = templates(client, made + timedelta(hours=hours), most)
+        list(later.collect(timedelta(hours=24)))
+        assert len(client.made) == left
+    assert client.made == [used]
 
 
 @pytest.mark.parametrize("spec", SPECS)
