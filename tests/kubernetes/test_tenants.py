@@ -38,7 +38,8 @@ def test_a_claim_gives_itself_nothing(slices: Slices) -> None:
     ):
         parameters = {"apiVersion": "gpu.opencgpu.io/v1", "kind": "ShareParameters", field: value}
         config = [{"opaque": {"driver": "gpu.opencgpu.io", "parameters": parameters}}]
-        request = {"name": "gpu", "exactly": {"deviceClassName": "gpu.opencgpu.io"}}
+        device = {"deviceClassName": "gpu.opencgpu.io", "capacity": {"requests": {"memory": "1Gi"}}}
+        request = {"name": "gpu", "exactly": device}
         name = field.lower()
         spec = {"devices": {"requests": [request], "config": config}}
         slices.make("ResourceClaim", name, spec, "resource.k8s.io/v1")

@@ -17,7 +17,7 @@ from cgpu.kubernetes.admission.templates import Templates
 from cgpu.service_log import Say
 
 MAX_BODY = 8 << 20  # the API server's own bound for an object is 3 MiB, before it fills in what is not said
-LARGE = 128 << 10
+LARGE = 64 << 10
 AT_ONCE = 16  # bodies that are read as objects, each of many times its length
 BODY_S = 10.0  # the API server waits no longer for an answer
 Scope = MutableMapping[str, Any]

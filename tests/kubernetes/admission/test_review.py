@@ -215,7 +215,7 @@ def test_certificate() -> None:
 
 
 @contextmanager
-def serving(folder: Path, templates: FewTemplates, most: int = 512, authority: bytes = b"") -> Iterator[str]:
+def serving(folder: Path, templates: FewTemplates, most: int = 256, authority: bytes = b"") -> Iterator[str]:
     """Yield the URL of a webhook, as the command serves it. authority: of clients."""
     made = make(NAMES, NOW)
     for name, data in (("ca.crt", made.ca_crt), ("tls.crt", made.tls_crt), ("tls.key", made.tls_key)):
