@@ -5,10 +5,12 @@ from __future__ import annotations
 
 import errno
 import os
+import re
 import signal
 import subprocess
 from collections.abc import Collection, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
+from pathlib import Path
 
 import psutil
 
@@ -17,6 +19,7 @@ from tests.daemon.upgrades import await_one, held, upgrade
 from tests.integration.commands import eventually
 from tests.soak.flow import Life, Registration
 
+ANONYMOUS = re.compile(r"^RssAnon:\s*(\d+) kB", re.MULTILINE)
 # The engine's tables, and what waits in it: keys of the tree's entry `stat`.
 EMPTY = ("containers", "clients", "objects", "listeners_held", "answers_kept", "calls_now")
 
@@ -40,7 +43,7 @@ class Cgpud:
         """Remember how it is at the start. idle: a process for registrations."""
         self._daemon, self._idle, self._forgotten = daemon, idle, forgotten
         self._lives: list[Sliced] = []
-        self._files, self._held = set(os.listdir(daemon.run)), (0, 0)
+        self._files, self._held = self._listed(), (0, 0)
 
     def register(self, asked: Sequence[Registration]) -> int:
         for number, words, error in asked:
@@ -80,18 +83,22 @@ class Cgpud:
         upgrade(self._daemon)
         await_one(self._daemon)
         self._daemon.crash()
+        await_one(self._daemon)
         return 1
 
     def memory(self) -> dict[str, int]:
+        """Return it without pages of files; of several processes of a name that of the largest."""
         run, found = self._daemon.run, dict[str, int]()
-        for one in psutil.process_iter(["name", "cmdline", "memory_info"]):
+        for one in psutil.process_iter(["name", "cmdline"]):
             words = one.info["cmdline"] or ()
             if {str(run), f"{run}/sim"}.isdisjoint(words):
                 continue
             # Helpers have names, and the command line of the process that they are copies of.
             name = "cgpud" if "--worker" in words else "its keeper"
             name = one.info["name"] if one.info["name"].startswith(("cgpud-", "cgpu-sim")) else name
-            found[name] = found.get(name, 0) + one.info["memory_info"].rss // 1024
+            with suppress(OSError):  # a helper may end meanwhile
+                kib = ANONYMOUS.search(Path(f"/proc/{one.pid}/status").read_text())
+                found[name] = max(found.get(name, 0), int(kib[1]) if kib else 0)
         return found
 
     def left(self) -> list[str]:
@@ -99,10 +106,14 @@ class Cgpud:
             eventually(lambda: not self._entries(), "nothing is left in the tree", 30)
         except AssertionError:
             return self._entries()
-        found = [f"file {name}" for name in sorted(set(os.listdir(self._daemon.run)) - self._files)]
+        found = [f"file {name}" for name in sorted(self._listed() - self._files)]
         found += [f"{given} bytes of the card" for given in [self._daemon.given()] if given]
         now = zip(("descriptors", "threads"), self._held, held(self._daemon.pid()), strict=True)
         return found + [f"{more - before} {what} of cgpud" for what, before, more in now if more > before]
+
+    def _listed(self) -> set[str]:
+        """Return the files of the daemon's folder but for its logs, which have an older half each."""
+        return {name for name in os.listdir(self._daemon.run) if ".log" not in name}
 
     def _entries(self) -> list[str]:
         said = dict(word.split("=", 1) for word in self._daemon.read("stat").split())

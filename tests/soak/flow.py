@@ -46,25 +46,18 @@ class Counts:
 
 
 class Engine(Protocol):
-    """What is soaked. A failure of any step that is not asked for raises."""
+    """What is soaked. A failure of any step that is not asked for raises.
 
-    def register(self, asked: Sequence[Registration]) -> int:
-        """Register and remove; return how many were refused."""
+    register() also removes, and returns how many were refused; change() upgrades the engine and returns how
+    often it died; memory() is KiB by what has them; left() is what is there and was not before.
+    """
 
-    def begin(self, lives: Sequence[Life]) -> None:
-        """Have containers live."""
-
-    def end(self, lives: Sequence[Life]) -> None:
-        """Have them end, each in its way."""
-
-    def change(self) -> int:
-        """Upgrade the engine, and kill it where that can be; return how often it died."""
-
-    def memory(self) -> dict[str, int]:
-        """Return KiB by what has them."""
-
-    def left(self) -> list[str]:
-        """Return what is there and was not before."""
+    def register(self, asked: Sequence[Registration]) -> int: ...
+    def begin(self, lives: Sequence[Life]) -> None: ...
+    def end(self, lives: Sequence[Life]) -> None: ...
+    def change(self) -> int: ...
+    def memory(self) -> dict[str, int]: ...
+    def left(self) -> list[str]: ...
 
 
 @dataclass
@@ -75,6 +68,7 @@ class Result:
     counts: Counts
     allowed_kib: int = 1024
     refused: int = 0
+    upgrades: int = 0
     deaths: int = 0
     seconds: float = 0
     memory: dict[str, dict[str, int]] = field(default_factory=dict)
@@ -95,7 +89,7 @@ class Result:
         """Return it for people."""
         counts = self.counts
         done = f"{counts.registrations:,} registrations ({self.refused:,} refused), {counts.lives:,} lives"
-        changes = f"{counts.changes} upgrades, {self.deaths} deaths of the engine"
+        changes = f"{self.upgrades} upgrades, {self.deaths} deaths of the engine"
         lines = [f"{done} of containers, {changes}, in {self.seconds:.0f} s.", ""]
         lines += [f"| KiB of | {' | '.join(LOOKS)} |", "|---|" + "---|" * len(LOOKS)]
         for name in dict.fromkeys(name for look in LOOKS for name in self.memory[look]):
@@ -133,6 +127,7 @@ def soak(engine: Engine, name: str, counts: Counts, seed: int) -> Result:
             engine.begin(group)
             for _ in set(numbers).intersection(changes):
                 result.deaths += engine.change()
+                result.upgrades += 1
             engine.end(group)
         first = last
         if look == LOOKS[-1]:

@@ -20,7 +20,7 @@ def test_a_container_that_stays() -> None:
     with cgpud.started(forgotten=(11,)) as engine:
         result = replace(soak(engine, "cgpud", SHORT, 1), allowed_kib=1 << 20)
     assert list(result.faults()) == ["left at the end: container soak11", "left at the end: containers=1"]
-    assert (result.refused, result.deaths) == (2, 1)
+    assert (result.refused, result.upgrades, result.deaths) == (2, 1, 1)
 
 
 def test_memory_that_grows(tmp_path: Path) -> None:
