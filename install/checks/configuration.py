@@ -97,6 +97,7 @@ def _ways(config: Effective) -> list[str]:
     found = {
         "an image's environment asks for its slice (allow_environment)": config.allow_environment,
         "pods have slices that Kubernetes does not count (pod_variables)": config.pod_variables,
+        "claims of pods give themselves high priority (allow_claim_priority)": config.allow_claim_priority,
         "a container can switch slicing off (allow_disable)": config.allow_disable,
         "a container that names a GPU and no amount has it whole (default_memsize: 0)": whole,
         "privileged containers have GPUs whole (allow_privileged)": config.allow_privileged,
