@@ -6,6 +6,7 @@ from __future__ import annotations
 import random
 import re
 import subprocess
+import sys
 import time
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
@@ -118,7 +119,7 @@ def soak(engine: Engine, name: str, counts: Counts, seed: int) -> Result:
         first = 0 if look == LOOKS[0] else counts.registrations // 10
         for at in range(first, last, BATCH):
             result.refused += engine.register(_registrations(at, min(at + BATCH, last), chance))
-        result.memory[look] = engine.memory()
+        _look(result, look, engine)
     first = 0
     for look, last in zip(LOOKS[2:], (counts.lives // 10, half, counts.lives), strict=True):
         for at in range(first, last, AT_ONCE):
@@ -132,9 +133,14 @@ def soak(engine: Engine, name: str, counts: Counts, seed: int) -> Result:
         first = last
         if look == LOOKS[-1]:
             result.left = engine.left()
-        result.memory[look] = engine.memory()
+        _look(result, look, engine)
     result.seconds = time.monotonic() - began
     return result
+
+
+def _look(result: Result, look: str, engine: Engine) -> None:
+    result.memory[look] = engine.memory()
+    print(f"{look}: {result.memory[look]}", file=sys.stderr, flush=True)
 
 
 def _registrations(first: int, last: int, chance: random.Random) -> list[Registration]:
