@@ -14,15 +14,15 @@ from tests.sim.support import fields, listed
 
 
 def test_commands_and_documents_name_the_models(repository: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Commands, their help, README, the manual and the fake driver name the models of cgpu-sim."""
+    """Commands, their help, the quick start, the manual and the fake driver name the models of cgpu-sim."""
     assert tuple(listed()) == models()
     assert all(check_cards(model) == model for model in models())
     together = ", ".join(models())
     monkeypatch.setenv("COLUMNS", "200")
     assert f"serve simulated cards: {together}\n" in cgpud.parser().format_help()
     sizes = [f"{key} ({mib}{' MiB' if key == models()[0] else ''})" for key, (mib, _) in listed().items()]
-    readme = " ".join((repository / "README.md").read_text().split())
-    assert f"knows the models {', '.join(sizes[:-1])} and {sizes[-1]}." in readme
+    page = " ".join((repository / "docs/quickstart.md").read_text().split())
+    assert f"knows the models {', '.join(sizes[:-1])} and {sizes[-1]}." in page
     assert " or ".join(together.rsplit(", ", 1)) in (repository / "tests/vm/fake_driver/card.c").read_text()
 
 
