@@ -78,6 +78,7 @@ class SliceStat(NamedTuple):
     id: str
     memsize: int
     used: int
+    charged: int
     peak: int
     weight: int
     highprio: int
@@ -143,8 +144,12 @@ def parse_gpu(text: str) -> GpuStat:
 
 def parse_slice(text: str) -> SliceStat:
     """Return what a container's entry says. Raises CgpuError where it is not well formed."""
-    container, (memsize, used, peak, weight, highprio, usage, throttled), (memory, calls) = _SLICE.read(text)
-    return SliceStat(container, memsize, used, peak, weight, highprio, usage, throttled, memory, calls)
+    container, (memsize, used, charged, peak, weight, highprio, usage, throttled), (memory, calls) = (
+        _SLICE.read(text)
+    )
+    return SliceStat(
+        container, memsize, used, charged, peak, weight, highprio, usage, throttled, memory, calls
+    )
 
 
 def _numbers_of(record: type) -> tuple[str, ...]:

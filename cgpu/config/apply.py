@@ -23,8 +23,8 @@ if TYPE_CHECKING:
 # Keys by where the module has them.
 ROOT_KEYS = ("default_memsize",)
 GPU_KEYS = ("max_inst", "policy", "prio_ratio")
-SWITCHES = ("enforce", "allow_zero_weight", "allow_unknown_driver", "managed_memory")
-VALUES = ("context_memory", "drift_tolerance", "drift_reaction", "slice_us")
+SWITCHES = ("enforce", "allow_zero_weight", "allow_unknown_driver", "managed_memory", "count_pages")
+VALUES = ("context_memory", "page_margin", "drift_tolerance", "drift_reaction", "slice_us")
 
 
 def parser() -> argparse.ArgumentParser:

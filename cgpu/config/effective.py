@@ -41,6 +41,8 @@ DEFAULTS: dict[str, Value] = {
     "allow_unknown_driver": False,
     "managed_memory": True,
     "context_memory": 100663296,
+    "count_pages": True,
+    "page_margin": 16777216,
     "drift_tolerance": 536870912,
     "drift_reaction": "report",
     "workers": 0,
@@ -86,6 +88,8 @@ class Keys:
     allow_unknown_driver: bool
     managed_memory: bool
     context_memory: int
+    count_pages: bool
+    page_margin: int
     drift_tolerance: int
     drift_reaction: str
     workers: int

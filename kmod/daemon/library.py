@@ -28,6 +28,7 @@ class CSettings(ctypes.Structure):
         ("default_memsize", c_uint64),
         ("context_memory", c_uint64),
         ("drift_tolerance", c_uint64),
+        ("page_margin", c_uint64),
         ("slice", c_uint64),
         ("drift_refuse", c_uint32),
         ("spare", c_uint32),

@@ -13,7 +13,7 @@
 
 #include "cgpu_round.h"
 
-#define CGPU_KM_INTERFACE 9u
+#define CGPU_KM_INTERFACE 10u
 
 /* A card as the driver lists it, before it is asked for more. */
 struct cgpu_km_card {
@@ -108,6 +108,9 @@ struct cgpu_km_core {
 		struct cgpu_gpu_facts *facts, struct cgpu_km_card_now *now);
 	int (*card_mig)(
 		const struct nv_abi *abi, const struct cgpu_km_rm *rm, const struct cgpu_km_card *card, u32 *mig);
+	/* Take a page of a card, which is open, and give it back: whoever watches the driver's page allocator learns which
+	 * allocator is the card's. */
+	int (*card_take_page)(const struct nv_abi *abi, const struct cgpu_km_rm *rm, const struct cgpu_km_card *card);
 	/* contained: whether a process, by its number where the caller is, belongs to a container. */
 	int (*card_view)(const struct nv_abi *abi, const struct cgpu_km_rm *rm, const struct cgpu_km_card *card,
 		bool (*contained)(s32 tgid), struct cgpu_card_view *view);

@@ -4,6 +4,7 @@
 
 #include "driver/driver.h"
 #include "identity/identity.h"
+#include "probes/pages.h"
 #include "probes/task_call.h"
 #include "sched/rounds.h"
 #include "tree/proc_tree.h"
@@ -15,6 +16,9 @@ static const struct cgpu_ops core_calls __initconst = {
 	.process_of = km_process_of,
 	.cards = km_gpus_ask_mig,
 	.round = km_rounds_due,
+	.pages = km_pages_of,
+	.pages_next = km_pages_next,
+	.pages_limit = km_pages_limit,
 };
 
 static int __init km_init(void)
@@ -61,6 +65,7 @@ static void __exit km_exit(void)
 	km_tree_exit();
 	km_rounds_exit();
 	km_cores_exit();
+	km_pages_exit();
 	km_task_call_exit();
 	km_ftrace_release();
 }

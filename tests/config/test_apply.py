@@ -28,7 +28,7 @@ def module(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> PlainTree:
     parameters.mkdir()
     defaults = {"enforce": "Y", "allow_zero_weight": "N", "allow_unknown_driver": "N", "managed_memory": "Y"}
     defaults |= {"context_memory": "100663296", "drift_tolerance": "536870912", "drift_reaction": "report"}
-    defaults |= {"slice_us": "2000", "configured": "N"}
+    defaults |= {"count_pages": "Y", "page_margin": "16777216", "slice_us": "2000", "configured": "N"}
     for name, value in defaults.items():
         (parameters / name).write_text(f"{value}\n")
     places = {

@@ -30,7 +30,7 @@ from tests.conformance.steps import (
 
 ROOT = {"default_memsize": 0o644, "engine": 0o444, "gpus": 0o444, "inst_ctl": 0o600, "major": 0o444}
 ROOT |= {"stat": 0o444, "upgrade": 0o644, "version": 0o444}
-GPU = dict.fromkeys(("drift", "free_weight", "major", "memfree", "memtotal", "mig", "minor"), 0o444)
+GPU = dict.fromkeys(("drift", "free_weight", "left", "major", "memfree", "memtotal", "mig", "minor"), 0o444)
 GPU |= dict.fromkeys(("name", "natives", "reserved", "sched", "stat", "uuid"), 0o444)
 GPU |= dict.fromkeys(("max_inst", "policy", "prio_ratio"), 0o644)
 INNER = dict.fromkeys(("id", "meminfo", "owner", "stat", "usage"), 0o444)

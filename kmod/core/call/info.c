@@ -9,13 +9,14 @@ struct view {
 static struct view view_of(struct core_call_context *context)
 {
 	struct view view = { 0, 0 };
-	const struct core_instance *instance;
+	u32 gpu = (u32)context->call->opaque[CORE_NOTE_GPU];
+	struct core_instance *instance;
 
 	if (context->container == NULL)
 		return view;
-	instance =
-		core_instance_of(context->state, (u32)context->call->opaque[CORE_NOTE_GPU], context->call->slot, NULL);
+	instance = core_instance_of(context->state, gpu, context->call->slot, NULL);
 	if (instance) {
+		core_pages_look_at(context->core, gpu, instance);
 		view.limit = instance->memsize;
 		view.left = core_instance_left(instance);
 	}

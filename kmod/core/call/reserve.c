@@ -60,6 +60,8 @@ static enum cgpu_verdict reserve_charged(struct core_call_context *context, cons
 	instance = core_instance_of(context->state, gpu, context->call->slot, passthrough ? NULL : &number);
 	if (instance == NULL && !passthrough)
 		return core_answer(context, NV_ERR_INSUFFICIENT_PERMISSIONS);
+	if (instance)
+		core_pages_look_at(context->core, gpu, instance);
 	if (instance && core_unaccounted_refuses(context->state, gpu))
 		return core_short_of(context, gpu, number, CORE_SHORT_UNACCOUNTED);
 	if (instance && need > core_memory_room(instance) && context->state->settings.enforce) {
@@ -91,7 +93,9 @@ enum cgpu_verdict core_reserve_memory(struct core_call_context *context, const s
 enum cgpu_verdict core_reserve_context(
 	struct core_call_context *context, const struct core_handles *handles, u32 parent, u32 kind, u32 engine)
 {
-	u64 need = core_runlist_of(engine) == 0 ? context->state->settings.context_memory : 0;
+	/* Where pages are counted, those of the context are among them. */
+	int estimated = core_runlist_of(engine) == 0 && !core_pages_counted(context->core);
+	u64 need = estimated ? context->state->settings.context_memory : 0;
 	enum cgpu_verdict verdict = reserve_charged(context, handles, parent, kind, need, CORE_OP_ALLOC);
 
 	if (verdict == CGPU_EXECUTE)
@@ -167,10 +171,13 @@ int core_client_done(struct core_call_context *context, u32 client)
 static void note_taken(struct core_call_context *context, u32 object)
 {
 	const struct core_memory *memory = charged_by(context, object);
+	struct core_instance *instance;
 
-	if (memory)
-		core_stat_taken(context->state, memory->gpu, memory->instance,
-			context->state->gpu[memory->gpu].instance[memory->instance].used);
+	if (memory == NULL)
+		return;
+	instance = &context->state->gpu[memory->gpu].instance[memory->instance];
+	core_pages_look_at(context->core, memory->gpu, instance);
+	core_stat_taken(context->state, memory->gpu, memory->instance, core_instance_has(instance));
 }
 
 /* Charge what the driver really took. 1 when that is more than there was room for. */
@@ -180,7 +187,7 @@ static int settle_size(struct core_call_context *context, u32 object, const stru
 	u64 unit = explicit ? core_charge_unit(shape) : context->call->opaque[CORE_NOTE_UNIT];
 	struct core_memory *memory = &context->state->memory[context->state->object[object].memory];
 	u64 before = memory->bytes;
-	const struct core_instance *instance;
+	struct core_instance *instance;
 
 	if (unit == 0)
 		unit = context->call->opaque[CORE_NOTE_UNIT];
@@ -188,7 +195,8 @@ static int settle_size(struct core_call_context *context, u32 object, const stru
 	if (!context->state->settings.enforce || memory->instance == CORE_PASSTHROUGH)
 		return 0;
 	instance = &context->state->gpu[memory->gpu].instance[memory->instance];
-	if (memory->bytes <= before || instance->used <= instance->memsize)
+	core_pages_look_at(context->core, memory->gpu, instance);
+	if (memory->bytes <= before || core_instance_has(instance) <= instance->memsize)
 		return 0;
 	core_stat_short(context->state, memory->gpu, memory->instance, CORE_SHORT_LIMIT);
 	return 1;

@@ -37,6 +37,13 @@ struct cgpu_state;
 /* The level of lines for the event log (registry/event.c), which no other line has. */
 #define CGPU_LOG_EVENT 7
 
+/* What the driver has given out for one container, for as long as that is not freed. */
+struct cgpu_pages {
+	u64 generation; /* of the container */
+	u64 bytes;
+	char id[CGPU_ID_BYTES];
+};
+
 struct cgpu_ops {
 	void (*lock)(void *ctx);
 	void (*unlock)(void *ctx);
@@ -57,6 +64,18 @@ struct cgpu_ops {
 	u64 (*clock)(void *ctx);
 	/* What was decided for a GPU is out of date: cgpu_round() soon. With the lock held. May be NULL. */
 	void (*round)(void *ctx, u32 gpu);
+	/*
+	 * The pages that the driver has given out of a GPU, by the container whose call took them: ledger/pages.c. All three with
+	 * the lock held; NULL: this transport does not count them.
+	 *
+	 * Whether they are counted now, and the bytes of one container; generation 0 is nobody's.
+	 */
+	int (*pages)(void *ctx, u32 gpu, u64 generation, u64 *bytes);
+	/* Walk the containers, removed ones too, that have pages; *cursor starts at 0. -ENOENT at the end. */
+	int (*pages_next)(void *ctx, u32 gpu, u32 *cursor, struct cgpu_pages *pages);
+	/* From now on the driver gives a container no more than so many bytes. id NULL: the container was removed. Generation 0:
+	 * whoever has no limit of his own. */
+	void (*pages_limit)(void *ctx, u32 gpu, u64 generation, u64 bytes, const char *id);
 };
 
 struct cgpu_core {
@@ -110,6 +129,7 @@ struct cgpu_settings {
 	u64 default_memsize; /* bytes */
 	u64 context_memory; /* bytes that a context of the graphics engine is charged with */
 	u64 drift_tolerance; /* bytes */
+	u64 page_margin; /* bytes of pages beyond the slice, where pages are counted */
 	u64 slice; /* ns of GPU time of one unit of weight; 0: the default */
 	u32 drift_refuse; /* 1: with more drift than that nothing more is given of the card */
 	u32 spare;

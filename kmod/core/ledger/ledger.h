@@ -3,6 +3,7 @@
 #ifndef CGPU_LEDGER_H
 #define CGPU_LEDGER_H
 
+#include "lib/text.h"
 #include "state/state.h"
 
 /* Handles of the records under which the driver's own holds are kept. The driver gives out none of them by itself
@@ -102,6 +103,8 @@ void core_object_hash_link(struct cgpu_state *state, u32 object);
 u64 core_memory_room(const struct core_instance *instance);
 /* Charge new memory to a pending object. CORE_NONE when there is no record left. */
 u32 core_memory_begin(struct cgpu_state *state, u32 object, u32 instance, u64 bytes);
+/* It is managed memory. */
+void core_memory_mark_managed(struct cgpu_state *state, u32 memory);
 /* Make a pending object another reference to memory. */
 void core_memory_share(struct cgpu_state *state, u32 object, u32 memory);
 void core_memory_resize(struct cgpu_state *state, u32 memory, u64 bytes);
@@ -111,6 +114,18 @@ void core_memory_unref(struct cgpu_state *state, u32 object);
 void core_memory_orphan(struct cgpu_state *state, u32 memory);
 /* Put a reference into the chain of its memory; the first one carries the charge. */
 void core_memory_link(struct cgpu_state *state, u32 object);
+
+/* --- pages.c: what the driver's own allocator has given out, where the transport counts that --- */
+
+/* Whether it is counted. */
+int core_pages_counted(struct cgpu_core *core);
+/* Ask the transport, before a decision or an answer about a GPU that is made with the same lock. */
+void core_pages_look(struct cgpu_core *core, u32 gpu);
+void core_pages_look_all(struct cgpu_core *core);
+/* The same for one instance. */
+void core_pages_look_at(struct cgpu_core *core, u32 gpu, struct core_instance *instance);
+/* What removed containers have left on a GPU: lines of the tree. */
+void core_left_text(struct cgpu_core *core, u32 gpu, struct core_text *out);
 
 /* --- sched/tsg_list.c: channel groups and channels by instance --- */
 

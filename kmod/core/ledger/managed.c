@@ -58,6 +58,7 @@ static int managed_record(struct cgpu_state *state, u32 pin, u32 gpu, u32 instan
 		core_object_drop(state, object);
 		return -ENOSPC;
 	}
+	core_memory_mark_managed(state, state->object[object].memory);
 	core_object_confirm(state, object, object + 1, CORE_NONE);
 	return 0;
 }

@@ -17,6 +17,22 @@ static u64 *sum_of(struct cgpu_state *state, const struct core_memory *memory)
 	return memory->instance == CORE_PASSTHROUGH ? &gpu->passthrough : &gpu->instance[memory->instance].used;
 }
 
+/* bytes: more, or modulo 2^64 less. */
+static void add(struct cgpu_state *state, const struct core_memory *memory, u64 bytes)
+{
+	struct core_gpu *gpu = &state->gpu[memory->gpu];
+
+	*sum_of(state, memory) += bytes;
+	if (!memory->managed || memory->instance == CORE_PASSTHROUGH)
+		return;
+	if (memory->instance == CORE_NONE)
+		gpu->orphaned_managed += bytes;
+	else
+		gpu->instance[memory->instance].managed += bytes;
+	/* What UVM may take is no longer there for pages. */
+	state->limits_due |= 1u << memory->gpu;
+}
+
 /* The charge is shown at the client of the first reference. bytes: more, or modulo 2^64 less. */
 static void show(struct cgpu_state *state, const struct core_memory *memory, u64 bytes)
 {
@@ -30,7 +46,9 @@ static void show(struct cgpu_state *state, const struct core_memory *memory, u64
 
 u64 core_memory_room(const struct core_instance *instance)
 {
-	return instance->used < instance->memsize ? instance->memsize - instance->used : 0;
+	u64 has = core_instance_has(instance);
+
+	return has < instance->memsize ? instance->memsize - has : 0;
 }
 
 void core_memory_link(struct cgpu_state *state, u32 object)
@@ -50,7 +68,7 @@ void core_memory_link(struct cgpu_state *state, u32 object)
 		return;
 	}
 	memory->first = object;
-	*sum_of(state, memory) += memory->bytes;
+	add(state, memory, memory->bytes);
 	show(state, memory, memory->bytes);
 }
 
@@ -67,6 +85,7 @@ u32 core_memory_begin(struct cgpu_state *state, u32 object, u32 instance, u64 by
 	memory->gpu = state->object[object].gpu;
 	memory->bytes = bounded(bytes);
 	memory->instance = instance;
+	memory->managed = 0;
 	memory->first = CORE_NONE;
 	core_barrier();
 	memory->live = CORE_LIVE;
@@ -74,6 +93,15 @@ u32 core_memory_begin(struct cgpu_state *state, u32 object, u32 instance, u64 by
 	state->object[object].memory = index;
 	core_memory_link(state, object);
 	return index;
+}
+
+void core_memory_mark_managed(struct cgpu_state *state, u32 memory)
+{
+	struct core_memory *record = &state->memory[memory];
+
+	add(state, record, 0 - record->bytes);
+	record->managed = 1;
+	add(state, record, record->bytes);
 }
 
 void core_memory_share(struct cgpu_state *state, u32 object, u32 memory)
@@ -88,7 +116,7 @@ void core_memory_resize(struct cgpu_state *state, u32 memory, u64 bytes)
 	u64 old = record->bytes;
 
 	record->bytes = bounded(bytes);
-	*sum_of(state, record) += record->bytes - old;
+	add(state, record, record->bytes - old);
 	show(state, record, record->bytes - old);
 }
 
@@ -96,9 +124,9 @@ void core_memory_orphan(struct cgpu_state *state, u32 memory)
 {
 	struct core_memory *record = &state->memory[memory];
 
-	*sum_of(state, record) -= record->bytes;
+	add(state, record, 0 - record->bytes);
 	record->instance = CORE_NONE;
-	*sum_of(state, record) += record->bytes;
+	add(state, record, record->bytes);
 }
 
 void core_memory_unref(struct cgpu_state *state, u32 object)
@@ -123,7 +151,7 @@ void core_memory_unref(struct cgpu_state *state, u32 object)
 	}
 	memory->live = 0;
 	core_barrier();
-	*sum_of(state, memory) -= memory->bytes;
+	add(state, memory, 0 - memory->bytes);
 	memory->first = state->memory_free;
 	state->memory_free = index;
 }

@@ -85,8 +85,9 @@ u64 cgpu_gpu_orphaned(struct cgpu_core *core, u32 gpu)
 	u64 bytes;
 
 	core_lock(core);
+	core_pages_look(core, gpu);
 	found = core_gpu(core->state, gpu);
-	bytes = found ? found->orphaned : 0;
+	bytes = found ? core_gpu_left(found) : 0;
 	core_unlock(core);
 	return bytes;
 }

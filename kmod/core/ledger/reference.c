@@ -114,14 +114,16 @@ int cgpu_reference_names(
 }
 
 static int charge(
-	struct cgpu_state *state, const struct cgpu_reference_request *request, struct cgpu_reference *reference)
+	struct cgpu_core *core, const struct cgpu_reference_request *request, struct cgpu_reference *reference)
 {
-	const struct core_instance *instance;
+	struct cgpu_state *state = core->state;
+	struct core_instance *instance;
 	u32 number, object, client;
 
 	instance = core_instance_of(state, request->gpu, request->slot, &number);
 	if (instance == NULL)
 		return -ENOENT;
+	core_pages_look_at(core, request->gpu, instance);
 	if (core_unaccounted_refuses(state, request->gpu)) {
 		core_stat_short(state, request->gpu, number, CORE_SHORT_UNACCOUNTED);
 		return -ENOMEM;
@@ -140,8 +142,9 @@ static int charge(
 		reference->serial = 0;
 		return -ENOSPC;
 	}
+	core_memory_mark_managed(state, state->object[object].memory);
 	settle(state, object);
-	core_stat_taken(state, request->gpu, number, instance->used);
+	core_stat_taken(state, request->gpu, number, core_instance_has(instance));
 	return 0;
 }
 
@@ -153,7 +156,7 @@ int cgpu_reference_charge(
 	memset(reference, 0, sizeof(*reference));
 	core_lock(core);
 	if (core_container(core->state, request->slot, request->generation))
-		err = charge(core->state, request, reference);
+		err = charge(core, request, reference);
 	core_unlock(core);
 	return err;
 }

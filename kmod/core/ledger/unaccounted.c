@@ -11,13 +11,13 @@
 
 static u64 charged_on(struct cgpu_state *state, u32 gpu)
 {
-	u64 bytes = state->gpu[gpu].orphaned;
+	u64 bytes = core_gpu_left(&state->gpu[gpu]);
 	u32 i;
 
 	for (i = 0; i < CGPU_MAX_INST; i++) {
 		const struct core_instance *instance = core_instance(state, gpu, i);
 
-		bytes += instance ? instance->used : 0;
+		bytes += instance ? core_instance_has(instance) : 0;
 	}
 	return bytes;
 }
@@ -108,6 +108,7 @@ int cgpu_gpu_reconcile(struct cgpu_core *core, u32 gpu, const struct cgpu_card_v
 
 	core_text_start(&out, line, sizeof(line) - 1);
 	core_lock(core);
+	core_pages_look(core, gpu);
 	known = core_gpu(state, gpu) != NULL;
 	if (view)
 		core_lost_set(state, gpu, view->memfree == CGPU_CARD_LOST, &lost);

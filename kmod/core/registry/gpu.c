@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0 OR Apache-2.0
 /* Settings and GPUs as the transports give them, and containers and reservations as they see them. */
+#include "ledger/ledger.h"
 #include "registry/registry.h"
 #include "sched/sched.h"
 #include "lib/text.h"
@@ -12,7 +13,9 @@ int core_settings_check(const struct cgpu_settings *settings)
 		return -EINVAL;
 	if (settings->slice && (settings->slice < CGPU_SCHED_SLICE_MIN || settings->slice > CGPU_SCHED_SLICE_MAX))
 		return -EINVAL;
-	return settings->context_memory > CORE_BYTES_MAX || settings->drift_tolerance > CORE_BYTES_MAX ? -EINVAL : 0;
+	if (settings->context_memory > CORE_BYTES_MAX || settings->page_margin > CORE_BYTES_MAX)
+		return -EINVAL;
+	return settings->drift_tolerance > CORE_BYTES_MAX ? -EINVAL : 0;
 }
 
 int cgpu_settings_apply(struct cgpu_core *core, const struct cgpu_settings *settings)
@@ -29,6 +32,7 @@ int cgpu_settings_apply(struct cgpu_core *core, const struct cgpu_settings *sett
 		state->default_memsize = settings->default_memsize;
 	core_stat_settings(state, settings);
 	*own = *settings;
+	state->limits_due = ~0u;
 	for (gpu = 0; gpu < CGPU_MAX_GPUS; gpu++) {
 		if (core_gpu(state, gpu))
 			core_sched_policy(state, gpu);
@@ -93,7 +97,7 @@ int cgpu_gpu_add(struct cgpu_core *core, const struct cgpu_gpu_facts *facts)
 	}
 	if (err == 0) {
 		/* Another driver may need another amount; with anybody on the card that could not be told apart. */
-		if (core_totals(state, facts->index).instances == 0 && gpu->orphaned == 0)
+		if (core_totals(state, facts->index).instances == 0 && core_gpu_left(gpu) == 0)
 			memset(&gpu->drift, 0, sizeof(gpu->drift));
 		gpu->facts = *facts;
 		/* Another driver may have scheduling controls that the one before did not have. */
@@ -192,14 +196,15 @@ int cgpu_container_next(struct cgpu_core *core, u32 slot, struct cgpu_container_
 
 int cgpu_instance_info(struct cgpu_core *core, u32 slot, u64 generation, u32 gpu, struct cgpu_instance_info *info)
 {
-	const struct core_instance *instance = NULL;
+	struct core_instance *instance = NULL;
 
 	core_lock(core);
 	if (gpu < CGPU_MAX_GPUS && core_container(core->state, slot, generation))
 		instance = core_instance_of(core->state, gpu, slot, NULL);
 	if (instance) {
+		core_pages_look_at(core, gpu, instance);
 		info->memsize = instance->memsize;
-		info->charged = instance->used;
+		info->charged = core_instance_has(instance);
 	}
 	core_unlock(core);
 	return instance ? 0 : -ENOENT;

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0 OR Apache-2.0
 /* The grammar of inst_ctl. docs/tree.md has it in full. */
+#include "ledger/ledger.h"
 #include "registry/registry.h"
 #include "lib/text.h"
 #include "tree/tree.h"
@@ -207,6 +208,7 @@ static int create_check(struct cgpu_core *core, struct core_create *create)
 	int err;
 
 	core_lock(core);
+	core_pages_look_all(core);
 	err = core_create_check(core->state, create);
 	core_unlock(core);
 	return err;
@@ -268,6 +270,7 @@ static int create_run(struct cgpu_core *core, struct core_create *create)
 		return err;
 	/* Others may have come in between. */
 	core_lock(core);
+	core_pages_look_all(core);
 	err = core_create_check(core->state, create);
 	if (err == 0)
 		event_of(core->state, create, core_create_commit(core->state, create), &event);

@@ -120,7 +120,9 @@ u32 core_passthroughs(const struct cgpu_state *state, u32 gpu)
 
 u64 core_instance_left(const struct core_instance *instance)
 {
-	return instance->used < instance->memsize ? instance->memsize - instance->used : 0;
+	u64 has = core_instance_has(instance);
+
+	return has < instance->memsize ? instance->memsize - has : 0;
 }
 
 struct core_reservation *core_reservation(struct cgpu_state *state, u32 gpu, u32 number)
@@ -221,7 +223,7 @@ u32 core_weights_of_others(struct cgpu_state *state, u32 gpu, const struct core_
 u64 core_unpromised(struct cgpu_state *state, u32 gpu, const struct core_instance *own)
 {
 	u64 own_bytes = own ? promised_to(state, gpu, own).promised : 0;
-	u64 taken = core_totals(state, gpu).promised - own_bytes + state->gpu[gpu].orphaned;
+	u64 taken = core_totals(state, gpu).promised - own_bytes + core_gpu_left(&state->gpu[gpu]);
 	u64 total = state->gpu[gpu].facts.memtotal;
 
 	if (core_passthroughs(state, gpu))

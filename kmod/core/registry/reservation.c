@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0 OR Apache-2.0
 /* Reserving and releasing what a share has of a GPU, and registering a container by its shares. */
+#include "ledger/ledger.h"
 #include "registry/registry.h"
 #include "sched/sched.h"
 #include "lib/text.h"
@@ -96,6 +97,7 @@ static int reserve_try(struct cgpu_core *core, const struct core_create *create)
 	int err;
 
 	core_lock(core);
+	core_pages_look(core, create->want[0].gpu);
 	err = check_name(core->state, create);
 	if (err == 0)
 		err = check_room(core->state, &create->want[0]);
@@ -223,7 +225,7 @@ int core_shares_check(struct cgpu_state *state, const struct core_create *create
 		if (is_crowded(state, create->want[i].gpu))
 			return -ENOSPC;
 		/* The promise stands, but what orphans hold is on the card as well. */
-		if (core_totals(state, create->want[i].gpu).promised + card->orphaned > card->facts.memtotal)
+		if (core_totals(state, create->want[i].gpu).promised + core_gpu_left(card) > card->facts.memtotal)
 			return -ENOMEM;
 	}
 	return 0;

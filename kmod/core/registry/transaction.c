@@ -199,6 +199,7 @@ u32 core_create_commit(struct cgpu_state *state, const struct core_create *creat
 		instance_write(state, &want, slot, generation);
 	}
 	core_shares_use(state, create, slot, generation);
+	state->limits_due = ~0u;
 	core_barrier();
 	container->live = CORE_LIVE;
 	core_barrier();
@@ -218,6 +219,7 @@ void core_container_drop(struct cgpu_state *state, u32 slot)
 
 	core_assert_locked();
 	container->live = 0;
+	state->limits_due = ~0u;
 	state->containers--;
 	state->tree_changes++;
 	core_barrier();

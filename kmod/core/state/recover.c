@@ -121,6 +121,8 @@ static int recover_gpu(struct cgpu_state *state, u32 index)
 	u32 i, number;
 
 	gpu->orphaned = 0;
+	gpu->orphaned_managed = 0;
+	gpu->counted = 0;
 	/* What is the card's own is worth keeping, the rest shows anew. */
 	gpu->drift = (struct core_unaccounted){ .own = gpu->drift.own, .own_known = gpu->drift.own_known == 1 };
 	if (gpu->drift.own > gpu->facts.memtotal)
@@ -132,6 +134,8 @@ static int recover_gpu(struct cgpu_state *state, u32 index)
 		struct core_instance *instance = &gpu->instance[i];
 
 		instance->used = 0;
+		instance->managed = 0;
+		instance->counted = 0;
 		if (gpu->live != CORE_LIVE || core_instance(state, index, i) == NULL ||
 			instance->weight > CGPU_MAX_INST || instance->highprio > 1 ||
 			(core_instance_of(state, index, instance->slot, &number) && number != i))
@@ -195,6 +199,7 @@ static int memory_sane(struct cgpu_state *state, const struct core_object *objec
 	memory = &state->memory[object->memory];
 	if (memory->live != CORE_LIVE || memory->gpu != object->gpu)
 		return 0;
+	memory->managed = memory->managed != 0;
 	if (memory->bytes > state->gpu[memory->gpu].facts.memtotal)
 		memory->bytes = state->gpu[memory->gpu].facts.memtotal;
 	if (client->slot == CORE_NONE) {
@@ -300,6 +305,7 @@ static int recover(struct cgpu_state *state, u32 used, u32 clean)
 	}
 	recover_passthrough(state);
 	state->rounds_due = 0;
+	state->limits_due = ~0u;
 	for (i = 0; i < CGPU_MAX_GPUS; i++) {
 		if (state->gpu[i].live == CORE_LIVE)
 			core_sched_begin(state, i);

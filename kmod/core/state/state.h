@@ -14,7 +14,7 @@
 #define CORE_MAGIC 0x3155504743454eull
 /* Version of the layout below. A test builds a core with another version. */
 #ifndef CORE_VERSION
-#define CORE_VERSION 9u
+#define CORE_VERSION 10u
 #endif
 #define CORE_NONE 0xffffffffu
 /* In place of an instance number: memory of a passthrough GPU, which is charged to no instance. */
@@ -58,7 +58,18 @@ struct core_instance {
 	u32 weight;
 	u32 highprio;
 	u64 used; /* sum: bytes of the memory records that are charged to this instance */
+	u64 managed; /* sum: the part of `used` for managed memory */
+	/* By core_pages_look(): whether the driver's pages are counted, and the bytes given out for this instance. */
+	u32 counted;
+	u32 spare;
+	u64 pages;
 };
+
+/* Bytes that an instance has. Where pages are counted they say it; managed memory, which UVM takes, is not among them. */
+static inline u64 core_instance_has(const struct core_instance *instance)
+{
+	return instance->counted ? instance->pages + instance->managed : instance->used;
+}
 
 /*
  * What a share has of one GPU. It is promised whether or not a container uses it. Which container does is in slot and
@@ -142,6 +153,11 @@ struct core_gpu {
 	struct cgpu_gpu_facts facts;
 	u64 memfree; /* free bytes, as the driver last said */
 	u64 orphaned; /* sum: bytes of memory that clients of removed containers hold */
+	u64 orphaned_managed; /* sum: the part of `orphaned` for managed memory */
+	/* By core_pages_look(): whether pages are counted, and the bytes that were given out for removed containers. */
+	u32 counted;
+	u32 spare;
+	u64 left;
 	struct core_unaccounted drift;
 	u64 passthrough; /* sum: bytes of memory of containers for which this GPU is a passthrough GPU */
 	u32 mig; /* 1: in MIG mode, as the driver last said */
@@ -149,6 +165,12 @@ struct core_gpu {
 	struct core_instance instance[CGPU_MAX_INST];
 	struct core_share share;
 };
+
+/* Bytes of a GPU that removed containers have left behind. */
+static inline u64 core_gpu_left(const struct core_gpu *gpu)
+{
+	return gpu->counted ? gpu->left + gpu->orphaned_managed : gpu->orphaned;
+}
 
 struct core_container {
 	u32 live;
@@ -231,6 +253,8 @@ struct core_memory {
 	u64 bytes;
 	u32 instance; /* the charged instance on that GPU; CORE_NONE: orphaned clients have it; or CORE_PASSTHROUGH */
 	u32 first; /* link: the first reference, whose client has the bytes in `charged`; or the next free record */
+	u32 managed; /* 1: managed memory, whose pages are UVM's */
+	u32 spare;
 };
 
 struct cgpu_state {
@@ -245,6 +269,7 @@ struct cgpu_state {
 	u64 default_memsize;
 	struct cgpu_settings settings;
 	u32 rounds_due; /* bit n: core_unlock() calls ops->round for GPU n */
+	u32 limits_due; /* bit n: core_unlock() calls ops->pages_limit for the instances of GPU n */
 	u32 containers, clients, objects; /* sums: records in use */
 	u32 client_free, object_free, memory_free; /* links: the first free record of each array */
 	u32 client_hash[CORE_CLIENT_BUCKETS]; /* links, by handle */
@@ -267,10 +292,15 @@ static inline void core_lock(struct cgpu_core *core)
 	core->ops->lock(core->ctx);
 }
 
+/* ledger/pages.c: tell the transport what its probes may let each container have. */
+void core_pages_publish(struct cgpu_core *core);
+
 static inline void core_unlock(struct cgpu_core *core)
 {
 	u32 due = core->state->rounds_due, gpu;
 
+	if (core->state->limits_due)
+		core_pages_publish(core);
 	core->state->rounds_due = 0;
 	for (gpu = 0; due && core->ops->round; gpu++, due >>= 1) {
 		if (due & 1)

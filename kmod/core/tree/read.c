@@ -19,11 +19,15 @@ static int line_number(struct core_text *out, u64 number)
 	return line_string(out, "");
 }
 
-static int engine_text(const struct cgpu_settings *settings, struct core_text *out)
+static int engine_text(struct cgpu_core *core, struct core_text *out)
 {
+	const struct cgpu_settings *settings = &core->state->settings;
+
 	core_text_string(out, settings->engine);
 	core_text_string(out, " ");
 	core_text_string(out, settings->version);
+	if (core_pages_counted(core))
+		core_text_string(out, " pages=counted");
 	return line_string(out, settings->enforce ? "" : " enforce=off");
 }
 
@@ -60,13 +64,15 @@ static int meminfo_text(
 	return 0;
 }
 
-static int root_text(struct cgpu_state *state, u32 kind, struct core_text *out)
+static int root_text(struct cgpu_core *core, u32 kind, struct core_text *out)
 {
+	struct cgpu_state *state = core->state;
+
 	switch (kind) {
 	case CGPU_NODE_KIND_DEFAULT_MEMSIZE:
 		return line_number(out, state->default_memsize);
 	case CGPU_NODE_KIND_ENGINE:
-		return engine_text(&state->settings, out);
+		return engine_text(core, out);
 	case CGPU_NODE_KIND_GPUS:
 		return core_stat_gpus_text(state, out);
 	case CGPU_NODE_KIND_INST_CTL:
@@ -160,6 +166,9 @@ static int gpu_text(struct cgpu_core *core, const struct core_gpu *gpu, u32 kind
 		return line_string(out, "");
 	case CGPU_NODE_KIND_FREE_WEIGHT:
 		return line_number(out, core_sched_free_weight(state, gpu->facts.index));
+	case CGPU_NODE_KIND_LEFT:
+		core_left_text(core, gpu->facts.index, out);
+		return 0;
 	case CGPU_NODE_KIND_MAJOR:
 		return line_number(out, state->settings.major);
 	case CGPU_NODE_KIND_MAX_INST:
@@ -225,12 +234,14 @@ long cgpu_tree_read(struct cgpu_core *core, const struct cgpu_node *node, char *
 	core_text_start(&out, text, bytes);
 	core_lock(core);
 	err = core_tree_place(core->state, node, &place);
+	if (err == 0 && place.gpu)
+		core_pages_look(core, place.gpu->facts.index);
 	if (err == 0 && place.container)
 		err = container_text(core, node, &place, &out);
 	else if (err == 0 && place.gpu)
 		err = gpu_text(core, place.gpu, node->kind, &out);
 	else if (err == 0)
-		err = root_text(core->state, node->kind, &out);
+		err = root_text(core, node->kind, &out);
 	core_unlock(core);
 	if (err == 0 && out.full)
 		err = -EINVAL;

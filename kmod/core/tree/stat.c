@@ -57,10 +57,11 @@ void core_stat_words(struct cgpu_core *core, u32 gpu, u32 number, struct core_te
 	struct cgpu_state *state = core->state;
 	const struct core_instance *instance = &state->gpu[gpu].instance[number];
 	const struct core_instance_stat *stat = &state->stat.gpu[gpu].instance[number];
-	u64 used = instance->used;
+	u64 used = core_instance_has(instance);
 	struct word words[] = {
 		{ "memsize", instance->memsize },
 		{ "used", used },
+		{ "charged", instance->used },
 		{ "peak", stat->peak > used ? stat->peak : used },
 		{ "weight", instance->weight },
 		{ "highprio", instance->highprio },
@@ -87,13 +88,13 @@ static void instance_line(struct cgpu_core *core, u32 gpu, u32 number, struct co
 static u64 used_on(const struct cgpu_core *core, u32 gpu)
 {
 	struct core_gpu *found = &core->state->gpu[gpu];
-	u64 bytes = found->orphaned + found->passthrough;
+	u64 bytes = core_gpu_left(found) + found->passthrough;
 	u32 i;
 
 	for (i = 0; i < CGPU_MAX_INST; i++) {
 		const struct core_instance *instance = core_instance(core->state, gpu, i);
 
-		bytes += instance ? instance->used : 0;
+		bytes += instance ? core_instance_has(instance) : 0;
 	}
 	return bytes;
 }
@@ -108,7 +109,7 @@ static void gpu_line(struct cgpu_core *core, u32 gpu, struct core_text *out)
 		{ "memfree", found->memfree },
 		{ "promised", totals.promised },
 		{ "used", used_on(core, gpu) },
-		{ "orphaned", found->orphaned },
+		{ "orphaned", core_gpu_left(found) },
 		{ "policy", found->policy },
 		{ "prio_ratio", found->prio_ratio },
 		{ "max_inst", found->max_inst },

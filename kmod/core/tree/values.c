@@ -155,7 +155,7 @@ static int say_room(struct core_text *out, struct cgpu_core *core, const struct 
 	if (place->instance == NULL)
 		return 0;
 	if (kind == CGPU_NODE_KIND_MEMSIZE && err == -EBUSY)
-		say_number(out, "", place->instance->used, " bytes or more, which the container has");
+		say_number(out, "", core_instance_has(place->instance), " bytes or more, which the container has");
 	else if (kind == CGPU_NODE_KIND_MEMSIZE && err == -ENOMEM)
 		say_number(out, "at most ", core_unpromised(core->state, gpu, place->instance),
 			" bytes, which the others leave");

@@ -38,11 +38,12 @@ static int memsize_write(struct cgpu_core *core, const struct core_place *place,
 	struct cgpu_state *state = core->state;
 	struct core_instance *instance = place->instance;
 
-	if (value < instance->used)
+	if (value < core_instance_has(instance))
 		return -EBUSY;
 	if (value > instance->memsize && value > core_unpromised(state, place->gpu->facts.index, instance))
 		return -ENOMEM;
 	instance->memsize = value;
+	state->limits_due |= 1u << place->gpu->facts.index;
 	return 0;
 }
 
@@ -82,6 +83,8 @@ static int node_write(struct cgpu_core *core, const struct cgpu_node *node, u64 
 
 	if (err)
 		return err;
+	if (place.gpu)
+		core_pages_look(core, place.gpu->facts.index);
 	if (place.container)
 		return container_write(core, &place, node->kind, value);
 	if (place.gpu)

@@ -164,6 +164,21 @@ int card_mig(const struct nv_abi *abi, const struct cgpu_km_rm *rm, const struct
 	return err;
 }
 
+int card_take_page(const struct nv_abi *abi, const struct cgpu_km_rm *rm, const struct cgpu_km_card *card)
+{
+	struct cgpu_gpu_facts facts = { .gpu_id = card->gpu_id };
+	struct rm_client *own = rm_client_start(abi, rm, RM_CLIENT_ROOM);
+	int err;
+
+	if (!own)
+		return -ENOMEM;
+	err = rm_client_attach(own, &facts);
+	if (err == 0)
+		err = rm_client_take_page(own);
+	rm_client_end(own);
+	return err;
+}
+
 /* By the driver's own count; a process that has ended has none. */
 static u64 process_bytes(struct rm_client *own, u32 pid)
 {

@@ -8,6 +8,7 @@ int cards_open(const struct nv_abi *abi, const struct cgpu_km_rm *rm, struct cgp
 int card_facts(const struct nv_abi *abi, const struct cgpu_km_rm *rm, const struct cgpu_km_card *card,
 	struct cgpu_gpu_facts *facts, struct cgpu_km_card_now *now);
 int card_mig(const struct nv_abi *abi, const struct cgpu_km_rm *rm, const struct cgpu_km_card *card, u32 *mig);
+int card_take_page(const struct nv_abi *abi, const struct cgpu_km_rm *rm, const struct cgpu_km_card *card);
 int card_view(const struct nv_abi *abi, const struct cgpu_km_rm *rm, const struct cgpu_km_card *card,
 	bool (*contained)(s32 tgid), struct cgpu_card_view *view);
 

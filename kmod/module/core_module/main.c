@@ -53,6 +53,7 @@ static struct cgpu_km_core this_core = {
 	.card_facts = card_facts,
 	.card_view = card_view,
 	.card_mig = card_mig,
+	.card_take_page = card_take_page,
 	.card_samples = card_samples,
 	.controls_open = controls_open,
 	.controls_close = controls_close,

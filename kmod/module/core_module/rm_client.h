@@ -36,6 +36,9 @@ void rm_client_free(struct rm_client *own);
  * driver has lost the card; -EIO: it refuses; -EPROTO: the parameters do not fit. */
 int rm_client_attach(struct rm_client *own, struct cgpu_gpu_facts *facts);
 
+/* A page of the card's memory, until the client is freed. Errors as above. */
+int rm_client_take_page(struct rm_client *own);
+
 /* One control, with the parameters in params, on any client. The driver's status; -1 as u32: they do not fit. */
 u32 rm_client_control_of(struct rm_client *own, u32 client, u32 object, u32 cmd, u32 bytes);
 /* On our own client. Errors as above. */

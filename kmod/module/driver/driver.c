@@ -10,6 +10,7 @@
 #include "driver/driver.h"
 #include "identity/identity.h"
 #include "probes/files.h"
+#include "probes/pages.h"
 #include "probes/probe.h"
 #include "tree/proc_tree.h"
 
@@ -33,6 +34,7 @@ static struct km_probe *const driver_probes[] = {
 static void driver_detach(void)
 {
 	km_probes_detach(driver_probes, ARRAY_SIZE(driver_probes));
+	km_pages_detach();
 }
 
 /* The loaded driver cannot be enforced upon. */
@@ -95,6 +97,9 @@ static int driver_attach(void)
 	int err;
 
 	km_opened_files_choose();
+	err = km_pages_attach();
+	if (err)
+		return err;
 	err = km_probes_attach(driver_probes, ARRAY_SIZE(driver_probes), &failed);
 	if (err)
 		pr_err("driver %s: %s cannot be probed (error %d): this driver cannot be enforced upon\n",
@@ -183,6 +188,7 @@ static void driver_forget(void)
 	km_opened_files_clear();
 	km_references_clear();
 	km_managed_clear();
+	km_pages_clear();
 }
 
 static int driver_notified(struct notifier_block *block, unsigned long event, void *data)

@@ -55,6 +55,8 @@ int km_gpus_add(struct km_engine *engine);
 /* Ask for a card's free memory and its MIG mode, unless that was just done, or no container has it open: to ask would
  * start it. */
 void km_gpu_refresh(struct km_engine *engine, u32 gpu);
+/* Take a page of a card, and give it back. -ENXIO: the card does not open. */
+int km_gpu_take_page(struct km_engine *engine, u32 gpu);
 /* cards() of the core's callbacks: asks these cards at once, also such as are started for it. Under the control lock. */
 void km_gpus_ask_mig(void *ctx, u32 gpus);
 /* Containers may have come: ask the cards regularly, as long as there are any. */

@@ -166,6 +166,20 @@ void km_gpu_refresh(struct km_engine *engine, u32 gpu)
 	card_end(&session);
 }
 
+int km_gpu_take_page(struct km_engine *engine, u32 gpu)
+{
+	struct cgpu_gpu_facts facts;
+	struct card_session session;
+	int err;
+
+	if (!engine->core.abi || engine->logic->gpu_facts(&engine->core, gpu, &facts) ||
+		card_begin(engine, &facts, &session))
+		return -ENXIO;
+	err = engine->logic->card_take_page(engine->core.abi, session.rm, &session.card);
+	card_end(&session);
+	return err == -ENXIO ? -EIO : err;
+}
+
 static void gpu_compare(struct km_engine *engine, u32 gpu, const struct cgpu_gpu_facts *facts)
 {
 	struct card_session session;

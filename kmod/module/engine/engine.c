@@ -55,6 +55,9 @@ void __init km_engine_register(const struct cgpu_ops *others)
 	ops.process_of = others->process_of;
 	ops.cards = others->cards;
 	ops.round = others->round;
+	ops.pages = others->pages;
+	ops.pages_next = others->pages_next;
+	ops.pages_limit = others->pages_limit;
 }
 
 struct km_engine *engine_current(void)

@@ -84,7 +84,7 @@ bool engine_is_pinned(void);
 /* --- settings.c --- */
 
 /* Parameters that stay as they were given at load. */
-extern bool km_enforce, km_allow_unknown_driver;
+extern bool km_enforce, km_allow_unknown_driver, km_count_pages;
 bool km_managed_memory(void);
 unsigned int km_upgrade_timeout_ms(void);
 /* Have the parameters count in a core. -EINVAL: one has a value that the core does not take. */

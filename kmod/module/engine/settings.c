@@ -20,6 +20,12 @@ MODULE_PARM_DESC(allow_unknown_driver,
 	"Y: for a driver version that is not in the table take the layouts of the newest older one; run cgpu "
 	"check-driver first " CGPU_CONFIG_ALLOW_UNKNOWN_DRIVER_DEFAULT_TEXT);
 
+bool km_count_pages __ro_after_init = CGPU_CONFIG_COUNT_PAGES_DEFAULT;
+module_param_named(count_pages, km_count_pages, bool, 0444);
+MODULE_PARM_DESC(count_pages,
+	"N: what the driver's page allocator gives out is not counted, and the ledger of calls decides "
+	"alone " CGPU_CONFIG_COUNT_PAGES_DEFAULT_TEXT);
+
 static bool managed_memory = CGPU_CONFIG_MANAGED_MEMORY_DEFAULT;
 module_param(managed_memory, bool, 0644);
 MODULE_PARM_DESC(managed_memory,
@@ -87,6 +93,12 @@ module_param_cb(context_memory, &bounded_ops, &context_memory, 0644);
 MODULE_PARM_DESC(context_memory,
 	"bytes that a container is charged with for each context of the graphics engine; 0: "
 	"none " CGPU_CONFIG_CONTEXT_MEMORY_DEFAULT_TEXT);
+
+static struct bounded page_margin = BOUNDED(PAGE_MARGIN);
+module_param_cb(page_margin, &bounded_ops, &page_margin, 0644);
+MODULE_PARM_DESC(page_margin,
+	"bytes of pages that the driver may take beyond a container's slice, for what it needs by "
+	"itself " CGPU_CONFIG_PAGE_MARGIN_DEFAULT_TEXT);
 
 static struct bounded drift_tolerance = BOUNDED(DRIFT_TOLERANCE);
 module_param_cb(drift_tolerance, &bounded_ops, &drift_tolerance, 0644);
@@ -161,6 +173,7 @@ static void settings_fill(struct cgpu_settings *settings)
 	settings->prio_ratio = prio_ratio;
 	settings->default_memsize = default_memsize;
 	settings->context_memory = READ_ONCE(context_memory.value);
+	settings->page_margin = READ_ONCE(page_margin.value);
 	settings->drift_tolerance = READ_ONCE(drift_tolerance.value);
 	settings->slice = READ_ONCE(slice_us.value) * (u64)NSEC_PER_USEC;
 	settings->drift_refuse = READ_ONCE(drift_refuse);

@@ -7,9 +7,41 @@
 
 #include "driver/driver.h"
 #include "probes/files.h"
+#include "probes/pages.h"
 #include "probes/task_call.h"
 
 #define DRM_MAJOR_NR 226u /* Documentation/admin-guide/devices.txt */
+
+struct card_key {
+	/* Whether a card is the one that is meant. */
+	bool (*is)(const struct cgpu_gpu_facts *facts, const struct card_key *key);
+	u32 gpu_id, minor;
+	const u8 *uuid;
+};
+
+/* The GPU of a card. CGPU_MAX_GPUS: it is none of the tree's. */
+static u32 card_find(struct km_engine *engine, const struct card_key *key, struct cgpu_gpu_facts *facts)
+{
+	u32 gpu;
+
+	for (gpu = 0; engine && gpu < CGPU_MAX_GPUS; gpu++) {
+		if (engine->logic->gpu_facts(&engine->core, gpu, facts) == 0 && key->is(facts, key))
+			return gpu;
+	}
+	return CGPU_MAX_GPUS;
+}
+
+/* A container may start a card from here on. Returns what km_pages_opened() wants afterwards. */
+static u32 card_opening(const struct card_key *key)
+{
+	struct km_engine *engine = km_engine_get();
+	struct cgpu_gpu_facts facts;
+	u32 gpu = card_find(engine, key, &facts);
+
+	km_engine_put(engine);
+	km_pages_opening(gpu);
+	return gpu;
+}
 
 static bool node_open_wants(struct pt_regs *regs)
 {
@@ -41,15 +73,25 @@ static bool node_may_open(const struct inode *inode, const struct km_identity *i
 	return granted;
 }
 
+static bool card_is_minor(const struct cgpu_gpu_facts *facts, const struct card_key *key)
+{
+	return facts->minor == key->minor;
+}
+
 /* chrdev_open(): a character device is opened, by whatever name. */
 static int node_open(struct inode *inode, struct file *file)
 {
+	const struct card_key key = { .is = card_is_minor, .minor = iminor(inode) };
+	u32 gpu = CGPU_MAX_GPUS;
 	struct km_identity identity;
 	int err = km_identity_find(&identity);
 
 	if (err > 0 && !node_may_open(inode, &identity))
 		err = -EPERM;
+	if (err > 0)
+		gpu = card_opening(&key);
 	err = km_opened_file_open(&km_probe_open, err, inode, file);
+	km_pages_opened(gpu);
 	km_probe_leave();
 	return err;
 }
@@ -57,13 +99,6 @@ static int node_open(struct inode *inode, struct file *file)
 KM_PROBE(open, NULL, "chrdev_open", node_open, node_open_wants);
 
 /* --- Cards that are started without opening a node of theirs --- */
-
-struct card_key {
-	/* Whether a card is the one that the call names. */
-	bool (*is)(const struct cgpu_gpu_facts *facts, const struct card_key *key);
-	u32 gpu_id;
-	const u8 *uuid;
-};
 
 static bool card_is_id(const struct cgpu_gpu_facts *facts, const struct card_key *key)
 {
@@ -81,24 +116,21 @@ static bool card_is_uuid(const struct cgpu_gpu_facts *facts, const struct card_k
 static bool card_is_granted(struct km_engine *engine, const struct km_identity *identity, const struct card_key *key)
 {
 	struct cgpu_gpu_facts facts;
-	u32 gpu;
 
-	for (gpu = 0; gpu < CGPU_MAX_GPUS; gpu++) {
-		if (engine->logic->gpu_facts(&engine->core, gpu, &facts) == 0 && key->is(&facts, key))
-			return engine->logic->minor_granted(
-				&engine->core, identity->slot, identity->generation, facts.minor);
-	}
-	return false;
+	if (card_find(engine, key, &facts) == CGPU_MAX_GPUS)
+		return false;
+	return engine->logic->minor_granted(&engine->core, identity->slot, identity->generation, facts.minor);
 }
 
-/* Whether the current task may use it; tasks of no container may. */
-static bool card_may_use(const struct card_key *key)
+/* Whether the current task may use it; tasks of no container may. For others, gpu is what km_pages_opened() wants afterwards. */
+static bool card_may_use(const struct card_key *key, u32 *gpu)
 {
 	struct km_identity identity;
 	int known = km_identity_find(&identity);
 	struct km_engine *engine;
 	bool granted;
 
+	*gpu = CGPU_MAX_GPUS;
 	if (known <= 0)
 		return known == 0;
 	engine = km_engine_get();
@@ -106,6 +138,8 @@ static bool card_may_use(const struct card_key *key)
 		return false;
 	granted = card_is_granted(engine, &identity, key);
 	km_engine_put(engine);
+	if (granted)
+		*gpu = card_opening(key);
 	return granted;
 }
 
@@ -116,9 +150,11 @@ static __nocfi int card_dev_get(u32 gpu_id, void *sp, u8 reset_aware)
 	const struct card_key key = { .is = card_is_id, .gpu_id = gpu_id };
 	struct km_task_call *task_call = km_task_call_begin();
 	int err = -ENOMEM;
+	u32 gpu;
 
 	if (task_call) {
-		err = card_may_use(&key) ? original(gpu_id, sp, reset_aware) : -EPERM;
+		err = card_may_use(&key, &gpu) ? original(gpu_id, sp, reset_aware) : -EPERM;
+		km_pages_opened(gpu);
 		km_task_call_end(task_call);
 	}
 	km_probe_leave();
@@ -133,12 +169,21 @@ static __nocfi u32 card_uvm_retain(
 		(void *)km_probe_uvm_gpu.original;
 	const struct card_key key = { .is = card_is_uuid, .uuid = uuid };
 	struct km_task_call *task_call = km_task_call_begin();
-	u32 status = NV_ERR_NO_MEMORY;
+	u32 status = NV_ERR_INSUFFICIENT_PERMISSIONS;
+	u32 gpu;
 
-	if (task_call) {
-		status = card_may_use(&key) ? original(uuid, b, c, d, e, f) : NV_ERR_INSUFFICIENT_PERMISSIONS;
-		km_task_call_end(task_call);
+	if (!task_call) {
+		km_probe_leave();
+		return NV_ERR_NO_MEMORY;
 	}
+	if (card_may_use(&key, &gpu)) {
+		/* What UVM makes of its own on a card serves all who have it. */
+		WRITE_ONCE(task_call->for_card, true);
+		status = original(uuid, b, c, d, e, f);
+		WRITE_ONCE(task_call->for_card, false);
+	}
+	km_pages_opened(gpu);
+	km_task_call_end(task_call);
 	km_probe_leave();
 	return status;
 }

@@ -9,6 +9,7 @@
 #include "compat.h"
 #include "driver/driver.h"
 #include "probes/files.h"
+#include "probes/pages.h"
 #include "probes/task_call.h"
 #include "sched/rounds.h"
 
@@ -342,13 +343,23 @@ static u32 contained(struct rm_call *rm, const struct km_identity *identity, u32
 	return status;
 }
 
+/* Whether it is known which page allocator each started card of the container has: else its pages would not be counted. */
+static bool allocators_known(const struct rm_call *rm, const struct km_identity *identity)
+{
+	struct km_engine *engine = rm->engine;
+
+	return !km_pages_unbound() ||
+		!km_pages_bind(engine,
+			engine->logic->container_gpus(&engine->core, identity->slot, identity->generation));
+}
+
 static u32 entered(struct rm_call *rm, const struct km_identity *identity, u32 nr, void *data, u32 bytes)
 {
 	u32 status = NV_ERR_INSUFFICIENT_PERMISSIONS;
 
 	if (km_driver_bypassed() && km_enforce)
 		return status;
-	if (enter_core(rm))
+	if (enter_core(rm) && allocators_known(rm, identity))
 		status = contained(rm, identity, nr, data, bytes);
 	leave_core(rm);
 	return status;

@@ -19,6 +19,8 @@ struct km_task_call {
 	u32 handed; /* how often the driver has come by to get it */
 	bool looks_up; /* the driver's own look-up of a descriptor runs */
 	bool ends_va_space; /* UVM takes an address space apart */
+	bool allocates; /* the driver's page allocator runs */
+	bool for_card; /* what it gives out is for everybody who has the card */
 	struct km_exporting *exporting; /* a dma-buf is being made */
 	/* From here on it is not cleared. */
 	struct cgpu_call undo; /* frees what the call has allocated */

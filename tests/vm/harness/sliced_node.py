@@ -27,6 +27,8 @@ from tests.vm.harness.process import Finished, Process
 CARD = "/proc/opencgpu_card" if real_driver() else "/proc/driver/nvidia/opencgpu_card"
 NUMBER = re.compile(r"(\w+)=(-?\d+)")
 SECONDS = 60.0
+SECONDS_TO_AGREE = 10.0
+PAGE_MARGIN = 16 << 20  # page_margin, where nothing else is configured
 IDLE = ("/bin/sleep", "3600")
 
 # One start of a shell for all of it.
@@ -35,8 +37,8 @@ cat {CARD}
 cd "$1"
 for instance in [0-9]*/*/; do
 	[ -e "$instance/memsize" ] || continue
-	{{ read -r size <$instance/memsize && read -r word free <$instance/meminfo; }} 2>/dev/null || continue
-	echo "$instance size=$size free=$free"
+	{{ read -r line <$instance/stat; }} 2>/dev/null || continue
+	echo "$instance $line"
 done
 """
 LOOK = LOOK_AT.replace("$1", TREE)
@@ -49,6 +51,15 @@ class View:
     cards: tuple[dict[str, int], ...]
     limits: dict[tuple[int, str], int]
     used: dict[tuple[int, str], int]
+    charged: dict[tuple[int, str], int]
+
+    @property
+    def agreeing(self) -> bool:
+        """Say whether what each container has is what its calls are charged with, and little more.
+
+        The driver's own needs are more, and while a call is under way its charge comes first.
+        """
+        return all(0 <= has - self.charged[each] <= PAGE_MARGIN for each, has in self.used.items())
 
     @property
     def empty(self) -> bool:
@@ -59,16 +70,31 @@ class View:
 
 def parse(text: str) -> View:
     """Read what LOOK printed."""
-    cards, limits, used = [], {}, {}
+    cards, limits, used, charged = [], {}, {}, {}
     for line in text.splitlines():
         numbers = {name: int(value) for name, value in NUMBER.findall(line)}
         if "total" in numbers:
             cards.append(numbers)
-        elif "size" in numbers:
+        elif "memsize" in numbers:
             gpu, name = line.split()[0].split("/")[:2]
-            limits[int(gpu), name] = numbers["size"]
-            used[int(gpu), name] = numbers["size"] - numbers["free"]
-    return View(tuple(cards), limits, used)
+            limits[int(gpu), name] = numbers["memsize"]
+            used[int(gpu), name] = numbers["used"]
+            charged[int(gpu), name] = numbers["charged"]
+    return View(tuple(cards), limits, used, charged)
+
+
+def look(machine: Machine, *, agreeing: bool = True) -> View:
+    """Look at card and tree, until page count and ledger agree. agreeing False: for tests of where they do not."""
+    seen = parse(machine.shell(LOOK).stdout)
+    if not agreeing or seen.agreeing:
+        return seen
+    eventually(
+        lambda: parse(machine.shell(LOOK).stdout).agreeing,
+        "what containers have is what they are charged with",
+        machine.scaled(SECONDS_TO_AGREE),
+        lambda: parse(machine.shell(LOOK).stdout),
+    )
+    return parse(machine.shell(LOOK).stdout)
 
 
 @dataclass
@@ -106,7 +132,7 @@ class SlicedNode:
 
     def view(self) -> View:
         """Look."""
-        return parse(self.machine.shell(LOOK).stdout)
+        return look(self.machine)
 
     def used(self, name: str, gpu: int = 0) -> int:
         """Return the bytes charged to a container."""

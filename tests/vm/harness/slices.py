@@ -16,7 +16,7 @@ from tests.integration.commands import eventually
 from tests.vm.harness.machine import Machine
 from tests.vm.harness.node import TREE, load_driver, load_engine, unload_driver, unload_engine
 from tests.vm.harness.process import Finished, Process
-from tests.vm.harness.sliced_node import LOOK, View, parse
+from tests.vm.harness.sliced_node import View, look
 from tests.vm.harness.store import ROOT
 
 PROBE = ROOT / "kmod" / "build" / "cgpu-probe"
@@ -59,9 +59,9 @@ done
 COUNTS = "cat /sys/module/cgpu_core_*/refcnt"
 
 
-def view(machine: Machine) -> View:
+def view(machine: Machine, *, agreeing: bool = True) -> View:
     """Return what the card and the tree say."""
-    return parse(machine.shell(LOOK).stdout)
+    return look(machine, agreeing=agreeing)
 
 
 def holds_core(machine: Machine) -> bool:
@@ -179,9 +179,9 @@ class Stage:
         self.processes.append(process)
         return process
 
-    def view(self) -> View:
+    def view(self, *, agreeing: bool = True) -> View:
         """Look at card and tree."""
-        return view(self.machine)
+        return view(self.machine, agreeing=agreeing)
 
     def clear(self) -> None:
         """End all that was started, and wait until nothing is left of it."""

@@ -1,0 +1,141 @@
+// SPDX-License-Identifier: GPL-2.0 OR Apache-2.0
+/*
+ * What the driver's own page allocator has given out, by the container whose call took it. Where the transport counts that, a
+ * slice has what was given out for it: page tables, buffers of contexts and whatever no class tells of are in that count. UVM's
+ * chunks are not, as several containers may have parts of one: managed memory is charged by its length beside it. The transport
+ * refuses what exceeds a limit in the allocator itself; the ledger refuses before, without the driver's work, and explains.
+ */
+#include "ledger/ledger.h"
+#include "registry/registry.h"
+
+int core_pages_counted(struct cgpu_core *core)
+{
+	u64 bytes;
+
+	return core->ops->pages != NULL && core->ops->pages(core->ctx, 0, 0, &bytes);
+}
+
+void core_pages_look_at(struct cgpu_core *core, u32 gpu, struct core_instance *instance)
+{
+	u64 bytes = 0;
+	u32 number = (u32)(instance - core->state->gpu[gpu].instance);
+
+	core_assert_locked();
+	instance->counted =
+		core->ops->pages != NULL && core->ops->pages(core->ctx, gpu, instance->generation, &bytes) != 0;
+	instance->pages = bytes;
+	if (instance->counted)
+		core_stat_taken(core->state, gpu, number, core_instance_has(instance));
+}
+
+/* Whether a container that has pages of a GPU is still registered. */
+static int is_registered(struct cgpu_state *state, u32 gpu, u64 generation)
+{
+	u32 i;
+
+	for (i = 0; i < CGPU_MAX_INST; i++) {
+		const struct core_instance *instance = core_instance(state, gpu, i);
+
+		if (instance && instance->generation == generation)
+			return 1;
+	}
+	return 0;
+}
+
+/* The next removed container that has left pages on a GPU. */
+static int left_next(struct cgpu_core *core, u32 gpu, u32 *cursor, struct cgpu_pages *pages)
+{
+	while (core->ops->pages_next(core->ctx, gpu, cursor, pages) == 0) {
+		if (pages->bytes && !is_registered(core->state, gpu, pages->generation))
+			return 0;
+	}
+	return -ENOENT;
+}
+
+void core_pages_look(struct cgpu_core *core, u32 gpu)
+{
+	struct core_gpu *found = core_gpu(core->state, gpu);
+	struct cgpu_pages pages;
+	u32 i, cursor = 0;
+
+	if (found == NULL)
+		return;
+	found->counted = (u32)core_pages_counted(core);
+	found->left = 0;
+	for (i = 0; i < CGPU_MAX_INST; i++) {
+		if (core_instance(core->state, gpu, i))
+			core_pages_look_at(core, gpu, &found->instance[i]);
+	}
+	while (found->counted && left_next(core, gpu, &cursor, &pages) == 0)
+		found->left += pages.bytes;
+}
+
+void core_pages_look_all(struct cgpu_core *core)
+{
+	u32 gpu;
+
+	for (gpu = 0; core->ops->pages && gpu < CGPU_MAX_GPUS; gpu++)
+		core_pages_look(core, gpu);
+}
+
+static void left_line(struct core_text *out, const char *id, u64 bytes)
+{
+	core_text_string(out, id);
+	core_text_string(out, " ");
+	core_text_number(out, bytes);
+	core_text_string(out, "\n");
+}
+
+void core_left_text(struct cgpu_core *core, u32 gpu, struct core_text *out)
+{
+	const struct core_gpu *found = &core->state->gpu[gpu];
+	u64 unnamed = found->counted ? found->orphaned_managed : found->orphaned;
+	struct cgpu_pages pages;
+	u32 cursor = 0;
+
+	while (found->counted && left_next(core, gpu, &cursor, &pages) == 0)
+		left_line(out, pages.id, pages.bytes);
+	if (unnamed)
+		left_line(out, "-", unnamed);
+}
+
+/* Bytes of pages that the driver may give an instance. */
+static u64 limit_of(const struct cgpu_settings *settings, const struct core_instance *instance)
+{
+	u64 most = instance->memsize + settings->page_margin;
+
+	if (!settings->enforce)
+		return ~0ull;
+	return instance->managed < most ? most - instance->managed : 0;
+}
+
+static void publish(struct cgpu_core *core, u32 gpu)
+{
+	struct cgpu_state *state = core->state;
+	/* A card that somebody has whole is nobody's by slices. */
+	u64 others = core_passthroughs(state, gpu) || !state->settings.enforce ? ~0ull : 0;
+	u32 i;
+
+	core->ops->pages_limit(core->ctx, gpu, 0, others, "");
+	for (i = 0; i < CGPU_MAX_INST; i++) {
+		const struct core_instance *record = &state->gpu[gpu].instance[i];
+		u64 generation = record->generation;
+
+		if (core_instance(state, gpu, i))
+			core->ops->pages_limit(core->ctx, gpu, generation, limit_of(&state->settings, record),
+				state->container[record->slot].id);
+		else if (generation)
+			core->ops->pages_limit(core->ctx, gpu, generation, 0, NULL);
+	}
+}
+
+void core_pages_publish(struct cgpu_core *core)
+{
+	u32 due = core->state->limits_due, gpu;
+
+	core->state->limits_due = 0;
+	for (gpu = 0; core->ops->pages_limit && due; gpu++, due >>= 1) {
+		if ((due & 1) && core_gpu(core->state, gpu))
+			publish(core, gpu);
+	}
+}
