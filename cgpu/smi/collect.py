@@ -7,7 +7,7 @@ from collections.abc import Callable
 from time import monotonic
 from typing import TypeVar
 
-from cgpu.client import reservations
+from cgpu.client import left, reservations
 from cgpu.client.tree import EngineDownError, Tree
 from cgpu.errors import CgpuError
 from cgpu.smi.counters import with_counters
@@ -42,6 +42,7 @@ def gpu(tree: Tree, index: str) -> Gpu:
         containers=found,
         scheduling=parse(known(tree.read, index, "sched") or ""),
         reserved=reserved(known(tree.read, index, "reserved") or "", found),
+        left=left_behind(known(tree.read, index, "left") or ""),
         minor=known(tree.read_int, index, "minor"),
         read_at=read_at,
     )
@@ -55,6 +56,14 @@ def reserved(text: str, containers: tuple[Container, ...]) -> int:
         return reservations.beyond(slices, reservations.parse(text))
     except CgpuError:
         return 0
+
+
+def left_behind(text: str) -> tuple[tuple[str, int], ...]:
+    """Return removed containers and the bytes that the driver still has for them; none where they read wrong."""
+    try:
+        return tuple(left.parse(text).items())
+    except CgpuError:
+        return ()
 
 
 def known(read: Callable[..., Value], *node: str | int) -> Value | None:

@@ -86,6 +86,8 @@ class Gpu:
     """Bytes given out to containers that are not among these; None: all are."""
     reserved: int = 0
     """Bytes that are promised to shares and that no container has."""
+    left: tuple[tuple[str, int], ...] = ()
+    """Removed containers whose memory the driver has not freed, and its bytes."""
     minor: int | None = None
     bus: str | None = None
     """The card's place on the PCI bus, as nvidia-smi writes it."""

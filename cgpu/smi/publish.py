@@ -101,7 +101,7 @@ def _part(gpu: Gpu, groups: set[str]) -> Gpu:
     """
     shown = tuple(one for one in gpu.containers if one.group in groups)
     hidden = gpu.promised - gpu.reserved - sum(one.allocated or 0 for one in shown)
-    quiet = replace(gpu, free=None, drift=None, passthrough=None, places=None, engine_time=None)
+    quiet = replace(gpu, left=(), free=None, drift=None, passthrough=None, places=None, engine_time=None)
     return replace(quiet, utilisation=None, containers=shown, hidden=hidden)
 
 
@@ -213,7 +213,9 @@ def published_with_engine(folder: Path = FOLDER) -> tuple[str | None, tuple[Gpu,
 
 def _gpu(fields: dict[str, Any]) -> Gpu:
     containers = tuple(_container(one) for one in fields["containers"])
-    return Gpu(**{**fields, "containers": containers, "scheduling": Scheduling(**fields["scheduling"])})
+    left = tuple((container, size) for container, size in fields["left"])
+    scheduling = Scheduling(**fields["scheduling"])
+    return Gpu(**{**fields, "containers": containers, "left": left, "scheduling": scheduling})
 
 
 def _container(fields: dict[str, Any]) -> Container:

@@ -48,6 +48,7 @@ def gpu_object(gpu: Gpu) -> dict[str, object]:
         "memory_promised_bytes": gpu.promised,
         "memory_reserved_bytes": gpu.reserved,
         "memory_unaccounted_bytes": gpu.drift,
+        "memory_left": [{"id": container, "bytes": size} for container, size in gpu.left],
         "places_taken": gpu.places,
         "places_total": gpu.max_inst,
         "passthrough_containers": gpu.passthrough,

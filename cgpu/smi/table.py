@@ -114,7 +114,8 @@ def _slices(gpus: tuple[Gpu, ...], wide: Widths) -> Iterator[str]:
     yield wide.row("GPU  Container", "Memory-Usage", _both("GPU-Util", "Share", TIME))
     yield wide.row("     Name", _both("Used", "Peak", MEMORY), _both("Weight", "Refused", TIME))
     found = [(gpu, one) for gpu in gpus for one in gpu.containers]
-    if not found:
+    ended = [(gpu, *each) for gpu in gpus for each in gpu.left]
+    if not found and not ended:
         yield wide.edge("=", "|")
         yield wide.line(f" {without(gpus)}")
         yield wide.edge()
@@ -122,6 +123,9 @@ def _slices(gpus: tuple[Gpu, ...], wide: Widths) -> Iterator[str]:
     yield wide.rule("|", "+", "=")
     for gpu, one in found:
         yield from _slice(gpu, one, wide)
+        yield wide.rule("+", "+", "-")
+    for gpu, container, size in ended:
+        yield wide.row(f"{gpu.index:3}  {cut(container, min(12, wide.name - 5))}", memory(size), "ended, not yet freed")
         yield wide.rule("+", "+", "-")
 
 

@@ -7,7 +7,7 @@ import re
 from pathlib import Path
 
 from cgpu import paths
-from cgpu.client.tree import DAEMON
+from cgpu.client.tree import DAEMON, MODULE
 from cgpu.install.checks.finding import Finding, ok, problem, skipped, warning
 from cgpu.install.checks.software import STORE_KEPT
 from cgpu.install.node.facts import files
@@ -60,6 +60,19 @@ def enforcing(now: NodeReport) -> list[Finding]:
     if now.node.ours.enforces:
         return ok("enforce", "limits are held")
     return problem("enforce", "the engine counts and refuses nothing", "cgpu config set enforce true --apply")
+
+
+def pages(now: NodeReport) -> list[Finding]:
+    """Which of the two counts decides: the pages that the driver gives out, or calls alone."""
+    ours = now.node.ours
+    if ours.engine != MODULE:
+        return skipped("pages", "only cgpu_km counts the driver's pages: calls alone are counted")
+    if ours.counts_pages:
+        return ok("pages", "the driver's pages are counted and limited")
+    text = "calls alone are counted: page tables, and what else the driver takes by itself, are not in the limit"
+    if now.node.driver.loaded is not None and now.node.driver.kind != "open":
+        return warning("pages", text, "load the driver's open flavour, if the cards are Turing or newer")
+    return warning("pages", text, "cgpu config set count_pages true --apply")
 
 
 def driver(now: NodeReport) -> list[Finding]:

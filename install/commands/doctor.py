@@ -58,6 +58,7 @@ CHECKS: tuple[Check, ...] = (
     engine.running,
     engine.versions,
     engine.enforcing,
+    engine.pages,
     engine.driver,
     engine.tree,
     engine.listener,

@@ -144,6 +144,7 @@ def document(now: NodeReport, ready: Readiness) -> dict[str, Any]:
             "name": ours.engine,
             "version": ours.version,
             "enforces": ours.enforces if ours.engine is not None else None,
+            "counts_pages": ours.counts_pages if ours.engine is not None else None,
             "tree": ours.tree,
             "simulated": (now.status or {}).get("simulate"),
         },
@@ -183,7 +184,8 @@ def _engine(now: NodeReport) -> str:
     if ours.engine is None:
         return "does not run"
     off = "" if ours.enforces else ", limits are not held"
-    return f"{ours.engine} {ours.version} at {ours.tree}{off}"
+    pages = "the driver's pages are counted" if ours.counts_pages else "calls alone are counted"
+    return f"{ours.engine} {ours.version} at {ours.tree}, {pages}{off}"
 
 
 def _driver(now: NodeReport) -> str:
@@ -214,6 +216,8 @@ def _card(card: Card) -> Iterator[str]:
             f"  {one.id[:ID_SHOWN]:<{ID_SHOWN}}  {_mib(numbers['memsize'])}, {_mib(numbers['used'])} used, "
             f"weight {numbers['weight']}" + (", high priority" if numbers["highprio"] else "")
         )
+    for container, size in card.left().items():
+        yield f"  {container[:ID_SHOWN]:<{ID_SHOWN}}  ended, {_mib(size)} not yet freed by the driver"
 
 
 def _gpu(card: Card) -> dict[str, Any]:
@@ -231,6 +235,7 @@ def _gpu(card: Card) -> dict[str, Any]:
         "mig": card.nodes.get("mig") == "1",
         "lost": card.is_lost(),
         "full": is_full(card),
+        "left": dict(card.left()),
         "containers": [{"id": one.id, **_slice(one)} for one in card.slices],
     }
 

@@ -3,11 +3,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from cgpu.client import reservations, stat
+from cgpu.client import left, reservations, stat
 from cgpu.client.reservations import Reservation
 from cgpu.client.tree import CONTAINER_NODES, EngineDownError, Tree, is_index
 from cgpu.errors import CgpuError
@@ -75,6 +75,13 @@ class Card:
             return bool(stat.parse_gpu(own).lost)
         except CgpuError:
             return False
+
+    def left(self) -> Mapping[str, int]:
+        """Return what removed containers have left, in bytes; nothing where the entry is not there or wrong."""
+        try:
+            return left.parse(self.nodes.get("left", ""))
+        except CgpuError:
+            return {}
 
     def reservations(self) -> tuple[Reservation, ...]:
         """Return what is reserved; nothing where the entry is not there or wrong."""

@@ -34,6 +34,7 @@ class Ours:
     engine: str | None
     version: str | None
     enforces: bool
+    counts_pages: bool
     tree: str
     problem: str | None
     module_loaded: bool
@@ -55,6 +56,7 @@ def gather(root: Path, running: tuple[Process, ...]) -> Ours:
         engine=words[0] if words else None,
         version=words[1] if len(words) > 1 else None,
         enforces="enforce=off" not in words,
+        counts_pages="pages=counted" in words,
         tree=tree,
         problem=problem,
         module_loaded=files.exists(root, "/sys/module/cgpu_km") or tree == paths.TREE_MODULE,

@@ -41,11 +41,14 @@ static void check_objects(const struct cgpu_state *state)
 static void check_memory(const struct cgpu_state *state)
 {
 	static u64 used[CGPU_MAX_GPUS][CGPU_MAX_INST], orphaned[CGPU_MAX_GPUS], passthrough[CGPU_MAX_GPUS];
+	static u64 managed[CGPU_MAX_GPUS][CGPU_MAX_INST], left[CGPU_MAX_GPUS];
 	u32 gpu, i;
 
 	memset(used, 0, sizeof(used));
 	memset(orphaned, 0, sizeof(orphaned));
 	memset(passthrough, 0, sizeof(passthrough));
+	memset(managed, 0, sizeof(managed));
+	memset(left, 0, sizeof(left));
 	for (i = 0; i < CGPU_MAX_OBJECTS; i++) {
 		const struct core_memory *memory = &state->memory[i];
 		u32 at, before = CORE_NONE, count = 0;
@@ -70,12 +73,19 @@ static void check_memory(const struct cgpu_state *state)
 			passthrough[memory->gpu] += memory->bytes;
 		else
 			used[memory->gpu][memory->instance] += memory->bytes;
+		if (memory->managed && memory->instance == CORE_NONE)
+			left[memory->gpu] += memory->bytes;
+		else if (memory->managed && memory->instance != CORE_PASSTHROUGH)
+			managed[memory->gpu][memory->instance] += memory->bytes;
 	}
 	for (gpu = 0; gpu < CGPU_MAX_GPUS; gpu++) {
 		CHECK_EQ(state->gpu[gpu].orphaned, orphaned[gpu]);
+		CHECK_EQ(state->gpu[gpu].orphaned_managed, left[gpu]);
 		CHECK_EQ(state->gpu[gpu].passthrough, passthrough[gpu]);
-		for (i = 0; i < CGPU_MAX_INST; i++)
+		for (i = 0; i < CGPU_MAX_INST; i++) {
 			CHECK_EQ(state->gpu[gpu].instance[i].used, used[gpu][i]);
+			CHECK_EQ(state->gpu[gpu].instance[i].managed, managed[gpu][i]);
+		}
 	}
 }
 

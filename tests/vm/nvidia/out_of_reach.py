@@ -33,6 +33,7 @@ REASONS = (
         ("own-descriptors", "managed_mapping_without_a_first_thread"),
         engine="cgpud",
     ),
+    Reason("where pages are counted, no context is estimated", ("contexts",), engine="cgpu_km"),
     Reason("8 GiB of the host's memory, and the machine has two", ("host-memory",), run=False),
 )
 

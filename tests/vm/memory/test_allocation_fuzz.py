@@ -1,0 +1,51 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Random allocations in all ways on NVIDIA's driver: a container never has more of the card than its slice.
+
+With CGPU_VM_FUZZ_SECONDS each seed goes on for so long.
+"""
+
+from __future__ import annotations
+
+import os
+
+import pytest
+
+from tests.integration.commands import eventually
+from tests.integration.engine import MIB
+from tests.vm.harness.counts import count
+from tests.vm.harness.node import read
+from tests.vm.harness.sliced_node import PAGE_MARGIN
+from tests.vm.harness.slices import Stage, figures
+from tests.vm.programs import build
+
+LIMIT = 512 * MIB
+STEPS = count(250, 2000)
+LONGER = int(os.environ.get("CGPU_VM_FUZZ_SECONDS", "0"))
+SECONDS = 250
+
+pytestmark = [pytest.mark.real_driver, pytest.mark.timeout(300 + 2 * LONGER)]
+
+
+def left(staged: Stage) -> int:
+    """Return the bytes that the tree says removed containers have left."""
+    return sum(int(line.split()[1]) for line in read(staged.machine, "0/left").splitlines())
+
+
+@pytest.mark.enforcement
+@pytest.mark.parametrize("seed", count((1,), (1, 2, 3)))
+def test_no_step_takes_more_than_the_slice(staged: Stage, seed: int) -> None:
+    """Classes, flags, sizes, parents, frees, duplicates, exports, UVM, deaths: none gets more, and nothing stays unnamed."""
+    tenant = staged.slice("tenant", LIMIT)
+    words = (build("alloc_fuzz"), seed, STEPS, LONGER)
+    told = figures(staged.start(tenant, *words), staged.machine.scaled(SECONDS) + LONGER)
+    seen = staged.view(agreeing=False)
+    assert told["steps"] >= STEPS
+    assert seen.cards[0]["peak"] <= LIMIT + PAGE_MARGIN, seen
+    tenant.end()
+    tenant.await_gone()
+    eventually(
+        lambda: staged.view().cards[0]["used"] == left(staged),
+        "what is left on the card is shown",
+        staged.machine.scaled(SECONDS),
+        lambda: (staged.view(), read(staged.machine, "0/left")),
+    )

@@ -1,0 +1,388 @@
+// SPDX-License-Identifier: Apache-2.0
+/*
+ * alloc_fuzz SEED STEPS SECONDS: whatever could take memory of the card, at random: objects of the driver's classes with random
+ * parents, flags and sizes; heap calls, mappings, duplicates, exports and imports; UVM's registrations, external and managed
+ * ranges; frees. It is done by processes that end in all ways in the middle of it, two at a time. STEPS are made, and more until
+ * SECONDS have passed; the steps are those of the seed, and their order between the processes is not.
+ */
+#define _GNU_SOURCE
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/mman.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "client.h"
+#include "uvm_probe.h"
+
+#define OBJECTS 192u
+#define FIRST_HANDLE 0x5e000001u
+#define ROOM 4096u
+#define LIVES_AT_ONCE 2
+#define LIFE_SECONDS 240u
+#define SLOW_SECONDS 5
+#define NVOS46_BYTES 56u /* up to 570; another driver answers that it does not know it */
+
+struct life {
+	uint64_t random;
+	struct session session[2];
+	struct uvm uvm;
+	uint32_t handles; /* given out so far */
+	uint32_t object[OBJECTS];
+	uint32_t space; /* an address space, of those that were made last */
+	int exported;
+	uint8_t params[ROOM];
+};
+
+static struct settings settings;
+static struct life life;
+
+/* xorshift64* */
+static uint64_t draw(void)
+{
+	life.random ^= life.random >> 12;
+	life.random ^= life.random << 25;
+	life.random ^= life.random >> 27;
+	return life.random * 0x2545f4914f6cdd1dull;
+}
+
+static uint32_t below(uint32_t most)
+{
+	return (uint32_t)(draw() >> 33) % most;
+}
+
+static bool one_in(uint32_t many)
+{
+	return below(many) == 0;
+}
+
+/* A power of two between two others, or a little more. */
+static uint64_t size_between(uint32_t low, uint32_t high)
+{
+	uint64_t size = 1ull << (low + below(high - low + 1));
+
+	return one_in(3) ? size + below(1u << 20) : size;
+}
+
+static struct session *any_session(void)
+{
+	return &life.session[one_in(4)];
+}
+
+static uint32_t fresh_handle(void)
+{
+	return one_in(32) ? life.object[below(OBJECTS)] : FIRST_HANDLE + life.handles++;
+}
+
+static uint32_t any_object(const struct session *session)
+{
+	switch (below(8)) {
+	case 0:
+		return session->client;
+	case 1:
+		return session->subdevice;
+	case 2:
+	case 3:
+		return life.object[below(OBJECTS)];
+	case 4:
+		return life.space;
+	default:
+		return session->device;
+	}
+}
+
+static void keep(uint32_t status, uint32_t handle)
+{
+	if (status == NV_OK)
+		life.object[below(OBJECTS)] = handle;
+}
+
+/* --- objects --- */
+
+static uint32_t memory_attr(void)
+{
+	static const uint32_t pages[] = { NVOS32_ATTR_PAGE_SIZE_DEFAULT, NVOS32_ATTR_PAGE_SIZE_4KB,
+		NVOS32_ATTR_PAGE_SIZE_BIG, NVOS32_ATTR_PAGE_SIZE_HUGE };
+	return pages[below(4)] << NVOS32_ATTR_PAGE_SIZE_SHIFT;
+}
+
+static void fill_memory_params(uint64_t size, uint32_t flags)
+{
+	const struct nv_layout_NV_MEMORY_ALLOCATION_PARAMS *at = &settings.abi->NV_MEMORY_ALLOCATION_PARAMS;
+
+	rm_memory_params(life.params, settings.abi, memory_attr(), size);
+	/* One or two of the flags of the lower half. */
+	flags |= one_in(2) ? 1u << below(16) : 0;
+	flags |= one_in(4) ? 1u << below(16) : 0;
+	put32(life.params, at->flags, flags);
+	put32(life.params, at->hVASpace, one_in(4) ? 0 : life.space);
+	if (one_in(6))
+		put64(life.params, at->alignment, size_between(12, 40));
+	if (one_in(6))
+		put64(life.params, at->offset, size_between(16, 46));
+}
+
+static uint32_t make(struct session *session, uint32_t parent, uint32_t class)
+{
+	uint32_t handle = fresh_handle(), status;
+
+	status = session_alloc(session, parent, class, life.params, 0, &handle);
+	keep(status, handle);
+	return status == NV_OK ? handle : 0;
+}
+
+static void make_memory(void)
+{
+	struct session *session = any_session();
+
+	/* Of the host's memory the machine has little. */
+	bool host = one_in(5);
+
+	fill_memory_params(size_between(12, host ? 22 : 30), 0);
+	make(session, one_in(8) ? any_object(session) : session->device,
+		host ? NV01_MEMORY_SYSTEM : NV01_MEMORY_LOCAL_USER);
+}
+
+static void make_reservation(void)
+{
+	struct session *session = any_session();
+
+	fill_memory_params(size_between(16, 43), NVOS32_ALLOC_FLAGS_VIRTUAL);
+	make(session, session->device, one_in(6) ? NV01_MEMORY_VIRTUAL : NV50_MEMORY_VIRTUAL);
+}
+
+static void make_space(void)
+{
+	struct session *session = any_session();
+	uint32_t made;
+
+	if (one_in(3))
+		put32(life.params, settings.abi->NV_VASPACE_ALLOCATION_PARAMETERS.flags, 1u << below(10));
+	made = make(session, session->device, FERMI_VASPACE_A);
+	if (made)
+		life.space = made;
+}
+
+static void make_group(void)
+{
+	const struct nv_layout_NV_CHANNEL_GROUP_ALLOCATION_PARAMETERS *at =
+		&settings.abi->NV_CHANNEL_GROUP_ALLOCATION_PARAMETERS;
+	struct session *session = any_session();
+
+	put32(life.params, at->engineType, one_in(3) ? below(24) : 1);
+	put32(life.params, at->hVASpace, one_in(2) ? 0 : life.space);
+	make(session, one_in(6) ? any_object(session) : session->device, KEPLER_CHANNEL_GROUP_A);
+}
+
+static void make_channel(void)
+{
+	const struct nv_layout_NV_CHANNELGPFIFO_ALLOCATION_PARAMETERS *at =
+		&settings.abi->NV_CHANNELGPFIFO_ALLOCATION_PARAMETERS;
+	struct session *session = any_session();
+
+	put32(life.params, at->engineType, one_in(3) ? below(24) : 1);
+	put32(life.params, at->gpFifoEntries, 1u << below(16));
+	put32(life.params, at->hVASpace, one_in(2) ? 0 : life.space);
+	put32(life.params, at->hUserdMemory, one_in(2) ? 0 : life.object[below(OBJECTS)]);
+	make(session, any_object(session), TURING_CHANNEL_GPFIFO_A);
+}
+
+/* Any class of the driver's headers, with a number or two in its parameters. */
+static void make_any(void)
+{
+	struct session *session = any_session();
+	uint32_t i;
+
+	for (i = below(4); i > 0; i--)
+		put32(life.params, (uint16_t)(4 * below(24)), one_in(2) ? below(64) : any_object(session));
+	make(session, any_object(session), nv_classes[below(nv_class_count)].id);
+}
+
+static void free_any(void)
+{
+	struct session *session = any_session();
+
+	session_free(session, one_in(12) ? any_object(session) : life.object[below(OBJECTS)]);
+}
+
+static void take_heap(void)
+{
+	struct session *session = any_session();
+	struct rm_ioctl io = rm_heap_alloc_ioctl(settings.abi, one_in(2) ? VIA_HEAP : VIA_RANGE, session->client,
+		session->device, fresh_handle(), memory_attr(), size_between(12, 30));
+
+	if (one_in(3))
+		put32(io.data, settings.abi->NVOS32_PARAMETERS.data_AllocSize_flags, 1u << below(20));
+	keep(driver_make(&settings, session->ctl, &io), get32(io.data, io.handle));
+}
+
+static void map_to_addresses(void)
+{
+	const struct session *session = any_session();
+	uint8_t call[NVOS46_BYTES] = { 0 };
+
+	put32(call, 0, session->client);
+	put32(call, 4, session->device);
+	put32(call, 8, life.object[below(OBJECTS)]);
+	put32(call, 12, life.object[below(OBJECTS)]);
+	put64(call, 24, size_between(12, 30));
+	put32(call, 32, one_in(2) ? 0 : 1u << below(24));
+	driver_call(&settings, session->ctl, NV_ESC_RM_MAP_MEMORY_DMA, call, sizeof(call));
+}
+
+/* --- duplicates and exports --- */
+
+static void duplicate(void)
+{
+	const struct session *to = any_session(), *from = any_session();
+	struct rm_ioctl io = rm_dup_ioctl(settings.abi, to->client, one_in(8) ? life.space : to->device, fresh_handle(),
+		from->client, life.object[below(OBJECTS)]);
+
+	keep(driver_make(&settings, to->ctl, &io), get32(io.data, io.handle));
+}
+
+static void transfer(bool out)
+{
+	struct session *session = any_session();
+	uint32_t handle = out ? life.object[below(OBJECTS)] : fresh_handle(), status;
+	struct rm_transfer call;
+
+	if (life.exported < 0)
+		life.exported = driver_open(&settings, "nvidiactl");
+	call = out ? rm_export(settings.abi, session->device, &handle, one_in(3), life.exported) :
+		     rm_import(settings.abi, session->device, &handle, one_in(3), life.exported);
+	status = session_control(session, session->client, call.command, call.params, call.bytes);
+	if (!out)
+		keep(status, handle);
+	if (one_in(4)) {
+		close(life.exported);
+		life.exported = -1;
+	}
+}
+
+/* --- UVM --- */
+
+static void use_uvm(void)
+{
+	uint64_t size = size_between(16, 30) & ~0xffffull;
+
+	if (life.uvm.fd < 0 && uvm_open(&life.uvm, &settings) != NV_OK)
+		return;
+	switch (below(7)) {
+	case 0:
+	case 1:
+		uvm_managed(&life.uvm, size_between(12, 29) & ~0xfffull);
+		break;
+	case 2:
+		if (life.uvm.managed)
+			uvm_migrate(&life.uvm);
+		break;
+	case 3:
+		uvm_range(&life.uvm, size);
+		break;
+	case 4:
+		if (memory_alloc(&life.uvm.session, size, &life.uvm.last) == NV_OK && uvm_range(&life.uvm, size) == NV_OK)
+			uvm_map(&life.uvm, life.uvm.last.handle);
+		break;
+	case 5:
+		uvm_unmap(&life.uvm);
+		break;
+	default:
+		uvm_free(&life.uvm);
+	}
+}
+
+/* --- lives --- */
+
+static void export_any(void)
+{
+	transfer(true);
+}
+
+static void import_any(void)
+{
+	transfer(false);
+}
+
+static void (*const steps[])(void) = {
+	make_memory, make_memory, make_memory, make_memory, make_reservation, make_reservation, make_space, make_space,
+	make_group, make_channel, make_any, make_any, free_any, free_any, free_any, take_heap, take_heap, map_to_addresses,
+	map_to_addresses, duplicate, duplicate, export_any, import_any, use_uvm, use_uvm, use_uvm,
+};
+
+/* Whatever the driver answers: only that it gives out no more than it may counts here. */
+static void live(uint64_t seed, uint32_t count)
+{
+	uint32_t i;
+
+	life.random = seed | 1;
+	life.exported = -1;
+	life.uvm.fd = -1;
+	alarm(LIFE_SECONDS);
+	for (i = 0; i < 2; i++) {
+		session_init(&life.session[i], &settings, 0);
+		if (session_open(&life.session[i]) != NV_OK)
+			_exit(1);
+	}
+	for (; count > 0; count--) {
+		uint32_t step = below(sizeof(steps) / sizeof(steps[0]));
+		time_t began = time(NULL);
+
+		memset(life.params, 0, sizeof(life.params));
+		steps[step]();
+		if (time(NULL) - began > SLOW_SECONDS)
+			fprintf(stderr, "seed %llu: a step of kind %u took %lld s\n", (unsigned long long)seed, step,
+				(long long)(time(NULL) - began));
+	}
+	if (one_in(3))
+		raise(SIGKILL);
+	if (one_in(2))
+		session_close(&life.session[0]);
+	_exit(0);
+}
+
+static void end_one(int *alive)
+{
+	int status;
+
+	if (wait(&status) > 0)
+		--*alive;
+	if (WIFSIGNALED(status) && WTERMSIG(status) == SIGALRM) {
+		fprintf(stderr, "a step did not end in %u s\n", LIFE_SECONDS);
+		exit(1);
+	}
+}
+
+int main(int argc, char **argv)
+{
+	uint64_t left, made = 0, lives = 0;
+	time_t until;
+	int alive = 0;
+
+	client_begin(&settings, &argc, &argv);
+	if (argc != 3)
+		return 2;
+	life.random = strtoull(argv[0], NULL, 0) * 2 + 1;
+	left = strtoull(argv[1], NULL, 0);
+	until = time(NULL) + (time_t)strtoul(argv[2], NULL, 0);
+	while (made < left || time(NULL) < until) {
+		uint32_t count = 10 + below(50);
+		uint64_t seed = draw();
+		pid_t child;
+
+		if (alive == LIVES_AT_ONCE)
+			end_one(&alive);
+		child = fork();
+		if (child == 0)
+			live(seed, count);
+		alive += child > 0;
+		made += count;
+		lives++;
+	}
+	while (alive > 0)
+		end_one(&alive);
+	printf("resting lives=%llu steps=%llu\n", (unsigned long long)lives, (unsigned long long)made);
+	client_rest();
+}
