@@ -59,7 +59,7 @@ def reserved(text: str, containers: tuple[Container, ...]) -> int:
 
 
 def left_behind(text: str) -> tuple[tuple[str, int], ...]:
-    """Return removed containers and the bytes that the driver still has for them; none where they read wrong."""
+    """Return removed containers and what the driver still has for them; none where they read wrong."""
     try:
         return tuple(left.parse(text).items())
     except CgpuError:

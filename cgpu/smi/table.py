@@ -125,7 +125,9 @@ def _slices(gpus: tuple[Gpu, ...], wide: Widths) -> Iterator[str]:
         yield from _slice(gpu, one, wide)
         yield wide.rule("+", "+", "-")
     for gpu, container, size in ended:
-        yield wide.row(f"{gpu.index:3}  {cut(container, min(12, wide.name - 5))}", memory(size), "ended, not yet freed")
+        yield wide.row(
+            f"{gpu.index:3}  {cut(container, min(12, wide.name - 5))}", memory(size), "ended, not yet freed"
+        )
         yield wide.rule("+", "+", "-")
 
 

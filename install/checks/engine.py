@@ -69,7 +69,9 @@ def pages(now: NodeReport) -> list[Finding]:
         return skipped("pages", "only cgpu_km counts the driver's pages: calls alone are counted")
     if ours.counts_pages:
         return ok("pages", "the driver's pages are counted and limited")
-    text = "calls alone are counted: page tables, and what else the driver takes by itself, are not in the limit"
+    text = (
+        "calls alone are counted: page tables, and what else the driver takes by itself, are not in the limit"
+    )
     if now.node.driver.loaded is not None and now.node.driver.kind != "open":
         return warning("pages", text, "load the driver's open flavour, if the cards are Turing or newer")
     return warning("pages", text, "cgpu config set count_pages true --apply")

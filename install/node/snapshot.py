@@ -77,7 +77,7 @@ class Card:
             return False
 
     def left(self) -> Mapping[str, int]:
-        """Return what removed containers have left, in bytes; nothing where the entry is not there or wrong."""
+        """Return the bytes that removed containers left; nothing where the entry is not there or wrong."""
         try:
             return left.parse(self.nodes.get("left", ""))
         except CgpuError:

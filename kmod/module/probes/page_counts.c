@@ -133,7 +133,8 @@ static u64 frames_of(u64 bytes)
 /* Have a place for the owners of these frames. */
 static void segments_make(struct page_card *card, u64 address, u64 bytes)
 {
-	u64 at = (address >> FRAME_SHIFT) / SEGMENT_FRAMES, last = ((address + bytes - 1) >> FRAME_SHIFT) / SEGMENT_FRAMES;
+	u64 at = (address >> FRAME_SHIFT) / SEGMENT_FRAMES,
+	    last = ((address + bytes - 1) >> FRAME_SHIFT) / SEGMENT_FRAMES;
 	unsigned long flags;
 	u8 *fresh;
 
@@ -161,7 +162,8 @@ void page_settle(const struct page_reservation *reservation, const u64 *addresse
 		until = min(count, i + ADDRESSES_AT_ONCE);
 		raw_spin_lock_irqsave(&page_lock, flags);
 		for (; i < until; i++)
-			given += frames_set(card, addresses[i] >> FRAME_SHIFT, frames_of(bytes), (u8)(reservation->owner + 1));
+			given += frames_set(
+				card, addresses[i] >> FRAME_SHIFT, frames_of(bytes), (u8)(reservation->owner + 1));
 		raw_spin_unlock_irqrestore(&page_lock, flags);
 	}
 	given = min(given << FRAME_SHIFT, reservation->bytes);

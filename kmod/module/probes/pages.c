@@ -284,7 +284,8 @@ static int card_bind(struct km_engine *engine, u32 gpu)
 		expect_no_more(gpu);
 		return 0;
 	}
-	pr_warn_ratelimited("GPU %u: its page allocator is not found (error %d): calls of its containers are refused\n", gpu, err);
+	pr_warn_ratelimited(
+		"GPU %u: its page allocator is not found (error %d): calls of its containers are refused\n", gpu, err);
 	return -EIO;
 }
 
@@ -337,5 +338,6 @@ int km_pages_next(void *ctx, u32 gpu, u32 *cursor, struct cgpu_pages *pages)
 void km_pages_limit(void *ctx, u32 gpu, u64 generation, u64 bytes, const char *id)
 {
 	if (km_count_pages && km_enforce && page_limit(gpu, generation, bytes, id))
-		pr_warn("GPU %u: no record for the pages of %s: the driver gives it none\n", gpu, id ? id : "a container");
+		pr_warn("GPU %u: no record for the pages of %s: the driver gives it none\n", gpu,
+			id ? id : "a container");
 }

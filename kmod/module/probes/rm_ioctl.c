@@ -349,8 +349,8 @@ static bool allocators_known(const struct rm_call *rm, const struct km_identity 
 	struct km_engine *engine = rm->engine;
 
 	return !km_pages_unbound() ||
-		!km_pages_bind(engine,
-			engine->logic->container_gpus(&engine->core, identity->slot, identity->generation));
+		!km_pages_bind(
+			engine, engine->logic->container_gpus(&engine->core, identity->slot, identity->generation));
 }
 
 static u32 entered(struct rm_call *rm, const struct km_identity *identity, u32 nr, void *data, u32 bytes)

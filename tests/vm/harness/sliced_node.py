@@ -84,7 +84,10 @@ def parse(text: str) -> View:
 
 
 def look(machine: Machine, *, agreeing: bool = True) -> View:
-    """Look at card and tree, until page count and ledger agree. agreeing False: for tests of where they do not."""
+    """Look at card and tree, until page count and ledger agree.
+
+    agreeing False: for tests of where they do not.
+    """
     seen = parse(machine.shell(LOOK).stdout)
     if not agreeing or seen.agreeing:
         return seen

@@ -34,7 +34,7 @@ def left(staged: Stage) -> int:
 @pytest.mark.enforcement
 @pytest.mark.parametrize("seed", count((1,), (1, 2, 3)))
 def test_no_step_takes_more_than_the_slice(staged: Stage, seed: int) -> None:
-    """Classes, flags, sizes, parents, frees, duplicates, exports, UVM, deaths: none gets more, and nothing stays unnamed."""
+    """Classes, flags, frees, duplicates, exports, UVM, deaths: none gets more, and nothing stays unnamed."""
     tenant = staged.slice("tenant", LIMIT)
     words = (build("alloc_fuzz"), seed, STEPS, LONGER)
     told = figures(staged.start(tenant, *words), staged.machine.scaled(SECONDS) + LONGER)

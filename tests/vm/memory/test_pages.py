@@ -22,9 +22,12 @@ SECONDS = 300
 @pytest.mark.enforcement
 @pytest.mark.parametrize(("size", "count", "flags"), [(7 << 40, 1, FIXED), (64 << 30, 16, 0)])
 def test_reservations_stop_at_the_slice(staged: Stage, size: int, count: int, flags: int) -> None:
-    """Addresses take page tables before anything is mapped: the driver gives no more than the slice for them."""
+    """Addresses take page tables before anything is mapped: the driver gives no more than the slice."""
     tenant = staged.slice("tenant", LIMIT)
-    told = figures(staged.start(tenant, build("reserve"), size, count, flags), staged.machine.scaled(SECONDS))
+    told = figures(
+        staged.start(tenant, build("alloc_fuzz"), "reserve", size, count, flags),
+        staged.machine.scaled(SECONDS),
+    )
     seen = staged.view(agreeing=False)
     assert (told["status"], told["made"] < count) == (NO_MEMORY, True)
     assert seen.cards[0]["peak"] <= LIMIT + PAGE_MARGIN
