@@ -46,6 +46,7 @@ JUDGES = (
     "host",
     "group",
     "channel",
+    "space",
     "surface",
     "debugger",
     "event",

@@ -347,8 +347,8 @@ bool class_fits_parent(uint32_t class_id, const struct object *parent);
 /* channel.c: channel groups and channels. */
 uint32_t channel_create(struct sim *sim, const struct alloc_request *request, struct object *parent,
 	const uint8_t *params, struct object **created);
-/* Those that end with an address space, before it does. */
-void channels_free_of(struct sim *sim, const struct object *va_space);
+/* What ends with an address space goes before it (refAddDependant); nothing happens for objects of other classes. */
+void space_free_dependants(struct sim *sim, const struct object *va_space);
 /* export.c: objects that open files keep, whoever made them (rmobjexportimport.c, os.c:2166) */
 struct exports {
 	/* On which all of them are; NV_MAX_DEVICES: on none. */

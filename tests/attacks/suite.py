@@ -16,11 +16,12 @@ from tests.attacks import (
     mappings,
     memory,
     preloading,
+    spaces,
     unjudged,
 )
 from tests.attacks.attack import Attack
 
-FILES = (unjudged, preloading, containers, memory, descriptors, mappings, calls, foreign_files)
+FILES = (unjudged, preloading, containers, memory, spaces, descriptors, mappings, calls, foreign_files)
 
 
 def marks(attack: Attack) -> list[pytest.MarkDecorator]:

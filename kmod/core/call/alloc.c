@@ -25,17 +25,6 @@ static void decode(struct core_call_context *context, struct core_alloc *alloc)
 	core_alloc_handles(context, &alloc->handles);
 }
 
-/* Of a class that cannot do without its parameters. 0: they are there; else `verdict` is what comes. */
-static int alloc_params(
-	struct core_call_context *context, const struct core_alloc *alloc, u32 bytes, enum cgpu_verdict *verdict)
-{
-	if (get64(context->call->top, alloc->params_at) == 0) {
-		*verdict = core_answer(context, NV_ERR_INVALID_PARAM_STRUCT);
-		return -EINVAL;
-	}
-	return core_alloc_copy_in(context, alloc, bytes, verdict);
-}
-
 static u32 gpu_of_device(struct core_call_context *context, u32 device_instance)
 {
 	u32 i;
@@ -71,7 +60,7 @@ static enum cgpu_verdict alloc_naming(
 {
 	enum cgpu_verdict verdict;
 
-	if (alloc_params(context, alloc, bytes, &verdict))
+	if (core_alloc_params(context, alloc, bytes, &verdict))
 		return verdict;
 	if (names_other(context, alloc, client_at))
 		return core_answer(context, NV_ERR_INSUFFICIENT_PERMISSIONS);
@@ -84,7 +73,7 @@ static enum cgpu_verdict alloc_device(struct core_call_context *context, const s
 	enum cgpu_verdict verdict;
 	u32 gpu;
 
-	if (alloc_params(context, alloc, at->bytes, &verdict))
+	if (core_alloc_params(context, alloc, at->bytes, &verdict))
 		return verdict;
 	/* It would have the other one's address space, with all that is mapped there. */
 	if (names_other(context, alloc, at->hClientShare) || names_other(context, alloc, at->hTargetClient))
@@ -131,10 +120,10 @@ static enum cgpu_verdict alloc_vidmem(struct core_call_context *context, const s
  * group it makes one (kernel_channel.c).
  */
 
-static enum cgpu_verdict group_or_channel(
-	struct core_call_context *context, const struct core_alloc *alloc, u32 kind, u32 bytes, u32 engine_at)
+static enum cgpu_verdict group_or_channel(struct core_call_context *context, const struct core_alloc *alloc, u32 kind,
+	u32 bytes, u32 engine_at, u32 space_at)
 {
-	u32 parent = core_parent_find(context, &alloc->handles);
+	u32 parent = core_parent_find(context, &alloc->handles), space;
 	enum cgpu_verdict verdict;
 
 	if (parent == CORE_NONE)
@@ -146,6 +135,9 @@ static enum cgpu_verdict group_or_channel(
 		return core_answer(context, NV_ERR_INSUFFICIENT_RESOURCES);
 	if (core_alloc_copy_in(context, alloc, bytes, &verdict))
 		return verdict;
+	space = get32(context->call->segment[0].data, space_at);
+	if (core_space_find(context, parent, space, &verdict) == CORE_NONE)
+		return verdict;
 	return core_reserve_context(
 		context, &alloc->handles, parent, kind, get32(context->call->segment[0].data, engine_at));
 }
@@ -155,7 +147,7 @@ static enum cgpu_verdict alloc_group(struct core_call_context *context, const st
 	const struct nv_layout_NV_CHANNEL_GROUP_ALLOCATION_PARAMETERS *at =
 		&context->abi->NV_CHANNEL_GROUP_ALLOCATION_PARAMETERS;
 
-	return group_or_channel(context, alloc, CORE_OBJECT_CHANNEL_GROUP, at->bytes, at->engineType);
+	return group_or_channel(context, alloc, CORE_OBJECT_CHANNEL_GROUP, at->bytes, at->engineType, at->hVASpace);
 }
 
 /* A channel in a group shares the group's context. It has a record so that it can be disabled. */
@@ -183,7 +175,7 @@ static enum cgpu_verdict alloc_channel(struct core_call_context *context, const 
 
 	if (parent != CORE_NONE && context->state->object[parent].kind == CORE_OBJECT_CHANNEL_GROUP)
 		return channel_of_group(context, alloc, parent, at->bytes);
-	return group_or_channel(context, alloc, CORE_OBJECT_CHANNEL, at->bytes, at->engineType);
+	return group_or_channel(context, alloc, CORE_OBJECT_CHANNEL, at->bytes, at->engineType, at->hVASpace);
 }
 
 /* An instance of a card that the container has whole can be used, and what is below one, which is none of the kept objects. What
@@ -235,7 +227,7 @@ static enum cgpu_verdict alloc_surface(struct core_call_context *context, const 
 
 	if (at->hSemaphoreMem == NV_ABI_ABSENT)
 		return core_answer(context, NV_ERR_INVALID_CLASS);
-	if (alloc_params(context, alloc, at->bytes, &verdict))
+	if (core_alloc_params(context, alloc, at->bytes, &verdict))
 		return verdict;
 	if (is_charged(context, alloc, at->hSemaphoreMem) || is_charged(context, alloc, at->hMaxSubmittedMem))
 		return refuse(context, alloc->class, NV_ERR_NOT_SUPPORTED);
@@ -274,6 +266,7 @@ static enum cgpu_verdict (*const judges[])(struct core_call_context *context, co
 	[NV_CLASS_BY_HOST] = core_begin_alloc_host,
 	[NV_CLASS_BY_GROUP] = alloc_group,
 	[NV_CLASS_BY_CHANNEL] = alloc_channel,
+	[NV_CLASS_BY_SPACE] = core_begin_alloc_space,
 	[NV_CLASS_BY_SURFACE] = alloc_surface,
 	[NV_CLASS_BY_DEBUGGER] = alloc_debugger,
 	[NV_CLASS_BY_EVENT] = alloc_event,

@@ -229,6 +229,19 @@ struct core_alloc {
 int core_alloc_copy_in(
 	struct core_call_context *context, const struct core_alloc *alloc, u32 bytes, enum cgpu_verdict *verdict);
 
+/* Copy the parameters of a class that cannot do without them. 0: they are there; else `verdict` is what comes. */
+int core_alloc_params(
+	struct core_call_context *context, const struct core_alloc *alloc, u32 bytes, enum cgpu_verdict *verdict);
+
+/* --- space.c: VA spaces --- */
+
+enum cgpu_verdict core_begin_alloc_space(struct core_call_context *context, const struct core_alloc *alloc);
+/* The device that an object is below. */
+u32 core_device_of(const struct cgpu_state *state, u32 object);
+/* The VA space that a call on an object below `parent` names; 0 names its device's own, whose record is that of the device.
+ * CORE_NONE: the call is answered by `verdict`. */
+u32 core_space_find(struct core_call_context *context, u32 parent, u32 named, enum cgpu_verdict *verdict);
+
 /* --- escape.c --- */
 
 /* The row of an escape; NULL: it is refused. */

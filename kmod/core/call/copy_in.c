@@ -59,6 +59,16 @@ static int copy_in_params(struct core_call_context *context, const struct core_a
 	return core_segment(context, index, 0, alloc->rights_at, context->abi->RS_ACCESS_MASK.bytes);
 }
 
+int core_alloc_params(
+	struct core_call_context *context, const struct core_alloc *alloc, u32 bytes, enum cgpu_verdict *verdict)
+{
+	if (get64(context->call->top, alloc->params_at) == 0) {
+		*verdict = core_answer(context, NV_ERR_INVALID_PARAM_STRUCT);
+		return -EINVAL;
+	}
+	return core_alloc_copy_in(context, alloc, bytes, verdict);
+}
+
 int core_alloc_copy_in(
 	struct core_call_context *context, const struct core_alloc *alloc, u32 bytes, enum cgpu_verdict *verdict)
 {

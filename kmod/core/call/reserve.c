@@ -218,26 +218,19 @@ static u32 named_va_space(const struct core_call_context *context, u32 kind)
 	return 0;
 }
 
-static u32 va_space_of(struct core_call_context *context, u32 object, u32 parent)
+/* The record that an object ends with, as it is now. The call may have named another one when it began. */
+static u32 parent_of(const struct core_call_context *context, u32 object, u32 handle)
 {
 	struct cgpu_state *state = context->state;
-	u32 client = state->object[object].client;
-	u32 handle = named_va_space(context, state->object[object].kind);
-	u32 space = core_object_find(state, client, handle);
+	u32 client = state->object[object].client, kind = state->object[object].kind;
+	u32 parent = core_object_find(state, client, handle);
+	u32 space = core_object_find(state, client, named_va_space(context, kind));
 
-	if (handle == 0 || parent == CORE_NONE || parent == space)
-		return parent;
 	/* A channel in a group uses the group's. */
-	if (state->object[parent].kind == CORE_OBJECT_CHANNEL_GROUP)
-		return parent;
-	/* What else the ledger has under this handle is out of date, as the driver has a space there; it goes with its like. */
-	if (space != CORE_NONE)
-		return state->object[space].kind == CORE_OBJECT_VA_SPACE ? space : parent;
-	space = core_object_begin(state, client, CORE_OBJECT_VA_SPACE, state->object[object].gpu);
-	if (space == CORE_NONE)
-		return parent;
-	core_object_confirm(state, space, handle, parent);
-	return space;
+	if (space != CORE_NONE && state->object[space].kind == CORE_OBJECT_VA_SPACE && parent != CORE_NONE &&
+		state->object[parent].kind <= CORE_OBJECT_SUBDEVICE)
+		parent = space;
+	return parent != CORE_NONE && state->object[parent].kind < kind ? parent : CORE_NONE;
 }
 
 int core_settle_done(
@@ -257,10 +250,7 @@ int core_settle_done(
 	call->opaque[CORE_NOTE_HANDLES] = (u64)context->state->client[client].handle << 32 | handles->object;
 	other = core_client_done(context, client);
 	core_replace_stale(context, client, handles->object);
-	parent = core_object_find(context->state, client, handles->parent);
-	parent = va_space_of(context, object, parent);
-	if (parent != CORE_NONE && context->state->object[parent].kind >= context->state->object[object].kind)
-		parent = CORE_NONE;
+	parent = parent_of(context, object, handles->parent);
 	core_object_confirm(context->state, object, handles->object, parent);
 	if (context->state->object[object].tsg_list != CORE_NONE)
 		call->round = context->state->object[object].gpu + 1;

@@ -34,7 +34,7 @@ enum core_object_kind {
 	CORE_OBJECT_DEVICE = 1, /* NV01_DEVICE_0, below the client */
 	CORE_OBJECT_SUBDEVICE = 2, /* NV20_SUBDEVICE_0, below a device */
 	CORE_OBJECT_MEMORY = 3, /* a reference to video memory: a handle, an export or a mapping by UVM */
-	/* The VA space of channel groups and channels, below a device. They end when their VA space is freed. */
+	/* A VA space, below a device or subdevice. Channel groups and channels end with the one they were made for. */
 	CORE_OBJECT_VA_SPACE = 4,
 	CORE_OBJECT_CHANNEL_GROUP = 5, /* KEPLER_CHANNEL_GROUP_A, below a device or a VA space */
 	CORE_OBJECT_CHANNEL = 6, /* in a channel group, or in none: then the driver makes a group for the channel */

@@ -257,10 +257,8 @@ uint32_t free_handle(struct sim *sim, struct client *client, uint32_t handle)
 		return NV_OK;
 	}
 	object = object_find(sim, client, handle);
-	if (object) {
-		channels_free_of(sim, object);
+	if (object)
 		object_free(sim, object);
-	}
 	return NV_OK;
 }
 

@@ -23,7 +23,12 @@ static uint32_t check(const struct sim *sim, const struct object *parent, uint32
 	/* Without instances there is only the first one. */
 	if (is_graphics(engine) && engine != NV2080_ENGINE_TYPE_GR0)
 		return NV_ERR_INVALID_ARGUMENT;
-	return va_space && (!named || named->class_id != FERMI_VASPACE_A) ? NV_ERR_OBJECT_NOT_FOUND : NV_OK;
+	/* serverutilGetResourceRefWithType(); for a space of another card gvaspaceGetGpuState() asserts. */
+	if (va_space && !named)
+		return NV_ERR_OBJECT_NOT_FOUND;
+	if (va_space && named->class_id != FERMI_VASPACE_A)
+		return NV_ERR_INVALID_OBJECT_HANDLE;
+	return va_space && named->card != parent->card ? NV_ERR_INVALID_DEVICE : NV_OK;
 }
 
 static uint32_t create_with_context(struct sim *sim, const struct alloc_request *request, struct object *parent,
@@ -102,7 +107,7 @@ static struct object *dependant(const struct object *va_space)
 	return NULL;
 }
 
-void channels_free_of(struct sim *sim, const struct object *va_space)
+void space_free_dependants(struct sim *sim, const struct object *va_space)
 {
 	struct object *at;
 

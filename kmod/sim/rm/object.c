@@ -229,6 +229,7 @@ static void remove_leaf(struct sim *sim, struct object *object)
 {
 	struct object **at = &sim->buckets[bucket_of(object->client, object->handle)];
 
+	space_free_dependants(sim, object);
 	while (*at != object)
 		at = &(*at)->bucket_next;
 	*at = object->bucket_next;

@@ -86,6 +86,8 @@ struct channel_ask {
 	u32 engine, space;
 };
 long bench_channel(struct bench *bench, const struct caller *caller, const struct channel_ask *ask);
+/* A VA space; flags: NV_VASPACE_ALLOCATION_FLAGS_*. */
+long bench_space(struct bench *bench, const struct caller *caller, u32 client, u32 parent, u32 object, u32 flags);
 long bench_subdevice(struct bench *bench, const struct caller *caller, u32 client, u32 parent, u32 object);
 /* RM_ALLOC of class 0x40; wide: NVOS64, else NVOS21. */
 long bench_vidmem(struct bench *bench, const struct caller *caller, int wide, const struct memory_ask *ask);

@@ -252,6 +252,13 @@ long bench_channel(struct bench *bench, const struct caller *caller, const struc
 	return alloc(bench, caller, 1, (u32[]){ ask->client, ask->parent, ask->object }, ask->class);
 }
 
+long bench_space(struct bench *bench, const struct caller *caller, u32 client, u32 parent, u32 object, u32 flags)
+{
+	memset(bench->segment[0], 0, 256);
+	put32(bench->segment[0], bench->core.abi->NV_VASPACE_ALLOCATION_PARAMETERS.flags, flags);
+	return alloc(bench, caller, 1, (u32[]){ client, parent, object }, FERMI_VASPACE_A);
+}
+
 long bench_device(struct bench *bench, const struct caller *caller, u32 client, u32 object, u32 instance)
 {
 	memset(bench->segment[0], 0, 256);

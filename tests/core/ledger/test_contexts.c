@@ -35,6 +35,11 @@ static long channel(struct bench *bench, const struct caller *caller, u32 parent
 	return bench_channel(bench, caller, &ask);
 }
 
+static void space(struct bench *bench, const struct caller *caller, u32 object)
+{
+	CHECK_EQ(bench_space(bench, caller, 0xc1, DEVICE, object, NV_VASPACE_ALLOCATION_FLAGS_IS_EXTERNALLY_OWNED), NV_OK);
+}
+
 static u64 charged(struct bench *bench, const struct caller *caller)
 {
 	bench_invariants(bench->core.state);
@@ -135,6 +140,8 @@ TEST_ON(memory_is_exact_beside_contexts, with_contexts("580.142", &caller))
 
 TEST_ON(a_context_ends_with_its_address_space, with_contexts("580.142", &caller))
 {
+	space(bench, &caller, 0x77);
+	space(bench, &caller, 0x78);
 	CHECK_EQ(group_in(bench, &caller, 0x10, NV2080_ENGINE_TYPE_GR0, 0x77), NV_OK);
 	CHECK_EQ(group_in(bench, &caller, 0x11, NV2080_ENGINE_TYPE_GR0, 0x77), NV_OK);
 	CHECK_EQ(group_in(bench, &caller, 0x12, NV2080_ENGINE_TYPE_GR0, 0x78), NV_OK);
@@ -146,7 +153,6 @@ TEST_ON(a_context_ends_with_its_address_space, with_contexts("580.142", &caller)
 	CHECK_EQ(charged(bench, &caller), EACH);
 	CHECK_EQ(core_object_find(bench->core.state, core_client_find(bench->core.state, caller.slot, 0xc1), 0x13),
 		CORE_NONE);
-	/* The space's handle means memory now. */
 	CHECK_EQ(bench_rm_free(bench, &caller, 0xc1, 0x78), NV_OK);
 	CHECK_EQ(charged(bench, &caller), 0);
 }
@@ -165,6 +171,7 @@ TEST_ON(duplicates_share_the_charge, with_contexts("580.142", &caller))
 
 TEST_ON(a_context_outlives_its_container, with_contexts("580.142", &caller))
 {
+	space(bench, &caller, 0x77);
 	CHECK_EQ(group_in(bench, &caller, 0x10, NV2080_ENGINE_TYPE_GR0, 0x77), NV_OK);
 	CHECK_EQ(charged(bench, &caller), EACH);
 	CHECK_EQ(bench_ctl(bench, "destroy id=a"), 0);
@@ -177,6 +184,7 @@ TEST_ON(a_context_outlives_its_container, with_contexts("580.142", &caller))
 
 TEST_ON(charges_survive_a_new_engine, with_contexts("580.142", &caller))
 {
+	space(bench, &caller, 0x77);
 	CHECK_EQ(group_in(bench, &caller, 0x10, NV2080_ENGINE_TYPE_GR0, 0x77), NV_OK);
 	CHECK_EQ(channel(bench, &caller, DEVICE, 0x20, NV2080_ENGINE_TYPE_GR0), NV_OK);
 	CHECK_EQ(group(bench, &caller, 0x11, COPY), NV_OK);
