@@ -46,6 +46,8 @@ JUDGES = (
     "host",
     "group",
     "channel",
+    "addresses",
+    "range",
     "space",
     "surface",
     "debugger",

@@ -72,7 +72,7 @@ struct object {
 	uint32_t handle;
 	uint32_t class_id;
 	uint32_t card;
-	uint32_t va_space; /* of a channel group: the address space that it ends with, or 0 */
+	uint32_t va_space; /* of a channel group or addresses: the address space that they end with, or 0 */
 	uint16_t depth;
 	bool memory_owner;
 	bool external; /* of an address space: who made it has its tables, as UVM wants it */
@@ -87,6 +87,8 @@ struct object {
 	uint32_t virtual_space;
 	uint64_t virtual_address;
 	struct gpu_map *maps; /* of an address space */
+	uint64_t tables; /* bytes of page tables, of an address space or of addresses */
+	bool pooled; /* they are the pool's */
 	struct gpu_channel *work; /* of a channel that reads pushbuffers */
 };
 
@@ -319,6 +321,15 @@ uint32_t memory_create(struct sim *sim, uint32_t card, struct memory_request *re
 /* What the driver takes for itself. */
 uint32_t memory_set_aside(struct sim *sim, uint32_t card, uint64_t bytes, struct memory **memory);
 void memory_release(struct sim *sim, struct memory *memory);
+
+/* page_tables.c */
+#define SIM_ADDRESSES (1ull << 47) /* of a card, in bytes */
+uint32_t tables_fill_pool(struct sim *sim, uint32_t card, uint64_t bytes);
+/* Take page tables for a new address space, or for a reservation of addresses. */
+uint32_t tables_of_space(struct sim *sim, struct object *space);
+uint32_t tables_of_addresses(struct sim *sim, struct object *addresses, const struct memory_request *request);
+/* An object goes. */
+void tables_free(struct sim *sim, const struct object *object);
 
 /* alloc.c: each escape_ function answers one call, without the lock; the status goes into the structure. 0 or -errno. */
 int escape_alloc(struct call *call);

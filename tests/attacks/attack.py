@@ -15,6 +15,7 @@ from tests.integration.probe import NO_MEMORY, Printed, steps
 from tests.vm.harness.store import ROOT
 
 FILL = ("fill=64M:2m", "fill=1M:64k", "fill=64K:64k")
+NOTHING = Seen(0, 0)
 NUMBER = re.compile(r"(\w+)=(0x[0-9a-f]+|\d+)")
 
 
@@ -78,18 +79,26 @@ def await_nothing(harness: Harness, tenant: Tenant) -> None:
     harness.until(lambda: harness.seen(tenant) == Seen(0, 0), "all is given back")
 
 
-def assert_held(harness: Harness, tenant: Tenant, *before: Word, program: tuple[Word, ...] = ()) -> Printed:
+def assert_held(
+    harness: Harness,
+    tenant: Tenant,
+    *before: Word,
+    program: tuple[Word, ...] = (),
+    beside: Seen = NOTHING,
+) -> Printed:
     """Fail unless a program gets the slice to the byte, by the engine and by the card, and gives it back.
 
     `before` stands in front of the program; `program` is run in the place of the probe, with its words.
+    beside: what another slice has of the card meanwhile.
     """
     own = program or probe(harness)
     running = tenant.start(*before, *own, *FILL, "count", "hold")
     running.line("hold")
-    expect(harness, tenant, LIMIT)
+    expect(harness, tenant, LIMIT, LIMIT + beside.card)
     printed = running.finish()
     assert filled(printed) == LIMIT, printed.text
-    await_nothing(harness, tenant)
+    rest_of_card = Seen(0, beside.card)
+    harness.until(lambda: harness.seen(tenant) == rest_of_card, "all is given back")
     return printed
 
 

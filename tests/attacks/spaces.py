@@ -5,9 +5,11 @@ from __future__ import annotations
 
 from tests.attacks.attack import assert_held, attack, await_nothing, rest
 from tests.attacks.build import client
-from tests.attacks.harness import Harness
+from tests.attacks.harness import LIMIT, Harness, Word
+from tests.integration.probe import NO_MEMORY
 
 ROUNDS, GROUPS = 3, 3
+GIB = 1 << 30
 
 
 @attack(limit=False)
@@ -27,3 +29,40 @@ def groups_by_a_foreign_space(harness: Harness) -> None:
     running.finish()
     await_nothing(harness, tenant)
     assert_held(harness, tenant)
+
+
+# Page tables. The driver takes them by itself, before it looks at the call that asks for addresses: 15.0 GB of a T4 by one
+# refused call were charged to nobody.
+
+
+def assert_paid(harness: Harness, *words: Word, refused: bool) -> None:
+    """Fail unless the card gives no more than is charged, and a slice's worth at the most; the rest stays to be had."""
+    tenant = harness.tenant()
+    running = tenant.start(client("spaces"), "--dev", harness.dev, *words)
+    found = rest(running)
+    seen = harness.seen(tenant)
+    assert seen.card <= seen.charged <= LIMIT, seen
+    assert not refused or found["status"] == NO_MEMORY, found
+    assert_held(harness, harness.tenant(), beside=seen)
+    running.kill()
+    running.finish()
+    await_nothing(harness, tenant)
+
+
+@attack(limit=True)
+def addresses_beyond_the_slice(harness: Harness) -> None:
+    """A reservation whose page tables are larger than the slice is refused, by each way there is."""
+    for way in ("class", "heap", "device"):
+        assert_paid(harness, "reserve", way, 7 << 40, 1, refused=True)
+
+
+@attack(limit=True)
+def addresses_by_many_reservations(harness: Harness) -> None:
+    """Reservations of 64 GiB, of which each costs some 134 MB, end at the slice."""
+    assert_paid(harness, "reserve", "class", 64 * GIB, 20, refused=True)
+
+
+@attack(limit=True)
+def mappings_beyond_the_slice(harness: Harness) -> None:
+    """A mapping that is said to be long fills the driver's pool by that length: it is refused, too."""
+    assert_paid(harness, "map", 7 << 40, 2, refused=True)

@@ -266,6 +266,8 @@ static enum cgpu_verdict (*const judges[])(struct core_call_context *context, co
 	[NV_CLASS_BY_HOST] = core_begin_alloc_host,
 	[NV_CLASS_BY_GROUP] = alloc_group,
 	[NV_CLASS_BY_CHANNEL] = alloc_channel,
+	[NV_CLASS_BY_ADDRESSES] = core_begin_alloc_addresses,
+	[NV_CLASS_BY_RANGE] = core_begin_alloc_range,
 	[NV_CLASS_BY_SPACE] = core_begin_alloc_space,
 	[NV_CLASS_BY_SURFACE] = alloc_surface,
 	[NV_CLASS_BY_DEBUGGER] = alloc_debugger,
@@ -318,8 +320,11 @@ enum cgpu_verdict core_begin_alloc_memory(struct core_call_context *context)
 	class = core_class(number);
 	if (class == NULL)
 		return refuse(context, number, NV_ERR_INSUFFICIENT_PERMISSIONS);
-	/* Made in this way it has no record, and is not exported. */
-	return class->by == NV_CLASS_BY_HOST ? CGPU_CONTINUE : older(context, class);
+	/* Made in this way it has no record, and is not exported; in addresses that come so nothing is mapped
+	 * (rmapi_deprecated_allocmemory.c, _rmAllocMemorySystemDynamic). */
+	if (class->by == NV_CLASS_BY_HOST || class->by == NV_CLASS_BY_RANGE)
+		return CGPU_CONTINUE;
+	return older(context, class);
 }
 
 enum cgpu_verdict core_begin_alloc_object(struct core_call_context *context)

@@ -54,6 +54,8 @@ enum core_op {
 	CORE_OP_POLICY, /* the compute policy */
 	CORE_OP_BIND, /* a group or channel gets its engine */
 	CORE_OP_SCHEDULE, /* a group or channel goes on its runlist, or off it */
+	CORE_OP_MAP, /* memory is mapped at addresses of a card */
+	CORE_OP_UNMAP,
 	CORE_OPS,
 };
 
@@ -242,6 +244,25 @@ u32 core_device_of(const struct cgpu_state *state, u32 object);
  * CORE_NONE: the call is answered by `verdict`. */
 u32 core_space_find(struct core_call_context *context, u32 parent, u32 named, enum cgpu_verdict *verdict);
 
+/* --- addresses.c: reservations of addresses --- */
+
+enum cgpu_verdict core_begin_alloc_addresses(struct core_call_context *context, const struct core_alloc *alloc);
+enum cgpu_verdict core_begin_alloc_range(struct core_call_context *context, const struct core_alloc *alloc);
+enum cgpu_verdict core_begin_heap_addresses(struct core_call_context *context, const struct core_alloc_shape *shape);
+/* A reservation has come to be: note the page tables that the driver has taken for it. */
+void core_addresses_made(struct core_call_context *context, u32 object);
+/* Charge a VA space for what a call fills the driver's pool of page tables with. CGPU_EXECUTE: there was room. */
+enum cgpu_verdict core_tables_take(struct core_call_context *context, u32 space, u64 set_aside);
+/* The same after the call, room or not: what it named when it was judged may have been exchanged. */
+void core_tables_taken(struct core_call_context *context, u32 space, u64 set_aside);
+
+/* --- map.c: mappings at addresses --- */
+
+enum cgpu_verdict core_begin_map(struct core_call_context *context);
+enum cgpu_verdict core_begin_unmap(struct core_call_context *context);
+int core_end_map(struct core_call_context *context);
+int core_end_unmap(struct core_call_context *context);
+
 /* --- escape.c --- */
 
 /* The row of an escape; NULL: it is refused. */
@@ -316,6 +337,11 @@ enum cgpu_verdict core_begin_host(
 u32 core_parent_find(struct core_call_context *context, const struct core_handles *handles);
 /* Make the pending object and note it. 0 or -ENOSPC. */
 int core_reserve(struct core_call_context *context, const struct core_handles *handles, u32 kind, u32 gpu);
+/* The pending record of this call, if nothing has swept it away. */
+u32 core_reserved(struct core_call_context *context);
+/* The same with a VA space, charged for its root unless its page tables are not the driver's. */
+enum cgpu_verdict core_reserve_space(
+	struct core_call_context *context, const struct core_handles *handles, u32 parent, int external);
 /* The same with memory, charged. op: how the call is settled. */
 enum cgpu_verdict core_reserve_memory(struct core_call_context *context, const struct core_handles *handles, u32 parent,
 	const struct core_alloc_shape *shape, enum core_op op);

@@ -24,6 +24,9 @@ enum cgpu_verdict core_begin_dup(struct core_call_context *context)
 	if (source == CORE_NONE)
 		return core_execute(context, CORE_OP_PLAIN);
 	core_dup_handles(context, &handles);
+	/* The driver makes one only for the same space of another device (_virtmemCopyConstruct), which no program asks for. */
+	if (state->object[source].kind == CORE_OBJECT_VIRTUAL)
+		return core_answer(context, NV_ERR_INVALID_DEVICE);
 	if (is_below_its_like(context, &handles, state->object[source].kind))
 		return core_answer(context, NV_ERR_INVALID_OBJECT_PARENT);
 	if (state->object[source].kind == CORE_OBJECT_CHANNEL_GROUP &&

@@ -144,6 +144,8 @@ static const struct core_operation operations[CORE_OPS] = {
 	[CORE_OP_POLICY] = { .end = core_end_policy },
 	[CORE_OP_BIND] = { .end = core_end_bind },
 	[CORE_OP_SCHEDULE] = { .end = core_end_schedule },
+	[CORE_OP_MAP] = { .end = core_end_map },
+	[CORE_OP_UNMAP] = { .end = core_end_unmap },
 };
 
 /* Before the driver says that it has done it, it has copied an allocation's parameters in, or an answer out. */

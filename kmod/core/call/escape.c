@@ -39,6 +39,8 @@ static const struct core_escape_form dup_form = {
 	.status = CORE_ABI(NVOS55_PARAMETERS.status),
 };
 static const struct core_escape_form share_form = { FORM(NVOS57_PARAMETERS, hClient, status) };
+static const struct core_escape_form map_form = { FORM(NVOS46_PARAMETERS, hClient, status) };
+static const struct core_escape_form unmap_form = { FORM(NVOS47_PARAMETERS, hClient, status) };
 static const struct core_escape_form free_form = { FORM(NVOS00_PARAMETERS, hRoot, status) };
 
 static const struct core_escape escapes[ESCAPES] = {
@@ -49,14 +51,14 @@ static const struct core_escape escapes[ESCAPES] = {
 	[NV_ESC_RM_CONTROL] = { 1, core_begin_control, 1, &control_form, CORE_ABI(NVOS54_PARAMETERS.params) },
 	[NV_ESC_RM_DUP_OBJECT] = { 1, core_begin_dup, 1, &dup_form, 0 },
 	[NV_ESC_RM_SHARE] = { 1, core_begin_share, 1, &share_form, 0 },
+	[NV_ESC_RM_MAP_MEMORY_DMA] = { 1, core_begin_map, 1, &map_form, 0 },
+	[NV_ESC_RM_UNMAP_MEMORY_DMA] = { 1, core_begin_unmap, 1, &unmap_form, 0 },
 	[NV_ESC_RM_FREE] = { 1, begin_free, 1, &free_form, 0 },
 	PASSES(NV_ESC_RM_IDLE_CHANNELS),
 	PASSES(NV_ESC_RM_MAP_MEMORY),
 	PASSES(NV_ESC_RM_UNMAP_MEMORY),
 	PASSES(NV_ESC_RM_GET_EVENT_DATA),
 	PASSES(NV_ESC_RM_ALLOC_CONTEXT_DMA2),
-	PASSES(NV_ESC_RM_MAP_MEMORY_DMA),
-	PASSES(NV_ESC_RM_UNMAP_MEMORY_DMA),
 	PASSES(NV_ESC_RM_BIND_CONTEXT_DMA),
 	PASSES(NV_ESC_RM_UPDATE_DEVICE_MAPPING_INFO),
 	PASSES(NV_ESC_CARD_INFO),

@@ -60,7 +60,7 @@ static enum cgpu_verdict heap_alloc(struct core_call_context *context)
 
 	core_heap_shape_asked(context, &shape);
 	if (shape.flags & NVOS32_ALLOC_FLAGS_VIRTUAL)
-		return CGPU_CONTINUE;
+		return core_begin_heap_addresses(context, &shape);
 	core_heap_handles(context, &handles);
 	if (!is_vidmem(context->abi, &shape))
 		return core_begin_host(context, &handles, CORE_OP_HEAP_ALLOC);

@@ -4,6 +4,7 @@
  * both take the last of a slice, and so that a record for it surely exists when the driver has done it.
  */
 #include "call/call.h"
+#include "ledger/tables.h"
 
 u32 core_parent_find(struct core_call_context *context, const struct core_handles *handles)
 {
@@ -33,8 +34,7 @@ int core_reserve(struct core_call_context *context, const struct core_handles *h
 	return 0;
 }
 
-/* The pending record of this call, if nothing has swept it away. */
-static u32 reserved(struct core_call_context *context)
+u32 core_reserved(struct core_call_context *context)
 {
 	const u64 *notes = context->call->opaque;
 	const struct core_object *record =
@@ -72,7 +72,7 @@ static enum cgpu_verdict reserve_charged(struct core_call_context *context, cons
 		return core_no_records(context);
 	if (need == 0 && kind != CORE_OBJECT_MEMORY)
 		return core_execute(context, op);
-	if (core_memory_begin(context->state, reserved(context), number, need) == CORE_NONE) {
+	if (core_memory_begin(context->state, core_reserved(context), number, need) == CORE_NONE) {
 		core_settle_failed(context);
 		return core_no_records(context);
 	}
@@ -90,6 +90,14 @@ enum cgpu_verdict core_reserve_memory(struct core_call_context *context, const s
 	return reserve_charged(context, handles, parent, CORE_OBJECT_MEMORY, core_round_up(shape->size, unit), op);
 }
 
+enum cgpu_verdict core_reserve_space(
+	struct core_call_context *context, const struct core_handles *handles, u32 parent, int external)
+{
+	u64 need = external ? 0 : core_tables_peak(context->state, CORE_NONE, 0);
+
+	return reserve_charged(context, handles, parent, CORE_OBJECT_VA_SPACE, need, CORE_OP_ALLOC);
+}
+
 enum cgpu_verdict core_reserve_context(
 	struct core_call_context *context, const struct core_handles *handles, u32 parent, u32 kind, u32 engine)
 {
@@ -99,7 +107,7 @@ enum cgpu_verdict core_reserve_context(
 	enum cgpu_verdict verdict = reserve_charged(context, handles, parent, kind, need, CORE_OP_ALLOC);
 
 	if (verdict == CGPU_EXECUTE)
-		context->state->object[reserved(context)].runlist = core_runlist_of(engine);
+		context->state->object[core_reserved(context)].runlist = core_runlist_of(engine);
 	return verdict;
 }
 
@@ -117,7 +125,7 @@ static const struct core_memory *charged_by(const struct core_call_context *cont
 
 void core_note_card_short(struct core_call_context *context)
 {
-	u32 object = reserved(context);
+	u32 object = core_reserved(context);
 	const struct core_memory *memory = object == CORE_NONE ? NULL : charged_by(context, object);
 
 	if (memory && context->result == 0 && get32(context->call->top, context->status_at) == NV_ERR_NO_MEMORY)
@@ -126,7 +134,7 @@ void core_note_card_short(struct core_call_context *context)
 
 void core_settle_failed(struct core_call_context *context)
 {
-	u32 object = reserved(context);
+	u32 object = core_reserved(context);
 	u32 client;
 
 	if (object == CORE_NONE)
@@ -202,20 +210,39 @@ static int settle_size(struct core_call_context *context, u32 object, const stru
 	return 1;
 }
 
-/* The address space that the judged parameters name; 0: that of the device. */
+/* Where the judged parameters of a class name a VA space; NV_ABI_ABSENT: nowhere. */
+static u32 space_at(const struct core_call_context *context, u32 kind)
+{
+	const struct nv_abi *abi = context->abi;
+
+	switch (kind) {
+	case CORE_OBJECT_CHANNEL_GROUP:
+		return abi->NV_CHANNEL_GROUP_ALLOCATION_PARAMETERS.hVASpace;
+	case CORE_OBJECT_CHANNEL:
+		return abi->NV_CHANNELGPFIFO_ALLOCATION_PARAMETERS.hVASpace;
+	case CORE_OBJECT_VIRTUAL:
+		return get32(context->call->top, abi->NVOS21_PARAMETERS.hClass) == NV01_MEMORY_VIRTUAL ?
+			abi->NV_MEMORY_VIRTUAL_ALLOCATION_PARAMS.hVASpace :
+			abi->NV_MEMORY_ALLOCATION_PARAMS.hVASpace;
+	default:
+		return NV_ABI_ABSENT;
+	}
+}
+
+/* The VA space that the call names; 0: that of the device. */
 static u32 named_va_space(const struct core_call_context *context, u32 kind)
 {
 	const struct cgpu_segment *params = &context->call->segment[0];
+	u32 at;
 
+	if (context->call->nr == NV_ESC_RM_VID_HEAP_CONTROL && kind == CORE_OBJECT_VIRTUAL)
+		return get32(context->call->top, context->abi->NVOS32_PARAMETERS.hVASpace);
 	/* A channel of a group can do without parameters; a first segment then has the rights that are asked for. */
 	if (context->call->nr != NV_ESC_RM_ALLOC || context->call->segments == 0 ||
 		params->pointer != context->abi->NVOS64_PARAMETERS.pAllocParms)
 		return 0;
-	if (kind == CORE_OBJECT_CHANNEL_GROUP)
-		return get32(params->data, context->abi->NV_CHANNEL_GROUP_ALLOCATION_PARAMETERS.hVASpace);
-	if (kind == CORE_OBJECT_CHANNEL)
-		return get32(params->data, context->abi->NV_CHANNELGPFIFO_ALLOCATION_PARAMETERS.hVASpace);
-	return 0;
+	at = space_at(context, kind);
+	return at == NV_ABI_ABSENT ? 0 : get32(params->data, at);
 }
 
 /* The record that an object ends with, as it is now. The call may have named another one when it began. */
@@ -237,7 +264,7 @@ int core_settle_done(
 	struct core_call_context *context, const struct core_handles *handles, const struct core_alloc_shape *shape)
 {
 	struct cgpu_call *call = context->call;
-	u32 object = reserved(context);
+	u32 object = core_reserved(context);
 	u32 client, parent;
 	int other;
 
@@ -252,6 +279,8 @@ int core_settle_done(
 	core_replace_stale(context, client, handles->object);
 	parent = parent_of(context, object, handles->parent);
 	core_object_confirm(context->state, object, handles->object, parent);
+	if (context->state->object[object].kind == CORE_OBJECT_VIRTUAL)
+		core_addresses_made(context, object);
 	if (context->state->object[object].tsg_list != CORE_NONE)
 		call->round = context->state->object[object].gpu + 1;
 	/* Another container's first call on this client came to its end while this one was under way. */

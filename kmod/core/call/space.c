@@ -16,16 +16,18 @@ u32 core_device_of(const struct cgpu_state *state, u32 object)
 
 enum cgpu_verdict core_begin_alloc_space(struct core_call_context *context, const struct core_alloc *alloc)
 {
+	const struct nv_layout_NV_VASPACE_ALLOCATION_PARAMETERS *at = &context->abi->NV_VASPACE_ALLOCATION_PARAMETERS;
 	u32 parent = core_parent_find(context, &alloc->handles);
 	enum cgpu_verdict verdict;
+	u32 flags;
 
 	if (parent == CORE_NONE)
 		return core_answer(context, NV_ERR_INVALID_OBJECT_PARENT);
-	if (core_alloc_params(context, alloc, context->abi->NV_VASPACE_ALLOCATION_PARAMETERS.bytes, &verdict))
+	if (core_alloc_params(context, alloc, at->bytes, &verdict))
 		return verdict;
-	if (core_reserve(context, &alloc->handles, CORE_OBJECT_VA_SPACE, context->state->object[parent].gpu))
-		return core_no_records(context);
-	return core_execute(context, CORE_OP_ALLOC);
+	flags = get32(context->call->segment[0].data, at->flags);
+	return core_reserve_space(
+		context, &alloc->handles, parent, (flags & NV_VASPACE_ALLOCATION_FLAGS_IS_EXTERNALLY_OWNED) != 0);
 }
 
 u32 core_space_find(struct core_call_context *context, u32 parent, u32 named, enum cgpu_verdict *verdict)

@@ -85,6 +85,8 @@ static inline int core_object_under_way(const struct core_object *record)
 }
 
 u32 core_object_find(struct cgpu_state *state, u32 client, u32 handle);
+/* The mapping at an address of a reservation. CORE_NONE. */
+u32 core_mapping_find(const struct cgpu_state *state, u32 reservation, u64 address);
 /* Make the record of an object whose driver call is about to run. CORE_NONE when there is no room. */
 u32 core_object_begin(struct cgpu_state *state, u32 client, u32 kind, u32 gpu);
 /* The call succeeded: the object has a handle and a parent. */
@@ -96,6 +98,8 @@ void core_object_drop(struct cgpu_state *state, u32 object);
 /* Chains under parent and client; recovery uses them too. */
 void core_object_link(struct cgpu_state *state, u32 object);
 void core_object_hash_link(struct cgpu_state *state, u32 object);
+/* Put a mapping among those of its memory, which ends it; memory without a record does not. */
+void core_mapping_link(struct cgpu_state *state, u32 object);
 
 /* --- memory.c --- */
 

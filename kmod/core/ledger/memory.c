@@ -87,6 +87,7 @@ u32 core_memory_begin(struct cgpu_state *state, u32 object, u32 instance, u64 by
 	memory->instance = instance;
 	memory->managed = 0;
 	memory->first = CORE_NONE;
+	memory->tables = 0;
 	core_barrier();
 	memory->live = CORE_LIVE;
 	core_barrier();

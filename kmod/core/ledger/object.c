@@ -2,10 +2,24 @@
 /* Records of the objects that decide about charges: devices, references to video memory, channel groups. */
 #include "lib/hash.h"
 #include "ledger/ledger.h"
+#include "ledger/tables.h"
 
 static u32 bucket_of(const struct cgpu_state *state, u32 client, u32 handle)
 {
 	return core_hash(state->key, client, handle) % CORE_OBJECT_BUCKETS;
+}
+
+/* Mappings are in the same chains, by reservation and address. */
+static u32 bucket_of_mapping(const struct cgpu_state *state, u32 reservation, u64 address)
+{
+	return bucket_of(state, reservation, (u32)(address >> 12) ^ (u32)(address >> 44));
+}
+
+static u32 bucket_of_record(const struct cgpu_state *state, const struct core_object *record)
+{
+	if (record->kind == CORE_OBJECT_MAPPING)
+		return bucket_of_mapping(state, record->parent, record->address);
+	return bucket_of(state, record->client, record->handle);
 }
 
 u32 core_object_find(struct cgpu_state *state, u32 client, u32 handle)
@@ -15,7 +29,20 @@ u32 core_object_find(struct cgpu_state *state, u32 client, u32 handle)
 	if (client == CORE_NONE || handle == 0)
 		return CORE_NONE;
 	i = state->object_hash[bucket_of(state, client, handle)];
-	while (i != CORE_NONE && (state->object[i].client != client || state->object[i].handle != handle))
+	while (i != CORE_NONE &&
+		(state->object[i].client != client || state->object[i].handle != handle ||
+			state->object[i].kind == CORE_OBJECT_MAPPING))
+		i = state->object[i].next;
+	return i;
+}
+
+u32 core_mapping_find(const struct cgpu_state *state, u32 reservation, u64 address)
+{
+	u32 i = state->object_hash[bucket_of_mapping(state, reservation, address)];
+
+	while (i != CORE_NONE &&
+		(state->object[i].kind != CORE_OBJECT_MAPPING || state->object[i].parent != reservation ||
+			state->object[i].address != address))
 		i = state->object[i].next;
 	return i;
 }
@@ -23,7 +50,7 @@ u32 core_object_find(struct cgpu_state *state, u32 client, u32 handle)
 void core_object_hash_link(struct cgpu_state *state, u32 object)
 {
 	struct core_object *record = &state->object[object];
-	u32 *head = &state->object_hash[bucket_of(state, record->client, record->handle)];
+	u32 *head = &state->object_hash[bucket_of_record(state, record)];
 
 	record->next = *head;
 	*head = object;
@@ -36,7 +63,7 @@ static void hash_unlink(struct cgpu_state *state, u32 object)
 
 	if (record->handle == 0)
 		return;
-	at = &state->object_hash[bucket_of(state, record->client, record->handle)];
+	at = &state->object_hash[bucket_of_record(state, record)];
 	while (*at != CORE_NONE && *at != object)
 		at = &state->object[*at].next;
 	if (*at == object)
@@ -82,6 +109,8 @@ void core_object_link(struct cgpu_state *state, u32 object)
 	record->child = CORE_NONE;
 	record->alias = CORE_NONE;
 	record->alias_before = CORE_NONE;
+	if (record->kind != CORE_OBJECT_MAPPING)
+		record->mapped = CORE_NONE;
 	tree_link(state, object);
 	client->objects++;
 	state->objects++;
@@ -106,6 +135,7 @@ u32 core_object_begin(struct cgpu_state *state, u32 client, u32 kind, u32 gpu)
 	record->parent = CORE_NONE;
 	record->memory = CORE_NONE;
 	record->tsg_list = CORE_NONE;
+	record->mapped = CORE_NONE;
 	if (kind == CORE_OBJECT_CHANNEL)
 		record->applied = CORE_CHANNEL_ENABLED;
 	record->serial = ++state->serial;
@@ -128,7 +158,40 @@ void core_object_confirm(struct cgpu_state *state, u32 object, u32 handle, u32 p
 	tree_link(state, object);
 	if (handle)
 		core_object_hash_link(state, object);
+	core_mapping_link(state, object);
 	core_tsg_link(state, object);
+}
+
+void core_mapping_link(struct cgpu_state *state, u32 object)
+{
+	struct core_object *record = &state->object[object];
+	u32 *head;
+
+	if (record->kind != CORE_OBJECT_MAPPING)
+		return;
+	if (record->mapped != CORE_NONE && !core_kind_is_mapped(state->object[record->mapped].kind))
+		record->mapped = CORE_NONE;
+	record->mapped_before = CORE_NONE;
+	record->mapped_after = CORE_NONE;
+	if (record->mapped == CORE_NONE)
+		return;
+	head = &state->object[record->mapped].mapped;
+	record->mapped_after = *head;
+	if (*head != CORE_NONE)
+		state->object[*head].mapped_before = object;
+	*head = object;
+}
+
+static void mapping_unlink(struct cgpu_state *state, const struct core_object *record)
+{
+	if (record->kind != CORE_OBJECT_MAPPING || record->mapped == CORE_NONE)
+		return;
+	if (record->mapped_after != CORE_NONE)
+		state->object[record->mapped_after].mapped_before = record->mapped_before;
+	if (record->mapped_before != CORE_NONE)
+		state->object[record->mapped_before].mapped_after = record->mapped_after;
+	else
+		state->object[record->mapped].mapped = record->mapped_after;
 }
 
 u32 core_object_after(const struct cgpu_state *state, u32 object)
@@ -142,8 +205,7 @@ u32 core_object_after(const struct cgpu_state *state, u32 object)
 	return at == CORE_NONE ? CORE_NONE : state->object[at].after;
 }
 
-/* Drop one object that has no children. */
-static void drop_leaf(struct cgpu_state *state, u32 object)
+static void free_record(struct cgpu_state *state, u32 object)
 {
 	struct core_object *record = &state->object[object];
 	struct core_client *client = &state->client[record->client];
@@ -151,6 +213,8 @@ static void drop_leaf(struct cgpu_state *state, u32 object)
 	record->live = 0;
 	core_barrier();
 	core_tsg_unlink(state, object);
+	mapping_unlink(state, record);
+	core_tables_unlink(state, object);
 	if (record->memory != CORE_NONE)
 		core_memory_unref(state, object);
 	hash_unlink(state, object);
@@ -161,6 +225,17 @@ static void drop_leaf(struct cgpu_state *state, u32 object)
 		state->container[client->slot].objects--;
 	record->next = state->object_free;
 	state->object_free = object;
+}
+
+/* Drop one object that has no children. */
+static void drop_leaf(struct cgpu_state *state, u32 object)
+{
+	const struct core_object *record = &state->object[object];
+
+	/* The driver unmaps memory that goes. */
+	while (core_kind_is_mapped(record->kind) && record->mapped != CORE_NONE)
+		free_record(state, record->mapped);
+	free_record(state, object);
 }
 
 void core_object_drop(struct cgpu_state *state, u32 object)

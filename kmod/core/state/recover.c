@@ -5,6 +5,7 @@
  * charged without a handle, because the driver may have done it: until cgpu_recover_finish(), or its client goes.
  */
 #include "ledger/ledger.h"
+#include "ledger/tables.h"
 #include "registry/registry.h"
 #include "sched/sched.h"
 #include "lib/text.h"
@@ -216,6 +217,24 @@ static int memory_sane(struct cgpu_state *state, const struct core_object *objec
 	return instance && instance->slot == client->slot;
 }
 
+/* Kinds that cost nothing by themselves, and that a call under way can still be settled for. */
+static int stays_without_charge(u32 kind)
+{
+	return kind == CORE_OBJECT_HOST || kind == CORE_OBJECT_VA_SPACE || kind == CORE_OBJECT_VIRTUAL;
+}
+
+/* A mapping lies in a reservation or device; the memory that it is of may be gone. */
+static int mapping_sane(struct cgpu_state *state, struct core_object *object)
+{
+	const struct core_object *memory = object->mapped < CGPU_MAX_OBJECTS ? &state->object[object->mapped] : NULL;
+
+	if (object->kind != CORE_OBJECT_MAPPING)
+		return core_object_find(state, object->client, object->handle) == CORE_NONE;
+	if (memory == NULL || memory->live != CORE_LIVE || memory->client != object->client)
+		object->mapped = CORE_NONE;
+	return object->parent != CORE_NONE && core_mapping_find(state, object->parent, object->address) == CORE_NONE;
+}
+
 static void recover_object(struct cgpu_state *state, u32 index)
 {
 	struct core_object *object = &state->object[index];
@@ -224,14 +243,13 @@ static void recover_object(struct cgpu_state *state, u32 index)
 		/* With a handle it was done, all but its mark. */
 		if (object->handle == 0)
 			object->parent = CORE_NONE;
-		object->live = object->handle || object->memory != CORE_NONE || object->kind == CORE_OBJECT_HOST ?
+		object->live = object->handle || object->memory != CORE_NONE || stays_without_charge(object->kind) ?
 			CORE_LIVE :
 			0;
 	}
 	if (object->live != CORE_LIVE)
 		return;
-	if (!object_sane(state, object) || !memory_sane(state, object) ||
-		core_object_find(state, object->client, object->handle) != CORE_NONE) {
+	if (!object_sane(state, object) || !memory_sane(state, object) || !mapping_sane(state, object)) {
 		object->live = 0;
 		return;
 	}
@@ -246,6 +264,8 @@ static void recover_object(struct cgpu_state *state, u32 index)
 	}
 	if (object->memory != CORE_NONE)
 		core_memory_link(state, index);
+	core_mapping_link(state, index);
+	core_tables_link(state, index);
 	if (object->serial > state->serial)
 		state->serial = object->serial;
 }
@@ -258,8 +278,10 @@ static void recover_ledger(struct cgpu_state *state, u32 used, u32 clean)
 	core_links_clear(state);
 	for (i = 0; i < CGPU_MAX_CLIENTS; i++)
 		recover_client(state, i);
-	for (i = 0; i < used; i++)
+	for (i = 0; i < used; i++) {
 		state->memory[i].first = CORE_NONE;
+		state->memory[i].tables = 0;
+	}
 	/* Parents first. Whatever is of no known kind goes with the first pass. */
 	for (kind = CORE_OBJECT_DEVICE; kind <= CORE_OBJECT_LAST; kind++) {
 		for (i = 0; i < used; i++) {

@@ -39,13 +39,23 @@ enum core_object_kind {
 	CORE_OBJECT_CHANNEL_GROUP = 5, /* KEPLER_CHANNEL_GROUP_A, below a device or a VA space */
 	CORE_OBJECT_CHANNEL = 6, /* in a channel group, or in none: then the driver makes a group for the channel */
 	CORE_OBJECT_HOST = 7, /* a reference to memory of the host, below a device, a subdevice or the client */
-	CORE_OBJECT_LAST = CORE_OBJECT_HOST,
+	CORE_OBJECT_VIRTUAL = 8, /* a reservation of addresses, or a range of them, below its VA space or device */
+	CORE_OBJECT_MAPPING =
+		9, /* memory mapped at addresses, below these or a device: it has no handle in the driver */
+	CORE_OBJECT_LAST = CORE_OBJECT_MAPPING,
 };
 
-/* Whether objects of a kind may be charged for video memory: groups and channels are, for what the driver allocates. */
+/* Whether objects of a kind may be charged for video memory: groups and channels are, for what the driver allocates; VA spaces
+ * and devices, which have one, for page tables. */
 static inline int core_kind_is_charged(u32 kind)
 {
-	return kind == CORE_OBJECT_MEMORY || kind == CORE_OBJECT_CHANNEL_GROUP || kind == CORE_OBJECT_CHANNEL;
+	return kind == CORE_OBJECT_DEVICE || (kind >= CORE_OBJECT_MEMORY && kind <= CORE_OBJECT_CHANNEL);
+}
+
+/* Whether memory of a kind can be mapped at addresses of a card. */
+static inline int core_kind_is_mapped(u32 kind)
+{
+	return kind == CORE_OBJECT_MEMORY || kind == CORE_OBJECT_HOST;
 }
 
 /* One container on one GPU. The index in core_gpu.instance is the instance number. */
@@ -219,7 +229,9 @@ struct core_object {
 	u32 client;
 	u32 handle; /* 0 while pending */
 	u32 parent; /* index of an object; CORE_NONE: the parent is the client, or an object without a record */
-	u32 memory; /* index of the memory record that the object refers to or is charged by; CORE_NONE: none */
+	/* Index of the memory record that the object refers to or is charged by; CORE_NONE: none, which of a VA space means
+	 * that its page tables are not the driver's. */
+	u32 memory;
 	u32 runlist; /* of groups and channels */
 	u32 tsg_list; /* sum: the TSG list that the group or channel is in: an instance, CORE_ORPHANED, or CORE_NONE */
 	u32 tsg_after, tsg_before; /* links: neighbours in the TSG list */
@@ -237,6 +249,13 @@ struct core_object {
 	/* While pending: the next object that the same call makes. That record may be gone, so check its serial. */
 	u32 batch;
 	u64 serial; /* every object ever made has another serial */
+	u64 address; /* of a mapping */
+	u32 tables; /* page tables that a reservation or mapping takes, in units of CORE_TABLE */
+	u32 pinned; /* of a reservation: 1: it has all of them for pages of 4 KiB, so mappings there take none */
+	/* Of a mapping: the index of the memory; CORE_NONE: it has no record. Of memory, link: its first mapping. */
+	u32 mapped;
+	u32 mapped_after, mapped_before; /* links: neighbours among the mappings of the same memory */
+	u32 spare;
 };
 
 enum core_channel_state { CORE_CHANNEL_UNKNOWN, CORE_CHANNEL_ENABLED, CORE_CHANNEL_DISABLED };
@@ -254,7 +273,7 @@ struct core_memory {
 	u32 instance; /* the charged instance on that GPU; CORE_NONE: orphaned clients have it; or CORE_PASSTHROUGH */
 	u32 first; /* link: the first reference, whose client has the bytes in `charged`; or the next free record */
 	u32 managed; /* 1: managed memory, whose pages are UVM's */
-	u32 spare;
+	u32 tables; /* sum: of a VA space: `tables` of the reservations and mappings in it */
 };
 
 struct cgpu_state {

@@ -283,7 +283,8 @@ static int is_made_on_a_copy(const struct cgpu_call *call)
 	if (call->device == CGPU_DEVICE_UVM)
 		return uvm_needs_file(call);
 	return call->nr == NV_ESC_RM_ALLOC || call->nr == NV_ESC_RM_FREE || call->nr == NV_ESC_RM_DUP_OBJECT ||
-		call->nr == NV_ESC_RM_VID_HEAP_CONTROL;
+		call->nr == NV_ESC_RM_VID_HEAP_CONTROL || call->nr == NV_ESC_RM_MAP_MEMORY_DMA ||
+		call->nr == NV_ESC_RM_UNMAP_MEMORY_DMA;
 }
 
 /* No copy is waited for under a lock: the call is taken back, and judged again when there is one. */

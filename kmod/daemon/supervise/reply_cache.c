@@ -53,7 +53,8 @@ static int happens_once(const struct cgpu_call *call)
 	if (call->device == CGPU_DEVICE_UVM)
 		return nr == UVM_FREE;
 	return nr == NV_ESC_RM_ALLOC || nr == NV_ESC_RM_FREE || nr == NV_ESC_RM_DUP_OBJECT ||
-		nr == NV_ESC_RM_VID_HEAP_CONTROL || call->target;
+		nr == NV_ESC_RM_VID_HEAP_CONTROL || nr == NV_ESC_RM_MAP_MEMORY_DMA ||
+		nr == NV_ESC_RM_UNMAP_MEMORY_DMA || call->target;
 }
 
 void reply_sent(struct cgpud *d, struct in_flight *e)

@@ -174,7 +174,7 @@ static uint32_t map(struct sim *sim, struct object *va_space, struct object *mem
 
 static uint32_t map_dma(struct call *call)
 {
-	const struct card_layout_NVOS46_PARAMETERS *at = &call->sim->card_abi->NVOS46_PARAMETERS;
+	const struct nv_layout_NVOS46_PARAMETERS *at = &call->sim->abi->NVOS46_PARAMETERS;
 	struct object *dma, *memory, *va_space;
 	uint64_t address = get64(call->data, at->dmaOffset), offset = get64(call->data, at->offset);
 	struct client *client;
@@ -197,7 +197,7 @@ static uint32_t map_dma(struct call *call)
 
 int escape_map_dma(struct call *call)
 {
-	const struct card_layout_NVOS46_PARAMETERS *at = &call->sim->card_abi->NVOS46_PARAMETERS;
+	const struct nv_layout_NVOS46_PARAMETERS *at = &call->sim->abi->NVOS46_PARAMETERS;
 
 	pthread_mutex_lock(&call->sim->lock);
 	put32(call->data, at->status, map_dma(call));
@@ -207,7 +207,7 @@ int escape_map_dma(struct call *call)
 
 static uint32_t unmap_dma(struct call *call)
 {
-	const struct card_layout_NVOS47_PARAMETERS *at = &call->sim->card_abi->NVOS47_PARAMETERS;
+	const struct nv_layout_NVOS47_PARAMETERS *at = &call->sim->abi->NVOS47_PARAMETERS;
 	uint64_t address = get64(call->data, at->dmaOffset);
 	struct object *dma, *va_space;
 	struct gpu_map **found, *gone;
@@ -234,7 +234,7 @@ static uint32_t unmap_dma(struct call *call)
 
 int escape_unmap_dma(struct call *call)
 {
-	const struct card_layout_NVOS47_PARAMETERS *at = &call->sim->card_abi->NVOS47_PARAMETERS;
+	const struct nv_layout_NVOS47_PARAMETERS *at = &call->sim->abi->NVOS47_PARAMETERS;
 
 	pthread_mutex_lock(&call->sim->lock);
 	put32(call->data, at->status, unmap_dma(call));

@@ -52,6 +52,7 @@ struct card {
 	uint64_t peak; /* the most that was ever used */
 	uint64_t next_offset;
 	uint64_t context; /* what a channel group of the graphics engine takes, and no figure of a process has */
+	uint64_t pool_free, pool_used; /* bytes of the pool for page tables (page_tables.c), which `used` includes */
 	bool mig; /* divided into instances */
 	bool lost; /* fallen off the bus */
 	uint32_t gpu_id;

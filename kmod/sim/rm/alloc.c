@@ -111,6 +111,13 @@ static void write_request(const struct sim *sim, uint8_t *params, const struct m
 uint32_t memory_describe(struct sim *sim, struct object *object, struct memory_request *request)
 {
 	if (object->class_id == NV50_MEMORY_VIRTUAL) {
+		uint32_t status = tables_of_addresses(sim, object, request);
+
+		if (status != NV_OK) {
+			object_free(sim, object);
+			return status;
+		}
+		object->va_space = request->va_space;
 		if (!(request->flags & NVOS32_ALLOC_FLAGS_FIXED_ADDRESS_ALLOCATE)) {
 			/* Addresses from the middle of a space on; libraries choose their own below. */
 			request->offset = SIM_VIRTUAL_BASE + sim->next_virtual;
@@ -153,9 +160,13 @@ static uint32_t create_va_space(struct sim *sim, const struct alloc_request *req
 	uint32_t handle = request->handle;
 	uint32_t status = object_create(sim, parent->client, parent, &handle, request->class_id, created);
 
-	if (status == NV_OK && params)
-		(*created)->external = get32(params, sim->abi->NV_VASPACE_ALLOCATION_PARAMETERS.flags) &
-			NV_VASPACE_ALLOCATION_FLAGS_IS_EXTERNALLY_OWNED;
+	if (status != NV_OK)
+		return status;
+	(*created)->external = get32(params, sim->abi->NV_VASPACE_ALLOCATION_PARAMETERS.flags) &
+		NV_VASPACE_ALLOCATION_FLAGS_IS_EXTERNALLY_OWNED;
+	status = tables_of_space(sim, *created);
+	if (status != NV_OK)
+		object_free(sim, *created);
 	return status;
 }
 

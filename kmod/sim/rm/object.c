@@ -241,6 +241,7 @@ static void remove_leaf(struct sim *sim, struct object *object)
 		object->next->prev = object->prev;
 	if (object->memory)
 		memory_release(sim, object->memory);
+	tables_free(sim, object);
 	backing_put(sim, object->backing);
 	if (object->maps)
 		sim->contents->forget_maps(sim, object);

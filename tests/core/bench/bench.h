@@ -86,6 +86,21 @@ struct channel_ask {
 	u32 engine, space;
 };
 long bench_channel(struct bench *bench, const struct caller *caller, const struct channel_ask *ask);
+/* Addresses below the first device of bench_cuda_start(), in a space; by class, or through the heap. */
+struct address_ask {
+	u32 client, parent, object, space;
+	u64 size;
+	u32 attr, flags;
+};
+long bench_addresses(struct bench *bench, const struct caller *caller, const struct address_ask *ask);
+long bench_heap_addresses(struct bench *bench, const struct caller *caller, const struct address_ask *ask);
+long bench_range(struct bench *bench, const struct caller *caller, const struct address_ask *ask);
+struct map_ask {
+	u32 client, device, dma, memory;
+	u64 length, address;
+};
+long bench_map(struct bench *bench, const struct caller *caller, const struct map_ask *ask);
+long bench_unmap(struct bench *bench, const struct caller *caller, const struct map_ask *ask);
 /* A VA space; flags: NV_VASPACE_ALLOCATION_FLAGS_*. */
 long bench_space(struct bench *bench, const struct caller *caller, u32 client, u32 parent, u32 object, u32 flags);
 long bench_subdevice(struct bench *bench, const struct caller *caller, u32 client, u32 parent, u32 object);

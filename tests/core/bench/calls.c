@@ -259,6 +259,68 @@ long bench_space(struct bench *bench, const struct caller *caller, u32 client, u
 	return alloc(bench, caller, 1, (u32[]){ client, parent, object }, FERMI_VASPACE_A);
 }
 
+static void address_params(const struct bench *bench, u8 *params, const struct address_ask *ask)
+{
+	const struct nv_layout_NV_MEMORY_ALLOCATION_PARAMS *at = &bench->core.abi->NV_MEMORY_ALLOCATION_PARAMS;
+
+	memset(params, 0, 256);
+	put64(params, at->size, ask->size);
+	put32(params, at->flags, NVOS32_ALLOC_FLAGS_VIRTUAL | ask->flags);
+	put32(params, at->attr, ask->attr);
+	put32(params, at->hVASpace, ask->space);
+}
+
+long bench_addresses(struct bench *bench, const struct caller *caller, const struct address_ask *ask)
+{
+	address_params(bench, bench->segment[0], ask);
+	return alloc(bench, caller, 1, (u32[]){ ask->client, ask->parent, ask->object }, NV50_MEMORY_VIRTUAL);
+}
+
+long bench_heap_addresses(struct bench *bench, const struct caller *caller, const struct address_ask *ask)
+{
+	const struct nv_abi *abi = bench->core.abi;
+	struct rm_ioctl io =
+		rm_heap_alloc_ioctl(abi, VIA_HEAP, ask->client, ask->parent, ask->object, ask->attr, ask->size);
+
+	put32(io.data, rm_heap_form(abi, VIA_HEAP).flags, NVOS32_ALLOC_FLAGS_VIRTUAL | ask->flags);
+	put32(io.data, abi->NVOS32_PARAMETERS.hVASpace, ask->space);
+	return call_of(bench, caller, &io);
+}
+
+long bench_range(struct bench *bench, const struct caller *caller, const struct address_ask *ask)
+{
+	memset(bench->segment[0], 0, 256);
+	put32(bench->segment[0], bench->core.abi->NV_MEMORY_VIRTUAL_ALLOCATION_PARAMS.hVASpace, ask->space);
+	return alloc(bench, caller, 1, (u32[]){ ask->client, ask->parent, ask->object }, NV01_MEMORY_VIRTUAL);
+}
+
+long bench_map(struct bench *bench, const struct caller *caller, const struct map_ask *ask)
+{
+	const struct nv_layout_NVOS46_PARAMETERS *at = &bench->core.abi->NVOS46_PARAMETERS;
+
+	memset(bench->top, 0, sizeof(bench->top));
+	put32(bench->top, at->hClient, ask->client);
+	put32(bench->top, at->hDevice, ask->device);
+	put32(bench->top, at->hDma, ask->dma);
+	put32(bench->top, at->hMemory, ask->memory);
+	put64(bench->top, at->length, ask->length);
+	put64(bench->top, at->dmaOffset, ask->address);
+	return bench_call(bench, caller, NV_ESC_RM_MAP_MEMORY_DMA, at->bytes);
+}
+
+long bench_unmap(struct bench *bench, const struct caller *caller, const struct map_ask *ask)
+{
+	const struct nv_layout_NVOS47_PARAMETERS *at = &bench->core.abi->NVOS47_PARAMETERS;
+
+	memset(bench->top, 0, sizeof(bench->top));
+	put32(bench->top, at->hClient, ask->client);
+	put32(bench->top, at->hDevice, ask->device);
+	put32(bench->top, at->hDma, ask->dma);
+	put32(bench->top, at->hMemory, ask->memory);
+	put64(bench->top, at->dmaOffset, ask->address);
+	return bench_call(bench, caller, NV_ESC_RM_UNMAP_MEMORY_DMA, at->bytes);
+}
+
 long bench_device(struct bench *bench, const struct caller *caller, u32 client, u32 object, u32 instance)
 {
 	memset(bench->segment[0], 0, 256);

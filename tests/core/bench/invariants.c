@@ -1,14 +1,42 @@
 // SPDX-License-Identifier: Apache-2.0
 /* Everything that must hold between the records, worked out again from the records alone. */
 #include "bench.h"
+#include "ledger/tables.h"
 
 static u64 references[CGPU_MAX_OBJECTS];
+
+static u64 tables[CGPU_MAX_OBJECTS];
+
+/* A live one is found at its address, and is among the mappings of its memory. */
+static void check_mapping(const struct cgpu_state *state, u32 mapping)
+{
+	const struct core_object *object = &state->object[mapping];
+	u32 at;
+
+	if (object->live != CORE_LIVE)
+		return;
+	CHECK_EQ(core_mapping_find(state, object->parent, object->address), mapping);
+	if (object->mapped == CORE_NONE)
+		return;
+	CHECK(core_kind_is_mapped(state->object[object->mapped].kind));
+	for (at = state->object[object->mapped].mapped; at != mapping; at = state->object[at].mapped_after)
+		CHECK(at != CORE_NONE);
+}
+
+static void tables_of(const struct cgpu_state *state, u32 object)
+{
+	u32 space = state->object[object].tables ? core_tables_space(state, object) : CORE_NONE;
+
+	if (space != CORE_NONE)
+		tables[state->object[space].memory] += state->object[object].tables;
+}
 
 static void check_objects(const struct cgpu_state *state)
 {
 	u32 objects = 0, i;
 
 	memset(references, 0, sizeof(references));
+	memset(tables, 0, sizeof(tables));
 	for (i = 0; i < CGPU_MAX_OBJECTS; i++) {
 		const struct core_object *object = &state->object[i];
 		const struct core_client *client;
@@ -24,8 +52,11 @@ static void check_objects(const struct cgpu_state *state)
 			CHECK(state->object[object->parent].kind < object->kind);
 			CHECK_EQ(state->object[object->parent].client, object->client);
 		}
-		if (object->handle)
+		if (object->kind == CORE_OBJECT_MAPPING)
+			check_mapping(state, i);
+		else if (object->handle)
 			CHECK_EQ(core_object_find((struct cgpu_state *)state, object->client, object->handle), i);
+		tables_of(state, i);
 		CHECK(object->kind != CORE_OBJECT_MEMORY || object->memory != CORE_NONE);
 		CHECK(object->gpu < CGPU_MAX_GPUS || object->kind == CORE_OBJECT_HOST);
 		if (object->memory == CORE_NONE)
@@ -58,6 +89,7 @@ static void check_memory(const struct cgpu_state *state)
 			continue;
 		}
 		CHECK(references[i] > 0);
+		CHECK_EQ(memory->tables, tables[i]);
 		for (at = memory->first; at != CORE_NONE; at = state->object[at].alias) {
 			CHECK_EQ(state->object[at].memory, i);
 			CHECK_EQ(state->object[at].alias_before, before);

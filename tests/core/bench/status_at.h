@@ -21,6 +21,10 @@ static inline uint32_t status_at(const struct nv_abi *abi, uint32_t nr, uint32_t
 		return abi->NVOS54_PARAMETERS.status;
 	case NV_ESC_RM_DUP_OBJECT:
 		return abi->NVOS55_PARAMETERS.status;
+	case NV_ESC_RM_MAP_MEMORY_DMA:
+		return abi->NVOS46_PARAMETERS.status;
+	case NV_ESC_RM_UNMAP_MEMORY_DMA:
+		return abi->NVOS47_PARAMETERS.status;
 	case NV_ESC_RM_SHARE:
 		return abi->NVOS57_PARAMETERS.status;
 	default:

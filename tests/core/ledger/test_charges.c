@@ -79,8 +79,10 @@ TEST_ON_EACH(each_function_of_the_heap_is_charged, sliced(version, &caller), "51
 		ask.object = 6;
 		CHECK_EQ(bench_heap(bench, &caller, &ask), NV_OK);
 		CHECK_EQ(bench_used(bench, 0, caller.slot), 106 * MIB);
-		ask.flags = NVOS32_ALLOC_FLAGS_VIRTUAL;
-		CHECK_EQ(bench_heap(bench, &caller, &ask), CONTINUED);
+		ask.object = 7;
+		ask.flags = NVOS32_ALLOC_FLAGS_VIRTUAL | NVOS32_ALLOC_FLAGS_LAZY;
+		CHECK_EQ(bench_heap(bench, &caller, &ask), NV_OK);
+		CHECK_EQ(bench_used(bench, 0, caller.slot), 106 * MIB);
 		CHECK_EQ(bench_rm_free(bench, &caller, 0xc1, 0xc1), NV_OK);
 		bench->driver_size = 0;
 	}

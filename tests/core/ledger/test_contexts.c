@@ -37,7 +37,8 @@ static long channel(struct bench *bench, const struct caller *caller, u32 parent
 
 static void space(struct bench *bench, const struct caller *caller, u32 object)
 {
-	CHECK_EQ(bench_space(bench, caller, 0xc1, DEVICE, object, NV_VASPACE_ALLOCATION_FLAGS_IS_EXTERNALLY_OWNED), NV_OK);
+	CHECK_EQ(bench_space(bench, caller, 0xc1, DEVICE, object, NV_VASPACE_ALLOCATION_FLAGS_IS_EXTERNALLY_OWNED),
+		NV_OK);
 }
 
 static u64 charged(struct bench *bench, const struct caller *caller)
