@@ -327,7 +327,9 @@ void memory_release(struct sim *sim, struct memory *memory);
 uint32_t tables_fill_pool(struct sim *sim, uint32_t card, uint64_t bytes);
 /* Take page tables for a new address space, or for a reservation of addresses. */
 uint32_t tables_of_space(struct sim *sim, struct object *space);
-uint32_t tables_of_addresses(struct sim *sim, struct object *addresses, const struct memory_request *request);
+/* space: NULL for the device's own. */
+uint32_t tables_of_addresses(
+	struct sim *sim, struct object *addresses, const struct object *space, const struct memory_request *request);
 /* An object goes. */
 void tables_free(struct sim *sim, const struct object *object);
 
@@ -358,8 +360,6 @@ bool class_fits_parent(uint32_t class_id, const struct object *parent);
 /* channel.c: channel groups and channels. */
 uint32_t channel_create(struct sim *sim, const struct alloc_request *request, struct object *parent,
 	const uint8_t *params, struct object **created);
-/* What ends with an address space goes before it (refAddDependant); nothing happens for objects of other classes. */
-void space_free_dependants(struct sim *sim, const struct object *va_space);
 /* export.c: objects that open files keep, whoever made them (rmobjexportimport.c, os.c:2166) */
 struct exports {
 	/* On which all of them are; NV_MAX_DEVICES: on none. */

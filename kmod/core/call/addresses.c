@@ -137,15 +137,27 @@ enum cgpu_verdict core_begin_alloc_range(struct core_call_context *context, cons
 	return reserve_addresses(context, &alloc->handles, named, 0, CORE_OP_ALLOC);
 }
 
-void core_addresses_made(struct core_call_context *context, u32 object)
+/* Whether the call has made addresses that may have page tables from the beginning. */
+static int has_made_addresses(const struct core_call_context *context, const struct core_object *record)
 {
-	struct core_object *record = &context->state->object[object];
-	u32 space = core_tables_space(context->state, object);
-	struct core_alloc_shape shape;
+	if (record == NULL || record->kind != CORE_OBJECT_VIRTUAL || context->operation->shape == NULL)
+		return 0;
+	return context->call->nr != NV_ESC_RM_ALLOC ||
+		get32(context->call->top, context->abi->NVOS21_PARAMETERS.hClass) != NV01_MEMORY_VIRTUAL;
+}
 
-	if (space == CORE_NONE || core_tables_external(context->state, space) ||
-		(context->call->nr == NV_ESC_RM_ALLOC &&
-			get32(context->call->top, context->abi->NVOS21_PARAMETERS.hClass) == NV01_MEMORY_VIRTUAL))
+void core_addresses_made(struct core_call_context *context)
+{
+	const u64 *notes = context->call->opaque;
+	struct core_object *record =
+		core_object_noted(context->state, notes[CORE_NOTE_OBJECT], notes[CORE_NOTE_SERIAL]);
+	struct core_alloc_shape shape;
+	u32 space;
+
+	if (!has_made_addresses(context, record))
+		return;
+	space = core_tables_space(context->state, (u32)notes[CORE_NOTE_OBJECT]);
+	if (space == CORE_NONE || core_tables_external(context->state, space))
 		return;
 	context->operation->shape(context, &shape);
 	/* The space that the call names may be another one by now. */
@@ -154,5 +166,5 @@ void core_addresses_made(struct core_call_context *context, u32 object)
 		return;
 	record->tables = core_tables_of(shape.size, pages_of(&shape));
 	record->pinned = pages_of(&shape) <= CORE_TABLES_SMALL_AND_BIG;
-	core_tables_link(context->state, object);
+	core_tables_link(context->state, (u32)notes[CORE_NOTE_OBJECT]);
 }

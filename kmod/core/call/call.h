@@ -249,8 +249,8 @@ u32 core_space_find(struct core_call_context *context, u32 parent, u32 named, en
 enum cgpu_verdict core_begin_alloc_addresses(struct core_call_context *context, const struct core_alloc *alloc);
 enum cgpu_verdict core_begin_alloc_range(struct core_call_context *context, const struct core_alloc *alloc);
 enum cgpu_verdict core_begin_heap_addresses(struct core_call_context *context, const struct core_alloc_shape *shape);
-/* A reservation has come to be: note the page tables that the driver has taken for it. */
-void core_addresses_made(struct core_call_context *context, u32 object);
+/* If a reservation has come to be: note the page tables that the driver has taken for it. */
+void core_addresses_made(struct core_call_context *context);
 /* Charge a VA space for what a call fills the driver's pool of page tables with. CGPU_EXECUTE: there was room. */
 enum cgpu_verdict core_tables_take(struct core_call_context *context, u32 space, u64 set_aside);
 /* The same after the call, room or not: what it named when it was judged may have been exchanged. */
@@ -338,7 +338,7 @@ u32 core_parent_find(struct core_call_context *context, const struct core_handle
 /* Make the pending object and note it. 0 or -ENOSPC. */
 int core_reserve(struct core_call_context *context, const struct core_handles *handles, u32 kind, u32 gpu);
 /* The pending record of this call, if nothing has swept it away. */
-u32 core_reserved(struct core_call_context *context);
+u32 core_pending(struct core_call_context *context);
 /* The same with a VA space, charged for its root unless its page tables are not the driver's. */
 enum cgpu_verdict core_reserve_space(
 	struct core_call_context *context, const struct core_handles *handles, u32 parent, int external);

@@ -19,7 +19,10 @@ static int end_alloc(struct core_call_context *context)
 	operation->handles(context, &handles);
 	if (sized)
 		operation->shape(context, &shape);
-	return core_settle_done(context, &handles, sized ? &shape : NULL);
+	if (core_settle_done(context, &handles, sized ? &shape : NULL))
+		return 1;
+	core_addresses_made(context);
+	return 0;
 }
 
 /* An undo knows its record, whatever handle the driver gave. */

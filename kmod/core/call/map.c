@@ -91,7 +91,7 @@ static void mapping_made(struct core_call_context *context, u32 object, u32 plac
 int core_end_map(struct core_call_context *context)
 {
 	const struct nv_layout_NVOS46_PARAMETERS *at = &context->abi->NVOS46_PARAMETERS;
-	u32 object = core_reserved(context), place = place_of_map(context);
+	u32 object = core_pending(context), place = place_of_map(context);
 	u32 space = space_of(context->state, place);
 
 	if (object == CORE_NONE)

@@ -34,7 +34,7 @@ int core_reserve(struct core_call_context *context, const struct core_handles *h
 	return 0;
 }
 
-u32 core_reserved(struct core_call_context *context)
+u32 core_pending(struct core_call_context *context)
 {
 	const u64 *notes = context->call->opaque;
 	const struct core_object *record =
@@ -72,7 +72,7 @@ static enum cgpu_verdict reserve_charged(struct core_call_context *context, cons
 		return core_no_records(context);
 	if (need == 0 && kind != CORE_OBJECT_MEMORY)
 		return core_execute(context, op);
-	if (core_memory_begin(context->state, core_reserved(context), number, need) == CORE_NONE) {
+	if (core_memory_begin(context->state, core_pending(context), number, need) == CORE_NONE) {
 		core_settle_failed(context);
 		return core_no_records(context);
 	}
@@ -107,7 +107,7 @@ enum cgpu_verdict core_reserve_context(
 	enum cgpu_verdict verdict = reserve_charged(context, handles, parent, kind, need, CORE_OP_ALLOC);
 
 	if (verdict == CGPU_EXECUTE)
-		context->state->object[core_reserved(context)].runlist = core_runlist_of(engine);
+		context->state->object[core_pending(context)].runlist = core_runlist_of(engine);
 	return verdict;
 }
 
@@ -125,7 +125,7 @@ static const struct core_memory *charged_by(const struct core_call_context *cont
 
 void core_note_card_short(struct core_call_context *context)
 {
-	u32 object = core_reserved(context);
+	u32 object = core_pending(context);
 	const struct core_memory *memory = object == CORE_NONE ? NULL : charged_by(context, object);
 
 	if (memory && context->result == 0 && get32(context->call->top, context->status_at) == NV_ERR_NO_MEMORY)
@@ -134,7 +134,7 @@ void core_note_card_short(struct core_call_context *context)
 
 void core_settle_failed(struct core_call_context *context)
 {
-	u32 object = core_reserved(context);
+	u32 object = core_pending(context);
 	u32 client;
 
 	if (object == CORE_NONE)
@@ -264,7 +264,7 @@ int core_settle_done(
 	struct core_call_context *context, const struct core_handles *handles, const struct core_alloc_shape *shape)
 {
 	struct cgpu_call *call = context->call;
-	u32 object = core_reserved(context);
+	u32 object = core_pending(context);
 	u32 client, parent;
 	int other;
 
@@ -279,8 +279,6 @@ int core_settle_done(
 	core_replace_stale(context, client, handles->object);
 	parent = parent_of(context, object, handles->parent);
 	core_object_confirm(context->state, object, handles->object, parent);
-	if (context->state->object[object].kind == CORE_OBJECT_VIRTUAL)
-		core_addresses_made(context, object);
 	if (context->state->object[object].tsg_list != CORE_NONE)
 		call->round = context->state->object[object].gpu + 1;
 	/* Another container's first call on this client came to its end while this one was under way. */

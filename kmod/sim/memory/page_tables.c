@@ -102,14 +102,12 @@ uint32_t tables_of_space(struct sim *sim, struct object *space)
 	return status != NV_OK || space->external ? status : pin(sim, space, 3 * TABLE, true);
 }
 
-uint32_t tables_of_addresses(struct sim *sim, struct object *addresses, const struct memory_request *request)
+uint32_t tables_of_addresses(
+	struct sim *sim, struct object *addresses, const struct object *space, const struct memory_request *request)
 {
-	const struct object *space = object_find(sim, addresses->client, request->va_space);
-	bool pooled = request->va_space != 0, fits = request->size <= SIM_ADDRESSES;
+	bool pooled = space != NULL, fits = request->size <= SIM_ADDRESSES;
 	uint32_t status = NV_OK;
 
-	if (request->va_space != 0 && (!space || space->class_id != FERMI_VASPACE_A))
-		return space ? NV_ERR_INVALID_OBJECT_HANDLE : NV_ERR_OBJECT_NOT_FOUND;
 	if (space && space->external)
 		return NV_OK;
 	if (!(request->flags & (NVOS32_ALLOC_FLAGS_LAZY | NVOS32_ALLOC_FLAGS_EXTERNALLY_MANAGED))) {

@@ -108,10 +108,21 @@ static void write_request(const struct sim *sim, uint8_t *params, const struct m
 	put64(params, at->address, 0);
 }
 
+static uint32_t take_tables(struct sim *sim, struct object *object, const struct memory_request *request)
+{
+	const struct object *space = object_find(sim, object->client, request->va_space);
+
+	if (request->va_space == 0)
+		return tables_of_addresses(sim, object, NULL, request);
+	if (!space || space->class_id != FERMI_VASPACE_A)
+		return space ? NV_ERR_INVALID_OBJECT_HANDLE : NV_ERR_OBJECT_NOT_FOUND;
+	return tables_of_addresses(sim, object, space, request);
+}
+
 uint32_t memory_describe(struct sim *sim, struct object *object, struct memory_request *request)
 {
 	if (object->class_id == NV50_MEMORY_VIRTUAL) {
-		uint32_t status = tables_of_addresses(sim, object, request);
+		uint32_t status = take_tables(sim, object, request);
 
 		if (status != NV_OK) {
 			object_free(sim, object);

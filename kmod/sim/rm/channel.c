@@ -95,22 +95,3 @@ uint32_t channel_create(struct sim *sim, const struct alloc_request *request, st
 	}
 	return status;
 }
-
-static struct object *dependant(const struct object *va_space)
-{
-	struct object *at = va_space->client->root;
-
-	while ((at = object_next(va_space->client->root, at))) {
-		if (at->va_space == va_space->handle)
-			return at;
-	}
-	return NULL;
-}
-
-void space_free_dependants(struct sim *sim, const struct object *va_space)
-{
-	struct object *at;
-
-	while (va_space->class_id == FERMI_VASPACE_A && (at = dependant(va_space)))
-		object_free(sim, at);
-}

@@ -225,11 +225,31 @@ uint32_t object_create(struct sim *sim, struct client *client, struct object *pa
 	return NV_OK;
 }
 
+static struct object *dependant(const struct object *va_space)
+{
+	struct object *at = va_space->client->root;
+
+	while ((at = object_next(va_space->client->root, at))) {
+		if (at->va_space == va_space->handle)
+			return at;
+	}
+	return NULL;
+}
+
+/* What ends with an address space goes before it (refAddDependant). */
+static void free_dependants(struct sim *sim, const struct object *va_space)
+{
+	struct object *at;
+
+	while (va_space->class_id == FERMI_VASPACE_A && (at = dependant(va_space)))
+		object_free(sim, at);
+}
+
 static void remove_leaf(struct sim *sim, struct object *object)
 {
 	struct object **at = &sim->buckets[bucket_of(object->client, object->handle)];
 
-	space_free_dependants(sim, object);
+	free_dependants(sim, object);
 	while (*at != object)
 		at = &(*at)->bucket_next;
 	*at = object->bucket_next;
