@@ -158,6 +158,7 @@ struct sim {
 	/* The time that the engines have: of the machine's clock, or what is set here. */
 	bool follows_clock;
 	uint64_t time;
+	bool stuck; /* object_without_parent() */
 	bool lacks_gsp; /* cards without it can have no channels disabled */
 	dev_t device;
 	char mount[4096];
@@ -284,6 +285,9 @@ uint32_t object_create(struct sim *sim, struct client *client, struct object *pa
 void object_free(struct sim *sim, struct object *object);
 struct object *object_next(const struct object *top, struct object *at);
 /* A second handle to what an object stands for; rights are the caller's affair. */
+/* A duplicate whose parent is not there. Drivers 575 to 595 keep the lock of all calls then (rs_server.c, serverCopyResource):
+ * each later call hangs, which here is that it fails. */
+uint32_t object_without_parent(struct sim *sim);
 uint32_t object_duplicate(struct sim *sim, const struct object *source, struct object *parent, uint32_t *handle);
 int escape_share(struct call *call);
 /* For a client's objects that have nothing of their own. */

@@ -314,8 +314,15 @@ enum cgpu_verdict core_begin_share(struct core_call_context *context);
 enum cgpu_verdict core_begin_transfer(struct core_call_context *context);
 int core_end_export(struct core_call_context *context);
 int core_end_import(struct core_call_context *context);
+/* Client and parent of what an import that was judged is about to make. -ENOENT: it makes nothing. */
+int core_import_handles(const struct nv_abi *abi, const struct cgpu_call *call, struct core_handles *handles);
 /* The next handle that undoing the call has to free. 0: there is none. */
 u32 core_import_undo(const struct nv_abi *abi, struct cgpu_call *call);
+
+/* --- parent.c: what a duplicate lies below --- */
+
+/* Whether the ledger has the parent as one of the container's objects, or it is the client itself. */
+int core_parent_is_known(const struct core_call_context *context, const struct core_handles *handles);
 
 /* --- ownership.c --- */
 

@@ -21,9 +21,11 @@ enum cgpu_verdict core_begin_dup(struct core_call_context *context)
 	if (client == CORE_NONE)
 		return core_answer(context, NV_ERR_INSUFFICIENT_PERMISSIONS);
 	source = core_object_find(state, client, get32(context->call->top, at->hObjectSrc));
+	core_dup_handles(context, &handles);
+	if (!core_parent_is_known(context, &handles))
+		return core_answer(context, NV_ERR_OBJECT_NOT_FOUND);
 	if (source == CORE_NONE)
 		return core_execute(context, CORE_OP_PLAIN);
-	core_dup_handles(context, &handles);
 	/* The driver makes one only for the same space of another device (_virtmemCopyConstruct), which no program asks for. */
 	if (state->object[source].kind == CORE_OBJECT_VIRTUAL)
 		return core_answer(context, NV_ERR_INVALID_DEVICE);

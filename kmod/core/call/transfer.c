@@ -260,7 +260,10 @@ static enum cgpu_verdict begin_import(struct core_call_context *context, const s
 	const struct nv_layout_NVOS54_PARAMETERS *at = &context->abi->NVOS54_PARAMETERS;
 	struct cgpu_state *state = context->state;
 	struct cgpu_call *call = context->call;
-	u32 handle = get32(call->top, at->hClient), client, pin, i;
+	const struct core_handles handles = {
+		.client = get32(call->top, at->hClient), .parent = get32(call->segment[0].data, transfer->parent)
+	};
+	u32 client, pin, i;
 	int others;
 
 	pin = core_exports_find(state, call->slot, call->target, &others);
@@ -268,7 +271,9 @@ static enum cgpu_verdict begin_import(struct core_call_context *context, const s
 		return core_answer(context, NV_ERR_INSUFFICIENT_PERMISSIONS);
 	if (transfer->count == 0)
 		return core_execute(context, CORE_OP_PLAIN);
-	client = core_client_take(state, call->slot, handle, call->tgid);
+	if (!core_parent_is_known(context, &handles))
+		return core_answer(context, NV_ERR_OBJECT_NOT_FOUND);
+	client = core_client_take(state, call->slot, handles.client, call->tgid);
 	if (client == CORE_NONE)
 		return core_no_records(context);
 	call->opaque[CORE_NOTE_UNIT] = 0;
@@ -279,7 +284,7 @@ static enum cgpu_verdict begin_import(struct core_call_context *context, const s
 		}
 	}
 	note_transfer(call, transfer);
-	call->opaque[CORE_NOTE_HANDLES] = (u64)handle << 32;
+	call->opaque[CORE_NOTE_HANDLES] = (u64)handles.client << 32;
 	return core_execute(context, CORE_OP_IMPORT);
 }
 
@@ -332,6 +337,18 @@ int core_end_import(struct core_call_context *context)
 	other = core_client_done(context, client);
 	confirm_all(context, &transfer, client);
 	return other;
+}
+
+int core_import_handles(const struct nv_abi *abi, const struct cgpu_call *call, struct core_handles *handles)
+{
+	struct core_transfer transfer;
+
+	if (noted_transfer(abi, call, &transfer))
+		return -ENOENT;
+	handles->client = get32(call->top, abi->NVOS54_PARAMETERS.hClient);
+	handles->parent = get32(call->segment[0].data, transfer.parent);
+	handles->object = 0;
+	return 0;
 }
 
 u32 core_import_undo(const struct nv_abi *abi, struct cgpu_call *call)

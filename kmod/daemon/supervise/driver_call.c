@@ -412,11 +412,24 @@ static void undo(struct cgpud *d, struct in_flight *e, int file)
 		run_free(d, &call, file);
 }
 
+/* Whether the driver has what the call needs; else the copies say so. In the container's order. */
+static int ask_driver(struct cgpud *d, struct in_flight *e, const struct task *task)
+{
+	u8 top[UNDO_TOP_BYTES] = { 0 };
+	struct cgpu_call question = { .top = top };
+
+	if (!cgpu_call_question(&d->core, &e->call, &question))
+		return 1;
+	e->result = rm_call(task->file, question.nr, question.top, question.bytes);
+	return cgpu_call_answered(&d->core, &e->call, &question);
+}
+
 static void execute_rm(struct cgpud *d, struct in_flight *e, struct task *task)
 {
 	int ordered = cgpu_call_changes(d->core.abi, &e->call);
 
-	run_named(d, e, task);
+	if (ask_driver(d, e, task))
+		run_named(d, e, task);
 	if (e->repeated)
 		forgive_free(d->core.abi, e);
 	if (cgpu_call_end(&d->core, &e->call, e->result))

@@ -36,6 +36,8 @@ static struct cgpu_km_core this_core = {
 
 	.call_begin = cgpu_call_begin,
 	.call_end = cgpu_call_end,
+	.call_question = cgpu_call_question,
+	.call_answered = cgpu_call_answered,
 	.call_undo = cgpu_call_undo,
 	.turn = cgpu_round,
 	.gates_next = cgpu_channels_next,

@@ -48,6 +48,18 @@ static u32 run_judged(const struct rm_call *rm, const struct cgpu_call *call)
 	return status;
 }
 
+/* Whether the driver has what the call needs; else the call says so. In the container's order. */
+static bool ask_driver(const struct rm_call *rm, struct cgpu_call *call)
+{
+	struct cgpu_km_core *logic = rm->engine->logic;
+	struct cgpu_call question = { .top = rm->task_call->undo_top };
+
+	if (!logic->call_question(&rm->engine->core, call, &question))
+		return true;
+	run(rm, question.nr, question.top, question.bytes);
+	return logic->call_answered(&rm->engine->core, call, &question) != 0;
+}
+
 static void leave_core(struct rm_call *rm)
 {
 	km_engine_put(rm->engine);
@@ -235,11 +247,12 @@ static u32 execute(struct rm_call *rm)
 	struct cgpu_call *call = &rm->task_call->call;
 	u64 number = rm->engine->number;
 	bool undoable, undone, skipped;
-	u32 status;
+	u32 status = NV_OK;
 
 	if (rm->task_call->target)
 		km_file_note_export(rm->task_call->target->private_data);
-	status = run_judged(rm, call);
+	if (ask_driver(rm, call))
+		status = run_judged(rm, call);
 	if (rm->file->device == CGPU_DEVICE_CTL && !rm->file->linked)
 		call->file = rm->file->number;
 	undone = rm->engine->logic->call_end(&rm->engine->core, call, status == NV_OK ? 0 : -EINVAL);

@@ -447,8 +447,10 @@ static uint32_t duplicate(struct call *call, uint32_t *handle)
 		return status;
 	source = object_find(sim, from, get32(call->data, at->hObjectSrc));
 	parent = object_find(sim, client, get32(call->data, at->hParent));
-	if (!source || !parent)
+	if (!source)
 		return NV_ERR_OBJECT_NOT_FOUND;
+	if (!parent)
+		return object_without_parent(sim);
 	if (!class_may_be_duplicated(source->class_id))
 		return NV_ERR_INVALID_ARGUMENT;
 	if (!call_is_kernel(call) && !share_lets_dup(source, client))

@@ -38,6 +38,8 @@ int escape_dispatch(struct call *call)
 
 	if (!entry && call->sim->contents)
 		entry = find_entry(call->sim->contents->escapes, call->nr);
+	if (call->sim->stuck)
+		return -EIO;
 	if (!entry || (entry->node != ON_ANY && entry->node != node))
 		return -EINVAL;
 	if (entry->bytes_at != SIZE_MAX && call->size != layout_word(call->sim, entry->of_card, entry->bytes_at))

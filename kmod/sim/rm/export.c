@@ -123,9 +123,7 @@ uint32_t import_object(struct sim *sim, struct client *client, uint32_t parent_h
 	if (type)
 		*type = source->memory ? NV0000_CTRL_CMD_OS_UNIX_IMPORT_OBJECT_TYPE_VIDMEM :
 					 NV0000_CTRL_CMD_OS_UNIX_IMPORT_OBJECT_TYPE_SYSMEM;
-	if (!parent)
-		return NV_ERR_OBJECT_NOT_FOUND;
-	return object_duplicate(sim, source, parent, object);
+	return parent ? object_duplicate(sim, source, parent, object) : object_without_parent(sim);
 }
 
 /* The device that a file is for; NV_MAX_DEVICES: for none, which is known from 525 on. */

@@ -300,6 +300,12 @@ struct object *object_next(const struct object *top, struct object *at)
 	return at == top ? NULL : at->next;
 }
 
+uint32_t object_without_parent(struct sim *sim)
+{
+	sim->stuck |= version_at_least(sim, 575, 51, 2) && !version_at_least(sim, 615, 0, 0);
+	return NV_ERR_OBJECT_NOT_FOUND;
+}
+
 uint32_t object_duplicate(struct sim *sim, const struct object *source, struct object *parent, uint32_t *handle)
 {
 	struct object *copy;

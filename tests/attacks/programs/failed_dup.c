@@ -86,6 +86,20 @@ static void through_other(uint32_t memory)
 	session = keep;
 }
 
+/* The driver makes a duplicate of what it imports. */
+static void import_below_nobody(void)
+{
+	struct session orphaned = session;
+	int exported = -1;
+
+	orphaned.device = NOBODY;
+	if (export_memory(&session, 0, &exported) == NV_OK && import_memory(&orphaned, exported, 0) == NV_OK)
+		made++;
+	else
+		failed++;
+	close(exported);
+}
+
 static void below_itself(uint32_t memory)
 {
 	const struct dup dup = { session.client, memory, COPY + ROUNDS, session.client, memory };
@@ -108,6 +122,8 @@ int main(int argc, char **argv)
 		return 1;
 	if (argc > 1)
 		below_itself(grant.handle);
+	else
+		import_below_nobody();
 	for (round = 0; argc == 1 && round < ROUNDS; round++) {
 		fail_all(grant.handle, round);
 		through_other(grant.handle);

@@ -32,6 +32,8 @@ struct bench {
 	u64 driver_page;
 	u32 driver_handle; /* given out when the caller names none */
 	void (*at_execute)(struct bench *bench);
+	u32 question_status; /* 0: what the driver is asked for before a call is there */
+	u32 asked; /* how many such questions there were */
 	u32 keeps_descriptors; /* the transport does not say what a descriptor leads to */
 	u64 target; /* the file that it leads to */
 	/* What the last call came to. */

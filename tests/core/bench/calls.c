@@ -139,6 +139,25 @@ static int end(struct bench *bench, int result)
 	return undo;
 }
 
+/* Ask the driver what the core wants to know of it before the call runs. */
+static int may_run(struct bench *bench)
+{
+	const struct nv_layout_NVOS55_PARAMETERS *at = &bench->core.abi->NVOS55_PARAMETERS;
+	struct cgpu_call question = { 0 };
+	u8 top[64] = { 0 };
+
+	question.top = top;
+	if (!cgpu_call_question(&bench->core, &bench->call, &question))
+		return 1;
+	CHECK_EQ(question.nr, NV_ESC_RM_DUP_OBJECT);
+	CHECK_EQ(question.bytes, at->bytes);
+	CHECK_EQ(get32(top, at->hParent), get32(top, at->hClient));
+	CHECK_EQ(get32(top, at->hObject), get32(top, at->hObjectSrc));
+	bench->asked++;
+	put32(top, at->status, bench->question_status ? bench->question_status : NV_ERR_INSERT_DUPLICATE_NAME);
+	return cgpu_call_answered(&bench->core, &bench->call, &question);
+}
+
 long bench_call(struct bench *bench, const struct caller *caller, u32 nr, u32 bytes)
 {
 	struct cgpu_call *call = &bench->call;
@@ -177,7 +196,7 @@ long bench_call(struct bench *bench, const struct caller *caller, u32 nr, u32 by
 	if (bench->verdict == CGPU_CONTINUE)
 		return CONTINUED;
 	if (bench->verdict == CGPU_EXECUTE) {
-		result = drive(bench);
+		result = may_run(bench) ? drive(bench) : 0;
 		if (end(bench, result))
 			take_back(bench);
 		if (result)

@@ -78,7 +78,14 @@ TEST_ON(what_fails_leaves_nothing, with_files(&caller))
 	CHECK_EQ(bench_export_list(bench, &caller, &list), NV_OK);
 	bench->driver_status = NV_ERR_INSERT_DUPLICATE_NAME;
 	CHECK_EQ(bench_import(bench, &caller, FIRST, 0xd0, 1), NV_ERR_INSERT_DUPLICATE_NAME);
-	CHECK_EQ(bench_import(bench, &caller, SECOND, 0xd0, 1), NV_ERR_INSERT_DUPLICATE_NAME);
+	CHECK_EQ(bench_import(bench, &caller, SECOND, SECOND, 1), NV_ERR_INSERT_DUPLICATE_NAME);
+	/* An import is a duplicate, whose parent the driver must be known to have. */
+	CHECK_EQ(bench_import(bench, &caller, SECOND, 0xd0, 1), NV_ERR_OBJECT_NOT_FOUND);
+	CHECK_EQ(bench->verdict, CGPU_ANSWER);
+	bench->question_status = NV_ERR_OBJECT_NOT_FOUND;
+	CHECK_EQ(bench_import(bench, &caller, FIRST, 0xd0, 1), NV_ERR_OBJECT_NOT_FOUND);
+	CHECK_EQ(bench->verdict, CGPU_EXECUTE);
+	bench->question_status = NV_OK;
 	CHECK_EQ(bench_import_list(bench, &caller, &list), NV_ERR_INSERT_DUPLICATE_NAME);
 	CHECK_EQ(bench->core.state->clients, clients + 1);
 	CHECK_EQ(bench->core.state->objects, objects + 2);

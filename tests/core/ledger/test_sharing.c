@@ -23,6 +23,29 @@ TEST_ON(dups_hold_the_charge, sliced("580.142", &caller))
 	CHECK(bench_is(bench, "0/a/meminfo", "Free: 6336544768\n"));
 }
 
+/* Some drivers never give their lock back where the parent is not there: neither is forwarded, and nothing stays charged. */
+TEST_ON(a_duplicate_needs_a_parent_that_is_there, started("580.142", &caller))
+{
+	CHECK_EQ(take(bench, &caller, 1, MIB), NV_OK);
+	CHECK_EQ(bench_dup(bench, &caller, 0xc1, 0x77, 2, 0xc1, 1), NV_ERR_OBJECT_NOT_FOUND);
+	CHECK_EQ(bench_dup(bench, &caller, 0xc1, 0, 2, 0xc1, 1), NV_ERR_OBJECT_NOT_FOUND);
+	CHECK_EQ(bench_dup(bench, &caller, 0xc1, 0x77, 2, 0xc1, 0x999), NV_ERR_OBJECT_NOT_FOUND);
+	CHECK_EQ(bench->verdict, CGPU_ANSWER);
+	/* The record is out of date. The driver's word, whatever it is, is the answer. */
+	bench->question_status = NV_ERR_OBJECT_NOT_FOUND;
+	CHECK_EQ(bench_dup(bench, &caller, 0xc1, 0xd0, 2, 0xc1, 1), NV_ERR_OBJECT_NOT_FOUND);
+	bench->question_status = NV_ERR_INVALID_CLIENT;
+	CHECK_EQ(bench_dup(bench, &caller, 0xc1, 0xd1, 2, 0xc1, 0x999), NV_ERR_INVALID_CLIENT);
+	CHECK_EQ(bench->verdict, CGPU_EXECUTE);
+	CHECK_EQ(bench->asked, 2);
+	CHECK_EQ(bench_used(bench, 0, caller.slot), MIB);
+	/* A client that is there is its own object. */
+	CHECK_EQ(bench_dup(bench, &caller, 0xc1, 0xc1, 2, 0xc1, 1), NV_OK);
+	bench->question_status = NV_ERR_INVALID_ARGUMENT;
+	CHECK_EQ(bench_dup(bench, &caller, 0xc1, 0xd0, 3, 0xc1, 1), NV_OK);
+	CHECK_EQ(bench->asked, 3);
+}
+
 TEST_ON(dups_stay_inside_the_container, started("580.142", &caller))
 {
 	struct caller stranger = neighbour(bench);
