@@ -14,6 +14,7 @@ static const struct cgpu_ops core_calls __initconst = {
 	.cgroup_of = km_cgroup_of,
 	.orphans = km_orphans_wait,
 	.process_of = km_process_of,
+	.process_in = km_process_in,
 	.cards = km_gpus_ask_mig,
 	.round = km_rounds_due,
 	.pages = km_pages_of,

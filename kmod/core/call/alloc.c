@@ -158,13 +158,14 @@ static enum cgpu_verdict channel_of_group(
 
 	if (core_alloc_copy_in(context, alloc, params_bytes, &verdict))
 		return verdict;
-	if (core_reserve(context, &alloc->handles, CORE_OBJECT_CHANNEL, context->state->object[group].gpu))
-		return core_no_records(context);
+	verdict = core_reserve_channel(context, &alloc->handles, group);
+	if (verdict != CGPU_EXECUTE)
+		return verdict;
 	/* Before Ampere a group may run elsewhere than it says. */
 	if (alloc->class < AMPERE_CHANNEL_GPFIFO_A)
 		context->state->object[group].runlist = 0;
 	context->state->object[context->call->opaque[CORE_NOTE_OBJECT]].runlist = context->state->object[group].runlist;
-	return core_execute(context, CORE_OP_ALLOC);
+	return verdict;
 }
 
 static enum cgpu_verdict alloc_channel(struct core_call_context *context, const struct core_alloc *alloc)

@@ -116,6 +116,7 @@ struct core_operation {
 	void (*handles)(const struct core_call_context *context, struct core_handles *handles);
 	void (*shape)(const struct core_call_context *context, struct core_alloc_shape *shape);
 	void (*rewrite)(struct core_call_context *context); /* of answers that tell of cards */
+	void (*check)(struct core_call_context *context); /* of what was rewritten, without the lock; NULL: nothing */
 };
 
 /* One control that the core judges. */
@@ -281,6 +282,9 @@ void core_refusal_count(struct core_call_context *context);
 
 void core_rewrite_pids(struct core_call_context *context);
 void core_rewrite_pid_info(struct core_call_context *context);
+/* After that, without the lock: leave out who is not in the container. */
+void core_check_pids(struct core_call_context *context);
+void core_check_pid_info(struct core_call_context *context);
 
 /* --- ownership.c: calls that make a client --- */
 
@@ -355,6 +359,9 @@ enum cgpu_verdict core_reserve_memory(struct core_call_context *context, const s
 /* The same with a channel group or channel: charged by the estimate where it makes a context of the graphics engine. */
 enum cgpu_verdict core_reserve_context(
 	struct core_call_context *context, const struct core_handles *handles, u32 parent, u32 kind, u32 engine);
+/* The same with a channel of a group, which has the group's context. */
+enum cgpu_verdict core_reserve_channel(
+	struct core_call_context *context, const struct core_handles *handles, u32 group);
 /* The driver took a handle that the ledger still has: what had it is gone, and was not seen to go. */
 void core_replace_stale(struct core_call_context *context, u32 client, u32 handle);
 /* A call on the client of a pending record succeeded. 1: another container has that client on record. */

@@ -109,6 +109,11 @@ static enum cgpu_verdict begin_answer(struct core_call_context *context)
 	{                                                                                \
 		.command = number, .begin = begin_answer, .status = NV_ERR_NOT_SUPPORTED \
 	}
+/* Of the sessions of all who use the card: it has none that a slice could be told of. */
+#define OF_ALL(number)                                                                                      \
+	{                                                                                                   \
+		.command = number, .begin = begin_answer, .status = NV_ERR_NOT_SUPPORTED, .unless_whole = 1 \
+	}
 #define SIZES(number, layout, left)                                                                 \
 	{                                                                                           \
 		.command = number, .begin = begin_info, .bytes = CORE_ABI(layout.bytes), .op = left \
@@ -150,6 +155,8 @@ static const struct core_control controls[] = {
 	NOT_FOR_SLICES(NV0080_CTRL_CMD_FIFO_SET_CHANNEL_PROPERTIES),
 	NOT_FOR_SLICES(NV0080_CTRL_CMD_FIFO_STOP_RUNLIST),
 	NOT_FOR_SLICES(NV0080_CTRL_CMD_FIFO_START_RUNLIST),
+	OF_ALL(NV2080_CTRL_GPU_GET_NVENC_SW_SESSION_STATS),
+	OF_ALL(NV2080_CTRL_GPU_GET_NVFBC_SW_SESSION_STATS),
 	PROCESSES(NV2080_CTRL_CMD_GPU_GET_PIDS, NV2080_CTRL_GPU_GET_PIDS_PARAMS, pids_of_caller, CORE_OP_PIDS),
 	PROCESSES(NV2080_CTRL_CMD_GPU_GET_PID_INFO, NV2080_CTRL_GPU_GET_PID_INFO_PARAMS, pid_info_of_caller,
 		CORE_OP_PID_INFO),

@@ -130,17 +130,17 @@ static void note_lost(struct core_call_context *context, struct core_lost_line *
 /* One row for each operation that a begin can leave. CORE_OP_NONE has none: there is nothing to settle. */
 static const struct core_operation operations[CORE_OPS] = {
 	[CORE_OP_PLAIN] = { .end = end_plain },
-	[CORE_OP_ALLOC] = { end_alloc, core_alloc_handles, core_alloc_shape, NULL },
-	[CORE_OP_HEAP_ALLOC] = { end_alloc, core_heap_handles, core_heap_shape_read, NULL },
-	[CORE_OP_DUP] = { end_alloc, core_dup_handles, NULL, NULL },
+	[CORE_OP_ALLOC] = { .end = end_alloc, .handles = core_alloc_handles, .shape = core_alloc_shape },
+	[CORE_OP_HEAP_ALLOC] = { .end = end_alloc, .handles = core_heap_handles, .shape = core_heap_shape_read },
+	[CORE_OP_DUP] = { .end = end_alloc, .handles = core_dup_handles },
 	[CORE_OP_FREE] = { .end = end_free },
 	[CORE_OP_HEAP_FREE] = { .end = end_heap_free },
 	[CORE_OP_HEAP_INFO] = { .end = end_sizes, .rewrite = core_rewrite_heap_info },
 	[CORE_OP_FB_INFO] = { .end = end_sizes, .rewrite = core_rewrite_fb_info },
 	[CORE_OP_FB_INFO_V2] = { .end = end_sizes, .rewrite = core_rewrite_fb_info_v2 },
 	[CORE_OP_FB_REGION] = { .end = end_sizes, .rewrite = core_rewrite_regions },
-	[CORE_OP_PIDS] = { .end = end_processes, .rewrite = core_rewrite_pids },
-	[CORE_OP_PID_INFO] = { .end = end_processes, .rewrite = core_rewrite_pid_info },
+	[CORE_OP_PIDS] = { .end = end_processes, .rewrite = core_rewrite_pids, .check = core_check_pids },
+	[CORE_OP_PID_INFO] = { .end = end_processes, .rewrite = core_rewrite_pid_info, .check = core_check_pid_info },
 	[CORE_OP_ROOT] = { .end = core_end_root },
 	[CORE_OP_EXPORT] = { .end = core_end_export },
 	[CORE_OP_IMPORT] = { .end = core_end_import },
@@ -170,7 +170,7 @@ int cgpu_call_end(struct cgpu_core *core, struct cgpu_call *call, int result)
 	};
 	struct core_lost_line lost;
 	u64 op = call->opaque[CORE_NOTE_OP];
-	int undo;
+	int undo, checks;
 
 	/* Once only. Of a damaged call nobody knows what the driver has done: what it reserved stays charged. */
 	call->opaque[CORE_NOTE_OP] = CORE_OP_NONE;
@@ -183,7 +183,10 @@ int cgpu_call_end(struct cgpu_core *core, struct cgpu_call *call, int result)
 	call->fetched = has_fetched(&context);
 	note_lost(&context, &lost);
 	undo = context.operation->end(&context);
+	checks = context.operation->check && result == 0 && core->state->settings.enforce && core->ops->process_in;
 	core_unlock(core);
+	if (checks)
+		context.operation->check(&context);
 	core_lost_log(core, &lost);
 	if (undo) {
 		put32(call->top, context.status_at, NV_ERR_NO_MEMORY);

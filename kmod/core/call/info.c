@@ -142,6 +142,8 @@ void core_rewrite_heap_info(struct core_call_context *context)
  * that it cannot see (src/nvidia/src/kernel/gpu/gpu_rmapi.c). What a process holds they tell by the host's number until
  * 560, and by the caller's from 565.57.01 on. A transport that runs calls in another namespace cannot ask a driver that
  * knows the caller's: there the call goes on.
+ *
+ * A number on record can be another process's by now, so the transport is asked, too: without the lock, as it may have to look.
  */
 
 /* The process that the driver means; 0: nobody. */
@@ -167,7 +169,18 @@ static int is_own(const struct core_call_context *context, u32 number, u32 of_ca
 	return 0;
 }
 
-void core_rewrite_pids(struct core_call_context *context)
+/* Whether the process is in the container now. */
+static int is_inside(const struct core_call_context *context, u32 number, u32 of_caller)
+{
+	const struct cgpu_core *core = context->core;
+	s32 tgid = process_of(context, number, of_caller);
+
+	return tgid != 0 && core->ops->process_in(core->ctx, tgid, context->call->slot, context->call->generation);
+}
+
+typedef int keeps_fn(const struct core_call_context *context, u32 number, u32 of_caller);
+
+static void filter_pids(struct core_call_context *context, keeps_fn *keeps)
 {
 	const struct nv_layout_NV2080_CTRL_GPU_GET_PIDS_PARAMS *at = &context->abi->NV2080_CTRL_GPU_GET_PIDS_PARAMS;
 	u8 *params = context->call->segment[0].data;
@@ -175,7 +188,7 @@ void core_rewrite_pids(struct core_call_context *context)
 
 	for (i = 0; i < count && i < most; i++) {
 		pid = get32(params, at->pidTbl + 4 * i);
-		if (is_own(context, pid, context->abi->pids_of_caller))
+		if (keeps(context, pid, context->abi->pids_of_caller))
 			put32(params, at->pidTbl + 4 * own++, pid);
 	}
 	memset(params + at->pidTbl + 4 * own, 0, 4 * (most - own));
@@ -183,7 +196,7 @@ void core_rewrite_pids(struct core_call_context *context)
 }
 
 /* Others have nothing, like processes that do not use the card. */
-void core_rewrite_pid_info(struct core_call_context *context)
+static void filter_pid_info(struct core_call_context *context, keeps_fn *keeps)
 {
 	const struct nv_layout_NV2080_CTRL_GPU_GET_PID_INFO_PARAMS *list =
 		&context->abi->NV2080_CTRL_GPU_GET_PID_INFO_PARAMS;
@@ -192,7 +205,27 @@ void core_rewrite_pid_info(struct core_call_context *context)
 	u32 most = (u32)(list->bytes - list->pidInfoList) / at->bytes, i;
 
 	for (i = 0; i < most; i++, entry += at->bytes) {
-		if (!is_own(context, get32(entry, at->pid), context->abi->pid_info_of_caller))
+		if (!keeps(context, get32(entry, at->pid), context->abi->pid_info_of_caller))
 			memset(entry + at->data, 0, at->smcSubscription_computeInstanceId - at->data);
 	}
+}
+
+void core_rewrite_pids(struct core_call_context *context)
+{
+	filter_pids(context, is_own);
+}
+
+void core_rewrite_pid_info(struct core_call_context *context)
+{
+	filter_pid_info(context, is_own);
+}
+
+void core_check_pids(struct core_call_context *context)
+{
+	filter_pids(context, is_inside);
+}
+
+void core_check_pid_info(struct core_call_context *context)
+{
+	filter_pid_info(context, is_inside);
 }

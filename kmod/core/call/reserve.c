@@ -48,7 +48,10 @@ u32 core_pending(struct core_call_context *context)
 	return (u32)notes[CORE_NOTE_OBJECT];
 }
 
-/* An object with a charge. Of memory there is one even for nothing, as its size is settled by the driver's answer. */
+/*
+ * An object with a charge: of memory also for nothing, as its size is settled by the driver's answer, and of a group or channel,
+ * as it has numbers. A VA space whose tables are not the driver's has none.
+ */
 static enum cgpu_verdict reserve_charged(struct core_call_context *context, const struct core_handles *handles,
 	u32 parent, u32 kind, u64 need, enum core_op op)
 {
@@ -62,7 +65,9 @@ static enum cgpu_verdict reserve_charged(struct core_call_context *context, cons
 		return core_answer(context, NV_ERR_INSUFFICIENT_PERMISSIONS);
 	if (instance)
 		core_pages_look_at(context->core, gpu, instance);
-	if (instance && core_unaccounted_refuses(context->state, gpu))
+	/* A channel takes nothing beside its group's context. */
+	if (instance && context->state->object[parent].kind != CORE_OBJECT_CHANNEL_GROUP &&
+		core_unaccounted_refuses(context->state, gpu))
 		return core_short_of(context, gpu, number, CORE_SHORT_UNACCOUNTED);
 	if (instance && need > core_memory_room(instance) && context->state->settings.enforce) {
 		context->call->no_room = CGPU_NO_ROOM_LEFT;
@@ -70,13 +75,20 @@ static enum cgpu_verdict reserve_charged(struct core_call_context *context, cons
 	}
 	if (core_reserve(context, handles, kind, gpu))
 		return core_no_records(context);
-	if (need == 0 && kind != CORE_OBJECT_MEMORY)
+	if (need == 0 && kind == CORE_OBJECT_VA_SPACE)
 		return core_execute(context, op);
 	if (core_memory_begin(context->state, core_pending(context), number, need) == CORE_NONE) {
 		core_settle_failed(context);
 		return core_no_records(context);
 	}
 	return core_execute(context, op);
+}
+
+/* The driver has no number left for another group or channel. */
+static enum cgpu_verdict no_ids(struct core_call_context *context)
+{
+	context->call->no_room = CGPU_NO_ROOM_LEFT;
+	return core_answer(context, NV_ERR_NO_FREE_FIFOS);
 }
 
 enum cgpu_verdict core_reserve_memory(struct core_call_context *context, const struct core_handles *handles, u32 parent,
@@ -104,10 +116,29 @@ enum cgpu_verdict core_reserve_context(
 	/* Where pages are counted, those of the context are among them. */
 	int estimated = core_runlist_of(engine) == 0 && !core_pages_counted(context->core);
 	u64 need = estimated ? context->state->settings.context_memory : 0;
-	enum cgpu_verdict verdict = reserve_charged(context, handles, parent, kind, need, CORE_OP_ALLOC);
+	u32 channel_ids = kind == CORE_OBJECT_CHANNEL;
+	enum cgpu_verdict verdict;
 
+	if (!core_tsg_ids_left(context->state, context->state->object[parent].gpu, context->call->slot, 1, channel_ids))
+		return no_ids(context);
+	verdict = reserve_charged(context, handles, parent, kind, need, CORE_OP_ALLOC);
+	if (verdict != CGPU_EXECUTE)
+		return verdict;
+	context->state->object[core_pending(context)].runlist = core_runlist_of(engine);
+	core_memory_number(context->state, core_pending(context), 1, channel_ids);
+	return verdict;
+}
+
+enum cgpu_verdict core_reserve_channel(struct core_call_context *context, const struct core_handles *handles, u32 group)
+{
+	struct cgpu_state *state = context->state;
+	enum cgpu_verdict verdict;
+
+	if (!core_tsg_ids_left(state, state->object[group].gpu, context->call->slot, 0, 1))
+		return no_ids(context);
+	verdict = reserve_charged(context, handles, group, CORE_OBJECT_CHANNEL, 0, CORE_OP_ALLOC);
 	if (verdict == CGPU_EXECUTE)
-		context->state->object[core_pending(context)].runlist = core_runlist_of(engine);
+		core_memory_number(state, core_pending(context), 0, 1);
 	return verdict;
 }
 

@@ -54,9 +54,12 @@ struct cgpu_ops {
 	/* Memory that removed containers left behind is in the way of a registration or of more memsize: ask the
 	 * driver about it (cgpu_orphan_next), then the core looks again. Called without the lock held. May be NULL. */
 	void (*orphans)(void *ctx);
-	/* The process, in the numbering of tgids, that the task whose call is judged knows by a number; 0: none. With the lock
-	 * held. NULL: calls are not run by the task itself, so its numbers mean nothing to the driver. */
+	/* The process, in the numbering of tgids, that the task whose call is judged knows by a number; 0: none. With or
+	 * without the lock. NULL: calls are not run by the task itself, so its numbers mean nothing to the driver. */
 	s32 (*process_of)(void *ctx, s32 number);
+	/* Whether a process, in the numbering of tgids, is in a container now: a number that the ledger has may be another
+	 * process's. Called without the lock held. NULL: the ledger alone tells. */
+	int (*process_in)(void *ctx, s32 tgid, u32 slot, u64 generation);
 	/* Containers are about to get slices of these GPUs (bit n: GPU n): ask the driver whether they are in MIG mode
 	 * (cgpu_gpu_set_mig). Called without the lock held. May be NULL. */
 	void (*cards)(void *ctx, u32 gpus);
@@ -328,11 +331,16 @@ int cgpu_file_next(struct cgpu_core *core, u32 *cursor, u64 *file);
  * many records that are. */
 u32 cgpu_files_lost(struct cgpu_core *core);
 
+/* What is referred to: memory; or what goes with a channel, and with its group, until both are let go: the context's memory
+ * and the numbers that they have of the card. */
+enum cgpu_reference_to { CGPU_REFERENCE_MEMORY, CGPU_REFERENCE_CHANNEL, CGPU_REFERENCE_GROUP };
+
 struct cgpu_reference_request {
 	u32 slot;
 	u64 generation;
 	s32 tgid; /* on whose behalf */
-	u32 client, handle; /* the memory, as the process names it: for cgpu_reference_begin() */
+	enum cgpu_reference_to to;
+	u32 client, handle; /* the memory or channel, as the process names it: for cgpu_reference_begin() */
 	u64 of; /* and only if that is what an earlier hold was of; 0: whatever it is */
 	u32 gpu; /* and these two for cgpu_reference_charge() */
 	u64 bytes;
@@ -343,7 +351,7 @@ struct cgpu_reference {
 	u64 of; /* which object was named, for the same question later */
 };
 /* The driver is about to keep memory for itself: its charge stays from now on. -ENODEV: the container is gone;
- * -EPERM: another container's client; -ENOSPC. */
+ * -EPERM: another container's client, or a channel that is not on record; -ENOSPC. */
 int cgpu_reference_begin(
 	struct cgpu_core *core, const struct cgpu_reference_request *request, struct cgpu_reference *reference);
 /*

@@ -109,6 +109,8 @@ u64 core_memory_room(const struct core_instance *instance);
 u32 core_memory_begin(struct cgpu_state *state, u32 object, u32 instance, u64 bytes);
 /* It is managed memory. */
 void core_memory_mark_managed(struct cgpu_state *state, u32 memory);
+/* The memory of a group or channel stands for numbers of the card, too. */
+void core_memory_number(struct cgpu_state *state, u32 object, u32 group_ids, u32 channel_ids);
 /* Make a pending object another reference to memory. */
 void core_memory_share(struct cgpu_state *state, u32 object, u32 memory);
 void core_memory_resize(struct cgpu_state *state, u32 memory, u64 bytes);
@@ -137,6 +139,8 @@ void core_left_text(struct cgpu_core *core, u32 gpu, struct core_text *out);
 u32 core_runlist_of(u32 engine);
 /* Whether a container has as many groups on a GPU as are kept. */
 int core_tsg_list_full(struct cgpu_state *state, u32 gpu, u32 slot);
+/* Whether a container has so many numbers of a GPU left. */
+int core_tsg_ids_left(struct cgpu_state *state, u32 gpu, u32 slot, u32 group_ids, u32 channel_ids);
 /* A group or channel is there, or goes; nothing happens for objects of other kinds. */
 void core_tsg_link(struct cgpu_state *state, u32 object);
 void core_tsg_unlink(struct cgpu_state *state, u32 object);

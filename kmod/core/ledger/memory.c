@@ -33,6 +33,18 @@ static void add(struct cgpu_state *state, const struct core_memory *memory, u64 
 	state->limits_due |= 1u << memory->gpu;
 }
 
+/* It begins (more is 1) or ends (0) to count at the instance that has its numbers. Nobody has those of orphans. */
+static void count_ids(struct cgpu_state *state, const struct core_memory *memory, u32 more)
+{
+	struct core_tsg_list *tsg_list;
+
+	if (memory->instance >= CGPU_MAX_INST)
+		return;
+	tsg_list = &state->gpu[memory->gpu].share.tsg_list[memory->instance];
+	tsg_list->group_ids += more ? memory->group_ids : 0 - memory->group_ids;
+	tsg_list->channel_ids += more ? memory->channel_ids : 0 - memory->channel_ids;
+}
+
 /* The charge is shown at the client of the first reference. bytes: more, or modulo 2^64 less. */
 static void show(struct cgpu_state *state, const struct core_memory *memory, u64 bytes)
 {
@@ -69,6 +81,7 @@ void core_memory_link(struct cgpu_state *state, u32 object)
 	}
 	memory->first = object;
 	add(state, memory, memory->bytes);
+	count_ids(state, memory, 1);
 	show(state, memory, memory->bytes);
 }
 
@@ -84,6 +97,8 @@ u32 core_memory_begin(struct cgpu_state *state, u32 object, u32 instance, u64 by
 	state->memory_free = memory->first;
 	memory->gpu = state->object[object].gpu;
 	memory->bytes = bounded(bytes);
+	memory->group_ids = 0;
+	memory->channel_ids = 0;
 	memory->instance = instance;
 	memory->managed = 0;
 	memory->first = CORE_NONE;
@@ -103,6 +118,15 @@ void core_memory_mark_managed(struct cgpu_state *state, u32 memory)
 	add(state, record, 0 - record->bytes);
 	record->managed = 1;
 	add(state, record, record->bytes);
+}
+
+void core_memory_number(struct cgpu_state *state, u32 object, u32 group_ids, u32 channel_ids)
+{
+	struct core_memory *memory = &state->memory[state->object[object].memory];
+
+	memory->group_ids = group_ids;
+	memory->channel_ids = channel_ids;
+	count_ids(state, memory, 1);
 }
 
 void core_memory_share(struct cgpu_state *state, u32 object, u32 memory)
@@ -126,6 +150,7 @@ void core_memory_orphan(struct cgpu_state *state, u32 memory)
 	struct core_memory *record = &state->memory[memory];
 
 	add(state, record, 0 - record->bytes);
+	count_ids(state, record, 0);
 	record->instance = CORE_NONE;
 	add(state, record, record->bytes);
 }
@@ -153,6 +178,7 @@ void core_memory_unref(struct cgpu_state *state, u32 object)
 	memory->live = 0;
 	core_barrier();
 	add(state, memory, 0 - memory->bytes);
+	count_ids(state, memory, 0);
 	memory->first = state->memory_free;
 	state->memory_free = index;
 }

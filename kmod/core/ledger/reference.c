@@ -7,13 +7,44 @@
 #include "ledger/ledger.h"
 #include "registry/registry.h"
 
-/* The memory that a container's client names, as an object; CORE_NONE for what is not charged. */
-static u32 named_memory(struct cgpu_state *state, const struct cgpu_reference_request *request)
+/* A channel that a container's client names. */
+static u32 named_channel(struct cgpu_state *state, const struct cgpu_reference_request *request)
 {
 	u32 client = core_client_find(state, request->slot, request->client);
 	u32 object = core_object_find(state, client, request->handle);
 
-	if (object == CORE_NONE || state->object[object].kind != CORE_OBJECT_MEMORY)
+	return object != CORE_NONE && state->object[object].kind == CORE_OBJECT_CHANNEL ? object : CORE_NONE;
+}
+
+/* What a channel has of its own, or what its group has. One without a group has all of it. */
+static u32 of_channel(struct cgpu_state *state, const struct cgpu_reference_request *request)
+{
+	u32 channel = named_channel(state, request);
+	u32 object = channel;
+
+	if (channel != CORE_NONE && request->to == CGPU_REFERENCE_GROUP)
+		object = state->object[channel].parent;
+	if (object == CORE_NONE || state->object[object].memory == CORE_NONE)
+		return CORE_NONE;
+	if (request->to == CGPU_REFERENCE_GROUP && state->object[object].kind != CORE_OBJECT_CHANNEL_GROUP)
+		return CORE_NONE;
+	return object;
+}
+
+/* The memory that a container's client names, as an object; CORE_NONE for what is not charged. */
+static u32 named_memory(struct cgpu_state *state, const struct cgpu_reference_request *request)
+{
+	u32 client, object;
+
+	if (request->to == CGPU_REFERENCE_MEMORY) {
+		client = core_client_find(state, request->slot, request->client);
+		object = core_object_find(state, client, request->handle);
+		if (object != CORE_NONE && state->object[object].kind != CORE_OBJECT_MEMORY)
+			return CORE_NONE;
+	} else {
+		object = of_channel(state, request);
+	}
+	if (object == CORE_NONE)
 		return CORE_NONE;
 	/* The handle may have been given out anew. */
 	return request->of && request->of != state->object[object].serial ? CORE_NONE : object;
@@ -76,6 +107,10 @@ static int begin(
 		err = -EPERM;
 	/* The driver's own client for exports counts as one of the process that has exported first. */
 	else if (core_client_find(state, request->slot, request->client) == CORE_NONE && state->settings.enforce)
+		err = -EPERM;
+	/* What UVM would keep of it nobody would know. */
+	else if (request->to != CGPU_REFERENCE_MEMORY && named_channel(state, request) == CORE_NONE &&
+		state->settings.enforce)
 		err = -EPERM;
 	if (err == 0)
 		err = share(state, request, pin, reference);

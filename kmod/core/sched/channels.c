@@ -3,6 +3,8 @@
 #include "ledger/ledger.h"
 #include "sched/sched.h"
 
+#define RETRY_NS 100000000ull
+
 static u32 wanted(const struct core_share *share, u32 tsg_list)
 {
 	return share->open >> tsg_list & 1 ? CORE_CHANNEL_ENABLED : CORE_CHANNEL_DISABLED;
@@ -18,7 +20,7 @@ static void collect(struct cgpu_state *state, const struct core_share *share, u3
 		const struct core_object *record = &state->object[at];
 		u32 n = batch->count;
 
-		if (record->kind != CORE_OBJECT_CHANNEL || record->applied == wanted(share, tsg_list))
+		if (record->kind != CORE_OBJECT_CHANNEL || record->left || record->applied == wanted(share, tsg_list))
 			continue;
 		batch->client[n] = state->client[record->client].handle;
 		batch->channel[n] = record->handle;
@@ -131,6 +133,45 @@ static void book_change(struct cgpu_core *core, const struct cgpu_channel_batch 
 	share->stopped = now;
 }
 
+/* The driver has not done it, and the channel is there: it may still run. Its state stays unknown until it is. */
+static void leave(struct cgpu_state *state, const struct cgpu_channel_batch *batch, u64 now)
+{
+	struct core_share *share = &state->gpu[batch->gpu].share;
+	struct core_object *record = core_object_noted(state, batch->object[0], batch->serial[0]);
+
+	if (record == NULL || record->tsg_list == CORE_NONE)
+		return;
+	record->left = 1;
+	record->applied = CORE_CHANNEL_UNKNOWN;
+	if (share->retry == 0)
+		share->retry = now + RETRY_NS;
+}
+
+void core_channels_retry_list(struct cgpu_state *state, u32 gpu, u32 number)
+{
+	struct core_share *share = &state->gpu[gpu].share;
+	u32 at;
+
+	for (at = share->tsg_list[number].first; at != CORE_NONE; at = state->object[at].tsg_after) {
+		if (state->object[at].kind != CORE_OBJECT_CHANNEL || !state->object[at].left)
+			continue;
+		state->object[at].left = 0;
+		share->dirty |= 1u << number;
+	}
+}
+
+void core_channels_retry(struct cgpu_state *state, u32 gpu, u64 now)
+{
+	struct core_share *share = &state->gpu[gpu].share;
+	u32 number;
+
+	if (share->retry == 0 || now < share->retry)
+		return;
+	share->retry = 0;
+	for (number = 0; number <= CORE_ORPHANED; number++)
+		core_channels_retry_list(state, gpu, number);
+}
+
 void cgpu_channels_done(struct cgpu_core *core, const struct cgpu_channel_batch *batch, u32 status)
 {
 	struct core_gpu *found;
@@ -149,12 +190,13 @@ void cgpu_channels_done(struct cgpu_core *core, const struct cgpu_channel_batch 
 		found->share.enable_fail = status;
 		core_sched_policy(core->state, batch->gpu);
 	} else if (found) {
-		/* One of several may have gone: which, shows when they are told one by one. Alone there is nothing left to try:
-		 * it has gone, and its record follows. */
+		/* One of several may have gone: which, shows when they are told one by one. */
 		if (status != NV_OK && batch->count > 1)
 			found->share.one_by_one = batch->count;
-		else
+		else if (status == NV_OK || core_sched_has_gone(status))
 			set(core->state, batch);
+		else
+			leave(core->state, batch, core->ops->clock ? core->ops->clock(core->ctx) : 0);
 		book_change(core, batch, &found->share);
 		if (found->share.one_by_one && batch->count == 1)
 			found->share.one_by_one--;

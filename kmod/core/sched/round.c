@@ -61,8 +61,9 @@ static void note_disabled(const struct core_share *share, struct core_gpu_stat *
 }
 
 /* Returns whether the driver has to be told of any. */
-static u32 enable_channels(struct core_share *share, const struct cgpu_sched_decision *decision)
+static u32 enable_channels(struct cgpu_state *state, u32 gpu, const struct cgpu_sched_decision *decision)
 {
+	struct core_share *share = &state->gpu[gpu].share;
 	u32 all = (1u << CGPU_MAX_INST) - 1, open = decision->gated ? decision->open & all : all;
 	u32 bits;
 
@@ -74,6 +75,8 @@ static u32 enable_channels(struct core_share *share, const struct cgpu_sched_dec
 		tsg_list->closing = !(open >> core_first(bits) & 1);
 		tsg_list->again = 0;
 		tsg_list->begun = 0;
+		if (share->retry)
+			core_channels_retry_list(state, gpu, core_first(bits));
 	}
 	share->dirty |= share->open ^ open;
 	share->open = open;
@@ -124,12 +127,13 @@ static void decide(struct cgpu_state *state, u32 gpu, u64 now, struct cgpu_round
 	if (share->asleep || share->paused)
 		cgpu_sched_skip(&share->sched, now);
 	watch(state, gpu, now);
+	core_channels_retry(state, gpu, now);
 	cgpu_sched_decide(&share->sched, now, &decision);
 	share->stopped = now;
 	share->opened = 0;
 	share->asleep = !anyone_has_channels(share);
 	book(state, gpu);
-	round->channels = enable_channels(share, &decision);
+	round->channels = enable_channels(state, gpu, &decision);
 	note_disabled(share, stat, now);
 	if (share->timeslices_due)
 		core_timeslices_compute(state, gpu);
@@ -137,6 +141,8 @@ static void decide(struct cgpu_state *state, u32 gpu, u64 now, struct cgpu_round
 	round->until = share->asleep || share->enable_fail ? CGPU_ROUND_NEVER : decision.until;
 	if (share->thrashing && !share->asleep && share->backoff < round->until)
 		round->until = share->backoff;
+	if (share->retry && !share->asleep && !share->enable_fail && share->retry < round->until)
+		round->until = share->retry;
 	share->paused = round->channels && share->paused ? CORE_PAUSE_OVER : CORE_PAUSE_NONE;
 	round->timeslices = !share->timeslices_applied && !share->timeslices_fail;
 	round->samples = !share->asleep && (!core_sched_rounds_tell(share) || wants_priority(&state->gpu[gpu]));

@@ -41,6 +41,20 @@ u32 core_sched_free_weight(struct cgpu_state *state, u32 gpu);
 /* Log that a scheduling control does not work. Without the lock. */
 void core_sched_failure_line(struct cgpu_core *core, u32 gpu, const char *control, u32 status, const char *follows);
 
+/* Whether the driver says of a group or channel that it is gone. Its record follows. */
+static inline int core_sched_has_gone(u32 status)
+{
+	return status == NV_ERR_OBJECT_NOT_FOUND || status == NV_ERR_INVALID_OBJECT_HANDLE ||
+		status == NV_ERR_INVALID_OBJECT || status == NV_ERR_INVALID_CLIENT;
+}
+
+/* --- channels.c --- */
+
+/* Have channels tried again that the driver did not enable or disable, where it is time. */
+void core_channels_retry(struct cgpu_state *state, u32 gpu, u64 now);
+/* The same of one TSG list, at once: something else is decided for it. */
+void core_channels_retry_list(struct cgpu_state *state, u32 gpu, u32 number);
+
 /* --- timeslices.c --- */
 
 void core_timeslices_compute(struct cgpu_state *state, u32 gpu);

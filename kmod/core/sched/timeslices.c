@@ -176,18 +176,13 @@ int cgpu_timeslices_next(struct cgpu_core *core, u32 gpu, u32 client, u32 *curso
 	return at != CORE_NONE ? 0 : -ENOENT;
 }
 
-static int has_gone(u32 status)
-{
-	return status == NV_ERR_OBJECT_NOT_FOUND || status == NV_ERR_INVALID_OBJECT_HANDLE;
-}
-
 /* A container can keep everybody from a descriptor, and a group may be in a state in which the driver sets nothing. Then
  * enabling and disabling channels divides the time, until the timeslice is set or the group has gone. */
 static void note(struct cgpu_state *state, const struct cgpu_timeslice *slice, u32 status)
 {
 	struct core_object *record = &state->object[slice->object];
 	struct core_share *share = &state->gpu[slice->gpu].share;
-	u32 without_tsg = status != NV_OK && !has_gone(status);
+	u32 without_tsg = status != NV_OK && !core_sched_has_gone(status);
 
 	/* A walk has failed on a group that a call of its client has set meanwhile. */
 	if (without_tsg && record->applied == slice->us)

@@ -34,6 +34,7 @@ static void put(struct cgpu_state *state, u32 object, u32 number)
 	struct core_tsg_list *tsg_list;
 
 	record->tsg_list = number;
+	record->left = 0;
 	tsg_list = tsg_list_of(state, record);
 	record->tsg_before = CORE_NONE;
 	record->tsg_after = tsg_list->first;
@@ -71,7 +72,30 @@ int core_tsg_list_full(struct cgpu_state *state, u32 gpu, u32 slot)
 	u32 number;
 
 	return core_instance_of(state, gpu, slot, &number) &&
-		state->gpu[gpu].share.tsg_list[number].groups >= CORE_GROUPS_MAX;
+		state->gpu[gpu].share.tsg_list[number].groups >= CORE_TSG_IDS;
+}
+
+/* One half is divided equally between as many containers as the GPU takes, the other one as its memory is. */
+static u64 part_of(const struct core_gpu *gpu, const struct core_instance *instance)
+{
+	u64 half = (CORE_TSG_IDS - CORE_TSG_IDS_OWN) / 2;
+
+	return half / gpu->max_inst + half * (instance->memsize >> 20) / ((gpu->facts.memtotal >> 20) + 1);
+}
+
+int core_tsg_ids_left(struct cgpu_state *state, u32 gpu, u32 slot, u32 group_ids, u32 channel_ids)
+{
+	const struct core_instance *instance;
+	const struct core_tsg_list *tsg_list;
+	u32 number;
+	u64 part;
+
+	instance = core_instance_of(state, gpu, slot, &number);
+	if (instance == NULL)
+		return 1;
+	tsg_list = &state->gpu[gpu].share.tsg_list[number];
+	part = part_of(&state->gpu[gpu], instance);
+	return tsg_list->group_ids + group_ids <= part && tsg_list->channel_ids + channel_ids <= part;
 }
 
 void core_tsg_link(struct cgpu_state *state, u32 object)

@@ -203,6 +203,8 @@ static int memory_sane(struct cgpu_state *state, const struct core_object *objec
 	memory->managed = memory->managed != 0;
 	if (memory->bytes > state->gpu[memory->gpu].facts.memtotal)
 		memory->bytes = state->gpu[memory->gpu].facts.memtotal;
+	memory->group_ids = memory->group_ids == 1;
+	memory->channel_ids = memory->channel_ids == 1;
 	if (client->slot == CORE_NONE) {
 		/* All references are orphans, or none is. */
 		if (memory->first == CORE_NONE)

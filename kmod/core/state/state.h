@@ -110,13 +110,17 @@ struct core_unaccounted {
 #define CORE_RUNLISTS 16u
 /* In place of an instance number: the TSG list of orphaned channels. */
 #define CORE_ORPHANED CGPU_MAX_INST
-/* Most channel groups of one container on one GPU. No card has more (NV_RAMRL_ENTRY_TSG_TSGID_MAX, dev_ram.ref.txt). */
-#define CORE_GROUPS_MAX 2048u
+/* Numbers that a runlist has for groups, and for channels (NV_RAMRL_ENTRY_TSG_TSGID_MAX, dev_ram.ref.txt). So many records of
+ * groups a container has at most on one GPU, duplicates included. */
+#define CORE_TSG_IDS 2048u
+/* Of these the driver and nvidia-uvm have some for their own work. */
+#define CORE_TSG_IDS_OWN 128u
 
 /* The channel groups and channels of one instance. */
 struct core_tsg_list {
 	u32 first; /* link */
 	u32 channels, groups; /* sums */
+	u32 group_ids, channel_ids; /* sums: of the memory records that are charged to the instance */
 	u64 granted; /* ns of the scheduler slot's `granted` that the instance's `usage` includes already */
 	u32 closing; /* 1: the last decision disabled the list's channels, and some of them may still run */
 	/* Both count GPFIFO_SCHEDULE calls made while the list is disabled, since it was last enabled or disabled. */
@@ -148,6 +152,7 @@ struct core_share {
 	u32 runlist_changes; /* changes of this GPU's runlists */
 	u32 thrashing; /* 1: runlists changed too often, and `backoff` is not over */
 	u32 opened; /* 1: channels were enabled since the last decision */
+	u64 retry; /* at this time, channels are tried again that the driver did not enable or disable; 0: there are none */
 	u32 asleep; /* 1: no TSG list has groups or channels, so nobody could use the card */
 	/* Bit n is for TSG list n. Not fields of core_tsg_list, as each round reads all of them and changes two. */
 	u32 open; /* by the last decision, the list's channels are enabled */
@@ -238,7 +243,7 @@ struct core_object {
 	/* sum: 1: the timeslice cannot be set, as the channel has no group, or as setting failed for the group. */
 	u32 without_tsg;
 	/* 1: the group's timeslice could not be set. It is tried again after core_timeslices_compute(), and in the next
-	 * walk over the group's client. */
+	 * walk over the group's client. Or the channel could not be enabled or disabled, which is tried again at core_share.retry. */
 	u32 left;
 	u32 driver_changes; /* how often the driver may have enabled or disabled the channel by itself */
 	u32 scheduled; /* 1: the group or channel was put on its runlist before */
@@ -265,11 +270,15 @@ enum core_channel_state { CORE_CHANNEL_UNKNOWN, CORE_CHANNEL_ENABLED, CORE_CHANN
  */
 enum core_pause { CORE_PAUSE_NONE, CORE_PAUSE, CORE_PAUSE_OVER };
 
-/* Video memory. It is charged once, however many references it has. */
+/*
+ * Video memory. It is charged once, however many references it has. A group or channel has a record, too, for its context and
+ * for the numbers that it has of the card, which UVM can keep when the group or channel has gone.
+ */
 struct core_memory {
 	u32 live;
 	u32 gpu;
 	u64 bytes;
+	u32 group_ids, channel_ids; /* 1: with it goes the number of a group, of a channel */
 	u32 instance; /* the charged instance on that GPU; CORE_NONE: orphaned clients have it; or CORE_PASSTHROUGH */
 	u32 first; /* link: the first reference, whose client has the bytes in `charged`; or the next free record */
 	u32 managed; /* 1: managed memory, whose pages are UVM's */

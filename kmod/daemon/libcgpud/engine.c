@@ -40,6 +40,17 @@ static int core_cgroup_of(void *ctx, s32 pid, char *path, size_t bytes)
 	return cgroup_name(pid, path, bytes);
 }
 
+/* By its cgroup. One that is the whole machine's tells nothing, and the ledger alone counts. */
+static int core_process_in(void *ctx, s32 pid, u32 slot, u64 generation)
+{
+	struct cgpud *d = ctx;
+	struct cgpu_container_info info;
+
+	if (cgpu_container_next(&d->core, slot, &info) < 0 || info.slot != slot || info.generation != generation)
+		return 0;
+	return cgroup_holds(info.cgroup, pid);
+}
+
 static void core_orphans(void *ctx)
 {
 	reaper_drop_orphans(ctx);
@@ -252,6 +263,7 @@ static int open_parts(struct cgpud *d, const struct cgpud_options *o, char *erro
 		.unlock = core_unlock,
 		.log = core_log,
 		.cgroup_of = core_cgroup_of,
+		.process_in = core_process_in,
 		.orphans = core_orphans,
 		.cards = core_cards,
 		.clock = sharing_clock,

@@ -21,6 +21,9 @@ static struct km_probe *const driver_probes[] = {
 	&km_probe_cleanup,
 	&km_probe_uvm_dup,
 	&km_probe_uvm_free,
+	/* The end first: nothing may be retained whose release would not be seen. */
+	&km_probe_release,
+	&km_probe_retain,
 	&km_probe_dma_buf_dup,
 	&km_probe_dma_buf_undup,
 	&km_probe_dma_buf,

@@ -53,6 +53,7 @@ void __init km_engine_register(const struct cgpu_ops *others)
 	ops.cgroup_of = others->cgroup_of;
 	ops.orphans = others->orphans;
 	ops.process_of = others->process_of;
+	ops.process_in = others->process_in;
 	ops.cards = others->cards;
 	ops.round = others->round;
 	ops.pages = others->pages;

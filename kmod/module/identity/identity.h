@@ -18,6 +18,7 @@ bool km_identity_of_current(struct km_identity *identity);
 bool km_identity_of_process(s32 tgid);
 /* For the core, see cgpu_ops. */
 s32 km_process_of(void *ctx, s32 number);
+int km_process_in(void *ctx, s32 tgid, u32 slot, u64 generation);
 
 /* --- identity.c --- */
 

@@ -88,3 +88,16 @@ s32 km_process_of(void *ctx, s32 number)
 	rcu_read_unlock();
 	return tgid;
 }
+
+int km_process_in(void *ctx, s32 tgid, u32 slot, u64 generation)
+{
+	struct km_identity identity;
+	struct task_struct *task;
+	bool found;
+
+	rcu_read_lock();
+	task = pid_task(find_pid_ns(tgid, &init_pid_ns), PIDTYPE_PID);
+	found = task && identity_of(task, &identity) && identity.slot == slot && identity.generation == generation;
+	rcu_read_unlock();
+	return found;
+}

@@ -64,6 +64,7 @@ static void reference_drop(struct km_reference *reference)
 
 	if (engine) {
 		engine->logic->hold_drop(&engine->core, &reference->hold);
+		engine->logic->hold_drop(&engine->core, &reference->also);
 		km_engine_put(engine);
 	}
 	spin_lock(&references_lock);

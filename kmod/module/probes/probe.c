@@ -6,21 +6,17 @@
  */
 #include <linux/delay.h>
 #include <linux/ftrace.h>
-#include <linux/jiffies.h>
 #include <linux/percpu.h>
 #include <asm/cpufeature.h>
 
 #include "compat.h"
-#include "engine/engine.h"
+#include "driver/driver.h"
 #include "probes/probe.h"
-
-#define CHECK_PERIOD (60 * HZ)
 
 static DEFINE_PER_CPU(long, probe_inside);
 static km_lookup_fn probe_lookup;
 static LIST_HEAD(probes_attached);
 static DEFINE_MUTEX(probes_lock);
-static unsigned long probes_check_at = INITIAL_JIFFIES;
 
 /*
  * With indirect branch tracking a call by a pointer must arrive at an ENDBR64, else it is a fault. When the kernel starts or
@@ -99,13 +95,16 @@ int km_probe_attach(struct km_probe *probe)
 	return 0;
 }
 
+/* The kernel calls no probe while another one of the processor is at work, whosever that is. What went by was not judged. */
 static void probe_tell_missed(struct km_probe *probe)
 {
-	unsigned long missed = probe->kprobe.nmissed;
+	unsigned long missed = READ_ONCE(probe->kprobe.nmissed);
 
-	if (missed != probe->missed)
-		pr_warn("%s: %lu calls went by its probe\n", probe->symbol, missed - probe->missed);
+	if (missed == probe->missed)
+		return;
+	pr_warn("%s: %lu calls went by its probe\n", probe->symbol, missed - probe->missed);
 	probe->missed = missed;
+	km_driver_distrust(probe->symbol);
 }
 
 void km_probes_check(void)
@@ -113,11 +112,8 @@ void km_probes_check(void)
 	struct km_probe *probe;
 
 	mutex_lock(&probes_lock);
-	if (!time_before(jiffies, probes_check_at)) {
-		probes_check_at = jiffies + CHECK_PERIOD;
-		list_for_each_entry(probe, &probes_attached, list)
-			probe_tell_missed(probe);
-	}
+	list_for_each_entry(probe, &probes_attached, list)
+		probe_tell_missed(probe);
 	mutex_unlock(&probes_lock);
 }
 

@@ -31,7 +31,7 @@ void km_probe_detach(struct km_probe *probe);
 /* Several, in order: all of them, or none and the name of the one that cannot be. Optional ones may be missing. */
 int km_probes_attach(struct km_probe *const *probes, u32 count, const char **failed);
 void km_probes_detach(struct km_probe *const *probes, u32 count);
-/* Say which probes calls have gone by since that was said last. Once a minute; more often it does nothing. */
+/* Say which probes calls have gone by since that was said last, and trust the driver no more. */
 void km_probes_check(void);
 /* The last thing that a replacement does. */
 void km_probe_leave(void);
@@ -48,6 +48,7 @@ extern struct km_probe km_probe_rm_ioctl;
 extern struct km_probe km_probe_copy_from, km_probe_copy_to;
 extern struct km_probe km_probe_get_file, km_probe_cleanup;
 extern struct km_probe km_probe_uvm_dup, km_probe_uvm_free;
+extern struct km_probe km_probe_retain, km_probe_release;
 void km_references_clear(void);
 extern struct km_probe km_probe_dma_buf, km_probe_dma_buf_dup, km_probe_dma_buf_undup;
 extern struct km_probe km_probe_managed_create, km_probe_managed_destroy, km_probe_managed_space;

@@ -10,7 +10,7 @@ struct km_reference {
 	const void *owner; /* whose duplicate it is, as that part of the driver names it */
 	u32 handle;
 	bool releasing;
-	struct cgpu_reference hold;
+	struct cgpu_reference hold, also; /* also: of the group, where a channel is retained */
 	struct rcu_head rcu;
 };
 /* The driver has made it, and its charge is confirmed. */

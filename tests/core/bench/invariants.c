@@ -186,6 +186,30 @@ static void check_clients(const struct cgpu_state *state)
 	}
 }
 
+/* Each instance counts the numbers of the card that go with what is charged to it. */
+static void check_ids(const struct cgpu_state *state)
+{
+	static u32 group_ids[CGPU_MAX_GPUS][CGPU_MAX_INST], channel_ids[CGPU_MAX_GPUS][CGPU_MAX_INST];
+	u32 gpu, number, i;
+
+	memset(group_ids, 0, sizeof(group_ids));
+	memset(channel_ids, 0, sizeof(channel_ids));
+	for (i = 0; i < CGPU_MAX_OBJECTS; i++) {
+		const struct core_memory *memory = &state->memory[i];
+
+		if (memory->live != CORE_LIVE || memory->instance >= CGPU_MAX_INST)
+			continue;
+		group_ids[memory->gpu][memory->instance] += memory->group_ids;
+		channel_ids[memory->gpu][memory->instance] += memory->channel_ids;
+	}
+	for (gpu = 0; gpu < CGPU_MAX_GPUS; gpu++) {
+		for (number = 0; number < CGPU_MAX_INST; number++) {
+			CHECK_EQ(state->gpu[gpu].share.tsg_list[number].group_ids, group_ids[gpu][number]);
+			CHECK_EQ(state->gpu[gpu].share.tsg_list[number].channel_ids, channel_ids[gpu][number]);
+		}
+	}
+}
+
 /* Every group and channel of an instance is in its TSG list, and no other is. */
 static void check_tsg_lists(const struct cgpu_state *state)
 {
@@ -332,4 +356,5 @@ void bench_invariants(const struct cgpu_state *state)
 	check_free_lists(state);
 	check_registry(state);
 	check_tsg_lists(state);
+	check_ids(state);
 }

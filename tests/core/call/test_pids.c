@@ -32,6 +32,8 @@ static long control(struct bench *bench, u32 cmd, u32 bytes)
 	return bench_control(bench, &self, 0xc1, 0xd1, cmd, bytes);
 }
 
+static int tells(struct bench *bench, u32 pid);
+
 /* The driver's answer is in the buffer from the start. */
 static long list(struct bench *bench, const u32 *pids, u32 count, u32 said)
 {
@@ -80,6 +82,30 @@ TEST_ON(a_list_has_the_containers_own, with_processes("535.104.05"))
 	bench_settings(bench, 0, 0);
 	CHECK_EQ(list(bench, pids, 6, 6), NV_OK);
 	CHECK_EQ(count_of(bench), 6);
+}
+
+/* The process with the number OWN has ended, and another container's, or the host's, has got it. */
+static int only_forked(void *ctx, s32 tgid, u32 slot, u64 generation)
+{
+	const struct bench *bench = ctx;
+
+	CHECK_EQ(bench->locked, 0);
+	CHECK(slot == self.slot && generation == self.generation);
+	return tgid == FORKED;
+}
+
+TEST_ON(a_number_that_another_process_has_got_tells_nothing, with_processes("525.147.05"))
+{
+	static const u32 pids[] = { OWN, OTHER, FORKED };
+
+	bench->ops.process_in = only_forked;
+	CHECK_EQ(list(bench, pids, 3, 3), NV_OK);
+	CHECK_EQ(count_of(bench), 1);
+	CHECK_EQ(listed(bench, 0), FORKED);
+	CHECK_EQ(listed(bench, 1), 0);
+	CHECK_EQ(tells(bench, OWN), 0);
+	CHECK_EQ(tells(bench, OTHER), 0);
+	CHECK_EQ(tells(bench, FORKED), 1);
 }
 
 TEST_ON(numbers_of_the_caller_are_understood, with_processes("535.113.01"))

@@ -170,6 +170,70 @@ TEST_ON(duplicates_share_the_charge, with_contexts("580.142", &caller))
 	CHECK_EQ(charged(bench, &caller), 0);
 }
 
+/* The numbers of the card that the container's groups and channels have. */
+static int has_ids(struct bench *bench, const struct caller *caller, u32 groups, u32 channels)
+{
+	const struct core_tsg_list *tsg_list;
+	u32 number;
+
+	CHECK(core_instance_of(bench->core.state, 0, caller->slot, &number));
+	tsg_list = &bench->core.state->gpu[0].share.tsg_list[number];
+	bench_invariants(bench->core.state);
+	return tsg_list->group_ids == groups && tsg_list->channel_ids == channels;
+}
+
+static int retain(struct bench *bench, const struct caller *caller, u32 channel, struct cgpu_reference held[2])
+{
+	struct cgpu_reference_request request = { .slot = caller->slot,
+		.generation = caller->generation,
+		.tgid = caller->tgid,
+		.client = 0xc1,
+		.handle = channel };
+	u32 i;
+	int err = 0;
+
+	for (i = 0; i < 2 && err == 0; i++) {
+		request.to = i ? CGPU_REFERENCE_GROUP : CGPU_REFERENCE_CHANNEL;
+		err = cgpu_reference_begin(&bench->core, &request, &held[i]);
+		if (err == 0 && held[i].serial)
+			CHECK_EQ(cgpu_reference_confirm(&bench->core, &held[i]), 0);
+	}
+	return err;
+}
+
+/* What UVM retains stays charged and counted after its end, and once. */
+TEST_ON(a_retained_group_stays_charged_and_counted, with_contexts("580.142", &caller))
+{
+	struct cgpu_reference first[2], second[2], lone[2];
+
+	CHECK_EQ(retain(bench, &caller, 0x20, first), -EPERM);
+	CHECK_EQ(group(bench, &caller, 0x10, NV2080_ENGINE_TYPE_GR0), NV_OK);
+	CHECK_EQ(channel(bench, &caller, 0x10, 0x20, NV2080_ENGINE_TYPE_GR0), NV_OK);
+	CHECK_EQ(channel(bench, &caller, 0x10, 0x21, NV2080_ENGINE_TYPE_GR0), NV_OK);
+	CHECK_EQ(channel(bench, &caller, DEVICE, 0x22, COPY), NV_OK);
+	CHECK_EQ(retain(bench, &caller, 0x10, lone), -EPERM);
+	CHECK_EQ(retain(bench, &caller, 0x20, first), 0);
+	CHECK_EQ(retain(bench, &caller, 0x21, second), 0);
+	CHECK_EQ(retain(bench, &caller, 0x22, lone), 0);
+	CHECK_EQ(lone[1].serial, 0);
+	CHECK(has_ids(bench, &caller, 2, 3));
+	CHECK_EQ(bench_rm_free(bench, &caller, 0xc1, 0xc1), NV_OK);
+	CHECK(has_ids(bench, &caller, 2, 3));
+	CHECK_EQ(charged(bench, &caller), EACH);
+	CHECK_EQ(cgpu_state_recover(bench->core.state), 0);
+	CHECK(has_ids(bench, &caller, 2, 3));
+	cgpu_reference_drop(&bench->core, &first[0]);
+	cgpu_reference_drop(&bench->core, &first[1]);
+	CHECK(has_ids(bench, &caller, 2, 2));
+	CHECK_EQ(charged(bench, &caller), EACH);
+	cgpu_reference_drop(&bench->core, &second[0]);
+	cgpu_reference_drop(&bench->core, &second[1]);
+	CHECK_EQ(charged(bench, &caller), 0);
+	CHECK(has_ids(bench, &caller, 1, 1));
+	cgpu_reference_drop(&bench->core, &lone[0]);
+	CHECK(has_ids(bench, &caller, 0, 0));
+}
+
 TEST_ON(a_context_outlives_its_container, with_contexts("580.142", &caller))
 {
 	space(bench, &caller, 0x77);

@@ -83,7 +83,13 @@ TEST_ON(an_idle_card_needs_no_turns, fresh(0))
 
 TEST_ON(batches_have_a_bound, fresh(2))
 {
-	busy(bench, 1, ":1", 90);
+	struct caller first = busy(bench, 1, ":1", 1);
+	u32 n;
+
+	/* With so much memory it has the numbers for so many. */
+	CHECK_EQ(bench_write(bench, "0/c1/memsize", "1073741824"), 0);
+	for (n = 2; n <= 90; n++)
+		CHECK_EQ(make(bench, &first, 0xc001, 100, 100 + n, CHANNEL), NV_OK);
 	busy(bench, 2, ":1", 1);
 	bench->now += SLICE;
 	apply(bench);
@@ -301,6 +307,46 @@ TEST_ON(while_gates_cannot_be_set_time_is_nobodys, two_busy(2, ":1", ":1"))
 	driver.status = NV_OK;
 	run(bench, 400 * MS, ran);
 	CHECK(ran[1] > 190 * MS && ran[2] > 190 * MS);
+}
+
+/* What is to be set next, after the round of a moment, is told with this status. Returns its channel; 0: nothing. */
+static u32 tell_next(struct bench *bench, u32 status, u64 *until)
+{
+	struct cgpu_channel_batch batch;
+	struct cgpu_round turn;
+	u32 channel = 0;
+
+	CHECK_EQ(cgpu_round(&bench->core, 0, &turn), 0);
+	if (cgpu_channels_next(&bench->core, 0, &batch) == 0) {
+		channel = batch.channel[0];
+		CHECK_EQ(batch.count, 1);
+		cgpu_channels_done(&bench->core, &batch, status);
+		CHECK_EQ(cgpu_round(&bench->core, 0, &turn), 0);
+	}
+	*until = turn.until;
+	return channel;
+}
+
+/* It may run on in the time of others, so it is no matter of that moment alone; one that has gone is. */
+TEST_ON(a_channel_that_was_not_disabled_is_tried_again, fresh(2))
+{
+	u64 until, failed;
+	u32 channel, n;
+
+	busy(bench, 2, ":1", 1);
+	apply(bench);
+	CHECK_EQ(bench_ctl(bench, "destroy id=c2"), 0);
+	channel = tell_next(bench, NV_ERR_INVALID_STATE, &until);
+	CHECK_EQ(channel, 201);
+	for (n = 0; n < 3; n++) {
+		failed = bench->now;
+		CHECK(until <= failed + 100 * MS);
+		CHECK_EQ(tell_next(bench, NV_OK, &until), 0);
+		bench->now = failed + 100 * MS;
+		CHECK_EQ(tell_next(bench, n == 2 ? NV_ERR_OBJECT_NOT_FOUND : NV_ERR_INVALID_STATE, &until), channel);
+	}
+	bench->now += 100 * MS;
+	CHECK_EQ(tell_next(bench, NV_OK, &until), 0);
 }
 
 TEST_ON(one_that_has_gone_holds_up_no_other, fresh(2))

@@ -75,15 +75,44 @@ TEST_ON(an_unreached_group_ends_every_walk, fresh(1))
 	}
 }
 
-TEST_ON(groups_have_a_bound, fresh(1))
+TEST_ON(duplicates_of_groups_have_a_bound, fresh(1))
 {
 	struct caller first = busy(bench, 1, "", 1);
 	u32 n;
 
-	for (n = 1; n < CORE_GROUPS_MAX; n++)
+	for (n = 1; n < CORE_TSG_IDS; n++)
 		CHECK_EQ(bench_dup(bench, &first, 0xc001, DEVICE, 100000 + n, 0xc001, 100), NV_OK);
 	CHECK_EQ(bench_dup(bench, &first, 0xc001, DEVICE, 200000, 0xc001, 100), NV_ERR_INSUFFICIENT_RESOURCES);
 	CHECK_EQ(make(bench, &first, 0xc001, DEVICE, 200000, GROUP), NV_ERR_INSUFFICIENT_RESOURCES);
+}
+
+/* Of 256 MiB in 15109, with 20 places: a twentieth of one half of the numbers, and as much of the other as of memory. */
+#define PART (960 / 20 + 960 * 256 / 15110)
+
+TEST_ON(numbers_of_the_card_are_shared_out, fresh(1))
+{
+	struct caller first = busy(bench, 1, "", 1), second = busy(bench, 2, "", 1);
+	u32 n;
+
+	for (n = 1; n < PART; n++)
+		CHECK_EQ(make(bench, &first, 0xc001, DEVICE, 100000 + n, GROUP), NV_OK);
+	CHECK_EQ(make(bench, &first, 0xc001, DEVICE, 200000, GROUP), NV_ERR_NO_FREE_FIFOS);
+	CHECK_EQ(bench->call.no_room, CGPU_NO_ROOM_LEFT);
+	/* One for itself has a group, too; a duplicate has no number of its own. */
+	CHECK_EQ(make(bench, &first, 0xc001, DEVICE, 200000, CHANNEL), NV_ERR_NO_FREE_FIFOS);
+	CHECK_EQ(bench_dup(bench, &first, 0xc001, DEVICE, 200000, 0xc001, 100), NV_OK);
+	CHECK_EQ(bench_rm_free(bench, &first, 0xc001, 100001), NV_OK);
+	CHECK_EQ(make(bench, &first, 0xc001, DEVICE, 200001, CHANNEL), NV_OK);
+	CHECK_EQ(make(bench, &first, 0xc001, DEVICE, 200002, GROUP), NV_ERR_NO_FREE_FIFOS);
+	for (n = 2; n < PART; n++)
+		CHECK_EQ(make(bench, &first, 0xc001, 100, 300000 + n, CHANNEL), NV_OK);
+	CHECK_EQ(make(bench, &first, 0xc001, 100, 400000, CHANNEL), NV_ERR_NO_FREE_FIFOS);
+	CHECK_EQ(make(bench, &second, 0xc002, DEVICE, 100000, GROUP), NV_OK);
+	bench_invariants(bench->core.state);
+	/* What a number belongs to may be under way at a crash; in any case it counts again. */
+	CHECK_EQ(cgpu_state_recover(bench->core.state), 0);
+	bench_invariants(bench->core.state);
+	CHECK_EQ(make(bench, &first, 0xc001, DEVICE, 200002, GROUP), NV_ERR_NO_FREE_FIFOS);
 }
 
 TEST_ON(what_the_driver_had_comes_back, fresh(1))

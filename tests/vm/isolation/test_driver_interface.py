@@ -26,7 +26,8 @@ FIRMWARE = "GPU Firmware"
 # What the engine probes or calls in nvidia.ko, where no version lacks it; and in nvidia-uvm.ko.
 FUNCTIONS = (
     "nv_get_adapter_state", "nv_get_dev_minor", "nv_get_file_private", "nvidia_dev_get", "nvidia_get_rm_ops",
-    "nvUvmInterfaceDupMemory", "nvUvmInterfaceFreeDupedHandle", "os_memcpy_from_user", "os_memcpy_to_user",
+    "nvUvmInterfaceDupMemory", "nvUvmInterfaceFreeDupedHandle",
+    "nvUvmInterfaceReleaseChannel", "nvUvmInterfaceRetainChannel", "os_memcpy_from_user", "os_memcpy_to_user",
     "rm_cleanup_file_private", "rm_dma_buf_dup_mem_handle", "rm_dma_buf_undup_mem_handle", "rm_ioctl",
 )  # fmt: skip
 

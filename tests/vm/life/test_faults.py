@@ -112,6 +112,23 @@ def test_drivers_that_go_past_the_probes(machine: Machine, way: str, words: tupl
     assert machine.dmesg().count(BYPASSED) == said + 1
 
 
+@pytest.mark.fake_driver("a knob of the driver")
+@pytest.mark.enforcement
+def test_a_missed_probe(machine: Machine) -> None:
+    """A call that the kernel let go by a probe ends trust in the driver as any other way past the probes does."""
+    said = machine.dmesg().count(BYPASSED)
+    with stage(machine) as staged:
+        tenant = staged.slice("tenant", GIB)
+        assert tenant.probe("alloc=1M").returncode == 0
+        set_knob(machine, "test_miss", "1")
+        eventually(lambda: machine.dmesg().count(BYPASSED) == said + 1, "the miss is seen", machine.scaled(30))
+        assert tenant.probe("info").returncode != 0
+        assert machine.run([machine.seen(PROBE), "alloc=1G"]).returncode == 0
+        unload_driver(machine)
+        load_driver(machine)
+        assert tenant.probe("alloc=1M").returncode == 0
+
+
 @pytest.mark.enforcement
 def test_function_tracer_stays_on(engine: Machine) -> None:
     """While the module is loaded nobody can switch off the function tracer, by which probes are armed."""

@@ -8,6 +8,7 @@
 #include "nv_abi.h"
 
 typedef struct uvmGpuDevice *uvmGpuDeviceHandle;
+typedef struct uvmGpuAddressSpace *uvmGpuAddressSpaceHandle;
 
 typedef struct {
 	u8 uuid[16];
@@ -16,13 +17,17 @@ typedef struct {
 /* Handed through, never looked into. */
 typedef struct UvmGpuPlatformInfo UvmGpuPlatformInfo;
 typedef struct UvmGpuMemoryInfo UvmGpuMemoryInfo;
+typedef struct UvmGpuChannelInstanceInfo UvmGpuChannelInstanceInfo;
 
 u32 nvUvmInterfaceRegisterGpu(const NvProcessorUuid *gpuUuid, UvmGpuPlatformInfo *gpuInfo);
 void nvUvmInterfaceUnregisterGpu(const NvProcessorUuid *gpuUuid);
-/* The engine probes both; the stub of nvidia-uvm.ko maps no client's memory, and calls neither. */
+/* The engine probes all four; the stub of nvidia-uvm.ko maps no client's memory and knows no channels, and calls none. */
 u32 nvUvmInterfaceDupMemory(
 	uvmGpuDeviceHandle device, u32 hClient, u32 hPhysMemory, u32 *hDupMemory, UvmGpuMemoryInfo *pGpuMemoryInfo);
 u32 nvUvmInterfaceFreeDupedHandle(uvmGpuDeviceHandle device, u32 hPhysHandle);
+u32 nvUvmInterfaceRetainChannel(uvmGpuAddressSpaceHandle vaSpace, u32 hClient, u32 hChannel, void **retainedChannel,
+	UvmGpuChannelInstanceInfo *channelInstanceInfo);
+void nvUvmInterfaceReleaseChannel(void *retainedChannel);
 
 /* Only here: the layouts of the loaded version, so that the other modules need no tables of their own. */
 const struct nv_abi *fake_abi(void);

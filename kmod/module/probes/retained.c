@@ -1,0 +1,162 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * Channels that UVM retains. It duplicates their groups, and keeps their numbers, until long after the container has freed
+ * them. The context's charge stays as long, and group and channel count among those of the container.
+ */
+#include <linux/slab.h>
+
+#include "probes/references.h"
+#include "probes/task_call.h"
+
+static bool retain_wants(struct pt_regs *regs)
+{
+	struct km_identity identity;
+
+	return !km_task_call_current() && km_identity_of_current(&identity);
+}
+NOKPROBE_SYMBOL(retain_wants);
+
+struct retain_call {
+	const void *va_space;
+	u32 client, channel;
+	void **retained;
+	void *info;
+};
+
+static __nocfi u32 run_retain(const struct retain_call *call)
+{
+	u32 (*original)(const void *, u32, u32, void **, void *) = (void *)km_probe_retain.original;
+
+	return original(call->va_space, call->client, call->channel, call->retained, call->info);
+}
+
+static __nocfi void run_release(void *retained)
+{
+	void (*original)(void *) = (void *)km_probe_release.original;
+
+	original(retained);
+}
+
+static int begin(struct km_engine *engine, struct cgpu_reference_request *request, struct km_reference *reference)
+{
+	int err;
+
+	request->to = CGPU_REFERENCE_CHANNEL;
+	err = engine->logic->hold_begin(&engine->core, request, &reference->hold);
+	if (err)
+		return err;
+	request->to = CGPU_REFERENCE_GROUP;
+	err = engine->logic->hold_begin(&engine->core, request, &reference->also);
+	if (err)
+		engine->logic->hold_drop(&engine->core, &reference->hold);
+	return err;
+}
+
+/* -ENOENT: the container is gone. */
+static int confirm(struct km_engine *engine, const struct km_reference *reference)
+{
+	int err = engine->logic->hold_confirm(&engine->core, &reference->hold);
+
+	if (err || !reference->also.serial)
+		return err;
+	return engine->logic->hold_confirm(&engine->core, &reference->also);
+}
+
+static void forget(struct km_engine *engine, struct km_reference *reference)
+{
+	engine->logic->hold_drop(&engine->core, &reference->hold);
+	engine->logic->hold_drop(&engine->core, &reference->also);
+	kfree(reference);
+}
+
+static u32 status_of(int err)
+{
+	if (err == -ENOSPC)
+		return NV_ERR_INSUFFICIENT_RESOURCES;
+	return err == -EPERM ? NV_ERR_INVALID_CHANNEL : NV_ERR_INSUFFICIENT_PERMISSIONS;
+}
+
+/* In the container's order. */
+static u32 retain_ordered(struct km_engine *engine, struct cgpu_reference_request *request,
+	const struct retain_call *call, struct km_reference *reference)
+{
+	int err = begin(engine, request, reference);
+	u32 status = err ? status_of(err) : run_retain(call);
+
+	if (status != NV_OK || !reference->hold.serial) {
+		forget(engine, reference);
+		return status;
+	}
+	if (confirm(engine, reference)) {
+		run_release(*call->retained);
+		forget(engine, reference);
+		return NV_ERR_INSUFFICIENT_PERMISSIONS;
+	}
+	km_reference_add(reference, *call->retained, 0);
+	return NV_OK;
+}
+
+static u32 retain_contained(
+	struct km_engine *engine, const struct km_identity *identity, const struct retain_call *call)
+{
+	struct cgpu_reference_request request = {
+		.slot = identity->slot,
+		.generation = identity->generation,
+		.tgid = task_tgid_nr(current),
+		.client = call->client,
+		.handle = call->channel,
+	};
+	struct km_reference *reference = kzalloc(sizeof(*reference), GFP_KERNEL_ACCOUNT);
+	struct km_order *order = km_order_get(identity->slot, identity->generation);
+	u32 status = NV_ERR_NO_MEMORY;
+
+	if (reference && order && mutex_lock_killable(&order->lock) == 0) {
+		status = retain_ordered(engine, &request, call, reference);
+		mutex_unlock(&order->lock);
+	} else {
+		kfree(reference);
+	}
+	if (order)
+		km_order_put(order);
+	return status;
+}
+
+/* nvUvmInterfaceRetainChannel() */
+static u32 retain_channel(const void *va_space, u32 client, u32 channel, void **retained, void *info)
+{
+	const struct retain_call call = { va_space, client, channel, retained, info };
+	struct km_task_call *task_call = km_task_call_begin();
+	struct km_engine *engine = task_call ? km_engine_get() : NULL;
+	u32 status = NV_ERR_NO_MEMORY;
+	struct km_identity identity;
+
+	if (task_call && !km_identity_of_current(&identity))
+		status = run_retain(&call);
+	else if (engine)
+		status = retain_contained(engine, &identity, &call);
+	km_engine_put(engine);
+	if (task_call)
+		km_task_call_end(task_call);
+	km_probe_leave();
+	return status;
+}
+
+static bool release_wants(struct pt_regs *regs)
+{
+	return km_reference_known((const void *)regs_get_kernel_argument(regs, 0), 0);
+}
+NOKPROBE_SYMBOL(release_wants);
+
+/* nvUvmInterfaceReleaseChannel(), from whatever thread UVM does it */
+static void release_channel(void *retained)
+{
+	struct km_reference *reference = km_reference_release(retained, 0);
+
+	run_release(retained);
+	if (reference)
+		km_reference_released(reference, true);
+	km_probe_leave();
+}
+
+KM_PROBE(retain, "nvidia", "nvUvmInterfaceRetainChannel", retain_channel, retain_wants);
+KM_PROBE(release, "nvidia", "nvUvmInterfaceReleaseChannel", release_channel, release_wants);
