@@ -196,17 +196,25 @@ static int is_there(struct cgpud *d, u32 file, const struct external_request *re
 	return here < EXTERNAL_PLACE ? 0 : -ENOSPC;
 }
 
+enum cgpu_reference_to external_refers_to(u32 kind)
+{
+	if (kind == EXTERNAL_GROUP)
+		return CGPU_REFERENCE_GROUP;
+	return kind == EXTERNAL_CHANNEL ? CGPU_REFERENCE_CHANNEL : CGPU_REFERENCE_MEMORY;
+}
+
 static int add_one(struct cgpud *d, u32 file, const struct external_request *request, const u8 *uuid)
 {
 	struct cgpu_reference_request named = { .slot = request->caller.slot,
 		.generation = request->caller.generation,
 		.tgid = request->caller.user.tgid,
+		.to = external_refers_to(request->kind),
 		.client = request->client,
 		.handle = request->handle };
 	struct external_map map = { .start = request->start,
 		.end = request->end,
 		.file = file,
-		.p2p = request->p2p,
+		.kind = request->kind,
 		.tid = request->caller.user.tid,
 		.since = clock_ms(),
 		.client = request->client,
@@ -235,13 +243,17 @@ void external_drop(struct cgpud *d, u32 at)
 
 static int add_all(struct cgpud *d, u32 file, const struct external_request *request)
 {
+	struct external_request group = *request;
 	struct external *x = &d->external;
 	u64 before = x->latest;
 	u32 i;
 	int r = 0;
 
+	group.kind = EXTERNAL_GROUP;
 	for (i = 0; i < request->count && r == 0; i++)
 		r = add_one(d, file, request, request->uuid + (size_t)i * request->stride);
+	if (r == 0 && request->kind == EXTERNAL_CHANNEL)
+		r = add_one(d, file, &group, request->uuid);
 	/* The newest come first. */
 	while (r < 0 && x->first[file] != EXTERNAL_NONE && x->store->map[x->first[file]].serial > before)
 		external_drop(d, x->first[file]);
@@ -273,13 +285,20 @@ int external_add(struct cgpud *d, const struct external_request *request, int *f
 	return r;
 }
 
+static int is_channel(const struct external_map *map)
+{
+	return map->kind == EXTERNAL_CHANNEL || map->kind == EXTERNAL_GROUP;
+}
+
 /* A range that was freed takes everything in it along; of one GPU's mappings those go that are unmapped whole. */
 static int is_meant(const struct external_map *map, const struct external_span *span)
 {
-	if (map->serial > span->latest)
+	if (map->serial > span->latest || is_channel(map) != (int)span->channels)
 		return 0;
+	if (span->channels && span->client)
+		return map->client == span->client && map->start == span->start;
 	if (span->uuid)
-		return !map->p2p && span->start <= map->start && map->end <= span->end &&
+		return map->kind != EXTERNAL_P2P && span->start <= map->start && map->end <= span->end &&
 			!memcmp(map->uuid, span->uuid, EXTERNAL_UUID);
 	return map->start == span->start || (span->start < map->start && map->end <= span->end);
 }

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Memory that UVM maps. UVM duplicates it, and keeps it until it is unmapped, its range is freed, or the last copy of
- * the file is closed. A mapping goes on in the container, as the driver asks for the client's own process; so a
+ * Memory that UVM maps, and channels that it retains. UVM duplicates memory and channel groups, and keeps them until the memory is
+ * unmapped or its range is freed, the channel is unregistered or its card's address space is, or the last copy of the file is closed. A mapping goes on in the container, as the driver asks for the client's own process; so a
  * reference to the memory is taken before. Calls that end a mapping are executed by the engine, which sees their answers.
  *
  * Nothing tells of the last close of a file. So we keep a copy of each that has mappings: when its process has ended or
@@ -39,18 +39,24 @@ struct external_file {
 	struct external_user user[2]; /* the process that mapped first, and of all others the last one */
 };
 
+/* What UVM keeps: memory in a range; a range of its own, for other devices; a channel that was registered, and its group. */
+enum external_kind { EXTERNAL_MAPPED, EXTERNAL_P2P, EXTERNAL_CHANNEL, EXTERNAL_GROUP };
+
+/* In the place of a range's start, which is no address: of channel and group, by the channel's handle. */
+#define EXTERNAL_CHANNELS (1ull << 63)
+
 /* In the place of the core's object that holds the memory. */
 struct external_map {
 	u64 serial; /* of the core's reference; 0: none */
 	u64 start, end;
 	u8 uuid[EXTERNAL_UUID]; /* of the GPU that it is mapped on */
 	u32 file;
-	u32 p2p; /* 1: a range of its own, for other devices */
+	u32 kind; /* enum external_kind */
 	u32 next; /* link: hash chain */
 	u32 after, before; /* links: of the file */
 	s32 tid; /* the thread that was last seen to map it so */
 	u64 since; /* when, in milliseconds of the monotonic clock */
-	u32 client, handle; /* the memory, as it was named */
+	u32 client, handle; /* the memory or channel, as it was named */
 	u64 of; /* and which object that was to the core */
 };
 
@@ -87,9 +93,9 @@ struct external_caller {
 
 struct external_request {
 	struct external_caller caller;
-	u32 client, handle; /* the memory */
+	enum external_kind kind; /* EXTERNAL_CHANNEL: and its group */
+	u32 client, handle; /* the memory, or the channel */
 	u64 start, end;
-	u32 p2p;
 	u32 count, stride; /* of GPUs */
 	const u8 *uuid; /* of the first one */
 };
@@ -105,9 +111,12 @@ void external_close(struct cgpud *d);
 int external_add(struct cgpud *d, const struct external_request *request, int *fd);
 /* The number of a file; *latest: of its newest mapping. EXTERNAL_NONE: it has none. */
 u32 external_find(struct cgpud *d, const struct external_caller *caller, int fd, u64 *latest);
-/* What one call unmaps: a part, or (uuid NULL) a range. */
+/* What one call unmaps: a part, or (uuid NULL) a range. Or which channels one unregisters: that of a client, or (client 0) all
+ * of a card. */
 struct external_span {
 	u64 start, end; /* end 0: not known */
+	u32 channels; /* 1: these are meant */
+	u32 client;
 	const u8 *uuid;
 	s32 tid; /* the thread that calls: its own mappings are done */
 	u64 latest; /* mappings that are newer are not meant */
@@ -122,6 +131,9 @@ void external_gone(struct cgpud *d, u32 file, const struct external_span *span);
 void external_sweep(struct cgpud *d, s64 slot);
 /* How many files whose processes have all ended are left to workers, which are told. Any thread. */
 u32 external_left(struct cgpud *d);
+
+/* What the core is asked to refer to. */
+enum cgpu_reference_to external_refers_to(u32 kind);
 
 /* Between the files of external.h; with the lock held. */
 

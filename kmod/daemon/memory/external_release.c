@@ -94,7 +94,8 @@ static int unmap(struct cgpud *d, int fd, const struct external_map *map)
 		return 1;
 	r = uvm_take_away(d->core.abi, fd, map, &status);
 	return r != -EAGAIN &&
-		(r < 0 || status == NV_OK || status == NV_ERR_INVALID_ADDRESS || status == NV_ERR_INVALID_DEVICE);
+		(r < 0 || status == NV_OK || status == NV_ERR_INVALID_ADDRESS || status == NV_ERR_INVALID_DEVICE ||
+			status == NV_ERR_INVALID_CHANNEL);
 }
 
 /* Nobody else touches it meanwhile: see ending. */
@@ -270,6 +271,7 @@ static int charge_again(struct cgpud *d, const struct external_map *map)
 	struct cgpu_reference_request named = { .slot = file->slot,
 		.generation = file->generation,
 		.tgid = file->user[0].tgid,
+		.to = external_refers_to(map->kind),
 		.client = map->client,
 		.handle = map->handle,
 		.of = map->of };

@@ -3,8 +3,9 @@
  * Which of UVM's calls may be run by another process, and why (kernel-open/nvidia-uvm of 515 to 595):
  * - UVM_MAP_EXTERNAL_ALLOCATION and UVM_ALLOC_DEVICE_P2P duplicate memory of a client. RM asks that the task that calls
  *   belongs to the process that made the client (client_resource.c, cliresShareCallback): they must go on.
- * - UVM_UNMAP_EXTERNAL and UVM_FREE look at the file's address space alone, and at no process. The structs have no
- *   pointers. So they are run here, on a copy of file and arguments.
+ * - UVM_REGISTER_CHANNEL duplicates a channel's group, on the same terms.
+ * - UVM_UNMAP_EXTERNAL, UVM_FREE, UVM_UNREGISTER_CHANNEL and UVM_UNREGISTER_GPU_VASPACE look at the file's address space alone, and
+ *   at no process. The structs have no pointers. So they are run here, on a copy of file and arguments.
  * - UVM_INITIALIZE ties the file to the caller's address space, and must go on. In the sharing mode managed memory outlives
  *   that (uvm.c, uvm_vm_close_managed), until the last copy of the file goes: nothing would tell of it.
  */
@@ -41,6 +42,15 @@ static struct shape shape_of(const struct nv_abi *abi, u32 nr)
 		return (struct shape){ abi->UVM_UNMAP_EXTERNAL_PARAMS.bytes, abi->UVM_UNMAP_EXTERNAL_PARAMS.rmStatus };
 	case UVM_FREE:
 		return (struct shape){ abi->UVM_FREE_PARAMS.bytes, abi->UVM_FREE_PARAMS.rmStatus };
+	case UVM_REGISTER_CHANNEL:
+		return (struct shape){ abi->UVM_REGISTER_CHANNEL_PARAMS.bytes,
+			abi->UVM_REGISTER_CHANNEL_PARAMS.rmStatus };
+	case UVM_UNREGISTER_CHANNEL:
+		return (struct shape){ abi->UVM_UNREGISTER_CHANNEL_PARAMS.bytes,
+			abi->UVM_UNREGISTER_CHANNEL_PARAMS.rmStatus };
+	case UVM_UNREGISTER_GPU_VASPACE:
+		return (struct shape){ abi->UVM_UNREGISTER_GPU_VASPACE_PARAMS.bytes,
+			abi->UVM_UNREGISTER_GPU_VASPACE_PARAMS.rmStatus };
 	default:
 		return (struct shape){ 0 };
 	}
@@ -89,26 +99,57 @@ static int read_p2p(const struct nv_abi *abi, const u8 *top, struct external_req
 	request->handle = get32(top, at->hMemory);
 	request->start = get64(top, at->base);
 	request->end = request->start + get64(top, at->length);
-	request->p2p = 1;
+	request->kind = EXTERNAL_P2P;
 	request->count = 1;
 	request->uuid = top + at->gpuUuid;
 	return request->end > request->start;
+}
+
+static int read_channel(const struct nv_abi *abi, const u8 *top, struct external_request *request)
+{
+	const struct nv_layout_UVM_REGISTER_CHANNEL_PARAMS *at = &abi->UVM_REGISTER_CHANNEL_PARAMS;
+
+	request->kind = EXTERNAL_CHANNEL;
+	request->client = get32(top, at->hClient);
+	request->handle = get32(top, at->hChannel);
+	request->start = EXTERNAL_CHANNELS | request->handle;
+	request->end = request->start + 1;
+	request->count = 1;
+	request->uuid = top + at->gpuUuid;
+	return 1;
+}
+
+static int read_request(const struct nv_abi *abi, const struct in_flight *e, struct external_request *request)
+{
+	switch (e->call.nr) {
+	case UVM_ALLOC_DEVICE_P2P:
+		return read_p2p(abi, e->copy[0], request);
+	case UVM_REGISTER_CHANNEL:
+		return read_channel(abi, e->copy[0], request);
+	default:
+		return read_map(abi, e->copy[0], request);
+	}
+}
+
+static u32 refusal_of(u32 nr, int r)
+{
+	if (r == -EPERM)
+		return nr == UVM_REGISTER_CHANNEL ? NV_ERR_INVALID_CHANNEL : NV_ERR_INSUFFICIENT_PERMISSIONS;
+	return NV_ERR_NO_MEMORY;
 }
 
 static enum cgpu_verdict judge_map(struct cgpud *d, struct in_flight *e, struct task *task)
 {
 	struct external_request request = { .caller = caller_of(e, task) };
 	const struct nv_abi *abi = d->core.abi;
-	int known = e->call.nr == UVM_ALLOC_DEVICE_P2P ? read_p2p(abi, e->copy[0], &request) :
-							 read_map(abi, e->copy[0], &request);
+	int known = read_request(abi, e, &request);
 	int r;
 
 	request.caller.user.started = process_mark(request.caller.user.tgid);
 	r = known ? external_add(d, &request, &task->file) : 0;
 	if (r == 0 || !atomic_load(&d->enforce))
 		return CGPU_CONTINUE;
-	put32(e->copy[0], shape_of(abi, e->call.nr).status,
-		r == -EPERM ? NV_ERR_INSUFFICIENT_PERMISSIONS : NV_ERR_NO_MEMORY);
+	put32(e->copy[0], shape_of(abi, e->call.nr).status, refusal_of(e->call.nr, r));
 	return CGPU_ANSWER;
 }
 
@@ -132,7 +173,8 @@ enum cgpu_verdict uvm_judge(struct cgpud *d, struct in_flight *e, struct task *t
 		return CGPU_CONTINUE;
 	if (e->call.nr == UVM_INITIALIZE)
 		return judge_initialize(d, e);
-	if (e->call.nr == UVM_MAP_EXTERNAL_ALLOCATION || e->call.nr == UVM_ALLOC_DEVICE_P2P)
+	if (e->call.nr == UVM_MAP_EXTERNAL_ALLOCATION || e->call.nr == UVM_ALLOC_DEVICE_P2P ||
+		e->call.nr == UVM_REGISTER_CHANNEL)
 		return judge_map(d, e, task);
 	/* It may have been done before, and the last mapping have gone with it. */
 	if (e->again || e->repeated)
@@ -142,6 +184,23 @@ enum cgpu_verdict uvm_judge(struct cgpud *d, struct in_flight *e, struct task *t
 	return external_find(d, &caller, task->file, &latest) == EXTERNAL_NONE ? CGPU_CONTINUE : CGPU_EXECUTE;
 }
 
+/* Of UVM_UNREGISTER_CHANNEL, or of a card's address space, with which all of its channels go. */
+static struct external_span channels_of(const struct nv_abi *abi, const struct in_flight *e, const struct task *task)
+{
+	const struct nv_layout_UVM_UNREGISTER_CHANNEL_PARAMS *at = &abi->UVM_UNREGISTER_CHANNEL_PARAMS;
+	struct external_span span = { .tid = task->tid, .channels = 1, .start = EXTERNAL_CHANNELS, .end = ~0ull };
+	const u8 *top = e->copy[0];
+
+	if (e->call.nr == UVM_UNREGISTER_GPU_VASPACE) {
+		span.uuid = top + abi->UVM_UNREGISTER_GPU_VASPACE_PARAMS.gpuUuid;
+		return span;
+	}
+	span.client = get32(top, at->hClient);
+	span.start = EXTERNAL_CHANNELS | get32(top, at->hChannel);
+	span.end = span.start + 1;
+	return span;
+}
+
 static struct external_span span_of(const struct nv_abi *abi, const struct in_flight *e, const struct task *task)
 {
 	const struct nv_layout_UVM_UNMAP_EXTERNAL_PARAMS *unmap = &abi->UVM_UNMAP_EXTERNAL_PARAMS;
@@ -149,6 +208,8 @@ static struct external_span span_of(const struct nv_abi *abi, const struct in_fl
 	struct external_span span = { .tid = task->tid };
 	const u8 *top = e->copy[0];
 
+	if (e->call.nr == UVM_UNREGISTER_CHANNEL || e->call.nr == UVM_UNREGISTER_GPU_VASPACE)
+		return channels_of(abi, e, task);
 	if (e->call.nr == UVM_UNMAP_EXTERNAL) {
 		span.start = get64(top, unmap->base);
 		span.end = span.start + get64(top, unmap->length);
@@ -234,7 +295,7 @@ static u32 collect(struct external *x, u32 file, const struct external_span *spa
 		const struct external_map *map = &x->store->map[at];
 
 		/* Memory for other devices is a range of its own. */
-		if (!map->p2p && map->serial <= span->latest && is_lower(above, map))
+		if (map->kind == EXTERNAL_MAPPED && map->serial <= span->latest && is_lower(above, map))
 			count = insert(piece, count, at, map);
 	}
 	pthread_mutex_unlock(&x->lock);
@@ -297,8 +358,35 @@ void uvm_execute(struct cgpud *d, struct in_flight *e, const struct task *task)
 
 int uvm_stands(const struct nv_abi *abi, const struct in_flight *e)
 {
-	return e->call.nr == UVM_FREE && e->result == 0 &&
-		get32(e->copy[0], abi->UVM_FREE_PARAMS.rmStatus) == NV_ERR_INVALID_ADDRESS;
+	u32 at = shape_of(abi, e->call.nr).status, status = at ? get32(e->copy[0], at) : NV_OK;
+
+	if (e->result)
+		return 0;
+	switch (e->call.nr) {
+	case UVM_FREE:
+		return status == NV_ERR_INVALID_ADDRESS;
+	case UVM_UNREGISTER_CHANNEL:
+		return status == NV_ERR_INVALID_CHANNEL;
+	case UVM_UNREGISTER_GPU_VASPACE:
+		return status == NV_ERR_INVALID_DEVICE;
+	default:
+		return 0;
+	}
+}
+
+static int unregister(const struct nv_abi *abi, int fd, const struct external_map *map, u32 *status)
+{
+	const struct nv_layout_UVM_UNREGISTER_CHANNEL_PARAMS *at = &abi->UVM_UNREGISTER_CHANNEL_PARAMS;
+	u8 top[TOP_MAX] = { 0 };
+	int r;
+
+	if (at->gpuUuid != NV_ABI_ABSENT)
+		memcpy(top + at->gpuUuid, map->uuid, sizeof(map->uuid));
+	put32(top, at->hClient, map->client);
+	put32(top, at->hChannel, map->handle);
+	r = ioctl(fd, UVM_UNREGISTER_CHANNEL, top) < 0 ? -errno : 0;
+	*status = get32(top, at->rmStatus);
+	return r;
 }
 
 int uvm_take_away(const struct nv_abi *abi, int fd, const struct external_map *map, u32 *status)
@@ -307,7 +395,9 @@ int uvm_take_away(const struct nv_abi *abi, int fd, const struct external_map *m
 	u8 top[TOP_MAX] = { 0 };
 	int r;
 
-	if (!map->p2p)
+	if (map->kind == EXTERNAL_CHANNEL || map->kind == EXTERNAL_GROUP)
+		return unregister(abi, fd, map, status);
+	if (map->kind != EXTERNAL_P2P)
 		return unmap(abi, fd, map, map->uuid, status);
 	put64(top, free->base, map->start);
 	if (free->length != NV_ABI_ABSENT)

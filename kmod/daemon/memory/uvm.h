@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Calls on UVM's node that map memory of clients, or end that (uvm_ioctl.h). */
+/* Calls on UVM's node that map memory of clients or retain channels, or end that (uvm_ioctl.h). */
 #ifndef CGPUD_UVM_H
 #define CGPUD_UVM_H
 

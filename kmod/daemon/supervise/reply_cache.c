@@ -51,7 +51,7 @@ static int happens_once(const struct cgpu_call *call)
 	u32 nr = call->nr;
 
 	if (call->device == CGPU_DEVICE_UVM)
-		return nr == UVM_FREE;
+		return nr == UVM_FREE || nr == UVM_UNREGISTER_CHANNEL || nr == UVM_UNREGISTER_GPU_VASPACE;
 	return nr == NV_ESC_RM_ALLOC || nr == NV_ESC_RM_FREE || nr == NV_ESC_RM_DUP_OBJECT ||
 		nr == NV_ESC_RM_VID_HEAP_CONTROL || nr == NV_ESC_RM_MAP_MEMORY_DMA ||
 		nr == NV_ESC_RM_UNMAP_MEMORY_DMA || call->target;

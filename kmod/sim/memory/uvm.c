@@ -60,7 +60,7 @@ static void drop_channels(struct uvm_file *file, uint32_t card)
 
 static uint32_t register_channel(struct uvm_call *call)
 {
-	const struct card_layout_UVM_REGISTER_CHANNEL_PARAMS *at = &call->sim->card_abi->UVM_REGISTER_CHANNEL_PARAMS;
+	const struct nv_layout_UVM_REGISTER_CHANNEL_PARAMS *at = &call->sim->abi->UVM_REGISTER_CHANNEL_PARAMS;
 	uint32_t client = get32(call->params, at->hClient), handle = get32(call->params, at->hChannel), status;
 	uint32_t card = uvm_card(call, call->params + at->gpuUuid);
 	struct uvm_channel *made;
@@ -83,7 +83,7 @@ static uint32_t register_channel(struct uvm_call *call)
 
 static uint32_t unregister_channel(struct uvm_call *call)
 {
-	const __auto_type at = &call->sim->card_abi->UVM_UNREGISTER_CHANNEL_PARAMS;
+	const struct nv_layout_UVM_UNREGISTER_CHANNEL_PARAMS *at = &call->sim->abi->UVM_UNREGISTER_CHANNEL_PARAMS;
 	struct uvm_channel **found =
 		channel_at(call->file, get32(call->params, at->hClient), get32(call->params, at->hChannel));
 
@@ -242,6 +242,8 @@ static const struct uvm_route routes[] = {
 	{ ROUTE(UVM_UNREGISTER_GPU, unregister_gpu) },
 	{ ROUTE(UVM_REGISTER_GPU_VASPACE, register_gpu_va_space) },
 	{ ROUTE(UVM_UNREGISTER_GPU_VASPACE, unregister_gpu_va_space) },
+	{ ROUTE(UVM_REGISTER_CHANNEL, register_channel) },
+	{ ROUTE(UVM_UNREGISTER_CHANNEL, unregister_channel) },
 	{ ROUTE(UVM_PAGEABLE_MEM_ACCESS, pageable_access) },
 	{ ROUTE(UVM_CREATE_EXTERNAL_RANGE, uvm_create_external_range) },
 	{ ROUTE(UVM_MAP_EXTERNAL_ALLOCATION, uvm_map_external_allocation) },
@@ -252,8 +254,6 @@ static const struct uvm_route routes[] = {
 	{ ROUTE(UVM_VALIDATE_VA_RANGE, uvm_validate_va_range) },
 	{ ROUTE(UVM_MIGRATE, uvm_migrate) },
 	{ CARD_ROUTE(UVM_MAP_DYNAMIC_PARALLELISM_REGION, uvm_map_window) },
-	{ CARD_ROUTE(UVM_REGISTER_CHANNEL, register_channel) },
-	{ CARD_ROUTE(UVM_UNREGISTER_CHANNEL, unregister_channel) },
 	{ CARD_ROUTE(UVM_PAGEABLE_MEM_ACCESS_ON_GPU, uvm_pageable_access_on_gpu) },
 	{ CARD_ROUTE(UVM_CREATE_RANGE_GROUP, uvm_create_range_group) },
 	{ CARD_ROUTE(UVM_DESTROY_RANGE_GROUP, uvm_destroy_range_group) },

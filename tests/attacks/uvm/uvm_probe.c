@@ -36,6 +36,8 @@ static const char help[] =
 	"  dmabuf      export the last memory; dmabuf=N: the last N; dmabuf-first, dmabuf-second: the last one, at that\n"
 	"              place of a buffer for two; dmabuf-add: at the second place of the buffer; dmabuf-close.\n"
 	"              its descriptor is 100\n"
+	"  channel     a group with a channel that UVM is told of; group-free: give the group back; unregister: the channel;\n"
+	"              unregister-space: UVM's address space on the card; retain=ROUNDS: channel and group-free so often\n"
 	"  used        bytes used on the card, as the card says\n"
 	"  hold=SECONDS; wait: for a line on stdin\n"
 	"  expect=STATUS  the next step must answer this; a step that fails with errno N answers 0x80000000+N\n"
@@ -210,6 +212,14 @@ static uint32_t run_plain(struct uvm *uvm, const char *name, bool *known)
 		return close_uvm(uvm);
 	if (strcmp(name, "rm-free") == 0)
 		return session_free(&uvm->session, uvm->last.handle);
+	if (strcmp(name, "channel") == 0)
+		return uvm_channel(uvm);
+	if (strcmp(name, "group-free") == 0)
+		return session_free(&uvm->session, uvm->group);
+	if (strcmp(name, "unregister") == 0)
+		return uvm_unregister_channel(uvm);
+	if (strcmp(name, "unregister-space") == 0)
+		return uvm_unregister_space(uvm);
 	if (strcmp(name, "migrate") == 0)
 		return uvm_migrate(uvm);
 	if (strcmp(name, "munmap") == 0)
@@ -251,6 +261,8 @@ static uint32_t run_sized(struct uvm *uvm, const char *name, const char *value, 
 		return take_memory(uvm, size);
 	if (strcmp(name, "dmabuf") == 0 && size <= MAX_BUFFER)
 		return dmabuf_export(uvm, &(struct buffer){ .count = (uint32_t)size, .total = (uint32_t)size });
+	if (strcmp(name, "retain") == 0)
+		return uvm_retain(uvm, size);
 	if (strcmp(name, "range") == 0)
 		return uvm_range(uvm, size);
 	if (strcmp(name, "initialize") == 0)

@@ -28,6 +28,8 @@ struct uvm {
 	void *managed;
 	size_t managed_size;
 	int dmabuf;
+	uint32_t group, channel; /* the last ones */
+	uint64_t channels; /* how many UVM was told of */
 };
 
 /* uvm_calls.c: all answer NV_OK, a status of the driver, or RM_ERRNO with errno set. */
@@ -50,6 +52,11 @@ uint32_t uvm_unmap(struct uvm *uvm);
 /* uvm_beside.c: again and again on new memory; what is mapped then stays so. */
 uint32_t map_beside_unmap(struct uvm *uvm, uint64_t rounds);
 uint32_t uvm_free(struct uvm *uvm);
+/* uvm_channels.c: a group with a channel that UVM is told of; the same so often, and each group freed. */
+uint32_t uvm_channel(struct uvm *uvm);
+uint32_t uvm_retain(struct uvm *uvm, uint64_t rounds);
+uint32_t uvm_unregister_channel(struct uvm *uvm);
+uint32_t uvm_unregister_space(struct uvm *uvm);
 uint32_t uvm_range_at(struct uvm *uvm, uint64_t base, uint64_t length);
 uint32_t uvm_pool(struct uvm *uvm, uint64_t size);
 uint32_t uvm_managed(struct uvm *uvm, uint64_t size);

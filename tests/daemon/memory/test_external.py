@@ -22,6 +22,9 @@ from tests.integration.commands import eventually
 LIMIT = 1000 * MIB
 SLICE = f"gpu=0:{LIMIT}"
 NO_MEMORY = "expect=0x51"  # NV_ERR_NO_MEMORY for the next step
+NO_NUMBER = "expect=0x4f"  # NV_ERR_NO_FREE_FIFOS
+# What a container of this size has of the numbers for channels (docs/scheduling.md).
+NUMBERS = 960 // 20 + 960 * 1000 // 15110
 # Map 600 MiB of card memory, then free the memory's handle.
 MAPPED = ("alloc=600M", "range=600M", "map", "rm-free")
 
@@ -72,6 +75,21 @@ def test_map_while_another_thread_unmaps(daemon: Daemon) -> None:
     sliced.process.kill()
     sliced.finish()
     eventually(lambda: daemon.given() == 0, "the card has everything back")
+
+
+@pytest.mark.enforcement
+def test_channels_that_uvm_keeps(
+    daemon: Daemon, first_process: Sliced, start_waiting: Callable[..., Sliced]
+) -> None:
+    """A channel that UVM was told of has its numbers of the card after its group's end, until UVM lets go."""
+    again = ("unregister", "channel", "group-free", NO_NUMBER, "channel")
+    keeper = start_waiting("uvm", NO_NUMBER, "retain=200", *again, then=("unregister-space", "used", "wait"))
+    start_probe(daemon, first_process, "uvm", NO_NUMBER, "channel").succeeds()
+    keeper.go_on()
+    assert keeper.line("unregister-space").strip() == "unregister-space status=0x0"
+    # With the last process its file ends, and what UVM has kept for that.
+    for _ in range(2):
+        start_probe(daemon, first_process, "uvm", f"retain={NUMBERS}").succeeds()
 
 
 def test_file_of_an_unprivileged_user(daemon: Daemon, first_process: Sliced) -> None:

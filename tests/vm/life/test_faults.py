@@ -115,13 +115,15 @@ def test_drivers_that_go_past_the_probes(machine: Machine, way: str, words: tupl
 @pytest.mark.fake_driver("a knob of the driver")
 @pytest.mark.enforcement
 def test_a_missed_probe(machine: Machine) -> None:
-    """A call that the kernel let go by a probe ends trust in the driver as any other way past the probes does."""
+    """A call that the kernel let go by a probe ends trust in the driver, as other ways past them do."""
     said = machine.dmesg().count(BYPASSED)
     with stage(machine) as staged:
         tenant = staged.slice("tenant", GIB)
         assert tenant.probe("alloc=1M").returncode == 0
         set_knob(machine, "test_miss", "1")
-        eventually(lambda: machine.dmesg().count(BYPASSED) == said + 1, "the miss is seen", machine.scaled(30))
+        eventually(
+            lambda: machine.dmesg().count(BYPASSED) == said + 1, "the miss is seen", machine.scaled(30)
+        )
         assert tenant.probe("info").returncode != 0
         assert machine.run([machine.seen(PROBE), "alloc=1G"]).returncode == 0
         unload_driver(machine)
