@@ -106,12 +106,11 @@ class DaemonHarness:
     def log(self) -> str:
         return self._daemon.log()
 
-    def kill_engine(self, *, ends: bool) -> None:
-        """Kill cgpud, which has to end at once unless it cannot, and wait for the next one."""
+    def kill_engine(self) -> None:
+        """Kill cgpud, which has to end at once, and wait for the next one."""
         pid = self._daemon.pid()
         os.kill(pid, signal.SIGKILL)
-        if ends:
-            eventually(lambda: not Path(f"/proc/{pid}").exists(), "cgpud cannot be killed")
+        eventually(lambda: not Path(f"/proc/{pid}").exists(), "cgpud cannot be killed")
         eventually(lambda: self._daemon.pid() != pid, "cgpud does not come back")
         eventually((self._daemon.tree / "version").exists, "the tree does not come back")
 

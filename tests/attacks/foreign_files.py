@@ -35,14 +35,14 @@ def silent_files(harness: Harness) -> Iterator[str]:
         server.finish()
 
 
-def meets(harness: Harness, how: str, *, ends: bool = True) -> None:
+def meets(harness: Harness, how: str) -> None:
     """Have cgpud meet such a file, and kill it: it must end at once, and another one serve containers."""
     assert isinstance(harness, DaemonHarness)
     tenant = harness.tenant()
     with silent_files(harness) as file:
         running = tenant.start(client("foreign_file"), "--dev", harness.dev, file, how, SECONDS)
         rest(running)
-        harness.kill_engine(ends=ends)
+        harness.kill_engine()
         assert "status=0x0" in harness.tenant().run(*probe(harness, "alloc=2M")).text
         running.finish()
     await_nothing(harness, tenant)
@@ -62,5 +62,27 @@ def file_exchanged_for_one_that_cannot_be_closed(harness: Harness) -> None:
 
 @attack(limit=False, engines=(DAEMON,))
 def memory_that_is_never_filled_in(harness: Harness) -> None:
-    """A call with arguments in memory of such a file does not keep cgpud from being replaced."""
-    meets(harness, "memory", ends=False)
+    """A call with arguments in memory of such a file keeps cgpud neither from its end nor from a next one."""
+    meets(harness, "memory")
+
+
+@attack(limit=False, engines=(DAEMON,))
+def memory_that_others_take_apart(harness: Harness) -> None:
+    """A process dies while its list of mappings is read, and its file system keeps waiting who read it.
+
+    Whoever uses memory last takes it apart. It must not be cgpud: others are served, and it can be ended.
+    """
+    assert isinstance(harness, DaemonHarness)
+    tenant = harness.tenant()
+    folder = Path(f"{harness.scratch}/dying")
+    folder.mkdir()
+    running = tenant.start(client("dying_memory"), "--dev", harness.dev, folder)
+    try:
+        rest(running, "caught")
+        assert "status=0x0" in harness.tenant().run(*probe(harness, "alloc=2M")).text
+        harness.seen(tenant)
+        harness.kill_engine()
+        assert "status=0x0" in harness.tenant().run(*probe(harness, "alloc=2M")).text
+    finally:
+        running.finish()
+    await_nothing(harness, tenant)

@@ -18,7 +18,7 @@ WRAPPED = {
     "architectures": (),
     "external_ledger": (
         "process_has_ended",
-        "process_started",
+        "look_started",
         "devices_identify",
         "uvm_take_away",
         "workers_wake",
@@ -27,7 +27,7 @@ WRAPPED = {
     "killed_in_call": (),
     "late_events": ("epoll_wait", "cgroup_holds", "cgroup_populated", "reaper_reconcile"),
     "listening": (),
-    "managed_spaces": ("process_has_ended", "process_started", "notice_stands"),
+    "managed_spaces": ("process_has_ended", "look_started", "notice_stands"),
     "samples": ("rm_control",),
     "timeslice_places": (),
 }

@@ -19,7 +19,7 @@ from cgpu.kmod.daemon.program import Program, own
 from tests.daemon.harness import Daemon, built
 from tests.integration.commands import eventually
 
-COPIES = "cgpud-copies"  # the processes that copy descriptors for a daemon
+COPIES = "cgpud-looks"  # the processes that copy descriptors for a daemon
 FIGURES = re.compile(r"steady calls=(\d+) failed=(\d+) longest_us=(\d+)")
 
 
@@ -76,7 +76,7 @@ def held(pid: int) -> tuple[int, int]:
     """
     files, threads = set(), set()
     for _ in range(20):
-        files.add(len(os.listdir(f"/proc/{pid}/fd")) - 2 * copying(pid))
+        files.add(len(os.listdir(f"/proc/{pid}/fd")) - 3 * copying(pid))
         threads.add(len(os.listdir(f"/proc/{pid}/task")))
         time.sleep(0.01)
     return min(files), min(threads)

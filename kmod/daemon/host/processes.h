@@ -1,9 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Processes and threads of containers, seen from the host's pid namespace. */
+/*
+ * Processes and threads of containers, seen from the host's pid namespace, as far as nothing of theirs is touched: none of
+ * this can have to wait for them. All else is asked of looks.h.
+ */
 #ifndef CGPUD_PROCESSES_H
 #define CGPUD_PROCESSES_H
 
-#include <fcntl.h>
 #include <sys/types.h>
 
 #include "cgpu_types.h"
@@ -23,53 +25,18 @@ int notice_stands(const struct notice *notice);
 u32 process_has_thread_pidfd(void);
 /* A pidfd for the process (thread 0) or for the very thread (thread 1); negative errno. */
 int process_open(s32 pid, u32 thread);
-/* A copy of descriptor number fd of the pidfd's task; negative errno. */
+/* A copy of descriptor number fd of the pidfd's task; negative errno. Who closes a copy may wait for ever. */
 int process_take_fd(int pidfd, int fd);
 /* 1 when the pidfd's task has ended. */
 int process_ended(int pidfd);
 /* 1 when a process has ended, by its number; 0 also when nobody can tell. */
 int process_has_ended(s32 tgid);
-/* Process id of a thread. pidfd may be -1. -ESRCH when it has ended. */
-s32 process_tgid(int pidfd, s32 tid);
-/* Clock ticks from boot to the start of the thread; 0 when it has ended. */
-u64 process_started(s32 tid);
-/* 1 while the thread is on its way to its end. */
-int process_is_exiting(s32 tid);
-/* 1 when both have one descriptor table, 0 when not, negative errno when nobody can tell. */
-int process_same_files(s32 tid, s32 other);
-
-/* What tells a process from others that get its number later; 0: not known. */
-static inline u32 process_mark(s32 tgid)
-{
-	return (u32)process_started(tgid);
-}
-
-/* 1 when a process has ended, or another one has its number. mark 0: by the number alone. */
-static inline int process_has_left(s32 tgid, u32 mark)
-{
-	u32 now;
-
-	if (process_has_ended(tgid))
-		return 1;
-	now = mark ? process_mark(tgid) : 0;
-	return now && now != mark;
-}
-
-/* 1 when a descriptor of a task (0: of ours) leads to the same open file as ours, 0 when not, negative errno when nobody
- * can tell. */
-int process_same_file(s32 tid, int fd, int ours);
-/* 1 when a process has that open file, by which number; 0 when not, negative errno when nobody can tell. */
-int process_has_file(s32 tgid, int ours, int *number);
-/* Open a file below /proc/TID, also of another user's thread. Negative errno. It is that of the number: the process that has it by
- * then. */
-int process_open_file(s32 tid, const char *name, int flags);
-/* The memory of a thread's address space: what executes a program, or gets the number later, has another one. */
-static inline int process_open_memory(s32 tid)
-{
-	return process_open_file(tid, "mem", O_RDWR);
-}
-/* Copy between that memory and ours: 0, or -EFAULT when not every byte could be moved. */
-int process_read(int memory, u64 address, void *data, size_t bytes);
-int process_write(int memory, u64 address, const void *data, size_t bytes);
+/* Process id of a pidfd's task. Negative errno, also where the kernel does not tell (before 6.13). */
+s32 process_tgid(int pidfd);
+/* A number that no other thread gets, as long as the machine runs. 0; -ENOSYS or -EINVAL: the kernel has none (before 6.9);
+ * other negative errno. */
+int process_inode(s32 tid, u64 *inode);
+/* 1 when two descriptors of ours lead to the same open file, 0 when not, negative errno when nobody can tell. */
+int same_file(int one, int other);
 
 #endif

@@ -251,8 +251,10 @@ static int open_beside(struct cgpud *d, const struct cgpud_options *o, char *err
 
 static int open_parts(struct cgpud *d, const struct cgpud_options *o, char *error, size_t bytes)
 {
-	int r, reaper;
+	int r, reaper, looks;
 
+	/* First: what it forks has nothing of the others. */
+	looks = looks_open(&d->looks, &d->core, &d->events);
 	open_locks(d);
 	sharing_init(d);
 	timeslice_init(d);
@@ -285,6 +287,7 @@ static int open_parts(struct cgpud *d, const struct cgpud_options *o, char *erro
 	reaper = reaper_open(&d->reaper);
 	if (r == 0 && reaper < 0)
 		r = -ENFILE;
+	r = r == 0 ? looks : r;
 	if (r == 0)
 		r = supervise_sizes(d);
 	if (r < 0) {
@@ -492,6 +495,7 @@ int cgpud_close(struct cgpud *d)
 	external_close(d);
 	sharing_close(d);
 	address_spaces_close(&d->managed.spaces);
+	looks_close(&d->looks);
 	listeners_close(&d->listeners);
 	driver_close(&d->driver);
 	devices_close(&d->devices);

@@ -15,6 +15,7 @@
 #include "files.h"
 #include "reaper.h"
 #include "listener.h"
+#include "looks.h"
 #include "managed.h"
 #include "sharing.h"
 #include "timeslice.h"
@@ -66,6 +67,7 @@ struct cgpud {
 	struct cgpu_gpu_facts facts[CGPU_MAX_GPUS]; /* of the cards, as asked before the ledger has them */
 	u64 memfree[CGPU_MAX_GPUS];
 	struct devices devices;
+	struct looks looks;
 	struct in_flight_table in_flight;
 	struct listeners listeners;
 	struct reaper reaper;

@@ -6,7 +6,6 @@
 #include <sys/prctl.h>
 #include <unistd.h>
 
-#include "copies.h"
 #include "privilege.h"
 #include "worker.h"
 
@@ -61,7 +60,6 @@ static void *worker_main(void *arg)
 		end(worker);
 	}
 	task_cache_clear(&worker->cache);
-	copies_end();
 	return NULL;
 }
 

@@ -3,7 +3,6 @@
 #define _GNU_SOURCE
 #include <dirent.h>
 #include <errno.h>
-#include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -17,52 +16,6 @@
 
 #define TRIES 8
 #define FILES 2 /* of each */
-#define CHUNK 65536
-#define PREFIX 96 /* of a line: everything before the name */
-
-/* Names can be long; only what comes before them counts. */
-struct line {
-	char text[PREFIX + 1];
-	u32 length;
-};
-
-/* proc_pid_maps(5): start-end perms offset device inode name */
-static void line_end(struct line *line, mapping_fn each, void *ctx)
-{
-	unsigned long long start, end, offset, inode;
-	char perms[5];
-
-	line->text[line->length] = 0;
-	line->length = 0;
-	if (sscanf(line->text, "%llx-%llx %4s %llx %*x:%*x %llu", &start, &end, perms, &offset, &inode) != 5)
-		return;
-	if (perms[3] == 's' && inode != 0 && offset == start && end > start)
-		each(ctx, start, end);
-}
-
-int mappings_walk(int fd, mapping_fn each, void *ctx)
-{
-	struct line line = { .length = 0 };
-	char chunk[CHUNK];
-	u64 all = 0;
-	ssize_t n, i;
-
-	if (lseek(fd, 0, SEEK_SET) < 0)
-		return -errno;
-	while ((n = read(fd, chunk, sizeof(chunk))) > 0) {
-		all += (u64)n;
-		for (i = 0; i < n; i++) {
-			if (chunk[i] == '\n')
-				line_end(&line, each, ctx);
-			else if (line.length < PREFIX)
-				line.text[line.length++] = chunk[i];
-		}
-	}
-	if (n < 0)
-		return -errno;
-	/* No address space that is in use is empty. */
-	return all ? 0 : -ESRCH;
-}
 
 /* What an address space has mapped, in short. */
 struct sign {
@@ -80,21 +33,25 @@ static u32 room_for_files(void)
 	return (u32)(limit.rlim_cur / 2 / FILES);
 }
 
-void address_spaces_open(struct address_spaces *spaces, struct cgpu_core *core)
+void address_spaces_open(struct address_spaces *spaces, struct cgpu_core *core, struct looks *looks)
 {
 	pthread_mutex_init(&spaces->lock, NULL);
 	spaces->core = core;
+	spaces->looks = looks;
 	spaces->max = room_for_files();
 }
 
-int address_space_lives(const struct address_space *space)
+int address_space_lives(const struct asker *asker, const struct address_space *space)
 {
-	u8 part;
-
 	if (space->life < 0)
-		return !process_has_left(space->tgid, space->started);
-	/* fs/proc/task_mmu.c, pagemap_read(): nothing to read without users; else, as entries are longer, EINVAL. */
-	return pread(space->life, &part, sizeof(part), 0) < 0;
+		return !look_has_left(asker, space->tgid, space->started);
+	/* One that cannot be looked at has its charge. */
+	return look_lives(asker, space->life) != 0;
+}
+
+static struct asker asker_for(const struct address_spaces *spaces, const struct address_space *space)
+{
+	return asker_of(spaces->looks, space->slot, space->generation);
 }
 
 static void add_to_sign(void *ctx, u64 start, u64 end)
@@ -107,10 +64,12 @@ static void add_to_sign(void *ctx, u64 start, u64 end)
 }
 
 /* 0 when the address space can be seen. */
-static int sign_of(const struct address_space *space, struct sign *sign)
+static int sign_of(const struct address_spaces *spaces, const struct address_space *space, struct sign *sign)
 {
+	struct asker asker = asker_for(spaces, space);
+
 	*sign = (struct sign){ 0 };
-	return mappings_walk(space->maps, add_to_sign, sign);
+	return look_mappings(&asker, space->maps, add_to_sign, sign);
 }
 
 static int same(const struct sign *a, const struct sign *b)
@@ -124,11 +83,11 @@ static void close_both(const struct address_space *space)
 	close_any(space->life);
 }
 
-static int open_both(struct address_space *space, s32 id)
+static int open_both(const struct asker *asker, struct address_space *space, s32 id)
 {
-	space->maps = process_open_file(id, "maps", O_RDONLY);
-	space->life = space->maps < 0 ? -1 : process_open_file(id, "pagemap", O_RDONLY);
-	if (space->life >= 0 && address_space_lives(space))
+	space->maps = look_open(asker, id, LOOKS_MAPPINGS);
+	space->life = space->maps < 0 ? -1 : look_open(asker, id, LOOKS_PAGEMAP);
+	if (space->life >= 0 && look_lives(asker, space->life) > 0)
 		return 0;
 	close_both(space);
 	space->maps = space->life = -1;
@@ -136,17 +95,17 @@ static int open_both(struct address_space *space, s32 id)
 }
 
 /* By the leader, whose number stays as long as the process; where that has ended before the others, by one of them. */
-static int open_now(struct address_space *space)
+static int open_now(const struct asker *asker, struct address_space *space)
 {
 	struct dirent *entry;
 	char path[64];
 	DIR *folder;
-	int r = open_both(space, space->tgid);
+	int r = open_both(asker, space, space->tgid);
 
 	snprintf(path, sizeof(path), "/proc/%d/task", space->tgid);
 	folder = r < 0 ? opendir(path) : NULL;
 	while (folder && r < 0 && (entry = readdir(folder)))
-		r = open_both(space, (s32)strtol(entry->d_name, NULL, 10));
+		r = open_both(asker, space, (s32)strtol(entry->d_name, NULL, 10));
 	if (folder)
 		closedir(folder);
 	return r;
@@ -193,13 +152,13 @@ static int is_known(
 {
 	struct sign before, after, again;
 
-	if (sign_of(known, &before) < 0)
+	if (sign_of(spaces, known, &before) < 0)
 		return 0;
 	if (same(&before, sign)) {
 		/* With none it may be another one: what counts is that of now. */
 		return sign->count == 0 && swap_files(spaces, known, now) < 0 ? -EAGAIN : 1;
 	}
-	if (sign_of(now, &again) < 0 || sign_of(known, &after) < 0)
+	if (sign_of(spaces, now, &again) < 0 || sign_of(spaces, known, &after) < 0)
 		return -EAGAIN;
 	return same(&before, &after) && same(&again, sign) ? 0 : -EAGAIN;
 }
@@ -279,20 +238,21 @@ static int keep(struct address_spaces *spaces, const struct address_space *space
 
 int address_spaces_take(struct address_spaces *spaces, const struct address_space *wanted, const struct notice *notice)
 {
+	struct asker asker = asker_for(spaces, wanted);
 	struct address_space now = *wanted;
 	int r = -EAGAIN, tries;
 	struct sign sign;
 
-	address_spaces_sweep(spaces);
+	address_spaces_sweep(spaces, &asker);
 	for (tries = 0; tries < TRIES && r == -EAGAIN; tries++) {
-		if (open_now(&now) < 0)
+		if (open_now(&asker, &now) < 0)
 			return -EAGAIN;
 		/* Another process may have had the number when it was opened. */
 		if (!notice_stands(notice)) {
 			close_both(&now);
 			return -ENOENT;
 		}
-		r = sign_of(&now, &sign) < 0 ? -EAGAIN : find_known(spaces, &now, &sign);
+		r = sign_of(spaces, &now, &sign) < 0 ? -EAGAIN : find_known(spaces, &now, &sign);
 		if (r == -ENOENT)
 			return keep(spaces, &now, 1);
 		close_both(&now);
@@ -302,16 +262,17 @@ int address_spaces_take(struct address_spaces *spaces, const struct address_spac
 
 void address_spaces_take_up(struct address_spaces *spaces, const struct address_space *wanted)
 {
+	struct asker asker = asker_for(spaces, wanted);
 	struct address_space space = *wanted;
 	int at;
 
 	/* Another one has the number. */
-	if (process_has_left(wanted->tgid, wanted->started))
+	if (look_has_left(&asker, wanted->tgid, wanted->started))
 		return;
 	space.bytes = ADDRESS_SPACE_UNKNOWN;
 	/* What cannot be opened counts by its process. */
-	open_now(&space);
-	if (process_has_left(wanted->tgid, wanted->started)) {
+	open_now(&asker, &space);
+	if (look_has_left(&asker, wanted->tgid, wanted->started)) {
 		close_both(&space);
 		return;
 	}
@@ -349,30 +310,84 @@ static int is_orphan(struct address_spaces *spaces, const struct address_space *
 		info.slot != space->slot || info.generation != space->generation;
 }
 
-int address_spaces_live(struct address_spaces *spaces, const struct address_space *of)
+/* Whether a process number of a container, or (CGPU_ORPHANS) of any that was removed, stands for it. With the lock. */
+static int stands_for(struct address_spaces *spaces, const struct address_space *of, const struct address_space *one)
+{
+	return of->slot == CGPU_ORPHANS ? one->tgid == of->tgid && is_orphan(spaces, one) : is_of(one, of);
+}
+
+int address_spaces_live(struct address_spaces *spaces, const struct address_space *of, u64 *latest)
 {
 	int lives = 0;
 	u32 i;
 
+	*latest = ~0ull;
 	for (i = 0; i < ADDRESS_SPACES_MAX && !lives; i++) {
-		const struct address_space *one = &spaces->at[i];
+		struct address_space *one = &spaces->at[i];
+		struct asker asker;
+		int is_meant;
 
-		if (of->slot == CGPU_ORPHANS ? one->tgid == of->tgid && is_orphan(spaces, one) : is_of(one, of))
-			lives = address_space_lives(one);
+		pthread_mutex_lock(&spaces->lock);
+		if (*latest == ~0ull)
+			*latest = spaces->latest;
+		is_meant = stands_for(spaces, of, one);
+		one->busy += is_meant;
+		pthread_mutex_unlock(&spaces->lock);
+		if (!is_meant)
+			continue;
+		asker = asker_soon(spaces->looks, one->slot, one->generation);
+		lives = address_space_lives(&asker, one);
+		address_spaces_put(spaces, i);
 	}
 	return lives;
 }
 
-void address_spaces_sweep(struct address_spaces *spaces)
+int address_spaces_came(struct address_spaces *spaces, const struct address_space *of, u64 latest)
 {
 	u32 i;
 
-	pthread_mutex_lock(&spaces->lock);
-	for (i = 0; i < ADDRESS_SPACES_MAX; i++) {
-		struct address_space *one = &spaces->at[i];
+	for (i = 0; i < ADDRESS_SPACES_MAX; i++)
+		if (spaces->at[i].serial > latest && stands_for(spaces, of, &spaces->at[i]))
+			return 1;
+	return 0;
+}
 
-		if (one->tgid && !one->busy && !address_space_lives(one))
-			forget(one);
+/* 1: nobody else has it, and it is not to be dropped by others now. */
+static int begin_look(struct address_spaces *spaces, u32 at, const struct asker *of)
+{
+	struct address_space *one = &spaces->at[at];
+	int r;
+
+	pthread_mutex_lock(&spaces->lock);
+	r = one->tgid && !one->busy && (!of || (one->slot == of->slot && one->generation == of->generation));
+	one->busy += r;
+	pthread_mutex_unlock(&spaces->lock);
+	return r;
+}
+
+static void end_look(struct address_spaces *spaces, u32 at, int lives)
+{
+	struct address_space before = { .maps = -1, .life = -1 };
+	struct address_space *one = &spaces->at[at];
+
+	pthread_mutex_lock(&spaces->lock);
+	if (--one->busy == 0 && !lives) {
+		before = *one;
+		*one = (struct address_space){ 0 };
 	}
 	pthread_mutex_unlock(&spaces->lock);
+	close_both(&before);
+}
+
+void address_spaces_sweep(struct address_spaces *spaces, const struct asker *of)
+{
+	struct asker asker;
+	u32 i;
+
+	for (i = 0; i < ADDRESS_SPACES_MAX; i++) {
+		if (!begin_look(spaces, i, of))
+			continue;
+		asker = asker_soon(spaces->looks, spaces->at[i].slot, spaces->at[i].generation);
+		end_look(spaces, i, address_space_lives(of ? of : &asker, &spaces->at[i]));
+	}
 }

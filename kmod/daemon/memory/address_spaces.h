@@ -11,6 +11,7 @@
 #include <pthread.h>
 
 #include "cgpu_core.h"
+#include "looks.h"
 #include "processes.h"
 
 #define ADDRESS_SPACES_MAX 2048
@@ -19,7 +20,7 @@
 
 struct address_space {
 	s32 tgid; /* 0: none here */
-	u32 started; /* process_mark() */
+	u32 started; /* look_mark() */
 	u32 slot; /* CGPU_ORPHANS: its container was gone when an engine took it up */
 	u64 generation;
 	u64 serial; /* differs for every one */
@@ -29,16 +30,17 @@ struct address_space {
 };
 
 struct address_spaces {
-	pthread_mutex_t lock; /* not held while a recount waits for a process; the core's comes after it */
+	pthread_mutex_t lock; /* not held while a process is looked at; the core's comes after it */
 	struct cgpu_core *core;
+	struct looks *looks;
 	u32 max; /* as many as there are descriptors for */
 	u64 latest; /* serial */
 	struct address_space at[ADDRESS_SPACES_MAX];
 };
 
-void address_spaces_open(struct address_spaces *spaces, struct cgpu_core *core);
+void address_spaces_open(struct address_spaces *spaces, struct cgpu_core *core, struct looks *looks);
 void address_spaces_close(struct address_spaces *spaces);
-/* The address space of a process is known from now on. May wait for the process. notice: of its thread. Its place, busy until
+/* The address space of a process is known from now on. notice: of its thread. Its place, busy until
  * it is put back; -EAGAIN: it changes too fast, or cannot be looked at; -ENOENT: its thread waits no longer; -ENOSPC. */
 int address_spaces_take(struct address_spaces *spaces, const struct address_space *wanted, const struct notice *notice);
 /* What the ledger of an engine before this one had: no list of mappings is read. */
@@ -46,22 +48,14 @@ void address_spaces_take_up(struct address_spaces *spaces, const struct address_
 /* The next one of a container's process number at or after a place; busy until it is put back. ADDRESS_SPACES_MAX: none. */
 u32 address_spaces_get(struct address_spaces *spaces, const struct address_space *of, u32 from);
 void address_spaces_put(struct address_spaces *spaces, u32 at);
-/* 1 while a process uses it. Never waits. */
-int address_space_lives(const struct address_space *space);
-/* Whether one lives that a container's process number stands for; slot CGPU_ORPHANS: of any container that was removed. Any
- * thread, with the lock. */
-int address_spaces_live(struct address_spaces *spaces, const struct address_space *of);
-/* Forget those that no process uses. Any thread. */
-void address_spaces_sweep(struct address_spaces *spaces);
-
-/* Called for each, in the order of their addresses; end is the first byte after it. */
-typedef void (*mapping_fn)(void *ctx, u64 start, u64 end);
-
-/*
- * Walk the shared mappings of files whose offset is their own address: UVM takes its node's mappings at no other
- * (kernel-open/nvidia-uvm/uvm.c, uvm_mmap), and hardly anything else looks so. fd: of /proc/PID/maps. -ESRCH: the process has
- * ended, or had no address space any more when the file was opened.
- */
-int mappings_walk(int fd, mapping_fn each, void *ctx);
+/* 1 while a process uses it, and when nobody can tell. */
+int address_space_lives(const struct asker *asker, const struct address_space *space);
+/* Whether one lives that a container's process number stands for; slot CGPU_ORPHANS: of any container that was removed.
+ * latest: for address_spaces_came(). Any thread. */
+int address_spaces_live(struct address_spaces *spaces, const struct address_space *of, u64 *latest);
+/* Whether another one came since. With the lock. */
+int address_spaces_came(struct address_spaces *spaces, const struct address_space *of, u64 latest);
+/* Forget those that no process uses: of all containers, for a thread that others need, or of that of an asker. */
+void address_spaces_sweep(struct address_spaces *spaces, const struct asker *of);
 
 #endif

@@ -75,7 +75,7 @@ static int same_process(const struct external_user *one, const struct external_u
 /* A kernel without kcmp(2): CUDA has one such file in a process. */
 static int is_same(int one, int other, int own)
 {
-	int r = process_same_file(0, one, other);
+	int r = same_file(one, other);
 
 	return r == 1 || (r == -ENOSYS && own);
 }

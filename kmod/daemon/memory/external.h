@@ -28,7 +28,7 @@
 struct external_user {
 	s32 tid, tgid; /* tgid 0: nobody */
 	s32 number;
-	u32 started; /* process_mark() */
+	u32 started; /* look_mark() */
 };
 
 /* What follows is in the memory file, and outlives the process. */

@@ -7,7 +7,6 @@
 #include <unistd.h>
 
 #include "clock.h"
-#include "copies.h"
 #include "descriptors.h"
 #include "engine.h"
 #include "external.h"
@@ -15,29 +14,27 @@
 #include "uvm.h"
 #include "worker.h"
 
-#define REOPEN_MS 1000
-
-static int has_ended(const struct external_user *user)
+static int has_ended(const struct asker *asker, const struct external_user *user)
 {
-	return !user->tgid || process_has_left(user->tgid, user->started);
+	return !user->tgid || look_has_left(asker, user->tgid, user->started);
 }
 
 /* It counts as there when that cannot be seen. */
-static int has(struct external_user *user, int fd)
+static int has(const struct asker *asker, struct external_user *user, int fd)
 {
-	if (has_ended(user))
+	if (has_ended(asker, user))
 		return 0;
-	if (process_same_file(user->tid, user->number, fd) == 1)
+	if (look_same_file(asker, user->tid, user->number, fd) == 1)
 		return 1;
-	return process_has_file(user->tgid, fd, &user->number) != 0;
+	return look_has_file(asker, user->tgid, fd, &user->number) != 0;
 }
 
-static int is_used(struct external_file *file, int fd)
+static int is_used(const struct asker *asker, struct external_file *file, int fd)
 {
 	/* It may have moved it elsewhere while there was no engine: what is mapped there cannot be found, nor unmapped. */
 	if (fd < 0)
-		return !has_ended(&file->user[0]) || !has_ended(&file->user[1]);
-	return has(&file->user[0], fd) || has(&file->user[1], fd);
+		return !has_ended(asker, &file->user[0]) || !has_ended(asker, &file->user[1]);
+	return has(asker, &file->user[0], fd) || has(asker, &file->user[1], fd);
 }
 
 /* Serial of the newest mapping. With the lock. */
@@ -57,6 +54,7 @@ static int begin_end(struct cgpud *d, u32 at, s64 slot)
 {
 	struct external *x = &d->external;
 	struct external_file file, before;
+	struct asker asker;
 	int fd = -1, used, begun = 0;
 	u64 latest;
 
@@ -73,7 +71,10 @@ static int begin_end(struct cgpud *d, u32 at, s64 slot)
 	pthread_mutex_unlock(&x->lock);
 	if (!file.live)
 		return 0;
-	used = is_used(&file, fd);
+	/* A worker of another container may be the one that looks. */
+	asker = slot >= 0 ? asker_of(&d->looks, file.slot, file.generation) :
+			    asker_soon(&d->looks, file.slot, file.generation);
+	used = is_used(&asker, &file, fd);
 	close_any(fd);
 	pthread_mutex_lock(&x->lock);
 	if (is_unchanged(x, at, &before, latest)) {
@@ -141,6 +142,7 @@ u32 external_left(struct cgpud *d)
 {
 	struct external *x = &d->external;
 	struct external_file file;
+	struct asker asker;
 	u32 i, left = 0;
 
 	if (!atomic_load(&x->files))
@@ -149,7 +151,8 @@ u32 external_left(struct cgpud *d)
 		pthread_mutex_lock(&x->lock);
 		file = x->store->file[i];
 		pthread_mutex_unlock(&x->lock);
-		left += file.live && has_ended(&file.user[0]) && has_ended(&file.user[1]);
+		asker = asker_soon(&d->looks, file.slot, file.generation);
+		left += file.live && has_ended(&asker, &file.user[0]) && has_ended(&asker, &file.user[1]);
 	}
 	workers_wake(d);
 	return left;
@@ -237,17 +240,17 @@ int external_open(struct cgpud *d, struct external_store *store)
 }
 
 /* What its process has there under the same number: other files of UVM have other numbers. -ETIMEDOUT: it keeps us waiting. */
-static int reopen(struct cgpud *d, const struct external_user *user)
+static int reopen(struct cgpud *d, const struct asker *asker, const struct external_user *user)
 {
 	int pidfd = user->tgid ? process_open(user->tgid, 0) : -1, fd = -1;
 	struct task task;
 
 	if (pidfd < 0)
 		return -1;
-	task_init(&task, NULL, user->tgid);
-	if (!process_has_left(user->tgid, user->started) && task_inspect(d, &task, user->number) == 0 &&
+	task_init(&task, asker, NULL, user->tgid);
+	if (!look_has_left(asker, user->tgid, user->started) && task_inspect(d, &task, user->number) == 0 &&
 		task.driver_node && task.kind == CGPU_DEVICE_UVM)
-		fd = copies_take(pidfd, user->number, &task.identity, &d->stopping, REOPEN_MS);
+		fd = look_copy(asker, pidfd, user->number, &task.identity);
 	close(pidfd);
 	return fd;
 }
@@ -255,11 +258,12 @@ static int reopen(struct cgpud *d, const struct external_user *user)
 /* A start waits for no container for long: the first file that keeps it waiting is the last that is looked for. */
 static int reopen_any(struct cgpud *d, const struct external_file *file, u8 *late)
 {
+	struct asker asker = asker_of(&d->looks, file->slot, file->generation);
 	u32 i;
 	int fd = -1;
 
 	for (i = 0; i < 2 && fd < 0 && !late[file->slot % CGPU_MAX_CONTAINERS]; i++) {
-		fd = reopen(d, &file->user[i]);
+		fd = reopen(d, &asker, &file->user[i]);
 		late[file->slot % CGPU_MAX_CONTAINERS] = fd == -ETIMEDOUT;
 	}
 	return fd < 0 ? -1 : fd;
@@ -316,7 +320,6 @@ void external_take_up(struct cgpud *d)
 		if (x->store->file[i].live)
 			x->fd[i] = reopen_any(d, &x->store->file[i], late);
 	}
-	copies_end();
 	restore_lost(d);
 	for (i = 0; i < EXTERNAL_FILES; i++) {
 		if (!x->store->file[i].live || x->first[i] != EXTERNAL_NONE)

@@ -33,7 +33,7 @@ void managed_open(struct cgpud *d, u32 allowed)
 	u32 i;
 
 	atomic_store(&managed->allowed, allowed);
-	address_spaces_open(&managed->spaces, &d->core);
+	address_spaces_open(&managed->spaces, &d->core, &d->looks);
 	if (managed->spaces.max < ADDRESS_SPACES_MAX)
 		events_log(&d->events, LOG_LEVEL_WARNING,
 			"managed memory in at most %u address spaces, not %u: set LimitNOFILE= of cgpud to %u or more "
@@ -127,11 +127,16 @@ static void add(void *ctx, u64 start, u64 end)
 static int measure_space(struct cgpud *d, struct managed_container *container, u32 at)
 {
 	struct address_space *space = &d->managed.spaces.at[at];
+	struct asker asker = asker_of(&d->looks, space->slot, space->generation);
 	struct sum sum = { .container = container, .space = space->serial };
+	int r = look_mappings(&asker, space->maps, add, &sum);
 
-	if (mappings_walk(space->maps, add, &sum) == 0)
+	if (r == 0)
 		space->bytes = sum.bytes + pending_bytes(container, space->serial);
-	else if (!address_space_lives(space))
+	/* What cannot be looked at is not what is charged: nothing more is mapped meanwhile. */
+	else if (r == -ETIMEDOUT || r == -EBUSY || r == -EPIPE)
+		return -EAGAIN;
+	else if (!address_space_lives(&asker, space))
 		space->bytes = 0;
 	return space->bytes == ADDRESS_SPACE_UNKNOWN ? -EAGAIN : 0;
 }
@@ -155,6 +160,13 @@ static int measure(struct cgpud *d, struct managed_container *container, const s
 	return r;
 }
 
+static u32 mark_of(struct cgpud *d, const struct managed_map *map)
+{
+	struct asker asker = asker_of(&d->looks, map->slot, map->generation);
+
+	return look_mark(&asker, map->tgid);
+}
+
 static int set(struct cgpud *d, const struct managed_map *map, u64 bytes, u32 limited)
 {
 	struct cgpu_managed wanted = {
@@ -163,7 +175,7 @@ static int set(struct cgpud *d, const struct managed_map *map, u64 bytes, u32 li
 
 	/* A thread that maps is there; at a later count another one may have the number. */
 	if (limited)
-		wanted.started = process_mark(map->tgid);
+		wanted.started = mark_of(d, map);
 	return cgpu_managed_set(&d->core, &wanted);
 }
 
@@ -253,9 +265,11 @@ void managed_recount_stale(struct cgpud *d, u32 slot, u64 generation, s32 tid)
 }
 
 /* An address space is without users before it is taken apart, and until then the card has not got its memory back. */
-static int is_ending(const struct cgpu_managed *found)
+static int is_ending(struct cgpud *d, u32 slot, const struct cgpu_managed *found)
 {
-	return process_is_exiting(found->tgid) && !process_has_left(found->tgid, found->started);
+	struct asker asker = asker_soon(&d->looks, slot, found->generation);
+
+	return !look_has_left(&asker, found->tgid, found->started) && look_exiting(&asker, found->tgid) != 0;
 }
 
 void managed_drop_ended(struct cgpud *d, u32 slot)
@@ -263,13 +277,16 @@ void managed_drop_ended(struct cgpud *d, u32 slot)
 	struct address_spaces *spaces = &d->managed.spaces;
 	struct cgpu_managed found;
 	u32 cursor = 0;
+	u64 latest;
 
 	while (cgpu_managed_next(&d->core, slot, &cursor, &found) == 0) {
 		struct address_space of = { .tgid = found.tgid, .slot = slot, .generation = found.generation };
 
+		if (address_spaces_live(spaces, &of, &latest) || is_ending(d, slot, &found))
+			continue;
 		/* A mapping that is made now is charged after its address space has come to the list. */
 		pthread_mutex_lock(&spaces->lock);
-		if (!address_spaces_live(spaces, &of) && !is_ending(&found))
+		if (!address_spaces_came(spaces, &of, latest))
 			cgpu_managed_ended(&d->core, &found);
 		pthread_mutex_unlock(&spaces->lock);
 	}

@@ -145,7 +145,7 @@ static enum cgpu_verdict judge_map(struct cgpud *d, struct in_flight *e, struct 
 	int known = read_request(abi, e, &request);
 	int r;
 
-	request.caller.user.started = process_mark(request.caller.user.tgid);
+	request.caller.user.started = look_mark(&task->asker, request.caller.user.tgid);
 	r = known ? external_add(d, &request, &task->file) : 0;
 	if (r == 0 || !atomic_load(&d->enforce))
 		return CGPU_CONTINUE;

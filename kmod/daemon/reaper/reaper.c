@@ -245,6 +245,7 @@ static void tick(struct cgpud *d, u64 now)
 	for (gpu = 0; gpu < d->driver.gpus; gpu++)
 		say_orphaned(d, gpu);
 	workers_tidy(d);
+	looks_tidy(&d->looks);
 	if (atomic_load(&d->in_flight.kept))
 		workers_wake(d);
 }

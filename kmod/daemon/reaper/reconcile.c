@@ -103,7 +103,7 @@ u32 reaper_reconcile(struct cgpud *d, s64 slot)
 		return late + reconcile_container(d, (u32)slot, 1);
 	for (at = 0; cgpu_container_next(&d->core, at, &info) == 0; at = info.slot + 1)
 		late += reconcile_container(d, info.slot, 0);
-	address_spaces_sweep(&d->managed.spaces);
+	address_spaces_sweep(&d->managed.spaces, NULL);
 	drop_gone_orphans(d);
 	return late;
 }

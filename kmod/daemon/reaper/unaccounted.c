@@ -1,10 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /* Samples what the driver says of each card, and finds processes with memory that the ledger does not have. */
 #define _GNU_SOURCE
-#include <dirent.h>
-#include <fcntl.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -13,88 +10,38 @@
 #include "engine.h"
 
 #define PROCESSES_MAX 950 /* NV2080_CTRL_GPU_GET_PIDS_MAX_COUNT, ctrl2080gpu.h */
-#define DESCRIPTORS_MAX 4096 /* of one process are looked at */
-#define NAME_BYTES 300
+#define DRIVER_FILES_MAX 256 /* of one process are looked at */
 
-/*
- * Whether a process outside of containers uses files of the driver that it has not opened. No engine sees its calls,
- * but the kernel tells through which mount a file was opened (proc_pid_fdinfo(5), mnt_id), and which mounts a process has
- * (proc_pid_mountinfo(5)). A mount's number is of one mount namespace alone, and containers have their own.
- */
+/* Descriptors of a process that lead to the driver. */
+struct driver_files {
+	struct devices *devices;
+	u32 count;
+	int number[DRIVER_FILES_MAX];
+};
 
-static FILE *open_below(s32 tgid, const char *directory, const char *name)
+static void note_driver_file(void *ctx, const struct look_file *file)
 {
-	char path[NAME_BYTES];
-
-	snprintf(path, sizeof(path), "/proc/%d/%s%s", tgid, directory, name);
-	return fopen(path, "re");
-}
-
-/* -1: it is not told. */
-static int mount_of(s32 tgid, const char *number)
-{
-	FILE *file = open_below(tgid, "fdinfo/", number);
-	char line[128];
-	int mount = -1;
-
-	while (file && mount < 0 && fgets(line, sizeof(line), file))
-		sscanf(line, "mnt_id: %d", &mount);
-	if (file)
-		fclose(file);
-	return mount;
-}
-
-/* Also when its mounts cannot be read. */
-static int has_mount(s32 tgid, int mount)
-{
-	FILE *file = open_below(tgid, "mountinfo", "");
-	char *line = NULL;
-	size_t bytes = 0;
-	int lines = 0, found = 0, number;
-
-	while (file && !found && getline(&line, &bytes, file) > 0) {
-		lines++;
-		found = sscanf(line, "%d ", &number) == 1 && number == mount;
-	}
-	free(line);
-	if (file)
-		fclose(file);
-	return found || lines == 0;
-}
-
-static int is_foreign(struct devices *devices, s32 tgid, const char *number)
-{
-	struct identity identity;
+	struct driver_files *files = ctx;
 	enum cgpu_device kind;
-	char path[NAME_BYTES];
-	int mount;
 	u32 gpu;
 
-	snprintf(path, sizeof(path), "/proc/%d/fd/%s", tgid, number);
-	if (identity_of(AT_FDCWD, path, &identity) < 0 || !devices_identify(devices, &identity, &kind, &gpu))
-		return 0;
-	mount = mount_of(tgid, number);
-	return mount >= 0 && !has_mount(tgid, mount);
+	if (files->count < DRIVER_FILES_MAX && devices_identify(files->devices, &file->identity, &kind, &gpu))
+		files->number[files->count++] = file->number;
 }
 
 /* 1 when a process has a file of the driver open that was opened through a mount which the process itself does not have:
  * in another container, which has handed it out. 0 also where that cannot be told. */
-static int handed_files(struct devices *devices, s32 tgid)
+static int handed_files(struct cgpud *d, s32 tgid)
 {
-	const struct dirent *entry;
-	char path[NAME_BYTES];
-	int handed = 0, seen = 0;
-	DIR *directory;
+	struct driver_files files = { .devices = &d->devices };
+	struct asker asker = asker_soon(&d->looks, CGPU_ORPHANS, 0);
+	int handed = 0;
+	u32 i;
 
-	snprintf(path, sizeof(path), "/proc/%d/fd", tgid);
-	directory = opendir(path);
-	if (!directory)
-		return 0;
-	while (!handed && seen++ < DESCRIPTORS_MAX && (entry = readdir(directory)))
-		if (entry->d_name[0] != '.')
-			handed = is_foreign(devices, tgid, entry->d_name);
-	closedir(directory);
-	return handed;
+	look_files(&asker, tgid, note_driver_file, &files);
+	for (i = 0; i < files.count && handed == 0; i++)
+		handed = look_foreign(&asker, tgid, files.number[i]);
+	return handed > 0;
 }
 
 /* 0: there is no such process. */
@@ -165,7 +112,7 @@ static int is_contained(struct cgpud *d, u32 gpu, s32 tgid)
 /* No container is charged for what one has handed out: it is unaccounted memory, which others cannot have. */
 static int is_handed(struct cgpud *d, u32 gpu, s32 tgid, u64 bytes)
 {
-	if (!handed_files(&d->devices, tgid))
+	if (!handed_files(d, tgid))
 		return 0;
 	events_log(&d->events, LOG_LEVEL_WARNING,
 		"process %d: has %llu bytes of GPU %u, and is in no slice, by files of the driver that were opened in "

@@ -7,7 +7,6 @@
 #include "cgpu_round.h"
 #include "cgroup.h"
 #include "clock.h"
-#include "copies.h"
 #include "engine.h"
 #include "processes.h"
 #include "rm.h"
@@ -147,33 +146,35 @@ static int set_all(struct cgpud *d, u32 gpu, u32 client, int file)
 /* --- on a descriptor that is searched for --- */
 
 /* One descriptor of a task, taken for this moment if it is the control node. */
-static int try_number(struct cgpud *d, u32 gpu, u32 client, s32 tid, int pidfd, int number)
+static int try_number(struct cgpud *d, u32 gpu, const struct timeslice_client *known, s32 tid, int pidfd, int number)
 {
+	struct asker asker = asker_soon(&d->looks, known->slot, known->generation);
 	struct task task;
 	int fd, r;
 
-	task_init(&task, NULL, tid);
+	task_init(&task, &asker, NULL, tid);
 	r = task_inspect_number(&task, number, &task.identity);
 	if (r < 0 || !target_is_control_node(d, &task.identity))
 		return -EBADF;
-	fd = copies_take(pidfd, number, &task.identity, &d->stopping, 0);
+	fd = look_copy(&asker, pidfd, number, &task.identity);
 	if (fd < 0)
 		return fd;
-	r = set_all(d, gpu, client, fd);
+	r = set_all(d, gpu, known->client, fd);
 	close(fd);
 	return r;
 }
 
 static int try_known(struct cgpud *d, u32 gpu, const struct timeslice_client *known)
 {
+	struct asker asker = asker_soon(&d->looks, known->slot, known->generation);
 	s32 tid = d->pidfd_thread ? known->tid : known->tgid;
 	int pidfd = process_open(tid, d->pidfd_thread), r = -EBADF;
 
 	if (pidfd < 0)
 		return pidfd;
 	/* Another one may have its number by now. */
-	if (d->pidfd_thread ? known->mark == process_mark(known->tid) : known->started == process_mark(known->tgid))
-		r = try_number(d, gpu, known->client, tid, pidfd, known->number);
+	if ((d->pidfd_thread ? known->mark : known->started) == look_mark(&asker, tid))
+		r = try_number(d, gpu, known, tid, pidfd, known->number);
 	close(pidfd);
 	return r;
 }
@@ -185,17 +186,24 @@ static int try_known(struct cgpud *d, u32 gpu, const struct timeslice_client *kn
  */
 static int is_of_container(struct cgpud *d, const struct timeslice_client *known, s32 tgid, int pidfd)
 {
+	struct asker asker = asker_soon(&d->looks, known->slot, known->generation);
 	struct cgpu_container_info info;
 	int r = 1;
 
 	if (known->tgid == tgid && known->started)
-		r = known->started == process_mark(tgid);
+		r = known->started == look_mark(&asker, tgid);
 	if (cgpu_container_next(&d->core, known->slot, &info) < 0 || info.slot != known->slot)
 		return 0;
 	if (strlen(info.cgroup) > 1)
 		r = cgroup_holds(info.cgroup, tgid) || (r && known->tgid == tgid && known->started);
 	/* While it has not ended the number is its own. */
 	return r && !process_ended(pidfd);
+}
+
+/* It is found, or the process cannot be searched. */
+static int is_end_of_search(int r)
+{
+	return r == 0 || r == -ESRCH || r == -EPERM || r == -ETIMEDOUT || r == -EBUSY || r == -EPIPE;
 }
 
 static int search(struct cgpud *d, u32 gpu, const struct timeslice_client *known, s32 tgid)
@@ -206,14 +214,14 @@ static int search(struct cgpud *d, u32 gpu, const struct timeslice_client *known
 		return pidfd;
 	if (!is_of_container(d, known, tgid, pidfd))
 		r = -ESRCH;
-	for (number = 0; number < DESCRIPTORS_MAX && r != 0 && r != -ESRCH && r != -EPERM && r != -EINTR; number++)
-		r = try_number(d, gpu, known->client, tgid, pidfd, number);
+	for (number = 0; number < DESCRIPTORS_MAX && !is_end_of_search(r); number++)
+		r = try_number(d, gpu, known, tgid, pidfd, number);
 	close(pidfd);
 	return r;
 }
 
 /* The container that a process has clients in. */
-static int slot_of(struct cgpud *d, s32 tgid, u32 *slot)
+static int find_container(struct cgpud *d, s32 tgid, struct timeslice_client *known)
 {
 	struct cgpu_container_info info;
 	u32 at, cursor;
@@ -223,7 +231,8 @@ static int slot_of(struct cgpud *d, s32 tgid, u32 *slot)
 		for (cursor = 0; cgpu_process_known(&d->core, info.slot, &cursor, &one) == 0;) {
 			if (one != tgid)
 				continue;
-			*slot = info.slot;
+			known->slot = info.slot;
+			known->generation = info.generation;
 			return 0;
 		}
 	}
@@ -253,7 +262,7 @@ static void serve_client(struct cgpud *d, const struct cgpu_timeslice *slice, u3
 	struct timeslice_client known = { .client = slice->client, .tid = slice->tgid, .tgid = slice->tgid };
 	int is_known = timeslice_find(timeslices, slice->client, &known), r = -EBUSY;
 
-	if (!is_known && slot_of(d, slice->tgid, &known.slot) < 0) {
+	if (!is_known && find_container(d, slice->tgid, &known) < 0) {
 		cgpu_timeslices_done(&d->core, slice, CGPU_CONTROL_FAILED);
 		return;
 	}
@@ -344,14 +353,15 @@ static void note(struct cgpud *d, const struct in_flight *e, const struct task *
 		.tid = task->tid,
 		.tgid = e->call.tgid,
 		.number = (s32)e->notif.data.args[0],
-		.slot = e->call.slot },
+		.slot = e->call.slot,
+		.generation = e->call.generation },
 				known;
 
 	if (timeslice_find(&d->timeslices, client, &known) && known.tid == one.tid && known.tgid == one.tgid &&
 		known.number == one.number && known.slot == one.slot)
 		return;
-	one.mark = process_mark(one.tid);
-	one.started = one.tid == one.tgid ? one.mark : process_mark(one.tgid);
+	one.mark = look_mark(&task->asker, one.tid);
+	one.started = one.tid == one.tgid ? one.mark : look_mark(&task->asker, one.tgid);
 	timeslice_remember(&d->timeslices, &one);
 }
 

@@ -24,7 +24,8 @@ struct timeslice_client {
 	s32 tid, tgid;
 	s32 number; /* of the descriptor */
 	u32 slot;
-	u32 mark, started; /* process_mark() of the thread, and of the process; 0: not known */
+	u64 generation; /* of its container */
+	u32 mark, started; /* look_mark() of the thread, and of the process; 0: not known */
 	u32 left; /* bit n: on GPU n its slices are for the next worker that serves it */
 	u64 order; /* in which it was told of */
 	u64 searched; /* ns: when its processes' descriptors were gone through last; 0: never */

@@ -4,7 +4,6 @@
 #include <sys/random.h>
 
 #include "driver_call.h"
-#include "processes.h"
 #include "rm.h"
 #include "uvm.h"
 
@@ -145,12 +144,20 @@ static int read_wrapper(struct cgpud *d, const struct task *task, u32 *nr, u32 *
 
 	if (*bytes != d->core.abi->nv_ioctl_xfer_t.bytes || *bytes > sizeof(wrapper))
 		return -EINVAL;
-	r = process_read(task->memory, *address, wrapper, *bytes);
+	r = task_read_call(task, *address, wrapper, *bytes);
 	if (r < 0)
 		return r;
 	r = cgpu_call_unwrap(&d->core, wrapper, *bytes, nr, bytes, address);
 	/* A wrapper in a wrapper is no command of the driver, and executing it would unwrap it. */
 	return r < 0 ? r : *nr == NV_ESC_IOCTL_XFER_CMD ? -EINVAL : 0;
+}
+
+u32 call_bytes(const struct nv_abi *abi, u32 cmd)
+{
+	u32 bytes = (cmd >> 16) & 0x3fff;
+
+	/* UVM's commands are bare numbers without a size. */
+	return bytes ? bytes : uvm_bytes(abi, cmd);
 }
 
 static int has_wrappers(enum cgpu_device kind)
@@ -182,7 +189,7 @@ int call_read(struct cgpud *d, struct in_flight *e, const struct task *task, u32
 	call->nr = nr;
 	call->bytes = bytes;
 	e->top_address = address;
-	r = process_read(task->memory, address, e->copy[0], bytes);
+	r = task_read_call(task, address, e->copy[0], bytes);
 	if (r == 0)
 		memcpy(e->before[0], e->copy[0], bytes);
 	return r;
@@ -204,7 +211,7 @@ static int read_segment(struct in_flight *e, const struct task *task)
 	if (room < sizeof(u64) || s->pointer > room - sizeof(u64))
 		return -EINVAL;
 	s->data = e->copy[n];
-	r = process_read(task->memory, s->address, s->data, s->bytes);
+	r = task_read(task, s->address, s->data, s->bytes);
 	if (r == 0)
 		memcpy(e->before[n], s->data, s->bytes);
 	return r;
@@ -458,7 +465,7 @@ int call_write(const struct in_flight *e, const struct task *task, u32 count)
 
 	/* The top-level struct last, as the driver does it: its status says that the rest is there. */
 	for (n = count; n > 0 && r == 0; n--)
-		r = process_write(task->memory, in_flight_address(e, n - 1), e->copy[n - 1], in_flight_bytes(e, n - 1));
+		r = task_write(task, in_flight_address(e, n - 1), e->copy[n - 1], in_flight_bytes(e, n - 1));
 	return r;
 }
 

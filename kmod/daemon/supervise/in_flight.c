@@ -175,15 +175,19 @@ static int thread_is_busy(const struct in_flight_table *x, s32 tid)
 	return 0;
 }
 
-void in_flight_await_thread(struct in_flight_table *x, struct in_flight *e)
+u32 in_flight_await_thread(struct in_flight_table *x, struct in_flight *e)
 {
 	s32 tid = (s32)e->notif.pid;
+	u32 waited = 0;
 
 	pthread_mutex_lock(&x->lock);
-	while (thread_is_busy(x, tid))
+	while (thread_is_busy(x, tid)) {
+		waited = 1;
 		pthread_cond_wait(&x->changed, &x->lock);
+	}
 	x->thread[e->index] = tid;
 	pthread_mutex_unlock(&x->lock);
+	return waited;
 }
 
 void in_flight_keep(struct in_flight_table *x, struct in_flight *e)

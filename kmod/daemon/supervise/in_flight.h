@@ -96,8 +96,8 @@ void in_flight_received(struct in_flight_table *x, const struct in_flight *e);
 /* The answer is about to be handed to the kernel: count how long the call took. Takes no lock. */
 void in_flight_took(struct in_flight_table *x, const struct in_flight *e, enum cgpu_outcome outcome);
 /* Wait until no other call works for the same thread. A restarted call can arrive while its first
- * run is still in the driver. */
-void in_flight_await_thread(struct in_flight_table *x, struct in_flight *e);
+ * run is still in the driver. 1: there was one. */
+u32 in_flight_await_thread(struct in_flight_table *x, struct in_flight *e);
 /* Keep the call's answer, and wake workers that wait for its thread. */
 void in_flight_keep(struct in_flight_table *x, struct in_flight *e);
 /* Take a kept answer out again: of one thread, or (tid 0) the first at or after index. NULL: none. */

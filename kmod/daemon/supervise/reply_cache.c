@@ -5,7 +5,6 @@
 #include "reply_cache.h"
 #include "driver_call.h"
 #include "clock.h"
-#include "processes.h"
 #include "rm.h"
 #include "uvm.h"
 
@@ -16,16 +15,17 @@
  * in use for the call that brought us here. */
 static void take_back(struct cgpud *d, struct in_flight *e)
 {
+	struct asker asker = asker_of(&d->looks, e->call.slot, e->call.generation);
 	int fd = (int)e->notif.data.args[0];
 	struct task task;
 	int r;
 
-	task_init(&task, NULL, (s32)e->notif.pid);
+	task_init(&task, &asker, NULL, (s32)e->notif.pid);
 	/* Another one may have its number by now. */
-	r = e->started && process_started(task.tid) == e->started ? task_take(d, &task, fd) : -ENOENT;
+	r = e->started && look_started(&asker, task.tid) == e->started ? task_take(d, &task, fd) : -ENOENT;
 	if (r < 0 && e->call.tgid != task.tid) {
 		task_drop(&task);
-		task_init(&task, NULL, e->call.tgid);
+		task_init(&task, &asker, NULL, e->call.tgid);
 		r = task_take(d, &task, fd);
 	}
 	/* Where the process is gone, the driver has freed what it had. */
@@ -37,8 +37,10 @@ static void take_back(struct cgpud *d, struct in_flight *e)
 
 void reply_keep(struct cgpud *d, struct in_flight *e)
 {
+	struct asker asker = asker_of(&d->looks, e->call.slot, e->call.generation);
+
 	atomic_fetch_add(&d->counters.interrupted, 1);
-	e->started = process_started((s32)e->notif.pid);
+	e->started = look_started(&asker, (s32)e->notif.pid);
 	if (!e->started)
 		take_back(d, e);
 	else
@@ -80,7 +82,7 @@ static int same_memory(const struct in_flight *kept, struct in_flight *scratch, 
 
 	for (n = 0; n <= kept->call.segments; n++) {
 		bytes = in_flight_bytes(kept, n);
-		if (process_read(task->memory, in_flight_address(kept, n), scratch->copy[n], bytes) < 0)
+		if (task_read(task, in_flight_address(kept, n), scratch->copy[n], bytes) < 0)
 			return 0;
 		if (memcmp(scratch->copy[n], kept->copy[n], bytes) &&
 			(!or_before || memcmp(scratch->copy[n], kept->before[n], bytes)))
@@ -146,7 +148,8 @@ struct in_flight *reply_find(struct cgpud *d, struct in_flight *e, const struct 
 
 	*sure = !found || (is_latest(d, found) && !target_is_export(d->core.abi, found));
 	while (!found && (kept = in_flight_take_kept(&d->in_flight, task->tid, 0))) {
-		if (kept->started == process_started(task->tid) && same_call(kept, e) && same_memory(kept, e, task, 1))
+		if (kept->started == look_started(&task->asker, task->tid) && same_call(kept, e) &&
+			same_memory(kept, e, task, 1))
 			found = kept;
 		else
 			take_back(d, kept);
@@ -157,6 +160,7 @@ struct in_flight *reply_find(struct cgpud *d, struct in_flight *e, const struct 
 void reply_cache_sweep(struct cgpud *d, u32 all)
 {
 	struct in_flight *kept;
+	struct asker asker;
 	u32 i;
 
 	if (all) {
@@ -170,7 +174,8 @@ void reply_cache_sweep(struct cgpud *d, u32 all)
 		if (!kept)
 			return;
 		i = kept->index;
-		if (process_started((s32)kept->notif.pid) == kept->started)
+		asker = asker_soon(&d->looks, kept->call.slot, kept->call.generation);
+		if (look_started(&asker, (s32)kept->notif.pid) == kept->started)
 			in_flight_return_kept(&d->in_flight, kept);
 		else
 			take_back(d, kept);

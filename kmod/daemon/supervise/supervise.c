@@ -217,7 +217,9 @@ static void supervise_driver_call(struct cgpud *d, const struct listener *one, s
 	int r;
 
 	atomic_fetch_add(&d->counters.supervised, 1);
-	in_flight_await_thread(&d->in_flight, e);
+	/* What was seen before may be older than the first run's answer. */
+	if (in_flight_await_thread(&d->in_flight, e))
+		task->seen.bytes = 0;
 	r = task_open(d, task);
 	/* Of another task that has the number, or interrupted while we waited: its restarted call may have been answered. */
 	if (!is_waited_for(one, e)) {
@@ -291,7 +293,7 @@ static int read_old_map(
 	if (r == 0 && !is_waited_for(one, e))
 		r = -ENOENT;
 	if (r == 0)
-		r = process_read(task->memory, request->address, args, sizeof(args));
+		r = task_read(task, request->address, args, sizeof(args));
 	if (r == 0)
 		request_decode_old(args, request);
 	return r;
@@ -310,17 +312,22 @@ static int inspect(struct cgpud *d, const struct listener *one, const struct in_
 		say_unknown(d, one, e);
 		return -ENOSYS;
 	}
-	return r == 0 && request->kind >= REQUEST_IOCTL ? task_inspect(d, task, request->fd) : r;
+	if (r < 0 || request->kind < REQUEST_IOCTL)
+		return r;
+	if (request->kind != REQUEST_IOCTL)
+		return task_inspect(d, task, request->fd);
+	return task_inspect_call(d, task, request->fd, request->address, call_bytes(d->core.abi, request->cmd));
 }
 
 static void supervise(struct cgpud *d, const struct listener *one, struct task_cache *cache, struct in_flight *e)
 {
+	struct asker asker = asker_of(&d->looks, one->slot, one->generation);
 	struct request request;
 	struct task task;
 	int r;
 
 	cgpu_notified(&d->core);
-	task_init(&task, cache, (s32)e->notif.pid);
+	task_init(&task, &asker, cache, (s32)e->notif.pid);
 	r = inspect(d, one, e, &task, &request);
 	if (r < 0)
 		finish(d, one, e, &task, (struct reply){ .error = r });
@@ -360,11 +367,12 @@ static void answer_next(struct cgpud *d, struct listener *one, struct task_cache
  * had never been begun. Where its handle is not known, its charge stays. */
 static void unwind_left(struct cgpud *d, struct task_cache *cache, struct in_flight *e)
 {
+	struct asker asker = asker_of(&d->looks, e->call.slot, e->call.generation);
 	struct task task;
 
 	/* What UVM has done stays: it is run again, and says so. */
 	if (e->stage == STAGE_EXECUTING && e->call.device != CGPU_DEVICE_UVM) {
-		task_init(&task, cache, (s32)e->notif.pid);
+		task_init(&task, &asker, cache, (s32)e->notif.pid);
 		if (task_take(d, &task, (int)e->notif.data.args[0]) < 0 || !call_undo_unsure(d, e, task.file)) {
 			/* The driver may have done it, and nobody knows the handle: it stays charged. */
 			atomic_fetch_add(&d->unsure, 1);
@@ -378,9 +386,10 @@ static void unwind_left(struct cgpud *d, struct task_cache *cache, struct in_fli
 
 static void deliver_left(struct cgpud *d, const struct listener *one, struct task_cache *cache, struct in_flight *e)
 {
+	struct asker asker = asker_of(&d->looks, one->slot, one->generation);
 	struct task task;
 
-	task_init(&task, cache, (s32)e->notif.pid);
+	task_init(&task, &asker, cache, (s32)e->notif.pid);
 	deliver(d, one, e, &task, CGPU_OUTCOME_EXECUTED);
 	task_drop(&task);
 }

@@ -1,21 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0
 /* Opens the thread behind a notification, its memory, its file, and the file that an export or import names. */
 #define _GNU_SOURCE
-#include <fcntl.h>
-#include <stdio.h>
 #include <unistd.h>
 
-#include "copies.h"
 #include "descriptors.h"
 #include "engine.h"
-#include "privilege.h"
 #include "processes.h"
 #include "rm.h"
 #include "task.h"
 
-void task_init(struct task *task, struct task_cache *cache, s32 tid)
+void task_init(struct task *task, const struct asker *asker, struct task_cache *cache, s32 tid)
 {
-	*task = (struct task){ .cache = cache,
+	*task = (struct task){ .asker = *asker,
+		.cache = cache,
 		.tid = tid,
 		.pidfd = -1,
 		.memory = -1,
@@ -69,42 +66,65 @@ static int file_error(int r)
 
 int task_inspect_number(const struct task *task, int fd, struct identity *identity)
 {
-	char path[64];
-	int r;
+	int r = task->tid > 0 ? look_at_file(&task->asker, task->tid, fd, identity) : -EPERM;
 
-	if (task->tid <= 0)
-		return -EPERM;
-	/* The link leads to the open file itself: no file system is asked on the way (fs/proc/base.c, proc_pid_get_link). */
-	snprintf(path, sizeof(path), "/proc/%d/fd/%d", task->tid, fd);
-	r = identity_of(AT_FDCWD, path, identity);
-	/* The folder of another user's. Or a file system that shows nothing to others: then nobody can tell what it is. */
-	if (r == -EACCES && privilege_raise() == 0) {
-		r = identity_of(AT_FDCWD, path, identity);
-		privilege_lower();
-	}
 	return r < 0 ? file_error(r) : 0;
+}
+
+static int inspected(struct cgpud *d, struct task *task, int fd, int r)
+{
+	task->number = fd;
+	task->driver_node = r == 0 && devices_identify(&d->devices, &task->identity, &task->kind, &task->gpu) ? 1 : 0;
+	return r;
 }
 
 int task_inspect(struct cgpud *d, struct task *task, int fd)
 {
-	int r = task_inspect_number(task, fd, &task->identity);
+	return inspected(d, task, fd, task_inspect_number(task, fd, &task->identity));
+}
 
-	task->number = fd;
-	task->driver_node = r == 0 && devices_identify(&d->devices, &task->identity, &task->kind, &task->gpu) ? 1 : 0;
-	return r;
+int task_inspect_call(struct cgpud *d, struct task *task, int fd, u64 address, u32 bytes)
+{
+	int r;
+
+	task->seen.bytes = bytes;
+	task->seen_at = address;
+	r = task->tid > 0 ? look_at_call(&task->asker, task->tid, fd, address, &task->seen) : -EPERM;
+	task->identity = task->seen.identity;
+	if (r == 0)
+		task->memory = task->seen.memory;
+	return inspected(d, task, fd, r < 0 ? file_error(r) : 0);
+}
+
+int task_read(const struct task *task, u64 address, void *data, size_t bytes)
+{
+	return look_read(&task->asker, task->memory, address, data, bytes);
+}
+
+int task_read_call(const struct task *task, u64 address, void *data, size_t bytes)
+{
+	if (address != task->seen_at || bytes > task->seen.bytes)
+		return task_read(task, address, data, bytes);
+	memcpy(data, task->seen.data, bytes);
+	return 0;
+}
+
+int task_write(const struct task *task, u64 address, const void *data, size_t bytes)
+{
+	return look_write(&task->asker, task->memory, address, data, bytes);
 }
 
 /* Kernels before 6.9: only the leader's table can be copied from. A thread with a table of its own gets nothing on the
  * driver's nodes. */
 static int open_leader(struct task *task)
 {
-	task->tgid = process_tgid(-1, task->tid);
+	task->tgid = look_tgid(&task->asker, -1, task->tid);
 	if (task->tgid <= 0)
 		return -ENOENT;
 	task->pidfd = process_open(task->tgid, 0);
 	if (task->pidfd < 0)
 		return -EPERM;
-	return process_same_files(task->tid, task->tgid) == 1 ? 0 : -EPERM;
+	return look_same_files(&task->asker, task->tid, task->tgid) == 1 ? 0 : -EPERM;
 }
 
 /* An entry whose thread lives is that of its number. */
@@ -130,7 +150,7 @@ static int open_thread(struct task *task)
 	task->pidfd = process_open(task->tid, 1);
 	if (task->pidfd < 0)
 		return file_error(task->pidfd);
-	task->tgid = process_tgid(task->pidfd, task->tid);
+	task->tgid = look_tgid(&task->asker, task->pidfd, task->tid);
 	if (task->tgid <= 0)
 		return -ENOENT;
 	if (task->cache) {
@@ -151,7 +171,7 @@ static int open_process(struct cgpud *d, struct task *task)
 int task_open_memory(struct task *task)
 {
 	if (task->memory < 0)
-		task->memory = process_open_memory(task->tid);
+		task->memory = look_open(&task->asker, task->tid, LOOKS_MEMORY);
 	return task->memory >= 0 ? 0 : task->memory == -ENOENT || task->memory == -ESRCH ? -ENOENT : -EPERM;
 }
 
@@ -168,10 +188,10 @@ int task_copy(struct cgpud *d, struct task *task)
 
 	if (task->file >= 0)
 		return 0;
-	r = copies_take(task->pidfd, task->number, &task->identity, &d->stopping, 0);
+	r = look_copy(&task->asker, task->pidfd, task->number, &task->identity);
 	if (r >= 0)
 		task->file = r;
-	else if (r != -EBADF && r != -ESRCH && r != -EINTR)
+	else if (r != -EBADF && r != -ESRCH)
 		events_log(&d->events, LOG_LEVEL_WARNING, "process %d: a descriptor of it cannot be copied: %s",
 			task->tgid, strerror(-r));
 	return r < 0 ? file_error(r) : 0;
@@ -245,7 +265,7 @@ int target_find(struct cgpud *d, struct in_flight *e, struct task *task)
 		return r == -EBADF ? 0 : r;
 	if (!target_is_control_node(d, &identity))
 		return 0;
-	fd = copies_take(task->pidfd, e->call.descriptor, &identity, &d->stopping, 0);
+	fd = look_copy(&task->asker, task->pidfd, e->call.descriptor, &identity);
 	if (fd < 0)
 		return fd == -EBADF ? 0 : fd == -ESRCH ? -ENOENT : -EPERM;
 	r = files_number(d, fd, is_export(command), e->call.generation, &e->call.target);

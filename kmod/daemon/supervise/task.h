@@ -9,6 +9,7 @@
 
 #include "cgpu_core.h"
 #include "device.h"
+#include "looks.h"
 
 struct cgpud;
 struct in_flight;
@@ -27,6 +28,7 @@ struct task_cache {
 };
 
 struct task {
+	struct asker asker;
 	struct task_cache *cache; /* NULL: its pidfd is its own */
 	s32 tid;
 	s32 tgid; /* 0 until task_open() */
@@ -39,21 +41,30 @@ struct task {
 	u32 driver_node; /* 1: kind and gpu are set */
 	enum cgpu_device kind;
 	u32 gpu;
+	struct call_look seen; /* with the first look at a call; seen.bytes 0: no memory was seen */
+	u64 seen_at;
 };
 
-void task_init(struct task *task, struct task_cache *cache, s32 tid);
+/* asker: of the container that it belongs to. */
+void task_init(struct task *task, const struct asker *asker, struct task_cache *cache, s32 tid);
 void task_cache_clear(struct task_cache *cache);
 /* Tell what a descriptor is, without a copy of it, and without asking the file's server. 0, or the negative errno with
  * which the call must fail. */
 int task_inspect(struct cgpud *d, struct task *task, int fd);
+/* The same of an ioctl, with its memory, and what lies at its argument's address. */
+int task_inspect_call(struct cgpud *d, struct task *task, int fd, u64 address, u32 bytes);
 /* The same of any descriptor of the task. 0 or a negative errno. */
 int task_inspect_number(const struct task *task, int fd, struct identity *identity);
 /* Open process and memory, for a call on one of the driver's nodes. 0, or the negative errno with which it must fail;
  * -ENOENT: the thread has ended. */
 int task_open(struct cgpud *d, struct task *task);
 int task_open_memory(struct task *task);
-/* Have a copy of the descriptor that was looked at. As above; -EBADF: it is no longer that. Waits as long as the container
- * likes. */
+/* Copy between its memory and ours. 0 or a negative errno. */
+int task_read(const struct task *task, u64 address, void *data, size_t bytes);
+int task_write(const struct task *task, u64 address, const void *data, size_t bytes);
+/* Read what may have been seen with the first look at the call. */
+int task_read_call(const struct task *task, u64 address, void *data, size_t bytes);
+/* Have a copy of the descriptor that was looked at. As above; -EBADF: it is no longer that. */
 int task_copy(struct cgpud *d, struct task *task);
 /* All of these but the memory, for a call that was notified earlier. 0: there is a copy, of one of the driver's nodes. */
 int task_take(struct cgpud *d, struct task *task, int fd);

@@ -32,12 +32,13 @@ int __wrap_process_has_ended(s32 tgid);
 int __wrap_devices_identify(struct devices *devices, const struct identity *identity, enum cgpu_device *kind, u32 *gpu);
 int __wrap_uvm_take_away(const struct nv_abi *abi, int fd, const struct external_map *map, u32 *status);
 void __wrap_workers_wake(struct cgpud *d);
-u64 __wrap_process_started(s32 tid);
+u64 __wrap_look_started(const struct asker *asker, s32 tid);
 void *__real_calloc(size_t n, size_t bytes);
 void *__wrap_calloc(size_t n, size_t bytes);
 
-u64 __wrap_process_started(s32 tid)
+u64 __wrap_look_started(const struct asker *asker, s32 tid)
 {
+	(void)asker;
 	(void)tid;
 	return started;
 }
@@ -103,6 +104,7 @@ static void take_over(struct harness *harness)
 	CHECK(harness->d);
 	harness->d->core = harness->bench->core;
 	events_open(&harness->d->events, -1);
+	CHECK_EQ(looks_open(&harness->d->looks, &harness->d->core, &harness->d->events), 0);
 	if (before)
 		CHECK_EQ(cgpu_state_recover(harness->bench->core.state), 0);
 	CHECK_EQ(external_open(harness->d, harness->store), 0);

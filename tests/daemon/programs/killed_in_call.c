@@ -20,19 +20,22 @@ TEST(closes_nothing_of_others)
 	int opened[OPENED], null = open("/dev/null", O_RDWR | O_CLOEXEC), i;
 	struct cgpud *d = &daemon_state;
 	struct task_cache *cache = &d->worker[0].cache;
+	struct asker asker = asker_of(&d->looks, 0, 1);
 	struct task task;
 	pid_t pid;
 
+	CHECK_EQ(looks_open(&d->looks, &d->core, &d->events), 0);
 	devices_init(&d->devices);
 	d->pidfd_thread = process_has_thread_pidfd();
 	pid = child_begin();
-	task_init(&task, cache, pid);
+	task_init(&task, &asker, cache, pid);
 	CHECK_EQ(task_open(d, &task), 0);
 	child_end(pid);
 
 	call.notif.pid = (u32)pid;
 	call.notif.data.args[0] = (u64)null;
 	call.call.tgid = pid;
+	call.call.generation = 1;
 	d->in_flight.busy[0] = 1;
 	reply_keep(d, &call);
 	CHECK(!d->in_flight.busy[0]);

@@ -20,7 +20,7 @@ static int stands = 1;
 
 int __wrap_notice_stands(const struct notice *notice);
 int __wrap_process_has_ended(s32 tgid);
-u64 __wrap_process_started(s32 tgid);
+u64 __wrap_look_started(const struct asker *asker, s32 tgid);
 
 int __wrap_notice_stands(const struct notice *notice)
 {
@@ -34,8 +34,9 @@ int __wrap_process_has_ended(s32 tgid)
 	return has_ended;
 }
 
-u64 __wrap_process_started(s32 tgid)
+u64 __wrap_look_started(const struct asker *asker, s32 tgid)
 {
+	(void)asker;
 	(void)tgid;
 	return started;
 }
@@ -53,6 +54,7 @@ static struct cgpud *engine(struct bench *bench)
 	CHECK(d);
 	d->core = bench->core;
 	events_open(&d->events, -1);
+	CHECK_EQ(looks_open(&d->looks, &d->core, &d->events), 0);
 	managed_open(d, 1);
 	return d;
 }
@@ -142,7 +144,7 @@ TEST(a_number_in_use_again_keeps_no_charge)
 	managed_drop_ended(harness.d, harness.b.slot);
 	CHECK_EQ(used(&harness, &harness.a), BYTES);
 	/* Another one looks for a place first. */
-	address_spaces_sweep(&harness.d->managed.spaces);
+	address_spaces_sweep(&harness.d->managed.spaces, NULL);
 	managed_drop_ended(harness.d, harness.a.slot);
 	CHECK_EQ(used(&harness, &harness.a), 0);
 }

@@ -22,7 +22,7 @@ def pids(daemon: Daemon) -> list[int]:
         one.pid
         for one in psutil.process_iter(["name", "cmdline"])
         if one.pid == daemon.pid()
-        or (one.info["name"] == "cgpud-copies" and str(daemon.run) in (one.info["cmdline"] or ()))
+        or (one.info["name"] == "cgpud-looks" and str(daemon.run) in (one.info["cmdline"] or ()))
     ]
 
 

@@ -1,0 +1,137 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Looks at processes of containers. Each can take as long as the container likes (examine.h), so each is made by a helper of
+ * that container, and waited for no longer than its asker says, and without any lock that others need. A helper that has not
+ * answered in time is killed. One that cannot be killed is left, and counts: a container has no more than a few of these, and
+ * with that many nothing of its processes can be looked at, so that its calls fail. Others are looked at by helpers of their own.
+ */
+#ifndef CGPUD_LOOKS_H
+#define CGPUD_LOOKS_H
+
+#include <stdatomic.h>
+
+#include "cgpu_core.h"
+#include "events.h"
+#include "examine.h"
+#include "helper.h"
+#include "processes.h"
+
+#define LOOKS_MS 1000 /* that a thread of the container's own waits at most */
+#define LOOKS_SOON_MS 50 /* the same of threads that others need */
+#define LOOKS_PLACES (2 * CGPU_MAX_CONTAINERS) /* containers that are there, and those that are gone */
+#define LOOKS_STUCK_MAX 1024
+#define LOOKS_STUCK_SHARE 4 /* of one container */
+
+/* A container's helper. */
+struct looks_place {
+	pthread_mutex_t lock; /* while one look is under way */
+	u64 generation;
+	struct helper helper;
+	u64 serial; /* of the last request */
+	u64 since; /* when that was made, in milliseconds of the monotonic clock; 0: it has been answered */
+	u64 rests; /* until then no thread that others need asks it */
+};
+
+/* A helper that was killed and has not ended. */
+struct looks_stuck {
+	int pidfd;
+	u32 slot; /* place */
+	u64 generation;
+};
+
+struct looks {
+	struct spawner spawner;
+	struct cgpu_core *core;
+	struct events *events;
+	u32 inodes; /* 1: the kernel tells processes apart by inodes */
+	struct looks_place at[LOOKS_PLACES];
+	pthread_mutex_t stuck_lock;
+	u32 stuck_count;
+	struct looks_stuck stuck[LOOKS_STUCK_MAX];
+	atomic_ullong late; /* looks that were given up */
+};
+
+/* Whose processes are looked at, and for how long. */
+struct asker {
+	struct looks *looks;
+	u32 slot; /* CGPU_ORPHANS: of a container that is gone, or of none (generation 0) */
+	u64 generation;
+	u32 wait_ms;
+};
+
+/* Files below /proc/TID that a helper opens. Their close waits for nobody. */
+enum opened_file { LOOKS_MEMORY, LOOKS_MAPPINGS, LOOKS_PAGEMAP };
+
+/* What a call is about: which file, and its caller's memory. */
+struct call_look {
+	struct identity identity;
+	int memory; /* -1: it cannot be opened */
+	u32 bytes; /* in: how many are wanted; out: 0 where they cannot be read */
+	u8 data[1024];
+};
+
+/* 0 or a negative errno. Before there are containers. */
+int looks_open(struct looks *looks, struct cgpu_core *core, struct events *events);
+void looks_close(struct looks *looks);
+/* End the helpers of containers that are gone. */
+void looks_tidy(struct looks *looks);
+
+static inline struct asker asker_of(struct looks *looks, u32 slot, u64 generation)
+{
+	return (struct asker){ looks, slot, generation, LOOKS_MS };
+}
+
+/* For a thread that others need, too. */
+static inline struct asker asker_soon(struct looks *looks, u32 slot, u64 generation)
+{
+	return (struct asker){ looks, slot, generation, LOOKS_SOON_MS };
+}
+
+/*
+ * All of these: -ETIMEDOUT: there was no answer in time; -EBUSY: too many helpers of the container do not answer; other
+ * negative errno: nobody can tell. What they return else is as in examine.h.
+ */
+
+int look_at_call(const struct asker *asker, s32 tid, int number, u64 address, struct call_look *call);
+int look_at_file(const struct asker *asker, s32 tid, int number, struct identity *identity);
+/* A copy of a descriptor of the pidfd's task, which has to lead to the file that was looked at. -EBADF: it leads nowhere, or
+ * elsewhere. */
+int look_copy(const struct asker *asker, int pidfd, int number, const struct identity *identity);
+int look_open(const struct asker *asker, s32 tid, enum opened_file file);
+/* Copy between memory and ours: -EFAULT when not every byte could be moved. */
+int look_read(const struct asker *asker, int memory, u64 address, void *data, size_t bytes);
+int look_write(const struct asker *asker, int memory, u64 address, const void *data, size_t bytes);
+int look_lives(const struct asker *asker, int pagemap);
+/* each must not look, and may have been called before a negative errno, for some or all. So with look_files(). */
+int look_mappings(const struct asker *asker, int maps, mapping_fn each, void *ctx);
+s32 look_tgid(const struct asker *asker, int pidfd, s32 tid);
+int look_same_files(const struct asker *asker, s32 tid, s32 other);
+int look_same_file(const struct asker *asker, s32 tid, int number, int ours);
+int look_has_file(const struct asker *asker, s32 tgid, int ours, int *number);
+int look_files(const struct asker *asker, s32 tgid, void (*each)(void *ctx, const struct look_file *file), void *ctx);
+int look_foreign(const struct asker *asker, s32 tgid, int number);
+/* 1 while the thread is on its way to its end. */
+int look_exiting(const struct asker *asker, s32 tid);
+/* What tells a thread from others that get its number later; 0: it has ended, or nobody can tell. */
+u64 look_started(const struct asker *asker, s32 tid);
+
+static inline u32 look_mark(const struct asker *asker, s32 tid)
+{
+	u64 started = look_started(asker, tid);
+
+	/* 0 means that it is not known. */
+	return started && !(u32)started ? ~0u : (u32)started;
+}
+
+/* 1 when a process has ended, or another one has its number. mark 0: by the number alone. */
+static inline int look_has_left(const struct asker *asker, s32 tgid, u32 mark)
+{
+	u32 now;
+
+	if (process_has_ended(tgid))
+		return 1;
+	now = mark ? look_mark(asker, tgid) : 0;
+	return now && now != mark;
+}
+
+#endif
