@@ -116,6 +116,25 @@ def test_c_has_no_circles(repository: Path, component: str) -> None:
     assert circle(calls(own)) == []
 
 
+def test_helpers_alone_look_at_processes(repository: Path) -> None:
+    """No C file of cgpud names a file of another process, unless helpers alone use it or nothing of a process is used.
+
+    Who reads most files below /proc/PID may have to wait for what a container serves itself.
+    """
+    top = repository / "kmod" / "daemon"
+    own = [path for path in source_files(repository, ".c") if path.is_relative_to(top)]
+    examining = {"examine.c", "examine_space.c"}
+    named = {
+        name
+        for path in own
+        if path.name not in examining
+        for name in re.findall(r'"/proc/%d/([^"]*)"', path.read_text())
+    }
+    assert named == {"cgroup", "ns/pid", "task"}
+    users = {path.name for path in own if re.search(r"\bexamine_\w+\(", path.read_text())}
+    assert users == {*examining, "helper_work.c"}
+
+
 def test_folders_are_small(repository: Path) -> None:
     """No folder has more files than a reader takes in at a glance."""
     count = Counter(str(path.parent.relative_to(repository)) for path in files(repository))

@@ -27,7 +27,8 @@ WRAPPED = {
     "killed_in_call": (),
     "late_events": ("epoll_wait", "cgroup_holds", "cgroup_populated", "reaper_reconcile"),
     "listening": (),
-    "managed_spaces": ("process_has_ended", "look_started", "notice_stands"),
+    "looks": ("process_ended",),
+    "managed_spaces": ("process_has_ended", "look_started", "look_lives", "look_mappings", "notice_stands"),
     "samples": ("rm_control",),
     "timeslice_places": (),
 }

@@ -19,7 +19,8 @@ from cgpu.kmod.daemon.program import Program, own
 from tests.daemon.harness import Daemon, built
 from tests.integration.commands import eventually
 
-COPIES = "cgpud-looks"  # the processes that copy descriptors for a daemon
+LOOKS = "cgpud-looks"  # the processes that look at containers' processes for a daemon
+SPAWNER = "cgpud-spawner"  # the one that makes these
 FIGURES = re.compile(r"steady calls=(\d+) failed=(\d+) longest_us=(\d+)")
 
 
@@ -41,7 +42,8 @@ def pids_of(daemon: Daemon) -> list[int]:
     return [
         one.pid
         for one in psutil.process_iter(["name", "cmdline"])
-        if {"--worker", str(daemon.run)} <= set(one.info["cmdline"] or ()) and one.info["name"] != COPIES
+        if {"--worker", str(daemon.run)} <= set(one.info["cmdline"] or ())
+        and one.info["name"] not in (LOOKS, SPAWNER)
     ]
 
 
@@ -63,20 +65,20 @@ def await_one(daemon: Daemon) -> int:
     return daemon.pid()
 
 
-def copying(pid: int) -> int:
-    """Return how many processes copy descriptors for a daemon: to each it has a socket."""
-    alike = {"name": COPIES, "cmdline": psutil.Process(pid).cmdline()}
+def looking(pid: int) -> int:
+    """Return how many processes look at others for a daemon: for each it has two sockets and a pidfd."""
+    alike = {"name": LOOKS, "cmdline": psutil.Process(pid).cmdline()}
     return sum(one.info == alike for one in psutil.process_iter(["name", "cmdline"]))
 
 
 def held(pid: int) -> tuple[int, int]:
-    """Return how many descriptors a process has, but for those sockets, and how many threads.
+    """Return how many descriptors a process has, but for those, and how many threads.
 
     The fewest of some moments: each call under way has a few of its own.
     """
     files, threads = set(), set()
     for _ in range(20):
-        files.add(len(os.listdir(f"/proc/{pid}/fd")) - 3 * copying(pid))
+        files.add(len(os.listdir(f"/proc/{pid}/fd")) - 3 * looking(pid))
         threads.add(len(os.listdir(f"/proc/{pid}/task")))
         time.sleep(0.01)
     return min(files), min(threads)

@@ -44,7 +44,8 @@ static int keep_only(const int *fds, int count)
 static void become_helper(const int *socks)
 {
 	prctl(PR_SET_NAME, HELPER_NAME);
-	if (keep_only(socks, 2) == 0)
+	/* What libc has to say goes where it ends this process, and not into what is opened next. */
+	if (keep_only(socks, 2) == 0 && dup2(HELPER_RESULTS, STDERR_FILENO) == STDERR_FILENO)
 		helper_serve();
 	_exit(0);
 }
@@ -100,7 +101,7 @@ static void become_spawner(int sock)
 	sigprocmask(SIG_SETMASK, &all, NULL);
 	/* The kernel waits for its children in its place. */
 	signal(SIGCHLD, SIG_IGN);
-	if (keep_only(&sock, 1) == 0 && privilege_drop() == 0 && prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) == 0)
+	if (keep_only(&sock, 1) == 0 && privilege_drop(1) == 0 && prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) == 0)
 		spawn();
 	_exit(0);
 }

@@ -15,8 +15,9 @@
 /* A look under way. */
 struct work {
 	struct look_request request;
-	u8 data[LOOK_DATA_MAX]; /* of the request, then of the answer */
+	_Alignas(8) u8 data[LOOK_DATA_MAX]; /* of the request, then of the answer */
 	int given; /* the descriptor that came with the request; -1 */
+	int opened; /* one that goes with the answer; -1 */
 	struct look_answer answer;
 };
 
@@ -25,30 +26,34 @@ static int send_answer(struct work *work)
 	struct message message = { .head = &work->answer,
 		.head_bytes = sizeof(work->answer),
 		.data = work->data,
-		.data_bytes = work->answer.bytes };
+		.data_bytes = work->answer.bytes,
+		.file = { work->opened },
+		.files = work->opened >= 0 };
+	int r = message_send(HELPER_RESULTS, &message);
 
-	return message_send(HELPER_RESULTS, &message);
+	close_one(&work->opened);
+	return r;
 }
 
 /* Our own copy is closed before the answer tells of it: the file would outlive the container's close, and its memory with
  * it, for as long as this process has to wait for a processor. Returns 0, or a negative errno. */
-static s32 hand_on(struct work *work, int fd)
+static s32 hand_on(struct work *work, int copy)
 {
 	struct message message = {
-		.head = &work->request.serial, .head_bytes = sizeof(work->request.serial), .file = { fd }, .files = 1
+		.head = &work->request.serial, .head_bytes = sizeof(work->request.serial), .file = { copy }, .files = 1
 	};
 	int r;
 
-	if (fd < 0)
-		return fd;
+	if (copy < 0)
+		return copy;
 	r = message_send(HELPER_FILES, &message);
-	close(fd);
-	work->answer.file = r == 0;
+	close(copy);
+	work->answer.copy = r == 0;
 	return r;
 }
 
 /* What is not the file that was looked at is closed here, which may take for ever. */
-static s32 copy(struct work *work)
+static int copy(const struct work *work)
 {
 	struct identity found;
 	int fd = process_take_fd(work->given, work->request.number);
@@ -56,7 +61,7 @@ static s32 copy(struct work *work)
 	if (fd < 0)
 		return fd;
 	if (identity_of(fd, "", &found) == 0 && identity_same(&found, &work->request.identity))
-		return hand_on(work, fd);
+		return fd;
 	close(fd);
 	return -EBADF;
 }
@@ -76,23 +81,35 @@ static s32 read_memory(struct work *work, int memory)
 
 static s32 write_memory(const struct work *work)
 {
-	u32 bytes = work->request.bytes;
+	u64 at = (u32)work->request.number * sizeof(struct look_part);
+	const struct look_part *part = (const void *)work->data;
+	s32 i;
 
-	return pwrite(work->given, work->data, bytes, (off_t)work->request.address) == (ssize_t)bytes ? 0 : -EFAULT;
+	if ((u32)work->request.number > LOOK_PARTS_MAX || at > work->request.bytes)
+		return -EINVAL;
+	for (i = 0; i < work->request.number; i++) {
+		if (part[i].bytes > work->request.bytes - at)
+			return -EINVAL;
+		if (pwrite(work->given, work->data + at, part[i].bytes, (off_t)part[i].address) !=
+			(ssize_t)part[i].bytes)
+			return -EFAULT;
+		at += part[i].bytes;
+	}
+	return 0;
 }
 
-/* The file first: most that is no driver's is asked for nothing else. */
+/* What a call needs at once. A copy is taken only of the file that most calls with one are made on. */
 static s32 begin_call(struct work *work)
 {
 	s32 r = examine_file(work->request.tid, work->request.number, &work->answer.identity);
-	int memory;
 
 	if (r < 0)
 		return r;
-	memory = examine_open(work->request.tid, "mem", O_RDWR);
-	if (memory >= 0 && work->request.bytes)
-		read_memory(work, memory);
-	hand_on(work, memory);
+	work->opened = examine_open(work->request.tid, "mem", O_RDWR);
+	if (work->opened >= 0 && work->request.bytes)
+		read_memory(work, work->opened);
+	if (work->given >= 0 && identity_same(&work->answer.identity, &work->request.identity))
+		hand_on(work, copy(work));
 	return 0;
 }
 
@@ -109,8 +126,9 @@ static s32 open_file(struct work *work)
 
 	if ((u32)work->request.number >= sizeof(files) / sizeof(files[0]))
 		return -EINVAL;
-	return hand_on(work,
-		examine_open(work->request.tid, files[work->request.number].name, files[work->request.number].flags));
+	work->opened =
+		examine_open(work->request.tid, files[work->request.number].name, files[work->request.number].flags);
+	return work->opened < 0 ? work->opened : 0;
 }
 
 /* Entries are gathered in the data, and sent when there is no room for more. */
@@ -161,7 +179,7 @@ static s32 look(struct work *work)
 	case LOOK_FILE:
 		return examine_file(request->tid, request->number, &work->answer.identity);
 	case LOOK_COPY:
-		return copy(work);
+		return hand_on(work, copy(work));
 	case LOOK_OPEN:
 		return open_file(work);
 	case LOOK_READ:
@@ -216,6 +234,7 @@ void helper_serve(void)
 		if (r < 0)
 			continue;
 		work.answer = (struct look_answer){ .serial = work.request.serial };
+		work.opened = -1;
 		work.answer.result = look(&work);
 		close_any(work.given);
 		if (send_answer(&work) < 0)

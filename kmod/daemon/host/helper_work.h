@@ -3,8 +3,8 @@
 #ifndef CGPUD_HELPER_WORK_H
 #define CGPUD_HELPER_WORK_H
 
-/* A helper's own descriptors: its ends of two sockets. Descriptors go by one of their own, so that an answer comes when
- * the helper has closed what it sent. */
+/* A helper's own descriptors: its ends of two sockets. Copies of descriptors go by one of their own, so that an answer comes
+ * when the helper has closed what it sent. Files below /proc go with the answer. */
 #define HELPER_RESULTS 0
 #define HELPER_FILES 1
 

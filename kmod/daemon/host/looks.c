@@ -23,7 +23,7 @@ struct look_under_way {
 	const void *data; /* that goes with the request */
 	int given; /* a descriptor that does; -1 */
 	struct look_answer answer;
-	int file; /* that came with the answer; -1 */
+	int opened, copy; /* that came with the answer; -1 */
 	void *in; /* what follows the answer */
 	size_t room;
 };
@@ -144,19 +144,24 @@ static struct looks_place *lock_place(const struct asker *asker, u64 until)
 	return pthread_mutex_clocklock(&place->lock, CLOCK_MONOTONIC, &time) == 0 ? place : NULL;
 }
 
-/* The file that an answer has announced. 0 or -EPROTO. */
-static int take_file(struct look_under_way *look, u64 serial)
+static void close_files(struct message *message)
+{
+	while (message->files)
+		close(message->file[--message->files]);
+}
+
+/* The copy that an answer has announced. 0 or -EPROTO. */
+static int take_copy(struct look_under_way *look)
 {
 	u64 of = 0;
 	struct message message = { .head = &of, .head_bytes = sizeof(of) };
 	int r = message_receive(look->place->helper.files, &message, MSG_DONTWAIT);
 
-	if (r == 0 && of == serial && message.files == 1 && message.data_bytes == 0) {
-		look->file = message.file[0];
+	if (r == 0 && of == look->answer.serial && message.files == 1 && message.data_bytes == 0) {
+		look->copy = message.file[0];
 		return 0;
 	}
-	while (message.files)
-		close(message.file[--message.files]);
+	close_files(&message);
 	return -EPROTO;
 }
 
@@ -167,13 +172,15 @@ static int receive_once(struct look_under_way *look)
 	};
 	int r = message_receive(look->place->helper.results, &message, 0);
 
-	while (message.files)
-		close(message.file[--message.files]);
-	if (r == 0 && message.data_bytes != look->answer.bytes)
-		r = -EPROTO;
-	if (r == 0 && look->answer.file)
-		r = take_file(look, look->answer.serial);
-	return r;
+	if (r < 0)
+		return r;
+	if (message.data_bytes != look->answer.bytes || message.files > 1 ||
+		(look->answer.copy && take_copy(look) < 0)) {
+		close_files(&message);
+		return -EPROTO;
+	}
+	look->opened = message.files ? message.file[0] : -1;
+	return 0;
 }
 
 /* The next answer, to whichever request. -ETIMEDOUT: there was none in time; other negative errno: there will be none. */
@@ -181,7 +188,7 @@ static int receive(struct look_under_way *look)
 {
 	int r;
 
-	look->file = -1;
+	look->opened = look->copy = -1;
 	for (;;) {
 		r = receive_once(look);
 		if (r != -EAGAIN && r != -EINTR)
@@ -207,7 +214,8 @@ static int finish_earlier(const struct look_under_way *later)
 
 	while (place->since && r == 0) {
 		r = receive(&look);
-		close_any(r == 0 ? look.file : -1);
+		close_any(look.opened);
+		close_any(look.copy);
 		if (r == 0 && look.answer.serial == place->serial && !look.answer.more)
 			place->since = 0;
 		if (r == -ETIMEDOUT && !had_long_enough(place))
@@ -286,8 +294,11 @@ static int next_answer(struct look_under_way *look)
 	struct looks_place *place = look->place;
 	int r = receive(look);
 
-	if (r == 0 && look->answer.serial != place->serial)
+	if (r == 0 && look->answer.serial != place->serial) {
+		close_one(&look->opened);
+		close_one(&look->copy);
 		r = -EPROTO;
+	}
 	if (r == 0) {
 		if (!look->answer.more)
 			place->since = 0;
@@ -308,7 +319,7 @@ static int make_look(struct look_under_way *look, answer_fn each, void *ctx)
 {
 	int r;
 
-	look->file = -1;
+	look->opened = look->copy = -1;
 	look->until = clock_ms() + look->asker->wait_ms;
 	look->place = lock_place(look->asker, look->until);
 	if (!look->place)
@@ -352,12 +363,15 @@ int look_at_call(const struct asker *asker, s32 tid, int number, u64 address, st
 
 	look.request.address = address;
 	look.request.bytes = call->bytes < sizeof(call->data) ? call->bytes : sizeof(call->data);
+	look.request.identity = call->identity;
+	look.given = call->pidfd;
 	look.in = call->data;
 	look.room = sizeof(call->data);
 	r = make_look(&look, NULL, NULL);
 	call->identity = look.answer.identity;
 	call->bytes = r == 0 ? look.answer.bytes : 0;
-	call->memory = r == 0 ? look.file : -1;
+	call->memory = look.opened;
+	call->copy = look.copy;
 	return r;
 }
 
@@ -370,28 +384,23 @@ int look_at_file(const struct asker *asker, s32 tid, int number, struct identity
 	return r;
 }
 
-/* Returns the file that came with the answer. */
-static int look_and_take(struct look_under_way *look)
-{
-	int r = make_look(look, NULL, NULL);
-
-	return r < 0 ? r : look->file < 0 ? -EMFILE : look->file;
-}
-
 int look_copy(const struct asker *asker, int pidfd, int number, const struct identity *identity)
 {
 	struct look_under_way look = look_for(asker, LOOK_COPY, 0, number);
+	int r;
 
 	look.given = pidfd;
 	look.request.identity = *identity;
-	return look_and_take(&look);
+	r = make_look(&look, NULL, NULL);
+	return r < 0 ? r : look.copy < 0 ? -EMFILE : look.copy;
 }
 
 int look_open(const struct asker *asker, s32 tid, enum opened_file file)
 {
 	struct look_under_way look = look_for(asker, LOOK_OPEN, tid, (int)file);
+	int r = make_look(&look, NULL, NULL);
 
-	return look_and_take(&look);
+	return r < 0 ? r : look.opened < 0 ? -EMFILE : look.opened;
 }
 
 int look_read(const struct asker *asker, int memory, u64 address, void *data, size_t bytes)
@@ -411,18 +420,40 @@ int look_read(const struct asker *asker, int memory, u64 address, void *data, si
 	return r == 0 && look.answer.bytes != bytes ? -EFAULT : r;
 }
 
-int look_write(const struct asker *asker, int memory, u64 address, const void *data, size_t bytes)
+/* Fills a message with parts, as many as there is room for; returns how many. */
+static u32 fill_parts(struct look_under_way *look, u8 *data, const struct part *part, u32 count)
 {
-	struct look_under_way look = look_with(asker, LOOK_WRITE, 0, memory);
+	size_t at = LOOK_PARTS_MAX * sizeof(struct look_part);
+	struct look_part *head = (void *)data;
+	u32 i;
 
-	if (!bytes)
-		return 0;
-	if (bytes > LOOK_DATA_MAX)
-		return -EFAULT;
-	look.request.address = address;
-	look.request.bytes = (u32)bytes;
-	look.data = data;
-	return make_look(&look, NULL, NULL);
+	for (i = 0; i < count && i < LOOK_PARTS_MAX && part[i].bytes <= LOOK_DATA_MAX - at; i++) {
+		head[i] = (struct look_part){ part[i].address, part[i].bytes };
+		memcpy(data + at, part[i].data, part[i].bytes);
+		at += part[i].bytes;
+	}
+	for (count = i; i < LOOK_PARTS_MAX; i++)
+		head[i] = (struct look_part){ 0 };
+	look->request.number = LOOK_PARTS_MAX;
+	look->request.bytes = (u32)at;
+	look->data = data;
+	return count;
+}
+
+int look_write(const struct asker *asker, int memory, const struct part *part, u32 count)
+{
+	_Alignas(8) u8 data[LOOK_DATA_MAX];
+	u32 done = 0, n;
+	int r = 0;
+
+	while (done < count && r == 0) {
+		struct look_under_way look = look_with(asker, LOOK_WRITE, 0, memory);
+
+		n = fill_parts(&look, data, part + done, count - done);
+		r = n ? make_look(&look, NULL, NULL) : -EFAULT;
+		done += n;
+	}
+	return r;
 }
 
 int look_lives(const struct asker *asker, int pagemap)

@@ -64,8 +64,10 @@ enum opened_file { LOOKS_MEMORY, LOOKS_MAPPINGS, LOOKS_PAGEMAP };
 
 /* What a call is about: which file, and its caller's memory. */
 struct call_look {
-	struct identity identity;
+	struct identity identity; /* in: of the file to be copied; out: what it is */
 	int memory; /* -1: it cannot be opened */
+	int pidfd; /* in: a copy is wanted if it is the file of identity; -1: of none */
+	int copy; /* -1: there is none */
 	u32 bytes; /* in: how many are wanted; out: 0 where they cannot be read */
 	u8 data[1024];
 };
@@ -100,7 +102,13 @@ int look_copy(const struct asker *asker, int pidfd, int number, const struct ide
 int look_open(const struct asker *asker, s32 tid, enum opened_file file);
 /* Copy between memory and ours: -EFAULT when not every byte could be moved. */
 int look_read(const struct asker *asker, int memory, u64 address, void *data, size_t bytes);
-int look_write(const struct asker *asker, int memory, u64 address, const void *data, size_t bytes);
+/* Parts that are to be written, one after the other. */
+struct part {
+	u64 address;
+	const void *data;
+	size_t bytes;
+};
+int look_write(const struct asker *asker, int memory, const struct part *part, u32 count);
 int look_lives(const struct asker *asker, int pagemap);
 /* each must not look, and may have been called before a negative errno, for some or all. So with look_files(). */
 int look_mappings(const struct asker *asker, int maps, mapping_fn each, void *ctx);

@@ -9,15 +9,16 @@
 #include "device.h"
 
 #define MESSAGE_FILES 2 /* descriptors in one message */
-#define LOOK_DATA_MAX CGPU_SEGMENT_MAX
+#define LOOK_PARTS_MAX (1 + CGPU_MAX_SEGMENTS) /* that are written at once */
+#define LOOK_DATA_MAX (LOOK_PARTS_MAX * sizeof(struct look_part) + CGPU_SEGMENT_MAX)
 
 enum look {
-	LOOK_CALL, /* LOOK_FILE, then the thread's memory, and bytes of it */
+	LOOK_CALL, /* LOOK_FILE, then the thread's memory, and bytes of it; LOOK_COPY where a pidfd comes along */
 	LOOK_FILE, /* which file a descriptor is */
 	LOOK_COPY, /* a copy of a descriptor of the pidfd that comes along */
 	LOOK_OPEN, /* a file below /proc/TID, which has to be one of opened_files */
 	LOOK_READ, /* of the memory that comes along */
-	LOOK_WRITE,
+	LOOK_WRITE, /* parts, into the memory that comes along: their heads follow, then the bytes of all */
 	LOOK_LIVES, /* whether the address space of the pagemap that comes along is in use */
 	LOOK_MAPPINGS, /* in the list of mappings that comes along */
 	LOOK_STAT,
@@ -33,7 +34,7 @@ struct look_request {
 	u64 serial;
 	u32 what; /* enum look */
 	s32 tid;
-	s32 number; /* of a descriptor, another task, or an enum opened_file */
+	s32 number; /* of a descriptor, another task, or an enum opened_file; how many parts */
 	u32 bytes; /* to be read; of LOOK_WRITE those that follow */
 	u64 address;
 	struct identity identity; /* that a copy must have */
@@ -44,7 +45,7 @@ struct look_answer {
 	s32 result; /* or a negative errno */
 	s32 number;
 	u32 more; /* 1: another answer to the same request follows */
-	u32 file; /* 1: a descriptor comes by the other socket */
+	u32 copy; /* 1: a copy of a descriptor comes by the other socket */
 	u32 bytes; /* that follow */
 	struct identity identity;
 };
@@ -53,6 +54,11 @@ struct look_answer {
 struct look_stat {
 	u64 started; /* clock ticks from boot to the thread's start; 0 when it has ended */
 	u32 exiting; /* 1 while the thread is on its way to its end */
+};
+
+struct look_part {
+	u64 address;
+	u64 bytes;
 };
 
 struct look_range {

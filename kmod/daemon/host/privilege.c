@@ -22,7 +22,7 @@ static int set(unsigned int effective)
 	return syscall(SYS_capset, &head, data) < 0 ? -errno : 0;
 }
 
-int privilege_drop(void)
+int privilege_drop(int keeps_reserve)
 {
 	struct __user_cap_header_struct head = { .version = _LINUX_CAPABILITY_VERSION_3, .pid = 0 };
 	struct __user_cap_data_struct have[2] = { { 0 } };
@@ -30,7 +30,7 @@ int privilege_drop(void)
 
 	if (syscall(SYS_capget, &head, have) < 0)
 		return -errno;
-	permitted = KEPT | (have[0].permitted & IN_RESERVE);
+	permitted = KEPT | (keeps_reserve ? have[0].permitted & IN_RESERVE : 0);
 	r = set(KEPT);
 	if (r < 0)
 		permitted = 0;

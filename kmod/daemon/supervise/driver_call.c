@@ -152,14 +152,6 @@ static int read_wrapper(struct cgpud *d, const struct task *task, u32 *nr, u32 *
 	return r < 0 ? r : *nr == NV_ESC_IOCTL_XFER_CMD ? -EINVAL : 0;
 }
 
-u32 call_bytes(const struct nv_abi *abi, u32 cmd)
-{
-	u32 bytes = (cmd >> 16) & 0x3fff;
-
-	/* UVM's commands are bare numbers without a size. */
-	return bytes ? bytes : uvm_bytes(abi, cmd);
-}
-
 static int has_wrappers(enum cgpu_device kind)
 {
 	return kind == CGPU_DEVICE_CTL || kind == CGPU_DEVICE_GPU;
@@ -285,13 +277,25 @@ static enum cgpu_verdict judge(struct cgpud *d, struct in_flight *e, struct task
 }
 
 /* Nearly all of these are executed here, or need to know the very file. Most others are continued without a copy. */
+static int is_number_made_on_a_copy(u32 nr)
+{
+	return nr == NV_ESC_RM_ALLOC || nr == NV_ESC_RM_FREE || nr == NV_ESC_RM_DUP_OBJECT ||
+		nr == NV_ESC_RM_VID_HEAP_CONTROL || nr == NV_ESC_RM_MAP_MEMORY_DMA || nr == NV_ESC_RM_UNMAP_MEMORY_DMA;
+}
+
 static int is_made_on_a_copy(const struct cgpu_call *call)
 {
-	if (call->device == CGPU_DEVICE_UVM)
-		return uvm_needs_file(call);
-	return call->nr == NV_ESC_RM_ALLOC || call->nr == NV_ESC_RM_FREE || call->nr == NV_ESC_RM_DUP_OBJECT ||
-		call->nr == NV_ESC_RM_VID_HEAP_CONTROL || call->nr == NV_ESC_RM_MAP_MEMORY_DMA ||
-		call->nr == NV_ESC_RM_UNMAP_MEMORY_DMA;
+	return call->device == CGPU_DEVICE_UVM ? uvm_needs_file(call) : is_number_made_on_a_copy(call->nr);
+}
+
+struct call_wish foresee_call(const struct nv_abi *abi, u32 cmd, u64 address)
+{
+	u32 bytes = (cmd >> 16) & 0x3fff;
+
+	/* UVM's commands are bare numbers without a size. */
+	return (struct call_wish){ .address = address,
+		.bytes = bytes ? bytes : uvm_bytes(abi, cmd),
+		.copy = bytes && is_number_made_on_a_copy(cmd & 0xff) };
 }
 
 /* No copy is waited for under a lock: the call is taken back, and judged again when there is one. */
@@ -460,13 +464,13 @@ void call_execute(struct cgpud *d, struct in_flight *e, struct task *task)
 
 int call_write(const struct in_flight *e, const struct task *task, u32 count)
 {
-	u32 n;
-	int r = 0;
+	struct part part[IN_FLIGHT_BUFFERS];
+	u32 n, i = 0;
 
 	/* The top-level struct last, as the driver does it: its status says that the rest is there. */
-	for (n = count; n > 0 && r == 0; n--)
-		r = task_write(task, in_flight_address(e, n - 1), e->copy[n - 1], in_flight_bytes(e, n - 1));
-	return r;
+	for (n = count; n > 0; n--)
+		part[i++] = (struct part){ in_flight_address(e, n - 1), e->copy[n - 1], in_flight_bytes(e, n - 1) };
+	return task_write(task, part, count);
 }
 
 void call_undo(struct cgpud *d, struct in_flight *e, int file)

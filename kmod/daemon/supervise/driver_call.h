@@ -6,10 +6,10 @@
 #include "engine.h"
 #include "task.h"
 
+/* What a command will need where the file is the driver's. */
+struct call_wish foresee_call(const struct nv_abi *abi, u32 cmd, u64 address);
 /* Read the caller's top-level struct into the call, out of its wrapper if it has one. 0, or the
  * negative errno with which the call must fail. */
-/* How many bytes a command's argument has at its address; 0: that is not known. */
-u32 call_bytes(const struct nv_abi *abi, u32 cmd);
 int call_read(struct cgpud *d, struct in_flight *e, const struct task *task, u32 cmd, u64 address);
 /* Ask the core, copying nested buffers as it wants them. COPY_IN and FIND_FILE are never returned. After EXECUTE the
  * container's other calls that change objects wait until call_execute() is through; UVM's do not. Then there is a copy of the

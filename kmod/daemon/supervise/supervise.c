@@ -219,7 +219,7 @@ static void supervise_driver_call(struct cgpud *d, const struct listener *one, s
 	atomic_fetch_add(&d->counters.supervised, 1);
 	/* What was seen before may be older than the first run's answer. */
 	if (in_flight_await_thread(&d->in_flight, e))
-		task->seen.bytes = 0;
+		task_forget_seen(task);
 	r = task_open(d, task);
 	/* Of another task that has the number, or interrupted while we waited: its restarted call may have been answered. */
 	if (!is_waited_for(one, e)) {
@@ -303,6 +303,7 @@ static int read_old_map(
 static int inspect(struct cgpud *d, const struct listener *one, const struct in_flight *e, struct task *task,
 	struct request *request)
 {
+	struct call_wish wish;
 	int r = 0;
 
 	request_decode(&e->notif, request);
@@ -316,7 +317,8 @@ static int inspect(struct cgpud *d, const struct listener *one, const struct in_
 		return r;
 	if (request->kind != REQUEST_IOCTL)
 		return task_inspect(d, task, request->fd);
-	return task_inspect_call(d, task, request->fd, request->address, call_bytes(d->core.abi, request->cmd));
+	wish = foresee_call(d->core.abi, request->cmd, request->address);
+	return task_inspect_call(d, task, request->fd, &wish);
 }
 
 static void supervise(struct cgpud *d, const struct listener *one, struct task_cache *cache, struct in_flight *e)

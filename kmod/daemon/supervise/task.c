@@ -83,19 +83,6 @@ int task_inspect(struct cgpud *d, struct task *task, int fd)
 	return inspected(d, task, fd, task_inspect_number(task, fd, &task->identity));
 }
 
-int task_inspect_call(struct cgpud *d, struct task *task, int fd, u64 address, u32 bytes)
-{
-	int r;
-
-	task->seen.bytes = bytes;
-	task->seen_at = address;
-	r = task->tid > 0 ? look_at_call(&task->asker, task->tid, fd, address, &task->seen) : -EPERM;
-	task->identity = task->seen.identity;
-	if (r == 0)
-		task->memory = task->seen.memory;
-	return inspected(d, task, fd, r < 0 ? file_error(r) : 0);
-}
-
 int task_read(const struct task *task, u64 address, void *data, size_t bytes)
 {
 	return look_read(&task->asker, task->memory, address, data, bytes);
@@ -109,9 +96,9 @@ int task_read_call(const struct task *task, u64 address, void *data, size_t byte
 	return 0;
 }
 
-int task_write(const struct task *task, u64 address, const void *data, size_t bytes)
+int task_write(const struct task *task, const struct part *part, u32 count)
 {
-	return look_write(&task->asker, task->memory, address, data, bytes);
+	return look_write(&task->asker, task->memory, part, count);
 }
 
 /* Kernels before 6.9: only the leader's table can be copied from. A thread with a table of its own gets nothing on the
@@ -166,6 +153,29 @@ static int open_process(struct cgpud *d, struct task *task)
 	if (task->pidfd >= 0)
 		return 0;
 	return d->pidfd_thread ? open_thread(task) : open_leader(task);
+}
+
+int task_inspect_call(struct cgpud *d, struct task *task, int fd, const struct call_wish *wish)
+{
+	int r;
+
+	task->seen_at = wish->address;
+	task->seen.bytes = wish->bytes;
+	task->seen.identity = d->devices.at[0].identity;
+	task->seen.pidfd = wish->copy && d->pidfd_thread && open_process(d, task) == 0 ? task->pidfd : -1;
+	r = task->tid > 0 ? look_at_call(&task->asker, task->tid, fd, wish->address, &task->seen) : -EPERM;
+	if (r == 0) {
+		task->identity = task->seen.identity;
+		task->memory = task->seen.memory;
+		task->file = task->seen.copy;
+	}
+	return inspected(d, task, fd, r < 0 ? file_error(r) : 0);
+}
+
+void task_forget_seen(struct task *task)
+{
+	task->seen.bytes = 0;
+	close_one(&task->file);
 }
 
 int task_open_memory(struct task *task)

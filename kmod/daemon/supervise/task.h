@@ -51,8 +51,16 @@ void task_cache_clear(struct task_cache *cache);
 /* Tell what a descriptor is, without a copy of it, and without asking the file's server. 0, or the negative errno with
  * which the call must fail. */
 int task_inspect(struct cgpud *d, struct task *task, int fd);
-/* The same of an ioctl, with its memory, and what lies at its argument's address. */
-int task_inspect_call(struct cgpud *d, struct task *task, int fd, u64 address, u32 bytes);
+/* What an ioctl will need, if it is the driver's: what lies at its argument's address, and a copy of its descriptor. */
+struct call_wish {
+	u64 address;
+	u32 bytes;
+	u32 copy;
+};
+/* The same of an ioctl, with its memory, and what it will need as far as that can be had. */
+int task_inspect_call(struct cgpud *d, struct task *task, int fd, const struct call_wish *wish);
+/* It may have changed. */
+void task_forget_seen(struct task *task);
 /* The same of any descriptor of the task. 0 or a negative errno. */
 int task_inspect_number(const struct task *task, int fd, struct identity *identity);
 /* Open process and memory, for a call on one of the driver's nodes. 0, or the negative errno with which it must fail;
@@ -61,7 +69,7 @@ int task_open(struct cgpud *d, struct task *task);
 int task_open_memory(struct task *task);
 /* Copy between its memory and ours. 0 or a negative errno. */
 int task_read(const struct task *task, u64 address, void *data, size_t bytes);
-int task_write(const struct task *task, u64 address, const void *data, size_t bytes);
+int task_write(const struct task *task, const struct part *part, u32 count);
 /* Read what may have been seen with the first look at the call. */
 int task_read_call(const struct task *task, u64 address, void *data, size_t bytes);
 /* Have a copy of the descriptor that was looked at. As above; -EBADF: it is no longer that. */

@@ -17,10 +17,37 @@
 static int has_ended;
 static u64 started = 7;
 static int stands = 1;
+static struct address_spaces *watched;
+static u32 looked_with_lock;
 
 int __wrap_notice_stands(const struct notice *notice);
 int __wrap_process_has_ended(s32 tgid);
 u64 __wrap_look_started(const struct asker *asker, s32 tgid);
+
+int __real_look_lives(const struct asker *asker, int pagemap);
+int __wrap_look_lives(const struct asker *asker, int pagemap);
+int __real_look_mappings(const struct asker *asker, int maps, mapping_fn each, void *ctx);
+int __wrap_look_mappings(const struct asker *asker, int maps, mapping_fn each, void *ctx);
+
+static void note_lock(void)
+{
+	if (watched && pthread_mutex_trylock(&watched->lock))
+		looked_with_lock++;
+	else if (watched)
+		pthread_mutex_unlock(&watched->lock);
+}
+
+int __wrap_look_lives(const struct asker *asker, int pagemap)
+{
+	note_lock();
+	return __real_look_lives(asker, pagemap);
+}
+
+int __wrap_look_mappings(const struct asker *asker, int maps, mapping_fn each, void *ctx)
+{
+	note_lock();
+	return __real_look_mappings(asker, maps, each, ctx);
+}
 
 int __wrap_notice_stands(const struct notice *notice)
 {
@@ -137,6 +164,7 @@ TEST(a_number_in_use_again_keeps_no_charge)
 	struct harness harness = two_containers();
 	s32 child = child_begin();
 
+	watched = &harness.d->managed.spaces;
 	charge(&harness, &harness.a, child);
 	managed_drop_ended(harness.d, harness.a.slot);
 	CHECK_EQ(used(&harness, &harness.a), BYTES);
@@ -147,6 +175,8 @@ TEST(a_number_in_use_again_keeps_no_charge)
 	address_spaces_sweep(&harness.d->managed.spaces, NULL);
 	managed_drop_ended(harness.d, harness.a.slot);
 	CHECK_EQ(used(&harness, &harness.a), 0);
+	/* Others need it while a process keeps a look at it waiting. */
+	CHECK_EQ(looked_with_lock, 0);
 }
 
 TEST(one_that_has_ended_keeps_what_another_one_uses)

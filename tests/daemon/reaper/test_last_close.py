@@ -17,7 +17,7 @@ NODE = "nvidiactl"
 
 
 def pids(daemon: Daemon) -> list[int]:
-    """Return the daemon, and the processes that copy descriptors for it, which have its command line."""
+    """Return the daemon, and the processes that look at others for it, which have its command line."""
     return [
         one.pid
         for one in psutil.process_iter(["name", "cmdline"])
@@ -49,7 +49,7 @@ def late_closes(daemon: Daemon, milliseconds: int) -> Iterator[None]:
 
 
 def test_nothing_is_held_after_an_answer(fresh: Daemon) -> None:
-    """When a call returns, neither the daemon nor what copies descriptors for it has the call's file."""
+    """When a call returns, neither the daemon nor what looks at processes for it has the call's file."""
     sliced = fresh.slice(1, f"gpu=0:{64 * MIB}", "alloc=1M", "hold", "alloc=1M", "hold", until="hold")
     own = files(fresh)
     with late_closes(fresh, 100):
