@@ -32,26 +32,32 @@ until rmdir $group 2>/dev/null; do /bin/busybox sleep 0.05; done
 """
 # Each line: number, kind and bytes of a life.
 BEGIN = """
-begins='echo $$ >$1/cgroup.procs; echo "create id=$2 pid=$$ gpu=0:$3" >$4/inst_ctl; shift 4; exec "$@"'
 while read -r number kind bytes; do
-	words="alloc=32M hold=3600" group=/sys/fs/cgroup/life$number
+	words="alloc=32M hold=3600" group=/sys/fs/cgroup/life$number said=/tmp/life$number
 	mkdir $group
+	mkfifo $said.go
 	[ $kind != over ] || words="alloc=$((bytes >> 19))M info"
 	[ $kind != ends ] || words="alloc=32M info free=all"
-	/bin/busybox sh -euc "$begins" sh $group life$number $bytes "$1" "$2" $words \
-		</dev/null >/tmp/life$number 2>&1 &
+	/bin/busybox sh -c 'read -r go <$0.go; exec "$@"' $said "$2" $words </dev/null >$said 2>&1 &
+	echo $! >$group/cgroup.procs
+	echo "create id=life$number pid=$! gpu=0:$bytes" >"$1/inst_ctl"
+	echo >$said.go
 done
 """
 END = """
 while read -r number kind bytes; do
-	group=/sys/fs/cgroup/life$number said=/tmp/life$number
-	until grep -q ^alloc $said; do /bin/busybox sleep 0.02; done
+	group=/sys/fs/cgroup/life$number said=/tmp/life$number tries=3000
+	until grep -q ^alloc $said; do
+		tries=$((tries - 1))
+		[ $tries -gt 0 ] || { cat $said; exit 1; }
+		/bin/busybox sleep 0.02
+	done
 	[ $kind != removed ] || echo "destroy id=life$number" >"$1/inst_ctl"
 	case $kind in killed | removed) echo 1 >$group/cgroup.kill ;; esac
 	until rmdir $group 2>/dev/null; do /bin/busybox sleep 0.02; done
 	[ $kind != over ] || grep -q "^alloc.*status=0x51" $said
 	[ $kind != ends ] || grep -q "^free all count=1 status=0x0" $said
-	rm $said
+	rm $said $said.go
 done
 """
 # Groups that have ended are freed some time later.
