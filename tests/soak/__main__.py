@@ -4,7 +4,7 @@
 usage: python -m tests.soak cgpud|cgpu_km [--part N] [--no-write]
 
 As root. cgpud runs on a simulated card of this machine; cgpu_km on the fake driver, in a virtual machine.
-All of it takes from ten minutes to hours; --part 10 does a tenth. The table goes into RESULTS.md here.
+All of it takes from ten minutes to hours; --part 10 does a tenth. The table goes into tests/soak/RESULTS.md.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ def main() -> int:
     parser = argparse.ArgumentParser(prog="python -m tests.soak")
     parser.add_argument("engine", choices=("cgpud", "cgpu_km"))
     parser.add_argument("--part", type=int, default=1, metavar="N", help="do one of N parts (1)")
-    parser.add_argument("--no-write", action="store_true", help="leave RESULTS.md as it is")
+    parser.add_argument("--no-write", action="store_true", help="only print the table")
     options = parser.parse_args()
     whole = Counts()
     counts = Counts(whole.registrations // options.part, whole.lives // options.part)

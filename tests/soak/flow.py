@@ -31,7 +31,7 @@ BATCH = 1000
 # Looks at memory; in a pair nothing but the soak's work lies between both.
 LOOKS = ("registrations 10 %", "registrations", "lives 10 %", "lives 50 %", "end")
 PAIRS = ((LOOKS[0], LOOKS[1]), (LOOKS[2], LOOKS[3]), (LOOKS[2], LOOKS[4]))
-RESULTS = Path(__file__).with_name("RESULTS.md")
+RESULTS = Path(__file__).resolve().parents[2] / "tests/soak/RESULTS.md"
 HEAD = "# Soaks\n\nThe newest run of `python -m tests.soak ENGINE` on each engine; git has the earlier ones."
 Registration = tuple[int, str, str]  # number, what is asked for, and the error, empty where it is made
 Life = tuple[int, str, int]  # number, kind, and bytes of the slice

@@ -32,7 +32,7 @@ def test_memory_that_grows(tmp_path: Path) -> None:
         (fault,) = replace(flat, memory=grown).faults()
         assert fault.startswith("memory of cgpud grew by 101 KiB")
         assert fault.endswith(f"to {look}")
-    file = tmp_path / "RESULTS.md"
+    file = tmp_path / "results"
     for result in (flat, replace(flat, engine="cgpu_km"), replace(flat, left=["container x"])):
         result.write(file)
     text = file.read_text()
