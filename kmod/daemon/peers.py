@@ -17,7 +17,7 @@ import errno
 import functools
 import logging
 import os
-import signal
+import select
 import socket
 import struct
 from collections.abc import Callable
@@ -30,6 +30,7 @@ CREDENTIALS = struct.Struct("iII")
 NAMESPACES = {"user": "user", "mnt": "mount", "pid": "PID"}
 NONE = -1  # no pidfd: the kernel gives none of another process
 ROOT = "expected root of the host"
+ENDED = "a process asked that has ended"
 
 Rule = Callable[[int], None]
 """Looks at a process by its number; raises RefusedError or OSError."""
@@ -72,11 +73,14 @@ def check(pid: int, uid: int, pidfd: int = NONE, rule: Rule = check_namespaces) 
         if pid <= 0:
             raise RefusedError(f"a process in another PID namespace asks; {ROOT}")
         pidfd = pidfd if pidfd >= 0 else os.pidfd_open(pid)
-        rule(pid)
-        # The rule went by the number, which is this process's as long as it has not ended.
-        signal.pidfd_send_signal(pidfd, 0)
+        try:
+            rule(pid)
+        finally:
+            # The rule went by the number, which is this process's as long as it has not ended.
+            if _has_ended(pidfd):
+                raise EndedError(ENDED)
     except ProcessLookupError as error:
-        raise EndedError("a process asked that has ended") from error
+        raise EndedError(ENDED) from error
     except PermissionError as error:
         raise RefusedError(f"a process asks that lacks rights; {ROOT}") from error
     except OSError as error:
@@ -97,7 +101,7 @@ def check_has_open(pid: int, fd: int) -> None:
                 return
         except FileNotFoundError:
             continue  # closed meanwhile
-    raise EndedError("a process asked that has ended")
+    raise EndedError(ENDED)
 
 
 def report(server: str, error: RefusedError) -> None:
@@ -116,12 +120,15 @@ def _own_namespaces() -> dict[str, tuple[int, int]]:
 
 
 def _namespace(pid: int, namespace: str) -> tuple[int, int]:
-    try:
-        found = os.stat(f"/proc/{pid}/ns/{namespace}")
-    except FileNotFoundError as error:
-        # A process that has ended and was not waited for has none.
-        raise ProcessLookupError(errno.ESRCH, os.strerror(errno.ESRCH)) from error
+    found = os.stat(f"/proc/{pid}/ns/{namespace}")
     return found.st_dev, found.st_ino
+
+
+def _has_ended(pidfd: int) -> bool:
+    """Tell whether a process has ended, waited for or not."""
+    poll = select.poll()
+    poll.register(pidfd, select.POLLIN)
+    return bool(poll.poll(0))
 
 
 def _pidfd_of(sock: socket.socket) -> int:
@@ -130,4 +137,4 @@ def _pidfd_of(sock: socket.socket) -> int:
     except OSError as error:
         if error.errno == errno.ENOPROTOOPT:
             return NONE
-        raise EndedError("a process asked that has ended") from error
+        raise EndedError(ENDED) from error

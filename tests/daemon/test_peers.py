@@ -15,6 +15,7 @@ import pytest
 from cgpu.kmod.daemon import peers, unix_socket
 from cgpu.kmod.daemon.store import fd_store, keeper
 from cgpu.kmod.daemon.store.notify_socket import NotifySocket
+from cgpu.kmod.daemon.tree.callers import check_writer
 
 ASK = """
 import os, socket, sys
@@ -60,7 +61,8 @@ def end(asking: Asking) -> None:
     asking.communicate()
 
 
-def test_process_that_ends(kernel: str, ask: Ask) -> None:
+@pytest.mark.parametrize("inner", [peers.check_namespaces, check_writer])
+def test_process_that_ends(kernel: str, ask: Ask, inner: peers.Rule) -> None:
     """Root of the host may ask, but not once it has ended: before the look, in its midst, as a zombie."""
     for moment in ("never", "before", "in its midst", "not waited for"):
         before = os.listdir("/proc/self/fd")
@@ -73,7 +75,7 @@ def test_process_that_ends(kernel: str, ask: Ask) -> None:
                 os.waitid(os.P_PID, asking.pid, os.WEXITED | os.WNOWAIT)
 
             def rule(pid: int, asking: Asking = asking, moment: str = moment) -> None:
-                peers.check_namespaces(pid)
+                inner(pid)
                 if moment == "in its midst":
                     end(asking)
 
