@@ -137,6 +137,25 @@ def test_every_process_of_a_runtime_is_looked_at(
     assert engine.inspected == [7, 7, 8]
 
 
+@pytest.mark.parametrize("uid", [0, 65534])
+def test_runtime_that_has_ended(sock: ListenerSocket, base: Path, engine: FakeEngine, uid: int) -> None:
+    """A runtime waits for nothing: a listener of one that has ended is taken, and of another user's none."""
+    for place in (base, base / "seccomp.sock"):
+        place.chmod(0o777)
+    child = os.fork()
+    if child == 0:
+        os.setuid(uid)
+        client = socket.socket(socket.AF_UNIX)
+        client.connect(str(base / "seccomp.sock"))
+        socket.send_fds(client, [message()], [os.open("/dev/null", os.O_RDONLY)])
+        os._exit(0)
+    os.waitpid(child, 0)
+    for _ in range(8):
+        sock.handle()
+    eventually(sock.listeners.filters.is_idle, "a look goes on")
+    assert len(engine.attached) == (1 if uid == 0 else 0)
+
+
 def test_filters_that_cannot_be_looked_at(
     send: Send, engine: FakeEngine, caplog: pytest.LogCaptureFixture
 ) -> None:
