@@ -41,7 +41,7 @@ while read -r number kind bytes; do
 	/bin/busybox sh -c 'read -r go <$0.go; exec "$@"' $said "$2" $words </dev/null >$said 2>&1 &
 	echo $! >$group/cgroup.procs
 	echo "create id=life$number pid=$! gpu=0:$bytes" >"$1/inst_ctl"
-	echo >$said.go
+	until echo >$said.go; do :; done # the end of another one interrupts it
 done
 """
 END = """
