@@ -198,10 +198,10 @@ static __nocfi u32 pages_chunks(
 	return status;
 }
 
-KM_PROBE(pages_allocate, "nvidia", "pmaAllocatePages", pages_allocate, allocate_wants);
-KM_PROBE(pages_free, "nvidia", "pmaFreePages", NULL, free_wants);
-KM_PROBE(pages_destroy, "nvidia", "pmaDestroy", NULL, destroy_wants);
-KM_PROBE(pages_chunks, "nvidia", "nvUvmInterfacePmaAllocPages", pages_chunks, chunks_wants);
+KM_PROBE(pages_allocate, "nvidia", "pmaAllocatePages", pages_allocate, allocate_wants, .optional = true);
+KM_PROBE(pages_free, "nvidia", "pmaFreePages", NULL, free_wants, .optional = true);
+KM_PROBE(pages_destroy, "nvidia", "pmaDestroy", NULL, destroy_wants, .optional = true);
+KM_PROBE(pages_chunks, "nvidia", "nvUvmInterfacePmaAllocPages", pages_chunks, chunks_wants, .optional = true);
 
 /* Ends first: nothing may be counted whose end would not be seen. */
 static struct km_probe *const pages_probes[] = {
@@ -211,18 +211,28 @@ static struct km_probe *const pages_probes[] = {
 	&km_probe_pages_allocate,
 };
 
+/* The first of the functions that the driver hides; NULL: it hides none. */
+static const char *pages_hidden(void)
+{
+	u32 i;
+
+	for (i = 0; i < ARRAY_SIZE(pages_probes); i++) {
+		if (!km_symbol(pages_probes[i]->module, pages_probes[i]->symbol))
+			return pages_probes[i]->symbol;
+	}
+	return NULL;
+}
+
 int km_pages_attach(void)
 {
-	const char *failed;
+	const char *failed = km_count_pages && km_enforce ? pages_hidden() : NULL;
 	int err;
 
-	if (!km_count_pages || !km_enforce)
+	if (failed)
+		pr_info("nvidia: hides %s: pages are not counted, and the ledger decides alone\n", failed);
+	if (failed || !km_count_pages || !km_enforce)
 		return 0;
 	err = km_probes_attach(pages_probes, ARRAY_SIZE(pages_probes), &failed);
-	if (err == -ENOENT) {
-		pr_info("nvidia: hides %s: pages are not counted, and the ledger decides alone\n", failed);
-		return 0;
-	}
 	if (err)
 		pr_err("nvidia: %s cannot be probed (error %d); count_pages=N does without\n", failed, err);
 	WRITE_ONCE(pages_attached, err == 0);
