@@ -30,7 +30,7 @@ PACKAGE = "opencgpu"
 DKMS = f"/var/lib/dkms/{PACKAGE}"
 BUILD_S = 1800.0
 # Given at load; cgpu-config-apply cannot set them later.
-AT_LOAD = ("enforce", "allow_zero_weight", "allow_unknown_driver")
+AT_LOAD = ("enforce", "allow_zero_weight", "allow_unknown_driver", "count_pages")
 
 
 def plan_daemon(context: PlanContext, runner: Runner) -> list[Plan]:

@@ -42,8 +42,9 @@ class Record:
         """Take apart what /dev/kmsg gives."""
         head, _, rest = raw.partition(";")
         priority, sequence, microseconds = head.split(",")[:3]
-        # Lines that start with a space are properties of the device that spoke.
-        text = "\n".join(line for line in rest.splitlines() if not line.startswith(" "))
+        # Lines behind the first that start with a space are properties of the device that spoke.
+        first, *others = rest.splitlines() or [""]
+        text = "\n".join([first, *(line for line in others if not line.startswith(" "))])
         return cls(int(priority) & 7, int(sequence), int(microseconds) / 1e6, text)
 
     def __str__(self) -> str:

@@ -21,7 +21,7 @@ from tests.vm.programs import build
 LIMIT = 512 * MIB
 STEPS = count(250, 2000)
 LONGER = int(os.environ.get("CGPU_VM_FUZZ_SECONDS", "0"))
-SECONDS = 250
+SECONDS = 200
 
 pytestmark = [pytest.mark.real_driver, pytest.mark.timeout(300 + 2 * LONGER)]
 

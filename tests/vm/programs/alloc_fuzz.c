@@ -23,8 +23,7 @@
 #define FIRST_HANDLE 0x5e000001u
 #define ROOM 4096u
 #define LIVES_AT_ONCE 2
-#define LIFE_SECONDS 240u
-#define SLOW_SECONDS 5
+#define STEP_SECONDS 60
 #define NVOS46_BYTES 56u /* up to 570; another driver answers that it does not know it */
 
 struct life {
@@ -36,6 +35,14 @@ struct life {
 	uint32_t space; /* an address space, of those that were made last */
 	int exported;
 	uint8_t params[ROOM];
+};
+
+/* What a life is at, for the process that waits for it. */
+struct now {
+	pid_t pid;
+	uint64_t seed;
+	uint32_t step;
+	time_t began;
 };
 
 static struct settings settings;
@@ -317,28 +324,24 @@ static void (*const steps[])(void) = {
 };
 
 /* Whatever the driver answers: only that it gives out no more than it may counts here. */
-static void live(uint64_t seed, uint32_t count)
+static void live(uint64_t seed, uint32_t count, struct now *now)
 {
 	uint32_t i;
 
+	*now = (struct now){ .pid = getpid(), .seed = seed, .began = time(NULL) };
 	life.random = seed | 1;
 	life.exported = -1;
 	life.uvm.fd = -1;
-	alarm(LIFE_SECONDS);
 	for (i = 0; i < 2; i++) {
 		session_init(&life.session[i], &settings, 0);
 		if (session_open(&life.session[i]) != NV_OK)
 			_exit(1);
 	}
 	for (; count > 0; count--) {
-		uint32_t step = below(sizeof(steps) / sizeof(steps[0]));
-		time_t began = time(NULL);
-
+		now->step = below(sizeof(steps) / sizeof(steps[0]));
+		now->began = time(NULL);
 		memset(life.params, 0, sizeof(life.params));
-		steps[step]();
-		if (time(NULL) - began > SLOW_SECONDS)
-			fprintf(stderr, "seed %llu: a step of kind %u took %lld s\n", (unsigned long long)seed, step,
-				(long long)(time(NULL) - began));
+		steps[now->step]();
 	}
 	if (one_in(3))
 		raise(SIGKILL);
@@ -374,29 +377,70 @@ static int reserve_all(uint64_t size, uint64_t count, uint32_t flags)
 	client_rest();
 }
 
-static void end_one(int *alive)
+/* A step that does not end is a finding: say which one, and where it is. */
+static void give_up(const struct now *now)
 {
-	int status;
+	char path[64], text[4096];
+	size_t bytes;
+	FILE *stack;
+	int i;
 
-	if (wait(&status) > 0)
-		--*alive;
-	if (WIFSIGNALED(status) && WTERMSIG(status) == SIGALRM) {
-		fprintf(stderr, "a step did not end in %u s\n", LIFE_SECONDS);
-		exit(1);
+	for (i = 0; i < LIVES_AT_ONCE; i++) {
+		fprintf(stderr, "seed %llu: a step of kind %u for %lld s\n", (unsigned long long)now[i].seed, now[i].step,
+			(long long)(time(NULL) - now[i].began));
+		snprintf(path, sizeof(path), "/proc/%d/stack", now[i].pid);
+		stack = fopen(path, "r");
+		bytes = stack ? fread(text, 1, sizeof(text) - 1, stack) : 0;
+		text[bytes] = 0;
+		fputs(text, stderr);
 	}
+	exit(1);
+}
+
+/* Waits until one of the lives has ended, and returns its place. */
+static int end_one(struct now *now)
+{
+	pid_t ended;
+	int i;
+
+	for (;;) {
+		ended = waitpid(-1, NULL, WNOHANG);
+		for (i = 0; i < LIVES_AT_ONCE; i++) {
+			if (ended > 0 && now[i].pid == ended) {
+				now[i].pid = 0;
+				return i;
+			}
+			if (now[i].pid && time(NULL) - now[i].began > STEP_SECONDS)
+				give_up(now);
+		}
+		usleep(20000);
+	}
+}
+
+/* A place for one more life. */
+static int free_place(struct now *now)
+{
+	int i;
+
+	for (i = 0; i < LIVES_AT_ONCE; i++) {
+		if (!now[i].pid)
+			return i;
+	}
+	return end_one(now);
 }
 
 int main(int argc, char **argv)
 {
+	struct now *now = mmap(NULL, 4096, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
 	uint64_t left, made = 0, lives = 0;
 	time_t until;
-	int alive = 0;
+	int i;
 
 	client_begin(&settings, &argc, &argv);
 	if (argc == 4 && strcmp(argv[0], "reserve") == 0)
 		return reserve_all(strtoull(argv[1], NULL, 0), strtoull(argv[2], NULL, 0),
 			(uint32_t)strtoul(argv[3], NULL, 0));
-	if (argc != 3)
+	if (argc != 3 || now == MAP_FAILED)
 		return 2;
 	life.random = strtoull(argv[0], NULL, 0) * 2 + 1;
 	left = strtoull(argv[1], NULL, 0);
@@ -406,17 +450,21 @@ int main(int argc, char **argv)
 		uint64_t seed = draw();
 		pid_t child;
 
-		if (alive == LIVES_AT_ONCE)
-			end_one(&alive);
+		i = free_place(now);
+		now[i].began = time(NULL);
 		child = fork();
 		if (child == 0)
-			live(seed, count);
-		alive += child > 0;
+			live(seed, count, &now[i]);
+		if (child < 0)
+			return 1;
+		now[i].pid = child;
 		made += count;
 		lives++;
 	}
-	while (alive > 0)
-		end_one(&alive);
+	for (i = 0; i < LIVES_AT_ONCE; i++) {
+		while (now[i].pid)
+			end_one(now);
+	}
 	printf("resting lives=%llu steps=%llu\n", (unsigned long long)lives, (unsigned long long)made);
 	client_rest();
 }
