@@ -78,7 +78,7 @@ int core_refusal_line(struct core_call_context *context, struct core_text *out)
 	if (is_news(container, &container->refused_escape, context->unknown_uvm)) {
 		core_text_string(out, ": call ");
 		core_text_hex(out, context->unknown_uvm - 1);
-		core_text_string(out, " of nvidia-uvm is not known here and was refused");
+		core_text_string(out, " of nvidia-uvm is none of those that are let through and was refused");
 		return 1;
 	}
 	if (is_news(container, &container->refused_escape, context->unknown_escape)) {

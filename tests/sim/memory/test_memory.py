@@ -8,7 +8,10 @@ from tests.sim.client import Client
 from tests.sim.support import Sim
 
 DESCRIPTOR = 27  # NVOS32_FUNCTION_ALLOC_OS_DESCRIPTOR
-SURFACE = 0xDA  # NV_SEMAPHORE_SURFACE
+SURFACE, ADDRESSES, VA_SPACE = 0xDA, 0x50A0, 0x90F1
+# NVOS32_ALLOC_FLAGS_VIRTUAL, and the attribute of pages of 4 KiB.
+VIRTUAL, SMALL_PAGES = 0x80000, 1 << 23
+TABLES_OF_7_TIB = 15_091_236_864
 # Cached pages, anywhere: fields of NVOS32_ATTR; and of NVOS02_FLAGS, of pages that are not mapped again.
 PINNED_ATTR = 1 << 29 | 1 << 27 | 1 << 25
 PINNED_FLAGS = 1 << 30 | 1 << 12 | 1 << 4
@@ -59,3 +62,18 @@ def test_pinned_memory_takes_none(sim: Sim) -> None:
             raw_ioctl(card, command(ALLOC_MEMORY, form.size), data)
             assert form.get(data, "params.status") == expected
         assert sim.used() == 0
+
+
+def test_addresses_take_page_tables(sim: Sim, client: Client) -> None:
+    """A reservation fills the card's pool of page tables, also one that fails, until no space is left."""
+    space = client.alloc(client.device, VA_SPACE, client.params("NV_VASPACE_ALLOCATION_PARAMETERS"))[1]
+    assert sim.used() == PAGE_BIG
+    for size, expected, used in (
+        # What 550.163.01 took, beside the piece that the pool had.
+        (7 << 40, Status.OK, TABLES_OF_7_TIB + PAGE_BIG),
+        (1 << 48, Status.NO_MEMORY, TABLES_OF_7_TIB + PAGE_BIG),
+    ):
+        params = client.memory(size, attr=SMALL_PAGES, flags=VIRTUAL, hVASpace=space)
+        assert client.alloc(client.device, ADDRESSES, params)[0] == expected
+        assert sim.used() == used
+    assert (client.free(space), sim.used()) == (Status.OK, 0)
