@@ -62,11 +62,10 @@ static enum core_table_pages pages_of(const struct core_alloc_shape *shape)
 	}
 }
 
-/* Sparse addresses have directories at once, also where the rest is to come later. */
-static int takes_tables(const struct core_alloc_shape *shape)
+/* Later, when memory is mapped there, or never by the driver. */
+static int takes_none_now(const struct core_alloc_shape *shape)
 {
-	return !(shape->flags & (NVOS32_ALLOC_FLAGS_LAZY | NVOS32_ALLOC_FLAGS_EXTERNALLY_MANAGED)) ||
-		(shape->flags & NVOS32_ALLOC_FLAGS_SPARSE);
+	return (shape->flags & (NVOS32_ALLOC_FLAGS_LAZY | NVOS32_ALLOC_FLAGS_EXTERNALLY_MANAGED)) != 0;
 }
 
 /* The driver rounds the size up to a page before it fills its pool. */
@@ -74,9 +73,16 @@ static u64 set_aside_for(const struct core_alloc_shape *shape)
 {
 	struct core_alloc_shape plain = { .size = shape->size, .attr = shape->attr, .attr2 = shape->attr2 };
 
-	if (!takes_tables(shape))
-		return 0;
+	if (takes_none_now(shape))
+		return shape->flags & NVOS32_ALLOC_FLAGS_SPARSE ? CORE_TABLES_SPARSE * CORE_TABLE : 0;
 	return core_tables_set_aside(core_round_up(shape->size, core_charge_unit(&plain)), pages_of(shape));
+}
+
+static u32 tables_of(const struct core_alloc_shape *shape)
+{
+	if (shape->flags & NVOS32_ALLOC_FLAGS_SPARSE)
+		return CORE_TABLES_SPARSE;
+	return takes_none_now(shape) ? 0 : core_tables_of(shape->size, pages_of(shape));
 }
 
 /* A pending record in a space, which is charged what the driver is about to take. */
@@ -162,9 +168,8 @@ void core_addresses_made(struct core_call_context *context)
 	context->operation->shape(context, &shape);
 	/* The space that the call names may be another one by now. */
 	core_tables_taken(context, space, set_aside_for(&shape));
-	if (!takes_tables(&shape))
-		return;
-	record->tables = core_tables_of(shape.size, pages_of(&shape));
-	record->pinned = pages_of(&shape) <= CORE_TABLES_SMALL_AND_BIG;
+	record->tables = tables_of(&shape);
+	record->pinned = record->tables && !(shape.flags & NVOS32_ALLOC_FLAGS_SPARSE) &&
+		pages_of(&shape) <= CORE_TABLES_SMALL_AND_BIG;
 	core_tables_link(context->state, (u32)notes[CORE_NOTE_OBJECT]);
 }

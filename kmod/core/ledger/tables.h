@@ -22,6 +22,10 @@
 
 #define CORE_TABLE 4096ull /* bytes of one page table or directory */
 
+/* Tables of a sparse range: the driver marks whole entries of its directories, and has tables for the two ends alone
+ * (mmuWalkSparsify, src/nvidia/src/libraries/mmu). */
+#define CORE_TABLES_SPARSE 12u
+
 /* The sizes of pages that a range of addresses has tables for. */
 enum core_table_pages { CORE_TABLES_SMALL, CORE_TABLES_SMALL_AND_BIG, CORE_TABLES_BIG, CORE_TABLES_HUGE };
 
