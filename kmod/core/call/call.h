@@ -144,6 +144,14 @@ static inline u32 core_own_object(const struct core_call_context *context, u32 c
 	return core_object_find(context->state, found, object);
 }
 
+/* Whether a duplicate's parent is on record: parent.c says why. A client is its own object: where it is gone, the driver says so
+ * before it looks for a parent. */
+static inline int core_parent_is_known(const struct core_call_context *context, const struct core_handles *handles)
+{
+	return handles->parent == handles->client ||
+		core_own_object(context, handles->client, handles->parent) != CORE_NONE;
+}
+
 /* The object that a control is about; CORE_NONE: none on record. */
 static inline u32 core_subject(const struct core_call_context *context)
 {
@@ -322,11 +330,6 @@ int core_end_import(struct core_call_context *context);
 int core_import_handles(const struct nv_abi *abi, const struct cgpu_call *call, struct core_handles *handles);
 /* The next handle that undoing the call has to free. 0: there is none. */
 u32 core_import_undo(const struct nv_abi *abi, struct cgpu_call *call);
-
-/* --- parent.c: what a duplicate lies below --- */
-
-/* Whether the ledger has the parent as one of the container's objects, or it is the client itself. */
-int core_parent_is_known(const struct core_call_context *context, const struct core_handles *handles);
 
 /* --- ownership.c --- */
 

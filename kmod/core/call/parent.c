@@ -8,13 +8,6 @@
  */
 #include "call/call.h"
 
-int core_parent_is_known(const struct core_call_context *context, const struct core_handles *handles)
-{
-	/* A client is its own object: where it is gone, the driver says so before it looks for a parent. */
-	return handles->parent == handles->client ||
-		core_own_object(context, handles->client, handles->parent) != CORE_NONE;
-}
-
 /* The handles of a call that duplicates, before it runs. 0: it duplicates nothing. */
 static int duplicate_of(const struct nv_abi *abi, const struct cgpu_call *call, struct core_handles *handles)
 {
