@@ -117,7 +117,7 @@ def test_c_has_no_circles(repository: Path, component: str) -> None:
 
 
 def test_helpers_alone_look_at_processes(repository: Path) -> None:
-    """No C file of cgpud names a file of another process, unless helpers alone use it or nothing of a process is used.
+    """What cgpud itself reads below /proc/PID uses nothing of that process; helpers read all else.
 
     Who reads most files below /proc/PID may have to wait for what a container serves itself.
     """

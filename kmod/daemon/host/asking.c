@@ -1,0 +1,357 @@
+// SPDX-License-Identifier: Apache-2.0
+/* Makes looks by the helpers of containers, and gives up what is not answered in time. */
+#define _GNU_SOURCE
+#include <errno.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include "clock.h"
+#include "descriptors.h"
+#include "asking.h"
+#include "processes.h"
+
+#define REST_MS 5000
+
+int looks_open(struct looks *looks, struct cgpu_core *core, struct events *events)
+{
+	u64 inode;
+	u32 i;
+
+	looks->core = core;
+	looks->events = events;
+	looks->inodes = process_inode((s32)getpid(), &inode) == 0;
+	pthread_mutex_init(&looks->stuck_lock, NULL);
+	for (i = 0; i < LOOKS_PLACES; i++) {
+		pthread_mutex_init(&looks->at[i].lock, NULL);
+		looks->at[i].helper = (struct helper){ -1, -1, -1 };
+	}
+	return spawner_open(&looks->spawner);
+}
+
+/* --- helpers that have been given up --- */
+
+/* How many of a container's helpers have not ended. With the lock. */
+static u32 count_stuck(struct looks *looks, u32 slot, u64 generation)
+{
+	u32 i = 0, count = 0;
+
+	while (i < looks->stuck_count) {
+		struct looks_stuck *stuck = &looks->stuck[i];
+
+		if (process_ended(stuck->pidfd)) {
+			close(stuck->pidfd);
+			*stuck = looks->stuck[--looks->stuck_count];
+			continue;
+		}
+		count += stuck->slot == slot && stuck->generation == generation;
+		i++;
+	}
+	return count;
+}
+
+static int has_too_many_stuck(struct looks *looks, const struct looks_place *place)
+{
+	u32 count;
+
+	pthread_mutex_lock(&looks->stuck_lock);
+	count = count_stuck(looks, (u32)(place - looks->at), place->generation);
+	pthread_mutex_unlock(&looks->stuck_lock);
+	return count >= LOOKS_STUCK_SHARE;
+}
+
+/* When there is no place for one more the oldest is forgotten: most are of containers that are gone. */
+static void keep_stuck(struct looks *looks, const struct looks_place *place, int pidfd)
+{
+	pthread_mutex_lock(&looks->stuck_lock);
+	if (looks->stuck_count == LOOKS_STUCK_MAX) {
+		close(looks->stuck[0].pidfd);
+		memmove(looks->stuck, looks->stuck + 1, --looks->stuck_count * sizeof(looks->stuck[0]));
+	}
+	looks->stuck[looks->stuck_count++] = (struct looks_stuck){
+		.pidfd = pidfd, .slot = (u32)(place - looks->at), .generation = place->generation
+	};
+	pthread_mutex_unlock(&looks->stuck_lock);
+}
+
+static void say_late(struct looks *looks, const struct looks_place *place)
+{
+	struct cgpu_container_info info;
+	u32 slot = (u32)(place - looks->at);
+
+	if (slot < CGPU_MAX_CONTAINERS && cgpu_container_next(looks->core, slot, &info) == 0 && info.slot == slot &&
+		info.generation == place->generation)
+		events_log(looks->events, LOG_LEVEL_WARNING,
+			"container %s: one of its processes kept the engine's look at it waiting for %u ms: calls that need such a "
+			"look fail",
+			info.id, LOOKS_MS);
+}
+
+/* With the place's lock. */
+static void give_up(struct looks *looks, struct looks_place *place)
+{
+	int pidfd = helper_kill(&place->helper);
+
+	place->since = 0;
+	if (pidfd < 0)
+		return;
+	atomic_fetch_add(&looks->late, 1);
+	keep_stuck(looks, place, pidfd);
+	say_late(looks, place);
+}
+
+/* --- the place that a look is made by --- */
+
+static void end_helper(struct looks *looks, struct looks_place *place)
+{
+	if (place->since)
+		give_up(looks, place);
+	else
+		helper_end(&place->helper);
+}
+
+/* A container's place is its slot. Once another one has the slot, what is left of the container has a place elsewhere. */
+static struct looks_place *lock_place(const struct asker *asker, u64 until)
+{
+	struct looks *looks = asker->looks;
+	struct timespec time = clock_time(until * 1000000);
+	struct looks_place *place;
+
+	if (asker->slot < CGPU_MAX_CONTAINERS) {
+		place = &looks->at[asker->slot];
+		if (pthread_mutex_clocklock(&place->lock, CLOCK_MONOTONIC, &time) != 0)
+			return NULL;
+		if (place->generation <= asker->generation)
+			return place;
+		pthread_mutex_unlock(&place->lock);
+	}
+	place = &looks->at[CGPU_MAX_CONTAINERS + asker->generation % CGPU_MAX_CONTAINERS];
+	return pthread_mutex_clocklock(&place->lock, CLOCK_MONOTONIC, &time) == 0 ? place : NULL;
+}
+
+static void close_files(struct message *message)
+{
+	while (message->files)
+		close(message->file[--message->files]);
+}
+
+/* The copy that an answer has announced. 0 or -EPROTO. */
+static int take_copy(struct look_under_way *look)
+{
+	u64 of = 0;
+	struct message message = { .head = &of, .head_bytes = sizeof(of) };
+	int r = message_receive(look->place->helper.files, &message, MSG_DONTWAIT);
+
+	if (r == 0 && of == look->answer.serial && message.files == 1 && message.data_bytes == 0) {
+		look->copy = message.file[0];
+		return 0;
+	}
+	close_files(&message);
+	return -EPROTO;
+}
+
+static int receive_once(struct look_under_way *look)
+{
+	struct message message = {
+		.head = &look->answer, .head_bytes = sizeof(look->answer), .data = look->in, .data_bytes = look->room
+	};
+	int r = message_receive(look->place->helper.results, &message, 0);
+
+	if (r < 0)
+		return r;
+	if (message.data_bytes != look->answer.bytes || message.files > 1 ||
+		(look->answer.copy && take_copy(look) < 0)) {
+		close_files(&message);
+		return -EPROTO;
+	}
+	look->opened = message.files ? message.file[0] : -1;
+	return 0;
+}
+
+/* The next answer, to whichever request. -ETIMEDOUT: there was none in time; other negative errno: there will be none. */
+static int receive(struct look_under_way *look)
+{
+	int r;
+
+	look->opened = look->copy = -1;
+	for (;;) {
+		r = receive_once(look);
+		if (r != -EAGAIN && r != -EINTR)
+			return r;
+		if (clock_ms() >= look->until)
+			return -ETIMEDOUT;
+	}
+}
+
+/* Whether a look has had its time. An asker that had to wait for another one may leave it somewhat early. */
+static int had_long_enough(const struct looks_place *place)
+{
+	return clock_ms() + LOOKS_SOON_MS >= place->since + LOOKS_MS;
+}
+
+/* An earlier asker did not wait for its answer. 0 when there is nothing to wait for any more. */
+static int finish_earlier(const struct look_under_way *later)
+{
+	struct looks_place *place = later->place;
+	u8 data[LOOK_DATA_MAX];
+	struct look_under_way look = { .place = place, .until = later->until, .in = data, .room = sizeof(data) };
+	int r = 0;
+
+	while (place->since && r == 0) {
+		r = receive(&look);
+		close_any(look.opened);
+		close_any(look.copy);
+		if (r == 0 && look.answer.serial == place->serial && !look.answer.more)
+			place->since = 0;
+		if (r == -ETIMEDOUT && !had_long_enough(place))
+			return r;
+	}
+	if (r < 0)
+		give_up(later->asker->looks, place);
+	return 0;
+}
+
+static int start_helper(struct look_under_way *look)
+{
+	struct timeval poll_time = { .tv_usec = LOOKS_SOON_MS * 1000 / 2 };
+	struct looks *looks = look->asker->looks;
+	struct helper *helper = &look->place->helper;
+	int r;
+
+	if (has_too_many_stuck(looks, look->place))
+		return -EBUSY;
+	r = helper_start(&looks->spawner, helper);
+	if (r == 0 && setsockopt(helper->results, SOL_SOCKET, SO_RCVTIMEO, &poll_time, sizeof(poll_time)) < 0) {
+		r = -errno;
+		helper_end(helper);
+	}
+	return r;
+}
+
+/* A helper is there that has nothing to do. */
+static int prepare(struct look_under_way *look)
+{
+	struct looks_place *place = look->place;
+	const struct asker *asker = look->asker;
+	int r;
+
+	if (place->generation != asker->generation) {
+		end_helper(asker->looks, place);
+		place->generation = asker->generation;
+		place->rests = 0;
+	}
+	if (asker->wait_ms < LOOKS_MS && clock_ms() < place->rests)
+		return -ETIMEDOUT;
+	r = place->since ? finish_earlier(look) : 0;
+	if (r == 0 && place->helper.results < 0)
+		r = start_helper(look);
+	return r;
+}
+
+static int send_request(struct look_under_way *look)
+{
+	struct looks_place *place = look->place;
+	struct message message = { .head = &look->request,
+		.head_bytes = sizeof(look->request),
+		.data = (void *)(uintptr_t)look->data,
+		.data_bytes = look->data ? look->request.bytes : 0,
+		.file = { look->given },
+		.files = look->given >= 0 };
+	int tries, r = -EPIPE;
+
+	look->request.serial = ++place->serial;
+	for (tries = 0; tries < 2 && r == -EPIPE; tries++) {
+		r = place->helper.results < 0 ? start_helper(look) : 0;
+		if (r == 0)
+			r = message_send(place->helper.results, &message);
+		/* Somebody has killed it. */
+		if (r < 0)
+			helper_end(&place->helper);
+	}
+	if (r == 0)
+		place->since = clock_ms();
+	return r;
+}
+
+/* Returns 0 with the first answer, and with the place's lock unless that is the last; else a negative errno. */
+static int next_answer(struct look_under_way *look)
+{
+	struct looks_place *place = look->place;
+	int r = receive(look);
+
+	if (r == 0 && look->answer.serial != place->serial) {
+		close_one(&look->opened);
+		close_one(&look->copy);
+		r = -EPROTO;
+	}
+	if (r == 0) {
+		if (!look->answer.more)
+			place->since = 0;
+		return 0;
+	}
+	if (look->asker->wait_ms < LOOKS_MS)
+		place->rests = clock_ms() + REST_MS;
+	if (r != -ETIMEDOUT || had_long_enough(place))
+		give_up(look->asker->looks, place);
+	return r == -ETIMEDOUT ? r : -EPIPE;
+}
+
+int make_look(struct look_under_way *look, answer_fn each, void *ctx)
+{
+	int r;
+
+	look->opened = look->copy = -1;
+	look->until = clock_ms() + look->asker->wait_ms;
+	look->place = lock_place(look->asker, look->until);
+	if (!look->place)
+		return -ETIMEDOUT;
+	r = prepare(look);
+	if (r == 0)
+		r = send_request(look);
+	while (r == 0) {
+		r = next_answer(look);
+		if (r == 0 && each)
+			each(ctx, look);
+		if (!look->answer.more)
+			break;
+	}
+	pthread_mutex_unlock(&look->place->lock);
+	return r < 0 ? r : look->answer.result;
+}
+
+/* --- the end --- */
+
+/* Whether a container has its slot no more. */
+static int is_gone(struct looks *looks, u32 place)
+{
+	struct cgpu_container_info info;
+
+	return place >= CGPU_MAX_CONTAINERS || cgpu_container_next(looks->core, place, &info) < 0 ||
+		info.slot != place || info.generation != looks->at[place].generation;
+}
+
+void looks_tidy(struct looks *looks)
+{
+	u32 i;
+
+	for (i = 0; i < LOOKS_PLACES; i++) {
+		struct looks_place *place = &looks->at[i];
+
+		if (pthread_mutex_trylock(&place->lock) != 0)
+			continue;
+		if (place->helper.results >= 0 && is_gone(looks, i))
+			end_helper(looks, place);
+		pthread_mutex_unlock(&place->lock);
+	}
+}
+
+void looks_close(struct looks *looks)
+{
+	u32 i;
+
+	for (i = 0; i < LOOKS_PLACES; i++)
+		end_helper(looks, &looks->at[i]);
+	while (looks->stuck_count)
+		close(looks->stuck[--looks->stuck_count].pidfd);
+	spawner_close(&looks->spawner);
+}

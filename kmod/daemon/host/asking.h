@@ -1,0 +1,29 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* One look, as it is asked of a helper. For looks.c, which has a function for each. */
+#ifndef CGPUD_ASKING_H
+#define CGPUD_ASKING_H
+
+#include "looks.h"
+#include "messages.h"
+
+/* A look under way: what is asked, and what came. */
+struct look_under_way {
+	const struct asker *asker;
+	u64 until;
+	struct looks_place *place;
+	struct look_request request;
+	const void *data; /* that goes with the request */
+	int given; /* a descriptor that does; -1 */
+	struct look_answer answer;
+	int opened, copy; /* that came with the answer; -1 */
+	void *in; /* what follows the answer */
+	size_t room;
+};
+
+/* Called with each answer of a look that has several. */
+typedef void (*answer_fn)(void *ctx, const struct look_under_way *look);
+
+/* Returns the look's result, or a negative errno when it was not made. each: may be NULL. */
+int make_look(struct look_under_way *look, answer_fn each, void *ctx);
+
+#endif
