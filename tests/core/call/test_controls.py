@@ -53,7 +53,7 @@ def test_names_fit() -> None:
 def test_judged_ones_have_a_handler() -> None:
     """The core's table has each control that is judged, sorted by number, and no other."""
     table_text = HANDLERS.read_text().split("controls[] = {")[1].split("\n};")[0]
-    rows = re.findall(r"\b(NV\w+_CMD_[A-Z]\w+)", re.sub(r", NV\w+_PARAMS", "", table_text))
+    rows = re.findall(r"\b(NV\w+_CTRL_[A-Z]\w+)", re.sub(r", NV\w+_PARAMS", "", table_text))
     judged = {int(n, 16): row["name"] for n, row in JUDGED["controls"].items() if row["verdict"] == "judge"}
     assert rows == [judged[number] for number in sorted(judged)]
 
