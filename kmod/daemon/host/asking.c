@@ -11,7 +11,7 @@
 #include "asking.h"
 #include "processes.h"
 
-#define REST_MS 5000
+#define REST_MS 2000
 
 int looks_open(struct looks *looks, struct cgpu_core *core, struct events *events)
 {
@@ -74,17 +74,32 @@ static void keep_stuck(struct looks *looks, const struct looks_place *place, int
 	pthread_mutex_unlock(&looks->stuck_lock);
 }
 
+/* 1 when the place is that of a container that is there. */
+static int find_container(struct looks *looks, u32 place, struct cgpu_container_info *info)
+{
+	return place < CGPU_MAX_CONTAINERS && cgpu_container_next(looks->core, place, info) == 0 &&
+		info->slot == place && info->generation == looks->at[place].generation;
+}
+
 static void say_late(struct looks *looks, const struct looks_place *place)
 {
 	struct cgpu_container_info info;
-	u32 slot = (u32)(place - looks->at);
 
-	if (slot < CGPU_MAX_CONTAINERS && cgpu_container_next(looks->core, slot, &info) == 0 && info.slot == slot &&
-		info.generation == place->generation)
+	if (find_container(looks, (u32)(place - looks->at), &info))
 		events_log(looks->events, LOG_LEVEL_WARNING,
 			"container %s: one of its processes kept the engine's look at it waiting for %u ms: calls that need such a "
 			"look fail",
 			info.id, LOOKS_MS);
+}
+
+static void say_none(struct looks *looks, const struct looks_place *place, int error)
+{
+	struct cgpu_container_info info;
+
+	if (find_container(looks, (u32)(place - looks->at), &info))
+		events_log(looks->events, LOG_LEVEL_WARNING,
+			"container %s: no process that looks at its processes can be started: %s", info.id,
+			strerror(error));
 }
 
 /* With the place's lock. */
@@ -225,6 +240,8 @@ static int start_helper(struct look_under_way *look)
 		r = -errno;
 		helper_end(helper);
 	}
+	if (r < 0)
+		say_none(looks, look->place, -r);
 	return r;
 }
 
@@ -321,25 +338,17 @@ int make_look(struct look_under_way *look, answer_fn each, void *ctx)
 
 /* --- the end --- */
 
-/* Whether a container has its slot no more. */
-static int is_gone(struct looks *looks, u32 place)
-{
-	struct cgpu_container_info info;
-
-	return place >= CGPU_MAX_CONTAINERS || cgpu_container_next(looks->core, place, &info) < 0 ||
-		info.slot != place || info.generation != looks->at[place].generation;
-}
-
 void looks_tidy(struct looks *looks)
 {
 	u32 i;
 
 	for (i = 0; i < LOOKS_PLACES; i++) {
 		struct looks_place *place = &looks->at[i];
+		struct cgpu_container_info info;
 
 		if (pthread_mutex_trylock(&place->lock) != 0)
 			continue;
-		if (place->helper.results >= 0 && is_gone(looks, i))
+		if (place->helper.results >= 0 && !find_container(looks, i, &info))
 			end_helper(looks, place);
 		pthread_mutex_unlock(&place->lock);
 	}

@@ -388,6 +388,6 @@ void address_spaces_sweep(struct address_spaces *spaces, const struct asker *of)
 		if (!begin_look(spaces, i, of))
 			continue;
 		asker = asker_soon(spaces->looks, spaces->at[i].slot, spaces->at[i].generation);
-		end_look(spaces, i, address_space_lives(of ? of : &asker, &spaces->at[i]));
+		end_look(spaces, i, address_space_lives(&asker, &spaces->at[i]));
 	}
 }

@@ -55,7 +55,7 @@ int address_space_lives(const struct asker *asker, const struct address_space *s
 int address_spaces_live(struct address_spaces *spaces, const struct address_space *of, u64 *latest);
 /* Whether another one came since. With the lock. */
 int address_spaces_came(struct address_spaces *spaces, const struct address_space *of, u64 latest);
-/* Forget those that no process uses: of all containers, for a thread that others need, or of that of an asker. */
+/* Forget those that no process uses: of all containers, or of that of an asker. */
 void address_spaces_sweep(struct address_spaces *spaces, const struct asker *of);
 
 #endif

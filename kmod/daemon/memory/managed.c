@@ -152,10 +152,11 @@ static int measure(struct cgpud *d, struct managed_container *container, const s
 	*bytes = 0;
 	for (at = address_spaces_get(spaces, &of, 0); at < ADDRESS_SPACES_MAX;
 		at = address_spaces_get(spaces, &of, at + 1)) {
-		if (measure_space(d, container, at) < 0)
-			r = -EAGAIN;
+		r = measure_space(d, container, at);
 		*bytes += spaces->at[at].bytes;
 		address_spaces_put(spaces, at);
+		if (r < 0)
+			break;
 	}
 	return r;
 }
@@ -241,15 +242,17 @@ void managed_recount(struct cgpud *d, u32 slot, u64 generation, s32 tid)
 	struct managed_map of = { .slot = slot, .generation = generation };
 	struct cgpu_managed found;
 	s32 tgid[PROCESSES_MAX];
+	u64 bytes, until;
 	u32 cursor = 0, n = 0, i;
-	u64 bytes;
 
 	if (begin_count(container) < 0)
 		return;
+	until = clock_ms() + WAIT_MS;
 	pending_settle(container, tid);
 	while (n < PROCESSES_MAX && cgpu_managed_next(&d->core, slot, &cursor, &found) == 0)
 		tgid[n++] = found.tgid;
-	for (i = 0; i < n; i++) {
+	/* The next container in this place does not wait for all of them. */
+	for (i = 0; i < n && clock_ms() < until; i++) {
 		of.tgid = tgid[i];
 		if (measure(d, container, &of, &bytes) == 0)
 			set(d, &of, bytes, 0);

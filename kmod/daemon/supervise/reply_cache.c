@@ -82,7 +82,7 @@ static int same_memory(const struct in_flight *kept, struct in_flight *scratch, 
 
 	for (n = 0; n <= kept->call.segments; n++) {
 		bytes = in_flight_bytes(kept, n);
-		if (task_read(task, in_flight_address(kept, n), scratch->copy[n], bytes) < 0)
+		if (task_read_call(task, in_flight_address(kept, n), scratch->copy[n], bytes) < 0)
 			return 0;
 		if (memcmp(scratch->copy[n], kept->copy[n], bytes) &&
 			(!or_before || memcmp(scratch->copy[n], kept->before[n], bytes)))
