@@ -316,28 +316,35 @@ static int stands_for(struct address_spaces *spaces, const struct address_space 
 	return of->slot == CGPU_ORPHANS ? one->tgid == of->tgid && is_orphan(spaces, one) : is_of(one, of);
 }
 
-int address_spaces_live(struct address_spaces *spaces, const struct address_space *of, u64 *latest)
+/* The next that is meant, at or after a place; busy until it is put back. ADDRESS_SPACES_MAX: none. */
+static u32 get_meant(struct address_spaces *spaces, const struct address_space *of, u32 from)
 {
-	int lives = 0;
 	u32 i;
 
-	*latest = ~0ull;
-	for (i = 0; i < ADDRESS_SPACES_MAX && !lives; i++) {
-		struct address_space *one = &spaces->at[i];
-		struct asker asker;
-		int is_meant;
+	pthread_mutex_lock(&spaces->lock);
+	for (i = from; i < ADDRESS_SPACES_MAX && !stands_for(spaces, of, &spaces->at[i]); i++)
+		;
+	if (i < ADDRESS_SPACES_MAX)
+		spaces->at[i].busy++;
+	pthread_mutex_unlock(&spaces->lock);
+	return i;
+}
 
-		pthread_mutex_lock(&spaces->lock);
-		if (*latest == ~0ull)
-			*latest = spaces->latest;
-		is_meant = stands_for(spaces, of, one);
-		one->busy += is_meant;
-		pthread_mutex_unlock(&spaces->lock);
-		if (!is_meant)
-			continue;
-		asker = asker_soon(spaces->looks, one->slot, one->generation);
-		lives = address_space_lives(&asker, one);
-		address_spaces_put(spaces, i);
+int address_spaces_live(struct address_spaces *spaces, const struct address_space *of, u64 *latest)
+{
+	struct asker asker;
+	int lives = 0;
+	u32 at;
+
+	pthread_mutex_lock(&spaces->lock);
+	*latest = spaces->latest;
+	pthread_mutex_unlock(&spaces->lock);
+	for (at = get_meant(spaces, of, 0); at < ADDRESS_SPACES_MAX; at = get_meant(spaces, of, at + 1)) {
+		asker = asker_soon(spaces->looks, spaces->at[at].slot, spaces->at[at].generation);
+		lives = address_space_lives(&asker, &spaces->at[at]);
+		address_spaces_put(spaces, at);
+		if (lives)
+			break;
 	}
 	return lives;
 }
@@ -352,17 +359,22 @@ int address_spaces_came(struct address_spaces *spaces, const struct address_spac
 	return 0;
 }
 
-/* 1: nobody else has it, and it is not to be dropped by others now. */
-static int begin_look(struct address_spaces *spaces, u32 at, const struct asker *of)
+/* The next one that nobody has, at or after a place; not dropped by others until end_look(). of: NULL for any. */
+static u32 begin_look(struct address_spaces *spaces, const struct asker *of, u32 from)
 {
-	struct address_space *one = &spaces->at[at];
-	int r;
+	u32 i;
 
 	pthread_mutex_lock(&spaces->lock);
-	r = one->tgid && !one->busy && (!of || (one->slot == of->slot && one->generation == of->generation));
-	one->busy += r;
+	for (i = from; i < ADDRESS_SPACES_MAX; i++) {
+		struct address_space *one = &spaces->at[i];
+
+		if (!one->tgid || one->busy || (of && (one->slot != of->slot || one->generation != of->generation)))
+			continue;
+		one->busy++;
+		break;
+	}
 	pthread_mutex_unlock(&spaces->lock);
-	return r;
+	return i;
 }
 
 static void end_look(struct address_spaces *spaces, u32 at, int lives)
@@ -382,12 +394,10 @@ static void end_look(struct address_spaces *spaces, u32 at, int lives)
 void address_spaces_sweep(struct address_spaces *spaces, const struct asker *of)
 {
 	struct asker asker;
-	u32 i;
+	u32 at;
 
-	for (i = 0; i < ADDRESS_SPACES_MAX; i++) {
-		if (!begin_look(spaces, i, of))
-			continue;
-		asker = asker_soon(spaces->looks, spaces->at[i].slot, spaces->at[i].generation);
-		end_look(spaces, i, address_space_lives(&asker, &spaces->at[i]));
+	for (at = begin_look(spaces, of, 0); at < ADDRESS_SPACES_MAX; at = begin_look(spaces, of, at + 1)) {
+		asker = asker_soon(spaces->looks, spaces->at[at].slot, spaces->at[at].generation);
+		end_look(spaces, at, address_space_lives(&asker, &spaces->at[at]));
 	}
 }
