@@ -142,3 +142,12 @@ def leak_after_failed_dup(harness: Harness) -> None:
 def duplicate_below_its_memory(harness: Harness) -> None:
     """A duplicate below the memory itself, which would go with it, leaves no charge behind: it is refused."""
     duplicated(harness, "below")
+
+
+@attack(limit=False)
+def duplicate_without_a_parent(harness: Harness) -> None:
+    """A duplicate or import below what is not there is refused, and the driver goes on for everybody.
+
+    Drivers 575 to 595 stand still for ever after one of them, and so does the simulated one.
+    """
+    duplicated(harness, "parentless")

@@ -2,7 +2,8 @@
 /*
  * failed_dup [--dev DIR] BYTES: duplicates memory in ways that fail, many times, then gives the memory back, then its
  * client. Rests after each of these with a line that says what it did, until it is sent one. With a second argument,
- * there is one duplicate only, below the memory itself, so that it goes with it, where the driver lets that be.
+ * `below`, there is one duplicate only, below the memory itself, so that it goes with it, where the driver lets that be; with
+ * `parentless`, all are below parents that are not there.
  */
 #define _GNU_SOURCE
 #include <stdio.h>
@@ -25,7 +26,6 @@ static unsigned int failed, made;
 enum way {
 	NO_SOURCE,
 	NO_SOURCE_CLIENT,
-	NO_PARENT,
 	NO_CLIENT,
 	HANDLE_OF_MEMORY,
 	HANDLE_OF_DEVICE,
@@ -61,12 +61,11 @@ static void try(const struct dup *dup, bool answer_fails)
 static void fail_all(uint32_t memory, uint32_t round)
 {
 	const struct dup good = { session.client, session.device, COPY + round, session.client, memory };
-	struct dup dups[] = { good, good, good, good, good, good, good, good };
+	struct dup dups[] = { good, good, good, good, good, good, good };
 	uint32_t way;
 
 	dups[NO_SOURCE].source = NOBODY;
 	dups[NO_SOURCE_CLIENT].source_client = NOBODY;
-	dups[NO_PARENT].parent = NOBODY;
 	dups[NO_CLIENT].client = NOBODY;
 	dups[HANDLE_OF_MEMORY].handle = memory;
 	dups[HANDLE_OF_DEVICE].handle = session.device;
@@ -75,19 +74,25 @@ static void fail_all(uint32_t memory, uint32_t round)
 		try(&dups[way], way == ANSWER_FAILS);
 }
 
-/* A client of its own is the target: the copies go with it, and with nothing else. */
-static void through_other(uint32_t memory)
+/* In the client of the memory, in another one that has nothing, and of what is not there either. */
+static void below_nobody(uint32_t memory)
 {
 	struct session keep = session;
-	const struct dup dup = { other.client, NOBODY, COPY, session.client, memory };
+	const struct dup own = { session.client, NOBODY, COPY, session.client, memory };
+	const struct dup none = { session.client, 0, COPY, session.client, memory };
+	const struct dup of_nobody = { session.client, NOBODY, COPY, session.client, NOBODY };
+	const struct dup through_other = { other.client, NOBODY, COPY, session.client, memory };
 
+	try(&own, false);
+	try(&none, false);
+	try(&of_nobody, false);
 	session.ctl = other.ctl;
-	try(&dup, false);
+	try(&through_other, false);
 	session = keep;
 }
 
-/* The driver makes a duplicate of what it imports. */
-static void import_below_nobody(void)
+/* The driver makes a duplicate of what it imports. Returns the file, which has the memory until it is closed. */
+static int import_below_nobody(void)
 {
 	struct session orphaned = session;
 	int exported = -1;
@@ -97,7 +102,7 @@ static void import_below_nobody(void)
 		made++;
 	else
 		failed++;
-	close(exported);
+	return exported;
 }
 
 static void below_itself(uint32_t memory)
@@ -111,6 +116,7 @@ int main(int argc, char **argv)
 {
 	struct grant grant;
 	uint32_t round;
+	int exported = -1;
 
 	client_begin(&settings, &argc, &argv);
 	page = mmap(NULL, 4096, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
@@ -120,19 +126,20 @@ int main(int argc, char **argv)
 	client_open(&other, &settings);
 	if (memory_alloc(&session, strtoull(argv[0], NULL, 0), &grant) != NV_OK)
 		return 1;
-	if (argc > 1)
+	if (argc > 1 && strcmp(argv[1], "below") == 0)
 		below_itself(grant.handle);
-	else
-		import_below_nobody();
-	for (round = 0; argc == 1 && round < ROUNDS; round++) {
-		fail_all(grant.handle, round);
-		through_other(grant.handle);
+	if (argc > 1 && strcmp(argv[1], "parentless") == 0) {
+		below_nobody(grant.handle);
+		exported = import_below_nobody();
 	}
+	for (round = 0; argc == 1 && round < ROUNDS; round++)
+		fail_all(grant.handle, round);
 	session_drop(&other);
 	printf("failed=%u made=%u\n", failed, made);
 	client_next();
 	printf("freed status=0x%x\n", session_free(&session, grant.handle));
 	client_next();
+	close(exported);
 	printf("closed status=0x%x\n", session_free(&session, session.client));
 	client_next();
 	return 0;
