@@ -31,12 +31,12 @@ def groups_by_a_foreign_space(harness: Harness) -> None:
     assert_held(harness, tenant)
 
 
-# Page tables. The driver takes them by itself, before it looks at the call that asks for addresses: 15.0 GB of a T4 by one
-# refused call were charged to nobody.
+# Page tables. The driver takes them by itself, before it looks at the call that asks for addresses: 15.0 GB
+# of a T4 by one refused call were charged to nobody.
 
 
 def assert_paid(harness: Harness, *words: Word, refused: bool) -> None:
-    """Fail unless the card gives no more than is charged, and a slice's worth at the most; the rest stays to be had."""
+    """Fail unless the card gives no more than is charged, and than a slice; the rest stays to be had."""
     tenant = harness.tenant()
     running = tenant.start(client("spaces"), "--dev", harness.dev, *words)
     found = rest(running)

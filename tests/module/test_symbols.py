@@ -32,5 +32,7 @@ def test_what_may_be_missing_is_said() -> None:
 
 def test_probes_have_places() -> None:
     """Every probe's variable is in one of the tables that are attached whole or not at all."""
-    listed = "".join((SOURCES / name).read_text() for name in ("driver/driver.c", "probes/va_spaces.c", "probes/pages.c"))
+    listed = "".join(
+        (SOURCES / name).read_text() for name in ("driver/driver.c", "probes/va_spaces.c", "probes/pages.c")
+    )
     assert [name for name in probes() if f"&{name}" not in listed] == []

@@ -260,9 +260,8 @@ static enum cgpu_verdict begin_import(struct core_call_context *context, const s
 	const struct nv_layout_NVOS54_PARAMETERS *at = &context->abi->NVOS54_PARAMETERS;
 	struct cgpu_state *state = context->state;
 	struct cgpu_call *call = context->call;
-	const struct core_handles handles = {
-		.client = get32(call->top, at->hClient), .parent = get32(call->segment[0].data, transfer->parent)
-	};
+	const struct core_handles handles = { .client = get32(call->top, at->hClient),
+		.parent = get32(call->segment[0].data, transfer->parent) };
 	u32 client, pin, i;
 	int others;
 

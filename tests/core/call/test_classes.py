@@ -13,7 +13,7 @@ import pytest
 from cgpu.kmod.abi import collect_classes, generate, judge
 from tests.core.call.verdicts import ROOT, Json, client_numbers, make_clone, table
 
-# What gVisor's nvproxy lets through, and is refused here: profiling, memory over the fabric, and maps made later.
+# gVisor's nvproxy lets these through. Refused here: profiling, memory over the fabric, and maps made later.
 NOT_FOR_A_SLICE = {
     "GF100_PROFILER",
     "MAXWELL_PROFILER_DEVICE",

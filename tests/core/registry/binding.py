@@ -29,7 +29,7 @@ class Ops(ctypes.Structure):
         ("unlock", LOCK),
         ("log", LOG),
         ("cgroup_of", CGROUP),
-        ("optional", ctypes.c_void_p * 8),
+        ("optional", ctypes.c_void_p * 16),
     )
 
 
