@@ -8,7 +8,7 @@
 #include <linux/spinlock.h>
 #include <linux/string.h>
 
-#include "probes/pages.h"
+#include "probes/page_counts.h"
 
 #define FRAME_SHIFT 16 /* PMA_PAGE_SHIFT, phys_mem_allocator.h */
 #define SEGMENT_FRAMES 4096u /* 256 MiB, by a page of the host */

@@ -10,6 +10,7 @@
 
 #include "compat.h"
 #include "driver/driver.h"
+#include "probes/page_counts.h"
 #include "probes/pages.h"
 #include "probes/task_call.h"
 
