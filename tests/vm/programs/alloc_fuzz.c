@@ -158,7 +158,11 @@ static void make_reservation(void)
 {
 	struct session *session = any_session();
 
-	fill_memory_params(size_between(16, 43), NVOS32_ALLOC_FLAGS_VIRTUAL);
+	/* Page tables of the large ones would be made one by one, in the host's memory where the card has none for them. */
+	bool large = one_in(6);
+
+	fill_memory_params(large ? size_between(31, 43) : size_between(16, 30),
+		NVOS32_ALLOC_FLAGS_VIRTUAL | (large ? NVOS32_ALLOC_FLAGS_LAZY : 0));
 	make(session, session->device, one_in(6) ? NV01_MEMORY_VIRTUAL : NV50_MEMORY_VIRTUAL);
 }
 
