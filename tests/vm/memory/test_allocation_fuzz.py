@@ -47,5 +47,9 @@ def test_no_step_takes_more_than_the_slice(staged: Stage, seed: int) -> None:
         lambda: staged.view().cards[0]["used"] == left(staged),
         "what is left on the card is shown",
         staged.machine.scaled(SECONDS),
-        lambda: (staged.view(), read(staged.machine, "0/left")),
+        lambda: (
+            staged.view(),
+            read(staged.machine, "0/left"),
+            staged.machine.shell("dmesg | tail -20").stdout,
+        ),
     )

@@ -4,6 +4,7 @@
  * a limit believes, since neither engine has a part in it. /proc/opencgpu_card has it as the fake driver tells it; a
  * write to it takes what is used now as the driver's own, and forgets the peak.
  */
+#include <linux/bitmap.h>
 #include <linux/kprobes.h>
 #include <linux/module.h>
 #include <linux/spinlock.h>
@@ -13,6 +14,9 @@
 
 #define PROC_NAME "opencgpu_card"
 #define CALLS_AT_ONCE 128
+#define FRAME_SHIFT 16 /* PMA_PAGE_SHIFT, phys_mem_allocator.h */
+#define FRAMES (1u << 18) /* 16 GiB */
+#define CONTIGUOUS (1u << 6) /* PMA_ALLOCATE_CONTIGUOUS */
 
 static DEFINE_SPINLOCK(witness_lock);
 static s64 witness_used, witness_own, witness_peak; /* bytes */
@@ -20,17 +24,38 @@ static u64 witness_total;
 module_param_named(total, witness_total, ullong, 0444);
 MODULE_PARM_DESC(total, "the card's memory in bytes");
 
+/* Which frames are given out. A sum of calls would go wrong: the allocator takes frames that UVM can do without, and gives them
+ * to somebody else, and it may free what was given out before this was here. */
+static DECLARE_BITMAP(witness_frames, FRAMES);
+
 /* What a call asks for, until it is known whether it got that. */
 struct asked {
-	u64 bytes;
+	u64 count, bytes; /* of one page */
+	const u64 *pages;
+	bool contiguous;
 };
 
-static void witness_add(s64 bytes)
+static void frames_note(u64 address, u64 bytes, bool given)
 {
+	u64 frame = address >> FRAME_SHIFT, last = (address + bytes - 1) >> FRAME_SHIFT;
+
+	for (; frame <= last && frame < FRAMES; frame++) {
+		if (__test_and_change_bit(frame, witness_frames) != given)
+			witness_used += given ? 1 << FRAME_SHIFT : -(1 << FRAME_SHIFT);
+		else
+			__change_bit(frame, witness_frames);
+	}
+}
+
+static void witness_note(const struct asked *asked, bool given)
+{
+	u64 count = asked->contiguous ? 1 : asked->count, i;
+	u64 bytes = asked->contiguous ? asked->count * asked->bytes : asked->bytes;
 	unsigned long flags;
 
 	spin_lock_irqsave(&witness_lock, flags);
-	witness_used += bytes;
+	for (i = 0; i < count; i++)
+		frames_note(asked->pages[i], bytes, given);
 	if (witness_used > witness_peak)
 		witness_peak = witness_used;
 	spin_unlock_irqrestore(&witness_lock, flags);
@@ -63,7 +88,10 @@ static int allocate_begin(struct kretprobe_instance *instance, struct pt_regs *r
 	if (inside_replace(current, current))
 		return 1;
 	inside_replace(NULL, current);
-	((struct asked *)instance->data)->bytes = regs->si * regs->dx;
+	*(struct asked *)instance->data = (struct asked){ .count = regs->si,
+		.bytes = regs->dx,
+		.pages = (const u64 *)regs->r8,
+		.contiguous = *(const u32 *)regs->cx & CONTIGUOUS };
 	return 0;
 }
 
@@ -71,14 +99,16 @@ static int allocate_end(struct kretprobe_instance *instance, struct pt_regs *reg
 {
 	inside_replace(current, NULL);
 	if ((u32)regs->ax == 0)
-		witness_add((s64)((struct asked *)instance->data)->bytes);
+		witness_note((struct asked *)instance->data, true);
 	return 0;
 }
 
 /* void pmaFreePages(PMA *, NvU64 *pages, NvU64 count, NvU64 pageSize, NvU32 flag) */
 static int free_begin(struct kprobe *kprobe, struct pt_regs *regs)
 {
-	witness_add(-(s64)(regs->dx * regs->cx));
+	const struct asked given = { .count = regs->dx, .bytes = regs->cx, .pages = (const u64 *)regs->si };
+
+	witness_note(&given, false);
 	return 0;
 }
 
@@ -89,6 +119,7 @@ static int start_begin(struct kprobe *kprobe, struct pt_regs *regs)
 
 	spin_lock_irqsave(&witness_lock, flags);
 	witness_used = 0;
+	bitmap_zero(witness_frames, FRAMES);
 	spin_unlock_irqrestore(&witness_lock, flags);
 	return 0;
 }
@@ -136,6 +167,7 @@ int witness_place(void)
 	free_probe = (struct kprobe){ .symbol_name = "pmaFreePages", .pre_handler = free_begin };
 	start_probe = (struct kprobe){ .symbol_name = "pmaInitialize", .pre_handler = start_begin };
 	witness_used = witness_own = witness_peak = 0;
+	bitmap_zero(witness_frames, FRAMES);
 	err = register_kretprobe(&allocate_probe);
 	if (err)
 		return err;
