@@ -105,9 +105,14 @@ enum cgpu_verdict core_reserve_memory(struct core_call_context *context, const s
 enum cgpu_verdict core_reserve_space(
 	struct core_call_context *context, const struct core_handles *handles, u32 parent, int external)
 {
-	u64 need = external ? 0 : core_tables_peak(context->state, CORE_NONE, 0);
+	u64 need = core_tables_peak(context->state, CORE_NONE, 0);
 
-	return reserve_charged(context, handles, parent, CORE_OBJECT_VA_SPACE, need, CORE_OP_ALLOC);
+	if (!external)
+		return reserve_charged(context, handles, parent, CORE_OBJECT_VA_SPACE, need, CORE_OP_ALLOC);
+	/* Its record goes without one of memory: see core_tables_external(). */
+	if (core_reserve(context, handles, CORE_OBJECT_VA_SPACE, context->state->object[parent].gpu))
+		return core_no_records(context);
+	return core_execute(context, CORE_OP_ALLOC);
 }
 
 enum cgpu_verdict core_reserve_context(
