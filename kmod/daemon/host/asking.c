@@ -92,7 +92,7 @@ static void say_late(struct looks *looks, const struct looks_place *place)
 			info.id, LOOKS_MS);
 }
 
-static void say_none(struct looks *looks, const struct looks_place *place, int error)
+static void say_no_helper(struct looks *looks, const struct looks_place *place, int error)
 {
 	struct cgpu_container_info info;
 
@@ -241,7 +241,7 @@ static int start_helper(struct look_under_way *look)
 		helper_end(helper);
 	}
 	if (r < 0)
-		say_none(looks, look->place, -r);
+		say_no_helper(looks, look->place, -r);
 	return r;
 }
 

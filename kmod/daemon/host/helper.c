@@ -123,9 +123,11 @@ static int fork_spawner(int sock)
 	}
 	if (child < 0)
 		return -errno;
-	while (waitpid(child, &status, 0) < 0)
+	while (waitpid(child, &status, 0) < 0) {
+		/* Somebody else here has waited for it: whether there is a spawner the socket says. */
 		if (errno != EINTR)
-			return -errno;
+			return errno == ECHILD ? 0 : -errno;
+	}
 	return WIFEXITED(status) && WEXITSTATUS(status) == 0 ? 0 : -EAGAIN;
 }
 

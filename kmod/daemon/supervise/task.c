@@ -71,7 +71,7 @@ int task_inspect_number(const struct task *task, int fd, struct identity *identi
 	return r < 0 ? file_error(r) : 0;
 }
 
-static int inspected(struct cgpud *d, struct task *task, int fd, int r)
+static int note_file(struct cgpud *d, struct task *task, int fd, int r)
 {
 	task->number = fd;
 	task->driver_node = r == 0 && devices_identify(&d->devices, &task->identity, &task->kind, &task->gpu) ? 1 : 0;
@@ -80,7 +80,7 @@ static int inspected(struct cgpud *d, struct task *task, int fd, int r)
 
 int task_inspect(struct cgpud *d, struct task *task, int fd)
 {
-	return inspected(d, task, fd, task_inspect_number(task, fd, &task->identity));
+	return note_file(d, task, fd, task_inspect_number(task, fd, &task->identity));
 }
 
 int task_read(const struct task *task, u64 address, void *data, size_t bytes)
@@ -169,7 +169,7 @@ int task_inspect_call(struct cgpud *d, struct task *task, int fd, const struct c
 		task->memory = task->seen.memory;
 		task->file = task->seen.copy;
 	}
-	return inspected(d, task, fd, r < 0 ? file_error(r) : 0);
+	return note_file(d, task, fd, r < 0 ? file_error(r) : 0);
 }
 
 void task_forget_seen(struct task *task)
