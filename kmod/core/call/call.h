@@ -244,7 +244,7 @@ int core_alloc_copy_in(
 int core_alloc_params(
 	struct core_call_context *context, const struct core_alloc *alloc, u32 bytes, enum cgpu_verdict *verdict);
 
-/* --- space.c: VA spaces --- */
+/* --- addresses/space.c: VA spaces --- */
 
 enum cgpu_verdict core_begin_alloc_space(struct core_call_context *context, const struct core_alloc *alloc);
 /* The device that an object is below. */
@@ -253,7 +253,7 @@ u32 core_device_of(const struct cgpu_state *state, u32 object);
  * CORE_NONE: the call is answered by `verdict`. */
 u32 core_space_find(struct core_call_context *context, u32 parent, u32 named, enum cgpu_verdict *verdict);
 
-/* --- addresses.c: reservations of addresses --- */
+/* --- addresses/virtual.c: reservations of addresses --- */
 
 enum cgpu_verdict core_begin_alloc_addresses(struct core_call_context *context, const struct core_alloc *alloc);
 enum cgpu_verdict core_begin_alloc_range(struct core_call_context *context, const struct core_alloc *alloc);
@@ -265,7 +265,7 @@ enum cgpu_verdict core_tables_take(struct core_call_context *context, u32 space,
 /* The same after the call, room or not: what it named when it was judged may have been exchanged. */
 void core_tables_taken(struct core_call_context *context, u32 space, u64 set_aside);
 
-/* --- map.c: mappings at addresses --- */
+/* --- addresses/map.c: mappings at addresses --- */
 
 enum cgpu_verdict core_begin_map(struct core_call_context *context);
 enum cgpu_verdict core_begin_unmap(struct core_call_context *context);
