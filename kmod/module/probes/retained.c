@@ -3,6 +3,7 @@
  * Channels that UVM retains. It duplicates their groups, and keeps their numbers, until long after the container has freed
  * them. The context's charge stays as long, and group and channel count among those of the container.
  */
+#include <linux/hash.h>
 #include <linux/slab.h>
 
 #include "probes/references.h"
@@ -15,6 +16,12 @@ static bool retain_wants(struct pt_regs *regs)
 	return !km_task_call_current() && km_identity_of_current(&identity);
 }
 NOKPROBE_SYMBOL(retain_wants);
+
+/* UVM knows it by an address alone. References are found by handles: with one for all, each search would go through all. */
+static __always_inline u32 key_of(const void *retained)
+{
+	return hash_ptr(retained, 32);
+}
 
 struct retain_call {
 	const void *va_space;
@@ -92,7 +99,7 @@ static u32 retain_ordered(struct km_engine *engine, struct cgpu_reference_reques
 		forget(engine, reference);
 		return NV_ERR_INSUFFICIENT_PERMISSIONS;
 	}
-	km_reference_add(reference, *call->retained, 0);
+	km_reference_add(reference, *call->retained, key_of(*call->retained));
 	return NV_OK;
 }
 
@@ -143,14 +150,16 @@ static u32 retain_channel(const void *va_space, u32 client, u32 channel, void **
 
 static bool release_wants(struct pt_regs *regs)
 {
-	return km_reference_known((const void *)regs_get_kernel_argument(regs, 0), 0);
+	const void *retained = (const void *)regs_get_kernel_argument(regs, 0);
+
+	return km_reference_known(retained, key_of(retained));
 }
 NOKPROBE_SYMBOL(release_wants);
 
 /* nvUvmInterfaceReleaseChannel(), from whatever thread UVM does it */
 static void release_channel(void *retained)
 {
-	struct km_reference *reference = km_reference_release(retained, 0);
+	struct km_reference *reference = km_reference_release(retained, key_of(retained));
 
 	run_release(retained);
 	if (reference)
