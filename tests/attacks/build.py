@@ -19,7 +19,8 @@ PROBE_32 = BUILD / "cgpu-probe32"
 PROBE_SOURCES = sorted((ROOT / "kmod" / "probe").glob("*.c"))
 CLIENT_LIBRARY = BUILD / "librm.a"  # of kmod/rm, with the driver's tables
 UVM = HERE.parent / "uvm"
-PLACES = (HERE, UVM, ROOT / "kmod" / "probe", ROOT / "kmod" / "rm", BUILD / "gen")
+FUSE = HERE.parent / "fuse"  # programs with files that do not answer
+PLACES = (HERE, UVM, FUSE, ROOT / "kmod" / "probe", ROOT / "kmod" / "rm", BUILD / "gen")
 FLAGS = ("-std=gnu11", "-O2", "-pthread", "-Wall", "-Wextra", "-Werror", "-Wshadow", "-Wno-psabi")
 # The whole probe, to be called by another program.
 AS_LIBRARY = "-Dmain=probe_main"
@@ -47,9 +48,9 @@ def client(name: str, place: Path = HERE) -> Path:
 
 
 @cache
-def alone(name: str, *flags: str) -> Path:
-    """Return the program or library NAME.c, which speaks to no driver."""
-    return compiled(name, [HERE / f"{name}.c"], *flags)
+def alone(name: str, *flags: str, place: Path = HERE) -> Path:
+    """Return the program or library NAME.c of a folder, which speaks to no driver."""
+    return compiled(name, [place / f"{name}.c"], *flags)
 
 
 @cache

@@ -14,7 +14,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from tests.attacks.attack import attack, await_nothing, probe, rest
-from tests.attacks.build import alone, client
+from tests.attacks.build import FUSE, alone, client
 from tests.attacks.daemon_harness import DaemonHarness
 from tests.attacks.harness import DAEMON, Harness
 
@@ -27,7 +27,7 @@ def silent_files(harness: Harness) -> Iterator[str]:
     assert isinstance(harness, DaemonHarness)
     folder = f"{harness.scratch}/silent"
     Path(folder).mkdir()
-    server = harness.outside(alone("silent_files", "-static"), folder)
+    server = harness.outside(alone("silent_files", "-static", place=FUSE), folder)
     server.line("serving")
     try:
         yield f"{folder}/file"
@@ -40,7 +40,7 @@ def meets(harness: Harness, how: str) -> None:
     assert isinstance(harness, DaemonHarness)
     tenant = harness.tenant()
     with silent_files(harness) as file:
-        running = tenant.start(client("foreign_file"), "--dev", harness.dev, file, how, SECONDS)
+        running = tenant.start(client("foreign_file", FUSE), "--dev", harness.dev, file, how, SECONDS)
         rest(running)
         harness.kill_engine()
         assert "status=0x0" in harness.tenant().run(*probe(harness, "alloc=2M")).text
@@ -76,7 +76,7 @@ def memory_that_others_take_apart(harness: Harness) -> None:
     tenant = harness.tenant()
     folder = Path(f"{harness.scratch}/dying")
     folder.mkdir()
-    running = tenant.start(client("dying_memory"), "--dev", harness.dev, folder)
+    running = tenant.start(client("dying_memory", FUSE), "--dev", harness.dev, folder)
     try:
         rest(running, "caught")
         assert "status=0x0" in harness.tenant().run(*probe(harness, "alloc=2M")).text

@@ -8,14 +8,14 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from tests.attacks.build import alone
+from tests.attacks.build import FUSE, alone
 
 
 @contextmanager
 def silent_file(folder: Path) -> Iterator[tuple[str, subprocess.Popen[str]]]:
     """Have a file that its file system never reads; give it with the process that serves it."""
     folder.mkdir()
-    command = [str(alone("silent_files", "-static")), str(folder)]
+    command = [str(alone("silent_files", "-static", place=FUSE)), str(folder)]
     server = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
     assert server.stdout is not None
     assert server.stdout.readline() == "serving\n"
