@@ -27,6 +27,8 @@ MODULE_PARM_DESC(total, "the card's memory in bytes");
 /* Which frames are given out. A sum of calls would go wrong: the allocator takes frames that UVM can do without, and gives them
  * to somebody else, and it may free what was given out before this was here. */
 static DECLARE_BITMAP(witness_frames, FRAMES);
+/* Of these, the driver's own. It gives some of them back, as 535 does a page of its pools after a call that was refused. */
+static DECLARE_BITMAP(own_frames, FRAMES);
 
 /* What a call asks for, until it is known whether it got that. */
 struct asked {
@@ -40,6 +42,8 @@ static void frames_note(u64 address, u64 bytes, bool given)
 	u64 frame = address >> FRAME_SHIFT, last = (address + bytes - 1) >> FRAME_SHIFT;
 
 	for (; frame <= last && frame < FRAMES; frame++) {
+		if (!given && __test_and_clear_bit(frame, own_frames))
+			witness_own -= 1 << FRAME_SHIFT;
 		if (__test_and_change_bit(frame, witness_frames) != given)
 			witness_used += given ? 1 << FRAME_SHIFT : -(1 << FRAME_SHIFT);
 		else
@@ -56,8 +60,8 @@ static void witness_note(const struct asked *asked, bool given)
 	spin_lock_irqsave(&witness_lock, flags);
 	for (i = 0; i < count; i++)
 		frames_note(asked->pages[i], bytes, given);
-	if (witness_used > witness_peak)
-		witness_peak = witness_used;
+	if (witness_used - witness_own > witness_peak)
+		witness_peak = witness_used - witness_own;
 	spin_unlock_irqrestore(&witness_lock, flags);
 }
 
@@ -118,8 +122,9 @@ static int start_begin(struct kprobe *kprobe, struct pt_regs *regs)
 	unsigned long flags;
 
 	spin_lock_irqsave(&witness_lock, flags);
-	witness_used = 0;
+	witness_used = witness_own = 0;
 	bitmap_zero(witness_frames, FRAMES);
+	bitmap_zero(own_frames, FRAMES);
 	spin_unlock_irqrestore(&witness_lock, flags);
 	return 0;
 }
@@ -138,7 +143,7 @@ static int show_card(struct seq_file *s, void *unused)
 
 	spin_lock_irq(&witness_lock);
 	used = witness_used - witness_own;
-	peak = witness_peak - witness_own;
+	peak = witness_peak;
 	spin_unlock_irq(&witness_lock);
 	/* A call that was missed would be memory unseen: better no answer. */
 	if (allocate_probe.nmissed)
@@ -151,7 +156,8 @@ static ssize_t begin_anew(struct file *file, const char __user *text, size_t byt
 {
 	spin_lock_irq(&witness_lock);
 	witness_own = witness_used;
-	witness_peak = witness_used;
+	witness_peak = 0;
+	bitmap_copy(own_frames, witness_frames, FRAMES);
 	spin_unlock_irq(&witness_lock);
 	return (ssize_t)bytes;
 }
@@ -168,6 +174,7 @@ int witness_place(void)
 	start_probe = (struct kprobe){ .symbol_name = "pmaInitialize", .pre_handler = start_begin };
 	witness_used = witness_own = witness_peak = 0;
 	bitmap_zero(witness_frames, FRAMES);
+	bitmap_zero(own_frames, FRAMES);
 	err = register_kretprobe(&allocate_probe);
 	if (err)
 		return err;
