@@ -127,7 +127,7 @@ class ModuleHarness(GuestHarness):
     def seen(self, tenant: Tenant) -> Seen:
         assert isinstance(tenant, ModuleTenant)
         view = self._stage.view()
-        return Seen(view.used[0, tenant.container.name], view.cards[0]["used"])
+        return Seen(view.charged[0, tenant.container.name], view.cards[0]["used"])
 
     def drift(self) -> int:
         return int(self._stage.machine.read_file(f"{TREE}/0/drift"))
