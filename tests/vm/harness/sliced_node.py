@@ -30,6 +30,7 @@ SECONDS = 60.0
 SECONDS_TO_AGREE = 10.0
 PAGE_MARGIN = 16 << 20  # page_margin, where nothing else is configured
 TABLES = 1 << 20  # of a few VA spaces, which the ledger charges before the driver takes them
+KEPT = 64 << 10  # a page that 535 keeps in its pools after a refused reservation
 IDLE = ("/bin/sleep", "3600")
 
 # One start of a shell for all of it.
@@ -41,6 +42,9 @@ for instance in [0-9]*/*/; do
 	{{ read -r line <$instance/stat; }} 2>/dev/null || continue
 	echo "$instance $line"
 done
+for gpu in [0-9]*/; do
+	while read -r id bytes; do echo "left=$bytes"; done <"$gpu/left"
+done 2>/dev/null
 """
 LOOK = LOOK_AT.replace("$1", TREE)
 
@@ -53,6 +57,7 @@ class View:
     limits: dict[tuple[int, str], int]
     used: dict[tuple[int, str], int]
     charged: dict[tuple[int, str], int]
+    left: int  # by removed containers, and shown by their names
 
     @property
     def agreeing(self) -> bool:
@@ -64,14 +69,16 @@ class View:
 
     @property
     def empty(self) -> bool:
-        """Say whether nothing is held, open or registered."""
-        left = ("used", "clients", "objects", "files")
-        return not self.limits and not any(card.get(name, 0) for card in self.cards for name in left)
+        """Say whether nothing is held, open or registered, but for a page that the engine shows."""
+        names = ("clients", "objects", "files")
+        held = sum(card["used"] for card in self.cards)
+        busy = any(card.get(name, 0) for card in self.cards for name in names)
+        return not self.limits and not busy and held == self.left <= KEPT
 
 
 def parse(text: str) -> View:
     """Read what LOOK printed."""
-    cards, limits, used, charged = [], {}, {}, {}
+    cards, limits, used, charged, left = [], {}, {}, {}, 0
     for line in text.splitlines():
         numbers = {name: int(value) for name, value in NUMBER.findall(line)}
         if "total" in numbers:
@@ -81,7 +88,9 @@ def parse(text: str) -> View:
             limits[int(gpu), name] = numbers["memsize"]
             used[int(gpu), name] = numbers["used"]
             charged[int(gpu), name] = numbers["charged"]
-    return View(tuple(cards), limits, used, charged)
+        else:
+            left += numbers.get("left", 0)
+    return View(tuple(cards), limits, used, charged, left)
 
 
 def look(machine: Machine, *, agreeing: bool = True) -> View:
