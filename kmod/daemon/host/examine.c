@@ -35,7 +35,7 @@ int examine_file(s32 tid, int number, struct identity *identity)
 	snprintf(path, sizeof(path), "/proc/%d/fd/%d", tid, number);
 	r = identity_of(AT_FDCWD, path, identity);
 	/* The folder of another user's. Or a file system that shows nothing to others: then nobody can tell what it is. */
-	if (r == -EACCES && privilege_raise() == 0) {
+	if (r == -EACCES && privilege_raise(PRIVILEGE_FILES) == 0) {
 		r = identity_of(AT_FDCWD, path, identity);
 		privilege_lower();
 	}
@@ -49,7 +49,7 @@ int examine_open(s32 tid, const char *name, int flags)
 
 	snprintf(path, sizeof(path), "/proc/%d/%s", tid, name);
 	fd = open(path, flags | O_CLOEXEC);
-	if (fd < 0 && errno == EACCES && privilege_raise() == 0) {
+	if (fd < 0 && errno == EACCES && privilege_raise(PRIVILEGE_FILES) == 0) {
 		fd = open(path, flags | O_CLOEXEC);
 		fd = fd < 0 ? -errno : fd;
 		privilege_lower();
@@ -189,10 +189,11 @@ int examine_has_file(s32 tgid, int ours, int *number)
 	if (r || !leader_has_ended(tgid))
 		return r;
 	folder = open_folder(tgid, "task");
-	while (folder && r == 0 && (tid = next_number(folder)) >= 0)
+	if (!folder)
+		return errno == ENOENT || errno == ESRCH ? 0 : -errno;
+	while (r == 0 && (tid = next_number(folder)) >= 0)
 		r = search_thread(tid, ours, number);
-	if (folder)
-		closedir(folder);
+	closedir(folder);
 	return r;
 }
 

@@ -85,6 +85,13 @@ static void spawn(void)
 			out.files = 1;
 		}
 		r = message_send(SPAWNER_SOCK, &out);
+		if (r < 0 && r != -EPIPE && out.files) {
+			/* A child whose sockets nobody has ends by itself. */
+			out.files = 0;
+			close_any(word);
+			word = r;
+			r = message_send(SPAWNER_SOCK, &out);
+		}
 		close_any(word);
 		if (r < 0)
 			return;
@@ -101,7 +108,7 @@ static void become_spawner(int sock)
 	sigprocmask(SIG_SETMASK, &all, NULL);
 	/* The kernel waits for its children in its place. */
 	signal(SIGCHLD, SIG_IGN);
-	if (keep_only(&sock, 1) == 0 && privilege_drop(1) == 0 && prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) == 0)
+	if (keep_only(&sock, 1) == 0 && privilege_drop() == 0 && prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) == 0)
 		spawn();
 	_exit(0);
 }
@@ -170,6 +177,9 @@ static int ask_spawner(struct spawner *spawner, const int *socks)
 	};
 	int r = message_send(spawner->sock, &message);
 
+	/* It is there, and this was not sent. */
+	if (r == -ETOOMANYREFS || r == -ENOBUFS || r == -ENOMEM)
+		return r;
 	if (r == 0) {
 		message.files = 0;
 		r = message_receive(spawner->sock, &message, 0);

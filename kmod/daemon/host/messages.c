@@ -7,11 +7,24 @@
 #include <unistd.h>
 
 #include "messages.h"
+#include "privilege.h"
 
 union control {
 	struct cmsghdr head;
 	char space[CMSG_SPACE(MESSAGE_FILES * sizeof(int))];
 };
+
+/* Containers' root may have as many descriptors in flight as the kernel lets this user have. */
+static int send_counted(int sock, const struct msghdr *out)
+{
+	int r = sendmsg(sock, out, MSG_NOSIGNAL) < 0 ? -errno : 0;
+
+	if (r != -ETOOMANYREFS || privilege_raise(PRIVILEGE_SENDING) < 0)
+		return r;
+	r = sendmsg(sock, out, MSG_NOSIGNAL) < 0 ? -errno : 0;
+	privilege_lower();
+	return r;
+}
 
 int message_send(int sock, const struct message *message)
 {
@@ -26,7 +39,7 @@ int message_send(int sock, const struct message *message)
 		out.msg_control = &control;
 		out.msg_controllen = CMSG_SPACE(bytes);
 	}
-	return sendmsg(sock, &out, MSG_NOSIGNAL) < 0 ? -errno : 0;
+	return send_counted(sock, &out);
 }
 
 static void take_files(struct message *message, const struct msghdr *in, const union control *control)

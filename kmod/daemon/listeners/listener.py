@@ -296,8 +296,13 @@ class ListenerSocket:
             sock.close()
             return
         sock.setblocking(False)
+        try:
+            self._poll.register(sock, select.EPOLLIN)
+        except OSError as error:
+            log.warning("listeners' socket: %s", error)
+            sock.close()
+            return
         self._deliveries[sock.fileno()] = Delivery(sock)
-        self._poll.register(sock, select.EPOLLIN)
 
     def _receive(self, fd: int) -> None:
         delivery = self._deliveries[fd]

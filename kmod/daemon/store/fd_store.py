@@ -81,8 +81,9 @@ class FdStore:
             self._entries[fd] = name
             if not watched:
                 continue
-            # Memory files cannot be polled, and never hang up.
-            with contextlib.suppress(PermissionError):
+            # Memory files cannot be polled, and never hang up. And root of containers may watch all that the
+            # kernel lets this user watch (ENOSPC).
+            with contextlib.suppress(OSError):
                 self._poll.register(fd, 0)
         return True
 

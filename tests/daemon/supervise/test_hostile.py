@@ -5,15 +5,19 @@ from __future__ import annotations
 
 import json
 import os
+import resource
 import signal
+import socket
 import time
 from collections.abc import Iterator
 from pathlib import Path
 
+import psutil
 import pytest
 
 from tests.attacks.silent import silent_file
 from tests.daemon.harness import MIB, Daemon, built, long_id
+from tests.daemon.upgrades import LOOKS, SPAWNER
 from tests.integration.commands import eventually
 
 ONE = f"gpu=0:{1024 * MIB}"
@@ -21,6 +25,8 @@ STALLED = 16  # threads, of each process
 WORKERS_SHARE = 4
 SYS_IOCTL = 16
 RACING_LIMIT = 3000 * MIB
+IN_FLIGHT = 253  # descriptors in one message: SCM_MAX_FD, include/net/scm.h
+NOBODY = ("/usr/bin/setpriv", "--reuid=65534", "--regid=65534", "--clear-groups")
 
 
 @pytest.fixture
@@ -98,3 +104,36 @@ def test_card_and_charges_agree(daemon: Daemon, how: str) -> None:
     eventually(lambda: daemon.given() == daemon.used(sliced), "card and charges differ")
     assert daemon.given() <= RACING_LIMIT
     sliced.succeeds()
+
+
+def lookers(daemon: Daemon, *names: str) -> list[int]:
+    """Return the processes of these names that a daemon has for looks."""
+    found = psutil.process_iter(["name", "cmdline"])
+    return [
+        one.pid
+        for one in found
+        if one.info["name"] in names and str(daemon.run) in (one.info["cmdline"] or ())
+    ]
+
+
+def test_descriptors_of_others_in_flight(fresh: Daemon) -> None:
+    """The kernel counts descriptors in flight by user: those of a container's root stop no look."""
+    for pid in (fresh.pid(), *lookers(fresh, SPAWNER)):
+        _, most = resource.prlimit(pid, resource.RLIMIT_NOFILE)
+        resource.prlimit(pid, resource.RLIMIT_NOFILE, (IN_FLIGHT - 1, most))
+    ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_DGRAM)
+    with ours, theirs, Path(os.devnull).open("rb") as file:
+        socket.send_fds(ours, [b"x"], [file.fileno()] * IN_FLIGHT)
+        fresh.slice(1, ONE, "alloc=1G").succeeds()
+
+
+def test_a_new_spawner(fresh: Daemon) -> None:
+    """Helpers look at processes of every user, also where a call has had their spawner started anew."""
+    for path in (*fresh.run.parents, fresh.run):
+        path.chmod(path.stat().st_mode | 0o055)
+    first = fresh.slice(1, ONE, "alloc=1M", "hold", until="alloc")
+    for pid in lookers(fresh, SPAWNER, LOOKS):
+        os.kill(pid, signal.SIGKILL)
+    # A worker has the spawner started anew.
+    fresh.slice(2, ONE, "alloc=1M").succeeds()
+    fresh.join(first, *NOBODY, *fresh.outside("alloc=1M")).succeeds()
