@@ -20,6 +20,7 @@ MAX_BODY = 8 << 20  # the API server's own bound for an object is 3 MiB, before 
 LARGE = 64 << 10
 AT_ONCE = 16  # bodies that are read as objects, each of many times its length
 BODY_S = 10.0  # the API server waits no longer for an answer
+LARGE_BODY_S = 1.0  # one at a time: a sender who is slow holds up the others
 Scope = MutableMapping[str, Any]
 Receive = Callable[[], Awaitable[MutableMapping[str, Any]]]
 Send = Callable[[MutableMapping[str, Any]], Awaitable[None]]
@@ -60,12 +61,13 @@ class Webhook:
         if self._asks_proof and not scope.get("state", {}).get(PROVED):
             await _send(send, 403, b"expected a client certificate, as the API server has", "text/plain")
             return
-        async with self._large if _is_large(scope) else nullcontext():
-            await self._judge(receive, send, judge)
+        large = _is_large(scope)
+        async with self._large if large else nullcontext():
+            await self._judge(receive, send, judge, LARGE_BODY_S if large else BODY_S)
 
-    async def _judge(self, receive: Receive, send: Send, judge: Judge) -> None:
+    async def _judge(self, receive: Receive, send: Send, judge: Judge, seconds: float) -> None:
         try:
-            body = await asyncio.wait_for(_body(receive), BODY_S)
+            body = await asyncio.wait_for(_body(receive), seconds)
         except TimeoutError:
             await _send(send, 408, b"too slow", "text/plain")
             return
