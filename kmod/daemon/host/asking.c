@@ -125,6 +125,20 @@ static void end_helper(struct looks *looks, struct looks_place *place)
 		helper_end(&place->helper);
 }
 
+/* A thread that others need does not wait again for the lock of a place that it has just waited for in vain: threads of the
+ * container's own could have the lock nearly all the time. */
+static int lock_in_time(struct looks_place *place, const struct asker *asker, const struct timespec *until)
+{
+	int soon = asker->wait_ms < LOOKS_MS, r;
+
+	if (soon && clock_ms() < atomic_load(&place->crowded))
+		return -ETIMEDOUT;
+	r = pthread_mutex_clocklock(&place->lock, CLOCK_MONOTONIC, until);
+	if (r && soon)
+		atomic_store(&place->crowded, clock_ms() + REST_MS);
+	return -r;
+}
+
 /* A container's place is its slot. Once another one has the slot, what is left of the container has a place elsewhere. */
 static struct looks_place *lock_place(const struct asker *asker, u64 until)
 {
@@ -134,14 +148,14 @@ static struct looks_place *lock_place(const struct asker *asker, u64 until)
 
 	if (asker->slot < CGPU_MAX_CONTAINERS) {
 		place = &looks->at[asker->slot];
-		if (pthread_mutex_clocklock(&place->lock, CLOCK_MONOTONIC, &time) != 0)
+		if (lock_in_time(place, asker, &time) < 0)
 			return NULL;
 		if (place->generation <= asker->generation)
 			return place;
 		pthread_mutex_unlock(&place->lock);
 	}
 	place = &looks->at[CGPU_MAX_CONTAINERS + asker->generation % CGPU_MAX_CONTAINERS];
-	return pthread_mutex_clocklock(&place->lock, CLOCK_MONOTONIC, &time) == 0 ? place : NULL;
+	return lock_in_time(place, asker, &time) == 0 ? place : NULL;
 }
 
 static void close_files(struct message *message)

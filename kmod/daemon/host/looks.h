@@ -30,6 +30,7 @@ struct looks_place {
 	u64 serial; /* of the last request */
 	u64 since; /* when that was made, in milliseconds of the monotonic clock; 0: it has been answered */
 	u64 rests; /* until then no thread that others need asks it */
+	atomic_ullong crowded; /* until then no such thread waits for the lock */
 };
 
 /* A helper that was killed and has not ended. */

@@ -69,6 +69,19 @@ TEST(one_container_keeps_no_other_waiting)
 	CHECK_EQ(look(A, LOOKS_MS), 0);
 }
 
+/* Threads of the container's own have its lock nearly all the time: who is needed by all waits for it once in a while. */
+TEST(a_lock_is_not_waited_for_again_and_again)
+{
+	begin();
+	CHECK_EQ(look(A, LOOKS_MS), 0);
+	pthread_mutex_lock(&looks.at[A].lock);
+	CHECK_EQ(look(A, LOOKS_SOON_MS), -ETIMEDOUT);
+	pthread_mutex_unlock(&looks.at[A].lock);
+	CHECK_EQ(look(A, LOOKS_SOON_MS), -ETIMEDOUT);
+	CHECK_EQ(look(A, LOOKS_MS), 0);
+	CHECK_EQ(look(B, LOOKS_SOON_MS), 0);
+}
+
 TEST(a_late_answer_is_not_taken_for_that_of_another_look)
 {
 	struct asker asker = { &looks, A, 7, LOOKS_SOON_MS };
