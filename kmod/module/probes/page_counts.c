@@ -176,14 +176,19 @@ void page_free(const void *allocator, const u64 *addresses, u64 count, u64 bytes
 {
 	struct page_card *card;
 	unsigned long flags;
+	u64 i = 0, until;
 	u32 gpu;
-	u64 i;
 
-	raw_spin_lock_irqsave(&page_lock, flags);
-	card = card_of(allocator, &gpu);
-	for (i = 0; card && i < count; i++)
-		frames_set(card, addresses[i] >> FRAME_SHIFT, frames_of(bytes), 0);
-	raw_spin_unlock_irqrestore(&page_lock, flags);
+	while (i < count) {
+		until = min(count, i + ADDRESSES_AT_ONCE);
+		raw_spin_lock_irqsave(&page_lock, flags);
+		card = card_of(allocator, &gpu);
+		for (; i < until; i++) {
+			if (card)
+				frames_set(card, addresses[i] >> FRAME_SHIFT, frames_of(bytes), 0);
+		}
+		raw_spin_unlock_irqrestore(&page_lock, flags);
+	}
 }
 
 bool page_any(void)

@@ -349,6 +349,6 @@ int km_pages_next(void *ctx, u32 gpu, u32 *cursor, struct cgpu_pages *pages)
 void km_pages_limit(void *ctx, u32 gpu, u64 generation, u64 bytes, const char *id)
 {
 	if (km_count_pages && km_enforce && page_limit(gpu, generation, bytes, id))
-		pr_warn("GPU %u: no record for the pages of %s: the driver gives it none\n", gpu,
+		pr_warn_ratelimited("GPU %u: no record for the pages of %s: the driver gives it none\n", gpu,
 			id ? id : "a container");
 }
