@@ -13,13 +13,15 @@ enum cgpu_verdict core_tables_take(struct core_call_context *context, u32 space,
 	int passthrough = core_is_passthrough(state, gpu, context->call->slot);
 	u64 had = memory == CORE_NONE ? 0 : state->memory[memory].bytes;
 	u64 peak = core_tables_peak(state, space, set_aside);
-	const struct core_instance *instance;
+	struct core_instance *instance;
 
 	if (set_aside == 0 || peak <= had)
 		return CGPU_EXECUTE;
 	instance = core_instance_of(state, gpu, context->call->slot, passthrough ? NULL : &number);
 	if (instance == NULL && !passthrough)
 		return core_answer(context, NV_ERR_INSUFFICIENT_PERMISSIONS);
+	if (instance)
+		core_pages_look_at(context->core, gpu, instance);
 	if (instance && core_unaccounted_refuses(state, gpu))
 		return core_short_of(context, gpu, number, CORE_SHORT_UNACCOUNTED);
 	if (instance && peak - had > core_memory_room(instance) && state->settings.enforce) {
@@ -29,7 +31,7 @@ enum cgpu_verdict core_tables_take(struct core_call_context *context, u32 space,
 	if (core_tables_raise(state, space, number, peak))
 		return core_no_records(context);
 	if (instance)
-		core_stat_taken(state, gpu, number, instance->used);
+		core_stat_taken(state, gpu, number, core_instance_has(instance));
 	return CGPU_EXECUTE;
 }
 

@@ -148,6 +148,15 @@ int cgpu_reference_names(
 	return same;
 }
 
+/* Pages are given out without the core's lock, up to the limit that was told last. Where some came before the one that this
+ * charge makes, the charge gives way. */
+static int pages_came_first(struct cgpu_core *core, u32 gpu, struct core_instance *instance)
+{
+	core_pages_publish(core);
+	core_pages_look_at(core, gpu, instance);
+	return instance->counted && core_instance_has(instance) > instance->memsize;
+}
+
 static int charge(
 	struct cgpu_core *core, const struct cgpu_reference_request *request, struct cgpu_reference *reference)
 {
@@ -179,6 +188,13 @@ static int charge(
 	}
 	core_memory_mark_managed(state, state->object[object].memory);
 	settle(state, object);
+	if (request->bytes && state->settings.enforce && pages_came_first(core, request->gpu, instance)) {
+		core_object_drop(state, object);
+		core_client_settle(state, client);
+		reference->serial = 0;
+		core_stat_short(state, request->gpu, number, CORE_SHORT_LIMIT);
+		return -ENOMEM;
+	}
 	core_stat_taken(state, request->gpu, number, core_instance_has(instance));
 	return 0;
 }

@@ -8,6 +8,7 @@
 /* What the transport counts: one container's pages of GPU 0, and the limits that it was told last. */
 static struct cgpu_pages counted;
 static u64 limit_of_slice, limit_of_others;
+static u64 taken_before; /* pages that are given out while the next limit is on its way */
 static u32 ended;
 
 static int pages(void *ctx, u32 gpu, u64 generation, u64 *bytes)
@@ -35,6 +36,8 @@ static void pages_limit(void *ctx, u32 gpu, u64 generation, u64 bytes, const cha
 		return;
 	limit_of_slice = bytes;
 	ended = id == NULL;
+	counted.bytes += taken_before;
+	taken_before = 0;
 }
 
 static struct bench *counting(struct caller *caller)
@@ -93,6 +96,18 @@ TEST_ON(limits_are_told_when_they_change, counting(&caller))
 	bench_settings(bench, 0, 0);
 	CHECK_EQ(limit_of_slice, ~0ull);
 	CHECK_EQ(limit_of_others, ~0ull);
+}
+
+TEST_ON(a_charge_gives_way_to_pages_that_came_first, counting(&caller))
+{
+	struct cgpu_reference_request request = { caller.slot, caller.generation, 100, .bytes = 64 * MIB };
+	struct cgpu_reference managed;
+
+	taken_before = SLICE - 32 * MIB;
+	CHECK_EQ(cgpu_reference_charge(&bench->core, &request, &managed), -ENOMEM);
+	CHECK_EQ(limit_of_slice, SLICE + MARGIN);
+	request.bytes = 32 * MIB;
+	CHECK_EQ(cgpu_reference_charge(&bench->core, &request, &managed), 0);
 }
 
 TEST_ON(what_a_removed_container_left_is_promised_to_nobody, counting(&caller))
