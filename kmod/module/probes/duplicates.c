@@ -90,15 +90,58 @@ void km_references_clear(void)
 	hash_for_each_safe(references, bucket, next, reference, node) reference_drop(reference);
 }
 
-/* --- UVM --- */
-
-static bool uvm_dup_wants(struct pt_regs *regs)
+bool km_reference_wants(struct pt_regs *regs)
 {
 	struct km_identity identity;
 
 	return !km_task_call_current() && km_identity_of_current(&identity);
 }
-NOKPROBE_SYMBOL(uvm_dup_wants);
+NOKPROBE_SYMBOL(km_reference_wants);
+
+static u32 run_contained(
+	struct km_engine *engine, const struct km_identity *identity, const struct km_reference_call *what)
+{
+	struct cgpu_reference_request request = {
+		.slot = identity->slot,
+		.generation = identity->generation,
+		.tgid = task_tgid_nr(current),
+		.client = what->client,
+		.handle = what->handle,
+	};
+	struct km_reference *reference = kzalloc(sizeof(*reference), GFP_KERNEL_ACCOUNT);
+	struct km_order *order = km_order_get(identity->slot, identity->generation);
+	u32 status = NV_ERR_NO_MEMORY;
+
+	if (reference && order && mutex_lock_killable(&order->lock) == 0) {
+		status = what->run_ordered(engine, &request, what->call, reference);
+		mutex_unlock(&order->lock);
+	} else {
+		kfree(reference);
+	}
+	if (order)
+		km_order_put(order);
+	return status;
+}
+
+u32 km_reference_run(const struct km_reference_call *what)
+{
+	struct km_task_call *task_call = km_task_call_begin();
+	struct km_engine *engine = task_call ? km_engine_get() : NULL;
+	u32 status = NV_ERR_NO_MEMORY;
+	struct km_identity identity;
+
+	if (task_call && !km_identity_of_current(&identity))
+		status = what->run(what->call);
+	else if (engine)
+		status = run_contained(engine, &identity, what);
+	km_engine_put(engine);
+	if (task_call)
+		km_task_call_end(task_call);
+	km_probe_leave();
+	return status;
+}
+
+/* --- UVM --- */
 
 struct dup_call {
 	const void *device;
@@ -107,8 +150,9 @@ struct dup_call {
 	void *info;
 };
 
-static __nocfi u32 uvm_run_dup(const struct dup_call *call)
+static __nocfi u32 uvm_run_dup(const void *of)
 {
+	const struct dup_call *call = of;
 	u32 (*original)(const void *, u32, u32, u32 *, void *) = (void *)km_probe_uvm_dup.original;
 
 	return original(call->device, call->client, call->handle, call->dup, call->info);
@@ -133,8 +177,8 @@ static u32 uvm_keep(struct km_engine *engine, const struct dup_call *call, struc
 	return NV_OK;
 }
 
-static u32 uvm_dup_ordered(struct km_engine *engine, const struct cgpu_reference_request *request,
-	const struct dup_call *call, struct km_reference *reference)
+static u32 uvm_dup_ordered(struct km_engine *engine, struct cgpu_reference_request *request, const void *call,
+	struct km_reference *reference)
 {
 	int err = engine->logic->hold_begin(&engine->core, request, &reference->hold);
 	u32 status;
@@ -150,48 +194,13 @@ static u32 uvm_dup_ordered(struct km_engine *engine, const struct cgpu_reference
 	return status;
 }
 
-static u32 uvm_dup_contained(struct km_engine *engine, const struct km_identity *identity, const struct dup_call *call)
-{
-	struct cgpu_reference_request request = {
-		.slot = identity->slot,
-		.generation = identity->generation,
-		.tgid = task_tgid_nr(current),
-		.client = call->client,
-		.handle = call->handle,
-	};
-	struct km_reference *reference = kzalloc(sizeof(*reference), GFP_KERNEL_ACCOUNT);
-	struct km_order *order = km_order_get(identity->slot, identity->generation);
-	u32 status = NV_ERR_NO_MEMORY;
-
-	if (reference && order && mutex_lock_killable(&order->lock) == 0) {
-		status = uvm_dup_ordered(engine, &request, call, reference);
-		mutex_unlock(&order->lock);
-	} else {
-		kfree(reference);
-	}
-	if (order)
-		km_order_put(order);
-	return status;
-}
-
 /* nvUvmInterfaceDupMemory() */
 static u32 uvm_dup_memory(const void *device, u32 client, u32 handle, u32 *duplicate, void *info)
 {
 	const struct dup_call call = { device, client, handle, duplicate, info };
-	struct km_task_call *task_call = km_task_call_begin();
-	struct km_engine *engine = task_call ? km_engine_get() : NULL;
-	u32 status = NV_ERR_NO_MEMORY;
-	struct km_identity identity;
+	const struct km_reference_call what = { client, handle, &call, uvm_run_dup, uvm_dup_ordered };
 
-	if (task_call && !km_identity_of_current(&identity))
-		status = uvm_run_dup(&call);
-	else if (engine)
-		status = uvm_dup_contained(engine, &identity, &call);
-	km_engine_put(engine);
-	if (task_call)
-		km_task_call_end(task_call);
-	km_probe_leave();
-	return status;
+	return km_reference_run(&what);
 }
 
 static bool uvm_free_wants(struct pt_regs *regs)
@@ -213,5 +222,5 @@ static u32 uvm_free_duped(const void *device, u32 handle)
 	return status;
 }
 
-KM_PROBE(uvm_dup, "nvidia", "nvUvmInterfaceDupMemory", uvm_dup_memory, uvm_dup_wants);
+KM_PROBE(uvm_dup, "nvidia", "nvUvmInterfaceDupMemory", uvm_dup_memory, km_reference_wants);
 KM_PROBE(uvm_free, "nvidia", "nvUvmInterfaceFreeDupedHandle", uvm_free_duped, uvm_free_wants);

@@ -21,4 +21,18 @@ bool km_reference_known(const void *owner, u32 handle);
 struct km_reference *km_reference_release(const void *owner, u32 handle);
 void km_reference_released(struct km_reference *reference, bool done);
 
+/* A call by which a part of the driver makes a duplicate for itself. */
+struct km_reference_call {
+	u32 client, handle; /* of the original */
+	const void *call; /* for both functions */
+	u32 (*run)(const void *call); /* where the task is of no container */
+	/* In the container's order. The reference is the function's, to be added or freed. */
+	u32 (*run_ordered)(struct km_engine *engine, struct cgpu_reference_request *request, const void *call,
+		struct km_reference *reference);
+};
+/* For its probe: whether the task is of a container, and this is no call of our own. */
+bool km_reference_wants(struct pt_regs *regs);
+/* Run one in place of the driver's function, and leave the probe. Returns the driver's status. */
+u32 km_reference_run(const struct km_reference_call *what);
+
 #endif

@@ -9,14 +9,6 @@
 #include "probes/references.h"
 #include "probes/task_call.h"
 
-static bool retain_wants(struct pt_regs *regs)
-{
-	struct km_identity identity;
-
-	return !km_task_call_current() && km_identity_of_current(&identity);
-}
-NOKPROBE_SYMBOL(retain_wants);
-
 /* UVM knows it by an address alone. References are found by handles: with one for all, each search would go through all. */
 static __always_inline u32 key_of(const void *retained)
 {
@@ -30,8 +22,9 @@ struct retain_call {
 	void *info;
 };
 
-static __nocfi u32 run_retain(const struct retain_call *call)
+static __nocfi u32 run_retain(const void *of)
 {
+	const struct retain_call *call = of;
 	u32 (*original)(const void *, u32, u32, void **, void *) = (void *)km_probe_retain.original;
 
 	return original(call->va_space, call->client, call->channel, call->retained, call->info);
@@ -84,9 +77,10 @@ static u32 status_of(int err)
 }
 
 /* In the container's order. */
-static u32 retain_ordered(struct km_engine *engine, struct cgpu_reference_request *request,
-	const struct retain_call *call, struct km_reference *reference)
+static u32 retain_ordered(struct km_engine *engine, struct cgpu_reference_request *request, const void *of,
+	struct km_reference *reference)
 {
+	const struct retain_call *call = of;
 	int err = begin(engine, request, reference);
 	u32 status = err ? status_of(err) : run_retain(call);
 
@@ -103,49 +97,13 @@ static u32 retain_ordered(struct km_engine *engine, struct cgpu_reference_reques
 	return NV_OK;
 }
 
-static u32 retain_contained(
-	struct km_engine *engine, const struct km_identity *identity, const struct retain_call *call)
-{
-	struct cgpu_reference_request request = {
-		.slot = identity->slot,
-		.generation = identity->generation,
-		.tgid = task_tgid_nr(current),
-		.client = call->client,
-		.handle = call->channel,
-	};
-	struct km_reference *reference = kzalloc(sizeof(*reference), GFP_KERNEL_ACCOUNT);
-	struct km_order *order = km_order_get(identity->slot, identity->generation);
-	u32 status = NV_ERR_NO_MEMORY;
-
-	if (reference && order && mutex_lock_killable(&order->lock) == 0) {
-		status = retain_ordered(engine, &request, call, reference);
-		mutex_unlock(&order->lock);
-	} else {
-		kfree(reference);
-	}
-	if (order)
-		km_order_put(order);
-	return status;
-}
-
 /* nvUvmInterfaceRetainChannel() */
 static u32 retain_channel(const void *va_space, u32 client, u32 channel, void **retained, void *info)
 {
 	const struct retain_call call = { va_space, client, channel, retained, info };
-	struct km_task_call *task_call = km_task_call_begin();
-	struct km_engine *engine = task_call ? km_engine_get() : NULL;
-	u32 status = NV_ERR_NO_MEMORY;
-	struct km_identity identity;
+	const struct km_reference_call what = { client, channel, &call, run_retain, retain_ordered };
 
-	if (task_call && !km_identity_of_current(&identity))
-		status = run_retain(&call);
-	else if (engine)
-		status = retain_contained(engine, &identity, &call);
-	km_engine_put(engine);
-	if (task_call)
-		km_task_call_end(task_call);
-	km_probe_leave();
-	return status;
+	return km_reference_run(&what);
 }
 
 static bool release_wants(struct pt_regs *regs)
@@ -167,5 +125,5 @@ static void release_channel(void *retained)
 	km_probe_leave();
 }
 
-KM_PROBE(retain, "nvidia", "nvUvmInterfaceRetainChannel", retain_channel, retain_wants);
+KM_PROBE(retain, "nvidia", "nvUvmInterfaceRetainChannel", retain_channel, km_reference_wants);
 KM_PROBE(release, "nvidia", "nvUvmInterfaceReleaseChannel", release_channel, release_wants);
