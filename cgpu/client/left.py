@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the tree's entry `left` of a GPU says: memory of removed containers that the driver has not freed."""
+"""Reads the tree's entry `left` of a GPU: memory of removed containers that the driver has not freed."""
 
 from __future__ import annotations
 

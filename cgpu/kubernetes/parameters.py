@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What is said of shares beyond their size: ShareParameters, in a device class or in a claim.
+"""ShareParameters, in a device class or in a claim, say more of shares than their size.
 
 apiVersion: gpu.opencgpu.io/v1
 kind: ShareParameters

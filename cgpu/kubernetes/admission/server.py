@@ -75,7 +75,7 @@ class Webhook:
             await _send(send, 413, b"too large", "text/plain")
             return
         try:
-            # What it asks the API server for must not hold up other requests.
+            # Requests to the API server, which it makes, must not hold up other reviews.
             async with self._few:
                 answer = await asyncio.to_thread(review.answer, body, judge, self._say)
         except ValueError as error:
@@ -87,6 +87,7 @@ class Webhook:
 class Protocol(H11Protocol):
     """HTTP that tells the application whether the client has shown a certificate, which TLS has verified."""
 
+    # asyncio declares a wider transport than uvicorn takes.
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         """Begin a connection, after its handshake."""
         super().connection_made(transport)

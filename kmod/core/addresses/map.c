@@ -10,8 +10,8 @@
 /* The handle of all mappings, which are found by their addresses. */
 #define MAPPING_HANDLE 1u
 
-/* What a mapping lies in: the reservation that the call names as hDma. Of one without a record, as NV_ESC_RM_ALLOC_CONTEXT_DMA2 makes
- * them, it is the device, whose own VA space they are in (rmapi_deprecated_misc.c). CORE_NONE: there is none. */
+/* A mapping lies in the reservation that the call names as hDma. A reservation without a record, as NV_ESC_RM_ALLOC_CONTEXT_DMA2
+ * makes them, is in the device's own VA space (rmapi_deprecated_misc.c): then it is the device. CORE_NONE: there is none. */
 static u32 place_of(const struct core_call_context *context, u32 client, u32 device, u32 dma)
 {
 	u32 named = core_own_object(context, client, dma);
@@ -134,7 +134,7 @@ int core_end_unmap(struct core_call_context *context)
 	if (place == CORE_NONE)
 		return 0;
 	mapping = core_mapping_find(context->state, place, get64(top, at->dmaOffset));
-	/* Of a part that is unmapped the rest keeps the record: at most too much is counted. */
+	/* The record stays where a part alone is unmapped: at most too much is counted. */
 	if (mapping != CORE_NONE &&
 		(bytes == 0 || core_tables_of(bytes, CORE_TABLES_SMALL) >= context->state->object[mapping].tables))
 		core_object_drop(context->state, mapping);

@@ -49,7 +49,7 @@ void core_tables_taken(struct core_call_context *context, u32 space, u64 set_asi
 	core_tables_raise(state, space, number, core_tables_peak(state, space, set_aside));
 }
 
-/* What a reservation has of page tables: pages as the driver chooses them (gvaspaceApplyDefaultAlignment). */
+/* The driver chooses the pages of a reservation (gvaspaceApplyDefaultAlignment). */
 static enum core_table_pages pages_of(const struct core_alloc_shape *shape)
 {
 	switch ((shape->attr >> NVOS32_ATTR_PAGE_SIZE_SHIFT) & NVOS32_ATTR_PAGE_SIZE_MASK) {

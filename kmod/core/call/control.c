@@ -109,7 +109,7 @@ static enum cgpu_verdict begin_answer(struct core_call_context *context)
 	{                                                                                \
 		.command = number, .begin = begin_answer, .status = NV_ERR_NOT_SUPPORTED \
 	}
-/* Of the sessions of all who use the card: it has none that a slice could be told of. */
+/* The driver counts these sessions for all who use the card, so a slice is told of none. */
 #define OF_ALL(number)                                                                                      \
 	{                                                                                                   \
 		.command = number, .begin = begin_answer, .status = NV_ERR_NOT_SUPPORTED, .unless_whole = 1 \

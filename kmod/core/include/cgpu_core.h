@@ -37,7 +37,7 @@ struct cgpu_state;
 /* The level of lines for the event log (registry/event.c), which no other line has. */
 #define CGPU_LOG_EVENT 7
 
-/* What the driver has given out for one container, for as long as that is not freed. */
+/* Pages that the driver has given out for one container and that are not freed. */
 struct cgpu_pages {
 	u64 generation; /* of the container */
 	u64 bytes;
