@@ -13,6 +13,8 @@
 
 #define REST_MS 2000
 
+_Static_assert(STUCK_ROOM >= STUCK_MAX + LOOKS_PLACES, "each helper may get stuck");
+
 int looks_open(struct looks *looks, struct cgpu_core *core, struct events *events)
 {
 	u64 inode;
@@ -21,7 +23,7 @@ int looks_open(struct looks *looks, struct cgpu_core *core, struct events *event
 	looks->core = core;
 	looks->events = events;
 	looks->inodes = process_inode((s32)getpid(), &inode) == 0;
-	pthread_mutex_init(&looks->stuck_lock, NULL);
+	stuck_open(&looks->stuck);
 	for (i = 0; i < LOOKS_PLACES; i++) {
 		pthread_mutex_init(&looks->at[i].lock, NULL);
 		looks->at[i].helper = (struct helper){ -1, -1, -1 };
@@ -31,54 +33,19 @@ int looks_open(struct looks *looks, struct cgpu_core *core, struct events *event
 
 /* --- helpers that have been given up --- */
 
-/* How many of a container's helpers have not ended. With the lock. */
-static u32 count_stuck(struct looks *looks, u32 slot, u64 generation)
-{
-	u32 i = 0, count = 0;
-
-	while (i < looks->stuck_count) {
-		struct looks_stuck *stuck = &looks->stuck[i];
-
-		if (process_ended(stuck->pidfd)) {
-			close(stuck->pidfd);
-			*stuck = looks->stuck[--looks->stuck_count];
-			continue;
-		}
-		count += stuck->slot == slot && stuck->generation == generation;
-		i++;
-	}
-	return count;
-}
-
-static int has_too_many_stuck(struct looks *looks, const struct looks_place *place)
-{
-	u32 count;
-
-	pthread_mutex_lock(&looks->stuck_lock);
-	count = count_stuck(looks, (u32)(place - looks->at), place->generation);
-	pthread_mutex_unlock(&looks->stuck_lock);
-	return count >= LOOKS_STUCK_SHARE;
-}
-
-/* When there is no place for one more the oldest is forgotten: most are of containers that are gone. */
-static void keep_stuck(struct looks *looks, const struct looks_place *place, int pidfd)
-{
-	pthread_mutex_lock(&looks->stuck_lock);
-	if (looks->stuck_count == LOOKS_STUCK_MAX) {
-		close(looks->stuck[0].pidfd);
-		memmove(looks->stuck, looks->stuck + 1, --looks->stuck_count * sizeof(looks->stuck[0]));
-	}
-	looks->stuck[looks->stuck_count++] = (struct looks_stuck){
-		.pidfd = pidfd, .slot = (u32)(place - looks->at), .generation = place->generation
-	};
-	pthread_mutex_unlock(&looks->stuck_lock);
-}
-
 /* 1 when the place is that of a container that is there. */
 static int find_container(struct looks *looks, u32 place, struct cgpu_container_info *info)
 {
 	return place < CGPU_MAX_CONTAINERS && cgpu_container_next(looks->core, place, info) == 0 &&
 		info->slot == place && info->generation == looks->at[place].generation;
+}
+
+static void find_owner(struct looks *looks, struct looks_place *place)
+{
+	struct cgpu_container_info info;
+
+	place->owner = find_container(looks, (u32)(place - looks->at), &info) ? stuck_owner_of(&info) :
+										stuck_owner_gone(place->generation);
 }
 
 static void say_late(struct looks *looks, const struct looks_place *place)
@@ -111,7 +78,7 @@ static void give_up(struct looks *looks, struct looks_place *place)
 	if (pidfd < 0)
 		return;
 	atomic_fetch_add(&looks->late, 1);
-	keep_stuck(looks, place, pidfd);
+	stuck_add(&looks->stuck, &place->owner, pidfd);
 	say_late(looks, place);
 }
 
@@ -247,8 +214,9 @@ static int start_helper(struct look_under_way *look)
 	struct helper *helper = &look->place->helper;
 	int r;
 
-	if (has_too_many_stuck(looks, look->place))
-		return -EBUSY;
+	find_owner(looks, look->place);
+	if (!stuck_has_room(&looks->stuck, &look->place->owner))
+		return -EAGAIN;
 	r = helper_start(&looks->spawner, helper);
 	if (r == 0 && setsockopt(helper->results, SOL_SOCKET, SO_RCVTIMEO, &poll_time, sizeof(poll_time)) < 0) {
 		r = -errno;
@@ -374,7 +342,6 @@ void looks_close(struct looks *looks)
 
 	for (i = 0; i < LOOKS_PLACES; i++)
 		end_helper(looks, &looks->at[i]);
-	while (looks->stuck_count)
-		close(looks->stuck[--looks->stuck_count].pidfd);
+	stuck_close(&looks->stuck);
 	spawner_close(&looks->spawner);
 }

@@ -2,8 +2,8 @@
 /*
  * Looks at processes of containers. Each can take as long as the container likes (examine.h), so each is made by a helper of
  * that container, and waited for no longer than its asker says, and without any lock that others need. A helper that has not
- * answered in time is killed. One that cannot be killed is left, and counts: a container has no more than a few of these, and
- * with that many nothing of its processes can be looked at, so that its calls fail. Others are looked at by helpers of their own.
+ * answered in time is killed. One that cannot be killed is left, and counts (stuck.h): a container that has its share of these gets
+ * no helper, so that its calls fail. Others are looked at by helpers of their own.
  */
 #ifndef CGPUD_LOOKS_H
 #define CGPUD_LOOKS_H
@@ -15,29 +15,22 @@
 #include "examine.h"
 #include "helper.h"
 #include "processes.h"
+#include "stuck.h"
 
 #define LOOKS_MS 1000 /* that a thread of the container's own waits at most */
 #define LOOKS_SOON_MS 50 /* the same of threads that others need */
 #define LOOKS_PLACES (2 * CGPU_MAX_CONTAINERS) /* containers that are there, and those that are gone */
-#define LOOKS_STUCK_MAX 1024
-#define LOOKS_STUCK_SHARE 4 /* of one container */
 
 /* A container's helper. */
 struct looks_place {
 	pthread_mutex_t lock; /* while one look is under way */
 	u64 generation;
 	struct helper helper;
+	struct stuck_owner owner; /* of the helper */
 	u64 serial; /* of the last request */
 	u64 since; /* when that was made, in milliseconds of the monotonic clock; 0: it has been answered */
 	u64 rests; /* until then no thread that others need asks it */
 	atomic_ullong crowded; /* until then no such thread waits for the lock */
-};
-
-/* A helper that was killed and has not ended. */
-struct looks_stuck {
-	int pidfd;
-	u32 slot; /* place */
-	u64 generation;
 };
 
 struct looks {
@@ -46,9 +39,7 @@ struct looks {
 	struct events *events;
 	u32 inodes; /* 1: the kernel tells processes apart by inodes */
 	struct looks_place at[LOOKS_PLACES];
-	pthread_mutex_t stuck_lock;
-	u32 stuck_count;
-	struct looks_stuck stuck[LOOKS_STUCK_MAX];
+	struct stuck stuck;
 	atomic_ullong late; /* looks that were given up */
 };
 
@@ -91,7 +82,7 @@ static inline struct asker asker_soon(struct looks *looks, u32 slot, u64 generat
 }
 
 /*
- * All of these: -ETIMEDOUT: there was no answer in time; -EBUSY: too many helpers of the container do not answer; other
+ * All of these: -ETIMEDOUT: there was no answer in time; -EAGAIN: too many of the container's helpers do not end; other
  * negative errno: nobody can tell. What they return else is as in examine.h.
  */
 

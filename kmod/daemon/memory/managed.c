@@ -134,7 +134,7 @@ static int measure_space(struct cgpud *d, struct managed_container *container, u
 	if (r == 0)
 		space->bytes = sum.bytes + pending_bytes(container, space->serial);
 	/* What cannot be looked at is not what is charged: nothing more is mapped meanwhile. */
-	else if (r == -ETIMEDOUT || r == -EBUSY || r == -EPIPE)
+	else if (r == -ETIMEDOUT || r == -EAGAIN || r == -EPIPE)
 		return -EAGAIN;
 	else if (!address_space_lives(&asker, space))
 		space->bytes = 0;

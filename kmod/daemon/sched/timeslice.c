@@ -203,7 +203,7 @@ static int is_of_container(struct cgpud *d, const struct timeslice_client *known
 /* It is found, or the process cannot be searched. */
 static int is_end_of_search(int r)
 {
-	return r == 0 || r == -ESRCH || r == -EPERM || r == -ETIMEDOUT || r == -EBUSY || r == -EPIPE;
+	return r == 0 || r == -ESRCH || r == -EPERM || r == -ETIMEDOUT || r == -EAGAIN || r == -EPIPE;
 }
 
 static int search(struct cgpud *d, u32 gpu, const struct timeslice_client *known, s32 tgid)

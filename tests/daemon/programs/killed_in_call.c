@@ -24,6 +24,7 @@ TEST(closes_nothing_of_others)
 	struct task task;
 	pid_t pid;
 
+	d->core = bench_new("580.142")->core;
 	CHECK_EQ(looks_open(&d->looks, &d->core, &d->events), 0);
 	devices_init(&d->devices);
 	d->pidfd_thread = process_has_thread_pidfd();

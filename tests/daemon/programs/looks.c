@@ -2,6 +2,7 @@
 /* Looks whose helper does not answer, and what comes of the next ones: on the test's own process, without a driver. */
 #define _GNU_SOURCE
 #include <sys/mman.h>
+#include <sys/resource.h>
 #include <sys/syscall.h>
 
 #include "child.h"
@@ -23,18 +24,26 @@ int __wrap_process_ended(int pidfd)
 	return !never_ends && __real_process_ended(pidfd);
 }
 
-static void begin(void)
+static struct bench *begin(void)
 {
+	struct bench *bench = bench_new("580.142");
+
 	events_open(&events, -1);
-	CHECK_EQ(looks_open(&looks, &bench_new("580.142")->core, &events), 0);
+	CHECK_EQ(looks_open(&looks, &bench->core, &events), 0);
+	return bench;
+}
+
+static int look_for(u32 slot, u64 generation, u32 wait_ms)
+{
+	struct asker asker = { &looks, slot, generation, wait_ms };
+	struct identity identity;
+
+	return look_at_file(&asker, getpid(), 0, &identity);
 }
 
 static int look(u32 slot, u32 wait_ms)
 {
-	struct asker asker = { &looks, slot, 7, wait_ms };
-	struct identity identity;
-
-	return look_at_file(&asker, getpid(), 0, &identity);
+	return look_for(slot, 6 + slot, wait_ms);
 }
 
 static void signal_helper(u32 slot, int number)
@@ -98,21 +107,126 @@ TEST(a_late_answer_is_not_taken_for_that_of_another_look)
 	CHECK_EQ(atomic_load(&looks.late), 0);
 }
 
-TEST(a_container_has_few_helpers_that_do_not_end)
+/* Its helper is killed, and does not end. */
+static void stick(u32 slot, u64 generation)
+{
+	CHECK_EQ(look_for(slot, generation, LOOKS_MS), 0);
+	signal_helper(slot, SIGSTOP);
+	looks.at[slot].rests = 0;
+	CHECK_EQ(look_for(slot, generation, LOOKS_SOON_MS), -ETIMEDOUT);
+	signal_helper(slot, SIGKILL);
+}
+
+static void stick_share(u32 slot, u64 generation)
 {
 	u32 i;
 
+	never_ends = 1;
+	for (i = 0; i < STUCK_SHARE; i++)
+		stick(slot, generation);
+	CHECK_EQ(look_for(slot, generation, LOOKS_MS), -EAGAIN);
+}
+
+TEST(a_container_has_few_helpers_that_do_not_end)
+{
+	begin();
+	stick_share(A, 7);
+	CHECK_EQ(look(B, LOOKS_MS), 0);
+	never_ends = 0;
+	CHECK_EQ(look(A, LOOKS_MS), 0);
+}
+
+/* Pods of one container each, but for processes 1 and 2, which are of one pod. */
+static int find_pod(void *ctx, s32 pid, char *path, size_t bytes)
+{
+	(void)ctx;
+	snprintf(
+		path, bytes, "/kubepods.slice/kubepods-pod%02d.slice/cri-containerd-%d.scope", pid == 2 ? 1 : pid, pid);
+	return 0;
+}
+
+static struct caller begin_container(struct bench *bench, const char *id, s32 pid)
+{
+	char line[64];
+
+	bench->ops.cgroup_of = find_pod;
+	snprintf(line, sizeof(line), "create id=%s pid=%d gpu=0:1048576000", id, pid);
+	CHECK_EQ(bench_ctl(bench, line), 0);
+	return bench_caller(bench, id, 100);
+}
+
+TEST(a_restart_brings_a_pod_no_new_share)
+{
+	struct bench *bench = begin();
+	struct caller first = begin_container(bench, "a", 1), again, other;
+
+	stick_share(first.slot, first.generation);
+	CHECK_EQ(bench_ctl(bench, "destroy id=a"), 0);
+	again = begin_container(bench, "b", 2);
+	other = begin_container(bench, "c", 3);
+	CHECK_EQ(look_for(again.slot, again.generation, LOOKS_MS), -EAGAIN);
+	CHECK_EQ(look_for(other.slot, other.generation, LOOKS_MS), 0);
+}
+
+static struct stuck_owner owner_in(const char *cgroup, const char *id)
+{
+	struct cgpu_container_info info = { 0 };
+
+	snprintf(info.id, sizeof(info.id), "%s", id);
+	snprintf(info.cgroup, sizeof(info.cgroup), "%s", cgroup);
+	return stuck_owner_of(&info);
+}
+
+TEST(a_pod_is_known_by_its_control_group)
+{
+	static const char *const pods[][2] = {
+		{ "/kubepods/burstable/pod2f/a", "/kubepods/burstable/pod2f/b" },
+		{ "/kubepods.slice/kubepods-pod2f_0a.slice/crio-a.scope/container",
+			"/kubepods.slice/kubepods-pod2f_0a.slice/crio-b.scope" },
+		{ "/machine.slice/machine-libpod_pod_2f.slice/libpod-a.scope",
+			"/machine.slice/machine-libpod_pod_2f.slice/libpod-b.scope" },
+	};
+	static const char *const others[] = { "/", "/docker/2f", "/machine.slice/libpod-2f.scope", "/kubepods.slice/2f",
+		"/system.slice/podman.service/2f", "pids:/docker/2f" };
+	size_t i;
+
+	for (i = 0; i < sizeof(pods) / sizeof(pods[0]); i++)
+		CHECK_EQ(owner_in(pods[i][0], "a").key, owner_in(pods[i][1], "b").key);
+	for (i = 0; i < sizeof(others) / sizeof(others[0]); i++) {
+		CHECK(owner_in(others[i], "a").key != owner_in(others[i], "b").key);
+		CHECK_EQ(owner_in(others[i], "a").key, owner_in("/", "a").key);
+	}
+}
+
+/* How many helpers an owner gets that does not let one end. */
+static u32 fill(struct stuck_owner owner)
+{
+	u32 count = 0;
+
+	for (; stuck_has_room(&looks.stuck, &owner); count++)
+		stuck_add(&looks.stuck, &owner, dup(0));
+	return count;
+}
+
+TEST(all_helpers_that_do_not_end_are_bounded)
+{
+	struct rlimit files = { 4096, 4096 };
+	struct stuck_owner owner = { .key = 0 };
+	u32 all = 0, got;
+
+	CHECK_EQ(setrlimit(RLIMIT_NOFILE, &files), 0);
 	begin();
 	never_ends = 1;
-	for (i = 0; i < LOOKS_STUCK_SHARE; i++) {
-		CHECK_EQ(look(A, LOOKS_MS), 0);
-		signal_helper(A, SIGSTOP);
-		looks.at[A].rests = 0;
-		CHECK_EQ(look(A, LOOKS_SOON_MS), -ETIMEDOUT);
-		signal_helper(A, SIGKILL);
+	/* Those of all containers that are gone have one half. */
+	for (owner.gone = 1; (got = fill(owner)); owner.key++)
+		all += got;
+	CHECK_EQ(all, STUCK_MAX / 2);
+	for (owner.gone = 0; (got = fill(owner)); owner.key++) {
+		CHECK(got <= STUCK_SHARE && got <= (STUCK_MAX - all) / 2);
+		all += got;
 	}
-	CHECK_EQ(look(A, LOOKS_MS), -EBUSY);
-	CHECK_EQ(look(B, LOOKS_MS), 0);
+	CHECK_EQ(all, STUCK_MAX - 1);
+	CHECK_EQ(look(A, LOOKS_MS), -EAGAIN);
 	never_ends = 0;
 	CHECK_EQ(look(A, LOOKS_MS), 0);
 }
