@@ -123,7 +123,7 @@ static void add(void *ctx, u64 start, u64 end)
 	sum->counted = (end + PIECE - 1) / PIECE * PIECE;
 }
 
-/* One that cannot be seen any more has what it had, and was about to have, until nobody uses it. */
+/* One that no process uses has what it had, and was about to have, until it is taken apart. */
 static int measure_space(struct cgpud *d, struct managed_container *container, u32 at)
 {
 	struct address_space *space = &d->managed.spaces.at[at];
@@ -133,8 +133,8 @@ static int measure_space(struct cgpud *d, struct managed_container *container, u
 
 	if (r == 0)
 		space->bytes = sum.bytes + pending_bytes(container, space->serial);
-	/* What cannot be looked at is not what is charged: nothing more is mapped meanwhile. */
-	else if (r == -ETIMEDOUT || r == -EAGAIN || r == -EPIPE)
+	/* What cannot be counted may be more than is charged: nothing more is mapped meanwhile. */
+	else if (r != -ESRCH)
 		return -EAGAIN;
 	else if (!address_space_lives(&asker, space))
 		space->bytes = 0;

@@ -19,6 +19,9 @@ static u64 started = 7;
 static int stands = 1;
 static struct address_spaces *watched;
 static u32 looked_with_lock;
+/* What a look at mappings comes to, once as many as these have been made. */
+static int mappings_error;
+static u32 mappings_seen;
 
 int __wrap_notice_stands(const struct notice *notice);
 int __wrap_process_has_ended(s32 tgid);
@@ -46,6 +49,9 @@ int __wrap_look_lives(const struct asker *asker, int pagemap)
 int __wrap_look_mappings(const struct asker *asker, int maps, mapping_fn each, void *ctx)
 {
 	note_lock();
+	if (mappings_error && !mappings_seen)
+		return mappings_error;
+	mappings_seen -= mappings_seen > 0;
 	return __real_look_mappings(asker, maps, each, ctx);
 }
 
@@ -314,4 +320,33 @@ TEST(a_caller_that_waits_no_longer_is_not_looked_at)
 	stands = 1;
 	CHECK(take(&harness, &harness.a, child) >= 0);
 	child_end(child);
+}
+
+/* What a process has is not known, so nothing is mapped on top of it. */
+TEST(mappings_that_cannot_be_counted_let_no_more_be_mapped)
+{
+	static const int errors[] = { -ETIMEDOUT, -EAGAIN, -EPIPE, -EPROTO, -EACCES, -ENOMEM, -EIO, -EBADF };
+	struct harness harness = two_containers();
+	struct managed_map map = { .slot = harness.a.slot,
+		.generation = harness.a.generation,
+		.notice = { .listener = -1 },
+		.tid = child_begin(),
+		.start = 1ull << 40,
+		.bytes = BYTES };
+	size_t i;
+
+	map.tgid = map.tid;
+	atomic_store(&harness.d->enforce, 1);
+	for (i = 0; i < sizeof(errors) / sizeof(errors[0]); i++) {
+		/* The first look finds its address space, the second one counts. */
+		mappings_seen = i == 0 ? 1 : 2;
+		mappings_error = errors[i];
+		CHECK_EQ(managed_map(harness.d, &map), -EAGAIN);
+	}
+	/* No process uses it any more: nothing can be mapped there. */
+	mappings_seen = 2;
+	mappings_error = -ESRCH;
+	CHECK_EQ(managed_map(harness.d, &map), 0);
+	CHECK_EQ(used(&harness, &harness.a), BYTES);
+	child_end(map.tid);
 }
