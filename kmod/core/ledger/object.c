@@ -9,10 +9,11 @@ static u32 bucket_of(const struct cgpu_state *state, u32 client, u32 handle)
 	return core_hash(state->key, client, handle) % CORE_OBJECT_BUCKETS;
 }
 
-/* Mappings are in the same chains, by reservation and address. */
+/* Mappings are in the same chains, by reservation and address, both halves of which the key mixes: addresses of one sum
+ * would meet. */
 static u32 bucket_of_mapping(const struct cgpu_state *state, u32 reservation, u64 address)
 {
-	return bucket_of(state, reservation, (u32)(address >> 12) ^ (u32)(address >> 44));
+	return bucket_of(state, reservation, core_hash(state->key, (u32)address, (u32)(address >> 32)));
 }
 
 static u32 bucket_of_record(const struct cgpu_state *state, const struct core_object *record)

@@ -230,6 +230,31 @@ TEST_ON(mappings_are_credited_when_they_end, with_range(&caller))
 	CHECK_EQ(charged(bench, &caller), 0);
 }
 
+static u32 longest_chain(const struct cgpu_state *state)
+{
+	u32 bucket, at, length, most = 0;
+
+	for (bucket = 0; bucket < CORE_OBJECT_BUCKETS; bucket++) {
+		length = 0;
+		for (at = state->object_hash[bucket]; at != CORE_NONE; at = state->object[at].next)
+			length++;
+		most = length > most ? length : most;
+	}
+	return most;
+}
+
+TEST_ON(addresses_with_halves_that_cancel_each_other_make_no_long_chain, with_range(&caller))
+{
+	struct map_ask map = { FIRST, DEVICE, 0x20, 5, 4096, 0 };
+	u64 n;
+
+	for (n = 1; n <= 32; n++) {
+		map.address = n << 44 | n << 12;
+		CHECK_EQ(bench_map(bench, &caller, &map), NV_OK);
+	}
+	CHECK(longest_chain(bench->core.state) < 8);
+}
+
 TEST_ON(a_reservation_with_all_of_its_tables_is_mapped_for_nothing, with_range(&caller))
 {
 	struct address_ask ask = addresses(0x10, 64 * GIB, SMALL);
