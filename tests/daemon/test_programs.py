@@ -31,6 +31,7 @@ WRAPPED = {
     "managed_spaces": ("process_has_ended", "look_started", "look_lives", "look_mappings", "notice_stands"),
     "samples": ("rm_control",),
     "timeslice_places": (),
+    "warnings": ("look_copy",),
 }
 TESTS = [
     (stem, name)

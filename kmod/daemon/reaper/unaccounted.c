@@ -115,9 +115,9 @@ static int is_handed(struct cgpud *d, u32 gpu, s32 tgid, u64 bytes)
 	if (!handed_files(d, tgid))
 		return 0;
 	events_log(&d->events, LOG_LEVEL_WARNING,
-		"process %d: has %llu bytes of GPU %u, and is in no slice, by files of the driver that were opened in "
-		"another container: they count as drift",
-		tgid, (unsigned long long)bytes, gpu);
+		"GPU %u: process %d has %llu bytes, and is in no slice, by files of the driver that were opened in another "
+		"container: they count as drift",
+		gpu, tgid, (unsigned long long)bytes);
 	return 1;
 }
 

@@ -394,6 +394,17 @@ static void run_named(struct cgpud *d, struct in_flight *e, const struct task *t
 	}
 }
 
+/* Under the container's name, as in task.c. */
+static void say_not_freed(struct cgpud *d, const struct cgpu_call *call, int error)
+{
+	struct cgpu_container_info info;
+
+	if (cgpu_container_next(&d->core, call->slot, &info) == 0 && info.slot == call->slot)
+		events_log(&d->events, LOG_LEVEL_WARNING,
+			"container %s: an allocation of process %d could not be taken back: %s", info.id, call->tgid,
+			strerror(error));
+}
+
 /* Run a call of our own making the way every other runs, so that the charges follow. */
 static void run_free(struct cgpud *d, struct cgpu_call *call, int file)
 {
@@ -405,8 +416,7 @@ static void run_free(struct cgpud *d, struct cgpu_call *call, int file)
 		cgpu_call_end(&d->core, call, r);
 	}
 	if (r < 0)
-		events_log(&d->events, LOG_LEVEL_WARNING, "process %d: an allocation could not be taken back: %s",
-			call->tgid, strerror(-r));
+		say_not_freed(d, call, -r);
 }
 
 /* In the container's order. */

@@ -192,6 +192,17 @@ int task_open(struct cgpud *d, struct task *task)
 	return r < 0 ? r : task_open_memory(task);
 }
 
+/* Under the container's name: under its own each of its processes would have as many lines. */
+static void say_uncopied(struct cgpud *d, const struct task *task, int error)
+{
+	struct cgpu_container_info info;
+
+	if (cgpu_container_next(&d->core, task->asker.slot, &info) == 0 && info.slot == task->asker.slot)
+		events_log(&d->events, LOG_LEVEL_WARNING,
+			"container %s: a descriptor of process %d cannot be copied: %s", info.id, task->tgid,
+			strerror(error));
+}
+
 int task_copy(struct cgpud *d, struct task *task)
 {
 	int r;
@@ -202,8 +213,7 @@ int task_copy(struct cgpud *d, struct task *task)
 	if (r >= 0)
 		task->file = r;
 	else if (r != -EBADF && r != -ESRCH)
-		events_log(&d->events, LOG_LEVEL_WARNING, "process %d: a descriptor of it cannot be copied: %s",
-			task->tgid, strerror(-r));
+		say_uncopied(d, task, -r);
 	return r < 0 ? file_error(r) : 0;
 }
 

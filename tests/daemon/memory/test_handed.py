@@ -46,7 +46,7 @@ def test_memory_by_files_of_a_container_is_drift(make_daemon: MakeDaemon, base: 
     other = daemon.slice(2, f"gpu=0:{LIMIT}", "alloc=1M", "count", "hold", until="count")
     with outside(client("hand_out"), "--dev", daemon.run / "sim", "take", place, str(PIECE), "4096") as taker:
         eventually(lambda: "nothing more is given of it" in daemon.log(), "nothing was said")
-        assert f"process {taker.pid}: has {PIECE} bytes of GPU 0, {SAID}" in daemon.log()
+        assert f"GPU 0: process {taker.pid} has {PIECE} bytes, {SAID}" in daemon.log()
         assert "0 processes outside of containers; nothing more is given" in daemon.log()
         daemon.enter(other, "expect=0x51", "alloc=1M").succeeds()
     # The files keep it until the last of both has closed them.
