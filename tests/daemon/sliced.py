@@ -4,7 +4,8 @@
 Usage: sliced.py SECCOMP_SOCKET CONTAINER_ID PROGRAM [ARGUMENT...]
 
 Reads one line from standard input before it goes on when SLICED_WAIT is set, so that its parent can
-register its process id first.
+register its process id first. With SLICED_ENDED a process of its own sends the listener and ends; then
+"sent" is printed, and one line read.
 """
 
 from __future__ import annotations
@@ -112,16 +113,35 @@ def state(container_id: str) -> bytes:
     ).encode()
 
 
+def connect(path: str) -> socket.socket:
+    """Connect to the engine."""
+    sock = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+    sock.connect(path)
+    return sock
+
+
+def send_by_another(path: str, message: bytes, fd: int) -> None:
+    """Have a process send the listener that ends at once, and wait for a line."""
+    if os.fork() == 0:
+        socket.send_fds(connect(path), [message], [fd])
+        os._exit(0)
+    os.wait()
+    print("sent", flush=True)
+    sys.stdin.readline()
+
+
 def main(path: str, container_id: str, *command: str) -> None:
     """Install, send, exec."""
     if "SLICED_WAIT" in os.environ:
         sys.stdin.readline()
-    sock = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
-    sock.connect(path)
+    sock = connect(path)
     message = state(container_id)
     # Everything that could be notified is done before the filter: nobody answers yet.
     fd = install()
-    socket.send_fds(sock, [message], [fd])
+    if "SLICED_ENDED" in os.environ:
+        send_by_another(path, message, fd)
+    else:
+        socket.send_fds(sock, [message], [fd])
     sock.close()
     os.close(fd)
     os.execv(command[0], list(command))

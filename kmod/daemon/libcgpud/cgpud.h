@@ -55,9 +55,12 @@ int cgpud_state_fd(const struct cgpud *d);
 /* What watches open files that memory was exported on: the next engine takes it up. Stays the engine's. Negative: this
  * kernel cannot do that, and exports are refused. */
 int cgpud_files_fd(const struct cgpud *d);
-/* Take a seccomp listener over; owns fd from here on, also on failure. kept: an engine before this one has served it.
- * -EDQUOT: its container has as many as it may; -ENOSPC, -EEXIST. */
-int cgpud_attach(struct cgpud *d, int fd, u32 slot, u64 generation, u64 serial, u32 kept);
+#define CGPUD_KEPT 1u /* an engine before this one has served it */
+#define CGPUD_UNPROVEN \
+	2u /* nobody knows whether it is the container's: a process of its group makes the first call that counts */
+/* Take a seccomp listener over; owns fd from here on, also on failure. marks: of the above. -EDQUOT: its container has as many
+ * as it may; -ENOSPC, -EEXIST. */
+int cgpud_attach(struct cgpud *d, int fd, u32 slot, u64 generation, u64 serial, u32 marks);
 /*
  * One engine takes over from another, which lives until then and goes on if that fails: the successor opens everything but
  * the ledger, the other one pauses, the successor copies its state, is given listeners and starts.

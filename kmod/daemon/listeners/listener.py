@@ -35,7 +35,8 @@ FD_NAME = "seccompFd"
 MAX_PID = 1 << 22
 ID = re.compile(r"[A-Za-z0-9_+.-]{1,127}")
 WAIT_S = 5.0  # for the rest of one message
-NAME = re.compile(r"listener-([0-9]{1,4})-([0-9]{1,20})-([0-9]{1,20})")
+UNPROVEN = "-unproven"
+NAME = re.compile(rf"listener-([0-9]{{1,4}})-([0-9]{{1,20}})-([0-9]{{1,20}})({UNPROVEN})?")
 ANON_LINK = "anon_inode:seccomp notify"
 SHARE_USED = (
     "container {id}: it has as many seccomp listeners as one container may: what was started now gets no "
@@ -47,9 +48,9 @@ class QuotaError(CgpuError):
     """A container has its share of the listeners."""
 
 
-def store_name(slot: int, generation: int, serial: int) -> str:
+def store_name(slot: int, generation: int, serial: int, *, proven: bool = True) -> str:
     """Return the name of a listener in the descriptor store."""
-    return f"listener-{slot}-{generation}-{serial}"
+    return f"listener-{slot}-{generation}-{serial}{'' if proven else UNPROVEN}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,9 +108,10 @@ def _index(names: Any, descriptors: int) -> int:
 class Delivery:
     """One connection of a runtime, until its message has come whole."""
 
-    def __init__(self, sock: socket.socket) -> None:
-        """Take an accepted connection over."""
+    def __init__(self, sock: socket.socket, *, proven: bool) -> None:
+        """Take an accepted connection over. proven: the sender was seen, and may register containers."""
         self.sock = sock
+        self.proven = proven
         self.deadline = time.monotonic() + WAIT_S
         self._text = b""
         self._fds: list[int] = []
@@ -158,8 +160,11 @@ class Listeners:
         """Return under which name each is stored, by its serial."""
         return dict(self._names)
 
-    def accept(self, state: ProcessState, fd: int) -> None:
-        """Attach a new listener to its container; closes fd when it is refused. Raises CgpuError."""
+    def accept(self, state: ProcessState, fd: int, *, proven: bool = True) -> None:
+        """Attach a new listener to its container; closes fd when it is refused. Raises CgpuError.
+
+        Unless it is proven that it is the container's, its calls are to prove it: cgpud_attach().
+        """
         serial = secrets.randbits(62) + 1
         container = self._engine.find(state.container_id)
         try:
@@ -167,14 +172,14 @@ class Listeners:
                 raise CgpuError(f"container {state.container_id}: is not registered: its listener is closed")
             if os.readlink(f"/proc/self/fd/{fd}") != ANON_LINK:
                 raise CgpuError(f"container {state.container_id}: what came is no seccomp listener")
-            name = store_name(container.slot, container.generation, serial)
+            name = store_name(container.slot, container.generation, serial, proven=proven)
             # Stored first: if this process dies in between, the next daemon has it.
             self._store(name, fd, state.container_id)
         except (CgpuError, OSError):
             os.close(fd)
             raise
         try:
-            self._attach(fd, (container.slot, container.generation, serial), name)
+            self._attach(fd, (container.slot, container.generation, serial), name, proven=proven)
         except QuotaError as error:
             raise CgpuError(SHARE_USED.format(id=state.container_id)) from error
         log.info("container %s: listener attached", state.container_id)
@@ -188,8 +193,8 @@ class Listeners:
             os.close(fd)
             self._notify.discard(name)
             return
-        slot, generation, serial = (int(part) for part in found.groups())
-        self._attach(fd, (slot, generation, serial), name, kept=True)
+        slot, generation, serial = (int(part) for part in found.groups()[:3])
+        self._attach(fd, (slot, generation, serial), name, kept=True, proven=not found[4])
 
     def gone(self, serial: int) -> None:
         """Forget a listener that has no task left. It has hung up, so the store drops its copy by itself."""
@@ -217,9 +222,11 @@ class Listeners:
                 error.strerror,
             )
 
-    def _attach(self, fd: int, key: tuple[int, int, int], name: str, *, kept: bool = False) -> None:
+    def _attach(
+        self, fd: int, key: tuple[int, int, int], name: str, *, kept: bool = False, proven: bool
+    ) -> None:
         try:
-            self._engine.attach(fd, *key, kept=kept)
+            self._engine.attach(fd, *key, kept=kept, proven=proven)
         except OSError as error:
             self._notify.discard(name)
             if error.errno == errno.EDQUOT:
@@ -228,17 +235,19 @@ class Listeners:
         self._names[key[2]] = name
 
 
-def _check_runtime(sock: socket.socket) -> None:
+def _check_runtime(sock: socket.socket) -> bool:
     """Raise RefusedError unless a process has connected that may write to the tree: register containers.
 
     Such as a runtime of an engine that has its own mount namespace. A runtime sends and waits for nothing, so
-    it may have ended by now: then its user id alone is known.
+    it may have ended by now. Then its user id alone is known, and False is returned.
     """
     try:
         peers.check_peer(sock, check_writer)
     except peers.EndedError:
         if peers.identity_of(sock)[1] != 0:
             raise
+        return False
+    return True
 
 
 class ListenerSocket:
@@ -290,7 +299,7 @@ class ListenerSocket:
         except OSError:
             return
         try:
-            _check_runtime(sock)
+            proven = _check_runtime(sock)
         except peers.RefusedError as error:
             peers.report("listeners' socket", error)
             sock.close()
@@ -302,13 +311,13 @@ class ListenerSocket:
             log.warning("listeners' socket: %s", error)
             sock.close()
             return
-        self._deliveries[sock.fileno()] = Delivery(sock)
+        self._deliveries[sock.fileno()] = Delivery(sock, proven=proven)
 
     def _receive(self, fd: int) -> None:
         delivery = self._deliveries[fd]
         try:
             if delivery.receive():
-                self.listeners.accept(*delivery.take())
+                self.listeners.accept(*delivery.take(), proven=delivery.proven)
                 self._end(fd)
         except BlockingIOError:
             return

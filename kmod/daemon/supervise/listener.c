@@ -93,7 +93,7 @@ static int has_room_locked(const struct listeners *l, u32 slot, struct fair *fai
 	return fair_has_room(fair, slot, LISTENERS_NEW, LISTENERS_SHARE);
 }
 
-int listener_add(struct listeners *l, int fd, u32 slot, u64 generation, u64 serial, struct fair *fair)
+int listener_add(struct listeners *l, int fd, const struct listener_facts *facts, struct fair *fair)
 {
 	struct epoll_event event = { .events = EPOLLIN | EPOLLONESHOT };
 	struct listener *one;
@@ -103,16 +103,19 @@ int listener_add(struct listeners *l, int fd, u32 slot, u64 generation, u64 seri
 	/* Only faster: older kernels do without. */
 	ioctl(fd, SECCOMP_IOCTL_NOTIF_SET_FLAGS, SECCOMP_USER_NOTIF_FD_SYNC_WAKE_UP);
 	pthread_mutex_lock(&l->lock);
-	one = add_locked(l, serial, &error);
-	if (one && fair && !has_room_locked(l, slot, fair)) {
+	one = add_locked(l, facts->serial, &error);
+	if (one && fair && !has_room_locked(l, facts->slot, fair)) {
 		one = NULL;
 		error = -EDQUOT;
 	}
 	if (one) {
-		account = account_locked(l, slot, generation);
-		*one = (struct listener){
-			.fd = fd, .slot = slot, .generation = generation, .serial = serial, .account = account
-		};
+		account = account_locked(l, facts->slot, facts->generation);
+		*one = (struct listener){ .fd = fd,
+			.slot = facts->slot,
+			.generation = facts->generation,
+			.serial = facts->serial,
+			.account = account,
+			.unproven = facts->unproven };
 		event.data.u64 = event_of(l, one);
 		error = epoll_ctl(l->epoll, EPOLL_CTL_ADD, fd, &event) < 0 ? -errno : 0;
 		if (error) {

@@ -8,6 +8,7 @@
 #define CGPUD_LISTENER_H
 
 #include <pthread.h>
+#include <stdatomic.h>
 
 #include "cgpu_types.h"
 #include "fair.h"
@@ -26,6 +27,8 @@ struct listener {
 	u32 users; /* workers that hold it */
 	u32 held; /* not armed: its container has its share of the workers */
 	u32 dead; /* closed when the last user lets go */
+	atomic_uint
+		unproven; /* 1: nobody knows whether it is of its container, until a process of that makes a call by it */
 };
 
 /* One registration. A new one in the same slot does not pay for what the old one's calls still hold. */
@@ -47,11 +50,18 @@ struct listeners {
 	struct account account[LISTENERS_MAX];
 };
 
+/* What a new one is. */
+struct listener_facts {
+	u32 slot;
+	u64 generation, serial;
+	u32 unproven;
+};
+
 int listeners_open(struct listeners *l, int wake_fd);
 void listeners_close(struct listeners *l);
 /* Takes fd over. fair: the containers that there are; NULL: an engine before this one has served it, so it stays. -EDQUOT:
  * its container has its share; -ENOSPC, -EEXIST (a serial twice), or what epoll says. */
-int listener_add(struct listeners *l, int fd, u32 slot, u64 generation, u64 serial, struct fair *fair);
+int listener_add(struct listeners *l, int fd, const struct listener_facts *facts, struct fair *fair);
 /* Wait for one that has something to say. Returns what listener_get takes, LISTENER_WAKE, or a negative errno;
  * events as epoll(7). It stays silent until listener_arm. */
 s64 listener_wait(struct listeners *l, u32 *events);

@@ -7,6 +7,7 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include "cgroup.h"
 #include "reply_cache.h"
 #include "driver_call.h"
 #include "processes.h"
@@ -321,7 +322,36 @@ static int inspect(struct cgpud *d, const struct listener *one, const struct in_
 	return task_inspect_call(d, task, request->fd, &wish);
 }
 
-static void supervise(struct cgpud *d, const struct listener *one, struct task_cache *cache, struct in_flight *e)
+/* Each time, as above. */
+static void say_unproven(struct cgpud *d, const struct cgpu_container_info *info, const struct in_flight *e)
+{
+	events_log(&d->events, LOG_LEVEL_WARNING,
+		"container %s: a call of process %d is refused: its listener came from a process that had ended, and it is "
+		"in no control group of the container's own",
+		info->id, e->notif.pid);
+}
+
+/* Whether a listener is the container's. All processes under a filter descend from the one that has installed it, so one of
+ * the container's group proves it for all. A group that is the whole machine's proves nothing. */
+static int is_proven(struct cgpud *d, struct listener *one, const struct in_flight *e)
+{
+	struct cgpu_container_info info;
+
+	if (!atomic_load(&one->unproven))
+		return 1;
+	if (cgpu_container_next(&d->core, one->slot, &info) < 0 || info.slot != one->slot ||
+		info.generation != one->generation)
+		return 0;
+	/* The number is the caller's as long as that waits. */
+	if (!strcmp(info.cgroup, "/") || !cgroup_holds(info.cgroup, (s32)e->notif.pid) || !is_waited_for(one, e)) {
+		say_unproven(d, &info, e);
+		return 0;
+	}
+	atomic_store(&one->unproven, 0);
+	return 1;
+}
+
+static void supervise(struct cgpud *d, struct listener *one, struct task_cache *cache, struct in_flight *e)
 {
 	struct asker asker = asker_of(&d->looks, one->slot, one->generation);
 	struct request request;
@@ -330,7 +360,7 @@ static void supervise(struct cgpud *d, const struct listener *one, struct task_c
 
 	cgpu_notified(&d->core);
 	task_init(&task, &asker, cache, (s32)e->notif.pid);
-	r = inspect(d, one, e, &task, &request);
+	r = is_proven(d, one, e) ? inspect(d, one, e, &task, &request) : -EPERM;
 	if (r < 0)
 		finish(d, one, e, &task, (struct reply){ .error = r });
 	else if (!task.driver_node)

@@ -36,7 +36,7 @@ static int add(u64 serial)
 {
 	int fd = eventfd(1, EFD_NONBLOCK | EFD_CLOEXEC);
 
-	CHECK(listener_add(&listeners, fd, 0, 1, serial, NULL) == 0);
+	CHECK(listener_add(&listeners, fd, &(struct listener_facts){ .generation = 1, .serial = serial }, NULL) == 0);
 	return fd;
 }
 
@@ -106,7 +106,9 @@ TEST(a_late_worker_leaves_the_next_alone)
 
 static int add_new(struct fair fair, u32 slot, u64 serial)
 {
-	return listener_add(&listeners, eventfd(0, EFD_CLOEXEC), slot, slot + 1, serial, &fair);
+	struct listener_facts facts = { .slot = slot, .generation = slot + 1, .serial = serial };
+
+	return listener_add(&listeners, eventfd(0, EFD_CLOEXEC), &facts, &fair);
 }
 
 /* What others have not taken is not theirs alone. */
@@ -123,7 +125,7 @@ TEST(nobody_has_more_than_a_share)
 	CHECK(add_new(fair, 0, serial++) == -EDQUOT);
 	CHECK(add_new(fair, 1, serial++) == 0);
 	/* One that the engine before has served stays. */
-	CHECK(listener_add(&listeners, eventfd(0, EFD_CLOEXEC), 0, 1, serial++, NULL) == 0);
+	add(serial++);
 }
 
 /* With many containers, each gets its part of half of the table, whatever the others do. */

@@ -39,6 +39,7 @@ class FakeEngine:
 
     def __init__(self) -> None:
         self.attached: list[tuple[int, int, int]] = []
+        self.unproven: list[int] = []  # their serials
         self.served = True
         self.filtered: bool | OSError = True
         self.inspected: list[int] = []
@@ -66,9 +67,12 @@ class FakeEngine:
     def serves(self, serial: int) -> bool:
         return self.served
 
-    def attach(self, fd: int, slot: int, generation: int, serial: int, *, kept: bool = False) -> None:
+    def attach(
+        self, fd: int, slot: int, generation: int, serial: int, *, kept: bool = False, proven: bool = True
+    ) -> None:
         os.close(fd)
         self.attached.append((slot, generation, serial))
+        self.unproven += [] if proven else [serial]
 
 
 def listeners_of(engine: FakeEngine) -> Listeners:
@@ -139,7 +143,7 @@ def test_every_process_of_a_runtime_is_looked_at(
 
 @pytest.mark.parametrize("uid", [0, 65534])
 def test_runtime_that_has_ended(sock: ListenerSocket, base: Path, engine: FakeEngine, uid: int) -> None:
-    """A runtime waits for nothing: a listener of one that has ended is taken, and of another user's none."""
+    """A listener of a runtime that has ended is taken, but not proven; of another user's none is."""
     for place in (base, base / "seccomp.sock"):
         place.chmod(0o777)
     child = os.fork()
@@ -153,7 +157,7 @@ def test_runtime_that_has_ended(sock: ListenerSocket, base: Path, engine: FakeEn
     for _ in range(8):
         sock.handle()
     eventually(sock.listeners.filters.is_idle, "a look goes on")
-    assert len(engine.attached) == (1 if uid == 0 else 0)
+    assert len(engine.attached) == len(engine.unproven) == (1 if uid == 0 else 0)
 
 
 def test_filters_that_cannot_be_looked_at(
@@ -265,11 +269,13 @@ def test_slow_sender_is_dropped(
 def test_store_names_come_back(engine: FakeEngine) -> None:
     """A stored name brings a listener back; any other name is closed, and one whose end was not told goes."""
     listeners = listeners_of(engine)
-    for name in (store_name(4, 99, 12345), "listener-x", "other", "listener-4-99"):
+    names = (store_name(4, 99, 12345), store_name(4, 99, 12346, proven=False))
+    for name in (*names, "listener-x", "other", "listener-4-99"):
         listeners.restore(name, os.open("/dev/null", os.O_RDONLY))
-    assert engine.attached == [(4, 99, 12345)]
+    assert engine.attached == [(4, 99, 12345), (4, 99, 12346)]
+    assert engine.unproven == [12346]
     listeners.drop_gone()
-    assert len(listeners) == 1
+    assert len(listeners) == 2
     engine.served = False
     listeners.drop_gone()
     assert len(listeners) == 0
