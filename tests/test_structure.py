@@ -123,7 +123,7 @@ def test_helpers_alone_look_at_processes(repository: Path) -> None:
     """
     top = repository / "kmod" / "daemon"
     own = [path for path in source_files(repository, ".c") if path.is_relative_to(top)]
-    examining = {"examine.c", "examine_space.c"}
+    examining = {"examine.c", "examine_filters.c", "examine_space.c"}
     named = {
         name
         for path in own
@@ -133,6 +133,7 @@ def test_helpers_alone_look_at_processes(repository: Path) -> None:
     assert named == {"cgroup", "ns/pid", "task"}
     users = {path.name for path in own if re.search(r"\bexamine_\w+\(", path.read_text())}
     assert users == {*examining, "helper_work.c"}
+    assert {path.name for path in own if "ptrace(" in path.read_text()} == {"examine_filters.c"}
 
 
 def test_folders_are_small(repository: Path) -> None:

@@ -11,6 +11,7 @@ from dataclasses import dataclass, fields, replace
 from typing import TYPE_CHECKING, Any
 
 from cgpu.errors import CgpuError
+from cgpu.kmod.daemon.gate import Gate
 from cgpu.kmod.daemon.library import (
     COUNTS,
     TOTALS,
@@ -155,12 +156,13 @@ def _explained(function: Any, *arguments: Any) -> None:
 
 
 class Engine:
-    """One running engine. Methods may be called from any thread; after close from none."""
+    """One running engine. Any thread may call its methods; after close() only is_filtered()."""
 
     def __init__(self, options: Options) -> None:
         """Speak to the driver and find its GPUs. Raises CgpuError, StaleStateError for an unusable state."""
         self._lib = load_library()
         self._handle = c_void_p()
+        self._inspections = Gate()
         given = COptions(**(_values(options) | {"settings": _settings(options.settings)}))
         _explained(self._lib.cgpud_open, byref(self._handle), byref(given))
         self._core = self._lib.cgpud_core(self._handle)
@@ -227,7 +229,9 @@ class Engine:
 
     def is_filtered(self, pid: int, container: Container) -> bool:
         """Tell whether a container's process has filters that hold; else it is killed. Raises OSError."""
-        return bool(_checked(self._lib.cgpud_filtered(pid, container.cgroup.encode())))
+        with self._inspections.pass_through():
+            key = (container.slot, container.generation)
+            return bool(_checked(self._lib.cgpud_filtered(self._handle, pid, *key)))
 
     def end_process(self, pid: int, container: Container) -> None:
         """Kill a container's process. Raises OSError."""
@@ -325,6 +329,7 @@ class Engine:
 
         False: containers keep threads from ending; the process has to end as it is.
         """
+        self._inspections.close()
         ended = self._handle.value is None or self._lib.cgpud_close(self._handle) == 0
         self._handle = c_void_p()
         return ended

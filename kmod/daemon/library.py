@@ -157,7 +157,7 @@ def load_library() -> ctypes.CDLL:
         "cgpud_status": (None, [c_void_p, POINTER(CStatus)]),
         "cgpud_node": (c_int, [c_void_p, c_uint32, POINTER(CDeviceNode)]),
         "cgpud_serves": (c_int, [c_void_p, c_uint64]),
-        "cgpud_filtered": (c_int, [c_int32, c_char_p]),
+        "cgpud_filtered": (c_int, [c_void_p, c_int32, c_uint32, c_uint64]),
         "cgpud_end_process": (c_int, [c_int32, c_char_p]),
         "cgpud_close": (c_int, [c_void_p]),
         "cgpud_pause": (c_uint32, [c_void_p, c_uint32]),

@@ -21,7 +21,19 @@ Hold = Callable[..., Sliced]
 SLICES = "slice_us: 10000\n"
 
 # Tests of parts, which need no daemon.
-PARTS = ("callers", "cdi", "control", "filters", "lock", "notify", "programs", "settings", "simulate", "unit")
+PARTS = (
+    "callers",
+    "cdi",
+    "control",
+    "filters",
+    "gate",
+    "lock",
+    "notify",
+    "programs",
+    "settings",
+    "simulate",
+    "unit",
+)
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

@@ -6,6 +6,7 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include "cgpu_types.h"
 #include "privilege.h"
 
 #define KEPT (1u << CAP_SYS_PTRACE)
@@ -22,20 +23,36 @@ static int set(unsigned int effective)
 	return syscall(SYS_capset, &head, data) < 0 ? -errno : 0;
 }
 
-int privilege_drop(void)
+/* Which capabilities one stands for, of those that the thread has. */
+static unsigned int find_capabilities(enum privilege privilege, unsigned int have)
+{
+	switch (privilege) {
+	case PRIVILEGE_FILES:
+		return have & 1u << CAP_DAC_OVERRIDE;
+	case PRIVILEGE_SENDING:
+		/* Either will do (net/unix/scm.c, too_many_unix_fds). */
+		return have & 1u << CAP_SYS_RESOURCE ? 1u << CAP_SYS_RESOURCE : have & 1u << CAP_SYS_ADMIN;
+	case PRIVILEGE_TRACING:
+		return have & (1u << CAP_SYS_ADMIN | 1u << CAP_KILL);
+	default:
+		return 0;
+	}
+}
+
+int privilege_drop(unsigned int keep)
 {
 	struct __user_cap_header_struct head = { .version = _LINUX_CAPABILITY_VERSION_3, .pid = 0 };
 	struct __user_cap_data_struct have[2] = { { 0 } };
+	u32 i;
 	int r;
 
 	if (syscall(SYS_capget, &head, have) < 0)
 		return -errno;
-	reserve[PRIVILEGE_FILES] = have[0].permitted & 1u << CAP_DAC_OVERRIDE;
-	/* Either will do (net/unix/scm.c, too_many_unix_fds). */
-	reserve[PRIVILEGE_SENDING] = have[0].permitted & 1u << CAP_SYS_RESOURCE;
-	if (!reserve[PRIVILEGE_SENDING])
-		reserve[PRIVILEGE_SENDING] = have[0].permitted & 1u << CAP_SYS_ADMIN;
-	permitted = KEPT | reserve[PRIVILEGE_FILES] | reserve[PRIVILEGE_SENDING];
+	permitted = KEPT;
+	for (i = 0; i < PRIVILEGES; i++) {
+		reserve[i] = keep & 1u << i ? find_capabilities((enum privilege)i, have[0].permitted) : 0;
+		permitted |= reserve[i];
+	}
 	r = set(KEPT);
 	if (r < 0)
 		permitted = 0;

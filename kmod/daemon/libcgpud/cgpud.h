@@ -100,11 +100,11 @@ int cgpud_node(struct cgpud *d, u32 index, struct cgpud_node *node);
 /* 1 while a listener is served: "gone" lines can be lost when the pipe is full. */
 int cgpud_serves(struct cgpud *d, u64 serial);
 /*
- * Inspect a process of a container's cgroup, for less than a second: 1 when its filters hold; 0 when they do not, and
- * then it is killed; or a negative errno when nobody can tell: -EACCES where this process has a filter itself, -ESRCH
- * where it is not in the group, -ETIMEDOUT where it does not stand still. The process is stopped for a moment; calls of it that wait are restarted.
+ * Inspect a process of a container's cgroup, for a second at most: 1 when its filters hold; 0 when they do not, and then it is
+ * killed; or a negative errno when nobody can tell: -EACCES where this process has a filter itself, -ESRCH where it is not in
+ * the group, -ETIMEDOUT where it does not stand still, -EAGAIN. It is stopped for a moment; calls of it that wait are restarted.
  */
-int cgpud_filtered(s32 pid, const char *cgroup);
+int cgpud_filtered(struct cgpud *d, s32 pid, u32 slot, u64 generation);
 /* Kill a process of a container's cgroup. -ESRCH: none has this number. */
 int cgpud_end_process(s32 pid, const char *cgroup);
 /* Stop threads; calls in flight are finished. The state stays in its memory file. -EBUSY: containers keep

@@ -37,7 +37,8 @@ static void *worker_main(void *arg)
 	int r;
 
 	prctl(PR_SET_NAME, "cgpud-worker");
-	r = privilege_drop();
+	/* It may have to start what has these in reserve. */
+	r = privilege_drop(PRIVILEGES_ALL);
 	if (r < 0) {
 		events_log(&d->events, LOG_LEVEL_ERROR, "a worker cannot drop its capabilities: %s", strerror(-r));
 		atomic_fetch_sub(&d->idle, 1);

@@ -11,8 +11,6 @@
 #include "asking.h"
 #include "processes.h"
 
-#define REST_MS 2000
-
 _Static_assert(STUCK_ROOM >= STUCK_MAX + LOOKS_PLACES, "each helper may get stuck");
 
 int looks_open(struct looks *looks, struct cgpu_core *core, struct events *events)
@@ -34,36 +32,36 @@ int looks_open(struct looks *looks, struct cgpu_core *core, struct events *event
 /* --- helpers that have been given up --- */
 
 /* 1 when the place is that of a container that is there. */
-static int find_container(struct looks *looks, u32 place, struct cgpu_container_info *info)
+static int find_container(const struct looks *looks, const struct looks_place *place, struct cgpu_container_info *info)
 {
-	return place < CGPU_MAX_CONTAINERS && cgpu_container_next(looks->core, place, info) == 0 &&
-		info->slot == place && info->generation == looks->at[place].generation;
+	return place->slot < CGPU_MAX_CONTAINERS && cgpu_container_next(looks->core, place->slot, info) == 0 &&
+		info->slot == place->slot && info->generation == place->generation;
 }
 
 static void find_owner(struct looks *looks, struct looks_place *place)
 {
 	struct cgpu_container_info info;
 
-	place->owner = find_container(looks, (u32)(place - looks->at), &info) ? stuck_owner_of(&info) :
-										stuck_owner_gone(place->generation);
+	place->owner =
+		find_container(looks, place, &info) ? stuck_owner_of(&info) : stuck_owner_gone(place->generation);
 }
 
-static void say_late(struct looks *looks, const struct looks_place *place)
+static void say_late(struct looks *looks, const struct looks_place *place, u64 waited_ms)
 {
 	struct cgpu_container_info info;
 
-	if (find_container(looks, (u32)(place - looks->at), &info))
+	if (find_container(looks, place, &info))
 		events_log(looks->events, LOG_LEVEL_WARNING,
-			"container %s: one of its processes kept the engine's look at it waiting for %u ms: calls that need such a "
+			"container %s: one of its processes kept the engine's look at it waiting for %llu ms: calls that need such a "
 			"look fail",
-			info.id, LOOKS_MS);
+			info.id, (unsigned long long)waited_ms);
 }
 
 static void say_no_helper(struct looks *looks, const struct looks_place *place, int error)
 {
 	struct cgpu_container_info info;
 
-	if (find_container(looks, (u32)(place - looks->at), &info))
+	if (find_container(looks, place, &info))
 		events_log(looks->events, LOG_LEVEL_WARNING,
 			"container %s: no process that looks at its processes can be started: %s", info.id,
 			strerror(error));
@@ -72,6 +70,7 @@ static void say_no_helper(struct looks *looks, const struct looks_place *place, 
 /* With the place's lock. */
 static void give_up(struct looks *looks, struct looks_place *place)
 {
+	u64 waited_ms = place->since ? clock_ms() - place->since : 0;
 	int pidfd = helper_kill(&place->helper);
 
 	place->since = 0;
@@ -79,7 +78,7 @@ static void give_up(struct looks *looks, struct looks_place *place)
 		return;
 	atomic_fetch_add(&looks->late, 1);
 	stuck_add(&looks->stuck, &place->owner, pidfd);
-	say_late(looks, place);
+	say_late(looks, place, waited_ms);
 }
 
 /* --- the place that a look is made by --- */
@@ -102,27 +101,46 @@ static int lock_in_time(struct looks_place *place, const struct asker *asker, co
 		return -ETIMEDOUT;
 	r = pthread_mutex_clocklock(&place->lock, CLOCK_MONOTONIC, until);
 	if (r && soon)
-		atomic_store(&place->crowded, clock_ms() + REST_MS);
+		atomic_store(&place->crowded, clock_ms() + LOOKS_REST_MS);
 	return -r;
 }
 
 /* A container's place is its slot. Once another one has the slot, what is left of the container has a place elsewhere. */
-static struct looks_place *lock_place(const struct asker *asker, u64 until)
+static int lock_place(struct look_under_way *look)
 {
+	const struct asker *asker = look->asker;
+	struct timespec time = clock_time(look->until * 1000000);
 	struct looks *looks = asker->looks;
-	struct timespec time = clock_time(until * 1000000);
-	struct looks_place *place;
+	int r;
 
 	if (asker->slot < CGPU_MAX_CONTAINERS) {
-		place = &looks->at[asker->slot];
-		if (lock_in_time(place, asker, &time) < 0)
-			return NULL;
-		if (place->generation <= asker->generation)
-			return place;
-		pthread_mutex_unlock(&place->lock);
+		look->place = &looks->at[asker->slot];
+		r = lock_in_time(look->place, asker, &time);
+		if (r < 0 || look->place->generation <= asker->generation)
+			return r;
+		pthread_mutex_unlock(&look->place->lock);
 	}
-	place = &looks->at[CGPU_MAX_CONTAINERS + asker->generation % CGPU_MAX_CONTAINERS];
-	return lock_in_time(place, asker, &time) == 0 ? place : NULL;
+	look->place = &looks->at[CGPU_MAX_CONTAINERS + asker->generation % CGPU_MAX_CONTAINERS];
+	return lock_in_time(look->place, asker, &time);
+}
+
+static int is_inspection(const struct look_under_way *look)
+{
+	return look->request.what == LOOK_FILTERS;
+}
+
+/* A free one. Nobody waits with the lock of such a place. */
+static int lock_inspection(struct look_under_way *look)
+{
+	struct looks *looks = look->asker->looks;
+	u32 i;
+
+	for (i = LOOKS_CONTAINERS; i < LOOKS_PLACES; i++) {
+		look->place = &looks->at[i];
+		if (pthread_mutex_trylock(&look->place->lock) == 0)
+			return 0;
+	}
+	return -EAGAIN;
 }
 
 static void close_files(struct message *message)
@@ -217,7 +235,7 @@ static int start_helper(struct look_under_way *look)
 	find_owner(looks, look->place);
 	if (!stuck_has_room(&looks->stuck, &look->place->owner))
 		return -EAGAIN;
-	r = helper_start(&looks->spawner, helper);
+	r = helper_start(&looks->spawner, is_inspection(look) ? HELPER_TRACES : HELPER_LOOKS, helper);
 	if (r == 0 && setsockopt(helper->results, SOL_SOCKET, SO_RCVTIMEO, &poll_time, sizeof(poll_time)) < 0) {
 		r = -errno;
 		helper_end(helper);
@@ -234,6 +252,7 @@ static int prepare(struct look_under_way *look)
 	const struct asker *asker = look->asker;
 	int r;
 
+	place->slot = asker->slot;
 	if (place->generation != asker->generation) {
 		end_helper(asker->looks, place);
 		place->generation = asker->generation;
@@ -289,7 +308,7 @@ static int next_answer(struct look_under_way *look)
 		return 0;
 	}
 	if (look->asker->wait_ms < LOOKS_MS)
-		place->rests = clock_ms() + REST_MS;
+		place->rests = clock_ms() + LOOKS_REST_MS;
 	if (r != -ETIMEDOUT || had_long_enough(place))
 		give_up(look->asker->looks, place);
 	return r == -ETIMEDOUT ? r : -EPIPE;
@@ -301,9 +320,9 @@ int make_look(struct look_under_way *look, answer_fn each, void *ctx)
 
 	look->opened = look->copy = -1;
 	look->until = clock_ms() + look->asker->wait_ms;
-	look->place = lock_place(look->asker, look->until);
-	if (!look->place)
-		return -ETIMEDOUT;
+	r = is_inspection(look) ? lock_inspection(look) : lock_place(look);
+	if (r < 0)
+		return r;
 	r = prepare(look);
 	if (r == 0)
 		r = send_request(look);
@@ -314,6 +333,9 @@ int make_look(struct look_under_way *look, answer_fn each, void *ctx)
 		if (!look->answer.more)
 			break;
 	}
+	/* Its helper has rights that no other look needs, and there is none to wait for. */
+	if (is_inspection(look))
+		end_helper(look->asker->looks, look->place);
 	pthread_mutex_unlock(&look->place->lock);
 	return r < 0 ? r : look->answer.result;
 }
@@ -330,7 +352,7 @@ void looks_tidy(struct looks *looks)
 
 		if (pthread_mutex_trylock(&place->lock) != 0)
 			continue;
-		if (place->helper.results >= 0 && !find_container(looks, i, &info))
+		if (place->helper.results >= 0 && !find_container(looks, place, &info))
 			end_helper(looks, place);
 		pthread_mutex_unlock(&place->lock);
 	}

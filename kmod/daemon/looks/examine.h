@@ -30,6 +30,13 @@ int examine_files(s32 tgid, file_fn each, void *ctx);
 /* 1 when a file was opened through a mount that its process does not have; 0 also where that cannot be told. */
 int examine_foreign(s32 tgid, int number);
 
+/*
+ * 1 when the filters of a process of a control group hold (filter.h); 0 when they do not, and then it is killed; -EACCES where
+ * we have a filter ourselves, -ESRCH where it is not in the group, -ETIMEDOUT where it does not stand still. It is stopped for
+ * a moment; calls of it that wait are restarted.
+ */
+int examine_filters(s32 pid, const char *cgroup);
+
 /* 1 while the address space of an open /proc/PID/pagemap is in use. */
 int examine_lives(int pagemap);
 /* Called for each mapping, in the order of their addresses; end is the first byte after it. */

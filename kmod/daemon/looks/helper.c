@@ -21,6 +21,7 @@
 #define SPAWNER_NAME "cgpud-spawner"
 #define SPAWNER_SOCK 0
 #define SPAWNER_WAIT_S 2
+#define LOOKING (PRIVILEGES_ALL & ~(1u << PRIVILEGE_TRACING))
 
 /* --- the spawner and its children: nothing of the engine is used here but what they are given --- */
 
@@ -41,24 +42,25 @@ static int keep_only(const int *fds, int count)
 	return syscall(SYS_close_range, count, ~0u, 0) < 0 ? -errno : 0;
 }
 
-static void become_helper(const int *socks)
+static void become_helper(const int *socks, s32 kind)
 {
 	prctl(PR_SET_NAME, HELPER_NAME);
 	/* What libc has to say goes where it ends this process, and not into what is opened next. */
-	if (keep_only(socks, 2) == 0 && dup2(HELPER_RESULTS, STDERR_FILENO) == STDERR_FILENO)
+	if (keep_only(socks, 2) == 0 && dup2(HELPER_RESULTS, STDERR_FILENO) == STDERR_FILENO &&
+		privilege_drop(kind == HELPER_TRACES ? PRIVILEGES_ALL : LOOKING) == 0)
 		helper_serve();
 	_exit(0);
 }
 
 /* Returns its pidfd, or a negative errno. */
-static int make_child(const int *socks)
+static int make_child(const int *socks, s32 kind)
 {
 	int pidfd = -1;
 	/* glibc's fork() gives no pidfd, and a child may have ended before it is asked for. */
 	long child = syscall(SYS_clone, CLONE_PIDFD | SIGCHLD, 0, &pidfd, 0, 0);
 
 	if (child == 0)
-		become_helper(socks);
+		become_helper(socks, kind);
 	return child < 0 ? -errno : pidfd;
 }
 
@@ -77,7 +79,7 @@ static void spawn(void)
 			continue;
 		if (r < 0)
 			return;
-		word = in.files == 2 ? make_child(in.file) : -EPROTO;
+		word = in.files == 2 ? make_child(in.file, word) : -EPROTO;
 		while (in.files)
 			close(in.file[--in.files]);
 		if (word >= 0) {
@@ -108,7 +110,8 @@ static void become_spawner(int sock)
 	sigprocmask(SIG_SETMASK, &all, NULL);
 	/* The kernel waits for its children in its place. */
 	signal(SIGCHLD, SIG_IGN);
-	if (keep_only(&sock, 1) == 0 && privilege_drop() == 0 && prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) == 0)
+	if (keep_only(&sock, 1) == 0 && privilege_drop(PRIVILEGES_ALL) == 0 &&
+		prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) == 0)
 		spawn();
 	_exit(0);
 }
@@ -169,9 +172,9 @@ void spawner_close(struct spawner *spawner)
 }
 
 /* Returns the pidfd of the helper, or a negative errno. With the lock. */
-static int ask_spawner(struct spawner *spawner, const int *socks)
+static int ask_spawner(struct spawner *spawner, enum helper_kind kind, const int *socks)
 {
-	s32 word = 0;
+	s32 word = kind;
 	struct message message = {
 		.head = &word, .head_bytes = sizeof(word), .file = { socks[0], socks[1] }, .files = 2
 	};
@@ -193,7 +196,7 @@ static int ask_spawner(struct spawner *spawner, const int *socks)
 	return r;
 }
 
-static int start_with(struct spawner *spawner, const int *socks)
+static int start_with(struct spawner *spawner, enum helper_kind kind, const int *socks)
 {
 	int tries, r = -EPIPE;
 
@@ -201,13 +204,13 @@ static int start_with(struct spawner *spawner, const int *socks)
 	for (tries = 0; tries < 2 && r < 0 && (tries == 0 || spawner->sock < 0); tries++) {
 		r = start_spawner(spawner);
 		if (r == 0)
-			r = ask_spawner(spawner, socks);
+			r = ask_spawner(spawner, kind, socks);
 	}
 	pthread_mutex_unlock(&spawner->lock);
 	return r;
 }
 
-int helper_start(struct spawner *spawner, struct helper *helper)
+int helper_start(struct spawner *spawner, enum helper_kind kind, struct helper *helper)
 {
 	int results[2], files[2] = { -1, -1 }, r;
 
@@ -215,7 +218,7 @@ int helper_start(struct spawner *spawner, struct helper *helper)
 		return -errno;
 	r = socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, files) < 0 ? -errno : 0;
 	if (r == 0)
-		r = start_with(spawner, (int[]){ results[1], files[1] });
+		r = start_with(spawner, kind, (int[]){ results[1], files[1] });
 	close(results[1]);
 	close_any(files[1]);
 	if (r < 0) {

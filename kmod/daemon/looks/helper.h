@@ -11,6 +11,11 @@
 
 #define HELPER_NAME "cgpud-looks"
 
+enum helper_kind {
+	HELPER_LOOKS,
+	HELPER_TRACES, /* it also stops a process to read its filters */
+};
+
 struct spawner {
 	pthread_mutex_t lock; /* while it makes one */
 	int sock; /* -1: there is none */
@@ -26,7 +31,7 @@ struct helper {
 int spawner_open(struct spawner *spawner);
 void spawner_close(struct spawner *spawner);
 /* Make a helper. 0 or a negative errno. Waits for the spawner, which waits for nobody. */
-int helper_start(struct spawner *spawner, struct helper *helper);
+int helper_start(struct spawner *spawner, enum helper_kind kind, struct helper *helper);
 /* It ends by itself, as soon as it can. */
 void helper_end(struct helper *helper);
 /* The same by force. Returns its pidfd while it has not ended, else -1. */

@@ -169,6 +169,19 @@ static s32 look_at_times(struct work *work)
 	return append(work, &stat, sizeof(stat));
 }
 
+/* The name of a group follows, with its end. */
+static s32 look_at_filters(const struct work *work)
+{
+	if (!work->request.bytes || work->data[work->request.bytes - 1])
+		return -EINVAL;
+	return examine_filters(work->request.tid, (const char *)work->data);
+}
+
+static int has_data(const struct look_request *request)
+{
+	return request->what == LOOK_WRITE || request->what == LOOK_FILTERS;
+}
+
 static s32 look(struct work *work)
 {
 	const struct look_request *request = &work->request;
@@ -202,6 +215,8 @@ static s32 look(struct work *work)
 		return examine_has_file(request->tid, work->given, &work->answer.number);
 	case LOOK_FILES:
 		return examine_files(request->tid, append_file, work);
+	case LOOK_FILTERS:
+		return look_at_filters(work);
 	case LOOK_FOREIGN:
 		return examine_foreign(request->tid, request->number);
 	}
@@ -220,7 +235,7 @@ static int receive_request(struct work *work)
 	if (r < 0)
 		return r;
 	work->given = message.files ? message.file[0] : -1;
-	if (message.files > 1 || message.data_bytes != (work->request.what == LOOK_WRITE ? work->request.bytes : 0))
+	if (message.files > 1 || message.data_bytes != (has_data(&work->request) ? work->request.bytes : 0))
 		return -EPROTO;
 	return 0;
 }

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "asking.h"
+#include "clock.h"
 #include "processes.h"
 
 static struct look_under_way look_for(const struct asker *asker, enum look what, s32 tid, int number)
@@ -213,6 +214,23 @@ int look_files(const struct asker *asker, s32 tgid, void (*each)(void *ctx, cons
 	look.in = file;
 	look.room = sizeof(file);
 	return make_look(&look, give_files, &files);
+}
+
+/* A process that cannot be stopped is not tried again at once by a thread that others need. */
+int look_filters(const struct asker *asker, s32 pid, const char *cgroup)
+{
+	struct look_under_way look = look_for(asker, LOOK_FILTERS, pid, 0);
+	struct looks_place *own = &asker->looks->at[asker->slot % CGPU_MAX_CONTAINERS];
+	int soon = asker->wait_ms < LOOKS_MS, r;
+
+	if (soon && clock_ms() < atomic_load(&own->restless))
+		return -ETIMEDOUT;
+	look.data = cgroup;
+	look.request.bytes = (u32)strlen(cgroup) + 1;
+	r = make_look(&look, NULL, NULL);
+	if (soon && r == -ETIMEDOUT)
+		atomic_store(&own->restless, clock_ms() + LOOKS_REST_MS);
+	return r;
 }
 
 int look_foreign(const struct asker *asker, s32 tgid, int number)

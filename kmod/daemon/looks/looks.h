@@ -19,11 +19,15 @@
 
 #define LOOKS_MS 1000 /* that a thread of the container's own waits at most */
 #define LOOKS_SOON_MS 50 /* the same of threads that others need */
-#define LOOKS_PLACES (2 * CGPU_MAX_CONTAINERS) /* containers that are there, and those that are gone */
+#define LOOKS_REST_MS 2000 /* that such threads ask nothing more of a container that has kept one waiting so long */
+#define LOOKS_INSPECTIONS 256 /* at once, of filters */
+#define LOOKS_CONTAINERS (2 * CGPU_MAX_CONTAINERS) /* those that are there, and those that are gone */
+#define LOOKS_PLACES (LOOKS_CONTAINERS + LOOKS_INSPECTIONS)
 
-/* A container's helper. */
+/* A container's helper, or that of one inspection. */
 struct looks_place {
 	pthread_mutex_t lock; /* while one look is under way */
+	u32 slot; /* whose it is: as the asker's */
 	u64 generation;
 	struct helper helper;
 	struct stuck_owner owner; /* of the helper */
@@ -31,6 +35,7 @@ struct looks_place {
 	u64 since; /* when that was made, in milliseconds of the monotonic clock; 0: it has been answered */
 	u64 rests; /* until then no thread that others need asks it */
 	atomic_ullong crowded; /* until then no such thread waits for the lock */
+	atomic_ullong restless; /* until then no such thread inspects filters of its container */
 };
 
 struct looks {
@@ -109,6 +114,12 @@ int look_same_files(const struct asker *asker, s32 tid, s32 other);
 int look_same_file(const struct asker *asker, s32 tid, int number, int ours);
 int look_has_file(const struct asker *asker, s32 tgid, int ours, int *number);
 int look_files(const struct asker *asker, s32 tgid, void (*each)(void *ctx, const struct look_file *file), void *ctx);
+/*
+ * 1 when the seccomp filters of a process of a control group hold; 0 when they do not, and then it is killed; more errors as
+ * with examine_filters(). By a helper of its own: a call of the process, which waits for a look, can keep it from standing still.
+ * -EAGAIN: too many are under way.
+ */
+int look_filters(const struct asker *asker, s32 pid, const char *cgroup);
 int look_foreign(const struct asker *asker, s32 tgid, int number);
 /* 1 while the thread is on its way to its end. */
 int look_exiting(const struct asker *asker, s32 tid);

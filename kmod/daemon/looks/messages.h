@@ -27,6 +27,7 @@ enum look {
 	LOOK_SAME_FILE,
 	LOOK_FIND_FILE,
 	LOOK_FILES, /* which files a process has open */
+	LOOK_FILTERS, /* whether the seccomp filters of a process hold, in the control group whose name follows */
 	LOOK_FOREIGN, /* whether a file was opened through a mount that its process does not have */
 };
 
@@ -35,7 +36,7 @@ struct look_request {
 	u32 what; /* enum look */
 	s32 tid;
 	s32 number; /* of a descriptor, another task, or an enum opened_file; how many parts */
-	u32 bytes; /* to be read; of LOOK_WRITE those that follow */
+	u32 bytes; /* to be read; of LOOK_WRITE and LOOK_FILTERS those that follow */
 	u64 address;
 	struct identity identity; /* that a copy must have */
 };

@@ -13,7 +13,7 @@
 
 #define STUCK_MAX 1024 /* a quarter of TasksMax= in cgpud.service */
 #define STUCK_SHARE 4 /* of one owner, which may never have more than half of what the others leave */
-#define STUCK_ROOM 2048 /* helpers that were started within the bound may get stuck all at once */
+#define STUCK_ROOM 2304 /* helpers that were started within the bound may get stuck all at once */
 
 /* Whose helper one is. */
 struct stuck_owner {

@@ -65,6 +65,7 @@ static int is_inside(const struct cgpu_container_info *info, s32 tgid)
 /* It has memory by calls that were not notified: a runtime may have started it without the filter that others have. */
 static void see_filtered(struct cgpud *d, const struct cgpu_container_info *info, s32 tgid)
 {
+	struct asker asker = asker_soon(&d->looks, info->slot, info->generation);
 	int r;
 
 	if (!is_inside(info, tgid)) {
@@ -74,7 +75,7 @@ static void see_filtered(struct cgpud *d, const struct cgpu_container_info *info
 			info->id, tgid);
 		return;
 	}
-	r = cgpud_filtered(tgid, info->cgroup);
+	r = look_filters(&asker, tgid, info->cgroup);
 	if (r == 0)
 		events_log(&d->events, LOG_LEVEL_ERROR,
 			"container %s: process %d does not have the engine's filter, and was ended: the low-level runtime "

@@ -3,19 +3,20 @@
 
 from __future__ import annotations
 
-import ctypes
 import errno
 import os
 import signal
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
 
-from tests.daemon.harness import BUILD
+from tests.daemon.harness import PROGRAMS
 from tests.daemon.supervise.test_filters import profile
+from tests.daemon.test_programs import BENCH, compiled
+from tests.daemon.versions import library_objects
 from tests.integration.commands import eventually
 from tests.run.libseccomp import compile_profile
 
@@ -60,9 +61,24 @@ time.sleep(1000)
 """
 
 
-@pytest.fixture
-def library() -> ctypes.CDLL:
-    return ctypes.CDLL(str(BUILD / "libcgpud.so"))
+Inspect = Callable[..., list[int]]
+
+
+@pytest.fixture(scope="module")
+def inspect(tmp_path_factory: pytest.TempPathFactory) -> Inspect:
+    """Return what inspects a process so many times, and gives what came of it."""
+    program = tmp_path_factory.mktemp("inspecting") / "inspecting"
+    compiled(PROGRAMS / "inspecting.c", *sorted(BENCH.glob("*.c")), *library_objects(), "-o", program)
+
+    def inspects(pid: int, times: int = 1) -> list[int]:
+        env = {**os.environ, "INSPECTED": str(pid), "TIMES": str(times)}
+        done = subprocess.run(
+            [program, "inspects"], env=env, capture_output=True, text=True, check=False, timeout=60
+        )
+        assert done.returncode == 0, done.stderr
+        return [int(line) for line in done.stdout.split()]
+
+    return inspects
 
 
 def states(process: int) -> list[str]:
@@ -85,17 +101,14 @@ def trapped() -> Iterator[subprocess.Popen[str]]:
 
 
 @pytest.mark.timeout(60)
-def test_a_process_that_never_stands_still(library: ctypes.CDLL, trapped: subprocess.Popen[str]) -> None:
-    """A process in the middle of an execve() is given up on, again and again."""
-    for _ in range(3):
-        assert library.cgpud_filtered(trapped.pid, b"/") == -errno.ETIMEDOUT
+def test_a_process_that_never_stands_still(inspect: Inspect, trapped: subprocess.Popen[str]) -> None:
+    """A process in the middle of an execve() is given up on, again and again, and keeps no thread of ours."""
+    assert inspect(trapped.pid, 3) == [-errno.ETIMEDOUT] * 3
     assert trapped.poll() is None
 
 
 @pytest.mark.parametrize(("before", "after"), [(40, 3), (0, 0)])
-def test_the_newest_filters_are_looked_at(
-    library: ctypes.CDLL, tmp_path: Path, before: int, after: int
-) -> None:
+def test_the_newest_filters_are_looked_at(inspect: Inspect, tmp_path: Path, before: int, after: int) -> None:
     """A process that has the filter after many others, which its starter had, is left alone."""
     file = tmp_path / "filter"
     file.write_bytes(compile_profile(profile()))
@@ -105,7 +118,14 @@ def test_the_newest_filters_are_looked_at(
         assert process.stdout.readline() == "stands\n"
         try:
             # On a busy machine the process may stand still too late for a look, and is looked at again.
-            eventually(lambda: library.cgpud_filtered(process.pid, b"/") == 1, "it has the filter")
+            eventually(lambda: inspect(process.pid) == [1], "it has the filter")
             assert process.poll() is None
         finally:
             process.kill()
+
+
+def test_a_process_without_the_filter_is_ended(inspect: Inspect) -> None:
+    """A process of another user that lacks the filter is killed, and never goes on."""
+    with subprocess.Popen(["/bin/sleep", "1000"], user=65534, group=65534) as process:
+        eventually(lambda: inspect(process.pid) == [0], "it is not inspected")
+        assert process.wait(10) == -signal.SIGKILL

@@ -24,6 +24,7 @@ ONE = f"gpu=0:{1024 * MIB}"
 STALLED = 16  # threads, of each process
 WORKERS_SHARE = 4
 SYS_IOCTL = 16
+CAP_KILL, CAP_SYS_PTRACE = 5, 19  # linux/capability.h
 RACING_LIMIT = 3000 * MIB
 IN_FLIGHT = 253  # descriptors in one message: SCM_MAX_FD, include/net/scm.h
 NOBODY = ("/usr/bin/setpriv", "--reuid=65534", "--regid=65534", "--clear-groups")
@@ -125,6 +126,23 @@ def test_descriptors_of_others_in_flight(fresh: Daemon) -> None:
     with ours, theirs, Path(os.devnull).open("rb") as file:
         socket.send_fds(ours, [b"x"], [file.fileno()] * IN_FLIGHT)
         fresh.slice(1, ONE, "alloc=1G").succeeds()
+
+
+def capabilities(pid: int, kind: str) -> int:
+    """Return a set of a process's capabilities, one bit each."""
+    return int(Path(f"/proc/{pid}/status").read_text().partition(f"{kind}:")[2].split()[0], 16)
+
+
+def test_rights_of_helpers(fresh: Daemon) -> None:
+    """Helpers can see processes, and only one that inspects filters could ever end one."""
+    first = fresh.slice(1, ONE, "alloc=1M", "hold", until="alloc")
+    eventually(lambda: len(lookers(fresh, LOOKS)) == 1, "an inspection goes on")
+    (spawner,), (helper,) = lookers(fresh, SPAWNER), lookers(fresh, LOOKS)
+    for pid in (spawner, helper):
+        assert capabilities(pid, "CapEff") == 1 << CAP_SYS_PTRACE
+    assert capabilities(spawner, "CapPrm") >> CAP_KILL & 1
+    assert not capabilities(helper, "CapPrm") >> CAP_KILL & 1
+    first.succeeds("\n")
 
 
 def test_a_new_spawner(fresh: Daemon) -> None:

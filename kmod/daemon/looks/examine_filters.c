@@ -1,0 +1,136 @@
+// SPDX-License-Identifier: Apache-2.0
+/* Examines the seccomp filters of a process, by tracing it for a moment. */
+#define _GNU_SOURCE
+#include <errno.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/ptrace.h>
+#include <sys/random.h>
+#include <sys/wait.h>
+#include <time.h>
+
+#include "cgroup.h"
+#include "clock.h"
+#include "examine.h"
+#include "filter.h"
+#include "privilege.h"
+
+#define WAIT_MS 500
+#define FIRST_PAUSE_NS 20000
+#define LAST_PAUSE_NS 1000000
+
+/* Wait until the process stands still. Returns the signal that it is to get when it goes on, or a negative errno. */
+static int await_stop(s32 pid)
+{
+	struct timespec pause = { .tv_nsec = FIRST_PAUSE_NS };
+	u64 end = clock_ms() + WAIT_MS;
+	int status;
+
+	for (;;) {
+		pid_t r = waitpid(pid, &status, __WALL | WNOHANG);
+
+		if (r < 0)
+			return -errno;
+		if (r == pid && !WIFSTOPPED(status))
+			return -ESRCH;
+		if (r == pid)
+			return status >> 16 == PTRACE_EVENT_STOP ? 0 : WSTOPSIG(status);
+		if (clock_ms() >= end)
+			return -ETIMEDOUT;
+		nanosleep(&pause, NULL);
+		/* A process that stands still soon goes on soon: a container's first one is on its way to its program. */
+		pause.tv_nsec = pause.tv_nsec * 2 < LAST_PAUSE_NS ? pause.tv_nsec * 2 : LAST_PAUSE_NS;
+	}
+}
+
+/* The kernel counts from the oldest one on. */
+static int count_filters(s32 pid, u32 *count)
+{
+	u32 low = 0, high = ALL_FILTERS_MAX;
+
+	while (low < high) {
+		u32 middle = (low + high) / 2;
+
+		if (ptrace(PTRACE_SECCOMP_GET_FILTER, pid, (void *)(long)middle, NULL) >= 0)
+			low = middle + 1;
+		/* EINVAL: it has none at all. */
+		else if (errno == ENOENT || errno == EINVAL)
+			high = middle;
+		else
+			return -errno;
+	}
+	*count = low;
+	return 0;
+}
+
+static int get_filters(s32 pid, struct filter **filters, u32 *count)
+{
+	u32 all = 0, first;
+	int r = count_filters(pid, &all);
+
+	*count = 0;
+	if (r)
+		return r;
+	for (first = all > FILTERS_MAX ? all - FILTERS_MAX : 0; first < all; first++) {
+		struct filter *one = calloc(1, sizeof(*one));
+		long n;
+
+		if (!one)
+			return -ENOMEM;
+		n = ptrace(PTRACE_SECCOMP_GET_FILTER, pid, (void *)(long)first, one->code);
+		if (n < 0) {
+			r = -errno;
+			free(one);
+			return r;
+		}
+		one->count = (u32)n;
+		filters[(*count)++] = one;
+	}
+	return 0;
+}
+
+/* While the process stands still, so that its number stays its own. One without its filter is not resumed. */
+static int judge(s32 pid, const char *cgroup)
+{
+	struct filter *filters[FILTERS_MAX];
+	u32 count, i;
+	u64 salt = 0;
+	int r;
+
+	if (!cgroup_holds(cgroup, pid))
+		return -ESRCH;
+	r = get_filters(pid, filters, &count);
+	if (getrandom(&salt, sizeof(salt), GRND_NONBLOCK) < 0)
+		salt = (u64)pid;
+	if (r == 0)
+		r = filters_hold((const struct filter *const *)filters, count, salt);
+	for (i = 0; i < count; i++)
+		free(filters[i]);
+	if (r == 0)
+		kill(pid, SIGKILL);
+	return r;
+}
+
+static int trace(s32 pid, const char *cgroup)
+{
+	int signal, r;
+
+	if (ptrace(PTRACE_SEIZE, pid, NULL, NULL) < 0 || ptrace(PTRACE_INTERRUPT, pid, NULL, NULL) < 0)
+		return -errno;
+	signal = await_stop(pid);
+	r = signal < 0 ? signal : judge(pid, cgroup);
+	if (signal >= 0)
+		ptrace(PTRACE_DETACH, pid, NULL, (void *)(long)signal);
+	return r;
+}
+
+int examine_filters(s32 pid, const char *cgroup)
+{
+	int r = privilege_raise(PRIVILEGE_TRACING);
+
+	if (r == 0)
+		r = trace(pid, cgroup);
+	privilege_lower();
+	return r;
+}
