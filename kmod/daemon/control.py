@@ -133,8 +133,16 @@ def ask(path: str, request: dict[str, Any], wait_s: float = WAIT_S) -> dict[str,
     if not isinstance(answer, dict):
         return None
     if REFUSED in answer:
-        raise CgpuError(f"{path}: {one_line(str(answer[REFUSED]))}: run it outside of containers")
+        why = one_line(str(answer[REFUSED]))
+        raise CgpuError(f"{path}: {why}: {_advice(why)}")
     return answer
+
+
+def _advice(why: str) -> str:
+    """Say where one that was refused may ask: one of the host's PID namespace can enter its mounts."""
+    if peers.MOUNTS_DIFFER in why:
+        return "run it in the host's: nsenter -t 1 -m -- COMMAND"
+    return "run it outside of containers"
 
 
 def ask_descriptor(path: str, command: str) -> int | None:

@@ -27,7 +27,9 @@ log = logging.getLogger(__name__)
 # include/uapi/asm-generic/socket.h, include/linux/socket.h. Python has no names for them.
 SO_PASSPIDFD, SO_PEERPIDFD, SCM_PIDFD = 76, 77, 4
 CREDENTIALS = struct.Struct("iII")
-NAMESPACES = {"user": "user", "mnt": "mount", "pid": "PID"}
+# In this order: a shell of the host's may have another mount namespace alone, and a container seldom has.
+NAMESPACES = {"user": "user", "pid": "PID", "mnt": "mount"}
+MOUNTS_DIFFER = "another mount namespace"
 NONE = -1  # no pidfd: the kernel gives none of another process
 ROOT = "expected root of the host"
 ENDED = "a process asked that has ended"

@@ -72,16 +72,24 @@ def test_tree_is_passed_on(fresh: Daemon) -> None:
         os.close(passed)
 
 
-def test_command_elsewhere_is_told(daemon: Daemon) -> None:
-    """Root in another mount namespace hears that it may not ask, and not that no daemon runs."""
+@pytest.mark.parametrize(
+    ("own", "named", "advice"),
+    [
+        (["--mount"], "mount", "run it in the host's: nsenter -t 1 -m -- COMMAND"),
+        (["--mount", "--pid", "--fork"], "PID", "run it outside of containers"),
+    ],
+    ids=["shell", "container"],
+)
+def test_command_elsewhere_is_told(daemon: Daemon, own: list[str], named: str, advice: str) -> None:
+    """Root in namespaces of its own hears that it may not ask, and where it may: not that no daemon runs."""
     line = [sys.executable, "-m", "cgpu.kmod.daemon.main", "--run", str(daemon.run), "--status"]
     done = subprocess.run(
-        ["unshare", "--mount", *line], cwd=ROOT, capture_output=True, text=True, check=False, timeout=60
+        ["unshare", *own, *line], cwd=ROOT, capture_output=True, text=True, check=False, timeout=60
     )
     assert (done.returncode, done.stdout) == (1, "")
     assert done.stderr == (
-        f"cgpud: {daemon.run}/control.sock: a process in another mount namespace asks; expected root of the "
-        "host: run it outside of containers\n"
+        f"cgpud: {daemon.run}/control.sock: a process in another {named} namespace asks; expected root of "
+        f"the host: {advice}\n"
     )
 
 
