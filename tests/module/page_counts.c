@@ -2,6 +2,8 @@
 /*
  * page_counts SEED STEPS: random histories of a card's allocator and its containers, beside kmod/module/probes/page_counts.c. In
  * a model each page has one owner. After each step: what each has in the model is what is counted, and is within its limit.
+ * page_counts SEED STEPS crowd: containers come and go, and leave pages behind. Each new one gets its pages, and what is left is
+ * counted to the page, whether under its container's name or not.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -59,7 +61,7 @@ static void check(void)
 		all += bytes_of(i);
 	}
 	while (page_next(0, &cursor, &pages) == 0)
-		seen++;
+		seen += pages.bytes != 0;
 	CHECK_EQ(seen, have);
 	CHECK_EQ(page_any(), all != 0);
 }
@@ -172,15 +174,86 @@ static void start_or_stop(void)
 	CHECK_EQ(page_bound(0), bound);
 }
 
-int main(int argc, char **argv)
-{
-	u32 steps, i;
+/* --- a crowd --- */
 
-	CHECK(argc == 3);
-	seed = strtoull(argv[1], NULL, 0);
+static u64 left_pages;
+
+/* A container that gets its pages, of which it leaves some. */
+static void live_and_leave(void)
+{
+	u64 generation = ++generations, addresses[MOST], kept = 0;
+	struct page_reservation reservation;
+	u32 count = find(addresses, 1 + below(4), false), i;
+	char id[16];
+
+	snprintf(id, sizeof(id), "c%llu", (unsigned long long)generation);
+	CHECK_EQ(page_limit(0, generation, MOST * PAGE, id), 0);
+	CHECK_EQ(page_reserve(&card, generation, count * PAGE, &reservation), 0);
+	page_settle(&reservation, addresses, count, PAGE);
+	CHECK_EQ(page_bytes(0, generation), count * PAGE);
+	for (i = 0; i < count; i++) {
+		taken[addresses[i] / PAGE] = i == 0 || below(2);
+		if (taken[addresses[i] / PAGE])
+			kept++;
+		else
+			page_free(&card, &addresses[i], 1, PAGE);
+	}
+	CHECK_EQ(page_bytes(0, generation), kept * PAGE);
+	CHECK_EQ(page_limit(0, generation, 0, NULL), 0);
+	left_pages += kept;
+}
+
+static void free_left(void)
+{
+	u32 first = below(PAGES - MOST), i;
+	u64 address = first * PAGE;
+
+	page_free(&card, &address, 1, MOST * PAGE);
+	for (i = first; i < first + MOST; i++) {
+		left_pages -= taken[i];
+		taken[i] = false;
+	}
+}
+
+/* Returns how many are named. */
+static u32 check_left(void)
+{
+	struct cgpu_pages pages;
+	u32 cursor = 0, named = 0;
+	u64 bytes = 0;
+
+	while (page_next(0, &cursor, &pages) == 0) {
+		named += pages.id[0] != 0;
+		bytes += pages.bytes;
+	}
+	CHECK_EQ(bytes, left_pages * PAGE);
+	CHECK_EQ(page_any(), left_pages != 0);
+	return named;
+}
+
+static void crowd(u32 steps)
+{
+	u64 all = 0;
+
+	CHECK_EQ(page_bind(0, &card), 0);
+	for (; steps; steps--) {
+		live_and_leave();
+		if (below(64) == 0)
+			free_left();
+		CHECK(check_left() >= (generations < 100 ? 1 : 64));
+	}
+	page_free(&card, &all, 1, PAGES * PAGE);
+	left_pages = 0;
+	CHECK_EQ(check_left(), 0);
+}
+
+static void histories(u32 steps)
+{
+	u32 i;
+
 	for (i = 0; i < PAGES; i++)
 		owner[i] = NOBODY;
-	for (steps = (u32)strtoul(argv[2], NULL, 0); steps; steps--) {
+	for (; steps; steps--) {
 		u32 what = below(40);
 
 		if (what == 0)
@@ -195,6 +268,19 @@ int main(int argc, char **argv)
 			free_some();
 		check();
 	}
+}
+
+int main(int argc, char **argv)
+{
+	u32 steps;
+
+	CHECK(argc == 3 || argc == 4);
+	seed = strtoull(argv[1], NULL, 0);
+	steps = (u32)strtoul(argv[2], NULL, 0);
+	if (argc == 4)
+		crowd(steps);
+	else
+		histories(steps);
 	page_counts_exit();
 	return 0;
 }

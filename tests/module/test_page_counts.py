@@ -46,3 +46,9 @@ def program(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def test_pages_are_their_owners(program: Path, seed: int) -> None:
     """Each page is counted once, by its owner, within its limit, and until it is freed by whomever."""
     check(program, str(seed), str(STEPS))
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+def test_pages_of_many_removed_containers_keep_no_place(program: Path, seed: int) -> None:
+    """After a thousand containers that each left a page, a new one gets its pages."""
+    check(program, str(seed), "1000", "crowd")

@@ -39,9 +39,9 @@ struct cgpu_state;
 
 /* Pages that the driver has given out for one container and that are not freed. */
 struct cgpu_pages {
-	u64 generation; /* of the container */
+	u64 generation; /* of the container; 0: of several that were removed, and are not told apart any more */
 	u64 bytes;
-	char id[CGPU_ID_BYTES];
+	char id[CGPU_ID_BYTES]; /* empty where the generation is 0 */
 };
 
 struct cgpu_ops {
@@ -74,7 +74,7 @@ struct cgpu_ops {
 	 * Whether they are counted now, and the bytes of one container; generation 0 is nobody's.
 	 */
 	int (*pages)(void *ctx, u32 gpu, u64 generation, u64 *bytes);
-	/* Walk the containers, removed ones too, that have pages; *cursor starts at 0. -ENOENT at the end. */
+	/* Walk the containers that have a limit or pages, removed ones too; *cursor starts at 0. -ENOENT at the end. */
 	int (*pages_next)(void *ctx, u32 gpu, u32 *cursor, struct cgpu_pages *pages);
 	/* From now on the driver gives a container no more than so many bytes. id NULL: the container was removed. Generation 0:
 	 * whoever has no limit of his own. */

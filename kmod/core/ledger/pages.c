@@ -93,8 +93,12 @@ void core_left_text(struct cgpu_core *core, u32 gpu, struct core_text *out)
 	struct cgpu_pages pages;
 	u32 cursor = 0;
 
-	while (found->counted && left_next(core, gpu, &cursor, &pages) == 0)
-		left_line(out, pages.id, pages.bytes);
+	while (found->counted && left_next(core, gpu, &cursor, &pages) == 0) {
+		if (pages.generation)
+			left_line(out, pages.id, pages.bytes);
+		else
+			unnamed += pages.bytes;
+	}
 	if (unnamed)
 		left_line(out, "-", unnamed);
 }
@@ -109,6 +113,18 @@ static u64 limit_of(const struct cgpu_settings *settings, const struct core_inst
 	return instance->managed < most ? most - instance->managed : 0;
 }
 
+/* Whoever has a limit and no instance was removed: maybe by a core that ended before it told the transport, or by recovery. */
+static void publish_ends(struct cgpu_core *core, u32 gpu)
+{
+	struct cgpu_pages pages;
+	u32 cursor = 0;
+
+	while (core->ops->pages_next(core->ctx, gpu, &cursor, &pages) == 0) {
+		if (pages.generation && !is_registered(core->state, gpu, pages.generation))
+			core->ops->pages_limit(core->ctx, gpu, pages.generation, 0, NULL);
+	}
+}
+
 static void publish(struct cgpu_core *core, u32 gpu)
 {
 	struct cgpu_state *state = core->state;
@@ -117,15 +133,13 @@ static void publish(struct cgpu_core *core, u32 gpu)
 	u32 i;
 
 	core->ops->pages_limit(core->ctx, gpu, 0, others, "");
+	publish_ends(core, gpu);
 	for (i = 0; i < CGPU_MAX_INST; i++) {
-		const struct core_instance *record = &state->gpu[gpu].instance[i];
-		u64 generation = record->generation;
+		const struct core_instance *record = core_instance(state, gpu, i);
 
-		if (core_instance(state, gpu, i))
-			core->ops->pages_limit(core->ctx, gpu, generation, limit_of(&state->settings, record),
+		if (record)
+			core->ops->pages_limit(core->ctx, gpu, record->generation, limit_of(&state->settings, record),
 				state->container[record->slot].id);
-		else if (generation)
-			core->ops->pages_limit(core->ctx, gpu, generation, 0, NULL);
 	}
 }
 

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
  * Who has which page of a card: one byte for each 64 KiB, which is the number of a container or 0. Pages stay their owner's
- * until they are freed, by whomever; a container that was removed stays on record as long as it has some.
+ * until they are freed, by whomever; a container that was removed stays on record as long as it has some. When a new container
+ * needs a number and none is free, the removed ones that have least lose theirs: what they left is counted in one sum.
  */
 #include <linux/mm.h>
 #include <linux/slab.h>
@@ -14,12 +15,15 @@
 #define SEGMENT_FRAMES 4096u /* 256 MiB, by a page of the host */
 #define SEGMENTS 4096u /* no card has as much */
 #define OWNERS 255u
+#define LEFT (OWNERS - 1) /* the sum of what is left of removed containers that have no number any more */
+#define NAMED 128u /* removed containers that keep theirs */
 #define ADDRESSES_AT_ONCE 512u
 
 struct page_owner {
 	u64 generation; /* of the container; 0: the record is free */
 	u64 bytes, limit;
 	bool ended; /* the container was removed */
+	bool loses_number; /* its pages go to the sum */
 	char id[CGPU_ID_BYTES];
 };
 
@@ -29,6 +33,8 @@ struct page_card {
 	u8 *segment[SEGMENTS]; /* a frame's owner, by its place and 1; made when a container first has one there */
 	struct page_owner owner[OWNERS];
 };
+
+_Static_assert(CGPU_MAX_INST + NAMED < LEFT, "a new container finds a number");
 
 static struct page_card *page_cards[CGPU_MAX_GPUS];
 static DEFINE_RAW_SPINLOCK(page_lock);
@@ -51,7 +57,7 @@ static struct page_owner *owner_of(struct page_card *card, u64 generation)
 {
 	u32 i;
 
-	for (i = 0; i < OWNERS; i++) {
+	for (i = 0; i < LEFT; i++) {
 		if (card->owner[i].generation == generation)
 			return &card->owner[i];
 	}
@@ -91,12 +97,19 @@ int page_reserve(const void *allocator, u64 generation, u64 bytes, struct page_r
 	return err;
 }
 
+/* How many of these frames, from the first on, have the same owner. */
+static u32 run_of(const u8 *frames, u32 count)
+{
+	const u8 *other = memchr_inv(frames, *frames, count);
+
+	return other ? (u32)(other - frames) : count;
+}
+
 /* Give frames of one segment to an owner, by its place and 1, or to nobody. Those who had them have them no more. */
 static void segment_set(struct page_card *card, u8 *frames, u32 count, u8 to)
 {
 	while (count) {
-		const u8 *other = memchr_inv(frames, *frames, count);
-		u32 same = other ? (u32)(other - frames) : count;
+		u32 same = run_of(frames, count);
 
 		if (*frames)
 			owner_credit(&card->owner[*frames - 1], (u64)same << FRAME_SHIFT);
@@ -273,6 +286,63 @@ void page_forget_all(void)
 	}
 }
 
+/* --- numbers that are taken back --- */
+
+/* Whether it is of a removed container, and not among the NAMED ones that have most. */
+static bool owner_is_small(const struct page_card *card, const struct page_owner *owner)
+{
+	u32 larger = 0, i;
+
+	for (i = 0; i < LEFT; i++) {
+		const struct page_owner *other = &card->owner[i];
+
+		larger += other->ended &&
+			(other->bytes > owner->bytes || (other->bytes == owner->bytes && other < owner));
+	}
+	return owner->generation && owner->ended && larger >= NAMED;
+}
+
+static void segment_sum(struct page_card *card, u8 *frames)
+{
+	u32 at, same;
+
+	for (at = 0; at < SEGMENT_FRAMES; at += same) {
+		u64 bytes;
+
+		same = run_of(frames + at, SEGMENT_FRAMES - at);
+		if (!frames[at] || !card->owner[frames[at] - 1].loses_number)
+			continue;
+		bytes = (u64)same << FRAME_SHIFT;
+		card->owner[LEFT].bytes += bytes;
+		WRITE_ONCE(page_total, page_total + bytes);
+		segment_set(card, frames + at, same, LEFT + 1);
+	}
+}
+
+/*
+ * Owners whose pages have all gone to the sum are free. The lock is given back again and again, as pages are freed in any
+ * context; nobody else makes owners meanwhile (page_limit). A reservation that is under way keeps its owner.
+ */
+static void owners_sum(struct page_card *card)
+{
+	unsigned long flags;
+	u32 i;
+
+	for (i = 0; i < LEFT; i++) {
+		raw_spin_lock_irqsave(&page_lock, flags);
+		card->owner[i].loses_number = owner_is_small(card, &card->owner[i]);
+		raw_spin_unlock_irqrestore(&page_lock, flags);
+	}
+	for (i = 0; i < SEGMENTS; i++) {
+		raw_spin_lock_irqsave(&page_lock, flags);
+		if (card->segment[i])
+			segment_sum(card, card->segment[i]);
+		raw_spin_unlock_irqrestore(&page_lock, flags);
+	}
+}
+
+/* --- limits --- */
+
 /* With the lock held. */
 static int owner_set(struct page_card *card, u64 generation, u64 bytes, const char *id)
 {
@@ -286,6 +356,7 @@ static int owner_set(struct page_card *card, u64 generation, u64 bytes, const ch
 			return -ENOSPC;
 		owner->generation = generation;
 		owner->bytes = 0;
+		owner->loses_number = false;
 	}
 	owner->ended = !id;
 	owner->limit = bytes;
@@ -295,14 +366,11 @@ static int owner_set(struct page_card *card, u64 generation, u64 bytes, const ch
 	return 0;
 }
 
-int page_limit(u32 gpu, u64 generation, u64 bytes, const char *id)
+static int limit_set(struct page_card *card, u64 generation, u64 bytes, const char *id)
 {
-	struct page_card *card = card_take(gpu);
 	unsigned long flags;
 	int err = 0;
 
-	if (!card)
-		return -ENOMEM;
 	raw_spin_lock_irqsave(&page_lock, flags);
 	if (generation)
 		err = owner_set(card, generation, bytes, id);
@@ -310,6 +378,20 @@ int page_limit(u32 gpu, u64 generation, u64 bytes, const char *id)
 		card->others = bytes;
 	raw_spin_unlock_irqrestore(&page_lock, flags);
 	return err;
+}
+
+int page_limit(u32 gpu, u64 generation, u64 bytes, const char *id)
+{
+	struct page_card *card = card_take(gpu);
+	int err;
+
+	if (!card)
+		return -ENOMEM;
+	err = limit_set(card, generation, bytes, id);
+	if (err != -ENOSPC)
+		return err;
+	owners_sum(card);
+	return limit_set(card, generation, bytes, id);
 }
 
 u64 page_bytes(u32 gpu, u64 generation)
@@ -335,7 +417,7 @@ int page_next(u32 gpu, u32 *cursor, struct cgpu_pages *pages)
 	raw_spin_lock_irqsave(&page_lock, flags);
 	for (; page_cards[gpu] && err && *cursor < OWNERS; (*cursor)++) {
 		owner = &page_cards[gpu]->owner[*cursor];
-		if (!owner->generation || !owner->bytes)
+		if (!owner->generation && !owner->bytes)
 			continue;
 		pages->generation = owner->generation;
 		pages->bytes = owner->bytes;

@@ -28,8 +28,10 @@ bool page_bound(u32 gpu);
 u32 page_forget(const void *allocator);
 void page_forget_all(void);
 
+/* As ops->pages_limit of the core, one call after the other. -ENOMEM; -ENOSPC: no number is free. */
 int page_limit(u32 gpu, u64 generation, u64 bytes, const char *id);
 u64 page_bytes(u32 gpu, u64 generation);
+/* As ops->pages_next. */
 int page_next(u32 gpu, u32 *cursor, struct cgpu_pages *pages);
 void page_counts_exit(void);
 

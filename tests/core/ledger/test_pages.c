@@ -124,3 +124,19 @@ TEST_ON(what_a_removed_container_left_is_promised_to_nobody, counting(&caller))
 	CHECK(bench_is(bench, "0/left", ""));
 	CHECK_EQ(bench_ctl(bench, "create id=b pid=2 gpu=0:15842934784"), 0);
 }
+
+TEST_ON(what_several_left_has_one_line, counting(&caller))
+{
+	counted = (struct cgpu_pages){ .bytes = 5 * MIB };
+	CHECK(bench_is(bench, "0/left", "- 5242880\n"));
+	CHECK_EQ(cgpu_gpu_orphaned(&bench->core, 0), 5 * MIB);
+	CHECK_EQ(bench_write(bench, "0/a/memsize", "1073741824"), 0);
+	CHECK_EQ(limit_of_others, 0);
+}
+
+TEST_ON(whoever_has_a_limit_and_is_not_registered_was_removed, counting(&caller))
+{
+	counted.generation += 100;
+	CHECK_EQ(bench_write(bench, "0/a/memsize", "1073741824"), 0);
+	CHECK_EQ(ended, 1);
+}
