@@ -62,11 +62,16 @@ int process_take_fd(int pidfd, int fd)
 	return copy < 0 ? -errno : (int)copy;
 }
 
-int process_ended(int pidfd)
+int process_ends(int pidfd, int ms)
 {
 	struct pollfd p = { .fd = pidfd, .events = POLLIN };
 
-	return poll(&p, 1, 0) == 1;
+	return poll(&p, 1, ms) == 1;
+}
+
+int process_ended(int pidfd)
+{
+	return process_ends(pidfd, 0);
 }
 
 int process_has_ended(s32 tgid)

@@ -27,6 +27,8 @@ u32 process_has_thread_pidfd(void);
 int process_open(s32 pid, u32 thread);
 /* A copy of descriptor number fd of the pidfd's task; negative errno. Who closes a copy may wait for ever. */
 int process_take_fd(int pidfd, int fd);
+/* 1 when the pidfd's task has ended, or ends within so many milliseconds. */
+int process_ends(int pidfd, int ms);
 /* 1 when the pidfd's task has ended. */
 int process_ended(int pidfd);
 /* 1 when a process has ended, by its number; 0 also when nobody can tell. */

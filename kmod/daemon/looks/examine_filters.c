@@ -9,12 +9,14 @@
 #include <sys/random.h>
 #include <sys/wait.h>
 #include <time.h>
+#include <unistd.h>
 
 #include "cgroup.h"
 #include "clock.h"
 #include "examine.h"
 #include "filter.h"
 #include "privilege.h"
+#include "processes.h"
 
 #define WAIT_MS 500
 #define FIRST_PAUSE_NS 20000
@@ -125,12 +127,30 @@ static int trace(s32 pid, const char *cgroup)
 	return r;
 }
 
+/*
+ * The kernel refuses (EPERM) to trace a process that has ended as it refuses others. One whose first thread alone has ended
+ * goes on by the other threads.
+ */
+static int trace_if_alive(s32 pid, const char *cgroup)
+{
+	int pidfd = process_open(pid, 0);
+	int r;
+
+	if (pidfd < 0)
+		return pidfd;
+	r = trace(pid, cgroup);
+	if (r == -EPERM && process_ends(pidfd, WAIT_MS))
+		r = -ESRCH;
+	close(pidfd);
+	return r;
+}
+
 int examine_filters(s32 pid, const char *cgroup)
 {
 	int r = privilege_raise(PRIVILEGE_TRACING);
 
 	if (r == 0)
-		r = trace(pid, cgroup);
+		r = trace_if_alive(pid, cgroup);
 	privilege_lower();
 	return r;
 }

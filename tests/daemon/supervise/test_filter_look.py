@@ -129,3 +129,31 @@ def test_a_process_without_the_filter_is_ended(inspect: Inspect) -> None:
     with subprocess.Popen(["/bin/sleep", "1000"], user=65534, group=65534) as process:
         eventually(lambda: inspect(process.pid) == [0], "it is not inspected")
         assert process.wait(10) == -signal.SIGKILL
+
+
+# The first thread ends, the second one goes on.
+LEADERLESS = """
+import ctypes, threading, time
+def second():
+    print("runs", flush=True)
+    time.sleep(1000)
+threading.Thread(target=second).start()
+ctypes.CDLL(None).syscall(60, 0)  # SYS_exit
+"""
+
+
+def test_a_process_that_has_ended_lacks_nothing(inspect: Inspect) -> None:
+    """The kernel lets nobody trace one that its parent has not waited for; it is no unknown one."""
+    with subprocess.Popen(["/bin/true"]) as process:
+        eventually(lambda: states(process.pid) == ["Z"], "it has not ended")
+        assert inspect(process.pid) == [-errno.ESRCH]
+
+
+def test_a_process_whose_first_thread_has_ended_is_unknown(inspect: Inspect) -> None:
+    """Others of its threads go on, with filters that nobody has looked at."""
+    with subprocess.Popen([sys.executable, "-c", LEADERLESS], stdout=subprocess.PIPE) as process:
+        try:
+            eventually(lambda: sorted(states(process.pid)) == ["S", "Z"], "its first thread has not ended")
+            assert inspect(process.pid) == [-errno.EPERM]
+        finally:
+            process.kill()
