@@ -10,7 +10,6 @@ from __future__ import annotations
 import argparse
 import json
 import os
-import re
 import sys
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass
@@ -35,8 +34,6 @@ MOUNTINFO = Path("/proc/self/mountinfo")
 # Of the host's own first namespaces, linux/proc_ns.h.
 FIRST = {"cgroup": 0xEFFFFFFB, "pid": 0xEFFFFFFC}
 MAX_GROUPS = 4096
-# How container runtimes name a container's group, docs/cgpu_km.md.
-NAMED = re.compile(r"(?:(?:docker|cri-containerd|libpod|crio)-)?([A-Za-z0-9_.+-]+?)(?:\.scope)?")
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,13 +110,13 @@ def collect(tree: Tree, *, dry_run: bool, asked: Sequence[Listing] | None = None
     ended, silent = _ask(asked)
     judged = []
     for one in registered.values():
-        verdict = judge(one, ended, silent, alive=_is_alive(one))
+        verdict = judge(one, ended, alive=_is_alive(one))
         judged.append(_remove(tree, one, verdict) if verdict.goes and not dry_run else verdict)
     return Outcome(tuple(judged), tuple(silent))
 
 
 def _remove(tree: Tree, one: Slice, verdict: Verdict) -> Verdict:
-    # Once more, at the last moment: a container may have been started again by its name.
+    # Once more, at the last moment: a container may have been started again in its cgroup.
     if _is_alive(one):
         return Verdict(one.id, False, "it has processes again")
     try:
@@ -129,28 +126,17 @@ def _remove(tree: Tree, one: Slice, verdict: Verdict) -> Verdict:
     return verdict
 
 
-def judge(one: Slice, ended: dict[str, Ended], silent: Sequence[str], *, alive: bool) -> Verdict:
+def judge(one: Slice, ended: dict[str, Ended], *, alive: bool) -> Verdict:
     """Decide about one container. Only one without processes goes, and none that an engine calls running."""
     if alive:
         return Verdict(one.id, False, "its processes live")
-    known = {name: state for name, list_ in ended.items() if (state := _state(one, list_)) is not None}
+    known = {name: list_[one.id] for name, list_ in ended.items() if one.id in list_}
     running = [name for name, is_ended in known.items() if not is_ended]
     if running:
         return Verdict(one.id, False, f"{running[0]} says that it runs")
-    if one.cgroup is None and silent:
-        return Verdict(one.id, False, f"no process is known, and not every engine answers: {silent[0]}")
     if known:
         return Verdict(one.id, True, f"{next(iter(known))} says that it has ended")
     return Verdict(one.id, True, "no process is left and no engine knows it")
-
-
-def _state(one: Slice, ended: Ended) -> bool | None:
-    """Return whether an engine says it has ended; None where the engine does not know it."""
-    if one.id in ended:
-        return ended[one.id]
-    # The old form of registration knows only the first 12 characters.
-    states = [state for id_, state in ended.items() if len(id_) == 64 and id_[:12] == one.id]
-    return all(states) if states else None
 
 
 def _engine(tree: Tree) -> dict[str, object] | None:
@@ -200,15 +186,10 @@ def check_view(status: dict[str, Any] | None) -> None:
 def is_alive(one: Slice, mountinfo: str, running: frozenset[str]) -> bool:
     """Tell whether a container has processes. running: the cgroups of all processes."""
     if one.cgroup is None:
-        return any(is_named(group, one) for group in running)
+        return True
     if one.is_among(running):
         return True
     return any(_has_processes(path) for path in places(one.cgroup, mountinfo))
-
-
-def is_named(group: str, one: Slice) -> bool:
-    """Tell whether a cgroup, or one above it, is named after a container that was registered by name."""
-    return any(_is_its(part, one) for part in PurePosixPath(group).parts)
 
 
 def places(group: str, mountinfo: str) -> Iterator[Path]:
@@ -217,11 +198,6 @@ def places(group: str, mountinfo: str) -> Iterator[Path]:
     for _, _, shown, at in mounts(mountinfo):
         if inside.is_relative_to(shown) and ".." not in inside.parts:
             yield at / inside.relative_to(shown)
-
-
-def _is_its(part: str, one: Slice) -> bool:
-    found = NAMED.fullmatch(part)
-    return found is not None and (found[1] == one.id or (len(found[1]) == 64 and found[1][:12] == one.name))
 
 
 def _has_processes(group: Path) -> bool:

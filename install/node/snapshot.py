@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
@@ -42,9 +43,9 @@ class Slice:
 
     @property
     def cgroup(self) -> str | None:
-        """The container's cgroup; None for one that is not known by a process."""
-        words = self.nodes.get("owner", "").split(maxsplit=1)
-        return words[1] if len(words) == 2 and words[1].startswith("/") else None
+        """The container's cgroup, of version 2 or of a controller's hierarchy; None where it is not known."""
+        group = re.fullmatch(r"\S+ (?:[^:/]+:)?(/.*)", self.nodes.get("owner", "").strip())
+        return group and group[1]
 
     def is_among(self, groups: Iterable[str]) -> bool:
         """Tell whether the container's cgroup, or one below it, is among some."""

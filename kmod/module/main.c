@@ -29,7 +29,6 @@ static int __init km_init(void)
 	if (err)
 		return err;
 	km_engine_register(&core_calls);
-	km_names_init();
 	err = km_ftrace_hold();
 	if (err)
 		return err;

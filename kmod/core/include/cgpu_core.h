@@ -179,7 +179,7 @@ u64 cgpu_gpu_orphaned(struct cgpu_core *core, u32 gpu);
 struct cgpu_container_info {
 	char id[CGPU_ID_BYTES];
 	char cgroup[CGPU_CGROUP_BYTES];
-	s32 pid; /* init process in the host's pid namespace; 0 for the old 13-byte form */
+	s32 pid; /* init process in the host's pid namespace */
 	u32 slot;
 	u64 generation; /* differs for every registration, also of the same id and slot */
 };

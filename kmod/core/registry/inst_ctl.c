@@ -5,8 +5,6 @@
 #include "lib/text.h"
 #include "tree/tree.h"
 
-#define OLD_BYTES 13u /* a digit or a minus, and 12 characters of an id */
-
 struct words {
 	const char *text;
 	size_t bytes;
@@ -228,7 +226,7 @@ static u32 sliced_cards(struct cgpu_core *core, const struct core_create *create
 	return gpus;
 }
 
-/* Of what was just committed. The old form adds one GPU to those of before. */
+/* Of what was just committed. */
 static void event_of(
 	const struct cgpu_state *state, const struct core_create *create, u32 slot, struct core_event *event)
 {
@@ -242,7 +240,8 @@ static void event_of(
 		event->gpus |= 1u << create->want[i].gpu;
 }
 
-static int create_run(struct cgpu_core *core, struct core_create *create)
+/* Kernels limit the frame of a function: this one is kept out of its caller's. */
+__attribute__((__noinline__)) static int create_run(struct cgpu_core *core, struct core_create *create)
 {
 	struct core_event event;
 	int err = 0;
@@ -262,7 +261,7 @@ static int create_run(struct cgpu_core *core, struct core_create *create)
 	err = create_check(core, create);
 	if (err == -ENOMEM && core_orphans_settle(core))
 		err = create_check(core, create);
-	if (err == 0 && create->pid) {
+	if (err == 0) {
 		err = core->ops->cgroup_of(core->ctx, create->pid, create->cgroup, sizeof(create->cgroup));
 		create->cgroup[sizeof(create->cgroup) - 1] = 0;
 	}
@@ -282,13 +281,13 @@ static int create_run(struct cgpu_core *core, struct core_create *create)
 	return 0;
 }
 
-static int destroy_run(struct cgpu_core *core, const char *id, size_t length, int whole)
+static int destroy_run(struct cgpu_core *core, const char *id)
 {
 	u64 generation = 0;
 	u32 slot;
 
 	core_lock(core);
-	slot = whole ? core_slot_by_id(core->state, id) : core_slot_by_directory(core->state, id, length);
+	slot = core_slot_by_id(core->state, id);
 	if (slot != CORE_NONE)
 		generation = core->state->container[slot].generation;
 	core_unlock(core);
@@ -301,25 +300,6 @@ static int refuse(struct cgpu_core *core, const char *text, size_t bytes)
 	return -EINVAL;
 }
 
-static int old_form(struct cgpu_core *core, const char *text)
-{
-	struct core_create create;
-
-	if (core_id_check(text + 1, CORE_SHORT_ID))
-		return refuse(core, text, OLD_BYTES);
-	if (text[0] == '-')
-		return destroy_run(core, text + 1, CORE_SHORT_ID, 0);
-	memset(&create, 0, sizeof(create));
-	core_string_copy(create.id, sizeof(create.id), text + 1, CORE_SHORT_ID);
-	create.count = 1;
-	create.want[0].gpu = (u32)(text[0] - '0');
-	create.want[0].weight = 1;
-	core_lock(core);
-	create.want[0].memsize = core->state->default_memsize;
-	core_unlock(core);
-	return create_run(core, &create);
-}
-
 /* A container gets what its line says, or what is reserved for its shares. */
 static int names_one_kind(const struct core_create *create)
 {
@@ -328,7 +308,7 @@ static int names_one_kind(const struct core_create *create)
 	return create->count != 0;
 }
 
-static int long_form(struct cgpu_core *core, const char *text, size_t bytes)
+static int run_line(struct cgpu_core *core, const char *text, size_t bytes)
 {
 	struct words words = { text, bytes, 0 };
 	struct core_create create;
@@ -349,7 +329,7 @@ static int long_form(struct cgpu_core *core, const char *text, size_t bytes)
 	if (create.count)
 		return refuse(core, text, bytes);
 	if (core_same(verb, length, "destroy"))
-		return destroy_run(core, create.id, strlen(create.id), 1);
+		return destroy_run(core, create.id);
 	if (core_same(verb, length, "release"))
 		return core_share_release(core, create.id);
 	return refuse(core, text, bytes);
@@ -361,7 +341,5 @@ int cgpu_inst_ctl(struct cgpu_core *core, const char *text, size_t bytes)
 		return refuse(core, text, bytes);
 	if (text[bytes - 1] == '\n')
 		bytes--;
-	if (bytes == OLD_BYTES && ((text[0] >= '0' && text[0] <= '9') || text[0] == '-'))
-		return old_form(core, text);
-	return long_form(core, text, bytes);
+	return run_line(core, text, bytes);
 }

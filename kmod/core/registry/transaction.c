@@ -8,14 +8,6 @@
 #include "sched/sched.h"
 #include "lib/text.h"
 
-/* The container to which an old form adds another GPU. */
-static u32 joined_slot(const struct cgpu_state *state, const struct core_create *create)
-{
-	u32 slot = create->pid ? CORE_NONE : core_slot_by_id(state, create->id);
-
-	return slot != CORE_NONE && state->container[slot].pid == 0 ? slot : CORE_NONE;
-}
-
 static u32 free_slot(const struct cgpu_state *state)
 {
 	u32 i;
@@ -25,16 +17,6 @@ static u32 free_slot(const struct cgpu_state *state)
 			return i;
 	}
 	return CORE_NONE;
-}
-
-static int check_names(struct cgpu_state *state, const struct core_create *create)
-{
-	u32 slot = joined_slot(state, create);
-
-	if (slot != CORE_NONE)
-		return core_instance_of(state, create->want[0].gpu, slot, NULL) ? -EEXIST : 0;
-	slot = core_slot_by_directory(state, create->id, core_id_directory(create->id));
-	return slot == CORE_NONE ? 0 : -EEXIST;
 }
 
 static int check_gpus(struct cgpu_state *state, const struct core_create *create)
@@ -111,10 +93,9 @@ int core_create_check(struct cgpu_state *state, struct core_create *create)
 		if (core_want_check_weight(state, &create->want[i]))
 			return -EINVAL;
 	}
-	err = check_names(state, create);
-	if (err)
-		return err;
-	if (joined_slot(state, create) == CORE_NONE && free_slot(state) == CORE_NONE)
+	if (core_slot_by_directory(state, create->id, core_id_directory(create->id)) != CORE_NONE)
+		return -EEXIST;
+	if (free_slot(state) == CORE_NONE)
 		return -ENOSPC;
 	return create->shares ? core_shares_check(state, create) : check_room(state, create);
 }
@@ -169,36 +150,38 @@ static struct core_want affordable(struct cgpu_state *state, const struct core_c
 	return want;
 }
 
+/* Write a container that does not count yet. */
+static struct core_container *container_write(struct cgpu_state *state, const struct core_create *create, u32 slot)
+{
+	struct core_container *container = &state->container[slot];
+
+	memset(container, 0, sizeof(*container));
+	core_stat_container_begin(state, slot);
+	container->generation = ++state->generation;
+	container->pid = create->pid;
+	container->passthrough = create->passthrough;
+	memcpy(container->id, create->id, sizeof(container->id));
+	memcpy(container->cgroup, create->cgroup, sizeof(container->cgroup));
+	return container;
+}
+
 u32 core_create_commit(struct cgpu_state *state, const struct core_create *create)
 {
-	u32 slot = joined_slot(state, create);
+	u32 slot = free_slot(state);
 	struct core_container *container;
-	u64 generation;
 	u32 i, number;
 
 	core_assert_locked();
-	if (slot == CORE_NONE) {
-		slot = free_slot(state);
-		container = &state->container[slot];
-		memset(container, 0, sizeof(*container));
-		core_stat_container_begin(state, slot);
-		container->generation = ++state->generation;
-		container->pid = create->pid;
-		container->passthrough = create->passthrough;
-		memcpy(container->id, create->id, sizeof(container->id));
-		memcpy(container->cgroup, create->cgroup, sizeof(container->cgroup));
-	}
-	container = &state->container[slot];
-	generation = container->generation;
-	state->containers += container->live != CORE_LIVE;
+	container = container_write(state, create, slot);
+	state->containers++;
 	state->tree_changes++;
 	policy_moves(state, create, container);
 	for (i = 0; i < create->count; i++) {
 		struct core_want want = affordable(state, create, i);
 
-		instance_write(state, &want, slot, generation);
+		instance_write(state, &want, slot, container->generation);
 	}
-	core_shares_use(state, create, slot, generation);
+	core_shares_use(state, create, slot, container->generation);
 	state->limits_due = ~0u;
 	core_barrier();
 	container->live = CORE_LIVE;

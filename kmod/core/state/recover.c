@@ -44,7 +44,7 @@ static void recover_container(struct cgpu_state *state, u32 slot)
 	}
 	container->moved = 0;
 	container->cgroup[sizeof(container->cgroup) - 1] = 0;
-	if (length == sizeof(container->id) || core_id_check(container->id, length) || container->pid < 0 ||
+	if (length == sizeof(container->id) || core_id_check(container->id, length) || container->pid <= 0 ||
 		container->generation == 0)
 		memset(container, 0, sizeof(*container));
 	else if (container->generation > state->generation)

@@ -124,8 +124,6 @@ static void watch_init(struct cgpud *d, const struct cgpu_container_info *info)
 	int fd;
 
 	*init = (struct init_watch){ .generation = info->generation, .pidfd = -1 };
-	if (info->pid <= 0)
-		return;
 	fd = process_open(info->pid, 0);
 	/* The number may belong to another process by now. */
 	if (fd < 0 || !cgroup_holds(info->cgroup, info->pid) || add_init(&d->reaper, info->slot, fd) < 0)
@@ -170,8 +168,7 @@ static u32 reclaim_containers(struct cgpud *d)
 			removed += forget_init(reaper, info.slot);
 			watch_init(d, &info);
 		}
-		/* The old form names no process: such a registration stays until it is destroyed. */
-		if (info.pid <= 0 || reaper->init[info.slot].pidfd >= 0 || cgroup_populated(info.cgroup) == 1)
+		if (reaper->init[info.slot].pidfd >= 0 || cgroup_populated(info.cgroup) == 1)
 			continue;
 		if (cgpu_container_remove(&d->core, info.slot, info.generation) < 0)
 			continue;

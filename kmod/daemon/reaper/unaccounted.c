@@ -57,7 +57,7 @@ static ino_t pid_namespace(s32 pid)
 /* A group may be shared with processes that are in no container. What is in a namespace of a container's own is not. */
 static int is_inside(const struct cgpu_container_info *info, s32 tgid)
 {
-	ino_t inside = info->pid ? pid_namespace(info->pid) : 0;
+	ino_t inside = pid_namespace(info->pid);
 
 	return inside && inside != pid_namespace(getpid()) && inside == pid_namespace(tgid);
 }

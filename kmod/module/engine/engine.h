@@ -10,7 +10,6 @@
  *   the engine                   no lock, but a reference by km_engine_get(): another core may wait until all are put back
  *   settings_lock (settings.c)   the parameters' values, from their reading until the core has them
  *   directories_lock (tree/)     the directories of /proc/cgpu_km
- *   identity_lock (identity/)    identity records and expected registrations; also taken without the control lock
  *   km_order.lock (order.c)      the driver gets one call of a container at a time of those that change what it holds
  *   km_file.link_lock (files.c)  rw_semaphore: read around such a call, written while the file is linked to another
  *   state_lock (engine.c)        the state; the core takes it by its callbacks

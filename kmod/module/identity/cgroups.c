@@ -29,7 +29,8 @@ static const struct {
 #endif
 };
 
-static_assert(ARRAY_SIZE(controllers) < KM_HIERARCHIES);
+/* Version 2, and each of the controllers'. */
+#define HIERARCHIES (ARRAY_SIZE(controllers) + 1)
 
 /* The task's group where the controller has a hierarchy of its own; NULL in version 2. Under RCU. */
 static struct cgroup *old_cgroup(struct task_struct *task, u32 index)
@@ -39,11 +40,11 @@ static struct cgroup *old_cgroup(struct task_struct *task, u32 index)
 	return cgroup->root == &cgrp_dfl_root ? NULL : cgroup;
 }
 
-struct cgroup *km_cgroup_in(struct task_struct *task, u32 hierarchy)
+/* A task's group in version 2 (0) and where a controller has a hierarchy of version 1; NULL: it has none there. Under
+ * RCU. */
+static struct cgroup *cgroup_in(struct task_struct *task, u32 hierarchy)
 {
-	if (hierarchy == 0)
-		return task_dfl_cgroup(task);
-	return hierarchy <= ARRAY_SIZE(controllers) ? old_cgroup(task, hierarchy - 1) : NULL;
+	return hierarchy ? old_cgroup(task, hierarchy - 1) : task_dfl_cgroup(task);
 }
 
 static bool cgroup_walk_up(struct cgroup *cgroup, bool (*visit)(const void *key, void *context), void *context)
@@ -67,8 +68,8 @@ bool km_keys_walk(struct task_struct *task, bool (*visit)(const void *key, void 
 	rcu_read_lock();
 	for (ns = task_active_pid_ns(task); ns && ns->level && !found; ns = ns->parent)
 		found = visit(ns, context);
-	for (i = 0; i < KM_HIERARCHIES && !found; i++) {
-		cgroup = km_cgroup_in(task, i);
+	for (i = 0; i < HIERARCHIES && !found; i++) {
+		cgroup = cgroup_in(task, i);
 		if (cgroup)
 			found = cgroup_walk_up(cgroup, visit, context);
 	}
@@ -102,9 +103,9 @@ static void keys_take_cgroups(struct task_struct *task, struct km_keys *keys, ch
 	u32 i;
 
 	rcu_read_lock();
-	for (i = 0; i < KM_HIERARCHIES && keys->count < KM_KEYS; i++) {
-		cgroup = km_cgroup_in(task, i);
-		own = km_cgroup_in(current, i);
+	for (i = 0; i < HIERARCHIES && keys->count < KM_KEYS; i++) {
+		cgroup = cgroup_in(task, i);
+		own = cgroup_in(current, i);
 		if (!cgroup || cgroup->level == 0 || (own && cgroup_is_descendant(own, cgroup)))
 			continue;
 		if (!css_tryget(&cgroup->self))

@@ -20,17 +20,8 @@ bool km_identity_of_process(s32 tgid);
 s32 km_process_of(void *ctx, s32 number);
 int km_process_in(void *ctx, s32 tgid, u32 slot, u64 generation);
 
-/* --- identity.c --- */
-
 /* Whether anybody is sliced. */
 bool km_identity_any(void);
-/* The current task's container; a registration without a process is looked for by the name of the task's cgroup. 1: it
- * has one; 0: none; -ENOMEM: that could not be found out. May sleep. */
-int km_identity_find(struct km_identity *identity);
-/* Identities whose container was removed and that have no process left go; containers whose processes have gone are
- * removed. Under the control lock. Returns 0 when no identity is left. */
-u32 km_identity_sweep(struct km_engine *engine);
-void km_identity_exit(void);
 
 /* --- records.c: registration of a process, in three steps under the control lock --- */
 
@@ -38,16 +29,10 @@ void km_identity_exit(void);
 int km_identity_prepare(s32 pid, char *cgroup, size_t bytes);
 int km_identity_commit(u32 slot, u64 generation, const char *id);
 void km_identity_forget(void);
-
-/* --- by_name.c: registration without a process --- */
-
-void km_names_init(void);
-/* Whether the current task may belong to a registration without a process, for all that is known without
- * km_identity_find(). Any context. */
-bool km_identity_unbound(void);
-/* Whether a registration is known already. Under the control lock, as the next. */
-bool km_identity_expects(u32 slot, u64 generation);
-int km_identity_expect(u32 slot, u64 generation, const char *id);
+/* Identities whose container was removed and that have no process left go; containers whose processes have gone are
+ * removed. Under the control lock. Returns 0 when no identity is left. */
+u32 km_identity_sweep(struct km_engine *engine);
+void km_identity_exit(void);
 
 /* --- cgroups.c: what of a task's cgroups tells its container --- */
 
@@ -65,9 +50,5 @@ void km_keys_put(struct km_keys *keys);
 bool km_keys_populated(const struct km_keys *keys);
 /* Call visit for each thing that a task could be known by, innermost first; stops when it returns true. Any context. */
 bool km_keys_walk(struct task_struct *task, bool (*visit)(const void *key, void *context), void *context);
-/* A task's group in version 2 (0) and where a controller has a hierarchy of version 1; NULL: it has none there. Under
- * RCU. */
-#define KM_HIERARCHIES 5u
-struct cgroup *km_cgroup_in(struct task_struct *task, u32 hierarchy);
 
 #endif

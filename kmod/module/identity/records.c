@@ -16,16 +16,14 @@ struct identity_record {
 	struct km_keys keys;
 	u32 slot;
 	u64 generation;
-	bool named; /* registered without a process, and found by the name of a cgroup */
 	bool empty; /* had no process at the last sweep */
 	char id[CGPU_ID_BYTES];
 	struct rcu_head rcu;
 	struct identity_entry entry[ENTRIES];
 };
 
-DEFINE_MUTEX(identity_lock);
 static LIST_HEAD(records);
-/* Between the steps of a registration; protected by the control lock. */
+/* Between the steps of a registration. The control lock protects it and the records. */
 static struct identity_record *pending;
 
 static void record_remove(struct identity_record *record)
@@ -95,44 +93,7 @@ static void record_start(struct identity_record *record, u32 slot, u64 generatio
 	list_add(&record->list, &records);
 }
 
-int record_start_named(struct km_keys *keys, u32 slot, u64 generation, const char *id)
-{
-	struct identity_record *record = kzalloc(sizeof(*record), GFP_KERNEL_ACCOUNT);
-
-	lockdep_assert_held(&identity_lock);
-	if (!record)
-		return -ENOMEM;
-	record->keys = *keys;
-	memset(keys, 0, sizeof(*keys));
-	record->named = true;
-	record_start(record, slot, generation, id);
-	return 0;
-}
-
-static struct identity_record *record_named_before(u64 generation, const char *id)
-{
-	struct identity_record *record;
-
-	list_for_each_entry(record, &records, list) {
-		if (record->named && record->generation != generation && !strcmp(record->id, id))
-			return record;
-	}
-	return NULL;
-}
-
-int records_renew(u32 slot, u64 generation, const char *id)
-{
-	struct identity_record *record;
-	int err = 0;
-
-	lockdep_assert_held(&identity_lock);
-	/* Each start takes away the one whose keys it has got. */
-	while (err == 0 && (record = record_named_before(generation, id)) != NULL)
-		err = record_start_named(&record->keys, slot, generation, id);
-	return err;
-}
-
-bool container_registered(struct km_engine *engine, u32 slot, u64 generation)
+static bool container_registered(struct km_engine *engine, u32 slot, u64 generation)
 {
 	/* Too long for a stack; protected by the control lock. */
 	static struct cgpu_container_info info;
@@ -186,7 +147,6 @@ int km_identity_commit(u32 slot, u64 generation, const char *id)
 	int err = 0;
 
 	lockdep_assert_held(&km_control_lock);
-	mutex_lock(&identity_lock);
 	if (!record_of(slot, generation)) {
 		if (pending)
 			record_start(pending, slot, generation, id);
@@ -194,7 +154,6 @@ int km_identity_commit(u32 slot, u64 generation, const char *id)
 			err = -ESRCH;
 		pending = NULL;
 	}
-	mutex_unlock(&identity_lock);
 	return err;
 }
 
@@ -210,20 +169,19 @@ void km_identity_forget(void)
 /* Its processes have gone. */
 static void record_end(struct km_engine *engine, struct identity_record *record, bool registered)
 {
-	/* One that is known by a name lives until it is removed; it may start again. */
-	if (registered && !record->named) {
+	if (registered) {
 		pr_info("container %s: reclaimed, its processes are gone\n", record->id);
 		engine->logic->container_remove(&engine->core, record->slot, record->generation);
 	}
 	record_remove(record);
 }
 
-bool records_sweep(struct km_engine *engine)
+u32 km_identity_sweep(struct km_engine *engine)
 {
 	struct identity_record *record, *next;
 	bool registered;
 
-	lockdep_assert_held(&identity_lock);
+	lockdep_assert_held(&km_control_lock);
 	list_for_each_entry_safe(record, next, &records, list) {
 		if (km_keys_populated(&record->keys)) {
 			record->empty = false;
@@ -236,14 +194,19 @@ bool records_sweep(struct km_engine *engine)
 			/* The runtime's poststop hook comes now, as a rule. */
 			record->empty = true;
 	}
-	return !list_empty(&records);
+	if (!list_empty(&records))
+		return 1;
+	km_engine_unpin(KM_PIN_CONTAINERS);
+	return 0;
 }
 
-void records_exit(void)
+void km_identity_exit(void)
 {
 	struct identity_record *record, *next;
 
-	lockdep_assert_held(&identity_lock);
+	mutex_lock(&km_control_lock);
+	km_identity_forget();
 	list_for_each_entry_safe(record, next, &records, list)
 		record_remove(record);
+	mutex_unlock(&km_control_lock);
 }

@@ -52,14 +52,14 @@ bool km_identity_of_current(struct km_identity *identity)
 	return !(current->flags & PF_KTHREAD) && identity_of(current, identity);
 }
 
-bool identity_entries_any(void)
+bool km_identity_any(void)
 {
 	return atomic_read(&entries);
 }
 
 void identity_entry_add(struct identity_entry *entry, const void *key, u32 slot, u64 generation)
 {
-	lockdep_assert_held(&identity_lock);
+	lockdep_assert_held(&km_control_lock);
 	entry->key = key;
 	entry->slot = slot;
 	entry->generation = generation;
@@ -70,7 +70,7 @@ void identity_entry_add(struct identity_entry *entry, const void *key, u32 slot,
 
 void identity_entry_remove(struct identity_entry *entry)
 {
-	lockdep_assert_held(&identity_lock);
+	lockdep_assert_held(&km_control_lock);
 	hlist_del_rcu(&entry->node);
 	atomic_dec(&entries);
 }

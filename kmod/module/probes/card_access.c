@@ -84,7 +84,7 @@ static int node_open(struct inode *inode, struct file *file)
 	const struct card_key key = { .is = card_is_minor, .minor = iminor(inode) };
 	u32 gpu = CGPU_MAX_GPUS;
 	struct km_identity identity;
-	int err = km_identity_find(&identity);
+	int err = km_identity_of_current(&identity);
 
 	if (err > 0 && !node_may_open(inode, &identity))
 		err = -EPERM;
@@ -126,13 +126,12 @@ static bool card_is_granted(struct km_engine *engine, const struct km_identity *
 static bool card_may_use(const struct card_key *key, u32 *gpu)
 {
 	struct km_identity identity;
-	int known = km_identity_find(&identity);
 	struct km_engine *engine;
 	bool granted;
 
 	*gpu = CGPU_MAX_GPUS;
-	if (known <= 0)
-		return known == 0;
+	if (!km_identity_of_current(&identity))
+		return true;
 	engine = km_engine_get();
 	if (!engine)
 		return false;

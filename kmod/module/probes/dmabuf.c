@@ -176,11 +176,8 @@ static u32 export_contained(struct km_task_call *task_call, const struct km_iden
 static u32 export_recorded(struct km_task_call *task_call, void *nv, void *params)
 {
 	struct km_identity identity;
-	int known = km_identity_find(&identity);
 
-	if (known < 0)
-		return NV_ERR_NO_MEMORY;
-	if (known == 0)
+	if (!km_identity_of_current(&identity))
 		return export_run(nv, params);
 	if (km_driver_bypassed() && km_enforce)
 		return NV_ERR_INSUFFICIENT_PERMISSIONS;

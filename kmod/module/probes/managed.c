@@ -127,15 +127,11 @@ static __nocfi u32 managed_make(void *va_space, void *mm, void *wrapper, const s
 	void (*destroy)(const struct uvm_range *, void *) = (void *)km_probe_managed_destroy.original;
 	const struct uvm_range *made = NULL;
 	struct km_identity identity;
-	int known = km_identity_find(&identity);
-	u32 status;
+	u32 status = original(va_space, mm, wrapper, &made);
 
-	if (known < 0)
-		return NV_ERR_NO_MEMORY;
-	status = original(va_space, mm, wrapper, &made);
 	if (status != NV_OK)
 		return status;
-	if (known)
+	if (km_identity_of_current(&identity))
 		status = managed_judge(&identity, made);
 	if (status != NV_OK)
 		destroy(made, NULL);

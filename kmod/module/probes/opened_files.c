@@ -122,7 +122,7 @@ void km_opened_files_clear(void)
 	hash_for_each_safe(opened_table, bucket, next, opened, node) opened_remove(opened->file);
 }
 
-/* Whether the current task is none of a container, for all that is known without km_identity_find(). */
+/* Whether the current task is none of a container. */
 static bool opened_by_others(const struct file *file)
 {
 	struct km_identity identity;
@@ -131,12 +131,12 @@ static bool opened_by_others(const struct file *file)
 }
 NOKPROBE_SYMBOL(opened_by_others);
 
-/* Its container is known from here on: the probes further in judge the call. */
+/* Of a container's task the probes further in judge the call. */
 static bool opened_may_use(void)
 {
 	struct km_identity identity;
 
-	if (km_identity_find(&identity) > 0)
+	if (km_identity_of_current(&identity))
 		return true;
 	pr_warn_ratelimited(
 		"%s (pid %d): is in no sliced container, and used a file of the driver that one has opened: "
@@ -217,7 +217,7 @@ KM_PROBE(opened_close, "nvidia", "nvidia_close", NULL, opened_close_wants);
 static int uvm_open(struct inode *inode, struct file *file)
 {
 	struct km_identity identity;
-	int err = km_opened_file_open(&km_probe_uvm_open, km_identity_find(&identity), inode, file);
+	int err = km_opened_file_open(&km_probe_uvm_open, km_identity_of_current(&identity), inode, file);
 
 	km_probe_leave();
 	return err;

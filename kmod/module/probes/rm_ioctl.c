@@ -381,11 +381,10 @@ static u32 entered(struct rm_call *rm, const struct km_identity *identity, u32 n
 static u32 recorded(struct rm_call *rm, u32 nr, void *data, u32 bytes)
 {
 	struct km_identity identity;
-	int known = km_identity_find(&identity);
 	u32 status;
 
-	if (known <= 0)
-		return known ? NV_ERR_NO_MEMORY : run(rm, nr, data, bytes);
+	if (!km_identity_of_current(&identity))
+		return run(rm, nr, data, bytes);
 	km_latency_enter();
 	status = entered(rm, &identity, nr, data, bytes);
 	if (!rm->counted)

@@ -114,7 +114,7 @@ bool km_wants_container(struct pt_regs *regs)
 	/* Our own call of the original function. */
 	if (km_task_call_current())
 		return false;
-	return km_identity_unbound() || km_identity_of_current(&identity);
+	return km_identity_of_current(&identity);
 }
 NOKPROBE_SYMBOL(km_wants_container);
 

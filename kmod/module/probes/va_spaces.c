@@ -18,14 +18,11 @@ static __nocfi u32 va_space_run(unsigned long *arguments, u32 flags)
 	struct km_task_call *task_call = km_task_call_begin();
 	u32 status = NV_ERR_NO_MEMORY;
 	struct km_identity identity;
-	int known;
 
 	if (task_call) {
-		known = km_identity_find(&identity);
-		if (known > 0)
+		if (km_identity_of_current(&identity))
 			arguments[flags] |= UVM_INIT_FLAGS_DISABLE_HMM;
-		if (known >= 0)
-			status = original(arguments[0], arguments[1], arguments[2]);
+		status = original(arguments[0], arguments[1], arguments[2]);
 		km_task_call_end(task_call);
 	}
 	km_probe_leave();

@@ -16,16 +16,6 @@ int km_cgroup_of(void *ctx, s32 pid, char *path, size_t bytes)
 	return err;
 }
 
-static int identity_expect(const struct cgpu_container_info *info)
-{
-	int err;
-
-	if (km_identity_expects(info->slot, info->generation))
-		return 0;
-	err = km_driver_check();
-	return err ? err : km_identity_expect(info->slot, info->generation, info->id);
-}
-
 /* Give each registered container its identity. Those that have one are passed over. */
 static int identities_bind(struct km_engine *engine, struct cgpu_container_info *info)
 {
@@ -33,7 +23,7 @@ static int identities_bind(struct km_engine *engine, struct cgpu_container_info 
 	int err;
 
 	for (slot = 0; engine->logic->container_next(&engine->core, slot, info) == 0; slot = info->slot + 1) {
-		err = info->pid ? km_identity_commit(info->slot, info->generation, info->id) : identity_expect(info);
+		err = km_identity_commit(info->slot, info->generation, info->id);
 		if (err)
 			return err;
 	}
@@ -58,8 +48,7 @@ static u32 registrations_take_back(struct km_engine *engine, struct cgpu_contain
 
 /*
  * A new registration stands when its identity and its files are there. A line that made none stands in any case: it has
- * removed a container, or added a GPU to one, which has its identity. What is missing of the files then is made by
- * reclaim.c, half a second later.
+ * removed a container. What is missing of the files then is made by reclaim.c, half a second later.
  */
 static int registrations_finish(struct km_engine *engine, struct cgpu_container_info *info, u64 before)
 {

@@ -27,7 +27,7 @@ static int node_open(struct inode *inode, struct file *file)
 	int err;
 
 	/* Containers share the host's /proc entries in a /proc of their own; the root of one is root to file modes. */
-	if (!capable(CAP_SYS_ADMIN) || km_identity_find(&identity))
+	if (!capable(CAP_SYS_ADMIN) || km_identity_of_current(&identity))
 		return -EACCES;
 	open = kzalloc(sizeof(*open), GFP_KERNEL);
 	if (!open)

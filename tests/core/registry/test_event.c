@@ -43,17 +43,6 @@ TEST_ON(the_end_tells_peak_and_refusals, started("580.142", &caller))
 	CHECK_EQ(bench->events, events + 1);
 }
 
-TEST_ON(the_old_form_tells_of_the_gpu_that_it_adds, bench_new("580.142"))
-{
-	bench->core.state->default_memsize = MIB;
-	CHECK_EQ(bench_ctl(bench, "0abcdefabcdef"), 0);
-	CHECK_EQ(bench_ctl(bench, "1abcdefabcdef"), 0);
-	CHECK_EQ(bench->events, 2);
-	CHECK(strncmp(bench->event, "event=started gpu=1 ", 20) == 0);
-	CHECK_EQ(bench_ctl(bench, "-abcdefabcdef"), 0);
-	CHECK_EQ(bench->events, 4);
-}
-
 TEST_ON(the_longest_line_fits, bench_new("580.142"))
 {
 	char line[256], id[CGPU_ID_BYTES];

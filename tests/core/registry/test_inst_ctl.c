@@ -20,8 +20,7 @@ TEST_ON(grammar_is_strict, bench_new("580.142"))
 		"create id=policy pid=1 gpu=0:1", "create id=uuid pid=1 gpu=0:1", "create id=a pid=1 gpu=0:1:1:2",
 		"create id=a pid=1 gpu=0:1:26", "create id=a pid=1 gpu=0:+1", "create id=a pid=1 gpu=0:0x10",
 		"create id=a pid=1 gpu=0:1234567890123456", "destroy", "destroy id=", "destroy id=a id=a",
-		"destroy id=a pid=1", "destroy id=a gpu=0:1", "remove id=a", "0policy-xxxx/", "0abc", "-abc",
-		"x123456789012", "0-23456789012", "--23456789012", NULL };
+		"destroy id=a pid=1", "destroy id=a gpu=0:1", "remove id=a", "0abcdefabcdef", "-abcdefabcdef", NULL };
 	char long_id[CGPU_ID_BYTES + 32];
 	int i;
 
@@ -36,7 +35,7 @@ TEST_ON(grammar_is_strict, bench_new("580.142"))
 	CHECK_EQ(bench->core.state->containers, 0);
 }
 
-TEST_ON(long_form_registers, bench_new("580.142"))
+TEST_ON(a_line_registers, bench_new("580.142"))
 {
 	struct cgpu_container_info info;
 
@@ -84,23 +83,6 @@ TEST_ON(the_log_has_the_first_four_slices, bench_new("580.142"))
 	CHECK(strcmp(bench->log,
 		      "container a registered on 6 GPUs, pid 1: 1 MiB of GPU 0, 1 MiB of GPU 1, "
 		      "1 MiB of GPU 2, 1 MiB of GPU 3 and of 2 more") == 0);
-}
-
-TEST_ON(old_form_registers, bench_new("580.142"))
-{
-	CHECK_EQ(bench_write(bench, "default_memsize", "1048576\n"), 0);
-	CHECK_EQ(bench_ctl(bench, "0abcdefabcdef"), 0);
-	CHECK_EQ(bench_ctl(bench, "1abcdefabcdef\n"), 0);
-	CHECK_EQ(bench_ctl(bench, "1abcdefabcdef"), -EEXIST);
-	CHECK_EQ(bench_ctl(bench, "7abcdefabcdef"), -ENOENT);
-	CHECK(bench_is(bench, "1/abcdefabcdef/memsize", "1048576\n"));
-	CHECK(bench_is(bench, "1/abcdefabcdef/owner", "abcdefabcdef -\n"));
-	CHECK_EQ(bench_ctl(bench, "-abcdefabcdef"), 0);
-	CHECK_EQ(bench_ctl(bench, "-abcdefabcdef"), 0);
-	CHECK_EQ(bench_ctl(bench, "create id=" LONG_ID " pid=1 gpu=0:1"), 0);
-	CHECK_EQ(bench_ctl(bench, "00123456789ab"), -EEXIST);
-	CHECK_EQ(bench_ctl(bench, "-0123456789ab"), 0);
-	CHECK_EQ(bench->core.state->containers, 0);
 }
 
 TEST_ON(errors_come_in_order, bench_new("580.142"))

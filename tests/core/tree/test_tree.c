@@ -132,10 +132,6 @@ TEST_ON(changes_of_names_are_counted, bench_new("580.142"))
 	CHECK(names_changed(bench, &last));
 	CHECK_EQ(bench_ctl(bench, "destroy id=a"), 0);
 	CHECK(names_changed(bench, &last));
-	CHECK_EQ(bench_ctl(bench, "0abcdefabcdef"), 0);
-	CHECK(names_changed(bench, &last));
-	CHECK_EQ(bench_ctl(bench, "1abcdefabcdef"), 0);
-	CHECK(names_changed(bench, &last));
 	CHECK_EQ(cgpu_gpu_add(&bench->core, &facts), 0);
 	CHECK(names_changed(bench, &last));
 }

@@ -12,77 +12,57 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from cgpu.client.tree import Tree
 from cgpu.errors import CgpuError
 from cgpu.install.commands import gc
 from cgpu.install.commands.gc import judge
 from cgpu.install.node.snapshot import Slice
 from cgpu.runtime_config.engines import containerd, docker, podman
-from cgpu.runtime_config.engines.engine import by_state
+from cgpu.runtime_config.engines.engine import Ended, Listing, by_state
+from tests.client.support import PlainTree
 from tests.runtime_config.support import program
 
-LONG = "4a" * 32
 V2 = "30 1 0:26 / {mount} rw - cgroup2 cgroup2 rw\n"
 
 
-def registered(name: str = "c1", cgroup: str = "/group/c1") -> Slice:
-    return Slice(name, {"owner": f"{name} {cgroup}"})
+def registered(cgroup: str = "/group/c1") -> Slice:
+    return Slice("c1", {"owner": f"c1 {cgroup}"})
 
 
 @given(
     st.dictionaries(
         st.sampled_from(["docker", "podman"]), st.dictionaries(st.sampled_from(["c1", "c2"]), st.booleans())
     ),
-    st.lists(st.just("docker: does not answer"), max_size=1),
-    st.sampled_from(["/group/c1", "-"]),
 )
-def test_one_with_processes_never_goes(
-    said: dict[str, dict[str, bool]], silent: list[str], cgroup: str
-) -> None:
+def test_one_with_processes_never_goes(said: dict[str, dict[str, bool]]) -> None:
     """Whatever the engines say: processes that live keep their registration."""
-    assert not judge(registered(cgroup=cgroup), said, silent, alive=True).goes
+    assert not judge(registered(), said, alive=True).goes
 
 
 @pytest.mark.parametrize(
-    ("said", "silent", "cgroup", "goes"),
+    ("said", "goes"),
     [
-        ({}, [], "/group/c1", True),
-        ({}, [], "-", True),
-        ({"docker": {"c1": True}}, [], "-", True),
-        ({"docker": {"c1": False}}, [], "-", False),
-        ({"docker": {"c1": False}}, [], "/group/c1", False),
-        ({"docker": {"c1": True}, "podman": {"c1": False}}, [], "-", False),
-        ({}, ["docker: does not answer"], "-", False),
-        ({}, ["docker: does not answer"], "/group/c1", True),
+        ({}, True),
+        ({"docker": {"c1": True}}, True),
+        ({"docker": {"c1": False}}, False),
+        ({"docker": {"c1": True}, "podman": {"c1": False}}, False),
     ],
 )
-def test_verdicts(said: dict[str, dict[str, bool]], silent: list[str], cgroup: str, *, goes: bool) -> None:
-    """Without processes: one that runs by an engine's word stays, and one that a silent engine may have."""
-    assert judge(registered(cgroup=cgroup), said, silent, alive=False).goes is goes
+def test_verdicts(said: dict[str, dict[str, bool]], *, goes: bool) -> None:
+    """Without processes: one that runs by an engine's word stays."""
+    assert judge(registered(), said, alive=False).goes is goes
 
 
-def test_short_names() -> None:
-    """The old form knows the first 12 characters: all containers of that beginning decide."""
-    short = registered(LONG[:12], "-")
-    assert not judge(short, {"docker": {LONG: True, LONG[:12] + "0" * 52: False}}, [], alive=False).goes
-    assert judge(short, {"docker": {LONG: True}}, [], alive=False).goes
+@pytest.mark.parametrize("cgroup", ["/group/c1", "pids:/group/c1", "name=systemd:/group/c1"])
+def test_groups_of_any_hierarchy(cgroup: str) -> None:
+    """The engine names a cgroup of version 1 with its controller; processes are found by the path."""
+    assert gc.is_alive(registered(cgroup), "", frozenset({"/group/c1"}))
+    assert not gc.is_alive(registered(cgroup), "", frozenset({"/group/c2"}))
 
 
-@pytest.mark.parametrize(
-    ("group", "its"),
-    [
-        (f"/docker/{LONG}", True),
-        (f"/system.slice/docker-{LONG}.scope", True),
-        (f"/kubepods/pod1/cri-containerd-{LONG}.scope/inside", True),
-        (f"/machine.slice/libpod-{LONG}.scope/container", True),
-        (f"/docker/{'4b' * 32}", False),
-        (f"/docker/{LONG}x", False),
-        ("/user.slice", False),
-    ],
-)
-def test_named_after(group: str, *, its: bool) -> None:
-    """A registration without a process is known by the name of a cgroup, as runtimes write it."""
-    assert gc.is_named(group, registered(LONG[:12], "-")) is its
-    assert gc.is_alive(registered(LONG[:12], "-"), "", frozenset({group})) is its
+def test_a_group_that_is_not_known() -> None:
+    """Where nothing tells a container's processes, it counts as alive."""
+    assert gc.is_alive(registered("-"), "", frozenset())
 
 
 def test_alive_by_its_cgroup(tmp_path: Path) -> None:
@@ -98,6 +78,24 @@ def test_alive_by_its_cgroup(tmp_path: Path) -> None:
     assert not gc.is_alive(one, mountinfo, frozenset())
     (inner / "cgroup.procs").write_text("17\n")
     assert gc.is_alive(one, mountinfo, frozenset())
+
+
+def test_what_is_removed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A registration without processes is removed once all engines were asked; --dry-run removes none."""
+    tree = PlainTree(tmp_path).build(1000)
+    tree.write({"engine": "cgpu_km 0.1.0", "0/c1/owner": "c1 /gone"})
+    monkeypatch.setattr(gc, "check_view", lambda _: None)
+
+    def fails() -> Ended:
+        raise CgpuError("does not answer")
+
+    asked = [Listing("docker", lambda: {"c1": True}), Listing("podman", fails)]
+    client = Tree(str(tree.path))
+    dry = gc.collect(client, dry_run=True, asked=asked)
+    assert (dry.removed, tree.inst_ctl.read_text()) == (dry.judged, "")
+    assert dry.silent == ("podman: does not answer",)
+    assert gc.collect(client, dry_run=False, asked=asked).removed == dry.judged
+    assert tree.inst_ctl.read_text() == "destroy id=c1"
 
 
 def test_more_groups_than_are_looked_at(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -15,7 +15,7 @@ from tests.vm.harness.node import TREE
 from tests.vm.harness.sliced_node import SlicedNode
 from tests.vm.install.test_config_apply import apply
 
-# Registers and removes a container again and again, by a process in a cgroup of its own; the old form too.
+# Registers and removes a container again and again, by a process in a cgroup of its own.
 REGISTER = """
 mkdir -p /sys/fs/cgroup/cycles
 sleep 3600 >/dev/null 2>&1 &
