@@ -112,9 +112,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Measure and print; exit status 1 when it cannot be measured."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--turns", type=int, default=5)
-    parser.add_argument(
-        "--out", type=Path, help="a file for the result, such as benchmarks/results/DATE-gpu.md"
-    )
+    parser.add_argument("--out", type=Path, help="a file for the result, such as benchmarks/results/gpu.md")
     options = parser.parse_args(arguments)
     if not CONTROL_NODE.exists():
         print(f"benchmarks.gpu: skipped: {CONTROL_NODE} is not there: no NVIDIA GPU")

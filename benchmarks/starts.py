@@ -3,7 +3,7 @@
 
 Needs root and a running engine with five cards: `cgpud --simulate T4:5`. A start is a whole life of a
 container through runc, of a program that ends at once. Prints medians in milliseconds, each beside that of
-runc alone, taken in turns. --picture FILE draws the curves as SVG.
+runc alone, taken in turns.
 """
 
 from __future__ import annotations
@@ -17,7 +17,6 @@ import time
 from collections.abc import Callable, Mapping
 from pathlib import Path
 
-from benchmarks.curves import Curve, draw
 from benchmarks.life import nothing_program
 from benchmarks.lives_inside import running_server
 from cgpu import paths
@@ -30,7 +29,6 @@ AT_ONCE = 25
 GPUS, PER_GPU = 4, 20  # what the node has when it is full; one GPU more is for the measured starts
 EMPTY_GPU = GPUS
 BLOCK = 40
-SMOOTH = 20
 
 
 def asking(gpu: int) -> dict[str, str]:
@@ -106,7 +104,7 @@ def line(what: str, plain: float, sliced: float) -> None:
     print(f"{what:36} {plain:8.1f} ms {sliced:8.1f} ms  +{sliced - plain:5.1f} ms")
 
 
-def row(starts: Starts) -> Curve:
+def row(starts: Starts) -> None:
     """Measure starts one after the other."""
     in_turns(starts, 3)
     plain, sliced = in_turns(starts, IN_A_ROW)
@@ -114,34 +112,26 @@ def row(starts: Starts) -> Curve:
         last = first + BLOCK
         medians = (statistics.median(times[first:last]) for times in (plain, sliced))
         line(f"starts {first + 1} to {last} in a row", *medians)
-    points = [
-        (last, *(statistics.median(times[last - SMOOTH : last]) for times in (plain, sliced)))
-        for last in range(SMOOTH, IN_A_ROW + 1)
-    ]
-    return Curve(f"The Nth start in a row, median with the {SMOOTH - 1} before it", points)
 
 
-def full_node(starts: Starts, single: int) -> Curve:
+def full_node(starts: Starts, single: int) -> None:
     """Measure single starts while the node fills."""
-    points = []
     for gpus in range(GPUS + 1):
         medians = [statistics.median(times) for times in in_turns(starts, single)]
         line(f"one, beside {gpus * PER_GPU} slices", *medians)
-        points.append((gpus * PER_GPU, *medians))
         if gpus < GPUS:
             starts.fill(gpus)
-    return Curve(f"One start beside N slices, median of {single}", points)
 
 
-def measure(starts: Starts, single: int, rounds: int) -> list[Curve]:
+def measure(starts: Starts, single: int, rounds: int) -> None:
     print(f"{'median of':36} {'runc':>11} {'a slice':>11}  added")
-    curves = [row(starts)]
+    row(starts)
     many: tuple[list[float], list[float]] = ([], [])
     for _ in range(rounds):
         many[0].append(starts.at_once(starts.plain, {}))
         many[1].append(starts.at_once(LAUNCHER, asking(EMPTY_GPU)))
     line(f"{AT_ONCE} at once, each", *(statistics.median(times) / AT_ONCE for times in many))
-    return [*curves, full_node(starts, single)]
+    full_node(starts, single)
 
 
 def main() -> None:
@@ -149,7 +139,6 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--single", type=int, default=40, help="how many single starts a median is of")
     parser.add_argument("--rounds", type=int, default=7, help=f"how often {AT_ONCE} are started at once")
-    parser.add_argument("--picture", type=Path, metavar="FILE", help="where to draw the curves, as SVG")
     options = parser.parse_args()
     found = len(Tree(paths.tree(None)).gpus())
     if found <= GPUS:
@@ -157,11 +146,9 @@ def main() -> None:
     with tempfile.TemporaryDirectory(prefix="cgpu-starts-") as name, running_server(str(ROOT)):
         starts = Starts(Path(name))
         try:
-            curves = measure(starts, options.single, options.rounds)
+            measure(starts, options.single, options.rounds)
         finally:
             starts.runc.close()
-    if options.picture is not None:
-        options.picture.write_text(draw(("runc", "a slice"), curves))
 
 
 if __name__ == "__main__":
