@@ -19,13 +19,6 @@ LOG_LINES = 5  # of a daemon that does not serve
 Command = Sequence[str | Path]
 
 
-def without_privilege(tree: str | Path) -> tuple[list[str], list[str]]:
-    """Return commands that must fail: a write without CAP_SYS_ADMIN, and a look of another user."""
-    no_admin = ["setpriv", "--bounding-set=-sys_admin", "--inh-caps=-sys_admin"]
-    nobody = ["setpriv", "--reuid=65534", "--regid=65534", "--clear-groups"]
-    return [*no_admin, "sh", "-c", f"echo 3 >{tree}/0/policy"], [*nobody, "cat", f"{tree}/version"]
-
-
 @dataclass(frozen=True)
 class Outcome:
     """What a finished command left behind."""

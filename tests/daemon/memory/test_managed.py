@@ -23,15 +23,6 @@ def run(daemon: Daemon, *words: str, gpus: str = SLICE) -> None:
     daemon.slice(1, gpus, *words).succeeds()
 
 
-def test_mappings_and_allocations_share_one_limit(daemon: Daemon) -> None:
-    """What is mapped cannot be allocated, and what is allocated cannot be mapped, to the byte."""
-    run(daemon, "managed=600M", NO_MEMORY, f"alloc={400 * MIB + 65536}:64k", "alloc=400M:64k")
-    run(daemon, "alloc=400M:64k", TOO_MUCH, "managed=602M", "managed=600M", TOO_MUCH, "managed=4K")
-    # The driver takes pieces of 2 MiB.
-    run(daemon, "managed=4K", "managed=4K", NO_MEMORY, f"alloc={996 * MIB + 65536}:64k", "alloc=996M:64k")
-    run(daemon, TOO_MUCH, "managed=1002M", TOO_MUCH, "managed=400000G", "managed=1000M")
-
-
 def test_threads_and_children_share_the_limit(daemon: Daemon, holding: Hold) -> None:
     """Each process is charged for its own, and gives it back with its end."""
     first = holding(daemon, SLICE, "managed=600M")

@@ -3,15 +3,14 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from tests.integration.commands import Outcome, call
+from tests.integration.commands import Outcome
 from tests.integration.conftest import Start
-from tests.integration.engine import MIB, Engine
+from tests.integration.engine import Engine
 from tests.integration.probe import NO_MEMORY, step, steps
 from tests.integration.runtimes import Docker, Podman, Runc
 from tests.integration.test_slice import LIMIT, SIX, SLICE
@@ -73,35 +72,6 @@ def test_enforcement_off(start: Start, runc: Runc, program: str) -> None:
     had = [one.number("bytes") for one in steps(outcome) if one.name == "fill"]
     assert len(had) == len(WAYS)
     assert min(had) > LIMIT
-
-
-@pytest.mark.enforcement
-def test_wiped_environment(engine: Engine, runc: Runc) -> None:
-    """A process that threw its environment away has the same limit: env is not where it lives."""
-    runc.start("wiped", ["/cgpu-probe", "hold=1000"], SLICE)
-    process = runc.directory / "process.json"
-    process.write_text(json.dumps({"args": full([]), "env": [], "cwd": "/", "user": {"uid": 0, "gid": 0}}))
-    assert_held(call([*runc.base, "exec", "--process", process, "wiped"]))
-
-
-@pytest.mark.enforcement
-@pytest.mark.parametrize("shape", ["fork=4:64M:fill", "fork=3:64M:fill:nest", "threads=4:64M:fill"])
-def test_forks_and_threads_share_one_limit(engine: Engine, runc: Runc, shape: str) -> None:
-    """Processes, nested forks and threads that fill at once get the slice together, and not a step more."""
-    outcome = runc.run(["/cgpu-probe", shape, "info"], SLICE)
-    had = sum(one.number("bytes") for one in steps(outcome) if one.name in {"fork", "thread"})
-    assert had == LIMIT // (64 * MIB) * 64 * MIB
-    assert step(outcome, "info").number("free") == LIMIT
-
-
-@pytest.mark.enforcement
-def test_own_descriptor_table(engine: Engine, runc: Runc) -> None:
-    """A thread with a descriptor table of its own is held like any other."""
-    outcome = runc.run(["/cgpu-probe", "alloc=1M", "unshare=7G", "unshare=1M", "info"], SLICE)
-    refused, had = (one for one in steps(outcome) if one.name == "unshare")
-    assert refused.number("status") == NO_MEMORY
-    assert had.number("status") == 0
-    assert step(outcome, "info").number("used") == 2 * MIB
 
 
 def privileged(runc: Runc, command: list[str]) -> dict[str, object]:

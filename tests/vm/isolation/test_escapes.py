@@ -143,35 +143,6 @@ done
     sliced.exec("a", ["/uvm-probe", *kept]).check()
 
 
-@pytest.mark.real_driver
-@pytest.mark.enforcement
-def test_a_mapping_keeps_its_charge(sliced: SlicedNode) -> None:
-    """Memory given back while UVM maps it stays charged until it is unmapped, or UVM's file closed."""
-    mapped = ["uvm", "range=4G", "alloc=4G", "map", "rm-free", "used"]
-    outcome = sliced.exec(
-        "a",
-        [
-            "/uvm-probe",
-            *mapped,
-            "alloc=1G",
-            "rm-free",
-            "expect=0x51",
-            "alloc=4G",
-            "unmap",
-            "used",
-            "alloc=4G",
-        ],
-        ["/uvm-probe", *mapped, "uvm-close", "used"],
-        ["/uvm-probe", *mapped],
-        ["/uvm-probe", "alloc=4G"],
-    )
-    used = [one.number("bytes") for one in steps(outcome) if one.name == "bytes=" or "bytes" in one.fields]
-    assert "status=0x80000001" not in outcome.text
-    assert outcome.stdout.count("alloc status=0x51") == 1, outcome.text
-    assert used == [4 << 30, 0, 4 << 30, 0, 4 << 30], outcome.text
-    assert sliced.view().cards[0]["peak"] <= LIMIT
-
-
 @contextmanager
 def giving(node: SlicedNode, name: str, *command: str) -> Iterator[None]:
     """Have a program in a container that hands something out, and waits for the end of its input."""

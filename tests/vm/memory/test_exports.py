@@ -38,19 +38,6 @@ def pid_of(staged: Stage, process: Process) -> str:
 
 
 @pytest.mark.enforcement
-@pytest.mark.parametrize("form", ["one", "list"])
-def test_exports_are_charged(staged: Stage, form: str) -> None:
-    """What is exported stays charged until its descriptor is closed, and imports until they are freed."""
-    export, bring = ("export", "import") if form == "one" else ("export=1", "import=1")
-    words = ["alloc=768M", export, "free", f"expect={NO_MEMORY:#x}", "alloc=512M", bring, "close-export"]
-    words += [f"expect={NO_MEMORY:#x}", "alloc=512M", "free", "alloc=512M", "alloc=512M"]
-    done = staged.slice("tenant", LIMIT).probe(*words)
-    seen = staged.view()
-    assert done.returncode == 0, done.text
-    assert seen.cards[0]["peak"] == LIMIT
-
-
-@pytest.mark.enforcement
 def test_memory_of_the_host_is_exported(staged: Stage) -> None:
     """It leaves and comes back at no charge, alone or beside memory of the card; what is pinned stays."""
     full = [f"expect={NO_MEMORY:#x}", "alloc=64K:64k"]

@@ -14,7 +14,6 @@ from tests.vm.harness.sliced_node import SlicedNode
 from tests.vm.harness.slices import GIB, Slice, create, slice_of
 
 MIB = 1 << 20
-NO_MEMORY = "expect=0x8000000c"  # ENOMEM of mmap
 NOT_ALLOWED = "expect=0x80000001"  # EPERM
 FULL = "expect=0x51"  # NV_ERR_NO_MEMORY
 TAKEN = "expect=0x68"  # NV_ERR_UVM_ADDRESS_IN_USE
@@ -69,16 +68,6 @@ def tenant(node: SlicedNode) -> Iterator[Tenant]:
     made = Tenant(node)
     yield made
     made.end()
-
-
-@pytest.mark.real_driver
-@pytest.mark.enforcement
-def test_managed_memory_has_the_limit(tenant: Tenant) -> None:
-    """It is charged before it is on the card, beside ordinary memory, and ends at the limit to the byte."""
-    assert tenant.rest("managed=512M", "touch=512M") == (512, 0)
-    assert tenant.rest("managed=1G", FULL, "alloc=64K", NO_MEMORY, "managed=4K") == (1024, 0)
-    assert tenant.rest("alloc=512M", "managed=512M", NO_MEMORY, "managed=2M", FULL, "alloc=2M") == (1024, 512)
-    tenant.run(NO_MEMORY, f"managed={GIB + 4096}", "managed=1G", "munmap", "alloc=1G")
 
 
 @pytest.mark.real_driver

@@ -11,10 +11,8 @@ from collections.abc import Iterator
 
 import pytest
 
-from tests.integration.commands import eventually
 from tests.integration.engine import MIB
 from tests.integration.probe import NO_MEMORY, Step, step, steps
-from tests.integration.test_slice import SIZES
 from tests.vm.harness.bundles import Containers
 from tests.vm.harness.node import real_driver
 from tests.vm.harness.process import Finished
@@ -27,10 +25,8 @@ __all__ = ["running"]
 pytestmark = pytest.mark.real_driver
 
 LIMIT = GIB
-CONTEXT = 96 * MIB  # context_memory, where nothing else is configured
 SLICE = {"ALIYUN_COM_GPU_MEM_CONTAINER": "1", "ALIYUN_COM_GPU_MEM_DEV": "15", "NVIDIA_VISIBLE_DEVICES": "0"}
 SLICE_BYTES = 15109 // 15 * MIB
-WAYS = ("rm64", "rm21", "heap", "range", "tiled")
 
 
 @pytest.fixture
@@ -70,16 +66,6 @@ def test_the_driver_is_found(daemon: GuestDaemon) -> None:
 
 
 @pytest.mark.enforcement
-@pytest.mark.parametrize("way", WAYS)
-def test_ways(daemon: GuestDaemon, way: str) -> None:
-    """Each way to ask for memory, with and without the transfer wrapper, has the one limit."""
-    words = ("alloc=2G", "alloc=512M", "alloc=512M", "alloc=64K:64k", "free=all")
-    outcome = daemon.probe(f"via={way}", *words, "xfer", *words)
-    assert statuses(outcome, "alloc") == [NO_MEMORY, 0, 0, NO_MEMORY] * 2, outcome.text
-    assert peak(daemon) == LIMIT
-
-
-@pytest.mark.enforcement
 def test_to_the_page(daemon: GuestDaemon) -> None:
     """A slice can be had to the last page and no further; what is freed can be had again."""
     refused = ("alloc=64K:64k", "free=last", "alloc=64K:64k", "alloc=64K:64k")
@@ -87,42 +73,6 @@ def test_to_the_page(daemon: GuestDaemon) -> None:
     assert got(steps(outcome)) - 64 * MIB == LIMIT, outcome.text
     assert statuses(outcome, "alloc") == [NO_MEMORY, 0, NO_MEMORY]
     assert peak(daemon) == LIMIT
-
-
-@pytest.mark.enforcement
-def test_sizes(daemon: GuestDaemon) -> None:
-    """Every question for the card's memory is answered with the slice, and what is left of it."""
-    outcome = daemon.probe("info", "alloc=256M", "info")
-    first, then = step(outcome, "info"), step(outcome, "info", 1)
-    assert {first.number(size) for size in SIZES} == {LIMIT}, outcome.text
-    assert [then.number(size) for size in ("free", "used")] == [LIMIT - 256 * MIB, 256 * MIB]
-
-
-@pytest.mark.enforcement
-def test_exports(daemon: GuestDaemon) -> None:
-    """What was exported stays charged until its descriptor is closed and its import is freed."""
-    ended = ("close-export", "alloc=768M", "free=all", "alloc=768M")
-    outcome = daemon.probe("alloc=512M", "export", "free", "alloc=768M", "import", *ended)
-    assert statuses(outcome, "export", "import", "close-export") == [0, 0, 0], outcome.text
-    assert statuses(outcome, "alloc") == [0, NO_MEMORY, NO_MEMORY, 0]
-    assert peak(daemon) == 768 * MIB
-
-
-@pytest.mark.enforcement
-def test_managed(daemon: GuestDaemon) -> None:
-    """Managed memory and allocations share the limit, and what is unmapped can be had again."""
-    outcome = daemon.probe("managed=512M", "alloc=768M", "unmanaged", "alloc=768M", "managed=512M")
-    assert statuses(outcome, "alloc") == [NO_MEMORY, 0], outcome.text
-    assert [one.fields.get("errno") for one in steps(outcome) if one.name == "managed"] == [None, "12"]
-
-
-@pytest.mark.enforcement
-def test_contexts(daemon: GuestDaemon) -> None:
-    """A channel group costs the estimate for a context, and there are no more than fit."""
-    outcome = daemon.probe("context=1", "info", f"alloc={LIMIT - CONTEXT}:64k", "context=1")
-    assert step(outcome, "info").number("used") == CONTEXT, outcome.text
-    assert [one.number("status") for one in steps(outcome) if one.name == "alloc"] == [0]
-    assert step(outcome, "context", 1).number("status") == NO_MEMORY
 
 
 @pytest.mark.parametrize("how", ["exit-dirty", "killed"])
@@ -138,21 +88,6 @@ def test_comes_back(daemon: GuestDaemon, how: str) -> None:
     assert peak(daemon) == got(steps(outcome)), outcome.text
     # All but what the driver keeps for itself.
     assert CARD_BYTES - got(steps(outcome)) < 512 * MIB
-
-
-@pytest.mark.enforcement
-def test_neighbours(daemon: GuestDaemon) -> None:
-    """Two containers on the card get each its own, and one that joins shares it."""
-    daemon.hold("alloc=1G", name="first")
-    daemon.hold("alloc=512M", size=2 * GIB, name="second")
-    joined = daemon.join("second", ["alloc=2G", "alloc=1536M", "info"])
-    assert statuses(joined, "alloc") == [NO_MEMORY, 0], joined.text
-    assert step(joined, "info").number("total") == 2 * GIB
-    eventually(lambda: daemon.view().used[0, "second"] == 512 * MIB, "what has ended gave back", SECONDS)
-    seen = daemon.view()
-    assert seen.used == {(0, "first"): GIB, (0, "second"): 512 * MIB}
-    assert (seen.cards[0]["used"], seen.cards[0]["peak"]) == (GIB + 512 * MIB, 3 * GIB)
-    assert int(daemon.read("0/drift")) == 0
 
 
 @pytest.mark.enforcement
