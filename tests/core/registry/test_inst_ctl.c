@@ -2,9 +2,6 @@
 /* inst_ctl: its grammar, its errors, and what a registration is. */
 #include "bench.h"
 
-#define LONG_ID "0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef"
-#define T4_SLICE "6336544768" /* 6043 MiB */
-
 TEST_ON(grammar_is_strict, bench_new("580.142"))
 {
 	static const char *const bad[] = { "", "\n", " ", "create", "create ", "create id=a", "create id=a pid=1",
@@ -35,56 +32,6 @@ TEST_ON(grammar_is_strict, bench_new("580.142"))
 	CHECK_EQ(bench->core.state->containers, 0);
 }
 
-TEST_ON(a_line_registers, bench_new("580.142"))
-{
-	struct cgpu_container_info info;
-
-	CHECK_EQ(bench_ctl(bench, "create id=" LONG_ID " pid=77 gpu=0:" T4_SLICE ":3:1 gpu=1:65536\n"), 0);
-	CHECK(strcmp(bench->log,
-		      "container " LONG_ID " registered on 2 GPUs, pid 77: 6043 MiB of GPU 0, 0 MiB of GPU 1") == 0);
-	CHECK_EQ(cgpu_container_find(&bench->core, LONG_ID, &info), 0);
-	CHECK_EQ(info.pid, 77);
-	CHECK(strcmp(info.cgroup, "/box/77") == 0);
-	CHECK(bench_is(bench, "0/0123456789ab/memsize", T4_SLICE "\n"));
-	CHECK(bench_is(bench, "/0/0123456789ab/weight", "3\n"));
-	CHECK(bench_is(bench, "0/0123456789ab/highprio", "1\n"));
-	CHECK(bench_is(bench, "0/0123456789ab/id", "0\n"));
-	CHECK(bench_is(bench, "0/0123456789ab/usage", "0\n"));
-	CHECK(bench_is(bench, "0/0123456789ab/owner", LONG_ID " /box/77\n"));
-	CHECK(bench_is(bench, "0/0123456789ab/meminfo", "Free: " T4_SLICE "\n"));
-	CHECK(bench_is(bench, "1/0123456789ab/memsize", "65536\n"));
-	CHECK(bench_is(bench, "1/0123456789ab/weight", "1\n"));
-	CHECK(bench_is(bench, "0/free_weight", "17\n"));
-	/* Weight above 1 moves that GPU, and only that one, to policy 2. */
-	CHECK(bench_is(bench, "0/policy", "2\n"));
-	CHECK(bench_is(bench, "1/policy", "1\n"));
-	CHECK_EQ(bench_ctl(bench, "destroy id=" LONG_ID), 0);
-	CHECK_EQ(bench_ctl(bench, "destroy id=" LONG_ID), 0);
-	CHECK_EQ(bench_ctl(bench, "destroy id=policy"), 0);
-	CHECK_EQ(cgpu_container_find(&bench->core, LONG_ID, &info), -ENOENT);
-	CHECK(bench_is(bench, "0/free_weight", "20\n"));
-}
-
-TEST_ON(the_log_has_the_first_four_slices, bench_new("580.142"))
-{
-	u32 gpu;
-
-	for (gpu = 2; gpu < 6; gpu++) {
-		struct cgpu_gpu_facts facts = { .index = gpu, .minor = gpu, .gpu_id = 0x100 + gpu };
-
-		facts.memtotal = 1ull << 30;
-		snprintf(facts.uuid, sizeof(facts.uuid), "GPU-%u", gpu);
-		CHECK_EQ(cgpu_gpu_add(&bench->core, &facts), 0);
-	}
-	CHECK_EQ(
-		bench_ctl(bench,
-			"create id=a pid=1 gpu=0:1048576 gpu=1:1048576 gpu=2:1048576 gpu=3:1048576 gpu=4:1048576 gpu=5:1048576"),
-		0);
-	CHECK(strcmp(bench->log,
-		      "container a registered on 6 GPUs, pid 1: 1 MiB of GPU 0, 1 MiB of GPU 1, "
-		      "1 MiB of GPU 2, 1 MiB of GPU 3 and of 2 more") == 0);
-}
-
 TEST_ON(errors_come_in_order, bench_new("580.142"))
 {
 	CHECK_EQ(bench_ctl(bench, "create id=a pid=1 gpu=9:1"), -ENOENT);
@@ -107,17 +54,6 @@ TEST_ON(errors_come_in_order, bench_new("580.142"))
 	CHECK_EQ(bench_ctl(bench, "create id=c pid=1 gpu=0:1:20"), 0);
 	CHECK_EQ(bench_ctl(bench, "create id=d pid=1 gpu=0:1"), -EDQUOT);
 	CHECK_EQ(bench_ctl(bench, "create id=d pid=1 gpu=0:1 gpu=1:1"), -ENOSPC);
-}
-
-TEST_ON(all_gpus_or_none, bench_new("580.142"))
-{
-	struct cgpu_node node;
-
-	CHECK_EQ(bench_ctl(bench, "create id=full pid=1 gpu=1:15842934784"), 0);
-	CHECK_EQ(bench_ctl(bench, "create id=two pid=1 gpu=0:1048576:2 gpu=1:1"), -ENOMEM);
-	CHECK_EQ(cgpu_tree_lookup(&bench->core, "0/two", &node), -ENOENT);
-	CHECK(bench_is(bench, "0/policy", "1\n"));
-	CHECK(bench_is(bench, "0/free_weight", "20\n"));
 }
 
 static void rival_registers(struct bench *bench)

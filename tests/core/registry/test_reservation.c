@@ -2,10 +2,7 @@
 /* Reservations: what a share has of a card, with and without a container that uses it. */
 #include "bench.h"
 
-#define ONE "6f1c0a52-0001-4000-8000-000000000001"
-#define TWO "6f1c0a52-0001-4000-8000-000000000002"
 #define WHOLE "15842934784" /* bytes of a card */
-#define HALF "7921467392"
 
 TEST_ON(grammar_is_strict, bench_new("580.142"))
 {
@@ -39,52 +36,6 @@ TEST_ON(grammar_is_strict, bench_new("580.142"))
 	}
 	CHECK_EQ(bench_ctl(bench, line), -EINVAL);
 	CHECK(bench_is(bench, "0/reserved", "") && bench_is(bench, "1/reserved", ""));
-}
-
-TEST_ON(a_reservation_holds_memory_weight_and_a_place, bench_new("580.142"))
-{
-	CHECK_EQ(bench_ctl(bench, "reserve id=" ONE " gpu=0:" HALF ":3:1\n"), 0);
-	CHECK(strcmp(bench->log, "share " ONE " reserved: 7554 MiB of GPU 0") == 0);
-	CHECK(bench_is(bench, "0/reserved", ONE " " HALF " 3 1 -\n"));
-	CHECK(bench_is(bench, "1/reserved", ""));
-	CHECK(bench_is(bench, "0/free_weight", "17\n"));
-	/* The policy follows from a container of that weight. */
-	CHECK(bench_is(bench, "0/policy", "1\n"));
-	CHECK_EQ(bench_ctl(bench, "create id=a pid=1 gpu=0:7921467393"), -ENOMEM);
-	CHECK_EQ(bench_ctl(bench, "create id=a pid=1 gpu=1:1 native=0"), -ENOMEM);
-	CHECK_EQ(bench_ctl(bench, "create id=a pid=1 gpu=0:1:18"), -EDQUOT);
-	CHECK_EQ(bench_write(bench, "0/max_inst", "2"), -EBUSY);
-	CHECK_EQ(bench_ctl(bench, "create id=a pid=1 gpu=0:" HALF ":17"), 0);
-	CHECK_EQ(bench_ctl(bench, "release id=" ONE), 0);
-	CHECK(strcmp(bench->log, "share " ONE " released") == 0);
-	CHECK_EQ(bench_ctl(bench, "release id=" ONE), 0);
-	CHECK(bench_is(bench, "0/reserved", ""));
-	CHECK(bench_is(bench, "0/free_weight", "3\n"));
-	CHECK_EQ(bench_write(bench, "0/a/memsize", WHOLE), 0);
-}
-
-TEST_ON(places_are_counted, bench_new("580.142"))
-{
-	char line[64];
-	int i;
-
-	CHECK_EQ(bench_write(bench, "0/max_inst", "25"), 0);
-	for (i = 0; i < 25; i++) {
-		snprintf(line, sizeof(line), "reserve id=s%d gpu=0:1048576", i);
-		CHECK_EQ(bench_ctl(bench, line), 0);
-	}
-	CHECK_EQ(bench_ctl(bench, "reserve id=late gpu=0:1"), -ENOSPC);
-	CHECK_EQ(bench_ctl(bench, "create id=late pid=1 gpu=0:1"), -ENOSPC);
-	CHECK_EQ(bench_write(bench, "0/max_inst", "24"), -EBUSY);
-	for (i = 0; i < 25; i++) {
-		snprintf(line, sizeof(line), "create id=c%d pid=1 share=s%d", i, i);
-		CHECK_EQ(bench_ctl(bench, line), 0);
-	}
-	CHECK_EQ(bench_ctl(bench, "reserve id=late gpu=0:1"), -ENOSPC);
-	CHECK_EQ(bench_ctl(bench, "destroy id=c7"), 0);
-	CHECK_EQ(bench_ctl(bench, "create id=late pid=1 gpu=0:1"), -ENOSPC);
-	CHECK_EQ(bench_ctl(bench, "release id=s7"), 0);
-	CHECK_EQ(bench_ctl(bench, "create id=late pid=1 gpu=0:1"), 0);
 }
 
 TEST_ON(reserving_again_is_no_error, bench_new("580.142"))
@@ -133,36 +84,6 @@ TEST_ON(a_reservation_is_never_of_less_weight, bench_new("580.142"))
 	CHECK(bench_is(bench, "0/free_weight", "1\n"));
 }
 
-TEST_ON(a_container_has_the_sum_of_its_shares, bench_new("580.142"))
-{
-	CHECK_EQ(bench_ctl(bench, "reserve id=a gpu=0:1048576:2"), 0);
-	CHECK_EQ(bench_ctl(bench, "reserve id=b gpu=1:3145728"), 0);
-	CHECK_EQ(bench_ctl(bench, "reserve id=c gpu=0:2097152:1:1"), 0);
-	CHECK_EQ(bench_ctl(bench, "reserve id=d gpu=0:2097152:1"), 0);
-	CHECK_EQ(bench_ctl(bench, "create id=box pid=1 share=a share=x"), -ENOENT);
-	CHECK_EQ(bench_ctl(bench, "create share=c share=b id=box share=a pid=1\n"), 0);
-	CHECK(strcmp(bench->log,
-		      "container box registered on 2 GPUs, pid 1: 3 MiB of GPU 0, 3 MiB of GPU 1, as reserved") == 0);
-	CHECK(bench_is(bench, "0/box/memsize", "3145728\n") && bench_is(bench, "1/box/memsize", "3145728\n"));
-	CHECK(bench_is(bench, "0/box/weight", "3\n") && bench_is(bench, "1/box/weight", "1\n"));
-	CHECK(bench_is(bench, "0/box/highprio", "1\n") && bench_is(bench, "1/box/highprio", "0\n"));
-	CHECK(bench_is(bench, "0/policy", "2\n") && bench_is(bench, "1/policy", "1\n"));
-	CHECK(bench_is(bench, "0/free_weight", "16\n") && bench_is(bench, "1/free_weight", "19\n"));
-	CHECK(bench_is(bench, "0/reserved", "a 1048576 2 0 box\nc 2097152 1 1 box\nd 2097152 1 0 -\n"));
-	/* Taken twice, by another or by the same. */
-	CHECK_EQ(bench_ctl(bench, "create id=other pid=2 share=d share=a"), -EBUSY);
-	CHECK_EQ(bench_ctl(bench, "create id=box pid=1 share=a"), -EEXIST);
-	CHECK_EQ(bench_ctl(bench, "release id=a"), -EBUSY);
-	CHECK_EQ(bench_ctl(bench, "release id=d"), 0);
-	CHECK_EQ(bench_ctl(bench, "destroy id=box"), 0);
-	CHECK(bench_is(bench, "0/reserved", "a 1048576 2 0 -\nc 2097152 1 1 -\n"));
-	CHECK(bench_is(bench, "0/free_weight", "17\n"));
-	CHECK_EQ(bench_ctl(bench, "create id=other pid=2 share=a"), 0);
-	CHECK_EQ(bench_ctl(bench, "release id=b"), 0);
-	CHECK_EQ(bench_ctl(bench, "reserve id=b gpu=0:1"), 0);
-	CHECK(bench_is(bench, "0/reserved", "a 1048576 2 0 other\nc 2097152 1 1 -\nb 1 1 0 -\n"));
-}
-
 static void share_goes(struct bench *bench)
 {
 	bench->at_cgroup = NULL;
@@ -185,20 +106,6 @@ TEST_ON(checks_are_repeated_after_the_lock_was_open, bench_new("580.142"))
 	CHECK_EQ(bench_ctl(bench, "create id=late pid=1 share=x"), -EBUSY);
 	CHECK_EQ(bench->core.state->containers, 1);
 	CHECK(bench_is(bench, "1/reserved", "x 77 1 0 rival\n"));
-}
-
-/* Its limit is what was reserved, with whatever the card has besides. */
-TEST_ON(the_limit_holds, bench_new("580.142"))
-{
-	CHECK_EQ(bench_ctl(bench, "reserve id=a gpu=0:2097152"), 0);
-	CHECK_EQ(bench_ctl(bench, "reserve id=b gpu=0:1048576"), 0);
-	CHECK_EQ(bench_ctl(bench, "create id=box pid=1 share=a share=b"), 0);
-	caller = bench_caller(bench, "box", 100);
-	bench_cuda_start(bench, &caller, 0xc1);
-	CHECK_EQ(bench_take(bench, &caller, 0xc1, 1, 4 * MIB), NV_ERR_NO_MEMORY);
-	CHECK_EQ(bench_take(bench, &caller, 0xc1, 2, 3 * MIB), NV_OK);
-	CHECK_EQ(bench_take(bench, &caller, 0xc1, 3, MIB), NV_ERR_NO_MEMORY);
-	CHECK_EQ(bench_used(bench, 0, caller.slot), 3 * MIB);
 }
 
 static void driver_cleans_up(struct bench *bench)
