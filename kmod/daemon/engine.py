@@ -19,6 +19,7 @@ from cgpu.kmod.daemon.library import (
     CDeviceNode,
     CFacts,
     COptions,
+    CRefusal,
     CReservation,
     CSettings,
     CStatus,
@@ -138,6 +139,15 @@ def _values(given: Settings | Options) -> dict[str, Any]:
 
 def _settings(settings: Settings) -> CSettings:
     return CSettings(engine=b"cgpud", **_values(settings))
+
+
+class RefusedWriteError(OSError):
+    """A write that was refused. why: one line for the user; empty where no more than the errno is known."""
+
+    def __init__(self, number: int, why: str) -> None:
+        """Keep the errno and the line."""
+        super().__init__(number, os.strerror(number))
+        self.why = why
 
 
 def _checked(result: int) -> int:
@@ -321,8 +331,11 @@ class Engine:
         return ctypes.string_at(text, length)
 
     def write(self, node: Node, text: bytes) -> None:
-        """Make one write, whole. Raises OSError with the core's errno."""
-        _checked(self._lib.cgpu_tree_write(self._core, byref(node), text, len(text)))
+        """Make one write, whole. Raises RefusedWriteError."""
+        refusal = CRefusal()
+        result = self._lib.cgpu_tree_write(self._core, byref(node), text, len(text), byref(refusal))
+        if result < 0:
+            raise RefusedWriteError(-result, refusal.text.decode(errors="replace"))
 
     def close(self) -> bool:
         """Stop and give everything back. The state lives on in copies of its descriptor.

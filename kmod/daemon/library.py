@@ -138,6 +138,12 @@ class Node(ctypes.Structure):
     )
 
 
+class CRefusal(ctypes.Structure):
+    """struct cgpu_refusal."""
+
+    _fields_ = (("text", c_char * 384),)
+
+
 def load_library() -> ctypes.CDLL:
     """Load the library and tell ctypes its functions. Raises CgpuError."""
     try:
@@ -175,7 +181,7 @@ def load_library() -> ctypes.CDLL:
         "cgpu_tree_lookup": (c_int, [c_void_p, c_char_p, POINTER(Node)]),
         "cgpu_tree_name": (c_int, [c_void_p, POINTER(Node), c_uint32, c_char_p, c_size_t]),
         "cgpud_tree_read": (c_long, [c_void_p, POINTER(Node), c_char_p, c_size_t]),
-        "cgpu_tree_write": (c_int, [c_void_p, POINTER(Node), c_char_p, c_size_t]),
+        "cgpu_tree_write": (c_int, [c_void_p, POINTER(Node), c_char_p, c_size_t, POINTER(CRefusal)]),
     }
     for name, (result, arguments) in signatures.items():
         function = getattr(library, name)

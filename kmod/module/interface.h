@@ -13,7 +13,7 @@
 
 #include "cgpu_round.h"
 
-#define CGPU_KM_INTERFACE 10u
+#define CGPU_KM_INTERFACE 11u
 
 /* A card as the driver lists it, before it is asked for more. */
 struct cgpu_km_card {
@@ -81,7 +81,8 @@ struct cgpu_km_core {
 		struct cgpu_core *core, const struct cgpu_node *directory, u32 index, char *name, size_t bytes);
 	u32 (*tree_changes)(struct cgpu_core *core);
 	long (*tree_read)(struct cgpu_core *core, const struct cgpu_node *node, char *text, size_t bytes);
-	int (*tree_write)(struct cgpu_core *core, const struct cgpu_node *node, const char *text, size_t bytes);
+	int (*tree_write)(struct cgpu_core *core, const struct cgpu_node *node, const char *text, size_t bytes,
+		struct cgpu_refusal *why);
 
 	enum cgpu_verdict (*call_begin)(struct cgpu_core *core, struct cgpu_call *call);
 	int (*call_question)(struct cgpu_core *core, const struct cgpu_call *call, struct cgpu_call *question);

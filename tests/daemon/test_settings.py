@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import ctypes
 import subprocess
 from pathlib import Path
 
@@ -10,7 +11,7 @@ from cgpu.config.effective import Effective
 from cgpu.config.load import schema
 from cgpu.kmod.daemon import engine
 from cgpu.kmod.daemon.arguments import settings_of
-from cgpu.kmod.daemon.library import CSettings
+from cgpu.kmod.daemon.library import CRefusal, CSettings
 from tests.core.build import flags, generated, run, tool
 
 PROGRAM = """
@@ -23,7 +24,7 @@ int main(void)
 {
 	printf("%%llu %%llu %%llu\\n", CGPU_SCHED_SLICE_MIN, CGPU_SCHED_SLICE_MAX, CGPU_SCHED_SLICE_DEFAULT);
 %s
-	printf("%%zu\\n", sizeof(S));
+	printf("%%zu\\n%%zu\\n", sizeof(S), sizeof(struct cgpu_refusal));
 	return 0;
 }
 """
@@ -31,16 +32,17 @@ OFFSET = '\tprintf("%%zu %%zu\\n", offsetof(S, %s), sizeof(((S *)0)->%s));'
 NAMES = [str(field[0]) for field in CSettings._fields_]
 
 
-def test_struct_and_slice_are_those_of_the_headers(tmp_path: Path) -> None:
+def test_structs_and_slice_are_those_of_the_headers(tmp_path: Path) -> None:
     """Each field lies where the compiler has it; bounds and default of slice_us are the scheduler's."""
     source, program = tmp_path / "settings.c", tmp_path / "settings"
     source.write_text(PROGRAM % "\n".join(OFFSET % (name, name) for name in NAMES))
     run([tool("cc"), *flags(generated(tmp_path / "gen")), str(source), "-o", str(program)])
     printed = subprocess.run([str(program)], capture_output=True, text=True, check=True).stdout
-    slices, *fields, size = printed.splitlines()
+    slices, *fields, size, refusal = printed.splitlines()
     mirrored = [getattr(CSettings, name) for name in NAMES]
     assert fields == [f"{field.offset} {field.size}" for field in mirrored]
     assert int(size) == CSettings.drift_refuse.offset + 8
+    assert int(refusal) == ctypes.sizeof(CRefusal)
     rule = schema()["properties"]["slice_us"]
     expected = [rule[bound] * 1000 for bound in ("minimum", "maximum", "default")]
     assert [int(number) for number in slices.split()] == expected

@@ -87,7 +87,9 @@ static int fuzz_cgroup(void *ctx, s32 pid, char *path, size_t bytes)
 	if (pid % 7 == 0)
 		return -ESRCH;
 	memset(path, 'g', bytes); /* no NUL: the core must not rely on one */
-	return 0;
+	if (pid % 8 == 7)
+		path[bytes / 2] = 0; /* a reason that fits */
+	return pid % 8 > 5 ? -EINVAL : 0;
 }
 
 static inline void fuzz_cards(struct fuzz *fuzz)
@@ -252,6 +254,19 @@ static inline void fuzz_sums(const struct cgpu_state *state)
 	MUST(state->gpu[0].passthrough == native[0] && state->gpu[1].passthrough == native[1]);
 	for (i = 0; i < CGPU_MAX_INST; i++)
 		MUST(state->gpu[0].instance[i].used == used[0][i] && state->gpu[1].instance[i].used == used[1][i]);
+}
+
+/* One write, after which there is at most one line, of plain characters, and none where it was accepted. */
+static inline void fuzz_write(struct fuzz *fuzz, const struct cgpu_node *node, const char *text, size_t bytes)
+{
+	struct cgpu_refusal why = { "" };
+	const char *at;
+
+	if (cgpu_tree_write(&fuzz->core, node, text, bytes, &why) == 0)
+		MUST(why.text[0] == 0);
+	MUST(memchr(why.text, 0, sizeof(why.text)));
+	for (at = why.text; *at; at++)
+		MUST(at[1] ? *at >= ' ' && *at <= '~' : *at == '\n');
 }
 
 /* What holds after whatever an input did. */

@@ -299,7 +299,7 @@ static void event(struct world *world)
 	if (what % 4 < 2)
 		cgpu_client_gone(core, 1 + what / 4 % 3, 0xc1 + (what >> 7));
 	else if (what < 16)
-		cgpu_inst_ctl(core, "destroy id=box", 14);
+		cgpu_inst_ctl(core, "destroy id=box", 14, NULL);
 	else if (what < 64)
 		fuzz_orphans_gone(world->fuzz);
 	else if (what < 96)
@@ -310,8 +310,8 @@ static void event(struct world *world)
 		fuzz_exhaust(world->fuzz, what / 4);
 	else if (what < 192)
 		fuzz_plenty(world->fuzz);
-	cgpu_inst_ctl(core, create[what & 1], strlen(create[what & 1]));
-	cgpu_inst_ctl(core, other, sizeof(other) - 1);
+	cgpu_inst_ctl(core, create[what & 1], strlen(create[what & 1]), NULL);
+	cgpu_inst_ctl(core, other, sizeof(other) - 1, NULL);
 	MUST(cgpu_container_find(core, what < 192 ? "box" : "other", &world->info) == 0);
 }
 
@@ -341,7 +341,7 @@ int LLVMFuzzerTestOneInput(const u8 *data, size_t bytes)
 	struct flight *flight;
 	u32 i;
 
-	MUST(cgpu_inst_ctl(&world.fuzz->core, "create id=box pid=1 gpu=0:1073741824", 36) == 0);
+	MUST(cgpu_inst_ctl(&world.fuzz->core, "create id=box pid=1 gpu=0:1073741824", 36, NULL) == 0);
 	MUST(cgpu_container_find(&world.fuzz->core, "box", &world.info) == 0);
 	world.fuzz->core.abi = cgpu_abi_find(versions[take8(&input) % (sizeof(versions) / sizeof(versions[0]))]);
 	world.fuzz->core.state->settings.enforce = take8(&input) < 224;

@@ -236,7 +236,7 @@ static void change(struct world *world, u8 how)
 	struct cgpu_core *core = &world->fuzz->core;
 
 	if (how & 1)
-		cgpu_inst_ctl(core, "destroy id=box", 14);
+		cgpu_inst_ctl(core, "destroy id=box", 14, NULL);
 	if (how & 2)
 		core->state->settings.context_memory = (u64)take8(world->input) << 20;
 	if ((how & 48) == 48)
@@ -245,7 +245,7 @@ static void change(struct world *world, u8 how)
 		fuzz_exhaust(world->fuzz, take8(world->input));
 	else
 		fuzz_plenty(world->fuzz);
-	cgpu_inst_ctl(core, create[how >> 3 & 1], strlen(create[how >> 3 & 1]));
+	cgpu_inst_ctl(core, create[how >> 3 & 1], strlen(create[how >> 3 & 1]), NULL);
 	if (cgpu_container_find(core, "box", &world->info)) {
 		/* A card in MIG mode, or what others hold, is in its way. */
 		cgpu_gpu_set_mig(core, 0, 0);

@@ -149,7 +149,7 @@ static void gone(struct world *world, u8 which)
 
 	switch (which / 8 % 8) {
 	case 0:
-		cgpu_inst_ctl(core, "destroy id=box", 14);
+		cgpu_inst_ctl(core, "destroy id=box", 14, NULL);
 		break;
 	case 1:
 		fuzz_orphans_gone(world->fuzz);
@@ -171,8 +171,8 @@ static void gone(struct world *world, u8 which)
 		break;
 	default:
 		/* More than is left, if orphans are in the way. */
-		cgpu_inst_ctl(core, big, sizeof(big) - 1);
-		cgpu_inst_ctl(core, "destroy id=big", 14);
+		cgpu_inst_ctl(core, big, sizeof(big) - 1, NULL);
+		cgpu_inst_ctl(core, "destroy id=big", 14, NULL);
 		fuzz_make_some(world->fuzz, &world->info);
 	}
 	fuzz_box(world->fuzz, &world->info);

@@ -5,8 +5,10 @@
 int LLVMFuzzerTestOneInput(const u8 *data, size_t bytes)
 {
 	struct fuzz *fuzz = fuzz_core();
+	struct cgpu_node control;
 	size_t from = 0, at;
 
+	MUST(cgpu_tree_lookup(&fuzz->core, "inst_ctl", &control) == 0);
 	for (at = 0; at <= bytes; at++) {
 		char *line;
 
@@ -16,7 +18,7 @@ int LLVMFuzzerTestOneInput(const u8 *data, size_t bytes)
 		line = malloc(at - from + 1);
 		MUST(line);
 		memcpy(line, data + from, at - from);
-		cgpu_inst_ctl(&fuzz->core, line, at - from);
+		fuzz_write(fuzz, &control, line, at - from);
 		free(line);
 		fuzz_check(fuzz);
 		from = at + 1;

@@ -78,7 +78,7 @@ static void reserve_some(struct fuzz *fuzz)
 	u32 gpu, i;
 
 	for (i = 0; i < sizeof(lines) / sizeof(lines[0]); i++)
-		cgpu_inst_ctl(&fuzz->core, lines[i], strlen(lines[i]));
+		cgpu_inst_ctl(&fuzz->core, lines[i], strlen(lines[i]), NULL);
 	for (gpu = 0; gpu < 2; gpu++) {
 		struct cgpu_state *state = fuzz->core.state;
 
@@ -165,16 +165,16 @@ int LLVMFuzzerTestOneInput(const u8 *data, size_t bytes)
 
 	fuzz_box(fuzz, &info);
 	fuzz_make_some(fuzz, &info);
-	MUST(cgpu_inst_ctl(&fuzz->core, "reserve id=one gpu=0:1048576", 28) == 0);
-	MUST(cgpu_inst_ctl(&fuzz->core, "reserve id=two gpu=0:1048576:2:1", 32) == 0);
-	MUST(cgpu_inst_ctl(&fuzz->core, "create id=of pid=2 share=two", 28) == 0);
+	MUST(cgpu_inst_ctl(&fuzz->core, "reserve id=one gpu=0:1048576", 28, NULL) == 0);
+	MUST(cgpu_inst_ctl(&fuzz->core, "reserve id=two gpu=0:1048576:2:1", 32, NULL) == 0);
+	MUST(cgpu_inst_ctl(&fuzz->core, "create id=of pid=2 share=two", 28, NULL) == 0);
 	request = (struct cgpu_reference_request){
 		.slot = info.slot, .generation = info.generation, .tgid = 1, .client = 0xc1, .handle = 3, .bytes = 65536
 	};
 	MUST(cgpu_reference_begin(&fuzz->core, &request, &hold) == 0);
 	MUST(cgpu_reference_on_file(&fuzz->core, &request, FILE_NUMBER, &hold) == 0);
 	if (bytes && data[0] & 1)
-		cgpu_inst_ctl(&fuzz->core, "destroy id=box", 14);
+		cgpu_inst_ctl(&fuzz->core, "destroy id=box", 14, NULL);
 	take8(&input);
 	while (input.left) {
 		if (take8(&input) & 3)

@@ -15,7 +15,7 @@ static void use_node(struct fuzz *fuzz, const struct cgpu_node *node, struct inp
 		MUST(strlen(name) < sizeof(name));
 	}
 	take(input, value, bytes);
-	cgpu_tree_write(&fuzz->core, node, value, bytes);
+	fuzz_write(fuzz, node, value, bytes);
 	fuzz_check(fuzz);
 }
 
@@ -29,7 +29,7 @@ int LLVMFuzzerTestOneInput(const u8 *data, size_t bytes)
 	struct cgpu_node node;
 	char path[64];
 
-	MUST(cgpu_inst_ctl(&fuzz->core, "create id=box pid=1 gpu=0:1048576 gpu=1:65536:2", 47) == 0);
+	MUST(cgpu_inst_ctl(&fuzz->core, "create id=box pid=1 gpu=0:1048576 gpu=1:65536:2", 47, NULL) == 0);
 	while (input.left) {
 		u8 which = take8(&input);
 		u32 length = which < 128 ? which % (sizeof(path) - 1) : 0;

@@ -34,7 +34,7 @@ static void box(struct world *world, u8 how)
 
 	snprintf(line, sizeof(line), how & 128 ? "destroy id=box%u" : "create id=box%u pid=%u gpu=0:16777216:%u:%u", n,
 		1 + n, (how >> 2) % 4, (how >> 4) & 1);
-	cgpu_inst_ctl(&world->fuzz->core, line, strlen(line));
+	cgpu_inst_ctl(&world->fuzz->core, line, strlen(line), NULL);
 	snprintf(line, sizeof(line), "box%u", n);
 	world->there[n] = cgpu_container_find(&world->fuzz->core, line, &world->info[n]) == 0;
 	for (at = 0; world->there[n] && at < 2; at++) {
@@ -119,7 +119,7 @@ static void change(struct world *world, u8 how)
 
 	snprintf(text, sizeof(text), "%u", how & 8 ? value : value % 6);
 	if (cgpu_tree_lookup(&world->fuzz->core, paths[how % 8], &node) == 0)
-		cgpu_tree_write(&world->fuzz->core, &node, text, strlen(text));
+		cgpu_tree_write(&world->fuzz->core, &node, text, strlen(text), NULL);
 	world->fuzz->core.state->settings.enforce = (how & 240) != 240;
 }
 

@@ -10,7 +10,7 @@
 /* A container on both cards; the one before it of this name may be there still. */
 static inline void fuzz_box(struct fuzz *fuzz, struct cgpu_container_info *info)
 {
-	cgpu_inst_ctl(&fuzz->core, FUZZ_BOX, sizeof(FUZZ_BOX) - 1);
+	cgpu_inst_ctl(&fuzz->core, FUZZ_BOX, sizeof(FUZZ_BOX) - 1, NULL);
 	MUST(cgpu_container_find(&fuzz->core, "box", info) == 0);
 }
 

@@ -78,7 +78,7 @@ int stage_create(struct stage *stage, const char *id, const char *line)
 
 	if (number == STAGE_CONTAINERS)
 		return -ENOSPC;
-	result = cgpu_inst_ctl(core, line, strlen(line));
+	result = cgpu_inst_ctl(core, line, strlen(line), NULL);
 	if (result == 0)
 		result = cgpu_container_find(core, id, &stage->container[number]);
 	if (result)

@@ -49,7 +49,8 @@ struct cgpu_ops {
 	void (*unlock)(void *ctx);
 	/* One line, no newline. level: 3 error, 4 warning, 6 info, as syslog(3), or CGPU_LOG_EVENT. */
 	void (*log)(void *ctx, int level, const char *line);
-	/* Write the cgroup path of a process. -ESRCH when there is no such process. Called without the lock held. */
+	/* Write the cgroup path of a process, or, with an error, why it cannot be registered: one line for the user, or
+	 * nothing. -ESRCH when there is no such process. Called without the lock held. */
 	int (*cgroup_of)(void *ctx, s32 pid, char *path, size_t bytes);
 	/* Memory that removed containers left behind is in the way of a registration or of more memsize: ask the
 	 * driver about it (cgpu_orphan_next), then the core looks again. Called without the lock held. May be NULL. */
@@ -183,8 +184,13 @@ struct cgpu_container_info {
 	u32 slot;
 	u64 generation; /* differs for every registration, also of the same id and slot */
 };
-/* One write to inst_ctl: one transaction. Grammar and errno: docs/tree.md. */
-int cgpu_inst_ctl(struct cgpu_core *core, const char *text, size_t bytes);
+/* Why a line for inst_ctl was refused: one line for the user, or nothing where no more than the errno is known. */
+struct cgpu_refusal {
+	char text[384];
+};
+/* One write to inst_ctl: one transaction. Grammar and errno: docs/tree.md. *why: set by a refusal, else empty;
+ * why may be NULL. */
+int cgpu_inst_ctl(struct cgpu_core *core, const char *text, size_t bytes, struct cgpu_refusal *why);
 /* Find a registered container by its full id. -ENOENT. */
 int cgpu_container_find(struct cgpu_core *core, const char *id, struct cgpu_container_info *info);
 /* Walk: the first registered container at or after slot. -ENOENT at the end. */
@@ -226,8 +232,10 @@ int cgpu_tree_name(struct cgpu_core *core, const struct cgpu_node *directory, u3
 u32 cgpu_tree_changes(struct cgpu_core *core);
 /* The node's whole text; returns its length. -EBADF for inst_ctl, -ENOENT when its container is gone. */
 long cgpu_tree_read(struct cgpu_core *core, const struct cgpu_node *node, char *text, size_t bytes);
-/* One write, whole. Returns 0 or errno: EINVAL, ERANGE is never used, EBUSY, EDQUOT, ENOMEM, EACCES. */
-int cgpu_tree_write(struct cgpu_core *core, const struct cgpu_node *node, const char *text, size_t bytes);
+/* One write, whole. Returns 0 or errno: EINVAL, ERANGE is never used, EBUSY, EDQUOT, ENOMEM, EACCES. why: as of
+ * cgpu_inst_ctl(); other nodes leave it as it is. */
+int cgpu_tree_write(
+	struct cgpu_core *core, const struct cgpu_node *node, const char *text, size_t bytes, struct cgpu_refusal *why);
 
 /* --- driver calls --- */
 

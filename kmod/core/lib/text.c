@@ -56,6 +56,22 @@ void core_text_hex(struct core_text *out, u32 number)
 	core_text_bytes(out, digits + at, sizeof(digits) - at);
 }
 
+void core_text_format(struct core_text *out, const char *format, va_list arguments)
+{
+	for (; *format; format++) {
+		if (*format != '%') {
+			core_text_bytes(out, format, 1);
+		} else if (*++format == 's') {
+			core_text_string(out, va_arg(arguments, const char *));
+		} else if (*format == 'u') {
+			core_text_number(out, va_arg(arguments, u32));
+		} else {
+			core_text_number(out, va_arg(arguments, unsigned long long));
+			format += 2;
+		}
+	}
+}
+
 void core_text_cut(struct core_text *out, size_t length)
 {
 	out->length = length;

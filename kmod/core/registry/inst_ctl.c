@@ -240,6 +240,17 @@ static void event_of(
 		event->gpus |= 1u << create->want[i].gpu;
 }
 
+static int find_cgroup(struct cgpu_core *core, struct core_create *create)
+{
+	int err = core->ops->cgroup_of(core->ctx, create->pid, create->cgroup, sizeof(create->cgroup));
+
+	create->cgroup[sizeof(create->cgroup) - 1] = 0;
+	if (err == -ESRCH)
+		return core_refuse_line(create->why, err,
+			"there is no process %u: it ended before it could be registered", (u32)create->pid);
+	return err ? core_refuse_line(create->why, err, "%s", create->cgroup) : 0;
+}
+
 /* Kernels limit the frame of a function: this one is kept out of its caller's. */
 __attribute__((__noinline__)) static int create_run(struct cgpu_core *core, struct core_create *create)
 {
@@ -248,7 +259,8 @@ __attribute__((__noinline__)) static int create_run(struct cgpu_core *core, stru
 
 	/* Only here: removing what could never be registered is no error. */
 	if (core_tree_is_node(create->id, strlen(create->id)))
-		return -EINVAL;
+		return core_refuse_line(
+			create->why, -EINVAL, "id %s is the name of an entry of the tree; choose another", create->id);
 	if (create->shares) {
 		core_lock(core);
 		err = core_shares_resolve(core->state, create);
@@ -261,10 +273,8 @@ __attribute__((__noinline__)) static int create_run(struct cgpu_core *core, stru
 	err = create_check(core, create);
 	if (err == -ENOMEM && core_orphans_settle(core))
 		err = create_check(core, create);
-	if (err == 0) {
-		err = core->ops->cgroup_of(core->ctx, create->pid, create->cgroup, sizeof(create->cgroup));
-		create->cgroup[sizeof(create->cgroup) - 1] = 0;
-	}
+	if (err == 0)
+		err = find_cgroup(core, create);
 	if (err)
 		return err;
 	/* Others may have come in between. */
@@ -294,10 +304,10 @@ static int destroy_run(struct cgpu_core *core, const char *id)
 	return slot == CORE_NONE ? 0 : cgpu_container_remove(core, slot, generation);
 }
 
-static int refuse(struct cgpu_core *core, const char *text, size_t bytes)
+static int refuse(struct cgpu_core *core, const char *text, size_t bytes, struct cgpu_refusal *why)
 {
 	core_inst_ctl_refused(core, text, bytes);
-	return -EINVAL;
+	return core_refuse_line(why, -EINVAL, "the engine does not accept this line: expected " CORE_INST_CTL_FORMS);
 }
 
 /* A container gets what its line says, or what is reserved for its shares. */
@@ -308,7 +318,7 @@ static int names_one_kind(const struct core_create *create)
 	return create->count != 0;
 }
 
-static int run_line(struct cgpu_core *core, const char *text, size_t bytes)
+static int run_line(struct cgpu_core *core, const char *text, size_t bytes, struct cgpu_refusal *why)
 {
 	struct words words = { text, bytes, 0 };
 	struct core_create create;
@@ -316,30 +326,37 @@ static int run_line(struct cgpu_core *core, const char *text, size_t bytes)
 	size_t length;
 
 	memset(&create, 0, sizeof(create));
+	create.why = why;
 	if (word_next(&words, &verb, &length) || parse_keys(&words, &create))
-		return refuse(core, text, bytes);
+		return refuse(core, text, bytes, why);
 	if (is_both(&create) || !create.id[0])
-		return refuse(core, text, bytes);
+		return refuse(core, text, bytes, why);
 	if (core_same(verb, length, "create") && create.pid && names_one_kind(&create))
 		return create_run(core, &create);
 	if (create.pid || create.shares || create.passthrough || create.passthrough_missing)
-		return refuse(core, text, bytes);
+		return refuse(core, text, bytes, why);
 	if (core_same(verb, length, "reserve") && create.count == 1)
 		return core_share_reserve(core, &create);
 	if (create.count)
-		return refuse(core, text, bytes);
+		return refuse(core, text, bytes, why);
 	if (core_same(verb, length, "destroy"))
 		return destroy_run(core, create.id);
 	if (core_same(verb, length, "release"))
-		return core_share_release(core, create.id);
-	return refuse(core, text, bytes);
+		return core_share_release(core, &create);
+	return refuse(core, text, bytes, why);
 }
 
-int cgpu_inst_ctl(struct cgpu_core *core, const char *text, size_t bytes)
+int cgpu_inst_ctl(struct cgpu_core *core, const char *text, size_t bytes, struct cgpu_refusal *why)
 {
+	int err;
+
 	if (bytes == 0 || bytes > CGPU_INST_CTL_MAX)
-		return refuse(core, text, bytes);
+		return refuse(core, text, bytes, why);
 	if (text[bytes - 1] == '\n')
 		bytes--;
-	return run_line(core, text, bytes);
+	err = run_line(core, text, bytes, why);
+	/* What was refused before orphans had gone may be granted afterwards. */
+	if (err == 0 && why)
+		why->text[0] = 0;
+	return err;
 }

@@ -31,7 +31,17 @@ struct core_create {
 	const char *line; /* that names the shares */
 	u32 shares; /* 0: want is what the line says; else core_shares_resolve() makes it of the reservations */
 	struct core_share_name share[CORE_SHARES_MAX];
+	struct cgpu_refusal *why; /* or NULL */
 };
+
+/* --- reason.c --- */
+
+#define CORE_MIB (1ull << 20)
+
+/* Set *why, unless it is NULL, to a format of core_text_format(). Returns err. */
+__attribute__((format(printf, 3, 4))) int core_refuse_line(struct cgpu_refusal *why, int err, const char *format, ...);
+/* Refuse a GPU that is not there, or CORE_NONE, and list those that are: -ENOENT. */
+int core_refuse_unknown_gpu(struct cgpu_state *state, struct cgpu_refusal *why, u32 gpu);
 
 /* --- gpu.c --- */
 
@@ -121,16 +131,18 @@ int core_orphans_settle(struct cgpu_core *core);
 /* --- room.c --- */
 
 /* What one GPU is asked for, judged in the order that docs/tree.md gives: -ENOENT, -EIO or -EOPNOTSUPP for the GPU;
- * -EINVAL for the weight; -ENOMEM for the memory. */
-int core_want_check_gpu(struct cgpu_state *state, const struct core_want *want);
-int core_want_check_weight(struct cgpu_state *state, const struct core_want *want);
-int core_want_check_memory(struct cgpu_state *state, const struct core_want *want);
+ * -EINVAL for the weight; -ENOSPC for the place; -ENOMEM for the memory; -EDQUOT for the weight that is left. */
+int core_want_check_gpu(struct cgpu_state *state, const struct core_want *want, struct cgpu_refusal *why);
+int core_want_check_weight(struct cgpu_state *state, const struct core_want *want, struct cgpu_refusal *why);
+int core_want_check_place(struct cgpu_state *state, const struct core_want *want, struct cgpu_refusal *why);
+int core_want_check_memory(struct cgpu_state *state, const struct core_want *want, struct cgpu_refusal *why);
+int core_want_check_free_weight(struct cgpu_state *state, const struct core_want *want, struct cgpu_refusal *why);
 
 /* --- reservations: reservation.c --- */
 
-/* The lines "reserve" and "release". Without the lock. create: an id, and what is wanted of one GPU. */
+/* The lines "reserve" and "release". Without the lock. create: an id, and, to reserve, what is wanted of one GPU. */
 int core_share_reserve(struct cgpu_core *core, const struct core_create *create);
-int core_share_release(struct cgpu_core *core, const char *id);
+int core_share_release(struct cgpu_core *core, const struct core_create *create);
 /* Make what a container wants of the reservations that its line names. -ENOENT: one is not there. */
 int core_shares_resolve(struct cgpu_state *state, struct core_create *create);
 /* After that, with the same lock: -EBUSY when a container uses one; -ENOMEM when a card lacks what was promised. */

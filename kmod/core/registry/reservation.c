@@ -33,25 +33,29 @@ static int check_name(struct cgpu_state *state, const struct core_create *create
 	there = core_reservation_find(state, create->id, strlen(create->id), &gpu);
 	if (there == NULL)
 		return 0;
-	return is_the_same(there, gpu, &create->want[0]) ? 1 : -EEXIST;
+	if (is_the_same(there, gpu, &create->want[0]))
+		return 1;
+	return core_refuse_line(create->why, -EEXIST,
+		"it is reserved already: %llu MiB (%llu bytes) of GPU %u, weight %u, priority %u; release it first",
+		there->memsize / CORE_MIB, (unsigned long long)there->memsize, gpu, there->weight, there->highprio);
 }
 
 /* The errors of a container that wants the same, in their order; less weight than was asked for is none at all. */
-static int check_room(struct cgpu_state *state, const struct core_want *want)
+static int check_room(struct cgpu_state *state, const struct core_want *want, struct cgpu_refusal *why)
 {
-	int err = core_want_check_gpu(state, want);
+	int err = core_want_check_gpu(state, want, why);
 
 	if (err == 0)
-		err = core_want_check_weight(state, want);
-	if (err)
-		return err;
-	if (core_totals(state, want->gpu).places >= state->gpu[want->gpu].max_inst)
-		return -ENOSPC;
-	if (free_number(state, want->gpu) == CORE_NONE)
-		return -ENOSPC;
-	if (core_want_check_memory(state, want))
-		return -ENOMEM;
-	return want->weight > core_sched_free_weight(state, want->gpu) ? -EDQUOT : 0;
+		err = core_want_check_weight(state, want, why);
+	if (err == 0)
+		err = core_want_check_place(state, want, why);
+	if (err == 0 && free_number(state, want->gpu) == CORE_NONE)
+		err = -ENOSPC;
+	if (err == 0)
+		err = core_want_check_memory(state, want, why);
+	if (err == 0)
+		err = core_want_check_free_weight(state, want, why);
+	return err;
 }
 
 /* Its mark comes last: whoever dies in here has reserved all or nothing. */
@@ -100,7 +104,7 @@ static int reserve_try(struct cgpu_core *core, const struct core_create *create)
 	core_pages_look(core, create->want[0].gpu);
 	err = check_name(core->state, create);
 	if (err == 0)
-		err = check_room(core->state, &create->want[0]);
+		err = check_room(core->state, &create->want[0], create->why);
 	if (err == 0)
 		reservation_write(core->state, create);
 	core_unlock(core);
@@ -114,7 +118,7 @@ static int is_there(struct cgpu_core *core, const struct core_create *create)
 	core_lock(core);
 	err = check_name(core->state, create);
 	if (err == 0 && core_gpu(core->state, create->want[0].gpu) == NULL)
-		err = -ENOENT;
+		err = core_refuse_unknown_gpu(core->state, create->why, create->want[0].gpu);
 	core_unlock(core);
 	return err;
 }
@@ -135,16 +139,23 @@ int core_share_reserve(struct cgpu_core *core, const struct core_create *create)
 	return err == 1 ? 0 : err;
 }
 
-int core_share_release(struct cgpu_core *core, const char *id)
+static int refuse_used(
+	struct cgpu_state *state, const struct core_reservation *reservation, u32 gpu, struct cgpu_refusal *why)
+{
+	return core_refuse_line(why, -EBUSY, "container %s uses share %s of GPU %u; end it first",
+		state->container[reservation->slot].id, reservation->id, gpu);
+}
+
+int core_share_release(struct cgpu_core *core, const struct core_create *create)
 {
 	struct core_reservation *reservation;
 	int err = 0;
 	u32 gpu;
 
 	core_lock(core);
-	reservation = core_reservation_find(core->state, id, strlen(id), &gpu);
+	reservation = core_reservation_find(core->state, create->id, strlen(create->id), &gpu);
 	if (reservation && core_reservation_user(core->state, gpu, reservation)) {
-		err = -EBUSY;
+		err = refuse_used(core->state, reservation, gpu, create->why);
 	} else if (reservation) {
 		reservation->live = 0;
 		core_barrier();
@@ -152,7 +163,7 @@ int core_share_release(struct cgpu_core *core, const char *id)
 	}
 	core_unlock(core);
 	if (reservation && err == 0)
-		say(core, id, " released", NULL);
+		say(core, create->id, " released", NULL);
 	return err;
 }
 
@@ -181,6 +192,16 @@ static struct core_want *want_of(struct core_create *create, u32 gpu)
 	return want;
 }
 
+static int refuse_unreserved(const struct core_create *create, u32 which)
+{
+	const struct core_share_name *name = &create->share[which];
+	char id[CGPU_ID_BYTES];
+
+	core_string_copy(id, sizeof(id), create->line + name->at, name->length);
+	return core_refuse_line(create->why, -ENOENT,
+		"share %s is not reserved on this node; reserve it before the container starts", id);
+}
+
 int core_shares_resolve(struct cgpu_state *state, struct core_create *create)
 {
 	u32 gpu, i;
@@ -193,7 +214,7 @@ int core_shares_resolve(struct cgpu_state *state, struct core_create *create)
 		u32 weights;
 
 		if (reservation == NULL)
-			return -ENOENT;
+			return refuse_unreserved(create, i);
 		want = want_of(create, gpu);
 		weights = want->weight + reservation->weight;
 		want->memsize += reservation->memsize;
@@ -217,16 +238,21 @@ int core_shares_check(struct cgpu_state *state, const struct core_create *create
 		const struct core_reservation *reservation = named(state, create, i, &gpu);
 
 		if (core_reservation_user(state, gpu, reservation))
-			return -EBUSY;
+			return refuse_used(state, reservation, gpu, create->why);
 	}
 	for (i = 0; i < create->count; i++) {
 		const struct core_gpu *card = &state->gpu[create->want[i].gpu];
 
 		if (is_crowded(state, create->want[i].gpu))
-			return -ENOSPC;
+			return core_refuse_line(create->why, -ENOSPC,
+				"GPU %u has no record left for a container; stop one (cgpu-smi lists them)",
+				create->want[i].gpu);
 		/* The promise stands, but what orphans hold is on the card as well. */
 		if (core_totals(state, create->want[i].gpu).promised + core_gpu_left(card) > card->facts.memtotal)
-			return -ENOMEM;
+			return core_refuse_line(create->why, -ENOMEM,
+				"what was promised of GPU %u is not there: removed containers have passed their memory on, and "
+				"others hold it; the engine's log names them; start it again when they have ended",
+				create->want[i].gpu);
 	}
 	return 0;
 }

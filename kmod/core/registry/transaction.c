@@ -19,22 +19,36 @@ static u32 free_slot(const struct cgpu_state *state)
 	return CORE_NONE;
 }
 
+static int check_names(struct cgpu_state *state, const struct core_create *create)
+{
+	u32 slot = core_slot_by_directory(state, create->id, core_id_directory(create->id));
+
+	if (slot == CORE_NONE)
+		return 0;
+	if (core_same(create->id, strlen(create->id), state->container[slot].id))
+		return core_refuse_line(
+			create->why, -EEXIST, "this id is already registered; a container is registered once");
+	return core_refuse_line(create->why, -EEXIST,
+		"container %s has the same first %u characters; start this one under a new id",
+		state->container[slot].id, CORE_SHORT_ID);
+}
+
 static int check_gpus(struct cgpu_state *state, const struct core_create *create)
 {
 	u32 i;
 
 	for (i = 0; i < create->count; i++) {
 		if (core_gpu(state, create->want[i].gpu) == NULL)
-			return -ENOENT;
+			return core_refuse_unknown_gpu(state, create->why, create->want[i].gpu);
 	}
 	for (i = 0; i < CGPU_MAX_GPUS; i++) {
 		if ((create->passthrough >> i & 1) && core_gpu(state, i) == NULL)
-			return -ENOENT;
+			return core_refuse_unknown_gpu(state, create->why, i);
 	}
 	if (create->passthrough_missing)
-		return -ENOENT;
+		return core_refuse_unknown_gpu(state, create->why, CORE_NONE);
 	for (i = 0; i < create->count; i++) {
-		int err = core_want_check_gpu(state, &create->want[i]);
+		int err = core_want_check_gpu(state, &create->want[i], create->why);
 
 		if (err)
 			return err;
@@ -42,14 +56,27 @@ static int check_gpus(struct cgpu_state *state, const struct core_create *create
 	return 0;
 }
 
+#define NAME_ANOTHER "request a slice, or name another GPU"
+
 /* What is there for slices cannot be given whole as well. */
 static int check_passthrough(struct cgpu_state *state, const struct core_create *create)
 {
+	struct core_totals totals;
 	u32 gpu;
 
 	for (gpu = 0; gpu < CGPU_MAX_GPUS; gpu++) {
-		if ((create->passthrough >> gpu & 1) && core_totals(state, gpu).places)
-			return -ENOMEM;
+		if (!(create->passthrough >> gpu & 1))
+			continue;
+		totals = core_totals(state, gpu);
+		if (totals.places == 0)
+			continue;
+		if (totals.instances)
+			return core_refuse_line(create->why, -ENOMEM,
+				"GPU %u cannot be given whole (native): %u container%s slices of it; " NAME_ANOTHER,
+				gpu, totals.instances, totals.instances == 1 ? " has" : "s have");
+		return core_refuse_line(create->why, -ENOMEM,
+			"GPU %u cannot be given whole (native): %u of its places are reserved; " NAME_ANOTHER, gpu,
+			totals.places);
 	}
 	return 0;
 }
@@ -57,27 +84,18 @@ static int check_passthrough(struct cgpu_state *state, const struct core_create 
 /* What is not promised yet has to be there. */
 static int check_room(struct cgpu_state *state, const struct core_create *create)
 {
+	int err = 0;
 	u32 i;
-	int err;
 
-	for (i = 0; i < create->count; i++) {
-		if (core_totals(state, create->want[i].gpu).places >= state->gpu[create->want[i].gpu].max_inst)
-			return -ENOSPC;
-	}
-	for (i = 0; i < create->count; i++) {
-		if (core_want_check_memory(state, &create->want[i]))
-			return -ENOMEM;
-	}
-	err = check_passthrough(state, create);
-	if (err)
-		return err;
-	for (i = 0; i < create->count; i++) {
-		u32 left = core_sched_free_weight(state, create->want[i].gpu);
-
-		if (create->want[i].weight > left && !state->settings.allow_zero_weight)
-			return -EDQUOT;
-	}
-	return 0;
+	for (i = 0; i < create->count && err == 0; i++)
+		err = core_want_check_place(state, &create->want[i], create->why);
+	for (i = 0; i < create->count && err == 0; i++)
+		err = core_want_check_memory(state, &create->want[i], create->why);
+	if (err == 0)
+		err = check_passthrough(state, create);
+	for (i = 0; i < create->count && err == 0 && !state->settings.allow_zero_weight; i++)
+		err = core_want_check_free_weight(state, &create->want[i], create->why);
+	return err;
 }
 
 int core_create_check(struct cgpu_state *state, struct core_create *create)
@@ -90,13 +108,15 @@ int core_create_check(struct cgpu_state *state, struct core_create *create)
 	if (err)
 		return err;
 	for (i = 0; i < create->count && !create->shares; i++) {
-		if (core_want_check_weight(state, &create->want[i]))
+		if (core_want_check_weight(state, &create->want[i], create->why))
 			return -EINVAL;
 	}
-	if (core_slot_by_directory(state, create->id, core_id_directory(create->id)) != CORE_NONE)
-		return -EEXIST;
+	err = check_names(state, create);
+	if (err)
+		return err;
 	if (free_slot(state) == CORE_NONE)
-		return -ENOSPC;
+		return core_refuse_line(create->why, -ENOSPC,
+			"the engine has no place for another container; stop one (cgpu-smi lists them)");
 	return create->shares ? core_shares_check(state, create) : check_room(state, create);
 }
 

@@ -73,6 +73,10 @@ void core_stat_words(struct cgpu_core *core, u32 gpu, u32 number, struct core_te
 
 /* The number that a write carries; -EACCES where nothing can be written. Any thread, with the lock or without. */
 int core_value_parse(u32 kind, const char *text, size_t bytes, u64 *value);
+/* What inst_ctl takes. */
+#define CORE_INST_CTL_FORMS                                                                        \
+	"create id=ID pid=PID, and gpu=GPU:BYTES[:WEIGHT[:HIGHPRIO]] or share=ID; destroy id=ID; " \
+	"reserve id=ID gpu=...; or release id=ID"
 /* Log that a write to a file was refused for its value, or a line to inst_ctl for its form. Only so many in ten seconds are
  * logged. Called without the lock. */
 void core_value_refused(struct cgpu_core *core, const struct cgpu_node *node, const char *text, size_t bytes, int err);

@@ -217,9 +217,7 @@ void core_inst_ctl_refused(struct cgpu_core *core, const char *text, size_t byte
 	core_text_start(&out, line, sizeof(line) - 1);
 	core_text_string(&out, "inst_ctl: ");
 	say_value(&out, text, bytes);
-	core_text_string(&out,
-		"create id=ID pid=PID, and gpu=GPU:BYTES[:WEIGHT[:HIGHPRIO]] or share=ID; "
-		"destroy id=ID; reserve id=ID gpu=...; or release id=ID");
+	core_text_string(&out, CORE_INST_CTL_FORMS);
 	say_left_out(&out, lines);
 	log_line(core, &out);
 }

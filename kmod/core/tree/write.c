@@ -116,14 +116,15 @@ static int value_write(struct cgpu_core *core, const struct cgpu_node *node, con
 	return err;
 }
 
-int cgpu_tree_write(struct cgpu_core *core, const struct cgpu_node *node, const char *text, size_t bytes)
+int cgpu_tree_write(
+	struct cgpu_core *core, const struct cgpu_node *node, const char *text, size_t bytes, struct cgpu_refusal *why)
 {
 	int err;
 
 	if (node->directory)
 		return -EISDIR;
 	if (node->kind == CGPU_NODE_KIND_INST_CTL)
-		return cgpu_inst_ctl(core, text, bytes);
+		return cgpu_inst_ctl(core, text, bytes, why);
 	err = value_write(core, node, text, bytes);
 	if (err)
 		core_value_refused(core, node, text, bytes, err);

@@ -111,7 +111,7 @@ class SuccessorFs:
     def write(self, path: str, data: bytes, offset: int, fi: Any) -> int:
         """Make one write."""
         check_writer(calling_pid())
-        return os.pwrite(self._fd(path, fi, os.O_WRONLY), data, offset)
+        return os.pwrite(self._fd(path, fi, os.O_RDWR), data, offset)
 
     def truncate(self, path: str, length: int, fh: Any = None) -> int:
         """Accept what the shell's > does before it writes."""

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from cgpu.errors import CgpuError
+from cgpu.kmod.daemon.engine import RefusedWriteError
 from cgpu.kmod.daemon.tree import mounts
 from cgpu.kmod.daemon.tree.callers import check_writer
 from cgpu.kmod.daemon.tree.fuse import mfusepy
@@ -27,6 +28,7 @@ FS_NAME = "cgpud"
 # Attributes of an entry never change. Whether it is there is asked of this process for each use of a path.
 ATTRIBUTES_S = 1
 CONTROL = "/inst_ctl"
+NO_ANSWER = "the NVIDIA driver does not answer: see the engine's log\n"
 
 
 def calling_pid() -> int:
@@ -35,14 +37,18 @@ def calling_pid() -> int:
 
 
 class OpenFile:
-    """One open node: its text is taken when reading begins, so that parts fit together."""
+    """One open node: its text is taken when reading begins, so that parts fit together.
 
-    __slots__ = ("node", "text")
+    why: the reason for which its last write was refused, which is read in place of the text.
+    """
+
+    __slots__ = ("node", "text", "why")
 
     def __init__(self, node: Node) -> None:
         """Keep the node; the text comes with the first read."""
         self.node = node
         self.text: bytes | None = None
+        self.why = b""
 
 
 class TreeFs(mfusepy.Operations):  # type: ignore[misc]
@@ -102,6 +108,8 @@ class TreeFs(mfusepy.Operations):  # type: ignore[misc]
     def read(self, path: str, size: int, offset: int, fi: Any) -> bytes:
         """Read a part. A read from the start takes the text anew, as with procfs."""
         opened = self._file(fi)
+        if opened.why:
+            return opened.why[offset : offset + size]
         if offset == 0 or opened.text is None:
             opened.text = self._engine.read(opened.node)
         return opened.text[offset : offset + size]
@@ -111,10 +119,15 @@ class TreeFs(mfusepy.Operations):  # type: ignore[misc]
         # Asked again here: an open descriptor may have been passed on.
         check_writer(calling_pid())
         opened = self._file(fi)
-        # Nothing can be promised of cards that do not answer. What is there may go.
-        if path == CONTROL and not data.lstrip().startswith(b"destroy") and self._engine.driver_error():
-            raise OSError(errno.EIO, os.strerror(errno.EIO))
-        self._engine.write(opened.node, data)
+        opened.why = b""
+        try:
+            # Nothing can be promised of cards that do not answer. What is there may go.
+            if path == CONTROL and not data.lstrip().startswith(b"destroy") and self._engine.driver_error():
+                raise RefusedWriteError(errno.EIO, NO_ANSWER)
+            self._engine.write(opened.node, data)
+        except RefusedWriteError as error:
+            opened.why = error.why.encode()
+            raise
         opened.text = None
         self._engine.kick()
         return len(data)

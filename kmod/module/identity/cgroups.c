@@ -146,8 +146,11 @@ int km_keys_of(s32 pid, struct km_keys *keys, char *name, size_t bytes)
 		strscpy(name, "/", bytes);
 	if (keys->count || keys->pid_ns)
 		return 0;
-	pr_warn("pid %d: shares its cgroups and its pid namespace with the caller: nothing would tell its container\n",
+	scnprintf(name, bytes,
+		"process %d shares its cgroups and its pid namespace with the caller, so nothing would tell its container; "
+		"give it a cgroup or a pid namespace of its own",
 		pid);
+	pr_warn("%s\n", name);
 	km_keys_put(keys);
 	return -EINVAL;
 }

@@ -25,7 +25,8 @@ bool km_identity_any(void);
 
 /* --- records.c: registration of a process, in three steps under the control lock --- */
 
-/* Find out what tells the container's tasks; then either make it count for a container, or forget it. */
+/* Find out what tells the container's tasks; then either make it count for a container, or forget it. An error may leave
+ * the reason in cgroup, for the user. */
 int km_identity_prepare(s32 pid, char *cgroup, size_t bytes);
 int km_identity_commit(u32 slot, u64 generation, const char *id);
 void km_identity_forget(void);
@@ -43,7 +44,8 @@ struct km_keys {
 	struct pid_namespace *pid_ns; /* counted reference, or NULL */
 	struct cgroup *cgroup[KM_KEYS]; /* counted references */
 };
-/* 0 or -ESRCH, -EINVAL: shares everything with the caller. name: the cgroup's path as the owner node shows it. */
+/* 0 or -ESRCH, -EINVAL: shares everything with the caller, as name says then. name: else the cgroup's path as the owner node
+ * shows it. */
 int km_keys_of(s32 pid, struct km_keys *keys, char *name, size_t bytes);
 void km_keys_put(struct km_keys *keys);
 /* Whether any process is left in them. */

@@ -134,6 +134,8 @@ int km_identity_prepare(s32 pid, char *cgroup, size_t bytes)
 	err = km_keys_of(pid, &pending->keys, cgroup, bytes);
 	if (err == 0)
 		err = check_free(engine, &pending->keys);
+	if (err == -EEXIST)
+		scnprintf(cgroup, bytes, "process %d belongs to a container already; end that one first", pid);
 	if (err == 0)
 		err = km_engine_pin(KM_PIN_CONTAINERS);
 	km_engine_put(engine);

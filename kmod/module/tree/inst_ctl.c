@@ -12,6 +12,7 @@ int km_cgroup_of(void *ctx, s32 pid, char *path, size_t bytes)
 
 	if (err == 0)
 		return km_identity_prepare(pid, path, bytes);
+	strscpy(path, "limits cannot be enforced on the loaded NVIDIA driver: see the kernel's log (dmesg)", bytes);
 	km_identity_forget();
 	return err;
 }
@@ -99,14 +100,15 @@ static void reservations_pin(struct km_engine *engine)
 		pr_warn("inst_ctl: the core is being unloaded; its reservations stay with cgpu_km\n");
 }
 
-static int inst_ctl_write(struct km_engine *engine, const char *text, size_t bytes, struct cgpu_container_info *info)
+static int inst_ctl_write(struct km_engine *engine, const char *text, size_t bytes, struct cgpu_container_info *info,
+	struct cgpu_refusal *why)
 {
 	u64 before = newest_generation(engine, info);
 	struct cgpu_node node;
 	int err = engine->logic->tree_lookup(&engine->core, "inst_ctl", &node);
 
 	if (err == 0)
-		err = engine->logic->tree_write(&engine->core, &node, text, bytes);
+		err = engine->logic->tree_write(&engine->core, &node, text, bytes, why);
 	if (err == 0)
 		err = registrations_finish(engine, info, before);
 	km_identity_forget();
@@ -117,7 +119,7 @@ static int inst_ctl_write(struct km_engine *engine, const char *text, size_t byt
 	return err;
 }
 
-int km_inst_ctl(const char *text, size_t bytes)
+int km_inst_ctl(const char *text, size_t bytes, struct cgpu_refusal *why)
 {
 	struct cgpu_container_info *info = kmalloc(sizeof(*info), GFP_KERNEL);
 	struct km_engine *engine;
@@ -127,7 +129,7 @@ int km_inst_ctl(const char *text, size_t bytes)
 		return err;
 	mutex_lock(&km_control_lock);
 	engine = km_engine_get();
-	err = engine ? inst_ctl_write(engine, text, bytes, info) : -ENODEV;
+	err = engine ? inst_ctl_write(engine, text, bytes, info, why) : -ENODEV;
 	km_engine_put(engine);
 	mutex_unlock(&km_control_lock);
 	kfree(info);

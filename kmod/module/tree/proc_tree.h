@@ -21,7 +21,8 @@ int km_tree_sync(struct km_engine *engine);
 
 /* --- inst_ctl.c --- */
 
-int km_inst_ctl(const char *text, size_t bytes);
+/* A refusal sets *why, which was all zeroes. */
+int km_inst_ctl(const char *text, size_t bytes, struct cgpu_refusal *why);
 /* For the core: see cgpu_ops. */
 int km_cgroup_of(void *ctx, s32 pid, char *path, size_t bytes);
 

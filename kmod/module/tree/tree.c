@@ -10,13 +10,14 @@
 #include "identity/identity.h"
 #include "tree/proc_tree.h"
 
-/* An open node: what it was at open, and its text as of the last read from its start. */
+/* An open node: what it was at open, its text as of the last read from its start, and why its last write was refused. */
 struct open_node {
 	const char *path;
 	struct cgpu_node node;
 	struct mutex lock;
 	char *text;
 	long bytes;
+	struct cgpu_refusal *refusal; /* NULL: it was not, or nobody says why */
 };
 
 static int node_open(struct inode *inode, struct file *file)
@@ -50,6 +51,7 @@ static int node_release(struct inode *inode, struct file *file)
 	struct open_node *open = file->private_data;
 
 	kvfree(open->text);
+	kfree(open->refusal);
 	kfree(open);
 	return 0;
 }
@@ -97,12 +99,14 @@ static ssize_t node_read(struct file *file, char __user *to, size_t bytes, loff_
 	ssize_t n = 0;
 
 	mutex_lock(&open->lock);
-	if (!open->text || *at == 0) {
+	if (!open->refusal && (!open->text || *at == 0)) {
 		engine = km_engine_get();
 		n = engine ? node_fill(engine, open) : -ENODEV;
 		km_engine_put(engine);
 	}
-	if (n == 0)
+	if (open->refusal)
+		n = simple_read_from_buffer(to, bytes, at, open->refusal->text, strlen(open->refusal->text));
+	else if (n == 0)
 		n = simple_read_from_buffer(to, bytes, at, open->text, open->bytes);
 	mutex_unlock(&open->lock);
 	return n;
@@ -118,7 +122,7 @@ static int node_write_value(const struct open_node *open, const char *text, size
 		return -ENODEV;
 	err = node_again(engine, open, &node);
 	if (err == 0)
-		err = engine->logic->tree_write(&engine->core, &node, text, bytes);
+		err = engine->logic->tree_write(&engine->core, &node, text, bytes, NULL);
 	km_engine_put(engine);
 	return err;
 }
@@ -136,10 +140,29 @@ static int node_write_upgrade(const struct open_node *open, const char *text, si
 	return err;
 }
 
-static int node_write_text(const struct open_node *open, const char *text, size_t bytes)
+static int node_write_control(struct open_node *open, const char *text, size_t bytes)
+{
+	struct cgpu_refusal *why = kzalloc(sizeof(*why), GFP_KERNEL);
+	int err;
+
+	if (!why)
+		return -ENOMEM;
+	err = km_inst_ctl(text, bytes, why);
+	if (!why->text[0]) {
+		kfree(why);
+		why = NULL;
+	}
+	mutex_lock(&open->lock);
+	swap(open->refusal, why);
+	mutex_unlock(&open->lock);
+	kfree(why);
+	return err;
+}
+
+static int node_write_text(struct open_node *open, const char *text, size_t bytes)
 {
 	if (!strcmp(open->path, "inst_ctl"))
-		return km_inst_ctl(text, bytes);
+		return node_write_control(open, text, bytes);
 	if (!strcmp(open->path, "upgrade"))
 		return node_write_upgrade(open, text, bytes);
 	return node_write_value(open, text, bytes);

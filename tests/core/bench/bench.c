@@ -54,6 +54,10 @@ static int on_cgroup(void *ctx, s32 pid, char *path, size_t bytes)
 		bench->at_cgroup(bench);
 	if (bench->process_missing)
 		return -ESRCH;
+	if (bench->unknown) {
+		snprintf(path, bytes, "%s", bench->unknown);
+		return -EINVAL;
+	}
 	snprintf(path, bytes, "/box/%d", pid);
 	return 0;
 }
@@ -154,7 +158,11 @@ void bench_free(struct bench *bench)
 
 int bench_ctl(struct bench *bench, const char *text)
 {
-	return cgpu_inst_ctl(&bench->core, text, strlen(text));
+	int err = cgpu_inst_ctl(&bench->core, text, strlen(text), &bench->why);
+	size_t length = strnlen(bench->why.text, sizeof(bench->why.text));
+
+	CHECK(err ? length > 1 && strchr(bench->why.text, '\n') == bench->why.text + length - 1 : length == 0);
+	return err;
 }
 
 struct caller bench_caller(struct bench *bench, const char *id, s32 tgid)
@@ -183,7 +191,7 @@ int bench_write(struct bench *bench, const char *path, const char *value)
 	struct cgpu_node node;
 	int err = cgpu_tree_lookup(&bench->core, path, &node);
 
-	return err ? err : cgpu_tree_write(&bench->core, &node, value, strlen(value));
+	return err ? err : cgpu_tree_write(&bench->core, &node, value, strlen(value), NULL);
 }
 
 int bench_is(struct bench *bench, const char *path, const char *text)

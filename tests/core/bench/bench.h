@@ -17,8 +17,10 @@ struct bench {
 	struct cgpu_ops ops;
 	int locked;
 	int process_missing; /* cgroup_of answers -ESRCH */
+	const char *unknown; /* cgroup_of answers -EINVAL, and this */
 	void (*at_orphans)(struct bench *bench); /* what the transport does about orphans, if anything */
 	void (*at_cgroup)(struct bench *bench); /* something that happens while the lock is not held */
+	struct cgpu_refusal why; /* of the last line for inst_ctl; empty: it was accepted */
 	char log[512]; /* last line */
 	u32 logged;
 	char event[1024]; /* last line for the event log */

@@ -88,7 +88,7 @@ class Bench:
     def control(self, line: str) -> int:
         """Write to inst_ctl; 0 or a negative errno."""
         text = line.encode()
-        return self.ask("cgpu_inst_ctl", text, ctypes.c_size_t(len(text)))
+        return self.ask("cgpu_inst_ctl", text, ctypes.c_size_t(len(text)), None)
 
     def read(self, path: str) -> str:
         """Return a node's text; OSError as the tree would give it."""
@@ -106,7 +106,7 @@ class Bench:
         result = self.ask("cgpu_tree_lookup", path.encode(), ctypes.byref(node))
         if result == 0:
             size = ctypes.c_size_t(len(text))
-            result = self.ask("cgpu_tree_write", ctypes.byref(node), text, size)
+            result = self.ask("cgpu_tree_write", ctypes.byref(node), text, size, None)
         return result
 
 

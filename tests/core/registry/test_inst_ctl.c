@@ -28,7 +28,7 @@ TEST_ON(grammar_is_strict, bench_new("580.142"))
 	}
 	snprintf(long_id, sizeof(long_id), "destroy id=%0128d", 1);
 	CHECK_EQ(bench_ctl(bench, long_id), -EINVAL);
-	CHECK_EQ(cgpu_inst_ctl(&bench->core, "destroy id=a\0b", 14), -EINVAL);
+	CHECK_EQ(cgpu_inst_ctl(&bench->core, "destroy id=a\0b", 14, NULL), -EINVAL);
 	CHECK_EQ(bench->core.state->containers, 0);
 }
 

@@ -281,6 +281,6 @@ def test_every_prefix_of_a_line_is_judged_by_itself(library: ctypes.CDLL) -> Non
     bench = new_bench(library, ctypes.create_string_buffer(library.cgpu_state_bytes()))
     line = "create id=a pid=1 gpu=0:65536"
     for cut in range(len(line)):
-        result = bench.ask("cgpu_inst_ctl", line.encode(), ctypes.c_size_t(cut))
+        result = bench.ask("cgpu_inst_ctl", line.encode(), ctypes.c_size_t(cut), None)
         first_whole = len("create id=a pid=1 gpu=0:6")
         assert result == (-errno.EINVAL if cut < first_whole else 0 if cut == first_whole else -errno.EEXIST)

@@ -226,7 +226,7 @@ def test_open_node_outlives_the_upgrade(make_daemon: MakeDaemon, newer: Program)
     """Who has a node open from before can read and write it after, and is answered by the successor."""
     daemon = make_daemon()
     reader = os.open(daemon.tree / "version", os.O_RDONLY)
-    writer = os.open(daemon.tree / "inst_ctl", os.O_WRONLY)
+    writer = os.open(daemon.tree / "inst_ctl", os.O_RDWR)
     try:
         assert os.pread(reader, 64, 0) == b"0.1.0\n"
         upgrade(daemon, newer)
@@ -234,6 +234,7 @@ def test_open_node_outlives_the_upgrade(make_daemon: MakeDaemon, newer: Program)
         assert os.write(writer, f"create id={long_id(7)} pid={os.getpid()} gpu=0:{MIB}\n".encode()) > 0
         with pytest.raises(OSError, match="File exists"):
             os.write(writer, f"create id={long_id(7)} pid={os.getpid()} gpu=0:{MIB}\n".encode())
+        assert os.pread(writer, 512, 0).startswith(b"this id is already registered")
     finally:
         os.close(reader)
         os.close(writer)

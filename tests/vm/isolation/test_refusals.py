@@ -11,7 +11,7 @@ import pytest
 from tests.integration.engine import MIB
 from tests.integration.probe import step
 from tests.integration.test_slice import SLICE
-from tests.vm.harness.node import load_engine, read, rmmod, unload_engine
+from tests.vm.harness.node import TREE, load_engine, read, rmmod, unload_engine
 from tests.vm.harness.process import Finished
 from tests.vm.harness.sliced_node import SlicedNode
 from tests.vm.harness.slices import set_knob
@@ -26,9 +26,12 @@ def line_of(outcome: Finished) -> str:
 
 
 def test_who_shares_all_with_whoever_writes(node: SlicedNode) -> None:
-    """Process 1 cannot be a container: nothing would tell it from the host."""
+    """Process 1 cannot be a container: nothing would tell it from the host, as the same descriptor says."""
     refused = node.write("inst_ctl", f"create id=x pid=1 gpu=0:{MIB}")
     assert (refused.returncode != 0, "Invalid argument" in refused.text) == (True, True), refused.text
+    line = f"exec 3<>{TREE}/inst_ctl; echo create id=x pid=1 gpu=0:{MIB} >&3 || cat <&3"
+    why = node.machine.shell(line).stdout
+    assert why.startswith("process 1 shares its cgroups and its pid namespace with the caller"), why
     assert node.view().limits == {}
 
 
