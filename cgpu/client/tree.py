@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 PARTLY = errno.EMSGSIZE
 MAX_NODE = 1 << 16
 MAX_CONTROL = 4096
+MAX_REASON = 512
 MAX_ID = 127
 ID_EXTRA = "_.+-"
 _FACTS = ("drift", "left", "memfree", "memtotal", "mig", "minor", "name", "natives", "uuid")
@@ -174,7 +175,7 @@ class Tree:
 
         passthrough: GPUs that it has whole besides. shares: in place of both, what was reserved for them.
 
-        The message of the CgpuError says what is left where the node has too little.
+        The message of the CgpuError says why the engine refuses, such as what a GPU has left.
         """
         check_id(container)
         for share in shares:
@@ -189,51 +190,34 @@ class Tree:
                 f"container {container}: its request takes {len(line)} bytes, expected at most 4096"
             )
         try:
-            self._write(self._join(("inst_ctl",)), line)
+            self._write_control(line)
         except OSError as error:
-            from cgpu.client import registration_error, share_error
-
-            if error.errno in DOWN and not self.is_up():
-                raise self._down() from error
             if error.errno in (errno.EIO, PARTLY):
                 # Nobody knows what the engine made of it.
                 self._forget(container)
-            why = (
-                share_error.explain_create(self, container, pid, shares, error)
-                if shares
-                else registration_error.explain(self, container, pid, grants, passthrough, error)
-            )
-            raise CgpuError(why) from error
+            raise self._refusal(f"container {container}", error) from error
 
     def reserve(self, share: str, grant: Grant) -> None:
         """Promise memory, weight and a place of one GPU to a share, until it is released.
 
-        Nothing happens where the same is reserved already. The message of the CgpuError says what is left
-        where the node has too little.
+        Nothing happens where the same is reserved already. The message of the CgpuError says why the engine
+        refuses.
         """
         check_share(share)
         _check_drained(f"share {share}")
         gpu, size, weight, high = grant
         try:
-            self._write(self._join(("inst_ctl",)), f"reserve id={share} gpu={gpu}:{size}:{weight}:{high}")
+            self._write_control(f"reserve id={share} gpu={gpu}:{size}:{weight}:{high}")
         except OSError as error:
-            from cgpu.client.share_error import explain_reserve
-
-            if error.errno in DOWN and not self.is_up():
-                raise self._down() from error
-            raise CgpuError(explain_reserve(self, share, grant, error)) from error
+            raise self._refusal(f"share {share}", error) from error
 
     def release(self, share: str) -> None:
         """End a reservation; nothing happens when there is none. CgpuError: a container uses it."""
         check_share(share)
         try:
-            self._write(self._join(("inst_ctl",)), f"release id={share}")
+            self._write_control(f"release id={share}")
         except OSError as error:
-            from cgpu.client.share_error import explain_release
-
-            if error.errno in DOWN and not self.is_up():
-                raise self._down() from error
-            raise CgpuError(explain_release(self, share, error)) from error
+            raise self._refusal(f"share {share}", error) from error
 
     def reserved(self, gpu: int) -> tuple[Reservation, ...]:
         """Return the reservations of a GPU."""
@@ -287,13 +271,24 @@ class Tree:
         return "/".join((self.path, *parts))
 
     def _write(self, path: str, text: str) -> None:
-        raw = text.encode("utf-8", "surrogateescape")
         fd = os.open(path, os.O_WRONLY | os.O_CLOEXEC)
         try:
-            if os.write(fd, raw) != len(raw):
-                raise OSError(PARTLY, "only a part was taken")
+            _write_whole(fd, text)
         finally:
             os.close(fd)
+
+    def _write_control(self, line: str) -> None:
+        """Write a line to inst_ctl. Raises OSError; its strerror says why the engine refuses the line."""
+        fd = -1
+        try:
+            fd = os.open(self._join(("inst_ctl",)), os.O_RDWR | os.O_CLOEXEC)
+            _write_whole(fd, line)
+        except OSError as error:
+            why = _read_reason(fd) or f"the engine at {self.path} refused: {error.strerror}"
+            raise OSError(error.errno, why) from error
+        finally:
+            if fd >= 0:
+                os.close(fd)
 
     def is_up(self) -> bool:
         """Return whether an engine is behind the tree."""
@@ -324,11 +319,33 @@ class Tree:
             f"the engine{where} is not running, so containers with a GPU slice cannot start; {cure}"
         )
 
+    def _refusal(self, subject: str, error: OSError) -> CgpuError:
+        """Return what to raise where inst_ctl was not written. subject: a container or share."""
+        if error.errno in DOWN and not self.is_up():
+            return self._down()
+        if error.errno in (errno.EACCES, errno.EPERM):
+            return CgpuError(f"{subject}: only root of the host may register containers")
+        return CgpuError(f"{subject}: {error.strerror}")
+
     def failed(self, error: OSError, action: str, *parts: str) -> CgpuError:
         """Return what to raise where something could not be done with a node."""
         if error.errno in DOWN and not self.is_up():
             return self._down()
         return CgpuError(f"{self._join(parts)}: cannot be {action}: {error.strerror}")
+
+
+def _write_whole(fd: int, text: str) -> None:
+    raw = text.encode("utf-8", "surrogateescape")
+    if os.write(fd, raw) != len(raw):
+        raise OSError(PARTLY, "only a part was taken")
+
+
+def _read_reason(fd: int) -> str:
+    """Return why the engine refused the last write to an open node; nothing where it does not say."""
+    try:
+        return os.pread(fd, MAX_REASON, 0).decode("ascii", "replace").partition("\n")[0]
+    except OSError:
+        return ""
 
 
 def read_text(fd: int) -> str:

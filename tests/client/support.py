@@ -40,13 +40,13 @@ def facts_of(facts: Mapping[str, object]) -> str:
     return " ".join(f"{key}={facts[key]}" for key in ("uuid", "memtotal", "max_inst") if key in facts)
 
 
-def refuse_writes(monkeypatch: pytest.MonkeyPatch, number: int) -> None:
-    """Have the engine answer each write with an errno."""
+def refuse_writes(monkeypatch: pytest.MonkeyPatch, number: int, call: str = "write") -> None:
+    """Have the engine answer each write, or each open, with an errno."""
 
-    def refuse(fd: int, raw: bytes) -> int:
+    def refuse(*_arguments: object) -> int:
         raise OSError(number, os.strerror(number))
 
-    monkeypatch.setattr("cgpu.client.tree.os.write", refuse)
+    monkeypatch.setattr(f"cgpu.client.tree.os.{call}", refuse)
 
 
 @dataclass

@@ -18,25 +18,14 @@ from cgpu.client.tree import CONTAINER_NODES, GPU_NODES, ROOT_NODES, EngineDownE
 from cgpu.config.effective import Effective
 from cgpu.errors import CgpuError, show
 from cgpu.kmod.daemon.processes.process_identity import start_time
-from tests.client.support import CONTAINER, MIB, PlainTree, down, facts_of, refuse_writes, uuid
-from tests.refusal import has_parts, refused
+from tests.client.support import CONTAINER, MIB, PlainTree, down, refuse_writes, uuid
+from tests.refusal import refused
 
 GRANTS = ((0, 6043 * MIB, 5, 0), (1, 100 * MIB, 1, 1))
-OTHER = "0123456789ab" + "f" * 52
 
 
 def client(tree: PlainTree) -> Tree:
     return Tree(str(tree.path))
-
-
-def refusal(
-    tree: PlainTree, monkeypatch: pytest.MonkeyPatch, number: int, passthrough: tuple[int, ...] = ()
-) -> str:
-    """Return the message for a create that the engine answers with this errno."""
-    refuse_writes(monkeypatch, number)
-    with pytest.raises(CgpuError) as caught:
-        client(tree).register(CONTAINER, 4711, GRANTS, passthrough)
-    return str(caught.value).removeprefix(f"container {CONTAINER}: ")
 
 
 def test_kind(tree: PlainTree, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -100,74 +89,41 @@ def test_too_many_grants(tree: PlainTree) -> None:
     assert tree.inst_ctl.read_text() == ""
 
 
-CARDS = [f"index={n} " + facts_of({"uuid": uuid(n), "memtotal": 1, "max_inst": 20}) for n in range(3)]
-THIRD = {"gpus": "\n".join(CARDS), "2/reserved": ""}
-UNREADABLE = {"gpus": CARDS[0].replace("memtotal=1", "memtotal=lots"), "0/memtotal": "lots"}
-HALF = 6043 * MIB
-TWELVE = "same first 12 characters"
-LESS = "request less, or stop a container"
+CALLS: list[tuple[str, Callable[[Tree], object]]] = [
+    (f"container {CONTAINER}", lambda one: one.register(CONTAINER, 4711, GRANTS)),
+    ("share one", lambda one: one.reserve("one", GRANTS[0])),
+    ("share one", lambda one: one.release("one")),
+]
 
 
-@pytest.mark.parametrize(
-    ("number", "entries", "parts"),
-    [
-        (
-            errno.ENOMEM,
-            {"0/aaaaaaaaaaaa/memsize": HALF, "0/bbbbbbbbbbbb/memsize": HALF},
-            ("GPU 0 has 3023 MiB of 15109 MiB left, and 6043 MiB were requested", LESS),
-        ),
-        (errno.ENOMEM, {"1/natives": 1}, ("GPU 1 cannot be sliced: 1 container has it whole",)),
-        (errno.EOPNOTSUPP, {"1/mig": 1}, ("GPU 1 is in MIG mode", "switch MIG off")),
-        (errno.EOPNOTSUPP, {}, ("GPU 0, 1 is in MIG mode", "switch MIG off")),
-        (errno.EDQUOT, {"0/free_weight": 4}, ("GPU 0 has weight 4 of 20 ", "5 was requested", LESS)),
-        (
-            errno.ENOSPC,
-            {"1/max_inst": 1, "1/aaaaaaaaaaaa/memsize": 1},
-            ("GPU 1 has 1 containers, expected at most 1 (max_inst)", "raise max_inst"),
-        ),
-        (
-            errno.EEXIST,
-            {**THIRD, "2/0123456789ab/owner": f"{OTHER} /docker/{OTHER}"},
-            (f"container {OTHER} has the {TWELVE}, {OTHER[:12]}, on GPU 2", "under a new id"),
-        ),
-        (
-            errno.EEXIST,
-            {"0/0123456789ab/owner": f"{CONTAINER} /docker/{CONTAINER}"},
-            ("this id is already registered on GPU 0",),
-        ),
-        # The figures do not explain it any more, or cannot be read.
-        (errno.ESRCH, {}, ("there is no process 4711: it ended before it could be registered",)),
-        (errno.EBUSY, {}, ("GPU 0, 1 cannot take a container now", "start it again")),
-        (errno.EINVAL, {}, ("the engine does not accept pid 4711 and GPU 0, 1", "its log")),
-        (errno.EPERM, {}, ("only root of the host may register containers",)),
-        (errno.EACCES, {}, ("only root of the host may register containers",)),
-        (errno.ENOMEM, {}, ("GPU 0, 1: less memory is left than was requested", LESS)),
-        (errno.ENOMEM, UNREADABLE, ("GPU 0, 1: less memory is left than was requested", LESS)),
-        (errno.EDQUOT, {}, ("GPU 0, 1: less weight is left than was requested", LESS)),
-        (errno.ENOSPC, {}, ("GPU 0, 1 has as many containers as max_inst allows", "raise max_inst")),
-        (errno.EEXIST, {}, (f"this id, or one with the {TWELVE}, is already registered",)),
-        (errno.ENOENT, {}, ("no GPU 0, 1 here", "cgpu-smi lists")),
-    ],
-)
+@pytest.mark.parametrize(("subject", "call"), CALLS)
 def test_reasons_of_refusals(
-    tree: PlainTree,
-    monkeypatch: pytest.MonkeyPatch,
-    number: int,
-    entries: dict[str, object],
-    parts: tuple[str, ...],
+    tree: PlainTree, monkeypatch: pytest.MonkeyPatch, subject: str, call: Callable[[Tree], object]
 ) -> None:
-    """An errno's line has the reason that the figures of the tree show, or one of its own, and what helps."""
-    tree.write(entries)
-    assert has_parts(refusal(tree, monkeypatch, number), *parts)
+    """The engine's line about a refused write is the message, or its errno where it gives none."""
+    refuse_writes(monkeypatch, errno.ENOMEM)
+    with pytest.raises(CgpuError) as caught:
+        call(client(tree))
+    assert str(caught.value) == f"{subject}: the engine at {tree.path} refused: Cannot allocate memory"
+    tree.inst_ctl.write_text("GPU 0 has nothing left\nand more\n")
+    with pytest.raises(CgpuError) as caught:
+        call(client(tree))
+    assert str(caught.value) == f"{subject}: GPU 0 has nothing left"
+    tree.inst_ctl.write_bytes(b"x" * MIB)
+    with pytest.raises(CgpuError) as caught:
+        call(client(tree))
+    assert len(str(caught.value)) == len(subject) + 2 + 512
 
 
-def test_reasons_that_other_cards_show(tree: PlainTree, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A GPU that is asked for whole and has slices is named, and one that is not there."""
-    tree.write({**THIRD, "2/natives": 0, "2/aaaaaaaaaaaa/memsize": 1})
-    line = refusal(tree, monkeypatch, errno.ENOMEM, (2,))
-    assert has_parts(line, "GPU 2 cannot be given whole (native): 1 container has slices of it")
-    tree.write({"gpus": "\n".join([CARDS[0], CARDS[1].replace("index=1", "index=7")])})
-    assert has_parts(refusal(tree, monkeypatch, errno.ENOENT), "no GPU 1 here", f"7 ({uuid(1)})")
+@pytest.mark.parametrize("number", [errno.EACCES, errno.EPERM])
+@pytest.mark.parametrize("refused_call", ["open", "write"])
+def test_who_may_register(
+    tree: PlainTree, monkeypatch: pytest.MonkeyPatch, number: int, refused_call: str
+) -> None:
+    """Who may not open or write inst_ctl is told who may."""
+    refuse_writes(monkeypatch, number, refused_call)
+    with refused(f"container {CONTAINER}: only root of the host may register containers"):
+        client(tree).register(CONTAINER, 4711, GRANTS)
 
 
 @pytest.mark.parametrize("left", ["nothing", "directory", "file"])

@@ -50,5 +50,5 @@ def test_ids(engine: Engine, runc: Runc) -> None:
     runc.start(first, ["/cgpu-probe", "hold=1000"], SLICE)
     bundle = runc.bundle(runc.spec(["/cgpu-probe", "info"], SLICE))
     line = message(runc.run_bundle(bundle, second))
-    assert f"container {first} has the same first 12 characters, 0123456789ab, on GPU 0" in line
+    assert f"container {first} has the same first 12 characters; start this one under a new id" in line
     assert engine.instances() == ["0123456789ab"]
