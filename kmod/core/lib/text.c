@@ -56,7 +56,16 @@ void core_text_hex(struct core_text *out, u32 number)
 	core_text_bytes(out, digits + at, sizeof(digits) - at);
 }
 
-void core_text_format(struct core_text *out, const char *format, va_list arguments)
+void core_text_format(struct core_text *out, const char *format, ...)
+{
+	va_list arguments;
+
+	va_start(arguments, format);
+	core_text_arguments(out, format, arguments);
+	va_end(arguments);
+}
+
+void core_text_arguments(struct core_text *out, const char *format, va_list arguments)
 {
 	for (; *format; format++) {
 		if (*format != '%') {

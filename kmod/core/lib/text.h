@@ -20,7 +20,8 @@ void core_text_number(struct core_text *out, u64 number);
 void core_text_signed(struct core_text *out, s64 number);
 void core_text_hex(struct core_text *out, u32 number);
 /* Append a text in which %s stands for a string, %u for a u32 and %llu for a number of 64 bits. */
-void core_text_format(struct core_text *out, const char *format, va_list arguments);
+__attribute__((format(printf, 2, 3))) void core_text_format(struct core_text *out, const char *format, ...);
+void core_text_arguments(struct core_text *out, const char *format, va_list arguments);
 /* Take back what was written after a length noted before. */
 void core_text_cut(struct core_text *out, size_t length);
 

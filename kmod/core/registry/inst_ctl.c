@@ -167,17 +167,11 @@ static void say_slices(struct core_text *out, const struct core_create *create)
 {
 	u32 i;
 
-	for (i = 0; i < create->count && i < SAID_SLICES; i++) {
-		core_text_string(out, i == 0 ? ": " : ", ");
-		core_text_number(out, create->want[i].memsize >> 20);
-		core_text_string(out, " MiB of GPU ");
-		core_text_number(out, create->want[i].gpu);
-	}
-	if (create->count > SAID_SLICES) {
-		core_text_string(out, " and of ");
-		core_text_number(out, create->count - SAID_SLICES);
-		core_text_string(out, " more");
-	}
+	for (i = 0; i < create->count && i < SAID_SLICES; i++)
+		core_text_format(out, "%s%llu MiB of GPU %u", i == 0 ? ": " : ", ", create->want[i].memsize / CORE_MIB,
+			create->want[i].gpu);
+	if (create->count > SAID_SLICES)
+		core_text_format(out, " and of %u more", create->count - SAID_SLICES);
 }
 
 static void say_registered(struct cgpu_core *core, const struct core_create *create)
@@ -186,12 +180,8 @@ static void say_registered(struct cgpu_core *core, const struct core_create *cre
 	char line[CGPU_ID_BYTES + 256];
 
 	core_text_start(&out, line, sizeof(line) - 1);
-	core_text_string(&out, "container ");
-	core_text_string(&out, create->id);
-	core_text_string(&out, " registered on ");
-	core_text_number(&out, create->count);
-	core_text_string(&out, create->count == 1 ? " GPU, pid " : " GPUs, pid ");
-	core_text_number(&out, (u64)create->pid);
+	core_text_format(&out, "container %s registered on %u GPU%s, pid %u", create->id, create->count,
+		create->count == 1 ? "" : "s", (u32)create->pid);
 	say_slices(&out, create);
 	if (create->passthrough)
 		core_text_string(&out, ", others whole");

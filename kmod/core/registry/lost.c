@@ -22,14 +22,10 @@ void core_lost_set(struct cgpu_state *state, u32 gpu, u32 lost, struct core_lost
 	line->gpu = gpu;
 	line->lost = lost;
 	core_text_start(&out, line->text, sizeof(line->text) - 1);
-	core_text_string(&out, "GPU ");
-	core_text_number(&out, gpu);
-	core_text_string(&out, " (");
-	core_text_string(&out, found->facts.uuid);
-	core_text_string(&out,
-		lost ? "): the driver has lost it (NV_ERR_GPU_IS_LOST): its containers have no GPU any more, and new slices of "
+	core_text_format(&out, "GPU %u (%s): %s", gpu, found->facts.uuid,
+		lost ? "the driver has lost it (NV_ERR_GPU_IS_LOST): its containers have no GPU any more, and new slices of "
 		       "it are refused; why: the lines of NVRM in dmesg" :
-		       "): the driver answers for it again");
+		       "the driver answers for it again");
 }
 
 void core_lost_log(struct cgpu_core *core, const struct core_lost_line *line)

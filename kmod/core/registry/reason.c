@@ -12,7 +12,7 @@ int core_refuse_line(struct cgpu_refusal *why, int err, const char *format, ...)
 		return err;
 	core_text_start(&out, why->text, sizeof(why->text) - 2);
 	va_start(arguments, format);
-	core_text_format(&out, format, arguments);
+	core_text_arguments(&out, format, arguments);
 	va_end(arguments);
 	if (out.length)
 		why->text[out.length++] = '\n';
@@ -30,8 +30,7 @@ int core_refuse_unknown_gpu(struct cgpu_state *state, struct cgpu_refusal *why, 
 	for (i = 0; i < CGPU_MAX_GPUS; i++) {
 		if (core_gpu(state, i) == NULL)
 			continue;
-		core_text_string(&out, out.length ? ", " : "");
-		core_text_number(&out, i);
+		core_text_format(&out, "%s%u", out.length ? ", " : "", i);
 	}
 	list[out.length] = 0;
 	if (gpu == CORE_NONE)

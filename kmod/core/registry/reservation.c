@@ -83,14 +83,9 @@ static void say(struct cgpu_core *core, const char *id, const char *what, const 
 	char line[CGPU_ID_BYTES + 96];
 
 	core_text_start(&out, line, sizeof(line) - 1);
-	core_text_string(&out, "share ");
-	core_text_string(&out, id);
-	core_text_string(&out, what);
-	if (want) {
-		core_text_number(&out, want->memsize >> 20);
-		core_text_string(&out, " MiB of GPU ");
-		core_text_number(&out, want->gpu);
-	}
+	core_text_format(&out, "share %s%s", id, what);
+	if (want)
+		core_text_format(&out, "%llu MiB of GPU %u", want->memsize / CORE_MIB, want->gpu);
 	line[out.length] = 0;
 	core->ops->log(core->ctx, 6, line);
 }
