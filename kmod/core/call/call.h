@@ -127,7 +127,6 @@ struct core_control {
 	u32 status; /* of those that are answered with nothing but a status */
 	u32 bytes, client; /* as CORE_ABI(): the size of the parameters, and where they name a client */
 	u32 of_caller; /* as CORE_ABI(): whether the driver takes numbers of processes for the caller's */
-	u32 unless_whole; /* 1: goes on where the container has the card whole */
 };
 
 /* Whether the ledger has a client as one of the calling container's. */
@@ -301,8 +300,6 @@ int core_end_root(struct core_call_context *context);
 
 /* --- sched.c: what divides GPU time --- */
 
-/* Whether the object that a control is about is of a card that the container has whole. */
-int core_subject_is_whole(struct core_call_context *context);
 enum cgpu_verdict core_begin_set_timeslice(struct core_call_context *context);
 enum cgpu_verdict core_begin_schedule(struct core_call_context *context);
 enum cgpu_verdict core_begin_bind(struct core_call_context *context);

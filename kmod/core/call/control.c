@@ -104,15 +104,10 @@ static enum cgpu_verdict begin_answer(struct core_call_context *context)
 	return core_answer(context, context->control->status);
 }
 
-/* Of processes that have ended: nobody can tell whose they were. */
-#define OF_THE_PAST(number)                                                              \
+/* Of processes that have ended, whose nobody can tell, or of all who use the card. */
+#define UNSUPPORTED(number)                                                              \
 	{                                                                                \
 		.command = number, .begin = begin_answer, .status = NV_ERR_NOT_SUPPORTED \
-	}
-/* The driver counts these sessions for all who use the card, so a slice is told of none. */
-#define OF_ALL(number)                                                                                      \
-	{                                                                                                   \
-		.command = number, .begin = begin_answer, .status = NV_ERR_NOT_SUPPORTED, .unless_whole = 1 \
 	}
 #define SIZES(number, layout, left)                                                                 \
 	{                                                                                           \
@@ -132,21 +127,21 @@ static enum cgpu_verdict begin_answer(struct core_call_context *context)
 		.command = number, .begin = begin_naming, .bytes = CORE_ABI(layout.bytes), \
 		.client = CORE_ABI(layout.hClient)                                         \
 	}
-/* What divides GPU time: a container that has the card whole may. */
-#define SCHEDULING(number, judge)                                    \
-	{                                                            \
-		.command = number, .begin = judge, .unless_whole = 1 \
+#define SCHEDULING(number, judge)                 \
+	{                                         \
+		.command = number, .begin = judge \
 	}
-#define NOT_FOR_SLICES(number)                                                                                         \
-	{                                                                                                              \
-		.command = number, .begin = begin_answer, .status = NV_ERR_INSUFFICIENT_PERMISSIONS, .unless_whole = 1 \
+/* Nor for a whole card beside a slice: what a handle names when it is judged need not be what the driver finds by it. */
+#define NOT_FOR_SLICES(number)                                                                      \
+	{                                                                                           \
+		.command = number, .begin = begin_answer, .status = NV_ERR_INSUFFICIENT_PERMISSIONS \
 	}
 
 /* The controls that kmod/abi/controls.json has as judged, sorted by number. */
 static const struct core_control controls[] = {
-	OF_THE_PAST(NV0000_CTRL_CMD_GPUACCT_GET_PROC_ACCOUNTING_INFO),
-	OF_THE_PAST(NV0000_CTRL_CMD_GPUACCT_GET_ACCOUNTING_PIDS),
-	OF_THE_PAST(NV0000_CTRL_CMD_GPUACCT_GET_PROC_ACCOUNTING_INFO_V2),
+	UNSUPPORTED(NV0000_CTRL_CMD_GPUACCT_GET_PROC_ACCOUNTING_INFO),
+	UNSUPPORTED(NV0000_CTRL_CMD_GPUACCT_GET_ACCOUNTING_PIDS),
+	UNSUPPORTED(NV0000_CTRL_CMD_GPUACCT_GET_PROC_ACCOUNTING_INFO_V2),
 	{ .command = NV0000_CTRL_CMD_CLIENT_SET_INHERITED_SHARE_POLICY, .begin = begin_share_policy },
 	TRANSFERS(NV0000_CTRL_CMD_OS_UNIX_EXPORT_OBJECT_TO_FD),
 	TRANSFERS(NV0000_CTRL_CMD_OS_UNIX_IMPORT_OBJECT_FROM_FD),
@@ -155,8 +150,8 @@ static const struct core_control controls[] = {
 	NOT_FOR_SLICES(NV0080_CTRL_CMD_FIFO_SET_CHANNEL_PROPERTIES),
 	NOT_FOR_SLICES(NV0080_CTRL_CMD_FIFO_STOP_RUNLIST),
 	NOT_FOR_SLICES(NV0080_CTRL_CMD_FIFO_START_RUNLIST),
-	OF_ALL(NV2080_CTRL_GPU_GET_NVENC_SW_SESSION_STATS),
-	OF_ALL(NV2080_CTRL_GPU_GET_NVFBC_SW_SESSION_STATS),
+	UNSUPPORTED(NV2080_CTRL_GPU_GET_NVENC_SW_SESSION_STATS),
+	UNSUPPORTED(NV2080_CTRL_GPU_GET_NVFBC_SW_SESSION_STATS),
 	PROCESSES(NV2080_CTRL_CMD_GPU_GET_PIDS, NV2080_CTRL_GPU_GET_PIDS_PARAMS, pids_of_caller, CORE_OP_PIDS),
 	PROCESSES(NV2080_CTRL_CMD_GPU_GET_PID_INFO, NV2080_CTRL_GPU_GET_PID_INFO_PARAMS, pid_info_of_caller,
 		CORE_OP_PID_INFO),
@@ -207,8 +202,6 @@ static enum cgpu_verdict judge(struct core_call_context *context, u32 command)
 	/* controls.json says that it is judged, and there is no row. */
 	if (control == NULL)
 		return core_answer(context, NV_ERR_INSUFFICIENT_PERMISSIONS);
-	if (control->unless_whole && core_subject_is_whole(context))
-		return CGPU_CONTINUE;
 	context->control = control;
 	return control->begin(context);
 }

@@ -6,35 +6,60 @@
 #include "call/call.h"
 #include "sched/sched.h"
 
-/* libcuda sets timeslices of its own accord, by the compute policy, and must not fail with it. */
-enum cgpu_verdict core_begin_set_timeslice(struct core_call_context *context)
+/*
+ * A group or channel, to be run in the container's order. The driver is asked of no handle that names none: one could be made
+ * under it until the driver looks, and would be judged by nobody.
+ */
+static enum cgpu_verdict run_on_group(struct core_call_context *context, u32 object, u32 bytes, enum core_op op)
 {
-	u32 object = core_subject(context);
-
-	if (object == CORE_NONE || context->state->object[object].tsg_list == CORE_NONE)
-		return CGPU_CONTINUE;
-	if (cgpu_policies[context->state->gpu[context->state->object[object].gpu].share.sched.settings.policy]
-			.undivided) {
-		/* Another policy sets it anew. */
-		context->state->object[object].applied = 0;
-		return CGPU_CONTINUE;
-	}
-	return core_answer(context, NV_OK);
-}
-
-/* A group or channel of a slice; where it is none the driver is asked. */
-static enum cgpu_verdict on_group(struct core_call_context *context, u32 bytes, enum core_op op)
-{
-	u32 object = core_subject(context);
 	enum cgpu_verdict verdict;
 
-	if (object == CORE_NONE || context->state->object[object].tsg_list == CORE_NONE)
-		return CGPU_CONTINUE;
 	if (core_control_params(context, bytes, &verdict))
 		return verdict;
 	context->call->opaque[CORE_NOTE_OBJECT] = object;
 	context->call->opaque[CORE_NOTE_SERIAL] = context->state->object[object].serial;
 	return core_execute(context, op);
+}
+
+/* A group or channel of a slice is run by op, one of a whole card without more; CORE_NONE and an answer where it is neither. */
+static u32 find_group(struct core_call_context *context, enum core_op *op)
+{
+	const struct cgpu_state *state = context->state;
+	u32 object = core_subject(context);
+
+	if (object == CORE_NONE)
+		return CORE_NONE;
+	if (state->object[object].tsg_list != CORE_NONE)
+		return object;
+	*op = CORE_OP_PLAIN;
+	return core_is_passthrough(state, state->object[object].gpu, context->call->slot) ? object : CORE_NONE;
+}
+
+/* libcuda sets timeslices of its own accord, by the compute policy, and must not fail with it. */
+enum cgpu_verdict core_begin_set_timeslice(struct core_call_context *context)
+{
+	enum core_op op = CORE_OP_PLAIN;
+	u32 object = find_group(context, &op);
+	struct core_object *record;
+
+	if (object == CORE_NONE)
+		return core_answer(context, NV_ERR_OBJECT_NOT_FOUND);
+	record = &context->state->object[object];
+	if (record->tsg_list != CORE_NONE &&
+		!cgpu_policies[context->state->gpu[record->gpu].share.sched.settings.policy].undivided)
+		return core_answer(context, NV_OK);
+	/* Another policy sets it anew. */
+	record->applied = 0;
+	return run_on_group(context, object, context->abi->NVA06C_CTRL_TIMESLICE_PARAMS.bytes, op);
+}
+
+static enum cgpu_verdict on_group(struct core_call_context *context, u32 bytes, enum core_op op)
+{
+	u32 object = find_group(context, &op);
+
+	if (object == CORE_NONE)
+		return core_answer(context, NV_ERR_OBJECT_NOT_FOUND);
+	return run_on_group(context, object, bytes, op);
 }
 
 /* The record that on_group() has noted; NULL: it has gone. */
@@ -163,12 +188,4 @@ int core_end_policy(struct core_call_context *context)
 				NV2080_CTRL_CMD_GPU_COMPUTE_TIMESLICE_DEFAULT);
 	}
 	return 0;
-}
-
-int core_subject_is_whole(struct core_call_context *context)
-{
-	u32 object = core_subject(context);
-
-	return object != CORE_NONE &&
-		core_is_passthrough(context->state, context->state->object[object].gpu, context->call->slot);
 }

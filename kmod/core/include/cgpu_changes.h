@@ -25,6 +25,7 @@ static inline int cgpu_call_changes(const struct nv_abi *abi, const struct cgpu_
 	case NVA06C_CTRL_CMD_GPFIFO_SCHEDULE:
 	case NVA06F_CTRL_CMD_GPFIFO_SCHEDULE:
 	case NVA06C_CTRL_CMD_BIND:
+	case NVA06C_CTRL_CMD_SET_TIMESLICE:
 	case NVA06F_CTRL_CMD_BIND:
 	case NVA16F_CTRL_CMD_GPFIFO_SCHEDULE:
 	case NVA16F_CTRL_CMD_BIND:

@@ -171,10 +171,10 @@ def test_facts_are_collected_from_headers_and_tables(clone: Path, tmp_path: Path
 
 
 def test_controls_that_change_something_run_one_at_a_time() -> None:
-    """What exports, imports, schedules or binds is among the calls that run one after another."""
+    """What exports, imports, schedules, binds or sets timeslices is in the order of its container."""
     rows = HANDLERS.read_text().split("controls[] = {")[1].split("};")[0]
     changing = set(re.findall(r"TRANSFERS\((\w+)\)", rows))
-    changing |= set(re.findall(r"SCHEDULING\((\w+), core_begin_(?:schedule|bind)\)", rows))
+    changing |= set(re.findall(r"SCHEDULING\((\w+), core_begin_(?:schedule|bind|set_timeslice)\)", rows))
     assert len(changing) > 10
     header = (ROOT / "kmod" / "core" / "include" / "cgpu_changes.h").read_text()
     assert set(re.findall(r"case (\w+):", header)) == changing

@@ -275,14 +275,37 @@ TEST_ON(a_container_does_not_divide, fresh(1))
 	/* Taken for done, and left as it is. */
 	CHECK_EQ(bench_control(bench, &first, 0xc001, 100, NVA06C_CTRL_CMD_SET_TIMESLICE, 8), NV_OK);
 	CHECK_EQ(bench->verdict, CGPU_ANSWER);
-	CHECK_EQ(bench_control(bench, &first, 0xc001, 999, NVA06C_CTRL_CMD_SET_TIMESLICE, 8), CONTINUED);
 	CHECK_EQ(bench_write(bench, "0/policy", "5"), 0);
 	apply(bench);
 	driver.calls = 0;
-	CHECK_EQ(bench_control(bench, &first, 0xc001, 100, NVA06C_CTRL_CMD_SET_TIMESLICE, 8), CONTINUED);
+	CHECK_EQ(bench_control(bench, &first, 0xc001, 100, NVA06C_CTRL_CMD_SET_TIMESLICE, 8), NV_OK);
+	CHECK_EQ(bench->verdict, CGPU_EXECUTE);
 	CHECK_EQ(bench_write(bench, "0/policy", "1"), 0);
 	apply(bench);
 	CHECK_EQ(driver.calls, 1);
+}
+
+/* A call that was judged before there was a group would run on one that another thread makes under the same handle. */
+TEST_ON(the_driver_is_asked_of_no_group_that_is_not_there, fresh(1))
+{
+	const struct nv_layout_NVA06F_CTRL_GPFIFO_SCHEDULE_PARAMS *at =
+		&bench->core.abi->NVA06F_CTRL_GPFIFO_SCHEDULE_PARAMS;
+	struct caller first = busy(bench, 1, "", 1);
+	const struct {
+		u32 command, bytes;
+	} asked[] = { { NVA06C_CTRL_CMD_SET_TIMESLICE, bench->core.abi->NVA06C_CTRL_TIMESLICE_PARAMS.bytes },
+		{ NVA06C_CTRL_CMD_GPFIFO_SCHEDULE, at->bytes }, { NVC36F_CTRL_CMD_GPFIFO_SCHEDULE, at->bytes },
+		{ NVA06C_CTRL_CMD_BIND, bench->core.abi->NVA06F_CTRL_BIND_PARAMS.bytes } };
+	size_t i;
+
+	for (i = 0; i < sizeof(asked) / sizeof(asked[0]); i++) {
+		/* No object, and one that is no group. */
+		CHECK_EQ(bench_control(bench, &first, 0xc001, 999, asked[i].command, asked[i].bytes),
+			NV_ERR_OBJECT_NOT_FOUND);
+		CHECK_EQ(bench_control(bench, &first, 0xc001, DEVICE, asked[i].command, asked[i].bytes),
+			NV_ERR_OBJECT_NOT_FOUND);
+		CHECK_EQ(cgpu_call_changes(bench->core.abi, &bench->call), 1);
+	}
 }
 
 TEST_ON(the_compute_policy_is_the_default, fresh(1))
