@@ -6,6 +6,18 @@
 #include "call/call.h"
 #include "ledger/tables.h"
 
+/*
+ * The driver takes page tables from a pool of the card, whose pages count for the container that filled it. The ledger knows
+ * whose tables they are, so it bounds them also where pages are counted.
+ */
+static u64 room_for_tables(const struct core_instance *instance)
+{
+	u64 charged = instance->used < instance->memsize ? instance->memsize - instance->used : 0;
+	u64 room = core_memory_room(instance);
+
+	return room < charged ? room : charged;
+}
+
 enum cgpu_verdict core_tables_take(struct core_call_context *context, u32 space, u64 set_aside)
 {
 	struct cgpu_state *state = context->state;
@@ -24,7 +36,7 @@ enum cgpu_verdict core_tables_take(struct core_call_context *context, u32 space,
 		core_pages_look_at(context->core, gpu, instance);
 	if (instance && core_unaccounted_refuses(state, gpu))
 		return core_short_of(context, gpu, number, CORE_SHORT_UNACCOUNTED);
-	if (instance && peak - had > core_memory_room(instance) && state->settings.enforce) {
+	if (instance && peak - had > room_for_tables(instance) && state->settings.enforce) {
 		context->call->no_room = CGPU_NO_ROOM_LEFT;
 		return core_short_of(context, gpu, number, CORE_SHORT_LIMIT);
 	}

@@ -68,6 +68,24 @@ TEST_ON(pages_are_what_a_slice_has, counting(&caller))
 	CHECK_EQ(take(bench, &caller, 3, SLICE), NV_OK);
 }
 
+/* The driver's pool has page tables that other containers have had counted as theirs. */
+TEST_ON(tables_of_a_shared_pool_are_in_the_slice, counting(&caller))
+{
+	struct address_ask ask = { FIRST, 0xd0, 0, 0, 64ull << 30,
+		NVOS32_ATTR_PAGE_SIZE_4KB << NVOS32_ATTR_PAGE_SIZE_SHIFT, NVOS32_ALLOC_FLAGS_VIRTUAL };
+	long status = NV_OK;
+	u32 n;
+
+	for (n = 0; n < 100 && status == NV_OK; n++) {
+		ask.object = 0x5000 + n;
+		status = bench_addresses(bench, &caller, &ask);
+	}
+	CHECK_EQ(status, NV_ERR_NO_MEMORY);
+	/* Tables for so many addresses are a 512th of them, and some directories. */
+	CHECK_EQ(n - 1, SLICE / (128 * MIB));
+	CHECK_EQ(bench->call.no_room, CGPU_NO_ROOM_LEFT);
+}
+
 TEST_ON(contexts_are_not_estimated_where_pages_count, counting(&caller))
 {
 	struct channel_ask ask = { FIRST, 0xd0, 0x10, KEPLER_CHANNEL_GROUP_A, NV2080_ENGINE_TYPE_GR0, 0 };
