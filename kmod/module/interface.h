@@ -85,8 +85,10 @@ struct cgpu_km_core {
 		struct cgpu_refusal *why);
 
 	enum cgpu_verdict (*call_begin)(struct cgpu_core *core, struct cgpu_call *call);
-	int (*call_question)(struct cgpu_core *core, const struct cgpu_call *call, struct cgpu_call *question);
-	int (*call_answered)(struct cgpu_core *core, struct cgpu_call *call, const struct cgpu_call *question);
+	int (*call_question)(
+		struct cgpu_core *core, const struct cgpu_call *call, u32 number, struct cgpu_call *question);
+	u32 (*call_answered)(
+		struct cgpu_core *core, struct cgpu_call *call, u32 number, const struct cgpu_call *question);
 	int (*call_end)(struct cgpu_core *core, struct cgpu_call *call, int result);
 	int (*call_undo)(struct cgpu_core *core, struct cgpu_call *call, struct cgpu_call *undo);
 	int (*turn)(struct cgpu_core *core, u32 gpu, struct cgpu_round *turn);

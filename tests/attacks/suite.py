@@ -10,6 +10,7 @@ import pytest
 
 from tests.attacks import (
     calls,
+    channels,
     containers,
     descriptors,
     foreign_files,
@@ -21,7 +22,18 @@ from tests.attacks import (
 )
 from tests.attacks.attack import Attack
 
-FILES = (unjudged, preloading, containers, memory, spaces, descriptors, mappings, calls, foreign_files)
+FILES = (
+    unjudged,
+    preloading,
+    containers,
+    memory,
+    spaces,
+    descriptors,
+    mappings,
+    calls,
+    channels,
+    foreign_files,
+)
 
 
 def marks(attack: Attack) -> list[pytest.MarkDecorator]:

@@ -146,8 +146,17 @@ static enum cgpu_verdict alloc_group(struct core_call_context *context, const st
 {
 	const struct nv_layout_NV_CHANNEL_GROUP_ALLOCATION_PARAMETERS *at =
 		&context->abi->NV_CHANNEL_GROUP_ALLOCATION_PARAMETERS;
+	struct core_object *group;
+	enum cgpu_verdict verdict;
 
-	return group_or_channel(context, alloc, CORE_OBJECT_CHANNEL_GROUP, at->bytes, at->engineType, at->hVASpace);
+	verdict = group_or_channel(context, alloc, CORE_OBJECT_CHANNEL_GROUP, at->bytes, at->engineType, at->hVASpace);
+	if (verdict != CGPU_EXECUTE)
+		return verdict;
+	/* The driver only notes them: call/notifier.c asks what they are when a channel is made. */
+	group = &context->state->object[core_pending(context)];
+	group->notifier[0] = get32(context->call->segment[0].data, at->hObjectError);
+	group->notifier[1] = get32(context->call->segment[0].data, at->hObjectEccError);
+	return verdict;
 }
 
 /* A channel in a group shares the group's context. It has a record so that it can be disabled. */

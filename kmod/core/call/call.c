@@ -123,3 +123,25 @@ enum cgpu_verdict cgpu_call_begin(struct cgpu_core *core, struct cgpu_call *call
 		core->ops->log(core->ctx, 4, line);
 	return verdict;
 }
+
+int cgpu_call_question(struct cgpu_core *core, const struct cgpu_call *call, u32 number, struct cgpu_call *question)
+{
+	struct core_call_context context = {
+		.core = core, .state = core->state, .abi = core->abi, .call = (struct cgpu_call *)call
+	};
+
+	if (!core->state->settings.enforce)
+		return 0;
+	if (number == 0 && core_parent_question(&context, question))
+		return 1;
+	return core_notifier_question(&context, number, question);
+}
+
+u32 cgpu_call_answered(struct cgpu_core *core, struct cgpu_call *call, u32 number, const struct cgpu_call *question)
+{
+	struct core_call_context context = { .core = core, .state = core->state, .abi = core->abi, .call = call };
+
+	if (question->nr == NV_ESC_RM_DUP_OBJECT)
+		return core_parent_answered(&context, question);
+	return core_notifier_answered(&context, number, question);
+}

@@ -243,6 +243,17 @@ int core_alloc_copy_in(
 int core_alloc_params(
 	struct core_call_context *context, const struct core_alloc *alloc, u32 bytes, enum cgpu_verdict *verdict);
 
+/* The parameters of an NV_ESC_RM_ALLOC that was judged by them. NULL: it has none. */
+const u8 *core_alloc_judged_params(const struct core_call_context *context);
+
+/* --- parent.c and notifier.c: what the driver is asked before a call runs --- */
+
+/* As cgpu_call_question() and cgpu_call_answered(). */
+int core_parent_question(const struct core_call_context *context, struct cgpu_call *question);
+u32 core_parent_answered(struct core_call_context *context, const struct cgpu_call *question);
+int core_notifier_question(struct core_call_context *context, u32 number, struct cgpu_call *question);
+u32 core_notifier_answered(struct core_call_context *context, u32 number, const struct cgpu_call *question);
+
 /* --- addresses/space.c: VA spaces --- */
 
 enum cgpu_verdict core_begin_alloc_space(struct core_call_context *context, const struct core_alloc *alloc);

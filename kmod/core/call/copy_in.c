@@ -77,3 +77,14 @@ int core_alloc_copy_in(
 	*verdict = more < 0 ? core_refuse(context, EINVAL) : CGPU_COPY_IN;
 	return more;
 }
+
+const u8 *core_alloc_judged_params(const struct core_call_context *context)
+{
+	const struct cgpu_segment *params = &context->call->segment[0];
+
+	/* Without parameters a first segment has the rights that are asked for. */
+	if (context->call->nr != NV_ESC_RM_ALLOC || context->call->segments == 0 ||
+		params->pointer != context->abi->NVOS64_PARAMETERS.pAllocParms)
+		return NULL;
+	return params->data;
+}

@@ -9,29 +9,27 @@
 #include "call/call.h"
 
 /* The handles of a call that duplicates, before it runs. 0: it duplicates nothing. */
-static int duplicate_of(const struct nv_abi *abi, const struct cgpu_call *call, struct core_handles *handles)
+static int duplicate_of(const struct core_call_context *context, struct core_handles *handles)
 {
-	const struct core_call_context context = { .abi = abi, .call = (struct cgpu_call *)call };
-
-	if (call->nr == NV_ESC_RM_DUP_OBJECT) {
-		core_dup_handles(&context, handles);
+	if (context->call->nr == NV_ESC_RM_DUP_OBJECT) {
+		core_dup_handles(context, handles);
 		return 1;
 	}
-	return call->opaque[CORE_NOTE_OP] == CORE_OP_IMPORT && core_import_handles(abi, call, handles) == 0;
+	return context->call->opaque[CORE_NOTE_OP] == CORE_OP_IMPORT &&
+		core_import_handles(context->abi, context->call, handles) == 0;
 }
 
 /*
  * The question asks for a duplicate of the parent, below its client and by its own handle. The driver looks for what is to be
  * duplicated before anything else, finds the client as its own parent, and makes no second object of a handle.
  */
-int cgpu_call_question(struct cgpu_core *core, const struct cgpu_call *call, struct cgpu_call *question)
+int core_parent_question(const struct core_call_context *context, struct cgpu_call *question)
 {
-	const struct nv_layout_NVOS55_PARAMETERS *at = &core->abi->NVOS55_PARAMETERS;
+	const struct nv_layout_NVOS55_PARAMETERS *at = &context->abi->NVOS55_PARAMETERS;
 	struct core_handles handles;
 	u8 *top = question->top;
 
-	if (!core->state->settings.enforce || !duplicate_of(core->abi, call, &handles) ||
-		handles.parent == handles.client)
+	if (!duplicate_of(context, &handles) || handles.parent == handles.client)
 		return 0;
 	memset(question, 0, sizeof(*question));
 	question->nr = NV_ESC_RM_DUP_OBJECT;
@@ -46,15 +44,14 @@ int cgpu_call_question(struct cgpu_core *core, const struct cgpu_call *call, str
 	return 1;
 }
 
-int cgpu_call_answered(struct cgpu_core *core, struct cgpu_call *call, const struct cgpu_call *question)
+u32 core_parent_answered(struct core_call_context *context, const struct cgpu_call *question)
 {
-	struct core_call_context context = { .core = core, .state = core->state, .abi = core->abi, .call = call };
-	u32 status = get32(question->top, core->abi->NVOS55_PARAMETERS.status);
+	u32 status = get32(question->top, context->abi->NVOS55_PARAMETERS.status);
 
 	/* Devices are not duplicated at all; of what can be, the handle is in use. */
 	if (status == NV_ERR_INVALID_ARGUMENT || status == NV_ERR_INSERT_DUPLICATE_NAME)
 		return 1;
-	if (core_form_find(&context) == 0)
-		put32(call->top, context.status_at, status == NV_OK ? NV_ERR_OBJECT_NOT_FOUND : status);
+	if (core_form_find(context) == 0)
+		put32(context->call->top, context->status_at, status == NV_OK ? NV_ERR_OBJECT_NOT_FOUND : status);
 	return 0;
 }

@@ -268,17 +268,13 @@ static u32 space_at(const struct core_call_context *context, u32 kind)
 /* The VA space that the call names; 0: that of the device. */
 static u32 named_va_space(const struct core_call_context *context, u32 kind)
 {
-	const struct cgpu_segment *params = &context->call->segment[0];
+	const u8 *params = core_alloc_judged_params(context);
 	u32 at;
 
 	if (context->call->nr == NV_ESC_RM_VID_HEAP_CONTROL && kind == CORE_OBJECT_VIRTUAL)
 		return get32(context->call->top, context->abi->NVOS32_PARAMETERS.hVASpace);
-	/* A channel of a group can do without parameters; a first segment then has the rights that are asked for. */
-	if (context->call->nr != NV_ESC_RM_ALLOC || context->call->segments == 0 ||
-		params->pointer != context->abi->NVOS64_PARAMETERS.pAllocParms)
-		return 0;
-	at = space_at(context, kind);
-	return at == NV_ABI_ABSENT ? 0 : get32(params->data, at);
+	at = params ? space_at(context, kind) : NV_ABI_ABSENT;
+	return at == NV_ABI_ABSENT ? 0 : get32(params, at);
 }
 
 /* The record that an object ends with, as it is now. The call may have named another one when it began. */

@@ -314,10 +314,11 @@ int cgpu_call_unwrap(const struct cgpu_core *core, const u8 *wrapper, u32 bytes,
 /* Decide, and reserve what an allocation may take. */
 enum cgpu_verdict cgpu_call_begin(struct cgpu_core *core, struct cgpu_call *call);
 /* Build into question (its top holds at least 64 bytes) what the driver must be asked, on the file of the call, before a call
- * runs that is to be executed. Returns 1 when there is such a question, else 0. The transport runs it as it is, tells
- * cgpu_call_answered(), and runs the call where that returns 1; else the copies have the driver's answer already. */
-int cgpu_call_question(struct cgpu_core *core, const struct cgpu_call *call, struct cgpu_call *question);
-int cgpu_call_answered(struct cgpu_core *core, struct cgpu_call *call, const struct cgpu_call *question);
+ * runs that is to be executed: the question with a number, from 0 on. Returns 1 when there is such a question, else 0: the call
+ * runs. The transport runs the question as it is, tells cgpu_call_answered(), and adds to the number what that returns; 0: the
+ * call does not run, and its copies have the driver's answer already. A question's parameters are in its top. */
+int cgpu_call_question(struct cgpu_core *core, const struct cgpu_call *call, u32 number, struct cgpu_call *question);
+u32 cgpu_call_answered(struct cgpu_core *core, struct cgpu_call *call, u32 number, const struct cgpu_call *question);
 /* After CGPU_EXECUTE, and after CGPU_CONTINUE where the transport sees what came out. result: what ioctl gave, 0 or
  * negative errno. Settles charges by the driver's own answer and rewrites sizes in the copies. Returns 1 when the
  * driver's answer breaks the limit: the transport must run the call that cgpu_call_undo builds; the copies already say

@@ -254,7 +254,11 @@ struct core_object {
 	/* While pending: the next object that the same call makes. That record may be gone, so check its serial. */
 	u32 batch;
 	u64 serial; /* every object ever made has another serial */
-	u64 address; /* of a mapping */
+	union {
+		u64 address; /* of a mapping */
+		u32 notifier
+			[2]; /* of a group: handles that channels without notifiers of their own have (call/notifier.c) */
+	};
 	u32 tables; /* page tables that a reservation or mapping takes, in units of CORE_TABLE */
 	u32 pinned; /* of a reservation: 1: it has all of them for pages of 4 KiB, so mappings there take none */
 	/* Of a mapping: the index of the memory; CORE_NONE: it has no record. Of memory, link: its first mapping. */

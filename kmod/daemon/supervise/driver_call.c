@@ -436,13 +436,17 @@ static void undo(struct cgpud *d, struct in_flight *e, int file)
 /* Whether the driver has what the call needs; else the copies say so. In the container's order. */
 static int ask_driver(struct cgpud *d, struct in_flight *e, const struct task *task)
 {
-	u8 top[UNDO_TOP_BYTES] = { 0 };
+	_Alignas(u64) u8 top[UNDO_TOP_BYTES] = { 0 };
 	struct cgpu_call question = { .top = top };
+	u32 number = 0, further;
 
-	if (!cgpu_call_question(&d->core, &e->call, &question))
-		return 1;
-	e->result = rm_call(task->file, question.nr, question.top, question.bytes);
-	return cgpu_call_answered(&d->core, &e->call, &question);
+	for (; cgpu_call_question(&d->core, &e->call, number, &question); number += further) {
+		e->result = rm_call(task->file, question.nr, question.top, question.bytes);
+		further = cgpu_call_answered(&d->core, &e->call, number, &question);
+		if (!further)
+			return 0;
+	}
+	return 1;
 }
 
 static void execute_rm(struct cgpud *d, struct in_flight *e, struct task *task)

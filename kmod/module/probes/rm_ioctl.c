@@ -53,11 +53,17 @@ static bool ask_driver(const struct rm_call *rm, struct cgpu_call *call)
 {
 	struct cgpu_km_core *logic = rm->engine->logic;
 	struct cgpu_call question = { .top = rm->task_call->undo_top };
+	u32 number = 0, further;
 
-	if (!logic->call_question(&rm->engine->core, call, &question))
-		return true;
-	run(rm, question.nr, question.top, question.bytes);
-	return logic->call_answered(&rm->engine->core, call, &question) != 0;
+	for (; logic->call_question(&rm->engine->core, call, number, &question); number += further) {
+		WRITE_ONCE(rm->task_call->asks, true);
+		run(rm, question.nr, question.top, question.bytes);
+		WRITE_ONCE(rm->task_call->asks, false);
+		further = logic->call_answered(&rm->engine->core, call, number, &question);
+		if (!further)
+			return false;
+	}
+	return true;
 }
 
 static void leave_core(struct rm_call *rm)

@@ -86,7 +86,7 @@ static bool copy_wants(u64 address)
 {
 	const struct km_task_call *task_call = km_task_call_current();
 
-	return task_call && task_call->judged && address < TASK_SIZE_MAX;
+	return task_call && (task_call->asks || (task_call->judged && address < TASK_SIZE_MAX));
 }
 
 static bool copy_from_wants(struct pt_regs *regs)
@@ -101,11 +101,23 @@ static bool copy_to_wants(struct pt_regs *regs)
 }
 NOKPROBE_SYMBOL(copy_to_wants);
 
-/* Where a range lies in the segments; NULL: not wholly in one. */
+/* Where a range lies in a question of the core; NULL: not wholly in it. */
+static u8 *place_in_question(struct km_task_call *task_call, u64 address, u32 bytes)
+{
+	u64 at = address - (uintptr_t)task_call->undo_top;
+
+	return at < KM_UNDO_BYTES && bytes <= KM_UNDO_BYTES - at ? task_call->undo_top + at : NULL;
+}
+
+/* Where a range lies in the segments; NULL: not wholly in one. index: CGPU_MAX_SEGMENTS for a question. */
 static u8 *place(struct km_task_call *task_call, u64 address, u32 bytes, u32 *index)
 {
 	u32 i;
 
+	if (task_call->asks) {
+		*index = CGPU_MAX_SEGMENTS;
+		return place_in_question(task_call, address, bytes);
+	}
 	task_call->copies++;
 	for (i = 0; i < task_call->call.segments; i++) {
 		const struct cgpu_segment *segment = &task_call->call.segment[i];
@@ -139,7 +151,8 @@ static u32 copy_to(void *to, const void *from, u32 bytes)
 
 	if (data) {
 		memcpy(data, from, bytes);
-		task_call->written |= 1u << index;
+		if (index < CGPU_MAX_SEGMENTS)
+			task_call->written |= 1u << index;
 	}
 	km_probe_leave();
 	return data ? NV_OK : NV_ERR_INVALID_ADDRESS;

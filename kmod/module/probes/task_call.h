@@ -15,6 +15,7 @@ struct km_task_call {
 	u32 copies; /* how often it has come by to fetch or write one */
 	u32 room_used;
 	bool judged; /* the driver runs it now, on the segments */
+	bool asks; /* the driver runs a question of the core now, whose parameters are in undo_top */
 	struct file *target; /* what a descriptor inside of it leads to, counted; NULL: nothing was asked for */
 	u32 handed; /* how often the driver has come by to get it */
 	bool looks_up; /* the driver's own look-up of a descriptor runs */

@@ -35,7 +35,12 @@ struct bench {
 	u32 driver_handle; /* given out when the caller names none */
 	void (*at_execute)(struct bench *bench);
 	u32 question_status; /* 0: what the driver is asked for before a call is there */
-	u32 asked; /* how many such questions there were */
+	u32 asked; /* how many questions there were */
+	/* What the driver says of handles that it is asked about; all others are not there. */
+	struct {
+		u32 handle, class, parent;
+	} named[4];
+	u32 notifier[2]; /* which bench_channel() names */
 	u32 keeps_descriptors; /* the transport does not say what a descriptor leads to */
 	u64 target; /* the file that it leads to */
 	/* What the last call came to. */

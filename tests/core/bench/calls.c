@@ -139,23 +139,58 @@ static int end(struct bench *bench, int result)
 	return undo;
 }
 
+static void answer_duplicate(const struct bench *bench, u8 *top)
+{
+	const struct nv_layout_NVOS55_PARAMETERS *at = &bench->core.abi->NVOS55_PARAMETERS;
+
+	CHECK_EQ(get32(top, at->hParent), get32(top, at->hClient));
+	CHECK_EQ(get32(top, at->hObject), get32(top, at->hObjectSrc));
+	put32(top, at->status, bench->question_status ? bench->question_status : NV_ERR_INSERT_DUPLICATE_NAME);
+}
+
+static void answer_handle(const struct bench *bench, u8 *top)
+{
+	const struct nv_layout_NV0000_CTRL_CLIENT_GET_HANDLE_INFO_PARAMS *of =
+		&bench->core.abi->NV0000_CTRL_CLIENT_GET_HANDLE_INFO_PARAMS;
+	const struct nv_layout_NVOS54_PARAMETERS *at = &bench->core.abi->NVOS54_PARAMETERS;
+	u8 *params = (u8 *)(uintptr_t)get64(top, at->params);
+	u32 i;
+
+	CHECK_EQ(get32(top, at->cmd), NV0000_CTRL_CMD_CLIENT_GET_HANDLE_INFO);
+	CHECK_EQ(get32(top, at->hObject), get32(top, at->hClient));
+	CHECK(params == top + at->bytes && get32(top, at->paramsSize) == of->bytes);
+	put32(top, at->status, NV_ERR_OBJECT_NOT_FOUND);
+	for (i = 0; i < sizeof(bench->named) / sizeof(bench->named[0]); i++) {
+		int is_class = get32(params, of->index) == NV0000_CTRL_CMD_CLIENT_GET_HANDLE_INFO_INDEX_CLASSID;
+
+		if (bench->named[i].handle != get32(params, of->hObject))
+			continue;
+		put64(params, of->data, is_class ? bench->named[i].class : bench->named[i].parent);
+		put32(top, at->status, NV_OK);
+	}
+}
+
 /* Ask the driver what the core wants to know of it before the call runs. */
 static int may_run(struct bench *bench)
 {
-	const struct nv_layout_NVOS55_PARAMETERS *at = &bench->core.abi->NVOS55_PARAMETERS;
-	struct cgpu_call question = { 0 };
-	u8 top[64] = { 0 };
+	_Alignas(u64) u8 top[64] = { 0 };
+	struct cgpu_call question = { .top = top };
+	u32 number = 0, further;
 
-	question.top = top;
-	if (!cgpu_call_question(&bench->core, &bench->call, &question))
-		return 1;
-	CHECK_EQ(question.nr, NV_ESC_RM_DUP_OBJECT);
-	CHECK_EQ(question.bytes, at->bytes);
-	CHECK_EQ(get32(top, at->hParent), get32(top, at->hClient));
-	CHECK_EQ(get32(top, at->hObject), get32(top, at->hObjectSrc));
-	bench->asked++;
-	put32(top, at->status, bench->question_status ? bench->question_status : NV_ERR_INSERT_DUPLICATE_NAME);
-	return cgpu_call_answered(&bench->core, &bench->call, &question);
+	for (; cgpu_call_question(&bench->core, &bench->call, number, &question); number += further) {
+		CHECK_EQ(question.bytes,
+			question.nr == NV_ESC_RM_DUP_OBJECT ? bench->core.abi->NVOS55_PARAMETERS.bytes :
+							      bench->core.abi->NVOS54_PARAMETERS.bytes);
+		bench->asked++;
+		if (question.nr == NV_ESC_RM_DUP_OBJECT)
+			answer_duplicate(bench, top);
+		else
+			answer_handle(bench, top);
+		further = cgpu_call_answered(&bench->core, &bench->call, number, &question);
+		if (!further)
+			return 0;
+	}
+	return 1;
 }
 
 long bench_call(struct bench *bench, const struct caller *caller, u32 nr, u32 bytes)
@@ -268,6 +303,14 @@ long bench_channel(struct bench *bench, const struct caller *caller, const struc
 		group ? abi->NV_CHANNEL_GROUP_ALLOCATION_PARAMETERS.hVASpace :
 			abi->NV_CHANNELGPFIFO_ALLOCATION_PARAMETERS.hVASpace,
 		ask->space);
+	put32(bench->segment[0],
+		group ? abi->NV_CHANNEL_GROUP_ALLOCATION_PARAMETERS.hObjectError :
+			abi->NV_CHANNELGPFIFO_ALLOCATION_PARAMETERS.hObjectError,
+		bench->notifier[0]);
+	put32(bench->segment[0],
+		group ? abi->NV_CHANNEL_GROUP_ALLOCATION_PARAMETERS.hObjectEccError :
+			abi->NV_CHANNELGPFIFO_ALLOCATION_PARAMETERS.hObjectEccError,
+		bench->notifier[1]);
 	return alloc(bench, caller, 1, (u32[]){ ask->client, ask->parent, ask->object }, ask->class);
 }
 

@@ -326,3 +326,75 @@ TEST_ON(a_channel_without_parameters_names_no_address_space, with_contexts("580.
 	CHECK_EQ(bench->call.segment[0].bytes, abi->RS_ACCESS_MASK.bytes);
 	CHECK_EQ(charged(bench, &caller), EACH);
 }
+
+/* A channel below a parent with these notifiers; what comes of it is freed. */
+static long notified(struct bench *bench, const struct caller *caller, u32 parent, u32 error, u32 ecc)
+{
+	long status;
+
+	bench->notifier[0] = error;
+	bench->notifier[1] = ecc;
+	status = channel(bench, caller, parent, 0x20, COPY);
+	bench->notifier[0] = bench->notifier[1] = 0;
+	if (status == NV_OK)
+		CHECK_EQ(bench_rm_free(bench, caller, 0xc1, 0x20), NV_OK);
+	return status;
+}
+
+#define HOST 0x51
+#define ELSEWHERE 0x52
+#define ADDRESSES 0x53
+#define DMA 0x54
+#define SECOND_DEVICE 0xd8
+
+static struct bench *with_notifiers(const char *driver, struct caller *caller)
+{
+	struct bench *bench = with_contexts(driver, caller);
+
+	CHECK_EQ(bench_device(bench, caller, 0xc1, SECOND_DEVICE, 0), NV_OK);
+	bench->named[0].handle = HOST;
+	bench->named[0].class = NV01_MEMORY_SYSTEM;
+	bench->named[0].parent = DEVICE;
+	bench->named[1].handle = ELSEWHERE;
+	bench->named[1].class = NV01_MEMORY_LOCAL_USER;
+	bench->named[1].parent = SECOND_DEVICE;
+	bench->named[2].handle = ADDRESSES;
+	bench->named[2].class = NV50_MEMORY_VIRTUAL;
+	bench->named[2].parent = DEVICE;
+	bench->named[3].handle = DMA;
+	bench->named[3].class = NV01_CONTEXT_DMA;
+	bench->named[3].parent = 0xc1;
+	return bench;
+}
+
+/* Of others the driver reads from address 0 (call/notifier.c). */
+TEST_ON_EACH(notifiers_are_memory_of_the_channels_device, with_notifiers(version, &caller), "515.43.04", "550.163.01",
+	"595.45.04", "615.71.09")
+{
+	CHECK_EQ(notified(bench, &caller, DEVICE, 0, 0), NV_OK);
+	CHECK_EQ(bench->asked, 0);
+	CHECK_EQ(notified(bench, &caller, DEVICE, HOST, DMA), NV_OK);
+	CHECK_EQ(bench->asked, 3);
+	CHECK_EQ(notified(bench, &caller, DEVICE, 0, HOST), NV_OK);
+	CHECK_EQ(notified(bench, &caller, DEVICE, 0x50, 0), NV_ERR_INVALID_OBJECT_HANDLE);
+	CHECK_EQ(notified(bench, &caller, DEVICE, HOST, 0x50), NV_ERR_INVALID_OBJECT_HANDLE);
+	CHECK_EQ(notified(bench, &caller, DEVICE, ELSEWHERE, 0), NV_ERR_INVALID_OBJECT_HANDLE);
+	CHECK_EQ(notified(bench, &caller, SECOND_DEVICE, ELSEWHERE, 0), NV_OK);
+	CHECK_EQ(notified(bench, &caller, DEVICE, ADDRESSES, 0), NV_ERR_INVALID_OBJECT_HANDLE);
+	CHECK_EQ(charged(bench, &caller), 0);
+	bench_settings(bench, 0, 0);
+	CHECK_EQ(notified(bench, &caller, DEVICE, 0x50, 0), NV_OK);
+}
+
+TEST_ON(channels_have_the_notifiers_of_their_group, with_notifiers("580.142", &caller))
+{
+	bench->notifier[0] = 0x50;
+	CHECK_EQ(group(bench, &caller, 0x10, COPY), NV_OK);
+	CHECK_EQ(cgpu_state_recover(bench->core.state), 0);
+	CHECK_EQ(notified(bench, &caller, 0x10, 0, 0), NV_ERR_INVALID_OBJECT_HANDLE);
+	CHECK_EQ(notified(bench, &caller, 0x10, HOST, 0), NV_OK);
+	bench->notifier[1] = HOST;
+	CHECK_EQ(group(bench, &caller, 0x11, COPY), NV_OK);
+	CHECK_EQ(notified(bench, &caller, 0x11, HOST, 0), NV_OK);
+	CHECK_EQ(bench->asked, 1 + 2 + 4);
+}

@@ -178,6 +178,12 @@ static void make_space(void)
 		life.space = made;
 }
 
+/* Of a group or channel: nothing, or whatever was made last. */
+static uint32_t any_notifier(void)
+{
+	return one_in(2) ? 0 : any_object(&life.session[0]);
+}
+
 static void make_group(void)
 {
 	const struct nv_layout_NV_CHANNEL_GROUP_ALLOCATION_PARAMETERS *at =
@@ -186,6 +192,7 @@ static void make_group(void)
 
 	put32(life.params, at->engineType, one_in(3) ? below(24) : 1);
 	put32(life.params, at->hVASpace, one_in(2) ? 0 : life.space);
+	put32(life.params, at->hObjectError, any_notifier());
 	make(session, one_in(6) ? any_object(session) : session->device, KEPLER_CHANNEL_GROUP_A);
 }
 
@@ -199,6 +206,8 @@ static void make_channel(void)
 	put32(life.params, at->gpFifoEntries, 1u << below(16));
 	put32(life.params, at->hVASpace, one_in(2) ? 0 : life.space);
 	put32(life.params, at->hUserdMemory, one_in(2) ? 0 : life.object[below(OBJECTS)]);
+	put32(life.params, at->hObjectError, any_notifier());
+	put32(life.params, at->hObjectEccError, any_notifier());
 	make(session, any_object(session), TURING_CHANNEL_GPFIFO_A);
 }
 

@@ -249,6 +249,26 @@ static uint32_t do_address_type(struct control *control, struct object *root)
 	return NV_OK;
 }
 
+/* What the client's object is (client_resource.c, cliresCtrlCmdClientGetHandleInfo). */
+static uint32_t do_handle_info(struct control *control, struct object *root)
+{
+	const __auto_type at = &control->abi->NV0000_CTRL_CLIENT_GET_HANDLE_INFO_PARAMS;
+	const struct object *object = object_find(control->sim, root->client, get32(control->params, at->hObject));
+
+	if (!object)
+		return NV_ERR_OBJECT_NOT_FOUND;
+	switch (get32(control->params, at->index)) {
+	case NV0000_CTRL_CMD_CLIENT_GET_HANDLE_INFO_INDEX_PARENT:
+		put32(control->params, at->data, object->parent ? object->parent->handle : 0);
+		return NV_OK;
+	case NV0000_CTRL_CMD_CLIENT_GET_HANDLE_INFO_INDEX_CLASSID:
+		put64(control->params, at->data, object->class_id);
+		return NV_OK;
+	default:
+		return NV_ERR_INVALID_ARGUMENT;
+	}
+}
+
 static uint32_t do_share_policy(struct control *control, struct object *root)
 {
 	struct sim *sim = control->sim;
@@ -307,6 +327,8 @@ static const struct control_entry entries[] = {
 		.answer = control_build_version_v2 },
 	{ NV0000_CTRL_CMD_CLIENT_GET_ADDR_SPACE_TYPE, CARD_PARAMS(NV0000_CTRL_CLIENT_GET_ADDR_SPACE_TYPE_PARAMS),
 		.run = do_address_type },
+	{ NV0000_CTRL_CMD_CLIENT_GET_HANDLE_INFO, NV_PARAMS(NV0000_CTRL_CLIENT_GET_HANDLE_INFO_PARAMS),
+		.run = do_handle_info },
 	{ NV0000_CTRL_CMD_CLIENT_SET_INHERITED_SHARE_POLICY,
 		NV_PARAMS(NV0000_CTRL_CLIENT_SET_INHERITED_SHARE_POLICY_PARAMS), .run = do_share_policy },
 	{ NV503C_CTRL_CMD_REGISTER_VA_SPACE, CARD_PARAMS(NV503C_CTRL_REGISTER_VA_SPACE_PARAMS),

@@ -1,0 +1,141 @@
+// SPDX-License-Identifier: GPL-2.0 OR Apache-2.0
+/*
+ * The error notifiers of a channel: hObjectError and hObjectEccError, or those of its group. On a card with a GSP, drivers 515 to
+ * 570 take each for memory that they have found, and do not look whether they have (src/nvidia/src/kernel/gpu/fifo/
+ * kernel_channel.c, kchannelConstruct_IMPL after kchannelGetNotifierInfo; 575 refuses the channel): a handle of anything else has
+ * them read from address 0, with the locks that all calls take. So a channel is not made before the driver has said that each of
+ * them is a context DMA, or memory with pages below the channel's device. As with the parent of a duplicate both is done in the
+ * container's order, in which its frees run. Reservations of addresses are refused, too: the driver takes one if the kernel has
+ * it mapped, which it cannot be asked.
+ */
+#include "call/call.h"
+
+#define NOTIFIERS 2u
+
+/* What is asked of each notifier, in this order. */
+enum { ASK_CLASS, ASK_PARENT, ASKS };
+
+/* The parameters of a channel that is about to be made. NULL: the call makes none, or one that the driver refuses. */
+static const u8 *channel_params(const struct core_call_context *context)
+{
+	const struct nv_class *class;
+
+	if (context->call->nr != NV_ESC_RM_ALLOC || context->call->opaque[CORE_NOTE_OP] != CORE_OP_ALLOC)
+		return NULL;
+	class = core_class(get32(context->call->top, context->abi->NVOS21_PARAMETERS.hClass));
+	return class && class->by == NV_CLASS_BY_CHANNEL ? core_alloc_judged_params(context) : NULL;
+}
+
+/* The object below which the channel is made. CORE_NONE. */
+static u32 parent_of_channel(const struct core_call_context *context)
+{
+	struct core_handles handles;
+
+	core_alloc_handles(context, &handles);
+	return core_own_object(context, handles.client, handles.parent);
+}
+
+/* The notifiers that the driver will look for. Returns how many. */
+static u32 notifiers_find(const struct core_call_context *context, const u8 *params, u32 handles[NOTIFIERS])
+{
+	const struct nv_layout_NV_CHANNELGPFIFO_ALLOCATION_PARAMETERS *at =
+		&context->abi->NV_CHANNELGPFIFO_ALLOCATION_PARAMETERS;
+	const u32 own[NOTIFIERS] = { get32(params, at->hObjectError), get32(params, at->hObjectEccError) };
+	u32 parent = parent_of_channel(context), count = 0, i;
+	const struct core_object *group = parent == CORE_NONE ? NULL : &context->state->object[parent];
+
+	if (group && group->kind != CORE_OBJECT_CHANNEL_GROUP)
+		group = NULL;
+	for (i = 0; i < NOTIFIERS; i++) {
+		u32 handle = own[i] || !group ? own[i] : group->notifier[i];
+
+		if (handle)
+			handles[count++] = handle;
+	}
+	return count;
+}
+
+static void ask(const struct nv_abi *abi, u32 client, u32 handle, u32 what, struct cgpu_call *question)
+{
+	const struct nv_layout_NV0000_CTRL_CLIENT_GET_HANDLE_INFO_PARAMS *of =
+		&abi->NV0000_CTRL_CLIENT_GET_HANDLE_INFO_PARAMS;
+	const struct nv_layout_NVOS54_PARAMETERS *at = &abi->NVOS54_PARAMETERS;
+	u8 *top = question->top, *params = top + at->bytes;
+
+	memset(question, 0, sizeof(*question));
+	question->nr = NV_ESC_RM_CONTROL;
+	question->bytes = at->bytes;
+	question->top = top;
+	memset(top, 0, at->bytes + of->bytes);
+	put32(top, at->hClient, client);
+	put32(top, at->hObject, client);
+	put32(top, at->cmd, NV0000_CTRL_CMD_CLIENT_GET_HANDLE_INFO);
+	put64(top, at->params, (u64)(unsigned long)params);
+	put32(top, at->paramsSize, of->bytes);
+	put32(params, of->hObject, handle);
+	put32(params, of->index,
+		what == ASK_CLASS ? NV0000_CTRL_CMD_CLIENT_GET_HANDLE_INFO_INDEX_CLASSID :
+				    NV0000_CTRL_CMD_CLIENT_GET_HANDLE_INFO_INDEX_PARENT);
+}
+
+int core_notifier_question(struct core_call_context *context, u32 number, struct cgpu_call *question)
+{
+	const u8 *params = channel_params(context);
+	u32 handles[NOTIFIERS], count;
+
+	if (params == NULL)
+		return 0;
+	core_lock(context->core);
+	count = notifiers_find(context, params, handles);
+	core_unlock(context->core);
+	if (number / ASKS >= count)
+		return 0;
+	ask(context->abi, get32(context->call->top, context->abi->NVOS21_PARAMETERS.hRoot), handles[number / ASKS],
+		number % ASKS, question);
+	return 1;
+}
+
+/* How many of the questions about a notifier its class answers. 0: it is none. */
+static u32 class_answers(u64 class)
+{
+	switch (class) {
+	case NV01_CONTEXT_DMA:
+		return ASKS;
+	case NV01_MEMORY_LOCAL_USER:
+	case NV01_MEMORY_SYSTEM:
+	case NV01_MEMORY_SYSTEM_OS_DESCRIPTOR:
+		return 1;
+	default:
+		return 0;
+	}
+}
+
+/* Whether an object's parent is the channel's device, or below it. */
+static u32 is_below_same_device(struct core_call_context *context, u32 parent_handle)
+{
+	const struct cgpu_state *state = context->state;
+	u32 channel_parent, parent, same;
+
+	core_lock(context->core);
+	channel_parent = parent_of_channel(context);
+	parent = core_own_object(
+		context, get32(context->call->top, context->abi->NVOS21_PARAMETERS.hRoot), parent_handle);
+	same = channel_parent != CORE_NONE && parent != CORE_NONE &&
+		core_device_of(state, channel_parent) == core_device_of(state, parent);
+	core_unlock(context->core);
+	return same;
+}
+
+u32 core_notifier_answered(struct core_call_context *context, u32 number, const struct cgpu_call *question)
+{
+	const struct nv_layout_NVOS54_PARAMETERS *at = &context->abi->NVOS54_PARAMETERS;
+	const u8 *params = question->top + at->bytes;
+	u64 said = get64(params, context->abi->NV0000_CTRL_CLIENT_GET_HANDLE_INFO_PARAMS.data);
+	u32 further = 0;
+
+	if (get32(question->top, at->status) == NV_OK)
+		further = number % ASKS == ASK_CLASS ? class_answers(said) : is_below_same_device(context, (u32)said);
+	if (further == 0 && core_form_find(context) == 0)
+		put32(context->call->top, context->status_at, NV_ERR_INVALID_OBJECT_HANDLE);
+	return further;
+}
