@@ -13,24 +13,12 @@ from benchmarks.shares.binding import CKernel, CSetup
 from tests.structs import members
 
 SIM: Final = Path(__file__).resolve().parents[3] / "kmod" / "sim" / "gpu"
-NONE: Final = 0xFFFFFFFF
 UNIT: Final = 1024  # nanoseconds in a unit of a timeslice
 WARNINGS: Final = ("-Wall", "-Wextra", "-Werror", "-Wshadow", "-Wstrict-prototypes", "-Wmissing-prototypes")
 
 
-class Done(ctypes.Structure):
-    _fields_ = members("u32 channel group", "u64 tag submitted started ended")
-
-
-class Engine(ctypes.Structure):
-    _fields_ = members("u64 busy switching idle loads", "u32 group channel")
-
-
 class Group(ctypes.Structure):
     _fields_ = members("u64 busy switching loads submitted completed cancelled queued slice")
-
-
-DONE: Final = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.POINTER(Done))
 
 
 def build(output: Path) -> ctypes.CDLL:
@@ -54,19 +42,12 @@ def build(output: Path) -> ctypes.CDLL:
 class Card:
     """A card with one engine; identifiers are those of the library."""
 
-    def __init__(self, library: ctypes.CDLL, *, switch: int = 0, save: int = 0, command: int = 0) -> None:
-        """Make a card; times in nanoseconds."""
+    def __init__(self, library: ctypes.CDLL) -> None:
+        """Make a card on which nothing but work takes time."""
         self.library = library
-        setup = CSetup(1, switch, save, command)
-        self.work = ctypes.c_void_p(library.work_create(ctypes.byref(setup)))
+        self.work = ctypes.c_void_p(library.work_create(ctypes.byref(CSetup(1, 0, 0, 0))))
         assert self.work.value
-        self.ended: list[Done] = []
-        self.callback = DONE(self._done)
-        library.work_on_done(self.work, self.callback, None)
         weakref.finalize(self, library.work_destroy, self.work)
-
-    def _done(self, _ctx: int | None, done: ctypes._Pointer[Done]) -> None:
-        self.ended.append(Done.from_buffer_copy(done.contents))
 
     @property
     def now(self) -> int:
@@ -85,37 +66,17 @@ class Card:
     def channel(self, group: int) -> int:
         return int(self.library.work_channel_add(self.work, group, 1024))
 
-    def submit(self, channel: int, length: int, grain: int = 0, tag: int = 0) -> int:
-        kernel = CKernel(length, grain, tag)
+    def submit(self, channel: int, length: int, grain: int) -> int:
+        kernel = CKernel(length, grain, 0)
         return int(self.library.work_submit(self.work, channel, ctypes.byref(kernel)))
 
     # --- scheduling controls ---
-
-    def disable(self, channel: int, *, only_scheduling: bool = False) -> int:
-        return self._disable(channel, disable=True, only=only_scheduling)
-
-    def enable(self, channel: int) -> int:
-        return self._disable(channel, disable=False, only=False)
-
-    def _disable(self, channel: int, *, disable: bool, only: bool) -> int:
-        array = (ctypes.c_uint32 * 1)(channel)
-        call = self.library.work_channels_disable
-        return int(call(self.work, array, 1, ctypes.c_bool(disable), ctypes.c_bool(only)))
-
-    def schedule(self, group: int, *, enable: bool) -> int:
-        return int(self.library.work_group_schedule(self.work, group, ctypes.c_bool(enable)))
-
-    def preempt(self, group: int) -> int:
-        return int(self.library.work_group_preempt(self.work, group))
 
     def timeslice(self, group: int, us: int) -> int:
         return int(self.library.work_group_timeslice(self.work, group, ctypes.c_uint64(us)))
 
     def level(self, group: int, level: int) -> int:
         return int(self.library.work_group_level(self.work, group, level))
-
-    def realtime(self, group: int, *, on: bool) -> int:
-        return int(self.library.work_group_realtime(self.work, group, ctypes.c_bool(on)))
 
     def interleave(self, *, on: bool) -> int:
         return int(self.library.work_runlists_interleave(self.work, ctypes.c_bool(on)))
@@ -124,11 +85,6 @@ class Card:
         return int(self.library.work_runlist_restart(self.work, 0))
 
     # --- figures ---
-
-    def engine(self) -> Engine:
-        out = Engine()
-        assert self.library.work_engine_figures(self.work, 0, ctypes.byref(out)) == 0
-        return out
 
     def of_group(self, group: int) -> Group:
         out = Group()
