@@ -1,18 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the benchmarks of lives make of their figures: medians, the bar, and what they exit with."""
+"""What the benchmarks of lives make of their figures: the bar, and whether lives can be told apart."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 import pytest
 
-from benchmarks import module_life
-from benchmarks.life import BAR, PLAIN, SLICED, WHOLE_CARD, Life, bar, failed, rank_sum, report
-
-
-def life(variant: str, *times: float, way: str = "runc") -> Life:
-    return Life(way, variant, lambda: None, times=list(times))
+from benchmarks.life import BAR, bar, failed, rank_sum
 
 
 @pytest.mark.parametrize(
@@ -37,44 +30,3 @@ def test_rank_sum() -> None:
     longer, chance = rank_sum([1, 2, 3], [4, 5, 6])
     assert longer == 0
     assert chance == pytest.approx(0.0495, abs=0.0001)
-
-
-@pytest.mark.parametrize(
-    ("peer", "count"),
-    [([30.0, 40, 50], 0), ([22.0, 22, 22], 1), ([20.0, 19, 18], 1), ([], 0)],
-    ids=["met", "missed", "adds nothing", "not given"],
-)
-def test_report(capsys: pytest.CaptureFixture[str], peer: Sequence[float], count: int) -> None:
-    """Medians with their quarters, what is added to the plain life, and the bars that fail."""
-    lives = [life(PLAIN, 20, 10, 30), life(SLICED, 24, 25, 24)]
-    lives += [life(WHOLE_CARD, *peer)] if peer else []
-    lines = report(lives)
-    said = capsys.readouterr().out
-    assert len(lines) == count
-    assert all(line.startswith("runc: bar: ") and line in said for line in lines)
-    assert ("bar: " in said) == bool(peer)
-    assert "20.0 ms (10.0 to 30.0)" in said
-    assert "+  4.0 ms (1.20x)" in said
-    assert "3 of each cannot be told apart" in said
-
-
-def test_report_of_a_life_that_is_missing(capsys: pytest.CaptureFixture[str]) -> None:
-    """A bar that is due fails where the machine could not run one of its lives."""
-    lives = [life(PLAIN, 20), life(SLICED, 24), life("part", 3, way="part")]
-    lines = report(lives, due=["runc"])
-    assert lines == ["runc: bar: NVIDIA's runtime, the card was not run: NOT MEASURED"]
-    assert lines[0] in capsys.readouterr().out
-    assert report([life("x", 1)], due=["runc"])[0].startswith("runc: bar: plain, a slice, NVIDIA's runtime")
-
-
-@pytest.mark.parametrize(
-    ("peer", "count"),
-    [({WHOLE_CARD: [40.0]}, 0), ({WHOLE_CARD: [21.0]}, 1), ({WHOLE_CARD: [9.0]}, 1), ({}, 0)],
-)
-def test_report_with_the_module(
-    capsys: pytest.CaptureFixture[str], peer: dict[str, list[float]], count: int
-) -> None:
-    """The same bar in the virtual machine."""
-    lines = module_life.report("crun", {PLAIN: [20.0], SLICED: [24.0], **peer})
-    assert len(lines) == count
-    assert ("crun: bar: " in capsys.readouterr().out) == bool(peer)

@@ -112,37 +112,3 @@ def test_nothing_is_loaded_from_elsewhere(site: Path, pages: dict[Path, Page]) -
     files = [path for kind in ("*.css", "*.svg", "*.html") for path in site.rglob(kind)]
     wrong += [f"{path.relative_to(site)}" for path in files if FOREIGN.search(path.read_text())]
     assert wrong == []
-
-
-def test_paths_are_links(site: Path) -> None:
-    """The path of a document in a text is a link to its page."""
-    text = (site / "docs" / "architecture.html").read_text()
-    assert re.search(r'<a class="reference internal" href="scheduling\.html">.*?docs/scheduling\.md', text)
-
-
-def test_manual_pages_are_whole(site: Path) -> None:
-    """A manual page has its name as title, and the options that its parser knows."""
-    text = (site / "docs" / "man" / "cgpu-run.1.html").read_text()
-    assert "<h1>cgpu-run(1)" in text
-    assert "--high-prio" in text
-    assert not re.search(r"@[A-Z]+@", "".join(path.read_text() for path in (site / "docs/man").iterdir()))
-
-
-@pytest.mark.parametrize(
-    ("text", "why"),
-    [
-        ("[there](missing.md)", "missing.md"),
-        ("[there](index.md#missing)", "missing"),
-        ("![there](images/missing.svg)", "missing.svg"),
-        ("# Title\n\n[there](#missing)", "missing"),
-    ],
-)
-def test_what_is_broken_fails(repository: Path, tmp_path: Path, text: str, why: str) -> None:
-    """A link, an anchor or a picture that is not there ends the build with a line that names it."""
-    page = tmp_path / "docs" / "index.md"
-    page.parent.mkdir()
-    page.write_text(f"# Front\n\n{text}\n")
-    done = build(repository / "docs", tmp_path, tmp_path / "made")
-    assert done.returncode == 1
-    assert str(page) in done.stderr
-    assert why in done.stderr

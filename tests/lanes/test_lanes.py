@@ -4,25 +4,21 @@
 from __future__ import annotations
 
 import json
-import os
 import re
-import signal
 import subprocess
 import sys
-import threading
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 from tests.lanes import results
 from tests.lanes.__main__ import run_shards
 from tests.lanes.report import read_reports, tell
-from tests.lanes.run import Children, Result, run_commands
-from tests.lanes.table import ROOT, LaneError, Shard, Table, read_table
+from tests.lanes.run import Result, run_commands
 from tests.lanes.table import TABLE as FILE
-from tests.lanes.turn import choose_shard, count_commits
+from tests.lanes.table import LaneError, Shard, Table, read_table
+from tests.lanes.turn import choose_shard
 
 TABLE = Table(
     check=(),
@@ -91,13 +87,6 @@ def test_turns() -> None:
     assert [choose_shard(TABLE, commits).name for commits in range(3)] == ["slow", "other", "slow"]
 
 
-def test_turns_in_a_shallow_clone(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Where commits are missing the newest one's time chooses: not the one commit that there is."""
-    answers = {"rev-list": "1\n", "log": f"{7 * 3600}\n"}
-    monkeypatch.setattr("tests.lanes.turn.ask_git", lambda *words: answers.get(words[0], "true\n"))
-    assert count_commits() == 7
-
-
 def test_reports_of_several_processes(tmp_path: Path) -> None:
     """A test that two processes ran has the worse outcome and both times; the lane tells of it."""
     (tmp_path / "1.json").write_text(
@@ -133,40 +122,6 @@ def test_a_command_that_fails_is_a_failure(tmp_path: Path, capfd: pytest.Capture
     ]
     assert found == [(True, True), (True, False), (False, True), (False, True)]
     assert capfd.readouterr().out.endswith("said beside\n")
-
-
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
-def test_a_signal_ends_all_commands(number: int) -> None:
-    """A signal ends the commands with all that they have started, those beside, too; no folder stays."""
-    # In the background of a shell a command has SIGINT ignored.
-    long = ["sh", "-c", "echo $CGPU_TEST_REPORTS; sleep 250 & exec sleep 250"]
-    code = f"from tests.lanes.run import run_commands; run_commands([{long}, {long}], [{long}])"
-    command = [sys.executable, "-c", code]
-    with subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE, text=True) as runner:
-        assert runner.stdout is not None
-        folder = runner.stdout.readline().strip()
-        runner.send_signal(number)
-        # The output ends with the last process that has it.
-        beside, _ = runner.communicate(timeout=100)
-    assert runner.returncode == -number
-    assert beside.strip() in ("", folder)
-    assert not Path(folder).exists()
-
-
-def test_a_signal_reaches_a_command_that_begins(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A command that begins while the signal comes ends by it, too, and none begins after it."""
-    children, begin = Children(), subprocess.Popen
-
-    def begin_at_the_signal(*words: Any, **options: Any) -> subprocess.Popen[bytes]:
-        child = begin(*words, **options)
-        handler = threading.Thread(target=children.interrupt, args=(signal.SIGINT, None))
-        handler.start()
-        handler.join(0.2)
-        return child
-
-    monkeypatch.setattr(subprocess, "Popen", begin_at_the_signal)
-    (status,) = children.run_in_turn([["sleep", "20"]] * 2, dict(os.environ))
-    assert status != 0
 
 
 def test_failures_of_pytest_are_counted(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:

@@ -3,32 +3,21 @@
 
 from __future__ import annotations
 
-import itertools
-from collections.abc import Callable
 from dataclasses import replace
-from xml.etree import ElementTree as ET
 
 import pytest
 
-from benchmarks.shares import __main__ as program
-from benchmarks.shares import cases, changes, newcomers, plot, tables
+from benchmarks.shares import cases, changes, newcomers
 from benchmarks.shares.binding import (
     FAIR,
-    MS,
-    NATIVE,
     PREEMPTIVE,
     SECOND,
     SOFT,
-    WEIGHT,
     Case,
     Container,
     Harness,
     Running,
-    Step,
 )
-from benchmarks.shares.cases import Finding
-
-SVG = "{http://www.w3.org/2000/svg}"
 
 
 @pytest.fixture(scope="module")
@@ -114,42 +103,6 @@ def test_newcomers_are_served_within_a_round(
         assert newcomers.missing(harness, case, policy, count, high=high) <= newcomers.BOUND
 
 
-def test_time_is_conserved_in_a_run(harness: Harness) -> None:
-    """What containers had is what the card did; nothing idles under policy 1 while one has work."""
-    containers = cases.mix("bursty", PREEMPTIVE, 5)
-    case = Case(PREEMPTIVE, containers, 2 * SECOND, harness.slice, costs=cases.COSTS)
-    result = harness.run(case)
-    assert sum(one.busy for one in result.containers) == result.busy
-    assert sum(one.switching for one in result.containers) == result.switching
-    assert result.busy + result.switching + result.idle == case.duration
-    assert result.idle_with_work == 0
-
-
-def test_one_to_two(harness: Harness) -> None:
-    """A line of the published tables comes out as 1:2 with disabled channels, and as 1:1 without."""
-    row = tables.TABLES[-1]
-    for kind in tables.KINDS:
-        rates = tables.measure(harness, row, kind, WEIGHT, cases.base(harness.slice))
-        assert rates.error < cases.TABLE_BOUND
-        # Together the two fill the card but for what the switches take.
-        assert 0.95 < (rates.first + rates.second) / (row.first + row.second) < 1
-    bare = cases.base(harness.slice, controls=False)
-    assert tables.measure(harness, row, "block", WEIGHT, bare).error > 0.3
-
-
-def test_plots(harness: Harness) -> None:
-    """Each policy has a plot with a line for each container; who has no time is at the bottom."""
-    drawn = dict(plot.plots(harness, harness.slice))
-    assert len(drawn) == len(cases.POLICIES) + 2
-    drawn.pop("shares-changes.svg")
-    for name, text in drawn.items():
-        assert len(text) < 10_000, name
-        lines = ET.fromstring(text).findall(f"{SVG}polyline")  # noqa: S314
-        assert len(lines) == 3
-        for line in lines[1:]:
-            assert line.get("points", "").endswith(f",{plot.y(0):.1f}")
-
-
 @pytest.mark.parametrize(("policy", "time_slices"), changes.MODES)
 def test_changes_under_load(harness: Harness, policy: int, *, time_slices: bool) -> None:
     """Every kind of change keeps its bounds; where nothing is enforced, a share is off."""
@@ -165,68 +118,3 @@ def test_changes_under_load(harness: Harness, policy: int, *, time_slices: bool)
     high = kinds["prio_ratio"]
     bare = changes.Scenario("prio_ratio", replace(high[0], controls=False), high[1], 3)
     assert next(changes.run(harness, bare)).missed
-
-
-def test_lost_work_is_seen(harness: Harness) -> None:
-    """Kernels that do not end are counted: here, of a container that loses its weight."""
-    case = Case(WEIGHT, changes.containers(WEIGHT, 2), 0, harness.slice)
-    stuck = changes.Scenario("weight 0", case, lambda on: on.change(0, 0, highprio=False), 3)
-    *_, wait, lost = changes.run(harness, stuck)
-    assert lost.what.endswith("kernels lost in a change")
-    assert lost.missed
-    assert wait.missed
-
-
-def test_steps_from_outside(harness: Harness) -> None:
-    """What cannot be done is refused; a place that is taken again begins at 0."""
-    case = Case(WEIGHT, [], 0, harness.slice)
-    with Running(harness, case) as running:
-        running.join(0, Container(1, by_hand=True))
-        refused: list[Callable[[], None]] = [
-            lambda: running.join(0, Container()),
-            lambda: running.leave(1),
-            lambda: running.change(1, 1, highprio=False),
-            lambda: running.change(0, 26, highprio=False),
-            lambda: running.set(replace(case, prio_ratio=100)),
-            lambda: running.submit(1, Step(MS, 1)),
-            lambda: running.submit(0, Step(MS, 1, 17)),
-        ]
-        for wrong in refused:
-            with pytest.raises(ValueError, match="refused"):
-                wrong()
-        running.advance(SECOND)
-        assert (running.figures(0).completed, running.figures(0).busy) == (16, 16 * MS)
-        running.submit(0, Step(SECOND, 1))
-        running.leave(0)
-        assert (running.figures(0).cancelled, running.figures(0).submitted) == (1, 17)
-        running.join(0, Container(1, by_hand=True))
-        assert running.figures(0).submitted == 0
-    with pytest.raises(ValueError, match="cannot be run"):
-        Running(harness, replace(case, slice=1))
-
-
-def test_exit_status_and_last_line(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    """A missed bound is named and makes the exit status 1; figures without a bound do not."""
-    every = itertools.product(tables.TABLES, tables.KINDS, (2, 3, 4))
-    rates = [tables.Rates(row, kind, policy, 1, 2) for row, kind, policy in every]
-    monkeypatch.setattr(tables, "run", lambda *_, **__: rates)
-    monkeypatch.setattr(cases, "priority", lambda *_, **__: [])
-    monkeypatch.setattr(cases, "unevenly", lambda *_, **__: [])
-    monkeypatch.setattr(changes, "findings", lambda *_, **__: [])
-    monkeypatch.setattr(newcomers, "findings", lambda *_, **__: [])
-    fine = [Finding(policy, "3 greedy: share", 0.005, 0.01) for policy in cases.POLICIES if policy != NATIVE]
-    fine.append(Finding(NATIVE, "3 greedy: share", 0.5))
-    monkeypatch.setattr(cases, "mixes", lambda *_, **__: fine)
-    assert program.main([]) == 0
-    last = capsys.readouterr().out.splitlines()[-1]
-    assert last.startswith("worst error: policy 0 0.50%")
-    assert last.endswith("policy 5 50.00% (no bound)")
-    monkeypatch.setattr(
-        cases, "mixes", lambda *_, **__: [*fine, Finding(WEIGHT, "9 greedy: share", 0.02, 0.01)]
-    )
-    assert program.main([]) == 1
-    printed = capsys.readouterr().out
-    assert "missed: policy 2, 9 greedy: share: 0.0200, not above 0.01" in printed
-    assert "policy 2 2.00%" in printed.splitlines()[-1]
