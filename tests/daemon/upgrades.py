@@ -66,7 +66,7 @@ def await_one(daemon: Daemon) -> int:
 
 
 def looking(pid: int) -> int:
-    """Return how many processes look at others for a daemon: for each it has two sockets and a pidfd."""
+    """Return how many processes look at others for a daemon: for each it has a socket and a pidfd."""
     alike = {"name": LOOKS, "cmdline": psutil.Process(pid).cmdline()}
     return sum(one.info == alike for one in psutil.process_iter(["name", "cmdline"]))
 
@@ -78,7 +78,7 @@ def held(pid: int) -> tuple[int, int]:
     """
     files, threads = set(), set()
     for _ in range(20):
-        files.add(len(os.listdir(f"/proc/{pid}/fd")) - 3 * looking(pid))
+        files.add(len(os.listdir(f"/proc/{pid}/fd")) - 2 * looking(pid))
         threads.add(len(os.listdir(f"/proc/{pid}/task")))
         time.sleep(0.01)
     return min(files), min(threads)

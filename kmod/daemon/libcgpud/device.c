@@ -132,6 +132,16 @@ static int identify_major(struct devices *devices, u32 major, enum cgpu_device *
 	return found;
 }
 
+u32 devices_major(const struct devices *devices, enum cgpu_device kind)
+{
+	u32 i;
+
+	for (i = 0; i < devices->count; i++)
+		if (devices->at[i].kind == kind && devices->at[i].identity.is_char)
+			return devices->at[i].identity.major;
+	return 0;
+}
+
 int identity_same(const struct identity *a, const struct identity *b)
 {
 	if (a->is_char != b->is_char)

@@ -44,6 +44,8 @@ int devices_add(struct devices *devices, const char *path, int fd, enum cgpu_dev
 void devices_find_others(struct devices *devices, const char *root);
 /* Read the driver's character majors anew: modules may be loaded later. */
 void devices_read_majors(struct devices *devices);
+/* The major number of a node of that kind among those that are known; 0: there is none. */
+u32 devices_major(const struct devices *devices, enum cgpu_device kind);
 /* 1 when both are the same file, or the same character device. */
 int identity_same(const struct identity *a, const struct identity *b);
 /* Look at a descriptor (fd, path ""), or at a path (fd AT_FDCWD), without asking the file's server:

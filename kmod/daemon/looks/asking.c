@@ -24,7 +24,7 @@ int looks_open(struct looks *looks, struct cgpu_core *core, struct events *event
 	stuck_open(&looks->stuck);
 	for (i = 0; i < LOOKS_PLACES; i++) {
 		pthread_mutex_init(&looks->at[i].lock, NULL);
-		looks->at[i].helper = (struct helper){ -1, -1, -1 };
+		looks->at[i].helper = (struct helper){ NULL, -1, -1 };
 	}
 	return spawner_open(&looks->spawner);
 }
@@ -143,58 +143,55 @@ static int lock_inspection(struct look_under_way *look)
 	return -EAGAIN;
 }
 
-static void close_files(struct message *message)
+/* The descriptor that an answer has announced. 0 or -EPROTO. */
+static int take_file(struct look_under_way *look)
 {
-	while (message->files)
-		close(message->file[--message->files]);
-}
-
-/* The copy that an answer has announced. 0 or -EPROTO. */
-static int take_copy(struct look_under_way *look)
-{
-	u64 of = 0;
-	struct message message = { .head = &of, .head_bytes = sizeof(of) };
+	struct message message = { 0 };
 	int r = message_receive(look->place->helper.files, &message, MSG_DONTWAIT);
 
-	if (r == 0 && of == look->answer.serial && message.files == 1 && message.data_bytes == 0) {
-		look->copy = message.file[0];
+	if (r == 0 && message.serial == look->answer.serial && message.files == 1) {
+		look->opened = message.file[0];
 		return 0;
 	}
-	close_files(&message);
+	while (r == 0 && message.files)
+		close(message.file[--message.files]);
 	return -EPROTO;
 }
 
-static int receive_once(struct look_under_way *look)
+static int take_answer(struct look_under_way *look)
 {
-	struct message message = {
-		.head = &look->answer, .head_bytes = sizeof(look->answer), .data = look->in, .data_bytes = look->room
-	};
-	int r = message_receive(look->place->helper.results, &message, 0);
+	const struct mailbox *box = look->place->helper.box;
 
-	if (r < 0)
-		return r;
-	if (message.data_bytes != look->answer.bytes || message.files > 1 ||
-		(look->answer.copy && take_copy(look) < 0)) {
-		close_files(&message);
+	look->answer = box->answer;
+	if (look->in && look->answer.bytes > look->room)
 		return -EPROTO;
-	}
-	look->opened = message.files ? message.file[0] : -1;
-	return 0;
+	if (look->in)
+		memcpy(look->in, box->data, look->answer.bytes);
+	return look->answer.sent ? take_file(look) : 0;
 }
 
-/* The next answer, to whichever request. -ETIMEDOUT: there was none in time; other negative errno: there will be none. */
+/* How long to wait before it is seen whether the helper is there. */
+static u32 time_to_wait(const struct look_under_way *look)
+{
+	u64 now = clock_ms(), left = look->until > now ? look->until - now : 1;
+
+	return left < LOOKS_SOON_MS / 2 ? (u32)left : LOOKS_SOON_MS / 2;
+}
+
+/* The next answer, to whichever request. -ETIMEDOUT: there was none in time; -ESRCH: the helper has ended; other negative
+ * errno: there will be none. */
 static int receive(struct look_under_way *look)
 {
-	int r;
+	const struct helper *helper = &look->place->helper;
 
-	look->opened = look->copy = -1;
-	for (;;) {
-		r = receive_once(look);
-		if (r != -EAGAIN && r != -EINTR)
-			return r;
+	look->opened = -1;
+	while (mailbox_await(helper->box, TURN_ASKER, time_to_wait(look)) < 0) {
+		if (process_ended(helper->pidfd))
+			return -ESRCH;
 		if (clock_ms() >= look->until)
 			return -ETIMEDOUT;
 	}
+	return take_answer(look);
 }
 
 /* Whether a look has had its time. An asker that had to wait for another one may leave it somewhat early. */
@@ -203,20 +200,33 @@ static int had_long_enough(const struct looks_place *place)
 	return clock_ms() + LOOKS_SOON_MS >= place->since + LOOKS_MS;
 }
 
+/* What the helper has opened for an asker that has not waited is closed with the next request. */
+static void release_unclaimed(struct looks_place *place, const struct look_under_way *look)
+{
+	u32 number = (u32)place->helper.box->request.memory;
+
+	if (!look->answer.memory || number >= LOOK_MEMORIES)
+		return;
+	place->memories |= 1u << number;
+	atomic_fetch_or(&place->released, 1ull << number);
+}
+
 /* An earlier asker did not wait for its answer. 0 when there is nothing to wait for any more. */
 static int finish_earlier(const struct look_under_way *later)
 {
 	struct looks_place *place = later->place;
-	u8 data[LOOK_DATA_MAX];
-	struct look_under_way look = { .place = place, .until = later->until, .in = data, .room = sizeof(data) };
+	struct look_under_way look = { .place = place, .until = later->until };
 	int r = 0;
 
 	while (place->since && r == 0) {
 		r = receive(&look);
 		close_any(look.opened);
-		close_any(look.copy);
-		if (r == 0 && look.answer.serial == place->serial && !look.answer.more)
+		if (r == 0 && look.answer.more) {
+			mailbox_pass(place->helper.box, TURN_HELPER);
+		} else if (r == 0) {
+			release_unclaimed(place, &look);
 			place->since = 0;
+		}
 		if (r == -ETIMEDOUT && !had_long_enough(place))
 			return r;
 	}
@@ -227,21 +237,19 @@ static int finish_earlier(const struct look_under_way *later)
 
 static int start_helper(struct look_under_way *look)
 {
-	struct timeval poll_time = { .tv_usec = LOOKS_SOON_MS * 1000 / 2 };
+	enum helper_kind kind = is_inspection(look) ? HELPER_TRACES : HELPER_LOOKS;
 	struct looks *looks = look->asker->looks;
-	struct helper *helper = &look->place->helper;
+	struct looks_place *place = look->place;
 	int r;
 
-	find_owner(looks, look->place);
-	if (!stuck_has_room(&looks->stuck, &look->place->owner))
+	find_owner(looks, place);
+	if (!stuck_has_room(&looks->stuck, &place->owner))
 		return -EAGAIN;
-	r = helper_start(&looks->spawner, is_inspection(look) ? HELPER_TRACES : HELPER_LOOKS, helper);
-	if (r == 0 && setsockopt(helper->results, SOL_SOCKET, SO_RCVTIMEO, &poll_time, sizeof(poll_time)) < 0) {
-		r = -errno;
-		helper_end(helper);
-	}
+	r = helper_start(&looks->spawner, kind, &place->helper);
 	if (r < 0)
-		say_no_helper(looks, look->place, -r);
+		say_no_helper(looks, place, -r);
+	place->memories = 0;
+	atomic_store(&place->released, (u64)(atomic_fetch_add(&looks->instances, 1) + 1) << 32);
 	return r;
 }
 
@@ -261,37 +269,87 @@ static int prepare(struct look_under_way *look)
 	if (asker->wait_ms < LOOKS_MS && clock_ms() < place->rests)
 		return -ETIMEDOUT;
 	r = place->since ? finish_earlier(look) : 0;
-	if (r == 0 && place->helper.results < 0)
-		r = start_helper(look);
-	return r;
+	return r == 0 && !place->helper.box ? start_helper(look) : r;
+}
+
+/* --- memories of threads that the helper has open --- */
+
+static u32 instance_of(const struct looks_place *place)
+{
+	return (u32)(atomic_load(&place->released) >> 32);
+}
+
+/* A number for one that may be opened; -1: there is none. */
+static s32 choose_memory(const struct looks_place *place)
+{
+	u32 number = 0;
+
+	while (number < LOOK_MEMORIES && place->memories >> number & 1)
+		number++;
+	return number < LOOK_MEMORIES ? (s32)number : -1;
+}
+
+/* Say which memory is meant, and which ones nobody needs any more. 0, or -EFAULT when there is another helper by now. */
+static int name_memory(struct look_under_way *look)
+{
+	const struct look_memory *memory = look->memory;
+	struct looks_place *place = look->place;
+	u64 instance = (u64)instance_of(place) << 32;
+
+	if (memory && (memory->place != place || memory->instance != instance_of(place)))
+		return -EFAULT;
+	/* One that is closed now is no choice yet: the helper answers first. */
+	look->request.memory = memory ? (s32)memory->number : look->opens_memory ? choose_memory(place) : -1;
+	look->request.closed = (u32)atomic_exchange(&place->released, instance);
+	place->memories &= ~look->request.closed;
+	return 0;
+}
+
+static void note_memory(struct look_under_way *look)
+{
+	if (!look->answer.memory || !look->opens_memory)
+		return;
+	look->place->memories |= 1u << look->request.memory;
+	look->opened_memory = (struct look_memory){ look->place, instance_of(look->place), (u32)look->request.memory,
+		look->answer.held };
+	if (look->answer.held)
+		look->copy = process_take_fd(look->place->helper.pidfd, look->answer.copy);
+}
+
+/* --- one look --- */
+
+static int give(const struct look_under_way *look)
+{
+	struct message message = { .serial = look->request.serial, .file = { look->given }, .files = 1 };
+
+	return look->given < 0 ? 0 : message_send(look->place->helper.files, &message);
 }
 
 static int send_request(struct look_under_way *look)
 {
 	struct looks_place *place = look->place;
-	struct message message = { .head = &look->request,
-		.head_bytes = sizeof(look->request),
-		.data = (void *)(uintptr_t)look->data,
-		.data_bytes = look->data ? look->request.bytes : 0,
-		.file = { look->given },
-		.files = look->given >= 0 };
-	int tries, r = -EPIPE;
+	struct mailbox *box = place->helper.box;
+	int r = name_memory(look);
 
+	if (r < 0)
+		return r;
 	look->request.serial = ++place->serial;
-	for (tries = 0; tries < 2 && r == -EPIPE; tries++) {
-		r = place->helper.results < 0 ? start_helper(look) : 0;
-		if (r == 0)
-			r = message_send(place->helper.results, &message);
-		/* Somebody has killed it. */
-		if (r < 0)
-			helper_end(&place->helper);
+	look->request.given = look->given >= 0;
+	r = give(look);
+	if (r < 0) {
+		/* What it gets next would be taken for this one's. */
+		helper_end(&place->helper);
+		return r == -EPIPE ? -ESRCH : r;
 	}
-	if (r == 0)
-		place->since = clock_ms();
-	return r;
+	box->request = look->request;
+	if (look->data)
+		memcpy(box->data, look->data, look->request.bytes);
+	place->since = clock_ms();
+	mailbox_pass(box, TURN_HELPER);
+	return 0;
 }
 
-/* Returns 0 with the first answer, and with the place's lock unless that is the last; else a negative errno. */
+/* Returns 0 with the next answer, or a negative errno; -ESRCH: somebody has killed the helper. */
 static int next_answer(struct look_under_way *look)
 {
 	struct looks_place *place = look->place;
@@ -299,19 +357,53 @@ static int next_answer(struct look_under_way *look)
 
 	if (r == 0 && look->answer.serial != place->serial) {
 		close_one(&look->opened);
-		close_one(&look->copy);
 		r = -EPROTO;
 	}
 	if (r == 0) {
+		note_memory(look);
 		if (!look->answer.more)
 			place->since = 0;
 		return 0;
 	}
-	if (look->asker->wait_ms < LOOKS_MS)
+	if (r == -ETIMEDOUT && look->asker->wait_ms < LOOKS_MS)
 		place->rests = clock_ms() + LOOKS_REST_MS;
-	if (r != -ETIMEDOUT || had_long_enough(place))
+	if (r == -ESRCH) {
+		place->since = 0;
+		helper_end(&place->helper);
+	} else if (r != -ETIMEDOUT || had_long_enough(place)) {
 		give_up(look->asker->looks, place);
-	return r == -ETIMEDOUT ? r : -EPIPE;
+	}
+	return r == -ETIMEDOUT || r == -ESRCH ? r : -EPIPE;
+}
+
+/* Until the first answer; by another helper, if somebody has killed the one that there was. */
+static int ask(struct look_under_way *look)
+{
+	int tries, r = -ESRCH;
+
+	for (tries = 0; tries < 2 && r == -ESRCH; tries++) {
+		r = prepare(look);
+		if (r == 0)
+			r = send_request(look);
+		if (r == 0)
+			r = next_answer(look);
+	}
+	return r == -ESRCH ? -EPIPE : r;
+}
+
+static int answer_all(struct look_under_way *look, answer_fn each, void *ctx)
+{
+	int r = ask(look);
+
+	while (r == 0) {
+		if (each)
+			each(ctx, look);
+		if (!look->answer.more)
+			break;
+		mailbox_pass(look->place->helper.box, TURN_HELPER);
+		r = next_answer(look);
+	}
+	return r == -ESRCH ? -EPIPE : r;
 }
 
 int make_look(struct look_under_way *look, answer_fn each, void *ctx)
@@ -319,20 +411,12 @@ int make_look(struct look_under_way *look, answer_fn each, void *ctx)
 	int r;
 
 	look->opened = look->copy = -1;
+	look->opened_memory = (struct look_memory){ 0 };
 	look->until = clock_ms() + look->asker->wait_ms;
 	r = is_inspection(look) ? lock_inspection(look) : lock_place(look);
 	if (r < 0)
 		return r;
-	r = prepare(look);
-	if (r == 0)
-		r = send_request(look);
-	while (r == 0) {
-		r = next_answer(look);
-		if (r == 0 && each)
-			each(ctx, look);
-		if (!look->answer.more)
-			break;
-	}
+	r = answer_all(look, each, ctx);
 	/* Its helper has rights that no other look needs, and there is none to wait for. */
 	if (is_inspection(look))
 		end_helper(look->asker->looks, look->place);
@@ -352,7 +436,7 @@ void looks_tidy(struct looks *looks)
 
 		if (pthread_mutex_trylock(&place->lock) != 0)
 			continue;
-		if (place->helper.results >= 0 && !find_container(looks, place, &info))
+		if (place->helper.box && !find_container(looks, place, &info))
 			end_helper(looks, place);
 		pthread_mutex_unlock(&place->lock);
 	}

@@ -14,9 +14,13 @@ struct look_under_way {
 	struct look_request request;
 	const void *data; /* that goes with the request */
 	int given; /* a descriptor that does; -1 */
+	const struct look_memory *memory; /* that is read or written; NULL */
+	u32 opens_memory; /* 1: it may open one */
 	struct look_answer answer;
-	int opened, copy; /* that came with the answer; -1 */
-	void *in; /* what follows the answer */
+	int opened; /* that came with the answer; -1 */
+	int copy; /* of a descriptor that the helper holds; -1 */
+	struct look_memory opened_memory;
+	void *in; /* what follows the answer; NULL: nobody wants it */
 	size_t room;
 };
 

@@ -5,6 +5,7 @@
 #include <fcntl.h>
 #include <sched.h>
 #include <signal.h>
+#include <sys/mman.h>
 #include <sys/prctl.h>
 #include <sys/socket.h>
 #include <sys/syscall.h>
@@ -42,61 +43,83 @@ static int keep_only(const int *fds, int count)
 	return syscall(SYS_close_range, count, ~0u, 0) < 0 ? -errno : 0;
 }
 
-static void become_helper(const int *socks, s32 kind)
+/* What it shares with the engine is a memory file. */
+static struct mailbox *open_box(int fd)
 {
+	void *box = mmap(NULL, sizeof(struct mailbox), PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+
+	return box == MAP_FAILED ? NULL : box;
+}
+
+static void become_helper(const int *given, s32 kind, pid_t spawner)
+{
+	struct mailbox *box = NULL;
+
 	prctl(PR_SET_NAME, HELPER_NAME);
+	if (keep_only(given, 2) == 0 && privilege_drop(kind == HELPER_TRACES ? PRIVILEGES_ALL : LOOKING) == 0)
+		box = open_box(HELPER_BOX);
 	/* What libc has to say goes where it ends this process, and not into what is opened next. */
-	if (keep_only(socks, 2) == 0 && dup2(HELPER_RESULTS, STDERR_FILENO) == STDERR_FILENO &&
-		privilege_drop(kind == HELPER_TRACES ? PRIVILEGES_ALL : LOOKING) == 0)
-		helper_serve();
+	if (!box || dup2(HELPER_FILES, STDOUT_FILENO) < 0 || dup2(HELPER_FILES, STDERR_FILENO) < 0)
+		_exit(1);
+	/* Nobody else would tell it that the engine has ended. */
+	prctl(PR_SET_PDEATHSIG, SIGKILL);
+	if (getppid() == spawner)
+		helper_serve(box);
 	_exit(0);
 }
 
 /* Returns its pidfd, or a negative errno. */
-static int make_child(const int *socks, s32 kind)
+static int make_child(const int *given, s32 kind)
 {
+	pid_t spawner = getpid();
 	int pidfd = -1;
 	/* glibc's fork() gives no pidfd, and a child may have ended before it is asked for. */
 	long child = syscall(SYS_clone, CLONE_PIDFD | SIGCHLD, 0, &pidfd, 0, 0);
 
 	if (child == 0)
-		become_helper(socks, kind);
+		become_helper(given, kind, spawner);
 	return child < 0 ? -errno : pidfd;
+}
+
+static void end_child(int pidfd)
+{
+	syscall(SYS_pidfd_send_signal, pidfd, SIGKILL, NULL, 0);
+	close(pidfd);
+}
+
+/* 0, or a negative errno when there is nobody to answer. */
+static int answer_start(int child)
+{
+	struct message out = { .serial = (u64)(s64)child, .file = { child }, .files = child >= 0 };
+	int r = message_send(SPAWNER_SOCK, &out);
+
+	if (r == 0 || child < 0) {
+		close_any(child);
+		return r;
+	}
+	/* Nobody can have it. */
+	end_child(child);
+	if (r == -EPIPE)
+		return r;
+	out = (struct message){ .serial = (u64)(s64)r };
+	return message_send(SPAWNER_SOCK, &out);
 }
 
 static void spawn(void)
 {
 	struct message in = { 0 };
-	s32 word;
-	int r;
+	int r = 0, child;
 
-	for (;;) {
-		struct message out = { .head = &word, .head_bytes = sizeof(word) };
-
-		in = out;
+	while (r == 0) {
 		r = message_receive(SPAWNER_SOCK, &in, 0);
-		if (r == -EINTR)
+		if (r < 0) {
+			r = r == -EINTR ? 0 : r;
 			continue;
-		if (r < 0)
-			return;
-		word = in.files == 2 ? make_child(in.file, word) : -EPROTO;
+		}
+		child = in.files == 2 ? make_child(in.file, (s32)in.serial) : -EPROTO;
 		while (in.files)
 			close(in.file[--in.files]);
-		if (word >= 0) {
-			out.file[0] = word;
-			out.files = 1;
-		}
-		r = message_send(SPAWNER_SOCK, &out);
-		if (r < 0 && r != -EPIPE && out.files) {
-			/* A child whose sockets nobody has ends by itself. */
-			out.files = 0;
-			close_any(word);
-			word = r;
-			r = message_send(SPAWNER_SOCK, &out);
-		}
-		close_any(word);
-		if (r < 0)
-			return;
+		r = answer_start(child);
 	}
 }
 
@@ -172,12 +195,9 @@ void spawner_close(struct spawner *spawner)
 }
 
 /* Returns the pidfd of the helper, or a negative errno. With the lock. */
-static int ask_spawner(struct spawner *spawner, enum helper_kind kind, const int *socks)
+static int ask_spawner(struct spawner *spawner, enum helper_kind kind, const int *given)
 {
-	s32 word = kind;
-	struct message message = {
-		.head = &word, .head_bytes = sizeof(word), .file = { socks[0], socks[1] }, .files = 2
-	};
+	struct message message = { .serial = kind, .file = { given[0], given[1] }, .files = 2 };
 	int r = message_send(spawner->sock, &message);
 
 	/* It is there, and this was not sent. */
@@ -189,14 +209,14 @@ static int ask_spawner(struct spawner *spawner, enum helper_kind kind, const int
 	}
 	if (r == 0 && message.files == 1)
 		return message.file[0];
-	r = r < 0 ? r : word < 0 ? word : -EPROTO;
+	if (r == 0 && (s64)message.serial < 0)
+		return (int)message.serial;
 	/* Somebody has killed it. */
-	if (r != word)
-		close_one(&spawner->sock);
-	return r;
+	close_one(&spawner->sock);
+	return r < 0 ? r : -EPROTO;
 }
 
-static int start_with(struct spawner *spawner, enum helper_kind kind, const int *socks)
+static int start_with(struct spawner *spawner, enum helper_kind kind, const int *given)
 {
 	int tries, r = -EPIPE;
 
@@ -204,50 +224,64 @@ static int start_with(struct spawner *spawner, enum helper_kind kind, const int 
 	for (tries = 0; tries < 2 && r < 0 && (tries == 0 || spawner->sock < 0); tries++) {
 		r = start_spawner(spawner);
 		if (r == 0)
-			r = ask_spawner(spawner, kind, socks);
+			r = ask_spawner(spawner, kind, given);
 	}
 	pthread_mutex_unlock(&spawner->lock);
 	return r;
 }
 
-int helper_start(struct spawner *spawner, enum helper_kind kind, struct helper *helper)
+static int make_box(struct helper *helper)
 {
-	int results[2], files[2] = { -1, -1 }, r;
+	int fd = memfd_create(HELPER_NAME, MFD_CLOEXEC);
 
-	if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, results) < 0)
+	if (fd < 0)
 		return -errno;
-	r = socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, files) < 0 ? -errno : 0;
-	if (r == 0)
-		r = start_with(spawner, kind, (int[]){ results[1], files[1] });
-	close(results[1]);
-	close_any(files[1]);
-	if (r < 0) {
-		close(results[0]);
-		close_any(files[0]);
-		return r;
-	}
-	*helper = (struct helper){ .results = results[0], .files = files[0], .pidfd = r };
-	return 0;
+	if (ftruncate(fd, sizeof(struct mailbox)) == 0)
+		helper->box = open_box(fd);
+	if (helper->box)
+		return fd;
+	close(fd);
+	return -ENOMEM;
 }
 
-static void close_sockets(struct helper *helper)
+static void close_box(struct helper *helper)
 {
-	close_one(&helper->results);
+	if (helper->box)
+		munmap(helper->box, sizeof(*helper->box));
+	helper->box = NULL;
 	close_one(&helper->files);
+}
+
+int helper_start(struct spawner *spawner, enum helper_kind kind, struct helper *helper)
+{
+	int files[2], box, r;
+
+	if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, files) < 0)
+		return -errno;
+	*helper = (struct helper){ .files = files[0], .pidfd = -1 };
+	box = make_box(helper);
+	r = box < 0 ? box : start_with(spawner, kind, (int[]){ files[1], box });
+	close(files[1]);
+	close_any(box);
+	if (r < 0)
+		close_box(helper);
+	else
+		helper->pidfd = r;
+	return r < 0 ? r : 0;
 }
 
 void helper_end(struct helper *helper)
 {
-	close_sockets(helper);
-	close_one(&helper->pidfd);
+	close_any(helper_kill(helper));
 }
 
 int helper_kill(struct helper *helper)
 {
 	int pidfd = helper->pidfd;
 
-	close_sockets(helper);
+	if (pidfd >= 0)
+		syscall(SYS_pidfd_send_signal, pidfd, SIGKILL, NULL, 0);
+	close_box(helper);
 	helper->pidfd = -1;
-	syscall(SYS_pidfd_send_signal, pidfd, SIGKILL, NULL, 0);
 	return pidfd;
 }

@@ -2,12 +2,15 @@
 /*
  * Helpers: expendable processes that look at containers' processes. They are made by a spawner, a process that is forked when
  * the engine opens, has nothing of it but a socket, and looks at nothing: so no container can keep it waiting, and a helper
- * never has a copy of what the engine has open. A helper that does not answer is killed; one that no signal ends is left.
+ * never has a copy of what the engine has open. A helper ends by SIGKILL: when it is not needed any more, when it does not
+ * answer, and with the spawner, which ends with the engine. One that no signal ends is left.
  */
 #ifndef CGPUD_HELPER_H
 #define CGPUD_HELPER_H
 
 #include <pthread.h>
+
+#include "messages.h"
 
 #define HELPER_NAME "cgpud-looks"
 
@@ -23,7 +26,8 @@ struct spawner {
 
 /* Our side of a helper. */
 struct helper {
-	int results, files; /* sockets; -1: there is none */
+	struct mailbox *box; /* NULL: there is none */
+	int files; /* a socket */
 	int pidfd;
 };
 
@@ -32,9 +36,9 @@ int spawner_open(struct spawner *spawner);
 void spawner_close(struct spawner *spawner);
 /* Make a helper. 0 or a negative errno. Waits for the spawner, which waits for nobody. */
 int helper_start(struct spawner *spawner, enum helper_kind kind, struct helper *helper);
-/* It ends by itself, as soon as it can. */
+/* One that has nothing to do. */
 void helper_end(struct helper *helper);
-/* The same by force. Returns its pidfd while it has not ended, else -1. */
+/* Any. Returns its pidfd, by which its end is seen, or -1 where there is no helper. */
 int helper_kill(struct helper *helper);
 
 #endif

@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Serves requests for looks, in a process that has nothing but two sockets. */
+/* Serves requests for looks, in a process that has nothing but a mailbox and a socket. */
 #define _GNU_SOURCE
 #include <errno.h>
 #include <fcntl.h>
 #include <string.h>
+#include <sys/socket.h>
 #include <unistd.h>
 
 #include "descriptors.h"
@@ -12,43 +13,40 @@
 #include "looks.h"
 #include "processes.h"
 
+#define THREADS_MAX 16
+
 /* A look under way. */
 struct work {
+	struct mailbox *box;
 	struct look_request request;
-	_Alignas(8) u8 data[LOOK_DATA_MAX]; /* of the request, then of the answer */
 	int given; /* the descriptor that came with the request; -1 */
-	int opened; /* one that goes with the answer; -1 */
+	int memory[LOOK_MEMORIES]; /* of threads; -1 */
+	int copy[LOOK_MEMORIES]; /* of the file that the call with that memory is made on; -1 */
+	struct {
+		s32 tid; /* 0: none */
+		int pidfd;
+	} thread[THREADS_MAX]; /* lately looked at */
 	struct look_answer answer;
 };
 
-static int send_answer(struct work *work)
+static void send_answer(struct work *work)
 {
-	struct message message = { .head = &work->answer,
-		.head_bytes = sizeof(work->answer),
-		.data = work->data,
-		.data_bytes = work->answer.bytes,
-		.file = { work->opened },
-		.files = work->opened >= 0 };
-	int r = message_send(HELPER_RESULTS, &message);
-
-	close_one(&work->opened);
-	return r;
+	work->box->answer = work->answer;
+	mailbox_pass(work->box, TURN_ASKER);
 }
 
-/* Our own copy is closed before the answer tells of it: the file would outlive the container's close, and its memory with
- * it, for as long as this process has to wait for a processor. Returns 0, or a negative errno. */
-static s32 hand_on(struct work *work, int copy)
+/* Our own descriptor is closed before the answer tells of it: a container's file would outlive the container's close, and
+ * its memory with it, for as long as this process has to wait for a processor. Returns 0, or a negative errno. */
+static s32 hand_on(struct work *work, int fd)
 {
-	struct message message = {
-		.head = &work->request.serial, .head_bytes = sizeof(work->request.serial), .file = { copy }, .files = 1
-	};
+	struct message message = { .serial = work->request.serial, .file = { fd }, .files = 1 };
 	int r;
 
-	if (copy < 0)
-		return copy;
+	if (fd < 0)
+		return fd;
 	r = message_send(HELPER_FILES, &message);
-	close(copy);
-	work->answer.copy = r == 0;
+	close(fd);
+	work->answer.sent = r == 0;
 	return r;
 }
 
@@ -66,31 +64,75 @@ static int copy(const struct work *work)
 	return -EBADF;
 }
 
-static s32 read_memory(struct work *work, int memory)
+/* --- memory: it stays open here from one look to the next of the same call --- */
+
+/* Where the request's memory is. NULL: it names none. */
+static int *find_memory(struct work *work)
 {
+	return (u32)work->request.memory < LOOK_MEMORIES ? &work->memory[work->request.memory] : NULL;
+}
+
+static void close_memories(struct work *work)
+{
+	u32 i;
+
+	for (i = 0; i < LOOK_MEMORIES; i++) {
+		if (work->request.closed >> i & 1) {
+			close_one(&work->memory[i]);
+			close_one(&work->copy[i]);
+		}
+	}
+}
+
+static s32 drop_copy(struct work *work)
+{
+	if (find_memory(work))
+		close_one(&work->copy[work->request.memory]);
+	return 0;
+}
+
+static s32 open_memory(struct work *work)
+{
+	int *memory = find_memory(work);
+
+	if (!memory)
+		return -EMFILE;
+	/* Of a look whose answer nobody has waited for. */
+	close_one(memory);
+	drop_copy(work);
+	*memory = examine_open(work->request.tid, "mem", O_RDWR);
+	work->answer.memory = *memory >= 0;
+	return *memory < 0 ? *memory : 0;
+}
+
+static s32 read_memory(struct work *work)
+{
+	const int *memory = find_memory(work);
 	u32 bytes = work->request.bytes;
 
 	/* fs/proc/base.c, mem_rw(): what cannot be reached ends it early; nothing is reached where nobody uses the address
 	 * space. */
-	if (bytes > sizeof(work->data) ||
-		pread(memory, work->data, bytes, (off_t)work->request.address) != (ssize_t)bytes)
+	if (!memory || bytes > sizeof(work->box->data) ||
+		pread(*memory, work->box->data, bytes, (off_t)work->request.address) != (ssize_t)bytes)
 		return -EFAULT;
 	work->answer.bytes = bytes;
 	return 0;
 }
 
-static s32 write_memory(const struct work *work)
+static s32 write_memory(struct work *work)
 {
-	u64 at = (u32)work->request.number * sizeof(struct look_part);
-	const struct look_part *part = (const void *)work->data;
+	u64 at = LOOK_PARTS_MAX * sizeof(struct look_part);
+	const struct look_part *part = (const void *)work->box->data;
+	const int *memory = find_memory(work);
 	s32 i;
 
-	if ((u32)work->request.number > LOOK_PARTS_MAX || at > work->request.bytes)
+	if (!memory || (u32)work->request.number > LOOK_PARTS_MAX || at > work->request.bytes)
 		return -EINVAL;
+	drop_copy(work);
 	for (i = 0; i < work->request.number; i++) {
 		if (part[i].bytes > work->request.bytes - at)
 			return -EINVAL;
-		if (pwrite(work->given, work->data + at, part[i].bytes, (off_t)part[i].address) !=
+		if (pwrite(*memory, work->box->data + at, part[i].bytes, (off_t)part[i].address) !=
 			(ssize_t)part[i].bytes)
 			return -EFAULT;
 		at += part[i].bytes;
@@ -98,52 +140,102 @@ static s32 write_memory(const struct work *work)
 	return 0;
 }
 
-/* What a call needs at once. A copy is taken only of the file that most calls with one are made on. */
+/* Nodes of the driver have one of two major numbers, or lie in one file system. */
+static int may_be_driver(const struct look_request *request, const struct identity *found)
+{
+	const struct identity *node = &request->identity;
+
+	if (!found->is_char)
+		return !node->is_char && found->device == node->device;
+	return (node->is_char && found->major == node->major) || (request->major && found->major == request->major);
+}
+
+/* A copy of a thread's descriptor. A pidfd stays with one thread, and tells when that has ended: then another one may have
+ * the number. */
+static int take_from_thread(struct work *work, s32 tid, int number)
+{
+	u32 place = (u32)tid % THREADS_MAX;
+	int tries, fd = -ESRCH;
+
+	for (tries = 0; tries < 2 && fd == -ESRCH; tries++) {
+		if (work->thread[place].tid != tid) {
+			if (work->thread[place].tid)
+				close(work->thread[place].pidfd);
+			work->thread[place].tid = 0;
+			fd = process_open(tid, 1);
+			if (fd < 0)
+				return fd;
+			work->thread[place].pidfd = fd;
+			work->thread[place].tid = tid;
+		}
+		fd = process_take_fd(work->thread[place].pidfd, number);
+		if (fd == -ESRCH) {
+			close(work->thread[place].pidfd);
+			work->thread[place].tid = 0;
+		}
+	}
+	return fd;
+}
+
+/* By a copy, which takes less time than by its name. The number of the thread is its own until its call is answered, as for
+ * all of this look. -1: there is none. */
+static int examine_copy(struct work *work)
+{
+	int fd = take_from_thread(work, work->request.tid, work->request.number);
+
+	if (fd >= 0 && identity_of(fd, "", &work->answer.identity) < 0)
+		close_one(&fd);
+	return fd;
+}
+
+/* Others take it from here, in a third of the time that a message takes. */
+static void hold_copy(struct work *work, int fd)
+{
+	if (!work->answer.memory || !identity_same(&work->answer.identity, &work->request.identity)) {
+		close_any(fd);
+		return;
+	}
+	work->copy[work->request.memory] = fd;
+	work->answer.held = fd >= 0;
+	work->answer.copy = fd;
+}
+
+/* What a call needs at once. A copy is held only of the file that most calls with one are made on. */
 static s32 begin_call(struct work *work)
 {
-	s32 r = examine_file(work->request.tid, work->request.number, &work->answer.identity);
+	int fd = work->request.copied ? examine_copy(work) : -1;
+	s32 r = fd < 0 ? examine_file(work->request.tid, work->request.number, &work->answer.identity) : 0;
 
-	if (r < 0)
-		return r;
-	work->opened = examine_open(work->request.tid, "mem", O_RDWR);
-	if (work->opened >= 0 && work->request.bytes)
-		read_memory(work, work->opened);
-	if (work->given >= 0 && identity_same(&work->answer.identity, &work->request.identity))
-		hand_on(work, copy(work));
-	return 0;
+	if (r == 0 && may_be_driver(&work->request, &work->answer.identity)) {
+		if (open_memory(work) == 0 && work->request.bytes)
+			read_memory(work);
+	}
+	hold_copy(work, fd);
+	return r;
 }
 
 static s32 open_file(struct work *work)
 {
-	static const struct {
-		const char *name;
-		int flags;
-	} files[] = {
-		[LOOKS_MEMORY] = { "mem", O_RDWR },
-		[LOOKS_MAPPINGS] = { "maps", O_RDONLY },
-		[LOOKS_PAGEMAP] = { "pagemap", O_RDONLY },
-	};
+	static const char *const names[] = { [LOOKS_MAPPINGS] = "maps", [LOOKS_PAGEMAP] = "pagemap" };
 
-	if ((u32)work->request.number >= sizeof(files) / sizeof(files[0]))
+	if (work->request.number == LOOKS_MEMORY)
+		return open_memory(work);
+	if ((u32)work->request.number >= sizeof(names) / sizeof(names[0]))
 		return -EINVAL;
-	work->opened =
-		examine_open(work->request.tid, files[work->request.number].name, files[work->request.number].flags);
-	return work->opened < 0 ? work->opened : 0;
+	return hand_on(work, examine_open(work->request.tid, names[work->request.number], O_RDONLY));
 }
 
 /* Entries are gathered in the data, and sent when there is no room for more. */
-static int append(struct work *work, const void *entry, u32 bytes)
+static void append(struct work *work, const void *entry, u32 bytes)
 {
-	int r = 0;
-
-	if (work->answer.bytes + bytes > sizeof(work->data)) {
+	if (work->answer.bytes + bytes > sizeof(work->box->data)) {
 		work->answer.more = 1;
-		r = send_answer(work);
+		send_answer(work);
+		mailbox_await(work->box, TURN_HELPER, 0);
 		work->answer.more = work->answer.bytes = 0;
 	}
-	memcpy(work->data + work->answer.bytes, entry, bytes);
+	memcpy(work->box->data + work->answer.bytes, entry, bytes);
 	work->answer.bytes += bytes;
-	return r;
 }
 
 static void append_range(void *ctx, u64 start, u64 end)
@@ -158,7 +250,9 @@ static int append_file(void *ctx, int number)
 	struct work *work = ctx;
 	struct look_file file = { .number = number };
 
-	return examine_file(work->request.tid, number, &file.identity) < 0 ? 0 : append(work, &file, sizeof(file));
+	if (examine_file(work->request.tid, number, &file.identity) == 0)
+		append(work, &file, sizeof(file));
+	return 0;
 }
 
 static s32 look_at_times(struct work *work)
@@ -166,20 +260,18 @@ static s32 look_at_times(struct work *work)
 	struct look_stat stat = { 0 };
 
 	examine_stat(work->request.tid, &stat);
-	return append(work, &stat, sizeof(stat));
+	append(work, &stat, sizeof(stat));
+	return 0;
 }
 
 /* The name of a group follows, with its end. */
 static s32 look_at_filters(const struct work *work)
 {
-	if (!work->request.bytes || work->data[work->request.bytes - 1])
-		return -EINVAL;
-	return examine_filters(work->request.tid, (const char *)work->data);
-}
+	const char *name = (const char *)work->box->data;
 
-static int has_data(const struct look_request *request)
-{
-	return request->what == LOOK_WRITE || request->what == LOOK_FILTERS;
+	if (strnlen(name, sizeof(work->box->data)) == sizeof(work->box->data))
+		return -EINVAL;
+	return examine_filters(work->request.tid, name);
 }
 
 static s32 look(struct work *work)
@@ -196,9 +288,11 @@ static s32 look(struct work *work)
 	case LOOK_OPEN:
 		return open_file(work);
 	case LOOK_READ:
-		return read_memory(work, work->given);
+		return read_memory(work);
 	case LOOK_WRITE:
 		return write_memory(work);
+	case LOOK_DROP:
+		return drop_copy(work);
 	case LOOK_LIVES:
 		return examine_lives(work->given);
 	case LOOK_MAPPINGS:
@@ -223,36 +317,39 @@ static s32 look(struct work *work)
 	return -EINVAL;
 }
 
-/* 0, or a negative errno when there is nobody to ask, or what came is no request. */
-static int receive_request(struct work *work)
+/* 0, or a negative errno when what came is no request. */
+static int take_request(struct work *work)
 {
-	struct message message = { .head = &work->request,
-		.head_bytes = sizeof(work->request),
-		.data = work->data,
-		.data_bytes = sizeof(work->data) };
-	int r = message_receive(HELPER_RESULTS, &message, 0);
+	struct message message = { 0 };
+	int r;
 
-	if (r < 0)
-		return r;
-	work->given = message.files ? message.file[0] : -1;
-	if (message.files > 1 || message.data_bytes != (has_data(&work->request) ? work->request.bytes : 0))
+	work->request = work->box->request;
+	work->given = -1;
+	work->answer = (struct look_answer){ .serial = work->request.serial };
+	if (!work->request.given)
+		return 0;
+	r = message_receive(HELPER_FILES, &message, MSG_DONTWAIT);
+	if (r < 0 || message.serial != work->request.serial || message.files != 1)
 		return -EPROTO;
+	work->given = message.file[0];
 	return 0;
 }
 
-void helper_serve(void)
+void helper_serve(struct mailbox *box)
 {
-	struct work work;
-	int r;
+	struct work work = { .box = box };
+	u32 i;
 
-	while ((r = receive_request(&work)) == 0 || r == -EINTR) {
-		if (r < 0)
-			continue;
-		work.answer = (struct look_answer){ .serial = work.request.serial };
-		work.opened = -1;
+	for (i = 0; i < LOOK_MEMORIES; i++)
+		work.memory[i] = work.copy[i] = -1;
+	for (;;) {
+		mailbox_await(box, TURN_HELPER, 0);
+		if (take_request(&work) < 0)
+			return;
 		work.answer.result = look(&work);
 		close_any(work.given);
-		if (send_answer(&work) < 0)
-			return;
+		send_answer(&work);
+		/* While the next one is not here yet. */
+		close_memories(&work);
 	}
 }

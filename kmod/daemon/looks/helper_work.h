@@ -3,12 +3,13 @@
 #ifndef CGPUD_HELPER_WORK_H
 #define CGPUD_HELPER_WORK_H
 
-/* A helper's own descriptors: its ends of two sockets. Copies of descriptors go by one of their own, so that an answer comes
- * when the helper has closed what it sent. Files below /proc go with the answer. */
-#define HELPER_RESULTS 0
-#define HELPER_FILES 1
+#include "messages.h"
 
-/* Answer requests until the other end is closed, or something is amiss. */
-void helper_serve(void);
+/* A helper's own descriptors: its end of a socket, and the memory file of its mailbox. */
+#define HELPER_FILES 0
+#define HELPER_BOX 1
+
+/* Answer requests until something is amiss. */
+void helper_serve(struct mailbox *box);
 
 #endif

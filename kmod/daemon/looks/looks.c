@@ -32,13 +32,15 @@ int look_at_call(const struct asker *asker, s32 tid, int number, u64 address, st
 	look.request.address = address;
 	look.request.bytes = call->bytes < sizeof(call->data) ? call->bytes : sizeof(call->data);
 	look.request.identity = call->identity;
-	look.given = call->pidfd;
+	look.request.major = call->major;
+	look.request.copied = call->copied;
+	look.opens_memory = 1;
 	look.in = call->data;
 	look.room = sizeof(call->data);
 	r = make_look(&look, NULL, NULL);
 	call->identity = look.answer.identity;
 	call->bytes = r == 0 ? look.answer.bytes : 0;
-	call->memory = look.opened;
+	call->memory = look.opened_memory;
 	call->copy = look.copy;
 	return r;
 }
@@ -60,7 +62,7 @@ int look_copy(const struct asker *asker, int pidfd, int number, const struct ide
 	look.given = pidfd;
 	look.request.identity = *identity;
 	r = make_look(&look, NULL, NULL);
-	return r < 0 ? r : look.copy < 0 ? -EMFILE : look.copy;
+	return r < 0 ? r : look.opened < 0 ? -EMFILE : look.opened;
 }
 
 int look_open(const struct asker *asker, s32 tid, enum opened_file file)
@@ -71,11 +73,37 @@ int look_open(const struct asker *asker, s32 tid, enum opened_file file)
 	return r < 0 ? r : look.opened < 0 ? -EMFILE : look.opened;
 }
 
-int look_read(const struct asker *asker, int memory, u64 address, void *data, size_t bytes)
+int look_open_memory(const struct asker *asker, s32 tid, struct look_memory *memory)
 {
-	struct look_under_way look = look_with(asker, LOOK_READ, 0, memory);
+	struct look_under_way look = look_for(asker, LOOK_OPEN, tid, LOOKS_MEMORY);
 	int r;
 
+	look.opens_memory = 1;
+	r = make_look(&look, NULL, NULL);
+	*memory = look.opened_memory;
+	return r;
+}
+
+void look_close_memory(struct look_memory *memory)
+{
+	u64 known, instance = memory->instance;
+
+	if (memory->place) {
+		known = atomic_load(&memory->place->released);
+		/* With its helper it has ended. */
+		while (known >> 32 == instance &&
+			!atomic_compare_exchange_weak(&memory->place->released, &known, known | 1ull << memory->number))
+			;
+	}
+	memory->place = NULL;
+}
+
+int look_read(const struct asker *asker, const struct look_memory *memory, u64 address, void *data, size_t bytes)
+{
+	struct look_under_way look = look_for(asker, LOOK_READ, 0, 0);
+	int r;
+
+	look.memory = memory;
 	if (!bytes)
 		return 0;
 	if (bytes > LOOK_DATA_MAX)
@@ -100,28 +128,40 @@ static u32 fill_parts(struct look_under_way *look, u8 *data, const struct part *
 		memcpy(data + at, part[i].data, part[i].bytes);
 		at += part[i].bytes;
 	}
-	for (count = i; i < LOOK_PARTS_MAX; i++)
-		head[i] = (struct look_part){ 0 };
-	look->request.number = LOOK_PARTS_MAX;
+	look->request.number = (s32)i;
 	look->request.bytes = (u32)at;
 	look->data = data;
-	return count;
+	return i;
 }
 
-int look_write(const struct asker *asker, int memory, const struct part *part, u32 count)
+int look_write(const struct asker *asker, struct look_memory *memory, const struct part *part, u32 count)
 {
 	_Alignas(8) u8 data[LOOK_DATA_MAX];
 	u32 done = 0, n;
 	int r = 0;
 
 	while (done < count && r == 0) {
-		struct look_under_way look = look_with(asker, LOOK_WRITE, 0, memory);
+		struct look_under_way look = look_for(asker, LOOK_WRITE, 0, 0);
 
+		look.memory = memory;
 		n = fill_parts(&look, data, part + done, count - done);
 		r = n ? make_look(&look, NULL, NULL) : -EFAULT;
 		done += n;
 	}
+	if (r == 0 && count)
+		memory->held = 0;
 	return r;
+}
+
+void look_drop_copy(const struct asker *asker, struct look_memory *memory)
+{
+	struct look_under_way look = look_for(asker, LOOK_DROP, 0, 0);
+
+	look.memory = memory;
+	/* A helper that does not answer is killed, or closes it next. */
+	if (memory->place && memory->held)
+		make_look(&look, NULL, NULL);
+	memory->held = 0;
 }
 
 int look_lives(const struct asker *asker, int pagemap)

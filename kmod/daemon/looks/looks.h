@@ -33,6 +33,8 @@ struct looks_place {
 	struct stuck_owner owner; /* of the helper */
 	u64 serial; /* of the last request */
 	u64 since; /* when that was made, in milliseconds of the monotonic clock; 0: it has been answered */
+	u32 memories; /* of the helper's that are in use, a bit each */
+	atomic_ullong released; /* those that are not any more, above them the instance of the helper */
 	u64 rests; /* until then no thread that others need asks it */
 	atomic_ullong crowded; /* until then no such thread waits for the lock */
 	atomic_ullong restless; /* until then no such thread inspects filters of its container */
@@ -44,6 +46,7 @@ struct looks {
 	struct events *events;
 	u32 inodes; /* 1: the kernel tells processes apart by inodes */
 	struct looks_place at[LOOKS_PLACES];
+	atomic_uint instances; /* of helpers, until now */
 	struct stuck stuck;
 	atomic_ullong late; /* looks that were given up */
 };
@@ -56,14 +59,23 @@ struct asker {
 	u32 wait_ms;
 };
 
+/* Memory of a thread's address space, which a helper has open. It ends with the helper. */
+struct look_memory {
+	struct looks_place *place; /* NULL: none */
+	u32 instance; /* of the place's helper */
+	u32 number;
+	u32 held; /* 1: the helper has a copy of the call's file */
+};
+
 /* Files below /proc/TID that a helper opens. Their close waits for nobody. */
 enum opened_file { LOOKS_MEMORY, LOOKS_MAPPINGS, LOOKS_PAGEMAP };
 
 /* What a call is about: which file, and its caller's memory. */
 struct call_look {
 	struct identity identity; /* in: of the file to be copied; out: what it is */
-	int memory; /* -1: it cannot be opened */
-	int pidfd; /* in: a copy is wanted if it is the file of identity; -1: of none */
+	u32 major; /* in: what may be the driver's has this major number, or is like the file of identity: of it alone the rest is told */
+	struct look_memory memory;
+	u32 copied; /* in, 1: a copy is wanted if it is the file of identity */
 	int copy; /* -1: there is none */
 	u32 bytes; /* in: how many are wanted; out: 0 where they cannot be read */
 	u8 data[1024];
@@ -96,16 +108,23 @@ int look_at_file(const struct asker *asker, s32 tid, int number, struct identity
 /* A copy of a descriptor of the pidfd's task, which has to lead to the file that was looked at. -EBADF: it leads nowhere, or
  * elsewhere. */
 int look_copy(const struct asker *asker, int pidfd, int number, const struct identity *identity);
+/* LOOKS_MEMORY: look_open_memory(). */
 int look_open(const struct asker *asker, s32 tid, enum opened_file file);
-/* Copy between memory and ours: -EFAULT when not every byte could be moved. */
-int look_read(const struct asker *asker, int memory, u64 address, void *data, size_t bytes);
+int look_open_memory(const struct asker *asker, s32 tid, struct look_memory *memory);
+/* Waits for nobody. */
+void look_close_memory(struct look_memory *memory);
+/* Copy between memory and ours: -EFAULT when not every byte could be moved, or there is another helper by now. */
+int look_read(const struct asker *asker, const struct look_memory *memory, u64 address, void *data, size_t bytes);
 /* Parts that are to be written, one after the other. */
 struct part {
 	u64 address;
 	const void *data;
 	size_t bytes;
 };
-int look_write(const struct asker *asker, int memory, const struct part *part, u32 count);
+int look_write(const struct asker *asker, struct look_memory *memory, const struct part *part, u32 count);
+/* Have the helper close the copy that it has of the call's file, as a write does: before the call is answered, as the thread
+ * may close its own descriptor then, and that must be the last close. */
+void look_drop_copy(const struct asker *asker, struct look_memory *memory);
 int look_lives(const struct asker *asker, int pagemap);
 /* each must not look, and may have been called before a negative errno, for some or all. So with look_files(). */
 int look_mappings(const struct asker *asker, int maps, mapping_fn each, void *ctx);

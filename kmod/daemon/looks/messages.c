@@ -1,13 +1,37 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Sends and receives messages with descriptors, by sockets that keep each message whole. */
+/* Passes turns by a futex, and sends and receives descriptors by sockets that keep each message whole. */
 #define _GNU_SOURCE
 #include <errno.h>
+#include <linux/futex.h>
 #include <string.h>
 #include <sys/socket.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
+#include "clock.h"
 #include "messages.h"
 #include "privilege.h"
+
+/* The other one is another process: not the private kind of futex. */
+void mailbox_pass(struct mailbox *box, enum turn turn)
+{
+	atomic_store(&box->turn, turn);
+	syscall(SYS_futex, &box->turn, FUTEX_WAKE, 1, NULL, NULL, 0);
+}
+
+int mailbox_await(struct mailbox *box, enum turn turn, u32 ms)
+{
+	struct timespec wait = clock_time(ms * 1000000ull);
+	u32 now = atomic_load(&box->turn);
+
+	while (now != turn) {
+		if (syscall(SYS_futex, &box->turn, FUTEX_WAIT, now, ms ? &wait : NULL, NULL, 0) < 0 &&
+			errno == ETIMEDOUT)
+			return -ETIMEDOUT;
+		now = atomic_load(&box->turn);
+	}
+	return 0;
+}
 
 union control {
 	struct cmsghdr head;
@@ -28,8 +52,8 @@ static int send_counted(int sock, const struct msghdr *out)
 
 int message_send(int sock, const struct message *message)
 {
-	struct iovec part[2] = { { message->head, message->head_bytes }, { message->data, message->data_bytes } };
-	struct msghdr out = { .msg_iov = part, .msg_iovlen = message->data_bytes ? 2 : 1 };
+	struct iovec part = { (void *)(uintptr_t)&message->serial, sizeof(message->serial) };
+	struct msghdr out = { .msg_iov = &part, .msg_iovlen = 1 };
 	size_t bytes = message->files * sizeof(int);
 	union control control = { 0 };
 
@@ -59,21 +83,18 @@ static void take_files(struct message *message, const struct msghdr *in, const u
 
 int message_receive(int sock, struct message *message, int flags)
 {
-	struct iovec part[2] = { { message->head, message->head_bytes }, { message->data, message->data_bytes } };
+	struct iovec part = { &message->serial, sizeof(message->serial) };
 	union control control = { 0 };
-	struct msghdr in = { .msg_iov = part,
-		.msg_iovlen = message->data_bytes ? 2 : 1,
-		.msg_control = &control,
-		.msg_controllen = sizeof(control.space) };
+	struct msghdr in = {
+		.msg_iov = &part, .msg_iovlen = 1, .msg_control = &control, .msg_controllen = sizeof(control.space)
+	};
 	ssize_t n = recvmsg(sock, &in, MSG_CMSG_CLOEXEC | flags);
 
 	if (n < 0)
 		return -errno;
 	take_files(message, &in, &control);
-	if ((size_t)n >= message->head_bytes && !(in.msg_flags & (MSG_TRUNC | MSG_CTRUNC))) {
-		message->data_bytes = (size_t)n - message->head_bytes;
+	if ((size_t)n == sizeof(message->serial) && !(in.msg_flags & (MSG_TRUNC | MSG_CTRUNC)))
 		return 0;
-	}
 	while (message->files)
 		close(message->file[--message->files]);
 	return n ? -EPROTO : -EPIPE;

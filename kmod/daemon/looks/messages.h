@@ -1,8 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Messages between cgpud and the processes that look at containers' processes for it. */
+/*
+ * Messages between cgpud and the processes that look at containers' processes for it. A request and its answers go through
+ * memory that cgpud and one helper share: a mailbox, which is either's turn. Descriptors go by a socket. A switch from one
+ * process to the other and back takes some 4 us by a futex, where two messages by a socket take 8.
+ */
 #ifndef CGPUD_MESSAGES_H
 #define CGPUD_MESSAGES_H
 
+#include <stdatomic.h>
 #include <sys/types.h>
 
 #include "cgpu_core.h"
@@ -11,14 +16,16 @@
 #define MESSAGE_FILES 2 /* descriptors in one message */
 #define LOOK_PARTS_MAX (1 + CGPU_MAX_SEGMENTS) /* that are written at once */
 #define LOOK_DATA_MAX (LOOK_PARTS_MAX * sizeof(struct look_part) + CGPU_SEGMENT_MAX)
+#define LOOK_MEMORIES 16 /* memories of threads that a helper has open */
 
 enum look {
-	LOOK_CALL, /* LOOK_FILE, then the thread's memory, and bytes of it; LOOK_COPY where a pidfd comes along */
+	LOOK_CALL, /* LOOK_FILE; of what may be the driver's also the thread's memory, bytes of it, and a copy */
 	LOOK_FILE, /* which file a descriptor is */
 	LOOK_COPY, /* a copy of a descriptor of the pidfd that comes along */
-	LOOK_OPEN, /* a file below /proc/TID, which has to be one of opened_files */
-	LOOK_READ, /* of the memory that comes along */
-	LOOK_WRITE, /* parts, into the memory that comes along: their heads follow, then the bytes of all */
+	LOOK_OPEN, /* a file below /proc/TID, which has to be one of opened_files; memory stays with the helper */
+	LOOK_READ, /* of an open memory */
+	LOOK_WRITE, /* parts, into an open memory: their heads follow, then the bytes of all; and LOOK_DROP */
+	LOOK_DROP, /* close the copy that was taken with that memory */
 	LOOK_LIVES, /* whether the address space of the pagemap that comes along is in use */
 	LOOK_MAPPINGS, /* in the list of mappings that comes along */
 	LOOK_STAT,
@@ -38,6 +45,11 @@ struct look_request {
 	s32 number; /* of a descriptor, another task, or an enum opened_file; how many parts */
 	u32 bytes; /* to be read; of LOOK_WRITE and LOOK_FILTERS those that follow */
 	u64 address;
+	u32 given; /* 1: a descriptor comes by the socket */
+	u32 copied; /* of LOOK_CALL, 1: a copy is wanted if it is the file of identity */
+	u32 major; /* of LOOK_CALL: another one that the driver has, besides that of identity */
+	u32 closed; /* memories that nobody needs any more, a bit each */
+	s32 memory; /* number of the one that is read or written, or to be opened; -1 */
 	struct identity identity; /* that a copy must have */
 };
 
@@ -46,7 +58,10 @@ struct look_answer {
 	s32 result; /* or a negative errno */
 	s32 number;
 	u32 more; /* 1: another answer to the same request follows */
-	u32 copy; /* 1: a copy of a descriptor comes by the other socket */
+	u32 sent; /* 1: a descriptor comes by the socket */
+	u32 held; /* 1: the helper has a copy of a descriptor as number copy, until LOOK_DROP */
+	s32 copy;
+	u32 memory; /* 1: the request's memory is open */
 	u32 bytes; /* that follow */
 	struct identity identity;
 };
@@ -71,20 +86,30 @@ struct look_file {
 	struct identity identity;
 };
 
-/* What a message consists of: a head, and what follows it. */
+enum turn { TURN_ASKER, TURN_HELPER };
+
+struct mailbox {
+	_Atomic u32 turn; /* whose it is to write what follows */
+	struct look_request request;
+	struct look_answer answer;
+	_Alignas(8) u8 data[LOOK_DATA_MAX]; /* of the request, then of the answer */
+};
+
+/* Let the other one go on. */
+void mailbox_pass(struct mailbox *box, enum turn turn);
+/* Wait until it is one's turn. ms: at most, 0: for ever. 0 or -ETIMEDOUT, also too early. */
+int mailbox_await(struct mailbox *box, enum turn turn, u32 ms);
+
+/* Descriptors, and the request or answer that they belong to. */
 struct message {
-	void *head;
-	size_t head_bytes;
-	void *data;
-	size_t data_bytes; /* room for what follows */
+	u64 serial;
 	int file[MESSAGE_FILES];
 	u32 files;
 };
 
 /* Returns 0 or a negative errno. */
 int message_send(int sock, const struct message *message);
-/* Sets data_bytes and files to what came. 0; -EPIPE: the other end is closed; -EPROTO: no such message; other negative
- * errno. Descriptors come only with 0. */
+/* 0; -EPIPE: the other end is closed; -EPROTO: no such message; other negative errno. Descriptors come only with 0. */
 int message_receive(int sock, struct message *message, int flags);
 
 #endif

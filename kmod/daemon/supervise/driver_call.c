@@ -295,7 +295,7 @@ struct call_wish foresee_call(const struct nv_abi *abi, u32 cmd, u64 address)
 	/* UVM's commands are bare numbers without a size. */
 	return (struct call_wish){ .address = address,
 		.bytes = bytes ? bytes : uvm_bytes(abi, cmd),
-		.copy = bytes && is_number_made_on_a_copy(cmd & 0xff) };
+		.copy = bytes && (cmd >> 8 & 0xff) == NV_IOCTL_MAGIC && is_number_made_on_a_copy(cmd & 0xff) };
 }
 
 /* No copy is waited for under a lock: the call is taken back, and judged again when there is one. */
@@ -476,7 +476,7 @@ void call_execute(struct cgpud *d, struct in_flight *e, struct task *task)
 	atomic_fetch_add(&d->counters.executed, 1);
 }
 
-int call_write(const struct in_flight *e, const struct task *task, u32 count)
+int call_write(const struct in_flight *e, struct task *task, u32 count)
 {
 	struct part part[IN_FLIGHT_BUFFERS];
 	u32 n, i = 0;

@@ -18,7 +18,7 @@ enum cgpu_verdict call_judge(struct cgpud *d, struct in_flight *e, struct task *
 /* Run it on task->file and settle the charges. */
 void call_execute(struct cgpud *d, struct in_flight *e, struct task *task);
 /* Write the copies back to the caller: buffers 0 to count-1. 0 or -EFAULT. */
-int call_write(const struct in_flight *e, const struct task *task, u32 count);
+int call_write(const struct in_flight *e, struct task *task, u32 count);
 /* Take back what an executed call allocated; at most once. file: copy of the caller's descriptor. */
 void call_undo(struct cgpud *d, struct in_flight *e, int file);
 /* The engine died while the driver may have run this call: free what it may have made. 0 when the handle

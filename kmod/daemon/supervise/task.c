@@ -15,7 +15,6 @@ void task_init(struct task *task, const struct asker *asker, struct task_cache *
 		.cache = cache,
 		.tid = tid,
 		.pidfd = -1,
-		.memory = -1,
 		.number = -1,
 		.file = -1,
 		.target = -1,
@@ -48,12 +47,13 @@ void task_close_files(struct task *task)
 {
 	close_one(&task->target);
 	close_one(&task->file);
+	look_drop_copy(&task->asker, &task->memory);
 }
 
 void task_drop(struct task *task)
 {
 	task_close_files(task);
-	close_one(&task->memory);
+	look_close_memory(&task->memory);
 	if (is_cached(task))
 		task->pidfd = -1;
 	close_one(&task->pidfd);
@@ -85,7 +85,7 @@ int task_inspect(struct cgpud *d, struct task *task, int fd)
 
 int task_read(const struct task *task, u64 address, void *data, size_t bytes)
 {
-	return look_read(&task->asker, task->memory, address, data, bytes);
+	return look_read(&task->asker, &task->memory, address, data, bytes);
 }
 
 int task_read_call(const struct task *task, u64 address, void *data, size_t bytes)
@@ -96,9 +96,9 @@ int task_read_call(const struct task *task, u64 address, void *data, size_t byte
 	return 0;
 }
 
-int task_write(const struct task *task, const struct part *part, u32 count)
+int task_write(struct task *task, const struct part *part, u32 count)
 {
-	return look_write(&task->asker, task->memory, part, count);
+	return look_write(&task->asker, &task->memory, part, count);
 }
 
 /* Kernels before 6.9: only the leader's table can be copied from. A thread with a table of its own gets nothing on the
@@ -162,7 +162,8 @@ int task_inspect_call(struct cgpud *d, struct task *task, int fd, const struct c
 	task->seen_at = wish->address;
 	task->seen.bytes = wish->bytes;
 	task->seen.identity = d->devices.at[0].identity;
-	task->seen.pidfd = wish->copy && d->pidfd_thread && open_process(d, task) == 0 ? task->pidfd : -1;
+	task->seen.major = devices_major(&d->devices, CGPU_DEVICE_UVM);
+	task->seen.copied = wish->copy && d->pidfd_thread;
 	r = task->tid > 0 ? look_at_call(&task->asker, task->tid, fd, wish->address, &task->seen) : -EPERM;
 	if (r == 0) {
 		task->identity = task->seen.identity;
@@ -180,9 +181,9 @@ void task_forget_seen(struct task *task)
 
 int task_open_memory(struct task *task)
 {
-	if (task->memory < 0)
-		task->memory = look_open(&task->asker, task->tid, LOOKS_MEMORY);
-	return task->memory >= 0 ? 0 : task->memory == -ENOENT || task->memory == -ESRCH ? -ENOENT : -EPERM;
+	int r = task->memory.place ? 0 : look_open_memory(&task->asker, task->tid, &task->memory);
+
+	return r == 0 ? 0 : r == -ENOENT || r == -ESRCH ? -ENOENT : -EPERM;
 }
 
 int task_open(struct cgpud *d, struct task *task)

@@ -33,7 +33,7 @@ struct task {
 	s32 tid;
 	s32 tgid; /* 0 until task_open() */
 	int pidfd; /* of the thread, in the cache; or our own, of its process, on older kernels; -1 */
-	int memory; /* of its address space; -1 */
+	struct look_memory memory; /* of its address space */
 	int number; /* of the descriptor that the call is made on */
 	int file; /* our copy of that; -1 until task_copy() */
 	int target; /* and of one that the call names in its parameters; -1 */
@@ -69,7 +69,7 @@ int task_open(struct cgpud *d, struct task *task);
 int task_open_memory(struct task *task);
 /* Copy between its memory and ours. 0 or a negative errno. */
 int task_read(const struct task *task, u64 address, void *data, size_t bytes);
-int task_write(const struct task *task, const struct part *part, u32 count);
+int task_write(struct task *task, const struct part *part, u32 count);
 /* Read what may have been seen with the first look at the call. */
 int task_read_call(const struct task *task, u64 address, void *data, size_t bytes);
 /* Have a copy of the descriptor that was looked at. As above; -EBADF: it is no longer that. */

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 /* Looks whose helper does not answer, and what comes of the next ones: on the test's own process, without a driver. */
 #define _GNU_SOURCE
+#include <dirent.h>
+#include <fcntl.h>
 #include <sys/mman.h>
 #include <sys/resource.h>
 #include <sys/syscall.h>
@@ -19,9 +21,19 @@ static int never_ends;
 int __real_process_ended(int pidfd);
 int __wrap_process_ended(int pidfd);
 
+/* A helper that has been given up is no place's any more. */
+static int is_given_up(int pidfd)
+{
+	u32 i;
+
+	for (i = 0; i < LOOKS_PLACES && looks.at[i].helper.pidfd != pidfd; i++)
+		;
+	return i == LOOKS_PLACES;
+}
+
 int __wrap_process_ended(int pidfd)
 {
-	return !never_ends && __real_process_ended(pidfd);
+	return !(never_ends && is_given_up(pidfd)) && __real_process_ended(pidfd);
 }
 
 static struct bench *begin(void)
@@ -100,7 +112,7 @@ TEST(a_late_answer_is_not_taken_for_that_of_another_look)
 	CHECK_EQ(look(A, LOOKS_MS), 0);
 	signal_helper(A, SIGSTOP);
 	/* It comes with a file. */
-	CHECK_EQ(look_open(&asker, getpid(), LOOKS_MEMORY), -ETIMEDOUT);
+	CHECK_EQ(look_open(&asker, getpid(), LOOKS_MAPPINGS), -ETIMEDOUT);
 	signal_helper(A, SIGCONT);
 	asker.wait_ms = LOOKS_MS;
 	CHECK_EQ(look_at_file(&asker, getpid(), 9999, &identity), -ENOENT);
@@ -229,6 +241,152 @@ TEST(all_helpers_that_do_not_end_are_bounded)
 	CHECK_EQ(look(A, LOOKS_MS), -EAGAIN);
 	never_ends = 0;
 	CHECK_EQ(look(A, LOOKS_MS), 0);
+}
+
+/* How many descriptors a helper has of a file. */
+static u32 count_open(u32 slot, const char *path)
+{
+	char folder[64], link[400], target[64];
+	const struct dirent *entry;
+	u32 count = 0;
+	ssize_t n;
+	DIR *open;
+
+	snprintf(folder, sizeof(folder), "/proc/%d/fd", process_tgid(looks.at[slot].helper.pidfd));
+	open = opendir(folder);
+	CHECK(open != NULL);
+	while ((entry = readdir(open))) {
+		snprintf(link, sizeof(link), "%s/%s", folder, entry->d_name);
+		n = readlink(link, target, sizeof(target) - 1);
+		target[n < 0 ? 0 : n] = 0;
+		count += strcmp(target, path) == 0;
+	}
+	closedir(open);
+	return count;
+}
+
+static int look_at_null(const struct asker *asker, int fd, const void *address, struct call_look *call)
+{
+	*call = (struct call_look){ .copied = 1, .bytes = 8 };
+	CHECK_EQ(identity_of(fd, "", &call->identity), 0);
+	return look_at_call(asker, getpid(), fd, (uintptr_t)address, call);
+}
+
+/* Of the same file description, and the thread's own close of it is the last: the helper has none when it has written. */
+TEST(a_copy_is_the_callers_alone_once_its_call_is_answered)
+{
+	struct asker asker = { &looks, A, 7, LOOKS_MS };
+	int fd = open("/dev/null", O_RDWR), round;
+	u64 text = 0x0123456789abcdefull;
+	struct part part = { (uintptr_t)&text, "answered", 8 };
+	struct call_look call;
+
+	begin();
+	for (round = 0; round < 2; round++) {
+		CHECK_EQ(look_at_null(&asker, fd, &text, &call), 0);
+		CHECK(call.copy >= 0 && same_file(call.copy, fd) == 1);
+		CHECK_EQ(call.bytes, 8);
+		CHECK_EQ(memcmp(call.data, &text, 8), 0);
+		CHECK_EQ(count_open(A, "/dev/null"), 1);
+		if (round == 0)
+			CHECK_EQ(look_write(&asker, &call.memory, &part, 1), 0);
+		else
+			look_drop_copy(&asker, &call.memory);
+		CHECK_EQ(count_open(A, "/dev/null"), 0);
+		CHECK_EQ(memcmp(&text, "answered", 8), 0);
+		look_close_memory(&call.memory);
+		close(call.copy);
+	}
+}
+
+/* Nobody else would have the helper close it. */
+TEST(a_copy_that_comes_late_is_closed_next)
+{
+	struct asker asker = { &looks, A, 7, LOOKS_SOON_MS };
+	int fd = open("/dev/null", O_RDWR);
+	struct call_look call;
+	u64 text = 5;
+
+	begin();
+	CHECK_EQ(look(A, LOOKS_MS), 0);
+	signal_helper(A, SIGSTOP);
+	CHECK_EQ(look_at_null(&asker, fd, &text, &call), -ETIMEDOUT);
+	signal_helper(A, SIGCONT);
+	CHECK_EQ(look(A, LOOKS_MS), 0);
+	/* With the answer to this one it is closed at the latest. */
+	CHECK_EQ(look(A, LOOKS_MS), 0);
+	CHECK_EQ(count_open(A, "/dev/null"), 0);
+	CHECK_EQ(atomic_load(&looks.late), 0);
+}
+
+TEST(a_memory_that_nobody_needs_makes_room)
+{
+	struct asker asker = { &looks, A, 7, LOOKS_MS };
+	struct look_memory memory[LOOK_MEMORIES], more = { 0 };
+	u64 text = 5, read = 0;
+	u32 i;
+
+	begin();
+	for (i = 0; i < LOOK_MEMORIES; i++)
+		CHECK_EQ(look_open_memory(&asker, getpid(), &memory[i]), 0);
+	CHECK_EQ(look_open_memory(&asker, getpid(), &more), -EMFILE);
+	look_close_memory(&memory[3]);
+	/* It is closed with the next look, and free for the one after that. */
+	CHECK_EQ(look(A, LOOKS_MS), 0);
+	CHECK_EQ(look_open_memory(&asker, getpid(), &more), 0);
+	CHECK_EQ(look_read(&asker, &more, (uintptr_t)&text, &read, sizeof(read)), 0);
+	CHECK_EQ(read, 5);
+}
+
+/* What another helper has under its number is another call's. */
+TEST(a_memory_ends_with_its_helper)
+{
+	struct asker asker = { &looks, A, 7, LOOKS_MS };
+	struct look_memory memory, other;
+	u64 text = 5, read = 0;
+	struct part part = { (uintptr_t)&text, &read, sizeof(read) };
+
+	begin();
+	CHECK_EQ(look_open_memory(&asker, getpid(), &memory), 0);
+	signal_helper(A, SIGKILL);
+	CHECK_EQ(look_open_memory(&asker, getpid(), &other), 0);
+	CHECK_EQ(other.number, memory.number);
+	CHECK_EQ(look_read(&asker, &memory, (uintptr_t)&text, &read, sizeof(read)), -EFAULT);
+	CHECK_EQ(look_write(&asker, &memory, &part, 1), -EFAULT);
+	CHECK_EQ(text, 5);
+	/* Nor does its end close the other one. */
+	look_close_memory(&memory);
+	CHECK_EQ(look(A, LOOKS_MS), 0);
+	CHECK_EQ(look_read(&asker, &other, (uintptr_t)&text, &read, sizeof(read)), 0);
+	CHECK_EQ(read, 5);
+}
+
+/* Only of what may be the driver's is more seen than which file it is. */
+TEST(files_of_others_are_not_read)
+{
+	struct asker asker = { &looks, A, 7, LOOKS_MS };
+	int fd = open("/dev/null", O_RDWR), other = memfd_create("other", 0);
+	u64 text = 5;
+	struct call_look call = { .copied = 1, .bytes = 8 };
+
+	begin();
+	CHECK_EQ(identity_of(fd, "", &call.identity), 0);
+	CHECK_EQ(look_at_call(&asker, getpid(), other, (uintptr_t)&text, &call), 0);
+	CHECK(!call.memory.place && call.copy < 0 && call.bytes == 0);
+}
+
+/* A look whose helper somebody has killed is made by another one, and does not wait for long. */
+TEST(a_helper_that_was_killed_is_replaced_at_once)
+{
+	u64 began;
+
+	begin();
+	CHECK_EQ(look(A, LOOKS_MS), 0);
+	signal_helper(A, SIGKILL);
+	began = clock_ms();
+	CHECK_EQ(look(A, LOOKS_MS), 0);
+	CHECK(clock_ms() < began + LOOKS_MS);
+	CHECK_EQ(atomic_load(&looks.late), 0);
 }
 
 static void note(void *ctx, u64 start, u64 end)
