@@ -61,17 +61,6 @@ def raw(stack: ExitStack, server: PageServer, sent: bytes) -> bytes:
     return got
 
 
-def test_a_connection_is_kept() -> None:
-    """Requests in one connection are answered by one thread, without an end between."""
-    with serving() as server, ExitStack() as stack:
-        one = client(stack, server)
-        ask(one)
-        port = one.sock.getsockname()[1]
-        for _ in range(5):
-            assert not ask(one).will_close
-        assert one.sock.getsockname()[1] == port
-
-
 def test_a_connection_outlasts_the_deadline(monkeypatch: pytest.MonkeyPatch) -> None:
     """The deadline is that of a request: a scraper that comes back later finds its connection."""
     with serving(deadline_s=2) as server, ExitStack() as stack:

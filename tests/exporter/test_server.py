@@ -3,15 +3,12 @@
 
 from __future__ import annotations
 
-import socket
 import subprocess
 import sys
 import threading
-import time
 import urllib.error
 import urllib.request
 from collections.abc import Iterator
-from contextlib import suppress
 from pathlib import Path
 
 import pytest
@@ -33,12 +30,6 @@ def tree(tmp_path: Path) -> FakeTree:
     made = FakeTree(tmp_path / "tree")
     made.gpu(0, gpu_line("GPU-0"), slice_line("web", used=10))
     return made
-
-
-@pytest.fixture
-def short(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Have a server that is made from now on wait for a second."""
-    monkeypatch.setattr(server, "REQUEST_S", 1.0)
 
 
 @pytest.fixture
@@ -70,24 +61,6 @@ def test_serves_both_formats(base: str) -> None:
     assert "/metrics" in get(base + "/")[0]
     with pytest.raises(urllib.error.HTTPError, match="404"):
         get(f"{base}/other")
-
-
-def test_idle_connections_keep_nobody_away(short: None, base: str) -> None:
-    """Connections beyond the places are closed; silent and slow ones are cut off after a while."""
-    port = int(base.rpartition(":")[2])
-    silent = [socket.create_connection(("127.0.0.1", port)) for _ in range(server.CONNECTIONS)]
-    time.sleep(0.2)
-    extra = socket.create_connection(("127.0.0.1", port))
-    extra.settimeout(10)
-    assert extra.recv(1) == b""
-    silent[0].sendall(b"GET /metrics HTTP/1.1\r\nX: ")
-    for one in silent:
-        one.settimeout(10)
-        with suppress(ConnectionResetError):
-            assert one.recv(1) == b""
-        one.close()
-    extra.close()
-    assert "opencgpu_up 1.0" in get(f"{base}/metrics")[0]
 
 
 def test_address_in_use_is_one_line(base: str) -> None:
