@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Calls under many signals, calls of a thread with its own descriptor table, and how long calls take. */
+/* Calls under many signals, and calls of a thread with its own descriptor table. */
 #define _GNU_SOURCE
 #include <errno.h>
 #include <fcntl.h>
@@ -9,10 +9,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <sys/time.h>
-#include <time.h>
 #include <unistd.h>
 
-#include "clock.h"
 #include "probe.h"
 
 struct churn {
@@ -156,41 +154,4 @@ uint32_t step_unshare(struct probe *probe, const char *value)
 	errno = apart.error;
 	return report(apart.status, "unshare %llu size=%llu handle=0x%x", LLU(apart.size), LLU(apart.grant.size),
 		apart.grant.handle);
-}
-
-/* N pairs of an allocation and its free; N questions. */
-uint32_t step_bench(struct probe *probe, const char *value)
-{
-	struct session *session = probe_session(probe);
-	uint64_t count, i, *ask, *pair, start;
-	struct sizes sizes;
-	struct grant grant;
-	uint32_t status;
-
-	if (!parse_number(value, &count) || count == 0 || count > 1000000)
-		return NOT_UNDERSTOOD;
-	ask = calloc(2 * count, sizeof(*ask));
-	if (!ask)
-		return RM_ERRNO;
-	pair = ask + count;
-	status = session_open(session);
-	for (i = 0; i < count && status == NV_OK; i++) {
-		start = clock_now();
-		status = info_v2(session, &sizes);
-		ask[i] = clock_now() - start;
-		start = clock_now();
-		if (status == NV_OK)
-			status = memory_alloc(session, 65536, &grant);
-		if (status == NV_OK)
-			status = memory_free_at(session, session->count - 1);
-		pair[i] = clock_now() - start;
-	}
-	clock_sort(ask, i);
-	clock_sort(pair, i);
-	if (status == NV_OK)
-		printf("bench n=%llu info_ns=%llu info_p99_ns=%llu alloc_free_ns=%llu alloc_free_p99_ns=%llu\n",
-			LLU(count), LLU(ask[count / 2]), LLU(ask[count * 99 / 100]), LLU(pair[count / 2]),
-			LLU(pair[count * 99 / 100]));
-	free(ask);
-	return status;
 }

@@ -13,14 +13,11 @@
 #include "probe.h"
 
 #define MAX_MEMBERS 256u
-/* Handles of members that share one client must differ. */
-#define HANDLES_EACH (1u << 18)
 
 struct order {
 	uint64_t members;
 	uint64_t size;
 	bool fill;
-	bool shared;
 	bool nested;
 };
 
@@ -39,7 +36,7 @@ struct member {
 	pthread_t thread;
 };
 
-/* N:SIZE[:fill][:shared][:nest] */
+/* N:SIZE[:fill][:nest] */
 static bool parse(const char *value, struct order *order)
 {
 	if (!parse_size(&value, &order->members) || *value++ != ':' || !parse_size(&value, &order->size))
@@ -49,8 +46,6 @@ static bool parse(const char *value, struct order *order)
 
 		if (length == 4 && strncmp(value, "fill", 4) == 0)
 			order->fill = true;
-		else if (length == 6 && strncmp(value, "shared", 6) == 0)
-			order->shared = true;
 		else if (length == 4 && strncmp(value, "nest", 4) == 0)
 			order->nested = true;
 		else
@@ -77,30 +72,6 @@ static void work(const struct order *order, struct session *session, struct resu
 	result->error = (uint32_t)errno;
 }
 
-/* A new session, or the parent's client with other handles. */
-static void prepare(struct session *session, const struct order *order, const struct session *from, uint64_t index)
-{
-	session_init(session, from->settings, from->gpu);
-	if (!order->shared)
-		return;
-	*session = *from;
-	session->held = NULL;
-	session->count = session->room = 0;
-	session->next_handle += (uint32_t)(index + 1) * HANDLES_EACH;
-}
-
-/* Gives back what this member took; a shared client stays. */
-static void finish(struct session *session, const struct order *order)
-{
-	if (!order->shared) {
-		session_close(session);
-		return;
-	}
-	while (session->count > 0)
-		memory_free_at(session, session->count - 1);
-	free(session->held);
-}
-
 static void child(const struct order *order, struct session *session, int results, int hold)
 {
 	struct result result = { 0 };
@@ -117,7 +88,7 @@ static void child(const struct order *order, struct session *session, int result
 	}
 	work(order, session, &result);
 	if (write(results, &result, sizeof(result)) == sizeof(result) && read(hold, &byte, 1) == 0)
-		finish(session, order);
+		session_close(session);
 	_exit(0);
 }
 
@@ -140,7 +111,7 @@ static uint32_t run_processes(struct session *from, const struct order *order)
 		return RM_ERRNO;
 	fflush(stdout);
 	for (i = 0; i < order->members; i++) {
-		prepare(&session, order, from, i);
+		session_init(&session, from->settings, from->gpu);
 		if (fork() == 0) {
 			close(hold[1]);
 			close(results[0]);
@@ -168,7 +139,7 @@ static void *thread(void *argument)
 
 	work(member->order, &member->session, &member->result);
 	pthread_barrier_wait(member->done);
-	finish(&member->session, member->order);
+	session_close(&member->session);
 	return NULL;
 }
 
@@ -186,7 +157,7 @@ static uint32_t run_threads(struct session *from, const struct order *order)
 
 		member->order = order;
 		member->done = &done;
-		prepare(&member->session, order, from, started);
+		session_init(&member->session, from->settings, from->gpu);
 		if (pthread_create(&member->thread, NULL, thread, member))
 			break;
 	}
@@ -208,13 +179,8 @@ uint32_t step_parallel(struct probe *probe, const char *value)
 	struct session *from = probe_session(probe);
 	bool threads = strcmp(probe->step, "threads") == 0;
 	struct order order = { 0 };
-	uint32_t status = NV_OK;
 
 	if (!parse(value, &order) || (threads && order.nested))
 		return NOT_UNDERSTOOD;
-	if (order.shared)
-		status = session_open(from);
-	if (status == NV_OK)
-		status = threads ? run_threads(from, &order) : run_processes(from, &order);
-	return status;
+	return threads ? run_threads(from, &order) : run_processes(from, &order);
 }

@@ -52,7 +52,7 @@ step_fn step_managed, step_unmanaged;
 /* parallel.c: fork and threads */
 step_fn step_parallel;
 /* churn.c */
-step_fn step_unshare, step_churn, step_bench;
+step_fn step_unshare, step_churn;
 /* sharing.c */
 step_fn step_share, step_dup_of, step_export, step_import, step_take, step_close_export;
 /* work.c */

@@ -105,7 +105,7 @@ static uint32_t schedule(struct session *session, const struct work_group *group
 	return session_control(session, group->handle, NVA06C_CTRL_CMD_GPFIFO_SCHEDULE, params, at->bytes);
 }
 
-/* group: on its runlist; idle-group: not. [CHANNELS[:ENGINE]] */
+/* [CHANNELS[:ENGINE]] */
 uint32_t step_group(struct probe *probe, const char *value)
 {
 	uint64_t numbers[2] = { 1, NV2080_ENGINE_TYPE_GR0 };
@@ -118,7 +118,7 @@ uint32_t step_group(struct probe *probe, const char *value)
 	status = group_count < WORK_MAX_GROUPS ? session_open(session) : NV_ERR_INSUFFICIENT_RESOURCES;
 	if (status == NV_OK)
 		status = make_group(session, (uint32_t)numbers[1], (uint32_t)numbers[0], &group);
-	if (status == NV_OK && strcmp(probe->step, "group") == 0)
+	if (status == NV_OK)
 		status = schedule(session, &group);
 	if (group.handle && group_count < WORK_MAX_GROUPS)
 		groups[group_count++] = group;
