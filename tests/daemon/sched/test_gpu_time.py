@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from tests.daemon.harness import MIB
-from tests.daemon.work import KERNEL, PHASE, PHASES, Crew, Hand, count_of, rate_of, release
+from tests.daemon.work import KERNEL, Crew, Hand, count_of, rate_of, release
 from tests.integration.commands import eventually
 
 if TYPE_CHECKING:
@@ -38,14 +38,6 @@ def test_a_policy_divides(
     Crew.at_work(daemon, policy, *weights).await_shares(*expected)
 
 
-def test_native_is_the_drivers(daemon: Daemon) -> None:
-    """Under policy 5 weights mean nothing, and nothing is set."""
-    before = daemon.status()["engine"]
-    Crew.at_work(daemon, NATIVE, 1, 3).await_shares(0.5, 0.5)
-    after = daemon.status()["engine"]
-    assert (after["gates"], after["time_slices"]) == (before["gates"], before["time_slices"])
-
-
 @pytest.mark.enforcement
 @pytest.mark.parametrize("policy", [PREEMPTIVE, WEIGHT])
 @pytest.mark.parametrize(
@@ -60,26 +52,6 @@ def test_what_the_other_one_has(daemon: Daemon, policy: int, other: dict[str, An
     crew.add(1, **other)
     crew.begin()
     crew.await_shares(1 - part, part)
-
-
-@pytest.mark.enforcement
-def test_priority_is_not_kept_for_the_idle(daemon: Daemon) -> None:
-    """Who has it and does nothing leaves the card to others, and has its ratio soon after it begins."""
-    crew = Crew(daemon, PREEMPTIVE)
-    crew.add(1)
-    idle = daemon.slice(40, f"gpu=0:{2048 * MIB}:1:1", "group", "hold", *[PHASE] * PHASES, until="hold")
-    crew.begin()
-    crew.await_shares(1.0)
-    release(idle)
-    crew.await_shares(0.2)
-
-
-@pytest.mark.enforcement
-def test_weight_zero_gets_nothing(make_daemon: MakeDaemon) -> None:
-    """Not even a kernel, by channel enable and by timeslices, also where time is left over."""
-    daemon = make_daemon("T4", "allow_zero_weight: true\n")
-    for policy in (WEIGHT, SOFT):
-        Crew.at_work(daemon, policy, 0, 1).await_shares(0.0, 1.0)
 
 
 @pytest.mark.enforcement

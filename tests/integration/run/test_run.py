@@ -20,7 +20,7 @@ import pytest
 
 from tests.integration.commands import Outcome, call, eventually, must
 from tests.integration.conftest import Start
-from tests.integration.engine import CGPU, CGPUD, MIB, RUN, TREE, Engine
+from tests.integration.engine import CGPU, CGPUD, RUN, TREE, Engine
 from tests.integration.images import PROBE
 from tests.integration.probe import NO_MEMORY, step, steps
 from tests.integration.test_slice import SIZES
@@ -103,20 +103,6 @@ def test_children_are_inside(engine: Engine) -> None:
     assert [one.number("total") for one in steps(outcome) if one.name == "info"] == [GIB, GIB], outcome.text
     assert sum(one.number("bytes") for one in steps(outcome) if one.name == "fork") == GIB, outcome.text
     assert step(outcome, "alloc").number("status") == 0
-
-
-def test_registration(engine: Engine) -> None:
-    """Weight, priority and memory are in the tree while the command runs."""
-    with running(
-        "/bin/sh", "-c", READY, "true", options=["--mem", "1.5g", "--weight", "3", "--high-prio"]
-    ) as process:
-        (name,) = engine.instances()
-        nodes = [engine.read(f"0/{name}/{node}").strip() for node in ("memsize", "weight", "highprio")]
-        owner = engine.read(f"0/{name}/owner").split()
-        assert rest(process).returncode == 0
-    assert nodes == [str(1536 * MIB), "3", "1"]
-    assert owner[0] == name
-    assert owner[1].endswith(f"/cgpu-{name}")
 
 
 def test_exit_status(engine: Engine) -> None:
@@ -267,13 +253,6 @@ def test_slice_in_a_slice(engine: Engine) -> None:
     assert "has a listener already" in outcome.stderr
 
 
-def test_without_root() -> None:
-    """Another user than root is refused before anything is looked at."""
-    outcome = call(["setpriv", "--reuid=65534", "--clear-groups", CGPU, "run", *SLICE, "--", "/bin/true"])
-    assert outcome.returncode == 125
-    assert outcome.stderr == "cgpu run: user 65534: cgpu run needs root: sudo cgpu run\n"
-
-
 @pytest.mark.enforcement
 @pytest.mark.usefixtures("own_engine")
 def test_engine_restarts_meanwhile(engine: Engine) -> None:
@@ -296,16 +275,3 @@ def test_engine_has_stopped_meanwhile(engine: Engine) -> None:
     assert "the engine takes the slice back by itself" in outcome.stdout
     assert groups() == []
     engine.start()
-
-
-@pytest.mark.enforcement
-def test_lists(start: Start) -> None:
-    """Sizes go to the GPUs in the order in which these are named; by UUID too."""
-    engine = start("T4:2")
-    uuids = [engine.read(f"{gpu}/uuid").strip() for gpu in (1, 0)]
-    both = run(PROBE, "gpu=0", "info", "gpu=1", "info", options=["--gpus", ",".join(uuids), "--mem", "2G,1G"])
-    assert [one.number("total") for one in steps(both) if one.name == "info"] == [GIB, 2 * GIB], both.text
-    single = run(PROBE, "gpu=0", "info", options=["--gpus", "1", *SLICE])
-    assert single.returncode != 0, single.text
-    unnamed = run("/bin/true")
-    assert (unnamed.returncode, "this node has 2 GPUs" in unnamed.stderr) == (125, True), unnamed.text

@@ -19,7 +19,6 @@ from tests.vm.harness.busy import (
     load,
     near,
     shares,
-    uptime,
 )
 from tests.vm.harness.machine import Machine
 from tests.vm.harness.node import (
@@ -45,7 +44,6 @@ while :; do
   wait
 done
 """
-THROTTLED = re.compile(r" throttled=([0-9]+) ")
 TO_ROOT = 'echo "$1" >/sys/fs/cgroup/cgroup.procs'
 # What a container may try to have more: it is told that its own slice is set, and no to all else.
 TRIES = (
@@ -121,31 +119,6 @@ def test_time_follows_policy_and_weight(sliced: Machine, tenants: tuple[Slice, S
     loads[1].process.stop()
     measure(sliced, loads[:1], 1 / 8)
     assert loads[0].process.running, loads[0].process.finished().text
-
-
-def throttled(machine: Machine, tenants: tuple[Slice, Slice]) -> list[float]:
-    """Return for how many seconds each slice's share has not let it run, by its entry `stat`."""
-    entries = (read(machine, f"0/{one.name}/stat") for one in tenants)
-    return [int(THROTTLED.findall(entry)[0]) / 1e9 for entry in entries]
-
-
-@pytest.mark.enforcement
-@pytest.mark.parametrize(
-    ("policy", "parts"), [(2, (1 / 3, 2 / 3)), (3, (1 / 4, 2 / 4))], ids=["weight", "fixed"]
-)
-def test_throttled_is_the_time_without_the_share(
-    sliced: Machine, tenants: tuple[Slice, Slice], policy: int, parts: tuple[float, float]
-) -> None:
-    """Of two that always have work, each is throttled for as long as its share does not last."""
-    put(sliced, "0/max_inst", 4)
-    put(sliced, "0/policy", policy)
-    loads = [load(tenant) for tenant in tenants]
-    measure(sliced, loads, *parts)
-    before, begun = throttled(sliced, tenants), uptime(sliced)
-    measure(sliced, loads, *parts)
-    after, passed = throttled(sliced, tenants), uptime(sliced) - begun
-    waited = [(new - old) / passed for new, old in zip(after, before, strict=True)]
-    assert near(waited, [1 - part for part in parts]), (waited, passed)
 
 
 @pytest.mark.enforcement
