@@ -36,6 +36,9 @@ HARMLESS = (
     "run.oci.systemd.subgroup",
     "run.oci.timens_offset",
 )
+# Root without any capability may write the driver's settings there (`registry`, `gpus/*/registry`), and they
+# count for the whole node. runc and crun skip a path that does not exist.
+READ_ONLY = "/proc/driver/nvidia"
 
 
 class Node:
@@ -72,6 +75,7 @@ def edit(spec: Table, container: str, allocation: Allocation, node: Node) -> Non
         shared = node.config.supervise_shared_mappings
         supervise(table(spec, "linux"), container, node.flags, shared=shared)
     _mask(spec, node.config.tree)
+    _protect_driver(spec)
 
 
 def _refuse_other_runtime(spec: Table) -> None:
@@ -119,3 +123,9 @@ def _add_hook(hooks: Table, stage: str, arguments: list[str], timeout: int) -> N
 def _mask(spec: Table, tree: str | None) -> None:
     masked = entries(table(spec, "linux"), "maskedPaths")
     masked.extend(path for path in (*MASKED, tree) if path is not None and path not in masked)
+
+
+def _protect_driver(spec: Table) -> None:
+    read_only = entries(table(spec, "linux"), "readonlyPaths")
+    if READ_ONLY not in read_only:
+        read_only.append(READ_ONLY)

@@ -17,7 +17,7 @@ _MEMBERS = {
     (): ("process", "hooks", "linux", "mounts", "annotations", "root"),
     ("process",): ("env", "user"),
     ("hooks",): ("prestart", "createRuntime", "poststop"),
-    ("linux",): ("seccomp", "maskedPaths", "devices", "resources"),
+    ("linux",): ("seccomp", "maskedPaths", "readonlyPaths", "devices", "resources"),
     ("linux", "resources"): ("devices",),
     ("linux", "seccomp"): (
         "defaultAction",

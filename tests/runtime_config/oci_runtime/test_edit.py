@@ -8,6 +8,7 @@ import json
 import os
 import re
 from contextlib import suppress
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -140,6 +141,22 @@ def test_the_tree_is_masked() -> None:
     assert after["maskedPaths"] == ["/proc/keys", "/proc/cgpu_km", "/run/cgpu_km", "/run/cgpu", "/elsewhere"]
     privileged = edited(spec(linux={"maskedPaths": None}))["linux"]
     assert privileged["maskedPaths"] == ["/proc/cgpu_km", "/run/cgpu_km", "/run/cgpu"]
+
+
+@pytest.mark.parametrize(
+    ("before", "after"),
+    [
+        ({"readonlyPaths": ["/proc/bus", "/proc/sys"]}, ["/proc/bus", "/proc/sys", "/proc/driver/nvidia"]),
+        ({"readonlyPaths": ["/proc/driver/nvidia"]}, ["/proc/driver/nvidia"]),
+        ({"readonlyPaths": None}, ["/proc/driver/nvidia"]),
+        ({}, ["/proc/driver/nvidia"]),
+    ],
+)
+def test_files_of_the_driver_are_read_only(before: dict[str, Any], after: list[str]) -> None:
+    """No slice can write the driver's settings, which count for all containers; under both engines."""
+    for listener in (True, False):
+        where = Node(Effective(), description(), listener=listener)
+        assert edited(spec(linux=dict(before)), where=where)["linux"]["readonlyPaths"] == after
 
 
 def test_whole_cards_beside_slices_are_given_alike() -> None:
