@@ -65,12 +65,22 @@ class Connection(socket.socket):
         super().__init__(fileno=descriptor)
         self.peer = peer
         self._listener = listener
+        self._ended = False
 
     def end(self) -> None:
         """Have asyncio find that the connection has ended, in whatever state it is."""
         self._listener.forget(self)
+        self._ended = True
         with contextlib.suppress(OSError):
             self.shutdown(socket.SHUT_RDWR)
+
+    def recv(self, *args: Any) -> bytes:
+        """Read; what came before the connection was ended would make a review that nobody awaits."""
+        return b"" if self._ended else super().recv(*args)
+
+    def recv_into(self, *args: Any) -> int:
+        """Read into a buffer, likewise."""
+        return 0 if self._ended else super().recv_into(*args)
 
     def close(self) -> None:
         """Close it; count it no more."""

@@ -5,20 +5,22 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import Awaitable, Callable, Mapping, MutableMapping
-from contextlib import nullcontext
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, MutableMapping
+from contextlib import asynccontextmanager, nullcontext
 from typing import Any
 
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from cgpu.kubernetes.admission import review
 from cgpu.kubernetes.admission.rewrite import Rewritten
+from cgpu.kubernetes.admission.room import Place, Room
 from cgpu.kubernetes.admission.templates import Templates
 from cgpu.service_log import Say
 
 MAX_BODY = 8 << 20  # the API server's own bound for an object is 3 MiB, before it fills in what is not said
 LARGE = 64 << 10
 AT_ONCE = 16  # bodies that are read as objects, each of many times its length
+WAITING = 64  # reviews that are read and wait for one of these places
 BODY_S = 10.0  # the API server waits no longer for an answer
 LARGE_BODY_S = 1.0  # one at a time: a sender who is slow holds up the others
 Scope = MutableMapping[str, Any]
@@ -26,6 +28,10 @@ Receive = Callable[[], Awaitable[MutableMapping[str, Any]]]
 Send = Callable[[MutableMapping[str, Any]], Awaitable[None]]
 PROVED = "proved"  # in a request's state: the client has shown a certificate of the authority
 Judge = Callable[[Mapping[str, Any]], Rewritten | None]
+
+
+class GivenUpError(Exception):
+    """A review was given up before its turn."""
 
 
 class Webhook:
@@ -45,6 +51,7 @@ class Webhook:
         # What is read of a body takes up to 25 times its length: several large ones at once are too much.
         self._large = asyncio.Lock()
         self._few = asyncio.Semaphore(AT_ONCE)
+        self._waiting = Room(WAITING)
         self._asks_proof = asks_proof
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -63,9 +70,10 @@ class Webhook:
             return
         large = _is_large(scope)
         async with self._large if large else nullcontext():
-            await self._judge(receive, send, judge, LARGE_BODY_S if large else BODY_S)
+            place = Place(_peer(scope), BODY_S)
+            await self._judge(place, receive, send, judge, LARGE_BODY_S if large else BODY_S)
 
-    async def _judge(self, receive: Receive, send: Send, judge: Judge, seconds: float) -> None:
+    async def _judge(self, place: Place, receive: Receive, send: Send, judge: Judge, seconds: float) -> None:
         try:
             body = await asyncio.wait_for(_body(receive), seconds)
         except TimeoutError:
@@ -76,12 +84,35 @@ class Webhook:
             return
         try:
             # Requests to the API server, which it makes, must not hold up other reviews.
-            async with self._few:
+            async with self._turn(place, receive):
                 answer = await asyncio.to_thread(review.answer, body, judge, self._say)
+        except GivenUpError:
+            await _send(send, 503, b"too many reviews", "text/plain")
+            return
         except ValueError as error:
             await _send(send, 400, str(error).encode("ascii", "backslashreplace"), "text/plain")
             return
         await _send(send, 200, json.dumps(answer).encode(), "application/json")
+
+    @asynccontextmanager
+    async def _turn(self, place: Place, receive: Receive) -> AsyncIterator[None]:
+        """Wait until few others are judged. Raises GivenUpError: the client has gone, or too many wait."""
+        # uvicorn ends no application whose client has gone: the review would wait here with its body.
+        gone = asyncio.ensure_future(_gone(receive))
+        gone.add_done_callback(lambda _: place.end())
+        try:
+            async with place:
+                self._waiting.take(place)
+                await self._few.acquire()
+        except TimeoutError:
+            raise GivenUpError from None
+        finally:
+            gone.cancel()
+            self._waiting.leave(place)
+        try:
+            yield
+        finally:
+            self._few.release()
 
 
 class Protocol(H11Protocol):
@@ -99,6 +130,17 @@ def _is_large(scope: Scope) -> bool:
     """Return whether a body is large, or may be: it does not say how long it is."""
     length = dict(scope["headers"]).get(b"content-length", b"")
     return not length.isdigit() or int(length) > LARGE
+
+
+def _peer(scope: Scope) -> str:
+    """Return the address of the client."""
+    return str((scope.get("client") or ("",))[0])
+
+
+async def _gone(receive: Receive) -> None:
+    """Return when the client has gone, whose body has been read."""
+    while (await receive()).get("type") != "http.disconnect":
+        pass
 
 
 async def _body(receive: Receive) -> bytes | None:

@@ -1,0 +1,142 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Reviews of many senders, who go, wait or are slow: what the webhook has at hand is bounded."""
+
+from __future__ import annotations
+
+import asyncio
+import socket
+import ssl
+import threading
+import time
+from pathlib import Path
+from typing import Any, cast
+
+import pytest
+
+from cgpu.kubernetes.admission import review, server
+from cgpu.kubernetes.admission.listener import Connection, Listener
+from cgpu.kubernetes.admission.server import Webhook
+from tests.kubernetes.admission.test_review import POD, FewTemplates, Log, client_of, request, serving
+
+CROWD, OTHER = "192.0.2.1", "192.0.2.2"
+
+
+class Judged:
+    """What stands in for the judging of reviews: it counts them, and waits until they may be answered."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.number = 0
+        self.may_end = threading.Event()
+        monkeypatch.setattr(review, "answer", self)
+
+    def __call__(self, _body: bytes, _judge: object, _say: object) -> dict[str, Any]:
+        self.number += 1
+        assert self.may_end.wait(20)
+        return {}
+
+
+@pytest.fixture
+def judged(monkeypatch: pytest.MonkeyPatch) -> Judged:
+    """Judge one small review at a time."""
+    monkeypatch.setattr(server, "AT_ONCE", 1)
+    return Judged(monkeypatch)
+
+
+def send_review(url: str, folder: Path) -> ssl.SSLSocket:
+    """Send a whole review, and wait for no answer."""
+    trusted = ssl.create_default_context(cafile=folder / "ca.crt")
+    connection = socket.create_connection(("127.0.0.1", int(url.rpartition(":")[2])))
+    sender = trusted.wrap_socket(connection, server_hostname="127.0.0.1")
+    body = request(POD)
+    sender.sendall(b"POST /pods HTTP/1.1\r\nhost: x\r\ncontent-length: %d\r\n\r\n" % len(body) + body)
+    return sender
+
+
+def test_reviews_of_who_has_gone_are_left(tmp_path: Path, judged: Judged) -> None:
+    """A review whose sender has gone while it waited is not judged, and its place is free."""
+    with serving(tmp_path, FewTemplates()) as url:
+        senders = [send_review(url, tmp_path) for _ in range(6)]
+        time.sleep(0.5)
+        for sender in senders:
+            sender.close()
+        time.sleep(0.5)
+        judged.may_end.set()
+        with client_of(url, tmp_path) as client:
+            assert client.post("/pods", content=request(POD)).status_code == 200
+    assert judged.number == 2
+
+
+def test_an_ended_connection_is_not_read() -> None:
+    """What a sender has sent before its connection was ended makes no review."""
+
+    async def read() -> tuple[bytes, int]:
+        with Listener("127.0.0.1", 0) as listener, socket.socket() as sender:
+            listener.listen()
+            sender.connect(listener.getsockname())
+            sender.sendall(b"POST")
+            connection = cast("Connection", listener.accept()[0])
+            connection.end()
+            with connection:
+                return connection.recv(4), connection.recv_into(bytearray(4))
+
+    assert asyncio.run(read()) == (b"", 0)
+
+
+class Sender:
+    """One that sends a body in parts to an application, and waits for the answer."""
+
+    def __init__(self, peer: str, *parts: bytes, pause: float = 0) -> None:
+        self.status = 0
+        self._peer = peer
+        self._parts = list(parts)
+        self._length = sum(map(len, parts))
+        self._pause = pause
+
+    async def send(self, webhook: Webhook) -> int:
+        """Return the answer's status."""
+        headers = [(b"content-length", str(self._length).encode())]
+        scope = {"type": "http", "method": "POST", "path": "/pods", "headers": headers}
+        await webhook({**scope, "client": (self._peer, 1)}, self._receive, self._keep)
+        return self.status
+
+    async def _receive(self) -> dict[str, Any]:
+        await asyncio.sleep(self._pause if self._parts else 60)
+        return {"type": "http.request", "body": self._parts.pop(0), "more_body": bool(self._parts)}
+
+    async def _keep(self, message: Any) -> None:
+        self.status = message.get("status", self.status)
+
+
+def application() -> Webhook:
+    """Return a webhook without a server."""
+    return Webhook(cast("Any", FewTemplates()), Log())
+
+
+def test_waiting_reviews_are_bounded(judged: Judged, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where too many wait, the oldest of the address that has most is told to come again; others wait on."""
+    monkeypatch.setattr(server, "WAITING", 4)
+
+    async def crowd() -> list[int]:
+        webhook = application()
+        senders = [Sender(CROWD, b"1") for _ in range(4)] + [Sender(OTHER, b"1")]
+        senders += [Sender(CROWD, b"1") for _ in range(4)]
+        answers = [asyncio.create_task(sender.send(webhook)) for sender in senders]
+        await asyncio.sleep(0.3)
+        judged.may_end.set()
+        return await asyncio.gather(*answers)
+
+    assert asyncio.run(crowd()) == [200, 503, 503, 503, 200, 503, 200, 200, 200]
+
+
+def test_nobody_waits_for_ever(judged: Judged, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A review that the API server awaits no more is given up."""
+    monkeypatch.setattr(server, "BODY_S", 0.2)
+
+    async def wait() -> list[int]:
+        webhook = application()
+        first, second = (asyncio.create_task(Sender(CROWD, b"1").send(webhook)) for _ in range(2))
+        given_up = await second
+        judged.may_end.set()
+        return [await first, given_up]
+
+    assert asyncio.run(wait()) == [200, 503]
