@@ -15,6 +15,7 @@ class Place:
     def __init__(self, peer: str, seconds: float) -> None:
         """Make the place of a review of that address."""
         self.peer = peer
+        self.ended = False
         self._limit = asyncio.timeout(seconds)
 
     async def __aenter__(self) -> Self:
@@ -30,6 +31,7 @@ class Place:
 
     def end(self) -> None:
         """Have the review give up, if it still waits."""
+        self.ended = True
         with contextlib.suppress(RuntimeError):  # it has gone on
             self._limit.reschedule(0)
 

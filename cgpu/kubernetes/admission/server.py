@@ -6,7 +6,7 @@ from __future__ import annotations
 import asyncio
 import json
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, MutableMapping
-from contextlib import asynccontextmanager, nullcontext
+from contextlib import asynccontextmanager
 from typing import Any
 
 from uvicorn.protocols.http.h11_impl import H11Protocol
@@ -22,7 +22,7 @@ LARGE = 64 << 10
 AT_ONCE = 16  # bodies that are read as objects, each of many times its length
 WAITING = 64  # reviews that are read and wait for one of these places
 BODY_S = 10.0  # the API server waits no longer for an answer
-LARGE_BODY_S = 1.0  # one at a time: a sender who is slow holds up the others
+BODIES = 24 << 20  # bytes of reviews that come or wait: one of MAX_BODY, and one of LARGE on each connection
 Scope = MutableMapping[str, Any]
 Receive = Callable[[], Awaitable[MutableMapping[str, Any]]]
 Send = Callable[[MutableMapping[str, Any]], Awaitable[None]]
@@ -30,8 +30,13 @@ PROVED = "proved"  # in a request's state: the client has shown a certificate of
 Judge = Callable[[Mapping[str, Any]], Rewritten | None]
 
 
-class GivenUpError(Exception):
-    """A review was given up before its turn."""
+class RefusedError(Exception):
+    """A review is not judged. status: of the answer."""
+
+    def __init__(self, status: int, words: bytes) -> None:
+        super().__init__(words)
+        self.status = status
+        self.words = words
 
 
 class Webhook:
@@ -49,8 +54,9 @@ class Webhook:
             "/claims": review.claims,
         }
         # What is read of a body takes up to 25 times its length: several large ones at once are too much.
-        self._large = asyncio.Lock()
+        self._large = asyncio.Semaphore(1)
         self._few = asyncio.Semaphore(AT_ONCE)
+        self._bodies = Room(BODIES)
         self._waiting = Room(WAITING)
         self._asks_proof = asks_proof
 
@@ -68,26 +74,15 @@ class Webhook:
         if self._asks_proof and not scope.get("state", {}).get(PROVED):
             await _send(send, 403, b"expected a client certificate, as the API server has", "text/plain")
             return
-        large = _is_large(scope)
-        async with self._large if large else nullcontext():
-            place = Place(_peer(scope), BODY_S)
-            await self._judge(place, receive, send, judge, LARGE_BODY_S if large else BODY_S)
+        await self._judge(Place(_peer(scope), BODY_S), receive, send, judge)
 
-    async def _judge(self, place: Place, receive: Receive, send: Send, judge: Judge, seconds: float) -> None:
-        try:
-            body = await asyncio.wait_for(_body(receive), seconds)
-        except TimeoutError:
-            await _send(send, 408, b"too slow", "text/plain")
-            return
-        if body is None:
-            await _send(send, 413, b"too large", "text/plain")
-            return
+    async def _judge(self, place: Place, receive: Receive, send: Send, judge: Judge) -> None:
         try:
             # Requests to the API server, which it makes, must not hold up other reviews.
-            async with self._turn(place, receive):
+            async with self._turn(place, receive) as body:
                 answer = await asyncio.to_thread(review.answer, body, judge, self._say)
-        except GivenUpError:
-            await _send(send, 503, b"too many reviews", "text/plain")
+        except RefusedError as error:
+            await _send(send, error.status, error.words, "text/plain")
             return
         except ValueError as error:
             await _send(send, 400, str(error).encode("ascii", "backslashreplace"), "text/plain")
@@ -95,24 +90,53 @@ class Webhook:
         await _send(send, 200, json.dumps(answer).encode(), "application/json")
 
     @asynccontextmanager
-    async def _turn(self, place: Place, receive: Receive) -> AsyncIterator[None]:
-        """Wait until few others are judged. Raises GivenUpError: the client has gone, or too many wait."""
+    async def _turn(self, place: Place, receive: Receive) -> AsyncIterator[bytes]:
+        """Read a review, and wait until few others are judged. Raises RefusedError."""
+        body = None
+        try:
+            async with place:
+                # A sender who is slow holds up no other: a turn is taken once all has come.
+                body = await self._body(place, receive)
+                turns = self._large if len(body) > LARGE else self._few
+                await self._wait(place, receive, turns)
+        except TimeoutError:
+            if body is None and not place.ended:
+                raise RefusedError(408, b"too slow") from None
+            raise RefusedError(503, b"too many reviews") from None
+        finally:
+            self._bodies.leave(place)
+        try:
+            yield body
+        finally:
+            turns.release()
+
+    async def _body(self, place: Place, receive: Receive) -> bytes:
+        """Return the body, which takes of the room for bodies."""
+        parts: list[bytes] = []
+        length = 0
+        while True:
+            message = await receive()
+            if message.get("type") == "http.disconnect":
+                return b""
+            part = message.get("body", b"")
+            length += len(part)
+            if length > MAX_BODY:
+                raise RefusedError(413, b"too large")
+            parts.append(part)
+            self._bodies.take(place, len(part))
+            if not message.get("more_body"):
+                return b"".join(parts)
+
+    async def _wait(self, place: Place, receive: Receive, turns: asyncio.Semaphore) -> None:
         # uvicorn ends no application whose client has gone: the review would wait here with its body.
         gone = asyncio.ensure_future(_gone(receive))
         gone.add_done_callback(lambda _: place.end())
         try:
-            async with place:
-                self._waiting.take(place)
-                await self._few.acquire()
-        except TimeoutError:
-            raise GivenUpError from None
+            self._waiting.take(place)
+            await turns.acquire()
         finally:
             gone.cancel()
             self._waiting.leave(place)
-        try:
-            yield
-        finally:
-            self._few.release()
 
 
 class Protocol(H11Protocol):
@@ -126,12 +150,6 @@ class Protocol(H11Protocol):
         self.app_state = {**self.app_state, PROVED: bool(shown is not None and shown.getpeercert())}
 
 
-def _is_large(scope: Scope) -> bool:
-    """Return whether a body is large, or may be: it does not say how long it is."""
-    length = dict(scope["headers"]).get(b"content-length", b"")
-    return not length.isdigit() or int(length) > LARGE
-
-
 def _peer(scope: Scope) -> str:
     """Return the address of the client."""
     return str((scope.get("client") or ("",))[0])
@@ -141,23 +159,6 @@ async def _gone(receive: Receive) -> None:
     """Return when the client has gone, whose body has been read."""
     while (await receive()).get("type") != "http.disconnect":
         pass
-
-
-async def _body(receive: Receive) -> bytes | None:
-    """Return the body, None when it is too large."""
-    parts: list[bytes] = []
-    length = 0
-    while True:
-        message = await receive()
-        if message.get("type") == "http.disconnect":
-            return b""
-        part = message.get("body", b"")
-        length += len(part)
-        if length > MAX_BODY:
-            return None
-        parts.append(part)
-        if not message.get("more_body"):
-            return b"".join(parts)
 
 
 async def _send(send: Send, status: int, body: bytes, kind: str) -> None:

@@ -140,3 +140,37 @@ def test_nobody_waits_for_ever(judged: Judged, monkeypatch: pytest.MonkeyPatch) 
         return [await first, given_up]
 
     assert asyncio.run(wait()) == [200, 503]
+
+
+LARGE_PARTS = (b" " * server.LARGE, b"1")
+
+
+def test_slow_senders_hold_up_no_large_review(judged: Judged) -> None:
+    """Large bodies are read at once, though one at a time is judged."""
+    judged.may_end.set()
+
+    async def crowd() -> int:
+        webhook = application()
+        slow = [asyncio.create_task(Sender(CROWD, *LARGE_PARTS, pause=60).send(webhook)) for _ in range(15)]
+        await asyncio.sleep(0.1)
+        status = await asyncio.wait_for(Sender(OTHER, *LARGE_PARTS).send(webhook), 1)
+        for sender in slow:
+            sender.cancel()
+        return status
+
+    assert asyncio.run(crowd()) == 200
+
+
+def test_bodies_that_are_read_are_bounded(judged: Judged, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where they take too much, the oldest of the address that has most is told to come again."""
+    monkeypatch.setattr(server, "BODIES", 4 * server.LARGE + 16)
+
+    async def crowd() -> list[int]:
+        webhook = application()
+        peers = [CROWD, CROWD, OTHER, CROWD, CROWD]
+        answers = [asyncio.create_task(Sender(peer, *LARGE_PARTS, pause=0.1).send(webhook)) for peer in peers]
+        await asyncio.sleep(0.5)
+        judged.may_end.set()
+        return await asyncio.gather(*answers)
+
+    assert asyncio.run(crowd()) == [503, 200, 200, 200, 200]
