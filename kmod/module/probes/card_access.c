@@ -90,7 +90,7 @@ static int node_open(struct inode *inode, struct file *file)
 		err = -EPERM;
 	if (err > 0)
 		gpu = card_opening(&key);
-	err = km_opened_file_open(&km_probe_open, err, inode, file);
+	err = km_opened_file_open(&km_probe_open, err, &identity, inode, file);
 	km_pages_opened(gpu);
 	km_probe_leave();
 	return err;

@@ -5,7 +5,7 @@
 
 #include <linux/rwsem.h>
 
-#include "engine/engine.h"
+#include "identity/identity.h"
 
 struct km_file {
 	struct hlist_node node;
@@ -42,8 +42,9 @@ bool km_file_any_exported(void);
 
 struct km_probe;
 /* Run the open() that a probe was put on, and note the file where the task is in a container. found: what
- * km_identity_of_current() said of the task, or the error with which the call ends. */
-int km_opened_file_open(const struct km_probe *probe, int found, struct inode *inode, struct file *file);
+ * km_identity_of_current() said of the task, or the error with which the call ends; by: the container. */
+int km_opened_file_open(
+	const struct km_probe *probe, int found, const struct km_identity *by, struct inode *inode, struct file *file);
 /* The probes of nvidia, under the names that the loaded version has; before they are attached. */
 void km_opened_files_choose(void);
 /* The driver is gone, or goes. */

@@ -2,9 +2,10 @@
 /*
  * Files of nvidia and nvidia_uvm that a container's tasks have opened. A container can send such a file to a process outside
  * of all containers, whose calls would not be judged: a call on such a file by a task of no container is refused. Calls of
- * another sliced container are judged as that container's. A process that may use the card opens files of its own. As the
- * file is known at the driver's entry points, this holds for all calls on it: dma-bufs, and those of UVM that no other probe
- * sees.
+ * another sliced container on a file of nvidia are judged as that container's; on UVM's they are refused, as the address space
+ * is the file's, and managed memory in it is charged on the cards of the container that maps it: the other one would register
+ * cards of its own there. A process that may use the card opens files of its own. As the file is known at the driver's entry
+ * points, this holds for all calls on it: dma-bufs, and those of UVM that no other probe sees.
  */
 #include <linux/fs.h>
 #include <linux/hashtable.h>
@@ -19,6 +20,7 @@
 struct opened_file {
 	struct hlist_node node;
 	const struct file *file; /* only compared */
+	struct km_identity by; /* the container whose task has opened it */
 	struct rcu_head rcu;
 };
 
@@ -38,16 +40,19 @@ static struct opened_file *opened_find(const struct file *file)
 	return NULL;
 }
 
-static bool opened_has(const struct file *file)
+/* Whether a container has opened it, and which. */
+static bool opened_owner(const struct file *file, struct km_identity *by)
 {
-	bool has;
+	const struct opened_file *opened;
 
 	if (!atomic_read(&opened_count))
 		return false;
 	rcu_read_lock();
-	has = opened_find(file) != NULL;
+	opened = opened_find(file);
+	if (opened)
+		*by = opened->by;
 	rcu_read_unlock();
-	return has;
+	return opened != NULL;
 }
 
 static void opened_add(struct opened_file *opened, const struct file *file)
@@ -76,23 +81,27 @@ static __nocfi int opened_run(const struct km_probe *probe, struct inode *inode,
 }
 
 /* No task has the file before this returns, so no call on it comes too early. */
-static int opened_run_noted(const struct km_probe *probe, struct inode *inode, struct file *file)
+static int opened_run_noted(
+	const struct km_probe *probe, const struct km_identity *by, struct inode *inode, struct file *file)
 {
 	struct opened_file *opened = kmalloc(sizeof(*opened), GFP_KERNEL_ACCOUNT);
 	int err = opened ? opened_run(probe, inode, file) : -ENOMEM;
 
-	if (err == 0)
-		opened_add(opened, file);
-	else
+	if (err) {
 		kfree(opened);
-	return err;
+		return err;
+	}
+	opened->by = *by;
+	opened_add(opened, file);
+	return 0;
 }
 
-int km_opened_file_open(const struct km_probe *probe, int found, struct inode *inode, struct file *file)
+int km_opened_file_open(
+	const struct km_probe *probe, int found, const struct km_identity *by, struct inode *inode, struct file *file)
 {
 	if (found < 0)
 		return found;
-	return found ? opened_run_noted(probe, inode, file) : opened_run(probe, inode, file);
+	return found ? opened_run_noted(probe, by, inode, file) : opened_run(probe, inode, file);
 }
 
 /* Its last reference is gone. Any context. */
@@ -125,9 +134,9 @@ void km_opened_files_clear(void)
 /* Whether the current task is none of a container. */
 static bool opened_by_others(const struct file *file)
 {
-	struct km_identity identity;
+	struct km_identity identity, by;
 
-	return km_enforce && opened_has(file) && !km_identity_of_current(&identity);
+	return km_enforce && opened_owner(file, &by) && !km_identity_of_current(&identity);
 }
 NOKPROBE_SYMBOL(opened_by_others);
 
@@ -145,23 +154,14 @@ static bool opened_may_use(void)
 	return false;
 }
 
-static __nocfi long opened_run_ioctl(
-	const struct km_probe *probe, struct file *file, unsigned int command, unsigned long argument)
-{
-	long (*original)(struct file *, unsigned int, unsigned long) = (void *)probe->original;
-	long result = opened_may_use() ? original(file, command, argument) : -EPERM;
-
-	km_probe_leave();
-	return result;
-}
-
 /* --- nvidia --- */
 
 static bool opened_close_wants(struct pt_regs *regs)
 {
 	const struct file *file = (const struct file *)regs_get_kernel_argument(regs, 1);
+	struct km_identity by;
 
-	if (opened_has(file))
+	if (opened_owner(file, &by))
 		opened_remove(file);
 	return false;
 }
@@ -180,9 +180,13 @@ static bool second_is_opened(struct pt_regs *regs)
 NOKPROBE_SYMBOL(second_is_opened);
 
 /* nvidia_unlocked_ioctl(), since 545. */
-static long opened_ioctl(struct file *file, unsigned int command, unsigned long argument)
+static __nocfi long opened_ioctl(struct file *file, unsigned int command, unsigned long argument)
 {
-	return opened_run_ioctl(&km_probe_opened_ioctl, file, command, argument);
+	long (*original)(struct file *, unsigned int, unsigned long) = (void *)km_probe_opened_ioctl.original;
+	long result = opened_may_use() ? original(file, command, argument) : -EPERM;
+
+	km_probe_leave();
+	return result;
 }
 
 /* nvidia_ioctl(), up to 535: what its callers have in common. */
@@ -213,11 +217,32 @@ KM_PROBE(opened_close, "nvidia", "nvidia_close", NULL, opened_close_wants);
 
 /* --- nvidia_uvm --- */
 
+/* Whether the current task is of another container than the one that has opened the file, or of none. */
+static bool uvm_is_of_others(struct pt_regs *regs)
+{
+	const struct file *file = (const struct file *)regs_get_kernel_argument(regs, 0);
+	struct km_identity identity, by;
+
+	if (!km_enforce || !opened_owner(file, &by))
+		return false;
+	return !km_identity_of_current(&identity) || identity.slot != by.slot || identity.generation != by.generation;
+}
+NOKPROBE_SYMBOL(uvm_is_of_others);
+
+static long uvm_refuse(void)
+{
+	pr_warn_ratelimited("%s (pid %d): used a file of nvidia-uvm that another container has opened: refused\n",
+		current->comm, task_tgid_nr(current));
+	km_probe_leave();
+	return -EPERM;
+}
+
 /* uvm_open_entry() */
 static int uvm_open(struct inode *inode, struct file *file)
 {
 	struct km_identity identity;
-	int err = km_opened_file_open(&km_probe_uvm_open, km_identity_of_current(&identity), inode, file);
+	int found = km_identity_of_current(&identity);
+	int err = km_opened_file_open(&km_probe_uvm_open, found, &identity, inode, file);
 
 	km_probe_leave();
 	return err;
@@ -226,20 +251,16 @@ static int uvm_open(struct inode *inode, struct file *file)
 /* uvm_unlocked_ioctl_entry() */
 static long uvm_ioctl(struct file *file, unsigned int command, unsigned long argument)
 {
-	return opened_run_ioctl(&km_probe_uvm_ioctl, file, command, argument);
+	return uvm_refuse();
 }
 
 /* uvm_mmap_entry(): managed memory */
-static __nocfi int uvm_mmap(struct file *file, struct vm_area_struct *vma)
+static int uvm_mmap(struct file *file, struct vm_area_struct *vma)
 {
-	int (*original)(struct file *, struct vm_area_struct *) = (void *)km_probe_uvm_mmap.original;
-	int result = opened_may_use() ? original(file, vma) : -EPERM;
-
-	km_probe_leave();
-	return result;
+	return (int)uvm_refuse();
 }
 
 KM_PROBE(uvm_open, "nvidia_uvm", "uvm_open_entry", uvm_open, km_wants_enforced);
 KM_PROBE(uvm_close, "nvidia_uvm", "uvm_release_entry", NULL, opened_close_wants);
-KM_PROBE(uvm_ioctl, "nvidia_uvm", "uvm_unlocked_ioctl_entry", uvm_ioctl, first_is_opened);
-KM_PROBE(uvm_mmap, "nvidia_uvm", "uvm_mmap_entry", uvm_mmap, first_is_opened);
+KM_PROBE(uvm_ioctl, "nvidia_uvm", "uvm_unlocked_ioctl_entry", uvm_ioctl, uvm_is_of_others);
+KM_PROBE(uvm_mmap, "nvidia_uvm", "uvm_mmap_entry", uvm_mmap, uvm_is_of_others);

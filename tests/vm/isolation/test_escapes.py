@@ -14,7 +14,7 @@ from tests.integration.engine import MIB
 from tests.integration.probe import Printed, steps
 from tests.integration.test_slice import LIMIT, SLICE
 from tests.vm.harness.bundles import Spec
-from tests.vm.harness.node import TREE, real_driver
+from tests.vm.harness.node import TREE, read, real_driver
 from tests.vm.harness.sliced_node import SlicedNode, bind, host_cgroups, privileged
 from tests.vm.programs import build
 
@@ -180,6 +180,16 @@ def test_gpu_of_another_container(sliced: SlicedNode) -> None:
     assert taken.number("register") != 0
     assert taken.number("device") != 0
     assert taken.number("memory") != 0
+
+
+@pytest.mark.enforcement
+def test_uvm_file_of_another_container(sliced: SlicedNode) -> None:
+    """Managed memory is charged on its owner's cards: nobody has it go to a card of his own, nor maps it."""
+    taker, card = ("b", 0) if real_driver() else ("c", 1)
+    uuid = read(sliced.machine, f"{card}/uuid").strip()
+    with giving(sliced, "a", "/hand", "uvm", "/shared/uvm"):
+        taken = steps(sliced.containers.call("exec", taker, "/hand", "card", "/shared/uvm", uuid))[0]
+    assert [taken.number("register"), taken.number("map")] == [EPERM, EPERM]
 
 
 @pytest.mark.fake_driver("two cards")

@@ -1,15 +1,23 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * What a container can do with another's open GPU.
+ * What a container can do with another's open GPU, or with its file of nvidia-uvm.
  * hand give SOCKET PATH   opens a node and hands it to whoever connects; ends at the end of standard input
  * hand take SOCKET GPU    receives it, registers it with a client of its own, and asks for memory of that GPU
+ * hand uvm SOCKET         maps managed memory, and hands out the file that it is of
+ * hand card SOCKET UUID   receives that, and has it serve a card of its own
  */
+#include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
 #include <unistd.h>
 
 #include "client.h"
+#include "uvm_probe.h"
+
+#define PIECE (2ul << 20)
 
 static int give(const char *path, const char *node)
 {
@@ -18,6 +26,37 @@ static int give(const char *path, const char *node)
 	if (fd < 0 || client_hand_out(path, "ready", &fd, 1) < 0)
 		return perror(node), 1;
 	return getchar() == EOF ? 0 : 1;
+}
+
+static int give_uvm(const char *path)
+{
+	struct settings settings = { .dev = "/dev", .magic = NV_IOCTL_MAGIC, .direction = 3, .own_handles = true };
+	int ctl = driver_open(&settings, "nvidiactl"), fd = driver_open(&settings, "nvidia-uvm");
+	uint8_t *place = client_reserve(PIECE);
+
+	if (ctl < 0 || !driver_version(&settings, ctl) || !place || !client_map_managed(&settings, fd, place, PIECE) ||
+		client_hand_out(path, "ready", &fd, 1) < 0)
+		return perror("hand uvm"), 1;
+	return getchar() == EOF ? 0 : 1;
+}
+
+static int take_uvm(const char *path, const char *uuid)
+{
+	struct settings settings = { .dev = "/dev", .magic = NV_IOCTL_MAGIC, .direction = 3, .own_handles = true };
+	struct uvm taken = { .settings = settings };
+	int ctl = driver_open(&settings, "nvidiactl"), registered, mapped = 0;
+	uint8_t *place = client_reserve(PIECE);
+	uint32_t status;
+
+	if (ctl < 0 || !driver_version(&taken.settings, ctl) || client_fetch(path, &taken.fd, 1) < 0 || !place)
+		return perror("hand card"), 1;
+	taken.session.ctl = ctl;
+	status = uvm_register(&taken, uuid);
+	registered = status == RM_ERRNO ? errno : 0;
+	if (mmap(place, PIECE, PROT_WRITE, MAP_SHARED | MAP_FIXED, taken.fd, (off_t)(uintptr_t)place) == MAP_FAILED)
+		mapped = errno;
+	printf("taken status=%#x register=%d map=%d\n", status, registered, mapped);
+	return 0;
 }
 
 static uint32_t device_on(struct session *session, uint32_t number)
@@ -59,5 +98,9 @@ int main(int argc, char **argv)
 		return give(argv[2], argv[3]);
 	if (argc == 4 && strcmp(argv[1], "take") == 0)
 		return take(argv[2], (uint32_t)atoi(argv[3]));
-	return fprintf(stderr, "usage: hand give SOCKET PATH | hand take SOCKET GPU\n"), 2;
+	if (argc == 3 && strcmp(argv[1], "uvm") == 0)
+		return give_uvm(argv[2]);
+	if (argc == 4 && strcmp(argv[1], "card") == 0)
+		return take_uvm(argv[2], argv[3]);
+	return fprintf(stderr, "usage: hand give SOCKET PATH | take SOCKET GPU | uvm SOCKET | card SOCKET UUID\n"), 2;
 }
