@@ -40,6 +40,7 @@ enum core_op {
 	CORE_OP_ALLOC, /* RM_ALLOC of a device, subdevice or memory */
 	CORE_OP_HEAP_ALLOC,
 	CORE_OP_DUP,
+	CORE_OP_DUP_UNCHARGED, /* of what is not on record */
 	CORE_OP_FREE,
 	CORE_OP_HEAP_FREE,
 	CORE_OP_HEAP_INFO,
@@ -61,7 +62,7 @@ enum core_op {
 
 enum core_note {
 	CORE_NOTE_OP,
-	CORE_NOTE_OBJECT, /* the pending record, or the first of several */
+	CORE_NOTE_OBJECT, /* the pending record, or the first of several; for CORE_OP_DUP_UNCHARGED one that keeps others off */
 	CORE_NOTE_SERIAL, /* of that record; for CORE_OP_ROOT the state's when the call began */
 	CORE_NOTE_UNIT, /* charge unit; of exports and imports the number of pending records; see schedule() */
 	CORE_NOTE_GPU, /* of exports and imports: see note_transfer() */
@@ -327,6 +328,7 @@ enum cgpu_verdict core_begin_alloc_object(struct core_call_context *context);
 enum cgpu_verdict core_begin_heap(struct core_call_context *context);
 enum cgpu_verdict core_begin_control(struct core_call_context *context);
 enum cgpu_verdict core_begin_dup(struct core_call_context *context);
+int core_end_dup_uncharged(struct core_call_context *context);
 enum cgpu_verdict core_begin_share(struct core_call_context *context);
 
 /* --- transfer.c: exports and imports --- */

@@ -10,6 +10,36 @@ static int is_below_its_like(const struct core_call_context *context, const stru
 	return parent != CORE_NONE && context->state->object[parent].kind >= kind;
 }
 
+/* What is not on record costs nothing: memory of the host, for one. But another container that has the same client could
+ * put memory under this handle before the driver makes the duplicate, and free it afterwards. So one object of the client
+ * keeps the others off until the call has ended. */
+static enum cgpu_verdict begin_uncharged(struct core_call_context *context, u32 client)
+{
+	u32 anchor = core_client_anchor(context->state, client);
+
+	if (anchor == CORE_NONE)
+		return core_answer(context, NV_ERR_OBJECT_NOT_FOUND);
+	context->call->opaque[CORE_NOTE_OBJECT] = anchor;
+	context->call->opaque[CORE_NOTE_SERIAL] = context->state->object[anchor].serial;
+	return core_execute(context, CORE_OP_DUP_UNCHARGED);
+}
+
+int core_end_dup_uncharged(struct core_call_context *context)
+{
+	u64 *notes = context->call->opaque;
+	const struct core_object *anchor =
+		core_object_noted(context->state, notes[CORE_NOTE_OBJECT], notes[CORE_NOTE_SERIAL]);
+	struct core_handles handles;
+
+	if (!context->done || anchor || !context->state->settings.enforce)
+		return 0;
+	core_dup_handles(context, &handles);
+	notes[CORE_NOTE_OBJECT] = CORE_NONE;
+	notes[CORE_NOTE_DONE] = 1;
+	notes[CORE_NOTE_HANDLES] = (u64)handles.client << 32 | handles.object;
+	return 1;
+}
+
 enum cgpu_verdict core_begin_dup(struct core_call_context *context)
 {
 	const struct nv_layout_NVOS55_PARAMETERS *at = &context->abi->NVOS55_PARAMETERS;
@@ -25,7 +55,7 @@ enum cgpu_verdict core_begin_dup(struct core_call_context *context)
 	if (!core_parent_is_known(context, &handles))
 		return core_answer(context, NV_ERR_OBJECT_NOT_FOUND);
 	if (source == CORE_NONE)
-		return core_execute(context, CORE_OP_PLAIN);
+		return begin_uncharged(context, client);
 	/* The driver makes one only for the same space of another device (_virtmemCopyConstruct), which no program asks for. */
 	if (state->object[source].kind == CORE_OBJECT_VIRTUAL)
 		return core_answer(context, NV_ERR_INVALID_DEVICE);

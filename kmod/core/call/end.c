@@ -133,6 +133,7 @@ static const struct core_operation operations[CORE_OPS] = {
 	[CORE_OP_ALLOC] = { .end = end_alloc, .handles = core_alloc_handles, .shape = core_alloc_shape },
 	[CORE_OP_HEAP_ALLOC] = { .end = end_alloc, .handles = core_heap_handles, .shape = core_heap_shape_read },
 	[CORE_OP_DUP] = { .end = end_alloc, .handles = core_dup_handles },
+	[CORE_OP_DUP_UNCHARGED] = { .end = core_end_dup_uncharged },
 	[CORE_OP_FREE] = { .end = end_free },
 	[CORE_OP_HEAP_FREE] = { .end = end_heap_free },
 	[CORE_OP_HEAP_INFO] = { .end = end_sizes, .rewrite = core_rewrite_heap_info },

@@ -45,6 +45,22 @@ u32 core_client_of_other(const struct cgpu_state *state, u32 slot, u32 handle)
 	return i;
 }
 
+/* Top objects of a client that is another container's, or nobody's, count while they are pending: memory may come there. */
+u32 core_client_anchor(const struct cgpu_state *state, u32 client)
+{
+	const struct core_client *own = &state->client[client], *record;
+	u32 i, object = own->first;
+
+	for (i = core_client_of_handle(state, own->handle); i != CORE_NONE; i = record->next) {
+		record = &state->client[i];
+		if (record->handle == own->handle && record->slot != own->slot && record->objects)
+			return CORE_NONE;
+	}
+	while (object != CORE_NONE && (state->object[object].live != CORE_LIVE || state->object[object].handle == 0))
+		object = state->object[object].after;
+	return object;
+}
+
 static void tgid_link(struct cgpu_state *state, u32 client)
 {
 	struct core_client *record = &state->client[client];

@@ -43,6 +43,9 @@ u32 core_client_find(struct cgpu_state *state, u32 slot, u32 handle);
 u32 core_client_of_handle(const struct cgpu_state *state, u32 handle);
 /* The record of the same client that belongs to another container, or to none any more. CORE_NONE. */
 u32 core_client_of_other(const struct cgpu_state *state, u32 slot, u32 handle);
+/* An object of a client that its container alone uses: while the object is there, no other container gets anything into the
+ * client. CORE_NONE: another container may do so. */
+u32 core_client_anchor(const struct cgpu_state *state, u32 client);
 /* Find or make the record of a client. CORE_NONE when there is no room for one. */
 u32 core_client_take(struct cgpu_state *state, u32 slot, u32 handle, s32 tgid);
 /* Make one, where there is none. */

@@ -50,6 +50,16 @@ static u32 named_memory(struct cgpu_state *state, const struct cgpu_reference_re
 	return request->of && request->of != state->object[object].serial ? CORE_NONE : object;
 }
 
+/* What is not on record costs nothing, unless another container gets memory there before the driver looks. */
+static int judge_unknown(struct cgpu_state *state, const struct cgpu_reference_request *request)
+{
+	u32 client = core_client_find(state, request->slot, request->client);
+
+	if (request->to != CGPU_REFERENCE_MEMORY || !state->settings.enforce)
+		return 0;
+	return core_client_anchor(state, client) == CORE_NONE ? -EPERM : 0;
+}
+
 /* A pending reference that refers to nothing yet. CORE_NONE: no room for one. */
 static u32 reserve(struct cgpu_state *state, const struct cgpu_reference_request *request, u32 pin, u32 gpu,
 	struct cgpu_reference *reference)
@@ -84,7 +94,7 @@ static int share(struct cgpu_state *state, const struct cgpu_reference_request *
 	u32 named = named_memory(state, request), object;
 
 	if (named == CORE_NONE)
-		return 0;
+		return judge_unknown(state, request);
 	object = reserve(state, request, pin, state->object[named].gpu, reference);
 	if (object == CORE_NONE)
 		return -ENOSPC;

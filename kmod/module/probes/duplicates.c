@@ -177,6 +177,16 @@ static u32 uvm_keep(struct km_engine *engine, const struct dup_call *call, struc
 	return NV_OK;
 }
 
+/* What was not on record when the driver looked may be by now, or the client have become another container's. */
+static u32 uvm_judge_again(struct km_engine *engine, struct cgpu_reference_request *request,
+	const struct dup_call *call, struct km_reference *reference)
+{
+	if (engine->logic->hold_begin(&engine->core, request, &reference->hold) == 0)
+		return NV_OK;
+	uvm_run_free(call->device, *call->dup);
+	return NV_ERR_INSUFFICIENT_PERMISSIONS;
+}
+
 static u32 uvm_dup_ordered(struct km_engine *engine, struct cgpu_reference_request *request, const void *call,
 	struct km_reference *reference)
 {
@@ -187,6 +197,8 @@ static u32 uvm_dup_ordered(struct km_engine *engine, struct cgpu_reference_reque
 		status = uvm_run_dup(call);
 	else
 		status = err == -ENOSPC ? NV_ERR_INSUFFICIENT_RESOURCES : NV_ERR_INSUFFICIENT_PERMISSIONS;
+	if (err == 0 && status == NV_OK && !reference->hold.serial)
+		status = uvm_judge_again(engine, request, call, reference);
 	if (err == 0 && status == NV_OK && reference->hold.serial)
 		return uvm_keep(engine, call, reference);
 	engine->logic->hold_drop(&engine->core, &reference->hold);

@@ -184,3 +184,88 @@ TEST_ON(clients_without_memory_are_found, sliced("580.142", &caller))
 	CHECK_EQ(bench->core.state->clients, 0);
 	CHECK_EQ(bench->core.state->objects, 0);
 }
+
+#define SHARED 0xc5
+#define DUP 0x777 /* in the neighbour's client */
+#define SOURCE 0x99
+
+/* A container and its neighbour, who has the container's file as well, and has used a client that lives on it. */
+static struct caller stranger;
+
+static struct bench *sharing_a_file(struct caller *caller)
+{
+	struct bench *bench = with_files(caller);
+	struct caller on_file;
+
+	stranger = neighbour(bench);
+	on_file = stranger;
+	on_file.file = caller->file;
+	CHECK_EQ(bench_device(bench, &on_file, SHARED, 0xd5, 0), NV_OK);
+	return bench;
+}
+
+static long dup_unknown(struct bench *bench)
+{
+	return bench_dup(bench, &stranger, SECOND, 0xd0, DUP, SHARED, SOURCE);
+}
+
+static int keep_unknown(struct bench *bench)
+{
+	struct cgpu_reference_request request = named(&stranger, SOURCE);
+	struct cgpu_reference reference;
+
+	request.tgid = stranger.tgid;
+	request.client = SHARED;
+	return cgpu_reference_begin(&bench->core, &request, &reference);
+}
+
+/* Before the driver makes the duplicate the client's other user can have memory there, which is freed again afterwards. */
+TEST_ON(what_is_not_on_record_may_become_anothers, sharing_a_file(&caller))
+{
+	CHECK_EQ(dup_unknown(bench), NV_OK);
+	CHECK_EQ(keep_unknown(bench), 0);
+	CHECK_EQ(bench_rm_free(bench, &stranger, SHARED, 0xd5), NV_OK);
+	CHECK_EQ(dup_unknown(bench), NV_ERR_OBJECT_NOT_FOUND);
+	CHECK_EQ(bench->verdict, CGPU_ANSWER);
+	CHECK_EQ(keep_unknown(bench), -EPERM);
+	bench_settings(bench, 0, 0);
+	CHECK_EQ(dup_unknown(bench), CONTINUED);
+	CHECK_EQ(keep_unknown(bench), 0);
+}
+
+static void dup_while_another_allocates(struct bench *bench)
+{
+	static struct bench under_way;
+	struct caller on_file = stranger;
+
+	bench->at_execute = NULL;
+	under_way = *bench;
+	on_file.file = 1;
+	CHECK_EQ(bench_device(bench, &on_file, SHARED, 0xd5, 0), NV_OK);
+	CHECK_EQ(dup_unknown(bench), NV_ERR_OBJECT_NOT_FOUND);
+	CHECK_EQ(keep_unknown(bench), -EPERM);
+	bench->call = under_way.call;
+	memcpy(bench->top, under_way.top, sizeof(bench->top));
+	memcpy(bench->segment, under_way.segment, sizeof(bench->segment));
+}
+
+/* What the other one has asked for before counts, too: it would be taken back, and the duplicate stay. */
+TEST_ON(what_another_has_under_way_may_become_the_source, sharing_a_file(&caller))
+{
+	CHECK_EQ(bench_rm_free(bench, &stranger, SHARED, 0xd5), NV_OK);
+	bench->at_execute = dup_while_another_allocates;
+	CHECK_EQ(bench_device(bench, &caller, SHARED, 0xd6, 0), NV_ERR_NO_MEMORY);
+}
+
+static void end_the_source(struct bench *bench)
+{
+	bench->at_execute = NULL;
+	CHECK_EQ(cgpu_client_gone(&bench->core, stranger.tgid, SHARED), 0);
+}
+
+TEST_ON(a_duplicate_is_taken_back_if_its_source_went, sharing_a_file(&caller))
+{
+	bench->at_execute = end_the_source;
+	CHECK_EQ(dup_unknown(bench), NV_ERR_NO_MEMORY);
+	CHECK_EQ(bench->undone, 1);
+}
