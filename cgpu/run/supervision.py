@@ -24,7 +24,7 @@ from cgpu import paths
 from cgpu.errors import CgpuError, show
 from cgpu.run import calls
 from cgpu.runtime_config.oci_runtime.fields import objects
-from cgpu.runtime_config.oci_runtime.seccomp import ALLOW, NOTIFY, SIZE_BITS, supervise
+from cgpu.runtime_config.oci_runtime.seccomp import ALLOW, ERRNO, NOTIFY, SIZE_BITS, supervise
 
 if TYPE_CHECKING:
     from cgpu.runtime_config.oci_runtime.fields import Table
@@ -35,17 +35,18 @@ LOAD_WORD, JUMP_EQUAL, AND, RETURN = 0x20, 0x15, 0x54, 0x06
 INSTRUCTION = struct.Struct("=HBBI")
 # include/uapi/linux/seccomp.h: offsets in struct seccomp_data, and return values of a filter.
 NUMBER_AT, ARCHITECTURE_AT, ARGUMENTS_AT = 0, 4, 16
-KILL_PROCESS, USER_NOTIF, ALLOWED = 0x80000000, 0x7FC00000, 0x7FFF0000
+KILL_PROCESS, USER_NOTIF, ALLOWED, FAILS_WITH = 0x80000000, 0x7FC00000, 0x7FFF0000, 0x00050000
 # The arch field of seccomp_data (include/uapi/linux/audit.h), and the bit in the number of x32 system calls.
 X86_64, I386, X32_BIT = 0xC000003E, 0x40000003, 0x40000000
 # System call numbers: arch/x86/entry/syscalls/*.tbl.
 NUMBERS = {
-    "SCMP_ARCH_X86_64": (X86_64, {"ioctl": 16, "mmap": 9}),
-    "SCMP_ARCH_X32": (X86_64, {"ioctl": X32_BIT + 514, "mmap": X32_BIT + 9}),
-    "SCMP_ARCH_X86": (I386, {"ioctl": 54, "mmap": 90, "mmap2": 192}),
+    "SCMP_ARCH_X86_64": (X86_64, {"ioctl": 16, "mmap": 9, "seccomp": 317}),
+    "SCMP_ARCH_X32": (X86_64, {"ioctl": X32_BIT + 514, "mmap": X32_BIT + 9, "seccomp": X32_BIT + 317}),
+    "SCMP_ARCH_X86": (I386, {"ioctl": 54, "mmap": 90, "mmap2": 192, "seccomp": 354}),
 }
 MAX_JUMP = 255  # jump offsets of struct sock_filter are 8 bits wide
 WORD = 0xFFFFFFFF
+MAX_ERRNO = 4095
 # Where the OCI runtime specification has the mask and the value of an SCMP_CMP_MASKED_EQ.
 MASK_AND_VALUE = ("value", "valueTwo")
 Code = list[bytes]
@@ -57,9 +58,10 @@ NO_FILE = -1
 
 @dataclass(frozen=True, slots=True)
 class Rule:
-    """Notify the call `name` when the low 32 bits of argument `index`, masked with `mask`, are `value`."""
+    """Return `verdict` for the call `name` if the low word of argument `index`, under `mask`, is `value`."""
 
     name: str
+    verdict: int
     index: int
     mask: int
     value: int
@@ -83,19 +85,31 @@ def assemble(profile: Table) -> bytes:
 
 def _rule(entry: Table) -> Rule:
     names, tests = entry.get("names"), objects(entry, "args")
-    if entry.get("action") != NOTIFY or not isinstance(names, list) or len(names) != 1 or len(tests) != 1:
-        raise CgpuError(f"seccomp: a rule for {show(names)}: expected one call, one argument and {NOTIFY}")
+    verdict = _verdict(entry)
+    if verdict is None or not isinstance(names, list) or len(names) != 1 or len(tests) != 1:
+        raise CgpuError(
+            f"seccomp: a rule for {show(names)}: expected one call, one argument, and {NOTIFY} or {ERRNO}"
+        )
     if not any(names[0] in numbers for _, numbers in NUMBERS.values()):
         raise CgpuError(f"seccomp: a rule for {show(names[0])}: its number is not known here")
     test = tests[0]
     if test.get("op") != "SCMP_CMP_MASKED_EQ":
         raise CgpuError(f"seccomp: {show(test.get('op'))}: expected SCMP_CMP_MASKED_EQ")
     rule = Rule(
-        str(names[0]), _number(test, "index", 5), *(_number(test, key, WORD) for key in MASK_AND_VALUE)
+        str(names[0]),
+        verdict,
+        _number(test, "index", 5),
+        *(_number(test, key, WORD) for key in MASK_AND_VALUE),
     )
     if rule.value & ~rule.mask:
         raise CgpuError(f"seccomp: value {rule.value} is never met under mask {rule.mask}")
     return rule
+
+
+def _verdict(entry: Table) -> int | None:
+    if entry.get("action") == NOTIFY:
+        return USER_NOTIF
+    return FAILS_WITH | _number(entry, "errnoRet", MAX_ERRNO) if entry.get("action") == ERRNO else None
 
 
 def _number(test: Table, key: str, most: int) -> int:
@@ -134,7 +148,7 @@ def _rule_check(rule: Rule) -> Code:
         _op(LOAD_WORD, ARGUMENTS_AT + 8 * rule.index),
         _op(AND, rule.mask),
         _op(JUMP_EQUAL, rule.value, 0, 1),
-        _op(RETURN, USER_NOTIF),
+        _op(RETURN, rule.verdict),
     ]
 
 

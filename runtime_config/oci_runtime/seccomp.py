@@ -6,6 +6,9 @@ direction bits do not matter. Numbers without a size but with a type are termina
 pass. All with a size, and the bare numbers of UVM, are notified. Mappings are notified when they are shared
 (bit 0 of their flags) and of a file (no MAP_ANONYMOUS).
 
+A second listener is refused with EBUSY, as the kernel does while the engine's is open. Once that one is
+closed, the kernel would let the process have its own, which would get the driver's calls in its place.
+
 The rules replace a profile's plain permission; what the profile denies stays denied, and a profile that
 cannot be joined with them is refused. In a rule of the OCI runtime specification "value" of
 SCMP_CMP_MASKED_EQ is the mask.
@@ -13,6 +16,7 @@ SCMP_CMP_MASKED_EQ is the mask.
 
 from __future__ import annotations
 
+import errno
 import os
 
 from cgpu import paths
@@ -27,6 +31,7 @@ if TYPE_CHECKING:
 
 ALLOW = "SCMP_ACT_ALLOW"
 NOTIFY = "SCMP_ACT_NOTIFY"
+ERRNO = "SCMP_ACT_ERRNO"
 ALLOWING = (ALLOW, "SCMP_ACT_LOG")
 # SCMP_ACT_TRACE is not among them: a tracer in the container could let the call through.
 DENYING = tuple("SCMP_ACT_" + name for name in ("ERRNO", "KILL", "KILL_PROCESS", "KILL_THREAD", "TRAP"))
@@ -46,6 +51,8 @@ SIZE_BITS = tuple(1 << bit for bit in range(16, 30))
 TYPE_BITS = tuple(1 << bit for bit in range(8, 16))
 SHARED = 0x01
 ANONYMOUS = 0x20
+SECCOMP_FLAGS = 1
+NEW_LISTENER = 1 << 3  # SECCOMP_FILTER_FLAG_NEW_LISTENER, include/uapi/linux/seccomp.h
 
 # (mask, value) of the numbers that are notified, and of those that pass; together they are all numbers.
 IOCTL_NOTIFIED = (*((bit, bit) for bit in SIZE_BITS), (SIZE | TYPE, 0))
@@ -53,35 +60,44 @@ IOCTL_PASSED = tuple((SIZE | bit, bit) for bit in TYPE_BITS)
 
 
 class Watched:
-    """A system call with the values of one argument that are notified, and those that pass."""
+    """A system call with the values of one argument that are held, and those that pass."""
 
-    __slots__ = ("index", "name", "notified", "passed")
+    __slots__ = ("held", "index", "name", "passed", "verdict")
 
     def __init__(
         self,
         name: str,
         index: int,
-        notified: Sequence[tuple[int, int]],
+        held: Sequence[tuple[int, int]],
         passed: Sequence[tuple[int, int]],
+        verdict: Table | None = None,
     ) -> None:
-        """Store the four; the values are (mask, value) pairs."""
+        """Store them; the values are (mask, value) pairs. verdict: of what is held, by default to notify."""
         self.name = name
         self.index = index
-        self.notified = notified
+        self.held = held
         self.passed = passed
+        self.verdict: Table = verdict or {"action": NOTIFY}
 
-    def rules(self, values: Sequence[tuple[int, int]], action: str) -> list[Table]:
+    def rules(self, values: Sequence[tuple[int, int]], verdict: Table) -> list[Table]:
         """Return one rule for each (mask, value)."""
         return [
             {
                 "names": [self.name],
-                "action": action,
+                **verdict,
                 "args": [{"index": self.index, "value": mask, "valueTwo": value, "op": "SCMP_CMP_MASKED_EQ"}],
             }
             for mask, value in values
         ]
 
 
+LISTENER = Watched(
+    "seccomp",
+    SECCOMP_FLAGS,
+    ((NEW_LISTENER, NEW_LISTENER),),
+    ((NEW_LISTENER, 0),),
+    {"action": ERRNO, "errnoRet": errno.EBUSY},
+)
 IOCTL = Watched("ioctl", IOCTL_NUMBER, IOCTL_NOTIFIED, IOCTL_PASSED)
 MAPPING_NOTIFIED = ((SHARED | ANONYMOUS, SHARED),)
 MAPPING_PASSED = ((SHARED, 0), (ANONYMOUS, ANONYMOUS))
@@ -101,7 +117,7 @@ def supervise(linux: Table, container: str, flags: Sequence[str], *, shared: boo
         raise CgpuError(f"config.json: linux.seccomp: {show(profile)}: expected an object")
     _undo(profile)
     _refuse_foreign_listener(profile)
-    for call in (IOCTL, *MAPPINGS) if shared else (IOCTL,):
+    for call in (IOCTL, *MAPPINGS, LISTENER) if shared else (IOCTL, LISTENER):
         _watch(profile, call)
     profile["listenerPath"] = paths.SECCOMP_SOCKET
     profile["listenerMetadata"] = container
@@ -122,11 +138,11 @@ def _undo(profile: Table) -> None:
     if profile.get("listenerPath") != paths.SECCOMP_SOCKET:
         return
     rules = entries(profile, "syscalls")
-    for call in (IOCTL, *MAPPINGS):
-        if not _take(rules, call.rules(call.notified, NOTIFY)):
+    for call in (IOCTL, *MAPPINGS, LISTENER):
+        if not _take(rules, call.rules(call.held, call.verdict)):
             continue
         for action in ALLOWING:
-            if _take(rules, call.rules(call.passed, action)):
+            if _take(rules, call.rules(call.passed, {"action": action})):
                 rules.append({"names": [call.name], "action": action})
     del profile["listenerPath"]
     profile.pop("listenerMetadata", None)
@@ -158,10 +174,10 @@ def _watch(profile: Table, call: Watched) -> None:
         return
     _drop(profile, call.name)
     rules = entries(profile, "syscalls")
-    rules.extend(call.rules(call.notified, NOTIFY))
+    rules.extend(call.rules(call.held, call.verdict))
     # A rule with the default's own action is an error for libseccomp.
     if action != profile.get("defaultAction"):
-        rules.extend(call.rules(call.passed, action))
+        rules.extend(call.rules(call.passed, {"action": action}))
 
 
 def _disposition(profile: Table, name: str) -> str:

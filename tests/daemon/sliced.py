@@ -5,7 +5,8 @@ Usage: sliced.py SECCOMP_SOCKET CONTAINER_ID PROGRAM [ARGUMENT...]
 
 Reads one line from standard input before it goes on when SLICED_WAIT is set, so that its parent can
 register its process id first. With SLICED_ENDED a process of its own sends the listener and ends; then
-"sent" is printed, and one line read.
+"sent" is printed, and one line read. With SLICED_LISTENS the filter allows
+another listener, as those of earlier versions do.
 """
 
 from __future__ import annotations
@@ -19,6 +20,7 @@ import sys
 
 SYS_SECCOMP = 317
 SET_MODE_FILTER = 1
+BUSY = 0x00050010
 FLAG_NEW_LISTENER = 8
 ARCH_X86_64, ARCH_I386 = 0xC000003E, 0x40000003
 NOTIFY, ALLOW = 0x7FC00000, 0x7FFF0000
@@ -86,9 +88,16 @@ def also(nr: int) -> bytes:
     return load(LD_NR) + equal(nr, 0, 1) + result(NOTIFY)
 
 
+def no_second_listener() -> bytes:
+    """Refuse another filter with a listener."""
+    return (
+        load(LD_NR) + equal(SYS_SECCOMP, 0, 3) + load(LD_ARG1) + bits(FLAG_NEW_LISTENER, 0, 1) + result(BUSY)
+    )
+
+
 def install() -> int:
     """Install the filter, with one more call where SLICED_ALSO names it, and return its listener."""
-    program = filter_program()
+    program = filter_program() if "SLICED_LISTENS" in os.environ else no_second_listener() + filter_program()
     if "SLICED_ALSO" in os.environ:
         program = also(int(os.environ["SLICED_ALSO"])) + program
     argument = _Program(len(program) // 8, program)

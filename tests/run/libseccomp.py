@@ -47,6 +47,11 @@ def load() -> ctypes.CDLL:
     return library
 
 
+def _action(rule: Any) -> int:
+    number = rule.get("errnoRet")
+    return ACTIONS[rule["action"]] if number is None else ACTIONS["SCMP_ACT_ERRNO"] & ~0xFFFF | number
+
+
 def compile_profile(profile: Any) -> bytes:
     """Return the program of a profile as the OCI specification writes it."""
     library = load()
@@ -62,7 +67,7 @@ def compile_profile(profile: Any) -> bytes:
                     for test in rule["args"]
                 )
             )
-            action = ctypes.c_uint32(ACTIONS[rule["action"]])
+            action = ctypes.c_uint32(_action(rule))
             added = library.seccomp_rule_add_array(context, action, number, len(rule["args"]), tests)
             assert added == 0, name
     with tempfile.TemporaryFile() as file:

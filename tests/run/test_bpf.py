@@ -73,6 +73,7 @@ def verdict(program: bytes, call: Call) -> int:
 
 # Return values of a filter: include/uapi/linux/seccomp.h.
 ALLOWED = 0x7FFF0000
+BUSY = 0x00050010  # SECCOMP_RET_ERRNO with EBUSY
 KILLED = (0x80000000, 0x00000000)  # the process, or the thread
 # The numbers of the system calls that the profile has rules for, on all architectures.
 NUMBERS_WITH_RULES = sorted({number for _, table in NUMBERS.values() for number in table.values()})
@@ -93,7 +94,7 @@ calls = st.builds(Call, st.sampled_from([X86_64, I386]), numbers, arguments)
 
 def outcome(value: int) -> str:
     """Return the name of the action that a return value of a filter stands for."""
-    return {ALLOWED: "allow", USER_NOTIF: "notify", **dict.fromkeys(KILLED, "kill")}[value]
+    return {ALLOWED: "allow", USER_NOTIF: "notify", BUSY: "busy", **dict.fromkeys(KILLED, "kill")}[value]
 
 
 @pytest.mark.parametrize("shared", [True, False])
@@ -106,10 +107,21 @@ def test_same_verdicts_as_libseccomp(*, shared: bool) -> None:
     @example(Call(X86_64, 16, (3, 0xC020462A, 0, 0, 0, 0)))
     @example(Call(X86_64, 0x40000000 + 514, (3, 1 << 16, 0, 0, 0, 0)))
     @example(Call(I386, 90, (0, 0, 0, 1, 0, 0)))
+    @example(Call(I386, 354, (1, 8, 0, 0, 0, 0)))
     def check(call: Call) -> None:
         assert outcome(verdict(assembled, call)) == outcome(verdict(compiled, call))
 
     check()
+
+
+def test_a_second_listener_is_refused() -> None:
+    """seccomp() with NEW_LISTENER fails with EBUSY by every number it has, whatever else its flags say."""
+    program = assemble(profile("run-0", shared=False))
+    for architecture, number in ((X86_64, 317), (X86_64, 0x40000000 + 317), (I386, 354)):
+        for flags in (8, 0xFFFFFFFF, 0xFFFFFFFF00000008):
+            assert verdict(program, Call(architecture, number, (1, flags, 0, 0, 0, 0))) == BUSY
+        for flags in (0, 1, 0xF7, 0x800000000):
+            assert verdict(program, Call(architecture, number, (1, flags, 0, 0, 0, 0))) == ALLOWED
 
 
 def test_other_architectures_are_killed() -> None:
@@ -125,6 +137,7 @@ def test_other_architectures_are_killed() -> None:
         ("profile", "architectures", ["SCMP_ARCH_X86_64"]),
         ("rule", "action", "SCMP_ACT_ALLOW"),
         ("rule", "names", ["ioctl", "mmap"]),
+        ("rule", "action", "SCMP_ACT_ERRNO"),
         ("rule", "names", ["openat"]),
         ("rule", "args", []),
         ("test", "op", "SCMP_CMP_EQ"),

@@ -22,9 +22,9 @@ from cgpu.kmod.daemon.listeners.process_filters import ProcessFilters
 from cgpu.kmod.daemon.tree.callers import check_writer
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator
 
-    from cgpu.kmod.daemon.engine import Engine
+    from cgpu.kmod.daemon.engine import Container, Engine
     from cgpu.kmod.daemon.store.notify_socket import NotifySocket
 
 log = logging.getLogger(__name__)
@@ -39,8 +39,8 @@ UNPROVEN = "-unproven"
 NAME = re.compile(rf"listener-([0-9]{{1,4}})-([0-9]{{1,20}})-([0-9]{{1,20}})({UNPROVEN})?")
 ANON_LINK = "anon_inode:seccomp notify"
 SHARE_USED = (
-    "container {id}: it has as many seccomp listeners as one container may: what was started now gets no "
-    "driver call; end processes that exec or a probe has left behind in it"
+    "container {id}: it has as many seccomp listeners as one container may: end processes that exec or a "
+    "probe has left behind in it"
 )
 
 
@@ -142,6 +142,20 @@ class Delivery:
         self.sock.close()
 
 
+@contextlib.contextmanager
+def copy_of(fd: int) -> Iterator[None]:
+    """Have a copy of a descriptor open. Raises OSError, and closes the descriptor then."""
+    try:
+        copy = os.dup(fd)
+    except OSError:
+        os.close(fd)
+        raise
+    try:
+        yield
+    finally:
+        os.close(copy)
+
+
 class Listeners:
     """Which listeners the engine has, under which names they are stored."""
 
@@ -161,12 +175,25 @@ class Listeners:
         return dict(self._names)
 
     def accept(self, state: ProcessState, fd: int, *, proven: bool = True) -> None:
-        """Attach a new listener to its container; closes fd when it is refused. Raises CgpuError.
+        """Attach a new listener to its container, or close it and end its process. Raises CgpuError.
 
         Unless it is proven that it is the container's, its calls are to prove it: cgpud_attach().
         """
-        serial = secrets.randbits(62) + 1
         container = self._engine.find(state.container_id)
+        # While this copy is open, the kernel lets the process have no listener of its own, which would get
+        # its driver calls.
+        with copy_of(fd):
+            try:
+                self._take(container, state, fd, proven=proven)
+            except (CgpuError, OSError) as error:
+                fate = self.filters.end_refused(container, state.container_id, state.pid)
+                raise CgpuError(f"{error}{fate}") from error
+        log.info("container %s: listener attached", state.container_id)
+        if container is not None and state.pid:
+            self.filters.inspect(container, state.pid)
+
+    def _take(self, container: Container | None, state: ProcessState, fd: int, *, proven: bool) -> None:
+        serial = secrets.randbits(62) + 1
         try:
             if container is None:
                 raise CgpuError(f"container {state.container_id}: is not registered: its listener is closed")
@@ -182,9 +209,6 @@ class Listeners:
             self._attach(fd, (container.slot, container.generation, serial), name, proven=proven)
         except QuotaError as error:
             raise CgpuError(SHARE_USED.format(id=state.container_id)) from error
-        log.info("container %s: listener attached", state.container_id)
-        if state.pid:
-            self.filters.inspect(container, state.pid)
 
     def restore(self, name: str, fd: int) -> None:
         """Take up a listener that an earlier engine left in the store; one that fits nothing is closed."""

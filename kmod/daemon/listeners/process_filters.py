@@ -13,17 +13,21 @@ import logging
 import os
 import threading
 from collections import Counter
+from pathlib import Path
 from typing import TYPE_CHECKING
+
+from cgpu.kmod.daemon.engine import Container
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from cgpu.kmod.daemon.engine import Container, Engine
+    from cgpu.kmod.daemon.engine import Engine
 
 log = logging.getLogger(__name__)
 
 INSPECTIONS_OF_CONTAINER = 4
 SHARED_GROUP = "its cgroup is not its own"
+LEAST_ID = 32  # characters of an id that names a cgroup beyond doubt
 
 
 class ProcessFilters:
@@ -48,6 +52,20 @@ class ProcessFilters:
                 threading.Thread(target=self._run, args=(container, pid), daemon=True).start()
                 return
         self._judge_unknown(container, pid, os.strerror(errno.EAGAIN))
+
+    def end_refused(self, container: Container | None, container_id: str, pid: int) -> str:
+        """End a process whose listener is refused, and return what the log says of it.
+
+        A number that is not one of the container's cgroup is left alone: it may be another's by now.
+        """
+        found = container or _unregistered(container_id, pid)
+        if not pid or found is None or (found.cgroup == "/" and pid != found.pid):
+            return ""
+        try:
+            self._engine.end_process(pid, found)
+        except OSError as error:
+            return f"; {_name(found, pid)} cannot be ended: {error.strerror}"
+        return f"; {_name(found, pid)} was ended"
 
     def is_idle(self) -> bool:
         """Tell whether no inspection is under way."""
@@ -110,3 +128,29 @@ class ProcessFilters:
 
 def _name(container: Container, pid: int) -> str:
     return "its first process" if pid == container.pid else f"process {pid}, which was started in it,"
+
+
+def _unregistered(container_id: str, pid: int) -> Container | None:
+    """Return what a container would be that has a process in a cgroup of its name; None where it has not."""
+    if len(container_id) < LEAST_ID:
+        return None
+    try:
+        text = Path(f"/proc/{pid}/cgroup").read_text()
+    except OSError:
+        return None
+    for line in text.splitlines():
+        _, controllers, path = line.split(":", 2)
+        group = _group_named(path, container_id)
+        if group:
+            return Container(container_id, f"{controllers}:{group}" if controllers else group, 0, 0, 0)
+    return None
+
+
+def _group_named(path: str, container_id: str) -> str:
+    """Return the part of a cgroup's path up to the one that runtimes name after a container; "" for none."""
+    parts = path.split("/")
+    for at, part in enumerate(parts):
+        name = part.removesuffix(".scope")
+        if name == container_id or name.endswith(f"-{container_id}"):
+            return "/".join(parts[: at + 1])
+    return ""

@@ -6,6 +6,7 @@ from __future__ import annotations
 import errno
 import json
 import os
+import select
 import socket
 import threading
 from collections.abc import Callable, Iterator
@@ -210,6 +211,38 @@ def test_listeners_beyond_a_share(
         pass
     assert len(os.listdir("/proc/self/fd")) == before
     assert f"container {ID}: it has as many seccomp listeners as one container may" in caplog.text
+    assert "; its first process was ended" in caplog.text
+    assert (engine.ended, engine.inspected) == ([7], [])
+
+
+def test_of_a_refused_listener_the_process_is_ended(
+    engine: FakeEngine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It is ended while its listener is still open; one that nothing tells to be the container's is not."""
+    listeners = listeners_of(engine)
+    hung_up: list[bool] = []
+    read, write = os.pipe()
+
+    def end(_: int, __: Container) -> None:
+        hung_up.append(bool(select.select([read], [], [], 0)[0]))
+
+    monkeypatch.setattr(engine, "end_process", end)
+    with pytest.raises(
+        CgpuError, match=r"no seccomp listener; process 8, which was started in it, was ended"
+    ):
+        listeners.accept(listener_module.ProcessState(ID, 0, 8), write)
+    assert hung_up == [False]
+    assert select.select([read], [], [], 0)[0]
+    os.close(read)
+    engine.cgroup = "/"
+    for state in (
+        listener_module.ProcessState(ID, 0, 8),
+        listener_module.ProcessState(ID, 0),
+        listener_module.ProcessState("b" * 64, 0, os.getpid()),
+    ):
+        with pytest.raises(CgpuError, match=r"(no seccomp listener|is closed)$"):
+            listeners.accept(state, os.open("/dev/null", os.O_RDONLY))
+    assert hung_up == [False]
 
 
 def test_message_in_parts(send: Send, engine: FakeEngine) -> None:

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import copy
+import errno
 import json
 import re
 from pathlib import Path
@@ -18,13 +19,14 @@ from cgpu.errors import CgpuError
 from cgpu.run.supervision import I386, USER_NOTIF, X86_64
 from cgpu.runtime_config.oci_runtime.seccomp import (
     ALLOW,
+    NEW_LISTENER,
     NOTIFY,
     SPEC_ALLOW,
     WAIT_KILLABLE,
     supervise,
 )
 from tests.run.libseccomp import compile_profile
-from tests.run.test_bpf import ALLOWED, Call, verdict
+from tests.run.test_bpf import ALLOWED, BUSY, Call, verdict
 
 DENY = "SCMP_ACT_ERRNO"
 LOG = "SCMP_ACT_LOG"
@@ -94,6 +96,23 @@ def test_what_is_notified(seccomp: object, number: int, flags: int) -> None:
         assert mapping(edited, flags, name) == (NOTIFY if flags & 0x21 == 1 else ALLOW)
 
 
+ALLOWING_SECCOMP = [
+    *((one, ALLOW) for one in ALLOWING[2:]),
+    (profile(DENY, rule("seccomp", ALLOW)), ALLOW),
+    (profile(ALLOW, rule("seccomp", LOG)), LOG),
+]
+
+
+@given(st.sampled_from(ALLOWING_SECCOMP), st.integers(0, 2**32 - 1), st.booleans())
+def test_a_second_listener_is_refused(one: tuple[object, str], flags: int, shared: bool) -> None:
+    """A filter with a listener of its own is refused with EBUSY; other filters are treated as before."""
+    before, action = one
+    edited = supervised(before, shared=shared)
+    assert decide(edited, "seccomp", 1, flags) == (DENY if flags & NEW_LISTENER else action)
+    (refusal,) = (entry for entry in edited["syscalls"] if entry.get("errnoRet"))
+    assert (refusal["names"], refusal["errnoRet"]) == (["seccomp"], errno.EBUSY)
+
+
 def shipped() -> JsonObject:
     """Return podman's default profile as it reaches a runtime for an ordinary container."""
     if not DEFAULT_PROFILE.exists():
@@ -118,7 +137,7 @@ def test_the_default_profile_of_podman() -> None:
 
 def other_calls(seccomp: JsonObject) -> list[str]:
     """Return the rules of a profile for each call that is not watched."""
-    watched = ("ioctl", "mmap", "mmap2")
+    watched = ("ioctl", "mmap", "mmap2", "seccomp")
     return [
         repr((name, entry["action"], entry.get("args")))
         for entry in seccomp["syscalls"]
@@ -127,7 +146,7 @@ def other_calls(seccomp: JsonObject) -> list[str]:
     ]
 
 
-KNOWN = {"ioctl", "mmap", "mmap2", "read", "ptrace", "openat"}
+KNOWN = {"ioctl", "mmap", "mmap2", "read", "ptrace", "openat", "seccomp"}
 
 
 @pytest.mark.parametrize("name", ["unconfined", "denylist", "allowlist"])
@@ -140,9 +159,12 @@ def test_what_libseccomp_makes_of_it(name: str) -> None:
     rules = [
         {**entry, "names": [*KNOWN.intersection(entry["names"])], "args": entry.get("args") or []}
         for entry in edited["syscalls"]
-        if entry["action"] != edited["defaultAction"]
+        if entry["action"] != edited["defaultAction"] or entry.get("errnoRet")
     ]
     program = compile_profile({**edited, "syscalls": rules})
+    for architecture, number in ((X86_64, 317), (I386, 354)):
+        for flags, wanted in ((8, BUSY), (0xFF, BUSY), (0, ALLOWED), (0xF7, ALLOWED)):
+            assert verdict(program, Call(architecture, number, (1, flags, 0, 0, 0, 0))) == wanted
     for architecture, ioctl_number, map_number in ((X86_64, 16, 9), (I386, 54, 192)):
         # RM_CONTROL, the same disguised, UVM_INITIALIZE, UVM's bare numbers, TIOCGPTN, which has a size.
         for number in (0xC020462A, 0xFFFFFFFFC020462A, 0x0020002A, 0x30000001, 0x00000001, 0x80045430):
@@ -204,6 +226,7 @@ REFUSED = [
     (profile(DENY, rule("ioctl", ALLOW), rule("ioctl", "SCMP_ACT_KILL")), "both allows and denies ioctl"),
     (profile(DENY, rule("ioctl", "SCMP_ACT_TRACE")), "SCMP_ACT_TRACE for ioctl"),
     (profile("SCMP_ACT_TRACE"), "SCMP_ACT_TRACE for ioctl"),
+    (profile(ALLOW, rule("seccomp", "SCMP_ACT_TRACE")), "SCMP_ACT_TRACE for seccomp"),
     (profile(DENY, rule("ioctl", "SCMP_ACT_NEW")), "SCMP_ACT_NEW for ioctl"),
     (profile(DENY, rule("ioctl", ALLOW), rule("ioctl", ["x"])), "both allows and denies"),  # type: ignore[arg-type]
     ({}, "None for ioctl"),
@@ -236,7 +259,9 @@ ACTIONS = st.sampled_from([ALLOW, LOG, DENY, "SCMP_ACT_KILL"])
 PROFILES = st.none() | st.builds(
     lambda default, first, second: profile(default, *first, *second, seen={"later": 1.5}),
     ACTIONS,
-    st.lists(st.builds(rule, st.sampled_from(["ioctl", "mmap", "mmap2", "ptrace"]), ACTIONS), max_size=2),
+    st.lists(
+        st.builds(rule, st.sampled_from(["ioctl", "mmap", "mmap2", "ptrace", "seccomp"]), ACTIONS), max_size=2
+    ),
     st.lists(st.builds(rule, st.sampled_from(["open", "clone"]), ACTIONS), max_size=2),
 )
 
