@@ -10,40 +10,31 @@
  * The driver takes page tables from a pool of the card, whose pages count for the container that filled it. The ledger knows
  * whose tables they are, so it bounds them also where pages are counted.
  */
-static u64 room_for_tables(const struct core_instance *instance)
+static u64 charged_room(const struct core_instance *instance)
 {
-	u64 charged = instance->used < instance->memsize ? instance->memsize - instance->used : 0;
-	u64 room = core_memory_room(instance);
-
-	return room < charged ? room : charged;
+	return instance->used < instance->memsize ? instance->memsize - instance->used : 0;
 }
 
 enum cgpu_verdict core_tables_take(struct core_call_context *context, u32 space, u64 set_aside)
 {
 	struct cgpu_state *state = context->state;
-	u32 gpu = state->object[space].gpu, memory = state->object[space].memory, number = CORE_PASSTHROUGH;
-	int passthrough = core_is_passthrough(state, gpu, context->call->slot);
+	u32 gpu = state->object[space].gpu, memory = state->object[space].memory, number;
 	u64 had = memory == CORE_NONE ? 0 : state->memory[memory].bytes;
 	u64 peak = core_tables_peak(state, space, set_aside);
-	struct core_instance *instance;
+	enum cgpu_verdict verdict;
 
 	if (set_aside == 0 || peak <= had)
 		return CGPU_EXECUTE;
-	instance = core_instance_of(state, gpu, context->call->slot, passthrough ? NULL : &number);
-	if (instance == NULL && !passthrough)
-		return core_answer(context, NV_ERR_INSUFFICIENT_PERMISSIONS);
-	if (instance)
-		core_pages_look_at(context->core, gpu, instance);
-	if (instance && core_unaccounted_refuses(state, gpu))
-		return core_short_of(context, gpu, number, CORE_SHORT_UNACCOUNTED);
-	if (instance && peak - had > room_for_tables(instance) && state->settings.enforce) {
-		context->call->no_room = CGPU_NO_ROOM_LEFT;
-		return core_short_of(context, gpu, number, CORE_SHORT_LIMIT);
-	}
+	verdict = core_check_room(context, gpu, 1, peak - had, &number);
+	if (verdict != CGPU_EXECUTE)
+		return verdict;
+	if (number != CORE_PASSTHROUGH && peak - had > charged_room(&state->gpu[gpu].instance[number]) &&
+		state->settings.enforce)
+		return core_refuse_room(context, gpu, number);
 	if (core_tables_raise(state, space, number, peak))
 		return core_no_records(context);
-	if (instance)
-		core_stat_taken(state, gpu, number, core_instance_has(instance));
+	if (number != CORE_PASSTHROUGH)
+		core_stat_taken(state, gpu, number, core_instance_has(&state->gpu[gpu].instance[number]));
 	return CGPU_EXECUTE;
 }
 

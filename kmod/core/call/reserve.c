@@ -48,6 +48,31 @@ u32 core_pending(struct core_call_context *context)
 	return (u32)notes[CORE_NOTE_OBJECT];
 }
 
+enum cgpu_verdict core_refuse_room(struct core_call_context *context, u32 gpu, u32 number)
+{
+	context->call->no_room = CGPU_NO_ROOM_LEFT;
+	return core_short_of(context, gpu, number, CORE_SHORT_LIMIT);
+}
+
+enum cgpu_verdict core_check_room(struct core_call_context *context, u32 gpu, int takes, u64 need, u32 *number)
+{
+	struct cgpu_state *state = context->state;
+	struct core_instance *instance = core_instance_of(state, gpu, context->call->slot, number);
+
+	if (instance == NULL) {
+		*number = CORE_PASSTHROUGH;
+		return core_is_passthrough(state, gpu, context->call->slot) ?
+			CGPU_EXECUTE :
+			core_answer(context, NV_ERR_INSUFFICIENT_PERMISSIONS);
+	}
+	core_pages_look_at(context->core, gpu, instance);
+	if (takes && core_unaccounted_refuses(state, gpu))
+		return core_short_of(context, gpu, *number, CORE_SHORT_UNACCOUNTED);
+	if (need <= core_memory_room(instance) || !state->settings.enforce)
+		return CGPU_EXECUTE;
+	return core_refuse_room(context, gpu, *number);
+}
+
 /*
  * An object with a charge: of memory also for nothing, as its size is settled by the driver's answer, and of a group or channel,
  * as it has numbers. A VA space whose tables are not the driver's has none.
@@ -55,24 +80,14 @@ u32 core_pending(struct core_call_context *context)
 static enum cgpu_verdict reserve_charged(struct core_call_context *context, const struct core_handles *handles,
 	u32 parent, u32 kind, u64 need, enum core_op op)
 {
-	u32 gpu = context->state->object[parent].gpu;
-	int passthrough = core_is_passthrough(context->state, gpu, context->call->slot);
-	struct core_instance *instance;
-	u32 number = CORE_PASSTHROUGH;
-
-	instance = core_instance_of(context->state, gpu, context->call->slot, passthrough ? NULL : &number);
-	if (instance == NULL && !passthrough)
-		return core_answer(context, NV_ERR_INSUFFICIENT_PERMISSIONS);
-	if (instance)
-		core_pages_look_at(context->core, gpu, instance);
+	const struct core_object *above = &context->state->object[parent];
+	u32 gpu = above->gpu, number;
 	/* A channel takes nothing beside its group's context. */
-	if (instance && context->state->object[parent].kind != CORE_OBJECT_CHANNEL_GROUP &&
-		core_unaccounted_refuses(context->state, gpu))
-		return core_short_of(context, gpu, number, CORE_SHORT_UNACCOUNTED);
-	if (instance && need > core_memory_room(instance) && context->state->settings.enforce) {
-		context->call->no_room = CGPU_NO_ROOM_LEFT;
-		return core_short_of(context, gpu, number, CORE_SHORT_LIMIT);
-	}
+	enum cgpu_verdict verdict =
+		core_check_room(context, gpu, above->kind != CORE_OBJECT_CHANNEL_GROUP, need, &number);
+
+	if (verdict != CGPU_EXECUTE)
+		return verdict;
 	if (core_reserve(context, handles, kind, gpu))
 		return core_no_records(context);
 	if (need == 0 && kind == CORE_OBJECT_VA_SPACE)

@@ -128,6 +128,18 @@ TEST_ON(a_charge_gives_way_to_pages_that_came_first, counting(&caller))
 	CHECK_EQ(cgpu_reference_charge(&bench->core, &request, &managed), 0);
 }
 
+/* The last look at them was made when the client was. */
+TEST_ON(page_tables_are_judged_by_the_count_of_now, counting(&caller))
+{
+	struct address_ask ask = { FIRST, 0xd0, 0x10, 0, 65536 * MIB, 0, 0 };
+
+	counted.bytes = SLICE;
+	CHECK_EQ(bench_addresses(bench, &caller, &ask), NV_ERR_NO_MEMORY);
+	CHECK_EQ(bench->verdict, CGPU_ANSWER);
+	counted.bytes = 0;
+	CHECK_EQ(bench_addresses(bench, &caller, &ask), NV_OK);
+}
+
 TEST_ON(what_a_removed_container_left_is_promised_to_nobody, counting(&caller))
 {
 	counted.bytes = 3 * MIB;
