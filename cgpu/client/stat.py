@@ -64,6 +64,10 @@ class EngineStat:
     clients_max: int
     objects: int
     objects_max: int
+    orphaned_clients: int
+    orphaned_clients_max: int
+    orphaned_objects: int
+    orphaned_objects_max: int
     calls_now: int
     refused_calls: Mapping[str, int]
     workers: int | None
@@ -99,6 +103,7 @@ class GpuStat:
     promised: int
     used: int
     orphaned: int
+    orphaned_ids: int
     policy: int
     prio_ratio: int
     max_inst: int

@@ -71,6 +71,7 @@ struct cgpu_km_core {
 	int (*gpu_look)(struct cgpu_core *core, u32 gpu, const struct cgpu_card_view *view);
 	int (*gpu_set_mig)(struct cgpu_core *core, u32 gpu, u32 mig);
 	u64 (*gpu_orphaned)(struct cgpu_core *core, u32 gpu);
+	u32 (*orphans)(struct cgpu_core *core);
 	u32 (*container_gpus)(struct cgpu_core *core, u32 slot, u64 generation);
 	int (*minor_granted)(struct cgpu_core *core, u32 slot, u64 generation, u32 minor);
 

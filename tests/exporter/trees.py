@@ -9,6 +9,7 @@ MIB = 1 << 20
 ENGINE = (
     "notified=90 executed=40 continued=30 answered=2 refused=8 registered=3 restarts=1 upgrades=2 reloads=4 "
     "containers=2 containers_max=512 clients=5 clients_max=4096 objects=60 objects_max=262144 "
+    "orphaned_clients=1 orphaned_clients_max=1024 orphaned_objects=2 orphaned_objects_max=65536 "
     "refused_class=1 refused_control=2 refused_client=0 refused_records=0 refused_call=1 "
     "calls_now=3 workers=5 workers_max=128 listeners_held=2 answers_kept=0 timeslices_left=1 "
     "executed_ns=2500000000 executed_times=0,0,3,4,0,0,0,0,0,0,0,2 "
@@ -24,8 +25,8 @@ SLICE = (
 )
 GPU = (
     f"drift=0 memtotal={15109 * MIB} memfree={9000 * MIB} promised={2048 * MIB} used={600 * MIB} orphaned=0 "
-    "policy=2 prio_ratio=80 max_inst=20 places=2 weights=2 mig=0 natives=0 drift_lasting=0 undivided=0 "
-    "usage=0 lost=0 refused_limit=0 refused_card=0 refused_unaccounted=0"
+    "orphaned_ids=0 policy=2 prio_ratio=80 max_inst=20 places=2 weights=2 mig=0 natives=0 drift_lasting=0 "
+    "undivided=0 usage=0 lost=0 refused_limit=0 refused_card=0 refused_unaccounted=0"
 )
 
 

@@ -41,6 +41,7 @@ class Base(RuleBasedStateMachine):
     library: ClassVar[Library]
     version: ClassVar[str]
     enforce: ClassVar[bool] = True
+    exact: bool = True  # False: more may be charged of removed containers than they have
 
     def __init__(self) -> None:
         """Make nothing yet: how the engine sees is drawn first."""
@@ -52,7 +53,6 @@ class Base(RuleBasedStateMachine):
         self.held: dict[int, Process] = {}  # by UVM
         self.exported: dict[int, set[int]] = {}  # places of files
         self.in_kernel = True
-        self.exact = True
         self.recovered = True
         self.tgid = 100
         self.order = random.Random(0)  # noqa: S311 - an order, not a secret

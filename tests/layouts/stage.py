@@ -61,14 +61,14 @@ SIGNATURES: Signatures = {
 }
 
 
-def build() -> Path:
+def build(name: str = "layouts", *options: str) -> Path:
     """Build core, cards and stage as one library. Undefined behaviour ends the process."""
     cards = [path for path in sorted((KMOD / "sim").rglob("*.c")) if path.parent.name not in MOUNT_ONLY]
     core, sim = KMOD / "core", KMOD / "sim"
     folders = [core, core / "include", sim, *sorted(sim.rglob("*/")), HERE]
     include = [f"-iquote{folder}" for folder in folders]
     more = [*cards, *sorted(HERE.glob("*.c"))]
-    return build_library("layouts", *include, "-Wl,-Bsymbolic", "-pthread", more=more)
+    return build_library(name, *include, *options, "-Wl,-Bsymbolic", "-pthread", more=more)
 
 
 def load(path: Path, signatures: Signatures = SIGNATURES) -> ctypes.CDLL:

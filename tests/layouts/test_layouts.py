@@ -46,13 +46,22 @@ def library() -> Library:
     return Library(build())
 
 
-def run(library: Library, version: str, *, enforce: bool, phases: tuple[Phase, ...] = tuple(Phase)) -> None:
-    machine = type("Machine", (Sharing,), {"library": library, "version": version, "enforce": enforce})
+def run(
+    library: Library,
+    version: str,
+    *,
+    enforce: bool,
+    exact: bool = True,
+    times: int = 1,
+    phases: tuple[Phase, ...] = tuple(Phase),
+) -> None:
+    fixed = {"library": library, "version": version, "enforce": enforce, "exact": exact}
+    machine = type("Machine", (Sharing,), fixed)
     health = [HealthCheck.too_slow, HealthCheck.data_too_large, HealthCheck.filter_too_much]
     run_state_machine_as_test(
         machine,
         settings=settings(
-            max_examples=histories(),
+            max_examples=times * histories(),
             stateful_step_count=40,
             suppress_health_check=health,
             phases=phases,
@@ -67,6 +76,13 @@ def run(library: Library, version: str, *, enforce: bool, phases: tuple[Phase, .
 def test_charges_are_what_the_cards_say(library: Library, version: str) -> None:
     """Bytes charged are bytes held, within the limit after every step, and none at the end."""
     run(library, version, enforce=os.environ.get(ENFORCE) != "off")
+
+
+@pytest.mark.timeout(0)
+def test_one_record_for_all_that_a_container_left_is_never_too_little() -> None:
+    """A removed container is charged for what it has until the last of it is gone, and for nothing then."""
+    library = Library(build("layouts-folded", "-DCORE_FOLDS_ABOVE=0u"))
+    run(library, representatives()[-1], enforce=True, exact=False, times=10)
 
 
 def test_it_fails_without_enforcement(library: Library) -> None:

@@ -40,6 +40,7 @@ static int dup_judged(struct stage *stage, const struct cgpu_reference_request *
 		if (cgpu_reference_confirm(core, &hold->hold[0]) == 0)
 			return 0;
 		holdings_uvm_free(stage->holdings, hold->handle[0][0]);
+		cgpu_reference_drop(core, &hold->hold[0]);
 		return -EPERM;
 	}
 	cgpu_reference_drop(core, &hold->hold[0]);

@@ -356,6 +356,7 @@ struct cgpu_reference_request {
 };
 struct cgpu_reference {
 	u32 object;
+	u32 pin; /* 1 and the index of the record that has it; 0: not known, as of a file */
 	u64 serial; /* 0: of nothing that is charged */
 	u64 of; /* which object was named, for the same question later */
 };
@@ -387,7 +388,7 @@ int cgpu_reference_charge(
 void cgpu_reference_shrink(struct cgpu_core *core, const struct cgpu_reference *reference, u64 bytes);
 /* The driver did it. -ENOENT: the container is gone, and the driver must let go again. */
 int cgpu_reference_confirm(struct cgpu_core *core, const struct cgpu_reference *reference);
-/* The driver has let go, or did not do it. */
+/* The driver has let go, or did not do it. Once for each. */
 void cgpu_reference_drop(struct cgpu_core *core, const struct cgpu_reference *reference);
 
 /*
@@ -432,6 +433,8 @@ int cgpu_process_known(struct cgpu_core *core, u32 slot, u32 *cursor, s32 *tgid)
 int cgpu_client_next(struct cgpu_core *core, s32 tgid, u32 *cursor, u32 *client);
 /* The driver no longer knows this client: drop its objects. */
 int cgpu_client_gone(struct cgpu_core *core, s32 tgid, u32 client);
+/* How many clients removed containers have left behind, and files and processes for which the driver keeps memory. */
+u32 cgpu_orphans(struct cgpu_core *core);
 /* Walk the clients that removed containers left behind; *cursor starts at 0. -ENOENT at the end. */
 int cgpu_orphan_next(struct cgpu_core *core, u32 *cursor, s32 *tgid, u32 *client);
 /* As cgpu_client_gone, for an orphan only. */

@@ -132,6 +132,8 @@ void core_client_link(struct cgpu_state *state, u32 client)
 	state->clients++;
 	if (record->slot != CORE_NONE)
 		state->container[record->slot].clients++;
+	else
+		state->orphaned_clients++;
 }
 
 static void hash_unlink(struct cgpu_state *state, u32 client)
@@ -213,6 +215,8 @@ void core_client_drop(struct cgpu_state *state, u32 client)
 	state->clients--;
 	if (record->slot != CORE_NONE)
 		state->container[record->slot].clients--;
+	else
+		state->orphaned_clients--;
 	record->next = state->client_free;
 	state->client_free = client;
 }

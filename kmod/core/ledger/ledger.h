@@ -144,6 +144,10 @@ u32 core_runlist_of(u32 engine);
 int core_tsg_list_full(struct cgpu_state *state, u32 gpu, u32 slot);
 /* Whether a container has so many numbers of a GPU left. */
 int core_tsg_ids_left(struct cgpu_state *state, u32 gpu, u32 slot, u32 group_ids, u32 channel_ids);
+/* Numbers of a GPU that removed containers still have: of groups or of channels, whichever are more. */
+u32 core_tsg_ids_orphaned(const struct core_gpu *gpu);
+/* Whether that leaves the parts of so many places that were promised so many bytes. */
+int core_tsg_ids_suffice(const struct core_gpu *gpu, u32 places, u64 bytes);
 /* A group or channel is there, or goes; nothing happens for objects of other kinds. */
 void core_tsg_link(struct cgpu_state *state, u32 object);
 void core_tsg_unlink(struct cgpu_state *state, u32 object);
@@ -168,6 +172,16 @@ void core_clients_orphan(struct cgpu_state *state, u32 slot);
 /* Drop an orphan that holds no memory. */
 void core_orphan_settle(struct cgpu_state *state, u32 client);
 
+/* --- fold.c: fewer records of removed containers --- */
+
+/* Drop the objects of a client that an orphan needs no record of. Of a client that is no orphan yet: its container goes. */
+void core_client_thin(struct cgpu_state *state, u32 client);
+/* The container goes, and its clients are thinned: have one record of memory for each card in place of many, where orphans have
+ * too many already. */
+void core_container_fold(struct cgpu_state *state, u32 slot);
+/* A reference was dropped whose record was folded into others. */
+void core_folded_drop(struct cgpu_state *state, const struct cgpu_reference *reference);
+
 /* --- file.c: memory that open files hold --- */
 
 static inline int core_client_exports(const struct core_client *client)
@@ -190,8 +204,13 @@ int core_unaccounted_refuses(const struct cgpu_state *state, u32 gpu);
 /* --- quota.c --- */
 
 enum core_pool { CORE_POOL_CLIENTS, CORE_POOL_OBJECTS };
-/* Whether a container may take one more record. Half of each pool is split evenly among the registered
+/* Whether a container may take one more record. Half of what orphans leave of each pool is split evenly among the registered
  * containers and kept for them; the other half goes to who comes first. */
 int core_quota_room(const struct cgpu_state *state, u32 slot, enum core_pool pool);
+/* The part of each pool that orphans may have. */
+#define CORE_ORPHANED_CLIENTS (CGPU_MAX_CLIENTS / 4)
+#define CORE_ORPHANED_OBJECTS (CGPU_MAX_OBJECTS / 4)
+/* Whether they have more of one: then nobody new is registered. */
+int core_quota_orphans_crowd(const struct cgpu_state *state);
 
 #endif

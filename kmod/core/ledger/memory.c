@@ -33,14 +33,16 @@ static void add(struct cgpu_state *state, const struct core_memory *memory, u64 
 	state->limits_due |= 1u << memory->gpu;
 }
 
-/* It begins (more is 1) or ends (0) to count at the instance that has its numbers. Nobody has those of orphans. */
+/* It begins (more is 1) or ends (0) to count at the instance that has its numbers, or at the orphans. Who has the card whole
+ * has all of them. */
 static void count_ids(struct cgpu_state *state, const struct core_memory *memory, u32 more)
 {
+	u32 number = memory->instance == CORE_NONE ? CORE_ORPHANED : memory->instance;
 	struct core_tsg_list *tsg_list;
 
-	if (memory->instance >= CGPU_MAX_INST)
+	if (memory->instance == CORE_PASSTHROUGH)
 		return;
-	tsg_list = &state->gpu[memory->gpu].share.tsg_list[memory->instance];
+	tsg_list = &state->gpu[memory->gpu].share.tsg_list[number];
 	tsg_list->group_ids += more ? memory->group_ids : 0 - memory->group_ids;
 	tsg_list->channel_ids += more ? memory->channel_ids : 0 - memory->channel_ids;
 }
@@ -153,6 +155,7 @@ void core_memory_orphan(struct cgpu_state *state, u32 memory)
 	count_ids(state, record, 0);
 	record->instance = CORE_NONE;
 	add(state, record, record->bytes);
+	count_ids(state, record, 1);
 }
 
 void core_memory_unref(struct cgpu_state *state, u32 object)

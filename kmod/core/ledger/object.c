@@ -117,6 +117,8 @@ void core_object_link(struct cgpu_state *state, u32 object)
 	state->objects++;
 	if (client->slot != CORE_NONE)
 		state->container[client->slot].objects++;
+	else
+		state->orphaned_objects++;
 }
 
 u32 core_object_begin(struct cgpu_state *state, u32 client, u32 kind, u32 gpu)
@@ -224,6 +226,8 @@ static void free_record(struct cgpu_state *state, u32 object)
 	state->objects--;
 	if (client->slot != CORE_NONE)
 		state->container[client->slot].objects--;
+	else
+		state->orphaned_objects--;
 	record->next = state->object_free;
 	state->object_free = object;
 }

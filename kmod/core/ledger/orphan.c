@@ -6,42 +6,28 @@
 #include "ledger/ledger.h"
 #include "registry/registry.h"
 
-/* Drop calls under way: they find their record gone and are undone. No others come after it. */
+/* Drop calls under way: they find their record gone and are undone. No others come after it. A reference of a pin stays: whoever
+ * has it drops it, and nothing takes an export back but the end of its file. */
 static void sweep(struct cgpu_state *state, u32 client)
 {
 	u32 at, next;
 
 	for (at = state->client[client].first; at != CORE_NONE; at = next) {
 		next = core_object_after(state, at);
-		/* A record under way has nothing below it. One of an export stays: nothing takes an export back but the end
-		 * of its file. */
-		if (state->object[at].live == CORE_PENDING && !core_client_exports(&state->client[client]))
+		/* A record under way has nothing below it. */
+		if (state->object[at].live == CORE_PENDING && !core_is_pin(&state->client[client]))
 			core_object_drop(state, at);
 	}
 }
 
-/* Whether groups or channels are on record: what runs on must be kept from the card. */
-static int has_channels(const struct cgpu_state *state, u32 client)
-{
-	u32 at;
-
-	for (at = state->client[client].first; at != CORE_NONE; at = core_object_after(state, at)) {
-		u32 kind = state->object[at].kind;
-
-		if (kind == CORE_OBJECT_CHANNEL_GROUP || kind == CORE_OBJECT_CHANNEL)
-			return 1;
-	}
-	return 0;
-}
-
+/* Groups and channels are charged, too, if with nothing but their numbers: what runs on must be kept from the card. */
 static void orphan(struct cgpu_state *state, u32 client)
 {
 	struct core_client *record = &state->client[client];
 	struct core_container *container = &state->container[record->slot];
 	u32 at;
 
-	sweep(state, client);
-	if (record->memories == 0 && !has_channels(state, client)) {
+	if (record->memories == 0) {
 		core_client_drop(state, client);
 		return;
 	}
@@ -51,6 +37,8 @@ static void orphan(struct cgpu_state *state, u32 client)
 	}
 	container->clients--;
 	container->objects -= record->objects;
+	state->orphaned_clients++;
+	state->orphaned_objects += record->objects;
 	record->slot = CORE_NONE;
 	record->generation = 0;
 	/* Channels of a passthrough GPU were in no TSG list. */
@@ -60,12 +48,24 @@ static void orphan(struct cgpu_state *state, u32 client)
 	}
 }
 
+static int is_of(const struct core_client *client, u32 slot)
+{
+	return client->live == CORE_LIVE && client->slot == slot;
+}
+
 void core_clients_orphan(struct cgpu_state *state, u32 slot)
 {
 	u32 i;
 
 	for (i = 0; i < CGPU_MAX_CLIENTS; i++) {
-		if (state->client[i].live == CORE_LIVE && state->client[i].slot == slot)
+		if (!is_of(&state->client[i], slot))
+			continue;
+		sweep(state, i);
+		core_client_thin(state, i);
+	}
+	core_container_fold(state, slot);
+	for (i = 0; i < CGPU_MAX_CLIENTS; i++) {
+		if (is_of(&state->client[i], slot))
 			orphan(state, i);
 	}
 }
@@ -74,9 +74,18 @@ void core_orphan_settle(struct cgpu_state *state, u32 client)
 {
 	const struct core_client *record = &state->client[client];
 
-	if (record->live == CORE_LIVE && record->slot == CORE_NONE && record->memories == 0 &&
-		!has_channels(state, client))
+	if (record->live == CORE_LIVE && record->slot == CORE_NONE && record->memories == 0)
 		core_client_drop(state, client);
+}
+
+u32 cgpu_orphans(struct cgpu_core *core)
+{
+	u32 clients;
+
+	core_lock(core);
+	clients = core->state->orphaned_clients;
+	core_unlock(core);
+	return clients;
 }
 
 u64 cgpu_gpu_orphaned(struct cgpu_core *core, u32 gpu)
@@ -92,14 +101,27 @@ u64 cgpu_gpu_orphaned(struct cgpu_core *core, u32 gpu)
 	return bytes;
 }
 
-int core_orphans_settle(struct cgpu_core *core)
+/* Whether a registration or a write may have been refused for what orphans have. */
+static int are_in_the_way(struct cgpu_core *core, int err)
 {
 	u64 bytes = 0;
+	int crowd;
 	u32 gpu;
 
-	for (gpu = 0; gpu < CGPU_MAX_GPUS; gpu++)
+	if (err == -ENOSPC) {
+		core_lock(core);
+		crowd = core_quota_orphans_crowd(core->state);
+		core_unlock(core);
+		return crowd;
+	}
+	for (gpu = 0; gpu < CGPU_MAX_GPUS && err == -ENOMEM; gpu++)
 		bytes |= cgpu_gpu_orphaned(core, gpu);
-	if (bytes == 0 || core->ops->orphans == NULL)
+	return err == -ENOMEM && (bytes || cgpu_orphans(core));
+}
+
+int core_orphans_settle(struct cgpu_core *core, int err)
+{
+	if (core->ops->orphans == NULL || !are_in_the_way(core, err))
 		return 0;
 	core->ops->orphans(core->ctx);
 	return 1;

@@ -73,6 +73,7 @@ static u32 reserve(struct cgpu_state *state, const struct cgpu_reference_request
 		return CORE_NONE;
 	}
 	reference->object = object;
+	reference->pin = client + 1;
 	reference->serial = state->object[object].serial;
 	return object;
 }
@@ -230,8 +231,8 @@ int cgpu_reference_confirm(struct cgpu_core *core, const struct cgpu_reference *
 
 	core_lock(core);
 	object = found(state, reference);
-	/* The container may have been removed meanwhile, and what was under way with it. */
-	if (object && object->live == CORE_PENDING) {
+	/* The container may have been removed meanwhile. */
+	if (object && object->live == CORE_PENDING && state->client[object->client].slot != CORE_NONE) {
 		settle(state, reference->object);
 		err = 0;
 	}
@@ -305,6 +306,8 @@ void cgpu_reference_drop(struct cgpu_core *core, const struct cgpu_reference *re
 			core_client_drop(state, client);
 		else
 			core_orphan_settle(state, client);
+	} else {
+		core_folded_drop(state, reference);
 	}
 	core_unlock(core);
 }

@@ -261,7 +261,7 @@ __attribute__((__noinline__)) static int create_run(struct cgpu_core *core, stru
 	if (core->ops->cards)
 		core->ops->cards(core->ctx, sliced_cards(core, create));
 	err = create_check(core, create);
-	if (err == -ENOMEM && core_orphans_settle(core))
+	if (core_orphans_settle(core, err))
 		err = create_check(core, create);
 	if (err == 0)
 		err = find_cgroup(core, create);

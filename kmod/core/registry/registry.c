@@ -220,10 +220,14 @@ u32 core_weights_of_others(struct cgpu_state *state, u32 gpu, const struct core_
 	return core_totals(state, gpu).weights - promised_to(state, gpu, own).weights;
 }
 
+u64 core_promised_to_others(struct cgpu_state *state, u32 gpu, const struct core_instance *own)
+{
+	return core_totals(state, gpu).promised - (own ? promised_to(state, gpu, own).promised : 0);
+}
+
 u64 core_unpromised(struct cgpu_state *state, u32 gpu, const struct core_instance *own)
 {
-	u64 own_bytes = own ? promised_to(state, gpu, own).promised : 0;
-	u64 taken = core_totals(state, gpu).promised - own_bytes + core_gpu_left(&state->gpu[gpu]);
+	u64 taken = core_promised_to_others(state, gpu, own) + core_gpu_left(&state->gpu[gpu]);
 	u64 total = state->gpu[gpu].facts.memtotal;
 
 	if (core_passthroughs(state, gpu))

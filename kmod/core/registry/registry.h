@@ -122,13 +122,21 @@ struct core_totals {
 struct core_totals core_totals(struct cgpu_state *state, u32 gpu);
 /* The weights of all others than a container. */
 u32 core_weights_of_others(struct cgpu_state *state, u32 gpu, const struct core_instance *own);
+/* Bytes that are promised to others than a container. */
+u64 core_promised_to_others(struct cgpu_state *state, u32 gpu, const struct core_instance *own);
 /* Bytes that can still be promised: what orphans hold is not there, and nothing is of what a container has whole. own: an
  * instance that does not count, or NULL. */
 u64 core_unpromised(struct cgpu_state *state, u32 gpu, const struct core_instance *own);
-/* Let the transport ask the driver about orphans. 1: there were some, so look again. Without the lock. */
-int core_orphans_settle(struct cgpu_core *core);
+/* What was refused with this errno may be so for orphans: let the transport ask the driver about them. 1: look again. Without the
+ * lock. */
+int core_orphans_settle(struct cgpu_core *core, int err);
 
 /* --- room.c --- */
+
+/* What helps against records and numbers of removed containers. */
+#define CORE_END_HOLDERS "end the processes that hold their open files of the driver (fuser -v /dev/nvidia* lists them)"
+/* Too few numbers for channels are left of a GPU. Returns -ENOMEM. */
+int core_refuse_ids(const struct core_gpu *gpu, struct cgpu_refusal *why);
 
 /* What one GPU is asked for, judged in the order that docs/tree.md gives: -ENOENT, -EIO or -EOPNOTSUPP for the GPU;
  * -EINVAL for the weight; -ENOSPC for the place; -ENOMEM for the memory; -EDQUOT for the weight that is left. */

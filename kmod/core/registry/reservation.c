@@ -127,7 +127,7 @@ int core_share_reserve(struct cgpu_core *core, const struct core_create *create)
 	if (core->ops->cards)
 		core->ops->cards(core->ctx, 1u << create->want[0].gpu);
 	err = reserve_try(core, create);
-	if (err == -ENOMEM && core_orphans_settle(core))
+	if (core_orphans_settle(core, err))
 		err = reserve_try(core, create);
 	if (err == 0)
 		say(core, create->id, " reserved: ", &create->want[0]);
@@ -237,17 +237,20 @@ int core_shares_check(struct cgpu_state *state, const struct core_create *create
 	}
 	for (i = 0; i < create->count; i++) {
 		const struct core_gpu *card = &state->gpu[create->want[i].gpu];
+		struct core_totals totals = core_totals(state, create->want[i].gpu);
 
 		if (is_crowded(state, create->want[i].gpu))
 			return core_refuse_line(create->why, -ENOSPC,
 				"GPU %u has no record left for a container; stop one (cgpu-smi lists them)",
 				create->want[i].gpu);
 		/* The promise stands, but what orphans hold is on the card as well. */
-		if (core_totals(state, create->want[i].gpu).promised + core_gpu_left(card) > card->facts.memtotal)
+		if (totals.promised + core_gpu_left(card) > card->facts.memtotal)
 			return core_refuse_line(create->why, -ENOMEM,
 				"what was promised of GPU %u is not there: removed containers have passed their memory on, and "
 				"others hold it; the engine's log names them; start it again when they have ended",
 				create->want[i].gpu);
+		if (!core_tsg_ids_suffice(card, totals.places, totals.promised))
+			return core_refuse_ids(card, create->why);
 	}
 	return 0;
 }

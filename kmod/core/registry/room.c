@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0 OR Apache-2.0
 /* What a GPU can give to one more container or reservation. */
+#include "ledger/ledger.h"
 #include "registry/registry.h"
 #include "sched/sched.h"
 
@@ -47,8 +48,17 @@ int core_want_check_place(struct cgpu_state *state, const struct core_want *want
 		want->gpu, most);
 }
 
+int core_refuse_ids(const struct core_gpu *gpu, struct cgpu_refusal *why)
+{
+	return core_refuse_line(why, -ENOMEM,
+		"GPU %u: removed containers still have %u of its numbers for channels, and too few are left; " CORE_END_HOLDERS
+		", or request less",
+		gpu->facts.index, core_tsg_ids_orphaned(gpu));
+}
+
 int core_want_check_memory(struct cgpu_state *state, const struct core_want *want, struct cgpu_refusal *why)
 {
+	struct core_totals totals = core_totals(state, want->gpu);
 	u64 left = core_unpromised(state, want->gpu, NULL);
 	u32 whole = core_passthroughs(state, want->gpu);
 
@@ -57,11 +67,14 @@ int core_want_check_memory(struct cgpu_state *state, const struct core_want *wan
 		return core_refuse_line(why, -ENOMEM,
 			"GPU %u cannot be sliced: %u container%s it whole; stop it, or name another GPU", want->gpu,
 			whole, whole == 1 ? " has" : "s have");
-	if (want->memsize <= left)
-		return 0;
-	return core_refuse_line(why, -ENOMEM,
-		"GPU %u has %llu MiB of %llu MiB left, and %llu MiB were requested; " REQUEST_LESS, want->gpu,
-		left / CORE_MIB, state->gpu[want->gpu].facts.memtotal / CORE_MIB, want->memsize / CORE_MIB);
+	if (want->memsize > left)
+		return core_refuse_line(why, -ENOMEM,
+			"GPU %u has %llu MiB of %llu MiB left, and %llu MiB were requested; " REQUEST_LESS, want->gpu,
+			left / CORE_MIB, state->gpu[want->gpu].facts.memtotal / CORE_MIB, want->memsize / CORE_MIB);
+	/* A slice comes with numbers for channels. */
+	if (!core_tsg_ids_suffice(&state->gpu[want->gpu], totals.places + 1, totals.promised + want->memsize))
+		return core_refuse_ids(&state->gpu[want->gpu], why);
+	return 0;
 }
 
 int core_want_check_free_weight(struct cgpu_state *state, const struct core_want *want, struct cgpu_refusal *why)

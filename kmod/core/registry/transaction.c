@@ -117,6 +117,10 @@ int core_create_check(struct cgpu_state *state, struct core_create *create)
 	if (free_slot(state) == CORE_NONE)
 		return core_refuse_line(create->why, -ENOSPC,
 			"the engine has no place for another container; stop one (cgpu-smi lists them)");
+	if (core_quota_orphans_crowd(state))
+		return core_refuse_line(create->why, -ENOSPC,
+			"removed containers still have %u RM clients with %u objects, expected at most %u and %u; " CORE_END_HOLDERS,
+			state->orphaned_clients, state->orphaned_objects, CORE_ORPHANED_CLIENTS, CORE_ORPHANED_OBJECTS);
 	return create->shares ? core_shares_check(state, create) : check_room(state, create);
 }
 

@@ -55,13 +55,20 @@ static u32 slice_of(
 	return us == 0 && record->applied ? SLICE_DEFAULT_US : us;
 }
 
+/* A timeslice that could not be set is tried again. A channel's `left` is not about that: core_channels_retry(). */
+static void try_again(struct core_object *record)
+{
+	if (record->kind == CORE_OBJECT_CHANNEL_GROUP)
+		record->left = 0;
+}
+
 /* The runlists that the groups of a TSG list are on, as bits. What nobody could reach is tried again. */
 static u32 runlists_of(struct cgpu_state *state, const struct core_tsg_list *tsg_list)
 {
 	u32 used = 0, at;
 
 	for (at = tsg_list->first; at != CORE_NONE; at = state->object[at].tsg_after) {
-		state->object[at].left = 0;
+		try_again(&state->object[at]);
 		used |= 1u << state->object[at].runlist;
 	}
 	return used;
@@ -124,7 +131,7 @@ static void begin_walk(struct cgpu_state *state, const struct core_share *share,
 	for (number = 0; client && number < CGPU_MAX_INST; number++) {
 		for (at = share->tsg_list[number].first; at != CORE_NONE; at = state->object[at].tsg_after) {
 			if (state->client[state->object[at].client].handle == client)
-				state->object[at].left = 0;
+				try_again(&state->object[at]);
 		}
 	}
 }

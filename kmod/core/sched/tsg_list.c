@@ -75,12 +75,27 @@ int core_tsg_list_full(struct cgpu_state *state, u32 gpu, u32 slot)
 		state->gpu[gpu].share.tsg_list[number].groups >= CORE_TSG_IDS;
 }
 
-/* One half is divided equally between as many containers as the GPU takes, the other one as its memory is. */
-static u64 part_of(const struct core_gpu *gpu, const struct core_instance *instance)
+/* The numbers of so many containers with so much memory. One half is divided equally between as many containers as the GPU takes,
+ * the other one as its memory is. */
+static u64 part_of(const struct core_gpu *gpu, u32 places, u64 bytes)
 {
 	u64 half = (CORE_TSG_IDS - CORE_TSG_IDS_OWN) / 2;
 
-	return half / gpu->max_inst + half * (instance->memsize >> 20) / ((gpu->facts.memtotal >> 20) + 1);
+	return half * places / gpu->max_inst + half * (bytes >> 20) / ((gpu->facts.memtotal >> 20) + 1);
+}
+
+u32 core_tsg_ids_orphaned(const struct core_gpu *gpu)
+{
+	const struct core_tsg_list *orphans = &gpu->share.tsg_list[CORE_ORPHANED];
+
+	return orphans->group_ids > orphans->channel_ids ? orphans->group_ids : orphans->channel_ids;
+}
+
+int core_tsg_ids_suffice(const struct core_gpu *gpu, u32 places, u64 bytes)
+{
+	u64 orphaned = core_tsg_ids_orphaned(gpu);
+
+	return orphaned == 0 || orphaned + part_of(gpu, places, bytes) <= CORE_TSG_IDS - CORE_TSG_IDS_OWN;
 }
 
 int core_tsg_ids_left(struct cgpu_state *state, u32 gpu, u32 slot, u32 group_ids, u32 channel_ids)
@@ -94,7 +109,7 @@ int core_tsg_ids_left(struct cgpu_state *state, u32 gpu, u32 slot, u32 group_ids
 	if (instance == NULL)
 		return 1;
 	tsg_list = &state->gpu[gpu].share.tsg_list[number];
-	part = part_of(&state->gpu[gpu], instance);
+	part = part_of(&state->gpu[gpu], 1, instance->memsize);
 	return tsg_list->group_ids + group_ids <= part && tsg_list->channel_ids + channel_ids <= part;
 }
 

@@ -298,8 +298,12 @@ static void recover_ledger(struct cgpu_state *state, u32 used, u32 clean)
 			state->memory[i].live = 0;
 	}
 	core_free_lists(state, clean);
-	for (i = 0; i < CGPU_MAX_CLIENTS; i++)
+	for (i = 0; i < CGPU_MAX_CLIENTS; i++) {
+		if (state->client[i].live != CORE_LIVE || state->client[i].slot != CORE_NONE)
+			continue;
+		core_client_thin(state, i);
 		core_orphan_settle(state, i);
+	}
 }
 
 static int recover(struct cgpu_state *state, u32 used, u32 clean)

@@ -15,6 +15,8 @@ void core_links_clear(struct cgpu_state *state)
 	memset(state->object_hash, 0xff, sizeof(state->object_hash));
 	state->clients = 0;
 	state->objects = 0;
+	state->orphaned_clients = 0;
+	state->orphaned_objects = 0;
 }
 
 u32 core_objects_used(const struct cgpu_state *state)

@@ -120,7 +120,8 @@ struct core_unaccounted {
 struct core_tsg_list {
 	u32 first; /* link */
 	u32 channels, groups; /* sums */
-	u32 group_ids, channel_ids; /* sums: of the memory records that are charged to the instance */
+	u32 group_ids,
+		channel_ids; /* sums: of the memory records that are charged to the instance, or to nobody any more */
 	u64 granted; /* ns of the scheduler slot's `granted` that the instance's `usage` includes already */
 	u32 closing; /* 1: the last decision disabled the list's channels, and some of them may still run */
 	/* Both count GPFIFO_SCHEDULE calls made while the list is disabled, since it was last enabled or disabled. */
@@ -221,6 +222,9 @@ struct core_client {
 	u32 objects; /* sum */
 	u32 memories; /* sum: the client's references to memory */
 	u32 started; /* start time, as the transport counts it, of a process with managed memory; 0: not known */
+	/* Of an orphan whose memory was folded (ledger/fold.c): how many objects it had, less the references dropped since; else 0. */
+	u32 folded;
+	u32 spare;
 	u64 walk; /* number of the last walk over processes that came to this client's process */
 	u64 charged[CGPU_MAX_GPUS]; /* sum: bytes of memory whose first reference is this client's */
 	/* sum: the part of `charged` for groups and channels: an estimate, as the driver reports it for no process. */
@@ -303,6 +307,7 @@ struct cgpu_state {
 	u32 rounds_due; /* bit n: core_unlock() calls ops->round for GPU n */
 	u32 limits_due; /* bit n: core_unlock() calls ops->pages_limit for the instances of GPU n */
 	u32 containers, clients, objects; /* sums: records in use */
+	u32 orphaned_clients, orphaned_objects; /* sums: of these, those of removed containers */
 	u32 client_free, object_free, memory_free; /* links: the first free record of each array */
 	u32 client_hash[CORE_CLIENT_BUCKETS]; /* links, by handle */
 	u32 tgid_hash[CORE_CLIENT_BUCKETS]; /* links, by process */

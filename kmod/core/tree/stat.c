@@ -110,6 +110,7 @@ static void gpu_line(struct cgpu_core *core, u32 gpu, struct core_text *out)
 		{ "promised", totals.promised },
 		{ "used", used_on(core, gpu) },
 		{ "orphaned", core_gpu_left(found) },
+		{ "orphaned_ids", core_tsg_ids_orphaned(found) },
 		{ "policy", found->policy },
 		{ "prio_ratio", found->prio_ratio },
 		{ "max_inst", found->max_inst },
@@ -150,6 +151,10 @@ int core_stat_root_text(struct cgpu_state *state, struct core_text *out)
 		{ "clients_max", CGPU_MAX_CLIENTS },
 		{ "objects", state->objects },
 		{ "objects_max", CGPU_MAX_OBJECTS },
+		{ "orphaned_clients", state->orphaned_clients },
+		{ "orphaned_clients_max", CORE_ORPHANED_CLIENTS },
+		{ "orphaned_objects", state->orphaned_objects },
+		{ "orphaned_objects_max", CORE_ORPHANED_OBJECTS },
 	};
 
 	core_text_string(out, "notified=");

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0 OR Apache-2.0
 /* Which values nodes take, and the line in the log about one that was refused: the writer gets an errno alone. */
+#include "ledger/ledger.h"
 #include "policies.h"
 #include "registry/registry.h"
 #include "tree/tree.h"
@@ -137,6 +138,14 @@ static void say_bounds(struct core_text *out, struct cgpu_state *state, const st
 	core_text_number(out, high);
 }
 
+/* With fewer places, or more memory, a slice has more numbers. */
+static void say_orphaned_ids(struct core_text *out, const struct core_gpu *gpu)
+{
+	if (core_tsg_ids_orphaned(gpu))
+		say_number(out, ", as far as removed containers leave numbers of channels, of which they have ",
+			core_tsg_ids_orphaned(gpu), "");
+}
+
 /* Of a number that does not fit what is there. Returns 0: what it did not fit is no matter of its value, or is gone. */
 static int say_room(struct core_text *out, struct cgpu_core *core, const struct core_place *place, u32 kind, int err)
 {
@@ -152,14 +161,20 @@ static int say_room(struct core_text *out, struct cgpu_core *core, const struct 
 			" or more, which containers and reservations of this GPU have");
 		return 1;
 	}
+	if (kind == CGPU_NODE_KIND_MAX_INST && err == -ENOMEM) {
+		core_text_string(out, "more");
+		say_orphaned_ids(out, place->gpu);
+		return 1;
+	}
 	if (place->instance == NULL)
 		return 0;
 	if (kind == CGPU_NODE_KIND_MEMSIZE && err == -EBUSY)
 		say_number(out, "", core_instance_has(place->instance), " bytes or more, which the container has");
-	else if (kind == CGPU_NODE_KIND_MEMSIZE && err == -ENOMEM)
+	else if (kind == CGPU_NODE_KIND_MEMSIZE && err == -ENOMEM) {
 		say_number(out, "at most ", core_unpromised(core->state, gpu, place->instance),
 			" bytes, which the others leave");
-	else if (kind == CGPU_NODE_KIND_WEIGHT && err == -EDQUOT) {
+		say_orphaned_ids(out, place->gpu);
+	} else if (kind == CGPU_NODE_KIND_WEIGHT && err == -EDQUOT) {
 		others = core_weights_of_others(core->state, gpu, place->instance);
 		say_number(out, "at most ", place->gpu->max_inst > others ? place->gpu->max_inst - others : 0,
 			", which the others leave of max_inst");

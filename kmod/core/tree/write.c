@@ -8,11 +8,17 @@
 static int max_inst_write(struct cgpu_state *state, u32 gpu, u32 value)
 {
 	struct core_totals totals = core_totals(state, gpu);
+	struct core_gpu *found = &state->gpu[gpu];
+	u32 before = found->max_inst;
 
 	if (totals.places > value || totals.weights > value)
 		return -EBUSY;
-	state->gpu[gpu].max_inst = value;
-	return 0;
+	found->max_inst = value;
+	/* With fewer places each has more numbers for channels. */
+	if (value >= before || core_tsg_ids_suffice(found, totals.places, totals.promised))
+		return 0;
+	found->max_inst = before;
+	return -ENOMEM;
 }
 
 static int gpu_write(struct cgpu_state *state, struct core_gpu *gpu, u32 kind, u32 value)
@@ -37,13 +43,18 @@ static int memsize_write(struct cgpu_core *core, const struct core_place *place,
 {
 	struct cgpu_state *state = core->state;
 	struct core_instance *instance = place->instance;
+	u32 gpu = place->gpu->facts.index;
+	u64 others = core_promised_to_others(state, gpu, instance);
 
 	if (value < core_instance_has(instance))
 		return -EBUSY;
-	if (value > instance->memsize && value > core_unpromised(state, place->gpu->facts.index, instance))
+	if (value > instance->memsize && value > core_unpromised(state, gpu, instance))
+		return -ENOMEM;
+	if (value > instance->memsize &&
+		!core_tsg_ids_suffice(place->gpu, core_totals(state, gpu).places, others + value))
 		return -ENOMEM;
 	instance->memsize = value;
-	state->limits_due |= 1u << place->gpu->facts.index;
+	state->limits_due |= 1u << gpu;
 	return 0;
 }
 
@@ -108,7 +119,7 @@ static int value_write(struct cgpu_core *core, const struct cgpu_node *node, con
 	core_lock(core);
 	err = node_write(core, node, value);
 	core_unlock(core);
-	if (err != -ENOMEM || !core_orphans_settle(core))
+	if (!core_orphans_settle(core, err))
 		return err;
 	core_lock(core);
 	err = node_write(core, node, value);

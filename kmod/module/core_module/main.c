@@ -23,6 +23,7 @@ static struct cgpu_km_core this_core = {
 	.gpu_look = cgpu_gpu_reconcile,
 	.gpu_set_mig = cgpu_gpu_set_mig,
 	.gpu_orphaned = cgpu_gpu_orphaned,
+	.orphans = cgpu_orphans,
 	.container_gpus = cgpu_container_gpus,
 	.minor_granted = cgpu_minor_granted,
 

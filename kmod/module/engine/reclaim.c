@@ -44,7 +44,7 @@ void km_reclaim_exit(void)
 	km_gpus_exit();
 }
 
-/* Wait for the memory of a container that has just ended: the driver frees it within milliseconds, as a rule. */
+/* Wait for what a container has left that has just ended: the driver frees it within milliseconds, as a rule. */
 void km_orphans_wait(void *ctx)
 {
 	struct km_engine *engine = ctx;
@@ -54,7 +54,7 @@ void km_orphans_wait(void *ctx)
 	for (waited = 0; waited < ORPHANS_WAIT_MS; waited += 10) {
 		for (gpu = 0, bytes = 0; gpu < CGPU_MAX_GPUS; gpu++)
 			bytes |= engine->logic->gpu_orphaned(&engine->core, gpu);
-		if (!bytes)
+		if (!bytes && !engine->logic->orphans(&engine->core))
 			return;
 		msleep(10);
 	}

@@ -170,6 +170,7 @@ static u32 uvm_keep(struct km_engine *engine, const struct dup_call *call, struc
 {
 	if (engine->logic->hold_confirm(&engine->core, &reference->hold)) {
 		uvm_run_free(call->device, *call->dup);
+		engine->logic->hold_drop(&engine->core, &reference->hold);
 		kfree(reference);
 		return NV_ERR_INSUFFICIENT_PERMISSIONS;
 	}

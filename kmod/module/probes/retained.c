@@ -37,6 +37,7 @@ static __nocfi void run_release(void *retained)
 	original(retained);
 }
 
+/* What it has got after an error, its caller drops, too. */
 static int begin(struct km_engine *engine, struct cgpu_reference_request *request, struct km_reference *reference)
 {
 	int err;
@@ -46,10 +47,7 @@ static int begin(struct km_engine *engine, struct cgpu_reference_request *reques
 	if (err)
 		return err;
 	request->to = CGPU_REFERENCE_GROUP;
-	err = engine->logic->hold_begin(&engine->core, request, &reference->also);
-	if (err)
-		engine->logic->hold_drop(&engine->core, &reference->hold);
-	return err;
+	return engine->logic->hold_begin(&engine->core, request, &reference->also);
 }
 
 /* -ENOENT: the container is gone. */

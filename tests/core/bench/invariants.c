@@ -127,8 +127,11 @@ static void check_owner(const struct cgpu_state *state, u32 index, u32 *clients_
 
 	if (client->slot == CORE_NONE) {
 		CHECK(client->objects > 0);
+		clients_of[CGPU_MAX_CONTAINERS]++;
+		objects_of[CGPU_MAX_CONTAINERS] += client->objects;
 		return;
 	}
+	CHECK_EQ(client->folded, 0);
 	CHECK_EQ(core_client_find((struct cgpu_state *)state, client->slot, client->handle), index);
 	CHECK_EQ(state->container[client->slot].live, CORE_LIVE);
 	CHECK_EQ(state->container[client->slot].generation, client->generation);
@@ -140,7 +143,8 @@ static void check_clients(const struct cgpu_state *state)
 {
 	static u64 charged[CGPU_MAX_CLIENTS][CGPU_MAX_GPUS], estimated[CGPU_MAX_CLIENTS][CGPU_MAX_GPUS];
 	static u32 memories[CGPU_MAX_CLIENTS], hosts[CGPU_MAX_CLIENTS];
-	u32 clients_of[CGPU_MAX_CONTAINERS] = { 0 }, objects_of[CGPU_MAX_CONTAINERS] = { 0 };
+	/* The last ones are those of orphans. */
+	u32 clients_of[CGPU_MAX_CONTAINERS + 1] = { 0 }, objects_of[CGPU_MAX_CONTAINERS + 1] = { 0 };
 	u32 clients = 0, gpu, i;
 
 	memset(charged, 0, sizeof(charged));
@@ -178,6 +182,8 @@ static void check_clients(const struct cgpu_state *state)
 		CHECK_EQ(client->memories, memories[i]);
 	}
 	CHECK_EQ(clients, state->clients);
+	CHECK_EQ(state->orphaned_clients, clients_of[CGPU_MAX_CONTAINERS]);
+	CHECK_EQ(state->orphaned_objects, objects_of[CGPU_MAX_CONTAINERS]);
 	for (i = 0; i < CGPU_MAX_CONTAINERS; i++) {
 		if (state->container[i].live != CORE_LIVE)
 			continue;
@@ -186,10 +192,10 @@ static void check_clients(const struct cgpu_state *state)
 	}
 }
 
-/* Each instance counts the numbers of the card that go with what is charged to it. */
+/* Each instance counts the numbers of the card that go with what is charged to it, and the orphans theirs. */
 static void check_ids(const struct cgpu_state *state)
 {
-	static u32 group_ids[CGPU_MAX_GPUS][CGPU_MAX_INST], channel_ids[CGPU_MAX_GPUS][CGPU_MAX_INST];
+	static u32 group_ids[CGPU_MAX_GPUS][CORE_ORPHANED + 1], channel_ids[CGPU_MAX_GPUS][CORE_ORPHANED + 1];
 	u32 gpu, number, i;
 
 	memset(group_ids, 0, sizeof(group_ids));
@@ -197,13 +203,14 @@ static void check_ids(const struct cgpu_state *state)
 	for (i = 0; i < CGPU_MAX_OBJECTS; i++) {
 		const struct core_memory *memory = &state->memory[i];
 
-		if (memory->live != CORE_LIVE || memory->instance >= CGPU_MAX_INST)
+		if (memory->live != CORE_LIVE || memory->instance == CORE_PASSTHROUGH)
 			continue;
-		group_ids[memory->gpu][memory->instance] += memory->group_ids;
-		channel_ids[memory->gpu][memory->instance] += memory->channel_ids;
+		number = memory->instance == CORE_NONE ? CORE_ORPHANED : memory->instance;
+		group_ids[memory->gpu][number] += memory->group_ids;
+		channel_ids[memory->gpu][number] += memory->channel_ids;
 	}
 	for (gpu = 0; gpu < CGPU_MAX_GPUS; gpu++) {
-		for (number = 0; number < CGPU_MAX_INST; number++) {
+		for (number = 0; number <= CORE_ORPHANED; number++) {
 			CHECK_EQ(state->gpu[gpu].share.tsg_list[number].group_ids, group_ids[gpu][number]);
 			CHECK_EQ(state->gpu[gpu].share.tsg_list[number].channel_ids, channel_ids[gpu][number]);
 		}

@@ -146,22 +146,35 @@ TEST_ON(children_use_a_clients_memory, sliced("580.142", &caller))
 	CHECK_EQ(bench_used(bench, 0, caller.slot), 0);
 }
 
+/* How many clients a container gets. */
+static u32 clients_of(struct bench *bench, const struct caller *caller, u32 from)
+{
+	u32 client = 0;
+
+	while (bench_device(bench, caller, from + client, 0xd0, 0) == NV_OK)
+		client++;
+	CHECK_EQ(bench->call.no_room, CGPU_NO_ROOM_LEFT);
+	return client;
+}
+
 TEST_ON(one_container_cannot_take_all_records, sliced("580.142", &caller))
 {
-	struct caller second;
-	u32 client;
+	struct caller other[4];
+	u32 i;
 
-	CHECK_EQ(bench_ctl(bench, "create id=b pid=2 gpu=0:1048576"), 0);
-	second = bench_caller(bench, "b", 300);
-	for (client = 1; client <= CGPU_MAX_CLIENTS; client++) {
-		if (bench_device(bench, &caller, client, 0xd0, 0) != NV_OK)
-			break;
+	for (i = 0; i < 4; i++) {
+		char line[64] = "create id=b pid=2 gpu=0:1048576";
+
+		line[10] = (char)('b' + i);
+		CHECK_EQ(bench_ctl(bench, line), 0);
+		other[i] = bench_caller(bench, (char[]){ (char)('b' + i), 0 }, 300);
 	}
-	CHECK_EQ(client, CGPU_MAX_CLIENTS - CGPU_MAX_CLIENTS / 4 + 1);
-	CHECK_EQ(bench->call.no_room, 1);
-	for (client = 1; client <= CGPU_MAX_CLIENTS / 4; client++)
-		CHECK_EQ(bench_device(bench, &second, 0x10000 + client, 0xd0, 0), NV_OK);
-	CHECK_EQ(bench_device(bench, &second, 0x10000 + client, 0xd0, 0), NV_ERR_INSUFFICIENT_RESOURCES);
+	/* One has a quarter of the clients at the most, and half of them are kept for equal shares of all five. */
+	CHECK_EQ(clients_of(bench, &caller, 0x10000), CGPU_MAX_CLIENTS / 4);
+	CHECK_EQ(clients_of(bench, &other[0], 0x20000), CGPU_MAX_CLIENTS / 4);
+	CHECK_EQ(clients_of(bench, &other[1], 0x30000), CGPU_MAX_CLIENTS / 4);
+	CHECK_EQ(clients_of(bench, &other[2], 0x40000), CGPU_MAX_CLIENTS / 4 - CGPU_MAX_CLIENTS / 10);
+	CHECK_EQ(clients_of(bench, &other[3], 0x50000), CGPU_MAX_CLIENTS / 10);
 }
 
 TEST_ON(clients_without_memory_are_found, sliced("580.142", &caller))

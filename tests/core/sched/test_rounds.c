@@ -349,6 +349,26 @@ TEST_ON(a_channel_that_was_not_disabled_is_tried_again, fresh(2))
 	CHECK_EQ(tell_next(bench, NV_OK, &until), 0);
 }
 
+/* What could not be set is tried again at once where it is a timeslice. */
+TEST_ON(new_timeslices_do_not_end_the_wait_for_a_channel, fresh(2))
+{
+	struct cgpu_timeslice slice;
+	u32 cursor = 0;
+	u64 until;
+
+	bench_settings(bench, 1, 1);
+	CHECK_EQ(bench_write(bench, "0/policy", "2"), 0);
+	busy(bench, 1, ":1", 1);
+	busy(bench, 2, ":0", 1);
+	CHECK_EQ(tell_next(bench, NV_ERR_INVALID_STATE, &until), 201);
+	CHECK_EQ(bench_write(bench, "0/c1/weight", "2"), 0);
+	while (tell_next(bench, NV_OK, &until))
+		;
+	CHECK_EQ(cgpu_timeslices_next(&bench->core, 0, 0xc002, &cursor, &slice), -ENOENT);
+	bench->now += 100 * MS;
+	CHECK_EQ(tell_next(bench, NV_OK, &until), 201);
+}
+
 TEST_ON(one_that_has_gone_holds_up_no_other, fresh(2))
 {
 	struct cgpu_channel_batch batch;

@@ -11,7 +11,8 @@ TEST_ON(each_entry_is_one_line_for_what_it_is_of, started("580.142", &caller))
 		"id=b memsize=1073741824 used=0 charged=0 peak=0 weight=2 highprio=1 usage=0 throttled=0 refused_limit=0 refused_card=0 "
 		"refused_unaccounted=0 refused_class=0 refused_control=0 refused_client=0 refused_records=0 refused_call=0\n"));
 	CHECK(bench_is(bench, "0/stat",
-		"uuid=GPU-0 drift=0 memtotal=15842934784 memfree=15842934784 promised=7410286592 used=0 orphaned=0 policy=2 "
+		"uuid=GPU-0 drift=0 memtotal=15842934784 memfree=15842934784 promised=7410286592 used=0 orphaned=0 orphaned_ids=0 "
+		"policy=2 "
 		"prio_ratio=80 max_inst=20 places=2 weights=3 mig=0 natives=0 drift_lasting=0 undivided=0 usage=0 lost=0 "
 		"refused_limit=0 refused_card=0 refused_unaccounted=0\n"
 		"id=a memsize=6336544768 used=0 charged=0 peak=0 weight=1 highprio=0 usage=0 throttled=0 refused_limit=0 refused_card=0 "
@@ -222,8 +223,8 @@ TEST_ON(notifications_are_counted_without_the_lock, bench_new("580.142"))
 	cgpu_notified(&bench->core);
 	CHECK(bench_is(bench, "stat",
 		"notified=2 executed=0 continued=0 answered=0 refused=0 registered=0 restarts=0 upgrades=0 reloads=0 "
-		"containers=0 containers_max=512 clients=0 clients_max=4096 objects=0 objects_max=262144 refused_class=0 "
-		"refused_control=0 refused_client=0 refused_records=0 refused_call=0\n"));
+		"containers=0 containers_max=512 clients=0 clients_max=4096 objects=0 objects_max=262144 orphaned_clients=0 "
+		"orphaned_clients_max=1024 orphaned_objects=0 orphaned_objects_max=65536 refused_class=0 refused_control=0 refused_client=0 refused_records=0 refused_call=0\n"));
 }
 
 TEST(a_time_is_counted_in_the_first_bucket_that_holds_it)
