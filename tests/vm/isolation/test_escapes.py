@@ -100,6 +100,15 @@ def sums(outcome: Printed) -> list[int]:
     return [sum(fills[at : at + len(FILL)]) for at in range(0, len(fills), len(FILL))]
 
 
+def test_settings_of_the_driver_are_read_only(sliced: SlicedNode) -> None:
+    """Root of a slice cannot write the files by which NVIDIA's driver takes settings for the whole node."""
+    files = "registry gpus/*/registry" if real_driver() else "version"
+    script = f"cd /proc/driver/nvidia && for file in {files}; do (: >> $file) && echo open: $file; done; true"
+    outcome = sliced.containers.exec("a", ["/bin/sh", "-c", script])
+    assert "Read-only file system" in outcome.text, outcome.text
+    assert "open:" not in outcome.text, outcome.text
+
+
 @pytest.mark.enforcement
 def test_namespaces_and_cgroups(sliced: SlicedNode) -> None:
     """Own and nested namespaces of every kind, and moves between the cgroups in reach, change nothing."""
