@@ -120,8 +120,7 @@ struct core_unaccounted {
 struct core_tsg_list {
 	u32 first; /* link */
 	u32 channels, groups; /* sums */
-	u32 group_ids,
-		channel_ids; /* sums: of the memory records that are charged to the instance, or to nobody any more */
+	u32 group_ids, channel_ids; /* sums: of the memory records that are charged to it, or that orphans have */
 	u64 granted; /* ns of the scheduler slot's `granted` that the instance's `usage` includes already */
 	u32 closing; /* 1: the last decision disabled the list's channels, and some of them may still run */
 	/* Both count GPFIFO_SCHEDULE calls made while the list is disabled, since it was last enabled or disabled. */

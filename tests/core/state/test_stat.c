@@ -12,8 +12,7 @@ TEST_ON(each_entry_is_one_line_for_what_it_is_of, started("580.142", &caller))
 		"refused_unaccounted=0 refused_class=0 refused_control=0 refused_client=0 refused_records=0 refused_call=0\n"));
 	CHECK(bench_is(bench, "0/stat",
 		"uuid=GPU-0 drift=0 memtotal=15842934784 memfree=15842934784 promised=7410286592 used=0 orphaned=0 orphaned_ids=0 "
-		"policy=2 "
-		"prio_ratio=80 max_inst=20 places=2 weights=3 mig=0 natives=0 drift_lasting=0 undivided=0 usage=0 lost=0 "
+		"policy=2 prio_ratio=80 max_inst=20 places=2 weights=3 mig=0 natives=0 drift_lasting=0 undivided=0 usage=0 lost=0 "
 		"refused_limit=0 refused_card=0 refused_unaccounted=0\n"
 		"id=a memsize=6336544768 used=0 charged=0 peak=0 weight=1 highprio=0 usage=0 throttled=0 refused_limit=0 refused_card=0 "
 		"refused_unaccounted=0 refused_class=0 refused_control=0 refused_client=0 refused_records=0 refused_call=0\n"
