@@ -30,7 +30,7 @@ SECONDS = 60.0
 SECONDS_TO_AGREE = 10.0
 PAGE_MARGIN = 16 << 20  # page_margin, where nothing else is configured
 TABLES = 1 << 20  # of a few VA spaces, which the ledger charges before the driver takes them
-KEPT = 64 << 10  # a page that 535 keeps in its pools after a refused reservation
+POOLED = 64 << 10  # bytes: a page that 535 keeps in its pools after a refused reservation
 IDLE = ("/bin/sleep", "3600")
 
 # One start of a shell for all of it.
@@ -70,10 +70,14 @@ class View:
     @property
     def empty(self) -> bool:
         """Say whether nothing is held, open or registered, but for a page that the engine shows."""
+        return self.empty_but(POOLED)
+
+    def empty_but(self, pooled: int) -> bool:
+        """Say whether nothing is held, open or registered, but for bytes at most that the engine shows."""
         names = ("clients", "objects", "files")
         held = sum(card["used"] for card in self.cards)
         busy = any(card.get(name, 0) for card in self.cards for name in names)
-        return not self.limits and not busy and held == self.left <= KEPT
+        return not self.limits and not busy and held == self.left <= pooled
 
 
 def parse(text: str) -> View:
