@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 # From a fresh clone on Debian 12, 13 or testing, as root, with nothing but git and make.
 
-.PHONY: help demo demo-kubernetes check test test-release test-metrics test-gpu test-vm test-driver test-frameworks test-package test-distributions test-kernels test-kubernetes test-vm-full test-debug-kernel build deb rpm image docs docs-pictures dashboard-pictures man proto lint format fuzz coverage bench bench-kubernetes bench-shares clean
+.PHONY: help demo demo-kubernetes check test test-release test-metrics test-gpu test-vm test-driver test-frameworks test-package test-distributions test-kernels test-kubernetes test-vm-full test-debug-kernel build deb rpm image docs docs-pictures man proto lint format fuzz coverage bench bench-kubernetes bench-shares clean
 
 help:
 	@echo "make demo    two containers share a simulated T4, each inside its slice"
@@ -24,7 +24,6 @@ help:
 	@echo "make rpm     rpm packages and their source package, into dist/"
 	@echo "make image   the image of agent and webhook for a cluster, by podman; wheels in dist/kubernetes"
 	@echo "make docs    the documentation site, into dist/docs; docs-pictures: draw its pictures of terminals anew"
-	@echo "make dashboard-pictures  draw the dashboard for Grafana and the alerts anew; needs npm, chromium-headless-shell, pngquant"
 	@echo "make lint    linters only (after make build or make test)"
 	@echo "make format  rewrite Python and C in the project's style"
 	@echo "make fuzz    fuzz the C core for SECONDS (60) each, and keep what was found; coverage: which lines that reaches"
@@ -114,11 +113,6 @@ docs-pictures:
 	@scripts/bootstrap demo
 	@scripts/bootstrap docs
 	@PATH=$$PATH:/usr/sbin:/sbin .venv/bin/python -m scripts.pictures.terminals
-
-# Ten minutes the first time, to record what is drawn. As root, and with npm.
-dashboard-pictures:
-	@scripts/bootstrap test
-	@.venv/bin/python -m scripts.pictures.dashboard
 
 proto:
 	@.venv/bin/python -m grpc_tools.protoc -I. --python_out=. --pyi_out=. cgpu/kubernetes/proto/*.proto

@@ -63,17 +63,10 @@ def start(daemon: Daemon, seed: int, one: Pod) -> Sliced:
 
 
 @contextmanager
-def cards() -> Iterator[Daemon]:
-    """Have the cards without a pod."""
-    with serving(Daemon, CARDS, CONFIG) as daemon:
-        daemon.write(f"{BY_WEIGHT}/policy", "2")
-        yield daemon
-
-
-@contextmanager
 def node() -> Iterator[Daemon]:
     """Have the cards with all pods."""
-    with cards() as daemon:
+    with serving(Daemon, CARDS, CONFIG) as daemon:
+        daemon.write(f"{BY_WEIGHT}/policy", "2")
         for seed, one in enumerate(PODS, 1):
             start(daemon, seed, one)
         yield daemon
