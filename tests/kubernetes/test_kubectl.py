@@ -107,20 +107,6 @@ def test_what_is_used(slices: Slices, user: str) -> None:
     assert (share["mib"], share["of_card"], share["used"]) == (6144, 6043, 1536)
 
 
-def test_an_agent_that_is_gone(slices: Slices) -> None:
-    """An agent that does not answer is a question mark, within seconds, and the rest is shown."""
-    slices.agent.stop()
-    wide = slices.cluster.kubectl("inspect", "cgpu", "-o", "wide")
-    assert (wide.returncode, row(wide.stdout)[2:4]) == (0, ["0/15", "?"])
-    assert wide.stderr.startswith(f"kubectl-inspect-cgpu: what is used is not known of {NODE} (")
-    slices.agent.start()
-    eventually(
-        lambda: row(slices.cluster.kubectl("inspect", "cgpu", "-o", "wide").stdout)[3] == "0",
-        "the agent is back",
-        30,
-    )
-
-
 def test_the_plugin_is_found(cluster: Cluster) -> None:
     """kubectl lists the plugin, and passes on what it is told."""
     assert "kubectl-inspect-cgpu" in cluster.kubectl("plugin", "list").stdout
