@@ -18,7 +18,7 @@ GOOD = 4
 
 @attack(limit=False)
 def notifiers_of_another_kind(harness: Harness) -> None:
-    """No channel is made with a notifier that is none, and those with good ones are."""
+    """No channel is made with a notifier that is none, nor an encrypted one, and those with good ones are."""
     tenant = harness.tenant()
     running = tenant.start(client("notifiers"), "--dev", harness.dev)
     told = rest(running)

@@ -120,6 +120,18 @@ static enum cgpu_verdict alloc_vidmem(struct core_call_context *context, const s
  * group it makes one (kernel_channel.c).
  */
 
+/*
+ * An encrypted channel, which cards before Hopper have none of. On one of these 550.76 to 550.163.01 read a property of what would
+ * manage the keys, at NULL, with the locks that all calls take (kernel_channel.c, kchannelConstruct_IMPL).
+ */
+static int is_secure_before_hopper(const struct core_call_context *context, const struct core_alloc *alloc)
+{
+	const u8 *params = core_alloc_judged_params(context);
+	u32 at = context->abi->NV_CHANNELGPFIFO_ALLOCATION_PARAMETERS.flags;
+
+	return alloc->class < HOPPER_CHANNEL_GPFIFO_A && params && (get32(params, at) & NVOS04_FLAGS_CC_SECURE);
+}
+
 static enum cgpu_verdict group_or_channel(struct core_call_context *context, const struct core_alloc *alloc, u32 kind,
 	u32 bytes, u32 engine_at, u32 space_at)
 {
@@ -135,6 +147,8 @@ static enum cgpu_verdict group_or_channel(struct core_call_context *context, con
 		return core_answer(context, NV_ERR_INSUFFICIENT_RESOURCES);
 	if (core_alloc_copy_in(context, alloc, bytes, &verdict))
 		return verdict;
+	if (kind == CORE_OBJECT_CHANNEL && is_secure_before_hopper(context, alloc))
+		return core_answer(context, NV_ERR_NOT_SUPPORTED);
 	space = get32(context->call->segment[0].data, space_at);
 	if (core_space_find(context, parent, space, &verdict) == CORE_NONE)
 		return verdict;
@@ -167,6 +181,8 @@ static enum cgpu_verdict channel_of_group(
 
 	if (core_alloc_copy_in(context, alloc, params_bytes, &verdict))
 		return verdict;
+	if (is_secure_before_hopper(context, alloc))
+		return core_answer(context, NV_ERR_NOT_SUPPORTED);
 	verdict = core_reserve_channel(context, &alloc->handles, group);
 	if (verdict != CGPU_EXECUTE)
 		return verdict;

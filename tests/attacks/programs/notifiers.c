@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
  * notifiers [--dev DIR]: channels whose error notifier is an object of another kind, memory of another device, or nothing; named by
- * the channel, or by its group. Then channels with memory of the host and of the card, and without a notifier. Rests with how
- * many there were of each, and how many of them the driver made.
+ * the channel, or by its group; and one that the card should encrypt. Then channels with memory of the host and of the card, and
+ * without a notifier. Rests with how many there were of each, and how many of them the driver made.
  *
  * notifiers [--dev DIR] race ROUNDS: a channel with a notifier, again and again, which another thread frees and allocates.
  */
@@ -32,7 +32,7 @@ static struct session session;
 static atomic_bool over;
 
 /* What is made is freed again. */
-static bool channel_comes(uint32_t parent, uint32_t error, uint32_t ecc)
+static bool channel_with_flags_comes(uint32_t parent, uint32_t error, uint32_t ecc, uint32_t flags)
 {
 	const struct nv_layout_NV_CHANNELGPFIFO_ALLOCATION_PARAMETERS *at =
 		&settings.abi->NV_CHANNELGPFIFO_ALLOCATION_PARAMETERS;
@@ -43,10 +43,16 @@ static bool channel_comes(uint32_t parent, uint32_t error, uint32_t ecc)
 	put32(params, at->gpFifoEntries, ENTRIES);
 	put32(params, at->hObjectError, error);
 	put32(params, at->hObjectEccError, ecc);
+	put32(params, at->flags, flags);
 	status = session_alloc(&session, parent, TURING_CHANNEL_GPFIFO_A, params, at->bytes, &handle);
 	if (status == NV_OK)
 		session_free(&session, handle);
 	return status == NV_OK;
+}
+
+static bool channel_comes(uint32_t parent, uint32_t error, uint32_t ecc)
+{
+	return channel_with_flags_comes(parent, error, ecc, 0);
 }
 
 /* A group only notes what is named: its first channel has the driver look for it. */
@@ -108,6 +114,9 @@ static int try_all(void)
 		made += channel_of_group_comes(bad[i]);
 		tried += 3;
 	}
+	/* The card is older than Hopper, which has the first that encrypts. */
+	made += channel_with_flags_comes(session.device, 0, 0, NVOS04_FLAGS_CC_SECURE);
+	tried++;
 	good = channel_comes(session.device, 0, 0) + channel_comes(session.device, host.handle, 0) +
 		channel_comes(session.device, card.handle, host.handle) + channel_of_group_comes(host.handle);
 	printf("resting bad=%u made=%u good=%u\n", tried, made, good);

@@ -311,6 +311,8 @@ long bench_channel(struct bench *bench, const struct caller *caller, const struc
 		group ? abi->NV_CHANNEL_GROUP_ALLOCATION_PARAMETERS.hObjectEccError :
 			abi->NV_CHANNELGPFIFO_ALLOCATION_PARAMETERS.hObjectEccError,
 		bench->notifier[1]);
+	if (!group)
+		put32(bench->segment[0], abi->NV_CHANNELGPFIFO_ALLOCATION_PARAMETERS.flags, bench->channel_flags);
 	return alloc(bench, caller, 1, (u32[]){ ask->client, ask->parent, ask->object }, ask->class);
 }
 

@@ -398,3 +398,15 @@ TEST_ON(channels_have_the_notifiers_of_their_group, with_notifiers("580.142", &c
 	CHECK_EQ(notified(bench, &caller, 0x11, HOST, 0), NV_OK);
 	CHECK_EQ(bench->asked, 1 + 2 + 4);
 }
+
+/* 550.163.01 reads at NULL for one on a card before Hopper. */
+TEST_ON(cards_before_hopper_have_no_encrypted_channel, with_contexts("550.163.01", &caller))
+{
+	struct channel_ask hopper = { 0xc1, DEVICE, 0x21, HOPPER_CHANNEL_GPFIFO_A, COPY, 0 };
+
+	CHECK_EQ(group(bench, &caller, 0x10, COPY), NV_OK);
+	bench->channel_flags = NVOS04_FLAGS_CC_SECURE;
+	CHECK_EQ(channel(bench, &caller, DEVICE, 0x20, COPY), NV_ERR_NOT_SUPPORTED);
+	CHECK_EQ(channel(bench, &caller, 0x10, 0x20, COPY), NV_ERR_NOT_SUPPORTED);
+	CHECK_EQ(bench_channel(bench, &caller, &hopper), NV_OK);
+}
