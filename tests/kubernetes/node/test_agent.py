@@ -20,7 +20,7 @@ from tests.kubernetes.node.fakes import FakeApi, FakeEngine
 from tests.kubernetes.node.objects import NODE, T4
 
 FAST = Settings(observe=0.01, retry=0.01, refresh=0.2)
-SELDOM = Settings(observe=0.01, retry=0.01, refresh=60)
+SELDOM = Settings(observe=0.01, retry=0.01, refresh=3600)
 
 
 class WatchedApi(FakeApi):
