@@ -65,20 +65,40 @@ def await_one(daemon: Daemon) -> int:
     return daemon.pid()
 
 
-def looking(pid: int) -> int:
-    """Return how many processes look at others for a daemon: for each it has a socket and a pidfd."""
+def helpers(pid: int) -> set[int]:
+    """Return the processes that look at others for a daemon: for each it has a socket and a pidfd."""
     alike = {"name": LOOKS, "cmdline": psutil.Process(pid).cmdline()}
-    return sum(one.info == alike for one in psutil.process_iter(["name", "cmdline"]))
+    return {one.pid for one in psutil.process_iter(["name", "cmdline"]) if one.info == alike}
+
+
+def opened(pid: int) -> int:
+    """Return how many descriptors a process has, without those of helpers.
+
+    Pidfds of one process count as one: each worker keeps one of each process whose calls it
+    has served, so how many there are depends on how calls were spread.
+    """
+    others, named = 0, set[str]()
+    for entry in Path(f"/proc/{pid}/fdinfo").iterdir():
+        try:
+            target = re.search(r"^Pid:\s+(\S+)", entry.read_text(), re.MULTILINE)
+        except OSError:
+            continue
+        if target:
+            named.add(target[1])
+        else:
+            others += 1
+    looking = helpers(pid)
+    return others - len(looking) + len(named - {str(one) for one in looking})
 
 
 def held(pid: int) -> tuple[int, int]:
-    """Return how many descriptors a process has, but for those, and how many threads.
+    """Return what a process has open, as opened() counts, and how many threads.
 
     The fewest of some moments: each call under way has a few of its own.
     """
     files, threads = set(), set()
     for _ in range(20):
-        files.add(len(os.listdir(f"/proc/{pid}/fd")) - 2 * looking(pid))
+        files.add(opened(pid))
         threads.add(len(os.listdir(f"/proc/{pid}/task")))
         time.sleep(0.01)
     return min(files), min(threads)
