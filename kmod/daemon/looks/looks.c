@@ -264,7 +264,7 @@ int look_filters(const struct asker *asker, s32 pid, const char *cgroup)
 	int soon = asker->wait_ms < LOOKS_MS, r;
 
 	if (soon && clock_ms() < atomic_load(&own->restless))
-		return -ETIMEDOUT;
+		return -EAGAIN;
 	look.data = cgroup;
 	look.request.bytes = (u32)strlen(cgroup) + 1;
 	r = make_look(&look, NULL, NULL);

@@ -136,7 +136,7 @@ int look_files(const struct asker *asker, s32 tgid, void (*each)(void *ctx, cons
 /*
  * 1 when the seccomp filters of a process of a control group hold; 0 when they do not, and then it is killed; more errors as
  * with examine_filters(). By a helper of its own: a call of the process, which waits for a look, can keep it from standing still.
- * -EAGAIN: too many are under way.
+ * -EAGAIN: too many are under way, or one of its container has just kept a thread that others need waiting.
  */
 int look_filters(const struct asker *asker, s32 pid, const char *cgroup);
 int look_foreign(const struct asker *asker, s32 tgid, int number);

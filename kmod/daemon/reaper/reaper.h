@@ -25,6 +25,19 @@ struct init_watch {
 	int pidfd; /* -1 when it has ended */
 };
 
+#define RESTLESS_MAX 64 /* the oldest is forgotten for another one */
+
+/* The reaper inspects filters between its other duties, so inspections are short and few. */
+struct inspections {
+	u64 ends; /* no inspection begins later; milliseconds of the monotonic clock, as `until` */
+	u32 next; /* place of the next process that did not stand still */
+	struct {
+		s32 tgid;
+		u32 mark; /* look_mark() */
+		u64 until; /* not inspected again before */
+	} restless[RESTLESS_MAX];
+};
+
 struct reaper {
 	pthread_t thread;
 	pthread_mutex_t lock; /* of watch */
@@ -33,6 +46,7 @@ struct reaper {
 	u32 attempt; /* next of the checks that follow an end */
 	u32 orphaned[CGPU_MAX_GPUS]; /* ticks in a row that found orphans there, up to two */
 	u64 due, tick; /* milliseconds of the monotonic clock */
+	struct inspections inspections;
 	struct watch watch[WATCH_MAX];
 	u32 watched[CGPU_MAX_CONTAINERS]; /* places of each slot */
 	struct init_watch init[CGPU_MAX_CONTAINERS];

@@ -7,10 +7,13 @@
 #include <unistd.h>
 
 #include "cgroup.h"
+#include "clock.h"
 #include "engine.h"
 
 #define PROCESSES_MAX 950 /* NV2080_CTRL_GPU_GET_PIDS_MAX_COUNT, ctrl2080gpu.h */
 #define DRIVER_FILES_MAX 256 /* of one process are looked at */
+#define INSPECTIONS_MS 200 /* no inspection begins later in a sample */
+#define RESTLESS_MS 60000
 
 /* Descriptors of a process that lead to the driver. */
 struct driver_files {
@@ -62,6 +65,29 @@ static int is_inside(const struct cgpu_container_info *info, s32 tgid)
 	return inside && inside != pid_namespace(getpid()) && inside == pid_namespace(tgid);
 }
 
+/* A process that did not stand still is not inspected again at once: others of its container have their turn before. */
+static int is_restless(struct cgpud *d, const struct asker *asker, s32 tgid)
+{
+	const struct inspections *inspections = &d->reaper.inspections;
+	u64 now = clock_ms();
+	u32 i;
+
+	for (i = 0; i < RESTLESS_MAX; i++)
+		if (inspections->restless[i].tgid == tgid && now < inspections->restless[i].until)
+			return look_mark(asker, tgid) == inspections->restless[i].mark;
+	return 0;
+}
+
+static void note_restless(struct cgpud *d, const struct asker *asker, s32 tgid)
+{
+	struct inspections *inspections = &d->reaper.inspections;
+	u32 i = inspections->next++ % RESTLESS_MAX;
+
+	inspections->restless[i].tgid = tgid;
+	inspections->restless[i].mark = look_mark(asker, tgid);
+	inspections->restless[i].until = clock_ms() + RESTLESS_MS;
+}
+
 /* It has memory by calls that were not notified: a runtime may have started it without the filter that others have. */
 static void see_filtered(struct cgpud *d, const struct cgpu_container_info *info, s32 tgid)
 {
@@ -75,13 +101,17 @@ static void see_filtered(struct cgpud *d, const struct cgpu_container_info *info
 			info->id, tgid);
 		return;
 	}
+	if (clock_ms() >= d->reaper.inspections.ends || is_restless(d, &asker, tgid))
+		return;
 	r = look_filters(&asker, tgid, info->cgroup);
+	if (r == -ETIMEDOUT)
+		note_restless(d, &asker, tgid);
 	if (r == 0)
 		events_log(&d->events, LOG_LEVEL_ERROR,
 			"container %s: process %d does not have the engine's filter, and was ended: the low-level runtime "
 			"has started it without one",
 			info->id, tgid);
-	else if (r < 0 && r != -ESRCH)
+	else if (r < 0 && r != -ESRCH && r != -EAGAIN)
 		events_log(&d->events, LOG_LEVEL_WARNING,
 			"container %s: process %d has memory by calls that were not seen, and its filter cannot be looked at (%s)",
 			info->id, tgid, strerror(-r));
@@ -147,6 +177,7 @@ void unaccounted_sample(struct cgpud *d)
 	u64 total;
 	u32 gpu;
 
+	d->reaper.inspections.ends = clock_ms() + INSPECTIONS_MS;
 	for (gpu = 0; gpu < d->driver.gpus; gpu++) {
 		struct cgpu_card_view view = { 0 };
 		int r = driver_gpu_memory(&d->driver, gpu, &total, &view.memfree);
