@@ -19,6 +19,7 @@ from tests.vm.harness.node import (
     load_engine,
     loaded,
     read,
+    real_driver,
     rmmod,
     unload_engine,
     write,
@@ -35,6 +36,7 @@ ELF_LIST_AND_OWNER = 24  # bytes before the interface number in struct cgpu_km_c
 STOP = "/tmp/stop"
 # What `park` stops: of its allocations of card memory one has been made, and waits to be told.
 PIECE, STOPPED_ALLOCATIONS, STOPPED_ANSWERS = 64 << 10, 3, 1
+TABLES = 64 << 10  # what the ledger charges at most for the addresses that one of these calls reserves
 WORK = """
 rounds=0
 until [ -e "$2" ]; do
@@ -111,10 +113,10 @@ def await_ends(machine: Machine, loads: list[Process]) -> None:
     assert all(int(end.rpartition("rounds=")[2]) > 0 for end in ends), ends
 
 
-def sums_agree(machine: Machine, total: int) -> bool:
-    """Say whether engine and card count the same, and that."""
+def sums_agree(machine: Machine, total: int, spare: int = 0) -> bool:
+    """Say whether an engine counts that much, and the card the same, or up to `spare` less."""
     seen = view(machine)
-    return sum(seen.used.values()) == seen.cards[0]["used"] == total
+    return sum(seen.used.values()) == total and 0 <= total - seen.cards[0]["used"] <= spare
 
 
 @pytest.mark.enforcement
@@ -194,11 +196,13 @@ def test_parked_call_ends_in_the_core_it_began_in(
 
 def test_memory_that_stops_calls_hinders_no_upgrade(engine: Machine, other_layout: Path) -> None:
     """Calls that wait for their caller's memory hinder no other layout, and go on under it."""
+    # Where pages are counted, the driver's own figure is used, and it has taken none so far.
+    tables = 0 if real_driver() else TABLES
     engine.shell("echo 1 >/proc/sys/vm/unprivileged_userfaultfd")
     tenant = slice_of(engine, "stopped", f"0:{GIB}")
     process = tenant.start(build("park"))
     process.await_output(" all\n", timeout=engine.scaled(30))
-    assert view(engine).used == {(0, "stopped"): STOPPED_ANSWERS * PIECE}
+    assert view(engine).used == {(0, "stopped"): STOPPED_ANSWERS * PIECE + tables}
     insmod(engine, other_layout)
     assert upgrade(engine) == ""
     assert read(engine, "version") == "0.2.0\n"
@@ -206,7 +210,7 @@ def test_memory_that_stops_calls_hinders_no_upgrade(engine: Machine, other_layou
     process.write("\n")
     ended = figures(process, engine.scaled(30))
     assert set(ended.values()) == {0}, ended
-    assert sums_agree(engine, STOPPED_ALLOCATIONS * PIECE)
+    assert sums_agree(engine, STOPPED_ALLOCATIONS * PIECE + tables, spare=tables)
     process.stop()
     eventually(lambda: sums_agree(engine, 0), "the charges end", engine.scaled(10))
 
