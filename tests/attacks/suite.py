@@ -11,6 +11,7 @@ import pytest
 from tests.attacks import (
     calls,
     channels,
+    clients,
     containers,
     descriptors,
     foreign_files,
@@ -32,6 +33,7 @@ FILES = (
     mappings,
     calls,
     channels,
+    clients,
     foreign_files,
 )
 

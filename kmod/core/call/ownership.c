@@ -75,12 +75,17 @@ void cgpu_ownership_drop(struct cgpu_core *core, const struct cgpu_ownership *ow
 }
 
 /*
- * Calls that make an RM client. They go on as they are. But the driver gives a handle out again only when the client
- * that had it is gone, so its answer ends the records of that one, whosever they are.
+ * Calls that make an RM client. They go on as they are, since the driver notes whose process makes it. Their answer does two
+ * things. It ends the records that have the same handle, whosever they are, as the driver gives a handle out again only when the
+ * client that had it is gone. And the new client gets a record, so that nobody has more of them than the ledger bounds: the driver
+ * takes 4.6 KiB for each, which no control group is charged for, and has 2^20 handles for all. A transport that does not see the
+ * answer records a client with its first object.
  */
 
 enum cgpu_verdict core_begin_root(struct core_call_context *context)
 {
+	if (!core_quota_room(context->state, context->call->slot, CORE_POOL_CLIENTS))
+		return core_no_records(context);
 	context->call->opaque[CORE_NOTE_OP] = CORE_OP_ROOT;
 	context->call->opaque[CORE_NOTE_SERIAL] = context->state->serial;
 	return CGPU_CONTINUE;
@@ -94,22 +99,47 @@ static u32 made_handle(const struct core_call_context *context)
 	return get32(context->call->top, older ? abi->NVOS05_PARAMETERS.hObjectNew : abi->NVOS21_PARAMETERS.hObjectNew);
 }
 
-int core_end_root(struct core_call_context *context)
+/* A call that has succeeded since `serial` may have been made on the new client. */
+static void drop_replaced(struct cgpu_state *state, u32 handle, u64 serial)
 {
-	struct cgpu_state *state = context->state;
-	u64 serial = context->call->opaque[CORE_NOTE_SERIAL];
-	u32 handle = made_handle(context);
 	u32 i, next;
 
-	if (!context->done || handle >= CORE_PIN_BASE)
-		return 0;
 	for (i = core_client_of_handle(state, handle); i != CORE_NONE; i = next) {
 		const struct core_client *record = &state->client[i];
 
 		next = record->next;
-		/* A call that has succeeded since this one began may have been made on the new client. */
 		if (record->handle == handle && record->confirmed && record->settled <= serial)
 			core_client_drop(state, i);
 	}
+}
+
+/* Returns 1 when the client cannot be recorded, and has to be freed. */
+static int record_made(struct core_call_context *context, u32 handle)
+{
+	struct cgpu_state *state = context->state;
+	struct cgpu_call *call = context->call;
+	u32 client = CORE_NONE;
+
+	/* Without a file nothing would end the record. */
+	if (call->file)
+		client = core_client_take(state, call->slot, handle, call->tgid);
+	if (client == CORE_NONE) {
+		call->opaque[CORE_NOTE_DONE] = 1;
+		call->opaque[CORE_NOTE_HANDLES] = (u64)handle << 32 | handle;
+		return state->settings.enforce;
+	}
+	state->client[client].confirmed = 1;
+	state->client[client].settled = ++state->serial;
+	core_client_on_file(state, client, call->file);
 	return 0;
+}
+
+int core_end_root(struct core_call_context *context)
+{
+	u32 handle = made_handle(context);
+
+	if (!context->done || handle >= CORE_PIN_BASE)
+		return 0;
+	drop_replaced(context->state, handle, context->call->opaque[CORE_NOTE_SERIAL]);
+	return context->container ? record_made(context, handle) : 0;
 }

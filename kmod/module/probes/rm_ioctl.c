@@ -247,6 +247,13 @@ static u32 deliver(struct rm_call *rm, u32 status, u64 number, bool undoable)
 	return NV_ERR_INVALID_ADDRESS;
 }
 
+/* The file that a client lives on which was made or used on this one. */
+static void note_file(const struct rm_call *rm)
+{
+	if (rm->file->device == CGPU_DEVICE_CTL && !rm->file->linked)
+		rm->task_call->call.file = rm->file->number;
+}
+
 /* With the order held, which is given back. */
 static u32 execute(struct rm_call *rm)
 {
@@ -259,8 +266,7 @@ static u32 execute(struct rm_call *rm)
 		km_file_note_export(rm->task_call->target->private_data);
 	if (ask_driver(rm, call))
 		status = run_judged(rm, call);
-	if (rm->file->device == CGPU_DEVICE_CTL && !rm->file->linked)
-		call->file = rm->file->number;
+	note_file(rm);
 	undone = rm->engine->logic->call_end(&rm->engine->core, call, status == NV_OK ? 0 : -EINVAL);
 	skipped = bypassed(rm);
 	while ((undone || skipped) && undo_prepare(rm))
@@ -282,8 +288,15 @@ static u32 go_on(struct rm_call *rm)
 	leave_core(rm);
 	status = run(rm, call->nr, call->top, call->bytes);
 	rm->engine = km_engine_get_surely();
-	if (rm->engine && rm->engine->logic->state_version() == version)
-		rm->engine->logic->call_end(&rm->engine->core, call, status == NV_OK ? 0 : -EINVAL);
+	if (!rm->engine || rm->engine->logic->state_version() != version)
+		return status;
+	note_file(rm);
+	/* Of these calls only an allocation of a client is undone, and has an order. */
+	if (rm->engine->logic->call_end(&rm->engine->core, call, status == NV_OK ? 0 : -EINVAL) && undo_prepare(rm)) {
+		mutex_lock(&rm->order->lock);
+		undo_run(rm);
+		mutex_unlock(&rm->order->lock);
+	}
 	return status;
 }
 
