@@ -17,7 +17,6 @@ from cgpu.install import places
 from cgpu.install.commands.install import parser as install_parser
 from cgpu.install.commands.uninstall import parser as uninstall_parser
 from cgpu.install.commands.upgrade.main import parser as upgrade_parser
-from cgpu.smi import query
 from cgpu.smi.main import parser
 
 ROW = re.compile(r"^\|(.+)\|$", re.MULTILINE)
@@ -95,15 +94,9 @@ def test_smi_screen(repository: Path) -> None:
     assert shown in (repository / "docs/commands/cgpu-smi.md").read_text()
 
 
-def test_smi_fields(repository: Path) -> None:
-    """The document has each field of a query and each key of JSON."""
+def test_smi_keys(repository: Path) -> None:
+    """The document has each key of JSON."""
     document = (repository / "docs/commands/cgpu-smi.md").read_text()
-    fields = section(document, "Fields of queries")
-    for option, known in (("--query-gpu", query.GPU_FIELDS), ("--query-slices", query.SLICE_FIELDS)):
-        stated = rows(fields.split(f"\n| `{option}` | says |\n")[1].split("\n\n")[0])
-        assert [row[0] for row in stated] == [f"`{name}`" for name in known]
-        units = [f"in {one.unit}" if one.unit else "" for one in known.values()]
-        assert [row[0] for row, unit in zip(stated, units, strict=True) if unit not in row[1]] == []
     keys = set(re.findall(r'"(\w+)":', (repository / "tests/smi/golden/look.json").read_text()))
     reasons = {*MEMORY_REASONS, *CALL_REASONS}
     assert [key for key in keys - reasons if f"`{key}`" not in section(document, "JSON")] == []
@@ -118,7 +111,7 @@ def test_smi_options(repository: Path) -> None:
 
 def test_upgrade_options(repository: Path) -> None:
     """The document names every option of cgpu upgrade that its help names."""
-    document = (repository / "docs/upgrade.md").read_text()
+    document = section((repository / "docs/install.md").read_text(), "Upgrade")
     shown = [action for action in upgrade_parser()._actions if action.help != argparse.SUPPRESS]
     options = {name for action in shown for name in action.option_strings if name.startswith("--")}
     assert {name for name in options if name not in document} == {"--help"}
@@ -127,9 +120,9 @@ def test_upgrade_options(repository: Path) -> None:
 def test_install_options(repository: Path) -> None:
     """The document names every option of cgpu install and cgpu uninstall, and each file they make."""
     document = (repository / "docs/install.md").read_text()
-    for one in (install_parser(), uninstall_parser()):
+    for heading, one in (("Set up the node", install_parser()), ("Uninstall", uninstall_parser())):
         options = {name for action in one._actions for name in action.option_strings}
-        assert {name for name in options if name not in document} == {"-h", "--help"}
+        assert {name for name in options if name not in section(document, heading)} == {"-h", "--help"}
     named = (places.UNITS, places.MODULES_LOAD, places.MODPROBE, places.RECORD, paths.CONFIG, paths.DRAINING)
     assert [path for path in named if path not in document] == []
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What NVIDIA's clients print in a slice and without one differs only as docs/nvidia-clients.md says."""
+"""What NVIDIA's clients print in a slice and without one differs only as docs/evidence.md says."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def both(box: Node, script: str) -> tuple[str, str]:
 
 def told(repository: Path, heading: str) -> dict[str, tuple[str, str]]:
     """Return the table below a heading of the document: what it is, without a slice and in one."""
-    text = (repository / "docs" / "nvidia-clients.md").read_text()
+    text = (repository / "docs" / "evidence.md").read_text()
     section = text.partition(f"## {heading}\n")[2].partition("\n## ")[0]
     table = re.findall(r"^\| `(.+?)` \| `(.+?)` \| `(.+?)` \|", section, re.MULTILINE)
     assert table, heading

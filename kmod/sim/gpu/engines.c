@@ -11,7 +11,7 @@
 #define GRAPHICS 0u
 #define COPIES (NV2080_ENGINE_TYPE_COPY9 - NV2080_ENGINE_TYPE_COPY0 + 1)
 #define OTHERS (COPIES + 1)
-/* Estimates, as no source has them; docs/shares.md has the same. */
+/* Estimates, as no source has them; docs/scheduling.md (How to measure) has the same. */
 #define SWITCH_NS 30000u
 #define SAVE_NS 20000u
 #define COMMAND_NS 20000u
