@@ -112,9 +112,7 @@ class Cgpud:
         found += [f"{given} bytes of the card" for given in [self._daemon.given()] if given]
         now = zip(SPARE.items(), self._held, held(self._daemon.pid()), strict=True)
         return found + [
-            f"{more - before} {what} of cgpud"
-            for (what, spare), before, more in now
-            if more > before + spare
+            f"{more - before} {what} of cgpud" for (what, spare), before, more in now if more > before + spare
         ]
 
     def _listed(self) -> set[str]:
