@@ -48,6 +48,8 @@ uint32_t class_params_size(const struct sim *sim, uint32_t class_id)
 		return sim->abi->NV_CHANNELGPFIFO_ALLOCATION_PARAMETERS.bytes;
 	if (class_id == FERMI_VASPACE_A)
 		return sim->abi->NV_VASPACE_ALLOCATION_PARAMETERS.bytes;
+	if (class_id == NV01_MEMORY_VIRTUAL)
+		return sim->abi->NV_MEMORY_VIRTUAL_ALLOCATION_PARAMS.bytes;
 	if (class_id == FERMI_CONTEXT_SHARE_A)
 		return sim->card_abi->NV_CTXSHARE_ALLOCATION_PARAMETERS.bytes;
 	if (class_id == NV_SEMAPHORE_SURFACE)
