@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 # From a fresh clone on Debian 12, 13 or testing, as root, with nothing but git and make.
 
-.PHONY: help demo demo-kubernetes check test test-release test-metrics test-gpu test-vm test-driver test-frameworks test-package test-distributions test-kernels test-kubernetes test-vm-full test-debug-kernel build deb rpm image docs docs-pictures man proto lint format fuzz coverage bench bench-kubernetes bench-shares clean
+.PHONY: help demo demo-kubernetes check test test-release test-metrics test-gpu test-vm test-driver test-frameworks test-package test-distributions test-kernels test-kubernetes test-vm-full test-debug-kernel build deb rpm image docs docs-pictures man proto lint sizes format fuzz coverage bench bench-kubernetes bench-shares clean
 
 help:
 	@echo "make demo    two containers share a simulated T4, each inside its slice"
@@ -25,6 +25,7 @@ help:
 	@echo "make image   the image of agent and webhook for a cluster, by podman; wheels in dist/kubernetes"
 	@echo "make docs    the documentation site, into dist/docs; docs-pictures: draw its pictures of terminals anew"
 	@echo "make lint    linters only (after make build or make test)"
+	@echo "make sizes   count lines of code and words of documents"
 	@echo "make format  rewrite Python and C in the project's style"
 	@echo "make fuzz    fuzz the C core for SECONDS (60) each, and keep what was found; coverage: which lines that reaches"
 	@echo "make bench   measure what the parts cost"
@@ -122,6 +123,9 @@ man:
 
 lint:
 	@scripts/lint
+
+sizes:
+	@git ls-files -z | .venv/bin/python scripts/count_sizes.py
 
 format:
 	@.venv/bin/ruff check --quiet --fix-only .
