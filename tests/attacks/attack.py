@@ -41,22 +41,18 @@ class Attack:
 def attack(
     *, limit: bool, engines: tuple[str, ...] = (DAEMON, MODULE), maps: bool = False
 ) -> Callable[[Callable[[Harness], None]], Attack]:
-    """Make an attack of a function."""
     return lambda run: Attack(run, limit, engines, maps)
 
 
 def numbers(line: str) -> dict[str, int]:
-    """Return the numbers that a line gives names to."""
     return {name: int(value, 0) for name, value in NUMBER.findall(line)}
 
 
 def probe(harness: Harness, *words: Word) -> tuple[Word, ...]:
-    """Return the command that runs the static probe there."""
     return (PROBE, "--dev", harness.dev, *words)
 
 
 def had(printed: Printed) -> int:
-    """Return how much the fills of a program got."""
     return sum(one.number("bytes") for one in steps(printed) if one.name == "fill")
 
 
@@ -75,16 +71,11 @@ def expect(harness: Harness, tenant: Tenant, charged: int, card: int | None = No
 
 
 def await_nothing(harness: Harness, tenant: Tenant) -> None:
-    """Wait until nothing is charged or taken any more."""
     harness.until(lambda: harness.seen(tenant) == Seen(0, 0), "all is given back")
 
 
 def assert_held(
-    harness: Harness,
-    tenant: Tenant,
-    *before: Word,
-    program: tuple[Word, ...] = (),
-    beside: Seen = NOTHING,
+    harness: Harness, tenant: Tenant, *before: Word, program: tuple[Word, ...] = (), beside: Seen = NOTHING
 ) -> Printed:
     """Fail unless a program gets the slice to the byte, by the engine and by the card, and gives it back.
 

@@ -68,7 +68,6 @@ def uvm_client(name: str) -> Path:
 
 @cache
 def dynamic_probe() -> Path:
-    """Return cgpu-probe as a dynamically linked program."""
     return compiled("probe-dynamic", [*PROBE_SOURCES, CLIENT_LIBRARY])
 
 

@@ -24,7 +24,6 @@ class DaemonRunning:
         self._printed: list[str] = []
 
     def line(self, start: str) -> str:
-        """Wait for its next line that begins so."""
         return next_line(self._process, start, self._printed)
 
     def go_on(self) -> None:
@@ -56,7 +55,6 @@ class DaemonTenant:
         return self._running[-1]
 
     def run(self, *command: Word) -> Outcome:
-        """Run a command in it to its end."""
         return self.start(*command).finish()
 
     def end(self) -> None:
@@ -86,7 +84,6 @@ class DaemonHarness:
         return self._tenants[-1]
 
     def outside(self, *command: Word) -> DaemonRunning:
-        """Start a command without a listener."""
         self._outside.append(DaemonRunning(piped([str(word) for word in command])))
         return self._outside[-1]
 
@@ -115,7 +112,6 @@ class DaemonHarness:
         eventually((self._daemon.tree / "version").exists, "the tree does not come back")
 
     def path(self, path: Path) -> str:
-        """Return it as it is: the same machine."""
         return str(path)
 
     def until(self, condition: Callable[[], bool], what: str) -> None:

@@ -89,12 +89,10 @@ def managed_mapping_without_a_first_thread(harness: Harness) -> None:
 
 
 def uvm(harness: Harness, *words: Word) -> tuple[Word, ...]:
-    """Return the command that maps by UVM."""
     return (uvm_probe(), "--dev", harness.dev, "uvm", *words)
 
 
 def taken(size: int) -> tuple[str, ...]:
-    """Return the words that map memory of a size, and free its handle."""
     return (f"alloc={size // MIB}M", f"range={size // MIB}M", "map", "rm-free")
 
 

@@ -22,7 +22,6 @@ class ModuleRunning:
     """A program in a container of the guest."""
 
     def __init__(self, process: Process, patience: float) -> None:
-        """Keep it; patience is in seconds."""
         self._process = process
         self._patience = patience
         self._read = 0
@@ -37,7 +36,6 @@ class ModuleRunning:
         return None
 
     def line(self, start: str) -> str:
-        """Wait for its next line that begins so."""
         found: list[str | None] = [None]
 
         def there() -> bool:
@@ -75,7 +73,6 @@ class ModuleTenant:
         return ModuleRunning(process, machine.scaled(SECONDS))
 
     def run(self, *command: Word) -> Finished:
-        """Run a command in it to its end."""
         return self.start(*command).finish()
 
 
@@ -88,13 +85,11 @@ class GuestHarness:
     scratch = SCRATCH
 
     def __init__(self, machine: Machine, processes: list[Process]) -> None:
-        """Use a machine with driver and engine; processes: those that are ended after each attack."""
         self._machine = machine
         self._processes = processes
         machine.shell(f"rm -rf {SCRATCH}; mkdir {SCRATCH}")
 
     def outside(self, *command: Word) -> ModuleRunning:
-        """Start a command in no container."""
         words = [self._machine.seen(word) if isinstance(word, Path) else str(word) for word in command]
         self._processes.append(self._machine.start(words, input=None))
         return ModuleRunning(self._processes[-1], self._machine.scaled(SECONDS))
@@ -112,7 +107,6 @@ class ModuleHarness(GuestHarness):
     engine = MODULE
 
     def __init__(self, stage: Stage) -> None:
-        """Use a machine with driver and engine."""
         self._stage = stage
         self._handed_out = 0
         super().__init__(stage.machine, stage.processes)

@@ -73,7 +73,6 @@ def node() -> Iterator[Daemon]:
 
 
 def ask_in_container(folder: Path, run: Path, capabilities: Sequence[str], *words: str) -> Outcome:
-    """Have the program ask in a container of runc's."""
     runc = Runc(folder, launcher=Path("runc"))
     spec = runc.spec(["/ask", *words], {})
     process, mounts = spec["process"], spec["mounts"]

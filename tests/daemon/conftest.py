@@ -52,7 +52,6 @@ def base() -> Iterator[Path]:
 
 @pytest.fixture
 def make_daemon(base: Path) -> Iterator[MakeDaemon]:
-    """Start a daemon: cards and configuration as Daemon takes them."""
     made: list[Daemon] = []
 
     def make(cards: str = "T4", config: str | None = None) -> Daemon:
@@ -66,7 +65,6 @@ def make_daemon(base: Path) -> Iterator[MakeDaemon]:
 
 @pytest.fixture
 def fresh(make_daemon: MakeDaemon) -> Daemon:
-    """A daemon with one T4, for a test that does not leave it as it was."""
     return make_daemon()
 
 

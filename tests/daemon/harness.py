@@ -105,7 +105,6 @@ def serving(kind: Callable[..., D], *arguments: str) -> Iterator[D]:
 
 
 def long_id(seed: int) -> str:
-    """Return a container id of 64 hexadecimal digits."""
     return f"{seed:012x}" + "5" * 52
 
 
@@ -190,11 +189,9 @@ class Daemon:
         return subprocess.run(line, cwd=ROOT, capture_output=True, text=True, timeout=PATIENCE, check=False)
 
     def options(self) -> list[str]:
-        """Return what it is started with."""
         return ["--run", str(self.run), *self._options]
 
     def start(self) -> None:
-        """Start it again, as before."""
         done = self.command(*self._options)
         assert done.returncode == 0, done.stderr + self.log()
 
@@ -219,7 +216,6 @@ class Daemon:
         return (self.tree / node).read_text()
 
     def write(self, node: str, text: str) -> None:
-        """Make one write to a node of the tree."""
         fd = os.open(self.tree / node, os.O_WRONLY)
         try:
             os.write(fd, text.encode())
@@ -236,7 +232,6 @@ class Daemon:
         return 0
 
     def used(self, sliced: Sliced, gpu: int = 0) -> int:
-        """Return the bytes charged to a container on a GPU."""
         node = f"{gpu}/{sliced.id[:12]}"
         free = int(self.read(f"{node}/meminfo").split("\n", 1)[0].removeprefix("Free: "))
         return int(self.read(f"{node}/memsize")) - free
@@ -265,13 +260,7 @@ class Daemon:
         return False
 
     def slice(
-        self,
-        seed: int,
-        gpus: str,
-        *words: str,
-        register: bool = True,
-        program: Path = PROBE,
-        until: str = "",
+        self, seed: int, gpus: str, *words: str, register: bool = True, program: Path = PROBE, until: str = ""
     ) -> Sliced:
         """Start the probe in a slice, and wait until it has printed a line that begins with `until`.
 
@@ -305,15 +294,12 @@ class Daemon:
         """Do what a runtime does with a container's first process before it is registered."""
 
     def join(self, other: Sliced, *command: str) -> Sliced:
-        """Start any command in the slice of another, as docker exec would."""
         return self._launch(other.id, list(command), None)
 
     def enter(self, other: Sliced, *words: str, until: str = "") -> Sliced:
-        """Start the probe in the slice of another, as docker exec would."""
         return self.slice(int(other.id[:12], 16), "", *words, register=False, until=until)
 
     def outside(self, *words: str) -> list[str]:
-        """Return the command that runs the probe in no slice."""
         return [str(PROBE), "--dev", str(self.run / "sim"), *words]
 
     def given(self) -> int:

@@ -49,7 +49,6 @@ def masked(mask: int) -> bytes:
 
 
 def filter_program() -> bytes:
-    """Refuse what such a kernel does not know."""
     return b"".join(
         [
             load(LD_ARCH),
@@ -79,7 +78,6 @@ class OldKernelDaemon(Daemon):
 
 
 def main(*command: str) -> None:
-    """Install the filter, and become the command."""
     program = filter_program()
     argument = _Program(len(program) // 8, program)
     libc = ctypes.CDLL(None, use_errno=True)

@@ -37,22 +37,18 @@ def _instruction(code: int, true: int, false: int, k: int) -> bytes:
 
 
 def load(offset: int) -> bytes:
-    """Load a word of the call."""
     return _instruction(0x20, 0, 0, offset)
 
 
 def equal(k: int, true: int, false: int) -> bytes:
-    """Jump by equality."""
     return _instruction(0x15, true, false, k)
 
 
 def bits(k: int, true: int, false: int) -> bytes:
-    """Jump by whether any of these bits is set."""
     return _instruction(0x45, true, false, k)
 
 
 def result(k: int) -> bytes:
-    """Return a verdict."""
     return _instruction(0x06, 0, 0, k)
 
 
@@ -123,7 +119,6 @@ def state(container_id: str) -> bytes:
 
 
 def connect(path: str) -> socket.socket:
-    """Connect to the engine."""
     sock = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
     sock.connect(path)
     return sock
@@ -140,7 +135,6 @@ def send_by_another(path: str, message: bytes, fd: int) -> None:
 
 
 def main(path: str, container_id: str, *command: str) -> None:
-    """Install, send, exec."""
     if "SLICED_WAIT" in os.environ:
         sys.stdin.readline()
     sock = connect(path)

@@ -31,7 +31,6 @@ def cards(make_daemon: MakeDaemon) -> Daemon:
 
 
 def switch_mig(daemon: Daemon, card: int, *, on: bool) -> None:
-    """Switch MIG on or off, as an administrator would."""
     (daemon.run / "sim" / "driver" / "gpus" / str(card) / "mig").write_text(f"{on:d}\n")
 
 

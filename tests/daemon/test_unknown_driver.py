@@ -82,7 +82,6 @@ class Full:
         self.other.communicate("\n", timeout=60)
 
     def refusal(self) -> str:
-        """Start the daemon in vain and return why."""
         with pytest.raises(AssertionError) as refused:
             self.daemon.start()
         return str(refused.value).splitlines()[0]

@@ -25,7 +25,6 @@ FIGURES = re.compile(r"steady calls=(\d+) failed=(\d+) longest_us=(\d+)")
 
 
 def steady_load() -> Path:
-    """Return the program that allocates and frees without an end."""
     return built("steady")
 
 

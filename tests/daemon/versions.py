@@ -26,7 +26,6 @@ if __name__ == "__main__":
 
 
 def library_objects() -> list[Path]:
-    """Return what libcgpud.so is linked of."""
     kmod = ROOT / "kmod"
     sources = [
         one.relative_to(kmod) for name in ("core", "daemon") for one in sorted((kmod / name).rglob("*.c"))
@@ -55,14 +54,12 @@ def build(directory: Path, version: str, flags: str = "", before: str = "") -> P
 
 
 def script(path: Path, package: Path, before: str = "") -> Program:
-    """Make a program that runs the cgpud of a package."""
     path.write_text(SCRIPT.format(python=sys.executable, package=str(package), before=before))
     path.chmod(0o755)
     return Program((str(path),))
 
 
 def library(path: Path, flags: str, directory: Path) -> None:
-    """Link the engine with another layout of the state."""
     core = ROOT / "kmod" / "core"
     objects = [str(one) for one in library_objects() if one.stem not in LAYOUT_FILES]
     for name in LAYOUT_FILES:

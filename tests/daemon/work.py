@@ -67,7 +67,6 @@ class Hand:
 
 
 def count_of(daemon: Daemon, name: str) -> int:
-    """Return a count of the engine's by its name in the daemon's status."""
     return int(daemon.status()["engine"][name])
 
 
@@ -79,7 +78,6 @@ def rate_of(daemon: Daemon, name: str) -> float:
 
 
 def release(sliced: Sliced) -> None:
-    """Let one go on that waits for the end of its input."""
     stdin, sliced.process.stdin = sliced.process.stdin, None
     assert stdin is not None
     stdin.close()
@@ -99,7 +97,6 @@ class Crew:
 
     @classmethod
     def at_work(cls, daemon: Daemon, policy: int, *weights: int) -> Crew:
-        """Return one of containers with these weights that has begun."""
         crew = cls(daemon, policy)
         for weight in weights:
             crew.add(weight)
@@ -132,7 +129,6 @@ class Crew:
             release(hand.sliced)
 
     def shares(self) -> list[float]:
-        """Return what each had in the next phase."""
         return [hand.share() for hand in self.hands]
 
     def await_phase(self, condition: Callable[[list[float]], bool], what: str, *, times: int = 1) -> None:
@@ -145,6 +141,5 @@ class Crew:
         raise AssertionError(f"{what}: not in {times} of {PATIENCE} phases: {had}")
 
     def await_shares(self, *expected: float, times: int = 1) -> None:
-        """Wait for phases in which each has had its share."""
         wanted = [near(share) for share in expected]
         self.await_phase(lambda had: had == wanted, f"the shares {expected}", times=times)

@@ -8,16 +8,7 @@ from dataclasses import replace
 import pytest
 
 from benchmarks.shares import cases, changes, newcomers
-from benchmarks.shares.binding import (
-    FAIR,
-    PREEMPTIVE,
-    SECOND,
-    SOFT,
-    Case,
-    Container,
-    Harness,
-    Running,
-)
+from benchmarks.shares.binding import FAIR, PREEMPTIVE, SECOND, SOFT, Case, Container, Harness, Running
 
 
 @pytest.fixture(scope="module")
@@ -46,7 +37,6 @@ def mixed(policy: int, name: str, slice_: int, *, time_slices: bool) -> Case:
 
 
 def share_error(harness: Harness, case: Case) -> float:
-    """Return the largest error of a share."""
     findings = list(cases.judge(case, harness.run(case), "mix"))
     return next(one.error for one in findings if one.what == "mix: share")
 

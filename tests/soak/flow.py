@@ -76,7 +76,6 @@ class Result:
     left: list[str] = field(default_factory=list)
 
     def faults(self) -> Iterator[str]:
-        """Yield a line for each thing that was to be otherwise."""
         yield from (f"left at the end: {one}" for one in self.left)
         if self.refused != self.counts.registrations // 10:
             yield f"{self.refused} registrations were refused, expected a tenth"
@@ -87,7 +86,6 @@ class Result:
                     yield f"memory of {name} grew by {grown} KiB from {before} to {after}"
 
     def table(self) -> str:
-        """Return it for people."""
         counts = self.counts
         done = f"{counts.registrations:,} registrations ({self.refused:,} refused), {counts.lives:,} lives"
         changes = f"{self.upgrades} upgrades, {self.deaths} deaths of the engine"
@@ -110,7 +108,6 @@ class Result:
 
 
 def soak(engine: Engine, name: str, counts: Counts, seed: int) -> Result:
-    """Run it."""
     began, result, chance = time.monotonic(), Result(name, counts), random.Random(seed)  # noqa: S311 - a plan
     half = counts.lives // 2
     # Changes come after half of all, when memory has been looked at in a process of the same age.

@@ -81,7 +81,6 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 
 @pytest.fixture(scope="session")
 def kernel() -> Kernel:
-    """Return the kernel under test."""
     missing = [name for name in NEEDED if shutil.which(name) is None]
     if missing:
         pytest.skip(f"missing: {', '.join(missing)}; run: scripts/bootstrap test")
@@ -98,7 +97,6 @@ def machines() -> list[Machine]:
 
 
 def boot_arguments() -> tuple[str, ...]:
-    """Return what the kernel must be told for the driver under test."""
     return BOOT_ARGUMENTS if real_driver() is not None else ()
 
 
@@ -154,7 +152,6 @@ def pytest_configure(config: pytest.Config) -> None:
 
 @pytest.fixture(scope="module")
 def cpus(request: pytest.FixtureRequest) -> int:
-    """Return how many processors the machine of a file has."""
     return 2 if request.node.get_closest_marker("two_cpus") else CPUS
 
 
@@ -200,13 +197,11 @@ def no_kernel_faults(machines: list[Machine]) -> Iterator[None]:
 
 @pytest.fixture(scope="session")
 def fake_driver(kernel: Kernel) -> Path:
-    """Return the folder with the fake driver's modules."""
     return build_fake_driver(kernel)
 
 
 @pytest.fixture(scope="session")
 def module(kernel: Kernel) -> Path:
-    """Return the folder with the engine's modules."""
     return build_engine(kernel)
 
 

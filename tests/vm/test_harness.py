@@ -11,7 +11,6 @@ from tests.vm.harness.machine import Machine, MachineDiedError
 
 
 def complain(machine: Machine, text: str) -> None:
-    """Put a line into the guest's kernel log."""
     machine.write_file("/dev/kmsg", text)
 
 

@@ -53,13 +53,11 @@ def when_all_are_over(daemon: Daemon) -> EngineStat:
 
 
 def counts(found: EngineStat) -> dict[str, int]:
-    """Return how many calls there were of each outcome."""
     return {outcome: sum(one.calls) for outcome, one in found.latencies.items()}
 
 
 @contextmanager
 def stopped_driver(daemon: Daemon) -> Iterator[None]:
-    """Have a driver that answers no call meanwhile."""
     pid = int(json.loads((daemon.run / "sim.json").read_text())["pid"])
     threads = [path / "stat" for path in Path(f"/proc/{pid}/task").iterdir()]
     os.kill(pid, signal.SIGSTOP)

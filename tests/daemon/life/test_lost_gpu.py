@@ -27,13 +27,11 @@ LIMIT = 1024 * MIB
 
 @pytest.fixture
 def two() -> Iterator[Daemon]:
-    """Serve two cards to a daemon."""
     with serving(Daemon, "T4=4096:2") as running:
         yield running
 
 
 def set_lost(daemon: Daemon, card: int, *, lost: bool) -> None:
-    """Have a simulated card fall off the bus, or come back."""
     (daemon.run / "sim" / "driver" / "gpus" / str(card) / "lost").write_text(f"{lost:d}\n")
 
 

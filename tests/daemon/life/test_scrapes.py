@@ -68,7 +68,6 @@ def await_end(pid: int) -> None:
 
 
 def reload(daemon: Daemon, settings: str) -> None:
-    """Have the engine take other settings."""
     (daemon.run.parent / "config.yaml").write_text(settings)
     os.kill(daemon.pid(), signal.SIGHUP)
     eventually(lambda: "configuration reloaded" in daemon.log(), "not reloaded", instead=daemon.log)

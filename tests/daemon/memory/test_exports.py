@@ -35,7 +35,6 @@ def run(daemon: Daemon, *words: str, seed: int = 1) -> str:
 
 
 def copied(process: int, number: int = FIRST) -> int:
-    """Return a copy of a process's descriptor."""
     libc = ctypes.CDLL(None, use_errno=True)
     pidfd = os.pidfd_open(process)
     fd = int(libc.syscall(PIDFD_GETFD, pidfd, number, 0))
@@ -182,7 +181,6 @@ def test_restart(fresh: Daemon) -> None:
 
 
 def stored_state(keeper: int) -> int:
-    """Return a copy of the state that a keeper holds."""
     fds = Path(f"/proc/{keeper}/fd")
     return copied(keeper, next(int(fd.name) for fd in fds.iterdir() if "cgpud-state" in os.readlink(fd)))
 

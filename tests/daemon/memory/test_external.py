@@ -43,7 +43,6 @@ def first_process(daemon: Daemon) -> Iterator[Sliced]:
 
 
 def start_probe(daemon: Daemon, first_process: Sliced, *words: str) -> Sliced:
-    """Start uvm-probe in the slice of its first process."""
     return daemon.join(first_process, str(uvm_probe()), "--dev", str(daemon.run / "sim"), *words)
 
 
@@ -109,7 +108,6 @@ def test_file_of_an_unprivileged_user(daemon: Daemon, first_process: Sliced) -> 
 
 
 def uvm_descriptors(daemon: Daemon) -> int:
-    """Return how many descriptors of nvidia-uvm the daemon has open."""
     count = 0
     for fd in Path(f"/proc/{daemon.pid()}/fd").iterdir():
         with suppress(FileNotFoundError):
@@ -235,7 +233,6 @@ class NewerDriver(Daemon):
     """A daemon whose cards have a driver that frees ranges by their start alone."""
 
     def start(self) -> None:
-        """Start the cards, then the daemon."""
         server = serve_cards(self.run, "T4", "595.45.04")
         # cgpud ends the cards; Popen.__del__ warns of a process without a return code.
         server.returncode = 0
@@ -244,7 +241,6 @@ class NewerDriver(Daemon):
 
 @pytest.fixture(scope="module")
 def newer_driver() -> Iterator[Daemon]:
-    """Return one daemon for all tests of the newer driver."""
     with serving(NewerDriver, "T4") as running:
         yield running
 

@@ -78,7 +78,6 @@ def test_the_policy_changes_at_work(daemon: Daemon) -> None:
 
 
 def used(daemon: Daemon, hand: Hand) -> int:
-    """Return the tree's figure for a container, in ns."""
     return int(daemon.read(f"0/{hand.sliced.id[:12]}/usage"))
 
 
@@ -124,7 +123,6 @@ def test_usage_by_more_samples_than_the_driver_keeps(daemon: Daemon) -> None:
 
 
 def await_turns(daemon: Daemon, many: int) -> None:
-    """Wait until so many more decisions were carried out."""
     before = count_of(daemon, "turns")
     eventually(lambda: count_of(daemon, "turns") >= before + many, f"there are no {many} turns")
 

@@ -29,7 +29,6 @@ HANG_S = 12  # each channel that the card does not stop takes it a second
 
 
 def divided_by(daemon: Daemon) -> str:
-    """Return what the tree says of how the time is divided."""
     return daemon.read("0/sched").split()[0].removeprefix("divided_by=")
 
 
@@ -101,7 +100,6 @@ os.execv({str(PROBE)!r}, [{str(PROBE)!r}, *sys.argv[1:]])
 
 
 def usage(daemon: Daemon, sliced: Sliced) -> int:
-    """Return the tree's figure for a container, in ns."""
     return int(daemon.read(f"0/{sliced.id[:12]}/usage"))
 
 
@@ -186,7 +184,6 @@ def test_a_removed_container_gets_no_more(daemon: Daemon) -> None:
 
 
 def far_hand(daemon: Daemon, base: Path) -> Hand:
-    """Return a container whose descriptors nobody finds."""
     program = script(base / "far", FAR)
     words = ("group", "hold", *[PHASE] * 3, "scheduling", *[PHASE] * PHASES)
     return Hand(daemon.slice(7, "gpu=0:104857600:3", *words, program=program), 1)

@@ -21,7 +21,6 @@ from cgpu.kmod.daemon.store.notify_socket import NotifySocket, inherited
 
 @pytest.fixture
 def server(base: Path) -> Iterator[socket.socket]:
-    """The receiving end."""
     with fd_store.bind(str(base / "notify.sock")) as sock:
         yield sock
 

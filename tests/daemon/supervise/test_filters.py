@@ -40,7 +40,6 @@ Code = list[tuple[int, int, int, int]]
 
 @pytest.fixture(scope="module")
 def judge(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Return the program that judges filters."""
     program = tmp_path_factory.mktemp("filters") / "filters"
     sources = [PROGRAMS / "filters.c", ROOT / "kmod/daemon/host/filter.c"]
     folders = [BUILD / "gen", ROOT / "kmod/core", ROOT / "kmod/core/include", ROOT / "kmod/daemon/host"]
@@ -66,7 +65,6 @@ def holds(judge: Path, folder: Path, *programs: bytes, salt: int = 1) -> bool:
 
 
 def profile() -> dict[str, Any]:
-    """Return a profile with the engine's rules."""
     linux: dict[str, Any] = {}
     supervise(linux, "c1", [], shared=True)
     made: dict[str, Any] = linux["seccomp"]
@@ -84,16 +82,10 @@ ONLY_FOR_X86_64 = code(
     (RETURN, 0, 0, ALLOWED),
 )
 BUT_FOR_ONE_FILE = code(
-    (LOAD_WORD, 0, 0, FIRST),
-    (JUMP_EQUAL, 0, 1, 77),
-    (RETURN, 0, 0, ALLOWED),
-    (RETURN, 0, 0, USER_NOTIF),
+    (LOAD_WORD, 0, 0, FIRST), (JUMP_EQUAL, 0, 1, 77), (RETURN, 0, 0, ALLOWED), (RETURN, 0, 0, USER_NOTIF)
 )
 BUT_FOR_ONE_SIZE = code(
-    (LOAD_WORD, 0, 0, SECOND),
-    (JUMP_SET, 0, 1, 1 << 20),
-    (RETURN, 0, 0, ALLOWED),
-    (RETURN, 0, 0, USER_NOTIF),
+    (LOAD_WORD, 0, 0, SECOND), (JUMP_SET, 0, 1, 1 << 20), (RETURN, 0, 0, ALLOWED), (RETURN, 0, 0, USER_NOTIF)
 )
 BY_A_DETOUR = code(
     (LOAD_WORD, 0, 0, FIRST),

@@ -130,7 +130,6 @@ def test_descriptors_of_others_in_flight(fresh: Daemon) -> None:
 
 
 def capabilities(pid: int, kind: str) -> int:
-    """Return a set of a process's capabilities, one bit each."""
     return int(Path(f"/proc/{pid}/status").read_text().partition(f"{kind}:")[2].split()[0], 16)
 
 

@@ -18,7 +18,6 @@ REFUSED = 0x1B  # NV_ERR_INSUFFICIENT_PERMISSIONS
 
 
 def end(daemon: Daemon, *all_sliced: Sliced) -> None:
-    """Let programs end, and wait until their containers are gone."""
     for sliced in all_sliced:
         sliced.finish("\n")
     names = {sliced.id[:12] for sliced in all_sliced}

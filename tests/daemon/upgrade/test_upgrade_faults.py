@@ -60,7 +60,6 @@ AFTER = ("sent ready", "got commit", "stored", "started", "appeared", "sent serv
 
 
 def faulty(directory: Path, step: str, whom: str) -> Program:
-    """Make a cgpud that kills one of both at a step."""
     return versions.script(directory / "faulty", ROOT, KILLS.format(step=step, whom=whom))
 
 

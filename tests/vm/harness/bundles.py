@@ -34,7 +34,6 @@ RUN = 'mkdir -p "$1"; cat >"$1/config.json"; shift; exec "$@" </dev/null'
 
 @cache
 def plain_spec() -> str:
-    """Return the configuration that runc itself proposes."""
     import tempfile
 
     with tempfile.TemporaryDirectory() as directory:
@@ -69,7 +68,6 @@ class Containers:
 
     @property
     def rootfs(self) -> str:
-        """Return the root file system of every container."""
         return f"{self.directory}/rootfs"
 
     @property
@@ -85,7 +83,6 @@ class Containers:
         return spec
 
     def new_name(self) -> str:
-        """Return a name for a container that needs none of its own."""
         return f"container{next(self.numbers)}"
 
     def start(
@@ -127,19 +124,15 @@ class Containers:
         return started.wait(self.machine.scaled(SECONDS))
 
     def call(self, *words: str, timeout: float = SECONDS) -> Finished:
-        """Call the runtime."""
         return self.machine.run([*self.base, *words], timeout=timeout, check=False, env=self.variables)
 
     def exec(self, name: str, command: Sequence[str], timeout: float = SECONDS) -> Finished:
-        """Run a command in a container that runs."""
         return self.call("exec", name, *command, timeout=timeout)
 
     def kill(self, name: str, signal: str = "KILL") -> Finished:
-        """Send a signal to a container's first process."""
         return self.call("kill", name, signal)
 
     def delete(self, name: str) -> Finished:
-        """Remove a container, running or not."""
         return self.call("delete", "--force", name)
 
     def pid(self, name: str) -> int:

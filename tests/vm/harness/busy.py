@@ -42,7 +42,6 @@ class Load:
     groups: int
 
     def looks(self) -> list[Look]:
-        """Return what it has seen so far."""
         lines = FIGURES.findall(self.process.finished().stdout)
         found = [(int(busy) / 1e9, int(now) / 1e9) for _, busy, now in lines]
         rounds = [found[i : i + self.groups] for i in range(0, len(found), self.groups)]
@@ -62,7 +61,6 @@ def load(tenant: Slice, groups: int = 1, *before: str) -> Load:
 
 
 def uptime(machine: Machine) -> float:
-    """Return the guest's monotonic clock."""
     return float(machine.read_file("/proc/uptime").split()[0])
 
 
@@ -83,7 +81,6 @@ def shares(machine: Machine, loads: Sequence[Load]) -> list[float]:
 
 
 def near(found: Sequence[float], wanted: Sequence[float]) -> bool:
-    """Say whether shares are what they should be."""
     return all(abs(a - b) < TOLERANCE * max(b, TOLERANCE) for a, b in zip(found, wanted, strict=True))
 
 

@@ -43,18 +43,15 @@ class Channel:
             return
 
     def send_run(self, job: int, argv: Sequence[str], env: Mapping[str, str]) -> None:
-        """Start a command."""
         words = [*argv, *(f"{key}={value}" for key, value in env.items())]
         strings = b"".join(word.encode(errors="surrogateescape") + b"\0" for word in words)
         self.send(job, RUN, NUMBER.pack(len(argv)) + NUMBER.pack(len(env)) + strings)
 
     def send_input(self, job: int, data: bytes) -> None:
-        """Send standard input."""
         for start in range(0, len(data), CHUNK):
             self.send(job, INPUT, data[start : start + CHUNK])
 
     def read_all(self) -> None:
-        """Read frames until the connection ends."""
         buffer = bytearray()
         try:
             while data := self.connection.recv(1 << 18):
@@ -78,7 +75,6 @@ class Channel:
         del buffer[:at]
 
     def close(self) -> None:
-        """End the connection and the thread."""
         with contextlib.suppress(OSError):
             self.connection.shutdown(socket.SHUT_RDWR)
         self.thread.join()

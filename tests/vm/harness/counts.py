@@ -11,7 +11,6 @@ FULL = "CGPU_VM_FULL"
 
 
 def count(ci: T, full: T) -> T:
-    """Return what counts today."""
     return full if os.environ.get(FULL) == "1" else ci
 
 

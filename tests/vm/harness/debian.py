@@ -129,7 +129,6 @@ def dashed(version: str) -> str:
 
 
 def write(path: Path, text: str, mode: int = 0o644) -> None:
-    """Make a file with a mode."""
     path.write_text(text)
     path.chmod(mode)
 
@@ -156,7 +155,6 @@ def image(kernel: Kernel) -> Path:
 
 
 def make_image(kernel: Kernel, packages: tuple[str, ...], made: Path) -> None:
-    """Make the disk."""
     for old in STORE.glob(made.name.rpartition("-")[0] + "-*"):
         old.unlink()
     root, part = STORE / f"root-of-{made.name}", STORE / f"part-of-{made.name}"

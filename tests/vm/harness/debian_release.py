@@ -71,7 +71,6 @@ def unpack(release: str, place: Path) -> None:
 
 
 def main(arguments: list[str]) -> int:
-    """Make the folder of the release that is named."""
     if len(arguments) != 1 or arguments[0] not in RELEASES:
         print(f"{' '.join(arguments)}: expected one of {', '.join(RELEASES)}", file=sys.stderr)
         return 2

@@ -39,7 +39,6 @@ class Record:
 
     @classmethod
     def parse(cls, raw: str) -> Record:
-        """Take apart what /dev/kmsg gives."""
         head, _, rest = raw.partition(";")
         priority, sequence, microseconds = head.split(",")[:3]
         # Lines behind the first that start with a space are properties of the device that spoke.
@@ -48,7 +47,6 @@ class Record:
         return cls(int(priority) & 7, int(sequence), int(microseconds) / 1e6, text)
 
     def __str__(self) -> str:
-        """Return it as dmesg prints it."""
         return f"[{self.seconds:12.6f}] {self.text}"
 
 
@@ -63,13 +61,11 @@ class KernelLog:
     """All messages of one guest, in order."""
 
     def __init__(self) -> None:
-        """Start empty."""
         self.records: list[Record] = []
         self.lock = threading.Lock()
         self.checked = 0
 
     def add(self, payload: bytes) -> None:
-        """Take the records of one frame."""
         texts = payload.decode(errors="replace").split("\0")
         records = [Record.parse(text) for text in texts if text]
         with self.lock:

@@ -58,7 +58,6 @@ class Kernel:
 
 
 def flavour(kernel: Kernel) -> str:
-    """Return the kernel's name in the build folders."""
     return f"{kernel.release}-debug" if kernel.debug else kernel.release
 
 
@@ -92,7 +91,6 @@ def debian_kernel() -> Kernel:
 
 
 def next_kernel() -> Kernel:
-    """Return the newest kernel of a newer series."""
     found = debian_kernels()
     if len(found) < 2:
         packages = "linux-image-6.12-amd64 linux-headers-6.12-amd64"
@@ -101,7 +99,6 @@ def next_kernel() -> Kernel:
 
 
 def given_kernel(directory: Path) -> Kernel:
-    """Return the kernel that scripts/debug-kernel has built."""
     name = directory / "build" / "include" / "config" / "kernel.release"
     image = directory / "bzImage"
     if not name.is_file() or not image.is_file():
@@ -133,7 +130,6 @@ def is_debug_kernel_given() -> bool:
 
 
 def choose_kernel() -> Kernel:
-    """Return the kernel that tests boot."""
     given = os.environ.get(VARIABLE)
     if given in RELEASES:
         return release_kernel(given)

@@ -164,7 +164,6 @@ class Machine:
     # --- frames, in the channel's thread ---
 
     def receive(self, job: int, kind: int, payload: bytes) -> None:
-        """Hand a frame to whom it concerns."""
         if kind == channel.LOG:
             self.log.add(payload)
         elif kind == channel.HELLO:
@@ -200,11 +199,9 @@ class Machine:
         return self
 
     def console_lines(self) -> list[str]:
-        """Return what the console has by now."""
         return self.console.read_text(errors="replace").splitlines() if self.console.exists() else []
 
     def post_mortem(self) -> str:
-        """Return what the console and the emulator said last."""
         lines = self.console_lines()
         fault = next((at for at, text in enumerate(lines) if FAULT.search(text)), max(0, len(lines) - 40))
         return "\n".join(
@@ -231,7 +228,6 @@ class Machine:
         return self.post_mortem() if self.ended else None
 
     def close(self) -> None:
-        """End the guest at once."""
         self.told = True
         self.ended = self.ended or "closed by the test"
         self.emulator.kill()
@@ -240,13 +236,11 @@ class Machine:
         self.monitor.close()
 
     def __enter__(self) -> Self:
-        """Wait until it is up."""
         return self.wait_ready()
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        """End it."""
         self.close()
 
     # --- what tests do ---
@@ -288,7 +282,6 @@ class Machine:
         return self.run(["/bin/busybox", "sh", "-euc", script, "sh", *words], timeout=timeout, check=check)
 
     def switch_second_cpu(self, *, on: bool) -> None:
-        """Have the second processor begin or end."""
         self.shell('echo "$1" >/sys/devices/system/cpu/cpu1/online', str(int(on)))
 
     @contextmanager
@@ -308,7 +301,6 @@ class Machine:
         self.run(["/bin/busybox", "sh", "-euc", script.replace("$1", '"$1"'), "sh", str(path)], input=data)
 
     def read_file(self, path: str | Path) -> bytes:
-        """Return a file of the guest."""
         return self.run(["/bin/busybox", "cat", str(path)]).stdout_bytes
 
     @staticmethod
@@ -328,7 +320,6 @@ class Machine:
         del self.syncs[number]
 
     def dmesg(self) -> str:
-        """Return all that the kernel has said since it started."""
         self.sync()
         return self.log.text()
 

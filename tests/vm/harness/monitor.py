@@ -20,7 +20,6 @@ class Monitor:
     """A connected socket to QEMU's human monitor."""
 
     def __init__(self, connection: socket.socket) -> None:
-        """Take the host's end."""
         self.connection = connection
 
     def ask(self, command: str) -> str:
@@ -40,7 +39,6 @@ class Monitor:
         return "\n".join(line for line in registers.splitlines() if line.startswith(("CPU#", "R")))
 
     def close(self) -> None:
-        """End the connection."""
         self.connection.close()
 
 

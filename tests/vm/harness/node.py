@@ -104,12 +104,10 @@ def insmod(machine: Machine, module: Path | str, *parameters: str, check: bool =
 
 
 def rmmod(machine: Machine, *names: str, check: bool = True) -> Finished:
-    """Unload modules, in this order."""
     return machine.run(["/bin/busybox", "rmmod", *names], check=check)
 
 
 def loaded(machine: Machine) -> list[str]:
-    """Return the names of the modules in the guest's kernel."""
     lines = machine.read_file("/proc/modules").decode().splitlines()
     return [line.split()[0] for line in lines]
 
@@ -121,7 +119,6 @@ def keep_few_modules(machine: Machine) -> None:
 
 
 def words(parameters: dict[str, object]) -> list[str]:
-    """Return module parameters as insmod takes them."""
     return [f"{name}={value}" for name, value in parameters.items()]
 
 
@@ -211,7 +208,6 @@ def unload_engine(machine: Machine) -> None:
 
 
 def read(machine: Machine, node: str) -> str:
-    """Return the text of a node of the tree."""
     return machine.read_file(f"{TREE}/{node}").decode()
 
 

@@ -80,7 +80,6 @@ class PackagedNode:
         return machine
 
     def reboot(self) -> None:
-        """Shut it down by systemd, and start it anew."""
         assert self.machine.problems() == []
         self.machine.run(["systemctl", "reboot"])
         self.machine.emulator.wait(SHUTDOWN_S)
@@ -88,7 +87,6 @@ class PackagedNode:
         self.machine = self._boot()
 
     def run(self, *words: str | Path, timeout: float = COMMAND_S) -> str:
-        """Run a command that has to succeed, and return what it printed."""
         return self.machine.run(words, timeout=timeout, env={"DEBIAN_FRONTEND": "noninteractive"}).text
 
     def attempt(self, *words: str | Path) -> Finished:
@@ -96,12 +94,10 @@ class PackagedNode:
         return self.machine.run(words, timeout=COMMAND_S, check=False)
 
     def install(self, *packages: Path) -> str:
-        """Install packages by apt, with what they depend on there already."""
         seen = [self.machine.seen(path) for path in packages]
         return self.run("apt-get", "-q", "-y", "install", *seen, timeout=2 * BUILD_S)
 
     def purge(self, *names: str) -> str:
-        """Purge packages."""
         return self.run("apt-get", "-q", "-y", "purge", *names, timeout=BUILD_S)
 
     def state(self) -> list[str]:
@@ -127,7 +123,6 @@ class PackagedNode:
         return self.attempt("docker", "run", "--runtime", "cgpu", *env, *options, IMAGE, *command)
 
     def probe(self, *words: str) -> Finished:
-        """Run the probe in a container of its own."""
         return self.docker_run("--rm", "--network", "none", command=("/cgpu-probe", *words))
 
     def start_load(self) -> None:
@@ -138,7 +133,6 @@ class PackagedNode:
         self.await_rounds()
 
     def rounds(self) -> int:
-        """Return how often the load has come around since it began."""
         return self.run("docker", "logs", "load").count("round")
 
     def await_rounds(self) -> None:
@@ -161,7 +155,6 @@ class PackagedNode:
             raise AssertionError("\n".join([str(self.load()), *around[-40:], engine]))
 
     def end_load(self) -> None:
-        """End the load, which must have met no failure."""
         self.check_load()
         self.run("docker", "rm", "--force", "load", "holder")
 
@@ -171,7 +164,6 @@ class PackagedNode:
         return " ".join(words)
 
     def read(self, path: str) -> str:
-        """Return a file."""
         return self.machine.read_file(path).decode()
 
 

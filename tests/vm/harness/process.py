@@ -36,28 +36,23 @@ class Finished:
 
     @property
     def stdout(self) -> str:
-        """Return standard output as text."""
         return self.stdout_bytes.decode(errors="replace")
 
     @property
     def stderr(self) -> str:
-        """Return standard error as text."""
         return self.stderr_bytes.decode(errors="replace")
 
     @property
     def text(self) -> str:
-        """Return all it printed."""
         return self.stdout + self.stderr
 
     def check(self) -> Finished:
-        """Fail unless it succeeded."""
         if self.returncode != 0:
             raise CommandError(f"{describe(self.args)}: exit {self.returncode}:\n{self.text[-SHOWN:]}")
         return self
 
 
 def describe(argv: Sequence[str]) -> str:
-    """Return a command for a message."""
     line = " ".join(argv)
     return line if len(line) <= 300 else f"{line[:300]}…"
 
@@ -90,7 +85,6 @@ class Process:
         self.status: int | None = None
 
     def receive(self, kind: int, payload: bytes) -> None:
-        """Take a frame of this job."""
         with self.changed:
             if kind == channel.OUT:
                 self.out += payload
@@ -136,19 +130,15 @@ class Process:
         return self.status is None
 
     def write(self, data: bytes | str) -> None:
-        """Give it more standard input."""
         self.link.send_input(self.job, data.encode() if isinstance(data, str) else data)
 
     def close_input(self) -> None:
-        """End its standard input."""
         self.link.send(self.job, channel.INPUT)
 
     def kill(self, number: int = signal.SIGKILL) -> None:
-        """Send a signal to its process group."""
         self.link.send(self.job, channel.KILL, channel.NUMBER.pack(number))
 
     def await_output(self, text: str, timeout: float = 30) -> None:
-        """Wait until it has printed a text."""
         if not self.until(lambda: text.encode() in self.out or self.status is not None, timeout):
             raise CommandError(
                 f"{describe(self.args)}: never printed {text!r}:\n{self.finished().text[-SHOWN:]}"
@@ -172,12 +162,10 @@ class Process:
         return self.finished()
 
     def finish(self, timeout: float = 60) -> Finished:
-        """End its standard input, and wait for its end."""
         self.close_input()
         return self.wait(timeout)
 
     def stop(self, timeout: float = 30) -> Finished:
-        """Kill it and wait."""
         self.kill()
         return self.wait(timeout)
 

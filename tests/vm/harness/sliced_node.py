@@ -81,7 +81,6 @@ class View:
 
 
 def parse(text: str) -> View:
-    """Read what LOOK printed."""
     cards, limits, used, charged, left = [], {}, {}, {}, 0
     for line in text.splitlines():
         numbers = {name: int(value) for name, value in NUMBER.findall(line)}
@@ -132,7 +131,6 @@ class SlicedNode:
         return self
 
     def unload(self) -> None:
-        """Have neither."""
         if self.loaded is not None:
             unload_engine(self.machine)
             unload_driver(self.machine)
@@ -148,19 +146,15 @@ class SlicedNode:
         load_driver(self.machine)
 
     def view(self) -> View:
-        """Look."""
         return look(self.machine)
 
     def used(self, name: str, gpu: int = 0) -> int:
-        """Return the bytes charged to a container."""
         return self.view().used[gpu, name]
 
     def instances(self, gpu: int = 0) -> list[str]:
-        """Return the names of a GPU's containers."""
         return sorted(name for at, name in self.view().limits if at == gpu)
 
     def await_empty(self) -> None:
-        """Wait until nothing is left of any container."""
         eventually(lambda: self.view().empty, "nothing is left", self.machine.scaled(SECONDS), self.view)
 
     def install(self, program: Path, name: str) -> str:
@@ -170,7 +164,6 @@ class SlicedNode:
         return f"/{name}"
 
     def write(self, node: str, text: str) -> Finished:
-        """Make one write to the tree."""
         return write(self.machine, node, text)
 
     @contextmanager

@@ -60,7 +60,6 @@ COUNTS = "cat /sys/module/cgpu_core_*/refcnt"
 
 
 def view(machine: Machine, *, agreeing: bool = True) -> View:
-    """Return what the card and the tree say."""
     return look(machine, agreeing=agreeing)
 
 
@@ -87,13 +86,11 @@ def await_empty(machine: Machine, pooled: int = POOLED) -> None:
 
 
 def clear(machine: Machine, pooled: int = POOLED) -> None:
-    """End all containers, and wait until nothing is left of them but so many bytes."""
     machine.shell(CLEAR, timeout=SECONDS)
     await_empty(machine, pooled)
 
 
 def set_knob(machine: Machine, name: str, value: object) -> None:
-    """Set one of the fake driver's parameters for tests."""
     machine.shell('echo "$2" >/sys/module/nvidia/parameters/$1', name, str(value))
 
 
@@ -110,15 +107,12 @@ class Slice:
         return ["/bin/busybox", "sh", "-euc", ENTER, "sh", self.name, *words]
 
     def run(self, *command: str | Path, timeout: float = 60) -> Finished:
-        """Run a command in it; a failure is the caller's to judge."""
         return self.machine.run(self.argv(*command), timeout=timeout, check=False)
 
     def start(self, *command: str | Path) -> Process:
-        """Start a command in it, with standard input left open."""
         return self.machine.start(self.argv(*command), input=None)
 
     def probe(self, *words: str) -> Finished:
-        """Run the probe in it."""
         return self.run(PROBE, *words)
 
     def hold(self, *words: str) -> Process:
@@ -128,12 +122,10 @@ class Slice:
         return held
 
     def registered(self) -> bool:
-        """Say whether the tree has it."""
         return any(name == self.name for _, name in view(self.machine).limits)
 
     @contextmanager
     def frozen(self) -> Iterator[None]:
-        """Have its processes stand still."""
         self.machine.shell(FREEZE, self.name, "1", timeout=SECONDS)
         try:
             yield
@@ -156,7 +148,6 @@ def create(machine: Machine, name: str, *gpus: str) -> tuple[Slice, Finished]:
 
 
 def slice_of(machine: Machine, name: str, *gpus: str) -> Slice:
-    """Make a container."""
     made, done = create(machine, name, *gpus)
     done.check()
     return made
@@ -172,23 +163,19 @@ class Stage:
     pooled: int = POOLED  # bytes that the driver may keep in its pools in the end
 
     def slice(self, name: str, size: int) -> Slice:
-        """Make a container with so many bytes of the first card."""
         made = slice_of(self.machine, name, f"0:{size}")
         self.slices.append(made)
         return made
 
     def start(self, container: Slice, program: Path, *words: object) -> Process:
-        """Start a program of the host in a container."""
         process = container.start(program, *(str(word) for word in words))
         self.processes.append(process)
         return process
 
     def view(self, *, agreeing: bool = True) -> View:
-        """Look at card and tree."""
         return view(self.machine, agreeing=agreeing)
 
     def clear(self) -> None:
-        """End all that was started, and wait until nothing is left of it."""
         for process in self.processes:
             if process.running:
                 process.stop()

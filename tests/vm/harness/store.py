@@ -14,7 +14,6 @@ STORE = ROOT / "kmod" / "build" / "vm"
 
 
 def digest(parts: Iterable[bytes]) -> str:
-    """Return a short name for contents."""
     whole = hashlib.sha256()
     for part in parts:
         whole.update(hashlib.sha256(part).digest())

@@ -23,7 +23,6 @@ FIRST = {"NVIDIA_VISIBLE_DEVICES": "0"}
 
 
 def apply(machine: Machine, text: str) -> Finished:
-    """Write the configuration and run the command."""
     machine.write_file(paths.CONFIG, text)
     script = 'cd "$1"; exec "$2" -m cgpu.config.apply'
     return machine.shell(script, machine.seen(ROOT), ROOT / ".venv/bin/python", timeout=120, check=False)

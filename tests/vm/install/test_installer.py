@@ -44,7 +44,6 @@ ln -sfn "/usr/src/opencgpu-$2" "/var/lib/dkms/opencgpu/$2/source"
 
 
 def state(machine: Machine) -> list[str]:
-    """Return what is there."""
     return machine.run(["/bin/bash", "-c", STATE], timeout=120).stdout.splitlines()
 
 

@@ -27,7 +27,6 @@ def cgpu(machine: Machine, *words: str) -> Finished:
 
 
 def document(machine: Machine, *words: str) -> dict[str, Any]:
-    """Run a subcommand and return its document."""
     done = cgpu(machine, *words, "--json")
     assert done.stdout.startswith("{"), done.text
     found: dict[str, Any] = json.loads(done.stdout)
@@ -35,7 +34,6 @@ def document(machine: Machine, *words: str) -> dict[str, Any]:
 
 
 def findings(found: dict[str, Any]) -> dict[str, str]:
-    """Return the verdicts of doctor's checks."""
     return {one["name"]: one["verdict"] for one in found["findings"]}
 
 
@@ -48,7 +46,6 @@ def node(engine: Machine) -> Iterator[Machine]:
 
 @pytest.fixture
 def lives(node: Machine) -> Slice:
-    """Return a container that runs."""
     return slice_of(node, "lives", f"0:{GIB}")
 
 

@@ -25,7 +25,6 @@ pytestmark = [pytest.mark.slow, pytest.mark.own_disk, pytest.mark.timeout(6 * BU
 
 
 def status(node: PackagedNode) -> dict[str, Any]:
-    """Return what cgpud says of itself."""
     found: dict[str, Any] = json.loads(node.run("cgpud", "--status"))
     return found
 

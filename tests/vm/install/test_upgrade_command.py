@@ -64,7 +64,6 @@ def node(driver: Machine, installed: None) -> Iterator[Machine]:
 
 
 def cores(machine: Machine) -> list[str]:
-    """Return the cores that are loaded."""
     return sorted(name for name in loaded(machine) if name.startswith("cgpu_core_"))
 
 

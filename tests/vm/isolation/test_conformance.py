@@ -40,7 +40,6 @@ def carry_out(machine: Machine, place: Place, cases: list[Case]) -> Answers:
 
 @pytest.fixture(scope="module")
 def found(machine: Machine) -> Iterator[Answers]:
-    """Return the answers to all cases."""
     with module(machine, "T4:2") as place:
         yield carry_out(machine, place, CASES)
 

@@ -34,14 +34,12 @@ FUNCTIONS = (
 
 @pytest.fixture(scope="module", params=versions())
 def version(request: pytest.FixtureRequest, machine: Machine) -> Iterator[str]:
-    """Have a driver of this version."""
     load_version(machine, request.param)
     yield request.param
     unload_driver(machine)
 
 
 def answers(version: str) -> list[str]:
-    """Return what NVIDIA's driver of this version has answered."""
     return (ANSWERS / f"{version}.txt").read_text().splitlines()
 
 

@@ -95,7 +95,6 @@ def nothing_over(sliced: SlicedNode) -> Iterator[None]:
 
 
 def sums(outcome: Printed) -> list[int]:
-    """Return how much each run of FILL got."""
     fills = [one.number("bytes") for one in steps(outcome) if one.name == "fill"]
     return [sum(fills[at : at + len(FILL)]) for at in range(0, len(fills), len(FILL))]
 

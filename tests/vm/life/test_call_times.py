@@ -25,7 +25,6 @@ def stat(machine: Machine) -> EngineStat:
 
 
 def grown(before: EngineStat, after: EngineStat, outcome: str) -> Latency:
-    """Return what was counted between two readings."""
     old, new = before.latencies[outcome], after.latencies[outcome]
     return Latency(new.ns - old.ns, tuple(one - was for one, was in zip(new.calls, old.calls, strict=True)))
 

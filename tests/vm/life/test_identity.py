@@ -54,7 +54,6 @@ def nodes(machine: Machine, boot: Boot, module: Path) -> Iterator[Callable[[str]
 
 
 def total(outcome: Printed) -> int:
-    """Return what one run of FILL got."""
     return sum(one.number("bytes") for one in steps(outcome) if one.name == "fill")
 
 
@@ -76,7 +75,6 @@ def test_cgroup_layouts(nodes: Callable[[str], SlicedNode], layout: str) -> None
 
 
 def shown(outcome: Printed) -> int:
-    """Return how much memory the card has for who asks."""
     return step(outcome, "info").number("total")
 
 

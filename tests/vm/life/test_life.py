@@ -73,12 +73,10 @@ def no_stop(machine: Machine) -> Iterator[str]:
 
 
 def allocate(machine: Machine) -> list[str]:
-    """Return the command that allocates and frees all the time."""
     return ["/bin/busybox", "sh", "-euc", ALLOCATE, "sh", machine.seen(PROBE), STOP]
 
 
 def rounds(text: str) -> int:
-    """Return how often it did."""
     assert "rounds=" in text, text
     return int(text.rpartition("rounds=")[2])
 
@@ -125,7 +123,6 @@ def test_driver_goes_before_the_engine_unless_it_is_open(engine: Machine) -> Non
 
 
 def await_no_files(machine: Machine) -> None:
-    """Wait until no file of the driver is open."""
     eventually(lambda: view(machine).cards[0]["files"] == 0, "the card is closed", 10)
 
 

@@ -50,19 +50,16 @@ def test_the_engine_comes_while_a_gpu_is_lost(machine: Machine, module: Path) ->
 
 
 def losses(machine: Machine) -> list[str]:
-    """Return what each GPU's `stat` says."""
     words = [read(machine, f"{gpu}/stat").split("\n")[0].split() for gpu in (0, 1)]
     return [next(word for word in line if word.startswith("lost=")) for line in words]
 
 
 def told(machine: Machine) -> list[tuple[str, int, str]]:
-    """Return what `cgpu events` says of lost GPUs."""
     found = events(machine, "event=lost", "event=back")
     return [(one["event"], one["gpu"], one["uuid"]) for one in found]
 
 
 def uuid(machine: Machine, gpu: int) -> str:
-    """Return a GPU's UUID."""
     return read(machine, f"{gpu}/stat").split()[0].removeprefix("uuid=")
 
 

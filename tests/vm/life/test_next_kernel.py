@@ -16,7 +16,6 @@ from tests.vm.nvidia.driver import BUILD_SECONDS
 
 @pytest.fixture(scope="module")
 def newer() -> Kernel:
-    """Return that kernel."""
     try:
         return next_kernel()
     except NoKernelError as error:

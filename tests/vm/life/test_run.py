@@ -55,7 +55,6 @@ def begin(machine: Machine, script: str, size: str = "1G") -> Process:
 
 
 def assert_nothing_left(machine: Machine) -> None:
-    """Fail unless nothing is left of any slice."""
     assert machine.shell(GROUPS).stdout == ""
     assert view(machine).limits == {}
     await_empty(machine)
@@ -84,7 +83,6 @@ def nodes(machine: Machine, boot: Boot, module: Path) -> Iterator[Callable[[str]
 
 @pytest.fixture
 def node(nodes: Callable[[str], Machine]) -> Machine:
-    """Return the machine with version 2."""
     return nodes("v2")
 
 

@@ -86,7 +86,6 @@ def other_layout(engine: Machine) -> Path:
 
 @pytest.fixture
 def tenants(engine: Machine) -> Iterator[tuple[Slice, Slice]]:
-    """Return two containers on the card."""
     pair = slice_of(engine, "first", f"0:{2 * GIB}"), slice_of(engine, "second", f"0:{2 * GIB}")
     yield pair
     engine.shell(f"touch {STOP}")

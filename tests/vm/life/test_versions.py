@@ -45,12 +45,10 @@ def try_driver(machine: Machine, version: str = DRIVER_VERSION, without: str = "
 
 
 def gpus(machine: Machine) -> list[str]:
-    """Return the GPUs in the tree."""
     return [name for name in machine.shell("ls /proc/cgpu_km").stdout.split() if name.isdigit()]
 
 
 def limited(tenant: Slice) -> bool:
-    """Say whether a container with 1 GiB gets that, and no more."""
     outcome = tenant.probe(*BESIDE)
     assert outcome.returncode == 0, outcome.text
     return f"total={GIB} " in outcome.stdout

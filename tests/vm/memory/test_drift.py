@@ -20,7 +20,6 @@ SET = 'cd /sys/module/cgpu_km/parameters; echo "$2" >"$1"; cat "$1"'
 
 @pytest.fixture
 def settings(node: SlicedNode) -> Iterator[SlicedNode]:
-    """Return a node whose parameters are what they were afterwards."""
     yield node
     for name, value in PARAMETERS.items():
         node.machine.shell(SET, name, str(value))

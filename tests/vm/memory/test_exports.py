@@ -25,14 +25,12 @@ NAMES_MAPPING = "615.71.09"  # tells how a dma-buf is mapped, before where its h
 
 
 def holding(staged: Stage, name: str, *words: str) -> Process:
-    """Start the probe in a container of its own and wait until it rests."""
     process = staged.start(staged.slice(name, LIMIT), PROBE, *words, "count", "hold")
     process.await_output("count ", timeout=staged.machine.scaled(SECONDS))
     return process
 
 
 def pid_of(staged: Stage, process: Process) -> str:
-    """Return the number of the one probe that there is."""
     assert process.running
     return staged.machine.shell("/bin/busybox pidof cgpu-probe").stdout.split()[0]
 

@@ -24,18 +24,15 @@ class Tenant:
     """A container with one GiB, and the program that uses UVM in it."""
 
     def __init__(self, node: SlicedNode) -> None:
-        """Make it."""
         self.node = node
         self.slice: Slice = slice_of(node.machine, "tenant")
         self.program = node.machine.seen(uvm_probe())
         self.processes: list[Process] = []
 
     def run(self, *words: str) -> Finished:
-        """Run steps; all must answer as said."""
         return self.slice.run(self.program, "uvm", *words).check()
 
     def hold(self, *words: str) -> Process:
-        """Run steps, and keep what they got."""
         process = self.slice.start(self.program, "uvm", *words, "used", "hold=1000")
         process.await_output("used status", timeout=self.node.machine.scaled(60))
         self.processes.append(process)
@@ -47,7 +44,6 @@ class Tenant:
         return view.used[0, "tenant"] // MIB, view.cards[0]["used"] // MIB
 
     def rest(self, *words: str) -> tuple[int, int]:
-        """Return the same while a process holds what these steps got."""
         process = self.hold(*words)
         used = self.used()
         process.stop(self.node.machine.scaled(30))
@@ -55,7 +51,6 @@ class Tenant:
         return used
 
     def end(self) -> None:
-        """End it."""
         for process in self.processes:
             if process.running:
                 process.stop(self.node.machine.scaled(30))
@@ -64,7 +59,6 @@ class Tenant:
 
 @pytest.fixture
 def tenant(node: SlicedNode) -> Iterator[Tenant]:
-    """Return a container with one GiB of a T4."""
     made = Tenant(node)
     yield made
     made.end()

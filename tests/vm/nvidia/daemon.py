@@ -69,20 +69,16 @@ class GuestDaemon:
         self.machine.run(command, input=config, timeout=START_SECONDS)
 
     def command(self, *options: str) -> Finished:
-        """Call cgpud with options."""
         return self.machine.run([CGPUD, *options], timeout=START_SECONDS)
 
     def status(self) -> dict[str, Any]:
-        """Return what it says of itself."""
         answer: dict[str, Any] = json.loads(self.command("--status").stdout)
         return answer
 
     def log(self) -> str:
-        """Return what it has logged."""
         return self.machine.read_file(f"{RUN}/cgpud.log").decode()
 
     def read(self, node: str) -> str:
-        """Return the text of a node of the tree."""
         return self.machine.read_file(f"{TREE}/{node}").decode()
 
     def view(self) -> View:
@@ -90,7 +86,6 @@ class GuestDaemon:
         return parse(self.machine.shell(LOOK_AT, TREE).stdout)
 
     def await_empty(self) -> None:
-        """Wait until nothing of any container is left."""
         seconds = self.machine.scaled(SECONDS)
         eventually(lambda: self.view().empty, f"nothing of any container is left: {self.view()}", seconds)
 
@@ -110,7 +105,6 @@ class GuestDaemon:
         return process
 
     def new_name(self) -> str:
-        """Return a name that no container has had."""
         return f"sliced{next(self.numbers)}"
 
     def hold(self, *words: str, size: int = GIB, name: str | None = None) -> Process:
@@ -120,7 +114,6 @@ class GuestDaemon:
         return process
 
     def probe(self, *words: str, size: int = GIB) -> Finished:
-        """Run the probe in a new container to its end."""
         process = self.start_program(self.new_name(), PROBE, *words, register=size)
         return process.finish(self.machine.scaled(SECONDS))
 
@@ -129,7 +122,6 @@ class GuestDaemon:
         return self.start_program(container, PROBE, *words).finish(self.machine.scaled(SECONDS))
 
     def clear(self) -> None:
-        """End all that was started, and wait until nothing is left of it."""
         for process in self.processes:
             if process.running:
                 process.stop()
@@ -137,12 +129,10 @@ class GuestDaemon:
         self.await_empty()
 
     def stop(self) -> None:
-        """Stop it for good."""
         self.command("--stop", "--force")
 
 
 def begin(machine: Machine) -> GuestDaemon:
-    """Load the driver and start cgpud over it."""
     load_driver(machine)
     made = GuestDaemon(machine)
     made.start()
@@ -150,7 +140,6 @@ def begin(machine: Machine) -> GuestDaemon:
 
 
 def end(daemon: GuestDaemon) -> None:
-    """Take both away."""
     daemon.stop()
     unload_driver(daemon.machine)
 

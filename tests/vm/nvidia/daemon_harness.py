@@ -22,13 +22,11 @@ class GuestTenant:
     first: Process
 
     def start(self, *command: Word) -> ModuleRunning:
-        """Start a command in it."""
         words = [word if isinstance(word, Path) else str(word) for word in command]
         process = self.daemon.start_program(self.name, *words)
         return ModuleRunning(process, self.daemon.machine.scaled(SECONDS))
 
     def run(self, *command: Word) -> Finished:
-        """Run a command in it to its end."""
         return self.start(*command).finish()
 
 
@@ -38,33 +36,27 @@ class GuestDaemonHarness(GuestHarness):
     engine = DAEMON
 
     def __init__(self, daemon: GuestDaemon) -> None:
-        """Use a cgpud that runs."""
         self._daemon = daemon
         super().__init__(daemon.machine, daemon.processes)
 
     def tenant(self) -> GuestTenant:
-        """Make a slice."""
         name = self._daemon.new_name()
         first = self._daemon.start_program(name, PROBE, "hold", register=LIMIT)
         first.await_output("hold", timeout=self._daemon.machine.scaled(SECONDS))
         return GuestTenant(self._daemon, name, first)
 
     def seen(self, tenant: Tenant) -> Seen:
-        """Look."""
         assert isinstance(tenant, GuestTenant)
         view = self._daemon.view()
         return Seen(view.used[0, tenant.name], view.cards[0]["used"])
 
     def drift(self) -> int:
-        """Read it."""
         return int(self._daemon.read("0/drift"))
 
     def log(self) -> str:
-        """Return the daemon's."""
         return self._daemon.log()
 
     def clear(self) -> None:
-        """End all slices, and wait until nothing is left of them."""
         for process in self._daemon.processes:
             # What has left its process group ends with its input.
             if process.running:

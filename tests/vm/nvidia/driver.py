@@ -77,7 +77,6 @@ class Order:
     params: bytes  # without the zeroes at the end
 
     def number(self, at: int, size: int = 4) -> int:
-        """Return a number of the parameters."""
         return int.from_bytes(self.params[at : at + size], "little")
 
     def numbers(self, at: int, count: int) -> tuple[int, ...]:
@@ -174,7 +173,6 @@ def load_needed(machine: Machine) -> None:
 
 
 def load(machine: Machine, version: str) -> None:
-    """Load the driver's modules; they find the card that is there."""
     modules = build_driver(machine.kernel, version)
     load_needed(machine)
     _insmod(machine, modules / "nvidia.ko", PARAMETERS)
@@ -202,7 +200,6 @@ def keep_started(machine: Machine) -> None:
 
 
 def unload(machine: Machine) -> None:
-    """Take away the driver, and all that was put below it."""
     machine.shell(UNLOAD, timeout=60)
 
 
@@ -217,7 +214,6 @@ def forget_orders(machine: Machine) -> None:
 
 
 def firmware_files(version: str) -> Mapping[str, bytes]:
-    """Return the files that the driver asks the kernel for."""
     return {f"/lib/firmware/nvidia/{version}/gsp_tu10x.bin": image(version)}
 
 

@@ -63,12 +63,10 @@ class Checked:
 
     @property
     def failed(self) -> set[str]:
-        """Return the names of those that failed."""
         return {name for name, reason in self.checks.items() if reason is not None}
 
 
 def parse(text: str) -> Checked:
-    """Read what cgpu-check-driver has printed."""
     rows = [line.split("\t") for line in text.splitlines()]
     return Checked(
         {
@@ -80,7 +78,6 @@ def parse(text: str) -> Checked:
 
 
 def run_checks(machine: Machine) -> Checked:
-    """Run all checks, each as often as it may."""
     return parse(machine.run([machine.seen(PROGRAM)], timeout=BATCH_SECONDS, check=False).stdout)
 
 
@@ -211,7 +208,6 @@ def note_call(call: str, data: bytearray, version: str, found: dict[str, set[str
 
 
 def collect(machine: Machine, version: str, fields: Iterable[Field] | None = None) -> Confirmed:
-    """Find all that the loaded driver confirms."""
     checked = run_checks(machine)
     found = answered(machine, version)
     by_struct: dict[str, list[str]] = {}

@@ -18,7 +18,6 @@ SHT_PROGBITS, SHT_STRTAB = 1, 3
 
 
 def image(version: str) -> bytes:
-    """Return the file for a driver version."""
     contents = {
         ".fwimage": bytes(16 * PAGE),
         ".fwversion": version.encode() + b"\0",

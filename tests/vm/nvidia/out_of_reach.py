@@ -48,5 +48,4 @@ def reason(engine: str, case: str) -> str | None:
 
 
 def runs(engine: str, case: str) -> bool:
-    """Say whether a case is carried out."""
     return all(one.run for one in _of(engine, case))

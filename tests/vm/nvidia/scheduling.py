@@ -16,7 +16,6 @@ GROUP = re.compile(r"group client=0x(\w+) handle=0x(\w+) channels=(\S+) status=0
 
 
 def control(name: str) -> int:
-    """Return a control's number."""
     number: int = facts()["controls"][name]["cmd"]
     return number
 
@@ -49,7 +48,6 @@ class ChannelOrder:
 
 
 def groups_of(process: Process) -> list[Group]:
-    """Return the groups that a probe says it has made."""
     found = []
     for client, handle, channels in GROUP.findall(process.finished().stdout):
         owner = int(client, 16)
@@ -94,7 +92,6 @@ def _channel_order(order: Order) -> ChannelOrder:
 
 
 def stopped(found: Iterable[ChannelOrder]) -> frozenset[Channel]:
-    """Return the channels that are stopped after these orders."""
     now: frozenset[Channel] = frozenset()
     for one in found:
         now = now | one.channels if one.disable else now - one.channels

@@ -44,7 +44,6 @@ done
 
 @pytest.fixture
 def version() -> str:
-    """Return the version under test."""
     found = real_driver()
     assert found is not None
     return found.version
@@ -60,7 +59,6 @@ def clean(machine: Machine) -> Iterator[None]:
 
 
 def await_cards(machine: Machine) -> None:
-    """Wait until the engine has the card."""
     eventually(
         lambda: "memtotal" in machine.shell("ls /proc/cgpu_km/0", check=False).stdout,
         "the engine has the card",

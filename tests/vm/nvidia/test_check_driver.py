@@ -23,7 +23,6 @@ EACH = count(8, 1)  # one of so many fields
 
 @pytest.fixture(scope="module")
 def version() -> str:
-    """Return the version of the driver under test."""
     release = real_driver()
     assert release is not None
     return release.version
@@ -31,7 +30,6 @@ def version() -> str:
 
 @pytest.fixture(scope="module")
 def loaded(machine: Machine) -> Iterator[Machine]:
-    """Return the machine with the driver loaded."""
     load_driver(machine)
     yield machine
     unload_driver(machine)

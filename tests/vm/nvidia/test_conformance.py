@@ -26,7 +26,6 @@ CASES = {engine: with_one_card(suite(engine, "195", times=TIMES)) for engine in 
 
 @contextmanager
 def cgpud(machine: Machine) -> Iterator[Place]:
-    """Have cgpud over the driver."""
     running = daemon.begin(machine)
     root = type(ROOT)(machine.seen(ROOT))
     before = tuple(daemon.sliced_command("{id}"))

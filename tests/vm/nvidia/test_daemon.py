@@ -39,7 +39,6 @@ def daemon(running: GuestDaemon) -> Iterator[GuestDaemon]:
 
 
 def statuses(outcome: Finished, *names: str) -> list[int]:
-    """Return the driver's answers to steps of these names, in order."""
     return [one.number("status") for one in steps(outcome) if one.name in names]
 
 
@@ -49,7 +48,6 @@ def peak(daemon: GuestDaemon) -> int:
 
 
 def got(found: list[Step]) -> int:
-    """Return the bytes of steps that fill."""
     return sum(one.number("bytes") for one in found if one.name == "fill")
 
 

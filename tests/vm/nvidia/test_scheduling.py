@@ -81,36 +81,30 @@ def late(staged: Stage) -> Iterator[Stage]:
 
 
 def set_slice(machine: Machine, us: int) -> None:
-    """Set the time of one unit of weight."""
     machine.write_file("/sys/module/cgpu_km/parameters/slice_us", str(us))
 
 
 def put(machine: Machine, name: str, value: int) -> None:
-    """Write a number to the first GPU's part of the tree."""
     done = write(machine, f"0/{name}", str(value))
     assert done.returncode == 0, done.text
 
 
 def container(staged: Stage, name: str, weight: int = 1) -> Slice:
-    """Make a container with a weight."""
     staged.slices.append(slice_of(staged.machine, name, f"0:{GIB}:{weight}"))
     return staged.slices[-1]
 
 
 def rest(staged: Stage, process: Process) -> list[Group]:
-    """Wait until a probe has done its words; return its groups."""
     staged.processes.append(process)
     process.await_output("count ", timeout=staged.machine.scaled(SECONDS))
     return groups_of(process)
 
 
 def hold(staged: Stage, tenant: Slice, *words: str) -> list[Group]:
-    """Run the probe in a container, and have it keep its groups."""
     return rest(staged, tenant.start(PROBE, *words, "count", "hold"))
 
 
 def hold_outside(staged: Stage, *words: str) -> list[Group]:
-    """Run the probe in no container."""
     words = (staged.machine.seen(PROBE), *words, "count", "hold")
     return rest(staged, staged.machine.start(words, input=None))
 

@@ -66,21 +66,17 @@ class Tenant:
     log: Callable[[], str]  # what the engine has logged
 
     def argv(self, *words: str) -> list[str]:
-        """Return nvidia-smi's command line."""
         return ["/bin/busybox", "env", f"LD_LIBRARY_PATH={self.folder}", f"{self.folder}/nvidia-smi", *words]
 
     def smi(self, *words: str) -> str:
-        """Run nvidia-smi in the container; return what it prints."""
         return self.run(*self.argv(*words)).check().stdout
 
     def outside(self, *words: str) -> str:
-        """Run nvidia-smi on the node; return what it prints."""
         return self.machine.run(self.argv(*words)).stdout
 
 
 @contextmanager
 def of_module(machine: Machine, folder: str) -> Iterator[Tenant]:
-    """Have the kernel module over the driver, and a container."""
     load_driver(machine)
     load_engine(machine)
     made = slice_of(machine, "tenant", f"0:{LIMIT * MIB}")
@@ -97,7 +93,6 @@ def of_module(machine: Machine, folder: str) -> Iterator[Tenant]:
 
 @contextmanager
 def of_daemon(machine: Machine, folder: str) -> Iterator[Tenant]:
-    """Have cgpud over the driver, and a container."""
     running = daemon.begin(machine)
     running.hold(f"alloc={HELD}M", size=LIMIT * MIB, name="tenant")
 
@@ -114,7 +109,6 @@ def of_daemon(machine: Machine, folder: str) -> Iterator[Tenant]:
 
 @pytest.fixture(scope="module", params=[of_module, of_daemon], ids=["cgpu_km", "cgpud"])
 def tenant(machine: Machine, request: pytest.FixtureRequest) -> Iterator[Tenant]:
-    """Return a container of each engine."""
     with request.param(machine, seen_tools(machine)) as made:
         yield made
 

@@ -74,7 +74,6 @@ def tenants(sliced: Machine) -> tuple[Slice, Slice]:
 
 
 def measure(machine: Machine, loads: list[Load], *wanted: float) -> None:
-    """Check shares of the card's time."""
     found = shares(machine, loads)
     assert near(found, wanted), (
         f"{found}, and not {wanted}: {read(machine, '0/sched')}{machine.dmesg()[-800:]}"
@@ -82,7 +81,6 @@ def measure(machine: Machine, loads: list[Load], *wanted: float) -> None:
 
 
 def put(machine: Machine, node: str, value: int) -> None:
-    """Write a number to the tree."""
     done = write(machine, node, str(value))
     assert done.returncode == 0, done.text
 
