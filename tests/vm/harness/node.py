@@ -9,7 +9,7 @@ from functools import cache
 from pathlib import Path
 
 from tests.integration.commands import ENFORCE
-from tests.nvidia.archive import RELEASES, Release, release
+from tests.nvidia.archive import Release, release
 from tests.vm.harness.kernels import Kernel, flavour
 from tests.vm.harness.machine import Machine
 from tests.vm.harness.process import Finished
@@ -156,20 +156,6 @@ def load_driver(
     insmod(machine, folder / "nvidia.ko", f"cards={cards}", *words(parameters))
     insmod(machine, folder / "nvidia-uvm.ko")
     machine.shell(MAKE_NODES)
-
-
-def load_version(machine: Machine, version: str) -> None:
-    """Load a version of the driver: of NVIDIA's where that is tested, else of the fake one."""
-    if real_driver() is not None:
-        load_real_driver(machine, version)
-    else:
-        load_driver(machine, version=version)
-
-
-def versions() -> list[str]:
-    """Return the versions that NVIDIA's answers are known of, or the one that is tested."""
-    real = real_driver()
-    return [real.version] if real else [each.version for each in RELEASES]
 
 
 def unload_driver(machine: Machine) -> None:
