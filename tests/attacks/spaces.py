@@ -52,7 +52,7 @@ def assert_paid(harness: Harness, *words: Word) -> None:
 @attack(limit=True)
 def addresses_beyond_the_slice(harness: Harness) -> None:
     """A reservation whose page tables are larger than the slice is refused, by each way there is."""
-    for way in ("class", "heap", "device"):
+    for way in ("class", "fixed", "heap", "device"):
         assert_paid(harness, "reserve", way, 7 << 40, 1)
 
 

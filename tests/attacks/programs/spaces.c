@@ -3,8 +3,8 @@
  * spaces [--dev DIR] cross ROUNDS GROUPS: a VA space below one device, and a second device, whose group names it first; then
  * groups of the first device that name it; then the second device is freed. Rests before that and after it.
  *
- * spaces [--dev DIR] reserve class|heap|device SIZE COUNT: addresses in pages of 4 KiB, in a VA space of its own, or in that of the
- * device; nothing is mapped there, and no memory is asked for.
+ * spaces [--dev DIR] reserve class|fixed|heap|device SIZE COUNT: addresses in pages of 4 KiB, in a VA space of its own, or in that of
+ * the device; nothing is mapped there, and no memory is asked for.
  *
  * spaces [--dev DIR] map LENGTH COUNT: one page of the host's memory, mapped at as many addresses as it is said to be long.
  */
@@ -100,7 +100,9 @@ static uint32_t reserve(const char *way, uint64_t size, uint32_t handle)
 		return driver_make(&settings, session.ctl, &io);
 	}
 	rm_memory_params(params, settings.abi, attr, size);
-	put32(params, at->flags, NVOS32_ALLOC_FLAGS_VIRTUAL);
+	put32(params, at->flags,
+		NVOS32_ALLOC_FLAGS_VIRTUAL |
+			(strcmp(way, "fixed") == 0 ? NVOS32_ALLOC_FLAGS_FIXED_ADDRESS_ALLOCATE : 0));
 	put32(params, at->hVASpace, strcmp(way, "device") == 0 ? 0 : SPACE);
 	return session_alloc(&session, session.device, NV50_MEMORY_VIRTUAL, params, at->bytes, &handle);
 }

@@ -4,8 +4,6 @@
  * parents, flags and sizes; heap calls, mappings, duplicates, exports and imports; UVM's registrations, external and managed
  * ranges; frees. It is done by processes that end in all ways in the middle of it, two at a time. STEPS are made, and more until
  * SECONDS have passed; the steps are those of the seed, and their order between the processes is not.
- * alloc_fuzz reserve SIZE COUNT FLAGS: reservations of addresses with 4 KiB pages in an address space of its own, until the
- * driver refuses one. No memory is asked for; rests with what it has.
  */
 #define _GNU_SOURCE
 #include <signal.h>
@@ -363,33 +361,6 @@ static void live(uint64_t seed, uint32_t count, struct now *now)
 	_exit(0);
 }
 
-static uint32_t reserve(uint64_t size, uint32_t flags, uint32_t handle)
-{
-	const struct nv_layout_NV_MEMORY_ALLOCATION_PARAMS *at = &settings.abi->NV_MEMORY_ALLOCATION_PARAMS;
-
-	memset(life.params, 0, sizeof(life.params));
-	rm_memory_params(life.params, settings.abi, NVOS32_ATTR_PAGE_SIZE_4KB << NVOS32_ATTR_PAGE_SIZE_SHIFT, size);
-	put32(life.params, at->flags, NVOS32_ALLOC_FLAGS_VIRTUAL | flags);
-	put32(life.params, at->hVASpace, FIRST_HANDLE);
-	return session_alloc(&life.session[0], life.session[0].device, NV50_MEMORY_VIRTUAL, life.params, at->bytes, &handle);
-}
-
-static int reserve_all(uint64_t size, uint64_t count, uint32_t flags)
-{
-	uint32_t handle = FIRST_HANDLE, status;
-	uint64_t made = 0;
-
-	client_open(&life.session[0], &settings);
-	status = session_alloc(
-		&life.session[0], life.session[0].device, FERMI_VASPACE_A, life.params, 0, &handle);
-	while (status == NV_OK && made < count) {
-		status = reserve(size, flags, FIRST_HANDLE + 1 + (uint32_t)made);
-		made += status == NV_OK;
-	}
-	printf("resting made=%llu status=%u\n", (unsigned long long)made, status);
-	client_rest();
-}
-
 /* A step that does not end is a finding: say which one, and where it is. */
 static void give_up(const struct now *now)
 {
@@ -450,9 +421,6 @@ int main(int argc, char **argv)
 	int i;
 
 	client_begin(&settings, &argc, &argv);
-	if (argc == 4 && strcmp(argv[0], "reserve") == 0)
-		return reserve_all(strtoull(argv[1], NULL, 0), strtoull(argv[2], NULL, 0),
-			(uint32_t)strtoul(argv[3], NULL, 0));
 	if (argc != 3 || now == MAP_FAILED)
 		return 2;
 	life.random = strtoull(argv[0], NULL, 0) * 2 + 1;
