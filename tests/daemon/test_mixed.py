@@ -34,14 +34,6 @@ def switch_mig(daemon: Daemon, card: int, *, on: bool) -> None:
     (daemon.run / "sim" / "driver" / "gpus" / str(card) / "mig").write_text(f"{on:d}\n")
 
 
-@pytest.mark.enforcement
-def test_managed_memory_counts_on_the_slice(make_daemon: MakeDaemon) -> None:
-    """Managed memory may move to the sliced card, so the whole one beside it adds nothing."""
-    daemon = make_daemon("T4=4096:2")
-    outcome = said(daemon.slice(4, MIXED, "gpu=1", "info", "managed=1G", "unmanaged", "managed=1026M"))
-    assert outcome.text.count("errno=12") == 1, outcome.text
-
-
 def test_it_outlives_the_daemon(make_daemon: MakeDaemon) -> None:
     """After a crash of the daemon the whole GPU is still whole, and the slice still a slice."""
     daemon = make_daemon("T4=4096:2", "enforce: true\n")

@@ -55,16 +55,6 @@ def test_what_the_other_one_has(daemon: Daemon, policy: int, other: dict[str, An
 
 
 @pytest.mark.enforcement
-@pytest.mark.parametrize("policy", [WEIGHT, SOFT])
-def test_a_weight_changes_at_work(daemon: Daemon, policy: int) -> None:
-    """The new shares hold for who works already, by channel enable and by timeslices."""
-    crew = Crew.at_work(daemon, policy, 1, 1)
-    crew.await_shares(0.5, 0.5)
-    crew.weigh(crew.hands[0], 3)
-    crew.await_shares(0.75, 0.25)
-
-
-@pytest.mark.enforcement
 def test_the_policy_changes_at_work(daemon: Daemon) -> None:
     """From timeslices to channel enable, from there to the driver's own, and back to time slices."""
     crew = Crew.at_work(daemon, SOFT, 1, 4)

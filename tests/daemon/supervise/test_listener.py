@@ -277,15 +277,6 @@ def test_refused(send: Send, engine: FakeEngine, text: bytes, fds: int) -> None:
     assert len(os.listdir("/proc/self/fd")) == before
 
 
-def test_other_files_are_no_listeners(base: Path, engine: FakeEngine) -> None:
-    """A descriptor that is no seccomp listener is refused, whatever it is called."""
-    listeners = listeners_of(engine)
-    fd = os.open("/dev/null", os.O_RDONLY)
-    with pytest.raises(CgpuError, match="no seccomp listener"):
-        listeners.accept(listener_module.ProcessState(ID, 0), fd)
-    assert engine.attached == []
-
-
 def test_slow_sender_is_dropped(
     sock: ListenerSocket, base: Path, monkeypatch: pytest.MonkeyPatch, engine: FakeEngine
 ) -> None:
