@@ -37,11 +37,9 @@ Boot = Callable[..., Machine]
 # The longest first; the others take less than half a minute each.
 LONG = (
     "test_package", "test_package_daemon",
-    "test_installer", "test_upgrade", "test_slice", "test_enforcement", "test_many", "test_deaths",
-    "test_life", "test_identity",
-    "test_run", "test_races", "test_install", "test_versions", "test_conformance", "test_next_kernel",
-    "test_shares", "test_refusals", "test_config_apply",
-    "test_harness",
+    "test_upgrade", "test_slice", "test_enforcement", "test_deaths", "test_life", "test_identity",
+    "test_run", "test_races", "test_versions", "test_conformance", "test_next_kernel",
+    "test_shares", "test_refusals", "test_config_apply", "test_harness",
 )  # fmt: skip
 # Set to 1, the tests with a disk of their own run without full counts, too: they take ten minutes.
 PACKAGE = "CGPU_VM_PACKAGE"

@@ -6,7 +6,6 @@ from __future__ import annotations
 import pytest
 
 from tests.vm.conftest import Boot
-from tests.vm.harness.kernel_log import KernelLog
 from tests.vm.harness.machine import Machine, MachineDiedError
 
 
@@ -30,23 +29,6 @@ def test_fault_is_found(machine: Machine, line: str) -> None:
     complain(machine, line)
     assert line in machine.problems()[0]
     assert machine.problems() == []
-
-
-@pytest.mark.parametrize(
-    ("second", "faults"), [("os_acquire_spinlock+0x16/0x50 [nvidia]", 0), ("here+0x1/0x2", 1)]
-)
-def test_locks_of_nvidia_are_one_class(second: str, faults: int) -> None:
-    """What lockdep says of two spin locks of NVIDIA's driver is no fault; of any other lock it is one."""
-    log = KernelLog()
-    lines = (
-        "WARNING: possible recursive locking detected",
-        "keeper/110 is trying to acquire lock:",
-        "ffff88800a10d5a0 (&os_spinlock->lock){....}-{2:2}, at: os_acquire_spinlock+0x16/0x50 [nvidia]",
-        "but task is already holding lock:",
-        f"ffff88800a280da0 (&os_spinlock->lock){{....}}-{{2:2}}, at: {second}",
-    )
-    log.add("\0".join(f"4,{number},0,-;{line}" for number, line in enumerate(lines)).encode())
-    assert len(log.check()) == faults
 
 
 def test_panic_is_found(boot: Boot) -> None:

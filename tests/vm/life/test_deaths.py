@@ -6,8 +6,7 @@ from __future__ import annotations
 import pytest
 
 from tests.integration.commands import eventually
-from tests.integration.engine import MIB
-from tests.integration.probe import NO_MEMORY, step, steps
+from tests.integration.probe import steps
 from tests.integration.test_slice import LIMIT, SLICE
 from tests.vm.harness.counts import count
 from tests.vm.harness.node import TREE
@@ -35,28 +34,6 @@ def test_container_killed(node: SlicedNode) -> None:
         node.containers.delete(name)
     outcome = node.containers.run(["/cgpu-probe", *FILL], SLICE)
     assert sum(one.number("bytes") for one in steps(outcome)) == LIMIT
-
-
-def test_dirty_exits(node: SlicedNode) -> None:
-    """A process that ends without freeing, is killed, or closes its files gives its memory back at once."""
-    with node.idle("host", SLICE) as name:
-        outcome = node.exec(
-            name,
-            *[["/cgpu-probe", "fill=512M:2m", "exit-dirty"]] * 5,
-            ["/cgpu-probe", *["fill=512M:2m", "close", "reopen"] * 3],
-            ["/cgpu-probe", *["close", "reopen", "info"] * count(500, 4200), "alloc=64K"],
-        )
-        held = node.machine.start(
-            [*node.containers.base, "exec", name, "/cgpu-probe", "alloc=2G", "hold=600"]
-        )
-        held.await_output("alloc ")
-        assert node.used(name) == 2 << 30
-        node.exec(name, ["/bin/sh", "-c", "kill -9 $(pidof cgpu-probe)"])
-        held.wait()
-        eventually(lambda: node.used(name) == 0, "the killed process's charge is gone")
-    fills = [(one.number("bytes"), one.number("status")) for one in steps(outcome) if one.name == "fill"]
-    assert fills == [(LIMIT // (512 * MIB) * 512 * MIB, NO_MEMORY)] * 8
-    assert step(outcome, "alloc").number("status") == 0
 
 
 @pytest.mark.parametrize("moment", ["before", "start", "running"])

@@ -17,21 +17,12 @@ from tests.vm.conftest import Boot
 from tests.vm.harness import events as shown
 from tests.vm.harness.machine import Machine
 from tests.vm.harness.slices import Stage, stage
-from tests.vm.harness.store import ROOT
 
 pytestmark = [pytest.mark.enforcement, pytest.mark.fake_driver("a card of 4 GiB")]
 
 LIMIT = 1024 * MIB
 NO_MEMORY = 0x51  # nvstatuscodes.h
 SECONDS = 30
-# The hook at the start of a container; 1: the state that its runtime says, %s for the process, 2: the amount.
-HOOK = f"""
-mkdir -p /sys/fs/cgroup/refused
-/bin/busybox sleep 100 </dev/null >/dev/null 2>&1 &
-echo $! >/sys/fs/cgroup/refused/cgroup.procs
-printf "$1" $! | {ROOT}/hook/cgpu-hook createRuntime --grant "0:$2:2:0"
-"""
-STATE = '{"ociVersion": "1.0.2", "id": "refused", "pid": %s, "bundle": "/"}'
 
 
 @pytest.fixture(scope="module")
@@ -73,17 +64,3 @@ def test_life_of_a_slice(staged: Stage) -> None:
     assert ended["peak"] >= 64 * MIB
     assert ended["peak"] < LIMIT
     assert 0 < ended["lived"] < 600e9
-
-
-def test_what_the_engine_refuses(staged: Stage) -> None:
-    """The hook tells of a container for which the card has too little left, with what the user is shown."""
-    machine = staged.machine
-    staged.slice("holder", 3 * LIMIT)
-    done = machine.shell(HOOK, STATE, str(2 * LIMIT), check=False)
-    assert done.returncode == 1
-    (refused,) = events(machine, "refused")
-    assert (refused["event"], refused["gpu"]) == ("refused", 0)
-    assert (refused["memsize"], refused["weight"]) == (2 * LIMIT, 2)
-    assert "GPU 0 has 1024 MiB of 4096 MiB left, and 2048 MiB were requested" in refused["message"]
-    assert refused["message"] in done.stderr
-    assert [one["event"] for one in events(machine, "holder")] == ["started"]

@@ -15,11 +15,9 @@ from tests.vm.harness.counts import count
 from tests.vm.harness.machine import Machine
 from tests.vm.harness.node import (
     insmod,
-    load_driver,
     load_engine,
     loaded,
     rmmod,
-    unload_driver,
     unload_engine,
     write,
 )
@@ -104,26 +102,6 @@ def test_engine_does_not_go_before_the_containers(engine: Machine) -> None:
     await_empty(engine)
     unload_engine(engine)
     load_engine(engine)
-
-
-@pytest.mark.fake_driver("a count of open files")
-@pytest.mark.enforcement
-def test_driver_goes_before_the_engine_unless_it_is_open(engine: Machine) -> None:
-    """Only open files hold the driver; a container finds its limit again in the next one."""
-    tenant = slice_of(engine, "tenant")
-    holder = tenant.hold("alloc=64M")
-    refused = rmmod(engine, "nvidia", check=False)
-    holder.stop()
-    await_no_files(engine)
-    unload_driver(engine)
-    load_driver(engine)
-    again = tenant.probe("alloc=1G", "expect=0x51", "alloc=64K:64k", "info")
-    assert (refused.returncode != 0, again.returncode) == (True, 0), again.text
-    assert step(again, "info").number("total") == GIB
-
-
-def await_no_files(machine: Machine) -> None:
-    eventually(lambda: view(machine).cards[0]["files"] == 0, "the card is closed", 10)
 
 
 @pytest.mark.enforcement

@@ -63,16 +63,6 @@ def test_the_driver_is_found(daemon: GuestDaemon) -> None:
     assert "cannot be exported" not in daemon.log()
 
 
-@pytest.mark.enforcement
-def test_to_the_page(daemon: GuestDaemon) -> None:
-    """A slice can be had to the last page and no further; what is freed can be had again."""
-    refused = ("alloc=64K:64k", "free=last", "alloc=64K:64k", "alloc=64K:64k")
-    outcome = daemon.probe("fill=64M:2m", "free=last", "fill=64K:64k", *refused)
-    assert got(steps(outcome)) - 64 * MIB == LIMIT, outcome.text
-    assert statuses(outcome, "alloc") == [NO_MEMORY, 0, NO_MEMORY]
-    assert peak(daemon) == LIMIT
-
-
 @pytest.mark.parametrize("how", ["exit-dirty", "killed"])
 def test_comes_back(daemon: GuestDaemon, how: str) -> None:
     """A process that ends in any way gives all memory back, and the whole card can be had by the next."""

@@ -12,7 +12,6 @@ from tests.integration.commands import eventually
 from tests.vm.conftest import Boot
 from tests.vm.harness.busy import (
     NS_PER_INSTRUCTION,
-    TOLERANCE,
     Load,
     keep_busy,
     late_turns,
@@ -31,20 +30,12 @@ from tests.vm.harness.node import (
     unload_engine,
     write,
 )
-from tests.vm.harness.slices import GIB, PROBE, Slice, clear, set_knob, slice_of, view
+from tests.vm.harness.slices import GIB, Slice, clear, set_knob, slice_of, view
 
 pytestmark = pytest.mark.fake_driver("work on the card, which channels of a card in software do not do")
 
 SLICE_US = 20_000  # the emulated machine's timers come every 4 ms
 SET_SLICE = 'cd /sys/module/cgpu_km/parameters; echo "$1" >slice_us || :; cat slice_us'
-# Each works for longer than it takes to start, on a busy host too, and is ended with work left.
-FORKS = """
-while :; do
-  for one in 1 2 3 4 5 6; do "$0" group submit=40:50ms hold=1 >/dev/null & done
-  wait
-done
-"""
-TO_ROOT = 'echo "$1" >/sys/fs/cgroup/cgroup.procs'
 # What a container may try to have more: it is told that its own slice is set, and no to all else.
 TRIES = (
     "slice=400000", "expect=0x1b", "interleave=2", "expect=0x1b", "realtime=1",
@@ -120,29 +111,6 @@ def test_time_follows_policy_and_weight(sliced: Machine, tenants: tuple[Slice, S
 
 
 @pytest.mark.enforcement
-def test_more_processes_are_not_more_time(sliced: Machine, tenants: tuple[Slice, Slice]) -> None:
-    """Four processes, each with a group, have what one has, by disabled channels and by timeslices."""
-    light, heavy = tenants
-    loads = [*(load(light) for _ in range(4)), load(heavy)]
-    for policy, wanted in ((2, [1 / 3, 2 / 3]), (1, [1 / 2, 1 / 2])):
-        put(sliced, "0/policy", policy)
-        found = shares(sliced, loads)
-        assert near([sum(found[:4]), found[4]], wanted), (policy, found)
-
-
-@pytest.mark.enforcement
-def test_a_fork_storm_is_not_more_time(sliced: Machine, tenants: tuple[Slice, Slice]) -> None:
-    """One that starts process after process, six at a time, takes nothing from one with a single group."""
-    light, heavy = tenants
-    light.start("/bin/busybox", "sh", "-c", FORKS, PROBE)
-    one = load(heavy)
-    for policy, least in ((2, 2 / 3), (1, 1 / 2)):
-        put(sliced, "0/policy", policy)
-        (found,) = shares(sliced, [one])
-        assert found > least * (1 - TOLERANCE), (policy, found)
-
-
-@pytest.mark.enforcement
 def test_time_stays_divided_through_an_upgrade_and_another_driver(
     sliced: Machine, tenants: tuple[Slice, Slice]
 ) -> None:
@@ -162,29 +130,6 @@ def test_time_stays_divided_through_an_upgrade_and_another_driver(
     load_driver(sliced)
     loads = [load(tenant) for tenant in tenants]
     measure(sliced, loads, 1 / 3, 2 / 3)
-
-
-@pytest.fixture
-def left(sliced: Machine) -> Iterator[Load]:
-    """Return a load of a container that was removed, which goes on outside of it."""
-    tenant = slice_of(sliced, "gone", f"0:{GIB}")
-    one = load(tenant)
-    measure(sliced, [one], 1)
-    sliced.shell(TO_ROOT, str(one.process.pid))
-    tenant.end()
-    tenant.await_gone()
-    yield one
-    one.process.stop()
-
-
-@pytest.mark.enforcement
-def test_nothing_stays_stopped_when_the_engine_goes(sliced: Machine, left: Load) -> None:
-    """Channels of a container that was removed stand still; with the engine's end they run."""
-    measure(sliced, [left], 0)
-    unload_engine(sliced)
-    found = shares(sliced, [left])
-    load_engine(sliced)
-    assert near(found, [1]), found
 
 
 @pytest.fixture
