@@ -183,9 +183,3 @@ def test_named_documents(repository: Path) -> None:
         hits = {hit.group() for hit in NAMED_DOCUMENT.finditer(path.read_text(errors="replace"))}
         found += [f"{path}: {name}" for name in hits if not (repository / name).exists()]
     no_findings(found)
-
-
-def test_links(repository: Path) -> None:
-    """The package's folders are links to the folders of the checkout."""
-    for name in ("hook", "install", "kmod", "runtime_config"):
-        assert (repository / "cgpu" / name).readlink() == Path("..", name)

@@ -90,16 +90,6 @@ def calls(sources: Iterable[Path]) -> dict[str, set[str]]:
     }
 
 
-def test_finds_calls(tmp_path: Path) -> None:
-    """A call of another file's function counts, one of a static function of the same name does not."""
-    one, other = tmp_path / "one.c", tmp_path / "other.c"
-    one.write_text("int one_begin(struct a *a,\n\tint b)\n{\n\treturn other_end(a);\n}\n")
-    other.write_text(
-        "static int one_end(void)\n{\n}\n/* one_begin */\nint other_end(struct a *a)\n{\n\treturn 0;\n}\n"
-    )
-    assert calls([one, other]) == {str(one): {str(other)}, str(other): set()}
-
-
 def test_python_has_no_circles(repository: Path) -> None:
     """No two modules import each other, by whatever way."""
     modules = python_modules(repository)
