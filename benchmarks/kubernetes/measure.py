@@ -12,7 +12,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from tests.kubernetes.harness.component import Component
+from tests.integration.commands import Server
 
 SCHEDULER = "https://127.0.0.1:10259"
 SCHEDULED = re.compile(
@@ -88,7 +88,7 @@ def resident_mib(pid: int) -> int:
     return int(text.partition("VmRSS:")[2].split()[0]) // KIB
 
 
-def measure(components: Mapping[str, Component], pods: int, limit_s: float) -> Measured:
+def measure(components: Mapping[str, Server], pods: int, limit_s: float) -> Measured:
     """Watch until so many pods are bound, or for limit_s seconds after the first. Raises RuntimeError."""
     first = _first(components)
     last = first
@@ -105,7 +105,7 @@ def measure(components: Mapping[str, Component], pods: int, limit_s: float) -> M
     return Measured(number, last.at - first.at, usage)
 
 
-def _first(components: Mapping[str, Component]) -> _Sample:
+def _first(components: Mapping[str, Server]) -> _Sample:
     end = time.monotonic() + FIRST_S
     while time.monotonic() < end:
         found = _sample(components)
@@ -115,7 +115,7 @@ def _first(components: Mapping[str, Component]) -> _Sample:
     raise RuntimeError(f"the scheduler bound no pod in {FIRST_S:.0f} seconds; see its log")
 
 
-def _sample(components: Mapping[str, Component]) -> _Sample:
+def _sample(components: Mapping[str, Server]) -> _Sample:
     pods = bound()
     cpu = {name: cpu_seconds(component.pid) for name, component in components.items()}
     return _Sample(time.monotonic(), pods, cpu)

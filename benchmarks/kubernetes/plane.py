@@ -14,9 +14,9 @@ from pathlib import Path
 from benchmarks.kubernetes.load import Loader
 from benchmarks.kubernetes.measure import OPEN
 from benchmarks.kubernetes.objects import RESOURCE, Variant
+from tests.integration.commands import Server
 from tests.kubernetes.harness.chart import rendered
-from tests.kubernetes.harness.component import Component, listens
-from tests.kubernetes.harness.control_plane import api_server, etcd
+from tests.kubernetes.harness.control_plane import api_server, etcd, listens
 from tests.kubernetes.harness.credentials import SERVER, Credentials
 from tests.kubernetes.harness.settings import Settings
 
@@ -51,7 +51,7 @@ class Plane:
         self._folder = folder
         self._extender = extender
         self._credentials = Credentials(folder / "credentials")
-        self.components: dict[str, Component] = {}
+        self.components: dict[str, Server] = {}
 
     @contextmanager
     def running(self) -> Iterator[Loader]:
@@ -80,7 +80,7 @@ class Plane:
             for name in reversed([one for one in self.components if one not in before]):
                 self.components.pop(name).stop()
 
-    def _start(self, component: Component) -> None:
+    def _start(self, component: Server) -> None:
         self.components[component.name] = component
         component.start()
 
@@ -89,7 +89,7 @@ class Plane:
             component.stop()
         self.components.clear()
 
-    def _scheduler(self, variant: Variant, qps: Qps) -> Component:
+    def _scheduler(self, variant: Variant, qps: Qps) -> Server:
         kubeconfig = str(self._credentials.path("kube-scheduler"))
         config: dict[str, object] = {
             "apiVersion": "kubescheduler.config.k8s.io/v1",
@@ -112,7 +112,7 @@ class Plane:
         flags = [f"--config={path}", f"--authorization-always-allow-paths={','.join(OPEN)}"]
         return self._settings.component("kube-scheduler", flags, listens(10259))
 
-    def _claim_controller(self, qps: Qps) -> Component:
+    def _claim_controller(self, qps: Qps) -> Server:
         """Return the controller that makes claims of templates, alone."""
         rate = qps.limit or NO_LIMIT
         flags = [
@@ -124,11 +124,11 @@ class Plane:
         ]
         return self._settings.component("kube-controller-manager", flags, listens(10257))
 
-    def _extender_process(self) -> Component:
+    def _extender_process(self) -> Server:
         flags = [str(self._extender), "--kubeconfig", str(self._credentials.path("admin"))]
         address = ["--address", f"127.0.0.1:{EXTENDER_PORT}"]
         log = self._settings.logs / "extender.log"
-        return Component("extender", [*flags, *address], log, listens(EXTENDER_PORT))
+        return Server("extender", [*flags, *address], log, listens(EXTENDER_PORT))
 
 
 def device_class() -> dict[str, object]:

@@ -10,12 +10,14 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Self
 
 ENFORCE = "CGPU_TEST_ENFORCE"  # off: the engines of tests enforce nothing
 # Seconds after which a command never ends, and a thing never happens; pytest's own limit for a test is 300.
 # Without enforcement tests have to fail, many of them by waiting.
 PATIENCE, DEADLINE = (60.0, 30.0) if os.environ.get(ENFORCE) == "off" else (240.0, 120.0)
-LOG_LINES = 5  # of a daemon that does not serve
+LOG_LINES = 15  # of a server that does not serve
+ENDS_S = 30
 Command = Sequence[str | Path]
 
 
@@ -70,43 +72,82 @@ def eventually(
     raise AssertionError(f"never happened within {deadline:.0f} s: {what}{seen}")
 
 
-@dataclass
 class Server:
-    """A daemon process with its log, stopped by SIGTERM and then by SIGKILL."""
+    """A process that serves: started, killed and started again, with one log for all of its lives.
 
-    process: subprocess.Popen[bytes]
-    log: Path
+    ready: whether it serves, asked until it does.
+    """
 
-    @classmethod
-    def start(cls, command: Command, log: Path) -> Server:
-        with log.open("wb") as output:
-            process = subprocess.Popen(
-                [str(part) for part in command], stdin=subprocess.DEVNULL, stdout=output, stderr=output
+    def __init__(
+        self,
+        name: str,
+        command: Command,
+        log: Path,
+        ready: Callable[[], object] = lambda: True,
+        env: Mapping[str, str] | None = None,
+    ) -> None:
+        self.name = name
+        self.command = [str(part) for part in command]
+        self.log = log
+        self._ready = ready
+        self._env = {**os.environ, **(env or {})}
+        self._process: subprocess.Popen[bytes] | None = None
+
+    @property
+    def pid(self) -> int:
+        assert self._process is not None, f"{self.name} was not started"
+        return self._process.pid
+
+    @property
+    def runs(self) -> bool:
+        return self._process is not None and self._process.poll() is None
+
+    def start(self) -> Self:
+        """Start it; return once it serves. One that never does is stopped; the error ends with its log."""
+        assert not self.runs, f"{self.name} runs already"
+        with self.log.open("ab") as output:
+            self._process = subprocess.Popen(
+                self.command, stdin=subprocess.DEVNULL, stdout=output, stderr=output, env=self._env
             )
-        return cls(process, log)
-
-    def await_service(self, condition: Callable[[], object], what: str) -> None:
-        """Wait until it serves. One that ends or never does is stopped; the error has the end of its log."""
-
-        def serves() -> bool:
-            code = self.process.poll()
-            assert code is None, f"it ended with status {code}"
-            return bool(condition())
-
         try:
-            eventually(serves, what)
+            eventually(self._serves, f"{self.name} serves")
         except AssertionError as error:
             self.stop()
             said = self.log.read_text(errors="replace").splitlines()[-LOG_LINES:]
-            raise AssertionError("\n".join([f"{what}: {error}", *said])) from error
+            raise AssertionError("\n".join([str(error), *said])) from error
         except BaseException:
             self.stop()
             raise
+        return self
+
+    def _serves(self) -> bool:
+        assert self.runs, f"{self.name} has ended"
+        return bool(self._ready())
 
     def stop(self) -> None:
-        self.process.send_signal(signal.SIGTERM)
+        """Ask it to end, as systemd does, and kill it if it does not."""
+        if self._process is None:
+            return
+        self._process.send_signal(signal.SIGTERM)
         try:
-            self.process.wait(30)
+            self._process.wait(ENDS_S)
         except subprocess.TimeoutExpired:
-            self.process.kill()
-            self.process.wait()
+            self.kill()
+
+    def kill(self) -> None:
+        """End it as a crash would."""
+        if self._process is not None:
+            self._process.kill()
+            self._process.wait()
+
+    def signal(self, number: signal.Signals) -> None:
+        assert self._process is not None
+        self._process.send_signal(number)
+
+    def restart(self) -> None:
+        self.stop()
+        self.start()
+
+    def lines(self, text: str) -> list[str]:
+        """Return the lines of its log that have a text."""
+        return [line for line in self.log.read_text(errors="replace").splitlines() if text in line]

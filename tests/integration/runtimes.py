@@ -172,14 +172,15 @@ class Docker(CommandLine):
         config = self.directory / "daemon.json"
         must([CONFIGURE, "docker", "--config", config, "--runtime", LAUNCHER])
         lean = ["--iptables=false", "--bridge=none", "--storage-driver=vfs"]
-        self.server = Server.start(
+        self.server = Server(
+            "dockerd",
             [*(["unshare", "--net"] if self.as_shipped else []),
              "dockerd", "--config-file", config, "--data-root", self.directory / "root",
              "--exec-root", self.directory / "exec", "--pidfile", self.directory / "pid", "-H", self.socket,
              *([] if self.as_shipped else lean)],
             self.directory / "log",
-        )  # fmt: skip
-        self.server.await_service(lambda: self.call("version").returncode == 0, "dockerd answers")
+            lambda: self.call("version").returncode == 0,
+        ).start()  # fmt: skip
         try:
             must([*self.base, "import", image_tar(self.directory), IMAGE], timeout=120)
         except BaseException:
@@ -224,8 +225,9 @@ class Containerd:
             'disabled_plugins = ["io.containerd.grpc.v1.cri"]\n'
             f'[grpc]\naddress = "{self.socket}"\n'
         )
-        self.server = Server.start(["containerd", "-c", config], self.directory / "log")
-        self.server.await_service(lambda: self.ctr("version").returncode == 0, "containerd answers")
+        command: list[str | Path] = ["containerd", "-c", config]
+        log = self.directory / "log"
+        self.server = Server("containerd", command, log, lambda: self.ctr("version").returncode == 0).start()
         tar = oci_archive(image_tar(self.directory), self.directory)
         must([*self.base, "image", "import", "--snapshotter", "native", tar], timeout=120)
 

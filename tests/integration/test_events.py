@@ -94,23 +94,6 @@ def test_refused_run(engine: Engine) -> None:
     assert len(events("--filter", "event=refused")) == 2
 
 
-def test_log_cannot_be_written(engine: Engine, docker: Docker) -> None:
-    """Containers start, and are refused, as they are with a log; the command says what is wrong in a line."""
-    (RUN / "events.log").unlink(missing_ok=True)
-    (RUN / "events.log").mkdir()
-    try:
-        assert docker.run(["/cgpu-probe", "alloc=1G"], SLICE).returncode == 0
-        outcome = docker.run(["/cgpu-probe", "info"], {**SLICE, "OPENCGPU_MEM": "900G"})
-        assert outcome.returncode != 0
-        assert "OPENCGPU_MEM=900G" in outcome.text
-        shown = call([CGPU, "events"])
-        assert shown.returncode == 1
-        assert shown.stderr.startswith(f"cgpu events: {RUN}/events.log: cannot be read (")
-        assert shown.stderr.count("\n") == 1
-    finally:
-        (RUN / "events.log").rmdir()
-
-
 @pytest.mark.usefixtures("own_engine")
 def test_life_of_the_engine(start: Start) -> None:
     """The engine's own start and end are told, and the slices that go with it."""

@@ -93,26 +93,15 @@ def test_whole_cards_are_promised_to_nobody_else(three: Engine, runc: Runc) -> N
     assert "GPU 2 cannot be given whole (native): 1 container has slices of it" in whole.text
 
 
-MIG = "a MIG device cannot be sliced, nor given beside slices; name whole GPUs"
 MODE = "GPU 1 is in MIG mode and cannot be sliced; name another, or switch MIG off (nvidia-smi -mig 0)"
 
 
 def test_mig(start: Start, runc: Runc) -> None:
-    """Slices of a card in MIG mode, and of MIG's devices, are refused in one line that names them.
-
-    Such a card beside a slice is passed through whole: its instance can be used as on the host.
-    """
+    """A slice of a card in MIG mode is refused; whole beside a slice, its instance can be used."""
     engine = start("H200=4096:2/mig=1")
-    refused = [
-        ({DEVICES: "all"}, MODE),
-        ({VENDOR: "all"}, MODE),
-        ({DEVICES: "1:0"}, f"{DEVICES}=1:0: {MIG}"),
-        ({DEVICES: "0", VENDOR: "0,1:0"}, f"{VENDOR}=0,1:0: {MIG}"),
-    ]
-    for env, line in refused:
-        outcome = runc.run(["/cgpu-probe", "info"], {MEM: "1", **env})
-        assert outcome.returncode != 0
-        assert [found for found in outcome.stderr.splitlines() if line in found], outcome.text
+    refused = runc.run(["/cgpu-probe", "info"], {MEM: "1", DEVICES: "all"})
+    assert refused.returncode != 0
+    assert MODE in refused.stderr
     env = {MEM: "1", DEVICES: "0", VENDOR: "0,1"}
     outcome = runc.run(["/cgpu-probe", "gpu=1", "instance", "alloc=2G", "info", "gpu=0", "info"], env)
     assert outcome.returncode == 0, outcome.text

@@ -27,8 +27,8 @@ from tests.kubernetes.harness.admission import with_admission
 from tests.kubernetes.harness.cluster import Cluster
 from tests.kubernetes.harness.control_plane import NODE_ADDRESS
 from tests.kubernetes.harness.credentials import NODE
-from tests.kubernetes.harness.node import PROBE_IMAGE, load_image
-from tests.kubernetes.harness.slices import WAIT, Slices, with_agent
+from tests.kubernetes.harness.node import load_image
+from tests.kubernetes.harness.slices import Slices, by_limits, with_agent
 
 SAMPLE = Path(__file__).with_name("admission") / "ack-sample.yaml"
 SAMPLE_IMAGE = "registry.cn-hangzhou.aliyuncs.com/ai-samples/gpushare-sample:tensorflow-1.5"
@@ -47,9 +47,7 @@ def asking(
     slices: Slices, name: str, limits: Mapping[str, Any], scheduler: str | None = None, **metadata: Any
 ) -> None:
     """Make a pod that asks by resource names."""
-    container = {"name": "main", "image": PROBE_IMAGE, "command": WAIT, "resources": {"limits": dict(limits)}}
-    spec: dict[str, Any] = {"restartPolicy": "Never", "terminationGracePeriodSeconds": 1}
-    spec |= {"containers": [container], **({"schedulerName": scheduler} if scheduler else {})}
+    spec = by_limits(limits) | ({"schedulerName": scheduler} if scheduler else {})
     document = {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": name, **metadata}, "spec": spec}
     slices.cluster.apply(document, slices.namespace)
 

@@ -10,7 +10,7 @@ import pytest
 from tests.unenforced import others, run_unenforced
 
 pytestmark = pytest.mark.usefixtures("beside_a_cluster")
-LEAST = 3
+LEAST = 2
 SECONDS = 900
 
 

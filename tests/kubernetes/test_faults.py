@@ -28,12 +28,10 @@ from lightkube.resources.core_v1 import Pod
 from lightkube.resources.resource_v1 import ResourceClaim
 
 from cgpu.kubernetes.node.units import share_mib
-from tests.integration.commands import eventually, must
+from tests.integration.commands import Server, eventually, must
 from tests.kubernetes.harness import seen
 from tests.kubernetes.harness.cluster import Cluster
-from tests.kubernetes.harness.component import Component
 from tests.kubernetes.harness.counts import count, dice
-from tests.kubernetes.harness.node import PROBE_IMAGE
 from tests.kubernetes.harness.slices import AGAIN_S, WAIT, Slices, left, reserved
 from tests.kubernetes.harness.witness import Witness, witness
 
@@ -68,18 +66,11 @@ class Pods:
 
     def make(self, name: str, gib: int, then: str = WAIT[-1]) -> None:
         """Make a claim and its pod; then: what the container does after it has looked."""
-        of_container, of_pod = seen.fields(self.folder)
-        container = {
-            "name": "main",
-            "image": PROBE_IMAGE,
-            "command": seen.looking(then),
-            "resources": {"claims": [{"name": "gpu"}]},
-            **of_container,
-        }
         self.sizes[name] = gib
         self.slices.claim(name, f"{gib}Gi")
-        of_pod = {"resourceClaims": [{"name": "gpu", "resourceClaimName": name}], **of_pod}
-        self.slices.pod(name, {}, containers=[container], restartPolicy=self.restart, **of_pod)
+        claims = [{"name": "gpu", "resourceClaimName": name}]
+        looks = seen.looking(self.folder, then)
+        self.slices.pod(name, {}, restartPolicy=self.restart, resourceClaims=claims, **looks)
 
     def end(self, name: str, grace: int = 1) -> None:
         """Delete a pod and its claim; nothing waits for the node."""
@@ -166,7 +157,7 @@ def test_the_agent_is_killed_at_each_step(
     slices.agent.start()
 
 
-def has_ended(process: Component) -> bool:
+def has_ended(process: Server) -> bool:
     return not process.runs
 
 
@@ -191,7 +182,7 @@ def test_others_are_killed_at_each_step(
     slices.agent.start()
 
 
-def is_stopped(process: Component) -> bool:
+def is_stopped(process: Server) -> bool:
     assert process.runs
     return Path(f"/proc/{process.pid}/stat").read_text().rpartition(") ")[2][0] == "T"
 
@@ -254,7 +245,7 @@ def again(work: Callable[[], None]) -> None:
 def test_kills_at_random(slices: Slices, seeing: Witness, pods: Pods) -> None:
     """Every process is killed at random times while pods are made and deleted, and starts a moment later."""
     chance = dice()
-    victims: Mapping[str, Component] = {**slices.cluster.components, "agent": slices.agent}
+    victims: Mapping[str, Server] = {**slices.cluster.components, "agent": slices.agent}
     with Churn(pods, random.Random(chance.random())):  # noqa: S311 # nothing is secret
         for number in range(RANDOM_KILLS):
             time.sleep(chance.uniform(0, 3))

@@ -27,9 +27,8 @@ from tests.integration.commands import eventually
 from tests.integration.probe import NO_MEMORY, step
 from tests.kubernetes.harness import chart, release
 from tests.kubernetes.harness.cluster import Cluster
-from tests.kubernetes.harness.node import PROBE_IMAGE
 from tests.kubernetes.harness.release import NAMESPACE, REPOSITORY, TAGS, Release, name_of, spec_of
-from tests.kubernetes.harness.slices import WAIT, Pods, left, reserved
+from tests.kubernetes.harness.slices import Pods, by_limits, left, reserved
 
 KUBELET = Path("/var/lib/kubelet")
 SOCKETS = ("plugins_registry/gpu.opencgpu.io-*reg.sock", "plugins/gpu.opencgpu.io/dra*.sock")
@@ -54,10 +53,7 @@ def pods(installed: Release, namespace: str) -> Iterator[Pods]:
 
 def ask(pods: Pods, name: str, gib: int) -> None:
     """Make a pod that asks by Alibaba's name."""
-    limits = {"aliyun.com/gpu-mem": gib}
-    container = {"name": "main", "image": PROBE_IMAGE, "command": WAIT, "resources": {"limits": limits}}
-    own = {"restartPolicy": "Never", "terminationGracePeriodSeconds": 1}
-    pods.make("Pod", name, {"containers": [container], **own})
+    pods.make("Pod", name, by_limits({"aliyun.com/gpu-mem": gib}))
 
 
 def agents() -> list[int]:
@@ -242,9 +238,9 @@ class Load:
     def ask_only(self) -> None:
         """Have the API server call the webhook, for pods that are not made."""
         client = self.pods.cluster.client("admin", self.pods.namespace)
-        container = {"name": "main", "image": PROBE_IMAGE, "resources": {"limits": {"aliyun.com/gpu-mem": 1}}}
         metadata = {"name": "dry", "namespace": self.pods.namespace}
-        pod = cast("Pod", Pod.from_dict({"metadata": metadata, "spec": {"containers": [container]}}))
+        asks = {"metadata": metadata, "spec": by_limits({"aliyun.com/gpu-mem": 1})}
+        pod = cast("Pod", Pod.from_dict(asks))
         while not self.ends.is_set():
             try:
                 client.create(pod, dry_run=True)

@@ -16,8 +16,7 @@ from tests.kubernetes.harness import chart
 from tests.kubernetes.harness.cluster import Cluster
 from tests.kubernetes.harness.control_plane import NODE_ADDRESS
 from tests.kubernetes.harness.credentials import NODE
-from tests.kubernetes.harness.node import PROBE_IMAGE
-from tests.kubernetes.harness.slices import WAIT, Slices, with_agent
+from tests.kubernetes.harness.slices import Slices, container, with_agent
 
 PORT = 8080
 
@@ -35,14 +34,7 @@ def slices(cluster: Cluster, namespace: str) -> Iterator[Slices]:
         spec = {
             "hostNetwork": True,
             "terminationGracePeriodSeconds": 0,
-            "containers": [
-                {
-                    "name": "node",
-                    "image": PROBE_IMAGE,
-                    "command": WAIT,
-                    "ports": [{"name": STATUS_PORT, "containerPort": PORT}],
-                }
-            ],
+            "containers": [container("node", ports=[{"name": STATUS_PORT, "containerPort": PORT}])],
         }
         metadata = {"name": "agent", "namespace": chart.NAMESPACE, "labels": AGENT_LABELS}
         cluster.apply({"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": spec})
@@ -84,13 +76,9 @@ def test_what_is_used(slices: Slices, user: str) -> None:
     assert "forbidden" in denied.stderr
     bind(cluster, slices.namespace)
     slices.claim("six", "6Gi")
-    container = {
-        "name": "main",
-        "image": PROBE_IMAGE,
-        "command": ["/cgpu-probe", "alloc=1536M", "hold=600"],
-        "resources": {"claims": [{"name": "six"}]},
-    }
-    slices.pod("six", {"main": ["six"]}, containers=[container])
+    command, claims = ["/cgpu-probe", "alloc=1536M", "hold=600"], {"claims": [{"name": "six"}]}
+    uses = container(command=command, resources=claims)
+    slices.pod("six", {"main": ["six"]}, containers=[uses])
     slices.running("six")
     eventually(
         lambda: "1.5" in row(cluster.kubectl("inspect", "cgpu", "-o", "wide", user=user).stdout),

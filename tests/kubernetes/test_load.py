@@ -17,7 +17,6 @@ from tests.kubernetes.faults import ONE_CARD
 from tests.kubernetes.harness import seen
 from tests.kubernetes.harness.cluster import Cluster
 from tests.kubernetes.harness.counts import count, dice
-from tests.kubernetes.harness.node import PROBE_IMAGE
 from tests.kubernetes.harness.slices import Slices, left, with_agent
 from tests.kubernetes.harness.witness import Witness, witness
 
@@ -82,16 +81,8 @@ def template(slices: Slices, size: int) -> None:
 
 
 def make_pod(slices: Slices, name: str, size: int, folder: Path) -> None:
-    of_container, of_pod = seen.fields(folder)
-    container = {
-        "name": "main",
-        "image": PROBE_IMAGE,
-        "command": seen.looking(UNTIL_TOLD),
-        "resources": {"claims": [{"name": "gpu"}]},
-        **of_container,
-    }
     claims = [{"name": "gpu", "resourceClaimTemplateName": f"of-{size}"}]
-    slices.pod(name, {}, containers=[container], resourceClaims=claims, **of_pod)
+    slices.pod(name, {}, resourceClaims=claims, **seen.looking(folder, UNTIL_TOLD))
 
 
 def listed(slices: Slices) -> Sequence[Pod]:

@@ -15,8 +15,7 @@ from tests.integration.commands import eventually
 from tests.integration.engine import MIB, TREE
 from tests.integration.probe import NO_MEMORY, step
 from tests.kubernetes.faults import ONE_CARD
-from tests.kubernetes.harness.node import PROBE_IMAGE
-from tests.kubernetes.harness.slices import AGAIN_S, WAIT, Slices, reserved
+from tests.kubernetes.harness.slices import AGAIN_S, Slices, container, reserved
 
 
 @pytest.mark.enforcement
@@ -88,28 +87,10 @@ def test_a_forged_share(slices: Slices) -> None:
     slices.one("owner", "6Gi")
     ((share, _),) = slices.shares_of("owner")
     name = f"OPENCGPU_SHARE_{share.upper().replace('-', '_')}"
-    container = {
-        "name": "main",
-        "image": PROBE_IMAGE,
-        "command": WAIT,
-        "env": [{"name": name, "value": share}],
-    }
-    slices.pod("thief", {}, containers=[container])
+    slices.pod("thief", {}, containers=[container(env=[{"name": name, "value": share}])])
     slices.events_say("thief", "opencgpu: ")
     assert slices.cluster.pod_status("thief", slices.namespace).phase != "Running"
     assert [size for _, size, _ in reserved()] == [6043]
-
-
-def test_variables_of_a_pod_do_not_count(slices: Slices) -> None:
-    """A pod that asks by variables, beside or in place of a claim, is refused with the key that allows it."""
-    container = {
-        "name": "main",
-        "image": PROBE_IMAGE,
-        "command": WAIT,
-        "env": [{"name": "OPENCGPU_MEM", "value": "6G"}],
-    }
-    slices.pod("asks", {}, containers=[container])
-    slices.events_say("asks", "pod_variables")
 
 
 def test_without_the_runtime_class(slices: Slices) -> None:

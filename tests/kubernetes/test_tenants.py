@@ -10,8 +10,7 @@ from lightkube.types import PatchType
 
 from tests.integration.commands import eventually
 from tests.kubernetes.faults import NO_DEVICE
-from tests.kubernetes.harness.node import PROBE_IMAGE
-from tests.kubernetes.harness.slices import WAIT, Slices, reserved
+from tests.kubernetes.harness.slices import Slices, container, reserved
 
 
 def test_a_claim_in_use_is_not_forgotten(slices: Slices) -> None:
@@ -54,7 +53,6 @@ def test_a_claim_gives_itself_nothing(slices: Slices) -> None:
 def test_a_resource_of_the_device_class(slices: Slices) -> None:
     """A pod that asks by the name that Kubernetes gives to each device class has a whole card, as a slice."""
     limits = {"deviceclass.resource.kubernetes.io/gpu.opencgpu.io": 1}
-    container = {"name": "main", "image": PROBE_IMAGE, "command": WAIT, "resources": {"limits": limits}}
-    slices.pod("whole", {}, containers=[container])
+    slices.pod("whole", {}, containers=[container(resources={"limits": limits})])
     slices.running("whole")
     assert [mib for _, mib in slices.seen("whole")] == [15109]

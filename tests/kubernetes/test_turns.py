@@ -6,21 +6,20 @@ from __future__ import annotations
 import time
 
 from tests.integration.commands import eventually
-from tests.kubernetes.harness.node import PROBE_IMAGE
-from tests.kubernetes.harness.slices import AGAIN_S, WAIT, Slices, reserved
+from tests.kubernetes.harness.slices import AGAIN_S, Slices, container, reserved
 
 LOOK = ["/cgpu-probe", "gpu=0", "info"]
 
 
-def container(name: str, command: list[str], claim: str, request: str | None = None) -> dict[str, object]:
-    reference = {"name": claim, **({"request": request} if request is not None else {})}
-    return {"name": name, "image": PROBE_IMAGE, "command": command, "resources": {"claims": [reference]}}
+def using(claim: str, request: str | None = None) -> dict[str, object]:
+    """Return a container's resources: a claim, or one request of it."""
+    return {"claims": [{"name": claim, **({"request": request} if request is not None else {})}]}
 
 
 def test_init_containers_and_the_main_one(slices: Slices) -> None:
     """Containers of a pod that run one after the other have one share in turn."""
     slices.claim("turns", "3Gi")
-    inits = [container("first", LOOK, "turns"), container("second", LOOK, "turns")]
+    inits = [container(name, LOOK, resources=using("turns")) for name in ("first", "second")]
     slices.pod("turns", {"main": ["turns"]}, initContainers=inits)
     slices.running("turns")
     assert [mib for _, mib in slices.seen("turns")] == [3021]
@@ -33,7 +32,7 @@ def test_pods_one_after_the_other(slices: Slices) -> None:
     """A claim that users keep serves one pod after the other."""
     slices.claim("kept", "3Gi")
     for name in ("a", "b"):
-        slices.pod(name, {}, containers=[container("main", WAIT, "kept")], resourceClaims=named("kept"))
+        slices.pod(name, {}, containers=[container(resources=using("kept"))], resourceClaims=named("kept"))
         slices.running(name, AGAIN_S)
         assert [mib for _, mib in slices.seen(name)] == [3021]
         slices.cluster.delete_pod(name, slices.namespace)
@@ -59,12 +58,12 @@ def test_a_pod_joins_a_claim(slices: Slices) -> None:
     slices.make("ResourceClaim", "shared", {"devices": {"requests": requests}}, "resource.k8s.io/v1")
     for name, request, mib in (("a", "one", 1007), ("b", "two", 2014)):
         began = time.monotonic()
-        main = container("main", WAIT, "shared", request)
+        main = container(resources=using("shared", request))
         slices.pod(name, {}, containers=[main], resourceClaims=named("shared"))
         slices.running(name)
         assert [size for _, size in slices.seen(name)] == [mib]
         assert time.monotonic() - began < 30
-    late = container("main", WAIT, "shared", "one")
+    late = container(resources=using("shared", "one"))
     slices.pod("c", {}, containers=[late], resourceClaims=named("shared"))
     slices.events_say("c", "uses share")
     assert [size for _, size in slices.seen("a")] == [1007]

@@ -12,8 +12,7 @@ from lightkube.resources.resource_v1 import ResourceClaimTemplate, ResourceSlice
 from tests.integration.commands import eventually
 from tests.kubernetes.harness.admission import with_admission
 from tests.kubernetes.harness.cluster import Cluster
-from tests.kubernetes.harness.node import PROBE_IMAGE
-from tests.kubernetes.harness.slices import WAIT, Slices, with_agent
+from tests.kubernetes.harness.slices import Slices, by_limits, with_agent
 
 pytestmark = pytest.mark.without_gates
 OFF = "the feature gate DRAConsumableCapacity is off"
@@ -24,11 +23,6 @@ def slices(cluster: Cluster, namespace: str) -> Iterator[Slices]:
     """Yield a cluster with agent and webhook."""
     with with_agent(cluster, namespace, publishes=False) as found, with_admission(cluster):
         yield found
-
-
-def pod(limits: dict[str, object]) -> dict[str, object]:
-    container = {"name": "main", "image": PROBE_IMAGE, "command": WAIT, "resources": {"limits": limits}}
-    return {"restartPolicy": "Never", "terminationGracePeriodSeconds": 1, "containers": [container]}
 
 
 def test_no_gpu_is_published(slices: Slices) -> None:
@@ -42,7 +36,7 @@ def test_no_gpu_is_published(slices: Slices) -> None:
 def test_a_pod_that_asks_is_refused(slices: Slices) -> None:
     """The user reads which feature gate is off, no template is left; a pod that asks for nothing starts."""
     with pytest.raises(ApiError, match=OFF):
-        slices.make("Pod", "asks", pod({"aliyun.com/gpu-mem": 3}))
+        slices.make("Pod", "asks", by_limits({"aliyun.com/gpu-mem": 3}))
     assert list(slices.cluster.api.list(ResourceClaimTemplate, namespace=slices.namespace)) == []
-    slices.make("Pod", "plain", pod({"cpu": "10m"}))
+    slices.make("Pod", "plain", by_limits({"cpu": "10m"}))
     slices.running("plain")

@@ -84,9 +84,9 @@ def containerd(folder: Path) -> Iterator[None]:
     SETTINGS.write_text(BEFORE)
     VENDOR_SETTINGS.parent.mkdir(exist_ok=True)
     VENDOR_SETTINGS.write_text(VENDOR_BEFORE)
-    server = Server.start(["sh", "-c", UNIT], folder / "log")
+    unit, log = ["sh", "-c", UNIT], folder / "log"
+    server = Server("containerd", unit, log, lambda: ctr("version").returncode == 0).start()
     try:
-        eventually(lambda: ctr("version").returncode == 0, f"containerd answers, see {folder}/log")
         (folder / "rootfs").mkdir()
         shutil.copy2("/bin/busybox", folder / "rootfs")
         archive = oci_archive(image_tar(folder), folder, PAUSE)

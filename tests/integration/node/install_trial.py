@@ -141,9 +141,9 @@ def main() -> None:
 
     must([CGPUD, "--simulate", "T4"])
     options = ["--iptables=false", "--bridge=none", "--storage-driver=vfs", "--data-root", f"{folder}/docker"]
-    server = Server.start(["dockerd", *options], folder / "log")
+    command, log = ["dockerd", *options], folder / "log"
+    server = Server("dockerd", command, log, lambda: docker("version").returncode == 0).start()
     try:
-        eventually(lambda: docker("version").returncode == 0, f"dockerd answers, see {folder}/log")
         must(["docker", "import", folder / "image.tar", IMAGE], timeout=120)
         check_containers(folder)
         check_stuck()

@@ -40,9 +40,9 @@ def main() -> None:
     SETTINGS.write_text(BEFORE)
     folder = Path(tempfile.mkdtemp())
     options = ["--iptables=false", "--bridge=none", "--storage-driver=vfs", "--data-root", f"{folder}/docker"]
-    server = Server.start(["dockerd", *options, "--pidfile", PID], folder / "log")
+    command, log = ["dockerd", *options, "--pidfile", PID], folder / "log"
+    server = Server("dockerd", command, log, lambda: default_runtime() == "runc").start()
     try:
-        eventually(lambda: default_runtime() == "runc", f"dockerd answers, see {folder}/log")
         image_tar(folder)
         must(["docker", "import", folder / "image.tar", IMAGE], timeout=120)
         program = ["-v", "/bin/busybox:/busybox:ro", IMAGE, "/busybox", "sleep", "600"]
@@ -60,7 +60,7 @@ def main() -> None:
             lambda: (folder / "log").read_text().count("Got signal to reload") >= 3, "it has read them"
         )
         assert default_runtime() == "runc"
-        assert server.process.poll() is None
+        assert server.runs
         state = must(["docker", "inspect", "-f", "{{.State.Running}}", "neighbour"])
         assert state.stdout.strip() == "true"
     finally:

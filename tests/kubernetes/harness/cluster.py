@@ -3,13 +3,10 @@
 
 from __future__ import annotations
 
-import json
 import os
 import shutil
-import signal
 import sys
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping, Sequence
 from http import HTTPStatus
 from pathlib import Path
 from typing import Any
@@ -32,11 +29,10 @@ from lightkube.resources.core_v1 import (
 )
 
 from cgpu import paths
-from tests.integration.commands import Outcome, call, eventually
+from tests.integration.commands import Outcome, Server, call, eventually
 from tests.integration.engine import Engine
 from tests.integration.images import ROOT
 from tests.kubernetes.harness import node
-from tests.kubernetes.harness.component import Component
 from tests.kubernetes.harness.control_plane import control_plane
 from tests.kubernetes.harness.credentials import NODE, Credentials
 from tests.kubernetes.harness.settings import Settings
@@ -61,8 +57,8 @@ class Cluster:
         Path("/etc/cgpu").mkdir()
         self.engine = Engine(cards, {}, Path("/etc/cgpu"))
         #: by name: etcd, kube-apiserver, kube-controller-manager, kube-scheduler, containerd, kubelet
-        self.components: dict[str, Component] = {}
-        self._extra: list[Component] = []
+        self.components: dict[str, Server] = {}
+        self._extra: list[Server] = []
         self._clients: list[Client] = []
 
     def begin(self) -> None:
@@ -76,7 +72,7 @@ class Cluster:
         self.apply(RUNTIME_CLASS)
         eventually(self.is_node_ready, "the node is ready", POD_S)
 
-    def _start(self, *components: Component) -> None:
+    def _start(self, *components: Server) -> None:
         for component in components:
             self.components[component.name] = component
             component.start()
@@ -99,40 +95,20 @@ class Cluster:
         command: Sequence[str | Path],
         env: Mapping[str, str] | None = None,
         ready: Any = lambda: True,
-    ) -> Component:
+    ) -> Server:
         """Start a process of the test's own beside the others; it ends with the test. Its log is NAME.log."""
-        component = Component(name, command, self.settings.logs / f"{name}.log", ready, env)
+        component = Server(name, command, self.settings.logs / f"{name}.log", ready, env)
         self._extra.append(component)
         component.start()
         return component
 
-    def components_of_test(self, name: str) -> Component:
+    def components_of_test(self, name: str) -> Server:
         """Return a process that start() has started."""
         return next(one for one in self._extra if one.name == name)
 
     def end_extra(self) -> None:
         while self._extra:
             self._extra.pop().stop()
-
-    @contextmanager
-    def configured(self, **keys: object) -> Iterator[None]:
-        """Have the engine with keys of config.yaml, until the end."""
-        before = self.engine.config.read_text()
-        self._reload(yaml.safe_dump({**(yaml.safe_load(before) or {}), **keys}))
-        try:
-            yield
-        finally:
-            self._reload(before)
-
-    def _reload(self, text: str) -> None:
-        self.engine.config.write_text(text)
-        os.kill(self.engine.pid(), signal.SIGHUP)
-        wanted = yaml.safe_load(text) or {}
-        in_force = Path(paths.EFFECTIVE)
-        eventually(
-            lambda: wanted.get("pod_variables", False) == json.loads(in_force.read_text())["pod_variables"],
-            "the configuration is in force",
-        )
 
     # Callers of the API
 

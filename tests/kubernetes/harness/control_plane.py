@@ -8,12 +8,13 @@ is called by its URL, or by the endpoints of its Service.
 
 from __future__ import annotations
 
+import socket
 import ssl
 import urllib.request
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
-from tests.kubernetes.harness.component import Component, listens
+from tests.integration.commands import Server
 from tests.kubernetes.harness.credentials import SERVER, Credentials
 from tests.kubernetes.harness.settings import Settings
 
@@ -38,7 +39,18 @@ def is_ready(url: str) -> Callable[[], bool]:
     return ask
 
 
-def etcd(settings: Settings, folder: Path, more: Sequence[str] = ()) -> Component:
+def listens(port: int) -> Callable[[], bool]:
+    """Return the question whether somebody accepts connections on a port of this machine."""
+
+    def ask() -> bool:
+        with socket.socket() as client:
+            client.settimeout(1)
+            return client.connect_ex(("127.0.0.1", port)) == 0
+
+    return ask
+
+
+def etcd(settings: Settings, folder: Path, more: Sequence[str] = ()) -> Server:
     """Return etcd; more: flags of one who needs something else."""
     flags = [
         f"--data-dir={folder}/etcd",
@@ -53,7 +65,7 @@ def etcd(settings: Settings, folder: Path, more: Sequence[str] = ()) -> Componen
 
 def api_server(
     settings: Settings, folder: Path, credentials: Credentials, more: Sequence[str] = ()
-) -> Component:
+) -> Server:
     """Return the API server; more: flags of one who needs something else."""
     key = credentials.service_account_key
     flags = [
@@ -78,7 +90,7 @@ def api_server(
     return settings.component("kube-apiserver", flags, is_ready(f"{SERVER}/readyz"))
 
 
-def controller_manager(settings: Settings, credentials: Credentials) -> Component:
+def controller_manager(settings: Settings, credentials: Credentials) -> Server:
     flags = [
         f"--kubeconfig={credentials.path('kube-controller-manager')}",
         f"--service-account-private-key-file={credentials.service_account_key}",
@@ -90,7 +102,7 @@ def controller_manager(settings: Settings, credentials: Credentials) -> Componen
     return settings.component("kube-controller-manager", flags, listens(10257))
 
 
-def scheduler(settings: Settings, credentials: Credentials) -> Component:
+def scheduler(settings: Settings, credentials: Credentials) -> Server:
     flags = [
         f"--kubeconfig={credentials.path('kube-scheduler')}",
         "--leader-elect=false",
@@ -99,7 +111,7 @@ def scheduler(settings: Settings, credentials: Credentials) -> Component:
     return settings.component("kube-scheduler", flags, listens(10259))
 
 
-def control_plane(settings: Settings, folder: Path, credentials: Credentials) -> Sequence[Component]:
+def control_plane(settings: Settings, folder: Path, credentials: Credentials) -> Sequence[Server]:
     """Return its components, in the order in which they start."""
     return [
         etcd(settings, folder),

@@ -11,9 +11,8 @@ from pathlib import Path
 
 import yaml
 
-from tests.integration.commands import call, must
+from tests.integration.commands import Server, call, must
 from tests.integration.images import IMAGE, image_tar, oci_archive
-from tests.kubernetes.harness.component import Component
 from tests.kubernetes.harness.control_plane import NODE_ADDRESS, is_ready
 from tests.kubernetes.harness.credentials import NODE, Credentials
 from tests.kubernetes.harness.settings import Settings
@@ -92,7 +91,7 @@ def load_image(folder: Path, name: str, programs: Mapping[str, str] | None = Non
     tag(name, f"docker.io/library/{IMAGE}")
 
 
-def containerd(settings: Settings) -> Component:
+def containerd(settings: Settings) -> Server:
     """Return containerd, set up as on a node where cgpu-runtime-config has run."""
     CONTAINERD.parent.mkdir(parents=True, exist_ok=True)
     CONTAINERD.write_text(CONTAINERD_SETTINGS)
@@ -101,7 +100,7 @@ def containerd(settings: Settings) -> Component:
     must([RUNTIME_CONFIG, "containerd", "--config", CONTAINERD])
     command = [f"{settings.programs}/containerd", f"--config={CONTAINERD}"]
     log = settings.logs / "containerd.log"
-    return Component("containerd", command, log, lambda: call(["ctr", "version"]).returncode == 0)
+    return Server("containerd", command, log, lambda: call(["ctr", "version"]).returncode == 0)
 
 
 def kubelet_settings(settings: Settings) -> dict[str, object]:
@@ -128,7 +127,7 @@ def kubelet_settings(settings: Settings) -> dict[str, object]:
     }
 
 
-def kubelet(settings: Settings, folder: Path, credentials: Credentials) -> Component:
+def kubelet(settings: Settings, folder: Path, credentials: Credentials) -> Server:
     config = folder / "kubelet.yaml"
     config.write_text(yaml.safe_dump(kubelet_settings(settings)))
     flags = [

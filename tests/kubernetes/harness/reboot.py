@@ -10,10 +10,9 @@ import signal
 from collections.abc import Iterator
 from pathlib import Path
 
-from tests.integration.commands import call, eventually
+from tests.integration.commands import Server, call, eventually
 from tests.integration.engine import processes
 from tests.kubernetes.harness.cluster import Cluster
-from tests.kubernetes.harness.component import Component
 
 RUN = Path("/run")
 KEPT = ("kernel-settings",)  # scripts/test-kubernetes lays it over settings of the machine
@@ -21,7 +20,7 @@ NODE = ("kubelet", "containerd")
 SHIM = "containerd-shim"
 
 
-def reboot(cluster: Cluster, agent: Component) -> None:
+def reboot(cluster: Cluster, agent: Server) -> None:
     """Have the node's processes end, lose /run, and start as a machine starts them: first the engine."""
     for component in (agent, *(cluster.components[name] for name in NODE)):
         component.kill()

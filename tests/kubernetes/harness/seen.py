@@ -7,29 +7,28 @@ the number of its start. So one that ever ran without its limit is found, whatev
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from tests.integration.engine import MIB
+from tests.kubernetes.harness.slices import container
 
 NAME = "$POD.$UID.`/busybox cat /proc/sys/kernel/random/uuid`"
 LOOK = f'N="{NAME}"; /cgpu-probe gpu=0 info gpu=1 info >"/seen/.$N" 2>&1; /busybox mv "/seen/.$N" "/seen/$N"'
 
 
-def looking(then: str) -> Sequence[str]:
-    """Return the command of a container that looks, and then does something."""
-    return ["/busybox", "sh", "-c", f"{LOOK}; {then}"]
-
-
-def fields(folder: Path) -> tuple[Mapping[str, Any], Mapping[str, Any]]:
-    """Return what such a pod needs: of its container, and of itself."""
+def looking(folder: Path, then: str) -> dict[str, Any]:
+    """Return what a pod has whose container looks, and then does something. It calls its claim gpu."""
     names = {"POD": "metadata.name", "UID": "metadata.uid"}
     env = [{"name": name, "valueFrom": {"fieldRef": {"fieldPath": path}}} for name, path in names.items()]
     mount = {"name": "seen", "mountPath": "/seen"}
     volume = {"name": "seen", "hostPath": {"path": str(folder), "type": "Directory"}}
-    return {"env": env, "volumeMounts": [mount]}, {"volumes": [volume]}
+    claims = {"claims": [{"name": "gpu"}]}
+    command = ["/busybox", "sh", "-c", f"{LOOK}; {then}"]
+    looks = container("main", command, resources=claims, env=env, volumeMounts=[mount])
+    return {"containers": [looks], "volumes": [volume]}
 
 
 @dataclass(frozen=True)

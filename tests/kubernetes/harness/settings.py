@@ -8,7 +8,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from tests.kubernetes.harness.component import Component
+from tests.integration.commands import Server
 from tests.kubernetes.programs import OWN_PROGRAMS
 
 PREFIX = "CGPU_KUBERNETES"
@@ -49,8 +49,8 @@ class Settings:
         own = os.environ.get(OWN_PROGRAMS)
         return Path(own or self.programs) / "kubectl"
 
-    def component(self, name: str, flags: Sequence[str], ready: Callable[[], object]) -> Component:
-        return Component(name, [*self.program(name), *flags], self.logs / f"{name}.log", ready)
+    def component(self, name: str, flags: Sequence[str], ready: Callable[[], object]) -> Server:
+        return Server(name, [*self.program(name), *flags], self.logs / f"{name}.log", ready)
 
     @property
     def features(self) -> Sequence[str]:

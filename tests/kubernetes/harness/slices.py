@@ -16,11 +16,10 @@ from lightkube.resources.resource_v1 import ResourceClaim, ResourceSlice
 
 from cgpu import paths
 from cgpu.client.tree import Tree
-from tests.integration.commands import eventually
+from tests.integration.commands import Server, eventually
 from tests.integration.engine import MIB, TREE
 from tests.kubernetes.harness import chart
 from tests.kubernetes.harness.cluster import Cluster
-from tests.kubernetes.harness.component import Component
 from tests.kubernetes.harness.credentials import NODE
 from tests.kubernetes.harness.node import PROBE_IMAGE
 
@@ -31,6 +30,17 @@ CDI = Path(paths.CDI_DEVICES).parent
 PLACES = (Path(paths.SHARES), Path("/var/lib/kubelet/plugins/gpu.opencgpu.io/claims"))
 # The kubelet tries a pod again after fifteen seconds at the latest, and a container after some more.
 AGAIN_S = 120
+
+
+def container(name: str = "main", command: Sequence[str] = WAIT, **fields: Any) -> dict[str, Any]:
+    """Return a pod's container with the probe; it waits unless told otherwise."""
+    return {"name": name, "image": PROBE_IMAGE, "command": list(command), **fields}
+
+
+def by_limits(limits: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the specification of a pod that waits, and asks by resource names."""
+    containers = [container(resources={"limits": dict(limits)})]
+    return {"restartPolicy": "Never", "terminationGracePeriodSeconds": 1, "containers": containers}
 
 
 @dataclass
@@ -54,13 +64,8 @@ class Pods:
         """Make a pod that waits. using: by container, the claims that it uses, which the pod names alike."""
         claims = sorted({claim for used in using.values() for claim in used})
         listed = [
-            {
-                "name": container,
-                "image": PROBE_IMAGE,
-                "command": WAIT,
-                "resources": {"claims": [{"name": claim} for claim in used]},
-            }
-            for container, used in using.items()
+            container(one, resources={"claims": [{"name": claim} for claim in used]})
+            for one, used in using.items()
         ]
         whole = {
             "runtimeClassName": "cgpu",
@@ -113,10 +118,10 @@ class Pods:
 class Slices(Pods):
     """The same in a cluster whose node has an agent."""
 
-    agent: Component
+    agent: Server
     arguments: Sequence[str]  # of the agent
 
-    def stepped(self, number: int, sent: signal.Signals, trace: Path) -> Component:
+    def stepped(self, number: int, sent: signal.Signals, trace: Path) -> Server:
         """Have in place of the agent one that gets a signal at its change of that number; return it."""
         self.agent.stop()
         words = [str(number), sent.name, str(trace)]
