@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A connection to the server of pages serves many requests, and is nobody's for good."""
+"""The server of pages: its answers, and connections that serve many requests and are nobody's for good."""
 
 from __future__ import annotations
 
@@ -7,12 +7,14 @@ import http.client
 import socket
 import threading
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, closing, contextmanager
 
 import pytest
 
 from cgpu import page_server
-from cgpu.page_server import Bounds, Page, PageServer
+from cgpu.errors import CgpuError
+from cgpu.kubernetes.node.server import StatusServer
+from cgpu.page_server import JSON, TEXT, Bounds, Page, PageServer
 from tests.integration.commands import eventually
 
 LOCAL = "127.0.0.1"
@@ -21,13 +23,22 @@ SHORT_S = 1.0
 PLACES = 2
 
 
+def broken(_: str) -> Page:
+    raise CgpuError("the engine is not running;\nstart it")
+
+
+def mistaken(_: str) -> Page:
+    raise ValueError("a mistake")
+
+
 @contextmanager
 def serving(
     page: Callable[[str], Page] = lambda _: Page(b"ok\n"),
     deadline_s: float = 20.0,
     log: Callable[[str], None] = print,
 ) -> Iterator[PageServer]:
-    server = PageServer((LOCAL, 0), {"/": page}, Bounds(PLACES, deadline_s, 8), "test", log)
+    pages = {"/": page, "/usage": lambda _: Page(b"{}", JSON), "/down": broken, "/bug": mistaken}
+    server = PageServer((LOCAL, 0), pages, Bounds(PLACES, deadline_s, 8), "test", log)
     thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.05})
     thread.start()
     try:
@@ -59,6 +70,49 @@ def raw(stack: ExitStack, server: PageServer, sent: bytes) -> bytes:
     while some := made.recv(65536):
         got += some
     return got
+
+
+def get(port: int, path: str, method: str = "GET", host: str = LOCAL) -> tuple[int, str, bytes]:
+    with closing(http.client.HTTPConnection(host, port, timeout=240)) as one:
+        one.request(method, path)
+        answer = one.getresponse()
+        return answer.status, answer.headers.get("Content-Type", ""), answer.read()
+
+
+def test_pages() -> None:
+    """Each path has its page, with or without a query; others say which there are, or why not in one line.
+
+    Whatever is no GET is refused.
+    """
+    with serving() as server:
+        assert get(server.port, "/?verbose") == (200, TEXT, b"ok\n")
+        assert get(server.port, "/usage") == (200, JSON, b"{}")
+        status, _, body = get(server.port, "/metrics")
+        assert status == 404
+        assert b"expected one of /, /bug, /down, /usage" in body
+        assert get(server.port, "/down") == (503, TEXT, b"the engine is not running;\\nstart it\n")
+        for method in ("POST", "PUT", "DELETE", "HEAD"):
+            assert get(server.port, "/usage", method)[0] == 501, method
+
+
+def test_a_mistake_of_ours_is_logged() -> None:
+    """A page that fails for no known reason leaves a line in the log, and the server goes on."""
+    log: list[str] = []
+    with serving(log=log.append) as server:
+        with pytest.raises(http.client.BadStatusLine):
+            get(server.port, "/bug")
+        assert log == ["ValueError: a mistake"]
+        assert get(server.port, "/")[0] == 200
+
+
+def test_the_agents_pages() -> None:
+    """Without an address a pod answers over IPv4 and IPv6; a port that is taken is named with its option."""
+    with StatusServer("", 0, {"/healthz": lambda _: Page(b"ok\n")}, print) as server:
+        assert get(server.port, "/healthz")[0] == 200
+        if socket.has_dualstack_ipv6():
+            assert get(server.port, "/healthz", host="::1")[0] == 200
+        with pytest.raises(CgpuError, match=rf"--status-port: \*:{server.port}: cannot listen"):
+            StatusServer("", server.port, {}, print)
 
 
 def test_a_connection_outlasts_the_deadline(monkeypatch: pytest.MonkeyPatch) -> None:

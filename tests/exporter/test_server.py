@@ -15,7 +15,6 @@ import pytest
 from prometheus_client.parser import text_string_to_metric_families as parse_text
 
 from cgpu.client.tree import Tree
-from cgpu.errors import CgpuError
 from cgpu.exporter import server
 from cgpu.exporter.collector import TreeCollector
 from cgpu.exporter.main import address, main
@@ -61,13 +60,6 @@ def test_serves_both_formats(base: str) -> None:
     assert "/metrics" in get(base + "/")[0]
     with pytest.raises(urllib.error.HTTPError, match="404"):
         get(f"{base}/other")
-
-
-def test_address_in_use_is_one_line(base: str) -> None:
-    """A port that another program has is said in one line that names the option."""
-    port = int(base.rpartition(":")[2])
-    with pytest.raises(CgpuError, match=rf"^127\.0\.0\.1:{port}: cannot listen \(Address already in use\)"):
-        server.Server(("127.0.0.1", port), TreeCollector(lambda: Tree("/none"), Names([])))
 
 
 @pytest.mark.parametrize("text", ["", "9100", ":9100", "localhost", "h:x", "h:99999", "::1:80", "h:-1"])

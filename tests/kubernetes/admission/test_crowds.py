@@ -161,6 +161,33 @@ def test_slow_senders_hold_up_no_large_review(judged: Judged) -> None:
     assert asyncio.run(crowd()) == 200
 
 
+def test_large_bodies_go_one_at_a_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A body takes many times its length in memory when it is read; small ones wait for none."""
+    now, most = {True: 0, False: 0}, {True: 0, False: 0}
+    lock = threading.Lock()
+
+    def answer(body: bytes, _judge: object, _say: object) -> dict[str, Any]:
+        large = len(body) > server.LARGE
+        with lock:
+            now[large] += 1
+            most[large] = max(most[large], now[large])
+        time.sleep(0.1)
+        with lock:
+            now[large] -= 1
+        return {}
+
+    monkeypatch.setattr(review, "answer", answer)
+
+    async def crowd() -> None:
+        webhook = application()
+        await asyncio.gather(
+            *(Sender(CROWD, body).send(webhook) for body in [b" " * (server.LARGE + 1), b" "] * 4)
+        )
+
+    asyncio.run(crowd())
+    assert (most[True], most[False] > 1) == (1, True)
+
+
 def test_bodies_that_are_read_are_bounded(judged: Judged, monkeypatch: pytest.MonkeyPatch) -> None:
     """Where they take too much, the oldest of the address that has most is told to come again."""
     monkeypatch.setattr(server, "BODIES", 4 * server.LARGE + 16)

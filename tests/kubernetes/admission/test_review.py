@@ -344,26 +344,6 @@ def test_no_connection_is_kept(served: httpx2.Client) -> None:
     assert [found["connection"] for found in [*headers, served.get("/").headers]] == ["close"] * 4
 
 
-def test_large_bodies_go_one_at_a_time(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A body takes many times its length in memory when it is read; small ones wait for none."""
-    now, most = {True: 0, False: 0}, {True: 0, False: 0}
-    lock = threading.Lock()
-
-    def answer(body: bytes, _judge: object, _say: object) -> dict[str, Any]:
-        large = len(body) > LARGE
-        with lock:
-            now[large] += 1
-            most[large] = max(most[large], now[large])
-        time.sleep(0.1)
-        with lock:
-            now[large] -= 1
-        return {}
-
-    monkeypatch.setattr(review, "answer", answer)
-    asyncio.run(_post_at_once([b" " * (LARGE + 1), b" "] * 4))
-    assert (most[True], most[False] > 1) == (1, True)
-
-
 def test_a_body_that_never_ends(served: httpx2.Client, monkeypatch: pytest.MonkeyPatch) -> None:
     """It is refused after a bounded time."""
     monkeypatch.setattr(server, "BODY_S", 0.2)
@@ -376,22 +356,3 @@ def test_a_body_that_never_ends(served: httpx2.Client, monkeypatch: pytest.Monke
     assert served.post("/pods", content=slow()).status_code == 408
     monkeypatch.undo()
     assert served.post("/pods", content=request(POD) + b" " * LARGE).json()["response"]["allowed"] is True
-
-
-async def _post_at_once(bodies: list[bytes]) -> None:
-    webhook = Webhook(cast("Templates", FewTemplates()), Log())
-
-    async def post(body: bytes) -> None:
-        parts = [body]
-
-        async def receive() -> dict[str, Any]:
-            await asyncio.sleep(0 if parts else 60)
-            return {"body": parts.pop()}
-
-        async def send(_message: Any) -> None:
-            await asyncio.sleep(0)
-
-        headers = [(b"content-length", str(len(body)).encode())]
-        await webhook({"type": "http", "method": "POST", "path": "/pods", "headers": headers}, receive, send)
-
-    await asyncio.gather(*map(post, bodies))

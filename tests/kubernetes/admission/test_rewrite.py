@@ -79,37 +79,6 @@ def test_table(row: dict[str, Any]) -> None:
         assert rewrite(document, lambda: SIZES).templates == {name_of(described): described}
 
 
-def test_the_manifest_of_ack() -> None:
-    """The example of Alibaba's documentation becomes a pod that Kubernetes itself places."""
-    limits = {"aliyun.com/gpu-mem": 3, "cpu": "1"}
-    before = pod([container(limits=limits, requests={**limits})], schedulerName="ack-co-scheduler")
-    after, templates = rewritten(before)
-    (name,) = templates
-    assert after["spec"] == {
-        "containers": [
-            {
-                "name": "main",
-                "image": "i",
-                "resources": {
-                    "limits": {"cpu": "1"},
-                    "requests": {"cpu": "1"},
-                    "claims": [{"name": "opencgpu-main"}],
-                },
-            }
-        ],
-        "resourceClaims": [{"name": "opencgpu-main", "resourceClaimTemplateName": name}],
-        "runtimeClassName": "cgpu",
-        "schedulerName": "default-scheduler",
-    }
-    request = {
-        "deviceClassName": "gpu.opencgpu.io",
-        "count": 1,
-        "capacity": {"requests": {"memory": "3072Mi"}},
-    }
-    wanted = [{"name": "gpu", "exactly": request}]
-    assert templates[name] == {"spec": {"devices": {"requests": wanted}}}
-
-
 def test_several_containers() -> None:
     """Each container has a claim of its own, and those that want the same have one template."""
     limits = {"aliyun.com/gpu-mem": 3}

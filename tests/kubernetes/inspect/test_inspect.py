@@ -67,20 +67,6 @@ def words(text: str) -> list[list[str]]:
     return [line.split() for line in text.splitlines() if set(line) != {"-"}]
 
 
-def test_as_documented() -> None:
-    """The two samples of Alibaba's documentation, word for word."""
-    head = ["NAME", "IPADDRESS", "GPU0(Allocated/Total)", "GPU", "Memory(GiB)"]
-    line = ["Allocated/Total", "GPU", "Memory", "In", "Cluster:"]
-    assert words(render.summary(one_node([]))) == [
-        head,
-        [NAME, ADDRESS, "0/15", "0/15"],
-        line,
-        ["0/15", "(0%)"],
-    ]
-    used = render.summary(one_node([given("gpu-share-sample", "3Gi")]))
-    assert words(used) == [head, [NAME, ADDRESS, "3/15", "3/15"], line, ["3/15", "(20%)"]]
-
-
 def test_nodes_of_several_sizes() -> None:
     """Missing cards are 0/0, as there; claims of others and of other nodes do not count."""
     slices = [published("b", ["15Gi", "15Gi"]), published("a", ["23Gi"])]

@@ -219,16 +219,6 @@ def test_wide(inspected: Inspected) -> None:
     assert said == ""
 
 
-def test_details_and_json(inspected: Inspected) -> None:
-    """Each pod with what it uses; JSON has it in MiB."""
-    lines, _ = inspected("a", "--details", "-o", "wide")
-    assert ["p", "team", "3", "1.5"] in lines
-    assert ["Used", ":", "1.5"] in lines
-    document = json.loads(" ".join(word for line in inspected("-o", "json")[0] for word in line))
-    (gpu,) = document["nodes"][0]["gpus"]
-    assert (document["nodes"][0]["used"], gpu["used"], gpu["shares"][0]["used"]) == (1536, 1536, 1536)
-
-
 def test_without_wide_nobody_is_asked(server: Server, inspected: Inspected) -> None:
     """The short table is of the API server's objects alone."""
     server.denied = "pods"
