@@ -9,6 +9,7 @@ import json
 import re
 from pathlib import Path
 
+import pytest
 import yaml
 
 from cgpu import paths
@@ -17,7 +18,7 @@ from cgpu.install import places
 from cgpu.install.commands.install import parser as install_parser
 from cgpu.install.commands.uninstall import parser as uninstall_parser
 from cgpu.install.commands.upgrade.main import parser as upgrade_parser
-from cgpu.smi.main import parser
+from cgpu.smi.main import parser as smi_parser
 
 ROW = re.compile(r"^\|(.+)\|$", re.MULTILINE)
 NODE = re.compile(r'\{ "(\w+)", CORE_LEVEL_(\w+), (0\d+),')
@@ -102,27 +103,28 @@ def test_smi_keys(repository: Path) -> None:
     assert [key for key in keys - reasons if f"`{key}`" not in section(document, "JSON")] == []
 
 
-def test_smi_options(repository: Path) -> None:
-    """The document names every option of cgpu-smi."""
-    document = (repository / "docs/commands/cgpu-smi.md").read_text()
-    options = [name for action in parser()._actions for name in action.option_strings]
-    assert [name for name in options if name not in document] == ["--version"]
+@pytest.mark.parametrize(
+    ("page", "heading", "parser"),
+    [
+        ("commands/cgpu-smi.md", None, smi_parser()),
+        ("install.md", "Upgrade", upgrade_parser()),
+        ("install.md", "Set up the node", install_parser()),
+        ("install.md", "Uninstall", uninstall_parser()),
+    ],
+    ids=["smi", "upgrade", "install", "uninstall"],
+)
+def test_options(repository: Path, page: str, heading: str | None, parser: argparse.ArgumentParser) -> None:
+    """The document of a command names every option that its help names."""
+    document = (repository / "docs" / page).read_text()
+    text = document if heading is None else section(document, heading)
+    shown = [action for action in parser._actions if action.help != argparse.SUPPRESS]
+    options = {name for action in shown for name in action.option_strings}
+    assert {name for name in options if name not in text} <= {"-h", "--help", "--version"}
 
 
-def test_upgrade_options(repository: Path) -> None:
-    """The document names every option of cgpu upgrade that its help names."""
-    document = section((repository / "docs/install.md").read_text(), "Upgrade")
-    shown = [action for action in upgrade_parser()._actions if action.help != argparse.SUPPRESS]
-    options = {name for action in shown for name in action.option_strings if name.startswith("--")}
-    assert {name for name in options if name not in document} == {"--help"}
-
-
-def test_install_options(repository: Path) -> None:
-    """The document names every option of cgpu install and cgpu uninstall, and each file they make."""
+def test_install_files(repository: Path) -> None:
+    """The document names each file that cgpu install makes."""
     document = (repository / "docs/install.md").read_text()
-    for heading, one in (("Set up the node", install_parser()), ("Uninstall", uninstall_parser())):
-        options = {name for action in one._actions for name in action.option_strings}
-        assert {name for name in options if name not in section(document, heading)} == {"-h", "--help"}
     named = (places.UNITS, places.MODULES_LOAD, places.MODPROBE, places.RECORD, paths.CONFIG, paths.DRAINING)
     assert [path for path in named if path not in document] == []
 

@@ -77,6 +77,10 @@ def lines(path: Path) -> list[dict[str, object]]:
     return [{key: value for key, value in one.items() if key != "time"} for one in found]
 
 
+def of_cgpud(message: str, level: str = "info", **fields: object) -> dict[str, object]:
+    return {"component": "cgpud", "level": level, "message": message, **fields}
+
+
 def test_daemon_as_json(daemon: Path) -> None:
     """Each line is text at first, then an object, with the container or the GPU that its words name."""
     log = logging.getLogger("cgpud")
@@ -88,23 +92,12 @@ def test_daemon_as_json(daemon: Path) -> None:
     log.error("GPU 1 (GPU-6a25f4b0-0fd5): the driver has lost it")
     log.warning("no GPU 0 and no GPU 1")
     log.info("container of its own\nand a line")
-    common = {"component": "cgpud"}
+    lost = "GPU 1 (GPU-6a25f4b0-0fd5): the driver has lost it"
     assert lines(daemon) == [
-        {
-            **common,
-            "level": "info",
-            "message": f"container {ID}: reclaimed, its processes are gone",
-            "id": ID,
-        },
-        {
-            **common,
-            "level": "error",
-            "message": "GPU 1 (GPU-6a25f4b0-0fd5): the driver has lost it",
-            "gpu": 1,
-            "uuid": "GPU-6a25f4b0-0fd5",
-        },
-        {**common, "level": "warning", "message": "no GPU 0 and no GPU 1"},
-        {**common, "level": "info", "message": "container of its own\nand a line"},
+        of_cgpud(f"container {ID}: reclaimed, its processes are gone", id=ID),
+        of_cgpud(lost, "error", gpu=1, uuid="GPU-6a25f4b0-0fd5"),
+        of_cgpud("no GPU 0 and no GPU 1", "warning"),
+        of_cgpud("container of its own\nand a line"),
     ]
 
 
@@ -115,17 +108,10 @@ def test_events_of_the_daemon(daemon: Path) -> None:
     daemon_log.set_form("json")
     daemon_log.event("started", {"id": ID, "gpu": 0, "memsize": 5})
     daemon_log.event("ready", {"message": "cgpud 0.1.0, 1 Tesla T4"})
-    common = {"component": "cgpud", "level": "info"}
+    started = f"GPU 0: slice of container {ID} started"
     assert lines(daemon) == [
-        {
-            **common,
-            "message": f"GPU 0: slice of container {ID} started",
-            "id": ID,
-            "gpu": 0,
-            "memsize": 5,
-            "event": "started",
-        },
-        {**common, "message": "cgpud 0.1.0, 1 Tesla T4", "event": "ready"},
+        of_cgpud(started, id=ID, gpu=0, memsize=5, event="started"),
+        of_cgpud("cgpud 0.1.0, 1 Tesla T4", event="ready"),
     ]
 
 
@@ -229,14 +215,9 @@ def test_hook_as_json(tree: FakeTree, monkeypatch: pytest.MonkeyPatch) -> None:
     assert run_hook(tree, "json", "poststop") == 0
     registered, removed = (json.loads(text) for _, text in found)
     assert found[0][0] == hook_log.INFO
-    assert {key: registered[key] for key in ("level", "component", "id", "gpu", "memsize", "weight")} == {
-        "level": "info",
-        "component": "cgpu-hook",
-        "id": CONTAINER,
-        "gpu": 1,
-        "memsize": MIB,
-        "weight": 2,
-    }
+    known: dict[str, object] = {"level": "info", "component": "cgpu-hook", "id": CONTAINER}
+    known |= {"gpu": 1, "memsize": MIB, "weight": 2}
+    assert registered | known == registered
     assert (removed["message"], removed["id"]) == ("removed", CONTAINER)
 
 

@@ -227,24 +227,3 @@ def test_hostile_names_are_escaped_and_bounded(tree: FakeTree) -> None:
     (one,) = [key for key in values["opencgpu_slice_weight"] if dict(key)["id"] == PLAIN]
     assert dict(one)["container"].startswith(evil)
     assert len(dict(one)["container"]) == 253
-
-
-def test_names_are_asked_for_once() -> None:
-    """A known container asks nobody again; a nameless one is asked for again after a while."""
-    asked: list[int] = []
-    clock = Clock()
-
-    def source() -> dict[str, str]:
-        asked.append(1)
-        return {POD: "prod/trainer-0/main"} if len(asked) < 3 else {POD: "p/q/r", "late": "here"}
-
-    names = Names([source], clock)
-    for _ in range(3):
-        assert names.of([POD])[POD].pod == "trainer-0"
-    assert len(asked) == 1
-    assert names.of([POD, "late"])["late"].container == "late"
-    assert names.of([POD, "late"])["late"].container == "late"
-    assert len(asked) == 2
-    clock.now += 20
-    assert names.of([POD, "late"])["late"].container == "here"
-    assert len(asked) == 3

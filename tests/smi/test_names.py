@@ -56,9 +56,6 @@ class Handler(http.server.BaseHTTPRequestHandler):
         self.end_headers()
         self.wfile.write(body)
 
-    def address_string(self) -> str:
-        return "peer"
-
     def log_message(self, *_: object) -> None:
         """Say nothing."""
 

@@ -31,13 +31,9 @@ def driver(tmp_path: Path) -> Path:
 
 
 def test_driver(driver: Path) -> None:
-    """A card has the place on the bus that the driver tells, in nvidia-smi's form."""
+    """A card has its place on the bus in nvidia-smi's form; a simulated card has none, nor a driver."""
     versions, (gpu,) = described((CARD,), "cgpud 1", str(driver))
     assert (versions, gpu.bus) == (Versions("cgpud 1", "580.142"), "00000000:3B:00.0")
-
-
-def test_simulated_cards(driver: Path) -> None:
-    """The driver of this machine is not that of simulated cards."""
     other = replace(CARD, uuid="GPU-ffffffff-1111-2222-3333-444444444444")
     versions, (gpu,) = described((other,), None, str(driver))
     assert (versions, gpu.bus) == (Versions(), None)

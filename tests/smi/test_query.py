@@ -22,11 +22,16 @@ from cgpu.smi.render import as_csv
 NOW = datetime(2026, 1, 2, 3, 4, 5, 678000, tzinfo=UTC)
 ONE = Container("a", "a", weight=1, high_prio=False, allocated=10, used=4, pids=(), engine_time=0)
 CARD = Gpu(0, "GPU-1", "Tesla T4", policy=1, max_inst=20, prio_ratio=80, total=10, containers=(ONE,))
-NUMBERS = [
-    ([], ["index, memory.total [MiB]", "0, 15109 MiB", "1, 15109 MiB"]),
-    (["--format=csv,noheader"], ["0, 15109 MiB", "1, 15109 MiB"]),
-    (["--format", "csv,nounits"], ["index, memory.total [MiB]", "0, 15109", "1, 15109"]),
-    (["--format=csv,nounits,noheader", "-i", "1"], ["1, 15109"]),
+NUMBERS = "--query-gpu=index,memory.total"
+FORMS = [
+    ([NUMBERS], ["index, memory.total [MiB]", "0, 15109 MiB", "1, 15109 MiB"]),
+    ([NUMBERS, "--format=csv,noheader"], ["0, 15109 MiB", "1, 15109 MiB"]),
+    ([NUMBERS, "--format", "csv,nounits"], ["index, memory.total [MiB]", "0, 15109", "1, 15109"]),
+    ([NUMBERS, "--format=csv,nounits,noheader", "-i", "1"], ["1, 15109"]),
+    (
+        ["--query-slices", "weight, share ,weight"],
+        ["weight, share [%], weight", "1, 100.0 %, 1", "1, 50.0 %, 1"],
+    ),
 ]
 
 
@@ -35,17 +40,14 @@ def _no_pause(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(smi, "sleep", lambda _: None)
 
 
-@pytest.mark.parametrize(("form", "lines"), NUMBERS)
-def test_forms(tree: Path, capsys: pytest.CaptureFixture[str], form: list[str], lines: list[str]) -> None:
-    """Header and units are there as --format says, the fields in the order in which they were asked for."""
-    assert smi.main(["--tree", str(tree), "--query-gpu=index,memory.total", *form]) == 0
+@pytest.mark.parametrize(("words", "lines"), FORMS)
+def test_forms(tree: Path, capsys: pytest.CaptureFixture[str], words: list[str], lines: list[str]) -> None:
+    """Header and units are there as --format says, the fields in the order in which they were asked for.
+
+    A list may have spaces, and a field more than once.
+    """
+    assert smi.main(["--tree", str(tree), *words]) == 0
     assert capsys.readouterr().out.splitlines() == lines
-
-
-def test_spaces_between_fields(tree: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """A list may have spaces, and a field more than once."""
-    assert smi.main(["--tree", str(tree), "--query-slices", "weight, share ,weight", "--format=csv"]) == 0
-    assert capsys.readouterr().out.splitlines()[:2] == ["weight, share [%], weight", "1, 100.0 %, 1"]
 
 
 @pytest.mark.parametrize("query", ["--query", "-q"])
@@ -109,7 +111,7 @@ def test_rounding() -> None:
 
 @given(st.text(max_size=60), st.text(max_size=60))
 def test_any_name(name: str, model: str) -> None:
-    """Whatever a container and a card are called, each row is one printable line that reads back."""
+    """Whatever a container and a card are called, each row is a printable line that reads back."""
     card = replace(CARD, model=model, containers=(replace(ONE, name=name),))
     wanted = [query.SLICE_FIELDS[one] for one in ("gpu_name", "name", "weight")]
     text = query.rows(wanted, query.slice_views((card,), Versions(), NOW), query.Format(), first=False)
@@ -117,12 +119,6 @@ def test_any_name(name: str, model: str) -> None:
     assert line.isprintable()
     assert line.isascii()
     assert list(csv.reader([line], skipinitialspace=True)) == [[one_line(model), one_line(name), "1"]]
-
-
-@given(st.text(max_size=60))
-def test_any_name_in_the_old_form(name: str) -> None:
-    """--csv escapes a name, too."""
-    card = replace(CARD, containers=(replace(ONE, name=name),))
     (line,) = as_csv((card,), "now", header=False).splitlines()
     assert line.isprintable()
     ((*_, found, _, _, _, _),) = csv.reader([line])

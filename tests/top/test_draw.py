@@ -10,7 +10,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from cgpu.top import details, draw, layout, plain
-from cgpu.top.choose import ORDERS
 from cgpu.top.draw import ASCII, MEANINGS, MEMORY, PROMISED, TIME, UNICODE
 from cgpu.top.model import Recorder, View
 from cgpu.top.reading import Process
@@ -96,11 +95,6 @@ def test_lines_fit(total: int) -> None:
     assert max(map(draw.width, lines)) <= total
 
 
-def test_columns_have_an_order() -> None:
-    """What a heading can be sorted by is what --sort and F6 know."""
-    assert set(ORDERS) <= {one.order for one in layout.COLUMNS}
-
-
 def test_pod_counts_for_more_than_its_namespace() -> None:
     """Where there is no room for all."""
     pod = view().slices[1]
@@ -162,13 +156,6 @@ GPU NAME                  GPU-UTILv           LIMIT MEMORY      USED ALLOC REFSD
   0 trainer               [||   25%]       _:   50% [|||  40%] 2417M 6043M     0
 """
     )
-
-
-def test_plain_has_no_room_for_histories() -> None:
-    """A view as text is not wider than its figures need, however wide the terminal is."""
-    wide, wider = (plain.text(view(), "12:00:00", by="time", columns=columns) for columns in (166, 300))
-    assert wide == wider
-    assert "research/notebook-7f9c4/main" in wide
 
 
 def test_details_fit() -> None:

@@ -25,7 +25,10 @@ def times(view: View) -> dict[str, float | None]:
 
 
 def test_figures() -> None:
-    """A second apart: time by slice and card, and memory of what a slice may have."""
+    """A second apart: rates by slice and card, memory of what a slice may have; one reading has no rates."""
+    one = after(node(1.0))
+    assert times(one) == {TRAINER: None, POD: None, WEB: None}
+    assert [card.utilisation for card in one.cards] == [None, None]
     view = after(node(1.0), node(2.0))
     assert times(view) == {TRAINER: 25.0, POD: 50.0, WEB: 0.0}
     assert [one.memory for one in view.slices] == [pytest.approx(40, abs=0.01), 75.0, 0.0]
@@ -39,13 +42,6 @@ def test_what_is_not_as_it_should_be() -> None:
     wrong = replace(found.stats[0], lost=1, undivided=1)
     cards = after(replace(found, stats={**found.stats, 0: wrong})).cards
     assert [card.conditions for card in cards] == [("the driver has lost it", "time is not divided"), ()]
-
-
-def test_one_reading_has_no_rates() -> None:
-    """What takes two readings is not known after one."""
-    view = after(node(1.0))
-    assert times(view) == {TRAINER: None, POD: None, WEB: None}
-    assert [card.utilisation for card in view.cards] == [None, None]
 
 
 def test_rates_are_of_a_second_at_least() -> None:

@@ -248,33 +248,6 @@ def test_hostile_names(name: str) -> None:
     show(act, Node(hostile=name), size=(120, 24))
 
 
-def colours(app: Top) -> set[str]:
-    strips = app.screen._compositor.render_strips()
-    return {
-        str(segment.style.color.name)
-        for strip in strips
-        for segment in strip
-        if segment.style is not None and segment.style.color is not None
-    }
-
-
-def test_colours(monkeypatch: pytest.MonkeyPatch) -> None:
-    """They are the terminal's own; with NO_COLOR there are none, and the same text."""
-    seen = []
-
-    async def act(app: Top, pilot: Pilot[None]) -> None:
-        seen.append((colours(app), text(app).splitlines()[5]))
-
-    monkeypatch.delenv("NO_COLOR", raising=False)
-    show(act)
-    monkeypatch.setenv("NO_COLOR", "1")
-    show(act)
-    assert seen[0][0] >= {"default", "color(2)", "color(13)"}
-    assert all(name == "default" or name.startswith("color(") for name in seen[0][0])
-    assert seen[1][0] <= {"default"}
-    assert seen[0][1] == seen[1][1]
-
-
 def test_a_page_that_is_not_there_yet() -> None:
     """A view that comes while a page is being made is drawn once its parts are there."""
     Page("details", lambda _: ()).draw()

@@ -1,9 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""cgpu top beside cgpud with simulated cards: figures are true, and it outlives the engine."""
+"""cgpu top beside cgpud with simulated cards: its figures are true."""
 
 from __future__ import annotations
 
-import asyncio
 import os
 import subprocess
 import sys
@@ -13,11 +12,8 @@ import pytest
 from cgpu.client.tree import Tree
 from cgpu.top import reading
 from cgpu.top.model import Recorder
-from cgpu.top.screen import Top
 from tests.daemon.conftest import MakeDaemon, base, make_daemon
 from tests.daemon.harness import MIB, PROBE, Daemon
-
-from .test_screen import text, until
 
 __all__ = ["base", "make_daemon"]  # fixtures
 
@@ -69,20 +65,3 @@ def test_figures_are_the_truth(make_daemon: MakeDaemon) -> None:
     assert row.split()[-3:] == [f"{one.refused}", "1", "3"]  # refused, processes, weight
     sliced.finish("\n")
     other.finish("\n")
-
-
-def test_engine_is_killed(make_daemon: MakeDaemon) -> None:
-    """The screen goes on with the engine that takes the other's place, and says so."""
-    daemon = make_daemon("T4")
-    sliced = daemon.slice(1, f"gpu=0:{LIMIT}", "alloc=2000M:64k", "hold", until="hold")
-    app = Top(read(daemon), delay=0.2)
-
-    async def run() -> None:
-        async with app.run_test(size=(80, 24)) as pilot:
-            await until(pilot, lambda: " 40%]" in text(app))
-            await asyncio.to_thread(daemon.crash)
-            await until(pilot, lambda: "the engine was started anew at" in text(app))
-            assert " 40%]" in text(app)
-
-    asyncio.run(run())
-    sliced.finish("\n")
