@@ -155,9 +155,8 @@ struct sim {
 	uint64_t next_file;
 	struct uvm_file *uvm_files;
 	uint64_t memblock_size;
-	/* The time that the engines have: of the machine's clock, or what is set here. */
+	/* The engines have the time of the machine's clock; else it stands still. */
 	bool follows_clock;
-	uint64_t time;
 	bool stuck; /* object_without_parent() */
 	bool lacks_gsp; /* cards without it can have no channels disabled */
 	dev_t device;

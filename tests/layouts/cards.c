@@ -57,27 +57,6 @@ struct card_facts cards_facts(const struct sim *sim, uint32_t card)
 	return (struct card_facts){ one->gpu_id, one->bytes, one->used, one->uuid_text, one->model->name };
 }
 
-void cards_set_time(struct sim *sim, uint64_t now)
-{
-	uint32_t i;
-
-	pthread_mutex_lock(&sim->lock);
-	sim->time = now;
-	for (i = 0; i < sim->card_count; i++)
-		engines_advance(sim, i);
-	pthread_mutex_unlock(&sim->lock);
-}
-
-int cards_ring(struct sim *sim, struct open_file *file, const void *records, size_t bytes)
-{
-	return doorbell_write(sim, file, records, bytes);
-}
-
-int cards_figures(struct sim *sim, struct open_file *file, void *figures, size_t bytes)
-{
-	return doorbell_read(sim, file, figures, bytes);
-}
-
 struct open_file *cards_open(struct sim *sim, int card, uint64_t *id)
 {
 	struct open_file *file;

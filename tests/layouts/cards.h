@@ -54,11 +54,6 @@ struct open_file *cards_open(struct sim *sim, int card, uint64_t *id);
 void cards_close(struct sim *sim, struct open_file *file);
 /* Whether an open card was registered with this file, and so keeps it. */
 bool cards_keep(const struct sim *sim, uint64_t id);
-/* The time of the cards' engines in nanoseconds, 0 at first. It stands still until it is set again, and never goes back. */
-void cards_set_time(struct sim *sim, uint64_t now);
-/* write(2) and read(2) of a card's node, for its doorbell (kmod/sim/gpu/doorbell.h). */
-int cards_ring(struct sim *sim, struct open_file *file, const void *records, size_t bytes);
-int cards_figures(struct sim *sim, struct open_file *file, void *figures, size_t bytes);
 /* 0 or negative errno. */
 int cards_call(struct sim *sim, struct open_file *file, const struct driver_call *call);
 

@@ -37,8 +37,7 @@ class StageCall(ctypes.Structure):
     _fields_ = (("call", CCall), *members("u32 container fault status"), ("between", NOTHING))
 
 
-Signatures = dict[str, tuple[Any, list[Any]]]
-SIGNATURES: Signatures = {
+SIGNATURES: dict[str, tuple[Any, list[Any]]] = {
     "cgpu_state_bytes": (ctypes.c_size_t, []),
     "stage_new": (c_void_p, [c_void_p, c_char_p, c_char_p, c_uint32, c_uint32]),
     "stage_free": (None, [c_void_p]),
@@ -71,10 +70,10 @@ def build(name: str = "layouts", *options: str) -> Path:
     return build_library(name, *include, *options, "-Wl,-Bsymbolic", "-pthread", more=more)
 
 
-def load(path: Path, signatures: Signatures = SIGNATURES) -> ctypes.CDLL:
+def load(path: Path) -> ctypes.CDLL:
     """Load the library and say how its functions are called."""
     library = ctypes.CDLL(str(path))
-    for name, (result, arguments) in signatures.items():
+    for name, (result, arguments) in SIGNATURES.items():
         function = getattr(library, name)
         function.restype, function.argtypes = result, arguments
     return library

@@ -1,12 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Numbers and layouts of the driver's interface, and the bare system call."""
+"""Numbers and layouts of the driver's interface."""
 
 from __future__ import annotations
 
 import ctypes
-import errno
 import json
-import os
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -21,8 +19,6 @@ ALLOC, FREE, CONTROL, DUP, HEAP, ALLOC_MEMORY = 0x2B, 0x29, 0x2A, 0x34, 0x4A, 0x
 SHARE = 0x35
 REGISTER_FD, XFER = 201, 211
 ROOT, DEVICE, SUBDEVICE, VIDEO, HOST, PINNED = 0x41, 0x80, 0x2080, 0x40, 0x3E, 0x71
-GROUP, CHANNEL = 0xA06C, 0xC46F
-GRAPHICS = 1
 FB_INFO_V2 = 0x20801303
 ID_INFO = 0x205
 HEAP_SIZE, HEAP_FREE = 9, 0x16
@@ -32,12 +28,10 @@ class Status:
     """Answers of the driver."""
 
     OK = 0
-    INSUFFICIENT_PERMISSIONS = 0x1B
     INVALID_ARGUMENT = 0x1F
     INVALID_FLAGS = 0x29
     NO_MEMORY = 0x51
     NOT_SUPPORTED = 0x56
-    NOT_FOUND = 0x57
 
 
 @dataclass(frozen=True)
@@ -85,28 +79,10 @@ def layout(name: str, version: str) -> Layout:
     raise KeyError(f"{name} in {version}")
 
 
-def command(nr: int, size: int, magic: int = 0x46, direction: int = 3) -> int:
-    return direction << 30 | size << 16 | magic << 8 | nr
+def command(nr: int, size: int) -> int:
+    return 3 << 30 | size << 16 | 0x46 << 8 | nr
 
 
 def address(data: bytearray) -> int:
     """Return where a buffer lies in memory; the buffer must outlive the use."""
     return ctypes.addressof((ctypes.c_char * len(data)).from_buffer(data))
-
-
-def raw_ioctl(fd: int, number: int, data: bytearray | int) -> None:
-    """Call ioctl(2) itself: fcntl.ioctl() copies by its own rules."""
-    libc = ctypes.CDLL(None, use_errno=True)
-    where = address(data) if isinstance(data, bytearray) else data
-    if libc.ioctl(ctypes.c_int(fd), ctypes.c_ulong(number), ctypes.c_void_p(where)) != 0:
-        code = ctypes.get_errno()
-        raise OSError(code, os.strerror(code))
-
-
-def errno_of(fd: int, number: int, data: bytearray | int) -> int:
-    """Return the errno of an ioctl, 0 when it works."""
-    try:
-        raw_ioctl(fd, number, data)
-    except OSError as error:
-        return error.errno or errno.EIO
-    return 0

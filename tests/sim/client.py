@@ -18,11 +18,9 @@ from tests.sim.abi import (
     ID_INFO,
     ROOT,
     SUBDEVICE,
-    VIDEO,
     Status,
     address,
     command,
-    raw_ioctl,
 )
 
 if TYPE_CHECKING:
@@ -79,46 +77,23 @@ class Client(AbstractContextManager["Client"]):
     def params(self, name: str, **values: int) -> bytearray:
         return self.sim.layout(name).pack(**values)
 
-    def call(self, nr: int, data: bytearray, *, magic: int = 0x46, direction: int = 3) -> None:
+    def call(self, nr: int, data: bytearray) -> None:
         """Make one ioctl; raise OSError as the system call does."""
-        if direction == 3:
-            fcntl.ioctl(self.ctl, command(nr, len(data), magic), data, True)
-        else:
-            raw_ioctl(self.ctl, command(nr, len(data), magic, direction), data)
+        fcntl.ioctl(self.ctl, command(nr, len(data)), data, True)
 
-    def alloc(
-        self,
-        parent: int,
-        class_id: int,
-        params: bytearray | None = None,
-        handle: int = 0,
-        *,
-        small: bool = False,
-    ) -> tuple[int, int]:
+    def alloc(self, parent: int, class_id: int, params: bytearray | None = None) -> tuple[int, int]:
         """Make an object: the driver's status, and its handle."""
-        name = "NVOS21_PARAMETERS" if small else "NVOS64_PARAMETERS"
         where = address(params) if params is not None else 0
         data = self.params(
-            name,
-            hRoot=self.handle,
-            hObjectParent=parent,
-            hObjectNew=handle,
-            hClass=class_id,
-            pAllocParms=where,
+            "NVOS64_PARAMETERS", hRoot=self.handle, hObjectParent=parent, hClass=class_id, pAllocParms=where
         )
         self.call(ALLOC, data)
-        form = self.sim.layout(name)
+        form = self.sim.layout("NVOS64_PARAMETERS")
         return form.get(data, "status"), form.get(data, "hObjectNew")
 
     def memory(self, size: int, **values: int) -> bytearray:
         """Return the parameters of a request for memory of the card."""
         return self.params("NV_MEMORY_ALLOCATION_PARAMS", **{"owner": 1, "size": size, **values})
-
-    def alloc_memory(self, size: int, handle: int = 0, **values: int) -> tuple[int, int, int]:
-        """Ask for memory of the card: status, handle and the size the driver reports."""
-        params = self.memory(size, **values)
-        status, handle = self.alloc(self.device, VIDEO, params, handle)
-        return status, handle, self.sim.layout("NV_MEMORY_ALLOCATION_PARAMS").get(params, "size")
 
     def free(self, handle: int) -> int:
         data = self.params("NVOS00_PARAMETERS", hRoot=self.handle, hObjectOld=handle)

@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-import ctypes
 import subprocess
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -11,11 +10,8 @@ from pathlib import Path
 import pytest
 
 from tests.integration.commands import eventually
-from tests.layouts.stage import build
 from tests.sim.client import Client
 from tests.sim.support import BUILD, REPOSITORY, Sim
-from tests.sim.virtual import Cards, load
-from tests.sim.worker import Worker
 
 Start = Callable[..., Sim]
 
@@ -73,23 +69,3 @@ def client(sim: Sim) -> Iterator[Client]:
     """Return a client on the first card, which ends with the test."""
     with sim.client() as made:
         yield made
-
-
-@pytest.fixture(scope="session")
-def library() -> ctypes.CDLL:
-    """Build the cards as a library, once."""
-    return load(build())
-
-
-@pytest.fixture
-def cards(library: ctypes.CDLL) -> Iterator[Cards]:
-    """Return two T4 whose time the test sets."""
-    made = Cards(library, "T4:2")
-    yield made
-    made.end()
-
-
-@pytest.fixture
-def worker(cards: Cards) -> Worker:
-    """Return a process that uses the first of them."""
-    return cards.worker()

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import fcntl
 import os
 import signal
 import subprocess
@@ -12,7 +13,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-from tests.sim.abi import HEAP_FREE, HEAP_SIZE, KIB, REGISTER_FD, Layout, command, layout, raw_ioctl
+from tests.sim.abi import HEAP_FREE, HEAP_SIZE, KIB, REGISTER_FD, Layout, command, layout
 from tests.sim.client import Client
 
 REPOSITORY = Path(__file__).resolve().parents[2]
@@ -41,7 +42,7 @@ class Sim:
     def tied(self, client: Client, card: int = 0) -> Iterator[int]:
         """Have a card's node open that is tied to a client's nvidiactl."""
         node = self.open(f"nvidia{card}")
-        raw_ioctl(node, command(REGISTER_FD, 4), bytearray(client.ctl.to_bytes(4, "little")))
+        fcntl.ioctl(node, command(REGISTER_FD, 4), client.ctl.to_bytes(4, "little"))
         yield node
         os.close(node)
 

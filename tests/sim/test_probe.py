@@ -1,14 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The probe: its exit status, on which other tests rely; and that it runs in any image, with 32 bits too."""
+"""The probe: its exit status, on which other tests rely; with 32 bits too; and its scheduling controls."""
 
 from __future__ import annotations
 
 import subprocess
-from pathlib import Path
 
 import pytest
 
 from tests.sim.abi import MIB, PAGE_BIG
+from tests.sim.conftest import Start
 from tests.sim.support import BUILD, Sim, fields
 
 
@@ -55,22 +55,26 @@ def test_exit_status(sim: Sim) -> None:
     assert subprocess.run(missing, capture_output=True, timeout=240, check=False).returncode == 1
 
 
-def test_crowd_fills_a_card_exactly(sim: Sim) -> None:
-    """Four processes that take all they can get have exactly what the card has, and leave nothing."""
-    lines = sim.lines("fork=4:8M:fill")
-    assert sum(int(fields(line)["bytes"]) for line in lines) == 15104 * MIB
-    assert sim.settles(0, 0)
+def test_samples_name_processes(sim: Sim) -> None:
+    """Each by its number; a pid namespace of one's own has its own numbers."""
+    words = ("submit=1000:10ms", "busy=500ms:1ms", "samples")
+    done = sim.probe("group", *words)
+    pid = next(fields(line)["pid"] for line in done.stdout.splitlines() if line.startswith("busy"))
+    mine = [fields(line) for line in done.stdout.splitlines() if line.startswith("sample ")][-2:]
+    assert {(sample["pid"], int(sample["util"]) > 9000) for sample in mine} == {(pid, True)}
+    inside = sim.run_command("/usr/bin/unshare", "--pid", "--fork", *sim.command("group", *words))
+    last = [fields(line)["pid"] for line in inside.stdout.splitlines() if line.startswith("sample ")][-1]
+    assert last == "1", inside.stdout
 
 
-def test_churn(sim: Sim) -> None:
-    """Under a rain of signals every call happens exactly once."""
-    line = fields(sim.lines("churn=1500:64K:150", "info")[0])
-    assert int(line["alarms"]) > 0
-    assert int(line["granted"]) + int(line["interrupted"]) == 1500
-    assert line["bytes"] == line["used"] == str(int(line["granted"]) * PAGE_BIG)
-
-
-def test_probe_is_static(built: Path) -> None:
-    """The probe runs in an empty image: no interpreter, no libraries."""
-    for name in ("cgpu-probe", "cgpu-probe32"):
-        assert b"/ld-linux" not in (built / name).read_bytes()
+@pytest.mark.parametrize("version", ["515.43.04", "615.71.09"])
+def test_controls_of_a_version(start: Start, version: str) -> None:
+    """The oldest and the newest driver take each control in their layout, and tell the slice that was set."""
+    sim = start("T4", version)
+    lines = sim.lines(
+        *("group=2", "submit=3:10us", "drain=10s", "slice=7", "preempt=1000", "interleave=2", "realtime=1"),
+        *("realtime=0", "interleave-channel=1", "restart=1", "properties=900", "schedule=0"),
+        *("schedule-channel=1", "schedule=1", "bind=1", "disable=1", "enable", "runlist-policy=1"),
+        *("runlist-policy=0:1", "compute-policy=1", "scheduling"),
+    )
+    assert "slice=7 compute-policy=1 scheduling status=0x0" in "\n".join(lines)

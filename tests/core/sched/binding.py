@@ -18,7 +18,7 @@ FAIR, PREEMPTIVE, WEIGHT, FIXED, SOFT, NATIVE = range(6)
 MS: Final = 1_000_000
 SECOND: Final = 1_000_000_000
 SLICE: Final = 2 * MS
-# The ideal card below switches in no time; tests/sim/gpu has one that does not.
+# The ideal card below switches in no time; benchmarks/shares has one that does not.
 NO_SWITCH: Final = "-DCGPU_SCHED_SWITCH=0u"
 
 U32, U64, S64 = ctypes.c_uint32, ctypes.c_uint64, ctypes.c_int64

@@ -3,7 +3,19 @@
 
 from __future__ import annotations
 
-from tests.sim.abi import ALLOC_MEMORY, MIB, PAGE_BIG, PAGE_HUGE, PINNED, Status, command, facts, raw_ioctl
+import fcntl
+
+from tests.sim.abi import (
+    ALLOC_MEMORY,
+    MIB,
+    PAGE_BIG,
+    PAGE_HUGE,
+    PINNED,
+    VIDEO,
+    Status,
+    command,
+    facts,
+)
 from tests.sim.client import Client
 from tests.sim.support import Sim
 
@@ -29,7 +41,7 @@ def test_every_class_of_card_memory_takes_some(sim: Sim, client: Client) -> None
 
 def test_surfaces_keep_their_memory(sim: Sim, client: Client) -> None:
     """A semaphore surface keeps the memory that it was made of."""
-    status, memory, _ = client.alloc_memory(PAGE_HUGE)
+    status, memory = client.alloc(client.device, VIDEO, client.memory(PAGE_HUGE))
     params = client.params("NV_SEMAPHORE_SURFACE_ALLOC_PARAMETERS", hSemaphoreMem=memory)
     status, surface = client.alloc(client.subdevice, SURFACE, params)
     assert status == Status.OK
@@ -59,7 +71,7 @@ def test_pinned_memory_takes_none(sim: Sim) -> None:
                 params__pMemory=at,
                 params__limit=PAGE_BIG - 1,
             )
-            raw_ioctl(card, command(ALLOC_MEMORY, form.size), data)
+            fcntl.ioctl(card, command(ALLOC_MEMORY, form.size), data, True)
             assert form.get(data, "params.status") == expected
         assert sim.used() == 0
 
