@@ -17,7 +17,6 @@ WITH_CDI = (
 # Those run for many minutes, or take a network, a GPU or an engine that is not here.
 NOT_TYPED = (
     "make demo",
-    "make demo-kubernetes",
     "make test",
     "make deb",
     "apt-get update",

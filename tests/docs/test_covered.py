@@ -12,7 +12,7 @@ from pathlib import Path
 
 from cgpu.errors import CgpuError
 from cgpu.install.packaging import parsers
-from tests.docs.commands import OPENCGPU_PROGRAMS, Command, Document, document, parts
+from tests.docs.commands import OPENCGPU_PROGRAMS, Command, Document, document, is_synopsis, parts
 from tests.docs.run import typed
 from tests.docs.scenarios import SCENARIOS
 
@@ -101,4 +101,7 @@ def test_usages(repository: Path) -> None:
         if form.text.startswith("cgpu")
     ]
     assert len(forms) > 60
+    # A command would be one of a block for sh.
+    of_blocks = [form for one in documents(repository) for form in one.forms]
+    assert [form.place for form in of_blocks if not is_synopsis(form.text)] == []
     assert [fault for form in forms for fault in named(form)] == []
