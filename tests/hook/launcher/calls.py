@@ -26,12 +26,16 @@ ANSWERS = (
 
 @dataclass(frozen=True)
 class Node:
-    """The node that a call finds. tree: its name. refuses: which line its engine refuses, and with what."""
+    """The node that a call finds. tree: its name. refuses: which line its engine refuses, and with what.
+
+    config: its configuration in place of one with these settings; TREE stands for the tree's path.
+    """
 
     tree: str = "ready"
     refuses: tuple[str, int] | None = None
     drained: bool = False
     settings: dict[str, object] = field(default_factory=dict)
+    config: str = ""
 
 
 @dataclass(frozen=True)

@@ -16,10 +16,13 @@ import pytest
 from hypothesis import HealthCheck, example, given, settings
 
 from cgpu import paths
+from cgpu.client.tree import CONTAINER_NODES, GPU_NODES, ROOT_NODES
+from cgpu.config.effective import DEFAULTS
 from cgpu.hook.main import main
 from tests.client.support import CONTAINER, MIB, T4
 from tests.hook.launcher.calls import Call, Node, calls
 from tests.hook.support import FakeTree, compile_hook, write_recorder
+from tests.request.shares import SHARE
 
 SHIM = Path(__file__).with_name("shim.h")
 # Of so many calls one is done with sanitizers, which cost ten times the start.
@@ -71,7 +74,8 @@ class Place:
     def become(self, node: Node) -> None:
         """Be that node, of which nothing was asked."""
         tree = self.base / node.tree / "tree"
-        (self.base / "config.json").write_text(json.dumps({**node.settings, "tree": str(tree)}))
+        config = node.config or json.dumps({**node.settings, "tree": "TREE"})
+        (self.base / "config.json").write_text(config.replace("TREE", str(tree)))
         (self.base / "refuses").write_text("{} {}".format(*node.refuses) if node.refuses else "")
         if node.drained:
             (self.base / "draining").touch()
@@ -159,8 +163,9 @@ def compare(place: Place, call: Call, capfd: pytest.CaptureFixture[str], *, sani
     if left is None:
         assert by_c == by_python
         return ["alone", by_c.lines[0].partition(" ")[0]]
-    # Python gets the call as it came; what C had begun Python begins too, and the engine had refused it.
-    handed = b"".join(os.fsencode(word) + b"\0" for word in call.arguments) + call.raw
+    # Python gets the call as it came, up to what it would read; what C had begun Python begins too, and the
+    # engine had refused it.
+    handed = b"".join(os.fsencode(word) + b"\0" for word in call.arguments) + call.raw[: (1 << 20) + 1]
     assert (left, by_c.status, by_c.errors, by_c.log) == (handed, 0, "", [])
     refuses = call.node.refuses
     assert by_c.lines in ([], by_python.lines)
@@ -189,3 +194,91 @@ def test_comes_to_the_same(place: Place, capfd: pytest.CaptureFixture[str]) -> N
     if counts["calls"] >= LEAST:
         missed = [name for name, part in FLOORS.items() if counts[name] < part * counts["calls"]]
         assert missed == [], counts
+
+
+MORE = {"annotations": {"a": 'b\\"\n'}, "x": [[], {}, [1, -2, {"y": None}], True], "bundlePath": "/b"}
+KNOWN = json.dumps({**json.loads(STATE), **MORE}).encode()
+GRANT = START[1:]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "node", "line"),
+    [
+        (START, Node(), f"create id={CONTAINER} pid=4711 gpu=0:{6043 * MIB}:1:0"),
+        (
+            ("createRuntime", *GRANT, "--grant", "1:1048576:0:1", "--native", "3"),
+            Node(settings={**DEFAULTS}),
+            f"create id={CONTAINER} pid=4711 gpu=0:{6043 * MIB}:1:0 gpu=1:1048576:0:1 native=3",
+        ),
+        (("prestart", "--share", SHARE), Node(), f"create id={CONTAINER} pid=4711 share={SHARE}"),
+        (("poststop",), Node(), f"destroy id={CONTAINER}"),
+    ],
+)
+def test_does_alone(
+    place: Place, capfd: pytest.CaptureFixture[str], arguments: tuple[str, ...], node: Node, line: str
+) -> None:
+    """What the wrapper has worked out needs no Python; members that are not known change nothing."""
+    assert compare(place, Call(KNOWN, arguments, node), capfd, sanitized=True)[0] == "alone"
+    assert place.noted("lines") == [line]
+
+
+BAD_GRANTS = ["", "0:1:1", "0:1:1:0:0", "0:0:1:0", "0:1:1:2", "0:1:1000:0", f"0:{(1 << 50) + 1}:1:0"]
+BAD_GRANTS += ["00:1:1:0", " 0:1:1:0", "0:1:1:0 ", "0:-1:1:0", "0:1:1:0\n"]
+ARGUMENTS = [
+    *((), ("prestart",), ("createRuntime",), ("poststart", *GRANT)),
+    *((*START, *more) for more in (("--grant",), ("--share", SHARE), ("--gant", "0:1:1:0"))),
+    *((*START, "--native", text) for text in ("x", "00")),
+    ("prestart", "--native", "0", *GRANT),
+    *(("prestart", "--share", text) for text in (SHARE.upper(), SHARE + "0")),
+    ("prestart", "--grant"),
+    *(("prestart", "--grant", text) for text in BAD_GRANTS),
+    ("prestart", *GRANT * 200),
+    # A line that the engine takes, and too long a one for the log.
+    ("prestart", *GRANT * 100),
+]
+PIDS = [b"0", b"1.0", b"1e0", b"01", b"-1", b'"1"', b"true", b"4194305", b'1,"pid":1', b"1}"]
+IDS = [
+    b'"c\\u0031"',
+    b'"c 1"',
+    b'"c1\\n"',
+    b'"-c1"',
+    b'".."',
+    b'""',
+    b"7",
+    b'"c1","id":"c2"',
+    b'"%s"' % (b"1" * 128),
+]
+# The names of the tree's nodes, which Python refuses.
+IDS += [b'"%s"' % name.encode() for name in sorted({*GPU_NODES, *ROOT_NODES, *CONTAINER_NODES})]
+OTHERS = [b'"\xc3\xa9"', b'"\x01"', b'"\\x"', b'"\\u00g0"', b"nul", b"[1,]", b'{"a":1 "b":2}', b"[" * 100000]
+OTHERS += [b"[" * 40 + b"]" * 40, b'"' + b"y" * (1 << 20) + b'"']
+STATES = [
+    *(b"", b"{}", b"[]", b"null", b'{"id":"c1"}', b'{"i\\u0064":"c1","pid":1}'),
+    *(b'{"id":"c1","pid":1' + end for end in (b"", b",}", b"}\0", b',"bundle":7}')),
+    *(b'{"id":"c1","pid":' + pid + b"}" for pid in PIDS),
+    *(b'{"id":' + id_ + b',"pid":1}' for id_ in IDS),
+    *(b'{"id":"c1","pid":1,"x":' + value + b"}" for value in OTHERS),
+]
+NODES = [
+    Node(drained=True),
+    *(Node(settings={"log_format": form}) for form in ("json", "journal", None)),
+    *(Node(config=f'{{"tree": "{path}"}}') for path in ("", "relative", "/nowhere")),
+    *(Node(settings={name: value}) for name, value in (("unknown", 1), ("policy", "1"), ("max_inst", [1]))),
+    *(Node(settings={name: value}) for name, value in (("shared_node", None), ("low_level_runtime", 1))),
+    Node(settings={"hook_timeout": True}),
+    # Of two values Python takes the last.
+    *(Node(config=f'{{"tree": "TREE", "tree": {second}}}') for second in ("null", '"/nowhere"')),
+]
+
+
+@pytest.mark.parametrize(
+    "call",
+    [
+        *(Call(STATE, arguments) for arguments in ARGUMENTS),
+        *(Call(state, START) for state in STATES),
+        *(Call(STATE, START, node) for node in NODES),
+    ],
+)
+def test_leaves(place: Place, capfd: pytest.CaptureFixture[str], call: Call) -> None:
+    """What needs a rule, or is wrong or not plain, goes to Python, which does it or refuses it."""
+    assert "alone" not in compare(place, call, capfd, sanitized=True)

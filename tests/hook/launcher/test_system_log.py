@@ -6,7 +6,7 @@ from __future__ import annotations
 import re
 import socket
 import subprocess
-import threading
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -48,39 +48,33 @@ def hours(line: bytes) -> int:
     return int(found[1])
 
 
+def received(log: socket.socket) -> bytes:
+    """Return the one line that comes to a log of either type."""
+    if log.type == socket.SOCK_DGRAM:
+        return log.recv(1 << 16)
+    connection, _ = log.accept()
+    with connection, connection.makefile("rb") as stream:
+        return stream.read()
+
+
 def hour_there() -> int:
     done = subprocess.run(["date", "+%H"], env={"TZ": ZONE}, capture_output=True, check=True, timeout=240)
     return int(done.stdout)
 
 
-def test_datagram(tree: FakeTree) -> None:
-    """It is sent whole, however long it is, with the time of this machine's zone."""
-    with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as log:
+@pytest.mark.parametrize(("kind", "end"), [(socket.SOCK_DGRAM, b""), (socket.SOCK_STREAM, b"\0")])
+def test_line(tree: FakeTree, kind: socket.SocketKind, end: bytes) -> None:
+    """It is sent whole, however long it is, in this machine's time; a stream gets a zero byte at its end."""
+    with socket.socket(socket.AF_UNIX, kind) as log, ThreadPoolExecutor() as pool:
         log.bind(str(tree.base / "log"))
+        if kind == socket.SOCK_STREAM:
+            log.listen()
+        line = pool.submit(received, log)
         before = hour_there()
         register(tree)
-        assert hours(log.recv(1 << 16)) in (before, hour_there())
-
-
-def test_stream(tree: FakeTree) -> None:
-    """A log that takes streams gets it with a zero byte at its end."""
-    got: list[bytes] = []
-
-    def take(log: socket.socket) -> None:
-        connection, _ = log.accept()
-        with connection, connection.makefile("rb") as stream:
-            got.append(stream.read())
-
-    with socket.socket(socket.AF_UNIX) as log:
-        log.bind(str(tree.base / "log"))
-        log.listen()
-        thread = threading.Thread(target=take, args=(log,))
-        thread.start()
-        register(tree)
-        thread.join(240)
-    (line,) = got
-    assert line.endswith(b"\0")
-    hours(line[:-1])
+        got = line.result(240)
+        assert got.endswith(end)
+        assert hours(got.removesuffix(end)) in (before, hour_there())
 
 
 def test_no_log(tree: FakeTree) -> None:
