@@ -35,11 +35,6 @@ def down(tree: Path) -> str:
     )
 
 
-def facts_of(facts: Mapping[str, object]) -> str:
-    """Return a GPU's words of the entry gpus, of what its other entries have."""
-    return " ".join(f"{key}={facts[key]}" for key in ("uuid", "memtotal", "max_inst") if key in facts)
-
-
 def refuse_writes(monkeypatch: pytest.MonkeyPatch, number: int, call: str = "write") -> None:
     """Have the engine answer each write, or each open, with an errno."""
 
@@ -87,8 +82,9 @@ class PlainTree:
     def directory(self, place_name: str, /, **nodes: object) -> None:
         """Make a directory with these entries; that of a card is in the tree's entry gpus too."""
         if "uuid" in nodes:
+            facts = [f"{key}={nodes[key]}" for key in ("uuid", "memtotal", "max_inst") if key in nodes]
             with (self.path / "gpus").open("a") as gpus:
-                gpus.write(f"index={place_name} {facts_of(nodes)}\n")
+                gpus.write(" ".join((f"index={place_name}", *facts)) + "\n")
         (self.path / place_name).mkdir()
         self.write({f"{place_name}/{node}": value for node, value in nodes.items()})
 

@@ -4,7 +4,6 @@
 from __future__ import annotations
 
 import errno
-import os
 import re
 import time
 from collections.abc import Callable
@@ -143,11 +142,7 @@ def test_engine_down(tmp_path: Path, left: str) -> None:
 def test_dead_mount(tree: PlainTree, monkeypatch: pytest.MonkeyPatch) -> None:
     """A mount whose server died is an engine that does not run."""
     (tree.path / "version").unlink()
-
-    def fail(*arguments: object) -> int:
-        raise OSError(errno.ENOTCONN, os.strerror(errno.ENOTCONN))
-
-    monkeypatch.setattr("cgpu.client.tree.os.open", fail)
+    refuse_writes(monkeypatch, errno.ENOTCONN, "open")
     with pytest.raises(EngineDownError):
         client(tree).register(CONTAINER, 1, GRANTS)
 

@@ -92,15 +92,17 @@ def test_the_first_time(module: PlainTree, give: Give) -> None:
     # The hook and the runtime will read this file.
     assert effective.load(str(module.base / "run" / "config.json")).allow_disable is False
     assert effective.is_configured()
-
-
-def test_values_of_the_module(module: PlainTree, give: Give) -> None:
-    """Numbers and words go to parameters too, at any time."""
-    assert give("context_memory: 0\ndrift_tolerance: 4096\ndrift_reaction: refuse\nslice_us: 500\n") == 0
+    # Numbers and words go to parameters too, at any time.
     names = ("context_memory", "drift_tolerance", "drift_reaction", "slice_us")
-    assert [values(module)[f"parameters/{name}"] for name in names] == ["0", "4096", "refuse", "500"]
-    assert give("drift_tolerance: 8192\n") == 0
-    assert [values(module)[f"parameters/{name}"] for name in names] == ["100663296", "8192", "report", "2000"]
+    for text, expected in (
+        (
+            "context_memory: 0\ndrift_tolerance: 4096\ndrift_reaction: refuse\nslice_us: 500\n",
+            ["0", "4096", "refuse", "500"],
+        ),
+        ("drift_tolerance: 8192\n", ["100663296", "8192", "report", "2000"]),
+    ):
+        assert give(text) == 0
+        assert [values(module)[f"parameters/{name}"] for name in names] == expected
 
 
 def test_a_later_time_writes_what_changed(module: PlainTree, give: Give) -> None:

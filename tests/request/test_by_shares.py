@@ -83,20 +83,33 @@ def test_shares_are_merged(folder: Path) -> None:
 # --- other pods, other containers, ended claims ---
 
 
-def test_another_pods_share() -> None:
-    """A share's id in another pod is worth nothing, and the line does not say whose it is."""
-    for env in (asking(SHARE), {variable(SHARE): SHARE}):
-        for notes in (by_containerd(OTHER_POD), by_crio(ROOT, OTHER_POD)):
-            with refused_word_for_word(f"share {SHARE}: it is not of a claim of this pod ({OTHER_POD})"):
-                give(env, notes, root={"path": ROOT})
+ANOTHER_POD = f"share {SHARE}: it is not of a claim of this pod ({OTHER_POD})"
+ANOTHER_CONTAINER = (
+    f"share {SHARE}: the container sidecar does not name its claim train-gpu-x7 in resources.claims; in this "
+    "pod it is for: main, init"
+)
+SANDBOX = f"{variable(SHARE)}: a pod's sandbox has no share; its containers have"
 
 
-def test_another_containers_share() -> None:
-    """Nor in another container of the same pod."""
-    with refused(
-        f"share {SHARE}: the container sidecar does not name its claim train-gpu-x7", "for: main, init"
-    ):
-        give(asking(SHARE), by_containerd(container="sidecar"))
+@pytest.mark.parametrize(
+    ("notes", "line"),
+    [
+        (by_containerd(OTHER_POD), ANOTHER_POD),
+        (by_crio(ROOT, OTHER_POD), ANOTHER_POD),
+        # A pod of CRI-O that writes containerd's annotations stays what CRI-O says.
+        ({**by_containerd(POD), **by_crio(ROOT, OTHER_POD)}, ANOTHER_POD),
+        (by_containerd(container="sidecar"), ANOTHER_CONTAINER),
+        (by_containerd(kind="sandbox"), SANDBOX),
+        (by_crio(ROOT, kind="sandbox"), SANDBOX),
+    ],
+)
+def test_whose_a_share_is(notes: dict[str, str], line: str) -> None:
+    """A share's id is worth nothing in another pod, in another container, and in a pod's sandbox."""
+    root = ROOT if "io.container.manager" in notes else "rootfs"
+    for config in (Effective(trust_annotations=trust) for trust in ("auto", "never")):
+        for env in (asking(SHARE), {variable(SHARE): SHARE}):
+            with refused_word_for_word(line):
+                give(env, notes, config, root={"path": root})
 
 
 def test_shares_that_are_not_to_be_had(folder: Path) -> None:
@@ -149,21 +162,6 @@ def test_no_proof_of_a_pod(notes: dict[str, str], root: str) -> None:
     for config in (Effective(), Effective(trust_annotations="always"), Effective(pod_variables=True)):
         with refused(*UNPROVEN):
             give(asking(SHARE), notes, config, root={"path": root})
-
-
-def test_forged_beside_crios_own() -> None:
-    """A pod of CRI-O that writes containerd's annotations stays what CRI-O says."""
-    notes = {**by_containerd(POD), **by_crio(ROOT, OTHER_POD)}
-    with refused(f"share {SHARE}: it is not of a claim of this pod ({OTHER_POD})"):
-        give(asking(SHARE), notes, root={"path": ROOT})
-
-
-@pytest.mark.parametrize("trust", ["never", "auto"])
-def test_sandbox(trust: str) -> None:
-    """A pod's sandbox has no share, by whatever engine, also where nobody trusts annotations."""
-    for notes, root in ((by_containerd(kind="sandbox"), "rootfs"), (by_crio(ROOT, kind="sandbox"), ROOT)):
-        with refused(f"{variable(SHARE)}: a pod's sandbox has no share"):
-            give(asking(SHARE), notes, Effective(trust_annotations=trust), root={"path": root})
 
 
 forged = st.dictionaries(
@@ -230,11 +228,12 @@ def test_malformed_variable(name: str, text: str) -> None:
                 read(spec(env, by_containerd()), config)
 
 
-@pytest.mark.parametrize("name", ["OPENCGPU_SHARES", variable(SHARE).lower()])
+@pytest.mark.parametrize("name", ["OPENCGPU_SHARES", variable(SHARE).lower(), "OPENCGPU_MEN"])
 def test_a_near_name(name: str) -> None:
-    """A name that looks like ours, or has other capitals, is no share, and is refused as everywhere."""
-    with refused(f"variable {name}: there is none of that name"):
-        read(spec({name: SHARE, VOID: "void"}, by_containerd()), Effective())
+    """A name that looks like ours, or has other capitals, is refused in a pod as everywhere."""
+    for config in (Effective(), Effective(shared_node=True)):
+        with refused(f"variable {name}: there is none of that name"):
+            read(spec({name: SHARE, VOID: "void"}, by_containerd()), config)
 
 
 def test_given_twice() -> None:

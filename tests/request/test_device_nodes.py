@@ -178,34 +178,21 @@ def test_allow_privileged() -> None:
     assert sliced_gpus(container((node(0),)), allowed) == [0]
     named = spec({"NVIDIA_VISIBLE_DEVICES": "0"}, linux=container((), (ALLOW_ALL,))["linux"])
     assert sliced_gpus(named, allowed) == [0]
-
-
-def test_privilege_alone_is_silent() -> None:
-    """A request of privilege alone is silent.
-
-    So the container starts before an engine has read the configuration: the container may be the installer.
-    """
+    # Who has privilege alone starts before an engine has read the configuration: it may be the installer.
     assert read(container((), (ALLOW_ALL,)), Effective()).is_silent()
     assert not read(container((node(0),)), Effective()).is_silent()
 
 
-def test_old_images_with_nvidias_runtime() -> None:
-    """NVIDIA's runtime gives an image that has CUDA_VERSION alone all GPUs; other runtimes give it none."""
-    nvidia_runtime = WITH_DEFAULT.replace(low_level_runtime="/usr/bin/nvidia-container-runtime")
-    old, linux = {"CUDA_VERSION": "8.0"}, {"x": 1}
-    assert sliced_gpus(spec(old, linux=linux), nvidia_runtime) == [0, 1, 2]
-    assert sliced_gpus(spec(old, linux=linux), WITH_DEFAULT) == []
-    for more in ({"NVIDIA_REQUIRE_CUDA": "cuda>=8"}, {"NVIDIA_VISIBLE_DEVICES": ""}):
-        assert sliced_gpus(spec({**old, **more}, linux=linux), nvidia_runtime) == []
-
-
 @pytest.mark.parametrize("hook_point", ["prestart", "createRuntime"])
-def test_old_images_with_nvidias_hook(hook_point: str) -> None:
-    """NVIDIA's hook gives an old image all GPUs, as NVIDIA's runtime does.
-
-    NVIDIA's runtime adds the hook and then calls our runtime.
-    """
+def test_old_images(hook_point: str) -> None:
+    """NVIDIA's runtime, and its hook, give an image that has CUDA_VERSION alone all GPUs; others none."""
+    nvidia_runtime = WITH_DEFAULT.replace(low_level_runtime="/usr/bin/nvidia-container-runtime")
     old = {"CUDA_VERSION": "8.0"}
+    assert sliced_gpus(spec(old, linux={"x": 1}), nvidia_runtime) == [0, 1, 2]
+    assert sliced_gpus(spec(old, linux={"x": 1}), WITH_DEFAULT) == []
+    for more in ({"NVIDIA_REQUIRE_CUDA": "cuda>=8"}, {"NVIDIA_VISIBLE_DEVICES": ""}):
+        assert sliced_gpus(spec({**old, **more}, linux={"x": 1}), nvidia_runtime) == []
+    # NVIDIA's runtime adds the hook and then calls our runtime.
     hooks = {hook_point: [{"path": "/bin/x"}, {"path": "/usr/bin/nvidia-container-runtime-hook"}]}
     assert sliced_gpus(spec(old, hooks=hooks)) == [0, 1, 2]
     with refused("CUDA_VERSION=set: a GPU without an amount"):
@@ -213,19 +200,3 @@ def test_old_images_with_nvidias_hook(hook_point: str) -> None:
     assert sliced_gpus(spec({**old, "NVIDIA_VISIBLE_DEVICES": "void"}, hooks=hooks)) == []
     assert sliced_gpus(spec({}, hooks=hooks)) == []
     assert sliced_gpus(spec(old, hooks={hook_point: [{"path": "/bin/x"}, {}]})) == []
-
-
-@pytest.mark.parametrize(
-    ("members", "line"),
-    [
-        ({"linux": 1}, "config.json: linux: 1: expected an object"),
-        ({"linux": {"devices": 1}}, "config.json: linux.devices: 1: expected a list"),
-        ({"linux": {"devices": [1]}}, "config.json: linux.devices: 1: expected a list"),
-        ({"linux": {"resources": {"devices": {}}}}, "config.json: linux.resources.devices: an object: "),
-        ({"mounts": {"a": 1}}, "config.json: mounts: an object: expected a list"),
-    ],
-)
-def test_wrong_types(members: dict[str, object], line: str) -> None:
-    """A container is refused when a member of its specification has a wrong type."""
-    with refused(line):
-        read({**spec(), **members}, Effective())

@@ -9,7 +9,6 @@ import pytest
 
 from cgpu.config.effective import Effective
 from cgpu.errors import CgpuError
-from cgpu.request.spec import read
 from tests.client.support import T4, cards
 from tests.refusal import refused
 from tests.request.shares import VOID, by_containerd, by_crio
@@ -135,10 +134,3 @@ def test_without_annotations_nobody_is_a_pod() -> None:
     """Containers of docker, ctr and podman go by variables as before."""
     assert wants(spec({"OPENCGPU_MEM": "6G"}, {}), Effective())
     assert wants(spec({"OPENCGPU_MEM": "6G"}, {"io.kubernetes.pod.uid": "x"}), Effective())
-
-
-def test_misspelled_words_of_a_pod() -> None:
-    """A word of no known name is refused with the nearest one, also where no environment counts."""
-    for config in (Effective(), Effective(shared_node=True)):
-        with refused("variable OPENCGPU_MEN: there is none of that name"):
-            read(spec({"OPENCGPU_MEN": "6G"}, by_containerd()), config)

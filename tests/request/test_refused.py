@@ -84,19 +84,8 @@ REFUSED: list[tuple[dict[str, str], dict[str, int], tuple[str, ...]]] = [
     ({"OPENCGPU_DISABLE": "1"}, {}, (f"variable OPENCGPU_DISABLE{NONE} CGPU_DISABLE?",)),
     # Two words for one thing.
     ({"OPENCGPU_WEIGHT": "2", WEIGHT: "2"}, {}, (f"OPENCGPU_WEIGHT=2: {WEIGHT} is set too",)),
-    ({"OPENCGPU_MEM": "6G", MEM: "6"}, {}, (f"OPENCGPU_MEM=6G: {MEM} is set too",)),
     ({"OPENCGPU_MEM": "6G", DEV: "15"}, {}, (f"OPENCGPU_MEM=6G: {DEV} is set too",)),
-    (
-        {"OPENCGPU_MEM": "6G", "OPENCGPU_GPUS": "0", "OPENCGPU_CDI_GPU_1": "1"},
-        {},
-        ("OPENCGPU_GPUS=0: device opencgpu.io/gpu is given too",),
-    ),
     ({"OPENCGPU_CDI_GPU_00": "1"}, {}, ("OPENCGPU_CDI_GPU_00=1: expected OPENCGPU_CDI_GPU_0=1",)),
-    (
-        {"OPENCGPU_MEM": "6G", "OPENCGPU_CDI_GPU_7": "1"},
-        {},
-        ("device opencgpu.io/gpu=7: no GPU 7 here", KNOWN),
-    ),
     # Beyond the bounds of the node.
     ({**ENV, "CGPU_DISABLE": "1"}, {"allow_disable": False}, ("CGPU_DISABLE=1: ", "cannot be switched off")),
     ({MEM: "0"}, {"allow_disable": False}, (f"{MEM}=0: ", "cannot be switched off")),
@@ -168,9 +157,8 @@ def test_where_variables_do_not_count() -> None:
 
 
 def test_nodes_without_a_card_for_it() -> None:
-    """One of several GPUs must be named, a node without any gives no slice, a small card needs MEM_DEV."""
+    """A node without any GPU gives no slice, and a small card needs MEM_DEV."""
     for gpus, part in (
-        (cards(T4, T4), "this node has 2 GPUs; choose with OPENCGPU_GPUS=0"),
         ([], "a slice is asked for, but the engine knows no GPU"),
         (cards(512), f"{MEM}=6: GPU 0 has only 512 MiB: say what a whole card is in {DEV}"),
     ):
@@ -189,6 +177,11 @@ NOTE = "opencgpu.io/mem-container"
         ({"process": {"env": "A=1"}}, "config.json: process.env: A=1: expected a list"),
         ({"process": {"env": [7]}}, "config.json: process.env: 7: expected a NAME=VALUE string"),
         ({"process": {"env": [None]}}, "config.json: process.env: None: expected a NAME=VALUE string"),
+        ({"linux": 1}, "config.json: linux: 1: expected an object"),
+        ({"linux": {"devices": 1}}, "config.json: linux.devices: 1: expected a list"),
+        ({"linux": {"devices": [1]}}, "config.json: linux.devices: 1: expected a list"),
+        ({"linux": {"resources": {"devices": {}}}}, "config.json: linux.resources.devices: an object: "),
+        ({"mounts": {"a": 1}}, "config.json: mounts: an object: expected a list"),
         ({"annotations": []}, "config.json: annotations: a list: expected an object"),
         ({"annotations": {NOTE: 6}}, f"annotation {NOTE}=6{AMOUNT}"),
         ({"annotations": {NOTE: "6x"}}, f"annotation {NOTE}=6x{AMOUNT}"),

@@ -114,16 +114,6 @@ def test_same_verdicts_as_libseccomp(*, shared: bool) -> None:
     check()
 
 
-def test_a_second_listener_is_refused() -> None:
-    """seccomp() with NEW_LISTENER fails with EBUSY by every number it has, whatever else its flags say."""
-    program = assemble(profile("run-0", shared=False))
-    for architecture, number in ((X86_64, 317), (X86_64, 0x40000000 + 317), (I386, 354)):
-        for flags in (8, 0xFFFFFFFF, 0xFFFFFFFF00000008):
-            assert verdict(program, Call(architecture, number, (1, flags, 0, 0, 0, 0))) == BUSY
-        for flags in (0, 1, 0xF7, 0x800000000):
-            assert verdict(program, Call(architecture, number, (1, flags, 0, 0, 0, 0))) == ALLOWED
-
-
 def test_other_architectures_are_killed() -> None:
     """A call of an architecture that the profile does not name kills its caller."""
     # ioctl() on AUDIT_ARCH_AARCH64.

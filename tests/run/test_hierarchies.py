@@ -22,6 +22,8 @@ OLD = """\
 34 31 0:31 / /sys/fs/cgroup/pids rw - cgroup cgroup rw,pids
 35 31 0:32 / /sys/fs/cgroup/systemd rw - cgroup cgroup rw,name=systemd
 """
+HYBRID = "36 31 0:33 / /sys/fs/cgroup/unified rw - cgroup2 cgroup2 rw\n"
+BESIDE = "/sys/fs/cgroup/unified /user.slice/session-3.scope"
 OLD_GROUPS = """\
 5:name=systemd:/user.slice
 4:pids:/user.slice/a
@@ -36,22 +38,19 @@ def places(cgroups: str, mountinfo: str) -> list[str]:
     return [f"{one.mount} {one.own}" for one in find(cgroups, mountinfo)]
 
 
-def test_version_2() -> None:
-    """The one hierarchy of version 2, with the caller's own group."""
-    assert places("0::/user.slice/session-3.scope\n", UNIFIED) == [
-        "/sys/fs/cgroup /user.slice/session-3.scope"
-    ]
-
-
-def test_version_1() -> None:
-    """Of version 1 those that the engines look at; version 2 is not mounted there."""
-    assert places(OLD_GROUPS, OLD) == ["/sys/fs/cgroup/pids /user.slice/a", "/sys/fs/cgroup/memory /"]
-
-
-def test_hybrid() -> None:
-    """Both where both are mounted."""
-    unified = "36 31 0:33 / /sys/fs/cgroup/unified rw - cgroup2 cgroup2 rw\n"
-    assert places(OLD_GROUPS, OLD + unified)[-1] == "/sys/fs/cgroup/unified /user.slice/session-3.scope"
+@pytest.mark.parametrize(
+    ("cgroups", "mountinfo", "found"),
+    [
+        ("0::/user.slice/session-3.scope\n", UNIFIED, ["/sys/fs/cgroup /user.slice/session-3.scope"]),
+        # Of version 1 those that the engines look at; version 2 is not mounted there.
+        (OLD_GROUPS, OLD, ["/sys/fs/cgroup/pids /user.slice/a", "/sys/fs/cgroup/memory /"]),
+        (OLD_GROUPS, OLD + HYBRID, ["/sys/fs/cgroup/pids /user.slice/a", "/sys/fs/cgroup/memory /", BESIDE]),
+    ],
+    ids=["version 2", "version 1", "both"],
+)
+def test_hierarchies(cgroups: str, mountinfo: str, found: list[str]) -> None:
+    """The hierarchies that the engines look at, each with the caller's own group."""
+    assert places(cgroups, mountinfo) == found
 
 
 def test_mount_of_a_part() -> None:

@@ -46,10 +46,6 @@ def test_all_said() -> None:
 @pytest.mark.parametrize(
     ("asked", "message"),
     [
-        (
-            options(None, gpus="0"),
-            "how much memory? choose with --mem 6G (this node has no default_memsize)",
-        ),
         (options(), "this node has 3 GPUs; choose with --gpus 0 (or 0,1, a UUID, all)"),
         (options(gpus="7"), "--gpus=7: no GPU 7 here; available: 0 (GPU-b084ae33), 1 (GPU-"),
         (options(gpus="0,0"), "--gpus=0,0: GPU 0 is named twice"),

@@ -14,6 +14,7 @@ from cgpu.request.resolve import Allocation
 from cgpu.runtime_config.oci_runtime.cdi import Description
 from cgpu.runtime_config.oci_runtime.edit import Node
 from cgpu.runtime_config.oci_runtime.lowlevel import low_level
+from tests.client.support import uuid
 from tests.hook.support import write_bundle
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -21,8 +22,7 @@ SOURCES = ROOT / "runtime_config" / "launcher"
 OCI_RUNTIME = ROOT / "runtime_config" / "oci_runtime"
 SANITIZERS = ("-fsanitize=address,undefined",)
 MIB = 1 << 20
-UUID = "GPU-b084ae33-e244-0959-cd97-830000000000"
-OTHER = "GPU-b084ae33-e244-0959-cd97-830000000001"
+UUID, OTHER = uuid(0), uuid(1)
 REQUEST = Allocation(((0, 6043 * MIB, 1, 0),), (), (UUID,))
 ASKING = ("ALIYUN_COM_GPU_MEM_CONTAINER=6", "ALIYUN_COM_GPU_MEM_DEV=15")
 

@@ -209,16 +209,6 @@ def test_a_runtime_that_is_no_program(tmp_path: Path, path: str, capsys: Capture
     assert not (tmp_path / "d").exists()
 
 
-def test_a_broken_file_is_left_alone(config: Path, command: Command, capsys: Captured) -> None:
-    """A file that cannot be read is named and not touched."""
-    config.parent.mkdir()
-    for raw in (b"{", b"\xff"):
-        config.write_bytes(raw)
-        assert command() == 1
-        assert capsys.readouterr().err.count("\n") == 1
-        assert config.read_bytes() == raw
-
-
 def test_a_folder_that_takes_no_copy(
     config: Path, command: Command, monkeypatch: pytest.MonkeyPatch, capsys: Captured
 ) -> None:

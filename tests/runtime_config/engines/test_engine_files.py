@@ -14,7 +14,6 @@ from cgpu.runtime_config.engines.containerd import Containerd
 from cgpu.runtime_config.engines.engine import Desired
 from tests.runtime_config.engines.nodes import (
     CONFIG_TOML,
-    CONTAINERS_CONF,
     CRIO,
     DAEMON_JSON,
     DEFAULT,
@@ -117,29 +116,6 @@ def test_crio_check(machine: Machine, main: str) -> None:
     machine.program("crio", f'[ "$*" = "{wanted}" ] && {{ echo "level=fatal msg=bad" >&2; exit 1; }}; exit 0')
     with pytest.raises(CgpuError, match=r"crio\.conf\.d: crio: level=fatal msg=bad; see: "):
         machine.engine("crio").check(machine.root)
-
-
-@pytest.mark.parametrize(("version", "target"), [("4.3.1", PODMAN_DROP_IN), ("3.4.4", CONTAINERS_CONF)])
-def test_podman_target(machine: Machine, version: str, target: str) -> None:
-    """podman gets a drop-in since 4.0, and a line in its main file before."""
-    machine.write(CONTAINERS_CONF, '[engine]\nruntime = "crun"\n')
-    engine = machine.engine("podman", version)
-    machine.add(engine, DEFAULT)
-    assert tomllib.loads(machine.read(target))["engine"] == {
-        "runtime": "cgpu",
-        "runtimes": {"cgpu": [str(RUNTIME)]},
-    }
-    machine.remove(engine)
-    assert machine.state() == {CONTAINERS_CONF: b'[engine]\nruntime = "crun"\n'}
-
-
-def test_an_upgraded_podman_gets_a_drop_in(machine: Machine) -> None:
-    """What an older podman had in its main file moves to the drop-in."""
-    machine.write(CONTAINERS_CONF, "[engine]\n")
-    machine.add(machine.engine("podman", "3.4.4"))
-    machine.add(machine.engine("podman", "5.0.0"))
-    assert machine.read(CONTAINERS_CONF) == "[engine]\n"
-    assert str(RUNTIME) in machine.read(PODMAN_DROP_IN)
 
 
 def test_somebody_elses_file_under_our_name(machine: Machine) -> None:

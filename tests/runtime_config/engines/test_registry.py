@@ -25,25 +25,6 @@ from tests.runtime_config.engines.nodes import (
     RUNTIME,
     Machine,
 )
-from tests.runtime_config.engines.test_golden import GOLDEN
-
-MANUAL = "docs/man/cgpu-runtime-config.8.md"
-
-
-@pytest.mark.parametrize("name", list(MAIN))
-def test_golden_texts(name: str) -> None:
-    """Each engine with settings has a text of before, and what becomes of it."""
-    befores = list(GOLDEN.glob(f"{name}-*/before.txt"))
-    assert any(one.with_stem(kind).exists() for one in befores for kind in ("after", "drop-in"))
-
-
-@pytest.mark.parametrize("name", list(ENGINES))
-def test_documents(repository: Path, name: str) -> None:
-    """A document tells how each engine gets the runtime, and the manual page names the files that change."""
-    pages = [path.read_text() for path in (repository / "docs").rglob("*.md")]
-    assert any(f"cgpu-runtime-config {name} " in page for page in pages)
-    files = repository.joinpath(MANUAL).read_text().partition("# FILES")[2]
-    assert any(place in files for place in ENGINES[name].settings_files or (f"**{name}**",))
 
 
 @pytest.mark.parametrize("name", list(MAIN))
@@ -105,16 +86,6 @@ def test_settings_make_an_engine_present(machine: Machine) -> None:
     assert not machine.engine("containerd", "1.6.20").is_present(machine.root)
     machine.write(CONFIG_TOML, "version = 2\n")
     assert machine.engine("containerd").is_present(machine.root)
-
-
-@pytest.mark.parametrize("name", list(MAIN))
-def test_reloading_starts_no_engine(machine: Machine, name: str) -> None:
-    """An engine learns of its settings by systemd, and one that does not run stays so."""
-    assert machine.engine(name).reload()[:2] in (
-        (),
-        ("systemctl", "try-restart"),
-        ("systemctl", "try-reload-or-restart"),
-    )
 
 
 @pytest.mark.parametrize("name", list(MAIN))

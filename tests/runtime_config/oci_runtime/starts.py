@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Starts of containers: such as ask for a slice in each way, with one thing changed, and hostile ones."""
+"""Starts of containers: such as ask for a slice in each way, and with one thing changed."""
 
 from __future__ import annotations
 
@@ -21,6 +21,7 @@ DENY = {
 }
 LISTENER = {**ALLOW, "listenerPath": "/x"}
 CARD = {"path": "/dev/nvidia0", "type": "c", "major": 195, "minor": 0}
+NOTE = "opencgpu.io/"
 
 
 @dataclass(frozen=True)
@@ -34,92 +35,74 @@ class Start:
     default_memsize: int = 0
 
 
-@dataclass(frozen=True)
-class Words:
-    """What one part of a request is said by."""
-
-    env: Sequence[str] = ()
-    annotations: tuple[tuple[str, str], ...] = ()
-
-
-def _words(*env: str, **annotations: str) -> Words:
-    return Words(env, tuple((f"opencgpu.io/{name.replace('_', '-')}", v) for name, v in annotations.items()))
-
-
+# Each part of a request is some variables, or some annotations.
 amounts = st.sampled_from(
     [
-        _words(*ASKING),
-        *(
-            _words(f"OPENCGPU_MEM={text}")
-            for text in ("6G", "512M", "40%", "1.5G", "6442450944", "16G", "2G,1G")
-        ),
-        _words("ALIYUN_COM_GPU_MEM_CONTAINER=1", "ALIYUN_COM_GPU_MEM_DEV=2"),
-        _words(mem="3G"),
-        _words("OPENCGPU_MEM=9G", mem="3G"),
-        _words(mem_container="6", mem_dev="15"),
+        ASKING,
+        *((f"OPENCGPU_MEM={text}",) for text in ("6G", "512M", "40%", "1.5G", "6442450944", "16G", "2G,1G")),
+        ("ALIYUN_COM_GPU_MEM_CONTAINER=1", "ALIYUN_COM_GPU_MEM_DEV=2"),
+        (f"{NOTE}mem=3G",),
+        ("OPENCGPU_MEM=9G", f"{NOTE}mem=3G"),
+        (f"{NOTE}mem-container=6", f"{NOTE}mem-dev=15"),
     ]
 )
 cards = st.sampled_from(
     [
-        *(_words(f"NVIDIA_VISIBLE_DEVICES={text}") for text in ("0", "1", "all", UUID, OTHER, "0,1")),
-        _words(f"NVIDIA_VISIBLE_DEVICES={UUID},{OTHER}"),
-        _words("OPENCGPU_GPUS=1", "NVIDIA_VISIBLE_DEVICES=0,1"),
-        _words("ALIYUN_COM_GPU_VISIBLE_DEVICES=0,1"),
-        _words("OPENCGPU_CDI_GPU_1=1"),
-        _words(gpus="0"),
-        _words(visible_devices=OTHER),
+        *((f"NVIDIA_VISIBLE_DEVICES={text}",) for text in ("0", "1", "all", UUID, OTHER, "0,1")),
+        (f"NVIDIA_VISIBLE_DEVICES={UUID},{OTHER}",),
+        ("OPENCGPU_GPUS=1", "NVIDIA_VISIBLE_DEVICES=0,1"),
+        ("ALIYUN_COM_GPU_VISIBLE_DEVICES=0,1",),
+        ("OPENCGPU_CDI_GPU_1=1",),
+        (f"{NOTE}gpus=0",),
+        (f"{NOTE}visible-devices={OTHER}",),
     ]
 )
 extras = st.sampled_from(
     [
-        Words(),
-        Words(),
-        *(_words(f"OPENCGPU_WEIGHT={text}") for text in ("1", "7", "20")),
-        _words("ALIYUN_COM_GPU_SCHD_WEIGHT=3", "ALIYUN_COM_GPU_HIGH_PRIO=1"),
-        _words("OPENCGPU_PRIORITY=high"),
-        _words(weight="2", priority="normal"),
-        _words("CUDA_VERSION=12.4", "NVIDIA_REQUIRE_CUDA=cuda>=12"),
+        (),
+        (),
+        *((f"OPENCGPU_WEIGHT={text}",) for text in ("1", "7", "20")),
+        ("ALIYUN_COM_GPU_SCHD_WEIGHT=3", "ALIYUN_COM_GPU_HIGH_PRIO=1"),
+        ("OPENCGPU_PRIORITY=high",),
+        (f"{NOTE}weight=2", f"{NOTE}priority=normal"),
+        ("CUDA_VERSION=12.4", "NVIDIA_REQUIRE_CUDA=cuda>=12"),
     ]
 )
-json_texts = st.sampled_from(["", "é", 'a"\\', "\n", "\u2028", "x" * 300])
+MOUNTS = [
+    [{"destination": "/dev/nvidia0", "type": "bind", "source": "/x"}],
+    [{"destination": f"/m{at}", "source": "/", "options": ["rbind"]} for at in range(9)],
+    [],
+    None,
+]
+HOOKS = [
+    {"prestart": [{"path": "/bin/true", "timeout": 1e0}], "poststart": []},
+    {"createRuntime": [{"path": "/usr/bin/nvidia-container-runtime-hook"}]},
+    {"poststop": [{"path": "/bin/true"}], "prestart": None},
+    {},
+]
+LINUX: dict[str, list[Any]] = {
+    "seccomp": [ALLOW, DENY, LISTENER, None],
+    "maskedPaths": [["/proc/kcore"], ["/run/cgpu"], None],
+    "devices": [[], [CARD], [{**CARD, "path": "/dev/null", "major": 1, "minor": 3}]],
+    "resources": [{"devices": [{"allow": False, "access": "rwm"}]}, {}],
+}
 members = st.fixed_dictionaries(
     {},
     optional={
-        "hostname": json_texts,
-        "mounts": st.sampled_from(
-            [
-                [{"destination": "/dev/nvidia0", "type": "bind", "source": "/x"}],
-                [{"destination": f"/m{at}", "source": "/", "options": ["rbind"]} for at in range(9)],
-                [],
-                None,
-            ]
-        ),
-        "hooks": st.sampled_from(
-            [
-                {"prestart": [{"path": "/bin/true", "timeout": 1e0}], "poststart": []},
-                {"createRuntime": [{"path": "/usr/bin/nvidia-container-runtime-hook"}]},
-                {"poststop": [{"path": "/bin/true"}], "prestart": None},
-                {},
-            ]
-        ),
+        "hostname": st.sampled_from(["", "é", 'a"\\', "\n", "\u2028", "x" * 300]),
+        "mounts": st.sampled_from(MOUNTS),
+        "hooks": st.sampled_from(HOOKS),
         "linux": st.fixed_dictionaries(
-            {},
-            optional={
-                "seccomp": st.sampled_from([ALLOW, DENY, LISTENER, None]),
-                "maskedPaths": st.sampled_from([["/proc/kcore"], ["/run/cgpu"], None]),
-                "devices": st.sampled_from(
-                    [[], [CARD], [{**CARD, "path": "/dev/null", "major": 1, "minor": 3}]]
-                ),
-                "resources": st.sampled_from([{"devices": [{"allow": False, "access": "rwm"}]}, {}]),
-            },
+            {}, optional={name: st.sampled_from(found) for name, found in LINUX.items()}
         ),
     },
 )
 
 
-def _document(parts: Sequence[Words], more: JsonObject) -> JsonObject:
-    document = spec(*(word for part in parts for word in part.env), **more)
-    annotations = {name: text for part in parts for name, text in part.annotations}
+def _document(parts: Sequence[Sequence[str]], more: JsonObject) -> JsonObject:
+    words = [word for part in parts for word in part]
+    document = spec(*(word for word in words if not word.startswith(NOTE)), **more)
+    annotations = dict(word.split("=", 1) for word in words if word.startswith(NOTE))
     return {**document, "annotations": annotations} if annotations else document
 
 
@@ -159,33 +142,13 @@ values = st.recursive(
     lambda inner: st.lists(inner, max_size=2) | st.dictionaries(texts, inner, max_size=2),
     max_leaves=4,
 )
-variables = st.lists(st.tuples(names, texts).map("=".join), max_size=4).map(
-    lambda found: [*ASKING, FIRST, *found] if len(found) < 2 else found
-)
-hostile_members = st.fixed_dictionaries(
-    {},
-    optional={
-        "annotations": st.dictionaries(
-            st.sampled_from(["opencgpu.io/mem", "opencgpu.io/gpus", "run.oci.handler", "x"]),
-            texts,
-            max_size=2,
-        )
-        | values,
-        "hooks": values,
-        "linux": values
-        | st.fixed_dictionaries({"devices": values, "seccomp": values, "maskedPaths": values}),
-        "mounts": values,
-        "root": values,
-        "process": values,
-    },
-)
 junk = st.sampled_from([b"", b"}", b"\xff", b'"', b"\\u0041", b" ", b"\0"])
 
 
-def _spoil(start: Start, cut: int | None, inserted: bytes, dropped: int) -> Start:
+def _spoil(start: Start, cut: int, inserted: bytes, dropped: int) -> Start:
     """Change a few bytes of the config.json."""
     raw = start.raw
-    return start if cut is None else replace(start, raw=raw[:cut] + inserted + raw[cut + dropped :])
+    return replace(start, raw=raw[:cut] + inserted + raw[cut + dropped :])
 
 
 def _add(start: Start, path: Sequence[str], value: Any) -> Start:
@@ -202,8 +165,9 @@ def _add(start: Start, path: Sequence[str], value: Any) -> Start:
 
 paths = st.sampled_from(
     [
-        *(("mounts",), ("hooks",), ("linux",), ("root",), ("process", "env"), ("process", "Env"), ("Hooks",)),
-        *(("hooks", "prestart"), ("linux", "seccomp"), ("linux", "maskedPaths"), ("linux", "devices")),
+        *(("mounts",), ("hooks",), ("linux",), ("root",), ("process",), ("annotations",), ("Hooks",)),
+        *(("process", "env"), ("process", "Env"), ("linux", "seccomp"), ("linux", "maskedPaths")),
+        *(("hooks", "prestart"), ("linux", "devices"), ("annotations", "opencgpu.io/mem")),
         *(("annotations", "run.oci.handler"), ("annotations", "opencgpu.io/men"), ("annotations", "x")),
     ]
 )
@@ -222,17 +186,5 @@ near = (
         st.sampled_from(["create", "run", "restore"]),
     )
 )
-hostile = st.builds(
-    _spoil,
-    st.builds(
-        lambda found, more, container: replace(_start({**spec(*found), **more}), container=container),
-        variables,
-        hostile_members,
-        st.sampled_from(["c1", "c1", "policy", "a b"]),
-    ),
-    st.none() | st.integers(0, 400),
-    junk,
-    st.just(0),
-)
 # Half of them ask for a slice as they should.
-starts = st.sampled_from([valid] * 6 + [silent] + [near] * 2 + [hostile]).flatmap(lambda kind: kind)
+starts = st.sampled_from([valid] * 5 + [silent] + [near] * 3).flatmap(lambda kind: kind)

@@ -40,32 +40,20 @@ def test_nodes_are_made(tmp_path: Path) -> None:
     assert {path.name: (number(path), path.lstat().st_ino) for path in tmp_path.iterdir()} == before
 
 
-def test_a_link_that_is_right_stays(tmp_path: Path) -> None:
-    """udev and NVIDIA's nvidia-ctk make links."""
-    (tmp_path / "1:3").symlink_to("/dev/null")
+@pytest.mark.parametrize("target", ["/dev/null", "/dev/zero", "/nowhere", "/etc/passwd"])
+def test_links(tmp_path: Path, target: str) -> None:
+    """A right link, as nvidia-ctk makes, stays; one that a driver of before has left is replaced."""
+    link = tmp_path / "1:3"
+    link.symlink_to(target)
     publish([{"deviceNodes": [NULL]}], str(tmp_path))
-    assert (tmp_path / "1:3").is_symlink()
+    assert link.is_symlink() == (target == "/dev/null")
+    assert link.is_symlink() or number(link) == (1, 3, 0o600)
 
 
-@pytest.mark.parametrize("target", ["/dev/zero", "/nowhere", "/etc/passwd"])
-def test_a_link_to_something_else_is_replaced(tmp_path: Path, target: str) -> None:
-    """One that udev or a driver of before has left."""
-    (tmp_path / "1:3").symlink_to(target)
-    publish([{"deviceNodes": [NULL]}], str(tmp_path))
-    assert number(tmp_path / "1:3") == (1, 3, 0o600)
-
-
-@pytest.mark.parametrize(
-    "node",
-    [
-        {"path": "/dev/fuse", "type": "b", "major": 1, "minor": 3},
-        {"path": "/dev/fuse", "major": 1, "minor": 3},
-        {"path": "/dev/fuse", "type": "c", "major": "../1", "minor": 3},
-        {"path": "/dev/fuse", "type": "c", "minor": 3},
-    ],
-)
-def test_others_have_none(tmp_path: Path, node: dict[str, object]) -> None:
+@pytest.mark.parametrize("other", [{"type": "b"}, {"type": None}, {"major": "../1"}, {"major": None}])
+def test_others_have_none(tmp_path: Path, other: dict[str, object]) -> None:
     """Other kinds, and nodes that are not given by number."""
+    node = {name: value for name, value in {**NULL, **other}.items() if value is not None}
     publish([{"deviceNodes": [node]}], str(tmp_path))
     assert list(tmp_path.iterdir()) == []
 

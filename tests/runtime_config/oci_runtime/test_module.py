@@ -62,13 +62,6 @@ def test_nodes_are_given_by_number(wrapper: Wrapper) -> None:
     assert {(rule["allow"], rule["access"]) for rule in rules} == {(True, "rw")}
 
 
-def test_whole_gpus_get_their_nodes_too(wrapper: Wrapper) -> None:
-    """A GPU that stays whole beside a slice has its node and its rule, and is registered as whole."""
-    edited = wrapper.start(*ASKING, "ALIYUN_COM_GPU_VISIBLE_DEVICES=1", "NVIDIA_VISIBLE_DEVICES=0,1")
-    assert [node[0] for node in nodes(wrapper)][-2:] == ["/dev/nvidia1", "/dev/nvidia0"]
-    assert edited["hooks"]["prestart"][0]["args"][-2:] == ["--native", "0"]
-
-
 def test_the_vendors_runtime_provides_the_nodes(wrapper: Wrapper) -> None:
     """Below nvidia-container-runtime only the names of the cards are set."""
     vendor = program(wrapper.base / "nvidia-container-runtime")

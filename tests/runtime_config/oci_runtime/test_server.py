@@ -21,6 +21,15 @@ from tests.runtime_config.support import ASKING, ROOT, program, spec
 SLICED = spec(*ASKING, FIRST)
 
 
+@pytest.fixture
+def node(any_launcher: Path, tmp_path: Path) -> Served:
+    """Return a node whose launcher starts Python, with a bundle that asks, and no server yet."""
+    made = Served(tmp_path / "node", program=any_launcher)
+    made.build()
+    made.bundle(SLICED)
+    return made
+
+
 def test_needs_no_python(bare: Served) -> None:
     """The server prepares a start, of a bundle beside the caller too; the runtime gets the same arguments."""
     bare.bundle(SLICED)
@@ -53,11 +62,9 @@ def test_without_a_server(bare: Served) -> None:
     assert bare.create() == LEFT
 
 
-def test_a_vendor_runtime_that_does_not_start(any_launcher: Path, tmp_path: Path) -> None:
+def test_a_vendor_runtime_that_does_not_start(node: Served) -> None:
     """Python then prepares the bundle as for any other runtime, and starts no other one without a slice."""
-    node = Served(tmp_path / "node", program=any_launcher)
-    node.build()
-    raw = node.bundle(SLICED)
+    raw = node.config.read_bytes()
     vendor = program(node.base / "nvidia-container-runtime")
     vendor.write_text("#!/nowhere/sh\n")
     node.settings(low_level_runtime=str(vendor))
@@ -68,12 +75,9 @@ def test_a_vendor_runtime_that_does_not_start(any_launcher: Path, tmp_path: Path
     assert node.config.read_bytes() == raw
 
 
-def test_signals(any_launcher: Path, tmp_path: Path) -> None:
+def test_signals(node: Served) -> None:
     """The low-level runtime ignores no signal for having been started from Python."""
-    node = Served(tmp_path / "node", program=any_launcher)
-    node.build()
     node.runtime(f"[ $1 = features ] || grep SigIgn /proc/$$/status >{node.base}/ignored")
-    node.bundle(SLICED)
     ignored = node.base / "ignored"
     # A shell ignores some for what it starts in the background.
     usual = subprocess.run(
@@ -204,11 +208,9 @@ def test_another_file_meanwhile(bare: Served, other: str) -> None:
     assert bare.config.is_symlink() == ("ln" in other)
 
 
-def test_a_limit_of_file_sizes(any_launcher: Path, tmp_path: Path) -> None:
+def test_a_limit_of_file_sizes(node: Served) -> None:
     """Who may write no file of that size is told so, and has the bundle as it was."""
-    node = Served(tmp_path / "node", program=any_launcher)
-    node.build()
-    raw = node.bundle(SLICED)
+    raw = node.config.read_bytes()
     node.create()  # what is kept of the runtime's features is there now
     node.bundle(SLICED)
     command = ["prlimit", "--fsize=64", *node.command("create", "--bundle", str(node.place), "c1")]

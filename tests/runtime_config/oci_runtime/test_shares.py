@@ -19,10 +19,9 @@ CLOSED = (
 )
 
 
-def pod(*ids: str, container: str = "main", uid: str = POD, **more: str) -> JsonObject:
+def pod(*ids: str, uid: str = POD) -> JsonObject:
     """Return what containerd makes of a pod's container with shares."""
-    env = [f"{name}={text}" for name, text in {**asking(*ids), **more}.items()]
-    return spec(*env, annotations=by_containerd(uid, container))
+    return spec(*(f"{name}={text}" for name, text in asking(*ids).items()), annotations=by_containerd(uid))
 
 
 @pytest.fixture
@@ -67,25 +66,13 @@ def test_shares_of_two_cards(wrapper: Wrapper) -> None:
     ("document", "line"),
     [
         (pod(SHARE, uid=OTHER_POD), f"share {SHARE}: it is not of a claim of this pod ({OTHER_POD})"),
-        (pod(OTHER_SHARE), f"share {OTHER_SHARE}: it is not on this node, or its claim has ended"),
-        (pod(SHARE, OPENCGPU_MEM="15G"), "OPENCGPU_MEM=15G: the container has the share"),
-        (
-            spec(*ASKING, annotations=by_containerd()),
-            f"ALIYUN_COM_GPU_MEM_CONTAINER=6: {CLOSED}",
-        ),
+        (spec(*ASKING, annotations=by_containerd()), f"ALIYUN_COM_GPU_MEM_CONTAINER=6: {CLOSED}"),
     ],
 )
 def test_refused(wrapper: Wrapper, document: JsonObject, line: str) -> None:
-    """A forged share, and a word of a pod, is refused before anything is done."""
+    """A forged share, and a word of a pod, is refused before anything is done; tests/request has the rest."""
     wrapper.bundle(document)
     assert refusal(wrapper).startswith(line)
-
-
-def test_a_pod_without_a_word_is_left_alone(wrapper: Wrapper) -> None:
-    """A container of a pod that asks for nothing has the same config.json afterwards."""
-    raw = wrapper.bundle(spec("NVIDIA_VISIBLE_DEVICES=void", annotations=by_containerd()))
-    assert wrapper.create().status == 0
-    assert wrapper.config.read_bytes() == raw
 
 
 def test_where_the_configuration_is_not_known(wrapper: Wrapper, tmp_path: Path) -> None:

@@ -15,6 +15,7 @@ from cgpu.config.load import load
 from cgpu.errors import CgpuError
 from cgpu.runtime_config.oci_runtime.main import report
 from tests.integration.commands import eventually
+from tests.request.shares import by_containerd
 from tests.runtime_config.oci_runtime.wrapper import FIRST, Wrapper, refusal
 from tests.runtime_config.support import ASKING, OTHER, spec
 
@@ -40,6 +41,7 @@ def test_a_sliced_container(wrapper: Wrapper) -> None:
         spec("NVIDIA_VISIBLE_DEVICES=all"),
         spec(*ASKING, "CGPU_DISABLE=1"),
         spec("ALIYUN_COM_GPU_MEM_CONTAINER=0,0"),
+        spec("NVIDIA_VISIBLE_DEVICES=void", annotations=by_containerd()),
         {},
         b' {"a" : 1.0e+5, "b":\t[-0, 1e400] , "\\u0063":"\\/"}\n\n',
     ],
@@ -143,10 +145,7 @@ def test_an_unknown_engine_refuses_slices(tmp_path: Path) -> None:
 REFUSED = [
     (spec("ALIYUN_COM_GPU_MEM_CONTAINER=x"), "ALIYUN_COM_GPU_MEM_CONTAINER=x: "),
     (spec(*ASKING), "this node has 2 GPUs; choose with OPENCGPU_GPUS=0 (or 0,1, a UUID, or all)"),
-    (
-        spec(*ASKING, FIRST, linux=[]),
-        "config.json: linux: a list: expected an object",
-    ),
+    (spec(*ASKING, FIRST, linux=[]), "config.json: linux: a list: expected an object"),
     (b'{"process":{},"process":{},"x":"OPENCGPU_"}', "the key process appears twice"),
     (
         b'{"Process":{"env":["ALIYUN_COM_GPU_MEM_CONTAINER=6"]}}',
@@ -169,20 +168,6 @@ def test_ids_that_cannot_be_registered(wrapper: Wrapper, container: str) -> None
     """An id that the tree cannot take is refused before anything is started."""
     wrapper.bundle(spec(*ASKING, FIRST))
     assert refusal(wrapper, container).startswith("container id ")
-
-
-def test_a_missing_low_level_runtime(wrapper: Wrapper) -> None:
-    """A configured runtime that is not there is named with the file to change."""
-    wrapper.settings(low_level_runtime="/does/not/exist").bundle(spec())
-    expected = "low_level_runtime: /does/not/exist: expected the absolute path of a program"
-    assert refusal(wrapper).startswith(expected)
-
-
-def test_settings_that_are_broken(wrapper: Wrapper) -> None:
-    """Settings that cannot be understood stop every start that goes through Python."""
-    (wrapper.run_directory / "config.json").write_text("{")
-    wrapper.bundle(spec())
-    assert f"{wrapper.run_directory}/config.json: is not JSON" in refusal(wrapper)
 
 
 def test_a_checkpoint_of_a_slice_is_not_restored(wrapper: Wrapper) -> None:

@@ -8,17 +8,8 @@ import subprocess
 from dataclasses import dataclass
 from pathlib import Path
 
-from tests.client.support import facts_of
-from tests.runtime_config.support import (
-    MIB,
-    OTHER,
-    ROOT,
-    UUID,
-    JsonObject,
-    cdi_document,
-    program,
-    spec,
-)
+from tests.client.support import T4, PlainTree
+from tests.runtime_config.support import ROOT, JsonObject, cdi_document, program, spec
 
 # What the engine would have in /run/cgpu lies elsewhere; everything after these lines is the program itself.
 RUNNER = """
@@ -109,23 +100,14 @@ class Wrapper:
     def build(self, engine: str | None = None) -> Wrapper:
         """Make the engine, the runtime and an empty bundle."""
         engine = engine or f"{'cgpu_km' if self.module else 'cgpud'} 0.1.0"
-        for directory in (self.tree, self.run_directory, self.place, self.numbers):
+        for directory in (self.run_directory, self.place, self.numbers):
             directory.mkdir(parents=True)
         major = 195 if self.module else 0
-        nodes = {"version": "0.1.0", "engine": engine, "default_memsize": 0, "major": major}
-        lines = []
-        for index, name in enumerate((UUID, OTHER)):
-            (self.tree / str(index)).mkdir()
-            facts = {"uuid": name, "name": "Tesla T4", "memtotal": 15109 * MIB, "max_inst": 20, "policy": 1}
-            facts |= {"minor": index, "reserved": ""}
-            lines.append(f"index={index} {facts_of(facts)}")
-            nodes.update({f"{index}/{node}": value for node, value in facts.items()})
-        for node, value in nodes.items():
-            (self.tree / node).write_text(f"{value}\n")
+        tree = PlainTree(self.base).build(T4, T4)
+        tree.write({"engine": engine, "major": major, "0/minor": 0, "1/minor": 1})
         if not self.module:
             (self.run_directory / "cdi.json").write_text(json.dumps(cdi_document()))
             (self.run_directory / "seccomp.sock").touch()
-        (self.tree / "gpus").write_text("\n".join(lines) + "\n")
         self.devices.write_text(DEVICES)
         note = f'printf "%s\\0" "$@" >{self.base}/calls'
         return self.runtime(f'if [ "$1" = features ]; then echo "{{}}"; else {note}; fi\n')
