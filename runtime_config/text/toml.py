@@ -2,8 +2,9 @@
 """TOML read, and edited by marked blocks. Everything around a block stays as it is, to the last space.
 
 A block keeps the lines that it replaces as comments, and removing it puts them back: no file needs a record
-elsewhere of what it was. The effect of an edit is checked against what the text said before. tomlkit, which
-edits TOML by its meaning, keeps comments and not every byte.
+elsewhere of what it was. The parser alone knows the grammar: an edit counts where the parsed file has changed
+as wanted, and in nothing else. tomlkit 0.15.2 does not do: it gives other blank lines back, moves tables of
+some files as it reads them, and refuses valid files whose tables of plugins lie apart.
 """
 
 from __future__ import annotations
@@ -13,8 +14,7 @@ import io
 import json
 import re
 import tomllib
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping, Sequence
 
 from cgpu.errors import CgpuError
 
@@ -23,11 +23,8 @@ BEGIN_IN_LINE = BEGIN + " (the line before had no end)"
 END = "# <<< cgpu-runtime-config"
 WAS = "#was: "
 WAS_IN_LINE = "#was, without an end: "
-STRING = r'"""(?:\\.|[^\\])*?"{3,5}|' + r"'''.*?'{3,5}|" + r'"(?:\\.|[^"\\\n])*"|' + r"'[^'\n]*'"
-# The tokens that decide where a key or value ends; all between them is skipped.
-TOKEN = re.compile(STRING + r"|#[^\n]*|[\[\]{}=\n]", re.DOTALL)
-SPACE = re.compile(r"(?:[ \t\r\n]|#[^\n]*)*")
 BARE = re.compile(r"[A-Za-z0-9_-]+")
+MOST_LINES = 64  # of one value that is replaced
 
 
 def parse(name: str, text: str) -> dict[str, object]:
@@ -47,20 +44,27 @@ def child(parent: object, *names: str) -> object:
 
 def check(name: str, before: str, after: str, wanted: Mapping[tuple[str, ...], object]) -> None:
     """Raise CgpuError unless an edited text says the same as before but for the wanted values."""
+    if not _changes(name, before, after, wanted):
+        raise _refusal(name, next(iter(wanted)))
+
+
+def _refusal(name: str, path: tuple[str, ...]) -> CgpuError:
+    return CgpuError(
+        f"{name}: {write_key(*path)} cannot be added: an earlier line gives what holds it another form "
+        "(an inline table?): write that as [table] lines"
+    )
+
+
+def _changes(name: str, before: str, after: str, wanted: Mapping[tuple[str, ...], object]) -> bool:
+    """Return whether an edit has exactly the wanted effect. Raises CgpuError for a text that was no TOML."""
     settings = parse(name, before)
     try:
         found = parse(name, after)
         for path, value in wanted.items():
             _set(settings, path, value)
-        done = same(found, settings)
     except CgpuError:
-        done = False
-    if not done:
-        key = write_key(*next(iter(wanted)))
-        raise CgpuError(
-            f"{name}: {key} cannot be added: an earlier line gives what holds it another form "
-            "(an inline table?): write that as [table] lines"
-        )
+        return False
+    return same(found, settings)
 
 
 def same(left: object, right: object) -> bool:
@@ -75,24 +79,41 @@ def same(left: object, right: object) -> bool:
 
 
 def put(name: str, text: str, path: tuple[str, ...], value: object) -> str:
-    """Return the text with a key set by a marked block. Raises CgpuError when that cannot be."""
-    found = statements(text)
-    there = next((one for one in found if one.key and one.path == path), None)
-    table = next((one for one in found if one.is_table and one.path == path[:-1]), None)
-    beside = next((one for one in found if one.key and one.path[:-1] == path[:-1]), None)
-    written = write_value(value)
-    if there is not None:
-        edited = replace_lines(text, [f"{there.key}= {written}"], there.first, there.last)
-    elif table is not None:
-        edited = insert_block(text, [f"{write_key(path[-1])} = {written}"], table.last + 1)
-    elif beside is not None:  # a dotted key in another table
-        key = write_key(*path[-beside.names :])
-        edited = insert_block(text, [f"{key} = {written}"], beside.last + 1)
-    else:
-        lines = [f"[{write_key(*path[:-1])}]", f"{write_key(path[-1])} = {written}"]
-        edited = insert_block(text, lines)
-    check(name, text, edited, {path: value})
-    return edited
+    """Return the text with a key set by a marked block, at the first place where that has the wanted effect.
+
+    Raises CgpuError when that cannot be.
+    """
+    for edited in _edits(text, path, write_value(value)):
+        if _changes(name, text, edited, {path: value}):
+            return edited
+    raise _refusal(name, path)
+
+
+def _edits(text: str, path: tuple[str, ...], written: str) -> Iterator[str]:
+    """Yield the text with a key in place of one there, in a table, beside a dotted key, in a new table."""
+    *_, table, key = path
+    lines = lines_of(text)
+    named = re.compile(rf"(?:[^=#]*[\s.])?{_spelled(key)}\s*=")
+    for at, line in enumerate(lines):
+        if named.match(line):
+            begin = line.partition("=")[0]
+            for last in range(at, min(at + MOST_LINES, len(lines))):
+                yield replace_lines(text, [f"{begin}= {written}"], at, last)
+    for at, line in enumerate(lines, 1):
+        if line.lstrip().startswith("[") and table in line:
+            yield insert_block(text, [f"{write_key(key)} = {written}"], at)
+    for names in range(2, len(path) + 1):
+        dotted = re.compile(rf"\s*{_spelled(*path[-names:-1])}\s*\.")
+        for at, line in enumerate(lines, 1):
+            if dotted.match(line):
+                for last in range(at, min(at + MOST_LINES, len(lines) + 1)):
+                    yield insert_block(text, [f"{write_key(*path[-names:])} = {written}"], last)
+    yield insert_block(text, [f"[{write_key(*path[:-1])}]", f"{write_key(key)} = {written}"])
+
+
+def _spelled(*names: str) -> str:
+    """Return a pattern of a dotted key, with quotes and blanks or without."""
+    return r"\s*\.\s*".join(rf"[\"']?{re.escape(name)}[\"']?" for name in names)
 
 
 def _set(settings: dict[str, object], path: tuple[str, ...], value: object) -> None:
@@ -172,85 +193,6 @@ def as_file(before: str | None, after: str) -> str | None:
     if is_ours(after):
         return after.removesuffix(END + "\n") + f"{WAS_IN_LINE}\n{END}\n"
     return after
-
-
-@dataclass(frozen=True, slots=True)
-class Statement:
-    """One header or one key with its value, and the lines it takes, counted from 0.
-
-    is_table: a header of a plain table. key: the line up to the equals sign; names: how many parts it has.
-    """
-
-    path: tuple[str, ...]
-    first: int
-    last: int
-    is_table: bool
-    key: str = ""
-    names: int = 0
-
-
-def statements(text: str) -> list[Statement]:
-    """Return what a valid TOML text states, in order."""
-    found: list[Statement] = []
-    table: tuple[str, ...] = ()
-    at, line = 0, 0
-    while True:
-        space = SPACE.match(text, at)
-        begin = space.end() if space else at
-        line += text.count("\n", at, begin)
-        if begin == len(text):
-            return found
-        if text[begin] == "[":
-            at = _end_of_header(text, begin)
-            plain = not text.startswith("[[", begin)
-            table = _names(text[begin:at].strip("[] \t\r"))
-            found.append(Statement(table, line, line, plain))
-            continue
-        equals = _find(text, begin, "=")
-        at = _end_of_value(text, equals + 1)
-        start = text.rfind("\n", 0, begin) + 1
-        last = line + text.count("\n", begin, at)
-        names = _names(text[begin:equals])
-        key = text[start:equals]
-        found.append(Statement((*table, *names), line, last, is_table=False, key=key, names=len(names)))
-        line = last
-
-
-def _names(key: str) -> tuple[str, ...]:
-    """Return the parts of a dotted key, quotes taken off."""
-    names: list[str] = []
-    inner: object = tomllib.loads(f"{key} = 0")
-    while isinstance(inner, dict):
-        name, inner = next(iter(inner.items()))
-        names.append(name)
-    return tuple(names)
-
-
-def _find(text: str, at: int, wanted: str) -> int:
-    """Return where a sign stands outside of strings and comments, or the end of the text."""
-    for token in TOKEN.finditer(text, at):
-        if token.group() == wanted:
-            return token.start()
-    return len(text)
-
-
-def _end_of_header(text: str, at: int) -> int:
-    at = _find(text, at, "]")
-    return at + 2 if text.startswith("]]", at) else at + 1
-
-
-def _end_of_value(text: str, at: int) -> int:
-    """Return where the line ends that a value ends on."""
-    depth = 0
-    for token in TOKEN.finditer(text, at):
-        sign = token.group()
-        if sign in "[{":
-            depth += 1
-        elif sign in "]}":
-            depth -= 1
-        elif sign == "\n" and depth <= 0:
-            return token.start()
-    return len(text)
 
 
 def write_string(text: str) -> str:
