@@ -56,7 +56,7 @@ def alone(name: str, *flags: str, place: Path = HERE) -> Path:
 @cache
 def uvm_probe() -> Path:
     """Return the static program that speaks to nvidia-uvm, and maps memory by it."""
-    return compiled("uvm-probe", [*sorted(UVM.glob("*.c")), CLIENT_LIBRARY], "-static")
+    return compiled("uvm-probe", [*sorted(UVM.glob("*.c")), HERE / "client.c", CLIENT_LIBRARY], "-static")
 
 
 @cache

@@ -90,7 +90,7 @@ int main(int argc, char **argv)
 	const struct fuse_in_header *in;
 	struct settings settings;
 
-	client_begin(&settings, &argc, &argv);
+	client_begin(&settings, &argc, &argv, 0);
 	if (argc < 1 || mount_file(argv[0]) < 0)
 		return 2;
 	folder = argv[0];

@@ -79,9 +79,7 @@ int main(int argc, char **argv)
 	uint8_t some[64];
 	int i;
 
-	client_begin(&settings, &argc, &argv);
-	if (argc < 3)
-		return 2;
+	client_begin(&settings, &argc, &argv, 3);
 	snprintf(path, sizeof(path), "%s/nvidiactl", settings.dev);
 	file = open(argv[0], O_RDWR);
 	node = open(path, O_RDWR);

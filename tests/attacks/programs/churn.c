@@ -51,7 +51,7 @@ int main(int argc, char **argv)
 	pthread_t thread;
 	int i;
 
-	client_begin(&settings, &argc, &argv);
+	client_begin(&settings, &argc, &argv, 0);
 	for (i = 0; i < THREADS; i++)
 		if (pthread_create(&thread, NULL, churn, NULL))
 			return 1;

@@ -13,7 +13,7 @@
 
 #include "client.h"
 
-void client_begin(struct settings *settings, int *argc, char ***argv)
+void client_begin(struct settings *settings, int *argc, char ***argv, int needed)
 {
 	int ctl;
 
@@ -26,6 +26,8 @@ void client_begin(struct settings *settings, int *argc, char ***argv)
 		*argv += 2;
 		*argc -= 2;
 	}
+	if (*argc < needed)
+		exit(2);
 	ctl = driver_open(settings, "nvidiactl");
 	if (ctl < 0 || !driver_version(settings, ctl)) {
 		fprintf(stderr, "%s/nvidiactl: %s\n", settings->dev, strerror(errno));
@@ -63,6 +65,14 @@ uint32_t client_memory(struct session *session, uint32_t handle, uint64_t bytes)
 	struct rm_ioctl io = client_memory_ioctl(session, handle, params, bytes);
 
 	return driver_make(session->settings, session->ctl, &io);
+}
+
+uint32_t client_device(struct session *session, uint32_t handle)
+{
+	uint8_t params[CLIENT_PARAMS] = { 0 };
+
+	return session_alloc(session, session->client, NV01_DEVICE_0, params,
+		session->settings->abi->NV0080_ALLOC_PARAMETERS.bytes, &handle);
 }
 
 uint32_t client_dup(struct session *session, uint32_t handle, uint32_t source_client, uint32_t source)

@@ -9,8 +9,8 @@
 #define CLIENT_PARAMS 256u
 
 /* Takes "--dev DIR" from the front of the arguments, fills in the settings and asks the driver for its version. Ends the
- * program when there is no driver. */
-void client_begin(struct settings *settings, int *argc, char ***argv);
+ * program when there is no driver, or fewer arguments than it needs. */
+void client_begin(struct settings *settings, int *argc, char ***argv, int needed);
 /* Makes a client that has one card open. Ends the program when the driver refuses one of the calls. */
 void client_open(struct session *session, const struct settings *settings);
 /* Memory of the card under a handle. The first function returns the call, which points to params; the second one makes the call and
@@ -18,6 +18,8 @@ void client_open(struct session *session, const struct settings *settings);
 struct rm_ioctl client_memory_ioctl(
 	const struct session *session, uint32_t handle, uint8_t params[CLIENT_PARAMS], uint64_t bytes);
 uint32_t client_memory(struct session *session, uint32_t handle, uint64_t bytes);
+/* Makes a device of the first card in a session's client under a handle; returns the driver's status. */
+uint32_t client_device(struct session *session, uint32_t handle);
 /* Duplicates another client's object under a handle; returns the driver's status. */
 uint32_t client_dup(struct session *session, uint32_t handle, uint32_t source_client, uint32_t source);
 /* Reserves unused addresses for managed memory, aligned to 2 MiB; NULL on failure. */

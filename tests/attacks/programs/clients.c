@@ -15,9 +15,7 @@ int main(int argc, char **argv)
 	struct session session;
 	uint32_t wanted, made, first = 0, status = NV_OK;
 
-	client_begin(&settings, &argc, &argv);
-	if (argc < 1)
-		return 2;
+	client_begin(&settings, &argc, &argv, 1);
 	wanted = (uint32_t)strtoul(argv[0], NULL, 0);
 	session_init(&session, &settings, 0);
 	session.ctl = driver_open(&settings, "nvidiactl");

@@ -118,9 +118,9 @@ int main(int argc, char **argv)
 	uint32_t round;
 	int exported = -1;
 
-	client_begin(&settings, &argc, &argv);
+	client_begin(&settings, &argc, &argv, 1);
 	page = mmap(NULL, 4096, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-	if (argc < 1 || page == MAP_FAILED)
+	if (page == MAP_FAILED)
 		return 2;
 	client_open(&session, &settings);
 	client_open(&other, &settings);

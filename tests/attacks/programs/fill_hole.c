@@ -58,9 +58,7 @@ int main(int argc, char **argv)
 	struct settings settings;
 	uint32_t status;
 
-	client_begin(&settings, &argc, &argv);
-	if (argc != 3)
-		return 2;
+	client_begin(&settings, &argc, &argv, 3);
 	place_bytes = strtoull(argv[1], NULL, 0);
 	hole_bytes = strtoull(argv[2], NULL, 0);
 	status = uvm_open(&uvm, &settings);

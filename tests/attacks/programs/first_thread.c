@@ -37,9 +37,7 @@ int main(int argc, char **argv)
 	pthread_t mapping, staying;
 	struct settings settings;
 
-	client_begin(&settings, &argc, &argv);
-	if (argc != 1)
-		return 2;
+	client_begin(&settings, &argc, &argv, 1);
 	size = strtoull(argv[0], NULL, 0);
 	if (uvm_open(&uvm, &settings) != NV_OK || memory_alloc(&uvm.session, size, &uvm.last) != NV_OK ||
 		uvm_range(&uvm, size) != NV_OK)

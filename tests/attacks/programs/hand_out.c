@@ -61,7 +61,7 @@ int main(int argc, char **argv)
 
 	if (argc > 1 && strcmp(argv[argc - 2], "give") == 0 && unshare(CLONE_NEWNS))
 		return perror("unshare"), 1;
-	client_begin(&settings, &argc, &argv);
+	client_begin(&settings, &argc, &argv, 0);
 	if (argc == 2 && strcmp(argv[0], "give") == 0)
 		return give(&settings, argv[1]);
 	if (argc == 4 && strcmp(argv[0], "take") == 0)

@@ -94,9 +94,7 @@ int main(int argc, char **argv)
 {
 	struct settings settings;
 
-	client_begin(&settings, &argc, &argv);
-	if (argc != 2)
-		return 2;
+	client_begin(&settings, &argc, &argv, 2);
 	prctl(PR_SET_CHILD_SUBREAPER, 1);
 	if (fork() == 0)
 		take(&settings, argv[0], strtoull(argv[1], NULL, 0));

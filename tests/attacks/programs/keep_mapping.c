@@ -19,9 +19,7 @@ int main(int argc, char **argv)
 	uint8_t *place;
 	int uvm;
 
-	client_begin(&settings, &argc, &argv);
-	if (argc != 1)
-		return 2;
+	client_begin(&settings, &argc, &argv, 1);
 	size = strtoull(argv[0], NULL, 0);
 	place = client_reserve(size);
 	client_open(&session, &settings);

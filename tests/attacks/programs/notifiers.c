@@ -86,13 +86,11 @@ static uint32_t make_memory(uint32_t device, uint32_t class, uint32_t handle, ui
 /* What is there and is no notifier. NVIDIA's driver makes one device of a card for a client, and no foreign memory then. */
 static bool make_others(void)
 {
-	uint32_t space = SPACE, second = SECOND;
+	uint32_t space = SPACE;
 	uint8_t params[PARAMS] = { 0 };
 
-	if (session_alloc(&session, session.client, NV01_DEVICE_0, params, settings.abi->NV0080_ALLOC_PARAMETERS.bytes,
-		    &second) == NV_OK)
+	if (client_device(&session, SECOND) == NV_OK)
 		make_memory(SECOND, NV01_MEMORY_LOCAL_USER, FOREIGN, 0);
-	memset(params, 0, sizeof(params));
 	return session_alloc(&session, session.device, FERMI_VASPACE_A, params,
 		       settings.abi->NV_VASPACE_ALLOCATION_PARAMETERS.bytes, &space) == NV_OK &&
 		make_memory(session.device, NV50_MEMORY_VIRTUAL, ADDRESSES, NVOS32_ALLOC_FLAGS_VIRTUAL) == NV_OK;
@@ -149,7 +147,7 @@ static int race(uint32_t rounds)
 
 int main(int argc, char **argv)
 {
-	client_begin(&settings, &argc, &argv);
+	client_begin(&settings, &argc, &argv, 0);
 	client_open(&session, &settings);
 	if (argc == 2 && strcmp(argv[0], "race") == 0)
 		return race((uint32_t)atoi(argv[1]));

@@ -95,7 +95,7 @@ int main(int argc, char **argv)
 {
 	pthread_t thread;
 
-	client_begin(&settings, &argc, &argv);
+	client_begin(&settings, &argc, &argv, 0);
 	if (argc != 2 || pipe(done) != 0)
 		return 2;
 	how = argv[0];

@@ -111,7 +111,7 @@ int main(int argc, char **argv)
 
 	if (argc == 2 && !strcmp(argv[1], "other"))
 		return be_the_other();
-	client_begin(&settings, &argc, &argv);
+	client_begin(&settings, &argc, &argv, 0);
 	client_open(&session, &settings);
 	fd = (int)syscall(SYS_userfaultfd, O_NONBLOCK);
 	page_at(AIM);

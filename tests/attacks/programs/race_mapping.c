@@ -95,9 +95,7 @@ int main(int argc, char **argv)
 	pthread_t thread;
 	uint64_t before;
 
-	client_begin(&settings, &argc, &argv);
-	if (argc != 2)
-		return 2;
+	client_begin(&settings, &argc, &argv, 2);
 	attempts = strtoul(argv[0], NULL, 0);
 	size = strtoull(argv[1], NULL, 0);
 	params = calloc(1, settings.abi->UVM_MAP_EXTERNAL_ALLOCATION_PARAMS.bytes);

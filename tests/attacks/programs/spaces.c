@@ -54,14 +54,6 @@ static uint32_t schedule(uint32_t group)
 	return session_control(&session, group, NVA06C_CTRL_CMD_GPFIFO_SCHEDULE, params, at->bytes);
 }
 
-static uint32_t make_device(uint32_t handle)
-{
-	uint8_t params[CLIENT_PARAMS] = { 0 };
-
-	return session_alloc(
-		&session, session.client, NV01_DEVICE_0, params, settings.abi->NV0080_ALLOC_PARAMETERS.bytes, &handle);
-}
-
 static int cross(uint32_t rounds, uint32_t groups)
 {
 	uint32_t round, i, made = 0, alive = 0;
@@ -69,7 +61,7 @@ static int cross(uint32_t rounds, uint32_t groups)
 	if (make_space(SPACE) != NV_OK)
 		return 1;
 	for (round = 0; round < rounds; round++) {
-		make_device(SECOND + round);
+		client_device(&session, SECOND + round);
 		make_group(SECOND + round, FOREIGN + round);
 		for (i = 0; i < groups; i++)
 			made += make_group(session.device, GROUP + round * groups + i) == NV_OK;
@@ -159,9 +151,7 @@ static int map_many(uint64_t length, uint32_t count)
 
 int main(int argc, char **argv)
 {
-	client_begin(&settings, &argc, &argv);
-	if (argc < 1)
-		return 2;
+	client_begin(&settings, &argc, &argv, 1);
 	client_open(&session, &settings);
 	if (strcmp(argv[0], "cross") == 0 && argc == 3)
 		return cross((uint32_t)atoi(argv[1]), (uint32_t)atoi(argv[2]));

@@ -137,9 +137,7 @@ int main(int argc, char **argv)
 	struct settings settings;
 	uint32_t i;
 
-	client_begin(&settings, &argc, &argv);
-	if (argc != 1)
-		return 2;
+	client_begin(&settings, &argc, &argv, 1);
 	client_open(&session, &settings);
 	if (strcmp(argv[0], "controls") == 0) {
 		for (i = 0; i < nv_controls_count; i++)

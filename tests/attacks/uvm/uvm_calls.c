@@ -8,12 +8,13 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include "client.h"
 #include "uvm_probe.h"
 
 #define FIRST_BASE 0x300000000000ull
 
 /* A call of nvidia-uvm: a bare number; the status lies in the structure. */
-static uint32_t call(int fd, uint32_t number, uint8_t *params, uint16_t status_at)
+uint32_t uvm_call(int fd, uint32_t number, uint8_t *params, uint16_t status_at)
 {
 	if (syscall(SYS_ioctl, fd, (unsigned long)number, params) != 0)
 		return RM_ERRNO;
@@ -28,7 +29,7 @@ uint32_t uvm_initialize(struct uvm *uvm, uint64_t flags)
 	uint32_t status;
 
 	put64(params, at->flags, flags);
-	status = fd < 0 ? RM_ERRNO : call(fd, UVM_INITIALIZE, params, at->rmStatus);
+	status = fd < 0 ? RM_ERRNO : uvm_call(fd, UVM_INITIALIZE, params, at->rmStatus);
 	if (fd >= 0)
 		close(fd);
 	return status;
@@ -43,13 +44,13 @@ static uint32_t initialize(struct uvm *uvm)
 	uvm->fd = driver_open(&uvm->settings, "nvidia-uvm");
 	if (uvm->fd < 0)
 		return RM_ERRNO;
-	status = call(uvm->fd, UVM_INITIALIZE, params, abi->UVM_INITIALIZE_PARAMS.rmStatus);
+	status = uvm_call(uvm->fd, UVM_INITIALIZE, params, abi->UVM_INITIALIZE_PARAMS.rmStatus);
 	if (status != NV_OK || abi->UVM_MM_INITIALIZE_PARAMS.bytes == 0)
 		return status;
 	uvm->mm_fd = driver_open(&uvm->settings, "nvidia-uvm");
 	memset(params, 0, sizeof(params));
 	put32(params, abi->UVM_MM_INITIALIZE_PARAMS.uvmFd, (uint32_t)uvm->fd);
-	return call(uvm->mm_fd, UVM_MM_INITIALIZE, params, abi->UVM_MM_INITIALIZE_PARAMS.rmStatus);
+	return uvm_call(uvm->mm_fd, UVM_MM_INITIALIZE, params, abi->UVM_MM_INITIALIZE_PARAMS.rmStatus);
 }
 
 static uint32_t read_uuid(struct uvm *uvm)
@@ -75,7 +76,7 @@ static uint32_t register_gpu(struct uvm *uvm)
 	memcpy(params + at->gpu_uuid, uvm->uuid, sizeof(uvm->uuid));
 	put32(params, at->rmCtrlFd, (uint32_t)uvm->session.ctl);
 	put32(params, at->hClient, uvm->session.client);
-	return call(uvm->fd, UVM_REGISTER_GPU, params, at->rmStatus);
+	return uvm_call(uvm->fd, UVM_REGISTER_GPU, params, at->rmStatus);
 }
 
 static uint32_t register_va_space(struct uvm *uvm)
@@ -96,7 +97,7 @@ static uint32_t register_va_space(struct uvm *uvm)
 	put32(params, at->rmCtrlFd, (uint32_t)uvm->session.ctl);
 	put32(params, at->hClient, uvm->session.client);
 	put32(params, at->hVaSpace, uvm->va_space);
-	return call(uvm->fd, UVM_REGISTER_GPU_VASPACE, params, at->rmStatus);
+	return uvm_call(uvm->fd, UVM_REGISTER_GPU_VASPACE, params, at->rmStatus);
 }
 
 /* Any card, by its name, without an address space on it. */
@@ -121,7 +122,7 @@ uint32_t uvm_pageable(struct uvm *uvm, bool *pageable)
 	uint32_t status = uvm->fd < 0 ? initialize(uvm) : NV_OK;
 
 	if (status == NV_OK)
-		status = call(uvm->fd, UVM_PAGEABLE_MEM_ACCESS, params, at->rmStatus);
+		status = uvm_call(uvm->fd, UVM_PAGEABLE_MEM_ACCESS, params, at->rmStatus);
 	*pageable = params[at->pageableMemAccess];
 	return status;
 }
@@ -170,7 +171,7 @@ uint32_t uvm_range_at(struct uvm *uvm, uint64_t base, uint64_t length)
 
 	put64(params, at->base, base);
 	put64(params, at->length, length);
-	return call(uvm->fd, UVM_CREATE_EXTERNAL_RANGE, params, at->rmStatus);
+	return uvm_call(uvm->fd, UVM_CREATE_EXTERNAL_RANGE, params, at->rmStatus);
 }
 
 uint32_t uvm_range(struct uvm *uvm, uint64_t length)
@@ -214,7 +215,7 @@ uint32_t uvm_map_part(struct uvm *uvm, uint32_t handle, uint64_t offset, uint64_
 	put32(params, at->rmCtrlFd, (uint32_t)uvm->session.ctl);
 	put32(params, at->hClient, uvm->session.client);
 	put32(params, at->hMemory, handle);
-	status = call(uvm->fd, UVM_MAP_EXTERNAL_ALLOCATION, params, at->rmStatus);
+	status = uvm_call(uvm->fd, UVM_MAP_EXTERNAL_ALLOCATION, params, at->rmStatus);
 	free(params);
 	return status;
 }
@@ -237,7 +238,7 @@ uint32_t uvm_p2p(struct uvm *uvm, uint64_t length, uint32_t handle)
 	put32(params, at->rmCtrlFd, (uint32_t)uvm->session.ctl);
 	put32(params, at->hClient, uvm->session.client);
 	put32(params, at->hMemory, handle);
-	status = call(uvm->fd, UVM_ALLOC_DEVICE_P2P, params, at->rmStatus);
+	status = uvm_call(uvm->fd, UVM_ALLOC_DEVICE_P2P, params, at->rmStatus);
 	if (status == NV_OK) {
 		*range = (struct range){ .base = base, .length = length };
 		uvm->count++;
@@ -256,7 +257,7 @@ uint32_t uvm_unmap(struct uvm *uvm)
 	put64(params, at->base, range->base);
 	put64(params, at->length, range->length);
 	memcpy(params + at->gpuUuid, uvm->uuid, sizeof(uvm->uuid));
-	return call(uvm->fd, UVM_UNMAP_EXTERNAL, params, at->rmStatus);
+	return uvm_call(uvm->fd, UVM_UNMAP_EXTERNAL, params, at->rmStatus);
 }
 
 uint32_t uvm_free(struct uvm *uvm)
@@ -269,19 +270,10 @@ uint32_t uvm_free(struct uvm *uvm)
 		return NV_ERR_INVALID_ADDRESS;
 	put64(params, at->base, uvm->ranges[uvm->count - 1].base);
 	put64(params, at->length, uvm->ranges[uvm->count - 1].length);
-	status = call(uvm->fd, UVM_FREE, params, at->rmStatus);
+	status = uvm_call(uvm->fd, UVM_FREE, params, at->rmStatus);
 	if (status == NV_OK)
 		uvm->count--;
 	return status;
-}
-
-/* As CUDA does: a place is reserved first. */
-static uint8_t *reserve(uint64_t size)
-{
-	size_t align = (size_t)2 << 20;
-	uint8_t *place = mmap(NULL, size + align, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-
-	return place == MAP_FAILED ? NULL : (uint8_t *)(((uintptr_t)place + align - 1) / align * align);
 }
 
 /* The offset of the mapping is its address. */
@@ -295,13 +287,13 @@ uint32_t uvm_pool(struct uvm *uvm, uint64_t size)
 {
 	const struct nv_layout_UVM_ALLOC_SEMAPHORE_POOL_PARAMS *at =
 		&uvm->settings.abi->UVM_ALLOC_SEMAPHORE_POOL_PARAMS;
-	uint8_t *place = reserve(size), *params = calloc(1, at->bytes);
+	uint8_t *place = client_reserve(size), *params = calloc(1, at->bytes);
 	uint32_t status = RM_ERRNO;
 
 	if (place && params) {
 		put_pointer(params, at->base, place);
 		put64(params, at->length, size);
-		status = call(uvm->fd, UVM_ALLOC_SEMAPHORE_POOL, params, at->rmStatus);
+		status = uvm_call(uvm->fd, UVM_ALLOC_SEMAPHORE_POOL, params, at->rmStatus);
 	}
 	free(params);
 	if (status == NV_OK && !map_at(uvm, place, size))
@@ -315,7 +307,7 @@ uint32_t uvm_managed(struct uvm *uvm, uint64_t size)
 {
 	const struct nv_layout_UVM_VALIDATE_VA_RANGE_PARAMS *at = &uvm->settings.abi->UVM_VALIDATE_VA_RANGE_PARAMS;
 	uint8_t params[32] = { 0 };
-	uint8_t *place = reserve(size);
+	uint8_t *place = client_reserve(size);
 
 	if (!place || !map_at(uvm, place, size))
 		return RM_ERRNO;
@@ -323,7 +315,7 @@ uint32_t uvm_managed(struct uvm *uvm, uint64_t size)
 	uvm->managed_size = size;
 	put_pointer(params, at->base, place);
 	put64(params, at->length, size);
-	return call(uvm->fd, UVM_VALIDATE_VA_RANGE, params, at->rmStatus);
+	return uvm_call(uvm->fd, UVM_VALIDATE_VA_RANGE, params, at->rmStatus);
 }
 
 uint32_t uvm_migrate(struct uvm *uvm)
@@ -334,7 +326,7 @@ uint32_t uvm_migrate(struct uvm *uvm)
 	put_pointer(params, at->base, uvm->managed);
 	put64(params, at->length, uvm->managed_size);
 	memcpy(params + at->destinationUuid, uvm->uuid, sizeof(uvm->uuid));
-	return call(uvm->fd, UVM_MIGRATE, params, at->rmStatus);
+	return uvm_call(uvm->fd, UVM_MIGRATE, params, at->rmStatus);
 }
 
 uint32_t dmabuf_export(struct uvm *uvm, const struct buffer *buffer)

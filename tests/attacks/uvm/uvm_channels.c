@@ -1,20 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 /* Channels that UVM is told of, and keeps after their group has been freed. */
 #include <stdio.h>
-#include <sys/syscall.h>
-#include <unistd.h>
 
 #include "uvm_probe.h"
 
 #define FIRST_PLACE 0x500000000000ull
 #define PLACE_BYTES (64ull << 20) /* for what UVM maps of a channel */
-
-static uint32_t call(const struct uvm *uvm, uint32_t number, uint8_t *params, uint16_t status_at)
-{
-	if (syscall(SYS_ioctl, uvm->fd, (unsigned long)number, params) != 0)
-		return RM_ERRNO;
-	return get32(params, status_at);
-}
 
 static uint32_t make_group(struct uvm *uvm)
 {
@@ -61,7 +52,7 @@ static uint32_t register_channel(struct uvm *uvm)
 	put32(params, at->hChannel, uvm->channel);
 	put64(params, at->base, FIRST_PLACE + uvm->channels++ * PLACE_BYTES);
 	put64(params, at->length, PLACE_BYTES);
-	return call(uvm, UVM_REGISTER_CHANNEL, params, at->rmStatus);
+	return uvm_call(uvm->fd, UVM_REGISTER_CHANNEL, params, at->rmStatus);
 }
 
 uint32_t uvm_channel(struct uvm *uvm)
@@ -98,7 +89,7 @@ uint32_t uvm_unregister_channel(struct uvm *uvm)
 		memcpy(params + at->gpuUuid, uvm->uuid, sizeof(uvm->uuid));
 	put32(params, at->hClient, uvm->session.client);
 	put32(params, at->hChannel, uvm->channel);
-	return call(uvm, UVM_UNREGISTER_CHANNEL, params, at->rmStatus);
+	return uvm_call(uvm->fd, UVM_UNREGISTER_CHANNEL, params, at->rmStatus);
 }
 
 uint32_t uvm_unregister_space(struct uvm *uvm)
@@ -108,5 +99,5 @@ uint32_t uvm_unregister_space(struct uvm *uvm)
 	uint8_t params[64] = { 0 };
 
 	memcpy(params + at->gpuUuid, uvm->uuid, sizeof(uvm->uuid));
-	return call(uvm, UVM_UNREGISTER_GPU_VASPACE, params, at->rmStatus);
+	return uvm_call(uvm->fd, UVM_UNREGISTER_GPU_VASPACE, params, at->rmStatus);
 }

@@ -33,6 +33,8 @@ struct uvm {
 };
 
 /* uvm_calls.c: all answer NV_OK, a status of the driver, or RM_ERRNO with errno set. */
+/* A call of a number: the status lies in the structure. */
+uint32_t uvm_call(int fd, uint32_t number, uint8_t *params, uint16_t status_at);
 /* The first: with a client of its own on the first card; by the second, with the client that there is. */
 uint32_t uvm_open(struct uvm *uvm, const struct settings *settings);
 uint32_t uvm_start(struct uvm *uvm);

@@ -14,9 +14,9 @@ from subprocess import PIPE
 import pytest
 
 from cgpu.kmod.daemon.engine import Engine, Options, Settings
-from tests.attacks.build import uvm_probe
+from tests.attacks.build import uvm_client, uvm_probe
 from tests.daemon.conftest import Hold
-from tests.daemon.harness import MIB, Daemon, Sliced, built
+from tests.daemon.harness import MIB, Daemon, Sliced
 from tests.integration.commands import eventually
 
 LIMIT = 1024 * MIB
@@ -109,8 +109,8 @@ def test_number_that_is_used_again(daemon: Daemon) -> None:
 
 def test_signals(daemon: Daemon) -> None:
     """Calls that a signal interrupts again and again succeed, and happen once."""
-    sliced = daemon.slice(1, SLICE, "150", program=built("exporting"))
-    assert sliced.line("done") == "done failed=0\n"
+    sliced = daemon.slice(1, SLICE, "export", "150", program=uvm_client("restarted"))
+    assert sliced.line("resting") == "resting failed=0\n"
     eventually(lambda: daemon.given() == MIB, "something stayed")
     assert daemon.used(sliced) == MIB
     sliced.finish("\n")

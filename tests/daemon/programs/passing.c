@@ -35,14 +35,6 @@ static int give(struct session *session, const char *path, uint64_t bytes)
 	return write(sock, &names, sizeof(names)) != sizeof(names);
 }
 
-static uint32_t make_device(struct session *session, uint32_t handle)
-{
-	uint8_t params[CLIENT_PARAMS] = { 0 };
-
-	return session_alloc(session, session->client, NV01_DEVICE_0, params,
-		session->settings->abi->NV0080_ALLOC_PARAMETERS.bytes, &handle);
-}
-
 static int take(struct session *own, const char *path)
 {
 	uint32_t device, alloc_status, dup, own_dup, freed;
@@ -56,7 +48,7 @@ static int take(struct session *own, const char *path)
 		return 1;
 	other.client = names.client;
 	other.device = names.device;
-	device = make_device(&other, 0x77);
+	device = client_device(&other, 0x77);
 	alloc_status = client_memory(&other, 0x901, 64 * KIB);
 	dup = client_dup(&other, 0x902, other.client, MEMORY);
 	own_dup = client_dup(own, 0x903, other.client, MEMORY);
@@ -75,7 +67,7 @@ static uint32_t make_client(struct session *session, const struct settings *sett
 	session->ctl = driver_open(settings, "nvidiactl");
 	session->client = handle;
 	status = session_alloc(session, 0, NV01_ROOT_CLIENT, NULL, 0, &session->client);
-	return status == NV_OK ? make_device(session, DEVICE) : status;
+	return status == NV_OK ? client_device(session, DEVICE) : status;
 }
 
 int main(int argc, char **argv)
@@ -85,9 +77,7 @@ int main(int argc, char **argv)
 	uint32_t status;
 	int r = 0;
 
-	client_begin(&settings, &argc, &argv);
-	if (argc < 2)
-		return 2;
+	client_begin(&settings, &argc, &argv, 2);
 	if (strcmp(argv[0], "choose") == 0 || strcmp(argv[0], "squat") == 0) {
 		status = make_client(&session, &settings, (uint32_t)strtoul(argv[1], NULL, 0));
 		if (strcmp(argv[0], "squat") == 0)

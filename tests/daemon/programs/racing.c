@@ -41,9 +41,7 @@ int main(int argc, char **argv)
 	time_t end;
 	int i;
 
-	client_begin(&settings, &argc, &argv);
-	if (argc < 1)
-		return 2;
+	client_begin(&settings, &argc, &argv, 1);
 	by_free = strcmp(argv[0], "free") == 0;
 	client_open(&session, &settings);
 	for (i = 0; i < RACERS; i++)

@@ -44,7 +44,7 @@ int main(int argc, char **argv)
 	struct rm_ioctl free_object, alloc;
 	uint8_t params[CLIENT_PARAMS] = { 0 };
 
-	client_begin(&settings, &argc, &argv);
+	client_begin(&settings, &argc, &argv, 0);
 	client_open(&session, &settings);
 	free_object = rm_free_ioctl(settings.abi, session.client, session.device, OBJECT);
 	by_another_thread(other_allocates);

@@ -56,7 +56,7 @@ int main(int argc, char **argv)
 	int made[2], wanted, i;
 	uint32_t status;
 
-	client_begin(&settings, &argc, &argv);
+	client_begin(&settings, &argc, &argv, 0);
 	wanted = argc > 0 ? atoi(argv[0]) : 1;
 	if (pipe(made))
 		return 2;

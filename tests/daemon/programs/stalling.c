@@ -32,9 +32,7 @@ int main(int argc, char **argv)
 	pthread_t thread;
 	int fd, i;
 
-	client_begin(&settings, &argc, &argv);
-	if (argc < 2)
-		return 2;
+	client_begin(&settings, &argc, &argv, 2);
 	client_open(&session, &settings);
 	fd = open(argv[1], O_RDONLY);
 	page = mmap(NULL, PAGES_BYTES, PROT_READ | PROT_WRITE, MAP_PRIVATE, fd, 0);

@@ -420,7 +420,7 @@ int main(int argc, char **argv)
 	time_t until;
 	int i;
 
-	client_begin(&settings, &argc, &argv);
+	client_begin(&settings, &argc, &argv, 0);
 	if (argc != 3 || now == MAP_FAILED)
 		return 2;
 	life.random = strtoull(argv[0], NULL, 0) * 2 + 1;

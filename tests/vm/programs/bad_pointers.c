@@ -152,7 +152,7 @@ int main(int argc, char **argv)
 	struct session session;
 	int round, way;
 
-	client_begin(&settings, &argc, &argv);
+	client_begin(&settings, &argc, &argv, 0);
 	client_open(&session, &settings);
 	for (round = 0; round < 2; round++) {
 		settings.wrapped = round == 1;

@@ -87,7 +87,7 @@ int main(int argc, char **argv)
 {
 	uint32_t count, kind;
 
-	client_begin(&settings, &argc, &argv);
+	client_begin(&settings, &argc, &argv, 0);
 	count = argc == 1 ? (uint32_t)strtoul(argv[0], NULL, 0) : 0;
 	if (count == 0 || count > MOST)
 		return 2;

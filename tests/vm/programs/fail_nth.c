@@ -273,9 +273,7 @@ int main(int argc, char **argv)
 	unsigned int i;
 	int k;
 
-	client_begin(&settings, &argc, &argv);
-	if (argc < 1)
-		return 2;
+	client_begin(&settings, &argc, &argv, 1);
 	clean();
 	if (strcmp(argv[0], "inside") == 0) {
 		for (i = 0; i < INSIDE; i++)

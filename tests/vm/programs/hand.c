@@ -28,29 +28,25 @@ static int give(const char *path, const char *node)
 	return getchar() == EOF ? 0 : 1;
 }
 
-static int give_uvm(const char *path)
+static int give_uvm(const struct settings *settings, const char *path)
 {
-	struct settings settings = { .dev = "/dev", .magic = NV_IOCTL_MAGIC, .direction = 3, .own_handles = true };
-	int ctl = driver_open(&settings, "nvidiactl"), fd = driver_open(&settings, "nvidia-uvm");
+	int fd = driver_open(settings, "nvidia-uvm");
 	uint8_t *place = client_reserve(PIECE);
 
-	if (ctl < 0 || !driver_version(&settings, ctl) || !place || !client_map_managed(&settings, fd, place, PIECE) ||
-		client_hand_out(path, "ready", &fd, 1) < 0)
+	if (!place || !client_map_managed(settings, fd, place, PIECE) || client_hand_out(path, "ready", &fd, 1) < 0)
 		return perror("hand uvm"), 1;
 	return getchar() == EOF ? 0 : 1;
 }
 
-static int take_uvm(const char *path, const char *uuid)
+static int take_uvm(const struct settings *settings, const char *path, const char *uuid)
 {
-	struct settings settings = { .dev = "/dev", .magic = NV_IOCTL_MAGIC, .direction = 3, .own_handles = true };
-	struct uvm taken = { .settings = settings };
-	int ctl = driver_open(&settings, "nvidiactl"), registered, mapped = 0;
+	struct uvm taken = { .settings = *settings, .session.ctl = driver_open(settings, "nvidiactl") };
 	uint8_t *place = client_reserve(PIECE);
+	int registered, mapped = 0;
 	uint32_t status;
 
-	if (ctl < 0 || !driver_version(&taken.settings, ctl) || client_fetch(path, &taken.fd, 1) < 0 || !place)
+	if (client_fetch(path, &taken.fd, 1) < 0 || !place)
 		return perror("hand card"), 1;
-	taken.session.ctl = ctl;
 	status = uvm_register(&taken, uuid);
 	registered = status == RM_ERRNO ? errno : 0;
 	if (mmap(place, PIECE, PROT_WRITE, MAP_SHARED | MAP_FIXED, taken.fd, (off_t)(uintptr_t)place) == MAP_FAILED)
@@ -69,21 +65,20 @@ static uint32_t device_on(struct session *session, uint32_t number)
 	return session_alloc(session, session->client, NV01_DEVICE_0, params, at->bytes, &session->device);
 }
 
-static int take(const char *path, uint32_t gpu)
+static int take(const struct settings *settings, const char *path, uint32_t gpu)
 {
-	struct settings settings = { .dev = "/dev", .magic = NV_IOCTL_MAGIC, .direction = 3, .own_handles = true };
 	uint32_t registered, device, memory;
-	int fd;
 	struct session session;
 	struct grant grant;
 	uint8_t ctl[4] = { 0 };
+	int fd;
 
-	session_init(&session, &settings, gpu);
-	session.ctl = driver_open(&settings, "nvidiactl");
-	if (client_fetch(path, &fd, 1) < 0 || session.ctl < 0 || !driver_version(&settings, session.ctl))
+	session_init(&session, settings, gpu);
+	session.ctl = driver_open(settings, "nvidiactl");
+	if (client_fetch(path, &fd, 1) < 0)
 		return perror("hand take"), 1;
-	put32(ctl, settings.abi->nv_ioctl_register_fd_t.ctl_fd, (uint32_t)session.ctl);
-	registered = driver_call(&settings, fd, NV_ESC_REGISTER_FD, ctl, sizeof(ctl));
+	put32(ctl, settings->abi->nv_ioctl_register_fd_t.ctl_fd, (uint32_t)session.ctl);
+	registered = driver_call(settings, fd, NV_ESC_REGISTER_FD, ctl, sizeof(ctl));
 	if (session_alloc(&session, 0, NV01_ROOT_CLIENT, NULL, 0, &session.client) != NV_OK)
 		return 1;
 	device = device_on(&session, gpu);
@@ -94,13 +89,14 @@ static int take(const char *path, uint32_t gpu)
 
 int main(int argc, char **argv)
 {
-	if (argc == 4 && strcmp(argv[1], "give") == 0)
-		return give(argv[2], argv[3]);
-	if (argc == 4 && strcmp(argv[1], "take") == 0)
-		return take(argv[2], (uint32_t)atoi(argv[3]));
-	if (argc == 3 && strcmp(argv[1], "uvm") == 0)
-		return give_uvm(argv[2]);
-	if (argc == 4 && strcmp(argv[1], "card") == 0)
-		return take_uvm(argv[2], argv[3]);
-	return fprintf(stderr, "usage: hand give SOCKET PATH | take SOCKET GPU | uvm SOCKET | card SOCKET UUID\n"), 2;
+	struct settings settings;
+
+	client_begin(&settings, &argc, &argv, 2);
+	if (strcmp(argv[0], "give") == 0 && argc == 3)
+		return give(argv[1], argv[2]);
+	if (strcmp(argv[0], "take") == 0 && argc == 3)
+		return take(&settings, argv[1], (uint32_t)atoi(argv[2]));
+	if (strcmp(argv[0], "card") == 0 && argc == 3)
+		return take_uvm(&settings, argv[1], argv[2]);
+	return give_uvm(&settings, argv[1]);
 }

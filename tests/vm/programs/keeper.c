@@ -16,9 +16,7 @@ int main(int argc, char **argv)
 	struct uvm uvm;
 	FILE *file;
 
-	client_begin(&settings, &argc, &argv);
-	if (argc != 1)
-		return 2;
+	client_begin(&settings, &argc, &argv, 1);
 	status = uvm_open(&uvm, &settings);
 	if (status != NV_OK || driver_open(&settings, "nvidia0") < 0) {
 		fprintf(stderr, "keeper: status 0x%x\n", status);

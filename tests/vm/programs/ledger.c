@@ -19,6 +19,7 @@
 #include "uvm_probe.h"
 
 #define HOLDER_BASE 0xf0000000u
+#define DEVICE 0x10u
 /* The driver gives out numbers one after the other. */
 #define CLIENTS_NEAR 32u
 #define EXPORTS_NEAR 6u
@@ -84,16 +85,6 @@ static void linked(void)
 	}
 }
 
-static bool device_of(struct session *session)
-{
-	uint8_t params[64] = { 0 };
-
-	if (session_alloc(session, 0, NV01_ROOT_CLIENT, NULL, 0, &session->client) != NV_OK)
-		return false;
-	return session_alloc(session, session->client, NV01_DEVICE_0, params,
-		       settings.abi->NV0080_ALLOC_PARAMETERS.bytes, &session->device) == NV_OK;
-}
-
 static void closed(void)
 {
 	int first = open_ctl(), second = open_ctl();
@@ -104,7 +95,9 @@ static void closed(void)
 	session.card = driver_open(&settings, "nvidia0");
 	link_to(session.card, first);
 	link_to(second, first);
-	if (device_of(&session))
+	session.device = DEVICE;
+	if (session_alloc(&session, 0, NV01_ROOT_CLIENT, NULL, 0, &session.client) == NV_OK &&
+		client_device(&session, DEVICE) == NV_OK)
 		before += client_fill(&session, piece);
 	close(second);
 	client_open(&other, &settings);
@@ -208,9 +201,7 @@ int main(int argc, char **argv)
 		{ "exporter", exporter }, { "overlap", overlap } };
 	unsigned int i;
 
-	client_begin(&settings, &argc, &argv);
-	if (argc < 1)
-		return 2;
+	client_begin(&settings, &argc, &argv, 1);
 	if (argc > 1)
 		piece = strtoull(argv[1], NULL, 0);
 	for (i = 0; i < sizeof(ways) / sizeof(ways[0]); i++) {

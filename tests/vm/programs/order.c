@@ -28,7 +28,7 @@ int main(int argc, char **argv)
 	pthread_t thread;
 	uint64_t bytes;
 
-	client_begin(&settings, &argc, &argv);
+	client_begin(&settings, &argc, &argv, 0);
 	bytes = argc == 1 ? strtoull(argv[0], NULL, 0) : 0;
 	if (!bytes)
 		return 2;

@@ -121,7 +121,7 @@ int main(int argc, char **argv)
 {
 	uint32_t place;
 
-	client_begin(&settings, &argc, &argv);
+	client_begin(&settings, &argc, &argv, 0);
 	client_open(&session, &settings);
 	printf("parked");
 	for (place = 0; place < PLACES; place++) {

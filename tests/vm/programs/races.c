@@ -176,7 +176,7 @@ int main(int argc, char **argv)
 	struct shared *shared = mmap(NULL, sizeof(*shared), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
 	time_t start = time(NULL);
 
-	client_begin(&settings, &argc, &argv);
+	client_begin(&settings, &argc, &argv, 0);
 	settings.own_handles = false;
 	if (argc != 3 || shared == MAP_FAILED)
 		return 2;

@@ -66,9 +66,7 @@ int main(int argc, char **argv)
 	uint32_t status;
 	bool parked;
 
-	client_begin(&settings, &argc, &argv);
-	if (argc != 2)
-		return 2;
+	client_begin(&settings, &argc, &argv, 2);
 	parked = strcmp(argv[0], "parked") == 0;
 	piece = strtoull(argv[1], NULL, 0);
 	client_open(&first, &settings);

@@ -81,7 +81,7 @@ int main(int argc, char **argv)
 	struct session session;
 	pthread_t thread;
 
-	client_begin(&settings, &argc, &argv);
+	client_begin(&settings, &argc, &argv, 0);
 	rounds = argc == 1 ? (uint32_t)strtoul(argv[0], NULL, 10) : 0;
 	if (rounds == 0)
 		return 2;
