@@ -5,7 +5,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from tests.kubernetes.programs import SMALL, STRIPPED, alone, build_environment, cache, find_go, needed, run
+from tests.integration.commands import alone
+from tests.kubernetes.programs import SMALL, STRIPPED, build_environment, cache, find_go, needed, run
 
 SOURCES = Path(__file__).resolve().parent / "extender"
 

@@ -20,7 +20,7 @@ from scripts.demo import cause, indent, say
 from tests.integration.commands import Outcome, eventually
 from tests.integration.engine import TREE
 from tests.integration.probe import NO_MEMORY, step
-from tests.kubernetes.harness.admission import with_admission
+from tests.kubernetes.harness.chart import with_admission
 from tests.kubernetes.harness.cluster import Cluster
 from tests.kubernetes.harness.node import PROBE_IMAGE
 from tests.kubernetes.harness.settings import Settings

@@ -3,11 +3,13 @@
 
 from __future__ import annotations
 
+import fcntl
 import os
 import signal
 import subprocess
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Self
@@ -54,6 +56,15 @@ def must(command: Command, env: Mapping[str, str] | None = None, timeout: float 
     outcome = call(command, env, timeout)
     assert outcome.returncode == 0, f"{command}: {outcome.returncode}: {outcome.text}"
     return outcome
+
+
+@contextmanager
+def alone(folder: Path) -> Iterator[None]:
+    """Hold the lock of a folder, which is made: a second process waits, and finds everything made."""
+    folder.mkdir(parents=True, exist_ok=True)
+    with (folder / "lock").open("w") as stream:
+        fcntl.flock(stream, fcntl.LOCK_EX)
+        yield
 
 
 def eventually(

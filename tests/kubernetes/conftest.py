@@ -21,7 +21,6 @@ NUMBERS = itertools.count(1)
 SetupPhase = Generator[None, pytest.TestReport, pytest.TestReport]
 
 
-LEFT_OUT = pytest.StashKey[int]()
 # Set by scripts/test-kubernetes where it runs what starts a cluster of its own.
 BESIDE = "CGPU_KUBERNETES_BESIDE"
 
@@ -51,8 +50,6 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
             left_out += [item] if names & missing or other else []
             expect_faults(item, settings)
     if left_out:
-        # In a cluster the others follow; the script says so.
-        config.stash[LEFT_OUT] = 0 if settings is not None else len(left_out)
         config.hook.pytest_deselected(items=left_out)
         items[:] = [item for item in items if item not in left_out]
 
@@ -64,15 +61,6 @@ def expect_faults(item: pytest.Item, settings: Settings | None) -> None:
             item.add_marker(pytest.mark.xfail(reason=mark.args[1], strict=True, **mark.kwargs))
 
 
-def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: pytest.Config) -> None:
-    """Say what was left out."""
-    number = config.stash.get(LEFT_OUT, 0)
-    if number:
-        terminalreporter.write_line(
-            f"tests/kubernetes: {number} tests need a cluster and were left out; run: make test-kubernetes"
-        )
-
-
 @pytest.fixture
 def beside_a_cluster() -> None:
     """For what starts a cluster of its own, with the programs that scripts/test-kubernetes has built."""
@@ -80,7 +68,6 @@ def beside_a_cluster() -> None:
 
 @pytest.fixture(scope="session")
 def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
-    """A running cluster."""
     settings = Settings.of_environment()
     assert settings is not None
     made = Cluster(settings, tmp_path_factory.mktemp("cluster"))
@@ -106,14 +93,12 @@ def namespace(cluster: Cluster) -> Iterator[str]:
 
 @pytest.fixture
 def slices(cluster: Cluster, namespace: str) -> Iterator[Slices]:
-    """A cluster with an agent."""
     with with_agent(cluster, namespace) as found:
         yield found
 
 
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_makereport(item: pytest.Item) -> SetupPhase:
-    """Show the events of a failed test's namespace."""
     report = yield
     arguments = getattr(item, "funcargs", {})
     if report.failed and {"cluster", "namespace"} <= set(arguments):

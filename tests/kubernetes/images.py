@@ -10,17 +10,13 @@ usage: python -m tests.kubernetes.images    fetches
 
 from __future__ import annotations
 
-import fcntl
-import os
 import shutil
-import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
 from pathlib import Path
 
+from tests.integration.commands import alone, must
 from tests.packages import ROOT, digest
 from tests.vm.harness.mmdebstrap import make_root, own_suite, remove
 
@@ -35,24 +31,15 @@ DEBIAN = ("--variant=essential", "--include=python3,libstdc++6", "--dpkgopt=forc
           *(f"--dpkgopt=path-exclude=/usr/share/{name}/*" for name in UNREAD))  # fmt: skip
 
 
-@contextmanager
-def alone() -> Iterator[None]:
-    """One run at a time: a second one waits, and finds everything made."""
-    STORE.mkdir(parents=True, exist_ok=True)
-    with (STORE / "lock").open("w") as stream:
-        fcntl.flock(stream, fcntl.LOCK_EX)
-        yield
-
-
 def fetch() -> None:
     """Fetch what an image is made of. Raises AssertionError with the reason."""
-    with alone():
+    with alone(STORE):
         base = base_archive()
         if not base.exists() or time.time() - base.stat().st_mtime > WEEK_S:
             make_base(base)
         wheels = STORE / "wheels"
         shutil.rmtree(wheels, ignore_errors=True)
-        run([ROOT / "scripts/fetch-wheels", WHEELS, wheels, python_version()])
+        must([ROOT / "scripts/fetch-wheels", WHEELS, wheels, python_version()], timeout=BUILD_S)
 
 
 def base_archive() -> Path:
@@ -65,20 +52,19 @@ def make_base(archive: Path) -> None:
     if root.exists():
         remove(root)
     make_root(own_suite(), root, *DEBIAN)
-    run(["tar", "-C", root, "-cf", part, "."])
+    must(["tar", "-C", root, "-cf", part, "."], timeout=BUILD_S)
     remove(root)
     part.rename(archive)
 
 
 def python_version() -> str:
-    """Return the version of this Debian's Python, which is that of the base."""
     say = "import sys; print('{}.{}'.format(*sys.version_info))"
-    return run(["/usr/bin/python3", "-IS", "-c", say]).strip()
+    return must(["/usr/bin/python3", "-IS", "-c", say]).stdout.strip()
 
 
 def image() -> Path:
     """Return the archive of the image of this checkout, as `podman save` writes it. It takes no network."""
-    with alone():
+    with alone(STORE):
         archive = STORE / f"kubernetes-{digest()}.tar"
         if not archive.exists():
             for old in STORE.glob("kubernetes-*"):
@@ -93,31 +79,29 @@ def build(archive: Path) -> None:
         build_by(["podman", "--runroot", runroot, "--storage-driver", "vfs"], archive)
 
 
-def build_by(podman: list[object], archive: Path) -> None:
+def build_by(podman: list[str | Path], archive: Path) -> None:
     storage, part = STORE / "storage", archive.with_suffix(".part")
     # Layers of earlier builds are of no use: each has our own code in it.
     shutil.rmtree(storage, ignore_errors=True)
     podman = [*podman, "--root", storage]
-    run([*podman, "import", "--quiet", base_archive(), BASE])
+    must([*podman, "import", "--quiet", base_archive(), BASE], timeout=BUILD_S)
     builder = " ".join(map(str, [*podman, "build", "--isolation", "chroot", "--layers=false"]))
     environment = {
         "CGPU_BOOTSTRAP_OFFLINE": "1",
         "CGPU_IMAGE_BUILDER": builder,
         "CGPU_IMAGE_PYTHON": python_version(),
     }
-    run([ROOT / "scripts/kubernetes/build-image", "--build-arg", f"BASE={BASE}", "--tag", NAME], environment)
-    run([*podman, "save", "--quiet", "--format", "docker-archive", "--output", part, NAME])
+    build: list[str | Path] = [
+        ROOT / "scripts/kubernetes/build-image",
+        "--build-arg",
+        f"BASE={BASE}",
+        "--tag",
+        NAME,
+    ]
+    must(build, environment, BUILD_S)
+    must([*podman, "save", "--quiet", "--format", "docker-archive", "--output", part, NAME], timeout=BUILD_S)
     shutil.rmtree(storage, ignore_errors=True)
     part.rename(archive)
-
-
-def run(command: Sequence[object], environment: dict[str, str] | None = None) -> str:
-    """Run a command that has to succeed and return what it prints."""
-    words = [str(word) for word in command]
-    own = os.environ | (environment or {})
-    done = subprocess.run(words, env=own, capture_output=True, text=True, timeout=BUILD_S, check=False)
-    assert done.returncode == 0, f"{words[0]}: status {done.returncode}: {done.stdout}{done.stderr}"
-    return done.stdout
 
 
 if __name__ == "__main__":

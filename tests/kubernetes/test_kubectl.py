@@ -63,7 +63,6 @@ def bind(cluster: Cluster, namespace: str) -> None:
 
 
 def row(text: str) -> list[str]:
-    """Return the words of the node's line."""
     return next(line.split() for line in text.splitlines() if line.startswith(f"{NODE} "))
 
 

@@ -17,7 +17,7 @@ from tests.kubernetes.faults import ONE_CARD
 from tests.kubernetes.harness import seen
 from tests.kubernetes.harness.cluster import Cluster
 from tests.kubernetes.harness.counts import count, dice
-from tests.kubernetes.harness.slices import Slices, left, with_agent
+from tests.kubernetes.harness.slices import Slices, left, request, with_agent
 from tests.kubernetes.harness.witness import Witness, witness
 
 PODS = count(40, 200)
@@ -75,8 +75,7 @@ def test_many_pods_at_once(slices: Slices, tmp_path: Path) -> None:
 
 
 def template(slices: Slices, size: int) -> None:
-    device = {"deviceClassName": "gpu.opencgpu.io", "capacity": {"requests": {"memory": f"{size}Mi"}}}
-    spec = {"spec": {"devices": {"requests": [{"name": "gpu", "exactly": device}]}}}
+    spec = {"spec": {"devices": {"requests": [request(f"{size}Mi")]}}}
     slices.make("ResourceClaimTemplate", f"of-{size}", spec, "resource.k8s.io/v1")
 
 

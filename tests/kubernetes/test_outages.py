@@ -167,7 +167,6 @@ def events_of_node(slices: Slices) -> str:
 
 
 def health(slices: Slices, name: str) -> str | None:
-    """Return what the status of a pod says of its GPU."""
     status = of_container(slices, name)
     resources = (status.allocatedResourcesStatus if status is not None else None) or ()
     found = [str(one.health) for of_kind in resources for one in of_kind.resources or ()]

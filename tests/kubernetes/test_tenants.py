@@ -10,7 +10,7 @@ from lightkube.types import PatchType
 
 from tests.integration.commands import eventually
 from tests.kubernetes.faults import NO_DEVICE
-from tests.kubernetes.harness.slices import Slices, container, reserved
+from tests.kubernetes.harness.slices import Slices, container, request, reserved
 
 
 def test_a_claim_in_use_is_not_forgotten(slices: Slices) -> None:
@@ -37,10 +37,8 @@ def test_a_claim_gives_itself_nothing(slices: Slices) -> None:
     ):
         parameters = {"apiVersion": "gpu.opencgpu.io/v1", "kind": "ShareParameters", field: value}
         config = [{"opaque": {"driver": "gpu.opencgpu.io", "parameters": parameters}}]
-        device = {"deviceClassName": "gpu.opencgpu.io", "capacity": {"requests": {"memory": "1Gi"}}}
-        request = {"name": "gpu", "exactly": device}
         name = field.lower()
-        spec = {"devices": {"requests": [request], "config": config}}
+        spec = {"devices": {"requests": [request("1Gi")], "config": config}}
         slices.make("ResourceClaim", name, spec, "resource.k8s.io/v1")
         slices.pod(name, {"main": [name]})
         slices.events_say(name, said)

@@ -6,7 +6,7 @@ from __future__ import annotations
 import time
 
 from tests.integration.commands import eventually
-from tests.kubernetes.harness.slices import AGAIN_S, Slices, container, reserved
+from tests.kubernetes.harness.slices import AGAIN_S, Slices, container, request, reserved
 
 LOOK = ["/cgpu-probe", "gpu=0", "info"]
 
@@ -45,20 +45,11 @@ def named(claim: str) -> list[dict[str, str]]:
 
 def test_a_pod_joins_a_claim(slices: Slices) -> None:
     """A second pod has another request of a claim at once; for the same one, an event says why not."""
-    requests = [
-        {
-            "name": name,
-            "exactly": {
-                "deviceClassName": "gpu.opencgpu.io",
-                "capacity": {"requests": {"memory": f"{gib}Gi"}},
-            },
-        }
-        for name, gib in (("one", 1), ("two", 2))
-    ]
+    requests = [request("1Gi", "one"), request("2Gi", "two")]
     slices.make("ResourceClaim", "shared", {"devices": {"requests": requests}}, "resource.k8s.io/v1")
-    for name, request, mib in (("a", "one", 1007), ("b", "two", 2014)):
+    for name, wanted, mib in (("a", "one", 1007), ("b", "two", 2014)):
         began = time.monotonic()
-        main = container(resources=using("shared", request))
+        main = container(resources=using("shared", wanted))
         slices.pod(name, {}, containers=[main], resourceClaims=named("shared"))
         slices.running(name)
         assert [size for _, size in slices.seen(name)] == [mib]

@@ -10,7 +10,7 @@ from lightkube import ApiError
 from lightkube.resources.resource_v1 import ResourceClaimTemplate, ResourceSlice
 
 from tests.integration.commands import eventually
-from tests.kubernetes.harness.admission import with_admission
+from tests.kubernetes.harness.chart import with_admission
 from tests.kubernetes.harness.cluster import Cluster
 from tests.kubernetes.harness.slices import Slices, by_limits, with_agent
 
@@ -20,7 +20,6 @@ OFF = "the feature gate DRAConsumableCapacity is off"
 
 @pytest.fixture
 def slices(cluster: Cluster, namespace: str) -> Iterator[Slices]:
-    """Yield a cluster with agent and webhook."""
     with with_agent(cluster, namespace, publishes=False) as found, with_admission(cluster):
         yield found
 

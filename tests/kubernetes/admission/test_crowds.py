@@ -43,7 +43,6 @@ def judged(monkeypatch: pytest.MonkeyPatch) -> Judged:
 
 
 def send_review(url: str, folder: Path) -> ssl.SSLSocket:
-    """Send a whole review, and wait for no answer."""
     trusted = ssl.create_default_context(cafile=folder / "ca.crt")
     connection = socket.create_connection(("127.0.0.1", int(url.rpartition(":")[2])))
     sender = trusted.wrap_socket(connection, server_hostname="127.0.0.1")
@@ -108,7 +107,6 @@ class Sender:
 
 
 def application() -> Webhook:
-    """Return a webhook without a server."""
     return Webhook(cast("Any", FewTemplates()), Log())
 
 

@@ -39,8 +39,6 @@ POD = {"spec": {"containers": [{"name": "main", "resources": {"limits": {"aliyun
 
 
 class Log:
-    """A log whose lines a test can see."""
-
     def __init__(self) -> None:
         self.lines: list[tuple[str, int, dict[str, str | int]]] = []
 
@@ -49,8 +47,6 @@ class Log:
 
 
 class FewTemplates:
-    """Templates that a test can see."""
-
     def __init__(self) -> None:
         self.made: list[tuple[str, str]] = []
 
@@ -88,18 +84,14 @@ def judged(raw: bytes, templates: FewTemplates, log: Log | None = None) -> dict[
 
 
 def test_pod(templates: FewTemplates) -> None:
-    """The template is there before the pod that names it."""
+    """The template is there before the pod that names it; a dry run makes none."""
+    assert "patch" in judged(request(POD, dryRun=True), templates)
+    assert templates.made == []
     response = judged(request(POD), templates)
     patch = json.loads(base64.b64decode(response["patch"]))
     assert (response["uid"], response["allowed"], response["patchType"]) == ("u1", True, "JSONPatch")
     named = next(one["value"][0] for one in patch if one["path"] == "/spec/resourceClaims")
     assert templates.made == [("team", named["resourceClaimTemplateName"])]
-
-
-def test_dry_run(templates: FewTemplates) -> None:
-    """A dry run changes the pod and makes nothing."""
-    assert "patch" in judged(request(POD, dryRun=True), templates)
-    assert templates.made == []
 
 
 def test_refused(templates: FewTemplates) -> None:
@@ -256,7 +248,6 @@ def client_of(url: str, folder: Path, *, shows: bool = False) -> httpx2.Client:
 
 @pytest.fixture
 def served(tmp_path: Path, templates: FewTemplates) -> Iterator[httpx2.Client]:
-    """Yield a client of a webhook that serves."""
     with serving(tmp_path, templates) as url, client_of(url, tmp_path) as client:
         yield client
 

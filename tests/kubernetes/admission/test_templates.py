@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Templates on an API server that keeps the amounts of claims, or drops them; how many there are."""
+"""Templates on an API server: how many there are, and what they cost it."""
 
 from __future__ import annotations
 
@@ -24,10 +24,9 @@ SPECS = (template(Shape(1024), ()), template(Shape(None, percent=50), (15360, 23
 
 
 class FakeClient:
-    """The API server, with the feature gate DRAConsumableCapacity or without it."""
+    """An API server that keeps the amounts of claims."""
 
-    def __init__(self, *, keeps_amounts: bool) -> None:
-        self.keeps_amounts = keeps_amounts
+    def __init__(self) -> None:
         self.kept: dict[str, ResourceClaimTemplate] = {}
         self.pods: list[Pod] = []
         self.tried = self.listed = 0
@@ -52,10 +51,6 @@ class FakeClient:
 
     def create(self, wanted: ResourceClaimTemplate, *, dry_run: bool = False) -> ResourceClaimTemplate:
         kept = wanted.to_dict()
-        for request in kept["spec"]["spec"]["devices"]["requests"]:
-            for option in [request.get("exactly"), *request.get("firstAvailable", ())]:
-                if option is not None and not self.keeps_amounts:
-                    del option["capacity"]
         self.tried += dry_run
         if not dry_run:
             with self._lock:
@@ -63,7 +58,6 @@ class FakeClient:
         return cast("ResourceClaimTemplate", ResourceClaimTemplate.from_dict(kept))
 
     def removed(self, request: httpx2.Request) -> httpx2.Response:
-        """Answer a removal."""
         del self.kept[request.url.path.rpartition("/")[2]]
         return httpx2.Response(200)
 
@@ -84,8 +78,6 @@ def asked(number: int, containers: int = 64) -> dict[str, Any]:
 
 
 def refusals(found: Templates, numbers: range) -> int:
-    """Return how many pods are refused, when eight are judged at a time."""
-
     def judge(number: int) -> bool:
         try:
             review.pods(asked(number), found)
@@ -102,12 +94,12 @@ def test_a_flood_of_shapes() -> None:
 
     It does not cost the API server a list for each one that is refused.
     """
-    client = FakeClient(keeps_amounts=True)
+    client = FakeClient()
     found = templates(client, most=100)
     assert refusals(found, range(300)) >= 298
     assert len(client.made) == 100
     assert client.listed < 200
-    (first,) = review.pods(asked(0, 1), templates(FakeClient(keeps_amounts=True))).templates
+    (first,) = review.pods(asked(0, 1), templates(FakeClient())).templates
     if first in client.made:
         review.pods(asked(0, 1), found)
 
@@ -117,7 +109,7 @@ def test_a_full_namespace_is_tidied_early() -> None:
 
     So does one whose date was set to come: no pod was given that then.
     """
-    client = FakeClient(keeps_amounts=True)
+    client = FakeClient()
     made = datetime(2026, 1, 1, tzinfo=UTC)
     review.pods(asked(0), templates(client, made))
     used, odd, *_ = client.made
@@ -135,18 +127,9 @@ def test_a_full_namespace_is_tidied_early() -> None:
 
 
 @pytest.mark.parametrize("spec", SPECS)
-def test_a_cluster_that_cannot_share(spec: dict[str, object]) -> None:
-    """Without the feature gate one line refuses the pod and names it; no template of a whole GPU is left."""
-    client = FakeClient(keeps_amounts=False)
-    with pytest.raises(CgpuError, match=r"feature gate DRAConsumableCapacity is off .*in 1\.35 set it"):
-        templates(client).ensure("team", "opencgpu-1", spec)
-    assert client.made == []
-
-
-@pytest.mark.parametrize("spec", SPECS)
 def test_a_cluster_that_can_is_asked_once(spec: dict[str, object]) -> None:
     """One trial is enough: later templates cost one call."""
-    client = FakeClient(keeps_amounts=True)
+    client = FakeClient()
     found = templates(client)
     for name in ("opencgpu-1", "opencgpu-2"):
         found.ensure("team", name, spec)

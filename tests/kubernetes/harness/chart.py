@@ -8,7 +8,9 @@ the chart's. What helm itself does with it is in release.py.
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from typing import Any
 
 import yaml
@@ -20,6 +22,7 @@ from lightkube.resources.admissionregistration_v1 import (
 from tests.integration.commands import must
 from tests.integration.images import ROOT
 from tests.kubernetes.harness.cluster import Cluster
+from tests.kubernetes.harness.control_plane import is_ready
 
 CHART = ROOT / "install/packaging/kubernetes/chart"
 NAMESPACE = "opencgpu"
@@ -62,3 +65,16 @@ def remove_webhooks(cluster: Cluster) -> None:
     """Take the webhooks away: nobody serves them after the test."""
     for kind in (MutatingWebhookConfiguration, ValidatingWebhookConfiguration):
         cluster.api.delete(kind, "cgpu-admission")
+
+
+@contextmanager
+def with_admission(cluster: Cluster) -> Iterator[None]:
+    """Have the webhook for a time; without it no pod that asks would start, so it is taken away again."""
+    install(cluster)
+    config = cluster.service_account("cgpu-admission", NAMESPACE)
+    place = ["--address", ADDRESS, "--port", str(PORT), "--name", ADDRESS]
+    command = [sys.executable, "-m", "cgpu.main", "kubernetes", "admission"]
+    health = is_ready(f"https://{ADDRESS}:{PORT}/healthz")
+    cluster.start("admission", [*command, *place, "--kubeconfig", str(config)], ready=health)
+    yield
+    remove_webhooks(cluster)

@@ -103,7 +103,6 @@ class Cluster:
         return component
 
     def components_of_test(self, name: str) -> Server:
-        """Return a process that start() has started."""
         return next(one for one in self._extra if one.name == name)
 
     def end_extra(self) -> None:
@@ -154,7 +153,6 @@ class Cluster:
         self._with_named(manifest, self.api.delete)
 
     def exists(self, manifest: Mapping[str, Any]) -> bool:
-        """Say whether the object that a document names is there."""
         return self._with_named(manifest, self.api.get)
 
     def _with_named(self, manifest: Mapping[str, Any], do: Callable[..., object]) -> bool:
@@ -178,7 +176,6 @@ class Cluster:
     # What became of them
 
     def is_complete(self, namespace: str) -> bool:
-        """Say whether the controllers have made what each pod of a namespace is given."""
         try:
             self.api.get(ServiceAccount, "default", namespace=namespace)
             self.api.get(ConfigMap, "kube-root-ca.crt", namespace=namespace)

@@ -14,7 +14,6 @@ SEED = "CGPU_KUBERNETES_SEED"
 
 
 def count(ci: T, full: T) -> T:
-    """Return what counts today."""
     return full if os.environ.get(FULL) == "1" else ci
 
 

@@ -43,7 +43,6 @@ class Credentials:
                 self.kubeconfig(name, token)
 
     def path(self, name: str) -> Path:
-        """Return the kubeconfig of a user."""
         return self._folder / f"{name}.kubeconfig"
 
     def kubeconfig(self, name: str, token: str, namespace: str = "default") -> Path:

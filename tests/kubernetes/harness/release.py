@@ -34,19 +34,16 @@ class Release:
     cluster: Cluster
 
     def helm(self, word: str, *words: str) -> Outcome:
-        """Run a command of helm's to its end."""
         access = {"KUBECONFIG": str(self.cluster.credentials.path("admin"))}
         place = ["--namespace", NAMESPACE, "--timeout", "2m"]
         return call(["helm", word, NAME, *words, *place], access, HELM_S)
 
     def must(self, word: str, *words: str) -> str:
-        """Run a command of helm's that has to succeed; return what it prints."""
         done = self.helm(word, *words)
         assert done.returncode == 0, f"helm {word}: {done.text}"
         return done.text
 
     def install(self) -> None:
-        """Install the chart; return once all of it is ready."""
         sets = (f"image.repository={REPOSITORY}", f"image.tag={TAGS[0]}", "installer.enabled=false")
         values = [word for one in sets for word in ("--set", one)]
         self.must("install", str(chart.CHART), "--create-namespace", "--wait", *values)
@@ -58,7 +55,6 @@ class Release:
         return [one for one in found if one.metadata is not None and one.metadata.deletionTimestamp is None]
 
     def log(self, component: str) -> str:
-        """Return what the pods of a part have written."""
         return "".join(self.cluster.log(name_of(one), NAMESPACE) for one in self.pods(component))
 
     def left(self) -> list[str]:

@@ -41,7 +41,6 @@ class Sight:
 
 
 def sights(folder: Path) -> list[Sight]:
-    """Return what all containers have seen."""
     return [_sight(path) for path in sorted(folder.iterdir()) if not path.name.startswith(".")]
 
 

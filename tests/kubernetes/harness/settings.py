@@ -9,7 +9,6 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from tests.integration.commands import Server
-from tests.kubernetes.programs import OWN_PROGRAMS
 
 PREFIX = "CGPU_KUBERNETES"
 # Features that a version has, and leaves off.
@@ -40,21 +39,16 @@ class Settings:
         return cls(Path(os.environ[PREFIX]), version, cgroup, Path(logs), features_on)
 
     def program(self, name: str) -> list[str]:
-        """Return the first words of a component's command."""
-        own = os.environ.get(OWN_PROGRAMS)
-        return [f"{own}/{name}"] if own else [f"{self.programs}/cluster", name]
+        return [f"{self.programs}/cluster", name]
 
     def kubectl(self) -> Path:
-        """Return the path of kubectl, which has the version of the cluster."""
-        own = os.environ.get(OWN_PROGRAMS)
-        return Path(own or self.programs) / "kubectl"
+        return self.programs / "kubectl"
 
     def component(self, name: str, flags: Sequence[str], ready: Callable[[], object]) -> Server:
         return Server(name, [*self.program(name), *flags], self.logs / f"{name}.log", ready)
 
     @property
     def features(self) -> Sequence[str]:
-        """Return the features that this version needs to be told."""
         return FEATURES.get(self.version, ()) if self.features_on else ()
 
     def feature_flags(self) -> list[str]:

@@ -37,6 +37,12 @@ def container(name: str = "main", command: Sequence[str] = WAIT, **fields: Any) 
     return {"name": name, "image": PROBE_IMAGE, "command": list(command), **fields}
 
 
+def request(memory: str, name: str = "gpu", **fields: Any) -> dict[str, Any]:
+    """Return a claim's request for so much of a GPU."""
+    capacity = {"requests": {"memory": memory}}
+    return {"name": name, "exactly": {"deviceClassName": "gpu.opencgpu.io", "capacity": capacity, **fields}}
+
+
 def by_limits(limits: Mapping[str, Any]) -> dict[str, Any]:
     """Return the specification of a pod that waits, and asks by resource names."""
     containers = [container(resources={"limits": dict(limits)})]
@@ -52,12 +58,7 @@ class Pods:
 
     def claim(self, name: str, memory: str, count: int = 1) -> None:
         """Make a claim of so much of each of count GPUs."""
-        device = {
-            "deviceClassName": "gpu.opencgpu.io",
-            "count": count,
-            "capacity": {"requests": {"memory": memory}},
-        }
-        spec = {"devices": {"requests": [{"name": "gpu", "exactly": device}]}}
+        spec = {"devices": {"requests": [request(memory, count=count)]}}
         self.make("ResourceClaim", name, spec, "resource.k8s.io/v1")
 
     def pod(self, name: str, using: Mapping[str, Sequence[str]], **spec: Any) -> None:
@@ -145,7 +146,6 @@ def reserved() -> list[tuple[str, int, str]]:
 
 
 def left() -> list[str]:
-    """Return what the node has of claims."""
     # Beside the files themselves, those that were never put in place.
     files = [str(path) for place in PLACES for name in ("*.json", ".*") for path in place.glob(name)]
     described = [str(path) for name in ("opencgpu-share-*", ".opencgpu-share-*") for path in CDI.glob(name)]

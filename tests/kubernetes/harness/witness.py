@@ -96,7 +96,6 @@ class Witness:
     # The engine
 
     def sample(self, ended: threading.Event) -> None:
-        """Look at the engine's reservations again and again."""
         tree = Tree(str(TREE))
         while not ended.is_set():
             try:

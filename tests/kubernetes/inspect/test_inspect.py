@@ -68,7 +68,7 @@ def words(text: str) -> list[list[str]]:
 
 
 def test_nodes_of_several_sizes() -> None:
-    """Missing cards are 0/0, as there; claims of others and of other nodes do not count."""
+    """Missing cards, and nodes, are 0/0; claims of others and of other nodes do not count."""
     slices = [published("b", ["15Gi", "15Gi"]), published("a", ["23Gi"])]
     claims = [
         given("p", "3Gi", 1, "b"),
@@ -81,6 +81,7 @@ def test_nodes_of_several_sizes() -> None:
         ["b", "-", "1.5/15", "3/15", "4.5/30"],
     ]
     assert [one.name for one in states(slices, claims, [], "b")] == ["b"]
+    assert words(render.summary(()))[-1] == words(render.details(()))[-1] == ["0/0", "(0%)"]
 
 
 def test_details() -> None:
@@ -111,9 +112,3 @@ def test_exact_sizes_and_taints() -> None:
     taint = "GPU0:gpu.opencgpu.io/engine-down"
     assert text[1][2:] == ["6043/15109", "?", "6043/15109", "?", "Tesla", "T4", taint]
     assert json.loads(render.document(found))["nodes"][0]["gpus"][0]["shares"][0]["mib"] == 6043
-
-
-def test_an_empty_cluster() -> None:
-    """No node is no fault."""
-    assert words(render.summary(()))[-1] == ["0/0", "(0%)"]
-    assert words(render.details(()))[-1] == ["0/0", "(0%)"]

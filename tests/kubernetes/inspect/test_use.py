@@ -171,7 +171,6 @@ class Handler(BaseHTTPRequestHandler):
 
 @pytest.fixture
 def server() -> Iterator[Server]:
-    """Yield an API server on which both agents answer."""
     with Server(("127.0.0.1", 0), Handler) as found:
         found.objects = {
             "resourceslices": [published(name, ["15Gi"]).to_dict() for name in NAMES],

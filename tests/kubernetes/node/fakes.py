@@ -102,7 +102,6 @@ class FakeApi:
     slices: dict[str, ResourceSlice] = field(default_factory=dict)
     events: list[tuple[str, str]] = field(default_factory=list)
     writes: int = 0
-    shares_devices: bool = True
     down: bool = False
 
     def claim(self, wanted: ClaimName) -> ResourceClaim:
@@ -129,8 +128,6 @@ class FakeApi:
         assert written.metadata is not None
         assert written.metadata.name is not None
         written.metadata.resourceVersion = str(self.writes)
-        for one in [] if self.shares_devices else written.spec.devices or []:
-            one.allowMultipleAllocations = None
         if not dry_run:
             self.slices[written.metadata.name] = written
         return written

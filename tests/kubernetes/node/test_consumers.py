@@ -4,7 +4,6 @@
 from __future__ import annotations
 
 import pytest
-from lightkube.models.core_v1 import ContainerExtendedResourceRequest, PodExtendedResourceClaimStatus
 
 from cgpu.kubernetes.node.consumers import AtOnceError, containers
 from tests.kubernetes.node.objects import pod
@@ -25,19 +24,6 @@ def test_claim_of_a_template() -> None:
         "r0": ("main",)
     }
     assert containers(pod({"main": [ALL]}, resourceClaimName="else"), "part", ["r0"]) == {"r0": ()}
-
-
-def test_claim_of_an_extended_resource() -> None:
-    """A pod that asks by the resource of the device class names no claim: its status says who has what."""
-    asks = pod({"one": [], "two": [], "none": []}, resourceClaimName="else")
-    assert asks.status is not None
-    mappings = [
-        ContainerExtendedResourceRequest(container, f"r{number}", "deviceclass.resource.kubernetes.io/x")
-        for number, container in enumerate(("one", "two"))
-    ]
-    asks.status.extendedResourceClaimStatus = PodExtendedResourceClaimStatus(mappings, "part")
-    assert containers(asks, "part", ["r0", "r1"]) == {"r0": ("one",), "r1": ("two",)}
-    assert containers(asks, "other", ["r0"]) == {"r0": ()}
 
 
 @pytest.mark.parametrize("names", [("init1", "init2", "main"), ("init1", "side"), ("init1", "init2")])

@@ -32,9 +32,7 @@ def records(tmp_path: Path) -> Records:
     """Records of a claim with two shares, for a pod with containers one after the other."""
     found = Records(tmp_path / "claims")
     shares = tuple(
-        AllocatedShare(
-            request=request, device="gpu-a", share=share, gpu="GPU-0", bytes=1 << 20, weight=1, highprio=0
-        )
+        AllocatedShare(share, request, "gpu-a", "GPU-0", 1 << 20, 1, 0)
         for request, share in (("gpu", SHARE), ("next", SECOND))
     )
     pods: dict[str, dict[str, tuple[str, ...]]] = {
@@ -53,7 +51,6 @@ def fake(tmp_path: Path) -> FakeTree:
 
 
 def uses(fake: FakeTree, share: str, group: str) -> Tree:
-    """Have the container use a share."""
     folder = fake.path / "0" / CONTAINER[:12]
     folder.mkdir()
     (folder / "owner").write_text(f"{CONTAINER} {group}\n")
@@ -61,48 +58,24 @@ def uses(fake: FakeTree, share: str, group: str) -> Tree:
     return Tree(str(fake.path))
 
 
-@pytest.mark.parametrize(
-    ("share", "group", "name"),
-    [
-        (SHARE, f"{BY_SYSTEMD}/cri-containerd-{CONTAINER}.scope", "team/web-0/main"),
-        (SHARE, f"/kubepods/burstable/pod{POD}/{CONTAINER}", "team/web-0/main"),
-        (SHARE, f"pids:/kubepods/pod{POD}/{CONTAINER}", "team/web-0/main"),
-        (SECOND, f"/kubepods/pod{POD}/{CONTAINER}", "team/web-0/setup,main"),
-        (SHARE, f"/kubepods/pod{OTHER_POD}/{CONTAINER}", None),
-        (SHARE, f"/kubepods/pod{SHARE}/{CONTAINER}", None),
-        (SHARE, f"/docker/{CONTAINER}", None),
-        ("c" + SHARE[1:], f"/kubepods/pod{POD}/{CONTAINER}", None),
-    ],
-    ids=[
-        "systemd",
-        "cgroupfs",
-        "older hierarchy",
-        "init containers",
-        "nameless",
-        "of another claim",
-        "docker",
-        "unknown share",
-    ],
-)
+# By what the container is called: its share, its control group, and its name.
+NAMED = {
+    "systemd": (SHARE, f"{BY_SYSTEMD}/cri-containerd-{CONTAINER}.scope", "team/web-0/main"),
+    "cgroupfs": (SHARE, f"/kubepods/burstable/pod{POD}/{CONTAINER}", "team/web-0/main"),
+    "older hierarchy": (SHARE, f"pids:/kubepods/pod{POD}/{CONTAINER}", "team/web-0/main"),
+    "init containers": (SECOND, f"/kubepods/pod{POD}/{CONTAINER}", "team/web-0/setup,main"),
+    "nameless": (SHARE, f"/kubepods/pod{OTHER_POD}/{CONTAINER}", None),
+    "of another claim": (SHARE, f"/kubepods/pod{SHARE}/{CONTAINER}", None),
+    "docker": (SHARE, f"/docker/{CONTAINER}", None),
+    "unknown share": ("c" + SHARE[1:], f"/kubepods/pod{POD}/{CONTAINER}", None),
+}
+
+
+@pytest.mark.parametrize(("share", "group", "name"), NAMED.values(), ids=NAMED)
 def test_names(fake: FakeTree, records: Records, share: str, group: str, name: str | None) -> None:
     """The pod is that of the control group, the container that of the record."""
     named = {} if name is None else {CONTAINER: name}
     assert container_names(uses(fake, share, group), records) == named
-
-
-def test_the_page(fake: FakeTree, records: Records, tmp_path: Path) -> None:
-    """Labels and figures are those that the exporter has."""
-    tree = uses(fake, SHARE, f"{BY_SYSTEMD}/cri-containerd-{CONTAINER}.scope")
-    pages = _pages("node-a", tree, records, Sockets.of(tmp_path, ""))
-    families = {one.name: one for one in parse_text(pages["/metrics"]("").body.decode())}
-    (sample,) = families["opencgpu_slice_memory_used_bytes"].samples
-    assert sample.value == 10 << 20
-    assert {key: sample.labels[key] for key in ("container", "pod", "namespace", "UUID")} == {
-        "container": "main",
-        "pod": "web-0",
-        "namespace": "team",
-        "UUID": "GPU-0",
-    }
 
 
 @pytest.mark.parametrize("words", [(), ("--dcgm",)], ids=["off", "on"])

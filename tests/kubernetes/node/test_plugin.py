@@ -16,12 +16,11 @@ import pytest
 
 from cgpu.errors import CgpuError
 from cgpu.kubernetes.node.allocation import AllocatedShare
-from cgpu.kubernetes.node.health import Health
 from cgpu.kubernetes.node.plugin import HealthReport, Plugin
 from cgpu.kubernetes.node.prepare import Claims
 from cgpu.kubernetes.node.records import ClaimName, Record
 from cgpu.kubernetes.node.sockets import Sockets
-from cgpu.kubernetes.proto import dra_pb2, health_pb2, registration_pb2
+from cgpu.kubernetes.proto import dra_pb2, registration_pb2
 from cgpu.service_log import ERROR, INFO, Fields
 from tests.kubernetes.node.objects import CLAIM, NODE, T4, share_id
 
@@ -73,6 +72,13 @@ class Kubelet:
             )
             return stub(request, timeout=240)
 
+    def prepare(self, *uids: str) -> Any:
+        """Prepare claims c0, c1 and so on, with these UIDs."""
+        claims = [dra_pb2.Claim(namespace="team", name=f"c{n}", uid=uid) for n, uid in enumerate(uids)]
+        request = dra_pb2.NodePrepareResourcesRequest(claims=claims)
+        response = dra_pb2.NodePrepareResourcesResponse
+        return self.call(self.sockets.service, f"{DRA}NodePrepareResources", request, response)
+
 
 @pytest.fixture
 def folder() -> Iterator[Path]:
@@ -107,10 +113,7 @@ def test_registration(kubelet: Kubelet) -> None:
 
 def test_prepare_of_several_claims(kubelet: Kubelet) -> None:
     """Each claim has its own answer: one that fails does not hold up others."""
-    claims = [dra_pb2.Claim(namespace="team", name=f"c{n}", uid=uid) for n, uid in enumerate((CLAIM, OTHER))]
-    request = dra_pb2.NodePrepareResourcesRequest(claims=claims)
-    path, answer = kubelet.sockets.service, dra_pb2.NodePrepareResourcesResponse
-    found = kubelet.call(path, f"{DRA}NodePrepareResources", request, answer)
+    found = kubelet.prepare(CLAIM, OTHER)
     (device,) = found.claims[CLAIM].devices
     assert (device.pool_name, device.device_name, list(device.request_names)) == (NODE, T4.device, ["r0"])
     assert list(device.cdi_device_ids) == [f"opencgpu.io/share={share_id(0)}"]
@@ -126,9 +129,7 @@ def test_prepare_of_several_claims(kubelet: Kubelet) -> None:
 def test_a_request_with_alternatives(kubelet: Kubelet) -> None:
     """The kubelet compares a device's requests with what containers name, never an alternative."""
     kubelet.claims.share = replace(SHARE, request="main/small")
-    request = dra_pb2.NodePrepareResourcesRequest(claims=[dra_pb2.Claim(namespace="team", uid=CLAIM)])
-    path, answer = kubelet.sockets.service, dra_pb2.NodePrepareResourcesResponse
-    found = kubelet.call(path, f"{DRA}NodePrepareResources", request, answer)
+    found = kubelet.prepare(CLAIM)
     assert list(found.claims[CLAIM].devices[0].request_names) == ["main"]
 
 
@@ -141,45 +142,6 @@ def test_unprepare_of_several_claims(kubelet: Kubelet) -> None:
     assert set(found.claims) == {CLAIM, OTHER}
     assert (found.claims[CLAIM].error, kubelet.claims.given_back) == ("", [CLAIM])
     assert "No space left" in found.claims[OTHER].error
-
-
-@pytest.mark.parametrize("version", ["v1", "v1alpha1"])
-def test_health(kubelet: Kubelet, version: str) -> None:
-    """The kubelet is told of a change at once, and the stream ends with the agent."""
-    kubelet.report.set([Health(T4, "well")])
-    with grpc.insecure_channel(f"unix:{kubelet.sockets.service}") as channel:
-        watch = channel.unary_stream(
-            f"/{version}.DRAResourceHealth/NodeWatchResources",
-            request_serializer=health_pb2.NodeWatchResourcesRequest.SerializeToString,
-            response_deserializer=health_pb2.NodeWatchResourcesResponse.FromString,
-        )
-        reports = iter(watch(health_pb2.NodeWatchResourcesRequest(), timeout=240))
-        (first,) = next(reports).devices
-        kubelet.report.set([replace(Health(T4, "well"), condition="engine-down")])
-        (second,) = next(reports).devices
-        kubelet.plugin.stop()
-        assert list(reports) == []
-    assert (first.device.device_name, first.health, first.message) == (T4.device, health_pb2.HEALTHY, "")
-    assert (second.health, second.message) == (
-        health_pb2.UNHEALTHY,
-        "the engine that enforces slices is not running on the node: cgpu status",
-    )
-
-
-def test_sockets_of_two_agents(folder: Path) -> None:
-    """An agent of a new version serves beside the old one; each removes its own sockets alone."""
-    old, new = Kubelet(folder), Kubelet(folder)
-    new.sockets = Sockets.of(folder, "other-uid")
-    new.plugin = Plugin(cast("Claims", new.claims), NODE, new.sockets, new.report, new.say)
-    old.plugin.start()
-    new.plugin.start()
-    old.plugin.stop()
-    assert not old.sockets.registration.exists()
-    info = registration_pb2.PluginInfo
-    request = registration_pb2.InfoRequest()
-    assert new.call(new.sockets.registration, "/pluginregistration.Registration/GetInfo", request, info).name
-    new.plugin.stop()
-    assert list(folder.rglob("*.sock")) == []
 
 
 def test_messages_are_current(repository: Path, tmp_path: Path) -> None:

@@ -80,7 +80,10 @@ def node(tmp_path: Path) -> Node:
 
 
 def test_prepare(node: Node) -> None:
-    """The engine holds the shares; runtime and container engine know them; nobody gets a device node."""
+    """The engine holds the shares; runtime and container engine know them; nobody gets a device node.
+
+    Shares that the engine lacks are seen.
+    """
     assert [one.device for one in node.claims.prepare(NAME).shares] == [T4.device, SECOND.device]
     assert node.engine.held == {share_id(0): (0, 6043 * MIB, 1, 0), share_id(1): (1, 3021 * MIB, 1, 0)}
     written = shares.read(share_id(1), str(node.folder / "shares"))
@@ -91,6 +94,9 @@ def test_prepare(node: Node) -> None:
         assert list(one["containerEdits"]) == ["env"]
         variable = f"OPENCGPU_SHARE_{one['name'].upper().replace('-', '_')}={one['name']}"
         assert one["containerEdits"]["env"] == [variable, "NVIDIA_VISIBLE_DEVICES=void"]
+    assert node.claims.lacking() == frozenset()
+    del node.engine.held[share_id(1)]
+    assert node.claims.lacking() == {share_id(1)}
 
 
 def test_again_and_back(node: Node) -> None:
@@ -113,14 +119,6 @@ def test_a_refusal_takes_everything_back(node: Node, step: int) -> None:
     with pytest.raises(CgpuError, match="fails here"):
         node.claims.prepare(NAME)
     assert (node.engine.held, node.left()) == ({}, [])
-
-
-def test_a_card_is_never_promised_twice(node: Node) -> None:
-    """Whatever the scheduler says, the engine has the last word (kubernetes/kubernetes#136269)."""
-    node.engine.held = {"other": (0, 10000 * MIB, 1, 0)}
-    with pytest.raises(CgpuError, match="GPU 0 has too little memory left"):
-        node.claims.prepare(NAME)
-    assert (list(node.engine.held), node.left()) == (["other"], [])
 
 
 @pytest.mark.parametrize("config", [{}, {"allow_claim_priority": True, "shared_node": True}, None])
@@ -199,14 +197,6 @@ def test_what_killed_writes_have_left(node: Node) -> None:
     (node.folder / "cdi/.others.json.cgpu-new").touch()
     assert node.reconcile() == []
     assert node.left() == sorted([*before, "cdi/.others.json.cgpu-new"])
-
-
-def test_what_the_engine_lacks(node: Node) -> None:
-    """Shares that are recorded and not reserved are seen."""
-    node.claims.prepare(NAME)
-    assert node.claims.lacking() == frozenset()
-    del node.engine.held[share_id(1)]
-    assert node.claims.lacking() == {share_id(1)}
 
 
 def test_what_nobody_recorded(node: Node) -> None:

@@ -12,7 +12,7 @@ from cgpu.client.tree import Tree
 from cgpu.kubernetes.node.api import Api
 from cgpu.kubernetes.node.devices import in_order, read_labels
 from cgpu.kubernetes.node.health import Health, observe
-from cgpu.kubernetes.node.publish import NoSharingError, Publisher
+from cgpu.kubernetes.node.publish import Publisher
 from tests.kubernetes.node.fakes import FakeApi, FakeEngine
 from tests.kubernetes.node.objects import NODE, SECOND, T4
 
@@ -72,14 +72,6 @@ def test_written_when_it_changes(api: FakeApi, publisher: Publisher) -> None:
     assert (api.writes, len(api.slices)) == (3, 1)
 
 
-def test_a_cluster_that_cannot_share(api: FakeApi, publisher: Publisher) -> None:
-    """A cluster that cannot share devices gets none, not for a moment: it would give out the whole card."""
-    api.shares_devices = False
-    with pytest.raises(NoSharingError, match="DRAConsumableCapacity is off"):
-        publisher.publish(WELL)
-    assert (api.slices, api.writes) == ({}, 0)
-
-
 @pytest.mark.parametrize(
     ("value", "shared"), [("cgpu", True), ("share", True), ("default", False), ("x", False)]
 )
@@ -125,25 +117,6 @@ def test_health(api: FakeApi, publisher: Publisher) -> None:
     reasons = [reason for reason, _ in api.events]
     assert reasons == 2 * ["GPUUnhealthy"] + ["GPUHealthy", "GPUUnhealthy"]
     assert "MIG mode: cgpu doctor" in api.events[-1][1]
-
-
-def test_a_gpu_that_the_driver_has_lost(api: FakeApi, publisher: Publisher) -> None:
-    """It takes no new pods, with a taint and an event of its own, until the driver reaches it again."""
-    engine = FakeEngine([T4, replace(SECOND, lost=True)])
-    tree = cast("Tree", engine)
-    health = observe(tree, WELL)
-    assert observe(tree, ())[1] == health[1]
-    publisher.publish(health)
-    first, second = devices(api)
-    assert "taints" not in first
-    assert second["taints"] == [{"key": "gpu.opencgpu.io/fallen-off-the-bus", "effect": "NoSchedule"}]
-    (event,) = api.events
-    assert event[0] == "GPUUnhealthy"
-    assert event[1].startswith(f"GPU {SECOND.index} ({SECOND.uuid}): the driver no longer reaches the GPU")
-    engine.cards = [T4, SECOND]
-    publisher.publish(observe(tree, health))
-    assert ["taints" in one for one in devices(api)] == [False, False]
-    assert api.events[-1][0] == "GPUHealthy"
 
 
 def test_a_card_in_mig_mode_is_no_device() -> None:

@@ -29,7 +29,6 @@ def put(folder: Path, entries: Mapping[str, object]) -> None:
 
 @pytest.fixture
 def tree(tmp_path: Path) -> Tree:
-    """A tree of one card without a container."""
     put(tmp_path / "tree", {"version": "1", "engine": "cgpud 1"})
     put(tmp_path / "tree" / "0", {**FACTS, "reserved": ""})
     return Tree(str(tmp_path / "tree"))
@@ -37,23 +36,15 @@ def tree(tmp_path: Path) -> Tree:
 
 @pytest.fixture
 def records(tmp_path: Path) -> Records:
-    """Records of one claim with two shares."""
     found = Records(tmp_path / "claims")
-    shares = tuple(
-        AllocatedShare(
-            request="gpu", device="gpu-a", share=share, gpu="GPU-A", bytes=MIB, weight=1, highprio=0
-        )
-        for share in (SHARE, OTHER)
-    )
+    shares = tuple(AllocatedShare(share, "gpu", "gpu-a", "GPU-A", MIB, 1, 0) for share in (SHARE, OTHER))
     found.write(Record(CLAIM, shares, {}, "card"))
     return found
 
 
 def starts(tree: Tree, name: str, limit: int, free: int) -> None:
-    put(
-        Path(tree.path) / "0" / name,
-        {"memsize": limit, "meminfo": f"Free: {free}\nPID: 7 Mem: 1", "owner": name},
-    )
+    entries = {"memsize": limit, "meminfo": f"Free: {free}\nPID: 7 Mem: 1", "owner": name}
+    put(Path(tree.path) / "0" / name, entries)
 
 
 def reserve(tree: Tree, *lines: str) -> None:
@@ -67,12 +58,8 @@ def test_shares_with_and_without_a_container(tree: Tree, records: Records) -> No
     (gpu,) = usage(tree, records)
     assert (gpu.uuid, gpu.total, gpu.promised, gpu.used) == ("GPU-A", 15109 * MIB, 6507, 2000)
     used, unused, unknown = gpu.slices
-    assert (used.container, used.limit, used.used, used.shares[0].claim) == (
-        CONTAINER[:12],
-        6000,
-        2000,
-        CLAIM,
-    )
+    assert (used.container, used.limit, used.used) == (CONTAINER[:12], 6000, 2000)
+    assert used.shares[0].claim == CLAIM
     assert (unused.container, unused.limit, unused.used, unused.shares[0].share) == (None, 500, 0, OTHER)
     assert unknown.shares[0].claim is None
 
