@@ -3,9 +3,7 @@
 
 from __future__ import annotations
 
-import fcntl
 import hashlib
-import os
 import py_compile
 import re
 import shutil
@@ -14,6 +12,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from cgpu import __version__
+from tests.integration.commands import alone, must
 
 ROOT = Path(__file__).resolve().parents[1]
 STORE = ROOT / "kmod" / "build" / "packages"
@@ -65,26 +64,15 @@ def rpms() -> Rpms:
 def stored(store: Path, script: str) -> Path:
     """Return the folder with what a script builds of the checkout as it is now."""
     folder = store / digest()
-    store.mkdir(parents=True, exist_ok=True)
-    with (store / "lock").open("w") as lock:
-        fcntl.flock(lock, fcntl.LOCK_EX)
+    with alone(store):
         if not folder.exists():
             for old in store.glob("????????????????"):
                 shutil.rmtree(old)
             part = store / "part"
             shutil.rmtree(part, ignore_errors=True)
-            build(script, part)
+            must([ROOT / "scripts" / script, part], {"DEB_BUILD_OPTIONS": "noautodbgsym"}, BUILD_S)
             part.rename(folder)
     return folder
-
-
-def build(script: str, target: Path) -> None:
-    environment = os.environ | {"DEB_BUILD_OPTIONS": "noautodbgsym"}
-    command = [str(ROOT / "scripts" / script), str(target)]
-    done = subprocess.run(
-        command, env=environment, capture_output=True, text=True, timeout=BUILD_S, check=False
-    )
-    assert done.returncode == 0, f"{done.stdout}{done.stderr}"
 
 
 def found(folder: Path) -> Packages:

@@ -11,14 +11,14 @@ prints the folder with the package's files.
 
 from __future__ import annotations
 
-import fcntl
 import shutil
 import subprocess
 import sys
 from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
+
+from tests.integration.commands import alone
 
 ROOT = Path(__file__).resolve().parents[2]
 STORE = ROOT / "kmod" / "build" / "nvidia"
@@ -82,15 +82,6 @@ def sources() -> str:
     return "".join(f"deb {signed}{uri} {suite} {SECTIONS}\n" for uri, suite in found)
 
 
-@contextmanager
-def _locked() -> Iterator[None]:
-    """Have the store to oneself: several runs of tests may want the same package."""
-    STORE.mkdir(parents=True, exist_ok=True)
-    with (STORE / "lock").open("w") as lock:
-        fcntl.flock(lock, fcntl.LOCK_EX)
-        yield
-
-
 def _apt(*words: str, cwd: Path) -> subprocess.CompletedProcess[str]:
     """Run apt-get with the private configuration."""
     etc = STORE / "apt"
@@ -131,7 +122,7 @@ def package(name: str, debian_version: str) -> Path:
     Raises NotInArchiveError where the archive has no such package.
     """
     folder = STORE / "packages" / f"{name}_{debian_version}"
-    with _locked():
+    with alone(STORE):
         if not folder.exists():
             _update()
             _fetch(name, debian_version, folder)

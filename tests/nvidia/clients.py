@@ -1,14 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""NVIDIA's clients on simulated cards: without a slice, in a mount namespace that has the nodes in /dev.
-
-`python -m tests.nvidia.clients VERSION [CARDS] -- COMMAND…` runs one command so.
-"""
+"""NVIDIA's clients on simulated cards: without a slice, in a mount namespace that has the nodes in /dev."""
 
 from __future__ import annotations
 
 import shutil
 import subprocess
-import sys
 import tempfile
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -94,14 +90,3 @@ def alone(version: str, cards: str = "T4", packages: tuple[str, ...] = PACKAGES)
                 yield Cards(base / "sim", found, place(base / "sim", base / "files", memory))
         finally:
             shutil.rmtree(memory)
-
-
-def main(words: Sequence[str]) -> int:
-    """Run a command; with `strace` and the like it shows what a client asks for."""
-    own, command = list(words[: words.index("--")]), words[words.index("--") + 1 :]
-    with alone(own[0], own[1] if len(own) > 1 else "T4", (*PACKAGES, "libcuda1")) as cards:
-        return subprocess.run(cards.command(command), check=False).returncode
-
-
-if __name__ == "__main__":
-    sys.exit(main(sys.argv[1:]))

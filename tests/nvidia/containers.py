@@ -87,7 +87,6 @@ class ClientRunc(Runc):
         return spec
 
     def shell(self, script: str, env: Mapping[str, str] | None = None) -> Outcome:
-        """Run lines of shell in a container of their own."""
         return self.run(["/bin/sh", "-c", script], env or {})
 
 

@@ -29,14 +29,12 @@ Found = dict[str, object]
 
 
 def device() -> c_int:
-    """Return the first card."""
     found = c_int()
     CUDA.call("cuDeviceGet", byref(found), 0)
     return found
 
 
 def context() -> None:
-    """Make a context on the first card, and use it."""
     made = c_void_p()
     CUDA.call("cuCtxCreate_v2", byref(made), 0, device())
 

@@ -7,12 +7,12 @@ look so and leads /proc and /sys to the files written here. Where nodes are devi
 
 from __future__ import annotations
 
-import fcntl
 import struct
 import subprocess
 from dataclasses import dataclass
 from pathlib import Path
 
+from tests.integration.commands import alone
 from tests.nvidia.archive import STORE
 
 SOURCES = tuple(Path(__file__).parent / "preload" / name for name in ("devices.c", "mappings.c"))
@@ -57,10 +57,8 @@ class Devices:
 
 def library() -> Path:
     """Build the library to preload where it is missing or old, and return it."""
-    STORE.mkdir(parents=True, exist_ok=True)
     target = STORE / "libdevices.so"
-    with (STORE / "devices.lock").open("w") as lock:
-        fcntl.flock(lock, fcntl.LOCK_EX)
+    with alone(STORE):
         if not target.exists() or target.stat().st_mtime < max(
             each.stat().st_mtime for each in (*SOURCES, MAPPING / "mapping.h")
         ):
@@ -83,7 +81,6 @@ def library() -> Path:
 
 
 def bus_of(information: str) -> str:
-    """Return a card's PCI address out of the text that the driver has of it."""
     (line,) = (line for line in information.splitlines() if line.startswith("Bus Location:"))
     return line.split()[-1]
 

@@ -75,7 +75,6 @@ def machine(version: str, cards: str = "T4", more: Sequence[Path] = (), **config
 
 @pytest.fixture(scope="module", params=VERSIONS)
 def box(request: pytest.FixtureRequest) -> Iterator[Node]:
-    """Return a machine of each release in turn."""
     with machine(request.param) as made:
         yield made
 

@@ -3,12 +3,12 @@
 
 from __future__ import annotations
 
-import fcntl
 import subprocess
 import sys
 from collections.abc import Sequence
 from pathlib import Path
 
+from tests.integration.commands import alone
 from tests.nvidia.archive import STORE, NotInArchiveError
 
 PINNED = (
@@ -28,10 +28,8 @@ def fetched(folder: Path, stamp: Path, pinned: Sequence[str], *options: str, sec
 
     Raises NotInArchiveError where PyPI is not reached.
     """
-    folder.parent.mkdir(parents=True, exist_ok=True)
     wanted = "\n".join(pinned)
-    with folder.with_name(f"{folder.name}.lock").open("w") as lock:
-        fcntl.flock(lock, fcntl.LOCK_EX)
+    with alone(folder.parent):
         if stamp.exists() and stamp.read_text() == wanted:
             return folder
         words = ["install", "--quiet", "--upgrade", "--disable-pip-version-check", *options]

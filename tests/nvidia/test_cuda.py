@@ -32,14 +32,12 @@ def needs() -> None:
 
 
 def read(text: str) -> Found:
-    """Return what the program printed."""
     found: Found = json.loads(text.splitlines()[-1])
     return found
 
 
 @pytest.fixture(scope="module", params=VERSIONS)
 def cards(request: pytest.FixtureRequest) -> Iterator[Cards]:
-    """Return cards of each release in turn, without any engine."""
     with alone(request.param, "T4", CUDA) as made:
         yield made
 
@@ -53,14 +51,12 @@ def box(request: pytest.FixtureRequest) -> Iterator[Node]:
 
 
 def whole(cards: Cards, step: str) -> dict[str, object]:
-    """Return what a step comes to without a slice."""
     outcome = cards.run("python3", PROGRAM, step)
     assert outcome.returncode == 0, outcome.text
     return read(outcome.stdout)[step]
 
 
 def sliced(box: Node, step: str) -> dict[str, object]:
-    """Return what a step comes to in a slice."""
     return read(run(box.sliced, f"python3 {PROGRAM} {step}"))[step]
 
 
