@@ -63,13 +63,11 @@ def either(request: pytest.FixtureRequest) -> Iterator[None]:
 
 @pytest.fixture
 def engine(start: Start) -> Engine:
-    """Return an engine with one simulated T4."""
     return start("T4")
 
 
 @pytest.fixture
 def runc(tmp_path: Path) -> Iterator[Runc]:
-    """Return runc behind the wrapper."""
     directory = tmp_path / "runc"
     directory.mkdir()
     with closing(Runc(directory)) as runtime:
@@ -78,7 +76,6 @@ def runc(tmp_path: Path) -> Iterator[Runc]:
 
 @pytest.fixture(scope="session")
 def dockerd(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Docker]:
-    """Return a dockerd of the tests' own."""
     with closing(Docker(tmp_path_factory.mktemp("docker"))) as runtime:
         yield runtime
 
@@ -92,21 +89,18 @@ def docker(dockerd: Docker) -> Iterator[Docker]:
 
 @pytest.fixture(scope="session")
 def containerd(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Containerd]:
-    """Return a containerd of the tests' own."""
     with closing(Containerd(tmp_path_factory.mktemp("containerd"))) as runtime:
         yield runtime
 
 
 @pytest.fixture(scope="session")
 def podman(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Podman]:
-    """Return podman with storage of the tests' own."""
     with closing(Podman(tmp_path_factory.mktemp("podman"))) as runtime:
         yield runtime
 
 
 @pytest.fixture(params=["runc", "ctr", "docker", "podman"])
 def runtime(request: pytest.FixtureRequest) -> Runtime:
-    """Return each container engine in turn."""
     fixture = {"ctr": "containerd"}.get(request.param, request.param)
     chosen: Runtime = request.getfixturevalue(fixture)
     return chosen

@@ -35,7 +35,6 @@ class Engine:
         self.config.write_text(yaml.safe_dump(dict(config)) if config else "{}\n")
 
     def start(self) -> None:
-        """Start it; return once it serves."""
         must([CGPUD, "--simulate", self.cards, "--config", self.config])
 
     def stop(self) -> Outcome:
@@ -67,7 +66,6 @@ class Engine:
 
     @staticmethod
     def serves() -> bool:
-        """Tell whether an engine serves the tree."""
         # Path.exists() raises where an engine that is just ending answers ENOTCONN.
         return os.path.exists(TREE / "version")
 
@@ -119,7 +117,6 @@ class Engines:
     """The engines of a file's tests: one at a time, each for as long as tests ask for the same."""
 
     def __init__(self, directory: Path) -> None:
-        """Remember where configurations are written."""
         self._directory = directory
         self._running: Engine | None = None
 

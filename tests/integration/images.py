@@ -18,7 +18,6 @@ IMAGE = "cgpu-test:latest"
 
 
 def make_rootfs(path: Path) -> Path:
-    """A root file system with the probe and nothing else."""
     for name in ("dev", "proc", "sys", "tmp", "etc"):
         (path / name).mkdir(parents=True, exist_ok=True)
     shutil.copy2(PROBE, path / "cgpu-probe")

@@ -38,7 +38,6 @@ class Step:
 
 
 def steps(outcome: Printed) -> list[Step]:
-    """Return the probe's lines in order."""
     found = []
     for line in outcome.stdout.splitlines():
         words = line.split()

@@ -31,7 +31,6 @@ def environment_list(env: Environment) -> list[str]:
 
 
 def variables(env: Environment) -> list[str]:
-    """Return an environment as options of an engine's command."""
     return [word for item in environment_list(env) for word in ("--env", item)]
 
 
@@ -194,11 +193,20 @@ class Docker(CommandLine):
     def words(self, env: Environment, extra: Sequence[str], image: str) -> list[str]:
         return ["--runtime", "cgpu", "--network", "none", *variables(env), *extra, image]
 
+    def run_image(self, folder: Path, command: Sequence[str], env: Environment, **members: object) -> Outcome:
+        """Run a container of an image of the probe whose configuration has these members."""
+        archive = oci_archive(image_tar(folder), folder, command, **members)
+        image = must([*self.base, "load", "-i", archive], timeout=120).stdout.rpartition(": ")[2].strip()
+        try:
+            return self.run(command, env, image=image)
+        finally:
+            # It has the name of the other tests' image.
+            self.call("import", str(folder / "image.tar"), image)
+
     def remove(self, name: str) -> Outcome:
         return self.call("rm", "-f", name)
 
     def clear(self) -> None:
-        """Remove all containers."""
         for identity in self.call("ps", "-aq").stdout.split():
             self.remove(identity)
 

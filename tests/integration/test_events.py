@@ -26,7 +26,6 @@ def clear_log() -> None:
 
 @pytest.fixture(autouse=True)
 def anew() -> None:
-    """Begin with an empty log."""
     clear_log()
 
 

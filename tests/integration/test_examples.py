@@ -25,7 +25,6 @@ INSTEAD = {"image": IMAGE, "network_mode": "none", "command": PROBE}
 
 
 def services() -> dict[str, Any]:
-    """Return the services of the compose file."""
     found: dict[str, Any] = yaml.safe_load(COMPOSE.read_text())["services"]
     return found
 

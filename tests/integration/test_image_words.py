@@ -14,7 +14,7 @@ import pytest
 from tests.integration.commands import eventually, must
 from tests.integration.conftest import Start
 from tests.integration.engine import RUN, Engine
-from tests.integration.images import image_tar, oci_archive, oci_layout
+from tests.integration.images import image_tar, oci_layout
 from tests.integration.isolation.test_refusals import message
 from tests.integration.probe import step
 from tests.integration.runtimes import Containerd, Docker, Podman, Runc, crun_here
@@ -86,14 +86,7 @@ def test_an_image_that_says_it_is_a_sandbox_is_sliced(start: Start, podman: Podm
 def test_docker_takes_no_annotation_from_an_image(engine: Engine, docker: Docker, tmp_path: Path) -> None:
     """docker copies nothing of an image's configuration into annotations: the operator's variables count."""
     words = {**WHOLE, **SANDBOX}
-    archive = oci_archive(image_tar(tmp_path), tmp_path, INFO, Labels=words, Annotations=words)
-    loaded = must(["docker", "-H", docker.socket, "load", "-i", archive], timeout=120).stdout
-    image = loaded.rpartition(": ")[2].strip()
-    try:
-        outcome = docker.run(INFO, SIX, image=image)
-    finally:
-        # It has the name of the other tests' image.
-        docker.call("import", str(tmp_path / "image.tar"), image)
+    outcome = docker.run_image(tmp_path, INFO, SIX, Labels=words, Annotations=words)
     assert step(outcome, "info").number("total") == LIMIT
 
 
@@ -146,7 +139,6 @@ def log_size() -> int:
 
 
 def log(after: int) -> str:
-    """Return the engine's log from there on."""
     return LOG.read_bytes()[after:].decode(errors="replace") if LOG.exists() else ""
 
 

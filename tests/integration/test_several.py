@@ -27,18 +27,15 @@ ORDERS: list[tuple[dict[str, str], dict[int, int]]] = [
 
 @pytest.fixture
 def three(start: Start) -> Engine:
-    """Return an engine with three simulated T4."""
     return start("T4:3")
 
 
 def named(engine: Engine, env: dict[str, str]) -> dict[str, str]:
-    """Put the cards' UUIDs into the values."""
     uuids = [engine.read(f"{gpu}/uuid").strip() for gpu in engine.gpus()]
     return {**DEV, **{key: value.format(*uuids) for key, value in env.items()}}
 
 
 def limit(units: int) -> int:
-    """Return the bytes of so many of 15."""
     return T4 * units // 15 * MIB
 
 

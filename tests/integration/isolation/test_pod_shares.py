@@ -11,9 +11,7 @@ from pathlib import Path
 import pytest
 
 from cgpu import paths
-from tests.integration.commands import must
 from tests.integration.engine import TREE, Engine
-from tests.integration.images import image_tar, oci_archive
 from tests.integration.isolation.test_refusals import message
 from tests.integration.probe import NO_MEMORY, step
 from tests.integration.runtimes import Docker, Podman, Runc
@@ -72,12 +70,4 @@ def test_others_have_no_share(engine: Engine, docker: Docker, podman: Podman, tm
     notes = [word for key, value in by_containerd().items() for word in ("--annotation", f"{key}={value}")]
     assert why in message(podman.run(INFO, asking(SHARE), *notes))
     env = [f"{key}={value}" for key, value in asking(SHARE).items()]
-    archive = oci_archive(image_tar(tmp_path), tmp_path, INFO, Env=env)
-    loaded = must(["docker", "-H", docker.socket, "load", "-i", archive], timeout=120).stdout
-    image = loaded.rpartition(": ")[2].strip()
-    try:
-        outcome = docker.run(INFO, {}, image=image)
-    finally:
-        # It has the name of the other tests' image.
-        docker.call("import", str(tmp_path / "image.tar"), image)
-    assert why in message(outcome)
+    assert why in message(docker.run_image(tmp_path, INFO, {}, Env=env))

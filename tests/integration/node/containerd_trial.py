@@ -122,7 +122,6 @@ def check_unknown(cri: Cri) -> None:
 
 
 def instances() -> list[str]:
-    """Return the containers that have a slice of the one card."""
     return sorted(path.name for path in Path("/run/cgpu_km/0").iterdir() if path.is_dir())
 
 
@@ -190,7 +189,6 @@ def check_devices(cri: Cri) -> None:
 
 
 def let_pods_ask(config: Path) -> None:
-    """Have the running engine let pods ask by variables."""
     config.write_text("pod_variables: true\n")
     must(["sh", "-c", f"kill -HUP $(cat {paths.PID})"])
     eventually(lambda: json.loads(Path(paths.EFFECTIVE).read_text())["pod_variables"], "it is in force")

@@ -50,7 +50,6 @@ def docker(*words: str) -> Outcome:
 
 
 def sliced(*words: str, name: str = "") -> Outcome:
-    """Run a container that asks for a slice."""
     how = ["-d", "--name", name] if name else ["--rm"]
     return docker("run", *how, "--runtime", "cgpu", "--network", "none", *variables(SIX), IMAGE, *words)
 

@@ -27,7 +27,6 @@ esac
 
 
 def default_runtime() -> str:
-    """Return what dockerd itself says."""
     return call(["docker", "info", "--format", "{{.DefaultRuntime}}"]).stdout.strip()
 
 

@@ -22,7 +22,6 @@ AS_ALICE = ("setpriv", f"--reuid={ALICE}", f"--regid={ALICE}", "--clear-groups")
 
 @contextmanager
 def ended(*words: str | Path) -> Iterator[subprocess.Popen[bytes]]:
-    """Have a command run for as long as this lasts."""
     with subprocess.Popen([str(word) for word in words], stdin=subprocess.PIPE) as process:
         try:
             yield process

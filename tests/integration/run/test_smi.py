@@ -41,13 +41,11 @@ def slice_of(options: Sequence[str], *words: str) -> Iterator[psutil.Process]:
 
 
 def rows(*words: str) -> list[dict[str, str]]:
-    """Return what a query prints, by the names of its fields."""
     text = must([SMI, *words, "--format=csv,nounits"]).stdout
     return list(csv.DictReader(text.splitlines(), skipinitialspace=True))
 
 
 def value(row: dict[str, str], name: str) -> str:
-    """Return a field, whatever its unit."""
     (found,) = [text for key, text in row.items() if key.partition(" ")[0] == name]
     return found
 
