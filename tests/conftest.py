@@ -41,7 +41,6 @@ def must_run(markers: set[str]) -> bool:
 
 
 def skip_reason(longrepr: object) -> str:
-    """Return the reason out of what pytest keeps of a skip."""
     reason = longrepr[2] if isinstance(longrepr, tuple) else str(longrepr)
     return f"CGPU_TEST_REQUIRE does not allow this skip: {reason}"
 
@@ -67,7 +66,6 @@ def pytest_make_collect_report() -> CollectPhase:
 
 
 def pytest_runtest_setup(item: pytest.Item) -> None:
-    """Skip what needs root when it is not there."""
     if item.get_closest_marker("root") and os.geteuid() != 0:
         pytest.skip("needs root")
 

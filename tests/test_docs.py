@@ -79,12 +79,10 @@ def test_gpus(repository: Path) -> None:
 
 
 def function(source: str, name: str) -> str:
-    """Return one function of a C source."""
     return source[source.index(f"\nint {name}(") :].split("\n}\n", maxsplit=1)[0]
 
 
 def nodes(repository: Path) -> str:
-    """Return the source that has the table of nodes."""
     return (repository / "kmod" / "core" / "tree" / "nodes.c").read_text()
 
 

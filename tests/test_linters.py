@@ -28,14 +28,12 @@ NAMED_DOCUMENT = re.compile(
 
 
 def run(command: Sequence[str | Path], cwd: Path) -> None:
-    """Run a linter and fail with what it printed."""
     done = subprocess.run(command, cwd=cwd, capture_output=True, text=True, timeout=280, check=False)
     if done.returncode != 0:
         pytest.fail(f"{command[0]}:\n{done.stdout}{done.stderr}", pytrace=False)
 
 
 def tool(name: str) -> str:
-    """Return the path of a system tool, or skip."""
     found = shutil.which(name)
     if found is None:
         pytest.skip(f"{name} is not installed; run: scripts/bootstrap test")
@@ -43,7 +41,6 @@ def tool(name: str) -> str:
 
 
 def in_venv(name: str) -> Path:
-    """Return the path of a tool that is installed beside this interpreter."""
     return Path(sys.executable).with_name(name)
 
 
@@ -56,12 +53,10 @@ def files(repository: Path) -> list[Path]:
 
 
 def source_files(repository: Path, *suffixes: str) -> list[Path]:
-    """Return the source files that carry one of the suffixes."""
     return [path for path in files(repository) if path.suffix in suffixes]
 
 
 def no_findings(found: list[str]) -> None:
-    """Fail with the findings, one to a line."""
     if found:
         pytest.fail("\n".join(sorted(found)), pytrace=False)
 

@@ -59,14 +59,12 @@ def journal(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Journal
 
 @pytest.fixture(autouse=True)
 def no_handlers() -> Iterator[None]:
-    """Leave none of the daemon's handlers behind."""
     yield
     logging.basicConfig(handlers=[], force=True)
 
 
 @pytest.fixture
 def daemon(tmp_path: Path) -> Path:
-    """Have the daemon's log in a file; return it."""
     path = tmp_path / "cgpud.log"
     daemon_log.start(path, foreground=False)
     return path

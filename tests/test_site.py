@@ -21,7 +21,6 @@ FOREIGN = re.compile(r"""(?:url\(|@import)\s*["']?(?:https?:)?//""")
 
 
 def build(configuration: Path, sources: Path, target: Path) -> subprocess.CompletedProcess[str]:
-    """Build a site as `make docs` does."""
     program = Path(sys.executable).parent / "sphinx-build"
     command = [str(word) for word in (program, *STRICT, "-c", configuration, sources, target)]
     return subprocess.run(command, capture_output=True, text=True, timeout=240, check=False)
@@ -29,7 +28,6 @@ def build(configuration: Path, sources: Path, target: Path) -> subprocess.Comple
 
 @pytest.fixture(scope="module")
 def site(repository: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Return the site, whose building has no warning."""
     target = tmp_path_factory.mktemp("site")
     done = build(repository / "docs", repository, target)
     assert done.returncode == 0, done.stdout + done.stderr

@@ -60,7 +60,6 @@ def running(tree: ast.AST) -> Iterator[ast.AST]:
 
 
 def imports(path: Path, modules: Mapping[str, Path]) -> set[str]:
-    """Return which of the modules a file imports, wherever in it."""
     names: set[str] = set()
     for node in running(ast.parse(path.read_text())):
         if isinstance(node, ast.Import):

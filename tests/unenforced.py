@@ -50,5 +50,4 @@ def outcome_of(case: ET.Element) -> str:
 
 
 def others(outcomes: dict[str, str]) -> dict[str, str]:
-    """Return the tests that did not fail."""
     return {name: outcome for name, outcome in outcomes.items() if outcome != "failure"}

@@ -114,17 +114,13 @@ def test_chosen(capsys: pytest.CaptureFixture[str], words: list[str], events: li
 
 
 def test_moments() -> None:
-    """A moment is RFC 3339, a date, seconds since 1970, or how long ago."""
+    """A moment is RFC 3339, a date, seconds since 1970, or how long ago; a time has its two largest units."""
     assert moment("2026-11-26T21:30:00Z") == datetime(2026, 11, 26, 21, 30, tzinfo=UTC)
     assert moment("2026-11-26T22:30:00+01:00") == datetime(2026, 11, 26, 21, 30, tzinfo=UTC)
     assert moment("1795728600") == datetime.fromtimestamp(1795728600, UTC)
     assert moment("2026-11-26") == datetime(2026, 11, 26).astimezone(UTC)
     ago = datetime.now(UTC) - moment("1d2h30m")
     assert abs(ago - timedelta(days=1, hours=2, minutes=30)) < timedelta(seconds=5)
-
-
-def test_durations() -> None:
-    """A time is written in its two largest units."""
     seconds = [0.7, 59.9, 60, 3725, 90061]
     assert [duration(int(one * 1e9)) for one in seconds] == ["0.7s", "59.9s", "1m0s", "1h2m", "1d1h"]
 

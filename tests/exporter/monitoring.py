@@ -14,12 +14,10 @@ RULES = FILES / "rules.yaml"
 
 
 def alerts() -> list[dict[str, Any]]:
-    """Return the alerts of all groups."""
     return [rule for group in yaml.safe_load(RULES.read_text())["groups"] for rule in group["rules"]]
 
 
 def dashboard() -> dict[str, Any]:
-    """Return the dashboard's model."""
     found: dict[str, Any] = json.loads((FILES / "dashboard.json").read_text())
     return found
 

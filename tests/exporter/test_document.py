@@ -10,7 +10,6 @@ from typing import Any
 import pytest
 
 from cgpu.exporter import metrics
-from cgpu.exporter.main import HOST, PORT
 from tests.test_docs import rows, section
 
 INFOS = {
@@ -51,8 +50,3 @@ def test_rows(repository: Path, heading: str, table: tuple[metrics.Row[Any], ...
         expected.insert(0, (metrics.UP, "gauge", set()))
         expected.append((metrics.CALL_DURATION, "histogram", set(metrics.CALL_DURATION_LABELS)))
     assert stated(document, heading) == expected
-
-
-def test_address(repository: Path) -> None:
-    """The document names the address where the exporter listens by default."""
-    assert f"http://{HOST}:{PORT}/metrics" in (repository / "docs" / "metrics.md").read_text()

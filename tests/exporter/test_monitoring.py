@@ -45,20 +45,7 @@ def test_metrics_are_there(name: str) -> None:
     assert set(named) <= LABELS.keys()
 
 
-@pytest.mark.parametrize("rule", alerts(), ids=lambda rule: rule["alert"])
-def test_alerts_say_where(rule: dict[str, object]) -> None:
-    """Each has a severity and two lines, which name labels that its metric has."""
-    annotations = rule["annotations"]
-    assert isinstance(annotations, dict)
-    assert annotations.keys() == {"summary", "description"}
-    assert rule["labels"]
-    # That there is nothing has no place.
-    assert ("$labels.instance" in "".join(annotations.values())) != str(rule["expr"]).startswith("absent(")
-    assert labels("".join(annotations.values())) <= LABELS[METRIC.findall(str(rule["expr"]))[0]]
-
-
 def expression(name: str) -> str:
-    """Return the expression of an alert."""
     (found,) = [one["expr"] for one in alerts() if one["alert"] == name]
     return str(found)
 

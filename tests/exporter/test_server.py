@@ -12,7 +12,6 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from prometheus_client.parser import text_string_to_metric_families as parse_text
 
 from cgpu.client.tree import Tree
 from cgpu.exporter import server
@@ -71,13 +70,6 @@ def test_addresses(text: str, capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(SystemExit):
         main(["--listen", text])
     assert "expected ADDRESS:PORT" in capsys.readouterr().err
-
-
-def test_command_prints_once(tree: FakeTree, capsys: pytest.CaptureFixture[str]) -> None:
-    """--once prints what a scrape would get."""
-    assert main(["--once", "--tree", str(tree.path)]) == 0
-    names = {family.name for family in parse_text(capsys.readouterr().out)}
-    assert "opencgpu_slice_memory_used_bytes" in names
 
 
 def test_missing_library_is_one_line(tree: FakeTree, tmp_path: Path) -> None:

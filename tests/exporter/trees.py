@@ -42,7 +42,6 @@ def slice_line(container: str, **changed: int) -> str:
 
 
 def gpu_line(uuid: str, **changed: int) -> str:
-    """Return the GPU's own line."""
     return with_words(f"uuid={uuid} {GPU}", **changed)
 
 
@@ -50,7 +49,6 @@ class FakeTree:
     """A tree below a folder, whose files a test writes."""
 
     def __init__(self, path: Path) -> None:
-        """Begin with an engine without GPUs."""
         self.path = path
         path.mkdir(parents=True, exist_ok=True)
         (path / "version").write_text("0.1.0\n")

@@ -28,7 +28,6 @@ def pytest_runtest_makereport(item: pytest.Item) -> Generator[None, pytest.TestR
 
 
 def pytest_report_header() -> list[str]:
-    """Say what the checks run on."""
     if not (CONTROL_NODE.exists() and PROBE.exists()):
         return []
     try:

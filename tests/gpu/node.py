@@ -152,7 +152,6 @@ class Slice:
         return "\n".join(other)
 
     def run(self, command: list[str]) -> dict[str, Any]:
-        """Run a program to its end; return what it told."""
         self.begin(command)
         found = self.told()
         self.ended()
@@ -204,7 +203,6 @@ class Node:
         return done.stdout
 
     def stop(self) -> None:
-        """Stop it, if we have started it."""
         if self.enforces is not None:
             self._cgpud("--stop", "--force")
         self.enforces = None

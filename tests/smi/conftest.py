@@ -28,7 +28,6 @@ def write(directory: Path, nodes: dict[str, NodeValue]) -> None:
 
 
 def add_gpu(tree: Path, index: int, **changed: NodeValue) -> Path:
-    """Write the directory of a simulated T4."""
     nodes: dict[str, NodeValue] = {
         "free_weight": 18,
         "major": 0,

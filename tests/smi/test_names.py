@@ -45,7 +45,6 @@ class Handler(http.server.BaseHTTPRequestHandler):
     """One request."""
 
     def do_GET(self) -> None:
-        """Answer the two questions that are asked."""
         engine = self.server
         assert isinstance(engine, Engine)
         version = b'{"ApiVersion": "1.45", "Version": "26.0"}'
@@ -62,7 +61,6 @@ class Handler(http.server.BaseHTTPRequestHandler):
 
 @pytest.fixture
 def engine(tmp_path: Path) -> Iterator[Engine]:
-    """Run a container engine on a socket."""
     with Engine(str(tmp_path / "engine.sock"), Handler) as server:
         thread = threading.Thread(target=server.serve_forever)
         thread.start()

@@ -22,7 +22,6 @@ VERSION = (
 
 @pytest.fixture
 def driver(tmp_path: Path) -> Path:
-    """Return what the driver shows of one card."""
     card = tmp_path / "gpus" / "0000:3b:00.0"
     card.mkdir(parents=True)
     (card / "information").write_text(f"Model: \t\t Tesla T4\nIRQ:   \t\t 33\nGPU UUID: \t {UUID}\n")

@@ -30,7 +30,6 @@ class EndedError(Exception):
 
 @pytest.fixture(autouse=True)
 def engines(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Let one engine answer that knows the trainer."""
     monkeypatch.setattr(names, "sources", lambda: [lambda: {TRAINER: "trainer"}])
 
 
@@ -208,12 +207,6 @@ def test_old_and_foreign_files(tree: Path, folder: Path, monkeypatch: pytest.Mon
                 publish.published(folder)
 
     round_of(folder, look)
-
-
-def test_unit_makes_the_same_folder() -> None:
-    """systemd makes the folder before the publisher starts, and for nobody but root to open."""
-    unit = Path(__file__).resolve().parents[2] / "kmod/units/cgpu-smi-publish.service"
-    assert f"RuntimeDirectoryMode={publish.FOLDER_MODE:04o}\n" in unit.read_text()
 
 
 def test_only_root_publishes(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:

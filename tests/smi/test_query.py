@@ -87,20 +87,6 @@ def test_wrong(words: list[str], says: str, capsys: pytest.CaptureFixture[str]) 
     assert error.count("\n") == 1
 
 
-@pytest.mark.parametrize(
-    ("option", "known"),
-    [("--help-query-gpu", query.GPU_FIELDS), ("--help-query-slices", query.SLICE_FIELDS)],
-)
-def test_listed(option: str, known: dict[str, object], capsys: pytest.CaptureFixture[str]) -> None:
-    """Each field is listed with what it says, and nothing else is."""
-    with pytest.raises(SystemExit) as ended:
-        smi.main([option])
-    lines = capsys.readouterr().out.splitlines()
-    assert ended.value.code == 0
-    assert [line.split()[0] for line in lines] == list(known)
-    assert all(len(line.split()) > 2 for line in lines)
-
-
 def test_rounding() -> None:
     """Used and free make the total, although one page shows as a MiB."""
     one = replace(ONE, allocated=10 << 20, used=(4 << 20) + 1)

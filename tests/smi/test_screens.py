@@ -42,7 +42,6 @@ class Clock:
 
 @pytest.fixture(autouse=True)
 def clock(tree: Path, monkeypatch: pytest.MonkeyPatch) -> Clock:
-    """Return the clock that cgpu-smi goes by."""
     made = Clock(tree)
     monkeypatch.setattr(smi, "sleep", made.sleep)
     monkeypatch.setattr(collect, "monotonic", lambda: made.now)
@@ -58,7 +57,6 @@ def engines(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def screen(capsys: pytest.CaptureFixture[str], *arguments: str) -> str:
-    """Return what a successful run prints, with the time replaced."""
     assert smi.main(arguments) == 0
     return TIME.sub("TIME", capsys.readouterr().out)
 

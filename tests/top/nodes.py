@@ -41,7 +41,6 @@ def container(
 
 
 def gpu(index: int, *containers: Container) -> Gpu:
-    """Return a T4 with slices."""
     uuid = f"GPU-0000000{index}-1111-2222-3333-444444444444"
     made = Gpu(index, uuid, "Tesla T4", 1, 20, 80, 15109 * MIB, containers, parse(SCHED))
     return with_limits(made)
@@ -60,7 +59,6 @@ def gpu_stat(card: Gpu, **slices: dict[str, int]) -> GpuStat:
 
 
 def reading(at: float, *gpus: Gpu, **slices: dict[str, int]) -> Reading:
-    """Return a reading of all of it."""
     stats = {one.index: gpu_stat(one, **slices) for one in gpus}
     return Reading(at, gpus, stats, "cgpud 0.1.0", (0, 0))
 
@@ -81,7 +79,6 @@ class Node:
     """A node that is read as time goes on: one second for each reading."""
 
     def __init__(self, *, hostile: str | None = None) -> None:
-        """Begin. hostile: what the first container is called."""
         self.at = 0.0
         self.hostile = hostile
         self.down: str | None = None
@@ -93,7 +90,6 @@ class Node:
         self.stuck.set()
 
     def __call__(self, watched: Key | None) -> Reading:
-        """Read, as cgpu top does."""
         self.stuck.wait()
         self.watched.append(watched)
         if self.down is not None:

@@ -32,7 +32,6 @@ HOSTILE = st.text(max_size=80) | st.sampled_from(
 
 
 def view(name: str | None = None) -> View:
-    """Return a view, in which the trainer has this name."""
     recorder = Recorder()
     for at in (1.0, 2.0):
         found = node(at)

@@ -15,7 +15,6 @@ from .nodes import MIB, POD, SECOND, TRAINER, WEB, container, gpu, node, reading
 
 
 def after(*readings: Reading) -> View:
-    """Return the view of the last of these readings."""
     recorder = Recorder()
     return [recorder.add(one) for one in readings][-1]
 

@@ -41,7 +41,6 @@ async def until(pilot: Pilot[None], true: Callable[[], bool]) -> None:
 
 
 def text(app: object) -> str:
-    """Return what is seen."""
     assert isinstance(app, Top)
     strips = app.screen._compositor.render_strips()
     return "\n".join(strip.text.rstrip() for strip in strips)
