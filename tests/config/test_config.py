@@ -82,24 +82,19 @@ def test_values(tmp_path: Path) -> None:
         config.load(tmp_path / "none", required=True)
 
 
-INST = "expected a whole number from 1 to 25 (default 20)"
 SLICE = "expected a whole number from 100 to 100000, in microseconds"
 WORKERS = "expected a whole number from 0 to 64"
 ABSOLUTE = "expected an absolute path or null"
 NOT_YAML = " is not YAML"
 NO_KEY = "there is no such key"
 LAUGHS = "l0: &l0 [x]\n" + "".join(f"l{i}: &l{i} [{', '.join([f'*l{i - 1}'] * 9)}]\n" for i in range(1, 30))
-FORM = "expected lines of the form KEY: VALUE"
 
 
 @pytest.mark.parametrize(
     ("text", "parts"),
     [
         ("\n1: 5", (f"2: 1: 5: {NO_KEY}",)),
-        ("max_inst:", (f"1: max_inst: no value: {INST}",)),
         ("slice_us: 99", (f"1: slice_us: 99: {SLICE}",)),
-        ("enforce: 1", ("1: enforce: 1: expected true or false (default true)",)),
-        ("tree: run/x", (f"1: tree: run/x: {ABSOLUTE}",)),
         ('tree: "/x\\n"', (f"1: tree: /x\\n: {ABSOLUTE}",)),
         ("max_schd_weight: 0", ("1: max_schd_weight: 0: expected a whole number from 1 to 25 or null",)),
         ("workers: {a: 1}", (f"1: workers: an object: {WORKERS}",)),
@@ -109,7 +104,7 @@ FORM = "expected lines of the form KEY: VALUE"
         (f"policy: 0x{'f' * 5000}", ("1: policy a very large number does not exist",)),
         ('tree: "/\\ud800"', (f"1: tree: /\\ud800: {ABSOLUTE}",)),
         ("enforce: !!bool maybe", (NOT_YAML,)),
-        ("- 1", (f" a list: {FORM}",)),
+        ("- 1", (" a list: expected lines of the form KEY: VALUE",)),
         ("policy: [1", (f"1:{NOT_YAML}", "expected ',' or ']'")),
         ("a: !!python/name:os.system", (f"1:{NOT_YAML}", "could not determine a constructor")),
         ("? [a]\n: 1", (f"1:{NOT_YAML}", "unhashable key")),

@@ -1,14 +1,19 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Type a document's commands on a node, in their order, and look at what comes of each."""
+"""Type a document's commands on a node, in their order, and look at what comes of each (scenarios.yaml)."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+import sys
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import yaml
 
 from tests.docs.commands import Command, Document
 from tests.docs.node import Node
-from tests.docs.scenarios import LENT, Expect, Scenario
 
 WITH_CDI = (
     "podman run --annotation opencgpu.io/mem-container=6 --annotation opencgpu.io/mem-dev=15 "
@@ -29,6 +34,46 @@ NOT_TYPED = (
     ".venv/bin/python -m pytest tests/attacks -k static_binary",
     "make fuzz SECONDS=60",
 )
+
+
+PACKAGE = f"/opt/opencgpu/lib/python3.{sys.version_info.minor}/site-packages/cgpu"
+LENT = "# Node.lend_packages"
+
+
+@dataclass(frozen=True)
+class Expect:
+    """What a command must come to. prints: a pattern that its output has."""
+
+    prints: str = ""
+    status: int = 0
+
+
+@dataclass(frozen=True)
+class Scenario:
+    """One document. What the fields mean is said in scenarios.yaml."""
+
+    skipped: Sequence[str] = ()
+    inline: Sequence[str] = ()
+    earlier: Sequence[str] = ()
+    only: Sequence[str] = ()
+    before: Mapping[str, Sequence[str]] = field(default_factory=dict)
+    typed: Mapping[str, str] = field(default_factory=dict)
+    words: Mapping[str, str] = field(default_factory=dict)
+    expect: Mapping[str, Expect] = field(default_factory=dict)
+    shown: Mapping[str, str] = field(default_factory=dict)
+
+
+def scenario(expect: Mapping[str, str | dict[str, Any]] | None = None, **fields: Any) -> Scenario:
+    """Return a document's scenario; what is expected may be a pattern alone."""
+    wanted = {
+        command: Expect(said) if isinstance(said, str) else Expect(**said)
+        for command, said in (expect or {}).items()
+    }
+    return Scenario(expect=wanted, **fields)
+
+
+TABLE = yaml.safe_load(Path(__file__).with_name("scenarios.yaml").read_text().replace("PACKAGE", PACKAGE))
+SCENARIOS: Mapping[str, Scenario] = {name: scenario(**fields) for name, fields in TABLE.items()}
 
 
 def typed(found: Document, scenario: Scenario) -> list[Command]:

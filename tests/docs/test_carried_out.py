@@ -10,8 +10,7 @@ import pytest
 
 from tests.docs.commands import document
 from tests.docs.node import Node
-from tests.docs.run import carry_out
-from tests.docs.scenarios import SCENARIOS
+from tests.docs.run import SCENARIOS, carry_out
 
 README = "README.md"
 pytestmark = [pytest.mark.root, pytest.mark.slow]

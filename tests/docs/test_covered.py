@@ -13,8 +13,7 @@ from pathlib import Path
 from cgpu.errors import CgpuError
 from cgpu.install.packaging import parsers
 from tests.docs.commands import OPENCGPU_PROGRAMS, Command, Document, document, is_synopsis, parts
-from tests.docs.run import typed
-from tests.docs.scenarios import SCENARIOS
+from tests.docs.run import SCENARIOS, typed
 
 programs = functools.cache(parsers.programs)
 subcommands = functools.cache(parsers.subcommands)

@@ -5,7 +5,6 @@ from __future__ import annotations
 
 import subprocess
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -88,34 +87,19 @@ def compile_launcher(program: Path, options: Sequence[str] = SANITIZERS, **value
     subprocess.run(["cc", *flags, *defines, "-o", program, *sorted(SOURCES.glob("*.c"))], check=True)
 
 
-@dataclass(frozen=True)
 class Launcher:
     """A launcher built with paths of its own, and a low-level runtime that only records how it was called."""
 
-    base: Path
-
-    @property
-    def program(self) -> Path:
-        return self.base / "package" / "launcher" / "cgpu-container-runtime"
-
-    @property
-    def simulated_cards(self) -> Path:
-        """Return the folder of the simulated cards' files, which is not there yet."""
-        return self.base / "cards" / "sim"
-
-    @property
-    def low_level(self) -> Path:
-        """Return the launcher by its name for NVIDIA's list."""
-        return Path(low_level(str(self.program)))
-
-    @property
-    def config(self) -> Path:
-        return self.base / "config.json"
-
-    @property
-    def bin(self) -> Path:
-        """Return the directory it looks for runtimes in."""
-        return self.base / "bin"
+    def __init__(self, base: Path) -> None:
+        self.base = base
+        self.program = base / "package" / "launcher" / "cgpu-container-runtime"
+        # The launcher by its name for NVIDIA's list.
+        self.low_level = Path(low_level(str(self.program)))
+        # The folder of the simulated cards' files, which is not there yet.
+        self.simulated_cards = base / "cards" / "sim"
+        self.config = base / "config.json"
+        # It looks for runtimes there.
+        self.bin = base / "bin"
 
     def build(self, python: str | None = None) -> Launcher:
         """Compile the launcher; python is what it starts in Python's place."""

@@ -70,24 +70,39 @@ def parse(arguments: list[str]) -> Call:
     return call
 
 
+def assert_passes(launcher: Launcher, arguments: list[str]) -> None:
+    """Expect that the launcher gives a call of a container without a request to the runtime, unchanged."""
+    place = launcher.bundle(spec())
+    words = [str(place) if word in ("/b", "/b=c", "/late") else word for word in arguments]
+    words = [f"--bundle={place}" if word == "--bundle=/b=c" else word for word in words]
+    words = [f"-b={place}" if word == "-b=/b" else word for word in words]
+    (place / "create").mkdir(exist_ok=True)
+    (place / "create" / "config.json").write_text("{}")
+    assert launcher.run(*words, cwd=place) == ["runc", *words]
+
+
 @pytest.mark.parametrize(("arguments", "bundle", "container"), STARTS)
-def test_the_bundle_is_found(arguments: list[str], bundle: str, container: str) -> None:
+def test_the_bundle_is_found(launcher: Launcher, arguments: list[str], bundle: str, container: str) -> None:
     """Every way to name a bundle before the container's id is understood."""
     call = parse(arguments)
     assert (call.bundle, call.container, call.command in COMMANDS) == (bundle, container, True)
+    assert_passes(launcher, arguments)
 
 
 @pytest.mark.parametrize("arguments", PASSED)
-def test_other_calls_start_nothing(arguments: list[str]) -> None:
+def test_other_calls_start_nothing(launcher: Launcher, arguments: list[str]) -> None:
     """Whatever starts no container is recognised, also with the word create in a value."""
     assert parse(arguments).command == ""
+    assert_passes(launcher, arguments)
 
 
 @pytest.mark.parametrize(("arguments", "message"), REFUSED)
-def test_an_unknown_layout_is_refused(arguments: list[str], message: str) -> None:
-    """An option that is not known is never guessed over when a container may be started."""
+def test_an_unknown_layout_is_refused(launcher: Launcher, arguments: list[str], message: str) -> None:
+    """An option that is not known is never guessed over: Python gets it from the launcher, and refuses it."""
     with pytest.raises(CgpuError, match=message):
         parse(arguments)
+    program, flags, script, *rest = launcher.run(*arguments)
+    assert (program, flags, Path(script).name, rest) == ("python", "-IS", "launch.py", arguments)
 
 
 def test_an_unknown_option_of_another_command_passes() -> None:
@@ -103,38 +118,10 @@ def test_the_log_is_known_when_the_rest_is_not() -> None:
     assert (call.log, call.log_format) == ("/l", "json")
 
 
-@pytest.mark.parametrize("arguments", [line for line, _, _ in STARTS] + PASSED)
-def test_the_launcher_passes_what_asks_for_nothing(
-    launcher: Launcher, tmp_path: Path, arguments: list[str]
-) -> None:
-    """The launcher gives every call of a container without a request to the runtime, unchanged."""
-    place = launcher.bundle(spec())
-    words = [str(place) if word in ("/b", "/b=c", "/late") else word for word in arguments]
-    words = [f"--bundle={place}" if word == "--bundle=/b=c" else word for word in words]
-    words = [f"-b={place}" if word == "-b=/b" else word for word in words]
-    (place / "create").mkdir(exist_ok=True)
-    (place / "create" / "config.json").write_text("{}")
-    assert launcher.run(*words, cwd=place) == ["runc", *words]
-
-
-@pytest.mark.parametrize("arguments", [line for line, _ in REFUSED])
-def test_the_launcher_asks_python_about_other_layouts(launcher: Launcher, arguments: list[str]) -> None:
-    """A command line that the launcher does not understand goes to Python with all its arguments."""
-    program, flags, script, *rest = launcher.run(*arguments)
-    assert (program, flags, Path(script).name, rest) == ("python", "-IS", "launch.py", arguments)
-
-
 WORDS = st.sampled_from(
     [
         *(f"--{name}" for name in (*GLOBAL, *START)),
-        "-b",
-        "--bundle=x",
-        "--log=l",
-        "--new",
-        "--",
-        "-",
-        "create",
-        "kill",
+        *("-b", "--bundle=x", "--log=l", "--new", "--", "-", "create", "kill"),
     ]
 )
 

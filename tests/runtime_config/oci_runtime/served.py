@@ -8,7 +8,6 @@ import socket
 import subprocess
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
 from pathlib import Path
 
 from cgpu.runtime_config.oci_runtime.server import WORKERS
@@ -65,20 +64,18 @@ def build_launcher(
     return program
 
 
-@dataclass(frozen=True)
 class Served(Wrapper):
     """A node whose wrapper is the launcher."""
 
-    program: Path = Path()
+    def __init__(self, base: Path, program: Path, *, module: bool = False) -> None:
+        super().__init__(base, module=module)
+        self.program = program
+        self.socket = base / SOCKET
 
     def command(self, *arguments: str) -> list[str]:
         lines = (f"{name}={place}\n" for name, place in self.places().items())
         (self.base / "places").write_text("".join(lines))
         return [str(self.program), *arguments]
-
-    @property
-    def socket(self) -> Path:
-        return self.base / SOCKET
 
     def server_code(self, inherited: Sequence[int] = (), changes: str = "") -> str:
         """Return the program of a server that knows this node's launcher; changes: lines of Python in it."""

@@ -7,6 +7,7 @@ import json
 import subprocess
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Self
 
 from tests.client.support import T4, PlainTree
 from tests.runtime_config.support import ROOT, JsonObject, cdi_document, program, spec
@@ -55,49 +56,24 @@ class Result:
     errors: str
 
 
-@dataclass(frozen=True)
 class Wrapper:
     """A node with an engine of plain files and a low-level runtime that only records its arguments."""
 
-    base: Path
-    module: bool = False
+    def __init__(self, base: Path, *, module: bool = False) -> None:
+        self.base = base
+        self.module = module
+        self.tree = base / "tree"
+        self.run_directory = base / "run"
+        self.shares = self.run_directory / "shares"
+        self.devices = base / "devices"
+        # The folder of the nodes by number, which a server needs and only the wrapper makes.
+        self.numbers = base / "char"
+        # The log file that the container engine reads.
+        self.log = base / "log.json"
+        self.place = base / "bundle"
+        self.config = self.place / "config.json"
 
-    @property
-    def tree(self) -> Path:
-        return self.base / "tree"
-
-    @property
-    def run_directory(self) -> Path:
-        return self.base / "run"
-
-    @property
-    def shares(self) -> Path:
-        """Return the folder of the files of pods' shares."""
-        return self.run_directory / "shares"
-
-    @property
-    def devices(self) -> Path:
-        return self.base / "devices"
-
-    @property
-    def numbers(self) -> Path:
-        """Return the folder of the nodes by number, which a server needs and only the wrapper makes."""
-        return self.base / "char"
-
-    @property
-    def log(self) -> Path:
-        """Return the log file that the container engine reads."""
-        return self.base / "log.json"
-
-    @property
-    def place(self) -> Path:
-        return self.base / "bundle"
-
-    @property
-    def config(self) -> Path:
-        return self.place / "config.json"
-
-    def build(self, engine: str | None = None) -> Wrapper:
+    def build(self, engine: str | None = None) -> Self:
         """Make the engine, the runtime and an empty bundle."""
         engine = engine or f"{'cgpu_km' if self.module else 'cgpud'} 0.1.0"
         for directory in (self.run_directory, self.place, self.numbers):
@@ -112,11 +88,11 @@ class Wrapper:
         note = f'printf "%s\\0" "$@" >{self.base}/calls'
         return self.runtime(f'if [ "$1" = features ]; then echo "{{}}"; else {note}; fi\n')
 
-    def runtime(self, script: str) -> Wrapper:
+    def runtime(self, script: str) -> Self:
         """Make the low-level runtime out of shell lines."""
         return self.settings(low_level_runtime=str(program(self.base / "runc", script)))
 
-    def settings(self, **settings: object) -> Wrapper:
+    def settings(self, **settings: object) -> Self:
         path = self.run_directory / "config.json"
         kept = json.loads(path.read_text()) if path.exists() else {"tree": str(self.tree)}
         path.write_text(json.dumps({**kept, **settings}))
