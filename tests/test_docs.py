@@ -18,7 +18,6 @@ from cgpu.install import places
 from cgpu.install.commands.install import parser as install_parser
 from cgpu.install.commands.uninstall import parser as uninstall_parser
 from cgpu.install.commands.upgrade.main import parser as upgrade_parser
-from cgpu.smi.main import parser as smi_parser
 
 ROW = re.compile(r"^\|(.+)\|$", re.MULTILINE)
 NODE = re.compile(r'\{ "(\w+)", CORE_LEVEL_(\w+), (0\d+),')
@@ -86,13 +85,6 @@ def nodes(repository: Path) -> str:
     return (repository / "kmod" / "core" / "tree" / "nodes.c").read_text()
 
 
-def test_smi_screen(repository: Path) -> None:
-    """The screen in the document is the one that the tests keep."""
-    _, *screen = (repository / "tests/smi/golden/table.txt").read_text().splitlines()
-    shown = "\n".join(f"    {line}" if line else "" for line in screen)
-    assert shown in (repository / "docs/commands/cgpu-smi.md").read_text()
-
-
 def test_smi_keys(repository: Path) -> None:
     """The document has each key of JSON."""
     document = (repository / "docs/commands/cgpu-smi.md").read_text()
@@ -102,19 +94,17 @@ def test_smi_keys(repository: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("page", "heading", "parser"),
+    ("heading", "parser"),
     [
-        ("commands/cgpu-smi.md", None, smi_parser()),
-        ("install.md", "Upgrade", upgrade_parser()),
-        ("install.md", "Set up the node", install_parser()),
-        ("install.md", "Uninstall", uninstall_parser()),
+        ("Upgrade", upgrade_parser()),
+        ("Set up the node", install_parser()),
+        ("Uninstall", uninstall_parser()),
     ],
-    ids=["smi", "upgrade", "install", "uninstall"],
+    ids=["upgrade", "install", "uninstall"],
 )
-def test_options(repository: Path, page: str, heading: str | None, parser: argparse.ArgumentParser) -> None:
+def test_options(repository: Path, heading: str, parser: argparse.ArgumentParser) -> None:
     """The document of a command names every option that its help names."""
-    document = (repository / "docs" / page).read_text()
-    text = document if heading is None else section(document, heading)
+    text = section((repository / "docs/install.md").read_text(), heading)
     shown = [action for action in parser._actions if action.help != argparse.SUPPRESS]
     options = {name for action in shown for name in action.option_strings}
     assert {name for name in options if name not in text} <= {"-h", "--help", "--version"}
