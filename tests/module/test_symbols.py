@@ -7,7 +7,7 @@ import re
 
 from tests.module.symbols import ROOT, SOURCES, chosen, optional, probes, required
 
-DOC = ROOT / "docs" / "cgpu_km.md"
+DOC = ROOT / "docs" / "engines.md"
 
 
 def table() -> dict[str, str]:

@@ -252,7 +252,7 @@ void km_cores_exit(void)
 	state = NULL;
 }
 
-/* docs/cgpu_km.md says what refuses an upgrade. */
+/* docs/engines.md says what refuses an upgrade. */
 int km_upgrade(void)
 {
 	struct cgpu_km_core *core = engine_candidate();

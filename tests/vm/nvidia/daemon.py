@@ -28,7 +28,7 @@ CGPUD = ROOT / ".venv" / "bin" / "cgpud"
 UNDER_LISTENER = ROOT / "tests" / "daemon" / "sliced.py"
 SECONDS = 60.0
 START_SECONDS = 180.0  # Python is slow under emulation
-# As the unit asks for: with fewer open files nothing can be exported (docs/cgpud.md).
+# As the unit asks for: with fewer open files nothing can be exported (docs/engines.md).
 START = """
 modprobe fuse
 cat >/run/cgpud.yaml
