@@ -163,8 +163,8 @@ def test_named_paths_exist(repository: Path) -> None:
 
 
 def test_examples_are_shown(repository: Path) -> None:
-    """What the page for users shows of the examples is in them."""
-    page = (repository / "docs/readers/container-users.md").read_text()
+    """What the quick start shows of the examples is in them."""
+    page = (repository / "docs/quickstart.md").read_text()
     shown = yaml.safe_load(page.split("```yaml\n")[1].split("```")[0])
     compose = yaml.safe_load((repository / "examples/compose.yaml").read_text())
     for name, service in shown["services"].items():
