@@ -20,6 +20,7 @@ from cgpu.kmod.abi.generate import DATA, Json, all_fields, layout_at, version_ke
 EVIDENCE = Path(__file__).with_name("confirmed.json")
 PAGE = Path(__file__).resolve().parents[2] / "docs" / "driver-facts.md"
 SIZE = "bytes"  # the name by which a structure's size counts as a field
+SIZE_SHOWN = "sizeof"
 ABOUT = (
     "What NVIDIA's real driver has confirmed of nvidia.json. Written by tests/vm/nvidia/evidence.py; "
     "docs/driver-facts.md is made of it."
@@ -73,25 +74,20 @@ INTRODUCTION = """\
 # What is known of the driver, and what a real one has confirmed
 
 `kmod/abi/nvidia.json` has what OpenCGPU knows of the interface of NVIDIA's driver: structures with their
-sizes and the places of their fields, calls, controls and classes. All of it is read from NVIDIA's public
-sources, for each public version. This page says which of it a real driver has confirmed, and which has not
-been tried on any.
+sizes and fields, calls, controls and classes, read from NVIDIA's public sources of each public version. This
+page says what of it a real driver has confirmed.
 
 - **Proven** is a field when `cgpu check-driver` passes on the driver, and fails with a table that has the
-  field at another place; a size, when it fails with another size.
+  field at another place; a size (`sizeof`), when it fails with another size.
 - **Answered** is a call, a control, a class or a structure when the driver has done it at least once.
-- **Forwarded** is a control that the driver has taken and handed to the card's own processor: its number, its
-  size and the object that it is for are confirmed, what it does is not.
-- What is neither proven nor answered is marked **not confirmed**: it rests on NVIDIA's sources alone.
-
-A confirmation holds for the versions named, and for no other: that a structure is the same in another version
-is known from the sources alone.
+- **Forwarded** is a control that the driver has handed to the card's own processor: its number, its size and
+  its object are confirmed, what it does is not.
+- **Not confirmed** is the rest: it rests on NVIDIA's sources alone, as for all versions that are not named.
 """
 HOW = """
 Made by `CGPU_VM_DRIVER=VERSION .venv/bin/python -m tests.vm.nvidia.evidence`, and this page by
-`.venv/bin/python -m cgpu.kmod.abi.confirmed`. The card has no processor of its own and runs no work: what its
-firmware would decide is answered by tables of the tests, and proves nothing here. What runs on the host's
-processor is NVIDIA's code.
+`.venv/bin/python -m cgpu.kmod.abi.confirmed`. What runs on the host's processor is NVIDIA's code. The card
+runs no work: tables of the tests answer in place of its firmware, and prove nothing here.
 """
 
 
@@ -161,19 +157,28 @@ def _structures(data: Json, drivers: Sequence[Confirmed]) -> list[str]:
     lines.append(_row("---", *("---" for _ in drivers), "---", "---"))
     for name in data["structs"]:
         proven = [
-            f"{len(one.fields.get(name, ()))} of {len(fields_at(data, name, one.driver))}"
+            f"{len(one.fields.get(name, ()))}/{len(fields_at(data, name, one.driver))}"
             if fields_at(data, name, one.driver)
-            else "has it not"
+            else "absent"
             for one in drivers
         ]
         answered = "yes" if any(name in one.structures for one in drivers) else "**no**"
-        missing = unconfirmed(data, name, drivers)
-        shown = "-" if not missing else ", ".join("the size" if f == SIZE else f"`{f}`" for f in missing)
-        lines.append(_row(f"`{name}`", *proven, answered, shown))
+        lines.append(_row(f"`{name}`", *proven, answered, _missing(data, name, drivers)))
     return lines
 
 
-def _names(title: str, every: Iterable[str], drivers: Sequence[Confirmed], kind: str) -> list[str]:
+def _missing(data: Json, name: str, drivers: Sequence[Confirmed]) -> str:
+    """Return the fields of a structure that are not confirmed; where none is proven they are all."""
+    missing = unconfirmed(data, name, drivers)
+    if not any(one.fields.get(name) for one in drivers):
+        return "all"
+    return ", ".join(f"`{SIZE_SHOWN if field == SIZE else field}`" for field in missing) or "-"
+
+
+def _names(
+    title: str, every: Iterable[str], drivers: Sequence[Confirmed], kind: str, *, others: str = ""
+) -> list[str]:
+    """Return who has answered which names. others: a text in place of the names that nobody has."""
     lines = ["", f"## {title}", ""]
     seen: dict[tuple[str, ...], list[str]] = {}
     for name in every:
@@ -181,7 +186,8 @@ def _names(title: str, every: Iterable[str], drivers: Sequence[Confirmed], kind:
         seen.setdefault(by, []).append(name)
     for by, names in sorted(seen.items(), key=lambda pair: (not pair[0], pair[0])):
         what = f"Answered by {' and '.join(by)}" if by else "**Not confirmed**"
-        lines += [f"{what} ({len(names)}): {', '.join(f'`{name}`' for name in names)}.", ""]
+        listed = ", ".join(f"`{name}`" for name in names) if by or not others else others
+        lines += [f"{what} ({len(names)}): {listed}.", ""]
     return lines[:-1]
 
 
@@ -198,7 +204,8 @@ def page(data: Json, drivers: Sequence[Confirmed]) -> str:
     lines += _names("Controls", data["controls"], drivers, "controls")
     forwarded = [name for name in data["controls"] if any(name in one.forwarded for one in drivers)]
     lines += ["", f"Of these forwarded ({len(forwarded)}): {', '.join(f'`{name}`' for name in forwarded)}."]
-    lines += _names("Classes", first_of_id.values(), drivers, "classes")
+    rest = "all others of `kmod/abi/nvidia.json`"
+    lines += _names("Classes", first_of_id.values(), drivers, "classes", others=rest)
     return "\n".join(lines) + "\n"
 
 

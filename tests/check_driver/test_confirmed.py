@@ -55,5 +55,5 @@ def test_what_is_not_proven_is_marked() -> None:
     assert unconfirmed(TABLE, "NVOS00_PARAMETERS", []) == everything
     some = dataclasses.replace(DRIVERS[0], fields={"NVOS00_PARAMETERS": ("bytes", "status")})
     assert unconfirmed(TABLE, "NVOS00_PARAMETERS", [some]) == ["hRoot", "hObjectParent", "hObjectOld"]
-    assert "| `NVOS00_PARAMETERS` | 2 of 5 |" in page(TABLE, [some])
+    assert "| `NVOS00_PARAMETERS` | 2/5 |" in page(TABLE, [some])
     assert totals(TABLE, some)[0][1] == 2
