@@ -13,7 +13,7 @@
 
 #include "cgpu_round.h"
 
-#define CGPU_KM_INTERFACE 11u
+#define CGPU_KM_INTERFACE 12u
 
 /* A card as the driver lists it, before it is asked for more. */
 struct cgpu_km_card {
@@ -85,6 +85,7 @@ struct cgpu_km_core {
 	int (*tree_write)(struct cgpu_core *core, const struct cgpu_node *node, const char *text, size_t bytes,
 		struct cgpu_refusal *why);
 
+	int (*uvm_is_served)(u32 nr);
 	enum cgpu_verdict (*call_begin)(struct cgpu_core *core, struct cgpu_call *call);
 	int (*call_question)(
 		struct cgpu_core *core, const struct cgpu_call *call, u32 number, struct cgpu_call *question);

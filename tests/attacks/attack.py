@@ -98,6 +98,12 @@ def rest(running: Running, word: str = "resting") -> dict[str, int]:
     return numbers(running.line(word))
 
 
+def verdicts_of(file: str, table: str) -> Counter[str]:
+    """Return how many rows a table in a file of kmod/abi has of each verdict."""
+    rows = json.loads((ROOT / "kmod" / "abi" / f"{file}.json").read_text())[table]
+    return Counter(row["verdict"] for row in rows.values())
+
+
 def verdicts_hold(harness: Harness, kind: str, *, unknown: int, by_driver: int | None = None) -> None:
     """Fail if a class or control that is refused or unknown reaches the driver, or one that passes does not.
 
@@ -105,8 +111,7 @@ def verdicts_hold(harness: Harness, kind: str, *, unknown: int, by_driver: int |
     in no table. by_driver: how many at most the driver itself refuses; numbers of families that the table
     refuses then count beside those that it names.
     """
-    table = json.loads((ROOT / "kmod" / "abi" / f"{kind}.json").read_text())[kind]
-    verdicts = Counter(row["verdict"] for row in table.values())
+    verdicts = verdicts_of(kind, kind)
     tenant = harness.tenant()
     running = tenant.start(client("unjudged"), "--dev", harness.dev, kind)
     found = rest(running, "tried")

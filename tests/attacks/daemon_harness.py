@@ -97,6 +97,9 @@ class DaemonHarness:
         printed = subprocess.run(command, capture_output=True, text=True, check=True).stdout
         return numbers(printed)["used"]
 
+    def refused(self) -> int:
+        return numbers(self._daemon.read("stat"))["refused"]
+
     def drift(self) -> int:
         return int(self._daemon.read("0/drift"))
 

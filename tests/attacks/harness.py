@@ -73,6 +73,9 @@ class Harness(Protocol):
     def seen(self, tenant: Tenant) -> Seen:
         """Look at engine and card at once."""
 
+    def refused(self) -> int:
+        """Return how many calls of all slices the engine has refused so far."""
+
     def drift(self) -> int:
         """Return what the engine says that the card is short of beyond what is charged, in bytes."""
 

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import errno
 import time
 
 from tests.attacks.attack import FILL, assert_held, attack, await_nothing, expect, had, probe, rest
@@ -16,6 +17,8 @@ ATTEMPTS = {DAEMON: 300, MODULE: 50}
 TRIES = 10  # of ATTEMPTS each
 PIECE = 2 * MIB
 HOLE = 64 * MIB
+SPARSE = "range=512G"
+REFUSED = 0x80000000 + errno.EINVAL
 
 
 # Memory that UVM keeps for a mapping after all handles of it were freed.
@@ -120,6 +123,24 @@ def external_mappings_of_one_handle(harness: Harness) -> None:
     expect(harness, tenant, 3 * piece)
     mapping.kill()
     await_nothing(harness, tenant)
+
+
+# Addresses that are mapped without memory, as for sparse arrays.
+#
+# UVM takes 256 bytes of page tables of the card for each 2 MiB of them: 1 GiB for 8 TiB.
+
+
+@attack(limit=True, maps=True)
+def sparse_mapping(harness: Harness) -> None:
+    """Addresses without memory are not mapped: the card has no page tables for them."""
+    tenant = harness.tenant()
+    before = harness.refused()
+    mapping = tenant.start(*uvm(harness, SPARSE, f"expect={REFUSED:#x}", "sparse", PATIENCE))
+    status = rest(mapping, "sparse")["status"]
+    card = harness.seen(tenant).card
+    mapping.kill()
+    await_nothing(harness, tenant)
+    assert (status, card, harness.refused() - before) == (REFUSED, 0, 1)
 
 
 @attack(limit=False, maps=True)

@@ -7,6 +7,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
+from tests.attacks.attack import numbers
 from tests.attacks.harness import LIMIT, MODULE, Seen, Tenant, Word
 from tests.integration.commands import eventually
 from tests.vm.harness.machine import Machine
@@ -122,6 +123,9 @@ class ModuleHarness(GuestHarness):
         assert isinstance(tenant, ModuleTenant)
         view = self._stage.view()
         return Seen(view.charged[0, tenant.container.name], view.cards[0]["used"])
+
+    def refused(self) -> int:
+        return numbers(self._stage.machine.read_file(f"{TREE}/stat").decode())["refused"]
 
     def drift(self) -> int:
         return int(self._stage.machine.read_file(f"{TREE}/0/drift"))

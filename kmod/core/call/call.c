@@ -41,7 +41,7 @@ static enum cgpu_verdict by_escape(struct core_call_context *context)
 
 static enum cgpu_verdict by_uvm(struct core_call_context *context)
 {
-	if (core_uvm_is_known(context->call->nr))
+	if (cgpu_uvm_is_served(context->call->nr))
 		return CGPU_CONTINUE;
 	context->unknown_uvm = context->call->nr + 1;
 	return core_refuse(context, EINVAL);

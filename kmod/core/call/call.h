@@ -219,8 +219,6 @@ const void *core_find_row(const void *table, u32 count, size_t row_bytes, u32 nu
 const struct nv_class *core_class(u32 class);
 /* What was judged of a control by its number: NV_CONTROL_*. */
 u32 core_control_verdict(u32 command);
-/* Whether a call of nvidia-uvm is one that its driver serves. The transport judges those that map memory. */
-int core_uvm_is_known(u32 nr);
 
 /* --- copy_in.c --- */
 

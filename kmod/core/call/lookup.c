@@ -50,7 +50,7 @@ u32 core_control_verdict(u32 command)
 	return known ? known->verdict : NV_CONTROL_UNKNOWN;
 }
 
-int core_uvm_is_known(u32 nr)
+int cgpu_uvm_is_served(u32 nr)
 {
 	const struct nv_control *known = find_control(nv_judged_uvm, nv_judged_uvm_count, nr);
 

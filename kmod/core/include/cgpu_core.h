@@ -311,6 +311,9 @@ struct cgpu_call {
 void cgpu_notified(struct cgpu_core *core);
 /* Read a transfer wrapper: the inner number, size and address. -EINVAL where the driver says so. */
 int cgpu_call_unwrap(const struct cgpu_core *core, const u8 *wrapper, u32 bytes, u32 *nr, u32 *inner, u64 *address);
+/* Whether a container may make a call of nvidia-uvm, by its number. The transport judges those that map memory. Takes no lock; a
+ * call that is not served gets its refusal, and counts, by cgpu_call_begin(). */
+int cgpu_uvm_is_served(u32 nr);
 /* Decide, and reserve what an allocation may take. */
 enum cgpu_verdict cgpu_call_begin(struct cgpu_core *core, struct cgpu_call *call);
 /* Build into question (its top holds at least 64 bytes) what the driver must be asked, on the file of the call, before a call

@@ -2,6 +2,7 @@
 /* The core in use, and references of the tasks that are inside of it. */
 #include <linux/delay.h>
 #include <linux/init.h>
+#include <linux/kprobes.h>
 #include <linux/ktime.h>
 #include <linux/slab.h>
 #include <linux/wait.h>
@@ -118,6 +119,20 @@ struct km_engine *km_engine_get_surely(void)
 		wait_event(resumed, !READ_ONCE(calls_stopped));
 	}
 }
+
+/* engine_leave() waits for those who have found an engine here, before it and its core go. */
+bool km_engine_serves_uvm(u32 nr)
+{
+	const struct km_engine *engine;
+	bool serves;
+
+	rcu_read_lock();
+	engine = rcu_dereference(engine_in_use);
+	serves = engine && engine->logic->uvm_is_served(nr);
+	rcu_read_unlock();
+	return serves;
+}
+NOKPROBE_SYMBOL(km_engine_serves_uvm);
 
 void engine_release(struct km_engine *engine)
 {

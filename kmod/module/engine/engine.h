@@ -56,6 +56,8 @@ struct km_engine *km_engine_get(void);
 struct km_engine *km_engine_get_surely(void);
 /* NULL: nothing is put back. */
 void km_engine_put(struct km_engine *engine);
+/* Whether the core in use lets a call of nvidia-uvm through, by its number. Any context. */
+bool km_engine_serves_uvm(u32 nr);
 /* Keep the core's module while containers are registered, or shares reserved. Under the control lock. */
 enum km_pin { KM_PIN_CONTAINERS = 1, KM_PIN_RESERVATIONS = 2 };
 int km_engine_pin(enum km_pin pin);

@@ -41,6 +41,11 @@ bool km_file_any_exported(void);
 /* --- opened_files.c: those that a container's tasks have opened --- */
 
 struct km_probe;
+struct pt_regs;
+/* Whether a container has opened it, and which. Any context. */
+bool km_opened_file_owner(const struct file *file, struct km_identity *by);
+/* For the probe of a driver's own close, whose second argument is the file: forgets the file, and does not want the call. */
+bool km_opened_file_close_wants(struct pt_regs *regs);
 /* Run the open() that a probe was put on, and note the file where the task is in a container. found: what
  * km_identity_of_current() said of the task, or the error with which the call ends; by: the container. */
 int km_opened_file_open(

@@ -2,10 +2,9 @@
 /*
  * Files of nvidia and nvidia_uvm that a container's tasks have opened. A container can send such a file to a process outside
  * of all containers, whose calls would not be judged: a call on such a file by a task of no container is refused. Calls of
- * another sliced container on a file of nvidia are judged as that container's; on UVM's they are refused, as the address space
- * is the file's, and managed memory in it is charged on the cards of the container that maps it: the other one would register
- * cards of its own there. A process that may use the card opens files of its own. As the file is known at the driver's entry
- * points, this holds for all calls on it: dma-bufs, and those of UVM that no other probe sees.
+ * another sliced container on a file of nvidia are judged as that container's; uvm_entries.c refuses them on UVM's. A process
+ * that may use the card opens files of its own. As the file is known at the driver's entry points, this holds for all calls on
+ * it: dma-bufs, and those of UVM that no other probe sees.
  */
 #include <linux/fs.h>
 #include <linux/hashtable.h>
@@ -40,8 +39,7 @@ static struct opened_file *opened_find(const struct file *file)
 	return NULL;
 }
 
-/* Whether a container has opened it, and which. */
-static bool opened_owner(const struct file *file, struct km_identity *by)
+bool km_opened_file_owner(const struct file *file, struct km_identity *by)
 {
 	const struct opened_file *opened;
 
@@ -136,7 +134,7 @@ static bool opened_by_others(const struct file *file)
 {
 	struct km_identity identity, by;
 
-	return km_enforce && opened_owner(file, &by) && !km_identity_of_current(&identity);
+	return km_enforce && km_opened_file_owner(file, &by) && !km_identity_of_current(&identity);
 }
 NOKPROBE_SYMBOL(opened_by_others);
 
@@ -156,16 +154,16 @@ static bool opened_may_use(void)
 
 /* --- nvidia --- */
 
-static bool opened_close_wants(struct pt_regs *regs)
+bool km_opened_file_close_wants(struct pt_regs *regs)
 {
 	const struct file *file = (const struct file *)regs_get_kernel_argument(regs, 1);
 	struct km_identity by;
 
-	if (opened_owner(file, &by))
+	if (km_opened_file_owner(file, &by))
 		opened_remove(file);
 	return false;
 }
-NOKPROBE_SYMBOL(opened_close_wants);
+NOKPROBE_SYMBOL(km_opened_file_close_wants);
 
 static bool first_is_opened(struct pt_regs *regs)
 {
@@ -213,54 +211,4 @@ void km_opened_files_choose(void)
 struct km_probe km_probe_opened_ioctl = { .module = "nvidia" };
 
 /* The probe alone does it. */
-KM_PROBE(opened_close, "nvidia", "nvidia_close", NULL, opened_close_wants);
-
-/* --- nvidia_uvm --- */
-
-/* Whether the current task is of another container than the one that has opened the file, or of none. */
-static bool uvm_is_of_others(struct pt_regs *regs)
-{
-	const struct file *file = (const struct file *)regs_get_kernel_argument(regs, 0);
-	struct km_identity identity, by;
-
-	if (!km_enforce || !opened_owner(file, &by))
-		return false;
-	return !km_identity_of_current(&identity) || identity.slot != by.slot || identity.generation != by.generation;
-}
-NOKPROBE_SYMBOL(uvm_is_of_others);
-
-static long uvm_refuse(void)
-{
-	pr_warn_ratelimited("%s (pid %d): used a file of nvidia-uvm that another container has opened: refused\n",
-		current->comm, task_tgid_nr(current));
-	km_probe_leave();
-	return -EPERM;
-}
-
-/* uvm_open_entry() */
-static int uvm_open(struct inode *inode, struct file *file)
-{
-	struct km_identity identity;
-	int found = km_identity_of_current(&identity);
-	int err = km_opened_file_open(&km_probe_uvm_open, found, &identity, inode, file);
-
-	km_probe_leave();
-	return err;
-}
-
-/* uvm_unlocked_ioctl_entry() */
-static long uvm_ioctl(struct file *file, unsigned int command, unsigned long argument)
-{
-	return uvm_refuse();
-}
-
-/* uvm_mmap_entry(): managed memory */
-static int uvm_mmap(struct file *file, struct vm_area_struct *vma)
-{
-	return (int)uvm_refuse();
-}
-
-KM_PROBE(uvm_open, "nvidia_uvm", "uvm_open_entry", uvm_open, km_wants_enforced);
-KM_PROBE(uvm_close, "nvidia_uvm", "uvm_release_entry", NULL, opened_close_wants);
-KM_PROBE(uvm_ioctl, "nvidia_uvm", "uvm_unlocked_ioctl_entry", uvm_ioctl, uvm_is_of_others);
-KM_PROBE(uvm_mmap, "nvidia_uvm", "uvm_mmap_entry", uvm_mmap, uvm_is_of_others);
+KM_PROBE(opened_close, "nvidia", "nvidia_close", NULL, km_opened_file_close_wants);

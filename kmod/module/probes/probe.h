@@ -56,7 +56,7 @@ void km_managed_clear(void);
 extern struct km_probe km_probe_open, km_probe_dev_get, km_probe_uvm_gpu;
 extern struct km_probe km_probe_opened_close, km_probe_opened_ioctl;
 extern struct km_probe km_probe_pages_allocate, km_probe_pages_free, km_probe_pages_destroy, km_probe_pages_chunks;
-extern struct km_probe km_probe_uvm_open, km_probe_uvm_close, km_probe_uvm_ioctl, km_probe_uvm_mmap;
+extern struct km_probe km_probe_uvm_open, km_probe_uvm_close, km_probe_uvm_ioctl, km_probe_uvm_tools, km_probe_uvm_mmap;
 
 /* The probes of nvidia_uvm, all or none. */
 int km_uvm_attach(void);

@@ -54,6 +54,7 @@ static struct km_probe *const uvm_probes[] = {
 	&km_probe_uvm_close,
 	&km_probe_uvm_open,
 	&km_probe_uvm_ioctl,
+	&km_probe_uvm_tools,
 	&km_probe_uvm_mmap,
 	&va_space_probe_flags,
 };

@@ -12,6 +12,7 @@
 #include "uvm_probe.h"
 
 #define FIRST_BASE 0x300000000000ull
+#define UVM_MAP_EXTERNAL_SPARSE 0x4au /* kernel-open/nvidia-uvm/uvm_ioctl.h */
 
 /* A call of nvidia-uvm: a bare number; the status lies in the structure. */
 uint32_t uvm_call(int fd, uint32_t number, uint8_t *params, uint16_t status_at)
@@ -246,7 +247,8 @@ uint32_t uvm_p2p(struct uvm *uvm, uint64_t length, uint32_t handle)
 	return status;
 }
 
-uint32_t uvm_unmap(struct uvm *uvm)
+/* One of two calls whose parameters have the same form. */
+static uint32_t call_on_range(struct uvm *uvm, uint32_t number)
 {
 	const struct nv_layout_UVM_UNMAP_EXTERNAL_PARAMS *at = &uvm->settings.abi->UVM_UNMAP_EXTERNAL_PARAMS;
 	struct range *range = &uvm->ranges[uvm->count - 1];

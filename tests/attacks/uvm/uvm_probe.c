@@ -22,7 +22,8 @@ static const char help[] =
 	"  attach=N    attach card N to a control file of its own\n"
 	"  alloc=SIZE  memory of the card; rm-free gives the handle back, whatever still refers to the memory\n"
 	"  range=SIZE  an external range; map: the last memory into the last range; fork-map: from another process;\n"
-	"              map-at=OFFSET: the whole of the last memory into the last range, there\n"
+	"              map-at=OFFSET: the whole of the last memory into the last range, there; sparse: the last range without\n"
+	"              memory\n"
 	"  map-beside=ROUNDS  maps while another thread unmaps, each time with other memory, and frees its handle\n"
 	"  p2p=SIZE    the last memory for other devices, in a range of its own\n"
 	"  unmap-far free-far  the same calls as unmap and uvm-free for the last range, a page too far\n"
@@ -198,6 +199,8 @@ static uint32_t run_plain(struct uvm *uvm, const char *name, bool *known)
 		return pageable(uvm);
 	if (strcmp(name, "map") == 0)
 		return uvm_map(uvm, uvm->last.handle);
+	if (strcmp(name, "sparse") == 0)
+		return uvm_sparse(uvm);
 	if (strcmp(name, "swap") == 0)
 		return swap_ranges(uvm);
 	if (strcmp(name, "fork-map") == 0)

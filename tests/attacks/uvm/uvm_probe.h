@@ -51,6 +51,8 @@ uint32_t uvm_map_part(struct uvm *uvm, uint32_t handle, uint64_t offset, uint64_
 /* Memory of the card for other devices, in a range of its own. */
 uint32_t uvm_p2p(struct uvm *uvm, uint64_t length, uint32_t handle);
 uint32_t uvm_unmap(struct uvm *uvm);
+/* The last range, without memory: the card has page tables for it alone. */
+uint32_t uvm_sparse(struct uvm *uvm);
 /* uvm_beside.c: again and again on new memory; what is mapped then stays so. */
 uint32_t map_beside_unmap(struct uvm *uvm, uint64_t rounds);
 uint32_t uvm_free(struct uvm *uvm);

@@ -91,8 +91,12 @@ TEST_ON(calls_of_uvm_are_those_that_it_serves, two("580.142", &caller))
 	CHECK_EQ(bench_call(bench, &caller, 200, 0), -EINVAL);
 	CHECK_EQ(bench_call(bench, &caller, 0xffffffff, 0), -EINVAL);
 	CHECK_EQ(bench->logged, logged + 1);
-	for (nr = 0; nr < 4096; nr++)
-		passed += bench_call(bench, &caller, nr, 0) == CONTINUED;
+	for (nr = 0; nr < 4096; nr++) {
+		int came = bench_call(bench, &caller, nr, 0) == CONTINUED;
+
+		CHECK_EQ(cgpu_uvm_is_served(nr), came);
+		passed += came;
+	}
 	CHECK_EQ(passed, nv_judged_uvm_count - 3);
 }
 

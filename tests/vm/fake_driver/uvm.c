@@ -49,7 +49,7 @@ struct uvm_vma_wrapper {
 extern const char nvidia_version[];
 
 static dev_t base_dev;
-static struct cdev uvm_cdev;
+static struct cdev uvm_cdev, uvm_tools_cdev;
 /* Of all address spaces; the driver has one lock for each. */
 static DEFINE_MUTEX(uvm_lock);
 
@@ -256,6 +256,12 @@ static probed long uvm_unlocked_ioctl_entry(struct file *filp, unsigned int cmd,
 	}
 }
 
+/* The tools need address spaces that do more. */
+static probed long uvm_tools_unlocked_ioctl_entry(struct file *filp, unsigned int cmd, unsigned long arg)
+{
+	return -EINVAL;
+}
+
 static probed int uvm_open_entry(struct inode *inode, struct file *filp)
 {
 	filp->private_data = NULL;
@@ -278,23 +284,40 @@ static const struct file_operations uvm_fops = {
 	.compat_ioctl = uvm_unlocked_ioctl_entry,
 };
 
+static const struct file_operations uvm_tools_fops = {
+	.owner = THIS_MODULE,
+	.unlocked_ioctl = uvm_tools_unlocked_ioctl_entry,
+	.compat_ioctl = uvm_tools_unlocked_ioctl_entry,
+};
+
+static int add_node(struct cdev *cdev, const struct file_operations *fops, unsigned int minor)
+{
+	cdev_init(cdev, fops);
+	cdev->owner = THIS_MODULE;
+	return cdev_add(cdev, base_dev + minor, 1);
+}
+
 static int __init uvm_init_entry(void)
 {
 	int result = alloc_chrdev_region(&base_dev, 0, UVM_MINORS, UVM_NAME);
 
 	if (result != 0)
 		return result;
-	cdev_init(&uvm_cdev, &uvm_fops);
-	uvm_cdev.owner = THIS_MODULE;
-	/* The second node is for tools, and has no use here. */
-	result = cdev_add(&uvm_cdev, base_dev, UVM_MINORS);
+	result = add_node(&uvm_cdev, &uvm_fops, 0);
 	if (result != 0)
-		unregister_chrdev_region(base_dev, UVM_MINORS);
+		goto region;
+	result = add_node(&uvm_tools_cdev, &uvm_tools_fops, 1);
+	if (result == 0)
+		return 0;
+	cdev_del(&uvm_cdev);
+region:
+	unregister_chrdev_region(base_dev, UVM_MINORS);
 	return result;
 }
 
 static void __exit uvm_exit_entry(void)
 {
+	cdev_del(&uvm_tools_cdev);
 	cdev_del(&uvm_cdev);
 	unregister_chrdev_region(base_dev, UVM_MINORS);
 }

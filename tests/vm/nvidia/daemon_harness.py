@@ -6,6 +6,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from pathlib import Path
 
+from tests.attacks.attack import numbers
 from tests.attacks.harness import DAEMON, LIMIT, Seen, Tenant, Word
 from tests.attacks.module_harness import GuestHarness, ModuleRunning
 from tests.vm.harness.process import Finished, Process
@@ -49,6 +50,10 @@ class GuestDaemonHarness(GuestHarness):
         assert isinstance(tenant, GuestTenant)
         view = self._daemon.view()
         return Seen(view.used[0, tenant.name], view.cards[0]["used"])
+
+    def refused(self) -> int:
+        """Read it."""
+        return numbers(self._daemon.read("stat"))["refused"]
 
     def drift(self) -> int:
         return int(self._daemon.read("0/drift"))
