@@ -6,7 +6,6 @@ from __future__ import annotations
 import argparse
 import sys
 from collections.abc import Sequence
-from pathlib import Path
 
 from tests.lanes import results, run
 from tests.lanes.report import tell
@@ -48,7 +47,7 @@ def parser() -> argparse.ArgumentParser:
     return made
 
 
-def run_shards(table: Table, names: Sequence[str], path: Path = results.RESULTS) -> int:
+def run_shards(table: Table, names: Sequence[str]) -> int:
     """Run shards one after the other; write each result into the table of results. Raises LaneError."""
     known = [shard.name for shard in table.shards]
     for name in names:
@@ -56,14 +55,14 @@ def run_shards(table: Table, names: Sequence[str], path: Path = results.RESULTS)
             raise LaneError(
                 f"shard {name}: expected one of {', '.join(known)}; see: python -m tests.lanes shards"
             )
-    results.read_rows(path)
+    results.read_rows()
     failed = 0
     for name in names:
         print(f"shard {name}: {table.shard(name).says}", flush=True)
         commit = results.read_commit()
         result = run.run_shard(table.shard(name))
         failed |= end(name, result)
-        results.record(known, name, commit, result, path)
+        results.record(known, name, commit, result)
     return failed
 
 

@@ -6,11 +6,10 @@ from __future__ import annotations
 import datetime as dt
 import re
 from collections.abc import Iterable
-from pathlib import Path
 
-from tests.lanes.git import ask_git
 from tests.lanes.run import Result
 from tests.lanes.table import ROOT, LaneError
+from tests.lanes.turn import ask_git
 
 OWN = "tests/RESULTS.md"
 RESULTS = ROOT / OWN
@@ -24,21 +23,21 @@ START = """# Results
 WHOLE = re.compile(re.escape(START) + r"(\| [\w-]+ \|( [^|\n]*\|){8}\n)*")
 
 
-def read_rows(path: Path = RESULTS) -> dict[str, str]:
+def read_rows() -> dict[str, str]:
     """Return the row of each shard; none if there is no file. Raises LaneError for one that is not ours."""
-    text = path.read_text() if path.exists() else START
+    text = RESULTS.read_text() if RESULTS.exists() else START
     if not WHOLE.fullmatch(text):
-        raise LaneError(f"{path}: it is not as this program writes it; see: git diff, git log")
+        raise LaneError(f"{RESULTS}: it is not as this program writes it; see: git diff, git log")
     return {line.split(" ", 2)[1]: line for line in text.removeprefix(START).splitlines()}
 
 
-def record(shards: Iterable[str], name: str, commit: str, result: Result, path: Path = RESULTS) -> None:
+def record(shards: Iterable[str], name: str, commit: str, result: Result) -> None:
     """Write the row of a shard if it was run, and one for each shard that has none; the others' stay."""
-    rows = read_rows(path) | ({name: row_of(name, commit, result)} if result.was_run else {})
+    rows = read_rows() | ({name: row_of(name, commit, result)} if result.was_run else {})
     lines = [rows.get(shard, f"| {shard} | never in this form | | | | | | | |") for shard in sorted(shards)]
-    part = path.with_suffix(".part")
+    part = RESULTS.with_suffix(".part")
     part.write_text(START + "\n".join([*lines, ""]))
-    part.replace(path)
+    part.replace(RESULTS)
 
 
 def row_of(name: str, commit: str, result: Result) -> str:

@@ -86,22 +86,22 @@ def prefixes(name: str) -> list[str]:
     return found
 
 
-def read_table(path: Path = TABLE) -> Table:
+def read_table() -> Table:
     """Read the table. Raises LaneError where it is not well formed, or says what is not so."""
     # A pytest without lanes needs none.
     import jsonschema
 
     try:
-        read = tomllib.loads(path.read_text())
+        read = tomllib.loads(TABLE.read_text())
         jsonschema.validate(read, json.loads(TABLE.with_suffix(".schema.json").read_text()))
     except (tomllib.TOMLDecodeError, jsonschema.ValidationError) as error:
         raise LaneError(
-            f"{path}: {getattr(error, 'json_path', '')} {getattr(error, 'message', error)}"
+            f"{TABLE}: {getattr(error, 'json_path', '')} {getattr(error, 'message', error)}"
         ) from error
     shards = tuple(Shard(name, **row) for name, row in read["shards"].items())
     table = Table(check=read["check"]["tests"], **read["test"], shards=shards)
     for fault in faults(table):
-        raise LaneError(f"{path}: {fault}")
+        raise LaneError(f"{TABLE}: {fault}")
     return table
 
 

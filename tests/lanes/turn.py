@@ -1,15 +1,25 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Which shard continuous integration runs: they take turns by the number of commits.
+"""Questions to git about the checkout, and which shard continuous integration runs.
 
-A shallow clone has not all commits; there they take turns by the hour of the newest one.
+Shards take turns by the number of commits; in a shallow clone, which has not all, by the hour of the newest.
 """
 
 from __future__ import annotations
 
-from tests.lanes.git import ask_git
-from tests.lanes.table import Shard, Table
+import subprocess
+
+from tests.lanes.table import ROOT, LaneError, Shard, Table
 
 HOUR_S = 3600
+
+
+def ask_git(*words: str) -> str:
+    """Return what a command of git prints. The checkout may be another user's. Raises LaneError."""
+    command = ["git", "-c", f"safe.directory={ROOT}", *words]
+    try:
+        return subprocess.run(command, cwd=ROOT, stdout=subprocess.PIPE, text=True, check=True).stdout
+    except (OSError, subprocess.CalledProcessError) as error:
+        raise LaneError(str(error)) from error
 
 
 def count_commits() -> int:

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.lanes.git import ask_git
+from tests.lanes.turn import ask_git
 from tests.mutants import trial
 from tests.mutants.__main__ import main
 from tests.mutants.mutant import Mutant, read_mutants
