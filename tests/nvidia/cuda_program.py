@@ -40,7 +40,6 @@ def context() -> None:
 
 
 def describe() -> Found:
-    """Return what libcuda has of the first card."""
     count, first, total = c_int(), device(), c_size_t()
     name, uuid = ctypes.create_string_buffer(100), ctypes.create_string_buffer(16)
     CUDA.call("cuDeviceGetCount", byref(count))
@@ -231,7 +230,6 @@ STEPS: dict[str, Callable[[], Found]] = {
 
 
 def main() -> int:
-    """Run steps, each in a context of its own."""
     if sys.argv[1] == "imported":
         print(json.dumps({"imported": imported(sys.argv[2])}))
         return 0

@@ -98,5 +98,4 @@ def details(text: str) -> dict[str, str]:
 
 
 def rows(text: str) -> list[dict[str, str]]:
-    """Return what a --query option prints with --format=csv."""
     return list(csv.DictReader(io.StringIO(text), skipinitialspace=True))

@@ -23,7 +23,6 @@ class Software:
     programs: Path
 
     def environment(self) -> dict[str, str]:
-        """Return the variables with which programs find the libraries, and shells the programs."""
         return {
             "LD_LIBRARY_PATH": str(self.libraries),
             "PATH": f"{self.programs}:/usr/local/bin:/usr/bin:/bin:/usr/sbin:/sbin",

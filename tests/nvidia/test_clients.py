@@ -25,14 +25,12 @@ PYTHON = "/usr/bin/python3"
 
 
 def needs() -> None:
-    """Fetch all of them. Raises NotInArchiveError."""
     packages()
     pypi.clients()
     package(*NVTOP)
 
 
 def python(box: Node, words: str) -> str:
-    """Run Python with the clients in a slice, beside a process that holds memory."""
     return run(box.sliced, beside(f"PYTHONPATH={pypi.clients()} {PYTHON} {words}"))
 
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What NVIDIA's clients print in a slice and without one differs only as docs/evidence.md says."""
+"""nvidia-smi in a slice: it differs from one without only as docs/evidence.md says, also of a full slice."""
 
 from __future__ import annotations
 
@@ -11,7 +11,18 @@ import pytest
 from tests.integration.commands import eventually
 from tests.integration.engine import MIB
 from tests.nvidia.containers import Node
-from tests.nvidia.machines import OTHERS, beside, box, details, packages, rows, run
+from tests.nvidia.machines import (
+    BY_PROCESS,
+    LIMIT,
+    OTHERS,
+    alongside,
+    beside,
+    box,
+    details,
+    packages,
+    rows,
+    run,
+)
 
 __all__ = ["box"]
 
@@ -77,3 +88,19 @@ def test_refused(box: Node, words: str) -> None:
         f"nvidia-smi {words}", {"NVIDIA_VISIBLE_DEVICES": "0", "ALIYUN_COM_GPU_MEM_CONTAINER": "6"}
     )
     assert "Insufficient Permissions" in outcome.text
+
+
+@pytest.mark.enforcement
+def test_full(box: Node) -> None:
+    """What a process could have of the slice is all of it, and then nothing is free."""
+    fill = "/cgpu-probe fill=1M fill=64K:64k"
+    query = "nvidia-smi --query-gpu=memory.total,memory.used,memory.free --format=csv,nounits"
+    (row,) = rows(run(box.sliced, alongside(fill, query)))
+    assert list(row.values()) == [str(LIMIT), str(LIMIT), "0"]
+
+
+def test_processes(box: Node) -> None:
+    """The list of processes has the container's own, by its numbers there, and not another one's."""
+    script = beside("echo $!; nvidia-smi --query-compute-apps=pid,name,used_memory --format=csv,noheader")
+    number, *listed = run(box.sliced, script).splitlines()
+    assert listed == [f"{number}, /cgpu-probe, {BY_PROCESS} MiB"]

@@ -12,7 +12,7 @@ from tests.unenforced import others, run_unenforced
 
 pytestmark = pytest.mark.root
 needs = packages
-LEAST = 11  # for each release
+LEAST = 10  # for each release
 SECONDS = 280
 
 

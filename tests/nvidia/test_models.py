@@ -35,7 +35,6 @@ NEWER = {"B200"}
 
 
 def needs() -> None:
-    """Fetch the clients. Raises NotInArchiveError."""
     cuda_packages()
     pypi.clients()
 
