@@ -35,15 +35,12 @@ ID = "4a4b4c4d4e4f" + "0" * 52
 
 
 class Journal:
-    """A socket in the place of journald's."""
-
     def __init__(self, path: Path) -> None:
         self.socket = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
         self.socket.bind(str(path))
         self.socket.settimeout(5)
 
     def entry(self) -> dict[str, str]:
-        """Return the next entry; its lines are KEY=VALUE."""
         text = self.socket.recv(1 << 16).decode("ascii")
         return dict(line.partition("=")[::2] for line in text.splitlines())
 
@@ -161,8 +158,6 @@ def test_daemon_to_the_journal(journal: Journal, daemon: Path) -> None:
 
 
 class Gone(io.StringIO):
-    """A standard error that nobody reads any more."""
-
     def write(self, _: str) -> int:
         raise BrokenPipeError
 

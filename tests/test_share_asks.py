@@ -27,7 +27,6 @@ def folder(tmp_path: Path) -> Path:
 
 @contextmanager
 def agent(folder: Path, does: Callable[[], object]) -> Iterator[list[tuple[str, str]]]:
-    """Have somebody who answers, after doing something; yield what was asked."""
     list(share_asks.asked(str(folder)))
     asked: list[tuple[str, str]] = []
     ended = threading.Event()

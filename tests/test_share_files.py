@@ -28,7 +28,6 @@ def folder(tmp_path: Path) -> Path:
 
 
 def write(folder: Path, text: object) -> Path:
-    """Write anything as a share's file, with the rights that it has to have."""
     folder.mkdir(mode=0o700, exist_ok=True)
     path = folder / f"{SHARE}.json"
     path.write_text(text if isinstance(text, str) else json.dumps(text))

@@ -80,7 +80,6 @@ def python_modules(repository: Path) -> dict[str, Path]:
 
 
 def calls(sources: Iterable[Path]) -> dict[str, set[str]]:
-    """Return for each C file in which others the functions are defined that it names."""
     texts = {str(path): COMMENT.sub("", path.read_text()) for path in sources}
     defined = {name: path for path, text in texts.items() for name in DEFINITION.findall(text)}
     return {

@@ -43,7 +43,6 @@ def run_unenforced(
 
 
 def outcome_of(case: ET.Element) -> str:
-    """Return how a test ended; an error keeps it from beginning. What is known to fail has failed."""
     if case.find("skipped[@type='pytest.xfail']") is not None:
         return "failure"
     return next((kind for kind in ("failure", "error") if case.find(kind) is not None), "passed or skipped")

@@ -47,7 +47,6 @@ def base_archive() -> Path:
 
 
 def make_base(archive: Path) -> None:
-    """Make the archive of a Debian with Python and no more than it needs."""
     root, part = STORE / "base", archive.with_suffix(".part")
     if root.exists():
         remove(root)

@@ -50,7 +50,6 @@ SETTLES_S = 240
 
 @pytest.fixture
 def seeing(slices: Slices) -> Iterator[Witness]:
-    """Have a witness of all that is promised during the test."""
     with witness(slices.cluster.client("admin"), slices.namespace) as found:
         yield found
 
@@ -73,7 +72,6 @@ class Pods:
         self.slices.pod(name, {}, restartPolicy=self.restart, resourceClaims=claims, **looks)
 
     def end(self, name: str, grace: int = 1) -> None:
-        """Delete a pod and its claim; nothing waits for the node."""
         self._delete(Pod, name, grace)
         self._delete(ResourceClaim, name)
 

@@ -89,7 +89,6 @@ def restarted(slices: Slices, name: str) -> bool:
 
 @pytest.fixture
 def two_h200(cluster: Cluster) -> Iterator[Engine]:
-    """Have an engine with two H200 of 15 GiB: a T4 has no MIG mode."""
     cluster.engine.stop()
     other = Engine("H200=15360:2", {}, Path(paths.CONFIG).parent)
     other.start()

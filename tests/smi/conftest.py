@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from cgpu.smi import names
 from tests.exporter.trees import gpu_line, slice_line
 
 MIB = 1 << 20
@@ -19,6 +20,12 @@ NodeValue = int | str
 def usual_width(monkeypatch: pytest.MonkeyPatch) -> None:
     """Tables have the width of no terminal, whatever the one is in which the tests run."""
     monkeypatch.setenv("COLUMNS", "80")
+
+
+@pytest.fixture(autouse=True)
+def engines(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let one engine answer that knows the trainer."""
+    monkeypatch.setattr(names, "sources", lambda: [lambda: {TRAINER: "trainer"}])
 
 
 def write(directory: Path, nodes: dict[str, NodeValue]) -> None:

@@ -58,7 +58,6 @@ COUNTED = replace(CARD, scheduling=Scheduling(usage_from="gates"))
 
 
 def share(gpu: Gpu, before: int | None, after: int | None, elapsed: float) -> float | None:
-    """Return the utilisation of a container with such counters, at such a distance."""
     looks = [
         replace(gpu, containers=(replace(IDLE, engine_time=time, read_at=at),))
         for time, at in ((before, 7.0), (after, 7.0 + elapsed))

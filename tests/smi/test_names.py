@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-import http.server
 import json
 import socketserver
 import subprocess
@@ -35,28 +34,20 @@ CARD = Gpu(0, "GPU-1", "Tesla T4", policy=1, max_inst=20, prio_ratio=80, total=1
 
 
 class Engine(socketserver.ThreadingUnixStreamServer):
-    """Answers as Docker does: its version, then the list."""
-
     daemon_threads = True
     body: bytes = b""
 
 
-class Handler(http.server.BaseHTTPRequestHandler):
-    """One request."""
-
-    def do_GET(self) -> None:
-        engine = self.server
-        assert isinstance(engine, Engine)
-        version = b'{"ApiVersion": "1.45", "Version": "26.0"}'
-        body = version if self.path.endswith("/version") else engine.body
-        self.send_response(200)
-        self.send_header("Content-Type", "application/json")
-        self.send_header("Content-Length", str(len(body)))
-        self.end_headers()
-        self.wfile.write(body)
-
-    def log_message(self, *_: object) -> None:
-        """Say nothing."""
+class Handler(socketserver.StreamRequestHandler):
+    def handle(self) -> None:
+        assert isinstance(self.server, Engine)
+        while asked := self.rfile.readline():
+            while self.rfile.readline().strip():
+                pass
+            version = b'{"ApiVersion": "1.45", "Version": "26.0"}'
+            body = version if b"/version " in asked else self.server.body
+            head = f"HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nContent-Length: {len(body)}\r\n\r\n"
+            self.wfile.write(head.encode() + body)
 
 
 @pytest.fixture

@@ -15,7 +15,7 @@ from cgpu import paths
 from cgpu.config import effective
 from cgpu.errors import CgpuError
 from cgpu.smi import main as smi
-from cgpu.smi import names, publish
+from cgpu.smi import publish
 from cgpu.smi.owners import MOST_USERS, names_one, users
 
 from .conftest import TRAINER
@@ -28,14 +28,8 @@ class EndedError(Exception):
     """Ends a publisher at its next pause."""
 
 
-@pytest.fixture(autouse=True)
-def engines(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(names, "sources", lambda: [lambda: {TRAINER: "trainer"}])
-
-
 @pytest.fixture
 def folder() -> Path:
-    """Return a place that any user can reach, as /run is."""
     return Path(paths.PUBLISHED)
 
 

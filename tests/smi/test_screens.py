@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from cgpu import paths
-from cgpu.smi import collect, names, processes, query
+from cgpu.smi import collect, processes, query
 from cgpu.smi import main as smi
 
 from .conftest import TRAINER
@@ -49,11 +49,8 @@ def clock(tree: Path, monkeypatch: pytest.MonkeyPatch) -> Clock:
 
 
 @pytest.fixture(autouse=True)
-def engines(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Let one engine answer that knows the trainer."""
-    monkeypatch.setattr(names, "sources", lambda: [lambda: {TRAINER: "trainer"}])
+def one_process_has_a_name(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(processes, "name", lambda pid, _proc: f"python{pid}" if pid == 4711 else None)
-    monkeypatch.setenv("COLUMNS", "80")
 
 
 def screen(capsys: pytest.CaptureFixture[str], *arguments: str) -> str:

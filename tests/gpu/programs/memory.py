@@ -55,7 +55,6 @@ class Async(Way):
         self.stream = cuda.stream()
 
     def take(self) -> int:
-        """Ask the pool, and wait for it."""
         out = c_uint64()
         self.cuda.call("cuMemAllocAsync", byref(out), c_size_t(self.size), self.stream)
         self.cuda.call("cuStreamSynchronize", self.stream)
@@ -65,7 +64,6 @@ class Async(Way):
         self.cuda.call("cuMemFreeAsync", c_uint64(address), self.stream)
 
     def end(self) -> None:
-        """Empty the pool."""
         self.cuda.call("cuStreamSynchronize", self.stream)
         pool = c_void_p()
         self.cuda.call("cuDeviceGetDefaultMemPool", byref(pool), c_int(DEVICE))
@@ -96,7 +94,6 @@ class Graph(Async):
         return out.value
 
     def end(self) -> None:
-        """Drop the graphs and their memory."""
         self.cuda.call("cuStreamSynchronize", self.stream)
         for graph, runnable in self.graphs:
             self.cuda.call("cuGraphExecDestroy", runnable)
@@ -114,7 +111,6 @@ class Vmm(Way):
         self.handles: dict[int, int] = {}
 
     def take(self) -> int:
-        """Make memory and give it an address."""
         handle = self.cuda.create(self.size)
         try:
             address = self.cuda.map(handle, self.size)
@@ -125,7 +121,6 @@ class Vmm(Way):
         return address
 
     def give(self, address: int) -> None:
-        """Take address and memory back."""
         self.cuda.unmap(address, self.size)
         self.cuda.call("cuMemRelease", c_uint64(self.handles.pop(address)))
 

@@ -62,7 +62,6 @@ class Cluster:
         self._clients: list[Client] = []
 
     def begin(self) -> None:
-        """Start everything; return once the node is ready."""
         self._start(*control_plane(self.settings, self.folder, self.credentials))
         self.engine.start()
         self._start(node.containerd(self.settings))
@@ -96,7 +95,6 @@ class Cluster:
         env: Mapping[str, str] | None = None,
         ready: Any = lambda: True,
     ) -> Server:
-        """Start a process of the test's own beside the others; it ends with the test. Its log is NAME.log."""
         component = Server(name, command, self.settings.logs / f"{name}.log", ready, env)
         self._extra.append(component)
         component.start()
@@ -213,7 +211,6 @@ class Cluster:
         return status
 
     def delete_pod(self, name: str, namespace: str) -> None:
-        """Delete a pod, and wait until the node has ended it."""
         self.api.delete(Pod, name, namespace=namespace)
         eventually(lambda: not self._exists(name, namespace), f"{name} is gone", POD_S)
 
@@ -221,7 +218,6 @@ class Cluster:
         return bool(list(self.api.list(Pod, namespace=namespace, fields={"metadata.name": name})))
 
     def events(self, name: str, namespace: str) -> list[str]:
-        """Return reason and message of each event about an object."""
         found = self.api.list(Event, namespace=namespace, fields={"involvedObject.name": name})
         return [f"{one.reason}: {one.message}" for one in found]
 

@@ -112,7 +112,6 @@ def scheduler(settings: Settings, credentials: Credentials) -> Server:
 
 
 def control_plane(settings: Settings, folder: Path, credentials: Credentials) -> Sequence[Server]:
-    """Return its components, in the order in which they start."""
     return [
         etcd(settings, folder),
         api_server(settings, folder, credentials),

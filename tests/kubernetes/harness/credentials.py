@@ -25,8 +25,6 @@ USERS: Mapping[str, tuple[str, str]] = {
 
 
 class Credentials:
-    """The files with keys and tokens of one cluster, in a folder."""
-
     def __init__(self, folder: Path) -> None:
         folder.mkdir()
         self._folder = folder
@@ -46,7 +44,6 @@ class Credentials:
         return self._folder / f"{name}.kubeconfig"
 
     def kubeconfig(self, name: str, token: str, namespace: str = "default") -> Path:
-        """Write a kubeconfig for the owner of a token, and return its path."""
         context = {"cluster": "tests", "user": name, "namespace": namespace}
         config = {
             "apiVersion": "v1",

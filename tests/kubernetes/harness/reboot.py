@@ -45,7 +45,6 @@ def of_node(cluster: Cluster) -> Iterator[int]:
 
 
 def kill(pids: list[int]) -> list[int]:
-    """Kill these; return those that there were."""
     for pid in pids:
         with contextlib.suppress(ProcessLookupError):
             os.kill(pid, signal.SIGKILL)

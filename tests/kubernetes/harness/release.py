@@ -29,8 +29,6 @@ HELM_S = 240
 
 @dataclass(frozen=True)
 class Release:
-    """The release in a cluster, which the tests install and remove."""
-
     cluster: Cluster
 
     def helm(self, word: str, *words: str) -> Outcome:
@@ -49,7 +47,6 @@ class Release:
         self.must("install", str(chart.CHART), "--create-namespace", "--wait", *values)
 
     def pods(self, component: str) -> list[Pod]:
-        """Return the pods of a part of the chart that are not about to end."""
         labels: LabelSelector = {"app.kubernetes.io/component": component}
         found = self.cluster.api.list(Pod, namespace=NAMESPACE, labels=labels)
         return [one for one in found if one.metadata is not None and one.metadata.deletionTimestamp is None]

@@ -20,8 +20,6 @@ API_GROUPS = {"1.34": ("resource.k8s.io/v1alpha3",)}
 
 @dataclass(frozen=True)
 class Settings:
-    """One run."""
-
     programs: Path
     version: str
     cgroup: str

@@ -57,7 +57,6 @@ class Pods:
     namespace: str
 
     def claim(self, name: str, memory: str, count: int = 1) -> None:
-        """Make a claim of so much of each of count GPUs."""
         spec = {"devices": {"requests": [request(memory, count=count)]}}
         self.make("ResourceClaim", name, spec, "resource.k8s.io/v1")
 
@@ -83,7 +82,6 @@ class Pods:
         self.cluster.apply(document, self.namespace)
 
     def one(self, name: str, memory: str, **spec: Any) -> None:
-        """Make a pod with a claim of its name, and wait until it runs."""
         self.claim(name, memory)
         self.pod(name, {"main": [name]}, **spec)
         self.running(name)
@@ -100,7 +98,6 @@ class Pods:
         return [(one["uuid"], int(one["total"]) // MIB) for one in cards if one["uuid"]]
 
     def shares_of(self, name: str) -> list[tuple[str, str]]:
-        """Return id and device of each share of a claim."""
         status = self.cluster.api.get(ResourceClaim, name, namespace=self.namespace).status
         assert status is not None
         assert status.allocation is not None
@@ -117,8 +114,6 @@ class Pods:
 
 @dataclass
 class Slices(Pods):
-    """The same in a cluster whose node has an agent."""
-
     agent: Server
     arguments: Sequence[str]  # of the agent
 

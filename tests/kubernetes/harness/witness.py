@@ -126,7 +126,6 @@ class Witness:
         return wrong
 
     def size(self, one: Allocated) -> int:
-        """Return the MiB of the card that are to be reserved."""
         return share_mib(self.mib[one.device], one.memory, "card")
 
 

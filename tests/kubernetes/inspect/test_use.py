@@ -189,7 +189,6 @@ def server() -> Iterator[Server]:
 def inspected(
     server: Server, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> Callable[..., tuple[list[list[str]], str]]:
-    """Return what runs the command: the words of its lines, and its standard error."""
     config = {
         "clusters": [{"name": "c", "cluster": {"server": f"http://127.0.0.1:{server.server_address[1]}"}}],
         "users": [{"name": "u", "user": {}}],

@@ -94,8 +94,6 @@ class FakeEngine:
 
 @dataclass
 class FakeApi:
-    """The objects that the API server has."""
-
     claims: dict[str, ResourceClaim] = field(default_factory=dict)
     pods: dict[str, Pod] = field(default_factory=dict)
     labels: dict[str, str] = field(default_factory=dict)

@@ -40,7 +40,6 @@ def claim(
     config: Sequence[Mapping[str, Any]] = (),
     pods: Sequence[str] = (POD,),
 ) -> ResourceClaim:
-    """Return an allocated claim, which pods have reserved."""
     found = ResourceClaim.from_dict(
         {
             "metadata": {"namespace": "team", "name": "part", "uid": CLAIM},

@@ -79,19 +79,16 @@ def test_each_daemon_has_its_own(path: str, tmp_path: Path) -> None:
 
 
 @pytest.mark.root
-def test_module_has_its_own(path: str, tmp_path: Path) -> None:
-    """Where the module is loaded its tree counts."""
-    tree_in(tmp_path / "proc", "4")
-    assert EngineTree().read_int("0", "policy") == 4
-
-
-@pytest.mark.root
 def test_a_node_that_is_drained(path: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """While uninstall looks for slices none is reserved: it marks the folder that the agent sees."""
+    """While uninstall looks for slices none is reserved: it marks the folder that the agent sees.
+
+    Where the module is loaded its tree counts.
+    """
     monkeypatch.setattr(paths, "DRAINING_HERE", str(tmp_path / "draining"))
     tree_in(tmp_path / "proc", "1")
     (tmp_path / "proc/inst_ctl").touch()
     tree = EngineTree()
+    assert tree.read_int("0", "policy") == 1
     (tmp_path / "draining").touch()
     with pytest.raises(CgpuError, match=r"no slices are given out while OpenCGPU is removed"):
         tree.reserve("s", (0, 1, 1, 0))

@@ -48,8 +48,6 @@ class FewClaims:
 
 
 class Kubelet:
-    """A running plugin, and calls to it."""
-
     def __init__(self, folder: Path) -> None:
         self.sockets = Sockets.of(folder, "pod-uid")
         self.claims = FewClaims()

@@ -51,7 +51,6 @@ class Node:
         )
 
     def left(self) -> list[str]:
-        """Return what is there of claims."""
         return [name for name in files_below(self.folder) if name != "records/lock"]
 
     def lose_run(self) -> None:
