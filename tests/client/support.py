@@ -5,7 +5,6 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Self
 
@@ -44,19 +43,11 @@ def refuse_writes(monkeypatch: pytest.MonkeyPatch, number: int, call: str = "wri
     monkeypatch.setattr(f"cgpu.client.tree.os.{call}", refuse)
 
 
-@dataclass
 class PlainTree:
-    """A tree of plain files."""
-
-    base: Path
-
-    @property
-    def path(self) -> Path:
-        return self.base / "tree"
-
-    @property
-    def inst_ctl(self) -> Path:
-        return self.path / "inst_ctl"
+    def __init__(self, base: Path) -> None:
+        self.base = base
+        self.path = base / "tree"
+        self.inst_ctl = self.path / "inst_ctl"
 
     def build(self, *mib: int) -> Self:
         """Make the tree, with cards of these sizes."""

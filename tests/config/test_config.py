@@ -27,7 +27,6 @@ DOCUMENT = Path(__file__).resolve().parents[2] / "docs" / "configuration.md"
 
 
 def load_text(text: str, tmp_path: Path) -> Effective:
-    """Load a configuration of this text."""
     path = tmp_path / "config.yaml"
     path.write_text(text)
     return config.load(path)

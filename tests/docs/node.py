@@ -145,7 +145,6 @@ class Node:
         eventually(lambda: not self.machine.path("/run/cgpu/control.sock").exists(), "no engine is left")
 
     def end(self) -> None:
-        """End everything in it."""
         self.reset()
         for name in ("docker", "containerd"):
             self.shell(

@@ -21,7 +21,6 @@ OPTION = re.compile(r"(?<![\w-])--?[a-z][\w-]*")
 
 
 def documents(repository: Path) -> list[Document]:
-    """Return all documents."""
     pages = [str(path.relative_to(repository)) for path in sorted((repository / "docs").rglob("*.md"))]
     names = ["README.md", "CONTRIBUTING.md", *pages]
     return [document(repository, name) for name in names]

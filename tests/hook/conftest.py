@@ -21,7 +21,6 @@ def events(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 @pytest.fixture(scope="session")
 def compiled_hook(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Return the hook in C."""
     return compile_hook(tmp_path_factory.mktemp("hook"))
 
 

@@ -6,7 +6,7 @@ from __future__ import annotations
 import json
 import shutil
 import subprocess
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 
 from tests.client.support import CONTAINER, PlainTree
@@ -27,7 +27,6 @@ RECORDER = "#!/bin/sh\necho python; shift 2; for word; do printf '%s\\0' \"$word
 
 
 def code_of_hook() -> str:
-    """Return the program of the hook in Python."""
     return CODE.format(root=str(HOOK.parent.parent))
 
 
@@ -83,30 +82,24 @@ def compile_hook(folder: Path, *options: str, python: str = "/usr/bin/python3") 
     return program
 
 
-@dataclass
 class FakeTree(PlainTree):
-    """A tree of plain files, and the hook run against it as a real process."""
+    """A tree of plain files, and the hook run against it as a real process.
 
-    # The compiled hook; without, the hook in Python.
-    program: Path | None = None
-    settings: dict[str, object] = field(default_factory=dict)
+    program: the compiled hook; without, the hook in Python.
+    """
 
-    @property
-    def shares(self) -> Path:
-        """Return the folder of the files of pods' shares."""
-        return self.base / "shares"
-
-    @property
-    def events(self) -> Path:
-        """Return the event log."""
-        return self.base / "events.log"
+    def __init__(self, base: Path, program: Path | None = None) -> None:
+        super().__init__(base)
+        self.program = program
+        self.settings: dict[str, object] = {}
+        self.shares = base / "shares"
+        self.events = base / "events.log"
 
     def bundle(self, document: object) -> Path:
         """Write a bundle's config.json; text as it is, anything else as JSON."""
         return write_bundle(self.base, document)
 
     def state(self, **changes: object) -> str:
-        """Return the state that a runtime would send."""
         place = str(self.base / "bundle")
         state = {"ociVersion": "1.0.2", "id": CONTAINER, "status": "created", "pid": 4711, "bundle": place}
         return json.dumps({**state, **changes})

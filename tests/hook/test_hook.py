@@ -4,7 +4,6 @@
 from __future__ import annotations
 
 import subprocess
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -106,7 +105,7 @@ def test_hostile_bundle(
 ) -> None:
     """A malformed request, and a broken or hostile config.json, stop the container with one line."""
     # A short path: a message shows the beginning of one.
-    tree = replace(engineless, base=tmp_path_factory.mktemp("b")).build(15109)
+    tree = FakeTree(tmp_path_factory.mktemp("b"), engineless.program).build(15109)
     tree.bundle(document)
     assert_refused(tree.run("prestart"), "", part)
 

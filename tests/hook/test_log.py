@@ -21,14 +21,12 @@ Lines = list[tuple[int, str]]
 
 @pytest.fixture
 def lines(monkeypatch: pytest.MonkeyPatch) -> Lines:
-    """Return what goes to the system log."""
     found: Lines = []
     monkeypatch.setattr("syslog.syslog", lambda level, text: found.append((level, text)))
     return found
 
 
 def run(tree: FakeTree, *arguments: str, state: str | None = None) -> int:
-    """Run the hook in this process."""
     path = tree.base / "state"
     path.write_text(state or tree.state())
     config = tree.base / "effective.json"

@@ -44,7 +44,6 @@ def by_crio(root: str, pod: str = POD, container: str = "main", kind: str = "con
 
 
 def document(**changes: object) -> dict[str, Any]:
-    """Return what a share's file holds."""
     whole = {
         "version": 1,
         "share": SHARE,

@@ -37,7 +37,6 @@ def every_word() -> Iterator[tuple[dict[str, str], dict[str, str], str]]:
 def spec(
     env: dict[str, str] | None = None, annotations: dict[str, str] | None = None, **members: object
 ) -> dict[str, object]:
-    """Return a specification with these variables, annotations and other members."""
     entries = ["PATH=/bin", *(f"{name}={value}" for name, value in (env or {}).items())]
     document: dict[str, object] = {"ociVersion": "1.0.2", "process": {"args": ["/x"], "env": entries}}
     if annotations is not None:
@@ -58,7 +57,6 @@ def allocate(document: Mapping[str, object], gpus: Sequence[Gpu], config: Effect
 
 
 def granted(document: Mapping[str, object], gpus: Sequence[Gpu], config: Effective) -> Allocation:
-    """Return what a container gets that is to be sliced."""
     found = allocate(document, gpus, config)
     assert found is not None
     return found

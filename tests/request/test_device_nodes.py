@@ -29,14 +29,12 @@ ROOT = Path(__file__).resolve().parents[2]
 
 
 def node(minor: object, major: object = 195, kind: str = "c") -> dict[str, object]:
-    """Return an entry of linux.devices."""
     return {"path": f"/dev/node{minor}", "type": kind, "major": major, "minor": minor}
 
 
 def rule(
     minor: object = None, major: object = 195, access: str = "rw", *, allow: bool = True
 ) -> dict[str, object]:
-    """Return a rule of the device cgroup."""
     return {"allow": allow, "type": "c", "major": major, "minor": minor, "access": access}
 
 

@@ -24,12 +24,10 @@ VENDOR = "NVIDIA_VISIBLE_DEVICES"
 
 
 def get(env: dict[str, str], *mib: int, config: Effective = DEFAULTS) -> Allocation:
-    """Resolve on cards of these sizes."""
     return granted(spec(env), cards(*(mib or (T4,))), config)
 
 
 def sizes(request: Allocation) -> list[int]:
-    """Return the MiB of each grant."""
     return [size // MIB for _, size, _, _ in request.grants]
 
 

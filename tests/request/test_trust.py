@@ -21,7 +21,6 @@ ONLY_NOTES = Effective(allow_environment=False, pod_variables=True)
 
 
 def get(env: dict[str, str], notes: dict[str, str], config: Effective = DEFAULTS, *mib: int) -> Allocation:
-    """Resolve on cards of these sizes."""
     return granted(spec(env, notes), cards(*(mib or (T4,))), config)
 
 

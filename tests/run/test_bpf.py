@@ -48,7 +48,6 @@ class Call:
     arguments: tuple[int, ...]
 
     def data(self) -> bytes:
-        """Return the call as struct seccomp_data."""
         return struct.pack("=IIQ6Q", self.number, self.architecture, 0, *self.arguments)
 
 

@@ -34,7 +34,6 @@ OLD_GROUPS = """\
 
 
 def places(cgroups: str, mountinfo: str) -> list[str]:
-    """Return mount and own group of each hierarchy."""
     return [f"{one.mount} {one.own}" for one in find(cgroups, mountinfo)]
 
 

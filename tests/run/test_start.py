@@ -33,7 +33,6 @@ sys.exit(process.wait())
 
 
 def python(code: str, *words: str | Path) -> subprocess.CompletedProcess[str]:
-    """Run Python code in a process of its own."""
     command: Sequence[str | Path] = [sys.executable, "-c", code, *words]
     return subprocess.run(command, capture_output=True, text=True, timeout=240, check=False)
 

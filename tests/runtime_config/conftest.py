@@ -16,7 +16,6 @@ from tests.runtime_config.support import Launcher
 
 @pytest.fixture(scope="session")
 def built(tmp_path_factory: pytest.TempPathFactory) -> Launcher:
-    """Return one launcher for all tests."""
     launcher = Launcher(tmp_path_factory.mktemp("launcher")).build()
     launcher.tool("runc")
     return launcher
@@ -85,6 +84,5 @@ def wrapper(request: pytest.FixtureRequest, module: bool) -> Wrapper:
 
 @pytest.fixture
 def machine(tmp_path: Path) -> Machine:
-    """Return a machine with nothing on it."""
     (tmp_path / "root").mkdir()
     return Machine(tmp_path)

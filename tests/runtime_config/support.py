@@ -29,7 +29,6 @@ JsonObject = dict[str, Any]
 
 
 def program(path: Path, script: str = "") -> Path:
-    """Make a program out of shell lines; return its path."""
     path.parent.mkdir(exist_ok=True)
     path.write_text(f"#!/bin/sh\n{script}\n")
     path.chmod(0o755)
@@ -147,5 +146,4 @@ class Launcher:
         return (self.base / "env").read_text().rstrip("\0").split("\0")
 
     def bundle(self, document: object) -> Path:
-        """Write a bundle; text as it is, anything else as JSON."""
         return write_bundle(self.base, document)

@@ -129,7 +129,6 @@ junk = st.sampled_from([b"", b" ", b"}", b"\0", b"\\", b'"', b"0", b"\xff", b',"
 
 
 def _spoil(call: Call, cut: int, inserted: bytes, dropped: int) -> Call:
-    """Change a few bytes of the state."""
     raw = call.raw[:cut] + inserted + call.raw[cut + dropped :]
     return Call(raw, call.arguments, call.node)
 

@@ -35,8 +35,6 @@ OLD = "1.0"
 
 @dataclass(frozen=True)
 class Machine:
-    """A root folder and its programs."""
-
     base: Path
 
     @property
@@ -61,7 +59,6 @@ class Machine:
         return place
 
     def read(self, path: str) -> str:
-        """Return the text of a file below the root."""
         return (self.root / path.lstrip("/")).read_bytes().decode()
 
     def add(self, engine: ContainerEngine, desired: Desired = DESIRED) -> None:

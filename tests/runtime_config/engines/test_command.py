@@ -33,7 +33,6 @@ def runtime(tmp_path: Path) -> Path:
 
 @pytest.fixture
 def config(tmp_path: Path) -> Path:
-    """Return the place of an engine's settings."""
     return tmp_path / "etc" / "daemon.json"
 
 

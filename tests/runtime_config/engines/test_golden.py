@@ -20,7 +20,6 @@ EDITED = sorted(
 
 
 def read(name: str, kind: str) -> str:
-    """Return a golden text with its ends of lines."""
     return (GOLDEN / name / f"{kind}.txt").read_bytes().decode()
 
 

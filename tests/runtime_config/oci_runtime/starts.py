@@ -146,13 +146,11 @@ junk = st.sampled_from([b"", b"}", b"\xff", b'"', b"\\u0041", b" ", b"\0"])
 
 
 def _spoil(start: Start, cut: int, inserted: bytes, dropped: int) -> Start:
-    """Change a few bytes of the config.json."""
     raw = start.raw
     return replace(start, raw=raw[:cut] + inserted + raw[cut + dropped :])
 
 
 def _add(start: Start, path: Sequence[str], value: Any) -> Start:
-    """Set one member of a config.json to something else."""
     document = json.loads(start.raw)
     place = document
     for name in path[:-1]:

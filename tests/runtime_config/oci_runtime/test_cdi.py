@@ -21,7 +21,6 @@ ACCESS = {"allow": True, "type": "c", "major": 1, "minor": 3, "access": "rw"}
 
 
 def applied(document: JsonObject, *edits: JsonObject) -> JsonObject:
-    """Return a copy of a spec with edits."""
     edited = copy.deepcopy(document)
     apply(edited, copy.deepcopy(list(edits)))
     return edited

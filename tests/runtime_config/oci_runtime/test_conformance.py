@@ -97,7 +97,6 @@ def prepare(node: Wrapper, start: Start) -> None:
 
 
 def launch(node: Served, start: Start) -> Outcome:
-    """Start by the launcher."""
     prepare(node, start)
     command = node.command(*arguments(node, start))
     done = subprocess.run(command, capture_output=True, check=False, timeout=240, cwd=node.base)

@@ -19,7 +19,6 @@ ZERO = {"path": "/dev/nvidia0", "type": "c", "major": 1, "minor": 5}
 
 
 def number(path: Path) -> tuple[int, int, int]:
-    """Return major, minor and mode of a node."""
     found = path.lstat()
     assert stat.S_ISCHR(found.st_mode)
     return os.major(found.st_rdev), os.minor(found.st_rdev), stat.S_IMODE(found.st_mode)

@@ -37,7 +37,6 @@ HOOK_ENV = ["PATH=/usr/sbin:/usr/bin:/sbin:/bin"]
 
 
 def edited(document: JsonObject, request: Allocation = REQUEST, where: Node | None = None) -> JsonObject:
-    """Return a copy of a spec, edited for a request."""
     result = copy.deepcopy(document)
     edit(result, "id", request, where or node())
     return result

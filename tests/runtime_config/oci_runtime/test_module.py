@@ -20,7 +20,6 @@ def module() -> bool:
 
 
 def nodes(wrapper: Wrapper) -> list[tuple[object, ...]]:
-    """Return the device nodes of the edited bundle."""
     devices = wrapper.edited()["linux"].get("devices", [])
     return [tuple(device[name] for name in ("path", "type", "major", "minor")) for device in devices]
 

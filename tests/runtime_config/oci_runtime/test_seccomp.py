@@ -35,7 +35,6 @@ JsonObject = dict[str, Any]
 
 
 def rule(name: str, action: str, **more: object) -> JsonObject:
-    """Return one rule for a call, among other calls."""
     return {"names": ["read", name, "write"], "action": action, **more}
 
 
@@ -70,7 +69,6 @@ def ioctl(seccomp: JsonObject, number: int) -> object:
 
 
 def mapping(seccomp: JsonObject, flags: int, name: str = "mmap") -> object:
-    """Return the action for the flags of a mapping."""
     return decide(seccomp, name, 0, 4096, 3, flags)
 
 

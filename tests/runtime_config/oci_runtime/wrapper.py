@@ -50,8 +50,6 @@ Block devices:
 
 @dataclass(frozen=True)
 class Result:
-    """What a run of the wrapper left."""
-
     status: int
     errors: str
 

@@ -1,2 +1,0 @@
-# SPDX-License-Identifier: Apache-2.0
-"""The launcher of cgpu-container-runtime, in C."""

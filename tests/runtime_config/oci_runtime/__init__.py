@@ -1,2 +1,0 @@
-# SPDX-License-Identifier: Apache-2.0
-"""What cgpu-container-runtime does in Python: a bundle that is edited."""
