@@ -13,7 +13,7 @@ from tests.attacks.harness import DAEMON
 from tests.attacks.suite import attacks, marks
 from tests.vm.nvidia.daemon import GuestDaemon, running
 from tests.vm.nvidia.daemon_harness import GuestDaemonHarness
-from tests.vm.nvidia.out_of_reach import reason
+from tests.vm.nvidia.out_of_reach import REASONS
 
 __all__ = ["running"]
 
@@ -30,7 +30,7 @@ def harness(running: GuestDaemon) -> Iterator[GuestDaemonHarness]:
 
 def out_of_reach(attack: Attack) -> list[pytest.MarkDecorator]:
     """Return the marks of an attack. One that cannot get under way here has to fail."""
-    why = reason(DAEMON, attack.name)
+    why = REASONS.get((DAEMON, attack.name))
     return [*marks(attack), *([pytest.mark.xfail(reason=why, strict=True)] if why else [])]
 
 

@@ -66,15 +66,6 @@ static int export_dma_buf(struct nv_linux_file_private *nvlfp, const struct requ
 	return 0;
 }
 
-/* nv_ioctl_query_device_intr_t (nv-ioctl.h): what the card's register says, and a status. No interrupt is pending. */
-static int query_interrupt(struct nv_linux_file_private *nvlfp, const struct request *request)
-{
-	if (nvlfp->nvptr->flags & NV_FLAG_CONTROL || request->size < 2 * sizeof(u32))
-		return -EINVAL;
-	memset(request->copy, 0, 2 * sizeof(u32));
-	return 0;
-}
-
 /* Calls that the open half answers by itself. */
 static int answer_here(struct nv_linux_file_private *nvlfp, const struct request *request)
 {
@@ -99,11 +90,6 @@ static int answer(struct nv_linux_file_private *nvlfp, struct request *request, 
 	case NV_ESC_CHECK_VERSION_STR:
 	case NV_ESC_SYS_PARAMS:
 		return answer_here(nvlfp, request);
-	case NV_ESC_QUERY_DEVICE_INTR:
-		return query_interrupt(nvlfp, request);
-	case NV_ESC_NUMA_INFO:
-	case NV_ESC_SET_NUMA_STATUS:
-		return -EINVAL;
 	case NV_ESC_ATTACH_GPUS_TO_FD:
 		return attach_gpus(nvlfp, request, sp);
 	case NV_ESC_EXPORT_TO_DMABUF_FD:
