@@ -38,8 +38,6 @@ void *__wrap_calloc(size_t n, size_t bytes);
 
 u64 __wrap_look_started(const struct asker *asker, s32 tid)
 {
-	(void)asker;
-	(void)tid;
 	return started;
 }
 
@@ -65,8 +63,6 @@ int __wrap_process_has_ended(s32 tgid)
 
 int __wrap_devices_identify(struct devices *devices, const struct identity *identity, enum cgpu_device *kind, u32 *gpu)
 {
-	(void)devices;
-	(void)identity;
 	*kind = is_uvm ? CGPU_DEVICE_UVM : CGPU_DEVICE_OTHER;
 	*gpu = 0;
 	return 1;
@@ -74,9 +70,6 @@ int __wrap_devices_identify(struct devices *devices, const struct identity *iden
 
 int __wrap_uvm_take_away(const struct nv_abi *abi, int fd, const struct external_map *map, u32 *status)
 {
-	(void)abi;
-	(void)fd;
-	(void)map;
 	unmapped++;
 	*status = NV_OK;
 	return 0;
@@ -84,7 +77,6 @@ int __wrap_uvm_take_away(const struct nv_abi *abi, int fd, const struct external
 
 void __wrap_workers_wake(struct cgpud *d)
 {
-	(void)d;
 }
 
 struct harness {

@@ -151,7 +151,6 @@ TEST(a_container_has_few_helpers_that_do_not_end)
 /* Pods of one container each, but for processes 1 and 2, which are of one pod. */
 static int find_pod(void *ctx, s32 pid, char *path, size_t bytes)
 {
-	(void)ctx;
 	snprintf(
 		path, bytes, "/kubepods.slice/kubepods-pod%02d.slice/cri-containerd-%d.scope", pid == 2 ? 1 : pid, pid);
 	return 0;

@@ -24,9 +24,6 @@ int __wrap_rm_control(int fd, const struct nv_abi *abi, u32 client, u32 object, 
 	const struct nv_layout_NV2080_CTRL_PERF_GET_GPUMON_PERFMON_UTIL_SAMPLES_V2_PARAMS *l =
 		&abi->NV2080_CTRL_PERF_GET_GPUMON_PERFMON_UTIL_SAMPLES_V2_PARAMS;
 
-	(void)fd;
-	(void)client;
-	(void)object;
 	CHECK_EQ(cmd, NV2080_CTRL_CMD_PERF_GET_GPUMON_PERFMON_UTIL_SAMPLES_V2);
 	CHECK_EQ(bytes, l->bytes);
 	CHECK_EQ(params[l->type], NV2080_CTRL_GPUMON_SAMPLE_TYPE_PERFMON_UTIL);
