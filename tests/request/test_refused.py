@@ -47,7 +47,7 @@ MEANT = "; did you mean"
         (DEVICES, ("-1", "0:"), (": expected indexes or UUIDs",)),
         (DEVICES, ("MIG-1", "0,MIG-GPU-1/2/0", "0:1"), (MIG,)),
         (WEIGHT, ("1000", "x"), (": expected a whole number from 1 to the GPU's max_inst",)),
-        ("ALIYUN_COM_GPU_HIGH_PRIO", ("true",), (PRIORITY,)),
+        ("ALIYUN_COM_GPU_HIGH_PRIO", ("true", "2"), (PRIORITY,)),
         ("CGPU_DISABLE", ("true ",), (": expected true, 1, false or 0", f"{MEANT} true without blanks?")),
     ],
 )
