@@ -56,7 +56,11 @@ MALFORMED = (
     *(
         "destroy id=a native=0",
         "create id=a pid={pid:p} native=0",
-        "create id=a pid={pid:p} gpu=0:1 native=x",
+        "create id=a pid={pid:p} native=0 gpu=0:1 gpu=1:1",
+    ),
+    *(
+        f"create id=a pid={{pid:p}} gpu=0:1 native={rest}"
+        for rest in ("", "x", "-1", "1:1", "0", "1 native=1")
     ),
     *(
         "remove id=a",
@@ -114,9 +118,7 @@ FORMS = [
         [containers(0, [container(7)[:12]]), containers(1, [])],
         create(8, "q", f"gpu=1:{MIB}", fails("ENOMEM")),
         create(8, "q", f"gpu=1:{MIB} native=0", fails("ENOMEM")),
-        create(8, "q", f"{SMALL} native=0", EINVAL),
-        create(8, "q", f"{SMALL} native=1 native=1", EINVAL),
-        create(8, "q", f"{SMALL} native=2", fails("ENOENT")),
+        [create(8, "q", f"{SMALL} native={gpu}", fails("ENOENT")) for gpu in (2, 32, 99999999999)],
         create(8, "q", f"{SMALL} native=1"),
         read("1/natives", "2\n"),
         [destroy(identity) for identity in (7, 8)],

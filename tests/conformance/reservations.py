@@ -35,15 +35,23 @@ MALFORMED = (
         "reserve gpu=0:1",
         f"reserve id={ONE} gpu=0",
         f"reserve id={ONE} gpu=0:0",
+        f"Reserve id={ONE} gpu=0:1",
+        f"reserve  id={ONE} gpu=0:1",
+        f" reserve id={ONE} gpu=0:1",
     ),
-    *(f"reserve id={ONE} gpu=0:1{rest}" for rest in (" ", ":26", ":1:2", ":1:1:1", " native=1", " share=b")),
-    *(f"reserve id={ONE} gpu=0:1 {rest}" for rest in ("gpu=1:1", "pid={pid:p}", f"id={ONE}")),
-    *("release", "release id=", f"release id={ONE} gpu=0:1", f"release id={ONE} pid={{pid:p}}"),
+    *(f"reserve id={name} gpu=0:1" for name in ("-a", "a/b", "..")),
+    *(f"reserve id={ONE} gpu=0:1{rest}" for rest in (" ", ":26", ":1:2", ":1:1:1", "\n\n")),
+    *(f"reserve id={ONE} gpu=0:1{rest}" for rest in (" native=1", " share=b", " x=1")),
+    *(f"reserve id={ONE} gpu=0:1 {rest}" for rest in ("gpu=1:1", "gpu=0:1", "pid={pid:p}", f"id={ONE}")),
+    *("release", "release id="),
+    *(f"release id={ONE} {rest}" for rest in ("gpu=0:1", "pid={pid:p}", f"id={ONE}", "native=0", "share=a")),
     *(f"create id=a pid={{pid:p}} share={share}" for share in ("", "-a", "a/b", "1" * 128, "a share=a")),
     *(f"create id=a pid={{pid:p}} share=a {rest}" for rest in ("gpu=0:1", "native=1", "share=a")),
-    *("create id=a share=a", "destroy id=a share=a", "create id=reserved pid={pid:p} gpu=0:1"),
-    "create id=a pid={pid:p}" + "".join(f" share=s{number}" for number in range(65)),
+    *("create id=a share=a", "create pid={pid:p} share=a", "share=a", "destroy id=a share=a"),
+    *("create id=reserved pid={pid:p} gpu=0:1", "create id=policy pid={pid:p} share=a"),
 )
+# A line may name as many, and no more.
+MOST_SHARES = "create id=a pid={pid:p}" + "".join(f" share=s{number}" for number in range(64))
 
 
 def reserve(share: str, gpu: str, expect: Json = None) -> Step:
@@ -76,7 +84,8 @@ CASES = [
         "reserved-grammar",
         "A line about shares that does not fit the grammar is EINVAL and reserves nothing.",
         start("p"),
-        [write("inst_ctl", text, EINVAL) for text in MALFORMED],
+        [write("inst_ctl", text, EINVAL) for text in (*MALFORMED, MOST_SHARES + " share=s64")],
+        write("inst_ctl", MOST_SHARES, fails("ENOENT")),
         [read(f"{gpu}/reserved", "") for gpu in (0, 1)],
         attributes("0/reserved", kind="file", mode="0444", uid=0, gid=0, size=0),
         write("0/reserved", "1", fails("EACCES")),

@@ -291,28 +291,20 @@ long bench_control(struct bench *bench, const struct caller *caller, u32 client,
 
 long bench_channel(struct bench *bench, const struct caller *caller, const struct channel_ask *ask)
 {
-	const struct nv_abi *abi = bench->core.abi;
-	int group = ask->class == KEPLER_CHANNEL_GROUP_A;
+	const struct nv_layout_NV_CHANNELGPFIFO_ALLOCATION_PARAMETERS *channel =
+		&bench->core.abi->NV_CHANNELGPFIFO_ALLOCATION_PARAMETERS;
+	const struct nv_layout_NV_CHANNEL_GROUP_ALLOCATION_PARAMETERS *group =
+		&bench->core.abi->NV_CHANNEL_GROUP_ALLOCATION_PARAMETERS;
+	int is_group = ask->class == KEPLER_CHANNEL_GROUP_A;
+	u8 *params = bench->segment[0];
 
-	memset(bench->segment[0], 0, 512);
-	put32(bench->segment[0],
-		group ? abi->NV_CHANNEL_GROUP_ALLOCATION_PARAMETERS.engineType :
-			abi->NV_CHANNELGPFIFO_ALLOCATION_PARAMETERS.engineType,
-		ask->engine);
-	put32(bench->segment[0],
-		group ? abi->NV_CHANNEL_GROUP_ALLOCATION_PARAMETERS.hVASpace :
-			abi->NV_CHANNELGPFIFO_ALLOCATION_PARAMETERS.hVASpace,
-		ask->space);
-	put32(bench->segment[0],
-		group ? abi->NV_CHANNEL_GROUP_ALLOCATION_PARAMETERS.hObjectError :
-			abi->NV_CHANNELGPFIFO_ALLOCATION_PARAMETERS.hObjectError,
-		bench->notifier[0]);
-	put32(bench->segment[0],
-		group ? abi->NV_CHANNEL_GROUP_ALLOCATION_PARAMETERS.hObjectEccError :
-			abi->NV_CHANNELGPFIFO_ALLOCATION_PARAMETERS.hObjectEccError,
-		bench->notifier[1]);
-	if (!group)
-		put32(bench->segment[0], abi->NV_CHANNELGPFIFO_ALLOCATION_PARAMETERS.flags, bench->channel_flags);
+	memset(params, 0, 512);
+	put32(params, is_group ? group->engineType : channel->engineType, ask->engine);
+	put32(params, is_group ? group->hVASpace : channel->hVASpace, ask->space);
+	put32(params, is_group ? group->hObjectError : channel->hObjectError, bench->notifier[0]);
+	put32(params, is_group ? group->hObjectEccError : channel->hObjectEccError, bench->notifier[1]);
+	if (!is_group)
+		put32(params, channel->flags, bench->channel_flags);
 	return alloc(bench, caller, 1, (u32[]){ ask->client, ask->parent, ask->object }, ask->class);
 }
 

@@ -53,6 +53,13 @@ static inline struct caller neighbour(struct bench *bench)
 	return other;
 }
 
+/* Container a ends, also while a call of it is under way. */
+static inline void end_container(struct bench *bench)
+{
+	bench->at_execute = NULL;
+	CHECK_EQ(bench_ctl(bench, "destroy id=a"), 0);
+}
+
 /* What UVM asks for, to keep memory of client FIRST. */
 static inline struct cgpu_reference_request named(const struct caller *caller, u32 handle)
 {

@@ -1,22 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
 /* Controls by the table of what was judged of them, and those whose parameters name a client. */
-#include "bench.h"
+#include "slices.h"
 
 #define UNKNOWN 0x20801fffu
-#define CLIENT 0xc1u
+#define CLIENT FIRST /* the next one is the neighbour's */
 
 static struct caller other;
 
 static struct bench *two(const char *driver, struct caller *caller)
 {
-	struct bench *bench = bench_new(driver);
+	struct bench *bench = started(driver, caller);
 
-	CHECK_EQ(bench_ctl(bench, "create id=a pid=1 gpu=0:6336544768"), 0);
-	CHECK_EQ(bench_ctl(bench, "create id=b pid=2 gpu=0:1073741824"), 0);
-	*caller = bench_caller(bench, "a", 100);
-	other = bench_caller(bench, "b", 200);
-	bench_cuda_start(bench, caller, CLIENT);
-	bench_cuda_start(bench, &other, CLIENT + 1);
+	other = neighbour(bench);
 	return bench;
 }
 

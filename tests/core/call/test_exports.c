@@ -2,61 +2,6 @@
 /* Memory that is exported on open files, and imported from them. */
 #include "slices.h"
 
-TEST_ON(an_export_keeps_the_charge_until_its_file_is_closed, with_files(&caller))
-{
-	CHECK_EQ(take(bench, &caller, 1, 4096 * MIB), NV_OK);
-	CHECK_EQ(bench_export(bench, &caller, FIRST, 1), NV_OK);
-	CHECK_EQ(bench->verdict, CGPU_EXECUTE);
-	CHECK_EQ(bench_used(bench, 0, caller.slot), 4096 * MIB);
-	CHECK_EQ(bench_rm_free(bench, &caller, FIRST, 1), NV_OK);
-	CHECK_EQ(bench_used(bench, 0, caller.slot), 4096 * MIB);
-	CHECK(bench_is(bench, "0/a/meminfo", "Free: 2041577472\nPID: 100 Mem: 4294967296\n"));
-	CHECK_EQ(take(bench, &caller, 2, 2048 * MIB), NV_ERR_NO_MEMORY);
-	cgpu_file_closed(&bench->core, 1);
-	CHECK_EQ(bench_used(bench, 0, caller.slot), 4096 * MIB);
-	cgpu_file_closed(&bench->core, FILE_OF_EXPORT);
-	CHECK_EQ(bench_used(bench, 0, caller.slot), 0);
-	CHECK_EQ(bench->core.state->clients, 0);
-}
-
-TEST_ON(an_import_costs_nothing_and_keeps_the_charge, with_files(&caller))
-{
-	struct caller second = caller;
-
-	second.tgid = 101;
-	second.file = 3;
-	bench_cuda_start(bench, &second, SECOND);
-	CHECK_EQ(take(bench, &caller, 1, 6000 * MIB), NV_OK);
-	CHECK_EQ(bench_export(bench, &caller, FIRST, 1), NV_OK);
-	CHECK_EQ(bench_import(bench, &second, SECOND, 0xd0, 5), NV_OK);
-	bench->driver_handle = 0xcaf00001;
-	CHECK_EQ(bench_import(bench, &second, SECOND, 0xd0, 0), NV_OK);
-	CHECK_EQ(bench_used(bench, 0, caller.slot), 6000 * MIB);
-	bench_invariants(bench->core.state);
-	CHECK_EQ(bench_rm_free(bench, &caller, FIRST, 1), NV_OK);
-	cgpu_file_closed(&bench->core, FILE_OF_EXPORT);
-	CHECK_EQ(bench_rm_free(bench, &second, SECOND, 5), NV_OK);
-	CHECK_EQ(bench_used(bench, 0, caller.slot), 6000 * MIB);
-	CHECK(bench_is(bench, "0/a/meminfo", "Free: 45088768\nPID: 101 Mem: 6291456000\n"));
-	/* With its parent. */
-	CHECK_EQ(bench_rm_free(bench, &second, SECOND, 0xd0), NV_OK);
-	CHECK_EQ(bench_used(bench, 0, caller.slot), 0);
-}
-
-TEST_ON(an_import_can_be_exported_again, with_files(&caller))
-{
-	CHECK_EQ(take(bench, &caller, 1, MIB), NV_OK);
-	CHECK_EQ(bench_export(bench, &caller, FIRST, 1), NV_OK);
-	CHECK_EQ(bench_import(bench, &caller, FIRST, 0xd0, 2), NV_OK);
-	bench->target = FILE_OF_EXPORT + 1;
-	CHECK_EQ(bench_export(bench, &caller, FIRST, 2), NV_OK);
-	CHECK_EQ(bench_rm_free(bench, &caller, FIRST, FIRST), NV_OK);
-	cgpu_file_closed(&bench->core, FILE_OF_EXPORT);
-	CHECK_EQ(bench_used(bench, 0, caller.slot), MIB);
-	cgpu_file_closed(&bench->core, FILE_OF_EXPORT + 1);
-	CHECK_EQ(bench_used(bench, 0, caller.slot), 0);
-}
-
 TEST_ON(what_fails_leaves_nothing, with_files(&caller))
 {
 	struct list_ask list = { .client = FIRST, .parent = 0xd0, .count = 2, .object = { 1, 2 } };
@@ -175,22 +120,6 @@ TEST_ON(only_what_is_charged_is_exported, with_files(&caller))
 	CHECK_EQ(bench_import(bench, &caller, FIRST, 0xd0, 2), NV_ERR_NOT_SUPPORTED);
 }
 
-TEST_ON(what_is_malformed_is_refused, with_files(&caller))
-{
-	const struct nv_layout_NVOS54_PARAMETERS *at = &bench->core.abi->NVOS54_PARAMETERS;
-
-	CHECK_EQ(take(bench, &caller, 1, MIB), NV_OK);
-	CHECK_EQ(bench_export(bench, &caller, FIRST, 0x99), NV_ERR_NOT_SUPPORTED);
-	put32(bench->top, at->paramsSize, 23);
-	CHECK_EQ(bench_call(bench, &caller, NV_ESC_RM_CONTROL, at->bytes), NV_ERR_INVALID_PARAM_STRUCT);
-	put32(bench->top, at->paramsSize, 24);
-	put64(bench->top, at->params, 0);
-	CHECK_EQ(bench_call(bench, &caller, NV_ESC_RM_CONTROL, at->bytes), NV_ERR_INVALID_ARGUMENT);
-	put32(bench->top, at->flags, NVOS54_FLAGS_FINN_SERIALIZED);
-	CHECK_EQ(bench_call(bench, &caller, NV_ESC_RM_CONTROL, at->bytes), NV_ERR_NOT_SUPPORTED);
-	CHECK_EQ(bench_call(bench, &caller, NV_ESC_RM_CONTROL, at->bytes - 1), -EINVAL);
-}
-
 TEST_ON(only_calls_that_change_something_are_put_in_order, with_files(&caller))
 {
 	const struct nv_layout_NVOS54_PARAMETERS *at = &bench->core.abi->NVOS54_PARAMETERS;
@@ -241,35 +170,6 @@ TEST_ON(what_a_removed_container_has_exported_is_promised_to_nobody, with_files(
 	CHECK_EQ(bench->core.state->clients, 0);
 }
 
-static void remove_it(struct bench *bench)
-{
-	CHECK_EQ(bench_ctl(bench, "destroy id=a"), 0);
-}
-
-TEST_ON(an_export_under_way_outlives_the_removal, with_files(&caller))
-{
-	CHECK_EQ(take(bench, &caller, 1, MIB), NV_OK);
-	bench->at_execute = remove_it;
-	CHECK_EQ(bench_export(bench, &caller, FIRST, 1), NV_OK);
-	bench->at_execute = NULL;
-	cgpu_file_closed(&bench->core, 1);
-	CHECK_EQ(cgpu_gpu_orphaned(&bench->core, 0), MIB);
-	bench_invariants(bench->core.state);
-	cgpu_file_closed(&bench->core, FILE_OF_EXPORT);
-	CHECK_EQ(cgpu_gpu_orphaned(&bench->core, 0), 0);
-}
-
-TEST_ON(an_export_that_fails_after_the_removal_leaves_nothing, with_files(&caller))
-{
-	CHECK_EQ(take(bench, &caller, 1, MIB), NV_OK);
-	bench->at_execute = remove_it;
-	bench->driver_status = NV_ERR_STATE_IN_USE;
-	CHECK_EQ(bench_export(bench, &caller, FIRST, 1), NV_ERR_STATE_IN_USE);
-	cgpu_file_closed(&bench->core, 1);
-	CHECK_EQ(cgpu_gpu_orphaned(&bench->core, 0), 0);
-	CHECK_EQ(bench->core.state->clients, 0);
-}
-
 TEST_ON(an_import_under_way_is_taken_back_at_the_removal, with_files(&caller))
 {
 	struct list_ask list = { .client = FIRST, .parent = 0xd0, .count = 3, .object = { 1, 1, 1 } };
@@ -279,27 +179,12 @@ TEST_ON(an_import_under_way_is_taken_back_at_the_removal, with_files(&caller))
 	list.object[0] = 0x71;
 	list.object[1] = 0x72;
 	list.object[2] = 0x73;
-	bench->at_execute = remove_it;
+	bench->at_execute = end_container;
 	CHECK_EQ(bench_import_list(bench, &caller, &list), NV_ERR_NO_MEMORY);
 	CHECK_EQ(bench->undone, 3);
 	cgpu_file_closed(&bench->core, 1);
 	cgpu_file_closed(&bench->core, FILE_OF_EXPORT);
 	CHECK_EQ(cgpu_gpu_orphaned(&bench->core, 0), 0);
-}
-
-TEST_ON(records_of_exports_are_recovered, with_files(&caller))
-{
-	struct list_ask list = { .client = FIRST, .parent = 0xd0, .count = 2, .object = { 1, 2 } };
-
-	CHECK_EQ(take(bench, &caller, 1, MIB), NV_OK);
-	CHECK_EQ(take(bench, &caller, 2, 2 * MIB), NV_OK);
-	CHECK_EQ(bench_export_list(bench, &caller, &list), NV_OK);
-	CHECK_EQ(cgpu_state_recover(bench->core.state), 0);
-	bench_invariants(bench->core.state);
-	CHECK_EQ(bench_rm_free(bench, &caller, FIRST, FIRST), NV_OK);
-	CHECK_EQ(bench_used(bench, 0, caller.slot), 3 * MIB);
-	cgpu_file_closed(&bench->core, FILE_OF_EXPORT);
-	CHECK_EQ(bench_used(bench, 0, caller.slot), 0);
 }
 
 TEST_ON(files_can_be_listed, with_files(&caller))
@@ -336,24 +221,6 @@ TEST_ON(what_was_exported_on_lost_files_stays_charged, with_files(&caller))
 	bench_invariants(bench->core.state);
 	CHECK_EQ(bench_ctl(bench, "destroy id=a"), 0);
 	CHECK_EQ(cgpu_gpu_orphaned(&bench->core, 0), 6000 * MIB);
-}
-
-TEST_ON(a_full_table_refuses_the_whole_list, with_files(&caller))
-{
-	struct list_ask list = { .client = FIRST, .parent = 0xd0, .count = 512 };
-	u32 i;
-
-	CHECK_EQ(take(bench, &caller, 1, MIB), NV_OK);
-	for (i = 0; i < 512; i++)
-		list.object[i] = 1;
-	for (i = 0; i < CGPU_MAX_OBJECTS / 512 - 1; i++) {
-		bench->target = 100 + i;
-		CHECK_EQ(bench_export_list(bench, &caller, &list), NV_OK);
-	}
-	bench->target = 99;
-	CHECK_EQ(bench_export_list(bench, &caller, &list), NV_ERR_INSUFFICIENT_RESOURCES);
-	CHECK_EQ(bench->core.state->clients, CGPU_MAX_OBJECTS / 512);
-	CHECK_EQ(bench_used(bench, 0, caller.slot), MIB);
 }
 
 TEST_ON(the_drivers_own_client_is_nobodys, with_files(&caller))

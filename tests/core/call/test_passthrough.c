@@ -33,46 +33,14 @@ static long control(struct bench *bench, u32 object, u32 cmd, u32 bytes)
 	return bench_control(bench, &self, 0xc1, object, cmd, bytes);
 }
 
-TEST_ON(the_line_names_whole_gpus, bench_new("580.142"))
+/* It could grow. */
+TEST_ON(a_gpu_with_an_empty_slice_is_not_given_whole, bench_new("580.142"))
 {
-	static const char *const bad[] = { "create id=b pid=1 native=1",
-		"create id=b pid=1 gpu=0:1 native=", "create id=b pid=1 gpu=0:1 native=x",
-		"create id=b pid=1 gpu=0:1 native=-1", "create id=b pid=1 gpu=0:1 native=1:1",
-		"create id=b pid=1 gpu=0:1 native=1 native=1", "create id=b pid=1 gpu=0:1 native=0",
-		"create id=b pid=1 native=1 gpu=0:1 gpu=1:1", "destroy id=b native=1", "destroy id=b native=99", NULL };
-	int i;
-
-	for (i = 0; bad[i]; i++)
-		CHECK_EQ(bench_ctl(bench, bad[i]), -EINVAL);
-	CHECK_EQ(bench_ctl(bench, "create id=b pid=1 gpu=0:1 native=2"), -ENOENT);
-	CHECK_EQ(bench_ctl(bench, "create id=b pid=1 gpu=0:1 native=32"), -ENOENT);
-	CHECK_EQ(bench_ctl(bench, "create id=b pid=1 gpu=0:1 native=99999999999"), -ENOENT);
-	CHECK_EQ(bench->core.state->containers, 0);
-	CHECK_EQ(bench_ctl(bench, "create native=1 gpu=0:1 id=b pid=1"), 0);
-	CHECK(strcmp(bench->log, "container b registered on 1 GPU, pid 1: 0 MiB of GPU 0, others whole") == 0);
-	CHECK(bench_is(bench, "0/natives", "0\n") && bench_is(bench, "1/natives", "1\n"));
-	CHECK_EQ(bench_ctl(bench, "destroy id=b"), 0);
-	CHECK(bench_is(bench, "1/natives", "0\n"));
-}
-
-TEST_ON(what_is_promised_in_slices_is_not_given_whole, bench_new("580.142"))
-{
-	CHECK_EQ(bench_ctl(bench, MIXED), 0);
-	CHECK_EQ(bench_ctl(bench, "create id=b pid=2 gpu=1:1"), -ENOMEM);
-	CHECK_EQ(bench_ctl(bench, "create id=b pid=2 gpu=1:1 native=0"), -ENOMEM);
-	CHECK_EQ(bench_ctl(bench, "create id=b pid=2 gpu=0:1"), 0);
-	/* Nobody is promised anything there. */
-	CHECK_EQ(bench_ctl(bench, "create id=c pid=3 gpu=0:1 native=1"), 0);
-	CHECK(bench_is(bench, "1/natives", "2\n"));
-	CHECK_EQ(bench_ctl(bench, "destroy id=a"), 0);
-	CHECK_EQ(bench_ctl(bench, "destroy id=c"), 0);
 	CHECK_EQ(bench_ctl(bench, "create id=d pid=2 gpu=1:1"), 0);
-	CHECK_EQ(bench_ctl(bench, "create id=e pid=2 gpu=0:1 native=1"), -ENOMEM);
-	/* Nor where the slice is empty, and could grow. */
 	CHECK_EQ(bench_write(bench, "1/d/memsize", "0"), 0);
-	CHECK_EQ(bench_ctl(bench, "create id=e pid=2 gpu=0:1 native=1"), -ENOMEM);
+	CHECK_EQ(bench_ctl(bench, MIXED), -ENOMEM);
 	CHECK_EQ(bench_ctl(bench, "destroy id=d"), 0);
-	CHECK_EQ(bench_ctl(bench, "create id=e pid=2 gpu=0:1 native=1"), 0);
+	CHECK_EQ(bench_ctl(bench, MIXED), 0);
 }
 
 TEST_ON(a_whole_gpu_is_not_limited, mixed())
@@ -109,6 +77,11 @@ TEST_ON(only_what_was_granted_is_reached, mixed())
 	CHECK(cgpu_minor_granted(&bench->core, self.slot, self.generation, 0));
 	CHECK(cgpu_minor_granted(&bench->core, self.slot, self.generation, 1));
 	CHECK(!cgpu_minor_granted(&bench->core, self.slot, self.generation, 2));
+	CHECK(!cgpu_minor_granted(&bench->core, self.slot, self.generation, 200));
+	CHECK(!cgpu_minor_granted(&bench->core, self.slot, self.generation + 1, 0));
+	bench_settings(bench, 0, 0);
+	CHECK(cgpu_minor_granted(&bench->core, self.slot, self.generation, 2));
+	bench_settings(bench, 1, 0);
 	CHECK_EQ(cgpu_container_gpus(&bench->core, self.slot, self.generation), 1);
 	other.device = CGPU_DEVICE_GPU;
 	other.gpu = 1;

@@ -122,29 +122,6 @@ TEST_ON(numbers_of_the_caller_are_understood, with_processes("535.113.01"))
 	CHECK_EQ(count_of(bench), 4);
 }
 
-TEST_ON(memory_of_others_is_none, with_processes("525.147.05"))
-{
-	const struct nv_abi *abi = bench->core.abi;
-	const struct nv_layout_NV2080_CTRL_GPU_PID_INFO *at = &abi->NV2080_CTRL_GPU_PID_INFO;
-	u8 *params = bench->segment[0], *entry = params + abi->NV2080_CTRL_GPU_GET_PID_INFO_PARAMS.pidInfoList;
-	static const u32 pids[] = { OTHER, OWN, ENDED };
-	u32 i;
-
-	memset(params, 0x11, abi->NV2080_CTRL_GPU_GET_PID_INFO_PARAMS.bytes);
-	for (i = 0; i < 3; i++)
-		put32(entry + i * at->bytes, at->pid, pids[i]);
-	CHECK_EQ(control(bench, NV2080_CTRL_CMD_GPU_GET_PID_INFO, abi->NV2080_CTRL_GPU_GET_PID_INFO_PARAMS.bytes),
-		NV_OK);
-	for (i = 0; i < 3; i++) {
-		CHECK_EQ(get64(entry + i * at->bytes, at->data_vidMemUsage_memPrivate),
-			i == 1 ? 0x1111111111111111ll : 0);
-		CHECK_EQ(get64(entry + i * at->bytes, at->data_vidMemUsage_memSharedDuped),
-			i == 1 ? 0x1111111111111111ll : 0);
-		CHECK_EQ(get32(entry + i * at->bytes, at->result), 0x11111111);
-		CHECK_EQ(get32(entry + i * at->bytes, at->smcSubscription_gpuInstanceId), 0x11111111);
-	}
-}
-
 /* Of a number that the driver takes for the host's, whatever the caller means by it. */
 static int tells(struct bench *bench, u32 pid)
 {
@@ -152,11 +129,25 @@ static int tells(struct bench *bench, u32 pid)
 	const struct nv_layout_NV2080_CTRL_GPU_PID_INFO *at = &abi->NV2080_CTRL_GPU_PID_INFO;
 	u8 *params = bench->segment[0], *entry = params + abi->NV2080_CTRL_GPU_GET_PID_INFO_PARAMS.pidInfoList;
 
+	u64 told;
+	u32 i;
+
 	memset(params, 0x11, abi->NV2080_CTRL_GPU_GET_PID_INFO_PARAMS.bytes);
 	put32(entry, at->pid, pid);
+	put32(entry + at->bytes, at->pid, ENDED);
+	put32(entry + 2 * at->bytes, at->pid, pid);
 	CHECK_EQ(control(bench, NV2080_CTRL_CMD_GPU_GET_PID_INFO, abi->NV2080_CTRL_GPU_GET_PID_INFO_PARAMS.bytes),
 		NV_OK);
-	return get64(entry, at->data_vidMemUsage_memPrivate) != 0;
+	told = get64(entry, at->data_vidMemUsage_memPrivate);
+	CHECK(told == 0 || told == 0x1111111111111111ull);
+	/* All of its figures, and of each entry; what else there is stays. */
+	for (i = 0; i < 3; i++, entry += at->bytes) {
+		CHECK_EQ(get64(entry, at->data_vidMemUsage_memPrivate), i == 1 ? 0 : told);
+		CHECK_EQ(get64(entry, at->data_vidMemUsage_memSharedDuped), i == 1 ? 0 : told);
+		CHECK_EQ(get32(entry, at->result), 0x11111111);
+		CHECK_EQ(get32(entry, at->smcSubscription_gpuInstanceId), 0x11111111);
+	}
+	return told != 0;
 }
 
 TEST(memory_is_asked_by_the_hosts_number_until_560)

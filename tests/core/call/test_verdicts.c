@@ -94,36 +94,6 @@ TEST_ON(classes_by_what_they_hold, sliced("580.142", &caller))
 		      "was refused") == 0);
 }
 
-TEST_ON(older_ways_to_allocate, sliced("580.142", &caller))
-{
-	static const struct {
-		u32 class;
-		long memory, object;
-	} rows[] = {
-		{ NV01_MEMORY_LOCAL_USER, NV_ERR_INSUFFICIENT_PERMISSIONS, NV_ERR_INVALID_CLASS },
-		{ NV01_MEMORY_LOCAL_PHYSICAL, NV_ERR_INSUFFICIENT_PERMISSIONS, NV_ERR_INVALID_CLASS },
-		{ 0xbeef, NV_ERR_INSUFFICIENT_PERMISSIONS, NV_ERR_INVALID_CLASS },
-		{ NV01_MEMORY_SYSTEM, CONTINUED, NV_ERR_INVALID_CLASS },
-		{ NV01_MEMORY_SYSTEM_OS_DESCRIPTOR, CONTINUED, NV_ERR_INVALID_CLASS },
-		{ NV01_DEVICE_0, NV_ERR_INVALID_CLASS, NV_ERR_INVALID_CLASS },
-		{ NV01_EVENT, NV_ERR_INVALID_CLASS, NV_ERR_INVALID_CLASS },
-		{ RM_USER_SHARED_DATA, NV_ERR_NOT_SUPPORTED, NV_ERR_NOT_SUPPORTED },
-		{ AMPERE_CHANNEL_GPFIFO_A, NV_ERR_INVALID_CLASS, NV_ERR_INVALID_CLASS },
-		{ NV01_TIMER, NV_ERR_INSUFFICIENT_PERMISSIONS, NV_ERR_INSUFFICIENT_PERMISSIONS },
-		{ AMPERE_SMC_CONFIG_SESSION, NV_ERR_INSUFFICIENT_PERMISSIONS, NV_ERR_INSUFFICIENT_PERMISSIONS },
-		{ NV20_SUBDEVICE_DIAG, CONTINUED, CONTINUED },
-		{ NV01_ROOT_CLIENT, NV_ERR_INVALID_CLASS, CONTINUED },
-	};
-	size_t i;
-
-	for (i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
-		memset(bench->top, 0, sizeof(bench->top));
-		put32(bench->top, 12, rows[i].class);
-		CHECK_EQ(bench_call(bench, &caller, NV_ESC_RM_ALLOC_MEMORY, 56), rows[i].memory);
-		CHECK_EQ(bench_call(bench, &caller, NV_ESC_RM_ALLOC_OBJECT, 20), rows[i].object);
-	}
-}
-
 /* The driver duplicates what a surface is made of, and gives it out again. */
 TEST_ON(surfaces_of_host_memory_only, sliced("580.142", &caller))
 {

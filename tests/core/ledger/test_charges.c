@@ -5,22 +5,6 @@
 #define PAGE_4K (NVOS32_ATTR_PAGE_SIZE_4KB << NVOS32_ATTR_PAGE_SIZE_SHIFT)
 #define PAGE_HUGE (NVOS32_ATTR_PAGE_SIZE_HUGE << NVOS32_ATTR_PAGE_SIZE_SHIFT)
 
-TEST_ON_EACH(the_slice_is_exact, started(version, &caller), "515.43.04", "525.60.13", "535.104.05", "580.142")
-{
-	CHECK_EQ(take(bench, &caller, 1, SLICE - 65536), NV_OK);
-	CHECK_EQ(take(bench, &caller, 2, 65536), NV_OK);
-	CHECK_EQ(bench_used(bench, 0, caller.slot), SLICE);
-	CHECK_EQ(take(bench, &caller, 3, 1), NV_ERR_NO_MEMORY);
-	CHECK_EQ(bench->verdict, CGPU_ANSWER);
-	CHECK_EQ(bench->call.no_room, 1);
-	CHECK_EQ(bench_rm_free(bench, &caller, 0xc1, 2), NV_OK);
-	CHECK_EQ(take(bench, &caller, 3, 65537), NV_ERR_NO_MEMORY);
-	CHECK_EQ(take(bench, &caller, 3, 65536), NV_OK);
-	CHECK_EQ(bench_rm_free(bench, &caller, 0xc1, 0xc1), NV_OK);
-	CHECK_EQ(bench_used(bench, 0, caller.slot), 0);
-	CHECK_EQ(bench->core.state->objects, 0);
-}
-
 TEST_ON(sizes_round_as_in_the_driver, started("580.142", &caller))
 {
 	static const struct {
@@ -184,42 +168,9 @@ TEST_ON(failed_calls_charge_nothing, sliced("580.142", &caller))
 	CHECK_EQ(take(bench, &caller, 1, MIB), NV_OK);
 }
 
-TEST_ON(freeing_a_device_frees_what_is_below, started("580.142", &caller))
-{
-	struct memory_ask below = { .client = 0xc1, .parent = 0xd1, .object = 7, .size = MIB };
-
-	CHECK_EQ(take(bench, &caller, 1, MIB), NV_OK);
-	CHECK_EQ(bench_vidmem(bench, &caller, 1, &below), NV_OK);
-	CHECK_EQ(bench_used(bench, 0, caller.slot), 2 * MIB);
-	CHECK_EQ(bench_rm_free(bench, &caller, 0xc1, 0xd1), NV_OK);
-	CHECK_EQ(bench_used(bench, 0, caller.slot), MIB);
-	CHECK_EQ(bench_rm_free(bench, &caller, 0xc1, 0xd0), NV_OK);
-	CHECK_EQ(bench_used(bench, 0, caller.slot), 0);
-}
-
-TEST_ON(the_driver_chooses_handles_where_none_is_named, started("580.142", &caller))
-{
-	struct memory_ask ask = { .client = 0xc1, .parent = 0xd0, .size = MIB };
-
-	bench->driver_handle = 0xcaf0;
-	CHECK_EQ(bench_vidmem(bench, &caller, 0, &ask), NV_OK);
-	bench->driver_handle = 0xcaf1;
-	CHECK_EQ(bench_heap(bench, &caller, &ask), NV_OK);
-	CHECK_EQ(bench_rm_free(bench, &caller, 0xc1, 0xcaf0), NV_OK);
-	CHECK_EQ(bench_used(bench, 0, caller.slot), MIB);
-	CHECK_EQ(bench_rm_free(bench, &caller, 0xc1, 0xcaf1), NV_OK);
-	CHECK_EQ(bench_used(bench, 0, caller.slot), 0);
-}
-
-static void remove_now(struct bench *bench)
-{
-	bench->at_execute = NULL;
-	CHECK_EQ(bench_ctl(bench, "destroy id=a"), 0);
-}
-
 TEST_ON(memory_that_comes_too_late_is_taken_back, started("580.142", &caller))
 {
-	bench->at_execute = remove_now;
+	bench->at_execute = end_container;
 	CHECK_EQ(take(bench, &caller, 1, MIB), NV_ERR_NO_MEMORY);
 	CHECK_EQ(bench->undone, 1);
 	CHECK_EQ(bench->core.state->objects, 0);
@@ -246,14 +197,4 @@ TEST_ON(two_calls_at_once_cannot_share_the_last_of_a_slice, started("580.142", &
 	bench->at_execute = second_thread;
 	CHECK_EQ(take(bench, &caller, 1, 4000 * MIB), NV_OK);
 	CHECK_EQ(bench_used(bench, 0, caller.slot), 4000 * MIB);
-}
-
-TEST_ON(memsize_moves_only_over_what_is_used, started("580.142", &caller))
-{
-	CHECK_EQ(take(bench, &caller, 1, 4 * MIB), NV_OK);
-	CHECK_EQ(bench_write(bench, "0/a/memsize", "4194303"), -EBUSY);
-	CHECK_EQ(bench_write(bench, "0/a/memsize", "4194304"), 0);
-	CHECK_EQ(take(bench, &caller, 2, 1), NV_ERR_NO_MEMORY);
-	CHECK_EQ(bench_write(bench, "0/a/memsize", "4259840"), 0);
-	CHECK_EQ(take(bench, &caller, 2, 1), NV_OK);
 }

@@ -109,55 +109,6 @@ TEST_ON(contexts_have_the_limit, with_contexts("580.142", &caller))
 	CHECK_EQ(bench_vidmem(bench, &caller, 1, &ask), NV_OK);
 }
 
-/* Never a byte above the limit, and at most one page below it. */
-TEST_ON(memory_is_exact_beside_contexts, with_contexts("580.142", &caller))
-{
-	struct memory_ask ask = { 0xc1, DEVICE, 0, PAGE, PAGE_BIG, 0, 0, 0, 0 };
-	u32 contexts, pages;
-
-	bench->driver_page = PAGE;
-	for (contexts = 0; contexts <= SLICE / EACH; contexts++) {
-		u64 left = SLICE - contexts * EACH;
-
-		if (contexts)
-			CHECK_EQ(group(bench, &caller, 0x100 + contexts, NV2080_ENGINE_TYPE_GR0), NV_OK);
-		/* All but a hundred pages at once, then one by one. */
-		ask.object = 0x1000;
-		ask.size = left > 100 * PAGE ? left / PAGE * PAGE - 100 * PAGE : 0;
-		if (ask.size)
-			CHECK_EQ(bench_vidmem(bench, &caller, 1, &ask), NV_OK);
-		pages = (u32)((left - ask.size) / PAGE);
-		ask.size = PAGE;
-		for (ask.object++; pages; pages--, ask.object++)
-			CHECK_EQ(bench_vidmem(bench, &caller, 1, &ask), NV_OK);
-		CHECK_EQ(bench_vidmem(bench, &caller, 1, &ask), NV_ERR_NO_MEMORY);
-		CHECK(bench_used(bench, 0, caller.slot) <= SLICE && bench_used(bench, 0, caller.slot) + PAGE > SLICE);
-		while (ask.object-- > 0x1000)
-			CHECK_EQ(bench_rm_free(bench, &caller, 0xc1, ask.object), NV_OK);
-		CHECK_EQ(charged(bench, &caller), contexts * EACH);
-	}
-	CHECK_EQ(group(bench, &caller, 0x10, NV2080_ENGINE_TYPE_GR0), NV_ERR_NO_MEMORY);
-}
-
-TEST_ON(a_context_ends_with_its_address_space, with_contexts("580.142", &caller))
-{
-	space(bench, &caller, 0x77);
-	space(bench, &caller, 0x78);
-	CHECK_EQ(group_in(bench, &caller, 0x10, NV2080_ENGINE_TYPE_GR0, 0x77), NV_OK);
-	CHECK_EQ(group_in(bench, &caller, 0x11, NV2080_ENGINE_TYPE_GR0, 0x77), NV_OK);
-	CHECK_EQ(group_in(bench, &caller, 0x12, NV2080_ENGINE_TYPE_GR0, 0x78), NV_OK);
-	CHECK_EQ(group_in(bench, &caller, 0x13, COPY, 0x77), NV_OK);
-	CHECK_EQ(charged(bench, &caller), 3 * EACH);
-	CHECK_EQ(bench_rm_free(bench, &caller, 0xc1, 0x10), NV_OK);
-	CHECK_EQ(charged(bench, &caller), 2 * EACH);
-	CHECK_EQ(bench_rm_free(bench, &caller, 0xc1, 0x77), NV_OK);
-	CHECK_EQ(charged(bench, &caller), EACH);
-	CHECK_EQ(core_object_find(bench->core.state, core_client_find(bench->core.state, caller.slot, 0xc1), 0x13),
-		CORE_NONE);
-	CHECK_EQ(bench_rm_free(bench, &caller, 0xc1, 0x78), NV_OK);
-	CHECK_EQ(charged(bench, &caller), 0);
-}
-
 TEST_ON(duplicates_share_the_charge, with_contexts("580.142", &caller))
 {
 	CHECK_EQ(group(bench, &caller, 0x10, NV2080_ENGINE_TYPE_GR0), NV_OK);
@@ -232,19 +183,6 @@ TEST_ON(a_retained_group_stays_charged_and_counted, with_contexts("580.142", &ca
 	CHECK(has_ids(bench, &caller, 1, 1));
 	cgpu_reference_drop(&bench->core, &lone[0]);
 	CHECK(has_ids(bench, &caller, 0, 0));
-}
-
-TEST_ON(a_context_outlives_its_container, with_contexts("580.142", &caller))
-{
-	space(bench, &caller, 0x77);
-	CHECK_EQ(group_in(bench, &caller, 0x10, NV2080_ENGINE_TYPE_GR0, 0x77), NV_OK);
-	CHECK_EQ(charged(bench, &caller), EACH);
-	CHECK_EQ(bench_ctl(bench, "destroy id=a"), 0);
-	CHECK_EQ(cgpu_gpu_orphaned(&bench->core, 0), EACH);
-	bench_invariants(bench->core.state);
-	bench_orphans_gone(bench);
-	CHECK_EQ(cgpu_gpu_orphaned(&bench->core, 0), 0);
-	CHECK_EQ(bench->core.state->objects, 0);
 }
 
 TEST_ON(charges_survive_a_new_engine, with_contexts("580.142", &caller))

@@ -121,22 +121,6 @@ TEST_ON(the_card_cannot_go_for_the_host, with_files(&caller))
 	CHECK_EQ(bench_used(bench, 0, caller.slot), 3 * MIB);
 }
 
-TEST_ON(it_stays_in_its_container, with_files(&caller))
-{
-	struct caller other = neighbour(bench);
-
-	CHECK_EQ(bench_host(bench, &caller, FIRST, 0xd0, 1), NV_OK);
-	CHECK_EQ(bench_host(bench, &other, SECOND, 0xd0, 1), NV_OK);
-	CHECK_EQ(bench_export(bench, &caller, FIRST, 1), NV_OK);
-	CHECK_EQ(bench_import(bench, &other, SECOND, 0xd0, 2), NV_ERR_INSUFFICIENT_PERMISSIONS);
-	CHECK_EQ(bench_export(bench, &other, SECOND, 1), NV_ERR_INSUFFICIENT_PERMISSIONS);
-	CHECK_EQ(bench_dup(bench, &other, SECOND, 0xd0, 2, FIRST, 1), NV_ERR_INSUFFICIENT_PERMISSIONS);
-	/* Nor after its end, when the ledger has nothing of it any more. */
-	CHECK_EQ(bench_ctl(bench, "destroy id=a"), 0);
-	CHECK_EQ(bench->core.state->clients, 1);
-	CHECK_EQ(bench_import(bench, &other, SECOND, 0xd0, 2), NV_ERR_INSUFFICIENT_PERMISSIONS);
-}
-
 static void recover_it(struct bench *bench)
 {
 	CHECK_EQ(cgpu_state_recover(bench->core.state), 0);

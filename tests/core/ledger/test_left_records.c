@@ -198,11 +198,6 @@ TEST_ON(references_of_a_file_keep_their_records, started("580.142", &caller))
 	CHECK_EQ(orphaned(bench), 0);
 }
 
-static void end_container(struct bench *bench)
-{
-	CHECK_EQ(bench_ctl(bench, "destroy id=a"), 0);
-}
-
 /* It replaces what was exported in the same place, and must find both. */
 TEST_ON(an_export_under_way_keeps_the_records_of_its_file, with_files(&caller))
 {
@@ -299,12 +294,6 @@ TEST_ON(numbers_of_removed_containers_are_not_promised_again, without_numbers(&c
 	bench->at_orphans = bench_orphans_gone;
 	CHECK_EQ(bench_write(bench, "0/b/memsize", WHOLE), 0);
 	CHECK_EQ(bench_write(bench, "0/max_inst", "1"), 0);
-}
-
-TEST_ON(the_driver_is_asked_before_numbers_are_refused, without_numbers(&caller))
-{
-	bench->at_orphans = bench_orphans_gone;
-	CHECK_EQ(bench_ctl(bench, "create id=b pid=2 gpu=0:" WHOLE), 0);
 }
 
 TEST_ON(numbers_of_a_whole_card_count_from_the_end_of_their_container, bench_new("580.142"))

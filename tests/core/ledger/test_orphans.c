@@ -35,32 +35,6 @@ TEST_ON(the_driver_is_asked_before_room_is_refused, started("580.142", &caller))
 	CHECK_EQ(bench_write(bench, "0/d/memsize", "15842934784"), 0);
 }
 
-TEST_ON(clients_without_memory_leave_nothing, started("580.142", &caller))
-{
-	CHECK_EQ(bench_take(bench, &caller, 0xc1, 1, MIB), NV_OK);
-	CHECK_EQ(bench_rm_free(bench, &caller, 0xc1, 1), NV_OK);
-	CHECK_EQ(bench_ctl(bench, "destroy id=a"), 0);
-	CHECK_EQ(bench->core.state->clients, 0);
-	CHECK_EQ(bench->core.state->objects, 0);
-}
-
-TEST_ON(every_reference_of_an_orphan_must_go, started("580.142", &caller))
-{
-	struct caller second;
-
-	second = caller;
-	second.tgid = 200;
-	bench_cuda_start(bench, &second, 0xc2);
-	CHECK_EQ(bench_take(bench, &caller, 0xc1, 1, MIB), NV_OK);
-	CHECK_EQ(bench_dup(bench, &second, 0xc2, 0xd0, 2, 0xc1, 1), NV_OK);
-	CHECK_EQ(bench_ctl(bench, "destroy id=a"), 0);
-	CHECK_EQ(cgpu_gpu_orphaned(&bench->core, 0), MIB);
-	CHECK_EQ(cgpu_client_gone(&bench->core, 100, 0xc1), 0);
-	CHECK_EQ(cgpu_gpu_orphaned(&bench->core, 0), MIB);
-	CHECK_EQ(cgpu_orphan_gone(&bench->core, 200, 0xc2), 0);
-	CHECK_EQ(cgpu_gpu_orphaned(&bench->core, 0), 0);
-}
-
 static struct caller stranger;
 
 static struct bench *shared(struct caller *caller)
@@ -68,9 +42,7 @@ static struct bench *shared(struct caller *caller)
 	struct bench *bench = started("580.142", caller);
 
 	CHECK_EQ(bench_take(bench, caller, 0xc1, 1, 6000 * MIB), NV_OK);
-	CHECK_EQ(bench_ctl(bench, "create id=b pid=2 gpu=0:1073741824"), 0);
-	stranger = bench_caller(bench, "b", 300);
-	bench_cuda_start(bench, &stranger, 0xc3);
+	stranger = neighbour(bench);
 	return bench;
 }
 
@@ -93,9 +65,9 @@ static void check_claimed(struct bench *bench)
 	check_refused(bench, bench_vidmem(bench, &stranger, 1, &ask));
 	check_refused(bench, bench_heap(bench, &stranger, &ask));
 	check_refused(bench, bench_dup(bench, &stranger, 0xc1, 0x77, 9, 0xc1, 1));
-	check_refused(bench, bench_dup(bench, &stranger, 0xc3, 0xd0, 9, 0xc1, 1));
-	check_refused(bench, bench_dup(bench, &stranger, 0xc3, 0xd0, 9, 0xc1, 0x999));
-	check_refused(bench, bench_dup(bench, &stranger, 0xc1, 0xd0, 9, 0xc3, 0xd0));
+	check_refused(bench, bench_dup(bench, &stranger, SECOND, 0xd0, 9, 0xc1, 1));
+	check_refused(bench, bench_dup(bench, &stranger, SECOND, 0xd0, 9, 0xc1, 0x999));
+	check_refused(bench, bench_dup(bench, &stranger, 0xc1, 0xd0, 9, SECOND, 0xd0));
 	check_refused(bench, bench_rm_free(bench, &stranger, 0xc1, 1));
 	check_refused(bench, bench_rm_free(bench, &stranger, 0xc1, 0xc1));
 	check_refused(bench, bench_control(bench, &stranger, 0xc1, 0, 0, 0));

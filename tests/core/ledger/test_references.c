@@ -15,25 +15,6 @@ static void keep(struct bench *bench, const struct caller *caller, u32 object, s
 	CHECK_EQ(cgpu_reference_confirm(&bench->core, held), 0);
 }
 
-TEST_ON(a_held_charge_outlives_the_free, with_files(&caller))
-{
-	struct cgpu_reference first, second;
-
-	CHECK_EQ(take(bench, &caller, 1, 4096 * MIB), NV_OK);
-	keep(bench, &caller, 1, &first);
-	keep(bench, &caller, 1, &second);
-	CHECK_EQ(bench_rm_free(bench, &caller, FIRST, 1), NV_OK);
-	CHECK_EQ(bench_used(bench, 0, caller.slot), 4096 * MIB);
-	CHECK(bench_is(bench, "0/a/meminfo", "Free: 2041577472\nPID: 100 Mem: 4294967296\n"));
-	CHECK_EQ(take(bench, &caller, 2, 2048 * MIB), NV_ERR_NO_MEMORY);
-	bench_invariants(bench->core.state);
-	cgpu_reference_drop(&bench->core, &first);
-	CHECK_EQ(bench_used(bench, 0, caller.slot), 4096 * MIB);
-	cgpu_reference_drop(&bench->core, &second);
-	cgpu_reference_drop(&bench->core, &second);
-	CHECK_EQ(bench_used(bench, 0, caller.slot), 0);
-}
-
 TEST_ON(a_hold_that_did_not_come_to_be_leaves_nothing, with_files(&caller))
 {
 	u32 clients = bench->core.state->clients;
@@ -71,33 +52,10 @@ TEST_ON(what_is_held_for_a_removed_container_is_promised_to_nobody, with_files(&
 	CHECK_EQ(bench->core.state->clients, 0);
 }
 
-TEST_ON(memory_of_another_container_is_not_held, with_files(&caller))
-{
-	struct caller other = neighbour(bench);
-	struct cgpu_reference held;
-
-	CHECK_EQ(take(bench, &caller, 1, MIB), NV_OK);
-	CHECK_EQ(reference(bench, &other, 1, &held), -EPERM);
-}
-
 static struct caller on_file(struct caller caller, u64 file)
 {
 	caller.file = file;
 	return caller;
-}
-
-TEST_ON(a_closed_file_ends_its_clients_charges, with_files(&caller))
-{
-	struct caller first = on_file(caller, 1);
-
-	CHECK_EQ(take(bench, &first, 1, MIB), NV_OK);
-	cgpu_file_closed(&bench->core, 2);
-	cgpu_file_closed(&bench->core, 0);
-	CHECK_EQ(bench_used(bench, 0, caller.slot), MIB);
-	cgpu_file_closed(&bench->core, 1);
-	CHECK_EQ(bench_used(bench, 0, caller.slot), 0);
-	CHECK_EQ(bench->core.state->clients, 0);
-	CHECK_EQ(bench->core.state->objects, 0);
 }
 
 TEST_ON(closing_an_old_file_ends_nothing_of_a_new_client, with_files(&caller))
@@ -141,26 +99,6 @@ TEST_ON(a_file_that_is_not_known_changes_nothing, with_files(&caller))
 	CHECK_EQ(bench_used(bench, 0, caller.slot), 2 * MIB);
 	cgpu_file_closed(&bench->core, 1);
 	CHECK_EQ(bench_used(bench, 0, caller.slot), 0);
-}
-
-TEST_ON(a_state_goes_over_to_a_core_of_the_same_layout, with_files(&caller))
-{
-	struct cgpu_state *fresh = calloc(1, cgpu_state_bytes());
-
-	CHECK(fresh != NULL);
-	CHECK_EQ(take(bench, &caller, 1, MIB), NV_OK);
-	CHECK_EQ(cgpu_state_convert(fresh, bench->core.state), 0);
-	CHECK_EQ(fresh->version, cgpu_state_version());
-	bench_invariants(fresh);
-	fresh->version++;
-	CHECK_EQ(cgpu_state_convert(bench->core.state, fresh), -EPROTO);
-	fresh->version--;
-	fresh->bytes--;
-	CHECK_EQ(cgpu_state_convert(bench->core.state, fresh), -EPROTO);
-	fresh->bytes++;
-	fresh->magic = 0;
-	CHECK_EQ(cgpu_state_convert(bench->core.state, fresh), -EPROTO);
-	free(fresh);
 }
 
 static int charge(struct bench *bench, const struct caller *caller, u32 gpu, u64 bytes, struct cgpu_reference *held)
@@ -221,20 +159,6 @@ TEST_ON(nothing_is_too_much_where_nothing_is_enforced, with_files(&caller))
 	CHECK_EQ(charge(bench, &caller, 0, 8192 * MIB, &held), 0);
 	CHECK_EQ(bench_used(bench, 0, caller.slot), 8192 * MIB);
 	cgpu_reference_drop(&bench->core, &held);
-}
-
-TEST_ON(only_granted_minors_may_be_opened, with_files(&caller))
-{
-	struct cgpu_gpu_facts own, other;
-
-	CHECK_EQ(cgpu_gpu_facts(&bench->core, 0, &own), 0);
-	CHECK_EQ(cgpu_gpu_facts(&bench->core, 1, &other), 0);
-	CHECK_EQ(cgpu_minor_granted(&bench->core, caller.slot, caller.generation, own.minor), 1);
-	CHECK_EQ(cgpu_minor_granted(&bench->core, caller.slot, caller.generation, other.minor), 0);
-	CHECK_EQ(cgpu_minor_granted(&bench->core, caller.slot, caller.generation, 200), 0);
-	CHECK_EQ(cgpu_minor_granted(&bench->core, caller.slot, caller.generation + 1, own.minor), 0);
-	bench_settings(bench, 0, 0);
-	CHECK_EQ(cgpu_minor_granted(&bench->core, caller.slot, caller.generation, other.minor), 1);
 }
 
 /* Memory that open files keep, as a transport tells it that sees only calls. */
@@ -310,21 +234,4 @@ TEST_ON(a_file_keeps_what_its_container_has, started("580.142", &caller))
 	CHECK_EQ(same.serial, 0);
 	request = named(&other, 1);
 	CHECK_EQ(cgpu_reference_on_file(&bench->core, &request, 8, &same), -EPERM);
-}
-
-TEST_ON(it_outlives_the_container_and_the_engine, started("580.142", &caller))
-{
-	struct cgpu_reference held;
-
-	CHECK_EQ(take(bench, &caller, 1, 4096 * MIB), NV_OK);
-	reference_on_file(bench, &caller, 7, 1, &held);
-	CHECK_EQ(bench_rm_free(bench, &caller, FIRST, FIRST), NV_OK);
-	CHECK_EQ(cgpu_state_recover(bench->core.state), 0);
-	CHECK_EQ(bench_used(bench, 0, caller.slot), 4096 * MIB);
-	CHECK_EQ(bench_ctl(bench, "destroy id=a"), 0);
-	CHECK_EQ(cgpu_state_recover(bench->core.state), 0);
-	CHECK_EQ(cgpu_gpu_orphaned(&bench->core, 0), 4096 * MIB);
-	bench_invariants(bench->core.state);
-	cgpu_reference_file_ended(&bench->core, 7);
-	CHECK_EQ(cgpu_gpu_orphaned(&bench->core, 0), 0);
 }

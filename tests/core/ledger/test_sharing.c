@@ -46,22 +46,6 @@ TEST_ON(a_duplicate_needs_a_parent_that_is_there, started("580.142", &caller))
 	CHECK_EQ(bench->asked, 3);
 }
 
-TEST_ON(dups_stay_inside_the_container, started("580.142", &caller))
-{
-	struct caller stranger = neighbour(bench);
-
-	CHECK_EQ(take(bench, &caller, 1, MIB), NV_OK);
-	CHECK_EQ(bench_dup(bench, &stranger, SECOND, 0xd0, 2, 0xc1, 1), NV_ERR_INSUFFICIENT_PERMISSIONS);
-	CHECK_EQ(bench_dup(bench, &caller, 0xc1, 0xd0, 2, 0xc9, 1), NV_ERR_INSUFFICIENT_PERMISSIONS);
-	CHECK_EQ(bench_dup(bench, &caller, 0xc1, 0xd0, 2, 0xc1, 0x999), NV_OK);
-	CHECK_EQ(bench_used(bench, 0, caller.slot), MIB);
-	bench->driver_status = NV_ERR_INVALID_OBJECT;
-	CHECK_EQ(bench_dup(bench, &caller, 0xc1, 0xd0, 2, 0xc1, 1), NV_ERR_INVALID_OBJECT);
-	bench->driver_status = NV_OK;
-	CHECK_EQ(bench_rm_free(bench, &caller, 0xc1, 1), NV_OK);
-	CHECK_EQ(bench_used(bench, 0, caller.slot), 0);
-}
-
 /* It gives no leave for what is not its own, and nothing is charged anew. */
 TEST_ON(who_may_duplicate_is_the_owners_affair, started("580.142", &caller))
 {
@@ -99,25 +83,6 @@ TEST_ON(gone_containers_get_nothing, started("580.142", &caller))
 	CHECK_EQ(take(bench, &caller, 1, MIB), -ENODEV);
 	CHECK_EQ(bench_ctl(bench, "create id=a pid=1 gpu=0:6336544768"), 0);
 	CHECK_EQ(take(bench, &caller, 1, MIB), -ENODEV);
-}
-
-TEST_ON(processes_leave_all_at_once, started("580.142", &caller))
-{
-	struct cgpu_process_charge charge;
-	u32 cursor = 0, client;
-
-	bench_cuda_start(bench, &caller, 0xc2);
-	CHECK_EQ(take(bench, &caller, 1, MIB), NV_OK);
-	CHECK_EQ(take(bench, &caller, 2, MIB), NV_OK);
-	CHECK_EQ(cgpu_process_next(&bench->core, caller.slot, &cursor, &charge), 0);
-	CHECK(charge.tgid == 100 && charge.gpu == 0 && charge.bytes == 2 * MIB);
-	CHECK_EQ(cgpu_process_next(&bench->core, caller.slot, &cursor, &charge), -ENOENT);
-	CHECK_EQ(bench_used(bench, 0, caller.slot), 2 * MIB);
-	for (cursor = 0; cgpu_client_next(&bench->core, 100, &cursor, &client) == 0;)
-		CHECK_EQ(cgpu_client_gone(&bench->core, 100, client), 0);
-	CHECK_EQ(cgpu_client_gone(&bench->core, 100, 0xc1), -ENOENT);
-	CHECK_EQ(bench_used(bench, 0, caller.slot), 0);
-	CHECK_EQ(bench->core.state->clients, 0);
 }
 
 TEST_ON(a_client_handle_given_out_again_starts_anew, started("580.142", &caller))

@@ -91,31 +91,6 @@ TEST_ON(a_refused_reservation_stays_charged_until_its_space_ends, with_space("55
 		CORE_NONE);
 }
 
-TEST_ON(reservations_of_small_pages_add_up, with_space("550.163.01", &caller))
-{
-	struct address_ask ask = addresses(0x10, 64 * GIB, SMALL);
-
-	for (; ask.object < 0x14; ask.object++)
-		CHECK_EQ(bench_addresses(bench, &caller, &ask), NV_OK);
-	CHECK(charged(bench, &caller) > 4 * OF_64_GIB && bench_used(bench, 0, caller.slot) < 4 * OF_64_GIB + MIB);
-	/* The tables of one that is gone are in the pool. */
-	CHECK_EQ(bench_rm_free(bench, &caller, FIRST, 0x10), NV_OK);
-	CHECK_EQ(bench_addresses(bench, &caller, &ask), NV_OK);
-	CHECK(charged(bench, &caller) < 4 * OF_64_GIB + MIB);
-}
-
-TEST_ON(the_space_of_a_device_ends_with_it, with_space("550.163.01", &caller))
-{
-	struct address_ask ask = addresses(0x10, 64 * GIB, HUGE);
-
-	ask.space = 0;
-	CHECK_EQ(bench_addresses(bench, &caller, &ask), NV_OK);
-	CHECK_EQ(bench_rm_free(bench, &caller, FIRST, SPACE), NV_OK);
-	CHECK(charged(bench, &caller) > OF_64_GIB);
-	CHECK_EQ(bench_rm_free(bench, &caller, FIRST, DEVICE), NV_OK);
-	CHECK_EQ(charged(bench, &caller), 0);
-}
-
 /* CUDA's spaces, of which UVM has the page tables: the driver takes none. */
 TEST_ON(a_space_of_somebody_elses_tables_costs_nothing, with_space("550.163.01", &caller))
 {

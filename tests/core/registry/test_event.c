@@ -11,18 +11,15 @@ static void check_event(const struct bench *bench, const char *expected)
 
 TEST_ON(a_slice_that_starts_is_one_line, bench_new("580.142"))
 {
+	/* What is refused is none. */
+	CHECK_EQ(bench_ctl(bench, "create id=web pid=1 gpu=7:1048576"), -ENOENT);
+	CHECK_EQ(bench_ctl(bench, "destroy id=web"), 0);
+	CHECK_EQ(bench->events, 0);
 	CHECK_EQ(bench_ctl(bench, "create id=web pid=1 gpu=1:1048576:2:1"), 0);
 	CHECK_EQ(bench->events, 1);
 	check_event(bench, "event=started gpu=1 uuid=GPU-1 id=web memsize=1048576 weight=2 highprio=1");
 	CHECK_EQ(bench_ctl(bench, "create id=two pid=2 gpu=0:65536 gpu=1:65536"), 0);
 	CHECK_EQ(bench->events, 3);
-}
-
-TEST_ON(what_is_refused_is_none, bench_new("580.142"))
-{
-	CHECK_EQ(bench_ctl(bench, "create id=web pid=1 gpu=7:1048576"), -ENOENT);
-	CHECK_EQ(bench_ctl(bench, "destroy id=web"), 0);
-	CHECK_EQ(bench->events, 0);
 }
 
 TEST_ON(the_end_tells_peak_and_refusals, started("580.142", &caller))
@@ -57,28 +54,4 @@ TEST_ON(the_longest_line_fits, bench_new("580.142"))
 	CHECK_EQ(bench_ctl(bench, line), 0);
 	CHECK_EQ(bench->events, 2);
 	CHECK(strstr(bench->event, " refused_call=18446744073709551615") != NULL);
-}
-
-TEST_ON(a_gpu_that_is_lost_and_back_is_told, bench_new("580.142"))
-{
-	CHECK_EQ(cgpu_gpu_set_lost(&bench->core, 0, 1), 0);
-	check_event(bench, "event=lost gpu=0 uuid=GPU-0");
-	CHECK_EQ(cgpu_gpu_set_lost(&bench->core, 0, 1), 0);
-	CHECK_EQ(bench->events, 1);
-	CHECK_EQ(cgpu_gpu_set_lost(&bench->core, 0, 0), 0);
-	check_event(bench, "event=back gpu=0 uuid=GPU-0");
-}
-
-TEST_ON(a_gpu_that_the_next_engine_finds_again_is_back, bench_new("580.142"))
-{
-	struct cgpu_gpu_facts facts;
-
-	CHECK_EQ(cgpu_gpu_facts(&bench->core, 0, &facts), 0);
-	CHECK_EQ(cgpu_gpu_add(&bench->core, &facts), 0);
-	CHECK_EQ(bench->events, 0);
-	CHECK_EQ(cgpu_gpu_set_lost(&bench->core, 0, 1), 0);
-	CHECK_EQ(cgpu_gpu_add(&bench->core, &facts), 0);
-	CHECK_EQ(bench->events, 2);
-	check_event(bench, "event=back gpu=0 uuid=GPU-0");
-	CHECK(strstr(bench->log, "the driver answers for it again") != NULL);
 }

@@ -8,7 +8,7 @@ static const struct cgpu_card_view lost = { .memfree = CGPU_CARD_LOST };
 
 TEST_ON(a_call_that_the_driver_answers_so_marks_its_gpu, started("580.142", &caller))
 {
-	u32 logged = bench->logged;
+	u32 logged = bench->logged, events = bench->events;
 
 	bench->driver_status = NV_ERR_GPU_IS_LOST;
 	CHECK_EQ(take(bench, &caller, 1, MIB), NV_ERR_GPU_IS_LOST);
@@ -17,8 +17,10 @@ TEST_ON(a_call_that_the_driver_answers_so_marks_its_gpu, started("580.142", &cal
 	CHECK_STAT("0/a/stat", "used", 0);
 	CHECK_EQ(bench->logged, logged + 1);
 	CHECK(strstr(bench->log, "GPU 0 (GPU-0): the driver has lost it (NV_ERR_GPU_IS_LOST)") != NULL);
+	CHECK(strcmp(bench->event, "event=lost gpu=0 uuid=GPU-0") == 0);
 	CHECK_EQ(take(bench, &caller, 1, MIB), NV_ERR_GPU_IS_LOST);
 	CHECK_EQ(bench->logged, logged + 1);
+	CHECK_EQ(bench->events, events + 1);
 	bench_invariants(bench->core.state);
 }
 
@@ -53,8 +55,15 @@ TEST_ON(a_calls_success_does_not_take_it_back, started("580.142", &caller))
 	CHECK_STAT("0/stat", "lost", 1);
 }
 
+static void check_back(const struct bench *bench, const char *log, const char *event)
+{
+	CHECK(strstr(bench->log, log) != NULL);
+	CHECK(strcmp(bench->event, event) == 0);
+}
+
 TEST_ON(the_cards_answer_takes_it_back, bench_new("580.142"))
 {
+	struct cgpu_gpu_facts facts;
 	u32 logged = bench->logged;
 
 	CHECK_EQ(cgpu_gpu_reconcile(&bench->core, 1, &lost), 0);
@@ -67,9 +76,16 @@ TEST_ON(the_cards_answer_takes_it_back, bench_new("580.142"))
 	CHECK_EQ(cgpu_gpu_reconcile(&bench->core, 1, &well), 0);
 	CHECK_STAT("1/stat", "lost", 0);
 	CHECK_EQ(bench->logged, logged + 2);
-	CHECK(strstr(bench->log, "GPU 1 (GPU-1): the driver answers for it again") != NULL);
+	check_back(bench, "GPU 1 (GPU-1): the driver answers for it again", "event=back gpu=1 uuid=GPU-1");
 	CHECK_EQ(cgpu_gpu_reconcile(&bench->core, 9, &lost), -ENOENT);
 	CHECK_EQ(cgpu_gpu_set_lost(&bench->core, 9, 1), -ENOENT);
+	/* So does the next engine, which finds it. */
+	CHECK_EQ(cgpu_gpu_facts(&bench->core, 0, &facts), 0);
+	CHECK_EQ(cgpu_gpu_add(&bench->core, &facts), 0);
+	CHECK_EQ(bench->events, 2);
+	CHECK_EQ(cgpu_gpu_set_lost(&bench->core, 0, 1), 0);
+	CHECK_EQ(cgpu_gpu_add(&bench->core, &facts), 0);
+	check_back(bench, "GPU 0 (GPU-0): the driver answers for it again", "event=back gpu=0 uuid=GPU-0");
 }
 
 TEST_ON(new_slices_of_it_are_refused, bench_new("580.142"))

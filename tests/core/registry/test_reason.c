@@ -92,35 +92,3 @@ TEST_ON(a_share_is_refused_with_the_reason, bench_new("580.142"))
 	check_refused(bench, "create id=b pid=1 share=s", -EBUSY, "container a uses share s of GPU 1; end it first");
 	check_refused(bench, "release id=s", -EBUSY, "container a uses share s of GPU 1; end it first");
 }
-
-/* Two ids of the most characters, and what is around them. */
-TEST_ON(the_longest_reason_is_whole, bench_new("580.142"))
-{
-	char id[CGPU_ID_BYTES], line[1024], why[384];
-
-	memset(id, 'x', sizeof(id) - 1);
-	id[sizeof(id) - 1] = 0;
-	snprintf(line, sizeof(line), "reserve id=%s gpu=0:1", id);
-	CHECK_EQ(bench_ctl(bench, line), 0);
-	snprintf(line, sizeof(line), "create id=%s pid=1 share=%s", id, id);
-	CHECK_EQ(bench_ctl(bench, line), 0);
-	snprintf(line, sizeof(line), "release id=%s", id);
-	snprintf(why, sizeof(why), "container %s uses share %s of GPU 0; end it first", id, id);
-	check_refused(bench, line, -EBUSY, why);
-}
-
-TEST_ON(a_reason_that_does_not_fit_is_left_out, bench_new("580.142"))
-{
-	static const char line[] = "create id=a pid=1 gpu=0:1";
-	struct cgpu_refusal why = { "" };
-	char text[CGPU_CGROUP_BYTES];
-
-	memset(text, 'y', sizeof(text) - 1);
-	text[sizeof(text) - 1] = 0;
-	bench->unknown = text;
-	CHECK_EQ(cgpu_inst_ctl(&bench->core, line, strlen(line), &why), -EINVAL);
-	CHECK_EQ(strlen(why.text), 0);
-	bench->unknown = text + sizeof(text) - sizeof(why.text) + 1;
-	CHECK_EQ(cgpu_inst_ctl(&bench->core, line, strlen(line), &why), -EINVAL);
-	CHECK_EQ(strlen(why.text), sizeof(why.text) - 1);
-}

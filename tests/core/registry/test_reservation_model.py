@@ -274,13 +274,3 @@ def test_reservations_agree_with_the_model(library: ctypes.CDLL) -> None:
         Reservations,
         settings=settings(stateful_step_count=40, suppress_health_check=health),
     )
-
-
-def test_every_prefix_of_a_line_is_judged_by_itself(library: ctypes.CDLL) -> None:
-    """The text of inst_ctl is never read beyond its length."""
-    bench = new_bench(library, ctypes.create_string_buffer(library.cgpu_state_bytes()))
-    line = "create id=a pid=1 gpu=0:65536"
-    for cut in range(len(line)):
-        result = bench.ask("cgpu_inst_ctl", line.encode(), ctypes.c_size_t(cut), None)
-        first_whole = len("create id=a pid=1 gpu=0:6")
-        assert result == (-errno.EINVAL if cut < first_whole else 0 if cut == first_whole else -errno.EEXIST)

@@ -153,8 +153,6 @@ class Card:
     now: int = 0
     loads: dict[int, Load] = field(default_factory=dict)
     used: dict[int, int] = field(default_factory=dict)
-    idle: int = 0  # ns in which nothing ran
-    idle_with_work: int = 0  # ... and somebody had work and weight
     kernel: tuple[int, int] | None = None  # slot and ns left of what cannot be interrupted
     decision: Decision = field(default_factory=Decision)
     working: dict[int, bool] = field(default_factory=dict)  # as told to the scheduler
@@ -205,11 +203,6 @@ class Card:
             self.now += ns
             self.spend(slot, ns)
             return
-        if not wanting:
-            self.idle += ns
-            slots = self.sched.state.slot
-            owed = [slot for slot, work in self.working.items() if work and slots[slot].weight]
-            self.idle_with_work += ns if owed else 0
         self.now += ns
         for slot, part in self.parts(wanting, ns).items():
             self.spend(slot, part)

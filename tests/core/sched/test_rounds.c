@@ -9,21 +9,6 @@ static u64 more_beside(u32 units)
 	return CGPU_SCHED_SWITCH - CGPU_SCHED_SWITCH * 2 / (1 + units);
 }
 
-TEST_ON(gates_divide_by_weight, fresh(2))
-{
-	u64 ran[16];
-
-	busy(bench, 1, ":1", 3);
-	busy(bench, 2, ":2", 1);
-	CHECK_EQ(bench->turned, 1);
-	run(bench, 600 * MS, ran);
-	CHECK_EQ(ran[1], 200 * MS + 100 * more_beside(2));
-	CHECK_EQ(ran[2], 600 * MS - ran[1]);
-	CHECK_EQ(driver.stopped[101], driver.stopped[103]);
-	CHECK_EQ(usage(bench, "0/c1/usage") / MS, ran[1] / MS);
-	CHECK(bench_is(bench, "0/sched", "divided_by=gates usage_from=gates resolution=2000000 slice=2000000\n"));
-}
-
 /* Kernels that cannot be interrupted: the call that disables a channel takes as long as they do. */
 TEST_ON(who_runs_on_owes_it, two_busy(2, ":1", ":1"))
 {

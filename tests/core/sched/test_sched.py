@@ -92,42 +92,6 @@ def test_a_lone_container_stays_below_the_cap(library: ctypes.CDLL, policy: int,
     assert share * 10 * SECOND <= cap * 10 * SECOND + 10 * SLICE + kernel
 
 
-@pytest.mark.parametrize("policy", [PREEMPTIVE, WEIGHT, SOFT, NATIVE])
-def test_a_lone_container_gets_all_elsewhere(library: ctypes.CDLL, policy: int) -> None:
-    """Policies 1, 2, 4 and 5 give a lone container the card, and no channel is disabled."""
-    card = Card(Sched(library, policy, 20, time_slices=int(policy != SOFT)))
-    card.join(3, 2, Load())
-    assert card.shares(SECOND)[3] == 1
-    assert card.decision.gated == 0
-
-
-def test_policy_2_consumes_the_time_of_a_present_idle_one(library: ctypes.CDLL) -> None:
-    """A registered container without a process keeps its slices from the others under policy 2."""
-    card = Card(Sched(library, WEIGHT, 20))
-    card.join(0, 2, Load())
-    card.join(1, 3, Load(busy=0, idle=1))
-    card.sched.must("process", 1, 0, 0)
-    assert card.shares(10 * SECOND)[0] == pytest.approx(0.4, rel=ERROR)
-    card.leave(1)
-    assert card.shares(SECOND)[0] == 1
-
-
-@pytest.mark.parametrize("time_slices", [1, 0])
-@pytest.mark.parametrize("policy", WORKING)
-@FEW
-@given(data=st.data())
-def test_working_policies_lose_nothing(
-    library: ctypes.CDLL, policy: int, time_slices: int, data: st.DataObject
-) -> None:
-    """Under policies 1 and 4 the card never idles while a container has work, whoever comes and goes."""
-    card = Card(Sched(library, policy, 25, time_slices=time_slices))
-    spans = st.integers(MS, 80 * MS)
-    for slot, weight in enumerate(data.draw(weights())):
-        card.join(slot, weight, Load(data.draw(spans), data.draw(spans), data.draw(spans)))
-    card.run(SECOND // 2)
-    assert card.idle_with_work == 0
-
-
 @pytest.mark.parametrize("policy", GATED)
 @FEW
 @given(data=st.data())
@@ -165,29 +129,6 @@ def test_pauses_win_nothing(
     shares = card.shares(2 * SECOND)
     for slot in range(1, 1 + others):
         assert shares[slot] >= 0.99 / (1 + others)
-
-
-@pytest.mark.parametrize("policy", ANY)
-def test_weight_0_gets_nothing(library: ctypes.CDLL, policy: int) -> None:
-    """A container of weight 0 never runs, whatever else happens on the card."""
-    card = greedy(Sched(library, policy, 20), [0, 2, 3])
-    card.join(3, 0, Load(), highprio=1)
-    shares = card.shares(SECOND)
-    assert shares[0] == shares[3] == 0
-    assert shares[1] > 0
-    assert card.decision.gated == 1
-    for slot in (1, 2):
-        card.leave(slot)
-    assert card.shares(SECOND) == {0: 0, 3: 0}
-
-
-def test_policy_5_touches_nothing(library: ctypes.CDLL) -> None:
-    """Policy 5 lets everyone run and sets no timeslice, whatever the weights and priorities are."""
-    card = greedy(Sched(library, NATIVE), [0, 2, 3])
-    card.join(3, 1, Load(), highprio=1)
-    decision = card.sched.decide(5)
-    assert (decision.gated, decision.open) == (0, 0b1111)
-    assert card.sched.time_slices_of({0: 1, 1: 2, 3: 1}) == {}
 
 
 @FEW

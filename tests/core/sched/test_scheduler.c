@@ -194,28 +194,6 @@ TEST(a_turn_outlasts_a_change_of_policy)
 	turn_is(6 * SLICE, 0, 10 * SLICE);
 }
 
-TEST(changes_of_policy_keep_nobody_from_his_turn)
-{
-	struct cgpu_sched_settings settings;
-	u64 now, had[3] = { 0 };
-
-	start(CGPU_SCHED_WEIGHT, 0);
-	for (now = 0; now < 3; now++)
-		join((u32)now, 2, 0);
-	settings = sched.settings;
-	for (now = 0; now < 600 * SLICE; now += SLICE / 4) {
-		settings.policy = settings.policy == CGPU_SCHED_WEIGHT ? CGPU_SCHED_SOFT : CGPU_SCHED_WEIGHT;
-		settings.time_slices = 0;
-		CHECK_EQ(cgpu_sched_set(&sched, &settings, now), 0);
-		cgpu_sched_decide(&sched, now, &decision);
-		CHECK(decision.grantee < 3);
-		had[decision.grantee] += SLICE / 4;
-	}
-	CHECK_EQ(had[0], 200 * SLICE);
-	CHECK_EQ(had[1], 200 * SLICE);
-	CHECK_EQ(had[2], 200 * SLICE);
-}
-
 TEST(a_pause_ends_the_turn)
 {
 	u64 now = SLICE / 4;

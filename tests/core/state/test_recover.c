@@ -33,43 +33,31 @@ static void fill(struct bench *bench)
 	CHECK_EQ(bench_ctl(bench, "destroy id=b"), 0);
 }
 
-#define RESERVED "s 104857600 2 1 u\nt 1048576 1 0 -\n"
-
-TEST_ON(nothing_changes_in_a_whole_state, bench_new("580.142"))
+static void check_refused(struct bench *bench, struct cgpu_state *fresh)
 {
-	char before[512], after[512];
-
-	fill(bench);
-	caller = bench_caller(bench, "a", 100);
-	CHECK(bench_read(bench, "0/a/meminfo", before, sizeof(before)) > 0);
-	CHECK_EQ(cgpu_state_recover(bench->core.state), 0);
-	bench_invariants(bench->core.state);
-	CHECK(bench_read(bench, "0/a/meminfo", after, sizeof(after)) > 0);
-	CHECK(strcmp(before, after) == 0);
-	CHECK(bench_is(bench, "0/policy", "2\n"));
-	CHECK(bench_is(bench, "0/reserved", RESERVED));
-	CHECK_EQ(bench_rm_free(bench, &caller, 0xc1, 5), NV_OK);
-	CHECK_EQ(bench_used(bench, 0, caller.slot), 18 * MIB);
-	CHECK_EQ(bench_ctl(bench, "destroy id=a"), 0);
-	CHECK_EQ(cgpu_gpu_orphaned(&bench->core, 0), 18 * MIB);
-	bench_orphans_gone(bench);
-	CHECK_EQ(bench->core.state->objects, 0);
+	CHECK_EQ(cgpu_state_recover(bench->core.state), -EINVAL);
+	CHECK_EQ(cgpu_state_convert(fresh, bench->core.state), -EPROTO);
 }
 
 TEST_ON(another_layout_is_refused, bench_new("580.142"))
 {
-	struct cgpu_state *state = bench->core.state;
+	struct cgpu_state *state = bench->core.state, *fresh = calloc(1, cgpu_state_bytes());
 
+	CHECK(fresh);
 	state->magic++;
-	CHECK_EQ(cgpu_state_recover(state), -EINVAL);
+	check_refused(bench, fresh);
 	state->magic--;
 	state->version++;
-	CHECK_EQ(cgpu_state_recover(state), -EINVAL);
+	check_refused(bench, fresh);
 	state->version--;
 	state->bytes--;
-	CHECK_EQ(cgpu_state_recover(state), -EINVAL);
+	check_refused(bench, fresh);
 	state->bytes++;
 	CHECK_EQ(cgpu_state_recover(state), 0);
+	CHECK_EQ(cgpu_state_convert(fresh, state), 0);
+	CHECK_EQ(fresh->version, cgpu_state_version());
+	bench_invariants(fresh);
+	free(fresh);
 }
 
 static struct bench *snapshot;
@@ -77,29 +65,6 @@ static struct bench *snapshot;
 static void take_snapshot(struct bench *bench)
 {
 	memcpy(snapshot->core.state, bench->core.state, cgpu_state_bytes());
-}
-
-TEST_ON(orphans_are_taken_up, bench_new("580.142"))
-{
-	fill(bench);
-	caller = bench_caller(bench, "a", 100);
-	CHECK_EQ(bench_ctl(bench, "destroy id=a"), 0);
-	CHECK_EQ(cgpu_state_recover(bench->core.state), 0);
-	bench_invariants(bench->core.state);
-	CHECK_EQ(cgpu_gpu_orphaned(&bench->core, 0), 18 * MIB);
-	/* The second of two references to one piece. */
-	CHECK_EQ(cgpu_orphan_gone(&bench->core, 100, 0xc1), 0);
-	CHECK_EQ(cgpu_gpu_orphaned(&bench->core, 0), MIB);
-	bench_orphans_gone(bench);
-	/* As if the end had come while the container was being removed. */
-	fill(bench);
-	caller = bench_caller(bench, "a", 100);
-	bench->core.state->container[caller.slot].live = 0;
-	CHECK_EQ(cgpu_state_recover(bench->core.state), 0);
-	bench_invariants(bench->core.state);
-	CHECK_EQ(cgpu_gpu_orphaned(&bench->core, 0), 18 * MIB);
-	bench_orphans_gone(bench);
-	CHECK_EQ(bench->core.state->clients, 0);
 }
 
 /* The same as to convert and then recover, also where records in the middle are free. */

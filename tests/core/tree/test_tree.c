@@ -2,27 +2,6 @@
 /* The nodes and their formats, cards, driver versions. */
 #include "slices.h"
 
-TEST_ON(every_name_can_be_looked_up, bench_new("580.142"))
-{
-	static const char *const dirs[] = { "", "/", "0", "0/a", "1" };
-	char name[300], path[400];
-	struct cgpu_node node, child;
-	size_t i;
-	u32 at;
-
-	CHECK_EQ(bench_ctl(bench, "create id=a pid=1 gpu=0:1048576"), 0);
-	for (i = 0; i < sizeof(dirs) / sizeof(dirs[0]); i++) {
-		CHECK_EQ(cgpu_tree_lookup(&bench->core, dirs[i], &node), 0);
-		CHECK(node.directory);
-		for (at = 0; cgpu_tree_name(&bench->core, &node, at, name, sizeof(name)) == 0; at++) {
-			snprintf(path, sizeof(path), "%s/%s", dirs[i], name);
-			CHECK_EQ(cgpu_tree_lookup(&bench->core, path, &child), 0);
-		}
-		CHECK(at >= 7);
-		CHECK_EQ(cgpu_tree_name(&bench->core, &node, at, name, sizeof(name)), -ENOENT);
-	}
-}
-
 /* Whether the count has moved since the last time. */
 static int names_changed(struct bench *bench, u32 *last)
 {
