@@ -36,6 +36,12 @@ def first_versions() -> list[str]:
     return list(seen.values())
 
 
+def last_versions() -> list[str]:
+    """Return the last version of each set of layouts, oldest first."""
+    seen = {tuple(row_of(tag)): tag for tag in sorted(TABLE["tags"], key=version_key)}
+    return sorted(seen.values(), key=version_key)
+
+
 def version_below(tag: str) -> str:
     """Return a version that is not in the table, newer than all that are older than the one given."""
     major, minor, patch = version_key(tag)

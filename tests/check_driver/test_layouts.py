@@ -53,15 +53,6 @@ def test_own_version(start: Start, version: str) -> None:
     assert sim.settles(1, 0)
 
 
-@pytest.mark.parametrize(("version", "newer"), [(FIRST[0], FIRST[1]), (FIRST[-1], "620.10.01")])
-def test_unknown_version_with_the_nearest_layouts(start: Start, version: str, newer: str) -> None:
-    """An unknown version that has the layouts of the newest older one passes with them."""
-    unknown = version_below(newer)
-    outcome = run(str(says(start, version, unknown).mount))
-    assert (outcome.driver, outcome.known) == (unknown, False)
-    assert outcome.with_verdict("failed") == []
-
-
 @pytest.mark.parametrize(("older", "newer"), list(itertools.pairwise(FIRST)))
 def test_unknown_version_with_newer_layouts(start: Start, older: str, newer: str) -> None:
     """An unknown version that has the layouts of the next newer one is caught, and the card is left empty."""
@@ -80,11 +71,3 @@ def test_unknown_version_with_older_layouts(start: Start, older: str, newer: str
     assert not outcome.known
     assert outcome.with_verdict("failed")
     assert sim.settles(0, 0)
-
-
-def test_far_layouts(start: Start) -> None:
-    """The layouts of 535 under a version between 515 and 525 are refused at the first call."""
-    outcome = run(str(says(start, "535.183.01", "520.99.01").mount))
-    assert [(check.name, check.reason) for check in outcome.with_verdict("failed")] == [
-        ("client, device and subdevice by NVOS64", "client: Invalid argument")
-    ]

@@ -15,9 +15,8 @@ import pytest
 
 from cgpu.check_driver import run as run_module
 from cgpu.check_driver.main import main
-from cgpu.check_driver.run import PROGRAM, CheckError, Outcome, assure_unknown, run, timeout_s
+from cgpu.check_driver.run import PROGRAM, CheckError, Outcome, assure_unknown, run
 from cgpu.errors import CgpuError
-from tests.check_driver.tables import mutant
 from tests.integration.commands import eventually
 from tests.sim.conftest import Start
 from tests.sim.support import Sim
@@ -127,15 +126,6 @@ def test_killed_half_way(sim: Sim) -> None:
     assert sim.settles(1, 0)
 
 
-@pytest.mark.root
-def test_failure_leaves_nothing(start: Start, tmp_path: Path) -> None:
-    """Where what it frees is not freed, as with a wrong handle, the end of its client takes it back."""
-    sim = start("T4")
-    program = mutant("NVOS00_PARAMETERS", "hObjectOld", 4, "580.142", tmp_path)
-    assert run(str(sim.mount), program=program).with_verdict("failed")
-    assert sim.settles(0, 0)
-
-
 def test_environment(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The program gets nothing of our environment, and no open file but its standard ones."""
     monkeypatch.setenv("LD_PRELOAD", "/nonexistent.so")
@@ -157,15 +147,6 @@ def test_time_is_bounded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Non
         run(str(tmp_path), program=script(tmp_path, text))
     assert time.monotonic() - begin < 300
     assert late.value.outcome == Outcome("1.1", False, "1.0", ())
-
-
-def test_each_card_has_its_time(tmp_path: Path) -> None:
-    """The more cards there are, the longer it may take; other nodes do not count."""
-    nodes = ("nvidia0", "nvidia1", "nvidia15", "nvidiactl", "nvidia-uvm", "nvidia-caps")
-    for node in nodes:
-        (tmp_path / node).touch()
-    assert timeout_s(str(tmp_path)) == run_module.BEGIN_S + 3 * run_module.CARD_S
-    assert timeout_s(str(tmp_path / "none")) == run_module.BEGIN_S
 
 
 def nodes_of(pid: int) -> set[str]:

@@ -269,6 +269,21 @@ static inline void fuzz_write(struct fuzz *fuzz, const struct cgpu_node *node, c
 		MUST(at[1] ? *at >= ' ' && *at <= '~' : *at == '\n');
 }
 
+/* Take back all that a call has made. */
+static inline void fuzz_undo(struct fuzz *fuzz, struct cgpu_call *call)
+{
+	u8 top[64] = { 0 };
+	struct cgpu_call undo = { .top = top };
+	u32 count = 0;
+
+	while (cgpu_call_undo(&fuzz->core, call, &undo)) {
+		MUST(++count <= 512);
+		MUST(cgpu_call_begin(&fuzz->core, &undo) == CGPU_EXECUTE);
+		put32(top, fuzz->core.abi->NVOS00_PARAMETERS.status, NV_OK);
+		MUST(cgpu_call_end(&fuzz->core, &undo, 0) == 0);
+	}
+}
+
 /* What holds after whatever an input did. */
 static inline void fuzz_check(struct fuzz *fuzz)
 {

@@ -37,20 +37,6 @@ static u64 size(struct world *world)
 	return take64(world->input) >> (shift % 64);
 }
 
-static void run_undo(struct world *world, struct flight *flight)
-{
-	u8 top[64];
-	struct cgpu_call undo = { .top = top };
-	u32 count = 0;
-
-	while (cgpu_call_undo(&world->fuzz->core, &flight->call, &undo)) {
-		MUST(++count <= 512);
-		MUST(cgpu_call_begin(&world->fuzz->core, &undo) == CGPU_EXECUTE);
-		put32(top, world->fuzz->core.abi->NVOS00_PARAMETERS.status, NV_OK);
-		MUST(cgpu_call_end(&world->fuzz->core, &undo, 0) == 0);
-	}
-}
-
 static void land(struct world *world, struct flight *flight, int result)
 {
 	u32 i, at;
@@ -65,7 +51,7 @@ static void land(struct world *world, struct flight *flight, int result)
 			flight->segment[0][at] = take8(world->input);
 	}
 	if (cgpu_call_end(&world->fuzz->core, &flight->call, result))
-		run_undo(world, flight);
+		fuzz_undo(world->fuzz, &flight->call);
 	MUST(cgpu_call_end(&world->fuzz->core, &flight->call, 0) == 0);
 	for (i = 0; i < CGPU_MAX_SEGMENTS; i++) {
 		free(flight->segment[i]);

@@ -3,6 +3,7 @@
  * Objects of every kind, contexts of channel groups and channels among them; files that end or are lost sight of; and
  * what a card says beside what is charged. Calls end at once, as the input says.
  */
+#include "answers.h"
 #include "objects.h"
 
 struct world {
@@ -45,7 +46,6 @@ static void run(struct world *world, struct cgpu_call *call, u32 status_at)
 {
 	enum cgpu_verdict verdict = cgpu_call_begin(&world->fuzz->core, call);
 	u8 *segment[CGPU_MAX_SEGMENTS] = { NULL };
-	struct cgpu_call undo = { .top = (u8[64]){ 0 } };
 	u32 rounds = 0, i;
 	int result;
 	u8 answer;
@@ -69,12 +69,8 @@ static void run(struct world *world, struct cgpu_call *call, u32 status_at)
 	/* A signal came first: the driver was never asked. */
 	if (answer > 248)
 		result = -EINTR;
-	if (cgpu_call_end(&world->fuzz->core, call, result)) {
-		while (cgpu_call_undo(&world->fuzz->core, call, &undo)) {
-			MUST(cgpu_call_begin(&world->fuzz->core, &undo) == CGPU_EXECUTE);
-			MUST(cgpu_call_end(&world->fuzz->core, &undo, 0) == 0);
-		}
-	}
+	if (cgpu_call_end(&world->fuzz->core, call, result))
+		fuzz_undo(world->fuzz, call);
 	for (i = 0; i < rounds; i++)
 		free(segment[i]);
 }
@@ -140,15 +136,11 @@ static void share(struct world *world, u8 how)
 	run(world, &call, at->status);
 }
 
-struct control {
-	u32 command, bytes;
-};
-
 /* Controls that divide GPU time, those that name a client, those that no slice has, and one that nobody knows. */
-static struct control control_of(const struct nv_abi *abi, u8 which)
+static struct fuzz_control control_of(const struct nv_abi *abi, u8 which)
 {
 	const u32 schedule = abi->NVA06F_CTRL_GPFIFO_SCHEDULE_PARAMS.bytes, bind = abi->NVA06F_CTRL_BIND_PARAMS.bytes;
-	const struct control controls[] = {
+	const struct fuzz_control controls[] = {
 		{ NVA06C_CTRL_CMD_GPFIFO_SCHEDULE, schedule },
 		{ NVA06F_CTRL_CMD_GPFIFO_SCHEDULE, schedule },
 		{ NVC36F_CTRL_CMD_GPFIFO_SCHEDULE, schedule },
@@ -171,7 +163,7 @@ static struct control control_of(const struct nv_abi *abi, u8 which)
 static void control(struct world *world, u8 how)
 {
 	const struct nv_layout_NVOS54_PARAMETERS *at = &world->fuzz->core.abi->NVOS54_PARAMETERS;
-	struct control chosen = control_of(world->fuzz->core.abi, how);
+	struct fuzz_control chosen = control_of(world->fuzz->core.abi, how);
 	u8 top[128] = { 0 };
 	struct cgpu_call call = call_of(world, top, NV_ESC_RM_CONTROL, at->bytes);
 

@@ -19,7 +19,6 @@ from tests.sim.abi import (
     HEAP,
     HEAP_FREE,
     HEAP_SIZE,
-    HOST,
     ROOT,
     SHARE,
     SUBDEVICE,
@@ -190,11 +189,11 @@ class Driver:
         return self.alloc(client, device, handle, SUBDEVICE, params, how)
 
     def memory(
-        self, client: Client, parent: int, handle: int, fields: dict[str, int], how: How
+        self, client: Client, parent: int, handle: int, fields: dict[str, int], how: How, kind: int = VIDEO
     ) -> tuple[Done, int]:
-        """Ask for memory of the card. fields: size, attr, attr2 and so on."""
+        """Ask for memory of the card, or of the host. fields: size, attr, attr2 and so on."""
         params = self.form("NV_MEMORY_ALLOCATION_PARAMS").pack(owner=1, **fields)
-        return self.alloc(client, parent, handle, VIDEO, params, how)
+        return self.alloc(client, parent, handle, kind, params, how)
 
     def heap(self, client: Client, function: int, fields: dict[str, int], how: How) -> Done:
         form = self.form("NVOS32_PARAMETERS")
@@ -207,12 +206,6 @@ class Driver:
             hClient=client.handle, hParent=parent, hObject=handle, hClientSrc=source[0], hObjectSrc=source[1]
         )
         return self.call(client.who, DUP, ("NVOS55_PARAMETERS", ""), top, None, how)
-
-    def host(self, client: Client, parent: int, handle: int, size: int, how: How) -> tuple[Done, int]:
-        """Ask for memory of the host."""
-        attr = bits("NVOS32_ATTR_LOCATION", 1)  # PCI
-        params = self.form("NV_MEMORY_ALLOCATION_PARAMS").pack(owner=1, size=size, attr=attr)
-        return self.alloc(client, parent, handle, HOST, params, how)
 
     def share(self, client: Client, source: tuple[int, int], policy: tuple[int, int], how: How) -> Done:
         """Say who may duplicate an object. source: its client and itself. policy: the type, and a target."""

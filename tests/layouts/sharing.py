@@ -12,8 +12,10 @@ from tests.layouts.calls import Client, How, Object, bits
 from tests.layouts.machine import HANDLES, HOWS, MIB, PICK, Drawn
 from tests.layouts.rules import HEAP_ALLOCS, TILED, TWO, Machine, happened
 from tests.layouts.stage import ANSWER, FINE
+from tests.sim.abi import HOST
 
 ALL, TO_CLIENT = 1, 3  # RS_SHARE_TYPE_*
+PCI: Final = bits("NVOS32_ATTR_LOCATION", 1)
 NO_PERMISSION: Final = 0x1B
 TYPES = st.sampled_from([ALL, TO_CLIENT])
 HOST_SIZES = st.integers(1, 64 * MIB)
@@ -31,11 +33,11 @@ class Sharing(Machine):
             return
         parent, how = client.of("device")[at % len(client.of("device"))], self.how(client, drawn)
         if form == 0:
-            done, made = self.driver.host(client, parent, handle, size, how)
+            done, made = self.driver.memory(client, parent, handle, {"size": size, "attr": PCI}, how, HOST)
         else:
             name = HEAP_ALLOCS[form]
             sized = {"height": size, "pitch": 1} if name == TILED else {"size": size}
-            asked = {"owner": 1, "attr": bits("NVOS32_ATTR_LOCATION", 1), "hMemory": handle, **sized}
+            asked = {"owner": 1, "attr": PCI, "hMemory": handle, **sized}
             fields = {f"data__{name}__{field}": value for field, value in asked.items()}
             done = self.driver.heap(client, form, {"hObjectParent": parent, **fields}, how)
             made = self.driver.form("NVOS32_PARAMETERS").get(done.top, f"data.{name}.hMemory")

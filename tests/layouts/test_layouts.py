@@ -3,42 +3,21 @@
 
 from __future__ import annotations
 
-import json
 import os
 
 import pytest
 from hypothesis import HealthCheck, Phase, settings
 from hypothesis.stateful import run_state_machine_as_test
 
+from tests.check_driver.tables import last_versions
 from tests.integration.commands import ENFORCE
 from tests.layouts.sharing import Sharing
 from tests.layouts.stage import Library, build
-from tests.sim.abi import facts, key, layout
 
 
 def histories() -> int:
     """Return how many histories each layout gets: CGPU_LAYOUT_HISTORIES, 12 unless told."""
     return int(os.environ.get("CGPU_LAYOUT_HISTORIES", "12"))
-
-
-def layouts_of(version: str) -> str:
-    """Return all that tells two versions apart: their structs, and how they behave."""
-    rows: list[object] = []
-    for name in facts()["structs"]:
-        try:
-            form = layout(name, version)
-        except KeyError:
-            continue
-        rows.append((name, form.size, form.fields))
-    for name, known in facts()["behaviours"].items():
-        rows.append((name, key(known["first"]) <= key(version) <= key(known["last"])))
-    return json.dumps(rows)
-
-
-def representatives() -> list[str]:
-    """Return the last version of each set of layouts that differs from the others."""
-    found = {layouts_of(version): version for version in sorted(facts()["tags"], key=key)}
-    return sorted(found.values(), key=key)
 
 
 @pytest.fixture(scope="session")
@@ -72,7 +51,7 @@ def run(
 
 @pytest.mark.enforcement
 @pytest.mark.timeout(0)
-@pytest.mark.parametrize("version", representatives())
+@pytest.mark.parametrize("version", last_versions())
 def test_charges_are_what_the_cards_say(library: Library, version: str) -> None:
     """Bytes charged are bytes held, within the limit after every step, and none at the end."""
     run(library, version, enforce=os.environ.get(ENFORCE) != "off")
@@ -82,10 +61,10 @@ def test_charges_are_what_the_cards_say(library: Library, version: str) -> None:
 def test_one_record_for_all_that_a_container_left_is_never_too_little() -> None:
     """A removed container is charged for what it has until the last of it is gone, and for nothing then."""
     library = Library(build("layouts-folded", "-DCORE_FOLDS_ABOVE=0u"))
-    run(library, representatives()[-1], enforce=True, exact=False, times=10)
+    run(library, last_versions()[-1], enforce=True, exact=False, times=10)
 
 
 def test_it_fails_without_enforcement(library: Library) -> None:
     """An engine that refuses nothing does not pass."""
     with pytest.raises(AssertionError):
-        run(library, representatives()[-1], enforce=False, phases=(Phase.generate,))
+        run(library, last_versions()[-1], enforce=False, phases=(Phase.generate,))

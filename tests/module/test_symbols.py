@@ -18,15 +18,11 @@ def table() -> dict[str, str]:
 
 
 def test_required_functions_are_documented() -> None:
-    """Each function that is probed is in the table, and none besides."""
+    """Each function that is probed is in the table, and none besides; and which ones a driver may lack."""
     older = {names[0] for names in chosen().values()}
     kernels = {fields["symbol"] for fields in probes().values() if "module" not in fields}
     assert kernels == {"chrdev_open"}
     assert set(table()) == {name for _, name in required()} | older | set(optional())
-
-
-def test_what_may_be_missing_is_said() -> None:
-    """The table says of the very functions that a driver may lack that it may lack them."""
     assert sorted(name for name, said in table().items() if said.startswith("may be missing")) == optional()
 
 

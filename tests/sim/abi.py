@@ -14,11 +14,10 @@ ABI = Path(__file__).resolve().parents[2] / "kmod" / "abi" / "nvidia.json"
 KIB = 1 << 10
 MIB = 1 << 20
 PAGE_BIG = 64 * KIB
-PAGE_HUGE = 2 * MIB
-ALLOC, FREE, CONTROL, DUP, HEAP, ALLOC_MEMORY = 0x2B, 0x29, 0x2A, 0x34, 0x4A, 0x27
+ALLOC, FREE, CONTROL, DUP, HEAP = 0x2B, 0x29, 0x2A, 0x34, 0x4A
 SHARE = 0x35
 REGISTER_FD, XFER = 201, 211
-ROOT, DEVICE, SUBDEVICE, VIDEO, HOST, PINNED = 0x41, 0x80, 0x2080, 0x40, 0x3E, 0x71
+ROOT, DEVICE, SUBDEVICE, VIDEO, HOST = 0x41, 0x80, 0x2080, 0x40, 0x3E
 FB_INFO_V2 = 0x20801303
 ID_INFO = 0x205
 HEAP_SIZE, HEAP_FREE = 9, 0x16
@@ -29,9 +28,6 @@ class Status:
 
     OK = 0
     INVALID_ARGUMENT = 0x1F
-    INVALID_FLAGS = 0x29
-    NO_MEMORY = 0x51
-    NOT_SUPPORTED = 0x56
 
 
 @dataclass(frozen=True)

@@ -14,7 +14,6 @@ from tests.sim.abi import (
     DEVICE,
     FB_INFO_V2,
     FREE,
-    HEAP,
     ID_INFO,
     ROOT,
     SUBDEVICE,
@@ -91,9 +90,9 @@ class Client(AbstractContextManager["Client"]):
         form = self.sim.layout("NVOS64_PARAMETERS")
         return form.get(data, "status"), form.get(data, "hObjectNew")
 
-    def memory(self, size: int, **values: int) -> bytearray:
+    def memory(self, size: int) -> bytearray:
         """Return the parameters of a request for memory of the card."""
-        return self.params("NV_MEMORY_ALLOCATION_PARAMS", **{"owner": 1, "size": size, **values})
+        return self.params("NV_MEMORY_ALLOCATION_PARAMS", owner=1, size=size)
 
     def free(self, handle: int) -> int:
         data = self.params("NVOS00_PARAMETERS", hRoot=self.handle, hObjectOld=handle)
@@ -122,11 +121,3 @@ class Client(AbstractContextManager["Client"]):
             params[start + 8 * i : start + 8 * i + 4] = index.to_bytes(4, "little")
         assert self.control(self.subdevice, FB_INFO_V2, params) == Status.OK
         return [int.from_bytes(params[start + 8 * i + 4 :][:4], "little") for i in range(len(indices))]
-
-    def heap(self, function: int, **values: int) -> tuple[int, bytearray]:
-        """Make one VID_HEAP_CONTROL call: status and the structure."""
-        data = self.params(
-            "NVOS32_PARAMETERS", hRoot=self.handle, hObjectParent=self.device, function=function, **values
-        )
-        self.call(HEAP, data)
-        return self.sim.layout("NVOS32_PARAMETERS").get(data, "status"), data

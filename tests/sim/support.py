@@ -3,17 +3,14 @@
 
 from __future__ import annotations
 
-import fcntl
 import os
 import signal
 import subprocess
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-from tests.sim.abi import HEAP_FREE, HEAP_SIZE, KIB, REGISTER_FD, Layout, command, layout
+from tests.sim.abi import HEAP_FREE, HEAP_SIZE, KIB, Layout, layout
 from tests.sim.client import Client
 
 REPOSITORY = Path(__file__).resolve().parents[2]
@@ -38,32 +35,17 @@ class Sim:
         """Return a client with a device and a subdevice on a card."""
         return Client(self, self.open(), card)
 
-    @contextmanager
-    def tied(self, client: Client, card: int = 0) -> Iterator[int]:
-        """Have a card's node open that is tied to a client's nvidiactl."""
-        node = self.open(f"nvidia{card}")
-        fcntl.ioctl(node, command(REGISTER_FD, 4), client.ctl.to_bytes(4, "little"))
-        yield node
-        os.close(node)
-
     def probe(self, *words: str, bits: int = 64) -> subprocess.CompletedProcess[str]:
         """Run the probe to its end."""
-        return self.run_command(*self.command(*words, bits=bits))
+        program = BUILD / ("cgpu-probe" if bits == 64 else "cgpu-probe32")
+        command = [str(program), "--dev", str(self.mount), *words]
+        return subprocess.run(command, capture_output=True, text=True, timeout=120, check=False)
 
     def lines(self, *words: str, bits: int = 64) -> list[str]:
         """Run the probe, whose words must all go well, and return its lines."""
         done = self.probe(*words, bits=bits)
         assert done.returncode == 0, done.stdout + done.stderr
         return done.stdout.splitlines()
-
-    def command(self, *words: str, bits: int = 64) -> list[str]:
-        """Return the command of the probe with these words."""
-        program = BUILD / ("cgpu-probe" if bits == 64 else "cgpu-probe32")
-        return [str(program), "--dev", str(self.mount), *words]
-
-    def run_command(self, *command: str) -> subprocess.CompletedProcess[str]:
-        """Run a command to its end."""
-        return subprocess.run(command, capture_output=True, text=True, timeout=120, check=False)
 
     def used(self, card: int = 0) -> int:
         """Return the bytes a card has given out, asked by a client of its own."""

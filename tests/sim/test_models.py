@@ -9,8 +9,10 @@ import pytest
 
 from cgpu.kmod.daemon import main as cgpud
 from cgpu.kmod.daemon.simulate import check_cards, models
+from tests.sim.abi import MIB, Status, facts
+from tests.sim.client import Client
 from tests.sim.conftest import Start
-from tests.sim.support import fields, listed
+from tests.sim.support import Sim, fields, listed
 
 
 def test_commands_and_documents_name_the_models(repository: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -35,3 +37,13 @@ def test_a_card_is_what_the_list_says(start: Start, model: str) -> None:
         assert f'name="{name}"' in line
         for key in ("total", "free", "v1_total", "v2_total", "heap_total", "region_total"):
             assert fields(line)[key] == str(size << 20)
+
+
+def test_every_class_of_card_memory_takes_some(sim: Sim, client: Client) -> None:
+    """A card gives out what the core charges for, until it is freed."""
+    classes = [row for row in facts()["classes"].values() if row.get("memory") == "vidmem"]
+    assert classes
+    for row in classes:
+        status, handle = client.alloc(client.device, row["id"], client.memory(3 * MIB))
+        assert (status, sim.used()) == (Status.OK, 4 * MIB), row
+        assert (client.free(handle), sim.used()) == (Status.OK, 0), row

@@ -1,0 +1,56 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Parts of the module beside a model of pages, in random histories on the host.
+
+live_parts: what of a mapping of managed memory is live. page_counts: who has which page of a card.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from tests.core.build import SANITIZE, WARNINGS, run, tool
+from tests.vm.harness.counts import count
+
+HERE = Path(__file__).resolve().parent
+KMOD = HERE.parent.parent / "kmod"
+SOURCES = {"live_parts": "probes/live.c", "page_counts": "probes/page_counts.c"}
+FOLDERS = (
+    HERE / "shim",
+    HERE.parent / "core" / "bench",
+    *(KMOD / folder for folder in ("module", "core", "core/include", "build/gen")),
+)
+SEEDS = {"live_parts": range(count(12, 400)), "page_counts": range(1, count(6, 200))}
+# The program, its steps, and what is special about its histories.
+HISTORIES = {
+    "what_is_live_is_known": ("live_parts", "3000"),
+    "without_memory_it_stays_charged": ("live_parts", "3000", "none"),
+    "pages_are_their_owners": ("page_counts", "1500"),
+    "pages_of_many_removed_containers_keep_no_place": ("page_counts", "1000", "crowd"),
+}
+
+
+@pytest.fixture(scope="module")
+def programs(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
+    """Build each model with the module's file, under AddressSanitizer and UBSan."""
+    output = tmp_path_factory.mktemp("models")
+    flags = ["-std=gnu11", "-g", "-O1", *WARNINGS, *SANITIZE, *(f"-I{folder}" for folder in FOLDERS)]
+    for name, source in SOURCES.items():
+        sources = [str(HERE / f"{name}.c"), str(KMOD / "module" / source)]
+        run([tool("clang"), *flags, *sources, "-o", str(output / name)])
+    return {name: output / name for name in SOURCES}
+
+
+@pytest.mark.parametrize(
+    ("history", "seed"), [(name, seed) for name, words in HISTORIES.items() for seed in SEEDS[words[0]]]
+)
+def test_histories(programs: dict[str, Path], history: str, seed: int) -> None:
+    """What the module has on record is what the model has, after each step."""
+    name, *words = HISTORIES[history]
+    run([str(programs[name]), str(seed), *words])
+
+
+def test_parts_have_a_bound(programs: dict[str, Path]) -> None:
+    """A mapping cut into more parts than are kept stays charged for what lies behind the last one."""
+    run([str(programs["live_parts"]), "1", "0", "bound"])
