@@ -11,7 +11,7 @@ from typing import Self
 import pytest
 
 from cgpu import paths
-from cgpu.client.tree import Gpu
+from cgpu.client.tree import Gpu, Tree
 
 MIB = 1 << 20
 T4 = 15109
@@ -48,6 +48,9 @@ class PlainTree:
         self.base = base
         self.path = base / "tree"
         self.inst_ctl = self.path / "inst_ctl"
+
+    def client(self) -> Tree:
+        return Tree(str(self.path))
 
     def build(self, *mib: int) -> Self:
         """Make the tree, with cards of these sizes."""

@@ -9,7 +9,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from cgpu.client.reservations import Reservation, parse, places, promised
-from cgpu.client.tree import Tree
 from cgpu.errors import CgpuError
 from tests.client.support import CONTAINER, MIB, PlainTree
 from tests.refusal import has_parts
@@ -28,13 +27,9 @@ RESERVATIONS = st.builds(
 )
 
 
-def client(tree: PlainTree) -> Tree:
-    return Tree(str(tree.path))
-
-
 def test_what_is_written(tree: PlainTree) -> None:
     """A reservation, its end and a container by shares are one write each, of the long form."""
-    one = client(tree)
+    one = tree.client()
     for call, line in (
         (partial(one.reserve, ONE, GRANT), f"reserve id={ONE} gpu=1:{6043 * MIB}:2:1"),
         (partial(one.release, ONE), f"release id={ONE}"),

@@ -23,26 +23,22 @@ from tests.refusal import refused
 GRANTS = ((0, 6043 * MIB, 5, 0), (1, 100 * MIB, 1, 1))
 
 
-def client(tree: PlainTree) -> Tree:
-    return Tree(str(tree.path))
-
-
 def test_kind(tree: PlainTree, monkeypatch: pytest.MonkeyPatch) -> None:
     """The kind of the engine is asked once, and an engine that has said it is there."""
     tree.write({"engine": "cgpud 0.1.0"})
-    one = client(tree)
+    one = tree.client()
     assert one.kind() == "cgpud"
     monkeypatch.setattr(Tree, "is_up", lambda _: pytest.fail("it was asked again"))
     tree.write({"engine": "else 0.1.0"})
     assert one.kind() == "cgpud"
     one.await_restart(10)
     with refused(f"{tree.path}/engine: else: expected cgpud"):
-        client(tree).kind()
+        tree.client().kind()
 
 
 def test_nodes(tree: PlainTree) -> None:
     """Nodes are read without their newline, and written whole; one without an end is not read to the end."""
-    one = client(tree)
+    one = tree.client()
     assert one.read("version") == "0.1.0"
     assert one.read_int("0", "policy") == 1
     one.write("3", "0", "policy")
@@ -58,12 +54,12 @@ def test_nodes(tree: PlainTree) -> None:
 
 def test_register_and_destroy(tree: PlainTree) -> None:
     """A registration is one write of the long form; a removal names the whole id."""
-    client(tree).register(CONTAINER, 4711, GRANTS)
+    tree.client().register(CONTAINER, 4711, GRANTS)
     assert tree.inst_ctl.read_text() == (
         f"create id={CONTAINER} pid=4711 gpu=0:{6043 * MIB}:5:0 gpu=1:{100 * MIB}:1:1"
     )
     tree.inst_ctl.write_text("")
-    client(tree).destroy(CONTAINER)
+    tree.client().destroy(CONTAINER)
     assert tree.inst_ctl.read_text() == f"destroy id={CONTAINER}"
 
 
@@ -77,14 +73,14 @@ def test_half_a_write(tree: PlainTree, monkeypatch: pytest.MonkeyPatch) -> None:
 
     monkeypatch.setattr("cgpu.client.tree.os.write", half)
     with refused(f"container {CONTAINER}: ", "only a part was taken"):
-        client(tree).register(CONTAINER, 4711, GRANTS)
+        tree.client().register(CONTAINER, 4711, GRANTS)
     assert written[-1] == f"destroy id={CONTAINER}".encode()
 
 
 def test_too_many_grants(tree: PlainTree) -> None:
     """A request that does not fit into one write is refused before it is tried."""
     with refused("container 1", "its request takes ", " bytes, expected at most 4096"):
-        client(tree).register("1", 1, GRANTS * 100)
+        tree.client().register("1", 1, GRANTS * 100)
     assert tree.inst_ctl.read_text() == ""
 
 
@@ -102,15 +98,15 @@ def test_reasons_of_refusals(
     """The engine's line about a refused write is the message, or its errno where it gives none."""
     refuse_writes(monkeypatch, errno.ENOMEM)
     with pytest.raises(CgpuError) as caught:
-        call(client(tree))
+        call(tree.client())
     assert str(caught.value) == f"{subject}: the engine at {tree.path} refused: Cannot allocate memory"
     tree.inst_ctl.write_text("GPU 0 has nothing left\nand more\n")
     with pytest.raises(CgpuError) as caught:
-        call(client(tree))
+        call(tree.client())
     assert str(caught.value) == f"{subject}: GPU 0 has nothing left"
     tree.inst_ctl.write_bytes(b"x" * MIB)
     with pytest.raises(CgpuError) as caught:
-        call(client(tree))
+        call(tree.client())
     assert len(str(caught.value)) == len(subject) + 2 + 512
 
 
@@ -122,7 +118,7 @@ def test_who_may_register(
     """Who may not open or write inst_ctl is told who may."""
     refuse_writes(monkeypatch, number, refused_call)
     with refused(f"container {CONTAINER}: only root of the host may register containers"):
-        client(tree).register(CONTAINER, 4711, GRANTS)
+        tree.client().register(CONTAINER, 4711, GRANTS)
 
 
 @pytest.mark.parametrize("left", ["nothing", "directory", "file"])
@@ -144,7 +140,7 @@ def test_dead_mount(tree: PlainTree, monkeypatch: pytest.MonkeyPatch) -> None:
     (tree.path / "version").unlink()
     refuse_writes(monkeypatch, errno.ENOTCONN, "open")
     with pytest.raises(EngineDownError):
-        client(tree).register(CONTAINER, 1, GRANTS)
+        tree.client().register(CONTAINER, 1, GRANTS)
 
 
 @pytest.mark.parametrize(
@@ -186,11 +182,11 @@ def test_refresh(tree: PlainTree, tmp_path: Path) -> None:
     """The tree's default_memsize replaces the configured one, where there is one; it has to be a number."""
     config = Effective(default_memsize=5)
     tree.write({"default_memsize": 4096})
-    assert client(tree).refresh(config).default_memsize == 4096
+    assert tree.client().refresh(config).default_memsize == 4096
     assert Tree(str(tmp_path / "none")).refresh(config).default_memsize == 5
     tree.write({"default_memsize": -1})
     with refused(f"{tree.path}/default_memsize: -1: a whole number was expected"):
-        client(tree).refresh(config)
+        tree.client().refresh(config)
 
 
 FACTS = "uuid=GPU-1 memtotal=1 max_inst=20"
@@ -208,18 +204,18 @@ def test_bad_facts(tree: PlainTree, line: str) -> None:
     """A GPU of which the engine does not say what is needed is named, with what it says."""
     tree.write({"gpus": line})
     with refused(f"{tree.path}/gpus: {show(line)}: {EXPECTED}"):
-        client(tree).gpus()
+        tree.client().gpus()
 
 
 def test_facts_in_one_read(tree: PlainTree) -> None:
     """One entry tells of all GPUs: nothing else is asked, and words that are not known are ignored."""
     lines = [f"index={index} new=1 uuid={uuid(index)} memtotal={MIB} max_inst=7" for index in (1, 9)]
     tree.write({"gpus": "\n".join(lines)})
-    found = [(gpu.index, gpu.uuid, gpu.memtotal, gpu.max_inst) for gpu in client(tree).gpus()]
+    found = [(gpu.index, gpu.uuid, gpu.memtotal, gpu.max_inst) for gpu in tree.client().gpus()]
     assert found == [(1, uuid(1), MIB, 7), (9, uuid(9), MIB, 7)]
-    assert client(tree).gpus()[0].name == "Tesla T4"
+    assert tree.client().gpus()[0].name == "Tesla T4"
     (tree.path / "gpus").write_text("")
-    assert client(tree).gpus() == []
+    assert tree.client().gpus() == []
 
 
 def test_all_nodes_are_known() -> None:
@@ -244,7 +240,7 @@ def test_ids() -> None:
 )
 def test_bad_ids(bad: str, tree: PlainTree) -> None:
     """An id that could mean something else in the grammar or in a path is refused, and nothing written."""
-    one = client(tree)
+    one = tree.client()
     for kind, call in (
         ("container", partial(one.register, bad, 1, GRANTS)),
         ("container", partial(one.destroy, bad)),

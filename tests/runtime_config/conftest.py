@@ -49,9 +49,7 @@ def bare(bare_launcher: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, m
     """Return such a launcher, and no server yet."""
     # It ends where it would become Python, with what it has prepared for that.
     monkeypatch.setenv("ASAN_OPTIONS", "detect_leaks=0")
-    made = Served(tmp_path / "node", module=module, program=bare_launcher)
-    made.build()
-    return made
+    return Served(tmp_path / "node", module=module, program=bare_launcher).build()
 
 
 @pytest.fixture
@@ -69,8 +67,7 @@ def alone(tmp_path: Path, module: bool) -> Wrapper:
 @pytest.fixture
 def served(any_launcher: Path, tmp_path: Path, module: bool) -> Iterator[Served]:
     """Return a launcher with a server beside it."""
-    made = Served(tmp_path / "node", module=module, program=any_launcher)
-    made.build()
+    made = Served(tmp_path / "node", module=module, program=any_launcher).build()
     with made.server():
         yield made
 

@@ -15,7 +15,6 @@ from tests.runtime_config.support import ASKING, spec
 
 def test_owner_and_mode_are_kept(wrapper: Wrapper) -> None:
     """The edited config.json has the mode of the first, and its owner where we may set it."""
-    wrapper.bundle(spec(*ASKING, FIRST))
     wrapper.config.chmod(0o640)
     owner = (12, 34) if os.geteuid() == 0 else (os.geteuid(), os.getegid())
     os.chown(wrapper.config, *owner)
@@ -27,7 +26,6 @@ def test_owner_and_mode_are_kept(wrapper: Wrapper) -> None:
 @pytest.mark.root
 def test_the_group_is_kept_where_the_folder_gives_its_own(wrapper: Wrapper) -> None:
     """Nobody may read the edited config.json who could not read the first."""
-    wrapper.bundle(spec(*ASKING, FIRST))
     wrapper.config.chmod(0o640)
     os.chown(wrapper.place, 0, 34)
     wrapper.place.chmod(0o2755)
@@ -38,6 +36,7 @@ def test_the_group_is_kept_where_the_folder_gives_its_own(wrapper: Wrapper) -> N
 
 def test_what_is_missing_is_named(wrapper: Wrapper) -> None:
     """A bundle without config.json, and one that is not there, is refused by its path."""
+    wrapper.config.unlink()
     assert refusal(wrapper) == f"{wrapper.place}/config.json: No such file or directory"
     wrapper.place.rmdir()
     assert refusal(wrapper) == f"bundle {wrapper.place}: No such file or directory"
@@ -45,6 +44,7 @@ def test_what_is_missing_is_named(wrapper: Wrapper) -> None:
 
 def test_a_pipe_is_no_spec(wrapper: Wrapper) -> None:
     """A named pipe in the place of config.json is refused and never waited for."""
+    wrapper.config.unlink()
     os.mkfifo(wrapper.config)
     assert refusal(wrapper) == f"{wrapper.config}: expected a regular file"
 
@@ -53,6 +53,7 @@ def test_a_linked_spec_is_never_written(wrapper: Wrapper, tmp_path: Path) -> Non
     """config.json that is a link may be run, but not edited: the link's target is not the bundle's."""
     target = tmp_path / "elsewhere.json"
     target.write_text(json.dumps(spec(*ASKING, FIRST)))
+    wrapper.config.unlink()
     wrapper.config.symlink_to(target)
     assert "expected a plain file" in refusal(wrapper)
     assert wrapper.config.is_symlink()
@@ -82,5 +83,4 @@ def test_a_runtime_that_cannot_start_leaves_the_bundle(wrapper: Wrapper) -> None
     """When the low-level runtime cannot be executed, config.json is put back."""
     wrapper.runtime("")
     (wrapper.base / "runc").write_text("#!/does/not/exist\n")
-    wrapper.bundle(spec(*ASKING, FIRST))
     assert "runc: cannot be started (No such file or directory)" in refusal(wrapper)

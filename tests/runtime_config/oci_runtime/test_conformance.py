@@ -98,10 +98,8 @@ def prepare(node: Wrapper, start: Start) -> None:
 
 def launch(node: Served, start: Start) -> Outcome:
     prepare(node, start)
-    command = node.command(*arguments(node, start))
-    done = subprocess.run(command, capture_output=True, check=False, timeout=240, cwd=node.base)
-    assert done.stdout == b""
-    return outcome(node, done.returncode, done.stderr.decode())
+    result = node.run(*node.command(*arguments(node, start)))
+    return outcome(node, result.status, result.errors)
 
 
 def outcome(node: Wrapper, status: int, errors: str) -> Outcome:
@@ -135,11 +133,9 @@ def both(any_launcher: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterat
     """Return both nodes; that with a server notes where Python is started all the same."""
     folder = tmp_path_factory.mktemp("conformance")
     python = program(folder / "bin" / "python3", ': >python-called\nexec /usr/bin/python3 "$@"')
-    alone = Served(folder / "alone", program=any_launcher)
+    alone = Served(folder / "alone", program=any_launcher).build()
     # Sanitizers cost ten times the start: the launcher without a server has them, and those of other tests.
-    served = Served(folder / "served", program=build_launcher(folder / "noting", str(python), ()))
-    alone.build()
-    served.build()
+    served = Served(folder / "served", program=build_launcher(folder / "noting", str(python), ())).build()
     with served.server(), warm_python(alone) as warm:
         yield Both(alone, served, warm)
 

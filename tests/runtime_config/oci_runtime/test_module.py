@@ -36,7 +36,6 @@ def test_nothing_of_the_daemon_is_needed(wrapper: Wrapper) -> None:
 def test_a_server_does_all_of_it(bare: Served) -> None:
     """With the module too a server prepares a slice whole, once the card's nodes by number are there."""
     with bare.server():
-        bare.bundle(spec(*ASKING, FIRST))
         assert bare.create() == LEFT
         for major, minor in ((195, 255), (511, 0), (511, 1), (195, 0)):
             os.mknod(bare.numbers / f"{major}:{minor}", stat.S_IFCHR | 0o600, os.makedev(major, minor))
@@ -73,7 +72,6 @@ def test_the_vendors_runtime_provides_the_nodes(wrapper: Wrapper) -> None:
 def test_a_missing_part_of_the_driver(wrapper: Wrapper, devices: str) -> None:
     """Without UVM a slice is refused with the command that loads it."""
     wrapper.devices.write_text(devices)
-    wrapper.bundle(spec(*ASKING, FIRST))
     message = f"{wrapper.devices}: has no nvidia-uvm, without which CUDA does not work: modprobe nvidia-uvm"
     assert refusal(wrapper) == message
 
@@ -81,7 +79,6 @@ def test_a_missing_part_of_the_driver(wrapper: Wrapper, devices: str) -> None:
 def test_a_driver_without_numbers(wrapper: Wrapper) -> None:
     """Without a major number no node is invented."""
     (wrapper.tree / "major").write_text("0\n")
-    wrapper.bundle(spec(*ASKING, FIRST))
     assert refusal(wrapper) == f"{wrapper.tree}/major: 0: the NVIDIA driver is not loaded: modprobe nvidia"
 
 

@@ -23,16 +23,12 @@ SLICED = spec(*ASKING, FIRST)
 
 @pytest.fixture
 def node(any_launcher: Path, tmp_path: Path) -> Served:
-    """Return a node whose launcher starts Python, with a bundle that asks, and no server yet."""
-    made = Served(tmp_path / "node", program=any_launcher)
-    made.build()
-    made.bundle(SLICED)
-    return made
+    """Return a node whose launcher starts Python, and no server yet."""
+    return Served(tmp_path / "node", program=any_launcher).build()
 
 
 def test_needs_no_python(bare: Served) -> None:
     """The server prepares a start, of a bundle beside the caller too; the runtime gets the same arguments."""
-    bare.bundle(SLICED)
     with bare.server():
         assert bare.call("create", "--bundle", "bundle", "c1").status == 0
     assert bare.edited()["hooks"]["prestart"][0]["args"][1:3] == ["prestart", "--grant"]
@@ -41,7 +37,6 @@ def test_needs_no_python(bare: Served) -> None:
 
 def test_holds_nothing(bare: Served) -> None:
     """After a start a worker has no folder of it, neither as its own nor as a descriptor."""
-    bare.bundle(SLICED)
     with bare.server() as server:
         for _ in range(12):
             assert bare.create().status == 0
@@ -90,7 +85,6 @@ def test_signals(node: Served) -> None:
 
 def test_another_launcher(bare: Served, tmp_path: Path) -> None:
     """A launcher of another version is not served."""
-    bare.bundle(SLICED)
     other = shutil.copy(bare.program, tmp_path / "other")
     with bare.server():
         served = Served(bare.base, program=Path(other))
@@ -104,7 +98,6 @@ def test_a_replaced_launcher(bare: Served, tmp_path: Path) -> None:
     copy.parent.mkdir()
     shutil.copy(bare.program, copy)
     node = Served(bare.base, program=copy)
-    node.bundle(SLICED)
     with node.server() as server:
         assert node.create().status == 0
         shutil.copy(bare.program, copy.with_name("new"))
@@ -119,11 +112,8 @@ def test_a_replaced_launcher(bare: Served, tmp_path: Path) -> None:
 @pytest.mark.parametrize("options", ["--mount", "--user", "--pid --fork"])
 def test_other_namespaces(bare: Served, options: str) -> None:
     """A caller in a mount, user or PID namespace of its own is not root of the host, so it is not served."""
-    bare.bundle(SLICED)
     with bare.server():
-        command = ["unshare", *options.split(), *bare.command("create", "--bundle", str(bare.place), "c1")]
-        done = subprocess.run(command, cwd=bare.base, capture_output=True, check=False, timeout=60)
-        assert (done.returncode, done.stderr.decode()) == (1, NO_PYTHON)
+        assert bare.run("unshare", *options.split(), *bare.creating()) == LEFT
 
 
 @pytest.mark.root
@@ -132,22 +122,19 @@ def test_another_root(bare: Served, tmp_path: Path) -> None:
     raw = bare.bundle(SLICED)
     root = tmp_path / "root"
     root.mkdir()
-    command = shlex.join(bare.command("create", "--bundle", str(bare.place), "c1"))
-    inside = f"cd {bare.base} && exec {command}"
+    inside = f"cd {bare.base} && exec {shlex.join(bare.creating())}"
     mounts = f"mount --bind / {root} && mount --bind /proc {root}/proc && mount --bind /tmp {root}/tmp"
     with bare.server(before=("unshare", "--mount", "--propagation", "private")) as server:
         enter = ["nsenter", "--target", str(server.pid), "--mount", "sh", "-c"]
         chroot = f"{mounts} && exec chroot {root} sh -c {shlex.quote(inside)}"
-        done = subprocess.run([*enter, chroot], capture_output=True, check=False, timeout=60)
-        assert (done.returncode, done.stderr.decode()) == (1, NO_PYTHON)
+        assert bare.run(*enter, chroot) == LEFT
         assert bare.config.read_bytes() == raw
-        assert subprocess.run([*enter, inside], check=False, timeout=60).returncode == 0
+        assert bare.run(*enter, inside).status == 0
 
 
 @pytest.mark.parametrize("message", [b"", b"-", b"x" * 70000, b"b\0create", b"-\0create\0--bundle\0/\0c1"])
 def test_hostile_peers(bare: Served, message: bytes) -> None:
     """Whoever is no launcher gets no answer, whatever it says; the next start is served."""
-    bare.bundle(SLICED)
     with bare.server():
         for _ in range(10):
             with socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET) as peer:
@@ -161,19 +148,11 @@ def test_hostile_peers(bare: Served, message: bytes) -> None:
 
 def test_a_second_server(bare: Served) -> None:
     """One that is started by hand leaves the place of one that runs, and says so; root alone connects."""
-    bare.bundle(SLICED)
     with bare.server():
         assert bare.socket.stat().st_mode & 0o777 == 0o600
-        second = subprocess.run(
-            ["/usr/bin/python3", "-IS", "-c", bare.server_code()],
-            capture_output=True,
-            check=False,
-            timeout=60,
-        )
-        assert second.returncode == 1
-        assert second.stderr.decode().startswith(
-            f"cgpu-container-runtime-server: {bare.socket}: a server listens"
-        )
+        second = bare.run("/usr/bin/python3", "-IS", "-c", bare.server_code())
+        assert second.status == 1
+        assert second.errors.startswith(f"cgpu-container-runtime-server: {bare.socket}: a server listens")
         assert bare.create().status == 0
 
 
@@ -183,7 +162,7 @@ def test_a_launcher_that_is_killed(bare: Served) -> None:
     wait = f"touch {bare.base}/asked; while [ ! -e {bare.base}/go ]; do sleep 0.01; done; echo {{}}"
     bare.runtime(f"if [ $1 = features ]; then {wait}; fi")
     with bare.server() as server:
-        starting = subprocess.Popen(bare.command("create", "--bundle", str(bare.place), "c1"), cwd=bare.base)
+        starting = subprocess.Popen(bare.creating(), cwd=bare.base)
         eventually((bare.base / "asked").exists, "the server asks the runtime for its features")
         starting.kill()
         starting.wait(timeout=240)
@@ -213,14 +192,13 @@ def test_a_limit_of_file_sizes(node: Served) -> None:
     raw = node.config.read_bytes()
     node.create()  # what is kept of the runtime's features is there now
     node.bundle(SLICED)
-    command = ["prlimit", "--fsize=64", *node.command("create", "--bundle", str(node.place), "c1")]
     said = f"opencgpu: {node.place}/config.json: cannot be replaced (File too large)\n"
 
     def limited() -> Result:
-        done = subprocess.run(command, cwd=node.base, capture_output=True, check=False, timeout=60)
+        result = node.run("prlimit", "--fsize=64", *node.creating())
         assert node.config.read_bytes() == raw
         assert [path.name for path in node.place.iterdir()] == ["config.json"]
-        return Result(done.returncode, done.stderr.decode())
+        return result
 
     assert limited() == Result(1, said)
     with node.server():
@@ -233,7 +211,6 @@ def test_needs_the_rights_of_its_unit(bare: Served) -> None:
     unit = (ROOT / "kmod/units/cgpu-container-runtime.service").read_text()
     kept = next(line for line in unit.splitlines() if line.startswith("CapabilityBoundingSet="))
     words = [f"+{word.removeprefix('CAP_').lower()}" for word in kept.partition("=")[2].split()]
-    bare.bundle(SLICED)
     for path in (bare.place, bare.config):
         os.chown(path, 12, 34)
         path.chmod(path.stat().st_mode & 0o700)
@@ -244,7 +221,6 @@ def test_needs_the_rights_of_its_unit(bare: Served) -> None:
 
 def test_a_socket_of_systemd(bare: Served) -> None:
     """The socket that systemd gives is served; a runtime that says its features gets no descriptor."""
-    bare.bundle(SLICED)
     bare.runtime(f"if [ $1 = features ]; then ls -l /proc/$$/fd >{bare.base}/held; echo {{}}; fi")
     with socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET) as given:
         given.bind(str(bare.socket))

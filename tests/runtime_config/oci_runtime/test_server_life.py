@@ -59,11 +59,8 @@ def hasty_launcher(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture
 def hasty(hasty_launcher: Path, tmp_path: Path) -> Served:
-    """Return such a launcher, a bundle, and no server yet."""
-    made = Served(tmp_path / "node", program=hasty_launcher)
-    made.build()
-    made.bundle(SLICED)
-    return made
+    """Return such a launcher, and no server yet."""
+    return Served(tmp_path / "node", program=hasty_launcher).build()
 
 
 def assert_started_once(node: Served) -> None:
@@ -128,7 +125,6 @@ def test_all_workers_stop(hasty: Served) -> None:
 
 def test_a_server_that_stops(bare: Served) -> None:
     """Workers serve while their server is stopped; it replaces them when it goes on."""
-    bare.bundle(SLICED)
     with bare.server() as server:
         found = workers(server.pid)
         os.kill(server.pid, signal.SIGSTOP)
@@ -191,7 +187,6 @@ def test_another_protocol(hasty: Served, ready: bytes) -> None:
 
 def test_a_server_that_is_killed(bare: Served) -> None:
     """Its workers end with it, and take no connection any more."""
-    bare.bundle(SLICED)
     with bare.server() as server:
         found = workers(server.pid)
         server.kill()

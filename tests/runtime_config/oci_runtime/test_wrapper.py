@@ -128,7 +128,6 @@ def test_an_engine_that_refuses_its_configuration(wrapper: Wrapper, tmp_path: Pa
 @pytest.mark.parametrize("name", ["cdi.json", "seccomp.sock"])
 def test_a_half_started_engine_refuses_slices(wrapper: Wrapper, name: str) -> None:
     """Without description or listener the engine is not ready."""
-    wrapper.bundle(spec(*ASKING, FIRST))
     missing = wrapper.run_directory / name
     missing.unlink()
     restart = paths.daemon_command("restart")
@@ -138,7 +137,6 @@ def test_a_half_started_engine_refuses_slices(wrapper: Wrapper, name: str) -> No
 def test_an_unknown_engine_refuses_slices(tmp_path: Path) -> None:
     """A tree of an engine that is neither of the two gets no container."""
     wrapper = Wrapper(tmp_path / "node").build("other 1.0")
-    wrapper.bundle(spec(*ASKING, FIRST))
     assert refusal(wrapper) == f"{wrapper.tree}/engine: other: expected cgpud or cgpu_km"
 
 
@@ -166,13 +164,11 @@ def test_what_is_refused(wrapper: Wrapper, document: object, message: str) -> No
 @pytest.mark.parametrize("container", ["policy", "a/b", "", "ä", "x" * 200])
 def test_ids_that_cannot_be_registered(wrapper: Wrapper, container: str) -> None:
     """An id that the tree cannot take is refused before anything is started."""
-    wrapper.bundle(spec(*ASKING, FIRST))
     assert refusal(wrapper, container).startswith("container id ")
 
 
 def test_a_checkpoint_of_a_slice_is_not_restored(wrapper: Wrapper) -> None:
     """Restoring would start a container that never went through the hook."""
-    wrapper.bundle(spec(*ASKING, FIRST))
     result = wrapper.call("restore", "--bundle", str(wrapper.place), "c1")
     assert (result.status, wrapper.started()) == (1, [])
     assert "cannot be restored from a checkpoint" in result.errors

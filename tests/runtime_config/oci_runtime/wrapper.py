@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Self
 
 from tests.client.support import T4, PlainTree
-from tests.runtime_config.support import ROOT, JsonObject, cdi_document, program, spec
+from tests.runtime_config.support import ASKING, ROOT, JsonObject, cdi_document, program, spec
 
 # What the engine would have in /run/cgpu lies elsewhere; everything after these lines is the program itself.
 RUNNER = """
@@ -72,7 +72,7 @@ class Wrapper:
         self.config = self.place / "config.json"
 
     def build(self, engine: str | None = None) -> Self:
-        """Make the engine, the runtime and an empty bundle."""
+        """Make the engine, the runtime and a bundle that asks for a slice of the first card."""
         engine = engine or f"{'cgpu_km' if self.module else 'cgpud'} 0.1.0"
         for directory in (self.run_directory, self.place, self.numbers):
             directory.mkdir(parents=True)
@@ -83,6 +83,7 @@ class Wrapper:
             (self.run_directory / "cdi.json").write_text(json.dumps(cdi_document()))
             (self.run_directory / "seccomp.sock").touch()
         self.devices.write_text(DEVICES)
+        self.bundle(spec(*ASKING, FIRST))
         note = f'printf "%s\\0" "$@" >{self.base}/calls'
         return self.runtime(f'if [ "$1" = features ]; then echo "{{}}"; else {note}; fi\n')
 
@@ -129,11 +130,16 @@ class Wrapper:
     def call(self, *arguments: str) -> Result:
         """Run the wrapper with a log file and these arguments."""
         words = ("--log", str(self.log), "--log-format", "json", *arguments)
-        done = subprocess.run(
-            self.command(*words), capture_output=True, check=False, timeout=240, cwd=self.base
-        )
+        return self.run(*self.command(*words))
+
+    def run(self, *command: str) -> Result:
+        done = subprocess.run(command, capture_output=True, check=False, timeout=240, cwd=self.base)
         assert done.stdout == b""
         return Result(done.returncode, done.stderr.decode())
+
+    def creating(self) -> list[str]:
+        """Return the command that creates the bundle's container, without a log."""
+        return self.command("create", "--bundle", str(self.place), "c1")
 
     def start(self, *variables: str) -> JsonObject:
         """Create a container with these variables, which has to work; return its edited config.json."""
@@ -147,7 +153,7 @@ class Wrapper:
 
     def imported(self, document: JsonObject) -> set[str]:
         """Return the modules that the wrapper has imported when it hands a container over: at its exec."""
-        python, flags, _, code, *arguments = self.command("create", "--bundle", str(self.place), "c1")
+        python, flags, _, code, *arguments = self.creating()
         report = f"open({str(self.base / 'modules')!r}, 'w').write(' '.join(sys.modules))"
         instead = f"import os\nos.execve = lambda *words: {report}\nsys.exit(main"
         self.bundle(document)
