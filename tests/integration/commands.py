@@ -52,7 +52,6 @@ def call(command: Command, env: Mapping[str, str] | None = None, timeout: float 
 
 
 def must(command: Command, env: Mapping[str, str] | None = None, timeout: float = PATIENCE) -> Outcome:
-    """Run a command that has to succeed."""
     outcome = call(command, env, timeout)
     assert outcome.returncode == 0, f"{command}: {outcome.returncode}: {outcome.text}"
     return outcome

@@ -25,7 +25,6 @@ def run(podman: Podman, env: dict[str, str], *devices: str) -> Outcome:
 
 
 def cards(outcome: Outcome) -> dict[str, int]:
-    """Return the MiB of each card that could be opened, by its UUID."""
     assert outcome.returncode == 0, outcome.text
     found = [one for one in steps(outcome) if one.name == "info"]
     return {one.fields["uuid"]: one.number("total") // MIB for one in found}

@@ -45,7 +45,6 @@ def test_twenty_five_at_once(start: Start, runc: Runc) -> None:
 
 
 def held(engine: Engine) -> dict[str, tuple[int, int]]:
-    """Return the slice of each container, and what it uses of it."""
     return {
         name: (int(engine.read(f"0/{name}/memsize")), engine.used("0", name)) for name in engine.instances()
     }

@@ -45,14 +45,6 @@ def total(outcome: Outcome) -> int:
 
 
 @pytest.mark.enforcement
-def test_a_device_node_names_a_gpu(start: Start, runc: Runc) -> None:
-    """A card's node alone, as CDI gives it, gets the node's default; one of no card is refused."""
-    start("T4", default_memsize=DEFAULT)
-    assert total(run(runc, given(runc, 0))) == DEFAULT
-    assert "device=/dev/nvidia7: the engine has no GPU of minor 7" in message(run(runc, given(runc, 7)))
-
-
-@pytest.mark.enforcement
 def test_docker_device(start: Start, docker: Docker, tmp_path: Path) -> None:
     """docker run --device with a card's node gets the node's default."""
     start("T4", default_memsize=DEFAULT)

@@ -101,7 +101,6 @@ def containerd(folder: Path) -> Iterator[None]:
 
 
 def run(cri: Cri, name: str, handler: str = "", devices: Sequence[str] = (), **env: str) -> Pod:
-    """Start a pod with one container that only waits."""
     sandbox = cri.sandbox(name, handler)
     try:
         return cri.start(sandbox, name, REFERENCE, PAUSE, env, devices)

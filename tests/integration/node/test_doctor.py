@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""cgpu doctor, status and support-bundle on a node with a real cgpud, also one that is not well."""
+"""cgpu doctor, gc, status and support-bundle on a node with a real cgpud, also one that is not well."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ import cgpu
 from cgpu.kmod.daemon.processes.process_identity import parse
 from tests.integration.commands import Outcome, call, eventually, must
 from tests.integration.conftest import Start
-from tests.integration.engine import CGPU, CGPUD, RUN, TREE, Engine
+from tests.integration.engine import CGPU, RUN, TREE, Engine
 from tests.integration.runtimes import Docker, Runc
 from tests.integration.test_slice import SLICE
 
@@ -50,7 +50,6 @@ def verdicts(document: dict[str, Any]) -> dict[str, str]:
 
 
 def text(document: dict[str, Any], name: str) -> str:
-    """Return what a check has found, with its fix."""
     return next(f"{one['text']} {one['fix']}" for one in document["findings"] if one["name"] == name)
 
 
@@ -78,26 +77,6 @@ def test_daemon_that_hangs(engine: Engine) -> None:
             assert status.wait(60) == 1
     finally:
         os.kill(pid, signal.SIGCONT)
-
-
-def test_status(engine: Engine, runc: Runc) -> None:
-    """Status says what runs in a few lines, and by its exit status whether containers can start."""
-    done = call([CGPU, "status"])
-    assert done.returncode in (0, 3), done.text
-    runc.start("seen", ["/cgpu-probe", "alloc=64M", "hold=1000"], SLICE)
-    document = json.loads(call([CGPU, "status", "--json"]).stdout)
-    (gpu,) = document["gpus"]
-    (container,) = gpu["containers"]
-    assert (gpu["name"], gpu["policy"], gpu["full"]) == ("Tesla T4", 1, False)
-    assert container["id"] == "seen"
-    assert container["memsize"] == gpu["promised"] > 0
-    assert "  seen  " in call([CGPU, "status"]).stdout
-    # Whoever takes the rest leaves nothing to start with.
-    rest = gpu["memtotal"] - gpu["promised"]
-    with subprocess.Popen(["sleep", "60"]) as other:
-        (TREE / "inst_ctl").write_text(f"create id=rest pid={other.pid} gpu=0:{rest}")
-        assert call([CGPU, "status"]).returncode == 4
-        other.kill()
 
 
 @pytest.fixture
@@ -154,35 +133,6 @@ def test_bundle(start: Start, docker: Docker, tmp_path: Path, planted: list[str]
         json.loads(files["cgpu-support/doctor.json"])
     )
     assert len(json.loads(files["cgpu-support/manifest.json"])["files"]) == len(files) - 1
-
-
-# With a /etc/cgpu of its own, so that nothing of the machine's is changed.
-SET = f"""
-mkdir -p /etc/cgpu && mount -t tmpfs none /etc/cgpu
-printf '# ours\\npolicy: 1 # even\\n' >/etc/cgpu/config.yaml
-{CGPUD} --simulate T4 >/dev/null || exit 9
-{CGPU} config set policy 3 --apply; echo "set $?"
-cat {TREE}/0/policy /etc/cgpu/config.yaml
-{CGPU} config set tree /run/other --apply; echo "set $?"
-{CGPU} config set policy 9 --apply; echo "set $?"
-{CGPUD} --stop --force >/dev/null
-"""
-
-
-@pytest.mark.usefixtures("own_engine")
-def test_config_set() -> None:
-    """A key is changed in the file and put in force; one that needs a restart, and a wrong one, are told."""
-    folder = Path("/etc/cgpu")
-    made = not folder.exists()
-    done = must(["unshare", "--mount", "--propagation=slave", "sh", "-c", SET])
-    if made:
-        folder.rmdir()
-    lines = done.stdout.splitlines()
-    assert "policy: in force in cgpud" in lines
-    assert lines[2:6] == ["set 0", "3", "# ours", "policy: 3 # even"]
-    assert [line for line in lines if line.startswith("set ")] == ["set 0", "set 1", "set 1"]
-    assert "tree: changes only with a restart: " in done.stderr
-    assert "policy 9 does not exist; expected 0 (fair share), 1 (preemptive)" in done.stderr
 
 
 def test_not_root(tmp_path: Path) -> None:
@@ -250,3 +200,19 @@ def test_bundle_follows_no_link(start: Start, tmp_path: Path) -> None:
     assert SECRET.encode() not in b"".join(files.values())
     (RUN / "cgpud.log").unlink()
     assert call([CGPU, "support-bundle", "--output", path]).returncode == 1
+
+
+@pytest.mark.usefixtures("own_engine")
+def test_gc(engine: Engine, docker: Docker) -> None:
+    """cgpu gc asks the docker of DOCKER_HOST, and leaves what runs."""
+    environment = {"DOCKER_HOST": docker.socket}
+    docker.start("gc", ["/cgpu-probe", "hold=1000"], SLICE)
+    done = call([CGPU, "gc", "--json"], env=environment)
+    assert [one["why"] for one in json.loads(done.stdout)["judged"]] == ["its processes live"]
+    assert done.returncode == 0, done.text
+    docker.remove("gc")
+    assert call([CGPU, "gc"], env=environment).stdout == "no container is registered\n"
+    engine.stop()
+    down = call([CGPU, "gc"], env=environment)
+    assert down.returncode == 1
+    assert "the engine is not running" in down.stderr

@@ -92,7 +92,6 @@ def test_podman_hooks(podman: Podman, tmp_path: Path) -> None:
 
 
 def podman_info(tmp_path: Path, *options: str) -> list[str]:
-    """Return the command by which podman names its runtime."""
     places = ["--root", str(tmp_path / "root"), "--runroot", str(tmp_path / "run"), "--storage-driver", "vfs"]
     info = ["--cgroup-manager", "cgroupfs", "info", "--format", "{{.Host.OCIRuntime.Path}}"]
     return ["podman", *places, *options, *info]
