@@ -56,20 +56,6 @@ def chosen(app: Top) -> str:
     return app.rows[index].container.id
 
 
-@pytest.mark.parametrize("size", [(80, 24), (200, 50)])
-def test_figures(size: tuple[int, int]) -> None:
-    """Cards, slices and the head are there in 80 columns and in 200."""
-
-    async def act(app: Top, pilot: Pilot[None]) -> None:
-        seen = text(app)
-        for part in ("cgpud 0.1.0", "2 GPUs, 3 slices", "75%]", "5417M/14.8G", "25%]", "40%]"):
-            assert part in seen
-        assert max(map(len, seen.splitlines())) <= size[0]
-        await until(pilot, lambda: "F10 Quit" in text(app))
-
-    show(act, size=size)
-
-
 def test_sort() -> None:
     """F6 asks, I turns it round, P and M are for the usual two."""
 

@@ -17,6 +17,7 @@ from lightkube.resources.resource_v1 import ResourceClaimTemplate
 
 from cgpu.errors import CgpuError
 from cgpu.kubernetes.admission import review
+from cgpu.kubernetes.admission.collect import parser
 from cgpu.kubernetes.admission.shape import Shape, template
 from cgpu.kubernetes.admission.templates import FORMAT, LAST_USED, Templates
 
@@ -134,3 +135,17 @@ def test_a_cluster_that_can_is_asked_once(spec: dict[str, object]) -> None:
     for name in ("opencgpu-1", "opencgpu-2"):
         found.ensure("team", name, spec)
     assert (client.made, client.tried) == (["opencgpu-1", "opencgpu-2"], 1)
+
+
+def test_hours() -> None:
+    """As long as a template's mark may be old while a pod that was given it is on its way, it stays."""
+    assert parser().parse_args([]).hours == 24
+    assert parser().parse_args(["--hours", "2"]).hours == 2
+
+
+@pytest.mark.parametrize("text", ["0", "1.9", "-3", "nan", "inf", "1e9", "two"])
+def test_hours_that_are_refused(text: str, capsys: pytest.CaptureFixture[str]) -> None:
+    """Less is refused with one line that says why."""
+    with pytest.raises(SystemExit):
+        parser().parse_args(["--hours", text])
+    assert f"--hours: {text}: expected 2 to 87600: a template that" in capsys.readouterr().err
