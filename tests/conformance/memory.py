@@ -299,6 +299,24 @@ def exports() -> list[Case]:
             release("p"),
             finish("p"),
         ),
+        case(
+            "exports-inside",
+            "Another process of a container imports at no charge, and holds what the first no longer has.",
+            sliced("p", 1, SIX, "hold"),
+            line("p", "hold"),
+            [start("q", 1, "probe", "alloc=4G", "export", "hold", beside="p"), go("q"), line("q", "hold")],
+            [
+                start("r", 1, "probe", "take={pid:q}:100", "import", "close-export", "hold", beside="p"),
+                go("r"),
+            ],
+            line("r", "hold"),
+            [kill("q"), start("s", 1, "probe", "alloc=4G", beside="p"), go("s")],
+            finish("s", lines={"alloc": [NO_MEMORY]}),
+            kill("r"),
+            read(f"{HOME}/meminfo", {"has": [f"Free: {LIMIT}\n"]}, until=True),
+            release("p"),
+            finish("p"),
+        ),
     ]
 
 

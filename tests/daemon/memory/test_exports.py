@@ -43,20 +43,6 @@ def copied(process: int, number: int = FIRST) -> int:
     return fd
 
 
-def test_imports_are_charged_once(daemon: Daemon, holding: Hold) -> None:
-    """Another process of the container imports at no cost, and holds what the first one no longer has."""
-    base = holding(daemon, SLICE)
-    first = holding(daemon, SLICE, "alloc=1G", "export", inside=base)
-    taking = f"take={first.process.pid}:{FIRST}"
-    second = holding(daemon, SLICE, taking, "import", "close-export", inside=base)
-    assert daemon.used(base) == LIMIT
-    first.kill()
-    daemon.enter(base, NO_MEMORY, "alloc=64K:64k").succeeds()
-    assert (daemon.used(base), daemon.given()) == (LIMIT, LIMIT)
-    second.kill()
-    eventually(lambda: daemon.given() == 0, "it was not given back")
-
-
 @pytest.mark.enforcement
 def test_memory_of_the_host(daemon: Daemon, holding: Hold) -> None:
     """It leaves and comes back at no charge, below the same rules; what is pinned does not leave."""

@@ -79,21 +79,6 @@ def test_leave_to_duplicate_stays_in_the_container(staged: Stage) -> None:
     owner.stop()
 
 
-def test_processes_of_a_container_share(staged: Stage) -> None:
-    """Another process of the container imports at no cost, and holds what the first one no longer has."""
-    first = holding(staged, "tenant", "alloc=1G", "export")
-    tenant = staged.slices[0]
-    second = tenant.start(PROBE, f"take={pid_of(staged, first)}:100", "import", "info", "hold")
-    second.await_output("info ", timeout=staged.machine.scaled(SECONDS))
-    assert staged.view().used[0, "tenant"] == LIMIT
-    first.stop()
-    seen = staged.view()
-    assert (seen.used[0, "tenant"], seen.cards[0]["used"]) == (LIMIT, LIMIT)
-    second.stop()
-    eventually(lambda: staged.view().used[0, "tenant"] == 0, "all is given back", SECONDS)
-    assert staged.view().cards[0]["used"] == 0
-
-
 @pytest.mark.enforcement
 def test_exports_stay_in_their_container(staged: Stage) -> None:
     """Neither another container nor a process outside imports, and nothing comes in from outside."""
