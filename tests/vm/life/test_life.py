@@ -60,11 +60,12 @@ echo "rounds=$rounds"
 """
 STOP = "/tmp/stop"
 OPEN = 'for turn in $(seq "$1"); do : <>/dev/nvidiactl; : <>/dev/nvidia0; done'
-# Has copies of all of a process's files of the driver, as if it had been sent them.
+# Has copies of a process's files of the driver from a number on, as if it had been sent them.
 KEEP = """
 import ctypes, os, sys
 process, folder = os.pidfd_open(int(sys.argv[1])), f"/proc/{sys.argv[1]}/fd"
-files = [int(fd) for fd in os.listdir(folder) if os.readlink(f"{folder}/{fd}").startswith("/dev/nvidia")]
+def is_kept(fd): return os.readlink(f"{folder}/{fd}").startswith(("/dev/nvidia", "/dmabuf:"))
+files = [int(fd) for fd in os.listdir(folder) if int(fd) >= int(sys.argv[2]) and is_kept(fd)]
 print("kept", [ctypes.CDLL(None).syscall(438, process, fd, 0) for fd in files], flush=True)  # pidfd_getfd
 sys.stdin.read()
 """
@@ -154,25 +155,32 @@ def test_left_over_tasks_stay_refused(engine: Machine) -> None:
     assert tenant.probe("info").returncode != 0
 
 
-KEPT = {"descriptor": ["alloc=4G"], "map": ["uvm", "alloc=4G", "range=4G", "map", "rm-free"]}
-KINDS = ["descriptor", pytest.param("map", marks=pytest.mark.real_driver)]
+KEPT = {
+    "descriptor": ("alloc=4G",),
+    "export": ("alloc=4G", "export", "free"),
+    "map": ("uvm", "alloc=4G", "range=4G", "map", "rm-free"),
+    "dma-buf": ("alloc=4G", "dmabuf", "rm-free"),
+}
+KINDS = [pytest.param(kind, marks=pytest.mark.real_driver if kind == "map" else ()) for kind in KEPT]
+FIRST_EXPORTED = 100  # of the probes
 
 
 def kept_outside(tenant: Slice, kind: str) -> Process:
     """Have a container take memory, and a process outside have its files; return that process."""
     machine = tenant.machine
-    program = uvm_probe() if kind == "map" else PROBE
+    program = uvm_probe() if kind in ("map", "dma-buf") else PROBE
     held = tenant.start(program, *KEPT[kind], "hold=1000")
-    held.await_output("rm-free" if kind == "map" else "alloc ")
+    held.await_output(KEPT[kind][-1].partition("=")[0])
     pid = machine.shell('/bin/busybox pidof "$1"', program.name).stdout.split()[-1]
-    keeper = machine.start(["/usr/bin/python3", "-c", KEEP, pid], input=None)
+    first = FIRST_EXPORTED if kind in ("export", "dma-buf") else 0
+    keeper = machine.start(["/usr/bin/python3", "-c", KEEP, pid, str(first)], input=None)
     keeper.await_output("kept ", machine.scaled(60))
     return keeper
 
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_memory_that_outlives_its_container_is_promised_to_nobody(engine: Machine, kind: str) -> None:
-    """What a process outside keeps, by RM's files or a mapping of UVM, is nobody's until it is dropped."""
+    """What a process outside keeps, in whatever way, is nobody's until it is dropped."""
     tenant = slice_of(engine, "tenant", f"0:{8 * GIB}")
     keeper = kept_outside(tenant, kind)
     eventually(lambda: view(engine).cards[0]["used"] == 4 * GIB, "it has its memory", 10)

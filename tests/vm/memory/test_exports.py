@@ -8,15 +8,13 @@ import re
 import pytest
 
 from tests.attacks.build import uvm_probe
-from tests.integration.commands import eventually
 from tests.integration.engine import MIB
 from tests.vm.harness.machine import Machine
 from tests.vm.harness.node import DRIVER_VERSION
 from tests.vm.harness.process import Process
-from tests.vm.harness.slices import PROBE, Stage, create, set_knob, stage
+from tests.vm.harness.slices import PROBE, Stage, set_knob, stage
 
 LIMIT = 1024 * MIB
-CARD = 15109 * MIB
 REFUSED, NO_MEMORY, INVALID, NOT_SUPPORTED = 0x1B, 0x51, 0x3B, 0x56
 SECONDS = 60
 # The last version that makes dma-bufs of several objects without a risk.
@@ -101,26 +99,6 @@ def test_exports_stay_in_their_container(staged: Stage) -> None:
     assert taken.returncode == 0, taken.text
 
 
-def counts_while_it_is_kept(staged: Stage, pid: str) -> None:
-    """Take a descriptor from a process, whose container then ends: its memory is promised when that goes."""
-    keeper = staged.machine.start([staged.machine.seen(PROBE), f"take={pid}:100", "hold"], input=None)
-    staged.processes.append(keeper)
-    keeper.await_output("hold", timeout=staged.machine.scaled(SECONDS))
-    staged.slices[0].end()
-    staged.slices[0].await_gone()
-    refused = create(staged.machine, "whole", f"0:{CARD}")[1]
-    assert (refused.returncode != 0, staged.view().cards[0]["used"]) == (True, LIMIT), refused.text
-    keeper.stop()
-    eventually(lambda: staged.view().cards[0]["used"] == 0, "the memory is free", SECONDS)
-    staged.slice("whole", CARD)
-
-
-def test_what_outlives_its_container_is_promised_to_nobody(staged: Stage) -> None:
-    """What a container has exported counts against the card while anybody holds the descriptor."""
-    owner = holding(staged, "giver", "alloc=1G", "export")
-    counts_while_it_is_kept(staged, pid_of(staged, owner))
-
-
 def buffers(staged: Stage, name: str, *words: str) -> None:
     """Have a new container make dma-bufs; all steps must answer as is said."""
     done = staged.slice(name, LIMIT).run(uvm_probe(), *words)
@@ -186,12 +164,3 @@ def test_dma_bufs_where_a_probe_is_missing(machine: Machine) -> None:
     """A driver whose duplicates cannot be seen to go makes no dma-bufs for containers."""
     with stage(machine, without="rm_dma_buf_undup_mem_handle") as staged:
         buffers(staged, "tenant", "alloc=1M", f"expect={NOT_SUPPORTED:#x}", "dmabuf")
-
-
-def test_a_dma_buf_that_outlives_its_container(staged: Stage) -> None:
-    """Memory in a dma-buf counts against the card while anybody holds the descriptor."""
-    program = uvm_probe()
-    owner = staged.start(staged.slice("giver", LIMIT), program, "alloc=1G", "dmabuf", "hold=1000")
-    owner.await_output("dmabuf status=0x0", timeout=staged.machine.scaled(SECONDS))
-    pid = staged.machine.shell(f"/bin/busybox pidof {program.name}").stdout.split()[0]
-    counts_while_it_is_kept(staged, pid)
