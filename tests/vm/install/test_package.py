@@ -61,7 +61,7 @@ def test_a_node_with_the_module(debian_node: PackagedNode, packages: tuple[Packa
     serves(node, OLD)
     softdep = node.run("modinfo", "-F", "softdep", "cgpu_km")
     assert softdep.split() == ["pre:", "nvidia", "nvidia-uvm", "post:", f"cgpu_core_{dashed(OLD)}"]
-    assert "nothing to change" in node.run("cgpu", "install")
+    assert "nothing to change" in node.run("cgpu", "install", "--engine", "module", timeout=BUILD_S)
     node.start_load()
     node.reboot()
     # systemd has loaded the module and configured it before docker started what it had.
