@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 
 import pytest
 
@@ -17,18 +17,10 @@ ALL, TO_CLIENT, PID = 1, 3, 4  # RS_SHARE_TYPE_*
 NO_MEMORY, NO_PERMISSION = "expect=0x51", "expect=0x1b"
 
 
-@pytest.fixture
-def started(daemon: Daemon) -> Iterator[Callable[..., Sliced]]:
-    """Return what starts the probe in a slice; all are ended at last."""
-    held: list[Sliced] = []
-
-    def start(*words: str, seed: int = 2, inside: Sliced | None = None) -> Sliced:
-        held.append(daemon.enter(inside, *words) if inside else daemon.slice(seed, SLICE, *words))
-        return held[-1]
-
-    yield start
-    for sliced in held:
-        sliced.finish("\n")
+@pytest.fixture(autouse=True)
+def ended(daemon: Daemon) -> Iterator[None]:
+    yield
+    daemon.end_slices()
 
 
 def shared(sliced: Sliced) -> str:
@@ -39,15 +31,13 @@ def shared(sliced: Sliced) -> str:
     return f"{found[1]}:{found[2]}"
 
 
-def test_another_process_needs_leave(daemon: Daemon, started: Callable[..., Sliced]) -> None:
+def test_another_process_needs_leave(daemon: Daemon) -> None:
     """It has none by default; what it then duplicates is charged once, and outlives the original."""
-    base = started("hold")
-    base.line("hold")
-    owner = started("alloc=768M", f"share={PID}", "alloc=256M", f"share={ALL}", "hold", inside=base)
+    base = daemon.slice(2, SLICE, "hold", until="hold")
+    owner = daemon.enter(base, "alloc=768M", f"share={PID}", "alloc=256M", f"share={ALL}", "hold")
     kept, given = shared(owner), shared(owner)
     daemon.enter(base, NO_PERMISSION, f"dup-of={kept}").succeeds()
-    other = started(f"dup-of={given}", "dup", "count", "hold", inside=base)
-    other.line("count")
+    daemon.enter(base, f"dup-of={given}", "dup", "count", "hold", until="count")
     assert daemon.used(base) == LIMIT
     owner.kill()
     eventually(lambda: daemon.used(base) == 256 * MIB, "what nobody has stayed, or what is held went")
@@ -55,9 +45,9 @@ def test_another_process_needs_leave(daemon: Daemon, started: Callable[..., Slic
 
 
 @pytest.mark.enforcement
-def test_no_leave_crosses_containers(daemon: Daemon, started: Callable[..., Sliced]) -> None:
+def test_no_leave_crosses_containers(daemon: Daemon) -> None:
     """Whatever an owner allows, and whatever another one allows itself in the driver."""
-    owner = started("alloc=512M", f"share={ALL}", "alloc=1M", f"share={PID}", "count", "hold")
+    owner = daemon.slice(2, SLICE, "alloc=512M", f"share={ALL}", "alloc=1M", f"share={PID}", "hold")
     given, kept = shared(owner), shared(owner)
     takes = [NO_PERMISSION, f"share={TO_CLIENT}:0:{kept}", NO_PERMISSION, f"share={ALL}:0:{kept}"]
     daemon.slice(3, SLICE, "alloc=1M", NO_PERMISSION, f"dup-of={given}", *takes).succeeds()
