@@ -113,15 +113,6 @@ def test_pods_that_ask_for_nothing(marks: dict[str, str]) -> None:
         assert not wants(spec({}, sandbox, root={"path": ROOT}), Effective())
 
 
-@pytest.mark.parametrize("marks", [by_containerd(), by_crio(ROOT)])
-def test_where_variables_of_pods_count(marks: dict[str, str]) -> None:
-    """With pod_variables: true pods ask as other containers do."""
-    config = Effective(pod_variables=True)
-    for env, notes in ((ENV, {}), ({}, {"opencgpu.io/mem": "6G"}), ({"OPENCGPU_MEM": "1G"}, {})):
-        assert wants(spec(env, {**notes, **marks}, root={"path": ROOT}), config)
-    assert not wants(spec({VOID: "all"}, marks, root={"path": ROOT}), config)
-
-
 @pytest.mark.parametrize("linux", [{"devices": [NODE]}, WIDE])
 def test_given_nodes_are_judged_as_elsewhere(linux: dict[str, object]) -> None:
     """Device nodes and privileges name GPUs in a pod as in any container."""

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from cgpu.run.cgroup import OURS, PREFIX, Group, sweep
+from cgpu.run.cgroup import PREFIX, Group, sweep
 
 # Each in a process of its own: signals are held back, filters stay.
 PARENT = """
@@ -66,18 +66,13 @@ def test_group_locks_and_sweeps(tmp_path: Path) -> None:
     group.make("run-0123abcd", [tmp_path])
     # Nobody else can open it, and so lock it.
     assert group.paths[0].stat().st_mode & 0o066 == 0
-    left, other = tmp_path / "cgpu-run-00000000", tmp_path / "somebody-else"
+    left, other = tmp_path / f"{PREFIX}run-{os.urandom(4).hex()}", tmp_path / "somebody-else"
     left.mkdir()
     other.mkdir()
     sweep(tmp_path)
     assert sorted(path.name for path in tmp_path.iterdir()) == ["cgpu-run-0123abcd", "somebody-else"]
     assert group.remove() == []
     assert [path.name for path in tmp_path.iterdir()] == ["somebody-else"]
-
-
-def test_names_are_swept() -> None:
-    """The names that runs give are those that are swept."""
-    assert OURS.fullmatch(PREFIX + "run-" + os.urandom(4).hex())
 
 
 def test_socket_that_is_not_there(tmp_path: Path) -> None:

@@ -57,6 +57,17 @@ def test_a_moved_runtime_is_updated() -> None:
         assert again == add_to(engine, "", RUNTIME)
 
 
+def test_dotted_keys_of_the_root() -> None:
+    """A table that dotted keys at the top of the file make gets runtime and default beside them."""
+    text = 'engine.runtimes.crun = ["/x"]\n[network]\n'
+    added = podman.add(text, RUNTIME, default=True)
+    assert tomllib.loads(added)["engine"] == {
+        "runtime": "cgpu",
+        "runtimes": {"crun": ["/x"], "cgpu": [RUNTIME]},
+    }
+    assert remove_from(podman, added) == text
+
+
 PADDING = st.text(st.sampled_from("ab #=.[]\"'\n\r\t{}1")).filter(
     lambda text: "\r" not in text.replace("\r\n", "")
 )
