@@ -31,15 +31,10 @@ from cgpu.runtime_config.oci_runtime.main import main
 sys.exit(main(sys.argv[1:]))
 """
 SERVER = """
-import os, sys
 for socket in {inherited!r}:
     os.dup2(socket, 3)
     os.close(socket)
     os.environ.update(LISTEN_PID=str(os.getpid()), LISTEN_FDS="1")
-sys.path.append({root!r})
-from cgpu import paths
-for name, path in {paths!r}.items():
-    setattr(paths, name, path)
 from cgpu.runtime_config.oci_runtime import lowlevel
 lowlevel.LAUNCHER = {program!r}
 from cgpu.runtime_config.oci_runtime import server
@@ -77,10 +72,10 @@ class Served(Wrapper):
         (self.base / "places").write_text("".join(lines))
         return [str(self.program), *arguments]
 
-    def server_code(self, inherited: Sequence[int] = (), changes: str = "") -> str:
-        """Return the program of a server that knows this node's launcher; changes: lines of Python in it."""
-        places = {"paths": self.places(), "program": str(self.program), "socket": str(self.socket)}
-        return SERVER.format(root=str(ROOT), inherited=list(inherited), changes=changes, **places)
+    def serving(self, inherited: Sequence[int] = (), changes: str = "") -> list[str]:
+        """Return the command of a server that knows this node's launcher; changes: lines of Python in it."""
+        places = {"program": str(self.program), "socket": str(self.socket)}
+        return self.python(SERVER.format(inherited=list(inherited), changes=changes, **places))
 
     @contextmanager
     def server(
@@ -92,8 +87,7 @@ class Served(Wrapper):
         changes: lines of Python that it runs before it listens.
         """
         inherited = () if given is None else (given,)
-        command = [*before, "/usr/bin/python3", "-IS", "-c", self.server_code(inherited, changes)]
-        running = subprocess.Popen(command, pass_fds=inherited)
+        running = subprocess.Popen([*before, *self.serving(inherited, changes)], pass_fds=inherited)
         try:
             eventually(self._answers, "the server listens")
             yield running

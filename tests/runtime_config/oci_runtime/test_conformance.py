@@ -17,7 +17,7 @@ from hypothesis import HealthCheck, given, settings
 from tests.runtime_config.oci_runtime.served import Served, build_launcher
 from tests.runtime_config.oci_runtime.starts import Start, starts
 from tests.runtime_config.oci_runtime.wrapper import Wrapper
-from tests.runtime_config.support import ROOT, program
+from tests.runtime_config.support import program
 
 # Of so many starts one is done by a launcher and a Python of its own too.
 LAUNCHED = 20
@@ -28,11 +28,6 @@ LEAST = 1000
 TIME = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d+)?Z")
 # The wrapper in Python, forked for each line of arguments: an interpreter's start costs ten times as much.
 WARM = """
-import os, signal, sys
-sys.path.append({root!r})
-from cgpu import paths
-for name, path in {paths!r}.items():
-    setattr(paths, name, path)
 from cgpu.runtime_config.oci_runtime import server
 from cgpu.runtime_config.oci_runtime.main import main
 for line in sys.stdin:
@@ -117,11 +112,9 @@ def outcome(node: Wrapper, status: int, errors: str) -> Outcome:
 
 @contextmanager
 def warm_python(node: Served) -> Iterator[subprocess.Popen[str]]:
-    code = WARM.format(root=str(ROOT), paths=node.places())
     pipe = subprocess.PIPE
-    with subprocess.Popen(
-        ["/usr/bin/python3", "-IS", "-c", code], stdin=pipe, stdout=pipe, text=True, cwd=node.base
-    ) as running:
+    command = node.python(WARM)
+    with subprocess.Popen(command, stdin=pipe, stdout=pipe, text=True, cwd=node.base) as running:
         try:
             yield running
         finally:

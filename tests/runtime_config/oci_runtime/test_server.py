@@ -150,7 +150,7 @@ def test_a_second_server(bare: Served) -> None:
     """One that is started by hand leaves the place of one that runs, and says so; root alone connects."""
     with bare.server():
         assert bare.socket.stat().st_mode & 0o777 == 0o600
-        second = bare.run("/usr/bin/python3", "-IS", "-c", bare.server_code())
+        second = bare.run(*bare.serving())
         assert second.status == 1
         assert second.errors.startswith(f"cgpu-container-runtime-server: {bare.socket}: a server listens")
         assert bare.create().status == 0

@@ -13,12 +13,14 @@ from tests.client.support import T4, PlainTree
 from tests.runtime_config.support import ASKING, ROOT, JsonObject, cdi_document, program, spec
 
 # What the engine would have in /run/cgpu lies elsewhere; everything after these lines is the program itself.
-RUNNER = """
-import sys
+PLACES = """
+import os, sys
 sys.path.append({root!r})
 from cgpu import paths
 for name, path in {paths!r}.items():
     setattr(paths, name, path)
+"""
+RUNNER = """
 from cgpu.runtime_config.oci_runtime.main import main
 sys.exit(main(sys.argv[1:]))
 """
@@ -104,8 +106,11 @@ class Wrapper:
         return raw
 
     def command(self, *arguments: str) -> list[str]:
-        code = RUNNER.format(root=str(ROOT), paths=self.places())
-        return ["/usr/bin/python3", "-IS", "-c", code, *arguments]
+        return [*self.python(RUNNER), *arguments]
+
+    def python(self, code: str) -> list[str]:
+        """Return the command that runs code with the paths of this node."""
+        return ["/usr/bin/python3", "-IS", "-c", PLACES.format(root=str(ROOT), paths=self.places()) + code]
 
     def places(self) -> dict[str, str]:
         """Return the paths of this node, by their names in cgpu.paths."""
