@@ -6,6 +6,7 @@
  * what it maps.
  */
 #include <linux/fs.h>
+#include <linux/ktime.h>
 
 #include "probes/files.h"
 #include "probes/task_call.h"
@@ -44,7 +45,7 @@ static int uvm_refuse_others(void)
 }
 
 /* The core counts and logs a call that it does not serve. Another core that would serve it may be in use by now. */
-static int uvm_refuse_unserved(u32 nr)
+static int uvm_judge_unserved(u32 nr)
 {
 	struct km_engine *engine = km_engine_get();
 	struct cgpu_call call = { .device = CGPU_DEVICE_UVM, .tgid = task_tgid_nr(current), .nr = nr };
@@ -57,6 +58,18 @@ static int uvm_refuse_unserved(u32 nr)
 	}
 	km_engine_put(engine);
 	return call.error ? -call.error : -EINVAL;
+}
+
+static int uvm_refuse_unserved(u32 nr)
+{
+	u64 started = ktime_get_ns();
+	int err;
+
+	km_latency_enter();
+	err = uvm_judge_unserved(nr);
+	km_latency_add(CGPU_OUTCOME_ANSWERED, ktime_get_ns() - started);
+	km_latency_leave();
+	return err;
 }
 
 /* uvm_open_entry() */
