@@ -360,7 +360,7 @@ u32 core_parent_find(struct core_call_context *context, const struct core_handle
 /* Whether the container may have so many bytes more of a GPU. CGPU_EXECUTE: it may, and *number is its instance, or
  * CORE_PASSTHROUGH. takes: the driver may take memory for it, whatever is charged. */
 enum cgpu_verdict core_check_room(struct core_call_context *context, u32 gpu, int takes, u64 need, u32 *number);
-/* It may not: NV_ERR_NO_MEMORY. */
+/* Answer a call that gets no room with NV_ERR_NO_MEMORY, and note why. */
 enum cgpu_verdict core_refuse_room(struct core_call_context *context, u32 gpu, u32 number);
 /* Make the pending object and note it. 0 or -ENOSPC. */
 int core_reserve(struct core_call_context *context, const struct core_handles *handles, u32 kind, u32 gpu);

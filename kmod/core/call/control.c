@@ -104,7 +104,7 @@ static enum cgpu_verdict begin_answer(struct core_call_context *context)
 	return core_answer(context, context->control->status);
 }
 
-/* Of processes that have ended, whose nobody can tell, or of all who use the card. */
+/* These tell of processes that have ended, whose container nobody can tell, or of all who use the card. */
 #define UNSUPPORTED(number)                                                              \
 	{                                                                                \
 		.command = number, .begin = begin_answer, .status = NV_ERR_NOT_SUPPORTED \

@@ -10,7 +10,7 @@ static int is_below_its_like(const struct core_call_context *context, const stru
 	return parent != CORE_NONE && context->state->object[parent].kind >= kind;
 }
 
-/* What is not on record costs nothing: memory of the host, for one. But another container that has the same client could
+/* An object without a record costs nothing: memory of the host, for one. But another container that has the same client could
  * put memory under this handle before the driver makes the duplicate, and free it afterwards. So one object of the client
  * keeps the others off until the call has ended. */
 static enum cgpu_verdict begin_uncharged(struct core_call_context *context, u32 client)

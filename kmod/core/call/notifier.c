@@ -12,7 +12,7 @@
 
 #define NOTIFIERS 2u
 
-/* What is asked of each notifier, in this order. */
+/* The driver is asked these questions about each notifier, in this order. */
 enum { ASK_CLASS, ASK_PARENT, ASKS };
 
 /* The parameters of a channel that is about to be made. NULL: the call makes none, or one that the driver refuses. */

@@ -6,63 +6,50 @@
 #include "call/call.h"
 #include "sched/sched.h"
 
+/* A group or channel of a slice, or any object on a card that the container has whole. NULL: the handle names neither. */
+static struct core_object *find_group(const struct core_call_context *context)
+{
+	u32 object = core_subject(context);
+	struct core_object *record = object == CORE_NONE ? NULL : &context->state->object[object];
+
+	if (record == NULL || record->tsg_list != CORE_NONE)
+		return record;
+	return core_is_passthrough(context->state, record->gpu, context->call->slot) ? record : NULL;
+}
+
 /*
- * A group or channel, to be run in the container's order. The driver is asked of no handle that names none: one could be made
- * under it until the driver looks, and would be judged by nobody.
+ * Run a control on what find_group() has found, in the container's order. op: how it is settled in a slice. The driver is asked of
+ * no handle that names no group: one could be made under it until the driver looks, and would be judged by nobody.
  */
-static enum cgpu_verdict run_on_group(struct core_call_context *context, u32 object, u32 bytes, enum core_op op)
+static enum cgpu_verdict run_on_group(
+	struct core_call_context *context, const struct core_object *record, u32 bytes, enum core_op op)
 {
 	enum cgpu_verdict verdict;
 
+	if (record == NULL)
+		return core_answer(context, NV_ERR_OBJECT_NOT_FOUND);
 	if (core_control_params(context, bytes, &verdict))
 		return verdict;
-	context->call->opaque[CORE_NOTE_OBJECT] = object;
-	context->call->opaque[CORE_NOTE_SERIAL] = context->state->object[object].serial;
-	return core_execute(context, op);
-}
-
-/* A group or channel of a slice is run by op, one of a whole card without more; CORE_NONE and an answer where it is neither. */
-static u32 find_group(struct core_call_context *context, enum core_op *op)
-{
-	const struct cgpu_state *state = context->state;
-	u32 object = core_subject(context);
-
-	if (object == CORE_NONE)
-		return CORE_NONE;
-	if (state->object[object].tsg_list != CORE_NONE)
-		return object;
-	*op = CORE_OP_PLAIN;
-	return core_is_passthrough(state, state->object[object].gpu, context->call->slot) ? object : CORE_NONE;
+	context->call->opaque[CORE_NOTE_OBJECT] = (u64)(record - context->state->object);
+	context->call->opaque[CORE_NOTE_SERIAL] = record->serial;
+	return core_execute(context, record->tsg_list == CORE_NONE ? CORE_OP_PLAIN : op);
 }
 
 /* libcuda sets timeslices of its own accord, by the compute policy, and must not fail with it. */
 enum cgpu_verdict core_begin_set_timeslice(struct core_call_context *context)
 {
-	enum core_op op = CORE_OP_PLAIN;
-	u32 object = find_group(context, &op);
-	struct core_object *record;
+	struct core_object *record = find_group(context);
 
-	if (object == CORE_NONE)
-		return core_answer(context, NV_ERR_OBJECT_NOT_FOUND);
-	record = &context->state->object[object];
-	if (record->tsg_list != CORE_NONE &&
+	if (record && record->tsg_list != CORE_NONE &&
 		!cgpu_policies[context->state->gpu[record->gpu].share.sched.settings.policy].undivided)
 		return core_answer(context, NV_OK);
 	/* Another policy sets it anew. */
-	record->applied = 0;
-	return run_on_group(context, object, context->abi->NVA06C_CTRL_TIMESLICE_PARAMS.bytes, op);
+	if (record)
+		record->applied = 0;
+	return run_on_group(context, record, context->abi->NVA06C_CTRL_TIMESLICE_PARAMS.bytes, CORE_OP_PLAIN);
 }
 
-static enum cgpu_verdict on_group(struct core_call_context *context, u32 bytes, enum core_op op)
-{
-	u32 object = find_group(context, &op);
-
-	if (object == CORE_NONE)
-		return core_answer(context, NV_ERR_OBJECT_NOT_FOUND);
-	return run_on_group(context, object, bytes, op);
-}
-
-/* The record that on_group() has noted; NULL: it has gone. */
+/* The record that run_on_group() has noted; NULL: it has gone. */
 static struct core_object *noted(struct core_call_context *context)
 {
 	const u64 *notes = context->call->opaque;
@@ -84,8 +71,8 @@ enum counted { COUNTED_NOWHERE, COUNTED_AGAIN, COUNTED_BEGUN };
  */
 enum cgpu_verdict core_begin_schedule(struct core_call_context *context)
 {
-	enum cgpu_verdict verdict =
-		on_group(context, context->abi->NVA06F_CTRL_GPFIFO_SCHEDULE_PARAMS.bytes, CORE_OP_SCHEDULE);
+	enum cgpu_verdict verdict = run_on_group(
+		context, find_group(context), context->abi->NVA06F_CTRL_GPFIFO_SCHEDULE_PARAMS.bytes, CORE_OP_SCHEDULE);
 	struct core_object *record = verdict == CGPU_EXECUTE ? noted(context) : NULL;
 	struct core_share *share;
 	struct core_tsg_list *tsg_list;
@@ -140,7 +127,7 @@ int core_end_schedule(struct core_call_context *context)
 
 enum cgpu_verdict core_begin_bind(struct core_call_context *context)
 {
-	return on_group(context, context->abi->NVA06F_CTRL_BIND_PARAMS.bytes, CORE_OP_BIND);
+	return run_on_group(context, find_group(context), context->abi->NVA06F_CTRL_BIND_PARAMS.bytes, CORE_OP_BIND);
 }
 
 /* A group runs where it, or a channel of it, was bound last. */

@@ -117,8 +117,8 @@ static void gather(struct cgpu_state *state, u32 client, struct folded *folded)
 	}
 }
 
-/* It stands for all references that its client had. So it is none that anybody knows: neither an undo nor a drop of one of
- * them may end it. */
+/* The object stands for all references that its client had. So nobody knows it: neither an undo nor a drop of one of them may
+ * end it. */
 static void stand_for_all(struct cgpu_state *state, u32 object)
 {
 	struct core_object *record = &state->object[object];

@@ -2,7 +2,7 @@
 /* Fair shares of the pools of records: one container must not be able to starve the others of them, in one life or in several. */
 #include "ledger/ledger.h"
 
-/* Of one container, as all of them can become orphans at once. */
+/* One container has at most so many, as all of them can become orphans at once. */
 #define CLIENTS_MOST CORE_ORPHANED_CLIENTS
 
 struct pool {

@@ -50,7 +50,7 @@ static u32 named_memory(struct cgpu_state *state, const struct cgpu_reference_re
 	return request->of && request->of != state->object[object].serial ? CORE_NONE : object;
 }
 
-/* What is not on record costs nothing, unless another container gets memory there before the driver looks. */
+/* An object without a record costs nothing, unless another container gets memory there before the driver looks. */
 static int judge_unknown(struct cgpu_state *state, const struct cgpu_reference_request *request)
 {
 	u32 client = core_client_find(state, request->slot, request->client);
