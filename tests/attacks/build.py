@@ -26,10 +26,10 @@ FLAGS = ("-std=gnu11", "-O2", "-pthread", "-Wall", "-Wextra", "-Werror", "-Wshad
 AS_LIBRARY = "-Dmain=probe_main"
 
 
-def compiled(name: str, sources: Sequence[Path], *flags: str) -> Path:
-    """Compile sources into a program or library, unless that is done; return it."""
-    every = [*FLAGS, *flags, *(word for place in PLACES for word in ("-iquote", str(place)))]
-    headers = sorted(path for place in PLACES for path in place.glob("*.h"))
+def compiled(name: str, sources: Sequence[Path], *flags: str, places: Sequence[Path] = PLACES) -> Path:
+    """Compile sources into a program or library, unless that is done; return it. places: of headers."""
+    every = [*FLAGS, *flags, *(word for place in places for word in ("-iquote", str(place)))]
+    headers = sorted(path for place in places for path in place.glob("*.h"))
     contents = hashlib.sha256(repr([every, *(path.read_bytes() for path in [*sources, *headers])]).encode())
     program = STORE / "attacks" / f"{name}-{contents.hexdigest()[:16]}"
     if not program.exists():

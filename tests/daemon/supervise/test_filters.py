@@ -26,7 +26,8 @@ from cgpu.run.supervision import (
     assemble,
 )
 from cgpu.runtime_config.oci_runtime.seccomp import supervise
-from tests.daemon.harness import BUILD, PROGRAMS, ROOT
+from tests.daemon.harness import PROGRAMS, ROOT
+from tests.daemon.test_programs import compiled
 from tests.run.libseccomp import compile_profile
 
 DENIED = 0x00050001
@@ -42,10 +43,7 @@ Code = list[tuple[int, int, int, int]]
 def judge(tmp_path_factory: pytest.TempPathFactory) -> Path:
     program = tmp_path_factory.mktemp("filters") / "filters"
     sources = [PROGRAMS / "filters.c", ROOT / "kmod/daemon/host/filter.c"]
-    folders = [BUILD / "gen", ROOT / "kmod/core", ROOT / "kmod/core/include", ROOT / "kmod/daemon/host"]
-    flags = ["-std=gnu11", "-g", "-Wall", "-Wextra", "-Werror", "-fsanitize=address,undefined"]
-    include = [word for folder in folders for word in ("-iquote", str(folder))]
-    subprocess.run(["gcc", *flags, *include, *map(str, sources), "-o", str(program)], check=True)
+    compiled("-fsanitize=address,undefined", *sources, "-o", program)
     return program
 
 
