@@ -259,7 +259,17 @@ static uint32_t call_on_range(struct uvm *uvm, uint32_t number)
 	put64(params, at->base, range->base);
 	put64(params, at->length, range->length);
 	memcpy(params + at->gpuUuid, uvm->uuid, sizeof(uvm->uuid));
-	return uvm_call(uvm->fd, UVM_UNMAP_EXTERNAL, params, at->rmStatus);
+	return uvm_call(uvm->fd, number, params, at->rmStatus);
+}
+
+uint32_t uvm_unmap(struct uvm *uvm)
+{
+	return call_on_range(uvm, UVM_UNMAP_EXTERNAL);
+}
+
+uint32_t uvm_sparse(struct uvm *uvm)
+{
+	return call_on_range(uvm, UVM_MAP_EXTERNAL_SPARSE);
 }
 
 uint32_t uvm_free(struct uvm *uvm)
