@@ -17,10 +17,11 @@ from cgpu import paths, shares
 from cgpu.client.tree import EngineDownError, Tree
 from cgpu.errors import CgpuError
 from cgpu.install.node.facts.ours import possible_trees
-from cgpu.install.transaction.runner import Runner
+from cgpu.install.runner import Runner
 from cgpu.kmod.daemon.store import notify_socket
 from cgpu.node_files import below
 
+Say = Callable[[str], None]
 MARK = paths.DRAINING
 POLL_S = 0.5
 SETTLE_S = 0.5  # a hook that looked for the mark before it existed registers within this time
@@ -49,7 +50,7 @@ def end(root: Path) -> bool:
     return True
 
 
-def clear(root: Path, say: Callable[[str], None]) -> None:
+def clear(root: Path, say: Say) -> None:
     """Remove the mark that a killed command has left, and say so. Raises OSError."""
     if end(root):
         say(f"{MARK}: removed; new slices are allowed again")
@@ -128,7 +129,7 @@ def check_engine(root: Path, runner: Runner) -> None:
             )
 
 
-def wait(root: Path, seconds: float, say: Callable[[str], None]) -> None:
+def wait(root: Path, seconds: float, say: Say) -> None:
     """Wait until no sliced container is left. Raises CgpuError with their names when time is up."""
     deadline = time.monotonic() + seconds
     said: list[str] = []

@@ -1,31 +1,29 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What `cgpu install` and `cgpu uninstall` do, without their command lines."""
+"""What `cgpu install` and `cgpu uninstall` do, without their command lines.
+
+Each step makes something true, as often as it is done. A command that failed or was killed goes on when it is
+run again: it does what is not done, and again the step at which it ended.
+"""
 
 from __future__ import annotations
 
-import tempfile
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal
 
-from cgpu import __version__, paths
+from cgpu import paths
 from cgpu.config.load import load
 from cgpu.errors import CgpuError
-from cgpu.install import recover
+from cgpu.install import drain, leftovers, plan, removal, runtimes, steps
 from cgpu.install.checks import DesiredState, Finding, preflight
 from cgpu.install.checks.finding import EngineKind
 from cgpu.install.node.machine import Node
-from cgpu.install.plan import PlanContext, runtimes
-from cgpu.install.plan.engine import plan_daemon, plan_module
-from cgpu.install.plan.exporter import plan_exporter
-from cgpu.install.plan.own_files import configuration
-from cgpu.install.plan.publisher import plan_publisher
-from cgpu.install.plan.server import plan_server
-from cgpu.install.transaction import execute, journal
-from cgpu.install.transaction.journal import Journal
-from cgpu.install.transaction.runner import Runner
-from cgpu.install.transaction.steps import Context, Plan
+from cgpu.install.obstacles import obstacles
+from cgpu.install.plan import Plan
+from cgpu.install.runner import Runner
+from cgpu.install.steps.step import Context, Step
+from cgpu.install.store import NAME, Store
 from cgpu.node_files import below
 from cgpu.runtime_config.engines.engine import ContainerEngine
 
@@ -36,6 +34,7 @@ OPEN = (
     "To do: if people share this node who do not trust each other: cgpu config set shared_node true --apply "
     "(until then images, and users who start containers, can have a whole GPU)"
 )
+AGAIN = "what was done stays: cgpu install goes on, cgpu uninstall takes it back"
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,59 +58,59 @@ class Installer:
     notes: list[str] = field(default_factory=list)
 
     def install(self, request: Request) -> bool:
-        """Do what is missing; return whether anything was. Raises CgpuError; everything is as before then."""
-        recover.repair(self.root, self.runner, self.engines, self.say)
-        record = journal.load(self.root) or journal.at(self.root)
-        plan_context = self._plan_context(record, record.staging)
-        try:
-            engine, plans, facts = self._plan(plan_context, request)
-            self.notes += plan_context.kept
-            steps = [plan for plan in plans if plan.title]
-            context = Context(self.root, self.runner, record.store, self.engines)
-            if steps:
-                execute.run(record, context, "install", plans, facts, self.say)
-            else:
-                for plan in plans:
-                    self.notes += [line for line in plan.show(context) if line.startswith("To do: ")]
-        finally:
-            journal.clear_staging(record.staging)
-            journal.sweep(record.folder)
-        self.notes += context.notes
+        """Do what is missing; return whether anything was. Raises CgpuError."""
+        leftovers.mend(self.root, self.runner, self.say)
+        context = self._context()
+        engine, planned, facts = self._plan(context, request)
+        missing = _missing(context, planned)
+        context.store.tidy()
+        if missing:
+            in_the_way = [line for step in missing for line in obstacles(context, step)]
+            if in_the_way:
+                raise CgpuError(f"{'; '.join(in_the_way)}; nothing was changed")
+            context.store.facts.update(facts)
+            self._do(context, missing)
+        elif context.store.command:
+            context.store.end()
         self.say(f"engine: {engine}; runtimes: {', '.join(facts['runtimes']) or 'none'}")
+        self.notes += [*context.notes, *planned.notes]
         if request.runtimes is None and not facts["runtimes"]:
             self.notes.append("To do: there is no container engine yet; once there is one: cgpu install")
-        if steps and not _is_shared(self.root):
+        if missing and not _is_shared(self.root):
             self.notes.append(OPEN)
-        return bool(steps)
+        return bool(missing)
 
     def show_install(self, request: Request) -> Iterator[str]:
-        """Yield what install would do, as diffs and commands. Writes nothing there. Raises CgpuError."""
-        record = journal.load(self.root) or journal.at(self.root)
-        if recover.is_open(record):
-            yield f"an interrupted {record.operation} would be repaired first, which is not shown"
-        with tempfile.TemporaryDirectory(prefix="cgpu-") as folder:
-            plan_context = self._plan_context(record, Path(folder, "staging"))
-            _, plans, _ = self._plan(plan_context, request)
-            context = Context(self.root, self.runner, record.store, self.engines)
-            for plan in plans:
-                if plan.title:
-                    yield f"# {plan.title}"
-                yield from plan.show(context)
-            yield from plan_context.kept
-            if not plans:
-                yield "nothing to do"
+        """Yield what install would do, as diffs and commands, and what is in the way. Raises CgpuError."""
+        context = self._context()
+        _, planned, _ = self._plan(context, request)
+        missing = _missing(context, planned)
+        for step in missing:
+            yield f"# {step.title}"
+            yield from step.show(context)
+            yield from (f"problem: {line}" for line in obstacles(context, step))
+        yield from (*context.notes, *planned.notes)
+        if not missing and not planned.notes:
+            yield "nothing to do"
 
     def uninstall(self, drain_s: float | None) -> bool:
         """Take everything back; return whether there was anything. Raises CgpuError.
 
         drain_s: how long to wait for the end of sliced containers; None: refuse while there are any.
         """
-        repaired = recover.repair(self.root, self.runner, self.engines, self.say, removes=False)
-        record = journal.load(self.root)
-        if record is None:
-            return bool(repaired)
-        context = Context(self.root, self.runner, record.store, self.engines)
-        recover.remove(record, context, self.say, drain_s)
+        drain.clear(self.root, self.say)
+        context = self._context()
+        if not context.store.is_there:
+            context.store.sweep()
+            return False
+        runtimes_here = context.store.facts.get("runtimes", [])
+        with drain.refusing(self.root):
+            removal.refuse_slices(self.root, self.runner, self.say, drain_s)
+            removal.refuse_stuck(self.runner, runtimes_here)
+            for line in removal.consumers(self.root, self.runner, runtimes_here):
+                self.say(line)
+            context.store.tidy()
+            self._undo(context)
         self.notes += context.notes
         if self.gather().ours.daemon_running:
             self.notes.append("To do: stop cgpud, which still runs: cgpud --stop")
@@ -119,44 +118,56 @@ class Installer:
 
     def show_uninstall(self) -> Iterator[str]:
         """Yield what uninstall would do. Writes nothing. Raises CgpuError."""
-        record = journal.load(self.root)
-        if record is None:
+        context = self._context()
+        if not context.store.is_there:
             yield "nothing to do: there is nothing here that cgpu install has done"
             return
-        context = Context(self.root, self.runner, record.store, self.engines)
-        yield from recover.consumers(self.root, self.runner, record.facts.get("runtimes", []))
-        for step in reversed(record.steps):
-            title = step.announced(context)
-            lines = list(step.undo_show(context))
-            if lines and title:
-                yield f"# {title}"
+        yield from removal.consumers(self.root, self.runner, context.store.facts.get("runtimes", []))
+        for name in reversed(context.store.steps):
+            step = steps.named(name)
+            lines = list(step.show_undo(context))
+            if lines:
+                yield f"# {step.undo_title(context)}"
             yield from lines
         yield from context.notes
-        yield f"# removes {record.folder}"
+        yield f"# removes {context.store.folder}"
 
-    def _plan_context(self, record: Journal, staging: Path) -> PlanContext:
-        return PlanContext(self.root, self.gather(), record, self.engines, staging)
+    def _context(self) -> Context:
+        return Context(self.root, self.gather(), self.runner, Store.load(self.root), self.engines)
 
-    def _plan(
-        self, plan_context: PlanContext, request: Request
-    ) -> tuple[EngineKind, list[Plan], dict[str, Any]]:
-        names = runtimes.choose(plan_context, request.runtimes)
-        engine = choose_engine(plan_context, request.engine, names)
-        self._check(preflight(plan_context.node, DesiredState(engine, runtimes.engines(names))))
-        steps = configuration(plan_context)
-        plan_engine = plan_module if engine == "module" else plan_daemon
-        steps += plan_engine(plan_context, self.runner)
-        steps += plan_publisher(plan_context, self.runner)
-        steps += plan_exporter(plan_context)
-        steps += plan_server(plan_context, self.runner)
-        steps += runtimes.plan(plan_context, names, default=request.default_runtime)
-        known = plan_context.record.facts.get("runtimes", [])
-        facts: dict[str, Any] = {
-            "engine": engine,
-            "runtimes": [*known, *(name for name in names if name not in known)],
-            "version": __version__,
-        }
-        return engine, steps, facts
+    def _do(self, context: Context, missing: Sequence[Step]) -> None:
+        for number, step in enumerate(missing, 1):
+            self.say(f"[{number}/{len(missing)}] {step.title}")
+            try:
+                context.store.start("install", step.name)
+                step.do(context)
+            except (CgpuError, OSError) as error:
+                raise CgpuError(f"{step.title}: {_words(error)}; {AGAIN}") from error
+        context.store.end()
+
+    def _undo(self, context: Context) -> None:
+        names = context.store.steps[::-1]
+        try:
+            for number, name in enumerate(names, 1):
+                step = steps.named(name)
+                self.say(f"[{number}/{len(names)}] {step.undo_title(context) or step.name}")
+                context.store.start("uninstall", name)
+                step.undo(context)
+                context.store.drop(name)
+            for folder in context.store.remove_folders():
+                context.note(f"{folder}: is not empty; it stays")
+            context.store.delete()
+        except (CgpuError, OSError) as error:
+            raise CgpuError(f"{_words(error)}; what is left stays: cgpu uninstall goes on") from error
+
+    def _plan(self, context: Context, request: Request) -> tuple[EngineKind, Plan, dict[str, Any]]:
+        names = runtimes.choose(context, request.runtimes)
+        engine = choose_engine(context, request.engine, names)
+        self._check(preflight(context.node, DesiredState(engine, runtimes.automatic(names))))
+        planned = plan.make(context, engine, names, default=request.default_runtime)
+        known = context.store.facts.get("runtimes", [])
+        all_names = [*known, *(name for name in names if name not in known)]
+        return engine, planned, {"engine": engine, "runtimes": all_names}
 
     def _check(self, findings: Sequence[Finding]) -> None:
         """Say what speaks against it. Raises CgpuError for a problem."""
@@ -169,6 +180,17 @@ class Installer:
             raise CgpuError(f"this node is not ready, see above: {', '.join(problems)}; nothing was changed")
 
 
+def _missing(context: Context, planned: Plan) -> list[Step]:
+    """Return the steps that are not done, and the one at which an earlier run has ended. Raises CgpuError."""
+    return [step for step in planned.steps if step.name == context.store.step or not step.is_done(context)]
+
+
+def _words(error: Exception) -> str:
+    return (
+        f"{error.filename or NAME}: {error.strerror or error}" if isinstance(error, OSError) else str(error)
+    )
+
+
 def _is_shared(root: Path) -> bool:
     try:
         return load(below(root, paths.CONFIG)).shared_node
@@ -176,13 +198,13 @@ def _is_shared(root: Path) -> bool:
         return True  # the check of the configuration says what is wrong with it
 
 
-def choose_engine(plan_context: PlanContext, given: str, names: Sequence[str]) -> EngineKind:
+def choose_engine(context: Context, given: str, names: Sequence[str]) -> EngineKind:
     """Return the engine. Raises CgpuError where the record has the other one."""
-    recorded = plan_context.record.facts.get("engine")
+    recorded = context.store.facts.get("engine")
     if given == "auto":
         if recorded in ("module", "daemon"):
             return "module" if recorded == "module" else "daemon"
-        return "module" if is_module_possible(plan_context.node, names) else "daemon"
+        return "module" if is_module_possible(context.node, names) else "daemon"
     if recorded not in (None, given):
         raise CgpuError(
             f"--engine {given}: this node has the {recorded} engine: cgpu uninstall, then install again"
@@ -198,5 +220,5 @@ def is_module_possible(node: Node, names: Sequence[str]) -> bool:
 
 
 def _problems(node: Node, engine: EngineKind, names: Sequence[str]) -> set[str]:
-    findings = preflight(node, DesiredState(engine, runtimes.engines(names)))
+    findings = preflight(node, DesiredState(engine, runtimes.automatic(names)))
     return {finding.name for finding in findings if finding.verdict == "problem"}

@@ -16,16 +16,19 @@ LOCK = "/run/cgpu-install.lock"
 
 UNITS = "/etc/systemd/system"
 PACKAGE_UNITS = ("/usr/lib/systemd/system", "/lib/systemd/system")
+DAEMON_UNIT = "cgpud.service"
 # The unit of cgpu-smi --publish, and the one that starts it when the configuration in force is written.
 PUBLISHER = "cgpu-smi-publish.service"
 PUBLISHER_STARTS = "cgpu-smi-publish.path"
-EXPORTER = "cgpu-exporter"
+EXPORTER = "cgpu-exporter.service"
 # The unit of the wrapper's server, and the one that starts it when a container with a slice starts.
 SERVER = "cgpu-container-runtime.service"
 SERVER_STARTS = "cgpu-container-runtime.socket"
 MODULES_LOAD = "/etc/modules-load.d/cgpu.conf"
 MODPROBE = "/etc/modprobe.d/cgpu.conf"
 SOURCES = "/usr/src"
+DKMS_NAME = "opencgpu"
+DKMS = f"/var/lib/dkms/{DKMS_NAME}"
 
 PACKAGE = Path(__file__).resolve().parent.parent
 # In a checkout this file lies beside the package, and not in it.

@@ -10,10 +10,10 @@ import psutil
 
 from cgpu import paths
 from cgpu.errors import CgpuError
-from cgpu.install import recover
 from cgpu.install.checks.finding import Finding, ok, problem, skipped
 from cgpu.install.node.report import NodeReport
 from cgpu.install.places import RECORD
+from cgpu.install.store import Store
 from cgpu.node_files import below
 
 # Each with the permission bits that only root may have.
@@ -63,12 +63,13 @@ def leftovers(now: NodeReport) -> list[Finding]:
     if now.node.ours.record is None:
         return ok("leftovers", "no installation is under way")
     try:
-        left = recover.is_needed(now.node.root)
+        command = Store.load(now.node.root).command
     except CgpuError as error:
         return problem("leftovers", str(error), "cgpu support-bundle, and report it")
-    if left:
-        text = f"{RECORD}: an installation, upgrade or removal was ended in the middle"
-        return problem("leftovers", text, "cgpu doctor --fix")
+    if command:
+        text = f"{RECORD}: cgpu {command} has not come to its end"
+        fix = "cgpu install; or to take it back: cgpu uninstall" if command == "install" else "cgpu uninstall"
+        return problem("leftovers", text, fix)
     return ok("leftovers", "no installation is under way")
 
 

@@ -23,8 +23,8 @@ from cgpu.config import effective
 from cgpu.config import load as config
 from cgpu.errors import CgpuError, show
 from cgpu.files import read_bounded
+from cgpu.install import lock
 from cgpu.install.checks.configuration import AT_START, FIRST, differences
-from cgpu.install.transaction import lock
 from cgpu.kmod.daemon import control
 
 AS_ROOT = "; run it as root, such as by sudo"

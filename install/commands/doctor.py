@@ -19,7 +19,7 @@ from cgpu.arguments import Parser
 from cgpu.client.tree import Tree
 from cgpu.errors import CgpuError, one_line
 from cgpu.files import open_nofollow
-from cgpu.install import recover
+from cgpu.install import leftovers
 from cgpu.install.checks import (
     DesiredState,
     configuration,
@@ -41,7 +41,7 @@ from cgpu.install.node import report
 from cgpu.install.node.report import NodeReport
 from cgpu.install.places import PUBLISHER, PUBLISHER_STARTS
 from cgpu.install.privilege import require_root
-from cgpu.install.transaction.runner import SystemRunner, must
+from cgpu.install.runner import SystemRunner, must
 from cgpu.kmod.daemon.tree.mounts import clear_fuse
 from cgpu.node_files import below
 from cgpu.smi import publish
@@ -274,14 +274,14 @@ def _publish(now: NodeReport) -> str:
     return f"started {PUBLISHER}"
 
 
-def _recover(now: NodeReport) -> str:
-    return "; ".join(recover.recover(now.node.root))
+def _mend(now: NodeReport) -> str:
+    return "; ".join(leftovers.mend_alone(now.node.root))
 
 
 # In this order: what a killed installation has left may be the cause of the other problems.
 FIXES: dict[str, Callable[[NodeReport], str]] = {
-    "leftovers": _recover,
-    "draining": _recover,
+    "leftovers": _mend,
+    "draining": _mend,
     "engine": _unmount,
     "permissions": _close_permissions,
     "configuration-in-force": _apply_configuration,

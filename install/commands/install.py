@@ -12,10 +12,10 @@ from pathlib import Path
 
 from cgpu.arguments import Parser
 from cgpu.errors import CgpuError
-from cgpu.install.installer import Installer, Request
+from cgpu.install import lock, signals
+from cgpu.install.installer import AGAIN, Installer, Request
 from cgpu.install.node.machine import gather
-from cgpu.install.transaction import lock, signals
-from cgpu.install.transaction.runner import SystemRunner
+from cgpu.install.runner import SystemRunner
 from cgpu.runtime_config.engines.registry import ENGINES
 
 ROOT = Path("/")
@@ -23,7 +23,7 @@ PROGRAM = "cgpu install"
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run the command; 0 when the node is as asked, 1 after one line of error, with everything as before."""
+    """Run the command; 0 when the node is as asked, 1 after one line of error: again goes on from there."""
     options = parser().parse_args(arguments)
     names = None if options.runtimes is None else tuple(options.runtimes.split(","))
     request = Request(options.engine, names, options.default_runtime)
@@ -83,7 +83,7 @@ def run(program: str, work: Callable[[Installer], None], *, dry_run: bool) -> in
         )
         return 1
     except KeyboardInterrupt:
-        end = "what was done is taken back" if program == PROGRAM else "run it again: it goes on from there"
+        end = AGAIN if program == PROGRAM else "run it again: it goes on from there"
         sys.stderr.write(f"{program}: interrupted; {end}\n")
         return 1
     return 0

@@ -12,7 +12,7 @@ import pytest
 
 from cgpu import paths
 from cgpu.install import drain, places
-from cgpu.install.transaction.steps import runtime
+from cgpu.install.steps import engine
 from tests.install.support import make_node, snapshot
 
 if TYPE_CHECKING:
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 def no_power_cut() -> None:
     """Let nothing wait for the disk, as no test here cuts the power, nor for what does not run."""
     os.fsync = nothing
-    runtime.BLIND_S = 0
+    engine.BLIND_S = 0
     drain.SETTLE_S = 0
 
 

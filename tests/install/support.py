@@ -14,7 +14,7 @@ from cgpu.install import drain
 from cgpu.install.installer import Installer, Request
 from cgpu.install.node.facts.software import Program
 from cgpu.install.node.machine import Node, gather
-from cgpu.install.transaction.runner import TIMEOUT_S, Done
+from cgpu.install.runner import TIMEOUT_S, Done
 from cgpu.node_files import below
 from cgpu.runtime_config.engines.engine import ContainerEngine
 from tests.install.engines import ENGINES

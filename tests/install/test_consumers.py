@@ -10,9 +10,9 @@ from pathlib import Path
 import pytest
 
 from cgpu.errors import CgpuError
-from cgpu.install import recover
+from cgpu.install import removal
 from cgpu.install.places import LAUNCHER
-from cgpu.install.transaction.runner import TIMEOUT_S, Done, SystemRunner
+from cgpu.install.runner import TIMEOUT_S, Done, SystemRunner
 from cgpu.runtime_config.engines import containerd, engine
 from tests.install.support import DAEMON, System, installer, snapshot
 from tests.runtime_config.engines.nodes import Machine
@@ -29,13 +29,13 @@ class Said:
         self.commands: list[list[str]] = []
 
     def run(self, words: Sequence[str], timeout: float = TIMEOUT_S) -> Done:
-        assert timeout <= recover.TIMEOUT_S
+        assert timeout <= removal.TIMEOUT_S
         self.commands.append(list(words))
         return self._answer(" ".join(words))
 
 
 def lines(root: Path, answer: Callable[[str], Done], *engines: str) -> list[str]:
-    return list(recover.consumers(root, Said(answer), engines))
+    return list(removal.consumers(root, Said(answer), engines))
 
 
 def docker(line: str) -> Done:
@@ -51,7 +51,7 @@ def test_docker(tmp_path: Path) -> None:
     first, last = lines(tmp_path, docker, "docker")
     advice = "they run on, and cannot be started again; to remove them, now or later: docker rm -f db web"
     assert first == f"warning: docker: db, web with the runtime cgpu: {advice}"
-    assert last == f"warning: {recover.KEEPS}"
+    assert last == f"warning: {removal.KEEPS}"
 
 
 def test_podman(tmp_path: Path) -> None:
@@ -76,9 +76,9 @@ def test_many(tmp_path: Path) -> None:
         return Done(0, "".join(f"cgpu|/{name}\n" for name in line.partition(".Name}} ")[2].split()))
 
     runner = Said(answer)
-    said, _ = recover.consumers(tmp_path, runner, ["docker"])
+    said, _ = removal.consumers(tmp_path, runner, ["docker"])
     assert len(runner.commands) == 3
-    assert said.endswith("docker rm -f " + " ".join(identities[: recover.NAMED]) + " ...")
+    assert said.endswith("docker rm -f " + " ".join(identities[: removal.NAMED]) + " ...")
 
 
 def test_engines_that_are_not_asked(tmp_path: Path) -> None:
@@ -125,8 +125,8 @@ def test_an_engine_that_does_not_answer(tmp_path: Path, answer: Callable[[str], 
 def test_a_command_that_cannot_be_started(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Nor does a client that is no program keep anybody."""
     Machine(tmp_path).program("docker", "").write_bytes(b"\x7fELF")
-    monkeypatch.setattr("cgpu.install.transaction.runner.FOLDERS", [str(tmp_path / "bin")])
-    (said,) = recover.consumers(tmp_path, SystemRunner(), ["docker"])
+    monkeypatch.setattr("cgpu.install.runner.FOLDERS", [str(tmp_path / "bin")])
+    (said,) = removal.consumers(tmp_path, SystemRunner(), ["docker"])
     assert "does not say which containers have the runtime cgpu (" in said
 
 
@@ -140,7 +140,7 @@ def test_uninstall_goes_on(root: Path, restored: Path, monkeypatch: pytest.Monke
 
     system = System(root)
     installer(root, system).install(DAEMON)
-    monkeypatch.setattr(recover, "consumers", found)
+    monkeypatch.setattr(removal, "consumers", found)
     assert "warning: these" in list(installer(root, system).show_uninstall())
     one = installer(root, system)
     assert one.uninstall(None)
@@ -152,7 +152,7 @@ def test_uninstall_is_refused(root: Path, monkeypatch: pytest.MonkeyPatch) -> No
     """A container that podman could not stop any more keeps everything as it is."""
     installer(root, System(root)).install(DAEMON)
     before = snapshot(root)
-    monkeypatch.setattr(recover, "stuck", lambda _runner, _engines: {"podman": ["one", "two"]})
+    monkeypatch.setattr(removal, "stuck", lambda _runner, _engines: {"podman": ["one", "two"]})
     with pytest.raises(CgpuError, match=r"one, two: without it podman cannot stop them; first: podman rm -f"):
         installer(root, System(root)).uninstall(None)
     assert snapshot(root) == before
@@ -167,6 +167,6 @@ def test_stuck(tmp_path: Path) -> None:
             return Done(0, "a\nb\n")
         return Done(0, f"{LAUNCHER}|p\ncrun|q\n")
 
-    assert recover.stuck(Said(answer), ENGINES) == {"podman": ["p"]}
-    assert recover.stuck(Said(answer), ["docker"]) == {}
-    assert recover.stuck(Said(no_answer), ENGINES) == {}
+    assert removal.stuck(Said(answer), ENGINES) == {"podman": ["p"]}
+    assert removal.stuck(Said(answer), ["docker"]) == {}
+    assert removal.stuck(Said(no_answer), ENGINES) == {}

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Faults at every step, and between all steps: the node is as before, or it has everything."""
+"""A command that is killed, or meets a broken disk, at any point: the next one ends as an unbroken one."""
 
 from __future__ import annotations
 
@@ -7,35 +7,32 @@ import shutil
 import tempfile
 from collections.abc import Callable, Iterator
 from contextlib import suppress
-from itertools import count
+from functools import partial
 from pathlib import Path
 
 import pytest
 
 from cgpu.errors import CgpuError
-from cgpu.install import recover
-from cgpu.install.transaction import journal
+from cgpu.install.store import Store
 from tests.install import faults
 from tests.install.engines import ENGINES
-from tests.install.faults import When
-from tests.install.support import DAEMON, System, installer, make_node, snapshot
+from tests.install.support import DAEMON, installer, make_node, snapshot
 
-WHENS: tuple[When, ...] = ("before", "behind")
-THENS = ("install", "recover", "uninstall")
+Fail = Callable[[Callable[[], object], int], None]
 
 
 class Nodes:
-    """Copies of one node, each for one fault."""
+    """Copies of one node, each for one fault. after: of it with all installed, without the record."""
 
     def __init__(self, folder: Path) -> None:
-        """Make the node, and see what it is like with all installed."""
         self.folder = folder
         self.number = 0
         self.bare = make_node(folder / "bare")
         self.before = snapshot(self.bare)
         self.installed = self.copy(self.bare).rename(folder / "installed")
-        self.calls = faults.count(lambda: installer(self.installed).install(DAEMON))
+        self.calls = {"install": faults.count(partial(run, self.installed, "install"))}
         self.after = settled(self.installed)
+        self.calls["uninstall"] = faults.count(partial(run, self.copy(self.installed), "uninstall"))
 
     def copy(self, source: Path) -> Path:
         shutil.rmtree(self.folder / str(self.number), ignore_errors=True)
@@ -45,18 +42,17 @@ class Nodes:
         hard = target / "etc/storage/hosts.other"
         hard.unlink()
         hard.hardlink_to(target / "etc/hosts")
-        if source.stat().st_uid == 0:
-            copy_owners(source, target)
+        for path in source.rglob("*"):
+            if not path.is_symlink():
+                shutil.chown(target / path.relative_to(source), path.stat().st_uid, path.stat().st_gid)
         return target
 
 
-def copy_owners(source: Path, target: Path) -> None:
-    """Give the copy's files the owners that the source's have."""
-    for path in source.rglob("*"):
-        status = path.lstat()
-        shutil.chown(
-            target / path.relative_to(source), status.st_uid, status.st_gid
-        ) if not path.is_symlink() else None
+def run(root: Path, command: str) -> None:
+    if command == "install":
+        installer(root).install(DAEMON)
+    else:
+        installer(root).uninstall(None)
 
 
 def settled(root: Path) -> dict[str, object]:
@@ -67,11 +63,6 @@ def settled(root: Path) -> dict[str, object]:
     }
 
 
-def check_settings(root: Path) -> None:
-    for engine in ENGINES.values():
-        engine.check(root)
-
-
 @pytest.fixture(scope="module")
 def nodes() -> Iterator[Nodes]:
     """Return the nodes of this file, in memory: they are copied often."""
@@ -79,65 +70,49 @@ def nodes() -> Iterator[Nodes]:
         yield Nodes(Path(folder))
 
 
-@pytest.mark.parametrize("when", WHENS)
-def test_errors_while_installing(nodes: Nodes, when: When) -> None:
-    """An error of the disk at any call of install leaves the node as it was, to the byte."""
-    assert nodes.calls > 100
-    for at in range(nodes.calls):
-        root = nodes.copy(nodes.bare)
-        # Once all is done a failure of the last calls, which tidy up, changes nothing.
-        with faults.meeting(faults.Fault(at, when, faults.error)), suppress(CgpuError, OSError):
-            installer(root).install(DAEMON)
-        found = snapshot(root)
-        assert found == nodes.before or settled(root) == nodes.after, f"call {at}"
+def kill(work: Callable[[], object], at: int) -> None:
+    """Do the work in a process that SIGKILL ends behind a call that changes files."""
+    assert faults.in_child(work, at)
 
 
-@pytest.mark.parametrize("then", THENS)
-def test_killed_while_installing(nodes: Nodes, then: str) -> None:
-    """After kill -9 at any call of install settings are valid, and the next command ends in a good state."""
-    for at in range(nodes.calls):
-        root = nodes.copy(nodes.bare)
-        assert faults.in_child(lambda root=root: installer(root).install(DAEMON), at)  # type: ignore[misc]
-        check_settings(root)
-        again(root, then)
-        if then == "install":
+def break_disk(when: faults.When, work: Callable[[], object], at: int) -> None:
+    """Do the work with an error of the disk at such a call."""
+    with faults.meeting(faults.Fault(at, when, faults.error)), suppress(CgpuError, OSError):
+        work()
+
+
+FAILS: dict[str, Fail] = {
+    "killed": kill,
+    "error-before": partial(break_disk, "before"),
+    "error-behind": partial(break_disk, "behind"),
+}
+
+
+@pytest.mark.parametrize(
+    ("fail", "begun", "again"),
+    [
+        ("killed", "install", "install"),
+        ("killed", "install", "uninstall"),
+        ("killed", "uninstall", "uninstall"),
+        ("killed", "uninstall", "install"),
+        ("error-before", "install", "install"),
+        ("error-behind", "install", "uninstall"),
+        ("error-before", "uninstall", "uninstall"),
+        ("error-behind", "uninstall", "install"),
+    ],
+)
+def test_every_call(nodes: Nodes, fail: str, begun: str, again: str) -> None:
+    """Whatever a command has left at any of its calls, settings are valid, and the next one ends well."""
+    source = nodes.bare if begun == "install" else nodes.installed
+    assert nodes.calls[begun] > 80
+    for at in range(nodes.calls[begun]):
+        root = nodes.copy(source)
+        FAILS[fail](partial(run, root, begun), at)
+        for engine in ENGINES.values():
+            engine.check(root)
+        run(root, again)
+        if again == "install":
             assert settled(root) == nodes.after, f"call {at}"
-            installer(root).uninstall(None)
-        elif then == "recover" and journal.load(root) is not None:
-            assert settled(root) == nodes.after, f"call {at}"
-            continue
+            assert Store.load(root).command == ""
+            run(root, "uninstall")
         assert snapshot(root) == nodes.before, f"call {at}"
-
-
-@pytest.mark.parametrize("then", THENS)
-def test_killed_while_uninstalling(nodes: Nodes, then: str) -> None:
-    """The same for uninstall: the next command finishes it, or installs anew."""
-    for at in count():
-        root = nodes.copy(nodes.installed)
-        if not faults.in_child(lambda root=root: installer(root).uninstall(None), at):  # type: ignore[misc]
-            break
-        check_settings(root)
-        again(root, then)
-        if then == "install" or (then == "recover" and journal.load(root) is not None):
-            assert settled(root) == nodes.after, f"call {at}"
-        else:
-            assert snapshot(root) == nodes.before, f"call {at}"
-    assert at > 50
-
-
-def again(root: Path, then: str) -> None:
-    work: dict[str, Callable[[], object]] = {
-        "install": lambda: installer(root).install(DAEMON),
-        "recover": lambda: recover.repair(root, System(root), ENGINES),
-        "uninstall": lambda: installer(root).uninstall(None),
-    }
-    work[then]()
-
-
-@pytest.mark.parametrize("command", ["daemon-reload", "enable", "try-restart whale", "try-restart crate"])
-def test_commands_that_fail(nodes: Nodes, command: str) -> None:
-    """A command that fails while installing leaves the node as it was, and the line says what it printed."""
-    root = nodes.copy(nodes.bare)
-    with pytest.raises(CgpuError, match=f"systemctl {command}.* does not work today"):
-        installer(root, System(root, command)).install(DAEMON)
-    assert snapshot(root) == nodes.before

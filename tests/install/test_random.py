@@ -10,14 +10,13 @@ from pathlib import Path
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from cgpu.install import recover
-from cgpu.install.transaction import journal
+from cgpu.install.store import Store
 from tests.install import faults
 from tests.install.engines import ENGINES, OURS
-from tests.install.support import DAEMON, System, installer, make_node, snapshot
+from tests.install.support import DAEMON, installer, make_node, snapshot
 
 POINTS = 130  # more calls than one command makes: the rest come to their end
-COMMANDS = st.sampled_from(["install", "uninstall", "recover"])
+COMMANDS = st.sampled_from(["install", "uninstall"])
 # What is done, and behind which of its calls it is killed; or whose settings are edited.
 STEP = st.one_of(
     st.tuples(COMMANDS, st.none()),
@@ -49,10 +48,8 @@ class History:
     def run(self, command: str) -> None:
         if command == "install":
             installer(self.root).install(DAEMON)
-        elif command == "uninstall":
-            installer(self.root).uninstall(None)
         else:
-            recover.repair(self.root, System(self.root), ENGINES)
+            installer(self.root).uninstall(None)
 
     def edit(self, name: str) -> None:
         """Add a line at the end, as somebody else does."""
@@ -80,6 +77,6 @@ def test_any_history_comes_back(steps: list[Step]) -> None:
         history.run("uninstall")
         for name, engine in ENGINES.items():
             assert (engine.read(root) or "") == texts[name] + "".join(history.foreign[name])
-        assert journal.load(root) is None
+        assert not Store.load(root).is_there
         if not any(history.foreign.values()):
             assert snapshot(root) == before

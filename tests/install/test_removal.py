@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What is in the way of a removal, and of the end of one that was killed; units that are stopped for good."""
+"""What is in the way of a removal, also of one that goes on; units that are stopped for good."""
 
 from __future__ import annotations
 
@@ -12,11 +12,10 @@ import pytest
 
 from cgpu import shares
 from cgpu.errors import CgpuError
-from cgpu.install import drain, recover
-from cgpu.install.transaction import journal
-from cgpu.install.transaction.runner import TIMEOUT_S, Done
+from cgpu.install import drain
+from cgpu.install.runner import TIMEOUT_S, Done
+from cgpu.install.store import Store
 from cgpu.shares import Share
-from tests.install import faults
 from tests.install.engines import ENGINES, Lines
 from tests.install.support import DAEMON, System, installer, is_draining, snapshot
 from tests.install.test_installer import a_tree
@@ -43,24 +42,14 @@ class Podman(System):
 
 @pytest.fixture
 def interrupted(root: Path) -> Path:
-    """Return the root of a node whose removal was killed before it came to the engine."""
+    """Return the root of a node whose removal failed before it came to the engine."""
     installer(root, engines=PODMAN).install(DAEMON)
-    for at in range(100):
-        assert faults.in_child(lambda: installer(root, engines=PODMAN).uninstall(None), at)
-        record = journal.load(root)
-        assert record is not None
-        if record.state == journal.REMOVING:
-            break
+    refusing = System(root, "disable --now cgpu-smi-publish.path")
+    with pytest.raises(CgpuError, match="does not work today; what is left stays: cgpu uninstall goes on"):
+        installer(root, refusing, PODMAN).uninstall(None)
+    assert Store.load(root).command == "uninstall"
     assert (root / ENABLED).exists()
     return root
-
-
-def both_refuse(system: System, expected: str) -> None:
-    """Neither who asks for the removal nor who finishes it gets on with it."""
-    with pytest.raises(CgpuError, match=expected):
-        installer(system.root, system, PODMAN).uninstall(None)
-    with pytest.raises(CgpuError, match=expected):
-        recover.repair(system.root, system, PODMAN)
 
 
 def move_tree(root: Path) -> None:
@@ -72,16 +61,16 @@ def move_tree(root: Path) -> None:
 
 
 def test_it_waits_for_slices(interrupted: Path) -> None:
-    """Containers that have come up since an uninstall was killed keep their engine until they are drained."""
+    """Containers that have come up since an uninstall was ended keep their engine until they are drained."""
     tree = a_tree(interrupted, "3f2a")
-    expected = "interrupted, and sliced containers run: 3f2a: end them, or: cgpu uninstall --drain"
+    expected = "sliced containers run: 3f2a: end them, or: cgpu uninstall --drain"
     with pytest.raises(CgpuError, match=expected):
-        recover.repair(interrupted, System(interrupted), PODMAN)
+        installer(interrupted, engines=PODMAN).uninstall(None)
     assert not is_draining(interrupted)
     assert (interrupted / ENABLED).exists()
     shutil.rmtree(tree)
     installer(interrupted, engines=PODMAN).uninstall(5)
-    assert journal.load(interrupted) is None
+    assert not Store.load(interrupted).is_there
 
 
 @pytest.mark.root
@@ -102,15 +91,20 @@ def test_it_waits_for_claims(root: Path) -> None:
     assert snapshot(root) == before
     (tree / "0/reserved").write_text("")
     installer(root, engines=PODMAN).uninstall(None)
-    assert journal.load(root) is None
+    assert not Store.load(root).is_there
 
 
-def test_an_engine_that_is_down(interrupted: Path) -> None:
-    """Nobody knows which containers it has: the removal neither begins nor goes on."""
-    expected = "cgpud is down and systemd may hold"
-    both_refuse(Holding(interrupted), expected)
+@pytest.mark.parametrize(
+    ("system", "expected"),
+    [
+        (Holding, "cgpud is down and systemd may hold"),
+        (Podman, "podman containers with the runtime cgpu run: runs: .* podman rm -f runs"),
+    ],
+)
+def test_what_stops_a_removal(interrupted: Path, system: type[System], expected: str) -> None:
+    """An engine that is down, whose containers nobody knows, and containers that podman could not stop."""
     with pytest.raises(CgpuError, match=expected):
-        installer(interrupted, Holding(interrupted), PODMAN).install(DAEMON)
+        installer(interrupted, system(interrupted), PODMAN).uninstall(None)
     assert (interrupted / ENABLED).exists()
 
 
@@ -126,19 +120,12 @@ def test_no_slices_are_given_out_meanwhile(interrupted: Path) -> None:
             return super().run(words, timeout)
 
     system = Watching(interrupted)
-    recover.repair(interrupted, system, PODMAN)
+    installer(interrupted, system, PODMAN).uninstall(None)
     assert any(line.startswith("systemctl show") for line in system.commands)
     assert "systemctl disable --now cgpud.service" in system.commands
     assert all(marks)
     assert not is_draining(interrupted)
     assert not for_agents.exists()
-
-
-def test_podman_runs_a_container(interrupted: Path) -> None:
-    """What podman could not stop any more keeps the rest from being removed, too."""
-    expected = "podman containers with the runtime cgpu run: runs: .* podman rm -f runs"
-    both_refuse(Podman(interrupted), expected)
-    assert (interrupted / ENABLED).exists()
 
 
 def test_a_hook_on_its_way(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 from cgpu import __version__, paths
 from cgpu.errors import CgpuError
 from cgpu.install import drain
-from cgpu.install.transaction.runner import Done, Runner
+from cgpu.install.runner import Done, Runner
 from cgpu.kmod.daemon import control, manage
 from cgpu.kmod.daemon.program import Program, of, own
 

@@ -15,12 +15,11 @@ from cgpu import __version__, paths
 from cgpu.arguments import Parser
 from cgpu.config import load as config
 from cgpu.errors import CgpuError, one_line
-from cgpu.install import drain
+from cgpu.install import drain, lock, signals
 from cgpu.install.commands.upgrade import daemon, module
 from cgpu.install.places import EXPORTER, PUBLISHER, SERVER
 from cgpu.install.privilege import require_root
-from cgpu.install.transaction import lock, signals
-from cgpu.install.transaction.runner import Runner, SystemRunner
+from cgpu.install.runner import Runner, SystemRunner
 from cgpu.kmod.daemon.places import Places
 from cgpu.node_files import below
 
@@ -110,7 +109,7 @@ def _refuse_cold(containers: int, reserved: int, why: str) -> None:
 def _services(runner: Runner) -> None:
     """Have what runs beside the engine go on with this version, where systemd runs it."""
     if below(ROOT, paths.SYSTEMD).is_dir():
-        for name in (PUBLISHER, f"{EXPORTER}.service", SERVER):
+        for name in (PUBLISHER, EXPORTER, SERVER):
             # Its status tells nothing: a node without the unit has nothing to exchange.
             runner.run(("systemctl", "try-restart", name))
 

@@ -21,9 +21,10 @@ from cgpu.config import load as config
 from cgpu.config.effective import Effective
 from cgpu.errors import CgpuError
 from cgpu.install import places
-from cgpu.install.plan.engine import AT_LOAD, DKMS, PACKAGE
-from cgpu.install.transaction.runner import Runner, must
-from cgpu.install.transaction.steps.system import CORE, MODULE
+from cgpu.install.our_files import AT_LOAD
+from cgpu.install.places import DKMS, DKMS_NAME
+from cgpu.install.runner import Runner, must
+from cgpu.install.steps.module import CORE, MODULE
 
 MODULES = Path("/proc/modules")
 MARK = Path(paths.UPGRADING)
@@ -73,8 +74,8 @@ def find(runner: Runner, version: str, *, whole: bool = False) -> None:
         found = done.output.strip() if done.status == 0 else None
         if found == version:
             continue
-        if Path(f"{places.SOURCES}/{PACKAGE}-{version}").exists():
-            command = f"dkms install {PACKAGE}/{version}"
+        if Path(f"{places.SOURCES}/{DKMS_NAME}-{version}").exists():
+            command = f"dkms install {DKMS_NAME}/{version}"
         else:
             command = "cgpu install --engine module"
         text = "is not installed" if found is None else f"version {found} is installed, and not {version},"

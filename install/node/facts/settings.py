@@ -36,11 +36,12 @@ class Entry:
 def gather(root: Path) -> tuple[Entry, ...]:
     """Read every settings file that is there: in the usual places, and where running engines have theirs."""
     running = programs.processes(root)
-    return tuple(
-        entry
-        for engine in ENGINES.values()
-        for entry in _entries(root, engine, (*engine.settings_files, *_named(root, engine, running)))
-    )
+    return tuple(entry for engine in ENGINES.values() for entry in of_engine(root, engine, running))
+
+
+def of_engine(root: Path, engine: ContainerEngine, running: tuple[Process, ...] = ()) -> Iterator[Entry]:
+    """Yield what the settings files of one engine say. running: processes that may name further files."""
+    return _entries(root, engine, (*engine.settings_files, *_named(root, engine, running)))
 
 
 def parse(engine: ContainerEngine, file: str, text: str) -> Entry:

@@ -17,11 +17,11 @@ import pytest
 from cgpu import paths
 from cgpu.client.tree import Tree
 from cgpu.errors import CgpuError
+from cgpu.install import lock
 from cgpu.install.commands import install as install_command
 from cgpu.install.commands import uninstall as uninstall_command
 from cgpu.install.places import LOCK
-from cgpu.install.transaction import lock
-from cgpu.install.transaction.runner import SystemRunner, must
+from cgpu.install.runner import SystemRunner, must
 from cgpu.node_files import below
 from tests.integration.commands import Outcome, call
 
@@ -90,8 +90,8 @@ def test_a_killed_installer_leaves_its_command_the_lock(tmp_path: Path) -> None:
     """While a command of a killed installer still works nobody else begins."""
     code = f"""
 from pathlib import Path
-from cgpu.install.transaction import lock
-from cgpu.install.transaction.runner import SystemRunner
+from cgpu.install import lock
+from cgpu.install.runner import SystemRunner
 with lock.held(Path({str(tmp_path)!r})) as fd:
     SystemRunner((fd,)).run(("sh", "-c", "echo $$ >{tmp_path}/pid; exec sleep 60"))
 """
@@ -134,7 +134,7 @@ def test_no_slices_while_draining(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
 
 
 def test_a_signal_ends_with_one_line(capsys: pytest.CaptureFixture[str]) -> None:
-    """SIGTERM ends the work as an error does; a second one does not end the taking back."""
+    """SIGTERM ends the work as an error does; a second one ends nothing."""
 
     def work(_installer: object) -> None:
         try:
@@ -146,7 +146,9 @@ def test_a_signal_ends_with_one_line(capsys: pytest.CaptureFixture[str]) -> None
 
     before = signal.getsignal(signal.SIGTERM)
     assert install_command.run("cgpu install", work, dry_run=True) == 1
-    assert capsys.readouterr().err == "cgpu install: interrupted; what was done is taken back\n"
+    assert capsys.readouterr().err == (
+        "cgpu install: interrupted; what was done stays: cgpu install goes on, cgpu uninstall takes it back\n"
+    )
     assert signal.getsignal(signal.SIGTERM) == before
 
 

@@ -14,7 +14,6 @@ from typing import Any
 import pytest
 
 from cgpu.errors import CgpuError
-from cgpu.install import recover as recovery
 from cgpu.install.checks import engine, places, publisher, runtime
 from cgpu.install.checks.finding import Finding
 from cgpu.install.commands import doctor, status
@@ -23,10 +22,13 @@ from cgpu.install.node.facts.settings import Entry
 from cgpu.install.node.report import NodeReport
 from cgpu.install.node.snapshot import Card, Slice, Snapshot
 from cgpu.install.places import PUBLISHER, PUBLISHER_STARTS
-from cgpu.install.transaction.runner import Done
+from cgpu.install.runner import Done
 from tests.exporter.trees import gpu_line
 from tests.install.machine import node, node_report, write
 
+RECORD = (
+    '{"format": 1, "command": "install", "step": "", "facts": {}, "steps": [], "folders": [], "files": {}}'
+)
 GPU = {"name": "Tesla T4", "memtotal": "1000", "max_inst": "2", "free_weight": "2", "policy": "1", "mig": "0"}
 FOUND = [
     Finding("driver", "ok", "NVIDIA 580.142"),
@@ -174,28 +176,21 @@ def test_simulated_cards_need_no_driver(tmp_path: Path) -> None:
     assert [one.text for one in doctor.examine(now) if one.name == "driver"] == ["simulated cards: T4"]
 
 
-@pytest.mark.parametrize("answer", [True, False, CgpuError("damaged")])
-def test_leftovers(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, answer: bool | CgpuError) -> None:
-    """A record of an installation that did not come to its end is a problem, which --fix ends."""
-    ran: list[Path] = []
-
-    def is_needed(root: Path) -> bool:
-        if isinstance(answer, CgpuError):
-            raise answer
-        return bool(answer)
-
-    def recover(root: Path) -> list[str]:
-        ran.append(root)
-        return ["taken back"]
-
-    monkeypatch.setattr(recovery, "is_needed", is_needed)
-    monkeypatch.setattr(recovery, "recover", recover)
-    now = node_report(tmp_path)
+@pytest.mark.parametrize(
+    ("text", "verdict", "fix"),
+    [
+        (RECORD, "problem", "cgpu install; or to take it back: cgpu uninstall"),
+        (RECORD.replace("install", "uninstall"), "problem", "cgpu uninstall"),
+        (RECORD.replace("install", ""), "ok", None),
+        ("{}", "problem", "cgpu support-bundle, and report it"),
+    ],
+)
+def test_leftovers(tmp_path: Path, text: str, verdict: str, fix: str | None) -> None:
+    """A record of an installation that has not ended is a problem, with the command that goes on."""
+    now = node_report(write(tmp_path, {"var/lib/cgpu/install/record.json": text}))
     now = replace(now, node=replace(now.node, ours=replace(now.node.ours, record=Path("/r"))))
     (found,) = places.leftovers(now)
-    assert found.verdict == ("problem" if answer else "ok")
-    assert list(doctor.fix(now, [found])) == (["leftovers: taken back"] if answer else [])
-    assert len(ran) == bool(answer)
+    assert (found.verdict, found.fix or None) == (verdict, fix)
 
 
 def test_draining(tmp_path: Path) -> None:

@@ -19,7 +19,7 @@ from cgpu.errors import CgpuError
 from cgpu.install import drain
 from cgpu.install.commands.upgrade import daemon as upgrade_daemon
 from cgpu.install.commands.upgrade import main as upgrade_command
-from cgpu.install.transaction.runner import Done
+from cgpu.install.runner import Done
 from cgpu.kmod.daemon import manage
 from cgpu.kmod.daemon.program import Program
 from tests.daemon import versions

@@ -17,8 +17,8 @@ from cgpu.errors import CgpuError
 from cgpu.install import drain
 from cgpu.install.commands.upgrade import main as upgrade_command
 from cgpu.install.commands.upgrade import module as upgrade_module
-from cgpu.install.plan.engine import AT_LOAD
-from cgpu.install.transaction.runner import TIMEOUT_S, Done
+from cgpu.install.our_files import AT_LOAD
+from cgpu.install.runner import TIMEOUT_S, Done
 
 pytestmark = [pytest.mark.root, pytest.mark.usefixtures("mark")]
 

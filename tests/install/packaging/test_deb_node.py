@@ -207,10 +207,10 @@ def test_removal_takes_the_node_back(packages: Packages, machine: Machine) -> No
     """Where the node was set up, removal calls `cgpu uninstall`, and does not go on when that fails."""
     machine.install(packages.daemon)
     machine.run("mkdir", "-p", "/var/lib/cgpu/install")
-    machine.path("/var/lib/cgpu/install/journal.json").write_text("this is no journal\n")
+    machine.path("/var/lib/cgpu/install/record.json").write_text("this is no record\n")
     why = "the node is still set up; see above, then: cgpu uninstall"
     assert_refused(machine.remove("opencgpu"), why)
-    machine.path("/var/lib/cgpu/install/journal.json").unlink()
+    machine.path("/var/lib/cgpu/install/record.json").unlink()
     machine.run("cgpu", "install", "--engine", "daemon", "--runtimes", "docker")
     assert "/usr/lib/opencgpu/" in machine.path(DAEMON_JSON).read_text()
     assert machine.remove("opencgpu").returncode == 0

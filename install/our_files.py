@@ -1,50 +1,29 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Files that are ours as a whole: units, settings of modprobe, the first configuration."""
+"""Texts of files that are ours as a whole: units, settings of modprobe, the first configuration."""
 
 from __future__ import annotations
 
 import json
 import os
 import textwrap
+from pathlib import Path
 from typing import Any
 
-from cgpu import paths, replace
-from cgpu.config.load import accepted, schema
+from cgpu import paths
+from cgpu.config import effective
+from cgpu.config.load import accepted, load, schema
 from cgpu.errors import CgpuError
-from cgpu.install.places import KMOD, target
-from cgpu.install.plan import PlanContext
-from cgpu.install.transaction.steps import Plan
-from cgpu.install.transaction.steps.file_changes import FilesPlan
-from cgpu.install.transaction.store import digest
-from cgpu.node_files import FileEdit, below
+from cgpu.install.places import KMOD
+from cgpu.node_files import below
 
 COLUMNS = 100
+# Given at load; cgpu-config-apply cannot set them later.
+AT_LOAD = ("enforce", "allow_zero_weight", "allow_unknown_driver", "count_pages")
 HEAD = """\
 # The configuration of this node for OpenCGPU. Every line is a comment, and shows what holds without it.
 # After a change: cgpu config check, then systemctl reload cgpud, or with the kernel module
 # cgpu-config-apply.
 """
-
-
-def plan(context: PlanContext, path: str, content: str, title: str) -> list[Plan]:
-    """Return the step that puts a file of ours in place; none where it is, or where it was edited since."""
-    after = content.encode()
-    before = _content(context, path)
-    if before == after:
-        return []
-    ours = context.put_at(path)
-    if before is not None and ours and digest(before) not in ours:
-        context.kept.append(f"{path}: was edited since cgpu install wrote it; it stays as it is")
-        return []
-    return [FilesPlan(title, (FileEdit(below(context.root, path), before, after),))]
-
-
-def configuration(context: PlanContext) -> list[Plan]:
-    """Return the step that makes the first configuration; none where there is one."""
-    if _content(context, paths.CONFIG) is not None:
-        return []
-    title = f"makes {paths.CONFIG}, with every key as a comment"
-    return plan(context, paths.CONFIG, first_configuration(), title)
 
 
 def first_configuration() -> str:
@@ -68,6 +47,19 @@ def unit(name: str, program: str) -> str:
     return text.replace(own, _escaped(program))
 
 
+def modprobe_settings(root: Path) -> str:
+    """Return what modprobe has to know. Raises CgpuError for a configuration with a mistake."""
+    config = load(below(root, paths.CONFIG))
+    # Which core comes with cgpu_km, and that NVIDIA's driver comes first, cgpu_km.ko says itself: a softdep
+    # here would take the place of that, and name another core than an upgrade has brought.
+    lines = ["# Made by cgpu install: what of the configuration can be given to cgpu_km at load only."]
+    given = {key: getattr(config, key) for key in AT_LOAD if getattr(config, key) != effective.DEFAULTS[key]}
+    if given:
+        words = " ".join(f"{key}={int(value)}" for key, value in given.items())
+        lines += [f"options cgpu_km {words}"]
+    return "\n".join(lines) + "\n"
+
+
 def _escaped(path: str) -> str:
     """Return a path as a unit takes it in a command. Raises CgpuError."""
     if not path.isprintable() or any(c in path for c in "'\"\\"):
@@ -82,11 +74,3 @@ def _key(name: str, rule: dict[str, Any]) -> str:
     words = textwrap.wrap(rule["description"], COLUMNS - 2, break_on_hyphens=False)
     comment = "".join(f"# {line}\n" for line in [*words, f"Accepted: {accepted(name)}."])
     return f"\n{comment}#{name}: {json.dumps(rule['default'])}\n"
-
-
-def _content(context: PlanContext, path: str) -> bytes | None:
-    try:
-        found = replace.read(target(context.root, path))
-    except OSError as error:
-        raise CgpuError(f"{path}: cannot be read: {error.strerror}") from error
-    return found[0] if found else None

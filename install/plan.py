@@ -1,0 +1,166 @@
+# SPDX-License-Identifier: Apache-2.0
+"""From a node and what was asked for to the steps of its installation. Nothing here changes the node."""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from cgpu import __version__, paths
+from cgpu.distribution import install_command
+from cgpu.errors import CgpuError
+from cgpu.install import our_files
+from cgpu.install.places import (
+    DAEMON_UNIT,
+    DKMS,
+    DKMS_NAME,
+    EXPORTER,
+    KMOD,
+    LAUNCHER,
+    MODPROBE,
+    MODULES_LOAD,
+    PACKAGE_UNITS,
+    PUBLISHER,
+    PUBLISHER_STARTS,
+    SERVER,
+    SERVER_STARTS,
+    SOURCES,
+    UNITS,
+    program,
+)
+from cgpu.install.runner import must
+from cgpu.install.steps.engine import Engine
+from cgpu.install.steps.files import Files
+from cgpu.install.steps.module import Apply, Build, Displace, Load
+from cgpu.install.steps.step import Context, Step
+from cgpu.install.steps.systemd import Unit, UnitFiles, is_active
+from cgpu.node_files import below
+from cgpu.runtime_config.engines.engine import Desired
+
+APPLY = "cgpu-config-apply"
+TRY = "without a GPU, to try it: "
+BOOT = b"# Made by cgpu install.\ncgpu_km\n"
+
+
+@dataclass(slots=True)
+class Plan:
+    """All steps, whether they are done or not, and what remains to the user."""
+
+    steps: list[Step] = field(default_factory=list)
+    notes: list[str] = field(default_factory=list)
+
+
+def make(context: Context, engine: str, runtimes: Sequence[str], *, default: bool) -> Plan:
+    """Return the plan of an engine with container engines. Raises CgpuError."""
+    plan = Plan()
+    if not below(context.root, paths.CONFIG).exists():
+        text = our_files.first_configuration().encode()
+        title = f"makes {paths.CONFIG}, with every key as a comment"
+        plan.steps.append(Files("configuration", {paths.CONFIG: text}, title))
+    add_engine = _add_module if engine == "module" else _add_daemon
+    add_engine(context, plan)
+    plan.steps += [Engine(name, Desired(LAUNCHER, default)) for name in runtimes]
+    return plan
+
+
+def _add_daemon(context: Context, plan: Plan) -> None:
+    cgpud = str(program("cgpud"))
+    has_driver = context.node.driver.loaded is not None
+    trial = "" if has_driver else f"; {TRY}{cgpud} --simulate T4"
+    if not context.node.software.systemd:
+        if context.node.ours.engine != "cgpud":
+            plan.notes.append(f"To do: start the engine, now and after each boot: {cgpud}{trial}")
+        return
+    if has_driver and context.node.ours.engine == "cgpud" and not is_active(context, DAEMON_UNIT):
+        raise CgpuError(
+            "cgpud runs, and not by systemd: end it with cgpud --stop, then run the same command again"
+        )
+    plan.steps += _unit_files(context, {DAEMON_UNIT: cgpud})
+    if has_driver:
+        plan.steps.append(Unit(DAEMON_UNIT, "cgpud starts, now and at each boot"))
+    else:
+        when = "once NVIDIA's driver is installed: systemctl enable --now cgpud"
+        plan.notes.append(f"To do: start the engine {when}{trial}")
+    plan.steps += _beside()
+
+
+def _add_module(context: Context, plan: Plan) -> None:
+    apply = str(program(APPLY))
+    plan.steps += [*_sources(context), *_build(context)]
+    modprobe = our_files.modprobe_settings(context.root).encode()
+    plan.steps.append(Files("modprobe", {MODPROBE: modprobe}))
+    if not context.node.software.systemd:
+        plan.steps += [Load(), Apply(apply)]
+        plan.notes.append(f"To do: load the engine after each boot: modprobe cgpu_km && {apply}")
+        return
+    boot = f"makes {MODULES_LOAD}: cgpu_km is loaded at boot"
+    plan.steps += [Files("modules-load", {MODULES_LOAD: BOOT}, boot)]
+    plan.steps += [*_unit_files(context, {f"{APPLY}.service": apply}), Load()]
+    plan.steps.append(Unit(f"{APPLY}.service", "the configuration is put in force, now and at each boot"))
+    plan.steps += _beside()
+
+
+def _unit_files(context: Context, engine: dict[str, str]) -> list[Step]:
+    """Return the step that gives systemd our units, where no package has put them there. Raises CgpuError.
+
+    engine: the engine's unit, with the absolute path of the program that it starts.
+    """
+    publisher, server = str(program("cgpu-smi")), str(program("cgpu-container-runtime-server"))
+    programs = {
+        **engine,
+        PUBLISHER: publisher,
+        PUBLISHER_STARTS: publisher,
+        EXPORTER: str(program("cgpu")),
+        SERVER: server,
+        SERVER_STARTS: server,
+    }
+    wanted = {}
+    for name, command in programs.items():
+        in_package = any(below(context.root, f"{folder}/{name}").exists() for folder in PACKAGE_UNITS)
+        if not (in_package and command.startswith("/usr/bin/")):
+            wanted[f"{UNITS}/{name}"] = our_files.unit(name, command).encode()
+    return [UnitFiles("systemd", wanted)] if wanted else []
+
+
+def _beside() -> list[Step]:
+    """Return the units of what runs beside an engine. Whoever has a Prometheus enables the exporter."""
+    server = "cgpu-container-runtime-server"
+    return [
+        Unit(PUBLISHER_STARTS, "show_slices starts cgpu-smi --publish, now and at each boot"),
+        Unit(SERVER_STARTS, f"the first start of a container starts {server}, now and at each boot"),
+    ]
+
+
+def _sources(context: Context) -> Iterator[Step]:
+    """Yield the step that puts the sources where dkms looks, as `make dkms-source` lays them out.
+
+    Debian's packages have them apart, in opencgpu-dkms, which puts them there itself. Raises CgpuError.
+    """
+    place = f"{SOURCES}/{DKMS_NAME}-{__version__}"
+    if not (KMOD / "module" / "Makefile").exists():
+        if not below(context.root, f"{place}/dkms.conf").exists():
+            install = install_command("opencgpu-dkms", context.node.software.family)
+            raise CgpuError(f"{place}/dkms.conf: the module's sources are not there: {install}")
+        return
+    with tempfile.TemporaryDirectory(prefix="cgpu-") as folder:
+        must(context.runner, ("make", "-s", "-C", str(KMOD / "module"), "dkms-source", f"DESTDIR={folder}"))
+        made = Path(folder, place.lstrip("/"))
+        names = sorted(path.relative_to(made) for path in made.rglob("*") if path.is_file())
+        wanted = {f"{place}/{name}": (made / name).read_bytes() for name in names}
+    if not wanted:
+        raise CgpuError(f"{KMOD / 'module'}: make dkms-source gave no files; install the package again")
+    what = f"{len(wanted)} files of the module's sources to {place}"
+    yield Files(f"sources-{__version__}", wanted, f"copies {what}", f"copy {what}")
+
+
+def _build(context: Context) -> Iterator[Step]:
+    release = context.node.kernel.release or ""
+    build = Build(__version__, release)
+    if not build.is_done(context):
+        folder = below(context.root, DKMS)
+        names = sorted(path.name for path in folder.iterdir()) if folder.is_dir() else []
+        others = [name for name in names if name != __version__ and (folder / name / release).is_dir()]
+        yield from (Displace(f"{version}/{release}") for version in others)
+    yield build

@@ -1,0 +1,245 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Settings of container engines: what others have done to them since; engines that release the runtime."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from cgpu.errors import CgpuError
+from cgpu.install.installer import Installer, Request
+from cgpu.install.places import LAUNCHER
+from cgpu.install.runner import TIMEOUT_S, Done
+from cgpu.install.steps import engine as engine_step
+from cgpu.install.steps import named
+from cgpu.replace import temporary
+from cgpu.runtime_config.engines.containerd import Containerd
+from cgpu.runtime_config.engines.docker import Docker
+from cgpu.runtime_config.engines.engine import ContainerEngine
+from tests.install import faults
+from tests.install.engines import BETWEEN, WHALE
+from tests.install.support import System, installer, snapshot
+from tests.runtime_config.engines.nodes import Machine
+
+BEFORE = "debug=true\nlog-level=warn\n"
+FOREIGN = "foreign=1\n"
+
+
+def settle(root: Path, engine: ContainerEngine, system: System | None = None) -> Installer:
+    """Return the installer of a node with one engine."""
+    return installer(root, system, {engine.name: engine})
+
+
+def install(root: Path, engine: ContainerEngine = WHALE, *, default: bool = False) -> None:
+    settle(root, engine).install(Request("daemon", (engine.name,), default))
+
+
+def add_foreign(root: Path) -> None:
+    with (root / WHALE.path).open("a") as file:
+        file.write(FOREIGN)
+
+
+# --- what others have done to the settings ---
+
+
+@pytest.mark.parametrize("later", [False, True])
+def test_edits_of_others_stay(root: Path, *, later: bool) -> None:
+    """Only the runtime goes, whether the edit came after our last change or between two of them."""
+    install(root)
+    add_foreign(root)
+    if later:
+        install(root, default=True)
+    one = settle(root, WHALE)
+    assert "# whale: takes the runtime cgpu out of /etc/whale/whale.conf" in list(one.show_uninstall())
+    assert one.uninstall(None)
+    assert (root / WHALE.path).read_text() == BEFORE + FOREIGN
+    assert (
+        "/etc/whale/whale.conf: was edited since cgpu install wrote it; only the runtime cgpu is taken out"
+        in (one.notes)
+    )
+
+
+def test_settings_that_were_removed_stay_removed(root: Path) -> None:
+    """Who has removed the file finds none after uninstall."""
+    install(root)
+    (root / WHALE.path).unlink()
+    settle(root, WHALE).uninstall(None)
+    assert not (root / WHALE.path).exists()
+
+
+def docker(root: Path, text: str) -> tuple[Docker, Path]:
+    """Return docker without a program, and its settings with that text."""
+    path = root / "etc/docker/daemon.json"
+    path.parent.mkdir(parents=True)
+    path.write_text(text)
+    return Docker(search=(str(root / "bin"),)), path
+
+
+def test_json_that_a_tool_has_written_anew(root: Path) -> None:
+    """nvidia-ctk sorts and indents daemon.json, and adds its runtime: ours is found by its name."""
+    engine, path = docker(root, '{"log-level": "warn"}\n')
+    install(root, engine, default=True)
+    settings = json.loads(path.read_text())
+    settings["runtimes"]["nvidia"] = {"args": [], "path": "nvidia-container-runtime"}
+    path.write_text(json.dumps(settings, indent=4, sort_keys=True) + "\n")
+    settle(root, engine).uninstall(None)
+    nvidia = {"nvidia": {"args": [], "path": "nvidia-container-runtime"}}
+    assert json.loads(path.read_text()) == {"log-level": "warn", "runtimes": nvidia}
+
+
+def test_a_default_runtime_of_somebody_else(root: Path) -> None:
+    """Who has set another default runtime since keeps it."""
+    engine, path = docker(root, "{}\n")
+    install(root, engine, default=True)
+    path.write_text(json.dumps({**json.loads(path.read_text()), "default-runtime": "crun"}))
+    settle(root, engine).uninstall(None)
+    assert json.loads(path.read_text()) == {"default-runtime": "crun"}
+
+
+@pytest.mark.parametrize("imports", [False, True])
+def test_toml_whose_comments_are_lost(root: Path, tmp_path: Path, *, imports: bool) -> None:
+    """A tool that writes TOML anew loses comments: the runtime goes, or a line names the file that has it."""
+    dump = 'case "$*" in *dump*) echo "version = 3" ;; *) echo "containerd version 2.2.0" ;; esac'
+    Machine(tmp_path).program("containerd", dump)
+    engine = Containerd(search=(str(tmp_path / "bin"),))
+    main = root / "etc/containerd/config.toml"
+    main.parent.mkdir(parents=True)
+    main.write_text("version = 3\n" + ('imports = ["/etc/containerd/conf.d/*.toml"]\n' if imports else ""))
+    before = snapshot(root)
+    install(root, engine)
+    settle(root, engine).uninstall(None)
+    assert snapshot(root) == before
+    install(root, engine)
+    path = root / "etc/containerd/conf.d/99-cgpu.toml" if imports else main
+    lines = path.read_text().splitlines()
+    assert any(str(LAUNCHER) in line for line in lines)
+    path.write_text("".join(f"{line}\n" for line in lines if not line.startswith("#")))
+    one = settle(root, engine)
+    one.uninstall(None)
+    named = f"/{path.relative_to(root)}"
+    is_left = path.exists() and str(LAUNCHER) in path.read_text()
+    assert (f"To do: take the runtime cgpu out of {named} by hand" in one.notes) == is_left
+
+
+# --- an engine that releases the runtime first ---
+
+
+class Watching(System):
+    """A node that keeps what whale's settings were at each reload."""
+
+    def run(self, words: Sequence[str], timeout: float = TIMEOUT_S) -> Done:
+        if words[-1] == "whale":
+            self.commands.append((self.root / WHALE.path).read_text())
+        return super().run(words, timeout)
+
+
+@pytest.mark.parametrize("foreign", ["", FOREIGN])
+def test_killed_in_between(root: Path, foreign: str) -> None:
+    """The engine reads temporary settings first, also if that was killed; then the last ones come."""
+    install(root)
+    with (root / WHALE.path).open("a") as file:
+        file.write(foreign)
+    at = 0
+    while BETWEEN not in (root / WHALE.path).read_text():
+        assert faults.in_child(lambda: settle(root, WHALE).uninstall(None), at)
+        at += 1
+    system = Watching(root)
+    settle(root, WHALE, system).uninstall(None)
+    assert BETWEEN in system.commands[system.commands.index("systemctl try-restart whale") - 1]
+    assert (root / WHALE.path).read_text() == BEFORE + foreign
+    assert not temporary(root / WHALE.path).exists()
+
+
+@pytest.mark.parametrize("releases", [True, False])
+def test_an_engine_that_takes_its_time(
+    root: Path, monkeypatch: pytest.MonkeyPatch, *, releases: bool
+) -> None:
+    """The last settings wait until the engine says that it has released; one that never does is named."""
+    answers = ['"cgpu"', '"cgpu"', '"runc"'] if releases else ['"cgpu"']
+    asked: list[str] = []
+
+    class Slow(System):
+        def run(self, words: Sequence[str], timeout: float = TIMEOUT_S) -> Done:
+            if words[0] != "ask":
+                return super().run(words, timeout)
+            asked.append((self.root / WHALE.path).read_text())
+            return Done(0, answers[min(len(asked), len(answers)) - 1])
+
+    monkeypatch.setattr(engine_step, "POLL_S", 0)
+    monkeypatch.setattr(engine_step, "DEADLINE_S", 60 if releases else 0)
+    engine = replace(WHALE, asks=("ask",))
+    install(root, engine)
+    one = settle(root, engine, Slow(root))
+    one.uninstall(None)
+    assert len(asked) >= len(answers)
+    assert all(BETWEEN in text for text in asked)
+    assert ("To do: restart whale, which still has the runtime cgpu" in one.notes) != releases
+    assert (root / WHALE.path).read_text() == BEFORE
+
+
+def test_an_engine_that_does_not_come_up(root: Path) -> None:
+    """On the way back a reload that fails is told, and the settings come back all the same."""
+    install(root)
+    one = settle(root, WHALE, System(root, "whale"))
+    one.uninstall(None)
+    assert any("To do: reload whale, which still has its old settings" in line for line in one.notes)
+    assert (root / WHALE.path).read_text() == BEFORE
+
+
+# --- places that nobody can write ---
+
+PROTECTED = {
+    "read-only": 'mount --bind "$1/etc/whale" "$1/etc/whale"; mount -o remount,bind,ro "$1/etc/whale"',
+    "immutable": 'chattr +i "$1/etc/whale/whale.conf"',
+}
+TRY = """
+import sys
+from pathlib import Path
+from cgpu.errors import CgpuError
+from tests.install.engines import WHALE
+from tests.install.support import DAEMON, installer
+root = Path(sys.argv[1])
+one = installer(root, engines={"whale": WHALE})
+print(*one.show_install(DAEMON), sep="\\n")
+try:
+    one.install(DAEMON)
+except CgpuError as error:
+    print(error)
+"""
+
+
+@pytest.mark.root
+@pytest.mark.parametrize("kind", PROTECTED)
+def test_a_file_that_cannot_be_changed(root: Path, kind: str) -> None:
+    """--dry-run predicts it, and install refuses before it changes anything."""
+    before = snapshot(root)
+    script = f'mount --make-rprivate /; {PROTECTED[kind]} || exit 77; exec "$2" -c "$3" "$1"'
+    words = ["unshare", "-m", "bash", "-c", script, "x", str(root), sys.executable, TRY]
+    done = subprocess.run(words, capture_output=True, text=True, timeout=240, check=False)
+    subprocess.run(["chattr", "-i", root / WHALE.path], capture_output=True, check=False)
+    if done.returncode == 77:
+        pytest.skip("this file system has no immutable files")
+    place = {"read-only": f"{root}/etc/whale is on a read-only file system"}.get(
+        kind, f"{root / WHALE.path} is immutable: chattr -i {root / WHALE.path}"
+    )
+    line = f"/etc/whale/whale.conf: cannot be changed: {place}"
+    assert f"problem: {line}" in done.stdout, done.stderr
+    assert any(
+        one.startswith(line) and one.endswith("nothing was changed") for one in done.stdout.splitlines()
+    )
+    assert snapshot(root) == before
+
+
+def test_steps_of_another_version(root: Path) -> None:
+    """A record with a step or an engine that this version does not know is named in one line."""
+    with pytest.raises(CgpuError, match="step wash x: is in the record, and this version does not know it"):
+        named("wash x")
+    install(root)
+    with pytest.raises(CgpuError, match="engine whale: is in the record, and this version"):
+        installer(root, engines={}).uninstall(None)
