@@ -22,6 +22,7 @@ from cgpu.install.node.machine import Node
 from cgpu.install.obstacles import obstacles
 from cgpu.install.plan import Plan
 from cgpu.install.runner import Runner
+from cgpu.install.steps.engine import Engine
 from cgpu.install.steps.step import Context, Step
 from cgpu.install.store import NAME, Store
 from cgpu.node_files import below
@@ -70,8 +71,10 @@ class Installer:
                 raise CgpuError(f"{'; '.join(in_the_way)}; nothing was changed")
             context.store.facts.update(facts)
             self._do(context, missing)
-        elif context.store.command:
-            context.store.end()
+        if missing or context.store.command:
+            # An engine at which an earlier run ended, and which this one did not name, has settings to read.
+            engines = [name for name in context.store.unfinished if name.startswith(f"{Engine.kind} ")]
+            context.store.end(engines if request.runtimes is not None else ())
         self.say(f"engine: {engine}; runtimes: {', '.join(facts['runtimes']) or 'none'}")
         self.notes += [*context.notes, *planned.notes]
         if request.runtimes is None and not facts["runtimes"]:
@@ -141,16 +144,18 @@ class Installer:
             try:
                 context.store.start("install", step.name)
                 step.do(context)
+                context.store.unfinished.remove(step.name)
             except (CgpuError, OSError) as error:
+                self._say_notes(context)
                 raise CgpuError(f"{step.title}: {_words(error)}; {AGAIN}") from error
-        context.store.end()
 
     def _undo(self, context: Context) -> None:
         names = context.store.steps[::-1]
         try:
             for number, name in enumerate(names, 1):
                 step = steps.named(name)
-                self.say(f"[{number}/{len(names)}] {step.undo_title(context) or step.name}")
+                if title := step.undo_title(context):
+                    self.say(f"[{number}/{len(names)}] {title}")
                 context.store.start("uninstall", name)
                 step.undo(context)
                 context.store.drop(name)
@@ -158,7 +163,12 @@ class Installer:
                 context.note(f"{folder}: is not empty; it stays")
             context.store.delete()
         except (CgpuError, OSError) as error:
+            self._say_notes(context)
             raise CgpuError(f"{_words(error)}; what is left stays: cgpu uninstall goes on") from error
+
+    def _say_notes(self, context: Context) -> None:
+        for note in context.notes:
+            self.say(note)
 
     def _plan(self, context: Context, request: Request) -> tuple[EngineKind, Plan, dict[str, Any]]:
         names = runtimes.choose(context, request.runtimes)
@@ -181,8 +191,10 @@ class Installer:
 
 
 def _missing(context: Context, planned: Plan) -> list[Step]:
-    """Return the steps that are not done, and the one at which an earlier run has ended. Raises CgpuError."""
-    return [step for step in planned.steps if step.name == context.store.step or not step.is_done(context)]
+    """Return the steps that are not done, and those at which an earlier run has ended. Raises CgpuError."""
+    return [
+        step for step in planned.steps if step.name in context.store.unfinished or not step.is_done(context)
+    ]
 
 
 def _words(error: Exception) -> str:

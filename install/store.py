@@ -2,17 +2,17 @@
 """The record of an installation: which steps are ours, and each file as it was before its first change.
 
 /var/lib/cgpu/install/ (0700): record.json, and before/, which has each changed file under a name made of its
-path. Root does what the record says, so nobody else may have written it.
+path.
 """
 
 from __future__ import annotations
 
 import contextlib
+import dataclasses
 import hashlib
 import json
 import os
 import shutil
-import stat
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
@@ -21,10 +21,10 @@ from urllib.parse import quote
 
 from cgpu import __version__, replace
 from cgpu.errors import CgpuError
-from cgpu.files import open_nofollow, read_fd
 from cgpu.install import places
 from cgpu.install.places import on_node, target
-from cgpu.node_files import FileEdit, below
+from cgpu.install.trusted import check_owner, read_trusted
+from cgpu.node_files import FileEdit, below, diff
 from cgpu.replace import Meta, sync_folder
 
 FORMAT = 1
@@ -33,8 +33,6 @@ SAVED = "before"
 FOLDER_MODE = 0o755
 PRIVATE_MODE = 0o700
 FILE_MODE = 0o600
-MAX_BYTES = 16 << 20
-OTHERS_WRITE = 0o022
 COMMANDS = ("", "install", "uninstall")
 # Who has edited a file is not known: "cgpu config set" and cgpu-runtime-config do so, too.
 MEANWHILE = "was changed meanwhile; run the same command again"
@@ -98,19 +96,26 @@ class Final:
             else:
                 replace.write(self.path, self.content, self.meta)
 
+    def diff(self) -> Iterator[str]:
+        """Yield the lines of what putting it in place would change. Raises CgpuError."""
+        with naming(self.name):
+            now = replace.read(self.path)
+        yield from diff(self.name, now[0] if now else None, self.content)
+
 
 @dataclass(slots=True)
 class Store:
-    """The record. command: the one that has not come to its end; step: the one it was at.
+    """The record. command: the one that has not come to its end.
 
-    steps: what was begun, in its order. folders: those that were made, outermost first.
+    steps: what was begun, in its order; unfinished: those of them that a killed or failed command was at.
+    folders: those that were made, outermost first.
     """
 
     root: Path
     is_there: bool = False
     command: Command = ""
-    step: str = ""
     steps: list[str] = field(default_factory=list)
+    unfinished: list[str] = field(default_factory=list)
     files: dict[str, Entry] = field(default_factory=dict)
     folders: list[str] = field(default_factory=list)
     facts: dict[str, Any] = field(default_factory=dict)
@@ -145,9 +150,9 @@ class Store:
             "format": FORMAT,
             "version": __version__,
             "command": self.command,
-            "step": self.step,
             "facts": self.facts,
             "steps": self.steps,
+            "unfinished": self.unfinished,
             "folders": self.folders,
             "files": {path: entry.to_json() for path, entry in self.files.items()},
         }
@@ -179,19 +184,22 @@ class Store:
 
     def start(self, command: Command, step: str) -> None:
         """Record that a command is at a step, before it changes anything. Raises OSError."""
-        self.command, self.step = command, step
-        if command == "install" and step not in self.steps:
-            self.steps.append(step)
+        self.command = command
+        for known in (self.steps, self.unfinished):
+            if step not in known:
+                known.append(step)
         self.save()
 
-    def end(self) -> None:
-        """Record that the command has come to its end. Raises OSError."""
-        self.command, self.step = "", ""
+    def end(self, unfinished: Sequence[str] = ()) -> None:
+        """Record that a command has ended. unfinished: steps that are left to a later one. Raises OSError."""
+        self.unfinished = list(unfinished)
+        self.command = "install" if unfinished else ""
         self.save()
 
     def drop(self, step: str) -> None:
         """Forget a step that was undone, and its files. Raises OSError."""
         self.steps.remove(step)
+        self.unfinished.remove(step)
         self.files = {path: entry for path, entry in self.files.items() if entry.step != step}
         self.save()
 
@@ -201,16 +209,19 @@ class Store:
 
     # --- files ---
 
-    def write(self, step: str, edits: Sequence[FileEdit]) -> None:
-        """Save what is there where it was not saved yet, then make the edits. Raises CgpuError or OSError."""
+    def write(self, step: str, edits: Sequence[FileEdit]) -> list[Final]:
+        """Save what is there where it was not saved yet, then make the edits; return the files as found.
+
+        Raises CgpuError or OSError.
+        """
         found = [self._save_before(step, edit) for edit in edits]
         self.save()
-        for edit, now in zip(edits, found, strict=True):
-            name = on_node(self.root, edit.path)
-            real = target(self.root, name)
-            for folder in _missing(self.root, real.parent):
+        for edit, before in zip(edits, found, strict=True):
+            for folder in _missing(self.root, before.path.parent):
                 _make_folder(below(self.root, folder))
-            Final(name, real, edit.after, replace.for_new_content(now, edit.mode)).put()
+            meta = dataclasses.replace(before.meta, mtime_ns=None)
+            Final(before.name, before.path, edit.after, meta).put()
+        return found
 
     def lend(self, step: str, final: Final, edit: FileEdit) -> None:
         """Put temporary settings in place, after saving those that follow. Raises CgpuError or OSError."""
@@ -234,6 +245,17 @@ class Store:
         entry = self.files.get(path)
         return entry is not None and entry.between is not None and digest(self._read(path)) == entry.between
 
+    def edited(self, step: str) -> list[str]:
+        """Return the files of a step that somebody else has edited since. Raises CgpuError."""
+        return [path for path in self.paths_of(step)[::-1] if self.is_edited(path)]
+
+    def says_undone(self, step: str) -> str:
+        """Return what becomes of the files of a step that nobody has edited; empty where there are none."""
+        edited = self.edited(step)
+        left = [path for path in self.paths_of(step)[::-1] if path not in edited]
+        restores = any(self.files[path].before for path in left)
+        return f"{'restores' if restores else 'removes'} {in_words(left)}" if left else ""
+
     def is_edited(self, path: str) -> bool:
         """Return whether somebody else has written to a file since our first change. Raises CgpuError."""
         entry = self.files.get(path)
@@ -254,8 +276,7 @@ class Store:
         meta = now[1] if now is not None else entry.meta
         meta = meta or replace.for_new_content(None, FILE_MODE)
         time = entry.meta.mtime_ns if entry.meta is not None else None
-        kept = Meta(meta.mode, meta.uid, meta.gid, meta.xattrs, time)
-        return Final(path, target(self.root, path), content, kept)
+        return Final(path, target(self.root, path), content, dataclasses.replace(meta, mtime_ns=time))
 
     def tidy(self) -> None:
         """Remove what a killed command has left of files on their way. Raises CgpuError."""
@@ -280,7 +301,7 @@ class Store:
         with naming(path):
             return replace.read(target(self.root, path))
 
-    def _save_before(self, step: str, edit: FileEdit) -> Found:
+    def _save_before(self, step: str, edit: FileEdit) -> Final:
         """Record an edit to come; return the file as it is now."""
         path = on_node(self.root, edit.path)
         with naming(path):
@@ -298,7 +319,7 @@ class Store:
             after = None if edit.after is None else digest_of(edit.after)
             entry.ours = [*(one for one in entry.ours if one != after), after]
             self.folders += [name for name in _missing(self.root, real.parent) if name not in self.folders]
-        return now
+        return Final(path, real, edit.before, now[1] if now else replace.for_new_content(None, edit.mode))
 
     def _keep(self, path: str, content: bytes) -> None:
         self._make_folder()
@@ -309,7 +330,7 @@ class Store:
     def _saved(self, path: str, expected: str) -> bytes:
         saved = self.folder / SAVED / _name(path)
         try:
-            content = _read_trusted(saved, self.folder.parent)
+            content = read_trusted(saved, self.folder.parent)
         except OSError as error:
             raise CgpuError(f"{saved}: cannot be read ({error.strerror})") from error
         if digest_of(content) != expected:
@@ -330,6 +351,11 @@ def naming(path: str) -> Iterator[None]:
         yield
     except OSError as error:
         raise CgpuError(f"{path}: cannot be changed: {error.strerror or error}") from error
+
+
+def in_words(paths: Sequence[str]) -> str:
+    """Return files for a line: the first, and how many more."""
+    return paths[0] + (f" and {len(paths) - 1} more" if len(paths) > 1 else "")
 
 
 def _name(path: str) -> str:
@@ -372,48 +398,20 @@ def _parse(document: Mapping[str, Any]) -> dict[str, Any]:
         raise ValueError("files: expected absolute paths")
     return {
         "command": document["command"],
-        "step": str(document["step"]),
         "steps": [str(step) for step in document["steps"]],
+        "unfinished": [str(step) for step in document["unfinished"]],
         "files": files,
         "folders": folders,
         "facts": facts,
     }
 
 
-# --- who may have written it ---
-
-
 def _read_record(path: Path) -> bytes:
     """Return what the record holds. Raises OSError; CgpuError where others than root may have written it."""
     folder, home = path.parent, path.parent.parent
-    raw = _read_trusted(path, home)
+    raw = read_trusted(path, home)
     for place in (home, folder):
-        _check_owner(place, place.stat(), home)
+        check_owner(place, place.stat(), home)
     with contextlib.suppress(FileNotFoundError):
-        _check_owner(folder / SAVED, (folder / SAVED).lstat(), home)
+        check_owner(folder / SAVED, (folder / SAVED).lstat(), home)
     return raw
-
-
-def _read_trusted(path: Path, home: Path) -> bytes:
-    """Return what a file holds. Raises OSError; CgpuError where others than root may have written it.
-
-    home: the folder that the advice is about.
-    """
-    fd = open_nofollow(path)
-    try:
-        _check_owner(path, os.fstat(fd), home)
-        return read_fd(fd, MAX_BYTES)
-    finally:
-        os.close(fd)
-
-
-def _check_owner(path: Path, about: os.stat_result, home: Path) -> None:
-    """Raise CgpuError where others than root may have written it, or where it is a link."""
-    if stat.S_ISLNK(about.st_mode):
-        raise CgpuError(f"{path}: is a link, and none of the record is: look where it leads, then: rm {path}")
-    if about.st_uid not in (0, os.geteuid()) or about.st_mode & OTHERS_WRITE:
-        raise CgpuError(
-            f"{path}: owner {about.st_uid}, mode {about.st_mode & 0o7777:04o}: others than root may have "
-            f"written what root is to do: look at {path}, then: "
-            f"chown -R root:root {home}; chmod -R go-w {home}"
-        )

@@ -56,30 +56,26 @@ class Engine(Step):
             yield f"+ {' '.join(context.engine(self.about).reload())}"
 
     def do(self, context: Context, /) -> None:
-        """Edit, check, reload; where that fails, the settings are put back as this found them."""
-        found = [self._as_found(context, edit) for edit in self.edits(context)]
-        context.store.write(self.name, self.edits(context))
+        """Edit, check, reload; where that fails, the settings are put back."""
+        found = context.store.write(self.name, self.edits(context))
         try:
             context.engine(self.about).check(context.root)
             self._reload(context, f"restart {self.about} to load the new runtime")
         except CgpuError:
-            for final in found:
+            # A killed run has made the edits where there are none now.
+            for final in found or self._finals(context):
                 final.put()
             self._try_reload(context)
             raise
 
     def undo_title(self, context: Context, /) -> str:
-        paths = context.store.paths_of(self.name)[::-1]
-        edited = [path for path in paths if context.store.is_edited(path)]
-        if edited or not paths:
-            return f"{self.about}: takes the runtime {NAME} out of {', '.join(edited) or 'its settings'}"
-        restores = any(context.store.files[path].before for path in paths)
-        return f"{self.about}: {'restores' if restores else 'removes'} {', '.join(paths)}"
+        edited = ", ".join(context.store.edited(self.name))
+        whole = "" if edited else context.store.says_undone(self.name)
+        return f"{self.about}: " + (whole or f"takes the runtime {NAME} out of {edited or 'its settings'}")
 
     def show_undo(self, context: Context, /) -> Iterator[str]:
         for final in self._finals(context):
-            now = replace.read(final.path)
-            yield from diff(final.name, now[0] if now else None, final.content)
+            yield from final.diff()
         if self._can_reload(context):
             yield f"+ {' '.join(context.engine(self.about).reload())}"
 
@@ -114,13 +110,6 @@ class Engine(Step):
                 meta = replace.for_new_content(replace.read(real), FILE_MODE)
             finals.append(Final(path, real, edit.after, meta))
         return finals
-
-    def _as_found(self, context: Context, edit: FileEdit) -> Final:
-        path = on_node(context.root, edit.path)
-        with naming(path):
-            real = target(context.root, path)
-            now = replace.read(real)
-        return Final(path, real, edit.before, now[1] if now else replace.for_new_content(None, edit.mode))
 
     def _release(self, context: Context, finals: Sequence[Final]) -> bool:
         """Put temporary settings in place, if the engine has any; return whether there are some."""

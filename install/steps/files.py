@@ -10,7 +10,7 @@ from typing import ClassVar
 from cgpu import replace
 from cgpu.install.places import on_node, target
 from cgpu.install.steps.step import Context, Step
-from cgpu.install.store import naming
+from cgpu.install.store import Final, in_words, naming
 from cgpu.node_files import FileEdit, below, diff
 
 SINCE = "was edited since cgpu install wrote it"
@@ -28,7 +28,7 @@ class Files(Step):
 
     @property
     def title(self) -> str:
-        return self.doing or f"makes {_named(list(self.wanted))}"
+        return self.doing or f"makes {in_words(list(self.wanted))}"
 
     def is_done(self, context: Context, /) -> bool:
         return not self.edits(context)
@@ -59,36 +59,19 @@ class Files(Step):
         context.store.write(self.name, self.edits(context))
 
     def undo_title(self, context: Context, /) -> str:
-        paths = context.store.paths_of(self.name)[::-1]
-        edited = [path for path in paths if context.store.is_edited(path)]
-        if edited and edited == paths:
-            return f"leaves {', '.join(edited)} as edited"
-        left = [path for path in paths if path not in edited]
-        restores = any(context.store.files[path].before for path in left)
-        return f"{'restores' if restores else 'removes'} {_named(left)}" if left else ""
+        edited = ", ".join(context.store.edited(self.name))
+        return context.store.says_undone(self.name) or (f"leaves {edited} as edited" if edited else "")
 
     def show_undo(self, context: Context, /) -> Iterator[str]:
-        for path in context.store.paths_of(self.name):
-            final = context.store.final(path)
-            if final is not None:
-                now = replace.read(final.path)
-                yield from diff(path, now[0] if now else None, final.content)
-            else:
-                _note_edited(context, path)
+        for final in self._finals(context):
+            yield from final.diff()
 
     def undo(self, context: Context, /) -> None:
-        for path in context.store.paths_of(self.name):
-            final = context.store.final(path)
-            if final is not None:
-                final.put()
-            else:
-                _note_edited(context, path)
+        for final in self._finals(context):
+            final.put()
 
-
-def _note_edited(context: Context, path: str) -> None:
-    if context.store.is_edited(path):
-        context.note(f"{path}: {SINCE}; it stays (rm {path} removes it)")
-
-
-def _named(paths: Sequence[str]) -> str:
-    return paths[0] + (f" and {len(paths) - 1} more" if len(paths) > 1 else "")
+    def _finals(self, context: Context) -> list[Final]:
+        for path in context.store.edited(self.name):
+            context.note(f"{path}: {SINCE}; it stays (rm {path} removes it)")
+        finals = [context.store.final(path) for path in context.store.paths_of(self.name)]
+        return [final for final in finals if final is not None]

@@ -10,9 +10,8 @@ from typing import ClassVar
 from cgpu import paths
 from cgpu.config import effective
 from cgpu.install.places import DKMS, DKMS_NAME
-from cgpu.install.runner import must
-from cgpu.install.steps.commands import attempt
-from cgpu.install.steps.step import Context, Step
+from cgpu.install.steps.commands import Command, Commands
+from cgpu.install.steps.step import Context
 from cgpu.node_files import below
 
 BUILD_S = 1800.0
@@ -22,7 +21,7 @@ LOADED = "/sys/module"
 
 
 @dataclass(slots=True)
-class Displace(Step):
+class Displace(Commands):
     """Another version's modules are not in a kernel's folder. about: VERSION/RELEASE.
 
     With ours installed over them, dkms would forget that version's core and leave it there. Loaded modules
@@ -36,37 +35,24 @@ class Displace(Step):
         version, release = self.about.split("/", 1)
         return f"dkms takes version {version} out of {release}; what is loaded stays"
 
-    def _words(self, verb: str) -> tuple[str, ...]:
-        version, release = self.about.split("/", 1)
-        return ("dkms", verb, "-m", DKMS_NAME, "-v", version, "-k", release)
-
     def is_done(self, context: Context, /) -> bool:
         return self.name in context.store.steps
 
-    def show(self, _context: Context, /) -> Iterator[str]:
-        yield f"+ {' '.join(self._words('uninstall'))}"
-
-    def do(self, context: Context, /) -> None:
-        attempt(context, self._words("uninstall"))
+    def commands(self, _context: Context, /) -> Iterator[Command]:
+        yield Command(dkms("uninstall", *self.about.split("/", 1)), needed=False)
 
     def undo_title(self, _context: Context, /) -> str:
         return f"dkms puts version {self.about.split('/')[0]} back"
 
-    def show_undo(self, context: Context, /) -> Iterator[str]:
-        if self._is_kept(context):
-            yield f"+ {' '.join(self._words('install'))}"
-
-    def undo(self, context: Context, /) -> None:
-        if self._is_kept(context):
+    def undo_commands(self, context: Context, /) -> Iterator[Command]:
+        version, release = self.about.split("/", 1)
+        if below(context.root, f"{DKMS}/{version}").exists():
             # Its kernel's headers may be gone by then, and would never come back.
-            attempt(context, self._words("install"), BUILD_S)
-
-    def _is_kept(self, context: Context) -> bool:
-        return below(context.root, f"{DKMS}/{self.about.split('/')[0]}").exists()
+            yield Command(dkms("install", version, release), needed=False, timeout=BUILD_S)
 
 
 @dataclass(slots=True)
-class Build(Step):
+class Build(Commands):
     """dkms has built and installed a version for the kernel that runs. about: the version."""
 
     kind: ClassVar[str] = "build"
@@ -77,35 +63,25 @@ class Build(Step):
     def title(self) -> str:
         return f"dkms builds the module for {self.release} (about a minute)"
 
-    def _words(self, verb: str) -> tuple[str, ...]:
-        return ("dkms", verb, "-m", DKMS_NAME, "-v", self.about)
-
     def is_done(self, context: Context, /) -> bool:
         return self.release in context.node.ours.module_kernels and self._is_known(context)
 
-    def show(self, _context: Context, /) -> Iterator[str]:
-        yield f"+ {' '.join((*self._words('install'), '-k', self.release))}"
-
-    def do(self, context: Context, /) -> None:
-        must(context.runner, (*self._words("install"), "-k", self.release), BUILD_S)
+    def commands(self, _context: Context, /) -> Iterator[Command]:
+        yield Command(dkms("install", self.about, self.release), timeout=BUILD_S)
 
     def undo_title(self, _context: Context, /) -> str:
         return "dkms removes the module"
 
-    def show_undo(self, context: Context, /) -> Iterator[str]:
+    def undo_commands(self, context: Context, /) -> Iterator[Command]:
         if self._is_known(context):
-            yield f"+ {' '.join((*self._words('remove'), '--all'))}"
-
-    def undo(self, context: Context, /) -> None:
-        if self._is_known(context):
-            must(context.runner, (*self._words("remove"), "--all"), BUILD_S)
+            yield Command((*dkms("remove", self.about), "--all"), timeout=BUILD_S)
 
     def _is_known(self, context: Context) -> bool:
         return below(context.root, f"{DKMS}/{self.about}").exists()
 
 
 @dataclass(slots=True)
-class Load(Step):
+class Load(Commands):
     """cgpu_km is loaded, which brings its core; unloaded with whatever core an upgrade has brought since."""
 
     kind: ClassVar[str] = "module"
@@ -119,31 +95,30 @@ class Load(Step):
     def is_done(self, context: Context, /) -> bool:
         return context.node.ours.module_loaded
 
-    def show(self, _context: Context, /) -> Iterator[str]:
-        yield f"+ modprobe {MODULE}"
-
-    def do(self, context: Context, /) -> None:
-        must(context.runner, ("modprobe", MODULE))
+    def commands(self, _context: Context, /) -> Iterator[Command]:
+        yield Command(("modprobe", MODULE))
 
     def undo_title(self, _context: Context, /) -> str:
         return f"unloads {MODULE}"
 
+    def undo_commands(self, context: Context, /) -> Iterator[Command]:
+        # Not modprobe -r: it would unload NVIDIA's idle driver, too.
+        yield from (Command(("rmmod", name)) for name in loaded(context))
+
     def show_undo(self, context: Context, /) -> Iterator[str]:
-        yield from (f"+ rmmod {name}" for name in loaded(context))
+        yield from Commands.show_undo(self, context)
         if _describes_module(context):
             yield f"+ rm {paths.CDI_DEVICES}"
 
     def undo(self, context: Context, /) -> None:
-        # Not modprobe -r: it would unload NVIDIA's idle driver, too.
-        for name in loaded(context):
-            must(context.runner, ("rmmod", name))
+        Commands.undo(self, context)
         below(context.root, paths.UPGRADING).unlink(missing_ok=True)
         if _describes_module(context):
             below(context.root, paths.CDI_DEVICES).unlink()
 
 
 @dataclass(slots=True)
-class Apply(Step):
+class Apply(Commands):
     """The configuration is in force where no systemd puts it there. about: the command."""
 
     kind: ClassVar[str] = "apply"
@@ -155,14 +130,17 @@ class Apply(Step):
     def is_done(self, context: Context, /) -> bool:
         return context.node.ours.module_loaded and effective.is_configured()
 
-    def show(self, _context: Context, /) -> Iterator[str]:
-        yield f"+ {self.about}"
+    def commands(self, _context: Context, /) -> Iterator[Command]:
+        yield Command((self.about,))
 
-    def do(self, context: Context, /) -> None:
-        must(context.runner, (self.about,))
+    def undo_commands(self, _context: Context, /) -> Iterator[Command]:
+        """Yield nothing: what is in force ends with the module."""
+        yield from ()
 
-    def undo(self, _context: Context, /) -> None:
-        """Do nothing: what is in force ends with the module."""
+
+def dkms(verb: str, version: str, release: str = "") -> tuple[str, ...]:
+    """Return a command of dkms about a version of ours."""
+    return ("dkms", verb, "-m", DKMS_NAME, "-v", version, *(("-k", release) if release else ()))
 
 
 def loaded(context: Context) -> list[str]:

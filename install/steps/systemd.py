@@ -17,16 +17,15 @@ from cgpu.install.places import (
     SERVER,
     SERVER_STARTS,
     UNITS,
-    on_node,
 )
-from cgpu.install.runner import must
-from cgpu.install.steps.commands import attempt, succeeds
+from cgpu.install.steps.commands import Command, Commands, succeeds
 from cgpu.install.steps.files import Files
-from cgpu.install.steps.step import Context, Step
+from cgpu.install.steps.step import Context
 from cgpu.node_files import below
 
-NOT_LOADED = 5  # systemctl's status for a unit that systemd does not know
-RELOAD = ("systemctl", "daemon-reload")
+RELOAD = Command(("systemctl", "daemon-reload"))
+FORGET = Command(RELOAD.words, needed=False)
+NOT_LOADED = 5  # the status of systemctl for a unit that systemd does not know
 # A unit that starts another one: that stops with it.
 STARTS = {PUBLISHER_STARTS: PUBLISHER, SERVER_STARTS: SERVER}
 # What is restarted with new files: the service of a socket requires it, and so is restarted with it.
@@ -41,43 +40,44 @@ class UnitFiles(Files):
 
     def show(self, context: Context, /) -> Iterator[str]:
         yield from Files.show(self, context)
-        yield f"+ {' '.join(RELOAD)}"
+        yield RELOAD.shown()
 
     def do(self, context: Context, /) -> None:
-        edited = [Path(on_node(context.root, edit.path)).name for edit in self.edits(context)]
+        edited = [edit.path.name for edit in self.edits(context)]
         Files.do(self, context)
-        must(context.runner, RELOAD)
+        RELOAD.run(context)
         # A killed run may have written them all.
         names = edited or [Path(path).name for path in self.wanted]
         for unit, renewed in RENEWED.items():
             if {unit, STARTS[unit]} & set(names) and is_enabled(context, unit):
-                attempt(context, ("systemctl", "try-restart", *renewed))
+                Command(("systemctl", "try-restart", *renewed), needed=False).run(context)
         if DAEMON_UNIT in names and is_active(context, DAEMON_UNIT):
             context.note("To do: have the engine use its new unit: systemctl restart cgpud")
 
     def show_undo(self, context: Context, /) -> Iterator[str]:
-        for name in self._running(context):
-            yield f"+ {' '.join(_stop_words(context, name))}"
+        yield from (command.shown() for command in self._stops(context))
         yield from Files.show_undo(self, context)
-        yield f"+ {' '.join(RELOAD)}"
+        yield FORGET.shown()
 
     def undo(self, context: Context, /) -> None:
         """Stop what the user has started of them, remove the files, and have systemd forget them."""
-        for name in self._running(context):
-            stop(context, name)
+        for command in self._stops(context):
+            command.run(context)
         Files.undo(self, context)
-        attempt(context, RELOAD)
+        FORGET.run(context)
 
-    def _running(self, context: Context) -> list[str]:
-        """Return units that no step of ours has started, and that somebody else has."""
+    def _stops(self, context: Context) -> Iterator[Command]:
+        """Yield what stops units that no step of ours has started, and that somebody else has."""
         ours = {step.removeprefix(f"{Unit.kind} ") for step in context.store.steps}
-        names = [Path(path).name for path in context.store.paths_of(self.name)]
-        left = [name for name in names if name not in ours]
-        return [name for name in left if is_enabled(context, name) or is_active(context, name)]
+        for name in (Path(path).name for path in context.store.paths_of(self.name)):
+            # systemd says of a unit that only others start, too, that it is enabled.
+            is_begun = name not in STARTS.values() and is_enabled(context, name)
+            if name not in ours and (is_begun or is_active(context, name)):
+                yield stop(context, name)
 
 
 @dataclass(slots=True)
-class Unit(Step):
+class Unit(Commands):
     """A unit is started, now and at each boot, and stopped for good. doing: the title."""
 
     kind: ClassVar[str] = "unit"
@@ -90,33 +90,28 @@ class Unit(Step):
 
     def is_done(self, context: Context, /) -> bool:
         # Other units may have come to their end.
-        return is_enabled(context, self.about) and (
-            self.about != DAEMON_UNIT or is_active(context, self.about)
-        )
+        is_begun = self.about != DAEMON_UNIT or is_active(context, self.about)
+        return is_begun and is_enabled(context, self.about)
 
-    def show(self, _context: Context, /) -> Iterator[str]:
-        yield f"+ systemctl enable --now {self.about}"
-        if self.about == PUBLISHER_STARTS:
-            yield f"+ systemctl start {PUBLISHER}"
-
-    def do(self, context: Context, /) -> None:
-        must(context.runner, ("systemctl", "enable", "--now", self.about))
+    def commands(self, _context: Context, /) -> Iterator[Command]:
+        yield Command(("systemctl", "enable", "--now", self.about))
         if self.about == PUBLISHER_STARTS:
             # It ends at once if show_slices is root. What other users see is not worth a failure.
-            attempt(context, ("systemctl", "start", PUBLISHER))
+            yield Command(("systemctl", "start", PUBLISHER), needed=False)
 
     def undo_title(self, _context: Context, /) -> str:
         return f"{self.about.removesuffix('.service')} stops for good"
 
-    def show_undo(self, context: Context, /) -> Iterator[str]:
-        yield f"+ {' '.join(_stop_words(context, self.about))}"
+    def undo_commands(self, context: Context, /) -> Iterator[Command]:
+        yield stop(context, self.about)
         if self.about in STARTS:
-            yield f"+ systemctl stop {STARTS[self.about]}"
+            yield Command(("systemctl", "stop", STARTS[self.about]), needed=False)
 
     def undo(self, context: Context, /) -> None:
-        stop(context, self.about)
-        if self.about in STARTS:
-            attempt(context, ("systemctl", "stop", STARTS[self.about]))
+        Commands.undo(self, context)
+        # systemctl does not disable a unit without a file, though its link may exist.
+        for folder in below(context.root, UNITS).glob("*.wants"):
+            (folder / self.about).unlink(missing_ok=True)
         if self.about == SERVER_STARTS:
             # A killed systemd, or a server that was started by hand, leaves it.
             below(context.root, paths.RUNTIME_SOCKET).unlink(missing_ok=True)
@@ -132,20 +127,8 @@ def is_active(context: Context, name: str) -> bool:
     return succeeds(context, "systemctl", "is-active", "--quiet", name)
 
 
-def stop(context: Context, name: str) -> None:
-    """Stop a unit for good, also where its file is gone by now. Raises CgpuError or OSError."""
-    words = _stop_words(context, name)
-    if words[1] == "disable":
-        must(context.runner, words)
-        return
-    # systemctl does not disable a unit without a file, though its link may exist and the unit may run.
-    for folder in below(context.root, UNITS).glob("*.wants"):
-        (folder / name).unlink(missing_ok=True)
-    done = context.runner.run(words)
-    if done.status not in (0, NOT_LOADED):
-        context.note(f"To do: {' '.join(words)} ({done.last_line()})")
-
-
-def _stop_words(context: Context, name: str) -> tuple[str, ...]:
+def stop(context: Context, name: str) -> Command:
+    """Return what stops a unit for good; one whose file is gone by now may still run."""
     has_file = any(below(context.root, f"{folder}/{name}").exists() for folder in (UNITS, *PACKAGE_UNITS))
-    return ("systemctl", "disable", "--now", name) if has_file else ("systemctl", "stop", name)
+    words = ("disable", "--now") if has_file else ("stop",)
+    return Command(("systemctl", *words, name), needed=has_file, passes=() if has_file else (NOT_LOADED,))

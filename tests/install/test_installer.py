@@ -203,6 +203,19 @@ def test_commands_that_fail(root: Path, restored: Path, command: str) -> None:
     installer(root).uninstall(None)
 
 
+def test_a_step_that_a_later_run_leaves_out(root: Path, restored: Path) -> None:
+    """The step at which a run was killed is done again by the first run that has it among its own."""
+    installer(root).install(DAEMON)
+    Store.load(root).start("install", "engine whale")
+    installer(root).install(Request("daemon", ("seal",)))
+    assert Store.load(root).command == "install"
+    system = System(root)
+    assert installer(root, system).install(DAEMON)
+    assert "systemctl try-restart whale" in system.commands
+    assert Store.load(root).command == ""
+    installer(root).uninstall(None)
+
+
 def test_settings_that_their_engine_refuses(root: Path) -> None:
     """An engine that does not take its new settings has those from before again, and has read them."""
     system = System(root, "try-restart whale")

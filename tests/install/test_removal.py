@@ -206,7 +206,8 @@ def test_a_removed_unit_that_does_not_stop(root: Path, status: int, *, is_said: 
     (root / UNIT).unlink()
     one = installer(root, Refusing(root))
     assert one.uninstall(None)
-    assert ("To do: systemctl stop cgpud.service (busy)" in one.notes) == is_said
+    told = "To do: systemctl stop cgpud.service (systemctl stop cgpud.service: exit status 1: busy)"
+    assert (told in one.notes) == is_said
 
 
 def test_a_unit_of_the_package(root: Path) -> None:

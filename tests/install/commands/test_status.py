@@ -26,9 +26,8 @@ from cgpu.install.runner import Done
 from tests.exporter.trees import gpu_line
 from tests.install.machine import node, node_report, write
 
-RECORD = (
-    '{"format": 1, "command": "install", "step": "", "facts": {}, "steps": [], "folders": [], "files": {}}'
-)
+EMPTY: dict[str, object] = {"facts": {}, "steps": [], "unfinished": [], "folders": [], "files": {}}
+RECORD = json.dumps({"format": 1, "command": "install", **EMPTY})
 GPU = {"name": "Tesla T4", "memtotal": "1000", "max_inst": "2", "free_weight": "2", "policy": "1", "mig": "0"}
 FOUND = [
     Finding("driver", "ok", "NVIDIA 580.142"),

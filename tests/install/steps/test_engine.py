@@ -18,12 +18,13 @@ from cgpu.install.places import LAUNCHER
 from cgpu.install.runner import TIMEOUT_S, Done
 from cgpu.install.steps import engine as engine_step
 from cgpu.install.steps import named
+from cgpu.install.store import Store
 from cgpu.replace import temporary
 from cgpu.runtime_config.engines.containerd import Containerd
 from cgpu.runtime_config.engines.docker import Docker
 from cgpu.runtime_config.engines.engine import ContainerEngine
 from tests.install import faults
-from tests.install.engines import BETWEEN, WHALE
+from tests.install.engines import BETWEEN, WHALE, Lines
 from tests.install.support import System, installer, snapshot
 from tests.runtime_config.engines.nodes import Machine
 
@@ -102,29 +103,65 @@ def test_a_default_runtime_of_somebody_else(root: Path) -> None:
     assert json.loads(path.read_text()) == {"default-runtime": "crun"}
 
 
-@pytest.mark.parametrize("imports", [False, True])
-def test_toml_whose_comments_are_lost(root: Path, tmp_path: Path, *, imports: bool) -> None:
-    """A tool that writes TOML anew loses comments: the runtime goes, or a line names the file that has it."""
+def containerd(root: Path, folder: Path, *, imports: bool) -> tuple[Containerd, Path]:
+    """Return containerd 2.2 with settings that import others, or not; and the file that gets the runtime."""
     dump = 'case "$*" in *dump*) echo "version = 3" ;; *) echo "containerd version 2.2.0" ;; esac'
-    Machine(tmp_path).program("containerd", dump)
-    engine = Containerd(search=(str(tmp_path / "bin"),))
+    Machine(folder).program("containerd", dump)
     main = root / "etc/containerd/config.toml"
     main.parent.mkdir(parents=True)
     main.write_text("version = 3\n" + ('imports = ["/etc/containerd/conf.d/*.toml"]\n' if imports else ""))
+    engine = Containerd(search=(str(folder / "bin"),))
+    return engine, root / "etc/containerd/conf.d/99-cgpu.toml" if imports else main
+
+
+@pytest.mark.parametrize("imports", [False, True])
+def test_toml_whose_comments_are_lost(root: Path, tmp_path: Path, *, imports: bool) -> None:
+    """A tool that writes TOML anew loses comments: the runtime goes, or a line names the file that has it."""
+    engine, path = containerd(root, tmp_path, imports=imports)
     before = snapshot(root)
     install(root, engine)
     settle(root, engine).uninstall(None)
     assert snapshot(root) == before
     install(root, engine)
-    path = root / "etc/containerd/conf.d/99-cgpu.toml" if imports else main
     lines = path.read_text().splitlines()
     assert any(str(LAUNCHER) in line for line in lines)
     path.write_text("".join(f"{line}\n" for line in lines if not line.startswith("#")))
     one = settle(root, engine)
     one.uninstall(None)
-    named = f"/{path.relative_to(root)}"
     is_left = path.exists() and str(LAUNCHER) in path.read_text()
-    assert (f"To do: take the runtime cgpu out of {named} by hand" in one.notes) == is_left
+    told = f"To do: take the runtime cgpu out of /{path.relative_to(root)} by hand"
+    assert (told in one.notes) == is_left
+
+
+def test_a_runtime_in_another_imported_file(root: Path, tmp_path: Path) -> None:
+    """Who has moved the entry to a file of his own finds it gone from there, too, and all else unchanged."""
+    engine, path = containerd(root, tmp_path, imports=True)
+    install(root, engine)
+    theirs = path.with_name("50-site.toml")
+    theirs.write_text("version = 3\noom_score = 1\n" + path.read_text().replace("version = 3\n", ""))
+    path.unlink()
+    settle(root, engine).uninstall(None)
+    assert theirs.read_text() == "version = 3\noom_score = 1\n"
+    assert not path.exists()
+
+
+@pytest.mark.parametrize("killed", [False, True])
+def test_settings_that_are_refused(root: Path, *, killed: bool) -> None:
+    """An engine that refuses its new settings has the former ones again, also after a killed run."""
+
+    class Picky(Lines):
+        def check(self, root: Path) -> None:
+            raise CgpuError("whale: unknown key cgpu")
+
+    if killed:
+        install(root)
+        store = Store.load(root)
+        store.start("install", "engine whale")
+    with pytest.raises(
+        CgpuError, match="whale: adds the runtime cgpu: whale: unknown key cgpu; what was done"
+    ):
+        install(root, Picky("whale", WHALE.path))
+    assert (root / WHALE.path).read_text() == BEFORE
 
 
 # --- an engine that releases the runtime first ---
