@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Tests of install/plan."""
+"""Tests of install/steps."""
