@@ -37,7 +37,7 @@ static u32 space_of(const struct cgpu_state *state, u32 place)
 	return state->object[place].kind == CORE_OBJECT_DEVICE ? place : core_tables_space(state, place);
 }
 
-/* The pool that is filled is that of the card of hDevice. */
+/* The driver fills the pool of hDevice's card. */
 static int is_of_device(const struct core_call_context *context, u32 place)
 {
 	const struct nv_layout_NVOS46_PARAMETERS *at = &context->abi->NVOS46_PARAMETERS;
@@ -71,7 +71,7 @@ enum cgpu_verdict core_begin_map(struct core_call_context *context)
 	return core_execute(context, CORE_OP_MAP);
 }
 
-/* A mapping has come to be. Its record was made when the call began. */
+/* The driver has mapped the memory; the mapping's record was made when the call began. */
 static void mapping_made(struct core_call_context *context, u32 object, u32 place)
 {
 	const struct nv_layout_NVOS46_PARAMETERS *at = &context->abi->NVOS46_PARAMETERS;
@@ -118,7 +118,7 @@ static u32 place_of_unmap(const struct core_call_context *context)
 	return place_of(context, get32(top, at->hClient), get32(top, at->hDevice), get32(top, at->hDma));
 }
 
-/* Where no mapping is on record the driver alone is asked. */
+/* The driver alone judges an unmap that has no mapping on record. */
 enum cgpu_verdict core_begin_unmap(struct core_call_context *context)
 {
 	return place_of_unmap(context) == CORE_NONE ? CGPU_CONTINUE : core_execute(context, CORE_OP_UNMAP);

@@ -67,7 +67,7 @@ static enum core_table_pages pages_of(const struct core_alloc_shape *shape)
 	}
 }
 
-/* Later, when memory is mapped there, or never by the driver. */
+/* Whether the driver takes the page tables later, when memory is mapped there, or never. */
 static int takes_none_now(const struct core_alloc_shape *shape)
 {
 	return (shape->flags & (NVOS32_ALLOC_FLAGS_LAZY | NVOS32_ALLOC_FLAGS_EXTERNALLY_MANAGED)) != 0;

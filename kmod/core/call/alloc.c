@@ -46,7 +46,8 @@ static enum cgpu_verdict alloc_object(
 	return core_execute(context, CORE_OP_ALLOC);
 }
 
-/* 0: none is named. The driver asks nobody whose client it is (device_share.c, deviceInitClientShare). */
+/* Whether the parameters name another container's client; 0 names none. The driver does not check whose client it is
+ * (device_share.c, deviceInitClientShare). */
 static int names_other(struct core_call_context *context, const struct core_alloc *alloc, u32 at)
 {
 	u32 client = get32(context->call->segment[0].data, at);
@@ -54,7 +55,7 @@ static int names_other(struct core_call_context *context, const struct core_allo
 	return client && client != alloc->handles.client && !core_is_own_client(context, client);
 }
 
-/* What is made of the client that its parameters name at `client_at`. */
+/* Judge a class whose parameters name a client at `client_at`: another container's client is refused. */
 static enum cgpu_verdict alloc_naming(
 	struct core_call_context *context, const struct core_alloc *alloc, u32 bytes, u32 client_at)
 {
@@ -75,7 +76,7 @@ static enum cgpu_verdict alloc_device(struct core_call_context *context, const s
 
 	if (core_alloc_params(context, alloc, at->bytes, &verdict))
 		return verdict;
-	/* It would have the other one's address space, with all that is mapped there. */
+	/* The device would have the other client's address space, with all that is mapped there. */
 	if (names_other(context, alloc, at->hClientShare) || names_other(context, alloc, at->hTargetClient))
 		return core_answer(context, NV_ERR_INSUFFICIENT_PERMISSIONS);
 	gpu = gpu_of_device(context, get32(context->call->segment[0].data, at->deviceId));
@@ -121,8 +122,8 @@ static enum cgpu_verdict alloc_vidmem(struct core_call_context *context, const s
  */
 
 /*
- * An encrypted channel, which cards before Hopper have none of. On one of these 550.76 to 550.163.01 read a property of what would
- * manage the keys, at NULL, with the locks that all calls take (kernel_channel.c, kchannelConstruct_IMPL).
+ * An encrypted channel on a card before Hopper, which has none. There 550.76 to 550.163.01 read a property of the keys'
+ * manager at NULL, with the locks that all calls take (kernel_channel.c, kchannelConstruct_IMPL).
  */
 static int is_secure_before_hopper(const struct core_call_context *context, const struct core_alloc *alloc)
 {
@@ -204,8 +205,9 @@ static enum cgpu_verdict alloc_channel(struct core_call_context *context, const 
 	return group_or_channel(context, alloc, CORE_OBJECT_CHANNEL, at->bytes, at->engineType, at->hVASpace);
 }
 
-/* An instance of a card that the container has whole can be used, and what is below one, which is none of the kept objects. What
- * configures instances, or looks at those of all cards, is the node's affair; nvidia-smi asks for it each time. */
+/* A container may use a MIG instance of its passthrough GPU, and objects below the instance, none of which has a
+ * record. Classes that configure instances, or list those of all cards, are the node's affair; nvidia-smi asks for
+ * one each time. */
 static enum cgpu_verdict alloc_mig(struct core_call_context *context, const struct core_alloc *alloc)
 {
 	u32 parent = core_parent_find(context, &alloc->handles);
@@ -218,8 +220,9 @@ static enum cgpu_verdict alloc_mig(struct core_call_context *context, const stru
 	return CGPU_CONTINUE;
 }
 
-/* In it the driver tells how much of the card is free, and which processes of the host use it: nothing that could be rewritten,
- * as clients map it (src/common/sdk/nvidia/inc/class/cl00de.h). Where it has none itself it gives this answer. */
+/* The driver writes into this memory how much of the card is free, and which processes of the host use it. Clients
+ * map it, so nothing in it can be rewritten (src/common/sdk/nvidia/inc/class/cl00de.h). A driver without it gives
+ * this answer. */
 static enum cgpu_verdict alloc_shared_data(struct core_call_context *context, const struct core_alloc *alloc)
 {
 	u32 parent = core_parent_find(context, &alloc->handles);
@@ -243,8 +246,8 @@ static int is_charged(struct core_call_context *context, const struct core_alloc
 	return object != CORE_NONE && context->state->object[object].kind == CORE_OBJECT_MEMORY;
 }
 
-/* It duplicates the memory that it is made of, and gives handles to that out again (src/nvidia/src/kernel/gpu/mem_mgr/
- * sem_surf.c): only memory of the host. */
+/* A semaphore surface duplicates the memory that it is made of, and hands out handles to the duplicate
+ * (src/nvidia/src/kernel/gpu/mem_mgr/sem_surf.c): only memory of the host may be named. */
 static enum cgpu_verdict alloc_surface(struct core_call_context *context, const struct core_alloc *alloc)
 {
 	const struct nv_layout_NV_SEMAPHORE_SURFACE_ALLOC_PARAMETERS *at =
@@ -260,7 +263,7 @@ static enum cgpu_verdict alloc_surface(struct core_call_context *context, const 
 	return core_execute(context, CORE_OP_PLAIN);
 }
 
-/* It stops and reads what another client has on the card. */
+/* A debugger stops and reads another client's work on the card. */
 static enum cgpu_verdict alloc_debugger(struct core_call_context *context, const struct core_alloc *alloc)
 {
 	const struct nv_layout_NV83DE_ALLOC_PARAMETERS *at = &context->abi->NV83DE_ALLOC_PARAMETERS;
@@ -268,8 +271,8 @@ static enum cgpu_verdict alloc_debugger(struct core_call_context *context, const
 	return alloc_naming(context, alloc, at->bytes, at->hAppClient);
 }
 
-/* The driver asks nobody whose object it is that an event is for (src/nvidia/src/kernel/rmapi/event.c, eventInit): it would tell
- * when another container's work is done, and each one makes the driver's answer to an interrupt longer. */
+/* The driver does not check whose object an event is for (src/nvidia/src/kernel/rmapi/event.c, eventInit): it would
+ * tell when another container's work is done, and each event makes the driver's answer to an interrupt longer. */
 static enum cgpu_verdict alloc_event(struct core_call_context *context, const struct core_alloc *alloc)
 {
 	const struct nv_layout_NV0005_ALLOC_PARAMETERS *at = &context->abi->NV0005_ALLOC_PARAMETERS;
@@ -283,7 +286,7 @@ static enum cgpu_verdict alloc_root(struct core_call_context *context, const str
 	return core_begin_root(context);
 }
 
-/* What judges a class, by the name that kmod/abi/classes.json has for it. */
+/* Functions that judge a class, by the name that kmod/abi/classes.json has for each. */
 static enum cgpu_verdict (*const judges[])(struct core_call_context *context, const struct core_alloc *alloc) = {
 	[NV_CLASS_BY_ROOT] = alloc_root,
 	[NV_CLASS_BY_DEVICE] = alloc_device,
@@ -346,8 +349,8 @@ enum cgpu_verdict core_begin_alloc_memory(struct core_call_context *context)
 	class = core_class(number);
 	if (class == NULL)
 		return refuse(context, number, NV_ERR_INSUFFICIENT_PERMISSIONS);
-	/* Made in this way it has no record, and is not exported; in addresses that come so nothing is mapped
-	 * (rmapi_deprecated_allocmemory.c, _rmAllocMemorySystemDynamic). */
+	/* Memory that is allocated this way has no record, so it is not exported; addresses that are reserved this
+	 * way get no mappings (rmapi_deprecated_allocmemory.c, _rmAllocMemorySystemDynamic). */
 	if (class->by == NV_CLASS_BY_HOST || class->by == NV_CLASS_BY_RANGE)
 		return CGPU_CONTINUE;
 	return older(context, class);

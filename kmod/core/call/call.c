@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0 OR Apache-2.0
-/* What to do with one driver call, before it runs. */
+/* Decides what to do with one driver call, before it runs. */
 #include "call/call.h"
 
 int cgpu_call_unwrap(const struct cgpu_core *core, const u8 *wrapper, u32 bytes, u32 *nr, u32 *inner, u64 *address)
@@ -53,7 +53,7 @@ static enum cgpu_verdict decide(struct core_call_context *context)
 
 	core_assert_locked();
 	context->container = core_container(context->state, call->slot, call->generation);
-	/* Freeing what came too late is right for whoever asks. */
+	/* An undo may free an object after its container is gone. */
 	if (call->opaque[CORE_NOTE_UNDO] == CORE_UNDO && call->nr == NV_ESC_RM_FREE)
 		return core_form_find(context) ? core_refuse(context, EINVAL) : core_execute(context, CORE_OP_FREE);
 	if (context->container == NULL)
@@ -67,14 +67,14 @@ static enum cgpu_verdict decide(struct core_call_context *context)
 	return by_escape(context);
 }
 
-/* What became of a call that is judged to its end. hints: of the transport. */
+/* Count the outcome of a call that is judged to its end. hints: enum cgpu_call_hint, from the transport. */
 static void count(struct core_call_context *context, enum cgpu_verdict verdict, u32 hints)
 {
 	struct core_engine_stat *stat = &context->state->stat.engine;
 	int refused = verdict == CGPU_REFUSE || (verdict == CGPU_ANSWER && context->status != NV_OK);
 	int again = (hints & CGPU_CALL_AGAIN) || context->call->opaque[CORE_NOTE_UNDO] == CORE_UNDO;
 
-	/* The transport looks at the driver first, and asks again. */
+	/* The transport asks the driver first, and has the call judged again. */
 	if (refused && (hints & CGPU_CALL_LOOKS) && context->call->no_room)
 		return;
 	if (refused)

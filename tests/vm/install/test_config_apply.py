@@ -12,7 +12,7 @@ from tests.integration.probe import steps
 from tests.integration.test_slice import LIMIT, SLICE
 from tests.vm.harness.bundles import Containers
 from tests.vm.harness.machine import Machine
-from tests.vm.harness.node import build_engine, insmod, load_engine, read, unload_engine
+from tests.vm.harness.node import build_engine, insmod, load_engine, read, rmmod, unload_engine
 from tests.vm.harness.process import Finished
 from tests.vm.harness.slices import await_empty
 from tests.vm.harness.store import ROOT
@@ -55,8 +55,11 @@ def test_a_configuration_counts_when_it_was_applied(node: Machine, containers: C
 @pytest.mark.parametrize("parameter", ["policy=6", "max_inst=26", "max_inst=0", "prio_ratio=19"])
 def test_parameters_out_of_range(driver: Machine, parameter: str) -> None:
     """A parameter that no engine takes is refused with a line that says what is accepted."""
-    insmod(driver, build_engine(driver.kernel) / "cgpu_km.ko", parameter, check=False)
-    there = driver.run(["/bin/busybox", "test", "-e", "/proc/cgpu_km"], check=False)
+    folder = build_engine(driver.kernel)
+    insmod(driver, folder / "cgpu_km.ko", parameter)
+    insmod(driver, next(folder.glob("cgpu_core_*.ko")), check=False)
+    there = driver.run(["/bin/busybox", "test", "-e", "/proc/cgpu_km/version"], check=False)
+    rmmod(driver, "cgpu_km")
     assert there.returncode != 0
     assert any("policy is 0 to 5, max_inst 1 to 25" in line for line in driver.dmesg().splitlines())
 
