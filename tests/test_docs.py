@@ -20,6 +20,8 @@ from cgpu.install.commands.uninstall import parser as uninstall_parser
 from cgpu.install.commands.upgrade.main import parser as upgrade_parser
 
 ROW = re.compile(r"^\|(.+)\|$", re.MULTILINE)
+# An item of a list: names, the mode of an entry, text.
+ITEM = re.compile(r"^- ([^:]+?)(?:, (0\d{3}|directory))?: ((?:.|\n(?!- |\n))*)", re.MULTILINE)
 NODE = re.compile(r'\{ "(\w+)", CORE_LEVEL_(\w+), (0\d+),')
 # A path of the project in a document. Names in capitals are placeholders; what lies in kmod/build is made.
 NAMED_PATH = re.compile(
@@ -47,11 +49,11 @@ def test_tree(repository: Path) -> None:
     document = (repository / "docs" / "tree.md").read_text()
     real = {(level, name, mode) for name, level, mode in NODE.findall(nodes(repository))}
     stated = {
-        (level, name, row[1])
+        (level, name, mode)
         for heading, level in LEVELS.items()
-        for row in rows(section(document, heading))
-        for name in re.findall(r"`(\w+)`", row[0])
-        if row[1].startswith("0")
+        for names, mode, _ in ITEM.findall(section(document, heading))
+        for name in re.findall(r"`(\w+)`", names)
+        if mode.startswith("0")
     }
     assert stated == real
 
@@ -60,7 +62,7 @@ def test_counters(repository: Path) -> None:
     """The document explains each key of the entries `stat`, and no other."""
     document = section((repository / "docs" / "tree.md").read_text(), "Counters")
     keys = document.split("\n`throttled` is what")[0]
-    stated = {key for row in rows(keys) for key in re.findall(r"`(\w+)`", row[0])}
+    stated = {key for names, _, _ in ITEM.findall(keys) for key in re.findall(r"`(\w+)`", names)}
     source = (repository / "kmod" / "core" / "tree" / "stat.c").read_text()
     found = KEY.findall(source.replace(function(source, "core_stat_gpus_text"), ""))
     of_cgpud = (repository / "kmod" / "daemon" / "libcgpud" / "stat.c").read_text()
@@ -71,7 +73,8 @@ def test_counters(repository: Path) -> None:
 
 def test_gpus(repository: Path) -> None:
     """The document explains each key of the entry `gpus`, and no other."""
-    told = {row[0]: row[2] for row in rows(section((repository / "docs" / "tree.md").read_text(), "Root"))}
+    root = section((repository / "docs" / "tree.md").read_text(), "Root")
+    told = {names: text for names, _, text in ITEM.findall(root)}
     source = (repository / "kmod" / "core" / "tree" / "stat.c").read_text()
     found = {"".join(groups) for groups in KEY.findall(function(source, "core_stat_gpus_text"))}
     assert set(re.findall(r"`(\w+)`", told["`gpus`"])) == found
