@@ -12,7 +12,7 @@ import pytest
 from cgpu.exporter import metrics
 from cgpu.smi.scheduling import POLICIES
 from tests.exporter.monitoring import FILES, alerts, dashboard, queries
-from tests.test_docs import rows, section
+from tests.test_docs import section
 
 TABLES: dict[tuple[metrics.Row[Any], ...], tuple[str, ...]] = {
     metrics.ENGINE: (),
@@ -53,8 +53,8 @@ def expression(name: str) -> str:
 def test_alerts_are_documented(repository: Path) -> None:
     """The document lists each alert, in the order of the file."""
     document = (repository / "docs" / "metrics.md").read_text()
-    stated = [row[0] for row in rows(section(document, "Alerts and a dashboard")) if row[0].startswith("`")]
-    assert stated == [f"`{one['alert']}`" for one in alerts()]
+    stated = re.findall(r"^- `(OpenCGPU\w+)`: ", section(document, "Alerts and a dashboard"), re.MULTILINE)
+    assert stated == [one["alert"] for one in alerts()]
 
 
 def test_alert_for_targets_knows_their_jobs(repository: Path) -> None:
@@ -92,13 +92,14 @@ INFOS = {
     "GPU": (metrics.GPU_INFO, metrics.GPU_INFO_LABELS[len(metrics.GPU_LABELS) :]),
 }
 
+ITEM = re.compile(r"^- `(\w+)`, (\w+): (.+)$", re.MULTILINE)
+
 
 def stated(document: str, heading: str) -> list[tuple[str, str, set[str]]]:
     """Return name, type and labels of each metric that a section of the document has."""
-    named = [row for row in rows(section(document, heading)) if row[0].startswith("`")]
     return [
-        (name.strip("`"), kind, set(re.findall(r"`(\w+)`", text.partition(" Label")[2])))
-        for name, kind, text in named
+        (name, kind, set(re.findall(r"`(\w+)`", text.partition(" Label")[2])))
+        for name, kind, text in ITEM.findall(section(document, heading))
     ]
 
 
