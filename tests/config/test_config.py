@@ -48,7 +48,8 @@ def test_documented() -> None:
     text = " ".join(DOCUMENT.read_text().split())
     for key, rule in config.schema()["properties"].items():
         default = json.dumps(rule["default"])
-        assert f"| `{key}` | {config.accepted(key)} | `{default}` | {rule['description']} |" in text
+        item = f"- `{key}`: {config.accepted(key)}; default `{default}`. {rule['description']}"
+        assert item in text
 
 
 def test_shared_node(tmp_path: Path) -> None:
