@@ -59,7 +59,7 @@ static u32 call(
 	return session->strange_at == NV_ABI_ABSENT ? NV_OK : CALL_STRANGE;
 }
 
-/* In the transfer wrapper, which has a pointer to the structure: the driver writes its answer there too. */
+/* Makes the call in the transfer wrapper, which points to the structure: the driver writes its answer there too. */
 static u32 in_wrapper(struct session *session, int fd, u32 nr, u8 *data, size_t bytes)
 {
 	const struct nv_layout_nv_ioctl_xfer_t *at = &session->abi->nv_ioctl_xfer_t;

@@ -18,7 +18,7 @@
 #define CALL_STRANGE 0x40000000u
 /* Something else is not as expected; `unlike` of the session says what. */
 #define CALL_UNLIKE 0x20000000u
-/* What a status field holds before a call: still there if the driver wrote no status, or wrote it elsewhere. */
+/* Value of a status field before a call; it stays if the driver wrote no status, or wrote it elsewhere. */
 #define CALL_SILENT 0x5e1f7e57u
 
 #define CHECK_MAX_GPUS 32u
@@ -52,7 +52,7 @@ struct driver {
 	u32 failures, tested;
 };
 
-/* What is asked for; page: NVOS32_ATTR_PAGE_SIZE_*. */
+/* Memory that a check asks for; page: NVOS32_ATTR_PAGE_SIZE_*. */
 struct request {
 	enum via via;
 	u32 page;
@@ -87,9 +87,9 @@ struct session {
 	bool wrapped;
 	char unlike[160];
 	char detail[DETAIL_BYTES];
-	/* What the stages of a check have made; 0 or -1: nothing */
+	/* Objects that the stages of a check have made; 0 or -1: none */
 	struct request request;
-	/* By so many bytes more than expected free memory may fall. */
+	/* Bytes by which free memory may fall more than expected. */
 	u64 slack;
 	struct grant memory;
 	u32 copy, space;
@@ -112,7 +112,7 @@ int node_open(const struct driver *driver, const char *node);
 int node_open_card(const struct driver *driver, u32 minor);
 /* Each answers NV_OK, a status of the driver, or one of the CALL_ values. */
 u32 call_escape(struct session *session, int fd, u32 nr, u8 *data, size_t bytes, const struct span *written);
-/* A call of nvidia-uvm with its status at status_at. `also`: what the driver may write besides. */
+/* A call of nvidia-uvm with its status at status_at. `also`: bytes that the driver may write besides. */
 u32 call_uvm(struct session *session, int fd, u32 command, u8 *data, size_t bytes, u16 status_at);
 u32 call_uvm_writes(
 	struct session *session, int fd, u32 command, u8 *data, size_t bytes, u16 status_at, const struct span *also);
@@ -131,7 +131,7 @@ bool call_refused(u32 status, u32 expected);
 u32 call_judge_handle(struct session *session, u32 handle, u32 wanted);
 
 /* Calls of the resource manager. Structures behind pointers lie in session->params. */
-/* Makes a call. `written`: what the driver may write besides the status and a handle; an empty span ends it. */
+/* Makes a call. `written`: bytes that the driver may write besides status and handle; an empty span ends it. */
 u32 rm_make(struct session *session, struct rm_ioctl *io, const struct span *written);
 u32 rm_alloc(struct session *session, enum via via, u32 parent, u32 class_id, u32 bytes, u32 *handle);
 u32 rm_control(struct session *session, u32 object, u32 command, u32 bytes);
@@ -150,7 +150,7 @@ void session_close(struct session *session);
 u32 session_make_objects(struct session *session, enum via via);
 u32 session_free_copy(struct session *session);
 u32 session_free_range(struct session *session);
-/* Frees what the stages of a check have left. */
+/* Frees the objects that the stages of a check have left. */
 void session_clean(struct session *session);
 
 /* stages.c: the steps of a check, and how far free memory has to have fallen after each */

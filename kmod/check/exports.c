@@ -70,7 +70,7 @@ static u32 import_list(struct session *session)
 	return import_by(session, 1);
 }
 
-/* What the descriptor says of itself: for how many objects it has room. */
+/* Reads for how many objects the driver says that the descriptor has room. */
 static u32 read_room(struct session *session, u16 objects, u8 **answer)
 {
 	const struct nv_layout_NV0000_CTRL_OS_UNIX_GET_EXPORT_OBJECT_INFO_PARAMS *at =

@@ -27,7 +27,7 @@ static const char help[] =
 static const struct {
 	const char *name;
 	check_fn run;
-	/* Also on a card in MIG mode. */
+	/* The check runs also on a card in MIG mode. */
 	bool always;
 } checks[] = {
 	{ "client, device and subdevice by NVOS64", check_open, true },
@@ -66,7 +66,7 @@ static void tell(struct driver *driver, u32 minor, const char *name, enum verdic
 	printf("%s\t%u\t%s\t%s\n", words[verdict], minor, name, verdict == PASSED ? "" : detail);
 }
 
-/* Without a client nothing more can be checked. A card in MIG mode cannot be sliced, and gives nobody memory. */
+/* Without a client nothing more can be checked. A card in MIG mode cannot be sliced, and gives no memory. */
 static void check_card(struct driver *driver, u32 minor, u32 gpu_id)
 {
 	struct session session = { .driver = driver,
@@ -217,7 +217,7 @@ int main(int argc, char **argv)
 			return fputs(help, stderr), EXIT_NO_DRIVER;
 	}
 	setvbuf(stdout, NULL, _IOLBF, 0);
-	/* The driver takes back what is left when a process ends. */
+	/* The driver frees all objects that are left when a process ends. */
 	alarm(OPEN_SECONDS);
 	ctl = node_open(&driver, "nvidiactl");
 	if (ctl < 0) {

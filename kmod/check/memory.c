@@ -76,7 +76,7 @@ u32 memory_take(struct session *session)
 	if (get32(params, at->owner) != RM_OWNER || get32(params, at->type) != NVOS32_TYPE_IMAGE ||
 		get32(params, at->hVASpace) != 0 || get32(params, at->internalflags) != 0)
 		return call_unlike(session, "a field was written that is not the driver's to write");
-	/* It is set for every memory of a client (standard_mem.c, stdmemValidateParams). */
+	/* The driver sets this flag for every memory of a client (standard_mem.c, stdmemValidateParams). */
 	if (!(get32(params, at->flags) & NVOS32_ALLOC_FLAGS_MAP_NOT_REQUIRED))
 		return call_unlike(session, "flags came back as 0x%x", get32(params, at->flags));
 	return judge(session, get64(params, at->size), get64(params, at->limit), get32(params, at->attr),
@@ -202,7 +202,7 @@ enum verdict check_memory_cut(struct session *session)
 		session->abi->NV_MEMORY_ALLOCATION_PARAMS.bytes, call_text(session, status));
 }
 
-/* Where the core takes USE_EGM for memory of the host, the card may lose nothing; else the driver may allocate or refuse. */
+/* If the core takes USE_EGM for host memory, the card may lose nothing; else the driver may allocate or refuse. */
 static u32 take_egm(struct session *session)
 {
 	const struct rm_heap_form form = rm_heap_form(session->abi, session->request.via);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Which process has memory, as the driver says, and how long memory with two handles stays. */
+/* Checks the driver's answers about processes with memory, and the life of memory with two handles. */
 #define _GNU_SOURCE
 #include <sched.h>
 #include <signal.h>
@@ -14,7 +14,7 @@
 #define NOBODY 0xdead0001u
 #define NO_INDEX 0xfffeu
 #define NO_PROCESS 0xffffffffu
-/* What the driver says to a process about another one. */
+/* Bits of the driver's answer to a process about another process. */
 #define IN_THE_LIST 1
 #define WITH_MEMORY 2
 #define NO_ANSWER 4
@@ -120,7 +120,7 @@ static int told_of(struct session *session, pid_t process)
 	return (found ? IN_THE_LIST : 0) | (bytes ? WITH_MEMORY : 0);
 }
 
-/* What the driver says about this process to a child in a pid namespace of its own. */
+/* A child in a pid namespace of its own asks the driver about this process. */
 static int look_from_inside(struct session *session, pid_t us)
 {
 	pid_t child = (pid_t)syscall(SYS_clone, CLONE_NEWPID | SIGCHLD, NULL, NULL, NULL, 0);
@@ -144,7 +144,7 @@ enum verdict check_namespace(struct session *session)
 	u32 status;
 
 	session->request = (struct request){ VIA_RM64, NVOS32_ATTR_PAGE_SIZE_BIG, 7 * 64 * KIB };
-	/* A card in MIG mode gives nobody memory. */
+	/* A card in MIG mode gives no memory. */
 	status = session->mig ? NV_OK : memory_take(session);
 	if (status == NV_OK)
 		status = listed(session, getpid(), &found);

@@ -44,7 +44,7 @@ static enum verdict memory_refused(struct session *session, enum via via, const 
 	return judge(session, fault->what, status, handle, fault->expected);
 }
 
-/* Of a class that does not exist, or below an object that does not. */
+/* The driver must refuse an object whose class or parent does not exist. */
 static enum verdict object_refused(struct session *session, enum via via, u32 parent, u32 class_id, u32 expected)
 {
 	u32 handle = session->next_handle++, status = rm_alloc(session, via, parent, class_id, 0, &handle);

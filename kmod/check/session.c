@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* A client on one card, as CUDA makes it, and what the checks leave in it. */
+/* A client on one card, as CUDA makes it, and the objects that checks leave in it. */
 #include <sys/mman.h>
 #include <unistd.h>
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* What the driver says of a card's memory, by each of its ways. */
+/* Sizes of a card's memory, by each of the driver's controls that has them. */
 #include "check.h"
 
 #define LOOKS 8u
@@ -7,7 +7,7 @@
 
 struct sizes {
 	u64 total, unused;
-	/* The largest free region, and what the host keeps of a virtual card; v1 is not asked for them. */
+	/* Largest free region, and the host's part of a virtual card; the check does not ask v1 for them. */
 	u64 largest, tax;
 };
 
@@ -67,7 +67,7 @@ u32 sizes_free(struct session *session, u64 *bytes)
 	return status;
 }
 
-/* INFO counts what the host keeps of a virtual card (rmapi_deprecated_vidheapctrl.c, _nvos32FunctionInfo()). */
+/* INFO counts the host's part of a virtual card (rmapi_deprecated_vidheapctrl.c, _nvos32FunctionInfo()). */
 static bool agree(const struct sizes *v1, const struct sizes *v2, const struct sizes *heap)
 {
 	return v2->total && v2->unused <= v2->total && v1->total == v2->total && v1->unused == v2->unused &&

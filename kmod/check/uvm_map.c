@@ -11,7 +11,7 @@
 #define SPAN (BYTES + PIECE)
 /* UVM may allocate and free so much for page tables meanwhile. */
 #define SLACK (2ull * PIECE)
-/* Where CUDA has its address spaces begin, and how long they are. */
+/* Start and length of CUDA's address spaces. */
 #define SPACE_FROM 0x1000ull
 #define SPACE_BYTES 0x1fffffb000000ull
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* What a check says of itself when it does not pass. */
+/* A check that does not pass says why. */
 #include <stdarg.h>
 #include <stdio.h>
 
