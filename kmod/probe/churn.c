@@ -76,8 +76,8 @@ static void run_churn(struct session *session, struct churn *churn)
 }
 
 /*
- * Each call must happen exactly once: as many grants as the card's own figure says. Handles are the driver's choice, so
- * that a call made twice would leave memory that nobody here knows of.
+ * Each call must happen exactly once: as many grants as the card's own figure says. The driver chooses the handles, so
+ * that a call made twice would leave memory that the probe does not know of.
  */
 uint32_t step_churn(struct probe *probe, const char *value)
 {

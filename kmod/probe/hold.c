@@ -21,7 +21,7 @@ static int catch_signals(sigset_t *set)
 	return signalfd(-1, set, SFD_CLOEXEC);
 }
 
-/* Until stdin ends, when there is no time limit; until SIGTERM or SIGINT in any case. */
+/* Waits for the time limit or, without one, for the end of stdin; SIGTERM or SIGINT end the wait in any case. */
 static void wait_for_end(int signals, int timeout)
 {
 	struct pollfd files[2] = { { .fd = signals, .events = POLLIN }, { .fd = STDIN_FILENO, .events = POLLIN } };

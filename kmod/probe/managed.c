@@ -20,7 +20,7 @@ static uint32_t initialise(struct probe *probe)
 	return ioctl(probe->uvm, UVM_INITIALIZE, params) < 0 ? RM_ERRNO : get32(params, at->rmStatus);
 }
 
-/* Addresses that nobody else uses, at the start of a piece. */
+/* Reserve unused addresses, at the start of a piece. */
 static uint8_t *reserve(uint64_t size)
 {
 	uint8_t *all = mmap(NULL, size + PIECE, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Several processes or threads that allocate at the same time and hold what they have until all are done. */
+/* Several processes or threads allocate at the same time, and keep their memory until all are done. */
 #define _GNU_SOURCE
 #include <errno.h>
 #include <fcntl.h>

@@ -19,13 +19,13 @@ struct probe {
 	struct settings settings;
 	struct session sessions[RM_MAX_GPUS];
 	uint32_t gpu;
-	/* nvidia-uvm, -1 until it is wanted; and what is mapped of it */
+	/* nvidia-uvm, -1 until it is wanted; and its mapping */
 	int uvm;
 	struct mapping mapping[PROBE_MAX_MAPPINGS];
 	size_t mappings;
 	/* The name of the step that runs. */
 	const char *step;
-	/* What the next step must answer; valid when expecting. */
+	/* Status that the next step must return; valid when expecting. */
 	bool expecting;
 	uint32_t expected;
 	bool refused;
@@ -37,7 +37,7 @@ struct probe {
 typedef uint32_t step_fn(struct probe *probe, const char *value);
 /* The value is wrong, or there is no such word. */
 #define NOT_UNDERSTOOD 0x40000000u
-/* The step made no call: what expect= says is for the next one. */
+/* The step made no call, so expect= applies to the next one. */
 #define NO_ANSWER 0x20000000u
 
 /* Whether a value has to be there. */

@@ -107,7 +107,7 @@ static uint32_t read_timeslice(struct session *session, uint32_t group, uint64_t
 	return status;
 }
 
-/* What the driver has as the last group's timeslice, and as the card's compute policy. */
+/* Prints the driver's timeslice of the last group, and the card's compute policy. */
 static uint32_t read_back(const struct scheduling *call)
 {
 	const struct nv_layout_NV2080_CTRL_GPU_GET_COMPUTE_POLICY_CONFIG_PARAMS *at =
@@ -172,7 +172,7 @@ static const struct word {
 	enum target target;
 	uint32_t (*run)(const struct scheduling *call);
 	uint32_t command;
-	/* Of struct nv_abi: where it has the parameters' size, and the field's place in them. */
+	/* Offsets in struct nv_abi: of the parameters' size, and of the field's place in them. */
 	size_t bytes, at;
 	/* The field's width: 1, then it is a flag, 4 or 8. */
 	uint32_t width;

@@ -68,7 +68,7 @@ uint32_t step_dup_of(struct probe *probe, const char *value)
 	return report(status, "dup-of handle=0x%x", grant.handle);
 }
 
-/* How many objects a list is to have; 0 without a value. */
+/* Parses the number of a list's objects; 0 without a value. */
 static bool list_length(const char *value, uint32_t *length)
 {
 	uint64_t number = 0;

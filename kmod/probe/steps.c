@@ -132,7 +132,7 @@ static uint32_t info_one(struct probe *probe, uint32_t gpu)
 		LLU(info.region), info.uuid, info.name);
 }
 
-/* Without a value: the current card; with all: every card whose node is there. */
+/* Prints facts of the current card or, with "all", of every card whose node is there. */
 static uint32_t step_info(struct probe *probe, const char *value)
 {
 	uint32_t gpu, status = NV_OK, one;

@@ -13,7 +13,7 @@
 #include "work.h"
 
 #define MAX_PROCESSES 256u
-/* How far ahead of the card "busy" launches, and the shortest and longest time between two samples of the queues. */
+/* Lead of "busy" over the card, and the shortest and longest time between two samples of the queues. */
 #define AHEAD_NS 200000000ull
 #define SAMPLE_NS 100000ull
 #define SAMPLE_MOST_NS 10000000ull
@@ -151,7 +151,7 @@ static uint32_t read_channel(struct session *session, uint32_t channel, struct d
 	return status;
 }
 
-/* Of all channels of a group together. */
+/* Adds up the figures of a group's channels. */
 static uint32_t read_group(struct probe *probe, const struct work_group *group, struct doorbell_figures *sum)
 {
 	struct doorbell_figures one;
@@ -235,7 +235,7 @@ uint32_t step_drain(struct probe *probe, const char *value)
 	return report(status, "drain queued=%llu waited=%llu", LLU(queued), LLU(clock_now() - start));
 }
 
-/* How many kernels are AHEAD_NS of work; at most a whole queue. */
+/* Number of kernels that make AHEAD_NS of work; at most a whole queue. */
 static uint64_t depth_of(const struct load *load)
 {
 	uint64_t depth = AHEAD_NS / load->length;
