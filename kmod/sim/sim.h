@@ -5,8 +5,8 @@
  *   rm          objects, classes, channels and the calls that make them; rm/control has the controls
  *   memory      video memory, and nvidia-uvm
  *   gpu         models, engines and the work on them
- *   contents    what lies in memory, and the pushbuffers there
- *   frontend    the server, its mounted files, and what it knows of callers
+ *   contents    contents of memory, and the pushbuffers there
+ *   frontend    the server, its mounted files, and facts of callers
  *
  * tests/layouts and the kernel modules of tests/vm/fake_driver are made of all but contents and frontend.
  * Everything here runs with sim->lock held unless a comment says otherwise; no memory of a caller is touched under it.
@@ -30,7 +30,7 @@
 
 #define SIM_MAX_CARDS 32u
 #define SIM_MAX_CLIENTS 65536u
-/* What the driver's handle generator can tell apart in one client (rs_client.h RS_UNIQUE_HANDLE_RANGE). */
+/* Handles that the driver's generator has for one client (rs_client.h RS_UNIQUE_HANDLE_RANGE). */
 #define SIM_MAX_CLIENT_OBJECTS 0x80000u
 #define SIM_MAX_OBJECTS 4000000u
 #define SIM_MAX_FILES 65536u
@@ -47,10 +47,10 @@
 struct memory {
 	uint32_t refs;
 	uint32_t card;
-	/* What the driver reports, and what the card has given. */
+	/* Bytes that the driver reports, and bytes that the card has given. */
 	uint64_t size;
 	uint64_t taken;
-	struct backing *backing; /* NULL: nobody has looked into it */
+	struct backing *backing; /* NULL: no client has read or written it */
 };
 
 struct client;
@@ -75,15 +75,15 @@ struct object {
 	uint32_t va_space; /* of a channel group or addresses: the address space that they end with, or 0 */
 	uint16_t depth;
 	bool memory_owner;
-	bool external; /* of an address space: who made it has its tables, as UVM wants it */
-	/* Who may duplicate it, where it was said (object.c); else what is so for its parent. */
+	bool external; /* an address space whose maker has its tables, as UVM wants it */
+	/* Lines of who may duplicate the object, if NV_ESC_RM_SHARE has set any (object.c); else its parent's count. */
 	bool has_shares;
 	struct share *shares;
 	struct engine_group *group; /* of a channel group, and of a channel */
 	struct engine_channel *channel;
-	/* Of the host's memory; card's memory has it in `memory`. */
+	/* Backing of the host's memory; that of the card's memory is in `memory`. */
 	struct backing *backing;
-	/* Of virtual memory: in which address space, and where. */
+	/* Address space and address of virtual memory. */
 	uint32_t virtual_space;
 	uint64_t virtual_address;
 	struct gpu_map *maps; /* of an address space */
@@ -92,7 +92,7 @@ struct object {
 	struct gpu_channel *work; /* of a channel that reads pushbuffers */
 };
 
-/* What only cards have whose memory has contents (gpu.h). */
+/* Functions of cards whose memory has contents (gpu.h). */
 struct contents {
 	void (*forget_maps)(struct sim *sim, struct object *va_space);
 	void (*forget_work)(struct sim *sim, struct object *channel);
@@ -121,12 +121,12 @@ struct open_file {
 	uint64_t id;
 	uint32_t card; /* SIM_NO_CARD: nvidiactl */
 	uint64_t registered;
-	intptr_t hold; /* what keeps that one open (register.c) */
+	intptr_t hold; /* keeps the registered file open (register.c) */
 	bool has_cards; /* NV_ESC_ATTACH_GPUS_TO_FD: */
 	uint32_t cards; /* bits by number */
-	/* What was exported on it; NULL: it was never made ready for that. */
+	/* Objects that were exported on this file; NULL: no call has made it ready for exports. */
 	struct exports *exports;
-	/* Whose doorbell was rung last (doorbell.h). */
+	/* Client and channel of the last doorbell record (doorbell.h). */
 	uint32_t rung_client;
 	uint32_t rung_channel;
 	struct mapping mapping; /* of mmap(2) */
@@ -135,7 +135,7 @@ struct open_file {
 struct sim {
 	pthread_mutex_t lock;
 	const struct nv_abi *abi;
-	const struct card_abi *card_abi; /* what the core does not know */
+	const struct card_abi *card_abi; /* layouts that the core does not know */
 	char version[NV_RM_API_VERSION_STRING_LENGTH];
 	struct nv_abi_version number;
 	struct card cards[SIM_MAX_CARDS];
@@ -143,7 +143,7 @@ struct sim {
 	struct object **buckets;
 	uint32_t object_count;
 	struct client *clients;
-	/* The driver's own client that has what is exported, while there is any (export.c). */
+	/* The driver's own client for exported objects, while there are any (export.c). */
 	struct client *exporter;
 	uint32_t exported;
 	uint32_t next_export;
@@ -161,7 +161,7 @@ struct sim {
 	bool lacks_gsp; /* cards without it can have no channels disabled */
 	dev_t device;
 	char mount[4096];
-	/* For the cards' memory (backing.h). Empty: it has no contents. */
+	/* Folder of the cards' memory (backing.h). Empty: memory has no contents. */
 	char memory_folder[4096];
 	uint64_t last_memory;
 	uint64_t next_virtual; /* addresses that were given out */
@@ -171,12 +171,12 @@ struct sim {
 	int ready_fd;
 };
 
-/* Who calls: a thread number, as FUSE has it. */
+/* The caller: a thread number, as FUSE has it. */
 struct caller {
 	pid_t thread;
 };
 
-/* Or the kernel itself: it has no file, its addresses are the kernel's, and it may use the clients of others. */
+/* The kernel itself as caller: it has no file, its addresses are the kernel's, and it may use the clients of others. */
 #define SIM_KERNEL ((pid_t)-1)
 
 /* One call: the top-level structure is already copied into data. */
@@ -231,7 +231,7 @@ bool user_write(const struct caller *caller, uint64_t address, const void *data,
 /* caller.c: no lock needed. */
 pid_t caller_process(const struct caller *caller);
 bool caller_is_admin(const struct caller *caller);
-/* Whether it may have what is only for those who may raise priorities. */
+/* Whether the caller has the rights of processes that may raise priorities. */
 bool caller_is_nice(const struct caller *caller);
 /* A descriptor of the caller as one of our own, or -1. */
 int caller_descriptor(const struct caller *caller, int fd);
@@ -262,7 +262,7 @@ int file_tie(struct call *call, uint64_t id, intptr_t hold);
 /* register.c, without the lock. The open file of this driver that a descriptor of the caller leads to, by number, kept open
  * until hold is let go; 0: none. */
 uint64_t file_resolve(struct call *call, int fd, intptr_t *hold);
-/* The same for NV_ESC_REGISTER_FD. 0 or -errno; hold is to be let go after 0, whatever the number. */
+/* The same for NV_ESC_REGISTER_FD. 0 or -errno; after 0 the caller lets hold go, for any number. */
 int file_look_up(struct call *call, int fd, uint64_t *id, intptr_t *hold);
 void file_let_go(intptr_t hold);
 /* Whether a descriptor of ours leads to an open nvidiactl of this server. */
@@ -283,13 +283,13 @@ uint32_t object_create(struct sim *sim, struct client *client, struct object *pa
 /* The object and everything below it. */
 void object_free(struct sim *sim, struct object *object);
 struct object *object_next(const struct object *top, struct object *at);
-/* A second handle to what an object stands for; rights are the caller's affair. */
+/* Make a second handle of an object's resource; the caller checks rights. */
 /* A duplicate whose parent is not there. Drivers 575 to 595 keep the lock of all calls then (rs_server.c, serverCopyResource):
  * each later call hangs, which here is that it fails. */
 uint32_t object_without_parent(struct sim *sim);
 uint32_t object_duplicate(struct sim *sim, const struct object *source, struct object *parent, uint32_t *handle);
 int escape_share(struct call *call);
-/* For a client's objects that have nothing of their own. */
+/* Change the list of a client's objects that have none of their own. */
 uint32_t share_root(
 	struct sim *sim, struct object *root, uint16_t type, uint8_t action, uint32_t target, uint32_t rights);
 bool share_lets_dup(const struct object *object, const struct client *client);
@@ -321,7 +321,7 @@ struct memory_request {
 	uint64_t limit;
 };
 uint32_t memory_create(struct sim *sim, uint32_t card, struct memory_request *request, struct memory **memory);
-/* What the driver takes for itself. */
+/* Takes memory for the driver itself. */
 uint32_t memory_set_aside(struct sim *sim, uint32_t card, uint64_t bytes, struct memory **memory);
 void memory_release(struct sim *sim, struct memory *memory);
 
@@ -333,7 +333,7 @@ uint32_t tables_of_space(struct sim *sim, struct object *space);
 /* space: NULL for the device's own. */
 uint32_t tables_of_addresses(
 	struct sim *sim, struct object *addresses, const struct object *space, const struct memory_request *request);
-/* An object goes. */
+/* Gives back the page tables of an object that is freed. */
 void tables_free(struct sim *sim, const struct object *object);
 
 /* alloc.c: each escape_ function answers one call, without the lock; the status goes into the structure. 0 or -errno. */
@@ -342,11 +342,11 @@ int escape_alloc_memory(struct call *call);
 int escape_free(struct call *call);
 int escape_dup(struct call *call);
 uint32_t free_handle(struct sim *sim, struct client *client, uint32_t handle);
-/* Where virtual memory is, and what the host's memory consists of; a new object goes again where that fails. */
+/* Set virtual memory's place, or the host's memory's backing; a failure frees the new object again. */
 uint32_t memory_describe(struct sim *sim, struct object *object, struct memory_request *request);
 uint32_t class_create_video_memory(struct sim *sim, struct object *parent, uint32_t handle,
 	struct memory_request *request, struct object **created);
-/* memory.c: what is wrong with a caller's memory, by the old call's flags, the heap's attributes, its address and last byte. */
+/* memory.c: checks of a caller's memory, by the old call's flags, the heap's attributes, its address and last byte. */
 uint32_t pinned_check_flags(uint32_t flags);
 uint32_t pinned_check_attr(uint32_t attr);
 uint32_t pinned_check_range(uint64_t address, uint64_t limit);
@@ -363,9 +363,9 @@ bool class_fits_parent(uint32_t class_id, const struct object *parent);
 /* channel.c: channel groups and channels. */
 uint32_t channel_create(struct sim *sim, const struct alloc_request *request, struct object *parent,
 	const uint8_t *params, struct object **created);
-/* export.c: objects that open files keep, whoever made them (rmobjexportimport.c, os.c:2166) */
+/* export.c: objects that open files keep, of any client (rmobjexportimport.c, os.c:2166) */
 struct exports {
-	/* On which all of them are; NV_MAX_DEVICES: on none. */
+	/* Device of all of them; NV_MAX_DEVICES: of none. */
 	uint32_t device;
 	uint16_t count;
 	uint8_t metadata[NV0000_OS_UNIX_EXPORT_OBJECT_FD_BUFFER_SIZE];
@@ -376,7 +376,7 @@ struct exports {
 uint32_t exports_prepare(struct sim *sim, const struct client *client, struct open_file *file, uint32_t device,
 	uint16_t count, const uint8_t *metadata);
 void exports_drop(struct sim *sim, struct open_file *file);
-/* process: who is the owner of the driver's client from now on, if this makes it. */
+/* process: owner of the driver's client, if this makes the client. */
 uint32_t export_object(struct sim *sim, const struct client *client, uint32_t object, pid_t process, uint32_t *handle,
 	uint32_t *device);
 void export_forget(struct sim *sim, uint32_t handle);
@@ -402,12 +402,12 @@ int escape_attach_cards(struct call *call);
 /* The answer of pread(2) at MAPPING_AT, without the lock. */
 int mapping_read(struct sim *sim, struct open_file *file, void *out, size_t size);
 
-/* Which function answers a call, and on which node and with which size it may come. */
+/* The function that answers a call, and the node and size that the call must have. */
 enum escape_node { ON_CTL, ON_CARD, ON_ANY };
 struct escape_entry {
 	uint32_t nr;
 	enum escape_node node;
-	/* Where the layouts have the size that the structure must have; SIZE_OWN: the function checks it. */
+	/* Place of the structure's size in the layouts; SIZE_OWN: the function checks the size. */
 	bool of_card;
 	size_t bytes_at;
 	int (*answer)(struct call *call); /* NULL ends a table */

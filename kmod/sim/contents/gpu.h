@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What a simulated card does with the work that clients write to memory: it reads the pushbuffers of channels and does
- * what host and copy engines do. It launches no kernels. Everything here runs with sim->lock held, also what
- * reads and writes memory of a client's process that the client has made known to the card: who holds that up holds up
- * all cards.
+ * A simulated card runs the work that clients write to memory: it reads the pushbuffers of channels and does what host
+ * and copy engines do. It launches no kernels. Everything here runs with sim->lock held, also reads and writes of a
+ * client's memory that the client has made known to the card: a process that delays them delays all cards.
  */
 #ifndef CGPU_SIM_GPU_H
 #define CGPU_SIM_GPU_H
@@ -55,7 +54,7 @@ struct gpu_channel {
 	uint32_t operation;
 	bool waits; /* for a semaphore: the same method is run again */
 	bool failed; /* it did what the card cannot; it is read no further */
-	/* Of data in the pushbuffer itself. */
+	/* Place and length of data that the pushbuffer itself has. */
 	uint64_t inline_at;
 	uint64_t inline_left;
 	uint32_t class_id[GPU_SUBCHANNELS];

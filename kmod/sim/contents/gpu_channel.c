@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * Channels that read pushbuffers: the ring of a channel has entries with address and length of each, and the client says in
- * user memory how many it has put there (clc46f.h). The card's doorbell is not listened to: all channels are looked at
- * again and again. Of the methods in a pushbuffer, those of the host (clc46f.h), of the copy engine (clc5b5.h) and of data
- * in the pushbuffer itself (clc5c0.h) are carried out.
+ * Channels that read pushbuffers: the ring of a channel has entries with address and length of each, and the client
+ * says in user memory how many it has put there (clc46f.h). The card does not listen to its doorbell, and polls all
+ * channels. It carries out the host's methods (clc46f.h), those of the copy engine (clc5b5.h) and those of data in the
+ * pushbuffer itself (clc5c0.h).
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -13,7 +13,7 @@
 
 /* Words that are read before other channels are served. */
 #define MOST_WORDS (1u << 20)
-/* Below this a method is the host's, whatever the subchannel's class. */
+/* Methods below this are the host's, for any class of the subchannel. */
 #define FIRST_OF_CLASS 0x100u
 #define MOST_BYTES (1ull << 36) /* of one launch */
 #define COMPONENTS 4u
@@ -38,7 +38,7 @@ uint32_t gpu_channel_add(struct sim *sim, struct object *object, const uint8_t *
 	struct object *error = object_find(sim, object->client, get32(params, at->hObjectError));
 	struct gpu_channel *made;
 
-	/* One whose client rings by write(2) instead (doorbell.h). */
+	/* The client of such a channel rings by write(2) instead (doorbell.h). */
 	if (!user || get64(params, at->gpFifoOffset) == 0 || get32(params, at->gpFifoEntries) == 0)
 		return NV_OK;
 	made = calloc(1, sizeof(*made));
@@ -73,7 +73,7 @@ void gpu_channel_forget(struct sim *sim, struct object *object)
 	free(gone);
 }
 
-/* As the driver reports an error of a channel: a notification of the graphics engine's exception (nvlimits.h, nverror.h). */
+/* Reports a channel's error as the driver does: by the graphics engine's notifier (nvlimits.h, nverror.h). */
 static void notify(struct sim *sim, struct gpu_channel *channel)
 {
 	const struct card_layout_NvNotification *at = &sim->card_abi->NvNotification;
@@ -127,7 +127,7 @@ static uint32_t component(uint32_t remap, uint32_t which)
 	}
 }
 
-/* One pixel made of constants alone, which is how memory is set. Its size, or 0 where it is of more than that. */
+/* Makes a pixel of constants, as clients do to set memory. Returns its size, or 0 where constants do not suffice. */
 static uint32_t pixel_of(const uint32_t *value, uint8_t pixel[16])
 {
 	uint32_t remap = value[NVC5B5_SET_REMAP_COMPONENTS / 4];
@@ -178,7 +178,7 @@ static bool copy_lines(struct sim *sim, struct gpu_channel *channel, const uint3
 		size = pixel_of(value, pixel);
 	if (size == 0)
 		return fail(sim, channel, "a copy that rearranges components", data), true;
-	/* The card is nobody else's meanwhile. */
+	/* A copy holds the card's lock, so limit its size. */
 	if (length && lines > MOST_BYTES / length / size)
 		return fail(sim, channel, "a copy of more than a simulated card does at once", data), true;
 	for (i = 0; i < lines && done; i++) {
@@ -364,7 +364,7 @@ static bool set_object(struct sim *sim, struct gpu_channel *channel, uint32_t su
 static bool host_method(
 	struct sim *sim, struct gpu_channel *channel, uint32_t subchannel, uint32_t method, uint32_t data)
 {
-	/* One set of these for all subchannels. */
+	/* All subchannels share the host's values. */
 	uint32_t *value = channel->value[0];
 
 	value[method / 4] = data;
@@ -462,7 +462,7 @@ static bool next_buffer(struct sim *sim, struct gpu_channel *channel)
 	return true;
 }
 
-/* The client may use the entry again once what it led to has been done. */
+/* The client may use the entry again once its pushbuffer has been run. */
 static void finish_buffer(struct sim *sim, struct gpu_channel *channel)
 {
 	const struct card_layout_Nvc46fControl *at = &sim->card_abi->Nvc46fControl;
@@ -491,7 +491,7 @@ static bool run_data(struct sim *sim, struct gpu_channel *channel, uint32_t word
 	return true;
 }
 
-/* One word of the pushbuffer. False: it has to be read again later. */
+/* Runs one word of the pushbuffer. False: it has to be read again later. */
 static bool run_word(struct sim *sim, struct gpu_channel *channel, uint32_t word)
 {
 	uint32_t data;

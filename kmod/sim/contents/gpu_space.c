@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * What lies where for a card: memory mapped by NV_ESC_RM_MAP_MEMORY_DMA, memory mapped by UVM, and for the rest of an
+ * A card's address spaces: memory mapped by NV_ESC_RM_MAP_MEMORY_DMA, memory mapped by UVM, and for the rest of an
  * address space that UVM knows, the process's own memory at the same addresses (semaphore pools and managed memory, which
- * are mapped into the process where they are for the card).
+ * the process maps at the card's addresses).
  */
 #include <stdlib.h>
 
@@ -11,7 +11,7 @@
 
 #define COPY_PIECE 65536u
 
-/* As many bytes of one thing as lie at an address. */
+/* Bytes at an address, up to the end of the mapping or memory that has them. */
 struct piece {
 	struct backing *backing; /* or of a process: */
 	pid_t process;

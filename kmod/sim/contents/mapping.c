@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* NV_ESC_RM_MAP_MEMORY and what comes after it, where cards have a folder for their memory. */
+/* NV_ESC_RM_MAP_MEMORY and the calls on such a mapping, where cards have a folder for their memory. */
 #include <errno.h>
 
 #include "sim.h"
@@ -28,7 +28,7 @@ static uint32_t ready(struct call *call, uint64_t id)
 	if (length == 0 || offset > backing->size || length > backing->size - offset)
 		return NV_ERR_INVALID_LIMIT;
 	file->mapping = (struct mapping){ .number = backing->number, .offset = offset, .length = length };
-	/* No address of the machine's: what it maps is known by the file. */
+	/* This is no address of the machine's: the file knows the mapping. */
 	put64(call->data, at->params_pLinearAddress, 0);
 	return NV_OK;
 }
@@ -49,7 +49,7 @@ static int escape_map_memory(struct call *call)
 	return 0;
 }
 
-/* The process unmaps; nothing is kept here for it. */
+/* The process unmaps; the simulation has no record of the mapping. */
 static int escape_unmap_memory(struct call *call)
 {
 	const struct card_layout_NVOS34_PARAMETERS *at = &call->sim->card_abi->NVOS34_PARAMETERS;
@@ -58,7 +58,7 @@ static int escape_unmap_memory(struct call *call)
 	return 0;
 }
 
-/* It has moved within the process, of which nothing is kept here either (rmapi/mapping_cpu.c). */
+/* The process has moved the mapping, of which the simulation has no record (rmapi/mapping_cpu.c). */
 static int escape_move_mapping(struct call *call)
 {
 	const struct card_layout_NVOS56_PARAMETERS *at = &call->sim->card_abi->NVOS56_PARAMETERS;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* What the kernel knows of a calling task. */
+/* A calling task's facts, from the kernel. */
 #define _GNU_SOURCE
 #include <errno.h>
 #include <fcntl.h>

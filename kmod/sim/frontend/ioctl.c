@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * One ioctl of a mounted node. As in the driver (nv.c:2404), only number and size count: the magic byte and the direction
- * bits of the command mean nothing to it, though FUSE goes by them in what it copies.
+ * One ioctl of a mounted node. As in the driver (nv.c:2404), only number and size count. The driver ignores the
+ * command's magic byte and direction bits, though FUSE copies by the direction.
  */
 #include <errno.h>
 #include <linux/ioctl.h>
@@ -39,7 +39,7 @@ int escape_ioctl(struct sim *sim, struct open_file *file, pid_t thread, uint32_t
 	int result;
 
 	if (call.nr == NV_ESC_IOCTL_XFER_CMD) {
-		/* What FUSE copies back is the wrapper, unchanged. */
+		/* FUSE copies the wrapper back, which has not changed. */
 		if (direction == _IOC_READ && !user_read(&call.caller, argument, data, call.size))
 			return -EFAULT;
 		direction = 0;

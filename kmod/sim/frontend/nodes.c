@@ -96,7 +96,7 @@ static struct node node_of(const char *path)
 	return node;
 }
 
-/* What a file of facts has, which need be no text. */
+/* Content of a file of facts, which need be no text. */
 static int text_of(const struct node *node, char *out, size_t room)
 {
 	const struct sim *sim = this_sim();
@@ -186,7 +186,7 @@ static int op_open(const char *path, struct fuse_file_info *info)
 	struct sim *sim = this_sim();
 	struct open_file *file;
 
-	/* What is opened so cannot be mapped. */
+	/* No process can map a file that is opened so. */
 	info->direct_io = node.kind != UVM;
 	/* close() of our own copies must not wait for ourselves. */
 	info->noflush = 1;

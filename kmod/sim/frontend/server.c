@@ -187,7 +187,7 @@ static void *work(void *argument)
 	return NULL;
 }
 
-/* Which device number the mount has, asked without a request to ourselves. */
+/* Learns the mount's device number without a request to ourselves. */
 static bool learn_device(struct sim *sim)
 {
 	struct statx about;
@@ -238,7 +238,7 @@ static int serve(struct sim *sim)
 	return result;
 }
 
-/* In the parent: the mount answers when its version can be read. */
+/* The parent waits until the mount's version can be read. */
 static int wait_until_ready(const struct sim *sim, pid_t child, int ready)
 {
 	char path[4200], text[80];

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* The cards of a server, and what each says about itself. */
+/* The cards of a server, and the facts that each reports of itself. */
 #include <ctype.h>
 #include <stdio.h>
 #include <stdlib.h>

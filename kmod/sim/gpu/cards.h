@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* One simulated card: its model, what it has given out, and where it is. */
+/* One simulated card: its model, the memory that it has given out, and its place. */
 #ifndef CGPU_SIM_CARDS_H
 #define CGPU_SIM_CARDS_H
 
@@ -15,7 +15,7 @@ struct sim;
 struct engines;
 struct backing;
 
-/* What the engines of a model are made of. */
+/* Parts of a model's engines. */
 struct graphics {
 	const char *chip;
 	uint32_t version; /* of the multiprocessors */
@@ -25,7 +25,7 @@ struct graphics {
 	uint16_t copies; /* engines that copy */
 };
 
-/* What is the same of all cards of a model. */
+/* Facts that all cards of a model share. */
 struct model {
 	const char *key;
 	const char *name;
@@ -36,8 +36,8 @@ struct model {
 	uint8_t implementation;
 	uint8_t revision; /* major and minor, as of its PCI function */
 	uint8_t pcie; /* generation of its link, of 16 lanes */
-	/* For a context of the graphics engine: registers and first-level cache of all multiprocessors, which are saved when
-	 * it has to make room, and 8 MiB for the rest. Not measured. */
+	/* MiB of a context of the graphics engine: registers and first-level cache of all multiprocessors, which are
+	 * saved when it has to make room, and 8 MiB for the rest. Not measured. */
 	uint16_t context_mib;
 	/* Ampere and later have 512 MiB pages (generated/g_kern_gmmu_nvoc.c bPageSize512mbSupported). */
 	bool pages_512m;
@@ -51,14 +51,14 @@ struct card {
 	uint64_t used;
 	uint64_t peak; /* the most that was ever used */
 	uint64_t next_offset;
-	uint64_t context; /* what a channel group of the graphics engine takes, and no figure of a process has */
+	uint64_t context; /* bytes of a channel group of the graphics engine, which no figure of a process has */
 	uint64_t pool_free, pool_used; /* bytes of the pool for page tables (page_tables.c), which `used` includes */
 	bool mig; /* divided into instances */
 	bool lost; /* fallen off the bus */
 	uint32_t gpu_id;
 	uint32_t instance; /* the driver's number for it while it is attached, else SIM_NO_CARD */
 	uint32_t opens; /* of its node */
-	struct backing *registers; /* those that clients map */
+	struct backing *registers; /* which clients map */
 	struct engines *engines; /* NULL: no channel group was ever made on it */
 	uint32_t compute_timeslice; /* the compute policy, which the driver only keeps */
 	uint64_t policy_client; /* which has set the policy of the runlists, by number */
@@ -71,12 +71,12 @@ struct card {
 const struct model *card_model(size_t index);
 /* The model with a key, in capitals or not; NULL: there is none. */
 const struct model *card_model_of(const char *key, size_t length);
-/* Their keys in a line, with a word between the last two; all, or those that can be in MIG mode. */
+/* The models' keys in a line, with a word between the last two; all models, or those with MIG. */
 const char *card_models_text(const char *last, bool with_mig);
 
 /* card.c */
 bool cards_parse(struct sim *sim, const char *text, const char **problem);
-/* MIB for each channel group of the graphics engine, instead of what is usual for the model. */
+/* MIB for each channel group of the graphics engine, instead of the model's own figure. */
 bool cards_parse_context(struct sim *sim, const char *text, const char **problem);
 /* Switches MIG on or off; false where the card cannot be divided. The lock is held. */
 bool card_set_mig(struct card *card, bool on);

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The doorbell of a simulated card's channels. This is the simulation's own, and no part of any driver: on a real card
- * work is written to memory, and told to the card by a store to a mapped page, without a call. Here write(2) on the card's
- * node takes the place of that store. As there, nothing that looks at driver calls sees it.
+ * The doorbell of a simulated card's channels. This is the simulation's own, and no part of any driver: a client of a
+ * real card writes work to memory, and tells the card by a store to a mapped page, without a call. Here write(2) on the
+ * card's node takes the place of that store. As there, nothing that looks at driver calls sees it.
  *
  * write(2) takes one or more records, each of which launches `count` kernels; a count of 0 launches none. The file has to
  * belong to the channel's client: tied by NV_ESC_REGISTER_FD to the nvidiactl that the client was made on. The result is
@@ -11,14 +11,14 @@
  * channel on this card; EINVAL: not a whole record, a length of 0, more kernels than the queue has places, nvidiactl.
  *
  * read(2) gives the figures of the channel of the last record that was written to the file, taken or not; ENODATA before
- * the first. So ask with a count of 0. Who shares a file between threads has to keep others from writing in between.
+ * the first. So ask with a count of 0. Threads that share a file have to keep each other from writing in between.
  */
 #ifndef CGPU_SIM_DOORBELL_H
 #define CGPU_SIM_DOORBELL_H
 
 #include <stdint.h>
 
-/* Of one write(2); those behind are not taken. */
+/* Records of one write(2); the rest is not taken. */
 #define DOORBELL_RECORDS 64u
 /* Places in the queue of a channel, unless its gpFifoEntries says fewer. */
 #define DOORBELL_QUEUE 1024u

@@ -7,7 +7,7 @@
 #include "doorbell.h"
 #include "engines.h"
 
-/* One for graphics and compute, those for copies, and one for all that is left: video, and whatever else there is. */
+/* One engine for graphics and compute, those for copies, and one for all others, as video. */
 #define GRAPHICS 0u
 #define COPIES (NV2080_ENGINE_TYPE_COPY9 - NV2080_ENGINE_TYPE_COPY0 + 1)
 #define OTHERS (COPIES + 1)
@@ -226,7 +226,7 @@ uint32_t engines_channel_add(
 	engines_advance(sim, card);
 	engines = sim->cards[card].engines;
 	status = join(engines, object, own ? own : group, entries);
-	/* One of its own ends with the channel, or is not needed at all. */
+	/* The channel refers to its own group now; without a channel nothing needs that group. */
 	if (own)
 		release(engines, own);
 	return status;

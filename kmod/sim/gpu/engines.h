@@ -12,12 +12,12 @@
 #include "sim.h"
 #include "work.h"
 
-/* At most as many as the driver has places for in what it answers. */
+/* Places for samples in the driver's answer. */
 #define ENGINES_SAMPLES 72u
 /* Six in a second. */
 #define ENGINES_SAMPLE_NS 166666667ull
 
-/* KernelChannelGroup: what a channel group's object, and each duplicate of it, stands for. */
+/* KernelChannelGroup: the group that an object of a channel group, and each duplicate of it, stands for. */
 struct engine_group {
 	struct engine_group *next; /* of the card */
 	struct engine_group *prev;
@@ -30,7 +30,7 @@ struct engine_group {
 	pid_t process; /* that made the client */
 	bool is_bound; /* its engine cannot become another one any more */
 	uint64_t timeslice; /* as it was asked for */
-	uint64_t sampled; /* what of its time is in samples already */
+	uint64_t sampled; /* its time that is in samples already */
 };
 
 struct engine_channel {
@@ -39,12 +39,12 @@ struct engine_channel {
 	struct engine_group *group;
 	uint32_t id;
 	uint32_t queue;
-	/* It runs when neither holds: not scheduled, or no more (GPFIFO_SCHEDULE); FIFO_DISABLE_CHANNELS. */
+	/* The channel runs when neither is set. is_stopped: GPFIFO_SCHEDULE; is_disabled: FIFO_DISABLE_CHANNELS. */
 	bool is_stopped;
 	bool is_disabled;
 };
 
-/* How busy the graphics engine was with a process, in a time that ended then. */
+/* Time that the graphics engine was busy with a process, up to `ended`. */
 struct engine_sample {
 	uint64_t ended;
 	uint64_t busy;
@@ -54,7 +54,7 @@ struct engine_sample {
 struct engines {
 	struct work *work;
 	struct engine_group *groups;
-	/* A ring, and what belongs into its next entries: `busy` of the time that has not ended. */
+	/* Ring of samples, and in `open` the next entries: `busy` of the time that has not ended. */
 	struct engine_sample sample[ENGINES_SAMPLES];
 	uint32_t samples;
 	uint32_t tail;
@@ -64,31 +64,31 @@ struct engines {
 };
 
 /* engines.c */
-/* What the driver answers for a result of work.h. */
+/* The driver's status for a result of work.h. */
 uint32_t engines_status(int result);
 /* Makes a card's engines, unless it has them. */
 uint32_t engines_need(struct sim *sim, uint32_t card);
 void engines_destroy(struct card *card);
-/* The cards' clock, in nanoseconds: of the machine, or what is set. */
+/* The cards' clock, in nanoseconds: the machine's, or the time that is set. */
 uint64_t engines_time(const struct sim *sim);
 /* Brings a card's engines to the present, if it has any. */
 void engines_advance(struct sim *sim, uint32_t card);
-/* Without the lock: waits until what was asked for has acted, and who was to leave has left; a second at most. Where the time
- * is set it does nothing. */
+/* Without the lock: waits until all commands have acted and disabled channels have left; a second at most. Where the
+ * time is set it does nothing. */
 void engines_wait(struct sim *sim, uint32_t card);
-/* For the new object of a channel group. engine: of NV2080_ENGINE_TYPE_*. */
+/* Makes the group of a channel group's new object. engine: NV2080_ENGINE_TYPE_*. */
 uint32_t engines_group_add(struct sim *sim, struct object *object, uint32_t engine);
-/* For the new object of a channel, in a group or, where that is NULL, in one of its own. */
+/* Makes the channel of a new object, in a group or, where that is NULL, in one of its own. */
 uint32_t engines_channel_add(
 	struct sim *sim, struct object *object, struct engine_group *group, uint32_t engine, uint32_t entries);
 void engines_share(const struct object *source, struct object *copy);
-/* Before an object goes. */
+/* Ends group or channel of an object that is about to be freed. */
 void engines_leave(struct sim *sim, struct object *object);
 /* Takes an unbound group to another engine, with its channels. */
 uint32_t engines_bind(struct sim *sim, struct engine_group *group, uint32_t engine);
 
 /* engines_samples.c */
-/* To a time: with a sample whenever one is due. */
+/* Advances engines to a time, with a sample whenever one is due. */
 void samples_advance(struct engines *engines, uint64_t until);
 /* A group's time that is in no sample yet, before it goes. */
 void samples_keep(struct engines *engines, struct engine_group *group);

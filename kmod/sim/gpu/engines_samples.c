@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Samples of how busy the graphics engine was, and with whom. */
+/* Samples of the graphics engine's busy time by process. */
 #include "engines.h"
 
-/* In a kernel, a long time to catch up with keeps others from the processor. */
+/* A kernel that catches up with a long time has to let others run. */
 #ifdef __KERNEL__
 #include <linux/sched.h>
 #define give_way() cond_resched()
@@ -73,7 +73,7 @@ void samples_advance(struct engines *engines, uint64_t until)
 		work_advance(engines->work, engines->next_sample);
 		take(engines);
 		give_way();
-		/* Of a long time without any work, as many as there are places for. */
+		/* A long time without any work gets as many samples as there are places. */
 		due = engines->next_sample <= until ? (until - engines->next_sample) / ENGINES_SAMPLE_NS : 0;
 		if (due > ENGINES_SAMPLES && work_next(engines->work) == WORK_NEVER)
 			engines->next_sample += (due - ENGINES_SAMPLES) * ENGINES_SAMPLE_NS;

@@ -5,7 +5,7 @@
  *   several boards with one name it is the first. The V100 is older than that list; its device is in pci.ids.
  * - which chip a board has: pci.ids; for L40S and B200 its newer editions.
  * - architecture and implementation: kmod/abi/card.json, which names the header.
- * - mib: what nvidia-smi shows on the board. T4 and V100 have what drivers before 510 show there, without the memory that
+ * - mib: as nvidia-smi shows on the board. T4 and V100 have the figure of drivers before 510, without the memory that
  *   the driver keeps for itself.
  * - the graphics engine: NVIDIA's white papers on Volta, Turing, A100, GA102, Ada and H100, the data sheets, and the
  *   table of compute capabilities in NVIDIA's CUDA C++ Programming Guide. How the 148 multiprocessors of a B200 are

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* The simulated card's groups, channels and queues, and what it counts of them. */
+/* The simulated card's groups, channels and queues, and their figures. */
 #include <errno.h>
 #include <stdlib.h>
 
@@ -72,7 +72,7 @@ uint32_t work_group_add_idle(struct work *work, uint32_t engine)
 	return add_group(work, engine, false, WORK_LEVEL_MEDIUM);
 }
 
-/* A runlist is made anew for what is on it. */
+/* A scheduled group has changed: make its runlist anew. */
 static void changed(struct work *work, uint32_t group)
 {
 	if (work->group[group].scheduled)

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The engines of a simulated card: what a real one does with the work in its channels, in virtual time. Nothing is
- * computed; a kernel is a length. Time goes on only in work_advance(), so a minute takes as long as its events do.
+ * The engines of a simulated card serve the work in its channels as a real card's do, in virtual time. They compute
+ * nothing; a kernel is a length. Time goes on only in work_advance(), so a minute takes as long as its events do.
  *
  * As on the card: an engine serves its runlist of channel groups one after the other; a group runs until its time slice is over and
  * what runs can be preempted, or until its channels have no work (NVIDIA/open-gpu-doc, manuals/ampere/ga100/
@@ -22,14 +22,14 @@
 #include <stdint.h>
 
 #define WORK_ENGINES 16u
-/* What a group's length may be (NV_RAMRL_ENTRY_TSG_LENGTH_MAX), and how many identifiers there are (..._ID_MAX). */
+/* Most channels of a group (NV_RAMRL_ENTRY_TSG_LENGTH_MAX), and numbers of identifiers (..._ID_MAX). */
 #define WORK_GROUP_CHANNELS 128u
 #define WORK_GROUPS 2048u
 #define WORK_CHANNELS 2048u
 #define WORK_QUEUE_MAX 65536u
 #define WORK_NONE UINT32_MAX
 #define WORK_NEVER UINT64_MAX
-/* What a length or cost may be at most. */
+/* The longest length or cost. */
 #define WORK_LONGEST (1ull << 60)
 
 /* A slice is (timeout << scale) units of 1024 ns; 0 is used as 1 (dev_ram.ref.txt, "Runlist TSG Entry Type"). */
@@ -39,7 +39,7 @@
 /* 128 << 3 (NV_RAMRL_ENTRY_TSG_TIMESLICE_TIMEOUT_128, ..._SCALE_3), which the driver calls microseconds. */
 #define WORK_SLICE_DEFAULT 1024u
 
-/* How often a group is in the runlist while the runlists are interleaved (NVA06C_CTRL_INTERLEAVE_LEVEL_*). */
+/* Frequency of a group in interleaved runlists (NVA06C_CTRL_INTERLEAVE_LEVEL_*). */
 enum work_level { WORK_LEVEL_LOW, WORK_LEVEL_MEDIUM, WORK_LEVEL_HIGH };
 
 struct work_setup {
@@ -104,32 +104,32 @@ void work_on_done(struct work *work, work_done_fn done, void *ctx);
 /* An identifier; WORK_NONE: no such engine or group, or none left. A group is scheduled, a channel enabled. */
 uint32_t work_group_add(struct work *work, uint32_t engine);
 uint32_t work_channel_add(struct work *work, uint32_t group, uint32_t queue);
-/* As the driver does: neither, and the group's level is MEDIUM (kernel_channel_group_api.c). */
+/* The same as the driver does it: not scheduled nor enabled, with level MEDIUM (kernel_channel_group_api.c). */
 uint32_t work_group_add_idle(struct work *work, uint32_t engine);
 uint32_t work_channel_add_idle(struct work *work, uint32_t group, uint32_t queue);
 /* Removes the group with its channels. Work that is left in them is lost, as on a card. 0, or -ENOENT. */
 int work_group_remove(struct work *work, uint32_t group);
 int work_channel_remove(struct work *work, uint32_t channel);
-/* Throws away what is in the queue and has not begun (FIFO_DISABLE_CHANNELS, bRewindGpPut). 0, or -ENOENT. */
+/* Drops kernels in the queue that have not begun (FIFO_DISABLE_CHANNELS, bRewindGpPut). 0, or -ENOENT. */
 int work_channel_rewind(struct work *work, uint32_t channel);
 /* The doorbell. 0, -ENOENT, -EAGAIN (the queue is full), -EINVAL, -ENOMEM. */
 int work_submit(struct work *work, uint32_t channel, const struct work_kernel *kernel);
 
 /* work_control.c */
-/* When something happens next by itself. WORK_NEVER: nothing does. */
+/* Time of the next event; WORK_NEVER: there is none. */
 uint64_t work_next(const struct work *work);
-/* To a time below WORK_NEVER. */
+/* Advances to a time below WORK_NEVER. */
 void work_advance(struct work *work, uint64_t until);
 
-/* work.c: what is counted. 0, or -ENOENT. */
+/* work.c: figures. 0, or -ENOENT. */
 uint64_t work_now(const struct work *work);
 int work_engine_figures(const struct work *work, uint32_t engine, struct work_engine_figures *figures);
 int work_group_figures(const struct work *work, uint32_t group, struct work_group_figures *figures);
 int work_channel_figures(const struct work *work, uint32_t channel, struct work_channel_figures *figures);
 
 /*
- * work_control.c: what the driver's calls do. They act command_ns later, in the order in which they were called; 0, or
- * -ENOENT, -EINVAL, -ENOMEM now. One on what is gone by then does nothing.
+ * work_control.c: the driver's commands. They act command_ns later, in the order in which they were called; 0, or
+ * -ENOENT, -EINVAL, -ENOMEM now. A command does nothing if its target is gone by then.
  */
 /* FIFO_DISABLE_CHANNELS. Channels that run leave at the next point at which they can be preempted; with
  * only_scheduling they stay until their group's slice is over. */

@@ -234,7 +234,7 @@ uint64_t work_next(const struct work *work)
 	return next;
 }
 
-/* Engines settle one after the other; what one's end gives another one to do at the same time is done too. */
+/* Engines settle one after the other; work that one engine's end gives another at the same time is done too. */
 void work_settle(struct work *work)
 {
 	uint32_t index;

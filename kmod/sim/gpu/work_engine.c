@@ -301,7 +301,7 @@ static bool load(struct work *work, struct work_engine *engine)
 	return true;
 }
 
-/* Where the running kernel can be preempted: the loaded group gives the engine to the next one, perhaps itself. */
+/* The loaded group gives the engine to the next one, perhaps itself, at a point where the kernel can be preempted. */
 static void hand_over(struct work *work, struct work_engine *engine)
 {
 	bool forced = engine->leave == WORK_FORCED, is_cut = false;

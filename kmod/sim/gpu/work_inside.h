@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What the files of the simulated card's engines share. */
+/* Structures and functions that only the files of the simulated card's engines share. */
 #ifndef CGPU_SIM_WORK_INSIDE_H
 #define CGPU_SIM_WORK_INSIDE_H
 
@@ -13,7 +13,7 @@ struct work_item {
 	struct work_kernel kernel;
 	uint64_t submitted;
 	uint64_t started;
-	uint64_t progress; /* what it has run already */
+	uint64_t progress; /* time that it has run already */
 };
 
 struct work_channel {
@@ -22,8 +22,8 @@ struct work_channel {
 	/* Disabled for scheduling only, and not off the engine since. */
 	bool lingers;
 	uint32_t group;
-	uint64_t serial; /* tells who had the identifier before from who has it now */
-	/* Of the same group, in a ring. */
+	uint64_t serial; /* tells this channel from earlier ones with the same identifier */
+	/* Neighbours in the ring of the group's channels. */
 	uint32_t next;
 	uint32_t prev;
 	struct work_item *items;
@@ -44,7 +44,7 @@ struct work_group {
 	uint64_t serial;
 	uint64_t slice;
 	uint32_t channels;
-	/* Who comes next in it; WORK_NONE: it has no channels. */
+	/* The group's channel that runs next; WORK_NONE: it has no channels. */
 	uint32_t next_channel;
 	uint64_t busy;
 	uint64_t switching;
@@ -57,7 +57,7 @@ struct work_group {
 #define WORK_LEVELS 3u
 
 enum work_state { WORK_IDLE, WORK_SWITCHING, WORK_RUNNING, WORK_SAVING };
-/* Why a group has to leave: its slice is over, or it was told to. */
+/* Reason for a group to leave: its slice is over, or a command forces it. */
 enum work_leave { WORK_STAYS, WORK_EXPIRED, WORK_FORCED };
 
 struct work_engine {
@@ -94,7 +94,7 @@ enum work_command_kind {
 struct work_command {
 	uint64_t at;
 	uint64_t value;
-	/* Of the target; another one under the same identifier is not meant. */
+	/* The target's serial; the command spares a later target with the same identifier. */
 	uint64_t serial;
 	enum work_command_kind kind;
 	uint32_t target;
@@ -104,7 +104,7 @@ struct work {
 	struct work_setup setup;
 	uint64_t now;
 	bool interleaved;
-	bool inside; /* work_advance() is at it: what is asked for meanwhile is done by it */
+	bool inside; /* work_advance() runs, and carries out all commands of that time */
 	bool kicked;
 	work_done_fn done;
 	void *done_ctx;
@@ -135,21 +135,21 @@ static inline bool work_group_exists(const struct work *work, uint32_t group)
 }
 
 /* work_engine.c */
-/* When the engine changes by itself; WORK_NEVER. */
+/* Time of the engine's next event; WORK_NEVER. */
 uint64_t engine_next(const struct work *work, const struct work_engine *engine);
 /* Accounts for the time since work->now. */
 void engine_spend(struct work *work, struct work_engine *engine, uint64_t ns);
-/* Does what is to be done at work->now. */
+/* Runs the engine's events at work->now. */
 void engine_settle(struct work *work, struct work_engine *engine);
 /* The group that is loaded leaves when it can. */
 void engine_leave(struct work_engine *engine, enum work_leave why);
-/* Its channel goes at once, with what it runs. */
+/* Ends the running kernel at once, and takes the group off the engine, as the channel goes. */
 void engine_drop(struct work *work, struct work_engine *engine);
 /* Makes the runlist anew: the slice that runs ends, and the list is served from its start. */
 void runlist_submit(struct work *work, uint32_t engine);
 void runlist_restart(struct work_engine *engine);
 
-/* work_control.c: does what became possible at work->now. */
+/* work_control.c: runs all that became possible at work->now. */
 void work_settle(struct work *work);
 
 #endif

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What memory consists of. A simulated card has no memory of its own: what a client maps or has copied lies in a file for
- * each piece of memory, in the folder that cgpu-sim was given by --memory, and only from when it is first needed; or it is
- * memory of a client's process. Without that folder memory is counted and has no contents, as in the kernel's test driver.
+ * The contents of memory. A simulated card has no memory of its own. Each piece of memory that a client maps or has
+ * copied has a file in the folder of cgpu-sim's option --memory, made when it is first needed; or it is memory of a
+ * client's process. Without that folder memory is counted and has no contents, as in the kernel's test driver.
  */
 #ifndef CGPU_SIM_BACKING_H
 #define CGPU_SIM_BACKING_H
@@ -18,10 +18,10 @@ struct object;
 struct backing {
 	uint32_t refs;
 	uint64_t size;
-	/* Of a file: its number, which names it, or 0 before it is made. */
+	/* Number by which the file is named; 0 before it is made. */
 	uint64_t number;
 	uint8_t *bytes;
-	/* Of a process, when that is not 0. */
+	/* Process whose memory this is; 0: a file's. */
 	pid_t process;
 	uint64_t address;
 	void (*drop)(struct sim *sim, struct backing *backing);
@@ -31,7 +31,7 @@ struct backing {
 struct backing *backing_make(uint64_t size);
 struct backing *backing_of_process(pid_t process, uint64_t address, uint64_t size);
 void backing_put(struct sim *sim, struct backing *backing);
-/* What an object's memory consists of; NULL: it has none. The caller holds no reference. */
+/* Backing of an object's memory; NULL: it has none. The caller gets no reference. */
 struct backing *backing_of(struct sim *sim, struct object *object);
 
 /* backing_file.c: with the lock held. False: it has no contents, or that is outside of it. */

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Mappings of memory into a client's process. NV_ESC_RM_MAP_MEMORY readies an open file, and mmap(2) of that maps it.
- * Files of FUSE cannot be mapped as a card's memory, so who maps them (tests/nvidia/preload) asks with pread(2) at
+ * Files of FUSE cannot be mapped as a card's memory, so a mapper (tests/nvidia/preload) asks with pread(2) at
  * MAPPING_AT which file of the folder --memory to map instead, and where. This is the simulation's own.
  *
  * Such a card is for tests of programs, not of attackers: clients can open and shorten each other's files, and memory of a
@@ -12,7 +12,7 @@
 
 #include <stdint.h>
 
-/* What of its registers a client maps (clc461.h, from the page of the doorbell on). */
+/* Bytes of the registers that a client maps (clc461.h, from the page of the doorbell on). */
 #define SIM_USERMODE_BYTES 65536ull
 #define SIM_VIRTUAL_BASE (1ull << 46)
 

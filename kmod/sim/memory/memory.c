@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * Memory of the cards and of their clients: its sizes, what the driver accepts, and what it consists of (backing.h). The
- * sizes of video memory follow the driver (580.142):
+ * Memory of the cards and of their clients: its sizes, the requests that the driver accepts, and its backing
+ * (backing.h). The sizes of video memory follow the driver (580.142):
  * - page size: mem_mgr.c memmgrDeterminePageSize; by default 2 MiB from 2 MiB up, else 64 KiB for a client's request;
  * - reported size: the request rounded up to that page (arch/maxwell/mem_mgr_gm107.c:230-258, mem_utils.c:1620,1718);
  * - taken from the card: whole pages of at least 64 KiB (video_mem.c:191-197,281,308).
  * Video memory is never fragmented here: a request fails only when the card has too few bytes left.
- * What the driver accepts of a caller's own memory is from escape.c and osmemdesc.c of its open version, 515.43.04 to 595.45.04.
+ * The rules for a caller's own memory are from escape.c and osmemdesc.c of the open driver, 515.43.04 to 595.45.04.
  */
 #include <stdlib.h>
 
@@ -19,7 +19,7 @@
 /* g_heap_nvoc.h HEAP_OWNER_RM_SCRATCH_BEGIN to _END. */
 #define OWNER_SCRATCH_FIRST 0xdeaf0000u
 #define OWNER_SCRATCH_LAST 0xdeaf0003u
-/* Without MAXIMIZE_ADDRESS_SPACE: stdmemValidateParams has cleared that bit by then. */
+/* These lack MAXIMIZE_ADDRESS_SPACE: stdmemValidateParams has cleared that bit by then. */
 #define FLAGS_VIRTUAL_ONLY                                                                              \
 	(NVOS32_ALLOC_FLAGS_VIRTUAL | NVOS32_ALLOC_FLAGS_LAZY | NVOS32_ALLOC_FLAGS_EXTERNALLY_MANAGED | \
 		NVOS32_ALLOC_FLAGS_SPARSE | NVOS32_ALLOC_FLAGS_PREFER_PTES_IN_SYSMEMORY)
@@ -57,12 +57,12 @@ void backing_put(struct sim *sim, struct backing *backing)
 
 struct backing *backing_of(struct sim *sim, struct object *object)
 {
-	/* Registers are the card's, whoever maps them. */
+	/* The registers are the card's, and all clients map the same ones. */
 	if (object->class_id == VOLTA_USERMODE_A || object->class_id == TURING_USERMODE_A ||
 		object->class_id == AMPERE_USERMODE_A || object->class_id == HOPPER_USERMODE_A) {
 		struct card *card;
 
-		/* One that was made below its client is of no card. */
+		/* An object right below its client belongs to no card. */
 		if (object->card == SIM_NO_CARD)
 			return NULL;
 		card = &sim->cards[object->card];
@@ -256,7 +256,7 @@ uint32_t pinned_check_flags(uint32_t flags)
 	return FLAG(flags, PHYSICALITY) == NVOS02_FLAGS_PHYSICALITY_CONTIGUOUS ? NV_ERR_INVALID_FLAGS : NV_OK;
 }
 
-/* The same of the heap's attributes; what is "default" there means contiguous (RmDeprecatedConvertOs32ToOs02Flags()). */
+/* The same of the heap's attributes; "default" means contiguous there (RmDeprecatedConvertOs32ToOs02Flags()). */
 uint32_t pinned_check_attr(uint32_t attr)
 {
 	uint32_t coherency = ATTR(attr, ATTR_COHERENCY);

@@ -20,7 +20,7 @@
 	.length_at = offsetof(struct card_abi, params.length)
 #define PLACE(params, field) .place_at = offsetof(struct card_abi, params.field)
 
-/* A channel that may touch what UVM has (uvm_user_channel.c). Those of a simulated card may whether they are known or not. */
+/* A channel that may touch UVM's memory (uvm_user_channel.c). The channels of a simulated card may in any case. */
 struct uvm_channel {
 	struct uvm_channel *next;
 	uint32_t card;

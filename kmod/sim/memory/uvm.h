@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The node nvidia-uvm: open files, what lies where in their address spaces, and memory that is mapped there. */
+/* The node nvidia-uvm: open files, the ranges of their address spaces, and memory that is mapped there. */
 #ifndef CGPU_SIM_UVM_H
 #define CGPU_SIM_UVM_H
 
@@ -26,7 +26,7 @@ struct uvm_mapping {
 };
 
 /*
- * What a range is for. A pool of semaphores is memory of the host, in the process that asked for it; windows are the
+ * Uses of a range. A pool of semaphores is memory of the host, in the process that asked for it; windows are the
  * graphics engine's own, with nothing in them.
  */
 enum uvm_kind { UVM_EXTERNAL, UVM_P2P, UVM_POOL, UVM_WINDOW };
@@ -35,9 +35,9 @@ struct uvm_range {
 	struct uvm_range *next;
 	uint64_t start;
 	uint64_t end;
-	/* Of an external range. */
+	/* Mappings of an external range. */
 	struct uvm_mapping *mappings;
-	/* Of memory for other devices: the whole range. */
+	/* Memory for other devices, which takes the whole range. */
 	struct uvm_hold *p2p;
 	enum uvm_kind kind;
 };
@@ -59,7 +59,7 @@ struct uvm_file {
 	struct uvm_group *groups;
 	uint64_t last_group;
 	struct uvm_channel *channels;
-	/* Of UVM_MM: what keeps the other file open. */
+	/* The other file, which a file of type UVM_MM keeps open. */
 	intptr_t target;
 };
 
@@ -71,7 +71,7 @@ struct uvm_route {
 	size_t bytes_at;
 	size_t status_at;
 	uint32_t (*run)(struct uvm_call *call);
-	/* For uvm_policy(): a span, and the processor or card it is about, unless that is 0. */
+	/* For uvm_policy(): place of a span, and of the processor or card that the call names, or 0. */
 	size_t base_at;
 	size_t length_at;
 	size_t place_at;

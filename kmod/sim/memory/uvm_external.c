@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
  * Ranges of addresses, and memory of clients that is mapped into them (uvm_map_external.c, uvm_va_range.c). A mapping
- * holds a duplicate of its memory, whatever becomes of the handle. Only these calls and the end of the file take it away:
- * not munmap(), and not the end of the process while another one has the file.
+ * holds a duplicate of its memory, and outlives the handle. Only these calls and the end of the file remove it: not
+ * munmap(), and not the end of the process while another one has the file.
  */
 #include <stdlib.h>
 
@@ -25,7 +25,7 @@ uint32_t uvm_find_object(struct uvm_call *call, uint32_t client_handle, uint32_t
 	*object = object_find(call->sim, client, handle);
 	if (!*object)
 		return NV_ERR_OBJECT_NOT_FOUND;
-	/* Whoever calls UVM must be the client's own process. */
+	/* UVM serves only the client's own process. */
 	return client->process == call->process ? NV_OK : NV_ERR_INSUFFICIENT_PERMISSIONS;
 }
 
@@ -150,7 +150,7 @@ static void mapping_drop(struct sim *sim, struct uvm_mapping **at)
 	free(gone);
 }
 
-/* What is left of a mapping behind a hole in it becomes one of its own, with the same duplicate. */
+/* The rest of a mapping behind a hole becomes a mapping of its own, with the same duplicate. */
 static uint32_t split(struct uvm_mapping *mapping, uint64_t start)
 {
 	struct uvm_mapping *rest = malloc(sizeof(*rest));
@@ -221,7 +221,7 @@ static uint32_t map_on(struct uvm_call *call, struct uvm_range *range, uint32_t 
 	return NV_OK;
 }
 
-/* What this call has made goes again; what it took the place of does not come back. */
+/* Undoes the mappings of this call; the mappings that it replaced do not come back. */
 static void take_back(struct uvm_call *call, struct uvm_range *range, const uint8_t *attributes, uint64_t count)
 {
 	const struct nv_abi *abi = call->sim->abi;

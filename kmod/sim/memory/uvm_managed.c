@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * What programs say of managed memory: groups of ranges, where it shall lie, and that it shall go there
- * (uvm_range_group.c, uvm_policy.c, uvm_migrate.c). Managed memory of a simulated card stays in the process, where the card
- * reads it, wherever it is told to lie. FUSE does not tell of mappings, so no call knows whether there is any at an address.
+ * Programs group ranges of managed memory, say where it shall lie, and have it migrate (uvm_range_group.c,
+ * uvm_policy.c, uvm_migrate.c). A simulated card's managed memory stays in the process in any case, where the card
+ * reads it. FUSE does not report mappings, so no call knows whether an address has one.
  */
 #include <stdlib.h>
 
@@ -85,7 +85,7 @@ static uint32_t place_at(const struct uvm_call *call, uint16_t uuid)
 	return card == SIM_NO_CARD || call->file->registered[card] ? NV_OK : NV_ERR_INVALID_DEVICE;
 }
 
-/* Where memory shall lie, who reads it, and whether it may be there twice: right or wrong, and that is all. */
+/* Checks policies on memory's place, its readers and duplicates, which have no effect here. */
 uint32_t uvm_policy(struct uvm_call *call)
 {
 	const struct uvm_route *route = call->route;
@@ -113,7 +113,7 @@ uint32_t uvm_validate_va_range(struct uvm_call *call)
 	return NV_OK;
 }
 
-/* With the processor's tables (ATS) alone: no card that is simulated has them. */
+/* Only cards that use the processor's tables (ATS) have this, and no simulated card does. */
 uint32_t uvm_pageable_access_on_gpu(struct uvm_call *call)
 {
 	const __auto_type at = &call->sim->card_abi->UVM_PAGEABLE_MEM_ACCESS_ON_GPU_PARAMS;

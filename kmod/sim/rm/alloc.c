@@ -308,7 +308,7 @@ static uint32_t alloc_any(struct call *call, struct alloc_request *request)
 		return NV_ERR_INSUFFICIENT_RESOURCES;
 	if (request->params == 0)
 		return alloc_object(call, request, NULL);
-	/* What it holds is not asked of the card here. */
+	/* The simulation does not read parameters of this class. */
 	if (size == 0)
 		return alloc_object(call, request, params);
 	if (!user_read(&call->caller, request->params, params, size))

@@ -12,15 +12,15 @@ static bool is_graphics(uint32_t engine)
 	return engine >= NV2080_ENGINE_TYPE_GR0 && engine <= NV2080_ENGINE_TYPE_GR7;
 }
 
-/* Of the group's parameters, or of a channel's for which the driver makes one. */
+/* Checks parameters of a group, or of a channel for which the driver makes a group. */
 static uint32_t check(const struct sim *sim, const struct object *parent, uint32_t engine, uint32_t va_space)
 {
 	const struct object *named = va_space ? object_find((struct sim *)sim, parent->client, va_space) : NULL;
 
-	/* Cards with channels for each runlist, which are those from Ampere on, have to be told the engine. */
+	/* Cards from Ampere on have channels for each runlist, and need the engine. */
 	if (engine == NV2080_ENGINE_TYPE_NULL && sim->cards[parent->card].model->pages_512m)
 		return NV_ERR_INVALID_ARGUMENT;
-	/* Without instances there is only the first one. */
+	/* A card without instances has only the first graphics engine. */
 	if (is_graphics(engine) && engine != NV2080_ENGINE_TYPE_GR0)
 		return NV_ERR_INVALID_ARGUMENT;
 	/* serverutilGetResourceRefWithType(); for a space of another card gvaspaceGetGpuState() asserts. */

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* What the driver knows of each class: its parameters, parents, and who may have it. */
+/* The driver's table of classes: parameters, parents, and the rights that a caller needs. */
 #include "sim.h"
 
 static const struct nv_class *class_find(uint32_t class_id)
@@ -57,7 +57,7 @@ uint32_t class_params_size(const struct sim *sim, uint32_t class_id)
 	return class_is_memory_request(class_id) ? sim->abi->NV_MEMORY_ALLOCATION_PARAMS.bytes : 0;
 }
 
-/* Which are RS_REQUIRED in resource_list.h (535.261.03, 550.163.01), of those that are known here. */
+/* Known classes whose parameters are RS_REQUIRED in resource_list.h (535.261.03, 550.163.01). */
 bool class_requires_params(uint32_t class_id)
 {
 	switch (class_id) {

@@ -22,7 +22,7 @@ static uint32_t choose_handle(struct sim *sim)
 	return 0;
 }
 
-/* Its process is the one that exports first (client.c:113): that one may duplicate what is in it. */
+/* The first process that exports owns the client (client.c:113), and may duplicate its objects. */
 static uint32_t take_exporter(struct sim *sim, pid_t process)
 {
 	struct alloc_request request = { .class_id = NV01_ROOT, .process = process };

@@ -5,7 +5,7 @@
 
 #define IVC_HEAP_NONE 0xff
 
-/* Where the parts of the structure that allocate have their fields; 0: they have none. */
+/* Places of the fields in the parts of the structure that allocate; 0: there is none. */
 struct part {
 	uint32_t function;
 	uint16_t owner, handle, type, flags, attr, attr2, size, alignment, offset, limit, address, height, pitch;
@@ -69,7 +69,7 @@ static void write_request(
 	put64(call->data, part->address, 0);
 }
 
-/* Which class a request means (the order is the driver's). */
+/* The class that a request means (the order is the driver's). */
 static uint32_t class_of(const struct sim *sim, const struct memory_request *request)
 {
 	/* Others do not look at that bit. */

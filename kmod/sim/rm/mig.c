@@ -34,7 +34,7 @@ bool mig_denies(const struct sim *sim, const struct object *object)
 		!has_instance(object);
 }
 
-/* Those that a client without an instance may ask of a card that is divided (kern_mem_sys_ctrl.c:223). */
+/* A client without an instance may ask a divided card for these facts alone (kern_mem_sys_ctrl.c:223). */
 bool mig_tells_all(uint32_t index)
 {
 	return index == NV2080_CTRL_FB_INFO_INDEX_TOTAL_RAM_SIZE || index == NV2080_CTRL_FB_INFO_INDEX_RAM_SIZE;

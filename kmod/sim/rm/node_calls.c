@@ -88,7 +88,7 @@ int escape_register_fd(struct call *call)
 	return result;
 }
 
-/* Once for a file, which then keeps these cards open: whoever is handed what is exported on it needs them. */
+/* A file can do this once, and then keeps these cards open: a process that imports its exports needs them. */
 int escape_attach_cards(struct call *call)
 {
 	uint32_t count = call->size / sizeof(uint32_t), cards = 0, i;
@@ -120,7 +120,7 @@ int escape_attach_cards(struct call *call)
 	return result;
 }
 
-/* Of a card whose memory is no node of the machine's (nv.c, osapi.c rm_get_gpu_numa_info()). */
+/* A simulated card's memory is no NUMA node of the machine (nv.c, osapi.c rm_get_gpu_numa_info()). */
 int escape_numa_info(struct call *call)
 {
 	const struct card_layout_nv_ioctl_numa_info_t *at = &call->sim->card_abi->nv_ioctl_numa_info_t;

@@ -3,23 +3,23 @@
  * Clients, and the objects of all of them: one hash table by client and handle, and a tree in each client. A client belongs
  * to the open file description that made it, not to a process; one of the kernel to none.
  *
- * Who may duplicate an object of another client's: those of the same process, until NV_ESC_RM_SHARE says otherwise
- * (resserv/src/rs_access_map.c, rmapi/sharing.c). Of the rights only that one is kept. All clients count as of one user,
- * and nothing is shared by card or instance, which memory is not by itself.
+ * Clients of the same process may duplicate each other's objects, until NV_ESC_RM_SHARE says otherwise
+ * (resserv/src/rs_access_map.c, rmapi/sharing.c). The simulation records that right alone. All clients count as of one
+ * user, and nothing is shared by card or instance, which memory is not by itself.
  */
 #include <stdlib.h>
 
 #include "backing.h"
 #include "engines.h"
 
-/* Where the driver's own choice of handles begins (rs_client.h RS_UNIQUE_HANDLE_BASE). */
+/* Start of the handles that the driver chooses itself (rs_client.h RS_UNIQUE_HANDLE_BASE). */
 #define HANDLE_BASE 0xcaf00000u
 /* resserv.h RS_CLIENT_HANDLE_BASE and RS_CLIENT_HANDLE_MAX. */
 #define CLIENT_BASE 0xc1d00000u
 #define CLIENT_RANGE 0x100000u
 
 #define DUP (1u << RS_ACCESS_DUP_OBJECT)
-/* What an owner has without being asked who he is (rs_access_rights.c). */
+/* Rights that an owner has without a check of access (rs_access_rights.c). */
 #define OWNER_RIGHTS (DUP | 1u << RS_ACCESS_DEBUG)
 
 /* One line of an object's list. */
@@ -63,7 +63,7 @@ static bool share_matches(const struct share *share, const struct client *owner,
 		return owner->process == client->process;
 	case RS_SHARE_TYPE_SMC_PARTITION:
 	case RS_SHARE_TYPE_GPU:
-		/* Not asked of what is no part of a card. */
+		/* A requirement of card or instance does not apply to an object that is no part of a card. */
 		return share->action & RS_SHARE_ACTION_FLAG_REQUIRE;
 	default:
 		return false;
@@ -75,7 +75,7 @@ bool share_lets_dup(const struct object *object, const struct client *client)
 	const struct share *at = list_of(object);
 	bool granted = object->client == client;
 
-	/* Its own client needs nobody's leave. */
+	/* The object's own client needs no permission. */
 	if (granted)
 		return true;
 	for (; at; at = at->next) {
@@ -111,7 +111,7 @@ static struct share **share_find(struct object *object, const struct share *shar
 	return at;
 }
 
-/* What it had by inheritance, where the new line is put beside that. */
+/* Copies the inherited list, where the new line is added to it. */
 static uint32_t share_inherit(struct object *object, const struct share *share)
 {
 	const struct share *at = share->action & RS_SHARE_ACTION_FLAG_COMPOSE ? list_of(object) : NULL;
@@ -236,7 +236,7 @@ static struct object *dependant(const struct object *va_space)
 	return NULL;
 }
 
-/* What ends with an address space goes before it (refAddDependant). */
+/* Frees the dependants of an address space before the space itself (refAddDependant). */
 static void free_dependants(struct sim *sim, const struct object *va_space)
 {
 	struct object *at;
@@ -429,7 +429,7 @@ static uint32_t share_object(struct call *call, struct share *share, uint32_t ri
 	struct object *object;
 
 	if (share->type == RS_SHARE_TYPE_CLIENT) {
-		/* rs_server.c:1763: nobody asks here whose client that is. */
+		/* rs_server.c:1763: the driver does not check here whose client that is. */
 		client = client_find(call->sim, handle);
 		target = client_find(call->sim, share->target);
 		if (!client || !target)

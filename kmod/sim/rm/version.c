@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Which driver the cards pretend to have. */
+/* The driver version that the cards pretend to have. */
 #include <stdio.h>
 
 #include "sim.h"

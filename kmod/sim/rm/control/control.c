@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* NV_ESC_RM_CONTROL: checks what the driver checks, then hands a copy of the parameters to one function. */
+/* NV_ESC_RM_CONTROL: makes the driver's checks, then hands a copy of the parameters to one function. */
 #include <stdlib.h>
 
 #include "control.h"
@@ -48,7 +48,7 @@ static bool allows(const struct call *call, enum rights rights)
 	return rights == RIGHTS_NICE ? caller_is_nice(&call->caller) : caller_is_admin(&call->caller);
 }
 
-/* Finds the object and copies what the answer needs, so that the rest can do without the lock. */
+/* Finds the object and copies the facts for the answer, so that the rest can do without the lock. */
 static uint32_t resolve(
 	struct control *control, const struct control_entry *entry, uint32_t client_handle, uint32_t handle)
 {
@@ -81,7 +81,7 @@ static uint32_t resolve(
 	return status;
 }
 
-/* On the object, which may have gone since it was found. */
+/* Runs the control on its object, which may have gone since it was found. */
 static uint32_t run_on_object(struct control *control)
 {
 	struct call *call = control->call;
@@ -166,11 +166,11 @@ static uint32_t control(struct call *call)
 	if (entry) {
 		if (entry->bytes_at != SIZE_MAX)
 			expected = layout_word(call->sim, entry->of_card, entry->bytes_at);
-		/* One that this version does not have. */
+		/* This version of the driver lacks the control. */
 		if (expected == 0 && entry->bytes_at != SIZE_MAX)
 			entry = NULL;
 		else if (entry->command == NV2080_CTRL_CMD_FB_GET_INFO)
-			/* It takes its structure whatever the size says (rmapi_deprecated_control.c, ctrlparamAcquire()). */
+			/* The driver ignores the size of this one (rmapi_deprecated_control.c, ctrlparamAcquire()). */
 			size = expected;
 		else if (size != expected)
 			return NV_ERR_INVALID_ARGUMENT;

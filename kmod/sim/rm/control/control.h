@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Control calls: what answers each. */
+/* Control calls, and the functions that answer them. */
 #ifndef CGPU_SIM_CONTROL_H
 #define CGPU_SIM_CONTROL_H
 
@@ -9,7 +9,7 @@ struct control_entry;
 
 /* A control call; card is a copy, and SIM_NO_CARD stands for the client object. */
 struct control {
-	bool waits; /* before it returns, for what it has asked of the engines */
+	bool waits; /* before it returns, until the engines have carried its commands out */
 	struct call *call;
 	struct sim *sim; /* of the call, with its layouts: */
 	const struct nv_abi *abi;
@@ -20,30 +20,30 @@ struct control {
 	struct card card;
 	uint8_t *params;
 	uint32_t size; /* of these */
-	/* For controls with `descriptor_at`: who calls, and the nvidiactl of this driver that the descriptor leads to, or NULL. */
+	/* For controls with `descriptor_at`: the caller, and the descriptor's nvidiactl of this driver, or NULL. */
 	pid_t process;
 	struct open_file *file;
 };
 
-/* What the caller has to be allowed (g_*_nvoc.c, flags and access rights of each control). The kernel may do all. */
+/* Rights that the caller needs (g_*_nvoc.c, flags and access rights of each control). The kernel has them all. */
 enum rights { RIGHTS_NONE, RIGHTS_NICE, RIGHTS_ADMIN };
 
 /*
- * One control: how its parameters lie, and one function that answers it. The upper half of its number is the class of the
- * objects that it is for.
+ * One control: the layout of its parameters, and the function that answers it. The upper half of its number is the
+ * class of its objects.
  */
 struct control_entry {
 	uint32_t command;
 	bool of_card; /* the parameters' layout is in struct card_abi, else in struct nv_abi */
 	size_t bytes_at;
-	/* Runs without the lock. */
+	/* Function that runs without the lock. */
 	uint32_t (*answer)(struct control *control);
-	/* Or this, with the lock held, and the engines at the time of the call. Neither: it is accepted, and nothing happens. */
+	/* Function that runs with the lock held and the engines up to date. Neither: the control does nothing. */
 	uint32_t (*run)(struct control *control, struct object *object);
 	enum rights rights;
-	/* For `run`, where it is not 0: the layout's place for the field that has a descriptor. */
+	/* For `run`: the layout's place of the field that has a descriptor, or 0. */
 	size_t descriptor_at;
-	/* For control_constant(): a field, and what is always told in it. */
+	/* For control_constant(): a field, and its constant value. */
 	size_t value_at;
 	uint32_t value;
 };
@@ -71,7 +71,7 @@ extern const struct control_set controls_nothing;
 
 /* info_list.c: lists of NVXXXX_CTRL_XXX_INFO, which has other names too. The value of an index, or why there is none: that ends the call. */
 typedef uint32_t (*info_value)(const struct control *control, uint32_t index, uint32_t *value);
-/* In the parameters, or in the caller's memory; at most so many. */
+/* Answer a list of at most so many, in the parameters or in the caller's memory. */
 uint32_t info_list_inside(struct control *control, uint16_t list, uint32_t count, uint32_t most, info_value value);
 uint32_t info_list_outside(struct control *control, uint64_t address, uint32_t count, uint32_t most, info_value value);
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * What kind of card it is, where it is on its bus, how it is set up, and its clock. Nothing goes over its link, so that has
- * no errors, and always its full speed.
+ * Controls on a card's model, its place on the bus, its settings and its clock. Nothing goes over its link, so the link
+ * has no errors, and always its full speed.
  */
 #include <time.h>
 
@@ -20,7 +20,7 @@ static uint32_t control_arch(struct control *control)
 	return NV_OK;
 }
 
-/* What the driver answers itself (subdevice_ctrl_gpu_kernel.c, getGpuInfos()). */
+/* Facts that the driver answers without the card (subdevice_ctrl_gpu_kernel.c, getGpuInfos()). */
 static uint32_t board_value(const struct control *control, uint32_t index, uint32_t *value)
 {
 	*value = 0; /* none of it, no, off */
@@ -181,7 +181,7 @@ static uint32_t control_bus_info_v2(struct control *control)
 		control, at->busInfoList, get32(control->params, at->busInfoListSize), most_entries(abi), bus_value);
 }
 
-/* As the addresses in NV_ESC_CARD_INFO: registers, and the window to the card's memory. */
+/* The same addresses as in NV_ESC_CARD_INFO: registers, and the window to the card's memory. */
 static uint32_t control_bars(struct control *control)
 {
 	const struct card_abi *abi = control->card_abi;
@@ -219,7 +219,7 @@ static uint32_t control_gsp_features(struct control *control)
 	return NV_OK;
 }
 
-/* As in its file below /proc. */
+/* The same version as in the card's file below /proc. */
 static uint32_t bios_value(const struct control *control, uint32_t index, uint32_t *value)
 {
 	(void)control;

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
  * Controls on channels and channel groups, and those on a subdevice and a device that are about them (kernel_fifo_ctrl.c,
- * ctrl2080fifo.h, ctrl0080fifo.h) or about how compute is to be divided (subdevice_ctrl_gpu_kernel.c). What the processor's
- * half of the driver checks is from its sources (kernel_channel_group_api.c, kernel_channel.c); the rest happens in the
- * card's firmware, and is taken from what the headers say of each call (ctrla06c.h, ctrla06fgpfifo.h).
+ * ctrl2080fifo.h, ctrl0080fifo.h) or about the division of compute (subdevice_ctrl_gpu_kernel.c). The checks of the
+ * driver's half on the processor are from its sources (kernel_channel_group_api.c, kernel_channel.c); the rest happens
+ * in the card's firmware, and follows the headers' description of each call (ctrla06c.h, ctrla06fgpfifo.h).
  * FIFO_DISABLE_CHANNELS returns when the channels have left, unless it is about scheduling only; where time is set, they
- * have when that is so far.
+ * leave when that time has come.
  */
 #include "control.h"
 #include "engines.h"
@@ -17,7 +17,7 @@ static struct work *work_of(const struct control *control, const struct object *
 	return control->sim->cards[object->group->card].engines->work;
 }
 
-/* What a client writes to the doorbell; the card finds out by itself (gpu_channel.c). */
+/* A client writes this token to the doorbell; the card polls instead (gpu_channel.c). */
 static uint32_t do_work_token(struct control *control, struct object *object)
 {
 	put32(control->params, control->card_abi->NVC36F_CTRL_CMD_GPFIFO_GET_WORK_SUBMIT_TOKEN_PARAMS.workSubmitToken,
@@ -25,7 +25,7 @@ static uint32_t do_work_token(struct control *control, struct object *object)
 	return NV_OK;
 }
 
-/* What a pushbuffer says to choose an engine's object: its class. */
+/* A pushbuffer chooses an engine's object by this identifier, which is its class. */
 static uint32_t do_class_engine(struct control *control, struct object *channel)
 {
 	struct sim *sim = control->sim;
@@ -152,7 +152,7 @@ static uint32_t do_disable_channels(struct control *control, struct object *obje
 	return engines_status(work_channels_disable(work, ids, count, disable, params[at->bOnlyDisableScheduling]));
 }
 
-/* Who has set it keeps others from setting another one. */
+/* The client that has set the policy keeps others from setting another one. */
 static uint32_t do_policy_of_runlists(struct control *control, struct object *object)
 {
 	const __auto_type at = &control->abi->NV2080_CTRL_FIFO_RUNLIST_SET_SCHED_POLICY_PARAMS;
@@ -174,7 +174,7 @@ static uint32_t do_policy_of_runlists(struct control *control, struct object *ob
 		card->engines->work, !restore && policy != NV2080_CTRL_FIFO_RUNLIST_SCHED_POLICY_DEFAULT));
 }
 
-/* It is kept, and told to who asks: CUDA sets the time slices by it. */
+/* The card records the policy for clients that ask: CUDA sets the time slices by it. */
 static uint32_t do_set_compute_policy(struct control *control, struct object *object)
 {
 	const __auto_type at = &control->abi->NV2080_CTRL_GPU_SET_COMPUTE_POLICY_CONFIG_PARAMS;
@@ -229,7 +229,7 @@ static uint32_t start_channels(struct control *control, const struct object *obj
 		if (object->channel && channel != object->channel)
 			continue;
 		channel->is_stopped = !start;
-		/* What FIFO_DISABLE_CHANNELS holds, it alone lets go. */
+		/* FIFO_DISABLE_CHANNELS alone enables a channel that it has disabled. */
 		if (!start || !channel->is_disabled)
 			ids[count++] = channel->id;
 	}
@@ -265,7 +265,7 @@ static uint32_t do_bind(struct control *control, struct object *object)
 	return engines_bind(control->sim, object->group, engine);
 }
 
-/* The card takes the next it can, and the driver remembers what was asked for. */
+/* The card rounds the time slice to one that it has, and the driver records the one that was asked for. */
 static uint32_t do_set_timeslice(struct control *control, struct object *object)
 {
 	uint64_t us = get64(control->params, control->abi->NVA06C_CTRL_TIMESLICE_PARAMS.timesliceUs);

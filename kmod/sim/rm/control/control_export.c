@@ -29,7 +29,7 @@ static uint32_t do_export_object(struct control *control, struct object *root)
 	return status;
 }
 
-/* All or none: what was made before a failure goes again. */
+/* Exports all or none: a failure frees the duplicates that were made before. */
 static uint32_t export_into(
 	struct control *control, const struct client *client, struct exports *exports, uint16_t count, uint16_t index)
 {
@@ -122,7 +122,7 @@ static uint32_t do_import_object(struct control *control, struct object *root)
 		return NV_ERR_INVALID_PARAMETER;
 	if (!exports || exports->count < 1 || exports->handle[0] == 0)
 		return NV_ERR_INVALID_PARAMETER;
-	/* Up to 575 this form took nothing from a file for several. */
+	/* Up to 575 this form imports nothing from a file for several. */
 	if (exports->count > 1 && !version_at_least(control->sim, 580, 65, 6))
 		return NV_ERR_INVALID_PARAMETER;
 	status = import_object(control->sim, root->client, get32(params, at->object_data_rmObject_hParent),
@@ -131,7 +131,7 @@ static uint32_t do_import_object(struct control *control, struct object *root)
 	return status;
 }
 
-/* One of a list; where nothing was exported there is nothing to import. */
+/* Imports one object of a list; a place without an export has nothing to import. */
 static uint32_t import_at(struct control *control, struct client *client, uint32_t handle, uint32_t i)
 {
 	const __auto_type at = &control->abi->NV0000_CTRL_OS_UNIX_IMPORT_OBJECTS_FROM_FD_PARAMS;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * What the card's engines are made of, which programs that compute lay their work out by, and the classes that they serve.
- * Which parts of a chip are switched off differs from board to board, so they are dealt out evenly here.
+ * The parts of the card's engines, by which programs that compute lay their work out, and the classes that engines
+ * serve. Boards differ in the parts that are switched off; the simulation spreads those evenly.
  */
 #include "control.h"
 
@@ -47,7 +47,7 @@ static uint32_t gr_value(const struct control *control, uint32_t index, uint32_t
 	case NV0080_CTRL_GR_INFO_INDEX_MAX_PER_ENGINE_SUBCONTEXT_COUNT:
 		return *value = 64, NV_OK;
 	default:
-		/* As the driver does with what a chip has nothing to say of. */
+		/* The driver does so with a fact that a chip lacks. */
 		return *value = 0, NV_OK;
 	}
 }
@@ -144,7 +144,7 @@ static uint32_t control_copy_caps(struct control *control)
 	for (i = 0; i < copies; i++)
 		control->params[at->capsTbl + i * NV2080_CTRL_CE_CAPS_TBL_SIZE] =
 			(uint8_t)(CE_CAPS_ALL | (i == 0 ? CE_CAPS_GRCE : 0));
-	/* Of 32 or 64 bits, and all else is zero. */
+	/* The field has 32 or 64 bits; the other bits are zero. */
 	put32(control->params, at->present, (1u << copies) - 1);
 	return NV_OK;
 }
@@ -173,7 +173,7 @@ static const uint32_t common[] = {
 	VOLTA_USERMODE_A,
 };
 
-/* Of src/nvidia/generated/g_gpu_class_list.c (595.45.04) those that programs that compute ask for. */
+/* Classes of src/nvidia/generated/g_gpu_class_list.c (595.45.04) that programs that compute ask for. */
 struct engine_classes {
 	uint32_t version; /* of the multiprocessors */
 	uint32_t classes[MOST_ENGINE_CLASSES]; /* up to a 0 */
@@ -225,7 +225,7 @@ static uint32_t classes_of(const struct card *card, uint32_t list[MOST])
 	return count;
 }
 
-/* Without a place for them only their number. */
+/* A call without a place for the classes gets only their number. */
 static uint32_t control_class_list(struct control *control)
 {
 	const __auto_type at = &control->card_abi->NV0080_CTRL_GPU_GET_CLASSLIST_PARAMS;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* What the card says about its memory; sizes are KiB as in ctrl2080fb.h. */
+/* Controls on the card's memory; sizes are KiB as in ctrl2080fb.h. */
 #include "control.h"
 
 /* More than there are indexes (ctrl0041.h). */
@@ -102,7 +102,7 @@ static uint64_t surface_size(const struct control *control)
 	return size;
 }
 
-/* What a process asks of memory that it was handed (mem_ctrl.c, memCtrlCmdGetSurfaceInfoLvm_IMPL). */
+/* Facts of memory that a process has imported (mem_ctrl.c, memCtrlCmdGetSurfaceInfoLvm_IMPL). */
 static uint32_t surface_value(const struct control *control, uint32_t index, uint32_t *value)
 {
 	switch (index) {

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * What is told of every simulated card alike, and what it accepts without doing anything. It has none of the bugs that
- * capability tables warn of, no instances that are active, no confidential computing, no links to other cards or to the
- * processor, and no atomics over its bus.
+ * Controls that every simulated card answers alike, and those that it accepts without doing anything. A card has none
+ * of the bugs that capability tables warn of, no active instances, no confidential computing, no links to other cards
+ * or to the processor, and no atomics over its bus.
  */
 #include "control.h"
 
@@ -41,14 +41,14 @@ static const struct control_entry entries[] = {
 		NV2080_CTRL_CMD_BUS_GET_PCIE_SUPPORTED_GPU_ATOMICS_PARAMS) },
 	{ ZEROS(NV2080_CTRL_CMD_BUS_GET_C2C_INFO, NV2080_CTRL_CMD_BUS_GET_C2C_INFO_PARAMS) },
 	{ ZEROS(NV2080_CTRL_CMD_NVLINK_GET_NVLINK_STATUS, NV2080_CTRL_CMD_NVLINK_GET_NVLINK_STATUS_PARAMS) },
-	/* To software the card is no simulation of a chip: what it can do is what a chip can. */
+	/* Software sees no simulation of a chip: the card can do all that the chip can. */
 	{ ZEROS(NV2080_CTRL_CMD_GPU_GET_SIMULATION_INFO, NV2080_CTRL_GPU_GET_SIMULATION_INFO_PARAMS) },
 	{ ZEROS(NV2080_CTRL_CMD_GPU_GET_RESET_STATUS, NV2080_CTRL_GPU_GET_RESET_STATUS_PARAMS) },
 	{ ZEROS(NV2080_CTRL_CMD_GPU_GET_DRAIN_AND_RESET_STATUS, NV2080_CTRL_GPU_GET_DRAIN_AND_RESET_STATUS_PARAMS) },
 	/* No fabric of switches, so nothing of it is waited for (client_resource.c, cliresCtrlCmdSystemGetFabricStatus). */
 	{ CONSTANT(NV0000_CTRL_CMD_SYSTEM_GET_FABRIC_STATUS, NV0000_CTRL_SYSTEM_GET_FABRIC_STATUS_PARAMS, fabricStatus,
 		NV0000_CTRL_GET_SYSTEM_FABRIC_STATUS_SKIP) },
-	/* Nothing ends what runs long. */
+	/* No watchdog ends long kernels. */
 	{ CONSTANT(NV2080_CTRL_CMD_RC_GET_WATCHDOG_INFO, NV2080_CTRL_RC_GET_WATCHDOG_INFO_PARAMS, watchdogStatusFlags,
 		NV2080_CTRL_RC_GET_WATCHDOG_INFO_FLAGS_DISABLED) },
 	/* The card is the machine's own, and divided among no guests. */
@@ -56,7 +56,7 @@ static const struct control_entry entries[] = {
 		virtualizationMode, NV0080_CTRL_GPU_VIRTUALIZATION_MODE_NONE) },
 	{ CONSTANT(
 		NV0080_CTRL_CMD_GPU_GET_NUM_SUBDEVICES, NV0080_CTRL_GPU_GET_NUM_SUBDEVICES_PARAMS, numSubDevices, 1) },
-	/* The card is given up when nobody has its node open, as without nvidia-persistenced. */
+	/* The driver gives the card up when no process has its node open, as without nvidia-persistenced. */
 	{ CONSTANT(NV0080_CTRL_CMD_GPU_QUERY_SW_STATE_PERSISTENCE, NV0080_CTRL_GPU_QUERY_SW_STATE_PERSISTENCE_PARAMS,
 		swStatePersistence, NV0080_CTRL_GPU_SW_STATE_PERSISTENCE_DISABLED) },
 	/* Any number of processes may compute on the card, so there is nothing that one could not reserve. */
@@ -64,14 +64,14 @@ static const struct control_entry entries[] = {
 		NV2080_CTRL_GPU_COMPUTE_MODE_RULES_NONE) },
 	{ NV2080_CTRL_CMD_GPU_ACQUIRE_COMPUTE_MODE_RESERVATION, NO_PARAMS },
 	{ NV2080_CTRL_CMD_GPU_RELEASE_COMPUTE_MODE_RESERVATION, NO_PARAMS },
-	/* Where a channel's token is told to again and again, of which there is no need here. */
+	/* The driver would write a channel's token there whenever it changes, which it does not here. */
 	{ NVC36F_CTRL_CMD_GPFIFO_SET_WORK_SUBMIT_TOKEN_NOTIF_INDEX,
 		CARD_PARAMS(NVC36F_CTRL_GPFIFO_SET_WORK_SUBMIT_TOKEN_NOTIF_INDEX_PARAMS) },
 	{ NV503C_CTRL_CMD_UNREGISTER_VA_SPACE, CARD_PARAMS(NV503C_CTRL_UNREGISTER_VA_SPACE_PARAMS) },
 	{ NV503C_CTRL_CMD_UNREGISTER_VIDMEM, CARD_PARAMS(NV503C_CTRL_UNREGISTER_VIDMEM_PARAMS) },
 	/* Clocks stay as they are whether a program computes or not. */
 	{ NV0080_CTRL_CMD_PERF_CUDA_LIMIT_SET_CONTROL, CARD_PARAMS(NV0080_CTRL_PERF_CUDA_LIMIT_CONTROL_PARAMS) },
-	/* Of the card's firmware, and without a public name (card.json says who saw that). */
+	/* These are the card's firmware's, and have no public name (card.json has the source). */
 	{ CARD_CONTROL_9909, CARD_PARAMS(CARD_CONTROL_9909_PARAMS) },
 	{ CARD_CONTROL_8159, CARD_PARAMS(CARD_CONTROL_8159_PARAMS) },
 };

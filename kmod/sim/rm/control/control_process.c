@@ -175,7 +175,7 @@ static void copy_ring(struct control *control, struct engines *out)
 	pthread_mutex_unlock(&sim->lock);
 }
 
-/* As the caller sees it. Who cannot see a process is told the number that the host has for it, as osFindNsPid() fails. */
+/* The process's number in the caller's namespace, else the host's: osFindNsPid() fails for an invisible process. */
 static uint32_t process_of(const struct pid_view *view, const struct engine_sample *sample, bool translates)
 {
 	uint32_t seen = translates && sample->process ? pid_view_of(view, sample->process) : 0;

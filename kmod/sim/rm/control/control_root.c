@@ -195,7 +195,7 @@ static bool write_text(struct control *control, uint16_t at, const char *text, u
 	return strlen(text) < room && user_write(&control->call->caller, address, text, strlen(text) + 1);
 }
 
-/* Without room for the texts it says how much room they take. */
+/* A call without room for the texts gets the room that they take. */
 static uint32_t control_build_version(struct control *control)
 {
 	struct sim *sim = control->sim;
@@ -227,7 +227,7 @@ static uint32_t control_build_version_v2(struct control *control)
 	return NV_OK;
 }
 
-/* Where memory lies for who maps it (client_resource.c, cliresCtrlCmdClientGetAddrSpaceType). */
+/* The kind of memory that a mapping leads to (client_resource.c, cliresCtrlCmdClientGetAddrSpaceType). */
 static uint32_t kind_of(const struct object *object)
 {
 	if (object->class_id == NV01_MEMORY_LOCAL_USER)
@@ -249,7 +249,7 @@ static uint32_t do_address_type(struct control *control, struct object *root)
 	return NV_OK;
 }
 
-/* What the client's object is (client_resource.c, cliresCtrlCmdClientGetHandleInfo). */
+/* Parent or class of the client's object (client_resource.c, cliresCtrlCmdClientGetHandleInfo). */
 static uint32_t do_handle_info(struct control *control, struct object *root)
 {
 	const __auto_type at = &control->abi->NV0000_CTRL_CLIENT_GET_HANDLE_INFO_PARAMS;
