@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the daemon was asked to do: by its command line, and by the node's configuration."""
+"""The daemon's arguments, from its command line and the node's configuration."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ NS_PER_US = 1000
 
 @dataclass(frozen=True, slots=True)
 class Arguments:
-    """What the daemon was asked to do."""
+    """Options of the daemon's command line."""
 
     simulate: str | None = None
     tree: str | None = None
@@ -69,7 +69,7 @@ def check_config(arguments: Arguments) -> None:
 
 
 def check_change(before: Effective, after: Effective) -> None:
-    """Refuse what cannot change while the daemon runs. Raises CgpuError."""
+    """Refuse changes that a running daemon cannot make. Raises CgpuError."""
     if (after.tree or paths.TREE_DAEMON) != (before.tree or paths.TREE_DAEMON):
         raise CgpuError(f"tree: changes only with a restart: {paths.daemon_command('restart')}")
 
@@ -83,7 +83,7 @@ def check_module() -> None:
 
 
 def settings_of(config: Effective) -> Settings:
-    """Return what the core needs of a configuration."""
+    """Return the core's settings of a configuration."""
     return Settings(
         version=__version__,
         enforce=config.enforce,

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a container must be given for a GPU, as a specification of the Container Device Interface, 0.6.0."""
+"""A container's device nodes for a GPU, as a specification of the Container Device Interface, 0.6.0."""
 
 from __future__ import annotations
 

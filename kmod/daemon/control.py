@@ -21,9 +21,9 @@ log = logging.getLogger(__name__)
 MAX_LINE = 4096
 MAX_ANSWER = 1 << 22
 WAIT_S = 2.0
-PASSED = "passed"  # in what a handler returns: a descriptor for who asks, closed here once it is sent
+PASSED = "passed"  # in a handler's result: a descriptor for the asking process, closed here once it is sent
 REFUSED = "refused"  # in an answer: why this process may not ask
-# For whoever may write to the tree, such as the agent of Kubernetes, which is in a pod.
+# Every process that may write to the tree may send these: Kubernetes' agent, in a pod, is one.
 WRITERS_COMMANDS = frozenset({"tree"})
 
 Handler = Callable[[dict[str, Any]], dict[str, Any]]
@@ -76,7 +76,7 @@ class ControlSocket:
 
     def _answer(self, sock: socket.socket) -> dict[str, Any]:
         try:
-            # Of others nothing is read: they could keep the daemon waiting for the end of a line.
+            # The daemon reads nothing of other processes: they could keep it waiting for the end of a line.
             refused = _refusal(sock)
             request = parse(_read_line(sock, MAX_LINE, WAIT_S))
             if refused is not None and request["command"] not in WRITERS_COMMANDS:
@@ -182,7 +182,7 @@ def _send(sock: socket.socket, answer: dict[str, Any]) -> None:
 
 
 def _read_line(sock: socket.socket, limit: int, wait_s: float) -> bytes:
-    # For the whole line: single bytes that come slowly must not delay the daemon.
+    # The limit is for the whole line: single bytes that come slowly must not delay the daemon.
     deadline = time.monotonic() + wait_s
     text = b""
     while b"\n" not in text and len(text) <= limit:

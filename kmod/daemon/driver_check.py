@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """The self-test of a driver that is not in the table, at each start of the daemon.
 
-What has passed is kept beside the daemon's state. It counts only for containers that run already:
-what they have on a card can make a check fail that has passed, and their calls would wait for ever.
+The daemon records a passed test beside its state. The record counts only while containers run already:
+their memory on a card can make a check fail that has passed before, and their calls would wait for ever.
 """
 
 from __future__ import annotations
@@ -101,7 +101,7 @@ def _passed(outcome: Outcome, root: str) -> Passed:
 
 
 def _kept(record: Path) -> Passed | None:
-    """Return what is kept; None where it is anything but what was written."""
+    """Return the record; None where the file has anything else."""
     try:
         fd = open_nofollow(record)
     except OSError:

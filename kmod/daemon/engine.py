@@ -59,7 +59,7 @@ class Settings:
 
 @dataclass(frozen=True, slots=True)
 class Options:
-    """How an engine is opened. state_fd -1 begins with an empty state; event_fd is a pipe's write end.
+    """Options of an engine. state_fd -1 begins with an empty state; event_fd is a pipe's write end.
 
     files_fd watched open files for the engine before, or is -1. succeeds: the engine of state_fd still works;
     take_over() follows.
@@ -113,13 +113,13 @@ class Container:
 
     @property
     def key(self) -> tuple[int, int]:
-        """What names this very registration."""
+        """Slot and generation, which name this very registration."""
         return self.slot, self.generation
 
 
 @dataclass(frozen=True, slots=True)
 class Reservation:
-    """What is promised to a share on one card, in bytes, and whether a container uses it."""
+    """Bytes that are promised to a share on one card, and whether a container uses them."""
 
     share: str
     gpu: int
@@ -157,7 +157,7 @@ def _checked(result: int) -> int:
 
 
 def _explained(function: Any, *arguments: Any) -> None:
-    """Call what writes one line about its failure. Raises CgpuError with the line."""
+    """Call a function that writes one line about its failure. Raises CgpuError with the line."""
     error = ctypes.create_string_buffer(ERROR_BYTES)
     result = function(*arguments, error, ERROR_BYTES)
     if result < 0:
@@ -184,7 +184,7 @@ class Engine:
 
     @property
     def files_fd(self) -> int:
-        """What watches open files, or a negative number: this kernel cannot do it. Stays the engine's."""
+        """Descriptor that watches open files; negative: this kernel cannot do it. Stays the engine's."""
         return int(self._lib.cgpud_files_fd(self._handle))
 
     def take_over(self, files_fd: int, settings: Settings) -> None:
@@ -252,7 +252,7 @@ class Engine:
         self._lib.cgpud_kick(self._handle)
 
     def status(self) -> dict[str, str | int]:
-        """Return the driver's version, driver_error(), and what was counted since the start."""
+        """Return the driver's version, driver_error(), and the counters since the start."""
         status = self._status()
         counted = {name: int(getattr(status, name)) for name in (*COUNTS, *TOTALS) if name != "spare"}
         return {"driver": status.driver.decode(), "layout": status.layout.decode(), **counted}

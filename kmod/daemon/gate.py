@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Keeps what threads use until the last of them is done."""
+"""Keeps a shared object until the last thread that uses it is done."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ class Gate:
                 self._changed.notify_all()
 
     def close(self) -> None:
-        """Let nobody in any more, and wait until nobody is inside."""
+        """Refuse all entries from now on, and wait until no thread is inside."""
         with self._changed:
             self._closed = True
             self._changed.wait_for(lambda: not self._inside)

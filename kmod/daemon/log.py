@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 COMPONENT: Final = "cgpud"
 BYTES: Final = 1 << 20
-# As the engine begins its lines.
+# The engine begins its lines so.
 CONTAINER: Final = re.compile(r"container ([A-Za-z0-9_.+-]{1,127})(?=: | registered on | removed$)")
 GPU: Final = re.compile(r"\bGPU ([0-9]{1,4})\b(?: \((GPU-[0-9A-Za-z-]{1,64})\))?")
 PRIORITIES: Final = ((logging.ERROR, 3), (logging.WARNING, 4), (logging.INFO, 6))

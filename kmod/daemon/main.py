@@ -111,7 +111,7 @@ def run_worker(arguments: Arguments, lock: Lock | None = None) -> int:
     """Be the daemon. Its manager is systemd, which leaves the lock to us, or a keeper."""
     notify = NotifySocket(os.environ.get("NOTIFY_SOCKET"))
     handed = notify_socket.inherited(os.environ, os.getpid())
-    # Open until our end: while we live no other daemon starts, whatever becomes of the keeper.
+    # The lock is open until our end: while we live no other daemon starts, even if the keeper dies.
     held = lock.fileno() if lock is not None else next((fd for name, fd in handed if name == LOCK), -1)
     handed = [(name, fd) for name, fd in handed if name != LOCK]
     service: Service | None = None
@@ -131,7 +131,7 @@ def run_worker(arguments: Arguments, lock: Lock | None = None) -> int:
         notify.status(line)
         code = 1
     if service is not None and service.stuck:
-        # Threads that containers hold use what an orderly end would free. All state is in the memory file.
+        # Delayed threads use memory that an orderly end would free. The memory file has all state.
         logging.shutdown()
         os._exit(code)
     return code
@@ -140,8 +140,8 @@ def run_worker(arguments: Arguments, lock: Lock | None = None) -> int:
 def take_lock(arguments: Arguments) -> Lock | None:
     """Take the daemon's lock; wait for one that is ending.
 
-    None: a keeper that only held containers' descriptors has started the daemon anew. Raises CgpuError, also
-    when that daemon was refused.
+    Return None when a keeper that only held containers' descriptors has started the daemon anew. Raises
+    CgpuError, also when that daemon was refused.
     """
     asked = False
     deadline = time.monotonic() + WAIT_S
@@ -214,7 +214,7 @@ def start(arguments: Arguments, *, foreground: bool) -> int:
 
 
 def _say(line: str) -> None:
-    # What was done is done, whoever has closed standard output.
+    # A closed standard output does not undo the work.
     with contextlib.suppress(OSError):
         print(line, flush=True)
 
@@ -238,7 +238,7 @@ def _read_report(reader: int) -> str:
 
 
 def dispatch(options: argparse.Namespace) -> int:
-    """Do what the command line says. Raises CgpuError."""
+    """Carry out the command line. Raises CgpuError."""
     places = Places(Path(options.run))
     if not places.run.is_absolute():
         raise CgpuError(f"--run {options.run}: expected an absolute path")

@@ -29,7 +29,7 @@ LATE = "the daemon does not stop; its process is named by: cgpud --status"
 
 
 def status(places: Places) -> None:
-    """Print what the running daemon says. Raises CgpuError when there is none."""
+    """Print the running daemon's answer. Raises CgpuError when there is none."""
     answer = control.ask(str(places.control), {"command": "status"})
     if answer is None:
         raise CgpuError(f"cgpud does not run; start it with: {paths.daemon_command('start')}")
@@ -68,7 +68,7 @@ class Left:
 
 
 def stopped(places: Places, left: Left | None, *, force: bool) -> str:
-    """Return what a stop has done, in one line. left: what the daemon had; None: no daemon has answered."""
+    """Report a stop in one line. left: the daemon's containers; None: no daemon has answered."""
     if left is None:
         if force or not notify_socket.is_heard(places.keeper):
             return "cgpud was not running"
@@ -89,16 +89,16 @@ def stopped(places: Places, left: Left | None, *, force: bool) -> str:
 
 
 def end(places: Places, *, force: bool) -> Left | None:
-    """Stop the daemon and wait until it is gone; return what it had.
+    """Stop the daemon and wait until it is gone; return its containers and reservations.
 
-    None: no daemon has answered. Raises CgpuError.
+    Return None when no daemon has answered. Raises CgpuError.
     """
     answer = control.ask(str(places.control), {"command": "stop", "force": force})
     if answer is not None and "error" in answer:
         raise CgpuError(str(answer["error"]))
     keeper = notify_socket.is_heard(places.keeper)
     if answer is None and keeper:
-        # None runs, or it is just being started, or cannot be.
+        # The keeper has no daemon, or is just starting it, or cannot start it.
         line = order(places.keeper, f"{END if force else STOP}=1", STOP_S)
         if line is None and notify_socket.is_heard(places.keeper):
             raise CgpuError(LATE)
@@ -111,7 +111,7 @@ def end(places: Places, *, force: bool) -> Left | None:
     held = not force and (answer is None or bool(left.containers or left.reservations))
     _await_end(places, int(answer["pid"]) if answer is not None else 0, keeper=keeper and not held)
     if force:
-        # One that did not come up, or died, has left them.
+        # A daemon that did not come up, or died, has left simulated cards.
         Simulator(places.sim).stop()
     if not keeper:
         places.keeper.unlink(missing_ok=True)
@@ -127,7 +127,7 @@ def _await_end(places: Places, pid: int, *, keeper: bool) -> None:
         gone = not daemon.started or process_identity.living_start_time(pid) != daemon.started
         if is_unkillable(daemon):
             killed = killed or time.monotonic()
-        # It has threads that cannot end, and does nothing any more.
+        # The daemon has threads that cannot end, and does nothing any more.
         gone = gone or (killed is not None and time.monotonic() - killed > UNKILLABLE_S)
         if gone and not (keeper and places.keeper.exists()):
             return

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Who may ask on a Unix socket of ours: root of the host. Every server decides by this file.
+"""Access to our Unix sockets: root of the host alone may ask. Every server decides by this file.
 
 The permissions of a socket's file keep other users out. They do not keep out uid 0 of a container that sees
 the node's /run: it connects without any capability, and through a read-only mount. So the asking process must
@@ -93,7 +93,7 @@ def check(pid: int, uid: int, pidfd: int = NONE, rule: Rule = check_namespaces) 
 
 
 def check_has_open(pid: int, fd: int) -> None:
-    """Raise RefusedError unless a process has open what a descriptor of ours leads to. Raises OSError."""
+    """Raise RefusedError unless a process has the file of a descriptor of ours open. Raises OSError."""
     wanted = os.readlink(f"/proc/self/fd/{fd}")
     folder = f"/proc/{pid}/fd"
     for number in os.listdir(folder):
@@ -107,7 +107,7 @@ def check_has_open(pid: int, fd: int) -> None:
 
 
 def report(server: str, error: RefusedError) -> None:
-    """Log a refusal, each kind once: who is refused could ask for ever."""
+    """Log a refusal, each kind once: a refused process could ask for ever."""
     _report_once(server, str(error))
 
 

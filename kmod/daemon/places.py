@@ -25,7 +25,7 @@ class Places:
         self.control = run / Path(paths.CONTROL_SOCKET).name
         self.seccomp = run / Path(paths.SECCOMP_SOCKET).name  # the socket for listeners
         self.keeper = run / Path(paths.KEEPER_SOCKET).name  # the keeper's notify socket
-        self.cdi = run / Path(paths.CDI).name  # what containers are given
+        self.cdi = run / Path(paths.CDI).name  # containers' devices
         # Names of GPUs for --device. Container engines look at one place, which is the one daemon's.
         shared = run == Path(paths.RUN)
         self.cdi_devices = Path(paths.CDI_DEVICES) if shared else run / "cdi-devices.json"

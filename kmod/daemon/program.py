@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""How cgpud is started as a process: its command line, environment and limit of descriptors."""
+"""The start of cgpud as a process: its command line, environment and limit of descriptors."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ class Program:
         return [*self.argv, *arguments]
 
     def environment(self) -> dict[str, str]:
-        """Return of our environment only what Python needs to find the package."""
+        """Return the variables of our environment by which Python finds the package."""
         passed_on = {key: os.environ[key] for key in PASSED_ON if key in os.environ}
         return passed_on if self.python_path is None else {**passed_on, "PYTHONPATH": self.python_path}
 
@@ -58,7 +58,7 @@ def parse(text: str) -> Program:
 
 
 def of(found: Any) -> Program:
-    """Check what a message says of a program. Raises CgpuError."""
+    """Check a message's description of a program. Raises CgpuError."""
     argv = found.get("argv") if isinstance(found, dict) else None
     path = found.get("python_path") if isinstance(found, dict) else None
     if not isinstance(argv, list) or not argv or not all(isinstance(word, str) for word in argv):
@@ -71,7 +71,7 @@ def of(found: Any) -> Program:
 
 
 def allow_all_descriptors() -> None:
-    """Let this process, and what it starts, have as many as the machine lets it.
+    """Raise this process's limit, and its children's, as far as the machine lets it.
 
     The listeners of all containers are among the daemon's descriptors.
     """

@@ -57,7 +57,7 @@ log = logging.getLogger(__name__)
 
 DRIVER_ROOT = "/dev"
 TICK_S = 1.0
-START_S = 60.0  # of what comes after the driver's check
+START_S = 60.0  # of the steps after the driver's check
 EVENT_BYTES = 1 << 16
 LEVELS = {3: logging.ERROR, 4: logging.WARNING, 6: logging.INFO}
 
@@ -128,7 +128,7 @@ class Service:
     def _driver_root(self) -> str:
         if self._arguments.simulate is None:
             return DRIVER_ROOT
-        # Cards under a running container must stay what they are.
+        # Cards under a running container must stay the same.
         held = self._stored.is_in_use()
         self._cleanup.callback(self._end_simulator)
         return Simulator(self._places.sim).ensure(self._arguments.simulate, may_replace=not held)
@@ -237,7 +237,7 @@ class Service:
         replace_text(self._places.cdi, json.dumps(specification, indent=1) + "\n")
         self._publish_devices()
         process_identity.write_daemon(*self._places.daemon)
-        # The settings stay: what they forbid is forbidden while the daemon is down, too.
+        # The settings stay, so that their refusals hold while the daemon is down, too.
         for leftover in (*self._places.daemon, self._places.cdi, self._places.cdi_devices):
             self._cleanup.callback(leftover.unlink, missing_ok=True)
 
@@ -370,7 +370,7 @@ class Service:
         }
 
     def _on_tree(self, request: dict[str, Any]) -> dict[str, Any]:  # noqa: ARG002, all commands are called alike
-        """Hand the tree's folder to one who does not see where it is mounted, such as a pod."""
+        """Hand the tree's folder to a process that does not see its mount, as in a pod."""
         try:
             # Nothing is asked of the tree for this, which this process serves itself.
             return {PASSED: mounts.open_alone(self._tree_path)}

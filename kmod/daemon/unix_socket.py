@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Unix sockets that only root can reach, and what comes through them: bytes, descriptors, and who sends."""
+"""Unix sockets that only root can reach, and their messages: bytes, descriptors and the sender."""
 
 from __future__ import annotations
 

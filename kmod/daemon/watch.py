@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the daemon has to poll, as nothing notifies it."""
+"""Polls for changes of which nothing notifies the daemon."""
 
 from __future__ import annotations
 
@@ -64,8 +64,8 @@ class Watch:
 class Runs:
     """The lock of the runs: an engine that `cgpu run` has started ends when no run and no container needs it.
 
-    Every `cgpu run` holds a lock on one file, shared, for as long as it lives. Whoever has the whole lock
-    knows that none does, and that none begins meanwhile: the daemon keeps it to its end.
+    Every `cgpu run` holds a lock on one file, shared, for as long as it lives. A daemon that gets the whole
+    lock knows that no run is alive, and none begins meanwhile: the daemon has the lock to its end.
     """
 
     def __init__(self, path: Path) -> None:

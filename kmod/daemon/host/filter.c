@@ -77,7 +77,7 @@ static struct value computed(struct value a, u16 code, struct value b)
 
 	if (op == BPF_NEG)
 		return (struct value){ a.known, -a.is };
-	/* What is masked with nothing is nothing. */
+	/* A mask of 0 makes any value 0. */
 	if (op == BPF_AND && b.known && b.is == 0)
 		return known(0);
 	if (!a.known || !b.known || ((op == BPF_DIV || op == BPF_MOD) && b.is == 0))
@@ -122,7 +122,7 @@ static int compared(u16 code, u32 a, u32 b)
 	}
 }
 
-/* Go on after a jump; where nobody knows which way, the other one waits. 0 when too many do. */
+/* Go on after a jump; an undecidable jump queues its other branch. 0 when too many branches wait. */
 static int jump(struct run *run, struct machine *m, const struct sock_filter *in)
 {
 	struct value b = BPF_SRC(in->code) == BPF_X ? m->x : known(in->k);
@@ -143,7 +143,7 @@ static int jump(struct run *run, struct machine *m, const struct sock_filter *in
 	return 1;
 }
 
-/* What is not a return: change the machine. 0 when it cannot be followed. */
+/* Run an instruction that is no return on the machine. 0 when it cannot be followed. */
 static int step(struct run *run, struct machine *m, const struct sock_filter *in)
 {
 	switch (BPF_CLASS(in->code)) {

@@ -23,7 +23,7 @@ static int set(unsigned int effective)
 	return syscall(SYS_capset, &head, data) < 0 ? -errno : 0;
 }
 
-/* Which capabilities one stands for, of those that the thread has. */
+/* Capabilities of a privilege, of those that the thread has. */
 static unsigned int find_capabilities(enum privilege privilege, unsigned int have)
 {
 	switch (privilege) {

@@ -3,7 +3,7 @@
 #ifndef CGPUD_PRIVILEGE_H
 #define CGPUD_PRIVILEGE_H
 
-/* That a thread has in reserve. */
+/* Capabilities that a thread has in reserve. */
 enum privilege {
 	PRIVILEGE_FILES, /* CAP_DAC_OVERRIDE: opens files of other users below /proc */
 	/* CAP_SYS_RESOURCE, else CAP_SYS_ADMIN: sends descriptors, however many root of containers has in flight. The kernel counts

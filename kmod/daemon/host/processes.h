@@ -25,7 +25,7 @@ int notice_stands(const struct notice *notice);
 u32 process_has_thread_pidfd(void);
 /* A pidfd for the process (thread 0) or for the very thread (thread 1); negative errno. */
 int process_open(s32 pid, u32 thread);
-/* A copy of descriptor number fd of the pidfd's task; negative errno. Who closes a copy may wait for ever. */
+/* A copy of descriptor number fd of the pidfd's task; negative errno. A close of the copy may wait for ever. */
 int process_take_fd(int pidfd, int fd);
 /* 1 when the pidfd's task has ended, or ends within so many milliseconds. */
 int process_ends(int pidfd, int ms);

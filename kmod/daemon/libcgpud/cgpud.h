@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What libcgpud.so offers to the process that loads it. Worker threads answer supervised driver calls
+ * libcgpud.so's interface to the process that loads it. Worker threads answer supervised driver calls
  * and never call back: messages come as lines through a pipe (cgpud_options.event_fd).
  *
  * Lines: "log <level> <text>" (level as in syslog(3)), "event=<kind> <key>=<value>..." (for the event log, registry/event.c),
@@ -48,16 +48,15 @@ struct cgpud_node {
  * line in error. -ESTALE: the state cannot be used; -ENODEV: no driver; -EPROTO: unknown driver version. */
 int cgpud_open(struct cgpud **out, const struct cgpud_options *options, char *error, size_t bytes);
 struct cgpu_core *cgpud_core(struct cgpud *d);
-/* As cgpu_tree_read(), with what this engine itself has to say in the root's entry `stat`. */
+/* As cgpu_tree_read(), with this engine's own figures in the root's entry `stat`. */
 long cgpud_tree_read(struct cgpud *d, const struct cgpu_node *node, char *text, size_t bytes);
 /* The memory file that the next engine takes up. Stays the engine's. */
 int cgpud_state_fd(const struct cgpud *d);
-/* What watches open files that memory was exported on: the next engine takes it up. Stays the engine's. Negative: this
- * kernel cannot do that, and exports are refused. */
+/* Descriptor that watches open files that memory was exported on: the next engine takes it up. Stays the engine's.
+ * Negative: this kernel cannot do that, and exports are refused. */
 int cgpud_files_fd(const struct cgpud *d);
 #define CGPUD_KEPT 1u /* an engine before this one has served it */
-#define CGPUD_UNPROVEN \
-	2u /* nobody knows whether it is the container's: a process of its group makes the first call that counts */
+#define CGPUD_UNPROVEN 2u /* may not be the container's: calls count from the first one by a process of its group on */
 /* Take a seccomp listener over; owns fd from here on, also on failure. marks: of the above. -EDQUOT: its container has as many
  * as it may; -ENOSPC, -EEXIST. */
 int cgpud_attach(struct cgpud *d, int fd, u32 slot, u64 generation, u64 serial, u32 marks);
@@ -76,14 +75,14 @@ int cgpud_take_over(struct cgpud *d, s32 files_fd, const struct cgpu_settings *s
 /* Sums of the ledger, over all cards. */
 struct cgpud_sums {
 	u64 containers;
-	u64 promised, charged; /* bytes; what removed containers hold is charged too */
+	u64 promised, charged; /* bytes; memory of removed containers is charged too */
 };
 void cgpud_sums(struct cgpud *d, struct cgpud_sums *sums);
 /* A listener's descriptor, which stays the engine's; -ENOENT. While it pauses. */
 int cgpud_listener_fd(struct cgpud *d, u64 serial);
-/* 0 when a memory file's layout can be taken up by this engine, else -ESTALE. It may be in use. */
+/* 0 when this engine can take up a memory file's layout, else -ESTALE. Another engine may use the file. */
 int cgpud_state_check(s32 state_fd);
-/* Of two memory files that a new engine may find, this one counts no more. */
+/* Supersede a memory file: a new engine that finds two ignores this one. */
 void cgpud_state_give_up(s32 state_fd);
 /* Answer the calls that were in flight when the engine before died, then serve. */
 int cgpud_start(struct cgpud *d, char *error, size_t bytes);
@@ -94,7 +93,7 @@ void cgpud_allow_managed(struct cgpud *d, u32 allowed);
 /* A registration may have changed: check init processes now. */
 void cgpud_kick(struct cgpud *d);
 void cgpud_status(struct cgpud *d, struct cgpud_status *status);
-/* The control node is index 0, the GPUs' nodes follow in the order of the tree, then whatever else the
+/* The control node is index 0, the GPUs' nodes follow in the order of the tree, then all other nodes that the
  * driver root has for containers. -ENOENT past the last one. */
 int cgpud_node(struct cgpud *d, u32 index, struct cgpud_node *node);
 /* 1 while a listener is served: "gone" lines can be lost when the pipe is full. */
@@ -102,7 +101,8 @@ int cgpud_serves(struct cgpud *d, u64 serial);
 /*
  * Inspect a process of a container's cgroup, for a second at most: 1 when its filters hold; 0 when they do not, and then it is
  * killed; or a negative errno when nobody can tell: -EACCES where this process has a filter itself, -ESRCH where it is not in
- * the group, -ETIMEDOUT where it does not stand still, -EAGAIN. It is stopped for a moment; calls of it that wait are restarted.
+ * the group, -ETIMEDOUT where it does not stand still, -EAGAIN. The process stops for a moment; its waiting calls
+ * restart.
  */
 int cgpud_filtered(struct cgpud *d, s32 pid, u32 slot, u64 generation);
 /* Kill a process of a container's cgroup. -ESRCH: none has this number. */

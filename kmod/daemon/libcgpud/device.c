@@ -96,7 +96,7 @@ void devices_read_majors(struct devices *devices)
 	pthread_mutex_lock(&devices->lock);
 	devices->major[count].major = NV_NVIDIA_MAJOR;
 	devices->major[count++].kind = CGPU_DEVICE_OTHER;
-	/* /dev/dri: memory of the card can be had there, too. Whose card a node is, it does not say. */
+	/* /dev/dri: a process can allocate the card's memory there, too, and no node says which card is its own. */
 	devices->major[count].major = DRM_MAJOR_NR;
 	devices->major[count++].kind = CGPU_DEVICE_OTHER;
 	while (file && count < DEVICE_MAJORS_MAX && fgets(line, sizeof(line), file)) {

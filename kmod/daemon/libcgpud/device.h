@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Which file is a node of the driver. A character device is known by its number, any other node by the
- * file it is: one rule, whatever stands behind the node. */
+/* The driver's nodes. The engine knows a character device by its number, any other node by its file, for every
+ * driver and simulated card. */
 #ifndef CGPUD_DEVICE_H
 #define CGPUD_DEVICE_H
 
@@ -10,7 +10,7 @@
 #define DEVICES_MAX (CGPU_MAX_GPUS + 8)
 #define DEVICE_MAJORS_MAX 16
 
-/* Which file it is, and which device if it is one. */
+/* Identity of a file: the device number of a character device, else file system and inode. */
 struct identity {
 	u32 is_char;
 	u32 major, minor; /* of a character device */

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* The engine's own RM client: GPUs, their memory, what processes have, whether clients and objects are there. */
+/* The engine's own RM client: GPUs, their memory, bytes of processes, existence of clients and objects. */
 #define _GNU_SOURCE
 #include <fcntl.h>
 #include <stdio.h>
@@ -209,7 +209,7 @@ int driver_gpu_memory(struct driver *driver, u32 gpu, u64 *total, u64 *unused)
 	u8 buf[2048];
 	int r = -EPROTO;
 
-	/* Of a card that MIG has divided nobody without an instance is told what is free; how much there is stays known. */
+	/* The driver hides a MIG card's free memory from a client without an instance; the total stays known. */
 	for (questions = 2; r < 0 && r != -ENXIO && questions && l->bytes <= sizeof(buf); questions--) {
 		memset(buf, 0, sizeof(buf));
 		put32(buf, l->fbInfoListSize, questions);
@@ -219,7 +219,7 @@ int driver_gpu_memory(struct driver *driver, u32 gpu, u64 *total, u64 *unused)
 		*total = (u64)get32(buf, first + entry->data) << 10;
 		*unused = questions == 2 ? (u64)get32(buf, second + entry->data) << 10 : 0;
 	}
-	/* That a GPU is lost is an answer: the others may be well. */
+	/* A lost GPU is no error of the driver: the other GPUs may be well. */
 	atomic_store(&driver->error, r < 0 && r != -ENXIO ? (u32)-r : 0);
 	return r;
 }
@@ -253,7 +253,7 @@ static void copy_text(char *to, size_t bytes, const u8 *from, size_t from_bytes)
 	to[i] = 0;
 }
 
-/* What one control tells in text. */
+/* Read the text that one control returns. */
 static int ask_text(struct driver *driver, u32 gpu, u32 cmd, u32 bytes, u32 at, char *text, size_t text_bytes)
 {
 	u8 buf[512] = { 0 };
@@ -338,10 +338,10 @@ int driver_gpu_processes(struct driver *driver, u32 gpu, s32 *tgid, u32 most)
  * src/nvidia/src/libraries/resserv/src/rs_server.c, serverCopyResource.
  */
 
-/* A handle nobody has: RM's own begin at 0xc1d00000, and a client picks its handles itself. */
+/* A handle that no client has: RM's own begin at 0xc1d00000, and a client picks its handles itself. */
 #define HANDLE_IMPOSSIBLE 0xfeedfacfu
 
-/* What comes of a duplicate that was not to be. */
+/* Free a duplicate that the driver made against expectation. */
 static void drop(struct driver *driver, u32 handle)
 {
 	const struct nv_layout_NVOS00_PARAMETERS *l = &driver->abi->NVOS00_PARAMETERS;

@@ -30,9 +30,9 @@ struct driver {
 /* Open the control node below root, check the version, make a client. Errors as cgpud_open. */
 int driver_open(struct driver *driver, const char *root, u32 allow_unknown, char *error, size_t bytes);
 void driver_close(struct driver *driver);
-/* Find the GPUs, open their nodes, and tell devices of them. What cannot be started, or is lost, is away. */
+/* Find the GPUs, open their nodes, and add them to devices. A GPU that is lost, or cannot be started, is away. */
 int driver_find_gpus(struct driver *driver, const char *root, struct devices *devices, char *error, size_t bytes);
-/* What the driver says of one GPU. These return 0 or a negative errno, -ENXIO: the driver has lost the GPU. */
+/* Facts of one GPU, from the driver. These return 0 or a negative errno, -ENXIO: the driver has lost the GPU. */
 int driver_gpu_facts(struct driver *driver, u32 gpu, struct cgpu_gpu_facts *facts);
 /* unused: 0 where MIG hides it. */
 int driver_gpu_memory(struct driver *driver, u32 gpu, u64 *total, u64 *unused);

@@ -40,7 +40,7 @@ static int core_cgroup_of(void *ctx, s32 pid, char *path, size_t bytes)
 	return cgroup_name(pid, path, bytes);
 }
 
-/* By its cgroup. One that is the whole machine's tells nothing, and the ledger alone counts. */
+/* The process's cgroup decides. A cgroup of the whole machine says nothing, so that the ledger alone counts. */
 static int core_process_in(void *ctx, s32 pid, u32 slot, u64 generation)
 {
 	struct cgpud *d = ctx;
@@ -62,7 +62,7 @@ static void core_cards(void *ctx, u32 gpus)
 	u32 gpu, mig;
 
 	for (gpu = 0; gpu < d->driver.gpus; gpu++) {
-		/* A card that does not answer stays what it was. */
+		/* A card that does not answer keeps its mode. */
 		if ((gpus >> gpu & 1) && driver_gpu_mig(&d->driver, gpu, &mig) == 0)
 			cgpu_gpu_set_mig(&d->core, gpu, mig);
 	}
@@ -78,7 +78,7 @@ static int make_state(struct cgpu_state *state)
 	return 0;
 }
 
-/* r: what came of opening it. */
+/* r: result of the file's opening. */
 static int open_state(struct cgpud *d, int r, char *error, size_t bytes)
 {
 	if (r == 0) {
@@ -164,7 +164,7 @@ static int open_ledger(struct cgpud *d, const struct cgpu_settings *settings, ch
 		if (r < 0)
 			snprintf(error, bytes, "GPU %u: cannot be added: %s", gpu, strerror(-r));
 	}
-	/* Those of the engine before that the driver does not even list, as after the removal of a PCI device. */
+	/* The driver does not list these GPUs of the engine before, as after the removal of a PCI device. */
 	for (; gpu < CGPU_MAX_GPUS && r == 0; gpu++)
 		cgpu_gpu_set_lost(&d->core, gpu, 1);
 	return r;
@@ -188,7 +188,7 @@ static int open_driver(struct cgpud *d, const struct cgpud_options *o, char *err
 	return ask_gpus(d, error, bytes);
 }
 
-/* Without it nothing else is worse. */
+/* Only exports need this: the engine opens without it. */
 static void open_files(struct cgpud *d, int fd)
 {
 	int r = files_open(&d->files, fd);
@@ -253,7 +253,7 @@ static int open_parts(struct cgpud *d, const struct cgpud_options *o, char *erro
 {
 	int r, reaper, looks;
 
-	/* First: what it forks has nothing of the others. */
+	/* Comes first: its forked spawner must have no descriptors of the others. */
 	looks = looks_open(&d->looks, &d->core, &d->events);
 	open_locks(d);
 	sharing_init(d);
@@ -283,7 +283,7 @@ static int open_parts(struct cgpud *d, const struct cgpud_options *o, char *erro
 	r = listeners_open(&d->listeners, d->wake_fd);
 	d->listeners.share = WORKERS_SHARE;
 	d->listeners.limited_from = WORKERS_MAX / 2;
-	/* Also after a failure: what is not made ready cannot be closed. */
+	/* The reaper opens also after a failure: it cannot be closed unopened. */
 	reaper = reaper_open(&d->reaper);
 	if (r == 0 && reaper < 0)
 		r = -ENFILE;
@@ -348,13 +348,13 @@ int cgpud_start(struct cgpud *d, char *error, size_t bytes)
 	managed_take_up(d);
 	/* Charges of processes that ended meanwhile would make the first calls seem too much. */
 	reaper_reconcile(d, -1);
-	/* Before there are any new ones: what the cards need by themselves. Else that is known, and callers wait. */
+	/* Sample the cards' own use before there are new processes. After a handover it is known, and callers wait. */
 	if (!d->taken_over)
 		unaccounted_sample(d);
 	r = sharing_start(d);
 	if (r == 0)
 		r = workers_start(d, error, bytes);
-	/* Last: what it looks at first takes locks that calls need. */
+	/* Comes last: the reaper's first round takes locks that calls need. */
 	if (r == 0)
 		r = reaper_start(d);
 	if (r < 0)
@@ -491,7 +491,7 @@ int cgpud_close(struct cgpud *d)
 
 	stuck += sharing_stop(d, SHARING_STOP_MS);
 	reaper_stop(d);
-	/* What they use must stay. They end with the process. */
+	/* The stuck threads still use the engine's memory. They end with the process. */
 	if (stuck)
 		return -EBUSY;
 	reaper_close(&d->reaper);

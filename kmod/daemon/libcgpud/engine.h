@@ -24,7 +24,7 @@
 #define WORKERS_MAX 128
 #define WORKERS_SHARE 4 /* that one container may keep busy */
 
-/* What workers do, above them: they know their threads alone. */
+/* Work that the layer above hands to workers, which know their threads alone. */
 struct worker_work {
 	void (*serve)(struct cgpud *d, struct task_cache *cache, u64 event, u32 events); /* event: of listener_wait() */
 	void (*housekeeping)(struct cgpud *d); /* after workers_wake() */
@@ -36,15 +36,15 @@ struct worker {
 	pthread_t thread;
 	u32 joined; /* it has ended, and is waited for no more */
 	u32 ending; /* engine_must_end() */
-	pthread_mutex_t busy; /* held while it works; the reaper closes what idle ones keep open */
+	pthread_mutex_t busy; /* held while it works; the reaper closes descriptors of idle workers */
 	u64 served, tidied; /* calls until now, and until the last look */
 	struct task_cache cache;
 };
 
 /*
- * Calls of a container that went to the driver, by what they do. An answer that no thread has taken stands
- * only while nothing of the other kind came after it: a free undoes what was made, a new object takes a freed
- * handle. Counted under the container's order.
+ * Calls of a container that went to the driver, by their kind. An answer that no thread has taken stands only
+ * while no call of the other kind came after it: a free undoes an allocation, a new object takes a freed handle.
+ * Counted under the container's order.
  */
 struct call_counts {
 	atomic_ullong made, freed;
@@ -82,9 +82,9 @@ struct cgpud {
 	int wake_fd; /* readable: workers have housekeeping to do, or must end */
 	const struct worker_work *work;
 	u32 workers; /* to begin with */
-	pthread_mutex_t workers_lock; /* of the next one's start, and of what threads are told of their end */
+	pthread_mutex_t workers_lock; /* guards the start of workers, and the order to threads to end */
 	atomic_uint started, idle;
-	/* Workers that look for calls of the daemon before, and calls of those whose end nobody knows. */
+	/* Workers that search for calls of the daemon before, and such calls whose outcome is not known. */
 	atomic_uint taking_up, unsure;
 	u32 taken_over; /* from an engine that went on until then: its containers wait */
 	u32 pidfd_thread; /* the kernel gives a pidfd for a thread */
@@ -95,15 +95,15 @@ struct cgpud {
 /*
  * The driver and the ledger must see a container's allocations, duplicates and frees in one order. Else a
  * duplicate made while its source is not in the ledger yet, or a free that is settled after its handle was
- * given out again, leaves memory that nobody is charged for. The caller's memory is never touched meanwhile:
- * that can take for ever.
+ * given out again, leaves memory without a charge. Never touch the caller's memory meanwhile: that can take
+ * for ever.
  */
 static inline pthread_mutex_t *engine_order(struct cgpud *d, u32 slot)
 {
 	return &d->order[slot % CGPU_MAX_CONTAINERS];
 }
 
-/* Asked by each thread of the engine. Once told that it must, it ends, whatever comes of the stop: then *ending says so. */
+/* Each thread of the engine asks whether it must end. After a yes, in *ending, it ends even if the stop is given up. */
 static inline u32 engine_must_end(struct cgpud *d, u32 *ending)
 {
 	if (!atomic_load(&d->stopping))

@@ -47,7 +47,7 @@ static int bucket_take(struct events *events, const char *text, u32 *left_out)
 	return ok;
 }
 
-/* One write of less than PIPE_BUF bytes is never torn, so that threads need no lock here. */
+/* A write of less than PIPE_BUF bytes is never torn, so that threads need no lock here. */
 static void events_write(struct events *events, const char *line, size_t bytes)
 {
 	if (events->fd < 0)

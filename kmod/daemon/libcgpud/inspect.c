@@ -25,7 +25,7 @@ int cgpud_end_process(s32 pid, const char *cgroup)
 
 	if (handle < 0)
 		return handle;
-	/* The handle stays with one process: what it is now it stays. */
+	/* The handle stays with one process, so the process that is in the cgroup now is the one killed. */
 	if (cgroup_holds(cgroup, pid))
 		r = syscall(SYS_pidfd_send_signal, handle, SIGKILL, NULL, 0) < 0 ? -errno : 0;
 	close(handle);

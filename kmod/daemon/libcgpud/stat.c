@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* What cgpud adds to the tree's entry `stat` of the root: lengths of its queues, and how long calls took. */
+/* cgpud's part of the root's entry `stat`: lengths of its queues, and durations of calls. */
 #define _GNU_SOURCE
 #include "engine.h"
 #include "lib/text.h"
@@ -12,7 +12,7 @@ static void add_word(struct core_text *out, const char *key, u64 value)
 	core_text_number(out, value);
 }
 
-/* Workers write what is read here under their locks, which are not taken: no call waits for a reader. */
+/* Workers write these values under locks that the reader does not take: no call waits for a reader. */
 static u32 length_now(const u32 *length)
 {
 	return __atomic_load_n(length, __ATOMIC_RELAXED);

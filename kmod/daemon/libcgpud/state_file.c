@@ -25,7 +25,7 @@ struct header {
 	u32 calls; /* IN_FLIGHT_MAX */
 	u32 external_bytes; /* sizeof(struct external_store) */
 	u64 core_bytes; /* cgpu_state_bytes() */
-	/* By what became of the call. It may grow: the rest of the page is 0. */
+	/* Durations of calls by their outcome. The array may grow: the rest of the page is 0. */
 	struct cgpu_latency latency[CGPU_OUTCOMES];
 };
 _Static_assert(sizeof(struct header) <= HEADER_BYTES, "the core's state begins behind the header's page");
@@ -100,7 +100,7 @@ static void calls_recover(struct in_flight_table *x)
 		if (e->stage != STAGE_KEPT && e->stage != STAGE_SENT)
 			continue;
 		x->thread[i] = (s32)e->notif.pid;
-		/* The predecessor's counters are lost: nobody knows which calls the container has made since. */
+		/* The predecessor's counters are lost, and so the number of calls that the container has made since. */
 		e->counted = COUNT_UNKNOWN;
 		if (e->age >= x->ages)
 			x->ages = e->age + 1;
@@ -238,7 +238,7 @@ void cgpud_state_give_up(s32 state_fd)
 {
 	u64 none = 0;
 
-	/* A new engine may find two memory files in the store. It ignores the one without a magic. */
+	/* A new engine that finds two memory files in the store ignores the one without a magic. */
 	if (pwrite(state_fd, &none, sizeof(none), offsetof(struct header, magic)) != sizeof(none))
 		return;
 }

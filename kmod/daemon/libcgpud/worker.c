@@ -9,7 +9,7 @@
 #include "privilege.h"
 #include "worker.h"
 
-/* How often workers that are to end are looked for: containers may wait. */
+/* Checks for the end of workers per millisecond: containers may wait. */
 #define ROUNDS_PER_MS 4
 
 static int worker_add(struct cgpud *d);
@@ -37,14 +37,14 @@ static void *worker_main(void *arg)
 	int r;
 
 	prctl(PR_SET_NAME, "cgpud-worker");
-	/* It may have to start what has these in reserve. */
+	/* The worker may have to start threads and processes that have these in reserve. */
 	r = privilege_drop(PRIVILEGES_ALL);
 	if (r < 0) {
 		events_log(&d->events, LOG_LEVEL_ERROR, "a worker cannot drop its capabilities: %s", strerror(-r));
 		atomic_fetch_sub(&d->idle, 1);
 		return NULL;
 	}
-	/* Not without need: whoever begins while nobody is idle makes another worker, and that one would begin too. */
+	/* Begin only if needed: a worker that begins while none is idle makes another one, which would do the same. */
 	if (d->in_flight.recovered) {
 		begin(worker);
 		d->work->take_up(d, &worker->cache);
@@ -169,7 +169,7 @@ void workers_resume(struct cgpud *d)
 		if (!worker->joined)
 			continue;
 		worker->ending = 0;
-		/* It counts as idle since before its end. */
+		/* The worker has counted as idle since before its end. */
 		worker->joined = pthread_create(&worker->thread, NULL, worker_main, worker) != 0;
 	}
 	pthread_mutex_unlock(&d->workers_lock);

@@ -55,7 +55,7 @@ def store_name(slot: int, generation: int, serial: int, *, proven: bool = True) 
 
 @dataclass(frozen=True, slots=True)
 class ProcessState:
-    """What a runtime sends with a listener: its container, and which of the descriptors is the listener.
+    """A runtime's message with a listener: the container, and which of the descriptors is the listener.
 
     https://github.com/opencontainers/runtime-spec/blob/v1.2.0/config-linux.md#the-container-process-state
     pid: of the process that has the filter; 0 where the message does not say.
@@ -117,7 +117,7 @@ class Delivery:
         self._fds: list[int] = []
 
     def receive(self) -> bool:
-        """Read what is there. True when the message is whole. Raises CgpuError or OSError."""
+        """Read all that has come. True when the message is whole. Raises CgpuError or OSError."""
         data, fds, flags, _ = socket.recv_fds(self.sock, 1 << 16, MAX_FDS)
         for fd in fds:
             os.set_inheritable(fd, False)
@@ -130,7 +130,7 @@ class Delivery:
         return not data or complete(self._text)
 
     def take(self) -> tuple[ProcessState, int]:
-        """Return what the message says and its listener, which is the caller's then. Raises CgpuError."""
+        """Return the message and its listener, which is the caller's then. Raises CgpuError."""
         state = parse(self._text, len(self._fds))
         return state, self._fds.pop(state.listener)
 
@@ -157,7 +157,7 @@ def copy_of(fd: int) -> Iterator[None]:
 
 
 class Listeners:
-    """Which listeners the engine has, under which names they are stored."""
+    """The engine's listeners, and the names under which they are stored."""
 
     def __init__(self, engine: Engine, notify: NotifySocket, is_shared: Callable[[], bool]) -> None:
         """Begin with none. is_shared: whether the node's users do not trust each other."""
@@ -221,7 +221,7 @@ class Listeners:
         self._attach(fd, (slot, generation, serial), name, kept=True, proven=not found[4])
 
     def gone(self, serial: int) -> None:
-        """Forget a listener that has no task left. It has hung up, so the store drops its copy by itself."""
+        """Forget a listener that has no task left. The store drops a descriptor that has hung up."""
         self._names.pop(serial, None)
 
     def drop_gone(self) -> None:

@@ -54,7 +54,7 @@ class ProcessFilters:
         self._judge_unknown(container, pid, os.strerror(errno.EAGAIN))
 
     def end_refused(self, container: Container | None, container_id: str, pid: int) -> str:
-        """End a process whose listener is refused, and return what the log says of it.
+        """End a process whose listener is refused, and return the log's words about it.
 
         A number that is not one of the container's cgroup is left alone: it may be another's by now.
         """
@@ -131,7 +131,7 @@ def _name(container: Container, pid: int) -> str:
 
 
 def _unregistered(container_id: str, pid: int) -> Container | None:
-    """Return what a container would be that has a process in a cgroup of its name; None where it has not."""
+    """Return the container that a process's cgroup names; None where the cgroup is not of that name."""
     if len(container_id) < LEAST_ID:
         return None
     try:

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Makes looks by the helpers of containers, and gives up what is not answered in time. */
+/* Makes looks by the helpers of containers, and gives up those without an answer in time. */
 #define _GNU_SOURCE
 #include <errno.h>
 #include <string.h>
@@ -105,7 +105,7 @@ static int lock_in_time(struct looks_place *place, const struct asker *asker, co
 	return -r;
 }
 
-/* A container's place is its slot. Once another one has the slot, what is left of the container has a place elsewhere. */
+/* A container's place is its slot. Once another container has the slot, the removed one has a place elsewhere. */
 static int lock_place(struct look_under_way *look)
 {
 	const struct asker *asker = look->asker;
@@ -129,7 +129,7 @@ static int is_inspection(const struct look_under_way *look)
 	return look->request.what == LOOK_FILTERS;
 }
 
-/* A free one. Nobody waits with the lock of such a place. */
+/* Lock a free place. No thread waits while it has the lock of such a place. */
 static int lock_inspection(struct look_under_way *look)
 {
 	struct looks *looks = look->asker->looks;
@@ -170,7 +170,7 @@ static int take_answer(struct look_under_way *look)
 	return look->answer.sent ? take_file(look) : 0;
 }
 
-/* How long to wait before it is seen whether the helper is there. */
+/* Milliseconds to wait before a check whether the helper lives. */
 static u32 time_to_wait(const struct look_under_way *look)
 {
 	u64 now = clock_ms(), left = look->until > now ? look->until - now : 1;
@@ -200,7 +200,7 @@ static int had_long_enough(const struct looks_place *place)
 	return clock_ms() + LOOKS_SOON_MS >= place->since + LOOKS_MS;
 }
 
-/* What the helper has opened for an asker that has not waited is closed with the next request. */
+/* An asker did not wait, so the helper closes the memory that it opened for it with the next request. */
 static void release_unclaimed(struct looks_place *place, const struct look_under_way *look)
 {
 	u32 number = (u32)place->helper.box->request.memory;
@@ -279,7 +279,7 @@ static u32 instance_of(const struct looks_place *place)
 	return (u32)(atomic_load(&place->released) >> 32);
 }
 
-/* A number for one that may be opened; -1: there is none. */
+/* Free number for the memory that the helper may open; -1: there is none. */
 static s32 choose_memory(const struct looks_place *place)
 {
 	u32 number = 0;
@@ -289,7 +289,7 @@ static s32 choose_memory(const struct looks_place *place)
 	return number < LOOK_MEMORIES ? (s32)number : -1;
 }
 
-/* Say which memory is meant, and which ones nobody needs any more. 0, or -EFAULT when there is another helper by now. */
+/* Name the memory that is meant, and those to be closed. 0, or -EFAULT when there is another helper by now. */
 static int name_memory(struct look_under_way *look)
 {
 	const struct look_memory *memory = look->memory;
@@ -298,7 +298,7 @@ static int name_memory(struct look_under_way *look)
 
 	if (memory && (memory->place != place || memory->instance != instance_of(place)))
 		return -EFAULT;
-	/* One that is closed now is no choice yet: the helper answers first. */
+	/* The helper frees closed numbers only with its answer, so this request may not choose one of them. */
 	look->request.memory = memory ? (s32)memory->number : look->opens_memory ? choose_memory(place) : -1;
 	look->request.closed = (u32)atomic_exchange(&place->released, instance);
 	place->memories &= ~look->request.closed;
@@ -337,7 +337,7 @@ static int send_request(struct look_under_way *look)
 	look->request.given = look->given >= 0;
 	r = give(look);
 	if (r < 0) {
-		/* What it gets next would be taken for this one's. */
+		/* The helper would take the next request's descriptor for this one's. */
 		helper_end(&place->helper);
 		return r == -EPIPE ? -ESRCH : r;
 	}
@@ -376,7 +376,7 @@ static int next_answer(struct look_under_way *look)
 	return r == -ETIMEDOUT || r == -ESRCH ? r : -EPIPE;
 }
 
-/* Until the first answer; by another helper, if somebody has killed the one that there was. */
+/* Ask until the first answer; by another helper, if a process has killed the first one. */
 static int ask(struct look_under_way *look)
 {
 	int tries, r = -ESRCH;

@@ -6,7 +6,7 @@
 #include "looks.h"
 #include "messages.h"
 
-/* A look under way: what is asked, and what came. */
+/* A look under way: request and answer. */
 struct look_under_way {
 	const struct asker *asker;
 	u64 until;
@@ -20,7 +20,7 @@ struct look_under_way {
 	int opened; /* that came with the answer; -1 */
 	int copy; /* of a descriptor that the helper holds; -1 */
 	struct look_memory opened_memory;
-	void *in; /* what follows the answer; NULL: nobody wants it */
+	void *in; /* buffer for data behind the answer; NULL: the asker does not want it */
 	size_t room;
 };
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Examines a process of a container: its descriptors, its times, and which threads share what. */
+/* Examines a process of a container: its descriptors, its times, and the tables that its threads share. */
 #define _GNU_SOURCE
 #include <dirent.h>
 #include <errno.h>
@@ -34,7 +34,7 @@ int examine_file(s32 tid, int number, struct identity *identity)
 	/* The link leads to the open file itself: no file system is asked on the way (fs/proc/base.c, proc_pid_get_link). */
 	snprintf(path, sizeof(path), "/proc/%d/fd/%d", tid, number);
 	r = identity_of(AT_FDCWD, path, identity);
-	/* The folder of another user's. Or a file system that shows nothing to others: then nobody can tell what it is. */
+	/* The folder is another user's. Or the file's own file system hides it from others: then this fails, too. */
 	if (r == -EACCES && privilege_raise(PRIVILEGE_FILES) == 0) {
 		r = identity_of(AT_FDCWD, path, identity);
 		privilege_lower();
@@ -58,7 +58,7 @@ int examine_open(s32 tid, const char *name, int flags)
 	return fd < 0 ? -errno : fd;
 }
 
-/* What follows the name in proc_pid_stat(5): field 3 is the state. NULL when the thread has ended. */
+/* The text behind the name in proc_pid_stat(5), from field 3, the state, on. NULL when the thread has ended. */
 static const char *stat_after_name(s32 tid, char *text, size_t bytes)
 {
 	char path[64];
@@ -113,7 +113,7 @@ int examine_same_file(s32 tid, int number, int ours)
 	return r < 0 ? -errno : r == 0;
 }
 
-/* One that the kernel closes to us has no numbers to list: they have no gaps to speak of. */
+/* The kernel lists no descriptors of a process that it closes to us, so try all numbers. */
 static int search_numbers(s32 tgid, int ours, int *number)
 {
 	int at, r = 0;
@@ -165,7 +165,7 @@ static int search_thread(s32 tid, int ours, int *number)
 		}
 		*number = at;
 		r = examine_same_file(tid, at, ours);
-		/* It has just been closed, or its thread has ended. */
+		/* The descriptor has just been closed, or its thread has ended. */
 		r = r == -EBADF || r == -ESRCH ? 0 : r;
 	}
 	closedir(folder);

@@ -1,16 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Examines processes of containers. Each of these functions can have to wait for the container for as long as that likes, and
- * no signal ends the wait: who reads of an address space may be the last to use it, and then takes it apart, which waits for
- * the file systems of what is mapped there; who closes a file last waits for its file system, too; others wait for a process
- * that executes a program. So helpers alone call them.
+ * Examines processes of containers. Each of these functions can have to wait for the container for as long as that
+ * likes, and no signal ends the wait: a reader of an address space may be its last user, and then takes it apart, which
+ * waits for the file systems of the files mapped there; the last close of a file waits for its file system, too; others
+ * wait for a process that executes a program. So helpers alone call them.
  */
 #ifndef CGPUD_EXAMINE_H
 #define CGPUD_EXAMINE_H
 
 #include "messages.h"
 
-/* Which file a descriptor is, without asking its file system. 0 or a negative errno. */
+/* Identify a descriptor's file without asking its file system. 0 or a negative errno. */
 int examine_file(s32 tid, int number, struct identity *identity);
 /* Open a file below /proc/TID, also of another user's thread. Negative errno. */
 int examine_open(s32 tid, const char *name, int flags);
@@ -32,8 +32,8 @@ int examine_foreign(s32 tgid, int number);
 
 /*
  * 1 when the filters of a process of a control group hold (filter.h); 0 when they do not, and then it is killed; -EACCES where
- * we have a filter ourselves, -ESRCH where it is not in the group, -ETIMEDOUT where it does not stand still. It is stopped for
- * a moment; calls of it that wait are restarted.
+ * we have a filter ourselves, -ESRCH where it is not in the group, -ETIMEDOUT where it does not stand still. The
+ * process stops for a moment; its waiting calls restart.
  */
 int examine_filters(s32 pid, const char *cgroup);
 
@@ -43,9 +43,9 @@ int examine_lives(int pagemap);
 typedef void (*mapping_fn)(void *ctx, u64 start, u64 end);
 /*
  * Walk the shared mappings of files whose offset is their own address: UVM takes its node's mappings at no other
- * (kernel-open/nvidia-uvm/uvm.c, uvm_mmap), and hardly anything else looks so. What the list says of a file's inode is
- * up to its file system, and says nothing. fd: of /proc/PID/maps. -ESRCH: the process has ended, or had no address space any
- * more when the file was opened.
+ * (kernel-open/nvidia-uvm/uvm.c, uvm_mmap), and hardly anything else looks so. The inode in the list proves nothing, as
+ * a file system chooses it. fd: of /proc/PID/maps. -ESRCH: the process has ended, or had no address space any more when
+ * the file was opened.
  */
 int examine_mappings(int fd, mapping_fn each, void *ctx);
 

@@ -92,7 +92,7 @@ static int get_filters(s32 pid, struct filter **filters, u32 *count)
 	return 0;
 }
 
-/* While the process stands still, so that its number stays its own. One without its filter is not resumed. */
+/* The process stands still, so that its number stays its own. A process without its filter is not resumed. */
 static int judge(s32 pid, const char *cgroup)
 {
 	struct filter *filters[FILTERS_MAX];
@@ -128,8 +128,8 @@ static int trace(s32 pid, const char *cgroup)
 }
 
 /*
- * The kernel refuses (EPERM) to trace a process that has ended as it refuses others. One whose first thread alone has ended
- * goes on by the other threads.
+ * The kernel refuses (EPERM) to trace a process that has ended as it refuses others. A process whose first thread alone
+ * has ended goes on by the other threads.
  */
 static int trace_if_alive(s32 pid, const char *cgroup)
 {

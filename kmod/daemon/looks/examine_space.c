@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Examines what a process of a container has mapped, and through which mounts it has opened files. */
+/* Examines the mappings of a process of a container, and the mounts through which it has opened files. */
 #define _GNU_SOURCE
 #include <errno.h>
 #include <fcntl.h>
@@ -21,7 +21,7 @@ int examine_lives(int pagemap)
 	return pread(pagemap, &part, sizeof(part), 0) < 0;
 }
 
-/* Names can be long; only what comes before them counts. */
+/* Names can be long; only the fields before them count. */
 struct line {
 	char text[PREFIX + 1];
 	u32 length;
@@ -97,7 +97,7 @@ static int mount_of(s32 tgid, int number)
 	return mount;
 }
 
-/* Also when its mounts cannot be read. */
+/* 1 also when the process's mounts cannot be read. */
 static int has_mount(s32 tgid, int mount)
 {
 	FILE *file = open_below(tgid, "mountinfo");

@@ -24,7 +24,7 @@
 #define SPAWNER_WAIT_S 2
 #define LOOKING (PRIVILEGES_ALL & ~(1u << PRIVILEGE_TRACING))
 
-/* --- the spawner and its children: nothing of the engine is used here but what they are given --- */
+/* --- the spawner and its children, which use nothing of the engine but the descriptors they are given --- */
 
 /* Descriptors 0 and on become these; all others are closed. */
 static int keep_only(const int *fds, int count)
@@ -43,7 +43,7 @@ static int keep_only(const int *fds, int count)
 	return syscall(SYS_close_range, count, ~0u, 0) < 0 ? -errno : 0;
 }
 
-/* What it shares with the engine is a memory file. */
+/* Map the memory file that helper and engine share. */
 static struct mailbox *open_box(int fd)
 {
 	void *box = mmap(NULL, sizeof(struct mailbox), PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
@@ -58,10 +58,10 @@ static void become_helper(const int *given, s32 kind, pid_t spawner)
 	prctl(PR_SET_NAME, HELPER_NAME);
 	if (keep_only(given, 2) == 0 && privilege_drop(kind == HELPER_TRACES ? PRIVILEGES_ALL : LOOKING) == 0)
 		box = open_box(HELPER_BOX);
-	/* What libc has to say goes where it ends this process, and not into what is opened next. */
+	/* Messages of libc go to the socket, where they end this process, and not into a file that it opens. */
 	if (!box || dup2(HELPER_FILES, STDOUT_FILENO) < 0 || dup2(HELPER_FILES, STDERR_FILENO) < 0)
 		_exit(1);
-	/* Nobody else would tell it that the engine has ended. */
+	/* The helper has no other notice of the engine's end. */
 	prctl(PR_SET_PDEATHSIG, SIGKILL);
 	if (getppid() == spawner)
 		helper_serve(box);
@@ -87,7 +87,7 @@ static void end_child(int pidfd)
 	close(pidfd);
 }
 
-/* 0, or a negative errno when there is nobody to answer. */
+/* 0, or a negative errno when the engine is gone. */
 static int answer_start(int child)
 {
 	struct message out = { .serial = (u64)(s64)child, .file = { child }, .files = child >= 0 };
@@ -97,7 +97,7 @@ static int answer_start(int child)
 		close_any(child);
 		return r;
 	}
-	/* Nobody can have it. */
+	/* The engine did not get the helper. */
 	end_child(child);
 	if (r == -EPIPE)
 		return r;
@@ -128,7 +128,7 @@ static void become_spawner(int sock)
 	sigset_t all;
 
 	prctl(PR_SET_NAME, SPAWNER_NAME);
-	/* What ends the engine ends this, too: by the end of its socket, so that no stop leaves the engine without it. */
+	/* Only its socket's end, and so the engine's, ends the spawner: signals must not take it from the engine. */
 	sigfillset(&all);
 	sigprocmask(SIG_SETMASK, &all, NULL);
 	/* The kernel waits for its children in its place. */
@@ -141,7 +141,7 @@ static void become_spawner(int sock)
 
 /* --- the engine --- */
 
-/* By a child that ends at once, so that nobody here has to wait for the end of the process. */
+/* Forks by a child that ends at once, so that the engine need not wait for the spawner's end. */
 static int fork_spawner(int sock)
 {
 	pid_t child = fork();
@@ -157,7 +157,7 @@ static int fork_spawner(int sock)
 	if (child < 0)
 		return -errno;
 	while (waitpid(child, &status, 0) < 0) {
-		/* Somebody else here has waited for it: whether there is a spawner the socket says. */
+		/* Another thread has waited for the child: the socket will say whether there is a spawner. */
 		if (errno != EINTR)
 			return errno == ECHILD ? 0 : -errno;
 	}
@@ -200,7 +200,7 @@ static int ask_spawner(struct spawner *spawner, enum helper_kind kind, const int
 	struct message message = { .serial = kind, .file = { given[0], given[1] }, .files = 2 };
 	int r = message_send(spawner->sock, &message);
 
-	/* It is there, and this was not sent. */
+	/* The spawner lives, and the message was not sent. */
 	if (r == -ETOOMANYREFS || r == -ENOBUFS || r == -ENOMEM)
 		return r;
 	if (r == 0) {
@@ -211,7 +211,7 @@ static int ask_spawner(struct spawner *spawner, enum helper_kind kind, const int
 		return message.file[0];
 	if (r == 0 && (s64)message.serial < 0)
 		return (int)message.serial;
-	/* Somebody has killed it. */
+	/* Another process has killed the spawner. */
 	close_one(&spawner->sock);
 	return r < 0 ? r : -EPROTO;
 }

@@ -50,7 +50,7 @@ static s32 hand_on(struct work *work, int fd)
 	return r;
 }
 
-/* What is not the file that was looked at is closed here, which may take for ever. */
+/* Copy the descriptor. The helper closes a copy of any other file than the one examined, which may take for ever. */
 static int copy(const struct work *work)
 {
 	struct identity found;
@@ -66,7 +66,7 @@ static int copy(const struct work *work)
 
 /* --- memory: it stays open here from one look to the next of the same call --- */
 
-/* Where the request's memory is. NULL: it names none. */
+/* The request's memory; NULL: it names none. */
 static int *find_memory(struct work *work)
 {
 	return (u32)work->request.memory < LOOK_MEMORIES ? &work->memory[work->request.memory] : NULL;
@@ -97,7 +97,7 @@ static s32 open_memory(struct work *work)
 
 	if (!memory)
 		return -EMFILE;
-	/* Of a look whose answer nobody has waited for. */
+	/* The number may have memory of an earlier look whose asker did not wait for the answer. */
 	close_one(memory);
 	drop_copy(work);
 	*memory = examine_open(work->request.tid, "mem", O_RDWR);
@@ -110,8 +110,8 @@ static s32 read_memory(struct work *work)
 	const int *memory = find_memory(work);
 	u32 bytes = work->request.bytes;
 
-	/* fs/proc/base.c, mem_rw(): what cannot be reached ends it early; nothing is reached where nobody uses the address
-	 * space. */
+	/* fs/proc/base.c, mem_rw(): an unreadable page ends the read early; without users of the address space it gives
+	 * no bytes. */
 	if (!memory || bytes > sizeof(work->box->data) ||
 		pread(*memory, work->box->data, bytes, (off_t)work->request.address) != (ssize_t)bytes)
 		return -EFAULT;
@@ -177,8 +177,8 @@ static int take_from_thread(struct work *work, s32 tid, int number)
 	return fd;
 }
 
-/* By a copy, which takes less time than by its name. The number of the thread is its own until its call is answered, as for
- * all of this look. -1: there is none. */
+/* Identify the file by a copy of the descriptor, which takes less time than by its name. The thread keeps its number
+ * until its call is answered, as for all of this look. -1: there is none. */
 static int examine_copy(struct work *work)
 {
 	int fd = take_from_thread(work, work->request.tid, work->request.number);
@@ -188,7 +188,7 @@ static int examine_copy(struct work *work)
 	return fd;
 }
 
-/* Others take it from here, in a third of the time that a message takes. */
+/* Hold the copy for the engine, which takes it from here in a third of a message's time. */
 static void hold_copy(struct work *work, int fd)
 {
 	if (!work->answer.memory || !identity_same(&work->answer.identity, &work->request.identity)) {
@@ -200,7 +200,7 @@ static void hold_copy(struct work *work, int fd)
 	work->answer.copy = fd;
 }
 
-/* What a call needs at once. A copy is held only of the file that most calls with one are made on. */
+/* Get all that a call needs at once. The helper has a copy only of the file on which most calls with one are made. */
 static s32 begin_call(struct work *work)
 {
 	int fd = work->request.copied ? examine_copy(work) : -1;
@@ -317,7 +317,7 @@ static s32 look(struct work *work)
 	return -EINVAL;
 }
 
-/* 0, or a negative errno when what came is no request. */
+/* Take the next request. 0, or a negative errno when the mailbox has no good one. */
 static int take_request(struct work *work)
 {
 	struct message message = { 0 };
@@ -349,7 +349,7 @@ void helper_serve(struct mailbox *box)
 		work.answer.result = look(&work);
 		close_any(work.given);
 		send_answer(&work);
-		/* While the next one is not here yet. */
+		/* Close memories while the next request is not here yet. */
 		close_memories(&work);
 	}
 }

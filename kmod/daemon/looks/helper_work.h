@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What a helper does: it looks at processes of one container, as it is asked, one look after the other. */
+/* A helper's work: it looks at processes of one container, as it is asked, one look after the other. */
 #ifndef CGPUD_HELPER_WORK_H
 #define CGPUD_HELPER_WORK_H
 

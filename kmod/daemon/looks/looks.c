@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* What can be asked about containers' processes. */
+/* Questions about containers' processes, with a function for each. */
 #define _GNU_SOURCE
 #include <errno.h>
 #include <string.h>
@@ -90,7 +90,7 @@ void look_close_memory(struct look_memory *memory)
 
 	if (memory->place) {
 		known = atomic_load(&memory->place->released);
-		/* With its helper it has ended. */
+		/* Another instance means that the memory has ended with its helper. */
 		while (known >> 32 == instance &&
 			!atomic_compare_exchange_weak(&memory->place->released, &known, known | 1ull << memory->number))
 			;

@@ -2,8 +2,8 @@
 /*
  * Looks at processes of containers. Each can take as long as the container likes (examine.h), so each is made by a helper of
  * that container, and waited for no longer than its asker says, and without any lock that others need. A helper that has not
- * answered in time is killed. One that cannot be killed is left, and counts (stuck.h): a container that has its share of these gets
- * no helper, so that its calls fail. Others are looked at by helpers of their own.
+ * answered in time is killed. A helper that cannot be killed is left, and counts (stuck.h): a container that has its
+ * share of these gets no helper, so that its calls fail. Other containers have helpers of their own.
  */
 #ifndef CGPUD_LOOKS_H
 #define CGPUD_LOOKS_H
@@ -21,7 +21,7 @@
 #define LOOKS_SOON_MS 50 /* the same of threads that others need */
 #define LOOKS_REST_MS 2000 /* that such threads ask nothing more of a container that has kept one waiting so long */
 #define LOOKS_INSPECTIONS 256 /* at once, of filters */
-#define LOOKS_CONTAINERS (2 * CGPU_MAX_CONTAINERS) /* those that are there, and those that are gone */
+#define LOOKS_CONTAINERS (2 * CGPU_MAX_CONTAINERS) /* live and removed ones */
 #define LOOKS_PLACES (LOOKS_CONTAINERS + LOOKS_INSPECTIONS)
 
 /* A container's helper, or that of one inspection. */
@@ -33,8 +33,8 @@ struct looks_place {
 	struct stuck_owner owner; /* of the helper */
 	u64 serial; /* of the last request */
 	u64 since; /* when that was made, in milliseconds of the monotonic clock; 0: it has been answered */
-	u32 memories; /* of the helper's that are in use, a bit each */
-	atomic_ullong released; /* those that are not any more, above them the instance of the helper */
+	u32 memories; /* numbers of the helper's memories in use, a bit each */
+	atomic_ullong released; /* numbers that are to be closed, above them the instance of the helper */
 	u64 rests; /* until then no thread that others need asks it */
 	atomic_ullong crowded; /* until then no such thread waits for the lock */
 	atomic_ullong restless; /* until then no such thread inspects filters of its container */
@@ -51,7 +51,7 @@ struct looks {
 	atomic_ullong late; /* looks that were given up */
 };
 
-/* Whose processes are looked at, and for how long. */
+/* The container whose processes are looked at, and the longest wait. */
 struct asker {
 	struct looks *looks;
 	u32 slot; /* CGPU_ORPHANS: of a container that is gone, or of none (generation 0) */
@@ -70,10 +70,10 @@ struct look_memory {
 /* Files below /proc/TID that a helper opens. Their close waits for nobody. */
 enum opened_file { LOOKS_MEMORY, LOOKS_MAPPINGS, LOOKS_PAGEMAP };
 
-/* What a call is about: which file, and its caller's memory. */
+/* A call's file and its caller's memory. */
 struct call_look {
 	struct identity identity; /* in: of the file to be copied; out: what it is */
-	u32 major; /* in: what may be the driver's has this major number, or is like the file of identity: of it alone the rest is told */
+	u32 major; /* in: of the driver's nodes; only these, and the file of identity, have the rest filled in */
 	struct look_memory memory;
 	u32 copied; /* in, 1: a copy is wanted if it is the file of identity */
 	int copy; /* -1: there is none */
@@ -100,7 +100,7 @@ static inline struct asker asker_soon(struct looks *looks, u32 slot, u64 generat
 
 /*
  * All of these: -ETIMEDOUT: there was no answer in time; -EAGAIN: too many of the container's helpers do not end; other
- * negative errno: nobody can tell. What they return else is as in examine.h.
+ * negative errno: nobody can tell. All other results are as in examine.h.
  */
 
 int look_at_call(const struct asker *asker, s32 tid, int number, u64 address, struct call_look *call);
@@ -142,7 +142,7 @@ int look_filters(const struct asker *asker, s32 pid, const char *cgroup);
 int look_foreign(const struct asker *asker, s32 tgid, int number);
 /* 1 while the thread is on its way to its end. */
 int look_exiting(const struct asker *asker, s32 tid);
-/* What tells a thread from others that get its number later; 0: it has ended, or nobody can tell. */
+/* Start time, which tells a thread from others that get its number later; 0: it has ended, or nobody can tell. */
 u64 look_started(const struct asker *asker, s32 tid);
 
 static inline u32 look_mark(const struct asker *asker, s32 tid)

@@ -19,7 +19,7 @@
 #define LOOK_MEMORIES 16 /* memories of threads that a helper has open */
 
 enum look {
-	LOOK_CALL, /* LOOK_FILE; of what may be the driver's also the thread's memory, bytes of it, and a copy */
+	LOOK_CALL, /* LOOK_FILE; of a file that may be the driver's also the thread's memory, bytes, and a copy */
 	LOOK_FILE, /* which file a descriptor is */
 	LOOK_COPY, /* a copy of a descriptor of the pidfd that comes along */
 	LOOK_OPEN, /* a file below /proc/TID, which has to be one of opened_files; memory stays with the helper */
@@ -43,12 +43,12 @@ struct look_request {
 	u32 what; /* enum look */
 	s32 tid;
 	s32 number; /* of a descriptor, another task, or an enum opened_file; how many parts */
-	u32 bytes; /* to be read; of LOOK_WRITE and LOOK_FILTERS those that follow */
+	u32 bytes; /* to be read; with LOOK_WRITE and LOOK_FILTERS, of the data behind */
 	u64 address;
 	u32 given; /* 1: a descriptor comes by the socket */
 	u32 copied; /* of LOOK_CALL, 1: a copy is wanted if it is the file of identity */
 	u32 major; /* of LOOK_CALL: another one that the driver has, besides that of identity */
-	u32 closed; /* memories that nobody needs any more, a bit each */
+	u32 closed; /* memories that the helper shall close, a bit each */
 	s32 memory; /* number of the one that is read or written, or to be opened; -1 */
 	struct identity identity; /* that a copy must have */
 };
@@ -89,7 +89,7 @@ struct look_file {
 enum turn { TURN_ASKER, TURN_HELPER };
 
 struct mailbox {
-	_Atomic u32 turn; /* whose it is to write what follows */
+	_Atomic u32 turn; /* the side that may write the following fields */
 	struct look_request request;
 	struct look_answer answer;
 	_Alignas(8) u8 data[LOOK_DATA_MAX]; /* of the request, then of the answer */

@@ -70,7 +70,7 @@ static void drop_ended(struct stuck *stuck)
 	}
 }
 
-/* Whether one more of these is at most half of what all others leave. */
+/* Whether one more of these is at most half of the places that all others leave. */
 static int is_half(const struct stuck *stuck, u32 count)
 {
 	return 2 * (count + 1) + (stuck->count - count) <= STUCK_MAX;

@@ -12,10 +12,10 @@
 #include "cgpu_core.h"
 
 #define STUCK_MAX 1024 /* a quarter of TasksMax= in cgpud.service */
-#define STUCK_SHARE 4 /* of one owner, which may never have more than half of what the others leave */
+#define STUCK_SHARE 4 /* of one owner, which may never have more than half of the places that others leave */
 #define STUCK_ROOM 2304 /* helpers that were started within the bound may get stuck all at once */
 
-/* Whose helper one is. */
+/* Owner of a stuck helper. */
 struct stuck_owner {
 	u64 key; /* of a pod, a container, or the registration of one that is gone */
 	u32 gone; /* 1: of a container that is gone; all of these have one share of half, too */

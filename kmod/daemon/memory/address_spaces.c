@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Keeps the address spaces that have had managed memory, and tells which of them are in use and what they have mapped. */
+/* Tracks address spaces that have had managed memory, whether processes use them, and their mappings. */
 #define _GNU_SOURCE
 #include <dirent.h>
 #include <errno.h>
@@ -17,7 +17,7 @@
 #define TRIES 8
 #define FILES 2 /* of each */
 
-/* What an address space has mapped, in short. */
+/* Digest of an address space's mappings. */
 struct sign {
 	u64 hash;
 	u32 count;
@@ -45,7 +45,7 @@ int address_space_lives(const struct asker *asker, const struct address_space *s
 {
 	if (space->life < 0)
 		return !look_has_left(asker, space->tgid, space->started);
-	/* One that cannot be looked at has its charge. */
+	/* A process that cannot be examined keeps its charge. */
 	return look_lives(asker, space->life) != 0;
 }
 
@@ -94,7 +94,7 @@ static int open_both(const struct asker *asker, struct address_space *space, s32
 	return -EAGAIN;
 }
 
-/* By the leader, whose number stays as long as the process; where that has ended before the others, by one of them. */
+/* Open by the leader, whose number stays as long as the process, or by another thread if the leader has ended. */
 static int open_now(const struct asker *asker, struct address_space *space)
 {
 	struct dirent *entry;
@@ -126,7 +126,7 @@ void address_spaces_close(struct address_spaces *spaces)
 			forget(&spaces->at[i]);
 }
 
-/* Not while anybody else looks at it: what it had is closed next. Its place is busy by us. */
+/* Swap files while no other thread uses the address space, as its old files are closed next. Its place is ours. */
 static int swap_files(struct address_spaces *spaces, struct address_space *known, struct address_space *now)
 {
 	struct address_space before;
@@ -155,7 +155,7 @@ static int is_known(
 	if (sign_of(spaces, known, &before) < 0)
 		return 0;
 	if (same(&before, sign)) {
-		/* With none it may be another one: what counts is that of now. */
+		/* Without mappings it may be another address space: take the present one. */
 		return sign->count == 0 && swap_files(spaces, known, now) < 0 ? -EAGAIN : 1;
 	}
 	if (sign_of(spaces, now, &again) < 0 || sign_of(spaces, known, &after) < 0)
@@ -200,7 +200,7 @@ static int has_room(struct address_spaces *spaces, u32 slot)
 	return fair_has_room(&fair, slot, spaces->max, ADDRESS_SPACES_SHARE);
 }
 
-/* That of a process that could not be looked at before, or a free one. With the lock. */
+/* Retry slot of a process that could not be examined before, else a free slot. With the lock. */
 static struct address_space *place_for(struct address_spaces *spaces, const struct address_space *space)
 {
 	struct address_space *place = NULL;
@@ -270,7 +270,7 @@ void address_spaces_take_up(struct address_spaces *spaces, const struct address_
 	if (look_has_left(&asker, wanted->tgid, wanted->started))
 		return;
 	space.bytes = ADDRESS_SPACE_UNKNOWN;
-	/* What cannot be opened counts by its process. */
+	/* An address space that cannot be opened counts by its process. */
 	open_now(&asker, &space);
 	if (look_has_left(&asker, wanted->tgid, wanted->started)) {
 		close_both(&space);
@@ -359,7 +359,7 @@ int address_spaces_came(struct address_spaces *spaces, const struct address_spac
 	return 0;
 }
 
-/* The next one that nobody has, at or after a place; not dropped by others until end_look(). of: NULL for any. */
+/* The next idle address space, at or after a place; no other thread drops it until end_look(). of: NULL for any. */
 static u32 begin_look(struct address_spaces *spaces, const struct asker *of, u32 from)
 {
 	u32 i;

@@ -43,7 +43,7 @@ void address_spaces_close(struct address_spaces *spaces);
 /* The address space of a process is known from now on. notice: of its thread. Its place, busy until
  * it is put back; -EAGAIN: it changes too fast, or cannot be looked at; -ENOENT: its thread waits no longer; -ENOSPC. */
 int address_spaces_take(struct address_spaces *spaces, const struct address_space *wanted, const struct notice *notice);
-/* What the ledger of an engine before this one had: no list of mappings is read. */
+/* Take up an address space from the ledger of an engine before: reads no list of mappings. */
 void address_spaces_take_up(struct address_spaces *spaces, const struct address_space *wanted);
 /* The next one of a container's process number at or after a place; busy until it is put back. ADDRESS_SPACES_MAX: none. */
 u32 address_spaces_get(struct address_spaces *spaces, const struct address_space *of, u32 from);
@@ -55,7 +55,7 @@ int address_space_lives(const struct asker *asker, const struct address_space *s
 int address_spaces_live(struct address_spaces *spaces, const struct address_space *of, u64 *latest);
 /* Whether another one came since. With the lock. */
 int address_spaces_came(struct address_spaces *spaces, const struct address_space *of, u64 latest);
-/* Forget those that no process uses: of all containers, or of that of an asker. */
+/* Forget address spaces that no process uses: of all containers, or of that of an asker. */
 void address_spaces_sweep(struct address_spaces *spaces, const struct asker *of);
 
 #endif

@@ -80,7 +80,7 @@ static int is_same(int one, int other, int own)
 	return r == 1 || (r == -ENOSYS && own);
 }
 
-/* own: only those that the caller's process has mapped with. */
+/* own: only files with which the caller's process has mapped. */
 static u32 find(struct external *x, const struct external_caller *caller, int fd, int own)
 {
 	u32 i;
@@ -338,7 +338,7 @@ static u32 walk_next(const struct walk *walk, u32 at)
 	return skip(walk, walk->by_start ? map->next : map->after);
 }
 
-/* What nearly every call means is one mapping, as large as the part: a search by its start is enough then. */
+/* Nearly every call means one mapping, as large as the part: a search by its start is enough then. */
 static u32 walk_first(struct walk *walk, struct external *x, u32 file, const struct external_span *span)
 {
 	u32 at;
@@ -380,7 +380,7 @@ void external_gone(struct cgpud *d, u32 file, const struct external_span *span)
 		at = walk_first(&walk, x, file, span);
 	for (; at != EXTERNAL_NONE; at = next) {
 		next = walk_next(&walk, at);
-		/* One that another thread has begun anew meanwhile may come to lie there after all. */
+		/* Another thread may have begun the mapping anew meanwhile, so that it comes to lie there after all. */
 		if (!external_underway(&x->store->map[at], span))
 			external_drop(d, at);
 	}

@@ -1,11 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Memory that UVM maps, and channels that it retains. UVM duplicates memory and channel groups, and keeps them until the memory is
- * unmapped or its range is freed, the channel is unregistered or its card's address space is, or the last copy of the file is closed. A mapping goes on in the container, as the driver asks for the client's own process; so a
- * reference to the memory is taken before. Calls that end a mapping are executed by the engine, which sees their answers.
+ * Memory that UVM maps, and channels that it retains. UVM duplicates memory and channel groups, and keeps them until
+ * the memory is unmapped or its range is freed, the channel is unregistered or its card's address space is, or the last
+ * copy of the file is closed. The container itself runs a call that maps, as the driver asks for the client's own
+ * process; so the engine takes a reference to the memory before. The engine runs calls that end a mapping, and sees
+ * their answers.
  *
- * Nothing tells of the last close of a file. So we keep a copy of each that has mappings: when its process has ended or
- * has closed it, we unmap what it had, also where other processes have the file, and close our copy.
+ * No event reports the last close of a file. So the engine keeps a copy of each file that has mappings: when its
+ * process has ended or has closed it, the engine unmaps its mappings, also where other processes have the file, and
+ * closes the copy.
  */
 #ifndef CGPUD_EXTERNAL_H
 #define CGPUD_EXTERNAL_H
@@ -17,7 +20,7 @@
 
 #define EXTERNAL_FILES CGPU_MAX_CLIENTS /* the core has a client for each, and shares them out */
 #define EXTERNAL_SHARE 256 /* of one container: all are looked at to find one */
-#define EXTERNAL_PLACE 256 /* mappings at one address: GPUs, and what lay there before */
+#define EXTERNAL_PLACE 256 /* mappings at one address: GPUs, and earlier mappings */
 #define EXTERNAL_BUCKETS 65536
 #define EXTERNAL_NONE 0xffffffffu
 #define EXTERNAL_UUID 16
@@ -31,7 +34,7 @@ struct external_user {
 	u32 started; /* look_mark() */
 };
 
-/* What follows is in the memory file, and outlives the process. */
+/* The following structures are in the memory file, and outlive the process. */
 struct external_file {
 	u32 live;
 	u32 slot;
@@ -39,13 +42,13 @@ struct external_file {
 	struct external_user user[2]; /* the process that mapped first, and of all others the last one */
 };
 
-/* What UVM keeps: memory in a range; a range of its own, for other devices; a channel that was registered, and its group. */
+/* UVM's references: memory in a range; a range of its own, for other devices; a registered channel; its group. */
 enum external_kind { EXTERNAL_MAPPED, EXTERNAL_P2P, EXTERNAL_CHANNEL, EXTERNAL_GROUP };
 
-/* In the place of a range's start, which is no address: of channel and group, by the channel's handle. */
+/* A channel or group has this and the channel's handle in the place of a range's start, as no address. */
 #define EXTERNAL_CHANNELS (1ull << 63)
 
-/* In the place of the core's object that holds the memory. */
+/* A mapping, at the index of the core's object that refers to its memory. */
 struct external_map {
 	u64 serial; /* of the core's reference; 0: none */
 	u64 start, end;
@@ -100,9 +103,9 @@ struct external_request {
 	const u8 *uuid; /* of the first one */
 };
 
-/* Use the store of the state; of an engine before this one, too. -ENOMEM: what that left stays in it. */
+/* Use the state's store, also that of an engine before this one. -ENOMEM: its mappings stay in it. */
 int external_open(struct cgpud *d, struct external_store *store);
-/* Copies of the files that the engine before had, and what of its mappings is not in the ledger. Before any call is
+/* Take up the copies of files of the engine before, and its mappings that are not in the ledger. Before any call is
  * answered. */
 void external_take_up(struct cgpud *d);
 void external_close(struct cgpud *d);
@@ -111,7 +114,7 @@ void external_close(struct cgpud *d);
 int external_add(struct cgpud *d, const struct external_request *request, int *fd);
 /* The number of a file; *latest: of its newest mapping. EXTERNAL_NONE: it has none. */
 u32 external_find(struct cgpud *d, const struct external_caller *caller, int fd, u64 *latest);
-/* What one call unmaps: a part, or (uuid NULL) a range. Or which channels one unregisters: that of a client, or (client 0) all
+/* Part or (uuid NULL) range that one call unmaps, or channels that it unregisters: that of a client, or (client 0) all
  * of a card. */
 struct external_span {
 	u64 start, end; /* end 0: not known */
@@ -119,27 +122,27 @@ struct external_span {
 	u32 client;
 	const u8 *uuid;
 	s32 tid; /* the thread that calls: its own mappings are done */
-	u64 latest; /* mappings that are newer are not meant */
+	u64 latest; /* the call does not mean newer mappings */
 	u64 began; /* when the driver was asked, as since */
 };
-/* Milliseconds until no other thread can be in the midst of mapping what the call is about. */
+/* Milliseconds until no other thread can be in the midst of a mapping there. */
 u32 external_wait(struct cgpud *d, u32 file, const struct external_span *span);
-/* The driver has done it: drop what was mapped before it was asked. */
+/* The driver has unmapped: drop mappings that were made before it was asked. */
 void external_gone(struct cgpud *d, u32 file, const struct external_span *span);
-/* Take apart what processes had that have ended or have closed the file: of a container, or (slot -1) of all. Waits for
+/* Unmap mappings of processes that have ended or have closed the file: of a container, or (slot -1) of all. Waits for
  * the driver: for workers only. */
 void external_sweep(struct cgpud *d, s64 slot);
-/* How many files whose processes have all ended are left to workers, which are told. Any thread. */
+/* Number of files whose processes have all ended; wakes workers, which take them apart. Any thread. */
 u32 external_left(struct cgpud *d);
 
-/* What the core is asked to refer to. */
+/* Kind of the object that the core is asked to refer to. */
 enum cgpu_reference_to external_refers_to(u32 kind);
 
 /* Between the files of external.h; with the lock held. */
 
 /* Write a mapping into the place of its reference; it counts from then on. */
 void external_link(struct external *x, const struct cgpu_reference *reference, const struct external_map *map);
-/* Put what is written at a place into its chains. */
+/* Put the mapping at a place into its chains. */
 void external_relink(struct external *x, u32 at);
 void external_unlink(struct external *x, u32 at);
 /* A mapping goes, with its reference. */

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Releases what UVM maps for processes that have ended or have closed their files, also under an engine before this one. */
+/* Releases UVM's mappings for processes that have ended or closed their files, also under an engine before. */
 #define _GNU_SOURCE
 #include <fcntl.h>
 #include <stdlib.h>
@@ -19,7 +19,7 @@ static int has_ended(const struct asker *asker, const struct external_user *user
 	return !user->tgid || look_has_left(asker, user->tgid, user->started);
 }
 
-/* It counts as there when that cannot be seen. */
+/* 1 when the user's process has the file, and when that cannot be seen. */
 static int has(const struct asker *asker, struct external_user *user, int fd)
 {
 	if (has_ended(asker, user))
@@ -31,7 +31,7 @@ static int has(const struct asker *asker, struct external_user *user, int fd)
 
 static int is_used(const struct asker *asker, struct external_file *file, int fd)
 {
-	/* It may have moved it elsewhere while there was no engine: what is mapped there cannot be found, nor unmapped. */
+	/* A process may have moved the file to another number while no engine ran: nothing can be unmapped then. */
 	if (fd < 0)
 		return !has_ended(asker, &file->user[0]) || !has_ended(asker, &file->user[1]);
 	return has(asker, &file->user[0], fd) || has(asker, &file->user[1], fd);
@@ -85,7 +85,7 @@ static int begin_end(struct cgpud *d, u32 at, s64 slot)
 	return begun;
 }
 
-/* Unmap it. 0: the driver could not now. What is no longer mapped there counts as gone. */
+/* Unmap a mapping. 0: the driver could not now. A mapping that UVM does not have any more counts as gone. */
 static int unmap(struct cgpud *d, int fd, const struct external_map *map)
 {
 	u32 status = NV_OK;
@@ -99,7 +99,7 @@ static int unmap(struct cgpud *d, int fd, const struct external_map *map)
 			status == NV_ERR_INVALID_CHANNEL);
 }
 
-/* Nobody else touches it meanwhile: see ending. */
+/* No other thread touches the file meanwhile: see ending. */
 static void take_apart(struct cgpud *d, u32 at)
 {
 	struct external *x = &d->external;
@@ -239,7 +239,7 @@ int external_open(struct cgpud *d, struct external_store *store)
 	return 0;
 }
 
-/* What its process has there under the same number: other files of UVM have other numbers. -ETIMEDOUT: it keeps us waiting. */
+/* Copy the process's descriptor of the same number: other files of UVM have other numbers. -ETIMEDOUT: no answer. */
 static int reopen(struct cgpud *d, const struct asker *asker, const struct external_user *user)
 {
 	int pidfd = user->tgid ? process_open(user->tgid, 0) : -1, fd = -1;
@@ -255,7 +255,7 @@ static int reopen(struct cgpud *d, const struct asker *asker, const struct exter
 	return fd;
 }
 
-/* A start waits for no container for long: the first file that keeps it waiting is the last that is looked for. */
+/* A start waits for no container for long: it stops the search after the first timeout. */
 static int reopen_any(struct cgpud *d, const struct external_file *file, u8 *late)
 {
 	struct asker asker = asker_of(&d->looks, file->slot, file->generation);

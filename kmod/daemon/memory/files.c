@@ -23,14 +23,14 @@
 #define TAG_SHIFT 40
 #define TAG_MASK 0xffffffull
 #define LAST_MASK ((1ull << TAG_SHIFT) - 1)
-/* An entry goes by file and descriptor, so every file is put under this one to be added, or found to be there. It is the same
- * in the next process, and above what that is handed. */
+/* epoll knows an entry by file and descriptor, so every file is put under this number to be added, or found to be
+ * there. The number is the same in the next process, and above the descriptors that it is handed. */
 #define PLACE 5000
 #define NUMBERS_MAX 2048
 
 /* --- an epoll as a register of open files --- */
 
-/* Of the process, as descriptors are: the place, and what keeps others from it while no file is there. */
+/* The process has one place, as it has one table of descriptors; the holder takes it while no file is there. */
 static pthread_mutex_t place_lock = PTHREAD_MUTEX_INITIALIZER;
 static int place_holder = -1;
 
@@ -136,7 +136,7 @@ static int watched_find(int epoll, int fd, u32 most, u64 *number)
 		n = watched_list(epoll, numbers, NUMBERS_MAX);
 		if (n < 0)
 			return n;
-		/* It was there before and is there after: so it was there meanwhile. */
+		/* The file was at this place before the list was read and is after it, so it was meanwhile. */
 		if (i < (u32)n && is_at(epoll, i, fd)) {
 			*number = numbers[i];
 			return 0;
@@ -145,7 +145,7 @@ static int watched_find(int epoll, int fd, u32 most, u64 *number)
 	return -ENOENT;
 }
 
-/* With a file of our own. */
+/* Test epoll's behaviour with a file of our own. */
 static int try_out(int epoll)
 {
 	int fd = eventfd(0, EFD_CLOEXEC), r;
@@ -243,7 +243,7 @@ void files_recover(struct cgpud *d)
 			lost);
 }
 
-/* Forget what is closed. files->lock is held. */
+/* Forget files that are closed. files->lock is held. */
 static int refresh(struct files *files)
 {
 	u64 now[FILES_MAX];
@@ -273,7 +273,7 @@ static int has_room(struct cgpud *d, u64 generation)
 	return own < FILES_MAX / 2 / (fair.containers ? fair.containers : 1);
 }
 
-/* It has just been put in. */
+/* Account for a file that was just added to the epoll. */
 static int keep(struct cgpud *d, int fd, u64 generation, u64 number)
 {
 	struct files *files = &d->files;
@@ -313,7 +313,7 @@ static int compare(const void *a, const void *b)
 	return x < y ? -1 : x > y;
 }
 
-/* Since when a file has been seen to be closed. */
+/* Time at which a file was first seen closed. */
 static u64 gone_since(const struct files_gone *gone, u32 count, u64 file, u64 now)
 {
 	u32 i;

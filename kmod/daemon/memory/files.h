@@ -2,8 +2,8 @@
 /*
  * Open files that memory was exported on, and their last close. No call tells a daemon of that close. But an
  * epoll instance holds no reference to a file, and the kernel takes the file's entry out with the last one. So there is an
- * epoll that nobody waits on: its entries carry the files' numbers, and what it lists no more is closed. It outlives the
- * engine as the state does.
+ * epoll that no thread waits on: its entries carry the files' numbers, and a file that it lists no more is closed. The
+ * epoll outlives the engine as the state does.
  */
 #ifndef CGPUD_FILES_H
 #define CGPUD_FILES_H
@@ -23,7 +23,7 @@ struct files_gone {
 struct files {
 	pthread_mutex_t lock;
 	int epoll; /* -1: files cannot be watched */
-	u32 known; /* numbers in at: those of the last refresh, and what came since */
+	u32 known; /* numbers in at: those of the last refresh, and later ones */
 	u32 closing; /* in gone */
 	u32 taken_up; /* 1: the epoll came from the engine before */
 	u64 last; /* number without its container */
@@ -33,18 +33,18 @@ struct files {
 
 struct cgpud;
 
-/* Reserve what is needed in this process, and see whether the kernel has all that is. 0 or a negative errno. */
+/* Reserve the place in this process, and test whether the kernel can watch files. 0 or a negative errno. */
 int files_try(void);
 /* Take up the epoll of the engine before this one, or make one (fd -1); owns fd. When this kernel cannot do it: a negative
  * errno, and exports are refused. */
 int files_open(struct files *files, int fd);
 void files_close(struct files *files);
-/* The state is that of an engine before this one: settle what has no watched file any more. */
+/* The state is that of an engine before this one: settle exports that have no watched file any more. */
 void files_recover(struct cgpud *d);
 /* Number the file that a descriptor of ours leads to. Watched from now on if something is to be exported on it (watch 1);
- * else one that is not watched gets a number that nobody has. -EBADF: it is open for nothing; -ENOSPC: too many. */
+ * else an unwatched file gets a number that no other has. -EBADF: it is open for nothing; -ENOSPC: too many. */
 int files_number(struct cgpud *d, int fd, u32 watch, u64 generation, u64 *number);
-/* Settle what was exported on files that are closed. Returns how many of these are about to be settled. */
+/* Settle exports of closed files. Returns how many of these are about to be settled. */
 u32 files_sweep(struct cgpud *d);
 
 #endif

@@ -97,7 +97,7 @@ static u64 pending_bytes(const struct managed_container *container, u64 space)
 	return bytes;
 }
 
-/* It is there: no longer pending. */
+/* A mapping that the process has is no longer pending. */
 static void pending_seen(struct managed_container *container, u64 space, u64 start, u64 end)
 {
 	u32 i;
@@ -123,7 +123,7 @@ static void add(void *ctx, u64 start, u64 end)
 	sum->counted = (end + PIECE - 1) / PIECE * PIECE;
 }
 
-/* One that no process uses has what it had, and was about to have, until it is taken apart. */
+/* An address space that no process uses keeps its mapped and pending bytes until it is taken apart. */
 static int measure_space(struct cgpud *d, struct managed_container *container, u32 at)
 {
 	struct address_space *space = &d->managed.spaces.at[at];
@@ -133,7 +133,7 @@ static int measure_space(struct cgpud *d, struct managed_container *container, u
 
 	if (r == 0)
 		space->bytes = sum.bytes + pending_bytes(container, space->serial);
-	/* What cannot be counted may be more than is charged: nothing more is mapped meanwhile. */
+	/* Bytes that cannot be counted may be more than the charge: refuse more mappings meanwhile. */
 	else if (r != -ESRCH)
 		return -EAGAIN;
 	else if (!address_space_lives(&asker, space))
@@ -188,7 +188,7 @@ static int charge(struct cgpud *d, struct managed_container *container, const st
 
 	if (r < 0)
 		return r;
-	/* First what is there, whatever the limit; then what is to come. */
+	/* First charge the memory that is there, without the limit; then the new mapping. */
 	r = set(d, map, before, 0);
 	if (r == 0)
 		r = set(d, map, before + more, 1);

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Managed memory: shared mappings of UVM's node. A mapping is charged, and then made by the container's own call. Whether it
- * succeeded, and what was unmapped, is found in the process's list of mappings. Reading that list waits for the process's
- * memory lock, which a hostile process can hold: so it is read by workers of that container, never by the reaper.
+ * Managed memory: shared mappings of UVM's node. A mapping is charged, and then made by the container's own call. The
+ * process's list of mappings shows whether it succeeded, and which mappings are gone. A read of that list waits for the
+ * process's memory lock, which a hostile process can hold: so workers of that container read it, never the reaper.
  */
 #ifndef CGPUD_MANAGED_H
 #define CGPUD_MANAGED_H
@@ -47,7 +47,7 @@ struct managed_map {
 };
 
 void managed_open(struct cgpud *d, u32 allowed);
-/* What the ledger of an engine before this one has. Before any call is answered. */
+/* Take up managed memory from the ledger of an engine before. Before any call is answered. */
 void managed_take_up(struct cgpud *d);
 /* A thread is about to map UVM's node. 0; -EPERM: not allowed here; -ENOMEM: its container's limit; -EAGAIN: too many at
  * once, or another count does not end. */
@@ -57,7 +57,7 @@ int managed_map(struct cgpud *d, const struct managed_map *map);
 void managed_recount(struct cgpud *d, u32 slot, u64 generation, s32 tid);
 /* The same, unless the last recount is a moment old. */
 void managed_recount_stale(struct cgpud *d, u32 slot, u64 generation, s32 tid);
-/* Give back what lay in address spaces that nobody uses any more. Any thread. */
+/* Give back memory of address spaces that no process uses any more. Any thread. */
 void managed_drop_ended(struct cgpud *d, u32 slot);
 
 #endif

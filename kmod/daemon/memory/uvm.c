@@ -176,7 +176,7 @@ enum cgpu_verdict uvm_judge(struct cgpud *d, struct in_flight *e, struct task *t
 	if (e->call.nr == UVM_MAP_EXTERNAL_ALLOCATION || e->call.nr == UVM_ALLOC_DEVICE_P2P ||
 		e->call.nr == UVM_REGISTER_CHANNEL)
 		return judge_map(d, e, task);
-	/* It may have been done before, and the last mapping have gone with it. */
+	/* An earlier run of this call may have removed the last mapping. */
 	if (e->again || e->repeated)
 		return CGPU_EXECUTE;
 	caller = caller_of(e, task);
@@ -184,7 +184,7 @@ enum cgpu_verdict uvm_judge(struct cgpud *d, struct in_flight *e, struct task *t
 	return external_find(d, &caller, task->file, &latest) == EXTERNAL_NONE ? CGPU_CONTINUE : CGPU_EXECUTE;
 }
 
-/* Of UVM_UNREGISTER_CHANNEL, or of a card's address space, with which all of its channels go. */
+/* Channels of UVM_UNREGISTER_CHANNEL, or of a card's address space, with which all of its channels go. */
 static struct external_span channels_of(const struct nv_abi *abi, const struct in_flight *e, const struct task *task)
 {
 	const struct nv_layout_UVM_UNREGISTER_CHANNEL_PARAMS *at = &abi->UVM_UNREGISTER_CHANNEL_PARAMS;
@@ -217,7 +217,7 @@ static struct external_span span_of(const struct nv_abi *abi, const struct in_fl
 		return span;
 	}
 	span.start = get64(top, free->base);
-	/* Where the driver does not look at a length, it tells none. */
+	/* A driver that ignores the length has no field for it. */
 	if (free->length != NV_ABI_ABSENT)
 		span.end = span.start + get64(top, free->length);
 	return span;
@@ -315,9 +315,9 @@ static void drop(struct cgpud *d, u32 file, const struct external_span *span, co
 }
 
 /*
- * Drivers from 590 on free a range by its start alone. What a container has said of the range's length when it made it went
- * on in the container, and is not believed: the driver itself is asked, mapping by mapping upwards, whether there is still a
- * range around it. Ranges do not overlap and are never split, so the first one that is there ends the search.
+ * Drivers from 590 on free a range by its start alone. The container alone ran the call that gave the range's length,
+ * so the engine does not believe that length: it asks the driver, mapping by mapping upwards, whether a range is still
+ * around it. Ranges do not overlap and are never split, so the first range found ends the search.
  */
 static void drop_rest(struct cgpud *d, u32 file, const struct external_span *span, int fd)
 {

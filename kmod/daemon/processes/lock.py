@@ -21,20 +21,20 @@ class HeldError(CgpuError):
     """Another process holds the lock; pid is its process id as far as it is known, else 0."""
 
     def __init__(self, path: Path, pid: int) -> None:
-        """Say who holds it."""
+        """Name the process that holds the lock."""
         self.pid = pid
         super().__init__(f"cgpud already runs as process {pid or '?'} ({path}); stop it with: cgpud --stop")
         self.path = path
 
 
 def sign(fd: int, holder: ProcessIdentity) -> None:
-    """Write into a lock file who holds it."""
+    """Write the holder's identity into a lock file."""
     os.ftruncate(fd, 0)
     os.pwrite(fd, holder.text().encode(), 0)
 
 
 def signer(fd: int) -> ProcessIdentity:
-    """Return who has signed a lock file."""
+    """Return the process that has signed a lock file."""
     return process_identity.parse(os.pread(fd, process_identity.MAX_BYTES, 0))
 
 
@@ -63,7 +63,7 @@ class Lock:
         return self._fd
 
     def sign(self) -> None:
-        """Write into it who this process is, after a fork."""
+        """Write this process's identity into the file, after a fork."""
         sign(self._fd, process_identity.own())
 
     def release(self) -> None:
@@ -90,7 +90,7 @@ class Lock:
             return holder.pid if holder.is_meant() else 0
         folder = os.open(path.parent, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
         try:
-            # One at a time: the second one finds the file of the first.
+            # Daemons come one at a time: the second one finds the file of the first.
             fcntl.flock(folder, fcntl.LOCK_EX)
             held, found = os.fstat(self._fd), path.stat()
             if (held.st_dev, held.st_ino) == (found.st_dev, found.st_ino):

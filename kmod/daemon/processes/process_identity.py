@@ -42,7 +42,7 @@ class ProcessIdentity:
         except OSError:
             return False
         try:
-            # The handle stays with one process: what it is now it stays.
+            # The handle stays with one process, so the facts read now are that process's.
             if not self.is_meant():
                 return False
             with contextlib.suppress(ProcessLookupError):

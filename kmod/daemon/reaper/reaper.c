@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* The reaper thread: ends of processes and containers, and what is done once in a second. */
+/* The reaper thread: ends of processes and containers, and the work of each second. */
 #define _GNU_SOURCE
 #include <signal.h>
 #include <sys/epoll.h>
@@ -97,7 +97,7 @@ void reaper_watch(struct cgpud *d, u32 slot, s32 tgid)
 		event.data.u64 = (u64)(w - reaper->watch);
 		if (fd >= 0 && epoll_ctl(reaper->epoll, EPOLL_CTL_ADD, fd, &event) < 0)
 			close_one(&fd);
-		/* Not watched: the periodic check finds its end, a second later. */
+		/* The periodic check finds the end of a process that is not watched, a second later. */
 		if (fd >= 0) {
 			*w = (struct watch){ .tgid = tgid, .pidfd = fd, .slot = slot };
 			reaper->watched[slot]++;
@@ -142,7 +142,7 @@ static u32 forget_init(struct reaper *reaper, u32 slot)
 	return 1;
 }
 
-/* Forget who was removed by others since the last time: the slots from one on, up to before another. Returns how many. */
+/* Forget containers that other threads have removed since the last time, in slots [from, to). Returns how many. */
 static u32 forget_removed(struct reaper *reaper, u32 from, u32 to)
 {
 	u32 forgotten = 0, slot;
@@ -191,7 +191,7 @@ static void on_event(struct cgpud *d, u64 event, u64 now)
 	u64 n;
 
 	if (event == EVENT_KICK) {
-		/* Who was only registered leaves nothing behind. */
+		/* A container that was only registered leaves nothing behind. */
 		if (read(reaper->kick_fd, &n, sizeof(n)) != sizeof(n) || reclaim_containers(d) == 0)
 			return;
 	} else if (event & EVENT_INIT) {
@@ -232,7 +232,7 @@ static void tick(struct cgpud *d, u64 now)
 {
 	u32 gpu;
 
-	/* For the tree; a registration asks by itself. */
+	/* The tree shows the cards' mode; a registration asks by itself. */
 	d->ops.cards(d, ~0u);
 	devices_read_majors(&d->devices);
 	reaper_reconcile(d, -1);

@@ -57,19 +57,19 @@ struct cgpud;
 int reaper_open(struct reaper *reaper);
 int reaper_start(struct cgpud *d);
 void reaper_stop(struct cgpud *d);
-/* As reaper_stop(), for a time: 1 when it has not ended by then. */
+/* The same as reaper_stop(), for a time: 1 when the reaper has not ended by then. */
 u32 reaper_pause(struct cgpud *d, u32 ms);
 void reaper_close(struct reaper *reaper);
 /* A process has made a driver call: be told when it ends. Any thread. */
 void reaper_watch(struct cgpud *d, u32 slot, s32 tgid);
-/* Compare the charges of one container (slot), or of all (-1), with what the driver says. Returns how many
+/* Compare the charges of one container (slot), or of all (-1), with the driver's figures. Returns how many
  * are left to processes that have ended: the driver has not cleaned up yet. Any thread. */
 u32 reaper_reconcile(struct cgpud *d, s64 slot);
 /* Another container has a client on record that a container (slot) names: drop that record if it is stale.
  * Any thread. */
 void reaper_drop_stale_client(struct cgpud *d, u32 slot, u32 client);
-/* Room is short, and removed containers have left memory behind: drop what the driver has dropped, and
- * wait a moment for what it is about to drop. Any thread. */
+/* Room is short, and removed containers have left memory behind: drop charges of memory that the driver has
+ * freed, and wait a moment for memory that it is about to free. Any thread. */
 void reaper_drop_orphans(struct cgpud *d);
 /* Ask the driver about each card, and tell the core, which works out unaccounted memory. */
 void unaccounted_sample(struct cgpud *d);

@@ -38,10 +38,10 @@ static u32 reconcile_one(struct cgpud *d, u32 slot, const struct cgpu_process_ch
 	u32 ended = process_has_ended(charge->tgid) ? 1 : 0;
 	u64 used = 0;
 
-	/* Of an estimate no figure tells: its client is asked for when room is short. */
+	/* The driver has no figure for an estimate: ask for its client when room is short. */
 	if (!ended && charge->reported == 0)
 		return 0;
-	/* With its clients go their charges. */
+	/* A drop of the process's dead clients drops their charges. */
 	if ((driver_process_bytes(&d->driver, charge->gpu, charge->tgid, &used) < 0 || used < charge->reported ||
 		    ended) &&
 		drop_dead_clients(d, slot, charge->tgid) == 0)
@@ -49,8 +49,8 @@ static u32 reconcile_one(struct cgpud *d, u32 slot, const struct cgpu_process_ch
 	return ended;
 }
 
-/* Clients without a charge hold records too. Those of a live process are asked for only when room is
- * short: it may have closed its descriptor. */
+/* Clients without a charge have records too. Ask for clients of a live process only when room is short:
+ * the process may have closed its descriptor. */
 static void drop_idle_clients(struct cgpud *d, u32 slot, u32 of_live_too)
 {
 	u32 cursor = 0, n = 0, i;
@@ -84,7 +84,7 @@ static u32 drop_gone_orphans(struct cgpud *d)
 	s32 tgid;
 
 	managed_drop_ended(d, CGPU_ORPHANS);
-	/* Nobody can make an orphan anew, so no order is needed. */
+	/* No process can make an orphan anew, so any order will do. */
 	while (cgpu_orphan_next(&d->core, &cursor, &tgid, &client) == 0) {
 		if (driver_client_gone(&d->driver, client))
 			cgpu_orphan_gone(&d->core, tgid, client);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Samples what the driver says of each card, and finds processes with memory that the ledger does not have. */
+/* Samples the driver's figures of each card, and finds processes with memory that the ledger does not have. */
 #define _GNU_SOURCE
 #include <stdio.h>
 #include <string.h>
@@ -57,7 +57,7 @@ static ino_t pid_namespace(s32 pid)
 	return stat(path, &found) ? 0 : found.st_ino;
 }
 
-/* A group may be shared with processes that are in no container. What is in a namespace of a container's own is not. */
+/* Processes outside of containers may share a cgroup, but not a pid namespace of a container's own. */
 static int is_inside(const struct cgpu_container_info *info, s32 tgid)
 {
 	ino_t inside = pid_namespace(info->pid);
@@ -88,7 +88,7 @@ static void note_restless(struct cgpud *d, const struct asker *asker, s32 tgid)
 	inspections->restless[i].until = clock_ms() + RESTLESS_MS;
 }
 
-/* It has memory by calls that were not notified: a runtime may have started it without the filter that others have. */
+/* The process has memory by calls that were not notified: a runtime may have started it without the filter. */
 static void see_filtered(struct cgpud *d, const struct cgpu_container_info *info, s32 tgid)
 {
 	struct asker asker = asker_soon(&d->looks, info->slot, info->generation);
@@ -117,7 +117,7 @@ static void see_filtered(struct cgpud *d, const struct cgpu_container_info *info
 			info->id, tgid, strerror(-r));
 }
 
-/* Whether what a process has is charged to a container, or was to one that is gone. */
+/* Whether a process's memory is charged to a container, or was to one that is gone. */
 static int is_contained(struct cgpud *d, u32 gpu, s32 tgid)
 {
 	struct cgpu_container_info info;
@@ -140,7 +140,7 @@ static int is_contained(struct cgpud *d, u32 gpu, s32 tgid)
 	return 0;
 }
 
-/* No container is charged for what one has handed out: it is unaccounted memory, which others cannot have. */
+/* No container is charged for memory by handed-out files: it is unaccounted memory, which others cannot have. */
 static int is_handed(struct cgpud *d, u32 gpu, s32 tgid, u64 bytes)
 {
 	if (!handed_files(d, tgid))
@@ -160,7 +160,7 @@ static int view_processes(struct cgpud *d, u32 gpu, struct cgpu_card_view *view)
 	u64 bytes;
 
 	for (i = 0; i < n; i++) {
-		/* One that has ended meanwhile has nothing. */
+		/* A process that has ended meanwhile has no memory. */
 		if (driver_process_bytes(&d->driver, gpu, tgid[i], &bytes) < 0 || bytes == 0)
 			continue;
 		view->users++;

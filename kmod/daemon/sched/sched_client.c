@@ -13,7 +13,7 @@
 #define SAMPLES_MAX SAMPLED_PROCESSES
 /* A sample says how busy an engine was in hundredths of a percent. */
 #define BUSY_ALL 10000u
-/* What one sample can stand for at most: further apart, some are missing. */
+/* The longest time that one sample can stand for: if they are further apart, some are missing. */
 #define SAMPLE_NS 1000000000ull
 
 struct sample {
@@ -82,7 +82,7 @@ static int ask(struct cgpud *d, struct sched_client *sc)
 		NV2080_CTRL_CMD_PERF_GET_GPUMON_PERFMON_UTIL_SAMPLES_V2, sc->samples, l->bytes);
 }
 
-/* Those that are new, in the order of time. */
+/* Extract the new samples, in the order of time. */
 static u32 sort_new(const struct nv_abi *abi, const struct sched_client *sc, struct sample sample[SAMPLES_MAX])
 {
 	const struct nv_layout_NV2080_CTRL_PERF_GET_GPUMON_PERFMON_UTIL_SAMPLES_V2_PARAMS *l =
@@ -148,7 +148,7 @@ int sched_client_sample(struct cgpud *d, struct sched_client *sc, struct process
 	n = sort_new(d->core.abi, sc, sample);
 	*kind = kind_of(d->core.abi, before, n);
 	for (i = 0; i < n; i++) {
-		/* Those of one moment stand for the same time. Since when the first of all counts is not known. */
+		/* Samples of one moment stand for the same time. The first one of all has no known start. */
 		if (sample[i].at != sc->sampling.since) {
 			ns = sc->sampling.since ? sample[i].at - sc->sampling.since : 0;
 			sc->sampling.since = sample[i].at;

@@ -12,7 +12,7 @@
 
 #define SAMPLED_PROCESSES 128 /* more than there are samples at once */
 
-/* Used by one thread at a time, but for what is said below. */
+/* One thread at a time uses this, but for the fields below. */
 struct sched_client {
 	int fd; /* nvidiactl; -1: not opened yet, or the driver went */
 	u32 client, subdevice;
@@ -34,8 +34,8 @@ int sched_client_open(struct cgpud *d, struct sched_client *sc, u32 gpu);
 /* Enable or disable channels. The driver's status, or a negative errno: the driver is gone. */
 int sched_client_set_channels(struct cgpud *d, const struct sched_client *sc, const struct cgpu_channel_batch *batch);
 /*
- * What processes have used of the GPU since the last samples, SAMPLED_PROCESSES at most. Returns how many, or a negative errno:
- * the driver does not say. May go on beside sched_client_set_channels().
+ * GPU time that processes have used since the last samples, SAMPLED_PROCESSES at most. Returns how many, or a negative
+ * errno: the driver does not say. May go on beside sched_client_set_channels().
  */
 int sched_client_sample(
 	struct cgpud *d, struct sched_client *sc, struct process_use *use, enum cgpu_samples_kind *kind);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* The thread of each GPU that carries out what the core decides of GPU time. */
+/* The thread of each GPU that carries out the core's decisions on GPU time. */
 #define _GNU_SOURCE
 #include <linux/futex.h>
 #include <signal.h>
@@ -134,7 +134,7 @@ static void set_channels(struct sharing_gpu *own, u64 now)
 	}
 }
 
-/* Under the lock. Returns when to retry what has failed; CGPU_ROUND_NEVER: nothing has. */
+/* Under the lock. Returns when to retry failed changes; CGPU_ROUND_NEVER: none has failed. */
 static u64 apply(struct sharing_gpu *own, struct cgpu_round *decision)
 {
 	if (cgpu_round(&own->d->core, own->gpu, decision) < 0)
@@ -163,7 +163,7 @@ static void read_samples(struct sharing_gpu *own, u64 now)
 	enum cgpu_samples_kind kind;
 	int n, i;
 
-	/* Not under the lock: enabling and disabling channels must not wait for it. */
+	/* Sample without the lock: enabling and disabling channels must not wait for it. */
 	n = sched_client_sample(d, &own->sched_client, use, &kind);
 	/* The driver is there, and says nothing now. */
 	if (n == -EAGAIN)
@@ -209,7 +209,7 @@ static u64 leave_timeslices(struct sharing_gpu *own, u64 now)
 	if (cgpu_timeslices_next(&own->d->core, own->gpu, 0, &cursor, &slice) < 0) {
 		if (!atomic_load(&own->d->timeslices.left))
 			return CGPU_ROUND_NEVER;
-		/* A worker is at what is left. */
+		/* A worker sets the slices that are left. */
 		if (now < own->posted + SECOND)
 			return own->posted + SECOND;
 	}
@@ -218,7 +218,7 @@ static u64 leave_timeslices(struct sharing_gpu *own, u64 now)
 	return now + SECOND;
 }
 
-/* One scheduling round. Returns when the next one is due. */
+/* Run a scheduling round. Returns when the next one is due. */
 static u64 run_round(struct sharing_gpu *own)
 {
 	struct cgpu_round decision = { .channels = 1 };
@@ -232,7 +232,7 @@ static u64 run_round(struct sharing_gpu *own)
 	for (round = 0; round < ROUNDS && decision.channels && retry == CGPU_ROUND_NEVER; round++)
 		retry = apply(own, &decision);
 	pthread_mutex_unlock(&own->lock);
-	/* While channels cannot be changed no grant ends. */
+	/* No grant ends while channels cannot be changed. */
 	until = retry == CGPU_ROUND_NEVER ? decision.until : retry;
 	if (decision.timeslices)
 		until = earlier(until, leave_timeslices(own, decision.now));
@@ -263,7 +263,7 @@ static void sleep_until(struct sharing_gpu *own, u64 until, u64 took)
 		sleep_to(clock_ns() + YIELD_NS);
 }
 
-/* What the engine before told the driver is not known. */
+/* The settings that the engine before made in the driver are not known, so decide at once. */
 static void begin(struct sharing_gpu *own)
 {
 	decide_now(own);
@@ -276,7 +276,7 @@ static void *sharing_main(void *arg)
 	struct sharing_gpu *own = arg;
 
 	prctl(PR_SET_NAME, "cgpud-turns");
-	/* To the nanosecond; 50 us late is the default. */
+	/* Timers wake to the nanosecond; the default is up to 50 us late. */
 	prctl(PR_SET_TIMERSLACK, 1, 0, 0, 0);
 	/* Soon after its time also where all processors are busy. No real-time class: the driver waits for the card's firmware
 	 * in a loop, and one that hangs would take a processor from everybody. Without the right it is as any thread. */
@@ -326,7 +326,7 @@ int sharing_start(struct cgpud *d)
 
 		if (own->running && own->ending)
 			own->running = pthread_join(own->thread, NULL) != 0;
-		/* It was never stopped: the pause before was given up. */
+		/* The thread was never stopped, as the pause before was given up. */
 		if (own->running)
 			continue;
 		own->ending = 0;

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Shares of GPU time, as the core decides them. Each GPU has a thread that enables and disables channels when a grant ends, so
- * that a card that hangs holds up no other one. It sleeps until then, or until the core says that something has changed; while
- * no container has channels it does nothing. It takes no input from containers: timeslices are set by workers (timeslice.h).
+ * that a card that hangs holds up no other one. The thread sleeps until then, or until the core says that something has
+ * changed; while no container has channels it does nothing. It takes no input from containers: workers set timeslices
+ * (timeslice.h).
  */
 #ifndef CGPUD_SHARING_H
 #define CGPUD_SHARING_H
@@ -29,7 +30,7 @@ struct sharing_gpu {
 	atomic_uint begun; /* 1: channels have been set, or could not be */
 	struct sched_client sched_client; /* opened under the lock, closed by the thread under the lock */
 	u64 retry; /* ns: not before then, as the driver is gone; 0: it is there */
-	/* Of the thread alone. */
+	/* Only the thread uses these. */
 	u64 sample_due; /* ns: when samples are due */
 	u64 posted; /* ns: when timeslices were left to a worker last */
 	atomic_uint due; /* 1: something has changed; the thread waits for it by a futex */
@@ -52,7 +53,7 @@ int sharing_start(struct cgpud *d);
 /* Returns how many threads a driver keeps from ending in this time. */
 u32 sharing_stop(struct cgpud *d, u32 ms);
 void sharing_close(struct cgpud *d);
-/* The driver has done a call: set what it asks for before its caller goes on. */
+/* The driver has done a call: apply its scheduling controls before its caller goes on. */
 void sharing_after_call(struct cgpud *d, const struct in_flight *e, struct task *task);
 
 #endif

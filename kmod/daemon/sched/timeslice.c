@@ -45,7 +45,7 @@ static int is_rather(const struct timeslice_client *place, const struct timeslic
 	return place->order < than->order;
 }
 
-/* Under the lock: the place that a client has, or is to have. */
+/* Find the place that a client has, or is to have. Under the lock. */
 static struct timeslice_client *place_of(struct timeslices *timeslices, u32 client)
 {
 	u32 first = ((client ^ timeslices->seed) * 2654435761u >> 16) % TIMESLICE_CLIENTS, i;
@@ -121,8 +121,8 @@ static int lock_container(struct cgpud *d, u32 slot)
 	return -pthread_mutex_clocklock(&d->timeslices.busy[slot % CGPU_MAX_CONTAINERS], CLOCK_MONOTONIC, &until);
 }
 
-/* All of a client that are due, on a file that may be the one that it lives on. Under its container's lock. 0, or what came
- * in place of an answer. */
+/* Set all timeslices of a client that are due, on a file that may be the one it lives on. Under its container's lock.
+ * 0, or an errno in place of the driver's answer. */
 static int set_all(struct cgpud *d, u32 gpu, u32 client, int file)
 {
 	const struct nv_layout_NVA06C_CTRL_TIMESLICE_PARAMS *l = &d->core.abi->NVA06C_CTRL_TIMESLICE_PARAMS;
@@ -145,7 +145,7 @@ static int set_all(struct cgpud *d, u32 gpu, u32 client, int file)
 
 /* --- on a descriptor that is searched for --- */
 
-/* One descriptor of a task, taken for this moment if it is the control node. */
+/* Try one descriptor of a task: copy it for this moment if it is the control node. */
 static int try_number(struct cgpud *d, u32 gpu, const struct timeslice_client *known, s32 tid, int pidfd, int number)
 {
 	struct asker asker = asker_soon(&d->looks, known->slot, known->generation);
@@ -196,11 +196,11 @@ static int is_of_container(struct cgpud *d, const struct timeslice_client *known
 		return 0;
 	if (strlen(info.cgroup) > 1)
 		r = cgroup_holds(info.cgroup, tgid) || (r && known->tgid == tgid && known->started);
-	/* While it has not ended the number is its own. */
+	/* The process has its number as long as it has not ended. */
 	return r && !process_ended(pidfd);
 }
 
-/* It is found, or the process cannot be searched. */
+/* The descriptor is found, or the process cannot be searched. */
 static int is_end_of_search(int r)
 {
 	return r == 0 || r == -ESRCH || r == -EPERM || r == -ETIMEDOUT || r == -EAGAIN || r == -EPIPE;
@@ -297,7 +297,7 @@ void timeslice_post(struct cgpud *d, u32 gpu)
 	workers_wake(d);
 }
 
-/* What is no longer due, or has gone, is not left any more. */
+/* Unmark clients that are gone, or have no timeslice due any more. */
 static void prune(struct cgpud *d, u32 gpu)
 {
 	struct cgpu_timeslice slice;
@@ -328,7 +328,7 @@ void timeslice_serve(struct cgpud *d)
 
 /* --- on a call's own descriptor --- */
 
-/* What the driver's own calls name first. */
+/* The client that a call of the driver names first. */
 static u32 client_of(const struct cgpud *d, const struct in_flight *e)
 {
 	const struct nv_abi *abi = d->core.abi;
@@ -367,7 +367,7 @@ static void note(struct cgpud *d, const struct in_flight *e, const struct task *
 
 static int on_call(struct cgpud *d, const struct in_flight *e, const struct task *task, u32 gpu, u32 client)
 {
-	/* Another worker may hold the lock for ever. What is not set now stays due; meanwhile channels are enabled in turns. */
+	/* Another worker may hold the lock for ever. Slices stay due; meanwhile rounds enable and disable channels. */
 	int r = lock_container(d, e->call.slot);
 
 	if (r < 0)

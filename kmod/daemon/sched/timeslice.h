@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Timeslices of channel groups. The driver takes them only by the open file that the group's client lives on, so each is set
- * by a copy of its process's descriptor: by the worker that has just made the group on the one it has at hand, and later by
- * any worker, on one that it takes for this moment; a copy that is kept would keep what the client has alive. Workers have no
- * rights that a container could use, and one whose copy cannot be closed, as the container has put a file of its own there,
- * holds up nothing but that container.
+ * Timeslices of channel groups. The driver takes them only by the open file that the group's client lives on, so a
+ * worker sets each by a copy of its process's descriptor: the worker that has just made the group by the copy it has at
+ * hand, later any worker by one that it takes for this moment; a lasting copy would keep the client's objects alive.
+ * Workers have no rights that a container could use, and a worker whose copy cannot be closed, as the container has put
+ * a file of its own there, holds up nothing but that container.
  */
 #ifndef CGPUD_TIMESLICE_H
 #define CGPUD_TIMESLICE_H
@@ -18,7 +18,7 @@
 /* Places that a client may have. */
 #define TIMESLICE_PROBES 8
 
-/* How a client with channel groups was last reached. */
+/* A client with channel groups, and the descriptor by which it was last reached. */
 struct timeslice_client {
 	u32 client; /* handle; 0: free */
 	s32 tid, tgid;
@@ -36,7 +36,7 @@ struct timeslices {
 	u32 seed;
 	u64 order; /* the last one */
 	struct timeslice_client at[TIMESLICE_CLIENTS];
-	/* Of each container: held while slices of its clients are set. */
+	/* Lock of each container, held while a worker sets slices of its clients. */
 	pthread_mutex_t busy[CGPU_MAX_CONTAINERS];
 	atomic_uint posted; /* bit n: GPU n has slices to be set, or a worker is at it */
 	atomic_uint wanted; /* bit n: and no worker has begun */
@@ -49,15 +49,15 @@ struct in_flight;
 struct task;
 
 void timeslice_init(struct cgpud *d);
-/* How a client was last reached. 1: it is known. */
+/* Find the record of a client. 1: it is known. */
 int timeslice_find(struct timeslices *timeslices, u32 client, struct timeslice_client *found);
-/* What is left adds up. Where all of its places are taken, one that has nothing left is forgotten, or the one that was told of
- * first: its descriptor is then searched for. */
+/* Record how a client is reached; GPUs with slices left add up. A full table forgets a client that has none left, or
+ * else the oldest one: a worker then searches for its descriptor. */
 void timeslice_remember(struct timeslices *timeslices, const struct timeslice_client *one);
 void timeslice_not_left(struct timeslices *timeslices, u32 client, u32 gpus);
 /* Have a worker set all that are due on a GPU. */
 void timeslice_post(struct cgpud *d, u32 gpu);
-/* A worker does what was posted. */
+/* A worker sets the posted slices. */
 void timeslice_serve(struct cgpud *d);
 /* A group, or a channel of it, was made or scheduled by a call: set the slices of that client on the call's descriptor. */
 void timeslice_after_call(struct cgpud *d, const struct in_flight *e, struct task *task);

@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What outlives a daemon: descriptors in a store, and the keeper of that store where there is no systemd."""
+"""Descriptors in a store, which outlive a daemon, and the keeper of that store where there is no systemd."""

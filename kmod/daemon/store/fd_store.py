@@ -20,7 +20,7 @@ NAME = re.compile(r"[!-9;-~]{1,255}")  # printable, no colon: names are joined b
 
 @dataclass(frozen=True, slots=True)
 class Message:
-    """One datagram: who sent it, its fields, its descriptors. These and pidfd are the receiver's to close."""
+    """One datagram: its sender, fields and descriptors. The receiver closes these and pidfd."""
 
     pid: int
     uid: int
@@ -40,7 +40,7 @@ def parse_fields(text: bytes) -> dict[str, str]:
 
 
 def bind(path: str) -> socket.socket:
-    """Make the datagram socket, only for root, that says who sends. Raises OSError."""
+    """Make the datagram socket, only for root, which names each sender. Raises OSError."""
     return unix_socket.bind(path, socket.SOCK_DGRAM, credentials=True)
 
 
@@ -93,7 +93,7 @@ class FdStore:
             self._close(fd)
 
     def drop_hung_up(self) -> None:
-        """Close what has no other end any more: a listener whose tasks are all gone."""
+        """Close descriptors without another end, as a listener whose tasks are all gone."""
         for fd, events in self._poll.poll(0):
             # A listener tells EPOLLERR alone where the look at it was interrupted (kernel/seccomp.c).
             if fd in self._entries and (events & select.EPOLLHUP or unix_socket.await_event(fd, 0, 0)):

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The keeper: what systemd's service manager does for cgpud, where there is no systemd.
+"""The keeper, which serves cgpud as systemd's service manager does, where there is no systemd.
 
-It starts the daemon again when it dies, holds its descriptors meanwhile, and speaks the same protocol,
-so that the daemon has one code path.
+The keeper starts the daemon again when it dies, holds its descriptors meanwhile, and speaks the same
+protocol, so that the daemon has one code path.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ log = logging.getLogger(__name__)
 RESTART_S = (0.0, 0.1, 0.2, 0.5, 1.0, 2.0, 5.0)  # waits between restarts; the last one repeats
 RETRY_S = 1.0  # where none can be begun at all
 SETTLED_S = 60.0  # a daemon that lived this long starts the row over
-PROGRAM = "CGPU_PROGRAM"  # with MAINPID: what its successor was started by
+PROGRAM = "CGPU_PROGRAM"  # with MAINPID: the program that started the successor
 LOCK = "lock"  # a copy for the daemon: it may outlive its keeper
 PR_SET_CHILD_SUBREAPER = 36
 SIGNALS = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGCHLD)
@@ -75,7 +75,7 @@ def worker_environment(
 
 
 def place_fds(fds: Sequence[int]) -> None:
-    """In a child: put descriptors at 3, 4, and on, open over exec."""
+    """Put a child's descriptors at 3, 4, and on, open over exec."""
     # First out of the way of their targets, or one would overwrite another.
     high = [fcntl.fcntl(fd, fcntl.F_DUPFD_CLOEXEC, FIRST_FD + len(fds)) for fd in fds]
     for number, fd in enumerate(high, FIRST_FD):
@@ -252,7 +252,7 @@ class Keeper:
             self._succeed(fields)
 
     def _succeed(self, fields: dict[str, str]) -> None:
-        """Another process is the daemon from now on. It has come to be ours, or will when its parent ends."""
+        """Take another process for the daemon. It is our child already, or will be when its parent ends."""
         try:
             pid = int(fields["MAINPID"])
             pidfd = os.pidfd_open(pid)
@@ -266,7 +266,7 @@ class Keeper:
         self._program = started_by
 
     def _on_order(self, fields: dict[str, str], fds: list[int]) -> None:
-        """Do what another cgpud asks for. Descriptors that are kept are taken out of fds."""
+        """Carry out another cgpud's order. Takes the descriptors that it keeps out of fds."""
         if START in fields and self._child is None:
             with contextlib.suppress(ValueError, RecursionError):
                 arguments = json.loads(fields[START])
@@ -313,7 +313,7 @@ class Keeper:
         return time.monotonic() - child.killed > UNKILLABLE_S
 
     def _after_end(self, child: Child) -> int | None:
-        # What it sent before its end still counts.
+        # Messages that the daemon sent before its end still count.
         self._on_messages()
         code = self._exit_code(child)
         os.close(child.pidfd)

@@ -18,8 +18,8 @@ FIRST_FD = 3  # SD_LISTEN_FDS_START
 # Orders to the keeper by a cgpud that is not its child.
 START = "CGPU_START"  # = JSON list of arguments: start the daemon, if none runs; the answer is one line
 STOP = "CGPU_STOP"  # = 1: no daemon is to run or to be tried; no answer but the pipe's end
-END = "CGPU_END"  # = 1: the same, and what is held is let go
-# Names of what is stored for the next daemon: as long as one of these is, something waits for it.
+END = "CGPU_END"  # = 1: the same, and the keeper closes its descriptors
+# Names of descriptors that are stored for the next daemon: as long as there is one, something waits for it.
 LISTENER = "listener-"  # begins the name of a container's
 RESERVED = "reserved"  # there while reservations wait; the descriptor itself is of no use
 MAX_LINE = 4096
@@ -34,7 +34,7 @@ class NotifySocket:
 
     @property
     def address(self) -> str | None:
-        """Where it sends to."""
+        """Address that messages go to."""
         return self._address
 
     def send(self, text: str, fds: Sequence[int] = ()) -> None:
@@ -61,7 +61,7 @@ class NotifySocket:
             self.send(f"FDSTOREREMOVE=1\nFDNAME={name}")
 
     def status(self, line: str) -> None:
-        """Say in one line what is going on. A dead manager is no reason to fail."""
+        """Report the daemon's status in one line. A dead manager is no reason to fail."""
         with contextlib.suppress(OSError):
             self.send("STATUS=" + line.replace("\n", " "))
 
@@ -79,7 +79,7 @@ def is_heard(path: Path) -> bool:
 def order(keeper: Path, what: str, wait_s: float | None = None) -> str | None:
     """Give the keeper an order, and return its answer; empty: it has none, or was not heeded.
 
-    It answers by a pipe that comes with the order. None: nobody listens, or nobody has answered in time.
+    The keeper answers by a pipe that comes with the order. None: no keeper listens, or none answered in time.
     """
     reader, writer = os.pipe2(os.O_CLOEXEC)
     try:

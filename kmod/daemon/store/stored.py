@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What of a daemon outlives it, by names in the descriptor store: state, listeners, what watches files."""
+"""Descriptors that outlive a daemon, by names in the store: state, listeners, the watch over open files."""
 
 from __future__ import annotations
 
@@ -29,11 +29,11 @@ class Stored:
         self.state_name = state_name
 
     def is_in_use(self) -> bool:
-        """Tell whether containers or reservations depend on what was handed over."""
+        """Tell whether containers or reservations depend on the descriptors that were handed over."""
         return any(name.startswith(LISTENER) or name == RESERVED for name, _ in self._handed)
 
     def take(self, name: str) -> int:
-        """Take what was handed over under a name; -1: nothing was."""
+        """Take the descriptor that was handed over under a name; -1: there is none."""
         found = [fd for held, fd in self._handed if held == name]
         self._handed = [(held, fd) for held, fd in self._handed if held != name]
         for extra in found[1:]:
@@ -43,25 +43,25 @@ class Stored:
     def take_state(self) -> int:
         """Take the state that counts; -1: there is none."""
         found = {name: fd for name in STATES if (fd := self.take(name)) >= 0}
-        # Of two one was given up. One that nobody can read is for the engine to refuse.
+        # An engine has superseded one of two files. The engine refuses a file that nobody can read.
         usable = [name for name, fd in found.items() if can_take_up(fd)]
         self.state_name = next(iter(usable or found), STATES[0])
         state = found.pop(self.state_name, -1)
         for name, fd in found.items():
             os.close(fd)
             self._notify.discard(name)
-        # What else there is says nothing without the state of what containers may have.
+        # The other descriptors mean nothing without the state.
         if state < 0 and self._handed:
             self.drop()
         return state
 
     def take_rest(self) -> list[tuple[str, int]]:
-        """Take what was handed over and not taken yet."""
+        """Take the descriptors that were handed over and not taken yet."""
         rest, self._handed = self._handed, []
         return rest
 
     def drop(self) -> None:
-        """Nothing of what was handed over counts any more."""
+        """Drop all descriptors that were handed over."""
         for name, fd in self.take_rest():
             os.close(fd)
             self._notify.discard(name)
@@ -84,9 +84,9 @@ class Stored:
         self._notify.discard(name)
 
     def keep_files(self, engine: Engine) -> None:
-        """Store what watches exported files."""
+        """Store the descriptor that watches exported files."""
         self._notify.discard(FILES)
-        # Not watched: a wait on it would take the driver's events from the processes that have the files.
+        # The manager must not watch it: a wait takes the driver's events from processes that have the files.
         if engine.files_fd >= 0:
             self._notify.store(FILES, engine.files_fd, watched=False)
 

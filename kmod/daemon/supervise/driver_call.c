@@ -9,8 +9,8 @@
 
 #define UNDO_TOP_BYTES 64
 #define HANDLE_TRIES 8
-/* Apart from the driver's own (0xcaf00000 and up, src/nvidia/inc/libraries/resserv/rs_domain.h) and from
- * those that CUDA counts up from 0x5c000000. */
+/* Our handles lie apart from the driver's own (0xcaf00000 and up, src/nvidia/inc/libraries/resserv/rs_domain.h) and
+ * from CUDA's, which count up from 0x5c000000. */
 #define HANDLE_BASE 0xa7000000u
 #define HANDLE_MASK 0x00ffffffu
 
@@ -24,7 +24,7 @@ static int heap_function(const struct nv_abi *abi, const struct in_flight *e, u3
 	return 1;
 }
 
-/* Where an allocation through the heap has its handle. */
+/* Find the handle's place in an allocation through the heap. */
 static int heap_place(const struct nv_abi *abi, u32 function, struct handle_place *place)
 {
 	const struct nv_layout_NVOS32_PARAMETERS *heap = &abi->NVOS32_PARAMETERS;
@@ -117,7 +117,7 @@ static u32 handle_next(void)
 {
 	u32 chosen = 0;
 
-	/* Without a number the driver may say that it is taken: the caller asks for another one. */
+	/* The driver may refuse this number as taken: the caller asks for another one. */
 	if (getrandom(&chosen, sizeof(chosen), GRND_NONBLOCK) != sizeof(chosen))
 		chosen = 1;
 	return HANDLE_BASE | (chosen & HANDLE_MASK);
@@ -209,7 +209,7 @@ static int read_segment(struct in_flight *e, const struct task *task)
 	return r;
 }
 
-/* In the container's order. A continued call runs later, but counts from here on. */
+/* Count a call, in the container's order. A continued call runs later, but counts from here on. */
 static void count_call(struct cgpud *d, struct in_flight *e)
 {
 	struct call_counts *counts = engine_call_counts(d, e->call.slot);
@@ -337,7 +337,7 @@ static void set_pointers(struct in_flight *e, int ours)
 	}
 }
 
-/* What cannot be found has been freed by the first run of this call. */
+/* The first run of this call has freed an object that cannot be found. */
 static void forgive_free(const struct nv_abi *abi, struct in_flight *e)
 {
 	u32 status;
@@ -355,7 +355,7 @@ static void run(struct cgpud *d, struct in_flight *e, const struct task *task)
 	set_pointers(e, 0);
 }
 
-/* One try with this handle. Returns the driver's status. */
+/* Try the call with this handle. Returns the driver's status. */
 static u32 run_with(
 	struct cgpud *d, struct in_flight *e, const struct task *task, const struct handle_place *place, u32 handle)
 {
@@ -379,7 +379,7 @@ static void run_named(struct cgpud *d, struct in_flight *e, const struct task *t
 		run(d, e, task);
 		return;
 	}
-	/* Only the handle that it was given the first time can tell whether there was a first time. */
+	/* Only the handle of the first time can tell whether there was a first time. */
 	if (e->again && get32(e->before[0], place.handle)) {
 		run_with(d, e, task, &place, get32(e->before[0], place.handle));
 		return;
@@ -394,7 +394,7 @@ static void run_named(struct cgpud *d, struct in_flight *e, const struct task *t
 	}
 }
 
-/* Under the container's name, as in task.c. */
+/* The log line has the container's name, as in task.c. */
 static void say_not_freed(struct cgpud *d, const struct cgpu_call *call, int error)
 {
 	struct cgpu_container_info info;
@@ -433,7 +433,7 @@ static void undo(struct cgpud *d, struct in_flight *e, int file)
 		run_free(d, &call, file);
 }
 
-/* Whether the driver has what the call needs; else the copies say so. In the container's order. */
+/* Whether the driver has the objects that the call needs; else the copies say so. In the container's order. */
 static int ask_driver(struct cgpud *d, struct in_flight *e, const struct task *task)
 {
 	_Alignas(u64) u8 top[UNDO_TOP_BYTES] = { 0 };

@@ -6,7 +6,7 @@
 #include "engine.h"
 #include "task.h"
 
-/* What a command will need where the file is the driver's. */
+/* Foresee the memory and copy that a command will need where the file is the driver's. */
 struct call_wish foresee_call(const struct nv_abi *abi, u32 cmd, u64 address);
 /* Read the caller's top-level struct into the call, out of its wrapper if it has one. 0, or the
  * negative errno with which the call must fail. */
@@ -19,10 +19,10 @@ enum cgpu_verdict call_judge(struct cgpud *d, struct in_flight *e, struct task *
 void call_execute(struct cgpud *d, struct in_flight *e, struct task *task);
 /* Write the copies back to the caller: buffers 0 to count-1. 0 or -EFAULT. */
 int call_write(const struct in_flight *e, struct task *task, u32 count);
-/* Take back what an executed call allocated; at most once. file: copy of the caller's descriptor. */
+/* Free an executed call's new object; at most once. file: copy of the caller's descriptor. */
 void call_undo(struct cgpud *d, struct in_flight *e, int file);
-/* The engine died while the driver may have run this call: free what it may have made. 0 when the handle
- * of that is not known. */
+/* The engine died while the driver may have run this call: free the object that it may have made. 0 when its handle
+ * is not known. */
 u32 call_undo_unsure(struct cgpud *d, struct in_flight *e, int file);
 
 /*

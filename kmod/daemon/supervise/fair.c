@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Counts places of a table by container, and says who may have another one. */
+/* Counts places of a table by container, and decides whether a container may have another one. */
 #include <string.h>
 
 #include "fair.h"

@@ -9,7 +9,7 @@
 
 #include "cgpu_core.h"
 
-/* How many places of the table each container has. */
+/* Places of the table by container. */
 struct fair {
 	u64 generation[CGPU_MAX_CONTAINERS]; /* of the container in the slot; 0: the slot is empty */
 	u32 held[CGPU_MAX_CONTAINERS]; /* places of the container in the slot */

@@ -7,7 +7,7 @@
 
 void in_flight_set_stage(struct in_flight *e, enum stage stage)
 {
-	/* A successor reads this after our death: what came before must not be reordered behind it. */
+	/* A successor reads this after our death: earlier writes must not be reordered behind it. */
 	__atomic_store_n(&e->stage, stage, __ATOMIC_RELEASE);
 }
 
@@ -232,7 +232,7 @@ struct in_flight *in_flight_take_kept(struct in_flight_table *x, s32 tid, u32 in
 	if (!atomic_load(&x->kept))
 		return NULL;
 	pthread_mutex_lock(&x->lock);
-	/* Without tid the thread waits until this is put back. */
+	/* Without tid the call's own thread waits until the call is put back. */
 	e = take(x, find_idle(x, STAGE_KEPT, STAGE_KEPT, tid, index), tid != 0);
 	pthread_mutex_unlock(&x->lock);
 	return e;

@@ -34,7 +34,7 @@ struct in_flight {
 	u32 index;
 	u64 listener; /* serial */
 	u64 started; /* of the thread, once the answer is kept */
-	s32 result; /* what the driver's ioctl gave: 0 or negative errno */
+	s32 result; /* of the driver's ioctl: 0 or negative errno */
 	u32 undone;
 	u32 repeated; /* the engine before may have made this call already */
 	u32 chosen; /* handle that we gave, where the caller left it open; else 0 */
@@ -48,8 +48,8 @@ struct in_flight {
 		struct seccomp_notif notif;
 		u8 notif_space[NOTIF_BYTES_MAX];
 	};
-	u8 copy[IN_FLIGHT_BUFFERS][CGPU_SEGMENT_MAX]; /* what the driver works on */
-	u8 before[IN_FLIGHT_BUFFERS][CGPU_SEGMENT_MAX]; /* what the caller's memory held */
+	u8 copy[IN_FLIGHT_BUFFERS][CGPU_SEGMENT_MAX]; /* the driver works on these */
+	u8 before[IN_FLIGHT_BUFFERS][CGPU_SEGMENT_MAX]; /* the caller's memory before the call */
 };
 
 struct in_flight_table {
@@ -63,7 +63,7 @@ struct in_flight_table {
 	struct in_flight *at; /* IN_FLIGHT_MAX of them */
 	u32 recovered; /* the state came from an engine before this one */
 	u64 ages;
-	/* Of this process, not shared: whether a worker has a call now, and for which thread. */
+	/* Private to this process: whether a worker has a call now, and for which thread. */
 	u8 busy[IN_FLIGHT_MAX];
 	s32 thread[IN_FLIGHT_MAX]; /* 0 until it is known to be a driver call */
 	atomic_uint kept;
@@ -78,7 +78,7 @@ struct in_flight_table {
 int state_file_open(struct in_flight_table *x, int fd);
 /* Make a memory file for a copy of another engine's, which still works on its own; fd stays the caller's. */
 int state_file_prepare(struct in_flight_table *x, int fd);
-/* Take the copy. The other one has stopped: no call is under way in it. It stays as it is. */
+/* Take the copy. The other engine has stopped, so no call is under way in it, and its file stays as it is. */
 int state_file_take_over(struct in_flight_table *x);
 void state_file_close(struct in_flight_table *x);
 struct cgpu_state *state_file_state(const struct in_flight_table *x);
@@ -88,7 +88,7 @@ struct external_store *state_file_external(const struct in_flight_table *x);
 /* A free one, for a notification about to be received, or the place of an answer that was sent long ago, by the container
  * that has most of them; NULL when all are in use. */
 struct in_flight *in_flight_take(struct in_flight_table *x);
-/* a call that an engine before this one left unanswered; NULL when there is none left. */
+/* A call that an engine before this one left unanswered; NULL when there is none left. */
 struct in_flight *in_flight_take_unanswered(struct in_flight_table *x);
 void in_flight_release(struct in_flight_table *x, struct in_flight *e);
 /* The kernel has just handed the notification over. */
@@ -113,7 +113,7 @@ void in_flight_return_kept(struct in_flight_table *x, struct in_flight *e);
 
 /* Point the call at this call's own copies: pointers of a process before are void. */
 void in_flight_rebase(struct in_flight *e);
-/* As it was before it was judged. */
+/* Restore the call to its state before the judgement. */
 void in_flight_unjudge(struct in_flight *e);
 /* Forget everything but the notification. */
 void in_flight_reset(struct in_flight *e);

@@ -34,7 +34,7 @@ void listeners_close(struct listeners *l)
 	pthread_mutex_destroy(&l->lock);
 }
 
-/* Its place, and what tells it from others that have that place before or after it. Never negative. */
+/* A listener's place, and its serial, which tells it from other listeners of the place. Never negative. */
 static u64 event_of(const struct listeners *l, const struct listener *one)
 {
 	return (one->serial & 0x7fffffff) << 32 | (u64)(one - l->at);
@@ -81,7 +81,7 @@ static struct listener *add_locked(struct listeners *l, u64 serial, int *error)
 #define SECCOMP_USER_NOTIF_FD_SYNC_WAKE_UP (1ul << 0)
 #endif
 
-/* Each exec by a runtime makes one, which lives as long as what that leaves behind. */
+/* Each exec by a runtime makes a listener, which lives as long as the processes that the exec leaves behind. */
 static int has_room_locked(const struct listeners *l, u32 slot, struct fair *fair)
 {
 	u32 i;
@@ -100,7 +100,7 @@ int listener_add(struct listeners *l, int fd, const struct listener_facts *facts
 	u32 account;
 	int error = 0;
 
-	/* Only faster: older kernels do without. */
+	/* The flag only makes answers faster: older kernels do without. */
 	ioctl(fd, SECCOMP_IOCTL_NOTIF_SET_FLAGS, SECCOMP_USER_NOTIF_FD_SYNC_WAKE_UP);
 	pthread_mutex_lock(&l->lock);
 	one = add_locked(l, facts->serial, &error);
@@ -225,8 +225,8 @@ struct listener *listener_find(struct listeners *l, u64 serial)
 	return one;
 }
 
-/* A worker of this one's container is free again: let the next of its listeners that wait have it. What one waited
- * with may be gone (a signal): when no other worker's end would follow, all of them are asked. */
+/* A worker of this one's container is free again: let the next of its waiting listeners have it. A signal may have
+ * withdrawn the notification that a listener waited with: when no other worker is busy, ask all of them. */
 static void rearm_locked(struct listeners *l, const struct listener *one)
 {
 	struct account *account = &l->account[one->account];

@@ -27,11 +27,10 @@ struct listener {
 	u32 users; /* workers that hold it */
 	u32 held; /* not armed: its container has its share of the workers */
 	u32 dead; /* closed when the last user lets go */
-	atomic_uint
-		unproven; /* 1: nobody knows whether it is of its container, until a process of that makes a call by it */
+	atomic_uint unproven; /* 1: may not be the container's; a call of a process of the container proves it */
 };
 
-/* One registration. A new one in the same slot does not pay for what the old one's calls still hold. */
+/* Account of one registration: a new one in the same slot does not pay for workers of the old one's calls. */
 struct account {
 	u32 listeners; /* 0: free */
 	u32 busy; /* workers */
@@ -50,7 +49,7 @@ struct listeners {
 	struct account account[LISTENERS_MAX];
 };
 
-/* What a new one is. */
+/* Facts of a new listener. */
 struct listener_facts {
 	u32 slot;
 	u64 generation, serial;
@@ -60,17 +59,17 @@ struct listener_facts {
 int listeners_open(struct listeners *l, int wake_fd);
 void listeners_close(struct listeners *l);
 /* Takes fd over. fair: the containers that there are; NULL: an engine before this one has served it, so it stays. -EDQUOT:
- * its container has its share; -ENOSPC, -EEXIST (a serial twice), or what epoll says. */
+ * its container has its share; -ENOSPC, -EEXIST (a serial twice), or epoll's errno. */
 int listener_add(struct listeners *l, int fd, const struct listener_facts *facts, struct fair *fair);
-/* Wait for one that has something to say. Returns what listener_get takes, LISTENER_WAKE, or a negative errno;
- * events as epoll(7). It stays silent until listener_arm. */
+/* Wait for a listener with an event. Returns a value for listener_get, LISTENER_WAKE, or a negative errno;
+ * events as epoll(7). The listener stays silent until listener_arm. */
 s64 listener_wait(struct listeners *l, u32 *events);
 int listener_arm(struct listeners *l, const struct listener *one);
 /* Arm it for the other workers, unless its container keeps its share of them busy; listener_put makes up
  * for that. */
 void listener_share(struct listeners *l, struct listener *one);
-/* Hold an entry, by what was waited for or by serial, while its descriptor is in use. NULL: gone, or (by what was
- * waited for) put off until a worker of its container is done. */
+/* Take an entry, by event or by serial, while its descriptor is in use. NULL: gone, or (by event) put off until a
+ * worker of its container is done. */
 struct listener *listener_get(struct listeners *l, u64 event);
 struct listener *listener_find(struct listeners *l, u64 serial);
 void listener_put(struct listeners *l, struct listener *one);

@@ -8,7 +8,7 @@
 #include "rm.h"
 #include "uvm.h"
 
-/* From a signal's arrival to the end of its handler. */
+/* Longest time from a signal's arrival to the end of its handler. */
 #define SENT_NS 250000000ull
 
 /* The descriptor is not held meanwhile: a copy would keep the memory of a dead process alive. The worker's cache may be
@@ -28,7 +28,7 @@ static void take_back(struct cgpud *d, struct in_flight *e)
 		task_init(&task, &asker, NULL, e->call.tgid);
 		r = task_take(d, &task, fd);
 	}
-	/* Where the process is gone, the driver has freed what it had. */
+	/* The driver has freed all objects of a process that is gone. */
 	if (r == 0)
 		call_undo(d, e, task.file);
 	task_drop(&task);
@@ -47,7 +47,7 @@ void reply_keep(struct cgpud *d, struct in_flight *e)
 		in_flight_keep(&d->in_flight, e);
 }
 
-/* Questions may be asked again; what makes or frees an object must not happen twice. */
+/* Questions may be asked again; calls that make or free an object must not happen twice. */
 static int happens_once(const struct cgpu_call *call)
 {
 	u32 nr = call->nr;
@@ -74,7 +74,7 @@ static int same_call(const struct in_flight *kept, const struct in_flight *e)
 		!memcmp(kept->notif.data.args, e->notif.data.args, 3 * sizeof(e->notif.data.args[0]));
 }
 
-/* The caller's memory holds already the answer, or (or_before) what it held before. scratch: its copies
+/* The caller's memory has already the answer, or (or_before) its bytes from before. scratch: its copies
  * are free. */
 static int same_memory(const struct in_flight *kept, struct in_flight *scratch, const struct task *task, int or_before)
 {

@@ -7,8 +7,8 @@
  * An answer that was sent can be lost too: the thread may have left its wait for a signal, and only then
  * see the answer (kernel/seccomp.c, seccomp_do_user_notification). The last answer that changed
  * something is therefore remembered for a moment, for a call that repeats it to the last byte. When the
- * container has undone meanwhile what the answer tells, or may have, the call is run again: the driver
- * then says whether it had been done already.
+ * container has undone the call meanwhile, or may have, the call runs again: the driver then says whether
+ * it had been done already.
  */
 #ifndef CGPUD_REPLY_CACHE_H
 #define CGPUD_REPLY_CACHE_H

@@ -8,7 +8,7 @@
 #include "cgpu_types.h"
 
 enum request_kind {
-	REQUEST_UNKNOWN, /* an architecture or a call that nobody here knows: what it does cannot be judged */
+	REQUEST_UNKNOWN, /* unknown architecture or call, which the engine cannot judge */
 	REQUEST_HARMLESS,
 	REQUEST_IOCTL,
 	REQUEST_SHARED_MAP,

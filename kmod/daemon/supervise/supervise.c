@@ -69,7 +69,7 @@ static void finish(
 	in_flight_release(&d->in_flight, e);
 }
 
-/* The caller cannot be told what was made: take it back, if that can be done. */
+/* The caller cannot learn of its new object: free the object, if that can be done. */
 static void undo_unheard(struct cgpud *d, struct in_flight *e, struct task *task)
 {
 	if (task->file >= 0 || (task->driver_node && task_copy(d, task) == 0))
@@ -82,7 +82,7 @@ static void deliver(
 {
 	struct reply reply = { .error = e->result };
 
-	/* Before it is asked whether the thread still waits: what is written to is its memory then. */
+	/* Open the memory before the check that the thread still waits: it is the thread's memory then. */
 	task_open_memory(task);
 	if (!is_waited_for(one, e)) {
 		in_flight_took(&d->in_flight, e, outcome);
@@ -103,7 +103,7 @@ static void deliver(
 		reply_sent(d, e);
 }
 
-/* Deliver an earlier answer in place of e's own. outcome: what became of e. */
+/* Deliver an earlier answer in place of e's own. outcome: e's. */
 static void deliver_earlier(struct cgpud *d, const struct listener *one, struct task *task, struct in_flight *earlier,
 	struct in_flight *e, enum cgpu_outcome outcome)
 {
@@ -117,8 +117,8 @@ static void deliver_earlier(struct cgpud *d, const struct listener *one, struct 
 	in_flight_release(&d->in_flight, e);
 }
 
-/* Full, or a client of another container: the ledger may have what the driver no longer has. Compare the two,
- * and judge once more. Memory of a process that has just ended is about to come back: wait a moment for it. */
+/* Full, or a client of another container: the ledger may have objects that the driver no longer has. Compare the
+ * two, and judge once more. Memory of a process that has just ended is about to come back: wait a moment for it. */
 static enum cgpu_verdict judge_again(struct cgpud *d, struct in_flight *e, struct task *task)
 {
 	useconds_t wait_us;
@@ -218,11 +218,11 @@ static void supervise_driver_call(struct cgpud *d, const struct listener *one, s
 	int r;
 
 	atomic_fetch_add(&d->counters.supervised, 1);
-	/* What was seen before may be older than the first run's answer. */
+	/* Facts that were seen before may be older than the first run's answer. */
 	if (in_flight_await_thread(&d->in_flight, e))
 		task_forget_seen(task);
 	r = task_open(d, task);
-	/* Of another task that has the number, or interrupted while we waited: its restarted call may have been answered. */
+	/* Another task may have the number, or the call was interrupted, and its restart may have been answered. */
 	if (!is_waited_for(one, e)) {
 		in_flight_release(&d->in_flight, e);
 		return;
@@ -300,7 +300,7 @@ static int read_old_map(
 	return r;
 }
 
-/* What the call is about. 0, or the negative errno with which it must fail. */
+/* Inspect the call's file. 0, or the negative errno with which the call must fail. */
 static int inspect(struct cgpud *d, const struct listener *one, const struct in_flight *e, struct task *task,
 	struct request *request)
 {
@@ -402,11 +402,11 @@ static void unwind_left(struct cgpud *d, struct task_cache *cache, struct in_fli
 	struct asker asker = asker_of(&d->looks, e->call.slot, e->call.generation);
 	struct task task;
 
-	/* What UVM has done stays: it is run again, and says so. */
+	/* UVM's work stays: the call runs again, and UVM reports that. */
 	if (e->stage == STAGE_EXECUTING && e->call.device != CGPU_DEVICE_UVM) {
 		task_init(&task, &asker, cache, (s32)e->notif.pid);
 		if (task_take(d, &task, (int)e->notif.data.args[0]) < 0 || !call_undo_unsure(d, e, task.file)) {
-			/* The driver may have done it, and nobody knows the handle: it stays charged. */
+			/* The driver may have made an object whose handle is not known: it stays charged. */
 			atomic_fetch_add(&d->unsure, 1);
 			task_drop(&task);
 			return;
@@ -447,7 +447,7 @@ static void answer_left(struct cgpud *d, struct task_cache *cache, struct in_fli
 		listener_put(&d->listeners, one);
 }
 
-/* --- what workers do --- */
+/* --- the work of workers --- */
 
 static void housekeeping(struct cgpud *d)
 {

@@ -8,7 +8,7 @@
 /* Ask the kernel for its sizes of struct seccomp_notif and struct seccomp_notif_resp. 0; -ENOSYS: the kernel has no
  * seccomp(2); -EPROTO: a size is larger than NOTIF_BYTES_MAX. */
 int supervise_sizes(struct cgpud *d);
-/* What worker threads run to serve notifications. libcgpud/engine.c passes it to the workers. */
+/* Functions by which worker threads serve notifications. libcgpud/engine.c passes them to the workers. */
 extern const struct worker_work supervise_work;
 
 #endif

@@ -193,7 +193,7 @@ int task_open(struct cgpud *d, struct task *task)
 	return r < 0 ? r : task_open_memory(task);
 }
 
-/* Under the container's name: under its own each of its processes would have as many lines. */
+/* The log limits lines by the container's name: by its own each process would have as many lines. */
 static void say_uncopied(struct cgpud *d, const struct task *task, int error)
 {
 	struct cgpu_container_info info;
@@ -231,7 +231,7 @@ int task_take(struct cgpud *d, struct task *task, int fd)
 
 /* --- the descriptor inside of a call that exports or imports --- */
 
-/* Where the parameters of such a call name the descriptor. 0: it is none. */
+/* Find the descriptor's place in the parameters of such a call. 0: it is none. */
 static u32 place_of(const struct nv_abi *abi, const struct in_flight *e, u32 *place)
 {
 	const struct {

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The thread behind a notification, and the file that its call names. The notification tells the thread by its number, which
- * another task may have by now. So everything is opened by the number first, then the notification is found valid, and from
- * then on only what was opened is used.
+ * The thread behind a notification, and the file that its call names. The notification tells the thread by its number,
+ * which another task may have by now. So everything is opened by the number first, then the notification is found
+ * valid, and from then on only those descriptors are used.
  */
 #ifndef CGPUD_TASK_H
 #define CGPUD_TASK_H
@@ -18,7 +18,7 @@ struct in_flight;
 
 /* Threads that one worker has lately served. A pidfd names its thread until that is reaped, and the
  * number is given to no other task before: no entry can mean the wrong one. Only for one task at a time: to find a
- * place for a second may close what the first has. */
+ * place for a second may close the first one's pidfd. */
 struct task_cache {
 	struct {
 		s32 tid; /* 0: free */
@@ -37,7 +37,7 @@ struct task {
 	int number; /* of the descriptor that the call is made on */
 	int file; /* our copy of that; -1 until task_copy() */
 	int target; /* and of one that the call names in its parameters; -1 */
-	struct identity identity; /* what the descriptor was seen to lead to */
+	struct identity identity; /* of the descriptor's file, when it was last seen */
 	u32 driver_node; /* 1: kind and gpu are set */
 	enum cgpu_device kind;
 	u32 gpu;
@@ -48,18 +48,18 @@ struct task {
 /* asker: of the container that it belongs to. */
 void task_init(struct task *task, const struct asker *asker, struct task_cache *cache, s32 tid);
 void task_cache_clear(struct task_cache *cache);
-/* Tell what a descriptor is, without a copy of it, and without asking the file's server. 0, or the negative errno with
+/* Identify a descriptor's file without a copy, and without asking the file's server. 0, or the negative errno with
  * which the call must fail. */
 int task_inspect(struct cgpud *d, struct task *task, int fd);
-/* What an ioctl will need, if it is the driver's: what lies at its argument's address, and a copy of its descriptor. */
+/* Needs of an ioctl, if it is the driver's: the bytes at its argument's address, and a copy of its descriptor. */
 struct call_wish {
 	u64 address;
 	u32 bytes;
 	u32 copy;
 };
-/* The same of an ioctl, with its memory, and what it will need as far as that can be had. */
+/* The same of an ioctl, with its memory, and its needs as far as they can be had. */
 int task_inspect_call(struct cgpud *d, struct task *task, int fd, const struct call_wish *wish);
-/* It may have changed. */
+/* Forget the facts that the first look has seen, as they may have changed. */
 void task_forget_seen(struct task *task);
 /* The same of any descriptor of the task. 0 or a negative errno. */
 int task_inspect_number(const struct task *task, int fd, struct identity *identity);
@@ -70,7 +70,7 @@ int task_open_memory(struct task *task);
 /* Copy between its memory and ours. 0 or a negative errno. */
 int task_read(const struct task *task, u64 address, void *data, size_t bytes);
 int task_write(struct task *task, const struct part *part, u32 count);
-/* Read what may have been seen with the first look at the call. */
+/* Read bytes, from the first look at the call if it has seen them. */
 int task_read_call(const struct task *task, u64 address, void *data, size_t bytes);
 /* Have a copy of the descriptor that was looked at. As above; -EBADF: it is no longer that. */
 int task_copy(struct cgpud *d, struct task *task);
@@ -81,16 +81,16 @@ void task_close_files(struct task *task);
 void task_drop(struct task *task);
 
 /*
- * The descriptor inside of a call that exports or imports. It is copied once, before the call is judged, and the driver is
- * given that copy: what another thread makes of the number meanwhile changes nothing.
+ * The descriptor inside of a call that exports or imports. The engine copies it once, before it judges the call, and
+ * gives the driver that copy, so that another thread changes nothing by a new file under the number.
  */
 
-/* 1 when what was looked at is the driver's control node. */
+/* 1 when the file is the driver's control node. */
 int target_is_control_node(struct cgpud *d, const struct identity *identity);
 /* Look at call->descriptor for the core. 0, or the negative errno with which the call must fail; -ENOSPC: no more files
  * can be watched. */
 int target_find(struct cgpud *d, struct in_flight *e, struct task *task);
-/* What becomes of a call when target_find() said -ENOSPC. */
+/* Verdict on a call when target_find() has returned -ENOSPC. */
 enum cgpu_verdict target_no_room(struct cgpud *d, struct in_flight *e);
 /* Put the number of our copy, or of the caller's own descriptor again, where the driver looks for it. */
 void target_put(const struct nv_abi *abi, struct in_flight *e, int descriptor);

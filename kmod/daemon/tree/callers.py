@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Who may write to the tree: CAP_SYS_ADMIN in the initial user namespace."""
+"""Callers that may write to the tree: those with CAP_SYS_ADMIN in the initial user namespace."""
 
 from __future__ import annotations
 

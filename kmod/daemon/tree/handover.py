@@ -114,7 +114,7 @@ class SuccessorFs:
         return os.pwrite(self._fd(path, fi, os.O_RDWR), data, offset)
 
     def truncate(self, path: str, length: int, fh: Any = None) -> int:
-        """Accept what the shell's > does before it writes."""
+        """Accept the truncation that the shell's > makes before it writes."""
         os.lstat(self._path + path)
         check_writer(calling_pid())
         return 0
@@ -187,7 +187,7 @@ class SwitchedFs(mfusepy.Operations):  # type: ignore[misc]
             return (there or self._tree).write(path, data, offset, fi)
 
     def truncate(self, path: str, length: int, fh: Any = None) -> int:
-        """Accept what the shell's > does before it writes."""
+        """Accept the truncation that the shell's > makes before it writes."""
         with self._switch as there:
             return (there or self._tree).truncate(path, length, fh)
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Which libfuse 3 is there."""
+"""The libfuse 3 of this machine."""
 
 from __future__ import annotations
 

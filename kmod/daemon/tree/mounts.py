@@ -42,7 +42,7 @@ def mounted(path: str, mountinfo: Path = MOUNTINFO) -> list[str]:
 
 
 def bind(source: str, target: str) -> None:
-    """Have what is mounted on a path on another one, too. Raises OSError."""
+    """Bind the mount of a path to another path, too. Raises OSError."""
     libc = ctypes.CDLL(None, use_errno=True)
     if libc.mount(os.fsencode(source), os.fsencode(target), None, MS_BIND, None) != 0:
         code = ctypes.get_errno()
@@ -50,7 +50,7 @@ def bind(source: str, target: str) -> None:
 
 
 def open_alone(path: str) -> int:
-    """Return a descriptor of what is mounted on a path, without what that lies in. Raises OSError.
+    """Return a descriptor of the mount on a path, without the mounts around it. Raises OSError.
 
     By a descriptor of the mount itself its holder would reach all of the host's files through "..".
     """

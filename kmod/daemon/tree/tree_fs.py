@@ -121,7 +121,7 @@ class TreeFs(mfusepy.Operations):  # type: ignore[misc]
         opened = self._file(fi)
         opened.why = b""
         try:
-            # Nothing can be promised of cards that do not answer. What is there may go.
+            # Cards that do not answer can be promised to no container. A container may still be removed.
             if path == CONTROL and not data.lstrip().startswith(b"destroy") and self._engine.driver_error():
                 raise RefusedWriteError(errno.EIO, NO_ANSWER)
             self._engine.write(opened.node, data)
@@ -133,7 +133,7 @@ class TreeFs(mfusepy.Operations):  # type: ignore[misc]
         return len(data)
 
     def truncate(self, path: str, length: int, fh: Any = None) -> int:
-        """Accept what the shell's > does before it writes."""
+        """Accept the truncation that the shell's > makes before it writes."""
         self._engine.lookup(path)
         check_writer(calling_pid())
         return 0
@@ -201,9 +201,9 @@ class TreeMount:
         self._first = None
 
     def stop(self) -> None:
-        """Unmount; readers in between get an error at once, and whoever has a descriptor of it."""
+        """Unmount; pending reads and open descriptors get an error at once."""
         path = self._mountpoint()
-        # By force: the thread below would else serve the tree for as long as somebody has it open.
+        # Force it: the thread below would else serve the tree for as long as a process has it open.
         mounts.clear_fuse(path, force=True)
         if self._thread.ident is not None:
             self._thread.join(READY_S)

@@ -22,7 +22,7 @@ SEND_S = 2.0
 
 
 class ChannelError(CgpuError):
-    """The other end is gone, is late, or says what cannot be understood."""
+    """The other end is gone, is late, or sends no message that can be understood."""
 
 
 class Channel:
@@ -45,7 +45,7 @@ class Channel:
         rights = [(socket.SOL_SOCKET, socket.SCM_RIGHTS, array.array("i", fds))] if fds else []
         while True:
             try:
-                # Not by socket.send_fds(), which heeds no flags.
+                # socket.send_fds() ignores flags.
                 self._sock.sendmsg([data], rights, socket.MSG_DONTWAIT)
             except BlockingIOError as error:
                 if not unix_socket.await_event(self.fileno(), deadline - time.monotonic(), select.POLLOUT):
@@ -77,7 +77,7 @@ class Channel:
         return message, list(packet.fds)
 
     def expect(self, say: str, wait_s: float) -> dict[str, Any]:
-        """Wait for a message that says this. Raises ChannelError, also with what is said instead."""
+        """Wait for a message that says this. Raises ChannelError, also with another message's text."""
         message, fds = self.receive(wait_s)
         for fd in fds:
             os.close(fd)

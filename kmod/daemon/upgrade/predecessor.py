@@ -59,7 +59,7 @@ NO_KEEPER = (
 
 
 class Progress(Enum):
-    """How far an upgrade is."""
+    """Progress of an upgrade."""
 
     PREPARING = "the successor prepares"
     WAITING = "for a moment without long calls"
@@ -68,7 +68,7 @@ class Progress(Enum):
 
 @dataclass(frozen=True, slots=True)
 class HandoverState:
-    """What one daemon has and the next one takes over."""
+    """Parts of a daemon that the next one takes over."""
 
     arguments: Arguments
     notify: NotifySocket
@@ -85,7 +85,7 @@ class HandoverState:
 
 
 class Handover:
-    """One attempt. Ask `state` and `result`; it does not return from a success."""
+    """One attempt of an upgrade. Ask `state` and `result`; it does not return from a success."""
 
     def __init__(self, handed: HandoverState, program: Program, number: str, *, rehearse: bool) -> None:
         """Start the successor. number: of this attempt. rehearse: only to see it ready. Raises CgpuError."""
@@ -170,7 +170,7 @@ class Handover:
         self._next = 0.0
 
     def step(self) -> None:
-        """Do what is due. Does not return when the successor has taken over."""
+        """Carry out steps that are due. Does not return when the successor has taken over."""
         now = time.monotonic()
         if self.progress is Progress.WAITING and now >= self._next:
             self._next = now + RETRY_S
@@ -208,7 +208,7 @@ class Handover:
             self._pass_on(served)
 
     def _hand_over(self, since: float) -> dict[str, Any] | None:
-        """Return what the successor says when it serves; None: this daemon goes on."""
+        """Return the successor's message that it serves; None: this daemon goes on."""
         try:
             if not self._pause(since):
                 return None
@@ -284,7 +284,7 @@ class Handover:
         ):
             time.sleep(0.01)
         logging.shutdown()
-        # What an orderly end would remove belongs to the successor by now.
+        # The successor owns by now all that an orderly end would remove.
         os._exit(0)
 
     def _yield_to_restart(self, error: ChannelError) -> NoReturn:
@@ -310,8 +310,8 @@ class Handover:
                 signal.pidfd_send_signal(self._pidfd, signal.SIGKILL)
             os.close(self._pidfd)
         self._pidfd = -1
-        # Also one that has not introduced itself, and what it has started. The group's number is not reused
-        # before its first process has been waited for.
+        # Kill also a successor that has not introduced itself, and its children. The group's number is not
+        # reused before its first process has been waited for.
         if self._started.returncode is None:
             with contextlib.suppress(ProcessLookupError):
                 os.killpg(self._started.pid, signal.SIGKILL)
