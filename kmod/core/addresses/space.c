@@ -44,7 +44,7 @@ u32 core_space_find(struct core_call_context *context, u32 parent, u32 named, en
 	else if (state->object[space].kind != CORE_OBJECT_VA_SPACE)
 		*verdict = core_answer(context, NV_ERR_INVALID_OBJECT_HANDLE);
 	else if (core_device_of(state, space) != device)
-		/* The driver asserts that the space is one of the card. What is made for it would have two ends. */
+		/* The driver asserts that the space is one of the card. Objects made for it would have two ends. */
 		*verdict = core_answer(context, NV_ERR_INVALID_DEVICE);
 	else
 		return space;

@@ -33,14 +33,14 @@ struct core_escape {
 	u32 params; /* as CORE_ABI(): the pointer to parameters that the driver copies; 0: there is none */
 };
 
-/* What begin leaves for end in opaque[CORE_NOTE_OP]. */
+/* Operation that begin leaves for end in opaque[CORE_NOTE_OP]. */
 enum core_op {
 	CORE_OP_NONE,
 	CORE_OP_PLAIN, /* executed, nothing to settle */
 	CORE_OP_ALLOC, /* RM_ALLOC of a device, subdevice or memory */
 	CORE_OP_HEAP_ALLOC,
 	CORE_OP_DUP,
-	CORE_OP_DUP_UNCHARGED, /* of what is not on record */
+	CORE_OP_DUP_UNCHARGED, /* duplicate of an object without a record */
 	CORE_OP_FREE,
 	CORE_OP_HEAP_FREE,
 	CORE_OP_HEAP_INFO,
@@ -94,7 +94,7 @@ struct core_call_context {
 	enum core_short short_why;
 };
 
-/* What allocations have in common, wherever their fields sit. */
+/* Fields that all allocations have, wherever they sit. */
 struct core_handles {
 	u32 client, parent, object;
 };
@@ -113,11 +113,11 @@ static inline u32 core_field(const struct core_call_context *context, const u8 *
 /* How a call that ran is settled. */
 struct core_operation {
 	int (*end)(struct core_call_context *context); /* 1: it must be undone */
-	/* Of allocations: where the call has its handles, and the size that the driver answered. NULL: no memory comes with it. */
+	/* Read an allocation's handles, and the size that the driver answered. NULL: no memory comes with the call. */
 	void (*handles)(const struct core_call_context *context, struct core_handles *handles);
 	void (*shape)(const struct core_call_context *context, struct core_alloc_shape *shape);
-	void (*rewrite)(struct core_call_context *context); /* of answers that tell of cards */
-	void (*check)(struct core_call_context *context); /* of what was rewritten, without the lock; NULL: nothing */
+	void (*rewrite)(struct core_call_context *context); /* rewrites answers about cards */
+	void (*check)(struct core_call_context *context); /* checks rewritten answers, unlocked; or NULL */
 };
 
 /* One control that the core judges. */
@@ -184,14 +184,14 @@ static inline enum cgpu_verdict core_short_of(
 	return core_answer(context, NV_ERR_NO_MEMORY);
 }
 
-/* Records of what has died may still take the room: the transport can look, and ask again. */
+/* Records of dead objects may still take the room: the transport can ask the driver, and have the call judged again. */
 static inline enum cgpu_verdict core_no_records(struct core_call_context *context)
 {
 	context->call->no_room = CGPU_NO_ROOM_LEFT;
 	return core_answer(context, NV_ERR_INSUFFICIENT_RESOURCES);
 }
 
-/* The record may be stale: the transport can look, and ask again. */
+/* The record may be stale: the transport can ask the driver, and have the call judged again. */
 static inline enum cgpu_verdict core_not_yours(struct core_call_context *context, u32 client)
 {
 	context->call->no_room = CGPU_NO_ROOM_OWNERSHIP;
@@ -215,9 +215,9 @@ static inline enum cgpu_verdict core_execute(struct core_call_context *context, 
 
 /* The row with a number, which is its first member, of a table that is sorted by it. NULL: there is none. */
 const void *core_find_row(const void *table, u32 count, size_t row_bytes, u32 number);
-/* What was judged of a class, by its number; NULL for one that nobody judged. */
+/* Row with the verdict on a class, by its number. NULL: the class was never judged. */
 const struct nv_class *core_class(u32 class);
-/* What was judged of a control by its number: NV_CONTROL_*. */
+/* Verdict on a control, by its number: NV_CONTROL_*. */
 u32 core_control_verdict(u32 command);
 
 /* --- copy_in.c --- */
@@ -226,7 +226,7 @@ u32 core_control_verdict(u32 command);
 int core_segment(struct core_call_context *context, u32 index, u32 parent, u32 pointer, u32 bytes);
 /* A control's own parameters of a known size, copied in. As core_segment(); *verdict is set where it is not 0. */
 int core_control_params(struct core_call_context *context, u32 bytes, enum cgpu_verdict *verdict);
-/* What an allocation has in common with others, and where the rest of it sits. */
+/* Fields that both forms of an allocation have, and the places of those that differ. */
 struct core_alloc {
 	struct core_handles handles;
 	u32 class;
@@ -238,14 +238,14 @@ struct core_alloc {
 int core_alloc_copy_in(
 	struct core_call_context *context, const struct core_alloc *alloc, u32 bytes, enum cgpu_verdict *verdict);
 
-/* Copy the parameters of a class that cannot do without them. 0: they are there; else `verdict` is what comes. */
+/* Copy the parameters of a class that cannot do without them. 0: they are copied; else `verdict` is the answer. */
 int core_alloc_params(
 	struct core_call_context *context, const struct core_alloc *alloc, u32 bytes, enum cgpu_verdict *verdict);
 
 /* The parameters of an NV_ESC_RM_ALLOC that was judged by them. NULL: it has none. */
 const u8 *core_alloc_judged_params(const struct core_call_context *context);
 
-/* --- parent.c and notifier.c: what the driver is asked before a call runs --- */
+/* --- parent.c and notifier.c: questions that the driver is asked before a call runs --- */
 
 /* As cgpu_call_question() and cgpu_call_answered(). */
 int core_parent_question(const struct core_call_context *context, struct cgpu_call *question);
@@ -271,7 +271,7 @@ enum cgpu_verdict core_begin_heap_addresses(struct core_call_context *context, c
 void core_addresses_made(struct core_call_context *context);
 /* Charge a VA space for what a call fills the driver's pool of page tables with. CGPU_EXECUTE: there was room. */
 enum cgpu_verdict core_tables_take(struct core_call_context *context, u32 space, u64 set_aside);
-/* The same after the call, room or not: what it named when it was judged may have been exchanged. */
+/* The same after the call, whether there is room or not: its handles may name other objects than when it was judged. */
 void core_tables_taken(struct core_call_context *context, u32 space, u64 set_aside);
 
 /* --- addresses/map.c: mappings at addresses --- */
@@ -290,7 +290,7 @@ int core_form_find(struct core_call_context *context);
 
 /* --- refusal.c --- */
 
-/* What to log of a call that was refused for something unknown. Returns 0 when that was said already. */
+/* Write the log line about a call that was refused for something unknown. Returns 0 when the log has it already. */
 int core_refusal_line(struct core_call_context *context, struct core_text *out);
 /* Count a call that is refused. With the lock held. */
 void core_refusal_count(struct core_call_context *context);
@@ -299,7 +299,7 @@ void core_refusal_count(struct core_call_context *context);
 
 void core_rewrite_pids(struct core_call_context *context);
 void core_rewrite_pid_info(struct core_call_context *context);
-/* After that, without the lock: leave out who is not in the container. */
+/* After that, without the lock: leave out processes that are not in the container. */
 void core_check_pids(struct core_call_context *context);
 void core_check_pid_info(struct core_call_context *context);
 
@@ -308,7 +308,7 @@ void core_check_pid_info(struct core_call_context *context);
 enum cgpu_verdict core_begin_root(struct core_call_context *context);
 int core_end_root(struct core_call_context *context);
 
-/* --- sched.c: what divides GPU time --- */
+/* --- sched.c: controls that divide GPU time --- */
 
 enum cgpu_verdict core_begin_set_timeslice(struct core_call_context *context);
 enum cgpu_verdict core_begin_schedule(struct core_call_context *context);
@@ -334,7 +334,7 @@ enum cgpu_verdict core_begin_share(struct core_call_context *context);
 enum cgpu_verdict core_begin_transfer(struct core_call_context *context);
 int core_end_export(struct core_call_context *context);
 int core_end_import(struct core_call_context *context);
-/* Client and parent of what an import that was judged is about to make. -ENOENT: it makes nothing. */
+/* Client and parent of the objects that a judged import is about to make. -ENOENT: it makes none. */
 int core_import_handles(const struct nv_abi *abi, const struct cgpu_call *call, struct core_handles *handles);
 /* The next handle that undoing the call has to free. 0: there is none. */
 u32 core_import_undo(const struct nv_abi *abi, struct cgpu_call *call);
@@ -378,7 +378,8 @@ enum cgpu_verdict core_reserve_context(
 /* The same with a channel of a group, which has the group's context. */
 enum cgpu_verdict core_reserve_channel(
 	struct core_call_context *context, const struct core_handles *handles, u32 group);
-/* The driver took a handle that the ledger still has: what had it is gone, and was not seen to go. */
+/* Drop the record of a handle that the driver has given out again: the old object has gone, and its end was not
+ * seen. */
 void core_replace_stale(struct core_call_context *context, u32 client, u32 handle);
 /* A call on the client of a pending record succeeded. 1: another container has that client on record. */
 int core_client_done(struct core_call_context *context, u32 client);
@@ -386,11 +387,12 @@ int core_client_done(struct core_call_context *context, u32 client);
 void core_note_card_short(struct core_call_context *context);
 /* The call failed: take the records back. */
 void core_settle_failed(struct core_call_context *context);
-/* It succeeded. shape is what the driver answered, NULL when no new memory came with it. 1: must be undone. */
+/* Settle a call that succeeded. shape: size and attributes as the driver answered; NULL: no new memory came with the
+ * call. 1: the call must be undone. */
 int core_settle_done(
 	struct core_call_context *context, const struct core_handles *handles, const struct core_alloc_shape *shape);
 
-/* --- info.c: what a container may see --- */
+/* --- info.c: answers that a container may see --- */
 
 void core_rewrite_fb_info(struct core_call_context *context);
 void core_rewrite_fb_info_v2(struct core_call_context *context);
@@ -400,17 +402,17 @@ void core_rewrite_heap_info(struct core_call_context *context);
 /* --- shape.c: where the fields of an allocation sit --- */
 
 void core_alloc_handles(const struct core_call_context *context, struct core_handles *handles);
-/* Of any of the heap's functions that allocate. */
+/* Read the handles of any of the heap's functions that allocate. */
 void core_heap_handles(const struct core_call_context *context, struct core_handles *handles);
 void core_dup_handles(const struct core_call_context *context, struct core_handles *handles);
 static inline u32 core_shape_location(const struct core_alloc_shape *shape)
 {
 	return (shape->attr >> NVOS32_ATTR_LOCATION_SHIFT) & NVOS32_ATTR_LOCATION_MASK;
 }
-/* Of the parameters of NV_ESC_RM_ALLOC, which are copied in: what is asked for, and after the call what was answered. */
+/* Read the request from the parameters of NV_ESC_RM_ALLOC, which are copied in; after the call, the driver's answer. */
 void core_alloc_shape(const struct core_call_context *context, struct core_alloc_shape *shape);
 void core_heap_shape_read(const struct core_call_context *context, struct core_alloc_shape *shape);
-/* Before the call: where the size is asked for as height and pitch, it is what the driver will make of them. */
+/* Before the call: a size that is asked for as height and pitch becomes the one that the driver will make of them. */
 void core_heap_shape_asked(const struct core_call_context *context, struct core_alloc_shape *shape);
 
 #endif

@@ -30,7 +30,7 @@ static int info_list(struct core_call_context *context, u32 *count)
 	return core_segment(context, 1, 1, at->fbInfoList, *count * entry);
 }
 
-/* Those that tell sizes of memory, or of processes: run on a copy, which is rewritten at the end. */
+/* Controls that tell sizes of memory, or of processes, run on a copy, which is rewritten at the end. */
 static enum cgpu_verdict begin_info(struct core_call_context *context)
 {
 	u32 count;
@@ -80,7 +80,7 @@ static enum cgpu_verdict begin_naming(struct core_call_context *context)
 	return core_execute(context, CORE_OP_PLAIN);
 }
 
-/* As core_begin_share(), but that the driver looks whose the client is: a client without objects has no record. */
+/* As core_begin_share(), but the driver checks whose the client is: a client without objects has no record. */
 static enum cgpu_verdict begin_share_policy(struct core_call_context *context)
 {
 	const struct nv_layout_NV0000_CTRL_CLIENT_SET_INHERITED_SHARE_POLICY_PARAMS *at =
@@ -104,7 +104,8 @@ static enum cgpu_verdict begin_answer(struct core_call_context *context)
 	return core_answer(context, context->control->status);
 }
 
-/* These tell of processes that have ended, whose container nobody can tell, or of all who use the card. */
+/* These controls tell of processes that have ended, whose container is unknown, or of all processes that use the
+ * card. */
 #define UNSUPPORTED(number)                                                              \
 	{                                                                                \
 		.command = number, .begin = begin_answer, .status = NV_ERR_NOT_SUPPORTED \
@@ -131,7 +132,8 @@ static enum cgpu_verdict begin_answer(struct core_call_context *context)
 	{                                         \
 		.command = number, .begin = judge \
 	}
-/* Nor for a whole card beside a slice: what a handle names when it is judged need not be what the driver finds by it. */
+/* These controls are refused for a passthrough GPU beside a slice, too: the driver may find another object by the
+ * handle than the one that was judged. */
 #define NOT_FOR_SLICES(number)                                                                      \
 	{                                                                                           \
 		.command = number, .begin = begin_answer, .status = NV_ERR_INSUFFICIENT_PERMISSIONS \

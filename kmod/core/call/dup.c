@@ -2,7 +2,8 @@
 /* NV_ESC_RM_DUP_OBJECT: another reference, under the same charge. NV_ESC_RM_SHARE: who may make one. */
 #include "call/call.h"
 
-/* Nothing is kept below its like, or the end of the one would have to look for the other. No program asks for that. */
+/* Whether a duplicate would lie below an object of its own kind. No record does, or the end of one would have to
+ * search for the other; no program asks for it. */
 static int is_below_its_like(const struct core_call_context *context, const struct core_handles *handles, u32 kind)
 {
 	u32 parent = core_own_object(context, handles->client, handles->parent);
@@ -73,10 +74,10 @@ enum cgpu_verdict core_begin_dup(struct core_call_context *context)
 	return core_execute(context, CORE_OP_DUP);
 }
 
-/* A container may let others duplicate its objects: duplicates by another container are judged by the ledger.
- * Of clients that it has not used it changes nothing. The driver does not ask everybody whose client it is, neither the
- * object's nor the one that is given leave, which it locks and notes this in (rs_server.c,
- * _serverShareResourceAccessClient); and it takes the leave of others away as it gives a new one. */
+/* A container may let others duplicate its objects: duplicates by another container are judged by the ledger. Only
+ * clients that the container has on record may be named: the driver checks the owner neither of the object's client
+ * nor of the client that gets the right, which it locks and notes this in (rs_server.c,
+ * _serverShareResourceAccessClient); and a new right replaces those of others. */
 enum cgpu_verdict core_begin_share(struct core_call_context *context)
 {
 	const struct nv_layout_NVOS57_PARAMETERS *at = &context->abi->NVOS57_PARAMETERS;

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: GPL-2.0 OR Apache-2.0
-/* What a call that ran has changed, and how that is taken back. */
+/* Settles calls that ran: records what they have changed, and builds the calls that take it back. */
 #include "call/call.h"
 
 /* Settle an allocation. 1: it must be undone. */
 static int end_alloc(struct core_call_context *context)
 {
 	const struct core_operation *operation = context->operation;
-	/* Of what is charged by its size. */
+	/* Whether the object is charged by its size. */
 	int sized = context->call->opaque[CORE_NOTE_UNIT] != 0 && operation->shape;
 	struct core_alloc_shape shape;
 	struct core_handles handles;
@@ -86,7 +86,7 @@ static int is_of_whole_card(const struct core_call_context *context)
 /* Rewrite what the driver tells of processes: also of a card that the container has whole. */
 static int end_processes(struct core_call_context *context)
 {
-	/* Also after a failure: the driver may have filled in part. */
+	/* The driver may have filled in part of the answer even where it failed. */
 	if (context->result == 0 && context->state->settings.enforce)
 		context->operation->rewrite(context);
 	return 0;
@@ -173,7 +173,8 @@ int cgpu_call_end(struct cgpu_core *core, struct cgpu_call *call, int result)
 	u64 op = call->opaque[CORE_NOTE_OP];
 	int undo, checks;
 
-	/* Once only. Of a damaged call nobody knows what the driver has done: what it reserved stays charged. */
+	/* A call is settled once. Where its notes are damaged the driver's work is unknown: the call's reservation
+	 * stays charged. */
 	call->opaque[CORE_NOTE_OP] = CORE_OP_NONE;
 	if (op >= CORE_OPS || operations[op].end == NULL || core_form_find(&context))
 		return 0;
@@ -196,7 +197,7 @@ int cgpu_call_end(struct cgpu_core *core, struct cgpu_call *call, int result)
 	return undo;
 }
 
-/* What is to be freed next; 0: nothing. */
+/* Find the next handle to free. 0: there is none. */
 static int next_undone(const struct nv_abi *abi, struct cgpu_call *call, u32 *handle)
 {
 	if (call->opaque[CORE_NOTE_DONE] >= CORE_DONE_LIST) {

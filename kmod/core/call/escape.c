@@ -10,9 +10,9 @@ static enum cgpu_verdict begin_free(struct core_call_context *context)
 }
 
 /*
- * A row without a judge passes: CUDA and nvidia-smi use these escapes, and none of them changes a charge. No row has what
- * CUDA does not use and reaches around the driver's own checks or around the charges, what no driver serves, and what nobody
- * here has looked at.
+ * A row without a judge passes: CUDA and nvidia-smi use these escapes, and none of them changes a charge. Escapes
+ * without a row: those that CUDA does not use and that reach around the driver's own checks or around the charges,
+ * those that no driver serves, and those that were never examined.
  */
 #define PASSES(number) [number] = { .known = 1 }
 #define FORM(layout, client_field, status_field)                                  \

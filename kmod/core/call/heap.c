@@ -13,10 +13,10 @@ enum cgpu_verdict core_begin_host(
 	u32 parent = core_parent_find(context, handles);
 	u32 gpu = parent == CORE_NONE ? CORE_NONE : context->state->object[parent].gpu;
 
-	/* Below the client itself is memory of no device. Anything else the driver refuses. */
+	/* Memory below the client itself belongs to no device. The driver refuses any other parent. */
 	if (parent == CORE_NONE && handles->parent != handles->client)
 		return CGPU_CONTINUE;
-	/* Without a record it can be had, and not be exported. */
+	/* Memory without a record can be allocated, but not exported. */
 	if (core_reserve(context, handles, CORE_OBJECT_HOST, gpu))
 		return core_execute(context, CORE_OP_PLAIN);
 	return core_execute(context, op);
@@ -40,9 +40,9 @@ enum cgpu_verdict core_begin_alloc_host(struct core_call_context *context, const
 	return core_begin_host(context, &alloc->handles, CORE_OP_ALLOC);
 }
 
-/* Which class an allocation through the heap gets that is not virtual, as _rmVidHeapControlAllocCommon() derives it
+/* Class of an allocation through the heap that is not virtual, as _rmVidHeapControlAllocCommon() derives it
  * (src/nvidia/interface/deprecated/rmapi_deprecated_vidheapctrl.c:138). A version that does not know memory of other
- * sockets gives memory of the card to who asks for that. */
+ * sockets gives memory of the card to a caller that asks for that. */
 static int is_vidmem(const struct nv_abi *abi, const struct core_alloc_shape *shape)
 {
 	u32 egm = (shape->attr2 >> NVOS32_ATTR2_USE_EGM_SHIFT) & NVOS32_ATTR2_USE_EGM_MASK;
@@ -99,7 +99,7 @@ enum cgpu_verdict core_begin_heap(struct core_call_context *context)
 	case NVOS32_FUNCTION_REACQUIRE_COMPR:
 	case NVOS32_FUNCTION_RELEASE_COMPR:
 	case NVOS32_FUNCTION_GET_MEM_ALIGNMENT:
-	/* Of the caller's own memory, NV01_MEMORY_SYSTEM_OS_DESCRIPTOR. */
+	/* This function describes the caller's own memory, as NV01_MEMORY_SYSTEM_OS_DESCRIPTOR. */
 	case NVOS32_FUNCTION_ALLOC_OS_DESCRIPTOR:
 		return CGPU_CONTINUE;
 	default:

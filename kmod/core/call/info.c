@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0 OR Apache-2.0
-/* What a container may see of a card: sizes of memory (its limit, what it has, and the difference), and its own processes. */
+/* Answers that a container may see about a card: sizes of memory (its limit, its use, and the difference), and its
+ * own processes. */
 #include "call/call.h"
 
 struct view {
@@ -52,7 +53,7 @@ static u32 info_value(const struct view *view, u32 index, u32 real)
 		return lower(real, kib(view->left));
 	case NV2080_CTRL_FB_INFO_INDEX_FB_TAX_SIZE_KB:
 	case NV2080_CTRL_FB_INFO_INDEX_HEAP_OFFLINE_SIZE:
-	/* What others could be made to give back is no room of the container's. */
+	/* Memory that could be reclaimed from others is no room of the container's. */
 	case NV2080_CTRL_FB_INFO_INDEX_HEAP_RECLAIMABLE:
 		return 0;
 	default:
@@ -139,14 +140,14 @@ void core_rewrite_heap_info(struct core_call_context *context)
  * Controls that tell of processes: which use a card, and how much memory each has. A container is told of its own only.
  *
  * Drivers list numbers of the host's, and from 535.113.01 on those of the caller's pid namespace, without the processes
- * that it cannot see (src/nvidia/src/kernel/gpu/gpu_rmapi.c). What a process holds they tell by the host's number until
+ * that it cannot see (src/nvidia/src/kernel/gpu/gpu_rmapi.c). They tell a process's memory by the host's number until
  * 560, and by the caller's from 565.57.01 on. A transport that runs calls in another namespace cannot ask a driver that
  * knows the caller's: there the call goes on.
  *
  * A number on record can be another process's by now, so the transport is asked, too: without the lock, as it may have to look.
  */
 
-/* The process that the driver means; 0: nobody. */
+/* Process that the driver means; 0: none. */
 static s32 process_of(const struct core_call_context *context, u32 number, u32 of_caller)
 {
 	if (number == 0 || number > 0x7fffffff)
@@ -195,7 +196,7 @@ static void filter_pids(struct core_call_context *context, keeps_fn *keeps)
 	put32(params, at->pidTblCount, own);
 }
 
-/* Others have nothing, like processes that do not use the card. */
+/* Processes outside of the container show no memory, as those that do not use the card. */
 static void filter_pid_info(struct core_call_context *context, keeps_fn *keeps)
 {
 	const struct nv_layout_NV2080_CTRL_GPU_GET_PID_INFO_PARAMS *list =

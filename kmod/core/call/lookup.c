@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0 OR Apache-2.0
-/* What was judged of a class, a control or a call of nvidia-uvm, by its number: searches in the generated tables. */
+/* Searches the generated tables for the verdict on a class, a control or a call of nvidia-uvm, by its number. */
 #include "call/call.h"
 
 _Static_assert(__builtin_offsetof(struct nv_class, id) == 0, "core_find_row() looks there");

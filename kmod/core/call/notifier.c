@@ -95,7 +95,7 @@ int core_notifier_question(struct core_call_context *context, u32 number, struct
 	return 1;
 }
 
-/* How many of the questions about a notifier its class answers. 0: it is none. */
+/* Number of questions about a notifier that its class answers. 0: the class is no notifier's. */
 static u32 class_answers(u64 class)
 {
 	switch (class) {

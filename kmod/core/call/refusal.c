@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: GPL-2.0 OR Apache-2.0
-/* What is logged of calls that were refused because the core does not know them, and what is counted of all that were. */
+/* Log lines about calls that were refused because the core does not know them, and counts of all refused calls. */
 #include "call/call.h"
 
 #define REFUSED_LINES 16u /* for one container */
 
-/* Once until another one comes: and not for ever, as the container chooses them. */
+/* Whether a line is due: a number is logged once until another one comes, and only so often, as the container
+ * chooses the numbers. */
 static int is_news(struct core_container *container, u32 *last, u32 number)
 {
 	if (number == 0 || *last == number || container->refused_lines >= REFUSED_LINES)
@@ -68,7 +69,7 @@ int core_refusal_line(struct core_call_context *context, struct core_text *out)
 		class_line(out, context->refused_class);
 		return 1;
 	}
-	/* In one list with classes: hardly a control has the number of a class. */
+	/* Classes and controls share one field: hardly a control has the number of a class. */
 	if (is_news(container, &container->refused_class, context->unknown_control)) {
 		core_text_string(out, ": driver control ");
 		core_text_hex(out, context->unknown_control);

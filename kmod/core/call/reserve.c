@@ -74,8 +74,8 @@ enum cgpu_verdict core_check_room(struct core_call_context *context, u32 gpu, in
 }
 
 /*
- * An object with a charge: of memory also for nothing, as its size is settled by the driver's answer, and of a group or channel,
- * as it has numbers. A VA space whose tables are not the driver's has none.
+ * Reserve an object with a charge. Memory has one even for 0 bytes, as the driver's answer settles its size; a group or
+ * channel has one for its numbers. A VA space whose tables are not the driver's has none.
  */
 static enum cgpu_verdict reserve_charged(struct core_call_context *context, const struct core_handles *handles,
 	u32 parent, u32 kind, u64 need, enum core_op op)
@@ -218,15 +218,15 @@ int core_client_done(struct core_call_context *context, u32 client)
 		state->settings.enforce)
 		return 1;
 	state->client[client].confirmed = 1;
-	/* Where it was another file, the handle has been given out anew. What the client before it held is dropped when
-	 * the driver gives out its handles again, or with the new file: never because of a mere number. */
+	/* On another file the handle has been given out anew. The objects of the client before it are dropped when
+	 * the driver gives out their handles again, or with the new file: never because of a mere number. */
 	if (file)
 		core_client_on_file(state, client, file);
 	state->client[client].settled = ++state->serial;
 	return 0;
 }
 
-/* What it was charged with is now had: it counts for the peak. */
+/* Count a charge for the instance's peak, now that the driver has given the memory. */
 static void note_taken(struct core_call_context *context, u32 object)
 {
 	const struct core_memory *memory = charged_by(context, object);

@@ -18,8 +18,9 @@ static struct core_object *find_group(const struct core_call_context *context)
 }
 
 /*
- * Run a control on what find_group() has found, in the container's order. op: how it is settled in a slice. The driver is asked of
- * no handle that names no group: one could be made under it until the driver looks, and would be judged by nobody.
+ * Run a control on the object that find_group() has found, in the container's order. op: how it is settled in a slice.
+ * A handle that names no group is not passed on to the driver: a group could be made under it before the driver looks
+ * it up, and would be unjudged.
  */
 static enum cgpu_verdict run_on_group(
 	struct core_call_context *context, const struct core_object *record, u32 bytes, enum core_op op)
@@ -119,7 +120,7 @@ int core_end_schedule(struct core_call_context *context)
 	if (context->state->gpu[record->gpu].share.open >> record->tsg_list & 1)
 		return 0;
 	core_tsg_unknown(context->state, (u32)(record - context->state->object));
-	/* It may run until it is stopped, which is its container's time. */
+	/* The group or channel may run until it is stopped; that time is its container's. */
 	context->state->gpu[record->gpu].share.tsg_list[record->tsg_list].closing = 1;
 	context->call->round = record->gpu + 1;
 	return 0;
@@ -138,7 +139,7 @@ int core_end_bind(struct core_call_context *context)
 
 	if (record && record->kind == CORE_OBJECT_CHANNEL && record->parent != CORE_NONE)
 		record = &context->state->object[record->parent];
-	/* That of a card before Ampere is not told apart again. */
+	/* A group on runlist 0, as each of a card before Ampere, stays there. */
 	if (!context->done || record == NULL || record->tsg_list == CORE_NONE || record->runlist == 0)
 		return 0;
 	record->runlist = core_runlist_of(get32(context->call->segment[0].data, at->engineType));
@@ -157,7 +158,7 @@ enum cgpu_verdict core_begin_get_policy(struct core_call_context *context)
 	return core_execute(context, CORE_OP_POLICY);
 }
 
-/* The node's own choice of timeslices is not the container's. */
+/* The node's own timeslices are not the container's: it sees the default. */
 int core_end_policy(struct core_call_context *context)
 {
 	const struct nv_layout_NV2080_CTRL_GPU_GET_COMPUTE_POLICY_CONFIG_PARAMS *at =

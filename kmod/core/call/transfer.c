@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: GPL-2.0 OR Apache-2.0
 /*
  * Controls that export memory to a descriptor, or import it from one. Both are references to memory that is charged
- * already, or is the host's and never is. What counts is the open file that the descriptor leads to, which the transport
- * has to say, and to hold the driver to: a descriptor can be made to lead elsewhere by another thread at any time.
+ * already, or is the host's and never is. A call is judged by the open file that the descriptor leads to, which the
+ * transport has to say, and to have the driver use: another thread can make a descriptor lead elsewhere at any time.
  */
 #include "call/call.h"
 
-/* Where the parameters of such a call have what. */
+/* Offsets in the parameters of an export or import. */
 struct core_transfer {
 	u32 bytes;
 	u32 descriptor, objects, parent; /* parent: of imports */
@@ -50,13 +50,13 @@ static int transfer_form(const struct nv_abi *abi, u32 command, struct core_tran
 	}
 }
 
-/* Keep it for the end: from then on the driver has written into the parameters. */
+/* Note the transfer for the end: by then the driver has written into the parameters. */
 static void note_transfer(struct cgpu_call *call, const struct core_transfer *transfer)
 {
 	call->opaque[CORE_NOTE_GPU] = (u64)transfer->command << 32 | transfer->index << 16 | transfer->count;
 }
 
-/* What was kept. -ENOENT: nothing. */
+/* Read the noted transfer. -ENOENT: there is none. */
 static int noted_transfer(const struct nv_abi *abi, const struct cgpu_call *call, struct core_transfer *transfer)
 {
 	u64 note = call->opaque[CORE_NOTE_GPU];
@@ -93,7 +93,8 @@ static void batch_drop(struct core_call_context *context)
 	context->call->opaque[CORE_NOTE_UNIT] = 0;
 }
 
-/* Make one more of them, a reference to the memory of source, and of its kind. -ENOSPC: all of them are gone. */
+/* Add a pending record to the batch: a reference to the memory of source, of the same kind. -ENOSPC: the batch is
+ * dropped. */
 static int batch_add(struct core_call_context *context, u32 client, u32 source)
 {
 	struct cgpu_state *state = context->state;
@@ -107,7 +108,7 @@ static int batch_add(struct core_call_context *context, u32 client, u32 source)
 	if (state->object[source].memory != CORE_NONE)
 		core_memory_share(state, object, state->object[source].memory);
 	state->object[object].batch = CORE_NONE;
-	/* The last one added, until the call runs. */
+	/* CORE_NOTE_GPU is the last record added, until the call runs. */
 	if (notes[CORE_NOTE_UNIT] == 0) {
 		notes[CORE_NOTE_OBJECT] = object;
 		notes[CORE_NOTE_SERIAL] = state->object[object].serial;
@@ -120,10 +121,11 @@ static int batch_add(struct core_call_context *context, u32 client, u32 source)
 }
 
 /*
- * Exports: the open file becomes one more that holds the memory. Of a list all objects are exported, or none.
+ * Exports: the open file becomes one more owner of a reference to the memory. All objects of a list are exported, or
+ * none.
  */
 
-/* Memory of the card, or of the host, by what the ledger says. */
+/* Whether the ledger has an object as memory of the card or of the host. */
 static int is_memory(const struct cgpu_state *state, u32 object)
 {
 	u32 kind = object == CORE_NONE ? 0 : state->object[object].kind;
@@ -131,7 +133,7 @@ static int is_memory(const struct cgpu_state *state, u32 object)
 	return kind == CORE_OBJECT_MEMORY || kind == CORE_OBJECT_HOST;
 }
 
-/* Nothing is exported that the ledger does not know as memory of this container. */
+/* Only objects that the ledger has as memory of this container are exported. */
 static enum cgpu_verdict check(struct core_call_context *context, const struct core_transfer *transfer, u32 client)
 {
 	const u8 *objects = context->call->segment[0].data + transfer->objects;
@@ -186,7 +188,7 @@ static enum cgpu_verdict begin_export(struct core_call_context *context, const s
 	return core_execute(context, CORE_OP_EXPORT);
 }
 
-/* What is at these places now is what the call has put there, or nothing. */
+/* Replace the records at the exported places by those of the call, or by none. */
 static void put_in_place(struct core_call_context *context, u32 pin, const struct core_transfer *transfer)
 {
 	const u8 *objects = context->call->segment[0].data + transfer->objects;
@@ -239,11 +241,11 @@ int core_end_export(struct core_call_context *context)
 }
 
 /*
- * Imports: one more reference, under the charge that it has. Only what this container has exported: else it would hold what
- * is charged to others, or to nobody.
+ * Imports: one more reference, under the same charge. Only objects that this container has exported can be imported:
+ * others are charged to another container, or to none.
  */
 
-/* What this container has exported at these places of the file; others are refused. */
+/* Whether this container has exported an object at each of these places of the file. */
 static int all_known(const struct core_call_context *context, const struct core_transfer *transfer, u32 pin)
 {
 	u32 i;
@@ -287,7 +289,7 @@ static enum cgpu_verdict begin_import(struct core_call_context *context, const s
 	return core_execute(context, CORE_OP_IMPORT);
 }
 
-/* The driver has given them these handles. */
+/* Confirm the records with the handles that the driver has given. */
 static void confirm_all(struct core_call_context *context, const struct core_transfer *transfer, u32 client)
 {
 	const u8 *params = context->call->segment[0].data;
@@ -308,7 +310,7 @@ static void confirm_all(struct core_call_context *context, const struct core_tra
 	}
 }
 
-/* The client that they were to be in, if neither it nor its container went while the driver worked. */
+/* Client of the imported objects, if neither it nor its container went while the driver worked. */
 static u32 client_of(const struct core_call_context *context)
 {
 	u32 first = batch_at(context->state, context->call, 0, CORE_NONE);

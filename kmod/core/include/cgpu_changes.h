@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Apache-2.0 */
-/* Which driver calls of a container have to run one at a time. Of cgpu_core.h, for transports. */
+/* Driver calls of a container that have to run one at a time. Part of cgpu_core.h, for transports. */
 #ifndef CGPU_CHANGES_H
 #define CGPU_CHANGES_H
 
 #include "cgpu_core.h"
 
-/* Whether a call may change what a container holds, or what of it runs. The ledger is right when these calls of one container
- * run one at a time, from cgpu_call_begin to cgpu_call_end. */
+/* Whether a call may change a container's objects, or which of its channels run. The ledger is right when these
+ * calls of one container run one at a time, from cgpu_call_begin to cgpu_call_end. */
 static inline int cgpu_call_changes(const struct nv_abi *abi, const struct cgpu_call *call)
 {
 	u32 command;

@@ -31,7 +31,8 @@
 #define CGPU_INST_CTL_MAX 4096 /* longest accepted write to inst_ctl */
 #define CGPU_TREE_TEXT_MAX 65536 /* longest content of a node */
 
-/* All that must outlive the engine's process: indexes, no pointers, so that the next one can map it at another address. */
+/* State that must outlive the engine's process: indexes, no pointers, so that the next one can map it at another
+ * address. */
 struct cgpu_state;
 
 /* The level of lines for the event log (registry/event.c), which no other line has. */
@@ -39,7 +40,7 @@ struct cgpu_state;
 
 /* Pages that the driver has given out for one container and that are not freed. */
 struct cgpu_pages {
-	u64 generation; /* of the container; 0: of several that were removed, and are not told apart any more */
+	u64 generation; /* of the container; 0: the pages of several that were removed are one sum */
 	u64 bytes;
 	char id[CGPU_ID_BYTES]; /* empty where the generation is 0 */
 };
@@ -66,7 +67,7 @@ struct cgpu_ops {
 	void (*cards)(void *ctx, u32 gpus);
 	/* ns of a clock that does not go back, also over restarts of the engine. NULL: GPU time is not divided. */
 	u64 (*clock)(void *ctx);
-	/* What was decided for a GPU is out of date: cgpu_round() soon. With the lock held. May be NULL. */
+	/* The decision for a GPU is out of date: call cgpu_round() soon. With the lock held. May be NULL. */
 	void (*round)(void *ctx, u32 gpu);
 	/*
 	 * The pages that the driver has given out of a GPU, by the container whose call took them: ledger/pages.c. All three with
@@ -77,8 +78,8 @@ struct cgpu_ops {
 	int (*pages)(void *ctx, u32 gpu, u64 generation, u64 *bytes);
 	/* Walk the containers that have a limit or pages, removed ones too; *cursor starts at 0. -ENOENT at the end. */
 	int (*pages_next)(void *ctx, u32 gpu, u32 *cursor, struct cgpu_pages *pages);
-	/* From now on the driver gives a container no more than so many bytes. id NULL: the container was removed. Generation 0:
-	 * whoever has no limit of his own. */
+	/* From now on the driver gives a container no more than so many bytes. id NULL: the container was removed.
+	 * Generation 0: all containers without a limit of their own. */
 	void (*pages_limit)(void *ctx, u32 gpu, u64 generation, u64 bytes, const char *id);
 };
 
@@ -106,7 +107,7 @@ int cgpu_state_convert(struct cgpu_state *to, const struct cgpu_state *from);
  * cgpu_state_init() leaves it. -EINVAL: what it says cannot be. */
 int cgpu_state_take_over(struct cgpu_state *to, const struct cgpu_state *from);
 enum cgpu_state_kind { CGPU_STATE_FOREIGN, CGPU_STATE_OWN, CGPU_STATE_CONVERTS };
-/* Whether it is of this core's layout, or of one that it converts, or of neither. Also while others work on it. */
+/* Whether a state has this core's layout, or one that it converts, or neither. Also while others work on it. */
 enum cgpu_state_kind cgpu_state_converts(const struct cgpu_state *from);
 /* After recovery, once every call that was under way has been dealt with: drop what is still charged for
  * one of them. */
@@ -116,12 +117,12 @@ void cgpu_recover_finish(struct cgpu_core *core);
 const struct nv_abi *cgpu_abi_find(const char *version);
 /* The newest known layouts not newer than the version, for a node that allows unknown drivers. */
 const struct nv_abi *cgpu_abi_nearest(const char *version);
-/* Which version these layouts are of; NULL when all are newer. */
+/* Version that these layouts are of; NULL when all are newer. */
 const struct nv_abi_version *cgpu_abi_nearest_version(const char *version);
 /* Whether a class is memory of the card. */
 int cgpu_class_is_vidmem(u32 class);
 
-/* --- what the engine says of itself, and settings --- */
+/* --- the engine's name and version, and settings --- */
 
 struct cgpu_settings {
 	char engine[16]; /* "cgpu_km" or "cgpud" */
@@ -158,15 +159,16 @@ int cgpu_gpu_facts(struct cgpu_core *core, u32 gpu, struct cgpu_gpu_facts *facts
 int cgpu_gpu_set_memfree(struct cgpu_core *core, u32 gpu, u64 bytes);
 /* As cgpu_card_view.memfree: the driver has lost the card (NV_ERR_GPU_IS_LOST), and says nothing more of it. */
 #define CGPU_CARD_LOST (~0ull)
-/* What the driver says of a card at one moment. */
+/* The driver's figures for a card at one moment. */
 struct cgpu_card_view {
 	u64 memfree; /* bytes, or CGPU_CARD_LOST */
-	/* Of processes that are in no container and have memory there: how many, and their figures' sum. */
+	/* Processes outside of containers that have memory there: the sum of their figures, and their number. */
 	u64 outside;
 	u32 strangers;
 	u32 users; /* processes with memory, those of containers too */
 };
-/* Compare it with what is charged. Once in a second, or so; a card that cannot be asked has no view (NULL). */
+/* Compare the driver's figures with the charges. Once in a second, or so; a card that cannot be asked has no view
+ * (NULL). */
 int cgpu_gpu_reconcile(struct cgpu_core *core, u32 gpu, const struct cgpu_card_view *view);
 /* Whether the card is in MIG mode, as last asked from the driver: 1 or 0. New slices of it are refused then. */
 int cgpu_gpu_set_mig(struct cgpu_core *core, u32 gpu, u32 mig);
@@ -195,13 +197,13 @@ int cgpu_inst_ctl(struct cgpu_core *core, const char *text, size_t bytes, struct
 int cgpu_container_find(struct cgpu_core *core, const char *id, struct cgpu_container_info *info);
 /* Walk: the first registered container at or after slot. -ENOENT at the end. */
 int cgpu_container_next(struct cgpu_core *core, u32 slot, struct cgpu_container_info *info);
-/* What a container was promised on a GPU, and what of that its charges take. */
+/* A container's promised memory on a GPU, and the part of it that is charged. */
 struct cgpu_instance_info {
 	u64 memsize, charged; /* bytes */
 };
 /* -ENOENT: the container is gone, or has no slice of this GPU. */
 int cgpu_instance_info(struct cgpu_core *core, u32 slot, u64 generation, u32 gpu, struct cgpu_instance_info *info);
-/* What is reserved for a share on a GPU. */
+/* A share's reservation on a GPU. */
 struct cgpu_reservation_info {
 	char id[CGPU_ID_BYTES]; /* of the share */
 	u32 gpu;
@@ -263,9 +265,10 @@ enum cgpu_no_room {
 	CGPU_NO_ROOM_OWNERSHIP = 2, /* another container has the client on record: see cgpu_ownership_find() */
 };
 
-/* What a transport may put into cgpu_call.no_room before a call is judged, so that each call and refusal counts once. */
+/* Hints that a transport may put into cgpu_call.no_room before a call is judged, so that each call and refusal
+ * counts once. */
 enum cgpu_call_hint {
-	CGPU_CALL_LOOKS = 0x100, /* it looks at the driver where there is no room, and has the call judged once more */
+	CGPU_CALL_LOOKS = 0x100, /* it asks the driver where there is no room, and has the call judged once more */
 	CGPU_CALL_AGAIN = 0x200, /* the call was judged before, and was to be executed */
 };
 
@@ -299,7 +302,7 @@ struct cgpu_call {
 	u32 found; /* set by the transport: it has looked */
 	u64 target; /* set by the transport: the number, as in file, of the nvidiactl that it leads to; 0: of none */
 	s32 error; /* positive errno for CGPU_REFUSE */
-	/* Why CGPU_ANSWER may be other after a look at the driver: enum cgpu_no_room, or 0. Before: enum cgpu_call_hint. */
+	/* Why the driver, when asked, may change CGPU_ANSWER: enum cgpu_no_room, or 0. Before: enum cgpu_call_hint. */
 	u32 no_room;
 	u32 client; /* for CGPU_NO_ROOM_OWNERSHIP: the RM client that another container has on record */
 	u32 round; /* after the end: 1 and the GPU that needs a scheduling round before the caller goes on; 0: none */
@@ -307,7 +310,7 @@ struct cgpu_call {
 	u64 opaque[8]; /* the core's notes from begin to end, which another core of the same state version may settle */
 };
 
-/* A supervisor was told of a system call of a container, whatever it is about. Takes no lock. */
+/* Count a system call of a container that a supervisor was notified of, whatever it is about. Takes no lock. */
 void cgpu_notified(struct cgpu_core *core);
 /* Read a transfer wrapper: the inner number, size and address. -EINVAL where the driver says so. */
 int cgpu_call_unwrap(const struct cgpu_core *core, const u8 *wrapper, u32 bytes, u32 *nr, u32 *inner, u64 *address);
@@ -333,18 +336,18 @@ int cgpu_call_end(struct cgpu_core *core, struct cgpu_call *call, int result);
  * that imported several objects gives one after the other: ask again until it returns 0. */
 int cgpu_call_undo(struct cgpu_core *core, struct cgpu_call *call, struct cgpu_call *undo);
 
-/* --- files and holds: for a transport that sees their ends; else nothing tells of these but the driver, when asked --- */
+/* --- files and references: for a transport that sees their ends; else the driver alone tells, when asked --- */
 
 /* The last close of a file is done: drop what its clients held, and what was exported on it, in whichever container. */
 void cgpu_file_closed(struct cgpu_core *core, u64 file);
 /* Walk the files that something is on record for, some more than once; *cursor starts at 0. -ENOENT at the end. */
 int cgpu_file_next(struct cgpu_core *core, u32 *cursor, u64 *file);
-/* Nobody will ever tell of the end of the files that are on record: what is on them stays charged for good. Returns how
- * many records that are. */
+/* File-release events are lost: what is on record for files stays charged for good. Returns how many records that
+ * are. */
 u32 cgpu_files_lost(struct cgpu_core *core);
 
-/* What is referred to: memory; or what goes with a channel, and with its group, until both are let go: the context's memory
- * and the numbers that they have of the card. */
+/* Object of a reference: memory; or a channel, or its group. The context's memory and the numbers of the card stay
+ * until channel and group are both let go. */
 enum cgpu_reference_to { CGPU_REFERENCE_MEMORY, CGPU_REFERENCE_CHANNEL, CGPU_REFERENCE_GROUP };
 
 struct cgpu_reference_request {
@@ -353,7 +356,7 @@ struct cgpu_reference_request {
 	s32 tgid; /* on whose behalf */
 	enum cgpu_reference_to to;
 	u32 client, handle; /* the memory or channel, as the process names it: for cgpu_reference_begin() */
-	u64 of; /* and only if that is what an earlier hold was of; 0: whatever it is */
+	u64 of; /* serial of the object that an earlier reference had; 0: any object */
 	u32 gpu; /* and these two for cgpu_reference_charge() */
 	u64 bytes;
 };
@@ -374,20 +377,20 @@ int cgpu_reference_begin(
  */
 int cgpu_reference_on_file(struct cgpu_core *core, const struct cgpu_reference_request *request, u32 file,
 	struct cgpu_reference *reference);
-/* 1 when the memory that is held is the one that the process names, else 0. */
+/* 1 when the process names the memory that the reference has, else 0. */
 int cgpu_reference_names(
 	struct cgpu_core *core, const struct cgpu_reference *reference, const struct cgpu_reference_request *request);
-/* After recovery: the hold is there, kept by that file, and stays whether it had been confirmed or not. -ENOENT: it is not. */
+/* After recovery: take up a reference of that file, whether it had been confirmed or not. -ENOENT: there is none. */
 int cgpu_reference_recover(struct cgpu_core *core, const struct cgpu_reference *reference, u32 file);
-/* Walk what files hold, in all containers; *cursor starts at 0. -ENOENT at the end. */
+/* Walk the references of files, in all containers; *cursor starts at 0. -ENOENT at the end. */
 int cgpu_reference_file_next(struct cgpu_core *core, u32 *cursor, struct cgpu_reference *reference);
-/* Drop whatever was held by a file, in whichever container. */
+/* Drop all references of a file, in whichever container. */
 void cgpu_reference_file_ended(struct cgpu_core *core, u32 file);
 /* The driver may take so much memory by itself, on behalf of a process: it is charged from now on, with nothing to
  * confirm. -ENODEV: the container is gone; -ENOENT: it has no slice of this GPU; -ENOMEM: its limit; -ENOSPC. */
 int cgpu_reference_charge(
 	struct cgpu_core *core, const struct cgpu_reference_request *request, struct cgpu_reference *reference);
-/* It has given back a part of what was charged so. */
+/* The driver has given back a part of such a charge. */
 void cgpu_reference_shrink(struct cgpu_core *core, const struct cgpu_reference *reference, u64 bytes);
 /* The driver did it. -ENOENT: the container is gone, and the driver must let go again. */
 int cgpu_reference_confirm(struct cgpu_core *core, const struct cgpu_reference *reference);
@@ -409,17 +412,17 @@ struct cgpu_managed {
 /* -ENODEV: the container is gone; -ENOMEM: its limit; -ENOSPC. Nothing has changed then. */
 int cgpu_managed_set(struct cgpu_core *core, const struct cgpu_managed *wanted);
 #define CGPU_ORPHANS (~0u) /* in place of a slot: of containers that were removed */
-/* The next process that has some, but for its bytes. Start with *cursor = 0. -ENOENT past the last one. */
+/* Walk the processes with managed memory; bytes is not set. Start with *cursor = 0. -ENOENT past the last one. */
 int cgpu_managed_next(struct cgpu_core *core, u32 slot, u32 *cursor, struct cgpu_managed *found);
-/* What was found so is no longer there. */
+/* Managed memory that was found so has ended. */
 void cgpu_managed_ended(struct cgpu_core *core, const struct cgpu_managed *found);
 
-/* The GPUs that a container has a slice of: bit n for the GPU n of the tree. Those that it has whole are not among them. */
+/* The GPUs that a container has a slice of: bit n for the GPU n of the tree. Passthrough GPUs are not among them. */
 u32 cgpu_container_gpus(struct cgpu_core *core, u32 slot, u64 generation);
 /* Whether a container may open a GPU's node: it has a slice of it, or the whole. */
 int cgpu_minor_granted(struct cgpu_core *core, u32 slot, u64 generation, u32 minor);
 
-/* --- what the driver says of processes --- */
+/* --- processes and their clients --- */
 
 struct cgpu_process_charge {
 	s32 tgid;
@@ -436,7 +439,8 @@ int cgpu_process_known(struct cgpu_core *core, u32 slot, u32 *cursor, s32 *tgid)
 int cgpu_client_next(struct cgpu_core *core, s32 tgid, u32 *cursor, u32 *client);
 /* The driver no longer knows this client: drop its objects. */
 int cgpu_client_gone(struct cgpu_core *core, s32 tgid, u32 client);
-/* How many clients removed containers have left behind, and files and processes for which the driver keeps memory. */
+/* Number of clients that removed containers have left behind, and of files and processes for which the driver keeps
+ * memory. */
 u32 cgpu_orphans(struct cgpu_core *core);
 /* Walk the clients that removed containers left behind; *cursor starts at 0. -ENOENT at the end. */
 int cgpu_orphan_next(struct cgpu_core *core, u32 *cursor, s32 *tgid, u32 *client);
@@ -454,12 +458,12 @@ struct cgpu_ownership {
 	s32 tgid;
 	u32 client;
 	u32 handles; /* 0: none is known */
-	u32 handle[CGPU_OWNERSHIP_HANDLES]; /* objects of it, those that hold the others */
+	u32 handle[CGPU_OWNERSHIP_HANDLES]; /* objects of it, those that others lie below */
 };
 #define CGPU_NO_SLOT 0xffffffffu
-/* The record that keeps a container (slot) off a client. -ENOENT: there is none. */
+/* Record that keeps a container (slot) off a client. -ENOENT: there is none. */
 int cgpu_ownership_find(struct cgpu_core *core, u32 slot, u32 client, struct cgpu_ownership *ownership);
-/* It was stale: drop it with all its objects. */
+/* Drop a stale record with all its objects. */
 void cgpu_ownership_drop(struct cgpu_core *core, const struct cgpu_ownership *ownership);
 
 #include "cgpu_changes.h"

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Apache-2.0 */
-/* How long calls of containers take in the engine, counted by the transports, which see their beginnings and their ends. */
+/* Times of containers' calls in the engine, counted by the transports, which see their beginnings and their ends. */
 #ifndef CGPU_LATENCY_H
 #define CGPU_LATENCY_H
 
 #include "cgpu_types.h"
 
-/* What becomes of a call. docs/tree.md says when each ends. */
+/* Outcome of a call. docs/tree.md says when each ends. */
 enum cgpu_outcome {
 	CGPU_OUTCOME_EXECUTED, /* the engine has run it */
 	CGPU_OUTCOME_CONTINUED, /* it goes on by itself */
@@ -21,7 +21,7 @@ struct cgpu_latency {
 	u64 calls[CGPU_LATENCY_BUCKETS]; /* by cgpu_latency_bucket() */
 };
 
-/* Where a call is counted: in the bucket n whose calls took at most 1 us * 4^n, the last one without a limit. */
+/* Bucket that a call is counted in: calls of bucket n took at most 1 us * 4^n; the last one has no limit. */
 static inline u32 cgpu_latency_bucket(u64 ns)
 {
 	u64 most = CGPU_LATENCY_FIRST_NS;

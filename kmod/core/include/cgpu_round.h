@@ -34,11 +34,11 @@ struct cgpu_channel_batch {
 	u64 serial[CGPU_CHANNEL_BATCH];
 	u32 driver_changes[CGPU_CHANNEL_BATCH];
 };
-/* What is to be told next: first all that must stop. -ENOENT: all channels are as was decided. */
+/* The next channels to set: first all that must stop. -ENOENT: all channels are as was decided. */
 int cgpu_channels_next(struct cgpu_core *core, u32 gpu, struct cgpu_channel_batch *batch);
-/* The driver's status, or CGPU_CONTROL_FAILED where it could not be asked: then there is nothing more to do until the next
- * cgpu_round(). What it did not do is tried channel by channel; a driver that says of the first ones that it never does leaves
- * the GPU undivided, and the log says so. */
+/* The driver's status, or CGPU_CONTROL_FAILED where it could not be asked: then there is nothing more to do until
+ * the next cgpu_round(). A batch that failed is tried channel by channel; a driver that refuses the first controls
+ * for good leaves the GPU undivided, and the log says so. */
 #define CGPU_CONTROL_FAILED 0xffffffffu
 void cgpu_channels_done(struct cgpu_core *core, const struct cgpu_channel_batch *batch, u32 status);
 
@@ -54,8 +54,8 @@ struct cgpu_timeslice {
 /* The next channel group that has another timeslice than it should. client: only of this RM client; 0: of any. Start
  * with *cursor = 0. -ENOENT: there is none. */
 int cgpu_timeslices_next(struct cgpu_core *core, u32 gpu, u32 client, u32 *cursor, struct cgpu_timeslice *slice);
-/* The driver's status. CGPU_CONTROL_FAILED: nobody could reach the group. It stays to be done, by the next walk over its client
- * or when timeslices are worked out anew; until then enabling and disabling channels divides the time. */
+/* The driver's status. CGPU_CONTROL_FAILED: the group could not be reached. It is tried again by the next walk over
+ * its client, or when timeslices are worked out anew; until then enabling and disabling channels divides the time. */
 void cgpu_timeslices_done(struct cgpu_core *core, const struct cgpu_timeslice *slice, u32 status);
 
 #define CGPU_SAMPLES_NS 1000000000ull /* how often to read samples, as long as none are lost */
@@ -69,11 +69,12 @@ enum cgpu_samples_kind {
 struct cgpu_sampling {
 	u64 since; /* the driver's time of the newest sample that was counted; 0: none was seen */
 	u64 after; /* ns until the next reading */
-	/* Of cgpu_sampling_add(). */
+	/* State of cgpu_sampling_add(). */
 	u64 whole, hurry;
 	enum cgpu_samples_kind missed;
 };
-/* One more reading. What the core is to be told of it: whole are those alone that end a second of which nothing is missing. */
+/* Add a reading. Returns the kind to report to the core: a reading is whole only if it ends a second in which none
+ * was missing. */
 enum cgpu_samples_kind cgpu_sampling_add(struct cgpu_sampling *sampling, enum cgpu_samples_kind look, u64 now);
 /* A reading of the driver's samples begins. Processes that have none in two whole intervals count as idle. */
 void cgpu_samples_begin(struct cgpu_core *core, u32 gpu, enum cgpu_samples_kind look);

@@ -16,7 +16,7 @@ enum cgpu_sched_policy {
 	CGPU_SCHED_POLICIES,
 };
 
-/* What a policy is: policies.c has a row for each. */
+/* Traits of a policy: policies.c has a row for each. */
 struct cgpu_policy {
 	const char *name;
 	u32 by_number; /* each container counts once, whatever its weight */

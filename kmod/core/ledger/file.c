@@ -6,7 +6,7 @@
  */
 #include "ledger/ledger.h"
 
-#define FILE_LOST (~0ull) /* in place of a number: its end will not be told */
+#define FILE_LOST (~0ull) /* in place of a number: its end will not be seen */
 
 void cgpu_file_closed(struct cgpu_core *core, u64 file)
 {
@@ -90,7 +90,7 @@ u32 core_exports_take(struct cgpu_state *state, u32 slot, u64 file, s32 tgid)
 
 	if (client != CORE_NONE)
 		return client;
-	/* It is the first free record that will be taken. */
+	/* The new client takes the first free record. */
 	client = core_client_make(state, slot, CORE_EXPORTS_BASE | state->client_free, tgid);
 	if (client != CORE_NONE)
 		core_client_on_file(state, client, file);

@@ -26,8 +26,8 @@ static void drop_kind(struct cgpu_state *state, u32 client, u32 kind)
 	}
 }
 
-/* Nothing is charged for it, and nothing is below it. The end of a call under way looks for its record, but not for a reference
- * that was folded. */
+/* Whether an orphan needs no record of an object: nothing is charged for it, and nothing is below it. The end of a
+ * call under way looks for its record, but not for a reference that was folded. */
 static int is_bare(const struct core_object *record)
 {
 	if (record->memory != CORE_NONE || record->child != CORE_NONE)
@@ -62,8 +62,8 @@ struct folded {
 	u32 memory[2][CGPU_MAX_GPUS];
 };
 
-/* The references of a pin are known by their records to whoever drops them: those of a file one by one, those of a process by
- * how many they are. */
+/* A drop finds the references of a pin by their records: those of a file one by one, those of a process by their
+ * number. */
 static int counts_references(const struct core_client *client)
 {
 	return core_is_pin(client) && !core_is_file_pin(client) && !core_client_exports(client);
@@ -117,8 +117,8 @@ static void gather(struct cgpu_state *state, u32 client, struct folded *folded)
 	}
 }
 
-/* The object stands for all references that its client had. So nobody knows it: neither an undo nor a drop of one of them may
- * end it. */
+/* The object stands for all references that its client had. A new serial hides it from an undo or a drop of one of
+ * them. */
 static void stand_for_all(struct cgpu_state *state, u32 object)
 {
 	struct core_object *record = &state->object[object];

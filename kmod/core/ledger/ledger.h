@@ -6,12 +6,13 @@
 #include "lib/text.h"
 #include "state/state.h"
 
-/* Handles of the records under which the driver's own holds are kept. The driver gives out none of them by itself
- * (rs_client.h, RS_CLIENT_HANDLE_BASE), and a container that names one is refused. */
+/* Handles of the records for the driver's own references. The driver gives out none of them by itself (rs_client.h,
+ * RS_CLIENT_HANDLE_BASE), and a container that names one is refused. */
 #define CORE_PIN_BASE 0xf0000000u
-/* Of these, records of files that memory was exported on: with the record's own number. No process has such a number. */
+/* Handles of records of files that memory was exported on, each with the record's own number. No process has such a
+ * number. */
 #define CORE_EXPORTS_BASE 0xff000000u
-/* And records of UVM's files, where the transport numbers them. */
+/* Handles of records of UVM's files, where the transport numbers them. */
 #define CORE_FILE_PIN_BASE 0xfe000000u
 #define CORE_FILE_PINS CGPU_MAX_CLIENTS
 
@@ -30,7 +31,7 @@ static inline u32 core_pin_handle(s32 tgid)
 	return CORE_PIN_BASE | ((u32)tgid & 0x0fffffffu);
 }
 
-/* Whether it is no client of the driver's, but stands for a process, or a file that has exports or maps. */
+/* Whether a record is no client of the driver's, but stands for a process, or a file that has exports or maps. */
 static inline int core_is_pin(const struct core_client *client)
 {
 	return client->handle >= CORE_PIN_BASE;
@@ -60,7 +61,7 @@ void core_client_drop(struct cgpu_state *state, u32 client);
 int core_client_forget(struct cgpu_core *core, u32 slot, s32 tgid, u32 handle);
 /* The client goes over to another process. */
 void core_client_adopt(struct cgpu_state *state, u32 client, s32 tgid);
-/* It is known by now, or again, which file it lives on. */
+/* Note the file that a client lives on, which is known by now, or again. */
 void core_client_on_file(struct cgpu_state *state, u32 client, u64 file);
 /* Head of the chain of clients (by file_next) that has those of a file among others. */
 u32 core_client_of_file(const struct cgpu_state *state, u64 file);
@@ -81,7 +82,8 @@ static inline struct core_object *core_object_noted(struct cgpu_state *state, u6
 	return record->live == CORE_LIVE || record->live == CORE_PENDING ? record : NULL;
 }
 
-/* One of a call that is under way. Recovery makes a pending record a live one without a handle: its call can still be settled. */
+/* Whether an object's call is under way. Recovery makes a pending record a live one without a handle: its call can
+ * still be settled. */
 static inline int core_object_under_way(const struct core_object *record)
 {
 	return record->live == CORE_PENDING || record->handle == 0;
@@ -110,37 +112,37 @@ void core_mapping_link(struct cgpu_state *state, u32 object);
 u64 core_memory_room(const struct core_instance *instance);
 /* Charge new memory to a pending object. CORE_NONE when there is no record left. */
 u32 core_memory_begin(struct cgpu_state *state, u32 object, u32 instance, u64 bytes);
-/* It is managed memory. */
+/* Mark memory as managed. */
 void core_memory_mark_managed(struct cgpu_state *state, u32 memory);
 /* The memory of a group or channel stands for numbers of the card, too. */
 void core_memory_number(struct cgpu_state *state, u32 object, u32 group_ids, u32 channel_ids);
 /* Make a pending object another reference to memory. */
 void core_memory_share(struct cgpu_state *state, u32 object, u32 memory);
 void core_memory_resize(struct cgpu_state *state, u32 memory, u64 bytes);
-/* A reference goes; the last one takes the charge with it. */
+/* Drop a reference; the last one takes the charge with it. */
 void core_memory_unref(struct cgpu_state *state, u32 object);
-/* The memory is nobody's from here on. */
+/* Make memory an orphan: no container is charged for it any more. */
 void core_memory_orphan(struct cgpu_state *state, u32 memory);
 /* Put a reference into the chain of its memory; the first one carries the charge. */
 void core_memory_link(struct cgpu_state *state, u32 object);
 
-/* --- pages.c: what the driver's own allocator has given out, where the transport counts that --- */
+/* --- pages.c: pages that the driver's own allocator has given out, where the transport counts them --- */
 
-/* Whether it is counted. */
+/* Whether pages are counted. */
 int core_pages_counted(struct cgpu_core *core);
 /* Ask the transport, before a decision or an answer about a GPU that is made with the same lock. */
 void core_pages_look(struct cgpu_core *core, u32 gpu);
 void core_pages_look_all(struct cgpu_core *core);
 /* The same for one instance. */
 void core_pages_look_at(struct cgpu_core *core, u32 gpu, struct core_instance *instance);
-/* What removed containers have left on a GPU: lines of the tree. */
+/* Write the lines of the tree about memory that removed containers have left on a GPU. */
 void core_left_text(struct cgpu_core *core, u32 gpu, struct core_text *out);
 
 /* --- sched/tsg_list.c: channel groups and channels by instance --- */
 
 /* Where a group of this engine runs. */
 u32 core_runlist_of(u32 engine);
-/* Whether a container has as many groups on a GPU as are kept. */
+/* Whether a container has as many groups on a GPU as are recorded. */
 int core_tsg_list_full(struct cgpu_state *state, u32 gpu, u32 slot);
 /* Whether a container has so many numbers of a GPU left. */
 int core_tsg_ids_left(struct cgpu_state *state, u32 gpu, u32 slot, u32 group_ids, u32 channel_ids);
@@ -153,7 +155,7 @@ void core_tsg_link(struct cgpu_state *state, u32 object);
 void core_tsg_unlink(struct cgpu_state *state, u32 object);
 /* Whether the process of a group or channel was at work in the last reading of samples, or the one before. */
 int core_tsg_active(const struct cgpu_state *state, const struct core_object *record);
-/* The instance goes, its channels do not. */
+/* Orphan the channels of an instance that goes. */
 void core_tsg_list_orphan(struct cgpu_state *state, u32 gpu, u32 number);
 /* The driver may have enabled or disabled a channel, or those of a group. */
 void core_tsg_unknown(struct cgpu_state *state, u32 object);
@@ -167,14 +169,14 @@ int core_process_next(struct cgpu_state *state, u32 slot, u32 gpu, u32 *cursor, 
 
 /* --- orphan.c --- */
 
-/* The container goes. What its clients hold stays charged, as nobody's, until the driver drops it. */
+/* The container goes. Its clients' memory stays charged, as nobody's, until the driver drops it. */
 void core_clients_orphan(struct cgpu_state *state, u32 slot);
 /* Drop an orphan that holds no memory. */
 void core_orphan_settle(struct cgpu_state *state, u32 client);
 
 /* --- fold.c: fewer records of removed containers --- */
 
-/* Drop the objects of a client that an orphan needs no record of. Of a client that is no orphan yet: its container goes. */
+/* Drop the objects that an orphan needs no record of, before a client becomes one: its container goes. */
 void core_client_thin(struct cgpu_state *state, u32 client);
 /* The container goes, and its clients are thinned: have one record of memory for each card in place of many, where orphans have
  * too many already. */
@@ -188,29 +190,29 @@ static inline int core_client_exports(const struct core_client *client)
 {
 	return client->handle >= CORE_EXPORTS_BASE;
 }
-/* What a container has exported on a file: the objects of a client, whose handles are places in the file and 1. CORE_NONE:
- * nothing. others: whether another container has, or one that was removed. */
+/* Find a container's exports on a file: the objects of a client, whose handles are places in the file and 1.
+ * CORE_NONE: there are none. others: whether another container has exports there, or one that was removed. */
 u32 core_exports_find(const struct cgpu_state *state, u32 slot, u64 file, int *others);
-/* Find or make it. CORE_NONE when there is no room for one. */
+/* Find or make the record of a container's exports on a file. CORE_NONE when there is no room for one. */
 u32 core_exports_take(struct cgpu_state *state, u32 slot, u64 file, s32 tgid);
-/* Something of it has gone, or did not come. */
+/* Drop the record of a file's exports if none is left. */
 void core_exports_settle(struct cgpu_state *state, u32 client);
 
 /* --- unaccounted.c --- */
 
-/* Whether nothing more is given of a card, because it is short of memory that nobody is charged for. */
+/* Whether a card gives nothing more, because it is short of memory that nobody is charged for. */
 int core_unaccounted_refuses(const struct cgpu_state *state, u32 gpu);
 
 /* --- quota.c --- */
 
 enum core_pool { CORE_POOL_CLIENTS, CORE_POOL_OBJECTS };
-/* Whether a container may take one more record. Half of what orphans leave of each pool is split evenly among the registered
- * containers and kept for them; the other half goes to who comes first. */
+/* Whether a container may take one more record. Half of what orphans leave of each pool is split evenly among the
+ * registered containers; each container may take from the other half. */
 int core_quota_room(const struct cgpu_state *state, u32 slot, enum core_pool pool);
 /* The part of each pool that orphans may have. */
 #define CORE_ORPHANED_CLIENTS (CGPU_MAX_CLIENTS / 4)
 #define CORE_ORPHANED_OBJECTS (CGPU_MAX_OBJECTS / 4)
-/* Whether they have more of one: then nobody new is registered. */
+/* Whether orphans have more than their part of a pool: then no container is registered. */
 int core_quota_orphans_crowd(const struct cgpu_state *state);
 
 #endif

@@ -7,7 +7,7 @@ static u64 bounded(u64 bytes)
 	return bytes < CORE_BYTES_MAX ? bytes : CORE_BYTES_MAX;
 }
 
-/* The sum it counts in. */
+/* Sum that a memory record counts in. */
 static u64 *sum_of(struct cgpu_state *state, const struct core_memory *memory)
 {
 	struct core_gpu *gpu = &state->gpu[memory->gpu];
@@ -29,12 +29,12 @@ static void add(struct cgpu_state *state, const struct core_memory *memory, u64 
 		gpu->orphaned_managed += bytes;
 	else
 		gpu->instance[memory->instance].managed += bytes;
-	/* What UVM may take is no longer there for pages. */
+	/* Pages may not take what UVM may: the limits of pages change. */
 	state->limits_due |= 1u << memory->gpu;
 }
 
-/* It begins (more is 1) or ends (0) to count at the instance that has its numbers, or at the orphans. Who has the card whole
- * has all of them. */
+/* Count a memory record's numbers (more is 1), or stop counting them (0), at the instance that has them, or at the
+ * orphans. The numbers of a passthrough GPU are not counted: its container has all of them. */
 static void count_ids(struct cgpu_state *state, const struct core_memory *memory, u32 more)
 {
 	u32 number = memory->instance == CORE_NONE ? CORE_ORPHANED : memory->instance;

@@ -6,8 +6,8 @@
 #include "ledger/ledger.h"
 #include "registry/registry.h"
 
-/* Drop calls under way: they find their record gone and are undone. No others come after it. A reference of a pin stays: whoever
- * has it drops it, and nothing takes an export back but the end of its file. */
+/* Drop calls under way: they find their record gone and are undone. No others come after it. A reference of a pin
+ * stays: its owner drops it, and an export ends with its file alone. */
 static void sweep(struct cgpu_state *state, u32 client)
 {
 	u32 at, next;
@@ -20,7 +20,8 @@ static void sweep(struct cgpu_state *state, u32 client)
 	}
 }
 
-/* Groups and channels are charged, too, if with nothing but their numbers: what runs on must be kept from the card. */
+/* Groups and channels are charged, too, if with nothing but their numbers: work that runs on must be kept from the
+ * card. */
 static void orphan(struct cgpu_state *state, u32 client)
 {
 	struct core_client *record = &state->client[client];
@@ -101,7 +102,7 @@ u64 cgpu_gpu_orphaned(struct cgpu_core *core, u32 gpu)
 	return bytes;
 }
 
-/* Whether a registration or a write may have been refused for what orphans have. */
+/* Whether memory or records of orphans may be the cause of a refused registration or write. */
 static int are_in_the_way(struct cgpu_core *core, int err)
 {
 	u64 bytes = 0;

@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0 OR Apache-2.0
 /*
- * What the driver's own page allocator has given out, by the container whose call took it. Where the transport counts that, a
- * slice has what was given out for it: page tables, buffers of contexts and whatever no class tells of are in that count. UVM's
- * chunks are not, as several containers may have parts of one: managed memory is charged by its length beside it. The transport
- * refuses what exceeds a limit in the allocator itself; the ledger refuses before, without the driver's work, and explains.
+ * Pages that the driver's own allocator has given out, by the container whose call took them. Where the transport
+ * counts them, a slice has those that were given out for it: page tables, buffers of contexts and memory that no class
+ * tells of are in that count. UVM's chunks are not, as several containers may have parts of one: managed memory is
+ * charged by its length beside it. The transport refuses pages beyond a limit in the allocator itself; the ledger
+ * refuses before, without the driver's work, and explains.
  */
 #include "ledger/ledger.h"
 #include "registry/registry.h"
@@ -113,7 +114,8 @@ static u64 limit_of(const struct cgpu_settings *settings, const struct core_inst
 	return instance->managed < most ? most - instance->managed : 0;
 }
 
-/* Whoever has a limit and no instance was removed: maybe by a core that ended before it told the transport, or by recovery. */
+/* A container with a limit and no instance was removed: maybe by a core that ended before it told the transport, or
+ * by recovery. */
 static void publish_ends(struct cgpu_core *core, u32 gpu)
 {
 	struct cgpu_pages pages;
@@ -128,7 +130,7 @@ static void publish_ends(struct cgpu_core *core, u32 gpu)
 static void publish(struct cgpu_core *core, u32 gpu)
 {
 	struct cgpu_state *state = core->state;
-	/* A card that somebody has whole is nobody's by slices. */
+	/* Containers without a limit may have any pages of a passthrough GPU. */
 	u64 others = core_passthroughs(state, gpu) || !state->settings.enforce ? ~0ull : 0;
 	u32 i;
 

@@ -26,7 +26,7 @@ static int is_first(struct cgpu_state *state, u32 client, u32 gpu, struct cgpu_p
 			continue;
 		other->walk = state->walk;
 		charge->bytes += other->charged[gpu];
-		/* What UVM or a file holds is in no client of the process. */
+		/* The driver's figure for a process has none of the memory of UVM or of a file. */
 		if (!core_is_pin(other))
 			charge->reported += other->charged[gpu] - other->estimated[gpu];
 		if (i < lowest)

@@ -16,7 +16,7 @@ static u32 named_channel(struct cgpu_state *state, const struct cgpu_reference_r
 	return object != CORE_NONE && state->object[object].kind == CORE_OBJECT_CHANNEL ? object : CORE_NONE;
 }
 
-/* What a channel has of its own, or what its group has. One without a group has all of it. */
+/* Object whose memory a reference is to: the channel, or its group. A channel without a group has all of the memory. */
 static u32 of_channel(struct cgpu_state *state, const struct cgpu_reference_request *request)
 {
 	u32 channel = named_channel(state, request);
@@ -50,7 +50,8 @@ static u32 named_memory(struct cgpu_state *state, const struct cgpu_reference_re
 	return request->of && request->of != state->object[object].serial ? CORE_NONE : object;
 }
 
-/* An object without a record costs nothing, unless another container gets memory there before the driver looks. */
+/* An object without a record costs nothing, unless another container gets memory there before the driver looks it
+ * up. */
 static int judge_unknown(struct cgpu_state *state, const struct cgpu_reference_request *request)
 {
 	u32 client = core_client_find(state, request->slot, request->client);
@@ -119,7 +120,7 @@ static int begin(
 	/* The driver's own client for exports counts as one of the process that has exported first. */
 	else if (core_client_find(state, request->slot, request->client) == CORE_NONE && state->settings.enforce)
 		err = -EPERM;
-	/* What UVM would keep of it nobody would know. */
+	/* UVM would retain a channel that has no record, uncounted. */
 	else if (request->to != CGPU_REFERENCE_MEMORY && named_channel(state, request) == CORE_NONE &&
 		state->settings.enforce)
 		err = -EPERM;
@@ -159,8 +160,8 @@ int cgpu_reference_names(
 	return same;
 }
 
-/* Pages are given out without the core's lock, up to the limit that was told last. Where some came before the one that this
- * charge makes, the charge gives way. */
+/* Pages are given out without the core's lock, up to the last limit that was published. Where some came before the
+ * limit that this charge makes, the charge gives way. */
 static int pages_came_first(struct cgpu_core *core, u32 gpu, struct core_instance *instance)
 {
 	core_pages_publish(core);
@@ -249,7 +250,7 @@ int cgpu_reference_recover(struct cgpu_core *core, const struct cgpu_reference *
 	core_lock(core);
 	object = found(state, reference);
 	if (object && object->memory != CORE_NONE && state->client[object->client].handle == core_file_pin(file)) {
-		/* Nobody has come to confirm it. */
+		/* The call that would confirm the reference is gone. */
 		if (object->handle == 0)
 			settle(state, reference->object);
 		err = 0;

@@ -7,7 +7,7 @@
 #define BIG_TABLE 256ull
 /* A page for the root of cards from Hopper on, which have one level more. */
 #define LEVELS 4u
-/* What any space has: its root and the directories of its first addresses. */
+/* Tables that any space has: its root and the directories of its first addresses. */
 #define ROOT_TABLES 4ull
 
 static const struct {
@@ -78,7 +78,7 @@ u32 core_tables_space(const struct cgpu_state *state, u32 object)
 	return at;
 }
 
-/* One whose tables are the driver's is charged for its root from its allocation on. */
+/* A space whose tables are the driver's is charged for its root from its allocation on. */
 int core_tables_external(const struct cgpu_state *state, u32 space)
 {
 	return state->object[space].kind == CORE_OBJECT_VA_SPACE && state->object[space].memory == CORE_NONE;

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0 OR Apache-2.0
 /*
- * The reconciler: what a card is short of, less what is charged, what others have by the driver's word, and what the card
- * needs by itself. What remains is memory that nobody is charged for, or an estimate that is wrong.
+ * The reconciler. It takes the memory that a card is short of, and subtracts the charges, the memory that others have
+ * by the driver's word, and the memory that the card needs by itself. The rest is memory that nobody is charged for, or
+ * an estimate that is wrong.
  */
 #include "ledger/ledger.h"
 #include "registry/registry.h"
@@ -29,8 +30,8 @@ static u64 outside_of(const struct cgpu_state *state, const struct cgpu_card_vie
 }
 
 /*
- * What the card needs by itself shows when nobody has anything. It only ever sinks: memory that is held where neither the
- * driver nor the ledger has it on a list must not come to count as the card's own.
+ * The card's own memory shows when no process has anything. It only ever sinks: memory that neither the driver nor the
+ * ledger has on a list must not come to count as the card's own.
  */
 static void own_learn(struct core_unaccounted *drift, u64 taken, u64 known, u32 idle)
 {
@@ -114,7 +115,7 @@ int cgpu_gpu_reconcile(struct cgpu_core *core, u32 gpu, const struct cgpu_card_v
 		core_lost_set(state, gpu, view->memfree == CGPU_CARD_LOST, &lost);
 	if (view && view->memfree == CGPU_CARD_LOST)
 		view = NULL;
-	/* Of a card that MIG has divided nobody is told what is free; one that is had whole may take what it likes. */
+	/* With MIG the driver does not tell what is free; a container with the whole card may take what it likes. */
 	if (known && view && !state->gpu[gpu].mig && !core_passthroughs(state, gpu)) {
 		charged = charged_on(state, gpu);
 		look(state, gpu, view, charged);
@@ -137,6 +138,6 @@ int core_unaccounted_refuses(const struct cgpu_state *state, u32 gpu)
 {
 	const struct core_unaccounted *drift = &state->gpu[gpu].drift;
 
-	/* What others take without the driver's telling must not be held against containers. */
+	/* Memory that processes outside of containers take unreported must not be charged against containers. */
 	return state->settings.enforce && state->settings.drift_refuse && drift->lasting && drift->strangers == 0;
 }

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Apache-2.0 */
-/* Which bucket of a hash a record falls into. */
+/* Bucket of a hash that a record falls into. */
 #ifndef CGPU_HASH_H
 #define CGPU_HASH_H
 

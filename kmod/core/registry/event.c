@@ -44,7 +44,7 @@ static void add_number(struct core_text *out, const char *word, u64 value)
 	core_text_number(out, value);
 }
 
-/* Of a slice that has ended, all that is counted of it. */
+/* Write a slice's line; the line of a slice that has ended has all its counters. */
 static void say_slice(struct cgpu_core *core, const struct core_event *event, u32 gpu, int ended)
 {
 	const struct core_instance *instance;

@@ -96,7 +96,8 @@ int cgpu_gpu_add(struct cgpu_core *core, const struct cgpu_gpu_facts *facts)
 		core_sched_begin(state, facts->index);
 	}
 	if (err == 0) {
-		/* Another driver may need another amount; with anybody on the card that could not be told apart. */
+		/* Another driver may need another amount, which can be measured only while no container has anything
+		 * on the card. */
 		if (core_totals(state, facts->index).instances == 0 && core_gpu_left(gpu) == 0)
 			memset(&gpu->drift, 0, sizeof(gpu->drift));
 		gpu->facts = *facts;

@@ -77,7 +77,7 @@ static int parse_passthrough(const char *text, size_t length, struct core_create
 	return 0;
 }
 
-/* "share=6f1c-…": the line names it, and nobody else keeps the name. */
+/* "share=6f1c-…": the name is read from the line, its only copy. */
 static int parse_share(const struct words *words, const char *text, size_t length, struct core_create *create)
 {
 	u32 i;
@@ -132,7 +132,7 @@ static int has_key(const char *word, size_t length, const char *key, size_t key_
 	return length >= key_length && memcmp(word, key, key_length) == 0;
 }
 
-/* Everything after the verb. */
+/* Parse all words after the verb. */
 static int parse_keys(struct words *words, struct core_create *create)
 {
 	const char *word;
@@ -160,7 +160,7 @@ static int parse_keys(struct words *words, struct core_create *create)
 	}
 }
 
-/* As many slices as a line has; the line of the hook has all. */
+/* Slices that a log line names at most; the line of the hook has all. */
 #define SAID_SLICES 4u
 
 static void say_slices(struct core_text *out, const struct core_create *create)
@@ -202,7 +202,7 @@ static int create_check(struct cgpu_core *core, struct core_create *create)
 	return err;
 }
 
-/* Those of the line that there are. */
+/* GPUs of the line that exist, as bits. */
 static u32 sliced_cards(struct cgpu_core *core, const struct core_create *create)
 {
 	u32 gpus = 0, i;
@@ -216,7 +216,7 @@ static u32 sliced_cards(struct cgpu_core *core, const struct core_create *create
 	return gpus;
 }
 
-/* Of what was just committed. */
+/* Describe the registration that was just committed. */
 static void event_of(
 	const struct cgpu_state *state, const struct core_create *create, u32 slot, struct core_event *event)
 {
@@ -345,7 +345,7 @@ int cgpu_inst_ctl(struct cgpu_core *core, const char *text, size_t bytes, struct
 	if (text[bytes - 1] == '\n')
 		bytes--;
 	err = run_line(core, text, bytes, why);
-	/* What was refused before orphans had gone may be granted afterwards. */
+	/* A second attempt, after orphans had gone, may succeed: then the first one's reason goes. */
 	if (err == 0 && why)
 		why->text[0] = 0;
 	return err;

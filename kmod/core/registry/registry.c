@@ -176,7 +176,7 @@ struct core_reserved core_reserved_by(struct cgpu_state *state, u32 gpu, const s
 	return sums;
 }
 
-/* To one container, with the reservations that it uses. */
+/* Sums promised to one container, with the reservations that it uses. */
 static struct core_totals promised_to(struct cgpu_state *state, u32 gpu, const struct core_instance *instance)
 {
 	struct core_reserved reserved = core_reserved_by(state, gpu, instance);

@@ -5,7 +5,7 @@
 
 #include "state/state.h"
 
-/* What one create line asks for on one GPU. */
+/* A create line's request for one GPU. */
 struct core_want {
 	u32 gpu;
 	u32 weight, highprio;
@@ -50,7 +50,7 @@ int core_settings_check(const struct cgpu_settings *settings);
 
 /* --- lost.c --- */
 
-/* What is logged when a GPU is lost, and when it is back. */
+/* Log line about a GPU that is lost, or back. */
 struct core_lost_line {
 	int level; /* 0: nothing is new */
 	u32 gpu, lost;
@@ -92,9 +92,9 @@ struct core_instance *core_instance_of(struct cgpu_state *state, u32 gpu, u32 sl
 /* Whether a container has a GPU whole, and whether it has it at all: a slice, or the whole. */
 int core_is_passthrough(const struct cgpu_state *state, u32 gpu, u32 slot);
 int core_has_gpu(struct cgpu_state *state, u32 gpu, u32 slot);
-/* How many containers have a GPU whole. */
+/* Number of containers that have a GPU whole. */
 u32 core_passthroughs(const struct cgpu_state *state, u32 gpu);
-/* Bytes that it may still take. */
+/* Bytes that an instance may still take. */
 u64 core_instance_left(const struct core_instance *instance);
 /* The sums of the reservations that a container uses on a GPU. */
 struct core_reserved {
@@ -110,7 +110,7 @@ struct core_reservation *core_reservation_find(struct cgpu_state *state, const c
 struct core_instance *core_reservation_user(
 	struct cgpu_state *state, u32 gpu, const struct core_reservation *reservation);
 /*
- * What is promised on a GPU, to containers and to reservations. A container that uses reservations counts once: with what
+ * Sums promised on a GPU, to containers and to reservations. A container that uses reservations counts once: with what
  * it was given, or with what was reserved where that is more, since the reservations stay when the container has ended.
  */
 struct core_totals {
@@ -124,21 +124,21 @@ struct core_totals core_totals(struct cgpu_state *state, u32 gpu);
 u32 core_weights_of_others(struct cgpu_state *state, u32 gpu, const struct core_instance *own);
 /* Bytes that are promised to others than a container. */
 u64 core_promised_to_others(struct cgpu_state *state, u32 gpu, const struct core_instance *own);
-/* Bytes that can still be promised: what orphans hold is not there, and nothing is of what a container has whole. own: an
- * instance that does not count, or NULL. */
+/* Bytes that can still be promised, without the memory that orphans hold; 0 where a container has the GPU whole.
+ * own: an instance that does not count, or NULL. */
 u64 core_unpromised(struct cgpu_state *state, u32 gpu, const struct core_instance *own);
-/* What was refused with this errno may be so for orphans: let the transport ask the driver about them. 1: look again. Without the
+/* Orphans may be the cause of this errno: let the transport ask the driver about them. 1: try again. Without the
  * lock. */
 int core_orphans_settle(struct cgpu_core *core, int err);
 
 /* --- room.c --- */
 
-/* What helps against records and numbers of removed containers. */
+/* Advice against records and numbers that removed containers still have. */
 #define CORE_END_HOLDERS "end the processes that hold their open files of the driver (fuser -v /dev/nvidia* lists them)"
 /* Too few numbers for channels are left of a GPU. Returns -ENOMEM. */
 int core_refuse_ids(const struct core_gpu *gpu, struct cgpu_refusal *why);
 
-/* What one GPU is asked for, judged in the order that docs/tree.md gives: -ENOENT, -EIO or -EOPNOTSUPP for the GPU;
+/* Checks of a request for one GPU, in the order that docs/tree.md gives: -ENOENT, -EIO or -EOPNOTSUPP for the GPU;
  * -EINVAL for the weight; -ENOSPC for the place; -ENOMEM for the memory; -EDQUOT for the weight that is left. */
 int core_want_check_gpu(struct cgpu_state *state, const struct core_want *want, struct cgpu_refusal *why);
 int core_want_check_weight(struct cgpu_state *state, const struct core_want *want, struct cgpu_refusal *why);
@@ -151,7 +151,7 @@ int core_want_check_free_weight(struct cgpu_state *state, const struct core_want
 /* The lines "reserve" and "release". Without the lock. create: an id, and, to reserve, what is wanted of one GPU. */
 int core_share_reserve(struct cgpu_core *core, const struct core_create *create);
 int core_share_release(struct cgpu_core *core, const struct core_create *create);
-/* Make what a container wants of the reservations that its line names. -ENOENT: one is not there. */
+/* Make a container's request from the reservations that its line names. -ENOENT: one is not there. */
 int core_shares_resolve(struct cgpu_state *state, struct core_create *create);
 /* After that, with the same lock: -EBUSY when a container uses one; -ENOMEM when a card lacks what was promised. */
 int core_shares_check(struct cgpu_state *state, const struct core_create *create);
@@ -160,7 +160,7 @@ void core_shares_use(struct cgpu_state *state, const struct core_create *create,
 
 /* --- transactions: transaction.c --- */
 
-/* What would refuse this registration, in the order that docs/tree.md gives. Shares are resolved anew. */
+/* Check a registration, in the order that docs/tree.md gives. Shares are resolved anew. */
 int core_create_check(struct cgpu_state *state, struct core_create *create);
 /* After a check under the same lock: cannot fail. Returns the slot. */
 u32 core_create_commit(struct cgpu_state *state, const struct core_create *create);

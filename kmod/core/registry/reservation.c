@@ -24,7 +24,7 @@ static u32 free_number(struct cgpu_state *state, u32 gpu)
 	return CORE_NONE;
 }
 
-/* 1: it is there already. */
+/* 1: the same reservation is there already. */
 static int check_name(struct cgpu_state *state, const struct core_create *create)
 {
 	const struct core_reservation *there;
@@ -40,7 +40,7 @@ static int check_name(struct cgpu_state *state, const struct core_create *create
 		there->memsize / CORE_MIB, (unsigned long long)there->memsize, gpu, there->weight, there->highprio);
 }
 
-/* The errors of a container that wants the same, in their order; less weight than was asked for is none at all. */
+/* Give the errors of a container with the same request, in their order; less weight than requested is an error, too. */
 static int check_room(struct cgpu_state *state, const struct core_want *want, struct cgpu_refusal *why)
 {
 	int err = core_want_check_gpu(state, want, why);
@@ -58,7 +58,7 @@ static int check_room(struct cgpu_state *state, const struct core_want *want, st
 	return err;
 }
 
-/* Its mark comes last: whoever dies in here has reserved all or nothing. */
+/* The mark comes last: a process that dies in here has reserved all or nothing. */
 static void reservation_write(struct cgpu_state *state, const struct core_create *create)
 {
 	const struct core_want *want = &create->want[0];
@@ -171,7 +171,7 @@ static struct core_reservation *named(struct cgpu_state *state, const struct cor
 	return core_reservation_find(state, create->line + name->at, name->length, gpu);
 }
 
-/* What is wanted of a GPU so far, or nothing of it yet. */
+/* Request for a GPU as it is so far, or a new empty one. */
 static struct core_want *want_of(struct core_create *create, u32 gpu)
 {
 	struct core_want *want;
@@ -243,7 +243,7 @@ int core_shares_check(struct cgpu_state *state, const struct core_create *create
 			return core_refuse_line(create->why, -ENOSPC,
 				"GPU %u has no record left for a container; stop one (cgpu-smi lists them)",
 				create->want[i].gpu);
-		/* The promise stands, but what orphans hold is on the card as well. */
+		/* The promise stands, but the orphans' memory is on the card as well. */
 		if (totals.promised + core_gpu_left(card) > card->facts.memtotal)
 			return core_refuse_line(create->why, -ENOMEM,
 				"what was promised of GPU %u is not there: removed containers have passed their memory on, and "

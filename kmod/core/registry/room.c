@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0 OR Apache-2.0
-/* What a GPU can give to one more container or reservation. */
+/* Room that a GPU has for one more container or reservation. */
 #include "ledger/ledger.h"
 #include "registry/registry.h"
 #include "sched/sched.h"
@@ -62,7 +62,7 @@ int core_want_check_memory(struct cgpu_state *state, const struct core_want *wan
 	u64 left = core_unpromised(state, want->gpu, NULL);
 	u32 whole = core_passthroughs(state, want->gpu);
 
-	/* Also for no memory at all. */
+	/* A request for no memory at all is refused, too. */
 	if (whole)
 		return core_refuse_line(why, -ENOMEM,
 			"GPU %u cannot be sliced: %u container%s it whole; stop it, or name another GPU", want->gpu,

@@ -58,7 +58,7 @@ static int check_gpus(struct cgpu_state *state, const struct core_create *create
 
 #define NAME_ANOTHER "request a slice, or name another GPU"
 
-/* What is there for slices cannot be given whole as well. */
+/* A GPU with slices or reservations cannot be given whole. */
 static int check_passthrough(struct cgpu_state *state, const struct core_create *create)
 {
 	struct core_totals totals;
@@ -81,7 +81,7 @@ static int check_passthrough(struct cgpu_state *state, const struct core_create 
 	return 0;
 }
 
-/* What is not promised yet has to be there. */
+/* Check that each GPU has what the registration asks of it. */
 static int check_room(struct cgpu_state *state, const struct core_create *create)
 {
 	int err = 0;

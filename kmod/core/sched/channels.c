@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0 OR Apache-2.0
-/* Which channels must be stopped, and which may run: the decision, channel by channel, and what the driver was told. */
+/* Decides channel by channel which must be stopped and which may run, and notes what the driver has applied. */
 #include "ledger/ledger.h"
 #include "sched/sched.h"
 
@@ -68,7 +68,8 @@ int cgpu_channels_next(struct cgpu_core *core, u32 gpu, struct cgpu_channel_batc
 	return batch->count ? 0 : -ENOENT;
 }
 
-/* A driver that has done it before has nothing against it but for these channels, or at this moment. */
+/* Whether the driver refuses for good. One that has done it before refuses only these channels, or only at this
+ * moment. */
 static int says_never(const struct core_share *share, const struct cgpu_channel_batch *batch, u32 status)
 {
 	if (share->enable_work || batch->count > 1)
@@ -84,7 +85,7 @@ static void set(struct cgpu_state *state, const struct cgpu_channel_batch *batch
 	for (n = 0; n < batch->count && n < CGPU_CHANNEL_BATCH; n++) {
 		struct core_object *record = core_object_noted(state, batch->object[n], batch->serial[n]);
 
-		/* What the driver has done since may have been behind this, so it stays unknown. */
+		/* A change by the driver itself may have come after this control, so the state stays unknown. */
 		if (record == NULL || record->driver_changes != batch->driver_changes[n])
 			continue;
 		record->applied = batch->disable ? CORE_CHANNEL_DISABLED : CORE_CHANNEL_ENABLED;
@@ -115,8 +116,9 @@ static u32 tsg_lists_of(struct cgpu_state *state, const struct cgpu_channel_batc
 }
 
 /*
- * The driver answers when what could not be interrupted has ended. Until then those who were to stop have used the card: they
- * owe that time, and the slot that has the grant gets it back. Until the first one may run nobody can: that time is nobody's.
+ * The driver answers when work that could not be interrupted has ended. Until then the slots that were to stop have
+ * used the card: they owe that time, and the slot that has the grant gets it back. Before the first slot is enabled
+ * none can run: that time is nobody's.
  */
 static void book_change(struct cgpu_core *core, const struct cgpu_channel_batch *batch, struct core_share *share)
 {
@@ -133,7 +135,8 @@ static void book_change(struct cgpu_core *core, const struct cgpu_channel_batch 
 	share->stopped = now;
 }
 
-/* The driver has not done it, and the channel is there: it may still run. Its state stays unknown until it is. */
+/* The driver has not set the channel, which is still there: it may run, and its state is unknown until a retry sets
+ * it. */
 static void leave(struct cgpu_state *state, const struct cgpu_channel_batch *batch, u64 now)
 {
 	struct core_share *share = &state->gpu[batch->gpu].share;
@@ -190,7 +193,7 @@ void cgpu_channels_done(struct cgpu_core *core, const struct cgpu_channel_batch 
 		found->share.enable_fail = status;
 		core_sched_policy(core->state, batch->gpu);
 	} else if (found) {
-		/* One of several may have gone: which, shows when they are told one by one. */
+		/* One of several may have gone: sending them one by one shows which. */
 		if (status != NV_OK && batch->count > 1)
 			found->share.one_by_one = batch->count;
 		else if (status == NV_OK || core_sched_has_gone(status))

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0 OR Apache-2.0
-/* Which slots may run now, and until when. */
+/* Decides which slots may run now, and until when. */
 #include "sched/deficit.h"
 
 /*
@@ -27,8 +27,9 @@ static void choose_class(struct cgpu_sched *sched, const struct cgpu_sched_plan 
 }
 
 /*
- * While both classes want the card, enabling and disabling channels gives the slots their rounds under each policy: a class has it for a slice at a time, and a card that
- * begins its runlist anew each time would give all of that to the first group on it.
+ * While both classes want the card, channel enable and disable gives the slots their rounds under each policy: a class
+ * has the card for a slice at a time, and a card that begins its runlist anew each time would give all of that to the
+ * first group on it.
  */
 static void choose_grant(struct cgpu_sched *sched, const struct cgpu_sched_plan *plan)
 {

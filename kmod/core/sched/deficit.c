@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0 OR Apache-2.0
 /*
- * Grants go round by deficit: once in a round each member gets its units' worth of time; its grant lasts until that is used
- * up. Who has used more than it had starts below zero in the next round, and is passed over while it is there.
+ * Grants go round by deficit: once in a round each member gets its units' worth of time; its grant lasts until that is
+ * used up. A member that has used more than it had starts below zero in the next round, and is passed over while it is
+ * there.
  */
 #include "sched/deficit.h"
 
@@ -73,7 +74,7 @@ void core_sched_balance(struct cgpu_sched *sched, u32 place, s64 ns)
 	sched->balance[place] = balance;
 }
 
-/* What is left of a grant is lost. */
+/* Take away the rest of a grant. */
 static void give_up(struct cgpu_sched *sched, u32 place)
 {
 	if (sched->balance[place] > 0)
@@ -123,7 +124,7 @@ static u64 grant_of(
 	return grant + switches->each - switches->each * plan->unit[place] * switches->members / switches->units;
 }
 
-/* One place's share of so many rounds. Who takes no part pays off what it owes, and gets nothing. */
+/* Give a place its share of so many rounds. A place that takes no part pays off its debt, and gets nothing. */
 static void credit(struct cgpu_sched *sched, const struct cgpu_sched_plan *plan, const struct switches *switches,
 	u32 place, u64 rounds)
 {
@@ -220,8 +221,8 @@ u32 core_sched_grant(struct cgpu_sched *sched, u32 class, const struct cgpu_sche
 }
 
 /*
- * It has a grant as well, which it keeps when another one comes. Else a short pause of the other one would end the round, and
- * who pauses in each of its grants would have nearly all grants.
+ * The lone member has a grant as well, which it keeps when another member comes. Else a short pause of the other one
+ * would end the round, and a member that pauses in each of its grants would have nearly all grants.
  */
 u32 core_sched_lone(struct cgpu_sched *sched, u32 class, const struct cgpu_sched_plan *plan)
 {

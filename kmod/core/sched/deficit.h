@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Apache-2.0 */
-/* Turns within a class, and what the parts of the scheduler of a GPU share. */
+/* Rounds within a class, and functions that the parts of a GPU's scheduler share. */
 #ifndef CGPU_SCHED_TURN_H
 #define CGPU_SCHED_TURN_H
 
@@ -14,7 +14,8 @@ static inline const struct cgpu_policy *core_sched_policy_of(const struct cgpu_s
 	return &cgpu_policies[sched->settings.policy];
 }
 
-/* Whether slots have the card in turn, by enabling and disabling channels; else the card's timeslices divide it in a class. */
+/* Whether slots have the card in rounds, by enabling and disabling channels; else the card's timeslices divide it in
+ * a class. */
 static inline int core_sched_takes_rounds(const struct cgpu_sched *sched)
 {
 	return core_sched_policy_of(sched)->keeps_idle || !sched->settings.time_slices;
@@ -23,8 +24,8 @@ static inline int core_sched_takes_rounds(const struct cgpu_sched *sched)
 /* Units of a slot under the policy, whether or not it takes part; 0: it gets nothing. */
 u32 core_sched_units(const struct cgpu_sched *sched, u32 slot);
 void core_sched_plan(const struct cgpu_sched *sched, struct cgpu_sched_plans *plans);
-/* Which place of a class has the grant; its plan has members. Begins a new grant where the last is over; *begun
- * says so. */
+/* Find the place of a class that has the grant; its plan has members. A new grant begins where the last is over;
+ * *begun says so. */
 u32 core_sched_grant(struct cgpu_sched *sched, u32 class, const struct cgpu_sched_plan *plan, u32 *begun);
 /* Book the time since the last call. */
 void core_sched_settle(struct cgpu_sched *sched, u64 now);

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: GPL-2.0 OR Apache-2.0
-/* What the scheduler of a GPU is told of the registry and of channels, and what the log is told of the driver. */
+/* Passes changes of the registry and of channels on to a GPU's scheduler, and failures of the driver to the log. */
 #include "ledger/ledger.h"
 #include "lib/text.h"
 #include "registry/registry.h"
 #include "sched/sched.h"
 
-/* In the scheduler's time: what happened since it was asked last counts as of then. */
+/* The scheduler's time: changes since it was asked last count as of then. */
 #define LATEST(share) ((share)->sched.now)
 
 static void due(struct cgpu_state *state, u32 gpu)

@@ -29,7 +29,7 @@ static void book(struct cgpu_state *state, u32 gpu)
 		/* In most rounds one or two have had any. */
 		if (slot->granted == tsg_list->granted || !slot->joined)
 			continue;
-		/* A slot without a process is enabled and runs nothing. What others ran in its time is given back to it. */
+		/* A slot without a process is enabled and runs nothing. It gets back the time that others ran in it. */
 		if (slot->process && !share->enable_fail) {
 			if (slot->granted >= tsg_list->granted)
 				*usage += slot->granted - tsg_list->granted;
@@ -43,7 +43,7 @@ static void book(struct cgpu_state *state, u32 gpu)
 	}
 }
 
-/* Up to now the channels of these instances were disabled: the share did not let them run. */
+/* Count the time since `since` as throttled for the instances whose channels were disabled. */
 static void book_disabled(struct core_gpu_stat *stat, u64 now)
 {
 	u64 passed = now > stat->since ? now - stat->since : 0;
@@ -53,14 +53,14 @@ static void book_disabled(struct core_gpu_stat *stat, u64 now)
 		stat->instance[core_first(bits)].throttled += passed;
 }
 
-/* From now on they are those that have channels, as it was decided. */
+/* Note the instances with channels that are disabled from now on. */
 static void note_disabled(const struct core_share *share, struct core_gpu_stat *stat, u64 now)
 {
 	stat->since = now;
 	stat->disabled = share->asleep ? 0 : share->sched.plans.busy & ~share->open;
 }
 
-/* Returns whether the driver has to be told of any. */
+/* Enable and disable channels by the decision. Returns whether any is left to be set in the driver. */
 static u32 enable_channels(struct cgpu_state *state, u32 gpu, const struct cgpu_sched_decision *decision)
 {
 	struct core_share *share = &state->gpu[gpu].share;
@@ -123,7 +123,7 @@ static void decide(struct cgpu_state *state, u32 gpu, u64 now, struct cgpu_round
 
 	if (!share->paused)
 		book_disabled(stat, now);
-	/* While nobody could use the card, or channels could not be enabled and disabled, time passed for nobody. */
+	/* While no slot could use the card, or channels could not be enabled and disabled, time passed for none. */
 	if (share->asleep || share->paused)
 		cgpu_sched_skip(&share->sched, now);
 	watch(state, gpu, now);
@@ -162,7 +162,7 @@ int cgpu_round(struct cgpu_core *core, u32 gpu, struct cgpu_round *round)
 	return found ? 0 : -ENOENT;
 }
 
-/* Who has asked for priority, by the sampling intervals that are over. */
+/* Note which instances with high priority were at work in the sampling intervals that are over. */
 static void see_priorities(struct cgpu_state *state, u32 gpu)
 {
 	u32 number, at;
@@ -186,8 +186,8 @@ static void samples_forget(struct cgpu_state *state, u32 gpu)
 }
 
 /*
- * Where the card's timeslices divide the time, nothing tells who waits. Of two instances that were both at work between two
- * readings, each waited while the other ran: that is so at least where both always had work.
+ * Where the card's timeslices divide the time, nothing tells which instance waits. Of two instances that were both at
+ * work between two readings, each waited while the other ran: that is so at least where both always had work.
  */
 static void samples_add(struct cgpu_state *state, u32 gpu, u32 number, u64 ns)
 {
@@ -215,7 +215,7 @@ void cgpu_samples_begin(struct cgpu_core *core, u32 gpu, enum cgpu_samples_kind 
 	core_lock(core);
 	found = core_gpu(core->state, gpu);
 	if (found) {
-		/* Whose samples are missing may have been at work. */
+		/* A process whose samples are missing may have been at work. */
 		if (look == CGPU_SAMPLES_WHOLE) {
 			see_priorities(core->state, gpu);
 			found->share.sampled++;
@@ -263,7 +263,7 @@ void cgpu_ran(struct cgpu_core *core, u32 gpu, s32 tgid, u64 ns)
 
 /* Twenty-five busy processes fill the driver's 72 places in less than half a second. */
 #define SOON_NS (CGPU_SAMPLES_NS / 8)
-/* Who was busy goes on for a while. */
+/* Readings stay frequent for so long after lost samples, as processes at work mostly go on. */
 #define HURRY_NS (10 * CGPU_SAMPLES_NS)
 
 enum cgpu_samples_kind cgpu_sampling_add(struct cgpu_sampling *sampling, enum cgpu_samples_kind look, u64 now)

@@ -14,19 +14,19 @@
 void core_sched_begin(struct cgpu_state *state, u32 gpu);
 void core_sched_added(struct cgpu_state *state, u32 gpu, u32 number);
 void core_sched_removed(struct cgpu_state *state, u32 gpu, u32 number);
-/* Weight or priority of one instance. */
+/* The weight or priority of one instance has changed. */
 void core_sched_changed(struct cgpu_state *state, u32 gpu, u32 number);
-/* policy, max_inst or prio_ratio of a GPU, or what the engine can do there. */
+/* A GPU's policy, max_inst or prio_ratio has changed, or the engine's means there. */
 void core_sched_policy(struct cgpu_state *state, u32 gpu);
-/* The groups or channels of one instance. */
+/* The groups or channels of one instance have changed. */
 void core_sched_channels(struct cgpu_state *state, u32 gpu, u32 number);
 /* Whether an instance that asked for priority was seen at work. Nothing happens to others. */
 void core_sched_seen(struct cgpu_state *state, u32 gpu, u32 number, u32 at_work);
-/* Each change of a runlist may have the card begin it anew, which gives all of it to who is first there. Programs that start
- * make so many in a second; more would be a way to win time. */
+/* Each change of a runlist may have the card begin it anew, which gives all of it to the first group there. Programs
+ * that start make so many in a second; more would be a way to win time. */
 #define CORE_RUNLIST_CHANGES 64u
 void core_sched_runlist_changed(struct cgpu_state *state, u32 gpu);
-/* What divides the time of a GPU at this moment. */
+/* Mechanism that divides the time of a GPU at this moment. */
 enum core_divided_by {
 	CORE_DIVIDED_BY_DRIVER, /* as its policy says */
 	CORE_DIVIDED_BY_TIMESLICES,

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Apache-2.0 */
 /*
- * Who may use one GPU, and for how long: docs/scheduling.md has the policies. No locks, no clock and no allocation of
- * its own, and no pointers inside: the same calls with the same times give the same decisions. Times are nanoseconds of
- * one clock that does not go back; a call with an earlier time counts as made at the latest one seen.
+ * Decides which slot may use one GPU, and for how long: docs/scheduling.md has the policies. No locks, no clock and no
+ * allocation of its own, and no pointers inside: the same calls with the same times give the same decisions. Times are
+ * nanoseconds of one clock that does not go back; a call with an earlier time counts as made at the latest one seen.
  *
  * The caller does in a loop: say what has changed (work, processes, GPU time that was measured), ask for a decision,
  * enable and disable channels by it, and come back at its end, or when something changes before that.
@@ -48,7 +48,7 @@ struct cgpu_sched_slot {
 	u64 ran; /* ns of GPU time, as reported */
 };
 
-/* Which channels the caller enables and disables. */
+/* Channels that the caller enables and disables. */
 struct cgpu_sched_decision {
 	u32 gated; /* 0: nothing has to be disabled */
 	u32 open; /* bit n: the channels of slot n are enabled. Those of slots without work may be: they can start at once */
@@ -60,7 +60,7 @@ struct cgpu_sched_decision {
 /* Work is shared out in two classes: high priority and the others. */
 enum { CGPU_SCHED_LOW, CGPU_SCHED_HIGH, CGPU_SCHED_CLASSES };
 
-/* Who takes part in a class at this moment, and with how many units. Last: the time that nobody gets. */
+/* Slots that take part in a class at this moment, with their units. Last: the time that nobody gets. */
 struct cgpu_sched_plan {
 	u32 unit[CGPU_SCHED_SLOTS + 1];
 	u32 members; /* places with units */
@@ -68,7 +68,7 @@ struct cgpu_sched_plan {
 	u32 slots; /* bit n: slot n is of this class and has a weight, whether or not it takes part */
 };
 
-/* What follows from settings and slots alone: it stays from decision to decision. */
+/* Plans that follow from settings and slots alone: they stay from decision to decision. */
 struct cgpu_sched_plans {
 	u32 made; /* 0: one of them has changed since */
 	u32 there; /* bit n: slot n is there */
@@ -105,7 +105,7 @@ struct cgpu_sched_timeslice {
 
 /* --- settings and slots --- */
 
-/* Those of the configuration, with timeslices. */
+/* Defaults of the configuration, with timeslices. */
 void cgpu_sched_defaults(struct cgpu_sched_settings *settings);
 int cgpu_sched_init(struct cgpu_sched *sched, const struct cgpu_sched_settings *settings, u64 now);
 /* Change settings while slots are there. */
@@ -120,13 +120,14 @@ int cgpu_sched_change(struct cgpu_sched *sched, u32 slot, u32 weight, u32 highpr
 /* The slot has now, or has no longer, an open GPU process. */
 int cgpu_sched_process(struct cgpu_sched *sched, u32 slot, u32 open, u64 now);
 /*
- * GPU time that a slot has used since the caller's last report of it. To be told before the decision that follows, so that
- * it falls into the grant in which it was used. What a slot uses in another's grant is taken from its next grants, and given
- * back to the other. A caller that measures nothing but how long a disabled slot's work ran on reports that.
+ * GPU time that a slot has used since the caller's last report of it. It is reported before the decision that follows,
+ * so that it falls into the grant in which it was used. Time that a slot uses in another's grant is taken from its next
+ * grants, and given back to the other. A caller that measures nothing but how long a disabled slot's work ran on
+ * reports that.
  */
 int cgpu_sched_ran(struct cgpu_sched *sched, u32 slot, u64 ns, u64 now);
 
-/* Nobody could have used the card until now: that time counts for nobody. */
+/* Skip time in which no slot could have used the card: it counts for none. */
 void cgpu_sched_skip(struct cgpu_sched *sched, u64 now);
 
 /* --- what is to be done --- */

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0 OR Apache-2.0
-/* What happens on a GPU: settings, slots, and the accounting of the time that has passed. */
+/* Events of a GPU: changes of settings and slots, and the accounting of the time that has passed. */
 #include "sched/deficit.h"
 
 #define WEIGHT_MAX CGPU_CONFIG_MAX_SCHD_WEIGHT_MAX
@@ -40,7 +40,7 @@ static void add_lag(struct cgpu_sched *sched, s64 lag)
 	sched->lag = lag;
 }
 
-/* What the high class is behind or ahead, after so much time for the class that has the card. */
+/* Settle how far the high class is behind or ahead, after so much time for the class that has the card. */
 static void settle_lag(struct cgpu_sched *sched, s64 passed)
 {
 	s64 ratio = sched->settings.prio_ratio;
@@ -48,7 +48,7 @@ static void settle_lag(struct cgpu_sched *sched, s64 passed)
 	if (sched->contended) {
 		add_lag(sched, passed * (sched->phase == CGPU_SCHED_HIGH ? ratio - 100 : ratio));
 	} else if (sched->phase == CGPU_SCHED_LOW) {
-		/* Who wants nothing is owed nothing; being ahead wears off. */
+		/* A class without work is owed nothing; being ahead wears off. */
 		add_lag(sched, passed * ratio);
 		if (sched->lag > 0)
 			sched->lag = 0;
@@ -72,7 +72,7 @@ static void settle_grant(struct cgpu_sched *sched, u64 passed)
 		core_sched_balance(sched, sched->grantee, -(s64)passed);
 		return;
 	}
-	/* Alone it keeps nobody waiting: it owes nothing more, and pays off what it does. */
+	/* A lone slot keeps nobody waiting: it runs up no debt, and pays off the one that it has. */
 	if (balance > 0)
 		balance = balance > (s64)passed ? balance - (s64)passed : 0;
 	else
@@ -150,7 +150,7 @@ int cgpu_sched_leave(struct cgpu_sched *sched, u32 slot, u64 now)
 	memset(found, 0, sizeof(*found));
 	sched->balance[slot] = 0;
 	sched->plans.made = 0;
-	/* Whoever comes next to this place is not charged for the rest of the grant. */
+	/* The next slot in this place is not charged for the rest of the grant. */
 	if (sched->grantee == slot)
 		sched->rounds = 0;
 	return 0;
@@ -163,7 +163,7 @@ int cgpu_sched_change(struct cgpu_sched *sched, u32 slot, u32 weight, u32 highpr
 	if (!found || weight > WEIGHT_MAX || highprio > 1)
 		return -EINVAL;
 	core_sched_settle(sched, now);
-	/* It comes into the other class with what it owes, and nothing more. */
+	/* The slot takes its debt into the other class, and no credit. */
 	if (found->highprio != highprio && sched->balance[slot] > 0)
 		sched->balance[slot] = 0;
 	found->weight = weight;
@@ -228,7 +228,7 @@ int cgpu_sched_ran(struct cgpu_sched *sched, u32 slot, u64 ns, u64 now)
 		return 0;
 	if (ns > CGPU_SCHED_DEBT_MAX)
 		ns = CGPU_SCHED_DEBT_MAX;
-	/* Nobody gets back more than it was charged with. */
+	/* A slot gets back no more than it was charged with. */
 	back = sched->now - sched->since - sched->refunded;
 	if (back > ns)
 		back = ns;

@@ -47,7 +47,7 @@ static u64 divide_up(u64 value, u64 by)
 	return (value + by - 1) / by;
 }
 
-/* How often each slot's slice is taken, so that the parts of the most divided one are not too small. */
+/* Number of times that each slot's slice is taken, so that the parts of the most divided one are not too small. */
 static u64 stretch(const struct cgpu_sched *sched, const u32 *groups)
 {
 	u64 wanted = 1, needed = 1, pass = 0, most;

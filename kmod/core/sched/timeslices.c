@@ -3,8 +3,8 @@
 #include "ledger/ledger.h"
 #include "sched/sched.h"
 
-/* What groups that seem to be idle have of their container's part, all together, while others of it are at work. The driver
- * does not tell of every process, and not at once. */
+/* Divisor for groups that seem to be idle: together they have this part of their container's time while others of it
+ * are at work. The driver does not report every process, and not at once. */
 #define IDLE_PART 256u
 
 /* The driver's own, 128 << 3 (src/nvidia/src/kernel/gpu/fifo/arch/volta/kernel_fifo_gv100.c:46). */
@@ -44,14 +44,14 @@ static void set_slices(struct core_tsg_list *tsg_list, u32 runlist, u64 us, u32 
 	tsg_list->idle_slice[runlist] = (u32)slice.us;
 }
 
-/* What a group should have. */
+/* Timeslice that a group should have, in us. */
 static u32 slice_of(
 	const struct cgpu_state *state, const struct core_tsg_list *tsg_list, const struct core_object *record)
 {
 	u32 us = core_tsg_active(state, record) ? tsg_list->slice[record->runlist] :
 						  tsg_list->idle_slice[record->runlist];
 
-	/* What was set before does not outlast the policy. */
+	/* A timeslice that was set before does not outlast the policy. */
 	return us == 0 && record->applied ? SLICE_DEFAULT_US : us;
 }
 
@@ -62,7 +62,7 @@ static void try_again(struct core_object *record)
 		record->left = 0;
 }
 
-/* The runlists that the groups of a TSG list are on, as bits. What nobody could reach is tried again. */
+/* The runlists that the groups of a TSG list are on, as bits. Groups that could not be reached are tried again. */
 static u32 runlists_of(struct cgpu_state *state, const struct core_tsg_list *tsg_list)
 {
 	u32 used = 0, at;
@@ -87,10 +87,10 @@ void core_timeslices_compute(struct cgpu_state *state, u32 gpu)
 	for (number = 0; number < CGPU_MAX_INST; number++)
 		used |= runlists_of(state, &share->tsg_list[number]);
 	share->timeslices_applied = 0;
-	/* Also while channels are enabled and disabled because of what could not be reached: it may be by now. */
+	/* Channels may be enabled and disabled because a group could not be reached: it may be reachable by now. */
 	share->sched.settings.time_slices = !share->timeslices_fail;
 	for (runlist = 0; runlist < CORE_RUNLISTS; runlist++) {
-		/* Of those that nobody uses the numbers do not matter. */
+		/* The numbers of a runlist that no group uses do not matter. */
 		if (runlist && !(used >> runlist & 1))
 			continue;
 		for (number = 0; number < CGPU_SCHED_SLOTS; number++) {
@@ -117,10 +117,10 @@ static int is_due(
 	return us && record->applied != us;
 }
 
-/* Of a cursor: the walk has begun. The rest of it is the TSG list. */
+/* Bit of a cursor: the walk has begun. The other bits are the TSG list. */
 #define BEGUN (1u << 31)
 
-/* A walk over one client tries once more what nobody could reach, and each of them once. */
+/* A walk over one client tries each group that could not be reached once more. */
 static void begin_walk(struct cgpu_state *state, const struct core_share *share, u32 client, u32 *cursor)
 {
 	u32 number, at;
@@ -183,8 +183,8 @@ int cgpu_timeslices_next(struct cgpu_core *core, u32 gpu, u32 client, u32 *curso
 	return at != CORE_NONE ? 0 : -ENOENT;
 }
 
-/* A container can keep everybody from a descriptor, and a group may be in a state in which the driver sets nothing. Then
- * enabling and disabling channels divides the time, until the timeslice is set or the group has gone. */
+/* A container can keep the engine from a descriptor, and a group may be in a state in which the driver sets nothing.
+ * Then enabling and disabling channels divides the time, until the timeslice is set or the group has gone. */
 static void note(struct cgpu_state *state, const struct cgpu_timeslice *slice, u32 status)
 {
 	struct core_object *record = &state->object[slice->object];

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0 OR Apache-2.0
 /*
- * The channel groups and channels of each instance: what is enabled and disabled, and has timeslices. Those of removed containers
- * that the driver has not dropped yet are orphaned channels, which get no GPU time.
+ * The channel groups and channels of each instance, which are enabled and disabled, and get timeslices. Those of
+ * removed containers that the driver has not dropped yet are orphaned channels, which get no GPU time.
  */
 #include "ledger/ledger.h"
 #include "registry/registry.h"
@@ -9,7 +9,7 @@
 
 u32 core_runlist_of(u32 engine)
 {
-	/* None named is the graphics engine on cards that do not have to be told. */
+	/* A channel without an engine is on the graphics engine, on cards that need no name for it. */
 	if (engine == NV2080_ENGINE_TYPE_NULL || (engine >= NV2080_ENGINE_TYPE_GR0 && engine <= NV2080_ENGINE_TYPE_GR7))
 		return 0;
 	engine -= NV2080_ENGINE_TYPE_GR7;
@@ -21,7 +21,7 @@ static struct core_tsg_list *tsg_list_of(struct cgpu_state *state, const struct 
 	return &state->gpu[record->gpu].share.tsg_list[record->tsg_list];
 }
 
-/* A channel that no group on record holds: the driver makes one, which has no handle to set its timeslice by. */
+/* Whether a channel has no group on record: the driver makes one, which has no handle to set its timeslice by. */
 static int lacks_tsg(const struct cgpu_state *state, const struct core_object *record)
 {
 	return record->kind == CORE_OBJECT_CHANNEL &&
@@ -120,12 +120,12 @@ void core_tsg_link(struct cgpu_state *state, u32 object)
 
 	if (record->kind != CORE_OBJECT_CHANNEL_GROUP && record->kind != CORE_OBJECT_CHANNEL)
 		return;
-	/* Who has the card whole has it whole. */
+	/* Channels of a passthrough GPU are in no list. */
 	if (slot != CORE_NONE && core_instance_of(state, record->gpu, slot, &number) == NULL)
 		return;
 	put(state, object, number);
 	core_sched_runlist_changed(state, record->gpu);
-	/* It counts as busy until the samples of a whole interval were without it. */
+	/* The process counts as busy until the samples of a whole interval were without it. */
 	state->client[record->client].sampled[record->gpu] = state->gpu[record->gpu].share.sampled;
 	record->without_tsg = number != CORE_ORPHANED && lacks_tsg(state, record);
 	state->gpu[record->gpu].share.without_tsg += record->without_tsg;

@@ -93,7 +93,7 @@ void core_stat_recover(struct cgpu_state *state)
 			core_stat_gpu_begin(state, gpu);
 		for (i = 0; i < CGPU_MAX_INST; i++)
 			recover_instance(state, gpu, i);
-		/* Nobody knows what the driver did with channels meanwhile. */
+		/* The driver's changes of channels meanwhile are unknown. */
 		state->stat.gpu[gpu].disabled = 0;
 	}
 	for (i = 0; i < CGPU_MAX_CONTAINERS; i++) {

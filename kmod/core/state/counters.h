@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Apache-2.0 */
 /*
- * What is counted, for the entries `stat` of the tree. A counter never goes back while what it is of lives: neither with the
+ * Counters of the entries `stat` of the tree. A counter never goes back while its subject lives: neither with the
  * engine's process, nor with another version of the engine. All of it changes under ops->lock, but for `notified`.
  */
 #ifndef CGPU_COUNTERS_H
@@ -28,7 +28,7 @@ enum core_refusal {
 	CORE_REFUSALS,
 };
 
-/* Of one container on one GPU. */
+/* Counters of one container on one GPU. */
 struct core_instance_stat {
 	u64 peak; /* bytes: the most that it had, without what the driver did not give in the end */
 	u64 usage; /* ns: the most that core_instance.usage was, which is corrected downwards now and then */
@@ -38,7 +38,7 @@ struct core_instance_stat {
 };
 
 struct core_gpu_stat {
-	/* Of all instances, also of those that have ended. */
+	/* Sums over all instances, also those that have ended. */
 	u64 usage;
 	u64 refused[CORE_SHORTS];
 	/* Since `since`, the channels of these instances are disabled (bit n: instance n). */
@@ -53,7 +53,7 @@ struct core_container_stat {
 };
 
 struct core_engine_stat {
-	u64 notified; /* system calls that a supervisor was told of, whatever they were about */
+	u64 notified; /* system calls that a supervisor was notified of, whatever they were about */
 	u64 executed, continued, answered, refused; /* judged calls of the driver, by what became of them */
 	u64 refusals[CORE_REFUSALS];
 	u64 registered; /* containers */

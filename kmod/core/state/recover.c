@@ -69,7 +69,8 @@ static void recover_names(struct cgpu_state *state)
 		state->containers += state->container[i].live == CORE_LIVE;
 }
 
-/* Those before it have been looked at, so nothing behind it is. */
+/* Whether a reservation makes sense, and is the first with its id: the ones before it were checked, so it is found
+ * before any behind it. */
 static int reservation_sane(struct cgpu_state *state, u32 gpu, u32 number)
 {
 	const struct core_reservation *reservation = &state->reservation[gpu][number];
@@ -84,7 +85,7 @@ static int reservation_sane(struct cgpu_state *state, u32 gpu, u32 number)
 	return core_reservation_find(state, reservation->id, length, NULL) == reservation;
 }
 
-/* What no container uses is told from what one may use later by its generation, which is none. */
+/* A reservation that no container uses gets generation 0, by which no later container can pass for its user. */
 static int recover_reservations(struct cgpu_state *state, u32 gpu)
 {
 	u32 i;
@@ -102,7 +103,7 @@ static int recover_reservations(struct cgpu_state *state, u32 gpu)
 	return core_totals(state, gpu).promised > state->gpu[gpu].facts.memtotal ? -EINVAL : 0;
 }
 
-/* What a container has whole it has no slice of, and nobody has. */
+/* A GPU that is gone, or has slices or reservations, is nobody's passthrough GPU. */
 static void recover_passthrough(struct cgpu_state *state)
 {
 	u32 slot, gpu;
@@ -124,7 +125,7 @@ static int recover_gpu(struct cgpu_state *state, u32 index)
 	gpu->orphaned = 0;
 	gpu->orphaned_managed = 0;
 	gpu->counted = 0;
-	/* What is the card's own is worth keeping, the rest shows anew. */
+	/* The card's own memory is worth keeping, the rest shows anew. */
 	gpu->drift = (struct core_unaccounted){ .own = gpu->drift.own, .own_known = gpu->drift.own_known == 1 };
 	if (gpu->drift.own > gpu->facts.memtotal)
 		gpu->drift.own_known = 0;
@@ -284,7 +285,7 @@ static void recover_ledger(struct cgpu_state *state, u32 used, u32 clean)
 		state->memory[i].first = CORE_NONE;
 		state->memory[i].tables = 0;
 	}
-	/* Parents first. Whatever is of no known kind goes with the first pass. */
+	/* Parents first. Records of no known kind go with the first pass. */
 	for (kind = CORE_OBJECT_DEVICE; kind <= CORE_OBJECT_LAST; kind++) {
 		for (i = 0; i < used; i++) {
 			u32 own = state->object[i].kind;
@@ -416,7 +417,7 @@ int cgpu_state_take_over(struct cgpu_state *to, const struct cgpu_state *from)
 	if (cgpu_state_converts(from) == CGPU_STATE_FOREIGN)
 		return -EPROTO;
 	used = core_objects_used(from);
-	/* Links are made anew, and what nobody uses is there already. */
+	/* Links are made anew, and free records are there already. */
 	memcpy(to, from, offsetof(struct cgpu_state, client_hash));
 	memcpy(to->gpu, from->gpu, sizeof(to->gpu));
 	memcpy(to->container, from->container, sizeof(to->container));

@@ -82,9 +82,9 @@ static inline u64 core_instance_has(const struct core_instance *instance)
 }
 
 /*
- * What a share has of one GPU. It is promised whether or not a container uses it. Which container does is in slot and
- * generation, which are written before the container's mark: without a live container of this generation that has an
- * instance on the GPU, nobody uses the reservation.
+ * A share's part of one GPU, promised whether or not a container uses it. Slot and generation name the container that
+ * does, and are written before the container's mark: without a live container of this generation that has an instance
+ * on the GPU, nobody uses the reservation.
  */
 struct core_reservation {
 	u32 live;
@@ -106,14 +106,14 @@ struct core_unaccounted {
 	u32 lasting; /* 1: the log says that drift_tolerance is exceeded, and does not yet say that this is over */
 };
 
-/* Runlists that are told apart. All engines beyond them count as on the last one. */
+/* Runlists that the core distinguishes. All engines beyond them count as on the last one. */
 #define CORE_RUNLISTS 16u
 /* In place of an instance number: the TSG list of orphaned channels. */
 #define CORE_ORPHANED CGPU_MAX_INST
 /* Numbers that a runlist has for groups, and for channels (NV_RAMRL_ENTRY_TSG_TSGID_MAX, dev_ram.ref.txt). So many records of
  * groups a container has at most on one GPU, duplicates included. */
 #define CORE_TSG_IDS 2048u
-/* Of these the driver and nvidia-uvm have some for their own work. */
+/* Numbers among these that the driver and nvidia-uvm have for their own work. */
 #define CORE_TSG_IDS_OWN 128u
 
 /* The channel groups and channels of one instance. */
@@ -132,7 +132,7 @@ struct core_tsg_list {
 	u32 idle_slice[CORE_RUNLISTS]; /* of each group that seems to be idle while others of the list are active */
 };
 
-/* How the time of a GPU is divided. Recovery resets the whole struct. Times are ns of ops->clock. */
+/* Division of a GPU's time. Recovery resets the whole struct. Times are ns of ops->clock. */
 struct core_share {
 	/* The status by which the driver refused channel enable and disable, or timeslices, for good; 0: it did not. */
 	u32 enable_fail, timeslices_fail;
@@ -221,7 +221,8 @@ struct core_client {
 	u32 objects; /* sum */
 	u32 memories; /* sum: the client's references to memory */
 	u32 started; /* start time, as the transport counts it, of a process with managed memory; 0: not known */
-	/* Of an orphan whose memory was folded (ledger/fold.c): how many objects it had, less the references dropped since; else 0. */
+	/* An orphan whose memory was folded (ledger/fold.c): objects that it had, less the references dropped since;
+	 * else 0. */
 	u32 folded;
 	u32 spare;
 	u64 walk; /* number of the last walk over processes that came to this client's process */
@@ -264,7 +265,7 @@ struct core_object {
 	};
 	u32 tables; /* page tables that a reservation or mapping takes, in units of CORE_TABLE */
 	u32 pinned; /* of a reservation: 1: it has all of them for pages of 4 KiB, so mappings there take none */
-	/* Of a mapping: the index of the memory; CORE_NONE: it has no record. Of memory, link: its first mapping. */
+	/* For a mapping: the index of the memory; CORE_NONE: it has no record. For memory, link: its first mapping. */
 	u32 mapped;
 	u32 mapped_after, mapped_before; /* links: neighbours among the mappings of the same memory */
 	u32 spare;

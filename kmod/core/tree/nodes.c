@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0 OR Apache-2.0
-/* Which files there are, and with which permissions. */
+/* The files of the tree, and their permissions. */
 #include "tree/tree.h"
 
 struct file {

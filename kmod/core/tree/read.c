@@ -5,7 +5,7 @@
 #include "sched/sched.h"
 #include "tree/tree.h"
 
-/* What writes the text of a node returns 0. */
+/* Functions that write the text of a node return 0. */
 static int line_string(struct core_text *out, const char *text)
 {
 	core_text_string(out, text);

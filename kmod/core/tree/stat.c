@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0 OR Apache-2.0
 /*
  * The text of the entries `stat` and `gpus`: words `key=value`, one line for what an entry is of. A GPU's has a line for itself and one for
- * each container, so that whoever watches a node reads one file for each GPU.
+ * each container, so that a monitor of a node reads one file for each GPU.
  */
 #include "ledger/ledger.h"
 #include "registry/registry.h"
@@ -165,7 +165,7 @@ int core_stat_root_text(struct cgpu_state *state, struct core_text *out)
 	return 0;
 }
 
-/* What whoever starts a container asks of all GPUs, so that one file is read for it. */
+/* Write the facts of all GPUs that a start of a container needs, so that one file is read for it. */
 int core_stat_gpus_text(struct cgpu_state *state, struct core_text *out)
 {
 	u32 i;

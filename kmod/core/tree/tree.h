@@ -42,7 +42,7 @@ enum core_node_kind {
 	CGPU_NODE_KIND_WEIGHT,
 };
 
-/* What a node is about: found and live, or -ENOENT. */
+/* Objects that a node is about, found and live; or -ENOENT. */
 struct core_place {
 	struct core_gpu *gpu; /* NULL at the root */
 	struct core_container *container; /* NULL above containers */
@@ -60,7 +60,7 @@ const char *core_tree_kind_name(u32 kind);
 /* The name of the index-th file on a level. NULL: there are fewer, and *index is less by so many. */
 const char *core_tree_file_name(enum core_level level, u32 *index);
 
-/* --- stat.c: what writes a text returns 0 --- */
+/* --- stat.c: functions that write a text return 0 --- */
 
 int core_stat_root_text(struct cgpu_state *state, struct core_text *out);
 int core_stat_gpus_text(struct cgpu_state *state, struct core_text *out);
@@ -73,7 +73,7 @@ void core_stat_words(struct cgpu_core *core, u32 gpu, u32 number, struct core_te
 
 /* The number that a write carries; -EACCES where nothing can be written. Any thread, with the lock or without. */
 int core_value_parse(u32 kind, const char *text, size_t bytes, u64 *value);
-/* What inst_ctl takes. */
+/* Lines that inst_ctl takes. */
 #define CORE_INST_CTL_FORMS                                                                        \
 	"create id=ID pid=PID, and gpu=GPU:BYTES[:WEIGHT[:HIGHPRIO]] or share=ID; destroy id=ID; " \
 	"reserve id=ID gpu=...; or release id=ID"

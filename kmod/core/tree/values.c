@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0 OR Apache-2.0
-/* Which values nodes take, and the line in the log about one that was refused: the writer gets an errno alone. */
+/* Values that nodes take, and the log line about one that was refused: the writer gets an errno alone. */
 #include "ledger/ledger.h"
 #include "policies.h"
 #include "registry/registry.h"
@@ -64,7 +64,7 @@ static u32 line_take(struct cgpu_core *core)
 	return WINDOW_LINES - lines;
 }
 
-/* In quotes, so that an empty value and blanks are seen; whatever is no plain character is one that is. */
+/* Write a value in quotes, so that an empty one and blanks are seen; a character that is not plain becomes `?`. */
 static void say_value(struct core_text *out, const char *text, size_t bytes)
 {
 	size_t i;
@@ -112,7 +112,7 @@ static void say_policies(struct core_text *out)
 	}
 }
 
-/* Of a number that is none, or out of bounds whatever else there is. */
+/* Name the bounds of a value that is no number, or out of bounds in any state. */
 static void say_bounds(struct core_text *out, struct cgpu_state *state, const struct core_place *place, u32 kind)
 {
 	const struct limits *found = limits_of(kind);
@@ -146,7 +146,7 @@ static void say_orphaned_ids(struct core_text *out, const struct core_gpu *gpu)
 			core_tsg_ids_orphaned(gpu), "");
 }
 
-/* Of a number that does not fit what is there. Returns 0: what it did not fit is no matter of its value, or is gone. */
+/* Say what a value does not fit. Returns 0: its errno does not come from the value, or the cause is gone. */
 static int say_room(struct core_text *out, struct cgpu_core *core, const struct core_place *place, u32 kind, int err)
 {
 	struct core_totals totals;
