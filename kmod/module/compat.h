@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * What differs between kernel releases. Each entry names the release that changed. Tried: 6.1, 6.12 and 7.2.
+ * Differences between kernel releases. Each entry names the release that changed. Tried: 6.1, 6.12 and 7.2.
  */
 #ifndef CGPU_KM_COMPAT_H
 #define CGPU_KM_COMPAT_H

@@ -21,7 +21,7 @@ struct cgpu_km_card {
 	u32 minor;
 };
 
-/* What a card says of itself that changes. */
+/* A card's own facts that change. */
 struct cgpu_km_card_now {
 	u64 free_bytes; /* 0 where MIG hides it */
 	u32 has_mig; /* 1: it can be in MIG mode at all */
@@ -50,7 +50,7 @@ struct cgpu_km_controls {
 	u8 room[1024]; /* for the parameters of one call */
 };
 
-/* What cgpu_core_<version>.ko offers. Functions are those of cgpu_core.h unless said otherwise. */
+/* Offer of cgpu_core_<version>.ko. Functions are those of cgpu_core.h unless said otherwise. */
 struct cgpu_km_core {
 	struct list_head list; /* cgpu_km.ko's */
 	struct module *owner;
@@ -107,16 +107,16 @@ struct cgpu_km_core {
 	int (*hold_confirm)(struct cgpu_core *core, const struct cgpu_reference *hold);
 	void (*hold_drop)(struct cgpu_core *core, const struct cgpu_reference *hold);
 
-	/* cards.c: what the driver says of its cards. Number of them, or negative errno. */
-	/* Those that start, in the order of their minors; all are open then, for the caller to close. Returns how many, or
+	/* cards.c: the driver's facts about its cards. Number of them, or negative errno. */
+	/* Open the cards that start, in the order of their minors; the caller closes them. Returns how many, or
 	 * negative errno where there are cards and none starts. */
 	int (*cards_open)(const struct nv_abi *abi, const struct cgpu_km_rm *rm, struct cgpu_km_card *cards);
 	int (*card_facts)(const struct nv_abi *abi, const struct cgpu_km_rm *rm, const struct cgpu_km_card *card,
 		struct cgpu_gpu_facts *facts, struct cgpu_km_card_now *now);
 	int (*card_mig)(
 		const struct nv_abi *abi, const struct cgpu_km_rm *rm, const struct cgpu_km_card *card, u32 *mig);
-	/* Take a page of a card, which is open, and give it back: whoever watches the driver's page allocator learns which
-	 * allocator is the card's. */
+	/* Take a page of a card, which is open, and give it back: a probe of the driver's page allocator learns
+	 * which allocator is the card's. */
 	int (*card_take_page)(const struct nv_abi *abi, const struct cgpu_km_rm *rm, const struct cgpu_km_card *card);
 	/* contained: whether a process, by its number where the caller is, belongs to a container. */
 	int (*card_view)(const struct nv_abi *abi, const struct cgpu_km_rm *rm, const struct cgpu_km_card *card,

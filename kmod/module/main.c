@@ -9,7 +9,7 @@
 #include "sched/rounds.h"
 #include "tree/proc_tree.h"
 
-/* What the core calls in the other files. */
+/* The core's callbacks, from the other files. */
 static const struct cgpu_ops core_calls __initconst = {
 	.cgroup_of = km_cgroup_of,
 	.orphans = km_orphans_wait,

@@ -8,7 +8,7 @@
 
 #define PROCESSES_MAX 950u /* NV2080_CTRL_GPU_GET_PIDS_MAX_COUNT, ctrl2080gpu.h */
 
-/* The card of a record, open. */
+/* Open the card of a record in the driver's list. */
 static int card_open(const struct nv_abi *abi, const struct cgpu_km_rm *rm, const u8 *record, struct cgpu_km_card *card)
 {
 	const struct nv_layout_nv_gpu_info_t *at = &abi->nv_gpu_info_t;
@@ -179,7 +179,7 @@ int card_take_page(const struct nv_abi *abi, const struct cgpu_km_rm *rm, const 
 	return err;
 }
 
-/* By the driver's own count; a process that has ended has none. */
+/* Bytes of a process by the driver's own count; a process that has ended has none. */
 static u64 process_bytes(struct rm_client *own, u32 pid)
 {
 	const struct nv_layout_NV2080_CTRL_GPU_GET_PID_INFO_PARAMS *list =

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * How long each process was at work on a card, by the driver's own samples (ctrl2080perf.h): a ring that says for which
- * process the graphics engine was busy, and that covers ten seconds.
+ * Time that each process was at work on a card, by the driver's own samples (ctrl2080perf.h): a ring that says for
+ * which process the graphics engine was busy, and that covers ten seconds.
  */
 #include <linux/mm.h>
 
@@ -59,7 +59,7 @@ static void ring_take(struct ring *ring, struct cgpu_core *core, u32 gpu)
 			before = at;
 			at = time;
 		}
-		/* Of the first of all it is not known how long it took. */
+		/* The length of the very first sample is not known. */
 		if (before && time > before)
 			ring_count(ring, core, gpu, i, time - before);
 	}
@@ -76,7 +76,7 @@ static u64 ring_newest(const struct ring *ring)
 	return newest;
 }
 
-/* As long as one is left that was counted before, none was lost. */
+/* No sample was lost while the ring still has one that was counted before. */
 static enum cgpu_samples_kind ring_look(const struct ring *ring)
 {
 	u32 i;

@@ -216,7 +216,7 @@ static int driver_notified(struct notifier_block *block, unsigned long event, vo
 
 static struct notifier_block driver_notifier = { .notifier_call = driver_notified };
 
-/* Modules that were there before us. One that is loading now reaches the notifier. */
+/* Find modules that were loaded before this one. A module that is loading now reaches the notifier. */
 static __nocfi void driver_find_loaded(void)
 {
 	struct module *(*find_module)(const char *) = (void *)km_symbol(NULL, "find_module");
@@ -227,7 +227,7 @@ static __nocfi void driver_find_loaded(void)
 	for (i = 0; find_module && i < 2; i++) {
 		preempt_disable();
 		found[i] = find_module(names[i]);
-		/* One that goes now is not for us; one that comes is for the notifier. */
+		/* A module that is going away is passed over; one that is coming reaches the notifier. */
 		if (found[i] && !try_module_get(found[i]))
 			found[i] = NULL;
 		preempt_enable();

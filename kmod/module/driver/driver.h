@@ -5,7 +5,7 @@
 
 #include "engine/engine.h"
 
-/* --- driver.c: it comes and goes --- */
+/* --- driver.c: the driver is loaded and unloaded --- */
 
 int km_driver_init(void);
 void km_driver_exit(void);
@@ -14,7 +14,7 @@ void km_driver_core_came(void);
 /* Wait until its cards have been asked for. Without the control lock. */
 void km_driver_settle(void);
 
-/* --- loaded.c: what is known of it --- */
+/* --- loaded.c: facts about the loaded driver --- */
 
 /* Under the control lock. */
 struct km_loaded {
@@ -35,17 +35,17 @@ struct module *km_driver_hold(char *version);
 int km_driver_layouts(struct km_engine *engine);
 /* Whether the driver was seen to work past the probes: from then on no container's call is let in. */
 bool km_driver_bypassed(void);
-/* It was, at the probe on this function. */
+/* Note that the driver was seen to work past the probe on this function. */
 void km_driver_distrust(const char *symbol);
-/* Another driver, or the same one loaded anew. */
+/* Trust another driver, or the same one loaded anew. */
 void km_driver_trust(void);
 
 /* --- rm.c: its interface for other kernel modules --- */
 
-/* Begin to use it: for one thread at a time. The driver stays as long. -ENODEV: there is none. */
+/* Begin to use the interface: for one thread at a time. The driver stays as long. -ENODEV: there is none. */
 const struct cgpu_km_rm *km_rm_begin(const struct km_engine *engine);
 void km_rm_end(const struct cgpu_km_rm *rm);
-/* The driver is gone. */
+/* Forget the interface: the driver is gone. */
 void km_rm_forget(void);
 
 /* --- gpus.c: its cards --- */

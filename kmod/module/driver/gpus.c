@@ -10,7 +10,8 @@
 #include "sched/rounds.h"
 
 #define ASK_PERIOD HZ
-/* Of a lost card that no container has open: the driver tries to start it each time, and writes into the kernel's log. */
+/* Time between questions about a lost card that no container has open: for each the driver tries to start the card,
+ * and writes into the kernel's log. */
 #define LOST_PERIOD (60 * HZ)
 
 static unsigned long gpus_asked[CGPU_MAX_GPUS];
@@ -52,7 +53,8 @@ static void gpu_set(struct km_engine *engine, u32 gpu, const struct cgpu_km_card
 	engine->logic->gpu_set_mig(&engine->core, gpu, now->mig);
 }
 
-/* A card that was lost before it could be added. One that was held before stays, with the containers that have slices of it. */
+/* Leave out a card that was lost before it could be added. A card that was added before stays, with the containers
+ * that have slices of it. */
 static void gpu_leave_out(struct km_engine *engine, const struct cgpu_km_card *card, u32 index)
 {
 	const struct cgpu_card_view view = { .memfree = CGPU_CARD_LOST };
@@ -112,7 +114,7 @@ int km_gpus_add(struct km_engine *engine)
 	count = engine->logic->cards_open(engine->core.abi, rm, cards);
 	for (i = 0; i < count && err == 0; i++) {
 		err = gpu_add(engine, rm, &cards[i], (u32)i);
-		/* The others are held all the same. Its node is one that no container has. */
+		/* The other cards are added all the same. No container has the lost card's node. */
 		if (err == -ENXIO && ++lost < count)
 			err = 0;
 	}
@@ -123,7 +125,7 @@ int km_gpus_add(struct km_engine *engine)
 	return count < 0 ? count : err;
 }
 
-/* A card that does not answer stays what it was. */
+/* A card that does not answer keeps its MIG mode. */
 void km_gpus_ask_mig(void *ctx, u32 gpus)
 {
 	struct km_engine *engine = ctx;

@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: GPL-2.0
-/* Which NVIDIA driver is loaded, whether it can be enforced upon, and the layouts of its version. */
+/* Finds which NVIDIA driver is loaded, whether it can be enforced upon, and the layouts of its version. */
 #include <linux/module.h>
 
 #include "driver/driver.h"
 
 struct km_loaded km_loaded;
-/* Of the driver and its version, for readers that must not wait for the control lock: cards are started under that. */
+/* Protects the driver and its version for readers that must not wait for the control lock: cards are started under
+ * that. */
 static DEFINE_SPINLOCK(driver_lock);
 static bool driver_bypassed;
 

@@ -10,7 +10,7 @@
 #include "sched/rounds.h"
 #include "tree/proc_tree.h"
 
-/* Around a core's coming or going as a whole: the files of the tree are removed without the control lock. */
+/* Held while a core comes or goes as a whole: the files of the tree are removed without the control lock. */
 static DEFINE_MUTEX(cores_lock);
 static struct cgpu_state *state;
 static LIST_HEAD(cores);
@@ -108,7 +108,7 @@ static int engine_exchange(struct cgpu_km_core *logic)
 	if (err == 0)
 		err = same ? engine_replace(fresh) : engine_convert(old, fresh);
 	if (err == 0) {
-		/* The new core may have other files. What fails here is made by reclaim.c. */
+		/* The new core may have other files. reclaim.c makes those that fail here. */
 		km_tree_sync(fresh);
 		engine_leave(old);
 		return 0;

@@ -47,12 +47,12 @@ struct km_engine {
 
 extern struct mutex km_control_lock;
 
-/* What the core calls beside locks, log and clock, which are the engine's own. Before a core can come. */
+/* Take the core's callbacks beside locks, log and clock, which are the engine's own. Before a core can come. */
 void km_engine_register(const struct cgpu_ops *others);
 /* The engine, for as long as it is not put back; NULL when no core is loaded. May sleep while one core hands over to
  * another; NULL then also when the task is being killed. */
 struct km_engine *km_engine_get(void);
-/* The same for what must be done whatever becomes of the task. NULL only when no core is loaded. */
+/* The same for work that must be done even if the task is killed. NULL only when no core is loaded. */
 struct km_engine *km_engine_get_surely(void);
 /* NULL: nothing is put back. */
 void km_engine_put(struct km_engine *engine);
@@ -68,16 +68,16 @@ void km_engine_unpin(enum km_pin pin);
 /* NULL: no core is loaded. */
 struct km_engine *engine_current(void);
 struct km_engine *engine_make(struct cgpu_km_core *logic, struct cgpu_state *on);
-/* Of an engine without users. */
+/* Free an engine that has no users. */
 void engine_release(struct km_engine *engine);
 void engine_use(struct km_engine *engine);
 /* Let no more calls in, and wait until those inside have come out. -EBUSY: they did not in time. Then resume. */
 int engine_quiesce(struct km_engine *engine, unsigned int timeout_ms);
 void engine_resume(void);
-/* While nobody is inside: let nobody in who has found it before and is late. */
+/* End an engine that has no task inside: one that has found it before, and is late, is not let in. */
 void engine_end(struct km_engine *engine);
-/* It is no longer in use. Calls that began in it end in it, where its module is held for them; else it must be left
- * before the module may go. */
+/* Leave an engine that is no longer in use. Calls that began in it end in it, where its module is held for them;
+ * else it must be left before the module may go. */
 void engine_leave(struct km_engine *engine);
 /* Whether the core's module is held for containers or reservations. */
 bool engine_is_pinned(void);
@@ -101,7 +101,7 @@ bool km_engine_has_candidate(void);
 int km_upgrade(void);
 void km_cores_exit(void);
 
-/* --- order.c: of a container's calls that change what it holds, one at a time --- */
+/* --- order.c: lets one at a time of a container's calls run that change its objects --- */
 
 struct km_order {
 	struct hlist_node node;
@@ -110,16 +110,16 @@ struct km_order {
 	u32 users;
 	struct mutex lock;
 };
-/* Of this registration, for as long as it is not put back. NULL: no memory. */
+/* The order of a registration, for as long as it is not put back. NULL: no memory. */
 struct km_order *km_order_get(u32 slot, u64 generation);
 void km_order_put(struct km_order *order);
 
 /* --- latency.c: calls of containers, counted without locks --- */
 
-/* One is under way, and is no longer. Any processor. */
+/* Count a call as under way, and as no longer under way. Any processor. */
 void km_latency_enter(void);
 void km_latency_leave(void);
-/* What became of it, and after how long. */
+/* Count a call's outcome, and its time. */
 void km_latency_add(enum cgpu_outcome outcome, u64 ns);
 /* Append this to the root's entry `stat`, which ends in a newline. Returns the new length. */
 long km_latency_append(char *text, long length, size_t room);

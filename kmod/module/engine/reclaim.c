@@ -44,7 +44,7 @@ void km_reclaim_exit(void)
 	km_gpus_exit();
 }
 
-/* Wait for what a container has left that has just ended: the driver frees it within milliseconds, as a rule. */
+/* Wait for the memory of a container that has just ended: the driver frees it within milliseconds, as a rule. */
 void km_orphans_wait(void *ctx)
 {
 	struct km_engine *engine = ctx;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0 */
-/* Who calls: tasks, and the containers that they belong to. */
+/* Identities of callers: tasks, and the containers that they belong to. */
 #ifndef CGPU_KM_IDENTITY_H
 #define CGPU_KM_IDENTITY_H
 
@@ -20,13 +20,13 @@ bool km_identity_of_process(s32 tgid);
 s32 km_process_of(void *ctx, s32 number);
 int km_process_in(void *ctx, s32 tgid, u32 slot, u64 generation);
 
-/* Whether anybody is sliced. */
+/* Whether any container has an identity, or processes left after its removal. */
 bool km_identity_any(void);
 
 /* --- records.c: registration of a process, in three steps under the control lock --- */
 
-/* Find out what tells the container's tasks; then either make it count for a container, or forget it. An error may leave
- * the reason in cgroup, for the user. */
+/* Find the keys of a container's tasks; then either make them count for a container, or forget them. An error may
+ * leave the reason in cgroup, for the user. */
 int km_identity_prepare(s32 pid, char *cgroup, size_t bytes);
 int km_identity_commit(u32 slot, u64 generation, const char *id);
 void km_identity_forget(void);
@@ -35,7 +35,7 @@ void km_identity_forget(void);
 u32 km_identity_sweep(struct km_engine *engine);
 void km_identity_exit(void);
 
-/* --- cgroups.c: what of a task's cgroups tells its container --- */
+/* --- cgroups.c: cgroups and namespaces that tell a task's container --- */
 
 #define KM_KEYS 8u
 struct km_keys {
@@ -50,7 +50,7 @@ int km_keys_of(s32 pid, struct km_keys *keys, char *name, size_t bytes);
 void km_keys_put(struct km_keys *keys);
 /* Whether any process is left in them. */
 bool km_keys_populated(const struct km_keys *keys);
-/* Call visit for each thing that a task could be known by, innermost first; stops when it returns true. Any context. */
+/* Call visit for each key that a task could be known by, innermost first; stops when it returns true. Any context. */
 bool km_keys_walk(struct task_struct *task, bool (*visit)(const void *key, void *context), void *context);
 
 #endif

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Identity records: what tells the tasks of each registered container. A record outlives its registration, as a process that
- * is left in a removed container must not pass for one that was never sliced. It goes with the last process.
+ * Identity records: the keys of each registered container's tasks. A record outlives its registration, as a process
+ * that is left in a removed container must not pass for one that was never sliced. It goes with the last process.
  */
 #include <linux/pid.h>
 #include <linux/sched/task.h>
@@ -61,7 +61,7 @@ static bool record_has_key(const struct identity_record *record, const void *key
 	return false;
 }
 
-/* What is left of a removed container goes when the new one in its cgroup is known by all that it was known by. */
+/* Drop the record of a removed container once the new one has all its keys. */
 static void records_replace(const struct identity_record *fresh)
 {
 	struct identity_record *record, *next;
@@ -168,7 +168,7 @@ void km_identity_forget(void)
 	pending = NULL;
 }
 
-/* Its processes have gone. */
+/* End a record whose processes have gone. */
 static void record_end(struct km_engine *engine, struct identity_record *record, bool registered)
 {
 	if (registered) {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0 */
-/* Between the files of this folder: what tells containers, by task and by registration. */
+/* Between the files of this folder: keys of containers, by task and by registration. */
 #ifndef CGPU_KM_RECORDS_H
 #define CGPU_KM_RECORDS_H
 
@@ -7,7 +7,7 @@
 
 /* --- tasks.c --- */
 
-/* One thing that a task of a container can be known by. */
+/* One key that a task of a container can be known by. */
 struct identity_entry {
 	struct hlist_node node;
 	const void *key;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0
-/* From a task to its container, by what tells that: its cgroups and its pid namespace. */
+/* Finds a task's container by its cgroups and its pid namespace. */
 #include <linux/hashtable.h>
 #include <linux/pid.h>
 #include <linux/pid_namespace.h>
@@ -63,7 +63,7 @@ void identity_entry_add(struct identity_entry *entry, const void *key, u32 slot,
 	entry->key = key;
 	entry->slot = slot;
 	entry->generation = generation;
-	/* At the head: of two with one key the newest is found. */
+	/* The newest entry of a key comes first, and is found. */
 	hlist_add_head_rcu(&entry->node, &buckets[hash_ptr(key, BUCKETS_BITS)]);
 	atomic_inc(&entries);
 }

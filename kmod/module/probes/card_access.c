@@ -176,7 +176,7 @@ static __nocfi u32 card_uvm_retain(
 		return NV_ERR_NO_MEMORY;
 	}
 	if (card_may_use(&key, &gpu)) {
-		/* What UVM makes of its own on a card serves all who have it. */
+		/* Memory that UVM takes on a card for its own work serves all who have the card. */
 		WRITE_ONCE(task_call->for_card, true);
 		status = original(uuid, b, c, d, e, f);
 		WRITE_ONCE(task_call->for_card, false);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Exports of memory as dma-bufs, which do not pass the driver's ioctl. Of each object the driver makes a duplicate in a
+ * Exports of memory as dma-bufs, which do not pass the driver's ioctl. The driver makes a duplicate of each object in a
  * client of its own, and frees it with the buffer, in whatever task that is (kernel-open/nvidia/nv-dmabuf.c). Both go
  * through one function per object, and the charge stays from the one to the other.
  */
@@ -11,7 +11,7 @@
 #include "probes/references.h"
 #include "probes/task_call.h"
 
-/* Of an export that is under way. */
+/* State of an export that is under way. */
 struct km_exporting {
 	struct km_engine *engine;
 	struct cgpu_reference_request request;
@@ -48,9 +48,9 @@ static u32 hold(struct km_exporting *exporting, struct cgpu_reference *held)
 }
 
 /*
- * rm_dma_buf_dup_mem_handle(). Its first ten arguments are the same in all versions. Then comes the place of the duplicate's
- * handle, in some after the kind of mapping, and up to five more. What is handed on in place of those that a version does
- * not have is not looked at.
+ * rm_dma_buf_dup_mem_handle(). Its first ten arguments are the same in all versions. Then comes the place of the
+ * duplicate's handle, in some after the kind of mapping, and up to five more. A version that lacks an argument ignores
+ * the value in its place.
  */
 static __nocfi u32 dup_mem_handle(void *sp, void *nv, u64 source, u64 target, u64 device, u64 subdevice, void *instance,
 	u64 handle, u64 offset, u64 size, u64 more1, u64 more2, u64 more3, u64 more4, u64 more5, u64 more6, u64 more7)

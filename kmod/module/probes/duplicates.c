@@ -178,7 +178,8 @@ static u32 uvm_keep(struct km_engine *engine, const struct dup_call *call, struc
 	return NV_OK;
 }
 
-/* What was not on record when the driver looked may be by now, or the client have become another container's. */
+/* An object without a record when it was judged may have one by now, or its client may have become another
+ * container's. */
 static u32 uvm_judge_again(struct km_engine *engine, struct cgpu_reference_request *request,
 	const struct dup_call *call, struct km_reference *reference)
 {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0 */
-/* Open files of the driver, by what the driver knows them by. */
+/* Open files of the driver, by the driver's own pointers to them. */
 #ifndef CGPU_KM_FILES_H
 #define CGPU_KM_FILES_H
 
@@ -9,12 +9,13 @@
 
 struct km_file {
 	struct hlist_node node;
-	const void *nvfp; /* nv_file_private_t: what the driver knows the file by */
+	const void *nvfp; /* nv_file_private_t: the driver's own pointer to the file */
 	enum cgpu_device device;
 	u32 minor; /* of a card's node */
 	u32 gpu; /* its index in the tree; CGPU_MAX_GPUS for one that is not there (yet) */
 	u64 number; /* for the core: no two files ever have the same. What is exported on the file lives on it */
-	/* Read around a call that changes what a container holds, written while the file is linked to another control file. */
+	/* Read around a call that changes a container's objects, written while the file is linked to another control
+	 * file. */
 	struct rw_semaphore link_lock;
 	bool linked; /* it uses the other one's clients */
 	bool exported; /* a container has exported memory on it */
@@ -31,14 +32,14 @@ struct km_file *km_file_take(struct km_engine *engine, const void *nvfp);
 bool km_file_opened(u32 minor);
 /* The same of a file that the caller holds, whoever else has it open. */
 struct km_file *km_file_take_open(struct file *file);
-/* A container exports on it. */
+/* Note that a container exports on a file. */
 void km_file_note_export(const void *nvfp);
-/* Whether one has, by what the driver knows the file by. */
+/* Whether a container has exported on a file, by the driver's own pointer to it. */
 bool km_file_exported(const void *nvfp);
-/* Whether there is any such file. Any context. */
+/* Whether any file has exports on it. Any context. */
 bool km_file_any_exported(void);
 
-/* --- opened_files.c: those that a container's tasks have opened --- */
+/* --- opened_files.c: files that a container's tasks have opened --- */
 
 struct km_probe;
 struct pt_regs;

@@ -10,14 +10,14 @@
 #include "probes/task_call.h"
 #include "probes/live.h"
 
-/* How uvm_va_range_t begins (uvm_va_range.h, uvm_range_tree.h), in all public versions from 515 to 595. */
+/* First fields of uvm_va_range_t (uvm_va_range.h, uvm_range_tree.h), in all public versions from 515 to 595. */
 struct uvm_range {
 	const void *va_space;
 	u64 start, end; /* the last byte */
 	struct rb_node node; /* cleared until it has its place in the address space */
 };
 
-/* One mapping. What is left of it is in the tree, but for what is lost there. */
+/* One mapping. Its live parts are in the tree; parts that could not be followed are lost. */
 struct managed {
 	struct live_mapping live;
 	struct list_head lost; /* once a part of it is */
@@ -27,7 +27,7 @@ struct managed {
 
 static struct rb_root managed_tree = RB_ROOT;
 static LIST_HEAD(managed_lost);
-/* Of both. UVM's lock on an address space keeps the parts of that as they are. */
+/* Protects tree and list. UVM's lock on an address space keeps the parts in that as they are. */
 static DEFINE_SPINLOCK(managed_lock);
 static atomic_t managed_count;
 
@@ -140,8 +140,8 @@ static __nocfi u32 managed_make(void *va_space, void *mm, void *wrapper, const s
 	return status;
 }
 
-/* uvm_va_range_create_mmap(). What is at that place already and waits to be mapped, as CUDA's semaphores do, makes it
- * fail, whereupon UVM maps that. */
+/* uvm_va_range_create_mmap(). It fails where a range is at that place already and waits to be mapped, as those of
+ * CUDA's semaphores do; UVM then maps that range. */
 static u32 managed_create(void *va_space, void *mm, void *wrapper, const struct uvm_range **out)
 {
 	struct km_task_call *task_call = km_task_call_begin();
@@ -165,8 +165,8 @@ static void managed_shrink(const struct managed *managed, u64 bytes)
 	km_engine_put(engine);
 }
 
-/* Take a piece off what is live. Returns the mapping that it was of, with last set when nothing of that is left; NULL: it
- * was of none, as a range that was put into a hole of a mapping. */
+/* Take a piece off the live parts. Returns the piece's mapping, with last set when nothing of that is left; NULL: it
+ * had none, as a range that was put into a hole of a mapping. */
 static struct managed *managed_take(const void *va_space, u64 start, u64 end, bool *last)
 {
 	struct live_part *part, *spare = NULL;
@@ -214,8 +214,8 @@ static bool managed_destroy_wants(struct pt_regs *regs)
 NOKPROBE_SYMBOL(managed_destroy_wants);
 
 /*
- * uvm_va_range_destroy(), in whatever task or thread. UVM's lock keeps the address space, and so the mapping while a part
- * of it is worked on. What never got its place is no part of what is there.
+ * uvm_va_range_destroy(), in whatever task or thread. UVM's lock keeps the address space, and so the mapping while a
+ * part of it is worked on. A range that never got its place is no part of a mapping.
  */
 static __nocfi void managed_destroy(const struct uvm_range *range, void *deferred)
 {
@@ -243,7 +243,7 @@ static struct managed *managed_left(const void *va_space)
 	while ((part = live_any(&managed_tree, va_space))) {
 		managed = container_of(part->of, struct managed, live);
 		kfree(live_take(&managed_tree, part, part->start, part->end, NULL));
-		/* Those of which something is lost are on the list. */
+		/* Mappings with lost parts are on the list. */
 		if (!managed->live.parts && !managed->live.lost)
 			return managed;
 	}
@@ -256,7 +256,7 @@ static struct managed *managed_left(const void *va_space)
 	return NULL;
 }
 
-/* No range is there any more: what could not be followed to its end has ended, too. */
+/* The address space has no range any more: lost parts of its mappings have ended, too. */
 static void managed_space_ended(const void *va_space)
 {
 	struct managed *managed;

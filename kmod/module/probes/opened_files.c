@@ -24,7 +24,7 @@ struct opened_file {
 };
 
 static DEFINE_HASHTABLE(opened_table, BUCKETS_BITS);
-/* Also taken by probes. */
+/* Probes take this lock, too. */
 static DEFINE_RAW_SPINLOCK(opened_lock);
 static atomic_t opened_count;
 
@@ -102,7 +102,7 @@ int km_opened_file_open(
 	return found ? opened_run_noted(probe, by, inode, file) : opened_run(probe, inode, file);
 }
 
-/* Its last reference is gone. Any context. */
+/* Remove a file whose last reference is gone. Any context. */
 static void opened_remove(const struct file *file)
 {
 	struct opened_file *opened;
@@ -129,7 +129,7 @@ void km_opened_files_clear(void)
 	hash_for_each_safe(opened_table, bucket, next, opened, node) opened_remove(opened->file);
 }
 
-/* Whether the current task is none of a container. */
+/* Whether a container has opened the file, and the current task is in none. */
 static bool opened_by_others(const struct file *file)
 {
 	struct km_identity identity, by;
@@ -138,7 +138,7 @@ static bool opened_by_others(const struct file *file)
 }
 NOKPROBE_SYMBOL(opened_by_others);
 
-/* Of a container's task the probes further in judge the call. */
+/* Whether the current task may use a container's file. The probes further in judge calls of a container's task. */
 static bool opened_may_use(void)
 {
 	struct km_identity identity;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Who has which page of a card: one byte for each 64 KiB, which is the number of a container or 0. Pages stay their owner's
+ * Owners of a card's pages: one byte for each 64 KiB, which is the number of a container or 0. Pages stay their owner's
  * until they are freed, by whomever; a container that was removed stays on record as long as it has some. When a new container
  * needs a number and none is free, the removed ones that have least lose theirs: what they left is counted in one sum.
  */
@@ -97,7 +97,7 @@ int page_reserve(const void *allocator, u64 generation, u64 bytes, struct page_r
 	return err;
 }
 
-/* How many of these frames, from the first on, have the same owner. */
+/* Number of these frames, from the first on, that have the same owner. */
 static u32 run_of(const u8 *frames, u32 count)
 {
 	const u8 *other = memchr_inv(frames, *frames, count);
@@ -105,7 +105,7 @@ static u32 run_of(const u8 *frames, u32 count)
 	return other ? (u32)(other - frames) : count;
 }
 
-/* Give frames of one segment to an owner, by its place and 1, or to nobody. Those who had them have them no more. */
+/* Give frames of one segment to an owner, by its place and 1, or to nobody. Their former owners lose them. */
 static void segment_set(struct page_card *card, u8 *frames, u32 count, u8 to)
 {
 	while (count) {
@@ -288,7 +288,7 @@ void page_forget_all(void)
 
 /* --- numbers that are taken back --- */
 
-/* Whether it is of a removed container, and not among the NAMED ones that have most. */
+/* Whether an owner is a removed container, and not among the NAMED ones that have most. */
 static bool owner_is_small(const struct page_card *card, const struct page_owner *owner)
 {
 	u32 larger = 0, i;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0 */
-/* Who has which page of a card. Little of the kernel is needed: tests/module has it run on the host. */
+/* Owners of a card's pages. Little of the kernel is needed: tests/module has it run on the host. */
 #ifndef CGPU_KM_PAGE_COUNTS_H
 #define CGPU_KM_PAGE_COUNTS_H
 
@@ -7,16 +7,17 @@
 
 #include "cgpu_core.h"
 
-/* What was reserved for a call of the allocator, until it is known which pages that got. */
+/* Bytes reserved for a call of the allocator, until it is known which pages that got. */
 struct page_reservation {
 	u32 gpu, owner;
 	u64 bytes;
 };
 /* -ENOENT: nothing is counted here; -ENOMEM: it exceeds the container's limit. */
 int page_reserve(const void *allocator, u64 generation, u64 bytes, struct page_reservation *reservation);
-/* The allocator gave these: count runs of bytes at addresses, in 64 KiB. What is left of the reservation goes back. */
+/* Note pages that the allocator gave: count runs of bytes at addresses, in 64 KiB. The rest of the reservation goes
+ * back. */
 void page_settle(const struct page_reservation *reservation, const u64 *addresses, u64 count, u64 bytes);
-/* They go back. Any context. */
+/* Note pages that go back to the allocator. Any context. */
 void page_free(const void *allocator, const u64 *addresses, u64 count, u64 bytes);
 /* Whether anybody has pages, so that their end is worth following. Any context. */
 bool page_any(void);

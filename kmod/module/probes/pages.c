@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * The driver's page allocator (PMA), from which every page of a card's memory comes that the driver gives to anybody: page
- * tables, buffers of contexts and clients' memory alike. What it gives out in a container's call is counted as the container's
- * until it is freed; what would exceed the container's limit is refused here, and the driver fails as it does on a full card.
- * Not counted: what a card's start takes, what UVM takes for a card when it first has it, which is everybody's, and UVM's
- * chunks, of which several containers may have parts: managed memory is charged by its length.
+ * The driver's page allocator (PMA), from which every page of a card's memory comes that the driver gives out: page
+ * tables, buffers of contexts and clients' memory alike. Pages given out in a container's call are counted as the
+ * container's until they are freed; pages beyond the container's limit are refused here, and the driver fails as it
+ * does on a full card. Not counted: pages of a card's start, pages that UVM takes for a card when it first has it,
+ * which serve all, and UVM's chunks, of which several containers may have parts: managed memory is charged by its
+ * length.
  */
 #include <linux/mutex.h>
 
@@ -38,7 +39,7 @@ struct pma_call {
 static bool pages_attached;
 static unsigned long pages_expected; /* bit n: the card of GPU n may be started */
 static atomic_t pages_opening[CGPU_MAX_GPUS];
-/* Of a task that takes a page of a card to learn which allocator that has. */
+/* Held by a task that takes a page of a card to learn which allocator that has. */
 static DEFINE_MUTEX(binding_lock);
 static struct task_struct *binding_task;
 static u32 binding_gpu;
@@ -290,7 +291,7 @@ static int card_bind(struct km_engine *engine, u32 gpu)
 	WRITE_ONCE(binding_task, NULL);
 	if (page_bound(gpu))
 		return 0;
-	/* A card that does not open is not started: nobody has a page of it. */
+	/* A card that does not open is not started: no container has a page of it. */
 	if (err == -ENXIO) {
 		expect_no_more(gpu);
 		return 0;
@@ -345,7 +346,7 @@ int km_pages_next(void *ctx, u32 gpu, u32 *cursor, struct cgpu_pages *pages)
 	return page_next(gpu, cursor, pages);
 }
 
-/* Also before a driver is there: it may come while containers are. */
+/* The core sets limits also before a driver is there: it may come while containers are. */
 void km_pages_limit(void *ctx, u32 gpu, u64 generation, u64 bytes, const char *id)
 {
 	if (km_count_pages && km_enforce && page_limit(gpu, generation, bytes, id))

@@ -22,7 +22,7 @@ void km_pages_opening(u32 gpu);
 void km_pages_opened(u32 gpu);
 /* Bit n: the GPU n of the tree may have been started, and its allocator is not known. */
 u32 km_pages_unbound(void);
-/* Find the allocators of these. Negative errno: one is not found, though its card is there. */
+/* Find the allocators of these GPUs. Negative errno: one is not found, though its card is there. */
 int km_pages_bind(struct km_engine *engine, u32 gpus);
 
 /* For the core, see cgpu_ops. */

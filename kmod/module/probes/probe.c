@@ -95,7 +95,8 @@ int km_probe_attach(struct km_probe *probe)
 	return 0;
 }
 
-/* The kernel calls no probe while another one of the processor is at work, whosever that is. What went by was not judged. */
+/* The kernel calls no probe while another one of the processor is at work, whosever that is. Calls that went by were
+ * not judged. */
 static void probe_tell_missed(struct km_probe *probe)
 {
 	unsigned long missed = READ_ONCE(probe->kprobe.nmissed);
@@ -178,7 +179,7 @@ void km_probes_drain(void)
  */
 #ifdef CONFIG_KPROBES_ON_FTRACE
 
-/* What is traced: it is never called. */
+/* The traced function, which is never called. */
 static noinline void anchor(void)
 {
 	barrier();

@@ -28,7 +28,8 @@ struct km_probe {
 int km_probes_init(void);
 int km_probe_attach(struct km_probe *probe);
 void km_probe_detach(struct km_probe *probe);
-/* Several, in order: all of them, or none and the name of the one that cannot be. Optional ones may be missing. */
+/* Attach several probes, in order: all of them, or none and the name of the one that cannot be attached. Optional
+ * ones may be missing. */
 int km_probes_attach(struct km_probe *const *probes, u32 count, const char **failed);
 void km_probes_detach(struct km_probe *const *probes, u32 count);
 /* Say which probes calls have gone by since that was said last, and trust the driver no more. */

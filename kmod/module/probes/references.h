@@ -15,7 +15,7 @@ struct km_reference {
 };
 /* The driver has made it, and its charge is confirmed. */
 void km_reference_add(struct km_reference *reference, const void *owner, u32 handle);
-/* Whether there is one. Any context. */
+/* Whether there is such a reference. Any context. */
 bool km_reference_known(const void *owner, u32 handle);
 /* Around the driver's own release of it. NULL: there is none, or another thread releases it. */
 struct km_reference *km_reference_release(const void *owner, u32 handle);

@@ -9,7 +9,8 @@
 #include "probes/references.h"
 #include "probes/task_call.h"
 
-/* UVM knows it by an address alone. References are found by handles: with one for all, each search would go through all. */
+/* UVM knows a retained channel by an address alone. References are found by handles: with one handle for all, each
+ * search would go through all. */
 static __always_inline u32 key_of(const void *retained)
 {
 	return hash_ptr(retained, 32);
@@ -37,7 +38,7 @@ static __nocfi void run_release(void *retained)
 	original(retained);
 }
 
-/* What it has got after an error, its caller drops, too. */
+/* After an error the caller drops the references that were made. */
 static int begin(struct km_engine *engine, struct cgpu_reference_request *request, struct km_reference *reference)
 {
 	int err;

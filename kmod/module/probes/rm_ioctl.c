@@ -131,7 +131,8 @@ static bool is_linked(const struct km_file *file)
 	return file->device == CGPU_DEVICE_CTL && file->linked;
 }
 
-/* What is made through a linked file lives on another one, and would outlive this one's record or end before it. */
+/* Whether a call makes an object through a linked file. The object would live on the other file, and would outlive
+ * this file's record or end before it. */
 static bool makes_elsewhere(const struct rm_call *rm)
 {
 	if (!rm->order || !is_linked(rm->file) || !km_enforce)
@@ -142,7 +143,7 @@ static bool makes_elsewhere(const struct rm_call *rm)
 	case NV_ESC_RM_ALLOC_OBJECT:
 	case NV_ESC_RM_DUP_OBJECT:
 	case NV_ESC_RM_VID_HEAP_CONTROL:
-	/* Of the controls only those that export and import are put in order. */
+	/* Only controls that export and import have an order. */
 	case NV_ESC_RM_CONTROL:
 		return true;
 	default:
@@ -170,7 +171,7 @@ static enum cgpu_verdict judge(struct rm_call *rm)
 	return verdict == CGPU_COPY_IN || verdict == CGPU_FIND_FILE ? CGPU_REFUSE : verdict;
 }
 
-/* How to take back what the call has allocated, while the core that noted it is there. */
+/* Build the call that frees the call's allocation, while the core that noted it is there. */
 static bool undo_prepare(struct rm_call *rm)
 {
 	struct km_task_call *task_call = rm->task_call;
@@ -193,7 +194,7 @@ static void undo_run(struct rm_call *rm)
 	logic->call_end(core, undo, status == NV_OK ? 0 : -EINVAL);
 }
 
-/* The caller could not be told what it was given. */
+/* Undo an allocation whose answer could not be given to the caller. */
 static void undo_late(struct rm_call *rm, u64 number)
 {
 	struct cgpu_call *undo = &rm->task_call->undo;
@@ -201,7 +202,7 @@ static void undo_late(struct rm_call *rm, u64 number)
 	rm->engine = km_engine_get_surely();
 	if (!rm->engine)
 		return;
-	/* To a core that has not built it, it is a free like any other. */
+	/* For a core that has not built the undo, it is a free like any other. */
 	if (rm->engine->number != number)
 		memset(undo->opaque, 0, sizeof(undo->opaque));
 	mutex_lock(&rm->order->lock);
@@ -247,7 +248,7 @@ static u32 deliver(struct rm_call *rm, u32 status, u64 number, bool undoable)
 	return NV_ERR_INVALID_ADDRESS;
 }
 
-/* The file that a client lives on which was made or used on this one. */
+/* Tell the core on which file the client of this call lives. */
 static void note_file(const struct rm_call *rm)
 {
 	if (rm->file->device == CGPU_DEVICE_CTL && !rm->file->linked)
@@ -271,7 +272,7 @@ static u32 execute(struct rm_call *rm)
 	skipped = bypassed(rm);
 	while ((undone || skipped) && undo_prepare(rm))
 		undo_run(rm);
-	/* What was imported stays, as the driver leaves it too. */
+	/* An import stays, as the driver leaves it too. */
 	undoable = !undone && !skipped && !rm->task_call->target && undo_prepare(rm);
 	order_give(rm);
 	await_round(rm);
@@ -291,7 +292,7 @@ static u32 go_on(struct rm_call *rm)
 	if (!rm->engine || rm->engine->logic->state_version() != version)
 		return status;
 	note_file(rm);
-	/* Of these calls only an allocation of a client is undone, and has an order. */
+	/* Among these calls only an allocation of a client is undone, and has an order. */
 	if (rm->engine->logic->call_end(&rm->engine->core, call, status == NV_OK ? 0 : -EINVAL) && undo_prepare(rm)) {
 		mutex_lock(&rm->order->lock);
 		undo_run(rm);
@@ -300,7 +301,7 @@ static u32 go_on(struct rm_call *rm)
 	return status;
 }
 
-/* Nothing in it makes the driver wait for the caller. */
+/* Run NV_ESC_REGISTER_FD, in which nothing makes the driver wait for the caller. */
 static u32 link_file(struct rm_call *rm)
 {
 	const struct cgpu_call *call = &rm->task_call->call;
@@ -324,7 +325,7 @@ static u32 judged_run(struct rm_call *rm)
 		took(rm, CGPU_OUTCOME_EXECUTED);
 		return status;
 	case CGPU_CONTINUE:
-		/* Until here: what the driver does with it takes as long without us. */
+		/* The time ends here: the driver's work takes as long without this module. */
 		took(rm, CGPU_OUTCOME_CONTINUED);
 		return rm->task_call->call.nr == NV_ESC_REGISTER_FD ? link_file(rm) : go_on(rm);
 	case CGPU_ANSWER:

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
-/* What the pointers in a call name: copied in before it is judged, and out again after the driver has worked on it. */
+/* Buffers that the pointers in a call name: copied in before it is judged, and out again after the driver has worked
+ * on it. */
 #include <linux/slab.h>
 #include <linux/uaccess.h>
 
@@ -80,8 +81,8 @@ void km_segments_free(struct km_task_call *task_call)
  * writes goes into the copy, to be looked at before the caller sees it.
  */
 
-/* All that a judged call fetches is in its segments. What the driver would take from anywhere else of the caller's was
- * not judged, and could keep it waiting while the container's other calls wait for it. */
+/* All that a judged call fetches is in its segments. Any other memory of the caller's was not judged, and could keep
+ * the driver waiting while the container's other calls wait for it. */
 static bool copy_wants(u64 address)
 {
 	const struct km_task_call *task_call = km_task_call_current();

@@ -10,8 +10,8 @@
 
 #define BUCKETS_BITS 10
 
-/* What other tasks read on their way through the chain. RCU frees it, so it is small: a container that makes calls
- * without a pause has thousands of them waiting. */
+/* The part of a call that other tasks read on their way through the chain. RCU frees it, so it is small: a container
+ * that makes calls without a pause has thousands of them waiting. */
 struct km_task_call_node {
 	struct hlist_node node;
 	const struct task_struct *task;

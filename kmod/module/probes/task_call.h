@@ -16,12 +16,12 @@ struct km_task_call {
 	u32 room_used;
 	bool judged; /* the driver runs it now, on the segments */
 	bool asks; /* the driver runs a question of the core now, whose parameters are in undo_top */
-	struct file *target; /* what a descriptor inside of it leads to, counted; NULL: nothing was asked for */
+	struct file *target; /* file of a descriptor inside of it, counted; NULL: none was asked for */
 	u32 handed; /* how often the driver has come by to get it */
 	bool looks_up; /* the driver's own look-up of a descriptor runs */
 	bool ends_va_space; /* UVM takes an address space apart */
 	bool allocates; /* the driver's page allocator runs */
-	bool for_card; /* what it gives out is for everybody who has the card */
+	bool for_card; /* its pages are for everybody who has the card */
 	struct km_exporting *exporting; /* a dma-buf is being made */
 	/* From here on it is not cleared. */
 	struct cgpu_call undo; /* frees what the call has allocated */
@@ -32,10 +32,10 @@ int km_task_call_init(void);
 void km_task_call_exit(void);
 /* NULL: no memory. */
 struct km_task_call *km_task_call_begin(void);
-/* For what must be done whatever becomes of the task. */
+/* The same for work that must be done: waits for memory, and never gives NULL. */
 struct km_task_call *km_task_call_begin_surely(void);
 void km_task_call_end(struct km_task_call *task_call);
-/* Of the current task. Any context. */
+/* The current task's call. Any context. */
 struct km_task_call *km_task_call_current(void);
 
 /* For probes: whether the current task is of a container, or may be, and this is no call of our own. */

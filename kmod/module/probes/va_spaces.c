@@ -11,7 +11,7 @@ static struct km_probe va_space_probe_flags = {
 	.wants = km_wants_enforced,
 };
 
-/* HMM would move ordinary memory of the process to the card, and nothing that passes here would tell of it. */
+/* HMM would move ordinary memory of the process to the card, and no probe would see it. */
 static __nocfi u32 va_space_run(unsigned long *arguments, u32 flags)
 {
 	u32 (*original)(unsigned long, unsigned long, unsigned long) = (void *)va_space_probe_flags.original;

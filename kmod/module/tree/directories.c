@@ -182,7 +182,8 @@ static void directories_shrink(void)
 	}
 }
 
-/* All count as gone until they are seen again. What another core has made may lack some of this core's files. */
+/* All count as gone until they are seen again. A directory that another core has made may lack some of this core's
+ * files. */
 static void directories_forget(const struct km_engine *engine)
 {
 	struct directory *directory;

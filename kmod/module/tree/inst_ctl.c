@@ -17,7 +17,7 @@ int km_cgroup_of(void *ctx, s32 pid, char *path, size_t bytes)
 	return err;
 }
 
-/* Give each registered container its identity. Those that have one are passed over. */
+/* Give each registered container its identity, unless it has one. */
 static int identities_bind(struct km_engine *engine, struct cgpu_container_info *info)
 {
 	u32 slot;
@@ -49,7 +49,7 @@ static u32 registrations_take_back(struct km_engine *engine, struct cgpu_contain
 
 /*
  * A new registration stands when its identity and its files are there. A line that made none stands in any case: it has
- * removed a container. What is missing of the files then is made by reclaim.c, half a second later.
+ * removed a container. Files that are missing then are made by reclaim.c, half a second later.
  */
 static int registrations_finish(struct km_engine *engine, struct cgpu_container_info *info, u64 before)
 {
@@ -84,7 +84,7 @@ static bool is_reserved(struct km_engine *engine)
 		snprintf(path, sizeof(path), "%u/reserved", gpu);
 		if (engine->logic->tree_lookup(&engine->core, path, &node))
 			continue;
-		/* Nothing is all that fits. */
+		/* The buffer is too short for any reservation: only an empty text fits. */
 		if (engine->logic->tree_read(&engine->core, &node, text, sizeof(text)))
 			return true;
 	}

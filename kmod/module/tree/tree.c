@@ -17,7 +17,7 @@ struct open_node {
 	struct mutex lock;
 	char *text;
 	long bytes;
-	struct cgpu_refusal *refusal; /* NULL: it was not, or nobody says why */
+	struct cgpu_refusal *refusal; /* NULL: it was not refused, or no reason is known */
 };
 
 static int node_open(struct inode *inode, struct file *file)
