@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* What the driver says about a card, by each of its ways. */
+/* Queries of a card's sizes and processes, by each of the driver's ways. */
 #include <stdio.h>
 
 #include "rm_client.h"

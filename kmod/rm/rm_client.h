@@ -13,7 +13,7 @@
 /* No status of the driver: the call itself failed, and errno says why. */
 #define RM_ERRNO 0x80000000u
 
-/* How calls are made. */
+/* Settings by which calls are made. */
 struct settings {
 	const char *dev;
 	const struct nv_abi *abi;
@@ -94,9 +94,9 @@ uint32_t memory_pin(struct session *session, uint64_t size, struct grant *grant)
 /* Allocates until the driver refuses; returns the refusal. */
 uint32_t memory_fill(struct session *session, uint64_t size, uint64_t *bytes, uint64_t *count);
 uint32_t memory_dup(struct session *session, struct grant *grant);
-/* Of another client's object. */
+/* Duplicates another client's object. */
 uint32_t memory_dup_of(struct session *session, uint32_t client, uint32_t object, struct grant *grant);
-/* An empty channel group, which is held as no memory: what the driver takes for its context shows nowhere. */
+/* An empty channel group. No memory is noted for it: the driver's memory for its context shows nowhere. */
 uint32_t group_alloc(struct session *session, uint32_t engine, uint32_t *handle);
 uint32_t memory_free_at(struct session *session, size_t index);
 /* Notes an object that was made, for session_close() to free. Returns the status of the call that made it, or RM_ERRNO. */

@@ -13,10 +13,11 @@
 
 /* The owner that a client names when it allocates from the heap. */
 #define RM_OWNER 0xcafe0001u
-/* How long a line is where memory is asked for by height and pitch. */
+/* Length of a line where memory is asked for by height and pitch. */
 #define RM_LINE 4096u
 
-/* How memory is asked for: RM_ALLOC in its long and its short form; the heap by size, in a range, by height and pitch. */
+/* Ways to ask for memory: RM_ALLOC in its long and its short form; the heap by size, in a range, by height and
+ * pitch. */
 enum via { VIA_RM64, VIA_RM21, VIA_HEAP, VIA_RANGE, VIA_TILED };
 
 /* One ioctl: its number and its structure. */

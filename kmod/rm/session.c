@@ -44,7 +44,7 @@ uint32_t session_free(struct session *session, uint32_t handle)
 	return driver_make(session->settings, session->ctl, &io);
 }
 
-/* Which device number the driver gives to a card. */
+/* Device number that the driver gives to a card. */
 static uint32_t device_number(struct session *session, uint32_t *number)
 {
 	const struct nv_layout_NV0000_CTRL_GPU_GET_ID_INFO_V2_PARAMS *at =
