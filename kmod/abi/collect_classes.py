@@ -1,9 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Collect the facts of the driver's classes, into class_facts.json.
 
-From a clone of NVIDIA/open-gpu-kernel-modules: names, numbers, what the driver makes of each class, below
-what, and who may have it, of every tag that nvidia.json knows. What is judged of them is in classes.json,
-which people write.
+From a clone of NVIDIA/open-gpu-kernel-modules: name, number, resource, parents and rights of each class, of
+every tag that nvidia.json knows. The verdicts are in classes.json, which people write.
 Usage: python -m cgpu.kmod.abi.collect_classes CLONE [OUTPUT]
 """
 
@@ -18,7 +17,7 @@ SDK = "src/common/sdk/nvidia/inc"
 HEADERS = f"{SDK}/class"
 LIST = "src/nvidia/generated/g_allclasses.h"
 RESOURCES = "src/nvidia/src/kernel/rmapi/resource_list.h"
-# Who may have one; the driver's other flags are about its own locks and where the object lives.
+# Flags that say who may have a class; the others are about the driver's locks and where the object lives.
 RIGHTS = {
     "RS_FLAGS_ALLOC_PRIVILEGED": "root",
     "RS_FLAGS_ALLOC_NON_PRIVILEGED": "any",
@@ -34,7 +33,7 @@ PARAMS = re.compile(r"^RS_(?:REQUIRED|OPTIONAL)\((\w+)\)$")
 
 
 class Facts:
-    """What all tags say of the classes, by number."""
+    """Facts of all tags about the classes, by number."""
 
     def __init__(self) -> None:
         self.classes: dict[int, Json] = {}

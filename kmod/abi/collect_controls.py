@@ -2,8 +2,8 @@
 """Collect the facts of the driver's controls, into control_facts.json.
 
 From a clone of NVIDIA/open-gpu-kernel-modules: names, numbers, the rights that the driver asks for, and
-which parameters hold handles, pointers or descriptors, of every tag that nvidia.json knows. What is
-judged of them is in controls.json, which people write.
+which parameters hold handles, pointers or descriptors, of every tag that nvidia.json knows. The
+verdicts are in controls.json, which people write.
 Usage: python -m cgpu.kmod.abi.collect_controls CLONE [OUTPUT]
 """
 
@@ -20,7 +20,7 @@ OUTPUT = HERE / "control_facts.json"
 HEADERS = "src/common/sdk/nvidia/inc/ctrl"
 TABLES = "src/nvidia/generated"
 FLAGS = "src/nvidia/inc/kernel/rmapi/control.h"
-# What says who may call; the driver's other flags are about its own locks and caches.
+# Flags that say who may call; the driver's other flags are about its own locks and caches.
 RIGHTS = {
     "PRIVILEGED": "root",
     "NON_PRIVILEGED": "any",
@@ -76,7 +76,7 @@ class Clone:
 
 
 class Facts:
-    """What all tags say of the controls, by number."""
+    """Facts of all tags about the controls, by number."""
 
     def __init__(self) -> None:
         self.controls: dict[int, Json] = {}
@@ -112,7 +112,7 @@ def inside(body: str) -> list[str]:
 
 
 def read_tables(facts: Facts, clone: Clone, tag: str, bodies: dict[str, str]) -> None:
-    """Note what the driver's own tables say of one tag."""
+    """Note the facts in the driver's own tables of one tag."""
     defined = FLAG.findall(clone.git("show", f"{tag}:{FLAGS}"))
     meaning = {name: int(value, 16) for name, value in defined}
     for _, blob in clone.files(tag, TABLES, r"_nvoc\.c$"):

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a real driver has confirmed of nvidia.json: the evidence, and the page that is made of it.
+"""A real driver's confirmations of nvidia.json: the evidence, and the page that is made of it.
 
 Usage: python -m cgpu.kmod.abi.confirmed [FILE]; FILE: the page to write, docs/driver-facts.md.
 The evidence, confirmed.json, is written by tests/vm/nvidia/evidence.py.
@@ -29,7 +29,7 @@ ABOUT = (
 
 @dataclass(frozen=True)
 class Confirmed:
-    """What one version of the driver has confirmed.
+    """Facts that one version of the driver has confirmed.
 
     failed: checks of cgpu check-driver that did not pass. fields: those whose place is proven, by structure.
     forwarded: controls that it has handed to the card's own processor, which was a fake one. The others are

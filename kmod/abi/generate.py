@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Generate nv_abi.h and nv_abi.c from nvidia.json, and what is judged from controls.json and classes.json.
+"""Generate nv_abi.h and nv_abi.c: layouts from nvidia.json, verdicts from controls.json and classes.json.
 
 The core and the simulated card share these two files and nothing else. With the word `card`, card_abi.h and
-card_abi_rows.h too, from card.json: what the simulated card alone knows. fields.h, which
+card_abi_rows.h too, from card.json: facts that the simulated card alone knows. fields.h, which
 reads and writes at the offsets, is copied beside them.
 Usage: generate.py OUTPUT_DIRECTORY [card]
 """
@@ -34,9 +34,9 @@ MEMORY_KINDS = (
     "keeper",
 )
 
-# In nv_abi.h by their places here; 0 is that of a control or class that nobody judged.
+# nv_abi.h numbers the verdicts by their places here; 0 is for a control or class that nobody judged.
 VERDICTS = ("unknown", "pass", "judge", "refuse")
-# What judges a class in the core (kmod/core/call/alloc.c).
+# Functions of the core that judge a class (kmod/core/call/alloc.c).
 JUDGES = (
     "nobody",
     "root",
@@ -55,7 +55,7 @@ JUDGES = (
     "mig",
     "shared_data",
 )
-# What is answered where a verdict names no status.
+# Status of the answer where a verdict names none.
 CLASS_STATUS = {
     "pass": "NV_OK",
     "judge": "NV_ERR_INVALID_CLASS",
@@ -254,7 +254,7 @@ def control_rows(judged: Json, step: int) -> list[tuple[int, str]]:
 
 
 def control_table(name: str, rows: list[tuple[int, str]]) -> list[str]:
-    """Return a C table of what is judged of controls."""
+    """Return a C table of verdicts on controls."""
     out = [f"const struct nv_control {name}[] = {{"]
     out += [f"\t{{ {number:#x}, NV_CONTROL_{verdict.upper()} }}," for number, verdict in rows]
     return [*out, "};", f"const unsigned int {name}_count = {len(rows)};"]

@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any
 
 HERE = Path(__file__).parent
-# By whom the driver lets a control be called, and to whom it gives a class: nothing of it is for a container.
+# Reason to refuse a control, by the right that the driver asks for: no container has such a right.
 CONTROL_RIGHTS = {
     "internal": "internal",
     "kernel": "kernel",
@@ -36,7 +36,7 @@ REFUSED_CLASSES = {
 }
 READS = re.compile(r"_(GET|QUERY|IS)(_|$)")
 CLASS_RIGHTS = {"internal": "kernel", "kernel": "kernel", "root": "privileged"}
-# What the driver makes for work in a channel, which is judged.
+# Objects that the driver makes for work in a channel; the channel itself is judged.
 ENGINES = {
     "KernelCeContext",
     "KernelGraphicsObject",
@@ -94,7 +94,7 @@ def class_proposal(_number: int, fact: Json) -> tuple[str, str]:
     return ("pass", "engine") if resource in ENGINES else ("?", "?")
 
 
-# What each kind's files are called, and its rule.
+# Files of facts and verdicts of each kind, and its rule.
 KINDS: dict[str, tuple[str, str, Callable[[int, Json], tuple[str, str]]]] = {
     "controls": ("control_facts.json", "controls.json", control_proposal),
     "classes": ("class_facts.json", "classes.json", class_proposal),
