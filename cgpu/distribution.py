@@ -11,7 +11,7 @@ from cgpu.files import read_fd
 OS_RELEASE = ("/etc/os-release", "/usr/lib/os-release")
 OS_RELEASE_MAX = 1 << 16
 DEBIAN, RPM = "debian", "rpm"
-# What ID and ID_LIKE say of the distributions of each family.
+# Words of ID and ID_LIKE, with the family of each.
 IDS = {"debian": DEBIAN, "ubuntu": DEBIAN, "rhel": RPM, "fedora": RPM, "centos": RPM}
 COMMANDS = {DEBIAN: "apt-get install", RPM: "dnf install"}
 # Where the packages of Fedora and RHEL have other names than Debian's. RHEL 10 has no runc.

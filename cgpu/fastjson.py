@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """JSON without the json package, whose import costs as much as half an interpreter start.
 
-The standard library's own C scanner does the work. What it cannot read, for whatever reason, the json package
-judges: most often to find the words for what is wrong.
+The standard library's own C scanner does the work. A text that it cannot read goes to the json package, which
+mostly finds the words for the error.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ def _unique(pairs: list[tuple[str, object]]) -> dict[str, object]:
 
 
 class Context:
-    """What the scanner asks of its decoder."""
+    """Options that the scanner reads from its decoder."""
 
     strict = True
     object_hook = None
@@ -46,7 +46,7 @@ class _UniqueContext(Context):
 def loads(raw: bytes, *, unique: bool = False) -> object:
     """Parse one JSON text in UTF-8. Raises ValueError for anything else, also when it nests too deep.
 
-    Of a member that is given twice the last counts; with unique it is an error.
+    The last value of a member that is given twice counts; with unique it is an error.
     """
     try:
         text = raw.decode("utf-8")

@@ -106,7 +106,7 @@ def _run(module: str, words: list[str]) -> int:
 
 
 def _hushed(status: int) -> int:
-    """Return a status. Nobody reads any more, and Python must not fail again when it flushes at exit."""
+    """Return a status, with standard output closed to Python: its flush at exit must not fail again."""
     os.dup2(os.open(os.devnull, os.O_WRONLY | os.O_CLOEXEC), sys.stdout.fileno())
     return status
 

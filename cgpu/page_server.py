@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """A small HTTP server of pages: they are read, and nothing changes anything.
 
-What a client takes of the process is bounded: few connections, and some seconds for each request. A
-connection stays open between requests, as to open one costs more than a request, until somebody else needs
-its place. Nobody proves who he is.
+A client's part of the process is bounded: few connections, and some seconds for each request. A connection
+stays open between requests, as to open one costs more than a request, until another client needs its place.
+Clients are not authenticated.
 """
 
 from __future__ import annotations
@@ -45,10 +45,10 @@ Pages = Mapping[str, Callable[[str], Page]]
 
 @dataclass(frozen=True, slots=True)
 class Bounds:
-    """What clients may take.
+    """Bounds for clients.
 
     connections: at a time; others are closed. deadline_s: from the start of a connection, or of a later
-    request in it, to the end of the answer. waiting: connections that nobody has accepted yet; one more would
+    request in it, to the end of the answer. waiting: connections that are not accepted yet; one more would
     wait for a second.
     """
 

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Files that are put in place all at once. For the engine and the tools; the hot paths only read.
+"""Files that are replaced whole. Used by the engine and the tools; the hot paths only read.
 
-A process killed in between leaves the old file or the new one, and a temporary one. What write() has put in
-place is there after a power cut, too, and the name of its temporary file is known.
+A process killed in between leaves the old file or the new one, and a temporary one. A file that write() has
+put in place is there after a power cut, too, and the name of its temporary file is known.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ CONTENT_BOUND = ("security.ima", "security.evm")
 
 @dataclass(frozen=True, slots=True)
 class Meta:
-    """What a file has besides its content. mtime_ns: None leaves the time of writing."""
+    """A file's attributes. mtime_ns: None leaves the time of writing."""
 
     mode: int
     uid: int

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The files of shares: what a pod's containers may have of a GPU, as the node's agent has prepared it.
+"""The files of shares: a pod's parts of GPUs, as the node's agent has prepared them.
 
-A container names a share by a variable, which anybody can write. What it may have stands in these files
-alone, below /run and root's: which GPU, how much of it, and which containers of which pods.
+A container names a share by a variable, which anybody can write. These files alone, below /run and root's,
+say what it may have: which GPU, how much of it, and which containers of which pods.
 """
 
 from __future__ import annotations

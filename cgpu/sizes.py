@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Sizes as users of docker and Kubernetes write them: 6G, 6Gi, 6GiB, 1.5g, 512M, or bytes.
 
-Of a card's memory 40%, too. K, M, G and T are powers of 1024. Hook and container runtime read them at a
-container's start.
+A part of a card's memory is written 40%. K, M, G and T are powers of 1024. Hook and container runtime read
+them at a container's start.
 """
 
 from __future__ import annotations

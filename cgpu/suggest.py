@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a message says of a mistyped word. Nothing that starts a container imports this file."""
+"""Proposals for mistyped words in messages. Nothing that starts a container imports this file."""
 
 from __future__ import annotations
 

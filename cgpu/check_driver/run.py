@@ -36,7 +36,7 @@ class Check:
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """What was checked: the driver's version, and that of the table whose layouts were used.
+    """Result of a check: versions of the driver and of the table whose layouts were used.
 
     known: the table has this very version.
     """

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the tree's entry `reserved` of a GPU says, and what is promised with it."""
+"""A GPU's entry `reserved`, read as the reservations of shares."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ LIMITS = (15, 2, 1)  # digits of bytes, weight and high priority
 
 
 class Reservation:
-    """What is promised to a share on one GPU: bytes, weight, high priority as 0 or 1.
+    """A share's reservation on one GPU: bytes, weight, high priority as 0 or 1.
 
     container: the id of the container that uses the reservation, None while none does.
     """

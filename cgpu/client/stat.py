@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the tree's entries `stat` say: figures and counters of the engine, a GPU and its slices."""
+"""The tree's entries `stat` as records: counters of the engine, of a GPU and of its slices."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 SLICES: Final = 25  # as many as a GPU has places
 DIGITS: Final = 20
-# Of calls, by the keys `*_ns` and `*_times`.
+# Outcomes of calls; the entries have `*_ns` and `*_times` of each.
 OUTCOMES: Final = ("executed", "continued", "answered")
 SIGNED: Final = ("drift",)
 BUCKETS: Final = 32  # no engine has more
@@ -46,7 +46,7 @@ class Latency:
 class EngineStat:
     """Counters of the engine since its state was made, and how full its tables are.
 
-    None, or missing from a mapping, is what this engine does not have.
+    A counter that this engine lacks is None, or missing from its mapping.
     """
 
     notified: int
@@ -159,7 +159,7 @@ def parse_slice(text: str) -> SliceStat:
 
 def _numbers_of(record: type) -> tuple[str, ...]:
     names: Mapping[str, object] = record.__annotations__
-    # Of a NamedTuple they are references.
+    # A NamedTuple has its annotations as forward references.
     return tuple(name for name, kind in names.items() if getattr(kind, "__forward_arg__", kind) == "int")
 
 
@@ -216,7 +216,8 @@ class _Form:
         self._name = name
         self.keys = _numbers_of(record)
         self._reasons = reasons
-        # What an engine of this version writes, in one step: by key it takes ten times as long.
+        # The line as an engine of this version writes it, matched in one step: reading by key takes ten times
+        # as long.
         digits = f"[0-9]{{1,{DIGITS}}}"
         words = "".join(f" {key}=({'-?' * (key in SIGNED)}{digits})" for key in self.keys)
         self._usual = re.compile(f"{name}=([^ ]+){words}((?: refused_[a-z]+=[^ ]*)*)")

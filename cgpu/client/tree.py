@@ -193,7 +193,7 @@ class Tree:
             self._write_control(line)
         except OSError as error:
             if error.errno in (errno.EIO, PARTLY):
-                # Nobody knows what the engine made of it.
+                # The engine may have registered a part; destroy it.
                 self._forget(container)
             raise self._refusal(f"container {container}", error) from error
 
@@ -307,7 +307,7 @@ class Tree:
         from cgpu.config import refused
 
         start = paths.start_command(self.path)
-        # Of the usual places only one can have a tree.
+        # A path other than the usual places is named: of those only one can have a tree.
         where = "" if self.path in paths.TREES else f" at {self.path}"
         why = refused.why()
         cure = (

@@ -100,8 +100,7 @@ class Keys:
     supervise_shared_mappings: bool
 
 
-# </generated>
-# What shared_node forbids, whatever else is said.
+# Keys that shared_node forbids, whatever else is said.
 CLOSED = ("allow_environment", "pod_variables", "allow_claim_priority", "allow_disable")
 MAX_BYTES = 1 << 16
 
@@ -152,7 +151,7 @@ def load(path: str = paths.EFFECTIVE) -> Effective:
 def check_started(path: str = paths.EFFECTIVE, source: str = paths.CONFIG) -> None:
     """Raise CgpuError when the node has a configuration that no engine has read since it started.
 
-    What it forbids is not known then, so a container that says anything about GPUs must not start.
+    Its prohibitions are not known then, so a container that says anything about GPUs must not start.
     """
     if not os.path.exists(source):
         return

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a message says of a value of config.yaml that does not fit: the value as YAML, and what was meant."""
+"""Words of messages about values of config.yaml that do not fit: the value as YAML, and what was meant."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What an event is, and how one is read from a line of the event log or of the kernel's log."""
+"""Events, read from lines of the event log and of the kernel's log."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ class Event:
 
 def of_line(raw: bytes) -> Event | None:
     """Return the event of a line of the event log; None for a line that has none."""
-    # Before it may stand one that was cut off, as on a full disk. Inside of one this cannot be.
+    # A line that was cut off, as on a full disk, may stand before the event, but never inside it.
     begin = max(raw.rfind(_BEGIN), 0)
     try:
         document = json.loads(raw[begin:])

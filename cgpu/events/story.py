@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What belongs together: the name of an event's container, and how long a slice lived that has ended."""
+"""Facts that several events give together: a container's name, and how long an ended slice lived."""
 
 from __future__ import annotations
 

@@ -15,7 +15,7 @@ from prometheus_client.utils import floatToGoString
 
 Kind = Literal["counter", "gauge", "histogram"]
 OPENMETRICS = "application/openmetrics-text"
-# Of some hundred slices.
+# Enough for some hundred slices.
 VALUES = 1 << 14
 LABEL_SETS = 1 << 12
 
@@ -42,7 +42,7 @@ def with_label(labels: Labels, name: str, value: str) -> Labels:
 
 
 Sample = tuple[str, Labels, float]
-"""What stands behind the family's name, such as a histogram's _sum; labels and value."""
+"""Suffix of the family's name, such as a histogram's _sum; labels and value."""
 
 
 class Family(NamedTuple):

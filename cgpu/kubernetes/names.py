@@ -21,7 +21,7 @@ TAINT_ENGINE = f"{DRIVER}/engine-down"
 TAINT_LOST = f"{DRIVER}/lost"
 TAINT_FALLEN = f"{DRIVER}/fallen-off-the-bus"
 
-# What a user reads where the cluster cannot give out parts of a device.
+# Message to users of a cluster that cannot give out parts of a device.
 GATE_OFF = (
     "the feature gate DRAConsumableCapacity is off (on by default from Kubernetes 1.36; in 1.35 set it for "
     "kube-apiserver, kube-scheduler and kubelet)"

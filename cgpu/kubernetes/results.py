@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a claim was given of our devices."""
+"""Devices of this driver in a claim's allocation."""
 
 from __future__ import annotations
 

@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a container asks for, and what it gets."""
+"""A container's request for GPUs, and its allocation."""

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a container gets that has shares: those that Kubernetes has given to it, and nothing that it asks for.
+"""Allocation of a container with shares: what Kubernetes has given to it, and nothing that it asks for.
 
 A variable of the container's environment says which shares. It may be the image's or forged, so it counts
 only where root's file of the share names the container's pod and the container.

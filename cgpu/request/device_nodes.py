@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a specification gives of the NVIDIA driver without a variable: nodes, rights to open them, CDI names.
+"""GPUs that a specification gives without a variable: nodes, rights to open them, CDI names.
 
 Engines put nodes there for --device, for CDI devices and for --privileged. Looked at are linux.devices and
 the device cgroup's rules: without a rule no node can be opened, also where /dev of the host is mounted. The
@@ -40,7 +40,7 @@ LIST = "expected a list of objects"
 
 
 class Named:
-    """What gives a GPU, for messages, and which: minors of the cards' nodes, None for all.
+    """A word that gives GPUs, for messages, and the minors of their nodes, None for all.
 
     by_privilege: the container may open every node there is, and nothing else names a GPU. by_words: it has
     no node; a program of NVIDIA's would give it what is named.

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What was probably meant by a value that is malformed. Imported only where a container is refused.
+"""Proposals for malformed values. Imported only where a container is refused.
 
 A proposal is always a value that would have been well formed: it is asked of validate.py.
 """

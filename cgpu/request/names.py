@@ -34,7 +34,7 @@ NAMES = {
     ),
     "disable": (("CGPU_DISABLE",), (PREFIX + "disable",)),
 }
-# What --device opencgpu.io/gpu=0 sets; see cgpu/cdi_devices.py.
+# Variable that --device opencgpu.io/gpu=0 sets; see cgpu/cdi_devices.py.
 CDI_KIND = PREFIX + "gpu"
 CDI_VARIABLE = "OPENCGPU_CDI_GPU_"
 # Names that others have for the same, and that are like another of ours by their letters.
@@ -53,10 +53,10 @@ OTHER_WORDS = {
     PREFIX + "device": PREFIX + "gpus",
     PREFIX + "devices": PREFIX + "gpus",
 }
-# What the CDI device of a share sets, followed by the share's id in capitals; see cgpu/shares.py.
+# Variable that the CDI device of a share sets, followed by the share's id in capitals; see cgpu/shares.py.
 SHARE_KIND = PREFIX + "share"
 SHARE_VARIABLE = "OPENCGPU_SHARE_"
-# What Alibaba's device plugin and scheduler write beside those above, for each other
+# Variables that Alibaba's device plugin and scheduler write beside those above, for each other
 # (github.com/AliyunContainerService/gpushare-device-plugin); UNIT cancels out.
 OF_THE_PLUGIN = (
     "ALIYUN_COM_GPU_MEM_UNIT",

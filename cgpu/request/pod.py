@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Which pod a container is of, by the annotations that containerd and CRI-O write. See docs/threat-model.md.
+"""A container's pod, by the annotations that containerd and CRI-O write. See docs/threat-model.md.
 
-What decides is who can have written an annotation. containerd writes its own after those of the pod that its
+An annotation counts by who can have written it. containerd writes its own after those of the pod that its
 settings let pass, CRI-O after all of the pod's; neither takes one of an image. podman's pods have CRI-O's
 annotations too, and podman before 4.6 copies those of an image.
 """
@@ -25,9 +25,9 @@ TYPES = (CONTAINERD_MARKS + "container-type", CRIO_MARKS + "ContainerType")
 
 
 class Pod:
-    """What is known of a container's pod.
+    """Known facts of a container's pod.
 
-    by_kubernetes: whether it is one of Kubernetes, or may be. sandbox: whether an annotation says that the
+    by_kubernetes: whether the pod is Kubernetes', or may be. sandbox: whether an annotation says that the
     container is its sandbox, which an image may have written. uid, container: of the pod, and the container's
     name in it; empty where not certainly of containerd or CRI-O.
     """

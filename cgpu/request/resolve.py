@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a container gets: its request, worked out for this node's GPUs. docs/variables.md has the rules."""
+"""A container's allocation: its request, worked out for this node's GPUs. docs/variables.md has the rules."""
 
 from __future__ import annotations
 

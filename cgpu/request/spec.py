@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a container asks for, read from its OCI specification alone. docs/variables.md has the rules."""
+"""A container's request, read from its OCI specification alone. docs/variables.md has the rules."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ FORBIDDEN = "slicing cannot be switched off on this node (allow_disable: false i
 
 
 class Request:
-    """All that a container asks for; None where it says nothing. Treat it as read-only.
+    """A container's request; None where it says nothing. Treat it as read-only.
 
     mem and container: the amount, as sizes or as numbers that dev is the whole of; never both. vendor: the
     value of NVIDIA_VISIBLE_DEVICES. nodes: what else gives it GPUs. pod: what is known of its pod, None
@@ -84,7 +84,7 @@ class Request:
 
     @property
     def amount(self) -> SourcedValue | None:
-        """What says how much memory; None where nothing does."""
+        """Variable or annotation that says how much memory; None without one."""
         return self.mem or self.container
 
     def amounts(self, config: Effective) -> tuple[str, ...] | None:
@@ -134,7 +134,7 @@ class Request:
             )
 
     def said(self) -> SourcedValue | None:
-        """Return what asks for a GPU by a word other than NVIDIA_VISIBLE_DEVICES; None where nothing does."""
+        """Return the word that asks for a GPU, other than NVIDIA_VISIBLE_DEVICES; None where none does."""
         found = next(filter(None, (getattr(self, key) for key in (*NAMES, "empty"))), None)
         if found is None and self.nodes is not None and self.nodes.by_words:
             return SourcedValue(self.nodes.label, self.nodes.text)
@@ -167,7 +167,7 @@ class Request:
         return not (named or self._by_variable() or said or self.hami or self.shares)
 
     def naming(self) -> SourcedValue | None:
-        """Return what names a GPU; None where nothing does."""
+        """Return the word that names a GPU; None where none does."""
         named = self._by_variable()
         if named is None and self.nodes is not None:
             return SourcedValue(self.nodes.label, self.nodes.text)
@@ -349,7 +349,7 @@ def _values(
     if _amount(by_annotation) is not None:
         by_variable = {**by_variable, "mem": None, "container": None}
     values = {key: by_annotation.get(key) or by_variable[key] for key in NAMES}
-    # Who sets the amount by annotation means it: the environment must not enlarge it or switch it off.
+    # An annotation sets the amount on purpose: the environment must not enlarge it or switch it off.
     amount = _amount(values)
     if amount is not None and amount.trusted:
         values["dev"] = _only_trusted(values["dev"])

@@ -36,7 +36,8 @@ TRIES = 10
 END_S = 10.0  # for killed processes to be gone
 PAUSE_S = 0.01
 PROCS = "cgroup.procs"
-# Programs open its files by their names. Who could open the directory could lock it, and keep root waiting.
+# Programs open its files by their names. A user who could open the directory could lock it, and keep root
+# waiting.
 GROUP_MODE = 0o711
 MAX_PROCS = 4 << 20
 # Files of a group that kill all its processes, or keep it from growing while they are killed. Which of them
@@ -199,7 +200,7 @@ class Group:
         for pid in self._pids():
             with contextlib.suppress(OSError):
                 handles[pid] = os.pidfd_open(pid)
-        # A number may have gone to another process before it was opened. That one is not listed.
+        # A number may have gone to another process before it was opened. That process is not listed.
         for pid in self._pids() & handles.keys():
             with contextlib.suppress(OSError):
                 signal.pidfd_send_signal(handles[pid], signal.SIGKILL)

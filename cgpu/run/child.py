@@ -43,7 +43,7 @@ def hold() -> set[int]:
 
 
 def restore(mask: set[int]) -> None:
-    """In the child: be as a program expects to be. What was held back for it arrives now."""
+    """In the child: restore the signal state that a program expects. Blocked signals arrive now."""
     for number in PYTHON_IGNORES:
         signal.signal(number, signal.SIG_DFL)
     if signal.getsignal(signal.SIGINT) is signal.default_int_handler:
@@ -73,7 +73,7 @@ class StartError(CgpuError):
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """What the child does before it becomes the command. supervision: under the daemon engine only."""
+    """Steps of the child before it becomes the command. supervision: under the daemon engine only."""
 
     command: tuple[str, ...]
     binds: tuple[nodes.Bind, ...] = ()

@@ -67,7 +67,7 @@ def _is_up() -> bool:
 def _check_startable() -> None:
     """Refuse where the node has been given an engine, which its administrator has stopped."""
     if paths.start_command(_tree()) != CGPUD:
-        # It says which engine is down and what starts it.
+        # kind() raises which engine is down and what starts it.
         Tree(_tree()).kind()
 
 

@@ -51,7 +51,7 @@ INTERRUPTED = 130
 
 @dataclass(frozen=True, slots=True)
 class Options:
-    """What was asked for, as it was written; None where nothing was said."""
+    """The command line's options as written; None where one is missing."""
 
     command: tuple[str, ...]
     mem: str | None = None

@@ -76,7 +76,7 @@ def give(nodes: Sequence[Bind]) -> None:
         calls.unshare_mounts()
         host = os.open(DEV, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
         try:
-            # What is mounted over the host's /dev hides it; it is reached through the descriptor.
+            # The mount hides the host's /dev, which the descriptor still reaches.
             calls.mount("tmpfs", DEV, "tmpfs", calls.MS_NOSUID, TMPFS_OPTIONS)
             for name in os.listdir(host):
                 if not name.startswith(DRIVERS):

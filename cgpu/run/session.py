@@ -90,7 +90,7 @@ def _run(tree: Tree, container: str, allocation: Allocation, plan: Plan, parents
         group.add(process.pid)
         tree.register(container, process.pid, allocation.grants)
         undo.callback(_take_back, tree, container, left)
-        # Whatever the command has left running ends before its slice does.
+        # Processes that the command has left running end before its slice does.
         undo.callback(group.kill)
         process.release()
         status = process.wait()

@@ -165,7 +165,7 @@ def _op(code: int, value: int, if_true: int = 0, if_false: int = 0) -> bytes:
 
 @dataclass(frozen=True, slots=True)
 class Supervision:
-    """What the forked child needs to put itself under supervision. program: the result of assemble()."""
+    """Data with which the forked child puts itself under supervision. program: the result of assemble()."""
 
     container: str
     program: bytes

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a GPU's entry `stat` says beyond the other entries: one read for the GPU and all of its slices."""
+"""Counters from a GPU's entry `stat`: one read for the GPU and all of its slices."""
 
 from __future__ import annotations
 

@@ -15,7 +15,8 @@ WHOLE = 100.0
 def compute_limit(gpu: Gpu, container: Container) -> float | None:
     """Return the share that a container gets while it and all others with processes have work, in percent.
 
-    One that has no process yet sees what it would get. None where something that it depends on is not known.
+    A container without a process gets its limit as if it had one. None where something that it depends on is
+    not known.
     """
     rule = policy(gpu.policy)
     if rule is not None and rule.undivided:

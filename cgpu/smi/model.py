@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """
-What cgpu-smi knows: plain records, sizes in bytes, shares in percent of one GPU.
+Records of cgpu-smi: sizes in bytes, shares in percent of one GPU.
 
-None stands for what a node should say that is not there or reads wrong.
+None stands for a value that is missing or reads wrong.
 """
 
 from __future__ import annotations
@@ -34,9 +34,9 @@ class Container:
     weight: int | None
     high_prio: bool | None
     allocated: int | None
-    """What the slice promises, in bytes."""
+    """The slice's promise, in bytes."""
     used: int | None
-    """What is charged to the container, in bytes."""
+    """Bytes charged to the container."""
     pids: tuple[int, ...]
     """Processes that hold memory on this GPU, as the reader of the tree sees them."""
     engine_time: int | None
@@ -48,7 +48,7 @@ class Container:
     utilisation: float | None = None
     """Share of GPU time between two samples."""
     name: str | None = None
-    """What the container engine calls it."""
+    """The container engine's name for it."""
     group: str | None = None
     """Its control group, as the engine names it."""
     processes: tuple[Process, ...] = ()

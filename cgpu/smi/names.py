@@ -31,7 +31,7 @@ MAX_LABEL = 253  # as long as names of Kubernetes can be
 
 @dataclass(frozen=True, slots=True)
 class Owner:
-    """What a container is called; pod and namespace are empty outside of Kubernetes."""
+    """A container's names; pod and namespace are empty outside of Kubernetes."""
 
     container: str
     pod: str

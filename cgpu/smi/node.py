@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What runs on this node: the engine, as its tree says, and NVIDIA's driver, as /proc shows it."""
+"""Software of this node: the engine, as its tree says, and NVIDIA's driver, as /proc shows it."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ BUS = re.compile(r"([0-9a-f]{4,8}):([0-9a-f]{2}):([0-9a-f]{2})\.([0-7])", re.IGN
 
 @dataclass(frozen=True)
 class Versions:
-    """What the header of the table has. None: nobody says."""
+    """Versions in the table's header. None: not known."""
 
     engine: str | None = None
     """Engine and its version."""
@@ -31,7 +31,7 @@ class Versions:
 
 
 def engine_of(tree: Tree) -> str | None:
-    """Return what the engine says of itself. None where it cannot be read."""
+    """Return name and version of the engine. None where they cannot be read."""
     try:
         return tree.read("engine") or None
     except CgpuError:

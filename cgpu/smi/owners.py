@@ -16,9 +16,9 @@ Users = dict[str, frozenset[int]]
 
 
 def users(groups: frozenset[str], proc: str = PROC) -> Users:
-    """Look at every process once. What ends meanwhile, or cannot be looked at, counts for nobody.
+    """Read every process once. A process that ends meanwhile, or cannot be read, is left out.
 
-    Of a group with many users those with the smallest numbers are given.
+    A group with many users has those with the smallest numbers.
     """
     found: dict[str, set[int]] = {group: set() for group in groups if names_one(group)}
     for name in os.listdir(proc) if found else ():

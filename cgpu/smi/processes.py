@@ -25,7 +25,7 @@ def _named(container: Container, proc: str) -> Container:
 def name(pid: int, proc: str = PROC) -> str | None:
     """Return the name that the kernel has of a process; None where it has ended.
 
-    Not its command line: that lies in the process's own memory, where it can make a reader wait for ever.
+    The command line is not read: it lies in the process's own memory, which can make a reader wait for ever.
     """
     try:
         raw = read_bounded(f"{proc}/{pid}/comm", MAX_BYTES)

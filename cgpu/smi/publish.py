@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """
-What users who are not root may see: files that root writes anew every second, and that the kernel guards.
+Files for users who are not root: root writes them anew every second, and the kernel guards them.
 
 The tree stays root's. `show_slices` of the configuration says what is published: nothing; the cards, and to
 each user the slices of the user's own containers; or everything. A file for one user can be read by that user
@@ -43,7 +43,7 @@ SUFFIX = ".json"
 PERIOD_S = 1.0
 OLD_S = 10.0  # a publisher that has ended takes its files along, unless it was killed
 MAX_BYTES = 4 << 20
-# Users read the files by their names. Who could open the folder could lock it, and keep the publisher away.
+# Users read the files by their names. A user who could open the folder could lock it, and stop the publisher.
 FOLDER_MODE = 0o711
 AGAIN = "starts what writes it again: cgpu doctor --fix"
 NOTHING = (
@@ -97,7 +97,7 @@ def files(gpus: tuple[Gpu, ...], shown: str, engine: str | None = None) -> dict[
 def _part(gpu: Gpu, groups: set[str]) -> Gpu:
     """Return a GPU with the containers of some groups; limits stay those among all.
 
-    What the card's counters would tell of the containers of others is left out.
+    Counters of the card that would show other users' containers are left out.
     """
     shown = tuple(one for one in gpu.containers if one.group in groups)
     hidden = gpu.promised - gpu.reserved - sum(one.allocated or 0 for one in shown)

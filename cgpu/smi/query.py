@@ -38,7 +38,7 @@ REFUSED = {
 
 @dataclass(frozen=True)
 class GpuView:
-    """What a row of --query-gpu is of."""
+    """Source of a row of --query-gpu."""
 
     gpu: Gpu
     count: int
@@ -48,7 +48,7 @@ class GpuView:
 
 @dataclass(frozen=True)
 class SliceView:
-    """What a row of --query-slices is of."""
+    """Source of a row of --query-slices."""
 
     one: Container
     of: GpuView
@@ -184,7 +184,7 @@ SLICE_FIELDS: Mapping[str, Field[SliceView]] = _by_name(
     *map(refusals, REFUSED),
 )
 
-# What --query has with --format, which names no fields.
+# Fields of --query with --format, which names none.
 USUAL = (
     "gpu_index",
     "container",

@@ -14,7 +14,7 @@ from cgpu.smi.node import Versions
 from cgpu.smi.scheduling import GATES, TIME_SLICES, policy_name
 
 JSON_VERSION = 1
-"""Of the document's form: another one when a reader of this one would go wrong, not when keys are added."""
+"""Version of the form: it changes when a reader of this one would go wrong, not with an added key."""
 FIELDS = (
     "time",
     "gpu",

@@ -19,7 +19,7 @@ DIVISIONS = {
 
 @dataclass(frozen=True)
 class Policy:
-    """What a policy is."""
+    """A scheduling policy."""
 
     name: str
     by_number: bool = False
@@ -78,7 +78,7 @@ def division(scheduling: Scheduling) -> str:
 
 
 def parse(text: str) -> Scheduling:
-    """Read the node: words of the form key=value. What is not known is passed over; nothing raises."""
+    """Read the node: words of the form key=value. Unknown words are ignored; nothing raises."""
     words = dict(word.split("=", 1) for word in text.split() if "=" in word)
     return Scheduling(
         one_of(words.get("divided_by"), DIVIDERS),

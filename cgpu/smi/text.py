@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""How cgpu-smi writes values: in table, details and CSV alike. Whatever a value is, it is printable ASCII."""
+"""Values as cgpu-smi writes them: in table, details and CSV alike, always in printable ASCII."""
 
 from __future__ import annotations
 

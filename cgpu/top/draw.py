@@ -32,7 +32,7 @@ ASCII_BLOCKS = " .:-=+*#@"
 
 @dataclass(frozen=True, slots=True)
 class Pen:
-    """What a terminal can show. blocks: nine characters, from nothing to full."""
+    """A terminal's characters. blocks: nine characters, from nothing to full."""
 
     blocks: str = BLOCKS
     gap: str = "·"
@@ -111,7 +111,7 @@ def bar(columns: int, label: str, *parts: tuple[float | None, str, str]) -> Line
     """Return a bar with a label at its right end.
 
     parts: up to which percent of the bar, with which character, and what that means; each longer than the one
-    before. What is more than nothing has one character at least.
+    before. A part above zero has one character at least.
     """
     inside = max(0, columns - 2)
     cells: list[Piece] = [(" ", PLAIN)] * inside
@@ -148,7 +148,7 @@ def chart(
 
 
 def _column(with_pen: Pen, figure: float | None, rows: int) -> list[str]:
-    """Return a column from top to bottom. What is more than nothing is seen."""
+    """Return a column from top to bottom. A figure above zero is seen."""
     if figure is None:
         return [*" " * (rows - 1), with_pen.gap]
     steps = len(with_pen.blocks) - 1

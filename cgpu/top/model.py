@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """
-What a live view shows, out of one reading after the other: rates, and short histories.
+Data of a live view, made of one reading after the other: rates, and short histories.
 
 Pure: readings in, records out. Shares in percent, sizes in bytes. None: not known.
 """
@@ -77,7 +77,7 @@ class Card:
 
     @property
     def conditions(self) -> tuple[str, ...]:
-        """What is not as it should be."""
+        """Conditions of the card that need attention."""
         if self.stat is None:
             return ()
         found = {
@@ -97,7 +97,7 @@ class View:
     slices: tuple[Slice, ...] = ()
     engine: str = ""
     processes: tuple[Process, ...] = ()
-    """Of the slice that was asked for."""
+    """Details of the slice that was asked for."""
     restarted: bool = False
     """Another process is the engine since the reading before."""
 
@@ -132,7 +132,7 @@ class Recorder:
         self._before.clear()
 
     def _base(self, reading: Reading) -> Reading:
-        """Return the latest reading that is old enough for a rate, or the oldest. Those before it go."""
+        """Return the latest reading that is old enough for a rate, or the oldest. Drop earlier ones."""
         while len(self._before) > 1 and reading.at - self._before[1].at >= shortest(reading):
             self._before.popleft()
         return self._before[0] if self._before else reading

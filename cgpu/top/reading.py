@@ -40,7 +40,7 @@ class Process:
 
 @dataclass(frozen=True, slots=True)
 class Reading:
-    """What was read at one moment."""
+    """One reading of the node."""
 
     at: float
     """Seconds of the monotonic clock."""

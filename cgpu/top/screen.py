@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """
-The screen of cgpu top, by Textual. What is on its lines comes from layout.py and details.py.
+The screen of cgpu top, by Textual. Its lines come from layout.py and details.py.
 
-It has the terminal's own sixteen colours and background: dark in a dark terminal, light in a light one, and
-the same over ssh.
+The screen has the terminal's own sixteen colours and background: dark in a dark terminal, light in a light
+one, and the same over ssh.
 """
 
 from __future__ import annotations
@@ -39,8 +39,8 @@ from cgpu.top.sampler import Sampler
 DELAYS = (0.2, 0.5, 1.0, 2.0, 5.0, 10.0, 30.0, 60.0)
 NOTICE_S = 60.0
 STALLED_S = 5.0
-# Text of these colours is read on black and on white in the palettes of usual terminals. That is not so of
-# cyan and yellow on white, nor of blue, magenta and red on black.
+# Text of these colours can be read on black and on white in the palettes of usual terminals: cyan and yellow
+# cannot on white, nor blue, magenta and red on black.
 STYLES = {
     draw.PLAIN: "",
     draw.LABEL: "dim",
@@ -96,7 +96,7 @@ def shown(line: Line) -> Text:
 
 
 class Choice(OptionList):
-    """Lines of which one is chosen. That one is in reverse, whatever colours it has."""
+    """Lines of which one is chosen. The chosen line is in reverse, whatever colours it has."""
 
     def render_line(self, y: int) -> Strip:
         """Return a line as it is shown."""
@@ -113,7 +113,7 @@ class Prompt(Input):
     BINDINGS: ClassVar[list[BindingType]] = [Binding("escape", "leave", show=False)]
 
     class Left(Message):
-        """It was left without an answer."""
+        """The user left the prompt without an answer."""
 
     def action_leave(self) -> None:
         """Leave it."""
@@ -294,7 +294,7 @@ class Top(App[None]):
         """Allow what concerns the table where the table is what is seen."""
         return len(self.screen_stack) < 2 or action not in OF_THE_TABLE
 
-    # What is read
+    # Reading
 
     def on_sampled(self, message: Sampled) -> None:
         """Take a view, or that there is no engine."""
@@ -308,7 +308,7 @@ class Top(App[None]):
             self._notice_until = time.monotonic() + NOTICE_S
         self._draw()
 
-    # What is drawn
+    # Drawing
 
     def _draw(self) -> None:
         if not self._is_there():
@@ -377,7 +377,7 @@ class Top(App[None]):
                 self._placed = places.get(self._selected, self._placed)
             slices.highlighted = self._placed
 
-    # What is chosen
+    # Choosing
 
     def on_option_list_option_selected(self, event: OptionList.OptionSelected) -> None:
         """Show all about the slice."""
@@ -426,7 +426,7 @@ class Top(App[None]):
         self._inverted = not self._inverted
         self._draw()
 
-    # What is typed
+    # Typing
 
     def _ask(self, what: str, value: str, says: str) -> None:
         prompt = self.query_one("#prompt", Prompt)

@@ -21,7 +21,7 @@ MAX_NAME = 253
 API = "admission.k8s.io/v1"
 POD = {"group": "", "version": "v1", "kind": "Pod"}
 NAMESPACE = re.compile(r"[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?", re.ASCII)
-# What a log line calls the name of an object.
+# Name of each kind of object in a log line.
 FIELDS = {
     "Pod": "pod",
     "ResourceClaim": "claim",

@@ -53,7 +53,7 @@ class Webhook:
             "/pods": lambda request: review.pods(request, templates),
             "/claims": review.claims,
         }
-        # What is read of a body takes up to 25 times its length: several large ones at once are too much.
+        # A parsed body takes up to 25 times its length: several large ones at once are too much.
         self._large = asyncio.Semaphore(1)
         self._few = asyncio.Semaphore(AT_ONCE)
         self._bodies = Room(BODIES)

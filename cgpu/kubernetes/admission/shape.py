@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What one container wants of GPUs, and the ResourceClaimTemplate that says it.
+"""The GPU request of one container, and the ResourceClaimTemplate for it.
 
-Containers that want the same have one template in their namespace: its name is a hash of what they want.
+Containers with equal requests share one template in their namespace: its name is a hash of the request.
 """
 
 from __future__ import annotations

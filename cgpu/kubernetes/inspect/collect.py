@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a cluster has of GPUs and what is given out, from its ResourceSlices and ResourceClaims alone."""
+"""GPUs of a cluster and what is given out of them, from its ResourceSlices and ResourceClaims alone."""
 
 from __future__ import annotations
 

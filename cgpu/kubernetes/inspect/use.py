@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What is used now of what is given out: asked of the nodes' agents, through the API server.
+"""Current use of a cluster's GPUs, asked of the nodes' agents through the API server.
 
 An agent that does not answer holds nobody up: all are asked at the same time, and for a bounded time.
 """
@@ -45,7 +45,7 @@ class ShareUse:
 
 @dataclass(frozen=True, slots=True)
 class GpuUse:
-    """What a GPU's slices use, in bytes. shares: by id."""
+    """Bytes that a GPU's slices use. shares: by id."""
 
     used: int | None
     shares: Mapping[str, ShareUse]
@@ -54,7 +54,7 @@ class GpuUse:
 # By node, then by the GPU's device.
 Use = Mapping[str, Mapping[str, GpuUse]]
 Ask = Callable[[str], bytes]
-# What an agent has said, or why it has not.
+# An agent's figures, or why it has given none.
 Answer = Mapping[str, GpuUse] | str
 
 
@@ -115,7 +115,7 @@ def _work(left: SimpleQueue[Agent], answers: SimpleQueue[tuple[str, Answer]], as
 
 
 def asking(client: httpx2.Client) -> Ask:
-    """Return what reads a page below the API server. It raises CgpuError, httpx2.HTTPError."""
+    """Return a reader of pages below the API server, which raises CgpuError and httpx2.HTTPError."""
 
     def ask(path: str) -> bytes:
         end = time.monotonic() + CALL_S

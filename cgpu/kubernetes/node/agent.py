@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the agent does by itself: publish the cards, watch their health, make node and records agree."""
+"""The agent's own work: publish the cards, watch their health, make node and records agree."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ class Settings:
 
 @dataclass(frozen=True, slots=True)
 class Parts:
-    """What an agent is made of."""
+    """Parts of an agent."""
 
     api: Api
     tree: Tree
@@ -129,7 +129,7 @@ class Agent:
 
     def _watch(self) -> None:
         while not self.stop.is_set():
-            # What changed while nobody watched is not told.
+            # The API server reports no changes from before this watch, so look once.
             self._slice_changed.set()
             try:
                 for _ in self._api.watch_slices():

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a claim's allocation gives of the cards of this node (resource.k8s.io/v1, ResourceClaimStatus)."""
+"""A claim's allocation of cards of this node (resource.k8s.io/v1, ResourceClaimStatus)."""
 
 from __future__ import annotations
 
@@ -133,7 +133,7 @@ def _said(claim: ResourceClaim, request: str, *, claim_priority: bool) -> Parame
 def _parameters(claim: ResourceClaim, request: str, *, of_class: bool) -> Parameters:
     found = Parameters()
     for configuration in _configurations(claim):
-        # Whatever does not say that it is of a class may be of the claim.
+        # A configuration that is not marked FromClass counts as the claim's.
         if (configuration.source == "FromClass") != of_class:
             continue
         # A request that has alternatives is named by both: main/alternative.

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the node's agent asks of the API server. Errors of the server become one line."""
+"""The agent's calls of the API server. An error of the server becomes one line."""
 
 from __future__ import annotations
 
@@ -45,7 +45,8 @@ def _asking(what: str) -> Iterator[None]:
     except httpx2.HTTPError as error:
         raise ApiServerError(f"{what}: no answer from the API server ({type(error).__name__})") from error
     except (ValueError, RecursionError) as error:
-        # Who may write an object can cause it: by a year that Python has not, or by parameters 1,000 deep.
+        # A user who may write an object can cause this: by a year that Python has not, or by parameters 1,000
+        # deep.
         raise ApiServerError(f"{what}: the API server's answer cannot be read ({error})") from error
 
 

@@ -23,8 +23,8 @@ _POD = re.compile(r"[/-]pod([0-9a-f]{8}(?:[-_][0-9a-f]{4}){3}[-_][0-9a-f]{12})(?
 def container_names(tree: Tree, records: Records) -> Names:
     """Return NAMESPACE/POD/CONTAINER by the container's whole id.
 
-    Init containers may have a share before the pod's container: then it is all of their names with commas.
-    What ends meanwhile, or is not known, has no name; nothing has one without an engine.
+    Init containers may have a share before the pod's container: then the name joins theirs with commas. A
+    container that ends meanwhile, or is not known, has no name; without an engine none has one.
     """
     shares = {share.share: (record, share.request) for record in records.all()[0] for share in record.shares}
     names: Names = {}

@@ -20,7 +20,7 @@ Placement = Literal["binpack", "spread"]
 
 @dataclass(frozen=True, slots=True)
 class NodeLabels:
-    """What the labels of a node ask for. shared: whether its cards are given out in parts."""
+    """Settings by labels of a node. shared: whether its cards are given out in parts."""
 
     shared: bool
     placement: Placement

@@ -61,7 +61,7 @@ class EngineTree(Tree):
         os.close(found)
 
     def _down(self) -> EngineDownError:
-        # Whatever would be said of files and services here is not about the node.
+        # The usual words speak of files and services of this pod, not of the node.
         return EngineDownError(
             "the engine is not running on this node, so containers with a GPU slice cannot start; "
             "run there: cgpu status"

@@ -42,7 +42,7 @@ from cgpu.page_server import JSON, Page, Pages
 from cgpu.service_log import ERROR, WARNING, ServiceLog
 
 EXIT_FAILED = 1
-# In the form of the node's configuration, which the pod has. It has no journal of the node.
+# Log lines take the form of the node's configuration, which the pod has. The pod has no journal of the node.
 say = ServiceLog("cgpu-kubernetes-node")
 warn = partial(say, level=WARNING)
 

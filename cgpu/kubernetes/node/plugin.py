@@ -37,7 +37,7 @@ CLAIM_TIMEOUT_S = 5  # what a call in work gets when the agent ends
 
 
 class HealthReport:
-    """What the kubelet is told of the cards; a change wakes those who wait."""
+    """Health of the cards for the kubelet; a change wakes waiting threads."""
 
     def __init__(self, pool: str) -> None:
         """Start with no card. pool: the name of the node's devices."""
@@ -223,7 +223,7 @@ def _fields_of(record: Record) -> dict[str, str]:
 
 def _device(pool: str, share: AllocatedShare) -> dra_pb2.Device:
     return dra_pb2.Device(
-        # Of a request with alternatives the kubelet knows the request, as containers name it.
+        # The kubelet knows a request with alternatives by the request's name, as containers do.
         request_names=[share.request.partition("/")[0]],
         pool_name=pool,
         device_name=share.device,

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Preparing a claim: reserve its shares in the engine, and tell runtime and container engine of them.
 
-Whatever is done for a claim can be done again, and ends in the same. A step that fails takes back what this
-call has done; a process that is killed in between leaves a record, by which the next start goes on.
+Each step for a claim can be done again with the same result. A step that fails takes back what this call has
+done; a process that is killed in between leaves a record, by which the next start goes on.
 """
 
 from __future__ import annotations

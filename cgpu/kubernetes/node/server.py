@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the agent tells over HTTP.
+"""The agent's pages over HTTP.
 
-kube-apiserver hands no name on when it passes a request to a pod. So whoever reaches the port reads the
-pages.
+kube-apiserver hands no name on when it passes a request to a pod. So every client that reaches the port reads
+the pages.
 """
 
 from __future__ import annotations

@@ -60,7 +60,7 @@ class Sockets:
 
         Only within alone(): a socket that is about to be served refuses connections, too. Raises OSError.
         """
-        # Those by which the kubelet finds an agent go first.
+        # Registration sockets go first: by them the kubelet finds an agent.
         found = [
             *self.registration.parent.glob(f"{DRIVER}-*reg.sock"),
             *self.service.parent.glob("dra*.sock"),

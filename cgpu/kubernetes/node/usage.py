@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the engine of a node has promised of each GPU, and what of it is used now.
+"""Reserved and used memory of each GPU of a node, by the engine.
 
 The document is the page /v1/usage of the agent (server.py). Sizes are bytes. Its version changes when a
-reader of this one would go wrong; what is only added does not change it.
+reader of this one would go wrong; an added member does not change it.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from cgpu.kubernetes.node.records import ClaimName, Records
 from cgpu.smi.collect import container as read_container
 from cgpu.smi.model import Container
 
-# Whoever asks oftener reads what was read last: each reading asks the engine for every entry.
+# A reading asks the engine for every entry, so clients within this time get the last one.
 KEPT_S = 1.0
 
 
@@ -111,7 +111,7 @@ def document(node: str, gpus: Sequence[UsedGpu]) -> bytes:
 
 
 class Usage:
-    """What usage() returns, read again once a second at most, whoever asks."""
+    """Cached result of usage(), read again once a second at most."""
 
     def __init__(self, read: Callable[[], tuple[UsedGpu, ...]]) -> None:
         """Read by a function."""
