@@ -69,13 +69,13 @@ PLUGINS = {
     3: "io.containerd.cri.v1.runtime",
     4: "io.containerd.cri.v1.runtime",
 }
-# What a new file is written for: understood by every containerd since 1.3.
+# Version of a new file: understood by every containerd since 1.3.
 NEW_VERSION = 2
 
 
 @dataclass(frozen=True, slots=True)
 class Addition:
-    """What is added to the settings. default: our runtime becomes it; version: that of a new file."""
+    """An addition to the settings. default: our runtime becomes the default; version: of a new file."""
 
     plugin: str
     runtimes: Mapping[str, Mapping[str, object]]

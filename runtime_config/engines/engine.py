@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What OpenCGPU has to know of a container engine, and what several engines say alike of their containers.
+"""Container engines: what OpenCGPU knows of each, and readers of formats that several share.
 
 Each engine is a class; registry.py lists them.
 """
@@ -27,13 +27,13 @@ LABELS = ("io.kubernetes.pod.namespace", "io.kubernetes.pod.name", "io.kubernete
 ENVIRONMENT = {"LC_ALL": "C", "HOME": "/"}
 AT_ONCE = 200  # containers in one question
 NAME_MAX = 253  # characters of a name in Kubernetes
-# What engines call a container that has ended. Any other word means that it may have processes.
+# States of a container that has ended, in engines' words. A container in any other may have processes.
 ENDED = frozenset({"exited", "dead", "stopped", "removing", "configured", "container_exited"})
 
 
 @dataclass(frozen=True, slots=True)
 class Desired:
-    """What is wanted of the settings. runtime: the absolute path of cgpu-container-runtime."""
+    """Wanted settings. runtime: the absolute path of cgpu-container-runtime."""
 
     runtime: Path
     default: bool = False

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """NVIDIA's runtime: ours is first in its list of low-level runtimes, so that --runtime=nvidia reaches it.
 
-It has a name of its own there (LOW_LEVEL), which tells it that NVIDIA's runtime has done its part already.
+Our runtime has a name of its own there (LOW_LEVEL), which says that NVIDIA's runtime has done its part.
 """
 
 from __future__ import annotations

@@ -173,7 +173,7 @@ static bool is_below(const char *at, const char *end, const char *folder)
 		return true;
 	memcpy(path, at, length);
 	path[length] = '\0';
-	/* What is not there cannot be mounted. */
+	/* A path that does not exist cannot be mounted. */
 	if (path[0] != '/' || !realpath(path, found))
 		return false;
 	length = strlen(folder);

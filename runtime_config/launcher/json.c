@@ -36,7 +36,7 @@ static bool take_hex(struct cursor *cursor)
 	return true;
 }
 
-/* What stands behind a backslash. */
+/* Take the part of an escape that follows the backslash. */
 static bool take_escape(struct cursor *cursor)
 {
 	if (cursor->at == cursor->end)

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Reads JSON objects that programs of this project or an OCI runtime write. It takes less than JSON allows, and never
- * more: what it does not take, Python judges. A text is one object in ASCII; its numbers are whole ones of at most 18
- * digits; control characters and bytes above 127 are refused everywhere.
+ * Reads JSON objects that programs of this project or an OCI runtime write. The reader takes less than JSON allows, and
+ * never more: Python judges the rest. A text is one object in ASCII; its numbers are whole ones of at most 18 digits;
+ * control characters and bytes above 127 are refused everywhere.
  */
 #ifndef CGPU_JSON_H
 #define CGPU_JSON_H

@@ -21,8 +21,8 @@
 #define CGPU_SERVER_PATH "/run/cgpu-container-runtime.sock"
 #endif
 /*
- * What a server may take for its answer. It takes milliseconds: 25 starts at once have ended after 0.1 s on two
- * processors. The longest that it waits for others is 10 s, for the agent of a Kubernetes node (WAIT_S of
+ * Most seconds for a server's answer. An answer takes milliseconds: 25 starts at once have ended after 0.1 s on two
+ * processors. The server's longest wait for others is 10 s, for the agent of a Kubernetes node (WAIT_S of
  * cgpu/share_asks.py). A start that is given up on too soon is done all the same, by Python.
  */
 #ifndef CGPU_ANSWER_TIMEOUT_S
@@ -80,7 +80,7 @@ const char *launcher_base_name(const char *path);
  */
 bool launcher_find_runtime(bool plain, char path[PATH_MAX]);
 
-/* What the server has worked out for a start. */
+/* A server's answer for a start. */
 struct launcher_prepared {
 	char runtime[PATH_MAX]; /* the low-level runtime to become */
 	int edited; /* the new config.json; -1: nothing is to change, and the next two are not set */

@@ -100,7 +100,7 @@ static void exec_runtime(char *path, char **argv)
 		return;
 	argv[0] = path;
 	execv(path, argv);
-	/* It has not edited the bundle: Python would take the mark for a call that needs no edit. */
+	/* The runtime has not edited the bundle: Python would take the mark for a call that needs no edit. */
 	if (returns)
 		unsetenv(LAUNCHER_AGAIN);
 }

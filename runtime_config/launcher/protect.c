@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* What the linker's -z relro asks for: glibc does it for a static program, musl does not. */
+/* Part of the linker's -z relro at run time: glibc does it for a static program, musl does not. */
 #include <elf.h>
 #include <stdint.h>
 #include <sys/mman.h>

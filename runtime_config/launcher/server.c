@@ -28,7 +28,7 @@
 #define READY "ready 2"
 /* As in oci_runtime/server.py. */
 #define MESSAGE_MAX (1u << 16)
-/* A server that runs is ready in a millisecond. Nothing has been asked of it yet when this time is over. */
+/* A running server is ready in a millisecond. When this time is over, no request has been sent yet. */
 #define READY_TIMEOUT_S 1
 #define DESCRIPTORS 3
 
@@ -121,7 +121,7 @@ static bool take_descriptors(struct msghdr *header, struct launcher_prepared *pr
 	return true;
 }
 
-/* What is not taken of an answer stays open until this process is another program. */
+/* Descriptors of a refused answer stay open until this process becomes another program. */
 static bool receive(int fd, struct launcher_prepared *prepared)
 {
 	char control[CMSG_SPACE(DESCRIPTORS * sizeof(int))] = { 0 };

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a container must be given for its GPUs, as a CDI description; it is put into the spec.
+"""The CDI description of a container's GPUs, which is put into the spec.
 
 The daemon publishes a description. For the kernel module, which publishes none, one is made from the tree and
 /proc/devices. It gives device nodes by number: they need not exist on the host, and nothing in a container's
@@ -83,7 +83,7 @@ def of_ready_engine() -> Description:
 
 
 def apply(spec: Table, edits: Sequence[Table]) -> None:
-    """Put edits into a spec. What is at a path already is replaced, so that doing it twice changes nothing.
+    """Put edits into a spec. An entry with the same path is replaced, so that a second call changes nothing.
 
     Raises CgpuError.
     """

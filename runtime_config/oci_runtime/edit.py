@@ -42,9 +42,9 @@ READ_ONLY = "/proc/driver/nvidia"
 
 
 class Node:
-    """What the edit has to know of this machine.
+    """Facts of this machine for the edit.
 
-    listener: whether the engine takes driver calls through seccomp. description: what a GPU takes.
+    listener: whether the engine takes driver calls through seccomp. description: the CDI edits of a GPU.
     flags: seccomp flags the low-level runtime knows. vendor_runtime: whether it is the vendor's.
     """
 

@@ -1,13 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
 """cgpu-container-runtime-server: works out bundles for the wrapper: a start needs no new interpreter.
 
-It does the same as the wrapper's own Python (main.py), which does the start where no server runs, where the
-server is of another version, sees other files or does not answer, and where anything fails: it says what is
-wrong. launcher/server.c has the protocol.
+The server does the same as the wrapper's own Python (main.py). That does the start where no server runs,
+where the server is of another version, sees other files or does not answer, and where anything fails, to say
+what is wrong. launcher/server.c has the protocol.
 
 Nothing of a bundle is changed here, since a server may be stopped at any moment, and go on when the start is
-long done: the wrapper puts the new config.json in place, or has given up and finds nothing done. What the
-server does besides is done again without harm: names for the event log, the runtime's features.
+long done: the wrapper puts the new config.json in place, or has given up and finds nothing done. The server's
+other writes can be repeated without harm: names for the event log, the runtime's features.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ BACKLOG = 128
 # As in launcher/server.c.
 READY = b"ready 2"
 MESSAGE_MAX = 1 << 16
-# What a wrapper may take to say what it wants.
+# Most seconds until a wrapper has sent its request.
 REQUEST_TIMEOUT_S = 10.0
 FIRST_INHERITED = 3  # sd_listen_fds(3)
 PR_SET_PDEATHSIG = 1  # linux/prctl.h
@@ -149,7 +149,7 @@ def _fork_worker(listener: socket.socket, launchers: Launchers) -> int:
             # A worker ends with its server, and whoever starts that again starts workers too.
             ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
             signal.pthread_sigmask(signal.SIG_UNBLOCK, SIGNALS)
-            # It may have been killed before that.
+            # The server may have been killed before prctl().
             status = _work(listener, launchers) if os.getppid() == server else 0
         finally:
             os._exit(status)
@@ -165,7 +165,7 @@ def _work(listener: socket.socket, launchers: Launchers) -> int:
             if known_launchers() != launchers:
                 return CHANGED
             connection.settimeout(REQUEST_TIMEOUT_S)
-            # Whatever it is, the wrapper meets it too, and says it.
+            # The wrapper meets every error too, and reports it.
             with contextlib.suppress(CgpuError, OSError, ValueError, peers.RefusedError):
                 _check_caller(connection, launchers)
                 connection.sendall(READY)

@@ -48,7 +48,7 @@ def _unique(pairs: list[tuple[str, object]]) -> dict[str, object]:
 
 
 class _Context(Context):
-    """What the scanner asks of its decoder."""
+    """Options that the scanner reads from its decoder."""
 
     object_pairs_hook = staticmethod(_unique)
     parse_float = Number
