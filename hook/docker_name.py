@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What docker calls a container. It tells no hook; its own file says it until docker removes the container.
+"""Docker's name of a container. Docker passes no name to hooks; its config.v2.json has it.
 
 Read when a container is given its slice or is refused.
 """

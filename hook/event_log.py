@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the hook, the runtime and `cgpu run` write to the event log: refused containers, and names.
+"""Events that the hook, the runtime and `cgpu run` log: refused containers, and names.
 
 The engine writes the rest. Nothing here raises: a container starts, or is refused, whether there is a log or
 not.

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """The hook: `cgpu-hook STAGE [--grant GPU:BYTES:WEIGHT:PRIORITY]... [--native GPU]...`, OCI state on stdin.
 
-For a container with shares it is `cgpu-hook STAGE --share ID...`.
+A container with shares has `cgpu-hook STAGE --share ID...`.
 
-It runs at every start of a container, so each import costs every start: `make bench` measures it.
+The hook runs at every start of a container, so each import costs every start: `make bench` measures it.
 """
 
 from __future__ import annotations
@@ -59,7 +59,7 @@ def main(argv: Sequence[str] | None = None, config_path: str = paths.EFFECTIVE, 
 
 
 class Seen:
-    """What is known of a container when it is refused."""
+    """Facts of a container that is refused, for the message."""
 
     __slots__ = ("form", "grants", "state")
 

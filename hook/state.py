@@ -26,7 +26,7 @@ def has_name(bundle: str, annotations: Mapping[str, object]) -> bool:
 
 
 class State:
-    """What a hook needs of the state. What the runtime did not give is 0 or empty."""
+    """Members of the state that a hook needs. One that the runtime did not give is 0 or empty."""
 
     __slots__ = ("annotations", "bundle", "id", "pid")
 

@@ -34,7 +34,7 @@
 /* As in cgpu/client/tree.py. */
 #define HOOK_LINE_MAX 4096
 
-/* What the hook needs of an OCI state. */
+/* Members of an OCI state that the hook needs. */
 struct hook_state {
 	char id[HOOK_ID_MAX + 1];
 	long pid; /* 0: not given */

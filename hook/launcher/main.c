@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* cgpu-hook STAGE ARGUMENTS…, the container's state on standard input. What needs Python goes to hook/start.py. */
+/* cgpu-hook STAGE ARGUMENTS…, the container's state on standard input. hook/start.py does the rest in Python. */
 #define _GNU_SOURCE
 #include <errno.h>
 #include <stdio.h>

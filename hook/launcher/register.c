@@ -168,7 +168,7 @@ bool hook_register(const char *tree, const struct hook_state *state, int argc, c
 	if (access(CGPU_DRAINING_PATH, F_OK) == 0)
 		return false;
 	error = tell(tree, line.text);
-	/* Nobody knows what the engine made of it. */
+	/* The engine may have registered a part; destroy it. */
 	if (error == EIO || error == EMSGSIZE)
 		destroy(tree, state);
 	if (error)
