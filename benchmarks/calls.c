@@ -61,8 +61,8 @@ static void time_mapping(const char *kind, int flags, int fd, uint64_t *times, u
 	report(kind, times, count);
 }
 
-/* RM_FREE of a handle that does not exist: the shortest call that the driver itself answers. Of one handle again and again it
- * may be answered by what came of it before. */
+/* RM_FREE of a handle that does not exist: the shortest call that the driver itself answers. The driver may answer a
+ * repeated handle from an earlier result. */
 static void time_driver_call(uint64_t *times, unsigned int count)
 {
 	uint32_t free_parameters[4] = { 0xdead, 0, 0xdead, 0 };

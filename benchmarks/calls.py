@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What supervision costs single system calls, inside a sliced container and inside a plain one.
+"""Cost of supervision for single system calls, inside a sliced container and inside a plain one.
 
 Needs root and a running engine: `cgpud --simulate T4`. The two containers take turns; the medians over all
 turns are printed. `driver-call` in the plain container goes to the simulated card without supervision.

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a slice costs a program on a real GPU: a copy on the card and a matrix product, with and without one.
+"""Cost of a slice for a program on a real GPU: a copy on the card and a matrix product, with and without.
 
 Needs root, a GPU, PyTorch in the interpreter CGPU_GPU_PYTHON (python3), and no engine that runs. Without and
 with a slice take turns; the ratio of each turn is of two runs that follow each other.

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a container's whole life costs above its low-level runtime, beside NVIDIA's own runtime.
+"""Cost of a container's whole life above its low-level runtime, beside NVIDIA's own runtime.
 
 Needs root and a running engine: `cgpud --simulate T4`. Every life runs once in each round, in an order that
 is drawn anew, so that neither a change of the machine's speed nor what ran before favours one. Prints medians

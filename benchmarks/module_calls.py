@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the kernel module costs single calls of the driver, for tasks outside and inside of an instance.
+"""Cost of the kernel module for single calls of the driver, for tasks outside and inside of an instance.
 
 Boots a virtual machine with a fake driver. Without the module, outside and inside take turns; the medians
 over all rounds are printed, as ratios to the same call without the module. Needs root and what

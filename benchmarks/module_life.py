@@ -1,9 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a container's whole life costs with the kernel module, beside NVIDIA's own runtime.
+"""Cost of a container's whole life with the kernel module, beside NVIDIA's own runtime.
 
-Boots a virtual machine with a fake driver and the module. It is emulated, so all is slower by some factor,
-and the ratios count: life.py measures the same with the daemon, on the machine itself. NVIDIA's runtime
-(--nvidia-runtime, or on PATH) does what it does there. Needs root and what `scripts/bootstrap test` installs.
+Boots a virtual machine with a fake driver and the module. The machine is emulated, so all is slower by some
+factor, and the ratios count: life.py measures the same with the daemon, on the machine itself. NVIDIA's
+runtime (--nvidia-runtime, or on PATH) does what it does there. Needs root and what `scripts/bootstrap test`
+installs.
 """
 
 from __future__ import annotations

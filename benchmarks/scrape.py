@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a scrape of `cgpu exporter` costs, with cgpud's part: python -m benchmarks.scrape [CARDS] [SLICES].
+"""Cost of a scrape of `cgpu exporter`, with cgpud's part: python -m benchmarks.scrape [CARDS] [SLICES].
 
-The programs of all slices compute, so figures change from scrape to scrape. Of cgpud the thread that serves
-the tree is counted, and no other: the others work for the programs.
+The programs of all slices compute, so figures change from scrape to scrape. cgpud's part is its thread that
+serves the tree: its other threads work for the programs.
 """
 
 from __future__ import annotations

@@ -1,15 +1,16 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What turns of GPU time cost each engine, counted in instructions: 25 containers at work, slices of 1 ms.
+"""Cost of turns of GPU time for each engine, counted in instructions: 25 containers at work, slices of 1 ms.
 
 Boots a virtual machine in which each instruction takes a nanosecond (QEMU -icount shift=0), so that the time
 a thread has run is what it has executed: other load, and what a hypervisor takes to put a processor to sleep,
 are not in it. A processor with one instruction in a nanosecond is a slow one (3 GHz, one in three cycles).
 
-The driver is the fake one of the tests. What it does to stop channels is not the engine's: with "free" stops
-it answers at once. "own" is the thread's with these, less two calls of the driver in each turn, at the price
-that a program beside it pays for calls which do nothing; the module's are calls of functions, and its own.
-With "simulated" stops the thread also waits for the card, and is woken more often. Under policies 1 and 5 the
-daemon's only reads samples once in a second, for which the simulated card works out what it did meanwhile.
+The driver is the fake one of the tests. The fake driver's work to stop channels is not the engine's: with
+"free" stops it answers at once. "own" is the thread's with these, less two calls of the driver in each turn,
+at the price that a program beside it pays for calls which do nothing; the module's are calls of functions,
+and its own. With "simulated" stops the thread also waits for the card, and is woken more often. Under
+policies 1 and 5 the daemon's only reads samples once in a second, for which the simulated card works out what
+it did meanwhile.
 
 Needs root and what `scripts/bootstrap test` installs. Exits with 1 when "own" is 1 % of a processor or more.
 """
@@ -82,7 +83,7 @@ exec "$1" -m cgpu.kmod.daemon.main --run {RUN} --tree {DAEMON_TREE} --config /ru
 
 @dataclass(frozen=True)
 class Cost:
-    """Of the engine's thread."""
+    """Cost for the engine's thread."""
 
     seconds: float
     wakes: int
@@ -156,7 +157,7 @@ def daemon(machine: Machine) -> Iterator[str]:
 
 @dataclass(frozen=True)
 class Calls:
-    """What a program pays for a sleep, and for a call of the driver that does nothing."""
+    """A program's cost of a sleep, and of a call of the driver that does nothing."""
 
     call: int
     sleep: int

@@ -1,11 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What turns of GPU time cost the daemon: CPU time of its thread with 25 containers on a simulated card.
+"""Cost of turns of GPU time for the daemon: CPU time of its thread with 25 containers on a simulated card.
 
 Needs root; starts a daemon of its own. The simulated driver is another process, whose time is not counted.
-What the caller pays to reach it (a FUSE request) is not the daemon's either: beside each measurement another
-program makes such calls at the same pace, and "own" is without as much for each such call.
-"sleeps" is what of it the kernel takes for one sleep before each pair of calls, measured in the same way.
-Variants take turns; medians over the rounds.
+The caller's cost to reach it (a FUSE request) is not the daemon's either: beside each measurement another
+program makes such calls at the same pace, and "own" is without as much for each such call. "sleeps" is the
+kernel's part of it for one sleep before each pair of calls, measured in the same way. Variants take turns;
+medians over the rounds.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ NAMES = ("turns/s", "calls/s", "us/call", "us/sleep", "percent", "own percent", 
 
 @dataclass(frozen=True, slots=True)
 class Figures:
-    """Of the turns thread, and of the whole daemon, since their start."""
+    """Figures of the turns thread, and of the whole daemon, since their start."""
 
     at: float
     thread_ns: int

@@ -29,7 +29,7 @@ KIB = 1024
 
 @dataclass(frozen=True, slots=True)
 class Usage:
-    """Of a process. cpu_ms: processor time for each pod that was bound; mib: resident memory at the end."""
+    """Use by a process. cpu_ms: processor time for each pod that was bound; mib: resident memory at end."""
 
     cpu_ms: float
     mib: int
@@ -67,7 +67,7 @@ def fetch(path: str, timeout: float = 30) -> bytes:
 
 
 def profile(seconds: int) -> bytes:
-    """Return what the scheduler's processor time went to, for `go tool pprof`. It has to run already."""
+    """Return a profile of the running scheduler's processor time, for `go tool pprof`."""
     return fetch(f"/debug/pprof/profile?seconds={seconds}", timeout=seconds + 30)
 
 

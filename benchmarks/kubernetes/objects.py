@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The objects of a made-up cluster: nodes, what they publish, and pods that ask for 1 GiB of a GPU.
+"""Objects of a made-up cluster: nodes, their ResourceSlices, and pods that ask for 1 GiB of a GPU.
 
-Nobody runs the pods. A node never says that it lives: no controller manager is there to miss it.
+No kubelet runs the pods. A node sends no heartbeat: no controller manager is there to miss it.
 """
 
 from __future__ import annotations
@@ -160,7 +160,7 @@ def pods(names: list[str], variant: Variant) -> Iterator[Request]:
         yield Request("POST", f"{CORE}/{IN_NAMESPACE}/pods", pod(name, variant))
 
 
-# What is there before a measurement: pod number n is on node n modulo their number.
+# Pods from before a measurement: pod number n is on node n modulo their number.
 
 
 @dataclass(frozen=True, slots=True)

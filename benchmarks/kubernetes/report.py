@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What was measured, as text."""
+"""Results as text."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What is measured: each variant with more and more nodes, and with more and more pods there before."""
+"""Steps of the measurement: each variant with more and more nodes, and with more and more earlier pods."""
 
 from __future__ import annotations
 

@@ -49,7 +49,7 @@ def summary(findings: Sequence[Finding]) -> Iterator[str]:
 
 
 def kind_of(finding: Finding) -> str:
-    """What is compared, without the case."""
+    """Name of the compared figure, without the case."""
     if ": 1:2" in finding.what:
         return "1:2 of the published tables"
     case, figure = finding.what.rsplit(": ", 1)

@@ -75,7 +75,7 @@ class CTotals(ctypes.Structure):
 
 @dataclass(frozen=True)
 class Costs:
-    """What a card takes, in nanoseconds: for another context, more to cut a kernel, and until a call acts."""
+    """A card's costs, in nanoseconds: of another context, more to cut a kernel, and until a call acts."""
 
     switch: int = 0
     save: int = 0
@@ -94,7 +94,7 @@ class Step:
 
 @dataclass(frozen=True)
 class Container:
-    """What takes part. Without steps it has no process on the card, unless its work comes by hand."""
+    """A container of a run. Without steps it has no process on the card, unless its work comes by hand."""
 
     weight: int = 1
     steps: tuple[Step, ...] = ()
@@ -127,7 +127,7 @@ class Case:
 
 @dataclass(frozen=True)
 class Figures:
-    """What one container had: times in nanoseconds, and numbers of kernels (harness.h)."""
+    """Figures of one container: times in nanoseconds, and numbers of kernels (harness.h)."""
 
     busy: int
     switching: int
@@ -146,7 +146,7 @@ class Figures:
 
 @dataclass(frozen=True)
 class Result:
-    """What came of a run, in nanoseconds; samples: each container's used time, after each `sample`."""
+    """Result of a run, in nanoseconds; samples: each container's used time, after each `sample`."""
 
     containers: list[Figures]
     busy: int

@@ -49,7 +49,7 @@ TABLE_BOUND = 0.01
 
 @dataclass(frozen=True)
 class Finding:
-    """One figure of one run: an error, and the bound that it has to keep; None: none, only reported."""
+    """One figure of one run: an error, and its bound; None: it is only reported."""
 
     policy: int
     what: str
@@ -96,7 +96,7 @@ def mix(kind: str, policy: int, count: int) -> list[Container]:
 
 
 def says(policy: int, containers: Sequence[Container]) -> list[float]:
-    """What a policy gives to each, if it always has work. Who has no process gets nothing."""
+    """Share of each container that always has work, by a policy. One without a process gets nothing."""
     shared = [1 if policy in (FAIR, PREEMPTIVE, NATIVE) else one.weight for one in containers]
     if policy in (FAIR, FIXED):
         whole = MAX_INST
@@ -151,7 +151,7 @@ def judge(case: Case, result: Result, what: str) -> Iterator[Finding]:
 
 
 def base(slice_: int, *, controls: bool = True) -> Case:
-    """What all cases have in common; each replaces its policy and its containers."""
+    """Common parts of all cases; each replaces its policy and its containers."""
     return Case(NATIVE, [], DURATION, slice_, MAX_INST, costs=COSTS, controls=controls)
 
 

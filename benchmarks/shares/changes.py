@@ -52,7 +52,7 @@ Apply = Callable[[Running], None]
 
 @dataclass(frozen=True)
 class Scenario:
-    """What is there at first, and what changes."""
+    """A case, and the change that is applied to it."""
 
     what: str
     case: Case
@@ -72,7 +72,7 @@ def kept(running: Running) -> int:
 
 
 def dues(running: Running) -> dict[int, float]:
-    """What a policy gives to each while all have work."""
+    """Share of each container while all have work."""
     policy, idle = running.case.policy, kept(running)
     sides = {
         side: {slot: units(policy, one) for slot, one in running.members.items() if one.highprio is side}
@@ -147,7 +147,7 @@ def turns_off(running: Running, window: int) -> float:
     turn = {
         slot: units(running.case.policy, one) * running.case.slice for slot, one in running.members.items()
     }
-    # Who has no turn has to have had nothing.
+    # A container without a turn has to have had nothing.
     return max(abs(had[slot] - whole * due) / (turn[slot] or 1) for slot, due in dues(running).items())
 
 

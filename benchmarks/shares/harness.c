@@ -123,8 +123,8 @@ static void set_slices(struct shares *shares)
 }
 
 /*
- * Channels are enabled as late as they are disabled, so what runs until then is part of the turn before: it shifts turns, and makes none
- * longer. What runs on beyond that is somebody else's time.
+ * Channels are enabled as late as they are disabled, so kernels that run until then are part of the turn before: they
+ * shift turns, and make none longer. Kernels that run on beyond that use another container's time.
  */
 static void disabling_acts(struct shares *shares)
 {

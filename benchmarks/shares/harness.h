@@ -40,7 +40,7 @@ struct shares_figures {
 	uint64_t starved; /* the longest time with work and not on the card */
 };
 
-/* Of the card, and of the scheduler. */
+/* Totals of the card, and of the scheduler. */
 struct shares_totals {
 	uint64_t busy;
 	uint64_t switching;
@@ -63,7 +63,7 @@ int shares_set(struct shares *shares, const struct cgpu_sched_settings *settings
 /* So many kernels into the slot's first channel. -1: not all had room. */
 int shares_submit(struct shares *shares, uint32_t slot, const struct work_kernel *kernel, uint32_t count);
 void shares_advance(struct shares *shares, uint64_t until);
-/* Of who is in the slot, or was last. */
+/* Figures of the slot's container, or of its last one. */
 void shares_figures(const struct shares *shares, uint32_t slot, struct shares_figures *figures);
 void shares_totals(const struct shares *shares, struct shares_totals *totals);
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What the parts of the harness share. */
+/* Declarations that the parts of the harness share. */
 #ifndef BENCH_SHARES_INSIDE_H
 #define BENCH_SHARES_INSIDE_H
 

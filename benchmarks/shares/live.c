@@ -92,7 +92,7 @@ int shares_leave(struct shares *shares, uint32_t slot)
 
 int shares_change(struct shares *shares, uint32_t slot, uint32_t weight, uint32_t highprio)
 {
-	/* What ran until now ran with the old priority. */
+	/* Work until now ran with the old priority. */
 	shares_report(shares);
 	if (cgpu_sched_change(&shares->sched, slot, weight, highprio, work_now(shares->work)))
 		return -1;

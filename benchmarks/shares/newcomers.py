@@ -20,7 +20,7 @@ BOUND = 0.02
 
 @dataclass(frozen=True)
 class Arrival:
-    """Who is there, and who comes to them after so many parts of a round."""
+    """A case, and a newcomer that comes after so many parts of a round."""
 
     case: Case
     slot: int

@@ -37,7 +37,7 @@ KERNELS = (Step(200 * US, INSTRUCTION, 10),)
 
 
 def members(*, high: bool = False) -> list[tuple[str, Container]]:
-    """Who comes and goes: one is present but idle from 4 s to 5.5 s, and the first is alone from 7 s on."""
+    """Containers of the plot: one is present but idle from 4 s to 5.5 s; the first is alone from 7 s on."""
     third = Container(2, KERNELS, join=2 * SECOND, end=2 * SECOND, leave=5500 * MS, highprio=high)
     return [
         ("A, weight 1", Container(1, KERNELS)),
@@ -55,7 +55,7 @@ LIVE: tuple[tuple[str, Apply], ...] = (
     ("prio_ratio 50", lambda on: on.set(replace(on.case, prio_ratio=50))),
     ("B leaves", lambda on: on.leave(1)),
 )
-"""What happens at each full second, from policy 2 with A of weight 1 and B of weight 2 on."""
+"""Change at each full second, from policy 2 with A of weight 1 and B of weight 2 on."""
 
 
 def live(harness: Harness, slice_: int) -> str:

@@ -2,7 +2,7 @@
 """
 The published accuracy of cGPU, rebuilt as workloads: ResNet50 in two containers of weights 1:2 on one A10.
 
-The tables give images per second and batch sizes, and nothing of kernels. What is assumed here:
+The tables give images per second and batch sizes, and nothing of kernels. Assumptions:
 
 - the two containers together fill the card: a batch takes batch / (sum of both rates) of its time;
 - a training step has 400 kernels, an inference 60; a tenth of them, the long ones, have half of the time;

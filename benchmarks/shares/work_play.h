@@ -34,9 +34,12 @@ struct work_play;
 /* Takes work_on_done() for itself. NULL: no memory. */
 struct work_play *work_play_create(struct work *work);
 void work_play_destroy(struct work_play *play);
-/* A number, or WORK_NONE: no such channel, a program that cannot run, or none left. It starts at once, if it is time. */
+/*
+ * A number, or WORK_NONE: no such channel, a program that cannot run, or none left. The program starts at once, if it
+ * is time.
+ */
 uint32_t work_play_add(struct work_play *play, const struct work_program *program);
-/* When one of them goes on, or something happens on the card. */
+/* Time at which a program goes on, or something happens on the card. */
 uint64_t work_play_next(const struct work_play *play);
 /* Takes the place of work_advance(). */
 void work_play_advance(struct work_play *play, uint64_t until);
