@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the documentation site does beyond Sphinx: links by the paths of documents, and whole manual pages."""
+"""The documentation site's extensions: links by the paths of documents, and whole manual pages."""
 
 from __future__ import annotations
 
