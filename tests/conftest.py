@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What all tests share: who may skip, and where the project lies.
+"""Common to all tests: which may skip, and where the project lies.
 
 CGPU_TEST_REQUIRE=all turns every skip into a failure that names the reason. Tests marked `gpu` need a machine
-of their own, those marked `next_kernel` a kernel, those marked `archive` software that is not reached; they
-stay skipped, unless the variable names them too: CGPU_TEST_REQUIRE=all,gpu.
+of their own, `next_kernel` needs a kernel, `archive` software that is not reached; these stay skipped, unless
+the variable names them too: CGPU_TEST_REQUIRE=all,gpu.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ OWN_NEEDS = ("gpu", "next_kernel", "archive")
 for lane, examples in (("check", 20), ("test", 100), ("release", 1000)):
     settings.register_profile(lane, deadline=None, max_examples=examples)
 settings.load_profile("test")
-# What the tests compile has no warnings; WERROR=0 lets a newer compiler have some.
+# Compiled test programs have no warnings; WERROR=0 lets a newer compiler have some.
 os.environ.setdefault("WERROR", "1")
 
 SetupPhase = Generator[None, pytest.TestReport, pytest.TestReport]

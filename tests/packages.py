@@ -17,7 +17,7 @@ from tests.integration.commands import alone, must
 ROOT = Path(__file__).resolve().parents[1]
 STORE = ROOT / "kmod" / "build" / "packages"
 RPM_STORE = ROOT / "kmod" / "build" / "rpm-packages"
-# Of the same length, so that it can be put into what was compiled, too.
+# A version of the same length, so that it can be put into compiled programs, too.
 OLD = re.sub(r"\d", "0", __version__)
 BUILD_S = 560  # rpm compiles everything anew; forty seconds where nothing else runs
 UNPACKAGED = ("tests/", "benchmarks/", ".github/")

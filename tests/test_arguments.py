@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What is wrong with a command line is said in one line, which names the command that helps."""
+"""An error in a command line is one line, which names the command that helps."""
 
 from __future__ import annotations
 
@@ -132,7 +132,7 @@ except CgpuError as error:
 
 @pytest.fixture
 def open_folder() -> Iterator[Path]:
-    """Yield a folder that everybody may enter, and only root may write to. Those of tmp_path are closed."""
+    """Yield a folder that everybody may enter, and only root may write to. tmp_path's are closed."""
     with tempfile.TemporaryDirectory(prefix="cgpu-open-") as name:
         Path(name).chmod(0o755)
         yield Path(name)
@@ -147,7 +147,7 @@ def open_folder() -> Iterator[Path]:
     ],
 )
 def test_settings_without_root(open_folder: Path, command: list[str], said: str) -> None:
-    """Who may not write a file is told so, and to be root, in one line."""
+    """A user who may not write a file is told so, and to be root, in one line."""
     path = str(open_folder / "config.toml")
     program = Path(sys.executable).parent / command[0]
     words = [str(program), *(path if word == "PATH" else word for word in command[1:])]
@@ -159,7 +159,7 @@ def test_settings_without_root(open_folder: Path, command: list[str], said: str)
 
 @pytest.mark.root
 def test_engine_without_root(open_folder: Path) -> None:
-    """Who may not reach a running engine is not told to restart it."""
+    """A user who may not reach a running engine is not told to restart it."""
     run = open_folder / "run"
     run.mkdir(mode=0o700)
     (run / "config.json").write_text("{}")

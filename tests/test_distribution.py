@@ -34,7 +34,7 @@ def test_family(text: str, expected: str | None) -> None:
      "\0"],
 )  # fmt: skip
 def test_nothing_is_guessed(text: str | None) -> None:
-    """What is not well formed says nothing."""
+    """A malformed text gives no family."""
     assert family(text) is None
 
 

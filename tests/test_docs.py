@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the documents state is what the code does, and the tests that they name exist."""
+"""The documents state what the code does, and the tests that they name exist."""
 
 from __future__ import annotations
 
@@ -171,7 +171,7 @@ def test_named_paths_exist(repository: Path) -> None:
 
 
 def test_examples_are_shown(repository: Path) -> None:
-    """What the quick start shows of the examples is in them."""
+    """The quick start shows parts of the examples as they are."""
     page = (repository / "docs/quickstart.md").read_text()
     shown = yaml.safe_load(page.split("```yaml\n")[1].split("```")[0])
     compose = yaml.safe_load((repository / "examples/compose.yaml").read_text())

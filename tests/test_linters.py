@@ -140,7 +140,7 @@ def test_licence_line(repository: Path) -> None:
 
 
 def test_core_licence(repository: Path) -> None:
-    """What the kernel module will link is under a licence that the kernel takes."""
+    """Files that the kernel module links are under a licence that the kernel takes."""
     core = [
         path for path in source_files(repository, ".c", ".h") if path.is_relative_to(repository / "kmod/core")
     ]

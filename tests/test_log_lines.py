@@ -264,7 +264,7 @@ def test_webhook(form: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) 
 
 @given(st.text(), st.text())
 def test_hostile_values(message: str, name: str) -> None:
-    """Whatever a message or a name is, a line is one object of printable ASCII."""
+    """A line is one object of printable ASCII, with any message and name."""
     line = log_lines.as_json(6, "cgpud", message, {"id": name})
     assert line.isascii()
     assert line.isprintable()

@@ -82,7 +82,7 @@ def get(port: int, path: str, method: str = "GET", host: str = LOCAL) -> tuple[i
 def test_pages() -> None:
     """Each path has its page, with or without a query; others say which there are, or why not in one line.
 
-    Whatever is no GET is refused.
+    Methods other than GET are refused.
     """
     with serving() as server:
         assert get(server.port, "/?verbose") == (200, TEXT, b"ok\n")
@@ -169,12 +169,12 @@ def test_a_request_in_work_keeps_its_place() -> None:
         for one in busy:
             answer = one.getresponse()
             assert answer.read() == b"ok\n"
-            # Whoever asks without a pause would keep the place for good.
+            # A client that asks without a pause would keep the place for good.
             assert answer.will_close
 
 
 def test_a_later_request_has_a_deadline_too() -> None:
-    """Whoever begins a second request and does not end it is cut off."""
+    """A client that does not end its second request is cut off."""
     with serving(deadline_s=SHORT_S) as server, ExitStack() as stack:
         one = client(stack, server)
         ask(one)
@@ -194,7 +194,7 @@ def test_a_later_request_has_a_deadline_too() -> None:
     ],
 )
 def test_a_body_is_no_request(header: bytes) -> None:
-    """What a request has as its body is never taken for the next one."""
+    """A request's body is never taken for the next request."""
     with serving() as server, ExitStack() as stack:
         got = raw(stack, server, GET + header + b"\r\n\r\nGET /evil HTTP/1.1\r\n\r\n")
         assert got.startswith(b"HTTP/1.1 200")
@@ -248,7 +248,7 @@ def test_nobody_is_asked_for_a_body() -> None:
 
 
 def test_the_end_of_the_server_ends_its_connections() -> None:
-    """Nobody is served by a server that has ended, be its connection idle or in work."""
+    """A server that has ended serves no client, be its connection idle or in work."""
     begun, go = threading.Semaphore(0), threading.Event()
 
     def slow(accept: str) -> Page:

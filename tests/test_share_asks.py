@@ -57,7 +57,7 @@ def test_a_pod_that_has_joined(folder: Path) -> None:
 
 
 def test_the_folder_of_questions(tmp_path: Path) -> None:
-    """It is root's alone, and is not made where the engine has not made what is around it."""
+    """The folder is root's alone, and is not made where the engine has not made the one around it."""
     assert list(share_asks.asked(str(tmp_path / "cgpu" / "shares"))) == []
     assert list(tmp_path.iterdir()) == []
     (tmp_path / "cgpu").mkdir()
@@ -67,7 +67,7 @@ def test_the_folder_of_questions(tmp_path: Path) -> None:
 
 
 def test_an_agent_that_does_not_answer(folder: Path) -> None:
-    """It is waited for a bounded time, and the question is taken back."""
+    """A question waits for a bounded time, and is taken back."""
     assert not share_asks.ask(SHARE, OTHER_POD, str(folder), 5)  # no agent has been here
     list(share_asks.asked(str(folder)))
     began = time.monotonic()
@@ -78,7 +78,7 @@ def test_an_agent_that_does_not_answer(folder: Path) -> None:
 
 @pytest.mark.parametrize(("share", "pod"), [(SHARE, "../../x"), ("x", OTHER_POD), (SHARE, "")])
 def test_names_that_are_none(folder: Path, share: str, pod: str) -> None:
-    """What is no UUID names no file, in either direction."""
+    """A name that is no UUID names no file, in either direction."""
     list(share_asks.asked(str(folder)))
     assert not share_asks.ask(share, pod, str(folder))
     (folder / share_asks.FOLDER / "junk").touch()

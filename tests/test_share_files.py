@@ -79,7 +79,7 @@ def test_no_share(folder: Path) -> None:
     "share", ["", "..", "../x", SHARE.upper(), SHARE + "\n", f"{SHARE}/..", "\0", "g" * 36]
 )
 def test_no_id(folder: Path, share: str) -> None:
-    """What is no id of a share never becomes a path."""
+    """A text that is no id of a share never becomes a path."""
     for call in (shares.read, shares.remove):
         with refused("", "expected a UUID in small letters"):
             call(share, str(folder))
@@ -212,7 +212,7 @@ def test_every_good_document_is_kept(members: dict[str, Any]) -> None:
 
 @given(st.dictionaries(st.sampled_from([*document(), "x"]), json_values, max_size=8), json_values)
 def test_any_document(members: dict[str, Any], other: object) -> None:
-    """Whatever JSON comes is a share in all its parts, or refused with one line."""
+    """Any JSON is a share in all its parts, or refused with one line."""
     for made in ({**document(), **members}, members, other):
         try:
             share = shares.parse(made, SHARE, "here")

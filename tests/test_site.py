@@ -15,7 +15,7 @@ from urllib.parse import unquote
 import pytest
 
 STRICT = ("--fail-on-warning", "--keep-going", "--nitpicky", "--quiet")
-# What a browser loads by itself.
+# Files that a browser loads by itself.
 LOADED = re.compile(r'<(?:img|script|link|iframe|object)\b[^>]*?\b(?:src|href|data)="([^"]+)"')
 FOREIGN = re.compile(r"""(?:url\(|@import)\s*["']?(?:https?:)?//""")
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the layout promises: files depend on each other one way, and a folder can be taken in at a glance."""
+"""Promises of the layout: files depend on each other one way, and a folder can be taken in at a glance."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ PACKAGES = {
     "runtime_config": "cgpu.runtime_config",
     "kmod": "cgpu.kmod",
 }
-# What is compiled together. A function of the core that a transport calls is no matter of circles.
+# Files that are compiled together. A function of the core that a transport calls is no matter of circles.
 COMPONENTS = (
     "kmod/core",
     "kmod/module",
@@ -105,9 +105,9 @@ def test_c_has_no_circles(repository: Path, component: str) -> None:
 
 
 def test_helpers_alone_look_at_processes(repository: Path) -> None:
-    """What cgpud itself reads below /proc/PID uses nothing of that process; helpers read all else.
+    """cgpud itself reads only files below /proc/PID that use nothing of that process; helpers read all else.
 
-    Who reads most files below /proc/PID may have to wait for what a container serves itself.
+    A reader of most files below /proc/PID may have to wait for what a container serves itself.
     """
     top = repository / "kmod" / "daemon"
     own = [path for path in source_files(repository, ".c") if path.is_relative_to(top)]

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What one attack is, and what most of them end with: the slice to the byte."""
+"""One attack, and the check that most of them end with: the slice to the byte."""
 
 from __future__ import annotations
 

@@ -16,7 +16,7 @@ MAPPED = 20 * MIB
 # Calls that signals break off in their midst, again and again.
 #
 # A call that runs twice, or that runs and is told to have failed, leaves memory that only the driver knows
-# of. Nobody has reported it; it is how supervision of system calls can go wrong, seccomp_unotify(2).
+# of. There is no report of it; seccomp_unotify(2) names this fault of supervision.
 
 
 @attack(limit=True)
@@ -64,9 +64,9 @@ def restarted_mappings(harness: Harness) -> None:
 
 # A call whose answer comes when another program is in the caller's place.
 #
-# A program that executes another one keeps its number, also where that has more rights. Whoever writes an
-# answer by number then writes into that program, at an address that the first one has chosen. Nobody has
-# reported it; seccomp_unotify(2) warns of numbers that are given out again.
+# A program that executes another one keeps its number, also where that has more rights. A supervisor that
+# writes an answer by number then writes into that program, at an address that the first one has chosen. There
+# is no report of it; seccomp_unotify(2) warns of numbers that are given out again.
 
 
 @attack(limit=False, engines=(DAEMON,))

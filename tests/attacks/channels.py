@@ -31,7 +31,7 @@ def notifiers_of_another_kind(harness: Harness) -> None:
 
 @attack(limit=False)
 def notifiers_that_are_freed_meanwhile(harness: Harness) -> None:
-    """Whoever frees a notifier while a channel is made with it meets the driver before or after that."""
+    """A notifier that is freed while a channel is made with it goes before or after that, not in between."""
     tenant = harness.tenant()
     running = tenant.start(client("notifiers"), "--dev", harness.dev, "race", ROUNDS)
     assert rest(running)["rounds"] == ROUNDS

@@ -35,8 +35,8 @@ ALL = LIMIT // PIECE * PIECE
 
 # Containers inside of the container: namespaces, root, device nodes and seccomp filter of their own.
 #
-# What a tool gave to the outer container, libraries, files, variables, is not in the inner one.
-# Users of HAMi: https://github.com/Project-HAMi/HAMi/issues/1777.
+# The inner container lacks what a tool gave to the outer one: libraries, files, variables. Users of HAMi:
+# https://github.com/Project-HAMi/HAMi/issues/1777.
 
 
 @attack(limit=True)
@@ -57,7 +57,7 @@ def docker_in_docker(harness: Harness) -> None:
 
 @attack(limit=True)
 def later_session(harness: Harness) -> None:
-    """What the first process holds and what later sessions get is the slice together, to the byte."""
+    """Memory of the first process and of later sessions is the slice together, to the byte."""
     tenant = harness.tenant()
     first = tenant.start(*probe(harness, f"alloc={HELD}:64k", "hold"))
     first.line("hold")

@@ -74,8 +74,8 @@ def descriptor_in_a_cycle(harness: Harness) -> None:
 
 # The driver's open files, handed to a process that is in no slice.
 #
-# Who limits a process by what is around it (variables, a library, a filter) limits nobody whom that process
-# sends its open files to, by a socket.
+# A tool that limits a process by its surroundings (variables, a library, a filter) does not limit a process
+# that receives the open files by a socket.
 
 
 def hand_out(harness: Harness, tenant: Tenant) -> tuple[Running, Running, dict[str, int]]:
@@ -112,7 +112,7 @@ def files_handed_to_a_process_that_nobody_sees(harness: Harness) -> None:
     assert took["bytes"] > LIMIT, took
     assert took["status"] != NO_MEMORY, took
     expect(harness, tenant, 0, card=took["bytes"])
-    # What is charged to nobody is drift, and the log has the process.
+    # Memory that is charged to no container is drift, and the log has the process.
     harness.until(lambda: harness.drift() == took["bytes"], "it is drift")
     harness.until(lambda: "opened in another container: they count as drift" in harness.log(), "it is said")
     giver.finish()

@@ -3,8 +3,8 @@
 
 FUSE asks its server at each close, and no signal ends that wait (fs/fuse/file.c, fuse_flush); the same goes
 for memory that such a file is mapped to. An engine that waits so could be killed by nobody, nor replaced.
-Nobody has reported it of a tool for GPUs; servers that never answer are an old trouble of all who look at
-others' files.
+There is no report of it for a tool for GPUs; servers that never answer are an old trouble of every program
+that looks at others' files.
 """
 
 from __future__ import annotations
@@ -68,9 +68,9 @@ def memory_that_is_never_filled_in(harness: Harness) -> None:
 
 @attack(limit=False, engines=(DAEMON,))
 def memory_that_others_take_apart(harness: Harness) -> None:
-    """A process dies while its list of mappings is read, and its file system keeps waiting who read it.
+    """A process dies while its list of mappings is read, and its file system keeps the reader waiting.
 
-    Whoever uses memory last takes it apart. It must not be cgpud: others are served, and it can be ended.
+    The last user of memory takes it apart. That must not be cgpud: others are served, and it can be ended.
     """
     assert isinstance(harness, DaemonHarness)
     tenant = harness.tenant()

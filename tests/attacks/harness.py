@@ -21,7 +21,7 @@ Word = str | int | Path
 
 @dataclass(frozen=True)
 class Seen:
-    """What a slice is charged by the engine, and what the card itself says that it has given to all."""
+    """Bytes that the engine charges to a slice, and that the card says it has given to all."""
 
     charged: int
     card: int
@@ -54,7 +54,7 @@ class Tenant(Protocol):
 
 
 class Harness(Protocol):
-    """A node with one T4. What an attack leaves running ends with it."""
+    """A node with one T4. Processes that an attack leaves end with it."""
 
     engine: str
     emulated: bool

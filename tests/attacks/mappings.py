@@ -33,7 +33,7 @@ def managed_mapping(harness: Harness) -> None:
     tenant = harness.tenant()
     mapping = tenant.start(client("keep_mapping"), "--dev", harness.dev, MAPPED)
     mapping.line("mapped")
-    # Nobody has touched it, so that the card has given nothing yet.
+    # No process has touched the mapping, so the card has given nothing yet.
     expect(harness, tenant, MAPPED, card=0)
     printed = tenant.run(*probe(harness, *FILL))
     assert had(printed) == LIMIT - MAPPED, printed.text
@@ -101,7 +101,7 @@ def taken(size: int) -> tuple[str, ...]:
 
 @attack(limit=True, maps=True)
 def external_mapping(harness: Harness) -> None:
-    """What is mapped by UVM stays charged when its handle is freed, until it is unmapped."""
+    """Memory that UVM maps stays charged when its handle is freed, until it is unmapped."""
     tenant = harness.tenant()
     mapping = tenant.start(*uvm(harness, *taken(MAPPED), "used", PATIENCE))
     mapping.line("bytes=")

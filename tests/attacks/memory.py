@@ -39,7 +39,7 @@ def words() -> list[str]:
     for form in FORMS:
         found += [*form]
         for size in SIZES:
-            # What is held by now are duplicates alone, so the object is the one after them.
+            # Handles so far are duplicates alone, so the object is the one after them.
             found += [f"alloc={size}", "dup", f"free={found.count('dup')}"]
         found.append("xfer=off")
     return found
@@ -106,7 +106,7 @@ def leak_after_kill(harness: Harness) -> None:
 
 # Duplicates that fail on every way, also after the driver has made them.
 #
-# A ledger that counts a call and not its result goes wrong with each failure. Nobody has reported it by
+# A ledger that counts a call and not its result goes wrong with each failure. There is no report of it by
 # that name.
 
 

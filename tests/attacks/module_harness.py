@@ -136,7 +136,7 @@ class ModuleHarness(GuestHarness):
     def clear(self) -> None:
         """End all that runs, and wait until the driver has nothing of it any more."""
         for process in self._stage.processes:
-            # What has left its process group ends with its input.
+            # A process that has left its group ends with its input.
             if process.running:
                 process.close_input()
                 process.stop()

@@ -45,7 +45,7 @@ def unset_environment(harness: Harness) -> None:
 
 # Programs that a dynamic loader of the container's own starts.
 #
-# It knows no /etc/ld.so.preload, so that what a tool wants to have loaded into each program is not. HAMi,
+# Such a loader knows no /etc/ld.so.preload, so it does not load a tool's library into each program. HAMi,
 # where a distribution has another file for it: https://github.com/Project-HAMi/HAMi/issues/971.
 
 

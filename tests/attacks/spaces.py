@@ -16,7 +16,7 @@ GIB = 1 << 30
 def groups_by_a_foreign_space(harness: Harness) -> None:
     """Groups whose space another device's group named first end with their own device, and stay charged.
 
-    Whoever guesses where a space is from the first call that names it drops them with that other device.
+    An engine that places a space by the first call that names it drops the groups with that other device.
     """
     tenant = harness.tenant()
     running = tenant.start(client("spaces"), "--dev", harness.dev, "cross", ROUNDS, GROUPS)

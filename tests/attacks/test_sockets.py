@@ -21,7 +21,7 @@ from tests.integration.runtimes import Runc
 
 pytestmark = pytest.mark.root
 Messages = Callable[[Daemon, str], list[str]]
-# What the tree asks for, and what opens files and processes of others: in a container they are worth nothing.
+# Capabilities that the tree asks for, and that open files and processes of others: useless in a container.
 CAPABILITIES = ("CAP_SYS_ADMIN", "CAP_SYS_PTRACE", "CAP_DAC_OVERRIDE")
 
 
@@ -91,7 +91,7 @@ def ask_in_container(folder: Path, run: Path, capabilities: Sequence[str], *word
 
 @pytest.mark.parametrize(
     ("socket", "capabilities"),
-    # Who has CAP_SYS_ADMIN can register containers, and so have listeners for them.
+    # A process with CAP_SYS_ADMIN can register containers, and so have listeners for them.
     [(CONTROL, ()), (CONTROL, CAPABILITIES), (KEEPER, ()), (KEEPER, CAPABILITIES), (LISTENERS, ())],
     ids=lambda value: value.name if isinstance(value, Socket) else " ".join(value) or "none",
 )

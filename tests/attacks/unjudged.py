@@ -22,7 +22,7 @@ UNKNOWN_CALLS = 8000  # of 8192 numbers, some are in the table
 
 @attack(limit=True)
 def unjudged_controls(harness: Harness) -> None:
-    """None that is refused or not known reaches the driver, however it is asked, and those that pass do."""
+    """A refused or unknown control never reaches the driver, however it is asked; an allowed one does."""
     verdicts_hold(harness, "controls", unknown=UNKNOWN_CONTROLS, by_driver=REFUSED_BY_DRIVER)
 
 
@@ -34,7 +34,7 @@ def unjudged_controls(harness: Harness) -> None:
 
 @attack(limit=True)
 def unjudged_classes(harness: Harness) -> None:
-    """None that is refused or not known reaches the driver, by whichever call, and those that pass do."""
+    """A refused or unknown class never reaches the driver, by whichever call; an allowed one does."""
     verdicts_hold(harness, "classes", unknown=UNKNOWN_CLASSES)
 
 
@@ -45,7 +45,7 @@ def unjudged_classes(harness: Harness) -> None:
 
 @attack(limit=True)
 def unjudged_calls_of_uvm(harness: Harness) -> None:
-    """None that is refused or not known reaches nvidia-uvm, by either node of it, and no other is refused.
+    """A refused or unknown call never reaches nvidia-uvm, by either node of it; no other is refused.
 
     cgpud is not told of numbers with a type and without a size, of which the driver serves none.
     """

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a real driver has confirmed: the page is that of the evidence, and that speaks of the table."""
+"""Facts that a real driver has confirmed: the page is that of the evidence, and that speaks of the table."""
 
 from __future__ import annotations
 

@@ -15,7 +15,7 @@ from tests.sim.support import Sim
 pytestmark = pytest.mark.root
 
 FIRST = first_versions()
-# What a driver of other layouts than its neighbour's is first caught with.
+# Check that first catches a driver with other layouts than its neighbour's.
 CAUGHT = {
     "525.47.04": "client, device and subdevice by NVOS64",
     "530.30.02": "identity of the card",

@@ -44,7 +44,7 @@ def test_command(sim: Sim, capsys: pytest.CaptureFixture[str]) -> None:
 
 @pytest.mark.root
 def test_command_fails(start: Start, capsys: pytest.CaptureFixture[str]) -> None:
-    """It exits 1 when a check fails, and the line says which, where and why."""
+    """The command exits 1 when a check fails, and the line says which, where and why."""
     sim = start("T4", "580.142", "--says", "575.99.01")
     assert main(["--dev", str(sim.mount)]) == 1
     text = capsys.readouterr().out
@@ -79,7 +79,7 @@ def test_instances(start: Start) -> None:
 
 @pytest.mark.root
 def test_only_unknown_ones(start: Start) -> None:
-    """Of a known version nothing is checked; an unknown one that does not fit is told of in one line."""
+    """A known version is not checked; an unknown one that does not fit is reported in one line."""
     assert assure_unknown(str(start("T4").mount)) == Outcome("580.142", True, "580.142", ())
     assert len(assure_unknown(str(start("T4", "580.142", "--says", UNKNOWN).mount)).checks) > 20
     sim = start("T4", "590.44.01", "--says", UNKNOWN)
@@ -205,7 +205,7 @@ def test_numbers_of_devices(start: Start, tmp_path: Path, *, hidden: bool) -> No
     ],
 )
 def test_bad_ends(tmp_path: Path, text: str, message: str) -> None:
-    """What is not a whole answer is none."""
+    """A part of an answer is none."""
     with pytest.raises(CgpuError, match=message):
         run(program=script(tmp_path, text))
 

@@ -81,7 +81,7 @@ def test_another_path_closes_the_first(fake: FakeTree, tmp_path: Path, opened: l
 
 
 def test_errors_are_those_of_the_tree(fake: FakeTree) -> None:
-    """What cannot be read is said as by the tree, and is not kept."""
+    """An entry that cannot be read raises the tree's words, and is not kept."""
     entries, tree = OpenEntries(), Tree(str(fake.path))
     (fake.path / "version").write_text("x" * (1 << 17))
     with pytest.raises(CgpuError, match=r"version: cannot be read: File too large$"):

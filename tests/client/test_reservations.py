@@ -56,7 +56,7 @@ def test_what_is_written_is_read(wanted: list[Reservation]) -> None:
 
 @given(st.text(max_size=200) | st.lists(st.text("a0 -\n", max_size=20), max_size=30).map("\n".join))
 def test_any_other_text_is_refused(text: str) -> None:
-    """Whatever an entry holds, it is read as reservations or refused with one line."""
+    """Any text is read as reservations or refused with one line."""
     try:
         found = parse(text)
     except CgpuError as error:

@@ -115,7 +115,7 @@ def test_reasons_of_refusals(
 def test_who_may_register(
     tree: PlainTree, monkeypatch: pytest.MonkeyPatch, number: int, refused_call: str
 ) -> None:
-    """Who may not open or write inst_ctl is told who may."""
+    """A process that may not open or write inst_ctl is told who may."""
     refuse_writes(monkeypatch, number, refused_call)
     with refused(f"container {CONTAINER}: only root of the host may register containers"):
         tree.client().register(CONTAINER, 4711, GRANTS)

@@ -145,7 +145,7 @@ texts = st.one_of(st.text(), tags.flatmap(lambda tag: words.map(lambda word: tag
 
 @given(st.lists(texts, max_size=3).map("\n".join))
 def test_any_text(text: str) -> None:
-    """Whatever a file says, it is a configuration or refused with one line."""
+    """Any file is a configuration or refused with one line."""
     try:
         loaded = config.check(config.parse(text.encode("utf-8", "surrogatepass"), "x"), "x")
     except CgpuError as error:

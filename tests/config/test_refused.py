@@ -34,7 +34,7 @@ def test_noted_and_forgotten(config: Path, tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("change", ["written", "removed", "replaced"])
 def test_a_file_that_has_changed(config: Path, tmp_path: Path, change: str) -> None:
-    """What was wrong with another content is not said of this one."""
+    """A note about another content is not shown for this one."""
     path = str(tmp_path / "refused.json")
     refused.note(str(config), WHY, path)
     if change != "written":
@@ -64,7 +64,7 @@ def test_a_damaged_note(tmp_path: Path, raw: bytes) -> None:
 
 
 def test_one_line(config: Path, tmp_path: Path) -> None:
-    """What is said is printable and one line; a pipe in the note's place holds nobody."""
+    """A note is shown as one printable line; a pipe in the note's place blocks no reader."""
     path = str(tmp_path / "refused.json")
     refused.note(str(config), "a\nb\x1b", path)
     assert refused.why(path) == "a\\nb\\x1b"

@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What every engine's tree does: written once as data, carried out where an engine runs."""
+"""Cases for every engine's tree: written once as data, carried out where an engine runs."""

@@ -74,7 +74,7 @@ PAIR = [start("p"), start("q")]
 BEYOND = (1, 4096, 1 << 20, (1 << 63) - (2 << 20))
 
 
-# What a line may look like, and what it does.
+# Forms of a line, and the effect of each.
 FORMS = [
     case(
         "unreadable",

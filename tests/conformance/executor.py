@@ -239,7 +239,7 @@ class Executor:
 
     def _remove(self, nodes: list[str]) -> None:
         for node in nodes:
-            # It may be another GPU's entry of one that is removed by now, or be reclaimed meanwhile.
+            # The entry may be another GPU's of an instance that is removed by now, or be reclaimed meanwhile.
             with contextlib.suppress(FileNotFoundError):
                 owner = self.op_read({"node": f"{node}/owner"}).split()[0]
                 write_file(f"{self._tree}/inst_ctl", f"destroy id={owner}")

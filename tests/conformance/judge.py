@@ -1,11 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
 """Whether a step of a case gave what was expected.
 
-An expectation is the very result, or an object with one or more of these; None is that no error came.
-errno: one of these names, or any for "*". nothing: an empty text, or any error. match: a pattern. has, hasnt:
-words in a text, or names in a list. within: names of which some came, and no other. fields: some of an
-object. lines: for the first word of a line, the last words of all such lines in any order. A step that broke
-(a result with "broken") fits nothing.
+An expectation is the very result, or an object with one or more of these; None stands for no error. errno:
+one of these names, or any for "*". nothing: an empty text, or any error. match: a pattern. has, hasnt: words
+in a text, or names in a list. within: names of which some came, and no other. fields: some of an object.
+lines: for the first word of a line, the last words of all such lines in any order. A step that broke (a
+result with "broken") fits nothing.
 """
 
 from __future__ import annotations

@@ -50,7 +50,7 @@ GOT, FULL = LIMIT // (64 * MIB) * 64 * MIB, CARD // (64 * MIB) * 64 * MIB
 
 
 def counted() -> list[Case]:
-    """What the tree says of a slice's history."""
+    """Return the cases of a slice's history in the tree."""
     return [
         case(
             "stat",
@@ -70,7 +70,7 @@ def counted() -> list[Case]:
 
 
 def answers() -> list[Case]:
-    """What a slice looks like from inside, and where it ends."""
+    """Return the cases of a slice's figures from inside, and of its limit."""
     totals = [f" {name}={LIMIT} " for name in ("total", "free", "v1_total", "v2_total", "heap_total")]
     fill = (
         "fill=64M:2m",
@@ -160,7 +160,7 @@ def managed() -> list[Case]:
 
 
 def contexts() -> list[Case]:
-    """What the driver takes by itself, by the estimate."""
+    """Return the cases of memory that the driver takes by itself, by the estimate."""
     filled = (f"alloc={LIMIT - 2 * CONTEXT - PAGE}:64k", "alloc=1:64k", "alloc=1:64k")
     return [
         case(
@@ -177,7 +177,7 @@ def contexts() -> list[Case]:
 
 
 def sharing() -> list[Case]:
-    """Who shares a slice, and who does not."""
+    """Return the cases of processes that share a slice, and that do not."""
     eight = [OK] * 5 + [NO_MEMORY] * 3
     return [
         case(
@@ -229,7 +229,7 @@ def sharing() -> list[Case]:
 
 
 def ledger() -> list[Case]:
-    """What the tree says of memory in use, and that it comes back."""
+    """Return the cases of used memory in the tree, and of its return."""
     whole = ("fill=64M", "fill=64K:64k", "count")
     return [
         case(
@@ -280,7 +280,7 @@ def ledger() -> list[Case]:
 
 
 def exports() -> list[Case]:
-    """What goes to a descriptor."""
+    """Return the cases of memory that goes to a descriptor."""
     take = ("take={pid:p}:100", "import", "import=1")
     return [
         case(

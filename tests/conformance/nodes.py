@@ -110,7 +110,7 @@ CARD_FACTS = (("name", "Tesla T4\n"), ("memtotal", f"{CARD}\n"))
 
 
 def values(engine: str, major: str, gone: tuple[str, ...]) -> list[Case]:
-    """What nodes hold."""
+    """Return the cases of nodes' values."""
     return [
         case(
             "facts",
@@ -184,7 +184,7 @@ LIMITS: tuple[tuple[str, tuple[str, ...]], ...] = (
     (f"{HOME}/weight", ("0", "21", "0001")),
     ("upgrade", ("0", "2", "01")),
 )
-# What nodes take.
+# Cases of writes to nodes.
 WRITING = [
     case(
         "arrows",

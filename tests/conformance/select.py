@@ -52,7 +52,7 @@ def _is_malformed(step: Step) -> bool:
 
 
 def for_one_card(case: Case) -> Case | None:
-    """Return a case as one card can show it; None where it is about two."""
+    """Return a case as one card can show it; None where the case is about two."""
     kept = tuple(step for step in case.steps if not (step["op"] in LOOKS and is_of_second_card(step)))
     if len(kept) < len(case.steps) and all(step["op"] not in LOOKS for step in kept):
         return None

@@ -13,7 +13,7 @@ ONE = {one.name: one for one in with_one_card(CASES)}
 
 
 def test_what_is_left_names_no_second_card() -> None:
-    """Nothing that is left looks at a second card or asks for one, but to be refused for its form."""
+    """No remaining step looks at a second card or asks for one, but to be refused for its form."""
     for one in ONE.values():
         text = json.dumps([step for step in one.steps if step.get("expect") != {"errno": "EINVAL"}])
         assert '"node": "1' not in text, one.name

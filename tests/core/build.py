@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Builds the core for its tests: with sanitizers for C programs, and as a library for ctypes.
 
-What is built is kept in kmod/build/tests/core, and built again when its sources change.
+Programs and library are kept in kmod/build/tests/core, and built again when their sources change.
 """
 
 from __future__ import annotations

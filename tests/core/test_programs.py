@@ -42,7 +42,7 @@ def test_fact(programs: dict[Path, Path], source: Path, name: str) -> None:
 
 
 def test_every_program_lists_its_tests(programs: dict[Path, Path]) -> None:
-    """What the C programs say they hold is what was run."""
+    """The C programs list exactly the tests that were run."""
     for source, program in programs.items():
         assert must([program, "--list"]).stdout.split() == [name for path, name in TESTS if path == source]
 

@@ -37,7 +37,7 @@ PARTS = (
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """What starts daemons, or looks into other processes, needs root."""
+    """Mark tests that start daemons or look into other processes: they need root."""
     for item in items:
         if Path(__file__).parent in item.path.parents and item.path.stem.removeprefix("test_") not in PARTS:
             item.add_marker(pytest.mark.root)

@@ -4,7 +4,7 @@
 Usage: old_kernel.py COMMAND...
 
 pidfd_open() with PIDFD_THREAD fails with EINVAL, and PIDFD_GET_INFO (6.13) with ENOTTY, in the command and
-all that it starts. What is simulated is that alone: all else is as the kernel has it.
+all that it starts. All else is as the kernel has it.
 """
 
 from __future__ import annotations

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What containers are given of the cards: a CDI description, in a file that is replaced whole."""
+"""The CDI description of the cards, in a file that is replaced whole."""
 
 from __future__ import annotations
 

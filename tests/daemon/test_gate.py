@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What threads use stays until they are done with it."""
+"""A gate keeps an object while threads use it."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What is the daemon's own of slices and of the tree. What every engine does is in tests/conformance."""
+"""Slices and tree of the daemon alone. tests/conformance has what every engine does."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Who may ask on a socket, by its other end. Containers ask in tests/attacks/test_sockets.py."""
+"""Processes that may ask on a socket, by its other end. Containers ask in tests/attacks/test_sockets.py."""
 
 from __future__ import annotations
 

@@ -44,7 +44,7 @@ def compiled(*words: str | Path) -> None:
     """Run the compiler where all headers of the core and of the daemon are found."""
     daemon = sorted({header.parent for header in (ROOT / "kmod" / "daemon").glob("*/*.h")})
     folders = [BUILD / "gen", *CORE, *daemon, BENCH, ROOT / "kmod" / "rm"]
-    # What stands in for a function has its parameters, and looks at few of them.
+    # A wrapper has all parameters of the function that it replaces, and uses few of them.
     flags = ["-Wall", "-Wextra", "-Werror", "-Wno-unused-parameter", "-pthread"]
     command = ["gcc", "-std=gnu11", "-g", "-O1", *flags]
     command += [word for folder in folders for word in ("-iquote", str(folder))]

@@ -12,13 +12,13 @@ from cgpu.kmod.daemon.main import arguments_of, parser
 from cgpu.kmod.daemon.places import Places
 from tests.daemon.harness import ROOT
 
-# What gives a service a mount namespace, and what gives it a seccomp filter.
+# Settings that give a service a mount namespace, and settings that give it a seccomp filter.
 APART = "Private|Protect|ReadOnly|ReadWrite|Inaccessible|TemporaryFile|BindPaths|MountFlags|Root|Dynamic"
 FILTERED = "SystemCall|Restrict|LockPersonality|MemoryDeny|NoNewPrivileges"
 
 
 def test_arguments_come_through() -> None:
-    """What the command was given is what the daemon below the keeper is given."""
+    """The daemon below the keeper gets the command's arguments."""
     line = ["--run", "/r", "--simulate", "T4:2", "--tree", "/t", "--config", "/c"]
     arguments = arguments_of(parser().parse_args(line))
     again = arguments_of(parser().parse_args(worker_arguments(arguments)))

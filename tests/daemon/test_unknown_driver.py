@@ -97,7 +97,7 @@ def full(make_daemon: MakeDaemon, drive: Drive) -> Iterator[Full]:
 
 
 def test_containers_are_served_on(full: Full) -> None:
-    """What has passed counts for containers that run: a check that fails at a restart is logged."""
+    """A passed check counts for containers that run: one that fails at a restart is logged."""
     full.daemon.start()
     assert full.daemon.used(full.container) == 2 * MIB
     full.container.finish("\n")

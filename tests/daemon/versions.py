@@ -13,7 +13,7 @@ from tests.daemon.harness import BUILD, ROOT
 
 CORE = (ROOT / "kmod" / "core", ROOT / "kmod" / "core" / "include")
 LEFT_OUT = shutil.ignore_patterns("build", "__pycache__", "*.c", "*.h", "*.cov", "module", "fuzz")
-# Of the core's files only these know the number of the state's layout.
+# These files of the core alone know the number of the state's layout.
 LAYOUT_FILES = ("state", "recover")
 SCRIPT = """#!{python} -P
 import sys

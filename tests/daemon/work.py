@@ -29,7 +29,8 @@ BUSY = re.compile(r"^busy pid=\d+ group=\S+ completed=\d+ busy=(\d+) elapsed=(\d
 class near:  # noqa: N801 - reads as pytest.approx does
     """Compare with a share of the card; nothing is near to nothing alone.
 
-    Nobody gets more. Less is left when changes of channels are slow, as on a machine that has more to do.
+    No container gets more. Less is left when changes of channels are slow, as on a machine that has more to
+    do.
     """
 
     share: float

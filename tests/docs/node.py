@@ -47,7 +47,7 @@ for _ in $(seq 300); do $answer >/dev/null 2>&1 && exit 0; sleep 0.05; done
 tail "/tmp/$1.log" >&2
 exit 1
 """
-# What podman needs on a machine like this one, and no document has to say.
+# Settings that podman needs on a machine like this one, and that no document has to name.
 CONTAINERS = """[containers]
 netns = "none"
 default_ulimits = ["nofile=1024:1024", "nproc=1000:1000"]
@@ -84,7 +84,7 @@ class Node:
         self.assignments: list[str] = []
         self.checkout = str(repository)
         if not self.machine.path(f"{self.checkout}/pyproject.toml").exists():
-            # It lies on a file system of its own, which the copy has not.
+            # The checkout lies on a file system of its own, which the machine lacks.
             unused = shutil.ignore_patterns(".git", "debug-kernel", "fuzz", "asan")
             target = self.machine.path(self.checkout)
             shutil.copytree(repository, target, symlinks=True, ignore=unused, dirs_exist_ok=True)

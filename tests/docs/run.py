@@ -19,7 +19,7 @@ WITH_CDI = (
     "podman run --annotation opencgpu.io/mem-container=6 --annotation opencgpu.io/mem-dev=15 "
     "--annotation opencgpu.io/visible-devices=0 --device nvidia.com/gpu=0 IMAGE"
 )
-# Those run for many minutes, or take a network, a GPU or an engine that is not here.
+# Commands that run for many minutes, or take a network, a GPU or an engine that is not here.
 NOT_TYPED = (
     "make demo",
     "make test",
@@ -42,7 +42,7 @@ LENT = "# Node.lend_packages"
 
 @dataclass(frozen=True)
 class Expect:
-    """What a command must come to. prints: a pattern that its output has."""
+    """Expected result of a command. prints: a pattern that its output has."""
 
     prints: str = ""
     status: int = 0
@@ -50,7 +50,7 @@ class Expect:
 
 @dataclass(frozen=True)
 class Scenario:
-    """One document. What the fields mean is said in scenarios.yaml."""
+    """One document. scenarios.yaml explains the fields."""
 
     skipped: Sequence[str] = ()
     inline: Sequence[str] = ()

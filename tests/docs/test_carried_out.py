@@ -27,7 +27,7 @@ def node(repository: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator
 
 @pytest.mark.parametrize("name", SCENARIOS)
 def test_document(node: Node, repository: Path, name: str) -> None:
-    """What a document says to type works as it says, on a machine where nothing of ours is set up."""
+    """A document's commands work as it says, on a machine where nothing of ours is set up."""
     if name != README:
         node.install()
     node.reset()

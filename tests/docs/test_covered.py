@@ -61,7 +61,7 @@ def test_every_command_is_taken(repository: Path) -> None:
 
 
 def test_nothing_is_stale(repository: Path) -> None:
-    """What the scenarios say is said of a command that is there."""
+    """The scenarios name only commands that a document has."""
     found = {one.name: one for one in documents(repository)}
     everywhere = {one.text for each in found.values() for one in (*each.commands, *each.inline)}
     for name, scenario in SCENARIOS.items():

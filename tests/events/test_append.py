@@ -84,7 +84,7 @@ def test_several_writers(log: Path) -> None:
 
 
 def test_a_full_file_that_another_has_renamed(log: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Who finds the file renamed, or another at it, does not rename the next one over the one before."""
+    """A writer that finds the file renamed, or another at it, does not rename the next over the former."""
     monkeypatch.setattr(module, "MAX_BYTES", 200)
     append("started", {"id": "first"}, str(log))
     fd = os.open(log, os.O_WRONLY)
@@ -96,7 +96,7 @@ def test_a_full_file_that_another_has_renamed(log: Path, monkeypatch: pytest.Mon
 
 
 def test_a_file_that_another_is_about_to_make(log: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Who finds that another has renamed a full file, and not made the next one yet, makes it."""
+    """A writer that finds a full file renamed, and the next one not made yet, makes it."""
     monkeypatch.setattr(module, "MAX_BYTES", 200)
     append("started", {"id": "first", "message": "x" * 100}, str(log))
     flock = fcntl.flock

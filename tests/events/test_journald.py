@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a real journald has of the lines with `log_format: journal`.
+"""Lines with `log_format: journal`, as a real journald has them.
 
 journald runs in a mount namespace with a /run of its own, in which cgpud, the hook and the exporter find its
-socket where it always is. It reads neither the kernel's log nor the audit log of this machine.
+socket where it always is. journald reads neither the kernel's log nor the audit log of this machine.
 """
 
 from __future__ import annotations

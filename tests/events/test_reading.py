@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What is read of the logs: whatever is in them, no crash, and nothing that a terminal would act on."""
+"""Reading of the logs: whatever is in them, no crash, and nothing that a terminal would act on."""
 
 from __future__ import annotations
 
@@ -156,7 +156,7 @@ def test_kernel_log() -> None:
 
 
 def test_growing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """What comes later is read once, over a change of the file, and a half line when it is whole."""
+    """Later lines are read once, over a change of the file, and a half line when it is whole."""
     path = str(tmp_path / "events.log")
     log = LogFile(path)
     assert log.poll() == []
@@ -178,7 +178,7 @@ def test_growing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_cannot_be_read(tmp_path: Path) -> None:
-    """What is no file is one line that says so; a kernel's log that cannot be read has no events."""
+    """A path that is no file raises one line; a kernel's log that cannot be read has no events."""
     assert KernelLog(str(tmp_path / "none")).poll() == []
     (tmp_path / "events.log").symlink_to("elsewhere")
     with pytest.raises(CgpuError, match=r"events.log: cannot be read"):

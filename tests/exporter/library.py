@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the client library, prometheus_client, makes of the exporter's families: it judges their text."""
+"""The exporter's families as the client library, prometheus_client, reads them: it judges their text."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ class Given(Collector):
 
 
 def metric(family: Family) -> Metric:
-    # Of a counter the library wants the name without its suffix.
+    # The library takes a counter's name without its suffix.
     name = family.name.removesuffix("_total") if family.kind == "counter" else family.name
     made = Metric(name, family.help, family.kind)
     made.samples = [

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the exporter says is what the tree says, under the names and labels that docs/metrics.md lists."""
+"""The exporter has the tree's figures, under the names and labels that docs/metrics.md lists."""
 
 from __future__ import annotations
 

@@ -70,7 +70,7 @@ def test_alert_for_targets_knows_their_jobs(repository: Path) -> None:
 
 
 def test_alert_for_more_than_the_share_knows_the_policies() -> None:
-    """Those that keep the time of slices without work for these: under others more is as it should be."""
+    """The alert names the policies that keep idle slices' time for these: others may give more."""
     found = re.search(r'policy=~"([^"]+)"', expression("OpenCGPUShareAbovePolicy"))
     assert found is not None
     assert found[1].split("|") == [policy.name for policy in POLICIES if policy.keeps_idle]

@@ -10,7 +10,8 @@ from prometheus_client.exposition import choose_encoder
 from cgpu.exporter.text import Family, Kind, Labels, encode, with_label
 from tests.exporter.library import written
 
-# What Prometheus asks for by default, the same with names in UTF-8, the oldest version, and a browser.
+# Accept headers of Prometheus by default, the same with names in UTF-8, of its oldest version, and of a
+# browser.
 ACCEPTED = (
     "application/openmetrics-text;version=1.0.0,text/plain;version=0.0.4;q=0.5,*/*;q=0.1",
     "application/openmetrics-text;version=1.0.0;escaping=allow-utf-8,text/plain;version=1.0.0",

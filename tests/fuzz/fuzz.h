@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What the fuzz targets share: one core for all inputs, and bytes of an input as values. */
+/* Parts of the fuzz targets: one core for all inputs, and bytes of an input as values. */
 #ifndef CGPU_FUZZ_H
 #define CGPU_FUZZ_H
 
@@ -284,7 +284,7 @@ static inline void fuzz_undo(struct fuzz *fuzz, struct cgpu_call *call)
 	}
 }
 
-/* What holds after whatever an input did. */
+/* Check the invariants that hold after any input. */
 static inline void fuzz_check(struct fuzz *fuzz)
 {
 	struct cgpu_state *state = fuzz->core.state;

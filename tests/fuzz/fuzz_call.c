@@ -273,7 +273,7 @@ static void stale_claim(struct world *world, u32 client)
 	cgpu_ownership_drop(&world->fuzz->core, &claim);
 }
 
-/* What may happen between the two halves of a call. */
+/* Do something that may happen between the two halves of a call. */
 static void event(struct world *world)
 {
 	static const char *const create[] = { "create id=box pid=1 gpu=0:1073741824 gpu=1:1048576",

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* What a part of the driver keeps for itself, managed memory, and what the driver says of processes and clients. */
+/* Memory that a part of the driver keeps, managed memory, and the driver's figures of processes and clients. */
 #include "objects.h"
 
 #define HOLDS 8u
@@ -55,7 +55,7 @@ static void hold(struct world *world, u8 which)
 	}
 }
 
-/* What an open file of a part of the driver keeps. */
+/* Hold memory on an open file of a part of the driver. */
 static void hold_on_file(struct world *world, u8 which)
 {
 	struct cgpu_core *core = &world->fuzz->core;

@@ -56,7 +56,7 @@ static void write_into(struct cgpu_state *state, struct input *input)
 	memcpy(to + at, &value, bytes - at < sizeof(value) ? bytes - at : sizeof(value));
 }
 
-/* What a step leaves in a process that dies in it: a record that is marked as under way. */
+/* Leave a record that is marked as under way, as a process does that dies in a call. */
 static void die_in_a_call(struct cgpu_state *state, u8 which)
 {
 	struct core_object *object = &state->object[which % RECORDS];
@@ -67,7 +67,7 @@ static void die_in_a_call(struct cgpu_state *state, u8 which)
 		object->handle = 0;
 }
 
-/* Whatever reservations are left, what a card has is promised once. */
+/* Make some reservations; whichever are left, a card's memory is promised once. */
 static void reserve_some(struct fuzz *fuzz)
 {
 	static const char *const lines[] = { "create id=user pid=3 share=one", "release id=two",
@@ -110,7 +110,7 @@ static void use(struct fuzz *fuzz)
 	fuzz_sums(fuzz->core.state);
 }
 
-/* What a transport does that keeps holds by files: it believes some, and drops the others. */
+/* Take up holds by files as a transport does: it believes some, and drops the others. */
 static void take_up_holds(struct fuzz *fuzz)
 {
 	struct cgpu_reference hold;

@@ -130,7 +130,7 @@ static u32 status(struct world *world, u8 how)
 	return how < 240 && take8(world->input) < 250 ? NV_OK : of[how % 3];
 }
 
-/* Whatever the driver says, it comes to an end; and then all is as was decided. */
+/* Apply the turn whatever the driver says: it ends, and then all is as was decided. */
 static void apply(struct world *world, u8 how)
 {
 	struct cgpu_core *core = &world->fuzz->core;
@@ -155,7 +155,7 @@ static void apply(struct world *world, u8 how)
 			const struct core_object *object = &core->state->object[at];
 
 			MUST(object->live == CORE_LIVE && object->tsg_list == number);
-			/* What the driver did not do is tried again later. */
+			/* A channel that the driver did not change is tried again later. */
 			if (object->kind == CORE_OBJECT_CHANNEL && !object->left)
 				MUST(object->applied ==
 					(share->open >> number & 1 ? CORE_CHANNEL_ENABLED : CORE_CHANNEL_DISABLED));

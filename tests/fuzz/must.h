@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What every fuzz target is, and how it says that something must hold. */
+/* Entry points of every fuzz target, and its assertion. */
 #ifndef CGPU_FUZZ_MUST_H
 #define CGPU_FUZZ_MUST_H
 

@@ -23,7 +23,7 @@ def check_torch_fills(held: Node) -> None:
         assert told["error"] == "OutOfMemoryError"
         assert told["kept"] is True
         assert told["works_on"] is True
-        # What is left is a block of the allocator, and what CUDA took for the context.
+        # A block of the allocator is left, and memory that CUDA took for the context.
         assert (SLICE_MIB - 1024) * MIB < told["taken"] < SLICE_MIB * MIB
         assert one.settles(0)
 

@@ -54,7 +54,7 @@ def enforceable(held: Node, policy: int) -> None:
 )
 @pytest.mark.parametrize("policy", [WEIGHT, SOFT])
 def check_weights(held: Node, policy: int, weights: list[int]) -> None:
-    """What programs get done is in proportion to their weights."""
+    """Programs get work done in proportion to their weights."""
     with ExitStack() as stack:
         slices = begin(held, stack, weights)
         enforceable(held, policy)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a program in a slice of 6 GiB is told of the card."""
+"""Sizes of the card that a program in a slice of 6 GiB reads."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def check_smi(held: Node) -> None:
 
 
 def check_context(held: Node) -> None:
-    """What a context and its first kernel take is charged, and is given back when the program ends."""
+    """Memory of a context and its first kernel is charged, and comes back when the program ends."""
     taken = []
     with held.slice(MEM) as one:
         one.begin(program("steps"))

@@ -88,7 +88,7 @@ def driver_version(dev: str = DEV) -> str:
 
 
 class Slice:
-    """A shell in a slice, which runs one program after another. What they print is read line by line."""
+    """A shell in a slice, which runs one program after another. Their output is read line by line."""
 
     def __init__(self, node: Node, mem: str, weight: int = 1) -> None:
         """Start it. Raises NodeError with what `cgpu run` said."""

@@ -49,7 +49,7 @@ def write_bundle(base: Path, document: object) -> Path:
 
 @dataclass(frozen=True)
 class Result:
-    """What a run of the hook left."""
+    """Results of a run of the hook."""
 
     status: int
     errors: str

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the hook writes to the event log, and that a container starts whether or not there is one."""
+"""Events of the hook; a container starts whether or not there is an event log."""
 
 from __future__ import annotations
 
@@ -81,9 +81,9 @@ def test_refused_request(tree: FakeTree, annotations: dict[str, str]) -> None:
 
 @pytest.mark.parametrize("annotations", [BY_CONTAINERD, BY_CRIO])
 def test_names_of_pods(tree: FakeTree, annotations: dict[str, str]) -> None:
-    """What a pod's container is called is written when it has its slice. The engine writes the rest.
+    """The name of a pod's container is written when it has its slice. The engine writes the rest.
 
-    The wrapper has written it where it has worked out the grants.
+    The wrapper has written the name where it has worked out the grants.
     """
     state = tree.state(annotations=annotations)
     assert tree.run("prestart", "--grant", f"0:{MIB}:1:0", state=state).status == 0
@@ -103,7 +103,7 @@ def docker(tree: FakeTree) -> Docker:
 
 
 def test_name_by_docker(tree: FakeTree, docker: Docker) -> None:
-    """What docker calls a container is written when it has its slice, and when it is refused."""
+    """Docker's name of a container is written when it has its slice, and when it is refused."""
     assert tree.run("prestart", state=docker.state).status == 0
     assert written(tree) == [{"event": "named", "id": CONTAINER, "name": "web"}]
     tree.inst_ctl.unlink()

@@ -47,7 +47,7 @@ def test_asks_for_nothing_and_the_tree_is_left_alone(tree: FakeTree) -> None:
 
 # How many calls of an interpreter that starts.
 STARTING = 30
-# What the hook is called with, a state that changes, and what it writes. C leaves the last ones to Python.
+# Arguments of the hook, changes of the state, and the expected line. C leaves the last ones to Python.
 STEPS: dict[str, tuple[tuple[str, ...], dict[str, object], str]] = {
     "grant": (("prestart", *GRANT), {}, GRANTED),
     "share": (("prestart", "--share", SHARE), {}, f"create id={CONTAINER} pid=4711 share={SHARE}"),
@@ -86,7 +86,7 @@ def test_killed_at_every_step(tree: FakeTree, form: str) -> None:
 def steps(calls: list[str]) -> Iterator[tuple[str, int]]:
     """Yield each call from the first look at the input on: its name, and which one of that name."""
     first = next(number for number, call in enumerate(calls) if call.startswith("read(0,"))
-    # Of a hand-over not the whole start of an interpreter, which touches nothing of ours.
+    # Most calls of a hand-over start the interpreter and touch nothing of ours: they are left out.
     last = max(number for number, call in enumerate(calls) if call.startswith("read(0,"))
     started = next(
         (number for number, call in enumerate(calls) if number and call.startswith("execve(")), last

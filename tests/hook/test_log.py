@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the hook writes to the system log."""
+"""Lines of the hook in the system log."""
 
 from __future__ import annotations
 

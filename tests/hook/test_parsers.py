@@ -64,7 +64,7 @@ def test_without_scanner(monkeypatch: pytest.MonkeyPatch) -> None:
     "raw", [b"", b" ", b"NaN", b"[1] 2", b"\xff", b"[" * 100000, b"1" * 5000, b"\xef\xbb\xbf1"]
 )
 def test_json_refused(raw: bytes) -> None:
-    """What is not one JSON text in UTF-8, or is endless nesting or digits, raises ValueError."""
+    """Bytes that are not one JSON text in UTF-8, or endless nesting or digits, raise ValueError."""
     with pytest.raises(ValueError, match=r".*"):
         fastjson.loads(raw)
 
@@ -117,7 +117,7 @@ def test_bad_state(raw: bytes, why: str) -> None:
 
 @given(json_values)
 def test_any_state(value: object) -> None:
-    """Whatever JSON comes as a state is read or refused, and nothing else happens."""
+    """Any JSON as a state is read or refused, and nothing else happens."""
     fields = value if isinstance(value, dict) else {"id": value, "pid": value, "bundle": value}
     try:
         state = parse_state(json.dumps({**STATE, **fields}).encode())

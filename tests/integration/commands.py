@@ -25,7 +25,7 @@ Command = Sequence[str | Path]
 
 @dataclass(frozen=True)
 class Outcome:
-    """What a finished command left behind."""
+    """Results of a finished command."""
 
     returncode: int
     stdout: str

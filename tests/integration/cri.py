@@ -65,7 +65,7 @@ PLAIN = {
 
 
 class RefusedError(Exception):
-    """What containerd has said when it did not do something."""
+    """containerd has refused to do something, in its words."""
 
 
 def _messages() -> DescriptorPool:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the probe printed, as values."""
+"""The probe's output, as values."""
 
 from __future__ import annotations
 

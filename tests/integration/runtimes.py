@@ -130,7 +130,7 @@ class Runc:
 
 
 class CommandLine(ABC):
-    """What docker and podman do by the same commands."""
+    """Common commands of docker and podman."""
 
     @property
     @abstractmethod
@@ -200,7 +200,7 @@ class Docker(CommandLine):
         try:
             return self.run(command, env, image=image)
         finally:
-            # It has the name of the other tests' image.
+            # The image has the name of the other tests' image.
             self.call("import", str(folder / "image.tar"), image)
 
     def remove(self, name: str) -> Outcome:

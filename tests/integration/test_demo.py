@@ -22,7 +22,7 @@ WITHOUT_IMPORT = """\
 case " $* " in *" import "*) echo "no import today" >&2; exit 1 ;; esac
 exec {docker} "$@"
 """
-# What is left of the demo where it ran: dockerd's own mount, and processes that its folder names.
+# Remains of the demo where it ran: dockerd's own mount, and processes that its folder names.
 LEFT = (
     '"$@"; code=$?; grep cgpu-demo- /proc/mounts && exit 97; '
     'pgrep -f " .*[/]cgpu-demo-" && exit 98; exit $code'
@@ -56,7 +56,7 @@ def test_failure(tmp_path: Path) -> None:
 @pytest.mark.slow
 @pytest.mark.root
 def test_demo() -> None:
-    """It comes to its end, divides the time as it says, and nothing is left of it."""
+    """The demo comes to its end, divides the time as it says, and leaves nothing."""
     done = demo('exec "$@"')
     assert done.returncode == 0, done.stdout + done.stderr
     shares = {name: int(percent) for name, percent in SHARE.findall(done.stdout)}

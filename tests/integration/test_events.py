@@ -108,7 +108,7 @@ def test_life_of_the_engine(start: Start) -> None:
 
 @pytest.mark.usefixtures("own_engine")
 def test_a_daemon_that_was_killed(engine: Engine) -> None:
-    """What ends while no daemon runs is told when the next one has found it gone, with the peak of before."""
+    """The end of a container while no daemon runs is told when the next finds it gone, with its peak."""
     engine.write("inst_ctl", f"create id=held pid={os.getpid()} gpu=0:1048576")
     engine.await_restart(engine.kill())
     engine.write("inst_ctl", "destroy id=held")

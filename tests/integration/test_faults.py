@@ -33,7 +33,7 @@ def test_runtime_killed(engine: Engine, runc: Runc, moment: str) -> None:
 def test_while_the_engine_is_down(start: Start, runc: Runc) -> None:
     """After a clean stop sliced containers are refused with the command that helps; others are not affected.
 
-    What the node's settings forbid stays forbidden.
+    The node's prohibitions stay in force.
     """
     engine = start("T4", allow_disable=False, default_memsize=1 << 30)
     assert call([CGPUD, "--stop"]).returncode == 0

@@ -146,7 +146,7 @@ def log(after: int) -> str:
 def test_annotations_that_change_the_runtime_are_refused(
     start: Start, podman: Podman, runc: Runc, load: Load, tmp_path: Path
 ) -> None:
-    """What makes crun leave out the filter, or run another program, is refused; another note is not."""
+    """An annotation that makes crun drop the filter, or run another program, is refused; others are not."""
     crun = start("T4", low_level_runtime=str(crun_here(tmp_path)))
     notes = {
         "run.oci.seccomp_bpf_data": allow_all(),

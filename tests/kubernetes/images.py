@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """The image that the chart installs, built for tests by install/packaging/kubernetes/Containerfile.
 
-What comes from a network is fetched before there is a cluster: a Debian with Python (by mmdebstrap from this
-machine's apt sources, for a week) and wheels. The image is built where a test first asks for it, and kept for
-the checkout as it is, in kmod/build/images.
+Downloads come before there is a cluster: a Debian with Python (by mmdebstrap from this machine's apt sources,
+for a week) and wheels. The image is built where a test first asks for it, and kept for the checkout as it is,
+in kmod/build/images.
 
 usage: python -m tests.kubernetes.images    fetches
 """
@@ -62,7 +62,7 @@ def python_version() -> str:
 
 
 def image() -> Path:
-    """Return the archive of the image of this checkout, as `podman save` writes it. It takes no network."""
+    """Return the archive of the image of this checkout, as `podman save` writes it. No network is needed."""
     with alone(STORE):
         archive = STORE / f"kubernetes-{digest()}.tar"
         if not archive.exists():

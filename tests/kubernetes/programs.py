@@ -27,7 +27,7 @@ HERE = Path(__file__).resolve().parent
 # The module file of each version of Kubernetes. The first is what is tested without another word.
 # Libraries have the same minor and patch number: v0.36.5 for 1.36.5; `go mod tidy` does the rest.
 VERSIONS = {"1.36": "go.mod", "1.34": "kubernetes-1.34.mod"}
-# Nobody debugs these programs: what debuggers need takes time to make, and half of the space.
+# These programs are not debugged: debug information takes time to make, and half of the space.
 SMALL = ("-trimpath", "-gcflags=all=-dwarf=false")
 STRIPPED = "-ldflags=-s -w"
 # The compiler then collects its garbage less often: a fifth less of processor time, for more of memory.

@@ -105,7 +105,7 @@ def inspected(part: str) -> list[str]:
 @pytest.mark.slow
 @pytest.mark.parametrize("sent", count([signal.SIGKILL], [signal.SIGINT, signal.SIGTERM, signal.SIGKILL]))
 def test_interrupted(sent: signal.Signals) -> None:
-    """Who ends it in the middle, by Ctrl-C or worse, has nothing of it left."""
+    """An end in the middle, by Ctrl-C or worse, leaves nothing of the demo."""
     process = subprocess.Popen(
         [*INTERRUPTIBLE, *COMMAND],
         cwd=ROOT,

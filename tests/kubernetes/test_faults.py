@@ -2,8 +2,8 @@
 """kill -9 of every process at every step of preparing and giving back claims: no leak, no promise twice.
 
 The agent is killed before each change that it makes for a claim, or stopped there while another process is
-killed and started again. Then everything is killed at random while pods come and go. What containers saw is
-in files (harness/seen.py), what was promised has a witness (harness/witness.py).
+killed and started again. Then everything is killed at random while pods come and go. Containers write what
+they saw into files (harness/seen.py), and promises have a witness (harness/witness.py).
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ T4 = 15109
 GIB = 1024
 COMPONENTS = ("kubelet", "containerd", "kube-scheduler", "kube-apiserver", "kube-controller-manager", "etcd")
 ENGINE = "cgpud"
-# Of all steps of the agent, a part each day.
+# A part of the agent's steps each day.
 EVERY = count(6, 1)
 RANDOM_KILLS = count(8, 60)
 pytestmark = pytest.mark.timeout(count(300, 3600))
@@ -141,7 +141,7 @@ def ends_well(slices: Slices, pods: Pods, name: str, *, runs: bool) -> None:
 def test_the_agent_is_killed_at_each_step(
     slices: Slices, seeing: Witness, pods: Pods, tmp_path: Path
 ) -> None:
-    """It dies before its change of that number; the next one ends with all of the claim, or with nothing."""
+    """The agent dies before its change of that number; the next has all of the claim, or nothing."""
     chance = dice()
     total = len(steps(slices, pods, tmp_path / "trace"))
     assert total >= 10, STEPS
@@ -195,7 +195,7 @@ def kill_and_start(cluster: Cluster, victim: str, pause_s: float = 0) -> None:
 
 
 class Churn:
-    """Pods that come and go all the time. Whatever the API server says meanwhile is tried again."""
+    """Pods that come and go all the time. A request that fails meanwhile is tried again."""
 
     def __init__(self, pods: Pods, chance: random.Random) -> None:
         self._pods = pods

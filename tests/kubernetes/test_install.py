@@ -89,7 +89,7 @@ def test_parts_run(installed: Release) -> None:
 
 
 def test_monitoring(cluster: Cluster) -> None:
-    """What the operator and Grafana read is in the chart, once it is asked for."""
+    """The chart has the operator's and Grafana's objects, once they are asked for."""
     switches = ("metrics.podMonitor=true", "metrics.rules=true", "metrics.dashboard=true")
     made = {one["kind"]: one for one in chart.rendered(*switches) if one not in chart.rendered()}
     assert made.keys() == {"PodMonitor", "PrometheusRule", "ConfigMap"}

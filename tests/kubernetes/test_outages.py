@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What is away for a while, or for good: the agent, the whole node, a GPU."""
+"""Outages for a while, or for good: of the agent, the whole node, a GPU."""
 
 from __future__ import annotations
 
@@ -146,7 +146,7 @@ def test_the_engine_is_down(slices: Slices) -> None:
 
 
 def test_an_engine_that_has_forgotten(slices: Slices) -> None:
-    """What was promised to pods is reserved again at once, also where the engine was not seen to be down."""
+    """Promises to pods are reserved again at once, also where the engine was not seen to be down."""
     slices.one("kept", "3Gi")
     before = [(share, mib) for share, mib, _ in reserved()]
     slices.cluster.engine.stop()

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What someone may do who writes pods and claims in one namespace, and what becomes of others."""
+"""Rights of a tenant who writes pods and claims in one namespace, and the effects on others."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What `helm uninstall` runs first, without a cluster."""
+"""First step of `helm uninstall`, without a cluster."""
 
 from __future__ import annotations
 

@@ -46,7 +46,7 @@ def bits(name: str, value: int) -> int:
 
 @dataclass
 class How:
-    """What befalls a call: a fault, a transfer wrapper, and what comes before the engine learns its end."""
+    """Disturbances of a call: a fault, a transfer wrapper, and events before the engine learns its end."""
 
     fault: int = FINE
     status: int = 0
@@ -57,7 +57,7 @@ class How:
 
 @dataclass
 class Done:
-    """What came out of a call."""
+    """Result of a call."""
 
     verdict: int
     result: int
@@ -78,7 +78,7 @@ class Process:
 
 @dataclass
 class Object:
-    """What a handle stands for; memory may lie on another card than its parent."""
+    """Object behind a handle; memory may lie on another card than its parent."""
 
     kind: str
     gpu: int
@@ -175,7 +175,7 @@ class Driver:
         return found
 
     def client(self, process: Process, file: int, how: How) -> Client | None:
-        """Make an RM client; None when it does not come to be."""
+        """Make an RM client; None when the call fails."""
         client = Client(process, file, 0)
         done, client.handle = self.alloc(client, 0, 0, ROOT, None, how)
         return client if done.result == 0 and done.status == 0 else None

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The cards' own view: who has been given memory and still holds it. Nothing of the engine is asked. */
+/* The cards' own view of owners of memory. The engine is not asked. */
 #ifndef TEST_LAYOUTS_HOLDINGS_H
 #define TEST_LAYOUTS_HOLDINGS_H
 
@@ -21,7 +21,7 @@ uint64_t holdings_of(const struct holdings *holdings, uint32_t whose, uint32_t c
 
 bool holdings_has_client(const struct holdings *holdings, uint32_t client);
 
-/* What nvidia-uvm.ko does with a client of the kernel (src/nvidia/src/kernel/rmapi/nv_gpu_ops.c): 0, or the driver's
+/* Calls of nvidia-uvm.ko with a client of the kernel (src/nvidia/src/kernel/rmapi/nv_gpu_ops.c): 0, or the driver's
  * status. */
 uint32_t holdings_uvm_dup(struct holdings *holdings, uint32_t client, uint32_t handle, uint32_t *copy);
 uint32_t holdings_uvm_take(struct holdings *holdings, uint32_t card, uint64_t bytes, uint32_t *handle);

@@ -36,7 +36,7 @@ Drawn = tuple[int, int, bool, bool, str]
 
 
 class Base(RuleBasedStateMachine):
-    """What there is, and the ways to pick from it."""
+    """Objects of a history, and the ways to pick from them."""
 
     library: ClassVar[Library]
     version: ClassVar[str]
@@ -174,7 +174,7 @@ class Base(RuleBasedStateMachine):
 
     @invariant()
     def agrees(self) -> None:
-        """What is charged is what the cards say, container by container."""
+        """Charges are the cards' own figures, container by container."""
         if self.stage:
             assert self.library.c.stage_agree(self.stage, 1, int(self.exact)), self.said()
             assert self.recovered

@@ -59,7 +59,7 @@ class Machine(Base):
     """Random steps."""
 
     def taken(self, client: Client, parent: int, asked: int, done: Done, how: How, need: int) -> None:
-        """What came out of a request for memory that nothing befell is what the limit says."""
+        """An undisturbed request for memory has the result that the limit says."""
         if how.fault != FINE or how.between or parent not in client.objects:
             return
         if asked not in {*client.objects, client.handle} and need:
@@ -143,7 +143,7 @@ class Machine(Base):
 
     @rule(pick=PICK, at=PICK)
     def info(self, pick: int, at: int) -> None:
-        """What a container is told of a card is its limit, and what is left of that."""
+        """A container reads its limit on a card, and the rest of that."""
         client = self.pick(pick)
         if not client or not client.of("device"):
             return
@@ -188,7 +188,7 @@ class Machine(Base):
         handles = client.of("memory", "host") if often else above
         handle, how = handles[which % len(handles)], self.how(client, drawn)
         done = self.driver.free(client, handle, how)
-        # What was freed stays so, also when the caller is not told.
+        # A freed object stays freed, also when the caller is not told.
         if how.fault in (FINE, UNHEARD) and done.verdict not in (ANSWER, REFUSE) and done.status == 0:
             client.drop(handle)
             if handle == client.handle:
@@ -246,7 +246,7 @@ class Machine(Base):
             handles = handles[: len(places)]
         parent, how = self.parent(client, at), self.how(client, drawn)
         done, made = self.driver.import_(client, (parent, handles), chosen, place, how)
-        # What was imported stays, also when the caller is not told.
+        # An imported object stays, also when the caller is not told.
         if how.fault in (FINE, UNHEARD) and happened(done, How()) and not self.gone(client):
             client.objects |= {handle: Object("memory", 0, parent) for handle in made}
 
@@ -296,7 +296,7 @@ class Machine(Base):
 
     @rule(pick=PICK, often=OFTEN)
     def destroy(self, pick: int, often: bool) -> None:
-        """A container is removed. What its processes hold is nobody's, and nothing more is had."""
+        """A container is removed. Memory of its processes is orphaned, and they get no more."""
         containers = self.containers()
         if not containers or often:
             return

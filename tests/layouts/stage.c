@@ -173,7 +173,7 @@ static void judged_call(struct stage *stage, const struct file *file, struct sta
 	if (step->between)
 		step->between();
 	transport_settle(&stage->transport, file, &call, step->call.result);
-	/* What was exported or imported stays, as the driver leaves it too. */
+	/* An export or import stays, as the driver leaves it too. */
 	if (step->fault == STAGE_UNHEARD && step->call.verdict == CGPU_EXECUTE && call.target == 0) {
 		transport_take_back(&stage->transport, file, &call);
 		step->call.result = -EFAULT;
@@ -211,7 +211,7 @@ void stage_call(struct stage *stage, struct stage_call *step)
 	holdings_look(stage->holdings, step->container);
 }
 
-/* What the core says, beside what the cards say. */
+/* Compare the core's figures with the cards'. */
 
 void stage_problem(
 	struct stage *stage, const char *what, uint32_t container, uint32_t card, uint64_t core, uint64_t cards)
@@ -252,7 +252,7 @@ uint64_t stage_card_free(struct stage *stage, uint32_t card)
 	return facts.bytes - facts.used;
 }
 
-/* What is shown of processes is what is charged. */
+/* Figures of processes are those that are charged. */
 static void check_processes(struct stage *stage, uint32_t container)
 {
 	u64 shown[HOLDINGS_CARDS] = { 0 };

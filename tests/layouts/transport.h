@@ -35,7 +35,7 @@ void transport_forget_files(struct transport *transport);
 struct cgpu_call transport_call(const struct transport *transport, const struct file *file,
 	const struct cgpu_container_info *slice, const struct driver_call *given);
 enum cgpu_verdict transport_judge(struct transport *transport, const struct driver_call *given, struct cgpu_call *call);
-/* What came out of it: result is what ioctl gave. */
+/* Settle a call. result: the return value of ioctl. */
 void transport_settle(struct transport *transport, const struct file *file, struct cgpu_call *call, int result);
 /* Free what a settled call has allocated. */
 void transport_take_back(struct transport *transport, const struct file *file, struct cgpu_call *done);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* What UVM does for a process, and what the engine sees of it (kmod/module/probes). */
+/* UVM's work for a process, as the engine sees it (kmod/module/probes). */
 #include <errno.h>
 
 #include "stage.h"
@@ -22,7 +22,7 @@ static struct cgpu_reference_request request_of(const struct stage *stage, uint3
 	};
 }
 
-/* nvUvmInterfaceDupMemory(): 0, or negative errno. Of what is not charged nothing is kept. */
+/* Memory that is not charged has no hold. */
 static int dup_judged(struct stage *stage, const struct cgpu_reference_request *request, struct stage_hold *hold,
 	bool fail, void (*between)(void))
 {

@@ -149,7 +149,7 @@ def test_commands(
     folder = tmp_path / "folder"
     folder.mkdir()
     monkeypatch.chdir(tmp_path)
-    # What a refused configuration leaves for the runtime of this machine is none of later tests' business.
+    # A note of a refused configuration must not reach the runtime of this machine in later tests.
     monkeypatch.setattr(refused, "note", lambda *_: None)
     if "user" in row:
         monkeypatch.setattr(os, "geteuid", lambda: row["user"])

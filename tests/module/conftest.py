@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The kernel that modules are built for. What is built here is what tests/vm loads."""
+"""The kernel that modules are built for. tests/vm loads the modules that are built here."""
 
 from __future__ import annotations
 

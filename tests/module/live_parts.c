@@ -117,7 +117,7 @@ static void map(u32 space, u32 first, u32 last)
 	put_range(space, first, last, i);
 }
 
-/* What the module does when UVM has taken a range apart. */
+/* Credit a range as the module does when UVM has taken it apart. */
 static void credit(u32 space, u64 start, u64 end)
 {
 	struct live_part *part = live_find(&root, space_of(space), start, end), *spare = NULL;
@@ -266,7 +266,7 @@ static void exceed_bound(void)
 	for (i = 1; i < pieces; i += 2)
 		credit(0, i * CHUNK, (i + 1) * CHUNK - 1);
 	CHECK(mapping->live.parts == LIVE_PARTS_MAX && mapping->live.lost);
-	/* What came behind the last hole that was noted is charged as before. */
+	/* Parts behind the last noted hole are charged as before. */
 	CHECK(mapping->charged == (pieces - LIVE_PARTS_MAX) * CHUNK);
 	while ((part = live_any(&root, space_of(0))))
 		free(live_take(&root, part, part->start, part->end, NULL));

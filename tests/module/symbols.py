@@ -41,7 +41,7 @@ def chosen() -> dict[str, tuple[str, str]]:
 def required() -> list[tuple[str, str]]:
     """Return the functions without which no driver is enforced upon: the driver's module, the function.
 
-    Of those that have another name in older drivers the newer one.
+    A function that has another name in older drivers goes by the newer one.
     """
     found = []
     for variable, fields in probes().items():

@@ -46,7 +46,7 @@ def programs(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
     ("history", "seed"), [(name, seed) for name, words in HISTORIES.items() for seed in SEEDS[words[0]]]
 )
 def test_histories(programs: dict[str, Path], history: str, seed: int) -> None:
-    """What the module has on record is what the model has, after each step."""
+    """The module has the model's records after each step."""
     name, *words = HISTORIES[history]
     run([str(programs[name]), str(seed), *words])
 

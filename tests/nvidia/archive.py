@@ -3,7 +3,7 @@
 
 The sections contrib, non-free and non-free-firmware are not in a plain installation's sources. A private apt
 configuration reaches them by the mirrors that apt has here; the machine's own configuration stays as it is.
-What was fetched is kept in kmod/build/nvidia, by package and version.
+Fetched packages are kept in kmod/build/nvidia, by package and version.
 
 usage: python -m tests.nvidia.archive PACKAGE VERSION
 prints the folder with the package's files.

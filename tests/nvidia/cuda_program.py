@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What tests have NVIDIA's libcuda do: `python3 cuda_program.py STEP…` prints what came of it as JSON.
+"""Steps with NVIDIA's libcuda for tests: `python3 cuda_program.py STEP…` prints their results as JSON.
 
-It runs by itself, also in containers, so it uses nothing but the standard library and tests/gpu/programs.
+The program runs by itself, also in containers, so it uses nothing but the standard library and
+tests/gpu/programs.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ from tests.gpu.programs.cuda import ATTACH_GLOBAL, POSIX_FD, Cuda, CudaError, Ip
 
 CUDA = Cuda(context=False)
 MIB = 1 << 20
-# Of cuda.h: CUdevice_attribute.
+# CUdevice_attribute of cuda.h.
 ATTRIBUTES = {
     "processors": 16, "major": 75, "minor": 76, "warp": 10, "timeout": 17, "unified": 41, "bus": 33,
     "managed": 83, "concurrent": 89, "virtual": 102, "descriptors": 103, "pools": 115,

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What NVIDIA's programs look at beside the driver's nodes, where those are a simulated card's plain files.
+"""Files that NVIDIA's programs read beside the driver's nodes, where those are a simulated card's.
 
 Programs want character devices, and files of /proc and /sys. preload/devices.c, preloaded, makes the nodes
 look so and leads /proc and /sys to the files written here. Where nodes are devices none of this is needed.

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What tests of clients share: machines, processes that hold memory, what nvidia-smi prints."""
+"""Parts of the tests of clients: machines, processes that hold memory, nvidia-smi's output as values."""
 
 from __future__ import annotations
 

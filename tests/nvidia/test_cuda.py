@@ -18,7 +18,7 @@ from tests.nvidia.software import PACKAGES, software
 pytestmark = pytest.mark.root
 
 PROGRAM = Path(__file__).parent / "cuda_program.py"
-# What the program is made of, to be had in containers.
+# Folders of the program, to be had in containers.
 FOLDERS = [PROGRAM.parent, PROGRAM.parents[1] / "gpu" / "programs"]
 CUDA = (*PACKAGES, "libcuda1")
 MIB = 1 << 20

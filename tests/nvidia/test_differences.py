@@ -64,7 +64,7 @@ def test_details(box: Node, repository: Path) -> None:
 
 
 def test_queries(box: Node, repository: Path) -> None:
-    """Of all fields that can be queried those of memory differ, and no others."""
+    """The fields of memory differ, and no others that can be queried."""
     (whole,), (sliced,) = (rows(text) for text in both(box, f"nvidia-smi --query-gpu={FIELDS} --format=csv"))
     assert len(whole) > len(ALIKE)
     differ = {name: (whole[name], sliced[name]) for name in whole if whole[name] != sliced[name]}
@@ -73,7 +73,7 @@ def test_queries(box: Node, repository: Path) -> None:
 
 @pytest.mark.parametrize("words", ALIKE)
 def test_alike(box: Node, words: str) -> None:
-    """What is not about memory is the same: the UUID, the bus, affinity, what the card has not."""
+    """Everything but memory is the same: the UUID, the bus, affinity, what the card has not."""
     # With its exit status; the process may have another number.
     whole, sliced = (
         re.sub(r"  \d+  +C ", " N C ", text) for text in both(box, f"nvidia-smi {words}; echo $?")
@@ -92,7 +92,7 @@ def test_refused(box: Node, words: str) -> None:
 
 @pytest.mark.enforcement
 def test_full(box: Node) -> None:
-    """What a process could have of the slice is all of it, and then nothing is free."""
+    """A process can have all of the slice, and then nothing is free."""
     fill = "/cgpu-probe fill=1M fill=64K:64k"
     query = "nvidia-smi --query-gpu=memory.total,memory.used,memory.free --format=csv,nounits"
     (row,) = rows(run(box.sliced, alongside(fill, query)))

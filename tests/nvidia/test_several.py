@@ -17,7 +17,7 @@ needs = packages
 @pytest.mark.parametrize("version", VERSIONS)
 @pytest.mark.parametrize("gpus", ["1", "0,2"])
 def test_granted_cards(version: str, gpus: str) -> None:
-    """Of several cards a slice lists those that it was granted, with its limit on each."""
+    """A slice lists the cards that it was granted, with its limit on each."""
     with machine(version, "T4:3") as box:
         outcome = box.sliced.shell(
             "nvidia-smi --query-gpu=uuid,memory.total --format=csv,noheader,nounits",

@@ -144,12 +144,12 @@ LIBPOD = {"io.container.manager": "libpod"}
         by_crio("/guessed"),
         by_crio("rootfs"),
         by_crio(""),
-        # Of a pod that lets containerd pass CRI-O's annotations, or CRI-O containerd's.
+        # A pod that lets containerd pass CRI-O's annotations, or CRI-O containerd's.
         {**by_containerd(OTHER_POD), **by_crio("rootfs")},
         {**by_containerd(), "io.container.manager": "cri-o"},
         {**by_containerd(), "io.container.manager": "docker"},
         {**by_containerd(), "io.kubernetes.cri-o.MountPoint": "rootfs"},
-        # Of an old containerd, which does not say which pod.
+        # An old containerd, which does not say which pod.
         {"io.kubernetes.cri.container-type": "container"},
         {**by_containerd(), "io.kubernetes.cri.sandbox-uid": ""},
         # The kubelet's labels are nobody's word without CRI-O.
@@ -186,7 +186,7 @@ forged = st.dictionaries(
 
 @given(forged)
 def test_nobody_forges_a_pod(notes: dict[str, str]) -> None:
-    """Whatever else stands beside an engine's own annotations, a pod is what the engine says, or nobody."""
+    """A pod is the one of the engine's own annotations, or none, whatever else stands beside them."""
     own = (POD, "main")
     by_pod = pod.read({**notes, **by_containerd()}, "rootfs")
     assert (by_pod.uid, by_pod.container) in (own, ("", ""))
@@ -237,7 +237,7 @@ def test_a_near_name(name: str) -> None:
 
 
 def test_given_twice() -> None:
-    """Of a variable that is given twice, with two values, none counts; the same twice is the same."""
+    """A variable that is given twice with two values does not count; the same value twice counts."""
     once = f"{variable(SHARE)}={SHARE}"
     for other in (f"{variable(SHARE)}={OTHER_SHARE}", f"{variable(SHARE)}="):
         for env in ([once, other], [other, once]):
@@ -257,7 +257,7 @@ def test_many() -> None:
 
 @pytest.mark.parametrize("suffix", ["_SERVICE_HOST", "_SERVICE_PORT", "_PORT", "_PORT_80_TCP_ADDR"])
 def test_variables_of_a_service(suffix: str) -> None:
-    """What the kubelet makes of a service that is called opencgpu-share-… is nobody's share."""
+    """The kubelet's variables for a service that is called opencgpu-share-… are no share."""
     env = {variable(SHARE) + suffix: "10.0.0.1", "OPENCGPU_SHARE" + suffix: "80"}
     request = read(spec(env, by_containerd()), Effective())
     assert request.shares == ()
@@ -280,7 +280,7 @@ BESIDE = f": the container has the share {SHARE}"
     ],
 )
 def test_words_beside_a_share(env: dict[str, str], notes: dict[str, str], said: str) -> None:
-    """Whatever else asks for a GPU is refused; nothing makes a share larger, or switches slicing off."""
+    """Any other request for a GPU is refused; nothing enlarges a share, or switches slicing off."""
     for config in (Effective(), Effective(pod_variables=True), Effective(shared_node=True)):
         for linux in ({}, {"devices": [NODE]}):
             with refused(f"{said}{BESIDE}"):

@@ -176,7 +176,8 @@ def test_allow_privileged() -> None:
     assert sliced_gpus(container((node(0),)), allowed) == [0]
     named = spec({"NVIDIA_VISIBLE_DEVICES": "0"}, linux=container((), (ALLOW_ALL,))["linux"])
     assert sliced_gpus(named, allowed) == [0]
-    # Who has privilege alone starts before an engine has read the configuration: it may be the installer.
+    # A container with privilege alone starts before an engine has read the configuration: it may be the
+    # installer.
     assert read(container((), (ALLOW_ALL,)), Effective()).is_silent()
     assert not read(container((node(0),)), Effective()).is_silent()
 

@@ -21,7 +21,7 @@ def test_grants_come_back(many: list[tuple[int, int, int, int]]) -> None:
 
 @given(st.text(alphabet="0123456789:- \n\u0663", max_size=20))
 def test_any_grant(text: str) -> None:
-    """What is taken as a grant is written back as it was."""
+    """A text that is read as a grant is written back as it was."""
     try:
         grant = parse_grant(text)
     except CgpuError:
@@ -40,7 +40,7 @@ def test_values_are_shown_on_one_line(value: object) -> None:
 
 @given(st.text())
 def test_messages_are_one_line(text: str) -> None:
-    """Whatever is put into an error, its message is one printable ASCII line."""
+    """An error's message is one printable ASCII line, whatever its text."""
     message = str(CgpuError(text))
     assert message.isascii()
     assert message.isprintable()

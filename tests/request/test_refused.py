@@ -61,11 +61,11 @@ def test_malformed(name: str, values: tuple[str, ...], expected: tuple[str, ...]
         assert (MEANT in line) == (MEANT in expected[-1])
 
 
-# Of a node that takes HAMi-core's variables; ALL where GPUs do not matter.
+# Configuration that takes HAMi-core's variables; ALL where GPUs do not matter.
 HAMI: dict[str, int] = {"allow_hami_variables": True}
 ALL = {VENDOR: "all"}
 REFUSED: list[tuple[dict[str, str], dict[str, int], tuple[str, ...]]] = [
-    # What is well formed, and does not fit two T4 cards.
+    # Well-formed requests that do not fit two T4 cards.
     ({MEM: "1,2", VENDOR: "1"}, {}, (f"{MEM}=1,2: 2 values for 1 GPU",)),
     ({MEM: "1", DEV: "999999", **ALL}, {}, (f"{MEM}=1: that is less than 1 MiB of GPU 0 (15109 MiB)",)),
     ({MEM: "1", DEVICES: "GPU-1"}, {}, (f"{DEVICES}=GPU-1: no GPU GPU-1 here", KNOWN)),
@@ -114,7 +114,7 @@ REFUSED: list[tuple[dict[str, str], dict[str, int], tuple[str, ...]]] = [
 
 @pytest.mark.parametrize(("env", "config", "parts"), REFUSED)
 def test_refused(env: dict[str, str], config: dict[str, int], parts: tuple[str, ...]) -> None:
-    """What does not fit the node, or says a thing twice, is refused with what would do."""
+    """A request that does not fit the node, or says a thing twice, is refused with what would do."""
     with refused(*parts):
         allocate(spec(env), cards(T4, T4), Effective(**config))
 
@@ -131,7 +131,7 @@ def test_refused(env: dict[str, str], config: dict[str, int], parts: tuple[str, 
     ],
 )
 def test_without_an_amount(name: str, value: str, why: str) -> None:
-    """What says something of a slice, and not how large it is, never starts a container without one."""
+    """A variable of a slice without an amount never starts a container unsliced."""
     for others in ({}, ALL):
         with refused(f"{name}={value}{why}"):
             allocate(spec({**others, name: value}), cards(T4, T4), Effective())

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a container gets for what it says."""
+"""Allocations for requests."""
 
 from __future__ import annotations
 
@@ -91,7 +91,7 @@ def test_disable() -> None:
     ],
 )
 def test_variables_of_others(name: str) -> None:
-    """What Alibaba's device plugin writes, and the kubelet for a service called opencgpu, changes nothing."""
+    """Variables by Alibaba's device plugin, and by the kubelet for a service opencgpu, change nothing."""
     assert sizes(get({**ENV, name: "MiB?"})) == [6043]
 
 
@@ -135,7 +135,7 @@ def test_beginning_of_a_uuid() -> None:
 def test_devices_of_the_container_device_interface(
     names: list[str], grants: list[tuple[int, int]] | None
 ) -> None:
-    """What --device opencgpu.io/gpu=N sets names GPUs in the order of their indexes."""
+    """Variables of --device opencgpu.io/gpu=N name GPUs in the order of their indexes."""
     variables = specification([(index, "") for index in range(4)])["devices"]
     given = dict(
         entry.split("=") for name in names for entry in variables[int(name)]["containerEdits"]["env"]
@@ -180,7 +180,7 @@ def test_variables_of_hami_elsewhere() -> None:
 
 
 def test_last_duplicate_wins() -> None:
-    """Of a variable given twice the last value counts."""
+    """The last value of a variable given twice counts."""
     document = {"process": {"env": [f"{MEM}=x", f"{MEM}=6", f"{DEV}=15"]}}
     assert sizes(granted(document, cards(T4), DEFAULTS)) == [6043]
 

@@ -167,7 +167,7 @@ def test_default_memsize() -> None:
     off = ({"CGPU_DISABLE": "1"}, {"ALIYUN_COM_GPU_MEM_CONTAINER": "0"})
     for env in ({}, {VENDOR: "void"}, *({VENDOR: "all", **switch} for switch in off)):
         assert not is_sliced(env, {}, config)
-    # It is rounded down to whole MiB.
+    # The default is rounded down to whole MiB.
     assert get({VENDOR: "0"}, {}, Effective(default_memsize=MIB + 5)).grants[0][1] == MIB
 
 

@@ -41,7 +41,7 @@ def places(cgroups: str, mountinfo: str) -> list[str]:
     ("cgroups", "mountinfo", "found"),
     [
         ("0::/user.slice/session-3.scope\n", UNIFIED, ["/sys/fs/cgroup /user.slice/session-3.scope"]),
-        # Of version 1 those that the engines look at; version 2 is not mounted there.
+        # Hierarchies of version 1 that the engines look at; version 2 is not mounted there.
         (OLD_GROUPS, OLD, ["/sys/fs/cgroup/pids /user.slice/a", "/sys/fs/cgroup/memory /"]),
         (OLD_GROUPS, OLD + HYBRID, ["/sys/fs/cgroup/pids /user.slice/a", "/sys/fs/cgroup/memory /", BESIDE]),
     ],

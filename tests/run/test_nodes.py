@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What is mounted for a command, out of the engine's CDI description."""
+"""Mounts for a command, out of the engine's CDI description."""
 
 from __future__ import annotations
 
@@ -47,6 +47,6 @@ def test_real_cards() -> None:
     ],
 )
 def test_refused(edit: Table) -> None:
-    """What cannot be given without a container is refused, not left out."""
+    """An edit that needs a container is refused, not left out."""
     with pytest.raises(CgpuError, match=r"^/run/cgpu/cdi\.json: .*: expected "):
         binds([edit])

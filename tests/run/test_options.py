@@ -38,7 +38,7 @@ def test_refused(words: list[str], message: str, capsys: pytest.CaptureFixture[s
 
 @given(st.lists(st.text(max_size=6) | st.sampled_from(["--", "--mem", "--gpus", "--high-prio"]), max_size=6))
 def test_any_words(words: list[str]) -> None:
-    """Whatever stands behind the first -- is the command, to the letter."""
+    """Words behind the first -- are the command, to the letter."""
     if "--help" in words or any(word.startswith("-") and not word.startswith("--") for word in words):
         return  # -h and --help print the help and end
     try:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the options of `cgpu run` give on a node's GPUs."""
+"""Grants by the options of `cgpu run` on a node's GPUs."""
 
 from __future__ import annotations
 

@@ -64,7 +64,7 @@ def test_group_locks_and_sweeps(tmp_path: Path) -> None:
     """A group is locked as long as its run lives; one that nobody has locked goes with the next run."""
     group = Group()
     group.make("run-0123abcd", [tmp_path])
-    # Nobody else can open it, and so lock it.
+    # Other users cannot open the group, and so lock it.
     assert group.paths[0].stat().st_mode & 0o066 == 0
     left, other = tmp_path / f"{PREFIX}run-{os.urandom(4).hex()}", tmp_path / "somebody-else"
     left.mkdir()

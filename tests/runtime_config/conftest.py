@@ -47,7 +47,7 @@ def bare_launcher(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture
 def bare(bare_launcher: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, module: bool) -> Served:
     """Return such a launcher, and no server yet."""
-    # It ends where it would become Python, with what it has prepared for that.
+    # The launcher ends where it would become Python, with what it has prepared for that.
     monkeypatch.setenv("ASAN_OPTIONS", "detect_leaks=0")
     return Served(tmp_path / "node", module=module, program=bare_launcher).build()
 

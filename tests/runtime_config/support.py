@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the wrapper's tests share: specs, cards, the engine's CDI, a launcher of their own."""
+"""Parts of the wrapper's tests: specs, cards, the engine's CDI, a launcher of their own."""
 
 from __future__ import annotations
 
@@ -97,7 +97,7 @@ class Launcher:
         # The folder of the simulated cards' files, which is not there yet.
         self.simulated_cards = base / "cards" / "sim"
         self.config = base / "config.json"
-        # It looks for runtimes there.
+        # The launcher looks for runtimes there.
         self.bin = base / "bin"
 
     def build(self, python: str | None = None) -> Launcher:

@@ -87,7 +87,7 @@ def test_priority_is_within_a_percent(
 def test_newcomers_are_served_within_a_round(
     harness: Harness, policy: int, *, high: bool, time_slices: bool
 ) -> None:
-    """Whoever comes, or has work after a pause, has had its whole grant one round later."""
+    """A newcomer, or a container with work after a pause, has had its whole grant one round later."""
     case = replace(cases.base(harness.slice), time_slices=time_slices)
     for count in (2, 7, 25):
         assert newcomers.missing(harness, case, policy, count, high=high) <= newcomers.BOUND

@@ -66,7 +66,7 @@ class Client(AbstractContextManager["Client"]):
         return number
 
     def number(self, card: int) -> int | None:
-        """Return the driver's number for a card's device; None: it is not attached."""
+        """Return the driver's number for a card's device; None: not attached."""
         form = self.sim.layout("NV0000_CTRL_GPU_GET_ID_INFO_V2_PARAMS")
         params = form.pack(gpuId=(card + 1) << 8)
         status = self.control(self.handle, ID_INFO, params)

@@ -17,7 +17,7 @@ Start = Callable[..., Sim]
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """What starts a server needs root: it mounts its nodes."""
+    """Mark tests that start a server: it mounts its nodes, so they need root."""
     for item in items:
         if Path(__file__).parent in item.path.parents and "built" in getattr(item, "fixturenames", ()):
             item.add_marker(pytest.mark.root)

@@ -80,7 +80,7 @@ def test_container_stops_meanwhile(tree: Path, monkeypatch: pytest.MonkeyPatch, 
 
 
 def test_names_of_other_nodes(tree: Path) -> None:
-    """What is no number in the root of the tree is no GPU; a file in a GPU's directory is no container.
+    """A name in the tree's root that is no number is no GPU; a file in a GPU's directory is no container.
 
     An engine without GPUs is no error.
     """

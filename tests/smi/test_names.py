@@ -170,7 +170,7 @@ def test_a_container_that_stays_nameless() -> None:
 
 
 def test_an_engine_that_hangs() -> None:
-    """Who shows what is now waits for an engine once, and has the names when they are there."""
+    """A view of this moment waits for an engine once, and has the names when they are there."""
     go, asked = threading.Event(), threading.Semaphore(0)
 
     def answer() -> names.Names:
@@ -189,7 +189,7 @@ def test_an_engine_that_hangs() -> None:
 
 
 def test_a_container_that_starts_while_an_engine_hangs() -> None:
-    """It is asked for when the engine has answered for the others."""
+    """A container that starts meanwhile is asked for when the engine has answered for the others."""
     go = threading.Event()
     other = replace(ONE, directory="bbbbbbbbbbbb", id="b" * 64)
     both = replace(CARD, containers=(ONE, other))
@@ -237,7 +237,7 @@ def test_no_thread(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_a_program_that_hangs_is_ended(tmp_path: Path) -> None:
-    """Whoever ends while an engine's program hangs leaves nothing running."""
+    """A program that ends while an engine's program hangs leaves nothing running."""
     path = program(tmp_path / "podman", f"echo $$ >{tmp_path}/pid; exec sleep 60")
     code = (
         "import sys; from functools import partial; from pathlib import Path\n"
@@ -254,7 +254,7 @@ def test_a_program_that_hangs_is_ended(tmp_path: Path) -> None:
     st.recursive(st.none() | st.text() | st.integers(), lambda v: st.lists(v) | st.dictionaries(st.text(), v))
 )
 def test_any_list(rows: object) -> None:
-    """Whatever an engine answers, reading it does not fail."""
+    """Reading any answer of an engine does not fail."""
     assert isinstance(names.by_id(rows), dict)
 
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What NVIDIA's driver and the processes say of themselves below /proc."""
+"""Facts of NVIDIA's driver and of processes below /proc."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def test_driver(driver: Path) -> None:
 
 @pytest.mark.parametrize("text", ["", "GPU UUID: GPU-????????-????\n", "GPU UUID:", "\0" * 70000, "\x1b[2J"])
 def test_strange_driver(driver: Path, text: str) -> None:
-    """What a driver does not tell, or tells in another form, is not known."""
+    """A fact that a driver does not tell, or tells in another form, is not known."""
     (driver / "gpus" / "0000:3b:00.0" / "information").write_text(text)
     (driver / "gpus" / "nonsense").mkdir()
     versions, (gpu,) = described((CARD,), None, str(driver))

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What users see who are not root: published files, and cgpu-smi of such a user."""
+"""The view of users who are not root: published files, and their cgpu-smi."""
 
 from __future__ import annotations
 
@@ -106,9 +106,9 @@ def test_own(
         assert "|      12086MiB " in bobs
         mine = folder / f"{ALICE}.json"
         assert [opens(uid, mine, os.O_RDONLY) for uid in (ALICE, BOB)] == [True, False]
-        # Who could open the folder could lock it, and no publisher would start again.
+        # A user who could open the folder could lock it, and no publisher would start again.
         assert not opens(ALICE, folder, os.O_RDONLY)
-        # Who owned it could fill the memory of the machine's /run.
+        # An owner of the file could fill the memory of the machine's /run.
         assert (mine.stat().st_uid, opens(ALICE, mine, os.O_WRONLY)) == (0, False)
         assert TRAINER not in (folder / "everyone.json").read_text()
         assert not (folder / "0.json").exists()
@@ -163,9 +163,9 @@ def test_nothing(
 
 @pytest.mark.root
 def test_a_change_takes_files_away(tree: Path, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """What a user may not see any more goes in the next round; one publisher works at a time.
+    """A file that a user may not see any more goes in the next round; one publisher works at a time.
 
-    It ends with everything when nothing is to be seen.
+    The publisher removes everything and ends when nothing is to be seen.
     """
     configured(monkeypatch, tree, "own")
     rounds: list[set[str]] = []
@@ -183,7 +183,7 @@ def test_a_change_takes_files_away(tree: Path, folder: Path, monkeypatch: pytest
 
 @pytest.mark.root
 def test_old_and_foreign_files(tree: Path, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """What a killed publisher has left is not shown as today's, nor what another release wrote."""
+    """Files of a killed publisher are not shown as today's, nor those of another release."""
     configured(monkeypatch, tree, "all")
 
     def look() -> None:

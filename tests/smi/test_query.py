@@ -78,7 +78,7 @@ def test_no_fields(tree: Path, capsys: pytest.CaptureFixture[str], query: str) -
     ],
 )
 def test_wrong(words: list[str], says: str, capsys: pytest.CaptureFixture[str]) -> None:
-    """What is no field is refused in one line with the nearest one, or where all are listed."""
+    """An unknown field is refused in one line with the nearest one, or where all are listed."""
     with pytest.raises(SystemExit) as ended:
         smi.main(words)
     error = capsys.readouterr().err
@@ -97,7 +97,7 @@ def test_rounding() -> None:
 
 @given(st.text(max_size=60), st.text(max_size=60))
 def test_any_name(name: str, model: str) -> None:
-    """Whatever a container and a card are called, each row is a printable line that reads back."""
+    """Each row is a printable line that reads back, with any names of container and card."""
     card = replace(CARD, model=model, containers=(replace(ONE, name=name),))
     wanted = [query.SLICE_FIELDS[one] for one in ("gpu_name", "name", "weight")]
     text = query.rows(wanted, query.slice_views((card,), Versions(), NOW), query.Format(), first=False)

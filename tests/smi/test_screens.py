@@ -91,7 +91,7 @@ def test_wide(tree: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytes
 
 
 def test_reserved_and_unused(tree: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """What is reserved and that no container has is promised, and is named on the card's line."""
+    """An unused reservation counts as promised, and is named on the card's line."""
     lines = [f"one {6100 << 20} 1 0 {TRAINER}", f"two {3000 << 20} 1 0 -"]
     (tree / "0" / "reserved").write_text("\n".join(lines) + "\n")
     (tree / "1" / "reserved").write_text("")
@@ -181,7 +181,7 @@ WRONG = [
 def test_wrong_and_missing_nodes(
     tree: Path, capsys: pytest.CaptureFixture[str], node: str, form: list[str]
 ) -> None:
-    """Whatever a node holds, all that other nodes say is shown."""
+    """A wrong node hides nothing that other nodes say."""
     for content in WRONG:
         (tree / "0" / node).write_text(content)
         shown = screen(capsys, "--tree", str(tree), *form)
@@ -215,7 +215,7 @@ def test_wrong_and_missing_nodes(
     ],
 )
 def test_not_available(tree: Path, capsys: pytest.CaptureFixture[str], node: str, cells: str) -> None:
-    """What cannot be known is N/A, and nothing else."""
+    """A figure that cannot be known is N/A, and nothing else."""
     (tree / "0" / node).unlink()
     assert cells in screen(capsys, "--tree", str(tree))
 
@@ -274,7 +274,7 @@ def test_scheduling(
 def test_the_second_look(
     tree: Path, capsys: pytest.CaptureFixture[str], clock: Clock, sched: str, waited: float
 ) -> None:
-    """It comes after half a second, later where measuring is coarse, at once where there is none."""
+    """The second look comes after half a second, later with coarse measuring, at once without any."""
     (tree / "0" / "sched").write_text(sched)
     screen(capsys, "--tree", str(tree))
     assert clock.slept == [waited]

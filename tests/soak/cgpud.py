@@ -22,7 +22,7 @@ from tests.soak.flow import Life, Registration
 ANONYMOUS = re.compile(r"^RssAnon:\s*(\d+) kB", re.MULTILINE)
 # The engine's tables, and what waits in it: keys of the tree's entry `stat`.
 EMPTY = ("containers", "clients", "objects", "listeners_held", "answers_kept", "calls_now")
-# What it may have more of at the end: a worker starts when all others are busy, and stays.
+# Allowed growth until the end: a worker starts when all others are busy, and stays.
 SPARE = {"descriptors": 0, "threads": 2}
 
 

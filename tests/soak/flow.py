@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a soak does with either engine, by chance of a seed, and what it found."""
+"""Steps of a soak with either engine, by chance of a seed, and its findings."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ class Counts:
 
 
 class Engine(Protocol):
-    """What is soaked. A failure of any step that is not asked for raises.
+    """The engine under soak. A failure of any step that is not asked for raises.
 
     register() also removes, and returns how many were refused; change() upgrades the engine and returns how
     often it died; memory() is KiB by what has them; left() is what is there and was not before.

@@ -59,7 +59,7 @@ def test_bar(share: float | None, text: str) -> None:
 
 @given(st.integers(2, 60), st.text("0123456789%", max_size=12), SHARES, SHARES)
 def test_bars_are_as_wide_as_asked(columns: int, label: str, one: float | None, two: float | None) -> None:
-    """Whatever the figures are."""
+    """Bars are as wide as asked, whatever the figures are."""
     assert draw.width(draw.bar(columns, label, (one, "|", MEMORY), (two, ":", PROMISED))) == columns
 
 
@@ -104,7 +104,7 @@ def test_pod_counts_for_more_than_its_namespace() -> None:
 
 @given(HOSTILE)
 def test_names_are_inert(name: str) -> None:
-    """Whatever a container or a process is called: printable ASCII on one line, each with a known meaning."""
+    """Any name of container or process is printable ASCII on one line, each part with a known meaning."""
     shown = view(name)
     trainer = next(one for one in shown.slices if one.container.id == TRAINER)
     processes = (Process(1, MIB, name, name),)

@@ -57,7 +57,7 @@ def test_rates_are_of_a_second_at_least() -> None:
 
 
 def test_throttled_and_refused() -> None:
-    """Of counters: the part of the time, and what is new."""
+    """Counters give the throttled part of the time, and new refusals."""
     before = node(1.0, **{TRAINER: {"throttled": 0, "refused_limit": 3}})
     now = node(3.0, **{TRAINER: {"throttled": SECOND // 2, "refused_limit": 5}})
     trainer = after(before, now).slices[0]
@@ -112,7 +112,7 @@ def test_another_container_in_the_same_place() -> None:
 
 
 def test_users_who_are_not_root() -> None:
-    """What root publishes is taken as it is; without counters refusals are not known."""
+    """Root's published figures are taken as they are; without counters refusals are not known."""
     shown = node(2.0).gpus[0]
     slices = tuple(replace(one, utilisation=12.0) for one in shown.containers)
     part = replace(shown, containers=slices)

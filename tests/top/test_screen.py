@@ -103,7 +103,7 @@ def test_filter_and_search() -> None:
 
 
 def test_chosen_slice_stays_chosen() -> None:
-    """It may move to another line; until somebody chooses, the first line is chosen."""
+    """The chosen slice may move to another line; until a choice, the first line is chosen."""
 
     async def act(app: Top, pilot: Pilot[None]) -> None:
         await pilot.press("I")

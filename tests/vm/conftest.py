@@ -50,9 +50,9 @@ NEEDED = (QEMU, "gcc", "make", "runc", "setpriv", "/bin/busybox")
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """Everything below this folder needs root, as the guest reads the host's files.
 
-    What only a kernel that checks itself can tell is not there on others: nothing is skipped. Files that take
-    long come first, so that all who share the work end at about the same time. One process that runs all has
-    the files with two processors last, as it boots a machine where the number of processors changes.
+    Tests for a kernel that checks itself are left out on others, not skipped. Files that take long come
+    first, so that all who share the work end at about the same time. One process that runs all has the files
+    with two processors last, as it boots a machine where the number of processors changes.
     """
     is_shared = hasattr(config, "workerinput")
 
@@ -215,7 +215,7 @@ def driver(machine: Machine) -> Iterator[Machine]:
 
 @pytest.fixture
 def engine(driver: Machine, module: Path) -> Iterator[Machine]:
-    """Return the machine with driver and engine loaded. What containers a test leaves are ended after it."""
+    """Return the machine with driver and engine loaded. Containers that a test leaves end after it."""
     with driver.one_cpu():
         load_engine(driver)
     yield driver
@@ -247,7 +247,7 @@ def loaded_node(machine: Machine, containers: Containers, module: Path) -> Itera
 
 @pytest.fixture
 def node(loaded_node: SlicedNode) -> Iterator[SlicedNode]:
-    """Return the same with one T4 until the test wants others. What containers it leaves are ended."""
+    """Return the same with one T4 until the test wants others. Containers that it leaves are ended."""
     loaded_node.use()
     yield loaded_node
     clear(loaded_node.machine)

@@ -38,7 +38,7 @@ static inline struct fuse_attr attributes(uint64_t node)
 		.blksize = 4096 };
 }
 
-/* What finds and opens the file, as every server answers it. flags: of FUSE_INIT. 0: it is another request. */
+/* Answer requests that find and open the file, as every server does. flags: of FUSE_INIT. 0: it is another request. */
 static inline int answer_opening(const struct fuse_in_header *in, uint32_t flags)
 {
 	struct fuse_init_out begin = {

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * silent_files DIR: mounts a FUSE file system there with one file, "file", and never answers who reads it. Who closes it is
- * answered unless its program is called cgpud-something. Prints "serving"; ends with standard input, and with it all that
- * waits for it.
+ * silent_files DIR: mounts a FUSE file system there with one file, "file", and never answers a reader. A close is
+ * answered unless the caller's program is called cgpud-something. Prints "serving"; ends with standard input, and with
+ * it all that waits for it.
  */
 #define _GNU_SOURCE
 #include <poll.h>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* What clients of the driver share in tests. */
+/* Parts that clients of the driver share in tests. */
 #include <errno.h>
 #include <signal.h>
 #include <stdio.h>

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What test programs that call the driver share: first calls, memory, passing of open files, waiting for the test. */
+/* Parts of test programs that call the driver: first calls, memory, passing of open files, waiting for the test. */
 #ifndef ATTACK_CLIENT_H
 #define ATTACK_CLIENT_H
 

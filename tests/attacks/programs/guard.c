@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
  * A library to be preloaded, as tools have it that limit a program from inside: no call of the driver comes past it.
- * Those tools allow some; to show that one was gone by, none is enough.
+ * Tools allow some calls; refusing all is enough to show that a call went past the library.
  */
 #define _GNU_SOURCE
 #include <errno.h>

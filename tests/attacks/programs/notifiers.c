@@ -31,7 +31,7 @@ static struct settings settings;
 static struct session session;
 static atomic_bool over;
 
-/* What is made is freed again. */
+/* Make a channel; a made one is freed again. */
 static bool channel_with_flags_comes(uint32_t parent, uint32_t error, uint32_t ecc, uint32_t flags)
 {
 	const struct nv_layout_NV_CHANNELGPFIFO_ALLOCATION_PARAMETERS *at =
@@ -83,7 +83,10 @@ static uint32_t make_memory(uint32_t device, uint32_t class, uint32_t handle, ui
 	return session_alloc(&session, device, class, params, at->bytes, &handle);
 }
 
-/* What is there and is no notifier. NVIDIA's driver makes one device of a card for a client, and no foreign memory then. */
+/*
+ * Make objects that are no notifiers. NVIDIA's driver makes one device of a card for a client, and no foreign memory
+ * then.
+ */
 static bool make_others(void)
 {
 	uint32_t space = SPACE;

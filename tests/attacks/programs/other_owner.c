@@ -103,7 +103,7 @@ int main(int argc, char **argv)
 	place = client_reserve(size);
 	if (!place)
 		return 1;
-	/* What is executed ends with us. */
+	/* The executed program ends with us. */
 	signal(SIGCHLD, SIG_IGN);
 	if (strcmp(how, "leader") != 0)
 		by_another_process();

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * race_mapping [--dev DIR] ATTEMPTS BYTES: maps memory by UVM while another thread changes the address in the arguments,
- * frees its handle and the one of two ranges where the engine may have seen it; and the other one too when the charge
- * is still there. What then stays mapped is charged to nobody. Prints "raced", and keeps it until a line comes.
+ * race_mapping [--dev DIR] ATTEMPTS BYTES: maps memory by UVM while another thread changes the address in the
+ * arguments, frees its handle and the one of two ranges where the engine may have seen it; and the other one too when
+ * the charge is still there. Memory that then stays mapped is charged to nobody. Prints "raced", and keeps it until a
+ * line comes.
  */
 #include <pthread.h>
 #include <stdatomic.h>

@@ -362,7 +362,7 @@ uint32_t dmabuf_export(struct uvm *uvm, const struct buffer *buffer)
 	put32(params, at->totalObjects, buffer->total);
 	put32(params, at->numObjects, buffer->count);
 	put32(params, at->index, buffer->index);
-	/* Of a larger buffer the rest is as large as all of these. */
+	/* In a larger buffer the rest is as large as all of these. */
 	put64(params, at->totalSize, buffer->total == buffer->count ? size : 2 * size);
 	status = driver_call(&uvm->settings, uvm->session.card, NV_ESC_EXPORT_TO_DMABUF_FD, params, at->bytes);
 	if (status == NV_OK)

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What the test programs of the core share: a core with callbacks, and a driver of a few lines. */
+/* Parts of the core's test programs: a core with callbacks, and a driver of a few lines. */
 #ifndef CGPU_TEST_BENCH_H
 #define CGPU_TEST_BENCH_H
 
@@ -27,7 +27,7 @@ struct bench {
 	u32 events;
 	u64 now; /* of ops->clock */
 	u32 turned; /* GPUs that a turn was asked for, until a test clears it */
-	/* What the driver will answer to the next call. */
+	/* The driver's answer to the next call. */
 	u32 driver_status;
 	int driver_result;
 	u64 driver_size; /* 0: as asked, rounded up to driver_page */
@@ -36,7 +36,7 @@ struct bench {
 	void (*at_execute)(struct bench *bench);
 	u32 question_status; /* 0: what the driver is asked for before a call is there */
 	u32 asked; /* how many questions there were */
-	/* What the driver says of handles that it is asked about; all others are not there. */
+	/* Handles that the driver knows when it is asked; all others are not there. */
 	struct {
 		u32 handle, class, parent;
 	} named[4];
@@ -44,7 +44,7 @@ struct bench {
 	u32 channel_flags; /* of the channels that it makes */
 	u32 keeps_descriptors; /* the transport does not say what a descriptor leads to */
 	u64 target; /* the file that it leads to */
-	/* What the last call came to. */
+	/* Results of the last call. */
 	enum cgpu_verdict verdict;
 	struct cgpu_call call;
 	u8 top[256];
@@ -52,7 +52,7 @@ struct bench {
 	u32 undone; /* how many objects of the last call were taken back */
 };
 
-/* Who calls: a container, a process, a device node. */
+/* Caller of the core: a container, a process, a device node. */
 struct caller {
 	u32 slot;
 	u64 generation;

@@ -21,7 +21,7 @@ static void fill_handle(const struct bench *bench, u8 *data, u32 at)
 		put32(data, at, bench->driver_handle);
 }
 
-/* What an import gives where the caller has left the handle open. */
+/* Fill in an import's results where the caller has left the handle open. */
 static void fill_imported(const struct bench *bench)
 {
 	const struct nv_abi *abi = bench->core.abi;

@@ -305,7 +305,7 @@ static void check_free_lists(const struct cgpu_state *state)
 	CHECK_EQ(count, CGPU_MAX_OBJECTS - memories);
 }
 
-/* What is promised once more, from the records alone: the reservations and what containers have beyond theirs. */
+/* Add up promises from the records alone: the reservations, and what containers have beyond theirs. */
 static void check_reservations(struct cgpu_state *state, u32 gpu)
 {
 	u64 reserved = 0, beyond = 0;

@@ -49,7 +49,7 @@ static __attribute__((unused)) struct caller busy(struct bench *bench, u32 numbe
 	return caller;
 }
 
-/* What a transport does: all of it, in its order. Returns when to come back. */
+/* Do all of a transport's work, in its order. Returns when to come back. */
 static __attribute__((unused)) u64 apply(struct bench *bench)
 {
 	struct cgpu_timeslice slice;
@@ -64,7 +64,7 @@ static __attribute__((unused)) u64 apply(struct bench *bench)
 		CHECK(batch.count >= 1 && batch.count <= CGPU_CHANNEL_BATCH);
 		driver.batches++;
 		driver.most = batch.count > driver.most ? batch.count : driver.most;
-		/* Nobody starts before all who must stop have stopped. */
+		/* No channel starts before all that must stop have stopped. */
 		CHECK(!(batch.disable && opened));
 		opened |= !batch.disable;
 		for (n = 0; n < batch.count && driver.status == NV_OK; n++)

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What the tests of the scheduler of a GPU share: one scheduler, and a look at its decision. */
+/* Parts of the tests of a GPU's scheduler: one scheduler, and a reader of its decision. */
 #ifndef CGPU_TEST_SCHED_BENCH_H
 #define CGPU_TEST_SCHED_BENCH_H
 
@@ -41,7 +41,7 @@ static inline u64 grant(u32 unit, u32 members, u32 units)
 	return unit * SLICE + SWITCH - (u64)SWITCH * unit * members / units;
 }
 
-/* What is decided now, and whose channels may run by that. */
+/* Decide now, and return whose channels may run by that. */
 static inline u32 open_at(u64 now)
 {
 	cgpu_sched_decide(&sched, now, &decision);

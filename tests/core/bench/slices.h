@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What the tests of charges share: one container with a slice, and how it allocates. */
+/* Parts of the tests of charges: one container with a slice, and how it allocates. */
 #ifndef CGPU_TEST_SLICES_H
 #define CGPU_TEST_SLICES_H
 
@@ -60,7 +60,7 @@ static inline void end_container(struct bench *bench)
 	CHECK_EQ(bench_ctl(bench, "destroy id=a"), 0);
 }
 
-/* What UVM asks for, to keep memory of client FIRST. */
+/* Request of UVM to keep memory of client FIRST. */
 static inline struct cgpu_reference_request named(const struct caller *caller, u32 handle)
 {
 	return (struct cgpu_reference_request){

@@ -41,7 +41,7 @@ static void call_older(struct bench *bench, const struct caller *caller, u32 cla
 	*object = bench_call(bench, caller, NV_ESC_RM_ALLOC_OBJECT, 20);
 }
 
-/* What is refused by the newer call is by the older ones too. */
+/* The older calls refuse what the newer call refuses. */
 TEST_ON(older_calls_have_the_same_verdicts, started("580.142", &caller))
 {
 	long memory, object;

@@ -35,7 +35,7 @@ def test_verdicts_have_reasons() -> None:
 
 
 def test_nothing_passes_that_the_driver_keeps_from_processes() -> None:
-    """What goes on unjudged is for every process; without public code it is an engine by name."""
+    """An unjudged class is for every process; without public code it is an engine by name."""
     for number, row in ROWS.items():
         fact = FACTS["classes"].get(number, {})
         if row["verdict"] == "pass":
@@ -68,7 +68,7 @@ def test_what_nvidias_programs_ask_for_is_not_refused() -> None:
 
 
 def test_what_nvproxy_lets_through_is_not_refused() -> None:
-    """Of what gVisor lets through nothing is refused but profiling, and memory over the fabric."""
+    """Classes that gVisor lets through are not refused, but profiling, and memory over the fabric."""
     refused = {row["name"] for row in ROWS.values() if row["verdict"] == "refuse"}
     assert refused & set(JUDGED["nvproxy"]) == NOT_FOR_A_SLICE
     assert {row["name"] for row in ROWS.values() if row["why"] == "nvproxy"} <= set(JUDGED["nvproxy"])

@@ -62,7 +62,7 @@ TEST_ON(controls_of_the_firmware_go_by_their_family, two("580.142", &caller))
 	CHECK_EQ(bench_control(bench, &caller, CLIENT, 0xd1, 0x2080a7d7, 8), NV_ERR_INSUFFICIENT_PERMISSIONS);
 }
 
-/* Whatever rights the container has: the driver asks for those of the machine's administrator only. */
+/* Refused whatever rights the container has: the driver asks for those of the machine's administrator only. */
 TEST_ON(the_drivers_limits_of_a_cgroup_are_not_the_containers_to_set, two("615.71.09", &caller))
 {
 	u32 set_limits = 0x3d0d; /* NV0000_CTRL_OS_UNIX_CMD_MEMACCT_SET_LIMITS */
@@ -151,7 +151,7 @@ TEST_ON(clients_in_parameters_are_ones_own, two("550.163.01", &caller))
 	CHECK_EQ(
 		naming(bench, &caller, NV2080_CTRL_CMD_GR_CTXSW_ZCULL_BIND, 8, 0, CLIENT), NV_ERR_INVALID_PARAM_STRUCT);
 	bench_free(bench);
-	/* Of a driver that has no such structure. */
+	/* This driver has no such structure. */
 	bench = two("535.261.03", &caller);
 	CHECK_EQ(naming(bench, &caller, NV2080_CTRL_CMD_GR_CTXSW_SETUP_BIND, 16, 0, CLIENT), NV_ERR_NOT_SUPPORTED);
 }
@@ -170,7 +170,7 @@ TEST_ON(leave_is_given_to_ones_own_clients, two("580.142", &caller))
 	CHECK_EQ(bench_control(bench, &caller, CLIENT, CLIENT, command, at->bytes), NV_ERR_INSUFFICIENT_PERMISSIONS);
 	put32(bench->segment[0], at->sharePolicy_target, CLIENT);
 	CHECK_EQ(bench_control(bench, &caller, CLIENT, CLIENT, command, at->bytes), NV_OK);
-	/* Of a client that has nothing yet, as libcuda does; and of another container's. */
+	/* A client that has nothing yet passes, as libcuda's; another container's does not. */
 	CHECK_EQ(bench_control(bench, &caller, 0x77, 0x77, command, at->bytes), NV_OK);
 	CHECK_EQ(bench_control(bench, &caller, CLIENT + 1, CLIENT + 1, command, at->bytes),
 		NV_ERR_INSUFFICIENT_PERMISSIONS);

@@ -43,7 +43,7 @@ def test_judged_ones_have_a_handler() -> None:
 
 
 def test_nothing_passes_that_the_driver_keeps_from_processes() -> None:
-    """What goes on unjudged is for every process, or no public table has it and it is named one by one."""
+    """An unjudged control is for every process, or no public table has it and it is named one by one."""
     unlisted = set()
     for number, fact in FACTS["controls"].items():
         row = JUDGED["controls"][number]
@@ -60,7 +60,7 @@ def test_nothing_passes_that_the_driver_keeps_from_processes() -> None:
 
 
 def test_privileged_families_are_refused() -> None:
-    """Of the firmware's controls those for root are refused: bit 14 of the number says so."""
+    """The firmware's controls for root are refused: bit 14 of the number says so."""
     for number, row in JUDGED["families"].items():
         if int(number, 16) & 0x4000:
             assert row["verdict"] == "refuse", number
@@ -74,13 +74,13 @@ def test_what_nvidias_programs_ask_is_not_refused() -> None:
 
 
 def test_what_simulated_cards_answer_is_not_refused() -> None:
-    """What CUDA and management clients need of a simulated card passes or is judged."""
+    """Controls that CUDA and management clients need of a simulated card pass or are judged."""
     for name, row in table("card.json")["controls"].items():
         assert verdict(row["cmd"]) in {"pass", "judge"}, name
 
 
 def test_controls_that_change_something_run_one_at_a_time() -> None:
-    """What exports, imports, schedules, binds or sets timeslices is in the order of its container."""
+    """A control that exports, imports, schedules, binds or sets timeslices is in its container's order."""
     rows = HANDLERS.read_text().split("controls[] = {")[1].split("};")[0]
     changing = set(re.findall(r"TRANSFERS\((\w+)\)", rows))
     changing |= set(re.findall(r"SCHEDULING\((\w+), core_begin_(?:schedule|bind|set_timeslice)\)", rows))

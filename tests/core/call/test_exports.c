@@ -66,7 +66,7 @@ TEST_ON(a_list_replaces_what_was_at_its_places, with_files(&caller))
 	CHECK_EQ(bench_used(bench, 0, caller.slot), 4 * MIB);
 	CHECK_EQ(bench_rm_free(bench, &caller, FIRST, 0x71), NV_OK);
 	CHECK_EQ(bench_used(bench, 0, caller.slot), 0);
-	/* Nothing is left on the file. */
+	/* The file has no records left. */
 	CHECK_EQ(bench->core.state->clients, 1);
 }
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* What a container is told about memory. */
+/* Memory figures that a container reads. */
 #include "slices.h"
 
 #define USED (1024 * MIB)

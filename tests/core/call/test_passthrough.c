@@ -33,7 +33,7 @@ static long control(struct bench *bench, u32 object, u32 cmd, u32 bytes)
 	return bench_control(bench, &self, 0xc1, object, cmd, bytes);
 }
 
-/* It could grow. */
+/* An empty slice could grow. */
 TEST_ON(a_gpu_with_an_empty_slice_is_not_given_whole, bench_new("580.142"))
 {
 	CHECK_EQ(bench_ctl(bench, "create id=d pid=2 gpu=1:1"), 0);
@@ -126,7 +126,7 @@ TEST_ON(dups_take_their_charge_along, mixed())
 {
 	CHECK_EQ(take(bench, NATIVE, 1, SLICE), NV_OK);
 	CHECK_EQ(take(bench, 0xd0, 2, SLICE / 2), NV_OK);
-	/* It stays where it is, whatever it hangs below. */
+	/* The duplicate's charge stays, whatever it hangs below. */
 	CHECK_EQ(bench_dup(bench, &self, 0xc1, 0xd0, 3, 0xc1, 1), NV_OK);
 	CHECK_EQ(bench_dup(bench, &self, 0xc1, NATIVE, 4, 0xc1, 2), NV_OK);
 	CHECK_EQ(bench_rm_free(bench, &self, 0xc1, 1), NV_OK);
@@ -250,7 +250,7 @@ TEST_ON(cards_in_mig_mode_are_not_sliced, bench_new("580.142"))
 {
 	CHECK(bench_is(bench, "1/mig", "0\n"));
 	CHECK_EQ(bench_ctl(bench, "create id=before pid=1 gpu=1:1"), 0);
-	/* It was switched on since the engine has looked. */
+	/* MIG was switched on since the engine has looked. */
 	bench->ops.cards = driver_says_mig;
 	CHECK_EQ(bench_ctl(bench, "create id=a pid=1 gpu=1:1:99 gpu=9:1"), -EINVAL);
 	CHECK_EQ(asked, 0);

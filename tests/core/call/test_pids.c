@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* What a container is told about processes. */
+/* Processes that a container may list. */
 #include "bench.h"
 
 #define OWN 100
@@ -116,13 +116,13 @@ TEST_ON(numbers_of_the_caller_are_understood, with_processes("535.113.01"))
 	CHECK_EQ(list(bench, pids, 4, 4), NV_OK);
 	CHECK_EQ(count_of(bench), 1);
 	CHECK_EQ(listed(bench, 0), INSIDE);
-	/* Nobody to ask: the driver has left out what the caller cannot see. */
+	/* Without this callback the engine cannot ask: the driver has left out what the caller cannot see. */
 	bench->ops.process_of = NULL;
 	CHECK_EQ(list(bench, pids, 4, 4), 0x10000);
 	CHECK_EQ(count_of(bench), 4);
 }
 
-/* Of a number that the driver takes for the host's, whatever the caller means by it. */
+/* Whether the caller gets figures for a number, which the driver takes for the host's. */
 static int tells(struct bench *bench, u32 pid)
 {
 	const struct nv_abi *abi = bench->core.abi;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* What a new client's handle says of the records that have the same one. */
+/* A new client with a handle that records have already. */
 #include "bench.h"
 
 #define SLICE "1073741824"

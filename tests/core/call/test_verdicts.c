@@ -109,7 +109,7 @@ TEST_ON(surfaces_of_host_memory_only, sliced("580.142", &caller))
 	bench_settings(bench, 0, 0);
 	CHECK_EQ(bench_surface(bench, &caller, 0xc1, 3, 0), CONTINUED);
 	bench_free(bench);
-	/* It is not there yet. */
+	/* The older driver has no such class yet. */
 	older = sliced("530.41.03", &caller);
 	CHECK_EQ(bench_class(older, &caller, NV_SEMAPHORE_SURFACE), NV_ERR_INVALID_CLASS);
 	bench_free(older);
@@ -192,7 +192,7 @@ static void damage_the_form(struct bench *bench)
 	bench->call.bytes = 1;
 }
 
-/* Nobody knows what the driver has done: what such a call reserved stays charged, and it is not settled later. */
+/* The driver's result is unknown: what such a call reserved stays charged, and the call is not settled later. */
 TEST_ON(a_damaged_call_in_flight_is_over_once, started("580.142", &caller))
 {
 	void (*const damages[])(struct bench * bench) = { damage_the_operation, damage_the_form };

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What holds for the table of classes and for that of controls alike."""
+"""Rules that hold for the tables of classes and of controls alike."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def test_every_known_one_has_a_verdict(kind: str) -> None:
 
 @kinds
 def test_parameters_that_name_clients_are_judged(kind: str) -> None:
-    """None goes on unjudged whose parameters name a client of RM that the driver reads."""
+    """A call whose parameters name a client of RM, which the driver reads, never goes on unjudged."""
     for number, fact in FACTS[kind][kind].items():
         if any("client" in field.lower() for field in fact.get("inside", [])):
             assert ROWS[kind][number]["verdict"] != "pass" or fact["name"] in UNREAD, number

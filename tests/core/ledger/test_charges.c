@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* What is charged, how much, to whom and until when. */
+/* Charges: for what, how much, to whom and until when. */
 #include "slices.h"
 
 #define PAGE_4K (NVOS32_ATTR_PAGE_SIZE_4KB << NVOS32_ATTR_PAGE_SIZE_SHIFT)

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* What is charged for contexts of the graphics engine: an estimate for each, as long as its channel group lives. */
+/* Charges for contexts of the graphics engine: an estimate for each, as long as its channel group lives. */
 #include "rm_structs.h"
 #include "slices.h"
 
@@ -72,7 +72,7 @@ TEST_ON_EACH(channels_outside_of_groups_are_charged, with_contexts(version, &cal
 	CHECK_EQ(charged(bench, &caller), EACH);
 	CHECK_EQ(channel(bench, &caller, DEVICE, 0x21, COPY), NV_OK);
 	CHECK_EQ(group(bench, &caller, 0x10, NV2080_ENGINE_TYPE_GR0), NV_OK);
-	/* Those of a group share its context. */
+	/* Channels of a group share its context. */
 	CHECK_EQ(channel(bench, &caller, 0x10, 0x22, NV2080_ENGINE_TYPE_GR0), NV_OK);
 	CHECK_EQ(charged(bench, &caller), 2 * EACH);
 	CHECK_EQ(bench_rm_free(bench, &caller, 0xc1, 0x20), NV_OK);
@@ -152,7 +152,7 @@ static int retain(struct bench *bench, const struct caller *caller, u32 channel,
 	return err;
 }
 
-/* What UVM retains stays charged and counted after its end, and once. */
+/* A group that UVM retains stays charged and counted after its end, and once. */
 TEST_ON(a_retained_group_stays_charged_and_counted, with_contexts("580.142", &caller))
 {
 	struct cgpu_reference first[2], second[2], lone[2];
@@ -215,7 +215,7 @@ TEST_ON(groups_hang_below_devices_only, with_contexts("580.142", &caller))
 	CHECK_EQ(bench_channel(bench, &caller, &ask), NV_ERR_INVALID_OBJECT_PARENT);
 }
 
-/* What the driver's figure for the process has of its charges. */
+/* Return the part of the charges that is in the driver's figure for the process. */
 static u64 reported(struct bench *bench, const struct caller *caller)
 {
 	struct cgpu_process_charge charge = { 0 };
@@ -242,7 +242,7 @@ TEST_ON(the_driver_tells_of_no_estimate, with_contexts("580.142", &caller))
 	CHECK_EQ(reported(bench, &caller), MIB);
 	CHECK_EQ(cgpu_state_recover(bench->core.state), 0);
 	CHECK_EQ(reported(bench, &caller), MIB);
-	/* What UVM alone has is in no client of the process. */
+	/* Memory that UVM alone has is in no client of the process. */
 	CHECK_EQ(cgpu_reference_on_file(&bench->core, &request, 7, &held), 0);
 	CHECK_EQ(cgpu_reference_confirm(&bench->core, &held), 0);
 	CHECK_EQ(reported(bench, &caller), MIB);
@@ -305,7 +305,7 @@ static struct bench *with_notifiers(const char *driver, struct caller *caller)
 	return bench;
 }
 
-/* Of others the driver reads from address 0 (call/notifier.c). */
+/* The driver reads other notifiers from address 0 (call/notifier.c). */
 TEST_ON_EACH(notifiers_are_memory_of_the_channels_device, with_notifiers(version, &caller), "515.43.04", "550.163.01",
 	"595.45.04", "615.71.09")
 {

@@ -25,7 +25,7 @@ TEST_ON(it_is_charged_to_nobody, with_files(&caller))
 	CHECK_EQ(bench->verdict, CGPU_EXECUTE);
 	CHECK_EQ(bench_heap(bench, &caller, &ask), NV_OK);
 	CHECK_EQ(bench->verdict, CGPU_EXECUTE);
-	/* Of no device. */
+	/* Memory of no device. */
 	CHECK_EQ(bench_host(bench, &caller, FIRST, FIRST, 3), NV_OK);
 	CHECK_EQ(bench_host(bench, &caller, FIRST, 0x77, 4), CONTINUED);
 	bench_invariants(bench->core.state);
@@ -99,7 +99,7 @@ TEST_ON(a_list_may_have_both, with_files(&caller))
 	CHECK_EQ(bench_used(bench, 0, caller.slot), 0);
 }
 
-/* What is at a place of a file, or under a handle, is what was put there last. */
+/* A place of a file, or a handle, has what was put there last. */
 TEST_ON(the_card_cannot_go_for_the_host, with_files(&caller))
 {
 	struct list_ask list = { .client = FIRST, .parent = 0xd0, .count = 1, .object = { 1 } };

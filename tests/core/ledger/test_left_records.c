@@ -198,7 +198,7 @@ TEST_ON(references_of_a_file_keep_their_records, started("580.142", &caller))
 	CHECK_EQ(orphaned(bench), 0);
 }
 
-/* It replaces what was exported in the same place, and must find both. */
+/* The new export replaces what was exported in the same place, and must find both. */
 TEST_ON(an_export_under_way_keeps_the_records_of_its_file, with_files(&caller))
 {
 	take_many(bench, &caller, MANY);
@@ -241,7 +241,7 @@ TEST_ON(nobody_is_registered_beside_too_many_clients_of_removed_containers, benc
 	leave_clients(bench, "c", 0x20000, 1);
 	CHECK_EQ(bench->core.state->orphaned_clients, CORE_ORPHANED_CLIENTS + 1);
 	CHECK_EQ(bench_ctl(bench, "create id=d pid=1 gpu=0:1048576"), -ENOSPC);
-	/* Whoever is there already has its share of the others. */
+	/* Clients that are there already have their share of the others. */
 	for (client = 0x30000; client < 0x30000 + CGPU_MAX_CLIENTS / 4 - 1; client++)
 		CHECK_EQ(bench_device(bench, &other, client, 0xd0, 0), NV_OK);
 	bench_invariants(bench->core.state);

@@ -5,7 +5,7 @@
 #define MARGIN (16 * MIB)
 #define EACH (96 * MIB)
 
-/* What the transport counts: one container's pages of GPU 0, and the limits that it was told last. */
+/* Counters of the transport: one container's pages of GPU 0, and the limits that it was told last. */
 static struct cgpu_pages counted;
 static u64 limit_of_slice, limit_of_others;
 static u64 taken_before; /* pages that are given out while the next limit is on its way */

@@ -25,7 +25,7 @@ TEST_ON(a_hold_that_did_not_come_to_be_leaves_nothing, with_files(&caller))
 	cgpu_reference_drop(&bench->core, &held);
 	CHECK_EQ(bench->core.state->clients, clients);
 	CHECK_EQ(cgpu_reference_confirm(&bench->core, &held), -ENOENT);
-	/* Of nothing that is charged: no record. */
+	/* Memory that is not charged has no record. */
 	CHECK_EQ(reference(bench, &caller, 77, &held), 0);
 	CHECK_EQ(held.serial, 0);
 	CHECK_EQ(bench_rm_free(bench, &caller, FIRST, 1), NV_OK);
@@ -229,7 +229,7 @@ TEST_ON(a_file_keeps_what_its_container_has, started("580.142", &caller))
 	CHECK_EQ(cgpu_reference_names(&bench->core, &held, &request), 0);
 	request.handle = 3;
 	CHECK_EQ(cgpu_reference_names(&bench->core, &held, &request), 0);
-	/* Of nothing that is charged. */
+	/* Memory that is not charged. */
 	CHECK_EQ(cgpu_reference_on_file(&bench->core, &request, 7, &same), 0);
 	CHECK_EQ(same.serial, 0);
 	request = named(&other, 1);

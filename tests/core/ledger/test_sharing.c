@@ -46,7 +46,7 @@ TEST_ON(a_duplicate_needs_a_parent_that_is_there, started("580.142", &caller))
 	CHECK_EQ(bench->asked, 3);
 }
 
-/* It gives no leave for what is not its own, and nothing is charged anew. */
+/* A caller gives no leave for what is not its own, and nothing is charged anew. */
 TEST_ON(who_may_duplicate_is_the_owners_affair, started("580.142", &caller))
 {
 	struct caller stranger = neighbour(bench);
@@ -57,7 +57,7 @@ TEST_ON(who_may_duplicate_is_the_owners_affair, started("580.142", &caller))
 	CHECK_EQ(bench_dup(bench, &stranger, SECOND, 0xd0, 2, 0xc1, 1), NV_ERR_INSUFFICIENT_PERMISSIONS);
 	CHECK_EQ(bench_share(bench, &stranger, 0xc1, 1, 0), NV_ERR_INSUFFICIENT_PERMISSIONS);
 	CHECK_EQ(bench->verdict, CGPU_ANSWER);
-	/* Of a process outside, whose clients the ledger has not. */
+	/* Clients of a process outside, which the ledger has not. */
 	CHECK_EQ(bench_share(bench, &stranger, 0xc9, 1, 0), NV_ERR_INSUFFICIENT_PERMISSIONS);
 	CHECK_EQ(bench_share(bench, &stranger, 0xff000000, 1, 0), NV_ERR_INVALID_CLIENT);
 	/* The driver notes in a client that it is given leave, and asks nobody. */
@@ -227,7 +227,7 @@ static void dup_while_another_allocates(struct bench *bench)
 	memcpy(bench->segment, under_way.segment, sizeof(bench->segment));
 }
 
-/* What the other one has asked for before counts, too: it would be taken back, and the duplicate stay. */
+/* A request that the other one has sent before counts, too: it would be taken back, and the duplicate stay. */
 TEST_ON(what_another_has_under_way_may_become_the_source, sharing_a_file(&caller))
 {
 	CHECK_EQ(bench_rm_free(bench, &stranger, SHARED, 0xd5), NV_OK);

@@ -76,7 +76,7 @@ TEST_ON(a_refused_reservation_stays_charged_until_its_space_ends, with_space("55
 	CHECK_EQ(bench_addresses(bench, &caller, &ask), NV_ERR_INVALID_ARGUMENT);
 	bench->driver_status = NV_OK;
 	CHECK_EQ(charged(bench, &caller), core_round_up(OF_64_GIB + 4 * CORE_TABLE, 65536));
-	/* What is free in the pool is used again. */
+	/* Free entries of the pool are used again. */
 	CHECK_EQ(bench_addresses(bench, &caller, &ask), NV_OK);
 	ask.object++;
 	CHECK_EQ(bench_heap_addresses(bench, &caller, &ask), NV_OK);

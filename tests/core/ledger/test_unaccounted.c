@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* What a card is short of beyond what is charged: how it is told, logged, and answered. */
+/* Memory that a card is short of beyond what is charged: how it is told, logged, and answered. */
 #include "slices.h"
 
 #define OWN (400 * MIB)
@@ -155,7 +155,7 @@ TEST_ON(nothing_more_is_given_where_that_is_asked_for, reconciled(&caller, 1))
 	CHECK_EQ(context(bench, &caller, 6), NV_ERR_NO_MEMORY);
 	CHECK_EQ(cgpu_managed_set(&bench->core, &managed), -ENOMEM);
 	CHECK_EQ(cgpu_reference_charge(&bench->core, &request, &reference), -ENOMEM);
-	/* What there is can be freed, and what is there is counted. */
+	/* Memory that is there can be freed, and counts. */
 	CHECK_EQ(bench_rm_free(bench, &caller, 0xc1, 5), NV_OK);
 	managed.limited = 0;
 	CHECK_EQ(cgpu_managed_set(&bench->core, &managed), 0);

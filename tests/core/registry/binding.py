@@ -22,7 +22,7 @@ CGROUP = ctypes.CFUNCTYPE(
 
 
 class Ops(ctypes.Structure):
-    """struct cgpu_ops. What follows the cgroup is optional, and not there."""
+    """struct cgpu_ops. Optional members follow the cgroup, and are left out."""
 
     _fields_ = (
         ("lock", LOCK),

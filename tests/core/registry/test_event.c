@@ -11,7 +11,7 @@ static void check_event(const struct bench *bench, const char *expected)
 
 TEST_ON(a_slice_that_starts_is_one_line, bench_new("580.142"))
 {
-	/* What is refused is none. */
+	/* A refused line makes no event. */
 	CHECK_EQ(bench_ctl(bench, "create id=web pid=1 gpu=7:1048576"), -ENOENT);
 	CHECK_EQ(bench_ctl(bench, "destroy id=web"), 0);
 	CHECK_EQ(bench->events, 0);

@@ -2,7 +2,7 @@
 /* inst_ctl: its grammar, its errors, and what a registration is. */
 #include "bench.h"
 
-/* What tests/conformance does not write: it has the rest of the grammar. */
+/* Grammar that tests/conformance does not write: it has the rest. */
 TEST_ON(grammar_is_strict, bench_new("580.142"))
 {
 	static const char *const bad[] = { "", "create id=a pid=1 gpu=:1", "create id=a pid=2147483648 gpu=0:1",

@@ -68,9 +68,9 @@ TEST_ON(the_cards_answer_takes_it_back, bench_new("580.142"))
 
 	CHECK_EQ(cgpu_gpu_reconcile(&bench->core, 1, &lost), 0);
 	CHECK_STAT("1/stat", "lost", 1);
-	/* What was known of its memory stays. */
+	/* The last known memory stays. */
 	CHECK(bench_is(bench, "1/memfree", "15842934784\n"));
-	/* Nobody has asked. */
+	/* The driver was not asked. */
 	CHECK_EQ(cgpu_gpu_reconcile(&bench->core, 1, NULL), 0);
 	CHECK_STAT("1/stat", "lost", 1);
 	CHECK_EQ(cgpu_gpu_reconcile(&bench->core, 1, &well), 0);
@@ -96,7 +96,7 @@ TEST_ON(new_slices_of_it_are_refused, bench_new("580.142"))
 	CHECK_EQ(bench_ctl(bench, "create id=b pid=2 gpu=1:1048576 gpu=0:1048576"), -EIO);
 	CHECK_EQ(bench_ctl(bench, "reserve id=s gpu=0:1048576"), -EIO);
 	CHECK_EQ(bench_ctl(bench, "create id=b pid=2 gpu=1:1048576"), 0);
-	/* What there is may go. */
+	/* An existing instance may go. */
 	CHECK_EQ(bench_ctl(bench, "destroy id=a"), 0);
 	CHECK_EQ(cgpu_gpu_set_lost(&bench->core, 0, 0), 0);
 	CHECK_EQ(bench_ctl(bench, "create id=a pid=1 gpu=0:1048576"), 0);

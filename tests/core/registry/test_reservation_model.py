@@ -45,7 +45,7 @@ def library() -> ctypes.CDLL:
 
 @dataclass
 class Part:
-    """What a share or a container has of a card."""
+    """Part of a card that a share or a container has."""
 
     memsize: int
     weight: int
@@ -244,7 +244,7 @@ class Reservations(RuleBasedStateMachine):
                     assert got == [f"{value}\n" for value in (part.memsize, part.weight, part.highprio)]
 
     def probe(self, gpu: int, places: int, weights: int, left: int) -> None:
-        """What is left can be reserved, and not a byte more."""
+        """The rest can be reserved, and not a byte more."""
         line = f"reserve id=probe gpu={gpu}:"
         if places < MOST:
             assert self.bench.control(f"{line}{left + 1}") == -errno.ENOMEM
@@ -265,7 +265,7 @@ class Reservations(RuleBasedStateMachine):
 
 
 def test_reservations_agree_with_the_model(library: ctypes.CDLL) -> None:
-    """Nothing is promised twice, and no reservation is lost, in whatever order things come."""
+    """Memory is never promised twice, and no reservation is lost, in whatever order things come."""
     Reservations.library = library
     size = library.cgpu_state_bytes()
     Reservations.states = [ctypes.create_string_buffer(size) for _ in range(2)]

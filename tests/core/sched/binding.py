@@ -126,7 +126,7 @@ class Sched:
 
 @dataclass
 class Load:
-    """What a container does: work for `busy` ns, nothing for `idle` ns, and so on; greedy without idle."""
+    """A container's load: work for `busy` ns, nothing for `idle` ns, and so on; greedy without idle."""
 
     busy: int = 1
     idle: int = 0

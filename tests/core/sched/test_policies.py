@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Whatever knows the policies knows those of the core's table."""
+"""Every list of policies has those of the core's table."""
 
 from __future__ import annotations
 

@@ -9,7 +9,7 @@ static void look(struct bench *bench, s32 tgid)
 		cgpu_ran(&bench->core, 0, tgid, MS);
 }
 
-/* What it is not seen to use is not kept for it. */
+/* Time that the container is not seen to use is not reserved for it. */
 TEST_ON(priority_is_for_who_is_at_work, two_busy(2, ":1", ":1:1"))
 {
 	struct cgpu_round turn;
@@ -47,7 +47,7 @@ TEST_ON(without_looks_priority_stays, two_busy(1, "", ":1:1"))
 
 	run(bench, 8000 * MS, ran);
 	CHECK_EQ(ran[2], 6400 * MS);
-	/* None of it is left of a priority that was taken away, and of one that has made new channels. */
+	/* A priority that was taken away leaves nothing of it, also when the container has made new channels. */
 	for (n = 0; n < 3; n++)
 		look(bench, 1001);
 	CHECK_EQ(bench_write(bench, "0/c2/highprio", "0"), 0);

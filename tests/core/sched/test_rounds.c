@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* What the core says is to be done on a card: which channels are enabled. */
+/* Orders of the core for a card: which channels are enabled. */
 #include "rounds.h"
 
 /* How much longer a grant is than its unit says, for who is beside one of so many units: each round has two switches, which
@@ -17,7 +17,7 @@ TEST_ON(who_runs_on_owes_it, two_busy(2, ":1", ":1"))
 	driver.takes = 5 * MS;
 	begin = bench->now;
 	run(bench, 4000 * MS, ran);
-	/* What passed in calls was all the second one's. */
+	/* Time that passed in calls was all the second one's. */
 	extra = bench->now - begin - ran[1] - ran[2];
 	CHECK(extra > 1000 * MS);
 	CHECK(ran[1] > (ran[2] + extra) * 99 / 100 && ran[1] < (ran[2] + extra) * 101 / 100);
@@ -143,7 +143,7 @@ TEST_ON(scheduling_that_was_taken_back_has_not_to_wait, two_busy(2, ":1", ":1"))
 	CHECK_EQ(bench->verdict, CGPU_ANSWER);
 }
 
-/* What the driver does between the engine's question and its answer is not taken for what was asked. */
+/* A change that the driver makes between the engine's question and its answer is not taken for the answer. */
 TEST_ON(a_doubt_meanwhile_stays, two_busy(2, ":1", ":1"))
 {
 	u32 bytes = bench->core.abi->NVA06F_CTRL_GPFIFO_SCHEDULE_PARAMS.bytes, n;
@@ -263,7 +263,7 @@ TEST_ON(a_failure_of_a_moment_ends_nothing, two_busy(2, ":1", ":1"))
 	CHECK_EQ(cgpu_channels_next(&bench->core, 0, &batch), -ENOENT);
 	run(bench, 400 * MS, ran);
 	CHECK_EQ(ran[1], ran[2]);
-	/* What it has done before it can do. */
+	/* The driver refuses calls that it has done before: gates go on. */
 	driver.status = NV_ERR_INSUFFICIENT_PERMISSIONS;
 	bench->now += SLICE;
 	apply(bench);
@@ -294,7 +294,7 @@ TEST_ON(while_gates_cannot_be_set_time_is_nobodys, two_busy(2, ":1", ":1"))
 	CHECK(ran[1] > 190 * MS && ran[2] > 190 * MS);
 }
 
-/* What is to be set next, after the round of a moment, is told with this status. Returns its channel; 0: nothing. */
+/* Answer the next setting, after the round of a moment, with this status. Returns its channel; 0: none. */
 static u32 tell_next(struct bench *bench, u32 status, u64 *until)
 {
 	struct cgpu_channel_batch batch;
@@ -312,7 +312,7 @@ static u32 tell_next(struct bench *bench, u32 status, u64 *until)
 	return channel;
 }
 
-/* It may run on in the time of others, so it is no matter of that moment alone; one that has gone is. */
+/* The channel may run on in the time of others, so it is tried again; one that has gone is not. */
 TEST_ON(a_channel_that_was_not_disabled_is_tried_again, fresh(2))
 {
 	u64 until, failed;
@@ -334,7 +334,7 @@ TEST_ON(a_channel_that_was_not_disabled_is_tried_again, fresh(2))
 	CHECK_EQ(tell_next(bench, NV_OK, &until), 0);
 }
 
-/* What could not be set is tried again at once where it is a timeslice. */
+/* A timeslice that could not be set is tried again at once. */
 TEST_ON(new_timeslices_do_not_end_the_wait_for_a_channel, fresh(2))
 {
 	struct cgpu_timeslice slice;

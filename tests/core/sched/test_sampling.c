@@ -21,7 +21,7 @@ TEST(one_in_a_second)
 	struct cgpu_sampling sampling = { 0 };
 	u64 ms = 5000;
 
-	/* Of the first it is not known since when. */
+	/* The first sample's start is not known. */
 	CHECK_EQ(cgpu_sampling_add(&sampling, CGPU_SAMPLES_PART, ms * MS), CGPU_SAMPLES_PART);
 	CHECK_EQ(sampling.after, 1000 * MS);
 	ms += 1000;

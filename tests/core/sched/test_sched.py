@@ -45,7 +45,7 @@ def weights(draw: st.DrawFn, least: int = 2) -> list[int]:
 
 
 def says(policy: int, found: list[int], max_inst: int) -> list[float]:
-    """What a policy gives to containers that always have work."""
+    """Share of each container that always has work, by a policy."""
     if policy in (FAIR, PREEMPTIVE):
         return [1 / (max_inst if policy == FAIR else len(found))] * len(found)
     return [weight / (max_inst if policy == FIXED else sum(found)) for weight in found]
@@ -121,7 +121,7 @@ def test_bursts_do_not_take_from_others(library: ctypes.CDLL, policy: int, data:
 def test_pauses_win_nothing(
     library: ctypes.CDLL, highprio: int, policy: int, others: int, busy: int, idle: int
 ) -> None:
-    """Who pauses in each of its turns has no more of them: the greedy ones keep their part."""
+    """A container that pauses in each turn gains no time: the greedy ones keep their part."""
     card = Card(Sched(library, policy, 20, time_slices=0))
     card.join(0, 1, Load(busy, idle), highprio)
     for slot in range(1, 1 + others):
@@ -150,7 +150,7 @@ def test_overruns_are_paid_back(library: ctypes.CDLL, policy: int, found: list[t
 
 @pytest.mark.parametrize("policy", GATED)
 def test_no_debt_beyond_the_overrun(library: ctypes.CDLL, policy: int) -> None:
-    """Who has owed and paid is served like the others again, within the rounds that its overrun is worth."""
+    """A container that has paid its debt is served like the others within the rounds of its overrun."""
     card = greedy(Sched(library, policy, 4), [1, 1, 1, 1])
     card.run(SECOND)
     card.loads[0].kernel = 30 * MS

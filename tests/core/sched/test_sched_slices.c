@@ -85,7 +85,7 @@ TEST(other_policies_leave_them)
 	}
 }
 
-/* Whatever the number of groups: their sum is no more than one group would have, but for that one's rounding. */
+/* The slices of any number of groups add up to no more than one group's, but for that one's rounding. */
 TEST(many_groups_are_no_larger_share)
 {
 	u64 slice;

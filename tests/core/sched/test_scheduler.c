@@ -126,7 +126,7 @@ TEST(a_newcomer_has_its_grant_within_a_round)
 	CHECK_EQ(cgpu_sched_join(&sched, 1, 1, 0, 12 * SLICE), 0);
 	CHECK_EQ(cgpu_sched_process(&sched, 1, 1, 12 * SLICE), 0);
 	turn_is(12 * SLICE, CGPU_SCHED_NONE, 19 * SLICE);
-	/* What is past of that time was nobody's, and is not taken off what is left. */
+	/* The part of that time that has passed was nobody's, and is not taken off the rest. */
 	CHECK_EQ(cgpu_sched_join(&sched, 2, 1, 0, 16 * SLICE), 0);
 	CHECK_EQ(cgpu_sched_process(&sched, 2, 1, 16 * SLICE), 0);
 	turn_is(16 * SLICE, CGPU_SCHED_NONE, 19 * SLICE);
@@ -140,7 +140,7 @@ TEST(unused_parts_are_nobodys)
 	turn_is(0, 3, 5 * SLICE);
 	turn_is(5 * SLICE, CGPU_SCHED_NONE, 20 * SLICE);
 	turn_is(20 * SLICE, 3, 25 * SLICE);
-	/* What it ran on in nobody's time it has less of afterwards. */
+	/* A run in nobody's time shortens the container's next turns. */
 	turn_is(25 * SLICE, CGPU_SCHED_NONE, 40 * SLICE);
 	CHECK_EQ(cgpu_sched_ran(&sched, 3, 7 * SLICE, 40 * SLICE), 0);
 	turn_is(40 * SLICE, CGPU_SCHED_NONE, 47 * SLICE);
@@ -171,7 +171,7 @@ TEST(what_is_left_of_a_turn_is_no_credit)
 	CHECK_EQ(sched.balance[0], 0);
 }
 
-/* What is left of the turn is neither lost nor more than a turn of the new policy. */
+/* The rest of the turn is neither lost nor more than a turn of the new policy. */
 TEST(a_turn_outlasts_a_change_of_policy)
 {
 	struct cgpu_sched_settings weight, fair;
@@ -207,7 +207,7 @@ TEST(a_pause_ends_the_turn)
 	CHECK_EQ(cgpu_sched_process(&sched, 0, 0, now), 0);
 	cgpu_sched_decide(&sched, now, &decision);
 	CHECK_EQ(cgpu_sched_process(&sched, 0, 1, now), 0);
-	/* It comes back at once, and to no more than the others have. */
+	/* The container comes back at once, and to no more than the others have. */
 	turn_is(now, 1, now + SLICE);
 	turn_is(now + SLICE, 2, now + 2 * SLICE);
 	turn_is(now + 2 * SLICE, 0, now + 3 * SLICE);
@@ -264,7 +264,7 @@ TEST(native_forgets)
 	CHECK_EQ(sched.slot[1].ran, 2 * MS);
 }
 
-/* What containers owe each other when their kernels run on, and how it is paid. */
+/* Debts of containers whose kernels run on, and how they are paid. */
 
 TEST(overruns_change_hands)
 {
@@ -353,7 +353,7 @@ TEST(who_is_away_pays_off)
 	CHECK_EQ(sched.balance[2], -2 * (s64)SLICE);
 	cgpu_sched_decide(&sched, 4 * SLICE, &decision);
 	CHECK_EQ(sched.balance[2], -(s64)SLICE);
-	/* Who pauses in its turn has no more of it. */
+	/* A container that pauses in its turn has no more of it. */
 	CHECK_EQ(decision.grantee, 0);
 	CHECK_EQ(cgpu_sched_process(&sched, 0, 0, 4 * SLICE + MS), 0);
 	cgpu_sched_decide(&sched, 4 * SLICE + MS, &decision);
@@ -364,7 +364,7 @@ TEST(who_is_away_pays_off)
 	for (now = 6 * SLICE; now < 12 * SLICE; now += SLICE)
 		cgpu_sched_decide(&sched, now, &decision);
 	CHECK_EQ(sched.balance[2], 0);
-	/* Nobody has work: whoever starts may. */
+	/* No container has work: the first that starts may run. */
 	CHECK_EQ(cgpu_sched_process(&sched, 0, 0, now), 0);
 	CHECK_EQ(cgpu_sched_process(&sched, 1, 0, now), 0);
 	cgpu_sched_decide(&sched, now, &decision);
@@ -389,7 +389,7 @@ TEST(the_last_one_pays_off_alone)
 	CHECK_EQ(sched.balance[0], 0);
 	CHECK_EQ(cgpu_sched_join(&sched, 1, 1, 0, 9 * SLICE), 0);
 	turn_is(9 * SLICE, 1, 10 * SLICE);
-	/* Who has just begun its turn when the others go keeps it when they come again. */
+	/* A container that has just begun its turn when the others go keeps it when they come again. */
 	turn_is(10 * SLICE, 0, 11 * SLICE);
 	CHECK_EQ(cgpu_sched_leave(&sched, 0, 11 * SLICE - 1), 0);
 	cgpu_sched_decide(&sched, 11 * SLICE - 1, &decision);

@@ -92,7 +92,7 @@ TEST_ON(with_timeslices_samples_tell, two_busy(4, ":1", ":3"))
 	}
 	CHECK_STAT("0/c1/stat", "throttled", 3000 * MS);
 	CHECK_STAT("0/c2/stat", "throttled", 1000 * MS);
-	/* Who was not at work did not wait. */
+	/* An idle container did not wait. */
 	CHECK_STAT("0/c3/stat", "throttled", 0);
 	CHECK_STAT("0/stat", "usage", 4000 * MS);
 }

@@ -86,7 +86,10 @@ TEST_ON(duplicates_of_groups_have_a_bound, fresh(1))
 	CHECK_EQ(make(bench, &first, 0xc001, DEVICE, 200000, GROUP), NV_ERR_INSUFFICIENT_RESOURCES);
 }
 
-/* Of 256 MiB in 15109, with 20 places: a twentieth of one half of the numbers, and as much of the other as of memory. */
+/*
+ * A part of 256 MiB in 15109, with 20 places: a twentieth of one half of the numbers, and as much of the other as of
+ * memory.
+ */
 #define PART (960 / 20 + 960 * 256 / 15110)
 
 TEST_ON(numbers_of_the_card_are_shared_out, fresh(1))
@@ -109,7 +112,7 @@ TEST_ON(numbers_of_the_card_are_shared_out, fresh(1))
 	CHECK_EQ(make(bench, &first, 0xc001, 100, 400000, CHANNEL), NV_ERR_NO_FREE_FIFOS);
 	CHECK_EQ(make(bench, &second, 0xc002, DEVICE, 100000, GROUP), NV_OK);
 	bench_invariants(bench->core.state);
-	/* What a number belongs to may be under way at a crash; in any case it counts again. */
+	/* The owner of a number may be under way at a crash; in any case the number counts again. */
 	CHECK_EQ(cgpu_state_recover(bench->core.state), 0);
 	bench_invariants(bench->core.state);
 	CHECK_EQ(make(bench, &first, 0xc001, DEVICE, 200002, GROUP), NV_ERR_NO_FREE_FIFOS);
@@ -228,7 +231,7 @@ TEST_ON(a_group_that_nobody_reaches_brings_gates, two_busy(1, "", ""))
 	bench_invariants(bench->core.state);
 	CHECK_EQ(cgpu_round(&bench->core, 0, &turn), 0);
 	CHECK(turn.channels);
-	/* It comes back with a call of its own. */
+	/* The timeslice comes back with a call of its own. */
 	cursor = 0;
 	CHECK_EQ(cgpu_timeslices_next(&bench->core, 0, 0xc001, &cursor, &slice), 0);
 	cgpu_timeslices_done(&bench->core, &slice, NV_OK);
@@ -343,7 +346,7 @@ static struct bench *two(void)
 	tenant[2] = busy(bench, 2, "", 2);
 	apply(bench);
 	CHECK(divided_by(bench, "divided_by=time_slices"));
-	/* What was made at the start does not count any more. */
+	/* Runlist changes of the start do not count any more. */
 	bench->now += 1000 * MS;
 	apply(bench);
 	return bench;
@@ -366,7 +369,7 @@ TEST_ON(a_storm_on_a_runlist_is_met_with_gates, two())
 	run(bench, 400 * MS, ran);
 	CHECK(ran[1] >= 198 * MS && ran[1] <= 202 * MS);
 	CHECK(ran[2] >= 198 * MS && ran[2] <= 202 * MS);
-	/* It goes on, and so do disabled channels. */
+	/* The storm goes on, and so do gates. */
 	for (n = 0; n < 20; n++) {
 		u32 k;
 

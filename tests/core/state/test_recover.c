@@ -102,7 +102,7 @@ TEST_ON(a_state_is_taken_over_by_what_is_in_use, bench_new("580.142"))
 	free(converted);
 }
 
-/* What was counted is not believed blindly, and what it was of is gone. */
+/* Counters are not believed blindly, and their owner is gone. */
 TEST_ON(counters_of_nobody_are_dropped, bench_new("580.142"))
 {
 	struct cgpu_state *state = bench->core.state;
@@ -166,7 +166,7 @@ TEST_ON(reservations_that_make_no_sense_are_dropped, bench_new("580.142"))
 		CHECK(bench_is(bench, "0/reserved", "good 1048576 1 0 -\n"));
 		bench_invariants(state);
 	}
-	/* Of a card that is not there. */
+	/* A reservation of a card that is not there. */
 	state->reservation[7][0] = *reservation_of(bench, 0);
 	memcpy(state->reservation[7][0].id, "away", sizeof("away"));
 	CHECK_EQ(cgpu_state_recover(state), 0);
@@ -214,7 +214,7 @@ TEST_ON(calls_under_way_stay_charged, bench_new("580.142"))
 	bench_free(snapshot);
 }
 
-/* Whatever recovery lets pass must go on working: registering, allocating, freeing, listing. */
+/* State that recovery lets pass must go on working: registering, allocating, freeing, listing. */
 static void use(struct bench *bench)
 {
 	struct memory_ask ask = { .client = 0xcc, .parent = 0xd0, .object = 1, .size = MIB };

@@ -34,7 +34,7 @@ TEST_ON(the_peak_stays_when_memory_is_freed, started("580.142", &caller))
 	CHECK_STAT("0/a/stat", "used", 4 * MIB);
 	CHECK_STAT("0/a/stat", "peak", 8 * MIB);
 	CHECK_STAT("0/stat", "used", 4 * MIB);
-	/* Who comes by the same name and number begins anew. */
+	/* A container of the same name and number begins anew. */
 	CHECK_EQ(bench_ctl(bench, "destroy id=a"), 0);
 	CHECK_EQ(bench_ctl(bench, "create id=a pid=1 gpu=0:6336544768"), 0);
 	CHECK_STAT("0/a/stat", "peak", 0);
@@ -98,7 +98,7 @@ TEST_ON(a_transport_that_asks_twice_is_counted_once, started("580.142", &caller)
 	CHECK_EQ(cgpu_call_begin(&bench->core, &call), CGPU_ANSWER);
 	CHECK_STAT("0/a/stat", "refused_limit", 2);
 	CHECK_STAT("stat", "executed", executed);
-	/* What is judged again after it was to be executed counts as executed once. */
+	/* A call that is judged again after it was to be executed counts as executed once. */
 	CHECK_EQ(take(bench, &caller, 1, MIB), NV_OK);
 	CHECK_STAT("stat", "executed", executed + 1);
 	call = bench->call;

@@ -152,7 +152,7 @@ TEST_ON(refused_writes_do_not_fill_the_log, bench_new("580.142"))
 	CHECK_EQ(bench_write(bench, "0/policy", "9"), -EINVAL);
 	CHECK_EQ(bench->logged, logged + 11);
 	CHECK(strstr(bench->log, "are not logged") == NULL);
-	/* What is no matter of the value says nothing. */
+	/* A refusal that is not about the value says nothing. */
 	CHECK_EQ(bench_write(bench, "0/uuid", "1"), -EACCES);
 	CHECK_EQ(bench_write(bench, "upgrade", "1"), -EBUSY);
 	CHECK_EQ(bench_write(bench, "0/policy", "1"), 0);

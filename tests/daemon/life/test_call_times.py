@@ -115,10 +115,10 @@ def test_slow_call_is_in_a_high_bucket(fresh: Daemon) -> None:
 
 
 def test_queue_of_a_container_that_has_its_share(fresh: Daemon) -> None:
-    """Of seven calls of one container four have a worker, and three wait until these are over.
+    """Four of a container's seven calls have a worker, and three wait until these are over.
 
-    Nothing more is received by their filters, nor by that of the last call which got a worker; nor by others
-    that were heard while short calls had workers.
+    Their filters receive nothing more, nor does that of the last call which got a worker; nor do others that
+    were heard while short calls had workers.
     """
     words = ("alloc=64M", "hold", "alloc=64M", "hold=300")
     first = fresh.slice(1, SIX, *words, until="hold")

@@ -17,7 +17,7 @@ COVER = 'for one in /usr/lib/*/libfuse3.so.*.*; do mount --bind /dev/null "$one"
 
 @pytest.mark.parametrize("here", [("libfuse3.so.3",), ("libfuse3.so.3", "libfuse3.so.4")])
 def test_newest(here: tuple[str, ...]) -> None:
-    """It is the newest libfuse 3 of those that are there."""
+    """The newest libfuse 3 that is there is loaded."""
 
     def load(name: str) -> None:
         if name not in here:

@@ -29,7 +29,7 @@ from tests.daemon.harness import MIB, PAGE, ROOT, Daemon, long_id
 from tests.daemon.upgrades import upgrade
 from tests.integration.commands import eventually
 
-# What the settings forbid stays forbidden while the daemon is down.
+# Files of a stopped daemon: config.json keeps the settings' prohibitions in force.
 LEFT = ["cgpud.log", "config.json", "events.log"]
 SIX = f"gpu=0:{6043 * MIB}"
 
@@ -60,7 +60,7 @@ def test_tree_is_passed_on(fresh: Daemon) -> None:
         assert (tree / "0/name").read_text() == "Tesla T4\n"
         (tree / "0/policy").write_text("2")
         assert fresh.read("0/policy") == "2\n"
-        # Whoever has it may be in a pod: no way leads from the tree to the host's other files.
+        # A pod may have a descriptor of the tree: no way leads from it to the host's other files.
         assert (tree / "../version").samefile(tree / "version")
         began = time.monotonic()
         assert fresh.command("--stop").stdout == "cgpud has stopped\n"

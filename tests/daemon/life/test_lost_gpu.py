@@ -68,7 +68,7 @@ def begin_lost(run: Path) -> None:
 
 
 def test_an_engine_that_starts_beside_a_lost_gpu(drive: Drive, make_daemon: MakeDaemon, base: Path) -> None:
-    """It serves the other; the next engine has both, once the card is back."""
+    """The engine serves the other GPU; the next engine has both, once the card is back."""
     drive("580.142", cards="T4=4096:2")
     begin_lost(base / "run")
     daemon = make_daemon("T4=4096:2")

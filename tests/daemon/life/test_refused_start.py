@@ -111,7 +111,7 @@ def test_forced_stop_ends_a_start(failing: tuple[Daemon, Sliced]) -> None:
 
 
 def test_attempts_go_on_after_a_refusal(failing: tuple[Daemon, Sliced]) -> None:
-    """Whoever starts it otherwise meanwhile is told why not; it is tried on as before, and comes back."""
+    """A start by other means is told why not; the attempts go on as before, and the daemon comes back."""
     daemon, sliced = failing
     assert refuse(daemon) == f"cgpud: {OTHER_CARDS}\n"
     (daemon.run.parent / "config.yaml").write_text(CONFIG)

@@ -39,7 +39,7 @@ def used(seed: int) -> tuple[Reservation, ...]:
 def test_killed_daemon_returns_with_reservations(fresh: Daemon) -> None:
     """kill -9 loses no reservation, used or not; a container's end and the daemon's leave it unused.
 
-    What looks for containers that are gone finds none in it.
+    The search for containers that are gone finds none there.
     """
     tree = reserve_both(fresh)
     fresh.crash()

@@ -23,7 +23,7 @@ REFUSED = (
     ("opencgpu_container_refused_calls_total", 'reason="class"'),
     ("opencgpu_container_refused_calls_total", 'reason="control"'),
 )
-# What a slice that computes, and was refused memory, a class and a control, has more than nothing of.
+# Metrics above zero for a slice that computes, and was refused memory, a class and a control.
 COUNTED = (
     ("opencgpu_slice_usage_seconds_total", ""),
     ("opencgpu_slice_throttled_seconds_total", ""),

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A machine that lacks descriptors, processes or room. What containers need is kept."""
+"""A machine that lacks descriptors, processes or room. Containers keep what they need."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the entries `stat` count is what happened. What outlives the daemon's process: test_scrapes.py."""
+"""The entries `stat` count what happened. test_scrapes.py has the counters that outlive the daemon."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def slice_stat(daemon: Daemon, sliced: Sliced) -> stat.SliceStat:
 
 @pytest.mark.enforcement
 def test_card_that_is_full_is_another_reason(fresh: Daemon) -> None:
-    """What the driver refuses, as somebody outside of slices has the card's memory, is told apart."""
+    """A refusal by the driver, as a process outside of slices has the card's memory, is counted apart."""
     outside = subprocess.Popen(
         fresh.outside("alloc=12G", "hold"), stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
     )
@@ -40,7 +40,7 @@ def test_who_competes_is_throttled_while_the_other_runs(daemon: Daemon, policy: 
     """The time that a slice waited is about that which the other one had."""
     crew = Crew.at_work(daemon, policy, 1, 3)
     slices = [hand.sliced for hand in crew.hands]
-    # Of a card that has just begun to work the first looks are not whole.
+    # The first looks at a card that has just begun to work are not whole.
     crew.shares()
     crew.shares()
     begun = [slice_stat(daemon, one) for one in slices]

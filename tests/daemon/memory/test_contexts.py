@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the driver takes for contexts: charged by an estimate, and looked after where that is wrong."""
+"""Memory that the driver takes for contexts: charged by an estimate, and drift where that is wrong."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ TOLERANCE = f"context_memory: 0\ndrift_tolerance: {2 * REAL}\n"
 
 
 def test_contexts_need_not_be_charged(make_daemon: MakeDaemon, holding: Hold) -> None:
-    """What they take is drift then; a little of it is tolerated, and what lasts is said once."""
+    """Memory of contexts is drift then; a little of it is tolerated, and lasting drift is said once."""
     daemon = make_daemon(config=TOLERANCE)
     sliced = holding(daemon, SLICE, "context=2", f"alloc={LIMIT - MIB}:64k")
     eventually(lambda: drift(daemon) == 2 * REAL, "the drift is another one")

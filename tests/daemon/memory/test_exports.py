@@ -45,7 +45,7 @@ def copied(process: int, number: int = FIRST) -> int:
 
 @pytest.mark.enforcement
 def test_memory_of_the_host(daemon: Daemon, holding: Hold) -> None:
-    """It leaves and comes back at no charge, below the same rules; what is pinned does not leave."""
+    """Memory of the host leaves and comes back at no charge, by the same rules; pinned memory does not."""
     full = [NO_MEMORY, "alloc=64K:64k"]
     moved = ["host=64M", "export", "free", "import", "dup", "close-export", "export", "export=2"]
     run(daemon, "alloc=1G", *moved, *full, "free", "free", "free", "alloc=1G")
@@ -193,7 +193,7 @@ def test_lost_watch(fresh: Daemon) -> None:
 
 
 def test_dma_bufs_are_refused(daemon: Daemon) -> None:
-    """None is made, whatever is asked for, and the log says once of each container what was refused."""
+    """No dma-buf is made, whatever is asked for, and the log names each container's refusal once."""
     refused = (f"expect={0x80000000 + errno.EINVAL:#x}", "dmabuf")
     sliced = daemon.slice(5, SLICE, "alloc=1M", *refused * 2, program=uvm_probe())
     sliced.succeeds()

@@ -23,7 +23,7 @@ LIMIT = 1000 * MIB
 SLICE = f"gpu=0:{LIMIT}"
 NO_MEMORY = "expect=0x51"  # NV_ERR_NO_MEMORY for the next step
 NO_NUMBER = "expect=0x4f"  # NV_ERR_NO_FREE_FIFOS
-# What a container of this size has of the numbers for channels (docs/scheduling.md).
+# Numbers for channels of a container of this size (docs/scheduling.md).
 NUMBERS = 960 // 20 + 960 * 1000 // 15110
 # Map 600 MiB of card memory, then free the memory's handle.
 MAPPED = ("alloc=600M", "range=600M", "map", "rm-free")

@@ -51,7 +51,7 @@ def test_charges_survive_a_new_engine(daemon: Daemon, holding: Hold) -> None:
 
 
 def test_process_that_outlives_its_registration(daemon: Daemon, holding: Hold) -> None:
-    """What it has mapped is promised to nobody until it ends."""
+    """Its mapped memory is promised to no container until the process ends."""
     sliced = holding(daemon, f"gpu=0:{800 * MIB}", "managed=800M")
     daemon.write("inst_ctl", f"destroy id={sliced.id}")
     with pytest.raises(OSError, match="memory"):

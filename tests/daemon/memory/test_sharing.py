@@ -32,7 +32,7 @@ def shared(sliced: Sliced) -> str:
 
 
 def test_another_process_needs_leave(daemon: Daemon) -> None:
-    """It has none by default; what it then duplicates is charged once, and outlives the original."""
+    """A process needs leave; its duplicate is then charged once, and outlives the original."""
     base = daemon.slice(2, SLICE, "hold", until="hold")
     owner = daemon.enter(base, "alloc=768M", f"share={PID}", "alloc=256M", f"share={ALL}", "hold")
     kept, given = shared(owner), shared(owner)
@@ -46,7 +46,7 @@ def test_another_process_needs_leave(daemon: Daemon) -> None:
 
 @pytest.mark.enforcement
 def test_no_leave_crosses_containers(daemon: Daemon) -> None:
-    """Whatever an owner allows, and whatever another one allows itself in the driver."""
+    """No container duplicates another's memory, whatever the owner or the taker allows in the driver."""
     owner = daemon.slice(2, SLICE, "alloc=512M", f"share={ALL}", "alloc=1M", f"share={PID}", "hold")
     given, kept = shared(owner), shared(owner)
     takes = [NO_PERMISSION, f"share={TO_CLIENT}:0:{kept}", NO_PERMISSION, f"share={ALL}:0:{kept}"]

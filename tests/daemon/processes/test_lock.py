@@ -62,13 +62,13 @@ def test_lock_of_a_daemon_that_cannot_end(tmp_path: Path) -> None:
 
 
 def test_what_is_no_identity() -> None:
-    """What is not a number and a start names nobody."""
+    """A text that is not a number and a start names no process."""
     for text in (b"", b"12", b"12 345 6", b"-1 345", b"12 x", "\N{ARABIC-INDIC DIGIT ONE}".encode()):
         assert process_identity.parse(text) == NOBODY
 
 
 def test_own_comes_through() -> None:
-    """What a process writes of itself names it, and nobody who started at another time."""
+    """A process's own text names it, and no process that started at another time."""
     own = process_identity.own()
     assert process_identity.parse(own.text().encode()) == own
     assert own.is_meant()

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* What notified calls are taken for: a part of cgpud without a listener. */
+/* Architectures of notified calls: a part of cgpud without a listener. */
 #include <linux/audit.h>
 
 #include "bench.h"

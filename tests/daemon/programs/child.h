@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A process for tests of what is heard of processes. It ends with the test at the latest. */
+/* A child process, for tests of news about processes. The child ends with the test at the latest. */
 #ifndef CGPU_TEST_CHILD_H
 #define CGPU_TEST_CHILD_H
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * What an engine makes of mappings by UVM that the one before left, at each step where that may have died: the parts of
- * cgpud with a core, and without a driver. Linked with --wrap for what asks the driver and the kernel.
+ * Recovery of mappings by UVM from a dead engine, at each step where that may have died: the parts of cgpud with a
+ * core, and without a driver. Linked with --wrap for functions that ask the driver and the kernel.
  */
 #include <fcntl.h>
 #include <sys/eventfd.h>
@@ -19,7 +19,7 @@
 #define SIZE (600 * MIB)
 #define BASE 0x300000000000ull
 
-/* What the kernel and the driver say. */
+/* Answers of the kernel and the driver. */
 static s32 alive[4];
 static u32 unmapped;
 static int is_uvm = 1;
@@ -183,7 +183,7 @@ static void let_go(struct harness *harness)
 	CHECK_EQ(atomic_load(&harness->d->external.files), 0);
 }
 
-/* It died before the hold of a mapping was confirmed. The call is judged again, and goes on. */
+/* The engine died before the hold of a mapping was confirmed. The call is judged again, and goes on. */
 TEST(a_mapping_that_was_not_confirmed_stays_charged)
 {
 	struct harness harness = with_mapping();
@@ -200,7 +200,7 @@ TEST(a_mapping_that_was_not_confirmed_stays_charged)
 	let_go(&harness);
 }
 
-/* It died before a mapping was written down, or after it was crossed out. */
+/* The engine died before a mapping was written down, or after it was crossed out. */
 TEST(a_hold_of_no_mapping_goes)
 {
 	struct harness harness = with_mapping();
@@ -247,7 +247,7 @@ TEST(a_lost_hold_is_made_again)
 	let_go(&harness);
 }
 
-/* Nobody is charged for it. */
+/* No container is charged for the mapping. */
 TEST(a_mapping_that_cannot_be_held_is_unmapped)
 {
 	struct memory_ask ask = { .client = CLIENT, .parent = 0xd0, .object = HANDLE, .size = MIB, .attr = 2u << 23 };
@@ -281,7 +281,7 @@ TEST(places_are_used_again)
 	}
 }
 
-/* Who has moved it to another number while there was no engine has it still. */
+/* A process that has moved the file to another number while there was no engine has it still. */
 TEST(a_living_process_keeps_what_cannot_be_found)
 {
 	struct harness harness = with_mapping();
@@ -297,7 +297,7 @@ TEST(a_living_process_keeps_what_cannot_be_found)
 	let_go(&harness);
 }
 
-/* Whoever has got its number since has not got the file. */
+/* A process that has got the number since has not got the file. */
 TEST(a_number_in_use_again_keeps_no_file)
 {
 	struct harness harness;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * Inspects the filters of process INSPECTED, which need not be ours, and prints for each TIMES what came of it. Nothing of an
- * inspection may be left in this process, or stay.
+ * Inspects the filters of process INSPECTED, which need not be ours, and prints the result of each of TIMES. An
+ * inspection may leave nothing in this process.
  */
 #define _GNU_SOURCE
 #include <dirent.h>

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
  * A thread is killed while its call is in the driver: its answer is taken back while the worker still holds what it
- * knows of the thread. Nothing that others have opened meanwhile may be closed with that.
+ * knows of the thread. That may close no file that others have opened meanwhile.
  */
 #include <fcntl.h>
 

@@ -31,7 +31,7 @@ int __wrap_cgroup_holds(const char *name, s32 pid)
 	return 1;
 }
 
-/* It cannot be told: processes alone say what goes on. */
+/* Cgroups give no answer: processes alone say what goes on. */
 int __wrap_cgroup_populated(const char *name)
 {
 	return -EINVAL;

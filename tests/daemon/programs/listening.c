@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Who is served, with eventfds in the place of listeners. */
+/* Order in which containers are served, with eventfds in the place of listeners. */
 #include <poll.h>
 #include <sys/eventfd.h>
 #include <unistd.h>
@@ -111,7 +111,7 @@ static int add_new(struct fair fair, u32 slot, u64 serial)
 	return listener_add(&listeners, eventfd(0, EFD_CLOEXEC), &facts, &fair);
 }
 
-/* What others have not taken is not theirs alone. */
+/* A container does not get the places that others have not taken. */
 TEST(nobody_has_more_than_a_share)
 {
 	struct fair fair = { .containers = 2 };

@@ -111,7 +111,7 @@ TEST(a_late_answer_is_not_taken_for_that_of_another_look)
 	begin();
 	CHECK_EQ(look(A, LOOKS_MS), 0);
 	signal_helper(A, SIGSTOP);
-	/* It comes with a file. */
+	/* The late answer comes with a file. */
 	CHECK_EQ(look_open(&asker, getpid(), LOOKS_MAPPINGS), -ETIMEDOUT);
 	signal_helper(A, SIGCONT);
 	asker.wait_ms = LOOKS_MS;
@@ -228,7 +228,7 @@ TEST(all_helpers_that_do_not_end_are_bounded)
 	CHECK_EQ(setrlimit(RLIMIT_NOFILE, &files), 0);
 	begin();
 	never_ends = 1;
-	/* Those of all containers that are gone have one half. */
+	/* Looks that hang for containers that are gone have one half. */
 	for (owner.gone = 1; (got = fill(owner)); owner.key++)
 		all += got;
 	CHECK_EQ(all, STUCK_MAX / 2);
@@ -271,7 +271,10 @@ static int look_at_null(const struct asker *asker, int fd, const void *address, 
 	return look_at_call(asker, getpid(), fd, (uintptr_t)address, call);
 }
 
-/* Of the same file description, and the thread's own close of it is the last: the helper has none when it has written. */
+/*
+ * The copy is of the same file description, and the thread's own close of it is the last: the helper has none when it
+ * has written.
+ */
 TEST(a_copy_is_the_callers_alone_once_its_call_is_answered)
 {
 	struct asker asker = { &looks, A, 7, LOOKS_MS };
@@ -298,7 +301,7 @@ TEST(a_copy_is_the_callers_alone_once_its_call_is_answered)
 	}
 }
 
-/* Nobody else would have the helper close it. */
+/* No other look would have the helper close the copy. */
 TEST(a_copy_that_comes_late_is_closed_next)
 {
 	struct asker asker = { &looks, A, 7, LOOKS_SOON_MS };
@@ -330,14 +333,14 @@ TEST(a_memory_that_nobody_needs_makes_room)
 		CHECK_EQ(look_open_memory(&asker, getpid(), &memory[i]), 0);
 	CHECK_EQ(look_open_memory(&asker, getpid(), &more), -EMFILE);
 	look_close_memory(&memory[3]);
-	/* It is closed with the next look, and free for the one after that. */
+	/* The memory is closed with the next look, and its place is free for the one after that. */
 	CHECK_EQ(look(A, LOOKS_MS), 0);
 	CHECK_EQ(look_open_memory(&asker, getpid(), &more), 0);
 	CHECK_EQ(look_read(&asker, &more, (uintptr_t)&text, &read, sizeof(read)), 0);
 	CHECK_EQ(read, 5);
 }
 
-/* What another helper has under its number is another call's. */
+/* Memory of another helper under this number is another call's. */
 TEST(a_memory_ends_with_its_helper)
 {
 	struct asker asker = { &looks, A, 7, LOOKS_MS };

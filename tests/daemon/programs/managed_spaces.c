@@ -13,13 +13,13 @@
 #define BYTES (64 * MIB)
 #define ALL 64u
 
-/* What the kernel says of every number. */
+/* The kernel's answer for every number. */
 static int has_ended;
 static u64 started = 7;
 static int stands = 1;
 static struct address_spaces *watched;
 static u32 looked_with_lock;
-/* What a look at mappings comes to, once as many as these have been made. */
+/* Error of a look at mappings, after as many successful ones as mappings_seen. */
 static int mappings_error;
 static u32 mappings_seen;
 
@@ -218,7 +218,7 @@ TEST(a_process_on_its_way_out_keeps_its_charge)
 	s32 child = child_begin();
 
 	charge(&harness, &harness.a, child);
-	/* It waits for us, as the last of it is still to be done. */
+	/* The child is a zombie until we wait for it. */
 	kill(child, SIGKILL);
 	CHECK_EQ(waitid(P_PID, (id_t)child, &(siginfo_t){ 0 }, WEXITED | WNOWAIT), 0);
 	managed_drop_ended(harness.d, harness.a.slot);
@@ -258,7 +258,7 @@ TEST(a_new_engine_takes_up_the_process_and_no_other)
 	child_end(child);
 }
 
-/* Nothing tells of its mappings: it has what it had until it ends. */
+/* The mappings of this process cannot be read: it keeps its charge until it ends. */
 TEST(a_process_that_cannot_be_opened_keeps_its_charge)
 {
 	struct harness harness = two_containers();
@@ -305,7 +305,7 @@ TEST(there_are_as_many_as_descriptors_allow)
 	CHECK_EQ(harness.d->managed.spaces.max, 250);
 }
 
-/* Whoever has its number by then is another one. */
+/* Another process may have the caller's number by then. */
 TEST(a_caller_that_waits_no_longer_is_not_looked_at)
 {
 	struct harness harness = two_containers();
@@ -318,7 +318,7 @@ TEST(a_caller_that_waits_no_longer_is_not_looked_at)
 	child_end(child);
 }
 
-/* What a process has is not known, so nothing is mapped on top of it. */
+/* A process's mappings are unknown, so nothing is mapped on top of them. */
 TEST(mappings_that_cannot_be_counted_let_no_more_be_mapped)
 {
 	static const int errors[] = { -ETIMEDOUT, -EAGAIN, -EPIPE, -EPROTO, -EACCES, -ENOMEM, -EIO, -EBADF };

@@ -1,11 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * What two containers can do with one descriptor. Each ends at the end of standard input, or with a line.
+ * Calls of two containers by one descriptor. Each ends at the end of standard input, or with a line.
  *
- * passing [--dev DIR] give SOCKET MIB     allocates, and hands its descriptor to whoever connects
- * passing [--dev DIR] take SOCKET         receives it, and uses the client of the other
- * passing [--dev DIR] choose CLIENT       makes a client with this handle, and a device in it
- * passing [--dev DIR] squat CLIENT        the same, and closes the descriptor
+ * passing [--dev DIR] give SOCKET MIB allocates, and hands its descriptor to the peer passing [--dev DIR] take SOCKET
+ * receives it, and uses the client of the other passing [--dev DIR] choose CLIENT makes a client with this handle, and
+ * a device in it passing [--dev DIR] squat CLIENT the same, and closes the descriptor
  */
 #include <stdbool.h>
 #include <stdio.h>
@@ -19,7 +18,7 @@
 #define MEMORY 0x500u
 #define KIB 1024ull
 
-/* What is passed after the descriptor. */
+/* Message that goes with the descriptor. */
 struct names {
 	uint32_t client, device;
 };

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * What GPU time cgpud makes of the driver's samples of utilisation. Linked with --wrap for the driver itself: what it answers
- * is written here, sample by sample.
+ * GPU time by cgpud from the driver's samples of utilisation. Linked with --wrap for the driver itself: its answers are
+ * written here, sample by sample.
  */
 #include <stdlib.h>
 
@@ -71,7 +71,7 @@ TEST(time_is_busyness_between_two_samples)
 	enum cgpu_samples_kind look;
 	int n;
 
-	/* What was before the first look is nobody's. */
+	/* Time before the first look is nobody's. */
 	say(5, 1000 * MS, 10, 10000);
 	CHECK_EQ(sched_client_sample(d, &sc, use, &look), 0);
 	CHECK_EQ(look, CGPU_SAMPLES_PART);
@@ -87,7 +87,7 @@ TEST(time_is_busyness_between_two_samples)
 	CHECK_EQ(of(use, n, 10), 150 * MS);
 	CHECK_EQ(of(use, n, 20), 25 * MS);
 	CHECK_EQ(of(use, n, 30), 100 * MS);
-	/* Nothing new, nothing used. */
+	/* No new sample, no time used. */
 	CHECK_EQ(sched_client_sample(d, &sc, use, &look), 0);
 	/* Samples are missing between: it counts for a second at most. */
 	say(4, 9000 * MS, 10, 10000);

@@ -64,7 +64,7 @@ TEST(what_is_left_is_not_pushed_out)
 	}
 }
 
-/* Those who have gone stay in their places until these are wanted. */
+/* Processes that have gone stay in their places until these are wanted. */
 TEST(the_latest_are_known)
 {
 	struct timeslices *timeslices = start(77);

@@ -51,7 +51,7 @@ def test_each_end_is_seen_once(fresh: Daemon, end: signal.Signals | None) -> Non
     for seed in (1, 2):
         sliced = fresh.slice(seed, f"gpu=0:{64 * MIB}", "alloc=1M", "hold", until="hold")
         with copies(pid) as held:
-            # Of the container's first process, and of one that has made calls.
+            # One is of the container's first process, one of a process that has made calls.
             assert len(held) >= 2
             if end is None:
                 sliced.finish("\n")

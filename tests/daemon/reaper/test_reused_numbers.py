@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a process has left that has ended, and whose number another one has got."""
+"""Remains of a process that has ended, and whose number another one has got."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ threading.Thread(target=time.sleep, args=(1000,)).start()
 ctypes.CDLL(None).syscall(60, 0)
 """
 
-# What a keeper that has died leaves: a daemon with a copy of its lock.
+# A daemon with a copy of its keeper's lock, as a keeper that has died leaves it.
 HANDED_ON = """
 import os, sys
 from pathlib import Path
@@ -69,9 +69,9 @@ def control_node(process: int) -> int:
 
 
 def test_files_of_a_stranger_are_not_taken(fresh: Daemon) -> None:
-    """Whoever slices cannot be set by is not sought in a process outside that has its number.
+    """The engine does not seek a dead client's file in a process outside that has the client's number.
 
-    That one has the very file that the client lives on: a search among its descriptors would find it.
+    That process has the very file that the client lives on: a search among its descriptors would find it.
     """
     fresh.write("0/policy", f"{SOFT}\n")
     stays = fresh.slice(1, f"gpu=0:{1024 * MIB}:1", "hold", until="hold")

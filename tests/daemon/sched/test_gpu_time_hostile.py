@@ -177,14 +177,14 @@ def far_hand(daemon: Daemon, base: Path) -> Hand:
 
 @pytest.mark.enforcement
 def test_a_descriptor_that_is_not_found(fresh: Daemon, base: Path) -> None:
-    """Nobody can set the timeslices of its groups: channel enable divides the time, until its next call."""
+    """No process can set its groups' timeslices: channel enable divides the time, until the next call."""
     crew = Crew(fresh, SOFT)
     near_one = crew.add(1)
-    # It is connected to this daemon by then: one that starts while none serves ends.
+    # The container is connected to this daemon by then: one that starts while no daemon serves ends.
     near_one.sliced.line("group")
     crew.hands.append(far_hand(fresh, base))
     crew.hands[1].sliced.line("group")
-    # What could not be set at once is set at a later call, and channel enable divides meanwhile.
+    # A timeslice that could not be set at once is set at a later call, and channel enable divides meanwhile.
     eventually(lambda: divided_by(fresh) == "time_slices", "time slices divide at first")
     fresh.crash()
     eventually(lambda: divided_by(fresh) == "gates", "the group cannot be reached")

@@ -150,7 +150,7 @@ def test_malformed_inheritance_is_none() -> None:
 
 
 def test_descriptors_reach_a_child(base: Path) -> None:
-    """What the keeper hands over arrives at 3 and on, in order, under the right names."""
+    """The keeper's descriptors arrive at 3 and on, in order, under the right names."""
     fds = []
     for name in ("one", "two", "three"):
         (base / name).write_text(name)

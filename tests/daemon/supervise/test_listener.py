@@ -218,7 +218,7 @@ def test_listeners_beyond_a_share(
 def test_of_a_refused_listener_the_process_is_ended(
     engine: FakeEngine, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """It is ended while its listener is still open; one that nothing tells to be the container's is not."""
+    """The process is ended while its listener is still open; one that may not be the container's is not."""
     listeners = listeners_of(engine)
     hung_up: list[bool] = []
     read, write = os.pipe()
@@ -267,7 +267,7 @@ def test_message_in_parts(send: Send, engine: FakeEngine) -> None:
     ],
 )
 def test_refused(send: Send, engine: FakeEngine, text: bytes, fds: int) -> None:
-    """Whatever does not name a registered container and exactly one listener is closed."""
+    """A message without a registered container and exactly one listener is closed."""
     before = len(os.listdir("/proc/self/fd"))
     with send(text, fds=fds) as client:
         client.settimeout(5)

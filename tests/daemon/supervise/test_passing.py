@@ -44,7 +44,7 @@ def test_client_has_one_owner(daemon: Daemon, base: Path) -> None:
 
 
 def test_memory_that_outlives_its_container(daemon: Daemon, base: Path) -> None:
-    """What a handed descriptor keeps alive is promised to nobody until the last holder ends."""
+    """Memory that a handed descriptor keeps is promised to no container until the last holder ends."""
     giver, taker, _ = give_and_take(daemon, base)
     end(daemon, giver)
     # By then the tree has the card's own figure, too.

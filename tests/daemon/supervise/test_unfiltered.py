@@ -94,7 +94,7 @@ def test_others_in_its_group_are_left_alone(make_daemon: MakeDaemon, group: Path
 
 
 def test_it_is_ended(make_daemon: MakeDaemon, group: Path) -> None:
-    """It is ended as soon as it is seen to have memory of a card, and the others of its container go on."""
+    """An unfiltered process ends as soon as it is seen to have memory of a card; its container goes on."""
     daemon, sliced = contained(make_daemon, group)
     with children_in(sliced.process.pid):
         started = unseen_process(daemon, group)

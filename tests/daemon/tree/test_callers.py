@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Who may write to the tree, and the mounts that the kernel shows."""
+"""Processes that may write to the tree, and the mounts that the kernel shows."""
 
 from __future__ import annotations
 

@@ -223,7 +223,7 @@ def test_tree_is_there_throughout(fresh: Daemon, newer: Program) -> None:
 
 
 def test_open_node_outlives_the_upgrade(make_daemon: MakeDaemon, newer: Program) -> None:
-    """Who has a node open from before can read and write it after, and is answered by the successor."""
+    """A node that was open before can be read and written after, and the successor answers."""
     daemon = make_daemon()
     reader = os.open(daemon.tree / "version", os.O_RDONLY)
     writer = os.open(daemon.tree / "inst_ctl", os.O_RDWR)
@@ -265,7 +265,7 @@ def is_gone(tree: Path) -> bool:
 def test_under_a_service_manager(base: Path, newer: Program) -> None:
     """Under systemd the daemon keeps its state there, is stopped by it alone, and names its successor.
 
-    That one then says that it is ready and has the lock, and ends on SIGTERM.
+    The successor then says that it is ready and has the lock, and ends on SIGTERM.
     """
     manager = fd_store.bind(str(base / "notify"))
     run = base / "run"

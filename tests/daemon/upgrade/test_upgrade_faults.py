@@ -15,7 +15,7 @@ from tests.daemon.harness import MIB, ROOT, Daemon
 from tests.daemon.upgrades import Steady, await_one, pids_of, upgrade
 from tests.integration.commands import eventually
 
-# What runs in the successor before all else. The same program started anew is no successor, and left alone.
+# Code that the successor runs before all else. The same program started anew is no successor, and goes on.
 KILLS = """
 import os, select, signal, socket, struct
 STEP, WHOM = {step!r}, {whom!r}
@@ -66,7 +66,7 @@ def faulty(directory: Path, step: str, whom: str) -> Program:
 @pytest.mark.parametrize("whom", ["old", "self"])
 @pytest.mark.parametrize("step", [*BEFORE, *AFTER])
 def test_killed_at_a_step(fresh: Daemon, base: Path, step: str, whom: str) -> None:
-    """Whoever dies at whatever step: no charge is lost, no call fails, and the next upgrade ends well."""
+    """A death at any step loses no charge and fails no call, and the next upgrade ends well."""
     sliced = fresh.slice(1, f"gpu=0:{4096 * MIB}", "alloc=1G", "hold", "alloc=1G", "alloc=3G", "count")
     sliced.line("alloc")
     load = Steady(fresh, 2, f"gpu=0:{512 * MIB}", 1000)

@@ -89,7 +89,7 @@ def served() -> Iterator[Daemon]:
 
 @pytest.mark.parametrize("name", WRONG)
 def test_wrong_successor(served: Daemon, base: Path, name: str) -> None:
-    """It is refused in one line and ended, nobody else is; no call fails, and nothing of it is left."""
+    """A wrong successor alone is ended, with one line; no call fails, and nothing of it is left."""
     lines, why = WRONG[name]
     victim = subprocess.Popen(["/bin/sleep", "600"])
     (base / "victim").write_text(str(victim.pid))
@@ -149,7 +149,7 @@ def go_on(mark: Path) -> None:
     ids=["before", "after"],
 )
 def test_told_to_end_in_the_middle(fresh: Daemon, base: Path, module: str, name: str) -> None:
-    """Who is told to end while another takes over ends, or has that one end; what is charged stays."""
+    """A daemon told to end during a takeover ends, or has the successor end; charges stay."""
     sliced = fresh.slice(1, f"gpu=0:{1024 * MIB}", "alloc=512M", "hold", until="alloc")
     file, _, cls = module.rpartition(".")
     slow, mark = waiting(base, file, f"{cls}.{name}")
@@ -168,7 +168,7 @@ def test_told_to_end_in_the_middle(fresh: Daemon, base: Path, module: str, name:
 
 
 def test_a_change_of_the_configuration_is_not_lost(make_daemon: MakeDaemon, base: Path) -> None:
-    """What changes after the successor has read the configuration is in force when it serves."""
+    """A change after the successor has read the configuration is in force when it serves."""
     daemon = make_daemon("T4", "default_memsize: 1048576\n")
     slow, mark = waiting(base, "tree.tree_fs", "TreeMount.start")
     asker = asked(daemon, slow)

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A folder for a target whose subject reads or writes files. It goes when the target ends by itself. */
+/* A folder for a target whose subject reads or writes files. The folder goes when the target ends by itself. */
 #ifndef CGPU_FUZZ_FILES_H
 #define CGPU_FUZZ_FILES_H
 

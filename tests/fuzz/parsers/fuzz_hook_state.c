@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* What the hook takes of a container's state. */
+/* Fuzz target: the hook's reader of a container's state. */
 #include "json.c"
 #include "state.c"
 #include "../must.h"

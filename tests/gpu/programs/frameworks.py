@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What users run: PyTorch, CuPy and JAX. Each prints one line of JSON.
+"""Programs of users' frameworks: PyTorch, CuPy and JAX. Each prints one line of JSON.
 
 usage: python3 -m tests.gpu.programs.frameworks WORD [STOP_MIB]
 WORD is torch-info, torch-fill, torch-train, cupy, jax or speed; STOP_MIB is for torch-fill.

@@ -13,7 +13,7 @@ from cgpu.config.effective import DEFAULTS
 from tests.client.support import CONTAINER, MIB
 from tests.request.shares import OTHER_SHARE, SHARE
 
-# What an engine answers to a line; EMSGSIZE stands for: it took a part.
+# Answers of an engine to a line; EMSGSIZE stands for: it took a part.
 ANSWERS = (
     *(
         ("create", number)
@@ -66,7 +66,7 @@ good_ids = st.sampled_from(["c1", CONTAINER, "A.b-c+d_e", "0", "x" * 126 + "1"])
     r"[A-Za-z0-9_.+][A-Za-z0-9_.+-]{0,20}[0-9]", fullmatch=True
 )
 good_pids = st.sampled_from([1, 4711, (1 << 22)]) | st.integers(1, 1 << 22)
-# Of two cards of 15109 MiB: what fits, and what does not; the engine says which, and not the hook.
+# Grants on two cards of 15109 MiB, some of which fit; the engine says which, and not the hook.
 good_grants = st.tuples(
     st.sampled_from([0, 0, 1, 2, 9999]),
     st.sampled_from([1, MIB, 6043 * MIB, 15109 * MIB, 40000 * MIB, 1 << 50]) | st.integers(1, 1 << 50),

@@ -25,7 +25,7 @@ from tests.hook.support import FakeTree, compile_hook, write_recorder
 from tests.request.shares import SHARE
 
 SHIM = Path(__file__).with_name("shim.h")
-# Of so many calls one is done with sanitizers, which cost ten times the start.
+# One of so many calls is done with sanitizers, which cost ten times the start.
 SANITIZED = 10
 # At least this part of the calls has to be of each of these kinds; alone: without Python.
 FLOORS = {
@@ -43,7 +43,7 @@ START = ("prestart", "--grant", f"0:{6043 * MIB}:1:0")
 
 @dataclass
 class Outcome:
-    """What a call came to: its status and message, the lines for the engine, and those of the log."""
+    """Result of a call: its status and message, the lines for the engine, and those of the log."""
 
     status: int = -1
     errors: str = ""
@@ -217,7 +217,7 @@ GRANT = START[1:]
 def test_does_alone(
     place: Place, capfd: pytest.CaptureFixture[str], arguments: tuple[str, ...], node: Node, line: str
 ) -> None:
-    """What the wrapper has worked out needs no Python; members that are not known change nothing."""
+    """The hook needs no Python for the wrapper's grants; unknown members change nothing."""
     assert compare(place, Call(KNOWN, arguments, node), capfd, sanitized=True)[0] == "alone"
     assert place.noted("lines") == [line]
 
@@ -266,7 +266,7 @@ NODES = [
     *(Node(settings={name: value}) for name, value in (("unknown", 1), ("policy", "1"), ("max_inst", [1]))),
     *(Node(settings={name: value}) for name, value in (("shared_node", None), ("low_level_runtime", 1))),
     Node(settings={"hook_timeout": True}),
-    # Of two values Python takes the last.
+    # Python takes the last of two values.
     *(Node(config=f'{{"tree": "TREE", "tree": {second}}}') for second in ("null", '"/nowhere"')),
 ]
 
@@ -280,5 +280,5 @@ NODES = [
     ],
 )
 def test_leaves(place: Place, capfd: pytest.CaptureFixture[str], call: Call) -> None:
-    """What needs a rule, or is wrong or not plain, goes to Python, which does it or refuses it."""
+    """A call that needs a rule, or is wrong or not plain, goes to Python, which does it or refuses it."""
     assert "alone" not in compare(place, call, capfd, sanitized=True)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the programs in C cannot write to once they run, with whichever C library they are linked."""
+"""Memory that the programs in C cannot write to once they run, with either C library."""
 
 from __future__ import annotations
 

@@ -64,7 +64,7 @@ def hour_there() -> int:
 
 @pytest.mark.parametrize(("kind", "end"), [(socket.SOCK_DGRAM, b""), (socket.SOCK_STREAM, b"\0")])
 def test_line(tree: FakeTree, kind: socket.SocketKind, end: bytes) -> None:
-    """It is sent whole, however long it is, in this machine's time; a stream gets a zero byte at its end."""
+    """A line is sent whole, however long, in this machine's time; a stream gets a zero byte at its end."""
     with socket.socket(socket.AF_UNIX, kind) as log, ThreadPoolExecutor() as pool:
         log.bind(str(tree.base / "log"))
         if kind == socket.SOCK_STREAM:

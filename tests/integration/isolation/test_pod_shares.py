@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Who has no share of a pod by its variable. node/containerd_trial has pods with theirs."""
+"""Containers that get no share of a pod by its variable. node/containerd_trial has pods with theirs."""
 
 from __future__ import annotations
 

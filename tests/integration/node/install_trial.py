@@ -112,7 +112,7 @@ def check_refusals() -> None:
 
 
 def check_foreign_edit() -> None:
-    """What was written since the installation stays; only the runtime goes."""
+    """Settings written since the installation stay; only the runtime goes."""
     path = Path("/etc/docker/daemon.json")
     must([CGPU, "install", "--engine", "daemon", "--runtimes", "docker"])
     path.write_text(json.dumps({**json.loads(path.read_text()), **FOREIGN}, indent=4))

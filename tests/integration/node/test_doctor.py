@@ -136,7 +136,7 @@ def test_bundle(start: Start, docker: Docker, tmp_path: Path, planted: list[str]
 
 
 def test_not_root(tmp_path: Path) -> None:
-    """Who is not root is told so in one line."""
+    """A user who is not root is told so in one line."""
     for words in (["doctor"], ["status"], ["gc"], ["support-bundle", "--output", "/nowhere/x"]):
         done = call(["setpriv", "--reuid=65534", "--clear-groups", CGPU, *words])
         assert done.returncode == 1

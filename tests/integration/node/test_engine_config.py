@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What cgpu-runtime-config writes, as the real engines read it. dockerd of these tests runs on it."""
+"""Settings by cgpu-runtime-config, as the real engines read them. dockerd of these tests runs on them."""
 
 from __future__ import annotations
 

@@ -25,7 +25,7 @@ from tests.integration.images import PROBE
 from tests.integration.probe import NO_MEMORY, step, steps
 from tests.integration.test_slice import SIZES
 
-# Whoever runs the tests may have signals ignored, as a background job has; that is handed on to commands.
+# The tests may run with signals ignored, as a background job does; commands inherit that.
 SIGNALS = ("/usr/bin/env", "--default-signal")
 GIB = 1 << 30
 SLICE = ("--mem", "1G")
@@ -97,7 +97,7 @@ def test_slice_is_exact(engine: Engine) -> None:
 
 @pytest.mark.enforcement
 def test_children_are_inside(engine: Engine) -> None:
-    """What the command starts, in a session of its own too, shares the slice with all others."""
+    """A child of the command, in a session of its own too, shares the slice with all others."""
     script = '"$0" info; setsid "$0" info fork=3:64M:fill:nest; "$0" alloc=1G:2m'
     outcome = run("/bin/sh", "-c", script, PROBE)
     assert [one.number("total") for one in steps(outcome) if one.name == "info"] == [GIB, GIB], outcome.text
@@ -247,7 +247,7 @@ def test_host_keeps_its_dev(engine: Engine) -> None:
 
 
 def test_slice_in_a_slice(engine: Engine) -> None:
-    """Who is in a slice cannot have another one in it."""
+    """A process in a slice cannot have another one in it."""
     outcome = run(CGPU, "run", *SLICE, "--", "/bin/echo", "ran")
     assert (outcome.returncode, outcome.stdout) == (125, "")
     assert "has a listener already" in outcome.stderr

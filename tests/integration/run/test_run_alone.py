@@ -48,7 +48,7 @@ def test_next_run_takes_the_same() -> None:
 
 
 def test_many_at_once() -> None:
-    """Of many that begin at the same time one starts the engine."""
+    """One of many runs that begin at the same time starts the engine."""
     options = ["--simulate", "T4", "--mem", "64M"]
     with ThreadPoolExecutor(8) as pool:
         outcomes = list(pool.map(lambda number: run("/bin/echo", str(number), options=options), range(10)))

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What cgpu-smi shows of slices on a simulated card is what is true of them."""
+"""cgpu-smi shows slices on a simulated card as they are."""
 
 from __future__ import annotations
 

@@ -22,7 +22,7 @@ CROWD, OTHER = "192.0.2.1", "192.0.2.2"
 
 
 class Judged:
-    """What stands in for the judging of reviews: it counts them, and waits until they may be answered."""
+    """Stand-in for the judging of reviews: it counts them, and waits until they may be answered."""
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
         self.number = 0
@@ -66,7 +66,7 @@ def test_reviews_of_who_has_gone_are_left(tmp_path: Path, judged: Judged) -> Non
 
 
 def test_an_ended_connection_is_not_read() -> None:
-    """What a sender has sent before its connection was ended makes no review."""
+    """Bytes that a sender sent before its connection was ended make no review."""
 
     async def read() -> tuple[bytes, int]:
         with Listener("127.0.0.1", 0) as listener, socket.socket() as sender:

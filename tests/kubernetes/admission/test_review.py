@@ -129,13 +129,13 @@ def test_refusals_are_logged(templates: FewTemplates) -> None:
     "document", [None, [], 5, {"spec": 5}, {"spec": {"containers": [5]}}, {"metadata": []}]
 )
 def test_no_pod(templates: FewTemplates, document: Any) -> None:
-    """What is no pod is never let through with a slice, and ends nothing."""
+    """An object that is no pod never gets a slice, and ends nothing."""
     assert "patch" not in judged(request(document), templates)
 
 
 @pytest.mark.parametrize("raw", [b"", b"{", b"[]", b"{}", b'{"request": {"uid": 5}}', b'{"request": []}'])
 def test_no_review(templates: FewTemplates, raw: bytes) -> None:
-    """What is no review is none."""
+    """A body that is no review raises ValueError."""
     with pytest.raises(ValueError, match=r".*"):
         judged(raw, templates)
 
@@ -188,7 +188,7 @@ def test_parameters_of_claims(kind: str) -> None:
 
 
 def test_certificate() -> None:
-    """It is renewed in time, by the same authority, which a new one follows before it ends."""
+    """A certificate is renewed in time, by the same authority, which a new one follows before it ends."""
     first = make(NAMES, NOW)
     assert not first.is_due(NOW)
     assert first.is_due(NOW + timedelta(days=61))
@@ -336,7 +336,7 @@ def test_no_connection_is_kept(served: httpx2.Client) -> None:
 
 
 def test_a_body_that_never_ends(served: httpx2.Client, monkeypatch: pytest.MonkeyPatch) -> None:
-    """It is refused after a bounded time."""
+    """A body that never ends is refused after a bounded time."""
     monkeypatch.setattr(server, "BODY_S", 0.2)
 
     def slow() -> Iterator[bytes]:

@@ -107,7 +107,7 @@ def test_claims_of_the_user_stay() -> None:
 
 
 def test_twice_is_once() -> None:
-    """What was rewritten is not rewritten again: other webhooks may cause a second call."""
+    """A rewritten pod is not rewritten again: other webhooks may cause a second call."""
     for document in (
         pod([container(limits={"aliyun.com/gpu-mem": 3})]),
         pod([container()], annotations={"gpu-memory": "1024"}, schedulerName="kai-scheduler"),
@@ -173,7 +173,7 @@ def test_any_pod(limits: list[dict[str, Any]], requests: dict[str, Any]) -> None
 
 
 def test_very_many_containers_that_ask() -> None:
-    """What is asked of the API server for one pod is bounded: it has judged no pod's length yet."""
+    """Requests to the API server for one pod are bounded: it has judged no pod's length yet."""
     containers = [container(f"c{one}", limits={"aliyun.com/gpu-mem": one + 1}) for one in range(MOST + 1)]
     assert len(rewritten(pod(containers[1:]))[1]) == MOST
     with pytest.raises(CgpuError, match=f"{MOST + 1} containers ask for parts of GPUs; expected at most"):

@@ -93,7 +93,7 @@ def refusals(found: Templates, numbers: range) -> int:
 def test_a_flood_of_shapes() -> None:
     """However many shapes are asked for at once, a namespace has its number of templates, and those serve on.
 
-    It does not cost the API server a list for each one that is refused.
+    A refusal does not cost the API server a list each time.
     """
     client = FakeClient()
     found = templates(client, most=100)

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """The Helm chart in the cluster.
 
-In most tests helm renders it, and its programs run as processes of the test: what starts pods of the chart is
-left out, and webhooks are called at an address of this machine. Rights, classes, policies and webhooks are
-the chart's. What helm itself does with it is in release.py.
+In most tests helm renders it, and its programs run as processes of the test: objects that start pods are left
+out, and webhooks are called at an address of this machine. Rights, classes, policies and webhooks are the
+chart's. release.py has the tests' use of helm itself.
 """
 
 from __future__ import annotations

@@ -171,7 +171,7 @@ class Cluster:
         env = {"KUBECONFIG": str(self.credentials.path(user)), "PATH": path}
         return call([self.settings.kubectl(), *words], env=env, timeout=KUBECTL_S)
 
-    # What became of them
+    # State of pods
 
     def is_complete(self, namespace: str) -> bool:
         try:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Who may call the API server: users with a token each, and a kubeconfig for whoever has a token."""
+"""Callers of the API server: users with a token each, and a kubeconfig for each token."""
 
 from __future__ import annotations
 

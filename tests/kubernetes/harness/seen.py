@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What containers have seen of GPUs, in files of the node: they outlive pods, logs and the API server.
+"""GPUs as containers saw them, in files of the node: they outlive pods, logs and the API server.
 
-A container writes what the probe says before it does anything else, into a file by its pod's name and UID and
-the number of its start. So one that ever ran without its limit is found, whatever became of it.
+A container first writes the probe's output into a file, which is named by its pod's name and UID and the
+number of its start. So a container that ever ran without its limit is found, whatever became of it.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ LOOK = f'N="{NAME}"; /cgpu-probe gpu=0 info gpu=1 info >"/seen/.$N" 2>&1; /busyb
 
 
 def looking(folder: Path, then: str) -> dict[str, Any]:
-    """Return what a pod has whose container looks, and then does something. It calls its claim gpu."""
+    """Return parts of a pod whose container looks, and then does something. Its claim is called gpu."""
     names = {"POD": "metadata.name", "UID": "metadata.uid"}
     env = [{"name": name, "valueFrom": {"fieldRef": {"fieldPath": path}}} for name, path in names.items()]
     mount = {"name": "seen", "mountPath": "/seen"}
@@ -33,7 +33,7 @@ def looking(folder: Path, then: str) -> dict[str, Any]:
 
 @dataclass(frozen=True)
 class Sight:
-    """What one start of a container saw: the cards, by UUID in small letters, and the MiB of each."""
+    """Cards that one start of a container saw, by UUID in small letters, and the MiB of each."""
 
     pod: str
     uid: str

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What scripts/test-kubernetes says of this run: programs, version, cgroup and where logs go."""
+"""Settings of this run by scripts/test-kubernetes: programs, version, cgroup and where logs go."""
 
 from __future__ import annotations
 

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A witness of what is promised: each event of claims, and the engine's reservations all the time.
+"""A witness of promises: each event of claims, and the engine's reservations all the time.
 
-What Kubernetes has allocated of a card must never be more than the node publishes of it, what the engine has
-reserved never more than the card has, and a reservation must be that of a claim's share, of the same size.
+Kubernetes must never allocate more of a card than the node publishes, the engine never reserve more than the
+card has, and a reservation must be that of a claim's share, of the same size.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ Promise = tuple[str, int]  # of which card, MiB
 
 @dataclass(frozen=True)
 class Allocated:
-    """What Kubernetes has given. memory: in MiB as they are published."""
+    """An allocation by Kubernetes. memory: in MiB as they are published."""
 
     share: str
     device: str
@@ -43,7 +43,7 @@ class Allocated:
 
 @dataclass
 class Witness:
-    """What was seen. faults: each promise that cannot be. given: of each share, its claim's name and size."""
+    """Observed promises. faults: each promise that cannot be. given: each share's claim and size."""
 
     client: Client
     namespace: str

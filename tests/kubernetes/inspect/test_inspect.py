@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What `kubectl inspect cgpu` shows, beside what Alibaba's documentation shows."""
+"""Output of `kubectl inspect cgpu`, compared with Alibaba's documentation."""
 
 from __future__ import annotations
 

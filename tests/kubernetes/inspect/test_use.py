@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What is used of a cluster's GPUs, with an API server whose nodes answer, refuse, or say nothing."""
+"""Use of a cluster's GPUs, with an API server whose nodes answer, refuse, or say nothing."""
 
 from __future__ import annotations
 
@@ -77,7 +77,7 @@ def test_the_agent_of_a_node() -> None:
 
 
 def test_figures_of_shares() -> None:
-    """Of merged shares nobody knows which of them is used; containers beside Kubernetes have none."""
+    """Merged shares have no figure of their own; containers beside Kubernetes have no shares."""
     body = figures(7, slice_of(3, "x"), slice_of(4, "y", "z"), slice_of(None, "w"), slice_of(0))
     shares = {"x": ShareUse(7, 3), "y": ShareUse(7, None), "z": ShareUse(7, None), "w": ShareUse(7, None)}
     assert use.parse(body) == {"gpu-0": GpuUse(7, shares)}
@@ -97,7 +97,7 @@ def test_figures_of_shares() -> None:
     ],
 )
 def test_figures_that_are_none(body: bytes) -> None:
-    """Whatever else a pod says is a reason, and no fault."""
+    """Any other answer of a pod is a reason, and no fault."""
     with pytest.raises(CgpuError, match="not of version 1"):
         use.parse(body)
     with pytest.raises(CgpuError, match="version 2 of its figures, expected 1"):

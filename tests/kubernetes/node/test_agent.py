@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the agent does by itself, with an engine and an API server that come and go."""
+"""The agent's own work, with an engine and an API server that come and go."""
 
 from __future__ import annotations
 
@@ -108,7 +108,7 @@ def test_nothing_is_published_before_the_engine_answers(
 
 @pytest.mark.parametrize("running", [SELDOM], indirect=True)
 def test_an_engine_that_has_lost_shares(quiet: Quiet, api: WatchedApi, running: Callable[[], None]) -> None:
-    """It has them again at once; where it cannot have them, it is asked once."""
+    """An engine has lost shares again at once; where it cannot have them, it is asked once."""
     running()
     eventually(lambda: api.slices, "the slice is there")
     before = quiet.reconciled

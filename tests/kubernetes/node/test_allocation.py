@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What is read from the allocation of a claim."""
+"""Reading of a claim's allocation."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def test_several_shares_and_other_drivers() -> None:
 
 
 def test_the_class_is_above_the_claim() -> None:
-    """What the administrator's class says counts, whatever the claim says; config is not in any order."""
+    """The administrator's class counts, whatever the claim says; config is not in any order."""
     config = [
         opaque("FromClass", highPriority=False, policy=1),
         opaque("FromClaim", ["r1"], highPriority=True, policy=2),
@@ -87,7 +87,7 @@ def test_high_priority() -> None:
     ],
 )
 def test_refused(fields: dict[str, Any], said: str) -> None:
-    """What cannot be given is refused with one line, and nothing of the claim is given."""
+    """A device that cannot be given is refused with one line, and nothing of the claim is given."""
     with pytest.raises(CgpuError, match=said):
         allocated(claim([result(1), result(0, **fields)]), NODE, CARDS, "card")
 

@@ -109,6 +109,6 @@ def test_without_an_engine(records: Records, tmp_path: Path) -> None:
 
 @given(st.text(alphabet="/pod-_.slice0123456789abcdef", max_size=120))
 def test_any_group(group: str) -> None:
-    """Whatever a group is called, a pod's UID or none is found."""
+    """Any group name gives a pod's UID or none."""
     uid = pod_uid(group)
     assert uid is None or (len(uid) == 36 and uid in group.replace("_", "-"))

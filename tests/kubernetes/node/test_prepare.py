@@ -343,7 +343,7 @@ def test_a_claim_too_large_to_record(node: Node) -> None:
 
 
 def test_a_fault_that_nobody_expects(node: Node, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Whatever one claim causes, others are checked, and containers that wait have their answer."""
+    """An error in one claim stops no check of others, and waiting containers have their answer."""
     other = CLAIM.replace("1", "2")
     node.api.claims[other] = claim([result(9, "1Gi")])
     node.claims.prepare(NAME)
@@ -433,7 +433,7 @@ def test_containers_at_once(node: Node) -> None:
 
 
 def test_another_pod_with_containers_at_once(node: Node) -> None:
-    """It is no hindrance for the pods of the claim that can be served, and has an event, once."""
+    """Such a pod does not hinder pods of the claim that can be served, and has an event, once."""
     node.join({"a": [ALL], "b": [ALL]})
     node.claims.prepare(NAME)
     node.reconcile()

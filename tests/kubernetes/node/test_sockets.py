@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What an agent that was killed leaves in the kubelet's folders, and what the next one does about it."""
+"""Sockets that a killed agent leaves in the kubelet's folders, and their removal by the next one."""
 
 from __future__ import annotations
 

@@ -25,7 +25,7 @@ def test_known_cards(card: int, gib: int, asked: int, share: int) -> None:
 
 @given(CARDS, st.lists(st.integers(1, 1 << 22), max_size=30), st.sampled_from(UNITS))
 def test_shares_fit_their_card(card: int, asked: list[int], unit: Unit) -> None:
-    """Whatever fits the published size fits the card, and no share is larger than what was asked for."""
+    """Shares that fit the published size fit the card, and none is larger than its request."""
     while sum(asked) > published_mib(card, unit):
         asked.pop()
     shares = [share_mib(card, one, unit) for one in asked]
@@ -38,5 +38,5 @@ def test_shares_fit_their_card(card: int, asked: list[int], unit: Unit) -> None:
     ("mib", "text"), [(1, "1Mi"), (15360, "15Gi"), (15109, "15109Mi"), (1 << 20, "1Ti"), (3 << 30, "3072Ti")]
 )
 def test_quantities_are_in_the_canonical_form(mib: int, text: str) -> None:
-    """What the API server would write is what was written, so that a slice is not written again."""
+    """A quantity has the form that the API server would write, so that a slice is not written again."""
     assert quantity(mib) == text

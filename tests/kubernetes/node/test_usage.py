@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the agent says of a node's GPUs: what is promised, what is used, by whom."""
+"""The agent's figures of a node's GPUs: memory promised, memory used, by whom."""
 
 from __future__ import annotations
 
@@ -98,7 +98,7 @@ def test_the_document(tree: Tree, records: Records) -> None:
 
 
 def test_an_engine_that_is_down(tree: Tree, records: Records) -> None:
-    """It is said, and read again at the next question."""
+    """A failed reading is reported, and read again at the next question."""
     asked: list[bool] = []
 
     def read() -> tuple[UsedGpu, ...]:

@@ -19,7 +19,7 @@ pytestmark = [pytest.mark.root, pytest.mark.timeout(300)]
 PROGRAM = Path(__file__).with_name("program.py")
 MIB = 1 << 20
 CONTEXT = 256  # MiB that a context takes at most
-# What each fills with; the pieces that it has from the driver leave so many MiB at most.
+# Framework and setting of each allocator; its pieces from the driver leave so many MiB at most.
 ALLOCATORS = {
     "cupy": ("cupy", "", 4),
     "cupy-async": ("cupy", "", 34),

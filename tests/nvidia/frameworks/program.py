@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What checks have a framework do: `python3 program.py torch|cupy|cupy-async` prints what came of it as JSON.
+"""A framework's work for checks: `python3 program.py torch|cupy|cupy-async` prints its results as JSON.
 
-It runs by itself in containers. No kernel is launched: memory is had and given back, never written.
+The program runs by itself in containers. No kernel is launched: memory is had and given back, never written.
 """
 
 from __future__ import annotations

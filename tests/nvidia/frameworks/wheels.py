@@ -15,7 +15,8 @@ from tests.nvidia.archive import STORE, NotInArchiveError
 from tests.nvidia.pypi import fetched
 
 FOLDER = STORE / "frameworks"
-# Of each framework; what they need comes with them. Built for CUDA 12, which drivers of 12.2 and 12.4 take.
+# Wheels of each framework; their dependencies come with them. Built for CUDA 12, which drivers of 12.2 and
+# 12.4 take.
 PINNED = {
     "cupy": ("cupy-cuda12x==13.3.0", "numpy==2.2.6"),
     "torch": ("torch==2.5.1",),

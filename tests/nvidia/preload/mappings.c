@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * Preloaded with devices.c: mappings of a simulated card's nodes. A file of FUSE cannot be mapped as the driver's nodes are,
- * so the card keeps memory in files below $CGPU_MEMORY, and pread(2) on its node says which one a mapping is to have
- * (kmod/sim/memory/mapping.h). What is mapped of nvidia-uvm is memory of the process, which the card reads there: shared, of a
- * file of its own, at the place in it that the address is, as cgpud knows managed memory (kmod/daemon/memory/address_spaces.c).
+ * Preloaded with devices.c: mappings of a simulated card's nodes. A file of FUSE cannot be mapped as the driver's nodes
+ * are, so the card keeps memory in files below $CGPU_MEMORY, and pread(2) on its node says which one a mapping is to
+ * have (kmod/sim/memory/mapping.h). A mapping of nvidia-uvm is memory of the process, which the card reads there:
+ * shared, of a file of its own, at the place in it that the address is, as cgpud knows managed memory
+ * (kmod/daemon/memory/address_spaces.c).
  */
 #define _GNU_SOURCE
 #include <dlfcn.h>

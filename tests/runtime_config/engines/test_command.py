@@ -89,7 +89,7 @@ def test_folders_that_are_made(tmp_path: Path, runtime: Path, monkeypatch: pytes
 
 
 def test_the_diff_is_exact(config: Path, command: Command, runtime: Path, capsys: Captured) -> None:
-    """What --dry-run prints is a patch, also for a file that comes and for a last line without an end."""
+    """--dry-run prints a patch, also for a new file and for a last line without an end."""
     config.parent.mkdir()
     entry = f'"runtimes": {{"cgpu": {{"path": "{runtime}"}}}}'
     config.write_text('{"a": 1}')
@@ -238,7 +238,7 @@ def test_two_writers_of_one_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 
 
 def test_a_later_failure_takes_the_former_edits_back(tmp_path: Path) -> None:
-    """Of several files all are changed or none; one that another program has changed meanwhile stays."""
+    """Either all of several files are changed or none; one that another program has changed stays."""
     first, second = tmp_path / "first", tmp_path / "new" / "second"
     first.write_text("1")
     edits = [FileEdit(first, b"1", b"2"), FileEdit(second, b"gone", b"2")]

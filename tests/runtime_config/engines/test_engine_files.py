@@ -188,7 +188,7 @@ def test_containerd_target(machine: Machine, version: str, main: str, target: st
 
 
 def test_an_upgraded_containerd_gets_a_drop_in(machine: Machine) -> None:
-    """What an older containerd had in its main file moves to the drop-in; one removal removes both."""
+    """Entries in an older containerd's main file move to the drop-in; one removal removes both."""
     machine.write(CONFIG_TOML, V2)
     machine.add(machine.engine("containerd", "1.7.20"))
     assert str(RUNTIME) in machine.read(CONFIG_TOML)
@@ -276,7 +276,7 @@ def test_imports_that_go_round(machine: Machine) -> None:
     ],
 )
 def test_containerd_check(machine: Machine, script: str, message: str) -> None:
-    """What containerd says of its settings is said on, and so is a default runtime that it would miss."""
+    """containerd's words on its settings are passed on, and a default runtime that it would miss."""
     machine.write(CONFIG_TOML, "")
     machine.program("containerd", script)
     with pytest.raises(CgpuError, match=message):

@@ -116,7 +116,7 @@ def test_containerd_hands_on_our_annotations(there: str, wanted: list[str]) -> N
     ],
 )
 def test_versions(tmp_path: Path, said: str, version: tuple[int, int] | None) -> None:
-    """What engines print of themselves is understood."""
+    """Versions that engines print are understood."""
     program(tmp_path / "engine", f"echo '{said}'")
     assert programs.version("engine", (str(tmp_path),)) == version
     assert programs.version("gone", (str(tmp_path),)) is None

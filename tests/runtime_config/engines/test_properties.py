@@ -65,8 +65,8 @@ def containerd_toml(draw: st.DrawFn) -> str:
 def test_docker(text: str, default: bool, before_that: bool) -> None:
     """daemon.json: any layout and spelling comes back; numbers, keys and their order stay meanwhile.
 
-    It comes back also after the runtime was moved, or made the default, in between. What dockerd reloads
-    before a removal names runtimes and a default, without ours.
+    The file comes back also after the runtime was moved, or made the default, in between. Settings that
+    dockerd reloads before a removal name runtimes and a default, without ours.
     """
     before, added = loads(text.encode()), docker.add(text, PATH, default=default)
     after = loads(added.encode())

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What is the same for each engine of the registry, and what each has: golden texts, documents, checks."""
+"""Each engine of the registry: what all have alike, and each one's golden texts, documents, checks."""
 
 from __future__ import annotations
 

@@ -91,7 +91,7 @@ def test_the_bundle_is_found(launcher: Launcher, arguments: list[str], bundle: s
 
 @pytest.mark.parametrize("arguments", PASSED)
 def test_other_calls_start_nothing(launcher: Launcher, arguments: list[str]) -> None:
-    """Whatever starts no container is recognised, also with the word create in a value."""
+    """A call that starts no container is recognised, also with the word create in a value."""
     assert parse(arguments).command == ""
     assert_passes(launcher, arguments)
 

@@ -100,7 +100,7 @@ def test_what_may_ask_goes_through_python(launcher: Launcher, document: object) 
 
 @pytest.mark.parametrize("text", PASSED)
 def test_what_holds_no_request_passes(launcher: Launcher, text: str) -> None:
-    """What asks for nothing needs no Python."""
+    """A config.json that asks for nothing needs no Python."""
     assert start(launcher, text) == "runc"
 
 

@@ -17,9 +17,9 @@ from tests.runtime_config.support import ROOT, SANITIZERS, compile_launcher
 
 SOCKET = "server.sock"
 NO_PYTHON = "opencgpu: cannot start /nowhere/python3: No such file or directory; install this Python\n"
-# What a start comes to that the server leaves to Python, where there is none.
+# Result of a start that the server leaves to Python, where there is none.
 LEFT = Result(1, NO_PYTHON)
-# What the launcher starts where the server leaves a call to it.
+# Program that the launcher starts where the server leaves a call to it.
 LAUNCH = """
 import os, sys
 sys.path.append({root!r})

@@ -25,7 +25,7 @@ def test_owner_and_mode_are_kept(wrapper: Wrapper) -> None:
 
 @pytest.mark.root
 def test_the_group_is_kept_where_the_folder_gives_its_own(wrapper: Wrapper) -> None:
-    """Nobody may read the edited config.json who could not read the first."""
+    """Only users who could read the first config.json may read the edited one."""
     wrapper.config.chmod(0o640)
     os.chown(wrapper.place, 0, 34)
     wrapper.place.chmod(0o2755)
@@ -62,7 +62,7 @@ def test_a_linked_spec_is_never_written(wrapper: Wrapper, tmp_path: Path) -> Non
 
 
 def test_a_planted_temporary_file_is_not_followed(wrapper: Wrapper, tmp_path: Path) -> None:
-    """What lies at the temporary file's name is replaced, not written through."""
+    """A file at the temporary file's name is replaced, not written through."""
     victim = tmp_path / "victim"
     victim.write_text("precious")
     (wrapper.place / ".config.json.cgpu").symlink_to(victim)

@@ -19,7 +19,7 @@ from tests.runtime_config.oci_runtime.starts import Start, starts
 from tests.runtime_config.oci_runtime.wrapper import Wrapper
 from tests.runtime_config.support import program
 
-# Of so many starts one is done by a launcher and a Python of its own too.
+# One of so many starts is done by a launcher and a Python of its own too.
 LAUNCHED = 20
 # At least this part of the starts has to end in each of these ways.
 FLOORS = {"edited without Python": 1 / 4, "unchanged without Python": 1 / 100, "refused": 1 / 20}
@@ -138,7 +138,7 @@ def compare(both: Both, start: Start, *, launched: bool) -> str:
     by_server, called = both.by_server(start)
     raw = start.raw.decode("utf-8", "replace")
     is_left = bool(by_server.started) and by_server.bundle == raw and not called
-    # What asks for nothing the launcher alone sees, however broken it is: the runtime says so.
+    # The launcher alone sees a start that asks for nothing, however broken it is: the runtime says so.
     if not is_left:
         assert by_server == both.by_python(start)
     if is_left or launched:

@@ -62,7 +62,7 @@ def test_a_configured_runtime_must_be_a_program(configured: str) -> None:
 
 
 def test_launcher_and_python_share_their_constants() -> None:
-    """What the launcher and Python must agree on has the same value in both."""
+    """Constants that the launcher and Python share have the same value in both."""
     header = (SOURCES / "launcher.h").read_text()
     assert f'"{":".join(SEARCH)}"' in header
     assert f'LAUNCHER_NAME "{NAME}"' in header

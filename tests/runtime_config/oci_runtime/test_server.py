@@ -134,7 +134,7 @@ def test_another_root(bare: Served, tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("message", [b"", b"-", b"x" * 70000, b"b\0create", b"-\0create\0--bundle\0/\0c1"])
 def test_hostile_peers(bare: Served, message: bytes) -> None:
-    """Whoever is no launcher gets no answer, whatever it says; the next start is served."""
+    """A peer that is no launcher gets no answer, whatever it says; the next start is served."""
     with bare.server():
         for _ in range(10):
             with socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET) as peer:
@@ -188,7 +188,7 @@ def test_another_file_meanwhile(bare: Served, other: str) -> None:
 
 
 def test_a_limit_of_file_sizes(node: Served) -> None:
-    """Who may write no file of that size is told so, and has the bundle as it was."""
+    """A caller that may write no file of that size is told so, and has the bundle as it was."""
     raw = node.config.read_bytes()
     node.create()  # what is kept of the runtime's features is there now
     node.bundle(SLICED)

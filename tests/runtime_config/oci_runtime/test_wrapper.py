@@ -72,7 +72,7 @@ def only_event(log: Path) -> dict[str, object]:
 
 
 def test_the_name_of_a_pods_container(wrapper: Wrapper) -> None:
-    """What a container is called in its pod goes to the event log, where it gets a slice."""
+    """A container's name in its pod goes to the event log, where it gets a slice."""
     log = wrapper.run_directory / "events.log"
     names = {"io.kubernetes.cri.sandbox-name": "web", "io.kubernetes.cri.container-name": "main"}
     wrapper.settings(pod_variables=True).bundle(spec(annotations=names))

@@ -12,7 +12,7 @@ from typing import Self
 from tests.client.support import T4, PlainTree
 from tests.runtime_config.support import ASKING, ROOT, JsonObject, cdi_document, program, spec
 
-# What the engine would have in /run/cgpu lies elsewhere; everything after these lines is the program itself.
+# Files of the engine in /run/cgpu lie elsewhere; everything after these lines is the program itself.
 PLACES = """
 import os, sys
 sys.path.append({root!r})

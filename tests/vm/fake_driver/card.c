@@ -203,7 +203,7 @@ void card_destroy(void)
 	struct sim *sim = nvidia_card;
 	u32 i;
 
-	/* What is left now are clients of the kernel: every open file holds a reference to this module. */
+	/* Only clients of the kernel are left: every open file holds a reference to this module. */
 	while (sim->clients) {
 		pr_warn("nvidia: client %#x of the kernel was left\n", sim->clients->handle);
 		client_free(sim, sim->clients);

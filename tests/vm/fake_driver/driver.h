@@ -19,7 +19,7 @@ struct file;
 
 #define NV_FLAG_CONTROL 0x1000
 
-/* What the binary half wants as a stack of its own; it has none here. */
+/* Separate stack that the binary half wants; here it has none. */
 struct nvidia_stack {
 	u32 size;
 	void *top;

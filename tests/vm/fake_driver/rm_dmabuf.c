@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * What the open half asks for dma-bufs (src/nvidia/arch/nvalloc/unix/src/osapi.c): duplicates in a client of the driver's
- * own, one for each card. The driver always has it; here it is there while it has anything.
+ * Functions for dma-bufs of the open half (src/nvidia/arch/nvalloc/unix/src/osapi.c): duplicates in a client of the
+ * driver's own, one for each card. The driver always has this client; here it exists while it has anything.
  */
 #include "driver.h"
 
@@ -65,7 +65,7 @@ noinline void rm_dma_buf_put_client_and_device(
 
 	mutex_lock(&nvidia_card->lock);
 	own = client_find(nvidia_card, keeper->client);
-	/* Nothing here frees what is in it. */
+	/* Free the client only when it is empty: nothing here frees its objects. */
 	if (--keeper->users == 0 && own && !object_find(nvidia_card, own, keeper->device)->child)
 		client_free(nvidia_card, own);
 	mutex_unlock(&nvidia_card->lock);

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * A stub of nvidia-uvm.ko: its node, and the functions that the engine probes. It registers cards, says whether HMM is on,
- * and maps managed memory that takes nothing of a card and that nobody can touch. The tests of all else that UVM does run
- * on NVIDIA's own driver.
+ * A stub of nvidia-uvm.ko: its node, and the functions that the engine probes. The stub registers cards, says whether
+ * HMM is on, and maps managed memory that takes nothing of a card and that nobody can touch. The tests of all else that
+ * UVM does run on NVIDIA's own driver.
  */
 #include <linux/cdev.h>
 #include <linux/errno.h>
@@ -50,7 +50,7 @@ extern const char nvidia_version[];
 
 static dev_t base_dev;
 static struct cdev uvm_cdev, uvm_tools_cdev;
-/* Of all address spaces; the driver has one lock for each. */
+/* One lock for all address spaces; the driver has one for each. */
 static DEFINE_MUTEX(uvm_lock);
 
 /* Up to 525 (uvm_va_space.c). */

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """A clean Debian 12 on a disk, by mmdebstrap from the sources that apt has here.
 
-It has systemd, docker and dkms, and the fake NVIDIA driver, as if somebody had installed that.
+The disk has systemd, docker and dkms, and the fake NVIDIA driver, as if an administrator had installed that.
 
 An emulated machine compiles for a quarter of an hour. So `make` hands out there what the host has compiled,
 and of the kernel's files only those are there that the machine uses. With full counts Debian's own kernel and

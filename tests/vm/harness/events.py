@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What `cgpu events` shows in a machine."""
+"""Output of `cgpu events` in a machine."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a guest's kernel says, and what of it is a fault."""
+"""The log of a guest's kernel, and faults in it."""
 
 from __future__ import annotations
 

@@ -2,7 +2,7 @@
 """A virtual machine with the host's files in it: emulated in software, so that it runs wherever the tests do.
 
 Without a disk the guest sees the host's root read-only below a layer in its own memory. That view is cached:
-what the host makes after the boot is to be reached by `seen(path)`.
+`seen(path)` gives the path of a file that the host makes after the boot.
 """
 
 from __future__ import annotations
@@ -69,7 +69,7 @@ def share(name: str) -> list[str]:
 
 
 def drive(disk: Path) -> list[str]:
-    """Return the options that give the guest a disk. What it holds is lost when the host goes down."""
+    """Return the options that give the guest a disk. Its content is lost when the host goes down."""
     return ["-drive", f"file={disk},format=raw,if=virtio,cache=unsafe"]
 
 
@@ -140,7 +140,7 @@ class Machine:
         self.link = Channel(ours, self.receive, self.on_end)
 
     def command(self, agent: int, monitor: int, memory: int, arguments: str) -> list[str]:
-        """Return the emulator's command line. It may not outlive us, however we end."""
+        """Return the emulator's command line. The emulator may not outlive us, however we end."""
         # In turn is a tenth slower for one processor. Instructions are counted in turn only.
         is_multi = self.at_once or (self.cpus == 1 and not self.counted)
         thread = "multi" if is_multi else "single"
@@ -150,7 +150,7 @@ class Machine:
             "-accel", f"tcg,thread={thread},tb-size=512", "-cpu", MODEL, "-m", str(memory),
             "-smp", "1" if self.counted else str(CPUS),
             *(("-icount", f"shift={self.counted.bit_length() - 1},sleep=off") if self.counted else ()),
-            # Nothing that takes time to find; the older chipset's interrupt routing costs a second.
+            # No devices that take time to find; the older chipset's interrupt routing costs a second.
             "-machine", "q35,i8042=off,hpet=off,usb=off,vmport=off,smm=off",
             "-nodefaults", "-no-user-config", "-display", "none", "-no-reboot",
             "-kernel", str(self.kernel.bootable()), "-initrd", str(build_initramfs(self.kernel, start)),

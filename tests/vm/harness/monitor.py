@@ -8,7 +8,7 @@ import re
 import socket
 
 ANSWER_SECONDS = 3.0  # after which the emulator is taken to have said all
-# An interrupt that cannot be masked and that nobody expects is a panic. That prints the stacks of all
+# An interrupt that cannot be masked and that nobody expects is a panic. A panic prints the stacks of all
 # processors (64) and of all tasks (1).
 PANIC_ARGUMENTS = ("unknown_nmi_panic", "panic_print=65")
 TASK = re.compile(r"task:\S.* state:(?P<state>\S)")

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What an administrator of a GPU node does: load and unload the driver and the engine, make device nodes."""
+"""Work of a GPU node's administrator: load and unload the driver and the engine, make device nodes."""
 
 from __future__ import annotations
 

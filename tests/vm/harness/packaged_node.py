@@ -25,8 +25,8 @@ SHUTDOWN_S = 120.0
 EVENTUALLY_S = 180
 HELD = 512 << 20
 LIMIT = 6043 << 20
-# What is not the packages' to restore: databases and caches of package managers, logs, what containers were
-# made of, and the key that dkms makes to sign with.
+# Files that the packages need not restore: databases and caches of package managers, logs, layers of
+# containers, and the key that dkms makes to sign with.
 STATE = r"""
 cd /
 skip="./var/lib/dpkg ./var/lib/apt ./var/cache ./var/log ./var/tmp ./tmp ./run ./root"

@@ -27,7 +27,7 @@ class CommandError(AssertionError):
 
 @dataclass(frozen=True)
 class Finished:
-    """What a command left behind. A negative returncode is the signal that ended it."""
+    """Results of a finished command. A negative returncode is the signal that ended it."""
 
     args: tuple[str, ...]
     returncode: int

@@ -23,7 +23,7 @@ from tests.vm.harness.node import (
 )
 from tests.vm.harness.process import Finished, Process
 
-# What the card itself has given out: the fake driver's own view, or the witness below NVIDIA's.
+# Memory that the card itself has given out: the fake driver's own view, or the witness below NVIDIA's.
 CARD = "/proc/opencgpu_card" if real_driver() else "/proc/driver/nvidia/opencgpu_card"
 NUMBER = re.compile(r"(\w+)=(-?\d+)")
 SECONDS = 60.0
@@ -51,7 +51,7 @@ LOOK = LOOK_AT.replace("$1", TREE)
 
 @dataclass(frozen=True)
 class View:
-    """What is taken, as the card says, and what each container holds, as the engine says."""
+    """Memory taken, as the card says, and each container's memory, as the engine says."""
 
     cards: tuple[dict[str, int], ...]
     limits: dict[tuple[int, str], int]

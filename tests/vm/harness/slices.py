@@ -41,7 +41,7 @@ until grep -q "^frozen $2" "/sys/fs/cgroup/$1/cgroup.events"; do /bin/busybox sl
 """
 # The kernel's code changes with the first cgroup, and some time after the last: where it must not, one stays.
 KEPT = "/sys/fs/cgroup/kept"
-# Of all containers, nested groups first.
+# Remove the groups of all containers, nested groups first.
 CLEAR = f"""
 for group in $(find /sys/fs/cgroup -mindepth 1 -depth -type d ! -path {KEPT}); do
 	echo 1 >"$group/cgroup.kill"
@@ -155,7 +155,7 @@ def slice_of(machine: Machine, name: str, *gpus: str) -> Slice:
 
 @dataclass
 class Stage:
-    """What a test has on its machine."""
+    """A machine and the slices of a test on it."""
 
     machine: Machine
     slices: list[Slice] = field(default_factory=list)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What is made once for virtual machines and kept in kmod/build/vm, by the digest of its sources."""
+"""Parts of virtual machines that are made once and kept in kmod/build/vm, by the digest of their sources."""
 
 from __future__ import annotations
 

@@ -36,7 +36,7 @@ def node(engine: Machine) -> Iterator[Machine]:
 
 
 def test_a_configuration_counts_when_it_was_applied(node: Machine, containers: Containers) -> None:
-    """Who names a GPU is refused until the module has the configuration, also after a load anew."""
+    """A request for a GPU is refused until the module has the configuration, also after a new load."""
     node.write_file(paths.CONFIG, CONFIG)
     refused = containers.run(["/cgpu-probe", "info"], FIRST)
     assert (refused.returncode != 0, NOT_APPLIED in refused.text) == (True, True)

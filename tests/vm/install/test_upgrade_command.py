@@ -31,8 +31,9 @@ pytestmark = [pytest.mark.two_cpus, pytest.mark.dkms]
 # The core of test_upgrade.py, which is built anyway: which number is higher makes no difference.
 BEFORE = "0.1.1"
 OLD, NEW = "cgpu_core_0_1_1", "cgpu_core_0_1_0"
-# Of a call through an upgrade, by the guest's clock: one left unanswered would wait for longer. What is aimed
-# at is 200 ms on a real machine; an emulated one on a busy host stands still for longer than that at times.
+# Bound of a call's pause through an upgrade, by the guest's clock: one left unanswered would wait for longer.
+# The aim is 200 ms on a real machine; an emulated one on a busy host stands still for longer than that at
+# times.
 PAUSE_MS = 10_000.0
 PUT = """
 mkdir -p "/lib/modules/$(uname -r)/updates/dkms"

@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a container must not reach, and what the module does with each call, in a virtual machine."""
+"""Isolation of a container, and the module's verdict on each call, in a virtual machine."""

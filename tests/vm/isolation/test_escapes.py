@@ -25,7 +25,7 @@ SHARED = "/run/cgpu-vm/shared"
 PROGRAMS = ("escape", "uring", "hand")
 EPERM = 1
 REFUSED = 0x1B  # NV_ERR_INSUFFICIENT_PERMISSIONS
-# What each way of `escape` leaves a process with.
+# Arguments of `escape`: namespaces and groups that it enters.
 WAYS: list[Sequence[str]] = [
     ["pid"],
     ["mount", "pid", "fork"],

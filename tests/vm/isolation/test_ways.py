@@ -53,7 +53,7 @@ def test_hmm_is_off_in_containers(node: SlicedNode) -> None:
 @pytest.mark.enforcement
 @pytest.mark.usefixtures("version")
 def test_processes_of_others_are_not_told(node: SlicedNode) -> None:
-    """Of the processes on a card a container is told its own, with their memory, by any driver's numbers."""
+    """A container lists only its own processes on a card, with their memory, by any driver's numbers."""
     machine = node.machine
     first, second = slice_of(machine, "first"), slice_of(machine, "second")
     first.hold("alloc=64M")

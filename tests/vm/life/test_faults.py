@@ -27,7 +27,7 @@ from tests.vm.programs import build
 CASE = re.compile(r"case call=(\S+) way=(\S+) status=(\S+)")
 # The driver asks for no rights there, only reads them, and needs no list of them.
 FINE = {("alloc-rights", "null"), ("alloc-rights", "read-only")}
-# What the driver does with the words that make it do so.
+# Ways of the driver past the probes, with the words that make it go so.
 PAST_THE_PROBES = {"aside": ("alloc=1M", "hold"), "descriptors": ("alloc=1M", "export")}
 BYPASSED = "containers are refused until it is loaded anew"
 CALLS = 10

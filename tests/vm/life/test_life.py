@@ -180,7 +180,7 @@ def kept_outside(tenant: Slice, kind: str) -> Process:
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_memory_that_outlives_its_container_is_promised_to_nobody(engine: Machine, kind: str) -> None:
-    """What a process outside keeps, in whatever way, is nobody's until it is dropped."""
+    """Memory that a process outside keeps, in any way, is promised to no container until it is dropped."""
     tenant = slice_of(engine, "tenant", f"0:{8 * GIB}")
     keeper = kept_outside(tenant, kind)
     eventually(lambda: view(engine).cards[0]["used"] == 4 * GIB, "it has its memory", 10)
@@ -198,7 +198,7 @@ def test_memory_that_outlives_its_container_is_promised_to_nobody(engine: Machin
 
 @pytest.mark.real_driver
 def test_engine_goes_while_uvm_holds_memory(engine: Machine) -> None:
-    """What UVM holds for a container that has ended is given up with the engine, and freed without it."""
+    """Memory that UVM has for an ended container is given up with the engine, and freed without it."""
     tenant = slice_of(engine, "tenant", f"0:{8 * GIB}")
     keeper = kept_outside(tenant, "map")
     tenant.end()

@@ -29,7 +29,7 @@ def staged(machine: Machine) -> Iterator[Stage]:
 
 
 def test_the_engine_comes_while_a_gpu_is_lost(machine: Machine, module: Path) -> None:
-    """It holds the others; nobody gets a slice of the lost one, or its node."""
+    """The engine has the other GPUs; no container gets a slice of the lost one, or its node."""
     load_driver(machine, cards="T4=4096:2")
     set_knob(machine, "test_lost", "0 1")
     load_engine(machine)

@@ -34,7 +34,7 @@ pytestmark = pytest.mark.two_cpus
 OLD, NEW = "cgpu_core_0_1_0", "cgpu_core_0_1_1"
 ELF_LIST_AND_OWNER = 24  # bytes before the interface number in struct cgpu_km_core
 STOP = "/tmp/stop"
-# What `park` stops: of its allocations of card memory one has been made, and waits to be told.
+# Calls that `park` stops: one of its allocations of card memory has been made, and waits to be told.
 PIECE, STOPPED_ALLOCATIONS, STOPPED_ANSWERS = 64 << 10, 3, 1
 TABLES = 64 << 10  # what the ledger charges at most for the addresses that one of these calls reserves
 WORK = """

@@ -35,7 +35,7 @@ def pid_of(staged: Stage, process: Process) -> str:
 
 @pytest.mark.enforcement
 def test_memory_of_the_host_is_exported(staged: Stage) -> None:
-    """It leaves and comes back at no charge, alone or beside memory of the card; what is pinned stays."""
+    """Memory of the host moves at no charge, alone or beside memory of the card; pinned memory stays."""
     full = [f"expect={NO_MEMORY:#x}", "alloc=64K:64k"]
     moved = [
         "host=16M",
@@ -79,7 +79,7 @@ def test_leave_to_duplicate_stays_in_the_container(staged: Stage) -> None:
 
 @pytest.mark.enforcement
 def test_exports_stay_in_their_container(staged: Stage) -> None:
-    """Neither another container nor a process outside imports, and nothing comes in from outside."""
+    """No other container and no process outside imports, and no memory comes in from outside."""
     owner = holding(staged, "giver", "alloc=512M", "export=1")
     source = f"take={pid_of(staged, owner)}:100"
     other = staged.slice("other", LIMIT)
@@ -114,7 +114,7 @@ def buffers(staged: Stage, name: str, *words: str) -> None:
     ],
 )
 def test_dma_bufs_are_charged(machine: Machine, version: str) -> None:
-    """What a dma-buf keeps stays charged until its last close, whatever the driver is told of its mapping."""
+    """Memory of a dma-buf stays charged until its last close, whatever the driver is told of its mapping."""
     kept = ["alloc=768M", "dmabuf", "rm-free", f"expect={NO_MEMORY:#x}", "alloc=512M"]
     with stage(machine, version=version) as staged:
         buffers(staged, "tenant", *kept, "dmabuf-close", "alloc=1G")
@@ -125,7 +125,7 @@ def test_dma_bufs_are_charged(machine: Machine, version: str) -> None:
 # Not marked: without enforcement the driver does forget it, and the tests after it would find that.
 @pytest.mark.fake_driver("a version before 550, where several objects in one buffer leak")
 def test_dma_bufs_are_made_whole(staged: Stage) -> None:
-    """Of a dma-buf that the driver could forget a part of nothing is made, and none is added to later."""
+    """A dma-buf of which the driver could forget a part is refused, and so is a later addition."""
     odd = [f"expect={NOT_SUPPORTED:#x}"]
     parts = [*odd, "dmabuf-second", *odd, "dmabuf-first", "dmabuf", *odd, "dmabuf-add"]
     buffers(staged, "tenant", "alloc=512M", "alloc=512M", *odd, "dmabuf=2", *parts)

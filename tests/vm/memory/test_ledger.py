@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What could be taken for the end of a charge, and is none: the memory is still the container's."""
+"""Events that could be taken for the end of a charge, and are none: the memory is still the container's."""
 
 from __future__ import annotations
 

@@ -66,7 +66,7 @@ def tenant(node: SlicedNode) -> Iterator[Tenant]:
 
 @pytest.mark.real_driver
 def test_parts_of_a_mapping(tenant: Tenant) -> None:
-    """What is unmapped is given back in whole pieces; the last byte gives back the rest."""
+    """Unmapped memory is given back in whole pieces; the last byte gives back the rest."""
     assert tenant.rest("managed=64M", "munmap=16M") == (48, 0)
     assert tenant.rest("managed=64M", "munmap=3M", "munmap=3M") == (60, 0)
     assert tenant.rest("managed=64M", "munmap=16M", "munmap") == (0, 0)
@@ -93,7 +93,7 @@ def test_pools_of_semaphores_are_mapped(tenant: Tenant) -> None:
 @pytest.mark.fake_driver("two cards")
 @pytest.mark.enforcement
 def test_each_card_of_the_container_is_charged(node: SlicedNode) -> None:
-    """It can go to each of them: the smallest slice is its limit."""
+    """Managed memory can go to each card: the smallest slice is its limit."""
     node.use("T4:2")
     both = slice_of(node.machine, "tenant", f"0:{GIB}", f"1:{GIB // 2}")
     both.probe("expect-errno=12", "managed=1G").check()

@@ -25,13 +25,13 @@ def made(outcome: Finished) -> int:
 @pytest.mark.real_driver
 @pytest.mark.enforcement
 def test_a_neighbour_has_its_numbers(staged: Stage) -> None:
-    """Who frees groups that UVM retains gets its part of a runlist's 2048 numbers, no more."""
+    """A container that frees groups which UVM retains gets its part of a runlist's 2048 numbers, no more."""
     program = uvm_probe()
     tenants = [staged.slice(name, 4 * GIB) for name in ("greedy", "neighbour")]
     greedy = staged.start(tenants[0], program, "uvm", NO_NUMBER, "retain=2500", "used", "hold=1000")
     greedy.await_output("used status", timeout=staged.machine.scaled(300))
     neighbour = tenants[1].run(program, "uvm", NO_NUMBER, "retain=2500").check()
-    # Of 15109 MiB, with 20 places (docs/scheduling.md).
+    # Part of 15109 MiB, with 20 places (docs/scheduling.md).
     assert made(greedy.finished()) == made(neighbour) == 960 // 20 + 960 * 4096 // 15110
     greedy.stop(staged.machine.scaled(30))
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a container sees of its slice under the module, and what it can have of it."""
+"""A container's view of its slice under the module, and how much of it it can have."""
 
 from __future__ import annotations
 

@@ -63,7 +63,7 @@ class GuestDaemonHarness(GuestHarness):
 
     def clear(self) -> None:
         for process in self._daemon.processes:
-            # What has left its process group ends with its input.
+            # A process that has left its group ends with its input.
             if process.running:
                 process.close_input()
         self._daemon.clear()

@@ -31,7 +31,7 @@ HARDWARE = ROOT / "tests" / "vm" / "nvidia" / "hardware"
 BOOT_ARGUMENTS = ("memmap=128M$0x70000000",)
 BUILD_SECONDS = 1500
 MODULES = ("nvidia", "nvidia-uvm")
-# What needs a copy engine at work; and the driver's own tests of the card.
+# Settings without the driver's work that needs a copy engine, and without its own tests of the card.
 REGISTRY = "RMDisableScrubOnFree=1;RmDisableGlobalCeUtils=1"
 PARAMETERS = f"NVreg_RegistryDwords={REGISTRY}"
 # Where the fake copy engine finds what UVM writes: in memory of the machine.
@@ -194,7 +194,7 @@ def put_copy_engine_in(machine: Machine) -> None:
 def keep_started(machine: Machine) -> None:
     """Keep the card started, and known to UVM, as nvidia-persistenced does; its device nodes must be there.
 
-    What the driver and UVM take for themselves is no container's.
+    Memory that the driver and UVM take for themselves is no container's.
     """
     machine.shell(KEEP_STARTED, machine.seen(build("keeper")), timeout=60)
 

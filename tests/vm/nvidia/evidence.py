@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What NVIDIA's real driver confirms of kmod/abi/nvidia.json, found in the guest.
+"""Facts of kmod/abi/nvidia.json that NVIDIA's real driver confirms in the guest.
 
 A field is proven where the driver's check passes, and fails by a table that has the field at another place. A
 call, a control, a class or a structure is answered where the driver has done it at least once.
@@ -39,7 +39,7 @@ BATCH = 16
 BATCH_SECONDS = 300
 RUN_MANY = 'for program; do echo "== ${program##*/}"; "$program" --dev /dev --attempts 1 2>&1 || :; done'
 RUN_TAPPED = 'export TAP=/run/tap; rm -f $TAP; "$@" >&2 || :; cat $TAP'
-# What is called besides the checks, outside of any slice; what the driver refuses counts for nothing.
+# Calls besides the checks, outside of any slice; a call that the driver refuses counts for nothing.
 PROBES: tuple[tuple[str, ...], ...] = (
     ("info", "pids", "count"),
     *((f"via={via}", "alloc=64M", "alloc=3M:2m") for via in ("rm64", "rm21", "heap", "range", "tiled")),

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Cases of the conformance suite, and attacks, that cannot pass on NVIDIA's driver with a card in software.
 
-They are carried out all the same, and have to fail: one that passes has to be taken out of here. Those that
+They are carried out all the same, and have to fail: one that passes has to be taken out of here. Cases that
 need a second card are left out by what their steps name (tests/conformance/select.py).
 """
 

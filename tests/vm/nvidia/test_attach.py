@@ -159,5 +159,5 @@ def test_card_that_does_not_start(machine: Machine, version: str) -> None:
     assert re.search(r"card with GPU id 0x\w+: does not start \(error -5\), and is left out", machine.dmesg())
     refused = write(machine, "inst_ctl", f"create id=tenant pid=1 gpu=0:{LIMIT}")
     assert (refused.returncode != 0, "No such file" in refused.text) == (True, True), refused.text
-    # What needs no card is as it was.
+    # Calls that need no card work as before.
     assert f"driver={version}" in machine.run([machine.seen(PROBE), "count"], check=False).stdout

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """cgpud over NVIDIA's own driver: what a slice is, and that the driver's allocator never gives more.
 
-The card is one in software, with a fake GSP; clients, objects and memory are the driver's. What was given out
-is told by a witness below the driver's allocator, which no engine has a part in.
+The card is one in software, with a fake GSP; clients, objects and memory are the driver's. A witness below
+the driver's allocator, which no engine has a part in, tells what was given out.
 """
 
 from __future__ import annotations

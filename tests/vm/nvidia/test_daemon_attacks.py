@@ -34,7 +34,7 @@ def out_of_reach(attack: Attack) -> list[pytest.MarkDecorator]:
     return [*marks(attack), *([pytest.mark.xfail(reason=why, strict=True)] if why else [])]
 
 
-# Those files are served by a process of this machine, beside the engine.
+# A process of this machine, beside the engine, serves foreign files, so their attacks are left out.
 @pytest.mark.parametrize("attack", attacks(DAEMON, without=foreign_files, marks=out_of_reach))
 def test_attack(harness: GuestDaemonHarness, attack: Attack) -> None:
     """The attack gets its slice and no more, and leaves nothing behind."""

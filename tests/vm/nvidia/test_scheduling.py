@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the kernel module asks of NVIDIA's driver is what its GSP gets: time slices, and channels to stop."""
+"""The GSP of NVIDIA's driver gets the module's requests: time slices, and channels to stop."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ SLICE_US, LONG_US = 2_000, 20_000
 WATCH_SECONDS = 4.0
 SECONDS = 120.0
 COPY_ENGINE = 9
-# What a container may try to have more time, with the driver's number of each.
+# Calls by which a container may try to have more time, with the driver's number of each.
 TRIES = {
     "interleave=2": "NVA06C_CTRL_CMD_SET_INTERLEAVE_LEVEL",
     "interleave-channel=2": "NVA06F_CTRL_CMD_SET_INTERLEAVE_LEVEL",
@@ -128,8 +128,7 @@ def of_group(seen: Sequence[Order], group: Group) -> set[int]:
 
 @pytest.mark.enforcement
 @pytest.mark.parametrize(
-    # What is nearest among TIMEOUT << SCALE, or below it where several groups share: of 1953 and 3906 units.
-    # A weight above 1 moves policy 1 to 2, where channels take turns: all have the driver's own time slice.
+    # Nearest among TIMEOUT << SCALE, or below it where several groups share: of 1953 and 3906 units.
     ("policy", "first", "shared", "changed"),
     [(1, (1952, 1952), (1952, 976, 976), (1024,) * 3), (4, (1952, 3904), (1952,) * 3, (1952, 3904, 3904))],
 )
@@ -163,7 +162,7 @@ def test_a_containers_own_time_slice_is_the_engines(staged: Stage) -> None:
 
 @pytest.mark.enforcement
 def test_a_container_cannot_schedule(staged: Stage) -> None:
-    """What else divides the time is refused to a container and handed to the GSP for others."""
+    """Other controls that divide the time are refused to a container and reach the GSP for others."""
     numbers = {control(name) for name in TRIES.values()}
     refused = [text for word in TRIES for text in (f"expect={NO_PERMISSION:#x}", word)]
     (own,) = hold(staged, container(staged, "tenant"), "group", *refused)

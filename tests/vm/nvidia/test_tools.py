@@ -117,7 +117,7 @@ def tenant(machine: Machine, request: pytest.FixtureRequest) -> Iterator[Tenant]
 def test_table(tenant: Tenant) -> None:
     """The table has the slice in the container, and the card outside."""
     assert re.search(rf" {HELD}MiB / +{LIMIT}MiB ", tenant.smi())
-    # What UVM has taken for itself is used there, too.
+    # Memory that UVM has taken for itself is used there, too.
     used = re.search(rf" (\d+)MiB / +{CARD}MiB ", tenant.outside())
     assert used is not None
     assert HELD <= int(used.group(1)) < HELD + 64
@@ -158,7 +158,7 @@ def test_others(tenant: Tenant, words: tuple[str, ...], expected: str) -> None:
 
 
 def test_nothing_refused(tenant: Tenant) -> None:
-    """Nothing that nvidia-smi asks for is refused by the engine."""
+    """The engine refuses no call of nvidia-smi."""
     before = tenant.log()
     for words in ((), ("-q",), ("-L",), ("topo", "-m"), ("dmon", "-c", "1"), ("pmon", "-c", "1")):
         tenant.smi(*words)

@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * alloc_fuzz SEED STEPS SECONDS: whatever could take memory of the card, at random: objects of the driver's classes with random
- * parents, flags and sizes; heap calls, mappings, duplicates, exports and imports; UVM's registrations, external and managed
- * ranges; frees. It is done by processes that end in all ways in the middle of it, two at a time. STEPS are made, and more until
- * SECONDS have passed; the steps are those of the seed, and their order between the processes is not.
+ * alloc_fuzz SEED STEPS SECONDS: calls that could take memory of the card, at random: objects of the driver's classes
+ * with random parents, flags and sizes; heap calls, mappings, duplicates, exports and imports; UVM's registrations,
+ * external and managed ranges; frees. The calls are made by processes that end in all ways in the middle, two at a
+ * time. STEPS are made, and more until SECONDS have passed; the steps are those of the seed, and their order between
+ * the processes is not.
  */
 #define _GNU_SOURCE
 #include <signal.h>
@@ -35,7 +36,7 @@ struct life {
 	uint8_t params[ROOM];
 };
 
-/* What a life is at, for the process that waits for it. */
+/* Progress of a life, for the process that waits for it. */
 struct now {
 	pid_t pid;
 	uint64_t seed;
@@ -144,7 +145,7 @@ static void make_memory(void)
 {
 	struct session *session = any_session();
 
-	/* Of the host's memory the machine has little. */
+	/* The machine has little memory for the host's. */
 	bool host = one_in(5);
 
 	fill_memory_params(size_between(12, host ? 22 : 30), 0);
@@ -176,7 +177,7 @@ static void make_space(void)
 		life.space = made;
 }
 
-/* Of a group or channel: nothing, or whatever was made last. */
+/* Handle of a group's or channel's notifier: none, or any object. */
 static uint32_t any_notifier(void)
 {
 	return one_in(2) ? 0 : any_object(&life.session[0]);
@@ -334,7 +335,7 @@ static void (*const steps[])(void) = {
 	map_to_addresses, duplicate, duplicate, export_any, import_any, use_uvm, use_uvm, use_uvm,
 };
 
-/* Whatever the driver answers: only that it gives out no more than it may counts here. */
+/* Make the steps. The driver's answers are not checked: only what it gives out counts. */
 static void live(uint64_t seed, uint32_t count, struct now *now)
 {
 	uint32_t i;

@@ -113,7 +113,7 @@ static void write_map(const char *path, const char *text)
 	close(fd);
 }
 
-/* Who is nobody in his namespace cannot make the next one. */
+/* A process that is nobody in its namespace cannot make the next one. */
 static void map_root(void)
 {
 	write_map("/proc/self/setgroups", "deny");

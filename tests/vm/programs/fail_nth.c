@@ -165,7 +165,7 @@ static uint32_t run_create(void)
 	return tree_write(line);
 }
 
-/* What a session leaves when its end was disturbed is closed here. */
+/* Close what a session leaves when its end was disturbed. */
 static void clean(void)
 {
 	if (uvm.managed)
@@ -189,7 +189,7 @@ static bool arm(int counter, unsigned int nth)
 	return pwrite(counter, text, (size_t)length, 0) == length;
 }
 
-/* Whether none has failed: the count was not used up. What asks for it copies, too, and can be what fails. */
+/* Whether no call has failed: the count was not used up. The question itself copies, too, and can be what fails. */
 static bool disarm(int counter)
 {
 	char text[16] = "";

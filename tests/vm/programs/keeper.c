@@ -22,7 +22,7 @@ int main(int argc, char **argv)
 		fprintf(stderr, "keeper: status 0x%x\n", status);
 		return 1;
 	}
-	/* Of the driver's clients it is none. */
+	/* The keeper is no client of the driver. */
 	session_drop(&uvm.session);
 	file = fopen(argv[0], "w");
 	if (!file || fprintf(file, "%d\n", getpid()) < 0 || fclose(file) != 0)

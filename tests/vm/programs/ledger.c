@@ -57,7 +57,7 @@ static void link_to(int fd, int ctl)
 	need("REGISTER_FD", try_link(fd, ctl));
 }
 
-/* Something small by this file, so that an engine sees the client there. It may refuse that. */
+/* Make something small by this file, so that an engine sees the client there. The engine may refuse that. */
 static void touch(const struct session *session, int ctl)
 {
 	struct session through = *session;

@@ -69,7 +69,7 @@ static bool open_files(struct shared *shared)
 			return false;
 		put32(data, settings.abi->nv_ioctl_register_fd_t.ctl_fd, (uint32_t)shared->ctl[i]);
 		driver_call(&settings, shared->card[i], NV_ESC_REGISTER_FD, data, sizeof(data));
-		/* Of the range that the driver takes its own from, so that a number comes again and again. */
+		/* Handles of the range that the driver takes its own from, so that a number comes again and again. */
 		shared->client[i] = 0xc1d80000u + ((uint32_t)getpid() & 0xffu) * FILES + i;
 	}
 	return true;

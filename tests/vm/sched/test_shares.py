@@ -36,7 +36,7 @@ pytestmark = pytest.mark.fake_driver("work on the card, which channels of a card
 
 SLICE_US = 20_000  # the emulated machine's timers come every 4 ms
 SET_SLICE = 'cd /sys/module/cgpu_km/parameters; echo "$1" >slice_us || :; cat slice_us'
-# What a container may try to have more: it is told that its own slice is set, and no to all else.
+# Calls by which a container may try to have more: it is told that its own slice is set, and no to all else.
 TRIES = (
     "slice=400000", "expect=0x1b", "interleave=2", "expect=0x1b", "realtime=1",
     "expect=0x1b", "disable", "expect=0x1b", "runlist-policy=1", "schedule=0", "schedule=1",

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What turns of GPU time cost the module, in instructions: the same on a busy host, as no clock is read."""
+"""Cost of turns of GPU time for the module, in instructions: the same on a busy host, as no clock is read."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def test_turns_of_a_millisecond_take_less_than_a_percent(at_work: Subject) -> No
 
 
 def test_where_the_card_divides_the_time_the_thread_sleeps(at_work: Subject) -> None:
-    """It is woken for looks at samples, eight in a second of so many processes, and not for turns."""
+    """The thread wakes to read samples, eight in a second of so many processes, and not for turns."""
     # So many containers at once change the runlists so often that disabling channels is not left out.
     at_work.machine.run(["/bin/busybox", "sleep", "4"])
     assert measure(at_work, PREEMPTIVE).median("rate") < 20

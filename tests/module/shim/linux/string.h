@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What the module uses of the kernel's texts and small helpers. */
+/* Text functions and small helpers of the kernel that the module uses. */
 #ifndef SHIM_STRING_H
 #define SHIM_STRING_H
 

@@ -87,7 +87,7 @@ static void close_device(struct nv_state *nv)
 		atomic_dec(&nv->kernel_opens);
 }
 
-/* What opening the node is to a process (nvidia_dev_get in nv.c). */
+/* Open a card as a process does by its node (nvidia_dev_get in nv.c). */
 int nvidia_dev_get(u32 gpu_id, struct nvidia_stack *sp)
 {
 	return open_device(nv_find_device(gpu_id));

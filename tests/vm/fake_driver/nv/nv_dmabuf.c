@@ -161,7 +161,7 @@ static u32 give_out(struct exported *exported, u8 *data)
 		return NV_ERR_OPERATING_SYSTEM;
 	}
 	fd = knob_fails("dma_buf_fd") ? -EMFILE : dma_buf_fd(buffer, O_RDWR | O_CLOEXEC);
-	/* What it has goes with it. */
+	/* The buffer's release frees the duplicates. */
 	if (fd < 0) {
 		dma_buf_put(buffer);
 		return NV_ERR_OPERATING_SYSTEM;

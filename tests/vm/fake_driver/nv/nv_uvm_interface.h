@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0 */
-/* What nvidia.ko offers to nvidia-uvm.ko: of kernel-open/common/inc/nv_uvm_interface.h what is used or probed here. */
+/* Interface of nvidia.ko for nvidia-uvm.ko: the used or probed part of kernel-open/common/inc/nv_uvm_interface.h. */
 #ifndef FAKE_NV_UVM_INTERFACE_H
 #define FAKE_NV_UVM_INTERFACE_H
 

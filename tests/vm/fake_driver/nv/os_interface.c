@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0
-/* What the binary half asks of the operating system (kernel-open/nvidia/os-interface.c). */
+/* Functions of the operating system for the binary half (kernel-open/nvidia/os-interface.c). */
 #include <linux/capability.h>
 #include <linux/pid.h>
 #include <linux/pid_namespace.h>

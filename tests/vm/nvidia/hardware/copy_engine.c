@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * A fake copy engine for UVM of NVIDIA's real driver: loaded after nvidia-uvm.ko. It learns from the driver's core which
- * channels UVM has and where the memory that UVM and the engine share lies, and does what UVM puts into the channels, in
- * their order (copy_methods.c). UVM must have been told to have all of it in the machine's memory.
+ * A fake copy engine for UVM of NVIDIA's real driver: loaded after nvidia-uvm.ko. The module learns from the driver's
+ * core which channels UVM has and where the memory that UVM and the engine share lies, and does what UVM puts into the
+ * channels, in their order (copy_methods.c). UVM must have been told to have all of it in the machine's memory.
  */
 #include <linux/kprobes.h>
 #include <linux/kthread.h>
@@ -40,7 +40,7 @@ static bool copy_rung;
 static DECLARE_WAIT_QUEUE_HEAD(copy_wait);
 static struct task_struct *engine_thread;
 
-/* What a call asks for, until it is known whether it got that. */
+/* Request of a call, until its result is known. */
 struct asked {
 	u64 address, bytes;
 	const u8 *results[2];

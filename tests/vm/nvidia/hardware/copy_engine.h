@@ -7,7 +7,7 @@
 
 #define FIELD(value, name) ((value) >> GSP_##name##_SHIFT & GSP_##name##_MASK)
 
-/* What methods have set in a channel. */
+/* State that methods have set in a channel. */
 struct copy_state {
 	u32 host_address[2], host_payload[2]; /* low, high */
 	u32 copy_address[2], copy_payload;

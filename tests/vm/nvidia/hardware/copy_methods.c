@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * The methods of a pushbuffer that others wait for: semaphores of the host (clc46f.h) and of the copy engine (clc5b5.h).
- * All else is skipped. Nothing is copied, and no page table is read: the card's memory has no content.
+ * The methods of a pushbuffer that others wait for: semaphores of the host (clc46f.h) and of the copy engine
+ * (clc5b5.h). All else is skipped. No memory is copied, and no page table is read: the card's memory has no content.
  */
 #include <linux/kernel.h>
 #include <linux/ktime.h>

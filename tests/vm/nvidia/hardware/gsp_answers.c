@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * What the fake GSP answers: a card of 15109 MiB by the name of Tesla T4 with a graphics and a copy engine. The values are
- * ours and say nothing of a card. What the driver does with them is NVIDIA's.
+ * Answers of the fake GSP: a card of 15109 MiB by the name of Tesla T4 with a graphics and a copy engine. The values
+ * are ours and say nothing of a card. The driver's use of them is NVIDIA's.
  */
 #include <linux/kernel.h>
 #include <linux/ktime.h>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0
-/* What the driver has asked of its GSP, for tests to read: /proc/opencgpu_gsp. A write to it forgets all. */
+/* The driver's requests to its GSP, for tests to read: /proc/opencgpu_gsp. A write to it forgets all. */
 #include <linux/spinlock.h>
 #include <linux/vmalloc.h>
 

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * A PCI card in software, for NVIDIA's real driver to find: a host bridge of its own with one card, whose BARs are memory
- * that the kernel was told to leave alone. Nothing answers behind the registers; gsp.c has what the driver must not miss.
+ * A PCI card in software, for NVIDIA's real driver to find: a host bridge of its own with one card, whose BARs are
+ * memory that the kernel was told to leave alone. The registers have no device behind them; gsp.c has what the driver
+ * must not miss.
  *
  * Its identity is that of a Tesla T4 (TU104), the oldest family that the open driver serves.
  */

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * How much of the card's memory NVIDIA's own page allocator (PMA) has given out, and the most it ever had: what a test of
- * a limit believes, since neither engine has a part in it. /proc/opencgpu_card has it as the fake driver tells it; a
- * write to it takes what is used now as the driver's own, and forgets the peak. What UVM has taken for its chunks is told beside
- * it: it keeps some of these when nobody uses them, until the allocator has nothing else to give.
+ * How much of the card's memory NVIDIA's own page allocator (PMA) has given out, and the most it ever had: a test of a
+ * limit believes it, since neither engine has a part in it. /proc/opencgpu_card has it as the fake driver tells it; a
+ * write to it takes what is used now as the driver's own, and forgets the peak. UVM's chunks are told beside it: UVM
+ * keeps some that no process uses, until the allocator has nothing else to give.
  */
 #include <linux/bitmap.h>
 #include <linux/kprobes.h>
@@ -29,12 +29,15 @@ MODULE_PARM_DESC(total, "the card's memory in bytes");
 /* Which frames are given out. A sum of calls would go wrong: the allocator takes frames that UVM can do without, and gives them
  * to somebody else, and it may free what was given out before this was here. */
 static DECLARE_BITMAP(witness_frames, FRAMES);
-/* Of these, the driver's own. It gives some of them back, as 535 does a page of its pools after a call that was refused. */
+/*
+ * Frames of these that are the driver's own. The driver gives some of them back, as 535 does a page of its pools after
+ * a call that was refused.
+ */
 static DECLARE_BITMAP(own_frames, FRAMES);
-/* Of these, UVM's chunks. */
+/* Frames of these that are UVM's chunks. */
 static DECLARE_BITMAP(chunk_frames, FRAMES);
 
-/* What a call asks for, until it is known whether it got that. */
+/* Request of a call, until its result is known. */
 struct asked {
 	u64 count, bytes; /* of one page */
 	const u64 *pages;
