@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The parser of every command line: what is wrong with one is said in one line."""
+"""The parser of every command line: an error in one is one line."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ class Parser(argparse.ArgumentParser):
     ) -> None:
         """Take what argparse takes. examples: command lines, which the help shows at its end.
 
-        meant: for words that others would write here, what is written instead.
+        meant: replacements for words that users of other programs would write here.
         """
         super().__init__(*arguments, **settings)
         self.examples = tuple(examples)

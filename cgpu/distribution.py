@@ -14,7 +14,7 @@ DEBIAN, RPM = "debian", "rpm"
 # Words of ID and ID_LIKE, with the family of each.
 IDS = {"debian": DEBIAN, "ubuntu": DEBIAN, "rhel": RPM, "fedora": RPM, "centos": RPM}
 COMMANDS = {DEBIAN: "apt-get install", RPM: "dnf install"}
-# Where the packages of Fedora and RHEL have other names than Debian's. RHEL 10 has no runc.
+# Names of packages on Fedora and RHEL where they differ from Debian's. RHEL 10 has no runc.
 NAMES = {"runc": "crun"}
 HEADERS, KERNEL_DEVEL = "linux-headers-", "kernel-devel-"
 FIELD = re.compile(r"""^(ID|ID_LIKE)=(["']?)([a-z0-9._ -]*)\2$""", re.MULTILINE)

@@ -60,7 +60,7 @@ SUBCOMMANDS = {
     "exporter": Subcommand("cgpu.exporter.main", "serve metrics of this node to Prometheus"),
     "kubernetes": Subcommand("cgpu.kubernetes.main", "the parts of a cluster, such as the agent of a node"),
 }
-# Words that other programs have, and what does that here.
+# Words of other programs, with ours for the same.
 MEANT = {
     "ps": "cgpu-smi",
     "list": "cgpu-smi",

@@ -36,7 +36,8 @@ class Page:
     status: HTTPStatus = HTTPStatus.OK
 
 
-# Between requests, where nobody else needs the place; Prometheus ends an idle connection after five minutes.
+# Between requests, while no other client needs the place; Prometheus ends an idle connection after five
+# minutes.
 IDLE_S = 600.0
 
 # By path. A page gets the header Accept of the request; one that raises CgpuError answers 503 with its line.
@@ -109,7 +110,7 @@ class PageServer(ThreadingHTTPServer):
             super().process_request(request, client_address)
 
     def is_crowded(self) -> bool:
-        """Return whether somebody found no place a moment ago: then each answer ends its connection.
+        """Return whether a client found no place a moment ago: then each answer ends its connection.
 
         Clients that ask without a pause would keep all places else.
         """
@@ -143,7 +144,7 @@ class PageServer(ThreadingHTTPServer):
         super().shutdown_request(request)
 
     def server_close(self) -> None:
-        """Stop listening, and end all connections: from now on nobody looks at their deadlines."""
+        """Stop listening, and end all connections: from now on no thread checks their deadlines."""
         super().server_close()
         with self._lock:
             for request in (*self._since, *self._idle):
@@ -204,7 +205,7 @@ class _Handler(BaseHTTPRequestHandler):
         return bool(some) and self.server.resume(self.connection)
 
     def handle_expect_100(self) -> bool:
-        """Answer at once, without asking for a body that nobody reads."""
+        """Answer at once, without asking for a body, which is never read."""
         return True
 
     def version_string(self) -> str:

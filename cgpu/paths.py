@@ -35,7 +35,7 @@ TREES = (TREE_MODULE, TREE_DAEMON)
 PARAMETERS = "/sys/module/cgpu_km/parameters"
 CONFIGURED = PARAMETERS + "/configured"
 DEVICES = "/proc/devices"
-# Where devices have their nodes by number.
+# Device nodes by number.
 DEVICE_NUMBERS = "/dev/char"
 KERNEL_LOG = "/dev/kmsg"
 MODULES = "/lib/modules"

@@ -122,7 +122,7 @@ def write(path: Path, content: bytes, meta: Meta, *, exact: bool = True, new: Pa
 
 
 def remove(path: Path) -> None:
-    """Remove a file, and what a killed write has left of it. Raises OSError."""
+    """Remove a file, and the remains of a killed write. Raises OSError."""
     tidy(path)
     path.unlink(missing_ok=True)
     if path.parent.is_dir():

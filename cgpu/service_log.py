@@ -20,7 +20,7 @@ Fields = Mapping[str, str | int]
 
 
 class Say(Protocol):
-    """Writes a line to a log. level: as syslog(3) has it. fields: what a structured line has besides."""
+    """Writes a line to a log. level: as syslog(3) has it. fields: further fields of a structured line."""
 
     def __call__(self, text: str, level: int = INFO, fields: Fields | None = None) -> None: ...
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""How the runtime asks the node's agent to look again whether a pod has a share.
+"""Questions of the runtime to the node's agent: has a pod got a share meanwhile?
 
 A pod may join a claim that the kubelet has had prepared for other pods; the kubelet does not call the agent
 again. So a container that finds its pod missing in the file of its share leaves a file in a folder, which the
@@ -26,7 +26,7 @@ STEP_S = 0.05
 def ask(share: str, pod: str, folder: str = paths.SHARES, wait_s: float = WAIT_S) -> bool:
     """Have the agent look whether a pod has a share; return whether it has looked.
 
-    pod: a UID. There is nobody to ask where no agent has made the folder.
+    pod: a UID. No agent can be asked where none has made the folder.
     """
     import time
 
@@ -47,7 +47,7 @@ def ask(share: str, pod: str, folder: str = paths.SHARES, wait_s: float = WAIT_S
 
 
 def asked(folder: str = paths.SHARES) -> Iterator[tuple[str, str]]:
-    """Yield share and pod of each that asks; from now on there is somebody to ask. Raises CgpuError."""
+    """Yield share and pod of each question; from now on questions are possible. Raises CgpuError."""
     place = f"{folder}/{FOLDER}"
     try:
         for path in (folder, place):

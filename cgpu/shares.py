@@ -135,7 +135,7 @@ def remove(share: str, folder: str = paths.SHARES) -> None:
 
 
 def listed(folder: str = paths.SHARES) -> tuple[str, ...]:
-    """Return the ids of all shares that have a file, whatever is in it. Raises CgpuError."""
+    """Return the ids of all shares that have a file, also a malformed one. Raises CgpuError."""
     try:
         names = os.listdir(folder)
     except FileNotFoundError:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Entries of the tree that stay open between reads: who comes often asks the engine once for each."""
+"""Entries of the tree that stay open between reads: a frequent reader asks the engine once for each."""
 
 from __future__ import annotations
 

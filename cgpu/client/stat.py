@@ -174,7 +174,7 @@ def _whole(key: str, text: str, sign: str = "") -> int:
 
 
 class _Line:
-    """The words `key=value` of a line; keys that nobody asks for are ignored."""
+    """The words `key=value` of a line; keys that no caller asks for are ignored."""
 
     def __init__(self, line: str) -> None:
         self._words = dict(word.partition("=")[::2] for word in line.split(" "))
@@ -187,7 +187,7 @@ class _Line:
         return found
 
     def number(self, key: str, sign: str = "") -> int:
-        """Return a whole number. sign: what may stand before it."""
+        """Return a whole number. sign: an optional character before it."""
         return _whole(key, self.text(key), sign)
 
     def optional(self, key: str) -> int | None:

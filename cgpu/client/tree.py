@@ -295,7 +295,7 @@ class Tree:
         return os.path.exists(self.path + "/version")
 
     def _is_abandoned(self) -> bool:
-        """Say whether a mount is there that nobody serves, as a daemon leaves that was killed."""
+        """Say whether there is a mount without a server, as a killed daemon leaves it."""
         try:
             # Below the root: of that one the kernel may still have the attributes.
             os.stat(self.path + "/version")

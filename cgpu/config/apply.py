@@ -67,8 +67,8 @@ def apply(config: Effective) -> None:
 
     Raises CgpuError; everything is as before then.
 
-    The first time after the module was loaded, everything is written. Later only keys whose value is another
-    one than before: what was written to a node by hand meanwhile stays.
+    The first time after the module was loaded, everything is written. Later only keys whose value has changed
+    are: a value that was written to a node by hand meanwhile stays.
     """
     tree = _tree(config)
     before = effective.load(paths.EFFECTIVE) if effective.is_configured() else None

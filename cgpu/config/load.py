@@ -137,7 +137,7 @@ def _at(source: str, key: object, lines: Mapping[str, int] | None) -> str:
 
 
 def unknown_key(where: str, key: object) -> CgpuError:
-    """Return the error for a key that the schema does not have. where: what the message names first."""
+    """Return the error for a key that the schema does not have. where: the message's first words."""
     meant = suggest.expected(key, list(schema()["properties"]), "every key: cgpu config explain")
     return CgpuError(f"{where}: there is no such key; {meant}")
 

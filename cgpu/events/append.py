@@ -80,7 +80,7 @@ def _open(path: str) -> int:
     try:
         return os.open(path, flags, 0o600)
     except FileNotFoundError:
-        # On a node with the module nobody else may have made the folder.
+        # On a node with the module no other program may have made the folder.
         os.mkdir(os.path.dirname(path), 0o700)
         return os.open(path, flags, 0o600)
 

@@ -15,7 +15,7 @@ from cgpu.errors import one_line
 
 MAX_NUMBER: Final = 1 << 64
 MAX_NAME: Final = 253
-# Event, and what it says. The order is that of the documents.
+# Words for each event. The order is that of the documents.
 KINDS: Final = {
     "started": "a container has a slice of a GPU",
     "refused": "a container was refused its slice",

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""How `cgpu events` writes an event: a line of a table, or JSON."""
+"""Forms in which `cgpu events` writes an event: a line of a table, or JSON."""
 
 from __future__ import annotations
 
@@ -92,7 +92,7 @@ def refusals(event: Event) -> list[str]:
 
 
 def as_json(event: Event) -> str:
-    """Return an event as one JSON object; what it does not have is left out."""
+    """Return an event as one JSON object; empty fields are left out."""
     texts = ("uuid", "id", "name", "pod", "namespace", "container", "message")
     document = {
         "time": f"{event.time:%Y-%m-%dT%H:%M:%S.%fZ}",

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Where events are read: the event log, and with the kernel module also the kernel's log.
+"""Sources of events: the event log, and with the kernel module also the kernel's log.
 
 The module writes no file. Its lines about slices are in the kernel's ring of messages, where only the
 kernel has its own facility.
@@ -104,7 +104,7 @@ class KernelLog:
     """The lines of the kernel module about slices."""
 
     def __init__(self, path: str) -> None:
-        """Where the kernel's log cannot be read there are no such lines."""
+        """Open the kernel's log; where it cannot be read there are no such lines."""
         self._fd = -1
         with contextlib.suppress(OSError):
             self._fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)

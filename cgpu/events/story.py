@@ -15,7 +15,7 @@ from cgpu.smi.names import Owner, owner
 
 MOST_NAMES: Final = 10_000
 NEW_S: Final = 10.0
-# Keys of --filter, and what each takes.
+# Keys of --filter, with the values of each.
 FILTERS: Final = {
     "container": "a name, or an id or the begin of it",
     "pod": "a pod, or NAMESPACE/POD",

@@ -47,7 +47,7 @@ class TreeCollector:
     ) -> None:
         """Collect from a tree, which is asked for at each scrape.
 
-        dcgm: dcgm-exporter's names besides. host: what these call this machine, by default its host name.
+        dcgm: dcgm-exporter's names besides. host: this machine's name in them, by default its host name.
         """
         self._tree = tree
         self._names = names or Names()

@@ -44,7 +44,7 @@ class GpuView:
 
 
 class SliceView(NamedTuple):
-    """A slice at a scrape. share: what its weight promises while all slices of the GPU have work."""
+    """A slice at a scrape. share: its weight's promise while all slices of the GPU have work."""
 
     stat: SliceStat
     share: float | None

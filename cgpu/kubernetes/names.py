@@ -31,7 +31,7 @@ GATE_OFF = (
 SCHEDULE_LABEL = "ack.node.gpu.schedule"
 PLACEMENT_LABEL = "ack.node.gpu.placement"
 
-# Where a node's agent tells what is used: namespace and labels of its pod, name of its port, page, version.
+# Address of a node's agent: namespace and labels of its pod, name of its port, page, version.
 NAMESPACE = "opencgpu"
 AGENT_LABELS = {"app.kubernetes.io/name": "opencgpu", "app.kubernetes.io/component": "node"}
 STATUS_PORT = "status"

@@ -42,7 +42,8 @@ class Parameters:
 def parse(document: object, *, of_class: bool) -> Parameters:
     """Read the parameters. Raises CgpuError, with one line that names the field and what is expected.
 
-    of_class: they are an administrator's; those of a claim are of whoever writes claims in a namespace.
+    of_class: an administrator has written them; a claim's come from any user who writes claims in a
+    namespace.
     """
     if not isinstance(document, Mapping):
         raise CgpuError(f"parameters of {PARAMETERS_KIND}: {show(document)}: expected an object")

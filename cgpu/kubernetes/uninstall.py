@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`cgpu kubernetes uninstall`: what `helm uninstall` runs first, in a pod.
+"""`cgpu kubernetes uninstall`: the first step of `helm uninstall`, in a pod.
 
-Without the agents nobody gives back what pods have: they would hang in Terminating, and their claims would
-hold the GPUs of a next installation. So it is refused while claims have parts of GPUs.
+Without the agents no program gives back pods' shares: the pods would hang in Terminating, and their claims
+would hold the GPUs of a next installation. So it is refused while claims have parts of GPUs.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Allocation of a container with shares: what Kubernetes has given to it, and nothing that it asks for.
 
-A variable of the container's environment says which shares. It may be the image's or forged, so it counts
+A variable of the container's environment says which shares. The image may have set or forged it, so it counts
 only where root's file of the share names the container's pod and the container.
 """
 
@@ -69,7 +69,7 @@ def _share(share: str, pod: Pod, folder: str) -> Share:
             found = shares.read(share, folder)
     containers = found.pods.get(pod.uid)
     if containers is None:
-        # Whose it is, is not for the container to know.
+        # The container may not learn whose share it is.
         raise CgpuError(f"share {share}: it is not of a claim of this pod ({show(pod.uid)})")
     if pod.container not in containers:
         raise CgpuError(

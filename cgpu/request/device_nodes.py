@@ -30,7 +30,7 @@ DRIVER = "nvidia"
 VENDOR_RUNTIME = "nvidia-container-runtime"
 VENDOR_HOOKS = ("nvidia-container-runtime-hook", "nvidia-container-toolkit", "nvidia-cdi-hook", "nvidia-ctk")
 CDI_PREFIX = "cdi.k8s.io/"
-# Where NVIDIA's runtime looks for names of GPUs among the mounts of /dev/null.
+# Path at which NVIDIA's runtime looks for names of GPUs among the mounts of /dev/null.
 VOLUMES = "/var/run/nvidia-container-devices"
 CHARACTER = ("c", "u")
 MAX_BYTES = 1 << 16
@@ -171,7 +171,7 @@ def _by_rules(rules: Iterable[Mapping[str, object]]) -> Named | None:
 
 
 def _is_open(rules: Iterable[Mapping[str, object]]) -> bool:
-    """Return whether the rules let every character device be opened: what --privileged means."""
+    """Return whether the rules let every character device be opened, as with --privileged."""
     opened = False
     for rule in rules:
         if rule.get("type") not in (*CHARACTER, "a", "", None) or not _every(rule.get("major")):

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A grant: what a container gets on one GPU, and its text form on the hook's command line."""
+"""A grant: a container's part of one GPU, and its text form on the hook's command line."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The names of variables and annotations, and what is said of one that is none of them."""
+"""The names of variables and annotations, and the words for an unknown one."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
 PREFIX = "opencgpu.io/"
-# How an annotation of ours begins, also by mistake.
+# Prefix of our annotations, also when it is a mistake.
 NEAR_PREFIX = (PREFIX, "opencgpu/", "opencgpu.com/")
 OURS = ("OPENCGPU_", "ALIYUN_COM_GPU_")
 # As a variable of ours can be written by mistake: how a name begins.
@@ -66,8 +66,8 @@ OF_THE_PLUGIN = (
     "ALIYUN_COM_GPU_MEM_ASSUME_TIME",
     "ALIYUN_COM_GPU_MEM_ASSIGN_TIME",
 )
-# podman and CRI-O say who they are. podman before 4.6 copies the annotations of the image, these included:
-# what is CRI-O's has to agree with the root file system, whose path no image knows before.
+# podman and CRI-O name themselves. podman before 4.6 copies the annotations of the image, these included:
+# CRI-O's have to agree with the root file system, whose path no image knows before.
 MANAGER = "io.container.manager"
 PODMAN_MARKS = "io.podman."
 CRIO_MARKS = "io.kubernetes.cri-o."

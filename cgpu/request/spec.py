@@ -47,9 +47,9 @@ class Request:
     """A container's request; None where it says nothing. Treat it as read-only.
 
     mem and container: the amount, as sizes or as numbers that dev is the whole of; never both. vendor: the
-    value of NVIDIA_VISIBLE_DEVICES. nodes: what else gives it GPUs. pod: what is known of its pod, None
-    where nothing says that it has one. shares: ids of those that its environment names, which proves nothing.
-    empty: a name of the amount that is set to nothing. hami: whether it has variables of HAMi-core.
+    value of NVIDIA_VISIBLE_DEVICES. nodes: other words that give it GPUs. pod: facts of its pod, None without
+    a sign of one. shares: ids that its environment names, which proves nothing. empty: a name of the amount
+    that is set to nothing. hami: whether it has variables of HAMi-core.
     """
 
     __slots__ = (*NAMES, "empty", "hami", "nodes", "pod", "shares", "vendor")
@@ -158,7 +158,7 @@ class Request:
         return self.amount is None and self.amounts(config.replace(default_memsize=1)) is not None
 
     def is_silent(self) -> bool:
-        """Return whether nothing is said of GPUs at all, whatever the node's configuration is.
+        """Return whether the specification says nothing of GPUs, under any configuration of the node.
 
         The rights of a privileged container say nothing.
         """
@@ -186,7 +186,7 @@ def read(spec: Mapping[str, object], config: Effective) -> Request:
     known = _is_known(spec, annotations, config)
     pod = _pod(spec, annotations)
     closed = _is_closed(pod, config)
-    # Where a pod's words do not count, any of them is refused.
+    # Words of a pod are refused where they do not count.
     counted = environment if config.allow_environment or closed else {}
     sandbox = pod is not None and pod.sandbox
     values = _values(counted, annotations, config, known=known, sandbox=sandbox)

@@ -3,7 +3,7 @@
 
 The group comes to lie below the caller's own, so that limits of the caller's service or session hold for the
 command too, and its end ends the command. Where a user may write to one of the groups on the way (a delegated
-subtree), the group is made above that: who may write there could move the command out of its slice.
+subtree), the group is made above that: that user could move the command out of its slice.
 """
 
 from __future__ import annotations
@@ -101,7 +101,7 @@ def _memberships(cgroups: str) -> Iterator[tuple[frozenset[str], PurePosixPath]]
 
 
 def mounts(mountinfo: str) -> Iterator[tuple[str, frozenset[str], PurePosixPath, Path]]:
-    """Yield of each cgroup mount its file system, its options, what it shows of a hierarchy, and where."""
+    """Yield each cgroup mount's file system, its options, its part of a hierarchy, and its place."""
     for line in mountinfo.splitlines():
         left, _, right = line.partition(" - ")
         fields, kinds = left.split(" "), right.split(" ")

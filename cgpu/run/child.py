@@ -37,7 +37,7 @@ MAX_REPORT = 4096
 
 def hold() -> set[int]:
     """Hold back every signal that is handed on; return the mask before. Only SIGKILL interrupts from here."""
-    # Where it is ignored, as by some parents, the end of a child cannot be waited for.
+    # A child whose parent ignores SIGCHLD, as some do, cannot be waited for.
     signal.signal(signal.SIGCHLD, signal.SIG_DFL)
     return {int(one) for one in signal.pthread_sigmask(signal.SIG_BLOCK, WATCHED)}
 
@@ -148,7 +148,7 @@ def _live(plan: Plan, mask: set[int], go: int, report: int) -> NoReturn:
     except CgpuError as error:
         message = str(error)
     finally:
-        # Never back into the parent's code, whatever happened here.
+        # Never return into the parent's code, also after an error here.
         _say(report, status, message or f"unexpected {sys.exception()!r} before the command was started")
         os._exit(status)
 

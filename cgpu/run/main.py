@@ -103,7 +103,7 @@ def parse(arguments: Sequence[str]) -> Options:
 
 
 def _with_values(words: Sequence[str]) -> list[str]:
-    """Return words in which -6G behind an option is its value: what is wrong with that is said later."""
+    """Return words in which -6G behind an option is its value: errors in it are reported later."""
     joined: list[str] = []
     for word in words:
         if joined and joined[-1] in TAKE_A_VALUE and NEGATIVE.match(word):

@@ -68,7 +68,7 @@ def _weight(text: str | None) -> SourcedValue | None:
 
 def _check_form(value: SourcedValue, key: str) -> None:
     """Refuse what a container's variable of the same meaning does not take, and an empty text."""
-    # An empty variable is none. An empty argument is somebody's mistake: a blank stands for it, which never
+    # An empty variable counts as unset. An empty argument is a mistake: a blank stands for it, which never
     # fits.
     wanted = expected(key, value.text or " ")
     if wanted is not None:

@@ -47,7 +47,7 @@ NUMBERS = {
 MAX_JUMP = 255  # jump offsets of struct sock_filter are 8 bits wide
 WORD = 0xFFFFFFFF
 MAX_ERRNO = 4095
-# Where the OCI runtime specification has the mask and the value of an SCMP_CMP_MASKED_EQ.
+# Place of the mask and the value of an SCMP_CMP_MASKED_EQ in the OCI runtime specification.
 MASK_AND_VALUE = ("value", "valueTwo")
 Code = list[bytes]
 OCI_VERSION = "1.2.0"

@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: Apache-2.0
-"""cgpu-smi: what runs on the GPUs."""
+"""cgpu-smi: slices and processes on the GPUs."""

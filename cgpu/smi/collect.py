@@ -82,8 +82,8 @@ def known(read: Callable[..., Value], *node: str | int) -> Value | None:
 def containers(tree: Tree, index: str) -> tuple[Container, ...]:
     """Read the containers on a GPU, sorted by id, without those that stop meanwhile. Raises CgpuError."""
     found = [container(tree, index, name) for name in tree.containers(int(index))]
-    # A container that stops takes its directory along, between two reads too: what was read of it is nothing.
-    # A newer engine may have a node here.
+    # A container that stops takes its directory along, between two reads too: its reading is dropped. A newer
+    # engine may have a node here.
     return tuple(one for one in found if known(tree.names, index, one.directory) is not None)
 
 

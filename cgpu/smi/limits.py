@@ -60,7 +60,7 @@ def is_counted(gpu: Gpu, container: Container) -> bool:
 
 
 def is_measured(gpu: Gpu) -> bool:
-    """Say whether the GPU's time is all known: what has the GPU whole counts nowhere."""
+    """Say whether the GPU's time is all known: a container that has the GPU whole counts nowhere."""
     if gpu.engine_time is None or gpu.passthrough != 0 or gpu.scheduling.measures is False:
         return False
     return gpu.scheduling.measures is True or gpu.engine_time > 0

@@ -40,7 +40,7 @@ EXIT_FAILED = 1
 
 @dataclass(frozen=True)
 class Shot:
-    """One sample, and what else the outputs have."""
+    """One sample, and the other data of the outputs."""
 
     gpus: tuple[Gpu, ...]
     versions: Versions

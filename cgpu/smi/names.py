@@ -101,7 +101,7 @@ class _Asking(threading.Thread):
                 break
 
     def end_programs(self) -> None:
-        """End the engines' programs that still run for this thread, as nobody will be there to do it."""
+        """End the engines' programs that still run for this thread: no thread is left to do it later."""
         with contextlib.suppress(OSError):
             for child in Path(f"/proc/self/task/{self.native_id}/children").read_text().split():
                 os.kill(int(child), signal.SIGKILL)
@@ -149,7 +149,7 @@ class Directory:
     def names(self, wanted: set[str]) -> Names:
         """Return the names of these containers that have one. Others are forgotten."""
         self._take(0)
-        # A publisher runs for months: what is known of containers that are gone is forgotten.
+        # A publisher runs for months: names of containers that are gone are dropped.
         self._nameless = {one: known for one, known in self._nameless.items() if one in wanted}
         if self._asking is None and not self._knows(wanted):
             self._ask(frozenset(wanted))

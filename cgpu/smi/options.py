@@ -20,7 +20,7 @@ class Listing(argparse.Action):
     """Prints a text and ends."""
 
     def __init__(self, *arguments: Any, text: str, **settings: Any) -> None:
-        """Take what argparse takes. text: what is printed."""
+        """Take what argparse takes. text: the printed text."""
         super().__init__(*arguments, **{**settings, "nargs": 0})
         self.text = text
 

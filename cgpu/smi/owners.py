@@ -39,7 +39,7 @@ def names_one(group: str) -> bool:
 
 
 def _facts(process: str) -> tuple[list[str], int]:
-    """Return the groups and the real uid of one and the same process, whoever gets its number later."""
+    """Return the groups and the real uid of one and the same process, also if its number is used again."""
     folder = os.open(process, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
     try:
         groups = list(_groups(_lines(folder, "cgroup")))

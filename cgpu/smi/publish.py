@@ -192,7 +192,7 @@ def published(folder: Path = FOLDER) -> tuple[Gpu, ...]:
 
 
 def published_with_engine(folder: Path = FOLDER) -> tuple[str | None, tuple[Gpu, ...]]:
-    """Return what the engine says of itself, and what this user may see. Raises CgpuError."""
+    """Return the engine's name and version, and the GPUs that this user may see. Raises CgpuError."""
     for name in (f"{os.getuid()}{SUFFIX}", EVERYONE):
         path = folder / name
         try:

@@ -59,7 +59,7 @@ View = TypeVar("View")
 
 @dataclass(frozen=True)
 class Field(Generic[View]):
-    """A field: its name, what it says, its value and its unit."""
+    """A field: its name, its meaning, its value and its unit."""
 
     name: str
     says: str
@@ -69,7 +69,7 @@ class Field(Generic[View]):
 
 @dataclass(frozen=True)
 class Format:
-    """How CSV is written."""
+    """Format of CSV."""
 
     header: bool = True
     units: bool = True
@@ -227,7 +227,7 @@ def csv_format(text: str) -> Format:
 
 
 def described(known: Mapping[str, Field[View]]) -> str:
-    """Return what the help lists: each field, its unit, and what it says."""
+    """Return the help's list: each field, its unit, and its meaning."""
     size = max(len(name) for name in known)
     units = {name: f" [{one.unit}]" if one.unit else "" for name, one in known.items()}
     return "".join(f"{name:<{size}}  {one.says}{units[name]}\n" for name, one in known.items())

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The scheduling policies, and what the engine says of how it divides and measures a GPU's time."""
+"""The scheduling policies, and the engine's words on how it divides and measures a GPU's time."""
 
 from __future__ import annotations
 
@@ -72,7 +72,7 @@ class Scheduling:
 
 
 def division(scheduling: Scheduling) -> str:
-    """Return what a policy's name is followed by: who divides the time."""
+    """Return the words behind a policy's name: who divides the time."""
     word = DIVISIONS.get(scheduling.divided_by or "")
     return "" if word is None else f", {word}"
 

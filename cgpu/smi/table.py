@@ -24,7 +24,7 @@ UUID_COLUMNS = 45
 
 @dataclass(frozen=True)
 class Widths:
-    """How wide the text of each column is."""
+    """Widths of the columns' texts."""
 
     whole: int
     name: int

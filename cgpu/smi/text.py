@@ -49,7 +49,7 @@ def in_mib(size: int | None) -> int | None:
 
 
 def memory(size: int | None, between: str = "") -> str:
-    """Return bytes in MiB. between: what is between the number and its unit."""
+    """Return bytes in MiB. between: the text between the number and its unit."""
     return UNKNOWN if size is None else f"{in_mib(size)}{between}MiB"
 
 

@@ -35,7 +35,7 @@ ORDERS = {
 
 
 def ordered(slices: Iterable[Slice], by: str, *, inverted: bool = False) -> tuple[Slice, ...]:
-    """Return slices sorted; what is not known comes last, and equals are in the order of GPUs and names."""
+    """Return slices sorted; unknown figures come last, and equals are in the order of GPUs and names."""
     order = ORDERS[by]
     plain = sorted(
         slices, key=lambda one: (one.key.gpu, one.container.name or one.key.directory, one.key.directory)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The lines about one slice: what it may have, what it had, what was refused, and its processes. Pure."""
+"""The lines about one slice: its limits, its use, refusals, and its processes. Pure."""
 
 from __future__ import annotations
 

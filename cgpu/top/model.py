@@ -91,7 +91,7 @@ class Card:
 
 @dataclass(frozen=True, slots=True)
 class View:
-    """All that is shown at a moment."""
+    """Everything shown at a moment."""
 
     cards: tuple[Card, ...] = ()
     slices: tuple[Slice, ...] = ()

@@ -19,7 +19,8 @@ class Sampler:
     """Reads, and reports each view, or why there is none."""
 
     def __init__(self, read: Read, report: Callable[[View | CgpuError], object], delay: float) -> None:
-        """Take who reads, and who is told, from a thread of its own. delay: seconds between two readings."""
+        """Take a reader, which a thread of its own calls, and a receiver of views. delay: seconds between
+        them."""
         self._read = read
         self._report = report
         self._delay = delay

@@ -354,7 +354,7 @@ class Top(App[None]):
         main.query_one("#head", Static).update(f"{draw.left(left, room)} {right}")
 
     def _draw_slices(self, slices: Choice, view: View, wide: int) -> None:
-        """Draw the table; the slice that somebody chose stays so wherever it goes."""
+        """Draw the table; the chosen slice stays chosen wherever it goes."""
         at = slices.highlighted
         if at is not None and at != self._placed and at < len(self.rows):
             self._selected = self.rows[at].key

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """The certificate of the webhook: made by itself, kept in a Secret that all replicas share, renewed in time.
 
-The authority lives for ten years and signs nothing else. Its key is in the same Secret: who may read that
-could as well change the webhook.
+The authority lives for ten years and signs nothing else. Its key is in the same Secret: a user who may read
+that could as well change the webhook.
 """
 
 from __future__ import annotations
@@ -74,9 +74,9 @@ def renew(old: Certificate, names: Sequence[str], now: datetime) -> Certificate:
 
 
 def bundle(authority: bytes, before: bytes, now: datetime) -> bytes:
-    """Return what the API server trusts: an authority, and the one before it, which replicas may still have.
+    """Return the API server's trusted certificates: an authority, and the former, for replicas that have it.
 
-    before: what it trusts now; anything that is no certificate is dropped.
+    before: its trusted certificates now; other text is dropped.
     """
     try:
         trusted = x509.load_pem_x509_certificates(before) if before else []

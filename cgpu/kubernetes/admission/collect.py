@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`cgpu kubernetes templates`: remove the templates of admission that nobody uses."""
+"""`cgpu kubernetes templates`: remove unused templates of admission."""
 
 from __future__ import annotations
 

@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Where the webhook listens: few connections at a time, each for a bounded time.
+"""The webhook's listener: few connections at a time, each for a bounded time.
 
-The address of the API server cannot be named in general, so whoever reaches the port may connect. Where all
-places are taken the address that has most of them loses its oldest one: the API server keeps its own.
+The address of the API server cannot be named in general, so any client that reaches the port may connect.
+Where all places are taken the address that has most of them loses its oldest one: the API server keeps its
+own.
 """
 
 from __future__ import annotations
@@ -75,7 +76,7 @@ class Connection(socket.socket):
             self.shutdown(socket.SHUT_RDWR)
 
     def recv(self, *args: Any) -> bytes:
-        """Read; what came before the connection was ended would make a review that nobody awaits."""
+        """Read; bytes from before the connection was ended would make a review that no client awaits."""
         return b"" if self._ended else super().recv(*args)
 
     def recv_into(self, *args: Any) -> int:

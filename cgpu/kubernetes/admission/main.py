@@ -33,7 +33,7 @@ from cgpu.service_log import ERROR, LogHandler, ServiceLog
 
 KINDS = (*trust.CONFIGURATIONS, Pod, ResourceClaimTemplate, ResourceSlice, Secret)
 SAY = ServiceLog("cgpu-kubernetes-admission", "cgpu kubernetes admission: ")
-CHECK_S = 60.0  # what another replica has renewed, or somebody has taken away, is seen after so long
+CHECK_S = 60.0  # seconds until a renewal by another replica, or a removal, is seen
 
 
 def parser() -> argparse.ArgumentParser:
@@ -129,7 +129,7 @@ async def _keep(
             if server.config.ssl is not None:
                 server.config.ssl.load_cert_chain(place / "tls.crt", place / "tls.key")
         except Exception as error:
-            # The next minute tries again: nobody would see that the certificate is not renewed.
+            # The next minute tries again: otherwise the certificate would run out unseen.
             say(f"certificate: {type(error).__name__}: {error}", ERROR)
 
 

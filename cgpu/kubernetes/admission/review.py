@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""AdmissionReview (admission.k8s.io/v1): what the API server asks, and the answer."""
+"""AdmissionReview (admission.k8s.io/v1): the API server's question, and the answer."""
 
 from __future__ import annotations
 
@@ -83,7 +83,8 @@ def answer(raw: bytes, judge: Callable[[Mapping[str, Any]], Rewritten | None], s
     except CgpuError as error:
         response |= _refused(request, str(error), say)
     except (AttributeError, TypeError, KeyError, IndexError) as error:
-        # The API server has checked the object; what it let through and this code cannot read is refused.
+        # The API server has checked the object; an object that it let through and this code cannot read is
+        # refused.
         response |= _refused(request, f"the object cannot be read ({show(type(error).__name__)})", say)
     else:
         if found is not None and found.patch:

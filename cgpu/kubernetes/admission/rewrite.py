@@ -15,7 +15,7 @@ from cgpu.kubernetes.names import RUNTIME_CLASS
 
 CLAIM_PREFIX = "opencgpu-"
 MAX_LABEL = 63  # of a claim's name in a pod (RFC 1123)
-# Schedulers of the other systems; what they would place is placed by Kubernetes' own.
+# Schedulers of the other systems; Kubernetes' own places their pods instead.
 KAI = "kai-scheduler"
 SCHEDULERS = ("ack-co-scheduler", "hami-scheduler", KAI)
 DEFAULT_SCHEDULER = "default-scheduler"

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """The ResourceClaimTemplates that admission makes: one for each shape and namespace, collected when unused.
 
-Kubernetes makes the claims of them, with the pod as owner; admission makes none that could be left over.
-A namespace has a bounded number of them, whoever asks: users by many shapes, or somebody by made-up reviews.
+Kubernetes makes the claims of them, with the pod as owner; admission makes none that could be left over. A
+namespace has a bounded number of them, whether users ask by many shapes, or an attacker by made-up reviews.
 """
 
 from __future__ import annotations
@@ -192,7 +192,7 @@ class Templates:
             used = datetime.strptime(text, FORMAT).replace(tzinfo=UTC)
         except ValueError:
             return False
-        # A date to come is not one that admission has written: whoever wrote it would keep the template.
+        # A date to come is not admission's: its writer would keep the template.
         return abs(self._now() - used) < span
 
     def _delete(self, metadata: ObjectMeta) -> None:

@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`kubectl inspect cgpu`: what is given out of the GPUs of a cluster."""
+"""`kubectl inspect cgpu`: parts of a cluster's GPUs that are given out."""

@@ -132,7 +132,7 @@ def _share_with_use(share: GivenShare, use: ShareUse | None) -> GivenShare:
 
 
 def _up(size: int | None) -> int | None:
-    """Return bytes as MiB, rounded up: what is used is not shown as nothing."""
+    """Return bytes as MiB, rounded up: a used byte is not shown as nothing."""
     return None if size is None else -(-size // MIB)
 
 

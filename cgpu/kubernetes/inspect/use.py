@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Current use of a cluster's GPUs, asked of the nodes' agents through the API server.
 
-An agent that does not answer holds nobody up: all are asked at the same time, and for a bounded time.
+An agent that does not answer delays no other: all are asked at the same time, and for a bounded time.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ NAMED = 3  # in the line about those that did not answer
 
 @dataclass(frozen=True, slots=True)
 class Agent:
-    """Where a node's agent is reached: path of its page below the API server."""
+    """Address of a node's agent: path of its page below the API server."""
 
     node: str
     path: str

@@ -111,7 +111,7 @@ def _consumed(result: DeviceRequestAllocationResult, capacity: str) -> Decimal:
 
 
 def _weight(result: DeviceRequestAllocationResult, most: int | None) -> int:
-    """Return the weight that the scheduler has counted, or what the class allows of it."""
+    """Return the weight that the scheduler has counted, or the class's limit for it."""
     consumed = _consumed(result, WEIGHT)
     if consumed < 1:
         raise CgpuError(f"request {show(result.request)}: weight {consumed}: expected 1 or more")

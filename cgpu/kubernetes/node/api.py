@@ -22,7 +22,7 @@ from cgpu.kubernetes.names import DRIVER
 from cgpu.kubernetes.node.records import ClaimName
 
 KINDS = (Event, Node, Pod, ResourceClaim, ResourceSlice)
-MAX_MESSAGE = 1024  # of an event: what the API server takes
+MAX_MESSAGE = 1024  # bytes of an event's message, by the API server's limit
 WATCH_S = 300
 
 

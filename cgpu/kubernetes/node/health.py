@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Whether each card that was published is well, and what Kubernetes is told of it."""
+"""Health of each published card, and Kubernetes' words for it."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ class Health:
 def observe(tree: Tree, before: Sequence[Health] | None) -> tuple[Health, ...]:
     """Return all cards that there are or were. Raises CgpuError when the tree cannot be read.
 
-    before: what was returned last; None: nothing yet, and then an engine that is down is an error, too.
+    before: the last result; None: nothing yet, and then an engine that is down is an error, too.
     """
     try:
         now = {card.uuid: card for card in cards(tree)}

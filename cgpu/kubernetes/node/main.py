@@ -101,7 +101,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def build(options: argparse.Namespace) -> tuple[Agent, AbstractContextManager[object]]:
-    """Put the agent together, and what serves its status meanwhile. Raises CgpuError, OSError."""
+    """Put together the agent and the server of its status. Raises CgpuError, OSError."""
     learn(*KINDS)
     api = Api(Client(config=configuration(options.kubeconfig)), options.node)
     tree = EngineTree()

@@ -34,7 +34,7 @@ from cgpu.replace import tidy_folder
 
 @dataclass(frozen=True, slots=True)
 class Folders:
-    """Where files go. shares: for our runtime; cdi: for container engines."""
+    """Folders for files. shares: for our runtime; cdi: for container engines."""
 
     shares: Path
     cdi: Path
@@ -76,7 +76,7 @@ class Claims:
             return self._prepare(name)
 
     def _prepare(self, name: ClaimName) -> Record:
-        # Read while nobody else works on claims: what was read before could be older than the record.
+        # Read while no other thread works on claims: an earlier reading could be older than the record.
         claim = self._api.claim(name)
         before = self._records.find(name.uid)
         unit = before.unit if before is not None else self._unit
@@ -170,7 +170,7 @@ class Claims:
             except (GoneError, NotHereError):
                 self._undo(record)
             except ApiServerError:
-                # The record is enough for what is lost; what has changed is seen when the server answers.
+                # The record is enough for a lost share; a change is seen when the server answers.
                 self._do(record)
                 raise
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The ResourceSlice of a node: what it has to be, and keeping it so.
+"""The ResourceSlice of a node: its wanted content, and keeping it so.
 
 The kubelet removes it 30 seconds after the agent has gone, and whenever the kubelet starts; a watch tells.
 """

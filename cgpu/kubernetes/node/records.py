@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Which claims are prepared on this node. A record is written before anything else is done for a claim.
+"""Claims that are prepared on this node. A record is written before anything else is done for a claim.
 
-Records lie in the plugin's own folder of the kubelet, which outlives a start of the machine; what the runtime
-and container engines read lies below /run and is made anew from them.
+Records lie in the plugin's own folder of the kubelet, which outlives a start of the machine; files for the
+runtime and container engines lie below /run and are made anew from them.
 """
 
 from __future__ import annotations
@@ -146,7 +146,7 @@ class Records:
 
 
 def _cure(path: Path) -> str:
-    """Return what helps: without the file the claim is given back, and what it held is removed."""
+    """Return the cure: without the file the claim is given back, and its shares are removed."""
     return f"when the pods of its claim have no container left: rm {path}"
 
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Where an agent's sockets lie below the kubelet's folder, and what killed agents have left there."""
+"""Sockets of an agent below the kubelet's folder, and those that killed agents have left there."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ class Sockets:
             os.close(fd)
 
     def remove_dead(self) -> list[Path]:
-        """Remove sockets of agents of this driver that nobody serves any more, and return them.
+        """Remove sockets of agents of this driver without a server, and return them.
 
         Only within alone(): a socket that is about to be served refuses connections, too. Raises OSError.
         """

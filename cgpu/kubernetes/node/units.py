@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""How much memory a card has for Kubernetes, and what a part of it is on the card."""
+"""Memory that a card has for Kubernetes, and the size of a part on the card."""
 
 from __future__ import annotations
 
