@@ -25,7 +25,7 @@ NAMES = {
 
 
 def named(container: str, bundle: str, annotations: Mapping[str, object]) -> None:
-    """Write what a container is called that has a slice: once it is removed, nobody knows."""
+    """Write the name of a container with a slice: after its removal no program knows it."""
     names = _names(container, bundle, annotations)
     if names:
         _append("named", {"id": container, **names})

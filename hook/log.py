@@ -22,7 +22,7 @@ def event(
 ) -> None:
     """Log one line about a container. Without a system log nothing happens.
 
-    form: the node's log_format. fields: what a structured line has besides.
+    form: the node's log_format. fields: further fields of a structured line.
     """
     if form != "text":
         from cgpu import log_lines

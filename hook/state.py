@@ -65,7 +65,7 @@ def parse_state(raw: bytes) -> State:
     if not isinstance(bundle, str):
         raise CgpuError(f"{SOURCE}: bundle: {show(bundle)}: expected a string")
     annotations = document.get("annotations")
-    # They are for names in the event log alone: what is none of them refuses no container.
+    # Annotations serve names in the event log alone: malformed ones are ignored.
     known = annotations if isinstance(annotations, dict) else {}
     return State(_id(document.get("id")), _pid(document.get("pid", 0)), bundle, known)
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The engines' own programs: their versions, and what they print of their settings."""
+"""The engines' own programs: their versions, and the settings that they print."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ NUMBERS = re.compile(r"(?<![\w.])v?(\d+)\.(\d+)")
 
 @dataclass(frozen=True, slots=True)
 class Done:
-    """How a program ended, and what it printed. status: 0 for success."""
+    """Result of a program: its output, and its status, which is 0 for success."""
 
     status: int
     output: str

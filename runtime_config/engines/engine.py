@@ -56,7 +56,7 @@ class Listing:
 
 @dataclass(frozen=True, slots=True)
 class ContainerEngine(ABC):
-    """One container engine. name: what --runtimes and cgpu-runtime-config call it.
+    """One container engine. name: its word in --runtimes and for cgpu-runtime-config.
 
     path: the settings file that is edited, empty where none can be chosen. drop_in: a file of ours beside it.
 
@@ -182,7 +182,7 @@ def with_our_runtime(run: Run, engine: str, runtime: str, which: str = "--all") 
     inspect = (engine, "container", "inspect", "--format", f"{{{{{runtime}}}}}|{{{{.Name}}}}")
     names = set()
     for first in range(0, len(identities), AT_ONCE):
-        # The exit status says whether all of them are still there; what was printed counts.
+        # The exit status says whether all of them are still there; the printed lines count.
         for line in run((*inspect, *identities[first : first + AT_ONCE])).output.splitlines():
             found, bar, name = line.partition("|")
             if bar and is_ours(found):

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""All that a spec needs for a slice: hooks, listener, GPUs, masks. A second edit changes nothing."""
+"""Edits of a spec for a slice: hooks, listener, GPUs, masks. A second edit changes nothing."""
 
 from __future__ import annotations
 

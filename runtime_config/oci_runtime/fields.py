@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Typed access to a config.json: what is missing is made, what has the wrong type is refused by name."""
+"""Typed access to a config.json: a missing member is made, one of the wrong type is refused by name."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The low-level runtime: which one it is, what it can do, and handing over to it."""
+"""The low-level runtime: its choice, its features, and handing over to it."""
 
 from __future__ import annotations
 

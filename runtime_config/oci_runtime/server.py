@@ -146,7 +146,7 @@ def _fork_worker(listener: socket.socket, launchers: Launchers) -> int:
     if worker == 0:
         status = 1
         try:
-            # A worker ends with its server, and whoever starts that again starts workers too.
+            # A worker ends with its server; a server that is started again starts workers too.
             ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
             signal.pthread_sigmask(signal.SIG_UNBLOCK, SIGNALS)
             # The server may have been killed before prctl().
