@@ -26,7 +26,7 @@ static void report(const char *kind, uint64_t *times, unsigned int count)
 	printf("%s %llu\n", kind, (unsigned long long)times[count / 2]);
 }
 
-/* An ioctl, and what of its argument counts up; NULL: nothing does. */
+/* An ioctl, and the counter in its argument, if any. */
 struct request {
 	int fd;
 	unsigned long number;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* controls ROUNDS: what it takes to look up the verdict of a control, in ns: of each known one, of a family, of none. */
+/* controls ROUNDS: ns to look up the verdict of a control: of each known one, of a family, of an unknown one. */
 #include <stdio.h>
 #include <stdlib.h>
 

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Cost of the table of judged controls for each NV_ESC_RM_CONTROL: one search, in both engines.
 
-`python -m benchmarks.controls [ROUNDS]` prints nanoseconds for each look-up: of known ones in mixed order,
-of one of the firmware's, which is looked for twice, and of one that nobody judged. Needs a compiler.
+`python -m benchmarks.controls [ROUNDS]` prints nanoseconds for each look-up: of known ones in mixed order, of
+one of the firmware's, which is looked for twice, and of an unknown one. Needs a compiler.
 """
 
 from __future__ import annotations

@@ -54,7 +54,7 @@ NO_CARD = "NVIDIA's runtime, no card"
 class Life:
     """One kind of life. way: the program that starts it. server: whether the wrapper has one.
 
-    low_level: what the engine's settings name as the low-level runtime. before: what is not measured.
+    low_level: the low-level runtime in the engine's settings. before: preparation that is not measured.
     """
 
     way: str
@@ -179,7 +179,7 @@ def runc_lives(directory: Path, low_level: str, vendor: Vendor | None) -> Iterat
 
 
 def ctr_lives(directory: Path, vendor: Vendor | None) -> tuple[list[Life], Callable[[], None]]:
-    """Return lives through containerd, and what ends it."""
+    """Return lives through containerd, and a function that ends it."""
     directory.mkdir()
     os.environ.update(vendor.configure("runc") if vendor is not None else {})
     engine = Containerd(directory)
@@ -265,9 +265,9 @@ def must_say(command: Sequence[str], text: str) -> None:
 
 
 def report(lives: Sequence[Life], due: Sequence[str] = ()) -> list[str]:
-    """Print medians, what each life adds to the plain one, and the bars. Return the bars that fail.
+    """Print medians, each life's addition to the plain one, and the bars. Return the bars that fail.
 
-    due: what has to have a bar, whether or not it could be run.
+    due: lives that have to have a bar, whether or not they could be run.
     """
     bars = []
     median = {(life.way, life.variant): statistics.median(life.times) for life in lives}

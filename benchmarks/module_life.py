@@ -99,7 +99,7 @@ def measure(
 
 
 def report(way: str, times: Mapping[str, list[float]]) -> list[str]:
-    """Print medians, what each adds to the plain life, and the bar. Return that if it fails."""
+    """Print medians, each life's addition to the plain one, and the bar. Return the bar if it fails."""
     median = {name: statistics.median(values) for name, values in times.items()}
     for name, value in median.items():
         added = "" if name == PLAIN else f"  +{value - median[PLAIN]:6.1f} ms ({value / median[PLAIN]:.2f}x)"

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Where the milliseconds of a life go, with a slice and without: to its program, and from it to the end.
+"""Milliseconds of a life, with a slice and without: to its program, and from it to the end.
 
 Needs root and a running engine: `cgpud --simulate T4`; with --module, what module_life.py needs. Lives run in
 turns as in life.py. Prints medians of the parts: by docker and ctr up to the program's first instruction and

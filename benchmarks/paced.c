@@ -32,7 +32,7 @@ static uint64_t run(int fd, unsigned int count)
 	unsigned int i;
 
 	for (i = 0; i < count; i++) {
-		/* RM_FREE of what nobody has: the driver answers, and does nothing. */
+		/* RM_FREE of a handle that no client has: the driver answers, and does nothing. */
 		uint32_t nothing[4] = { 0xdead, 0, 0xdead, 0 };
 		struct timespec at;
 

@@ -121,7 +121,7 @@ def report_calls(tree: Tree) -> None:
 
 
 def report(processes: dict[str, psutil.Process], seconds: float) -> None:
-    """Let the time pass, and print what each process has taken, and what Prometheus has seen."""
+    """Let the time pass, and print each process's cost, and Prometheus' figures."""
     time.sleep(2 * INTERVAL_S)
     before = {name: (cpu_s(one), one.memory_info().rss) for name, one in processes.items()}
     time.sleep(seconds)

@@ -171,7 +171,7 @@ def calls(machine: Machine, paced: Path, seconds: float) -> Calls:
 
 @dataclass(frozen=True)
 class Subject:
-    """An engine with its containers at work, and what it pays for the driver's calls in a turn."""
+    """An engine with its containers at work, and its cost of the driver's calls in a turn."""
 
     machine: Machine
     engine: str

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""How long containers' calls wait while one cgpud follows another: the longest call of any, in each upgrade.
+"""Longest wait of a container's call while one cgpud follows another, in each upgrade.
 
 Needs root; starts a daemon of its own with simulated cards. Containers allocate and free 1 MiB without an
 end, and three more hold memory. --busy: so many processes that take all processor time they can get.

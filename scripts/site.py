@@ -40,7 +40,7 @@ class PathsAreLinks(SphinxTransform):
 
 
 def whole_manual(_: Sphinx, name: str, source: list[str]) -> None:
-    """Replace a manual page's text by the page: with a title, and what the parsers say of options."""
+    """Replace a manual page's text by the page: with a title, and the parsers' words on options."""
     if name.startswith(MANUAL):
         file = name.removeprefix(MANUAL)
         program, _dot, section = file.rpartition(".")

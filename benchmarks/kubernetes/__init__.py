@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: Apache-2.0
-"""How many pods with parts of GPUs Kubernetes places: made-up nodes, real API server and scheduler."""
+"""Pods with parts of GPUs that Kubernetes places: made-up nodes, real API server and scheduler."""

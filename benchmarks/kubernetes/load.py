@@ -20,7 +20,7 @@ class Loader:
     """Sends requests to an API server."""
 
     def __init__(self, host: str, token: str, authority: Path) -> None:
-        """Call as the owner of a token. authority: who signed the server's certificate."""
+        """Call as the owner of a token. authority: the signer of the server's certificate."""
         self._host = host
         self._context = ssl.create_default_context(cafile=str(authority))
         self._headers = {"Authorization": f"Bearer {token}", "Content-Type": "application/json"}

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""How fast a scheduler binds pods, and what each component takes for it."""
+"""Speed at which a scheduler binds pods, and each component's cost of it."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ class Usage:
 
 @dataclass(frozen=True, slots=True)
 class Measured:
-    """Pods that were bound, in so many seconds, and what each component took."""
+    """Pods that were bound, in so many seconds, and each component's use."""
 
     pods: int
     seconds: float

@@ -129,7 +129,7 @@ def claim(name: str) -> dict[str, Any]:
 
 
 def claims(names: list[str]) -> Iterator[Request]:
-    """Yield claims that nobody has given anything yet."""
+    """Yield claims without an allocation."""
     for name in names:
         yield Request("POST", f"{RESOURCE_API}/{IN_NAMESPACE}/resourceclaims", claim(name))
 
@@ -165,7 +165,7 @@ def pods(names: list[str], variant: Variant) -> Iterator[Request]:
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """Where a pod is that was there before."""
+    """Place of a pod from before the measurement."""
 
     name: str
     node: int

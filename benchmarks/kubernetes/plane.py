@@ -29,7 +29,7 @@ ETCD_FLAGS = ("--quota-backend-bytes=8589934592",)
 
 @dataclass(frozen=True, slots=True)
 class Qps:
-    """How many calls in a second a component's client may do; None: without a limit."""
+    """Limit on calls in a second by a component's client; None: without a limit."""
 
     limit: int | None
 
@@ -67,7 +67,7 @@ class Plane:
 
     @contextmanager
     def scheduling(self, variant: Variant, qps: Qps = UNLIMITED) -> Iterator[None]:
-        """Have a scheduler, and who works with it in a variant."""
+        """Have a scheduler, and its helpers in a variant."""
         before = set(self.components)
         try:
             if variant == "extender":

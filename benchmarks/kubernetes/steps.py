@@ -43,7 +43,7 @@ class Result:
 
 @dataclass(frozen=True, slots=True)
 class Extent:
-    """How much is measured: up to so many nodes and pods, each time so many pods, or for so many seconds."""
+    """Extent of the measurement: up to so many nodes and pods, each time so many pods, or for so long."""
 
     nodes: int = NODES[-1]
     filled: int = FILLED[-1]

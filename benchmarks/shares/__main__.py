@@ -2,9 +2,9 @@
 """
 Shares of GPU time under each policy, on a simulated card and in virtual time.
 
-The core's scheduler decides, the simulated card executes, and what each container had is compared with what
-its policy says, also while containers come, go and change. The times of the card (another context, a cut,
-a scheduling control) are estimates, and the kernels of the published tables are assumed:
+The core's scheduler decides, the simulated card executes, and each container's time is compared with its
+policy's share, also while containers come, go and change. The times of the card (another context, a cut, a
+scheduling control) are estimates, and the kernels of the published tables are assumed:
 benchmarks/shares/tables.py says how. Exits with 1 when a bound is missed; the last line has the worst error
 of each policy.
 """

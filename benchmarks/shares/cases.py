@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Mixes of containers, what each policy says of them, and how far a run is from that."""
+"""Mixes of containers, each policy's shares for them, and a run's distance from those."""
 
 from __future__ import annotations
 

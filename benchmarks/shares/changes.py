@@ -44,7 +44,7 @@ SETTLING = 2  # rounds after a change that may be as they are
 # within the window; high priority may be a slice behind at its begin and a slice ahead at its end.
 CHANNELS_BOUND, SLICES_BOUND, PRIORITY_BOUND = 0.1, 1.0, 2.0
 MARKS = {CHANNELS_BOUND: "", SLICES_BOUND: ", card", PRIORITY_BOUND: ", priority"}
-# In rounds, the longer of those before and after: a change delays nobody's turn by more than a round.
+# In rounds, the longer of those before and after: a change delays no turn by more than a round.
 WAIT_BOUND = 2.0
 
 Apply = Callable[[Running], None]
@@ -65,7 +65,7 @@ def units(policy: int, one: Container) -> int:
 
 
 def kept(running: Running) -> int:
-    """Units that nobody gets: their places are not given out."""
+    """Units of places that are not given out."""
     policy = running.case.policy
     low = sum(units(policy, one) for one in running.members.values() if not one.highprio)
     return max(0, running.case.max_inst - low) if policy in (FAIR, FIXED) else 0
@@ -89,7 +89,7 @@ def dues(running: Running) -> dict[int, float]:
 
 
 def round_of(running: Running) -> int:
-    """How long a round takes, of the side that is served more slowly."""
+    """Length of a round, of the side that is served more slowly."""
     longest = 0.0
     shares = dues(running)
     for slot, one in running.members.items():
@@ -116,7 +116,7 @@ def measured(running: Running, window: int) -> tuple[dict[int, float], int]:
     if by_card(running):
         return {slot: float(time) for slot, time in kernels.items()}, busy
     if any(one.highprio for one in running.members.values()):
-        # A change of sides is one more switch, in the middle of somebody's grant.
+        # A change of sides is one more switch, in the middle of a grant.
         return {slot: float(time) for slot, time in used.items()}, window
     return {slot: time * sum(used.values()) / (busy or 1) for slot, time in kernels.items()}, window
 
@@ -142,7 +142,7 @@ def run(harness: Harness, scenario: Scenario) -> Iterator[Finding]:
 
 
 def turns_off(running: Running, window: int) -> float:
-    """How far anyone is from its share in a window, in turns of its own."""
+    """Largest distance of a container from its share in a window, in turns of its own."""
     had, whole = measured(running, window)
     turn = {
         slot: units(running.case.policy, one) * running.case.slice for slot, one in running.members.items()
@@ -186,7 +186,7 @@ def other_slice(slice_: int) -> int:
 
 
 def changes(case: Case) -> Iterator[tuple[str, Case, Apply]]:
-    """Each kind of change: what it is, the case before it, and what is done."""
+    """Each kind of change: its name, the case before it, and its action."""
     members = list(case.containers)
     last, weight = len(members) - 1, other_weight(members)
     yield "join", replace(case, containers=members[:-1]), lambda on: on.join(last, members[-1])

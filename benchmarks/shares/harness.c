@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Scheduler and card, joined: what is decided becomes scheduling controls, what ran is reported. */
+/* Scheduler and card, joined: decisions become scheduling controls, and runs are reported. */
 #include <time.h>
 
 #include "inside.h"
@@ -45,7 +45,7 @@ static bool is_on_card(const struct member *member, uint32_t running)
 	return false;
 }
 
-/* How long a container that came out of idleness has waited for the card, and anyone that has work. */
+/* Note how long a container has waited for the card: one that came out of idleness, and any that has work. */
 static void watch_wait(struct shares *shares, struct member *member, uint32_t running)
 {
 	uint64_t now = work_now(shares->work), waited = now - member->idle_until;

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The scheduler of the core and the engines of a simulated card, joined as an engine of OpenCGPU joins them with a real
- * one: what the scheduler decides becomes calls of the driver, which take their time; what the card has run is reported
- * back. All in virtual time. benchmarks/shares/binding.py has the same structures.
+ * one: the scheduler's decisions become calls of the driver, which take their time; the card's runs are reported back.
+ * All in virtual time. benchmarks/shares/binding.py has the same structures.
  */
 #ifndef BENCH_SHARES_HARNESS_H
 #define BENCH_SHARES_HARNESS_H
@@ -51,7 +51,7 @@ struct shares_totals {
 	uint64_t controls; /* calls of the driver */
 };
 
-/* Functions that can fail return 0, or -1: what cannot be done, and then nothing has happened. */
+/* Functions that can fail return 0, or -1 for a wrong request, and then nothing has happened. */
 struct shares;
 /* NULL: a setup that cannot be run, or no memory. */
 struct shares *shares_open(const struct shares_setup *setup);

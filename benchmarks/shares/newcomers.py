@@ -29,7 +29,7 @@ class Arrival:
 
 
 def first_round(running: Running) -> int:
-    """How long all others have at most before a newcomer has had its grant."""
+    """Longest time that all others have before a newcomer has had its grant."""
     case, members = running.case, running.members.values()
     round_ = changes.round_of(running)
     if any(one.highprio for one in members):

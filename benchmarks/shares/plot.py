@@ -118,7 +118,7 @@ def grid() -> Iterator[str]:
 
 
 def draw(title: str, names: Sequence[str], samples: Samples, marks: Sequence[str] = ()) -> str:
-    """Return a plot; marks: what happens at 1 s, 2 s and so on."""
+    """Return a plot; marks: the changes at 1 s, 2 s and so on."""
     box = f"0 0 {WIDTH} {HEIGHT}"
     lines = [
         f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="{box}" font-family="sans-serif" font-size="11">',

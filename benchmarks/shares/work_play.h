@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Simulated programs: what a process on a simulated card launches, and when. A program goes through its steps again and
- * again. A step is so many kernels of one length, launched one behind the other without waiting, with at most `depth` of
- * them in the queue; when its step has a pause, the program waits for all of them and then does something else so long.
+ * Simulated programs: launches of a process on a simulated card, with their times. A program goes through its steps
+ * again and again. A step is so many kernels of one length, launched one behind the other without waiting, with at most
+ * `depth` of them in the queue; when its step has a pause, the program waits for all of them and then does something
+ * else so long.
  */
 #ifndef CGPU_SIM_WORK_PLAY_H
 #define CGPU_SIM_WORK_PLAY_H

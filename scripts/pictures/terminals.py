@@ -49,7 +49,7 @@ WINDOWS = {"": ("1d1d1d", "d0cfcc"), "-light": ("ffffff", "171421")}
 # ligatures its font would draw 2x7 with another sign, and rules without a gap, as no terminal does.
 FORMAT = re.sub(r"@font-face \{\{.*?\}\}\n|<!--.*?-->\n", "", CONSOLE_SVG_FORMAT, flags=re.DOTALL)
 FORMAT = FORMAT.replace("Fira Code, monospace;", "Fira Code, monospace; font-variant-ligatures: none;")
-# Name of a container, its slice, its weight, and what its probe does.
+# Name of a container, its slice, its weight, and its probe's steps.
 CONTAINERS = (
     ("trainer", "6G", 2, ["alloc=4G", "group", "busy=60s:1ms"]),
     ("inference", "5G", 1, ["alloc=3G", "group", "busy=60s:1ms"]),
