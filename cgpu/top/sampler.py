@@ -19,8 +19,7 @@ class Sampler:
     """Reads, and reports each view, or why there is none."""
 
     def __init__(self, read: Read, report: Callable[[View | CgpuError], object], delay: float) -> None:
-        """Take a reader, which a thread of its own calls, and a receiver of views. delay: seconds between
-        them."""
+        """Take a reader, which a thread of its own calls, and a receiver of views. delay: in seconds."""
         self._read = read
         self._report = report
         self._delay = delay
