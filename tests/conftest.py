@@ -19,7 +19,7 @@ from hypothesis import settings
 
 REPOSITORY = Path(__file__).resolve().parent.parent
 OWN_NEEDS = ("gpu", "next_kernel", "archive")
-# How long one example takes says more of the machine than of the code. Each lane has a number of examples.
+# The time of one example says more of the machine than of the code. Each lane has a number of examples.
 for lane, examples in (("check", 20), ("test", 100), ("release", 1000)):
     settings.register_profile(lane, deadline=None, max_examples=examples)
 settings.load_profile("test")

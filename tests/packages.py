@@ -32,7 +32,7 @@ class Packages(NamedTuple):
 
 
 class Rpms(NamedTuple):
-    """The rpm packages, and what they are built of."""
+    """The rpm packages, and their sources."""
 
     packages: Packages
     source: Path

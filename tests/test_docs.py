@@ -23,7 +23,7 @@ ROW = re.compile(r"^\|(.+)\|$", re.MULTILINE)
 # An item of a list: names, the mode of an entry, text.
 ITEM = re.compile(r"^- ([^:]+?)(?:, (0\d{3}|directory))?: ((?:.|\n(?!- |\n))*)", re.MULTILINE)
 NODE = re.compile(r'\{ "(\w+)", CORE_LEVEL_(\w+), (0\d+),')
-# A path of the project in a document. Names in capitals are placeholders; what lies in kmod/build is made.
+# A path of the project in a document. Names in capitals are placeholders; files in kmod/build are made.
 NAMED_PATH = re.compile(
     r"`((?:benchmarks|cgpu|docs|examples|hook|install|kmod|runtime_config|scripts|tests)/[a-z0-9_./-]+)`"
 )

@@ -162,7 +162,7 @@ def test_facts(repository: Path) -> None:
 
 
 def test_stands_alone(repository: Path) -> None:
-    """No file names a path of somebody's own machine, or the number of an issue."""
+    """No file names a path of one machine, or the number of an issue."""
     found = []
     for path in source_files(repository, *TEXT):
         text = path.read_text(errors="replace")

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The server of pages: its answers, and connections that serve many requests and are nobody's for good."""
+"""The server of pages: its answers, and connections that serve many requests and no client for good."""
 
 from __future__ import annotations
 
@@ -149,7 +149,7 @@ def test_an_idle_connection_gives_its_place() -> None:
 
 
 def test_a_request_in_work_keeps_its_place() -> None:
-    """A connection whose request is being answered ends for nobody; one more is closed."""
+    """A connection whose request is being answered ends for no other; one more is closed."""
     begun, go = threading.Semaphore(0), threading.Event()
 
     def slow(_: str) -> Page:

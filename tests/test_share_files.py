@@ -116,7 +116,7 @@ def test_others_rights(folder: Path) -> None:
 
 
 def test_no_file(folder: Path) -> None:
-    """A pipe or a folder in the file's place holds nobody, and a file of more than 64 KiB is not read."""
+    """A pipe or a folder in the file's place blocks no reader, and a file of more than 64 KiB is not read."""
     folder.mkdir()
     os.mkfifo(folder / f"{SHARE}.json", 0o600)
     assert_refused(folder, "expected a plain file")

@@ -100,6 +100,7 @@ class Keys:
     supervise_shared_mappings: bool
 
 
+# </generated>
 # Keys that shared_node forbids, whatever else is said.
 CLOSED = ("allow_environment", "pod_variables", "allow_claim_priority", "allow_disable")
 MAX_BYTES = 1 << 16

@@ -3,14 +3,14 @@
  * Has the wrapper's server (oci_runtime/server.py) work out the new config.json, in place of a Python of our own. One
  * connection serves one start; each message is one packet:
  *
- * server    "ready 2"                      it is of this version and sees the same files
- * launcher  b or -, then each argument, with a zero byte before each; the current directory as a descriptor
- * server    the path of the low-level runtime; three descriptors, or none where nothing is to change: the new
- * config.json, the bundle, and config.json as it was read
+ *   server    "ready 2"                      it is of this version and sees the same files
+ *   launcher  b or -, then each argument, with a zero byte before each; the current directory as a descriptor
+ *   server    the path of the low-level runtime; three descriptors, or none where nothing is to change: the new
+ *             config.json, the bundle, and config.json as it was read
  *
- * The server changes nothing in the bundle: the launcher does (replace.c), once it has the whole answer. So it may give
- * up on a server at any moment, and Python starts from the bundle as it was: a server that was stopped and goes on
- * later finds the connection closed, and its answer is lost.
+ * The server changes nothing in the bundle: the launcher does (replace.c), once it has the whole answer. So it may give up
+ * on a server at any moment, and Python starts from the bundle as it was: a server that was stopped and goes on later finds
+ * the connection closed, and its answer is lost.
  */
 #define _GNU_SOURCE
 #include <fcntl.h>

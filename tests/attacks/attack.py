@@ -80,7 +80,7 @@ def assert_held(
     """Fail unless a program gets the slice to the byte, by the engine and by the card, and gives it back.
 
     `before` stands in front of the program; `program` is run in the place of the probe, with its words.
-    beside: what another slice has of the card meanwhile.
+    beside: another slice's memory of the card meanwhile.
     """
     own = program or probe(harness)
     running = tenant.start(*before, *own, *FILL, "count", "hold")

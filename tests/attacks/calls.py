@@ -23,8 +23,8 @@ MAPPED = 20 * MIB
 def restarted_calls(harness: Harness) -> None:
     """Whether the kernel restarts the calls or the program does, each has run once, and the limit holds.
 
-    Where it is the program, the daemon cannot tell whether it has seen the answer of a call before it was cut
-    short: what such a call made stays, and stays charged, though the program does not know it.
+    Where the program restarts a call, the daemon cannot tell whether it has seen the answer before it was cut
+    short: memory of such a call stays, and stays charged, though the program does not know it.
     """
     tenant = harness.tenant()
     for how in ("restart", "interrupt"):

@@ -25,7 +25,7 @@ HELD = 400 * MIB
 # As of sshd: another user, another session, nothing in the environment.
 SESSION = ("/usr/bin/setsid", "--wait", "/usr/bin/env", "-i")
 NOBODY = ("/usr/bin/setpriv", "--reuid=65534", "--regid=65534", "--clear-groups", "--bounding-set=-all")
-# A child of nobody: what started it is no more when it begins. The first shell stays to tell of the end.
+# A child without a parent: its starter has ended when it begins. The first shell stays to tell of the end.
 ORPHAN = ("/bin/busybox", "sh", "-c", '(exec 3<&0; "$@" <&3 &) | cat', "sh")
 DEPTH, CLIENTS = 4, 8
 PROCESSES = 2 ** (DEPTH + 1) - 1

@@ -58,7 +58,7 @@ class DaemonTenant:
         return self.start(*command).finish()
 
     def end(self) -> None:
-        """End all that runs in it; what has left its process group ends with its input."""
+        """End all that runs in it; a process that has left its group ends with its input."""
         for running in self._running:
             running.kill()
             running.finish()

@@ -17,8 +17,8 @@ OUT = 0x80000000  # cgpu-probe's: errno says it
 
 # The driver's file that outlives the process it was opened by.
 #
-# The driver frees with the last close; who gives back with the end of the process that allocated gives away
-# what is taken. Others met the opposite, memory that stays after its process:
+# The driver frees with the last close; an engine that gives back with the end of the allocating process gives
+# away memory that is taken. Others met the opposite, memory that stays after its process:
 # https://github.com/NVIDIA/gpu-operator/issues/2880, https://github.com/vllm-project/vllm-omni/issues/2317.
 
 
@@ -50,7 +50,7 @@ def descriptor_of_a_helper(harness: Harness) -> None:
 
 @attack(limit=True)
 def descriptor_in_flight(harness: Harness) -> None:
-    """The file lies in a socket, and no process has it: all stays charged; who receives it can free by it."""
+    """The file lies in a socket, and no process has it: all stays charged; its receiver can free by it."""
     tenant = harness.tenant()
     helper = keep(harness, tenant, "parked")
     assert_full(harness, tenant)
@@ -79,7 +79,7 @@ def descriptor_in_a_cycle(harness: Harness) -> None:
 
 
 def hand_out(harness: Harness, tenant: Tenant) -> tuple[Running, Running, dict[str, int]]:
-    """Have a slice send its files to a process outside of all; return both, and what that one took."""
+    """Have a slice send its files to a process outside of all; return both, and the memory that it took."""
     program, place = client("hand_out"), f"{harness.scratch}/handed"
     giver = tenant.start(program, "--dev", harness.dev, "give", place)
     giver.line("giving")
@@ -96,7 +96,7 @@ def files_handed_to_a_process_outside(harness: Harness) -> None:
     assert took["status"] & OUT, took
     expect(harness, tenant, 0)
     giver.finish()
-    # The files are still open there, and nobody's who opened them.
+    # The files are still open there, while the processes that opened them are gone.
     taker.go_on()
     assert rest(taker, "again")["status"] & OUT
     assert_held(harness, tenant)
@@ -106,7 +106,7 @@ def files_handed_to_a_process_outside(harness: Harness) -> None:
 
 @attack(limit=False, engines=(DAEMON,))
 def files_handed_to_a_process_that_nobody_sees(harness: Harness) -> None:
-    """With cgpud a process outside takes what it likes: what shows is that the card has given more."""
+    """With cgpud a process outside takes any memory: only the card's figure shows it."""
     tenant = harness.tenant()
     giver, taker, took = hand_out(harness, tenant)
     assert took["bytes"] > LIMIT, took

@@ -2,9 +2,9 @@
 """Files of the container's own file system where the engine expects a driver's node.
 
 FUSE asks its server at each close, and no signal ends that wait (fs/fuse/file.c, fuse_flush); the same goes
-for memory that such a file is mapped to. An engine that waits so could be killed by nobody, nor replaced.
-There is no report of it for a tool for GPUs; servers that never answer are an old trouble of every program
-that looks at others' files.
+for memory that such a file is mapped to. An engine that waits so could neither be killed nor replaced. There
+is no report of it for a tool for GPUs; servers that never answer are an old trouble of every program that
+looks at others' files.
 """
 
 from __future__ import annotations

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Where an attack takes place: one card, one engine, and slices in which programs run."""
+"""Place of an attack: one card, one engine, and slices in which programs run."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from typing import Protocol
 from tests.integration.probe import Printed
 
 MIB = 1 << 20
-# Neither a whole number of large pages nor of small ones of the fills below.
+# A whole number neither of large pages nor of small ones of the fills below.
 LIMIT = 1000 * MIB + (64 << 10)
 DAEMON, MODULE = "cgpud", "cgpu_km"
 

@@ -148,9 +148,9 @@ def address_exchanged_under_a_mapping(harness: Harness) -> None:
     """Arguments of a mapping are exchanged while it is judged.
 
     The module judges what the driver gets. With cgpud the mapping goes on in the container and can come to
-    lie where it was not seen; what is gained so is charged to nobody, and all there is to see is that the
-    card has given more. An emulator seldom lets the other thread run in the short time between, nor does a
-    machine that has more to do: there it is tried again.
+    lie where it was not seen; memory gained so is charged to no container, and only the card's figure shows
+    it. An emulator seldom lets the other thread run in the short time between, nor does a machine that has
+    more to do: there it is tried again.
     """
     for _ in range(1 if harness.engine == MODULE or harness.emulated else TRIES):
         tenant = harness.tenant()
@@ -169,11 +169,11 @@ def address_exchanged_under_a_mapping(harness: Harness) -> None:
     assert harness.engine == MODULE or harness.emulated, "nothing was gained: has it become impossible?"
 
 
-# Managed memory with a hole, and what is put into the hole.
+# Managed memory with a hole, and memory in the hole.
 #
-# A tool that gives back by the addresses that UVM frees gives back for whatever lies there: with ranges that
-# cost nothing, made and freed in the hole again and again, all of a mapping's charge is gone, and the mapping
-# is still there.
+# A tool that gives back by the addresses that UVM frees gives back for anything that lies there: with ranges
+# that cost nothing, made and freed in the hole again and again, all of a mapping's charge is gone, and the
+# mapping is still there.
 
 
 def has_the_rest(harness: Harness, tenant: Tenant, charged: int) -> bool:
@@ -195,7 +195,7 @@ def fill(harness: Harness, tenant: Tenant, how: str, charged: int) -> Running:
 
 @attack(limit=True, maps=True)
 def ranges_in_a_hole_of_managed_memory(harness: Harness) -> None:
-    """Ranges of another kind come and go in a hole: what is mapped around it stays charged."""
+    """Ranges of another kind come and go in a hole: the mapping around it stays charged."""
     tenant = harness.tenant()
     running = fill(harness, tenant, "external", MAPPED - HOLE)
     running.kill()
@@ -204,7 +204,7 @@ def ranges_in_a_hole_of_managed_memory(harness: Harness) -> None:
 
 @attack(limit=True, maps=True)
 def managed_memory_in_a_hole_of_managed_memory(harness: Harness) -> None:
-    """Another mapping lies in the hole, and what is behind it goes: nothing of that stays charged."""
+    """Another mapping lies in the hole, and the part behind it goes: that part does not stay charged."""
     tenant = harness.tenant()
     running = fill(harness, tenant, "managed", MAPPED // 2 + HOLE)
     running.kill()

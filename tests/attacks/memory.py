@@ -68,7 +68,8 @@ def memory_objects(harness: Harness) -> None:
 # Memory that left by a descriptor, and whose handles are given back.
 #
 # CUDA has it so for cuMemExportToShareableHandle. The driver keeps such memory until the last close of the
-# file; who counts handles counts nothing any more: https://github.com/Project-HAMi/HAMi-core/issues/79.
+# file; a tool that counts handles counts nothing any more:
+# https://github.com/Project-HAMi/HAMi-core/issues/79.
 
 
 @attack(limit=True)
@@ -85,7 +86,7 @@ def exported_memory(harness: Harness) -> None:
 
 # Processes that are killed in the midst of their calls.
 #
-# Where a library does the accounting, what a killed process held stays charged, or too much is given back.
+# Where a library does the accounting, a killed process's memory stays charged, or too much is given back.
 # Users of HAMi-core: https://github.com/Project-HAMi/HAMi-core/issues/191,
 # https://github.com/Project-HAMi/HAMi-core/issues/241; of nvshare:
 # https://github.com/grgalex/nvshare/issues/23.

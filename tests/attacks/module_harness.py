@@ -78,7 +78,7 @@ class ModuleTenant:
 
 
 class GuestHarness:
-    """A machine: what is the same whichever engine it has."""
+    """A machine with either engine."""
 
     emulated = True
 

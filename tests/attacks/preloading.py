@@ -31,7 +31,7 @@ NO_DRIVER = 1  # the probe's exit status
 
 # Programs without the environment that a container was started with, or with another one.
 #
-# Preloaded libraries read their limit from variables; who unsets them has none. Users of HAMi:
+# Preloaded libraries read their limit from variables; a program that unsets them has none. Users of HAMi:
 # https://github.com/Project-HAMi/HAMi/issues/1112, https://github.com/Project-HAMi/HAMi-core/pull/235.
 
 

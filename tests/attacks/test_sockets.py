@@ -45,9 +45,10 @@ def listener(_node: Daemon, _marker: str) -> list[str]:
 
 @dataclass(frozen=True)
 class Socket:
-    """One of the engine's sockets, and what is asked of it.
+    """One of the engine's sockets, and a question for it.
 
-    heard, refused: what the answer or the engine's log says where that was listened to, and where not.
+    heard, refused: words of the answer or of the engine's log after an accepted question, and after a refused
+    one.
     """
 
     name: str
@@ -96,9 +97,9 @@ def ask_in_container(folder: Path, run: Path, capabilities: Sequence[str], *word
     ids=lambda value: value.name if isinstance(value, Socket) else " ".join(value) or "none",
 )
 def test_orders(node: Daemon, tmp_path: Path, socket: Socket, capabilities: Sequence[str]) -> None:
-    """The engine does nothing of what it is asked, and logs that once. Root of the host is listened to.
+    """The engine refuses a container's question, and logs that once. It answers root of the host.
 
-    The keeper takes from nobody which program it starts.
+    The keeper lets no asker choose the program that it starts.
     """
     marker = tmp_path / "marker"
     words = [str(node.run / socket.name), socket.kind, *socket.messages(node, str(marker))]

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Controls, classes and calls of nvidia-uvm that nobody judged."""
+"""Controls, classes and calls of nvidia-uvm that the tables lack."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ UNKNOWN_CLASSES = 2000  # of 2048 numbers, some may be in the table
 UNKNOWN_CALLS = 8000  # of 8192 numbers, some are in the table
 
 
-# Controls that nobody judged, and those that are the node's, by whoever has rights in its container.
+# Controls that the table lacks, and those that are the node's, by callers with rights in their container.
 #
 # A list of what is refused has gaps. gVisor's nvproxy, in the same place, lets through what it knows:
 # https://github.com/google/gvisor/blob/master/g3doc/proposals/nvidia_driver_proxy.md.
@@ -26,7 +26,7 @@ def unjudged_controls(harness: Harness) -> None:
     verdicts_hold(harness, "controls", unknown=UNKNOWN_CONTROLS, by_driver=REFUSED_BY_DRIVER)
 
 
-# Objects of classes that nobody judged, and of those that are the node's: profilers, registers, fabric.
+# Objects of classes that the table lacks, and of those that are the node's: profilers, registers, fabric.
 #
 # gVisor's nvproxy, in the same place, lets through the classes that it knows:
 # https://github.com/google/gvisor/blob/master/pkg/sentry/devices/nvproxy/version.go.
@@ -38,7 +38,7 @@ def unjudged_classes(harness: Harness) -> None:
     verdicts_hold(harness, "classes", unknown=UNKNOWN_CLASSES)
 
 
-# Calls of nvidia-uvm that nobody judged, and the one that takes page tables in nobody's name.
+# Calls of nvidia-uvm that the table lacks, and the one that takes page tables in no process's name.
 #
 # gVisor's nvproxy lets through the calls of UVM that it knows, in the same file as the controls.
 

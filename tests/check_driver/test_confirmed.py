@@ -19,7 +19,7 @@ def test_page_is_up_to_date() -> None:
 
 @pytest.mark.parametrize("driver", DRIVERS, ids=lambda driver: driver.driver)
 def test_evidence_is_of_the_table(driver: Confirmed) -> None:
-    """All that is said to be confirmed is in the table, at that version."""
+    """Each confirmed fact is in the table, at that version."""
     assert driver.driver in TABLE["tags"]
     for name, fields in driver.fields.items():
         assert set(fields) <= set(fields_at(TABLE, name, driver.driver)), name

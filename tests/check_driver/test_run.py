@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""How the program is run: its time, its environment, its leavings, and what is said when it does not work."""
+"""Runs of the program: its time, its environment, its leavings, and its errors."""
 
 from __future__ import annotations
 
@@ -157,7 +157,7 @@ def nodes_of(pid: int) -> set[str]:
 
 @pytest.mark.root
 def test_cards_stay_open(start: Start) -> None:
-    """All cards are open while one is asked: a driver ends one that nobody has open."""
+    """All cards are open while one is asked: a driver ends a card that no process has open."""
     sim = start("T4:3")
     command: list[str | Path] = [PROGRAM, "--dev", sim.mount]
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as child:
@@ -173,7 +173,7 @@ def test_cards_stay_open(start: Start) -> None:
 @pytest.mark.root
 @pytest.mark.parametrize("hidden", [False, True])
 def test_numbers_of_devices(start: Start, tmp_path: Path, *, hidden: bool) -> None:
-    """A card is checked by the number that the driver gave it, whatever card was there first, or has gone."""
+    """A card is checked by the driver's number for it, whichever card was there first or has gone."""
     sim = start("T4:2")
     first = sim.open("nvidia1")
     with sim.client(0) as client:
@@ -211,6 +211,6 @@ def test_bad_ends(tmp_path: Path, text: str, message: str) -> None:
 
 
 def test_no_program(tmp_path: Path) -> None:
-    """Where the C parts are not built, the line says how."""
+    """Without the C parts, the line says how to build them."""
     with pytest.raises(CgpuError, match="cannot be run: No such file or directory; build it: make -C kmod"):
         run(program=tmp_path / "none")

@@ -39,7 +39,7 @@ def are_open(fds: list[int]) -> list[bool]:
 
 
 def test_one_open_serves_all_reads(fake: FakeTree, opened: list[int]) -> None:
-    """Each read has the present text; nothing is left open when nobody reads any more."""
+    """Each read has the present text; no entry stays open without readers."""
     entries, tree = OpenEntries(), Tree(str(fake.path))
     for version in ("0.1.0", "0.2.0-long", "0.3"):
         (fake.path / "version").write_text(f"{version}\n")

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Reading the entries `stat`, whatever they say: their numbers, or a line that names what is wrong."""
+"""Reading any entries `stat`: their numbers, or a line that names the error."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ def test_anything_else_is_refused_by_name(words: dict[str, str]) -> None:
 
 
 def outcome(parse: Callable[[str], object], text: str) -> object:
-    """Return what a text is read as: figures, or what is wrong with it, without the line itself."""
+    """Return a text's figures, or its error, without the line itself."""
     try:
         return parse(text)
     except CgpuError as error:
@@ -58,7 +58,7 @@ def outcome(parse: Callable[[str], object], text: str) -> object:
 
 @given(st.data())
 def test_order_and_other_keys_change_nothing(data: st.DataObject) -> None:
-    """A line is read as with its words in any other order, and with keys between them that nobody knows."""
+    """A line is read as with its words in any other order, and with unknown keys between them."""
     for parse, line in ((parse_slice, slice_line("web", used=3)), (parse_gpu, gpu_line("GPU-0"))):
         words = line.strip().split(" ")
         at = data.draw(st.integers(0, len(words) - 1))

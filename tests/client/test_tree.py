@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The client of the tree, on plain files, and what it says when the engine refuses."""
+"""The client of the tree, on plain files, and its errors when the engine refuses."""
 
 from __future__ import annotations
 
@@ -123,7 +123,7 @@ def test_who_may_register(
 
 @pytest.mark.parametrize("left", ["nothing", "directory", "file"])
 def test_engine_down(tmp_path: Path, left: str) -> None:
-    """No tree, or what is left of one, is an engine that does not run, and the line says how to start it."""
+    """Without a tree, or with remains of one, no engine runs, and the line says how to start it."""
     path = tmp_path / "tree"
     if left != "nothing":
         path.mkdir() if left == "directory" else path.touch()

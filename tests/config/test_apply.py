@@ -163,7 +163,7 @@ def test_a_switch_that_the_module_lacks(
 
 
 def test_without_the_module(module: PlainTree, give: Give, capsys: pytest.CaptureFixture[str]) -> None:
-    """Where the module is not loaded the command says what to do: load it, or tell the daemon."""
+    """Without the module the command says what to do: load it, or tell the daemon."""
     (module.path / "version").unlink()
     assert give("") == 1
     assert capsys.readouterr().err.endswith("the kernel module is not loaded: modprobe cgpu_km\n")
@@ -177,7 +177,7 @@ def test_without_the_module(module: PlainTree, give: Give, capsys: pytest.Captur
 
 
 def test_the_engine_that_comes_back(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Where the module is installed for the running kernel, and no engine runs, it is the one to load."""
+    """A module that is installed for the running kernel is the engine to load, where none runs."""
     monkeypatch.setattr(paths, "MODULES", str(tmp_path))
     assert paths.start_command(paths.TREE_DAEMON) == paths.daemon_command("start")
     release = tmp_path / Path("/proc/sys/kernel/osrelease").read_text().strip()

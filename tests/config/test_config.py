@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The configuration: the file, its schema, and what is written for the hook."""
+"""The configuration: the file, its schema, and the hook's file."""
 
 from __future__ import annotations
 
@@ -109,7 +109,7 @@ LAUGHS = "l0: &l0 [x]\n" + "".join(f"l{i}: &l{i} [{', '.join([f'*l{i - 1}'] * 9)
         ("a: !!python/name:os.system", (f"1:{NOT_YAML}", "could not determine a constructor")),
         ("? [a]\n: 1", (f"1:{NOT_YAML}", "unhashable key")),
         ("a: 1\n--- \nb: 2", (f"2:{NOT_YAML}", "another document")),
-        # A list of lists of lists by reference, which nobody expands.
+        # A list of lists of lists by reference, which no reader expands.
         (LAUGHS, (f"1: l0: a list: {NO_KEY}",)),
     ],
 )

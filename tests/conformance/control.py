@@ -241,7 +241,7 @@ def races(times: int) -> list[Case]:
 
 
 def races_of_readers(times: int, gone: tuple[str, ...]) -> list[Case]:
-    """Writers beside those who read, and those who change settings."""
+    """Writers beside readers, and beside changes of settings."""
     return [
         case(
             "race-readers",

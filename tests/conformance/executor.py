@@ -2,11 +2,12 @@
 """Carries out cases where an engine runs. A machine needs nothing for it but Python 3.11.
 
 Reads {"place": {...}, "cases": [{"name": ..., "steps": [...]}, ...]} as JSON from standard input, and prints
-one line of JSON for each case: what every step expected and got, and which containers the case left behind.
+one line of JSON for each case: each step's expectation and result, and the containers that the case left
+behind.
 
-A step is an object with "op" and its arguments. {pid:NAME} and {cgroup:NAME} in any of its texts stand for
-what a started process has. "as" carries a step out as somebody else. "until" repeats it until it gives what
-is expected.
+A step is an object with "op" and its arguments. {pid:NAME} and {cgroup:NAME} in any of its texts stand for a
+started process's. "as" carries a step out with other rights. "until" repeats it until it gives the expected
+result.
 
 The place has "tree", "cgroups" (whether each process gets a cgroup of its own), "before" (words in front of a
 program, {id} standing for the container), "programs" (words that a program's name stands for) and "reclaims"

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Cases about slices: what programs in containers get and are refused, and what the tree says of it."""
+"""Cases about slices: grants and refusals to programs in containers, and the tree's figures."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Cases about nodes: which there are, what they hold, what may be written."""
+"""Cases about nodes: their names, their content, and writes to them."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ def modes(place: str, nodes: dict[str, int]) -> list[Step]:
 
 
 def shape() -> list[Case]:
-    """Which nodes there are, and who may do what with them."""
+    """Return the cases of the nodes' names and rights."""
     return [
         case("root", "The root has the documented nodes and one directory per card.", modes("", ROOT)),
         case("cards", "The root has one directory for each of the two cards.", directories("", ["0", "1"])),
@@ -276,5 +276,5 @@ WRITING = [
 
 
 def cases(engine: str, major: str, gone: tuple[str, ...]) -> list[Case]:
-    """Return the cases. gone: what a descriptor of a node gives whose container is gone."""
+    """Return the cases. gone: errors of a node's descriptor after its container."""
     return [*shape(), *values(engine, major, gone), *WRITING]

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Cases about reservations: what a share has, with and without a container that uses it."""
+"""Cases about reservations: a share's memory, with and without a container that uses it."""
 
 from __future__ import annotations
 
@@ -126,7 +126,7 @@ CASES = [
         by_shares(8, "q", TWO, expect=fails("EBUSY")),
         release(ONE, fails("EBUSY")),
         create(8, "q", f"gpu=0:{CARD - 3 * MIB + 1}", fails("ENOMEM")),
-        # Nothing of a reservation is another's because its container has less.
+        # A reservation stays whole when its container has less.
         write(f"{directory(7)}/memsize", str(MIB)),
         create(8, "q", f"gpu=0:{CARD - 3 * MIB + 1}", fails("ENOMEM")),
         destroy(7),

@@ -46,7 +46,7 @@ def is_of_second_card(step: Step) -> bool:
 
 
 def _is_malformed(step: Step) -> bool:
-    """Say whether a write is refused for its form, whatever cards there are."""
+    """Say whether a write is refused for its form, on any cards."""
     expected = step["expect"]
     return isinstance(expected, dict) and expected.get("errno") == "EINVAL"
 

@@ -26,11 +26,11 @@ def command(root: Path = ROOT) -> list[str]:
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """Where the cases are carried out.
+    """Place in which the cases are carried out.
 
     tree and devices: the engine's tree and the driver's nodes. cgroups: whether each process gets its own.
-    before: what stands in front of a program, {id} for the container. root: where the project is seen.
-    reclaims: whether the engine is to find by itself that a case has ended, which takes a while.
+    before: words in front of a program, {id} for the container. root: path of the project there. reclaims:
+    whether the engine is to find by itself that a case has ended, which takes a while.
     """
 
     tree: str

@@ -247,7 +247,7 @@ class Daemon:
         return any((gpu / container_id[:12]).exists() for gpu in self.tree.iterdir() if gpu.is_dir())
 
     def crash(self, meanwhile: Callable[[], object] = lambda: None) -> None:
-        """Kill it, and wait until the next one serves; meanwhile: what is done before that one is there."""
+        """Kill it, and wait until the next one serves; meanwhile: an action before that one is there."""
         old = self.pid()
         os.kill(old, signal.SIGKILL)
         meanwhile()

@@ -139,7 +139,7 @@ def main(path: str, container_id: str, *command: str) -> None:
         sys.stdin.readline()
     sock = connect(path)
     message = state(container_id)
-    # Everything that could be notified is done before the filter: nobody answers yet.
+    # All calls that could be notified come before the filter: no daemon answers yet.
     fd = install()
     if "SLICED_ENDED" in os.environ:
         send_by_another(path, message, fd)

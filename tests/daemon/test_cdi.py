@@ -25,7 +25,7 @@ def test_description_of_files() -> None:
 
 
 def test_description_of_devices() -> None:
-    """Cards that are devices become device nodes; what all need is common; modeset is left out."""
+    """Cards that are devices become device nodes; common edits are there once; modeset is left out."""
     names = ("nvidiactl", "nvidia3", "nvidia5", "nvidia-uvm", "nvidia-modeset")
     nodes = [DeviceNode(f"/dev/{name}", True, 195, number) for number, name in enumerate(names)]
     document = cdi.specification(GPUS, nodes)

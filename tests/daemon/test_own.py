@@ -15,7 +15,7 @@ from tests.integration.commands import eventually
 
 
 def test_unregistered_container_gets_nothing(daemon: Daemon) -> None:
-    """The listener of a container that nobody registered is closed: its driver calls fail."""
+    """The listener of an unregistered container is closed: its driver calls fail."""
     sliced = daemon.slice(9, "", "info", register=False)
     sliced.finish()
     assert sliced.process.returncode != 0

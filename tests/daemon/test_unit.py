@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""How the daemon is started: its arguments, its files and its unit."""
+"""Starts of the daemon: its arguments, its files and its unit."""
 
 from __future__ import annotations
 

@@ -55,7 +55,7 @@ def test_held_when_allowed(make_daemon: MakeDaemon, drive: Drive) -> None:
 
 
 def test_known_versions_are_not_tested(make_daemon: MakeDaemon, drive: Drive) -> None:
-    """With the key and a version of the table nothing is tested, whatever the layouts."""
+    """With the key and a version of the table nothing is tested, under any layouts."""
     drive("580.142")
     daemon = make_daemon("T4", ALLOW)
     assert "is not in the table" not in daemon.log()
@@ -133,7 +133,7 @@ WRONG: list[Callable[[dict[str, str]], str]] = [
 
 
 def test_only_what_passed_counts(full: Full) -> None:
-    """With another version, table, boot or card kept, or what is not a whole record, it refuses."""
+    """With another version, table, boot or card kept, or a partial record, it refuses."""
     root, text = str(full.daemon.run / "sim"), full.record.read_text()
     for wrong in WRONG:
         full.record.write_text(wrong(json.loads(text)))

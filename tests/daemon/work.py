@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Containers that keep a simulated card busy, and what of it each has had: by the card's own count.
+"""Containers that keep a simulated card busy, and the time of each: by the card's own count.
 
 Each works for one phase after the other. On a machine that has more to do a phase may be short of changes of
 channels, so tests wait for one that has the shares, as for any other event.

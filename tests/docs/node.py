@@ -64,7 +64,7 @@ if [ -e /var/lib/containers/storage/vfs-containers/containers.json ]; then podma
 if [ -e /run/cgpu/control.sock ]; then cgpud --stop --force; fi
 if [ -e /var/lib/cgpu/install ]; then cgpu uninstall; fi
 """
-# Where the engines keep images: each test begins without any.
+# Folders of the engines' images: each test begins without any.
 STORES = ("/var/lib/containerd", "/var/lib/docker", "/var/lib/containers")
 SETTINGS = (
     "/etc/cgpu",
@@ -109,7 +109,7 @@ class Node:
         file.chmod(mode)
 
     def type(self, text: str) -> subprocess.CompletedProcess[str]:
-        """Run a line as somebody types it: what it gives a variable holds for the lines after it."""
+        """Run a line as typed: a variable that it sets keeps its value for the lines after it."""
         if ASSIGNMENT.fullmatch(text):
             self.assignments.append(text)
         command = ("/bin/bash", "-c", "\n".join([*self.assignments, text]))

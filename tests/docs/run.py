@@ -64,7 +64,7 @@ class Scenario:
 
 
 def scenario(expect: Mapping[str, str | dict[str, Any]] | None = None, **fields: Any) -> Scenario:
-    """Return a document's scenario; what is expected may be a pattern alone."""
+    """Return a document's scenario; an expectation may be a pattern alone."""
     wanted = {
         command: Expect(said) if isinstance(said, str) else Expect(**said)
         for command, said in (expect or {}).items()

@@ -145,7 +145,7 @@ def test_while_another_renames_a_full_file(log: Path, monkeypatch: pytest.Monkey
 
 
 def test_no_descriptor_is_closed_twice(log: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Where no next file can be made, such as on a full disk: the number may be another thread's by then."""
+    """Without a next file a descriptor is closed once: its number may be another's by then."""
     monkeypatch.setattr(module, "MAX_BYTES", 200)
     append("started", {"id": "first", "message": "x" * 100}, str(log))
     opened: list[int] = []
@@ -171,7 +171,7 @@ def test_no_descriptor_is_closed_twice(log: Path, monkeypatch: pytest.MonkeyPatc
 
 @pytest.mark.parametrize("place", ["folder", "link", "pipe", "no folder", "full"])
 def test_what_stands_in_the_way(log: Path, place: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Where no event can be written there is none, and no error."""
+    """An event that cannot be written is dropped without an error."""
     elsewhere = log.parent.parent / "elsewhere"
     if place == "no folder":
         log.parent.write_text("a file")

@@ -61,7 +61,7 @@ def printed(capsys: pytest.CaptureFixture[str], *arguments: str) -> list[str]:
 
 
 def test_table(capsys: pytest.CaptureFixture[str]) -> None:
-    """Each event is a line, with names of containers and pods, and what became of a slice."""
+    """Each event is a line, with names of containers and pods, and a slice's end."""
     head, *lines = printed(capsys)
     assert head.split() == ["TIME", "EVENT", "GPU", "CONTAINER", "DETAILS"]
     assert [line[16:].split(maxsplit=3) for line in lines] == [
@@ -158,7 +158,7 @@ def test_follow(log: Path) -> None:
 
 
 def test_terminal(log: Path) -> None:
-    """On a terminal of 80 columns no line is longer, and what does not fit its column is wrapped or cut."""
+    """On a terminal of 80 columns no line is longer, and longer text is wrapped or cut to its column."""
     long: Fields = {"gpu": 0, "id": "x" * 100, "message": "words " * 40}
     log.write_bytes(log.read_bytes() + line_of("refused", long, time.time_ns()))
     main, other = pty.openpty()

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Reading of the logs: whatever is in them, no crash, and nothing that a terminal would act on."""
+"""Reading of the logs: with any content no crash, and nothing that a terminal would act on."""
 
 from __future__ import annotations
 

@@ -110,6 +110,6 @@ def test_rules() -> None:
 
 @pytest.mark.parametrize("name", queries())
 def test_each_panel_has_data(prometheus: str, name: str) -> None:
-    """Each query of the dashboard finds the cards and slices; what shows only more than 0 finds these 0."""
+    """Each query of the dashboard finds the cards and slices; queries for more than 0 find these 0."""
     text = queries()[name].removesuffix(" > 0")
     eventually(lambda: query(prometheus, text) != [], f"{name}: {text}", 30)

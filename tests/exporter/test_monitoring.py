@@ -58,7 +58,7 @@ def test_alerts_are_documented(repository: Path) -> None:
 
 
 def test_alert_for_targets_knows_their_jobs(repository: Path) -> None:
-    """They are that of the document, and what Prometheus' operator makes of the chart's PodMonitor."""
+    """The jobs are that of the document, and the operator's for the chart's PodMonitor."""
     found = re.search(r'job=~"([^"]+)"', expression("OpenCGPUExporterDown"))
     assert found is not None
     document = (repository / "docs" / "metrics.md").read_text()

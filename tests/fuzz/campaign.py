@@ -24,7 +24,7 @@ def minimise(program: Path, corpus: Path, found: Path, output: Path) -> None:
 
 
 def main(seconds: int) -> int:
-    """Fuzz, merge, and return the exit status; what ends a target is left in the current folder."""
+    """Fuzz, merge, and return the exit status; inputs that end a target are left in the current folder."""
     with tempfile.TemporaryDirectory(prefix="fuzz-") as folder:
         base = Path(folder)
         inputs = unpack(base / "corpus")

@@ -45,7 +45,7 @@ def test_programs(output: Path) -> list[Path]:
 
 
 def counted(profiles: Path, command: list[str]) -> None:
-    """Run a program that leaves its counters in a folder; what it finds is not asked for here."""
+    """Run a program that leaves its counters in a folder; its findings do not count here."""
     environment = os.environ | {"LLVM_PROFILE_FILE": f"{profiles}/%m.profraw"}
     subprocess.run(command, env=environment, capture_output=True, check=False, timeout=600)
 

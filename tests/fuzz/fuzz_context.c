@@ -12,7 +12,7 @@ struct world {
 	struct cgpu_container_info info;
 };
 
-/* 1: devices; 2: subdevices; 3 to 6: what lies below; rarely a handle that makes no sense. */
+/* 1: devices; 2: subdevices; 3 to 6: objects below; rarely a handle that makes no sense. */
 static u32 handle(struct world *world)
 {
 	u8 value = take8(world->input);
@@ -136,7 +136,7 @@ static void share(struct world *world, u8 how)
 	run(world, &call, at->status);
 }
 
-/* Controls that divide GPU time, those that name a client, those that no slice has, and one that nobody knows. */
+/* Controls that divide GPU time, those that name a client, those that no slice has, and an unknown one. */
 static struct fuzz_control control_of(const struct nv_abi *abi, u8 which)
 {
 	const u32 schedule = abi->NVA06F_CTRL_GPFIFO_SCHEDULE_PARAMS.bytes, bind = abi->NVA06F_CTRL_BIND_PARAMS.bytes;
@@ -239,7 +239,7 @@ static void change(struct world *world, u8 how)
 		fuzz_plenty(world->fuzz);
 	cgpu_inst_ctl(core, create[how >> 3 & 1], strlen(create[how >> 3 & 1]), NULL);
 	if (cgpu_container_find(core, "box", &world->info)) {
-		/* A card in MIG mode, or what others hold, is in its way. */
+		/* A card in MIG mode, or memory of others, is in its way. */
 		cgpu_gpu_set_mig(core, 0, 0);
 		cgpu_gpu_set_mig(core, 1, 0);
 		fuzz_orphans_gone(world->fuzz);

@@ -123,7 +123,7 @@ static void take_up_holds(struct fuzz *fuzz)
 	}
 }
 
-/* Only what is in use comes over, and whoever takes it up believes as much of it. */
+/* Only entries in use come over, and a successor believes as much of them. */
 static void take_over(const struct cgpu_state *state)
 {
 	static struct cgpu_state *taken;

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """The limit, by each of CUDA's ways to memory.
 
-CUDA asks the driver for whole pieces, and what is left of a slice at the refusal is less than a block and a
+CUDA asks the driver for whole pieces, and the rest of a slice at the refusal is less than a block and a
 piece: 2 MiB for cudaMalloc, cuMemCreate and managed memory, 32 MiB for pools (cudaMallocAsync, graphs).
 """
 

@@ -57,7 +57,7 @@ class Result:
 
 
 def compile_hook(folder: Path, *options: str, python: str = "/usr/bin/python3") -> Path:
-    """Compile the hook with paths in its current folder; python: what it starts in doubt. Return its path."""
+    """Compile the hook with paths in its current folder; python: its program in doubt. Return its path."""
     root = HOOK.parent.parent
     program = folder / "cgpu-hook"
     (folder / "start.py").write_text(code_of_hook())

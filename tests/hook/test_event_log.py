@@ -131,7 +131,7 @@ def test_no_name_by_docker(tree: FakeTree, docker: Docker, document: object) -> 
 
 @pytest.mark.parametrize("way", ["linked", "no file", "no mount", "another engine"])
 def test_no_file_of_docker(tree: FakeTree, docker: Docker, way: str) -> None:
-    """Where docker's file cannot be found, or is a link, there is no name."""
+    """Without docker's file, or with a link in its place, there is no name."""
     state = docker.state
     if way == "linked":
         docker.file.rename(tree.base / "other")
@@ -165,7 +165,7 @@ def test_hostile_names(tree: FakeTree) -> None:
 
 @pytest.mark.parametrize("place", ["folder", "link"])
 def test_without_a_log(tree: FakeTree, place: str) -> None:
-    """Where the log cannot be written a container starts all the same, and is refused with the same line."""
+    """Without a writable log a container starts all the same, and is refused with the same line."""
     state = tree.state(annotations=BY_CONTAINERD)
     if place == "folder":
         tree.events.mkdir()

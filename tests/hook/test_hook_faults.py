@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The hook under strace: what it touches, what it says when a write fails, what a kill leaves."""
+"""The hook under strace: its files, its errors when a write fails, and its remains after a kill."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def test_asks_for_nothing_and_the_tree_is_left_alone(tree: FakeTree) -> None:
     assert str(tree.path) not in trace.read_text()
 
 
-# How many calls of an interpreter that starts.
+# Number of calls of an interpreter that starts.
 STARTING = 30
 # Arguments of the hook, changes of the state, and the expected line. C leaves the last ones to Python.
 STEPS: dict[str, tuple[tuple[str, ...], dict[str, object], str]] = {

@@ -122,7 +122,7 @@ os.execv("%s", sys.argv)
 
 
 def test_the_first_process_has_the_filter(start: Start, runc: Runc, tmp_path: Path) -> None:
-    """Where the low-level runtime has put another filter there, cgpud ends the container and says so."""
+    """cgpud ends a container whose low-level runtime has put another filter there, and says so."""
     crun = crun_here(tmp_path)
     runtime = tmp_path / "leaving-out"
     runtime.write_text(LEAVING_OUT % (allow_all(), crun))

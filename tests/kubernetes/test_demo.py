@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`make demo-kubernetes`, as README says it: what it shows, and that nothing is left, however it ends."""
+"""`make demo-kubernetes`, as README says it: its output, and no remains after any end."""
 
 from __future__ import annotations
 
@@ -19,13 +19,14 @@ from tests.kubernetes.harness.counts import count
 
 pytestmark = pytest.mark.usefixtures("beside_a_cluster")
 COMMAND = ("make", "demo-kubernetes")
-# As from a terminal: who ignores SIGINT, as a shell's background jobs do, has scripts that do, too.
+# Signals as from a terminal: scripts of a process that ignores SIGINT, such as a shell's background job,
+# ignore it too.
 INTERRUPTIBLE = ("env", "--default-signal=INT")
 TIME_S = 240
 
 
 def environment(**changed: str) -> dict[str, str]:
-    """Return that of a person, who runs no other make and is in no cluster of tests."""
+    """Return a user's environment, without another make and a cluster of tests."""
     plain = {name: text for name, text in os.environ.items() if "MAKE" not in name}
     return {**{name: text for name, text in plain.items() if not name.startswith("CGPU_")}, **changed}
 
@@ -46,7 +47,7 @@ def cgroups_without_owner() -> Iterator[Path]:
 
 
 def has_ended(number: int) -> bool:
-    """Tell whether a process has ended; one that nobody has waited for yet has no program in /proc."""
+    """Tell whether a process has ended; one that was not waited for yet has no program in /proc."""
     return not Path(f"/proc/{number}/exe").exists()
 
 
@@ -124,5 +125,5 @@ def test_interrupted(sent: signal.Signals) -> None:
     process.stdout.close()
     eventually(lambda: list(processes()) == [], "its processes have ended", 15)
     if sent == signal.SIGKILL:
-        # Empty cgroups are what nobody was there to remove; the last of their processes may still be ending.
+        # Empty cgroups had no process left to remove them; the last of their processes may still be ending.
         eventually(next_run_removes_them, "none of its cgroups is left", 15)

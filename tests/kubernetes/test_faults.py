@@ -64,7 +64,7 @@ class Pods:
     sizes: dict[str, int] = field(default_factory=dict)  # GiB
 
     def make(self, name: str, gib: int, then: str = WAIT[-1]) -> None:
-        """Make a claim and its pod; then: what the container does after it has looked."""
+        """Make a claim and its pod; then: the container's command after its look."""
         self.sizes[name] = gib
         self.slices.claim(name, f"{gib}Gi")
         claims = [{"name": "gpu", "resourceClaimName": name}]

@@ -121,7 +121,7 @@ def test_options_of_the_parts(cluster: Cluster, values: tuple[str, ...], name: s
 
 
 def test_who_reaches_the_webhook(cluster: Cluster) -> None:
-    """Nothing but its port, whoever calls unless the values name callers or an authority of clients."""
+    """Any caller reaches its port alone, unless the values name callers or an authority of clients."""
 
     def made(kind: str, *values: str) -> dict[str, dict[str, Any]]:
         return {one["metadata"]["name"]: one for one in chart.rendered(*values) if one["kind"] == kind}
@@ -300,7 +300,7 @@ def test_removal(installed: Release, pods: Pods) -> None:
 
 
 def test_removal_without_claims(installed: Release, pods: Pods) -> None:
-    """Where no claim has anything helm uninstall leaves nothing, not even what admission has made.
+    """helm uninstall without claims leaves nothing, not even admission's templates.
 
     The last one here, as the release is gone then.
     """

@@ -100,7 +100,7 @@ def two_h200(cluster: Cluster) -> Iterator[Engine]:
 @ONE_CARD
 @pytest.mark.parametrize("fault", ["mig", "lost"])
 def test_a_gpu_fails(two_h200: Engine, slices: Slices, fault: str) -> None:
-    """A card that can give no slices takes no new pods and says why; what runs there stays; it comes back."""
+    """A card that can give no slices takes no new pods and says why; pods there stay; it comes back."""
     engine = two_h200
     uuids = [engine.read(f"{gpu}/uuid").strip() for gpu in (0, 1)]
     slices.one("first", "10Gi")

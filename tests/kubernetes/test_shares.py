@@ -36,7 +36,7 @@ def test_a_pod_has_its_share(slices: Slices) -> None:
 
 @ONE_CARD
 def test_equal_sizes_on_two_cards(slices: Slices) -> None:
-    """Pods of equal sizes see the card of their own claim each, whatever the order of starts."""
+    """Pods of equal sizes see the card of their own claim each, in any order of starts."""
     names = [f"p{number}" for number in range(4)]
     for name in names:
         slices.claim(name, "7Gi")

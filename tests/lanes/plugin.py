@@ -85,7 +85,7 @@ class Report:
 
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
         outcome, seconds = self.tests.get(report.nodeid, ("passed", 0.0))
-        # One that fails stays failed, whatever its tidying says.
+        # A failed test stays failed after any tidying.
         if report.outcome != "passed" and outcome != "failed":
             outcome = "known" if hasattr(report, "wasxfail") else report.outcome
         self.tests[report.nodeid] = (outcome, seconds + report.duration)

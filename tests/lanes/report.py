@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""How the tests of a lane ended, which were the slowest, and what each folder took."""
+"""Results of a lane's tests, the slowest ones, and each folder's time."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ SLOWEST = 20
 
 @dataclass(frozen=True)
 class Summary:
-    """How tests ended, and the seconds of each, set-up and tidying included."""
+    """Results of tests, and the seconds of each, set-up and tidying included."""
 
     outcomes: Mapping[str, str]
     seconds: Mapping[str, float]

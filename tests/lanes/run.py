@@ -37,7 +37,7 @@ Command = Sequence[str]
 
 @dataclass(frozen=True)
 class Result:
-    """How a lane or a shard ended; seconds of the clock, and of processors in all its processes."""
+    """Result of a lane or a shard; seconds of the clock, and of processors in all its processes."""
 
     succeeded: bool
     is_whole: bool  # no test was skipped, and no command has said that it could not run

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The table of lanes: what `make check` runs, and what a shard runs in place of `make test`."""
+"""The table of lanes: tests of `make check`, and those that a shard runs in place of `make test`."""
 
 from __future__ import annotations
 
@@ -19,16 +19,16 @@ NOT_RUN = 77
 
 
 class LaneError(Exception):
-    """Why a lane cannot run, or its result cannot be written: one line for whoever asked for it."""
+    """Why a lane cannot run, or its result cannot be written: one line for the user."""
 
 
 @dataclass(frozen=True)
 class Shard:
     """One part of `make test-release`.
 
-    `tests` are what `make test` leaves out: paths, or names of tests. `commands` run them, or whatever else
-    the shard is about; without commands, pytest runs `tests`. `takes_turns`: whether continuous integration
-    runs the shard when its turn comes.
+    `tests` are left out of `make test`: paths, or names of tests. `commands` run them, or other work of the
+    shard; without commands, pytest runs `tests`. `takes_turns`: whether continuous integration runs the shard
+    when its turn comes.
     """
 
     name: str

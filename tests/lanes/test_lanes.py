@@ -43,7 +43,7 @@ TABLE = Table(
     ],
 )
 def test_shard_of(name: str, shard: str | None, is_of_test: bool) -> None:
-    """The nearest name in the table decides. make test runs what nobody names; of tests/vm, what it names."""
+    """The nearest name in the table decides. make test runs unnamed tests, and named ones of tests/vm."""
     assert (TABLE.shard_of(name), TABLE.is_of_test(name)) == (shard, is_of_test)
 
 

@@ -116,7 +116,7 @@ class Driver:
     """The calls of one driver version on one stage."""
 
     def __init__(self, library: Library, version: str, stage: int) -> None:
-        """stage: what stage_new() gave."""
+        """stage: the result of stage_new()."""
         self.c, self.version, self.stage = library.c, version, stage
 
     def form(self, name: str) -> Layout:
@@ -156,7 +156,7 @@ class Driver:
     def alloc(
         self, client: Client, parent: int, handle: int, class_id: int, params: bytearray | None, how: How
     ) -> tuple[Done, int]:
-        """RM_ALLOC in either form: what came out, and the new object's handle."""
+        """RM_ALLOC in either form: its result, and the new object's handle."""
         name = "NVOS64_PARAMETERS" if how.wide else "NVOS21_PARAMETERS"
         form = self.form(name)
         top = form.pack(hRoot=client.handle, hObjectParent=parent, hObjectNew=handle, hClass=class_id)

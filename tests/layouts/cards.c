@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* The simulated cards without their file system: what that knows of callers and their memory, a call says itself (cards.h). */
+/* The simulated cards without their file system: a call itself names its caller and its memory (cards.h). */
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>

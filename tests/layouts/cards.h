@@ -24,7 +24,7 @@ struct driver_call {
 	/* The memory that the call's pointers may point into; a call touches no other memory of this process. */
 	uint8_t *memory;
 	uint64_t memory_bytes;
-	/* Out: enum cgpu_verdict before anything ran, and what ioctl returns: 0 or negative errno. */
+	/* Out: enum cgpu_verdict before the card ran anything, and the result of ioctl: 0 or negative errno. */
 	int32_t verdict;
 	int32_t result;
 };

@@ -16,7 +16,7 @@ void holdings_free(struct holdings *holdings);
 /* Walk over all that the cards' clients refer to. Memory that was not there before is whose call was the last. False: the
  * cards' sums say something else than the walk. */
 bool holdings_look(struct holdings *holdings, uint32_t whose);
-/* Bytes of memory that an owner made and somebody still refers to. */
+/* Bytes of memory that an owner made and a client still refers to. */
 uint64_t holdings_of(const struct holdings *holdings, uint32_t whose, uint32_t card);
 
 bool holdings_has_client(const struct holdings *holdings, uint32_t client);

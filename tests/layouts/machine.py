@@ -91,7 +91,7 @@ class Base(RuleBasedStateMachine):
         return partial(steps[what], client) if what else None
 
     def destroy_under(self, client: Client) -> None:
-        """The container goes while the driver works: what is freed then stays in the ledger for a while."""
+        """The container goes while the driver works: freed memory then stays in the ledger for a while."""
         self.exact = False
         self.dead.add(client.process.container)
         self.library.c.stage_destroy(self.stage, client.process.container)

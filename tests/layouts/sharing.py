@@ -27,7 +27,7 @@ class Sharing(Machine):
 
     @rule(pick=PICK, at=PICK, form=FORMS, handle=HANDLES, size=HOST_SIZES, drawn=HOWS)
     def host(self, pick: int, at: int, form: int, handle: int, size: int, drawn: Drawn) -> None:
-        """Memory of the host, in any form, whatever is left of the slice; it costs nothing."""
+        """Memory of the host, in any form, with any rest of the slice; it costs nothing."""
         client = self.pick(pick, "device")
         if not client:
             return

@@ -12,7 +12,7 @@ from tests.core.build import KMOD, build_library
 from tests.structs import members
 
 HERE = Path(__file__).resolve().parent
-# Parts of the cards that are left out: their file system, and what lies in memory.
+# Parts of the cards that are left out: their file system, and contents of memory.
 MOUNT_ONLY = {"frontend", "contents"}
 CTL, CARD = 0, 1
 OUTSIDE: Final = 64  # in place of a container

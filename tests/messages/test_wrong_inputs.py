@@ -97,7 +97,7 @@ def asks(row: Row, asked: dict[str, str]) -> object:
 
 @pytest.mark.parametrize("row", [*of("environment"), *of("annotations")])
 def test_containers(row: Row) -> None:
-    """The line for a container names what was wrong; what it leads to is taken."""
+    """The line for a container names the error; the input that it leads to is taken."""
     asked = row[kind(row)]
     line = line_of(lambda: asks(row, asked))
     assert_said(row, line)
@@ -113,7 +113,7 @@ def test_containers(row: Row) -> None:
 
 @pytest.mark.parametrize("row", of("run"))
 def test_cgpu_run(row: Row) -> None:
-    """The line of `cgpu run` names what was wrong; what it leads to is taken."""
+    """The line of `cgpu run` names the error; the input that it leads to is taken."""
 
     def run(words: str) -> object:
         return resolve(parse(words.split()), node(row), Effective())
@@ -127,7 +127,7 @@ def test_cgpu_run(row: Row) -> None:
 
 @pytest.mark.parametrize("row", of("yaml"))
 def test_configuration(row: Row) -> None:
-    """The line for a configuration names file, line and key; what it leads to is taken."""
+    """The line for a configuration names file, line and key; the input that it leads to is taken."""
     line = line_of(lambda: check_bytes(row["yaml"].encode(), CONFIG))
     assert_said(row, line)
     if "then" in row:
@@ -145,7 +145,7 @@ def tree(tmp_path: Path) -> Path:
 def test_commands(
     row: Row, tmp_path: Path, tree: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """A command line that is wrong is answered with one line; what it leads to is taken."""
+    """A wrong command line is answered with one line; the input that it leads to is taken."""
     folder = tmp_path / "folder"
     folder.mkdir()
     monkeypatch.chdir(tmp_path)

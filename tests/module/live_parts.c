@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * live_parts SEED STEPS [none|bound]: random histories of address spaces, as UVM makes them, beside kmod/module/probes/live.c. In a
- * model of pages each page has one range, of a mapping or of another kind. After each step: what lives in the model is
- * what lives in the tree, a mapping's charge covers all that it may have on a card, and never sinks twice for one page.
- * none: there is never memory for a second part. bound: one mapping is cut into more parts than are kept.
+ * live_parts SEED STEPS [none|bound]: random histories of address spaces, as UVM makes them, beside
+ * kmod/module/probes/live.c. In a model of pages each page has one range, of a mapping or of another kind. After each
+ * step: the model's live ranges are the tree's, a mapping's charge covers all that it may have on a card, and never
+ * sinks twice for one page. none: there is never memory for a second part. bound: one mapping is cut into more parts
+ * than are kept.
  */
 #include <string.h>
 

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * page_counts SEED STEPS: random histories of a card's allocator and its containers, beside kmod/module/probes/page_counts.c. In
- * a model each page has one owner. After each step: what each has in the model is what is counted, and is within its limit.
- * page_counts SEED STEPS crowd: containers come and go, and leave pages behind. Each new one gets its pages, and what is left is
- * counted to the page, whether under its container's name or not.
+ * page_counts SEED STEPS: random histories of a card's allocator and its containers, beside
+ * kmod/module/probes/page_counts.c. In a model each page has one owner. After each step: each owner's pages in the
+ * model are those counted, and within its limit. page_counts SEED STEPS crowd: containers come and go, and leave pages
+ * behind. Each new one gets its pages, and the rest is counted to the page, whether under its container's name or not.
  */
 #include <stdio.h>
 #include <stdlib.h>

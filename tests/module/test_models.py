@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Parts of the module beside a model of pages, in random histories on the host.
 
-live_parts: what of a mapping of managed memory is live. page_counts: who has which page of a card.
+live_parts: live parts of a mapping of managed memory. page_counts: owners of a card's pages.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ FOLDERS = (
     *(KMOD / folder for folder in ("module", "core", "core/include", "build/gen")),
 )
 SEEDS = {"live_parts": range(count(12, 400)), "page_counts": range(1, count(6, 200))}
-# The program, its steps, and what is special about its histories.
+# The program, its steps, and the special words of its histories.
 HISTORIES = {
     "what_is_live_is_known": ("live_parts", "3000"),
     "without_memory_it_stays_charged": ("live_parts", "3000", "none"),

@@ -11,7 +11,7 @@ DOC = ROOT / "docs" / "engines.md"
 
 
 def table() -> dict[str, str]:
-    """Return the documented functions, and what is said about them."""
+    """Return the documented functions, and their descriptions."""
     section = DOC.read_text().partition("## Functions of the driver that it needs\n")[2].partition("\n## ")[0]
     rows = re.findall(r"^\| (`.*?) \| (.*) \|$", section, re.MULTILINE)
     return {name: said for names, said in rows for name in re.findall(r"`(\w+)`", names)}

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""NVIDIA's libcuda of Debian's packages on simulated cards: what it finds, allocates and copies."""
+"""NVIDIA's libcuda of Debian's packages on simulated cards: its devices, allocations and copies."""
 
 from __future__ import annotations
 
@@ -108,7 +108,7 @@ def is_all(found: dict[str, object], step: int) -> bool:
 
 @pytest.mark.parametrize(("step", "piece"), [("virtual", 2), ("pool", 32)])
 def test_other_ways_to_all_memory(cards: Cards, step: str, piece: int) -> None:
-    """cuMemCreate and a memory pool give all memory, and no more; what is handed on counts once."""
+    """cuMemCreate and a memory pool give all memory, and no more; shared memory counts once."""
     found = whole(cards, step)
     assert found["read"] == "0123456789abcdef"
     assert found.get("taken") == (64 * MIB if step == "virtual" else None)
@@ -147,7 +147,7 @@ def test_slice_fill(box: Node) -> None:
 @pytest.mark.enforcement
 @pytest.mark.parametrize(("step", "piece"), [("virtual", 2), ("pool", 32), ("managed", 32)])
 def test_slice_by_other_ways(box: Node, step: str, piece: int) -> None:
-    """cuMemCreate, a pool and managed memory end with the slice; what is handed on counts once."""
+    """cuMemCreate, a pool and managed memory end with the slice; shared memory counts once."""
     found = sliced(box, step)
     assert found["read"] == "0123456789abcdef"
     assert number(found, "before") < LIMIT * MIB

@@ -44,7 +44,7 @@ def both(box: Node, script: str) -> tuple[str, str]:
 
 
 def told(repository: Path, heading: str) -> dict[str, tuple[str, str]]:
-    """Return the table below a heading of the document: what it is, without a slice and in one."""
+    """Return the table below a heading of the document: each thing, without a slice and in one."""
     text = (repository / "docs" / "evidence.md").read_text()
     section = text.partition(f"## {heading}\n")[2].partition("\n## ")[0]
     table = re.findall(r"^\| `(.+?)` \| `(.+?)` \| `(.+?)` \|", section, re.MULTILINE)
@@ -83,7 +83,7 @@ def test_alike(box: Node, words: str) -> None:
 
 @pytest.mark.parametrize("words", ["-mig 1", "-mig 0"])
 def test_refused(box: Node, words: str) -> None:
-    """How a card is divided by MIG is refused to a slice, whatever the card says to others."""
+    """How a card is divided by MIG is refused to a slice, also where the card tells others."""
     outcome = box.sliced.shell(
         f"nvidia-smi {words}", {"NVIDIA_VISIBLE_DEVICES": "0", "ALIYUN_COM_GPU_MEM_CONTAINER": "6"}
     )

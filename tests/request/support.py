@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Specifications of containers, and what becomes of them on a node's cards."""
+"""Specifications of containers, and their allocations on a node's cards."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ GOOD = {
 
 
 def every_word() -> Iterator[tuple[dict[str, str], dict[str, str], str]]:
-    """Yield each variable and each annotation with a good value, and what messages call it."""
+    """Yield each variable and each annotation with a good value, and its name in messages."""
     for key, (variables, notes) in NAMES.items():
         for name in variables:
             yield {name: GOOD[key]}, {}, f"{name}={GOOD[key]}"

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Shares of pods: what a container's variable can say, and what only root's file can."""
+"""Shares of pods: words of a container's variable, and those of root's file alone."""
 
 from __future__ import annotations
 
@@ -152,13 +152,13 @@ LIBPOD = {"io.container.manager": "libpod"}
         # An old containerd, which does not say which pod.
         {"io.kubernetes.cri.container-type": "container"},
         {**by_containerd(), "io.kubernetes.cri.sandbox-uid": ""},
-        # The kubelet's labels are nobody's word without CRI-O.
+        # The kubelet's labels prove nothing without CRI-O.
         {"io.kubernetes.pod.uid": POD, "io.kubernetes.container.name": "main"},
     ],
 )
 @pytest.mark.parametrize("root", [ROOT, "rootfs"])
 def test_no_proof_of_a_pod(notes: dict[str, str], root: str) -> None:
-    """Where annotations may be the image's or the pod's own, there is no share, whatever else is said."""
+    """Annotations that may be the image's or the pod's own give no share, whatever else is said."""
     for config in (Effective(), Effective(trust_annotations="always"), Effective(pod_variables=True)):
         with refused(*UNPROVEN):
             give(asking(SHARE), notes, config, root={"path": root})
@@ -312,5 +312,5 @@ def test_nodes_beside_a_share() -> None:
 
 
 def test_a_share_is_no_silence() -> None:
-    """Where the node's configuration is not known, a container with a share does not start."""
+    """A container with a share does not start before the node's configuration is known."""
     assert not read(spec(asking(SHARE), by_containerd()), Effective()).is_silent()

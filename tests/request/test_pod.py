@@ -24,7 +24,7 @@ WIDE = {"resources": {"devices": [{"allow": True, "access": "rwm"}]}}
 CDI = {"cdi.k8s.io/x": "nvidia.com/gpu=0"}
 VOLUME = {"destination": "/var/run/nvidia-container-devices/all", "source": "/dev/null"}
 
-# Variables, annotations, other members, the configuration, and what is named.
+# Variables, annotations, other members, the configuration, and the named word.
 WAYS: list[tuple[Mapping[str, str], Mapping[str, str], dict[str, object], Effective, str]] = [
     *((env, notes, {}, Effective(), said) for env, notes, said in every_word()),
     (ENV, {}, {}, Effective(shared_node=True), "ALIYUN_COM_GPU_MEM_CONTAINER=6"),

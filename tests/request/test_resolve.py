@@ -171,7 +171,7 @@ def test_variables_of_hami(env: dict[str, str], grants: tuple[tuple[int, int, in
 
 
 def test_variables_of_hami_elsewhere() -> None:
-    """Without the node's leave they mean nothing; until an engine has read that, nobody knows it."""
+    """Without the node's leave they mean nothing; until an engine has read that, it is not known."""
     assert not wants(spec({VENDOR: "all", LIMIT: "1g"}), DEFAULTS)
     assert not wants(spec({LIMIT: "1g"}), HAMI.replace(shared_node=True))
     for name, text in ((LIMIT, "1g"), ("CUDA_DEVICE_SM_LIMIT", "")):

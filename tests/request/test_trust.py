@@ -15,7 +15,7 @@ from tests.request.support import ENV, allocate, granted, spec, wants
 NOTES = {"opencgpu.io/mem-container": "3", "opencgpu.io/mem-dev": "15"}
 BY_NOTES = T4 * 3 // 15 * MIB
 VENDOR = "NVIDIA_VISIBLE_DEVICES"
-# Where pods ask by variables and annotations as other containers do; test_pod.py has the others.
+# Nodes on which pods ask by variables and annotations as other containers do; test_pod.py has the others.
 DEFAULTS = Effective(pod_variables=True)
 ONLY_NOTES = Effective(allow_environment=False, pod_variables=True)
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Where the cgroup of a slice comes to lie."""
+"""Place of a slice's cgroup."""
 
 from __future__ import annotations
 
@@ -114,7 +114,7 @@ def test_files_count_too(tmp_path: Path, name: str) -> None:
 
 @pytest.mark.root
 def test_no_safe_place(tmp_path: Path) -> None:
-    """Where not even the first group is root's alone, and where there is none, it is refused."""
+    """A hierarchy whose first group is not root's alone, or that has none, is refused."""
     with pytest.raises(CgpuError, match="not only root may write there"):
         parent(Hierarchy(make(tmp_path / "open", 0o777), PurePosixPath("/")))
     with pytest.raises(CgpuError, match="cannot be looked at"):

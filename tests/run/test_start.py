@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A command is never started without its slice: the child that waits, the listener that nobody takes."""
+"""A command is never started without its slice: the waiting child, a listener that is not taken."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def test_released(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(("way", "status"), [("close", 0), ("killed", -9), ("signalled", 143)])
 def test_not_released(tmp_path: Path, way: str, status: int) -> None:
-    """A child that is not released never becomes the command, whatever ends its parent or itself."""
+    """A child that is not released never becomes the command, after any end of its parent or itself."""
     done = python(PARENT, way, "/bin/sh", "-c", f"echo ran >{tmp_path}/ran")
     assert done.returncode == status, done.stderr
     assert not (tmp_path / "ran").exists()
@@ -61,7 +61,7 @@ def test_message_has_all_fields() -> None:
 
 
 def test_group_locks_and_sweeps(tmp_path: Path) -> None:
-    """A group is locked as long as its run lives; one that nobody has locked goes with the next run."""
+    """A group is locked as long as its run lives; an unlocked one goes with the next run."""
     group = Group()
     group.make("run-0123abcd", [tmp_path])
     # Other users cannot open the group, and so lock it.

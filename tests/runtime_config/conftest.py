@@ -40,7 +40,7 @@ def any_launcher(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="session")
 def bare_launcher(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Return a launcher without a Python: what starts has been prepared by a server."""
+    """Return a launcher without a Python: a server has prepared each start."""
     return build_launcher(tmp_path_factory.mktemp("bare"), "/nowhere/python3")
 
 
@@ -60,7 +60,7 @@ def module() -> bool:
 
 @pytest.fixture
 def alone(tmp_path: Path, module: bool) -> Wrapper:
-    """Return a wrapper without a launcher and a server: what both stand for."""
+    """Return a wrapper without a launcher and a server, which both stand for."""
     return Wrapper(tmp_path / "node", module=module).build()
 
 

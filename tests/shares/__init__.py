@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The scheduler and a card in virtual time: what policies promise is what the card does."""
+"""The scheduler and a card in virtual time: the card keeps the policies' promises."""

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A server under test, and what tests of it share."""
+"""A server under test, and helpers of its tests."""
 
 from __future__ import annotations
 

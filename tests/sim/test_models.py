@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The simulated models: cgpu-sim has the list, and what others say of it is the same."""
+"""The simulated models: cgpu-sim has the list, and other lists are the same."""
 
 from __future__ import annotations
 

@@ -18,7 +18,7 @@ NodeValue = int | str
 
 @pytest.fixture(autouse=True)
 def usual_width(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Tables have the width of no terminal, whatever the one is in which the tests run."""
+    """Tables have the width of no terminal, also where the tests run in one."""
     monkeypatch.setenv("COLUMNS", "80")
 
 

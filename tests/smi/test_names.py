@@ -71,7 +71,7 @@ def test_socket(engine: Engine, tmp_path: Path) -> None:
 
 
 def test_nobody_is_there(tmp_path: Path) -> None:
-    """Without an engine, or where nobody listens at its socket, there are no names."""
+    """Without an engine, or without a listener at its socket, there are no names."""
     (tmp_path / "engine.sock").touch()
     for source in (
         partial(docker.running, tmp_path / "none.sock"),
@@ -224,7 +224,7 @@ def test_what_is_known_by_then() -> None:
 
 
 def test_no_thread(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Where no thread can be had there are no names, and later there are."""
+    """Without a thread there are no names, and later there are."""
 
     def refuse(_: threading.Thread) -> None:
         raise RuntimeError("can't start new thread")

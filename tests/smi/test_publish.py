@@ -51,7 +51,7 @@ def round_of(folder: Path, look: Callable[[], None]) -> None:
 
 
 def as_user(uid: int, words: Sequence[str], capfd: pytest.CaptureFixture[str]) -> tuple[int, str, str]:
-    """Run cgpu-smi as a user in a process of its own; return its status, and what it printed."""
+    """Run cgpu-smi as a user in a process of its own; return its status, and its output."""
     capfd.readouterr()
     child = os.fork()
     if child == 0:
@@ -234,7 +234,7 @@ def process(proc: Path, pid: int, group: str, uid: int, name: str = "x") -> None
 def test_names_of_processes_and_groups_are_anybodys(
     tmp_path: Path, name: str, cgroups: str, belongs: bool
 ) -> None:
-    """Neither makes a process a member of another group, or ends the look at processes."""
+    """Such a name neither makes a process a member of another group, nor ends the search of processes."""
     process(tmp_path, 7, cgroups, ALICE, name)
     assert users(frozenset({"/c1"}), str(tmp_path)) == {"/c1": frozenset({ALICE} if belongs else ())}
 

@@ -22,7 +22,7 @@ TIME = re.compile(
 
 
 class Clock:
-    """Time that goes on when somebody sleeps; meanwhile the trainer has a quarter of the first card."""
+    """Time that goes on when a program sleeps; meanwhile the trainer has a quarter of the first card."""
 
     def __init__(self, tree: Path) -> None:
         self.now = 1000.0

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The table keeps its form, whatever the figures and names are, and however wide the terminal is."""
+"""The table keeps its form, with any figures and names, and in a terminal of any width."""
 
 from __future__ import annotations
 
@@ -105,5 +105,5 @@ def test_lost_gpu() -> None:
     ],
 )
 def test_pod_counts_for_more_than_its_namespace(name: str, shown: str) -> None:
-    """Where there is no room for all."""
+    """The pod is kept before the namespace where there is no room for all."""
     assert called(name, 22) == shown

@@ -15,7 +15,7 @@ from tests.vm.harness.machine import Machine
 from tests.vm.harness.slices import PROBE, await_empty
 
 TIMEOUT_S = 1200
-# Each line: a number, the error that is expected or -, and what is asked for.
+# Each line: a number, the expected error or -, and the request.
 REGISTER = """
 group=/sys/fs/cgroup/soak
 mkdir -p $group

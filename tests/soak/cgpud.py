@@ -20,7 +20,7 @@ from tests.integration.commands import eventually
 from tests.soak.flow import Life, Registration
 
 ANONYMOUS = re.compile(r"^RssAnon:\s*(\d+) kB", re.MULTILINE)
-# The engine's tables, and what waits in it: keys of the tree's entry `stat`.
+# The engine's tables, and its queues: keys of the tree's entry `stat`.
 EMPTY = ("containers", "clients", "objects", "listeners_held", "answers_kept", "calls_now")
 # Allowed growth until the end: a worker starts when all others are busy, and stays.
 SPARE = {"descriptors": 0, "threads": 2}
@@ -28,7 +28,7 @@ SPARE = {"descriptors": 0, "threads": 2}
 
 @contextmanager
 def started(forgotten: Collection[int] = ()) -> Iterator[Cgpud]:
-    """Yield it. forgotten: numbers of registrations that nobody takes back, for a test of the soak."""
+    """Yield it. forgotten: numbers of registrations that are not taken back, for a test of the soak."""
     with short_path() as base, subprocess.Popen(["/bin/sleep", "infinity"]) as idle:
         daemon = Daemon(base)
         try:

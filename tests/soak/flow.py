@@ -33,13 +33,13 @@ LOOKS = ("registrations 10 %", "registrations", "lives 10 %", "lives 50 %", "end
 PAIRS = ((LOOKS[0], LOOKS[1]), (LOOKS[2], LOOKS[3]), (LOOKS[2], LOOKS[4]))
 RESULTS = Path(__file__).resolve().parents[2] / "tests/soak/RESULTS.md"
 HEAD = "# Soaks\n\nThe newest run of `python -m tests.soak ENGINE` on each engine; git has the earlier ones."
-Registration = tuple[int, str, str]  # number, what is asked for, and the error, empty where it is made
+Registration = tuple[int, str, str]  # number, request, and error, which is empty where it is made
 Life = tuple[int, str, int]  # number, kind, and bytes of the slice
 
 
 @dataclass(frozen=True)
 class Counts:
-    """How often. changes: upgrades of the engine, and deaths where it can die; all while containers live."""
+    """Numbers of events while containers live. changes: upgrades of the engine, and deaths if it can die."""
 
     registrations: int = 100_000
     lives: int = 10_000

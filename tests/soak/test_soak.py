@@ -15,7 +15,7 @@ SHORT = Counts(registrations=20, lives=8, changes=1)
 
 @pytest.mark.root
 def test_a_container_that_stays() -> None:
-    """One of 20 registrations is taken back by nobody: the soak names it, and else finds nothing."""
+    """One of 20 registrations is not taken back: the soak names it, and else finds nothing."""
     with cgpud.started(forgotten=(11,)) as engine:
         result = replace(soak(engine, "cgpud", SHORT, 1), allowed_kib=1 << 20)
     assert list(result.faults()) == ["left at the end: container soak11", "left at the end: containers=1"]

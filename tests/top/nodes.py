@@ -47,7 +47,7 @@ def gpu(index: int, *containers: Container) -> Gpu:
 
 
 def gpu_stat(card: Gpu, **slices: dict[str, int]) -> GpuStat:
-    """Return the counters of a GPU. slices: what differs, by the id of a container."""
+    """Return the counters of a GPU. slices: other figures, by the id of a container."""
     usage = sum(one.engine_time or 0 for one in card.containers)
     memory = sum(one.used or 0 for one in card.containers)
     lines = [gpu_line(card.uuid or "", policy=1, used=memory, usage=usage)]

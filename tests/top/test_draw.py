@@ -95,7 +95,7 @@ def test_lines_fit(total: int) -> None:
 
 
 def test_pod_counts_for_more_than_its_namespace() -> None:
-    """Where there is no room for all."""
+    """The pod is kept before the namespace where there is no room for all."""
     pod = view().slices[1]
     assert layout.name(pod, 40).rstrip() == "research/notebook-7f9c4/main"
     assert layout.name(pod, 20).rstrip() == "notebook-7f9c4/main"

@@ -153,7 +153,7 @@ def test_dumb_terminal(tree: Path) -> None:
 
 
 def test_without_textual(tree: Path, tmp_path: Path) -> None:
-    """One line says how to get it, and what works without."""
+    """One line says how to get Textual, and which command works without."""
     (tmp_path / "hidden/textual").mkdir(parents=True)
     (tmp_path / "hidden/textual/__init__.py").write_text("raise ModuleNotFoundError(name='textual')\n")
     status, seen = in_terminal(["--tree", str(tree)], b"never", b"", PYTHONPATH=str(tmp_path / "hidden"))

@@ -92,7 +92,7 @@ def test_restart_between_two_readings() -> None:
 
 
 def test_histories_are_bounded() -> None:
-    """A view for days keeps no more than it can show; what is gone is forgotten."""
+    """A view for days keeps no more than it can show; ended slices are dropped."""
     recorder = Recorder()
     for at in range(HISTORY + 10):
         view = recorder.add(node(float(at)))

@@ -226,7 +226,7 @@ def engine(driver: Machine, module: Path) -> Iterator[Machine]:
 
 @pytest.fixture
 def staged(machine: Machine) -> Iterator[Stage]:
-    """Return driver and engine, freshly loaded: what the card remembers is this test's."""
+    """Return driver and engine, freshly loaded: the card's counters are this test's."""
     with stage(machine) as made:
         yield made
 

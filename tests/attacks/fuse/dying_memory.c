@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * dying_memory [--dev DIR] FOLDER: has somebody else be the last to use a process's memory, and so take it apart: the engine,
- * which reads it. The arguments of a driver call lie in a page of a file of FOLDER, whose file system this program serves; that
- * is filled in once the caller has been killed. Also mapped is a changed page, whose change is never taken. Prints "caught"
- * when that is waited for; ends with standard input, and with it all that waits.
+ * dying_memory [--dev DIR] FOLDER: has the engine, which reads a process's memory, be its last user, and so take it
+ * apart. The arguments of a driver call lie in a page of a file of FOLDER, whose file system this program serves; that
+ * is filled in once the caller has been killed. Also mapped is a changed page, whose change is never taken. Prints
+ * "caught" when that is waited for; ends with standard input, and with it all that waits.
  */
 #define _GNU_SOURCE
 #include <poll.h>
@@ -17,7 +17,7 @@
 #include "client.h"
 #include "fuse_file.h"
 
-/* Far enough from the changed page: what is read ahead of that is none of these arguments. */
+/* Far enough from the changed page: the kernel's read-ahead reaches none of these arguments. */
 #define ARGUMENTS_AT (FILE_BYTES / 2)
 
 static const char *folder;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * foreign_file [--dev DIR] FILE once|memory|exchange SECONDS: has the engine meet a file of somebody else's file system where a
+ * foreign_file [--dev DIR] FILE once|memory|exchange SECONDS: has the engine meet a file of a foreign file system where a
  * driver call should be.
  *   once      an ioctl with a size on that file
  *   memory    a driver call whose structure lies in memory of that file

@@ -43,7 +43,7 @@ __attribute__((noreturn)) void client_rest(void);
 /* Sends this process a SIGALRM every so many microseconds, to interrupt its calls; 0: no more. flags: those of sigaction(2), such as
  * SA_RESTART. */
 void client_rain(int flags, int microseconds);
-/* How many of these signals have come. */
+/* Number of these signals that have come. */
 long client_alarms(void);
 
 #endif

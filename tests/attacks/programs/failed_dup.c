@@ -57,7 +57,7 @@ static void try(const struct dup *dup, bool answer_fails)
 		failed++;
 }
 
-/* Each in turn; what can be made has a handle of its own. */
+/* Duplicate each in turn; each new object has a handle of its own. */
 static void fail_all(uint32_t memory, uint32_t round)
 {
 	const struct dup good = { session.client, session.device, COPY + round, session.client, memory };

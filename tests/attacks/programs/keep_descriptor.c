@@ -89,7 +89,7 @@ static void take(const struct settings *settings, const char *how, uint64_t piec
 	_exit(0);
 }
 
-/* The first process has no file of the driver, and waits for all others: who started it sees when they have ended. */
+/* The first process has no file of the driver, and waits for all others: its starter sees when they have ended. */
 int main(int argc, char **argv)
 {
 	struct settings settings;

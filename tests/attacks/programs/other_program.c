@@ -20,7 +20,7 @@
 #include "client.h"
 
 #define PAGE 4096ul
-#define AIM ((uint8_t *)0x500000000000ul) /* where the structure of the call lies, and what the other program has */
+#define AIM ((uint8_t *)0x500000000000ul) /* place of the call's structure, and of the other program's data */
 #define HELD ((uint8_t *)0x510000000000ul)
 #define MARK 0xa5
 #define WATCH_US 3000000

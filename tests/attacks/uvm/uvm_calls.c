@@ -368,7 +368,7 @@ uint32_t dmabuf_export(struct uvm *uvm, const struct buffer *buffer)
 	if (status == NV_OK)
 		status = get32(params, at->status);
 	if (status == NV_OK && !buffer->again) {
-		/* Where tests look for it. */
+		/* Tests look for the buffer at this descriptor. */
 		uvm->dmabuf = fcntl((int)get32(params, at->fd), F_DUPFD_CLOEXEC, 100);
 		close((int)get32(params, at->fd));
 	}

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* uvm-probe: what CUDA does with nvidia-uvm and with dma-bufs, step by step. */
+/* uvm-probe: CUDA's calls of nvidia-uvm and for dma-bufs, step by step. */
 #ifndef UVM_PROBE_H
 #define UVM_PROBE_H
 
@@ -53,7 +53,7 @@ uint32_t uvm_p2p(struct uvm *uvm, uint64_t length, uint32_t handle);
 uint32_t uvm_unmap(struct uvm *uvm);
 /* The last range, without memory: the card has page tables for it alone. */
 uint32_t uvm_sparse(struct uvm *uvm);
-/* uvm_beside.c: again and again on new memory; what is mapped then stays so. */
+/* uvm_beside.c: again and again on new memory; mapped memory then stays so. */
 uint32_t map_beside_unmap(struct uvm *uvm, uint64_t rounds);
 uint32_t uvm_free(struct uvm *uvm);
 /* uvm_channels.c: a group with a channel that UVM is told of; the same so often, and each group freed. */

@@ -34,7 +34,7 @@ struct bench {
 	u64 driver_page;
 	u32 driver_handle; /* given out when the caller names none */
 	void (*at_execute)(struct bench *bench);
-	u32 question_status; /* 0: what the driver is asked for before a call is there */
+	u32 question_status; /* of the driver's answers to questions before a call; 0: the object is there */
 	u32 asked; /* how many questions there were */
 	/* Handles that the driver knows when it is asked; all others are not there. */
 	struct {

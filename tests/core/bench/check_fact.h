@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* How test programs say which fact does not hold. */
+/* Reports of test programs about a fact that does not hold. */
 #ifndef CGPU_TEST_CHECK_FACT_H
 #define CGPU_TEST_CHECK_FACT_H
 

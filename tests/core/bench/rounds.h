@@ -115,7 +115,7 @@ static __attribute__((unused)) struct bench *fresh(u32 policy)
 
 static __attribute__((unused)) struct caller tenant[3]; /* by the container's number */
 
-/* Containers 1 and 2 with a channel each; what comes after a container's size is given. */
+/* Containers 1 and 2 with a channel each; the rest of a container's grant after its size is given. */
 static __attribute__((unused)) struct bench *two_busy(u32 policy, const char *first, const char *second)
 {
 	struct bench *bench = fresh(policy);

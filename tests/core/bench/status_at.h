@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Where the structure of a call has the driver's answer. */
+/* Offset of the driver's answer in the structure of a call. */
 #ifndef CGPU_TEST_STATUS_AT_H
 #define CGPU_TEST_STATUS_AT_H
 

@@ -77,7 +77,7 @@ TEST_ON(enforcement_that_is_off_lets_all_go_on, started("580.142", &caller))
 	CHECK_EQ(bench_class(bench, &caller, UNKNOWN), CONTINUED);
 }
 
-/* Where it has a whole GPU too, a container has no more of what belongs to the node. */
+/* A container that has a whole GPU too has no more of the node's classes. */
 TEST_ON(a_whole_gpu_is_no_reason, bench_new("580.142"))
 {
 	static const u32 classes[] = { GF100_PROFILER, MAXWELL_PROFILER_DEVICE, NV01_TIMER, FABRIC_MANAGER_SESSION,

@@ -61,7 +61,7 @@ def test_what_takes_memory_is_judged_as_that() -> None:
 
 
 def test_what_nvidias_programs_ask_for_is_not_refused() -> None:
-    """libcuda, NVML and nvidia-smi meet no refusal: what they ask for passes or is judged."""
+    """libcuda, NVML and nvidia-smi meet no refusal: their classes pass or are judged."""
     classes = client_numbers("classes")
     assert len(classes) > 15
     assert {hex(one) for one in classes if ROWS[hex(one)]["verdict"] == "refuse"} == set()

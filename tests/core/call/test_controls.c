@@ -162,7 +162,7 @@ TEST_ON(leave_is_given_to_ones_own_clients, two("580.142", &caller))
 		&bench->core.abi->NV0000_CTRL_CLIENT_SET_INHERITED_SHARE_POLICY_PARAMS;
 	u32 command = NV0000_CTRL_CMD_CLIENT_SET_INHERITED_SHARE_POLICY;
 
-	/* Not to a client: to whoever may share with the process. */
+	/* Not to a client: to any process that may share with this one. */
 	CHECK_EQ(naming(bench, &caller, command, at->bytes, at->sharePolicy_target, CLIENT + 1), NV_OK);
 	memset(bench->segment[0], 0, 128);
 	bench->segment[0][at->sharePolicy_type] = RS_SHARE_TYPE_CLIENT;

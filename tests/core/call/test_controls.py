@@ -24,7 +24,7 @@ def verdict(number: int) -> str | None:
 
 
 def test_verdicts_have_reasons_and_sources() -> None:
-    """Each verdict is one of three and has a known reason; what no header has names its source."""
+    """Each verdict is one of three and has a known reason; a number that no header has names its source."""
     for rows in ("controls", "families", "uvm"):
         for number, row in JUDGED[rows].items():
             assert row["verdict"] in {"pass", "judge", "refuse"}, number
@@ -52,7 +52,7 @@ def test_nothing_passes_that_the_driver_keeps_from_processes() -> None:
         rights = fact.get("rights", [])
         if not rights:
             unlisted.add(row["name"])
-        # Where a number had two meanings the driver itself keeps its own ones.
+        # The driver itself keeps its own meanings of a number that has two.
         elif row["name"] not in TELLS:
             assert "any" in rights, number
             assert set(rights) <= {"any", "internal", "kernel"}, number
@@ -67,7 +67,7 @@ def test_privileged_families_are_refused() -> None:
 
 
 def test_what_nvidias_programs_ask_is_not_refused() -> None:
-    """libcuda, NVML and nvidia-smi meet no refusal: what they ask passes or is judged."""
+    """libcuda, NVML and nvidia-smi meet no refusal: their controls pass or are judged."""
     controls = client_numbers("controls")
     assert len(controls) > 50
     assert {hex(number) for number in controls if verdict(number) not in {"pass", "judge"}} == set()

@@ -177,7 +177,7 @@ TEST_ON(managed_memory_counts_on_slices, mixed())
 	CHECK_EQ(cgpu_reference_charge(&bench->core, &request, &reference), -ENOENT);
 }
 
-/* The ledger has what UVM maps of a whole GPU's memory, and charged to nobody. */
+/* The ledger has UVM's mappings of a whole GPU's memory, charged to no container. */
 TEST_ON(holds_of_a_whole_gpu_are_kept, mixed())
 {
 	struct cgpu_reference_request request = {
@@ -212,7 +212,7 @@ TEST_ON(it_outlives_the_engine, mixed())
 	CHECK(bench_is(bench, "1/natives", "1\n") && bench_is(bench, "1/mig", "1\n"));
 	CHECK_EQ(take(bench, NATIVE, 3, CARD_BYTES + MIB), NV_OK);
 	CHECK_EQ(take(bench, 0xd0, 4, SLICE), NV_ERR_NO_MEMORY);
-	/* Memory that somebody else keeps is missing on the card, whoever had it. */
+	/* Memory that is kept elsewhere is missing on the card, whichever container had it. */
 	CHECK_EQ(bench_ctl(bench, "destroy id=a"), 0);
 	CHECK_EQ(cgpu_gpu_orphaned(&bench->core, 1), SLICE + CARD_BYTES + MIB);
 	CHECK_EQ(cgpu_state_recover(bench->core.state), 0);
@@ -220,7 +220,7 @@ TEST_ON(it_outlives_the_engine, mixed())
 	CHECK_EQ(bench->core.state->objects, 0);
 }
 
-/* A damaged state gives nobody more. */
+/* A damaged state gives no container more. */
 TEST_ON(whole_and_sliced_at_once_is_not_believed, mixed())
 {
 	CHECK_EQ(take(bench, NATIVE, 1, SLICE), NV_OK);

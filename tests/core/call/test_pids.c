@@ -140,7 +140,7 @@ static int tells(struct bench *bench, u32 pid)
 		NV_OK);
 	told = get64(entry, at->data_vidMemUsage_memPrivate);
 	CHECK(told == 0 || told == 0x1111111111111111ull);
-	/* All of its figures, and of each entry; what else there is stays. */
+	/* All of its figures, and of each entry; other fields stay. */
 	for (i = 0; i < 3; i++, entry += at->bytes) {
 		CHECK_EQ(get64(entry, at->data_vidMemUsage_memPrivate), i == 1 ? 0 : told);
 		CHECK_EQ(get64(entry, at->data_vidMemUsage_memSharedDuped), i == 1 ? 0 : told);

@@ -82,7 +82,7 @@ TEST_ON(escapes_that_nobody_knows_are_refused, sliced("580.142", &caller))
 
 TEST_ON(classes_by_what_they_hold, sliced("580.142", &caller))
 {
-	/* Where its parameters ask for memory of the card; memory of the caller's own pages. */
+	/* Parameters that ask for memory of the card, and of the caller's own pages. */
 	CHECK_EQ(bench_class(bench, &caller, NV01_MEMORY_SYSTEM), NV_ERR_INVALID_ARGUMENT);
 	CHECK_EQ(bench_class(bench, &caller, NV01_MEMORY_SYSTEM_OS_DESCRIPTOR), CONTINUED);
 	CHECK_EQ(bench_class(bench, &caller, NV01_MEMORY_VIRTUAL), NV_ERR_INVALID_OBJECT_PARENT);

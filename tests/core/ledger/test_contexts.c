@@ -265,7 +265,7 @@ TEST_ON(a_channel_without_parameters_names_no_address_space, with_contexts("580.
 	CHECK_EQ(charged(bench, &caller), EACH);
 }
 
-/* A channel below a parent with these notifiers; what comes of it is freed. */
+/* Make a channel below a parent with these notifiers; free it again. */
 static long notified(struct bench *bench, const struct caller *caller, u32 parent, u32 error, u32 ecc)
 {
 	long status;

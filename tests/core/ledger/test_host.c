@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Memory of the host, which the ledger has, charged to nobody. */
+/* Memory of the host, which the ledger has, charged to no container. */
 #include "slices.h"
 
 #define PINNED 0x99 /* of the caller's own pages: not in the ledger */
@@ -36,7 +36,7 @@ TEST_ON(it_is_charged_to_nobody, with_files(&caller))
 	CHECK_EQ(kind_of(bench, &caller, FIRST, 3), CORE_OBJECT_HOST);
 	CHECK_EQ(kind_of(bench, &caller, FIRST, 4), 0);
 	CHECK_EQ(bench_used(bench, 0, caller.slot), 6000 * MIB);
-	/* With its device, and what failed was never there. */
+	/* The records end with their device, and a failed call leaves none. */
 	CHECK_EQ(bench_rm_free(bench, &caller, FIRST, 0xd0), NV_OK);
 	CHECK_EQ(bench->core.state->objects, 1);
 	bench->driver_status = NV_ERR_INSUFFICIENT_RESOURCES;

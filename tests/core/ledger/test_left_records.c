@@ -40,7 +40,7 @@ TEST_ON(lives_of_a_container_leave_others_their_records, bench_new("580.142"))
 
 /* --- what is charged keeps its record --- */
 
-/* How many objects orphans have; all sums are as they should be. */
+/* Count the objects of orphans; all sums are as they should be. */
 static u32 left(struct bench *bench)
 {
 	bench_invariants(bench->core.state);

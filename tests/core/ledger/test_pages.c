@@ -1,5 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Where a transport counts the driver's pages, they are what a slice has; and limits are told to it when they change. */
+/*
+ * A slice's memory is the driver's pages where a transport counts them; and the transport is told limits when they
+ * change.
+ */
 #include "slices.h"
 
 #define MARGIN (16 * MIB)
@@ -63,7 +66,7 @@ TEST_ON(pages_are_what_a_slice_has, counting(&caller))
 	CHECK_EQ(bench_write(bench, "0/a/memsize", "8388607"), -EBUSY);
 	CHECK_EQ(take(bench, &caller, 2, SLICE - 8 * MIB + 1), NV_ERR_NO_MEMORY);
 	CHECK_EQ(take(bench, &caller, 2, SLICE - 8 * MIB), NV_OK);
-	/* Its pages are given back, whatever is charged still. */
+	/* The container's pages are given back, also with charges left. */
 	counted.bytes = 0;
 	CHECK_EQ(take(bench, &caller, 3, SLICE), NV_OK);
 }

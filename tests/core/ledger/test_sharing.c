@@ -31,7 +31,7 @@ TEST_ON(a_duplicate_needs_a_parent_that_is_there, started("580.142", &caller))
 	CHECK_EQ(bench_dup(bench, &caller, 0xc1, 0, 2, 0xc1, 1), NV_ERR_OBJECT_NOT_FOUND);
 	CHECK_EQ(bench_dup(bench, &caller, 0xc1, 0x77, 2, 0xc1, 0x999), NV_ERR_OBJECT_NOT_FOUND);
 	CHECK_EQ(bench->verdict, CGPU_ANSWER);
-	/* The record is out of date. The driver's word, whatever it is, is the answer. */
+	/* The record is out of date. The driver's word is the answer, either way. */
 	bench->question_status = NV_ERR_OBJECT_NOT_FOUND;
 	CHECK_EQ(bench_dup(bench, &caller, 0xc1, 0xd0, 2, 0xc1, 1), NV_ERR_OBJECT_NOT_FOUND);
 	bench->question_status = NV_ERR_INVALID_CLIENT;
@@ -60,7 +60,7 @@ TEST_ON(who_may_duplicate_is_the_owners_affair, started("580.142", &caller))
 	/* Clients of a process outside, which the ledger has not. */
 	CHECK_EQ(bench_share(bench, &stranger, 0xc9, 1, 0), NV_ERR_INSUFFICIENT_PERMISSIONS);
 	CHECK_EQ(bench_share(bench, &stranger, 0xff000000, 1, 0), NV_ERR_INVALID_CLIENT);
-	/* The driver notes in a client that it is given leave, and asks nobody. */
+	/* The driver notes in a client that it is given leave, without a question. */
 	CHECK_EQ(bench_share(bench, &caller, 0xc1, 1, 0xc1), NV_OK);
 	CHECK_EQ(bench_share(bench, &caller, 0xc1, 1, SECOND), NV_ERR_INSUFFICIENT_PERMISSIONS);
 	CHECK_EQ(bench_share(bench, &caller, 0xc1, 1, 0xc9), NV_ERR_INSUFFICIENT_PERMISSIONS);
@@ -111,7 +111,7 @@ TEST_ON(children_use_a_clients_memory, sliced("580.142", &caller))
 	CHECK_EQ(bench_used(bench, 0, caller.slot), 0);
 }
 
-/* How many clients a container gets. */
+/* Number of clients that a container gets. */
 static u32 clients_of(struct bench *bench, const struct caller *caller, u32 from)
 {
 	u32 client = 0;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Page tables: what reservations of addresses and mappings there make the driver take is charged to the slice. */
+/* Page tables: the driver takes them for reservations of addresses and mappings there, and the slice is charged. */
 #include "ledger/tables.h"
 #include "slices.h"
 

@@ -92,7 +92,7 @@ TEST_ON(the_cards_own_need_only_sinks, reconciled(&caller, 0))
 	CHECK(bench_is(bench, "0/drift", "-209715200\n"));
 	look(bench, 0, idle, 1);
 	CHECK(bench_is(bench, "0/drift", "0\n"));
-	/* Memory on nobody's list is not the card's own. */
+	/* Memory on no list is not the card's own. */
 	look(bench, 600 * MIB, idle, 1);
 	CHECK(bench_is(bench, "0/drift", "629145600\n"));
 	CHECK_EQ(cgpu_state_recover(bench->core.state), 0);
@@ -159,7 +159,7 @@ TEST_ON(nothing_more_is_given_where_that_is_asked_for, reconciled(&caller, 1))
 	CHECK_EQ(bench_rm_free(bench, &caller, 0xc1, 5), NV_OK);
 	managed.limited = 0;
 	CHECK_EQ(cgpu_managed_set(&bench->core, &managed), 0);
-	/* Drift may be somebody else's then. */
+	/* Drift may be another container's then. */
 	look(bench, 600 * MIB + 100 * MIB, stranger, 1);
 	CHECK_EQ(take(bench, &caller, 6, MIB), NV_OK);
 	look(bench, 600 * MIB, used, 1);

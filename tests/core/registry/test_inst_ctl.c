@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* inst_ctl: its grammar, its errors, and what a registration is. */
+/* inst_ctl: its grammar, its errors, and its registrations. */
 #include "bench.h"
 
 /* Grammar that tests/conformance does not write: it has the rest. */

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* GPUs that the driver has lost: what tells it, what it shows as, and what takes it back. */
+/* GPUs that the driver has lost: signs of the loss, their figures, and their return. */
 #include "slices.h"
 #include "stats.h"
 
@@ -40,7 +40,7 @@ TEST_ON(no_other_answer_does, started("580.142", &caller))
 	bench->driver_status = NV_ERR_INVALID_ARGUMENT;
 	CHECK_EQ(take(bench, &caller, 1, MIB), NV_ERR_INVALID_ARGUMENT);
 	CHECK_STAT("0/stat", "lost", 0);
-	/* The call did not come to the driver: what its parameters say is the caller's. */
+	/* The call did not come to the driver: its parameters are the caller's. */
 	bench->driver_status = NV_ERR_GPU_IS_LOST;
 	bench->driver_result = -EINTR;
 	CHECK(take(bench, &caller, 1, MIB) != NV_OK);
@@ -115,7 +115,7 @@ TEST_ON(it_outlives_the_engine, bench_new("580.142"))
 	bench->core.state = taken;
 	CHECK_STAT("0/stat", "lost", 1);
 	CHECK_STAT("1/stat", "lost", 0);
-	/* A number that nobody wrote there. */
+	/* A number that the driver did not write. */
 	taken->gpu[1].lost = 7;
 	CHECK_EQ(cgpu_state_recover(taken), 0);
 	CHECK_STAT("1/stat", "lost", 1);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Reservations: what a share has of a card, with and without a container that uses it. */
+/* Reservations: a share's part of a card, with and without a container that uses it. */
 #include "bench.h"
 
 TEST_ON(errors_come_in_order, bench_new("580.142"))

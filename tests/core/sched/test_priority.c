@@ -39,7 +39,7 @@ TEST_ON(priority_is_for_who_is_at_work, two_busy(2, ":1", ":1:1"))
 	CHECK(bench_is(bench, "0/c2/highprio", "1\n"));
 }
 
-/* A driver without samples tells of nobody. */
+/* A driver without samples names no process. */
 TEST_ON(without_looks_priority_stays, two_busy(1, "", ":1:1"))
 {
 	u64 ran[16];

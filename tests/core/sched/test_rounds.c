@@ -56,7 +56,7 @@ TEST_ON(an_idle_card_needs_no_turns, fresh(0))
 	CHECK(apply(bench) == CGPU_ROUND_NEVER);
 	bench->now += 3600 * 1000 * MS;
 	caller = busy(bench, 3, "", 1);
-	/* The hour without anybody is nobody's debt. */
+	/* The hour without containers is no debt of any. */
 	run(bench, 400 * MS, ran);
 	CHECK_EQ(ran[3], 20 * MS);
 	CHECK_EQ(usage(bench, "0/a/usage"), 0);
@@ -163,7 +163,7 @@ TEST_ON(a_doubt_meanwhile_stays, two_busy(2, ":1", ":1"))
 	cgpu_channels_done(&bench->core, &batch, NV_OK);
 }
 
-/* New channels of a container that must wait cost nobody's turn anything. */
+/* New channels of a container that must wait cost no other's turn. */
 TEST_ON(stopping_what_is_new_prolongs_no_turn, two_busy(2, ":1", ":1"))
 {
 	u64 ran[16], until;
@@ -272,7 +272,9 @@ TEST_ON(a_failure_of_a_moment_ends_nothing, two_busy(2, ":1", ":1"))
 	CHECK(ran[1] > 190 * MS && ran[2] > 190 * MS);
 }
 
-/* No channel is changed, so no round passes: who was granted one has the rest of it when channels can be set again. */
+/*
+ * No channel is changed, so no round passes: the granted container has the rest of it when channels can be set again.
+ */
 TEST_ON(while_gates_cannot_be_set_time_is_nobodys, two_busy(2, ":1", ":1"))
 {
 	u64 ran[16], first, second;

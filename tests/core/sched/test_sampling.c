@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* How often the driver's samples are looked at, and which looks are whole. */
+/* Times at which the driver's samples are read, and readings that are whole. */
 #include "bench.h"
 #include "cgpu_round.h"
 
@@ -29,7 +29,7 @@ TEST(one_in_a_second)
 	CHECK_EQ(ms, 16000);
 }
 
-/* Where samples were lost looks come sooner, for some time; a second of them makes a whole one. */
+/* After lost samples, readings come sooner for some time; a second of them makes a whole one. */
 TEST(sooner_where_some_were_lost)
 {
 	struct cgpu_sampling sampling = { 0 };

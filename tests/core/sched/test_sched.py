@@ -137,7 +137,7 @@ def test_pauses_win_nothing(
     found=st.lists(st.tuples(st.integers(1, 5), st.integers(300_000, 40 * MS)), min_size=2, max_size=5),
 )
 def test_overruns_are_paid_back(library: ctypes.CDLL, policy: int, found: list[tuple[int, int]]) -> None:
-    """With kernels that cannot be interrupted nobody is further off than they run on once."""
+    """With kernels that cannot be interrupted no container is further off than they run on once."""
     card = Card(Sched(library, policy, 25, time_slices=0))
     for slot, (weight, kernel) in enumerate(found):
         card.join(slot, weight, Load(kernel=kernel))
@@ -160,7 +160,7 @@ def test_no_debt_beyond_the_overrun(library: ctypes.CDLL, policy: int) -> None:
     assert_shares(card, [0.25] * 4, SECOND)
 
 
-# High priority: what prio_ratio says, at once, and no more
+# High priority: prio_ratio's part, at once, and no more
 
 
 def mixed(library: ctypes.CDLL, policy: int, ratio: int, time_slices: int = 1, slice_: int = SLICE) -> Card:
@@ -207,7 +207,7 @@ def test_several_share_by_the_policy(library: ctypes.CDLL, policy: int, time_sli
 
 @pytest.mark.parametrize("policy", ANY)
 def test_preempts_at_once(library: ctypes.CDLL, policy: int) -> None:
-    """Work that comes after a pause does not wait for the end of somebody's slice, however long that is."""
+    """Work that comes after a pause does not wait for the end of another's slice, however long that is."""
     card = mixed(library, policy, 80, slice_=50 * MS)
     card.loads[0] = Load(busy=0, idle=1)
     card.run(SECOND)

@@ -83,7 +83,7 @@ class Watched(Card):
             assert len(served) < 2 or not self.sched.state.contended, "the card divides a short phase"
 
     def waits(self, slot: int, ns: int) -> float:
-        """How many rounds of its class a time is, at the least."""
+        """Return the least number of rounds of its class in a time."""
         high = self.is_high(slot)
         ratio = self.sched.prio_ratio
         part = (ratio if high else 100 - ratio) / 100
@@ -203,7 +203,7 @@ class Machine(RuleBasedStateMachine):
 
     @invariant()
     def debts_are_bounded(self) -> None:
-        """On a card that stops at once nobody owes, and nobody keeps more than a turn."""
+        """On a card that stops at once no container owes, and none keeps more than a turn."""
         for slot in range(SLOTS):
             assert -1 <= self.sched.state.balance[slot] <= 8 * 2 * SLICE
         assert abs(self.sched.state.lag) <= 100 * 2 * SLICE

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* The scheduler of one GPU: what it is given, and whose turn it is. */
+/* The scheduler of one GPU: its settings, and its turns. */
 #include "scheduler.h"
 
 TEST(settings_are_checked)
@@ -84,7 +84,7 @@ TEST(turns_go_round_by_weight)
 	CHECK_EQ(sched.slot[0].granted, 4 * two);
 }
 
-/* With each switch of a round the card does nothing for anybody: what is left of the round goes by weight. */
+/* During the switches of a round the card works for no container: the rest of the round goes by weight. */
 TEST(switches_are_paid_by_weight)
 {
 	start_two(CGPU_SCHED_WEIGHT, 1, 4);
@@ -93,7 +93,7 @@ TEST(switches_are_paid_by_weight)
 	CHECK_EQ(4 * (grant(1, 3, 8) - SWITCH), grant(4, 3, 8) - SWITCH);
 	turn_is(grant(1, 3, 8), 1, grant(1, 3, 8) + grant(4, 3, 8));
 	turn_is(grant(1, 3, 8) + grant(4, 3, 8), 2, 8 * SLICE);
-	/* To who has no work nobody switches. */
+	/* The card does not switch to a container without work. */
 	CHECK_EQ(cgpu_sched_process(&sched, 1, 0, 8 * SLICE), 0);
 	turn_is(8 * SLICE, 0, 8 * SLICE + grant(1, 2, 4));
 	cgpu_sched_decide(&sched, 8 * SLICE + grant(1, 2, 4), &decision);
@@ -110,7 +110,7 @@ TEST(a_switch_counts_for_an_eighth_of_a_slice)
 	turn_is(0, 0, slice + slice / 8 - slice / 8 * 2 / 5);
 }
 
-/* A newcomer has its first grant within a round: it does not wait for what was nobody's and is its own. */
+/* A newcomer has its first grant within a round: it does not wait for time of its own that was nobody's before. */
 TEST(a_newcomer_has_its_grant_within_a_round)
 {
 	start(CGPU_SCHED_FIXED, 0);
@@ -189,7 +189,7 @@ TEST(a_turn_outlasts_a_change_of_policy)
 	CHECK_EQ(cgpu_sched_set(&sched, &fair, 4 * SLICE), 0);
 	turn_is(4 * SLICE, 1, 5 * SLICE + SLICE / 8 + SWITCH);
 	turn_is(5 * SLICE + SLICE / 8 + SWITCH, CGPU_SCHED_NONE, 23 * SLICE + SLICE / 8 + SWITCH);
-	/* Time that nobody gets is not kept for anybody. */
+	/* Time without an owner is not kept for any container. */
 	CHECK_EQ(cgpu_sched_set(&sched, &weight, 6 * SLICE), 0);
 	turn_is(6 * SLICE, 0, 10 * SLICE);
 }
@@ -295,7 +295,7 @@ TEST(debts_end)
 
 	start_two(CGPU_SCHED_WEIGHT, 1, 1);
 	cgpu_sched_decide(&sched, 0, &decision);
-	/* Everybody owes: the rounds in which nobody has anything are passed over. */
+	/* All containers owe: rounds without a grant are passed over. */
 	CHECK_EQ(cgpu_sched_ran(&sched, 1, ~0ull, 0), 0);
 	CHECK_EQ(sched.balance[1], -(s64)CGPU_SCHED_DEBT_MAX);
 	CHECK_EQ(cgpu_sched_ran(&sched, 1, 1, 0), 0);
@@ -316,7 +316,7 @@ TEST(debts_end)
 	CHECK_EQ(sched.slot[1].ran, ~0ull);
 }
 
-/* The rounds in which nobody has anything to give are passed over, and the proportion of what is owed stays. */
+/* Rounds without a grant are passed over, and the proportion of debts stays. */
 TEST(all_may_owe)
 {
 	start_two(CGPU_SCHED_WEIGHT, 1, 2);

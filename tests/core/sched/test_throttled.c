@@ -8,7 +8,7 @@ static void check_near(u64 value, u64 expected)
 	CHECK(value > expected - expected / 50 && value < expected + expected / 50);
 }
 
-/* As run(), and what has passed is booked. */
+/* As run(), and the time is booked. */
 static void run_and_book(struct bench *bench, u64 ns, u64 ran[16])
 {
 	run(bench, ns, ran);
@@ -77,7 +77,7 @@ TEST_ON(the_drivers_own_scheduling_throttles_nobody, two_busy(2, ":1", ":1"))
 	CHECK_STAT("0/c1/stat", "throttled", before);
 }
 
-/* Where the card's timeslices divide, samples tell who was at work beside whom. */
+/* The card's timeslices divide, and samples tell which containers were at work together. */
 TEST_ON(with_timeslices_samples_tell, two_busy(4, ":1", ":3"))
 {
 	u32 second;
@@ -108,7 +108,7 @@ TEST_ON(who_works_at_other_times_waits_for_nobody, two_busy(4, ":1", ":1"))
 	CHECK_STAT("0/c2/stat", "throttled", 0);
 }
 
-/* While a call to stop a kernel takes long, its container gets more: `usage` is corrected, what is counted is not. */
+/* While a call to stop a kernel takes long, its container gets more: `usage` is corrected, the counted time is not. */
 TEST_ON(usage_never_goes_back, two_busy(2, ":1", ":1"))
 {
 	u64 ran[16], last[3] = { 0 }, now;

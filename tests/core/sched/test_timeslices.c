@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Time slices of channel groups, and what a container may not set by itself. */
+/* Time slices of channel groups, and settings that a container may not make itself. */
 #include "rounds.h"
 
 TEST_ON(time_slices_follow_weights_and_groups, two_busy(4, ":1", ":2"))
@@ -49,7 +49,7 @@ TEST_ON(idle_groups_take_nothing, fresh(1))
 	apply(bench);
 	CHECK(driver.us[100] <= one / 2);
 	CHECK_EQ(driver.us[150], driver.us[100]);
-	/* Where none is at work, none is taken for idle. */
+	/* No container is at work, so none is taken for idle. */
 	cgpu_samples_begin(&bench->core, 0, CGPU_SAMPLES_WHOLE);
 	cgpu_samples_begin(&bench->core, 0, CGPU_SAMPLES_WHOLE);
 	apply(bench);
@@ -328,7 +328,9 @@ TEST_ON(the_compute_policy_is_the_default, fresh(1))
 		NV_ERR_INVALID_PARAM_STRUCT);
 }
 
-/* Channels disabled in place of timeslices, while somebody changes runlists all the time or fills the samples. */
+/*
+ * Channels are disabled in place of timeslices, while a container changes runlists all the time or fills the samples.
+ */
 
 static int divided_by(struct bench *bench, const char *who)
 {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* The entries `stat`: what they count is what happened. */
+/* The entries `stat` count what happened. */
 #include "cgpu_latency.h"
 #include "slices.h"
 #include "stats.h"

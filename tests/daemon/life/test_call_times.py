@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""How long calls take, and how many are under way: what the root's entry `stat` says is what happened."""
+"""Times of calls, and numbers of those under way: the root's entry `stat` has what happened."""
 
 from __future__ import annotations
 

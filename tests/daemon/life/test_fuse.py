@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Which libfuse the daemon takes, and what it says where there is none."""
+"""The daemon's choice of a libfuse, and its error without one."""
 
 from __future__ import annotations
 

@@ -84,7 +84,7 @@ def test_nothing_is_left_of_it(stopped: tuple[Daemon, Sliced]) -> None:
 
 
 def test_stop_ends_the_attempts(failing: tuple[Daemon, Sliced]) -> None:
-    """A daemon that cannot come up is no longer tried after a stop; what containers count on is kept."""
+    """A daemon that cannot come up is no longer tried after a stop; files of containers are kept."""
     daemon, sliced = failing
     done = daemon.command("--stop")
     assert (done.returncode, done.stderr) == (0, "")

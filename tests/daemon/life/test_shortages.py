@@ -83,7 +83,7 @@ def full(base: Path) -> Iterator[Callable[[], None]]:
 
 
 def test_room(full: Callable[[], None], base: Path) -> None:
-    """Where a daemon could not write its files another one does not take over: the one before goes on."""
+    """A successor that could not write its files does not take over: the daemon before goes on."""
     daemon = Daemon(base)
     try:
         first = holding(daemon)

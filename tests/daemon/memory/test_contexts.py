@@ -68,7 +68,7 @@ def test_contexts_need_not_be_charged(make_daemon: MakeDaemon, holding: Hold) ->
 
 @pytest.mark.enforcement
 def test_drift_can_end_what_is_given(make_daemon: MakeDaemon, holding: Hold) -> None:
-    """drift_reaction: refuse gives nothing more of that card; other cards, and what there is, stay."""
+    """drift_reaction: refuse gives nothing more of that card; other cards, and given memory, stay."""
     daemon = make_daemon("T4:2", TOLERANCE + "drift_reaction: refuse\n")
     sliced = daemon.slice(3, f"gpu=0:{LIMIT} gpu=1:{LIMIT}", "context=3", "alloc=1M", "count", "hold")
     sliced.line("count")

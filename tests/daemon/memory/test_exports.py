@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Memory that leaves by descriptors stays charged until the last close of the file, whoever makes that."""
+"""Memory that leaves by descriptors stays charged until the last close of the file, by any process."""
 
 from __future__ import annotations
 
@@ -104,7 +104,7 @@ def test_signals(daemon: Daemon) -> None:
 
 @pytest.mark.enforcement
 def test_last_close(daemon: Daemon, holding: Hold) -> None:
-    """The charge stays while anybody has the file, or nobody but a socket, and ends though nobody asks."""
+    """The charge stays while a process or a socket has the file, and ends without a request."""
     base = holding(daemon, SLICE)
     owner = holding(daemon, SLICE, "alloc=1G", "export", "free", inside=base)
     fd = copied(owner.process.pid)
@@ -172,7 +172,7 @@ def stored_state(keeper: int) -> int:
 
 
 def test_lost_watch(fresh: Daemon) -> None:
-    """An engine that does not get what watched the files gives nothing back: nobody knows who has them."""
+    """An engine without its watch of the files gives nothing back: their holders are unknown."""
     holder = fresh.slice(
         1, SLICE, "alloc=1G", "export", "free", "close-export", "alloc=512M", "export", "hold"
     )

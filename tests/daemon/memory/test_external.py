@@ -86,7 +86,7 @@ def test_channels_that_uvm_keeps(
     start_probe(daemon, first_process, "uvm", NO_NUMBER, "channel").succeeds()
     keeper.go_on()
     assert keeper.line("unregister-space").strip() == "unregister-space status=0x0"
-    # With the last process its file ends, and what UVM has kept for that.
+    # The last process ends its file, and UVM's memory for that.
     for _ in range(2):
         start_probe(daemon, first_process, "uvm", f"retain={NUMBERS}").succeeds()
 

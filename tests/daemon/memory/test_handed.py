@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The driver's open files, sent by a container to a process without a slice: what is said of its memory."""
+"""The driver's open files, sent by a container to a process without a slice: figures of its memory."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def outside(*command: str | Path) -> Iterator[subprocess.Popen[str]]:
 
 @pytest.mark.enforcement
 def test_memory_by_files_of_a_container_is_drift(make_daemon: MakeDaemon, base: Path) -> None:
-    """With drift_reaction: refuse nothing more is given of the card while somebody has such memory."""
+    """With drift_reaction: refuse nothing more is given of the card while a process has such memory."""
     daemon = make_daemon(config=REFUSE)
     place = base / "handed"
     giver = daemon.slice(1, f"gpu=0:{LIMIT}", "give", str(place), program=client("hand_out"), until="giving")

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Looks whose helper does not answer, and what comes of the next ones: on the test's own process, without a driver. */
+/* Looks whose helper does not answer, and the looks after them: on the test's own process, without a driver. */
 #define _GNU_SOURCE
 #include <dirent.h>
 #include <fcntl.h>
@@ -90,7 +90,10 @@ TEST(one_container_keeps_no_other_waiting)
 	CHECK_EQ(look(A, LOOKS_MS), 0);
 }
 
-/* Threads of the container's own have its lock nearly all the time: who is needed by all waits for it once in a while. */
+/*
+ * Threads of the container's own have its lock nearly all the time: a look that all need waits for the lock once in a
+ * while.
+ */
 TEST(a_lock_is_not_waited_for_again_and_again)
 {
 	begin();
@@ -209,7 +212,7 @@ TEST(a_pod_is_known_by_its_control_group)
 	}
 }
 
-/* How many helpers an owner gets that does not let one end. */
+/* Number of helpers that an owner gets which does not let one end. */
 static u32 fill(struct stuck_owner owner)
 {
 	u32 count = 0;
@@ -242,7 +245,7 @@ TEST(all_helpers_that_do_not_end_are_bounded)
 	CHECK_EQ(look(A, LOOKS_MS), 0);
 }
 
-/* How many descriptors a helper has of a file. */
+/* Number of descriptors that a helper has of a file. */
 static u32 count_open(u32 slot, const char *path)
 {
 	char folder[64], link[400], target[64];
@@ -377,7 +380,7 @@ TEST(files_of_others_are_not_read)
 	CHECK(!call.memory.place && call.copy < 0 && call.bytes == 0);
 }
 
-/* A look whose helper somebody has killed is made by another one, and does not wait for long. */
+/* A look whose helper was killed is made by another one, and does not wait for long. */
 TEST(a_helper_that_was_killed_is_replaced_at_once)
 {
 	u64 began;

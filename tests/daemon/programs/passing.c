@@ -2,9 +2,10 @@
 /*
  * Calls of two containers by one descriptor. Each ends at the end of standard input, or with a line.
  *
- * passing [--dev DIR] give SOCKET MIB allocates, and hands its descriptor to the peer passing [--dev DIR] take SOCKET
- * receives it, and uses the client of the other passing [--dev DIR] choose CLIENT makes a client with this handle, and
- * a device in it passing [--dev DIR] squat CLIENT the same, and closes the descriptor
+ * passing [--dev DIR] give SOCKET MIB     allocates, and hands its descriptor to the peer
+ * passing [--dev DIR] take SOCKET         receives it, and uses the client of the other
+ * passing [--dev DIR] choose CLIENT       makes a client with this handle, and a device in it
+ * passing [--dev DIR] squat CLIENT        the same, and closes the descriptor
  */
 #include <stdbool.h>
 #include <stdio.h>

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/* restless [--dev DIR] N: starts N processes that have memory of the card by a child's calls, and wait in vfork for that child, so
- * that nobody can stop them. */
+/* restless [--dev DIR] N: starts N processes that have memory of the card by a child's calls, and wait in vfork for
+ * that child, so that no signal can stop them. */
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>

@@ -75,7 +75,7 @@ TEST(time_is_busyness_between_two_samples)
 	say(5, 1000 * MS, 10, 10000);
 	CHECK_EQ(sched_client_sample(d, &sc, use, &look), 0);
 	CHECK_EQ(look, CGPU_SAMPLES_PART);
-	/* Later ones in earlier places, two processes in one sample, nobody, and more than all. */
+	/* Later ones in earlier places, two processes in one sample, no process, and more than all. */
 	say(7, 1100 * MS, 10, 5000);
 	say(0, 1200 * MS, 10, 10000);
 	say(1, 1200 * MS, 20, 2500);

@@ -40,7 +40,7 @@ int main(int argc, char **argv)
 		perror(argv[1]);
 		return 1;
 	}
-	/* From the first call on nobody here can map memory: who reads the page has the address space locked. */
+	/* From the first call on no thread here can map memory: the reader of the page has the address space locked. */
 	pthread_barrier_init(&begin, NULL, (unsigned int)atoi(argv[0]) + 1);
 	for (i = 0; i < atoi(argv[0]); i++)
 		pthread_create(&thread, NULL, stall, (void *)(size_t)i);

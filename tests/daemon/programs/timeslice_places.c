@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Where cgpud remembers how clients were reached: a part of it without a core or a driver. */
+/* cgpud's table of the ways to clients: a part of it without a core or a driver. */
 #include "bench.h"
 #include "engine.h"
 #include "timeslice.h"

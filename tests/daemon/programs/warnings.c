@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Bound on a container's log lines, whatever its processes do: without a driver, and without looks. */
+/* Bound on a container's log lines, for any acts of its processes: without a driver, and without looks. */
 #define _GNU_SOURCE
 #include <fcntl.h>
 #include <unistd.h>

@@ -95,7 +95,7 @@ def test_files_of_a_stranger_are_not_taken(fresh: Daemon) -> None:
 
 
 def test_the_holders_number_is_not_the_holder(tmp_path: Path) -> None:
-    """A process that has a dead holder's number, and cannot end, takes the lock from nobody."""
+    """A process that has a dead holder's number, and cannot end, takes the lock from no process."""
     path, pipe = tmp_path / "lock", subprocess.PIPE
     command = [sys.executable, "-c", HANDED_ON, str(path)]
     holder = subprocess.Popen(command, stdin=pipe, stdout=pipe, text=True, cwd=Path(__file__).parents[3])

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from tests.daemon.conftest import MakeDaemon
 
 PREEMPTIVE, WEIGHT, SOFT = 1, 2, 4
-# Set for a group: a second's slice, what needs rights, what would undo a channel disable.
+# Controls on a group: a second's slice, one that needs rights, one that would undo a channel disable.
 CONTROLS = (
     *("slice=1000000", "interleave=2", "realtime=1", "restart=1", "runlist-policy=1", "compute-policy=3"),
     *("properties=1000000", "interleave-channel=2", "schedule=0", "schedule=1", "enable"),
@@ -152,7 +152,7 @@ def test_a_card_that_hangs_holds_up_no_start(make_daemon: MakeDaemon) -> None:
 
 @pytest.mark.enforcement
 def test_a_stop_leaves_gates_as_they_are(fresh: Daemon) -> None:
-    """While nobody gives turns, who had one goes on and the others stand still; the next start goes on."""
+    """Without an engine one container goes on and the others stand still; the next start goes on."""
     crew = Crew.at_work(fresh, WEIGHT, 1, 1)
     assert fresh.command("--stop").returncode == 0
     crew.await_phase(lambda had: sorted(had) == [near(0), near(1)], "all for one", times=2)

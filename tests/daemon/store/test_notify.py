@@ -74,7 +74,7 @@ def test_fields_of_anything(data: bytes) -> None:
 
 
 def test_store_drops_what_hung_up() -> None:
-    """A descriptor whose other end is gone leaves the store; a memory file stays, and what is not watched."""
+    """A descriptor whose other end is gone leaves the store; a memory file stays, and an unwatched one."""
     store = FdStore()
     left, right = socket.socketpair()
     assert store.add("files", (os.dup(left.fileno()),), watched=False)
@@ -94,7 +94,7 @@ class Interrupted:
     """Polls, and was interrupted each time: the kernel says EPOLLERR of a listener then."""
 
     def __init__(self, fds: list[int]) -> None:
-        """fds: what it is asked of."""
+        """fds: descriptors that it is asked about."""
         self._fds = fds
 
     def poll(self, timeout: float) -> list[tuple[int, int]]:

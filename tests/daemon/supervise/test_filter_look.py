@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Looks at a process's filters end, whatever the process does."""
+"""Looks at any process's filters end."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from tests.integration.commands import eventually
 from tests.run.libseccomp import compile_profile
 
 # A child traces a second thread and never waits for it, so the program that is executed never begins: the
-# kernel waits for that thread's end, and lets nobody attach to the process meanwhile.
+# kernel waits for that thread's end, and lets no tracer attach to the process meanwhile.
 TRAP = """
 import ctypes, os, signal, sys, threading, time
 libc = ctypes.CDLL(None)
@@ -143,14 +143,14 @@ ctypes.CDLL(None).syscall(60, 0)  # SYS_exit
 
 
 def test_a_process_that_has_ended_lacks_nothing(inspect: Inspect) -> None:
-    """The kernel lets nobody trace one that its parent has not waited for; it is no unknown one."""
+    """The kernel forbids to trace a process that its parent has not waited for; it is no unknown one."""
     with subprocess.Popen(["/bin/true"]) as process:
         eventually(lambda: states(process.pid) == ["Z"], "it has not ended")
         assert inspect(process.pid) == [-errno.ESRCH]
 
 
 def test_a_process_whose_first_thread_has_ended_is_unknown(inspect: Inspect) -> None:
-    """Others of its threads go on, with filters that nobody has looked at."""
+    """Others of its threads go on, with filters that were not looked at."""
     with subprocess.Popen([sys.executable, "-c", LEADERLESS], stdout=subprocess.PIPE) as process:
         try:
             eventually(lambda: sorted(states(process.pid)) == ["S", "Z"], "its first thread has not ended")

@@ -131,7 +131,7 @@ def test_the_engines_own_filter(judge: Path, tmp_path: Path, salt: int) -> None:
 
 
 def test_a_profile_without_the_engines_rules(judge: Path, tmp_path: Path) -> None:
-    """A profile of somebody else does not hold, nor no filter at all."""
+    """Neither a foreign profile nor a missing filter passes."""
     assert not holds(judge, tmp_path)
     made = {"defaultAction": "SCMP_ACT_ALLOW", "architectures": ["SCMP_ARCH_X86_64"], "syscalls": []}
     assert not holds(judge, tmp_path, compile_profile(made))

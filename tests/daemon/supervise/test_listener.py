@@ -125,7 +125,7 @@ def send(sock: ListenerSocket, base: Path) -> Iterator[Send]:
 def test_every_process_of_a_runtime_is_looked_at(
     send: Send, engine: FakeEngine, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """Each process of a runtime is inspected once its listener is attached; what is wrong is said."""
+    """Each process of a runtime is inspected once its listener is attached; errors are logged."""
     send(message())
     engine.filtered = False
     send(message())
@@ -335,7 +335,7 @@ def test_any_bytes(data: bytes) -> None:
 def test_without_a_group_only_the_first_process_is_looked_at(
     send: Send, engine: FakeEngine, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """Where nothing tells whose a number is, no other process is inspected or ended; that is said."""
+    """Without a sign of a number's owner, no other process is inspected or ended; that is logged."""
     engine.cgroup, engine.shared, engine.filtered = "/", True, False
     send(message(pid=8))
     assert (engine.inspected, engine.ended) == ([], [])

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Notified calls that are refused whatever they ask: on /dev/dri, and calls that nobody knows."""
+"""Notified calls that are refused whatever they ask: on /dev/dri, and unknown calls."""
 
 from __future__ import annotations
 

@@ -74,7 +74,7 @@ def contained(make_daemon: MakeDaemon, group: Path, config: str = "") -> tuple[D
 
 
 def unseen_process(daemon: Daemon, group: Path) -> subprocess.Popen[bytes]:
-    """Start a process in the group that has memory of the card by calls that nobody sees."""
+    """Start a process in the group that has memory of the card by calls that cgpud does not see."""
     words = [str(PROBE), "--dev", str(daemon.run / "sim"), "alloc=2G", "hold=1000"]
     command = ["/bin/sh", "-c", JOINED, str(group / "cgroup.procs"), *words]
     return subprocess.Popen(command, stdout=subprocess.DEVNULL)

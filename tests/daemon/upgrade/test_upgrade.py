@@ -248,7 +248,7 @@ def test_listing_goes_on_after_the_upgrade(make_daemon: MakeDaemon, newer: Progr
     folder = os.open(daemon.tree / "0", os.O_RDONLY)
     try:
         upgrade(daemon, newer)
-        time.sleep(2 * ARRIVE_S)  # A predecessor ends by then, unless somebody has its tree open.
+        time.sleep(2 * ARRIVE_S)  # A predecessor ends by then, unless a process has its tree open.
         assert "name" in os.listdir(folder)
     finally:
         os.close(folder)

@@ -100,7 +100,7 @@ def test_killed_at_a_step(fresh: Daemon, base: Path, step: str, whom: str) -> No
 
 
 def test_asker_may_die(fresh: Daemon) -> None:
-    """An upgrade that was asked for comes to its end without whoever asked."""
+    """An upgrade comes to its end without its asker."""
     before = fresh.pid()
     asker = os.fork()
     if asker == 0:

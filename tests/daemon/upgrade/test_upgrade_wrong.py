@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Successors that lie, fall silent or send what nobody asked for; orders in the middle; and what is left."""
+"""Successors that lie, fall silent or send unasked messages; orders in the middle; and remains."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from tests.daemon.harness import MIB, ROOT, Daemon, serving
 from tests.daemon.upgrades import Steady, await_one, held, pids_of, upgrade
 from tests.integration.commands import eventually
 
-# Speaks by hand: whatever cgpud would check before it sends is sent.
+# Sends each message by hand, also those that cgpud would check before.
 SPEAKS = """
 import array, json, os, socket, sys, time
 if "--successor" not in sys.argv: sys.exit(1)
@@ -38,7 +38,7 @@ def ready(**more):
 {lines}
 time.sleep(60)
 """
-# By its name: what it does, and what the one that runs says of it.
+# By its name: its code, and the daemon's words about it.
 WRONG = {
     "names another": (
         "import subprocess; ready(pid=int(open({victim!r}).read()))",

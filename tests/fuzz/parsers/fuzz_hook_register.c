@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* The hook's arguments, which a specification has: what of them reaches the engine, and the log. */
+/* Fuzz target: the hook's arguments, which a specification has, on their way to the engine and the log. */
 #include "files.h"
 
 #define CGPU_DRAINING_PATH "/nowhere"

@@ -20,7 +20,7 @@ MIB = 1 << 20
 
 
 class Way:
-    """cudaMalloc, and what all ways share."""
+    """cudaMalloc, and parts of all ways."""
 
     def __init__(self, cuda: Cuda, size: int) -> None:
         self.cuda = cuda
@@ -129,7 +129,7 @@ WAYS: dict[str, type[Way]] = {"malloc": Way, "async": Async, "vmm": Vmm, "manage
 
 
 def fill(kind: str, block: int, stop: int, value: int) -> None:
-    """Take, tell, wait, check that nobody has written there, free, tell."""
+    """Take, tell, wait, check that no other has written there, free, tell."""
     cuda = Cuda()
     before, total = cuda.info()
     way = WAYS[kind](cuda, block)

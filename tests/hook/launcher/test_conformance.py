@@ -178,7 +178,7 @@ def compare(place: Place, call: Call, capfd: pytest.CaptureFixture[str], *, sani
 
 
 def test_comes_to_the_same(place: Place, capfd: pytest.CaptureFixture[str]) -> None:
-    """Valid and nearly valid calls: what C does alone Python does too; all else Python gets."""
+    """Valid and nearly valid calls: Python does alike what C does alone, and gets all else."""
     counts: Counter[str] = Counter()
 
     # After these two answers the container may be registered, so both hooks take the registration back.

@@ -78,6 +78,6 @@ def test_line(tree: FakeTree, kind: socket.SocketKind, end: bytes) -> None:
 
 
 def test_no_log(tree: FakeTree) -> None:
-    """Where nothing takes the line the container is registered all the same."""
+    """Without a reader of the line the container is registered all the same."""
     register(tree)
     assert tree.inst_ctl.read_text().startswith(f"create id={CONTAINER} ")

@@ -13,7 +13,7 @@ from tests.hook.support import FakeTree, compile_hook
 
 
 def test_a_state_that_cannot_be_read(tree: FakeTree) -> None:
-    """An error while the state is read refuses the container, whatever has come before it."""
+    """An error while the state is read refuses the container, also after a valid part."""
     reader, writer = os.pipe2(os.O_NONBLOCK)
     try:
         os.write(writer, tree.state().encode())
@@ -31,7 +31,7 @@ def test_a_state_that_cannot_be_read(tree: FakeTree) -> None:
 
 @pytest.mark.root
 def test_without_its_own_files(tmp_path: Path) -> None:
-    """Where the hook does not find its script it says why, and nothing of Python."""
+    """A hook that does not find its script says why, and nothing of Python."""
     program = compile_hook(tmp_path)
     command = ["unshare", "--mount", "sh", "-c", 'mount -t tmpfs none /proc && exec "$@"', "hook"]
     done = subprocess.run(
@@ -42,7 +42,7 @@ def test_without_its_own_files(tmp_path: Path) -> None:
 
 
 def test_without_python(tree: FakeTree, tmp_path: Path) -> None:
-    """Where Python is missing, what needs it is refused in one line."""
+    """Without Python, a container that needs it is refused in one line."""
     folder = tmp_path / "without"
     folder.mkdir()
     tree.program = compile_hook(folder, python="/nowhere/python3")

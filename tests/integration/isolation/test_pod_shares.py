@@ -20,11 +20,11 @@ WHY = "shares are for containers of pods"
 def test_others_have_no_share(engine: Engine, docker: Docker, podman: Podman, tmp_path: Path) -> None:
     """docker and podman run with a share's variable are refused, and so is an image that has it.
 
-    podman is, whatever annotations are given to it, as an image's would be.
+    podman's refusal holds with any annotations, as an image's would be.
     """
     notes = [word for key, value in by_containerd().items() for word in ("--annotation", f"{key}={value}")]
     env = [f"{key}={value}" for key, value in asking(SHARE).items()]
-    # By hand, what the node's agent does for a claim.
+    # The file of a share, by hand in place of the node's agent.
     engine.write("inst_ctl", f"reserve id={SHARE} gpu=0:{LIMIT}:1:0")
     try:
         put(Path(paths.SHARES), gpu=engine.read("0/uuid").strip(), bytes=LIMIT)

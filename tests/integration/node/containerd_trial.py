@@ -32,7 +32,7 @@ from tests.request.shares import SHARE, asking, put
 SOCKET = Path("/run/containerd/containerd.sock")
 SETTINGS = Path("/etc/containerd/config.toml")
 REFERENCE = f"docker.io/library/{IMAGE}"
-# As Debian's package has it, and what a node needs that has no registry and is a container itself.
+# Settings of Debian's package, and those of a node that has no registry and is a container itself.
 BEFORE = f"""version = 2
 
 [plugins]

@@ -54,7 +54,7 @@ def text(document: dict[str, Any], name: str) -> str:
 
 
 def test_well(start: Start, runc: Runc) -> None:
-    """With a sliced container on it, a node is well; what was written beside the file is told."""
+    """With a sliced container on it, a node is well; a setting beside the file is told."""
     start("T4:2", policy=0)
     runc.start("doc", ["/cgpu-probe", "hold=1000"], SLICE)
     _, document = doctor()
@@ -165,7 +165,7 @@ def test_down_and_gone(engine: Engine) -> None:
 
 @pytest.mark.usefixtures("own_engine")
 def test_fix(engine: Engine) -> None:
-    """A changed file is put in force, open folders are closed, registrations of nobody go."""
+    """A changed file is put in force, open folders are closed, registrations without a process go."""
     assert verdicts(doctor()[1])["configuration-in-force"] == "ok"
     engine.config.write_text("policy: 3\n")
     RUN.chmod(0o755)

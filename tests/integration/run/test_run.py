@@ -178,7 +178,7 @@ def test_what_the_command_leaves_is_ended(engine: Engine) -> None:
 
 
 def test_refused_registration_leaves_nothing(engine: Engine) -> None:
-    """Where the card has not as much left, the command is not started."""
+    """On a card with less left, the command is not started."""
     with running("/bin/sh", "-c", READY, "true", options=["--mem", "14G"]) as process:
         before = groups()
         refused = run("/bin/sh", "-c", "echo ran")

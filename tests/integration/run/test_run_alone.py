@@ -23,7 +23,7 @@ END_S = 120
 
 @pytest.fixture(autouse=True)
 def nothing_left() -> Iterator[None]:
-    """Each test begins and ends without an engine, which nobody has to stop."""
+    """Each test begins and ends without an engine."""
     assert not Engine.serves()
     yield
     eventually(lambda: call([CGPUD, "--status"]).returncode != 0, "the engine has ended", END_S)
@@ -104,7 +104,7 @@ def test_no_card() -> None:
 
 
 def test_installed_engine_that_is_stopped(tmp_path: Path) -> None:
-    """Where the node has a service for the engine it is not started behind its back."""
+    """An engine that the node has a service for is not started behind its back."""
     script = (
         "import sys; from cgpu import paths; from cgpu.run.main import main; "
         f"paths.SYSTEMD = {str(tmp_path)!r}; paths.UNITS = ({str(tmp_path)!r},); "

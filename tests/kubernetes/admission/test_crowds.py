@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Reviews of many senders, who go, wait or are slow: what the webhook has at hand is bounded."""
+"""Reviews of many senders, which go, wait or are slow: the webhook's buffers are bounded."""
 
 from __future__ import annotations
 
@@ -111,7 +111,7 @@ def application() -> Webhook:
 
 
 def test_waiting_reviews_are_bounded(judged: Judged, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Where too many wait, the oldest of the address that has most is told to come again; others wait on."""
+    """Beyond the bound, the oldest review of the address that has most is sent away; others wait on."""
     monkeypatch.setattr(server, "WAITING", 4)
 
     async def crowd() -> list[int]:
@@ -187,7 +187,7 @@ def test_large_bodies_go_one_at_a_time(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_bodies_that_are_read_are_bounded(judged: Judged, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Where they take too much, the oldest of the address that has most is told to come again."""
+    """Beyond the bound, the oldest body of the address that has most is sent away."""
     monkeypatch.setattr(server, "BODIES", 4 * server.LARGE + 16)
 
     async def crowd() -> list[int]:

@@ -95,7 +95,7 @@ def test_pod(templates: FewTemplates) -> None:
 
 
 def test_refused(templates: FewTemplates) -> None:
-    """The user reads one line; what could not be made refuses the pod, too."""
+    """The user reads one line; a template that could not be made refuses the pod, too."""
     wrong = {"spec": {"containers": [{"name": "m", "resources": {"limits": {"aliyun.com/gpu-mem": "x"}}}]}}
     response = judged(request(wrong), templates)
     assert response["allowed"] is False
@@ -106,7 +106,7 @@ def test_refused(templates: FewTemplates) -> None:
 
 
 def test_refusals_are_logged(templates: FewTemplates) -> None:
-    """The log says which pod was refused and why: nobody sees the answer to a Deployment's controller."""
+    """The log says which pod was refused and why: users do not see the answer to a controller."""
     log = Log()
     judged(request({**POD, "metadata": {"generateName": "web-7d9f-"}}, namespace="full"), templates, log)
     judged(request({**POD, "metadata": {"name": {"a": 1}}, "spec": 5}), templates, log)

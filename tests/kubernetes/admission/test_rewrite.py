@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Pods of other systems, and what becomes of them."""
+"""Pods of other systems, as they are rewritten."""
 
 from __future__ import annotations
 

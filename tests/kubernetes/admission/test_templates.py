@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Templates on an API server: how many there are, and what they cost it."""
+"""Templates on an API server: their number, and their cost there."""
 
 from __future__ import annotations
 

@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The processes of the cluster, who may call its API, and what tests do with it."""
+"""The processes of the cluster, users of its API, and helpers of tests."""

@@ -62,7 +62,7 @@ def remove(cluster: Cluster) -> None:
 
 
 def remove_webhooks(cluster: Cluster) -> None:
-    """Take the webhooks away: nobody serves them after the test."""
+    """Take the webhooks away: no process serves them after the test."""
     for kind in (MutatingWebhookConfiguration, ValidatingWebhookConfiguration):
         cluster.api.delete(kind, "cgpu-admission")
 

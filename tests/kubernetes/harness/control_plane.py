@@ -40,7 +40,7 @@ def is_ready(url: str) -> Callable[[], bool]:
 
 
 def listens(port: int) -> Callable[[], bool]:
-    """Return the question whether somebody accepts connections on a port of this machine."""
+    """Return the question whether a process accepts connections on a port of this machine."""
 
     def ask() -> bool:
         with socket.socket() as client:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""How much a test does: a part in a normal run, all of it with CGPU_KUBERNETES_FULL=1; and seeds."""
+"""Extent of a test: a part in a normal run, all of it with CGPU_KUBERNETES_FULL=1; and seeds."""
 
 from __future__ import annotations
 

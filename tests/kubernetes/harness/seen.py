@@ -2,7 +2,7 @@
 """GPUs as containers saw them, in files of the node: they outlive pods, logs and the API server.
 
 A container first writes the probe's output into a file, which is named by its pod's name and UID and the
-number of its start. So a container that ever ran without its limit is found, whatever became of it.
+number of its start. So a container that ever ran without its limit is found in any case.
 """
 
 from __future__ import annotations

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Pods with claims, the agent of the node, and what a node has of claims."""
+"""Pods with claims, the agent of the node, and the node's files of claims."""
 
 from __future__ import annotations
 

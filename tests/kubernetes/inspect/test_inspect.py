@@ -104,7 +104,7 @@ def test_details() -> None:
 
 
 def test_exact_sizes_and_taints() -> None:
-    """Where nodes publish MiB, all is in MiB; wide shows what keeps pods away."""
+    """All is in MiB where nodes publish MiB; wide shows taints that keep pods away."""
     taints = [{"key": "gpu.opencgpu.io/engine-down", "effect": "NoSchedule"}]
     found = states([published(NAME, ["15109Mi"], taints=taints)], [given("p", "6043Mi")], [])
     text = words(render.summary(found, wide=True))

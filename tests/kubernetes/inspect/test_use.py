@@ -136,7 +136,7 @@ def test_nobody_waits_for_one(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 class Server(ThreadingHTTPServer):
-    """An API server with two nodes and their agents. proxy: what is answered for the agent of a node."""
+    """An API server with two nodes and their agents. proxy: answers for the agent of a node."""
 
     daemon_threads = True
     proxy: dict[str, Callable[[Handler], None]]
@@ -262,7 +262,7 @@ def test_an_agent_that_does_not_answer(
 
 
 def test_nobody_may_list_pods(server: Server, inspected: Inspected) -> None:
-    """Without the right all uses are ?, and what is allocated is shown."""
+    """Without the right all uses are ?, and allocations are shown."""
     server.denied = "/pods"
     lines, said = inspected("-o", "wide")
     assert (lines[1][2:4], lines[2][3]) == (["3/15", "?"], "?")

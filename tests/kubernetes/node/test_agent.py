@@ -24,7 +24,7 @@ SELDOM = Settings(observe=0.01, retry=0.01, refresh=3600)
 
 
 class WatchedApi(FakeApi):
-    """An API server whose watch breaks at once, with a fault that nobody expects."""
+    """An API server whose watch breaks at once, with an unexpected fault."""
 
     def watch_slices(self) -> Iterator[None]:
         raise ValueError("no JSON")
@@ -95,7 +95,7 @@ def test_what_others_remove_comes_back(api: WatchedApi, running: Callable[[], No
 def test_nothing_is_published_before_the_engine_answers(
     api: WatchedApi, engine: FakeEngine, quiet: Quiet, running: Callable[[], None]
 ) -> None:
-    """Until the engine answers, what was published stays; when it comes, claims are checked."""
+    """Until the engine answers, the published slice stays; when it comes, claims are checked."""
     engine.down = True
     running()
     before = quiet.reconciled
@@ -121,7 +121,7 @@ def test_an_engine_that_has_lost_shares(quiet: Quiet, api: WatchedApi, running: 
 
 
 def test_a_taint_needs_no_event(api: WatchedApi, engine: FakeEngine, running: Callable[[], None]) -> None:
-    """Where events are refused, the card of an engine that is down takes no new pods all the same."""
+    """The card of an engine that is down takes no new pods, also where events are refused."""
 
     def refuse(*_: object, **__: object) -> None:
         raise ApiServerError("event: quota")

@@ -24,7 +24,7 @@ def test_one_share() -> None:
 
 
 def test_several_shares_and_other_drivers() -> None:
-    """Each request has its share; what another driver gives is none of ours."""
+    """Each request has its share; another driver's devices are none of ours."""
     results = [
         result(0),
         result(1, "1Gi", device=SECOND.device),

@@ -79,7 +79,7 @@ def node(tmp_path: Path) -> Node:
 
 
 def test_prepare(node: Node) -> None:
-    """The engine holds the shares; runtime and container engine know them; nobody gets a device node.
+    """The engine holds the shares; runtime and container engine know them; no container gets a device node.
 
     Shares that the engine lacks are seen.
     """
@@ -188,7 +188,7 @@ def _kill_at(node: Node, step: int, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_what_killed_writes_have_left(node: Node) -> None:
-    """Files that were never put in place go, those of claims that nobody knows too; files of others stay."""
+    """Files that were never put in place go, those of unknown claims too; files of others stay."""
     node.claims.prepare(NAME)
     before = node.left()
     for name in ("records/.x", "shares/.x", "cdi/.opencgpu-share-x"):

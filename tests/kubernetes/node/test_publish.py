@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The ResourceSlice of a node, and what it says of the health of cards."""
+"""The ResourceSlice of a node, and its words on the health of cards."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ def test_a_card_is_a_device_with_parts(api: FakeApi, publisher: Publisher) -> No
 
 
 def test_written_when_it_changes(api: FakeApi, publisher: Publisher) -> None:
-    """The same is not written again; a change is, as a new generation; what others removed comes back."""
+    """The same is not written again; a change is, as a new generation; a removed slice comes back."""
     publisher.publish(WELL)
     publisher.publish(WELL)
     publisher.forget()

@@ -77,7 +77,7 @@ def test_a_container_of_docker_and_merged_shares(tree: Tree, records: Records) -
 
 
 def test_what_is_not_known_is_not_nothing(tree: Tree, records: Records) -> None:
-    """Where an entry reads wrong, the use of slice and GPU is unknown, and what is promised stays."""
+    """With a malformed entry, the use of slice and GPU is unknown, and the promise stays."""
     starts(tree, "broken", 300, 100)
     (Path(tree.path) / "0" / "broken" / "meminfo").write_text("?\n")
     (gpu,) = usage(tree, records)

@@ -44,7 +44,7 @@ static int plain_stat(int fd, const char *path, struct stat *out, int flags)
 	return (int)syscall(SYS_newfstatat, fd, path, out, flags);
 }
 
-/* Which node of the driver a regular file is: by the file itself, whatever path or descriptor led to it. */
+/* Which node of the driver a regular file is: by the file itself, through any path or descriptor. */
 static dev_t node_of(dev_t device, ino_t inode)
 {
 	const char *major = getenv(UVM_MAJOR);

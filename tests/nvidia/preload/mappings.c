@@ -54,7 +54,7 @@ static void *map_file(void *address, size_t length, int protection, int flags, i
 	return found;
 }
 
-/* The node itself comes first: whoever supervises mappings of it allows this one, or does not. */
+/* The node itself comes first: a supervisor of its mappings allows this one, or does not. */
 static void *map_uvm(void *address, size_t length, int protection, int flags, int fd, off_t offset)
 {
 	void *found = plain_mmap(address, length, protection, flags, fd, offset), *memory = MAP_FAILED;

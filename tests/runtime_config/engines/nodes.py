@@ -17,7 +17,7 @@ from tests.runtime_config.support import program
 RUNTIME = Path("/usr/lib/cgpu/cgpu-container-runtime")
 DESIRED = Desired(RUNTIME)
 DEFAULT = Desired(RUNTIME, default=True)
-# Where an engine has no program of its own.
+# Engine without a program of its own.
 PROGRAMS = {"nvidia": nvidia.PROGRAM, "hooks": Podman.program}
 
 # Paths below the root.

@@ -73,7 +73,7 @@ def test_a_runtime_without_its_second_name(
 
 
 def test_folders_that_are_made(tmp_path: Path, runtime: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Only root can write into a new folder of settings, whatever the umask is."""
+    """Only root can write into a new folder of settings, under any umask."""
     before = os.umask(0)
     try:
         config = tmp_path / "etc/deep/daemon.json"
@@ -136,7 +136,7 @@ def test_a_failed_reload_changes_nothing(
     capsys: Captured,
     script: str | None,
 ) -> None:
-    """Where the engine cannot be reloaded, its settings are as before."""
+    """The settings of an engine that cannot be reloaded are as before."""
     config.parent.mkdir()
     config.write_text("{}")
     systemctl(tmp_path, monkeypatch, script or "")
@@ -205,7 +205,7 @@ def test_a_runtime_that_is_no_program(tmp_path: Path, path: str, capsys: Capture
 def test_a_folder_that_takes_no_copy(
     config: Path, command: Command, monkeypatch: pytest.MonkeyPatch, capsys: Captured
 ) -> None:
-    """Where the copy of the original cannot be made, nothing is changed, and one line says why."""
+    """Without a copy of the original, nothing is changed, and one line says why."""
     config.parent.mkdir()
     config.write_text("{}")
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The files of each engine: which of them is edited, and what the engine says of them."""
+"""The files of each engine: the edited one, and the engine's check of them."""
 
 from __future__ import annotations
 
@@ -201,7 +201,7 @@ def test_an_upgraded_containerd_gets_a_drop_in(machine: Machine) -> None:
 
 
 def test_before_2_1_the_last_file_with_the_plugin_is_edited(machine: Machine) -> None:
-    """Where an imported file replaces the CRI section of the main file, the runtime is added to that file."""
+    """An imported file that replaces the CRI section of the main file gets the runtime."""
     machine.write(CONFIG_TOML, V2 + CRI2 + ".runtimes.runc]\nruntime_type = 'io.containerd.runc.v2'\n")
     vendor = f"version = 2\n{CRI2}.runtimes.nvidia]\nruntime_type = 'io.containerd.runc.v2'\n{CRI2}]\n"
     vendor += "default_runtime_name = 'nvidia'\n"
@@ -257,7 +257,7 @@ def test_a_file_that_containerd_overlooks(machine: Machine, version: str) -> Non
 
 
 def test_imports_that_go_round(machine: Machine) -> None:
-    """Files that import each other, or what is not there, are read once."""
+    """Files that import each other, or a missing one, are read once."""
     machine.write(CONFIG_TOML, 'version = 2\nimports = ["config.toml", "gone.toml", "b.toml"]\n')
     machine.write("etc/containerd/b.toml", 'imports = ["/etc/containerd/config.toml"]\n')
     engine = machine.engine("containerd", "1.6.20")
@@ -284,7 +284,7 @@ def test_containerd_check(machine: Machine, script: str, message: str) -> None:
 
 
 def test_another_file_leaves_the_drop_in_alone(machine: Machine) -> None:
-    """Where a file elsewhere is edited, the drop-in of the settings in /etc is not taken away."""
+    """An edit of a file elsewhere does not take away the drop-in of the settings in /etc."""
     machine.write(CONFIG_TOML, V3)
     machine.add(machine.engine("containerd", "2.1.0"))
     there = machine.read(DROP_IN)

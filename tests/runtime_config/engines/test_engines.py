@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The settings of docker, containerd and podman as texts: what they say, and what is refused."""
+"""The settings of docker, containerd and podman as texts: their meaning, and refused ones."""
 
 from __future__ import annotations
 

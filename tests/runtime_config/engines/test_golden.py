@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Settings as administrators have them, and what they become: every character is in the folder golden.
+"""Settings as administrators have them, before and after: every character is in the folder golden.
 
-Each case has a folder, ENGINE-NAME. before.txt is what was there, after.txt has the runtime, default.txt has
-it as the default; drop-in.txt and drop-in-default.txt are the files beside it, where an engine reads such.
+Each case has a folder, ENGINE-NAME. before.txt is the original, after.txt has the runtime, default.txt has it
+as the default; drop-in.txt and drop-in-default.txt are the files beside it, where an engine reads such.
 """
 
 from __future__ import annotations

@@ -82,7 +82,7 @@ END = st.sampled_from(["", " ", "\t"]) | COMMENTS.map(lambda comment: f"  {comme
 
 @st.composite
 def toml_lines(draw: st.DrawFn, mark: str) -> list[str]:
-    """Return keys of no meaning, comments and empty lines. mark: what the keys begin with."""
+    """Return keys of no meaning, comments and empty lines. mark: prefix of the keys."""
     keys = draw(st.integers(0, 3))
     lines = [f"{mark}{at} = {draw(TOML_VALUES)}{draw(END)}" for at in range(keys)]
     lines += draw(st.lists(COMMENTS | st.just(""), max_size=2))

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The C launcher: what it decides without Python, and what it hands on."""
+"""The C launcher: its decisions without Python, and starts that it hands on."""
 
 from __future__ import annotations
 
@@ -192,7 +192,7 @@ def test_without_a_runtime_python_explains(launcher: Launcher) -> None:
 
 @pytest.mark.root
 def test_without_its_own_files(launcher: Launcher) -> None:
-    """Where the launcher does not find its script it says why, and nothing of Python."""
+    """A launcher that does not find its script says why, and nothing of Python."""
     command = ["unshare", "--mount", "sh", "-c", 'mount -t tmpfs none /proc && exec "$@"', "launcher"]
     command += [str(launcher.program), "create", "--bundle", "/nowhere", "id"]
     done = subprocess.run(command, capture_output=True, check=False, timeout=60)
@@ -323,7 +323,7 @@ def test_a_mark_of_another_process_means_nothing(launcher: Launcher) -> None:
 
 @pytest.mark.root
 def test_settings_closed_to_the_caller_mean_defaults() -> None:
-    """A rootless container engine may not read the settings; what asks for nothing runs all the same."""
+    """A rootless container engine may not read the settings; containers without requests run all the same."""
     with tempfile.TemporaryDirectory() as place:
         Path(place).chmod(0o777)
         launcher = Launcher(Path(place)).build()

@@ -49,7 +49,7 @@ def build_launcher(
     options: Sequence[str] = SANITIZERS,
     **times: int,
 ) -> Path:
-    """Compile a launcher for any node; python: what it starts in place of the server. Return its path."""
+    """Compile a launcher for any node; python: its program in place of the server. Return its path."""
     program = folder / "launcher" / "cgpu-container-runtime"
     program.parent.mkdir(parents=True)
     (folder / "oci_runtime").mkdir()

@@ -56,7 +56,7 @@ def test_what_the_description_says_of_a_node_counts() -> None:
 
 @pytest.mark.parametrize("path", ["/dev/nvidia0", "/dev//nvidia0", "/dev/x/../nvidia0"])
 def test_a_populated_dev_is_replaced_not_doubled(path: str) -> None:
-    """Where a privileged container lists the node already, the list has it once."""
+    """The list of a privileged container that has the node already has it once."""
     old = {"path": path, "type": "c", "major": 9, "minor": 9}
     privileged = spec(
         linux={"devices": [old, {"path": "/dev/a"}, old], "resources": {"devices": [{"allow": True}]}}

@@ -43,7 +43,7 @@ for line in sys.stdin:
 
 @dataclass(frozen=True)
 class Outcome:
-    """All that a start leaves: status, message, log, the runtime's arguments, the bundle, and its folder."""
+    """Results of a start: status, message, log, the runtime's arguments, the bundle, and its folder."""
 
     status: int
     errors: str

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Nodes by number: made once, right, and none where nobody may."""
+"""Nodes by number: made once, with the right mode, and none without permission."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ def test_others_have_none(tmp_path: Path, other: dict[str, object]) -> None:
 
 
 def test_a_machine_that_has_none(tmp_path: Path) -> None:
-    """Without the folder nobody knows devices by it, so a start need not wait for a node that cannot be."""
+    """Without the folder no device has a number there, so a start waits for no node."""
     assert are_published([{"deviceNodes": [NULL]}], str(tmp_path / "absent"))
     assert not are_published([{"deviceNodes": [NULL]}], str(tmp_path))
 

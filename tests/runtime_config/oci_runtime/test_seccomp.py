@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The profile of a sliced container: what is notified, what passes, stays denied, is refused."""
+"""The profile of a sliced container: notified calls, passed calls, denied calls, refused profiles."""
 
 from __future__ import annotations
 
@@ -153,7 +153,8 @@ def test_what_libseccomp_makes_of_it(name: str) -> None:
     denylist = profile(ALLOW, rule("ptrace", DENY), architectures=["SCMP_ARCH_X86_64", "SCMP_ARCH_X86"])
     before = {"unconfined": None, "denylist": denylist, "allowlist": shipped()}[name]
     edited = supervised(before)
-    # runc leaves out what libseccomp does not know, here all but some, and what says the same as the default.
+    # runc leaves out calls that libseccomp does not know, here all but some, and rules that repeat the
+    # default.
     rules = [
         {**entry, "names": [*KNOWN.intersection(entry["names"])], "args": entry.get("args") or []}
         for entry in edited["syscalls"]
@@ -200,7 +201,7 @@ def test_what_is_denied_stays_denied(action: str) -> None:
 
 
 def test_logged_calls_stay_logged() -> None:
-    """Where a profile allows and logs, the calls that pass are still logged."""
+    """Calls that pass under a profile that allows and logs are still logged."""
     edited = supervised(profile(DENY, rule("ioctl", LOG)))
     assert (ioctl(edited, 0x5401), ioctl(edited, 0xC020462A)) == (LOG, NOTIFY)
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The wrapper's server: what it does, whom it serves, and that all else is as without it."""
+"""The wrapper's server: its work, its callers, and that all else is as without it."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ def test_holds_nothing(bare: Served) -> None:
 
 
 def test_without_a_server(bare: Served) -> None:
-    """Where no server listens the launcher starts Python."""
+    """Without a server that listens the launcher starts Python."""
     raw = bare.bundle(SLICED)
     assert bare.create() == LEFT
     assert bare.config.read_bytes() == raw

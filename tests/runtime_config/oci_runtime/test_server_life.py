@@ -110,7 +110,7 @@ def test_a_worker_that_stops(hasty: Served, name: str, after: bool) -> None:
 
 
 def test_all_workers_stop(hasty: Served) -> None:
-    """Where nobody accepts a start, it is done, and by nobody else later."""
+    """A start that no worker accepts is done, and by no other later."""
     with hasty.server() as server:
         stopped = workers(server.pid)
         for worker in stopped:
@@ -173,7 +173,7 @@ def answering(node: Served, answer: bytes | None, descriptors: int, ready: bytes
     ],
 )
 def test_strange_answers(hasty: Served, answer: bytes | None, descriptors: int) -> None:
-    """A server that answers nothing, or what no server answers, is given up on."""
+    """A server without an answer, or with a wrong one, is given up on."""
     with answering(hasty, answer, descriptors):
         assert_started_once(hasty)
 

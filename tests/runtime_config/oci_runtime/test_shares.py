@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The wrapper with containers of pods: their shares, and what asks past Kubernetes."""
+"""The wrapper with containers of pods: their shares, and requests past Kubernetes."""
 
 from __future__ import annotations
 

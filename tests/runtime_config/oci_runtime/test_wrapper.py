@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The wrapper as a program: what it leaves alone, what it edits, and what it says when it refuses."""
+"""The wrapper as a program: specs that it leaves alone, its edits, and its refusals."""
 
 from __future__ import annotations
 
@@ -208,6 +208,6 @@ def test_both_forms_of_the_log(tmp_path: Path, capfd: pytest.CaptureFixture[str]
 
 @pytest.mark.parametrize("log", ["", "journald:x", "syslog:x", "/does/not/exist/log", "/"])
 def test_without_a_log_there_is_stderr(log: str, capfd: pytest.CaptureFixture[str]) -> None:
-    """Where there is no log file, or none that can be written, stderr has to do."""
+    """Without a log file, or a writable one, stderr has to do."""
     report("why", log, "json")
     assert capfd.readouterr().err == "opencgpu: why\n"

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0
-/* The simulated card behind the driver, and the module parameters: the cards, and what tests set. */
+/* The simulated card behind the driver, and the module parameters: the cards, and knobs of tests. */
 #include <linux/delay.h>
 #include <linux/module.h>
 #include <linux/random.h>
@@ -164,7 +164,7 @@ module_param_cb(test_ibt, &ibt_ops, NULL, 0200);
 MODULE_PARM_DESC(
 	test_ibt, "for tests: modules find that the processor tracks indirect branches, which no emulator does");
 
-/* A version that nobody knows yet speaks as the newest known one does. */
+/* An unknown version speaks as the newest known one does. */
 static void choose_version(struct sim *sim)
 {
 	if (version_select(sim, nvidia_version))

@@ -111,7 +111,7 @@ u32 rm_dma_buf_dup_mem_handle(struct nvidia_stack *sp, struct nv_state *nv, u32 
 	u64 rest5, u64 rest6, u64 rest7);
 void rm_dma_buf_undup_mem_handle(struct nvidia_stack *sp, struct nv_state *nv, u32 client, u32 handle);
 
-/* card.c: what tests can set. */
+/* card.c: knobs of tests. */
 bool knob_defer_close(void);
 void knob_sleep(void);
 void knob_linger(void);

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
  * A stub of nvidia-uvm.ko: its node, and the functions that the engine probes. The stub registers cards, says whether
- * HMM is on, and maps managed memory that takes nothing of a card and that nobody can touch. The tests of all else that
- * UVM does run on NVIDIA's own driver.
+ * HMM is on, and maps managed memory that takes nothing of a card and that no program can touch. The tests of all else
+ * that UVM does run on NVIDIA's own driver.
  */
 #include <linux/cdev.h>
 #include <linux/errno.h>

@@ -200,7 +200,7 @@ void job_read(struct job *job, int *fd, uint32_t type)
 	forget_if_done(job);
 }
 
-/* All that the process itself wrote is in its pipes by now. */
+/* All output of the process itself is in its pipes by now. */
 static void drain(struct job *job, int *fd, uint32_t type)
 {
 	static char chunk[CHUNK];

@@ -28,7 +28,7 @@ FIGURES = re.compile(r"figures group=(\w+) .*busy=(\d+) now=(\d+)")
 
 @dataclass(frozen=True)
 class Look:
-    """How long the card has worked for all groups of a process until then, in seconds."""
+    """Time that the card has worked for all groups of a process until then, in seconds."""
 
     busy: float
     now: float
@@ -54,7 +54,7 @@ def keep_busy(machine: Machine) -> Process:
 
 
 def load(tenant: Slice, groups: int = 1, *before: str) -> Load:
-    """Start work in so many groups of a container; `before`: what it does with the last one first."""
+    """Start work in so many groups of a container; `before`: steps with the last one first."""
     work = [word for _ in range(groups) for word in ("group", WORK)]
     words = [*work, *before, *["figures", f"hold={PAUSE}"] * LOOKS]
     return Load(tenant.start(PROBE, *words), groups)

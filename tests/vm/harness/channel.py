@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The host's end of the channel to the agent in the guest: frames, and who waits for them.
+"""The host's end of the channel to the agent in the guest: frames, and threads that wait for them.
 
 guest/agent.h has the other side.
 """

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""How often a test repeats: few times in a normal run, many with CGPU_VM_FULL=1."""
+"""Repetitions of a test: few in a normal run, many with CGPU_VM_FULL=1."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The initramfs: busybox, the modules that reach the host's files, the agent, and what joins them."""
+"""The initramfs: busybox, the modules that reach the host's files, the agent, and their scripts."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ FLAGS = ("-std=gnu11", "-D_GNU_SOURCE", "-O2", "-s", "-static", "-Wall", "-Wextr
 
 @dataclass(frozen=True)
 class Start:
-    """How a guest starts: its first script, and the modules that this needs beside MODULES."""
+    """Start of a guest: its first script, and the modules that this needs beside MODULES."""
 
     script: str
     modules: tuple[str, ...]

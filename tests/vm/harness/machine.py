@@ -44,7 +44,7 @@ ENVIRONMENT = {
     "LANG": "C.UTF-8",
     "PYTHONDONTWRITEBYTECODE": "1",
 }
-# Where instructions are counted: idle time passes at once, and timers come when they are due.
+# Counted instructions: idle time passes at once, and timers come when they are due.
 COUNTED_ARGUMENTS = ("highres=on", "tsc_early_khz=1000000")
 KERNEL_ARGUMENTS = (
     "console=ttyS0", "quiet", "loglevel=5", "panic=-1", "log_buf_len=4M", "printk.devkmsg=on",
@@ -213,7 +213,7 @@ class Machine:
         )
 
     def end_silent(self) -> str:
-        """End a guest that does not answer; return what its processors and tasks are at, and what it said."""
+        """End a guest that does not answer; return the state of its processors and tasks, and its output."""
         said = self.post_mortem()
         self.ended = self.ended or "it did not answer before this"
         registers = self.monitor.panic()

@@ -9,7 +9,7 @@ from pathlib import Path
 
 SECONDS = 600
 # mmdebstrap mounts what this machine has, such as /dev/shm, in the folder that it fills. A kill leaves the
-# mounts, and a removal of the folder would empty them: so they are seen by nobody else, and go with it.
+# mounts, and a removal of the folder would empty them: so no other process sees them, and they go with it.
 APART = ("unshare", "--mount", "--propagation", "private",
          "--pid", "--fork", "--kill-child", "--mount-proc")  # fmt: skip
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The emulator's monitor: what a guest is at that does not answer."""
+"""The emulator's monitor: state of a guest that does not answer."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ import re
 import socket
 
 ANSWER_SECONDS = 3.0  # after which the emulator is taken to have said all
-# An interrupt that cannot be masked and that nobody expects is a panic. A panic prints the stacks of all
-# processors (64) and of all tasks (1).
+# An unexpected interrupt that cannot be masked is a panic. A panic prints the stacks of all processors (64)
+# and of all tasks (1).
 PANIC_ARGUMENTS = ("unknown_nmi_panic", "panic_print=65")
 TASK = re.compile(r"task:\S.* state:(?P<state>\S)")
 AFTER_TASKS = "Sched Debug Version"

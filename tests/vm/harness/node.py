@@ -113,7 +113,7 @@ def loaded(machine: Machine) -> list[str]:
 
 
 def keep_few_modules(machine: Machine) -> None:
-    """Have few of the kernel's modules at hand; what NVIDIA's driver needs is loaded before."""
+    """Have few of the kernel's modules at hand; modules that NVIDIA's driver needs are loaded before."""
     nvidia.load_needed(machine)
     machine.shell(FEW_MODULES)
 

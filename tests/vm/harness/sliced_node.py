@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A machine with driver and engine, and what the card itself and the tree say of it."""
+"""A machine with driver and engine, and figures of the card itself and of the tree."""
 
 from __future__ import annotations
 
@@ -188,7 +188,7 @@ class SlicedNode:
             holder.finish(self.machine.scaled(SECONDS))
 
     def exec(self, name: str, *commands: Sequence[str]) -> Finished:
-        """Run commands in a container one by one, whatever each answers: the steps of all are printed."""
+        """Run commands in a container one by one, after any answer: the steps of all are printed."""
         if len(commands) == 1:
             return self.containers.exec(name, commands[0])
         script = "\n".join(" ".join(f"'{word}'" for word in command) for command in commands)

@@ -133,7 +133,7 @@ class Slice:
             self.machine.shell(FREEZE, self.name, "0", timeout=SECONDS)
 
     def end(self) -> None:
-        """End its processes, and take its cgroup away: nobody tells the engine."""
+        """End its processes, and take its cgroup away, without a word to the engine."""
         self.machine.shell(END, self.name, timeout=SECONDS)
 
     def await_gone(self) -> None:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A process cannot leave its container as the module sees it, whatever it makes of itself and its names."""
+"""A process cannot leave its container as the module sees it, by any change of itself and its names."""
 
 from __future__ import annotations
 
@@ -139,7 +139,7 @@ def test_nodes_of_its_own(sliced: SlicedNode) -> None:
 
 @pytest.mark.enforcement
 def test_other_ways_to_the_card(sliced: SlicedNode) -> None:
-    """The display's nodes cannot be opened, and what a dma-buf keeps stays charged."""
+    """The display's nodes cannot be opened, and memory of a dma-buf stays charged."""
     script = """
 for node in /scratch/dev/nvidia-modeset /scratch/card /scratch/render; do
 	(: <"$node") 2>&1 || true
@@ -192,7 +192,7 @@ def test_gpu_of_another_container(sliced: SlicedNode) -> None:
 
 @pytest.mark.enforcement
 def test_uvm_file_of_another_container(sliced: SlicedNode) -> None:
-    """Managed memory is charged on its owner's cards: nobody has it go to a card of his own, nor maps it."""
+    """Managed memory is charged on its owner's cards: no other has it go to its own card, nor maps it."""
     taker, card = ("b", 0) if real_driver() else ("c", 1)
     uuid = read(sliced.machine, f"{card}/uuid").strip()
     with giving(sliced, "a", "/hand", "uvm", "/shared/uvm"):

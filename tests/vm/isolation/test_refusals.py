@@ -36,7 +36,7 @@ def test_who_shares_all_with_whoever_writes(node: SlicedNode) -> None:
 
 
 def test_without_the_module(node: SlicedNode) -> None:
-    """Without the module who asks is refused with the command that loads it, and who does not ask is not."""
+    """Without the module a request is refused with the command that loads it; other containers start."""
     unload_engine(node.machine)
     try:
         refused = node.containers.run(["/cgpu-probe"], SLICE)
@@ -49,7 +49,7 @@ def test_without_the_module(node: SlicedNode) -> None:
 
 @pytest.mark.fake_driver("the card in software holds nvidia_uvm")
 def test_without_the_driver_or_its_uvm(node: SlicedNode) -> None:
-    """Where the driver or its UVM part is not loaded the message says which command loads it."""
+    """Without the driver or its UVM part the message says which command loads it."""
     rmmod(node.machine, "nvidia_uvm")
     without_uvm = node.containers.run(["/cgpu-probe"], SLICE)
     rmmod(node.machine, "nvidia")

@@ -42,7 +42,7 @@ def version(node: SlicedNode, request: pytest.FixtureRequest) -> Iterator[str]:
 @pytest.mark.enforcement
 @pytest.mark.usefixtures("version")
 def test_hmm_is_off_in_containers(node: SlicedNode) -> None:
-    """Where HMM is on for the node, a container's ordinary memory stays off the card."""
+    """On a node with HMM, a container's ordinary memory stays off the card."""
     program = node.machine.seen(uvm_probe())
     inside = slice_of(node.machine, "tenant").run(program, "pageable")
     outside = node.machine.run([program, "pageable"])
@@ -68,7 +68,7 @@ def test_processes_of_others_are_not_told(node: SlicedNode) -> None:
 @pytest.mark.fake_driver("two cards")
 @pytest.mark.enforcement
 def test_cards_of_others_are_not_started(node: SlicedNode) -> None:
-    """A container neither attaches nor registers a card that it was not granted, whoever else uses it."""
+    """A container neither attaches nor registers a card that it was not granted, even one in use."""
     node.use("T4:2")
     tenant = slice_of(node.machine, "tenant", f"0:{GIB}")
     program = node.machine.seen(uvm_probe())

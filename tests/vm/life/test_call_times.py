@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""How long calls take in the kernel module, and how many are under way, by the root's entry `stat`."""
+"""Times of calls in the kernel module, and numbers of those under way, by the root's entry `stat`."""
 
 from __future__ import annotations
 

@@ -45,7 +45,7 @@ def events(machine: Machine, container: str) -> list[dict[str, Any]]:
 
 
 def test_life_of_a_slice(staged: Stage) -> None:
-    """Start and end are told, the end with peak and refusals, also where nobody removed the container."""
+    """Start and end are told, the end with peak and refusals, also where no command removed the container."""
     machine = staged.machine
     tenant = staged.slice("tenant", LIMIT)
     words = ["alloc=64M", "free=last", "alloc=1M", f"expect={NO_MEMORY:#x}", "alloc=2G"]

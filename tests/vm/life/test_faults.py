@@ -37,7 +37,7 @@ STEPS_INSIDE = {64: 17, 32: 16}
 SECONDS = count(200, 4000)
 EVERY = count(37, 1)  # of the operations of loading that may fail, which are some thousands
 NODES = ("version", "0/memfree", "0/tenant/meminfo", "0/tenant/owner")
-# Which allocations and copies may fail, and that nobody is told each time.
+# Options: which allocations and copies may fail, and that the log is silent each time.
 FAIL = """
 [ -d /sys/kernel/debug/failslab ] || mount -t debugfs debugfs /sys/kernel/debug
 cd /sys/kernel/debug
@@ -133,7 +133,7 @@ def test_a_missed_probe(machine: Machine) -> None:
 
 @pytest.mark.enforcement
 def test_function_tracer_stays_on(engine: Machine) -> None:
-    """While the module is loaded nobody can switch off the function tracer, by which probes are armed."""
+    """While the module is loaded the function tracer, by which probes are armed, cannot be switched off."""
     off = "echo 0 >/proc/sys/kernel/ftrace_enabled"
     busy = engine.shell(off, check=False)
     assert (busy.returncode != 0, "busy" in busy.stderr) == (True, True), busy.text

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""How the module tells containers: in each version of cgroup, in shared pid namespaces."""
+"""The module's way to tell containers apart: in each version of cgroup, in shared pid namespaces."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ FILL = ("fill=512M:2m", "fill=1M:64k")
 LAYOUTS = ("v2", "v1", "hybrid")
 SMALL = {**SLICE, "ALIYUN_COM_GPU_MEM_CONTAINER": "3"}
 SMALL_LIMIT = 3021 * MIB
-# Out of every hierarchy that is there; what cannot be left is left alone. Arguments: what to do then.
+# Leaves every hierarchy that is there and can be left. Arguments: the command then.
 LEAVE = """
 for procs in /sys/fs/cgroup/cgroup.procs /sys/fs/cgroup/*/cgroup.procs; do
 	[ -e "$procs" ] && echo $$ >"$procs"

@@ -49,7 +49,7 @@ for round in $(seq "$1"); do
 	[ ! -e /proc/cgpu_km ] || echo "round $round: the tree is left"
 done
 """
-# Allocates and frees until a file appears; says how often, or what failed.
+# Allocates and frees until a file appears; prints the number of rounds, or the failed step.
 ALLOCATE = """
 rounds=0
 until [ -e "$2" ]; do
@@ -226,7 +226,7 @@ def test_death_in_a_sleeping_call(engine: Machine) -> None:
 @pytest.mark.fake_driver("a knob of the driver")
 @pytest.mark.parametrize("function", ["rm_ioctl", "os_memcpy_from_user", "os_memcpy_to_user"])
 def test_failure_of_the_driver_undoes_the_charge(engine: Machine, function: str) -> None:
-    """Where the driver fails on its way, card and tree agree on what is held."""
+    """After a failure on the driver's way, card and tree agree on its memory."""
     tenant = slice_of(engine, "tenant")
     words = ["alloc=256M", "hold=1", "alloc=256M", "via=heap", "alloc=128M", "dup", "via=rm21", "alloc=64M"]
     held = tenant.start(PROBE, *words, "host=1M", "hold=1", "via=rm64", "alloc=32M", "hold")

@@ -26,7 +26,7 @@ def newer() -> Kernel:
 @pytest.mark.next_kernel
 @pytest.mark.enforcement
 def test_sliced_container(newer: Kernel, boot: Boot) -> None:
-    """There a container has its slice to the byte, too, and what it held is gone after it."""
+    """There a container has its slice to the byte, too, and its memory is gone after it."""
     machine = boot(other=newer)
     node = SlicedNode(machine, Containers(machine)).use()
     outcome = node.containers.run(["/cgpu-probe", "info", "fill=512M:2m", "fill=1M:64k"], SLICE)

@@ -41,7 +41,7 @@ def held_up(machine: Machine) -> int:
 
 @pytest.fixture
 def staged(machine: Machine) -> Iterator[Stage]:
-    """Return driver and engine, freshly loaded: what the card remembers is this test's."""
+    """Return driver and engine, freshly loaded: the card's counters are this test's."""
     machine.shell("echo 1 >/proc/sys/vm/unprivileged_userfaultfd")
     with stage(machine) as made:
         yield made
@@ -69,7 +69,7 @@ def test_arguments_that_change_under_the_call(staged: Stage) -> None:
 @pytest.mark.fake_driver("a knob of the driver")
 @pytest.mark.enforcement
 def test_a_driver_that_comes_back_late(machine: Machine) -> None:
-    """Where the driver returns long after its work, by chance, the ledger still follows its order."""
+    """The ledger follows the driver's order, also where it returns long after its work, by chance."""
     with stage(machine, test_late_us=2000) as staged:
         process = staged.start(staged.slice("late", RACED), build("races"), RACED, ATTEMPTS // 20, 16)
         raced(process)
@@ -96,7 +96,7 @@ def test_a_handle_that_is_taken_while_its_free_comes_back(staged: Stage) -> None
 
 @pytest.mark.fake_driver("a knob of the driver")
 def test_a_call_that_is_left_over(staged: Stage) -> None:
-    """A call that stays in the driver holds up no other container; what waits for it can be killed."""
+    """A call that stays in the driver holds up no other container; a process that waits for it can die."""
     machine, program = staged.machine, build("order")
     gone = staged.slice("gone", LIMIT)
     staying = staged.start(gone, program, BLOCK)
@@ -163,7 +163,7 @@ def test_a_handle_that_comes_again(staged: Stage, way: str) -> None:
 
 
 def test_calls_stopped_in_a_copy(staged: Stage) -> None:
-    """A container that stops its calls in every copy holds up nobody, and can be killed."""
+    """A container that stops its calls in every copy holds up no other, and can be killed."""
     parked, other = staged.slice("parked", LIMIT), staged.slice("other", LIMIT)
     process = staged.start(parked, build("park"))
     process.await_output(" all\n", timeout=30)
@@ -181,7 +181,7 @@ def test_calls_stopped_in_a_copy(staged: Stage) -> None:
 
 
 def test_descriptors_that_change_under_the_call(staged: Stage) -> None:
-    """The ledger says what the driver holds, whatever becomes of a descriptor during an export."""
+    """The ledger says what the driver holds, also when a descriptor changes during an export."""
     process = staged.start(staged.slice("swap", LIMIT), build("swap"), ROUNDS)
     told = figures(process, SECONDS)
     seen = staged.view()

@@ -21,7 +21,7 @@ LAYOUTS = count(("v2",), ("v2", "v1"))
 START = 'cd "$1"; shift; exec "$@"'
 GROUPS = "find /sys/fs/cgroup -name 'cgpu-run-*'"
 MEMBERS = "find /sys/fs/cgroup -path '*/cgpu-run-*/cgroup.procs' -exec cat {} +"
-# $0 is the probe: what it sees; more than it may have; what a process of another session still gets.
+# $0 is the probe: its view; more than its limit; the rest for a process of another session.
 EXACT = '"$0" info fill=64M:2m expect=0x51 alloc=64K:64k; setsid "$0" info fill=64M:2m; exit 7'
 # As another user, back to where all others are.
 LEAVE = """

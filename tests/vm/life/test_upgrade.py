@@ -195,7 +195,7 @@ def test_parked_call_ends_in_the_core_it_began_in(
 
 def test_memory_that_stops_calls_hinders_no_upgrade(engine: Machine, other_layout: Path) -> None:
     """Calls that wait for their caller's memory hinder no other layout, and go on under it."""
-    # Where pages are counted, the driver's own figure is used, and it has taken none so far.
+    # Counted pages replace the estimate by the driver's own figure, which is none so far.
     tables = 0 if real_driver() else TABLES
     engine.shell("echo 1 >/proc/sys/vm/unprivileged_userfaultfd")
     tenant = slice_of(engine, "stopped", f"0:{GIB}")

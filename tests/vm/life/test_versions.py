@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Which versions of the driver are sliced, and what becomes of others."""
+"""Versions of the driver that are sliced, and the end of others."""
 
 from __future__ import annotations
 
@@ -76,7 +76,7 @@ def test_unknown_version_is_refused_by_name(bare: Machine) -> None:
 
 @pytest.mark.enforcement
 def test_no_container_begins_on_a_driver_without_limits(engine: Machine) -> None:
-    """Where GPUs are known from before, an unknown driver or an incomplete one takes no containers."""
+    """An unknown or incomplete driver takes no containers, also with GPUs that are known from before."""
     for module, version, without in [("nvidia", UNKNOWN, ""), *((one[0], "", one[1]) for one in LACKING)]:
         unload_driver(engine)
         load_driver(engine, version=version or DRIVER_VERSION, without=without)
@@ -99,7 +99,7 @@ def test_no_driver_without_limits_comes_while_containers_run(engine: Machine) ->
     unknown = try_driver(engine, UNKNOWN)
     without_ioctl = try_driver(engine, without="rm_ioctl")
     assert (unknown.returncode != 0, without_ioctl.returncode != 0) == (True, True)
-    # Not needed: what it would export is refused elsewhere, or not there.
+    # Not needed: its exports are refused elsewhere, or not there.
     assert try_driver(engine, without="nv_dma_buf_export").returncode == 0
     uvm = build_fake_driver(engine.kernel, DRIVER_VERSION, "uvm_va_range_create_mmap") / "nvidia-uvm.ko"
     assert insmod(engine, uvm, check=False).returncode != 0

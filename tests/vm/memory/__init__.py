@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The memory limit, and what is accounted for, in a virtual machine."""
+"""The memory limit, and accounted memory, in a virtual machine."""

@@ -43,7 +43,7 @@ def test_no_step_takes_more_than_the_slice(staged: Stage, seed: int) -> None:
     assert seen.cards[0]["chunks_peak"] <= LIMIT + PAGE_MARGIN, seen
     tenant.end()
     tenant.await_gone()
-    # UVM keeps free chunks, as long as it has the card, until somebody else needs them.
+    # UVM keeps free chunks, as long as it has the card, until another needs them.
     neighbour = staged.slice("neighbour", MOST)
     assert neighbour.probe("fill=2M").returncode == 0
     neighbour.end()

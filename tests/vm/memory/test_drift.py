@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The reconciler in the kernel: what a card is short of shows, is said, and ends what is given."""
+"""The reconciler in the kernel: drift of a card shows, is logged, and ends grants."""
 
 from __future__ import annotations
 

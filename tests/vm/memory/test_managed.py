@@ -39,7 +39,7 @@ class Tenant:
         return process
 
     def used(self) -> tuple[int, int]:
-        """Return what is charged to it, and what the card has given away, in MiB."""
+        """Return its charges, and the card's given memory, in MiB."""
         view = self.node.view()
         return view.used[0, "tenant"] // MIB, view.cards[0]["used"] // MIB
 
@@ -106,7 +106,7 @@ def test_each_card_of_the_container_is_charged(node: SlicedNode) -> None:
 
 @pytest.mark.real_driver
 def test_memory_of_a_removed_container_is_promised_to_nobody(node: SlicedNode) -> None:
-    """While a process is left over with a mapping, nobody gets its memory; then it is there again."""
+    """While a process is left over with a mapping, no other gets its memory; then it is there again."""
     tenant = Tenant(node)
     process = tenant.hold("managed=512M", "touch=512M")
     size = node.view().cards[0]["total"]

@@ -82,7 +82,7 @@ class GuestDaemon:
         return self.machine.read_file(f"{TREE}/{node}").decode()
 
     def view(self) -> View:
-        """Return what the driver's own allocator has given out, and what the tree says."""
+        """Return the figures of the driver's own allocator, and of the tree."""
         return parse(self.machine.shell(LOOK_AT, TREE).stdout)
 
     def await_empty(self) -> None:

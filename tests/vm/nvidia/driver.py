@@ -3,8 +3,8 @@
 
 The driver finds a PCI card made in software (hardware/pci_card.c). Without firmware that card cannot be
 started. With the fake GSP (hardware/gsp.c) it starts: the driver's resource manager then runs as on a card,
-and what it asks of its GSP is answered, and kept for tests to read. The firmware it loads then is an
-image without code (firmware.py). UVM has its channels, whose semaphores a fake copy engine releases
+and its requests to the GSP are answered, and kept for tests to read. The firmware it loads then is an image
+without code (firmware.py). UVM has its channels, whose semaphores a fake copy engine releases
 (hardware/copy_engine.c): UVM_REGISTER_GPU, external mappings and migration work, and nothing is copied.
 """
 
@@ -34,7 +34,7 @@ MODULES = ("nvidia", "nvidia-uvm")
 # Settings without the driver's work that needs a copy engine, and without its own tests of the card.
 REGISTRY = "RMDisableScrubOnFree=1;RmDisableGlobalCeUtils=1"
 PARAMETERS = f"NVreg_RegistryDwords={REGISTRY}"
-# Where the fake copy engine finds what UVM writes: in memory of the machine.
+# Settings by which UVM writes into memory of the machine, where the fake copy engine finds it.
 UVM_PARAMETERS = ("uvm_channel_gpfifo_loc=sys", "uvm_channel_gpput_loc=sys", "uvm_channel_pushbuffer_loc=sys")
 ORDERS = "/proc/opencgpu_gsp"
 ORDER = re.compile(

@@ -57,7 +57,7 @@ PROBES: tuple[tuple[str, ...], ...] = (
 
 @dataclass(frozen=True)
 class Checked:
-    """How the checks of a driver ended: the reason by the name of each that did not pass, else None."""
+    """Results of a driver's checks: the reason by the name of each that did not pass, else None."""
 
     checks: dict[str, str | None]
 

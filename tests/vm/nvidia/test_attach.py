@@ -31,7 +31,7 @@ pytestmark = pytest.mark.real_driver
 MIB = 1 << 20
 LIMIT = 1024 * MIB
 SECONDS = 60.0
-# Whenever nobody has the driver open for a moment.
+# Unloads the driver at a moment without an open file of it.
 UNLOAD_BETWEEN = """
 /bin/busybox sleep 1
 kill $(cat /run/nvidia-keeper)

@@ -125,7 +125,7 @@ def test_table(tenant: Tenant) -> None:
 
 @pytest.mark.enforcement
 def test_query(tenant: Tenant) -> None:
-    """Memory's size, and what is used and free, are those of the slice, and add up."""
+    """Sizes of memory, used and free, are those of the slice, and add up."""
     query = "--query-gpu=name,uuid,memory.total,memory.used,memory.free"
     told = tenant.smi(query, "--format=csv,noheader,nounits")
     assert told.strip() == f"Tesla T4, {UUID}, {LIMIT}, {HELD}, {LIMIT - HELD}"
@@ -133,7 +133,7 @@ def test_query(tenant: Tenant) -> None:
 
 @pytest.mark.enforcement
 def test_details(tenant: Tenant) -> None:
-    """All that it knows of the card can be asked, and memory is the slice's."""
+    """All details of the card can be asked, and memory is the slice's."""
     text = tenant.smi("-q")
     memory = re.search(r"FB Memory Usage\n((?: {8}\S.*\n)+)", text)
     assert memory is not None, text

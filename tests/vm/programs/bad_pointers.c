@@ -30,7 +30,7 @@ static uint8_t *area_make(void)
 	return area;
 }
 
-/* Where the driver is told that the content is. */
+/* Address of the content in the driver's arguments. */
 static uint64_t lead(uint8_t *area, enum way way, const uint8_t *content, uint32_t bytes)
 {
 	uint32_t half = bytes / 2;

@@ -40,7 +40,7 @@ static void call_alloc_free(void)
 	failed |= memory_free_at(&session, session.count - 1);
 }
 
-/* A character device of somebody else. */
+/* A character device of another driver. */
 static void call_open(void)
 {
 	int fd = open("/dev/null", O_RDWR | O_CLOEXEC);
@@ -49,7 +49,7 @@ static void call_open(void)
 	close(fd);
 }
 
-/* Comes near no probe: what varies here is the machine. */
+/* Calls that come near no probe: only the machine varies here. */
 static void call_elsewhere(void)
 {
 	failed |= getppid() < 0;

@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * Calls of a container by another's open GPU, or by its file of nvidia-uvm. hand give SOCKET PATH opens a node and
- * hands it to the peer; ends at the end of standard input hand take SOCKET GPU receives it, registers it with a client
- * of its own, and asks for memory of that GPU hand uvm SOCKET maps managed memory, and hands out the file that it is of
- * hand card SOCKET UUID receives that, and has it serve a card of its own
+ * Calls of a container by another's open GPU, or by its file of nvidia-uvm.
+ * hand give SOCKET PATH   opens a node and hands it to the peer; ends at the end of standard input
+ * hand take SOCKET GPU    receives it, registers it with a client of its own, and asks for memory of that GPU
+ * hand uvm SOCKET         maps managed memory, and hands out the file that it is of
+ * hand card SOCKET UUID   receives that, and has it serve a card of its own
  */
 #include <errno.h>
 #include <fcntl.h>

@@ -120,7 +120,7 @@ static void many(void)
 	after += client_fill(&session, piece);
 }
 
-/* A client of that name, and what would be its objects: each may be refused. */
+/* A client of that name, and handles of its objects: each may be refused. */
 static void impostor(uint32_t client)
 {
 	struct session session;

@@ -14,7 +14,7 @@
 #define SUBDEVICE 0xdede0002u
 #define LIST_ENTRIES 8u
 
-/* All that calls read and write, in memory that all threads and processes share. */
+/* Data that calls read and write, in memory that all threads and processes share. */
 struct shared {
 	uint64_t limit;
 	uint64_t most; /* attempts to make */

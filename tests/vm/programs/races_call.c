@@ -12,7 +12,7 @@ static bool call_with(struct attacker *attacker, int fd, uint32_t nr, void *data
 	return ioctl(fd, _IOC(_IOC_READ | _IOC_WRITE, attacker->settings->magic, nr, bytes), data) == 0;
 }
 
-/* With arguments of one's own, which nobody changes. */
+/* With arguments of one's own, which no other changes. */
 static void alloc_plain(struct attacker *attacker, int fd, const uint32_t handles[3], uint32_t class_id, void *params)
 {
 	const struct nv_abi *abi = attacker->settings->abi;

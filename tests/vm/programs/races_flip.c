@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* The fields of calls, and what an attacker would write into each. */
+/* The fields of calls, and an attacker's values for each. */
 #include <stddef.h>
 
 #include "races.h"

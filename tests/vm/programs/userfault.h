@@ -12,12 +12,12 @@ struct trap {
 	bool on_write;
 };
 
-/* on_write: reading is free, and what was put into page before stays; the trap is armed at once. Otherwise any touch
- * stops. False: errno says why. */
+/* on_write: reading is free, and the page's content stays; the trap is armed at once. Otherwise any touch stops. False:
+ * errno says why. */
 bool trap_make(struct trap *trap, bool on_write, const void *data, size_t bytes);
-/* Wait until somebody is stopped. */
+/* Wait until a thread is stopped. */
 bool trap_wait(struct trap *trap);
-/* Let whoever is stopped, or comes, go on; a page that any touch stops has the data from then on. */
+/* Let threads that are stopped, or come, go on; a page that any touch stops has the data from then on. */
 void trap_release(struct trap *trap, const void *data, size_t bytes);
 
 #endif

@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Shares of GPU time, and what the module itself costs, in a virtual machine."""
+"""Shares of GPU time, and the module's own cost, in a virtual machine."""

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""GPU time is divided in the kernel, whatever containers do, and through changes of the engine."""
+"""GPU time is divided in the kernel against all acts of containers, and through changes of the engine."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ TRIES = (
 
 @pytest.fixture(scope="module")
 def machine(boot: Boot) -> Machine:
-    """Return a machine whose clock goes by instructions: what else the host does changes no share."""
+    """Return a machine whose clock goes by instructions: the host's other work changes no share."""
     counting = boot(counted=NS_PER_INSTRUCTION)
     keep_busy(counting)
     return counting
@@ -77,7 +77,7 @@ def put(machine: Machine, node: str, value: int) -> None:
 
 
 def test_the_slice_has_bounds(sliced: Machine) -> None:
-    """The parameter takes 100 to 100000 us while loaded, and what it takes is in force."""
+    """The parameter takes 100 to 100000 us while loaded, and a taken value is in force."""
     wrong = [sliced.shell(SET_SLICE, text, check=False).stdout for text in ("99", "100001", "x")]
     assert wrong == [f"{SLICE_US}\n"] * 3
     assert sliced.shell(SET_SLICE, "100").stdout == "100\n"
@@ -143,7 +143,7 @@ def starved(driver: Machine) -> Iterator[Machine]:
 
 @pytest.mark.enforcement
 def test_channels_do_not_run_before_their_turn(starved: Machine) -> None:
-    """Where it is not its turn a new channel does not run for a moment, on a busy node either."""
+    """A new channel does not run for a moment outside of its turn, on a busy node either."""
     tenant = slice_of(starved, "weightless", f"0:{GIB}:0")
     done = tenant.probe(*["group", "submit=1:1ms"] * 8, "figures").check()
     busy = re.findall(r" busy=(\d+)", done.stdout)
@@ -153,7 +153,7 @@ def test_channels_do_not_run_before_their_turn(starved: Machine) -> None:
 
 @pytest.mark.fake_driver("a knob of the driver")
 def test_a_driver_without_the_lever_is_named(sliced: Machine, tenants: tuple[Slice, Slice]) -> None:
-    """Where channels cannot be stopped the log and the tree say so, and policy 1 divides all the same."""
+    """Without a way to stop channels the log and the tree say so, and policy 1 divides all the same."""
     set_knob(sliced, "test_without_gsp", 1)
     loads = [load(tenants[0], 3), load(tenants[1])]
     eventually(

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The kernel's interface of search trees, over one that is not balanced: what is found in it is the same. */
+/* The kernel's interface of search trees, over one that is not balanced: lookups find the same. */
 #ifndef SHIM_RBTREE_H
 #define SHIM_RBTREE_H
 

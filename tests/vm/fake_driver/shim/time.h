@@ -22,7 +22,7 @@ static inline void fake_clock(clockid_t clock, struct timespec *now)
 	now->tv_nsec = rest;
 }
 
-/* To wait for the card: nobody counts on more than that time passes. */
+/* To wait for the card: callers count on no more than that time passes. */
 static inline void fake_sleep(const struct timespec *rest)
 {
 	unsigned long us = (unsigned long)rest->tv_nsec / NSEC_PER_USEC + 1;

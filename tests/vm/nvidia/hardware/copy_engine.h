@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0 */
-/* A fake copy engine: what of UVM's work is done, so that UVM need not wait for it for ever. */
+/* A fake copy engine: it does enough of UVM's work that UVM need not wait for ever. */
 #ifndef COPY_ENGINE_H
 #define COPY_ENGINE_H
 

@@ -27,7 +27,7 @@ static void release(u64 address, u64 payload, u32 bytes, bool stamped)
 	}
 	if (stamped)
 		write_stamp(at);
-	/* The last of what is written: who waits looks at it. */
+	/* Write the payload after all else: waiters read it. */
 	smp_wmb();
 	if (bytes == 8)
 		WRITE_ONCE(*(u64 *)at, payload);

@@ -30,7 +30,7 @@ static bool run_message(struct pt_regs *regs)
 }
 
 static struct stub stubs[] = {
-	/* No ROM, no firmware that boots, no protected region, nobody to wait for. */
+	/* No ROM, no firmware that boots, no protected region, no processor to wait for. */
 	{ "kgspExtractVbiosFromRom_TU102", NV_ERR_NOT_SUPPORTED },
 	{ "kgspWaitForGfwBootOk_TU102" },
 	{ "kgspIsWpr2Up_TU102" },

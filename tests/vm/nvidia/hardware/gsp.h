@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0 */
-/* A fake GSP: what answers the driver's messages to the processor on the card that runs most of its resource manager. */
+/* A fake GSP: it answers the driver's messages to the processor on the card that runs most of its resource manager. */
 #ifndef GSP_H
 #define GSP_H
 
@@ -29,7 +29,7 @@ int gsp_orders_init(void);
 void gsp_orders_exit(void);
 void gsp_orders_add(const struct gsp_order *order);
 
-/* witness.c: /proc/opencgpu_card, while the module is loaded; and what it looks at, while the driver is. */
+/* witness.c: /proc/opencgpu_card, while the module is loaded; and its source of figures, while the driver is. */
 int witness_init(void);
 void witness_exit(void);
 int witness_place(void);

@@ -26,8 +26,8 @@ static u64 witness_total;
 module_param_named(total, witness_total, ullong, 0444);
 MODULE_PARM_DESC(total, "the card's memory in bytes");
 
-/* Which frames are given out. A sum of calls would go wrong: the allocator takes frames that UVM can do without, and gives them
- * to somebody else, and it may free what was given out before this was here. */
+/* Which frames are given out. A sum of calls would go wrong: the allocator takes frames that UVM can do without, and
+ * gives them to others, and it may free what was given out before this was here. */
 static DECLARE_BITMAP(witness_frames, FRAMES);
 /*
  * Frames of these that are the driver's own. The driver gives some of them back, as 535 does a page of its pools after
@@ -84,7 +84,7 @@ static void witness_note(const struct asked *asked, bool given, bool chunk)
 
 /* Tasks inside of the allocator. One is there twice where another probe runs the function by itself. */
 static const void *inside[CALLS_AT_ONCE];
-/* Where UVM has asked for the addresses of its chunks. */
+/* Arrays that UVM has passed for the addresses of its chunks. */
 static const void *chunk_pages[CALLS_AT_ONCE];
 
 /* Put an entry in place of another one, or of NULL. Returns whether that one was found. */
@@ -104,7 +104,7 @@ static bool table_replace(const void **table, const void *before, const void *af
 	return found;
 }
 
-/* NV_STATUS rm_gpu_ops_pma_alloc_pages(stack, PMA *, count, page size, options, NvU64 *pages): what UVM's call comes to */
+/* NV_STATUS rm_gpu_ops_pma_alloc_pages(stack, PMA *, count, page size, options, NvU64 *pages): UVM's call ends here */
 static int chunks_begin(struct kprobe *kprobe, struct pt_regs *regs)
 {
 	const void *pages = (const void *)regs->r9;
