@@ -37,7 +37,7 @@ find . -xdev \( $prune -o -name 'mok.*' \) -prune -o ! -type d -printf '%y %m %U
 	-o -printf '%y %m %U:%G %p\n' | grep -v ' \./usr/lib/modules/[^/]*/modules\.' | sort
 find ./etc ./usr/lib/modules/*/modules.* -type f -exec sha256sum {} + | sort
 dpkg-query -W -f '${Package} ${Version} ${db:Status-Abbrev}\n'
-systemctl list-unit-files --no-legend --no-pager
+SYSTEMD_BUS_TIMEOUT=240 systemctl list-unit-files --no-legend --no-pager || exit
 ls /dev | grep -v -e '^tty' -e '^vcs' | sort
 """
 MAKE_IMAGE = r"""
