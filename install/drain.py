@@ -34,7 +34,7 @@ def begin(root: Path) -> None:
         path.touch(mode=0o600)
     except OSError as error:
         raise CgpuError(f"{path}: cannot be made: {error.strerror}; run it as root") from error
-    # Where there is no such folder there is no engine to reserve anything.
+    # A missing folder means that no engine runs that could reserve anything.
     with contextlib.suppress(OSError):
         below(root, paths.DRAINING_HERE).touch(mode=0o600)
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What `cgpu install` and `cgpu uninstall` do, without their command lines.
+"""The work of `cgpu install` and `cgpu uninstall`, without their command lines.
 
 Each step makes something true, as often as it is done. A command that failed or was killed goes on when it is
 run again: it does what is not done, and again the step at which it ended.
@@ -40,7 +40,7 @@ AGAIN = "what was done stays: cgpu install goes on, cgpu uninstall takes it back
 
 @dataclass(frozen=True, slots=True)
 class Request:
-    """What the command line of install says. runtimes: None stands for all that are here."""
+    """The options of the install command. runtimes: None stands for all that are here."""
 
     engine: Literal["auto", "module", "daemon"] = "auto"
     runtimes: tuple[str, ...] | None = None

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a killed command has left: the mark of a drained node, and a module that was to be loaded anew.
+"""Leftovers of a killed command: the mark of a drained node, and a module that was to be loaded anew.
 
 An installation or removal that was killed leaves nothing to mend: the same command goes on with it.
 """

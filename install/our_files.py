@@ -50,7 +50,7 @@ def unit(name: str, program: str) -> str:
 def modprobe_settings(root: Path) -> str:
     """Return what modprobe has to know. Raises CgpuError for a configuration with a mistake."""
     config = load(below(root, paths.CONFIG))
-    # Which core comes with cgpu_km, and that NVIDIA's driver comes first, cgpu_km.ko says itself: a softdep
+    # cgpu_km.ko itself names its core, and NVIDIA's driver as the module to load first: a softdep
     # here would take the place of that, and name another core than an upgrade has brought.
     lines = ["# Made by cgpu install: what of the configuration can be given to cgpu_km at load only."]
     given = {key: getattr(config, key) for key in AT_LOAD if getattr(config, key) != effective.DEFAULTS[key]}

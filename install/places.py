@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Where the installer puts things. Each is a path on the node, to be hung below a root."""
+"""Places of the installed files. Each is a path on the node, to be hung below a root."""
 
 from __future__ import annotations
 

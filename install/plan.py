@@ -125,7 +125,7 @@ def _unit_files(context: Context, engine: dict[str, str]) -> list[Step]:
 
 
 def _beside() -> list[Step]:
-    """Return the units of what runs beside an engine. Whoever has a Prometheus enables the exporter."""
+    """Return the units of services beside an engine. The exporter's is enabled by users of Prometheus."""
     server = "cgpu-container-runtime-server"
     return [
         Unit(PUBLISHER_STARTS, "show_slices starts cgpu-smi --publish, now and at each boot"),

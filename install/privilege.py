@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Who may run the commands of a node."""
+"""Refuses a node's commands to users who may not run them."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What is in the way of a removal, and what it means for containers.
+"""Obstacles to a removal, and its effects on containers.
 
 Container engines are asked, with a time limit, which containers have the runtime. The answer is only printed,
 but for running containers that their engine cannot stop without the runtime: those stop an uninstallation. A

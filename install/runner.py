@@ -15,7 +15,7 @@ from cgpu.errors import CgpuError
 from cgpu.runtime_config import programs
 
 FOLDERS = programs.SEARCH
-# Not the machine that the settings of root's docker client may name.
+# DOCKER_CONTEXT overrides the machine that the settings of root's docker client may name.
 ENVIRONMENT = {"PATH": ":".join(FOLDERS), "HOME": "/root", "LC_ALL": "C.UTF-8", "DOCKER_CONTEXT": "default"}
 TIMEOUT_S = 120.0
 Done = programs.Done

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Which container engines get the runtime."""
+"""The choice of container engines that get the runtime."""
 
 from __future__ import annotations
 

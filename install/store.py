@@ -34,7 +34,7 @@ FOLDER_MODE = 0o755
 PRIVATE_MODE = 0o700
 FILE_MODE = 0o600
 COMMANDS = ("", "install", "uninstall")
-# Who has edited a file is not known: "cgpu config set" and cgpu-runtime-config do so, too.
+# The message names no editor: "cgpu config set" and cgpu-runtime-config edit these files, too.
 MEANWHILE = "was changed meanwhile; run the same command again"
 Command = Literal["", "install", "uninstall"]
 Found = tuple[bytes, Meta] | None

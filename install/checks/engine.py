@@ -63,7 +63,7 @@ def enforcing(now: NodeReport) -> list[Finding]:
 
 
 def pages(now: NodeReport) -> list[Finding]:
-    """Which of the two counts decides: the pages that the driver gives out, or calls alone."""
+    """Whether the engine limits the pages that the driver gives out, or calls alone."""
     ours = now.node.ours
     if ours.engine != MODULE:
         return skipped("pages", "only cgpu_km counts the driver's pages: calls alone are counted")
@@ -78,7 +78,7 @@ def pages(now: NodeReport) -> list[Finding]:
 
 
 def driver(now: NodeReport) -> list[Finding]:
-    """What cgpud says of its driver."""
+    """Whether cgpud's driver answers."""
     if now.status is None:
         return skipped("engine-driver", "cgpud does not run")
     error = now.status.get("driver_error")
@@ -122,7 +122,7 @@ def listening(table: str) -> set[str]:
 
 
 def descriptor_store(now: NodeReport) -> list[Finding]:
-    """Who keeps the descriptors of containers while cgpud is away."""
+    """Whether systemd or the keeper holds the containers' descriptors while cgpud is away."""
     name = "descriptor-store"
     if now.node.ours.engine != DAEMON:
         return skipped(name, "only cgpud needs one")

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a check finds."""
+"""Findings of checks, and the state of a node that they are measured against."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ class Finding:
 
 @dataclass(frozen=True, slots=True)
 class DesiredState:
-    """What a node shall have.
+    """The wanted state of a node.
 
     runtimes: names of container engines, as --runtimes takes them. allow_unknown_driver: the configuration's.
     """

@@ -12,7 +12,7 @@ from cgpu.kmod.daemon.tree.libfuse import LIBRARIES
 FIRST: dict[EngineKind, tuple[int, int]] = {"module": (6, 1), "daemon": (5, 10)}
 MACHINE = "x86_64"
 BY_DAEMON = "use the daemon engine: cgpu install --engine daemon"
-# What cgpud refuses without an option of the kernel.
+# Each kernel option, and the calls that cgpud refuses without it.
 WANTED = {
     "CONFIG_KCMP": "exports of memory to descriptors are refused",
     "CONFIG_PROC_PAGE_MONITOR": "managed memory (cudaMallocManaged) is refused",

@@ -50,7 +50,7 @@ def _order(release: str) -> list[int]:
 
 
 def dkms(now: NodeReport) -> list[Finding]:
-    """What dkms says of our modules."""
+    """The states of our module in dkms, for each version and kernel."""
     program = now.node.software.dkms
     if program is None or now.kind != "module":
         return skipped("module-dkms", "dkms is not installed" if program is None else "the engine is cgpud")
@@ -71,7 +71,7 @@ def judge(said: str) -> list[Finding]:
             "dkms does not know the module: it is not built for new kernels",
             "cgpu install --engine module",
         )
-    # Of another version than the one that is installed for a kernel it is enough that it was built.
+    # dkms installs one version for a kernel: other versions may stay built, or added for no kernel.
     there = {kernel for _, kernel, state in states if state == "installed"}
     broken = [one for one in states if not (one[1] in there or (there and not one[1]))]
     if broken:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What shows slices to users who are not root."""
+"""The publisher, by which users who are not root see slices."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def published(now: NodeReport) -> list[Finding]:
 
 
 def has_units(root: Path) -> bool:
-    """Return whether systemd has what starts cgpu-smi --publish."""
+    """Return whether systemd has the units that start cgpu-smi --publish."""
     folders = [below(root, folder) for folder in (UNITS, *PACKAGE_UNITS)]
     return all(any((folder / name).exists() for folder in folders) for name in (PUBLISHER, PUBLISHER_STARTS))
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What prepares containers for the wrapper, so that their start takes no Python of its own."""
+"""The wrapper's server, which prepares containers so that their start runs no Python of its own."""
 
 from __future__ import annotations
 

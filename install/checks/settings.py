@@ -35,7 +35,7 @@ def _engine(name: str, now: NodeReport) -> list[Finding]:
         if one.problem is not None:
             text = f"{one.file}: {one.problem}: {name} does not start with it"
             return problem(check, text, f"correct {one.file}")
-    # Of several files the last one counts.
+    # The last file that names a runtime or a default overrides those before it.
     runtime = next((one for one in reversed(entries) if one.runtime is not None), None)
     default = next((one.default for one in reversed(entries) if one.default is not None), None)
     if runtime is not None and runtime.runtime is not None:

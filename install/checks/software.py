@@ -17,7 +17,7 @@ NAMES: dict[EngineKind, str] = {"module": MODULE, "daemon": DAEMON}
 
 
 def dkms(node: Node) -> list[Finding]:
-    """What builds the module, for this kernel and those to come."""
+    """dkms, which builds the module for this kernel and for later ones."""
     found = node.software.dkms
     if found is None:
         text = "dkms is not installed: the module is not built for a new kernel"
@@ -26,7 +26,7 @@ def dkms(node: Node) -> list[Finding]:
 
 
 def systemd(node: Node, engine: EngineKind) -> list[Finding]:
-    """Who starts the engine, and keeps containers' descriptors while cgpud is away."""
+    """systemd, which starts the engine and holds containers' descriptors while cgpud is away."""
     software = node.software
     if not software.systemd:
         text = "systemd does not run here: start the engine yourself after each boot"

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """cgpu doctor: every check a support engineer would do, each with the command that helps.
 
-It repairs what can be repaired without ending a container, restarting an engine, or changing a decision.
+The command repairs faults without ending a container, restarting an engine, or changing a decision.
 """
 
 from __future__ import annotations

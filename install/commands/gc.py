@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """cgpu gc: registrations whose container is gone are taken out of the engine.
 
-What the engine has registered is compared with the processes of this machine, and with what container
-engines say.
+The command compares the engine's registrations with this machine's processes, and with the lists of
+container engines.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ from cgpu.runtime_config.engines.engine import Ended, Listing
 from cgpu.runtime_config.engines.registry import ENGINES
 
 MOUNTINFO = Path("/proc/self/mountinfo")
-# Of the host's own first namespaces, linux/proc_ns.h.
+# Inode numbers of the kernel's initial namespaces, from linux/proc_ns.h.
 FIRST = {"cgroup": 0xEFFFFFFB, "pid": 0xEFFFFFFC}
 MAX_GROUPS = 4096
 
@@ -47,14 +47,14 @@ class Verdict:
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """What became of all of them. silent: engines that did not answer, in words."""
+    """The verdicts on all registered containers. silent: engines that did not answer, in words."""
 
     judged: tuple[Verdict, ...]
     silent: tuple[str, ...]
 
     @property
     def removed(self) -> tuple[Verdict, ...]:
-        """Those that were removed, or would be."""
+        """Registrations that the command removed, or would remove."""
         return tuple(one for one in self.judged if one.goes)
 
 

@@ -278,7 +278,7 @@ def redact_lines(text: str, last: int) -> str:
 def pack(path: Path, members: Iterable[tuple[str, bytes]], made: float) -> list[str]:
     """Write the archive, mode 0600; return the names in it. Raises CgpuError; no file is left then.
 
-    made: seconds since the epoch. What would make it larger than 16 MiB unpacked is left out.
+    made: seconds since the epoch. Members that would make it larger than 16 MiB unpacked are left out.
     """
     try:
         # Never replaces a file, and never follows a link.

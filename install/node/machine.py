@@ -26,7 +26,7 @@ class Node:
 
 
 def gather(root: Path = Path("/")) -> Node:
-    """Look at the machine below a root. It changes nothing; what cannot be found out is None.
+    """Gather the facts of the machine below a root. Changes nothing; an unknown fact is None.
 
     Programs and NVIDIA's library are asked only where the root is this machine's own.
     """

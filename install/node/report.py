@@ -38,7 +38,7 @@ T = TypeVar("T")
 
 @dataclass(frozen=True, slots=True)
 class NodeReport:
-    """What was found; a problem is the line that says why the thing before it is None."""
+    """The state of a node; a problem is the line that says why the field before it is None."""
 
     node: Node
     kind: EngineKind
@@ -56,11 +56,11 @@ class NodeReport:
     mounted: bool = False
     """Whether something is mounted at cgpud's tree."""
     status: dict[str, Any] | None = None
-    """What cgpud says of itself."""
+    """cgpud's answer to the command `status`."""
     status_problem: str | None = None
     settings: tuple[Entry, ...] = ()
     unit: dict[str, str] = field(default_factory=dict)
-    """What systemd says of cgpud's unit."""
+    """Properties of cgpud's unit, by `systemctl show`."""
     cgroups: frozenset[str] = frozenset()
     """Cgroups that have processes."""
 

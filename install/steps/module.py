@@ -47,7 +47,7 @@ class Displace(Commands):
     def undo_commands(self, context: Context, /) -> Iterator[Command]:
         version, release = self.about.split("/", 1)
         if below(context.root, f"{DKMS}/{version}").exists():
-            # Its kernel's headers may be gone by then, and would never come back.
+            # The kernel's headers may be gone by then, and would never come back.
             yield Command(dkms("install", version, release), needed=False, timeout=BUILD_S)
 
 
@@ -102,7 +102,7 @@ class Load(Commands):
         return f"unloads {MODULE}"
 
     def undo_commands(self, context: Context, /) -> Iterator[Command]:
-        # Not modprobe -r: it would unload NVIDIA's idle driver, too.
+        # modprobe -r would unload NVIDIA's idle driver, too.
         yield from (Command(("rmmod", name)) for name in loaded(context))
 
     def show_undo(self, context: Context, /) -> Iterator[str]:

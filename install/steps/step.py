@@ -19,7 +19,7 @@ from cgpu.runtime_config.engines.engine import ContainerEngine
 
 @dataclass(slots=True)
 class Context:
-    """What the steps of one command work with. notes: lines for the end, each once, in their order."""
+    """Objects that the steps of one command share. notes: lines for the end, each once, in their order."""
 
     root: Path
     node: Node

@@ -26,9 +26,9 @@ from cgpu.node_files import below
 RELOAD = Command(("systemctl", "daemon-reload"))
 FORGET = Command(RELOAD.words, needed=False)
 NOT_LOADED = 5  # the status of systemctl for a unit that systemd does not know
-# A unit that starts another one: that stops with it.
+# Each unit that starts another one; the undo stops both.
 STARTS = {PUBLISHER_STARTS: PUBLISHER, SERVER_STARTS: SERVER}
-# What is restarted with new files: the service of a socket requires it, and so is restarted with it.
+# Units that new files restart. A socket's service requires the socket, so systemd restarts both.
 RENEWED = {PUBLISHER_STARTS: (PUBLISHER_STARTS, PUBLISHER), SERVER_STARTS: (SERVER_STARTS,)}
 
 
@@ -96,7 +96,7 @@ class Unit(Commands):
     def commands(self, _context: Context, /) -> Iterator[Command]:
         yield Command(("systemctl", "enable", "--now", self.about))
         if self.about == PUBLISHER_STARTS:
-            # It ends at once if show_slices is root. What other users see is not worth a failure.
+            # The publisher ends at once if show_slices is root. Its failure does not fail the installation.
             yield Command(("systemctl", "start", PUBLISHER), needed=False)
 
     def undo_title(self, _context: Context, /) -> str:

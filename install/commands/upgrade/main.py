@@ -107,10 +107,10 @@ def _refuse_cold(containers: int, reserved: int, why: str) -> None:
 
 
 def _services(runner: Runner) -> None:
-    """Have what runs beside the engine go on with this version, where systemd runs it."""
+    """Restart the services beside the engine with this version, where systemd runs them."""
     if below(ROOT, paths.SYSTEMD).is_dir():
         for name in (PUBLISHER, EXPORTER, SERVER):
-            # Its status tells nothing: a node without the unit has nothing to exchange.
+            # The status does not matter: a node without the unit has nothing to exchange.
             runner.run(("systemctl", "try-restart", name))
 
 

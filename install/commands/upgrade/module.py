@@ -128,7 +128,7 @@ def _exchange(tree: Tree, name: str, version: str) -> None:
 
 
 def _ask_to_exchange(tree: Tree) -> None:
-    # Not by Tree.write: which errno it is decides what to say.
+    # Tree.write would hide the errno, which decides the message.
     Path(tree.path, "upgrade").write_text("1\n")
 
 

@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What is so on this machine: read only, below a root folder, with bounds on time and size."""
+"""Facts of this machine: read only, below a root folder, with bounds on time and size."""

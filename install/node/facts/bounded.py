@@ -19,7 +19,7 @@ POLL_S = 0.005
 
 
 class NoAnswerError(CgpuError):
-    """It did not answer in time, or ended without an answer."""
+    """The child that was asked did not answer in time, or ended without an answer."""
 
 
 def ask(question: Callable[[], Any], what: str, limit_s: float) -> Any:

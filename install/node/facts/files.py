@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Reading below a root folder. What cannot be read is None: facts are gathered, never demanded."""
+"""Reading below a root folder. An unreadable file is None: facts are gathered, never demanded."""
 
 from __future__ import annotations
 

@@ -16,7 +16,7 @@ from cgpu.run.cgroup import mounts
 VARIABLES = "/sys/firmware/efi/efivars"
 SECURE_BOOT = f"{VARIABLES}/SecureBoot-8be4df61-93ca-11d2-aa0d-00e098032b8c"
 OWNER_KEYS = "MokListRT"  # a long list goes on in variables with a number behind the name
-# Where dkms and Debian's shim-signed keep the key that dkms signs with.
+# Places of dkms and of Debian's shim-signed for the key that dkms signs with.
 SIGNING_KEYS = ("/var/lib/dkms/mok.pub", "/var/lib/shim-signed/mok/MOK.der")
 OPTION = re.compile(r"^(CONFIG_\w+)=[ym]$", re.MULTILINE)
 FLAGS = re.compile(r"^flags\s*:(.*)$", re.MULTILINE)  # of the first processor
@@ -26,7 +26,7 @@ SYSCTL = "/proc/sys/kernel"
 
 @dataclass(frozen=True, slots=True)
 class Kernel:
-    """What is asked of the kernel. None: it does not say, or not to us."""
+    """Facts of the running kernel. None: the kernel does not say, or not to us."""
 
     release: str | None
     machine: str
@@ -40,7 +40,7 @@ class Kernel:
     lockdown: str | None
     secure_boot: bool | None
     signing_key: Path | None
-    """What dkms signs with."""
+    """Key that dkms signs modules with."""
     key_enrolled: bool | None
     """Whether the firmware's list of owner keys has it."""
     ftrace: bool | None

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What of OpenCGPU is on this machine, and which engine runs."""
+"""The parts of OpenCGPU that are on this machine, and the engine that runs."""
 
 from __future__ import annotations
 

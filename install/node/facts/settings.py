@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the settings of container engines say of us: our runtime and the default one, and nothing else."""
+"""The runtimes in container engines' settings: ours and the default one, and nothing else."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ MAX_PROCESSES = 16
 
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """What one file says. runtime: the path it names for ours. default: the default runtime's name.
+    """One settings file. runtime: the path it names for ours. default: the default runtime's name.
 
     cdi: whether pods get CDI devices, None where the file does not say.
     """
@@ -90,7 +90,7 @@ def _imports(root: Path, known: list[str]) -> set[str]:
             continue
         patterns = document.get("imports")
         for pattern in patterns if isinstance(patterns, list) else []:
-            # Not Path.glob(): it refuses forms that containerd takes, such as conf.d/**.toml.
+            # Path.glob() refuses forms that containerd takes, such as conf.d/**.toml.
             inner = str(pattern).lstrip("/") if str(pattern).startswith("/") else ""
             found = sorted(glob.glob(inner, root_dir=root, include_hidden=True)) if "\0" not in inner else []
             imported |= {f"/{name}" for name in found[:MAX_FILES]}

@@ -51,10 +51,10 @@ class Program:
 
 @dataclass(frozen=True, slots=True)
 class Software:
-    """What is there. systemd: whether it is the init process; its version where that is known."""
+    """Programs and libraries that are installed. systemd: whether it is the init process."""
 
     family: str | None
-    """Of the distribution: DEBIAN or RPM of cgpu.distribution."""
+    """Family of the distribution: DEBIAN or RPM of cgpu.distribution."""
     fuse: Path | None
     systemd: bool
     systemd_version: int | None
@@ -116,7 +116,7 @@ def _systemd_version(root: Path) -> int | None:
 
 @dataclass(frozen=True, slots=True)
 class Sharing:
-    """What was found of each, in words for a message: paths, process names with their numbers."""
+    """Other software that shares GPUs, in words for a message: paths, process names with their numbers."""
 
     mps: tuple[str, ...]
     hami: tuple[str, ...]

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Make the file system of an image that has Python, OpenCGPU and nothing else.
 
-It runs in a Debian, by that one's Python, of which the image gets interpreter and library; without a shell,
-a package manager or anything that no part for a cluster needs.
+The program runs on Debian; the image gets the interpreter and library of Debian's Python, and no shell,
+package manager or anything else that no part for a cluster needs.
 
 usage: python_tree.py TREE LAY-OUT WHEELS
 
@@ -21,7 +21,7 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 LIBRARY = Path("usr/lib/opencgpu")
-# Of Python's library: what is for people at a terminal, for developers, or needs more libraries.
+# Modules of Python's library that serve people at a terminal or developers, or need more libraries.
 LEFT_OUT = ("__pycache__", "config-*", "curses", "dbm", "distutils", "ensurepip", "idlelib", "lib2to3",
             "pydoc_data", "sqlite3", "test", "tkinter", "turtle*", "unittest", "venv", "_crypt.*",
             "_curses*", "_dbm.*", "_gdbm.*", "_sqlite3*", "_test*", "nis.*", "readline.*")  # fmt: skip
