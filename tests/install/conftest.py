@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What several tests of the installer and of the node's commands have."""
+"""Fixtures that tests of the installer and of the node's commands share."""
 
 from __future__ import annotations
 

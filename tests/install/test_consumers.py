@@ -47,7 +47,7 @@ def docker(line: str) -> Done:
 
 
 def test_docker(tmp_path: Path) -> None:
-    """Its containers with our runtime are named, running or not, with the command that removes them."""
+    """The warning names docker's containers with our runtime, and the command that removes them."""
     first, last = lines(tmp_path, docker, "docker")
     advice = "they run on, and cannot be started again; to remove them, now or later: docker rm -f db web"
     assert first == f"warning: docker: db, web with the runtime cgpu: {advice}"
@@ -82,7 +82,7 @@ def test_many(tmp_path: Path) -> None:
 
 
 def test_engines_that_are_not_asked(tmp_path: Path) -> None:
-    """Nothing is said where there are none, and of engines that the node was not installed for."""
+    """The check is silent without containers, and about engines that the node was not installed for."""
     assert lines(tmp_path, lambda _: Done(0, ""), *ENGINES, "crio", "nvidia") == []
     assert lines(tmp_path, docker, "crio") == []
 
@@ -117,13 +117,13 @@ def no_answer(line: str) -> Done:
 
 @pytest.mark.parametrize("answer", [no_answer, lambda _: Done(1, "Cannot connect to the Docker daemon\n")])
 def test_an_engine_that_does_not_answer(tmp_path: Path, answer: Callable[[str], Done]) -> None:
-    """That is said, and no more."""
+    """An engine that does not answer makes one line of warning, and no more."""
     (said,) = lines(tmp_path, answer, "docker")
     assert said.startswith("warning: docker does not say which containers have the runtime cgpu (")
 
 
 def test_a_command_that_cannot_be_started(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Nor does a client that is no program keep anybody."""
+    """A client that is no program makes one line of warning, too."""
     Machine(tmp_path).program("docker", "").write_bytes(b"\x7fELF")
     monkeypatch.setattr("cgpu.install.runner.FOLDERS", [str(tmp_path / "bin")])
     (said,) = removal.consumers(tmp_path, SystemRunner(), ["docker"])
@@ -159,7 +159,7 @@ def test_uninstall_is_refused(root: Path, monkeypatch: pytest.MonkeyPatch) -> No
 
 
 def test_stuck(tmp_path: Path) -> None:
-    """Those are podman's that run, where podman answers."""
+    """Stuck containers are those of podman that run with our runtime, where podman answers."""
 
     def answer(line: str) -> Done:
         if " ps " in line:

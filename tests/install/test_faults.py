@@ -102,7 +102,7 @@ FAILS: dict[str, Fail] = {
     ],
 )
 def test_every_call(nodes: Nodes, fail: str, begun: str, again: str) -> None:
-    """Whatever a command has left at any of its calls, settings are valid, and the next one ends well."""
+    """A command that ends at any of its calls leaves valid settings, and the next command ends well."""
     source = nodes.bare if begun == "install" else nodes.installed
     assert nodes.calls[begun] > 80
     for at in range(nodes.calls[begun]):

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What install and uninstall decide: engine, steps, what is left to the user, and when they refuse."""
+"""The decisions of install and uninstall: engine, steps, work left to the user, and refusals."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def context(root: Path, node: Node) -> Context:
 
 
 def test_the_first_configuration_changes_nothing() -> None:
-    """Its comments are all keys with their defaults; as it is, and with the marks taken away, it is valid."""
+    """The file's comments are all keys with their defaults; it is valid with and without comment marks."""
     text = first_configuration()
     assert check(yaml.safe_load(text), "config.yaml").to_dict() == Effective().to_dict()
     open_lines = [
@@ -133,7 +133,7 @@ def test_dry_run(root: Path) -> None:
 
 
 def test_an_edited_unit_is_kept(root: Path) -> None:
-    """Who has edited the unit that was made finds it so after another install, and after uninstall."""
+    """An edited unit stays as it is after another install, and after uninstall."""
     installer(root).install(DAEMON)
     path = root / "etc/systemd/system/cgpud.service"
     path.write_text(path.read_text() + "# mine\n")
@@ -160,14 +160,14 @@ def test_an_edited_configuration_stays(root: Path) -> None:
     about = [line for line in one.notes if "config.yaml" in line]
     assert [line.partition("] ")[2] for line in about[:1]] == ["leaves /etc/cgpu/config.yaml as edited"]
     assert about[1].startswith("/etc/cgpu/config.yaml: was edited since cgpu install wrote it; it stays")
-    # It is not touched by another installation, nor by its end.
+    # Another installation and its removal leave the file as it is.
     installer(root).install(DAEMON)
     installer(root).uninstall(None)
     assert path.read_text().endswith("policy: 2\n")
 
 
 def test_two_installs_of_one_file(root: Path, restored: Path) -> None:
-    """What two of our own installs have done to one file is one removal, and nobody else's."""
+    """One removal undoes the edits of two installs to one file, and reports no edit of others."""
     installer(root).install(Request("daemon", ("whale",)))
     installer(root).install(Request("daemon", ("whale",), default_runtime=True))
     lines = list(installer(root).show_uninstall())
@@ -226,7 +226,7 @@ def test_settings_that_their_engine_refuses(root: Path) -> None:
 
 
 def test_refusals(root: Path, restored: Path) -> None:
-    """What cannot be is refused before anything is changed."""
+    """The installer refuses an impossible request before it changes anything."""
     one = installer(root)
     gather = one.gather
     one.gather = lambda: replace(gather(), kernel=replace(gather().kernel, headers=None))
@@ -291,7 +291,7 @@ def test_auto_takes_the_module_where_it_can(root: Path) -> None:
 
 
 def test_settings_of_modprobe(root: Path) -> None:
-    """What is given at load comes from the configuration; what the module says of itself is not hidden."""
+    """The file has the options of the configuration for the load, and hides no softdep of the module."""
     assert all(line.startswith("#") for line in modprobe_settings(root).splitlines())
     (root / "etc/cgpu").mkdir()
     (root / "etc/cgpu/config.yaml").write_text("allow_unknown_driver: true\nenforce: false\npolicy: 2\n")
@@ -345,7 +345,7 @@ def test_draining(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_a_unit_that_the_user_has_started(root: Path, restored: Path) -> None:
-    """Who has enabled the unit later, as he was told to, finds it disabled before it goes."""
+    """Uninstall disables a unit that the user enabled later, before it removes the file."""
     installer(root, driver=None).install(DAEMON)
     System(root).run(("systemctl", "enable", "--now", "cgpud.service"))
     installer(root).uninstall(None)

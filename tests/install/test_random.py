@@ -17,7 +17,7 @@ from tests.install.support import DAEMON, installer, make_node, snapshot
 
 POINTS = 130  # more calls than one command makes: the rest come to their end
 COMMANDS = st.sampled_from(["install", "uninstall"])
-# What is done, and behind which of its calls it is killed; or whose settings are edited.
+# A command and the call after which it is killed, or an engine whose settings are edited.
 STEP = st.one_of(
     st.tuples(COMMANDS, st.none()),
     st.tuples(COMMANDS, st.integers(0, POINTS)),

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What is in the way of a removal, also of one that goes on; units that are stopped for good."""
+"""Obstacles to a removal, also to one that goes on; units that are stopped for good."""
 
 from __future__ import annotations
 
@@ -75,7 +75,7 @@ def test_it_waits_for_slices(interrupted: Path) -> None:
 
 @pytest.mark.root
 def test_it_waits_for_claims(root: Path) -> None:
-    """What Kubernetes has reserved for a pod is in the way, too, and named by its claim."""
+    """A share reserved for a pod in Kubernetes stops the removal, too; the message names its claim."""
     installer(root, engines=PODMAN).install(DAEMON)
     tree = a_tree(root)
     known, other = (f"0000000{number}-0000-4000-8000-000000000000" for number in (1, 2))
@@ -177,7 +177,7 @@ UNIT = "etc/systemd/system/cgpud.service"
 
 
 def test_a_unit_that_was_removed(root: Path, restored: Path) -> None:
-    """It stays removed: what runs of it is stopped, its link for the boot goes, and all else comes back."""
+    """A removed unit stays removed: uninstall stops its service, removes its link, and restores the rest."""
     installer(root).install(DAEMON)
     wants = root / "etc/systemd/system/multi-user.target.wants"
     wants.mkdir()
@@ -196,7 +196,7 @@ def test_a_unit_that_was_removed(root: Path, restored: Path) -> None:
 
 @pytest.mark.parametrize(("status", "is_said"), [(0, False), (5, False), (1, True)])
 def test_a_removed_unit_that_does_not_stop(root: Path, status: int, *, is_said: bool) -> None:
-    """It holds nothing up and is left to the user; one that systemd does not know is not worth a word."""
+    """The removal goes on and leaves the unit to the user, without a word if systemd does not know it."""
 
     class Refusing(System):
         def run(self, words: Sequence[str], timeout: float = TIMEOUT_S) -> Done:

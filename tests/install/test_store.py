@@ -54,7 +54,7 @@ def test_a_file_comes_back(root: Path, restored: Path, after: bytes | None) -> N
 
 
 def test_a_file_is_saved_once(root: Path) -> None:
-    """What was there before the first change lies under a name made of its path, and stays so."""
+    """The content before the first change lies under a name made of its path, and stays so."""
     before = (root / WHALE.path).read_bytes()
     write(root, WHALE.path, b"first=yes\n")
     write(root, WHALE.path, b"second=yes\n")
@@ -92,7 +92,7 @@ def test_folders_that_are_in_use_stay(root: Path) -> None:
 
 
 def test_an_edit_in_the_meantime_is_seen(root: Path) -> None:
-    """What was planned for another content is not written over somebody's edit."""
+    """The store refuses an edit that was planned for another content of the file."""
     with pytest.raises(CgpuError, match="was changed meanwhile"):
         Store.load(root).write(STEP, [FileEdit(root / WHALE.path, b"older=yes\n", b"edited=yes\n")])
     assert not below(root, RECORD).exists()
@@ -138,7 +138,7 @@ def test_a_damaged_content_is_not_put_back(root: Path) -> None:
     ],
 )
 def test_a_record_that_is_not_understood(root: Path, before: str, after: str) -> None:
-    """It stops every command before it begins, and the line says where the old contents are."""
+    """An unknown record stops every command before it begins; the line says where the old contents are."""
     write(root, "etc/first", b"1\n")
     path = below(root, f"{RECORD}/record.json")
     assert before in path.read_text()
@@ -191,7 +191,7 @@ def test_a_record_that_others_may_have_written(root: Path, name: str) -> None:
 
 @pytest.mark.root
 def test_a_saved_content_that_others_own(root: Path) -> None:
-    """It is not put back, nor is a link in its place."""
+    """Undo restores neither a saved file that others own, nor a link in its place."""
     write(root, WHALE.path, b"1\n")
     (saved,) = below(root, f"{RECORD}/before").iterdir()
     os.chown(saved, 1000, 1000)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What doctor advises is what the commands take and do."""
+"""The commands take and do all that doctor advises."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ PARSERS = {"doctor": doctor_parser, "gc": gc_parser, "config": config_parser}
 
 
 def test_every_fix_is_of_a_check(tmp_path: Path) -> None:
-    """Nothing is fixed that no check finds."""
+    """Each fix belongs to a check."""
     now = node_report(tmp_path)
     found = [one for kind in ("module", "daemon") for one in preflight(now.node, DesiredState(kind))]
     found += [one for kind in ("module", "daemon") for one in examine(replace(now, kind=kind))]

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Who goes and who stays: by processes first, by the engines' lists then."""
+"""Registrations that `cgpu gc` removes: by processes first, then by the engines' lists."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def registered(cgroup: str = "/group/c1") -> Slice:
     ),
 )
 def test_one_with_processes_never_goes(said: dict[str, dict[str, bool]]) -> None:
-    """Whatever the engines say: processes that live keep their registration."""
+    """Living processes keep their registration, whatever the engines say."""
     assert not judge(registered(), said, alive=True).goes
 
 
@@ -61,7 +61,7 @@ def test_groups_of_any_hierarchy(cgroup: str) -> None:
 
 
 def test_a_group_that_is_not_known() -> None:
-    """Where nothing tells a container's processes, it counts as alive."""
+    """A container of unknown processes counts as alive."""
     assert gc.is_alive(registered("-"), "", frozenset())
 
 
@@ -99,7 +99,7 @@ def test_what_is_removed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Non
 
 
 def test_more_groups_than_are_looked_at(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Where not all of a container can be seen, it counts as alive."""
+    """A container with more groups than the command reads counts as alive."""
     (tmp_path / "group" / "c1" / "a").mkdir(parents=True)
     for folder in ("c1", "c1/a"):
         (tmp_path / "group" / folder / "cgroup.procs").write_text("")
@@ -114,7 +114,7 @@ def test_groups_do_not_lead_outside(group: str, tmp_path: Path) -> None:
 
 
 def test_view() -> None:
-    """Who does not see what the engine sees is told to run on the host."""
+    """The command asks to be run on the host where it sees other processes than the engine."""
     gc.check_view({"pid": os.getpid()})
     with pytest.raises(CgpuError, match="on the host"):
         gc.check_view({"pid": 0})

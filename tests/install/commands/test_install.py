@@ -63,7 +63,7 @@ def holders(path: Path) -> list[int]:
 
 
 def test_one_at_a_time(tmp_path: Path) -> None:
-    """Who comes second waits, and goes on when the first is done; after a while it gives up with a line."""
+    """A second command waits, and goes on when the first is done; after a while it gives up with a line."""
     order: list[str] = []
 
     def second() -> None:
@@ -109,7 +109,7 @@ with lock.held(Path({str(tmp_path)!r})) as fd:
 
 
 def test_only_root(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
-    """Who is not root is refused with one line."""
+    """The commands refuse a user other than root with one line."""
     monkeypatch.setattr(os, "geteuid", lambda: 1000)
     assert install_command.main([]) == 1
     assert uninstall_command.main([]) == 1
@@ -120,7 +120,7 @@ def test_only_root(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixtur
 
 
 def test_no_slices_while_draining(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Whoever registers while slices are not given out is refused, before the engine is asked."""
+    """The client refuses a registration during a drain, before it asks the engine."""
     mark = tmp_path / "draining"
     monkeypatch.setattr(paths, "DRAINING", str(mark))
     (tmp_path / "inst_ctl").write_text("")
@@ -183,14 +183,14 @@ def test_closed_streams(closed: str) -> None:
 
 
 def test_a_full_disk() -> None:
-    """What could not be printed is said in one line."""
+    """The command reports a failed write to its output in one line."""
     done = shell(">/dev/full", *EXPLAIN)
     assert done.returncode == 1
     assert done.stderr == "cgpu: standard output: No space left on device\n"
 
 
 def test_a_reader_who_leaves() -> None:
-    """Who has seen enough ends it, as it ends other programs."""
+    """A reader that closes the pipe ends the command, as it ends other programs."""
     done = shell("| head -n 0; echo $?", "sh", "-c", '"$@"; echo $? >&2', "sh", *EXPLAIN)
     assert done.stderr in ("141\n", "0\n")  # 0: all was in the pipe before head had ended
 

@@ -202,7 +202,7 @@ def test_draining(tmp_path: Path) -> None:
 
 
 def test_a_fix_that_fails_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """What cannot be fixed is a line, and the next one is tried."""
+    """doctor prints a line for a fix that fails, and tries the next one."""
 
     def refuse(now: NodeReport) -> str:
         raise CgpuError("no")
@@ -235,7 +235,7 @@ def test_what_publishes_is_started(tmp_path: Path, monkeypatch: pytest.MonkeyPat
 
 @pytest.mark.root
 def test_permissions_are_closed_without_links(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """What others can enter is root's alone afterwards; what a link in its place leads to is not touched."""
+    """An open folder becomes root's alone; doctor follows no link in a folder's place."""
     folder, behind, link = tmp_path / "folder", tmp_path / "behind", tmp_path / "link"
     folder.mkdir(mode=0o777)
     folder.chmod(0o777)

@@ -49,7 +49,7 @@ SECRET = "hunter2-S3CRET"  # noqa: S105, made up
     ],
 )
 def test_secrets_in_lines(line: str) -> None:
-    """What names a secret, a variable's value and credentials in a URL are left out."""
+    """The bundle leaves out named secrets, values of variables, and credentials in a URL."""
     assert SECRET not in redact_line(line)
 
 
@@ -63,13 +63,13 @@ def test_secrets_in_lines(line: str) -> None:
     ],
 )
 def test_ordinary_lines_stay(line: str) -> None:
-    """What support reads a log for is still there."""
+    """Lines that support reads a log for stay as they are."""
     assert redact_line(line) == line
 
 
 @given(st.text(max_size=200), st.sampled_from(["password=", "TOKEN=", "secret: ", "api_key="]))
 def test_any_line(before: str, name: str) -> None:
-    """Whatever stands before it: a named secret is left out, and a line stays one line."""
+    """The bundle leaves out a named secret whatever stands before it, and a line stays one line."""
     out = redact_line(f"{before} {name}{SECRET}")
     assert SECRET not in out
     assert "\n" not in out
@@ -111,7 +111,7 @@ def test_events(tmp_path: Path) -> None:
 
 
 def test_last_events(tmp_path: Path) -> None:
-    """Of many events the last ones are taken; where there is no log, or none that can be read, nothing."""
+    """The bundle takes the last of many events, and none where no log can be read."""
     path = tmp_path / "events.log"
     assert events(str(path)) == ""
     for number in range(support_bundle.LAST + 10):
@@ -125,7 +125,7 @@ def test_last_events(tmp_path: Path) -> None:
 
 
 def test_kernel_lines() -> None:
-    """Of the kernel's log only lines of the module and the driver are taken."""
+    """The bundle takes only lines of the module and the driver from the kernel's log."""
     said = (
         "[1.0] cgpu_km: loaded\n[2.0] NVRM: Xid\n[3.0] audit: cmd=mysql -px\n[4.0] Command line: nvidia.x=1\n"
     )
@@ -168,7 +168,7 @@ def test_nothing_is_overwritten(tmp_path: Path) -> None:
 
 
 def test_bounded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """What would make the archive too large is left out, what follows is not."""
+    """The bundle leaves out a file that would make it too large, and packs those after it."""
     monkeypatch.setattr(support_bundle, "MAX_TOTAL", 10)
     assert pack(tmp_path / "b", [("a", b"12345"), ("b", b"123456"), ("c", b"12345")], 0.0) == ["a", "c"]
 

@@ -89,13 +89,13 @@ def end(daemon: Daemon, sliced: Sliced) -> None:
 
 
 def test_without_an_engine(tmp_path: Path, capsys: Captured) -> None:
-    """Where no engine runs there is nothing to do, and that is said."""
+    """The command says that it has nothing to do where no engine runs."""
     assert upgrade_command.main(["--run", str(tmp_path)]) == 0
     assert capsys.readouterr().out.startswith("no engine runs: there is nothing to do; version ")
 
 
 def test_what_runs_beside_the_engine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """What shows slices, and the wrapper's server, go on with the new version, where systemd runs them."""
+    """The publisher and the wrapper's server go on with the new version, where systemd runs them."""
     ran: list[str] = []
 
     class Systemctl:
@@ -172,7 +172,7 @@ def test_where_hot_cannot_be(daemon: Daemon, ask: Ask, foreign: Program) -> None
 
 
 def test_what_does_not_start(daemon: Daemon, ask: Ask, others: Path) -> None:
-    """What is no cgpud is refused; where one does not start cold, the one before runs again."""
+    """The command refuses a program that is no cgpud; if a cold start fails, the old daemon runs again."""
     status, _, error = ask("--program", "/bin/true")
     assert status == 1
     assert error == "cgpu upgrade: --program /bin/true: is no cgpud\n"
@@ -214,7 +214,7 @@ def test_cold_beside_one_that_came_meanwhile(
     name: str,
     words: tuple[str, ...],
 ) -> None:
-    """Who is registered during the hot attempt, or before slices are refused, keeps what he has."""
+    """A container registered during the hot attempt, or before slices are refused, keeps its slice."""
     made = comes(daemon, monkeypatch, at, name)
     pid = daemon.pid()
     status, _, error = ask("--program", foreign.argv[0], *words)
@@ -227,7 +227,7 @@ def test_cold_beside_one_that_came_meanwhile(
 def test_cold_beside_one_that_comes_at_the_stop(
     daemon: Daemon, ask: Ask, foreign: Program, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Who is registered past the mark is found in the answer to the stop: the one before runs again."""
+    """The answer to the stop tells of a container registered past the mark: the old daemon runs again."""
     made: list[Sliced] = []
     real = manage.end
 
@@ -248,7 +248,7 @@ def test_cold_beside_one_that_comes_at_the_stop(
 def test_cold_that_finds_nobody_to_stop(
     daemon: Daemon, ask: Ask, newer: Program, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Of a daemon that ends by itself nobody knows what it had: it is started again, and no other one."""
+    """The command starts the same daemon again if it ended by itself, as its containers are unknown."""
     real = manage.end
 
     def ending(*words: Any, **more: Any) -> Any:
@@ -308,7 +308,7 @@ def test_the_mark_of_a_cold_one_that_ends(
 
 
 def test_a_killed_cold_one_has_left_its_mark(daemon: Daemon, ask: Ask, mark: Path) -> None:
-    """What has been killed refuses slices until somebody asks again."""
+    """The mark of a killed command refuses slices until the next command removes it."""
     mark.touch()
     assert ask("--dry-run")[0] == 0
     assert mark.exists()

@@ -165,7 +165,7 @@ def none_registered(kernel: Kernel, tmp_path: Path, monkeypatch: pytest.MonkeyPa
 def test_module_cold_beside_one_that_came_meanwhile(
     kernel: Kernel, tmp_path: Path, mark: Path, monkeypatch: pytest.MonkeyPatch, capsys: Captured
 ) -> None:
-    """Who is registered after the first look is counted before anything is unloaded."""
+    """The command counts containers registered since its first count before it unloads anything."""
     none_registered(kernel, tmp_path, monkeypatch, "0.0.9")
     monkeypatch.setattr(drain, "begin", lambda _: (kernel.tree / "0/def").mkdir())
     assert upgrade_command.main(["--cold"]) == 1
@@ -183,7 +183,7 @@ def test_module_cold_that_takes_no_configuration(
     capsys: Captured,
     version: str,
 ) -> None:
-    """Of a core that was loaded anew it is not said that it goes on, whichever version it is."""
+    """The command does not say that a core goes on which it loaded anew, whichever version it is."""
     none_registered(kernel, tmp_path, monkeypatch, version)
     draining: list[bool] = []
 
@@ -219,7 +219,7 @@ def test_module_cold_that_cannot_unload(
 
 @pytest.mark.parametrize("step", range(1, len(STEPS) + 1))
 def test_module_killed_at_each_step(kernel: Kernel, step: int) -> None:
-    """Whatever a killed command has done, the next one ends with the new core alone."""
+    """The command after a killed one ends with the new core alone, at whichever step that was killed."""
     kernel.kill = step
     with pytest.raises(KilledError):
         upgrade_command.main([])
@@ -232,7 +232,7 @@ def test_module_killed_at_each_step(kernel: Kernel, step: int) -> None:
 def test_module_cold_killed_at_each_step(
     kernel: Kernel, tmp_path: Path, mark: Path, monkeypatch: pytest.MonkeyPatch, step: int
 ) -> None:
-    """Whatever a killed cold upgrade has unloaded, the next one loads and configures."""
+    """The command after a killed cold upgrade loads all that was unloaded, and configures it."""
     none_registered(kernel, tmp_path, monkeypatch, "0.0.9")
     configured: list[bool] = []
 

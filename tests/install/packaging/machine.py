@@ -10,7 +10,7 @@ import subprocess
 from collections.abc import Iterator
 from pathlib import Path
 
-# What dpkg, apt and their triggers keep of their own work.
+# Records that dpkg, apt and their triggers write of their own work.
 PACKAGE_DATA = (
     "var/lib/dpkg/",
     "var/lib/apt/",
@@ -19,7 +19,7 @@ PACKAGE_DATA = (
     "etc/ld.so.cache",
     "var/lib/dkms/mok.",
 )
-# What other tests, or a node that was set up, may have here. The copy begins without it.
+# Files of other tests, or of a node that was set up. The copy begins without them.
 HIDDEN = ("etc/cgpu", "var/lib/cgpu")
 LAYER = "mnt"
 # The layer stays visible at /mnt. Engines and package managers have a /run and a /tmp of their own.

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What is in the Debian packages."""
+"""The contents of the Debian packages."""
 
 from __future__ import annotations
 
@@ -81,7 +81,7 @@ def test_unit(tree: Path, repository: Path) -> None:
 
 
 def test_lock(repository: Path) -> None:
-    """What is brought along meets the project's dependencies, and those of kubectl's plugin."""
+    """The bundled packages meet the project's dependencies, and those of kubectl's plugin."""
     project = tomllib.loads((repository / "pyproject.toml").read_text())["project"]
     extras = project["optional-dependencies"]
     named = [*project["dependencies"], *extras["kubectl"], *extras["exporter"], *extras["top"]]
@@ -120,7 +120,7 @@ def test_bytecode(tree: Path) -> None:
 
 
 def test_no_sources_of_programs(tree: Path) -> None:
-    """What compiles programs and the module is not in the daemon's package."""
+    """The daemon's package has no sources of programs or of the module."""
     names = [path.name for path in (tree / "usr/lib/opencgpu").rglob("*")]
     assert [name for name in names if name.endswith((".c", ".h", ".o")) or name == "Makefile"] == []
 

@@ -110,7 +110,7 @@ def test_isolated(node: Machine) -> None:
 
 
 def test_no_site_packages(node: Machine) -> None:
-    """What other packages have every Python run at its start is run by no command, nor by the daemon."""
+    """Neither a command nor the daemon runs the .pth files of other packages' Python modules."""
     folder = node.path("/usr/local/lib/python3.11/dist-packages")
     folder.mkdir(parents=True, exist_ok=True)
     (folder / "marker.pth").write_text("import os; open('/tmp/marker', 'w').close()\n")
@@ -163,7 +163,7 @@ def test_runtime(engine: Machine) -> None:
 def test_beside_a_slice(packages: Packages, engine: Machine, sliced: subprocess.Popen[str]) -> None:
     """While a slice is in use the package stays; one that is newly installed leaves engine and slices alone.
 
-    It says how to exchange the engine.
+    The new package says how to exchange the engine.
     """
     assert_refused(engine.remove("opencgpu"), "1 slices are in use; stop their containers: cgpu-smi")
     assert sliced.poll() is None

@@ -25,7 +25,7 @@ from tests.packages import Packages
 LABEL = "opencgpu.io/node"
 CALLS = "/tmp/calls"
 GZIP = b"\x1f\x8b"
-# What the commands do is tested where they are; here it counts that they are called, in order, on the node.
+# The commands have tests of their own; these tests check that they are called, in order, on the node.
 RECORDER = f"""#!/bin/sh
 echo "$*" >>{CALLS}
 env >{CALLS}.environment

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What is in the rpm packages: the same as in Debian's, by the other family's rules."""
+"""The contents of the rpm packages: the same as Debian's, by the other family's rules."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ MOVED = (
     ("/lib/systemd/system/", "/usr/lib/systemd/system/"),
     ("/usr/share/zsh/vendor-completions/", "/usr/share/zsh/site-functions/"),
 )
-# What only one family's packages have: licences and notes of changes.
+# Files that only one family's packages have: licences and notes of changes.
 OF_DEBIAN = ("/usr/share/doc/", "/usr/share/lintian/")
 OF_RPM = ("/usr/share/doc/", "/usr/share/licenses/")
 # The oldest glibc of a distribution that the specification is for: RHEL 9's.

@@ -67,7 +67,7 @@ def test_edits_of_others_stay(root: Path, *, later: bool) -> None:
 
 
 def test_settings_that_were_removed_stay_removed(root: Path) -> None:
-    """Who has removed the file finds none after uninstall."""
+    """Uninstall does not restore a file that the user has removed."""
     install(root)
     (root / WHALE.path).unlink()
     settle(root, WHALE).uninstall(None)
@@ -95,7 +95,7 @@ def test_json_that_a_tool_has_written_anew(root: Path) -> None:
 
 
 def test_a_default_runtime_of_somebody_else(root: Path) -> None:
-    """Who has set another default runtime since keeps it."""
+    """Uninstall leaves a default runtime that the user has set since."""
     engine, path = docker(root, "{}\n")
     install(root, engine, default=True)
     path.write_text(json.dumps({**json.loads(path.read_text()), "default-runtime": "crun"}))
@@ -134,7 +134,7 @@ def test_toml_whose_comments_are_lost(root: Path, tmp_path: Path, *, imports: bo
 
 
 def test_a_runtime_in_another_imported_file(root: Path, tmp_path: Path) -> None:
-    """Who has moved the entry to a file of his own finds it gone from there, too, and all else unchanged."""
+    """Uninstall removes an entry that the user moved to another file, and changes nothing else there."""
     engine, path = containerd(root, tmp_path, imports=True)
     install(root, engine)
     theirs = path.with_name("50-site.toml")

@@ -187,7 +187,7 @@ def test_an_earlier_version_that_cannot_be_built_any_more(root: Path) -> None:
 
 @pytest.mark.parametrize("mask", [0o002, 0o000, 0o077])
 def test_any_umask(root: Path, restored: Path, mask: int) -> None:
-    """Whatever root's umask is, the record is one that the next command believes."""
+    """The next command trusts the record, whatever root's umask is."""
     umask = os.umask(mask)
     try:
         module_installer(root).install(MODULE)

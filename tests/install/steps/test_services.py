@@ -121,14 +121,14 @@ def test_units_of_a_package(root: Path) -> None:
 
 
 def test_without_systemd(root: Path) -> None:
-    """Nothing is made, and nothing is run."""
+    """The installer makes no unit and runs no command where there is no systemd."""
     system = System(root)
     installer(root, system, systemd=False).install(DAEMON)
     assert (system.commands, list((root / UNITS).glob("cgpu*"))) == ([], [])
 
 
 def test_what_does_not_start(root: Path) -> None:
-    """What users see is not worth a failure: its command is left to the user. A closed socket is."""
+    """A publisher that fails to start leaves its command to the user; a closed socket fails the install."""
     with pytest.raises(CgpuError, match=SERVER_STARTS):
         installer(root, System(root, refuses=f"enable --now {SERVER_STARTS}")).install(DAEMON)
     installer(root).uninstall(None)
@@ -138,7 +138,7 @@ def test_what_does_not_start(root: Path) -> None:
 
 
 def test_a_socket_that_is_left(root: Path) -> None:
-    """What a server that was started by hand has left in /run goes with the installation."""
+    """Uninstall removes the socket that a server started by hand has left in /run."""
     system = System(root)
     installer(root, system).install(DAEMON)
     (root / paths.RUNTIME_SOCKET.lstrip("/")).touch()
@@ -147,7 +147,7 @@ def test_a_socket_that_is_left(root: Path) -> None:
 
 
 def test_the_exporter(root: Path, restored: Path) -> None:
-    """Its unit is there and nobody but the user enables it; then it ends when the node is taken back."""
+    """The exporter's unit is there, only the user enables it, and uninstall disables it."""
     system = System(root)
     installer(root, system).install(DAEMON)
     assert f"ExecStart={program('cgpu')} exporter\n" in (root / UNITS / EXPORTER).read_text()
@@ -162,7 +162,7 @@ def test_the_units_fit_the_programs() -> None:
     found = {**options(PUBLISHER_STARTS), **options(PUBLISHER)}
     assert found["PathChanged"] == paths.EFFECTIVE
     assert f"/run/{found['RuntimeDirectory']}" == str(publish.FOLDER)
-    # Whatever a container's name or a socket's answer does to the program, these are out of its reach.
+    # These limits hold even if a container's name or a socket's answer takes the program over.
     assert found["CapabilityBoundingSet"] == "CAP_SYS_ADMIN"
     assert found["SystemCallFilter"] == "@system-service"
     assert {found[key] for key in ("NoNewPrivileges", "PrivateDevices", "PrivateNetwork")} == {"yes"}

@@ -13,9 +13,9 @@ from cgpu.install.places import KMOD
 from tests.integration.commands import call
 
 UNITS = sorted(path.name for path in (KMOD / "units").iterdir())
-# Of systemd 254: an older one says that it ignores them.
+# Settings since systemd 254: an older systemd says that it ignores them.
 NEWER = ("'RestartSteps'", "'RestartMaxDelaySec'", "'FileDescriptorStorePreserve'")
-# What `systemd-analyze security` may say, in tenths. The other units are those of engines.
+# The highest exposure that `systemd-analyze security` may report, in tenths. Other units are of engines.
 EXPOSURE = {"cgpu-exporter.service": 28, "cgpu-smi-publish.service": 25}
 
 
@@ -39,7 +39,7 @@ def test_valid(folder: Path) -> None:
 
 @pytest.mark.parametrize("name", EXPOSURE)
 def test_few_rights(folder: Path, name: str) -> None:
-    """Who only reads the tree, and talks to others, has few rights beside that."""
+    """A unit that only reads the tree and talks to others has few rights beside that."""
     words = ["security", "--offline=true", f"--threshold={EXPOSURE[name]}", str(folder / name)]
     done = call(["systemd-analyze", *words])
     assert done.returncode == 0, done.stdout

@@ -54,7 +54,7 @@ def test_answer() -> None:
 
 
 def test_hangs() -> None:
-    """Who does not answer is given up, and its process is ended."""
+    """The reader ends the process of a question that does not answer."""
     before, start = children(), time.monotonic()
     with pytest.raises(bounded.NoAnswerError, match=r"the driver: no answer within 0.2 s"):
         bounded.ask(lambda: time.sleep(60), "the driver", 0.2)

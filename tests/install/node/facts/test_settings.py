@@ -121,7 +121,7 @@ def test_a_process_of_a_container_names_no_file(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("pattern", ["/", "//", "/etc/extra/**.toml", "/etc/[", "/etc/a\\u0000b", "**", ""])
 def test_any_import(tmp_path: Path, pattern: str) -> None:
-    """Whatever a file imports, the rest is read: containerd's patterns are not Python's."""
+    """Any pattern of imports leaves the rest readable: containerd's patterns are not Python's."""
     text = CONTAINERD.replace("PLUGIN", "io.containerd.grpc.v1.cri")
     first = f'version = 2\nimports = ["{pattern}"]\n'
     write(tmp_path, {"etc/containerd/config.toml": first, "etc/extra/cgpu.toml": text})
