@@ -18,6 +18,7 @@ from cgpu.errors import CgpuError
 from cgpu.install import drain, leftovers, plan, removal, runtimes, steps
 from cgpu.install.checks import DesiredState, Finding, preflight
 from cgpu.install.checks.finding import EngineKind
+from cgpu.install.drain import Say
 from cgpu.install.node.machine import Node
 from cgpu.install.obstacles import obstacles
 from cgpu.install.plan import Plan
@@ -28,7 +29,6 @@ from cgpu.install.store import NAME, Store
 from cgpu.node_files import below
 from cgpu.runtime_config.engines.engine import ContainerEngine
 
-Say = Callable[[str], None]
 DRAIN_S = 600.0
 
 OPEN = (
@@ -60,7 +60,7 @@ class Installer:
 
     def install(self, request: Request) -> bool:
         """Do what is missing; return whether anything was. Raises CgpuError."""
-        leftovers.mend(self.root, self.runner, self.say)
+        leftovers.repair(self.root, self.runner, self.say)
         context = self._context()
         engine, planned, facts = self._plan(context, request)
         missing = _missing(context, planned)

@@ -65,6 +65,12 @@ class Entry:
     is_edited: bool = False
     between: str | None = None
 
+    def is_foreign(self, now: str | None) -> bool:
+        """Say whether a content is neither ours nor what was before. now: its digest."""
+        if now == self.before or now is None:
+            return False
+        return self.is_edited or now not in self.ours
+
     def to_json(self) -> dict[str, Any]:
         """Return it for the record."""
         return {**asdict(self), "meta": None if self.meta is None else self.meta.to_json()}
@@ -259,17 +265,13 @@ class Store:
     def is_edited(self, path: str) -> bool:
         """Return whether somebody else has written to a file since our first change. Raises CgpuError."""
         entry = self.files.get(path)
-        if entry is None:
-            return False
-        now = digest(self._read(path))
-        if now == entry.before or now is None:
-            return False
-        return entry.is_edited or now not in entry.ours
+        return entry is not None and entry.is_foreign(digest(self._read(path)))
 
     def final(self, path: str) -> Final | None:
         """Return a file as it was before; None where it is so, was removed or edited. Raises CgpuError."""
         entry, now = self.files[path], self._read(path)
-        if digest(now) == entry.before or (now is None and None not in entry.ours) or self.is_edited(path):
+        found = digest(now)
+        if found == entry.before or (now is None and None not in entry.ours) or entry.is_foreign(found):
             return None
         content = None if entry.before is None else self._saved(path, entry.before)
         # Owner and mode as they may have been set since.

@@ -4,7 +4,7 @@
 Reads the paths to count from standard input, as `git ls-files -z` prints them.
 
 The laboratory is what judges the product and is no part of it: the simulated card, the programs that check a
-driver or call it, the mutants, and the benchmarks.
+driver or call it, and the benchmarks.
 """
 
 from __future__ import annotations

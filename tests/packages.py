@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from cgpu import __version__
-from tests.integration.commands import alone, must
+from tests.integration.commands import hold_lock, must
 
 ROOT = Path(__file__).resolve().parents[1]
 STORE = ROOT / "kmod" / "build" / "packages"
@@ -64,7 +64,7 @@ def rpms() -> Rpms:
 def stored(store: Path, script: str) -> Path:
     """Return the folder with what a script builds of the checkout as it is now."""
     folder = store / digest()
-    with alone(store):
+    with hold_lock(store / "lock"):
         if not folder.exists():
             for old in store.glob("????????????????"):
                 shutil.rmtree(old)

@@ -274,14 +274,14 @@ def _publish(now: NodeReport) -> str:
     return f"started {PUBLISHER}"
 
 
-def _mend(now: NodeReport) -> str:
-    return "; ".join(leftovers.mend_alone(now.node.root))
+def _repair(now: NodeReport) -> str:
+    return "; ".join(leftovers.repair_alone(now.node.root))
 
 
 # In this order: what a killed installation has left may be the cause of the other problems.
 FIXES: dict[str, Callable[[NodeReport], str]] = {
-    "leftovers": _mend,
-    "draining": _mend,
+    "leftovers": _repair,
+    "draining": _repair,
     "engine": _unmount,
     "permissions": _close_permissions,
     "configuration-in-force": _apply_configuration,

@@ -44,7 +44,7 @@ def child(parent: object, *names: str) -> object:
 
 def check(name: str, before: str, after: str, wanted: Mapping[tuple[str, ...], object]) -> None:
     """Raise CgpuError unless an edited text says the same as before but for the wanted values."""
-    if not _changes(name, before, after, wanted):
+    if not _says(name, after, _expected(name, before, wanted)):
         raise _refusal(name, next(iter(wanted)))
 
 
@@ -55,16 +55,26 @@ def _refusal(name: str, path: tuple[str, ...]) -> CgpuError:
     )
 
 
-def _changes(name: str, before: str, after: str, wanted: Mapping[tuple[str, ...], object]) -> bool:
-    """Return whether an edit has exactly the wanted effect. Raises CgpuError for a text that was no TOML."""
+def _expected(name: str, before: str, wanted: Mapping[tuple[str, ...], object]) -> dict[str, object] | None:
+    """Return a text's values with the wanted ones, None where those do not fit in.
+
+    Raises CgpuError for a text that is no TOML.
+    """
     settings = parse(name, before)
     try:
-        found = parse(name, after)
         for path, value in wanted.items():
             _set(settings, path, value)
     except CgpuError:
+        return None
+    return settings
+
+
+def _says(name: str, text: str, expected: dict[str, object] | None) -> bool:
+    """Return whether a text is TOML with exactly the expected values."""
+    try:
+        return expected is not None and same(parse(name, text), expected)
+    except CgpuError:
         return False
-    return same(found, settings)
 
 
 def same(left: object, right: object) -> bool:
@@ -83,8 +93,9 @@ def put(name: str, text: str, path: tuple[str, ...], value: object) -> str:
 
     Raises CgpuError when that cannot be.
     """
+    expected = _expected(name, text, {path: value})
     for edited in _edits(text, path, write_value(value)):
-        if _changes(name, text, edited, {path: value}):
+        if _says(name, edited, expected):
             return edited
     raise _refusal(name, path)
 

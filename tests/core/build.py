@@ -6,7 +6,6 @@ Programs and library are kept in kmod/build/tests/core, and built again when the
 
 from __future__ import annotations
 
-import fcntl
 import os
 import shutil
 import subprocess
@@ -14,6 +13,8 @@ from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
+
+from tests.integration.commands import hold_lock
 
 HERE = Path(__file__).resolve().parent
 KMOD = HERE.parent.parent / "kmod"
@@ -69,8 +70,7 @@ def make_goal(goal: str, options: list[str], name: str = "library", more: Sequen
         f"MORE={' '.join(map(str, more))}",
     ]
     jobs = f"-j{os.cpu_count() or 1}"
-    with (STORE / "lock").open("w") as lock:
-        fcntl.flock(lock, fcntl.LOCK_EX)
+    with hold_lock(STORE / "lock"):
         run([tool("make"), "-C", str(HERE), jobs, goal, *places, f"FLAGS={' '.join(options)}"])
 
 

@@ -58,10 +58,10 @@ def must(command: Command, env: Mapping[str, str] | None = None, timeout: float 
 
 
 @contextmanager
-def alone(folder: Path) -> Iterator[None]:
-    """Hold the lock of a folder, which is made: a second process waits, and finds everything made."""
-    folder.mkdir(parents=True, exist_ok=True)
-    with (folder / "lock").open("w") as stream:
+def hold_lock(path: Path) -> Iterator[None]:
+    """Hold the lock of a file, which is made: a second process waits, and finds everything made."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with path.open("w") as stream:
         fcntl.flock(stream, fcntl.LOCK_EX)
         yield
 

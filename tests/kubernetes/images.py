@@ -16,7 +16,7 @@ import tempfile
 import time
 from pathlib import Path
 
-from tests.integration.commands import alone, must
+from tests.integration.commands import hold_lock, must
 from tests.packages import ROOT, digest
 from tests.vm.harness.mmdebstrap import make_root, own_suite, remove
 
@@ -33,7 +33,7 @@ DEBIAN = ("--variant=essential", "--include=python3,libstdc++6", "--dpkgopt=forc
 
 def fetch() -> None:
     """Fetch what an image is made of. Raises AssertionError with the reason."""
-    with alone(STORE):
+    with hold_lock(STORE / "lock"):
         base = base_archive()
         if not base.exists() or time.time() - base.stat().st_mtime > WEEK_S:
             make_base(base)
@@ -63,7 +63,7 @@ def python_version() -> str:
 
 def image() -> Path:
     """Return the archive of the image of this checkout, as `podman save` writes it. No network is needed."""
-    with alone(STORE):
+    with hold_lock(STORE / "lock"):
         archive = STORE / f"kubernetes-{digest()}.tar"
         if not archive.exists():
             for old in STORE.glob("kubernetes-*"):

@@ -20,7 +20,7 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-from tests.integration.commands import alone
+from tests.integration.commands import hold_lock
 from tests.lanes.table import NOT_RUN
 
 HERE = Path(__file__).resolve().parent
@@ -140,7 +140,7 @@ def build(version: str, *, with_helm: bool) -> Path:
         raise RuntimeError(f"Kubernetes {version}: expected {' or '.join(VERSIONS)}")
     modules = HERE / "cluster" / VERSIONS[version]
     target = cache() / version
-    with alone(target):
+    with hold_lock(target / "lock"):
         go = find_go(needed([modules, *(HERE / one / "go.mod" for one in ("containerd", "helm"))]))
         environment = build_environment()
         command = ["nice", "-n", "5", str(go), "build", *SMALL]

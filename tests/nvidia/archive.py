@@ -18,7 +18,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from tests.integration.commands import alone
+from tests.integration.commands import hold_lock
 
 ROOT = Path(__file__).resolve().parents[2]
 STORE = ROOT / "kmod" / "build" / "nvidia"
@@ -122,7 +122,7 @@ def package(name: str, debian_version: str) -> Path:
     Raises NotInArchiveError where the archive has no such package.
     """
     folder = STORE / "packages" / f"{name}_{debian_version}"
-    with alone(STORE):
+    with hold_lock(STORE / "lock"):
         if not folder.exists():
             _update()
             _fetch(name, debian_version, folder)

@@ -12,7 +12,7 @@ import subprocess
 from dataclasses import dataclass
 from pathlib import Path
 
-from tests.integration.commands import alone
+from tests.integration.commands import hold_lock
 from tests.nvidia.archive import STORE
 
 SOURCES = tuple(Path(__file__).parent / "preload" / name for name in ("devices.c", "mappings.c"))
@@ -58,7 +58,7 @@ class Devices:
 def library() -> Path:
     """Build the library to preload where it is missing or old, and return it."""
     target = STORE / "libdevices.so"
-    with alone(STORE):
+    with hold_lock(STORE / "lock"):
         if not target.exists() or target.stat().st_mtime < max(
             each.stat().st_mtime for each in (*SOURCES, MAPPING / "mapping.h")
         ):

@@ -8,7 +8,7 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-from tests.integration.commands import alone
+from tests.integration.commands import hold_lock
 from tests.nvidia.archive import STORE, NotInArchiveError
 
 PINNED = (
@@ -29,7 +29,7 @@ def fetched(folder: Path, stamp: Path, pinned: Sequence[str], *options: str, sec
     Raises NotInArchiveError where PyPI is not reached.
     """
     wanted = "\n".join(pinned)
-    with alone(folder.parent):
+    with hold_lock(folder.parent / "lock"):
         if stamp.exists() and stamp.read_text() == wanted:
             return folder
         words = ["install", "--quiet", "--upgrade", "--disable-pip-version-check", *options]

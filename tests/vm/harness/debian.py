@@ -10,13 +10,13 @@ headers are there, and this version of the module is compiled in the machine.
 
 from __future__ import annotations
 
-import fcntl
 import shutil
 import subprocess
 from collections.abc import Iterable
 from pathlib import Path
 
 from cgpu import __version__
+from tests.integration.commands import hold_lock
 from tests.packages import OLD, renumber
 from tests.vm.harness.counts import count
 from tests.vm.harness.kernels import Kernel
@@ -146,9 +146,7 @@ def image(kernel: Kernel) -> Path:
     modules = sorted(build_fake_driver(kernel).glob("*.ko"))
     name = digest([*(part.encode() for part in parts), *(path.read_bytes() for path in modules)])
     made = STORE / f"debian-{count('quick', 'full')}-{name}"
-    STORE.mkdir(parents=True, exist_ok=True)
-    with (STORE / "debian.lock").open("w") as lock:
-        fcntl.flock(lock, fcntl.LOCK_EX)
+    with hold_lock(STORE / "debian.lock"):
         if not made.exists():
             make_image(kernel, packages, made)
     return made

@@ -10,12 +10,12 @@ usage: python -m tests.vm.harness.debian_release RELEASE    makes the folder, or
 
 from __future__ import annotations
 
-import fcntl
 import subprocess
 import sys
 import time
 from pathlib import Path
 
+from tests.integration.commands import hold_lock
 from tests.vm.harness.kernels import RELEASES, Kernel, debian_kernels, release_folder, release_kernel
 from tests.vm.harness.mmdebstrap import SECONDS, make_root, remove, sources
 from tests.vm.harness.store import ROOT, STORE, digest
@@ -39,9 +39,7 @@ modules:
 def make_release(release: str) -> Kernel:
     """Return a release's kernel. Unpack it, headers and compiler, unless those here are under a week old."""
     place = release_folder(release)
-    STORE.mkdir(parents=True, exist_ok=True)
-    with (STORE / f"{place.name}.lock").open("w") as lock:
-        fcntl.flock(lock, fcntl.LOCK_EX)
+    with hold_lock(STORE / f"{place.name}.lock"):
         stamp = place / "stamp"
         name = digest(part.encode() for part in (*PACKAGES, MAKEFILE, str(ROOT), sources(release)))
         is_new = stamp.exists() and time.time() - stamp.stat().st_mtime < KEPT_SECONDS

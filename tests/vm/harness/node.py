@@ -3,12 +3,11 @@
 
 from __future__ import annotations
 
-import fcntl
 import os
 from functools import cache
 from pathlib import Path
 
-from tests.integration.commands import ENFORCE
+from tests.integration.commands import ENFORCE, hold_lock
 from tests.nvidia.archive import Release, release
 from tests.vm.harness.kernels import Kernel, flavour
 from tests.vm.harness.machine import Machine
@@ -63,9 +62,7 @@ done </proc/devices
 @cache
 def make(directory: Path, output: Path, *variables: str) -> Path:
     """Run make once, alone in its output folder; a build that fails fails the test with its last lines."""
-    STORE.mkdir(parents=True, exist_ok=True)
-    with (STORE / f"{output.name}.lock").open("w") as lock:
-        fcntl.flock(lock, fcntl.LOCK_EX)
+    with hold_lock(STORE / f"{output.name}.lock"):
         run_make(directory, f"OUT={output}", *variables)
     return output
 

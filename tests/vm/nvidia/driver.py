@@ -10,7 +10,6 @@ without code (firmware.py). UVM has its channels, whose semaphores a fake copy e
 
 from __future__ import annotations
 
-import fcntl
 import re
 import shutil
 import subprocess
@@ -18,6 +17,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
+from tests.integration.commands import hold_lock
 from tests.nvidia import archive
 from tests.nvidia.archive import Release
 from tests.vm.harness.kernels import Kernel, flavour
@@ -114,8 +114,7 @@ def build_driver(kernel: Kernel, version: str) -> Path:
     """
     release = archive.release(version)
     output = STORE / f"nvidia-{release.version}-{flavour(kernel)}"
-    with (STORE / f"{output.name}.lock").open("w") as lock:
-        fcntl.flock(lock, fcntl.LOCK_EX)
+    with hold_lock(STORE / f"{output.name}.lock"):
         if not output.exists():
             work = STORE / f".{output.name}.build"
             source = _unpack(release, work, kernel)
@@ -151,8 +150,7 @@ def build_hardware(kernel: Kernel) -> Path:
     sources = sorted([*HARDWARE.iterdir(), *tables])
     name = digest(path.read_bytes() for path in sources if path.is_file())
     output = STORE / f"hardware-{flavour(kernel)}-{name}"
-    with (STORE / f"hardware-{flavour(kernel)}.lock").open("w") as lock:
-        fcntl.flock(lock, fcntl.LOCK_EX)
+    with hold_lock(STORE / f"hardware-{flavour(kernel)}.lock"):
         if not all((output / file).exists() for file in FILES_OF_HARDWARE):
             run_make(HARDWARE, f"KDIR={kernel.build}", f"OUT={output}", timeout=BUILD_SECONDS)
     return output
