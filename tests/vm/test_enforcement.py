@@ -26,7 +26,7 @@ AT_ONCE = ("--numprocesses=2", "--dist=loadfile", "--no-loadscope-reorder")
 ALL = ("tests/vm", "--ignore=tests/vm/life/test_next_kernel.py", *AT_ONCE)
 CHOSEN = count(tuple(f"tests/vm/{name}" for name in SOME), ALL)
 # Tests of the limit there are at least: two of the few are about the fake driver.
-LEAST = count(len(SOME) - 2, 85 if real_driver() is None else 115)
+LEAST = count(len(SOME) - 2, 90 if real_driver() is None else 120)
 SECONDS = count(1200, 7200)
 
 

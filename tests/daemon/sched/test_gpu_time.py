@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from tests.daemon.conftest import Drive, MakeDaemon
     from tests.daemon.harness import Daemon
 
-FAIR, _, WEIGHT, FIXED, SOFT, NATIVE = range(6)
+FAIR, PREEMPTIVE, WEIGHT, FIXED, SOFT, NATIVE = range(6)
 NS = 1e9
 
 
@@ -36,6 +36,32 @@ def test_a_policy_divides(
 ) -> None:
     """Each container has its share, alone too where the policy says so."""
     Crew.at_work(daemon, policy, *weights).await_shares(*expected)
+
+
+@pytest.mark.enforcement
+@pytest.mark.parametrize("policy", [PREEMPTIVE, WEIGHT])
+@pytest.mark.parametrize(
+    ("other", "part"),
+    [({"high": True}, 0.8), ({"groups": 6}, 0.5), ({"processes": 5}, 0.5)],
+    ids=["high priority", "six channel groups", "five processes"],
+)
+def test_what_the_other_one_has(daemon: Daemon, policy: int, other: dict[str, Any], part: float) -> None:
+    """High priority has its ratio, 80 of 100; more channel groups or processes are not more time."""
+    crew = Crew(daemon, policy)
+    crew.add(1)
+    crew.add(1, **other)
+    crew.begin()
+    crew.await_shares(1 - part, part)
+
+
+@pytest.mark.enforcement
+@pytest.mark.parametrize("policy", [WEIGHT, SOFT])
+def test_a_weight_changes_at_work(daemon: Daemon, policy: int) -> None:
+    """The new shares hold for containers that work already, by channel enable and by timeslices."""
+    crew = Crew.at_work(daemon, policy, 1, 1)
+    crew.await_shares(0.5, 0.5)
+    crew.weigh(crew.hands[0], 3)
+    crew.await_shares(0.75, 0.25)
 
 
 @pytest.mark.enforcement

@@ -11,7 +11,7 @@ import pytest
 from tests.integration.commands import Outcome
 from tests.integration.conftest import Start
 from tests.integration.engine import Engine
-from tests.integration.probe import NO_MEMORY, step
+from tests.integration.probe import NO_MEMORY, step, steps
 from tests.integration.runtimes import Docker, Podman, Runc
 from tests.integration.test_slice import LIMIT, SIX, SLICE
 
@@ -28,13 +28,50 @@ CAPABILITIES = [f"CAP_{name.upper()}" for name in NAMES.split()]
 FILL = ["fill=512M:2m", "fill=1M:64k", "expect=0x51", "alloc=64K:64k"]
 
 
-FULL = ["/cgpu-probe", *FILL, "info"]
+def full(words: list[str]) -> list[str]:
+    return ["/cgpu-probe", *words, *FILL, "info"]
 
 
-def assert_held(outcome: Outcome) -> None:
-    """Fail unless the program got its slice to the byte, and not a page more."""
-    assert sum(step(outcome, "fill", number).number("bytes") for number in (0, 1)) == LIMIT
-    assert step(outcome, "alloc").number("status") == NO_MEMORY
+def assert_held(outcome: Outcome, time: int = 0) -> None:
+    """Fail unless the program got its slice to the byte, and not a page more; time: the times before."""
+    had = [step(outcome, "fill", 2 * time + number).number("bytes") for number in (0, 1)]
+    assert sum(had) == LIMIT
+    assert step(outcome, "alloc", time).number("status") == NO_MEMORY
+
+
+USUAL = ["xfer=off", "magic=0x46", "dir=3"]
+WAYS = {
+    "plain": [],
+    "wrapper": ["xfer"],
+    "magic 0": ["magic=0"],
+    "magic of another driver": ["magic=0x54"],
+    "no direction": ["dir=0"],
+    "write only": ["dir=1"],
+    "read only": ["dir=2"],
+    "wrapper without magic and direction": ["xfer", "magic=0", "dir=0"],
+}
+each_program = pytest.mark.parametrize("program", ["/cgpu-probe", "/cgpu-probe32"])
+
+
+@pytest.mark.enforcement
+@each_program
+def test_ioctl_number_does_not_matter(engine: Engine, runc: Runc, program: str) -> None:
+    """The limit holds in the transfer wrapper, with any magic byte and direction, and in 32-bit processes."""
+    words = [word for way in WAYS.values() for word in (*USUAL, *way, *FILL, "free=all")]
+    outcome = runc.run([program, *words], SLICE)
+    for number in range(len(WAYS)):
+        assert_held(outcome, number)
+
+
+@each_program
+def test_enforcement_off(start: Start, runc: Runc, program: str) -> None:
+    """With enforcement off each of these ways does get more: the test above tests something."""
+    start("T4", enforce=False)
+    words = [word for way in WAYS.values() for word in (*USUAL, *way, "fill=512M:2m", "free=all")]
+    outcome = runc.run([program, *words], SLICE)
+    had = [one.number("bytes") for one in steps(outcome) if one.name == "fill"]
+    assert len(had) == len(WAYS)
+    assert min(had) > LIMIT
 
 
 def privileged(runc: Runc, command: list[str]) -> dict[str, object]:
@@ -55,7 +92,7 @@ def privileged(runc: Runc, command: list[str]) -> dict[str, object]:
 @pytest.mark.enforcement
 def test_privileged(engine: Engine, runc: Runc) -> None:
     """A privileged container is held too."""
-    assert_held(runc.run_bundle(runc.bundle(privileged(runc, FULL)), "privileged"))
+    assert_held(runc.run_bundle(runc.bundle(privileged(runc, full([]))), "privileged"))
 
 
 def with_other_card(spec: dict[str, object]) -> dict[str, object]:
@@ -84,13 +121,13 @@ def test_privileged_cannot_use_another_card(start: Start, runc: Runc, *, enforce
 @pytest.mark.parametrize("option", ["seccomp=unconfined", "no-new-privileges"])
 def test_docker_security_options(engine: Engine, docker: Docker, option: str) -> None:
     """The limit holds without the engine's own seccomp profile, and with no new privileges."""
-    assert_held(docker.run(FULL, SIX, "--security-opt", option))
+    assert_held(docker.run(full([]), SIX, "--security-opt", option))
 
 
 @pytest.mark.enforcement
 def test_podman_unconfined(engine: Engine, podman: Podman) -> None:
     """The limit holds under podman without its seccomp profile."""
-    assert_held(podman.run(FULL, SIX, "--security-opt", "seccomp=unconfined"))
+    assert_held(podman.run(full([]), SIX, "--security-opt", "seccomp=unconfined"))
 
 
 def test_tree_is_not_reachable(engine: Engine, docker: Docker) -> None:
