@@ -12,7 +12,7 @@ import tempfile
 import time
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from tests.integration.commands import PATIENCE, Outcome, Server, call, must
@@ -217,6 +217,17 @@ class Docker(CommandLine):
             self.server.stop()
 
 
+def attend(ctr: Sequence[str], words: Sequence[str]) -> Outcome:
+    """Run a program in a container by `ctr run` or `ctr task exec` to its end and keep what it printed.
+
+    containerd writes the output to a file: what a short program prints is lost now and then on the way to
+    ctr's own output (https://github.com/containerd/containerd/issues/770), with the exit status 0.
+    """
+    with tempfile.NamedTemporaryFile(mode="r", errors="replace") as output:
+        done = call([*ctr, "--log-uri", f"file://{output.name}", *words])
+        return replace(done, stdout=output.read() + done.stdout)
+
+
 @dataclass
 class Containerd:
     """containerd of its own; `ctr run` with the wrapper as the runc binary."""
@@ -252,13 +263,14 @@ class Containerd:
 
     def run(self, command: Sequence[str], env: Environment, *extra: str, image: str = IMAGE) -> Outcome:
         name = f"ctr{os.getpid()}-{time.monotonic_ns()}"
-        return self.ctr("run", "--rm", *self.words(env, extra, image), name, *command)
+        return attend([*self.base, "run"], ["--rm", *self.words(env, extra, image), name, *command])
 
     def start(self, name: str, command: Sequence[str], env: Environment, *extra: str) -> Outcome:
         return self.ctr("run", "--detach", *self.words(env, extra), name, *command)
 
     def exec(self, name: str, command: Sequence[str]) -> Outcome:
-        return self.ctr("task", "exec", "--exec-id", f"exec{time.monotonic_ns()}", name, *command)
+        identity = f"exec{time.monotonic_ns()}"
+        return attend([*self.base, "task", "exec"], ["--exec-id", identity, name, *command])
 
     def kill(self, name: str) -> Outcome:
         return self.ctr("task", "kill", "-s", "SIGKILL", name)

@@ -25,7 +25,7 @@ from tests.integration.engine import CGPU, CGPUD, MIB, Engine
 from tests.integration.images import IMAGE, image_tar, oci_archive
 from tests.integration.node.install_trial import check_same, state
 from tests.integration.probe import NO_MEMORY, step
-from tests.integration.runtimes import variables
+from tests.integration.runtimes import attend, variables
 from tests.integration.test_slice import LIMIT, SIX
 from tests.request.shares import SHARE, asking, put
 
@@ -198,7 +198,7 @@ def check_ctr() -> None:
     for runtime in (str(LAUNCHER), VENDOR):
         PASSES.unlink(missing_ok=True)
         how = ["--rm", "--snapshotter", "native", "--runc-binary", runtime, *variables(SIX)]
-        sliced = ctr("run", *how, REFERENCE, "by-ctr", "/cgpu-probe", "info")
+        sliced = attend(["ctr", "run"], [*how, REFERENCE, "by-ctr", "/cgpu-probe", "info"])
         assert step(sliced, "info").number("total") == LIMIT
         assert PASSES.read_text().split().count("create") == 1
 
