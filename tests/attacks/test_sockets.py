@@ -8,7 +8,11 @@ containers with the host's /run or /var/run.
 from __future__ import annotations
 
 import json
+import os
+import signal
+import subprocess
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -16,6 +20,7 @@ import pytest
 
 from tests.attacks.build import alone
 from tests.daemon.harness import Daemon, long_id, short_path
+from tests.daemon.supervise.test_unfiltered import JOINED, PLACES
 from tests.integration.commands import Outcome, call, eventually
 from tests.integration.runtimes import Runc
 
@@ -113,3 +118,46 @@ def test_orders(node: Daemon, tmp_path: Path, socket: Socket, capabilities: Sequ
     on_host = call([alone("ask", "-static"), *words])
     eventually(lambda: socket.heard in on_host.text + node.log(), "root of the host is listened to")
     assert socket is CONTROL or not marker.exists()
+
+
+@contextmanager
+def container_of_others(container_id: str) -> Iterator[subprocess.Popen[bytes]]:
+    """Have a process in a control group that is named as a runtime names that of a container."""
+    found = [place for place in PLACES if (place / "cgroup.procs").exists() and place.is_mount()]
+    if not found:
+        pytest.skip("no hierarchy of control groups is mounted")
+    group = found[0] / container_id
+    group.mkdir()
+    command = ["/bin/sh", "-c", JOINED, str(group / "cgroup.procs"), "sleep", "1000"]
+    with subprocess.Popen(command) as process:
+        try:
+            eventually(lambda: str(process.pid) in (group / "cgroup.procs").read_text(), "it joins its group")
+            yield process
+        finally:
+            process.kill()
+    eventually(lambda: not (group / "cgroup.procs").read_text(), "a process stays in the group")
+    group.rmdir()
+
+
+def test_ended_sender_ends_nobody(node: Daemon, tmp_path: Path) -> None:
+    """A process that has ended before the engine looks names others' processes: these go on.
+
+    What is known of it is that it was root's, in whatever container.
+    """
+    sliced = node.slice(2, "gpu=0:1048576", "hold", until="hold")
+    others = long_id(os.getpid())  # no other run of the tests has this group
+    with container_of_others(others) as other:
+        named = {sliced.id: sliced.process.pid, others: other.pid}
+        messages = [
+            json.dumps({"fds": ["seccompFd"], "pid": pid, "state": {"id": container_id}})
+            for container_id, pid in named.items()
+        ]
+        os.kill(node.pid(), signal.SIGSTOP)
+        try:
+            ask_in_container(tmp_path, node.run, (), str(node.run / LISTENERS.name), "leave", *messages)
+        finally:
+            os.kill(node.pid(), signal.SIGCONT)
+        eventually(lambda: "is not registered: its listener is closed" in node.log(), "it is heard")
+        assert LISTENERS.heard in node.log()
+        assert sliced.process.poll() is None
+        assert other.poll() is None

@@ -177,7 +177,8 @@ class Listeners:
     def accept(self, state: ProcessState, fd: int, *, proven: bool = True) -> None:
         """Attach a new listener to its container, or close it and end its process. Raises CgpuError.
 
-        Unless it is proven that it is the container's, its calls are to prove it: cgpud_attach().
+        Unless it is proven that it is the container's, its calls are to prove it: cgpud_attach(). Then the
+        message names a process that may be another container's: that is neither ended nor inspected.
         """
         container = self._engine.find(state.container_id)
         # While this copy is open, the kernel lets the process have no listener of its own, which would get
@@ -186,10 +187,10 @@ class Listeners:
             try:
                 self._take(container, state, fd, proven=proven)
             except (CgpuError, OSError) as error:
-                fate = self.filters.end_refused(container, state.container_id, state.pid)
+                fate = self.filters.end_refused(container, state.container_id, state.pid) if proven else ""
                 raise CgpuError(f"{error}{fate}") from error
         log.info("container %s: listener attached", state.container_id)
-        if container is not None and state.pid:
+        if container is not None and state.pid and proven:
             self.filters.inspect(container, state.pid)
 
     def _take(self, container: Container | None, state: ProcessState, fd: int, *, proven: bool) -> None:
