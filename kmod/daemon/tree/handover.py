@@ -94,9 +94,8 @@ class SuccessorFs:
 
     def open(self, path: str, fi: Any) -> int:
         """Open an entry there. The caller's rights are checked here: there this process is the writer."""
+        check_writer(calling_pid())
         access = fi.flags & os.O_ACCMODE
-        if access != os.O_RDONLY:
-            check_writer(calling_pid())
         handle = self._next
         self._next += 1
         self._fds[handle] = os.open(self._path + path, access | os.O_CLOEXEC)
@@ -160,7 +159,11 @@ class SwitchedFs(mfusepy.Operations):  # type: ignore[misc]
             return (there or self._tree).readdir(path, fh)
 
     def opendir(self, path: str) -> int:
-        """Count a directory that somebody lists: this daemon does not end before that."""
+        """Count a directory that somebody lists: this daemon does not end before that.
+
+        Only for a thread that may write, as TreeFs.open().
+        """
+        check_writer(calling_pid())
         with self._switch:
             self._switch.open_directories += 1
         return 0

@@ -89,12 +89,14 @@ class TreeFs(mfusepy.Operations):  # type: ignore[misc]
         return [".", "..", *self._engine.names(self._directory(path))]
 
     def open(self, path: str, fi: Any) -> int:
-        """Open a node for direct reads and writes: nothing of it is cached by the kernel."""
+        """Open a node for direct reads and writes: nothing of it is cached by the kernel.
+
+        Only for a thread that may write: root of a container that sees the tree is root to its file modes.
+        """
+        check_writer(calling_pid())
         node = self._engine.lookup(path)
         if node.directory:
             raise OSError(errno.EISDIR, os.strerror(errno.EISDIR))
-        if fi.flags & os.O_ACCMODE != os.O_RDONLY:
-            check_writer(calling_pid())
         with self._lock:
             if len(self._open) >= MAX_OPEN:
                 raise OSError(errno.ENFILE, os.strerror(errno.ENFILE))

@@ -12,6 +12,8 @@ from pathlib import Path
 import pytest
 
 from cgpu.kmod.daemon.tree import callers, mounts
+from tests.daemon.conftest import MakeDaemon
+from tests.integration.commands import call
 
 
 @contextlib.contextmanager
@@ -45,6 +47,20 @@ def test_capabilities_in_another_user_namespace() -> None:
     with running_cat("unshare", "--user", "--map-root-user") as pid:
         assert callers.effective_capabilities(pid) >> callers.CAP_SYS_ADMIN & 1
         assert not callers.may_write(pid)
+
+
+@pytest.mark.root
+@pytest.mark.parametrize("command", ["cat version", "cat inst_ctl", "ls 0", "ls ."])
+def test_root_of_a_container_reads_nothing(make_daemon: MakeDaemon, command: str) -> None:
+    """Root with what docker gives a container opens no entry and lists no folder of a tree that it sees.
+
+    It would learn of others' containers, and have as many open files as the daemon keeps for all.
+    """
+    daemon = make_daemon()
+    program, entry = command.split()
+    words = [program, str(daemon.tree / entry)]
+    assert "Operation not permitted" in call(["setpriv", "--bounding-set=-sys_admin", *words]).stderr
+    assert "Operation not permitted" not in call(words).stderr
 
 
 def test_unknown_caller_may_not_write() -> None:
