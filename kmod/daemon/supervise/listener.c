@@ -82,15 +82,17 @@ static struct listener *add_locked(struct listeners *l, u64 serial, int *error)
 #endif
 
 /* Each exec by a runtime makes a listener, which lives as long as the processes that the exec leaves behind. */
-static int has_room_locked(const struct listeners *l, u32 slot, struct fair *fair)
+static int has_room_locked(const struct listeners *l, const struct listener_facts *facts, struct fair *fair)
 {
 	u32 i;
 
 	for (i = 0; i < LISTENERS_MAX; i++) {
-		if (l->at[i].fd >= 0)
+		if (l->at[i].fd >= 0 && atomic_load(&l->at[i].unproven) == facts->unproven)
 			fair_count(fair, l->at[i].slot, l->at[i].generation);
 	}
-	return fair_has_room(fair, slot, LISTENERS_NEW, LISTENERS_SHARE);
+	if (facts->unproven)
+		return fair_has_room(fair, facts->slot, LISTENERS_UNPROVEN, LISTENERS_UNPROVEN_SHARE);
+	return fair_has_room(fair, facts->slot, LISTENERS_NEW, LISTENERS_SHARE);
 }
 
 int listener_add(struct listeners *l, int fd, const struct listener_facts *facts, struct fair *fair)
@@ -104,7 +106,7 @@ int listener_add(struct listeners *l, int fd, const struct listener_facts *facts
 	ioctl(fd, SECCOMP_IOCTL_NOTIF_SET_FLAGS, SECCOMP_USER_NOTIF_FD_SYNC_WAKE_UP);
 	pthread_mutex_lock(&l->lock);
 	one = add_locked(l, facts->serial, &error);
-	if (one && fair && !has_room_locked(l, facts->slot, fair)) {
+	if (one && fair && !has_room_locked(l, facts, fair)) {
 		one = NULL;
 		error = -EDQUOT;
 	}

@@ -14,8 +14,11 @@
 #include "fair.h"
 
 #define LISTENERS_MAX 4096
+/* An unproven listener may be that of another container than it says, so these have places of their own. */
+#define LISTENERS_UNPROVEN 512
+#define LISTENERS_UNPROVEN_SHARE 16
 /* Beyond that no new one: the descriptor store has room for 4096, and holds other things too. */
-#define LISTENERS_NEW 4032
+#define LISTENERS_NEW (4032 - LISTENERS_UNPROVEN)
 #define LISTENERS_SHARE 256 /* of one container, where the others have left their fair shares */
 #define LISTENER_WAKE 0xffffffffu /* the event of wake_fd */
 
