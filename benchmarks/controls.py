@@ -22,8 +22,9 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as name:
         gen, program = Path(name) / "gen", Path(name) / "controls"
         subprocess.run([sys.executable, "-I", KMOD / "abi" / "generate.py", gen], check=True)
-        schema = HERE.parent / "cgpu" / "config" / "schema.json"
-        subprocess.run([sys.executable, "-I", KMOD / "abi" / "config_defaults.py", schema, gen], check=True)
+        for maker, source in (("config_defaults", "config/schema.json"), ("slice_attributes", "slice.py")):
+            made = [KMOD / "abi" / f"{maker}.py", HERE.parent / "cgpu" / source, gen]
+            subprocess.run([sys.executable, "-I", *made], check=True)
         sources = [HERE / "controls.c", *sorted((KMOD / "core").glob("*/*.c")), gen / "nv_abi.c"]
         folders = [KMOD / "core", KMOD / "core" / "include", KMOD / "probe", gen]
         include = [word for folder in folders for word in ("-iquote", folder)]

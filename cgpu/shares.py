@@ -14,7 +14,8 @@ from cgpu import paths
 from cgpu.errors import CgpuError, show
 from cgpu.fastjson import loads
 from cgpu.files import open_nofollow, read_fd
-from cgpu.request.grants import LIMITS, is_share
+from cgpu.request.grants import is_share
+from cgpu.slice import ATTRIBUTES, Slice
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -29,7 +30,7 @@ MAX_BYTES = 1 << 16
 MAX_TEXT = 253  # as long as names of Kubernetes can be
 MAX_PODS = 256  # as many as may have reserved one claim
 MAX_CONTAINERS = 128  # of one pod
-KEYS = ("version", "share", "claim", "gpu", "bytes", "weight", "highprio", "pods")
+KEYS = ("version", "share", "claim", "gpu", *(one.name for one in ATTRIBUTES), "pods")
 CLAIM_KEYS = ("namespace", "name", "uid")
 UUID = "GPU-"
 FILE_TYPE, REGULAR = 0o170000, 0o100000
@@ -46,24 +47,20 @@ class Share:
     claim: namespace, name and UID. gpu: its UUID. pods: by UID, the names of the containers that may have it.
     """
 
-    __slots__ = ("bytes", "claim", "gpu", "highprio", "pods", "share", "weight")
+    __slots__ = ("claim", "gpu", "pods", "share", "slice")
 
-    def __init__(  # noqa: PLR0913, PLR0917, the fields of the file
+    def __init__(
         self,
         share: str,
         claim: Claim,
         gpu: str,
-        bytes: int,  # noqa: A002, the file's name
-        weight: int,
-        highprio: int,
+        slice_: Slice,
         pods: Mapping[str, Sequence[str]],
     ) -> None:
         self.share = share
         self.claim = claim
         self.gpu = gpu
-        self.bytes = bytes
-        self.weight = weight
-        self.highprio = highprio
+        self.slice = slice_
         self.pods = pods
 
     def to_dict(self) -> dict[str, object]:
@@ -73,9 +70,7 @@ class Share:
             "share": self.share,
             "claim": dict(zip(CLAIM_KEYS, self.claim, strict=True)),
             "gpu": self.gpu,
-            "bytes": self.bytes,
-            "weight": self.weight,
-            "highprio": self.highprio,
+            **{one.name: getattr(self.slice, one.name) for one in ATTRIBUTES},
             "pods": {pod: list(containers) for pod, containers in self.pods.items()},
         }
 
@@ -166,9 +161,7 @@ def parse(document: object, share: str, path: str) -> Share:
         share,
         _claim(table["claim"], path),
         gpu,
-        _number(table, "bytes", 1, LIMITS[1], path),
-        _number(table, "weight", 0, LIMITS[2], path),
-        _number(table, "highprio", 0, LIMITS[3], path),
+        Slice(*(_number(table, one.name, int(one.default is None), one.most, path) for one in ATTRIBUTES)),
         _pods(table["pods"], path),
     )
 

@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 from cgpu import shares
 from cgpu.errors import CgpuError
 from cgpu.request.grants import is_share
+from cgpu.slice import Slice
 from tests.client.support import uuid
 from tests.refusal import has_parts, refused
 from tests.request.shares import OTHER_SHARE, POD, SHARE, document, put
@@ -61,7 +62,7 @@ def test_life_of_files(folder: Path) -> None:
     (folder / f".{SHARE}.json.cgpu-new").touch()
     (folder / "x.json").touch()
     assert shares.listed(str(folder)) == (OTHER_SHARE, SHARE)
-    assert shares.read(SHARE, str(folder)).weight == 3
+    assert shares.read(SHARE, str(folder)).slice.weight == 3
     for _ in range(2):
         shares.remove(SHARE, str(folder))
     assert shares.listed(str(folder)) == (OTHER_SHARE,)
@@ -137,7 +138,7 @@ BAD: list[tuple[object, str]] = [
     (json.dumps(document())[:-1] + ', "weight": 5}', TWICE),
     (json.dumps(document()).replace('["main"', '["main"], "' + POD + '": ["main"'), TWICE),
     (json.dumps(document(weight=float("nan"))), "is not JSON (NaN is not JSON)"),
-    (json.dumps(document(bytes=float("inf"))), "is not JSON (Infinity is not JSON)"),
+    (json.dumps(document(memsize=float("inf"))), "is not JSON (Infinity is not JSON)"),
     ({}, "version: None: expected 1; "),
     (document(version=2), "version: 2: expected 1; a newer node agent has written it"),
     (document(version=True), "version: True: expected 1; "),
@@ -148,12 +149,12 @@ BAD: list[tuple[object, str]] = [
     (document(gpu="0"), "gpu: 0: expected the UUID of a GPU"),
     (document(gpu="GPU-../x"), "gpu: GPU-../x: expected the UUID of a GPU"),
     (document(gpu=["GPU-1"]), "gpu: a list: expected the UUID of a GPU"),
-    (document(bytes=0), "bytes: 0: expected a whole number from 1 to 1125899906842624"),
-    (document(bytes=1.5), "bytes: 1.5: expected a whole number from 1"),
-    (document(bytes=True), "bytes: True: expected a whole number from 1"),
-    (document(bytes="6043"), "bytes: 6043: expected a whole number from 1"),
-    (document(bytes=1 << 200), "bytes: a very large number: expected a whole number from 1"),
-    (document(weight=-1), "weight: -1: expected a whole number from 0 to 999"),
+    (document(memsize=0), "memsize: 0: expected a whole number from 1 to 999999999999999"),
+    (document(memsize=1.5), "memsize: 1.5: expected a whole number from 1"),
+    (document(memsize=True), "memsize: True: expected a whole number from 1"),
+    (document(memsize="6043"), "memsize: 6043: expected a whole number from 1"),
+    (document(memsize=1 << 200), "memsize: a very large number: expected a whole number from 1"),
+    (document(weight=-1), "weight: -1: expected a whole number from 0 to 25"),
     (document(highprio=2), "highprio: 2: expected a whole number from 0 to 1"),
     (document(claim="a/b"), "claim: a/b: expected an object"),
     (document(claim={"namespace": "a", "name": "b"}), "claim: uid: missing"),
@@ -177,8 +178,8 @@ def test_refused(folder: Path, text: object, why: str) -> None:
 
 def test_nothing_wrong_is_written(folder: Path) -> None:
     """A share that could not be read is not written."""
-    share = shares.Share(SHARE, ("a", "b", "c"), uuid(0), 0, 1, 0, {})
-    with refused(f"{folder}/{SHARE}.json: bytes: 0: expected a whole number from 1 to 1125899906842624"):
+    share = shares.Share(SHARE, ("a", "b", "c"), uuid(0), Slice(0, 1, 0), {})
+    with refused(f"{folder}/{SHARE}.json: memsize: 0: expected a whole number from 1 to 999999999999999"):
         shares.write(share, str(folder))
     with refused(f"{folder}/{SHARE}.json: ", "bytes; expected at most 65536"):
         put(folder, pods={f"{number:0200}": ["main" * 20] for number in range(256)})
@@ -194,8 +195,8 @@ names = st.text("abc-.09", min_size=1, max_size=12)
 good = st.fixed_dictionaries(
     {
         "gpu": st.sampled_from([uuid(0), "GPU-1"]),
-        "bytes": st.integers(1, 1 << 50),
-        "weight": st.integers(0, 999),
+        "memsize": st.integers(1, 10**15 - 1),
+        "weight": st.integers(0, 25),
         "highprio": st.integers(0, 1),
         "claim": st.fixed_dictionaries({"namespace": names, "name": names, "uid": names}),
         "pods": st.dictionaries(names, st.lists(names, unique=True, max_size=4), max_size=4),

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from cgpu.client.directory import directory_of
 from cgpu.errors import CgpuError, show
+from cgpu.slice import ATTRIBUTES, Slice
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -12,23 +13,20 @@ if TYPE_CHECKING:
 
 UNUSED = "-"
 LINES = 25  # as many as a GPU has places
-LIMITS = (15, 2, 1)  # digits of bytes, weight and high priority
 
 
 class Reservation:
-    """A share's reservation on one GPU: bytes, weight, high priority as 0 or 1.
+    """A share's reservation on one GPU.
 
     container: the id of the container that uses the reservation, None while none does.
     """
 
-    __slots__ = ("bytes", "container", "highprio", "share", "weight")
+    __slots__ = ("container", "share", "slice")
 
-    def __init__(self, share: str, size: int, weight: int, highprio: int, container: str | None) -> None:
-        """Keep the values; size is in bytes."""
+    def __init__(self, share: str, slice_: Slice, container: str | None) -> None:
+        """Keep the values."""
         self.share = share
-        self.bytes = size
-        self.weight = weight
-        self.highprio = highprio
+        self.slice = slice_
         self.container = container
 
     def __eq__(self, other: object) -> bool:
@@ -43,8 +41,7 @@ class Reservation:
 
     def __repr__(self) -> str:
         """Return the values as the tree has them."""
-        used = self.container or UNUSED
-        return f"Reservation({self.share} {self.bytes} {self.weight} {self.highprio} {used})"
+        return f"Reservation({self.share} {self.slice} {self.container or UNUSED})"
 
 
 def parse(text: str) -> tuple[Reservation, ...]:
@@ -57,18 +54,16 @@ def parse(text: str) -> tuple[Reservation, ...]:
 
 def _line(line: str) -> Reservation:
     words = line.split(" ")
-    if len(words) == len(LIMITS) + 2 and words[0] and words[-1]:
+    if len(words) == len(ATTRIBUTES) + 2 and words[0] and words[-1]:
         numbers = [
             int(word)
-            for word, most in zip(words[1:-1], LIMITS, strict=True)
-            if word.isascii() and word.isdigit() and len(word) <= most
+            for word, of in zip(words[1:-1], ATTRIBUTES, strict=True)
+            if word.isascii() and word.isdigit() and len(word) <= of.digits
         ]
-        if len(numbers) == len(LIMITS):
-            size, weight, highprio = numbers
-            return Reservation(words[0], size, weight, highprio, None if words[-1] == UNUSED else words[-1])
-    raise CgpuError(
-        f"reserved: {show(line)}: expected share, bytes, weight, priority and container; see the engine's log"
-    )
+        if len(numbers) == len(ATTRIBUTES):
+            return Reservation(words[0], Slice(*numbers), None if words[-1] == UNUSED else words[-1])
+    names = ", ".join(one.name for one in ATTRIBUTES)
+    raise CgpuError(f"reserved: {show(line)}: expected share, {names} and container; see the engine's log")
 
 
 def promised(slices: Mapping[str, int], reservations: Iterable[Reservation]) -> int:
@@ -81,7 +76,7 @@ def promised(slices: Mapping[str, int], reservations: Iterable[Reservation]) -> 
         # A container that ended between two reads is in one of them only.
         directory = directory_of(one.container or "")
         user = directory if directory in slices else None
-        reserved[user] = reserved.get(user, 0) + one.bytes
+        reserved[user] = reserved.get(user, 0) + one.slice.memsize
     used = sum(max(size, reserved.get(name, 0)) for name, size in slices.items())
     return used + reserved.get(None, 0)
 

@@ -11,6 +11,7 @@ from itertools import accumulate
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from cgpu.errors import CgpuError, show
+from cgpu.slice import ATTRIBUTES, Slice
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -80,12 +81,10 @@ class SliceStat(NamedTuple):
     """One container on one GPU. Sizes in bytes, times in nanoseconds; refused_calls is of the container."""
 
     id: str
-    memsize: int
+    slice: Slice
     used: int
     charged: int
     peak: int
-    weight: int
-    highprio: int
     usage: int
     throttled: int
     refused: Mapping[str, int]
@@ -149,12 +148,10 @@ def parse_gpu(text: str) -> GpuStat:
 
 def parse_slice(text: str) -> SliceStat:
     """Return what a container's entry says. Raises CgpuError where it is not well formed."""
-    container, (memsize, used, charged, peak, weight, highprio, usage, throttled), (memory, calls) = (
-        _SLICE.read(text)
-    )
-    return SliceStat(
-        container, memsize, used, charged, peak, weight, highprio, usage, throttled, memory, calls
-    )
+    container, figures, (memory, calls) = _SLICE.read(text)
+    values = Slice(*figures[: len(ATTRIBUTES)])
+    used, charged, peak, usage, throttled = figures[len(ATTRIBUTES) :]
+    return SliceStat(container, values, used, charged, peak, usage, throttled, memory, calls)
 
 
 def _numbers_of(record: type) -> tuple[str, ...]:
@@ -212,9 +209,9 @@ class _Line:
 class _Form:
     """The line of one kind of thing: its name, its figures in the order of their keys, and its refusals."""
 
-    def __init__(self, name: str, record: type, *reasons: tuple[str, ...]) -> None:
+    def __init__(self, name: str, keys: tuple[str, ...], *reasons: tuple[str, ...]) -> None:
         self._name = name
-        self.keys = _numbers_of(record)
+        self.keys = keys
         self._reasons = reasons
         # The line as an engine of this version writes it, matched in one step: reading by key takes ten times
         # as long.
@@ -240,5 +237,7 @@ class _Form:
         return line.text(self._name), figures
 
 
-_GPU: Final = _Form("uuid", GpuStat, MEMORY_REASONS)
-_SLICE: Final = _Form("id", SliceStat, MEMORY_REASONS, CALL_REASONS)
+_GPU: Final = _Form("uuid", _numbers_of(GpuStat), MEMORY_REASONS)
+_SLICE: Final = _Form(
+    "id", (*(one.name for one in ATTRIBUTES), *_numbers_of(SliceStat)), MEMORY_REASONS, CALL_REASONS
+)

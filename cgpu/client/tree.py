@@ -11,6 +11,7 @@ import os
 
 from cgpu import paths
 from cgpu.errors import CgpuError, show
+from cgpu.slice import ATTRIBUTES
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -30,7 +31,7 @@ ID_EXTRA = "_.+-"
 _FACTS = ("drift", "left", "memfree", "memtotal", "mig", "minor", "name", "natives", "uuid")
 GPU_NODES = (*_FACTS, "free_weight", "major", "max_inst", "policy", "prio_ratio", "reserved", "sched", "stat")
 ROOT_NODES = ("default_memsize", "engine", "gpus", "inst_ctl", "major", "stat", "upgrade", "version")
-CONTAINER_NODES = ("highprio", "id", "meminfo", "memsize", "owner", "stat", "usage", "weight")
+CONTAINER_NODES = (*(one.name for one in ATTRIBUTES), "id", "meminfo", "owner", "stat", "usage")
 DAEMON = "cgpud"
 MODULE = "cgpu_km"
 RESTART_S = 5
@@ -181,7 +182,7 @@ class Tree:
         for share in shares:
             check_share(share)
         _check_drained(f"container {container}")
-        words = [f"gpu={gpu}:{size}:{weight}:{high}" for gpu, size, weight, high in grants]
+        words = [_gpu_word(grant) for grant in grants]
         words += [f"native={gpu}" for gpu in passthrough]
         words += [f"share={share}" for share in shares]
         line = f"create id={container} pid={pid} {' '.join(words)}"
@@ -205,9 +206,8 @@ class Tree:
         """
         check_share(share)
         _check_drained(f"share {share}")
-        gpu, size, weight, high = grant
         try:
-            self._write_control(f"reserve id={share} gpu={gpu}:{size}:{weight}:{high}")
+            self._write_control(f"reserve id={share} {_gpu_word(grant)}")
         except OSError as error:
             raise self._refusal(f"share {share}", error) from error
 
@@ -332,6 +332,10 @@ class Tree:
         if error.errno in DOWN and not self.is_up():
             return self._down()
         return CgpuError(f"{self._join(parts)}: cannot be {action}: {error.strerror}")
+
+
+def _gpu_word(grant: Grant) -> str:
+    return f"gpu={':'.join(map(str, grant))}"
 
 
 def _write_whole(fd: int, text: str) -> None:

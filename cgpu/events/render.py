@@ -11,6 +11,7 @@ from typing import Final
 from cgpu.client.directory import directory_of
 from cgpu.client.stat import CALL_REASONS, MEMORY_REASONS
 from cgpu.events.event import Event
+from cgpu.slice import in_words
 from cgpu.smi.text import called, memory
 
 # Not strftime's, whose words are those of the locale.
@@ -75,8 +76,7 @@ def details(event: Event) -> str:
         # The column before has it.
         return event.message.removeprefix(f"container {event.id}: ")
     if event.event == "started":
-        high = ", high priority" if figures.get("highprio") else ""
-        return f"{memory(figures.get('memsize'), ' ')}, weight {figures.get('weight', 'N/A')}{high}"
+        return f"{memory(figures.get('memsize'), ' ')}, {in_words(figures)}"
     if event.event == "ended":
         lived = [f"lived {duration(figures['lived'])}"] if "lived" in figures else []
         peak, size = memory(figures.get("peak"), " "), memory(figures.get("memsize"), " ")

@@ -87,7 +87,7 @@ class TreeCollector:
         life = (self._entries.generation, upgrades)
         if life != self._life:
             self._engine = tree.read("engine"), sorted(filter(is_index, tree.names()), key=int)
-            # For cgpud both are those of its start; the module's change while it is loaded.
+            # For cgpud all are those of its start; the module's change while it is loaded.
             self._life = None if self._engine[0].startswith(MODULE) else life
         return self._engine
 
@@ -201,7 +201,7 @@ def _shares(stat: GpuStat) -> tuple[float | None, ...]:
         stat.policy,
         stat.max_inst,
         stat.prio_ratio,
-        tuple((one.weight, one.highprio != 0) for one in stat.slices),
+        tuple((one.slice.weight, one.slice.highprio != 0) for one in stat.slices),
     )
 
 
@@ -214,9 +214,7 @@ def _shares_by(
             directory=str(number),
             id=str(number),
             group=None,
-            weight=weight,
-            high_prio=high,
-            allocated=None,
+            slice={"weight": weight, "highprio": int(high)},
             used=None,
             pids=(1,),  # as if it had work
             engine_time=None,

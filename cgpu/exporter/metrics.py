@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import Final, Generic, Literal, NamedTuple, TypeVar
 
 from cgpu.client.stat import EngineStat, GpuStat, SliceStat
+from cgpu.slice import BESIDE_MEMORY, Attribute
 from cgpu.smi.scheduling import policy_name
 
 Kind = Literal["counter", "gauge"]
@@ -240,12 +241,23 @@ GPU: Final[tuple[Row[GpuView], ...]] = (
     ),
 )
 
+
+def _attribute(of: Attribute) -> Row[SliceView]:
+    """Return the row of an attribute of slices. One that is off has no sample."""
+
+    def value(view: SliceView) -> Values:
+        found: int = getattr(view.stat.slice, of.name)
+        return found if of.words is None else found or None
+
+    return Row(f"opencgpu_slice_{of.column}", "gauge", f"{of.says.capitalize()}.", value)
+
+
 SLICE: Final[tuple[Row[SliceView], ...]] = (
     Row(
         "opencgpu_slice_memory_limit_bytes",
         "gauge",
         "Memory limit of a slice.",
-        lambda view: view.stat.memsize,
+        lambda view: view.stat.slice.memsize,
     ),
     Row(
         "opencgpu_slice_memory_used_bytes",
@@ -259,13 +271,7 @@ SLICE: Final[tuple[Row[SliceView], ...]] = (
         "Most memory that a slice had since it was registered.",
         lambda view: view.stat.peak,
     ),
-    Row("opencgpu_slice_weight", "gauge", "Weight of a slice.", lambda view: view.stat.weight),
-    Row(
-        "opencgpu_slice_high_priority",
-        "gauge",
-        "1: the slice has high priority. Others have no sample.",
-        lambda view: view.stat.highprio or None,
-    ),
+    *map(_attribute, BESIDE_MEMORY),
     Row(
         "opencgpu_slice_share_ratio",
         "gauge",

@@ -11,6 +11,7 @@ from cgpu import paths, shares
 from cgpu.errors import CgpuError, show
 from cgpu.request.names import share_variable
 from cgpu.request.spec import VENDOR, VENDOR_NOTHING
+from cgpu.slice import together
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -96,8 +97,6 @@ def _merged(found: Iterable[Share], gpus: Sequence[Gpu]) -> tuple[tuple[Grant, .
     for gpu in gpus:
         parts = chosen.get(gpu.index)
         if parts is not None:
-            weight = min(sum(part.weight for part in parts), gpu.max_inst)
-            high = max(part.highprio for part in parts)
-            grants.append((gpu.index, sum(part.bytes for part in parts), weight, high))
+            grants.append((gpu.index, *together((part.slice for part in parts), gpu.max_inst).values()))
             uuids.append(gpu.uuid)
     return tuple(grants), tuple(uuids)

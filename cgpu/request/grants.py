@@ -9,8 +9,8 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    # GPU index, memory in bytes, compute weight, high priority (0 or 1)
-    Grant = tuple[int, int, int, int]
+    # Index of the GPU, then the attributes of the slice in the order of cgpu/slice.py
+    Grant = tuple[int, ...]
 
 LIMITS = (9999, 1 << 50, 999, 1)
 SHARE_GROUPS = (8, 4, 4, 4, 12)

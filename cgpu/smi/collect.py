@@ -10,6 +10,7 @@ from typing import TypeVar
 from cgpu.client import left, reservations
 from cgpu.client.tree import EngineDownError, Tree
 from cgpu.errors import CgpuError
+from cgpu.slice import ATTRIBUTES
 from cgpu.smi.counters import with_counters
 from cgpu.smi.limits import with_limits
 from cgpu.smi.model import Container, Gpu, Process
@@ -94,16 +95,15 @@ def container(tree: Tree, index: str, name: str) -> Container:
         return known(tree.read_int, index, name, node)
 
     engine_time, read_at = number("usage"), monotonic()
-    allocated, high_prio = number("memsize"), number("highprio")
+    values = {one.name: number(one.name) for one in ATTRIBUTES}
+    allocated = values["memsize"]
     free, held = by_process(known(tree.read, index, name, "meminfo") or "")
     owner, _, group = (known(tree.read, index, name, "owner") or "").partition(" ")
     return Container(
         directory=name,
         id=owner or name,
         group=group or None,
-        weight=number("weight"),
-        high_prio=None if high_prio is None else high_prio != 0,
-        allocated=allocated,
+        slice=values,
         used=None if allocated is None or free is None else max(0, allocated - free),
         pids=tuple(pid for pid, _ in held),
         engine_time=engine_time,

@@ -8,6 +8,7 @@ from datetime import datetime
 
 from cgpu import __version__
 from cgpu.client.stat import CALL_REASONS, MEMORY_REASONS
+from cgpu.slice import BESIDE_MEMORY, Attribute
 from cgpu.smi.model import Container, Gpu, Process
 from cgpu.smi.node import Versions
 from cgpu.smi.scheduling import policy_name
@@ -96,18 +97,20 @@ def _scheduling(gpu: Gpu) -> list[Entry]:
 
 def _slice(one: Container) -> list[Entry]:
     processes: str | list[Entry] = [_process(each) for each in one.processes]
-    priority = UNKNOWN if one.high_prio is None else "High" if one.high_prio else "Normal"
     entries: list[Entry] = [
         ("Name", known(one.name)),
         ("FB Memory Usage", _slice_memory(one)),
         ("Utilization", _slice_time(one)),
-        ("Weight", known(one.weight)),
-        ("Priority", priority),
+        *((of.title, _attribute(of, one.slice.get(of.name))) for of in BESIDE_MEMORY),
         ("Refused Allocations", _refused(one, MEMORY_REASONS)),
         ("Refused Calls", _refused(one, CALL_REASONS)),
         ("Processes", processes or "None"),
     ]
     return [(f"Container {known(one.id)}", entries)]
+
+
+def _attribute(of: Attribute, value: int | None) -> str:
+    return UNKNOWN if value is None else of.shown(value).capitalize()
 
 
 def _process(each: Process) -> Entry:

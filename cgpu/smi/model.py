@@ -7,6 +7,7 @@ None stands for a value that is missing or reads wrong.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from cgpu.smi.scheduling import Scheduling
@@ -31,10 +32,8 @@ class Container:
     """Name in the tree: the first 12 characters of a 64-digit id, the whole id otherwise."""
     id: str
     """The whole id, or the directory's name where the engine does not tell."""
-    weight: int | None
-    high_prio: bool | None
-    allocated: int | None
-    """The slice's promise, in bytes."""
+    slice: Mapping[str, int | None]
+    """The attributes of cgpu/slice.py by their names."""
     used: int | None
     """Bytes charged to the container."""
     pids: tuple[int, ...]
@@ -59,6 +58,22 @@ class Container:
     """Nanoseconds in which its share did not let it run."""
     refused: dict[str, int] | None = None
     """How many of its calls were refused, by the reasons of `cgpu.client.stat`."""
+
+    @property
+    def allocated(self) -> int | None:
+        """The slice's promise, in bytes."""
+        return self.slice.get("memsize")
+
+    @property
+    def weight(self) -> int | None:
+        """The part of GPU time, in units of weight."""
+        return self.slice.get("weight")
+
+    @property
+    def high_prio(self) -> bool | None:
+        """Whether the container goes before those without."""
+        high = self.slice.get("highprio")
+        return None if high is None else high != 0
 
     @property
     def has_process(self) -> bool:

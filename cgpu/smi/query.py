@@ -15,6 +15,7 @@ from typing import Generic, TypeVar
 
 from cgpu import suggest
 from cgpu.errors import one_line, show
+from cgpu.slice import BESIDE_MEMORY, Attribute
 from cgpu.smi.model import Container, Gpu
 from cgpu.smi.node import Versions
 from cgpu.smi.scheduling import policy_name
@@ -109,6 +110,16 @@ def refused(one: Container, reason: str | None = None) -> Value:
     return sum(one.refused.values()) if reason is None else one.refused.get(reason)
 
 
+def attribute(of: Attribute) -> Field[SliceView]:
+    """Return the field of an attribute of slices."""
+
+    def value(view: SliceView) -> Value:
+        found = of.typed(view.one.slice.get(of.name))
+        return word(found) if isinstance(found, bool) else found
+
+    return Field(of.column, of.says, value)
+
+
 def refusals(reason: str) -> Field[SliceView]:
     """Return the field of the calls that were refused for a reason."""
     return Field(f"refused.{reason}", f"of these {REFUSED[reason]}", lambda v: refused(v.one, reason))
@@ -177,8 +188,7 @@ SLICE_FIELDS: Mapping[str, Field[SliceView]] = _by_name(
         lambda v: milliseconds(v.one.throttled),
         MS,
     ),
-    Field("weight", "weight by which time is divided", lambda v: v.one.weight),
-    Field("high_priority", "whether its priority is high", lambda v: word(v.one.high_prio)),
+    *map(attribute, BESIDE_MEMORY),
     Field("processes", "number of processes that hold memory", lambda v: len(v.one.pids)),
     Field("refused", "calls that were refused in all", lambda v: refused(v.one)),
     *map(refusals, REFUSED),

@@ -9,6 +9,7 @@ import json
 from collections.abc import Iterator
 
 from cgpu.errors import one_line
+from cgpu.slice import BESIDE_MEMORY
 from cgpu.smi.model import Container, Gpu
 from cgpu.smi.node import Versions
 from cgpu.smi.scheduling import GATES, TIME_SLICES, policy_name
@@ -66,8 +67,7 @@ def container_object(container: Container) -> dict[str, object]:
         "memory_used_bytes": container.used,
         "memory_allocated_bytes": container.allocated,
         "memory_peak_bytes": container.peak,
-        "weight": container.weight,
-        "high_prio": container.high_prio,
+        **{one.column: one.typed(container.slice.get(one.name)) for one in BESIDE_MEMORY},
         "time_used_ns": container.engine_time,
         "time_throttled_ns": container.throttled,
         "refused": container.refused,

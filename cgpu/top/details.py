@@ -6,6 +6,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from cgpu.errors import one_line
+from cgpu.slice import in_words
 from cgpu.top import draw
 from cgpu.top.draw import ALERT, HEADING, LABEL, MEMORY, PLAIN, STRONG, TIME, Line, Pen
 from cgpu.top.layout import policy
@@ -53,8 +54,6 @@ def _whose(one: Slice, card: Card) -> list[Line]:
 def _figures(one: Slice, card: Card) -> list[Line]:
     container = one.container
     used, limit = container.utilisation, container.limit
-    priority = {None: draw.UNKNOWN, True: "high", False: "normal"}[container.high_prio]
-    weight = draw.UNKNOWN if container.weight is None else container.weight
     peak = "" if one.stat is None else f", peak {draw.mib(one.stat.peak)}"
     return [
         _field(
@@ -70,7 +69,7 @@ def _figures(one: Slice, card: Card) -> list[Line]:
             *draw.bar(BAR, draw.percent(used), (used, "|", TIME)),
             (f" limit {draw.percent(limit)}, throttled {draw.percent(one.throttled)}", PLAIN),
         ),
-        _field("Share", (f"weight {weight}, priority {priority}, policy {policy(card)}", PLAIN)),
+        _field("Share", (f"{in_words(container.slice)}, policy {policy(card)}", PLAIN)),
     ]
 
 

@@ -21,6 +21,7 @@ from cgpu.install.node import report
 from cgpu.install.node.report import NodeReport
 from cgpu.install.node.snapshot import Card, Slice
 from cgpu.install.privilege import require_root
+from cgpu.slice import BESIDE_MEMORY, in_words
 from cgpu.smi.collect import memory
 from cgpu.smi.scheduling import division, parse, policy_name
 
@@ -214,7 +215,7 @@ def _card(card: Card) -> Iterator[str]:
         numbers = _slice(one)
         yield (
             f"  {one.id[:ID_SHOWN]:<{ID_SHOWN}}  {_mib(numbers['memsize'])}, {_mib(numbers['used'])} used, "
-            f"weight {numbers['weight']}" + (", high priority" if numbers["highprio"] else "")
+            f"{in_words(numbers)}"
         )
     for container, size in card.left().items():
         yield f"  {container[:ID_SHOWN]:<{ID_SHOWN}}  ended, {_mib(size)} not yet freed by the driver"
@@ -248,8 +249,7 @@ def _slice(one: Slice) -> dict[str, int | None]:
     return {
         "memsize": size,
         "used": used,
-        "weight": one.number("weight"),
-        "highprio": one.number("highprio"),
+        **{of.name: one.number(of.name) for of in BESIDE_MEMORY},
     }
 
 

@@ -119,8 +119,6 @@ class CReservation(ctypes.Structure):
         ("id", c_char * 128),
         ("gpu", c_uint32),
         ("slot", c_uint32),
-        ("weight", c_uint32),
-        ("highprio", c_uint32),
         ("memsize", c_uint64),
     )
 

@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 
 from cgpu.client.reservations import Reservation, parse, places, promised
 from cgpu.errors import CgpuError
+from cgpu.slice import Slice
 from tests.client.support import CONTAINER, MIB, PlainTree
 from tests.refusal import has_parts
 
@@ -20,9 +21,7 @@ SHARE_IDS = st.from_regex(r"[A-Za-z0-9_.+][A-Za-z0-9_.+-]{0,40}", fullmatch=True
 RESERVATIONS = st.builds(
     Reservation,
     SHARE_IDS,
-    st.integers(1, 10**15 - 1),
-    st.integers(0, 25),
-    st.integers(0, 1),
+    st.builds(Slice, st.integers(1, 10**15 - 1), st.integers(0, 25), st.integers(0, 1)),
     st.none() | SHARE_IDS,
 )
 
@@ -49,7 +48,7 @@ def test_what_is_written(tree: PlainTree) -> None:
 def test_what_is_written_is_read(wanted: list[Reservation]) -> None:
     """Each reservation comes back as it was written."""
     text = "\n".join(
-        f"{one.share} {one.bytes} {one.weight} {one.highprio} {one.container or '-'}" for one in wanted
+        f"{one.share} {' '.join(map(str, one.slice.values()))} {one.container or '-'}" for one in wanted
     )
     assert parse(text) == tuple(wanted)
 
@@ -71,10 +70,10 @@ def test_sums() -> None:
     """A container counts with what it has, or with what is reserved for it where that is more."""
     long = "ab" * 32
     found = (
-        Reservation("a", 10, 1, 0, long),
-        Reservation("b", 20, 1, 0, long),
-        Reservation("c", 5, 1, 0, None),
-        Reservation("d", 7, 1, 0, "gone"),
+        Reservation("a", Slice(10, 1, 0), long),
+        Reservation("b", Slice(20, 1, 0), long),
+        Reservation("c", Slice(5, 1, 0), None),
+        Reservation("d", Slice(7, 1, 0), "gone"),
     )
     assert promised({long[:12]: 25, "web": 3}, found) == 30 + 3 + 5 + 7
     assert promised({long[:12]: 40, "web": 3}, found) == 40 + 3 + 5 + 7

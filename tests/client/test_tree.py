@@ -17,6 +17,7 @@ from cgpu.client.tree import CONTAINER_NODES, GPU_NODES, ROOT_NODES, EngineDownE
 from cgpu.config.effective import Effective
 from cgpu.errors import CgpuError, show
 from cgpu.kmod.daemon.processes.process_identity import start_time
+from cgpu.slice import ATTRIBUTES
 from tests.client.support import CONTAINER, MIB, PlainTree, down, refuse_writes, uuid
 from tests.refusal import refused
 
@@ -221,7 +222,8 @@ def test_facts_in_one_read(tree: PlainTree) -> None:
 def test_all_nodes_are_known() -> None:
     """The client knows the names of all nodes that the engine has."""
     source = (Path(__file__).resolve().parents[2] / "kmod" / "core" / "tree" / "nodes.c").read_text()
-    levels = {"ROOT": ROOT_NODES, "GPU": GPU_NODES, "CONTAINER": CONTAINER_NODES}
+    others = {one.name for one in ATTRIBUTES}
+    levels = {"ROOT": ROOT_NODES, "GPU": GPU_NODES, "CONTAINER": sorted({*CONTAINER_NODES} - others)}
     for level, names in levels.items():
         assert sorted(re.findall(rf'"(\w+)", CORE_LEVEL_{level},', source)) == sorted(names)
 

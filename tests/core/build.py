@@ -19,6 +19,7 @@ from tests.integration.commands import hold_lock
 HERE = Path(__file__).resolve().parent
 KMOD = HERE.parent.parent / "kmod"
 SCHEMA = HERE.parent.parent / "cgpu" / "config" / "schema.json"
+SLICE = HERE.parent.parent / "cgpu" / "slice.py"
 CORE_SOURCES = sorted((KMOD / "core").glob("*/*.c"))
 CORE_INCLUDES = (f"-I{KMOD / 'core'}", f"-I{KMOD / 'core' / 'include'}")
 CLIENT = KMOD / "rm"
@@ -45,9 +46,10 @@ def run(command: list[str], folder: Path | None = None) -> None:
 
 
 def generated(output: Path) -> Path:
-    """Generate the driver's tables and config_defaults.h into a folder of their own and return it."""
+    """Generate the headers, and the driver's tables, into a folder of their own and return it."""
     run([tool("python3"), "-I", str(KMOD / "abi" / "generate.py"), str(output), "card"])
-    run([tool("python3"), "-I", str(KMOD / "abi" / "config_defaults.py"), str(SCHEMA), str(output)])
+    for maker, source in (("config_defaults", SCHEMA), ("slice_attributes", SLICE)):
+        run([tool("python3"), "-I", str(KMOD / "abi" / f"{maker}.py"), str(source), str(output)])
     return output
 
 
@@ -66,6 +68,7 @@ def make_goal(goal: str, options: list[str], name: str = "library", more: Sequen
         f"OUT={STORE}",
         f"KMOD={KMOD}",
         f"SCHEMA={SCHEMA}",
+        f"SLICE={SLICE}",
         f"NAME={name}",
         f"MORE={' '.join(map(str, more))}",
     ]

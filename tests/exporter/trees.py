@@ -19,7 +19,7 @@ ENGINE = (
 
 
 SLICE = (
-    f"memsize={1024 * MIB} used=0 charged=0 peak=0 weight=1 highprio=0 usage=0 throttled=0 "
+    f"memsize={1024 * MIB} weight=1 highprio=0 used=0 charged=0 peak=0 usage=0 throttled=0 "
     "refused_limit=0 refused_card=0 refused_unaccounted=0 "
     "refused_class=0 refused_control=0 refused_client=0 refused_records=0 refused_call=0"
 )

@@ -298,7 +298,7 @@ static inline void fuzz_check(struct fuzz *fuzz)
 		MUST(core_totals(state, gpu).places <= state->gpu[gpu].max_inst);
 		MUST(core_totals(state, gpu).places == 0 || core_passthroughs(state, gpu) == 0);
 		for (i = 0; i < CGPU_MAX_INST && state->settings.enforce; i++)
-			MUST(state->gpu[gpu].instance[i].used <= state->gpu[gpu].instance[i].memsize);
+			MUST(state->gpu[gpu].instance[i].used <= state->gpu[gpu].instance[i].slice.memsize);
 	}
 }
 

@@ -167,7 +167,7 @@ def test_parameters_of_a_class(slices: Slices) -> None:
     slices.pod("heavy", {"main": ["heavy"]})
     slices.running("heavy")
     (held,) = Tree(str(TREE)).reserved(0)
-    assert (held.bytes // MIB, held.weight) == (3021, 3)
+    assert (held.slice.memsize // MIB, held.slice.weight) == (3021, 3)
     slices.cluster.api.delete(DeviceClass, "heavy")
 
 

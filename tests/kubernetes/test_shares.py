@@ -29,7 +29,7 @@ def test_a_pod_has_its_share(slices: Slices) -> None:
     ((held, size, container),) = reserved()
     assert (held, size) == (share, 6043)
     assert container != "-"
-    assert shares.read(share).bytes == 6043 * MIB
+    assert shares.read(share).slice.memsize == 6043 * MIB
     over = slices.cluster.exec("six", slices.namespace, "/cgpu-probe", "alloc=7G")
     assert step(over, "alloc").number("status") == NO_MEMORY
 

@@ -242,7 +242,7 @@ uint64_t stage_limit(struct stage *stage, uint32_t container, uint32_t card)
 {
 	const struct core_instance *instance = instance_of(stage, container, card);
 
-	return instance ? instance->memsize : 0;
+	return instance ? instance->slice.memsize : 0;
 }
 
 uint64_t stage_card_free(struct stage *stage, uint32_t card)

@@ -49,7 +49,7 @@ def document(**changes: object) -> dict[str, Any]:
         "share": SHARE,
         "claim": {"namespace": "team-a", "name": "train-gpu-x7", "uid": "c-1"},
         "gpu": uuid(0),
-        "bytes": SIZE,
+        "memsize": SIZE,
         "weight": 1,
         "highprio": 0,
         "pods": {POD: ["main", "init"]},

@@ -72,11 +72,11 @@ def test_a_share(notes: dict[str, str]) -> None:
 def test_shares_are_merged(folder: Path) -> None:
     """On one card sizes and weights add up, and high priority is of all; on two cards each has its own."""
     third = OTHER_SHARE.replace("0a1b", "0a1c")
-    put(folder, share=OTHER_SHARE, bytes=MIB, weight=18, highprio=1)
-    put(folder, share=third, bytes=2 * MIB, weight=4, gpu=uuid(1))
+    put(folder, share=OTHER_SHARE, memsize=MIB, weight=18, highprio=1)
+    put(folder, share=third, memsize=2 * MIB, weight=4, gpu=uuid(1))
     found = give(asking(SHARE, OTHER_SHARE, third), by_containerd())
     assert found == (((0, SIZE + MIB, 19, 1), (1, 2 * MIB, 4, 0)), (uuid(0), uuid(1)))
-    put(folder, share=OTHER_SHARE, bytes=MIB, weight=20)
+    put(folder, share=OTHER_SHARE, memsize=MIB, weight=20)
     assert give(asking(SHARE, OTHER_SHARE), by_containerd())[0] == ((0, SIZE + MIB, 20, 0),)
 
 

@@ -16,9 +16,11 @@ from cgpu.smi.scheduling import POLICIES, Scheduling
 from tests.core.build import build_library
 from tests.core.sched.binding import SLICE, Card, Load, Sched, load
 
-IDLE = Container("a", "a", weight=1, high_prio=False, allocated=1, used=0, pids=(), engine_time=0)
-BUSY = replace(IDLE, directory="b", id="b", weight=3, pids=(7,))
-CARD = Gpu(0, "GPU-1", "Tesla T4", policy=1, max_inst=20, prio_ratio=80, total=10, containers=(IDLE, BUSY))
+NORMAL = {"memsize": 1, "weight": 1, "highprio": 0}
+IDLE = Container("a", "a", NORMAL, used=0, pids=(), engine_time=0)
+BUSY = replace(IDLE, directory="b", id="b", slice={**NORMAL, "weight": 3}, pids=(7,))
+BOTH = (IDLE, BUSY)
+CARD = Gpu(0, "GPU-1", "Tesla T4", 1, max_inst=20, prio_ratio=80, total=10, containers=BOTH)
 
 
 @pytest.mark.parametrize(
@@ -45,8 +47,8 @@ def test_policies(policy: int, limits: list[float | None]) -> None:
         replace(CARD, max_inst=None),
         replace(CARD, prio_ratio=None),
         replace(CARD, policy=None),
-        replace(CARD, containers=(IDLE, replace(BUSY, weight=None))),
-        replace(CARD, containers=(IDLE, replace(BUSY, high_prio=None))),
+        replace(CARD, containers=(IDLE, replace(BUSY, slice={**NORMAL, "weight": None}))),
+        replace(CARD, containers=(IDLE, replace(BUSY, slice={**NORMAL, "highprio": None}))),
     ],
 )
 def test_unknown_settings(card: Gpu) -> None:
@@ -138,7 +140,8 @@ def test_limits_are_what_the_scheduler_gives(
         if not has:
             sched.must("process", slot, 0, 0)
         pids = (1,) if has else ()
-        shown.append(Container(str(slot), str(slot), weight, high, 1, 0, pids, 0))
+        values = {"memsize": 1, "weight": weight, "highprio": int(high)}
+        shown.append(Container(str(slot), str(slot), values, 0, pids, 0))
     gpu = Gpu(0, "GPU-1", "Tesla T4", policy, places, ratio, 1, tuple(shown))
     got = card.shares(400 * max(places, 25) * SLICE)
     for slot, one in enumerate(shown):

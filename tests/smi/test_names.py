@@ -28,7 +28,8 @@ from tests.runtime_config.support import program
 
 ROWS = [{"Id": "a" * 64, "Names": ["/trainer"]}, {"Id": "b" * 64, "Names": ["web", "alias"]}]
 KNOWN = {"a" * 64: "trainer", "b" * 64: "web"}
-ONE = Container("aaaaaaaaaaaa", "a" * 64, 1, high_prio=False, allocated=1, used=0, pids=(), engine_time=0)
+VALUES = {"memsize": 1, "weight": 1, "highprio": 0}
+ONE = Container("aaaaaaaaaaaa", "a" * 64, VALUES, used=0, pids=(), engine_time=0)
 NOW = datetime(2026, 1, 2, 3, 4, 5, tzinfo=UTC)
 CARD = Gpu(0, "GPU-1", "Tesla T4", policy=1, max_inst=20, prio_ratio=80, total=10, containers=(ONE,))
 

@@ -62,7 +62,7 @@ def test_names(tmp_path: Path) -> None:
         (tmp_path / str(pid)).mkdir()
         (tmp_path / str(pid) / "comm").write_text(text)
     processes = tuple(Process(pid, 1) for pid in (1, 2, 3, 4))
-    one = Container("a", "a", 1, high_prio=False, allocated=1, used=0, pids=(), engine_time=0)
+    one = Container("a", "a", {"memsize": 1, "weight": 1, "highprio": 0}, used=0, pids=(), engine_time=0)
     (gpu,) = with_process_names(
         (replace(CARD, containers=(replace(one, processes=processes),)),), str(tmp_path)
     )

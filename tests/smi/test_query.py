@@ -20,7 +20,8 @@ from cgpu.smi.node import Versions
 from cgpu.smi.render import as_csv
 
 NOW = datetime(2026, 1, 2, 3, 4, 5, 678000, tzinfo=UTC)
-ONE = Container("a", "a", weight=1, high_prio=False, allocated=10, used=4, pids=(), engine_time=0)
+VALUES = {"memsize": 10, "weight": 1, "highprio": 0}
+ONE = Container("a", "a", VALUES, used=4, pids=(), engine_time=0)
 CARD = Gpu(0, "GPU-1", "Tesla T4", policy=1, max_inst=20, prio_ratio=80, total=10, containers=(ONE,))
 NUMBERS = "--query-gpu=index,memory.total"
 FORMS = [
@@ -89,7 +90,7 @@ def test_wrong(words: list[str], says: str, capsys: pytest.CaptureFixture[str]) 
 
 def test_rounding() -> None:
     """Used and free make the total, although one page shows as a MiB."""
-    one = replace(ONE, allocated=10 << 20, used=(4 << 20) + 1)
+    one = replace(ONE, slice={"memsize": 10 << 20}, used=(4 << 20) + 1)
     views = query.slice_views((replace(CARD, containers=(one,)),), Versions(), NOW)
     wanted = [query.SLICE_FIELDS[f"memory.{name}"] for name in ("total", "used", "free")]
     assert query.rows(wanted, views, query.Format(header=False), first=True) == "10 MiB, 5 MiB, 5 MiB\n"
@@ -113,7 +114,7 @@ def test_any_name(name: str, model: str) -> None:
 
 def test_unknown() -> None:
     """Each field of a GPU and a slice of which nothing is known is N/A, or says so in words; none fails."""
-    container = Container("a", "a", None, None, None, None, (), None)
+    container = Container("a", "a", {}, None, (), None)
     gpu = Gpu(0, None, None, None, None, None, None, (container,))
     for known, views in (
         (query.GPU_FIELDS, query.gpu_views((gpu,), Versions(), NOW)),

@@ -19,15 +19,14 @@ from cgpu.smi.text import called
 NOW = datetime(2026, 1, 2, 3, 4, 5, tzinfo=UTC)
 NUMBER = st.none() | st.integers(0, 10**20 - 1)
 SHARE = st.none() | st.floats(0, 100)
+FLAG = st.none() | st.integers(0, 1)
 TEXT = st.text(max_size=80)
 PROCESS = st.builds(Process, st.integers(0, 10**20 - 1), st.integers(0, 10**20 - 1), st.none() | TEXT)
 CONTAINER = st.builds(
     Container,
     directory=TEXT,
     id=TEXT,
-    weight=NUMBER,
-    high_prio=st.none() | st.booleans(),
-    allocated=NUMBER,
+    slice=st.fixed_dictionaries({"memsize": NUMBER, "weight": NUMBER, "highprio": FLAG}),
     used=NUMBER,
     pids=st.just(()),
     engine_time=NUMBER,

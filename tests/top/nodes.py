@@ -29,9 +29,7 @@ def container(
     return Container(
         directory,
         of,
-        weight,
-        False,
-        size * MIB,
+        {"memsize": size * MIB, "weight": weight, "highprio": 0},
         used * MIB,
         (4711, 4712) if used else (),
         time,

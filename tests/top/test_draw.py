@@ -132,7 +132,7 @@ def test_details() -> None:
         f"Id         {TRAINER}",
         " 40%] 2417 of 6043 MiB, peak 2929 MiB",
         " 25%] limit 50%, throttled 0%",
-        "weight 1, priority normal, policy 1 (preemptive)",
+        "weight 1, policy 1 (preemptive)",
         "memory: limit 0 card 0 unaccounted 0",
         "calls: class 0 control 0 client 0 records 0 call 0",
         "      4711 root           2000 MiB train",
@@ -164,7 +164,9 @@ def test_details_fit() -> None:
     size = 300_000 * MIB
     large = replace(
         large,
-        container=replace(large.container, used=size, allocated=size, utilisation=100.0, limit=100.0),
+        container=replace(
+            large.container, used=size, slice={"memsize": size, "weight": 1}, utilisation=100.0, limit=100.0
+        ),
         stat=None if large.stat is None else large.stat._replace(peak=size),
         throttled=100.0,
     )

@@ -20,6 +20,7 @@ from cgpu.kubernetes.parameters import Parameters
 from cgpu.kubernetes.results import results
 from cgpu.request.grants import is_share
 from cgpu.sizes import MIB
+from cgpu.slice import Slice
 
 WITHOUT_SHARES = f"the allocation names no share: {GATE_OFF}"
 
@@ -30,15 +31,13 @@ class NotHereError(CgpuError):
 
 @dataclass(frozen=True, slots=True)
 class AllocatedShare:
-    """A part of a card that Kubernetes has given to a claim. bytes: of the card's memory."""
+    """A part of a card that Kubernetes has given to a claim. slice: the values of cgpu.slice.Slice."""
 
     share: str
     request: str
     device: str
     gpu: str
-    bytes: int
-    weight: int
-    highprio: int
+    slice: tuple[int, ...]
 
 
 def allocated(
@@ -91,9 +90,11 @@ def _share(
         request=result.request,
         device=result.device,
         gpu=card.uuid,
-        bytes=mib * MIB,
-        weight=_weight(result, said.weight),
-        highprio=int(said.high_priority or False),
+        slice=Slice.of(
+            memsize=mib * MIB,
+            weight=_weight(result, said.weight),
+            highprio=int(said.high_priority or False),
+        ).values(),
     )
 
 

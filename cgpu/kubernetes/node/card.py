@@ -47,7 +47,7 @@ def _card(tree: Tree, index: int) -> Card:
         mib=tree.read_int(folder, "memtotal") // MIB,
         max_inst=tree.read_int(folder, "max_inst"),
         policy=tree.read_int(folder, "policy"),
-        reserved=sum(one.bytes for one in tree.reserved(index)),
+        reserved=sum(one.slice.memsize for one in tree.reserved(index)),
         mig=tree.read(folder, "mig") == "1",
         lost=_is_lost(tree, index),
     )

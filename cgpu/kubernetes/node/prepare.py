@@ -30,6 +30,7 @@ from cgpu.kubernetes.node.consumers import AtOnceError, containers
 from cgpu.kubernetes.node.records import LOCK_S, ClaimName, Record, Records
 from cgpu.kubernetes.node.units import Unit
 from cgpu.replace import tidy_folder
+from cgpu.slice import Slice
 
 
 @dataclass(frozen=True, slots=True)
@@ -217,8 +218,7 @@ class Claims:
         for share in record.shares:
             if share.gpu not in indexes:
                 raise CgpuError(f"{share.gpu} is not on this node any more; its cards: cgpu-smi")
-            grant = (indexes[share.gpu], share.bytes, share.weight, share.highprio)
-            self._tree.reserve(share.share, grant)
+            self._tree.reserve(share.share, (indexes[share.gpu], *share.slice))
         for file in _share_files(record):
             shares.write(file, str(self._folders.shares))
         cdi.publish(self._folders.cdi, record.claim.uid, [share.share for share in record.shares])
@@ -276,4 +276,4 @@ def _share_files(record: Record) -> Iterator[shares.Share]:
     for share in record.shares:
         pods = {uid: requests[share.request] for uid, requests in record.pods.items()}
         claim = (record.claim.namespace, record.claim.name, record.claim.uid)
-        yield shares.Share(share.share, claim, share.gpu, share.bytes, share.weight, share.highprio, pods)
+        yield shares.Share(share.share, claim, share.gpu, Slice(*share.slice), pods)

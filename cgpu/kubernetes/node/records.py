@@ -23,6 +23,7 @@ from cgpu.kubernetes.node.allocation import AllocatedShare
 from cgpu.kubernetes.node.units import Unit
 from cgpu.replace import Meta, remove, tidy_folder, write
 from cgpu.request.grants import is_share
+from cgpu.slice import ATTRIBUTES
 
 VERSION = 1
 MAX_BYTES = 1 << 18
@@ -30,7 +31,7 @@ SUFFIX = ".json"
 # Less than the kubelet waits for an answer (45 s), so that its pods' events say why.
 LOCK_S = 30.0
 LOCK_STEP_S = 0.02
-_KINDS = {one.name: int if one.type == "int" else str for one in fields(AllocatedShare)}
+_TEXTS = [one.name for one in fields(AllocatedShare) if one.type == "str"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -165,9 +166,10 @@ def parse(document: Any) -> Record:
     claim = ClaimName(**document["claim"])
     if any(type(one) is not str for one in astuple(claim)) or not is_share(claim.uid):
         raise ValueError(f"claim {show(claim.uid)}")
-    shares = tuple(AllocatedShare(**one) for one in document["shares"])
+    shares = tuple(AllocatedShare(**{**one, "slice": tuple(one["slice"])}) for one in document["shares"])
     for share in shares:
-        if any(type(getattr(share, name)) is not kind for name, kind in _KINDS.items()):
+        numbers = len(share.slice) == len(ATTRIBUTES) and all(type(value) is int for value in share.slice)
+        if not numbers or any(type(getattr(share, name)) is not str for name in _TEXTS):
             raise ValueError(f"share {show(share.share)}")
     pods = {
         str(uid): {str(request): tuple(map(str, names)) for request, names in requests.items()}

@@ -96,7 +96,7 @@ def _slices(
         directory = directory_of(one.container or "")
         # A container that ended between two reads uses nothing any more.
         user = directory if directory in names else None
-        by_user.setdefault(user, []).append(NamedShare(one.share, one.bytes, claims.get(one.share)))
+        by_user.setdefault(user, []).append(NamedShare(one.share, one.slice.memsize, claims.get(one.share)))
     for container in containers:
         shares = tuple(by_user.get(container.directory, ()))
         yield UsedSlice(container.directory, container.allocated or 0, container.used, shares)

@@ -12,7 +12,7 @@
  */
 static u64 charged_room(const struct core_instance *instance)
 {
-	return instance->used < instance->memsize ? instance->memsize - instance->used : 0;
+	return instance->used < instance->slice.memsize ? instance->slice.memsize - instance->used : 0;
 }
 
 enum cgpu_verdict core_tables_take(struct core_call_context *context, u32 space, u64 set_aside)

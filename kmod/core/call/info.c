@@ -18,7 +18,7 @@ static struct view view_of(struct core_call_context *context)
 	instance = core_instance_of(context->state, gpu, context->call->slot, NULL);
 	if (instance) {
 		core_pages_look_at(context->core, gpu, instance);
-		view.limit = instance->memsize;
+		view.limit = instance->slice.memsize;
 		view.left = core_instance_left(instance);
 	}
 	return view;

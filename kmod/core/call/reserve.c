@@ -255,7 +255,7 @@ static int settle_size(struct core_call_context *context, u32 object, const stru
 		return 0;
 	instance = &context->state->gpu[memory->gpu].instance[memory->instance];
 	core_pages_look_at(context->core, memory->gpu, instance);
-	if (memory->bytes <= before || core_instance_has(instance) <= instance->memsize)
+	if (memory->bytes <= before || core_instance_has(instance) <= instance->slice.memsize)
 		return 0;
 	core_stat_short(context->state, memory->gpu, memory->instance, CORE_SHORT_LIMIT);
 	return 1;

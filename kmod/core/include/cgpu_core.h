@@ -20,6 +20,7 @@
 #include "cgpu_types.h"
 #include "nv_abi.h"
 #include "policies.h"
+#include "slice_attributes.h"
 
 #define CGPU_MAX_GPUS 32
 #define CGPU_MAX_INST 25 /* containers on one GPU */
@@ -208,7 +209,6 @@ struct cgpu_reservation_info {
 	char id[CGPU_ID_BYTES]; /* of the share */
 	u32 gpu;
 	u32 slot; /* of the container that uses it; CGPU_NO_SLOT: none does */
-	u32 weight, highprio;
 	u64 memsize; /* bytes */
 };
 /* Walk all reservations; *cursor starts at 0. -ENOENT at the end. */

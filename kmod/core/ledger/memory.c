@@ -62,7 +62,7 @@ u64 core_memory_room(const struct core_instance *instance)
 {
 	u64 has = core_instance_has(instance);
 
-	return has < instance->memsize ? instance->memsize - has : 0;
+	return has < instance->slice.memsize ? instance->slice.memsize - has : 0;
 }
 
 void core_memory_link(struct cgpu_state *state, u32 object)

@@ -107,7 +107,7 @@ void core_left_text(struct cgpu_core *core, u32 gpu, struct core_text *out)
 /* Bytes of pages that the driver may give an instance. */
 static u64 limit_of(const struct cgpu_settings *settings, const struct core_instance *instance)
 {
-	u64 most = instance->memsize + settings->page_margin;
+	u64 most = instance->slice.memsize + settings->page_margin;
 
 	if (!settings->enforce)
 		return ~0ull;

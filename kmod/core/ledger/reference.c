@@ -166,7 +166,7 @@ static int pages_came_first(struct cgpu_core *core, u32 gpu, struct core_instanc
 {
 	core_pages_publish(core);
 	core_pages_look_at(core, gpu, instance);
-	return instance->counted && core_instance_has(instance) > instance->memsize;
+	return instance->counted && core_instance_has(instance) > instance->slice.memsize;
 }
 
 static int charge(

@@ -38,16 +38,9 @@ static u32 instance_number(const struct cgpu_state *state, u32 gpu, u32 slot, u6
 	return CORE_NONE;
 }
 
-static void add_number(struct core_text *out, const char *word, u64 value)
-{
-	core_text_string(out, word);
-	core_text_number(out, value);
-}
-
 /* Write a slice's line; the line of a slice that has ended has all its counters. */
 static void say_slice(struct cgpu_core *core, const struct core_event *event, u32 gpu, int ended)
 {
-	const struct core_instance *instance;
 	char line[LINE_BYTES];
 	struct core_text out;
 	u32 number;
@@ -63,10 +56,7 @@ static void say_slice(struct cgpu_core *core, const struct core_event *event, u3
 	if (number != CORE_NONE && ended) {
 		core_stat_words(core, gpu, number, &out);
 	} else if (number != CORE_NONE) {
-		instance = &core->state->gpu[gpu].instance[number];
-		add_number(&out, " memsize=", instance->memsize);
-		add_number(&out, " weight=", instance->weight);
-		add_number(&out, " highprio=", instance->highprio);
+		core_slice_words(&core->state->gpu[gpu].instance[number].slice, &out);
 	}
 	core_unlock(core);
 	line_end(core, &out);

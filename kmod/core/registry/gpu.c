@@ -204,7 +204,7 @@ int cgpu_instance_info(struct cgpu_core *core, u32 slot, u64 generation, u32 gpu
 		instance = core_instance_of(core->state, gpu, slot, NULL);
 	if (instance) {
 		core_pages_look_at(core, gpu, instance);
-		info->memsize = instance->memsize;
+		info->memsize = instance->slice.memsize;
 		info->charged = core_instance_has(instance);
 	}
 	core_unlock(core);
@@ -219,9 +219,7 @@ static void reservation_fill(struct cgpu_state *state, u32 gpu, const struct cor
 	memcpy(info->id, reservation->id, sizeof(info->id));
 	info->gpu = gpu;
 	info->slot = user ? user->slot : CGPU_NO_SLOT;
-	info->weight = reservation->weight;
-	info->highprio = reservation->highprio;
-	info->memsize = reservation->memsize;
+	info->memsize = reservation->slice.memsize;
 }
 
 int cgpu_reservation_next(struct cgpu_core *core, u32 *cursor, struct cgpu_reservation_info *info)

@@ -29,33 +29,26 @@ static int word_next(struct words *words, const char **word, size_t *length)
 /* "gpu=1:1073741824:2:0": the part after the equals sign. */
 static int parse_gpu(const char *text, size_t length, struct core_create *create)
 {
-	u64 field[4] = { 0, 0, 1, 0 };
 	struct core_want *want;
-	size_t from = 0, at;
-	u32 count = 0, i;
+	size_t colon = 0;
+	u64 gpu;
+	u32 i;
 
-	for (at = 0; at <= length; at++) {
-		if (at < length && text[at] != ':')
-			continue;
-		if (count == 4 || core_parse_number(text + from, at - from, 15, &field[count]))
-			return -EINVAL;
-		count++;
-		from = at + 1;
-	}
-	if (count < 2 || field[1] == 0 || field[2] > CGPU_MAX_INST || field[3] > 1)
+	while (colon < length && text[colon] != ':')
+		colon++;
+	if (colon == length || core_parse_number(text, colon, CORE_SLICE_DIGITS, &gpu))
 		return -EINVAL;
 	/* More than fit cannot all be different and exist. */
 	if (create->count == CGPU_MAX_GPUS)
 		return -EINVAL;
 	want = &create->want[create->count];
-	want->gpu = field[0] < CGPU_MAX_GPUS ? (u32)field[0] : CORE_NONE;
+	if (core_slice_parse(text + colon + 1, length - colon - 1, &want->slice))
+		return -EINVAL;
+	want->gpu = gpu < CGPU_MAX_GPUS ? (u32)gpu : CORE_NONE;
 	for (i = 0; i < create->count; i++) {
 		if (create->want[i].gpu == want->gpu && want->gpu != CORE_NONE)
 			return -EINVAL;
 	}
-	want->memsize = field[1];
-	want->weight = (u32)field[2];
-	want->highprio = (u32)field[3];
 	create->count++;
 	return 0;
 }
@@ -168,8 +161,8 @@ static void say_slices(struct core_text *out, const struct core_create *create)
 	u32 i;
 
 	for (i = 0; i < create->count && i < SAID_SLICES; i++)
-		core_text_format(out, "%s%llu MiB of GPU %u", i == 0 ? ": " : ", ", create->want[i].memsize / CORE_MIB,
-			create->want[i].gpu);
+		core_text_format(out, "%s%llu MiB of GPU %u", i == 0 ? ": " : ", ",
+			create->want[i].slice.memsize / CORE_MIB, create->want[i].gpu);
 	if (create->count > SAID_SLICES)
 		core_text_format(out, " and of %u more", create->count - SAID_SLICES);
 }
@@ -281,7 +274,8 @@ __attribute__((__noinline__)) static int create_run(struct cgpu_core *core, stru
 	return 0;
 }
 
-static int destroy_run(struct cgpu_core *core, const char *id)
+/* As create_run(). */
+__attribute__((__noinline__)) static int destroy_run(struct cgpu_core *core, const char *id)
 {
 	u64 generation = 0;
 	u32 slot;

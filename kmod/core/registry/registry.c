@@ -122,7 +122,7 @@ u64 core_instance_left(const struct core_instance *instance)
 {
 	u64 has = core_instance_has(instance);
 
-	return has < instance->memsize ? instance->memsize - has : 0;
+	return has < instance->slice.memsize ? instance->slice.memsize - has : 0;
 }
 
 struct core_reservation *core_reservation(struct cgpu_state *state, u32 gpu, u32 number)
@@ -170,8 +170,8 @@ struct core_reserved core_reserved_by(struct cgpu_state *state, u32 gpu, const s
 			reservation->generation != instance->generation)
 			continue;
 		sums.places++;
-		sums.weights += reservation->weight;
-		sums.bytes += reservation->memsize;
+		sums.weights += reservation->slice.weight;
+		sums.bytes += reservation->slice.memsize;
 	}
 	return sums;
 }
@@ -184,8 +184,8 @@ static struct core_totals promised_to(struct cgpu_state *state, u32 gpu, const s
 	return (struct core_totals){
 		.instances = 1,
 		.places = reserved.places ? reserved.places : 1,
-		.weights = reserved.weights > instance->weight ? reserved.weights : instance->weight,
-		.promised = reserved.bytes > instance->memsize ? reserved.bytes : instance->memsize,
+		.weights = reserved.weights > instance->slice.weight ? reserved.weights : instance->slice.weight,
+		.promised = reserved.bytes > instance->slice.memsize ? reserved.bytes : instance->slice.memsize,
 	};
 }
 
@@ -208,8 +208,8 @@ struct core_totals core_totals(struct cgpu_state *state, u32 gpu)
 		}
 		if (reservation && core_reservation_user(state, gpu, reservation) == NULL) {
 			totals.places++;
-			totals.weights += reservation->weight;
-			totals.promised += reservation->memsize;
+			totals.weights += reservation->slice.weight;
+			totals.promised += reservation->slice.memsize;
 		}
 	}
 	return totals;

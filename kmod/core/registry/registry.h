@@ -3,13 +3,13 @@
 #ifndef CGPU_REGISTRY_H
 #define CGPU_REGISTRY_H
 
+#include "lib/text.h"
 #include "state/state.h"
 
 /* A create line's request for one GPU. */
 struct core_want {
 	u32 gpu;
-	u32 weight, highprio;
-	u64 memsize;
+	struct cgpu_slice slice;
 };
 
 /* Most shares of one container. */
@@ -42,6 +42,38 @@ struct core_create {
 __attribute__((format(printf, 3, 4))) int core_refuse_line(struct cgpu_refusal *why, int err, const char *format, ...);
 /* Refuse a GPU that is not there, or CORE_NONE, and list those that are: -ENOENT. */
 int core_refuse_unknown_gpu(struct cgpu_state *state, struct cgpu_refusal *why, u32 gpu);
+
+/* --- slice.c --- */
+
+/* What a container with several shares of a GPU has: the sum of what they have, or the most. */
+enum core_together { CORE_SUM, CORE_MOST };
+
+/* An attribute as cgpu/slice.py declares it. */
+struct core_attribute {
+	const char *name;
+	u32 digits; /* of a write to its entry */
+	u32 is_required; /* a line has to say it, and not 0 */
+	u64 most;
+	u64 preset; /* where a line does not say it */
+	enum core_together together;
+};
+extern const struct core_attribute core_attributes[CGPU_SLICE_ATTRIBUTES];
+
+#define CORE_SLICE_DIGITS 15u /* of each number of a line */
+
+/* The value of an attribute by its number (enum cgpu_slice_attribute). */
+u64 *core_slice_value(struct cgpu_slice *slice, u32 attribute);
+u64 core_slice_get(const struct cgpu_slice *slice, u32 attribute);
+/* Read "1073741824:2:0". 0, or -EINVAL: it does not fit the form or the bounds. */
+int core_slice_parse(const char *text, size_t length, struct cgpu_slice *slice);
+/* Whether no value is above its bound. */
+int core_slice_in_bounds(const struct cgpu_slice *slice);
+int core_slice_same(const struct cgpu_slice *slice, const struct cgpu_slice *other);
+/* Add what one more share has of a GPU. */
+void core_slice_add(struct cgpu_slice *sum, const struct cgpu_slice *part);
+/* Write " memsize=1073741824 weight=2 highprio=0", or the numbers alone. */
+void core_slice_words(const struct cgpu_slice *slice, struct core_text *out);
+void core_slice_numbers(const struct cgpu_slice *slice, struct core_text *out);
 
 /* --- gpu.c --- */
 

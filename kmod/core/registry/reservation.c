@@ -9,8 +9,7 @@
 
 static int is_the_same(const struct core_reservation *reservation, u32 gpu, const struct core_want *want)
 {
-	return want->gpu == gpu && want->memsize == reservation->memsize && want->weight == reservation->weight &&
-		want->highprio == reservation->highprio;
+	return want->gpu == gpu && core_slice_same(&want->slice, &reservation->slice);
 }
 
 static u32 free_number(struct cgpu_state *state, u32 gpu)
@@ -24,6 +23,18 @@ static u32 free_number(struct cgpu_state *state, u32 gpu)
 	return CORE_NONE;
 }
 
+static int refuse_other_values(const struct core_reservation *there, u32 gpu, struct cgpu_refusal *why)
+{
+	char words[192];
+	struct core_text out;
+
+	core_text_start(&out, words, sizeof(words) - 1);
+	core_slice_words(&there->slice, &out);
+	words[out.length] = 0;
+	return core_refuse_line(why, -EEXIST, "it is reserved already: %llu MiB of GPU %u,%s; release it first",
+		there->slice.memsize / CORE_MIB, gpu, words);
+}
+
 /* 1: the same reservation is there already. */
 static int check_name(struct cgpu_state *state, const struct core_create *create)
 {
@@ -33,11 +44,7 @@ static int check_name(struct cgpu_state *state, const struct core_create *create
 	there = core_reservation_find(state, create->id, strlen(create->id), &gpu);
 	if (there == NULL)
 		return 0;
-	if (is_the_same(there, gpu, &create->want[0]))
-		return 1;
-	return core_refuse_line(create->why, -EEXIST,
-		"it is reserved already: %llu MiB (%llu bytes) of GPU %u, weight %u, priority %u; release it first",
-		there->memsize / CORE_MIB, (unsigned long long)there->memsize, gpu, there->weight, there->highprio);
+	return is_the_same(there, gpu, &create->want[0]) ? 1 : refuse_other_values(there, gpu, create->why);
 }
 
 /* Give the errors of a container with the same request, in their order; less weight than requested is an error, too. */
@@ -69,9 +76,7 @@ static void reservation_write(struct cgpu_state *state, const struct core_create
 	core_barrier();
 	memset(reservation, 0, sizeof(*reservation));
 	reservation->slot = CORE_NONE;
-	reservation->memsize = want->memsize;
-	reservation->weight = want->weight;
-	reservation->highprio = want->highprio;
+	reservation->slice = want->slice;
 	memcpy(reservation->id, create->id, sizeof(reservation->id));
 	core_barrier();
 	reservation->live = CORE_LIVE;
@@ -85,7 +90,7 @@ static void say(struct cgpu_core *core, const char *id, const char *what, const 
 	core_text_start(&out, line, sizeof(line) - 1);
 	core_text_format(&out, "share %s%s", id, what);
 	if (want)
-		core_text_format(&out, "%llu MiB of GPU %u", want->memsize / CORE_MIB, want->gpu);
+		core_text_format(&out, "%llu MiB of GPU %u", want->slice.memsize / CORE_MIB, want->gpu);
 	line[out.length] = 0;
 	core->ops->log(core->ctx, 6, line);
 }
@@ -206,15 +211,13 @@ int core_shares_resolve(struct cgpu_state *state, struct core_create *create)
 	for (i = 0; i < create->shares; i++) {
 		const struct core_reservation *reservation = named(state, create, i, &gpu);
 		struct core_want *want;
-		u32 weights;
 
 		if (reservation == NULL)
 			return refuse_unreserved(create, i);
 		want = want_of(create, gpu);
-		weights = want->weight + reservation->weight;
-		want->memsize += reservation->memsize;
-		want->weight = weights < state->gpu[gpu].max_inst ? weights : state->gpu[gpu].max_inst;
-		want->highprio |= reservation->highprio;
+		core_slice_add(&want->slice, &reservation->slice);
+		if (want->slice.weight > state->gpu[gpu].max_inst)
+			want->slice.weight = state->gpu[gpu].max_inst;
 	}
 	return 0;
 }

@@ -30,10 +30,10 @@ int core_want_check_weight(struct cgpu_state *state, const struct core_want *wan
 	u32 lowest = state->settings.allow_zero_weight ? 0 : 1;
 	u32 highest = state->gpu[want->gpu].max_inst;
 
-	if (want->weight >= lowest && want->weight <= highest)
+	if (want->slice.weight >= lowest && want->slice.weight <= highest)
 		return 0;
 	return core_refuse_line(why, -EINVAL, "weight %u: expected a whole number from %u to %u (max_inst of GPU %u)",
-		want->weight, lowest, highest, want->gpu);
+		(u32)want->slice.weight, lowest, highest, want->gpu);
 }
 
 int core_want_check_place(struct cgpu_state *state, const struct core_want *want, struct cgpu_refusal *why)
@@ -67,12 +67,13 @@ int core_want_check_memory(struct cgpu_state *state, const struct core_want *wan
 		return core_refuse_line(why, -ENOMEM,
 			"GPU %u cannot be sliced: %u container%s it whole; stop it, or name another GPU", want->gpu,
 			whole, whole == 1 ? " has" : "s have");
-	if (want->memsize > left)
+	if (want->slice.memsize > left)
 		return core_refuse_line(why, -ENOMEM,
 			"GPU %u has %llu MiB of %llu MiB left, and %llu MiB were requested; " REQUEST_LESS, want->gpu,
-			left / CORE_MIB, state->gpu[want->gpu].facts.memtotal / CORE_MIB, want->memsize / CORE_MIB);
+			left / CORE_MIB, state->gpu[want->gpu].facts.memtotal / CORE_MIB,
+			want->slice.memsize / CORE_MIB);
 	/* A slice comes with numbers for channels. */
-	if (!core_tsg_ids_suffice(&state->gpu[want->gpu], totals.places + 1, totals.promised + want->memsize))
+	if (!core_tsg_ids_suffice(&state->gpu[want->gpu], totals.places + 1, totals.promised + want->slice.memsize))
 		return core_refuse_ids(&state->gpu[want->gpu], why);
 	return 0;
 }
@@ -81,9 +82,9 @@ int core_want_check_free_weight(struct cgpu_state *state, const struct core_want
 {
 	u32 left = core_sched_free_weight(state, want->gpu);
 
-	if (want->weight <= left)
+	if (want->slice.weight <= left)
 		return 0;
 	return core_refuse_line(why, -EDQUOT,
 		"GPU %u has weight %u of %u (max_inst) left, and %u was requested; " REQUEST_LESS, want->gpu, left,
-		state->gpu[want->gpu].max_inst, want->weight);
+		state->gpu[want->gpu].max_inst, (u32)want->slice.weight);
 }

@@ -139,9 +139,7 @@ static void instance_write(struct cgpu_state *state, const struct core_want *wan
 	core_stat_instance_begin(state, want->gpu, number);
 	instance->slot = slot;
 	instance->generation = generation;
-	instance->memsize = want->memsize;
-	instance->weight = want->weight;
-	instance->highprio = want->highprio;
+	instance->slice = want->slice;
 	core_barrier();
 	instance->live = CORE_LIVE;
 }
@@ -153,7 +151,7 @@ static void policy_moves(struct cgpu_state *state, const struct core_create *cre
 	for (i = 0; i < create->count; i++) {
 		struct core_gpu *gpu = &state->gpu[create->want[i].gpu];
 
-		u32 policy = cgpu_policy_for_weight(gpu->policy, create->want[i].weight);
+		u32 policy = cgpu_policy_for_weight(gpu->policy, create->want[i].slice.weight);
 
 		if (policy == gpu->policy)
 			continue;
@@ -169,8 +167,8 @@ static struct core_want affordable(struct cgpu_state *state, const struct core_c
 {
 	struct core_want want = create->want[which];
 
-	if (!create->shares && want.weight > core_sched_free_weight(state, want.gpu))
-		want.weight = 0;
+	if (!create->shares && want.slice.weight > core_sched_free_weight(state, want.gpu))
+		want.slice.weight = 0;
 	return want;
 }
 

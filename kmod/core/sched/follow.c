@@ -66,7 +66,7 @@ void core_sched_policy(struct cgpu_state *state, u32 gpu)
 /* A slot of high priority would keep its part while it does nothing, and the card does not tell which slot has work. */
 static u32 priority_of(const struct cgpu_state *state, u32 gpu, u32 number)
 {
-	return state->gpu[gpu].instance[number].highprio && !state->gpu[gpu].share.tsg_list[number].idle;
+	return state->gpu[gpu].instance[number].slice.highprio && !state->gpu[gpu].share.tsg_list[number].idle;
 }
 
 static void note_priority(struct cgpu_state *state, u32 gpu, u32 number)
@@ -74,8 +74,8 @@ static void note_priority(struct cgpu_state *state, u32 gpu, u32 number)
 	struct core_share *share = &state->gpu[gpu].share;
 
 	share->prioritised &= ~(1u << number);
-	share->prioritised |= (u32)(state->gpu[gpu].instance[number].highprio != 0) << number;
-	if (!state->gpu[gpu].instance[number].highprio)
+	share->prioritised |= (u32)(state->gpu[gpu].instance[number].slice.highprio != 0) << number;
+	if (!state->gpu[gpu].instance[number].slice.highprio)
 		share->tsg_list[number].idle = 0;
 }
 
@@ -86,7 +86,7 @@ static void join(struct cgpu_state *state, u32 gpu, u32 number)
 
 	share->tsg_list[number].idle = 0;
 	note_priority(state, gpu, number);
-	cgpu_sched_join(&share->sched, number, instance->weight, priority_of(state, gpu, number), LATEST(share));
+	cgpu_sched_join(&share->sched, number, instance->slice.weight, priority_of(state, gpu, number), LATEST(share));
 	share->tsg_list[number].granted = 0;
 }
 
@@ -138,7 +138,8 @@ void core_sched_changed(struct cgpu_state *state, u32 gpu, u32 number)
 	/* A weight may have moved the policy as well. */
 	core_sched_policy(state, gpu);
 	note_priority(state, gpu, number);
-	cgpu_sched_change(&share->sched, number, instance->weight, priority_of(state, gpu, number), LATEST(share));
+	cgpu_sched_change(
+		&share->sched, number, instance->slice.weight, priority_of(state, gpu, number), LATEST(share));
 }
 
 void core_sched_seen(struct cgpu_state *state, u32 gpu, u32 number, u32 at_work)
@@ -147,10 +148,11 @@ void core_sched_seen(struct cgpu_state *state, u32 gpu, u32 number, u32 at_work)
 	struct core_share *share = &state->gpu[gpu].share;
 	struct core_tsg_list *tsg_list = &share->tsg_list[number];
 
-	if (!instance->highprio || tsg_list->idle == !at_work)
+	if (!instance->slice.highprio || tsg_list->idle == !at_work)
 		return;
 	tsg_list->idle = !at_work;
-	cgpu_sched_change(&share->sched, number, instance->weight, priority_of(state, gpu, number), LATEST(share));
+	cgpu_sched_change(
+		&share->sched, number, instance->slice.weight, priority_of(state, gpu, number), LATEST(share));
 	due(state, gpu);
 }
 

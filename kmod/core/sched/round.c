@@ -169,7 +169,7 @@ static void see_priorities(struct cgpu_state *state, u32 gpu)
 
 	for (number = 0; number < CGPU_MAX_INST; number++) {
 		at = state->gpu[gpu].share.tsg_list[number].first;
-		if (at == CORE_NONE || !state->gpu[gpu].instance[number].highprio)
+		if (at == CORE_NONE || !state->gpu[gpu].instance[number].slice.highprio)
 			continue;
 		while (at != CORE_NONE && !core_tsg_active(state, &state->object[at]))
 			at = state->object[at].tsg_after;

@@ -109,7 +109,7 @@ int core_tsg_ids_left(struct cgpu_state *state, u32 gpu, u32 slot, u32 group_ids
 	if (instance == NULL)
 		return 1;
 	tsg_list = &state->gpu[gpu].share.tsg_list[number];
-	part = part_of(&state->gpu[gpu], 1, instance->memsize);
+	part = part_of(&state->gpu[gpu], 1, instance->slice.memsize);
 	return tsg_list->group_ids + group_ids <= part && tsg_list->channel_ids + channel_ids <= part;
 }
 

@@ -78,9 +78,9 @@ static int reservation_sane(struct cgpu_state *state, u32 gpu, u32 number)
 
 	if (core_reservation(state, gpu, number) == NULL || length == sizeof(reservation->id))
 		return 0;
-	if (core_id_check(reservation->id, length) || reservation->weight > CGPU_MAX_INST || reservation->highprio > 1)
+	if (core_id_check(reservation->id, length) || !core_slice_in_bounds(&reservation->slice))
 		return 0;
-	if (reservation->memsize == 0 || reservation->memsize > state->gpu[gpu].facts.memtotal)
+	if (reservation->slice.memsize == 0 || reservation->slice.memsize > state->gpu[gpu].facts.memtotal)
 		return 0;
 	return core_reservation_find(state, reservation->id, length, NULL) == reservation;
 }
@@ -139,12 +139,13 @@ static int recover_gpu(struct cgpu_state *state, u32 index)
 		instance->managed = 0;
 		instance->counted = 0;
 		if (gpu->live != CORE_LIVE || core_instance(state, index, i) == NULL ||
-			instance->weight > CGPU_MAX_INST || instance->highprio > 1 ||
+			!core_slice_in_bounds(&instance->slice) ||
 			(core_instance_of(state, index, instance->slot, &number) && number != i))
 			memset(instance, 0, sizeof(*instance));
-		if (instance->memsize > gpu->facts.memtotal || promised > gpu->facts.memtotal - instance->memsize)
+		if (instance->slice.memsize > gpu->facts.memtotal ||
+			promised > gpu->facts.memtotal - instance->slice.memsize)
 			return -EINVAL;
-		promised += instance->memsize;
+		promised += instance->slice.memsize;
 	}
 	return 0;
 }

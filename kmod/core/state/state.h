@@ -63,10 +63,8 @@ struct core_instance {
 	u32 live;
 	u32 slot; /* the container's index in cgpu_state.container */
 	u64 generation; /* the container's; without a live container of this generation the instance is not valid */
-	u64 memsize; /* memory limit in bytes */
+	struct cgpu_slice slice;
 	u64 usage; /* nanoseconds of GPU time */
-	u32 weight;
-	u32 highprio;
 	u64 used; /* sum: bytes of the memory records that are charged to this instance */
 	u64 managed; /* sum: the part of `used` for managed memory */
 	/* By core_pages_look(): whether the driver's pages are counted, and the bytes given out for this instance. */
@@ -90,9 +88,7 @@ struct core_reservation {
 	u32 live;
 	u32 slot; /* the container's index in cgpu_state.container, or CORE_NONE */
 	u64 generation; /* the container's */
-	u64 memsize; /* bytes */
-	u32 weight;
-	u32 highprio;
+	struct cgpu_slice slice;
 	char id[CGPU_ID_BYTES]; /* of the share; no other reservation has it, on whichever GPU */
 };
 

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0 OR Apache-2.0
 /* The files of the tree, and their permissions. */
+#include "registry/registry.h"
 #include "tree/tree.h"
 
 struct file {
@@ -35,24 +36,33 @@ static const struct file files[] = {
 	{ "sched", CORE_LEVEL_GPU, 0444, CGPU_NODE_KIND_SCHED },
 	{ "stat", CORE_LEVEL_GPU, 0444, CGPU_NODE_KIND_STAT },
 	{ "uuid", CORE_LEVEL_GPU, 0444, CGPU_NODE_KIND_UUID },
-	{ "highprio", CORE_LEVEL_CONTAINER, 0644, CGPU_NODE_KIND_HIGHPRIO },
 	{ "id", CORE_LEVEL_CONTAINER, 0444, CGPU_NODE_KIND_ID },
 	{ "meminfo", CORE_LEVEL_CONTAINER, 0444, CGPU_NODE_KIND_MEMINFO },
-	{ "memsize", CORE_LEVEL_CONTAINER, 0644, CGPU_NODE_KIND_MEMSIZE },
 	{ "owner", CORE_LEVEL_CONTAINER, 0444, CGPU_NODE_KIND_OWNER },
 	{ "stat", CORE_LEVEL_CONTAINER, 0444, CGPU_NODE_KIND_STAT },
 	{ "usage", CORE_LEVEL_CONTAINER, 0444, CGPU_NODE_KIND_USAGE },
-	{ "weight", CORE_LEVEL_CONTAINER, 0644, CGPU_NODE_KIND_WEIGHT },
 };
 
-#define FILES (sizeof(files) / sizeof(files[0]))
+#define LISTED (sizeof(files) / sizeof(files[0]))
+#define FILES (LISTED + CGPU_SLICE_ATTRIBUTES)
+
+/* The index-th file: one of the list, or that of an attribute of a slice. */
+static struct file file_at(size_t index)
+{
+	u32 attribute = (u32)(index - LISTED);
+
+	if (index < LISTED)
+		return files[index];
+	return (struct file){ core_attributes[attribute].name, CORE_LEVEL_CONTAINER, 0644,
+		CGPU_NODE_KIND_SLICE + attribute };
+}
 
 int core_tree_is_node(const char *name, size_t length)
 {
 	size_t i;
 
 	for (i = 0; i < FILES; i++) {
-		if (core_same(name, length, files[i].name))
+		if (core_same(name, length, file_at(i).name))
 			return 1;
 	}
 	return 0;
@@ -63,11 +73,13 @@ int core_tree_file(enum core_level level, const char *name, size_t length, struc
 	size_t i;
 
 	for (i = 0; i < FILES; i++) {
-		if (files[i].level != level || !core_same(name, length, files[i].name))
+		struct file file = file_at(i);
+
+		if (file.level != level || !core_same(name, length, file.name))
 			continue;
 		node->directory = 0;
-		node->mode = files[i].mode;
-		node->kind = files[i].kind;
+		node->mode = file.mode;
+		node->kind = file.kind;
 		return 0;
 	}
 	return -ENOENT;
@@ -78,8 +90,8 @@ const char *core_tree_kind_name(u32 kind)
 	size_t i;
 
 	for (i = 0; i < FILES; i++) {
-		if (files[i].kind == kind)
-			return files[i].name;
+		if (file_at(i).kind == kind)
+			return file_at(i).name;
 	}
 	return "";
 }
@@ -89,8 +101,8 @@ const char *core_tree_file_name(enum core_level level, u32 *index)
 	size_t i;
 
 	for (i = 0; i < FILES; i++) {
-		if (files[i].level == level && (*index)-- == 0)
-			return files[i].name;
+		if (file_at(i).level == level && (*index)-- == 0)
+			return file_at(i).name;
 	}
 	return NULL;
 }

@@ -140,12 +140,7 @@ static int reserved_text(struct cgpu_state *state, u32 gpu, struct core_text *ou
 			continue;
 		user = core_reservation_user(state, gpu, reservation);
 		core_text_string(out, reservation->id);
-		core_text_string(out, " ");
-		core_text_number(out, reservation->memsize);
-		core_text_string(out, " ");
-		core_text_number(out, reservation->weight);
-		core_text_string(out, " ");
-		core_text_number(out, reservation->highprio);
+		core_slice_numbers(&reservation->slice, out);
 		core_text_string(out, " ");
 		line_string(out, user ? state->container[user->slot].id : "-");
 	}
@@ -201,23 +196,21 @@ static int gpu_text(struct cgpu_core *core, const struct core_gpu *gpu, u32 kind
 static int container_text(
 	struct cgpu_core *core, const struct cgpu_node *node, const struct core_place *place, struct core_text *out)
 {
+	u32 attribute = core_kind_attribute(node->kind);
+
+	if (attribute < CGPU_SLICE_ATTRIBUTES)
+		return line_number(out, core_slice_get(&place->instance->slice, attribute));
 	switch (node->kind) {
-	case CGPU_NODE_KIND_HIGHPRIO:
-		return line_number(out, place->instance->highprio);
 	case CGPU_NODE_KIND_ID:
 		return line_number(out, place->number);
 	case CGPU_NODE_KIND_MEMINFO:
 		return meminfo_text(core, node, place, out);
-	case CGPU_NODE_KIND_MEMSIZE:
-		return line_number(out, place->instance->memsize);
 	case CGPU_NODE_KIND_OWNER:
 		return owner_text(place->container, out);
 	case CGPU_NODE_KIND_STAT:
 		return core_stat_instance_text(core, (u32)node->gpu, place->number, out);
 	case CGPU_NODE_KIND_USAGE:
 		return line_number(out, place->instance->usage);
-	case CGPU_NODE_KIND_WEIGHT:
-		return line_number(out, place->instance->weight);
 	default:
 		return -EINVAL;
 	}

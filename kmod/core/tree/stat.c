@@ -59,16 +59,14 @@ void core_stat_words(struct cgpu_core *core, u32 gpu, u32 number, struct core_te
 	const struct core_instance_stat *stat = &state->stat.gpu[gpu].instance[number];
 	u64 used = core_instance_has(instance);
 	struct word words[] = {
-		{ "memsize", instance->memsize },
 		{ "used", used },
 		{ "charged", instance->used },
 		{ "peak", stat->peak > used ? stat->peak : used },
-		{ "weight", instance->weight },
-		{ "highprio", instance->highprio },
 		{ "usage", stat->usage },
 		{ "throttled", stat->throttled },
 	};
 
+	core_slice_words(&instance->slice, out);
 	ADD_WORDS(out, words);
 	add_counts(out, short_keys, stat->refused, CORE_SHORTS);
 	add_counts(out, refusal_keys, state->stat.container[instance->slot].refused, CORE_REFUSALS);

@@ -15,7 +15,6 @@ enum core_node_kind {
 	CGPU_NODE_KIND_ENGINE,
 	CGPU_NODE_KIND_FREE_WEIGHT,
 	CGPU_NODE_KIND_GPUS,
-	CGPU_NODE_KIND_HIGHPRIO,
 	CGPU_NODE_KIND_ID,
 	CGPU_NODE_KIND_INST_CTL,
 	CGPU_NODE_KIND_LEFT,
@@ -23,7 +22,6 @@ enum core_node_kind {
 	CGPU_NODE_KIND_MAX_INST,
 	CGPU_NODE_KIND_MEMFREE,
 	CGPU_NODE_KIND_MEMINFO,
-	CGPU_NODE_KIND_MEMSIZE,
 	CGPU_NODE_KIND_MEMTOTAL,
 	CGPU_NODE_KIND_MIG,
 	CGPU_NODE_KIND_MINOR,
@@ -39,8 +37,17 @@ enum core_node_kind {
 	CGPU_NODE_KIND_USAGE,
 	CGPU_NODE_KIND_UUID,
 	CGPU_NODE_KIND_VERSION,
-	CGPU_NODE_KIND_WEIGHT,
+	/* Entries of a container's attributes have the kinds from here on, in the order of enum cgpu_slice_attribute. */
+	CGPU_NODE_KIND_SLICE,
+	CGPU_NODE_KIND_MEMSIZE = CGPU_NODE_KIND_SLICE + CGPU_SLICE_MEMSIZE,
+	CGPU_NODE_KIND_WEIGHT = CGPU_NODE_KIND_SLICE + CGPU_SLICE_WEIGHT,
 };
+
+/* The attribute that an entry is of; CGPU_SLICE_ATTRIBUTES or more: of none. */
+static inline u32 core_kind_attribute(u32 kind)
+{
+	return kind - CGPU_NODE_KIND_SLICE;
+}
 
 /* Objects that a node is about, found and live; or -ENOENT. */
 struct core_place {
@@ -74,8 +81,8 @@ void core_stat_words(struct cgpu_core *core, u32 gpu, u32 number, struct core_te
 /* The number that a write carries; -EACCES where nothing can be written. Any thread, with the lock or without. */
 int core_value_parse(u32 kind, const char *text, size_t bytes, u64 *value);
 /* Lines that inst_ctl takes. */
-#define CORE_INST_CTL_FORMS                                                                        \
-	"create id=ID pid=PID, and gpu=GPU:BYTES[:WEIGHT[:HIGHPRIO]] or share=ID; destroy id=ID; " \
+#define CORE_INST_CTL_FORMS                                                              \
+	"create id=ID pid=PID, and gpu=" CGPU_SLICE_FORM " or share=ID; destroy id=ID; " \
 	"reserve id=ID gpu=...; or release id=ID"
 /* Log that a write to a file was refused for its value, or a line to inst_ctl for its form. Only so many in ten seconds are
  * logged. Called without the lock. */

@@ -18,37 +18,42 @@ struct limits {
 
 static const struct limits limits[] = {
 	{ CGPU_NODE_KIND_DEFAULT_MEMSIZE, 15, 0, ~0ull },
-	{ CGPU_NODE_KIND_HIGHPRIO, 1, 0, 1 },
 	{ CGPU_NODE_KIND_MAX_INST, 3, CGPU_CONFIG_MAX_INST_MIN, CGPU_CONFIG_MAX_INST_MAX },
-	{ CGPU_NODE_KIND_MEMSIZE, 15, 0, ~0ull },
 	{ CGPU_NODE_KIND_POLICY, 2, 0, CGPU_CONFIG_POLICY_MAX },
 	{ CGPU_NODE_KIND_PRIO_RATIO, 3, CGPU_CONFIG_PRIO_RATIO_MIN, CGPU_CONFIG_PRIO_RATIO_MAX },
 	{ CGPU_NODE_KIND_UPGRADE, 1, 1, 1 },
-	{ CGPU_NODE_KIND_WEIGHT, 3, 0, CGPU_MAX_INST },
 };
 
-static const struct limits *limits_of(u32 kind)
+/* What an entry takes. 0, or -EACCES: nothing. */
+static int limits_of(u32 kind, struct limits *found)
 {
+	u32 attribute = core_kind_attribute(kind);
 	size_t i;
 
-	for (i = 0; i < sizeof(limits) / sizeof(limits[0]); i++) {
-		if (limits[i].kind == kind)
-			return &limits[i];
+	if (attribute < CGPU_SLICE_ATTRIBUTES) {
+		*found = (struct limits){ kind, core_attributes[attribute].digits, 0, core_attributes[attribute].most };
+		return 0;
 	}
-	return NULL;
+	for (i = 0; i < sizeof(limits) / sizeof(limits[0]); i++) {
+		if (limits[i].kind == kind) {
+			*found = limits[i];
+			return 0;
+		}
+	}
+	return -EACCES;
 }
 
 int core_value_parse(u32 kind, const char *text, size_t bytes, u64 *value)
 {
-	const struct limits *found = limits_of(kind);
+	struct limits found;
 
-	if (found == NULL)
+	if (limits_of(kind, &found))
 		return -EACCES;
 	if (bytes > 0 && text[bytes - 1] == '\n')
 		bytes--;
-	if (core_parse_number(text, bytes, found->digits, value))
+	if (core_parse_number(text, bytes, found.digits, value))
 		return -EINVAL;
-	return *value < found->low || *value > found->high ? -EINVAL : 0;
+	return *value < found.low || *value > found.high ? -EINVAL : 0;
 }
 
 /* Takes one of the lines that may be logged now. Returns how many are left with it, 0: none. With the lock held. */
@@ -113,17 +118,18 @@ static void say_policies(struct core_text *out)
 }
 
 /* Name the bounds of a value that is no number, or out of bounds in any state. */
-static void say_bounds(struct core_text *out, struct cgpu_state *state, const struct core_place *place, u32 kind)
+static void say_bounds(
+	struct core_text *out, struct cgpu_state *state, const struct core_place *place, const struct limits *of)
 {
-	const struct limits *found = limits_of(kind);
-	u64 low = found->low, high = found->high;
+	u64 low = of->low, high = of->high;
+	u32 kind = of->kind;
 
 	if (kind == CGPU_NODE_KIND_POLICY) {
 		say_policies(out);
 		return;
 	}
-	if (high == ~0ull) {
-		say_number(out, "a whole number of bytes, of at most ", found->digits, " digits");
+	if (kind == CGPU_NODE_KIND_MEMSIZE || kind == CGPU_NODE_KIND_DEFAULT_MEMSIZE) {
+		say_number(out, "a whole number of bytes, of at most ", of->digits, " digits");
 		return;
 	}
 	if (kind == CGPU_NODE_KIND_WEIGHT && place->gpu) {
@@ -198,17 +204,18 @@ static void log_line(struct cgpu_core *core, struct core_text *out)
 void core_value_refused(struct cgpu_core *core, const struct cgpu_node *node, const char *text, size_t bytes, int err)
 {
 	struct core_place place;
+	struct limits found;
 	struct core_text out;
 	char line[LINE_BYTES];
 	u32 lines = 0;
 
 	core_text_start(&out, line, sizeof(line) - 1);
 	core_lock(core);
-	if (limits_of(node->kind) && core_tree_place(core->state, node, &place) == 0) {
+	if (limits_of(node->kind, &found) == 0 && core_tree_place(core->state, node, &place) == 0) {
 		say_path(&out, &place, node);
 		say_value(&out, text, bytes);
 		if (err == -EINVAL)
-			say_bounds(&out, core->state, &place, node->kind);
+			say_bounds(&out, core->state, &place, &found);
 		if (err == -EINVAL || say_room(&out, core, &place, node->kind, err))
 			lines = line_take(core);
 		say_left_out(&out, lines);

@@ -48,12 +48,12 @@ static int memsize_write(struct cgpu_core *core, const struct core_place *place,
 
 	if (value < core_instance_has(instance))
 		return -EBUSY;
-	if (value > instance->memsize && value > core_unpromised(state, gpu, instance))
+	if (value > instance->slice.memsize && value > core_unpromised(state, gpu, instance))
 		return -ENOMEM;
-	if (value > instance->memsize &&
+	if (value > instance->slice.memsize &&
 		!core_tsg_ids_suffice(place->gpu, core_totals(state, gpu).places, others + value))
 		return -ENOMEM;
-	instance->memsize = value;
+	instance->slice.memsize = value;
 	state->limits_due |= 1u << gpu;
 	return 0;
 }
@@ -65,10 +65,10 @@ static int weight_write(struct cgpu_state *state, const struct core_place *place
 
 	if (value > gpu->max_inst || (value == 0 && !state->settings.allow_zero_weight))
 		return -EINVAL;
-	if (value > place->instance->weight && others + value > gpu->max_inst)
+	if (value > place->instance->slice.weight && others + value > gpu->max_inst)
 		return -EDQUOT;
 	gpu->policy = cgpu_policy_for_weight(gpu->policy, value);
-	place->instance->weight = value;
+	place->instance->slice.weight = value;
 	core_sched_changed(state, gpu->facts.index, place->number);
 	return 0;
 }
@@ -79,9 +79,9 @@ static int container_write(struct cgpu_core *core, const struct core_place *plac
 		return memsize_write(core, place, value);
 	if (kind == CGPU_NODE_KIND_WEIGHT)
 		return weight_write(core->state, place, (u32)value);
-	if (kind != CGPU_NODE_KIND_HIGHPRIO)
+	if (core_kind_attribute(kind) >= CGPU_SLICE_ATTRIBUTES)
 		return -EINVAL;
-	place->instance->highprio = (u32)value;
+	*core_slice_value(&place->instance->slice, core_kind_attribute(kind)) = value;
 	core_sched_changed(core->state, place->gpu->facts.index, place->number);
 	return 0;
 }

@@ -321,14 +321,14 @@ static void check_reservations(struct cgpu_state *state, u32 gpu)
 			CHECK(core_reservation_find(state, reservation->id, strlen(reservation->id), &of) ==
 				reservation);
 			CHECK_EQ(of, gpu);
-			reserved += reservation->memsize;
+			reserved += reservation->slice.memsize;
 		}
 		for (own = 0; instance && own < CGPU_MAX_INST; own++) {
 			reservation = core_reservation(state, gpu, own);
 			if (reservation && core_reservation_user(state, gpu, reservation) == instance)
-				of_own += reservation->memsize;
+				of_own += reservation->slice.memsize;
 		}
-		beyond += instance && instance->memsize > of_own ? instance->memsize - of_own : 0;
+		beyond += instance && instance->slice.memsize > of_own ? instance->slice.memsize - of_own : 0;
 	}
 	CHECK_EQ(core_totals(state, gpu).promised, reserved + beyond);
 }

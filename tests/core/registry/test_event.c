@@ -33,7 +33,7 @@ TEST_ON(the_end_tells_peak_and_refusals, started("580.142", &caller))
 	CHECK_EQ(bench_ctl(bench, "destroy id=a"), 0);
 	CHECK_EQ(bench->events, events + 1);
 	check_event(bench,
-		"event=ended gpu=0 uuid=GPU-0 id=a memsize=6336544768 used=0 charged=0 peak=5242880 weight=1 highprio=0 "
+		"event=ended gpu=0 uuid=GPU-0 id=a memsize=6336544768 weight=1 highprio=0 used=0 charged=0 peak=5242880 "
 		"usage=0 throttled=0 refused_limit=1 refused_card=0 refused_unaccounted=0 refused_class=0 refused_control=0 "
 		"refused_client=0 refused_records=0 refused_call=0");
 	CHECK_EQ(bench_ctl(bench, "destroy id=a"), 0);

@@ -27,7 +27,7 @@ TEST_ON(a_container_is_refused_with_the_reason, bench_new("580.142"))
 		"id policy is the name of an entry of the tree; choose another");
 	check_refused(bench, "create id=a", -EINVAL,
 		"the engine does not accept this line: expected create id=ID pid=PID, and "
-		"gpu=GPU:BYTES[:WEIGHT[:HIGHPRIO]] or share=ID; destroy id=ID; reserve id=ID gpu=...; or release id=ID");
+		"gpu=GPU:MEMSIZE[:WEIGHT[:HIGHPRIO]] or share=ID; destroy id=ID; reserve id=ID gpu=...; or release id=ID");
 	CHECK_EQ(bench_ctl(bench, "create id=" FIRST " pid=1 gpu=0:12673089536:4"), 0); /* 12086 MiB */
 	check_refused(bench, "create id=" FIRST " pid=1 gpu=1:1", -EEXIST,
 		"this id is already registered; a container is registered once");
@@ -85,7 +85,7 @@ TEST_ON(a_share_is_refused_with_the_reason, bench_new("580.142"))
 		"share s is not reserved on this node; reserve it before the container starts");
 	CHECK_EQ(bench_ctl(bench, "reserve id=s gpu=1:1048577:2:1"), 0);
 	check_refused(bench, "reserve id=s gpu=0:1048577:2:1", -EEXIST,
-		"it is reserved already: 1 MiB (1048577 bytes) of GPU 1, weight 2, priority 1; release it first");
+		"it is reserved already: 1 MiB of GPU 1, memsize=1048577 weight=2 highprio=1; release it first");
 	check_refused(bench, "reserve id=t gpu=1:1:19", -EDQUOT,
 		"GPU 1 has weight 18 of 20 (max_inst) left, and 19 was requested; " REQUEST_LESS);
 	CHECK_EQ(bench_ctl(bench, "create id=a pid=1 share=s"), 0);

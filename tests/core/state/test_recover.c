@@ -153,13 +153,13 @@ TEST_ON(reservations_that_make_no_sense_are_dropped, bench_new("580.142"))
 		else if (which == 2)
 			memcpy(bad->id, "good", sizeof("good"));
 		else if (which == 3)
-			bad->memsize = 0;
+			bad->slice.memsize = 0;
 		else if (which == 4)
-			bad->memsize = ~0ull;
+			bad->slice.memsize = ~0ull;
 		else if (which == 5)
-			bad->weight = CGPU_MAX_INST + 1;
+			bad->slice.weight = CGPU_MAX_INST + 1;
 		else if (which == 6)
-			bad->highprio = 2;
+			bad->slice.highprio = 2;
 		else
 			bad->live++;
 		CHECK_EQ(cgpu_state_recover(state), 0);
@@ -172,10 +172,10 @@ TEST_ON(reservations_that_make_no_sense_are_dropped, bench_new("580.142"))
 	CHECK_EQ(cgpu_state_recover(state), 0);
 	CHECK_EQ(state->reservation[7][0].live, 0);
 	/* Not even a state promises a byte twice. */
-	reservation_of(bench, 0)->memsize = CARD_BYTES;
+	reservation_of(bench, 0)->slice.memsize = CARD_BYTES;
 	CHECK_EQ(cgpu_state_recover(state), 0);
 	*reservation_of(bench, 3) = *reservation_of(bench, 0);
-	reservation_of(bench, 3)->memsize = 1;
+	reservation_of(bench, 3)->slice.memsize = 1;
 	memcpy(reservation_of(bench, 3)->id, "more", sizeof("more"));
 	CHECK_EQ(cgpu_state_recover(state), -EINVAL);
 	reservation_of(bench, 3)->live = 0;

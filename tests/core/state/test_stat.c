@@ -8,15 +8,15 @@ TEST_ON(each_entry_is_one_line_for_what_it_is_of, started("580.142", &caller))
 {
 	CHECK_EQ(bench_ctl(bench, "create id=b pid=2 gpu=0:1073741824:2:1"), 0);
 	CHECK(bench_is(bench, "0/b/stat",
-		"id=b memsize=1073741824 used=0 charged=0 peak=0 weight=2 highprio=1 usage=0 throttled=0 refused_limit=0 refused_card=0 "
+		"id=b memsize=1073741824 weight=2 highprio=1 used=0 charged=0 peak=0 usage=0 throttled=0 refused_limit=0 refused_card=0 "
 		"refused_unaccounted=0 refused_class=0 refused_control=0 refused_client=0 refused_records=0 refused_call=0\n"));
 	CHECK(bench_is(bench, "0/stat",
 		"uuid=GPU-0 drift=0 memtotal=15842934784 memfree=15842934784 promised=7410286592 used=0 orphaned=0 orphaned_ids=0 "
 		"policy=2 prio_ratio=80 max_inst=20 places=2 weights=3 mig=0 natives=0 drift_lasting=0 undivided=0 usage=0 lost=0 "
 		"refused_limit=0 refused_card=0 refused_unaccounted=0\n"
-		"id=a memsize=6336544768 used=0 charged=0 peak=0 weight=1 highprio=0 usage=0 throttled=0 refused_limit=0 refused_card=0 "
+		"id=a memsize=6336544768 weight=1 highprio=0 used=0 charged=0 peak=0 usage=0 throttled=0 refused_limit=0 refused_card=0 "
 		"refused_unaccounted=0 refused_class=0 refused_control=0 refused_client=0 refused_records=0 refused_call=0\n"
-		"id=b memsize=1073741824 used=0 charged=0 peak=0 weight=2 highprio=1 usage=0 throttled=0 refused_limit=0 refused_card=0 "
+		"id=b memsize=1073741824 weight=2 highprio=1 used=0 charged=0 peak=0 usage=0 throttled=0 refused_limit=0 refused_card=0 "
 		"refused_unaccounted=0 refused_class=0 refused_control=0 refused_client=0 refused_records=0 refused_call=0\n"));
 	CHECK_STAT("stat", "registered", 2);
 	CHECK_STAT("stat", "containers", 2);

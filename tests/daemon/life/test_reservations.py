@@ -10,6 +10,7 @@ from cgpu.client.tree import Tree
 from cgpu.errors import CgpuError
 from cgpu.install.commands import gc
 from cgpu.kmod.daemon.program import Program
+from cgpu.slice import Slice
 from tests.daemon.conftest import MakeDaemon
 from tests.daemon.harness import MIB, Daemon, long_id
 from tests.daemon.upgrades import upgrade
@@ -29,11 +30,12 @@ def reserve_both(daemon: Daemon) -> Tree:
 
 
 def unused() -> tuple[Reservation, ...]:
-    return Reservation(ONE, GIB, 2, 0, None), Reservation(TWO, 2 * GIB, 1, 1, None)
+    return Reservation(ONE, Slice(GIB, 2, 0), None), Reservation(TWO, Slice(2 * GIB, 1, 1), None)
 
 
 def used(seed: int) -> tuple[Reservation, ...]:
-    return Reservation(ONE, GIB, 2, 0, long_id(seed)), Reservation(TWO, 2 * GIB, 1, 1, long_id(seed))
+    container = long_id(seed)
+    return Reservation(ONE, Slice(GIB, 2, 0), container), Reservation(TWO, Slice(2 * GIB, 1, 1), container)
 
 
 def test_killed_daemon_returns_with_reservations(fresh: Daemon) -> None:

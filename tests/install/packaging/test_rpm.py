@@ -40,7 +40,7 @@ GLIBC = 34
 TEXTS = (".py", ".path", ".service", ".socket", ".json")
 TEXT_FOLDERS = ("/usr/bin/", "/usr/share/bash-completion/", "/usr/share/zsh/")
 # Their first line names an interpreter by its path: packages for rpm must not look for one by env.
-REWRITTEN = ("/abi/config_defaults.py", "/abi/generate.py", "/abi/judge.py")
+REWRITTEN = ("/abi/config_defaults.py", "/abi/generate.py", "/abi/judge.py", "/abi/slice_attributes.py")
 
 
 class File(NamedTuple):

@@ -134,7 +134,7 @@ def reserved() -> list[tuple[str, int, str]]:
     """Return all reservations of the engine: share, MiB, and the container that uses it."""
     tree = Tree(str(TREE))
     return [
-        (one.share, one.bytes // MIB, one.container or "-")
+        (one.share, one.slice.memsize // MIB, one.container or "-")
         for gpu in tree.gpus()
         for one in tree.reserved(gpu.index)
     ]

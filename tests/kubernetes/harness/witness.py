@@ -108,10 +108,10 @@ class Witness:
     def _look(self, tree: Tree, index: int, device: str, total: int) -> None:
         found = tree.reserved(index)
         self.samples += 1
-        if sum(one.bytes for one in found) > total:
+        if sum(one.slice.memsize for one in found) > total:
             self.faults.append(f"sample {self.samples}: more is reserved than GPU {index} has: {found}")
         for one in found:
-            self.reserved.setdefault(one.share, set()).add((device, one.bytes // MIB))
+            self.reserved.setdefault(one.share, set()).add((device, one.slice.memsize // MIB))
 
     def judged(self) -> list[str]:
         """Return what was wrong: also each reservation that was not as its claim says."""

@@ -18,6 +18,7 @@ from cgpu.errors import CgpuError
 from cgpu.kubernetes.node.api import ApiServerError, GoneError
 from cgpu.kubernetes.node.card import Card
 from cgpu.kubernetes.node.records import ClaimName
+from cgpu.slice import Slice
 from tests.kubernetes.node.objects import NODE
 
 if TYPE_CHECKING:
@@ -31,7 +32,7 @@ class KilledError(BaseException):
 @dataclass
 class FakeReservation:
     share: str
-    bytes: int
+    slice: Slice
 
 
 @dataclass
@@ -68,7 +69,7 @@ class FakeEngine:
 
     def reserved(self, gpu: int) -> tuple[FakeReservation, ...]:
         return tuple(
-            FakeReservation(share, grant[1]) for share, grant in self.held.items() if grant[0] == gpu
+            FakeReservation(share, Slice(*grant[1:])) for share, grant in self.held.items() if grant[0] == gpu
         )
 
     def reserve(self, share: str, grant: Grant) -> None:

@@ -20,7 +20,7 @@ def test_one_share() -> None:
     """6 GiB of a T4 of 15 are 6043 MiB of the card."""
     (share,) = allocated(claim([result(0)]), NODE, CARDS, "card")
     assert (share.share, share.request, share.gpu) == (share_id(0), "r0", T4.uuid)
-    assert (share.bytes, share.weight, share.highprio) == (6043 * MIB, 1, 0)
+    assert share.slice == (6043 * MIB, 1, 0)
 
 
 def test_several_shares_and_other_drivers() -> None:
@@ -31,7 +31,7 @@ def test_several_shares_and_other_drivers() -> None:
         result(2, driver="nic.example.com", pool="x"),
     ]
     found = allocated(claim(results), NODE, CARDS, "exact")
-    assert [(one.gpu, one.bytes // MIB) for one in found] == [(T4.uuid, 6144), (SECOND.uuid, 1024)]
+    assert [(one.gpu, one.slice[0] // MIB) for one in found] == [(T4.uuid, 6144), (SECOND.uuid, 1024)]
 
 
 def test_the_class_is_above_the_claim() -> None:
@@ -44,7 +44,7 @@ def test_the_class_is_above_the_claim() -> None:
     ]
     for listed in (config, config[::-1]):
         found = allocated(claim([result(0), result(1)], listed), NODE, CARDS, "card", claim_priority=True)
-        assert [one.highprio for one in found] == [0, 0]
+        assert [one.slice[2] for one in found] == [0, 0]
 
 
 def test_the_weight_is_what_was_consumed() -> None:
@@ -52,7 +52,7 @@ def test_the_weight_is_what_was_consumed() -> None:
     heavy = result(0, consumedCapacity={"memory": "2Mi", "weight": "5", "places": "1"})
     for said, weight in ((3, 3), (19, 5)):
         (share,) = allocated(claim([heavy], [opaque("FromClass", weight=said)]), NODE, CARDS, "card")
-        assert share.weight == weight
+        assert share.slice[1] == weight
     for source in ("FromClaim", ""):
         config = [opaque("FromClass", weight=1), opaque(source, ["r0"], weight=19)]
         with pytest.raises(CgpuError, match=r"weight: expected .*capacity\.requests\.weight"):
@@ -62,12 +62,12 @@ def test_the_weight_is_what_was_consumed() -> None:
 def test_high_priority() -> None:
     """A class gives it; a claim has it of itself where the node allows that, and else is refused."""
     (share,) = allocated(claim([result(0)], [opaque("FromClass", highPriority=True)]), NODE, CARDS, "card")
-    assert share.highprio == 1
+    assert share.slice[2] == 1
     own = claim([result(0)], [opaque("FromClaim", highPriority=True)])
     with pytest.raises(CgpuError, match=r"request r0: highPriority: .*allow_claim_priority is false"):
         allocated(own, NODE, CARDS, "card")
     (share,) = allocated(own, NODE, CARDS, "card", claim_priority=True)
-    assert share.highprio == 1
+    assert share.slice[2] == 1
 
 
 @pytest.mark.parametrize(

@@ -32,7 +32,7 @@ def records(tmp_path: Path) -> Records:
     """Records of a claim with two shares, for a pod with containers one after the other."""
     found = Records(tmp_path / "claims")
     shares = tuple(
-        AllocatedShare(share, request, "gpu-a", "GPU-0", 1 << 20, 1, 0)
+        AllocatedShare(share, request, "gpu-a", "GPU-0", (1 << 20, 1, 0))
         for request, share in (("gpu", SHARE), ("next", SECOND))
     )
     pods: dict[str, dict[str, tuple[str, ...]]] = {

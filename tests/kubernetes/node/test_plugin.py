@@ -26,7 +26,7 @@ from tests.kubernetes.node.objects import CLAIM, NODE, T4, share_id
 
 OTHER = CLAIM.replace("1", "2")
 DRA = "/k8s.io.kubelet.pkg.apis.dra.v1.DRAPlugin/"
-SHARE = AllocatedShare(share_id(0), "r0", T4.device, T4.uuid, 1 << 30, 1, 0)
+SHARE = AllocatedShare(share_id(0), "r0", T4.device, T4.uuid, (1 << 30, 1, 0))
 
 
 class FewClaims:

@@ -86,7 +86,7 @@ def test_prepare(node: Node) -> None:
     assert [one.device for one in node.claims.prepare(NAME).shares] == [T4.device, SECOND.device]
     assert node.engine.held == {share_id(0): (0, 6043 * MIB, 1, 0), share_id(1): (1, 3021 * MIB, 1, 0)}
     written = shares.read(share_id(1), str(node.folder / "shares"))
-    assert (written.gpu, written.bytes, written.pods) == (SECOND.uuid, 3021 * MIB, {POD: ("main",)})
+    assert (written.gpu, written.slice.memsize, written.pods) == (SECOND.uuid, 3021 * MIB, {POD: ("main",)})
     described = json.loads((node.folder / f"cdi/opencgpu-share-{CLAIM}.json").read_text())
     assert [one["name"] for one in described["devices"]] == [share_id(0), share_id(1)]
     for one in described["devices"]:

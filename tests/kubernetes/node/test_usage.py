@@ -37,7 +37,7 @@ def tree(tmp_path: Path) -> Tree:
 @pytest.fixture
 def records(tmp_path: Path) -> Records:
     found = Records(tmp_path / "claims")
-    shares = tuple(AllocatedShare(share, "gpu", "gpu-a", "GPU-A", MIB, 1, 0) for share in (SHARE, OTHER))
+    shares = tuple(AllocatedShare(share, "gpu", "gpu-a", "GPU-A", (MIB, 1, 0)) for share in (SHARE, OTHER))
     found.write(Record(CLAIM, shares, {}, "card"))
     return found
 
