@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 from cgpu.errors import CgpuError, show
+from cgpu.slice import BESIDE_MEMORY
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -24,14 +25,7 @@ NAMES = {
         ("OPENCGPU_GPUS", "ALIYUN_COM_GPU_VISIBLE_DEVICES"),
         (PREFIX + "gpus", PREFIX + "visible-devices"),
     ),
-    "weight": (
-        ("OPENCGPU_WEIGHT", "ALIYUN_COM_GPU_SCHD_WEIGHT"),
-        (PREFIX + "weight", PREFIX + "schd-weight"),
-    ),
-    "priority": (
-        ("OPENCGPU_PRIORITY", "ALIYUN_COM_GPU_HIGH_PRIO"),
-        (PREFIX + "priority", PREFIX + "high-prio"),
-    ),
+    **{one.asked: (one.variables, one.annotations) for one in BESIDE_MEMORY},
     "disable": (("CGPU_DISABLE",), (PREFIX + "disable",)),
 }
 # Variable that --device opencgpu.io/gpu=0 sets; see cgpu/cdi_devices.py.

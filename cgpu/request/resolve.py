@@ -6,12 +6,13 @@ from __future__ import annotations
 from cgpu.config import effective
 from cgpu.errors import CgpuError, show
 from cgpu.request.spec import MIG_REFUSED, VENDOR, VENDOR_NOTHING, mig_device
-from cgpu.request.validate import PRIORITY, SourcedValue
+from cgpu.request.validate import SourcedValue
 from cgpu.sizes import MIB, memory_in_bytes
+from cgpu.slice import BESIDE_MEMORY
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
     from cgpu.client.tree import Gpu, Tree
     from cgpu.config.effective import Effective
@@ -69,10 +70,9 @@ def resolve(request: Request, amounts: tuple[str, ...], gpus: Sequence[Gpu], con
         raise CgpuError("a slice is asked for, but the engine knows no GPU: see cgpu-smi")
     sliced, passthrough = _devices(request, gpus, config)
     sizes = _sizes(request, amounts, sliced, config)
-    priority = PRIORITY[request.priority.text] if request.priority is not None else 0
+    asked = {one.name: getattr(request, one.asked) for one in BESIDE_MEMORY}
     grants = tuple(
-        (gpu.index, size, weight_of(request.weight, gpu, config), priority)
-        for gpu, size in zip(sliced, sizes, strict=True)
+        (gpu.index, size, *attributes(asked, gpu, config)) for gpu, size in zip(sliced, sizes, strict=True)
     )
     uuids = tuple(gpu.uuid for gpu in (*sliced, *passthrough))
     return Allocation(grants, tuple(gpu.index for gpu in passthrough), uuids)
@@ -228,10 +228,27 @@ def check_size(value: SourcedValue, size: int, gpu: Gpu, config: Effective) -> N
         )
 
 
-def weight_of(value: SourcedValue | None, gpu: Gpu, config: Effective) -> int:
-    """Return the weight that well-formed text asks for, 1 without one. Raises CgpuError out of bounds."""
-    if value is None:
-        return 1
+def attributes(asked: Mapping[str, SourcedValue | None], gpu: Gpu, config: Effective) -> tuple[int, ...]:
+    """Return the attributes beside the memory that well-formed values ask for, their defaults without one.
+
+    Raises CgpuError for a value out of bounds.
+    """
+    found = []
+    for one in BESIDE_MEMORY:
+        value = asked.get(one.name)
+        if value is None:
+            found.append(one.default or 0)
+        elif one.name == "weight":
+            found.append(_weight(value, gpu, config))
+        elif one.number(value.text) > one.most:
+            raise value.refuse(one.expected)
+        else:
+            found.append(one.number(value.text))
+    return tuple(found)
+
+
+def _weight(value: SourcedValue, gpu: Gpu, config: Effective) -> int:
+    """Return the weight that well-formed text asks for. Raises CgpuError out of bounds."""
     weight = _percent_of(value.text[:-1], gpu.max_inst) if value.text.endswith("%") else int(value.text)
     least = 0 if config.allow_zero_weight else 1
     most, source = gpu.max_inst, f"max_inst of GPU {gpu.index}"

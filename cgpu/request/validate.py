@@ -1,20 +1,17 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The value of a variable or annotation: where it is from, and whether its text has the right form.
-
-schema.json beside says the same of the forms; a test holds one against the other.
-"""
+"""The value of a variable or annotation: where it is from, and whether its text has the right form."""
 
 from __future__ import annotations
 
 from cgpu.errors import CgpuError, show
 from cgpu.request.grants import is_number
 from cgpu.sizes import is_memory
+from cgpu.slice import BESIDE_MEMORY
 
 MEMORY_LENGTH = 1024
 AMOUNTS_LENGTH = 319
 DEVICES_LENGTH = 2048
 UUID_PREFIX = "GPU-"
-PRIORITY = {"0": 0, "normal": 0, "1": 1, "high": 1}
 SWITCH = ("true", "false", "1", "0")
 
 
@@ -75,11 +72,7 @@ _RULES = {
         _are_devices,
         "expected indexes or UUIDs in a comma list, such as 0,1, or all (cgpu-smi lists them)",
     ),
-    "weight": (
-        lambda text: is_number(text, 3),
-        "expected a whole number from 1 to the GPU's max_inst, such as 2",
-    ),
-    "priority": (lambda text: text in PRIORITY, "expected 1 or high, 0 or normal"),
+    **{one.asked: (one.fits, one.expected) for one in BESIDE_MEMORY},
     "disable": (
         lambda text: text.isascii() and text.lower() in SWITCH,
         "expected true, 1, false or 0",

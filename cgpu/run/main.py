@@ -5,8 +5,8 @@ from __future__ import annotations
 
 import re
 import sys
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import NoReturn
 
 from cgpu import suggest
@@ -14,10 +14,14 @@ from cgpu.arguments import Parser, plain
 from cgpu.errors import CgpuError, one_line, show
 from cgpu.run.child import FAILED, StartError
 from cgpu.run.session import run
+from cgpu.slice import BESIDE_MEMORY
 
-USAGE = (
-    "cgpu run [--mem SIZE] [--weight N] [--gpus LIST] [--high-prio] [--simulate CARDS] "
-    "-- COMMAND [ARGUMENT ...]"
+USAGE = " ".join(
+    (
+        "cgpu run [--mem SIZE]",
+        *(f"[{one.option}]" if one.words else f"[{one.option} N]" for one in BESIDE_MEMORY),
+        "[--gpus LIST] [--simulate CARDS] -- COMMAND [ARGUMENT ...]",
+    )
 )
 SEPARATOR = "--"
 HELP = {
@@ -25,13 +29,17 @@ HELP = {
     "40%% is a part of each card; "
     "whole MiB of it count; a comma list gives the GPUs their sizes in order, the last one repeats (default: "
     "the node's default_memsize)",
-    "weight": "compute weight, from 1 to the GPU's max_inst (default 1)",
     "gpus": "which GPUs: indexes or UUIDs with commas, or all (default: the node's only GPU)",
-    "high_prio": "high priority",
     "simulate": "where no engine runs: have simulated cards, named as for cgpud --simulate",
 }
-OPTIONS = tuple("--" + name.replace("_", "-") for name in HELP)
-TAKE_A_VALUE = ("--mem", "--memory", "--weight", "--gpus", "--simulate")
+OPTIONS = (*("--" + name for name in HELP), *(one.option for one in BESIDE_MEMORY))
+TAKE_A_VALUE = (
+    "--mem",
+    "--memory",
+    "--gpus",
+    "--simulate",
+    *(one.option for one in BESIDE_MEMORY if not one.words),
+)
 NEGATIVE = re.compile("-[0-9]")
 # Options that other programs have for the same.
 OTHER_WORDS = {
@@ -51,14 +59,16 @@ INTERRUPTED = 130
 
 @dataclass(frozen=True, slots=True)
 class Options:
-    """The command line's options as written; None where one is missing."""
+    """The command line's options as written; None where one is missing.
+
+    values: attributes of the slice that are asked for, by their names.
+    """
 
     command: tuple[str, ...]
     mem: str | None = None
-    weight: str | None = None
     gpus: str | None = None
-    high_prio: bool = False
     simulate: str | None = None
+    values: Mapping[str, str] = field(default_factory=dict)
 
 
 class _Parser(Parser):
@@ -82,9 +92,15 @@ def parser() -> Parser:
         ),
     )
     made.add_argument("--mem", "--memory", metavar="SIZE", help=HELP["mem"])
-    made.add_argument("--weight", metavar="N", help=HELP["weight"])
+    for one in BESIDE_MEMORY:
+        if one.words:
+            words = f"{one.shown(1)} {one.title.lower()}"
+            made.add_argument(one.option, dest=one.name, action="store_const", const="1", help=words)
+        else:
+            form = one.expected.removeprefix("expected ")
+            words = f"{one.says}: {form} (default {one.default})"
+            made.add_argument(one.option, dest=one.name, metavar="N", help=words)
     made.add_argument("--gpus", metavar="LIST", help=HELP["gpus"])
-    made.add_argument("--high-prio", action="store_true", help=HELP["high_prio"])
     made.add_argument("--simulate", metavar="CARDS", help=HELP["simulate"])
     return made
 
@@ -99,7 +115,9 @@ def parse(arguments: Sequence[str]) -> Options:
     command = tuple(words[end + 1 :])
     if not command:
         raise CgpuError(f"there is no command behind --; expected: {USAGE}")
-    return Options(command, found.mem, found.weight, found.gpus, found.high_prio, found.simulate)
+    said = {one.name: getattr(found, one.name) for one in BESIDE_MEMORY}
+    values = {name: text for name, text in said.items() if text is not None}
+    return Options(command, found.mem, found.gpus, found.simulate, values)
 
 
 def _with_values(words: Sequence[str]) -> list[str]:

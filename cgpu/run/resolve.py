@@ -6,10 +6,11 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from cgpu.errors import CgpuError
-from cgpu.request.resolve import Allocation, check_size, memory_mib, named_gpus, weight_of
+from cgpu.request.resolve import Allocation, attributes, check_size, memory_mib, named_gpus
 from cgpu.request.spec import malformed
 from cgpu.request.validate import SourcedValue, expected
 from cgpu.sizes import MIB
+from cgpu.slice import BESIDE_MEMORY
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -17,6 +18,7 @@ if TYPE_CHECKING:
     from cgpu.client.tree import Gpu
     from cgpu.config.effective import Effective
     from cgpu.run.main import Options
+    from cgpu.slice import Attribute
 
 SEE = "see: cgpu-smi"
 
@@ -27,9 +29,11 @@ def resolve(options: Options, gpus: Sequence[Gpu], config: Effective) -> Allocat
         raise CgpuError(f"the engine has no GPU: {SEE}")
     sliced = _gpus(options.gpus, gpus)
     sizes = _sizes(options.mem, sliced, config)
-    weight = _weight(options.weight)
+    asked = {
+        one.name: _value(one, options.values[one.name]) for one in BESIDE_MEMORY if one.name in options.values
+    }
     grants = tuple(
-        (gpu.index, size * MIB, weight_of(weight, gpu, config), int(options.high_prio))
+        (gpu.index, size * MIB, *attributes(asked, gpu, config))
         for gpu, size in zip(sliced, sizes, strict=True)
     )
     return Allocation(grants, (), tuple(gpu.uuid for gpu in sliced))
@@ -58,11 +62,9 @@ def _sizes(text: str | None, sliced: Sequence[Gpu], config: Effective) -> list[i
     return [config.default_memsize // MIB] * len(sliced)
 
 
-def _weight(text: str | None) -> SourcedValue | None:
-    if text is None:
-        return None
-    value = SourcedValue("--weight", text)
-    _check_form(value, "weight")
+def _value(attribute: Attribute, text: str) -> SourcedValue:
+    value = SourcedValue(attribute.option, text)
+    _check_form(value, attribute.asked)
     return value
 
 

@@ -15,7 +15,9 @@ from cgpu.run.main import Options, main, parse, parser
 def test_everything() -> None:
     """All options or none, and a command with options of its own, which stay its own."""
     words = ["--mem", "6G", "--weight=3", "--gpus", "0,1", "--high-prio", "--", "train", "--mem", "--", "-x"]
-    assert parse(words) == Options(("train", "--mem", "--", "-x"), "6G", "3", "0,1", high_prio=True)
+    assert parse(words) == Options(
+        ("train", "--mem", "--", "-x"), "6G", "0,1", values={"weight": "3", "highprio": "1"}
+    )
     assert parse(["--", "true"]) == Options(("true",))
 
 

@@ -36,7 +36,7 @@ def test_defaults() -> None:
 
 def test_all_said() -> None:
     """GPUs come in the order in which they are named, sizes in theirs, and the last size repeats."""
-    asked = options("3G,1G", gpus=f"2,{uuid(0)},1", weight="5", high_prio=True)
+    asked = options("3G,1G", gpus=f"2,{uuid(0)},1", values={"weight": "5", "highprio": "1"})
     request = resolve(asked, THREE, Effective())
     assert request.grants == ((2, 3 * GIB, 5, 1), (0, GIB, 5, 1), (1, GIB, 5, 1))
     assert request.uuids == (uuid(2), uuid(0), uuid(1))
@@ -54,8 +54,8 @@ def test_all_said() -> None:
         (options("1G,2G", gpus="0"), "--mem=1G,2G: 2 values for 1 GPU; give at most one for each"),
         (options("15G", gpus="0"), "--mem=15G: that is 15360 MiB, and GPU 0 has 15109 MiB"),
         (options("9G", gpus="0"), "--mem=9G: that is 9216 MiB of GPU 0; this node allows 8192"),
-        (options(gpus="0", weight="0"), "--weight=0: expected a whole number from 1 to 20"),
-        (options(gpus="0", weight="01"), "--weight=01: expected a whole number"),
+        (options(gpus="0", values={"weight": "0"}), "--weight=0: expected a whole number from 1 to 20"),
+        (options(gpus="0", values={"weight": "01"}), "--weight=01: expected a whole number"),
     ],
 )
 def test_refused(asked: Options, message: str) -> None:
@@ -77,7 +77,12 @@ configs = st.builds(
 )
 
 
-@given(st.builds(Options, st.just(COMMAND), texts, texts, texts, st.booleans()), configs)
+values = st.fixed_dictionaries(
+    {}, optional={"weight": texts.filter(lambda text: text is not None), "highprio": st.just("1")}
+)
+
+
+@given(st.builds(Options, st.just(COMMAND), texts, texts, st.none(), values), configs)
 def test_any_options(asked: Options, config: Effective) -> None:
     """Options give slices within cards and bounds, or are refused: never none and never more."""
     try:
@@ -91,4 +96,4 @@ def test_any_options(asked: Options, config: Effective) -> None:
         assert size % MIB == 0
         assert 0 < size <= min(THREE[gpu].memtotal, (config.max_mem_container_mib or 1 << 30) * MIB)
         assert (0 if config.allow_zero_weight else 1) <= weight <= min(20, config.max_schd_weight or 20)
-        assert highprio == int(asked.high_prio)
+        assert highprio == int("highprio" in asked.values)
