@@ -15,11 +15,13 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from cgpu import suggest
+from cgpu.config.load import schema
 from cgpu.errors import CgpuError, show
 from cgpu.kubernetes.names import PARAMETERS_API, PARAMETERS_KIND
+from cgpu.slice import ATTRIBUTES
 
-MAX_WEIGHT = 25
-MAX_POLICY = 5
+MAX_WEIGHT = next(one.most for one in ATTRIBUTES if one.name == "weight")
+MAX_POLICY: int = schema()["properties"]["policy"]["maximum"]
 
 
 @dataclass(frozen=True, slots=True)

@@ -45,16 +45,16 @@ class Settings:
     """Settings of the core, by the names of its struct. Sizes are in bytes, slice is in nanoseconds."""
 
     version: str
-    enforce: bool = True
-    allow_zero_weight: bool = False
-    policy: int = 1
-    max_inst: int = 20
-    prio_ratio: int = 80
-    default_memsize: int = 0
-    context_memory: int = 0
-    drift_tolerance: int = 0
-    drift_refuse: bool = False
-    slice: int = 2_000_000
+    enforce: bool
+    allow_zero_weight: bool
+    policy: int
+    max_inst: int
+    prio_ratio: int
+    default_memsize: int
+    context_memory: int
+    drift_tolerance: int
+    drift_refuse: bool
+    slice: int
 
 
 @dataclass(frozen=True, slots=True)

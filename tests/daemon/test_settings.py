@@ -46,7 +46,6 @@ def test_structs_and_slice_are_those_of_the_headers(tmp_path: Path) -> None:
     rule = schema()["properties"]["slice_us"]
     expected = [rule[bound] * 1000 for bound in ("minimum", "maximum", "default")]
     assert [int(number) for number in slices.split()] == expected
-    assert engine.Settings("1").slice == settings_of(Effective()).slice
 
 
 def test_every_key_of_the_core_is_passed_on() -> None:

@@ -14,13 +14,14 @@ from typing import Any
 
 from lightkube.utils.quantity import parse_quantity
 
+from cgpu.config.effective import Effective
 from cgpu.errors import CgpuError, show
 from cgpu.kubernetes.admission.shape import Shape
 
 MIB_OF_GIB = 1024
 MAX_AMOUNT = 1 << 30
 MAX_COUNT = 32  # devices of one claim (AllocationResultsMaxSize of resource.k8s.io/v1)
-WEIGHTS = 20  # max_inst of a card unless a node says otherwise: a weight is 5 percent
+WEIGHTS = Effective().max_inst  # unless a node says otherwise: a weight is 5 percent
 ANNOTATED_CONTAINER = "gpu-fraction-container-name"
 
 
