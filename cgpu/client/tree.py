@@ -15,8 +15,9 @@ from cgpu.slice import ATTRIBUTES
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Mapping, Sequence
 
+    from cgpu.client.policies import Policy
     from cgpu.client.reservations import Reservation
     from cgpu.client.stat import EngineStat, GpuStat
     from cgpu.config.effective import Effective
@@ -30,7 +31,17 @@ MAX_ID = 127
 ID_EXTRA = "_.+-"
 _FACTS = ("drift", "left", "memfree", "memtotal", "mig", "minor", "name", "natives", "uuid")
 GPU_NODES = (*_FACTS, "free_weight", "major", "max_inst", "policy", "prio_ratio", "reserved", "sched", "stat")
-ROOT_NODES = ("default_memsize", "engine", "gpus", "inst_ctl", "major", "stat", "upgrade", "version")
+ROOT_NODES = (
+    "default_memsize",
+    "engine",
+    "gpus",
+    "inst_ctl",
+    "major",
+    "policies",
+    "stat",
+    "upgrade",
+    "version",
+)
 CONTAINER_NODES = (*(one.name for one in ATTRIBUTES), "id", "meminfo", "owner", "stat", "usage")
 DAEMON = "cgpud"
 MODULE = "cgpu_km"
@@ -230,6 +241,12 @@ class Tree:
         from cgpu.client.stat import parse_engine
 
         return parse_engine(self.read("stat"))
+
+    def policies(self) -> Mapping[int, Policy]:
+        """Return the scheduling policies by their numbers."""
+        from cgpu.client.policies import parse
+
+        return parse(self.read("policies"))
 
     def gpu_stat(self, gpu: int) -> GpuStat:
         """Return the figures of a GPU and its slices, in one read."""

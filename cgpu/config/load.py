@@ -20,7 +20,6 @@ from cgpu.config.words import meant, shown
 from cgpu.errors import CgpuError, show
 from cgpu.files import read_bounded
 from cgpu.replace import replace_text
-from cgpu.smi.scheduling import POLICIES
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -150,8 +149,8 @@ def accepted(key: str) -> str:
         return suggest.one_of(rule["enum"])
     if "boolean" in kinds:
         return "true or false"
-    if key == "policy":
-        return ", ".join(f"{number} ({one.name})" for number, one in enumerate(POLICIES))
+    if "names" in rule:
+        return ", ".join(f"{number} ({name})" for number, name in enumerate(rule["names"]))
     words = "an absolute path"
     if "integer" in kinds:
         words = f"a whole number from {rule['minimum']} to {rule['maximum']}"
@@ -191,7 +190,7 @@ def _misfit(place: str, key: str, value: object) -> CgpuError:
     default = json.dumps(rule["default"])
     unit = f", in {rule['unit']}" if "unit" in rule else ""
     wanted = f"{accepted(key)}{unit}"
-    hint = meant(value, rule, policy=key == "policy")
+    hint = meant(value, rule)
     if key == "policy" and value is not None:
         return CgpuError(
             f"{place}: policy {shown(value)} does not exist; expected {wanted} (default {default}){hint}"

@@ -9,7 +9,6 @@ from cgpu import suggest
 from cgpu.errors import show
 from cgpu.request.grants import is_number
 from cgpu.sizes import MIB, size_in_bytes
-from cgpu.smi.scheduling import POLICIES
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -30,10 +29,10 @@ def shown(value: object) -> str:
     return show(value)
 
 
-def meant(value: object, rule: Mapping[str, Any], *, policy: bool = False) -> str:
+def meant(value: object, rule: Mapping[str, Any]) -> str:
     """Return the end of a message: the value that was probably meant; nothing where none is known.
 
-    rule: of the key, in the schema. policy: whether the key is that of the scheduling policy.
+    rule: of the key, in the schema.
     """
     if not isinstance(value, str) or len(value) > suggest.LONGEST:
         return ""
@@ -45,7 +44,7 @@ def meant(value: object, rule: Mapping[str, Any], *, policy: bool = False) -> st
     word = value.removesuffix("%").strip()
     if word != value and word.isascii() and word.isdigit() and rule.get("unit") == "percent":
         return f"; did you mean {word}?"
-    names = {one.name: str(number) for number, one in enumerate(POLICIES)} if policy else {}
+    names = {name: str(number) for number, name in enumerate(rule.get("names", ()))}
     near = suggest.nearest(value, names)
     if near is not None:
         return f"; did you mean {names[near]} ({near})?"

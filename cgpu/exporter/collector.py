@@ -18,6 +18,7 @@ from functools import lru_cache
 from typing import TypeVar
 
 from cgpu.client.open_entries import OpenEntries
+from cgpu.client.policies import UNKNOWN, Policy
 from cgpu.client.stat import BUCKETS, GpuStat, Latency, parse_engine, parse_gpu
 from cgpu.client.tree import MODULE, EngineDownError, Tree, is_index
 from cgpu.errors import CgpuError
@@ -59,6 +60,7 @@ class TreeCollector:
         self._entries = OpenEntries()
         self._life: object = None  # of the engine that this is of:
         self._engine: tuple[str, list[str]] = ("", [])
+        self._policies: Mapping[int, Policy] = {}
         self._lock = threading.Lock()
 
     def collect(self) -> list[Family]:
@@ -83,9 +85,10 @@ class TreeCollector:
         return found + self._of_gpus(tree, gpus) + self._of_slices(gpus)
 
     def _of_engine(self, tree: Tree, upgrades: int) -> tuple[str, list[str]]:
-        """Return what the entry `engine` says, and the indexes of the GPUs, in order."""
+        """Return what the entry `engine` says, and the indexes of the GPUs, in order; read the policies."""
         life = (self._entries.generation, upgrades)
         if life != self._life:
+            self._policies = tree.policies()
             self._engine = tree.read("engine"), sorted(filter(is_index, tree.names()), key=int)
             # For cgpud all are those of its start; the module's change while it is loaded.
             self._life = None if self._engine[0].startswith(MODULE) else life
@@ -107,7 +110,9 @@ class TreeCollector:
         now = self._clock()
         plain, infos, dcgm = [], [], []
         for index, stat in gpus.items():
-            view = GpuView(stat, self._rates.add(stat.uuid, now, stat.usage))
+            rule = self._policies.get(stat.policy)
+            name = UNKNOWN if rule is None else rule.name
+            view = GpuView(stat, name, self._rates.add(stat.uuid, now, stat.usage))
             model, device = self._fact(tree, index, stat.uuid)
             labels = _gpu_labels(index, stat.uuid)
             plain.append((labels, view))
@@ -132,7 +137,7 @@ class TreeCollector:
         known: list[Hashable] = []
         for index, stat in gpus.items():
             known.append(stat.uuid)
-            for one, share in zip(stat.slices, _shares(stat), strict=True):
+            for one, share in zip(stat.slices, _shares(stat, self._policies.get(stat.policy)), strict=True):
                 own, labels = _slice_labels(owners[one.id], index, stat.uuid)
                 key = (stat.uuid, one.id)
                 known.append(key)
@@ -195,10 +200,10 @@ def _bound_text(bound: float) -> str:
     return "+Inf" if math.isinf(bound) else repr(bound)
 
 
-def _shares(stat: GpuStat) -> tuple[float | None, ...]:
+def _shares(stat: GpuStat, rule: Policy | None) -> tuple[float | None, ...]:
     """Return what the policy gives each slice while all have work, 0 to 1."""
     return _shares_by(
-        stat.policy,
+        rule,
         stat.max_inst,
         stat.prio_ratio,
         tuple((one.slice.weight, one.slice.highprio != 0) for one in stat.slices),
@@ -207,7 +212,7 @@ def _shares(stat: GpuStat) -> tuple[float | None, ...]:
 
 @lru_cache(maxsize=64)
 def _shares_by(
-    policy: int, max_inst: int, prio_ratio: int, slices: tuple[tuple[int, bool], ...]
+    rule: Policy | None, max_inst: int, prio_ratio: int, slices: tuple[tuple[int, bool], ...]
 ) -> tuple[float | None, ...]:
     containers = tuple(
         Container(
@@ -222,6 +227,6 @@ def _shares_by(
         )
         for number, (weight, high) in enumerate(slices)
     )
-    gpu = Gpu(0, None, None, policy, max_inst, prio_ratio, None, containers)
+    gpu = Gpu(0, None, None, None, max_inst, prio_ratio, None, containers, rule=rule)
     limits = [compute_limit(gpu, one) for one in containers]
     return tuple(None if limit is None else limit / 100 for limit in limits)

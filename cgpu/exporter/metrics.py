@@ -9,7 +9,6 @@ from typing import Final, Generic, Literal, NamedTuple, TypeVar
 
 from cgpu.client.stat import EngineStat, GpuStat, SliceStat
 from cgpu.slice import BESIDE_MEMORY, Attribute
-from cgpu.smi.scheduling import policy_name
 
 Kind = Literal["counter", "gauge"]
 Values = float | Mapping[str, float] | None
@@ -38,9 +37,13 @@ class Row(Generic[T]):
 
 @dataclass(frozen=True, slots=True)
 class GpuView:
-    """A GPU at a scrape. utilisation: the part of the time in which slices ran; None: not known yet."""
+    """A GPU at a scrape. policy: the name.
+
+    utilisation: the part of the time in which slices ran; None: not known yet.
+    """
 
     stat: GpuStat
+    policy: str
     utilisation: float | None
 
 
@@ -207,7 +210,7 @@ GPU: Final[tuple[Row[GpuView], ...]] = (
         "opencgpu_gpu_policy",
         "gauge",
         "Number of the scheduling policy in force, with its name.",
-        lambda view: {policy_name(view.stat.policy): view.stat.policy},
+        lambda view: {view.policy: view.stat.policy},
         "policy",
     ),
     Row("opencgpu_gpu_places", "gauge", "Places for slices that are taken.", lambda view: view.stat.places),

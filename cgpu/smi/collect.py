@@ -3,11 +3,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from time import monotonic
 from typing import TypeVar
 
 from cgpu.client import left, reservations
+from cgpu.client.policies import Policy
 from cgpu.client.tree import EngineDownError, Tree
 from cgpu.errors import CgpuError
 from cgpu.slice import ATTRIBUTES
@@ -25,23 +26,26 @@ Held = tuple[tuple[int, int], ...]
 def sample(tree: Tree) -> tuple[Gpu, ...]:
     """Read every GPU, in order. Raises EngineDownError; CgpuError when the tree cannot be listed."""
     tree.read("version")  # an engine that died may leave an empty directory
-    return tuple(with_limits(gpu(tree, str(index))) for index in tree.indexes())
+    rules = known(tree.policies) or {}
+    return tuple(with_limits(gpu(tree, str(index), rules)) for index in tree.indexes())
 
 
-def gpu(tree: Tree, index: str) -> Gpu:
+def gpu(tree: Tree, index: str, rules: Mapping[int, Policy]) -> Gpu:
     """Read one GPU directory. Raises CgpuError when it cannot be listed."""
     found = containers(tree, index)
     counters, read_at = known(tree.gpu_stat, int(index)), monotonic()
+    policy = known(tree.read_int, index, "policy")
     read = Gpu(
         index=int(index),
         uuid=known(tree.read, index, "uuid") or None,
         model=known(tree.read, index, "name") or None,
-        policy=known(tree.read_int, index, "policy"),
+        policy=policy,
         max_inst=known(tree.read_int, index, "max_inst"),
         prio_ratio=known(tree.read_int, index, "prio_ratio"),
         total=known(tree.read_int, index, "memtotal"),
         containers=found,
         scheduling=parse(known(tree.read, index, "sched") or ""),
+        rule=None if policy is None else rules.get(policy),
         reserved=reserved(known(tree.read, index, "reserved") or "", found),
         left=left_behind(known(tree.read, index, "left") or ""),
         minor=known(tree.read_int, index, "minor"),

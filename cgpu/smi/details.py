@@ -11,7 +11,6 @@ from cgpu.client.stat import CALL_REASONS, MEMORY_REASONS
 from cgpu.slice import BESIDE_MEMORY, Attribute
 from cgpu.smi.model import Container, Gpu, Process
 from cgpu.smi.node import Versions
-from cgpu.smi.scheduling import policy_name
 from cgpu.smi.table import process_name
 from cgpu.smi.text import UNKNOWN, known, memory, milliseconds, of_limit, percent, word, yes
 
@@ -86,7 +85,7 @@ def _utilisation(gpu: Gpu) -> list[Entry]:
 def _scheduling(gpu: Gpu) -> list[Entry]:
     unit = gpu.scheduling.slice
     return [
-        ("Policy", f"{known(gpu.policy)} ({policy_name(gpu.policy)})"),
+        ("Policy", f"{known(gpu.policy)} ({gpu.policy_name})"),
         ("Divided By", known(gpu.scheduling.divided_by)),
         ("Time Of A Unit Of Weight", UNKNOWN if unit is None else milliseconds(unit)),
         ("Part Of High Priority", UNKNOWN if gpu.prio_ratio is None else f"{gpu.prio_ratio} %"),

@@ -6,8 +6,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
+from cgpu.client.policies import Policy
 from cgpu.smi.model import Container, Gpu
-from cgpu.smi.scheduling import Policy, policy
 
 WHOLE = 100.0
 
@@ -18,7 +18,7 @@ def compute_limit(gpu: Gpu, container: Container) -> float | None:
     A container without a process gets its limit as if it had one. None where something that it depends on is
     not known.
     """
-    rule = policy(gpu.policy)
+    rule = gpu.rule
     if rule is not None and rule.undivided:
         return WHOLE
     if rule is None or gpu.max_inst is None or gpu.prio_ratio is None:

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
+from cgpu.client.policies import UNKNOWN, Policy
 from cgpu.smi.scheduling import Scheduling
 
 
@@ -95,6 +96,8 @@ class Gpu:
     """Memory of the card, in bytes."""
     containers: tuple[Container, ...]
     scheduling: Scheduling = field(default_factory=Scheduling)
+    rule: Policy | None = None
+    """What the policy is, as the engine says."""
     interval: float | None = None
     """Seconds between the two samples that utilisation is from."""
     hidden: int | None = None
@@ -123,6 +126,11 @@ class Gpu:
     """When that was read, in seconds of the monotonic clock."""
     utilisation: float | None = None
     """Share of GPU time that all slices had between two samples."""
+
+    @property
+    def policy_name(self) -> str:
+        """The policy's name, "unknown" where the engine does not say it."""
+        return UNKNOWN if self.rule is None else self.rule.name
 
     @property
     def used(self) -> int | None:

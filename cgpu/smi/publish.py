@@ -22,6 +22,7 @@ from pathlib import Path
 from typing import Any
 
 from cgpu import paths
+from cgpu.client.policies import Policy
 from cgpu.client.tree import EngineDownError, Tree
 from cgpu.config import effective
 from cgpu.errors import CgpuError
@@ -215,7 +216,9 @@ def _gpu(fields: dict[str, Any]) -> Gpu:
     containers = tuple(_container(one) for one in fields["containers"])
     left = tuple((container, size) for container, size in fields["left"])
     scheduling = Scheduling(**fields["scheduling"])
-    return Gpu(**{**fields, "containers": containers, "left": left, "scheduling": scheduling})
+    rule = None if fields["rule"] is None else Policy(**fields["rule"])
+    made = {"containers": containers, "left": left, "scheduling": scheduling, "rule": rule}
+    return Gpu(**{**fields, **made})
 
 
 def _container(fields: dict[str, Any]) -> Container:

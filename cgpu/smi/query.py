@@ -18,7 +18,6 @@ from cgpu.errors import one_line, show
 from cgpu.slice import BESIDE_MEMORY, Attribute
 from cgpu.smi.model import Container, Gpu
 from cgpu.smi.node import Versions
-from cgpu.smi.scheduling import policy_name
 from cgpu.smi.text import MIB as MEBI
 from cgpu.smi.text import UNKNOWN, in_mib, of_limit, word, yes
 
@@ -154,7 +153,7 @@ GPU_FIELDS: Mapping[str, Field[GpuView]] = _by_name(
     Field("memory.unaccounted", "lacking beyond what is charged", lambda v: in_mib(v.gpu.drift), MIB),
     Field("utilization.gpu", "GPU time that all slices had", lambda v: whole(v.gpu.utilisation), PERCENT),
     Field("policy", "number of the scheduling policy", lambda v: v.gpu.policy),
-    Field("policy.name", "name of the scheduling policy", lambda v: policy_name(v.gpu.policy)),
+    Field("policy.name", "name of the scheduling policy", lambda v: v.gpu.policy_name),
     Field("divided_by", "what divides GPU time", lambda v: v.gpu.scheduling.divided_by),
     Field("slices.count", "number of slices that are shown", lambda v: len(v.gpu.containers)),
     Field("places.taken", "places taken, by containers and reservations", lambda v: v.gpu.places),

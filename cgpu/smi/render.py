@@ -12,7 +12,7 @@ from cgpu.errors import one_line
 from cgpu.slice import BESIDE_MEMORY
 from cgpu.smi.model import Container, Gpu
 from cgpu.smi.node import Versions
-from cgpu.smi.scheduling import GATES, TIME_SLICES, policy_name
+from cgpu.smi.scheduling import GATES, TIME_SLICES
 
 JSON_VERSION = 1
 """Version of the form: it changes when a reader of this one would go wrong, not with an added key."""
@@ -40,7 +40,7 @@ def gpu_object(gpu: Gpu) -> dict[str, object]:
         "mig": gpu.mig,
         "lost": gpu.lost,
         "policy": gpu.policy,
-        "policy_name": policy_name(gpu.policy),
+        "policy_name": gpu.policy_name,
         **sources(gpu),
         "utilisation_percent": rounded(gpu.utilisation),
         "memory_total_bytes": gpu.total,

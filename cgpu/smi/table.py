@@ -14,7 +14,7 @@ from datetime import datetime
 from cgpu import __version__
 from cgpu.smi.model import Container, Gpu, Process
 from cgpu.smi.node import Versions
-from cgpu.smi.scheduling import DIVISIONS, policy_name
+from cgpu.smi.scheduling import DIVISIONS
 from cgpu.smi.text import UNKNOWN, called, cut, in_mib, known, memory, of_limit, percent, short_uuid
 
 LEAST, MOST = 79, 119  # columns
@@ -103,7 +103,7 @@ def _gpu(gpu: Gpu, wide: Widths) -> Iterator[str]:
     yield wide.row(
         f"     {cut(promised, wide.name - 5)}",
         f"{memory(gpu.used):>8} / {memory(gpu.total):>8}",
-        _both(f"{busy:>5}", policy_name(gpu.policy), TIME),
+        _both(f"{busy:>5}", gpu.policy_name, TIME),
     )
     yield wide.row(f"     {cut(uuid, wide.name - 5)}", "", _both("", divided, TIME))
 

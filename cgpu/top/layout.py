@@ -6,7 +6,6 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from cgpu.smi.scheduling import policy_name
 from cgpu.top import draw
 from cgpu.top.draw import (
     ALERT,
@@ -206,7 +205,7 @@ def summary(view: View) -> str:
 def policy(one: Card) -> str:
     """Return the policy of a card, by number and name."""
     number = draw.UNKNOWN if one.gpu.policy is None else one.gpu.policy
-    return f"{number} ({policy_name(one.gpu.policy)})"
+    return f"{number} ({one.gpu.policy_name})"
 
 
 def nothing(view: View, filtered: str) -> str:

@@ -23,7 +23,7 @@ from cgpu.install.node.snapshot import Card, Slice
 from cgpu.install.privilege import require_root
 from cgpu.slice import BESIDE_MEMORY, in_words
 from cgpu.smi.collect import memory
-from cgpu.smi.scheduling import division, parse, policy_name
+from cgpu.smi.scheduling import division, parse
 
 MIB = 1 << 20
 ID_SHOWN = 12
@@ -209,7 +209,7 @@ def _card(card: Card) -> Iterator[str]:
     yield (
         f"GPU {card.index}  {card.nodes.get('name', '?')}, {given}, "
         f"{len(card.slices)} of {card.number('max_inst')} containers, "
-        f"policy {policy} ({policy_name(policy)}{by}){cut}{lost}"
+        f"policy {policy} ({card.policy_name}{by}){cut}{lost}"
     )
     for one in card.slices:
         numbers = _slice(one)

@@ -9,6 +9,8 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from cgpu.client import left, reservations, stat
+from cgpu.client.policies import UNKNOWN
+from cgpu.client.policies import parse as parse_policies
 from cgpu.client.reservations import Reservation
 from cgpu.client.tree import CONTAINER_NODES, EngineDownError, Tree, is_index
 from cgpu.errors import CgpuError
@@ -64,6 +66,7 @@ class Card:
     index: int
     nodes: Texts
     slices: tuple[Slice, ...]
+    policy_name: str = UNKNOWN
 
     def number(self, node: str) -> int | None:
         """Return a node's number, with a sign where it has one; None where it is not there or no number."""
@@ -128,10 +131,18 @@ def from_document(document: dict[str, Any]) -> Snapshot:
             int(index),
             one["nodes"],
             tuple(Slice(name, nodes) for name, nodes in one["containers"].items()),
+            _policy_name(document["nodes"].get("policies", ""), one["nodes"].get("policy", "")),
         )
         for index, one in document["gpus"].items()
     )
     return Snapshot(document["nodes"], cards, tuple(document["unreadable"]))
+
+
+def _policy_name(policies: str, number: str) -> str:
+    try:
+        return parse_policies(policies)[int(number)].name
+    except (CgpuError, KeyError, ValueError):
+        return UNKNOWN
 
 
 def read(tree: Tree) -> dict[str, Any]:

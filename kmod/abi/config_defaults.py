@@ -33,6 +33,8 @@ def c_key(key: str, rule: Rule) -> list[str]:
         low, high = rule["minimum"], rule["maximum"]
         lines += [f"#define {name}_MIN {low}", f"#define {name}_MAX {high}"]
         lines.append(f'#define {name}_BOUNDS_TEXT "{low} to {high}"')
+    if "names" in rule:
+        lines.append(f"#define {name}_NAMES {', '.join(map(json.dumps, rule['names']))}")
     if default is None:
         return lines
     if not isinstance(default, str):

@@ -29,7 +29,7 @@ from tests.conformance.steps import (
 )
 
 ROOT = {"default_memsize": 0o644, "engine": 0o444, "gpus": 0o444, "inst_ctl": 0o600, "major": 0o444}
-ROOT |= {"stat": 0o444, "upgrade": 0o644, "version": 0o444}
+ROOT |= {"policies": 0o444, "stat": 0o444, "upgrade": 0o644, "version": 0o444}
 GPU = dict.fromkeys(("drift", "free_weight", "left", "major", "memfree", "memtotal", "mig", "minor"), 0o444)
 GPU |= dict.fromkeys(("name", "natives", "reserved", "sched", "stat", "uuid"), 0o444)
 GPU |= dict.fromkeys(("max_inst", "policy", "prio_ratio"), 0o644)
@@ -105,7 +105,12 @@ def shape() -> list[Case]:
 
 
 OF_GPU = rf"index=[0-9] uuid=GPU-[0-9a-f-]{{36}} memtotal={CARD} max_inst=20\n"
-ROOT_FACTS = (("version", r"[0-9]+\.[0-9]+\.[0-9]+\S*\n"), ("gpus", f"({OF_GPU})+"))
+OF_POLICY = r"policy=[0-9] by_number=[01] keeps_idle=[01] keeps_free=[01] undivided=[01] name=[a-z ]+\n"
+ROOT_FACTS = (
+    ("version", r"[0-9]+\.[0-9]+\.[0-9]+\S*\n"),
+    ("gpus", f"({OF_GPU})+"),
+    ("policies", f"({OF_POLICY}){{6}}"),
+)
 CARD_FACTS = (("name", "Tesla T4\n"), ("memtotal", f"{CARD}\n"))
 
 

@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 
 from cgpu.exporter import metrics
-from cgpu.smi.scheduling import POLICIES
 from tests.exporter.monitoring import FILES, alerts, dashboard, queries
+from tests.policies import policies
 from tests.test_docs import section
 
 TABLES: dict[tuple[metrics.Row[Any], ...], tuple[str, ...]] = {
@@ -73,7 +73,7 @@ def test_alert_for_more_than_the_share_knows_the_policies() -> None:
     """The alert names the policies that keep idle slices' time for these: others may give more."""
     found = re.search(r'policy=~"([^"]+)"', expression("OpenCGPUShareAbovePolicy"))
     assert found is not None
-    assert found[1].split("|") == [policy.name for policy in POLICIES if policy.keeps_idle]
+    assert found[1].split("|") == [policy.name for policy in policies().values() if policy.keeps_idle]
 
 
 @pytest.mark.parametrize("panel", dashboard()["panels"], ids=lambda panel: panel["title"])

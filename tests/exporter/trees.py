@@ -5,6 +5,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from tests.policies import text
+
 MIB = 1 << 20
 ENGINE = (
     "notified=90 executed=40 continued=30 answered=2 refused=8 registered=3 restarts=1 upgrades=2 reloads=4 "
@@ -54,6 +56,7 @@ class FakeTree:
         (path / "version").write_text("0.1.0\n")
         (path / "engine").write_text("cgpud 0.1.0\n")
         (path / "stat").write_text(ENGINE)
+        (path / "policies").write_text(text())
 
     def gpu(self, index: int, *lines: str) -> None:
         """Have a GPU whose `stat` says this."""

@@ -9,6 +9,7 @@ import pytest
 
 from cgpu.smi import names
 from tests.exporter.trees import gpu_line, slice_line
+from tests.policies import text
 
 MIB = 1 << 20
 TRAINER = "0123456789ab" + "c" * 52
@@ -75,7 +76,10 @@ def tree(tmp_path: Path) -> Path:
     The engine says of the first card how it divides its time, and has counters of it.
     """
     root = tmp_path / "cgpu_km"
-    write(root, {"version": "0.1.0", "engine": "cgpud 0.1.0", "default_memsize": 0})
+    write(
+        root,
+        {"version": "0.1.0", "engine": "cgpud 0.1.0", "default_memsize": 0, "policies": text().rstrip("\n")},
+    )
     known = {"used": 1024 * MIB, "peak": 2048 * MIB, "refused_limit": 3, "refused_call": 4}
     stat = (
         gpu_line("GPU-0", memfree=13000 * MIB, promised=12086 * MIB, used=1024 * MIB, policy=1),

@@ -12,15 +12,18 @@ from hypothesis import strategies as st
 
 from cgpu.smi.limits import compute_limit, with_limits, with_utilisation
 from cgpu.smi.model import Container, Gpu
-from cgpu.smi.scheduling import POLICIES, Scheduling
+from cgpu.smi.scheduling import Scheduling
 from tests.core.build import build_library
 from tests.core.sched.binding import SLICE, Card, Load, Sched, load
+from tests.policies import policies
 
 NORMAL = {"memsize": 1, "weight": 1, "highprio": 0}
 IDLE = Container("a", "a", NORMAL, used=0, pids=(), engine_time=0)
 BUSY = replace(IDLE, directory="b", id="b", slice={**NORMAL, "weight": 3}, pids=(7,))
 BOTH = (IDLE, BUSY)
-CARD = Gpu(0, "GPU-1", "Tesla T4", 1, max_inst=20, prio_ratio=80, total=10, containers=BOTH)
+CARD = Gpu(
+    0, "GPU-1", "Tesla T4", 1, max_inst=20, prio_ratio=80, total=10, containers=BOTH, rule=policies()[1]
+)
 
 
 @pytest.mark.parametrize(
@@ -37,7 +40,7 @@ CARD = Gpu(0, "GPU-1", "Tesla T4", 1, max_inst=20, prio_ratio=80, total=10, cont
 )
 def test_policies(policy: int, limits: list[float | None]) -> None:
     """Each policy gives an idle container of weight 1 and a busy one of weight 3 its share."""
-    shown = with_limits(replace(CARD, policy=policy))
+    shown = with_limits(replace(CARD, policy=policy, rule=policies().get(policy)))
     assert [one.limit for one in shown.containers] == limits
 
 
@@ -46,7 +49,7 @@ def test_policies(policy: int, limits: list[float | None]) -> None:
     [
         replace(CARD, max_inst=None),
         replace(CARD, prio_ratio=None),
-        replace(CARD, policy=None),
+        replace(CARD, rule=None),
         replace(CARD, containers=(IDLE, replace(BUSY, slice={**NORMAL, "weight": None}))),
         replace(CARD, containers=(IDLE, replace(BUSY, slice={**NORMAL, "highprio": None}))),
     ],
@@ -117,7 +120,7 @@ def library() -> ctypes.CDLL:
 
 
 @given(
-    policy=st.sampled_from([number for number, policy in enumerate(POLICIES) if not policy.undivided]),
+    policy=st.sampled_from([number for number, policy in policies().items() if not policy.undivided]),
     places=st.integers(1, 25),
     ratio=st.sampled_from([20, 50, 80]),
     by_gates=st.booleans(),
@@ -142,7 +145,7 @@ def test_limits_are_what_the_scheduler_gives(
         pids = (1,) if has else ()
         values = {"memsize": 1, "weight": weight, "highprio": int(high)}
         shown.append(Container(str(slot), str(slot), values, 0, pids, 0))
-    gpu = Gpu(0, "GPU-1", "Tesla T4", policy, places, ratio, 1, tuple(shown))
+    gpu = Gpu(0, "GPU-1", "Tesla T4", policy, places, ratio, 1, tuple(shown), rule=policies()[policy])
     got = card.shares(400 * max(places, 25) * SLICE)
     for slot, one in enumerate(shown):
         if one.pids:

@@ -15,6 +15,7 @@ from cgpu.smi.node import Versions
 from cgpu.smi.scheduling import Scheduling
 from cgpu.smi.table import LEAST, MOST, table
 from cgpu.smi.text import called
+from tests.policies import policies
 
 NOW = datetime(2026, 1, 2, 3, 4, 5, tzinfo=UTC)
 NUMBER = st.none() | st.integers(0, 10**20 - 1)
@@ -87,7 +88,7 @@ def test_no_gpus() -> None:
 
 def test_lost_gpu() -> None:
     """A GPU that the driver no longer reaches says so in place of its utilization."""
-    gpu = Gpu(0, "GPU-0", "Tesla T4", 1, 20, 80, 1, (), lost=True, utilisation=0.5)
+    gpu = Gpu(0, "GPU-0", "Tesla T4", 1, 20, 80, 1, (), rule=policies()[1], lost=True, utilisation=0.5)
     shown = table((gpu,), Versions(), NOW)
     assert "|  Lost        preemptive |" in shown
     assert "50%" not in shown

@@ -13,6 +13,7 @@ from cgpu.smi.model import Container, Gpu
 from cgpu.smi.scheduling import parse
 from cgpu.top.reading import Key, Process, Reading
 from tests.exporter.trees import gpu_line, slice_line
+from tests.policies import policies
 
 MIB = 1 << 20
 SECOND = 1_000_000_000
@@ -40,7 +41,7 @@ def container(
 
 def gpu(index: int, *containers: Container) -> Gpu:
     uuid = f"GPU-0000000{index}-1111-2222-3333-444444444444"
-    made = Gpu(index, uuid, "Tesla T4", 1, 20, 80, 15109 * MIB, containers, parse(SCHED))
+    made = Gpu(index, uuid, "Tesla T4", 1, 20, 80, 15109 * MIB, containers, parse(SCHED), policies()[1])
     return with_limits(made)
 
 

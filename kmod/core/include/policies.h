@@ -18,7 +18,6 @@ enum cgpu_sched_policy {
 
 /* Traits of a policy: policies.c has a row for each. */
 struct cgpu_policy {
-	const char *name;
 	u32 by_number; /* each container counts once, whatever its weight */
 	u32 keeps_idle; /* the time of a container without work stays its own */
 	u32 keeps_free; /* the time of places that no container has is nobody's */
@@ -27,6 +26,7 @@ struct cgpu_policy {
 	u32 heavier; /* the policy that a GPU gets with a container of a weight above 1 */
 };
 extern const struct cgpu_policy cgpu_policies[CGPU_SCHED_POLICIES];
+extern const char *const cgpu_policy_names[CGPU_SCHED_POLICIES];
 /* The policy that a GPU has once a container of this weight is on it. */
 u32 cgpu_policy_for_weight(u32 policy, u32 weight);
 /* The policy that a GPU had before it got one by that. */

@@ -4,23 +4,16 @@
 
 _Static_assert(CGPU_SCHED_POLICIES == CGPU_CONFIG_POLICY_MAX + 1, "the configuration takes each of them");
 
+/* cgpu/config/schema.json names them. */
+const char *const cgpu_policy_names[CGPU_SCHED_POLICIES] = { CGPU_CONFIG_POLICY_NAMES };
+
 const struct cgpu_policy cgpu_policies[CGPU_SCHED_POLICIES] = {
-	[CGPU_SCHED_FAIR] = { .name = "fair share",
-		.by_number = 1,
-		.keeps_idle = 1,
-		.keeps_free = 1,
-		.heavier = CGPU_SCHED_FAIR },
-	[CGPU_SCHED_PREEMPTIVE] = { .name = "preemptive",
-		.by_number = 1,
-		.timeslices = 1,
-		.heavier = CGPU_SCHED_WEIGHT },
-	[CGPU_SCHED_WEIGHT] = { .name = "weight preemptive", .keeps_idle = 1, .heavier = CGPU_SCHED_WEIGHT },
-	[CGPU_SCHED_FIXED] = { .name = "fixed percentage",
-		.keeps_idle = 1,
-		.keeps_free = 1,
-		.heavier = CGPU_SCHED_FIXED },
-	[CGPU_SCHED_SOFT] = { .name = "soft", .timeslices = 1, .heavier = CGPU_SCHED_SOFT },
-	[CGPU_SCHED_NATIVE] = { .name = "native", .undivided = 1, .heavier = CGPU_SCHED_NATIVE },
+	[CGPU_SCHED_FAIR] = { .by_number = 1, .keeps_idle = 1, .keeps_free = 1, .heavier = CGPU_SCHED_FAIR },
+	[CGPU_SCHED_PREEMPTIVE] = { .by_number = 1, .timeslices = 1, .heavier = CGPU_SCHED_WEIGHT },
+	[CGPU_SCHED_WEIGHT] = { .keeps_idle = 1, .heavier = CGPU_SCHED_WEIGHT },
+	[CGPU_SCHED_FIXED] = { .keeps_idle = 1, .keeps_free = 1, .heavier = CGPU_SCHED_FIXED },
+	[CGPU_SCHED_SOFT] = { .timeslices = 1, .heavier = CGPU_SCHED_SOFT },
+	[CGPU_SCHED_NATIVE] = { .undivided = 1, .heavier = CGPU_SCHED_NATIVE },
 };
 
 u32 cgpu_policy_for_weight(u32 policy, u32 weight)

@@ -79,6 +79,8 @@ static int root_text(struct cgpu_core *core, u32 kind, struct core_text *out)
 		return -EBADF;
 	case CGPU_NODE_KIND_MAJOR:
 		return line_number(out, state->settings.major);
+	case CGPU_NODE_KIND_POLICIES:
+		return core_policies_text(out);
 	case CGPU_NODE_KIND_STAT:
 		return core_stat_root_text(state, out);
 	case CGPU_NODE_KIND_UPGRADE:

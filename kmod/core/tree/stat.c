@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0 OR Apache-2.0
 /*
- * The text of the entries `stat` and `gpus`: words `key=value`, one line for what an entry is of. A GPU's has a line for itself and one for
- * each container, so that a monitor of a node reads one file for each GPU.
+ * The text of the entries `stat`, `gpus` and `policies`: words `key=value`, one line for what an entry is of. A GPU's has a line for
+ * itself and one for each container, so that a monitor of a node reads one file for each GPU.
  */
 #include "ledger/ledger.h"
 #include "registry/registry.h"
@@ -160,6 +160,21 @@ int core_stat_root_text(struct cgpu_state *state, struct core_text *out)
 	ADD_WORDS(out, words);
 	add_counts(out, refusal_keys, stat->refusals, CORE_REFUSALS);
 	core_text_string(out, "\n");
+	return 0;
+}
+
+/* Write what policies are, for tools that work out shares of GPU time. */
+int core_policies_text(struct core_text *out)
+{
+	u32 i;
+
+	for (i = 0; i < CGPU_SCHED_POLICIES; i++) {
+		const struct cgpu_policy *policy = &cgpu_policies[i];
+
+		core_text_format(out, "policy=%u by_number=%u keeps_idle=%u keeps_free=%u undivided=%u name=%s\n", i,
+			policy->by_number, policy->keeps_idle, policy->keeps_free, policy->undivided,
+			cgpu_policy_names[i]);
+	}
 	return 0;
 }
 

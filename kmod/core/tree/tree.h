@@ -28,6 +28,7 @@ enum core_node_kind {
 	CGPU_NODE_KIND_NAME,
 	CGPU_NODE_KIND_NATIVES,
 	CGPU_NODE_KIND_OWNER,
+	CGPU_NODE_KIND_POLICIES,
 	CGPU_NODE_KIND_POLICY,
 	CGPU_NODE_KIND_PRIO_RATIO,
 	CGPU_NODE_KIND_RESERVED,
@@ -69,6 +70,7 @@ const char *core_tree_file_name(enum core_level level, u32 *index);
 
 /* --- stat.c: functions that write a text return 0 --- */
 
+int core_policies_text(struct core_text *out);
 int core_stat_root_text(struct cgpu_state *state, struct core_text *out);
 int core_stat_gpus_text(struct cgpu_state *state, struct core_text *out);
 int core_stat_gpu_text(struct cgpu_core *core, u32 gpu, struct core_text *out);

@@ -112,7 +112,7 @@ static void say_policies(struct core_text *out)
 
 	for (i = 0; i < CGPU_SCHED_POLICIES; i++) {
 		say_number(out, i ? ", " : "", i, " (");
-		core_text_string(out, cgpu_policies[i].name);
+		core_text_string(out, cgpu_policy_names[i]);
 		core_text_string(out, ")");
 	}
 }

@@ -1,50 +1,52 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Every list of policies has those of the core's table."""
+"""The policies that the engine publishes, and what else names them."""
 
 from __future__ import annotations
 
 import ctypes
-import dataclasses
 import json
 import re
 from pathlib import Path
 
+import pytest
+
+from cgpu.client.policies import Policy, parse
 from cgpu.config.effective import DEFAULTS
-from cgpu.smi.scheduling import POLICIES, Policy
+from tests.policies import policies, text
+from tests.refusal import refused
 
 ROOT = Path(__file__).resolve().parents[3]
-COUNT = len(POLICIES)
-HEADER = (ROOT / "kmod/core/include/policies.h").read_text()
-TRAITS = re.findall(r"^\tu32 (\w+);", HEADER, re.MULTILINE)
-# Traits that say how the engine divides the time, and not how much a container gets: no tool needs them.
-ENGINE_ONLY = {"timeslices", "heavier"}
 
 
-class CPolicy(ctypes.Structure):
-    _fields_ = (("name", ctypes.c_char_p), *((trait, ctypes.c_uint32) for trait in TRAITS))
+def test_what_is_published() -> None:
+    """Each policy has a line with its number, what it promises, and its name."""
+    assert re.fullmatch(r"(policy=\d( \w+=[01]){4} name=[a-z ]+\n){6}", text())
+    found = policies()
+    assert found[1] == Policy("preemptive", by_number=True)
+    assert found[3] == Policy("fixed percentage", keeps_idle=True, keeps_free=True)
+    assert found[5] == Policy("native", undivided=True)
 
 
-def test_rows_are_the_core_s(library: ctypes.CDLL, tmp_path: Path) -> None:
-    """cgpu-smi and the installer have the core's policies: as many, with these names and traits."""
-    traits = set(TRAITS) - ENGINE_ONLY
-    assert {field.name for field in dataclasses.fields(Policy)} == traits | {"name"}
-    rows = (CPolicy * COUNT).in_dll(library, "cgpu_policies")
-    for row, known in zip(rows, POLICIES, strict=True):
-        assert row.name.decode() == known.name
-        for trait in traits:
-            assert getattr(row, trait) == getattr(known, trait), known.name
+@pytest.mark.parametrize("wrong", ["", " name=a", "policy=1 name=a"])
+def test_what_is_none(wrong: str) -> None:
+    """Words of a newer engine are ignored; a line that lacks one is refused."""
+    good = text().replace("policy=0", "new=2 policy=0")
+    assert parse(good) == policies()
+    with refused("policies: ", "expected policy, by_number, keeps_idle, keeps_free, undivided and name"):
+        parse(f"{good}{wrong}\n")
 
 
 def test_configuration_takes_each() -> None:
     """The schema's bound and its description, and the documents, have all policies by their names."""
     key = json.loads((ROOT / "cgpu/config/schema.json").read_text())["properties"]["policy"]
-    assert (key["minimum"], key["maximum"], key["default"]) == (0, COUNT - 1, DEFAULTS["policy"])
+    bounds = (0, len(policies()) - 1, DEFAULTS["policy"])
+    assert (key["minimum"], key["maximum"], key["default"]) == bounds
     documented = (ROOT / "docs/scheduling.md").read_text()
     tables = (
         documented,
         *((ROOT / "docs" / name).read_text() for name in ("commands/cgpu-smi.md", "tree.md")),
     )
-    for number, known in enumerate(POLICIES):
+    for number, known in policies().items():
         assert f"{number} {known.name}" in key["description"]
         assert all(f" {number} {known.name}" in table for table in tables)
         assert f"shares-policy-{number}.svg" in documented
@@ -52,11 +54,11 @@ def test_configuration_takes_each() -> None:
 
 def test_a_weight_moves_one_policy(library: ctypes.CDLL) -> None:
     """A weight above 1 moves a GPU from preemptive to weight preemptive, and from no other policy."""
-    names = [one.name for one in POLICIES]
-    for number in range(COUNT):
+    names = {number: one.name for number, one in policies().items()}
+    for number, name in names.items():
         heavier = library.cgpu_policy_for_weight(number, 2)
         assert library.cgpu_policy_for_weight(number, 1) == number
-        if names[number] == "preemptive":
+        if name == "preemptive":
             assert names[heavier] == "weight preemptive"
             assert library.cgpu_policy_before_weight(heavier) == number
         else:

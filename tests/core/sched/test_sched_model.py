@@ -17,7 +17,6 @@ from hypothesis.stateful import (
     run_state_machine_as_test,
 )
 
-from cgpu.smi.scheduling import POLICIES
 from tests.core.sched.binding import (
     FAIR,
     FIXED,
@@ -30,10 +29,11 @@ from tests.core.sched.binding import (
     Load,
     Sched,
 )
+from tests.policies import policies
 
 GATED = (FAIR, WEIGHT, FIXED)
 SLOT = st.integers(0, SLOTS - 1)
-POLICY = st.integers(0, len(POLICIES) - 1)
+POLICY = st.integers(0, len(policies()) - 1)
 NUMBER = st.integers(0, 7)
 FLAG = st.integers(0, 3).map(lambda n: int(n == 0))  # rarely 1
 SPANS = st.integers(200_000, 20 * MS)

@@ -126,7 +126,7 @@ def test_exit(tmp_path: Path, sound: None, changed: dict[str, Any], wanted: Exit
 def test_text_of_a_card(tmp_path: Path) -> None:
     """A card and its containers are a line each; what is reserved and unused is on the card's."""
     one = Slice("c", {"memsize": str(6 << 20), "meminfo": f"Free: {2 << 20}", "weight": "3", "highprio": "1"})
-    gpu = Card(0, {**GPU, "memtotal": str(15 << 20), "sched": "divided_by=nobody"}, (one,))
+    gpu = Card(0, {**GPU, "memtotal": str(15 << 20), "sched": "divided_by=nobody"}, (one,), "preemptive")
     now = node_report(tmp_path, snapshot=Snapshot({}, (gpu,)))
     lines = status.as_text(now, status.Readiness(Exit.READY)).splitlines()
     assert lines[-2] == (
