@@ -234,7 +234,9 @@ def docker_lives(directory: Path, ends: ExitStack, *, as_shipped: bool) -> list[
 def part_lives(directory: Path) -> Iterator[Life]:
     """Yield single processes of a sliced life, on their own."""
     state = json.dumps({"ociVersion": "1.0.2", "id": "benchmark-life-1", "pid": os.getpid(), "bundle": "/"})
-    start = ("prestart", "--grant", f"0:{1 << 20}:1:0")
+    tree = paths.tree(None)
+    start = ("prestart", tree, f"create id=benchmark-life-1 gpu=0:{1 << 20}:1:0")
+    stop = ("poststop", tree, "destroy id=benchmark-life-1")
     python = ("/usr/bin/python3", "-IS")
     runc = Runc(directory / "parts")
 
@@ -247,12 +249,8 @@ def part_lives(directory: Path) -> Iterator[Life]:
 
     yield Life("part", "empty program", process("/bin/true"))
     yield Life("part", "empty interpreter", process(*python, "-c", "pass"))
-    absent = process(str(HOOK), "poststop")
-    yield Life("part", "hook, prestart", process(str(HOOK), *start), before=absent)
-    yield Life("part", "hook, poststop", process(str(HOOK), "poststop"))
-    slow = str(HOOK.with_name("start.py"))
-    yield Life("part", "hook in Python, prestart", process(*python, slow, *start), before=absent)
-    yield Life("part", "hook in Python, poststop", process(*python, slow, "poststop"))
+    yield Life("part", "hook, prestart", process(str(HOOK), *start), before=process(str(HOOK), *stop))
+    yield Life("part", "hook, poststop", process(str(HOOK), *stop))
     yield Life("part", "wrapper, with server", wrapper, low_level="true")
     yield Life("part", "wrapper, no server", wrapper, low_level="true", server=False)
 

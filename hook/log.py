@@ -1,33 +1,30 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Events to the system log: one line each, with the container's id and never an environment value."""
+"""Lines to the system log, of containers that were refused or not removed; none has an environment value."""
 
 from __future__ import annotations
 
 import syslog
 
-from cgpu.errors import one_line
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from collections.abc import Mapping
+from cgpu.errors import CgpuError, one_line
 
 PROGRAM = "cgpu-hook"
-INFO = syslog.LOG_INFO
 WARNING = syslog.LOG_WARNING
 ERROR = syslog.LOG_ERR
 
 
-def event(
-    level: int, container: str, text: str, form: str = "text", fields: Mapping[str, str | int] | None = None
-) -> None:
+class LoggableError(CgpuError):
+    """An error whose message has no value of the container's environment."""
+
+
+def event(level: int, container: str, text: str, form: str = "text") -> None:
     """Log one line about a container. Without a system log nothing happens.
 
-    form: the node's log_format. fields: further fields of a structured line.
+    form: the node's log_format.
     """
     if form != "text":
         from cgpu import log_lines
 
-        known = {"id": container[:127], **(fields or {})}
+        known = {"id": container[:127]}
         if form == "journal" and log_lines.to_journal(level, PROGRAM, text, known):
             return
         if form == "json":

@@ -26,7 +26,7 @@ from cgpu.hook.main import main as hook
 from cgpu.kmod.daemon import log as daemon_log
 from cgpu.kubernetes.admission.main import main as admission
 from cgpu.kubernetes.node import main as agent
-from tests.client.support import CONTAINER, MIB
+from tests.client.support import CONTAINER
 from tests.hook.conftest import compiled_hook, engineless, tree
 from tests.hook.support import FakeTree
 
@@ -190,8 +190,8 @@ def test_without_a_journal(
     found: list[str] = []
     monkeypatch.setattr("syslog.syslog", lambda _, text: found.append(text))
     monkeypatch.setattr(paths, "JOURNAL", str(tmp_path / "none"))
-    assert run_hook(tree, "journal", "poststop") == 0
-    assert found == [f"container={CONTAINER} removed"]
+    assert run_hook(tree, "journal", "refused", f"create id={CONTAINER} share=x", "no room") == 1
+    assert found == [f"container={CONTAINER} no room"]
     monkeypatch.setattr(effective, "load", lambda: Effective(log_format="journal"))
     exporter_log.failed("two\nlines")
     daemon_log.start(tmp_path / "log", foreground=True)
@@ -201,17 +201,14 @@ def test_without_a_journal(
 
 
 def test_hook_as_json(tree: FakeTree, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The hook's lines are objects with the container, and with its slice where it has one."""
+    """The hook's lines are objects with the container."""
     found: list[tuple[int, str]] = []
     monkeypatch.setattr("syslog.syslog", lambda level, text: found.append((level, text)))
-    assert run_hook(tree, "json", "prestart", "--grant", f"1:{MIB}:2:1") == 0
-    assert run_hook(tree, "json", "poststop") == 0
-    registered, removed = (json.loads(text) for _, text in found)
-    assert found[0][0] == hook_log.INFO
-    known: dict[str, object] = {"level": "info", "component": "cgpu-hook", "id": CONTAINER}
-    known |= {"gpu": 1, "memsize": MIB, "weight": 2}
-    assert registered | known == registered
-    assert (removed["message"], removed["id"]) == ("removed", CONTAINER)
+    assert run_hook(tree, "json", "refused", f"create id={CONTAINER} share=x", "no room") == 1
+    ((level, text),) = found
+    assert level == hook_log.ERROR
+    known = {"level": "error", "component": "cgpu-hook", "id": CONTAINER, "message": "no room"}
+    assert json.loads(text) | known == json.loads(text)
 
 
 def test_agent_as_json(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:

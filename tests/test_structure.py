@@ -31,7 +31,7 @@ COMPONENTS = (
     "kmod/probe",
     "kmod/check",
     "runtime_config/launcher",
-    "hook/launcher",
+    "hook",
 )
 COMMENT = re.compile(r"//[^\n]*|/\*.*?\*/", re.DOTALL)
 # A definition begins a line, is not static and has a body: "u32 core_class(u32 class)\n{".

@@ -26,6 +26,7 @@ if TYPE_CHECKING:
 PARTLY = errno.EMSGSIZE
 MAX_NODE = 1 << 16
 MAX_CONTROL = 4096
+PID_ROOM = len(" pid=4194304")
 MAX_REASON = 512
 MAX_ID = 127
 ID_EXTRA = "_.+-"
@@ -189,18 +190,8 @@ class Tree:
 
         The message of the CgpuError says why the engine refuses, such as what a GPU has left.
         """
-        check_id(container)
-        for share in shares:
-            check_share(share)
+        line = f"{create_line(container, grants, passthrough, shares)} pid={pid}"
         _check_drained(f"container {container}")
-        words = [_gpu_word(grant) for grant in grants]
-        words += [f"native={gpu}" for gpu in passthrough]
-        words += [f"share={share}" for share in shares]
-        line = f"create id={container} pid={pid} {' '.join(words)}"
-        if len(line) > MAX_CONTROL:
-            raise CgpuError(
-                f"container {container}: its request takes {len(line)} bytes, expected at most 4096"
-            )
         try:
             self._write_control(line)
         except OSError as error:
@@ -256,9 +247,9 @@ class Tree:
 
     def destroy(self, container: str) -> None:
         """Remove a container's registration; nothing happens when there is none."""
-        check_form(container)
+        line = destroy_line(container)
         try:
-            self._write(self._join(("inst_ctl",)), f"destroy id={container}")
+            self._write(self._join(("inst_ctl",)), line)
         except OSError as error:
             if error.errno in DOWN and not self.is_up():
                 raise self._down() from error
@@ -353,6 +344,31 @@ class Tree:
 
 def _gpu_word(grant: Grant) -> str:
     return f"gpu={':'.join(map(str, grant))}"
+
+
+def create_line(
+    container: str, grants: Sequence[Grant], passthrough: Sequence[int], shares: Sequence[str]
+) -> str:
+    """Return the line that registers a container, but for its pid, which comes last.
+
+    Raises CgpuError for an id that cannot be registered, and for a line that is too long.
+    """
+    check_id(container)
+    for share in shares:
+        check_share(share)
+    words = [_gpu_word(grant) for grant in grants]
+    words += [f"native={gpu}" for gpu in passthrough]
+    words += [f"share={share}" for share in shares]
+    line = f"create id={container} {' '.join(words)}"
+    if len(line) > MAX_CONTROL - PID_ROOM:
+        raise CgpuError(f"container {container}: its request takes {len(line)} bytes, expected at most 4096")
+    return line
+
+
+def destroy_line(container: str) -> str:
+    """Return the line that removes a container. Raises CgpuError for an id that no container can have."""
+    check_form(container)
+    return f"destroy id={container}"
 
 
 def _write_whole(fd: int, text: str) -> None:

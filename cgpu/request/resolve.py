@@ -44,6 +44,10 @@ class Allocation:
         self.uuids = uuids
         self.shares = shares
 
+    def line_parts(self) -> tuple[tuple[Grant, ...], tuple[int, ...], tuple[str, ...]]:
+        """Return what the line that registers the container has: grants and whole GPUs, or shares."""
+        return ((), (), self.shares) if self.shares else (self.grants, self.passthrough, ())
+
 
 def allocate(request: Request, tree: Tree, config: Effective) -> Allocation | None:
     """Work out what a container gets on the node's GPUs; None where it gets no slice. Raises CgpuError."""

@@ -15,12 +15,12 @@ from cgpu.install.node.facts import programs
 from cgpu.runtime_config.oci_runtime.edit import HOOK_PATH
 from cgpu.runtime_config.oci_runtime.lowlevel import LAUNCHER, low_level
 
-INTERPRETER = "/usr/bin/python3"  # as in launcher/launcher.h and hook/launcher/hook.h
+INTERPRETER = "/usr/bin/python3"  # as in launcher/launcher.h
 FIRST_PYTHON = (3, 11)
 OTHERS = stat.S_IWGRP | stat.S_IWOTH
 BUILD = "install the package again, or in a checkout: make build"
 PYTHON = re.compile(r"python3(\.\d+)?")
-IN_PYTHON = "start.py"  # beside the hook, as in hook/launcher/hook.h
+IN_PYTHON = "start.py"  # beside the hook, as in hook/cgpu_hook.h
 START_S = 10.0
 
 

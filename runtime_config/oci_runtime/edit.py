@@ -6,9 +6,9 @@ from __future__ import annotations
 import os
 
 from cgpu import paths
+from cgpu.client.tree import create_line, destroy_line
 from cgpu.errors import CgpuError, show
 from cgpu.request.device_nodes import has_vendor_hook
-from cgpu.request.grants import format_grants
 from cgpu.request.spec import VENDOR
 from cgpu.runtime_config.oci_runtime import cdi
 from cgpu.runtime_config.oci_runtime.fields import entries, objects, set_variable, table
@@ -45,10 +45,11 @@ class Node:
     """Facts of this machine for the edit.
 
     listener: whether the engine takes driver calls through seccomp. description: the CDI edits of a GPU.
-    flags: seccomp flags the low-level runtime knows. vendor_runtime: whether it is the vendor's.
+    flags: seccomp flags the low-level runtime knows. vendor_runtime: whether it is the vendor's. tree: where
+    the engine is.
     """
 
-    __slots__ = ("config", "description", "flags", "listener", "vendor_runtime")
+    __slots__ = ("config", "description", "flags", "listener", "tree", "vendor_runtime")
 
     def __init__(
         self,
@@ -57,12 +58,14 @@ class Node:
         flags: Sequence[str] = (),
         *,
         listener: bool,
+        tree: str,
         vendor_runtime: bool = False,
     ) -> None:
         self.config = config
         self.description = description
         self.flags = flags
         self.listener = listener
+        self.tree = tree
         self.vendor_runtime = vendor_runtime
 
 
@@ -70,11 +73,11 @@ def edit(spec: Table, container: str, allocation: Allocation, node: Node) -> Non
     """Change a spec so that its container gets its slices. Raises CgpuError; the spec is then half done."""
     _refuse_other_runtime(spec)
     _add_devices(spec, allocation, node)
-    _add_hooks(spec, allocation, node.config.hook_timeout)
+    _add_hooks(spec, container, allocation, node)
     if node.listener:
         shared = node.config.supervise_shared_mappings
         supervise(table(spec, "linux"), container, node.flags, shared=shared)
-    _mask(spec, node.config.tree)
+    _mask(spec, node.tree)
     _protect_driver(spec)
 
 
@@ -98,31 +101,28 @@ def _add_devices(spec: Table, allocation: Allocation, node: Node) -> None:
     set_variable(spec, VENDOR, "void" if idle else ",".join(allocation.uuids))
 
 
-def _add_hooks(spec: Table, allocation: Allocation, timeout: int) -> None:
+def _add_hooks(spec: Table, container: str, allocation: Allocation, node: Node) -> None:
     hooks = table(spec, "hooks")
     for stage in hooks:
         ours = [hook for hook in objects(hooks, stage) if hook.get("path") == HOOK_PATH]
         if ours:
             hooks[stage] = [hook for hook in objects(hooks, stage) if hook.get("path") != HOOK_PATH]
-    if allocation.shares:
-        grants = [word for share in allocation.shares for word in ("--share", share)]
-    else:
-        grants = [word for grant in format_grants(allocation.grants) for word in ("--grant", grant)]
-    grants += [word for gpu in allocation.passthrough for word in ("--native", str(gpu))]
     # First in both lists. A refused container then ends before another hook has done anything, and runc ends
     # the list of poststop hooks at the first that fails.
-    _add_hook(hooks, "prestart", ["cgpu-hook", "prestart", *grants], timeout)
-    _add_hook(hooks, "poststop", ["cgpu-hook", "poststop"], timeout)
+    _add_hook(hooks, "prestart", create_line(container, *allocation.line_parts()), node)
+    _add_hook(hooks, "poststop", destroy_line(container), node)
 
 
-def _add_hook(hooks: Table, stage: str, arguments: list[str], timeout: int) -> None:
+def _add_hook(hooks: Table, stage: str, line: str, node: Node) -> None:
+    arguments = ["cgpu-hook", stage, node.tree, line]
+    timeout = node.config.hook_timeout
     entry: Table = {"path": HOOK_PATH, "args": arguments, "env": [HOOK_ENV], "timeout": timeout}
     entries(hooks, stage).insert(0, entry)
 
 
-def _mask(spec: Table, tree: str | None) -> None:
+def _mask(spec: Table, tree: str) -> None:
     masked = entries(table(spec, "linux"), "maskedPaths")
-    masked.extend(path for path in (*MASKED, tree) if path is not None and path not in masked)
+    masked.extend(path for path in (*MASKED, tree) if path not in masked)
 
 
 def _protect_driver(spec: Table) -> None:

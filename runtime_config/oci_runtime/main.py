@@ -8,7 +8,7 @@ import sys
 import time
 
 from cgpu import paths
-from cgpu.client.tree import MODULE, Tree, check_id
+from cgpu.client.tree import MODULE, Tree
 from cgpu.config import effective
 from cgpu.errors import LINE_START, CgpuError, show
 from cgpu.hook.state import has_name
@@ -97,7 +97,6 @@ def prepare(
         return None
     if call.command == "restore":
         raise CgpuError("a container with a slice cannot be restored from a checkpoint: create it anew")
-    check_id(call.container)
     from cgpu.runtime_config.oci_runtime.edit import edit
 
     node = _node(tree, config, runtime, allocation)
@@ -122,12 +121,16 @@ def _node(tree: Tree, config: Effective, runtime: str, allocation: Allocation) -
     from cgpu.runtime_config.oci_runtime import cdi
     from cgpu.runtime_config.oci_runtime.edit import Node
 
-    vendor = lowlevel.is_vendor(runtime)
-    if tree.kind() == MODULE:
-        return Node(config, cdi.describe(tree, allocation), listener=False, vendor_runtime=vendor)
-    description = cdi.of_ready_engine()
-    flags = lowlevel.seccomp_flags(runtime)
-    return Node(config, description, flags, listener=True, vendor_runtime=vendor)
+    module = tree.kind() == MODULE
+    description = cdi.describe(tree, allocation) if module else cdi.of_ready_engine()
+    return Node(
+        config,
+        description,
+        () if module else lowlevel.seccomp_flags(runtime),
+        listener=not module,
+        tree=tree.path,
+        vendor_runtime=lowlevel.is_vendor(runtime),
+    )
 
 
 def _parse(raw: bytes, call: Call) -> Table:

@@ -36,7 +36,7 @@ def test_what_is_written(tree: PlainTree) -> None:
         (partial(one.reserve, "policy", GRANT), f"reserve id=policy gpu=1:{6043 * MIB}:2:1"),
         (
             partial(one.register, CONTAINER, 4711, (), (), [ONE, TWO]),
-            f"create id={CONTAINER} pid=4711 share={ONE} share={TWO}",
+            f"create id={CONTAINER} share={ONE} share={TWO} pid=4711",
         ),
     ):
         tree.inst_ctl.write_text("")

@@ -57,7 +57,7 @@ def test_register_and_destroy(tree: PlainTree) -> None:
     """A registration is one write of the long form; a removal names the whole id."""
     tree.client().register(CONTAINER, 4711, GRANTS)
     assert tree.inst_ctl.read_text() == (
-        f"create id={CONTAINER} pid=4711 gpu=0:{6043 * MIB}:5:0 gpu=1:{100 * MIB}:1:1"
+        f"create id={CONTAINER} gpu=0:{6043 * MIB}:5:0 gpu=1:{100 * MIB}:1:1 pid=4711"
     )
     tree.inst_ctl.write_text("")
     tree.client().destroy(CONTAINER)

@@ -13,7 +13,7 @@ from tests.integration.commands import Outcome, call
 HERE = Path(__file__).resolve().parent
 ROOT = HERE.parent.parent
 # The targets in the folder of that name include these programs' files.
-PARSERS = tuple(ROOT / folder for folder in ("runtime_config/launcher", "hook/launcher"))
+PARSERS = tuple(ROOT / folder for folder in ("runtime_config/launcher", "hook"))
 TARGETS = sorted(HERE.rglob("fuzz_*.c"))
 SANITIZE = ("-fsanitize=address,undefined", "-fno-sanitize-recover=all")
 COUNT = ("-fprofile-instr-generate", "-fcoverage-mapping")

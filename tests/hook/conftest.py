@@ -24,14 +24,13 @@ def compiled_hook(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return compile_hook(tmp_path_factory.mktemp("hook"))
 
 
-@pytest.fixture(params=["python", "c"])
-def engineless(request: pytest.FixtureRequest, tmp_path: Path) -> FakeTree:
-    """Return the place of a tree without an engine, for the hook in Python and for the one in C."""
-    program = request.getfixturevalue("compiled_hook") if request.param == "c" else None
-    return FakeTree(tmp_path, program=program)
+@pytest.fixture
+def engineless(compiled_hook: Path, tmp_path: Path) -> FakeTree:
+    """Return the place of a tree without an engine."""
+    return FakeTree(tmp_path, compiled_hook)
 
 
 @pytest.fixture
 def tree(engineless: FakeTree) -> FakeTree:
-    """Return a tree of two T4 cards, for the hook in Python and for the one in C."""
+    """Return a tree of two T4 cards."""
     return engineless.build(T4, T4)

@@ -9,7 +9,7 @@ import subprocess
 from dataclasses import dataclass
 from pathlib import Path
 
-from tests.client.support import CONTAINER, PlainTree
+from tests.client.support import CONTAINER, MIB, PlainTree
 
 HOOK = Path(__file__).resolve().parents[2] / "hook" / "cgpu-hook"
 # The hook in Python, with all that it touches in its current folder.
@@ -22,20 +22,10 @@ paths.EVENTS = os.getcwd() + "/events.log"
 from cgpu.hook.main import main
 os._exit(main(None, os.getcwd() + "/config.json"))
 """
-# In the place of Python: says that it was called, with which arguments and input.
-RECORDER = "#!/bin/sh\necho python; shift 2; for word; do printf '%s\\0' \"$word\"; done; cat\n"
 
 
 def code_of_hook() -> str:
     return CODE.format(root=str(HOOK.parent.parent))
-
-
-def write_recorder(folder: Path) -> str:
-    """Write a program that stands in the place of Python; return its path."""
-    path = folder / "python"
-    path.write_text(RECORDER)
-    path.chmod(0o755)
-    return str(path)
 
 
 def write_bundle(base: Path, document: object) -> Path:
@@ -57,24 +47,19 @@ class Result:
 
 
 def compile_hook(folder: Path, *options: str, python: str = "/usr/bin/python3") -> Path:
-    """Compile the hook with paths in its current folder; python: its program in doubt. Return its path."""
+    """Compile the hook with paths in its current folder; python: what it starts. Return its path."""
     root = HOOK.parent.parent
     program = folder / "cgpu-hook"
     (folder / "start.py").write_text(code_of_hook())
-    shared = [
-        root / "runtime_config" / "launcher" / name
-        for name in ("json.c", "protect.c", "python.c", "read_file.c")
-    ]
-    includes = [root / "runtime_config" / "launcher", root / "kmod" / "build" / "gen"]
-    places = {"CGPU_CONFIG_PATH": "config.json", "CGPU_DRAINING_PATH": "draining", "CGPU_LOG_PATH": "log"}
-    places["CGPU_PYTHON"] = python
+    launcher = root / "runtime_config" / "launcher"
+    shared = [launcher / name for name in ("protect.c", "python.c", "read_file.c")]
     # As kmod/Makefile compiles it.
     compiler = ("musl-gcc", "-static") if shutil.which("musl-gcc") and not options else ("cc",)
     command = [
-        *(*compiler, "-std=gnu11", "-g", "-Wall", "-Wextra", "-Werror", *options),
-        *(word for include in includes for word in ("-iquote", str(include))),
-        *(f'-D{name}="{place}"' for name, place in places.items()),
-        *map(str, sorted((root / "hook" / "launcher").glob("*.c"))),
+        *(*compiler, "-std=gnu11", "-g", "-Wall", "-Wextra", "-Werror"),
+        *("-iquote", str(launcher), f'-DCGPU_PYTHON="{python}"', "-DCGPU_RESTART_MS=200"),
+        *('-DCGPU_DRAINING_PATH="draining"', *options),
+        *map(str, sorted(HOOK.parent.glob("*.c"))),
         *map(str, shared),
         *("-o", str(program)),
     ]
@@ -83,12 +68,9 @@ def compile_hook(folder: Path, *options: str, python: str = "/usr/bin/python3") 
 
 
 class FakeTree(PlainTree):
-    """A tree of plain files, and the hook run against it as a real process.
+    """A tree of plain files, and the compiled hook run against it as a real process."""
 
-    program: the compiled hook; without, the hook in Python.
-    """
-
-    def __init__(self, base: Path, program: Path | None = None) -> None:
+    def __init__(self, base: Path, program: Path) -> None:
         super().__init__(base)
         self.program = program
         self.settings: dict[str, object] = {}
@@ -104,19 +86,22 @@ class FakeTree(PlainTree):
         state = {"ociVersion": "1.0.2", "id": CONTAINER, "status": "created", "pid": 4711, "bundle": place}
         return json.dumps({**state, **changes})
 
-    def command(self) -> list[str]:
-        """Return the hook's command with this tree in its configuration."""
-        config = self.base / "config.json"
-        config.write_text(json.dumps({"tree": str(self.path), **self.settings}))
-        if self.program is not None:
-            return [str(self.program)]
-        return ["/usr/bin/python3", "-IS", "-c", code_of_hook()]
+    def given(self, words: str = f"gpu=0:{6043 * MIB}:1:0", *, stage: str = "prestart") -> tuple[str, ...]:
+        """Return the arguments that the wrapper writes for the hook; words: what the container gets."""
+        line = f"destroy id={CONTAINER}" if stage == "poststop" else f"create id={CONTAINER} {words}"
+        return stage, str(self.path), line
+
+    def configure(self) -> None:
+        """Have this tree in the configuration of the hook in Python."""
+        config = json.dumps({"tree": str(self.path), **self.settings})
+        (self.base / "config.json").write_text(config)
 
     def run(self, *arguments: str, state: str | bytes | None = None, before: tuple[str, ...] = ()) -> Result:
         """Run the hook; before is a program to put in front of it."""
+        self.configure()
         text = self.state() if state is None else state
         raw = text.encode() if isinstance(text, str) else text
-        command = [*before, *self.command(), *arguments]
+        command = [*before, str(self.program), *arguments]
         done = subprocess.run(command, input=raw, capture_output=True, check=False, timeout=60, cwd=self.base)
         assert done.stdout == b""
         written = self.inst_ctl.read_text() if self.inst_ctl.is_file() else ""

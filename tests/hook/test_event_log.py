@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from tests.client.support import CONTAINER, MIB, down
+from tests.client.support import CONTAINER, MIB
 from tests.hook.support import FakeTree, Result
 from tests.request.support import ENV, spec
 
@@ -55,18 +55,24 @@ def written(tree: FakeTree) -> list[dict[str, Any]]:
 
 
 def test_refused_by_the_engine(tree: FakeTree) -> None:
-    """A container that the engine refuses is an event for each GPU, with what the runtime shows."""
+    """A container that the engine refuses is an event for each GPU, with what the runtime shows.
+
+    The wrapper has written its name.
+    """
     tree.inst_ctl.unlink()
-    (tree.path / "version").unlink()
-    result = tree.run("prestart", "--grant", f"0:{MIB}:2:1", "--grant", f"1:{MIB}:1:0")
-    assert result.status == 1
-    why = down(tree.path)
-    assert why in result.errors
+    tree.inst_ctl.symlink_to("/dev/full")
+    state = tree.state(annotations=BY_CONTAINERD)
+    result = tree.run(*tree.given(f"gpu=0:{MIB}:2:1 gpu=1:{MIB}:1:0"), state=state)
+    why = f"container {CONTAINER}: the engine at {tree.path} refused: No space left on device"
+    assert (result.status, result.errors) == (1, f"opencgpu: {why}\n")
     refused = {"event": "refused", "id": CONTAINER, "message": why, "memsize": MIB}
     assert written(tree) == [
         {**refused, "gpu": 0, "weight": 2, "highprio": 1},
         {**refused, "gpu": 1, "weight": 1, "highprio": 0},
     ]
+    tree.events.unlink()
+    assert tree.run(*tree.given("share=x"), state=state).status == 1
+    assert written(tree) == [{"event": "refused", "id": CONTAINER, "message": why}]
 
 
 @pytest.mark.parametrize("annotations", [BY_CONTAINERD, BY_CRIO])
@@ -83,10 +89,10 @@ def test_refused_request(tree: FakeTree, annotations: dict[str, str]) -> None:
 def test_names_of_pods(tree: FakeTree, annotations: dict[str, str]) -> None:
     """The name of a pod's container is written when it has its slice. The engine writes the rest.
 
-    The wrapper has written the name where it has worked out the grants.
+    The wrapper has written the name where it has written the line.
     """
     state = tree.state(annotations=annotations)
-    assert tree.run("prestart", "--grant", f"0:{MIB}:1:0", state=state).status == 0
+    assert tree.run(*tree.given(), state=state).status == 0
     assert written(tree) == []
     tree.bundle(spec(ASKING))
     assert tree.run("prestart", state=state).status == 0
@@ -108,7 +114,7 @@ def test_name_by_docker(tree: FakeTree, docker: Docker) -> None:
     assert written(tree) == [{"event": "named", "id": CONTAINER, "name": "web"}]
     tree.inst_ctl.unlink()
     (tree.path / "version").unlink()
-    assert tree.run("prestart", "--grant", f"0:{MIB}:1:0", state=docker.state).status == 1
+    assert tree.run("prestart", state=docker.state).status == 1
     assert [(one["event"], one["name"]) for one in written(tree)[1:]] == [("refused", "web")]
 
 
@@ -171,8 +177,9 @@ def test_without_a_log(tree: FakeTree, place: str) -> None:
         tree.events.mkdir()
     else:
         tree.events.symlink_to("/proc/version")
-    line = f"create id={CONTAINER} pid=4711 gpu=0:{MIB}:1:0"
-    assert tree.run("prestart", "--grant", f"0:{MIB}:1:0", state=state) == Result(0, "", line)
+    tree.bundle(spec(ASKING))
+    line = f"create id={CONTAINER} gpu=0:{6043 * MIB}:1:0 pid=4711"
+    assert tree.run("prestart", state=state) == Result(0, "", line)
     tree.bundle(spec({**ENV, "ALIYUN_COM_GPU_MEM_DEV": "much"}))
     result = tree.run("prestart", state=state)
     assert result.status == 1

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The hook as the runtime starts it: a process, the state on standard input, a tree of plain files."""
+"""The hook as hooks.d has it: a process, the state on standard input, a tree of plain files."""
 
 from __future__ import annotations
 
@@ -8,23 +8,19 @@ from pathlib import Path
 
 import pytest
 
-from tests.client.support import CONTAINER, MIB, down
+from tests.client.support import CONTAINER, MIB, T4, down
 from tests.hook.support import HOOK, FakeTree, Result, code_of_hook
 from tests.refusal import has_parts
 from tests.request.shares import OTHER_POD, SHARE, asking, by_containerd, put
 from tests.request.support import ENV, spec
 from tests.runtime_config.oci_runtime.wrapper import DEAR
 
-CREATE = f"create id={CONTAINER} pid=4711 "
+CREATE = f"create id={CONTAINER}"
 DESTROY = f"destroy id={CONTAINER}"
-GRANT = ("--grant", f"0:{6043 * MIB}:1:0")
-GRANTED = f"{CREATE}gpu=0:{6043 * MIB}:1:0"
+PID = " pid=4711"
 START = pytest.mark.parametrize("stage", ["prestart", "createRuntime"])
 ALL = "NVIDIA_VISIBLE_DEVICES"
-USAGE = (
-    "expected: cgpu-hook prestart|createRuntime|poststop [--grant GPU:BYTES:WEIGHT:PRIORITY]... "
-    "[--native GPU]... | --share ID..."
-)
+USAGE = "expected: cgpu-hook prestart|createRuntime|poststop [TREE LINE]"
 
 
 def assert_refused(result: Result, *parts: str) -> None:
@@ -49,7 +45,7 @@ def assert_refused(result: Result, *parts: str) -> None:
 def test_from_bundle(tree: FakeTree, stage: str, env: dict[str, str], written: str) -> None:
     """Without arguments the request is in the bundle."""
     tree.bundle(spec(env))
-    assert tree.run(stage) == Result(0, "", f"{CREATE}{written}")
+    assert tree.run(stage) == Result(0, "", f"{CREATE} {written}{PID}")
 
 
 @START
@@ -58,7 +54,7 @@ def test_shares_from_the_bundle(tree: FakeTree, stage: str) -> None:
     """Without arguments a share of the bundle is looked up as by the runtime, and a forged one refused."""
     put(tree.shares)
     tree.bundle(spec(asking(SHARE), by_containerd()))
-    assert tree.run(stage).written == f"{CREATE}share={SHARE}"
+    assert tree.run(stage).written == f"{CREATE} share={SHARE}{PID}"
     tree.inst_ctl.write_text("")
     for notes in (by_containerd(OTHER_POD), by_containerd(container="x"), {}):
         tree.bundle(spec(asking(SHARE), notes))
@@ -70,7 +66,7 @@ def test_default_of_the_tree(tree: FakeTree) -> None:
     tree.bundle(spec({ALL: "1"}))
     assert tree.run("prestart").written == ""
     (tree.path / "default_memsize").write_text(f"{5 * MIB}\n")
-    assert tree.run("prestart").written == f"{CREATE}gpu=1:{5 * MIB}:1:0"
+    assert tree.run("prestart").written == f"{CREATE} gpu=1:{5 * MIB}:1:0{PID}"
 
 
 @pytest.mark.parametrize("env", [{}, {ALL: "all"}, {**ENV, "CGPU_DISABLE": "true"}])
@@ -85,8 +81,7 @@ def test_engine_down(engineless: FakeTree, stage: str) -> None:
     """A container that asks does not start without an engine, and the line says how to start it."""
     engineless.bundle(spec(ENV))
     expected = f"opencgpu: {down(engineless.path)}\n"
-    for arguments in ((stage,), (stage, *GRANT), (stage, "--share", SHARE)):
-        assert engineless.run(*arguments) == Result(1, expected, "")
+    assert engineless.run(stage) == Result(1, expected, "")
 
 
 @pytest.mark.parametrize(
@@ -105,7 +100,7 @@ def test_hostile_bundle(
 ) -> None:
     """A malformed request, and a broken or hostile config.json, stop the container with one line."""
     # A short path: a message shows the beginning of one.
-    tree = FakeTree(tmp_path_factory.mktemp("b"), engineless.program).build(15109)
+    tree = FakeTree(tmp_path_factory.mktemp("b"), engineless.program).build(T4)
     tree.bundle(document)
     assert_refused(tree.run("prestart"), "", part)
 
@@ -113,7 +108,8 @@ def test_hostile_bundle(
 @pytest.mark.parametrize("raw", [b"", b'{"id":"a\\nb","pid":1}', b"x" * (2 << 20)])
 def test_hostile_state(tree: FakeTree, raw: bytes) -> None:
     """Hostile input stops a start with one line, and never a removal."""
-    assert_refused(tree.run("prestart", *GRANT, state=raw), "")
+    tree.bundle(spec({**ENV, ALL: "0"}))
+    assert_refused(tree.run("prestart", state=raw), "")
     result = tree.run("poststop", state=raw)
     assert (result.status, result.written) == (0, "")
 
@@ -124,44 +120,27 @@ def test_hostile_state(tree: FakeTree, raw: bytes) -> None:
         ({"id": "policy"}, "container id policy: this is the name of a node in the tree"),
         ({"id": "a gpu=0:1"}, "container id a gpu=0:1: expected 1 to 127 letters, digits and _ . + -"),
         ({"pid": 0}, "state on standard input: pid: 0: the process of the container is needed"),
+        ({"bundle": "/gone"}, "/gone/config.json: cannot be read (No such file or directory)"),
     ],
 )
 def test_bad_state(tree: FakeTree, changes: dict[str, object], line: str) -> None:
     """A state that cannot be registered stops the container, and so does a bundle that is gone."""
-    assert_refused(tree.run("prestart", *GRANT, state=tree.state(**changes)), line)
-    gone = tree.run("prestart", state=tree.state(bundle="/gone"))
-    assert_refused(gone, "/gone/config.json: cannot be read (No such file or directory)")
-
-
-FORM = "expected GPU:BYTES:WEIGHT:PRIORITY, four whole numbers, such as 0:6336544768:1:0"
+    tree.bundle(spec({**ENV, ALL: "0"}))
+    assert_refused(tree.run("prestart", state=tree.state(**changes)), line)
 
 
 @pytest.mark.parametrize(
-    ("arguments", "parts"),
-    [
-        ((), ("stage : ", USAGE)),
-        (("poststart",), ("stage poststart: ", USAGE)),
-        (("prestart", "--grants", "x"), ("argument --grants: ", USAGE)),
-        (("prestart", "--grant"), ("--grant : ", FORM)),
-        (("prestart", "--grant", "0:0:1:0"), ("--grant 0:0:1:0: ", FORM)),
-        (("prestart", "--native", "x"), ("--native x: ",)),
-        (("prestart", *GRANT, "--native"), ("--native : ",)),
-        (("prestart", "--native", "1"), ("argument --native: ", USAGE)),
-        (("prestart", "--share", SHARE.upper()), (f"--share {SHARE.upper()}: ",)),
-        (("prestart", "--share"), ("--share : ",)),
-        (("prestart", "--share", "x y"), ("--share x y: ",)),
-        (("prestart", *GRANT, "--share", SHARE), ("argument --share: ", USAGE)),
-    ],
+    "arguments", [(), ("poststart",), ("prestart", "/tree"), ("prestart", "a", "b", "c")]
 )
-def test_usage(tree: FakeTree, arguments: tuple[str, ...], parts: tuple[str, ...]) -> None:
+def test_usage(tree: FakeTree, arguments: tuple[str, ...]) -> None:
     """A command line of another form is refused, and nothing is written."""
-    assert_refused(tree.run(*arguments), *parts)
+    assert_refused(tree.run(*arguments), f"stage {' '.join(arguments)}: {USAGE}")
 
 
 def test_bad_configuration(tree: FakeTree) -> None:
     """An effective configuration that cannot be understood stops a start, and never a removal."""
     tree.settings["future"] = 1
-    assert_refused(tree.run("prestart", *GRANT), "", "config.json: future: 1: expected keys and types")
+    assert_refused(tree.run("prestart"), "", "config.json: future: 1: expected keys and types")
     assert tree.run("poststop").status == 0
 
 
@@ -201,14 +180,15 @@ def test_launcher(tmp_path: Path) -> None:
 
 def test_closed_descriptors() -> None:
     """Without standard input or standard error the hook still refuses."""
-    command = f"exec {HOOK} prestart --grant 0:1:1:0 <&- 2>&-"
-    assert subprocess.run(["/bin/sh", "-c", command], check=False).returncode == 1
+    for words in ("prestart", "prestart /nowhere 'create id=x gpu=0:1'"):
+        command = f"exec {HOOK} {words} <&- 2>&-"
+        assert subprocess.run(["/bin/sh", "-c", command], check=False).returncode == 1
 
 
 def test_nothing_dear_is_imported(tree: FakeTree) -> None:
     """Each start pays for what the hook imports; a share of a pod is the longest way through it."""
     tree.settings["pod_variables"] = True
-    tree.command()  # writes the configuration
+    tree.configure()
     put(tree.shares)
     tree.bundle(spec(asking(SHARE), annotations=by_containerd()))
     words = ["/usr/bin/python3", "-IS", "-X", "importtime", "-c", code_of_hook(), "createRuntime"]

@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import subprocess
 from collections import Counter
@@ -14,12 +13,10 @@ import pytest
 
 from tests.client.support import CONTAINER, MIB
 from tests.hook.support import FakeTree
-from tests.request.shares import SHARE
-from tests.request.support import spec
+from tests.request.support import ENV, spec
 
 DESTROY = f"destroy id={CONTAINER}"
-GRANT = ("--grant", f"0:{6043 * MIB}:1:0")
-GRANTED = f"create id={CONTAINER} pid=4711 gpu=0:{6043 * MIB}:1:0"
+LINE = f"create id={CONTAINER} gpu=0:{6043 * MIB}:1:0 pid=4711"
 
 
 def traced(output: Path, *options: str) -> tuple[str, ...]:
@@ -47,47 +44,43 @@ def test_asks_for_nothing_and_the_tree_is_left_alone(tree: FakeTree) -> None:
 
 # Number of calls of an interpreter that starts.
 STARTING = 30
-# Arguments of the hook, changes of the state, and the expected line. C leaves the last ones to Python.
-STEPS: dict[str, tuple[tuple[str, ...], dict[str, object], str]] = {
-    "grant": (("prestart", *GRANT), {}, GRANTED),
-    "share": (("prestart", "--share", SHARE), {}, f"create id={CONTAINER} pid=4711 share={SHARE}"),
-    "poststop": (("poststop",), {"pid": 0, "bundle": "/gone"}, DESTROY),
-    "handed over": (("prestart", *GRANT), {"annotations": {"a": "\u00e9"}}, GRANTED),
-    "handed over, poststop": (("poststop",), {"pid": 0, "annotations": {"a": "\u00e9"}}, DESTROY),
+# By form: the stage, and whether it has a line, so that C does all of it.
+STEPS = {
+    "line": ("prestart", True),
+    "line, poststop": ("poststop", True),
+    "bundle": ("prestart", False),
+    "poststop": ("poststop", False),
 }
 
 
 @pytest.mark.parametrize("form", STEPS)
 def test_killed_at_every_step(tree: FakeTree, form: str) -> None:
-    """Killed at any system call from reading its input on, the hook leaves what poststop removes."""
-    arguments, changes, line = STEPS[form]
-    # Other letters than ASCII as they are: those C leaves to Python.
-    state = json.dumps(json.loads(tree.state(**changes)), ensure_ascii=False)
+    """Killed at any system call from its start on, the hook leaves what poststop removes."""
+    stage, has_line = STEPS[form]
+    arguments = tree.given(stage=stage) if has_line else (stage,)
+    tree.bundle(spec({**ENV, "NVIDIA_VISIBLE_DEVICES": "0"}))
     trace = tree.base / "trace"
-    assert tree.run(*arguments, state=state, before=traced(trace)).status == 0
+    assert tree.run(*arguments, before=traced(trace)).status == 0
     calls = trace.read_text().splitlines()
-    handed = tree.program is not None and form.startswith("handed over")
-    assert any(call.startswith("memfd_create(") for call in calls) == handed
-    assert any(call.startswith("execve(") for call in calls[1:]) == handed
+    assert any(call.startswith("execve(") for call in calls[1:]) != has_line
     seen: set[tuple[int, str]] = set()
     for name, nth in steps(calls):
         tree.inst_ctl.write_text("")
         before = traced(Path(os.devnull), "-e", f"inject={name}:signal=KILL:when={nth}")
-        result = tree.run(*arguments, state=state, before=before)
+        result = tree.run(*arguments, before=before)
         seen.add((result.status, result.written))
         result = tree.run("poststop", state=tree.state(pid=0, bundle="/gone"))
         assert result.status == 0
         assert result.written.startswith(DESTROY)
-    assert {written for _, written in seen} == {"", line}
+    assert {written for _, written in seen} == {"", DESTROY if stage == "poststop" else LINE}
     assert {status for status, _ in seen} <= {0, -9, 137}
     assert len(seen) > 1
 
 
 def steps(calls: list[str]) -> Iterator[tuple[str, int]]:
-    """Yield each call from the first look at the input on: its name, and which one of that name."""
-    first = next(number for number, call in enumerate(calls) if call.startswith("read(0,"))
+    """Yield each call of the hook: its name, and which one of that name."""
     # Most calls of a hand-over start the interpreter and touch nothing of ours: they are left out.
-    last = max(number for number, call in enumerate(calls) if call.startswith("read(0,"))
+    last = max((number for number, call in enumerate(calls) if call.startswith("read(0,")), default=0)
     started = next(
         (number for number, call in enumerate(calls) if number and call.startswith("execve(")), last
     )
@@ -96,5 +89,5 @@ def steps(calls: list[str]) -> Iterator[tuple[str, int]]:
         name, is_call, _ = call.partition("(")
         if is_call:
             seen[name] += 1
-            if first <= number < started + STARTING or number >= last:
+            if 0 < number < started + STARTING or number >= last:
                 yield name, seen[name]

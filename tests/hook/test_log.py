@@ -3,9 +3,7 @@
 
 from __future__ import annotations
 
-import json
 import os
-from pathlib import Path
 
 import pytest
 
@@ -29,11 +27,10 @@ def lines(monkeypatch: pytest.MonkeyPatch) -> Lines:
 def run(tree: FakeTree, *arguments: str, state: str | None = None) -> int:
     path = tree.base / "state"
     path.write_text(state or tree.state())
-    config = tree.base / "effective.json"
-    config.write_text(json.dumps({"tree": str(tree.path)}))
+    tree.configure()
     fd = os.open(path, os.O_RDONLY)
     try:
-        return main(arguments, str(config), fd)
+        return main(arguments, str(tree.base / "config.json"), fd)
     finally:
         os.close(fd)
 
@@ -43,33 +40,43 @@ def test_no_environment_value(tree: FakeTree, lines: Lines) -> None:
     tree.bundle(spec({**ENV, "ALIYUN_COM_GPU_MEM_DEV": "secret"}))
     assert run(tree, "prestart") == 1
     assert lines == [(log.ERROR, f"container={CONTAINER} refused, the runtime shows why")]
-    assert run(tree, "prestart", "--grant", "0:1:1:0", state=tree.state(id="a\nb" + "x" * 500)) == 1
+    tree.bundle(spec({**ENV, "NVIDIA_VISIBLE_DEVICES": "0"}))
+    assert run(tree, "prestart", state=tree.state(id="a\nb" + "x" * 500)) == 1
     (_, line) = lines[1]
     assert has_parts(line, "container=a\\nbxxx")
 
 
-def test_engine_down(tmp_path: Path, lines: Lines) -> None:
+@pytest.mark.parametrize("form", ["text", "future"])
+def test_refused_line(tree: FakeTree, lines: Lines, capfd: pytest.CaptureFixture[str], form: str) -> None:
+    """What the hook in C has said is logged, under any configuration, and not said again."""
+    tree.settings["log_format"] = form
+    why = f"container {CONTAINER}: no room"
+    assert run(tree, "refused", f"create id={CONTAINER} gpu=0:{MIB}:2:1", why) == 1
+    assert lines == [(log.ERROR, f"container={CONTAINER} {why}")]
+    assert capfd.readouterr().err == ""
+
+
+def test_engine_down(engineless: FakeTree, lines: Lines) -> None:
     """A start and a removal without an engine are logged."""
-    tree = FakeTree(tmp_path)
-    assert run(tree, "prestart", "--grant", "1:1048576:2:1") == 1
-    assert run(tree, "poststop") == 0
-    why = down(tree.path)
+    engineless.bundle(spec({**ENV, "NVIDIA_VISIBLE_DEVICES": "0"}))
+    assert run(engineless, "prestart") == 1
+    assert run(engineless, "poststop") == 0
+    why = down(engineless.path)
     assert lines == [
-        (log.ERROR, f"container={CONTAINER} {why}"),
+        (log.ERROR, f"container={CONTAINER} refused, the runtime shows why"),
         (log.WARNING, f"container={CONTAINER} not removed now, the engine will when it is back: {why}"),
     ]
 
 
-def test_rollback(tree: FakeTree, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A failure after the registration removes it again."""
-
-    def fail(*_: object) -> None:
-        raise OSError(28, "no space")
-
-    monkeypatch.setattr(log, "event", fail)
-    with pytest.raises(OSError, match="no space"):
-        run(tree, "prestart", "--grant", f"0:{MIB}:1:0")
-    assert tree.inst_ctl.read_text().startswith(f"destroy id={CONTAINER}")
+def test_refused_by_the_engine(tree: FakeTree, lines: Lines) -> None:
+    """Why the engine refuses has no value of the environment, and is logged."""
+    tree.bundle(spec({**ENV, "NVIDIA_VISIBLE_DEVICES": "0"}))
+    tree.inst_ctl.unlink()
+    tree.inst_ctl.mkdir()
+    assert run(tree, "prestart") == 1
+    ((level, line),) = lines
+    assert level == log.ERROR
+    assert line.endswith(f"container {CONTAINER}: the engine at {tree.path} refused: Is a directory")
 
 
 def test_unexpected(
@@ -81,7 +88,7 @@ def test_unexpected(
         raise RuntimeError("two\nlines")
 
     monkeypatch.setattr("cgpu.config.effective.load", fail)
-    assert run(tree, "prestart", "--grant", "0:1:1:0") == 1
+    assert run(tree, "prestart") == 1
     assert capfd.readouterr().err == "opencgpu: unexpected RuntimeError: two\\nlines\n"
     assert run(tree, "poststop") == 0
     assert [text for _, text in lines] == [

@@ -28,8 +28,7 @@ from cgpu.run.main import parse
 from cgpu.run.resolve import resolve
 from cgpu.runtime_config import main as runtime_config
 from cgpu.smi import main as smi
-from tests.client.support import MIB, T4
-from tests.hook.support import FakeTree
+from tests.client.support import MIB, T4, PlainTree
 from tests.request.support import allocate, spec
 
 Row = dict[str, Any]
@@ -138,7 +137,7 @@ def test_configuration(row: Row) -> None:
 @pytest.fixture
 def tree(tmp_path: Path) -> Path:
     """Make a tree of plain files, with one card."""
-    return FakeTree(tmp_path).build(T4).path
+    return PlainTree(tmp_path).build(T4).path
 
 
 @pytest.mark.parametrize("row", of("command"))

@@ -72,7 +72,7 @@ def mount(name: str) -> JsonObject:
 
 def node(cdi: Description | None = None, **facts: object) -> Node:
     """Return a node with the daemon engine and files as cards."""
-    values: dict[str, Any] = {"listener": True, **facts}
+    values: dict[str, Any] = {"listener": True, "tree": "/run/cgpu_km", **facts}
     return Node(Effective(), cdi or description(), **values)
 
 

@@ -14,7 +14,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cgpu.config.effective import Effective
 from cgpu.errors import CgpuError
 from cgpu.request.resolve import Allocation
 from cgpu.runtime_config.oci_runtime.edit import HARMLESS, HOOK_PATH, Node, edit
@@ -38,7 +37,7 @@ HOOK_ENV = ["PATH=/usr/sbin:/usr/bin:/sbin:/bin"]
 
 def edited(document: JsonObject, request: Allocation = REQUEST, where: Node | None = None) -> JsonObject:
     result = copy.deepcopy(document)
-    edit(result, "id", request, where or node())
+    edit(result, "c1", request, where or node())
     return result
 
 
@@ -72,13 +71,13 @@ def test_annotations_that_change_no_filter_stay() -> None:
 
 
 def test_hooks_of_a_slice() -> None:
-    """Both hooks have an absolute path, their own environment and a timeout; the first has the grants."""
+    """Both hooks have an absolute path, their own environment, a timeout, and a line for the engine."""
     request = Allocation(((0, 6043 * MIB, 2, 1), (1, 3 * MIB, 1, 0)), (), (UUID, OTHER))
-    grants = ["--grant", "0:6336544768:2:1", "--grant", "1:3145728:1:0"]
+    line = "create id=c1 gpu=0:6336544768:2:1 gpu=1:3145728:1:0"
     common = {"path": HOOK_PATH, "env": HOOK_ENV, "timeout": 10}
     assert edited(spec(), request)["hooks"] == {
-        "prestart": [{**common, "args": ["cgpu-hook", "prestart", *grants]}],
-        "poststop": [{**common, "args": ["cgpu-hook", "poststop"]}],
+        "prestart": [{**common, "args": ["cgpu-hook", "prestart", "/run/cgpu_km", line]}],
+        "poststop": [{**common, "args": ["cgpu-hook", "poststop", "/run/cgpu_km", "destroy id=c1"]}],
     }
     assert str(ROOT / "hook" / "cgpu-hook") == HOOK_PATH
     assert os.access(HOOK_PATH, os.X_OK)
@@ -101,7 +100,7 @@ def test_existing_hooks_follow_ours() -> None:
 
 def test_hooks_that_pretend_to_be_ours_are_dropped() -> None:
     """A hook with our path and other grants, at any stage, does not survive."""
-    forged = {"path": HOOK_PATH, "args": ["cgpu-hook", "prestart", "--grant", "0:999999999999:1:1"]}
+    forged = {"path": HOOK_PATH, "args": ["cgpu-hook", "prestart", "/x", "create id=c1 gpu=0:999999999999"]}
     after = edited(spec(hooks={"prestart": [forged], "createRuntime": [forged], "poststart": [forged]}))
     assert "999999999999" not in json.dumps(after)
     assert [len(entries) for entries in after["hooks"].values()] == [1, 0, 0, 1]
@@ -135,7 +134,7 @@ def test_a_vendor_hook(vendor_can: bool, value: str) -> None:
 
 def test_the_tree_is_masked() -> None:
     """The places of the engine and a configured tree are masked, beside what was masked before."""
-    where = Node(Effective(tree="/elsewhere"), description(), listener=True)
+    where = node(tree="/elsewhere")
     after = edited(spec(linux={"maskedPaths": ["/proc/keys", "/proc/cgpu_km"]}), where=where)["linux"]
     assert after["maskedPaths"] == ["/proc/keys", "/proc/cgpu_km", "/run/cgpu_km", "/run/cgpu", "/elsewhere"]
     privileged = edited(spec(linux={"maskedPaths": None}))["linux"]
@@ -154,14 +153,14 @@ def test_the_tree_is_masked() -> None:
 def test_files_of_the_driver_are_read_only(before: dict[str, Any], after: list[str]) -> None:
     """No slice can write the driver's settings, which count for all containers; under both engines."""
     for listener in (True, False):
-        where = Node(Effective(), description(), listener=listener)
+        where = node(listener=listener)
         assert edited(spec(linux=dict(before)), where=where)["linux"]["readonlyPaths"] == after
 
 
 def test_whole_cards_beside_slices_are_given_alike() -> None:
     """A GPU that stays whole gets its nodes as a sliced one does, and the hook registers it as such."""
     after = edited(spec(), Allocation(REQUEST.grants, (1,), (UUID, OTHER)))
-    assert after["hooks"]["prestart"][0]["args"][-2:] == ["--native", "1"]
+    assert after["hooks"]["prestart"][0]["args"][-1].endswith(" native=1")
     assert [mount["destination"] for mount in after["mounts"]][-2:] == ["/dev/nvidia0", "/dev/nvidia1"]
     vendor = node(description(vendor=True), vendor_runtime=True)
     both = edited(spec(), Allocation(REQUEST.grants, (1,), (UUID, OTHER)), vendor)

@@ -29,7 +29,7 @@ def test_nothing_of_the_daemon_is_needed(wrapper: Wrapper) -> None:
     (wrapper.run_directory / "cdi.json").write_text("{}")
     edited = wrapper.start(*ASKING, FIRST)
     assert "seccomp" not in edited["linux"]
-    assert edited["hooks"]["prestart"][0]["args"][-1] == "0:6336544768:1:0"
+    assert edited["hooks"]["prestart"][0]["args"][-1] == "create id=c1 gpu=0:6336544768:1:0"
 
 
 @pytest.mark.root
@@ -40,7 +40,7 @@ def test_a_server_does_all_of_it(bare: Served) -> None:
         for major, minor in ((195, 255), (511, 0), (511, 1), (195, 0)):
             os.mknod(bare.numbers / f"{major}:{minor}", stat.S_IFCHR | 0o600, os.makedev(major, minor))
         edited = bare.start(*ASKING, FIRST)
-    assert edited["hooks"]["prestart"][0]["args"][-1] == "0:6336544768:1:0"
+    assert edited["hooks"]["prestart"][0]["args"][-1] == "create id=c1 gpu=0:6336544768:1:0"
     assert nodes(bare)[0] == ("/dev/nvidiactl", "c", 195, 255)
     assert bare.started()[-1] == "c1"
 

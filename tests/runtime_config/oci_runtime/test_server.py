@@ -31,7 +31,7 @@ def test_needs_no_python(bare: Served) -> None:
     """The server prepares a start, of a bundle beside the caller too; the runtime gets the same arguments."""
     with bare.server():
         assert bare.call("create", "--bundle", "bundle", "c1").status == 0
-    assert bare.edited()["hooks"]["prestart"][0]["args"][1:3] == ["prestart", "--grant"]
+    assert bare.edited()["hooks"]["prestart"][0]["args"][1] == "prestart"
     assert bare.started()[2:] == ["--log-format", "json", "create", "--bundle", "bundle", "c1"]
 
 

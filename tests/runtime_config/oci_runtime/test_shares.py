@@ -32,12 +32,12 @@ def wrapper(wrapper: Wrapper) -> Wrapper:
 
 
 def test_a_share(wrapper: Wrapper) -> None:
-    """The container gets the nodes of its share's card, and the hook the share's id in place of grants."""
+    """The container gets the nodes of its share's card, and the hook's line the share in place of grants."""
     wrapper.bundle(pod(SHARE))
     assert wrapper.create().status == 0
     edited = wrapper.edited()
-    assert edited["hooks"]["prestart"][0]["args"] == ["cgpu-hook", "prestart", "--share", SHARE]
-    assert edited["hooks"]["poststop"][0]["args"] == ["cgpu-hook", "poststop"]
+    assert edited["hooks"]["prestart"][0]["args"][2:] == [str(wrapper.tree), f"create id=c1 share={SHARE}"]
+    assert edited["hooks"]["poststop"][0]["args"][2:] == [str(wrapper.tree), "destroy id=c1"]
     assert f"NVIDIA_VISIBLE_DEVICES={UUID}" in edited["process"]["env"]
     assert "NVIDIA_VISIBLE_DEVICES=void" not in edited["process"]["env"]
     assert [mount["destination"] for mount in edited["mounts"]] == ["/proc", "/dev/nvidiactl", "/dev/nvidia0"]
@@ -56,8 +56,8 @@ def test_shares_of_two_cards(wrapper: Wrapper) -> None:
     for _ in range(2):  # an edited bundle is edited to the same again
         assert wrapper.create().status == 0
         edited = wrapper.edited()
-        words = ["--share", OTHER_SHARE, "--share", third, "--share", SHARE]
-        assert edited["hooks"]["prestart"][0]["args"] == ["cgpu-hook", "prestart", *words]
+        line = f"create id=c1 share={OTHER_SHARE} share={third} share={SHARE}"
+        assert edited["hooks"]["prestart"][0]["args"][-1] == line
         assert len(edited["hooks"]["prestart"]) == 1
         assert f"NVIDIA_VISIBLE_DEVICES={UUID},{OTHER}" in edited["process"]["env"]
 

@@ -27,7 +27,7 @@ def test_a_sliced_container(wrapper: Wrapper) -> None:
     edited = wrapper.start(*ASKING, "ALIYUN_COM_GPU_VISIBLE_DEVICES=1")
     log = ["--log", str(wrapper.log), "--log-format", "json"]
     assert wrapper.started() == [*log, "create", "--bundle", str(wrapper.place), "c1"]
-    assert edited["hooks"]["prestart"][0]["args"] == ["cgpu-hook", "prestart", "--grant", "1:6336544768:1:0"]
+    assert edited["hooks"]["prestart"][0]["args"][-1] == "create id=c1 gpu=1:6336544768:1:0"
     assert f"NVIDIA_VISIBLE_DEVICES={OTHER}" in edited["process"]["env"]
     assert edited["linux"]["seccomp"]["listenerMetadata"] == "c1"
     assert [mount["destination"] for mount in edited["mounts"]] == ["/proc", "/dev/nvidiactl", "/dev/nvidia1"]

@@ -33,7 +33,8 @@ def test_addresses_are_read_only() -> None:
     """While the hook reads its state, the addresses of what it calls are read-only already."""
     first, last = relro(PROGRAM)
     assert last > first
-    with subprocess.Popen([PROGRAM, "poststop"], stdin=subprocess.PIPE, env={}) as hook:
+    command = [str(PROGRAM), "prestart", "/nowhere", "create id=x gpu=0:1"]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, env={}) as hook:
         process = psutil.Process(hook.pid)
         waits = psutil.STATUS_SLEEPING
         eventually(lambda: mappings(process) and process.status() == waits, "it waits for its state")
