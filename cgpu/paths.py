@@ -23,6 +23,10 @@ SHARES = RUN + "/shares"  # what Kubernetes has given to pods (cgpu/shares.py)
 SIM = RUN + "/sim"
 RUNTIME_SOCKET = "/run/cgpu-container-runtime.sock"  # of the wrapper's server, which is no engine's
 RUNS_LOCK = RUN + "/runs.lock"
+# Links that the engine keeps to the runtime below the wrapper, and to one that is not NVIDIA's. Not in RUN:
+# users of rootless container engines cannot look into that.
+LOW_LEVEL = "/run/cgpu-low-level-runtime"
+LOW_LEVEL_PLAIN = LOW_LEVEL + ".plain"
 DRAINING = "/run/cgpu-draining"  # not in RUN, which an engine makes and owns
 DRAINING_HERE = RUN + "/draining"  # the same for an agent in a pod, which sees no more of /run than RUN
 PUBLISHED = "/run/cgpu-smi"  # for users who are not root, who cannot go into RUN

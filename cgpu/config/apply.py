@@ -16,6 +16,7 @@ from cgpu.client.tree import EngineDownError, Tree
 from cgpu.config import effective, refused
 from cgpu.config.load import load, write_effective
 from cgpu.errors import CgpuError
+from cgpu.runtime_config.oci_runtime import lowlevel
 
 if TYPE_CHECKING:
     from cgpu.config.effective import Effective
@@ -155,6 +156,8 @@ def _write_effective(config: Effective) -> None:
             f"{path.parent}: cannot be made: {error.strerror}; run cgpu-config-apply as root"
         ) from error
     write_effective(config, path)
+    with contextlib.suppress(OSError):  # the wrapper then looks for the runtime at each call
+        lowlevel.keep_links(config.low_level_runtime, paths.LOW_LEVEL, paths.LOW_LEVEL_PLAIN)
 
 
 if __name__ == "__main__":

@@ -29,6 +29,9 @@ class Places:
         # Names of GPUs for --device. Container engines look at one place, which is the one daemon's.
         shared = run == Path(paths.RUN)
         self.cdi_devices = Path(paths.CDI_DEVICES) if shared else run / "cdi-devices.json"
+        # Links to the runtime below the wrapper, which looks at one place as well.
+        self.low_level = Path(paths.LOW_LEVEL) if shared else run / "low-level-runtime"
+        self.low_level_plain = Path(paths.LOW_LEVEL_PLAIN) if shared else run / "low-level-runtime.plain"
         self.pid = run / Path(paths.PID).name  # process id alone, for other programs
         self.started = run / Path(paths.STARTED).name  # process id and start time
         self.daemon = (self.pid, self.started)

@@ -46,6 +46,7 @@ from cgpu.kmod.daemon.tree.tree_fs import TreeFs, TreeMount
 from cgpu.kmod.daemon.upgrade.predecessor import Handover, HandoverState, Progress
 from cgpu.kmod.daemon.watch import Runs, Watch
 from cgpu.replace import replace_text
+from cgpu.runtime_config.oci_runtime import lowlevel
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -231,7 +232,7 @@ class Service:
         self._selector.register(control, selectors.EVENT_READ, control.handle)
 
     def _publish(self) -> None:
-        write_effective(self._config, self._places.effective)
+        self._put_in_force(self._config)
         refused.forget(str(self._places.refused))
         specification = cdi.specification(list(self._engine.gpus()), list(self._engine.nodes()))
         replace_text(self._places.cdi, json.dumps(specification, indent=1) + "\n")
@@ -240,6 +241,16 @@ class Service:
         # The settings stay, so that their refusals hold while the daemon is down, too.
         for leftover in (*self._places.daemon, self._places.cdi, self._places.cdi_devices):
             self._cleanup.callback(leftover.unlink, missing_ok=True)
+
+    def _put_in_force(self, config: Effective) -> None:
+        """Put the configuration where hook and wrapper have it. Raises CgpuError."""
+        places = self._places
+        write_effective(config, places.effective)
+        try:
+            lowlevel.keep_links(config.low_level_runtime, str(places.low_level), str(places.low_level_plain))
+        except OSError as error:
+            # The wrapper then looks for the runtime at each call.
+            log.warning("%s: cannot be written: %s", places.low_level, error.strerror)
 
     def _publish_devices(self) -> None:
         path = self._places.cdi_devices
@@ -302,7 +313,7 @@ class Service:
             check_change(self._config, config)
             self._engine.apply(settings_of(config))
             self._engine.allow_managed_memory(allowed=config.managed_memory)
-            write_effective(config, self._places.effective)
+            self._put_in_force(config)
         except OSError as error:
             raise CgpuError(f"the settings are refused: {error.strerror}") from error
         except CgpuError as error:

@@ -7,15 +7,15 @@
 #include <stdbool.h>
 #include <stddef.h>
 
-#ifndef CGPU_CONFIG_PATH
-#define CGPU_CONFIG_PATH "/run/cgpu/config.json"
+/* LOW_LEVEL, LOW_LEVEL_PLAIN and SIM of cgpu/paths.py. */
+#ifndef CGPU_LINK_PATH
+#define CGPU_LINK_PATH "/run/cgpu-low-level-runtime"
 #endif
-/* SIM of cgpu/paths.py. */
+#ifndef CGPU_PLAIN_LINK_PATH
+#define CGPU_PLAIN_LINK_PATH CGPU_LINK_PATH ".plain"
+#endif
 #ifndef CGPU_SIM_PATH
 #define CGPU_SIM_PATH "/run/cgpu/sim"
-#endif
-#ifndef CGPU_DEVICES_PATH
-#define CGPU_DEVICES_PATH "/proc/devices"
 #endif
 #ifndef CGPU_SERVER_PATH
 #define CGPU_SERVER_PATH "/run/cgpu-container-runtime.sock"
@@ -27,9 +27,6 @@
  */
 #ifndef CGPU_ANSWER_TIMEOUT_S
 #define CGPU_ANSWER_TIMEOUT_S 12
-#endif
-#ifndef CGPU_SEARCH_PATH
-#define CGPU_SEARCH_PATH "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 #endif
 #ifndef CGPU_PYTHON
 #define CGPU_PYTHON "/usr/bin/python3"
@@ -65,20 +62,8 @@ void launcher_parse(int argc, char *const *argv, struct launcher_call *call);
 /* Whether a bundle's config.json certainly holds no request for a slice. False when in doubt. */
 bool launcher_asks_nothing(const char *bundle);
 
-/* Whether a low-level runtime may call us again: the vendor's wrapper does. */
-bool launcher_may_return(const char *path);
-
 /* Make read-only what is not written after the start of the program. */
 void launcher_protect(void);
-
-/* The last part of a path. */
-const char *launcher_base_name(const char *path);
-
-/*
- * Find the low-level runtime; plain: only runtimes that never come back to us. False: none found, or the engine's
- * settings are not known. A file of settings that is missing or closed to us means defaults.
- */
-bool launcher_find_runtime(bool plain, char path[PATH_MAX]);
 
 /* A server's answer for a start. */
 struct launcher_prepared {

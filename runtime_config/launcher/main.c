@@ -8,11 +8,13 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "launcher.h"
 
 #define SCRIPT "oci_runtime/launch.py"
+#define VENDOR_RUNTIME "nvidia-container-runtime"
 
 extern char **environ;
 
@@ -92,9 +94,34 @@ static bool came_back(void)
 	return again && strcmp(again, pid) == 0;
 }
 
+static const char *base_name(const char *path)
+{
+	const char *slash = strrchr(path, '/');
+
+	return slash ? slash + 1 : path;
+}
+
+/*
+ * Read the link that the engine keeps to the low-level runtime (keep_links() of oci_runtime/lowlevel.py), or to the one that
+ * never calls us. False: there is no link, or it leads to this program: then Python looks for a runtime, and says what is wrong.
+ */
+static bool read_link(bool plain, char path[PATH_MAX])
+{
+	ssize_t length = readlink(plain ? CGPU_PLAIN_LINK_PATH : CGPU_LINK_PATH, path, PATH_MAX - 1);
+	struct stat found;
+	struct stat self;
+
+	if (length <= 0 || path[0] != '/')
+		return false;
+	path[length] = '\0';
+	return stat(path, &found) == 0 && stat("/proc/self/exe", &self) == 0 &&
+		(found.st_dev != self.st_dev || found.st_ino != self.st_ino);
+}
+
 static void exec_runtime(char *path, char **argv)
 {
-	bool returns = launcher_may_return(path);
+	/* The vendor's runtime may call us again. */
+	bool returns = strncmp(base_name(path), VENDOR_RUNTIME, strlen(VENDOR_RUNTIME)) == 0;
 
 	if (returns && !mark(LAUNCHER_AGAIN))
 		return;
@@ -136,13 +163,13 @@ int main(int argc, char **argv)
 	if (argc < 1)
 		return 1;
 	/* Called by the vendor's runtime, which has edited the bundle and is not to be started once more. */
-	below = strcmp(launcher_base_name(argv[0]), LAUNCHER_LOW_LEVEL) == 0;
+	below = strcmp(base_name(argv[0]), LAUNCHER_LOW_LEVEL) == 0;
 	launcher_parse(argc, argv, &call);
 	if (call.kind == LAUNCHER_PASS)
 		direct = true;
 	if (call.kind == LAUNCHER_START && launcher_asks_nothing(call.bundle))
 		direct = true;
-	if (direct && launcher_find_runtime(again || below, runtime))
+	if (direct && read_link(again || below, runtime))
 		exec_runtime(runtime, argv);
 	if (!direct && call.kind == LAUNCHER_START)
 		exec_prepared(argc, argv, below);

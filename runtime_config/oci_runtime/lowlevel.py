@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The low-level runtime: its choice, its features, and handing over to it."""
+"""The low-level runtime: its choice, the links to it, its features, and handing over to it."""
 
 from __future__ import annotations
 
@@ -60,6 +60,22 @@ def find(configured: str | None, *, plain: bool, search: Sequence[str] = SEARCH)
     raise CgpuError(
         f"no low-level runtime in {':'.join(search)}: expected one of {', '.join(ORDER)}; {install}"
     )
+
+
+def keep_links(configured: str | None, link: str, plain_link: str, search: Sequence[str] = SEARCH) -> None:
+    """Keep the launcher's links to what find() returns; where it finds nothing there is none.
+
+    For an engine that starts, or reads its configuration again. Without a link the launcher leaves each call to
+    Python, which says what is wrong. Raises OSError.
+    """
+    for place, plain in ((link, False), (plain_link, True)):
+        fresh = f"{place}.{os.getpid()}"
+        try:
+            os.symlink(find(configured, plain=plain, search=search), fresh)
+            os.rename(fresh, place)
+        except CgpuError:
+            if os.path.islink(place):
+                os.unlink(place)
 
 
 def _usable(path: str) -> bool:

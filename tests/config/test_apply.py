@@ -38,6 +38,8 @@ def module(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> PlainTree:
         "CONFIGURED": parameters / "configured",
         "EFFECTIVE": tmp_path / "run" / "config.json",
         "CDI_DEVICES": tmp_path / "cdi" / "opencgpu.json",
+        "LOW_LEVEL": tmp_path / "low-level",
+        "LOW_LEVEL_PLAIN": tmp_path / "low-level.plain",
     }
     for name, place in places.items():
         monkeypatch.setattr(paths, name, str(place))
@@ -69,6 +71,16 @@ def test_devices_for_container_engines(module: PlainTree, give: Give, tmp_path: 
     (tmp_path / "cdi").write_text("")
     assert give("policy: 3\n") == 0
     assert (module.path / "0" / "policy").read_text().strip() == "3"
+
+
+def test_link_to_the_low_level_runtime(module: PlainTree, give: Give, tmp_path: Path) -> None:
+    """The wrapper finds the configured runtime by a link; one that cannot be written stops nothing."""
+    assert give("low_level_runtime: /bin/true\n") == 0
+    links = tmp_path / "low-level", tmp_path / "low-level.plain"
+    assert [str(link.readlink()) for link in links] == ["/bin/true"] * 2
+    (tmp_path / "low-level").unlink()
+    (tmp_path / "low-level").mkdir()
+    assert give("low_level_runtime: /bin/false\n") == 0
 
 
 def values(tree: PlainTree) -> dict[str, str]:

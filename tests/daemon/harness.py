@@ -84,6 +84,8 @@ PROGRAMS = Path(__file__).with_name("programs")
 SLICED = Path(__file__).with_name("sliced.py")
 MIB = 1 << 20
 PAGE = 64 << 10
+# Files of a stopped daemon: settings, whose prohibitions stay in force, and links for calls of the wrapper.
+LEFT = ["cgpud.log", "config.json", "events.log", "low-level-runtime", "low-level-runtime.plain"]
 D = TypeVar("D", bound="Daemon")
 
 

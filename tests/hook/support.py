@@ -29,11 +29,11 @@ def code_of_hook() -> str:
 
 
 def write_bundle(base: Path, document: object) -> Path:
-    """Write a bundle's config.json; text as it is, anything else as JSON."""
+    """Write a bundle's config.json; text and bytes as they are, anything else as JSON."""
     place = base / "bundle"
     place.mkdir(exist_ok=True)
-    text = document if isinstance(document, str) else json.dumps(document)
-    (place / "config.json").write_text(text)
+    text = document if isinstance(document, (str, bytes)) else json.dumps(document)
+    (place / "config.json").write_bytes(text.encode() if isinstance(text, str) else text)
     return place
 
 

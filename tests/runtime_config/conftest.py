@@ -16,19 +16,16 @@ from tests.runtime_config.support import Launcher
 
 @pytest.fixture(scope="session")
 def built(tmp_path_factory: pytest.TempPathFactory) -> Launcher:
-    launcher = Launcher(tmp_path_factory.mktemp("launcher")).build()
-    launcher.tool("runc")
-    return launcher
+    return Launcher(tmp_path_factory.mktemp("launcher")).build()
 
 
 @pytest.fixture
 def launcher(built: Launcher) -> Launcher:
-    """Return the launcher with only runc beside it and no settings."""
-    built.config.unlink(missing_ok=True)
+    """Return the launcher with links to runc."""
     for path in built.bin.iterdir():
-        if path.name not in ("runc", "python"):
+        if path.name != "python":
             path.unlink()
-    built.tool("runc")
+    built.lead_to(built.tool("runc"))
     return built
 
 

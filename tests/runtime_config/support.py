@@ -96,8 +96,8 @@ class Launcher:
         self.low_level = Path(low_level(str(self.program)))
         # The folder of the simulated cards' files, which is not there yet.
         self.simulated_cards = base / "cards" / "sim"
-        self.config = base / "config.json"
-        # The launcher looks for runtimes there.
+        # The engine's link to the low-level runtime; with .plain at its end to one that never calls us.
+        self.link = base / "low-level-runtime"
         self.bin = base / "bin"
 
     def build(self, python: str | None = None) -> Launcher:
@@ -109,8 +109,7 @@ class Launcher:
         if python is None:
             python = str(self.tool("python", self.base / "bin"))
         paths: dict[str, str | Path] = {
-            "CGPU_CONFIG_PATH": self.config,
-            "CGPU_SEARCH_PATH": self.bin,
+            "CGPU_LINK_PATH": self.link,
             "CGPU_SIM_PATH": self.simulated_cards,
             "CGPU_PYTHON": python,
         }
@@ -123,6 +122,14 @@ class Launcher:
         path.unlink(missing_ok=True)
         notes = f'printf "%s\\0" {name} "$@" >>{self.base}/calls\nenv -0 >{self.base}/env'
         return program(path, notes)
+
+    def lead_to(self, runtime: Path | None, plain: Path | None = None) -> None:
+        """Have the engine's links lead to these runtimes; None: there is no link. plain: as the other."""
+        for end, target in (("", runtime), (".plain", plain or runtime)):
+            link = self.link.with_name(self.link.name + end)
+            link.unlink(missing_ok=True)
+            if target is not None:
+                link.symlink_to(target)
 
     def run(
         self, *arguments: str, env: Mapping[str, str] | None = None, cwd: Path | None = None

@@ -25,17 +25,15 @@ from cgpu.kmod.daemon.simulate import Simulator
 from cgpu.kmod.daemon.tree import mounts
 from cgpu.kmod.daemon.tree.tree_fs import READY_S
 from tests.daemon.conftest import MakeDaemon
-from tests.daemon.harness import MIB, PAGE, ROOT, Daemon, long_id
+from tests.daemon.harness import LEFT, MIB, PAGE, ROOT, Daemon, long_id
 from tests.daemon.upgrades import upgrade
 from tests.integration.commands import eventually
 
-# Files of a stopped daemon: config.json keeps the settings' prohibitions in force.
-LEFT = ["cgpud.log", "config.json", "events.log"]
 SIX = f"gpu=0:{6043 * MIB}"
 
 
 def test_stop_leaves_nothing(fresh: Daemon) -> None:
-    """A second daemon is refused; after a stop no mount, socket or process is left, only log and settings."""
+    """A second daemon is refused; after a stop no mount, socket or process is left, only files and links."""
     second = fresh.command("--simulate", "T4", "--tree", str(fresh.tree))
     assert (second.returncode, second.stderr.count("\n")) == (1, 1)
     assert second.stderr.startswith(f"cgpud: cgpud already runs as process {fresh.pid()} ")
@@ -214,10 +212,11 @@ def test_reload(make_daemon: MakeDaemon) -> None:
         config.write_text(f"enforce: {text}\n")
         os.kill(pid, signal.SIGHUP)
         eventually(partial(is_logged, number), f"the wrong configuration is not logged: {text[:20]}")
-    config.write_text("enforce: true\n")
+    config.write_text("enforce: true\nlow_level_runtime: /bin/true\n")
     os.kill(daemon.pid(), signal.SIGHUP)
     eventually(lambda: "configuration reloaded" in daemon.log(), "the right one was not taken")
     assert '"enforce": true' in (daemon.run / "config.json").read_text()
+    assert (daemon.run / "low-level-runtime").readlink() == Path("/bin/true")
     assert "enforce=off" not in daemon.read("engine")
     assert daemon.pid() == pid
 

@@ -26,7 +26,7 @@ from cgpu.kmod.daemon.tree import mounts
 from cgpu.kmod.daemon.upgrade.predecessor import ARRIVE_S
 from tests.daemon import versions
 from tests.daemon.conftest import MakeDaemon
-from tests.daemon.harness import MIB, ROOT, Daemon, long_id
+from tests.daemon.harness import LEFT, MIB, ROOT, Daemon, long_id
 from tests.daemon.upgrades import Steady, await_one, held, upgrade
 from tests.integration.commands import PATIENCE, eventually
 
@@ -316,7 +316,7 @@ def test_stop_after_upgrades_leaves_nothing(fresh: Daemon, newer: Program) -> No
         upgrade(fresh, newer)
     assert Path(f"/proc/{fresh.pid()}/stat").read_text().split()[3] == str(keeper)
     fresh.close()
-    assert sorted(p.name for p in fresh.run.iterdir()) == ["cgpud.log", "config.json", "events.log"]
+    assert sorted(p.name for p in fresh.run.iterdir()) == LEFT
     assert not fresh.tree.exists()
     assert mounts.mounted(str(fresh.tree)) == []
     eventually(lambda: not Path(f"/proc/{keeper}").exists(), "the keeper ends")

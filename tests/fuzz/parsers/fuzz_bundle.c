@@ -1,35 +1,26 @@
 // SPDX-License-Identifier: Apache-2.0
-/* The config.json of a bundle, as any bytes: how the launcher looks for what may be a request, and for device nodes. */
-/* The numbers of the driver that are the same everywhere. */
-#define CGPU_DEVICES_PATH "/dev/null"
-#include "bundle.c"
-#include "../must.h"
+/* The config.json of a bundle, as any bytes: how the launcher looks for words and devices, and the bounds of the reading. */
+#include "scan.c"
+#include "read_file.c"
+#include "files.h"
 
-static const uint8_t *config;
-static size_t config_size;
-
-/* In place of the file. Its copy ends where the text does, so that the sanitizer sees a read beyond it. */
-long launcher_read_file(const char *path, size_t limit, char **text)
+static bool nothing_in(const char *text, size_t size)
 {
-	MUST(strcmp(path, "/bundle/config.json") == 0 && config_size <= limit);
-	*text = malloc(config_size);
-	MUST(*text);
-	memcpy(*text, config, config_size);
-	return (long)config_size;
-}
+	char *copy = malloc(size ? size : 1);
+	bool nothing;
 
-static bool asks_nothing(const uint8_t *data, size_t bytes)
-{
-	config = data;
-	config_size = bytes;
-	return launcher_asks_nothing("/bundle");
+	MUST(copy);
+	memcpy(copy, text, size);
+	nothing = says_nothing(copy, size);
+	free(copy);
+	return nothing;
 }
 
 /* Names that no text has that asks nothing, and a letter that is spelt as JSON can. */
 static bool has_trace(const char *text, size_t size)
 {
 	static const char *const traces[] = { "OPENCGPU_", "ALIYUN_COM_GPU_", "opencgpu.io", "nvidia", "\\u006",
-		"\\u004" };
+		"\\u004", "\"major\":195" };
 
 	for (size_t i = 0; i < sizeof(traces) / sizeof(traces[0]); i++)
 		if (memmem(text, size, traces[i], strlen(traces[i])))
@@ -37,18 +28,49 @@ static bool has_trace(const char *text, size_t size)
 	return false;
 }
 
+static void read_within(const char *data, size_t bytes, size_t limit)
+{
+	char path[sizeof(files_folder) + 16];
+	char *text;
+	long size;
+
+	snprintf(path, sizeof(path), "%s/config.json", files_folder);
+	size = launcher_read_file(path, limit, &text);
+	MUST(size == (bytes <= limit ? (long)bytes : -1) && (size < 0) == !text);
+	MUST(size < 0 || memcmp(text, data, bytes) == 0);
+	free(text);
+}
+
+static void read_part(int fd, size_t bytes, size_t limit)
+{
+	char *text = malloc(limit ? limit : 1);
+
+	MUST(text && lseek(fd, 0, SEEK_SET) == 0);
+	MUST(launcher_read_all(fd, text, limit) == (long)(limit < bytes ? limit : bytes));
+	free(text);
+}
+
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t bytes)
 {
-	bool nothing = asks_nothing(data, bytes);
-	uint8_t *longer = malloc(bytes + 1);
+	const char *text = (const char *)data;
+	bool nothing = nothing_in(text, bytes);
+	char *longer = malloc(bytes + 1);
+	int fd = files_open("config.json");
 
 	MUST(longer);
-	MUST(!nothing || !has_trace((const char *)data, bytes));
+	MUST(!nothing || !has_trace(text, bytes));
 	/* An object that a line feed follows says the same. */
-	memcpy(longer, data, bytes);
+	memcpy(longer, text, bytes);
 	longer[bytes] = '\n';
-	if (bytes && data[bytes - 1] == '}')
-		MUST(asks_nothing(longer, bytes + 1) == nothing);
+	if (bytes && text[bytes - 1] == '}')
+		MUST(nothing_in(longer, bytes + 1) == nothing);
 	free(longer);
+	MUST(write(fd, text, bytes) == (ssize_t)bytes);
+	for (size_t more = bytes ? 0 : 1; more < 3; more++) {
+		read_within(text, bytes, bytes + more - 1);
+		read_part(fd, bytes, bytes + more - 1);
+	}
+	MUST(launcher_asks_nothing(files_folder) == nothing);
+	close(fd);
 	return 0;
 }

@@ -5,21 +5,21 @@ from __future__ import annotations
 
 import json
 import os
-import shutil
 import subprocess
 import tempfile
 import tomllib
 from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from cgpu.config.effective import DEFAULTS, Effective
+from cgpu.config.effective import Effective
 from cgpu.errors import CgpuError
 from cgpu.request.spec import read
 from cgpu.runtime_config.engines import nvidia
-from cgpu.runtime_config.oci_runtime.lowlevel import BELOW, LOW_LEVEL, NAME
+from cgpu.runtime_config.oci_runtime.lowlevel import BELOW
 from tests.request.shares import SHARE, by_containerd, variable
 from tests.request.test_any import entries, notes
 from tests.runtime_config.support import Launcher, program, spec
@@ -30,6 +30,10 @@ PYTHON = ["python", "-IS"]
 def start(launcher: Launcher, document: object) -> str:
     """Return which program a start of this bundle goes to."""
     return launcher.run("create", "--bundle", str(launcher.bundle(document)), "id")[0]
+
+
+def rules(*found: str) -> str:
+    return '{"linux":{"resources":{"devices":[' + ",".join(found) + "]}}}"
 
 
 SEEN = [
@@ -65,17 +69,31 @@ SEEN = [
     '{"linux":{"devices":[{"path":"/dev/x","type":"c","major":195,"minor":0}]}}',
     '{"linux":{"devices":[{"major" :\n\t195}]}}',
     '{"linux":{"devices":[{"major":226,"minor":128}]}}',
+    '{"linux":{"devices":[{"major":511,"minor":0}]}}',
     '{"linux":{"devices":[{"major":1,"minor":3},{"major":195}]}}',
-    '{"linux":{"devices":[{"major":1.95e2}]}}',
-    '{"linux":{"devices":[{"major":null}]}}',
-    '{"linux":{"devices":[{"major":-1}]}}',
+    '{"linux":{"devices":[{"major":1,"major":195}]}}',
+    *(
+        f'{{"linux":{{"devices":[{{"major":{major}}}]}}}}'
+        for major in ("1.95e2", "null", "-1", "9" * 30, "", "0x1")
+    ),
     '{"linux":{"devices":[{"major":1',
-    '{"linux":{"resources":{"devices":[{"allow":true,"access":"rwm"}]}}}',
-    '{"linux":{"resources":{"devices":[{"access":"rw","allow" : true}]}}}',
-    '{"linux":{"resources":{"devices":[{"allow":false,"access":"rwm"},{"allow":true,"type":"c"}]}}}',
+    '{"linux":{"devices":[{"m\\u0061jor":195}]}}',
+    rules('{"allow":true,"access":"rwm"}'),
+    rules('{"access":"rw","allow" : true}'),
+    rules('{"allow":true,"type":"a","access":"rwm"}'),
+    rules('{"allow":true,"type":"c","access":"rm"}'),
+    rules('{"allow":true,"type":"c","access":"m","access":"r"}'),
+    rules('{"allow":false,"access":"rwm"}', '{"allow":true,"type":"c"}'),
+    rules('{"allow":1}'),
     '{"linux":{"resources":{"devices":[{"allow":tr',
     '{"annotations":{"cdi.k8s.io/x":"nvidia.com/gpu=0"}}',
     '{"process":{"env":["CUDA_VERSION=8.0"]}}',
+    # A string that ends otherwise than it seems.
+    '{"process":{"env":["a\\\\","OPENCGPU_MEM=6G","\\""]}}',
+    '{"a":"\\\\","linux":{"devices":[{"major": 195}]}}',
+    b'\xff{"process":{"env":["OPENCGPU_MEM=6G"]}}',
+    b"\0" * 5000 + b'{"process":{"env":["OPENCGPU_MEM=6G"]}}' + b"\0" * 70000,
+    b" " * ((16 << 20) + 1),
 ]
 PASSED = [
     # The escapes of Go's encoder, and a spec that only the runtime can judge.
@@ -83,12 +101,15 @@ PASSED = [
     "{}",
     "",
     "not json",
-    '"opencgpu"',
-    # The nodes and rules that every container has.
-    '{"linux":{"devices":[{"major":1,"minor":195},{"path":"major"}]}}',
-    '{"linux":{"resources":{"devices":[{"allow":false,"access":"rwm"},{"allow":true,"type":"c","major":1}]}}}',
-    '{"linux":{"resources":{"devices":[{"allow":true,"type":"c","access":"m"},{"type":"b","allow":true}]}}}',
-    '{"linux":{"resources":{"devices":[{"allow":true,"type":"c","major":1950,"access":"rwm"}]}}}',
+    '"cgpu"',
+    # The nodes and rules that every container has, as Go writes them and with blanks.
+    '{"linux":{"devices":[{"major":1,"minor":195},{"path":"major"},{"type":"b","major": 8}]}}',
+    rules('{"allow":false,"access":"rwm"}', '{"allow":true,"type":"c","major":1,"minor":3,"access":"rwm"}'),
+    rules('{"allow": true,\n\t"type": "c",\n\t"major": 136,\n\t"access": "rwm"}'),
+    rules('{"allow":true,"type":"c","access":"m"}', '{"allow":true,"type":"b","access":"m"}'),
+    rules('{"allow":true,"type":"b","major":8,"access":"rwm"}'),
+    # What only looks like a rule.
+    '{"process":{"env":["X={\\"allow\\":true,\\"major\\":195}"]}}',
 ]
 
 
@@ -104,21 +125,14 @@ def test_what_holds_no_request_passes(launcher: Launcher, text: str) -> None:
     assert start(launcher, text) == "runc"
 
 
-def test_files_of_simulated_cards(launcher: Launcher, tmp_path: Path) -> None:
-    """A mount of them names a GPU, by whichever path; one of another folder names none."""
-    cards = launcher.simulated_cards
-    (tmp_path / "link").symlink_to(cards.parent)
-    (tmp_path / "other").mkdir()
-
-    def mounting(source: Path | str) -> str:
-        return start(launcher, {"mounts": [{"destination": "/x", "type": "bind", "source": str(source)}]})
-
-    before = [mounting(cards), mounting(cards / "card")]
-    (cards / "card").mkdir(parents=True)
-    assert before == ["runc", "runc"]
-    assert mounting(cards) == mounting(cards / "card") == mounting(tmp_path / "link" / cards.name) == "python"
-    assert mounting(str(cards).replace("/", "\\/")) == "python"
-    assert mounting(tmp_path / "other") == mounting(f"{cards}2") == mounting("tmpfs") == "runc"
+def test_simulated_cards(launcher: Launcher) -> None:
+    """Where there are simulated cards, Python looks at each start: a mount gives one, by whichever path."""
+    before = start(launcher, spec())
+    launcher.simulated_cards.mkdir(parents=True)
+    try:
+        assert (before, start(launcher, spec())) == ("runc", "python")
+    finally:
+        launcher.simulated_cards.rmdir()
 
 
 def test_a_bundle_that_cannot_be_read(launcher: Launcher, tmp_path: Path) -> None:
@@ -132,61 +146,68 @@ def test_a_bundle_that_cannot_be_read(launcher: Launcher, tmp_path: Path) -> Non
 TRACES = st.sampled_from(
     ["OPENCGPU_MEN=6G", "opencgpu_mem=6G", "OPENCGPU-MEM=6G", "OPENCGPU_SHARE_1=1", "A=<b>", "ALIYUN_COM=1"]
 )
+# As an image may try to have the rest of the file read otherwise.
+HOSTILE = st.sampled_from(["\\", '"', '\\"', '","', "a\\\\", "\\u0041", "\0", "\ud800", "\u0130", "{", "]"])
 NOTES = st.sampled_from(
     [{"opencgpu/mem": "6"}, {"opencgpu.io": "6"}, {"cdi.k8s.io/x": "nvidia.com/gpu=all"}, by_containerd()]
 )
+RULE = st.fixed_dictionaries(
+    {},
+    optional={
+        "allow": st.booleans() | st.none(),
+        "type": st.sampled_from(["c", "u", "b", "a", "", None]),
+        "major": st.sampled_from([195, 226, 1, 19, 194, 1950, -1, None, "195", 1.0, 1e300]),
+        "minor": st.sampled_from([0, 255, -1, None]),
+        "access": st.sampled_from(["rwm", "rw", "r", "m", "", None]),
+    },
+)
+# In any order of the members.
 RULES = st.lists(
-    st.fixed_dictionaries(
-        {},
-        optional={
-            "allow": st.booleans() | st.none(),
-            "type": st.sampled_from(["c", "u", "b", "a", "", None]),
-            "major": st.sampled_from([195, 226, 1, 19, 1950, -1, None, "195"]),
-            "minor": st.sampled_from([0, 255, -1, None]),
-            "access": st.sampled_from(["rwm", "rw", "r", "m", "", None]),
-        },
-    ),
+    RULE.flatmap(lambda rule: st.permutations(list(rule.items())).map(dict)) | RULE,
     max_size=3,
 )
 LINUX = st.builds(lambda nodes, rules: {"devices": nodes, "resources": {"devices": rules}}, RULES, RULES)
+WRITERS = st.sampled_from(
+    [{}, {"ensure_ascii": False}, {"indent": "\t"}, {"indent": 1}, {"separators": (",", ":")}]
+)
 
 
-@settings(suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=60)
-@given(st.lists(entries | TRACES, max_size=3), notes | NOTES, LINUX, st.booleans(), st.booleans())
+def asks(document: dict[str, object], config: Effective) -> bool:
+    """Return whether Python finds a request in a specification, or refuses it."""
+    try:
+        request = read(document, config)
+        return bool(request.shares) or request.amounts(config) is not None or request.defers(config)
+    except CgpuError:
+        return True
+
+
+@settings(suppress_health_check=list(HealthCheck))
+@given(
+    st.lists(entries | TRACES | HOSTILE, max_size=3),
+    notes | NOTES | st.dictionaries(HOSTILE, HOSTILE, max_size=2),
+    LINUX,
+    WRITERS,
+    st.booleans(),
+)
 def test_the_launcher_never_passes_a_request(
     launcher: Launcher,
     variables: list[str],
     annotations: dict[str, str],
     linux: dict[str, object],
-    plain: bool,
+    writer: dict[str, Any],
     pods: bool,
 ) -> None:
     """Each bundle that Python would edit or refuse goes through Python."""
     document = spec(*variables, annotations=annotations, linux=linux)
     config = Effective(default_memsize=1 << 30, allow_hami_variables=True, pod_variables=pods)
-    try:
-        request = read(document, config)
-        concerns = bool(request.shares)
-        concerns = concerns or request.amounts(config) is not None or request.defers(config)
-    except CgpuError:
-        concerns = True
-    assert start(launcher, json.dumps(document, ensure_ascii=plain)) == "python" or not concerns
+    raw = json.dumps(document, **writer).encode("utf-8", "surrogatepass")
+    assert start(launcher, raw) == "python" or not asks(document, config)
 
 
-def test_the_order_of_low_level_runtimes(launcher: Launcher) -> None:
-    """Without a setting the vendor's runtime comes first, then runc, then crun."""
-    launcher.tool("crun")
-    assert launcher.run("state", "id")[0] == "runc"
-    launcher.tool("nvidia-container-runtime")
-    assert launcher.run("state", "id")[0] == "nvidia-container-runtime"
-    (launcher.bin / "nvidia-container-runtime").unlink()
-    (launcher.bin / "runc").unlink()
-    assert launcher.run("state", "id")[0] == "crun"
-
-
-def test_without_a_runtime_python_explains(launcher: Launcher) -> None:
-    """When no low-level runtime is found the message comes from Python."""
-    (launcher.bin / "runc").unlink()
+@pytest.mark.parametrize("target", ["/does/not/exist", "runc", None])
+def test_without_a_runtime_python_explains(launcher: Launcher, target: str | None) -> None:
+    """Where the engine's link leads nowhere, or there is none, Python looks for a runtime."""
+    launcher.lead_to(None if target is None else Path(target))
     assert launcher.run("state", "id")[:2] == PYTHON
 
 
@@ -201,59 +222,11 @@ def test_without_its_own_files(launcher: Launcher) -> None:
     assert (done.returncode, line in done.stderr, b"Python" in done.stderr) == (1, True, False)
 
 
-def test_the_launcher_never_starts_itself(launcher: Launcher, tmp_path: Path) -> None:
-    """A link called runc to the launcher, or to a copy of it under either of its names, is passed over."""
-    copies = [shutil.copy2(launcher.program, tmp_path / name) for name in (NAME, LOW_LEVEL)]
-    launcher.tool("crun")
-    for target in (launcher.program, *copies):
-        (launcher.bin / "runc").unlink()
-        (launcher.bin / "runc").symlink_to(target)
-        assert launcher.run("state", "id")[0] == "crun"
-
-
-def test_the_configured_runtime_is_used(launcher: Launcher, tmp_path: Path) -> None:
-    """low_level_runtime of the engine's settings comes before any search."""
-    other = launcher.tool("other", tmp_path)
-    launcher.config.write_text(json.dumps({**DEFAULTS, "low_level_runtime": str(other)}))
-    assert launcher.run("state", "id") == ["other", "state", "id"]
-    launcher.config.write_text(json.dumps(DEFAULTS, indent=2))
-    assert launcher.run("state", "id")[0] == "runc"
-
-
-@pytest.mark.parametrize(
-    "text",
-    [
-        "",
-        "[]",
-        "{",
-        '{"low_level_runtime": "runc"}',
-        '{"low_level_runtime": ""}',
-        '{"low_level_runtime": 7}',
-        '{"low_level_runtime": "/a\\u002fb"}',
-        '{"low_level_runtime": ["/bin/sh"]}',
-        '{"low_level_runtime": "/bin/sh", "low_level_runtime": "/bin/sh"}',
-        '{"a": {"low_level_runtime": "/bin/sh"}}',
-        '{"a": 1} x',
-        '{"a": 1,}',
-        '{"a" 1}',
-        '{"a": "\n"}',
-        '{"low_level_runtime": "/' + "x" * 5000 + '"}',
-        '{"a": "' + "x" * 20000 + '"}',
-        '{"low_level_runtime": "/does/not/exist"}',
-    ],
-)
-def test_settings_that_are_not_plain_go_to_python(launcher: Launcher, text: str) -> None:
-    """The launcher uses settings only in the engine's own form, and a runtime only where there is one."""
-    launcher.config.write_text(text)
-    assert launcher.run("state", "id")[:2] == PYTHON
-
-
-@settings(suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=60)
-@given(st.binary(max_size=80))
-def test_any_settings_file_is_survived(launcher: Launcher, raw: bytes) -> None:
-    """No content of the settings makes the launcher fail."""
-    launcher.config.write_bytes(raw)
-    assert launcher.run("state", "id")[0] in ("runc", "python")
+def test_the_launcher_never_starts_itself(launcher: Launcher) -> None:
+    """A link that leads to the launcher, by whichever name, is Python's to explain."""
+    for target in (launcher.program, launcher.low_level):
+        launcher.lead_to(target)
+        assert launcher.run("state", "id")[:2] == PYTHON
 
 
 def test_the_environment_goes_on_unchanged(launcher: Launcher) -> None:
@@ -273,30 +246,26 @@ def test_python_is_started_without_loader_variables(launcher: Launcher) -> None:
 
 def test_the_vendors_runtime_may_call_back(launcher: Launcher) -> None:
     """A call that comes back from the vendor's runtime in the same process goes on to runc."""
-    launcher.tool("runc")
     vendor = program(launcher.bin / "nvidia-container-runtime", f'exec {launcher.program} "$@"')
     place = launcher.bundle(spec("ALIYUN_COM_GPU_MEM_CONTAINER=6"))
-    assert launcher.run("state", "id") == ["runc", "state", "id"]
-    launcher.config.write_text(json.dumps({**DEFAULTS, "low_level_runtime": str(vendor)}))
+    launcher.lead_to(vendor, plain=launcher.tool("runc"))
     assert launcher.run("state", "id") == ["runc", "state", "id"]
     assert launcher.run("create", "-b", str(place), "id")[:2] == PYTHON
 
 
 @pytest.mark.parametrize("variables", [(), ("ALIYUN_COM_GPU_MEM_CONTAINER=6",)])
 @pytest.mark.parametrize("entry", ["vendor", "launcher"])
-@pytest.mark.parametrize("configured", [None, "vendor", "other"])
+@pytest.mark.parametrize("linked", ["vendor", "other"])
 def test_first_in_the_vendors_list(
-    launcher: Launcher, variables: tuple[str, ...], entry: str, configured: str | None
+    launcher: Launcher, variables: tuple[str, ...], entry: str, linked: str
 ) -> None:
     """NVIDIA's runtime with ours first in its list works once, whichever of the two is named."""
     text = nvidia.add('[nvidia-container-runtime]\nruntimes = ["runc"]\n', str(launcher.program))
     first = tomllib.loads(text)["nvidia-container-runtime"]["runtimes"][0]
     script = f'echo pass >>{launcher.base}/passes\nexec {first} "$@"'
     vendor = program(launcher.bin / "nvidia-container-runtime", script)
-    other = launcher.tool("other")
-    if configured is not None:
-        path = {"vendor": vendor, "other": other}[configured]
-        launcher.config.write_text(json.dumps({**DEFAULTS, "low_level_runtime": str(path)}))
+    runc, other = launcher.tool("runc"), launcher.tool("other")
+    launcher.lead_to(*((vendor, runc) if linked == "vendor" else (other, None)))
     place = launcher.bundle(spec(*variables))
     for name in ("calls", "passes"):
         (launcher.base / name).unlink(missing_ok=True)
@@ -308,10 +277,10 @@ def test_first_in_the_vendors_list(
         marked = any(one.startswith(f"{BELOW}=") for one in launcher.environment())
         assert marked == (entry == "vendor")
     else:
-        assert called == ("other" if configured == "other" else "runc")
+        assert called == ("other" if linked == "other" else "runc")
     passes = (launcher.base / "passes").read_text().split() if (launcher.base / "passes").exists() else []
     # Python goes on to it by itself, and there is no need where another runtime is named.
-    needed = entry == "vendor" or (not variables and configured != "other")
+    needed = entry == "vendor" or (not variables and linked != "other")
     assert passes == ["pass"] * needed
 
 
@@ -322,13 +291,14 @@ def test_a_mark_of_another_process_means_nothing(launcher: Launcher) -> None:
 
 
 @pytest.mark.root
-def test_settings_closed_to_the_caller_mean_defaults() -> None:
-    """A rootless container engine may not read the settings; containers without requests run all the same."""
+def test_a_rootless_container_engine() -> None:
+    """Whoever calls, a container without a request needs no right but to follow the engine's link."""
     with tempfile.TemporaryDirectory() as place:
         Path(place).chmod(0o777)
         launcher = Launcher(Path(place)).build()
-        launcher.tool("runc")
-        launcher.config.write_text("{}")
-        launcher.config.chmod(0o600)
-        subprocess.run([str(launcher.program), "state", "id"], user=65534, env={}, check=True, timeout=60)
-        assert (launcher.base / "calls").read_text().split("\0")[0] == "runc"
+        launcher.lead_to(launcher.tool("runc"))
+        bundle = launcher.bundle(spec())
+        for words in (["state", "id"], ["create", "-b", str(bundle), "id"]):
+            subprocess.run([str(launcher.program), *words], user=65534, env={}, check=True, timeout=60)
+            assert (launcher.base / "calls").read_text().split("\0")[0] == "runc"
+            (launcher.base / "calls").unlink()

@@ -54,7 +54,7 @@ def build_launcher(
     program.parent.mkdir(parents=True)
     (folder / "oci_runtime").mkdir()
     (folder / "oci_runtime" / "launch.py").write_text(LAUNCH.format(root=str(ROOT)))
-    places = {"CGPU_CONFIG_PATH": "run/config.json", "CGPU_SERVER_PATH": SOCKET, "CGPU_PYTHON": python}
+    places = {"CGPU_LINK_PATH": "low-level-runtime", "CGPU_SERVER_PATH": SOCKET, "CGPU_PYTHON": python}
     compile_launcher(program, options, **places, **times)
     return program
 

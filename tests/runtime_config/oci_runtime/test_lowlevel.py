@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from cgpu import paths
 from cgpu.errors import LINE_START, CgpuError
 from cgpu.runtime_config.oci_runtime.lowlevel import (
     AGAIN,
@@ -16,9 +17,9 @@ from cgpu.runtime_config.oci_runtime.lowlevel import (
     KEPT,
     LOW_LEVEL,
     NAME,
-    SEARCH,
     find,
     is_marked,
+    keep_links,
     seccomp_flags,
 )
 from tests.runtime_config.oci_runtime.wrapper import Wrapper
@@ -54,6 +55,23 @@ def test_never_itself(tmp_path: Path) -> None:
             find(copy, plain=False)
 
 
+def test_links(tmp_path: Path) -> None:
+    """The engine's links lead to what is found, follow the configuration, and go where nothing is found."""
+    vendor, runc = program(tmp_path / "bin" / "nvidia-container-runtime"), program(tmp_path / "bin" / "runc")
+    link, plain = tmp_path / "link", tmp_path / "link.plain"
+    search = (str(tmp_path / "bin"),)
+
+    def links(configured: Path | None) -> list[Path | None]:
+        keep_links(None if configured is None else str(configured), str(link), str(plain), search)
+        return [path.readlink() if path.is_symlink() else None for path in (link, plain)]
+
+    assert links(None) == [vendor, runc]
+    assert links(runc) == [runc, runc]
+    assert links(vendor) == [vendor, runc]
+    assert links(tmp_path / "gone") == [None, None]
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["bin"]
+
+
 @pytest.mark.parametrize("configured", ["runc", "/etc/passwd", "/etc", "/does/not/exist"])
 def test_a_configured_runtime_must_be_a_program(configured: str) -> None:
     """A relative name, a directory and what cannot be executed are refused."""
@@ -64,7 +82,10 @@ def test_a_configured_runtime_must_be_a_program(configured: str) -> None:
 def test_launcher_and_python_share_their_constants() -> None:
     """Constants that the launcher and Python share have the same value in both."""
     header = (SOURCES / "launcher.h").read_text()
-    assert f'"{":".join(SEARCH)}"' in header
+    assert f'CGPU_LINK_PATH "{paths.LOW_LEVEL}"' in header
+    end = paths.LOW_LEVEL_PLAIN.removeprefix(paths.LOW_LEVEL)
+    assert f'CGPU_PLAIN_LINK_PATH CGPU_LINK_PATH "{end}"' in header
+    assert f'CGPU_SIM_PATH "{paths.SIM}"' in header
     assert f'LAUNCHER_NAME "{NAME}"' in header
     assert f'LAUNCHER_LOW_LEVEL LAUNCHER_NAME "{LOW_LEVEL.removeprefix(NAME)}"' in header
     assert f'LAUNCHER_BELOW "{BELOW}"' in header
