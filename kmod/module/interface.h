@@ -13,7 +13,7 @@
 
 #include "cgpu_round.h"
 
-#define CGPU_KM_INTERFACE 12u
+#define CGPU_KM_INTERFACE 1u
 
 /* A card as the driver lists it, before it is asked for more. */
 struct cgpu_km_card {

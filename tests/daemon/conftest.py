@@ -84,7 +84,7 @@ def newer(others: Path) -> Program:
 @pytest.fixture(scope="module")
 def converting(others: Path) -> Program:
     """A newer version with another layout, which can read the one before."""
-    return versions.build(others, "0.3.0", "-DCORE_VERSION=10u -DCORE_CONVERTS_FROM=9u")
+    return versions.build(others, "0.3.0", "-DCORE_VERSION=2u -DCORE_CONVERTS_FROM=1u")
 
 
 @pytest.fixture

@@ -14,7 +14,7 @@
 #define CORE_MAGIC 0x3155504743454eull
 /* Version of the layout below. A test builds a core with another version. */
 #ifndef CORE_VERSION
-#define CORE_VERSION 9u
+#define CORE_VERSION 1u
 #endif
 #define CORE_NONE 0xffffffffu
 /* In place of an instance number: memory of a passthrough GPU, which is charged to no instance. */

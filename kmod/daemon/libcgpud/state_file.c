@@ -15,7 +15,7 @@
 #include "external.h"
 
 #define HEADER_MAGIC 0x64757067636d656dull
-#define HEADER_VERSION 5u
+#define HEADER_VERSION 1u
 #define HEADER_BYTES 4096u
 
 struct header {

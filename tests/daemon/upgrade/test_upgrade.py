@@ -39,7 +39,7 @@ PAUSE_MS = 10_000.0
 @pytest.fixture(scope="module")
 def foreign(others: Path) -> Program:
     """A version with a layout that has nothing to do with ours."""
-    return versions.build(others, "0.4.0", "-DCORE_VERSION=11u")
+    return versions.build(others, "0.4.0", "-DCORE_VERSION=3u")
 
 
 def events(daemon: Daemon) -> list[Event]:

@@ -81,7 +81,7 @@ def same_layout(engine: Machine) -> Path:
 @pytest.fixture
 def other_layout(engine: Machine) -> Path:
     """Return a core with another layout, which can take over from the one in use, but not give back."""
-    return build_core(engine, "0.2.0", "-DCORE_VERSION=10u -DCORE_CONVERTS_FROM=9u")
+    return build_core(engine, "0.2.0", "-DCORE_VERSION=2u -DCORE_CONVERTS_FROM=1u")
 
 
 @pytest.fixture
