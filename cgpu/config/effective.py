@@ -198,7 +198,7 @@ def _check(path: str, document: Mapping[str, object]) -> None:
     # from being read as something else.
     for key, value in document.items():
         if key not in DEFAULTS or not _fits(key, value):
-            wanted = f"keys and types of docs/configuration.md; {_anew()}"
+            wanted = f"keys and types of cgpu-config.yaml(5); {_anew()}"
             raise CgpuError(f"{path}: {show(key)}: {show(value)}: expected {wanted}")
 
 
