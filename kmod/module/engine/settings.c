@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * The module's parameters; docs/engines.md lists them. Most are the core's settings, and are applied to the core in
- * use when one is written. Bounds and defaults are those of the node's configuration.
+ * The module's parameters. Most are the core's settings, and are applied to the core in use when one is written.
+ * Bounds and defaults are those of the node's configuration.
  */
 #include <linux/moduleparam.h>
 #include <linux/time64.h>
