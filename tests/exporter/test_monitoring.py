@@ -50,13 +50,6 @@ def expression(name: str) -> str:
     return str(found)
 
 
-def test_alerts_are_documented(repository: Path) -> None:
-    """The document lists each alert, in the order of the file."""
-    document = (repository / "docs" / "metrics.md").read_text()
-    stated = re.findall(r"^- `(OpenCGPU\w+)`: ", section(document, "Alerts and a dashboard"), re.MULTILINE)
-    assert stated == [one["alert"] for one in alerts()]
-
-
 def test_alert_for_targets_knows_their_jobs(repository: Path) -> None:
     """The jobs are that of the document, and the operator's for the chart's PodMonitor."""
     found = re.search(r'job=~"([^"]+)"', expression("OpenCGPUExporterDown"))
