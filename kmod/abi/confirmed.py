@@ -150,16 +150,16 @@ def _summary(data: Json, drivers: Sequence[Confirmed]) -> list[str]:
 
 
 def _structures(data: Json, drivers: Sequence[Confirmed]) -> list[str]:
-    """Return the table of structures with proven fields, and the names of others that were answered."""
+    """Return the structures with proven fields, and the names of others that were answered."""
     versions = ", ".join(one.driver for one in drivers)
-    lines = ["", "## Structures", "", _row("structure", f"proven by {versions}", "not confirmed")]
-    lines.append(_row("---", "---", "---"))
+    about = f"How many fields {versions} have proven; behind a semicolon those that are not confirmed."
+    lines = ["", "## Structures", "", about, ""]
     others: list[str] = []
     for name in data["structs"]:
         answered = any(name in one.structures for one in drivers)
         if any(one.fields.get(name) for one in drivers):
-            shown = f"`{name}`" if answered else f"`{name}`, not answered"
-            lines.append(_row(shown, _proven(data, name, drivers), _missing(data, name, drivers)))
+            shown = f"- `{name}`" if answered else f"- `{name}`, not answered"
+            lines.append(f"{shown}: {_proven(data, name, drivers)}{_missing(data, name, drivers)}")
         elif answered:
             others.append(name)
     return [*lines, "", f"No field proven, answered ({len(others)}): {_listed(others)}."]
@@ -179,9 +179,9 @@ def _listed(names: Iterable[str]) -> str:
 
 
 def _missing(data: Json, name: str, drivers: Sequence[Confirmed]) -> str:
-    """Return the fields of a structure that are not confirmed."""
+    """Return the fields of a structure that are not confirmed, behind a semicolon."""
     missing = unconfirmed(data, name, drivers)
-    return _listed(SIZE_SHOWN if field == SIZE else field for field in missing) or "-"
+    return "; " + _listed(SIZE_SHOWN if field == SIZE else field for field in missing) if missing else ""
 
 
 def _names(title: str, every: Iterable[str], drivers: Sequence[Confirmed], kind: str) -> list[str]:
