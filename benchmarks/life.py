@@ -34,7 +34,6 @@ from tests.integration.runtimes import LAUNCHER, Containerd, Docker, Runc
 SLICE = {"ALIYUN_COM_GPU_MEM_CONTAINER": "3", "ALIYUN_COM_GPU_MEM_DEV": "15", "NVIDIA_VISIBLE_DEVICES": "0"}
 CARD = {"NVIDIA_VISIBLE_DEVICES": "0"}
 PROGRAM = "int main(void) { return 0; }\n"
-HOOK = ROOT / "hook" / "cgpu-hook"
 VENDOR_CONFIG = "NVIDIA_CTK_CONFIG_FILE_PATH"
 # A slice adds at most so much of what NVIDIA's runtime adds for a whole card.
 BAR = 0.8
@@ -43,8 +42,8 @@ NOT_MEASURED = "NOT MEASURED"
 NO_VENDOR = "nvidia-container-runtime: not measured, no such binary on PATH (--nvidia-runtime names one)"
 # Chance does as much less often than this: then lives are told apart.
 SIGNIFICANT = 0.05
+LOW_LEVELS = ("runc", "crun")
 PLAIN = "plain"
-AGAIN = "plain once more"
 SLICED = "a slice"
 WHOLE_CARD = "NVIDIA's runtime, the card"
 NO_CARD = "NVIDIA's runtime, no card"
@@ -54,7 +53,7 @@ NO_CARD = "NVIDIA's runtime, no card"
 class Life:
     """One kind of life. way: the program that starts it. server: whether the wrapper has one.
 
-    low_level: the low-level runtime in the engine's settings. before: preparation that is not measured.
+    low_level: the low-level runtime in the engine's settings.
     """
 
     way: str
@@ -62,13 +61,11 @@ class Life:
     run: Callable[[], object]
     low_level: str = "runc"
     server: bool = True
-    before: Callable[[], object] = lambda: None
     times: list[float] = field(default_factory=list)
 
     def measure(self, *, counts: bool) -> None:
         """Run it once; counts: whether the time is kept."""
         set_low_level(self.low_level)
-        self.before()
         with wrapper_server(there=self.server):
             start = time.perf_counter()
             self.run()
@@ -91,12 +88,15 @@ class Vendor:
     runtime: Path
     directory: Path
 
-    def configure(self, low_level: str) -> dict[str, str]:
-        """Write a configuration and the card's description; return the environment that names them."""
-        place = self.directory / low_level
-        place.mkdir()
-        for name, text in vendor_files(self.runtime, str(place), low_level, simulated_card()).items():
-            (place / name).write_text(text)
+    def configure(self, name: str, low_level: str) -> dict[str, str]:
+        """Write a configuration and the card's description into a folder of that name.
+
+        Return the environment that names them.
+        """
+        place = self.directory / name
+        place.mkdir(parents=True)
+        for file, text in vendor_files(self.runtime, str(place), low_level, simulated_card()).items():
+            (place / file).write_text(text)
         return {VENDOR_CONFIG: f"{place}/config.toml"}
 
 
@@ -163,7 +163,7 @@ def runc_lives(directory: Path, low_level: str, vendor: Vendor | None) -> Iterat
     directory.mkdir()
     runc = Runc(directory, low_level=low_level)
     nothing_program(runc.rootfs)
-    environment = vendor.configure(low_level) if vendor is not None else {}
+    environment = vendor.configure(low_level, low_level) if vendor is not None else {}
 
     def life(binary: Path, env: Mapping[str, str]) -> Callable[[], object]:
         def run() -> None:
@@ -181,7 +181,7 @@ def runc_lives(directory: Path, low_level: str, vendor: Vendor | None) -> Iterat
 def ctr_lives(directory: Path, vendor: Vendor | None) -> tuple[list[Life], Callable[[], None]]:
     """Return lives through containerd, and a function that ends it."""
     directory.mkdir()
-    os.environ.update(vendor.configure("runc") if vendor is not None else {})
+    os.environ.update(vendor.configure("ctr", "runc") if vendor is not None else {})
     engine = Containerd(directory)
 
     def life(binary: Path, env: Mapping[str, str]) -> Callable[[], object]:
@@ -225,79 +225,41 @@ def docker_lives(directory: Path, ends: ExitStack, *, as_shipped: bool) -> list[
     asked = [word for name, value in SLICE.items() for word in ("-e", f"{name}={value}")]
     return [
         Life(way, PLAIN, life("runc")),
-        Life(way, AGAIN, life("runc")),
         Life(way, "the wrapper, no slice", life("cgpu")),
         Life(way, SLICED, life("cgpu", *asked)),
     ]
 
 
-def part_lives(directory: Path) -> Iterator[Life]:
-    """Yield single processes of a sliced life, on their own."""
-    state = json.dumps({"ociVersion": "1.0.2", "id": "benchmark-life-1", "pid": os.getpid(), "bundle": "/"})
-    tree = paths.tree(None)
-    start = ("prestart", tree, f"create id=benchmark-life-1 gpu=0:{1 << 20}:1:0")
-    stop = ("poststop", tree, "destroy id=benchmark-life-1")
-    python = ("/usr/bin/python3", "-IS")
-    runc = Runc(directory / "parts")
-
-    def process(*command: str) -> Callable[[], object]:
-        return lambda: must_say(command, state)
-
-    def wrapper() -> None:
-        bundle = runc.bundle(runc.spec(["/nothing"], SLICE))
-        must_say((str(LAUNCHER), "create", "--bundle", str(bundle), bundle.name), "")
-
-    yield Life("part", "empty program", process("/bin/true"))
-    yield Life("part", "empty interpreter", process(*python, "-c", "pass"))
-    yield Life("part", "hook, prestart", process(str(HOOK), *start), before=process(str(HOOK), *stop))
-    yield Life("part", "hook, poststop", process(str(HOOK), *stop))
-    yield Life("part", "wrapper, with server", wrapper, low_level="true")
-    yield Life("part", "wrapper, no server", wrapper, low_level="true", server=False)
-
-
-def must_say(command: Sequence[str], text: str) -> None:
-    """Run a process with a text on standard input; it has to succeed."""
-    done = subprocess.run(command, input=text, text=True, capture_output=True, check=False, timeout=30)
-    if done.returncode != 0:
-        raise SystemExit(f"{command}: {done.stderr}")
-
-
-def report(lives: Sequence[Life], due: Sequence[str] = ()) -> list[str]:
+def report(measured: Mapping[tuple[str, str], Sequence[float]], due: Sequence[str] = ()) -> list[str]:
     """Print medians, each life's addition to the plain one, and the bars. Return the bars that fail.
 
-    due: lives that have to have a bar, whether or not they could be run.
+    measured: milliseconds of each life, by the program that starts it and its variant. due: programs that
+    have to have a bar, whether or not their lives could be run.
     """
     bars = []
-    median = {(life.way, life.variant): statistics.median(life.times) for life in lives}
-    for life in lives:
-        value, base = median[life.way, life.variant], median.get((life.way, PLAIN))
-        ordered = sorted(life.times)
+    median = {life: statistics.median(times) for life, times in measured.items()}
+    for (way, variant), times in measured.items():
+        value, base = median[way, variant], median.get((way, PLAIN))
+        ordered = sorted(times)
         low, high = ordered[len(ordered) // 4], ordered[3 * len(ordered) // 4]
-        added = f"  +{value - base:5.1f} ms ({value / base:.2f}x)" if base and life.variant != PLAIN else ""
-        print(f"{f'{life.way}: {life.variant}':44} {value:8.1f} ms {f'({low:.1f} to {high:.1f})':18}{added}")
-    for way in dict.fromkeys([*(life.way for life in lives), *due]):
-        found = {life.variant: median[way, life.variant] for life in lives if life.way == way}
+        added = f"  +{value - base:5.1f} ms ({value / base:.2f}x)" if base and variant != PLAIN else ""
+        print(f"{f'{way}: {variant}':44} {value:8.1f} ms {f'({low:.1f} to {high:.1f})':18}{added}")
+    for way in dict.fromkeys([*(way for way, _ in measured), *due]):
+        found = {variant: value for (one, variant), value in median.items() if one == way}
         if way in due or WHOLE_CARD in found:
             bars += [f"{way}: {bar_of(found)}", *(f"{way}: {said}" for said in beside_no_card(found))]
-        bars += told_apart(way, lives)
+        if {PLAIN, SLICED} <= found.keys():
+            bars.append(f"{way}: {told_apart(measured[way, PLAIN], measured[way, SLICED])}")
     print("\n".join(bars))
     return failed(bars)
 
 
-def told_apart(way: str, lives: Sequence[Life]) -> list[str]:
-    """Say whether these many lives with a slice can be told from plain ones (Mann and Whitney's rank sum).
-
-    Beside it, where there are any, whether as many plain ones more can be.
-    """
-    times = {life.variant: life.times for life in lives if life.way == way}
-    said = []
-    for variant, called in ((AGAIN, "another plain life"), (SLICED, "a life with a slice")):
-        if PLAIN in times and variant in times:
-            longer, chance = rank_sum(times[variant], times[PLAIN])
-            found = "cannot" if chance >= SIGNIFICANT else "can"
-            pairs = f"{called} takes longer than a plain one {100 * longer:.0f} times of 100"
-            said.append(f"{way}: {pairs}; {len(times[PLAIN])} of each {found} be told apart (p {chance:.3f})")
-    return said
+def told_apart(plain: Sequence[float], sliced: Sequence[float]) -> str:
+    """Say whether these many lives with a slice can be told from plain ones (Mann and Whitney's rank sum)."""
+    longer, chance = rank_sum(sliced, plain)
+    found = "cannot" if chance >= SIGNIFICANT else "can"
+    pairs = f"a life with a slice takes longer than a plain one {100 * longer:.0f} times of 100"
+    return f"{pairs}; {len(plain)} of each {found} be told apart (p {chance:.3f})"
 
 
 def rank_sum(ones: Sequence[float], others: Sequence[float]) -> tuple[float, float]:
@@ -340,40 +302,43 @@ def bar(slice_adds: float, peer_adds: float) -> str:
 
 def main() -> None:
     """Measure and print; exit with 1 where a bar is missed, or is due and could not be measured."""
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--rounds", type=int, default=40)
-    parser.add_argument("--nvidia-runtime", type=Path, default=shutil.which("nvidia-container-runtime"))
-    options = parser.parse_args()
-    if options.nvidia_runtime is None:
-        print(NO_VENDOR)
+    rounds, runtime = options(__doc__)
     with tempfile.TemporaryDirectory(prefix="cgpu-life-") as name, running_server(str(ROOT)):
         directory = Path(name)
-        (directory / "parts").mkdir()
-        vendor = None
-        if options.nvidia_runtime is not None:
-            vendor = Vendor(Path(options.nvidia_runtime), directory / "nvidia")
-            vendor.directory.mkdir()
-        bars = measure(directory, vendor, options.rounds)
+        vendor = Vendor(runtime, directory / "nvidia") if runtime is not None else None
+        bars = measure(directory, vendor, rounds)
     raise SystemExit(1 if bars else 0)
+
+
+def options(description: str | None) -> tuple[int, Path | None]:
+    """Return the number of rounds and NVIDIA's runtime, as the command line says; say where there is none."""
+    parser = argparse.ArgumentParser(description=description)
+    parser.add_argument("--rounds", type=int, default=40)
+    parser.add_argument("--nvidia-runtime", type=Path, default=shutil.which("nvidia-container-runtime"))
+    chosen = parser.parse_args()
+    if chosen.nvidia_runtime is None:
+        print(NO_VENDOR)
+        return chosen.rounds, None
+    return chosen.rounds, Path(chosen.nvidia_runtime)
 
 
 def measure(directory: Path, vendor: Vendor | None, rounds: int) -> list[str]:
     """Run all lives in rounds, and report. Return the bars that fail."""
-    low_levels = [name for name in ("runc", "crun") if shutil.which(name)]
+    low_levels = [name for name in LOW_LEVELS if shutil.which(name)]
     lives: list[Life] = []
     with ExitStack() as ends:
         for as_shipped in (True, False) if shutil.which("dockerd") else ():
             place = directory / ("docker-as-shipped" if as_shipped else "docker")
             lives += docker_lives(place, ends, as_shipped=as_shipped)
-        by_ctr, end = ctr_lives(directory / "ctr", replace_directory(vendor, "of-ctr"))
+        by_ctr, end = ctr_lives(directory / "ctr", vendor)
         ends.callback(end)
         lives += by_ctr
         for low_level in low_levels:
             lives += filter(works, runc_lives(directory / low_level, low_level, vendor))
-        lives += part_lives(directory)
         for life, counts in in_rounds(lives, rounds):
             life.measure(counts=counts)
-        return report(lives, ["ctr run", *low_levels] if vendor is not None else [])
+        measured = {(life.way, life.variant): life.times for life in lives}
+        return report(measured, ["ctr run", *low_levels] if vendor is not None else [])
 
 
 def works(life: Life) -> bool:
@@ -384,15 +349,6 @@ def works(life: Life) -> bool:
         print(f"{life.way}: {life.variant}: not measured, this machine cannot run it")
         return False
     return True
-
-
-def replace_directory(vendor: Vendor | None, name: str) -> Vendor | None:
-    """Return the same runtime with files of its own."""
-    if vendor is None:
-        return None
-    made = Vendor(vendor.runtime, vendor.directory / name)
-    made.directory.mkdir()
-    return made
 
 
 if __name__ == "__main__":

@@ -1,9 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Measures lives, by the standard library alone: module_life.py starts it in a virtual machine.
 
-Takes a JSON file: rounds, where bundles and state go, the folder of the package, whether the program prints
-its moment, and by its name each life's runtime, specification, environment, and whether the wrapper has a
-server. Prints milliseconds in JSON: of a whole life, or of its parts.
+Takes a JSON file: rounds, where bundles and state go, the folder of the package, and by its name each life's
+runtime, specification, environment, and whether the wrapper has a server. Prints milliseconds in JSON.
 """
 
 from __future__ import annotations
@@ -22,7 +21,6 @@ from typing import Any, TypeVar
 
 PR_SET_CHILD_SUBREAPER = 36  # linux/prctl.h
 SOCKET = "/run/cgpu-container-runtime.sock"
-FIRST, LAST = "to the first instruction", "from there to the end"
 FIRST_ROUNDS = 2  # which warm caches, and do not count
 T = TypeVar("T")
 SERVER = """
@@ -38,23 +36,12 @@ def whole_life(base: Sequence[str], bundle: Path, name: str, environment: Mappin
 
     NVIDIA's runtime does nothing for `run`. Raises CalledProcessError.
     """
-    parts(base, bundle, name, environment, subprocess.DEVNULL)
-
-
-def parts(
-    base: Sequence[str], bundle: Path, name: str, environment: Mapping[str, str], output: int
-) -> dict[str, float]:
-    """Live a whole life, and return milliseconds by command. output: the container's."""
     env = os.environ | dict(environment)
-    took: dict[str, float] = {}
 
     def call(*words: str) -> None:
-        begun = time.monotonic()
         # Without pipes: the container keeps what create was given.
-        subprocess.run(
-            [*base, *words], env=env, stdin=subprocess.DEVNULL, stdout=output, check=True, timeout=300
-        )
-        took[words[0]] = (time.monotonic() - begun) * 1000
+        nothing = subprocess.DEVNULL
+        subprocess.run([*base, *words], env=env, stdin=nothing, stdout=nothing, check=True, timeout=300)
 
     # As containerd's shim: the container's process is this one's child when create has ended.
     ctypes.CDLL(None).prctl(PR_SET_CHILD_SUBREAPER, 1)
@@ -64,23 +51,6 @@ def parts(
     # One that is not reaped keeps its cgroup busy, and runc waits before it tries again to remove that.
     os.waitpid(int(pid_file.read_text()), 0)
     call("delete", name)
-    return took
-
-
-def moments(base: Sequence[str], bundle: Path, name: str, environment: Mapping[str, str]) -> dict[str, float]:
-    """Live the life of a program that prints its moment; return milliseconds by part."""
-    with (bundle / "output").open("w+") as output:
-        begun = time.monotonic()
-        took = parts(base, bundle, name, environment, output.fileno())
-        ended = time.monotonic()
-        output.seek(0)
-        return around(begun, output.read(), ended) | took
-
-
-def around(begun: float, said: str, ended: float) -> dict[str, float]:
-    """Return the milliseconds to the first instruction, and from there to the end, of moments in seconds."""
-    ran = int(said) / 1e9
-    return {FIRST: (ran - begun) * 1000, LAST: (ended - ran) * 1000}
 
 
 @contextmanager
@@ -121,14 +91,12 @@ def in_rounds(things: Sequence[T], rounds: int) -> Iterator[tuple[T, bool]]:
             yield thing, turn >= FIRST_ROUNDS
 
 
-def measure(life: dict[str, Any], folder: Path, name: str, *, by_part: bool) -> object:
+def measure(life: dict[str, Any], folder: Path, name: str) -> float:
     bundle = folder / name
     bundle.mkdir(parents=True)
     (bundle / "config.json").write_text(json.dumps(life["spec"]))
     base = [life["runtime"], "--root", str(folder / "state")]
     with wrapper_server(there=life["server"]):
-        if by_part:
-            return moments(base, bundle, name, life["environment"])
         start = time.perf_counter()
         whole_life(base, bundle, name, life["environment"])
         return (time.perf_counter() - start) * 1000
@@ -137,10 +105,10 @@ def measure(life: dict[str, Any], folder: Path, name: str, *, by_part: bool) -> 
 def main() -> None:
     """Measure each life in rounds, and print."""
     job = json.loads(Path(sys.argv[1]).read_text())
-    times: dict[str, list[object]] = {name: [] for name in job["lives"]}
+    times: dict[str, list[float]] = {name: [] for name in job["lives"]}
     with running_server(job["package"]):
         for number, (name, counts) in enumerate(in_rounds(list(times), job["rounds"])):
-            took = measure(job["lives"][name], Path(job["folder"]), f"life-{number}", by_part=job["moments"])
+            took = measure(job["lives"][name], Path(job["folder"]), f"life-{number}")
             if counts:
                 times[name].append(took)
     print(json.dumps(times))
