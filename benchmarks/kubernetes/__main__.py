@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Measure how fast Kubernetes places pods with claims of parts of GPUs, and what its components take for it.
 
-Beside that the same pods without claims, and the same with a scheduler extender. Needs root and the
-namespaces of scripts/kubernetes/bench, which make bench-kubernetes runs.
+Beside that the same pods without claims. Needs root and the namespaces of scripts/kubernetes/bench, which
+`make bench-kubernetes` runs.
 """
 
 from __future__ import annotations
@@ -15,9 +15,8 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from benchmarks.kubernetes.plane import plane
-from benchmarks.kubernetes.programs import extender
 from benchmarks.kubernetes.report import about, table
-from benchmarks.kubernetes.steps import COMPARED, Extent, Result, Runner, Step, planned
+from benchmarks.kubernetes.steps import VARIANTS, Extent, Result, Runner, Step, planned
 from tests.kubernetes.programs import cache
 
 VERSION = "1.36"
@@ -30,7 +29,7 @@ def say(text: str) -> None:
 def measured(plan: Sequence[list[Step]], extent: Extent, version: str, logs: Path) -> Iterator[Result]:
     """Yield what each step gives; a control plane that fails is said, and the others go on."""
     for steps in plan:
-        with plane((cache() / version, extender(version)), version, logs) as one, one.running() as loader:
+        with plane(cache() / version, version, logs) as one, one.running() as loader:
             try:
                 for result in Runner(one, loader, extent, say).run(steps):
                     say(table([result]).splitlines()[-1])
@@ -49,7 +48,7 @@ def options(arguments: Sequence[str] | None) -> argparse.Namespace:
     )
     parser.add_argument("--pods", type=int, default=usual.pods, help="that are placed in each measurement")
     parser.add_argument("--seconds", type=float, default=usual.seconds, help="for a measurement, at most")
-    parser.add_argument("--variant", action="append", choices=[*COMPARED, "templates"], help="only this one")
+    parser.add_argument("--variant", action="append", choices=VARIANTS, help="only this one")
     parser.add_argument("--profiles", type=Path, help="write CPU profiles of the scheduler there")
     parser.add_argument("--logs", type=Path, default=Path("reports/bench-kubernetes"))
     parser.add_argument("--out", type=Path, help="write the table there as well")

@@ -17,17 +17,14 @@ from cgpu.kubernetes.names import DRIVER
 from cgpu.kubernetes.node.card import Card
 from cgpu.kubernetes.node.devices import device
 
-Variant = Literal["plain", "claims", "templates", "extender"]
+Variant = Literal["plain", "claims"]
 CARDS = 2  # of each node, as T4:2 has them
 CARD_MIB = 15109
-GIB_OF_CARD = 15
 #: of each card for pods that are there before; the rest is for those that the scheduler has placed meanwhile
 FILLED_GIB = 12
 MAX_INST = 20
 NAMESPACE = "default"
 CLAIM = "gpu"
-TEMPLATE = "one-gib"
-RESOURCE = "aliyun.com/gpu-mem"
 CORE = "/api/v1"
 RESOURCE_API = "/apis/resource.k8s.io/v1"
 IN_NAMESPACE = f"namespaces/{NAMESPACE}"
@@ -53,16 +50,9 @@ def card_uuid(node: int, index: int) -> str:
 
 
 def nodes(numbers: range) -> Iterator[Request]:
-    """Yield the nodes, each with the extended resource as well: that alone changes nothing for other pods."""
     for number in numbers:
         name = node_name(number)
-        has = {
-            "cpu": "64",
-            "memory": "512Gi",
-            "pods": "110",
-            RESOURCE: str(CARDS * GIB_OF_CARD),
-            "aliyun.com/gpu-count": str(CARDS),
-        }
+        has = {"cpu": "64", "memory": "512Gi", "pods": "110"}
         ready = {"type": "Ready", "status": "True", "reason": "MadeUp", "message": "nobody is there"}
         body = {
             "apiVersion": "v1",
@@ -109,16 +99,6 @@ def slices(numbers: range) -> Iterator[Request]:
         yield Request("POST", f"{RESOURCE_API}/resourceslices", body)
 
 
-def shared_template() -> Request:
-    body = {
-        "apiVersion": "resource.k8s.io/v1",
-        "kind": "ResourceClaimTemplate",
-        "metadata": {"name": TEMPLATE},
-        "spec": {"spec": ONE_GIB},
-    }
-    return Request("POST", f"{RESOURCE_API}/{IN_NAMESPACE}/resourceclaimtemplates", body)
-
-
 def claim(name: str) -> dict[str, Any]:
     return {
         "apiVersion": "resource.k8s.io/v1",
@@ -135,16 +115,11 @@ def claims(names: list[str]) -> Iterator[Request]:
 
 
 def pod(name: str, variant: Variant, **spec: Any) -> dict[str, Any]:
-    """Return a pod that asks for 1 GiB in the way of a variant, or for no GPU."""
+    """Return a pod that asks for 1 GiB by a claim of its own name, or for no GPU."""
     resources: dict[str, Any] = {"requests": {"cpu": "10m", "memory": "16Mi"}}
-    if variant == "extender":
-        resources["limits"] = {RESOURCE: "1"}
-    elif variant != "plain":
+    if variant == "claims":
         resources["claims"] = [{"name": CLAIM}]
-        source = (
-            {"resourceClaimName": name} if variant == "claims" else {"resourceClaimTemplateName": TEMPLATE}
-        )
-        spec["resourceClaims"] = [{"name": CLAIM, **source}]
+        spec["resourceClaims"] = [{"name": CLAIM, "resourceClaimName": name}]
     container = {"name": "main", "image": "none.example/none:1", "resources": resources}
     return {
         "apiVersion": "v1",
@@ -186,8 +161,6 @@ def placed_pods(filled: list[Place], variant: Variant) -> Iterator[Request]:
     """Yield pods that are on their nodes already."""
     for one in filled:
         body = pod(one.name, variant, nodeName=node_name(one.node))
-        if variant == "extender":
-            body["metadata"]["annotations"] = {"ALIYUN_COM_GPU_MEM_IDX": str(one.card)}
         yield Request("POST", f"{CORE}/{IN_NAMESPACE}/pods", body)
 
 

@@ -6,21 +6,19 @@ from __future__ import annotations
 import csv
 import json
 import tempfile
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
 from benchmarks.kubernetes.load import Loader
 from benchmarks.kubernetes.measure import OPEN
-from benchmarks.kubernetes.objects import RESOURCE, Variant
 from tests.integration.commands import Server
 from tests.kubernetes.harness.chart import rendered
 from tests.kubernetes.harness.control_plane import api_server, etcd, listens
 from tests.kubernetes.harness.credentials import SERVER, Credentials
 from tests.kubernetes.harness.settings import Settings
 
-EXTENDER_PORT = 32766
 NO_LIMIT = 100_000  # of calls in a second: a scheduler takes no negative number for its burst
 # No controller manager makes service accounts, or takes away the taint of a new node.
 API_FLAGS = ("--disable-admission-plugins=ServiceAccount,TaintNodesByCondition",)
@@ -45,11 +43,10 @@ UNLIMITED = Qps(None)
 class Plane:
     """A control plane in a folder."""
 
-    def __init__(self, settings: Settings, folder: Path, extender: Path) -> None:
-        """Prepare one. extender: its program."""
+    def __init__(self, settings: Settings, folder: Path) -> None:
+        """Prepare one."""
         self._settings = settings
         self._folder = folder
-        self._extender = extender
         self._credentials = Credentials(folder / "credentials")
         self.components: dict[str, Server] = {}
 
@@ -66,19 +63,14 @@ class Plane:
             self._stop()
 
     @contextmanager
-    def scheduling(self, variant: Variant, qps: Qps = UNLIMITED) -> Iterator[None]:
-        """Have a scheduler, and its helpers in a variant."""
-        before = set(self.components)
+    def scheduling(self, qps: Qps = UNLIMITED) -> Iterator[None]:
+        """Have a scheduler."""
+        scheduler = self._scheduler(qps)
         try:
-            if variant == "extender":
-                self._start(self._extender_process())
-            if variant == "templates":
-                self._start(self._claim_controller(qps))
-            self._start(self._scheduler(variant, qps))
+            self._start(scheduler)
             yield
         finally:
-            for name in reversed([one for one in self.components if one not in before]):
-                self.components.pop(name).stop()
+            self.components.pop(scheduler.name).stop()
 
     def _start(self, component: Server) -> None:
         self.components[component.name] = component
@@ -89,7 +81,7 @@ class Plane:
             component.stop()
         self.components.clear()
 
-    def _scheduler(self, variant: Variant, qps: Qps) -> Server:
+    def _scheduler(self, qps: Qps) -> Server:
         kubeconfig = str(self._credentials.path("kube-scheduler"))
         config: dict[str, object] = {
             "apiVersion": "kubescheduler.config.k8s.io/v1",
@@ -97,38 +89,10 @@ class Plane:
             "clientConnection": {"kubeconfig": kubeconfig, **qps.connection},
             "leaderElection": {"leaderElect": False},
         }
-        if variant == "extender":
-            config["extenders"] = [
-                {
-                    "urlPrefix": f"http://127.0.0.1:{EXTENDER_PORT}",
-                    "filterVerb": "filter",
-                    "bindVerb": "bind",
-                    "nodeCacheCapable": True,
-                    "managedResources": [{"name": RESOURCE, "ignoredByScheduler": False}],
-                }
-            ]
         path = self._folder / "scheduler.json"
         path.write_text(json.dumps(config))
         flags = [f"--config={path}", f"--authorization-always-allow-paths={','.join(OPEN)}"]
         return self._settings.component("kube-scheduler", flags, listens(10259))
-
-    def _claim_controller(self, qps: Qps) -> Server:
-        """Return the controller that makes claims of templates, alone."""
-        rate = qps.limit or NO_LIMIT
-        flags = [
-            f"--kubeconfig={self._credentials.path('admin')}",
-            "--controllers=resourceclaim-controller",
-            "--leader-elect=false",
-            f"--kube-api-qps={rate}",
-            f"--kube-api-burst={2 * rate}",
-        ]
-        return self._settings.component("kube-controller-manager", flags, listens(10257))
-
-    def _extender_process(self) -> Server:
-        flags = [str(self._extender), "--kubeconfig", str(self._credentials.path("admin"))]
-        address = ["--address", f"127.0.0.1:{EXTENDER_PORT}"]
-        log = self._settings.logs / "extender.log"
-        return Server("extender", [*flags, *address], log, listens(EXTENDER_PORT))
 
 
 def device_class() -> dict[str, object]:
@@ -137,9 +101,8 @@ def device_class() -> dict[str, object]:
 
 
 @contextmanager
-def plane(programs: Sequence[Path], version: str, logs: Path) -> Iterator[Plane]:
-    """Yield a plane. programs: the folder of Kubernetes' components, and the extender."""
-    folder, extender = programs
+def plane(programs: Path, version: str, logs: Path) -> Iterator[Plane]:
+    """Yield a plane. programs: the folder of Kubernetes' components."""
     logs.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(prefix="bench-kubernetes-") as place:
-        yield Plane(Settings(folder, version, "/", logs), Path(place), extender)
+        yield Plane(Settings(programs, version, "/", logs), Path(place))

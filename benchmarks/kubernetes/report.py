@@ -8,14 +8,11 @@ import platform
 from collections.abc import Sequence
 from pathlib import Path
 
-from benchmarks.kubernetes.measure import Usage
 from benchmarks.kubernetes.steps import Result
 from tests.kubernetes.programs import HERE, MODULE_KUBERNETES, VERSIONS, version_in
 
 GIB = 1 << 30
 SHOWN = (("scheduler", "kube-scheduler"), ("API server", "kube-apiserver"), ("etcd", "etcd"))
-HELPERS = ("extender", "kube-controller-manager")
-NOT_THERE = "-"
 
 
 def about(version: str, load: float, minutes: float) -> str:
@@ -38,8 +35,8 @@ def table(results: Sequence[Result]) -> str:
     """Return one line for each measurement."""
     head = (
         f"{'':9} {'nodes':>6} {'filled':>7} {'calls/s':>8} {'pods/s':>7} "
-        f"{'CPU ms for a pod: scheduler':>28} {'API':>5} {'etcd':>5} {'other':>6} "
-        f"{'MiB: scheduler':>15} {'API':>6} {'etcd':>6} {'other':>6}"
+        f"{'CPU ms for a pod: scheduler':>28} {'API':>5} {'etcd':>5} "
+        f"{'MiB: scheduler':>15} {'API':>6} {'etcd':>6}"
     )
     return "\n".join([head, *map(_line, results)])
 
@@ -48,19 +45,10 @@ def _line(result: Result) -> str:
     step, found = result.step, result.measured
     calls = "no limit" if step.qps.limit is None else str(step.qps.limit)
     usage = [found.usage[name] for _, name in SHOWN]
-    other = [found.usage[name] for name in HELPERS if name in found.usage]
     cpu = [f"{one.cpu_ms:.1f}" for one in usage]
     memory = [str(one.mib) for one in usage]
     return (
         f"{step.variant:9} {step.nodes:6} {step.filled:7} {calls:>8} {found.rate:7.0f} "
-        f"{cpu[0]:>28} {cpu[1]:>5} {cpu[2]:>5} {_other_cpu(other):>6} "
-        f"{memory[0]:>15} {memory[1]:>6} {memory[2]:>6} {_other_memory(other):>6}"
+        f"{cpu[0]:>28} {cpu[1]:>5} {cpu[2]:>5} "
+        f"{memory[0]:>15} {memory[1]:>6} {memory[2]:>6}"
     )
-
-
-def _other_cpu(other: Sequence[Usage]) -> str:
-    return f"{sum(one.cpu_ms for one in other):.1f}" if other else NOT_THERE
-
-
-def _other_memory(other: Sequence[Usage]) -> str:
-    return str(sum(one.mib for one in other)) if other else NOT_THERE

@@ -15,10 +15,10 @@ from benchmarks.kubernetes.measure import Measured, measure, profile
 from benchmarks.kubernetes.objects import Variant
 from benchmarks.kubernetes.plane import UNLIMITED, Plane, Qps, device_class
 
-COMPARED: Sequence[Variant] = ("plain", "claims", "extender")
+VARIANTS: Sequence[Variant] = ("plain", "claims")
 NODES = (100, 500, 1000, 2500, 5000)
 FILLED = (1000, 10_000, 100_000)
-#: as kube-scheduler and the controller manager have it unless told
+#: as kube-scheduler has it unless told
 DEFAULT_QPS = Qps(50)
 PROFILE_S = 10
 
@@ -56,16 +56,15 @@ class Extent:
 def planned(extent: Extent) -> Iterator[list[Step]]:
     """Yield the steps of each control plane, in their order."""
     counts = [count for count in NODES if count <= extent.nodes]
-    for variant in COMPARED:
+    for variant in VARIANTS:
         for count in counts:
             steps = [Step(variant, count)]
             if count == counts[-1]:
                 steps += [Step(variant, count, filled) for filled in FILLED if filled <= extent.filled]
             yield steps
     several = counts[len(counts) // 2]
-    for variant in (*COMPARED, "templates"):
+    for variant in VARIANTS:
         yield [Step(variant, several, qps=DEFAULT_QPS)]
-    yield [Step("templates", several)]
 
 
 class Runner:
@@ -86,7 +85,7 @@ class Runner:
         for step in steps:
             self._fill(step)
             self._ask(step.variant)
-            with self._plane.scheduling(step.variant, step.qps), self._profiled(step):
+            with self._plane.scheduling(step.qps), self._profiled(step):
                 found = measure(self._plane.components, self._extent.pods, self._extent.seconds)
             yield Result(step, found)
 
@@ -105,12 +104,10 @@ class Runner:
     def _nodes(self, step: Step) -> None:
         numbers = range(step.nodes)
         self._loader.send(objects.nodes(numbers))
-        if step.variant in ("claims", "templates"):
+        if step.variant == "claims":
             chosen = objects.Request("POST", f"{objects.RESOURCE_API}/deviceclasses", device_class())
             self._loader.send([chosen])
             self._loader.send(objects.slices(numbers))
-        if step.variant == "templates":
-            self._loader.send([objects.shared_template()])
 
     def _fill(self, step: Step) -> None:
         places = objects.places(range(self._filled, step.filled), step.nodes)

@@ -58,11 +58,11 @@ class CContainer(ctypes.Structure):
 
 
 class CShares(ctypes.Structure):
-    _fields_ = (("settings", CSettings), ("card", CSetup), *u32("controls", "tells"))
+    _fields_ = (("settings", CSettings), ("card", CSetup), *u32("controls", "spare"))
 
 
 FIGURES: Final = ("busy", "switching", "submitted", "completed", "queued", "cancelled", "waited", "starved")
-TOTALS: Final = ("busy", "switching", "idle", "idle_with_work", "decisions", "deciding", "controls")
+TOTALS: Final = ("busy", "switching", "idle_with_work")
 
 
 class CFigures(ctypes.Structure):
@@ -122,7 +122,6 @@ class Case:
     costs: Costs = field(default_factory=Costs)
     sample: int = 0
     controls: bool = True
-    tells: bool = True
 
 
 @dataclass(frozen=True)
@@ -151,11 +150,7 @@ class Result:
     containers: list[Figures]
     busy: int
     switching: int
-    idle: int
     idle_with_work: int
-    decisions: int
-    deciding: int
-    controls: int
     samples: list[list[int]]
 
 
@@ -231,7 +226,6 @@ def c_setup(case: Case) -> CShares:
         settings=CSettings(case.policy, case.max_inst, case.prio_ratio, int(case.time_slices), case.slice),
         card=CSetup(1, case.costs.switch, case.costs.save, case.costs.command),
         controls=int(case.controls),
-        tells=int(case.tells),
     )
 
 

@@ -1,16 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 /* Scheduler and card, joined: decisions become scheduling controls, and runs are reported. */
-#include <time.h>
-
 #include "inside.h"
-
-static uint64_t processor_ns(void)
-{
-	struct timespec now;
-
-	clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &now);
-	return (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;
-}
 
 /* GPU time that a container has used, contexts and all. */
 uint64_t shares_used(const struct shares *shares, uint32_t slot)
@@ -79,7 +69,7 @@ static void watch_work(struct shares *shares)
 			member->idle_until = now;
 			member->served = now;
 		}
-		if (has != member->has_work && member->here && shares->setup.tells) {
+		if (has != member->has_work && member->here) {
 			cgpu_sched_process(&shares->sched, slot, has, now);
 			shares->changed = true;
 		}
@@ -98,7 +88,6 @@ static void set_channels(struct shares *shares, uint32_t slot, bool open)
 		return;
 	member->open = open;
 	work_channels_disable(shares->work, member->channel, member->of.groups, !open, false);
-	shares->totals.controls++;
 	member->closes = open ? WORK_NEVER : work_now(shares->work) + shares->setup.card.command_ns;
 }
 
@@ -117,7 +106,6 @@ static void set_slices(struct shares *shares)
 				continue;
 			shares->member[slot].slice[index] = slices[slot].us;
 			work_group_timeslice(shares->work, shares->member[slot].group[index], slices[slot].us);
-			shares->totals.controls++;
 		}
 	}
 }
@@ -172,14 +160,12 @@ void shares_report(struct shares *shares)
 
 static void decide(struct shares *shares)
 {
-	uint64_t now = work_now(shares->work), start = processor_ns();
+	uint64_t now = work_now(shares->work);
 	struct cgpu_sched_decision decision;
 	uint32_t slot;
 
 	shares_report(shares);
 	cgpu_sched_decide(&shares->sched, now, &decision);
-	shares->totals.deciding += processor_ns() - start;
-	shares->totals.decisions++;
 	shares->wake = decision.until == CGPU_SCHED_FOREVER ? WORK_NEVER : decision.until;
 	for (slot = 0; slot < SHARES_CONTAINERS; slot++) {
 		if (shares->member[slot].here && shares->member[slot].of.groups)

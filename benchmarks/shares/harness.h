@@ -26,7 +26,7 @@ struct shares_setup {
 	struct cgpu_sched_settings settings;
 	struct work_setup card;
 	uint32_t controls; /* 0: nothing is done with the card, which is native scheduling */
-	uint32_t tells; /* a container takes part while it has work, as if its processes came with it and went */
+	uint32_t spare;
 };
 
 struct shares_figures {
@@ -40,15 +40,11 @@ struct shares_figures {
 	uint64_t starved; /* the longest time with work and not on the card */
 };
 
-/* Totals of the card, and of the scheduler. */
+/* Totals of the card. */
 struct shares_totals {
 	uint64_t busy;
 	uint64_t switching;
-	uint64_t idle;
-	uint64_t idle_with_work; /* of these, while anyone had work */
-	uint64_t decisions;
-	uint64_t deciding; /* ns of the processor for all of them */
-	uint64_t controls; /* calls of the driver */
+	uint64_t idle_with_work; /* ns without work on the card, while anyone had some */
 };
 
 /* Functions that can fail return 0, or -1 for a wrong request, and then nothing has happened. */
@@ -56,6 +52,7 @@ struct shares;
 /* NULL: a setup that cannot be run, or no memory. */
 struct shares *shares_open(const struct shares_setup *setup);
 void shares_close(struct shares *shares);
+/* It takes part while it has work, as if its processes came with the work and went. */
 int shares_join(struct shares *shares, uint32_t slot, const struct shares_container *container);
 int shares_leave(struct shares *shares, uint32_t slot);
 int shares_change(struct shares *shares, uint32_t slot, uint32_t weight, uint32_t highprio);

@@ -49,12 +49,11 @@ static int add_groups(struct shares *shares, struct member *member)
 
 int shares_join(struct shares *shares, uint32_t slot, const struct shares_container *container)
 {
-	uint64_t now = work_now(shares->work);
 	struct member *member;
 
 	if (slot >= SHARES_CONTAINERS || container->groups > SHARES_GROUPS)
 		return -1;
-	if (cgpu_sched_join(&shares->sched, slot, container->weight, container->highprio, now))
+	if (cgpu_sched_join(&shares->sched, slot, container->weight, container->highprio, work_now(shares->work)))
 		return -1;
 	member = &shares->member[slot];
 	memset(member, 0, sizeof(*member));
@@ -67,8 +66,6 @@ int shares_join(struct shares *shares, uint32_t slot, const struct shares_contai
 		shares_leave(shares, slot);
 		return -1;
 	}
-	if (container->groups && !shares->setup.tells)
-		cgpu_sched_process(&shares->sched, slot, 1, now);
 	return 0;
 }
 
@@ -148,5 +145,4 @@ void shares_totals(const struct shares *shares, struct shares_totals *totals)
 	*totals = shares->totals;
 	totals->busy = engine.busy;
 	totals->switching = engine.switching;
-	totals->idle = engine.idle;
 }
