@@ -94,6 +94,8 @@ struct session {
 	struct grant memory;
 	u32 copy, space;
 	int exported;
+	/* Objects of a list that is exported and imported; 0: one object, without a list. */
+	u32 listed;
 	struct range range;
 };
 
@@ -190,12 +192,9 @@ u8 *memory_params(struct session *session, size_t cut);
 /* A request as VID_HEAP_CONTROL takes it, and a call of it. */
 struct rm_ioctl heap_allocation(struct session *session);
 u32 heap_call(struct session *session, struct rm_ioctl *heap);
-enum verdict check_memory_long(struct session *session);
-enum verdict check_memory_short(struct session *session);
+/* In the way of session->request. */
+enum verdict check_memory(struct session *session);
 enum verdict check_memory_cut(struct session *session);
-enum verdict check_heap_size(struct session *session);
-enum verdict check_heap_range(struct session *session);
-enum verdict check_heap_tiled(struct session *session);
 enum verdict check_heap_egm(struct session *session);
 
 /* refusals.c */

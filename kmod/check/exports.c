@@ -16,11 +16,11 @@ static u32 transfer(struct session *session, const struct rm_transfer *call)
 	return rm_control(session, session->client, call->command, call->bytes);
 }
 
-static u32 export_by(struct session *session, u32 list)
+static u32 export(struct session *session)
 {
 	u32 status = fresh_descriptor(session);
 	struct rm_transfer to =
-		rm_export(session->abi, session->device, &session->memory.handle, list, session->exported);
+		rm_export(session->abi, session->device, &session->memory.handle, session->listed, session->exported);
 
 	return status != NV_OK ? status : transfer(session, &to);
 }
@@ -37,10 +37,10 @@ static u32 judge_import(struct session *session)
 	return rm_free(session, handle);
 }
 
-static u32 import_by(struct session *session, u32 list)
+static u32 import(struct session *session)
 {
 	u32 wanted = session->next_handle++, status;
-	struct rm_transfer from = rm_import(session->abi, session->device, &wanted, list, session->exported);
+	struct rm_transfer from = rm_import(session->abi, session->device, &wanted, session->listed, session->exported);
 
 	status = transfer(session, &from);
 	if (status != NV_OK)
@@ -50,31 +50,10 @@ static u32 import_by(struct session *session, u32 list)
 	return status == NV_OK ? judge_import(session) : status;
 }
 
-static u32 export_one(struct session *session)
-{
-	return export_by(session, 0);
-}
-
-static u32 import_one(struct session *session)
-{
-	return import_by(session, 0);
-}
-
-static u32 export_list(struct session *session)
-{
-	return export_by(session, 1);
-}
-
-static u32 import_list(struct session *session)
-{
-	return import_by(session, 1);
-}
-
 /* Reads for how many objects the driver says that the descriptor has room. */
 static u32 read_room(struct session *session, u16 objects, u8 **answer)
 {
-	const struct nv_layout_NV0000_CTRL_OS_UNIX_GET_EXPORT_OBJECT_INFO_PARAMS *at =
-		&session->abi->NV0000_CTRL_OS_UNIX_GET_EXPORT_OBJECT_INFO_PARAMS;
+	const __auto_type at = &session->abi->NV0000_CTRL_OS_UNIX_GET_EXPORT_OBJECT_INFO_PARAMS;
 	u8 *params = rm_params(session, at->bytes);
 	u32 status;
 
@@ -99,8 +78,7 @@ static const char metadata[] = "check of the driver";
 /* Makes a descriptor with room for several objects, and metadata. */
 static u32 make_room(struct session *session)
 {
-	const struct nv_layout_NV0000_CTRL_OS_UNIX_CREATE_EXPORT_OBJECT_FD_PARAMS *at =
-		&session->abi->NV0000_CTRL_OS_UNIX_CREATE_EXPORT_OBJECT_FD_PARAMS;
+	const __auto_type at = &session->abi->NV0000_CTRL_OS_UNIX_CREATE_EXPORT_OBJECT_FD_PARAMS;
 	u32 status = fresh_descriptor(session);
 	u8 *params = rm_params(session, at->bytes);
 
@@ -135,33 +113,29 @@ static u32 close_descriptor(struct session *session)
 	return close(fd) ? CALL_ERRNO | (u32)errno : NV_OK;
 }
 
-enum verdict check_export(struct session *session)
+static enum verdict check_exported(struct session *session, u32 listed)
 {
 	static const struct stage stages[] = {
 		{ "the allocation", memory_take, true },
-		{ "the export", export_one, true },
+		{ "the export", export, true },
 		{ "a question about the descriptor", read_room_for_one, true },
 		{ "the free of the handle", memory_give, true },
-		{ "the import", import_one, true },
+		{ "the import", import, true },
 		{ "the close of the descriptor", close_descriptor, true },
 		{ "the free of the import", session_free_copy, false },
 	};
 
+	session->listed = listed;
 	session->request = (struct request){ VIA_RM64, NVOS32_ATTR_PAGE_SIZE_HUGE, 2048 * KIB };
 	return STAGES(session, stages);
 }
 
+enum verdict check_export(struct session *session)
+{
+	return check_exported(session, 0);
+}
+
 enum verdict check_export_list(struct session *session)
 {
-	static const struct stage stages[] = {
-		{ "the allocation", memory_take, true },
-		{ "the export of a list", export_list, true },
-		{ "the import of a list", import_list, true },
-		{ "the free of the handle", memory_give, true },
-		{ "the close of the descriptor", close_descriptor, true },
-		{ "the free of the import", session_free_copy, false },
-	};
-
-	session->request = (struct request){ VIA_RM64, NVOS32_ATTR_PAGE_SIZE_HUGE, 2048 * KIB };
-	return STAGES(session, stages);
+	return check_exported(session, 1);
 }

@@ -5,8 +5,7 @@
 /* UVM takes the binary form. */
 static u32 read_uuid(struct session *session)
 {
-	const struct nv_layout_NV2080_CTRL_GPU_GET_GID_INFO_PARAMS *at =
-		&session->abi->NV2080_CTRL_GPU_GET_GID_INFO_PARAMS;
+	const __auto_type at = &session->abi->NV2080_CTRL_GPU_GET_GID_INFO_PARAMS;
 	u8 *params = rm_params(session, at->bytes);
 	u32 status;
 
@@ -21,8 +20,7 @@ static u32 read_uuid(struct session *session)
 
 static u32 read_uuid_text(struct session *session)
 {
-	const struct nv_layout_NV2080_CTRL_GPU_GET_GID_INFO_PARAMS *at =
-		&session->abi->NV2080_CTRL_GPU_GET_GID_INFO_PARAMS;
+	const __auto_type at = &session->abi->NV2080_CTRL_GPU_GET_GID_INFO_PARAMS;
 	u8 *params = rm_params(session, at->bytes);
 	u32 status = rm_control(session, session->subdevice, NV2080_CTRL_CMD_GPU_GET_GID_INFO, at->bytes);
 
@@ -33,8 +31,7 @@ static u32 read_uuid_text(struct session *session)
 
 static u32 read_name(struct session *session)
 {
-	const struct nv_layout_NV2080_CTRL_GPU_GET_NAME_STRING_PARAMS *at =
-		&session->abi->NV2080_CTRL_GPU_GET_NAME_STRING_PARAMS;
+	const __auto_type at = &session->abi->NV2080_CTRL_GPU_GET_NAME_STRING_PARAMS;
 	u8 *params = rm_params(session, at->bytes);
 	u32 status = rm_control(session, session->subdevice, NV2080_CTRL_CMD_GPU_GET_NAME_STRING, at->bytes);
 
@@ -45,8 +42,7 @@ static u32 read_name(struct session *session)
 
 static u32 read_mode(struct session *session)
 {
-	const struct nv_layout_NV2080_CTRL_GPU_GET_INFO_V2_PARAMS *at =
-		&session->abi->NV2080_CTRL_GPU_GET_INFO_V2_PARAMS;
+	const __auto_type at = &session->abi->NV2080_CTRL_GPU_GET_INFO_V2_PARAMS;
 	const struct nv_layout_NV2080_CTRL_GPU_INFO *entry = &session->abi->NV2080_CTRL_GPU_INFO;
 	u8 *params = rm_params(session, at->bytes);
 	u32 status, mode;
@@ -65,8 +61,7 @@ static u32 read_mode(struct session *session)
 
 static u32 read_attached(struct session *session)
 {
-	const struct nv_layout_NV0000_CTRL_GPU_GET_ATTACHED_IDS_PARAMS *at =
-		&session->abi->NV0000_CTRL_GPU_GET_ATTACHED_IDS_PARAMS;
+	const __auto_type at = &session->abi->NV0000_CTRL_GPU_GET_ATTACHED_IDS_PARAMS;
 	u8 *params = rm_params(session, at->bytes);
 	u32 status = rm_control(session, session->client, NV0000_CTRL_CMD_GPU_GET_ATTACHED_IDS, at->bytes), i;
 

@@ -29,33 +29,35 @@ static const struct {
 	check_fn run;
 	/* The check runs also on a card in MIG mode. */
 	bool always;
+	/* Way in which it asks for memory. */
+	enum via via;
 } checks[] = {
-	{ "client, device and subdevice by NVOS64", check_open, true },
-	{ "client, device and subdevice by NVOS21", check_short_form, true },
-	{ "identity of the card", check_identity, true },
-	{ "envelope of NV_ESC_IOCTL_XFER_CMD", check_wrapper, true },
-	{ "parameters of classes", check_classes, true },
-	{ "calls of nvidia-uvm", check_uvm_calls, true },
-	{ "RM_ALLOC_MEMORY", check_old_call, true },
-	{ "FB_GET_INFO, FB_GET_INFO_V2 and VID_HEAP INFO", check_sizes, false },
-	{ "FB_GET_FB_REGION_INFO", check_regions, false },
-	{ "memory by RM_ALLOC with NVOS64", check_memory_long, false },
-	{ "memory by RM_ALLOC with NVOS21", check_memory_short, false },
-	{ "memory by RM_ALLOC, cut short", check_memory_cut, false },
-	{ "memory by VID_HEAP ALLOC_SIZE", check_heap_size, false },
-	{ "memory by VID_HEAP ALLOC_SIZE_RANGE", check_heap_range, false },
-	{ "memory by VID_HEAP ALLOC_TILED_PITCH_HEIGHT", check_heap_tiled, false },
-	{ "USE_EGM by VID_HEAP", check_heap_egm, false },
-	{ "refusals of RM_ALLOC", check_refusals, false },
-	{ "refusals of VID_HEAP", check_heap_refusals, false },
-	{ "GET_PIDS and GET_PID_INFO", check_process, false },
-	{ "GET_PIDS and GET_PID_INFO in another pid namespace", check_namespace, true },
-	{ "DUP_OBJECT", check_duplicate, false },
-	{ "export and import", check_export, false },
-	{ "export and import of a list", check_export_list, false },
-	{ "metadata of a descriptor", check_export_room, false },
-	{ "channel group", check_group, false },
-	{ "mappings of UVM", check_uvm_map, false },
+	{ "client, device and subdevice by NVOS64", .run = check_open, .always = true },
+	{ "client, device and subdevice by NVOS21", .run = check_short_form, .always = true },
+	{ "identity of the card", .run = check_identity, .always = true },
+	{ "envelope of NV_ESC_IOCTL_XFER_CMD", .run = check_wrapper, .always = true },
+	{ "parameters of classes", .run = check_classes, .always = true },
+	{ "calls of nvidia-uvm", .run = check_uvm_calls, .always = true },
+	{ "RM_ALLOC_MEMORY", .run = check_old_call, .always = true },
+	{ "FB_GET_INFO, FB_GET_INFO_V2 and VID_HEAP INFO", .run = check_sizes },
+	{ "FB_GET_FB_REGION_INFO", .run = check_regions },
+	{ "memory by RM_ALLOC with NVOS64", .run = check_memory, .via = VIA_RM64 },
+	{ "memory by RM_ALLOC with NVOS21", .run = check_memory, .via = VIA_RM21 },
+	{ "memory by RM_ALLOC, cut short", .run = check_memory_cut },
+	{ "memory by VID_HEAP ALLOC_SIZE", .run = check_memory, .via = VIA_HEAP },
+	{ "memory by VID_HEAP ALLOC_SIZE_RANGE", .run = check_memory, .via = VIA_RANGE },
+	{ "memory by VID_HEAP ALLOC_TILED_PITCH_HEIGHT", .run = check_memory, .via = VIA_TILED },
+	{ "USE_EGM by VID_HEAP", .run = check_heap_egm },
+	{ "refusals of RM_ALLOC", .run = check_refusals },
+	{ "refusals of VID_HEAP", .run = check_heap_refusals },
+	{ "GET_PIDS and GET_PID_INFO", .run = check_process },
+	{ "GET_PIDS and GET_PID_INFO in another pid namespace", .run = check_namespace, .always = true },
+	{ "DUP_OBJECT", .run = check_duplicate },
+	{ "export and import", .run = check_export },
+	{ "export and import of a list", .run = check_export_list },
+	{ "metadata of a descriptor", .run = check_export_room },
+	{ "channel group", .run = check_group },
+	{ "mappings of UVM", .run = check_uvm_map },
 };
 
 static void tell(struct driver *driver, u32 minor, const char *name, enum verdict verdict, const char *detail)
@@ -88,6 +90,7 @@ static void check_card(struct driver *driver, u32 minor, u32 gpu_id)
 			tell(driver, minor, checks[i].name, SKIPPED, "the card is in MIG mode");
 			continue;
 		}
+		session.request.via = checks[i].via;
 		verdict = checks[i].run(&session);
 		tell(driver, minor, checks[i].name, verdict, session.detail);
 		session_clean(&session);

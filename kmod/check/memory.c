@@ -143,9 +143,10 @@ static u32 give(struct session *session)
 	return session->request.via >= VIA_HEAP ? heap_give(session) : memory_give(session);
 }
 
-static enum verdict memory_check(struct session *session, enum via via)
+enum verdict check_memory(struct session *session)
 {
 	static const struct stage stages[] = { { "the allocation", take, true }, { "the free", give, false } };
+	const enum via via = session->request.via;
 	enum verdict verdict = PASSED;
 	size_t i;
 
@@ -158,31 +159,6 @@ static enum verdict memory_check(struct session *session, enum via via)
 		verdict = STAGES(session, stages);
 	}
 	return verdict;
-}
-
-enum verdict check_memory_long(struct session *session)
-{
-	return memory_check(session, VIA_RM64);
-}
-
-enum verdict check_memory_short(struct session *session)
-{
-	return memory_check(session, VIA_RM21);
-}
-
-enum verdict check_heap_size(struct session *session)
-{
-	return memory_check(session, VIA_HEAP);
-}
-
-enum verdict check_heap_range(struct session *session)
-{
-	return memory_check(session, VIA_RANGE);
-}
-
-enum verdict check_heap_tiled(struct session *session)
-{
-	return memory_check(session, VIA_TILED);
 }
 
 /* The last byte of the structure cannot be read: a driver whose structure is shorter does not notice. */

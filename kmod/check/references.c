@@ -48,8 +48,7 @@ static u32 listed(struct session *session, pid_t process, bool *found)
 
 static u32 held_by(struct session *session, pid_t process, u64 *bytes)
 {
-	const struct nv_layout_NV2080_CTRL_GPU_GET_PID_INFO_PARAMS *at =
-		&session->abi->NV2080_CTRL_GPU_GET_PID_INFO_PARAMS;
+	const __auto_type at = &session->abi->NV2080_CTRL_GPU_GET_PID_INFO_PARAMS;
 	const struct nv_layout_NV2080_CTRL_GPU_PID_INFO *entry = &session->abi->NV2080_CTRL_GPU_PID_INFO;
 	u8 *params = rm_params(session, at->bytes), *one = params + at->pidInfoList + entry->bytes;
 	u32 status;

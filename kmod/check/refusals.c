@@ -132,8 +132,7 @@ enum verdict check_heap_refusals(struct session *session)
 
 static u32 make_group(struct session *session, u32 space, u32 *handle)
 {
-	const struct nv_layout_NV_CHANNEL_GROUP_ALLOCATION_PARAMETERS *at =
-		&session->abi->NV_CHANNEL_GROUP_ALLOCATION_PARAMETERS;
+	const __auto_type at = &session->abi->NV_CHANNEL_GROUP_ALLOCATION_PARAMETERS;
 	u8 *params = rm_params(session, at->bytes);
 
 	*handle = session->next_handle++;
@@ -202,8 +201,7 @@ enum verdict check_classes(struct session *session)
 /* RM_ALLOC_MEMORY: the engines know the call by its size, and refuse it by its status. */
 enum verdict check_old_call(struct session *session)
 {
-	const struct nv_layout_nv_ioctl_nvos02_parameters_with_fd *at =
-		&session->abi->nv_ioctl_nvos02_parameters_with_fd;
+	const __auto_type at = &session->abi->nv_ioctl_nvos02_parameters_with_fd;
 	const struct span written[] = { { at->params_status, 4 }, { 0, 0 } };
 	u8 data[128] = { 0 };
 	u32 status;

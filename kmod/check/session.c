@@ -22,8 +22,7 @@ static u32 open_nodes(struct session *session)
 /* A card gets the first free number when it is attached: no card has the same one for ever. */
 static u32 device_number(struct session *session)
 {
-	const struct nv_layout_NV0000_CTRL_GPU_GET_ID_INFO_V2_PARAMS *at =
-		&session->abi->NV0000_CTRL_GPU_GET_ID_INFO_V2_PARAMS;
+	const __auto_type at = &session->abi->NV0000_CTRL_GPU_GET_ID_INFO_V2_PARAMS;
 	u8 *params = rm_params(session, at->bytes);
 	u32 status;
 

@@ -98,10 +98,8 @@ enum verdict check_sizes(struct session *session)
 
 enum verdict check_regions(struct session *session)
 {
-	const struct nv_layout_NV2080_CTRL_CMD_FB_GET_FB_REGION_INFO_PARAMS *at =
-		&session->abi->NV2080_CTRL_CMD_FB_GET_FB_REGION_INFO_PARAMS;
-	const struct nv_layout_NV2080_CTRL_CMD_FB_GET_FB_REGION_FB_REGION_INFO *region =
-		&session->abi->NV2080_CTRL_CMD_FB_GET_FB_REGION_FB_REGION_INFO;
+	const __auto_type at = &session->abi->NV2080_CTRL_CMD_FB_GET_FB_REGION_INFO_PARAMS;
+	const __auto_type region = &session->abi->NV2080_CTRL_CMD_FB_GET_FB_REGION_FB_REGION_INFO;
 	u8 *params = rm_params(session, at->bytes);
 	u32 status, count, i;
 	u64 from, to;

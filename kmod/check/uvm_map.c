@@ -90,8 +90,7 @@ static u32 create_range(struct session *session)
 
 static u32 map_from(struct session *session, u64 offset)
 {
-	const struct nv_layout_UVM_MAP_EXTERNAL_ALLOCATION_PARAMS *at =
-		&session->abi->UVM_MAP_EXTERNAL_ALLOCATION_PARAMS;
+	const __auto_type at = &session->abi->UVM_MAP_EXTERNAL_ALLOCATION_PARAMS;
 	static u8 data[16384];
 
 	memset(data, 0, sizeof(data));

@@ -54,7 +54,7 @@ static const char help[] =
 	"  fork=N:SIZE[:fill][:nest]   N processes allocate at once and hold; threads=... alike\n"
 	"  unshare=SIZE        from a thread with its own descriptor table\n"
 	"  churn=N:SIZE[:USEC] N allocations while SIGALRM comes every USEC microseconds\n"
-	"  close reopen        drop nvidiactl without freeing; the next step opens a new one\n"
+	"  close               drop nvidiactl without freeing; the next step opens a new one\n"
 	"  hold[=SECONDS]      wait; without a number until stdin ends; SIGTERM ends it early\n"
 	"  exit-dirty          leave at once, freeing nothing\n"
 	"exit status: 0 all as asked, 3 a refusal (or not the expected one), 2 a word not understood, 1 no driver\n";

@@ -29,8 +29,7 @@ static uint32_t preempt(const struct scheduling *call)
 /* MICROSECONDS[:PROPERTY] of the last channel */
 static uint32_t properties(const struct scheduling *call)
 {
-	const struct nv_layout_NV0080_CTRL_FIFO_SET_CHANNEL_PROPERTIES_PARAMS *at =
-		&call->abi->NV0080_CTRL_FIFO_SET_CHANNEL_PROPERTIES_PARAMS;
+	const __auto_type at = &call->abi->NV0080_CTRL_FIFO_SET_CHANNEL_PROPERTIES_PARAMS;
 	uint8_t params[16] = { 0 };
 
 	put32(params, at->hChannel, call->channel);
@@ -43,8 +42,7 @@ static uint32_t properties(const struct scheduling *call)
 static uint32_t disable_channels(struct session *session, uint32_t client, const uint32_t *channels, uint32_t count,
 	bool disable, bool scheduling_only, bool rewind)
 {
-	const struct nv_layout_NV2080_CTRL_FIFO_DISABLE_CHANNELS_PARAMS *at =
-		&session->settings->abi->NV2080_CTRL_FIFO_DISABLE_CHANNELS_PARAMS;
+	const __auto_type at = &session->settings->abi->NV2080_CTRL_FIFO_DISABLE_CHANNELS_PARAMS;
 	uint8_t params[1024] = { 0 };
 	uint32_t i;
 
@@ -75,8 +73,7 @@ static uint32_t enable(const struct scheduling *call)
 /* POLICY[:1 to restore it] */
 static uint32_t runlist_policy(const struct scheduling *call)
 {
-	const struct nv_layout_NV2080_CTRL_FIFO_RUNLIST_SET_SCHED_POLICY_PARAMS *at =
-		&call->abi->NV2080_CTRL_FIFO_RUNLIST_SET_SCHED_POLICY_PARAMS;
+	const __auto_type at = &call->abi->NV2080_CTRL_FIFO_RUNLIST_SET_SCHED_POLICY_PARAMS;
 	uint8_t params[8] = { 0 };
 
 	put32(params, at->flags, (uint32_t)call->second);
@@ -87,8 +84,7 @@ static uint32_t runlist_policy(const struct scheduling *call)
 
 static uint32_t compute_policy(const struct scheduling *call)
 {
-	const struct nv_layout_NV2080_CTRL_GPU_SET_COMPUTE_POLICY_CONFIG_PARAMS *at =
-		&call->abi->NV2080_CTRL_GPU_SET_COMPUTE_POLICY_CONFIG_PARAMS;
+	const __auto_type at = &call->abi->NV2080_CTRL_GPU_SET_COMPUTE_POLICY_CONFIG_PARAMS;
 	uint8_t params[8] = { 0 };
 
 	put32(params, at->config_type, NV2080_CTRL_GPU_COMPUTE_POLICY_TIMESLICE);
@@ -110,8 +106,7 @@ static uint32_t read_timeslice(struct session *session, uint32_t group, uint64_t
 /* Prints the driver's timeslice of the last group, and the card's compute policy. */
 static uint32_t read_back(const struct scheduling *call)
 {
-	const struct nv_layout_NV2080_CTRL_GPU_GET_COMPUTE_POLICY_CONFIG_PARAMS *at =
-		&call->abi->NV2080_CTRL_GPU_GET_COMPUTE_POLICY_CONFIG_PARAMS;
+	const __auto_type at = &call->abi->NV2080_CTRL_GPU_GET_COMPUTE_POLICY_CONFIG_PARAMS;
 	uint8_t policy[512] = { 0 };
 	uint64_t microseconds;
 	uint32_t status = read_timeslice(call->session, call->group->handle, &microseconds);
@@ -126,10 +121,8 @@ static uint32_t read_back(const struct scheduling *call)
 
 static void print_samples(const struct nv_abi *abi, const uint8_t *params)
 {
-	const struct nv_layout_NV2080_CTRL_PERF_GET_GPUMON_PERFMON_UTIL_SAMPLES_V2_PARAMS *at =
-		&abi->NV2080_CTRL_PERF_GET_GPUMON_PERFMON_UTIL_SAMPLES_V2_PARAMS;
-	const struct nv_layout_NV2080_CTRL_PERF_GPUMON_PERFMON_UTIL_SAMPLE *part =
-		&abi->NV2080_CTRL_PERF_GPUMON_PERFMON_UTIL_SAMPLE;
+	const __auto_type at = &abi->NV2080_CTRL_PERF_GET_GPUMON_PERFMON_UTIL_SAMPLES_V2_PARAMS;
+	const __auto_type part = &abi->NV2080_CTRL_PERF_GPUMON_PERFMON_UTIL_SAMPLE;
 	uint32_t count = get32(params, at->count), tracker = get32(params, at->tracker), i;
 
 	for (i = 0; i < count; i++) {
@@ -146,8 +139,7 @@ static void print_samples(const struct nv_abi *abi, const uint8_t *params)
 /* Prints the samples, the oldest first. */
 static uint32_t samples(const struct scheduling *call)
 {
-	const struct nv_layout_NV2080_CTRL_PERF_GET_GPUMON_PERFMON_UTIL_SAMPLES_V2_PARAMS *at =
-		&call->abi->NV2080_CTRL_PERF_GET_GPUMON_PERFMON_UTIL_SAMPLES_V2_PARAMS;
+	const __auto_type at = &call->abi->NV2080_CTRL_PERF_GET_GPUMON_PERFMON_UTIL_SAMPLES_V2_PARAMS;
 	uint8_t *params = calloc(1, at->bytes ? at->bytes : 8);
 	uint32_t status;
 

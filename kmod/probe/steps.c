@@ -215,13 +215,6 @@ static uint32_t step_instance(struct probe *probe, const char *value)
 	return report(status, "instance handle=0x%x", handle);
 }
 
-static uint32_t step_reopen(struct probe *probe, const char *value)
-{
-	(void)value;
-	session_drop(probe_session(probe));
-	return report(session_open(probe_session(probe)), "reopen gpu=%u", probe->gpu);
-}
-
 static uint32_t step_close(struct probe *probe, const char *value)
 {
 	(void)value;
@@ -274,7 +267,6 @@ static const struct step {
 	{ "unshare", VALUE, step_unshare },
 	{ "churn", VALUE, step_churn },
 	{ "close", NO_VALUE, step_close },
-	{ "reopen", NO_VALUE, step_reopen },
 	{ "hold", MAYBE_VALUE, step_hold },
 	{ "exit-dirty", NO_VALUE, step_exit_dirty },
 };

@@ -76,8 +76,7 @@ static bool parse_load(const char **text, struct load *load)
 
 static uint32_t make_group(struct session *session, uint32_t engine, uint32_t channels, struct work_group *group)
 {
-	const struct nv_layout_NV_CHANNELGPFIFO_ALLOCATION_PARAMETERS *at =
-		&session->settings->abi->NV_CHANNELGPFIFO_ALLOCATION_PARAMETERS;
+	const __auto_type at = &session->settings->abi->NV_CHANNELGPFIFO_ALLOCATION_PARAMETERS;
 	uint8_t params[512] = { 0 };
 	uint32_t status, handle;
 
@@ -97,8 +96,7 @@ static uint32_t make_group(struct session *session, uint32_t engine, uint32_t ch
 /* Puts a group on its runlist. */
 static uint32_t schedule(struct session *session, const struct work_group *group)
 {
-	const struct nv_layout_NVA06F_CTRL_GPFIFO_SCHEDULE_PARAMS *at =
-		&session->settings->abi->NVA06F_CTRL_GPFIFO_SCHEDULE_PARAMS;
+	const __auto_type at = &session->settings->abi->NVA06F_CTRL_GPFIFO_SCHEDULE_PARAMS;
 	uint8_t params[8] = { 0 };
 
 	params[at->bEnable] = 1;

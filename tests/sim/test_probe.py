@@ -17,7 +17,7 @@ def test_story(sim: Sim, bits: int) -> None:
     """A whole story in one command line is the same for 32-bit processes."""
     lines = sim.lines(
         *("count", "info=all", "alloc=64K", "alloc=3M:2m", "host=1M", "dup", "info", "free=all"),
-        *("gpu=1", "alloc=1", "info", "free", "expect=0x51", "alloc=1T", "reopen", "info"),
+        *("gpu=1", "alloc=1", "info", "free", "expect=0x51", "alloc=1T", "close", "info"),
         *("alloc=64K", "export", "free", "import", "close-export", "info", "free"),
         *("group=3", "submit=20:100us:1us", "drain=10s", "figures"),
         bits=bits,
