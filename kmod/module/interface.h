@@ -86,6 +86,7 @@ struct cgpu_km_core {
 		struct cgpu_refusal *why);
 
 	int (*uvm_is_served)(u32 nr);
+	u32 (*call_plan)(struct cgpu_core *core, struct cgpu_call *call);
 	enum cgpu_verdict (*call_begin)(struct cgpu_core *core, struct cgpu_call *call);
 	int (*call_question)(
 		struct cgpu_core *core, const struct cgpu_call *call, u32 number, struct cgpu_call *question);

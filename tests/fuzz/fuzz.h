@@ -269,6 +269,61 @@ static inline void fuzz_write(struct fuzz *fuzz, const struct cgpu_node *node, c
 		MUST(at[1] ? *at >= ' ' && *at <= '~' : *at == '\n');
 }
 
+/* How a target fills the buffers that a call needs, and which file a descriptor leads to. */
+struct fuzz_transport {
+	void *world;
+	void (*fill)(void *world, u32 index, u8 *data, u32 bytes);
+	u64 (*find_file)(void *world);
+};
+
+/* Each buffer is as long as it is planned, so that touching more is seen. */
+static inline void fuzz_fetch_buffer(struct cgpu_call *call, u32 index, const struct fuzz_transport *transport)
+{
+	struct cgpu_segment *segment = &call->segment[index];
+
+	MUST(index < CGPU_MAX_SEGMENTS && segment->bytes <= CGPU_SEGMENT_MAX);
+	MUST(segment->address && segment->parent <= index && segment->data == NULL);
+	segment->data = malloc(segment->bytes);
+	MUST(segment->data);
+	transport->fill(transport->world, index, segment->data, segment->bytes);
+}
+
+static inline u32 fuzz_fetch(struct fuzz *fuzz, struct cgpu_call *call, const struct fuzz_transport *transport)
+{
+	u32 plans, needs = 0, fetched = 0;
+
+	for (plans = 0; plans < CGPU_PLANS; plans++) {
+		needs = cgpu_call_plan(&fuzz->core, call);
+		MUST(!(needs & CGPU_NEEDS_BUFFERS) == (call->segments == fetched));
+		for (; fetched < call->segments; fetched++)
+			fuzz_fetch_buffer(call, fetched, transport);
+		if (needs & CGPU_NEEDS_FILE) {
+			MUST(call->finds_files && !call->found);
+			call->found = 1;
+			call->target = transport->find_file(transport->world);
+		}
+	}
+	/* What has been fetched by then is all. */
+	MUST(cgpu_call_plan(&fuzz->core, call) == (needs & CGPU_NEEDS_OWN_FILE));
+	return needs;
+}
+
+static inline enum cgpu_verdict fuzz_judge(
+	struct fuzz *fuzz, struct cgpu_call *call, const struct fuzz_transport *transport)
+{
+	u32 needs = fuzz_fetch(fuzz, call, transport);
+	enum cgpu_verdict verdict = cgpu_call_begin(&fuzz->core, call);
+
+	MUST(verdict != CGPU_EXECUTE || (needs & CGPU_NEEDS_OWN_FILE));
+	return verdict;
+}
+
+static inline void fuzz_free_buffers(struct cgpu_call *call)
+{
+	for (; call->segments; call->segments--)
+		free(call->segment[call->segments - 1].data);
+}
+
 /* Take back all that a call has made. */
 static inline void fuzz_undo(struct fuzz *fuzz, struct cgpu_call *call)
 {

@@ -12,7 +12,6 @@ struct flight {
 	int busy;
 	struct cgpu_call call;
 	u8 top[256];
-	u8 *segment[CGPU_MAX_SEGMENTS];
 };
 
 struct world {
@@ -48,15 +47,12 @@ static void land(struct world *world, struct flight *flight, int result)
 		flight->top[at] = take8(world->input);
 		at = take8(world->input) % 1024;
 		if (flight->call.segments && at < flight->call.segment[0].bytes)
-			flight->segment[0][at] = take8(world->input);
+			flight->call.segment[0].data[at] = take8(world->input);
 	}
 	if (cgpu_call_end(&world->fuzz->core, &flight->call, result))
 		fuzz_undo(world->fuzz, &flight->call);
 	MUST(cgpu_call_end(&world->fuzz->core, &flight->call, 0) == 0);
-	for (i = 0; i < CGPU_MAX_SEGMENTS; i++) {
-		free(flight->segment[i]);
-		flight->segment[i] = NULL;
-	}
+	fuzz_free_buffers(&flight->call);
 	flight->busy = 0;
 }
 
@@ -86,8 +82,9 @@ static void fill_transfer(struct world *world, u8 *data, u32 bytes)
 }
 
 /* Zeros, a size where memory is asked for, and a few bytes of the input. */
-static void fill_segment(struct world *world, u8 *data, u32 bytes)
+static void fill(void *into, u32 index, u8 *data, u32 bytes)
 {
+	struct world *world = into;
 	const struct nv_layout_NV_MEMORY_ALLOCATION_PARAMS *at = &world->fuzz->core.abi->NV_MEMORY_ALLOCATION_PARAMS;
 	u32 i;
 
@@ -98,36 +95,24 @@ static void fill_segment(struct world *world, u8 *data, u32 bytes)
 		put64(data, at->size, (u64)take8(world->input) << 16);
 	for (i = take8(world->input) & 7; i > 1; i--)
 		data[take32(world->input) % bytes] = take8(world->input);
+	if (index == 1)
+		fuzz_fill_infos(world->fuzz->core.abi, world->input, data, bytes);
 }
 
-/* Segments are as long as asked for, so that touching more is seen. */
+static u64 find_file(void *from)
+{
+	struct world *world = from;
+
+	return take8(world->input) % (FUZZ_FILES + 1);
+}
+
 static void start(struct world *world, struct flight *flight)
 {
+	const struct fuzz_transport transport = { world, fill, find_file };
 	enum cgpu_verdict verdict;
-	u32 rounds = 0, last;
 
 	flight->call.top = flight->top;
-	for (;;) {
-		verdict = cgpu_call_begin(&world->fuzz->core, &flight->call);
-		if (verdict == CGPU_FIND_FILE) {
-			MUST(flight->call.finds_files && !flight->call.found);
-			flight->call.found = 1;
-			flight->call.target = take8(world->input) % (FUZZ_FILES + 1);
-			continue;
-		}
-		if (verdict != CGPU_COPY_IN)
-			break;
-		MUST(++rounds <= CGPU_MAX_SEGMENTS && flight->call.segments == rounds);
-		last = rounds - 1;
-		MUST(flight->call.segment[last].bytes <= CGPU_SEGMENT_MAX && flight->call.segment[last].address);
-		flight->segment[last] = malloc(flight->call.segment[last].bytes);
-		MUST(flight->segment[last]);
-		fill_segment(world, flight->segment[last], flight->call.segment[last].bytes);
-		if (last == 1)
-			fuzz_fill_infos(world->fuzz->core.abi, world->input, flight->segment[last],
-				flight->call.segment[last].bytes);
-		flight->call.segment[last].data = flight->segment[last];
-	}
+	verdict = fuzz_judge(world->fuzz, &flight->call, &transport);
 	flight->busy = 1;
 	if (verdict != CGPU_EXECUTE && verdict != CGPU_CONTINUE)
 		land(world, flight, -EIO);

@@ -41,27 +41,32 @@ static struct cgpu_call call_of(struct world *world, u8 *top, u32 nr, u32 bytes)
 	return call;
 }
 
-/* Each segment is as long as was asked for, so that touching more is seen. */
+static void fill(void *into, u32 index, u8 *data, u32 bytes)
+{
+	struct world *world = into;
+	u32 i;
+
+	(void)index;
+	memset(data, 0, bytes);
+	for (i = 0; i < bytes && i < 64; i += 4)
+		data[i] = take8(world->input);
+}
+
+/* None of these calls names a descriptor. */
+static u64 find_file(void *from)
+{
+	(void)from;
+	MUST(0);
+	return 0;
+}
+
 static void run(struct world *world, struct cgpu_call *call, u32 status_at)
 {
-	enum cgpu_verdict verdict = cgpu_call_begin(&world->fuzz->core, call);
-	u8 *segment[CGPU_MAX_SEGMENTS] = { NULL };
-	u32 rounds = 0, i;
+	const struct fuzz_transport transport = { world, fill, find_file };
+	enum cgpu_verdict verdict = fuzz_judge(world->fuzz, call, &transport);
 	int result;
 	u8 answer;
 
-	while (verdict == CGPU_COPY_IN) {
-		u32 bytes = call->segment[rounds].bytes;
-
-		MUST(rounds < CGPU_MAX_SEGMENTS && call->segments == rounds + 1 && bytes <= CGPU_SEGMENT_MAX);
-		segment[rounds] = calloc(1, bytes);
-		MUST(segment[rounds]);
-		for (i = 0; i < bytes && i < 64; i += 4)
-			segment[rounds][i] = take8(world->input);
-		call->segment[rounds].data = segment[rounds];
-		rounds++;
-		verdict = cgpu_call_begin(&world->fuzz->core, call);
-	}
 	answer = verdict == CGPU_EXECUTE ? take8(world->input) : 0;
 	if (answer > 224)
 		put32(call->top, status_at, NV_ERR_INVALID_ARGUMENT);
@@ -71,8 +76,7 @@ static void run(struct world *world, struct cgpu_call *call, u32 status_at)
 		result = -EINTR;
 	if (cgpu_call_end(&world->fuzz->core, call, result))
 		fuzz_undo(world->fuzz, call);
-	for (i = 0; i < rounds; i++)
-		free(segment[i]);
+	fuzz_free_buffers(call);
 }
 
 static void alloc(struct world *world, u8 how)

@@ -70,12 +70,11 @@ static void call(struct world *world, u32 n, u32 nr, u8 *top, u32 bytes)
 		.bytes = bytes,
 		.top = top };
 	u8 params[CGPU_SEGMENT_MAX] = { 0 };
-	enum cgpu_verdict verdict = cgpu_call_begin(&world->fuzz->core, &call);
+	enum cgpu_verdict verdict;
 
-	if (verdict == CGPU_COPY_IN) {
+	if (cgpu_call_plan(&world->fuzz->core, &call) & CGPU_NEEDS_BUFFERS)
 		call.segment[0].data = params;
-		verdict = cgpu_call_begin(&world->fuzz->core, &call);
-	}
+	verdict = cgpu_call_begin(&world->fuzz->core, &call);
 	cgpu_call_end(&world->fuzz->core, &call, verdict == CGPU_EXECUTE ? 0 : -EIO);
 }
 

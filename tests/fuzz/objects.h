@@ -42,12 +42,11 @@ static inline void fuzz_make(
 	call.nr = NV_ESC_RM_ALLOC;
 	call.bytes = at->bytes;
 	call.top = top;
-	if (cgpu_call_begin(&fuzz->core, &call) == CGPU_COPY_IN) {
-		MUST(call.segment[0].bytes <= sizeof(params));
-		call.segment[0].data = params;
-		if (cgpu_call_begin(&fuzz->core, &call) == CGPU_EXECUTE)
-			MUST(cgpu_call_end(&fuzz->core, &call, 0) == 0);
-	}
+	MUST(cgpu_call_plan(&fuzz->core, &call) & CGPU_NEEDS_BUFFERS);
+	MUST(call.segments == 1 && call.segment[0].bytes <= sizeof(params));
+	call.segment[0].data = params;
+	if (cgpu_call_begin(&fuzz->core, &call) == CGPU_EXECUTE)
+		MUST(cgpu_call_end(&fuzz->core, &call, 0) == 0);
 }
 
 /* Two processes with a client each, and on each card a device and some memory. */

@@ -115,29 +115,35 @@ static void find_target(const struct transport *transport, struct cgpu_call *cal
 	call->target = file && file->node == NODE_CTL ? file->id : 0;
 }
 
-/* The core asks for nested buffers by address; in this process they need not be copied. */
-enum cgpu_verdict transport_judge(struct transport *transport, const struct driver_call *given, struct cgpu_call *call)
+/* In this process nested buffers need not be copied. 0: one of them is not the caller's. */
+static int find_buffers(const struct driver_call *given, struct cgpu_call *call)
 {
-	enum cgpu_verdict verdict = CGPU_COPY_IN;
-	struct cgpu_segment *segment;
-	u32 round;
+	u32 i;
 
-	/* Each has one segment more, or the file of a descriptor. */
-	for (round = 0; round <= CGPU_MAX_SEGMENTS + 1; round++) {
-		verdict = cgpu_call_begin(&transport->core, call);
-		if (verdict == CGPU_FIND_FILE) {
-			find_target(transport, call);
-			continue;
-		}
-		if (verdict != CGPU_COPY_IN)
-			return verdict;
-		segment = &call->segment[call->segments - 1];
+	for (i = 0; i < call->segments; i++) {
+		struct cgpu_segment *segment = &call->segment[i];
+
 		if (!call_reaches(given, segment->address, segment->bytes))
-			break;
+			return 0;
 		segment->data = (u8 *)(uintptr_t)segment->address;
 	}
-	call->error = EFAULT;
-	return CGPU_REFUSE;
+	return 1;
+}
+
+enum cgpu_verdict transport_judge(struct transport *transport, const struct driver_call *given, struct cgpu_call *call)
+{
+	u32 plans, needs;
+
+	for (plans = 0; plans < CGPU_PLANS; plans++) {
+		needs = cgpu_call_plan(&transport->core, call);
+		if (!find_buffers(given, call)) {
+			call->error = EFAULT;
+			return CGPU_REFUSE;
+		}
+		if (needs & CGPU_NEEDS_FILE)
+			find_target(transport, call);
+	}
+	return cgpu_call_begin(&transport->core, call);
 }
 
 void transport_take_back(struct transport *transport, const struct file *file, struct cgpu_call *done)

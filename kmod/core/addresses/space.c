@@ -18,14 +18,13 @@ enum cgpu_verdict core_begin_alloc_space(struct core_call_context *context, cons
 {
 	const struct nv_layout_NV_VASPACE_ALLOCATION_PARAMETERS *at = &context->abi->NV_VASPACE_ALLOCATION_PARAMETERS;
 	u32 parent = core_parent_find(context, &alloc->handles);
-	enum cgpu_verdict verdict;
 	u32 flags;
 
 	if (parent == CORE_NONE)
 		return core_answer(context, NV_ERR_INVALID_OBJECT_PARENT);
-	if (core_alloc_params(context, alloc, at->bytes, &verdict))
-		return verdict;
-	flags = get32(context->call->segment[0].data, at->flags);
+	if (alloc->params == NULL)
+		return core_answer(context, NV_ERR_INVALID_PARAM_STRUCT);
+	flags = get32(alloc->params, at->flags);
 	return core_reserve_space(
 		context, &alloc->handles, parent, (flags & NV_VASPACE_ALLOCATION_FLAGS_IS_EXTERNALLY_OWNED) != 0);
 }

@@ -114,13 +114,12 @@ enum cgpu_verdict core_begin_alloc_addresses(struct core_call_context *context, 
 {
 	const struct nv_layout_NV_MEMORY_ALLOCATION_PARAMS *at = &context->abi->NV_MEMORY_ALLOCATION_PARAMS;
 	struct core_alloc_shape shape;
-	enum cgpu_verdict verdict;
 
-	if (core_alloc_params(context, alloc, at->bytes, &verdict))
-		return verdict;
+	if (alloc->params == NULL)
+		return core_answer(context, NV_ERR_INVALID_PARAM_STRUCT);
 	core_alloc_shape(context, &shape);
-	return reserve_addresses(context, &alloc->handles, get32(context->call->segment[0].data, at->hVASpace),
-		set_aside_for(&shape), CORE_OP_ALLOC);
+	return reserve_addresses(
+		context, &alloc->handles, get32(alloc->params, at->hVASpace), set_aside_for(&shape), CORE_OP_ALLOC);
 }
 
 enum cgpu_verdict core_begin_heap_addresses(struct core_call_context *context, const struct core_alloc_shape *shape)
@@ -136,12 +135,11 @@ enum cgpu_verdict core_begin_alloc_range(struct core_call_context *context, cons
 {
 	const struct nv_layout_NV_MEMORY_VIRTUAL_ALLOCATION_PARAMS *at =
 		&context->abi->NV_MEMORY_VIRTUAL_ALLOCATION_PARAMS;
-	enum cgpu_verdict verdict;
 	u32 named;
 
-	if (core_alloc_params(context, alloc, at->bytes, &verdict))
-		return verdict;
-	named = get32(context->call->segment[0].data, at->hVASpace);
+	if (alloc->params == NULL)
+		return core_answer(context, NV_ERR_INVALID_PARAM_STRUCT);
+	named = get32(alloc->params, at->hVASpace);
 	/* In such a range the driver maps nothing. */
 	if (named == NV_MEMORY_VIRTUAL_SYSMEM_DYNAMIC_HVASPACE)
 		named = 0;

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0 OR Apache-2.0
 /*
  * NV_ESC_RM_ALLOC in its two forms, and the two older ways to allocate. Each class has its verdict in kmod/abi/classes.json,
- * with the reason; what is judged there is judged here, or by the function that the table `judges` names.
+ * with the reason; what is judged there is judged here, or by the function that the table `judges` names. When a judge is
+ * called the parameters are copied, and the rights that are asked for.
  */
 #include "call/call.h"
 
@@ -12,6 +13,7 @@ static void decode(struct core_call_context *context, struct core_alloc *alloc)
 	const u8 *top = context->call->top;
 
 	alloc->flags = 0;
+	alloc->params = NULL;
 	if (context->call->bytes == wide->bytes) {
 		alloc->params_at = wide->pAllocParms;
 		alloc->rights_at = wide->pRightsRequested;
@@ -50,19 +52,16 @@ static enum cgpu_verdict alloc_object(
  * (device_share.c, deviceInitClientShare). */
 static int names_other(struct core_call_context *context, const struct core_alloc *alloc, u32 at)
 {
-	u32 client = get32(context->call->segment[0].data, at);
+	u32 client = get32(alloc->params, at);
 
 	return client && client != alloc->handles.client && !core_is_own_client(context, client);
 }
 
 /* Judge a class whose parameters name a client at `client_at`: another container's client is refused. */
-static enum cgpu_verdict alloc_naming(
-	struct core_call_context *context, const struct core_alloc *alloc, u32 bytes, u32 client_at)
+static enum cgpu_verdict alloc_naming(struct core_call_context *context, const struct core_alloc *alloc, u32 client_at)
 {
-	enum cgpu_verdict verdict;
-
-	if (core_alloc_params(context, alloc, bytes, &verdict))
-		return verdict;
+	if (alloc->params == NULL)
+		return core_answer(context, NV_ERR_INVALID_PARAM_STRUCT);
 	if (names_other(context, alloc, client_at))
 		return core_answer(context, NV_ERR_INSUFFICIENT_PERMISSIONS);
 	return core_execute(context, CORE_OP_PLAIN);
@@ -71,15 +70,14 @@ static enum cgpu_verdict alloc_naming(
 static enum cgpu_verdict alloc_device(struct core_call_context *context, const struct core_alloc *alloc)
 {
 	const struct nv_layout_NV0080_ALLOC_PARAMETERS *at = &context->abi->NV0080_ALLOC_PARAMETERS;
-	enum cgpu_verdict verdict;
 	u32 gpu;
 
-	if (core_alloc_params(context, alloc, at->bytes, &verdict))
-		return verdict;
+	if (alloc->params == NULL)
+		return core_answer(context, NV_ERR_INVALID_PARAM_STRUCT);
 	/* The device would have the other client's address space, with all that is mapped there. */
 	if (names_other(context, alloc, at->hClientShare) || names_other(context, alloc, at->hTargetClient))
 		return core_answer(context, NV_ERR_INSUFFICIENT_PERMISSIONS);
-	gpu = gpu_of_device(context, get32(context->call->segment[0].data, at->deviceId));
+	gpu = gpu_of_device(context, get32(alloc->params, at->deviceId));
 	if (gpu == CORE_NONE || !core_has_gpu(context->state, gpu, context->call->slot))
 		return core_answer(context, NV_ERR_INSUFFICIENT_PERMISSIONS);
 	return alloc_object(context, alloc, CORE_OBJECT_DEVICE, gpu);
@@ -88,12 +86,9 @@ static enum cgpu_verdict alloc_device(struct core_call_context *context, const s
 static enum cgpu_verdict alloc_subdevice(struct core_call_context *context, const struct core_alloc *alloc)
 {
 	u32 parent = core_parent_find(context, &alloc->handles);
-	enum cgpu_verdict verdict;
 
 	if (parent == CORE_NONE || context->state->object[parent].kind != CORE_OBJECT_DEVICE)
 		return core_answer(context, NV_ERR_INVALID_OBJECT_PARENT);
-	if (core_alloc_copy_in(context, alloc, context->abi->NV2080_ALLOC_PARAMETERS.bytes, &verdict))
-		return verdict;
 	return alloc_object(context, alloc, CORE_OBJECT_SUBDEVICE, context->state->object[parent].gpu);
 }
 
@@ -101,14 +96,11 @@ static enum cgpu_verdict alloc_vidmem(struct core_call_context *context, const s
 {
 	u32 parent = core_parent_find(context, &alloc->handles);
 	struct core_alloc_shape shape;
-	enum cgpu_verdict verdict;
 
 	if (parent == CORE_NONE)
 		return core_answer(context, NV_ERR_INVALID_OBJECT_PARENT);
-	if (get64(context->call->top, alloc->params_at) == 0)
+	if (alloc->params == NULL)
 		return core_answer(context, NV_ERR_INVALID_PARAM_STRUCT);
-	if (core_alloc_copy_in(context, alloc, context->abi->NV_MEMORY_ALLOCATION_PARAMS.bytes, &verdict))
-		return verdict;
 	core_alloc_shape(context, &shape);
 	if (core_shape_location(&shape) != NVOS32_ATTR_LOCATION_VIDMEM || (shape.flags & NVOS32_ALLOC_FLAGS_VIRTUAL))
 		return core_answer(context, NV_ERR_INVALID_ARGUMENT);
@@ -127,34 +119,31 @@ static enum cgpu_verdict alloc_vidmem(struct core_call_context *context, const s
  */
 static int is_secure_before_hopper(const struct core_call_context *context, const struct core_alloc *alloc)
 {
-	const u8 *params = core_alloc_judged_params(context);
 	u32 at = context->abi->NV_CHANNELGPFIFO_ALLOCATION_PARAMETERS.flags;
 
-	return alloc->class < HOPPER_CHANNEL_GPFIFO_A && params && (get32(params, at) & NVOS04_FLAGS_CC_SECURE);
+	return alloc->class < HOPPER_CHANNEL_GPFIFO_A && alloc->params &&
+		(get32(alloc->params, at) & NVOS04_FLAGS_CC_SECURE);
 }
 
-static enum cgpu_verdict group_or_channel(struct core_call_context *context, const struct core_alloc *alloc, u32 kind,
-	u32 bytes, u32 engine_at, u32 space_at)
+static enum cgpu_verdict group_or_channel(
+	struct core_call_context *context, const struct core_alloc *alloc, u32 kind, u32 engine_at, u32 space_at)
 {
 	u32 parent = core_parent_find(context, &alloc->handles), space;
 	enum cgpu_verdict verdict;
 
 	if (parent == CORE_NONE)
 		return core_answer(context, NV_ERR_INVALID_OBJECT_PARENT);
-	if (get64(context->call->top, alloc->params_at) == 0)
+	if (alloc->params == NULL)
 		return core_answer(context, NV_ERR_INVALID_PARAM_STRUCT);
 	if (kind == CORE_OBJECT_CHANNEL_GROUP &&
 		core_tsg_list_full(context->state, context->state->object[parent].gpu, context->call->slot))
 		return core_answer(context, NV_ERR_INSUFFICIENT_RESOURCES);
-	if (core_alloc_copy_in(context, alloc, bytes, &verdict))
-		return verdict;
 	if (kind == CORE_OBJECT_CHANNEL && is_secure_before_hopper(context, alloc))
 		return core_answer(context, NV_ERR_NOT_SUPPORTED);
-	space = get32(context->call->segment[0].data, space_at);
+	space = get32(alloc->params, space_at);
 	if (core_space_find(context, parent, space, &verdict) == CORE_NONE)
 		return verdict;
-	return core_reserve_context(
-		context, &alloc->handles, parent, kind, get32(context->call->segment[0].data, engine_at));
+	return core_reserve_context(context, &alloc->handles, parent, kind, get32(alloc->params, engine_at));
 }
 
 static enum cgpu_verdict alloc_group(struct core_call_context *context, const struct core_alloc *alloc)
@@ -164,24 +153,21 @@ static enum cgpu_verdict alloc_group(struct core_call_context *context, const st
 	struct core_object *group;
 	enum cgpu_verdict verdict;
 
-	verdict = group_or_channel(context, alloc, CORE_OBJECT_CHANNEL_GROUP, at->bytes, at->engineType, at->hVASpace);
+	verdict = group_or_channel(context, alloc, CORE_OBJECT_CHANNEL_GROUP, at->engineType, at->hVASpace);
 	if (verdict != CGPU_EXECUTE)
 		return verdict;
 	/* The driver only notes them: call/notifier.c asks what they are when a channel is made. */
 	group = &context->state->object[core_pending(context)];
-	group->notifier[0] = get32(context->call->segment[0].data, at->hObjectError);
-	group->notifier[1] = get32(context->call->segment[0].data, at->hObjectEccError);
+	group->notifier[0] = get32(alloc->params, at->hObjectError);
+	group->notifier[1] = get32(alloc->params, at->hObjectEccError);
 	return verdict;
 }
 
 /* A channel in a group shares the group's context. It has a record so that it can be disabled. */
-static enum cgpu_verdict channel_of_group(
-	struct core_call_context *context, const struct core_alloc *alloc, u32 group, u32 params_bytes)
+static enum cgpu_verdict channel_of_group(struct core_call_context *context, const struct core_alloc *alloc, u32 group)
 {
 	enum cgpu_verdict verdict;
 
-	if (core_alloc_copy_in(context, alloc, params_bytes, &verdict))
-		return verdict;
 	if (is_secure_before_hopper(context, alloc))
 		return core_answer(context, NV_ERR_NOT_SUPPORTED);
 	verdict = core_reserve_channel(context, &alloc->handles, group);
@@ -201,8 +187,8 @@ static enum cgpu_verdict alloc_channel(struct core_call_context *context, const 
 	u32 parent = core_own_object(context, alloc->handles.client, alloc->handles.parent);
 
 	if (parent != CORE_NONE && context->state->object[parent].kind == CORE_OBJECT_CHANNEL_GROUP)
-		return channel_of_group(context, alloc, parent, at->bytes);
-	return group_or_channel(context, alloc, CORE_OBJECT_CHANNEL, at->bytes, at->engineType, at->hVASpace);
+		return channel_of_group(context, alloc, parent);
+	return group_or_channel(context, alloc, CORE_OBJECT_CHANNEL, at->engineType, at->hVASpace);
 }
 
 /* A container may use a MIG instance of its passthrough GPU, and objects below the instance, none of which has a
@@ -241,7 +227,7 @@ static enum cgpu_verdict refuse(struct core_call_context *context, u32 class, u3
 
 static int is_charged(struct core_call_context *context, const struct core_alloc *alloc, u32 at)
 {
-	u32 object = core_own_object(context, alloc->handles.client, get32(context->call->segment[0].data, at));
+	u32 object = core_own_object(context, alloc->handles.client, get32(alloc->params, at));
 
 	return object != CORE_NONE && context->state->object[object].kind == CORE_OBJECT_MEMORY;
 }
@@ -252,12 +238,11 @@ static enum cgpu_verdict alloc_surface(struct core_call_context *context, const 
 {
 	const struct nv_layout_NV_SEMAPHORE_SURFACE_ALLOC_PARAMETERS *at =
 		&context->abi->NV_SEMAPHORE_SURFACE_ALLOC_PARAMETERS;
-	enum cgpu_verdict verdict;
 
 	if (at->hSemaphoreMem == NV_ABI_ABSENT)
 		return core_answer(context, NV_ERR_INVALID_CLASS);
-	if (core_alloc_params(context, alloc, at->bytes, &verdict))
-		return verdict;
+	if (alloc->params == NULL)
+		return core_answer(context, NV_ERR_INVALID_PARAM_STRUCT);
 	if (is_charged(context, alloc, at->hSemaphoreMem) || is_charged(context, alloc, at->hMaxSubmittedMem))
 		return refuse(context, alloc->class, NV_ERR_NOT_SUPPORTED);
 	return core_execute(context, CORE_OP_PLAIN);
@@ -268,7 +253,7 @@ static enum cgpu_verdict alloc_debugger(struct core_call_context *context, const
 {
 	const struct nv_layout_NV83DE_ALLOC_PARAMETERS *at = &context->abi->NV83DE_ALLOC_PARAMETERS;
 
-	return alloc_naming(context, alloc, at->bytes, at->hAppClient);
+	return alloc_naming(context, alloc, at->hAppClient);
 }
 
 /* The driver does not check whose object an event is for (src/nvidia/src/kernel/rmapi/event.c, eventInit): it would
@@ -277,7 +262,7 @@ static enum cgpu_verdict alloc_event(struct core_call_context *context, const st
 {
 	const struct nv_layout_NV0005_ALLOC_PARAMETERS *at = &context->abi->NV0005_ALLOC_PARAMETERS;
 
-	return alloc_naming(context, alloc, at->bytes, at->hParentClient);
+	return alloc_naming(context, alloc, at->hParentClient);
 }
 
 static enum cgpu_verdict alloc_root(struct core_call_context *context, const struct core_alloc *alloc)
@@ -286,43 +271,74 @@ static enum cgpu_verdict alloc_root(struct core_call_context *context, const str
 	return core_begin_root(context);
 }
 
-/* Functions that judge a class, by the name that kmod/abi/classes.json has for each. */
-static enum cgpu_verdict (*const judges[])(struct core_call_context *context, const struct core_alloc *alloc) = {
-	[NV_CLASS_BY_ROOT] = alloc_root,
-	[NV_CLASS_BY_DEVICE] = alloc_device,
-	[NV_CLASS_BY_SUBDEVICE] = alloc_subdevice,
-	[NV_CLASS_BY_VIDMEM] = alloc_vidmem,
-	[NV_CLASS_BY_HOST] = core_begin_alloc_host,
-	[NV_CLASS_BY_GROUP] = alloc_group,
-	[NV_CLASS_BY_CHANNEL] = alloc_channel,
-	[NV_CLASS_BY_ADDRESSES] = core_begin_alloc_addresses,
-	[NV_CLASS_BY_RANGE] = core_begin_alloc_range,
-	[NV_CLASS_BY_SPACE] = core_begin_alloc_space,
-	[NV_CLASS_BY_SURFACE] = alloc_surface,
-	[NV_CLASS_BY_DEBUGGER] = alloc_debugger,
-	[NV_CLASS_BY_EVENT] = alloc_event,
-	[NV_CLASS_BY_MIG] = alloc_mig,
-	[NV_CLASS_BY_SHARED_DATA] = alloc_shared_data,
-	[NV_CLASS_JUDGES] = NULL,
+/* A function that judges a class, and the size of the parameters that it judges by, as CORE_ABI(); 0: by none. */
+struct class_judge {
+	enum cgpu_verdict (*begin)(struct core_call_context *context, const struct core_alloc *alloc);
+	u32 params;
 };
+#define BY(layout) CORE_ABI(layout.bytes)
+
+/* By the name that kmod/abi/classes.json has for each. */
+static const struct class_judge judges[NV_CLASS_JUDGES] = {
+	[NV_CLASS_BY_ROOT] = { alloc_root, 0 },
+	[NV_CLASS_BY_DEVICE] = { alloc_device, BY(NV0080_ALLOC_PARAMETERS) },
+	[NV_CLASS_BY_SUBDEVICE] = { alloc_subdevice, BY(NV2080_ALLOC_PARAMETERS) },
+	[NV_CLASS_BY_VIDMEM] = { alloc_vidmem, BY(NV_MEMORY_ALLOCATION_PARAMS) },
+	[NV_CLASS_BY_HOST] = { core_begin_alloc_host, BY(NV_MEMORY_ALLOCATION_PARAMS) },
+	[NV_CLASS_BY_GROUP] = { alloc_group, BY(NV_CHANNEL_GROUP_ALLOCATION_PARAMETERS) },
+	[NV_CLASS_BY_CHANNEL] = { alloc_channel, BY(NV_CHANNELGPFIFO_ALLOCATION_PARAMETERS) },
+	[NV_CLASS_BY_ADDRESSES] = { core_begin_alloc_addresses, BY(NV_MEMORY_ALLOCATION_PARAMS) },
+	[NV_CLASS_BY_RANGE] = { core_begin_alloc_range, BY(NV_MEMORY_VIRTUAL_ALLOCATION_PARAMS) },
+	[NV_CLASS_BY_SPACE] = { core_begin_alloc_space, BY(NV_VASPACE_ALLOCATION_PARAMETERS) },
+	[NV_CLASS_BY_SURFACE] = { alloc_surface, BY(NV_SEMAPHORE_SURFACE_ALLOC_PARAMETERS) },
+	[NV_CLASS_BY_DEBUGGER] = { alloc_debugger, BY(NV83DE_ALLOC_PARAMETERS) },
+	[NV_CLASS_BY_EVENT] = { alloc_event, BY(NV0005_ALLOC_PARAMETERS) },
+	[NV_CLASS_BY_MIG] = { alloc_mig, 0 },
+	[NV_CLASS_BY_SHARED_DATA] = { alloc_shared_data, 0 },
+};
+
+/* Another encoding of the parameters, which only the driver's own libraries write. A class that makes a client has none. */
+static int is_serialized(const struct core_call_context *context)
+{
+	return context->plan->class->by != NV_CLASS_BY_ROOT &&
+		(context->plan->alloc.flags & NVOS64_FLAGS_FINN_SERIALIZED);
+}
+
+void core_plan_alloc(struct core_call_context *context)
+{
+	struct core_alloc *alloc = &context->plan->alloc;
+	const u8 *top = context->call->top;
+	u32 params;
+
+	decode(context, alloc);
+	context->plan->class = core_class(alloc->class);
+	if (context->plan->class == NULL || context->plan->class->verdict != NV_CLASS_JUDGE || is_serialized(context))
+		return;
+	params = judges[context->plan->class->by].params;
+	if (params == 0)
+		return;
+	context->plan->may_run = 1;
+	if (get64(top, alloc->params_at))
+		alloc->params = core_plan_buffer(context, 0, alloc->params_at, core_abi_at(context->abi, params));
+	if (alloc->rights_at != NV_ABI_ABSENT && get64(top, alloc->rights_at))
+		core_plan_buffer(context, 0, alloc->rights_at, context->abi->RS_ACCESS_MASK.bytes);
+}
 
 enum cgpu_verdict core_begin_alloc(struct core_call_context *context)
 {
-	const struct nv_class *class;
-	struct core_alloc alloc;
+	const struct nv_class *class = context->plan->class;
 
-	decode(context, &alloc);
-	class = core_class(alloc.class);
 	if (class == NULL)
-		return refuse(context, alloc.class, NV_ERR_INVALID_CLASS);
+		return refuse(context, context->plan->alloc.class, NV_ERR_INVALID_CLASS);
 	if (class->verdict == NV_CLASS_PASS)
 		return CGPU_CONTINUE;
 	if (class->verdict == NV_CLASS_REFUSE)
 		return refuse(context, class->id, class->status);
-	/* Another encoding of the parameters, which only the driver's own libraries write. */
-	if (class->by != NV_CLASS_BY_ROOT && (alloc.flags & NVOS64_FLAGS_FINN_SERIALIZED))
+	if (is_serialized(context))
 		return core_answer(context, NV_ERR_NOT_SUPPORTED);
-	return judges[class->by] ? judges[class->by](context, &alloc) : core_answer(context, NV_ERR_INVALID_CLASS);
+	if (judges[class->by].begin == NULL)
+		return core_answer(context, NV_ERR_INVALID_CLASS);
+	return judges[class->by].begin(context, &context->plan->alloc);
 }
 
 /* An older call has none of the parameters that a class is judged by. */

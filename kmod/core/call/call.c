@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0 OR Apache-2.0
-/* Decides what to do with one driver call, before it runs. */
+/* Plans one driver call, and decides what to do with it, before it runs. */
 #include "call/call.h"
 
 int cgpu_call_unwrap(const struct cgpu_core *core, const u8 *wrapper, u32 bytes, u32 *nr, u32 *inner, u64 *address)
@@ -20,6 +20,60 @@ void cgpu_notified(struct cgpu_core *core)
 	__atomic_fetch_add(&core->state->stat.engine.notified, 1, __ATOMIC_RELAXED);
 }
 
+/* Plan a call whose form is known. */
+static void make_plan(struct core_call_context *context)
+{
+	const struct core_escape *escape = core_escape(context->call->nr);
+
+	/* The rest is written before it is read: this runs twice or more for each call. */
+	context->plan->may_run = 0;
+	context->plan->buffers = 0;
+	context->plan->names_file = 0;
+	if (escape && escape->plan)
+		escape->plan(context);
+}
+
+/* Add the planned buffers that the call does not have yet. Returns how many. */
+static u32 add_buffers(const struct core_call_context *context)
+{
+	const struct core_plan *plan = context->plan;
+	struct cgpu_call *call = context->call;
+	u32 before = call->segments;
+
+	if (plan->buffers > CGPU_MAX_SEGMENTS)
+		return 0;
+	for (; call->segments < plan->buffers; call->segments++) {
+		const struct core_buffer *buffer = &plan->buffer[call->segments];
+		const u8 *holder = buffer->parent ? call->segment[buffer->parent - 1].data : call->top;
+
+		call->segment[call->segments] = (struct cgpu_segment){ .parent = buffer->parent,
+			.pointer = buffer->pointer,
+			.bytes = buffer->bytes,
+			.address = get64(holder, buffer->pointer) };
+	}
+	return call->segments - before;
+}
+
+u32 cgpu_call_plan(struct cgpu_core *core, struct cgpu_call *call)
+{
+	struct core_plan plan;
+	struct core_call_context context = {
+		.core = core, .state = core->state, .abi = core->abi, .call = call, .plan = &plan
+	};
+	u32 needs = 0;
+
+	if (call->device == CGPU_DEVICE_UVM || call->device == CGPU_DEVICE_OTHER || core_form_find(&context))
+		return 0;
+	make_plan(&context);
+	if (add_buffers(&context))
+		needs |= CGPU_NEEDS_BUFFERS;
+	if (plan.names_file && !call->found) {
+		call->descriptor = plan.descriptor;
+		needs |= CGPU_NEEDS_FILE;
+	}
+	return plan.may_run ? needs | CGPU_NEEDS_OWN_FILE : needs;
+}
+
 static enum cgpu_verdict by_escape(struct core_call_context *context)
 {
 	const struct core_escape *escape = core_escape(context->call->nr);
@@ -32,6 +86,9 @@ static enum cgpu_verdict by_escape(struct core_call_context *context)
 	if (escape->begin == NULL)
 		return CGPU_CONTINUE;
 	if (core_form_find(context))
+		return core_refuse(context, EINVAL);
+	make_plan(context);
+	if (!core_plan_is_met(context))
 		return core_refuse(context, EINVAL);
 	if (core_names_pin(context))
 		return core_answer(context, NV_ERR_INVALID_CLIENT);
@@ -67,19 +124,17 @@ static enum cgpu_verdict decide(struct core_call_context *context)
 	return by_escape(context);
 }
 
-/* Count the outcome of a call that is judged to its end. hints: enum cgpu_call_hint, from the transport. */
-static void count(struct core_call_context *context, enum cgpu_verdict verdict, u32 hints)
+/* Count the outcome of a call. looks: the transport asks the driver where there is no room, and has the call judged again. */
+static void count(struct core_call_context *context, enum cgpu_verdict verdict, u32 looks)
 {
 	struct core_engine_stat *stat = &context->state->stat.engine;
 	int refused = verdict == CGPU_REFUSE || (verdict == CGPU_ANSWER && context->status != NV_OK);
-	int again = (hints & CGPU_CALL_AGAIN) || context->call->opaque[CORE_NOTE_UNDO] == CORE_UNDO;
 
-	/* The transport asks the driver first, and has the call judged again. */
-	if (refused && (hints & CGPU_CALL_LOOKS) && context->call->no_room)
+	if (refused && looks && context->call->no_room)
 		return;
 	if (refused)
 		core_refusal_count(context);
-	if (!again) {
+	if (context->call->opaque[CORE_NOTE_UNDO] != CORE_UNDO) {
 		stat->executed += verdict == CGPU_EXECUTE;
 		stat->continued += verdict == CGPU_CONTINUE;
 		stat->answered += verdict == CGPU_ANSWER && !refused;
@@ -87,15 +142,13 @@ static void count(struct core_call_context *context, enum cgpu_verdict verdict, 
 	}
 }
 
-static int asks(enum cgpu_verdict verdict)
-{
-	return verdict == CGPU_COPY_IN || verdict == CGPU_FIND_FILE;
-}
-
 enum cgpu_verdict cgpu_call_begin(struct cgpu_core *core, struct cgpu_call *call)
 {
-	struct core_call_context context = { .core = core, .state = core->state, .abi = core->abi, .call = call };
-	u32 hints = call->no_room & (CGPU_CALL_LOOKS | CGPU_CALL_AGAIN);
+	struct core_plan plan;
+	struct core_call_context context = {
+		.core = core, .state = core->state, .abi = core->abi, .call = call, .plan = &plan
+	};
+	u32 looks = call->no_room & CGPU_CALL_LOOKS;
 	char line[CGPU_ID_BYTES + 96] = "";
 	enum cgpu_verdict verdict;
 	struct core_text out;
@@ -112,10 +165,7 @@ enum cgpu_verdict cgpu_call_begin(struct cgpu_core *core, struct cgpu_call *call
 		call->no_room = 0;
 		verdict = CGPU_CONTINUE;
 	}
-	if (asks(verdict))
-		call->no_room = hints;
-	else
-		count(&context, verdict, hints);
+	count(&context, verdict, looks);
 	core_unlock(core);
 	if (verdict == CGPU_ANSWER)
 		put32(call->top, context.status_at, context.status);

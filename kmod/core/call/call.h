@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Apache-2.0 */
-/* Inside of cgpu_call_begin() and cgpu_call_end(): decoding and deciding, under the lock. */
+/* Inside of cgpu_call_plan(), cgpu_call_begin() and cgpu_call_end(): decoding and deciding, the latter two under the lock. */
 #ifndef CGPU_CALL_H
 #define CGPU_CALL_H
 
@@ -28,6 +28,7 @@ struct core_escape_form {
 struct core_escape {
 	u32 known; /* 0: there is no such row */
 	enum cgpu_verdict (*begin)(struct core_call_context *context); /* NULL: the call goes on */
+	void (*plan)(struct core_call_context *context); /* NULL: it needs nothing, and is never executed */
 	u32 forms;
 	const struct core_escape_form *form;
 	u32 params; /* as CORE_ABI(): the pointer to parameters that the driver copies; 0: there is none */
@@ -73,6 +74,39 @@ enum core_note {
 #define CORE_UNDO 0x554e444full
 #define CORE_DONE_LIST 2u
 
+/* A buffer that a call needs, as struct cgpu_segment has it. */
+struct core_buffer {
+	u32 parent, pointer, bytes;
+};
+
+/* Fields that all allocations have, wherever they sit. */
+struct core_handles {
+	u32 client, parent, object;
+};
+
+/* Fields that both forms of an allocation have, and the places of those that differ. */
+struct core_alloc {
+	struct core_handles handles;
+	u32 class;
+	u32 params_at; /* where the pointer to the parameters sits */
+	u32 rights_at; /* NV_ABI_ABSENT in the short form */
+	u32 flags;
+	const u8 *params; /* copy of the parameters of a class that is judged; NULL: the call has none */
+};
+
+/* What a call is, by its own bytes, and its needs, as far as the buffers that are there tell them. */
+struct core_plan {
+	u32 may_run; /* 1: the judge may have the call run on its copies */
+	u32 buffers; /* more than CGPU_MAX_SEGMENTS: the call cannot be served */
+	struct core_buffer buffer[CGPU_MAX_SEGMENTS];
+	u32 names_file; /* 1: the call is judged by the file of a descriptor */
+	s32 descriptor;
+	struct core_alloc alloc; /* of NV_ESC_RM_ALLOC; and its class, or NULL: it has no row */
+	const struct nv_class *class;
+	u32 control_verdict; /* of NV_ESC_RM_CONTROL; and its row, or NULL */
+	const struct core_control *control;
+};
+
 struct core_call_context {
 	struct cgpu_core *core;
 	struct cgpu_state *state;
@@ -80,7 +114,7 @@ struct core_call_context {
 	struct cgpu_call *call;
 	struct core_container *container;
 	const struct core_escape_form *form;
-	const struct core_control *control; /* of a control that is judged */
+	struct core_plan *plan; /* NULL: the call has been judged */
 	const struct core_operation *operation; /* of a call that has ended */
 	int result, done; /* what ioctl gave; whether the driver did it */
 	u32 status_at; /* where in top the driver's status sits */
@@ -92,11 +126,6 @@ struct core_call_context {
 	u32 is_short; /* 1: it is refused for memory of this instance, and why */
 	u32 short_gpu, short_instance;
 	enum core_short short_why;
-};
-
-/* Fields that all allocations have, wherever they sit. */
-struct core_handles {
-	u32 client, parent, object;
 };
 
 /* The offset that a place of struct nv_abi holds; and the number that the driver's struct has there. */
@@ -124,6 +153,7 @@ struct core_operation {
 struct core_control {
 	u32 command;
 	enum cgpu_verdict (*begin)(struct core_call_context *context);
+	void (*plan)(struct core_call_context *context); /* NULL: it is judged without its parameters */
 	enum core_op op; /* what is left for the end */
 	u32 status; /* of those that are answered with nothing but a status */
 	u32 bytes, client; /* as CORE_ABI(): the size of the parameters, and where they name a client */
@@ -220,28 +250,16 @@ const struct nv_class *core_class(u32 class);
 /* Verdict on a control, by its number: NV_CONTROL_*. */
 u32 core_control_verdict(u32 command);
 
-/* --- copy_in.c --- */
+/* --- plan.c --- */
 
-/* Ask for a nested buffer. 1: it was added and must be filled; 0: it is there; -EINVAL: it cannot be. */
-int core_segment(struct core_call_context *context, u32 index, u32 parent, u32 pointer, u32 bytes);
-/* A control's own parameters of a known size, copied in. As core_segment(); *verdict is set where it is not 0. */
-int core_control_params(struct core_call_context *context, u32 bytes, enum cgpu_verdict *verdict);
-/* Fields that both forms of an allocation have, and the places of those that differ. */
-struct core_alloc {
-	struct core_handles handles;
-	u32 class;
-	u32 params_at; /* where the pointer to the parameters sits */
-	u32 rights_at; /* NV_ABI_ABSENT in the short form */
-	u32 flags;
-};
-/* Copy the parameters, then the rights where they are asked for. As core_control_params(). */
-int core_alloc_copy_in(
-	struct core_call_context *context, const struct core_alloc *alloc, u32 bytes, enum cgpu_verdict *verdict);
-
-/* Copy the parameters of a class that cannot do without them. 0: they are copied; else `verdict` is the answer. */
-int core_alloc_params(
-	struct core_call_context *context, const struct core_alloc *alloc, u32 bytes, enum cgpu_verdict *verdict);
-
+/* Whether the call has all that its plan names, and nothing else. */
+int core_plan_is_met(const struct core_call_context *context);
+/* Plan a buffer, and return its copy. NULL: it is not there yet. */
+const u8 *core_plan_buffer(struct core_call_context *context, u32 parent, u32 pointer, u32 bytes);
+/* Plan the parameters of a control, and return their copy. NULL: it is not there yet, or core_params_status() refuses them. */
+const u8 *core_plan_params(struct core_call_context *context);
+/* The answer to a control whose parameters cannot be judged. NV_OK: they can. */
+u32 core_params_status(const struct core_call_context *context);
 /* The parameters of an NV_ESC_RM_ALLOC that was judged by them. NULL: it has none. */
 const u8 *core_alloc_judged_params(const struct core_call_context *context);
 
@@ -320,10 +338,12 @@ int core_end_bind(struct core_call_context *context);
 
 /* --- one file per escape --- */
 
+void core_plan_alloc(struct core_call_context *context);
 enum cgpu_verdict core_begin_alloc(struct core_call_context *context);
 enum cgpu_verdict core_begin_alloc_memory(struct core_call_context *context);
 enum cgpu_verdict core_begin_alloc_object(struct core_call_context *context);
 enum cgpu_verdict core_begin_heap(struct core_call_context *context);
+void core_plan_control(struct core_call_context *context);
 enum cgpu_verdict core_begin_control(struct core_call_context *context);
 enum cgpu_verdict core_begin_dup(struct core_call_context *context);
 int core_end_dup_uncharged(struct core_call_context *context);
@@ -331,6 +351,7 @@ enum cgpu_verdict core_begin_share(struct core_call_context *context);
 
 /* --- transfer.c: exports and imports --- */
 
+void core_plan_transfer(struct core_call_context *context);
 enum cgpu_verdict core_begin_transfer(struct core_call_context *context);
 int core_end_export(struct core_call_context *context);
 int core_end_import(struct core_call_context *context);

@@ -4,6 +4,12 @@
 
 #define ESCAPES 256u /* numbers of an ioctl have eight bits */
 
+/* These calls have no pointers that the driver follows. */
+static void plan_to_run(struct core_call_context *context)
+{
+	context->plan->may_run = 1;
+}
+
 static enum cgpu_verdict begin_free(struct core_call_context *context)
 {
 	return core_execute(context, CORE_OP_FREE);
@@ -44,16 +50,18 @@ static const struct core_escape_form unmap_form = { FORM(NVOS47_PARAMETERS, hCli
 static const struct core_escape_form free_form = { FORM(NVOS00_PARAMETERS, hRoot, status) };
 
 static const struct core_escape escapes[ESCAPES] = {
-	[NV_ESC_RM_ALLOC] = { 1, core_begin_alloc, 2, alloc_forms, CORE_ABI(NVOS21_PARAMETERS.pAllocParms) },
-	[NV_ESC_RM_ALLOC_MEMORY] = { 1, core_begin_alloc_memory, 1, &alloc_memory_form, 0 },
-	[NV_ESC_RM_ALLOC_OBJECT] = { 1, core_begin_alloc_object, 1, &alloc_object_form, 0 },
-	[NV_ESC_RM_VID_HEAP_CONTROL] = { 1, core_begin_heap, 1, &heap_form, 0 },
-	[NV_ESC_RM_CONTROL] = { 1, core_begin_control, 1, &control_form, CORE_ABI(NVOS54_PARAMETERS.params) },
-	[NV_ESC_RM_DUP_OBJECT] = { 1, core_begin_dup, 1, &dup_form, 0 },
-	[NV_ESC_RM_SHARE] = { 1, core_begin_share, 1, &share_form, 0 },
-	[NV_ESC_RM_MAP_MEMORY_DMA] = { 1, core_begin_map, 1, &map_form, 0 },
-	[NV_ESC_RM_UNMAP_MEMORY_DMA] = { 1, core_begin_unmap, 1, &unmap_form, 0 },
-	[NV_ESC_RM_FREE] = { 1, begin_free, 1, &free_form, 0 },
+	[NV_ESC_RM_ALLOC] = { 1, core_begin_alloc, core_plan_alloc, 2, alloc_forms,
+		CORE_ABI(NVOS21_PARAMETERS.pAllocParms) },
+	[NV_ESC_RM_ALLOC_MEMORY] = { 1, core_begin_alloc_memory, NULL, 1, &alloc_memory_form, 0 },
+	[NV_ESC_RM_ALLOC_OBJECT] = { 1, core_begin_alloc_object, NULL, 1, &alloc_object_form, 0 },
+	[NV_ESC_RM_VID_HEAP_CONTROL] = { 1, core_begin_heap, plan_to_run, 1, &heap_form, 0 },
+	[NV_ESC_RM_CONTROL] = { 1, core_begin_control, core_plan_control, 1, &control_form,
+		CORE_ABI(NVOS54_PARAMETERS.params) },
+	[NV_ESC_RM_DUP_OBJECT] = { 1, core_begin_dup, plan_to_run, 1, &dup_form, 0 },
+	[NV_ESC_RM_SHARE] = { 1, core_begin_share, plan_to_run, 1, &share_form, 0 },
+	[NV_ESC_RM_MAP_MEMORY_DMA] = { 1, core_begin_map, plan_to_run, 1, &map_form, 0 },
+	[NV_ESC_RM_UNMAP_MEMORY_DMA] = { 1, core_begin_unmap, plan_to_run, 1, &unmap_form, 0 },
+	[NV_ESC_RM_FREE] = { 1, begin_free, plan_to_run, 1, &free_form, 0 },
 	PASSES(NV_ESC_RM_IDLE_CHANNELS),
 	PASSES(NV_ESC_RM_MAP_MEMORY),
 	PASSES(NV_ESC_RM_UNMAP_MEMORY),

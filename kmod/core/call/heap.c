@@ -25,12 +25,9 @@ enum cgpu_verdict core_begin_host(
 enum cgpu_verdict core_begin_alloc_host(struct core_call_context *context, const struct core_alloc *alloc)
 {
 	struct core_alloc_shape shape;
-	enum cgpu_verdict verdict;
 
-	if (get64(context->call->top, alloc->params_at) == 0)
+	if (alloc->params == NULL)
 		return CGPU_CONTINUE;
-	if (core_alloc_copy_in(context, alloc, context->abi->NV_MEMORY_ALLOCATION_PARAMS.bytes, &verdict))
-		return verdict;
 	core_alloc_shape(context, &shape);
 	/* As the driver has it for the class that could be taken for another (system_mem.c, sysmemConstruct). */
 	if (alloc->class == NV01_MEMORY_SYSTEM &&

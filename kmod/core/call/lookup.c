@@ -28,13 +28,6 @@ const struct nv_class *core_class(u32 class)
 	return core_find_row(nv_classes, nv_class_count, sizeof(nv_classes[0]), class);
 }
 
-int cgpu_class_is_vidmem(u32 class)
-{
-	const struct nv_class *about = core_class(class);
-
-	return about && about->memory == NV_CLASS_MEMORY_VIDMEM;
-}
-
 static const struct nv_control *find_control(const struct nv_control *table, u32 count, u32 number)
 {
 	return core_find_row(table, count, sizeof(*table), number);

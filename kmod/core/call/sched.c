@@ -23,14 +23,12 @@ static struct core_object *find_group(const struct core_call_context *context)
  * it up, and would be unjudged.
  */
 static enum cgpu_verdict run_on_group(
-	struct core_call_context *context, const struct core_object *record, u32 bytes, enum core_op op)
+	struct core_call_context *context, const struct core_object *record, enum core_op op)
 {
-	enum cgpu_verdict verdict;
+	u32 status = record ? core_params_status(context) : NV_ERR_OBJECT_NOT_FOUND;
 
-	if (record == NULL)
-		return core_answer(context, NV_ERR_OBJECT_NOT_FOUND);
-	if (core_control_params(context, bytes, &verdict))
-		return verdict;
+	if (status)
+		return core_answer(context, status);
 	context->call->opaque[CORE_NOTE_OBJECT] = (u64)(record - context->state->object);
 	context->call->opaque[CORE_NOTE_SERIAL] = record->serial;
 	return core_execute(context, record->tsg_list == CORE_NONE ? CORE_OP_PLAIN : op);
@@ -47,7 +45,7 @@ enum cgpu_verdict core_begin_set_timeslice(struct core_call_context *context)
 	/* Another policy sets it anew. */
 	if (record)
 		record->applied = 0;
-	return run_on_group(context, record, context->abi->NVA06C_CTRL_TIMESLICE_PARAMS.bytes, CORE_OP_PLAIN);
+	return run_on_group(context, record, CORE_OP_PLAIN);
 }
 
 /* The record that run_on_group() has noted; NULL: it has gone. */
@@ -72,8 +70,7 @@ enum counted { COUNTED_NOWHERE, COUNTED_AGAIN, COUNTED_BEGUN };
  */
 enum cgpu_verdict core_begin_schedule(struct core_call_context *context)
 {
-	enum cgpu_verdict verdict = run_on_group(
-		context, find_group(context), context->abi->NVA06F_CTRL_GPFIFO_SCHEDULE_PARAMS.bytes, CORE_OP_SCHEDULE);
+	enum cgpu_verdict verdict = run_on_group(context, find_group(context), CORE_OP_SCHEDULE);
 	struct core_object *record = verdict == CGPU_EXECUTE ? noted(context) : NULL;
 	struct core_share *share;
 	struct core_tsg_list *tsg_list;
@@ -128,7 +125,7 @@ int core_end_schedule(struct core_call_context *context)
 
 enum cgpu_verdict core_begin_bind(struct core_call_context *context)
 {
-	return run_on_group(context, find_group(context), context->abi->NVA06F_CTRL_BIND_PARAMS.bytes, CORE_OP_BIND);
+	return run_on_group(context, find_group(context), CORE_OP_BIND);
 }
 
 /* A group runs where it, or a channel of it, was bound last. */
@@ -150,12 +147,9 @@ int core_end_bind(struct core_call_context *context)
 
 enum cgpu_verdict core_begin_get_policy(struct core_call_context *context)
 {
-	enum cgpu_verdict verdict;
+	u32 status = core_params_status(context);
 
-	if (core_control_params(
-		    context, context->abi->NV2080_CTRL_GPU_GET_COMPUTE_POLICY_CONFIG_PARAMS.bytes, &verdict))
-		return verdict;
-	return core_execute(context, CORE_OP_POLICY);
+	return status ? core_answer(context, status) : core_execute(context, CORE_OP_POLICY);
 }
 
 /* The node's own timeslices are not the container's: it sees the default. */

@@ -378,21 +378,31 @@ static void read_counts(const struct nv_abi *abi, const u8 *params, struct core_
 	transfer->index = get16(params, transfer->imports ? in->index : out->index);
 }
 
+/* Without a transport that finds files, memory that leaves this way would lose its charge: nothing is planned for the refusal. */
+void core_plan_transfer(struct core_call_context *context)
+{
+	struct core_transfer transfer;
+	const u8 *params;
+
+	if (!context->call->finds_files || transfer_form(context->abi, context->plan->control->command, &transfer))
+		return;
+	params = core_plan_params(context);
+	if (params == NULL)
+		return;
+	context->plan->names_file = 1;
+	context->plan->descriptor = (s32)get32(params, transfer.descriptor);
+}
+
 enum cgpu_verdict core_begin_transfer(struct core_call_context *context)
 {
 	struct cgpu_call *call = context->call;
 	struct core_transfer transfer;
-	enum cgpu_verdict verdict;
+	u32 status = core_params_status(context);
 
-	/* Without a transport that finds files, memory that leaves this way would lose its charge. */
-	if (!call->finds_files || transfer_form(context->abi, context->control->command, &transfer))
+	if (!call->finds_files || transfer_form(context->abi, context->plan->control->command, &transfer))
 		return core_answer(context, NV_ERR_NOT_SUPPORTED);
-	if (core_control_params(context, transfer.bytes, &verdict))
-		return verdict;
-	if (!call->found) {
-		call->descriptor = (s32)get32(call->segment[0].data, transfer.descriptor);
-		return CGPU_FIND_FILE;
-	}
+	if (status)
+		return core_answer(context, status);
 	read_counts(context->abi, call->segment[0].data, &transfer);
 	if (call->target == 0 || transfer.count > transfer.most)
 		return core_answer(context, NV_ERR_INVALID_PARAMETER);

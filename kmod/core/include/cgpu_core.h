@@ -120,8 +120,6 @@ const struct nv_abi *cgpu_abi_find(const char *version);
 const struct nv_abi *cgpu_abi_nearest(const char *version);
 /* Version that these layouts are of; NULL when all are newer. */
 const struct nv_abi_version *cgpu_abi_nearest_version(const char *version);
-/* Whether a class is memory of the card. */
-int cgpu_class_is_vidmem(u32 class);
 
 /* --- the engine's name and version, and settings --- */
 
@@ -249,13 +247,19 @@ enum cgpu_device {
 };
 
 enum cgpu_verdict {
-	CGPU_COPY_IN, /* a segment was added: fill its data, call cgpu_call_begin again */
+	CGPU_REFUSE, /* do not run it: ioctl result is -call->error */
 	CGPU_CONTINUE, /* not ours: let the caller's own call go on; then cgpu_call_end, if its end is seen */
 	CGPU_EXECUTE, /* run it on the copies, then cgpu_call_end, whatever came out */
 	CGPU_ANSWER, /* do not run it: copy the top-level struct back, ioctl result 0 */
-	CGPU_REFUSE, /* do not run it: ioctl result is -call->error */
-	CGPU_FIND_FILE, /* look at call->descriptor, set call->target and call->found, call cgpu_call_begin again */
 };
+
+/* Needs of a call before it is judged, as cgpu_call_plan() has written them into it. */
+enum cgpu_needs {
+	CGPU_NEEDS_BUFFERS = 1, /* segments that have no data: fill it */
+	CGPU_NEEDS_FILE = 2, /* look at call->descriptor, set call->target and call->found */
+	CGPU_NEEDS_OWN_FILE = 4, /* the file it is made on: only then the verdict may be to execute */
+};
+#define CGPU_PLANS 2 /* in the first one's buffers there may be a pointer or descriptor more */
 
 #define CGPU_MAX_SEGMENTS 3
 #define CGPU_SEGMENT_MAX 16384 /* bytes of one nested buffer that the core ever asks for */
@@ -265,12 +269,9 @@ enum cgpu_no_room {
 	CGPU_NO_ROOM_OWNERSHIP = 2, /* another container has the client on record: see cgpu_ownership_find() */
 };
 
-/* Hints that a transport may put into cgpu_call.no_room before a call is judged, so that each call and refusal
- * counts once. */
-enum cgpu_call_hint {
-	CGPU_CALL_LOOKS = 0x100, /* it asks the driver where there is no room, and has the call judged once more */
-	CGPU_CALL_AGAIN = 0x200, /* the call was judged before, and was to be executed */
-};
+/* A transport may put this into cgpu_call.no_room before a call is judged, so that each refusal counts once: it asks the driver
+ * where there is no room, and has the call judged once more. */
+#define CGPU_CALL_LOOKS 0x100u
 
 /* A buffer that a pointer inside the call names. */
 struct cgpu_segment {
@@ -282,7 +283,7 @@ struct cgpu_segment {
 };
 
 struct cgpu_call {
-	/* Set by the transport, which makes everything else zero before the first cgpu_call_begin(). */
+	/* Set by the transport, which makes everything else zero before the first cgpu_call_plan(). */
 	u32 slot; /* of the container */
 	u64 generation;
 	enum cgpu_device device;
@@ -292,17 +293,17 @@ struct cgpu_call {
 	u32 nr; /* escape number, after unwrapping NV_ESC_IOCTL_XFER_CMD */
 	u32 bytes; /* of top */
 	u8 *top; /* the transport's copy of the top-level struct */
-	/* 1: CGPU_FIND_FILE is understood. The driver must then be given that very file, whatever the descriptor leads to
+	/* 1: CGPU_NEEDS_FILE is understood. The driver must then be given that very file, whatever the descriptor leads to
 	 * by then, and the end of the file told by cgpu_file_closed(). */
 	u32 finds_files;
 	/* Set by the core. */
 	u32 segments;
 	struct cgpu_segment segment[CGPU_MAX_SEGMENTS];
-	s32 descriptor; /* the caller's, for CGPU_FIND_FILE */
+	s32 descriptor; /* the caller's, for CGPU_NEEDS_FILE */
 	u32 found; /* set by the transport: it has looked */
 	u64 target; /* set by the transport: the number, as in file, of the nvidiactl that it leads to; 0: of none */
 	s32 error; /* positive errno for CGPU_REFUSE */
-	/* Why the driver, when asked, may change CGPU_ANSWER: enum cgpu_no_room, or 0. Before: enum cgpu_call_hint. */
+	/* Why the driver, when asked, may change CGPU_ANSWER: enum cgpu_no_room, or 0. Before: CGPU_CALL_LOOKS, or 0. */
 	u32 no_room;
 	u32 client; /* for CGPU_NO_ROOM_OWNERSHIP: the RM client that another container has on record */
 	u32 round; /* after the end: 1 and the GPU that needs a scheduling round before the caller goes on; 0: none */
@@ -317,7 +318,10 @@ int cgpu_call_unwrap(const struct cgpu_core *core, const u8 *wrapper, u32 bytes,
 /* Whether a container may make a call of nvidia-uvm, by its number. The transport judges those that map memory. Takes no lock; a
  * call that is not served gets its refusal, and counts, by cgpu_call_begin(). */
 int cgpu_uvm_is_served(u32 nr);
-/* Decide, and reserve what an allocation may take. */
+/* Say what a call needs before it can be judged: enum cgpu_needs. The transport fetches that, and asks again while there are
+ * buffers to be filled: CGPU_PLANS times at most. A plan depends on the call alone, and takes no lock. */
+u32 cgpu_call_plan(struct cgpu_core *core, struct cgpu_call *call);
+/* Judge a call that has all that its plan names, else it is refused, and reserve what an allocation may take. */
 enum cgpu_verdict cgpu_call_begin(struct cgpu_core *core, struct cgpu_call *call);
 /* Build into question (its top holds at least 64 bytes) what the driver must be asked, on the file of the call, before a call
  * runs that is to be executed: the question with a number, from 0 on. Returns 1 when there is such a question, else 0: the call

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Reads one driver call, has the core judge it, executes it and writes the answer back. */
+/* One driver call: read, planned, fetched, judged by the core, run, settled, and written back. */
 #define _GNU_SOURCE
 #include <sys/random.h>
 
@@ -135,7 +135,7 @@ static int handle_wanted(const struct nv_abi *abi, const struct in_flight *e, u3
 	return *client && *handle && *client != *handle;
 }
 
-/* --- reading and judging --- */
+/* --- reading, planning and fetching --- */
 
 static int read_wrapper(struct cgpud *d, const struct task *task, u32 *nr, u32 *bytes, u64 *address)
 {
@@ -187,27 +187,69 @@ int call_read(struct cgpud *d, struct in_flight *e, const struct task *task, u32
 	return r;
 }
 
-/* Fetch the nested buffer that the core has just asked for. */
-static int read_segment(struct in_flight *e, const struct task *task)
+/* Fetch a nested buffer that the plan names. */
+static int fetch_buffer(struct in_flight *e, const struct task *task, u32 n)
 {
-	struct cgpu_segment *s;
-	u32 n = e->call.segments, room;
+	struct cgpu_segment *segment = &e->call.segment[n - 1];
+	u32 room;
 	int r;
 
-	if (!n || n > CGPU_MAX_SEGMENTS)
+	if (n > CGPU_MAX_SEGMENTS || !segment->address || segment->bytes > CGPU_SEGMENT_MAX || segment->parent >= n)
 		return -EINVAL;
-	s = &e->call.segment[n - 1];
-	if (!s->address || s->bytes > CGPU_SEGMENT_MAX || s->parent >= n)
+	room = in_flight_bytes(e, segment->parent);
+	if (room < sizeof(u64) || segment->pointer > room - sizeof(u64))
 		return -EINVAL;
-	room = in_flight_bytes(e, s->parent);
-	if (room < sizeof(u64) || s->pointer > room - sizeof(u64))
-		return -EINVAL;
-	s->data = e->copy[n];
-	r = task_read(task, s->address, s->data, s->bytes);
+	segment->data = e->copy[n];
+	r = task_read(task, segment->address, segment->data, segment->bytes);
 	if (r == 0)
-		memcpy(e->before[n], s->data, s->bytes);
+		memcpy(e->before[n], segment->data, segment->bytes);
 	return r;
 }
+
+/* Carry out one plan of the core. 1: the buffers that came may name more. */
+static int fetch_planned(struct cgpud *d, struct in_flight *e, struct task *task)
+{
+	u32 fetched = e->call.segments, needs = cgpu_call_plan(&d->core, &e->call);
+	/* No copy is waited for under a lock, so a call that may be run has it before it is judged. */
+	int r = needs & CGPU_NEEDS_OWN_FILE ? task_copy(d, task) : 0;
+
+	while (r == 0 && fetched < e->call.segments)
+		r = fetch_buffer(e, task, ++fetched);
+	if (r == 0 && (needs & CGPU_NEEDS_FILE))
+		r = target_find(d, e, task);
+	return r < 0 ? r : (needs & CGPU_NEEDS_BUFFERS) != 0;
+}
+
+int call_fetch(struct cgpud *d, struct in_flight *e, struct task *task)
+{
+	u32 plan;
+	int r = 1;
+
+	if (e->call.device == CGPU_DEVICE_UVM)
+		return uvm_needs_file(&e->call) ? task_copy(d, task) : 0;
+	for (plan = 0; plan < CGPU_PLANS && r > 0; plan++)
+		r = fetch_planned(d, e, task);
+	return r < 0 ? r : 0;
+}
+
+/* Nearly all of these may be run here. Most others are continued without a copy. */
+static int is_number_made_on_a_copy(u32 nr)
+{
+	return nr == NV_ESC_RM_ALLOC || nr == NV_ESC_RM_FREE || nr == NV_ESC_RM_DUP_OBJECT ||
+		nr == NV_ESC_RM_VID_HEAP_CONTROL || nr == NV_ESC_RM_MAP_MEMORY_DMA || nr == NV_ESC_RM_UNMAP_MEMORY_DMA;
+}
+
+struct call_wish foresee_call(const struct nv_abi *abi, u32 cmd, u64 address)
+{
+	u32 bytes = (cmd >> 16) & 0x3fff;
+
+	/* UVM's commands are bare numbers without a size. */
+	return (struct call_wish){ .address = address,
+		.bytes = bytes ? bytes : uvm_bytes(abi, cmd),
+		.copy = bytes && (cmd >> 8 & 0xff) == NV_IOCTL_MAGIC && is_number_made_on_a_copy(cmd & 0xff) };
+}
+
+/* --- judging --- */
 
 /* Count a call, in the container's order. A continued call runs later, but counts from here on. */
 static void count_call(struct cgpud *d, struct in_flight *e)
@@ -224,107 +266,24 @@ static void count_call(struct cgpud *d, struct in_flight *e)
 	}
 }
 
-static enum cgpu_verdict begin_ordered(struct cgpud *d, struct in_flight *e)
-{
-	struct cgpu_call *call = &e->call;
-	pthread_mutex_t *order = engine_order(d, call->slot);
-	enum cgpu_verdict verdict;
-
-	/* Questions about sizes change nothing, and need no order. */
-	if (!cgpu_call_changes(d->core.abi, call))
-		return cgpu_call_begin(&d->core, call);
-	pthread_mutex_lock(order);
-	verdict = cgpu_call_begin(&d->core, call);
-	if (verdict == CGPU_EXECUTE || verdict == CGPU_CONTINUE)
-		count_call(d, e);
-	if (verdict != CGPU_EXECUTE)
-		pthread_mutex_unlock(order);
-	return verdict;
-}
-
-static int is_asked_for(enum cgpu_verdict verdict)
-{
-	return verdict == CGPU_COPY_IN || verdict == CGPU_FIND_FILE;
-}
-
-static enum cgpu_verdict refused(struct in_flight *e, int r)
-{
-	e->call.error = -r;
-	return CGPU_REFUSE;
-}
-
-static enum cgpu_verdict judge(struct cgpud *d, struct in_flight *e, struct task *task)
-{
-	enum cgpu_verdict verdict = CGPU_COPY_IN;
-	u32 round;
-	int r;
-
-	for (round = 0; round <= CGPU_MAX_SEGMENTS + 1 && is_asked_for(verdict); round++) {
-		verdict = begin_ordered(d, e);
-		r = 0;
-		if (verdict == CGPU_COPY_IN)
-			r = read_segment(e, task);
-		else if (verdict == CGPU_FIND_FILE)
-			r = target_find(d, e, task);
-		if (r == -ENOSPC)
-			return target_no_room(d, e);
-		if (r < 0)
-			return refused(e, r);
-	}
-	if (is_asked_for(verdict))
-		return refused(e, -EINVAL);
-	return verdict == CGPU_CONTINUE && e->call.device == CGPU_DEVICE_UVM ? uvm_judge(d, e, task) : verdict;
-}
-
-/* Nearly all of these are executed here, or need to know the very file. Most others are continued without a copy. */
-static int is_number_made_on_a_copy(u32 nr)
-{
-	return nr == NV_ESC_RM_ALLOC || nr == NV_ESC_RM_FREE || nr == NV_ESC_RM_DUP_OBJECT ||
-		nr == NV_ESC_RM_VID_HEAP_CONTROL || nr == NV_ESC_RM_MAP_MEMORY_DMA || nr == NV_ESC_RM_UNMAP_MEMORY_DMA;
-}
-
-static int is_made_on_a_copy(const struct cgpu_call *call)
-{
-	return call->device == CGPU_DEVICE_UVM ? uvm_needs_file(call) : is_number_made_on_a_copy(call->nr);
-}
-
-struct call_wish foresee_call(const struct nv_abi *abi, u32 cmd, u64 address)
-{
-	u32 bytes = (cmd >> 16) & 0x3fff;
-
-	/* UVM's commands are bare numbers without a size. */
-	return (struct call_wish){ .address = address,
-		.bytes = bytes ? bytes : uvm_bytes(abi, cmd),
-		.copy = bytes && (cmd >> 8 & 0xff) == NV_IOCTL_MAGIC && is_number_made_on_a_copy(cmd & 0xff) };
-}
-
-/* No copy is waited for under a lock: the call is taken back, and judged again when there is one. */
-static void take_back(struct cgpud *d, struct in_flight *e)
-{
-	cgpu_call_end(&d->core, &e->call, -EINTR);
-	if (cgpu_call_changes(d->core.abi, &e->call))
-		pthread_mutex_unlock(engine_order(d, e->call.slot));
-	in_flight_unjudge(e);
-}
-
 enum cgpu_verdict call_judge(struct cgpud *d, struct in_flight *e, struct task *task)
 {
-	int r = is_made_on_a_copy(&e->call) ? task_copy(d, task) : 0;
-	u32 hints = e->call.no_room;
+	struct cgpu_call *call = &e->call;
+	/* Questions about sizes change nothing, and need no order. */
+	pthread_mutex_t *order = cgpu_call_changes(d->core.abi, call) ? engine_order(d, call->slot) : NULL;
 	enum cgpu_verdict verdict;
 
-	if (r < 0)
-		return refused(e, r);
-	verdict = judge(d, e, task);
-	if (verdict != CGPU_EXECUTE || task->file >= 0)
-		return verdict;
-	take_back(d, e);
-	e->call.no_room = hints | CGPU_CALL_AGAIN;
-	r = task_copy(d, task);
-	return r < 0 ? refused(e, r) : judge(d, e, task);
+	if (order)
+		pthread_mutex_lock(order);
+	verdict = cgpu_call_begin(&d->core, call);
+	if (order && (verdict == CGPU_EXECUTE || verdict == CGPU_CONTINUE))
+		count_call(d, e);
+	if (order && verdict != CGPU_EXECUTE)
+		pthread_mutex_unlock(order);
+	return verdict == CGPU_CONTINUE && call->device == CGPU_DEVICE_UVM ? uvm_judge(d, e, task) : verdict;
 }
 
-/* --- execution --- */
+/* --- running and settling --- */
 
 static void set_pointers(struct in_flight *e, int ours)
 {

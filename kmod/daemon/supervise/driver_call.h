@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* One driver call: copied in, judged by the core, executed on the copies, copied out. */
+/* One driver call: read, planned, fetched, judged by the core, run on the copies, settled, written back. */
 #ifndef CGPUD_DRIVER_CALL_H
 #define CGPUD_DRIVER_CALL_H
 
@@ -11,9 +11,12 @@ struct call_wish foresee_call(const struct nv_abi *abi, u32 cmd, u64 address);
 /* Read the caller's top-level struct into the call, out of its wrapper if it has one. 0, or the
  * negative errno with which the call must fail. */
 int call_read(struct cgpud *d, struct in_flight *e, const struct task *task, u32 cmd, u64 address);
-/* Ask the core, copying nested buffers as it wants them. COPY_IN and FIND_FILE are never returned. After EXECUTE the
- * container's other calls that change objects wait until call_execute() is through; UVM's do not. Then there is a copy of the
- * descriptor, task->file; else there may be, and it may be kept. */
+/* Fetch what the core's plan of the call names: nested buffers, the file that a descriptor in them leads to, and for a call
+ * that may be run a copy of its own descriptor, task->file. As above; -ENOSPC: no more files can be watched, and the call
+ * may be fetched once more. */
+int call_fetch(struct cgpud *d, struct in_flight *e, struct task *task);
+/* Have the core judge what was fetched. After EXECUTE the container's other calls that change objects wait until
+ * call_execute() is through; UVM's do not. */
 enum cgpu_verdict call_judge(struct cgpud *d, struct in_flight *e, struct task *task);
 /* Run it on task->file and settle the charges. */
 void call_execute(struct cgpud *d, struct in_flight *e, struct task *task);

@@ -123,10 +123,8 @@ void in_flight_reset(struct in_flight *e)
 void in_flight_unjudge(struct in_flight *e)
 {
 	memcpy(e->copy[0], e->before[0], e->call.bytes);
-	e->call.segments = 0;
 	e->call.no_room = 0;
 	e->call.error = 0;
-	e->call.found = 0;
 	memset(e->call.opaque, 0, sizeof(e->call.opaque));
 }
 

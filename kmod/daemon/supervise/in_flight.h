@@ -113,7 +113,7 @@ void in_flight_return_kept(struct in_flight_table *x, struct in_flight *e);
 
 /* Point the call at this call's own copies: pointers of a process before are void. */
 void in_flight_rebase(struct in_flight *e);
-/* Restore the call to its state before the judgement. */
+/* Restore the call to its state before the judgement, which has changed none of its nested buffers. */
 void in_flight_unjudge(struct in_flight *e);
 /* Forget everything but the notification. */
 void in_flight_reset(struct in_flight *e);

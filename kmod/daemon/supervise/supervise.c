@@ -1,5 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Takes a notification, judges and executes its call, and answers it. */
+/*
+ * Takes a notification, and answers it. The path of a driver call is: read, plan and fetch, judge, run, settle. What ends
+ * a call on its way says so in a struct reply, and settle() alone answers the thread.
+ */
 #define _GNU_SOURCE
 #include <sys/epoll.h>
 #include <sys/ioctl.h>
@@ -15,9 +18,22 @@
 #include "supervise.h"
 #include "task.h"
 
+/* What the thread gets. */
+enum reply_kind {
+	REPLY_RESULT, /* nothing but the result of its system call */
+	REPLY_GO_ON, /* the thread runs its own call */
+	REPLY_STATUS, /* the top-level struct, with the core's answer */
+	REPLY_COPIES, /* all copies, as the driver has left them */
+	REPLY_EARLIER, /* those of the same call a moment ago */
+	REPLY_NOBODY, /* the thread no longer waits */
+};
+
 struct reply {
-	s32 error; /* negative errno, or 0 */
-	u32 go_on; /* 1: the thread runs its own call */
+	enum reply_kind kind;
+	s32 error; /* of the result: negative errno, or 0 */
+	u32 ran; /* 1: the driver has run the call */
+	struct in_flight
+		*earlier; /* the same call a moment ago, whose answer may have been lost; NULL: there is none */
 };
 
 int supervise_sizes(struct cgpud *d)
@@ -44,30 +60,18 @@ static int is_waited_for(const struct listener *one, const struct in_flight *e)
 }
 
 /* 0, or -ENOENT when the thread no longer waits. */
-static int answer(const struct listener *one, const struct in_flight *e, struct task *task, struct reply reply)
+static int answer(const struct listener *one, const struct in_flight *e, struct task *task, s32 error, u32 flags)
 {
 	union {
 		struct seccomp_notif_resp resp;
 		u8 space[NOTIF_BYTES_MAX];
-	} out = { .resp = { .id = e->notif.id,
-			  .error = reply.go_on ? 0 : reply.error,
-			  .flags = reply.go_on ? SECCOMP_USER_NOTIF_FLAG_CONTINUE : 0 } };
+	} out = { .resp = { .id = e->notif.id, .error = error, .flags = flags } };
 
 	task_close_files(task);
 	return ioctl(one->fd, SECCOMP_IOCTL_NOTIF_SEND, &out) < 0 ? -errno : 0;
 }
 
-static void finish(
-	struct cgpud *d, const struct listener *one, struct in_flight *e, struct task *task, struct reply reply)
-{
-	if (reply.go_on)
-		atomic_fetch_add(&d->counters.continued, 1);
-	else if (reply.error)
-		atomic_fetch_add(&d->counters.refused, 1);
-	in_flight_took(&d->in_flight, e, reply.go_on ? CGPU_OUTCOME_CONTINUED : CGPU_OUTCOME_ANSWERED);
-	answer(one, e, task, reply);
-	in_flight_release(&d->in_flight, e);
-}
+/* --- settling --- */
 
 /* The caller cannot learn of its new object: free the object, if that can be done. */
 static void undo_unheard(struct cgpud *d, struct in_flight *e, struct task *task)
@@ -76,12 +80,10 @@ static void undo_unheard(struct cgpud *d, struct in_flight *e, struct task *task
 		call_undo(d, e, task->file);
 }
 
-/* Hand over the answer of an executed call, and release the place of the call. */
+/* Hand over the answer of a call that was run, and release its place. */
 static void deliver(
 	struct cgpud *d, const struct listener *one, struct in_flight *e, struct task *task, enum cgpu_outcome outcome)
 {
-	struct reply reply = { .error = e->result };
-
 	/* Open the memory before the check that the thread still waits: it is the thread's memory then. */
 	task_open_memory(task);
 	if (!is_waited_for(one, e)) {
@@ -94,97 +96,144 @@ static void deliver(
 	if ((e->result == 0 || e->result == -EINVAL) && call_write(e, task, 1 + e->call.segments) < 0) {
 		atomic_fetch_add(&d->counters.faults, 1);
 		undo_unheard(d, e, task);
-		reply.error = e->result = -EFAULT;
+		e->result = -EFAULT;
 	}
 	in_flight_took(&d->in_flight, e, outcome);
-	if (answer(one, e, task, reply) == -ENOENT)
+	if (answer(one, e, task, e->result, 0) == -ENOENT)
 		reply_keep(d, e);
 	else
 		reply_sent(d, e);
 }
 
-/* Deliver an earlier answer in place of e's own. outcome: e's. */
-static void deliver_earlier(struct cgpud *d, const struct listener *one, struct task *task, struct in_flight *earlier,
-	struct in_flight *e, enum cgpu_outcome outcome)
+/* Deliver an earlier answer in place of e's own. */
+static void deliver_earlier(
+	struct cgpud *d, const struct listener *one, struct in_flight *e, struct task *task, const struct reply *reply)
 {
+	struct in_flight *earlier = reply->earlier;
+
+	if (reply->ran)
+		earlier->counted = e->counted;
 	earlier->notif = e->notif;
 	earlier->listener = one->serial;
 	in_flight_set_stage(earlier, STAGE_EXECUTED);
 	in_flight_set_stage(e, STAGE_FREE);
 	d->in_flight.received[earlier->index] = d->in_flight.received[e->index];
-	deliver(d, one, earlier, task, outcome);
+	deliver(d, one, earlier, task, reply->ran ? CGPU_OUTCOME_EXECUTED : CGPU_OUTCOME_ANSWERED);
 	/* No other call of the thread is answered until here. */
 	in_flight_release(&d->in_flight, e);
 }
 
-/* Full, or a client of another container: the ledger may have objects that the driver no longer has. Compare the
- * two, and judge once more. Memory of a process that has just ended is about to come back: wait a moment for it. */
-static enum cgpu_verdict judge_again(struct cgpud *d, struct in_flight *e, struct task *task)
+/* Answer a call that the engine has not run. */
+static void finish(
+	struct cgpud *d, const struct listener *one, struct in_flight *e, struct task *task, struct reply reply)
+{
+	u32 goes_on = reply.kind == REPLY_GO_ON;
+
+	if (reply.kind == REPLY_STATUS && is_waited_for(one, e) && call_write(e, task, 1) < 0)
+		reply.error = -EFAULT;
+	if (goes_on)
+		atomic_fetch_add(&d->counters.continued, 1);
+	else if (reply.error)
+		atomic_fetch_add(&d->counters.refused, 1);
+	in_flight_took(&d->in_flight, e, goes_on ? CGPU_OUTCOME_CONTINUED : CGPU_OUTCOME_ANSWERED);
+	answer(one, e, task, reply.error, goes_on ? SECCOMP_USER_NOTIF_FLAG_CONTINUE : 0);
+	in_flight_release(&d->in_flight, e);
+}
+
+/* The one end of each call: its thread is answered, and its place is released. */
+static void settle(
+	struct cgpud *d, const struct listener *one, struct in_flight *e, struct task *task, struct reply reply)
+{
+	if (reply.earlier && reply.kind != REPLY_EARLIER)
+		in_flight_release(&d->in_flight, reply.earlier);
+	switch (reply.kind) {
+	case REPLY_COPIES:
+		deliver(d, one, e, task, CGPU_OUTCOME_EXECUTED);
+		break;
+	case REPLY_EARLIER:
+		deliver_earlier(d, one, e, task, &reply);
+		break;
+	case REPLY_NOBODY:
+		in_flight_release(&d->in_flight, e);
+		break;
+	default:
+		finish(d, one, e, task, reply);
+	}
+}
+
+/* --- judging and running --- */
+
+/* The ledger may have objects that the driver no longer has: compare the two. Memory of a process that has just ended is about to
+ * come back: wait a moment for it. */
+static void make_room(struct cgpud *d, struct in_flight *e, const struct task *task)
 {
 	useconds_t wait_us;
 
-	if (e->call.no_room == CGPU_NO_ROOM_OWNERSHIP) {
-		reaper_drop_stale_client(d, e->call.slot, e->call.client);
-	} else {
-		managed_recount(d, e->call.slot, e->call.generation, task->tid);
+	managed_recount(d, e->call.slot, e->call.generation, task->tid);
+	external_sweep(d, (s64)e->call.slot);
+	for (wait_us = 500; reaper_reconcile(d, (s64)e->call.slot) && wait_us < 20000; wait_us *= 2) {
+		usleep(wait_us);
 		external_sweep(d, (s64)e->call.slot);
-		for (wait_us = 500; reaper_reconcile(d, (s64)e->call.slot) && wait_us < 20000; wait_us *= 2) {
-			usleep(wait_us);
-			external_sweep(d, (s64)e->call.slot);
-		}
 	}
+}
+
+static int fetch(struct cgpud *d, struct in_flight *e, struct task *task)
+{
+	int r = call_fetch(d, e, task);
+
+	if (r != -ENOSPC)
+		return r;
+	make_room(d, e, task);
+	return call_fetch(d, e, task);
+}
+
+/* Where there is no room, or another container has the client, the driver is asked, and the call is judged once more. */
+static enum cgpu_verdict judge(struct cgpud *d, struct in_flight *e, struct task *task)
+{
+	enum cgpu_verdict verdict = call_judge(d, e, task);
+
+	if (verdict != CGPU_ANSWER || !e->call.no_room)
+		return verdict;
+	if (e->call.no_room == CGPU_NO_ROOM_OWNERSHIP)
+		reaper_drop_stale_client(d, e->call.slot, e->call.client);
+	else
+		make_room(d, e, task);
 	in_flight_unjudge(e);
 	return call_judge(d, e, task);
 }
 
-/* earlier: the answer to the same call a moment ago, or NULL. */
-static void execute(
-	struct cgpud *d, const struct listener *one, struct in_flight *e, struct task *task, struct in_flight *earlier)
+static enum cgpu_verdict fetch_and_judge(struct cgpud *d, struct in_flight *e, struct task *task)
 {
-	call_execute(d, e, task);
-	reaper_watch(d, e->call.slot, e->call.tgid);
-	if (earlier && reply_stands(d, e)) {
-		earlier->counted = e->counted;
-		deliver_earlier(d, one, task, earlier, e, CGPU_OUTCOME_EXECUTED);
-		return;
-	}
-	if (earlier)
-		in_flight_release(&d->in_flight, earlier);
-	deliver(d, one, e, task, CGPU_OUTCOME_EXECUTED);
+	int r = fetch(d, e, task);
+
+	if (r == -ENOSPC)
+		return target_no_room(d, e);
+	e->call.error = -r;
+	return r < 0 ? CGPU_REFUSE : judge(d, e, task);
 }
 
-static void settle(
-	struct cgpud *d, const struct listener *one, struct in_flight *e, struct task *task, struct in_flight *earlier)
+/* Have a call that was read judged, and run it if the verdict is to. */
+static void judge_and_run(struct cgpud *d, struct in_flight *e, struct task *task, struct reply *reply)
 {
-	struct reply reply = { 0 };
-	enum cgpu_verdict verdict;
+	enum cgpu_verdict verdict = fetch_and_judge(d, e, task);
 
-	timeslice_before_call(d, e, task);
-	verdict = call_judge(d, e, task);
-
-	if (verdict == CGPU_ANSWER && e->call.no_room)
-		verdict = judge_again(d, e, task);
-	if (verdict == CGPU_EXECUTE) {
-		execute(d, one, e, task, earlier);
-		return;
-	}
-	if (earlier)
-		in_flight_release(&d->in_flight, earlier);
-	target_drop(task);
 	switch (verdict) {
+	case CGPU_EXECUTE:
+		call_execute(d, e, task);
+		reply->ran = 1;
+		reply->kind = reply->earlier && reply_stands(d, e) ? REPLY_EARLIER : REPLY_COPIES;
+		break;
 	case CGPU_CONTINUE:
-		reaper_watch(d, e->call.slot, e->call.tgid);
-		reply.go_on = 1;
+		reply->kind = REPLY_GO_ON;
 		break;
 	case CGPU_ANSWER:
-		if (is_waited_for(one, e) && call_write(e, task, 1) < 0)
-			reply.error = -EFAULT;
+		reply->kind = REPLY_STATUS;
 		break;
 	default:
-		reply.error = e->call.error > 0 ? -e->call.error : -EPERM;
-		break;
+		reply->error = e->call.error > 0 ? -e->call.error : -EPERM;
 	}
-	finish(d, one, e, task, reply);
+	if (verdict == CGPU_EXECUTE || verdict == CGPU_CONTINUE)
+		reaper_watch(d, e->call.slot, e->call.tgid);
 }
 
 /* Each time: of one container the log lets few warnings through. */
@@ -209,50 +258,57 @@ static void say_refused_node(struct cgpud *d, const struct listener *one, const 
 			info.id, task->identity.major, task->identity.minor);
 }
 
-/* An ioctl on one of the driver's nodes. */
-static void supervise_driver_call(struct cgpud *d, const struct listener *one, struct in_flight *e, struct task *task,
-	const struct request *request)
+/* Open the task behind the call, and find out whether it still waits. */
+static struct reply open_caller(struct cgpud *d, const struct listener *one, struct in_flight *e, struct task *task)
 {
-	struct in_flight *earlier;
-	u32 sure;
-	int r;
+	struct reply reply = { REPLY_RESULT };
 
-	atomic_fetch_add(&d->counters.supervised, 1);
 	/* Facts that were seen before may be older than the first run's answer. */
 	if (in_flight_await_thread(&d->in_flight, e))
 		task_forget_seen(task);
-	r = task_open(d, task);
+	reply.error = task_open(d, task);
 	/* Another task may have the number, or the call was interrupted, and its restart may have been answered. */
-	if (!is_waited_for(one, e)) {
-		in_flight_release(&d->in_flight, e);
-		return;
-	}
-	if (r < 0) {
-		finish(d, one, e, task, (struct reply){ .error = r });
-		return;
-	}
-	earlier = reply_find(d, e, task, &sure);
-	if (earlier && sure) {
-		deliver_earlier(d, one, task, earlier, e, CGPU_OUTCOME_ANSWERED);
-		return;
-	}
-	if (task->kind == CGPU_DEVICE_OTHER && atomic_load(&d->enforce))
-		say_refused_node(d, one, task);
-	e->again = earlier != NULL;
+	if (!is_waited_for(one, e))
+		reply.kind = REPLY_NOBODY;
+	return reply;
+}
+
+static void describe_call(struct cgpud *d, const struct listener *one, struct in_flight *e, const struct task *task)
+{
 	e->call.slot = one->slot;
 	e->call.generation = one->generation;
 	e->call.tgid = task->tgid;
 	e->call.finds_files = d->files.epoll >= 0;
 	e->call.no_room = CGPU_CALL_LOOKS;
-	managed_recount_stale(d, one->slot, one->generation, task->tid);
-	r = call_read(d, e, task, request->cmd, request->address);
-	if (r == 0) {
-		settle(d, one, e, task, earlier);
-		return;
+}
+
+/* An ioctl on one of the driver's nodes. */
+static struct reply supervise_driver_call(struct cgpud *d, const struct listener *one, struct in_flight *e,
+	struct task *task, const struct request *request)
+{
+	struct reply reply;
+	u32 sure;
+
+	atomic_fetch_add(&d->counters.supervised, 1);
+	reply = open_caller(d, one, e, task);
+	if (reply.kind == REPLY_NOBODY || reply.error)
+		return reply;
+	reply.earlier = reply_find(d, e, task, &sure);
+	e->again = reply.earlier != NULL;
+	if (reply.earlier && sure) {
+		reply.kind = REPLY_EARLIER;
+		return reply;
 	}
-	if (earlier)
-		in_flight_release(&d->in_flight, earlier);
-	finish(d, one, e, task, (struct reply){ .error = r });
+	if (task->kind == CGPU_DEVICE_OTHER && atomic_load(&d->enforce))
+		say_refused_node(d, one, task);
+	describe_call(d, one, e, task);
+	managed_recount_stale(d, one->slot, one->generation, task->tid);
+	reply.error = call_read(d, e, task, request->cmd, request->address);
+	if (reply.error)
+		return reply;
+	timeslice_before_call(d, e, task);
+	judge_and_run(d, e, task, &reply);
+	return reply;
 }
 
 static struct reply judge_managed(struct cgpud *d, const struct listener *one, const struct in_flight *e,
@@ -271,7 +327,7 @@ static struct reply judge_managed(struct cgpud *d, const struct listener *one, c
 		r = managed_map(d, &map);
 	if (r == 0)
 		reaper_watch(d, map.slot, map.tgid);
-	return (struct reply){ .error = r, .go_on = r == 0 };
+	return (struct reply){ .kind = r == 0 ? REPLY_GO_ON : REPLY_RESULT, .error = r };
 }
 
 static struct reply judge_map(struct cgpud *d, const struct listener *one, const struct in_flight *e, struct task *task,
@@ -282,7 +338,7 @@ static struct reply judge_map(struct cgpud *d, const struct listener *one, const
 	/* Nothing is done on these nodes, so there is nothing to map. */
 	if (task->kind == CGPU_DEVICE_OTHER && atomic_load(&d->enforce))
 		return (struct reply){ .error = -EPERM };
-	return (struct reply){ .go_on = 1 };
+	return (struct reply){ .kind = REPLY_GO_ON };
 }
 
 static int read_old_map(
@@ -351,24 +407,27 @@ static int is_proven(struct cgpud *d, struct listener *one, const struct in_flig
 	return 1;
 }
 
+static struct reply judge_request(struct cgpud *d, struct listener *one, struct in_flight *e, struct task *task)
+{
+	struct request request;
+	int r = is_proven(d, one, e) ? inspect(d, one, e, task, &request) : -EPERM;
+
+	if (r < 0)
+		return (struct reply){ .error = r };
+	if (!task->driver_node)
+		return (struct reply){ .kind = REPLY_GO_ON };
+	return request.kind == REQUEST_SHARED_MAP ? judge_map(d, one, e, task, &request) :
+						    supervise_driver_call(d, one, e, task, &request);
+}
+
 static void supervise(struct cgpud *d, struct listener *one, struct task_cache *cache, struct in_flight *e)
 {
 	struct asker asker = asker_of(&d->looks, one->slot, one->generation);
-	struct request request;
 	struct task task;
-	int r;
 
 	cgpu_notified(&d->core);
 	task_init(&task, &asker, cache, (s32)e->notif.pid);
-	r = is_proven(d, one, e) ? inspect(d, one, e, &task, &request) : -EPERM;
-	if (r < 0)
-		finish(d, one, e, &task, (struct reply){ .error = r });
-	else if (!task.driver_node)
-		finish(d, one, e, &task, (struct reply){ .go_on = 1 });
-	else if (request.kind == REQUEST_SHARED_MAP)
-		finish(d, one, e, &task, judge_map(d, one, e, &task, &request));
-	else
-		supervise_driver_call(d, one, e, &task, &request);
+	settle(d, one, e, &task, judge_request(d, one, e, &task));
 	task_drop(&task);
 }
 
@@ -416,13 +475,13 @@ static void unwind_left(struct cgpud *d, struct task_cache *cache, struct in_fli
 	cgpu_call_end(&d->core, &e->call, -EINTR);
 }
 
-static void deliver_left(struct cgpud *d, const struct listener *one, struct task_cache *cache, struct in_flight *e)
+static void settle_left(struct cgpud *d, const struct listener *one, struct task_cache *cache, struct in_flight *e)
 {
 	struct asker asker = asker_of(&d->looks, one->slot, one->generation);
 	struct task task;
 
 	task_init(&task, &asker, cache, (s32)e->notif.pid);
-	deliver(d, one, e, &task, CGPU_OUTCOME_EXECUTED);
+	settle(d, one, e, &task, (struct reply){ .kind = REPLY_COPIES });
 	task_drop(&task);
 }
 
@@ -436,7 +495,7 @@ static void answer_left(struct cgpud *d, struct task_cache *cache, struct in_fli
 	if (!one || (stage == STAGE_ANSWERING && !is_waited_for(one, e))) {
 		in_flight_release(&d->in_flight, e);
 	} else if (stage == STAGE_EXECUTED || stage == STAGE_ANSWERING) {
-		deliver_left(d, one, cache, e);
+		settle_left(d, one, cache, e);
 	} else {
 		in_flight_reset(e);
 		e->repeated = stage == STAGE_EXECUTING;

@@ -296,6 +296,7 @@ int target_find(struct cgpud *d, struct in_flight *e, struct task *task)
 	}
 	close(fd);
 	e->call.target = 0;
+	e->call.found = r == -EBADF;
 	return r == -EBADF ? 0 : r;
 }
 
@@ -304,7 +305,6 @@ enum cgpu_verdict target_no_room(struct cgpud *d, struct in_flight *e)
 	if (!atomic_load(&d->enforce))
 		return CGPU_CONTINUE;
 	put32(e->copy[0], d->core.abi->NVOS54_PARAMETERS.status, NV_ERR_INSUFFICIENT_RESOURCES);
-	e->call.no_room = CGPU_NO_ROOM_LEFT;
 	return CGPU_ANSWER;
 }
 

@@ -90,7 +90,7 @@ int target_is_control_node(struct cgpud *d, const struct identity *identity);
 /* Look at call->descriptor for the core. 0, or the negative errno with which the call must fail; -ENOSPC: no more files
  * can be watched. */
 int target_find(struct cgpud *d, struct in_flight *e, struct task *task);
-/* Verdict on a call when target_find() has returned -ENOSPC. */
+/* Verdict on a call whose target_find() returns -ENOSPC, for all that was done about it. */
 enum cgpu_verdict target_no_room(struct cgpud *d, struct in_flight *e);
 /* Put the number of our copy, or of the caller's own descriptor again, where the driver looks for it. */
 void target_put(const struct nv_abi *abi, struct in_flight *e, int descriptor);

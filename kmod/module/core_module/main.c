@@ -36,6 +36,7 @@ static struct cgpu_km_core this_core = {
 	.tree_write = cgpu_tree_write,
 
 	.uvm_is_served = cgpu_uvm_is_served,
+	.call_plan = cgpu_call_plan,
 	.call_begin = cgpu_call_begin,
 	.call_end = cgpu_call_end,
 	.call_question = cgpu_call_question,

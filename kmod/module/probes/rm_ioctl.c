@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
  * rm_ioctl(): the driver's own entry for all that a container can ask of it, called when the top-level structure is in
- * the kernel's memory already. Judged by the core, run on the copies it was judged by, and settled by what came out.
+ * the kernel's memory already. The path of a container's call is: plan and fetch, judge, run on the copies it was judged by,
+ * settle by what came out.
  */
 #include <linux/fs.h>
 #include <linux/ktime.h>
@@ -18,7 +19,9 @@ struct rm_call {
 	struct km_task_call *task_call;
 	struct km_file *file;
 	struct km_order *order; /* NULL: it changes nothing */
-	void *sp, *nv, *nvfp;
+	void *sp, *nv, *nvfp; /* and the next three: what the driver was called with */
+	u32 nr, bytes;
+	void *data;
 	u64 started; /* ns */
 	bool counted; /* how long it took */
 };
@@ -78,8 +81,8 @@ static bool enter_core(struct rm_call *rm)
 	return rm->engine && rm->engine->core.abi;
 }
 
-/* This core cannot read what another has noted in the call. */
-static void forget_judgement(struct km_task_call *task_call)
+/* This core may plan the call otherwise than another has. */
+static void forget_plan(struct km_task_call *task_call)
 {
 	struct cgpu_call *call = &task_call->call;
 
@@ -88,20 +91,44 @@ static void forget_judgement(struct km_task_call *task_call)
 	memset_startat(call, 0, segments);
 }
 
-/* Get the buffer that the core has asked for. The caller's memory may block this without a limit, so nothing is held
- * meanwhile; with another core afterwards the call begins anew. */
-static int fetch(struct rm_call *rm)
+/* The caller's memory may block this without a limit, so nothing is held meanwhile. -EAGAIN: there is another core
+ * afterwards. */
+static int fetch_buffers(struct rm_call *rm)
 {
 	u64 number = rm->engine->number;
 	int err;
 
 	leave_core(rm);
-	err = km_segment_fetch(rm->task_call);
+	err = km_segments_fetch(rm->task_call);
 	if (!enter_core(rm))
 		return -ENODEV;
-	if (rm->engine->number != number)
-		forget_judgement(rm->task_call);
-	return err;
+	if (rm->engine->number == number)
+		return err;
+	forget_plan(rm->task_call);
+	return -EAGAIN;
+}
+
+/* Carry out one plan of the core. 1: the buffers that came may name more. */
+static int fetch_planned(struct rm_call *rm)
+{
+	u32 needs = rm->engine->logic->call_plan(&rm->engine->core, &rm->task_call->call);
+	int err = needs & CGPU_NEEDS_BUFFERS ? fetch_buffers(rm) : 0;
+
+	if (err == 0 && (needs & CGPU_NEEDS_FILE))
+		err = km_target_find(rm->task_call);
+	return err ? err : (needs & CGPU_NEEDS_BUFFERS) != 0;
+}
+
+static int fetch(struct rm_call *rm)
+{
+	u32 plan;
+	int err;
+
+	do {
+		for (plan = 0, err = 1; plan < CGPU_PLANS && err > 0; plan++)
+			err = fetch_planned(rm);
+	} while (err == -EAGAIN);
+	return err < 0 ? err : 0;
 }
 
 /* A call that has not begun can still be killed. */
@@ -154,21 +181,15 @@ static bool makes_elsewhere(const struct rm_call *rm)
 /* Returns with the order held when the verdict is to execute. */
 static enum cgpu_verdict judge(struct rm_call *rm)
 {
-	enum cgpu_verdict verdict;
+	enum cgpu_verdict verdict = CGPU_REFUSE;
 
-	/* Each round has one segment more, of which there are few, or the file of a descriptor, or another core. */
-	do {
-		if (order_take(rm))
-			return CGPU_REFUSE;
-		verdict = CGPU_REFUSE;
-		if (!makes_elsewhere(rm))
-			verdict = rm->engine->logic->call_begin(&rm->engine->core, &rm->task_call->call);
-		if (verdict == CGPU_EXECUTE)
-			return verdict;
+	if (order_take(rm))
+		return verdict;
+	if (!makes_elsewhere(rm))
+		verdict = rm->engine->logic->call_begin(&rm->engine->core, &rm->task_call->call);
+	if (verdict != CGPU_EXECUTE)
 		order_give(rm);
-	} while ((verdict == CGPU_COPY_IN && fetch(rm) == 0) ||
-		(verdict == CGPU_FIND_FILE && km_target_find(rm->task_call) == 0));
-	return verdict == CGPU_COPY_IN || verdict == CGPU_FIND_FILE ? CGPU_REFUSE : verdict;
+	return verdict;
 }
 
 /* Build the call that frees the call's allocation, while the core that noted it is there. */
@@ -255,18 +276,24 @@ static void note_file(const struct rm_call *rm)
 		rm->task_call->call.file = rm->file->number;
 }
 
+/* Run a call by its verdict, with the order held. */
+static u32 run_ordered(const struct rm_call *rm)
+{
+	struct km_task_call *task_call = rm->task_call;
+
+	if (task_call->target)
+		km_file_note_export(task_call->target->private_data);
+	/* Without what it needs of the driver, the call says so already. */
+	return ask_driver(rm, &task_call->call) ? run_judged(rm, &task_call->call) : NV_OK;
+}
+
 /* With the order held, which is given back. */
-static u32 execute(struct rm_call *rm)
+static u32 settle(struct rm_call *rm, u32 status)
 {
 	struct cgpu_call *call = &rm->task_call->call;
 	u64 number = rm->engine->number;
 	bool undoable, undone, skipped;
-	u32 status = NV_OK;
 
-	if (rm->task_call->target)
-		km_file_note_export(rm->task_call->target->private_data);
-	if (ask_driver(rm, call))
-		status = run_judged(rm, call);
 	note_file(rm);
 	undone = rm->engine->logic->call_end(&rm->engine->core, call, status == NV_OK ? 0 : -EINVAL);
 	skipped = bypassed(rm);
@@ -280,7 +307,7 @@ static u32 execute(struct rm_call *rm)
 }
 
 /* The caller's memory may block the driver, so the engine is not held. */
-static u32 go_on(struct rm_call *rm)
+static u32 continue_call(struct rm_call *rm)
 {
 	struct cgpu_call *call = &rm->task_call->call;
 	u32 version = rm->engine->logic->state_version();
@@ -315,19 +342,19 @@ static u32 link_file(struct rm_call *rm)
 	return status;
 }
 
-static u32 judged_run(struct rm_call *rm)
+static u32 carry_out(struct rm_call *rm, enum cgpu_verdict verdict)
 {
 	u32 status;
 
-	switch (judge(rm)) {
+	switch (verdict) {
 	case CGPU_EXECUTE:
-		status = execute(rm);
+		status = settle(rm, run_ordered(rm));
 		took(rm, CGPU_OUTCOME_EXECUTED);
 		return status;
 	case CGPU_CONTINUE:
 		/* The time ends here: the driver's work takes as long without this module. */
 		took(rm, CGPU_OUTCOME_CONTINUED);
-		return rm->task_call->call.nr == NV_ESC_REGISTER_FD ? link_file(rm) : go_on(rm);
+		return rm->task_call->call.nr == NV_ESC_REGISTER_FD ? link_file(rm) : continue_call(rm);
 	case CGPU_ANSWER:
 		return NV_OK;
 	default:
@@ -338,39 +365,44 @@ static u32 judged_run(struct rm_call *rm)
 
 /* Queries change nothing, and need no order. Changes must come to the ledger in the order in which the driver made
  * them. */
-static u32 ordered(struct rm_call *rm)
+static bool find_order(struct rm_call *rm)
 {
 	const struct cgpu_call *call = &rm->task_call->call;
-	u32 status;
 
 	if (!cgpu_call_changes(rm->engine->core.abi, call))
-		return judged_run(rm);
+		return true;
 	rm->order = km_order_get(call->slot, call->generation);
-	if (!rm->order)
-		return NV_ERR_NO_MEMORY;
-	status = judged_run(rm);
-	km_order_put(rm->order);
-	return status;
+	return rm->order != NULL;
 }
 
-static u32 contained(struct rm_call *rm, const struct km_identity *identity, u32 nr, void *data, u32 bytes)
+static void describe_call(struct rm_call *rm, const struct km_identity *identity)
 {
 	struct cgpu_call *call = &rm->task_call->call;
-	u32 status;
 
-	rm->file = km_file_take(rm->engine, rm->nvfp);
-	if (IS_ERR(rm->file))
-		return NV_ERR_INSUFFICIENT_PERMISSIONS;
 	call->slot = identity->slot;
 	call->generation = identity->generation;
 	call->device = rm->file->device;
 	call->gpu = READ_ONCE(rm->file->gpu);
 	call->tgid = task_tgid_nr(current);
-	call->nr = nr;
-	call->bytes = bytes;
-	call->top = data;
+	call->nr = rm->nr;
+	call->bytes = rm->bytes;
+	call->top = rm->data;
 	call->finds_files = READ_ONCE(km_probe_get_file.attached);
-	status = ordered(rm);
+}
+
+static u32 serve_call(struct rm_call *rm, const struct km_identity *identity)
+{
+	u32 status;
+
+	rm->file = km_file_take(rm->engine, rm->nvfp);
+	if (IS_ERR(rm->file))
+		return NV_ERR_INSUFFICIENT_PERMISSIONS;
+	describe_call(rm, identity);
+	if (!find_order(rm))
+		return NV_ERR_NO_MEMORY;
+	status = carry_out(rm, fetch(rm) == 0 ? judge(rm) : CGPU_REFUSE);
+	if (rm->order)
+		km_order_put(rm->order);
 	km_segments_free(rm->task_call);
 	km_target_put(rm->task_call);
 	return status;
@@ -386,27 +418,27 @@ static bool allocators_known(const struct rm_call *rm, const struct km_identity 
 			engine, engine->logic->container_gpus(&engine->core, identity->slot, identity->generation));
 }
 
-static u32 entered(struct rm_call *rm, const struct km_identity *identity, u32 nr, void *data, u32 bytes)
+static u32 serve_container(struct rm_call *rm, const struct km_identity *identity)
 {
 	u32 status = NV_ERR_INSUFFICIENT_PERMISSIONS;
 
 	if (km_driver_bypassed() && km_enforce)
 		return status;
 	if (enter_core(rm) && allocators_known(rm, identity))
-		status = contained(rm, identity, nr, data, bytes);
+		status = serve_call(rm, identity);
 	leave_core(rm);
 	return status;
 }
 
-static u32 recorded(struct rm_call *rm, u32 nr, void *data, u32 bytes)
+static u32 serve_task(struct rm_call *rm)
 {
 	struct km_identity identity;
 	u32 status;
 
 	if (!km_identity_of_current(&identity))
-		return run(rm, nr, data, bytes);
+		return run(rm, rm->nr, rm->data, rm->bytes);
 	km_latency_enter();
-	status = entered(rm, &identity, nr, data, bytes);
+	status = serve_container(rm, &identity);
 	if (!rm->counted)
 		took(rm, CGPU_OUTCOME_ANSWERED);
 	km_latency_leave();
@@ -415,13 +447,18 @@ static u32 recorded(struct rm_call *rm, u32 nr, void *data, u32 bytes)
 
 static u32 rm_ioctl(void *sp, void *nv, void *nvfp, u32 nr, void *data, u32 bytes)
 {
-	struct rm_call rm = {
-		.sp = sp, .nv = nv, .nvfp = nvfp, .started = ktime_get_ns(), .task_call = km_task_call_begin()
-	};
+	struct rm_call rm = { .sp = sp,
+		.nv = nv,
+		.nvfp = nvfp,
+		.nr = nr,
+		.data = data,
+		.bytes = bytes,
+		.started = ktime_get_ns(),
+		.task_call = km_task_call_begin() };
 	u32 status = NV_ERR_NO_MEMORY;
 
 	if (rm.task_call) {
-		status = recorded(&rm, nr, data, bytes);
+		status = serve_task(&rm);
 		km_task_call_end(rm.task_call);
 	}
 	km_probe_leave();

@@ -29,22 +29,30 @@ static u8 *room_for(struct km_task_call *task_call, u32 bytes)
 	return room;
 }
 
-int km_segment_fetch(struct km_task_call *task_call)
+static int segment_fetch(struct km_task_call *task_call, u32 index)
 {
 	struct cgpu_call *call = &task_call->call;
-	struct cgpu_segment *segment;
-	u32 n = call->segments;
+	struct cgpu_segment *segment = &call->segment[index];
 
-	if (!n || n > CGPU_MAX_SEGMENTS)
-		return -EINVAL;
-	segment = &call->segment[n - 1];
-	if (segment->data || !segment->address || segment->bytes > CGPU_SEGMENT_MAX || segment->parent >= n ||
+	if (!segment->address || segment->bytes > CGPU_SEGMENT_MAX || segment->parent > index ||
 		overlaps(call, segment))
 		return -EINVAL;
 	segment->data = room_for(task_call, segment->bytes);
 	if (!segment->data)
 		return -ENOMEM;
 	return copy_from_user(segment->data, u64_to_user_ptr(segment->address), segment->bytes) ? -EFAULT : 0;
+}
+
+int km_segments_fetch(struct km_task_call *task_call)
+{
+	u32 i;
+	int err = 0;
+
+	for (i = 0; i < task_call->call.segments && i < CGPU_MAX_SEGMENTS && err == 0; i++) {
+		if (!task_call->call.segment[i].data)
+			err = segment_fetch(task_call, i);
+	}
+	return err;
 }
 
 int km_segments_deliver(const struct km_task_call *task_call)

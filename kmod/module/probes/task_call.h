@@ -16,7 +16,7 @@ struct km_task_call {
 	u32 room_used;
 	bool judged; /* the driver runs it now, on the segments */
 	bool asks; /* the driver runs a question of the core now, whose parameters are in undo_top */
-	struct file *target; /* file of a descriptor inside of it, counted; NULL: none was asked for */
+	struct file *target; /* file of a descriptor inside of it, counted; NULL: the plan names none */
 	u32 handed; /* how often the driver has come by to get it */
 	bool looks_up; /* the driver's own look-up of a descriptor runs */
 	bool ends_va_space; /* UVM takes an address space apart */
@@ -45,15 +45,15 @@ bool km_wants_enforced(struct pt_regs *regs);
 
 /* --- segments.c: nested buffers --- */
 
-/* Fill the last one that the core has asked for. The caller's memory may block it without a limit. */
-int km_segment_fetch(struct km_task_call *task_call);
+/* Fill those that the core has planned. The caller's memory may block it without a limit. */
+int km_segments_fetch(struct km_task_call *task_call);
 /* Give the caller what the driver has written. It may block likewise. */
 int km_segments_deliver(const struct km_task_call *task_call);
 void km_segments_free(struct km_task_call *task_call);
 
 /* --- descriptors.c: descriptors inside of calls --- */
 
-/* Find the file of the descriptor that the core has asked for. -ENOMEM. */
+/* Find the file of the descriptor that the core has planned. -ENOMEM. */
 int km_target_find(struct km_task_call *task_call);
 void km_target_put(struct km_task_call *task_call);
 

@@ -193,10 +193,37 @@ static int may_run(struct bench *bench)
 	return 1;
 }
 
+/* Give the call what its plan names. Returns its needs. */
+static u32 fetch(struct bench *bench)
+{
+	struct cgpu_call *call = &bench->call;
+	u32 plans, needs = 0, i = 0;
+
+	for (plans = 0; plans < CGPU_PLANS; plans++) {
+		fence(bench);
+		needs = cgpu_call_plan(&bench->core, call);
+		ASAN_UNPOISON_MEMORY_REGION(bench->segment, sizeof(bench->segment));
+		CHECK(call->segments <= CGPU_MAX_SEGMENTS);
+		for (; i < call->segments; i++) {
+			CHECK(call->segment[i].address != 0 && call->segment[i].data == NULL);
+			call->segment[i].data = bench->segment[i];
+		}
+		if (needs & CGPU_NEEDS_FILE) {
+			CHECK(call->finds_files && !call->found);
+			CHECK_EQ(call->descriptor, DESCRIPTOR);
+			call->target = bench->target;
+			call->found = 1;
+		}
+	}
+	CHECK_EQ(cgpu_call_plan(&bench->core, call), needs & CGPU_NEEDS_OWN_FILE);
+	return needs;
+}
+
 long bench_call(struct bench *bench, const struct caller *caller, u32 nr, u32 bytes)
 {
 	struct cgpu_call *call = &bench->call;
 	int result;
+	u32 needs;
 
 	memset(call, 0, sizeof(*call));
 	bench->undone = 0;
@@ -210,21 +237,9 @@ long bench_call(struct bench *bench, const struct caller *caller, u32 nr, u32 by
 	call->bytes = bytes;
 	call->top = bench->top;
 	call->finds_files = !bench->keeps_descriptors;
-	for (;;) {
-		bench->verdict = begin(bench);
-		if (bench->verdict == CGPU_FIND_FILE) {
-			CHECK(call->finds_files && !call->found);
-			CHECK_EQ(call->descriptor, DESCRIPTOR);
-			call->target = bench->target;
-			call->found = 1;
-			continue;
-		}
-		if (bench->verdict != CGPU_COPY_IN)
-			break;
-		CHECK(call->segments >= 1 && call->segments <= CGPU_MAX_SEGMENTS);
-		CHECK(call->segment[call->segments - 1].address != 0);
-		call->segment[call->segments - 1].data = bench->segment[call->segments - 1];
-	}
+	needs = fetch(bench);
+	bench->verdict = begin(bench);
+	CHECK(bench->verdict != CGPU_EXECUTE || (needs & CGPU_NEEDS_OWN_FILE));
 	CHECK_EQ(bench->locked, 0);
 	if (bench->verdict == CGPU_REFUSE)
 		return -call->error;

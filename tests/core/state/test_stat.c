@@ -98,18 +98,6 @@ TEST_ON(a_transport_that_asks_twice_is_counted_once, started("580.142", &caller)
 	CHECK_EQ(cgpu_call_begin(&bench->core, &call), CGPU_ANSWER);
 	CHECK_STAT("0/a/stat", "refused_limit", 2);
 	CHECK_STAT("stat", "executed", executed);
-	/* A call that is judged again after it was to be executed counts as executed once. */
-	CHECK_EQ(take(bench, &caller, 1, MIB), NV_OK);
-	CHECK_STAT("stat", "executed", executed + 1);
-	call = bench->call;
-	memcpy(top, bench->top, sizeof(top));
-	call.top = top;
-	memset(call.opaque, 0, sizeof(call.opaque));
-	call.no_room = CGPU_CALL_LOOKS | CGPU_CALL_AGAIN;
-	CHECK_EQ(cgpu_call_begin(&bench->core, &call), CGPU_EXECUTE);
-	CHECK_EQ(call.no_room, 0);
-	cgpu_call_end(&bench->core, &call, -EINTR);
-	CHECK_STAT("stat", "executed", executed + 1);
 }
 
 TEST_ON(other_refusals_are_told_apart, started("580.142", &caller))
