@@ -10,7 +10,6 @@ from cgpu.hook import log
 from cgpu.hook.spec import read_spec
 from cgpu.hook.state import has_name
 from cgpu.request.resolve import allocate
-from cgpu.request.spec import read
 
 TYPE_CHECKING = False
 
@@ -25,7 +24,7 @@ def register(state: State, config: Effective) -> None:
     Raises CgpuError, after undoing what was done.
     """
     tree = Tree(paths.tree(config.tree))
-    allocation = allocate(read(read_spec(state.bundle), config), tree, config)
+    allocation = allocate(read_spec(state.bundle), tree, config)
     if allocation is None:
         return
     if state.pid == 0:

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from cgpu import paths, shares
 from cgpu.errors import CgpuError, show
-from cgpu.request.names import share_variable
 from cgpu.request.spec import VENDOR, VENDOR_NOTHING
 from cgpu.slice import together
 
@@ -20,44 +19,24 @@ if TYPE_CHECKING:
     from cgpu.client.tree import Gpu
     from cgpu.request.grants import Grant
     from cgpu.request.pod import Pod
-    from cgpu.request.spec import Request
+    from cgpu.request.spec import Words
     from cgpu.shares import Share
 
 
-def work_out(request: Request, gpus: Sequence[Gpu]) -> tuple[tuple[Grant, ...], tuple[str, ...]]:
+def work_out(words: Words, pod: Pod, gpus: Sequence[Gpu]) -> tuple[tuple[Grant, ...], tuple[str, ...]]:
     """Return the grants and the UUIDs of a container's shares on the node's GPUs, in the order of the cards.
 
-    Raises CgpuError, also where the container asks for anything beside them.
+    pod: of the container, which is certain. Raises CgpuError.
     """
-    pod = _pod(request)
-    said = request.said()
-    if said is not None:
-        raise said.refuse(
-            f"the container has the share {request.shares[0]}, whose claim says what it gets; leave this out"
-        )
-    found = [_share(share, pod, paths.SHARES) for share in request.shares]
+    found = [_share(share, pod, paths.SHARES) for share in words.shares]
     grants, uuids = _merged(found, gpus)
     # The shares' devices set `void`. An edited specification has the GPUs themselves.
-    if request.vendor not in (*VENDOR_NOTHING, ",".join(uuids)):
+    if words.vendor not in (*VENDOR_NOTHING, ",".join(uuids)):
         raise CgpuError(
-            f"{VENDOR}={show(request.vendor)}: the container has the share {request.shares[0]}, whose device "
+            f"{VENDOR}={show(words.vendor)}: the container has the share {words.shares[0]}, whose device "
             "sets this to void; leave it out"
         )
     return grants, uuids
-
-
-def _pod(request: Request) -> Pod:
-    """Return the pod that a container with shares is of. Raises CgpuError where that is not certain."""
-    pod = request.pod
-    named = share_variable(request.shares[0])
-    if pod is not None and pod.sandbox:
-        raise CgpuError(f"{named}: a pod's sandbox has no share; its containers have")
-    if pod is None or not pod.uid:
-        raise CgpuError(
-            f"{named}: shares are for containers of pods, by a claim, and nothing shows for sure that this "
-            "is one: expected the annotations of containerd from 1.6.20 on, or of CRI-O"
-        )
-    return pod
 
 
 def _share(share: str, pod: Pod, folder: str) -> Share:

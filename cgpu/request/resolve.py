@@ -5,7 +5,8 @@ from __future__ import annotations
 
 from cgpu.config import effective
 from cgpu.errors import CgpuError, show
-from cgpu.request.spec import MIG_REFUSED, VENDOR, VENDOR_NOTHING, mig_device
+from cgpu.request.request import decide, is_silent
+from cgpu.request.spec import MIG_REFUSED, VENDOR, VENDOR_NOTHING, mig_device, read
 from cgpu.request.validate import SourcedValue
 from cgpu.sizes import MIB, memory_in_bytes
 from cgpu.slice import BESIDE_MEMORY
@@ -17,7 +18,7 @@ if TYPE_CHECKING:
     from cgpu.client.tree import Gpu, Tree
     from cgpu.config.effective import Effective
     from cgpu.request.grants import Grant
-    from cgpu.request.spec import Request
+    from cgpu.request.request import Request
 
 LISTED = 5
 
@@ -49,32 +50,48 @@ class Allocation:
         return ((), (), self.shares) if self.shares else (self.grants, self.passthrough, ())
 
 
-def allocate(request: Request, tree: Tree, config: Effective) -> Allocation | None:
-    """Work out what a container gets on the node's GPUs; None where it gets no slice. Raises CgpuError."""
-    if not request.is_silent():
-        effective.check_started()
-        tree.await_restart(config.hook_timeout)
-    if request.shares:
-        from cgpu.request.by_shares import work_out
-
-        grants, uuids = work_out(request, tree.gpus())
-        return Allocation(grants, (), uuids, request.shares)
-    if request.defers(config):
-        config = tree.refresh(config)
-    amounts = request.amounts(config)
-    return None if amounts is None else resolve(request, amounts, tree.gpus(), config)
-
-
-def resolve(request: Request, amounts: tuple[str, ...], gpus: Sequence[Gpu], config: Effective) -> Allocation:
-    """Work out the slices of a container on the node's GPUs. amounts: those of the request.
+def allocate(spec: Mapping[str, object], tree: Tree, config: Effective) -> Allocation | None:
+    """Work out what a container gets on the node's GPUs, by its specification; None where it gets no slice.
 
     Raises CgpuError with one line that names the variable or annotation, its value and what is expected.
     """
+    words = read(spec, config)
+    if not is_silent(words):
+        effective.check_started()
+        tree.await_restart(config.hook_timeout)
+    request = decide(words, config)
+    if request is None:
+        return None
+    if request.is_by_default():
+        config = tree.refresh(config)
+    return resolve(request, tree.gpus(), config) if has_size(request, config) else None
+
+
+def has_size(request: Request, config: Effective) -> bool:
+    """Return whether something says how large the slices are. Raises CgpuError where they have to be.
+
+    config: with the default_memsize that the tree has.
+    """
+    if not request.is_by_default() or config.default_memsize:
+        return True
+    if request.refusal is not None:
+        raise request.refusal
+    return False
+
+
+def resolve(request: Request, gpus: Sequence[Gpu], config: Effective) -> Allocation:
+    """Work out the slices of a request that has a size on the node's GPUs. Raises CgpuError."""
+    words = request.words
+    if request.pod is not None:
+        from cgpu.request.by_shares import work_out
+
+        grants, uuids = work_out(words, request.pod, gpus)
+        return Allocation(grants, (), uuids, words.shares)
     if not gpus:
         raise CgpuError("a slice is asked for, but the engine knows no GPU: see cgpu-smi")
     sliced, passthrough = _devices(request, gpus, config)
-    sizes = _sizes(request, amounts, sliced, config)
-    asked = {one.name: getattr(request, one.asked) for one in BESIDE_MEMORY}
+    sizes = _sizes(request, sliced, config)
+    asked = {one.name: getattr(words, one.asked) for one in BESIDE_MEMORY}
     grants = tuple(
         (gpu.index, size, *attributes(asked, gpu, config)) for gpu, size in zip(sliced, sizes, strict=True)
     )
@@ -83,29 +100,31 @@ def resolve(request: Request, amounts: tuple[str, ...], gpus: Sequence[Gpu], con
 
 
 def _devices(request: Request, gpus: Sequence[Gpu], config: Effective) -> tuple[list[Gpu], list[Gpu]]:
-    if request.devices is None:
+    words = request.words
+    if words.devices is None:
         return _fallback(request, gpus, config), []
-    sliced = named_gpus(request.devices, gpus)
+    sliced = named_gpus(words.devices, gpus)
     # The environment gives a whole GPU beside the slices only where it has named the slices, too.
-    trusted = request.devices.trusted or (request.amount is not None and request.amount.trusted)
-    if trusted or not config.allow_environment or request.vendor in (*VENDOR_NOTHING, "all"):
+    trusted = words.devices.trusted or (request.amount is not None and request.amount.trusted)
+    if trusted or not config.allow_environment or words.vendor in (*VENDOR_NOTHING, "all"):
         return sliced, []
-    value = SourcedValue(VENDOR, request.vendor)
+    value = SourcedValue(VENDOR, words.vendor)
     passthrough = [gpu for gpu in named_gpus(value, gpus) if gpu not in sliced]
     if passthrough and not config.allow_disable:
         raise value.refuse(
             f"GPU {passthrough[0].index} would not be sliced, and slicing cannot be switched off on this "
             "node (allow_disable: false in /etc/cgpu/config.yaml); name it in "
-            f"{request.devices.source} too, or not at all"
+            f"{words.devices.source} too, or not at all"
         )
     return sliced, passthrough
 
 
 def _fallback(request: Request, gpus: Sequence[Gpu], config: Effective) -> list[Gpu]:
-    if request.vendor not in VENDOR_NOTHING:
-        return named_gpus(SourcedValue(VENDOR, request.vendor), gpus)
-    if request.nodes is not None and (request.amount is None or request.nodes.minors is not None):
-        return request.nodes.pick(gpus)
+    words = request.words
+    if words.vendor not in VENDOR_NOTHING:
+        return named_gpus(SourcedValue(VENDOR, words.vendor), gpus)
+    if words.nodes is not None and (request.amount is None or words.nodes.minors is not None):
+        return words.nodes.pick(gpus)
     if len(gpus) == 1:
         return list(gpus)
     name = "OPENCGPU_GPUS" if config.allow_environment else "the annotation opencgpu.io/gpus"
@@ -152,16 +171,17 @@ def _listed(gpus: Sequence[Gpu]) -> str:
     return shown if len(gpus) <= LISTED else f"{shown} and {len(gpus) - LISTED} more (cgpu-smi lists them)"
 
 
-def _sizes(request: Request, amounts: tuple[str, ...], sliced: list[Gpu], config: Effective) -> list[int]:
+def _sizes(request: Request, sliced: list[Gpu], config: Effective) -> list[int]:
+    words = request.words
     if request.amount is None:
         value = SourcedValue("default_memsize", str(config.default_memsize))
         sizes = [config.default_memsize // MIB] * len(sliced)
-    elif request.mem is not None:
-        return [size * MIB for size in memory_mib(request.mem, sliced, config)]
+    elif words.mem is not None:
+        return [size * MIB for size in memory_mib(words.mem, sliced, config)]
     else:
         value = request.amount
-        parts = zip(spread(value, amounts, sliced), sliced, strict=True)
-        sizes = [_mib(value, request.dev, int(part), gpu) for part, gpu in parts]
+        parts = zip(spread(value, tuple(value.text.split(",")), sliced), sliced, strict=True)
+        sizes = [_mib(value, words.dev, int(part), gpu) for part, gpu in parts]
     for size, gpu in zip(sizes, sliced, strict=True):
         check_size(value, size, gpu, config)
     return [size * MIB for size in sizes]

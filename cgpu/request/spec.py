@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A container's request, read from its OCI specification alone. docs/variables.md has the rules."""
+"""Words of an OCI specification that have to do with GPUs. docs/variables.md has the rules."""
 
 from __future__ import annotations
 
@@ -40,11 +40,10 @@ MIG_REFUSED = "a MIG device cannot be sliced, nor given beside slices; name whol
 # Begins the annotations of containerd's CRI (io.kubernetes.cri.) and of CRI-O (io.kubernetes.cri-o.).
 CRI_MARKS = "io.kubernetes.cri"
 MAX_SHARES = 64
-FORBIDDEN = "slicing cannot be switched off on this node (allow_disable: false in /etc/cgpu/config.yaml)"
 
 
-class Request:
-    """A container's request; None where it says nothing. Treat it as read-only.
+class Words:
+    """What a specification says of GPUs; None where it says nothing. Treat it as read-only.
 
     mem and container: the amount, as sizes or as numbers that dev is the whole of; never both. vendor: the
     value of NVIDIA_VISIBLE_DEVICES. nodes: other words that give it GPUs. pod: facts of its pod, None without
@@ -82,117 +81,21 @@ class Request:
         self.shares = shares
         self.hami = hami
 
-    @property
-    def amount(self) -> SourcedValue | None:
-        """Variable or annotation that says how much memory; None without one."""
-        return self.mem or self.container
 
-    def amounts(self, config: Effective) -> tuple[str, ...] | None:
-        """Return the parts of the amount, () for the node's default, None for: not sliced.
-
-        Raises CgpuError when the container would have a GPU unsliced where the node forbids that, and when
-        it says something of a slice, and gets none because nothing says how large.
-        """
-        if _is_closed(self.pod, config):
-            self._refuse_words()
-        named = self.naming()
-        if self.pod is not None and self.pod.sandbox and named is not None and not config.allow_disable:
-            raise named.refuse(f"a pod's sandbox is not sliced, and {FORBIDDEN}")
-        if self.disable is not None and self.disable.text.lower() in ("true", "1"):
-            _may_switch_off(self.disable, config)
-            return None
-        if self.amount is not None:
-            parts = tuple(self.amount.text.split(","))
-            if self.mem is not None or parts[0] != "0":
-                return parts
-            _may_switch_off(self.amount, config)
-            return None
-        if self.dev is not None:
-            raise self.dev.refuse(
-                "no amount is beside it, of which this is the whole; set both, or set "
-                f"{_amount_name(config)}, such as 6G"
-            )
-        if named is not None and config.default_memsize:
-            return ()
-        self._refuse_lonely(config)
-        if named is not None and config.shared_node:
-            raise named.refuse(
-                "a GPU without an amount, and this node has no default (shared_node: true and "
-                "default_memsize: 0 in /etc/cgpu/config.yaml): say how much by the "
-                "annotation opencgpu.io/mem"
-            )
-        return None
-
-    def _refuse_words(self) -> None:
-        said = self.said()
-        if said is None and self.vendor not in VENDOR_NOTHING:
-            said = SourcedValue(VENDOR, self.vendor)
-        if said is not None:
-            raise said.refuse(
-                "variables and annotations of a pod ask for no GPU on this node (pod_variables: false in "
-                "/etc/cgpu/config.yaml); ask by resources, such as aliyun.com/gpu-mem, or by a claim"
-            )
-
-    def said(self) -> SourcedValue | None:
-        """Return the word that asks for a GPU, other than NVIDIA_VISIBLE_DEVICES; None where none does."""
-        found = next(filter(None, (getattr(self, key) for key in (*NAMES, "empty"))), None)
-        if found is None and self.nodes is not None and self.nodes.by_words:
-            return SourcedValue(self.nodes.label, self.nodes.text)
-        return found
-
-    def _refuse_lonely(self, config: Effective) -> None:
-        name = _amount_name(config)
-        if self.empty is not None:
-            raise self.empty.refuse(
-                f"no amount; set {name}, such as 6G, or leave it out for a container without a slice"
-            )
-        lonely = self.devices or self.weight or self.priority
-        if lonely is not None:
-            raise lonely.refuse(f"nothing says how much memory the slice has; set {name}, such as 6G, too")
-
-    def defers(self, config: Effective) -> bool:
-        """Return whether only the node's default_memsize decides if the container is sliced.
-
-        Such a container names a GPU and no amount. Ask the tree then: `config = Tree(...).refresh(config)`.
-        """
-        return self.amount is None and self.amounts(config.replace(default_memsize=1)) is not None
-
-    def is_silent(self) -> bool:
-        """Return whether the specification says nothing of GPUs, under any configuration of the node.
-
-        The rights of a privileged container say nothing.
-        """
-        named = self.nodes is not None and not self.nodes.by_privilege
-        said = any(getattr(self, key) is not None for key in (*NAMES, "empty"))
-        return not (named or self._by_variable() or said or self.hami or self.shares)
-
-    def naming(self) -> SourcedValue | None:
-        """Return the word that names a GPU; None where none does."""
-        named = self._by_variable()
-        if named is None and self.nodes is not None:
-            return SourcedValue(self.nodes.label, self.nodes.text)
-        return named
-
-    def _by_variable(self) -> SourcedValue | None:
-        if self.devices is None and self.vendor not in VENDOR_NOTHING:
-            return SourcedValue(VENDOR, self.vendor)
-        return self.devices
-
-
-def read(spec: Mapping[str, object], config: Effective) -> Request:
-    """Read what a config.json asks for. Raises CgpuError for anything malformed."""
+def read(spec: Mapping[str, object], config: Effective) -> Words:
+    """Read what a config.json says of GPUs. Raises CgpuError for anything malformed."""
     annotations = _annotations(spec)
     environment = _environment(spec)
     known = _is_known(spec, annotations, config)
     pod = _pod(spec, annotations)
-    closed = _is_closed(pod, config)
+    closed = is_closed(pod, config)
     # Words of a pod are refused where they do not count.
     counted = environment if config.allow_environment or closed else {}
     sandbox = pod is not None and pod.sandbox
     values = _values(counted, annotations, config, known=known, sandbox=sandbox)
     shares = _shares(environment)
     nodes = _nodes(spec, environment, config, words_first=closed or bool(shares))
-    return Request(
+    return Words(
         values,
         vendor=environment.get(VENDOR, ""),
         nodes=nodes,
@@ -306,7 +209,7 @@ def _pod(spec: Mapping[str, object], annotations: Mapping[str, str]) -> Pod | No
     return read_pod(annotations, root.get("path") if isinstance(root, dict) else None)
 
 
-def _is_closed(pod: Pod | None, config: Effective) -> bool:
+def is_closed(pod: Pod | None, config: Effective) -> bool:
     """Return whether nothing that a container says of GPUs counts, because a pod says it."""
     return pod is not None and pod.by_kubernetes and not config.pod_variables
 
@@ -452,12 +355,3 @@ def _refuse_unknown(
 
 def _only_trusted(value: SourcedValue | None) -> SourcedValue | None:
     return value if value is not None and value.trusted else None
-
-
-def _amount_name(config: Effective) -> str:
-    return "OPENCGPU_MEM" if config.allow_environment else "the annotation opencgpu.io/mem"
-
-
-def _may_switch_off(value: SourcedValue, config: Effective) -> None:
-    if not config.allow_disable:
-        raise value.refuse(FORBIDDEN)

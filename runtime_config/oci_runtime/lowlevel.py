@@ -65,8 +65,8 @@ def find(configured: str | None, *, plain: bool, search: Sequence[str] = SEARCH)
 def keep_links(configured: str | None, link: str, plain_link: str, search: Sequence[str] = SEARCH) -> None:
     """Keep the launcher's links to what find() returns; where it finds nothing there is none.
 
-    For an engine that starts, or reads its configuration again. Without a link the launcher leaves each call to
-    Python, which says what is wrong. Raises OSError.
+    For an engine that starts, or reads its configuration again. Without a link the launcher leaves each call
+    to Python, which says what is wrong. Raises OSError.
     """
     for place, plain in ((link, False), (plain_link, True)):
         fresh = f"{place}.{os.getpid()}"

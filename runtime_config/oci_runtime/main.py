@@ -13,7 +13,6 @@ from cgpu.config import effective
 from cgpu.errors import LINE_START, CgpuError, show
 from cgpu.hook.state import has_name
 from cgpu.request.resolve import allocate
-from cgpu.request.spec import read as read_request
 from cgpu.runtime_config.oci_runtime import lowlevel
 from cgpu.runtime_config.oci_runtime.arguments import Call, read
 from cgpu.runtime_config.oci_runtime.bundle import Bundle
@@ -91,8 +90,7 @@ def prepare(
     None where nothing is to change. Raises CgpuError.
     """
     spec = _parse(raw, call)
-    request = read_request(spec, config)
-    allocation = allocate(request, tree, config)
+    allocation = allocate(spec, tree, config)
     if allocation is None:
         return None
     if call.command == "restore":

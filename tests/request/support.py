@@ -8,7 +8,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from cgpu.client.tree import Gpu
 from cgpu.config.effective import Effective
 from cgpu.request.names import NAMES
-from cgpu.request.resolve import Allocation, resolve
+from cgpu.request.request import Request, decide
+from cgpu.request.resolve import Allocation, has_size, resolve
 from cgpu.request.spec import read
 
 ENV = {"ALIYUN_COM_GPU_MEM_CONTAINER": "6", "ALIYUN_COM_GPU_MEM_DEV": "15"}
@@ -44,16 +45,26 @@ def spec(
     return {**document, **members}
 
 
+def request_of(document: Mapping[str, object], config: Effective) -> Request | None:
+    return decide(read(document, config), config)
+
+
 def wants(document: Mapping[str, object], config: Effective) -> bool:
     """Return whether a container is to be sliced."""
-    return read(document, config).amounts(config) is not None
+    request = request_of(document, config)
+    return request is not None and has_size(request, config)
+
+
+def is_by_default(document: Mapping[str, object]) -> bool:
+    """Return whether the default of the tree decides if a container is sliced."""
+    request = request_of(document, Effective())
+    return request is not None and request.is_by_default()
 
 
 def allocate(document: Mapping[str, object], gpus: Sequence[Gpu], config: Effective) -> Allocation | None:
     """Return what a container gets on these cards, None when it is not to be sliced."""
-    request = read(document, config)
-    amounts = request.amounts(config)
-    return None if amounts is None else resolve(request, amounts, gpus, config)
+    request = request_of(document, config)
+    return None if request is None or not has_size(request, config) else resolve(request, gpus, config)
 
 
 def granted(document: Mapping[str, object], gpus: Sequence[Gpu], config: Effective) -> Allocation:

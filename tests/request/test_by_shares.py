@@ -12,7 +12,8 @@ from hypothesis import strategies as st
 from cgpu import paths
 from cgpu.config.effective import Effective
 from cgpu.errors import show
-from cgpu.request import by_shares, pod
+from cgpu.request import pod
+from cgpu.request.request import decide, is_silent
 from cgpu.request.spec import read
 from tests.client.support import MIB, T4, cards, uuid
 from tests.refusal import refused, refused_word_for_word
@@ -29,7 +30,7 @@ from tests.request.shares import (
     put,
     variable,
 )
-from tests.request.support import every_word, spec
+from tests.request.support import every_word, granted, spec
 
 pytestmark = pytest.mark.root
 
@@ -57,9 +58,9 @@ def give(
     env: dict[str, str], notes: dict[str, str], config: Effective | None = None, **members: object
 ) -> tuple[object, object]:
     """Return the grants and UUIDs of a container's shares."""
-    request = read(spec(env, notes, **members), config or Effective())
-    assert request.shares
-    return by_shares.work_out(request, GPUS)
+    found = granted(spec(env, notes, **members), GPUS, config or Effective())
+    assert found.shares
+    return found.grants, found.uuids
 
 
 @pytest.mark.parametrize("notes", [by_containerd(), by_containerd(container="init"), by_crio(ROOT)])
@@ -261,7 +262,7 @@ def test_variables_of_a_service(suffix: str) -> None:
     env = {variable(SHARE) + suffix: "10.0.0.1", "OPENCGPU_SHARE" + suffix: "80"}
     request = read(spec(env, by_containerd()), Effective())
     assert request.shares == ()
-    assert request.amounts(Effective()) is None
+    assert decide(request, Effective()) is None
 
 
 # --- beside shares ---
@@ -313,4 +314,4 @@ def test_nodes_beside_a_share() -> None:
 
 def test_a_share_is_no_silence() -> None:
     """A container with a share does not start before the node's configuration is known."""
-    assert not read(spec(asking(SHARE), by_containerd()), Effective()).is_silent()
+    assert not is_silent(read(spec(asking(SHARE), by_containerd()), Effective()))

@@ -9,6 +9,7 @@ from cgpu.cdi_devices import specification
 from cgpu.client.tree import Gpu
 from cgpu.config.effective import Effective
 from cgpu.request.names import OF_THE_PLUGIN
+from cgpu.request.request import is_silent
 from cgpu.request.resolve import Allocation
 from cgpu.request.spec import read
 from tests.client.support import MIB, T4, cards, uuid
@@ -175,8 +176,8 @@ def test_variables_of_hami_elsewhere() -> None:
     assert not wants(spec({VENDOR: "all", LIMIT: "1g"}), DEFAULTS)
     assert not wants(spec({LIMIT: "1g"}), HAMI.replace(shared_node=True))
     for name, text in ((LIMIT, "1g"), ("CUDA_DEVICE_SM_LIMIT", "")):
-        assert not read(spec({name: text}), DEFAULTS).is_silent()
-    assert read(spec({"PATH": "/"}), DEFAULTS).is_silent()
+        assert not is_silent(read(spec({name: text}), DEFAULTS))
+    assert is_silent(read(spec({"PATH": "/"}), DEFAULTS))
 
 
 def test_last_duplicate_wins() -> None:

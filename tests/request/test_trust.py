@@ -7,10 +7,9 @@ import pytest
 
 from cgpu.config.effective import Effective
 from cgpu.request.resolve import Allocation
-from cgpu.request.spec import read
 from tests.client.support import MIB, T4, cards, uuid
 from tests.refusal import refused
-from tests.request.support import ENV, allocate, granted, spec, wants
+from tests.request.support import ENV, allocate, granted, is_by_default, spec, wants
 
 NOTES = {"opencgpu.io/mem-container": "3", "opencgpu.io/mem-dev": "15"}
 BY_NOTES = T4 * 3 // 15 * MIB
@@ -174,9 +173,9 @@ def test_default_memsize() -> None:
 def test_defers() -> None:
     """Only a container that names a GPU and no amount depends on the tree's default."""
     for env in ({VENDOR: "0"}, {"ALIYUN_COM_GPU_VISIBLE_DEVICES": "0"}):
-        assert read(spec(env), Effective()).defers(Effective())
+        assert is_by_default(spec(env))
     for env in ({}, {VENDOR: "none"}, {VENDOR: "0", **ENV}, {VENDOR: "0", "CGPU_DISABLE": "true"}):
-        assert not read(spec(env), Effective()).defers(Effective())
+        assert not is_by_default(spec(env))
 
 
 def test_forbidden_switch_off_with_default() -> None:

@@ -17,6 +17,7 @@ from hypothesis import strategies as st
 
 from cgpu.config.effective import Effective
 from cgpu.errors import CgpuError
+from cgpu.request.request import decide
 from cgpu.request.spec import read
 from cgpu.runtime_config.engines import nvidia
 from cgpu.runtime_config.oci_runtime.lowlevel import BELOW
@@ -175,8 +176,7 @@ WRITERS = st.sampled_from(
 def asks(document: dict[str, object], config: Effective) -> bool:
     """Return whether Python finds a request in a specification, or refuses it."""
     try:
-        request = read(document, config)
-        return bool(request.shares) or request.amounts(config) is not None or request.defers(config)
+        return decide(read(document, config), config) is not None
     except CgpuError:
         return True
 
