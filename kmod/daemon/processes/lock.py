@@ -3,8 +3,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import fcntl
 import os
+import time
 from typing import TYPE_CHECKING
 
 from cgpu.errors import CgpuError
@@ -16,6 +18,9 @@ if TYPE_CHECKING:
 
     from cgpu.kmod.daemon.processes.process_identity import ProcessIdentity
 
+SIGN_S = 1.0  # for a daemon that has just taken the lock to sign the file
+STEP_S = 0.01
+
 
 class HeldError(CgpuError):
     """Another process holds the lock; pid is its process id as far as it is known, else 0."""
@@ -25,6 +30,16 @@ class HeldError(CgpuError):
         self.pid = pid
         super().__init__(f"cgpud already runs as process {pid or '?'} ({path}); stop it with: cgpud --stop")
         self.path = path
+
+
+def _lock_in_time(folder: int) -> None:
+    """Lock a folder, if no other process has it for long: root of a container can have it, too."""
+    deadline = time.monotonic() + SIGN_S
+    while time.monotonic() < deadline:
+        with contextlib.suppress(BlockingIOError):
+            fcntl.flock(folder, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            return
+        time.sleep(STEP_S)
 
 
 def sign(fd: int, holder: ProcessIdentity) -> None:
@@ -49,7 +64,7 @@ class Lock:
         self._daemon = daemon
         self._fd = self._open(path)
         try:
-            if not self._try():
+            if not self._try_in_time(path):
                 pid = self._break(path)
                 if pid is not None:
                     raise HeldError(path, pid)
@@ -83,24 +98,65 @@ class Lock:
             return False
         return True
 
+    def _try_in_time(self, path: Path) -> bool:
+        """Try until a daemon that has just taken the lock has signed the file, or one that ends has ended.
+
+        Raises HeldError where a daemon lives.
+        """
+        deadline = time.monotonic() + SIGN_S
+        while not self._try():
+            holder = self._living_holder()
+            if holder is not None:
+                raise HeldError(path, holder.pid)
+            if is_unkillable(signer(self._fd)) or self._is_killed_daemon() or time.monotonic() > deadline:
+                return False
+            time.sleep(STEP_S)
+            # A keeper takes the file away at its end.
+            self._take(self._open(path))
+        return True
+
+    def _living_holder(self) -> ProcessIdentity | None:
+        """Return the keeper that has signed the file, or the daemon, which has a copy of the lock."""
+        named = [signer(self._fd)]
+        if self._daemon is not None:
+            named.append(process_identity.read(self._daemon))
+        return None if self._is_killed_daemon() else next((one for one in named if one.lives()), None)
+
     def _break(self, path: Path) -> int | None:
-        """Put another file in its place if its holder cannot end. Returns a holder that lives."""
-        holder = signer(self._fd)
-        if not is_unkillable(holder) and not self._is_killed_daemon():
-            return holder.pid if holder.is_meant() else 0
+        """Put another file in its place. Returns the holder where another daemon has been faster.
+
+        The holder cannot end, or is no daemon: root of a container that sees the file, also read-only, has
+        the lock as soon as a daemon dies.
+        """
         folder = os.open(path.parent, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
         try:
             # Daemons come one at a time: the second one finds the file of the first.
-            fcntl.flock(folder, fcntl.LOCK_EX)
-            held, found = os.fstat(self._fd), path.stat()
-            if (held.st_dev, held.st_ino) == (found.st_dev, found.st_ino):
-                path.unlink()
-            fresh = self._open(path)
-            os.dup2(fresh, self._fd, inheritable=False)
-            os.close(fresh)
-            return None if self._try() else signer(self._fd).pid
+            _lock_in_time(folder)
+            return self._replace(path, folder)
         finally:
             os.close(folder)
+
+    def _replace(self, path: Path, folder: int) -> int | None:
+        # The file has no name before it is locked: nobody can be faster.
+        fresh = os.open(path.parent, os.O_RDWR | os.O_TMPFILE | os.O_CLOEXEC, 0o600)
+        fcntl.flock(fresh, fcntl.LOCK_EX)
+        sign(fresh, process_identity.own())
+        held, found = os.fstat(self._fd), path.stat()
+        if (held.st_dev, held.st_ino) == (found.st_dev, found.st_ino):
+            path.unlink()
+        try:
+            # Python follows the link only where a folder is given (linkat(2)).
+            os.link(f"/proc/self/fd/{fresh}", path.name, dst_dir_fd=folder)
+        except FileExistsError:
+            os.close(fresh)
+            return process_identity.read(path).pid
+        self._take(fresh)
+        return None
+
+    def _take(self, fd: int) -> None:
+        """Have another file in the place of the one that is open."""
+        os.dup2(fd, self._fd, inheritable=False)
+        os.close(fd)
 
     def _is_killed_daemon(self) -> bool:
         """Tell of a daemon whose keeper is dead, and had the lock."""

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import fcntl
 import os
 import signal
 import subprocess
@@ -59,6 +60,33 @@ def test_lock_of_a_daemon_that_cannot_end(tmp_path: Path) -> None:
     lock.release()
     holder.kill()
     holder.communicate()
+
+
+@pytest.mark.parametrize("written", ["", "1073741824 7\n"])
+def test_lock_of_a_container(tmp_path: Path, written: str) -> None:
+    """Root of a container that sees the file, also read-only, has the lock and that of the folder: no daemon.
+
+    It would have it from a daemon's death on, and no other daemon would start. written: by the dead one.
+    """
+    path = tmp_path / "lock"
+    path.write_text(written)
+    for place in (path, tmp_path):
+        fcntl.flock(os.open(place, os.O_RDONLY), fcntl.LOCK_EX)
+    lock = Lock(path)
+    with pytest.raises(HeldError, match=f"already runs as process {os.getpid()} "):
+        Lock(path)
+    lock.release()
+    Lock(path).release()
+
+
+def test_lock_of_a_daemon_whose_keeper_is_dead(tmp_path: Path) -> None:
+    """The daemon has a copy of its keeper's lock, and a file of its own that names it."""
+    path, started = tmp_path / "lock", tmp_path / "started"
+    path.write_text("1073741824 7\n")
+    fcntl.flock(os.open(path, os.O_RDONLY), fcntl.LOCK_EX)
+    process_identity.write_daemon(tmp_path / "pid", started)
+    with pytest.raises(HeldError, match=f"already runs as process {os.getpid()} "):
+        Lock(path, started)
 
 
 def test_what_is_no_identity() -> None:

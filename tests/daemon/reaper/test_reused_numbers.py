@@ -33,11 +33,13 @@ ctypes.CDLL(None).syscall(60, 0)
 HANDED_ON = """
 import os, sys
 from pathlib import Path
+from cgpu.kmod.daemon.processes import process_identity
 from cgpu.kmod.daemon.processes.lock import Lock
 lock = Lock(Path(sys.argv[1]))
 if os.fork() > 0:
     os._exit(0)
-print("locked", flush=True)
+Path(sys.argv[2]).write_text(process_identity.own().text())
+print(os.getpid(), flush=True)
 sys.stdin.read()
 """
 
@@ -96,24 +98,24 @@ def test_files_of_a_stranger_are_not_taken(fresh: Daemon) -> None:
 
 def test_the_holders_number_is_not_the_holder(tmp_path: Path) -> None:
     """A process that has a dead holder's number, and cannot end, takes the lock from no process."""
-    path, pipe = tmp_path / "lock", subprocess.PIPE
-    command = [sys.executable, "-c", HANDED_ON, str(path)]
+    path, daemon, pipe = tmp_path / "lock", tmp_path / "daemon", subprocess.PIPE
+    command = [sys.executable, "-c", HANDED_ON, str(path), str(daemon)]
     holder = subprocess.Popen(command, stdin=pipe, stdout=pipe, text=True, cwd=Path(__file__).parents[3])
     assert holder.stdout is not None
     assert holder.stdin is not None
-    assert holder.stdout.readline() == "locked\n"
+    runs = holder.stdout.readline().strip()
     holder.wait()
     command = [sys.executable, "-c", HEADLESS]
     stranger = with_number(holder.pid, lambda _: subprocess.Popen(command, text=True))
     try:
         first = psutil.Process(stranger.pid)
         eventually(lambda: first.status() == psutil.STATUS_ZOMBIE, "its first thread goes on")
-        with pytest.raises(HeldError, match=r"already runs as process \? "):
-            Lock(path)
+        with pytest.raises(HeldError, match=f"already runs as process {runs} "):
+            Lock(path, daemon)
         holder.stdin.close()
         holder.stdout.read()
         holder.stdout.close()
-        Lock(path).release()
+        Lock(path, daemon).release()
     finally:
         stranger.kill()
         stranger.wait()
