@@ -7,6 +7,7 @@ import contextlib
 import fcntl
 import os
 import subprocess
+import time
 from typing import TYPE_CHECKING
 
 from cgpu import paths
@@ -21,6 +22,8 @@ if TYPE_CHECKING:
 CGPUD = "cgpud"
 START_S = 60.0
 ATTEMPTS = 5
+LOCK_S = 10.0  # for a cgpud that ends, which is up to some seconds
+STEP_S = 0.02
 
 
 @contextlib.contextmanager
@@ -34,11 +37,11 @@ def needed(simulate: str | None) -> Iterator[None]:
         open_files.callback(os.close, lock)
         for _ in range(ATTEMPTS):
             # A cgpud that is ending has the whole lock until it is gone.
-            fcntl.flock(lock, fcntl.LOCK_SH)
+            _lock_in_time(lock, fcntl.LOCK_SH)
             if _is_up():
                 break
             _check_startable()
-            fcntl.flock(lock, fcntl.LOCK_EX)
+            _lock_in_time(lock, fcntl.LOCK_EX)
             if not _is_up():
                 _start(simulate)
         else:
@@ -54,6 +57,20 @@ def _open_lock() -> int:
         return os.open(paths.RUNS_LOCK, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
     except OSError as error:
         raise CgpuError(f"{paths.RUNS_LOCK}: cannot be opened: {error.strerror}") from error
+
+
+def _lock_in_time(lock: int, operation: int) -> None:
+    """Lock, if no other process has the lock for long.
+
+    Root of a container that sees the file, also read-only, can have it for good. Without the lock two runs
+    may start a cgpud each, of which one finds the other.
+    """
+    deadline = time.monotonic() + LOCK_S
+    while time.monotonic() < deadline:
+        with contextlib.suppress(BlockingIOError):
+            fcntl.flock(lock, operation | fcntl.LOCK_NB)
+            return
+        time.sleep(STEP_S)
 
 
 def _tree() -> str:
