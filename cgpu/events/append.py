@@ -43,11 +43,16 @@ def _is_kept(path: str, line: bytes) -> bool:
     try:
         # Where the file cannot be renamed it must not grow for ever. While another writer renames it, which
         # may be interrupted, there is room for some lines more.
-        if os.fstat(fd).st_size <= MAX_BYTES + MAX_BYTES // ROOM_PARTS:
+        if not _is_overfull(fd):
             os.write(fd, line)
         return os.fstat(fd).st_nlink > 0
     finally:
         os.close(fd)
+
+
+def _is_overfull(fd: int) -> bool:
+    """Return whether a file has taken more than the lines that come while it is renamed."""
+    return os.fstat(fd).st_size > MAX_BYTES + MAX_BYTES // ROOM_PARTS
 
 
 def line_of(event: str, fields: Mapping[str, Value], time_ns: int) -> bytes:
@@ -86,13 +91,17 @@ def _open(path: str) -> int:
 
 
 def _rotate(fd: int, path: str) -> None:
-    """Rename a full file, unless another writer is at it or has done it: the file before must not be lost."""
+    """Rename a full file, unless another writer is at it or has done it: the file before must not be lost.
+
+    A writer has the lock for a moment. Root of a container that sees the file, also read-only, can keep it.
+    """
     import fcntl
 
     try:
         fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError:
-        return
+        if not _is_overfull(fd):
+            return
     try:
         is_ours = os.path.samestat(os.fstat(fd), os.lstat(path))
     except FileNotFoundError:  # renamed by another writer, which has not made the next one yet

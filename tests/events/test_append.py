@@ -128,7 +128,10 @@ def test_a_file_that_is_gone_when_it_is_written(log: Path, monkeypatch: pytest.M
 
 
 def test_while_another_renames_a_full_file(log: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A writer that is interrupted with the lock in its hand loses no line of others, up to a bound."""
+    """A writer that is interrupted with the lock loses no line of others, who rename the file in the end.
+
+    So does a container's root who sees the file, and keeps its lock for good.
+    """
     monkeypatch.setattr(module, "MAX_BYTES", 8000)
     append("started", {"id": "first", "message": "x" * 1000}, str(log))
     while log.stat().st_size < 8000 - 150:
@@ -139,9 +142,8 @@ def test_while_another_renames_a_full_file(log: Path, monkeypatch: pytest.Monkey
         append("started", {"id": f"late{number}"}, str(log))
     os.close(holder)
     late = [event.id for event in LogFile(str(log)).poll() if event.id.startswith("late")]
-    assert late == [f"late{number}" for number in range(len(late))]
-    assert 5 < len(late) < 30
-    assert log.stat().st_size < 8000 + 1000 + 150
+    assert late == [f"late{number}" for number in range(30)]
+    assert all(path.stat().st_size < 8000 + 1000 + 150 for path in log.parent.iterdir())
 
 
 def test_no_descriptor_is_closed_twice(log: Path, monkeypatch: pytest.MonkeyPatch) -> None:
