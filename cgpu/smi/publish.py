@@ -42,6 +42,8 @@ FOLDER = Path(paths.PUBLISHED)
 EVERYONE = "everyone.json"
 SUFFIX = ".json"
 PERIOD_S = 1.0
+LOCK_S = 5.0  # for a publisher that has just taken the lock to write its first file
+STEP_S = 0.1
 OLD_S = 10.0  # a publisher that has ended takes its files along, unless it was killed
 MAX_BYTES = 4 << 20
 # Users read the files by their names. A user who could open the folder could lock it, and stop the publisher.
@@ -133,13 +135,33 @@ def _locked(folder: Path) -> int:
         raise CgpuError(f"{folder}: cannot be made ({error.strerror})") from error
     try:
         os.fchmod(lock, FOLDER_MODE)
-        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        _lock(folder, lock)
     except OSError as error:
         os.close(lock)
         if isinstance(error, BlockingIOError):
             raise CgpuError(f"{folder}: another cgpu-smi --publish runs; a node needs one") from None
         raise CgpuError(f"{folder}: cannot be locked ({error.strerror})") from error
     return lock
+
+
+def _lock(folder: Path, lock: int) -> None:
+    """Lock the folder. Raises BlockingIOError while another publisher works, and other OSErrors.
+
+    Root of a container that sees the folder, also read-only, can keep its lock, but writes nothing.
+    """
+    deadline = time.monotonic() + LOCK_S
+    while True:
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            written = age(folder)
+            if written is not None and written < LOCK_S:
+                raise
+        else:
+            return
+        if time.monotonic() > deadline:
+            return
+        time.sleep(STEP_S)
 
 
 def _write_all(folder: Path, wanted: dict[str, str]) -> None:

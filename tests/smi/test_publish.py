@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import contextlib
+import fcntl
 import json
 import os
 from collections.abc import Callable, Sequence
@@ -179,6 +180,18 @@ def test_a_change_takes_files_away(tree: Path, folder: Path, monkeypatch: pytest
     publish.publish(folder, pause)
     assert rounds == [{f"{ALICE}.json", "everyone.json"}, {"everyone.json"}]
     assert list(folder.iterdir()) == []
+
+
+@pytest.mark.root
+def test_lock_of_a_container(tree: Path, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Root of a container that sees the folder, also read-only, keeps no publisher from its work."""
+    configured(monkeypatch, tree, "all")
+    monkeypatch.setattr(publish, "LOCK_S", 0.3)
+    folder.mkdir(exist_ok=True)
+    holder = os.open(folder, os.O_RDONLY)
+    fcntl.flock(holder, fcntl.LOCK_EX)
+    round_of(folder, lambda: None)
+    os.close(holder)
 
 
 @pytest.mark.root
