@@ -36,6 +36,9 @@ HARMLESS = (
     "run.oci.systemd.subgroup",
     "run.oci.timens_offset",
 )
+# With it a process of a container takes over the one by which a runtime begins an exec there, such as for a
+# health check of the image, before that has the engine's filter.
+TRACING = "CAP_SYS_PTRACE"
 # Root without any capability may write the driver's settings there (`registry`, `gpus/*/registry`), and they
 # count for the whole node. runc and crun skip a path that does not exist.
 READ_ONLY = "/proc/driver/nvidia"
@@ -72,6 +75,8 @@ class Node:
 def edit(spec: Table, container: str, allocation: Allocation, node: Node) -> None:
     """Change a spec so that its container gets its slices. Raises CgpuError; the spec is then half done."""
     _refuse_other_runtime(spec)
+    if node.listener and node.config.shared_node:
+        _refuse_tracing(spec)
     _add_devices(spec, allocation, node)
     _add_hooks(spec, container, allocation, node)
     if node.listener:
@@ -89,6 +94,18 @@ def _refuse_other_runtime(spec: Table) -> None:
                 f"annotation {show(name)}={show(value)}: it may change what the low-level runtime runs or "
                 "filters; expected a container without it (podman before 4.6 copies those of "
                 "the image)"
+            )
+
+
+def _refuse_tracing(spec: Table) -> None:
+    process = table(spec, "process")
+    found = table(process, "capabilities") if process.get("capabilities") is not None else {}
+    for which in found:
+        if any(str(name).upper() == TRACING for name in entries(found, which)):
+            raise CgpuError(
+                f"config.json: process.capabilities: {TRACING}: by it a process can run without the engine's "
+                "filter, and users of this node do not trust each other (shared_node: true in "
+                "/etc/cgpu/config.yaml); expected a container without it"
             )
 
 

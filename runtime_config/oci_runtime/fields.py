@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 # The objects that are read or edited here, by their path, with the members that matter in each.
 _MEMBERS = {
     (): ("process", "hooks", "linux", "mounts", "annotations", "root"),
-    ("process",): ("env", "user"),
+    ("process",): ("env", "user", "capabilities"),
     ("hooks",): ("prestart", "createRuntime", "poststop"),
     ("linux",): ("seccomp", "maskedPaths", "readonlyPaths", "devices", "resources"),
     ("linux", "resources"): ("devices",),

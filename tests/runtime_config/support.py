@@ -72,8 +72,8 @@ def mount(name: str) -> JsonObject:
 
 def node(cdi: Description | None = None, **facts: object) -> Node:
     """Return a node with the daemon engine and files as cards."""
-    values: dict[str, Any] = {"listener": True, "tree": "/run/cgpu_km", **facts}
-    return Node(Effective(), cdi or description(), **values)
+    values: dict[str, Any] = {"config": Effective(), "listener": True, "tree": "/run/cgpu_km", **facts}
+    return Node(description=cdi or description(), **values)
 
 
 def compile_launcher(program: Path, options: Sequence[str] = SANITIZERS, **values: str | Path | int) -> None:

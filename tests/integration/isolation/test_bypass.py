@@ -8,9 +8,10 @@ from typing import Any
 
 import pytest
 
-from tests.integration.commands import Outcome
+from tests.attacks.build import alone
+from tests.integration.commands import Outcome, eventually
 from tests.integration.conftest import Start
-from tests.integration.engine import Engine
+from tests.integration.engine import RUN, Engine
 from tests.integration.probe import NO_MEMORY, step, steps
 from tests.integration.runtimes import Docker, Podman, Runc
 from tests.integration.test_slice import LIMIT, SIX, SLICE
@@ -138,3 +139,28 @@ def test_tree_is_not_reachable(engine: Engine, docker: Docker) -> None:
     inside = Path("/proc", pid, "root/run")
     assert (inside / "cgpu_km").is_dir()
     assert [list((inside / name).iterdir()) for name in ("cgpu_km", "cgpu")] == [[], []]
+
+
+def test_tracing(start: Start, docker: Docker) -> None:
+    """With CAP_SYS_PTRACE a container takes an exec over before it has the filter; a shared node refuses it.
+
+    Of such a process the engine hears by its memory alone, a second later.
+    """
+    tracing = ("--cap-add", "SYS_PTRACE", "-v", f"{alone('hijack', '-static')}:/hijack:ro")
+    words = ["/hijack", "/cgpu-probe", "alloc=8G", "hold=1000"]
+    start("T4")
+    assert docker.start("tracing", words, SIX, *tracing).returncode == 0
+    eventually(lambda: "waiting" in docker.call("logs", "tracing").stdout, "it waits for an exec")
+
+    def is_taken_over() -> bool:
+        docker.exec("tracing", ["/cgpu-probe", "--help"])
+        return "hijacked" in docker.call("logs", "tracing").stdout
+
+    eventually(is_taken_over, "an exec is taken over")
+    ended = "does not have the engine's filter, and was ended"
+    eventually(lambda: ended in (RUN / "cgpud.log").read_text(), "it is ended")
+    docker.clear()
+    start("T4", shared_node=True, default_memsize=LIMIT)
+    refused = docker.start("traced", words, {"NVIDIA_VISIBLE_DEVICES": "all"}, *tracing)
+    assert refused.returncode != 0
+    assert "process.capabilities: CAP_SYS_PTRACE: by it a process can run without" in refused.text

@@ -14,6 +14,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from cgpu.config.effective import Effective
 from cgpu.errors import CgpuError
 from cgpu.request.resolve import Allocation
 from cgpu.runtime_config.oci_runtime.edit import HARMLESS, HOOK_PATH, Node, edit
@@ -68,6 +69,20 @@ def test_annotations_that_change_no_filter_stay() -> None:
     """Other annotations stay as they are, those of crun that are harmless among them."""
     notes = dict.fromkeys([*HARMLESS, "io.kubernetes.cri.container-type", "run.ocicle"], "1")
     assert edited(spec(annotations=notes))["annotations"] == notes
+
+
+@pytest.mark.parametrize("which", ["bounding", "effective", "permitted"])
+def test_tracing_is_refused_where_users_do_not_trust_each_other(which: str) -> None:
+    """A right by which a process runs without the filter is refused on a shared node, with cgpud alone."""
+    document = spec()
+    document["process"]["capabilities"] = {which: ["CAP_KILL", "CAP_SYS_PTRACE"]}
+    shared = Effective(shared_node=True)
+    for where in (node(), node(config=shared, listener=False)):
+        assert edited(document, where=where)["process"]["capabilities"] == document["process"]["capabilities"]
+    with pytest.raises(CgpuError, match=r"process\.capabilities: CAP_SYS_PTRACE: by it a process can run"):
+        edited(document, where=node(config=shared))
+    document["process"]["capabilities"][which].pop()
+    edited(document, where=node(config=shared))
 
 
 def test_hooks_of_a_slice() -> None:
