@@ -84,16 +84,27 @@ static bool asks_for_text(const char *arg)
 	return false;
 }
 
-static bool starts_container(const char *command)
+static bool is_command(const char *word)
 {
 	for (int i = 0; start_commands[i]; i++) {
-		if (strcmp(command, start_commands[i]) == 0)
+		if (strcmp(word, start_commands[i]) == 0)
 			return true;
 	}
 	return false;
 }
 
-/* Go through options. Returns where they end; -1 where the answer is in call->kind already. */
+/* Keep the value of an option, which is NULL for a flag. */
+static void keep_value(const char *arg, const char *value, struct launcher_call *call)
+{
+	if (names(arg, "bundle") || names(arg, "b"))
+		call->bundle = value;
+	if (names(arg, "log"))
+		call->log = value;
+	if (names(arg, "log-format"))
+		call->log_format = value;
+}
+
+/* Go through options. Returns where they end; -1 where no container is started, or call->unknown is set. */
 static int skip_options(
 	int argc, char *const *argv, int at, const struct option_form *forms, struct launcher_call *call)
 {
@@ -103,29 +114,44 @@ static int skip_options(
 
 		if (strcmp(arg, "--") == 0)
 			return at + 1;
-		if (asks_for_text(arg)) {
-			call->kind = LAUNCHER_PASS;
+		if (asks_for_text(arg))
 			return -1;
-		}
 		if (kind == OPTION_UNKNOWN || (kind == OPTION_VALUE && ++at == argc)) {
-			call->kind = LAUNCHER_UNSURE;
+			call->unknown = arg;
 			return -1;
 		}
-		if (names(arg, "bundle") || names(arg, "b"))
-			call->bundle = kind == OPTION_JOINED ? strchr(arg, '=') + 1 : argv[at];
+		if (kind != OPTION_FLAG)
+			keep_value(arg, kind == OPTION_JOINED ? strchr(arg, '=') + 1 : argv[at], call);
 	}
 	return at;
+}
+
+static bool has_command(int argc, char *const *argv)
+{
+	for (int i = 1; i < argc; i++) {
+		if (is_command(argv[i]))
+			return true;
+	}
+	return false;
 }
 
 void launcher_parse(int argc, char *const *argv, struct launcher_call *call)
 {
 	int at;
 
-	call->kind = LAUNCHER_PASS;
-	call->bundle = ".";
+	*call = (struct launcher_call){
+		.command = "", .bundle = ".", .container = "", .log = "", .log_format = "text", .unknown = ""
+	};
 	at = skip_options(argc, argv, 1, global_options, call);
-	if (at < 0 || at >= argc || !starts_container(argv[at]))
-		return;
-	call->kind = LAUNCHER_START;
-	skip_options(argc, argv, at + 1, start_options, call);
+	if (at >= 0 && at < argc && is_command(argv[at])) {
+		int end = skip_options(argc, argv, at + 1, start_options, call);
+
+		if (end >= 0)
+			call->command = argv[at];
+		if (end >= 0 && end < argc)
+			call->container = argv[end];
+	}
+	/* No container can be started by a command line that has none of the commands. */
+	if (!has_command(argc, argv))
+		call->unknown = "";
 }

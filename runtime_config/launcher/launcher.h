@@ -45,15 +45,14 @@
 /* Begins each line on standard error, as LINE_START of cgpu/errors.py does. */
 #define LAUNCHER_LINE_START "opencgpu: "
 
-enum launcher_kind {
-	LAUNCHER_PASS, /* starts no container: belongs to the low-level runtime */
-	LAUNCHER_START, /* starts a container from a bundle */
-	LAUNCHER_UNSURE, /* not laid out in a way known here: Python decides */
-};
-
+/* A command line, as text: Python and the server get it so, and read none themselves. */
 struct launcher_call {
-	enum launcher_kind kind;
-	const char *bundle; /* LAUNCHER_START: the directory with config.json */
+	const char *command; /* create, run or restore; empty: starts no container */
+	const char *bundle; /* the directory with config.json */
+	const char *container;
+	const char *log; /* the file of --log; empty: none */
+	const char *log_format;
+	const char *unknown; /* an option that is not known, so that the rest is not either; empty: all are known */
 };
 
 /* Read a command line as runc and crun do. The result points into argv. */
@@ -74,7 +73,7 @@ struct launcher_prepared {
 };
 
 /* Ask the server about a start. False: there is no server for this call, or it leaves the call to Python. */
-bool launcher_ask_server(int argc, char *const *argv, bool below, struct launcher_prepared *prepared);
+bool launcher_ask_server(const struct launcher_call *call, bool below, struct launcher_prepared *prepared);
 
 /*
  * Put the content of one file in the place of a bundle's config.json, which has to be the other file still. Returns a

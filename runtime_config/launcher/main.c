@@ -62,8 +62,13 @@ static char **python_environment(void)
 	return copy;
 }
 
-static void exec_python(int argc, char **argv)
+/* Python gets the command line as it was read here, and then as it is. */
+static void exec_python(int argc, char **argv, const struct launcher_call *call)
 {
+	const char *const facts[] = { argv[0], call->command, call->bundle, call->container, call->log,
+		call->log_format, call->unknown };
+	size_t count = sizeof(facts) / sizeof(facts[0]);
+	char **words = calloc(count + (size_t)argc, sizeof(*words));
 	char script[PATH_MAX];
 	char **environment;
 
@@ -72,8 +77,11 @@ static void exec_python(int argc, char **argv)
 		exit(1);
 	}
 	environment = python_environment();
-	if (environment)
-		launcher_exec_python(script, argc, argv, environment);
+	if (!environment || !words)
+		return;
+	memcpy(words, facts, sizeof(facts));
+	memcpy(words + count, argv + 1, (size_t)argc * sizeof(*argv)); /* the last one is the closing NULL */
+	launcher_exec_python(script, argc - 1 + (int)count, words, environment);
 }
 
 /* Set a variable that is valid for this process only. */
@@ -133,12 +141,12 @@ static void exec_runtime(char *path, char **argv)
 }
 
 /* Have the server work out the new config.json, and become the low-level runtime. Returns where Python has to do it. */
-static void exec_prepared(int argc, char **argv, bool below)
+static void exec_prepared(char **argv, const struct launcher_call *call, bool below)
 {
 	struct launcher_prepared prepared;
 	int written = -1;
 
-	if (!launcher_ask_server(argc, argv, below, &prepared))
+	if (!launcher_ask_server(call, below, &prepared))
 		return;
 	if (prepared.edited >= 0)
 		written = launcher_replace(prepared.folder, prepared.former, prepared.edited);
@@ -165,16 +173,14 @@ int main(int argc, char **argv)
 	/* Called by the vendor's runtime, which has edited the bundle and is not to be started once more. */
 	below = strcmp(base_name(argv[0]), LAUNCHER_LOW_LEVEL) == 0;
 	launcher_parse(argc, argv, &call);
-	if (call.kind == LAUNCHER_PASS)
-		direct = true;
-	if (call.kind == LAUNCHER_START && launcher_asks_nothing(call.bundle))
+	if (!call.unknown[0] && (!call.command[0] || launcher_asks_nothing(call.bundle)))
 		direct = true;
 	if (direct && read_link(again || below, runtime))
 		exec_runtime(runtime, argv);
-	if (!direct && call.kind == LAUNCHER_START)
-		exec_prepared(argc, argv, below);
+	if (!direct && call.command[0])
+		exec_prepared(argv, &call, below);
 	if (!below || mark(LAUNCHER_BELOW))
-		exec_python(argc, argv);
+		exec_python(argc, argv, &call);
 	fprintf(stderr, LAUNCHER_LINE_START "cannot start " CGPU_PYTHON ": %s; install this Python\n", strerror(errno));
 	return 1;
 }

@@ -3,8 +3,9 @@
  * Has the wrapper's server (oci_runtime/server.py) work out the new config.json, in place of a Python of our own. One
  * connection serves one start; each message is one packet:
  *
- *   server    "ready 2"                      it is of this version and sees the same files
- *   launcher  b or -, then each argument, with a zero byte before each; the current directory as a descriptor
+ *   server    "ready 3"                      it is of this version and sees the same files
+ *   launcher  b or -, the command, the bundle, the container's id, with a zero byte between; the current directory as a
+ *             descriptor
  *   server    the path of the low-level runtime; three descriptors, or none where nothing is to change: the new
  *             config.json, the bundle, and config.json as it was read
  *
@@ -14,6 +15,7 @@
  */
 #define _GNU_SOURCE
 #include <fcntl.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
@@ -25,7 +27,7 @@
 
 /* The number is that of the messages' form: a launcher and a server that write others, as while an upgrade replaces files,
  * would take "nothing is to change" out of an answer that is none. */
-#define READY "ready 2"
+#define READY "ready 3"
 /* As in oci_runtime/server.py. */
 #define MESSAGE_MAX (1u << 16)
 /* A running server is ready in a millisecond. When this time is over, no request has been sent yet. */
@@ -62,21 +64,13 @@ static bool is_ready(int fd)
 		memcmp(answer, READY, sizeof(READY) - 1) == 0;
 }
 
-static size_t put_arguments(char message[MESSAGE_MAX], int argc, char *const *argv, bool below)
+/* Returns the size of the message, 0 where a part has too many bytes. */
+static size_t put_call(char message[MESSAGE_MAX], const struct launcher_call *call, bool below)
 {
-	size_t size = 1;
+	int size = snprintf(message, MESSAGE_MAX, "%c%c%s%c%s%c%s", below ? 'b' : '-', 0, call->command, 0,
+		call->bundle, 0, call->container);
 
-	message[0] = below ? 'b' : '-';
-	for (int i = 1; i < argc; i++) {
-		size_t length = strlen(argv[i]);
-
-		if (length + 1 > MESSAGE_MAX - size)
-			return 0;
-		message[size] = '\0';
-		memcpy(message + size + 1, argv[i], length);
-		size += length + 1;
-	}
-	return size;
+	return size < (int)MESSAGE_MAX ? (size_t)size : 0;
 }
 
 static bool send_call(int fd, char *message, size_t size)
@@ -138,10 +132,10 @@ static bool receive(int fd, struct launcher_prepared *prepared)
 	return true;
 }
 
-bool launcher_ask_server(int argc, char *const *argv, bool below, struct launcher_prepared *prepared)
+bool launcher_ask_server(const struct launcher_call *call, bool below, struct launcher_prepared *prepared)
 {
 	char *message = malloc(MESSAGE_MAX);
-	size_t size = message ? put_arguments(message, argc, argv, below) : 0;
+	size_t size = message ? put_call(message, call, below) : 0;
 	int fd = size ? connect_server() : -1;
 	bool answered = fd >= 0 && is_ready(fd) && send_call(fd, message, size) &&
 		wait_at_most(fd, SO_RCVTIMEO, CGPU_ANSWER_TIMEOUT_S) && receive(fd, prepared);

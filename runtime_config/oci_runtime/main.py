@@ -14,8 +14,8 @@ from cgpu.errors import LINE_START, CgpuError, show
 from cgpu.hook.state import has_name
 from cgpu.request.resolve import allocate
 from cgpu.runtime_config.oci_runtime import lowlevel
-from cgpu.runtime_config.oci_runtime.arguments import Call, read
 from cgpu.runtime_config.oci_runtime.bundle import Bundle
+from cgpu.runtime_config.oci_runtime.call import FACTS, Call
 from cgpu.runtime_config.oci_runtime.fields import check_members
 from cgpu.runtime_config.oci_runtime.spec_json import dumps, loads
 
@@ -29,11 +29,18 @@ if TYPE_CHECKING:
     from cgpu.runtime_config.oci_runtime.fields import Table
 
 
-def main(arguments: Sequence[str]) -> int:
-    """Run one call of the runtime; returns only when that failed, after one line on stderr and in the log."""
-    call = Call()
+def main(words: Sequence[str]) -> int:
+    """Run one call of the runtime; returns only when that failed, after one line on stderr and in the log.
+
+    words: what the launcher has read out of the command line, in the order of Call, and then all of that.
+    """
+    call, arguments = Call(*words[:FACTS]), words[FACTS:]
     try:
-        read(arguments, call)
+        if call.unknown:
+            raise CgpuError(
+                f"option {show(call.unknown)}: not known here, so the place of the bundle is unknown; "
+                "install a newer OpenCGPU"
+            )
         config = effective.load()
         again = lowlevel.is_marked(os.environ, lowlevel.AGAIN)
         plain = again or lowlevel.is_marked(os.environ, lowlevel.BELOW)

@@ -35,16 +35,17 @@ from cgpu.hook import event_log  # noqa: F401
 from cgpu.kmod.daemon import peers
 from cgpu.request import by_shares  # noqa: F401
 from cgpu.runtime_config.oci_runtime import cdi, device_numbers, edit, lowlevel, main  # noqa: F401
-from cgpu.runtime_config.oci_runtime.arguments import Call, read
 from cgpu.runtime_config.oci_runtime.bundle import Bundle
+from cgpu.runtime_config.oci_runtime.call import Call
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
 BACKLOG = 128
 # As in launcher/server.c.
-READY = b"ready 2"
+READY = b"ready 3"
 MESSAGE_MAX = 1 << 16
+CALL_WORDS = 3  # command, bundle, container
 # Most seconds until a wrapper has sent its request.
 REQUEST_TIMEOUT_S = 10.0
 FIRST_INHERITED = 3  # sd_listen_fds(3)
@@ -213,8 +214,9 @@ def _prepare(connection: socket.socket) -> None:
         if len(folders) == 1 and not flags & (socket.MSG_TRUNC | socket.MSG_CTRUNC):
             os.set_inheritable(folders[0], False)  # by a runtime that is asked for its features
             os.fchdir(folders[0])
-            below, *arguments = message.split(b"\0")
-            _prepare_call(connection, [os.fsdecode(word) for word in arguments], plain=below == b"b")
+            below, *words = map(os.fsdecode, message.split(b"\0"))
+            if len(words) == CALL_WORDS:
+                _prepare_call(connection, Call(*words), plain=below == "b")
     finally:
         # A worker must not hold a folder, and with it a mount, of a container that may end.
         os.chdir("/")
@@ -222,13 +224,9 @@ def _prepare(connection: socket.socket) -> None:
             os.close(folder)
 
 
-def _prepare_call(connection: socket.socket, arguments: Sequence[str], *, plain: bool) -> None:
-    call = Call()
-    read(arguments, call)
+def _prepare_call(connection: socket.socket, call: Call, *, plain: bool) -> None:
     config = effective.load()
     runtime = lowlevel.find(config.low_level_runtime, plain=plain)
-    if not call.command:
-        return
     tree = Tree(paths.tree(config.tree))
     # Raises where the engine is down: the wrapper waits for it, and says so.
     tree.kind()

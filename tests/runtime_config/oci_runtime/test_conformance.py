@@ -16,7 +16,7 @@ from hypothesis import HealthCheck, given, settings
 
 from tests.runtime_config.oci_runtime.served import Served, build_launcher
 from tests.runtime_config.oci_runtime.starts import Start, starts
-from tests.runtime_config.oci_runtime.wrapper import Wrapper
+from tests.runtime_config.oci_runtime.wrapper import Wrapper, as_read
 from tests.runtime_config.support import program
 
 # One of so many starts is done by a launcher and a Python of its own too.
@@ -72,7 +72,8 @@ class Both:
         prepare(self.alone, start)
         assert self.warm.stdin is not None
         assert self.warm.stdout is not None
-        self.warm.stdin.write("\0".join(arguments(self.alone, start)) + "\n")
+        words = arguments(self.alone, start)
+        self.warm.stdin.write("\0".join((*as_read(words), *words)) + "\n")
         self.warm.stdin.flush()
         status = int(self.warm.stdout.readline())
         return outcome(self.alone, status, (self.alone.base / "errors").read_text())

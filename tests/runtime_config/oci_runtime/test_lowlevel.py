@@ -114,7 +114,7 @@ def test_a_mark_counts_in_its_own_process() -> None:
 def test_the_script_finds_its_package() -> None:
     """The script that the launcher starts works from any directory and hands over to a runtime."""
     script = str(SOURCES.parent / "oci_runtime" / "launch.py")
-    command = ["/usr/bin/python3", "-IS", script, "--version"]
+    command = ["/usr/bin/python3", "-IS", script, "", ".", "", "", "text", "", "--version"]
     done = subprocess.run(command, cwd="/", capture_output=True, text=True, check=False, timeout=60)
     assert "runc" in done.stdout or "crun" in done.stdout, done.stderr
 

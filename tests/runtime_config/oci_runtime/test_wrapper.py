@@ -16,7 +16,7 @@ from cgpu.errors import CgpuError
 from cgpu.runtime_config.oci_runtime.main import report
 from tests.integration.commands import eventually
 from tests.request.shares import by_containerd
-from tests.runtime_config.oci_runtime.wrapper import FIRST, Wrapper, refusal
+from tests.runtime_config.oci_runtime.wrapper import FIRST, RUNNER, Wrapper, refusal
 from tests.runtime_config.support import ASKING, OTHER, spec
 
 START = paths.daemon_command("start")
@@ -165,6 +165,15 @@ def test_what_is_refused(wrapper: Wrapper, document: object, message: str) -> No
 def test_ids_that_cannot_be_registered(wrapper: Wrapper, container: str) -> None:
     """An id that the tree cannot take is refused before anything is started."""
     assert refusal(wrapper, container).startswith("container id ")
+
+
+def test_an_option_that_is_not_known(alone: Wrapper) -> None:
+    """A call of which the launcher does not know where the bundle is starts nothing."""
+    words = ["", ".", "", str(alone.log), "json", "--new"]
+    result = alone.run(*alone.python(RUNNER), *words, "--new", "create", "c1")
+    assert (result.status, alone.started()) == (1, [])
+    assert result.errors.startswith("opencgpu: option --new: not known here, so the place of the bundle is ")
+    assert "option --new" in alone.log.read_text()
 
 
 def test_a_checkpoint_of_a_slice_is_not_restored(wrapper: Wrapper) -> None:

@@ -5,7 +5,9 @@ from __future__ import annotations
 
 import json
 import subprocess
+from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 from pathlib import Path
 from typing import Self
 
@@ -48,6 +50,15 @@ DEVICES = """Character devices:
 Block devices:
   8 nvidia-uvm
 """
+
+
+def as_read(arguments: Sequence[str]) -> list[str]:
+    """Return what the launcher reads out of a command line in which each option has a value of its own."""
+    options = dict(pairwise(arguments))
+    log, form = options.get("--log", ""), options.get("--log-format", "text")
+    at = next(index for index, word in enumerate(arguments) if word in ("create", "run", "restore"))
+    bundle = options.get("--bundle") or options["-b"]
+    return [arguments[at], bundle, arguments[-1], log, form, ""]
 
 
 @dataclass(frozen=True)
@@ -106,7 +117,7 @@ class Wrapper:
         return raw
 
     def command(self, *arguments: str) -> list[str]:
-        return [*self.python(RUNNER), *arguments]
+        return [*self.python(RUNNER), *as_read(arguments), *arguments]
 
     def python(self, code: str) -> list[str]:
         """Return the command that runs code with the paths of this node."""
