@@ -1,79 +1,120 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Longest wait of a container's call while one cgpud follows another, in each upgrade.
+"""How long containers' calls wait while cgpud is upgraded, and while it is stopped and started; in turns.
 
-Needs root; starts a daemon of its own with simulated cards. Containers allocate and free 1 MiB without an
-end, and three more hold memory. --busy: so many processes that take all processor time they can get.
-"no upgrade" is the longest call in a second without one, "own pause" what cgpud says itself.
+Needs root; starts a daemon of its own with four simulated cards. Containers allocate and free 1 MiB for ever.
+--busy: so many processes that take all processor time they can get. A sample is the longest call of one
+container in a turn; "own pause" is what cgpud says itself, median and maximum.
 """
 
 from __future__ import annotations
 
 import argparse
+import json
 import os
 import statistics
 import subprocess
 import tempfile
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
+from cgpu.kmod.daemon import control
+from cgpu.kmod.daemon.places import Places
+from cgpu.kmod.daemon.store.notify_socket import START, order
 from tests.daemon.harness import MIB, Daemon
 from tests.daemon.upgrades import Steady, upgrade
 
-HOLD = 3
-ROUND_S = 1.0
-EVERY_US = {2: 1000}  # a few containers have a call each millisecond, many share the processors
-MANY_US = 5000
+CARDS = 4
+BEFORE_S, AFTER_S = 1.0, 0.7
+POLL_S = 0.0005
 BUSY = ("/usr/bin/python3", "-c", "while True: pass")
 
 
-def measure(containers: int, upgrades: int, base: Path) -> list[tuple[float, float, float]]:
-    """Return the longest call and the daemon's own pause, in milliseconds, for each upgrade."""
-    daemon = Daemon(base, "T4:2", "max_inst: 25\n")
-    figures: list[tuple[float, float, float]] = []
+def restart(daemon: Daemon) -> None:
+    """Stop the daemon and have its keeper start it at once, as systemctl restart does."""
+    places = Places(daemon.run)
+    said = control.ask(str(places.control), {"command": "status"})
+    assert said is not None
+    control.ask(str(places.control), {"command": "stop"})
+    start = f"{START}={json.dumps(said['arguments'])}"
+    while not (line := order(places.keeper, start)):
+        time.sleep(POLL_S)
+    assert line == "ready", line
+
+
+class Figures:
+    """What was measured of one way."""
+
+    def __init__(self) -> None:
+        self.waits_ms: list[float] = []
+        self.pauses_ms: list[float] = []
+        self.failed = 0
+
+    def show(self, name: str) -> None:
+        """Print median, 99th percentile and maximum."""
+        waits, pauses = sorted(self.waits_ms), self.pauses_ms or [0.0]
+        print(
+            f"{name:12} median {statistics.median(waits):7.1f}  99th {waits[int(len(waits) * 0.99)]:7.1f}  "
+            f"max {waits[-1]:7.1f}  own pause {statistics.median(pauses):6.1f} {max(pauses):6.1f}  "
+            f"failed {self.failed}"
+        )
+
+
+def turn(load: Sequence[Steady], figures: Figures, act: Callable[[], float | None]) -> None:
+    """Act once in the middle of the load."""
+    time.sleep(BEFORE_S)
+    for one in load:
+        one.look()
+    pause = act()
+    time.sleep(AFTER_S)
+    found = [one.look() for one in load]
+    assert all(one.calls > 0 for one in found), found
+    figures.waits_ms += [one.longest_ms for one in found]
+    figures.failed += sum(one.failed for one in found)
+    if pause is not None:
+        figures.pauses_ms.append(pause)
+
+
+def measure(containers: int, turns: int, base: Path) -> dict[str, Figures]:
+    """Return the figures of each way."""
+    daemon = Daemon(base, f"T4:{CARDS}", "max_inst: 25\n")
+    ways: dict[str, Callable[[], float | None]] = {
+        "nothing": lambda: None,
+        "upgrade": lambda: float(upgrade(daemon)["pause_ms"]),
+        "stop, start": lambda: restart(daemon),
+    }
+    figures = {name: Figures() for name in ways}
+    every_us = max(1000, 312 * containers)
     try:
-        for n in range(HOLD):
-            daemon.slice(1 + n, f"gpu=1:{512 * MIB}", "gpu=1", "alloc=256M", "hold").line("alloc")
-        every = EVERY_US.get(containers - HOLD, MANY_US)
-        load = [Steady(daemon, 10 + n, f"gpu=0:{64 * MIB}", every) for n in range(containers - HOLD)]
-        for _ in range(upgrades):
-            time.sleep(ROUND_S)
-            without = max(one.look().longest_ms for one in load)
-            result = upgrade(daemon)
-            time.sleep(ROUND_S / 2)
-            found = [one.look() for one in load]
-            assert all(one.failed == 0 and one.calls > 0 for one in found), found
-            figures.append((without, max(one.longest_ms for one in found), float(result["pause_ms"])))
-            print("  ".join(f"{one:.1f}" for one in figures[-1]), flush=True)
+        load = [
+            Steady(daemon, 10 + n, f"gpu={n % CARDS}:{64 * MIB}", every_us, n % CARDS)
+            for n in range(containers)
+        ]
+        for _ in range(turns):
+            for name, act in ways.items():
+                turn(load, figures[name], act)
     finally:
         daemon.close()
     return figures
 
 
-def show(name: str, figures: Sequence[float]) -> None:
-    """Print median and worst."""
-    print(f"{name:12} median {statistics.median(figures):7.1f} ms, worst {max(figures):7.1f} ms")
-
-
 def main() -> None:
     """Measure and print."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--containers", type=int, default=5, help="with the three that hold memory")
-    parser.add_argument("--upgrades", type=int, default=20)
+    parser.add_argument("--containers", type=int, default=16, help="at most 100")
+    parser.add_argument("--turns", type=int, default=10)
     parser.add_argument("--busy", type=int, default=0, help="processes that take all they can get")
     options = parser.parse_args()
     busy = [subprocess.Popen(BUSY) for _ in range(options.busy)]
     try:
         with tempfile.TemporaryDirectory(prefix="cgpud-") as base:
-            figures = measure(options.containers, options.upgrades, Path(base))
+            figures = measure(options.containers, options.turns, Path(base))
     finally:
         for one in busy:
             one.kill()
-    print(f"{options.containers} containers, {options.busy} busy, load average {os.getloadavg()[0]:.1f}")
-    for name, found in zip(
-        ("no upgrade", "an upgrade", "own pause"), zip(*figures, strict=True), strict=True
-    ):
-        show(name, found)
+    print(f"{options.containers} containers, {options.busy} busy, load average {os.getloadavg()[0]:.1f}, ms")
+    for name, found in figures.items():
+        found.show(name)
 
 
 if __name__ == "__main__":

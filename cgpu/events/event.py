@@ -23,7 +23,7 @@ KINDS: Final = {
     "lost": "the driver has lost a GPU",
     "back": "the driver answers for a lost GPU again",
     "ready": "cgpud has started",
-    "upgraded": "another version of cgpud has taken over",
+    "upgraded": "cgpud goes on as another version",
     "stopped": "cgpud has stopped",
 }
 # Says what a container is called, and is not shown.

@@ -112,13 +112,13 @@ ENGINE: Final[tuple[Row[EngineStat], ...]] = (
     Row(
         "opencgpu_engine_restarts_total",
         "counter",
-        "Starts of the engine with the state that another process left.",
+        "Starts of the engine with a state that was left, upgrades of cgpud among them.",
         lambda stat: stat.restarts,
     ),
     Row(
         "opencgpu_engine_upgrades_total",
         "counter",
-        "Times another engine took over from one that worked.",
+        "Times another version of the engine went on with the state.",
         lambda stat: stat.upgrades,
     ),
     Row("opencgpu_engine_reloads_total", "counter", "Changes of the settings.", lambda stat: stat.reloads),

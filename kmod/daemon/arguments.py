@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING
 
 from cgpu import __version__, paths
 from cgpu.config import refused
-from cgpu.config.load import load
 from cgpu.errors import CgpuError
 from cgpu.kmod.daemon.engine import Settings
 from cgpu.kmod.daemon.places import Places
@@ -51,6 +50,9 @@ def worker_arguments(arguments: Arguments) -> list[str]:
 
 def read_config(arguments: Arguments) -> Effective:
     """Read the configuration; the command line's tree beats the file's. Raises CgpuError."""
+    # Here, as its import takes longer than all others, and a daemon that is upgraded keeps calls waiting.
+    from cgpu.config.load import load
+
     config = load(arguments.config, required=arguments.config_required)
     if arguments.tree is not None:
         config = config.replace(tree=arguments.tree)

@@ -23,7 +23,6 @@ from cgpu.kmod.daemon.library import (
     CReservation,
     CSettings,
     CStatus,
-    CSums,
     Node,
     load_library,
 )
@@ -61,8 +60,7 @@ class Settings:
 class Options:
     """Options of an engine. state_fd -1 begins with an empty state; event_fd is a pipe's write end.
 
-    files_fd watched open files for the engine before, or is -1. succeeds: the engine of state_fd still works;
-    take_over() follows.
+    files_fd watched open files for the engine before, or is -1.
     """
 
     driver_root: str
@@ -73,7 +71,6 @@ class Options:
     workers: int = 0
     allow_unknown_driver: bool = False
     managed_memory: bool = True
-    succeeds: bool = False
 
     def without_state(self) -> Options:
         """Return the same options for a fresh start."""
@@ -187,20 +184,9 @@ class Engine:
         """Descriptor that watches open files; negative: this kernel cannot do it. Stays the engine's."""
         return int(self._lib.cgpud_files_fd(self._handle))
 
-    def take_over(self, files_fd: int, settings: Settings) -> None:
-        """Take the ledger from the engine before, which pauses; owns files_fd. Raises CgpuError."""
-        _explained(self._lib.cgpud_take_over, self._handle, files_fd, byref(_settings(settings)))
-
     def pause(self, wait_ms: int) -> bool:
         """End the threads as calls end. True: nothing changes any more; False: resume, or go on with it."""
         return int(self._lib.cgpud_pause(self._handle, wait_ms)) == 0
-
-    def sums(self) -> dict[str, int]:
-        """Return the sums of the ledger: containers, and bytes that are promised, charged and reserved."""
-        sums = CSums()
-        self._lib.cgpud_sums(self._handle, byref(sums))
-        found = {"containers": sums.containers, "promised": sums.promised, "charged": sums.charged}
-        return {**found, "reserved": sum(one.memsize for one in self.reservations())}
 
     def resume(self) -> None:
         """Go on after a pause. Raises OSError."""
@@ -356,11 +342,6 @@ class Engine:
 def can_take_up(state_fd: int) -> bool:
     """Tell whether this version can read a state's layout, in use or not."""
     return int(load_library().cgpud_state_check(state_fd)) == 0
-
-
-def give_up(state_fd: int) -> None:
-    """Have no engine take up this state any more: another one is in the store."""
-    load_library().cgpud_state_give_up(state_fd)
 
 
 def _container(info: CContainer) -> Container:

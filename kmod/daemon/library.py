@@ -46,7 +46,6 @@ class COptions(ctypes.Structure):
         ("workers", c_uint32),
         ("allow_unknown_driver", c_uint32),
         ("managed_memory", c_uint32),
-        ("succeeds", c_uint32),
         ("settings", CSettings),
     )
 
@@ -67,12 +66,6 @@ class CStatus(ctypes.Structure):
         *((name, c_uint32) for name in COUNTS),
         *((name, c_uint64) for name in TOTALS),
     )
-
-
-class CSums(ctypes.Structure):
-    """struct cgpud_sums."""
-
-    _fields_ = (("containers", c_uint64), ("promised", c_uint64), ("charged", c_uint64))
 
 
 class CDeviceNode(ctypes.Structure):
@@ -166,11 +159,8 @@ def load_library() -> ctypes.CDLL:
         "cgpud_close": (c_int, [c_void_p]),
         "cgpud_pause": (c_uint32, [c_void_p, c_uint32]),
         "cgpud_resume": (c_int, [c_void_p]),
-        "cgpud_take_over": (c_int, [c_void_p, c_int32, POINTER(CSettings), c_char_p, c_size_t]),
-        "cgpud_sums": (None, [c_void_p, POINTER(CSums)]),
         "cgpud_listener_fd": (c_int, [c_void_p, c_uint64]),
         "cgpud_state_check": (c_int, [c_int32]),
-        "cgpud_state_give_up": (None, [c_int32]),
         "cgpu_gpu_facts": (c_int, [c_void_p, c_uint32, POINTER(CFacts)]),
         "cgpu_container_find": (c_int, [c_void_p, c_char_p, POINTER(CContainer)]),
         "cgpu_container_next": (c_int, [c_void_p, c_uint32, POINTER(CContainer)]),

@@ -17,7 +17,6 @@ from typing import TYPE_CHECKING, NoReturn
 
 from cgpu import __version__, paths
 from cgpu.arguments import Parser
-from cgpu.config.load import load
 from cgpu.errors import CgpuError, one_line
 from cgpu.kmod.daemon import control, log
 from cgpu.kmod.daemon.arguments import Arguments, check_config, worker_arguments
@@ -84,7 +83,7 @@ def parser() -> argparse.ArgumentParser:
     )
     out.add_argument("--version", action="version", version=f"cgpud {__version__}")
     out.add_argument("--worker", action="store_true", help=argparse.SUPPRESS)
-    out.add_argument("--successor", metavar="FD", type=int, help=argparse.SUPPRESS)
+    out.add_argument("--rehearse", metavar="JSON", help=argparse.SUPPRESS)
     return out
 
 
@@ -120,10 +119,13 @@ def run_worker(arguments: Arguments, lock: Lock | None = None) -> int:
     try:
         # Here, as it takes libfuse.
         from cgpu.kmod.daemon.service import Service
+        from cgpu.kmod.daemon.upgrade import in_place
 
+        before = in_place.take(os.environ)
         arguments.places.make()
-        check_config(arguments)
-        service = Service(arguments, notify, handed, held)
+        if before is None:
+            check_config(arguments)
+        service = Service(arguments, notify, handed, held, before)
         service.run()
     except Exception as error:
         line = one_line(str(error) or type(error).__name__)
@@ -176,6 +178,8 @@ def run_keeper(arguments: Arguments, lock: Lock, report_fd: int, *, foreground: 
     """Be the keeper. report_fd gets one line: "ready" or an error."""
     log.start(arguments.places.log, foreground=foreground)
     allow_all_descriptors()
+    from cgpu.config.load import load
+
     config = load(arguments.config, required=arguments.config_required)
     log.set_form(config.log_format)
     tree = arguments.tree or config.tree or paths.TREE_DAEMON
@@ -251,12 +255,13 @@ def dispatch(options: argparse.Namespace) -> int:
         _say(stopped(places, end(places, force=options.force), force=options.force))
         return 0
     arguments = arguments_of(options)
+    if options.rehearse is not None:
+        from cgpu.kmod.daemon.upgrade.rehearsal import rehearse
+
+        rehearse(arguments, options.rehearse)
+        return 0
     if options.worker:
         log.start(places.log, foreground=options.foreground)
-        if options.successor is not None:
-            from cgpu.kmod.daemon.upgrade.successor import run_successor
-
-            return run_successor(arguments, NotifySocket(os.environ.get("NOTIFY_SOCKET")), options.successor)
         return run_worker(arguments)
     if os.geteuid() != 0:
         raise CgpuError("cgpud runs as root: sudo cgpud")

@@ -36,7 +36,7 @@ class Places:
         self.started = run / Path(paths.STARTED).name  # process id and start time
         self.daemon = (self.pid, self.started)
         self.sim = run / Path(paths.SIM).name  # nodes of simulated cards
-        self.next_tree = run / "next-tree"  # where a daemon that takes over prepares its tree
+        self.next_tree = run / "next-tree"  # where a daemon prepares its tree
         self.driver = run / "driver-passed.json"  # which unknown driver has passed its check
         self.lock = run / Path(paths.LOCK).name  # held by the one daemon or keeper
         self.runs = run / Path(paths.RUNS_LOCK).name  # held by every `cgpu run`

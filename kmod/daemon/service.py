@@ -16,8 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 from cgpu import __version__, cdi_devices, paths
 from cgpu.check_driver.run import timeout_s
-from cgpu.config import refused
-from cgpu.config.load import write_effective
+from cgpu.config import effective, refused
 from cgpu.errors import CgpuError
 from cgpu.events.append import append
 from cgpu.events.event import fields_of_words
@@ -37,13 +36,17 @@ from cgpu.kmod.daemon.engine import Engine, Options, StaleStateError
 from cgpu.kmod.daemon.listeners.listener import Listeners, ListenerSocket
 from cgpu.kmod.daemon.manage import cards
 from cgpu.kmod.daemon.processes import process_identity
-from cgpu.kmod.daemon.simulate import Simulator
-from cgpu.kmod.daemon.store.notify_socket import RESERVED
+from cgpu.kmod.daemon.simulate import Simulator, driver_root
+from cgpu.kmod.daemon.store.keeper import LOCK, PROGRAM
+from cgpu.kmod.daemon.store.notify_socket import RESERVED, is_heard
 from cgpu.kmod.daemon.store.stored import FILES, Stored
 from cgpu.kmod.daemon.tree import mounts
-from cgpu.kmod.daemon.tree.handover import SwitchedFs, TreeSwitch
+from cgpu.kmod.daemon.tree.connection import send_on
 from cgpu.kmod.daemon.tree.tree_fs import TreeFs, TreeMount
-from cgpu.kmod.daemon.upgrade.predecessor import Handover, HandoverState, Progress
+from cgpu.kmod.daemon.upgrade import in_place
+from cgpu.kmod.daemon.upgrade.attempt import Attempt, Progress
+from cgpu.kmod.daemon.upgrade.real_time import give_real_time_back, take_real_time
+from cgpu.kmod.daemon.upgrade.rehearsal import Running
 from cgpu.kmod.daemon.watch import Runs, Watch
 from cgpu.replace import replace_text
 from cgpu.runtime_config.oci_runtime import lowlevel
@@ -52,14 +55,23 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from cgpu.config.effective import Effective
+    from cgpu.kmod.daemon.program import Program
     from cgpu.kmod.daemon.store.notify_socket import NotifySocket
 
 log = logging.getLogger(__name__)
 
-DRIVER_ROOT = "/dev"
 TICK_S = 1.0
 START_S = 60.0  # of the steps after the driver's check
 EVENT_BYTES = 1 << 16
+# Descriptors that a program leaves to the next one in the same process, besides those that are stored.
+SOCKETS = ("seccomp", "control")
+COVERED = "tree"
+PAUSE_MS = 60  # for calls that are under way
+STEP_MS = 10
+NO_KEEPER = (
+    "the keeper of cgpud has died, so no other cgpud can hold what containers need; "
+    "when no sliced container runs: cgpud --stop, then cgpud"
+)
 LEVELS = {3: logging.ERROR, 4: logging.WARNING, 6: logging.INFO}
 
 
@@ -67,9 +79,17 @@ class Service:
     """One daemon, from start to stop."""
 
     def __init__(
-        self, arguments: Arguments, notify: NotifySocket, handed: list[tuple[str, int]], lock: int = -1
+        self,
+        arguments: Arguments,
+        notify: NotifySocket,
+        handed: list[tuple[str, int]],
+        lock: int = -1,
+        before: in_place.Before | None = None,
     ) -> None:
-        """handed: descriptors of the daemon before this one, by name. This one owns them, and lock."""
+        """handed: descriptors of the daemon before this one, by name. This one owns them, and lock.
+
+        before: the program before this one in this process, if one was.
+        """
         self._arguments = arguments
         self._runs = Runs(arguments.places.runs) if arguments.transient else None
         self._notify = notify
@@ -81,8 +101,8 @@ class Service:
         self.stuck = False  # the engine has threads that do not end
         self._idle = not handed  # no container counts on us: nothing has to stay behind
         self._lock = lock
-        self._switch = TreeSwitch()
-        self._handover: Handover | None = None
+        self._before = before
+        self._attempt: Attempt | None = None
         self._upgrade: dict[str, Any] | None = None  # how the last one went
         self._event_text = b""
         self._cleanup = contextlib.ExitStack()
@@ -95,18 +115,39 @@ class Service:
             self._open_engine()
             self._open_tree()
             self._engine.start()
+            if self._before is not None:
+                self._go_on(self._before)
             self._publish()
-            self._open_sockets({})
+            self._open_sockets()
             self._notify.send("READY=1")
-            has = cards(self._on_status({}))
-            log.info("ready: tree %s, socket %s, %s", self._tree_path, self._places.seccomp, has)
-            self._record("ready", {"message": f"cgpud {__version__}, {has}"})
+            self._say_ready()
             self._serve()
+
+    def _say_ready(self) -> None:
+        has = cards(self._on_status({}))
+        log.info("ready: tree %s, socket %s, %s", self._tree_path, self._places.seccomp, has)
+        if self._before is None:
+            self._record("ready", {"message": f"cgpud {__version__}, {has}"})
+            return
+        # The file may say more than what was in force.
+        with contextlib.suppress(CgpuError):
+            self._reload()
+        before, upgrade = self._before, self._upgrade or {}
+        # From now on the keeper starts this program.
+        self._notify.send(f"STATUS=version {__version__}\n{PROGRAM}={before.program.text()}")
+        self._record("upgraded", {"message": f"cgpud {__version__} goes on for version {before.version}"})
+        log.info(
+            "version %s goes on for version %s with %d listeners; calls waited %s ms",
+            __version__,
+            before.version,
+            len(self._listeners),
+            upgrade.get("pause_ms"),
+        )
 
     def _serve(self) -> None:
         self._loop()
-        if self._handover is not None:
-            self._handover.abandon()
+        if self._attempt is not None:
+            self._attempt.fail("cgpud stops")
         self._notify.send("STOPPING=1")
         self._end()
         self._on_events()
@@ -119,22 +160,28 @@ class Service:
         for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
             signal.signal(number, lambda *_: None)
         signal.set_wakeup_fd(writer, warn_on_full_buffer=False)
+        in_place.take_signals()
         self._selector.register(self._signal_reader, selectors.EVENT_READ, self._on_signal)
 
     def _load(self) -> Effective:
-        config = read_config(self._arguments)
+        config = self._in_force() or read_config(self._arguments)
         _log_as(config)
         return config
 
+    def _in_force(self) -> Effective | None:
+        """Return what the program before this one had in force; None: there was none, or its keys differ."""
+        if self._before is not None:
+            with contextlib.suppress(CgpuError):
+                return effective.load(str(self._places.effective))
+        return None
+
     def _driver_root(self) -> str:
-        if self._arguments.simulate is None:
-            return DRIVER_ROOT
         # Cards under a running container must stay the same.
         held = self._stored.is_in_use()
         self._cleanup.callback(self._end_simulator)
-        return Simulator(self._places.sim).ensure(self._arguments.simulate, may_replace=not held)
+        return driver_root(self._arguments.simulate, self._places.sim, may_replace=not held)
 
-    def _options(self, root: str, state_fd: int, files_fd: int, *, succeeds: bool = False) -> Options:
+    def _options(self, root: str, state_fd: int, files_fd: int) -> Options:
         reader, writer = os.pipe2(os.O_CLOEXEC | os.O_NONBLOCK)
         self._events = reader
         self._selector.register(reader, selectors.EVENT_READ, self._on_events)
@@ -147,10 +194,10 @@ class Service:
             workers=self._config.workers,
             allow_unknown_driver=self._config.allow_unknown_driver,
             managed_memory=self._config.managed_memory,
-            succeeds=succeeds,
         )
 
     def _open_engine(self) -> None:
+        self._left = {name: self._stored.take(name) for name in (*SOCKETS, COVERED)}
         root = self._driver_root()
         state_fd = self._stored.take_state()
         checked = self._check_driver(root, taken_up=state_fd >= 0)
@@ -189,6 +236,8 @@ class Service:
     def _check_driver(self, root: str, *, taken_up: bool) -> driver_check.Checked | None:
         if not self._config.allow_unknown_driver:
             return None
+        if self._before is not None:  # it has had this version check the driver
+            return driver_check.Checked(self._before.driver)
         # systemd gives up on a start that takes longer than its limit, unless it is asked for more time.
         wait_s = timeout_s(root) + START_S
         self._notify.send(f"EXTEND_TIMEOUT_USEC={wait_s * 1e6:.0f}")
@@ -199,23 +248,21 @@ class Service:
         self.stuck = not self._engine.close()
 
     def _end_simulator(self) -> None:
-        if self._idle:
+        if self._idle and self._arguments.simulate is not None:
             Simulator(self._places.sim).stop()
 
     def _open_tree(self) -> None:
         check_module()
         self._tree_path = self._config.tree or paths.TREE_DAEMON
-        self._mount_tree(None)
-
-    def _mount_tree(self, first: str | None) -> None:
-        self._tree_fs = TreeFs(self._engine)
-        switched = SwitchedFs(self._tree_fs, self._switch)
-        self._tree = TreeMount(switched, switched.ready, self._tree_path, first)
+        covered = self._left[COVERED]
+        self._tree = TreeMount(TreeFs(self._engine), self._tree_path, str(self._places.next_tree))
         self._cleanup.callback(self._tree.stop)
         self._tree.start()
+        self._tree.appear(covers=covered >= 0)
+        if covered >= 0:
+            send_on(covered)
 
-    def _open_sockets(self, taken: dict[str, socket.socket]) -> None:
-        """taken: sockets of the daemon before, by name."""
+    def _open_sockets(self) -> None:
         commands: dict[str, Handler] = {
             "status": self._on_status,
             "stop": self._on_stop,
@@ -223,6 +270,7 @@ class Service:
             "upgrade": self._on_upgrade,
             "tree": self._on_tree,
         }
+        taken = {name: socket.socket(fileno=fd) for name in SOCKETS if (fd := self._left[name]) >= 0}
         path = str(self._places.seccomp)
         self._listener_socket = ListenerSocket(path, self._listeners, taken.get("seccomp"))
         self._cleanup.callback(self._listener_socket.close)
@@ -244,6 +292,8 @@ class Service:
 
     def _put_in_force(self, config: Effective) -> None:
         """Put the configuration where hook and wrapper have it. Raises CgpuError."""
+        from cgpu.config.load import write_effective  # as in read_config()
+
         places = self._places
         write_effective(config, places.effective)
         try:
@@ -264,7 +314,7 @@ class Service:
 
     def _loop(self) -> None:
         while not self._stopping:
-            wait_s = TICK_S if self._handover is None else min(TICK_S, self._handover.wait_s())
+            wait_s = TICK_S if self._attempt is None else min(TICK_S, self._attempt.wait_s())
             for key, _ in self._selector.select(wait_s):
                 key.data()
             self._listener_socket.expire()
@@ -325,44 +375,88 @@ class Service:
         log.info("configuration reloaded")
 
     def _on_upgrade(self, request: dict[str, Any]) -> dict[str, Any]:
-        if self._handover is not None:
+        if self._attempt is not None:
             raise CgpuError("another upgrade is under way; see: cgpu upgrade --dry-run")
-        number = str(request.get("number", ""))
-        program, rehearse = programs.of(request), request.get("rehearse") is True
-        self._handover = Handover(self._handover_state(), program, number, rehearse=rehearse)
-        self._selector.register(self._handover, selectors.EVENT_READ, self._handover.on_message)
+        if not self._watch.managed and not is_heard(self._places.keeper):
+            raise CgpuError(NO_KEEPER)
+        program, number = programs.of(request), str(request.get("number", ""))
+        running = Running(
+            version=__version__,
+            state_fd=self._engine.state_fd,
+            tree=self._tree_path,
+            driver=self._driver(),
+            containers=sum(1 for _ in self._engine.containers()),
+        )
+        rehearse = request.get("rehearse") is True
+        self._attempt = Attempt(self._arguments, running, program, number, rehearse=rehearse)
+        self._selector.register(self._attempt, selectors.EVENT_READ, self._on_rehearsal)
         return {"version": __version__}
 
-    def _handover_state(self) -> HandoverState:
-        return HandoverState(
-            arguments=self._arguments,
-            notify=self._notify,
-            engine=self._engine,
-            listeners=self._listeners,
-            tree=self._tree_fs,
-            switch=self._switch,
-            tree_path=self._tree_path,
-            state_name=self._stored.state_name,
-            sockets={
-                "seccomp": self._listener_socket.sock.fileno(),
-                "control": self._control.fileno(),
-                "lock": self._lock,
-            },
-            managed=self._watch.managed,
-            is_quiet=self._listener_socket.is_idle,
-            must_stop=self._on_signal,
-        )
+    def _driver(self) -> str:
+        return str(self._engine.status()["driver"])
+
+    def _on_rehearsal(self) -> None:
+        assert self._attempt is not None
+        if self._attempt.on_output():
+            self._selector.unregister(self._attempt)
 
     def _step_upgrade(self) -> None:
-        handover = self._handover
-        if handover is None:
+        attempt = self._attempt
+        if attempt is None:
             return
-        handover.step()
-        if handover.progress is Progress.ENDED:
-            self._upgrade = handover.result
-            self._selector.unregister(handover)
-            handover.close()
-            self._handover = None
+        attempt.step(self._become)
+        if attempt.progress is Progress.ENDED:
+            self._upgrade = attempt.result
+            with contextlib.suppress(KeyError):
+                self._selector.unregister(attempt)
+            attempt.close()
+            self._attempt = None
+
+    def _become(self, program: Program) -> None:
+        """Go on as another program; return where that has to wait: for a message, or for a call's end."""
+        assert self._attempt is not None
+        since = time.monotonic()
+        if not self._listener_socket.is_idle():
+            return
+        take_real_time()
+        in_place.hold_signals()
+        if self._on_signal() or not self._pause(since):
+            self._engine.resume()
+            in_place.take_signals()
+            give_real_time_back()
+            return
+        self._on_events()
+        number = str(self._attempt.result["number"])
+        before = in_place.Before(__version__, self._driver(), number, since, program)
+        arguments = worker_arguments(self._arguments)
+        in_place.execute(before, arguments, self._notify.variable, self._descriptors())
+
+    def _pause(self, since: float) -> bool:
+        while not self._engine.pause(STEP_MS):
+            if time.monotonic() - since > PAUSE_MS / 1000:
+                return False
+        return True
+
+    def _descriptors(self) -> dict[str, int]:
+        """Return what the next program needs, by name. The tree comes last: what it is asked waits then."""
+        found = {
+            "seccomp": self._listener_socket.sock.fileno(),
+            "control": self._control.fileno(),
+            LOCK: self._lock,
+            self._stored.state_name: self._engine.state_fd,
+        }
+        if self._engine.files_fd >= 0:
+            found[FILES] = self._engine.files_fd
+        for serial, name in self._listeners.names().items():
+            if (fd := self._engine.listener_fd(serial)) >= 0:
+                found[name] = fd
+        return {**found, COVERED: self._tree.leave()}
+
+    def _go_on(self, before: in_place.Before) -> None:
+        """Note that calls are answered again."""
+        pause_ms = round((time.monotonic() - before.since) * 1000, 1)
+        give_real_time_back()
+        self._upgrade = {"number": before.number, "done": True, "from": before.version, "pause_ms": pause_ms}
 
     def _on_reload(self, request: dict[str, Any]) -> dict[str, Any]:  # noqa: ARG002, all commands are called alike
         self._reload()
@@ -410,7 +504,7 @@ class Service:
             ],
             "engine": engine.status(),
             "time": time.time(),
-            "upgrading": self._handover is not None,
+            "upgrading": self._attempt is not None,
             "upgrade": self._upgrade,
             "managed": self._watch.managed,
             "driver_error": self._watch.driver_error(),

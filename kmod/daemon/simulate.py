@@ -19,6 +19,7 @@ from cgpu.kmod.daemon.processes.process_identity import ProcessIdentity, living_
 from cgpu.kmod.daemon.tree import mounts
 from cgpu.replace import replace_text
 
+DRIVER_ROOT = "/dev"
 PROGRAM = Path(__file__).resolve().parent.parent / "build" / "cgpu-sim"
 CARDS = re.compile(
     r"([A-Za-z][A-Za-z0-9-]*)(=[1-9][0-9]{0,7})?((?::(?:[1-9]|[12][0-9]|3[0-2]))?(?:/mig=[0-9]{1,2})?)"
@@ -165,3 +166,10 @@ class Simulator:
             text = "; ".join(stream.read(RECORD_MAX).decode(errors="replace").split("\n")).strip("; ")
         self.stop()
         return text or "they do not answer; it takes /dev/fuse"
+
+
+def driver_root(cards: str | None, directory: Path, *, may_replace: bool) -> str:
+    """Return the folder of the driver's nodes; cards: have these simulated. Raises CgpuError."""
+    if cards is None:
+        return DRIVER_ROOT
+    return Simulator(directory).ensure(cards, may_replace=may_replace)

@@ -115,9 +115,9 @@ class Figures:
 class Steady:
     """A program that allocates and frees without an end."""
 
-    def __init__(self, daemon: Daemon, seed: int, slices: str, every_us: int) -> None:
-        program = steady_load()
-        self.sliced = daemon.slice(seed, slices, str(every_us), program=program, until="steady begins")
+    def __init__(self, daemon: Daemon, seed: int, slices: str, every_us: int, gpu: int = 0) -> None:
+        words = (str(every_us), str(gpu))
+        self.sliced = daemon.slice(seed, slices, *words, program=steady_load(), until="steady begins")
 
     def look(self) -> Figures:
         self.sliced.go_on()

@@ -55,17 +55,17 @@ void core_stat_refused(struct cgpu_state *state, u32 slot, enum core_refusal why
 		state->stat.container[slot].refused[why]++;
 }
 
-/* A core of another version that works on the same state has taken over; of the same version it has read its settings anew. */
+/* A core of another version goes on with the state; one of the same version, unless it has just begun, has read its settings
+ * anew. */
 void core_stat_settings(struct cgpu_state *state, const struct cgpu_settings *settings)
 {
 	struct core_engine_stat *stat = &state->stat.engine;
 
-	if (stat->fresh)
-		stat->fresh = 0;
-	else if (memcmp(state->settings.version, settings->version, sizeof(settings->version)))
+	if (stat->fresh != CORE_MADE && memcmp(state->settings.version, settings->version, sizeof(settings->version)))
 		stat->upgrades++;
-	else if (memcmp(&state->settings, settings, sizeof(*settings)))
+	else if (!stat->fresh && memcmp(&state->settings, settings, sizeof(*settings)))
 		stat->reloads++;
+	stat->fresh = 0;
 }
 
 static void recover_instance(struct cgpu_state *state, u32 gpu, u32 number)
@@ -100,5 +100,5 @@ void core_stat_recover(struct cgpu_state *state)
 		if (state->container[i].live != CORE_LIVE)
 			memset(&state->stat.container[i], 0, sizeof(state->stat.container[i]));
 	}
-	state->stat.engine.fresh = 1;
+	state->stat.engine.fresh = CORE_TAKEN_UP;
 }

@@ -52,15 +52,18 @@ struct core_container_stat {
 	u64 refused[CORE_REFUSALS];
 };
 
+#define CORE_MADE 1u
+#define CORE_TAKEN_UP 2u
+
 struct core_engine_stat {
 	u64 notified; /* system calls that a supervisor was notified of, whatever they were about */
 	u64 executed, continued, answered, refused; /* judged calls of the driver, by what became of them */
 	u64 refusals[CORE_REFUSALS];
 	u64 registered; /* containers */
 	u64 restarts; /* how often the state was taken up after the end of its owner */
-	u64 upgrades; /* how often another engine has taken over while this state was in use */
+	u64 upgrades; /* how often another version has gone on with this state */
 	u64 reloads; /* how often other settings came into force since */
-	u32 fresh; /* 1: settings were not applied since the state was made or taken up */
+	u32 fresh; /* settings were not applied since then: CORE_MADE, CORE_TAKEN_UP; else 0 */
 	u32 spare;
 };
 

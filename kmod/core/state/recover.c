@@ -395,18 +395,12 @@ enum cgpu_state_kind cgpu_state_converts(const struct cgpu_state *from)
 	return from->version == CORE_VERSION ? CGPU_STATE_OWN : CGPU_STATE_CONVERTS;
 }
 
-static void taken_over(struct cgpu_state *state)
-{
-	state->stat.engine.upgrades++;
-	state->stat.engine.fresh = 1;
-}
-
 int cgpu_state_convert(struct cgpu_state *to, const struct cgpu_state *from)
 {
 	if (cgpu_state_converts(from) == CGPU_STATE_FOREIGN)
 		return -EPROTO;
 	memcpy(to, from, sizeof(*to));
-	taken_over(to);
+	to->stat.engine.fresh = CORE_TAKEN_UP;
 	to->version = CORE_VERSION;
 	return 0;
 }
@@ -427,7 +421,7 @@ int cgpu_state_take_over(struct cgpu_state *to, const struct cgpu_state *from)
 	memcpy(to->memory, from->memory, used * sizeof(to->memory[0]));
 	memcpy(to->reservation, from->reservation, sizeof(to->reservation));
 	memcpy(&to->stat, &from->stat, sizeof(to->stat));
-	taken_over(to);
 	to->version = CORE_VERSION;
+	to->stat.engine.restarts++;
 	return recover(to, used, used);
 }

@@ -65,7 +65,7 @@ void cgpu_state_init(struct cgpu_state *state, u64 key)
 	state->settings.prio_ratio = CGPU_CONFIG_PRIO_RATIO_DEFAULT;
 	memcpy(state->settings.engine, "cgpud", sizeof("cgpud"));
 	memcpy(state->settings.version, "0.1.0", sizeof("0.1.0"));
-	state->stat.engine.fresh = 1;
+	state->stat.engine.fresh = CORE_MADE;
 	state->bytes = sizeof(*state);
 	state->version = CORE_VERSION;
 	core_barrier();

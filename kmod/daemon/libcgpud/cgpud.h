@@ -15,13 +15,12 @@ struct cgpud;
 
 struct cgpud_options {
 	const char *driver_root; /* directory with nvidiactl and nvidia<minor> */
-	s32 state_fd; /* memory file of the engine before this one, or -1; the engine's from here on, unless succeeds */
+	s32 state_fd; /* memory file of the engine before this one, or -1; the engine's from here on */
 	s32 files_fd; /* of the engine before this one, see cgpud_files_fd(), or -1; the engine's from here on */
 	s32 event_fd; /* non-blocking write end of a pipe, or -1; stays the caller's */
 	u32 workers; /* 0: by the number of processors */
 	u32 allow_unknown_driver;
 	u32 managed_memory; /* 1: charged; 0: refused */
-	u32 succeeds; /* 1: the engine that has state_fd still works; cgpud_take_over() follows */
 	struct cgpu_settings settings;
 };
 
@@ -60,30 +59,15 @@ int cgpud_files_fd(const struct cgpud *d);
 /* Take a seccomp listener over; owns fd from here on, also on failure. marks: of the above. -EDQUOT: its container has as many
  * as it may; -ENOSPC, -EEXIST. */
 int cgpud_attach(struct cgpud *d, int fd, u32 slot, u64 generation, u64 serial, u32 marks);
-/*
- * One engine takes over from another, which lives until then and goes on if that fails: the successor opens everything but
- * the ledger, the other one pauses, the successor copies its state, is given listeners and starts.
- *
- * End the threads as calls end, for so many milliseconds. Returns how many threads have not ended: go on with it, or
- * resume. With 0 nothing changes the state any more.
- */
+/* End the threads as calls end, for so many milliseconds. Returns how many threads have not ended: go on with it, or
+ * resume. With 0 nothing changes the state any more: another engine can take it up, if this one does not resume. */
 u32 cgpud_pause(struct cgpud *d, u32 ms);
 /* Everything goes on as before the pause. 0 or a negative errno. */
 int cgpud_resume(struct cgpud *d);
-/* files_fd as in the options. Only once. -ESTALE: the state cannot be used; then only cgpud_close(). */
-int cgpud_take_over(struct cgpud *d, s32 files_fd, const struct cgpu_settings *settings, char *error, size_t bytes);
-/* Sums of the ledger, over all cards. */
-struct cgpud_sums {
-	u64 containers;
-	u64 promised, charged; /* bytes; memory of removed containers is charged too */
-};
-void cgpud_sums(struct cgpud *d, struct cgpud_sums *sums);
 /* A listener's descriptor, which stays the engine's; -ENOENT. While it pauses. */
 int cgpud_listener_fd(struct cgpud *d, u64 serial);
 /* 0 when this engine can take up a memory file's layout, else -ESTALE. Another engine may use the file. */
 int cgpud_state_check(s32 state_fd);
-/* Supersede a memory file: a new engine that finds two ignores this one. */
-void cgpud_state_give_up(s32 state_fd);
 /* Answer the calls that were in flight when the engine before died, then serve. */
 int cgpud_start(struct cgpud *d, char *error, size_t bytes);
 /* New settings while running. */

@@ -198,19 +198,6 @@ static void open_files(struct cgpud *d, int fd)
 			strerror(-r));
 }
 
-int cgpud_take_over(struct cgpud *d, s32 files_fd, const struct cgpu_settings *settings, char *error, size_t bytes)
-{
-	int r;
-
-	snprintf(error, bytes, "cannot take over");
-	open_files(d, files_fd);
-	r = open_state(d, state_file_take_over(&d->in_flight), error, bytes);
-	/* No call was under way, so workers have none to deal with. */
-	d->in_flight.recovered = 0;
-	d->taken_over = 1;
-	return r < 0 ? r : open_ledger(d, settings, error, bytes);
-}
-
 static void check_pagemap(struct cgpud *d)
 {
 	if (atomic_load(&d->managed.allowed) && access("/proc/self/pagemap", F_OK) < 0)
@@ -237,16 +224,6 @@ static void open_locks(struct cgpud *d)
 		d->worker[i].d = d;
 		pthread_mutex_init(&d->worker[i].busy, NULL);
 	}
-}
-
-/* Beside an engine that works. The table of descriptors grows first, for which the kernel waits for all processors. */
-static int open_beside(struct cgpud *d, const struct cgpud_options *o, char *error, size_t bytes)
-{
-	int r = (files_try(), state_file_prepare(&d->in_flight, o->state_fd));
-
-	if (r < 0)
-		snprintf(error, bytes, "the state of the engine that runs cannot be taken over: %s", strerror(-r));
-	return r < 0 ? r : open_driver(d, o, error, bytes);
 }
 
 static int open_parts(struct cgpud *d, const struct cgpud_options *o, char *error, size_t bytes)
@@ -295,8 +272,6 @@ static int open_parts(struct cgpud *d, const struct cgpud_options *o, char *erro
 			strerror(-r));
 		return r;
 	}
-	if (o->succeeds)
-		return open_beside(d, o, error, bytes);
 	open_files(d, o->files_fd);
 	r = open_state(d, state_file_open(&d->in_flight, o->state_fd), error, bytes);
 	if (r == 0)
@@ -348,9 +323,8 @@ int cgpud_start(struct cgpud *d, char *error, size_t bytes)
 	managed_take_up(d);
 	/* Charges of processes that ended meanwhile would make the first calls seem too much. */
 	reaper_reconcile(d, -1);
-	/* Sample the cards' own use before there are new processes. After a handover it is known, and callers wait. */
-	if (!d->taken_over)
-		unaccounted_sample(d);
+	/* Sample the cards' own use before there are new processes. */
+	unaccounted_sample(d);
 	r = sharing_start(d);
 	if (r == 0)
 		r = workers_start(d, error, bytes);
@@ -443,26 +417,6 @@ int cgpud_resume(struct cgpud *d)
 	workers_resume(d);
 	r = reaper_start(d);
 	return r < 0 ? r : sharing_start(d);
-}
-
-void cgpud_sums(struct cgpud *d, struct cgpud_sums *sums)
-{
-	struct cgpu_container_info info;
-	struct cgpu_instance_info instance;
-	u32 at, gpu;
-
-	memset(sums, 0, sizeof(*sums));
-	for (at = 0; cgpu_container_next(&d->core, at, &info) == 0; at = info.slot + 1) {
-		sums->containers++;
-		for (gpu = 0; gpu < d->driver.gpus; gpu++) {
-			if (cgpu_instance_info(&d->core, info.slot, info.generation, gpu, &instance) < 0)
-				continue;
-			sums->promised += instance.memsize;
-			sums->charged += instance.charged;
-		}
-	}
-	for (gpu = 0; gpu < d->driver.gpus; gpu++)
-		sums->charged += cgpu_gpu_orphaned(&d->core, gpu);
 }
 
 int cgpud_listener_fd(struct cgpud *d, u64 serial)

@@ -100,7 +100,7 @@ static void calls_recover(struct in_flight_table *x)
 		if (e->stage != STAGE_KEPT && e->stage != STAGE_SENT)
 			continue;
 		x->thread[i] = (s32)e->notif.pid;
-		/* The predecessor's counters are lost, and so the number of calls that the container has made since. */
+		/* The counters of the engine before are lost, and so the number of calls that the container has made since. */
 		e->counted = COUNT_UNKNOWN;
 		if (e->age >= x->ages)
 			x->ages = e->age + 1;
@@ -170,30 +170,15 @@ static void table_init(struct in_flight_table *x)
 	x->fd = -1;
 }
 
-/* Make a file with a state as cgpu_state_take_over() needs it. Writing this state and reading the other one brings in
- * all pages now: later, callers wait for the copy. */
+/* Make a file with a state as cgpu_state_take_over() needs it. */
 static int make_copy(struct in_flight_table *x)
 {
-	const volatile u8 *source = (const volatile u8 *)core_of(x->from);
 	int r = make_own(x);
-	u64 at;
 
-	if (r < 0)
-		return r;
-	for (at = 0; at < cgpu_state_bytes(); at += HEADER_BYTES)
-		(void)source[at];
 	/* The key 0 is for now: cgpu_state_take_over() copies the other state's key. */
-	cgpu_state_init(state_file_state(x), 0);
-	return 0;
-}
-
-int state_file_prepare(struct in_flight_table *x, int fd)
-{
-	int r;
-
-	table_init(x);
-	r = map_from(x, fd);
-	return r < 0 ? r : make_copy(x);
+	if (r == 0)
+		cgpu_state_init(state_file_state(x), 0);
+	return r;
 }
 
 /* Copy a call that passed in_flight_sane(), and of its buffers only the bytes in use, which are few as a rule. */
@@ -208,7 +193,8 @@ static void copy_call(struct in_flight *to, const struct in_flight *from)
 	}
 }
 
-int state_file_take_over(struct in_flight_table *x)
+/* Fill the own file with a converted copy of the one before. */
+static int convert(struct in_flight_table *x)
 {
 	struct header *header = x->from;
 	const struct in_flight *calls = calls_of(header);
@@ -234,15 +220,6 @@ int state_file_take_over(struct in_flight_table *x)
 	return 0;
 }
 
-void cgpud_state_give_up(s32 state_fd)
-{
-	u64 none = 0;
-
-	/* A new engine that finds two memory files in the store ignores the one without a magic. */
-	if (pwrite(state_fd, &none, sizeof(none), offsetof(struct header, magic)) != sizeof(none))
-		return;
-}
-
 int cgpud_state_check(s32 state_fd)
 {
 	struct in_flight_table x;
@@ -264,7 +241,7 @@ static int take_up(struct in_flight_table *x, int fd)
 		return r;
 	if (cgpu_state_converts(core_of(x->from)) != CGPU_STATE_OWN) {
 		r = make_copy(x);
-		return r < 0 ? r : state_file_take_over(x);
+		return r < 0 ? r : convert(x);
 	}
 	unmap_from(x);
 	x->fd = fd;

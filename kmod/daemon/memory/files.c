@@ -164,7 +164,7 @@ static int try_out(int epoll)
 	return r > 0 ? -ENOSYS : r;
 }
 
-int files_try(void)
+static int files_try(void)
 {
 	int epoll = epoll_create1(EPOLL_CLOEXEC), r;
 

@@ -33,8 +33,6 @@ struct files {
 
 struct cgpud;
 
-/* Reserve the place in this process, and test whether the kernel can watch files. 0 or a negative errno. */
-int files_try(void);
 /* Take up the epoll of the engine before this one, or make one (fd -1); owns fd. When this kernel cannot do it: a negative
  * errno, and exports are refused. */
 int files_open(struct files *files, int fd);

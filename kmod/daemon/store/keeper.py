@@ -8,7 +8,6 @@ protocol, so that the daemon has one code path.
 from __future__ import annotations
 
 import contextlib
-import ctypes
 import fcntl
 import json
 import logging
@@ -39,9 +38,8 @@ log = logging.getLogger(__name__)
 RESTART_S = (0.0, 0.1, 0.2, 0.5, 1.0, 2.0, 5.0)  # waits between restarts; the last one repeats
 RETRY_S = 1.0  # where none can be begun at all
 SETTLED_S = 60.0  # a daemon that lived this long starts the row over
-PROGRAM = "CGPU_PROGRAM"  # with MAINPID: the program that started the successor
+PROGRAM = "CGPU_PROGRAM"  # the program that the daemon has become
 LOCK = "lock"  # a copy for the daemon: it may outlive its keeper
-PR_SET_CHILD_SUBREAPER = 36
 SIGNALS = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGCHLD)
 
 
@@ -121,7 +119,7 @@ class Keeper:
         self._repeat = False  # one that ends before it was ready is started again
         self._before: list[str] | None = None  # to go back to when these arguments are refused
         self._waiting: list[int] = []  # closed when no daemon runs any more
-        # No order replaces it: only a daemon that follows this one does.
+        # No order replaces it: only a daemon that has become another program does.
         self._program = program.own()
         self._store = fd_store.FdStore()
         self._socket = fd_store.bind(str(places.keeper))
@@ -137,8 +135,6 @@ class Keeper:
         for number in SIGNALS:
             signal.signal(number, lambda *_: None)
         signal.set_wakeup_fd(writer, warn_on_full_buffer=False)
-        # A daemon's successor becomes a child of this process, as it would become systemd's.
-        ctypes.CDLL(None).prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
         self._start()
         poll = select.poll()
         for fd in (reader, self._socket.fileno(), self._store.fileno()):
@@ -151,7 +147,6 @@ class Keeper:
             self._on_messages()
             self._store.drop_hung_up()
             status = self._check()
-            self._reap()
         self._close()
         return status
 
@@ -248,22 +243,11 @@ class Keeper:
             self._repeat = not self._end
             self._before = None
             self._report_start("ready")
-        if fields.get("MAINPID", str(child.pid)) != str(child.pid):
-            self._succeed(fields)
-
-    def _succeed(self, fields: dict[str, str]) -> None:
-        """Take another process for the daemon. It is our child already, or will be when its parent ends."""
-        try:
-            pid = int(fields["MAINPID"])
-            pidfd = os.pidfd_open(pid)
-            started_by = program.parse(fields[PROGRAM])
-        except (KeyError, ValueError, OSError, CgpuError) as error:
-            log.error("no other process takes over: %s", error)
-            return
-        assert self._child is not None
-        os.close(self._child.pidfd)
-        self._child = Child(process_identity.of(pid), pidfd, time.monotonic())
-        self._program = started_by
+        if PROGRAM in fields:
+            try:
+                self._program = program.parse(fields[PROGRAM])
+            except CgpuError as error:
+                log.error("cgpud names no program for its next start: %s", error)
 
     def _on_order(self, fields: dict[str, str], fds: list[int]) -> None:
         """Carry out another cgpud's order. Takes the descriptors that it keeps out of fds."""
@@ -344,24 +328,13 @@ class Keeper:
         return None
 
     def _exit_code(self, child: Child) -> int:
-        try:
-            pid, status = os.waitpid(child.pid, os.WNOHANG)
-        except ChildProcessError:
-            return 0  # not ours yet: its parent lives
+        pid, status = os.waitpid(child.pid, os.WNOHANG)
         if pid == 0:
             log.error(
                 "cgpud has threads that cannot end: process %d stays, and does nothing any more", child.pid
             )
             return 0 if child.stopping else -signal.SIGKILL
         return os.waitstatus_to_exitcode(status)
-
-    def _reap(self) -> None:
-        """Reap processes that others have left to this one; the daemon's own end is handled above."""
-        with contextlib.suppress(ChildProcessError):
-            while (found := os.waitid(os.P_ALL, 0, os.WEXITED | os.WNOHANG | os.WNOWAIT)) is not None:
-                if self._child is not None and found.si_pid == self._child.pid:
-                    return
-                os.waitpid(found.si_pid, 0)
 
     def _holds(self) -> bool:
         """Tell whether something waits for the next start: containers, or reservations."""

@@ -37,6 +37,11 @@ class NotifySocket:
         """Address that messages go to."""
         return self._address
 
+    @property
+    def variable(self) -> str:
+        """Value of NOTIFY_SOCKET for this address."""
+        return (self._address or "").replace("\0", "@", 1)
+
     def send(self, text: str, fds: Sequence[int] = ()) -> None:
         """Send one message. Does nothing without an address. Raises OSError when nobody takes it."""
         if not self._address:

@@ -6,7 +6,7 @@ from __future__ import annotations
 import os
 from typing import TYPE_CHECKING
 
-from cgpu.kmod.daemon.engine import can_take_up, give_up
+from cgpu.kmod.daemon.engine import can_take_up
 from cgpu.kmod.daemon.store.notify_socket import LISTENER, RESERVED
 
 if TYPE_CHECKING:
@@ -20,13 +20,11 @@ FILES = "files"
 class Stored:
     """The store as this daemon knows it."""
 
-    def __init__(
-        self, notify: NotifySocket, handed: list[tuple[str, int]], state_name: str = STATES[0]
-    ) -> None:
-        """handed: descriptors of the daemon before this one, ours now. state_name: of the stored state."""
+    def __init__(self, notify: NotifySocket, handed: list[tuple[str, int]]) -> None:
+        """handed: descriptors of the daemon before this one, ours now."""
         self._notify = notify
         self._handed = handed
-        self.state_name = state_name
+        self.state_name = STATES[0]
 
     def is_in_use(self) -> bool:
         """Tell whether containers or reservations depend on the descriptors that were handed over."""
@@ -43,7 +41,7 @@ class Stored:
     def take_state(self) -> int:
         """Take the state that counts; -1: there is none."""
         found = {name: fd for name in STATES if (fd := self.take(name)) >= 0}
-        # An engine has superseded one of two files. The engine refuses a file that nobody can read.
+        # No call has been answered since there are two. The engine refuses a file that nobody can read.
         usable = [name for name, fd in found.items() if can_take_up(fd)]
         self.state_name = next(iter(usable or found), STATES[0])
         state = found.pop(self.state_name, -1)
@@ -71,16 +69,11 @@ class Stored:
         """Store the engine's state."""
         self._notify.store(self.state_name, engine.state_fd)
 
-    def replace_state(self, engine: Engine, before: int = -1) -> None:
-        """Store the engine's state in the place of another.
-
-        before: the other one, where it could still be taken for the one that counts; else -1.
-        """
+    def replace_state(self, engine: Engine) -> None:
+        """Store the engine's state in the place of another."""
         name = self.state_name
         self.state_name = STATES[1 - STATES.index(name)]
         self.keep_state(engine)
-        if before >= 0:
-            give_up(before)
         self._notify.discard(name)
 
     def keep_files(self, engine: Engine) -> None:

@@ -30,7 +30,7 @@ u32 call_undo_unsure(struct cgpud *d, struct in_flight *e, int file);
 
 /*
  * Handles in calls that make or free an object. Where the caller leaves the handle of a new object to the
- * driver, we choose it: a successor of this process can then free exactly what a call in flight has made.
+ * driver, we choose it: the process after this one can then free exactly what a call in flight has made.
  */
 
 /* Offsets in the top-level struct of a call that makes an object. */

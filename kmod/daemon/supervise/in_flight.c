@@ -7,7 +7,7 @@
 
 void in_flight_set_stage(struct in_flight *e, enum stage stage)
 {
-	/* A successor reads this after our death: earlier writes must not be reordered behind it. */
+	/* The next engine reads this after our death: earlier writes must not be reordered behind it. */
 	__atomic_store_n(&e->stage, stage, __ATOMIC_RELEASE);
 }
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * A call in flight is one notified call, from its arrival to its answer. Calls in flight live in the same memory
- * file as the core's state: an engine that takes over finds what its predecessor was doing.
+ * file as the core's state: an engine that takes over finds what the one before was doing.
  */
 #ifndef CGPUD_IN_FLIGHT_H
 #define CGPUD_IN_FLIGHT_H
@@ -58,7 +58,7 @@ struct in_flight_table {
 	int fd;
 	void *map;
 	size_t bytes;
-	void *from; /* the memory file of the engine that we take over from, until that is done */
+	void *from; /* the memory file of the engine before, until it is taken up */
 	size_t from_bytes;
 	struct in_flight *at; /* IN_FLIGHT_MAX of them */
 	u32 recovered; /* the state came from an engine before this one */
@@ -76,10 +76,6 @@ struct in_flight_table {
 /* Make or map the memory file; owns fd from here on. fd -1 makes one. -ESTALE when it was written by another layout; one
  * that the core can convert is given up for a copy. */
 int state_file_open(struct in_flight_table *x, int fd);
-/* Make a memory file for a copy of another engine's, which still works on its own; fd stays the caller's. */
-int state_file_prepare(struct in_flight_table *x, int fd);
-/* Take the copy. The other engine has stopped, so no call is under way in it, and its file stays as it is. */
-int state_file_take_over(struct in_flight_table *x);
 void state_file_close(struct in_flight_table *x);
 struct cgpu_state *state_file_state(const struct in_flight_table *x);
 struct external_store;

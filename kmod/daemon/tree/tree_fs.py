@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import errno
 import os
 import stat
@@ -15,6 +16,7 @@ from cgpu.errors import CgpuError
 from cgpu.kmod.daemon.engine import RefusedWriteError
 from cgpu.kmod.daemon.tree import mounts
 from cgpu.kmod.daemon.tree.callers import check_writer
+from cgpu.kmod.daemon.tree.connection import connections
 from cgpu.kmod.daemon.tree.fuse import mfusepy
 
 if TYPE_CHECKING:
@@ -22,6 +24,10 @@ if TYPE_CHECKING:
     from cgpu.kmod.daemon.library import Node
 
 READY_S = 10.0
+LEAVE_S = 0.1  # for processes that are just reading
+LAST_S = 2.0  # an operation that takes longer gets no answer
+HELD_S = 1.0  # whoever has a node open for this long may do so for ever
+ASK_S = 0.002
 ROOT_MODE = 0o700  # nothing below is reachable for anyone but root
 MAX_OPEN = 65536
 FS_NAME = "cgpud"
@@ -42,11 +48,12 @@ class OpenFile:
     why: the reason for which its last write was refused, which is read in place of the text.
     """
 
-    __slots__ = ("node", "text", "why")
+    __slots__ = ("node", "since", "text", "why")
 
     def __init__(self, node: Node) -> None:
         """Keep the node; the text comes with the first read."""
         self.node = node
+        self.since = time.monotonic()
         self.text: bytes | None = None
         self.why = b""
 
@@ -61,16 +68,32 @@ class TreeFs(mfusepy.Operations):  # type: ignore[misc]
         self._engine = engine
         self._lock = threading.Lock()
         self._open: dict[int, OpenFile] = {}
+        self._listed: dict[int, float] = {}  # since when each directory is
         self._next = 1
         self._born = time.time_ns()
+        self._leave_by: float | None = None
+        self.ready = threading.Event()
 
-    def open_files(self) -> int:
-        """Return how many there are."""
-        with self._lock:
-            return len(self._open)
+    def init_with_config(self, conn_info: Any, config_3: Any) -> None:
+        """Say that the kernel has the mount."""
+        self.ready.set()
+
+    def leave(self, wait_s: float) -> None:
+        """End the serving thread after an operation: once none has just been opened, or after so long."""
+        self._leave_by = time.monotonic() + wait_s
+
+    def _may_leave(self) -> None:
+        """In an operation of the thread that serves, after which it takes no other one."""
+        if self._leave_by is None:
+            return
+        now = time.monotonic()
+        opened = (*(one.since for one in self._open.values()), *self._listed.values())
+        if now > self._leave_by or all(now - since > HELD_S for since in opened):
+            mfusepy.fuse_exit()
 
     def getattr(self, path: str, fh: Any = None) -> dict[str, Any]:
         """Give a node's attributes; like procfs, files have no size."""
+        self._may_leave()
         node = self._engine.lookup(path)
         kind = stat.S_IFDIR if node.directory else stat.S_IFREG
         mode = ROOT_MODE if path == "/" else node.mode
@@ -87,6 +110,20 @@ class TreeFs(mfusepy.Operations):  # type: ignore[misc]
     def readdir(self, path: str, fh: Any) -> list[str]:
         """List a directory."""
         return [".", "..", *self._engine.names(self._directory(path))]
+
+    def opendir(self, path: str) -> int:
+        """Note a directory that somebody lists. Only for a thread that may write, as open()."""
+        check_writer(calling_pid())
+        handle = self._next
+        self._next += 1
+        self._listed[handle] = time.monotonic()
+        return handle
+
+    def releasedir(self, path: str, fh: int) -> int:
+        """Forget a directory that was listed."""
+        self._listed.pop(fh, None)
+        self._may_leave()
+        return 0
 
     def open(self, path: str, fi: Any) -> int:
         """Open a node for direct reads and writes: nothing of it is cached by the kernel.
@@ -144,11 +181,22 @@ class TreeFs(mfusepy.Operations):  # type: ignore[misc]
         """Forget an open node."""
         with self._lock:
             self._open.pop(int(fi.fh), None)
+        self._may_leave()
         return 0
 
     def statfs(self, path: str) -> dict[str, int]:
         """Answer df: nothing is stored here."""
         return {"f_bsize": 4096, "f_namemax": 255}
+
+    def _refuse(self, *_: object) -> int:
+        """Refuse: the engine alone makes, changes and removes entries.
+
+        Without a method the kernel would say that the file system lacks the function.
+        """
+        raise OSError(errno.EPERM, os.strerror(errno.EPERM))
+
+    create = mknod = mkdir = symlink = link = rename = unlink = rmdir = _refuse
+    chmod = chown = utimens = _refuse
 
     def _directory(self, path: str) -> Node:
         node = self._engine.lookup(path)
@@ -167,52 +215,65 @@ class TreeFs(mfusepy.Operations):  # type: ignore[misc]
 class TreeMount:
     """The mounted tree, served by a thread of its own."""
 
-    def __init__(
-        self, tree: mfusepy.Operations, ready: threading.Event, path: str, first: str | None = None
-    ) -> None:
-        """Prepare; nothing is mounted yet. ready: the kernel has the mount.
-
-        first: where it is mounted until appear(), as there is another one at path.
-        """
+    def __init__(self, tree: TreeFs, path: str, beside: str) -> None:
+        """Prepare; nothing is mounted yet. beside: where it is mounted until it appears at path."""
         self._tree = tree
-        self._ready = ready
         self._path = path
-        self._first = first
+        self._beside = beside
+        self._connection = -1
         self._thread = threading.Thread(target=self._serve, name="cgpud-tree", daemon=True)
         self._error: Exception | None = None
         self.lost = threading.Event()
 
     def start(self) -> None:
-        """Mount, over leftovers of a daemon that died. Raises CgpuError."""
-        path = self._mountpoint()
-        mounts.clear_fuse(path)
-        try:
-            Path(path).mkdir(mode=0o755, parents=True, exist_ok=True)
-        except OSError as error:
-            raise CgpuError(f"{path}: cannot be made: {error.strerror}") from error
+        """Mount it beside its path. Raises CgpuError."""
+        mounts.clear_fuse(self._beside)
+        _make(self._beside)
+        before = connections()
         self._thread.start()
-        if not self._ready.wait(READY_S):
+        if not self._tree.ready.wait(READY_S):
             reason = self._error or "the kernel did not answer"
-            raise CgpuError(f"{path}: the tree cannot be mounted: {reason}; it takes /dev/fuse")
+            raise CgpuError(f"{self._path}: the tree cannot be mounted: {reason}; it takes /dev/fuse")
+        self._connection = (connections() - before).pop()
 
-    def appear(self) -> None:
-        """Cover the tree of the daemon before at once: no reader finds none. Raises OSError."""
-        assert self._first is not None
-        mounts.bind(self._first, self._path)
-        mounts.remove(self._first)
-        self._first = None
+    def appear(self, *, covers: bool) -> None:
+        """Appear at the path, over leftovers of a daemon that died. Raises CgpuError, OSError.
+
+        covers: another tree is there that still has requests.
+        """
+        if not covers:
+            mounts.clear_fuse(self._path)
+            _make(self._path)
+        mounts.bind(self._beside, self._path)
+        mounts.remove(self._beside)
+
+    def leave(self) -> int:
+        """Serve no more, and return the mount's connection: the caller's. What is asked from now on waits.
+
+        Between two operations: each gets its answer. Nodes that stay open are given a moment. Raises OSError.
+        """
+        kept = os.dup(self._connection)
+        self._tree.leave(LEAVE_S)
+        # The thread leaves in an operation. Whoever asks for it too late gets no answer here.
+        threading.Thread(target=self._ask, name="cgpud-asks", daemon=True).start()
+        self._thread.join(LAST_S)
+        return kept
+
+    def _ask(self) -> None:
+        with contextlib.suppress(OSError):
+            while True:
+                os.stat(f"{self._path}/version")
+                time.sleep(ASK_S)
 
     def stop(self) -> None:
         """Unmount; pending reads and open descriptors get an error at once."""
-        path = self._mountpoint()
-        # Force it: the thread below would else serve the tree for as long as a process has it open.
-        mounts.clear_fuse(path, force=True)
+        for path in (self._beside, self._path):
+            # Force it: the thread below would else serve the tree for as long as a process has it open.
+            mounts.clear_fuse(path, force=True)
         if self._thread.ident is not None:
             self._thread.join(READY_S)
-        mounts.remove(path)
-
-    def _mountpoint(self) -> str:
-        return self._first or self._path
+        for path in (self._beside, self._path):
+            mounts.remove(path)
 
     def _serve(self) -> None:
         options = {
@@ -227,10 +288,16 @@ class TreeMount:
             "negative_timeout": 0,
         }
         try:
-            mfusepy.FUSE(
-                self._tree, self._mountpoint(), raw_fi=True, foreground=True, nothreads=True, **options
-            )
+            mfusepy.FUSE(self._tree, self._beside, raw_fi=True, foreground=True, nothreads=True, **options)
         except RuntimeError as error:
             self._error = error
         finally:
             self.lost.set()
+
+
+def _make(path: str) -> None:
+    """Make a mountpoint. Raises CgpuError."""
+    try:
+        Path(path).mkdir(mode=0o755, parents=True, exist_ok=True)
+    except OSError as error:
+        raise CgpuError(f"{path}: cannot be made: {error.strerror}") from error

@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A daemon takes over from another one while containers run."""
+"""A daemon goes on as another program, in the same process, while containers run."""

@@ -1,69 +1,29 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Real-time priority for this process, for as long as containers wait."""
+"""Real-time priority for the daemon, for as long as containers wait for its next program."""
 
 from __future__ import annotations
 
 import contextlib
 import os
-from collections.abc import Callable, Iterator
-from functools import partial
-from typing import NamedTuple
 
-FIRST_NICE = -19  # the threads that always go first have -20
-ROUNDS = 5
+THREADS = "/proc/self/task"
 
 
-class _Attribute(NamedTuple):
-    """A scheduling attribute of threads: how to read and set it, and its two values."""
+def take_real_time() -> None:
+    """Give all threads of this process priority over others, if permitted. The next program has it, too.
 
-    read: Callable[[int], int]
-    write: Callable[[int, int], None]
-    ordinary: int
-    first: int
-
-
-@contextlib.contextmanager
-def real_time_priority() -> Iterator[None]:
-    """Give all threads of this process, and those that they make, priority over others, if permitted.
-
-    For milliseconds: a driver that hangs meanwhile keeps a processor from all others.
+    Threads and processes that are made from now on begin without: helpers look at hostile processes.
     """
-    attribute = next((one for one in _attributes() if _move(one, one.ordinary, one.first)), None)
-    try:
-        yield
-    finally:
-        if attribute is not None:
-            _move(attribute, attribute.first, attribute.ordinary)
+    _schedule(os.SCHED_RR | os.SCHED_RESET_ON_FORK, 1)
 
 
-def _attributes() -> tuple[_Attribute, ...]:
-    nice = _Attribute(
-        partial(os.getpriority, os.PRIO_PROCESS),
-        partial(os.setpriority, os.PRIO_PROCESS),
-        os.getpriority(os.PRIO_PROCESS, 0),
-        FIRST_NICE,
-    )
-    return _Attribute(os.sched_getscheduler, _set_policy, os.SCHED_OTHER, os.SCHED_RR), nice
+def give_real_time_back() -> None:
+    """Give all threads of this process ordinary priority."""
+    _schedule(os.SCHED_OTHER, 0)
 
 
-def _set_policy(tid: int, policy: int) -> None:
-    os.sched_setscheduler(tid, policy, os.sched_param(int(policy == os.SCHED_RR)))
-
-
-def _move(attribute: _Attribute, before: int, after: int) -> bool:
-    # A new thread has the value of the one that made it; others end meanwhile.
-    for _ in range(ROUNDS):
-        found = [tid for tid in map(int, os.listdir("/proc/self/task")) if _is(attribute, tid, before)]
-        for tid in found:
-            with contextlib.suppress(OSError):
-                attribute.write(tid, after)
-        if not found:
-            break
-    return attribute.read(0) == after
-
-
-def _is(attribute: _Attribute, tid: int, value: int) -> bool:
-    try:
-        return attribute.read(tid) == value
-    except OSError:
-        return False
+def _schedule(policy: int, priority: int) -> None:
+    for tid in os.listdir(THREADS):
+        # A thread may have ended, and a container engine's group may have no real time.
+        with contextlib.suppress(OSError):
+            os.sched_setscheduler(int(tid), policy, os.sched_param(priority))

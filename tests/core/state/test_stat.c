@@ -189,14 +189,16 @@ TEST_ON(settings_and_owners_are_counted, started("580.142", &caller))
 	CHECK_EQ(cgpu_state_recover(own), 0);
 	settings.context_memory++;
 	CHECK_EQ(cgpu_settings_apply(&bench->core, &settings), 0);
+	CHECK_STAT("stat", "upgrades", 1);
 	CHECK_STAT("stat", "restarts", 1);
 	CHECK_STAT("stat", "reloads", 1);
 	cgpu_state_init(taken, 0);
 	CHECK_EQ(cgpu_state_take_over(taken, own), 0);
 	bench->core.state = taken;
+	memcpy(settings.version, "0.3.0", sizeof("0.3.0"));
 	CHECK_EQ(cgpu_settings_apply(&bench->core, &settings), 0);
 	CHECK_STAT("stat", "upgrades", 2);
-	CHECK_STAT("stat", "restarts", 1);
+	CHECK_STAT("stat", "restarts", 2);
 	CHECK_STAT("0/a/stat", "refused_limit", 1);
 	CHECK_STAT("0/a/stat", "peak", MIB);
 	CHECK_STAT("0/a/stat", "used", 0);

@@ -310,7 +310,7 @@ def test_second_start_after_the_keepers_death(fresh: Daemon) -> None:
     assert second.returncode == 1
     assert second.stderr.startswith(f"cgpud: cgpud already runs as process {pid} ")
     eventually(lambda: "the keeper has died" in fresh.log(), "nobody noticed")
-    # No keeper is left to hold the descriptors that a successor needs.
+    # No keeper is left to hold the descriptors if the other program dies.
     with pytest.raises(CgpuError, match="the keeper of cgpud has died"):
         upgrade(fresh)
     assert fresh.used(sliced) == 1024 * MIB

@@ -79,7 +79,7 @@ def test_stop_keeps_reservations(fresh: Daemon) -> None:
     assert fresh.read("0/free_weight") == "20\n"
 
 
-def test_successor_has_the_reservations(fresh: Daemon, newer: Program) -> None:
+def test_another_version_has_the_reservations(fresh: Daemon, newer: Program) -> None:
     """An upgrade takes them over, with and without containers that use them."""
     tree = reserve_both(fresh)
     upgrade(fresh, newer)

@@ -83,7 +83,7 @@ def full(base: Path) -> Iterator[Callable[[], None]]:
 
 
 def test_room(full: Callable[[], None], base: Path) -> None:
-    """A successor that could not write its files does not take over: the daemon before goes on."""
+    """A program that could not write its files is refused: the daemon before goes on."""
     daemon = Daemon(base)
     try:
         first = holding(daemon)

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * steady --dev DIR [USEC]: allocates and frees without an end, USEC microseconds apart. For each line on standard input it
- * prints how many calls there were since the last one, how many failed, and how long the longest took; at the end of the
- * input it ends.
+ * steady --dev DIR [USEC [GPU]]: allocates and frees on a GPU without an end, USEC microseconds apart. For each line on
+ * standard input it prints how many calls there were since the last one, how many failed, and how long the longest took; at
+ * the end of the input it ends.
  */
 #include <poll.h>
 #include <stdio.h>
@@ -59,7 +59,9 @@ int main(int argc, char **argv)
 	char line[64];
 
 	client_begin(&settings, &argc, &argv, 0);
-	client_open(&session, &settings);
+	session_init(&session, &settings, argc > 1 ? (uint32_t)atoi(argv[1]) : 0);
+	if (session_open(&session) != NV_OK)
+		return 1;
 	setvbuf(stdout, NULL, _IONBF, 0);
 	setvbuf(stdin, NULL, _IONBF, 0);
 	printf("steady begins\n");

@@ -60,16 +60,15 @@ def test_a_node_with_the_daemon(debian_node: PackagedNode, packages: tuple[Packa
     assert serves(node, OLD) == first
     said = node.run("cgpu", "upgrade")
     assert f"cgpud {__version__} runs" in said
+    assert serves(node, __version__) == first
+    node.await_rounds()
+    node.run("systemctl", "restart", "cgpud")
     second = serves(node, __version__)
     assert second != first
     node.await_rounds()
-    node.run("systemctl", "restart", "cgpud")
-    third = serves(node, __version__)
-    assert third != second
-    node.await_rounds()
-    node.run("kill", "-KILL", str(third))
+    node.run("kill", "-KILL", str(second))
     eventually(lambda: node.unit("cgpud") == "enabled active", "systemd starts it anew", EVENTUALLY_S)
-    assert serves(node, __version__) != third
+    assert serves(node, __version__) != second
     node.await_rounds()
     starts_without_python(node)
     observed(node, lambda: node.run("systemctl", "restart", "cgpud"))
