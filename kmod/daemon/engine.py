@@ -60,7 +60,7 @@ class Settings:
 class Options:
     """Options of an engine. state_fd -1 begins with an empty state; event_fd is a pipe's write end.
 
-    files_fd watched open files for the engine before, or is -1.
+    files_fd watched open files for the engine before, or is -1. follows: that one ended a moment ago.
     """
 
     driver_root: str
@@ -71,6 +71,7 @@ class Options:
     workers: int = 0
     allow_unknown_driver: bool = False
     managed_memory: bool = True
+    follows: bool = False
 
     def without_state(self) -> Options:
         """Return the same options for a fresh start."""

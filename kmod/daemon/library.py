@@ -46,6 +46,7 @@ class COptions(ctypes.Structure):
         ("workers", c_uint32),
         ("allow_unknown_driver", c_uint32),
         ("managed_memory", c_uint32),
+        ("follows", c_uint32),
         ("settings", CSettings),
     )
 

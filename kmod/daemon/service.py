@@ -194,6 +194,7 @@ class Service:
             workers=self._config.workers,
             allow_unknown_driver=self._config.allow_unknown_driver,
             managed_memory=self._config.managed_memory,
+            follows=self._before is not None,
         )
 
     def _open_engine(self) -> None:

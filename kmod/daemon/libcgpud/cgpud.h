@@ -21,6 +21,7 @@ struct cgpud_options {
 	u32 workers; /* 0: by the number of processors */
 	u32 allow_unknown_driver;
 	u32 managed_memory; /* 1: charged; 0: refused */
+	u32 follows; /* 1: the engine before this one has ended a moment ago, for this one, and containers wait */
 	struct cgpu_settings settings;
 };
 

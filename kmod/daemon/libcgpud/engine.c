@@ -252,6 +252,7 @@ static int open_parts(struct cgpud *d, const struct cgpud_options *o, char *erro
 	d->core.ops = &d->ops;
 	d->core.ctx = d;
 	d->workers = worker_count(o->workers);
+	d->follows = o->follows;
 	d->pidfd_thread = process_has_thread_pidfd();
 	d->wake_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
 	d->driver.fd = d->in_flight.fd = d->files.epoll = -1;
@@ -323,8 +324,9 @@ int cgpud_start(struct cgpud *d, char *error, size_t bytes)
 	managed_take_up(d);
 	/* Charges of processes that ended meanwhile would make the first calls seem too much. */
 	reaper_reconcile(d, -1);
-	/* Sample the cards' own use before there are new processes. */
-	unaccounted_sample(d);
+	/* Sample the cards' own use before there are new processes. The engine before has done it, and callers wait. */
+	if (!d->follows)
+		unaccounted_sample(d);
 	r = sharing_start(d);
 	if (r == 0)
 		r = workers_start(d, error, bytes);

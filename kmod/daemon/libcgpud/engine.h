@@ -86,6 +86,7 @@ struct cgpud {
 	atomic_uint started, idle;
 	/* Workers that search for calls of the daemon before, and such calls whose outcome is not known. */
 	atomic_uint taking_up, unsure;
+	u32 follows; /* of the options */
 	u32 pidfd_thread; /* the kernel gives a pidfd for a thread */
 	size_t notif_bytes, resp_bytes;
 	struct worker worker[WORKERS_MAX];
