@@ -18,6 +18,7 @@ PROBE = BUILD / "cgpu-probe"
 PROBE_32 = BUILD / "cgpu-probe32"
 PROBE_SOURCES = sorted((ROOT / "kmod" / "probe").glob("*.c"))
 CLIENT_LIBRARY = BUILD / "librm.a"  # of kmod/rm, with the driver's tables
+FREED = HERE / "freed"  # clients that go on after their memory is freed
 UVM = HERE.parent / "uvm"
 FUSE = HERE.parent / "fuse"  # programs with files that do not answer
 PLACES = (HERE, UVM, FUSE, ROOT / "kmod" / "probe", ROOT / "kmod" / "rm", BUILD / "gen")

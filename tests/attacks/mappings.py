@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Memory that is mapped by UVM."""
+"""Memory that is mapped: by UVM, and by the driver into processes."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import errno
 import time
 
 from tests.attacks.attack import FILL, assert_held, attack, await_nothing, expect, had, probe, rest
-from tests.attacks.build import client, uvm_client, uvm_probe
+from tests.attacks.build import FREED, client, uvm_client, uvm_probe
 from tests.attacks.containers import NOBODY
 from tests.attacks.harness import DAEMON, LIMIT, MIB, MODULE, Harness, Running, Tenant, Word
 
@@ -209,3 +209,42 @@ def managed_memory_in_a_hole_of_managed_memory(harness: Harness) -> None:
     running = fill(harness, tenant, "managed", MAPPED // 2 + HOLE)
     running.kill()
     await_nothing(harness, tenant)
+
+
+def assert_not_shown(harness: Harness, kind: str, when: str) -> None:
+    """Fail if files that memory was mapped by, which is freed, show what a neighbour has there."""
+    program = client("kept_mapping", FREED)
+    neighbour = harness.tenant().start(program, "--dev", harness.dev, "neighbour", kind)
+    neighbour.line("ready")
+    keeper = harness.tenant().start(program, "--dev", harness.dev, "keeper", kind, when)
+    made = rest(keeper, "freed")
+    assert made["made"] == made["freed"] > 0, made
+    neighbour.go_on()
+    assert rest(neighbour, "has")["made"] > 0
+    keeper.go_on()
+    shown = rest(keeper)["saw"]
+    neighbour.go_on()
+    assert (shown, rest(neighbour)["written"]) == (0, 0)
+
+
+# NVIDIA's drivers note in an open file what mmap(2) of it maps, and neither take that back nor unmap the
+# window of the card when the memory is freed (nv-usermap.c, os-usermap.c). The next container's memory in the
+# same place could be read and overwritten.
+
+
+@attack(limit=False, engines=(MODULE,), maps=True)
+def card_memory_that_stays_mapped(harness: Harness) -> None:
+    """Memory of the card that is freed while it is mapped shows nothing of the next owner's."""
+    assert_not_shown(harness, "card", "early")
+
+
+@attack(limit=False, engines=(MODULE,), maps=True)
+def card_memory_that_is_mapped_after_its_end(harness: Harness) -> None:
+    """A file that was readied for memory of the card is not mapped once that is freed."""
+    assert_not_shown(harness, "card", "late")
+
+
+@attack(limit=False, engines=(MODULE,), maps=True)
+def host_memory_that_is_mapped_after_its_end(harness: Harness) -> None:
+    """A file that was readied for memory of the host is not mapped once that is freed."""
+    assert_not_shown(harness, "host", "late")

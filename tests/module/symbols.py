@@ -53,5 +53,9 @@ def required() -> list[tuple[str, str]]:
 
 
 def optional() -> list[str]:
-    """Return the functions that a driver may lack."""
-    return sorted(fields["symbol"] for fields in probes().values() if fields.get("optional") == "true")
+    """Return the functions that a driver may lack, under all of their names."""
+    found: list[str] = []
+    for variable, fields in probes().items():
+        if fields.get("optional") == "true":
+            found += [fields["symbol"]] if "symbol" in fields else chosen()[variable]
+    return sorted(found)

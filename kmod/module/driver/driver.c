@@ -29,6 +29,15 @@ static struct km_probe *const driver_probes[] = {
 	&km_probe_dma_buf,
 	&km_probe_dev_get,
 	&km_probe_opened_close,
+	/* The ends first, as above. */
+	&km_probe_map_window,
+	&km_probe_map_peer,
+	&km_probe_map_user,
+	&km_probe_map_free,
+	&km_probe_map_access,
+	&km_probe_map_fault,
+	&km_probe_map,
+	&km_probe_map_ready,
 	&km_probe_opened_ioctl,
 	/* Last: with this one calls begin to be judged. */
 	&km_probe_rm_ioctl,
@@ -100,6 +109,7 @@ static int driver_attach(void)
 	int err;
 
 	km_opened_files_choose();
+	km_mappings_choose();
 	err = km_pages_attach();
 	if (err)
 		return err;
@@ -188,6 +198,7 @@ static void driver_forget(void)
 	/* A thread that closed a file may still be on its way out of here. */
 	km_probes_drain();
 	km_files_clear();
+	km_mappings_clear();
 	km_opened_files_clear();
 	km_references_clear();
 	km_managed_clear();

@@ -10,12 +10,16 @@
 #include "probes/files.h"
 #include "probes/task_call.h"
 
-static bool is_control_file(struct file *file)
+bool km_is_driver_file(struct file *file)
 {
 	const struct inode *inode = file_inode(file);
 
-	return S_ISCHR(inode->i_mode) && imajor(inode) == NV_NVIDIA_MAJOR && iminor(inode) == NV_NVIDIACTL_MINOR &&
-		READ_ONCE(file->private_data);
+	return S_ISCHR(inode->i_mode) && imajor(inode) == NV_NVIDIA_MAJOR && READ_ONCE(file->private_data);
+}
+
+bool km_is_control_file(struct file *file)
+{
+	return km_is_driver_file(file) && iminor(file_inode(file)) == NV_NVIDIACTL_MINOR;
 }
 
 void km_target_put(struct km_task_call *task_call)
@@ -34,7 +38,7 @@ int km_target_find(struct km_task_call *task_call)
 	km_target_put(task_call);
 	call->found = 1;
 	call->target = 0;
-	if (file && !is_control_file(file)) {
+	if (file && !km_is_control_file(file)) {
 		fput(file);
 		file = NULL;
 	}
@@ -55,6 +59,8 @@ static bool get_file_wants(struct pt_regs *regs)
 	const struct km_task_call *task_call = km_task_call_current();
 	struct km_identity identity;
 
+	if (task_call && READ_ONCE(task_call->readied))
+		return true;
 	if (task_call && READ_ONCE(task_call->judged))
 		return task_call->target != NULL;
 	/* Our own call of the original. */
@@ -64,13 +70,20 @@ static bool get_file_wants(struct pt_regs *regs)
 }
 NOKPROBE_SYMBOL(get_file_wants);
 
+static void *hand_out_file(struct file *file, u8 control, void **held)
+{
+	if (!control != !km_is_control_file(file))
+		return NULL;
+	*held = get_file(file);
+	return file->private_data;
+}
+
 static void *hand_out(struct km_task_call *task_call, s32 fd, u8 control, void **held)
 {
-	if (!control || fd != task_call->call.descriptor)
+	if (fd != task_call->call.descriptor)
 		return NULL;
 	task_call->handed++;
-	*held = get_file(task_call->target);
-	return task_call->target->private_data;
+	return hand_out_file(task_call->target, control, held);
 }
 
 /* For a task that is in no container. */
@@ -97,7 +110,9 @@ static void *get_file_private(s32 fd, u8 control, void **held)
 	void *nvfp = NULL;
 
 	own = task_call ? NULL : km_task_call_begin();
-	if (task_call && task_call->judged)
+	if (task_call && task_call->readied)
+		nvfp = hand_out_file(task_call->readied, control, held);
+	else if (task_call && task_call->judged)
 		nvfp = hand_out(task_call, fd, control, held);
 	else if (task_call || own)
 		nvfp = look_up(task_call ? task_call : own, fd, control, held);

@@ -220,6 +220,7 @@ static __nocfi void file_cleanup(void *sp, void *nv, void *nvfp)
 	/* The probe lets this one through from here on. */
 	if (file)
 		WRITE_ONCE(file->closing, true);
+	km_mappings_file_closing(nvfp);
 	original(sp, nv, nvfp);
 	engine = file ? km_engine_get_surely() : NULL;
 	if (engine) {

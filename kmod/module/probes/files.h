@@ -39,6 +39,21 @@ bool km_file_exported(const void *nvfp);
 /* Whether any file has exports on it. Any context. */
 bool km_file_any_exported(void);
 
+/* Whether it is a file of the driver's, and of its control node. */
+bool km_is_driver_file(struct file *file);
+bool km_is_control_file(struct file *file);
+
+/* --- mappings/: files that containers' memory is mapped by --- */
+
+/* The probe of the card's window, under the name that the loaded version has; before it is attached. */
+void km_mappings_choose(void);
+/* NV_ESC_RM_UPDATE_DEVICE_MAPPING_INFO has run on these parameters. */
+void km_mapping_moved(const struct nv_abi *abi, const u8 *top);
+/* The clients on a control file, by the driver's own pointer to it, are about to end. */
+void km_mappings_file_closing(const void *client_file);
+/* The driver is gone, or goes. */
+void km_mappings_clear(void);
+
 /* --- opened_files.c: files that a container's tasks have opened --- */
 
 struct km_probe;

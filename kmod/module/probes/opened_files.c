@@ -209,6 +209,3 @@ void km_opened_files_choose(void)
 }
 
 struct km_probe km_probe_opened_ioctl = { .module = "nvidia" };
-
-/* The probe alone does it. */
-KM_PROBE(opened_close, "nvidia", "nvidia_close", NULL, km_opened_file_close_wants);

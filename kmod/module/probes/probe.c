@@ -15,6 +15,7 @@
 
 static DEFINE_PER_CPU(long, probe_inside);
 static km_lookup_fn probe_lookup;
+unsigned long km_task_work_add;
 static LIST_HEAD(probes_attached);
 static DEFINE_MUTEX(probes_lock);
 
@@ -39,9 +40,10 @@ int km_probes_init(void)
 		return -EOPNOTSUPP;
 	}
 	probe_lookup = km_find_lookup();
-	if (probe_lookup)
+	km_task_work_add = probe_lookup ? km_symbol(NULL, "task_work_add") : 0;
+	if (km_task_work_add)
 		return 0;
-	pr_err("kallsyms_lookup_name: not found; the kernel needs CONFIG_KPROBES and CONFIG_KALLSYMS\n");
+	pr_err("kallsyms_lookup_name, task_work_add: not found; the kernel needs CONFIG_KPROBES and CONFIG_KALLSYMS\n");
 	return -ENOENT;
 }
 
@@ -150,6 +152,11 @@ int km_probes_attach(struct km_probe *const *probes, u32 count, const char **fai
 		return err;
 	}
 	return 0;
+}
+
+void km_probe_enter(void)
+{
+	this_cpu_inc(probe_inside);
 }
 
 void km_probe_leave(void)

@@ -34,8 +34,9 @@ int km_probes_attach(struct km_probe *const *probes, u32 count, const char **fai
 void km_probes_detach(struct km_probe *const *probes, u32 count);
 /* Say which probes calls have gone by since that was said last, and trust the driver no more. */
 void km_probes_check(void);
-/* The last thing that a replacement does. */
+/* The last thing that a replacement does; or a function that it has left to be called later, for which it enters again. */
 void km_probe_leave(void);
+void km_probe_enter(void);
 /* After all are detached: wait until no replacement is running. */
 void km_probes_drain(void);
 unsigned long km_symbol(const char *module, const char *name);
@@ -55,6 +56,10 @@ extern struct km_probe km_probe_dma_buf, km_probe_dma_buf_dup, km_probe_dma_buf_
 extern struct km_probe km_probe_managed_create, km_probe_managed_destroy, km_probe_managed_space;
 void km_managed_clear(void);
 extern struct km_probe km_probe_open, km_probe_dev_get, km_probe_uvm_gpu;
+extern struct km_probe km_probe_map_ready, km_probe_map, km_probe_map_fault, km_probe_map_access;
+extern struct km_probe km_probe_map_window, km_probe_map_free, km_probe_map_user, km_probe_map_peer;
+/* task_work_add(). */
+extern unsigned long km_task_work_add;
 extern struct km_probe km_probe_opened_close, km_probe_opened_ioctl;
 extern struct km_probe km_probe_pages_allocate, km_probe_pages_free, km_probe_pages_destroy, km_probe_pages_chunks;
 extern struct km_probe km_probe_uvm_open, km_probe_uvm_close, km_probe_uvm_ioctl, km_probe_uvm_tools, km_probe_uvm_mmap;

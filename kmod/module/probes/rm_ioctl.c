@@ -9,6 +9,7 @@
 
 #include "compat.h"
 #include "driver/driver.h"
+#include "fields.h"
 #include "probes/files.h"
 #include "probes/pages.h"
 #include "probes/task_call.h"
@@ -31,6 +32,9 @@ static __nocfi u32 run(const struct rm_call *rm, u32 nr, void *data, u32 bytes)
 {
 	u32 (*original)(void *, void *, void *, u32, void *, u32) = (void *)km_probe_rm_ioctl.original;
 
+	/* All structures of the driver's that name a client begin with it. */
+	rm->task_call->client = bytes >= sizeof(u32) ? get32(data, 0) : 0;
+	rm->task_call->nr = nr;
 	return original(rm->sp, rm->nv, rm->nvfp, nr, data, bytes);
 }
 
@@ -316,6 +320,8 @@ static u32 continue_call(struct rm_call *rm)
 	leave_core(rm);
 	status = run(rm, call->nr, call->top, call->bytes);
 	rm->engine = km_engine_get_surely();
+	if (rm->engine && status == NV_OK && call->nr == NV_ESC_RM_UPDATE_DEVICE_MAPPING_INFO)
+		km_mapping_moved(rm->engine->core.abi, call->top);
 	if (!rm->engine || rm->engine->logic->state_version() != version)
 		return status;
 	note_file(rm);
@@ -382,6 +388,8 @@ static void describe_call(struct rm_call *rm, const struct km_identity *identity
 	call->slot = identity->slot;
 	call->generation = identity->generation;
 	call->device = rm->file->device;
+	if (call->device == CGPU_DEVICE_CTL)
+		rm->task_call->client_file = rm->nvfp;
 	call->gpu = READ_ONCE(rm->file->gpu);
 	call->tgid = task_tgid_nr(current);
 	call->nr = rm->nr;

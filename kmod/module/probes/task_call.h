@@ -18,6 +18,10 @@ struct km_task_call {
 	bool asks; /* the driver runs a question of the core now, whose parameters are in undo_top */
 	struct file *target; /* file of a descriptor inside of it, counted; NULL: the plan names none */
 	u32 handed; /* how often the driver has come by to get it */
+	u32 nr, client; /* of the call that the driver runs */
+	const void *client_file; /* the control file that it was made on, as the driver names it; NULL: on none */
+	struct file *readied; /* the driver notes in it what it maps; counted */
+	bool unmaps; /* the driver's own unmapping of the window runs */
 	bool looks_up; /* the driver's own look-up of a descriptor runs */
 	bool ends_va_space; /* UVM takes an address space apart */
 	bool allocates; /* the driver's page allocator runs */

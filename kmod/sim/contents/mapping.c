@@ -9,7 +9,7 @@
 
 static uint32_t ready(struct call *call, uint64_t id)
 {
-	const __auto_type at = &call->sim->card_abi->nv_ioctl_nvos33_parameters_with_fd;
+	const __auto_type at = &call->sim->abi->nv_ioctl_nvos33_parameters_with_fd;
 	uint64_t offset = get64(call->data, at->params_offset), length = get64(call->data, at->params_length);
 	struct open_file *file = file_find(call->sim, id);
 	struct backing *backing;
@@ -35,7 +35,7 @@ static uint32_t ready(struct call *call, uint64_t id)
 
 static int escape_map_memory(struct call *call)
 {
-	const __auto_type at = &call->sim->card_abi->nv_ioctl_nvos33_parameters_with_fd;
+	const __auto_type at = &call->sim->abi->nv_ioctl_nvos33_parameters_with_fd;
 	intptr_t hold = -1;
 	uint64_t id;
 
@@ -61,7 +61,7 @@ static int escape_unmap_memory(struct call *call)
 /* The process has moved the mapping, of which the simulation has no record (rmapi/mapping_cpu.c). */
 static int escape_move_mapping(struct call *call)
 {
-	const struct card_layout_NVOS56_PARAMETERS *at = &call->sim->card_abi->NVOS56_PARAMETERS;
+	const struct nv_layout_NVOS56_PARAMETERS *at = &call->sim->abi->NVOS56_PARAMETERS;
 	struct client *client;
 	uint32_t status;
 
@@ -88,9 +88,9 @@ int mapping_read(struct sim *sim, struct open_file *file, void *out, size_t size
 }
 
 static const struct escape_entry escapes[] = {
-	{ NV_ESC_RM_MAP_MEMORY, ON_CTL, CARD_BYTES(nv_ioctl_nvos33_parameters_with_fd), escape_map_memory },
+	{ NV_ESC_RM_MAP_MEMORY, ON_CTL, BYTES(nv_ioctl_nvos33_parameters_with_fd), escape_map_memory },
 	{ NV_ESC_RM_UNMAP_MEMORY, ON_CTL, CARD_BYTES(NVOS34_PARAMETERS), escape_unmap_memory },
-	{ NV_ESC_RM_UPDATE_DEVICE_MAPPING_INFO, ON_CTL, CARD_BYTES(NVOS56_PARAMETERS), escape_move_mapping },
+	{ NV_ESC_RM_UPDATE_DEVICE_MAPPING_INFO, ON_CTL, BYTES(NVOS56_PARAMETERS), escape_move_mapping },
 	{ NV_ESC_RM_MAP_MEMORY_DMA, ON_CTL, BYTES(NVOS46_PARAMETERS), escape_map_dma },
 	{ NV_ESC_RM_UNMAP_MEMORY_DMA, ON_CTL, BYTES(NVOS47_PARAMETERS), escape_unmap_dma },
 	{ 0 },

@@ -83,6 +83,48 @@ uint32_t client_dup(struct session *session, uint32_t handle, uint32_t source_cl
 	return driver_make(session->settings, session->ctl, &io);
 }
 
+/* The driver pins only cached pages, contiguous or not, and maps them nowhere by itself. */
+#define PIN_FLAGS                                                                          \
+	(NVOS02_FLAGS_LOCATION_PCI << NVOS02_FLAGS_LOCATION_SHIFT |                        \
+		NVOS02_FLAGS_PHYSICALITY_NONCONTIGUOUS << NVOS02_FLAGS_PHYSICALITY_SHIFT | \
+		NVOS02_FLAGS_COHERENCY_CACHED << NVOS02_FLAGS_COHERENCY_SHIFT |            \
+		NVOS02_FLAGS_MAPPING_NO_MAP << NVOS02_FLAGS_MAPPING_SHIFT)
+
+uint32_t client_pin(struct session *session, uint32_t handle, void *memory, uint64_t bytes)
+{
+	const struct nv_layout_nv_ioctl_nvos02_parameters_with_fd *at =
+		&session->settings->abi->nv_ioctl_nvos02_parameters_with_fd;
+	uint8_t data[64] = { 0 };
+	uint32_t status;
+
+	put32(data, at->params_hRoot, session->client);
+	put32(data, at->params_hObjectParent, session->device);
+	put32(data, at->params_hObjectNew, handle);
+	put32(data, at->params_hClass, NV01_MEMORY_SYSTEM_OS_DESCRIPTOR);
+	put32(data, at->params_flags, PIN_FLAGS);
+	put64(data, at->params_pMemory, (uintptr_t)memory);
+	put64(data, at->params_limit, bytes - 1);
+	put32(data, at->fd, UINT32_MAX);
+	status = driver_call(session->settings, session->card, NV_ESC_RM_ALLOC_MEMORY, data, at->bytes);
+	return status != NV_OK ? status : get32(data, at->params_status);
+}
+
+uint32_t client_map_memory(struct session *session, uint32_t parent, uint32_t handle, int file, uint64_t bytes)
+{
+	const struct nv_layout_nv_ioctl_nvos33_parameters_with_fd *at =
+		&session->settings->abi->nv_ioctl_nvos33_parameters_with_fd;
+	uint8_t data[64] = { 0 };
+	uint32_t status;
+
+	put32(data, at->params_hClient, session->client);
+	put32(data, at->params_hDevice, parent);
+	put32(data, at->params_hMemory, handle);
+	put64(data, at->params_length, bytes);
+	put32(data, at->fd, (uint32_t)file);
+	status = driver_call(session->settings, session->ctl, NV_ESC_RM_MAP_MEMORY, data, at->bytes);
+	return status != NV_OK ? status : get32(data, at->params_status);
+}
+
 uint64_t client_fill(struct session *session, uint64_t piece)
 {
 	uint64_t bytes, count;

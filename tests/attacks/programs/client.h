@@ -22,6 +22,10 @@ uint32_t client_memory(struct session *session, uint32_t handle, uint64_t bytes)
 uint32_t client_device(struct session *session, uint32_t handle);
 /* Duplicates another client's object under a handle; returns the driver's status. */
 uint32_t client_dup(struct session *session, uint32_t handle, uint32_t source_client, uint32_t source);
+/* Has the driver make memory of this process known to the card, as an object under a handle; returns the driver's status. */
+uint32_t client_pin(struct session *session, uint32_t handle, void *memory, uint64_t bytes);
+/* Readies a file of the driver for mmap(2) of an object's memory; returns the driver's status. */
+uint32_t client_map_memory(struct session *session, uint32_t parent, uint32_t handle, int file, uint64_t bytes);
 /* Reserves unused addresses for managed memory, aligned to 2 MiB; NULL on failure. */
 uint8_t *client_reserve(uint64_t size);
 /* Maps managed memory on a file of nvidia-uvm, which requires that a mapping's file offset is its address. */

@@ -7,6 +7,7 @@
 #define FAKE_DRIVER_H
 
 #include <linux/atomic.h>
+#include <linux/mm_types.h>
 #include <linux/pid.h>
 #include <linux/sched.h>
 #include <linux/types.h>
@@ -84,6 +85,16 @@ long nvidia_unlocked_ioctl(struct file *file, unsigned int cmd, unsigned long i_
 /* nv_doorbell.c */
 ssize_t nvidia_write(struct file *file, const char __user *data, size_t size, loff_t *at);
 ssize_t nvidia_read(struct file *file, char __user *out, size_t size, loff_t *at);
+
+/* nv_mmap.c */
+u32 nv_add_mapping_context_to_file(struct nv_state *nv, const u64 *access, u32 prot, void *memory, u64 page, u32 fd);
+int nvidia_mmap(struct file *file, struct vm_area_struct *vma);
+vm_fault_t nvidia_fault(struct vm_fault *fault);
+int nvidia_vma_access(struct vm_area_struct *vma, unsigned long address, void *buffer, int length, int write);
+void os_unmap_user_space(void *address, u64 bytes, void *private);
+u32 nv_free_pages(struct nv_state *nv, u32 count, bool contiguous, u32 cache, void *memory);
+void nv_unregister_user_pages(struct nv_state *nv, u64 count, void **private, void **memory);
+void nv_unregister_peer_io_mem(struct nv_state *nv, void *memory);
 
 /* nv_procfs.c */
 int nv_procfs_init(void);

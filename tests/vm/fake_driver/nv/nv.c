@@ -168,12 +168,6 @@ static int nvidia_close(struct inode *inode, struct file *file)
 	return 0;
 }
 
-/* Only what RM has made a mapping context for can be mapped; nothing here asks for one. */
-static int nvidia_mmap(struct file *file, struct vm_area_struct *vma)
-{
-	return -EINVAL;
-}
-
 /* No events come. */
 static __poll_t nvidia_poll(struct file *file, poll_table *wait)
 {

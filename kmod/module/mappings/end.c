@@ -1,0 +1,156 @@
+// SPDX-License-Identifier: GPL-2.0
+/* The memory goes, before the driver gives its place to another. */
+#include <linux/mm.h>
+#include <linux/wait_bit.h>
+
+#include "mappings/mappings.h"
+
+/* Unmap the window from all processes that have the file mapped. */
+static void unmap_window(struct mapping *mapping)
+{
+	wait_var_event(&mapping->unplaced, !atomic_read(&mapping->unplaced));
+	mutex_lock(&mapping->lock);
+	if (!mapping->closed)
+		unmap_mapping_range(mapping->file->f_mapping, 0, 0, 1);
+	mutex_unlock(&mapping->lock);
+}
+
+void mapping_end(struct mapping *mapping)
+{
+	mutex_lock(&mapping->lock);
+	mapping->ended = true;
+	mutex_unlock(&mapping->lock);
+	mapping_note_ended(mapping);
+	if (mapping->client_file)
+		unmap_window(mapping);
+	mapping_put(mapping);
+}
+
+/* --- Memory of the host: freed by whatever task or thread --- */
+
+/* The probe lets the driver's function through, as no file maps the memory any more. */
+static __nocfi unsigned long end_host(const struct km_probe *probe, u64 memory, unsigned long a, unsigned long b,
+	unsigned long c, unsigned long d, unsigned long e)
+{
+	unsigned long (*original)(unsigned long, unsigned long, unsigned long, unsigned long, unsigned long) =
+		(void *)probe->original;
+	struct mapping *mapping;
+	unsigned long result;
+
+	while ((mapping = mapping_get_by_key(memory, MAPPING_ANY)))
+		mapping_end(mapping);
+	result = original(a, b, c, d, e);
+	km_probe_leave();
+	return result;
+}
+
+static bool free_wants(struct pt_regs *regs)
+{
+	return mapping_of_key(regs_get_kernel_argument(regs, 4));
+}
+NOKPROBE_SYMBOL(free_wants);
+
+/* nv_free_pages() */
+static unsigned long free_host(
+	unsigned long nv, unsigned long count, unsigned long contiguous, unsigned long cache, unsigned long memory)
+{
+	return end_host(&km_probe_map_free, memory, nv, count, contiguous, cache, memory);
+}
+
+static bool user_wants(struct pt_regs *regs)
+{
+	return mapping_of_key(*(const u64 *)regs_get_kernel_argument(regs, 3));
+}
+NOKPROBE_SYMBOL(user_wants);
+
+/* nv_unregister_user_pages(): memory of a process */
+static unsigned long free_user(unsigned long nv, unsigned long count, unsigned long private, unsigned long memory)
+{
+	return end_host(&km_probe_map_user, *(const u64 *)memory, nv, count, private, memory, 0);
+}
+
+static bool peer_wants(struct pt_regs *regs)
+{
+	return mapping_of_key(regs_get_kernel_argument(regs, 1));
+}
+NOKPROBE_SYMBOL(peer_wants);
+
+/* nv_unregister_peer_io_mem(): another device's */
+static unsigned long free_peer(unsigned long nv, unsigned long memory)
+{
+	return end_host(&km_probe_map_peer, memory, nv, memory, 0, 0, 0);
+}
+
+/* --- The window: unmapped in a call that names the client; see also km_mappings_file_closing() --- */
+
+/* A call that maps memory unmaps only what it could not ready a file for. */
+static bool window_wants(struct pt_regs *regs)
+{
+	const struct km_task_call *task_call = km_task_call_current();
+
+	return task_call && task_call->nr != NV_ESC_RM_MAP_MEMORY && !READ_ONCE(task_call->unmaps) &&
+		mapping_of_key(task_call->client);
+}
+NOKPROBE_SYMBOL(window_wants);
+
+/* Where no mapping of the client is at that address, any could be meant: all end. */
+static void end_window(u32 client, u64 address)
+{
+	u64 page = address & PAGE_MASK;
+	struct mapping *mapping = mapping_get_by_key(client, page);
+
+	if (!mapping) {
+		page = MAPPING_ANY;
+		mapping = mapping_get_by_key(client, page);
+	}
+	for (; mapping; mapping = mapping_get_by_key(client, page))
+		mapping_end(mapping);
+}
+
+static __nocfi void window_unmap(u64 address, unsigned long a, unsigned long b, unsigned long c, unsigned long d)
+{
+	void (*original)(unsigned long, unsigned long, unsigned long, unsigned long) =
+		(void *)km_probe_map_window.original;
+	struct km_task_call *task_call = km_task_call_current();
+
+	end_window(task_call->client, address);
+	WRITE_ONCE(task_call->unmaps, true);
+	original(a, b, c, d);
+	WRITE_ONCE(task_call->unmaps, false);
+	km_probe_leave();
+}
+
+/* os_unmap_user_space(), up to 560 */
+static void unmap_old(unsigned long address, unsigned long bytes, unsigned long private)
+{
+	window_unmap(address, address, bytes, private, 0);
+}
+
+/* osUnmapPciMemoryUser() */
+static void unmap_new(unsigned long gpu, unsigned long address, unsigned long bytes, unsigned long private)
+{
+	window_unmap(address, gpu, address, bytes, private);
+}
+
+void km_mappings_choose(void)
+{
+	bool old = km_symbol("nvidia", "os_unmap_user_space") != 0;
+
+	km_probe_map_window.symbol = old ? "os_unmap_user_space" : "osUnmapPciMemoryUser";
+	km_probe_map_window.replacement = old ? (void *)unmap_old : (void *)unmap_new;
+}
+
+void km_mappings_file_closing(const void *client_file)
+{
+	struct mapping *mapping;
+
+	while ((mapping = mapping_get_by_client_file(client_file)))
+		mapping_end(mapping);
+}
+
+/* The driver's proprietary part hides the newer one. */
+struct km_probe km_probe_map_window = { .module = "nvidia", .wants = window_wants, .optional = true };
+
+KM_PROBE(map_free, "nvidia", "nv_free_pages", free_host, free_wants);
+KM_PROBE(map_user, "nvidia", "nv_unregister_user_pages", free_user, user_wants);
+KM_PROBE(map_peer, "nvidia", "nv_unregister_peer_io_mem", free_peer, peer_wants);

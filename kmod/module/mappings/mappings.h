@@ -1,0 +1,60 @@
+/* SPDX-License-Identifier: GPL-2.0 */
+/*
+ * Files that containers' memory is mapped by. NV_ESC_RM_MAP_MEMORY and NV_ESC_RM_ALLOC_MEMORY note in a file what mmap(2) of
+ * it maps, for good: an address in the card's window BAR1, or the driver's pointer to memory of the host (nv_alloc_t). When
+ * the memory is unmapped or freed, the driver takes back neither that note nor what is mapped of the window
+ * (kernel-open/nvidia/nv-usermap.c, nv-mmap.c and os-usermap.c, 515 to 595): the file would map what is there next, as a rule
+ * another container's memory. So the file ends with the memory: it is not mapped any more, and the window is unmapped.
+ * What is mapped of the host's memory keeps that by itself.
+ */
+#ifndef CGPU_KM_MAPPINGS_H
+#define CGPU_KM_MAPPINGS_H
+
+#include <linux/fs.h>
+#include <linux/mutex.h>
+#include <linux/refcount.h>
+
+#include "probes/files.h"
+#include "probes/task_call.h"
+
+struct mapping {
+	struct hlist_node by_file, by_key, by_client_file;
+	const struct file *file; /* not counted: its last close takes the mapping away, with the lock held */
+	u64 key; /* of the host's memory, the driver's pointer to it; of the card's, its client */
+	u64 address; /* page in the window, or where the process says that it has mapped that; 0: memory of the host */
+	const void
+		*client_file; /* the file that the client lives on, as the driver names it; NULL: memory of the host */
+	/* Held around the driver's work on it: it does not end meanwhile. */
+	struct mutex lock;
+	const struct task_struct *worker; /* the task inside of the driver's function, which probes let through */
+	bool ended, closed;
+	atomic_t unplaced; /* calls of mmap(2) that have not given the process its addresses yet */
+	refcount_t users;
+	struct rcu_head rcu;
+};
+
+/* --- table.c --- */
+
+#define MAPPING_ANY U64_MAX
+/* Whether a file has a mapping, on which the current task is not at work. Any context. */
+bool mapping_of_file(const struct file *file);
+/* The same for the card's memory alone. */
+bool mapping_of_card_file(const struct file *file);
+/* Whether any is not ended, by its key. Any context. */
+bool mapping_of_key(u64 key);
+/* Counted references, or NULL; by the key or the client's file, only of those that are not ended. */
+struct mapping *mapping_get(const struct file *file);
+struct mapping *mapping_get_by_key(u64 key, u64 address);
+struct mapping *mapping_get_by_client_file(const void *client_file);
+void mapping_put(struct mapping *mapping);
+/* Returns false where the file has one already. */
+bool mapping_add(struct mapping *mapping);
+/* Take it away, or only what finds it when its memory goes. */
+void mapping_remove(struct mapping *mapping);
+void mapping_note_ended(struct mapping *mapping);
+
+/* --- end.c --- */
+
+void mapping_end(struct mapping *mapping);
+
+#endif

@@ -1,0 +1,184 @@
+// SPDX-License-Identifier: GPL-2.0
+/* A file that was readied is mapped, by whomever, and what is mapped is used; until it is closed. */
+#include <linux/mm.h>
+#include <linux/slab.h>
+#include <linux/task_work.h>
+#include <linux/wait_bit.h>
+
+#include "mappings/mappings.h"
+
+/* The work that a task does before it returns to its program: mmap(2) is over then. */
+struct placing {
+	struct callback_head work;
+	struct mapping *mapping;
+};
+
+static void note_placed(struct callback_head *work)
+{
+	struct placing *placing = container_of(work, struct placing, work);
+	struct mapping *mapping = placing->mapping;
+
+	if (atomic_dec_and_test(&mapping->unplaced))
+		wake_up_var(&mapping->unplaced);
+	mapping_put(mapping);
+	kfree(placing);
+	km_probe_leave();
+}
+
+/* Before the driver works on it. Returns false where it has ended. */
+static bool work_begin(struct mapping *mapping)
+{
+	mutex_lock(&mapping->lock);
+	if (mapping->ended)
+		return false;
+	WRITE_ONCE(mapping->worker, current);
+	return true;
+}
+
+static void work_end(struct mapping *mapping)
+{
+	WRITE_ONCE(mapping->worker, NULL);
+	mutex_unlock(&mapping->lock);
+}
+
+/* --- mmap(2) --- */
+
+static bool mmap_wants(struct pt_regs *regs)
+{
+	return mapping_of_file((const struct file *)regs_get_kernel_argument(regs, 0));
+}
+NOKPROBE_SYMBOL(mmap_wants);
+
+static __nocfi int mmap_run(struct file *file, struct vm_area_struct *vma)
+{
+	int (*original)(struct file *, struct vm_area_struct *) = (void *)km_probe_map.original;
+
+	return original(file, vma);
+}
+
+/* The process's addresses are found, and unmapped, only when mmap(2) is over: until then the mapping does not end. */
+static __nocfi void mmap_await_place(struct placing *placing, struct mapping *mapping)
+{
+	int (*add)(struct task_struct *, struct callback_head *, enum task_work_notify_mode) = (void *)km_task_work_add;
+
+	km_probe_enter();
+	refcount_inc(&mapping->users);
+	placing->mapping = mapping;
+	init_task_work(&placing->work, note_placed);
+	if (add(current, &placing->work, TWA_RESUME))
+		note_placed(&placing->work);
+}
+
+static int mmap_judged(struct mapping *mapping, struct file *file, struct vm_area_struct *vma)
+{
+	struct placing *placing = kmalloc(sizeof(*placing), GFP_KERNEL_ACCOUNT);
+	int err = placing ? -EINVAL : -ENOMEM;
+
+	if (work_begin(mapping) && placing) {
+		atomic_inc(&mapping->unplaced);
+		err = mmap_run(file, vma);
+		mmap_await_place(placing, mapping);
+		placing = NULL;
+	}
+	work_end(mapping);
+	kfree(placing);
+	return err;
+}
+
+/* nvidia_mmap() */
+static int map_file(struct file *file, struct vm_area_struct *vma)
+{
+	struct mapping *mapping = mapping_get(file);
+	int err = -EINVAL;
+
+	if (mapping) {
+		err = mmap_judged(mapping, file, vma);
+		mapping_put(mapping);
+	}
+	km_probe_leave();
+	return err;
+}
+
+/* --- Pages of the window, which the driver maps again where it has unmapped them --- */
+
+static bool fault_wants(struct pt_regs *regs)
+{
+	const struct vm_fault *fault = (const struct vm_fault *)regs_get_kernel_argument(regs, 0);
+
+	return mapping_of_card_file(fault->vma->vm_file);
+}
+NOKPROBE_SYMBOL(fault_wants);
+
+/* nvidia_fault() */
+static __nocfi vm_fault_t handle_fault(struct vm_fault *fault)
+{
+	vm_fault_t (*original)(struct vm_fault *) = (void *)km_probe_map_fault.original;
+	struct mapping *mapping = mapping_get(fault->vma->vm_file);
+	vm_fault_t result = VM_FAULT_SIGBUS;
+
+	if (mapping) {
+		if (work_begin(mapping))
+			result = original(fault);
+		work_end(mapping);
+		mapping_put(mapping);
+	}
+	km_probe_leave();
+	return result;
+}
+
+static bool access_wants(struct pt_regs *regs)
+{
+	return mapping_of_card_file(((const struct vm_area_struct *)regs_get_kernel_argument(regs, 0))->vm_file);
+}
+NOKPROBE_SYMBOL(access_wants);
+
+/* nvidia_vma_access(): a debugger reads or writes there. */
+static __nocfi int access_memory(struct vm_area_struct *vma, unsigned long address, void *buffer, int length, int write)
+{
+	int (*original)(struct vm_area_struct *, unsigned long, void *, int, int) =
+		(void *)km_probe_map_access.original;
+	struct mapping *mapping = mapping_get(vma->vm_file);
+	int result = -EIO;
+
+	if (mapping) {
+		if (work_begin(mapping))
+			result = original(vma, address, buffer, length, write);
+		work_end(mapping);
+		mapping_put(mapping);
+	}
+	km_probe_leave();
+	return result;
+}
+
+/* --- Its last close --- */
+
+static bool close_wants(struct pt_regs *regs)
+{
+	km_opened_file_close_wants(regs);
+	return mapping_of_file((const struct file *)regs_get_kernel_argument(regs, 1));
+}
+NOKPROBE_SYMBOL(close_wants);
+
+/* nvidia_close() */
+static __nocfi int close_file(struct inode *inode, struct file *file)
+{
+	int (*original)(struct inode *, struct file *) = (void *)km_probe_opened_close.original;
+	struct mapping *mapping = mapping_get(file);
+	int err;
+
+	if (mapping) {
+		mutex_lock(&mapping->lock);
+		mapping->closed = true;
+		mutex_unlock(&mapping->lock);
+		mapping_remove(mapping);
+		mapping_put(mapping);
+	}
+	err = original(inode, file);
+	km_probe_leave();
+	return err;
+}
+
+KM_PROBE(map, "nvidia", "nvidia_mmap", map_file, mmap_wants);
+KM_PROBE(map_fault, "nvidia", "nvidia_fault", handle_fault, fault_wants);
+KM_PROBE(map_access, "nvidia", "nvidia_vma_access", access_memory, access_wants);
+KM_PROBE(opened_close, "nvidia", "nvidia_close", close_file, close_wants);
