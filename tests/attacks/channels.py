@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Channels that end the driver."""
+"""Channels whose notifiers end the driver, or have it write into others' memory."""
 
 from __future__ import annotations
 
 from tests.attacks.attack import assert_held, attack, await_nothing, rest
-from tests.attacks.build import client
+from tests.attacks.build import FREED, client
 from tests.attacks.harness import Harness
 
 ROUNDS = 300
@@ -39,3 +39,26 @@ def notifiers_that_are_freed_meanwhile(harness: Harness) -> None:
     running.finish()
     await_nothing(harness, tenant)
     assert_held(harness, tenant)
+
+
+# All of NVIDIA's drivers keep a pointer to a channel's notifier without a reference, and write there when the
+# channel's token is asked for (kernel_channel.c, kchannelUpdateNotifierMem_IMPL): into what another container
+# has allocated meanwhile.
+
+
+@attack(limit=False)
+def notifiers_that_are_freed_before_their_channel(harness: Harness) -> None:
+    """A notifier stays as long as its channel, so nothing is written into a neighbour's memory."""
+    program = client("freed_notifier", FREED)
+    neighbour = harness.tenant().start(program, "--dev", harness.dev, "neighbour")
+    neighbour.line("ready")
+    writer = harness.tenant().start(program, "--dev", harness.dev, "writer")
+    assert rest(writer, "made")["channels"] > 0
+    writer.go_on()
+    freed = rest(writer, "freed")["notifiers"]
+    neighbour.go_on()
+    assert rest(neighbour, "pinned")["pages"] > 0
+    writer.go_on()
+    assert rest(writer)["told"] > 0
+    neighbour.go_on()
+    assert (freed, rest(neighbour)["written"]) == (0, 0)

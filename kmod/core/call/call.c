@@ -104,15 +104,26 @@ static enum cgpu_verdict by_uvm(struct core_call_context *context)
 	return core_refuse(context, EINVAL);
 }
 
+/* An undo may free an object after its container is gone; what a channel has come to use meanwhile stays. */
+static enum cgpu_verdict begin_undo(struct core_call_context *context)
+{
+	const u64 *notes = context->call->opaque;
+	const struct core_object *record =
+		core_object_noted(context->state, notes[CORE_NOTE_OBJECT], notes[CORE_NOTE_SERIAL]);
+
+	if (core_form_find(context))
+		return core_refuse(context, EINVAL);
+	return record && record->notifies ? core_refuse(context, EBUSY) : core_execute(context, CORE_OP_FREE);
+}
+
 static enum cgpu_verdict decide(struct core_call_context *context)
 {
 	struct cgpu_call *call = context->call;
 
 	core_assert_locked();
 	context->container = core_container(context->state, call->slot, call->generation);
-	/* An undo may free an object after its container is gone. */
 	if (call->opaque[CORE_NOTE_UNDO] == CORE_UNDO && call->nr == NV_ESC_RM_FREE)
-		return core_form_find(context) ? core_refuse(context, EINVAL) : core_execute(context, CORE_OP_FREE);
+		return begin_undo(context);
 	if (context->container == NULL)
 		return core_refuse(context, ENODEV);
 	if (call->device == CGPU_DEVICE_UVM)

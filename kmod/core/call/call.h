@@ -270,6 +270,15 @@ int core_parent_question(const struct core_call_context *context, struct cgpu_ca
 u32 core_parent_answered(struct core_call_context *context, const struct cgpu_call *question);
 int core_notifier_question(struct core_call_context *context, u32 number, struct cgpu_call *question);
 u32 core_notifier_answered(struct core_call_context *context, u32 number, const struct cgpu_call *question);
+/* The driver has made a channel: note its notifiers. */
+void core_notifiers_note(struct core_call_context *context);
+/* Whether the driver would free memory that a channel still writes to. */
+static inline int core_frees_notifier(struct core_call_context *context, u32 client, u32 handle)
+{
+	u32 object = core_own_object(context, client, handle);
+
+	return object != CORE_NONE && context->state->object[object].notifies != 0;
+}
 
 /* --- addresses/space.c: VA spaces --- */
 

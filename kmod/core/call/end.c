@@ -22,6 +22,7 @@ static int end_alloc(struct core_call_context *context)
 	if (core_settle_done(context, &handles, sized ? &shape : NULL))
 		return 1;
 	core_addresses_made(context);
+	core_notifiers_note(context);
 	return 0;
 }
 

@@ -12,6 +12,11 @@ static void plan_to_run(struct core_call_context *context)
 
 static enum cgpu_verdict begin_free(struct core_call_context *context)
 {
+	const struct nv_layout_NVOS00_PARAMETERS *at = &context->abi->NVOS00_PARAMETERS;
+
+	if (core_frees_notifier(
+		    context, get32(context->call->top, at->hRoot), get32(context->call->top, at->hObjectOld)))
+		return core_answer(context, NV_ERR_IN_USE);
 	return core_execute(context, CORE_OP_FREE);
 }
 

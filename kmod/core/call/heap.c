@@ -90,6 +90,9 @@ enum cgpu_verdict core_begin_heap(struct core_call_context *context)
 	case NVOS32_FUNCTION_ALLOC_SIZE_RANGE:
 		return heap_alloc(context);
 	case NVOS32_FUNCTION_FREE:
+		if (core_frees_notifier(context, get32(context->call->top, at->hRoot),
+			    get32(context->call->top, at->data_Free_hMemory)))
+			return core_answer(context, NV_ERR_IN_USE);
 		return core_execute(context, CORE_OP_HEAP_FREE);
 	case NVOS32_FUNCTION_INFO:
 		return heap_info(context);

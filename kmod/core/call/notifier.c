@@ -2,18 +2,17 @@
 /*
  * The error notifiers of a channel: hObjectError and hObjectEccError, or those of its group. On a card with a GSP, drivers 515 to
  * 570 take each for memory that they have found, and do not look whether they have (src/nvidia/src/kernel/gpu/fifo/
- * kernel_channel.c, kchannelConstruct_IMPL after kchannelGetNotifierInfo; 575 refuses the channel): a handle of anything else has
- * them read from address 0, with the locks that all calls take. So a channel is not made before the driver has said that each of
- * them is a context DMA, or memory with pages below the channel's device. As with the parent of a duplicate both is done in the
- * container's order, in which its frees run. Reservations of addresses are refused, too: the driver takes one if the kernel has
- * it mapped, which it cannot be asked.
+ * kernel_channel.c, kchannelConstruct_IMPL; 575 refuses the channel): a handle of anything else has them read from address 0,
+ * with the locks that all calls take. And all of them keep a pointer to it without a reference, by which
+ * NVC36F_CTRL_CMD_GPFIFO_GET_WORK_SUBMIT_TOKEN writes, and have the firmware write to its address: after its end into whatever is there.
+ * So a notifier is memory that the ledger has, directly below a device, as that goes with the channel alone; the driver has
+ * said that it has it, in the container's order, in which frees run; and it is not freed before the channel. A context DMA is
+ * refused: it ends with memory that no record tells of, and CUDA has none. So are reservations of addresses: the driver takes one
+ * if the kernel has it mapped, which it cannot be asked.
  */
 #include "call/call.h"
 
 #define NOTIFIERS 2u
-
-/* The driver is asked these questions about each notifier, in this order. */
-enum { ASK_CLASS, ASK_PARENT, ASKS };
 
 /* The parameters of a channel that is about to be made. NULL: the call makes none, or one that the driver refuses. */
 static const u8 *channel_params(const struct core_call_context *context)
@@ -55,7 +54,7 @@ static u32 notifiers_find(const struct core_call_context *context, const u8 *par
 	return count;
 }
 
-static void ask(const struct nv_abi *abi, u32 client, u32 handle, u32 what, struct cgpu_call *question)
+static void ask(const struct nv_abi *abi, u32 client, u32 handle, struct cgpu_call *question)
 {
 	const struct nv_layout_NV0000_CTRL_CLIENT_GET_HANDLE_INFO_PARAMS *of =
 		&abi->NV0000_CTRL_CLIENT_GET_HANDLE_INFO_PARAMS;
@@ -73,9 +72,7 @@ static void ask(const struct nv_abi *abi, u32 client, u32 handle, u32 what, stru
 	put64(top, at->params, (u64)(unsigned long)params);
 	put32(top, at->paramsSize, of->bytes);
 	put32(params, of->hObject, handle);
-	put32(params, of->index,
-		what == ASK_CLASS ? NV0000_CTRL_CMD_CLIENT_GET_HANDLE_INFO_INDEX_CLASSID :
-				    NV0000_CTRL_CMD_CLIENT_GET_HANDLE_INFO_INDEX_PARENT);
+	put32(params, of->index, NV0000_CTRL_CMD_CLIENT_GET_HANDLE_INFO_INDEX_CLASSID);
 }
 
 int core_notifier_question(struct core_call_context *context, u32 number, struct cgpu_call *question)
@@ -88,54 +85,62 @@ int core_notifier_question(struct core_call_context *context, u32 number, struct
 	core_lock(context->core);
 	count = notifiers_find(context, params, handles);
 	core_unlock(context->core);
-	if (number / ASKS >= count)
+	if (number >= count)
 		return 0;
-	ask(context->abi, get32(context->call->top, context->abi->NVOS21_PARAMETERS.hRoot), handles[number / ASKS],
-		number % ASKS, question);
+	ask(context->abi, get32(context->call->top, context->abi->NVOS21_PARAMETERS.hRoot), handles[number], question);
 	return 1;
 }
 
-/* Number of questions about a notifier that its class answers. 0: the class is no notifier's. */
-static u32 class_answers(u64 class)
+static int is_memory_class(u64 class)
 {
-	switch (class) {
-	case NV01_CONTEXT_DMA:
-		return ASKS;
-	case NV01_MEMORY_LOCAL_USER:
-	case NV01_MEMORY_SYSTEM:
-	case NV01_MEMORY_SYSTEM_OS_DESCRIPTOR:
-		return 1;
-	default:
-		return 0;
-	}
+	return class == NV01_MEMORY_LOCAL_USER || class == NV01_MEMORY_SYSTEM;
 }
 
-/* Whether an object's parent is the channel's device, or below it. */
-static u32 is_below_same_device(struct core_call_context *context, u32 parent_handle)
+/* Whether a handle is memory directly below the device of the channel. */
+static int is_beside_channel(struct core_call_context *context, u32 handle)
 {
 	const struct cgpu_state *state = context->state;
-	u32 channel_parent, parent, same;
+	u32 client = get32(context->call->top, context->abi->NVOS21_PARAMETERS.hRoot);
+	const struct core_object *record;
+	u32 channel_parent, object;
+	int is;
 
 	core_lock(context->core);
 	channel_parent = parent_of_channel(context);
-	parent = core_own_object(
-		context, get32(context->call->top, context->abi->NVOS21_PARAMETERS.hRoot), parent_handle);
-	same = channel_parent != CORE_NONE && parent != CORE_NONE &&
-		core_device_of(state, channel_parent) == core_device_of(state, parent);
+	object = core_own_object(context, client, handle);
+	record = object == CORE_NONE ? NULL : &state->object[object];
+	is = record && core_kind_is_mapped(record->kind) && channel_parent != CORE_NONE &&
+		record->parent != CORE_NONE && record->parent == core_device_of(state, channel_parent);
 	core_unlock(context->core);
-	return same;
+	return is;
 }
 
 u32 core_notifier_answered(struct core_call_context *context, u32 number, const struct cgpu_call *question)
 {
+	const struct nv_layout_NV0000_CTRL_CLIENT_GET_HANDLE_INFO_PARAMS *of =
+		&context->abi->NV0000_CTRL_CLIENT_GET_HANDLE_INFO_PARAMS;
 	const struct nv_layout_NVOS54_PARAMETERS *at = &context->abi->NVOS54_PARAMETERS;
 	const u8 *params = question->top + at->bytes;
-	u64 said = get64(params, context->abi->NV0000_CTRL_CLIENT_GET_HANDLE_INFO_PARAMS.data);
-	u32 further = 0;
 
-	if (get32(question->top, at->status) == NV_OK)
-		further = number % ASKS == ASK_CLASS ? class_answers(said) : is_below_same_device(context, (u32)said);
-	if (further == 0 && core_form_find(context) == 0)
+	(void)number;
+	if (get32(question->top, at->status) == NV_OK && is_memory_class(get64(params, of->data)) &&
+		is_beside_channel(context, get32(params, of->hObject)))
+		return 1;
+	if (core_form_find(context) == 0)
 		put32(context->call->top, context->status_at, NV_ERR_INVALID_OBJECT_HANDLE);
-	return further;
+	return 0;
+}
+
+void core_notifiers_note(struct core_call_context *context)
+{
+	u32 channel = (u32)context->call->opaque[CORE_NOTE_OBJECT];
+	const u8 *params;
+
+	if (context->state->object[channel].kind != CORE_OBJECT_CHANNEL)
+		return;
+	params = core_alloc_judged_params(context);
+	if (params == NULL)
+		return;
+	notifiers_find(context, params, context->state->object[channel].notifier);
+	core_notifiers_link(context->state, channel);
 }

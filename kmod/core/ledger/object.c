@@ -208,6 +208,36 @@ u32 core_object_after(const struct cgpu_state *state, u32 object)
 	return at == CORE_NONE ? CORE_NONE : state->object[at].after;
 }
 
+/* A notifier of a channel; CORE_NONE: it went before, with their device. */
+static u32 notifier_of(struct cgpu_state *state, u32 channel, u32 index)
+{
+	const struct core_object *record = &state->object[channel];
+
+	return core_object_find(state, record->client, record->notifier[index]);
+}
+
+void core_notifiers_link(struct cgpu_state *state, u32 channel)
+{
+	u32 i, notifier;
+
+	for (i = 0; i < 2; i++) {
+		notifier = notifier_of(state, channel, i);
+		if (notifier != CORE_NONE)
+			state->object[notifier].notifies++;
+	}
+}
+
+static void notifiers_unlink(struct cgpu_state *state, u32 object)
+{
+	u32 i, notifier;
+
+	for (i = 0; i < 2 && state->object[object].kind == CORE_OBJECT_CHANNEL; i++) {
+		notifier = notifier_of(state, object, i);
+		if (notifier != CORE_NONE && state->object[notifier].notifies)
+			state->object[notifier].notifies--;
+	}
+}
+
 static void free_record(struct cgpu_state *state, u32 object)
 {
 	struct core_object *record = &state->object[object];
@@ -216,6 +246,7 @@ static void free_record(struct cgpu_state *state, u32 object)
 	record->live = 0;
 	core_barrier();
 	core_tsg_unlink(state, object);
+	notifiers_unlink(state, object);
 	mapping_unlink(state, record);
 	core_tables_unlink(state, object);
 	if (record->memory != CORE_NONE)

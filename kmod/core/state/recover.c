@@ -258,6 +258,7 @@ static void recover_object(struct cgpu_state *state, u32 index)
 		return;
 	}
 	core_object_link(state, index);
+	object->notifies = 0;
 	object->tsg_list = CORE_NONE;
 	object->applied = 0;
 	if (object->runlist >= CORE_RUNLISTS)
@@ -296,6 +297,8 @@ static void recover_ledger(struct cgpu_state *state, u32 used, u32 clean)
 		}
 	}
 	for (i = 0; i < used; i++) {
+		if (state->object[i].live == CORE_LIVE && state->object[i].kind == CORE_OBJECT_CHANNEL)
+			core_notifiers_link(state, i);
 		if (state->memory[i].live == CORE_LIVE && state->memory[i].first == CORE_NONE)
 			state->memory[i].live = 0;
 	}

@@ -256,15 +256,16 @@ struct core_object {
 	u64 serial; /* every object ever made has another serial */
 	union {
 		u64 address; /* of a mapping */
-		u32 notifier
-			[2]; /* of a group: handles that channels without notifiers of their own have (call/notifier.c) */
+		/* Handles of error notifiers (call/notifier.c): of a channel, and of a group those that channels without
+		 * notifiers of their own have. */
+		u32 notifier[2];
 	};
 	u32 tables; /* page tables that a reservation or mapping takes, in units of CORE_TABLE */
 	u32 pinned; /* of a reservation: 1: it has all of them for pages of 4 KiB, so mappings there take none */
 	/* For a mapping: the index of the memory; CORE_NONE: it has no record. For memory, link: its first mapping. */
 	u32 mapped;
 	u32 mapped_after, mapped_before; /* links: neighbours among the mappings of the same memory */
-	u32 spare;
+	u32 notifies; /* sum: for memory: as how many channels' notifier it serves */
 };
 
 enum core_channel_state { CORE_CHANNEL_UNKNOWN, CORE_CHANNEL_ENABLED, CORE_CHANNEL_DISABLED };

@@ -25,6 +25,9 @@
 #define NOTHING 0x5eadbeefu
 #define PAGE 4096u
 #define ENTRIES 64u
+#define OF_HOST                                                   \
+	(NVOS32_ATTR_LOCATION_PCI << NVOS32_ATTR_LOCATION_SHIFT | \
+		NVOS32_ATTR_COHERENCY_CACHED << NVOS32_ATTR_COHERENCY_SHIFT)
 #define PARAMS 512u /* more than those of any channel */
 
 static struct settings settings;
@@ -73,12 +76,12 @@ static bool channel_of_group_comes(uint32_t notifier)
 	return comes;
 }
 
-static uint32_t make_memory(uint32_t device, uint32_t class, uint32_t handle, uint32_t flags)
+static uint32_t make_memory(uint32_t device, uint32_t class, uint32_t handle, uint32_t attr, uint32_t flags)
 {
 	const struct nv_layout_NV_MEMORY_ALLOCATION_PARAMS *at = &settings.abi->NV_MEMORY_ALLOCATION_PARAMS;
 	uint8_t params[PARAMS] = { 0 };
 
-	rm_memory_params(params, settings.abi, 0, PAGE);
+	rm_memory_params(params, settings.abi, attr, PAGE);
 	put32(params, at->flags, flags);
 	return session_alloc(&session, device, class, params, at->bytes, &handle);
 }
@@ -93,10 +96,10 @@ static bool make_others(void)
 	uint8_t params[PARAMS] = { 0 };
 
 	if (client_device(&session, SECOND) == NV_OK)
-		make_memory(SECOND, NV01_MEMORY_LOCAL_USER, FOREIGN, 0);
+		make_memory(SECOND, NV01_MEMORY_LOCAL_USER, FOREIGN, 0, 0);
 	return session_alloc(&session, session.device, FERMI_VASPACE_A, params,
 		       settings.abi->NV_VASPACE_ALLOCATION_PARAMETERS.bytes, &space) == NV_OK &&
-		make_memory(session.device, NV50_MEMORY_VIRTUAL, ADDRESSES, NVOS32_ALLOC_FLAGS_VIRTUAL) == NV_OK;
+		make_memory(session.device, NV50_MEMORY_VIRTUAL, ADDRESSES, 0, NVOS32_ALLOC_FLAGS_VIRTUAL) == NV_OK;
 }
 
 static int try_all(void)
@@ -127,7 +130,7 @@ static int try_all(void)
 static void *exchange(void *unused)
 {
 	while (!atomic_load(&over)) {
-		make_memory(session.device, NV01_MEMORY_SYSTEM, MEMORY, 0);
+		make_memory(session.device, NV01_MEMORY_SYSTEM, MEMORY, OF_HOST, 0);
 		session_free(&session, MEMORY);
 	}
 	return unused;

@@ -290,11 +290,13 @@ static struct bench *with_notifiers(const char *driver, struct caller *caller)
 	struct bench *bench = with_contexts(driver, caller);
 
 	CHECK_EQ(bench_device(bench, caller, 0xc1, SECOND_DEVICE, 0), NV_OK);
+	CHECK_EQ(bench_host(bench, caller, 0xc1, DEVICE, HOST), NV_OK);
+	CHECK_EQ(bench_host(bench, caller, 0xc1, SECOND_DEVICE, ELSEWHERE), NV_OK);
 	bench->named[0].handle = HOST;
 	bench->named[0].class = NV01_MEMORY_SYSTEM;
 	bench->named[0].parent = DEVICE;
 	bench->named[1].handle = ELSEWHERE;
-	bench->named[1].class = NV01_MEMORY_LOCAL_USER;
+	bench->named[1].class = NV01_MEMORY_SYSTEM;
 	bench->named[1].parent = SECOND_DEVICE;
 	bench->named[2].handle = ADDRESSES;
 	bench->named[2].class = NV50_MEMORY_VIRTUAL;
@@ -311,8 +313,9 @@ TEST_ON_EACH(notifiers_are_memory_of_the_channels_device, with_notifiers(version
 {
 	CHECK_EQ(notified(bench, &caller, DEVICE, 0, 0), NV_OK);
 	CHECK_EQ(bench->asked, 0);
-	CHECK_EQ(notified(bench, &caller, DEVICE, HOST, DMA), NV_OK);
-	CHECK_EQ(bench->asked, 3);
+	CHECK_EQ(notified(bench, &caller, DEVICE, HOST, HOST), NV_OK);
+	CHECK_EQ(bench->asked, 2);
+	CHECK_EQ(notified(bench, &caller, DEVICE, HOST, DMA), NV_ERR_INVALID_OBJECT_HANDLE);
 	CHECK_EQ(notified(bench, &caller, DEVICE, 0, HOST), NV_OK);
 	CHECK_EQ(notified(bench, &caller, DEVICE, 0x50, 0), NV_ERR_INVALID_OBJECT_HANDLE);
 	CHECK_EQ(notified(bench, &caller, DEVICE, HOST, 0x50), NV_ERR_INVALID_OBJECT_HANDLE);
@@ -334,7 +337,45 @@ TEST_ON(channels_have_the_notifiers_of_their_group, with_notifiers("580.142", &c
 	bench->notifier[1] = HOST;
 	CHECK_EQ(group(bench, &caller, 0x11, COPY), NV_OK);
 	CHECK_EQ(notified(bench, &caller, 0x11, HOST, 0), NV_OK);
-	CHECK_EQ(bench->asked, 1 + 2 + 4);
+	CHECK_EQ(bench->asked, 1 + 1 + 2);
+}
+
+/* Memory that the driver has and the ledger has not could be freed unseen. */
+TEST_ON(notifiers_have_records, with_notifiers("550.163.01", &caller))
+{
+	bench->named[0].handle = 0x57;
+	CHECK_EQ(notified(bench, &caller, DEVICE, 0x57, 0), NV_ERR_INVALID_OBJECT_HANDLE);
+	CHECK_EQ(bench_subdevice(bench, &caller, 0xc1, DEVICE, 0x58), NV_OK);
+	CHECK_EQ(bench_host(bench, &caller, 0xc1, 0x58, 0x57), NV_OK);
+	CHECK_EQ(notified(bench, &caller, DEVICE, 0x57, 0), NV_ERR_INVALID_OBJECT_HANDLE);
+}
+
+/* The driver writes to a notifier by a pointer to which it counts no reference. */
+TEST_ON(notifiers_are_freed_after_their_channels, with_notifiers("550.163.01", &caller))
+{
+	bench->notifier[0] = HOST;
+	CHECK_EQ(channel(bench, &caller, DEVICE, 0x20, COPY), NV_OK);
+	CHECK_EQ(channel(bench, &caller, DEVICE, 0x21, COPY), NV_OK);
+	CHECK_EQ(bench_rm_free(bench, &caller, 0xc1, HOST), NV_ERR_IN_USE);
+	CHECK_EQ(cgpu_state_recover(bench->core.state), 0);
+	CHECK_EQ(bench_rm_free(bench, &caller, 0xc1, 0x20), NV_OK);
+	CHECK_EQ(bench_rm_free(bench, &caller, 0xc1, HOST), NV_ERR_IN_USE);
+	CHECK_EQ(bench_rm_free(bench, &caller, 0xc1, 0x21), NV_OK);
+	CHECK_EQ(bench_rm_free(bench, &caller, 0xc1, HOST), NV_OK);
+}
+
+/* A group's notifier is each channel's that has none of its own; with the device all go at once. */
+TEST_ON(notifiers_of_a_group_are_freed_after_its_channels, with_notifiers("550.163.01", &caller))
+{
+	bench->notifier[0] = HOST;
+	CHECK_EQ(group(bench, &caller, 0x10, COPY), NV_OK);
+	bench->notifier[0] = 0;
+	CHECK_EQ(channel(bench, &caller, 0x10, 0x20, COPY), NV_OK);
+	CHECK_EQ(bench_rm_free(bench, &caller, 0xc1, HOST), NV_ERR_IN_USE);
+	CHECK_EQ(bench_rm_free(bench, &caller, 0xc1, 0x10), NV_OK);
+	CHECK_EQ(bench_host(bench, &caller, 0xc1, DEVICE, 0x59), NV_OK);
+	CHECK_EQ(bench_rm_free(bench, &caller, 0xc1, HOST), NV_OK);
+	CHECK_EQ(bench_rm_free(bench, &caller, 0xc1, DEVICE), NV_OK);
 }
 
 /* 550.163.01 reads at NULL for one on a card before Hopper. */
