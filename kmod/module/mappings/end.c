@@ -1,18 +1,42 @@
 // SPDX-License-Identifier: GPL-2.0
 /* The memory goes, before the driver gives its place to another. */
+#include <linux/delay.h>
 #include <linux/mm.h>
-#include <linux/wait_bit.h>
+#include <linux/sched.h>
 
 #include "mappings/mappings.h"
 
-/* Unmap the window from all processes that have the file mapped. */
-static void unmap_window(struct mapping *mapping)
+/*
+ * Whether the process has its addresses by now, so that they are found. A task that is traced can be stopped at the end of its
+ * call for good, when it has. Under RCU: a task that is left here has its work before it.
+ */
+static bool is_placed(const struct mapping *mapping)
 {
-	wait_var_event(&mapping->unplaced, !atomic_read(&mapping->unplaced));
+	const struct task_struct *task;
+	bool placed;
+
+	rcu_read_lock();
+	task = READ_ONCE(mapping->placer);
+	placed = !task || (READ_ONCE(task->__state) & __TASK_TRACED);
+	rcu_read_unlock();
+	return placed;
+}
+
+void mapping_unmap(struct mapping *mapping)
+{
 	mutex_lock(&mapping->lock);
 	if (!mapping->closed)
 		unmap_mapping_range(mapping->file->f_mapping, 0, 0, 1);
 	mutex_unlock(&mapping->lock);
+}
+
+/* With the driver's locks, so not for long: only a task that gets no processor takes more than microseconds. */
+static void await_place(const struct mapping *mapping)
+{
+	unsigned long until = jiffies + HZ;
+
+	while (!is_placed(mapping) && time_before(jiffies, until))
+		usleep_range(20, 100);
 }
 
 void mapping_end(struct mapping *mapping)
@@ -21,8 +45,10 @@ void mapping_end(struct mapping *mapping)
 	mapping->ended = true;
 	mutex_unlock(&mapping->lock);
 	mapping_note_ended(mapping);
-	if (mapping->client_file)
-		unmap_window(mapping);
+	if (mapping->client_file) {
+		await_place(mapping);
+		mapping_unmap(mapping);
+	}
 	mapping_put(mapping);
 }
 

@@ -28,7 +28,7 @@ struct mapping {
 	struct mutex lock;
 	const struct task_struct *worker; /* the task inside of the driver's function, which probes let through */
 	bool ended, closed;
-	atomic_t unplaced; /* calls of mmap(2) that have not given the process its addresses yet */
+	const struct task_struct *placer; /* the task whose mmap(2) may not have given its process the addresses yet */
 	refcount_t users;
 	struct rcu_head rcu;
 };
@@ -56,5 +56,7 @@ void mapping_note_ended(struct mapping *mapping);
 /* --- end.c --- */
 
 void mapping_end(struct mapping *mapping);
+/* Take the window from all processes that have the file mapped, once it has ended. */
+void mapping_unmap(struct mapping *mapping);
 
 #endif

@@ -3,7 +3,6 @@
 #include <linux/mm.h>
 #include <linux/slab.h>
 #include <linux/task_work.h>
-#include <linux/wait_bit.h>
 
 #include "mappings/mappings.h"
 
@@ -18,8 +17,10 @@ static void note_placed(struct callback_head *work)
 	struct placing *placing = container_of(work, struct placing, work);
 	struct mapping *mapping = placing->mapping;
 
-	if (atomic_dec_and_test(&mapping->unplaced))
-		wake_up_var(&mapping->unplaced);
+	WRITE_ONCE(mapping->placer, NULL);
+	/* The end may have tired of waiting. */
+	if (READ_ONCE(mapping->ended) && mapping->client_file)
+		mapping_unmap(mapping);
 	mapping_put(mapping);
 	kfree(placing);
 	km_probe_leave();
@@ -56,7 +57,7 @@ static __nocfi int mmap_run(struct file *file, struct vm_area_struct *vma)
 	return original(file, vma);
 }
 
-/* The process's addresses are found, and unmapped, only when mmap(2) is over: until then the mapping does not end. */
+/* The process's addresses can be found, and unmapped, only after this: until then the mapping does not end. */
 static __nocfi void mmap_await_place(struct placing *placing, struct mapping *mapping)
 {
 	int (*add)(struct task_struct *, struct callback_head *, enum task_work_notify_mode) = (void *)km_task_work_add;
@@ -69,19 +70,21 @@ static __nocfi void mmap_await_place(struct placing *placing, struct mapping *ma
 		note_placed(&placing->work);
 }
 
+/* One at a time: a file is mapped once, as a rule. */
 static int mmap_judged(struct mapping *mapping, struct file *file, struct vm_area_struct *vma)
 {
 	struct placing *placing = kmalloc(sizeof(*placing), GFP_KERNEL_ACCOUNT);
-	int err = placing ? -EINVAL : -ENOMEM;
+	bool goes_on = work_begin(mapping) && placing && !mapping->placer;
+	int err = placing ? mapping->ended ? -EINVAL : -EBUSY : -ENOMEM;
 
-	if (work_begin(mapping) && placing) {
-		atomic_inc(&mapping->unplaced);
+	if (goes_on) {
+		WRITE_ONCE(mapping->placer, current);
 		err = mmap_run(file, vma);
 		mmap_await_place(placing, mapping);
-		placing = NULL;
 	}
 	work_end(mapping);
-	kfree(placing);
+	if (!goes_on)
+		kfree(placing);
 	return err;
 }
 
