@@ -1,14 +1,21 @@
 // SPDX-License-Identifier: GPL-2.0 OR Apache-2.0
 /*
- * The error notifiers of a channel: hObjectError and hObjectEccError, or those of its group. On a card with a GSP, drivers 515 to
- * 570 take each for memory that they have found, and do not look whether they have (src/nvidia/src/kernel/gpu/fifo/
- * kernel_channel.c, kchannelConstruct_IMPL; 575 refuses the channel): a handle of anything else has them read from address 0,
- * with the locks that all calls take. And all of them keep a pointer to it without a reference, by which
- * NVC36F_CTRL_CMD_GPFIFO_GET_WORK_SUBMIT_TOKEN writes, and have the firmware write to its address: after its end into whatever is there.
- * So a notifier is memory that the ledger has, directly below a device, as that goes with the channel alone; the driver has
- * said that it has it, in the container's order, in which frees run; and it is not freed before the channel. A context DMA is
- * refused: it ends with memory that no record tells of, and CUDA has none. So are reservations of addresses: the driver takes one
- * if the kernel has it mapped, which it cannot be asked.
+ * Memory that a channel names by a handle, and that the driver counts no reference to.
+ *
+ * The error notifiers, hObjectError and hObjectEccError, or those of the group: on a card with a GSP, drivers 515 to 570 take each
+ * for memory that they have found, and do not look whether they have (src/nvidia/src/kernel/gpu/fifo/kernel_channel.c,
+ * kchannelConstruct_IMPL; 575 refuses the channel): a handle of anything else has them read from address 0, with the locks that
+ * all calls take. And all of them keep a pointer to the memory's descriptor, by which the control that tells a channel's token
+ * writes there (kchannelUpdateNotifierMem_IMPL), after the memory's end into whatever is there. So a notifier is memory with a
+ * record, directly below the channel's device, as it then goes with that alone, or by its handle; and the driver has said that
+ * it has it. As with the parent of a duplicate both is done in the container's order, in which its frees run. A context DMA is
+ * refused: it ends with memory that no record tells of, and CUDA has none. So are reservations of addresses: the driver takes
+ * one if the kernel has it mapped, which it cannot be asked.
+ *
+ * USERD, which the card reads and writes by its address: of the card's memory the driver frees the pages, though a descriptor of
+ * its own names them (kernel_channel_gv100.c; video_mem.c, vidmemPmaFree).
+ *
+ * Such memory is not freed before the channel.
  */
 #include "call/call.h"
 
@@ -142,5 +149,7 @@ void core_notifiers_note(struct core_call_context *context)
 	if (params == NULL)
 		return;
 	notifiers_find(context, params, context->state->object[channel].notifier);
+	context->state->object[channel].userd =
+		get32(params, context->abi->NV_CHANNELGPFIFO_ALLOCATION_PARAMETERS.hUserdMemory);
 	core_notifiers_link(context->state, channel);
 }

@@ -105,7 +105,7 @@ void core_object_link(struct cgpu_state *state, u32 object);
 void core_object_hash_link(struct cgpu_state *state, u32 object);
 /* Put a mapping among those of its memory, which ends it; memory without a record does not. */
 void core_mapping_link(struct cgpu_state *state, u32 object);
-/* A channel has the notifiers that its record names. */
+/* The memory that a channel's record names is kept until the channel goes. */
 void core_notifiers_link(struct cgpu_state *state, u32 channel);
 
 /* --- memory.c --- */

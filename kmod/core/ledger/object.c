@@ -208,33 +208,34 @@ u32 core_object_after(const struct cgpu_state *state, u32 object)
 	return at == CORE_NONE ? CORE_NONE : state->object[at].after;
 }
 
-/* A notifier of a channel; CORE_NONE: it went before, with their device. */
-static u32 notifier_of(struct cgpu_state *state, u32 channel, u32 index)
+/* Memory that a channel names; CORE_NONE: it has no record, or went before, with their device. */
+static u32 named_by_channel(struct cgpu_state *state, u32 channel, u32 index)
 {
 	const struct core_object *record = &state->object[channel];
+	u32 object = core_object_find(state, record->client, index < 2 ? record->notifier[index] : record->userd);
 
-	return core_object_find(state, record->client, record->notifier[index]);
+	return object != CORE_NONE && core_kind_is_mapped(state->object[object].kind) ? object : CORE_NONE;
 }
 
 void core_notifiers_link(struct cgpu_state *state, u32 channel)
 {
-	u32 i, notifier;
+	u32 i, memory;
 
-	for (i = 0; i < 2; i++) {
-		notifier = notifier_of(state, channel, i);
-		if (notifier != CORE_NONE)
-			state->object[notifier].notifies++;
+	for (i = 0; i < 3; i++) {
+		memory = named_by_channel(state, channel, i);
+		if (memory != CORE_NONE)
+			state->object[memory].notifies++;
 	}
 }
 
-static void notifiers_unlink(struct cgpu_state *state, u32 object)
+static void unlink_notifiers(struct cgpu_state *state, u32 object)
 {
-	u32 i, notifier;
+	u32 i, memory;
 
-	for (i = 0; i < 2 && state->object[object].kind == CORE_OBJECT_CHANNEL; i++) {
-		notifier = notifier_of(state, object, i);
-		if (notifier != CORE_NONE && state->object[notifier].notifies)
-			state->object[notifier].notifies--;
+	for (i = 0; i < 3 && state->object[object].kind == CORE_OBJECT_CHANNEL; i++) {
+		memory = named_by_channel(state, object, i);
+		if (memory != CORE_NONE && state->object[memory].notifies)
+			state->object[memory].notifies--;
 	}
 }
 
@@ -246,7 +247,7 @@ static void free_record(struct cgpu_state *state, u32 object)
 	record->live = 0;
 	core_barrier();
 	core_tsg_unlink(state, object);
-	notifiers_unlink(state, object);
+	unlink_notifiers(state, object);
 	mapping_unlink(state, record);
 	core_tables_unlink(state, object);
 	if (record->memory != CORE_NONE)

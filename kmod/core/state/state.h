@@ -261,11 +261,14 @@ struct core_object {
 		u32 notifier[2];
 	};
 	u32 tables; /* page tables that a reservation or mapping takes, in units of CORE_TABLE */
-	u32 pinned; /* of a reservation: 1: it has all of them for pages of 4 KiB, so mappings there take none */
+	union {
+		u32 pinned; /* of a reservation: 1: it has all of them for pages of 4 KiB, so mappings there take none */
+		u32 userd; /* of a channel: handle of the memory that the card polls for work (call/notifier.c) */
+	};
 	/* For a mapping: the index of the memory; CORE_NONE: it has no record. For memory, link: its first mapping. */
 	u32 mapped;
 	u32 mapped_after, mapped_before; /* links: neighbours among the mappings of the same memory */
-	u32 notifies; /* sum: for memory: as how many channels' notifier it serves */
+	u32 notifies; /* sum: for memory: by how many channels it is named as notifier or USERD */
 };
 
 enum core_channel_state { CORE_CHANNEL_UNKNOWN, CORE_CHANNEL_ENABLED, CORE_CHANNEL_DISABLED };

@@ -41,6 +41,7 @@ struct bench {
 		u32 handle, class, parent;
 	} named[4];
 	u32 notifier[2]; /* which bench_channel() names */
+	u32 userd;
 	u32 channel_flags; /* of the channels that it makes */
 	u32 keeps_descriptors; /* the transport does not say what a descriptor leads to */
 	u64 target; /* the file that it leads to */

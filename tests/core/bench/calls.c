@@ -318,8 +318,10 @@ long bench_channel(struct bench *bench, const struct caller *caller, const struc
 	put32(params, is_group ? group->hVASpace : channel->hVASpace, ask->space);
 	put32(params, is_group ? group->hObjectError : channel->hObjectError, bench->notifier[0]);
 	put32(params, is_group ? group->hObjectEccError : channel->hObjectEccError, bench->notifier[1]);
-	if (!is_group)
+	if (!is_group) {
 		put32(params, channel->flags, bench->channel_flags);
+		put32(params, channel->hUserdMemory, bench->userd);
+	}
 	return alloc(bench, caller, 1, (u32[]){ ask->client, ask->parent, ask->object }, ask->class);
 }
 

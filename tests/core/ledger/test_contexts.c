@@ -364,6 +364,20 @@ TEST_ON(notifiers_are_freed_after_their_channels, with_notifiers("550.163.01", &
 	CHECK_EQ(bench_rm_free(bench, &caller, 0xc1, HOST), NV_OK);
 }
 
+/* The card itself writes there. */
+TEST_ON(userd_is_freed_after_its_channels, with_contexts("550.163.01", &caller))
+{
+	CHECK_EQ(bench_take(bench, &caller, 0xc1, 0x5a, 65536), NV_OK);
+	bench->userd = 0x5a;
+	CHECK_EQ(channel(bench, &caller, DEVICE, 0x20, COPY), NV_OK);
+	bench->userd = 0;
+	CHECK_EQ(bench_rm_free(bench, &caller, 0xc1, 0x5a), NV_ERR_IN_USE);
+	CHECK_EQ(cgpu_state_recover(bench->core.state), 0);
+	CHECK_EQ(bench_rm_free(bench, &caller, 0xc1, 0x5a), NV_ERR_IN_USE);
+	CHECK_EQ(bench_rm_free(bench, &caller, 0xc1, 0x20), NV_OK);
+	CHECK_EQ(bench_rm_free(bench, &caller, 0xc1, 0x5a), NV_OK);
+}
+
 /* A group's notifier is each channel's that has none of its own; with the device all go at once. */
 TEST_ON(notifiers_of_a_group_are_freed_after_its_channels, with_notifiers("550.163.01", &caller))
 {
