@@ -42,7 +42,7 @@ def held(root: Path, say: Callable[[str], None] = lambda _: None, wait: float = 
 def _acquire(path: Path, say: Callable[[str], None], deadline: float) -> int:
     said = False
     while True:
-        fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
+        fd = _open(path)
         try:
             fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
             if _is_there(path, fd):
@@ -62,6 +62,32 @@ def _acquire(path: Path, say: Callable[[str], None], deadline: float) -> int:
             raise
         os.close(fd)
         time.sleep(STEP_S)
+
+
+def _open(path: Path) -> int:
+    """Return a descriptor of the file; one that is made is locked before it has its name. Raises OSError.
+
+    Root of a container that sees it, also read-only, would else be faster, and keep the lock.
+    """
+    while True:
+        with contextlib.suppress(FileNotFoundError):
+            return os.open(path, os.O_RDWR | os.O_CLOEXEC | os.O_NOFOLLOW)
+        folder = os.open(path.parent, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+        try:
+            fd = os.open(path.parent, os.O_RDWR | os.O_TMPFILE | os.O_CLOEXEC, 0o600)
+            try:
+                fcntl.flock(fd, fcntl.LOCK_EX)
+                # Python follows the link only where a folder is given (linkat(2)).
+                os.link(f"/proc/self/fd/{fd}", path.name, dst_dir_fd=folder)
+            except FileExistsError:
+                os.close(fd)
+                continue
+            except BaseException:
+                os.close(fd)
+                raise
+            return fd
+        finally:
+            os.close(folder)
 
 
 def _is_there(path: Path, fd: int) -> bool:

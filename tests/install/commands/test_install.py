@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import fcntl
 import os
 import signal
 import subprocess
@@ -106,6 +107,21 @@ with lock.held(Path({str(tmp_path)!r})) as fd:
     os.kill(int(pid.read_text()), signal.SIGKILL)
     with lock.held(tmp_path, wait=10):
         pass
+
+
+def test_a_new_lock_has_no_name_before_it_is_locked(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Root of a container that sees the folder, also read-only, cannot be faster, and keep the lock."""
+    path, flock = below(tmp_path, LOCK), fcntl.flock
+    was_there: list[bool] = []
+
+    def looked(fd: int, operation: int) -> None:
+        was_there.append(path.exists())
+        flock(fd, operation)
+
+    monkeypatch.setattr(fcntl, "flock", looked)
+    with lock.held(tmp_path):
+        assert path.exists()
+    assert was_there[0] is False
 
 
 def test_only_root(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
