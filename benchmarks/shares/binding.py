@@ -50,7 +50,7 @@ class CKernel(ctypes.Structure):
 
 
 class CProgram(ctypes.Structure):
-    _fields_ = (*u32("channel", "depth", "steps", "spare"), *u64("start", "end"), ("step", CStep * STEPS))
+    _fields_ = (*u32("depth", "steps"), *u64("start", "end"), ("step", CStep * STEPS))
 
 
 class CContainer(ctypes.Structure):
@@ -61,12 +61,18 @@ class CShares(ctypes.Structure):
     _fields_ = (("settings", CSettings), ("card", CSetup), *u32("controls", "spare"))
 
 
-FIGURES: Final = ("busy", "switching", "submitted", "completed", "queued", "cancelled", "waited", "starved")
 TOTALS: Final = ("busy", "switching", "idle_with_work")
 
 
-class CFigures(ctypes.Structure):
-    _fields_ = u64(*FIGURES)
+class Figures(ctypes.Structure):
+    """Figures of one container: times in nanoseconds, and numbers of kernels (harness.h)."""
+
+    _fields_ = u64("busy", "switching", "submitted", "completed", "queued", "cancelled", "waited", "starved")
+
+    @property
+    def used(self) -> int:
+        """Time on the card, its contexts' loading and saving included."""
+        return int(self.busy + self.switching)
 
 
 class CTotals(ctypes.Structure):
@@ -122,25 +128,6 @@ class Case:
     costs: Costs = field(default_factory=Costs)
     sample: int = 0
     controls: bool = True
-
-
-@dataclass(frozen=True)
-class Figures:
-    """Figures of one container: times in nanoseconds, and numbers of kernels (harness.h)."""
-
-    busy: int
-    switching: int
-    submitted: int
-    completed: int
-    queued: int
-    cancelled: int
-    waited: int
-    starved: int
-
-    @property
-    def used(self) -> int:
-        """Time on the card, its contexts' loading and saving included."""
-        return self.busy + self.switching
 
 
 @dataclass(frozen=True)
@@ -215,11 +202,6 @@ class Harness:
                 running.advance(min(case.duration, next_sample, *leaves, *joins) - running.now)
 
 
-def figures_of(figures: CFigures) -> Figures:
-    """Return what a structure says."""
-    return Figures(**{name: getattr(figures, name) for name in FIGURES})
-
-
 def c_setup(case: Case) -> CShares:
     """Return scheduler and card of a case."""
     return CShares(
@@ -231,7 +213,7 @@ def c_setup(case: Case) -> CShares:
 
 def c_container(one: Container) -> CContainer:
     """Return the structure of a container."""
-    program = CProgram(0, one.depth, len(one.steps), 0, one.start, one.end)
+    program = CProgram(one.depth, len(one.steps), one.start, one.end)
     for number, step in enumerate(one.steps):
         program.step[number] = CStep(step.length, step.grain, step.pause, step.count)
     groups = one.groups if one.steps or one.by_hand else 0
@@ -292,9 +274,9 @@ class Running:
 
     def figures(self, slot: int) -> Figures:
         """Return what who is in the slot, or was last, has had."""
-        out = CFigures()
+        out = Figures()
         self.library.shares_figures(self.handle, slot, ctypes.byref(out))
-        return figures_of(out)
+        return out
 
     def totals(self) -> dict[str, int]:
         """Return what card and scheduler did: the figures of Result by their names."""

@@ -165,7 +165,7 @@ def lost(running: Running, launched: dict[int, int], round_: int) -> int:
         if not missing:
             break
         running.advance(round_)
-    return missing + sum(one.cancelled for one in figures.values())
+    return int(missing + sum(one.cancelled for one in figures.values()))
 
 
 def containers(policy: int, count: int) -> list[Container]:

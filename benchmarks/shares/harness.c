@@ -193,7 +193,7 @@ static void pass(struct shares *shares, uint64_t until)
 	bool wanted = anyone_has_work(shares);
 
 	work_engine_figures(shares->work, 0, &before);
-	work_play_advance(shares->play, until);
+	play_advance(shares, until);
 	work_engine_figures(shares->work, 0, &after);
 	if (wanted)
 		shares->totals.idle_with_work += after.idle - before.idle;
@@ -215,8 +215,7 @@ void shares_advance(struct shares *shares, uint64_t until)
 			decide(shares);
 			watch_work(shares);
 		}
-		pass(shares,
-			least(least(work_play_next(shares->play), shares->wake), least(next_closing(shares), until)));
+		pass(shares, least(least(play_next(shares), shares->wake), least(next_closing(shares), until)));
 		now = work_now(shares->work);
 	}
 }

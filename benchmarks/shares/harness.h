@@ -8,10 +8,31 @@
 #define BENCH_SHARES_HARNESS_H
 
 #include "sched/scheduler.h"
-#include "work_play.h"
+#include "work.h"
 
 #define SHARES_CONTAINERS CGPU_SCHED_SLOTS
 #define SHARES_GROUPS 8u
+#define SHARES_STEPS 8u
+
+/*
+ * A program goes through its steps again and again. A step is so many kernels of one length, launched one behind the
+ * other without waiting, with at most `depth` of them in the queue; when its step has a pause, the program waits for all
+ * of them and then does something else so long.
+ */
+struct shares_step {
+	uint64_t length;
+	uint64_t grain; /* as in struct work_kernel */
+	uint64_t pause; /* 0: on to the next step without waiting */
+	uint64_t count;
+};
+
+struct shares_program {
+	uint32_t depth; /* not above the channel's queue */
+	uint32_t steps;
+	uint64_t start;
+	uint64_t end; /* launches nothing from then on; WORK_NEVER */
+	struct shares_step step[SHARES_STEPS];
+};
 
 struct shares_container {
 	uint32_t weight;
@@ -19,7 +40,7 @@ struct shares_container {
 	uint32_t groups; /* each with a channel, on which the program runs; 0: no process has the GPU open */
 	uint32_t spare;
 	/* Its times count from when it joins. Without steps: work comes by shares_submit(), `depth` kernels at most. */
-	struct work_program program;
+	struct shares_program program;
 };
 
 struct shares_setup {

@@ -5,8 +5,20 @@
 
 #include "harness.h"
 
+/* A program on one channel. */
+struct player {
+	const struct shares_program *program;
+	uint32_t channel;
+	uint64_t wake; /* it goes on then; WORK_NEVER: when a kernel has ended */
+	uint64_t launched; /* of this step */
+	uint32_t step;
+	uint32_t in_flight;
+	bool pauses; /* until `wake`, and the next step comes then */
+};
+
 struct member {
-	struct shares_container of;
+	struct shares_container of; /* with the times of its program as the card's */
+	struct player player[SHARES_GROUPS];
 	uint32_t group[SHARES_GROUPS];
 	uint32_t channel[SHARES_GROUPS];
 	uint64_t slice[SHARES_GROUPS]; /* us, as set last */
@@ -22,7 +34,6 @@ struct shares {
 	struct shares_setup setup;
 	struct shares_totals totals; /* but for those of the card */
 	struct work *work;
-	struct work_play *play;
 	struct cgpu_sched sched;
 	struct member member[SHARES_CONTAINERS];
 	uint64_t wake; /* the scheduler wants to be asked again then */
@@ -32,5 +43,15 @@ struct shares {
 uint64_t shares_used(const struct shares *shares, uint32_t slot);
 /* Tell the scheduler what ran until now. */
 void shares_report(struct shares *shares);
+
+/* play.c: work_on_done() of the card. */
+void play_kernel_ended(void *shares, uint32_t channel, uint64_t tag);
+bool play_can_run(const struct shares_program *program);
+/* Starts a program, at once if it is time. */
+void play_begin(struct shares *shares, struct player *player, const struct shares_program *program, uint32_t channel);
+/* Time at which a program goes on, or something happens on the card. */
+uint64_t play_next(const struct shares *shares);
+/* Takes the place of work_advance(). */
+void play_advance(struct shares *shares, uint64_t until);
 
 #endif

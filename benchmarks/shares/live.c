@@ -13,36 +13,35 @@ struct shares *shares_open(const struct shares_setup *setup)
 	shares->setup = *setup;
 	shares->wake = WORK_NEVER;
 	shares->work = work_create(&setup->card);
-	shares->play = shares->work ? work_play_create(shares->work) : NULL;
-	if (shares->play && !cgpu_sched_init(&shares->sched, &setup->settings, 0))
+	if (shares->work && !cgpu_sched_init(&shares->sched, &setup->settings, 0)) {
+		work_on_done(shares->work, play_kernel_ended, shares);
 		return shares;
+	}
 	shares_close(shares);
 	return NULL;
 }
 
 void shares_close(struct shares *shares)
 {
-	work_play_destroy(shares->play);
 	work_destroy(shares->work);
 	free(shares);
 }
 
 static int add_groups(struct shares *shares, struct member *member)
 {
-	struct work_program program = member->of.program;
+	struct shares_program *program = &member->of.program;
 	uint64_t now = work_now(shares->work);
 	uint32_t index;
 
-	program.start += now;
-	program.end = program.end == WORK_NEVER ? WORK_NEVER : program.end + now;
+	program->start += now;
+	program->end = program->end == WORK_NEVER ? WORK_NEVER : program->end + now;
 	for (index = 0; index < member->of.groups; index++) {
 		member->group[index] = work_group_add(shares->work, 0);
-		program.channel = work_channel_add(shares->work, member->group[index], program.depth);
-		member->channel[index] = program.channel;
-		if (program.channel == WORK_NONE)
+		member->channel[index] = work_channel_add(shares->work, member->group[index], program->depth);
+		if (member->channel[index] == WORK_NONE)
 			return -1;
-		if (program.steps && work_play_add(shares->play, &program) == WORK_NONE)
-			return -1;
+		if (program->steps)
+			play_begin(shares, &member->player[index], program, member->channel[index]);
 	}
 	return 0;
 }
@@ -51,7 +50,7 @@ int shares_join(struct shares *shares, uint32_t slot, const struct shares_contai
 {
 	struct member *member;
 
-	if (slot >= SHARES_CONTAINERS || container->groups > SHARES_GROUPS)
+	if (slot >= SHARES_CONTAINERS || container->groups > SHARES_GROUPS || !play_can_run(&container->program))
 		return -1;
 	if (cgpu_sched_join(&shares->sched, slot, container->weight, container->highprio, work_now(shares->work)))
 		return -1;

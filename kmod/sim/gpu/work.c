@@ -220,10 +220,7 @@ int work_submit(struct work *work, uint32_t number, const struct work_kernel *ke
 		return -EAGAIN;
 	if (!has_queue(channel))
 		return -ENOMEM;
-	channel->items[(channel->first + channel->count) % channel->size] = (struct work_item){
-		.kernel = *kernel,
-		.submitted = work->now,
-	};
+	channel->items[(channel->first + channel->count) % channel->size] = (struct work_item){ .kernel = *kernel };
 	channel->count++;
 	channel->submitted++;
 	work->group[channel->group].submitted++;
@@ -247,7 +244,6 @@ int work_engine_figures(const struct work *work, uint32_t number, struct work_en
 		.busy = engine->busy,
 		.switching = engine->switching,
 		.idle = engine->idle,
-		.loads = engine->loads,
 		.group = engine->loaded,
 		.channel = engine->state == WORK_RUNNING ? engine->channel : WORK_NONE,
 	};
@@ -276,12 +272,10 @@ int work_group_figures(const struct work *work, uint32_t number, struct work_gro
 	*figures = (struct work_group_figures){
 		.busy = group->busy,
 		.switching = group->switching,
-		.loads = group->loads,
 		.submitted = group->submitted,
 		.completed = group->completed,
 		.cancelled = group->cancelled,
 		.queued = queued(work, group),
-		.slice = group->slice,
 	};
 	return 0;
 }
@@ -298,7 +292,6 @@ int work_channel_figures(const struct work *work, uint32_t number, struct work_c
 		.submitted = channel->submitted,
 		.completed = channel->completed,
 		.queued = channel->count,
-		.enabled = channel->enabled,
 	};
 	return 0;
 }

@@ -55,23 +55,14 @@ struct work_kernel {
 	uint64_t tag; /* the submitter's */
 };
 
-struct work_done {
-	uint32_t channel;
-	uint32_t group;
-	uint64_t tag;
-	uint64_t submitted;
-	uint64_t started;
-	uint64_t ended;
-};
-
-/* Called from work_advance(), in the order of time. May submit work and make scheduling controls, which act after it returned. */
-typedef void (*work_done_fn)(void *ctx, const struct work_done *done);
+/* A kernel has ended. Called from work_advance(), in the order of time. May submit work and make scheduling controls,
+ * which act after it returned. */
+typedef void (*work_done_fn)(void *ctx, uint32_t channel, uint64_t tag);
 
 struct work_engine_figures {
 	uint64_t busy; /* busy, switching and idle together are all the time there was */
 	uint64_t switching;
 	uint64_t idle;
-	uint64_t loads; /* of another context */
 	uint32_t group; /* whose context is loaded, or is being loaded; WORK_NONE */
 	uint32_t channel; /* whose kernel runs now; WORK_NONE */
 };
@@ -79,12 +70,10 @@ struct work_engine_figures {
 struct work_group_figures {
 	uint64_t busy;
 	uint64_t switching; /* loading and saving its context */
-	uint64_t loads;
 	uint64_t submitted; /* completed, cancelled and queued together */
 	uint64_t completed;
 	uint64_t cancelled; /* of channels that were removed, or rewound, with work in them */
 	uint64_t queued;
-	uint64_t slice; /* as the card has it */
 };
 
 struct work_channel_figures {
@@ -92,7 +81,6 @@ struct work_channel_figures {
 	uint64_t submitted;
 	uint64_t completed;
 	uint64_t queued;
-	bool enabled;
 };
 
 struct work;

@@ -258,15 +258,8 @@ static void finish_kernel(struct work *work, struct work_engine *engine)
 {
 	struct work_channel *channel = &work->channel[engine->channel];
 	struct work_group *group = &work->group[channel->group];
-	const struct work_item *item = work_head(channel);
-	struct work_done done = {
-		.channel = engine->channel,
-		.group = channel->group,
-		.tag = item->kernel.tag,
-		.submitted = item->submitted,
-		.started = item->started,
-		.ended = work->now,
-	};
+	uint64_t tag = work_head(channel)->kernel.tag;
+	uint32_t index = engine->channel;
 
 	channel->first = channel->first + 1 < channel->size ? channel->first + 1 : 0;
 	channel->count--;
@@ -275,7 +268,7 @@ static void finish_kernel(struct work *work, struct work_engine *engine)
 	group->next_channel = channel->next;
 	engine->channel = WORK_NONE;
 	if (work->done)
-		work->done(work->done_ctx, &done);
+		work->done(work->done_ctx, index, tag);
 }
 
 /* Load the next runnable group. False: there is none. */
@@ -291,8 +284,6 @@ static bool load(struct work *work, struct work_engine *engine)
 	if (group == engine->loaded)
 		return true;
 	engine->loaded = group;
-	engine->loads++;
-	work->group[group].loads++;
 	if (work->setup.switch_ns) {
 		engine->for_group = group;
 		engine->state = WORK_SWITCHING;
@@ -349,8 +340,6 @@ static bool settle_running(struct work *work, struct work_engine *engine)
 		hand_over(work, engine);
 		return true;
 	}
-	if (!item->progress)
-		item->started = work->now;
 	return false;
 }
 

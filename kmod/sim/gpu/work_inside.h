@@ -11,8 +11,6 @@
 /* A kernel in a queue. */
 struct work_item {
 	struct work_kernel kernel;
-	uint64_t submitted;
-	uint64_t started;
 	uint64_t progress; /* time that it has run already */
 };
 
@@ -48,7 +46,6 @@ struct work_group {
 	uint32_t next_channel;
 	uint64_t busy;
 	uint64_t switching;
-	uint64_t loads;
 	uint64_t submitted;
 	uint64_t completed;
 	uint64_t cancelled;
@@ -75,7 +72,6 @@ struct work_engine {
 	uint64_t busy;
 	uint64_t switching;
 	uint64_t idle;
-	uint64_t loads;
 };
 
 enum work_command_kind {
