@@ -55,7 +55,6 @@ struct memory {
 
 struct client;
 struct backing;
-struct gpu_map;
 struct gpu_channel;
 struct share;
 struct engines;
@@ -83,10 +82,8 @@ struct object {
 	struct engine_channel *channel;
 	/* Backing of the host's memory; that of the card's memory is in `memory`. */
 	struct backing *backing;
-	/* Address space and address of virtual memory. */
+	/* Address space of a context share. */
 	uint32_t virtual_space;
-	uint64_t virtual_address;
-	struct gpu_map *maps; /* of an address space */
 	uint64_t tables; /* bytes of page tables, of an address space or of addresses */
 	bool pooled; /* they are the pool's */
 	struct gpu_channel *work; /* of a channel that reads pushbuffers */
@@ -94,7 +91,6 @@ struct object {
 
 /* Functions of cards whose memory has contents (gpu.h). */
 struct contents {
-	void (*forget_maps)(struct sim *sim, struct object *va_space);
 	void (*forget_work)(struct sim *sim, struct object *channel);
 	uint32_t (*add_work)(struct sim *sim, struct object *channel, const uint8_t *params);
 	const struct escape_entry *escapes;
@@ -104,7 +100,6 @@ struct open_file;
 struct uvm_file;
 struct client {
 	struct client *next;
-	struct client *prev;
 	struct open_file *owner;
 	struct object *root;
 	uint32_t handle;
@@ -117,7 +112,6 @@ struct client {
 /* One open file description. */
 struct open_file {
 	struct open_file *next;
-	struct open_file *prev;
 	uint64_t id;
 	uint32_t card; /* SIM_NO_CARD: nvidiactl */
 	uint64_t registered;
@@ -321,6 +315,8 @@ struct memory_request {
 	uint64_t limit;
 };
 uint32_t memory_create(struct sim *sim, uint32_t card, struct memory_request *request, struct memory **memory);
+/* Takes bytes of a card; false: it has too few left. */
+bool memory_take(struct card *card, uint64_t bytes);
 /* Takes memory for the driver itself. */
 uint32_t memory_set_aside(struct sim *sim, uint32_t card, uint64_t bytes, struct memory **memory);
 void memory_release(struct sim *sim, struct memory *memory);

@@ -10,23 +10,11 @@
 #include "sim.h"
 #include "backing.h"
 
-/* A piece of an address space. */
-struct gpu_map {
-	struct gpu_map *next;
-	uint64_t start;
-	uint64_t end; /* the last byte */
-	struct backing *backing;
-	uint64_t offset;
-};
-
 /* gpu_space.c */
-void gpu_maps_free(struct sim *sim, struct object *va_space);
 /* Into an address space of a client, by its handle. Whole, or not at all. */
 bool gpu_read(struct sim *sim, uint64_t client, uint32_t va_space, uint64_t address, void *out, uint64_t size);
 bool gpu_write(struct sim *sim, uint64_t client, uint32_t va_space, uint64_t address, const void *data, uint64_t size);
 bool gpu_copy(struct sim *sim, uint64_t client, uint32_t va_space, uint64_t from, uint64_t to, uint64_t size);
-int escape_map_dma(struct call *call);
-int escape_unmap_dma(struct call *call);
 
 /* mapping.c */
 extern const struct contents gpu_contents;
@@ -52,7 +40,6 @@ struct gpu_channel {
 	uint32_t subchannel;
 	uint32_t count;
 	uint32_t operation;
-	bool waits; /* for a semaphore: the same method is run again */
 	bool failed; /* it did what the card cannot; it is read no further */
 	/* Place and length of data that the pushbuffer itself has. */
 	uint64_t inline_at;

@@ -16,7 +16,9 @@
 /* Methods below this are the host's, for any class of the subchannel. */
 #define FIRST_OF_CLASS 0x100u
 #define MOST_BYTES (1ull << 36) /* of one launch */
+/* Components of a pixel of the copy engine, each of which comes from somewhere: X, Y, Z and W. */
 #define COMPONENTS 4u
+#define COMPONENT_BITS (NVC5B5_SET_REMAP_COMPONENTS_DST_Y_SHIFT - NVC5B5_SET_REMAP_COMPONENTS_DST_X_SHIFT)
 
 static uint32_t va_space_of(struct sim *sim, const struct object *object, const uint8_t *params)
 {
@@ -112,21 +114,6 @@ static bool release(
 	return false;
 }
 
-/* Four components of a pixel of the copy engine, each of which comes from somewhere. */
-static uint32_t component(uint32_t remap, uint32_t which)
-{
-	switch (which) {
-	case 0:
-		return GPU_FIELD(remap, NVC5B5_SET_REMAP_COMPONENTS_DST_X);
-	case 1:
-		return GPU_FIELD(remap, NVC5B5_SET_REMAP_COMPONENTS_DST_Y);
-	case 2:
-		return GPU_FIELD(remap, NVC5B5_SET_REMAP_COMPONENTS_DST_Z);
-	default:
-		return GPU_FIELD(remap, NVC5B5_SET_REMAP_COMPONENTS_DST_W);
-	}
-}
-
 /* Makes a pixel of constants, as clients do to set memory. Returns its size, or 0 where constants do not suffice. */
 static uint32_t pixel_of(const uint32_t *value, uint8_t pixel[16])
 {
@@ -135,7 +122,7 @@ static uint32_t pixel_of(const uint32_t *value, uint8_t pixel[16])
 	uint32_t count = GPU_FIELD(remap, NVC5B5_SET_REMAP_COMPONENTS_NUM_DST_COMPONENTS) + 1, i, from;
 
 	for (i = 0; i < count && i < COMPONENTS; i++) {
-		from = component(remap, i);
+		from = GPU_FIELD(remap >> i * COMPONENT_BITS, NVC5B5_SET_REMAP_COMPONENTS_DST_X);
 		if (from != NVC5B5_SET_REMAP_COMPONENTS_DST_X_CONST_A &&
 			from != NVC5B5_SET_REMAP_COMPONENTS_DST_X_CONST_B)
 			return 0;
@@ -297,28 +284,6 @@ static bool semaphore(struct sim *sim, struct gpu_channel *channel, const uint32
 	return acquire(sim, channel, operation, address, payload, is_long);
 }
 
-/* The older four methods for the same. */
-static bool old_semaphore(struct sim *sim, struct gpu_channel *channel, const uint32_t *value, uint32_t data)
-{
-	uint64_t address = GPU_ADDRESS(value, NVC46F_SEMAPHOREA, NVC46F_SEMAPHOREB) & ~3ull;
-	uint32_t payload = value[NVC46F_SEMAPHOREC / 4];
-
-	switch (GPU_FIELD(data, NVC46F_SEMAPHORED_OPERATION)) {
-	case NVC46F_SEMAPHORED_OPERATION_RELEASE:
-		return release(sim, channel, address, payload, false,
-			GPU_FIELD(data, NVC46F_SEMAPHORED_RELEASE_SIZE) == NVC46F_SEMAPHORED_RELEASE_SIZE_16BYTE);
-	case NVC46F_SEMAPHORED_OPERATION_ACQUIRE:
-		return acquire(sim, channel, NVC46F_SEM_EXECUTE_OPERATION_ACQUIRE, address, payload, false);
-	case NVC46F_SEMAPHORED_OPERATION_ACQ_GEQ:
-		return acquire(sim, channel, NVC46F_SEM_EXECUTE_OPERATION_ACQ_CIRC_GEQ, address, payload, false);
-	case NVC46F_SEMAPHORED_OPERATION_ACQ_AND:
-		return acquire(sim, channel, NVC46F_SEM_EXECUTE_OPERATION_ACQ_AND, address, payload, false);
-	default:
-		fail(sim, channel, "a reduction on a semaphore, which this card does not do", data);
-		return false;
-	}
-}
-
 /* The methods that are read here are alike from Volta to Blackwell, but for the bits of an address (clc3b5.h to clc9b5.h). */
 static bool is_copy(uint32_t class_id)
 {
@@ -372,9 +337,10 @@ static bool host_method(
 		return set_object(sim, channel, subchannel, GPU_FIELD(data, NVC46F_SET_OBJECT_NVCLASS));
 	if (method == NVC46F_SEM_EXECUTE)
 		return semaphore(sim, channel, value, data);
-	else if (method == NVC46F_SEMAPHORED)
-		return old_semaphore(sim, channel, value, data);
-	return true;
+	if (method != NVC46F_SEMAPHORED)
+		return true;
+	fail(sim, channel, "an older way to a semaphore, which this card does not do", data);
+	return false;
 }
 
 static void report(struct sim *sim, struct gpu_channel *channel, const uint32_t *value, uint32_t data)

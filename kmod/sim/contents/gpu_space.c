@@ -1,11 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * A card's address spaces: memory mapped by NV_ESC_RM_MAP_MEMORY_DMA, memory mapped by UVM, and for the rest of an
- * address space that UVM knows, the process's own memory at the same addresses (semaphore pools and managed memory, which
- * the process maps at the card's addresses).
+ * A card's address spaces that UVM knows: memory mapped by UVM, and for the rest the process's own memory at the same
+ * addresses (semaphore pools and managed memory, which the process maps at the card's addresses). Nothing is mapped by
+ * NV_ESC_RM_MAP_MEMORY_DMA, which libcuda (535.261.03, 550.163.01) does not use.
  */
-#include <stdlib.h>
-
 #include "gpu.h"
 #include "uvm.h"
 
@@ -18,31 +16,6 @@ struct piece {
 	uint64_t offset;
 	uint64_t room;
 };
-
-void gpu_maps_free(struct sim *sim, struct object *va_space)
-{
-	struct gpu_map *next;
-
-	for (; va_space->maps; va_space->maps = next) {
-		next = va_space->maps->next;
-		backing_put(sim, va_space->maps->backing);
-		free(va_space->maps);
-	}
-}
-
-static bool find_map(const struct object *va_space, uint64_t address, struct piece *piece)
-{
-	const struct gpu_map *at = va_space->maps;
-
-	while (at && (address < at->start || address > at->end))
-		at = at->next;
-	if (!at)
-		return false;
-	*piece = (struct piece){
-		.backing = at->backing, .offset = at->offset + (address - at->start), .room = at->end - address + 1
-	};
-	return true;
-}
 
 static bool find_external(const struct uvm_file *file, uint64_t address, struct piece *piece)
 {
@@ -81,8 +54,6 @@ static bool find(struct sim *sim, uint64_t number, uint32_t handle, uint64_t add
 
 	if (!va_space || va_space->class_id != FERMI_VASPACE_A)
 		return false;
-	if (find_map(va_space, address, piece))
-		return true;
 	uvm = uvm_of(sim, client, va_space);
 	if (!uvm)
 		return false;
@@ -143,101 +114,4 @@ bool gpu_copy(struct sim *sim, uint64_t client, uint32_t va_space, uint64_t from
 			return false;
 	}
 	return true;
-}
-
-/* The address space that a piece of virtual memory, or the space itself, stands for. */
-static struct object *va_space_of(struct sim *sim, struct object *dma)
-{
-	struct object *va_space =
-		dma->class_id == FERMI_VASPACE_A ? dma : object_find(sim, dma->client, dma->virtual_space);
-
-	return va_space && va_space->class_id == FERMI_VASPACE_A ? va_space : NULL;
-}
-
-static uint32_t map(struct sim *sim, struct object *va_space, struct object *memory, uint64_t address, uint64_t offset,
-	uint64_t length)
-{
-	struct backing *backing = backing_of(sim, memory);
-	struct gpu_map *made;
-
-	if (!backing || length == 0 || offset > backing->size || length > backing->size - offset ||
-		address + length < address)
-		return NV_ERR_INVALID_ARGUMENT;
-	made = calloc(1, sizeof(*made));
-	if (!made)
-		return NV_ERR_NO_MEMORY;
-	*made = (struct gpu_map){ va_space->maps, address, address + length - 1, backing, offset };
-	backing->refs++;
-	va_space->maps = made;
-	return NV_OK;
-}
-
-static uint32_t map_dma(struct call *call)
-{
-	const struct nv_layout_NVOS46_PARAMETERS *at = &call->sim->abi->NVOS46_PARAMETERS;
-	struct object *dma, *memory, *va_space;
-	uint64_t address = get64(call->data, at->dmaOffset), offset = get64(call->data, at->offset);
-	struct client *client;
-	uint32_t status = client_for_call(call, get32(call->data, at->hClient), &client);
-
-	if (status != NV_OK)
-		return status;
-	dma = object_find(call->sim, client, get32(call->data, at->hDma));
-	memory = object_find(call->sim, client, get32(call->data, at->hMemory));
-	va_space = dma ? va_space_of(call->sim, dma) : NULL;
-	if (!va_space || !memory)
-		return NV_ERR_OBJECT_NOT_FOUND;
-	if (!(get32(call->data, at->flags) &
-		    NVOS46_FLAGS_DMA_OFFSET_FIXED_MASK << NVOS46_FLAGS_DMA_OFFSET_FIXED_SHIFT)) {
-		address = dma->virtual_address + offset;
-		put64(call->data, at->dmaOffset, address);
-	}
-	return map(call->sim, va_space, memory, address, offset, get64(call->data, at->length));
-}
-
-int escape_map_dma(struct call *call)
-{
-	const struct nv_layout_NVOS46_PARAMETERS *at = &call->sim->abi->NVOS46_PARAMETERS;
-
-	pthread_mutex_lock(&call->sim->lock);
-	put32(call->data, at->status, map_dma(call));
-	pthread_mutex_unlock(&call->sim->lock);
-	return 0;
-}
-
-static uint32_t unmap_dma(struct call *call)
-{
-	const struct nv_layout_NVOS47_PARAMETERS *at = &call->sim->abi->NVOS47_PARAMETERS;
-	uint64_t address = get64(call->data, at->dmaOffset);
-	struct object *dma, *va_space;
-	struct gpu_map **found, *gone;
-	struct client *client;
-	uint32_t status = client_for_call(call, get32(call->data, at->hClient), &client);
-
-	if (status != NV_OK)
-		return status;
-	dma = object_find(call->sim, client, get32(call->data, at->hDma));
-	va_space = dma ? va_space_of(call->sim, dma) : NULL;
-	if (!va_space)
-		return NV_ERR_OBJECT_NOT_FOUND;
-	found = &va_space->maps;
-	while (*found && (*found)->start != address)
-		found = &(*found)->next;
-	if (!*found)
-		return NV_ERR_INVALID_ADDRESS;
-	gone = *found;
-	*found = gone->next;
-	backing_put(call->sim, gone->backing);
-	free(gone);
-	return NV_OK;
-}
-
-int escape_unmap_dma(struct call *call)
-{
-	const struct nv_layout_NVOS47_PARAMETERS *at = &call->sim->abi->NVOS47_PARAMETERS;
-
-	pthread_mutex_lock(&call->sim->lock);
-	put32(call->data, at->status, unmap_dma(call));
-	pthread_mutex_unlock(&call->sim->lock);
-	return 0;
 }

@@ -91,13 +91,10 @@ static const struct escape_entry escapes[] = {
 	{ NV_ESC_RM_MAP_MEMORY, ON_CTL, BYTES(nv_ioctl_nvos33_parameters_with_fd), escape_map_memory },
 	{ NV_ESC_RM_UNMAP_MEMORY, ON_CTL, CARD_BYTES(NVOS34_PARAMETERS), escape_unmap_memory },
 	{ NV_ESC_RM_UPDATE_DEVICE_MAPPING_INFO, ON_CTL, BYTES(NVOS56_PARAMETERS), escape_move_mapping },
-	{ NV_ESC_RM_MAP_MEMORY_DMA, ON_CTL, BYTES(NVOS46_PARAMETERS), escape_map_dma },
-	{ NV_ESC_RM_UNMAP_MEMORY_DMA, ON_CTL, BYTES(NVOS47_PARAMETERS), escape_unmap_dma },
 	{ 0 },
 };
 
 const struct contents gpu_contents = {
-	.forget_maps = gpu_maps_free,
 	.forget_work = gpu_channel_forget,
 	.add_work = gpu_channel_add,
 	.escapes = escapes,

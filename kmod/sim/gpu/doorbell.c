@@ -46,24 +46,17 @@ static int ring(struct sim *sim, struct open_file *file, const struct doorbell *
 
 int doorbell_write(struct sim *sim, struct open_file *file, const void *data, size_t size)
 {
-	size_t records = size / sizeof(struct doorbell), taken = 0;
-	const uint8_t *from = data;
 	struct doorbell record;
-	int result = -EINVAL;
+	int result;
 
-	if (file->card == SIM_NO_CARD || !records || size % sizeof(record))
+	if (file->card == SIM_NO_CARD || size != sizeof(record))
 		return -EINVAL;
+	memcpy(&record, data, sizeof(record));
 	pthread_mutex_lock(&sim->lock);
 	engines_advance(sim, file->card);
-	while (taken < records && taken < DOORBELL_RECORDS) {
-		memcpy(&record, from + taken * sizeof(record), sizeof(record));
-		result = ring(sim, file, &record);
-		if (result != 0)
-			break;
-		taken++;
-	}
+	result = ring(sim, file, &record);
 	pthread_mutex_unlock(&sim->lock);
-	return taken ? (int)(taken * sizeof(record)) : result;
+	return result == 0 ? (int)sizeof(record) : result;
 }
 
 int doorbell_read(struct sim *sim, struct open_file *file, void *out, size_t size)

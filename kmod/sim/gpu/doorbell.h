@@ -4,11 +4,11 @@
  * real card writes work to memory, and tells the card by a store to a mapped page, without a call. Here write(2) on the
  * card's node takes the place of that store. As there, nothing that looks at driver calls sees it.
  *
- * write(2) takes one or more records, each of which launches `count` kernels; a count of 0 launches none. The file has to
- * belong to the channel's client: tied by NV_ESC_REGISTER_FD to the nvidiactl that the client was made on. The result is
- * the bytes of the records that were taken: a record is taken whole, or not at all when the channel's queue has not as
- * many places left; EAGAIN when that was the first one. EPERM: the client is not of this file; ENOENT: it has no such
- * channel on this card; EINVAL: not a whole record, a length of 0, more kernels than the queue has places, nvidiactl.
+ * write(2) takes one record, which launches `count` kernels; a count of 0 launches none. The file has to belong to the
+ * channel's client: tied by NV_ESC_REGISTER_FD to the nvidiactl that the client was made on. A record is taken whole, or
+ * not at all when the channel's queue has not as many places left: EAGAIN. EPERM: the client is not of this file; ENOENT:
+ * it has no such channel on this card; EINVAL: not a record, a length of 0, more kernels than the queue has places,
+ * nvidiactl.
  *
  * read(2) gives the figures of the channel of the last record that was written to the file, taken or not; ENODATA before
  * the first. So ask with a count of 0. Threads that share a file have to keep each other from writing in between.
@@ -18,8 +18,6 @@
 
 #include <stdint.h>
 
-/* Records of one write(2); the rest is not taken. */
-#define DOORBELL_RECORDS 64u
 /* Places in the queue of a channel, unless its gpFifoEntries says fewer. */
 #define DOORBELL_QUEUE 1024u
 

@@ -121,26 +121,17 @@ static uint32_t engine_of(uint32_t type)
 	return type <= NV2080_ENGINE_TYPE_GR7 ? GRAPHICS : OTHERS;
 }
 
-static void link_group(struct engines *engines, struct engine_group *group)
-{
-	group->next = engines->groups;
-	if (group->next)
-		group->next->prev = group;
-	engines->groups = group;
-}
-
 static void release(struct engines *engines, struct engine_group *group)
 {
+	struct engine_group **at = &engines->groups;
+
 	if (--group->refs)
 		return;
 	samples_keep(engines, group);
 	work_group_remove(engines->work, group->id);
-	if (group->prev)
-		group->prev->next = group->next;
-	else
-		engines->groups = group->next;
-	if (group->next)
-		group->next->prev = group->prev;
+	while (*at != group)
+		at = &(*at)->next;
+	*at = group->next;
 	free(group);
 }
 
@@ -166,7 +157,8 @@ static uint32_t make_group(struct sim *sim, const struct object *object, uint32_
 	group->process = object->client->process;
 	group->is_bound = engine != NV2080_ENGINE_TYPE_NULL;
 	group->timeslice = WORK_SLICE_DEFAULT;
-	link_group(card->engines, group);
+	group->next = card->engines->groups;
+	card->engines->groups = group;
 	*made = group;
 	return NV_OK;
 }
@@ -201,8 +193,6 @@ static uint32_t join(struct engines *engines, struct object *object, struct engi
 		return status;
 	}
 	channel->next = group->channels;
-	if (channel->next)
-		channel->next->prev = channel;
 	group->channels = channel;
 	group->count++;
 	group->refs++;
@@ -241,12 +231,11 @@ void engines_share(const struct object *source, struct object *copy)
 
 static void leave_group(struct engines *engines, struct engine_channel *channel)
 {
-	if (channel->prev)
-		channel->prev->next = channel->next;
-	else
-		channel->group->channels = channel->next;
-	if (channel->next)
-		channel->next->prev = channel->prev;
+	struct engine_channel **at = &channel->group->channels;
+
+	while (*at != channel)
+		at = &(*at)->next;
+	*at = channel->next;
 	channel->group->count--;
 	work_channel_remove(engines->work, channel->id);
 	free(channel);

@@ -20,7 +20,6 @@
 /* KernelChannelGroup: the group that an object of a channel group, and each duplicate of it, stands for. */
 struct engine_group {
 	struct engine_group *next; /* of the card */
-	struct engine_group *prev;
 	struct engine_channel *channels;
 	uint32_t count; /* of these */
 	uint32_t refs; /* objects, and channels */
@@ -35,7 +34,6 @@ struct engine_group {
 
 struct engine_channel {
 	struct engine_channel *next; /* of the group */
-	struct engine_channel *prev;
 	struct engine_group *group;
 	uint32_t id;
 	uint32_t queue;

@@ -184,6 +184,28 @@ static bool round_to(uint64_t *value, uint64_t unit)
 	return true;
 }
 
+bool memory_take(struct card *card, uint64_t bytes)
+{
+	if (bytes > card->bytes - card->used)
+		return false;
+	card->used += bytes;
+	if (card->used > card->peak)
+		card->peak = card->used;
+	return true;
+}
+
+uint32_t memory_set_aside(struct sim *sim, uint32_t index, uint64_t bytes, struct memory **memory)
+{
+	if (bytes > sim->cards[index].bytes - sim->cards[index].used)
+		return NV_ERR_NO_MEMORY;
+	*memory = calloc(1, sizeof(**memory));
+	if (!*memory)
+		return NV_ERR_INSUFFICIENT_RESOURCES;
+	**memory = (struct memory){ .refs = 1, .card = index, .taken = bytes };
+	memory_take(&sim->cards[index], bytes);
+	return NV_OK;
+}
+
 static uint32_t memory_place(struct sim *sim, uint32_t index, struct memory_request *request, struct memory **memory)
 {
 	struct card *card = &sim->cards[index];
@@ -198,33 +220,14 @@ static uint32_t memory_place(struct sim *sim, uint32_t index, struct memory_requ
 	if (!round_to(&request->size, page))
 		return NV_ERR_NO_MEMORY;
 	taken = request->size;
-	if (!round_to(&taken, page < SIM_PAGE_BIG ? SIM_PAGE_BIG : page) || taken > card->bytes - card->used)
+	if (!round_to(&taken, page < SIM_PAGE_BIG ? SIM_PAGE_BIG : page))
 		return NV_ERR_NO_MEMORY;
-	*memory = calloc(1, sizeof(**memory));
-	if (!*memory)
-		return NV_ERR_INSUFFICIENT_RESOURCES;
-	**memory = (struct memory){ .refs = 1, .card = index, .size = request->size, .taken = taken };
+	status = memory_set_aside(sim, index, taken, memory);
+	if (status != NV_OK)
+		return status;
+	(*memory)->size = request->size;
 	report(card, request, page);
-	card->used += taken;
-	if (card->used > card->peak)
-		card->peak = card->used;
 	card->next_offset += taken;
-	return NV_OK;
-}
-
-uint32_t memory_set_aside(struct sim *sim, uint32_t index, uint64_t bytes, struct memory **memory)
-{
-	struct card *card = &sim->cards[index];
-
-	if (bytes > card->bytes - card->used)
-		return NV_ERR_NO_MEMORY;
-	*memory = calloc(1, sizeof(**memory));
-	if (!*memory)
-		return NV_ERR_INSUFFICIENT_RESOURCES;
-	**memory = (struct memory){ .refs = 1, .card = index, .taken = bytes };
-	card->used += bytes;
-	if (card->used > card->peak)
-		card->peak = card->used;
 	return NV_OK;
 }
 

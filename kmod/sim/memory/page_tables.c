@@ -58,22 +58,12 @@ static uint64_t pinned_size(const struct memory_request *request)
 	}
 }
 
-static bool card_gives(struct card *card, uint64_t bytes)
-{
-	if (bytes > card->bytes - card->used)
-		return false;
-	card->used += bytes;
-	if (card->used > card->peak)
-		card->peak = card->used;
-	return true;
-}
-
 uint32_t tables_fill_pool(struct sim *sim, uint32_t index, uint64_t bytes)
 {
 	struct card *card = &sim->cards[index];
 	uint64_t more = bytes > card->pool_free ? round_to(bytes - card->pool_free, SIM_PAGE_BIG) : 0;
 
-	if (!card_gives(card, more))
+	if (!memory_take(card, more))
 		return NV_ERR_NO_MEMORY;
 	card->pool_free += more;
 	return NV_OK;
@@ -87,7 +77,7 @@ static uint32_t pin(struct sim *sim, struct object *object, uint64_t bytes, bool
 	if (pooled) {
 		card->pool_free -= bytes;
 		card->pool_used += bytes;
-	} else if (!card_gives(card, bytes)) {
+	} else if (!memory_take(card, bytes)) {
 		return NV_ERR_NO_MEMORY;
 	}
 	object->tables = bytes;

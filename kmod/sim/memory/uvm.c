@@ -113,7 +113,6 @@ void uvm_release(struct sim *sim, struct uvm_file *file)
 
 	pthread_mutex_lock(&sim->lock);
 	uvm_drop_all(sim, file);
-	uvm_drop_groups(file);
 	drop_channels(file, SIM_NO_CARD);
 	while (*at != file)
 		at = &(*at)->next;

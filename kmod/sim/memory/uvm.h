@@ -42,7 +42,6 @@ struct uvm_range {
 	enum uvm_kind kind;
 };
 
-struct uvm_group;
 struct uvm_channel;
 
 /* One open file description. */
@@ -56,7 +55,6 @@ struct uvm_file {
 	uint64_t va_space_client[SIM_MAX_CARDS]; /* by number */
 	uint32_t va_space[SIM_MAX_CARDS];
 	struct uvm_range *ranges;
-	struct uvm_group *groups;
 	uint64_t last_group;
 	struct uvm_channel *channels;
 	/* The other file, which a file of type UVM_MM keeps open. */
@@ -113,7 +111,6 @@ uint32_t uvm_policy(struct uvm_call *call);
 uint32_t uvm_validate_va_range(struct uvm_call *call);
 uint32_t uvm_pageable_access_on_gpu(struct uvm_call *call);
 uint32_t uvm_migrate(struct uvm_call *call);
-void uvm_drop_groups(struct uvm_file *file);
 
 /* uvm.c: files of its node, without the lock. NULL: no memory. */
 struct uvm_file *uvm_open(struct sim *sim);

@@ -4,60 +4,25 @@
  * uvm_policy.c, uvm_migrate.c). A simulated card's managed memory stays in the process in any case, where the card
  * reads it. FUSE does not report mappings, so no call knows whether an address has one.
  */
-#include <stdlib.h>
-
 #include "uvm.h"
 
-struct uvm_group {
-	struct uvm_group *next;
-	uint64_t id;
-};
-
-static struct uvm_group **group_at(struct uvm_file *file, uint64_t id)
+/* Groups have the numbers from 1 to the last one. None is taken from the count again when it is destroyed. */
+static bool is_group(const struct uvm_file *file, uint64_t id)
 {
-	struct uvm_group **at = &file->groups;
-
-	while (*at && (*at)->id != id)
-		at = &(*at)->next;
-	return at;
-}
-
-static void group_drop(struct uvm_group **at)
-{
-	struct uvm_group *gone = *at;
-
-	*at = gone->next;
-	free(gone);
-}
-
-void uvm_drop_groups(struct uvm_file *file)
-{
-	while (file->groups)
-		group_drop(&file->groups);
+	return id != 0 && id <= file->last_group;
 }
 
 uint32_t uvm_create_range_group(struct uvm_call *call)
 {
-	struct uvm_group *made = calloc(1, sizeof(*made));
-
-	if (!made)
-		return NV_ERR_NO_MEMORY;
-	made->id = ++call->file->last_group;
-	made->next = call->file->groups;
-	call->file->groups = made;
-	put64(call->params, call->sim->card_abi->UVM_CREATE_RANGE_GROUP_PARAMS.rangeGroupId, made->id);
+	put64(call->params, call->sim->card_abi->UVM_CREATE_RANGE_GROUP_PARAMS.rangeGroupId, ++call->file->last_group);
 	return NV_OK;
 }
 
 uint32_t uvm_destroy_range_group(struct uvm_call *call)
 {
 	uint64_t id = get64(call->params, call->sim->card_abi->UVM_DESTROY_RANGE_GROUP_PARAMS.rangeGroupId);
-	struct uvm_group **at = group_at(call->file, id);
 
-	if (!*at)
-		return NV_ERR_OBJECT_NOT_FOUND;
-	group_drop(at);
-	return NV_OK;
+	return is_group(call->file, id) ? NV_OK : NV_ERR_OBJECT_NOT_FOUND;
 }
 
 static uint32_t span_at(const struct uvm_call *call, uint16_t base, uint16_t length)
@@ -74,7 +39,7 @@ uint32_t uvm_set_range_group(struct uvm_call *call)
 
 	if (status != NV_OK)
 		return status;
-	return id == 0 || *group_at(call->file, id) ? NV_OK : NV_ERR_OBJECT_NOT_FOUND;
+	return id == 0 || is_group(call->file, id) ? NV_OK : NV_ERR_OBJECT_NOT_FOUND;
 }
 
 /* The processor, or a card that is registered. */

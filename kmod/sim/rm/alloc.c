@@ -134,8 +134,6 @@ uint32_t memory_describe(struct sim *sim, struct object *object, struct memory_r
 			request->offset = SIM_VIRTUAL_BASE + sim->next_virtual;
 			sim->next_virtual += (request->size + SIM_PAGE_HUGE - 1) / SIM_PAGE_HUGE * SIM_PAGE_HUGE;
 		}
-		object->virtual_space = request->va_space;
-		object->virtual_address = request->offset;
 		return NV_OK;
 	}
 	object->backing = backing_make(request->size);

@@ -17,8 +17,6 @@ struct open_file *file_open(struct sim *sim, uint32_t card)
 	file->id = ++sim->next_file;
 	file->card = card;
 	file->next = sim->files;
-	if (file->next)
-		file->next->prev = file;
 	sim->files = file;
 	sim->file_count++;
 	return file;
@@ -26,17 +24,15 @@ struct open_file *file_open(struct sim *sim, uint32_t card)
 
 void file_release(struct sim *sim, struct open_file *file)
 {
+	struct open_file **at = &sim->files;
 	uint32_t i;
 
 	pthread_mutex_lock(&sim->lock);
 	exports_drop(sim, file);
 	clients_free_of(sim, file);
-	if (file->prev)
-		file->prev->next = file->next;
-	else
-		sim->files = file->next;
-	if (file->next)
-		file->next->prev = file->prev;
+	while (*at != file)
+		at = &(*at)->next;
+	*at = file->next;
 	sim->file_count--;
 	for (i = 0; i < sim->card_count; i++)
 		if (file->cards & 1u << i)

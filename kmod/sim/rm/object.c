@@ -263,8 +263,6 @@ static void remove_leaf(struct sim *sim, struct object *object)
 		memory_release(sim, object->memory);
 	tables_free(sim, object);
 	backing_put(sim, object->backing);
-	if (object->maps)
-		sim->contents->forget_maps(sim, object);
 	if (object->work)
 		sim->contents->forget_work(sim, object);
 	shares_free(object);
@@ -378,8 +376,6 @@ uint32_t client_create(struct sim *sim, struct open_file *owner, struct alloc_re
 		return status;
 	}
 	client->next = sim->clients;
-	if (client->next)
-		client->next->prev = client;
 	sim->clients = client;
 	sim->client_count++;
 	return NV_OK;
@@ -387,13 +383,12 @@ uint32_t client_create(struct sim *sim, struct open_file *owner, struct alloc_re
 
 void client_free(struct sim *sim, struct client *client)
 {
+	struct client **at = &sim->clients;
+
 	object_free(sim, client->root);
-	if (client->prev)
-		client->prev->next = client->next;
-	else
-		sim->clients = client->next;
-	if (client->next)
-		client->next->prev = client->prev;
+	while (*at != client)
+		at = &(*at)->next;
+	*at = client->next;
 	sim->client_count--;
 	free(client);
 }

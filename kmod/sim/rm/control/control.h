@@ -50,6 +50,9 @@ struct control_entry {
 #define NV_PARAMS(name) .bytes_at = offsetof(struct nv_abi, name.bytes)
 #define NO_PARAMS .bytes_at = SIZE_MAX
 #define CARD_PARAMS(name) .of_card = true, .bytes_at = offsetof(struct card_abi, name.bytes)
+/* A control and its parameters by the name that both have. Where the names differ, a row says both. */
+#define NV_CONTROL(class, name) class##_CTRL_CMD_##name, NV_PARAMS(class##_CTRL_##name##_PARAMS)
+#define CARD_CONTROL(class, name) class##_CTRL_CMD_##name, CARD_PARAMS(class##_CTRL_##name##_PARAMS)
 
 /* The controls of one subject, each in the file of that name. */
 struct control_set {

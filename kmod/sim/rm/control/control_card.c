@@ -276,24 +276,16 @@ static uint32_t control_time_correlation(struct control *control)
 }
 
 static const struct control_entry entries[] = {
-	{ NV2080_CTRL_CMD_MC_GET_ARCH_INFO, CARD_PARAMS(NV2080_CTRL_MC_GET_ARCH_INFO_PARAMS), .answer = control_arch },
-	{ NV2080_CTRL_CMD_GPU_GET_INFO_V2, NV_PARAMS(NV2080_CTRL_GPU_GET_INFO_V2_PARAMS),
-		.answer = control_board_info },
-	{ NV2080_CTRL_CMD_BUS_GET_PCI_BAR_INFO, CARD_PARAMS(NV2080_CTRL_BUS_GET_PCI_BAR_INFO_PARAMS),
-		.answer = control_bars },
-	{ NV2080_CTRL_CMD_BUS_GET_PCI_INFO, CARD_PARAMS(NV2080_CTRL_BUS_GET_PCI_INFO_PARAMS),
-		.answer = control_bus_pci },
-	{ NV2080_CTRL_CMD_BUS_GET_INFO, CARD_PARAMS(NV2080_CTRL_BUS_GET_INFO_PARAMS), .answer = control_bus_info },
-	{ NV2080_CTRL_CMD_BUS_GET_INFO_V2, CARD_PARAMS(NV2080_CTRL_BUS_GET_INFO_V2_PARAMS),
-		.answer = control_bus_info_v2 },
-	{ NV2080_CTRL_CMD_GSP_GET_FEATURES, CARD_PARAMS(NV2080_CTRL_GSP_GET_FEATURES_PARAMS),
-		.answer = control_gsp_features },
-	{ NV2080_CTRL_CMD_BIOS_GET_INFO, CARD_PARAMS(NV2080_CTRL_BIOS_GET_INFO_PARAMS), .answer = control_bios_info },
-	{ NV2080_CTRL_CMD_BIOS_GET_INFO_V2, CARD_PARAMS(NV2080_CTRL_BIOS_GET_INFO_V2_PARAMS),
-		.answer = control_bios_info_v2 },
-	{ NV2080_CTRL_CMD_TIMER_GET_GPU_CPU_TIME_CORRELATION_INFO,
-		CARD_PARAMS(NV2080_CTRL_TIMER_GET_GPU_CPU_TIME_CORRELATION_INFO_PARAMS),
-		.answer = control_time_correlation },
+	{ CARD_CONTROL(NV2080, MC_GET_ARCH_INFO), .answer = control_arch },
+	{ NV_CONTROL(NV2080, GPU_GET_INFO_V2), .answer = control_board_info },
+	{ CARD_CONTROL(NV2080, BUS_GET_PCI_BAR_INFO), .answer = control_bars },
+	{ CARD_CONTROL(NV2080, BUS_GET_PCI_INFO), .answer = control_bus_pci },
+	{ CARD_CONTROL(NV2080, BUS_GET_INFO), .answer = control_bus_info },
+	{ CARD_CONTROL(NV2080, BUS_GET_INFO_V2), .answer = control_bus_info_v2 },
+	{ CARD_CONTROL(NV2080, GSP_GET_FEATURES), .answer = control_gsp_features },
+	{ CARD_CONTROL(NV2080, BIOS_GET_INFO), .answer = control_bios_info },
+	{ CARD_CONTROL(NV2080, BIOS_GET_INFO_V2), .answer = control_bios_info_v2 },
+	{ CARD_CONTROL(NV2080, TIMER_GET_GPU_CPU_TIME_CORRELATION_INFO), .answer = control_time_correlation },
 };
 
 const struct control_set controls_card = CONTROL_SET(entries);

@@ -253,23 +253,15 @@ static uint32_t control_class_list_v2(struct control *control)
 }
 
 static const struct control_entry entries[] = {
-	{ NV2080_CTRL_CMD_GR_GET_INFO, CARD_PARAMS(NV2080_CTRL_GR_GET_INFO_PARAMS), .answer = control_gr_info },
-	{ NV2080_CTRL_CMD_GR_GET_GPC_MASK, CARD_PARAMS(NV2080_CTRL_GR_GET_GPC_MASK_PARAMS),
-		.answer = control_gpc_mask },
-	{ NV2080_CTRL_CMD_GR_GET_TPC_MASK, CARD_PARAMS(NV2080_CTRL_GR_GET_TPC_MASK_PARAMS),
-		.answer = control_tpc_mask },
-	{ NV2080_CTRL_CMD_GR_GET_GLOBAL_SM_ORDER, CARD_PARAMS(NV2080_CTRL_GR_GET_GLOBAL_SM_ORDER_PARAMS),
-		.answer = control_sm_order },
-	{ NV2080_CTRL_CMD_GPU_GET_SHORT_NAME_STRING, CARD_PARAMS(NV2080_CTRL_GPU_GET_SHORT_NAME_STRING_PARAMS),
-		.answer = control_chip },
-	{ NV2080_CTRL_CMD_GPU_GET_ENGINES_V2, CARD_PARAMS(NV2080_CTRL_GPU_GET_ENGINES_V2_PARAMS),
-		.answer = control_engines },
-	{ NV2080_CTRL_CMD_CE_GET_ALL_CAPS, CARD_PARAMS(NV2080_CTRL_CE_GET_ALL_CAPS_PARAMS),
-		.answer = control_copy_caps },
-	{ NV0080_CTRL_CMD_GPU_GET_CLASSLIST, CARD_PARAMS(NV0080_CTRL_GPU_GET_CLASSLIST_PARAMS),
-		.answer = control_class_list },
-	{ NV0080_CTRL_CMD_GPU_GET_CLASSLIST_V2, CARD_PARAMS(NV0080_CTRL_GPU_GET_CLASSLIST_V2_PARAMS),
-		.answer = control_class_list_v2 },
+	{ CARD_CONTROL(NV2080, GR_GET_INFO), .answer = control_gr_info },
+	{ CARD_CONTROL(NV2080, GR_GET_GPC_MASK), .answer = control_gpc_mask },
+	{ CARD_CONTROL(NV2080, GR_GET_TPC_MASK), .answer = control_tpc_mask },
+	{ CARD_CONTROL(NV2080, GR_GET_GLOBAL_SM_ORDER), .answer = control_sm_order },
+	{ CARD_CONTROL(NV2080, GPU_GET_SHORT_NAME_STRING), .answer = control_chip },
+	{ CARD_CONTROL(NV2080, GPU_GET_ENGINES_V2), .answer = control_engines },
+	{ CARD_CONTROL(NV2080, CE_GET_ALL_CAPS), .answer = control_copy_caps },
+	{ CARD_CONTROL(NV0080, GPU_GET_CLASSLIST), .answer = control_class_list },
+	{ CARD_CONTROL(NV0080, GPU_GET_CLASSLIST_V2), .answer = control_class_list_v2 },
 };
 
 const struct control_set controls_graphics = CONTROL_SET(entries);

@@ -127,10 +127,9 @@ static uint32_t control_surface_info(struct control *control)
 }
 
 static const struct control_entry entries[] = {
-	{ NV0041_CTRL_CMD_GET_SURFACE_INFO, CARD_PARAMS(NV0041_CTRL_GET_SURFACE_INFO_PARAMS),
-		.answer = control_surface_info },
-	{ NV2080_CTRL_CMD_FB_GET_INFO, NV_PARAMS(NV2080_CTRL_FB_GET_INFO_PARAMS), .answer = control_fb_info_v1 },
-	{ NV2080_CTRL_CMD_FB_GET_INFO_V2, NV_PARAMS(NV2080_CTRL_FB_GET_INFO_V2_PARAMS), .answer = control_fb_info_v2 },
+	{ CARD_CONTROL(NV0041, GET_SURFACE_INFO), .answer = control_surface_info },
+	{ NV_CONTROL(NV2080, FB_GET_INFO), .answer = control_fb_info_v1 },
+	{ NV_CONTROL(NV2080, FB_GET_INFO_V2), .answer = control_fb_info_v2 },
 	{ NV2080_CTRL_CMD_FB_GET_FB_REGION_INFO, NV_PARAMS(NV2080_CTRL_CMD_FB_GET_FB_REGION_INFO_PARAMS),
 		.answer = control_fb_regions },
 };

@@ -226,11 +226,9 @@ static uint32_t control_samples(struct control *control)
 }
 
 static const struct control_entry entries[] = {
-	{ NV2080_CTRL_CMD_GPU_GET_PIDS, NV_PARAMS(NV2080_CTRL_GPU_GET_PIDS_PARAMS), .answer = control_pids },
-	{ NV2080_CTRL_CMD_GPU_GET_PID_INFO, NV_PARAMS(NV2080_CTRL_GPU_GET_PID_INFO_PARAMS),
-		.answer = control_pid_info },
-	{ NV2080_CTRL_CMD_PERF_GET_GPUMON_PERFMON_UTIL_SAMPLES_V2,
-		NV_PARAMS(NV2080_CTRL_PERF_GET_GPUMON_PERFMON_UTIL_SAMPLES_V2_PARAMS), .answer = control_samples },
+	{ NV_CONTROL(NV2080, GPU_GET_PIDS), .answer = control_pids },
+	{ NV_CONTROL(NV2080, GPU_GET_PID_INFO), .answer = control_pid_info },
+	{ NV_CONTROL(NV2080, PERF_GET_GPUMON_PERFMON_UTIL_SAMPLES_V2), .answer = control_samples },
 };
 
 const struct control_set controls_process = CONTROL_SET(entries);

@@ -4,8 +4,6 @@
  * the driver sees written: this goes past all of them.
  */
 #include <linux/fs.h>
-#include <linux/slab.h>
-#include <linux/string.h>
 #include <linux/uaccess.h>
 
 #include "doorbell.h"
@@ -14,18 +12,13 @@
 ssize_t nvidia_write(struct file *file, const char __user *data, size_t size, loff_t *at)
 {
 	struct nv_linux_file_private *nvlfp = file->private_data;
-	ssize_t result;
-	void *records;
+	struct doorbell record;
 
-	if (size == 0 || size % sizeof(struct doorbell) != 0)
+	if (size != sizeof(record))
 		return -EINVAL;
-	size = min(size, DOORBELL_RECORDS * sizeof(struct doorbell));
-	records = memdup_user(data, size);
-	if (IS_ERR(records))
-		return PTR_ERR(records);
-	result = doorbell_write(nvidia_card, nvlfp->nvfp.file, records, size);
-	kfree(records);
-	return result;
+	if (copy_from_user(&record, data, sizeof(record)))
+		return -EFAULT;
+	return doorbell_write(nvidia_card, nvlfp->nvfp.file, &record, sizeof(record));
 }
 
 ssize_t nvidia_read(struct file *file, char __user *out, size_t size, loff_t *at)
