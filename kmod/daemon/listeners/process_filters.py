@@ -135,10 +135,11 @@ def _unregistered(container_id: str, pid: int) -> Container | None:
     if len(container_id) < LEAST_ID:
         return None
     try:
-        text = Path(f"/proc/{pid}/cgroup").read_text()
+        text = Path(f"/proc/{pid}/cgroup").read_text(errors="surrogateescape")
     except OSError:
         return None
-    for line in text.splitlines():
+    # A group may have any name but with "\n": splitlines() would cut at what else ends a line.
+    for line in text.removesuffix("\n").split("\n"):
         _, controllers, path = line.split(":", 2)
         group = _group_named(path, container_id)
         if group:

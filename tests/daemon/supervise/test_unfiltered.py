@@ -13,6 +13,7 @@ from pathlib import Path
 
 import pytest
 
+from cgpu.kmod.daemon.listeners import process_filters
 from tests.daemon.conftest import MakeDaemon
 from tests.daemon.harness import MIB, PROBE, Daemon, Sliced
 from tests.integration.commands import eventually
@@ -109,3 +110,22 @@ def test_it_is_ended(make_daemon: MakeDaemon, group: Path) -> None:
     assert "status=0x0" in other.finish()
     assert sliced.process.poll() is None
     sliced.finish("\n")
+
+
+def test_group_of_any_name(group: Path) -> None:
+    """Where a container may make groups, their names are its choice: the daemon reads on."""
+    place = group / ("5" * 64)
+    inside = place / "\udcff\x85"
+    inside.mkdir(parents=True)
+    members = inside / "cgroup.procs"
+    with subprocess.Popen(["/bin/sh", "-c", JOINED, str(members), "sleep", "1000"]) as process:
+        try:
+            eventually(lambda: str(process.pid) in members.read_text(), "it joins its group")
+            found = process_filters._unregistered("5" * 64, process.pid)
+        finally:
+            process.kill()
+    eventually(lambda: not members.read_text(), "a process stays in the group")
+    inside.rmdir()
+    place.rmdir()
+    assert found is not None
+    assert found.cgroup.endswith(f"{group.name}/{place.name}")
