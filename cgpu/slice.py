@@ -149,13 +149,10 @@ class Slice:
     highprio: int
 
     def __init__(self, *values: int) -> None:
-        for attribute, value in zip(ATTRIBUTES, values, strict=True):
+        """Keep the values; attributes behind them have their defaults."""
+        others = (one.default or 0 for one in ATTRIBUTES[len(values) :])
+        for attribute, value in zip(ATTRIBUTES, (*values, *others), strict=True):
             setattr(self, attribute.name, value)
-
-    @classmethod
-    def of(cls, **values: int) -> Slice:
-        """Return a slice of some values; the others are their defaults."""
-        return cls(*(values.get(one.name, one.default or 0) for one in ATTRIBUTES))
 
     def values(self) -> tuple[int, ...]:
         """Return the values, as a grant has them behind its GPU."""
@@ -187,12 +184,12 @@ def together(parts: Iterable[Slice], weights: int) -> Slice:
 
 
 def in_words(values: Mapping[str, int | None]) -> str:
-    """Return the attributes beside the memory for people: "weight 2, high priority"."""
+    """Return the known attributes beside the memory for people: "weight 2, high priority"."""
     found = []
     for one in BESIDE_MEMORY:
         value = values.get(one.name)
-        if one.words is None:
-            found.append(f"{one.title.lower()} {'N/A' if value is None else value}")
-        elif value:
+        if one.words is None and value is not None:
+            found.append(f"{one.title.lower()} {value}")
+        elif one.words is not None and value:
             found.append(f"{one.shown(value)} {one.title.lower()}")
     return ", ".join(found)

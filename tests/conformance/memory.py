@@ -42,7 +42,7 @@ ROOT = rf"{NUMBERS} registered=[0-9]+ {NUMBERS} calls_now=[0-9]+ (?:{NUMBERS} )?
 # Three are refused. With cgpud a call that is interrupted is made again by the kernel, and counts again: seen
 # once, at a load of 50.
 STAT = (
-    rf"id=\S+ memsize={LIMIT} used={GIB} charged={GIB} peak={5 * GIB} weight=1 highprio=0 "
+    rf"id=\S+ memsize={LIMIT} weight=1 highprio=0 (?:{NUMBERS} )?used={GIB} charged={GIB} peak={5 * GIB} "
     r"usage=[0-9]+ throttled=[0-9]+ "
     rf"refused_limit=[34] refused_card=0 refused_unaccounted=0 {NUMBERS}\n"
 )

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from cgpu.slice import ATTRIBUTES
 from tests.policies import text
 
 MIB = 1 << 20
@@ -19,9 +20,11 @@ ENGINE = (
     "answered_ns=0 answered_times=0,0,0,0,0,0,0,0,0,0,0,0 new_key=7\n"
 )
 
-
+WORDS = " ".join(f"{one.name}={one.default or 0}" for one in ATTRIBUTES).replace(
+    "memsize=0", f"memsize={1024 * MIB}"
+)
 SLICE = (
-    f"memsize={1024 * MIB} weight=1 highprio=0 used=0 charged=0 peak=0 usage=0 throttled=0 "
+    f"{WORDS} used=0 charged=0 peak=0 usage=0 throttled=0 "
     "refused_limit=0 refused_card=0 refused_unaccounted=0 "
     "refused_class=0 refused_control=0 refused_client=0 refused_records=0 refused_call=0"
 )

@@ -17,6 +17,7 @@ from cgpu.install.runner import TIMEOUT_S, Done
 from cgpu.install.store import Store
 from cgpu.shares import Share
 from cgpu.slice import Slice
+from tests.grants import OTHERS
 from tests.install.engines import ENGINES, Lines
 from tests.install.support import DAEMON, System, installer, is_draining, snapshot
 from tests.install.test_installer import a_tree
@@ -80,7 +81,7 @@ def test_it_waits_for_claims(root: Path) -> None:
     installer(root, engines=PODMAN).install(DAEMON)
     tree = a_tree(root)
     known, other = (f"0000000{number}-0000-4000-8000-000000000000" for number in (1, 2))
-    (tree / "0/reserved").write_text(f"{known} 1048576 1 0 -\n{other} 1048576 1 0 -\n")
+    (tree / "0/reserved").write_text(f"{known} 1048576 {OTHERS} -\n{other} 1048576 {OTHERS} -\n")
     share = Share(known, ("team", "train", known), f"GPU-{known}", Slice(1048576, 1, 0), {})
     (root / "run/cgpu").mkdir()
     shares.write(share, str(root / "run/cgpu/shares"))

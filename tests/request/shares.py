@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from cgpu import shares
+from cgpu.slice import ATTRIBUTES
 from tests.client.support import MIB, uuid
 
 SHARE = "6f1c2a34-0b5d-4e6f-8a9b-0c1d2e3f4a5b"
@@ -49,9 +50,8 @@ def document(**changes: object) -> dict[str, Any]:
         "share": SHARE,
         "claim": {"namespace": "team-a", "name": "train-gpu-x7", "uid": "c-1"},
         "gpu": uuid(0),
+        **{one.name: one.default for one in ATTRIBUTES},
         "memsize": SIZE,
-        "weight": 1,
-        "highprio": 0,
         "pods": {POD: ["main", "init"]},
     }
     return {**whole, **changes}

@@ -14,15 +14,13 @@ from cgpu.request.spec import read
 
 ENV = {"ALIYUN_COM_GPU_MEM_CONTAINER": "6", "ALIYUN_COM_GPU_MEM_DEV": "15"}
 
-# A good value of each thing that a container can say of a slice.
+# A good value of what a container can say of a slice; "1" of all else.
 GOOD = {
     "mem": "6G",
     "container": "6",
     "dev": "15",
     "devices": "0",
     "weight": "2",
-    "priority": "1",
-    "disable": "1",
 }
 
 
@@ -30,9 +28,9 @@ def every_word() -> Iterator[tuple[dict[str, str], dict[str, str], str]]:
     """Yield each variable and each annotation with a good value, and its name in messages."""
     for key, (variables, notes) in NAMES.items():
         for name in variables:
-            yield {name: GOOD[key]}, {}, f"{name}={GOOD[key]}"
+            yield {name: GOOD.get(key, "1")}, {}, f"{name}={GOOD.get(key, '1')}"
         for name in notes:
-            yield {}, {name: GOOD[key]}, f"annotation {name}={GOOD[key]}"
+            yield {}, {name: GOOD.get(key, "1")}, f"annotation {name}={GOOD.get(key, '1')}"
 
 
 def spec(

@@ -99,14 +99,14 @@ def test_any_request(
         # On a shared node only who has no GPU in any way is not sliced.
         assert not config.shared_node or _has_none(env, given_nodes, given_rules, config)
         return
-    indexes = [gpu for gpu, _, _, _ in allocation.grants]
+    indexes = [gpu for gpu, *_ in allocation.grants]
     assert indexes
     assert (
         len({*indexes, *allocation.passthrough})
         == len(indexes) + len(allocation.passthrough)
         == len(allocation.uuids)
     )
-    for gpu, size, weight, highprio in allocation.grants:
+    for gpu, size, weight, highprio, *_ in allocation.grants:
         assert size % MIB == 0
         assert 0 < size <= min(GPUS[gpu].memtotal, (config.max_mem_container_mib or 1 << 30) * MIB)
         assert weight <= min(20, config.max_schd_weight or 20)

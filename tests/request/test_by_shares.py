@@ -16,6 +16,7 @@ from cgpu.request import pod
 from cgpu.request.request import decide, is_silent
 from cgpu.request.spec import read
 from tests.client.support import MIB, T4, cards, uuid
+from tests.grants import grant
 from tests.refusal import refused, refused_word_for_word
 from tests.request.shares import (
     OTHER_POD,
@@ -42,7 +43,7 @@ UNPROVEN = (
     "expected the annotations of containerd from 1.6.20 on, or of CRI-O",
 )
 NODE = {"path": "/dev/nvidia1", "type": "c", "major": 195, "minor": 1}
-WHOLE_SHARE = (((0, SIZE, 1, 0),), (uuid(0),))
+WHOLE_SHARE = ((grant(0, SIZE, 1, 0),), (uuid(0),))
 
 
 @pytest.fixture(autouse=True)
@@ -76,9 +77,9 @@ def test_shares_are_merged(folder: Path) -> None:
     put(folder, share=OTHER_SHARE, memsize=MIB, weight=18, highprio=1)
     put(folder, share=third, memsize=2 * MIB, weight=4, gpu=uuid(1))
     found = give(asking(SHARE, OTHER_SHARE, third), by_containerd())
-    assert found == (((0, SIZE + MIB, 19, 1), (1, 2 * MIB, 4, 0)), (uuid(0), uuid(1)))
+    assert found == ((grant(0, SIZE + MIB, 19, 1), grant(1, 2 * MIB, 4, 0)), (uuid(0), uuid(1)))
     put(folder, share=OTHER_SHARE, memsize=MIB, weight=20)
-    assert give(asking(SHARE, OTHER_SHARE), by_containerd())[0] == ((0, SIZE + MIB, 20, 0),)
+    assert give(asking(SHARE, OTHER_SHARE), by_containerd())[0] == (grant(0, SIZE + MIB, 20, 0),)
 
 
 # --- other pods, other containers, ended claims ---

@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 from cgpu.request import validate
 from cgpu.request.names import NAMES
+from cgpu.slice import BESIDE_MEMORY
 
 SIZE = r"[0-9]{1,15}([.][0-9]{1,9})?(%|[bB]|[kKmMgGtT][iI]?[bB]?)?"
 DEVICE = r"((0|[1-9][0-9]{0,3})|[gG][pP][uU]-[0-9A-Za-z-]+)"
@@ -19,9 +20,9 @@ FORMS = {
     "container": (319, r"0(,0)*|[1-9][0-9]{0,8}(,[1-9][0-9]{0,8})*"),
     "dev": (9, r"[1-9][0-9]{0,8}"),
     "devices": (2048, f"all|{DEVICE}(,{DEVICE})*"),
-    "weight": (3, r"0|[1-9][0-9]{0,2}"),
     "priority": (6, r"0|1|high|normal"),
     "disable": (5, r"[Tt][Rr][Uu][Ee]|[Ff][Aa][Ll][Ss][Ee]|0|1"),
+    **{one.asked: (one.digits, r"0|[1-9][0-9]*") for one in BESIDE_MEMORY if one.words is None},
 }
 
 near = st.text(alphabet="0123456789,.%-GiMkbBPUalgpuTrueFsEhn\n\0 \u0663", max_size=12)

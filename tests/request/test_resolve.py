@@ -13,6 +13,7 @@ from cgpu.request.request import is_silent
 from cgpu.request.resolve import Allocation
 from cgpu.request.spec import read
 from tests.client.support import MIB, T4, cards, uuid
+from tests.grants import grant
 from tests.refusal import refused
 from tests.request.support import ENV, allocate, granted, spec, wants
 
@@ -29,7 +30,7 @@ def get(env: dict[str, str], *mib: int, config: Effective = DEFAULTS) -> Allocat
 
 
 def sizes(request: Allocation) -> list[int]:
-    return [size // MIB for _, size, _, _ in request.grants]
+    return [size // MIB for _, size, *_ in request.grants]
 
 
 @pytest.mark.parametrize(
@@ -49,7 +50,7 @@ def sizes(request: Allocation) -> list[int]:
 )
 def test_published_samples(card: int, container: str, dev: str, mib: int) -> None:
     """Each published slice comes out to the MiB, and is a whole number of MiB."""
-    assert get({MEM: container, DEV: dev}, card).grants == ((0, mib * MIB, 1, 0),)
+    assert get({MEM: container, DEV: dev}, card).grants == (grant(0, mib * MIB, 1, 0),)
 
 
 @pytest.mark.parametrize(
@@ -99,22 +100,22 @@ def test_variables_of_others(name: str) -> None:
 def test_sizes_of_several() -> None:
     """A list of sizes gives each GPU its own, and the last one repeats."""
     request = get({"OPENCGPU_MEM": "3G,50%", "OPENCGPU_GPUS": "2,0,1"}, *FOUR)
-    assert [(gpu, size // MIB) for gpu, size, _, _ in request.grants] == [(2, 3072), (0, 11514), (1, 11514)]
+    assert [(gpu, size // MIB) for gpu, size, *_ in request.grants] == [(2, 3072), (0, 11514), (1, 11514)]
 
 
 def test_every_short_name() -> None:
     """The names of this project mean what those of cGPU mean."""
     env = {"OPENCGPU_MEM": "2G", "OPENCGPU_GPUS": "1", "OPENCGPU_WEIGHT": "3", "OPENCGPU_PRIORITY": "high"}
-    assert get(env, *FOUR).grants == ((1, 2048 * MIB, 3, 1),)
+    assert get(env, *FOUR).grants == (grant(1, 2048 * MIB, 3, 1),)
     mixed = {"OPENCGPU_MEM": "2G", DEVICES: "1", "ALIYUN_COM_GPU_SCHD_WEIGHT": "3"}
-    assert get({**mixed, "ALIYUN_COM_GPU_HIGH_PRIO": "1"}, *FOUR).grants == ((1, 2048 * MIB, 3, 1),)
+    assert get({**mixed, "ALIYUN_COM_GPU_HIGH_PRIO": "1"}, *FOUR).grants == (grant(1, 2048 * MIB, 3, 1),)
 
 
 @pytest.mark.parametrize("name", ["OPENCGPU_PRIORITY", "ALIYUN_COM_GPU_HIGH_PRIO"])
 def test_priorities(name: str) -> None:
     """A priority is a number or a word."""
     for text, priority in (("0", 0), ("normal", 0), ("1", 1), ("high", 1), ("", 0)):
-        assert get({**ENV, name: text}).grants == ((0, 6043 * MIB, 1, priority),)
+        assert get({**ENV, name: text}).grants == (grant(0, 6043 * MIB, 1, priority),)
 
 
 def test_beginning_of_a_uuid() -> None:
@@ -125,7 +126,7 @@ def test_beginning_of_a_uuid() -> None:
     ]
     for name, index in (("GPU-afcd1d7b", 0), ("GPU-AFCD1", 0), ("GPU-b", 2), (gpus[1].uuid, 1)):
         found = granted(spec({**ENV, "OPENCGPU_GPUS": name}), gpus, DEFAULTS)
-        assert [gpu for gpu, _, _, _ in found.grants] == [index]
+        assert [gpu for gpu, *_ in found.grants] == [index]
     with refused("OPENCGPU_GPUS=GPU-afcd: GPU-afcd is the beginning of 2 UUIDs (GPU 0, 1)"):
         granted(spec({**ENV, "OPENCGPU_GPUS": "GPU-afcd"}), gpus, DEFAULTS)
 
@@ -146,7 +147,7 @@ def test_devices_of_the_container_device_interface(
         every = dict(entry.split("=") for entry in variables[4]["containerEdits"]["env"])
         assert (variables[4]["name"], every) == ("all", given)
         grants = [(0, 1), (1, 2), (2, 2), (3, 2)]
-    assert [(gpu, size >> 30) for gpu, size, _, _ in found.grants] == grants
+    assert [(gpu, size >> 30) for gpu, size, *_ in found.grants] == grants
 
 
 HAMI = Effective(allow_hami_variables=True)
@@ -168,7 +169,7 @@ LIMIT = "CUDA_DEVICE_MEMORY_LIMIT"
 def test_variables_of_hami(env: dict[str, str], grants: tuple[tuple[int, int, int], ...]) -> None:
     """On a node that allows it, HAMi-core's variables ask for slices; ours come before them."""
     found = get({VENDOR: "all", **env}, T4, T4, config=HAMI).grants
-    assert tuple((gpu, size // MIB, weight) for gpu, size, weight, _ in found) == grants
+    assert tuple((gpu, size // MIB, weight) for gpu, size, weight, *_ in found) == grants
 
 
 def test_variables_of_hami_elsewhere() -> None:
@@ -190,7 +191,7 @@ def test_devices_order() -> None:
     """Amounts go to GPUs in the order they are named, by index or UUID in any case of letters."""
     named = f"2,GPU-{uuid(0)[4:].upper()}"
     request = get({MEM: "3,4", DEV: "23", DEVICES: named}, *FOUR)
-    assert [gpu for gpu, _, _, _ in request.grants] == [2, 0]
+    assert [gpu for gpu, *_ in request.grants] == [2, 0]
     assert sizes(request) == [3003, 4004]
     assert request.uuids == (uuid(2), uuid(0))
     assert request.passthrough == ()
@@ -207,7 +208,7 @@ def test_devices_order() -> None:
 def test_mixed_mode(devices: str, vendor: str, sliced: list[int], whole: tuple[int, ...]) -> None:
     """A GPU that only the vendor's variable names, one by one, is given whole, as a passthrough GPU."""
     request = get({MEM: "3", DEVICES: devices, VENDOR: vendor}, *FOUR)
-    assert [gpu for gpu, _, _, _ in request.grants] == sliced
+    assert [gpu for gpu, *_ in request.grants] == sliced
     assert request.passthrough == whole
     assert request.uuids == tuple(map(uuid, (*sliced, *whole)))
 
@@ -221,7 +222,7 @@ def test_only_gpu() -> None:
 def test_weight_and_priority() -> None:
     """Weight and priority apply to every GPU; weight 0 is taken where the node allows it."""
     env = {MEM: "3", VENDOR: "0,1", "ALIYUN_COM_GPU_SCHD_WEIGHT": "20", "ALIYUN_COM_GPU_HIGH_PRIO": "1"}
-    assert [grant[2:] for grant in get(env, *FOUR).grants] == [(20, 1), (20, 1)]
+    assert [one[2:4] for one in get(env, *FOUR).grants] == [(20, 1), (20, 1)]
     env = {**ENV, "ALIYUN_COM_GPU_SCHD_WEIGHT": "0"}
     assert get(env, config=Effective(allow_zero_weight=True)).grants[0][2] == 0
 

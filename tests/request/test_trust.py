@@ -8,6 +8,7 @@ import pytest
 from cgpu.config.effective import Effective
 from cgpu.request.resolve import Allocation
 from tests.client.support import MIB, T4, cards, uuid
+from tests.grants import grant
 from tests.refusal import refused
 from tests.request.support import ENV, allocate, granted, is_by_default, spec, wants
 
@@ -30,7 +31,7 @@ def is_sliced(env: dict[str, str], notes: dict[str, str], config: Effective = DE
 def test_annotation_wins() -> None:
     """An annotation beats the variable of the same meaning."""
     request = get({**ENV, "ALIYUN_COM_GPU_SCHD_WEIGHT": "9"}, {**NOTES, "opencgpu.io/schd-weight": "4"})
-    assert request.grants == ((0, BY_NOTES, 4, 0),)
+    assert request.grants == (grant(0, BY_NOTES, 4, 0),)
     assert is_sliced(ENV, {"opencgpu.io/mem-container": ""})  # an empty one is none
 
 
@@ -38,7 +39,7 @@ def test_all_annotations() -> None:
     """Every variable has its annotation."""
     notes = {**NOTES, "opencgpu.io/visible-devices": "1", "opencgpu.io/high-prio": "1"}
     request = get({}, notes, DEFAULTS, T4, T4)
-    assert request.grants == ((1, BY_NOTES, 1, 1),)
+    assert request.grants == (grant(1, BY_NOTES, 1, 1),)
     assert not is_sliced({}, {**notes, "opencgpu.io/disable": "true"})
 
 
@@ -75,7 +76,7 @@ def test_environment_off() -> None:
     """Where the environment does not count, it is no request and is not validated."""
     assert not is_sliced({**ENV, "CGPU_DISABLE": "nonsense"}, {}, ONLY_NOTES)
     request = get({**ENV, "CGPU_DISABLE": "true", "ALIYUN_COM_GPU_HIGH_PRIO": "1"}, NOTES, ONLY_NOTES)
-    assert request.grants == ((0, BY_NOTES, 1, 0),)
+    assert request.grants == (grant(0, BY_NOTES, 1, 0),)
     # The vendor's variable still tells which GPUs are meant, because the vendor obeys it anyway.
     assert get({VENDOR: "1"}, NOTES, ONLY_NOTES, T4, T4).grants[0][0] == 1
 
@@ -162,7 +163,7 @@ def test_empty_root_is_no_proof() -> None:
 def test_default_memsize() -> None:
     """The node's default slices a container that names a GPU and no amount, and no other."""
     config = Effective(default_memsize=4 << 30)
-    assert get({VENDOR: "0"}, {}, config).grants == ((0, 4 << 30, 1, 0),)
+    assert get({VENDOR: "0"}, {}, config).grants == (grant(0, 4 << 30, 1, 0),)
     off = ({"CGPU_DISABLE": "1"}, {"ALIYUN_COM_GPU_MEM_CONTAINER": "0"})
     for env in ({}, {VENDOR: "void"}, *({VENDOR: "all", **switch} for switch in off)):
         assert not is_sliced(env, {}, config)

@@ -12,6 +12,7 @@ from cgpu.errors import CgpuError
 from cgpu.run.main import Options
 from cgpu.run.resolve import resolve
 from tests.client.support import MIB, cards, uuid
+from tests.grants import grant
 
 ONE = cards(15109)
 THREE = cards(15109, 16130, 23028)
@@ -26,10 +27,10 @@ def options(mem: str | None = "1G", **more: object) -> Options:
 def test_defaults() -> None:
     """Weight 1, no priority, the node's only GPU, and its default size in whole MiB."""
     request = resolve(options(), ONE, Effective())
-    assert request.grants == ((0, GIB, 1, 0),)
+    assert request.grants == (grant(0, GIB, 1, 0),)
     assert request.uuids == (uuid(0),)
     request = resolve(options(None), ONE, Effective(default_memsize=5 * GIB + 1))
-    assert request.grants == ((0, 5 * GIB, 1, 0),)
+    assert request.grants == (grant(0, 5 * GIB, 1, 0),)
     with pytest.raises(CgpuError, match="the engine has no GPU: "):
         resolve(options(), [], Effective())
 
@@ -38,7 +39,7 @@ def test_all_said() -> None:
     """GPUs come in the order in which they are named, sizes in theirs, and the last size repeats."""
     asked = options("3G,1G", gpus=f"2,{uuid(0)},1", values={"weight": "5", "highprio": "1"})
     request = resolve(asked, THREE, Effective())
-    assert request.grants == ((2, 3 * GIB, 5, 1), (0, GIB, 5, 1), (1, GIB, 5, 1))
+    assert request.grants == (grant(2, 3 * GIB, 5, 1), grant(0, GIB, 5, 1), grant(1, GIB, 5, 1))
     assert request.uuids == (uuid(2), uuid(0), uuid(1))
     assert [grant[0] for grant in resolve(options(gpus="all"), THREE, Effective()).grants] == [0, 1, 2]
 
@@ -89,10 +90,10 @@ def test_any_options(asked: Options, config: Effective) -> None:
         request = resolve(asked, THREE, config)
     except CgpuError:
         return
-    indexes = [gpu for gpu, _, _, _ in request.grants]
+    indexes = [gpu for gpu, *_ in request.grants]
     assert 1 <= len(set(indexes)) == len(indexes) == len(request.uuids)
     assert request.passthrough == ()
-    for gpu, size, weight, highprio in request.grants:
+    for gpu, size, weight, highprio, *_ in request.grants:
         assert size % MIB == 0
         assert 0 < size <= min(THREE[gpu].memtotal, (config.max_mem_container_mib or 1 << 30) * MIB)
         assert (0 if config.allow_zero_weight else 1) <= weight <= min(20, config.max_schd_weight or 20)

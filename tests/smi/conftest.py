@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from cgpu.slice import ATTRIBUTES
 from cgpu.smi import names
 from tests.exporter.trees import gpu_line, slice_line
 from tests.policies import text
@@ -56,13 +57,12 @@ def add_container(gpu: Path, name: str, owner: str, *pids: int, **changed: NodeV
     """Write a container's directory; each process holds 512 MiB of its 6043 MiB."""
     lines = [f"Free: {(6043 - 512 * len(pids)) * MIB}", *(f"PID: {pid} Mem: {512 * MIB}" for pid in pids)]
     nodes: dict[str, NodeValue] = {
-        "highprio": 0,
+        **{one.name: one.default or 0 for one in ATTRIBUTES},
         "id": 0,
         "meminfo": "\n".join(lines),
         "memsize": 6043 * MIB,
         "owner": f"{owner} /sys/fs/cgroup/{owner}",
         "usage": 0,
-        "weight": 1,
     }
     write(gpu / name, nodes | changed)
     return gpu / name

@@ -12,6 +12,7 @@ import pytest
 from cgpu import paths
 from cgpu.smi import collect, processes, query
 from cgpu.smi import main as smi
+from tests.grants import OTHERS
 
 from .conftest import TRAINER
 
@@ -92,7 +93,7 @@ def test_wide(tree: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytes
 
 def test_reserved_and_unused(tree: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """An unused reservation counts as promised, and is named on the card's line."""
-    lines = [f"one {6100 << 20} 1 0 {TRAINER}", f"two {3000 << 20} 1 0 -"]
+    lines = [f"one {6100 << 20} {OTHERS} {TRAINER}", f"two {3000 << 20} {OTHERS} -"]
     (tree / "0" / "reserved").write_text("\n".join(lines) + "\n")
     (tree / "1" / "reserved").write_text("")
     shown = screen(capsys, "--tree", str(tree))

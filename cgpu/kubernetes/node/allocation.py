@@ -90,11 +90,7 @@ def _share(
         request=result.request,
         device=result.device,
         gpu=card.uuid,
-        slice=Slice.of(
-            memsize=mib * MIB,
-            weight=_weight(result, said.weight),
-            highprio=int(said.high_priority or False),
-        ).values(),
+        slice=Slice(mib * MIB, _weight(result, said.weight), int(said.high_priority or False)).values(),
     )
 
 

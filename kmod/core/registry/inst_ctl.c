@@ -225,9 +225,9 @@ static void event_of(
 
 static int find_cgroup(struct cgpu_core *core, struct core_create *create)
 {
-	int err = core->ops->cgroup_of(core->ctx, create->pid, create->cgroup, sizeof(create->cgroup));
+	int err = core->ops->cgroup_of(core->ctx, create->pid, create->cgroup, CGPU_CGROUP_BYTES);
 
-	create->cgroup[sizeof(create->cgroup) - 1] = 0;
+	create->cgroup[CGPU_CGROUP_BYTES - 1] = 0;
 	if (err == -ESRCH)
 		return core_refuse_line(create->why, err,
 			"there is no process %u: it ended before it could be registered", (u32)create->pid);
@@ -238,8 +238,10 @@ static int find_cgroup(struct cgpu_core *core, struct core_create *create)
 __attribute__((__noinline__)) static int create_run(struct cgpu_core *core, struct core_create *create)
 {
 	struct core_event event;
+	char cgroup[CGPU_CGROUP_BYTES] = "";
 	int err = 0;
 
+	create->cgroup = cgroup;
 	/* Only here: removing what could never be registered is no error. */
 	if (core_tree_is_node(create->id, strlen(create->id)))
 		return core_refuse_line(

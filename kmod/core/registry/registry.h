@@ -22,7 +22,7 @@ struct core_share_name {
 
 struct core_create {
 	char id[CGPU_ID_BYTES];
-	char cgroup[CGPU_CGROUP_BYTES];
+	char *cgroup; /* CGPU_CGROUP_BYTES, in the frame of create_run(): kernels limit that of each function */
 	s32 pid; /* 0: the line names none */
 	u32 passthrough; /* bit n: the GPU n of the tree, whole */
 	u32 passthrough_missing; /* one was named that no tree has */

@@ -37,7 +37,7 @@ def test_verdicts_have_reasons_and_sources() -> None:
 def test_judged_ones_have_a_handler() -> None:
     """The core's table has each control that is judged, sorted by number, and no other."""
     table_text = HANDLERS.read_text().split("controls[] = {")[1].split("\n};")[0]
-    rows = re.findall(r"\b(NV\w+_CTRL_[A-Z]\w+)", re.sub(r", NV\w+_PARAMS", "", table_text))
+    rows = re.findall(r"^\t(?:\w+\(|\{ \.command = )(\w+)", table_text, re.MULTILINE)
     judged = {int(n, 16): row["name"] for n, row in JUDGED["controls"].items() if row["verdict"] == "judge"}
     assert rows == [judged[number] for number in sorted(judged)]
 
@@ -82,8 +82,8 @@ def test_what_simulated_cards_answer_is_not_refused() -> None:
 def test_controls_that_change_something_run_one_at_a_time() -> None:
     """A control that exports, imports, schedules, binds or sets timeslices is in its container's order."""
     rows = HANDLERS.read_text().split("controls[] = {")[1].split("};")[0]
-    changing = set(re.findall(r"TRANSFERS\((\w+)\)", rows))
-    changing |= set(re.findall(r"SCHEDULING\((\w+), core_begin_(?:schedule|bind|set_timeslice)\)", rows))
+    changing = set(re.findall(r"(?:TRANSFERS|SCHEDULES|BINDS)\((\w+)", rows))
+    changing |= set(re.findall(r"BY_PARAMETERS\((\w+), core_begin_set_timeslice", rows))
     assert len(changing) > 10
     header = (ROOT / "kmod" / "core" / "include" / "cgpu_changes.h").read_text()
     assert set(re.findall(r"case (\w+):", header)) == changing

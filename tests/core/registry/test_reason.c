@@ -27,7 +27,7 @@ TEST_ON(a_container_is_refused_with_the_reason, bench_new("580.142"))
 		"id policy is the name of an entry of the tree; choose another");
 	check_refused(bench, "create id=a", -EINVAL,
 		"the engine does not accept this line: expected create id=ID pid=PID, and "
-		"gpu=GPU:MEMSIZE[:WEIGHT[:HIGHPRIO]] or share=ID; destroy id=ID; reserve id=ID gpu=...; or release id=ID");
+		"gpu=" CGPU_SLICE_FORM " or share=ID; destroy id=ID; reserve id=ID gpu=...; or release id=ID");
 	CHECK_EQ(bench_ctl(bench, "create id=" FIRST " pid=1 gpu=0:12673089536:4"), 0); /* 12086 MiB */
 	check_refused(bench, "create id=" FIRST " pid=1 gpu=1:1", -EEXIST,
 		"this id is already registered; a container is registered once");

@@ -116,7 +116,7 @@ TEST_ON(the_log_says_what_a_file_takes, bench_new("580.142"))
 	check_refused(bench, "upgrade", "2", "upgrade: \"2\" was refused: expected 1");
 	check_refused(bench, "inst_ctl", "create id=c gpu=0",
 		"inst_ctl: \"create id=c gpu=0\" was refused: expected create id=ID pid=PID, and "
-		"gpu=GPU:MEMSIZE[:WEIGHT[:HIGHPRIO]] or share=ID; destroy id=ID; reserve id=ID gpu=...; or release id=ID");
+		"gpu=" CGPU_SLICE_FORM " or share=ID; destroy id=ID; reserve id=ID gpu=...; or release id=ID");
 }
 
 TEST_ON(what_is_in_use_is_said, started("580.142", &caller))

@@ -24,6 +24,7 @@ from cgpu.install.node.snapshot import Card, Slice, Snapshot
 from cgpu.install.places import PUBLISHER, PUBLISHER_STARTS
 from cgpu.install.runner import Done
 from tests.exporter.trees import gpu_line
+from tests.grants import OTHERS
 from tests.install.machine import node, node_report, write
 
 EMPTY: dict[str, object] = {"facts": {}, "steps": [], "unfinished": [], "folders": [], "files": {}}
@@ -55,12 +56,12 @@ def card(*sizes: str, **nodes: str) -> Card:
         (card(stat=gpu_line("GPU-0", lost=1)), True),
         (card(stat=gpu_line("GPU-0")), False),
         (card("odd", memtotal=""), False),
-        (card("1", reserved="s 998 1 0 -", max_inst="3"), False),
-        (card("1", reserved="s 999 1 0 -"), True),
-        (card("1", reserved="s 1000 1 0 c0"), True),
-        (card("1", reserved="s 1 1 0 c0"), False),
-        (card("1", reserved="s 1 1 0 c0\nt 1 1 0 c0"), True),
-        (card("1", reserved="s 1 1 0 -"), True),
+        (card("1", reserved=f"s 998 {OTHERS} -", max_inst="3"), False),
+        (card("1", reserved=f"s 999 {OTHERS} -"), True),
+        (card("1", reserved=f"s 1000 {OTHERS} c0"), True),
+        (card("1", reserved=f"s 1 {OTHERS} c0"), False),
+        (card("1", reserved=f"s 1 {OTHERS} c0\nt 1 {OTHERS} c0"), True),
+        (card("1", reserved=f"s 1 {OTHERS} -"), True),
         (card("1", reserved="odd"), False),
     ],
 )
@@ -133,7 +134,7 @@ def test_text_of_a_card(tmp_path: Path) -> None:
         "GPU 0  Tesla T4, 6 MiB of 15 MiB promised, 1 of 2 containers, policy 1 (preemptive, not enforced)"
     )
     assert lines[-1] == "  c             6 MiB, 4 MiB used, weight 3, high priority"
-    gpu.nodes["reserved"] = f"s {8 << 20} 1 0 c\nt {1 << 20} 1 0 -"
+    gpu.nodes["reserved"] = f"s {8 << 20} {OTHERS} c\nt {1 << 20} {OTHERS} -"
     (line,) = [x for x in status.as_text(now, status.Readiness(Exit.READY)).splitlines() if "GPU 0" in x]
     assert "9 MiB of 15 MiB promised (3 MiB reserved and unused), 1 of 2" in line
     gpu.nodes["stat"] = gpu_line("GPU-0", lost=1)

@@ -11,6 +11,7 @@ import pytest
 from cgpu.errors import CgpuError
 from cgpu.kubernetes.node.allocation import allocated
 from cgpu.sizes import MIB
+from cgpu.slice import Slice
 from tests.kubernetes.node.objects import NODE, SECOND, T4, claim, opaque, result, share_id
 
 CARDS = (T4, SECOND)
@@ -20,7 +21,7 @@ def test_one_share() -> None:
     """6 GiB of a T4 of 15 are 6043 MiB of the card."""
     (share,) = allocated(claim([result(0)]), NODE, CARDS, "card")
     assert (share.share, share.request, share.gpu) == (share_id(0), "r0", T4.uuid)
-    assert share.slice == (6043 * MIB, 1, 0)
+    assert share.slice == Slice(6043 * MIB).values()
 
 
 def test_several_shares_and_other_drivers() -> None:

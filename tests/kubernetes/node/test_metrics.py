@@ -17,7 +17,9 @@ from cgpu.kubernetes.node.container_names import container_names, pod_uid
 from cgpu.kubernetes.node.main import _pages
 from cgpu.kubernetes.node.records import ClaimName, Record, Records
 from cgpu.kubernetes.node.sockets import Sockets
+from cgpu.slice import Slice
 from tests.exporter.trees import FakeTree, gpu_line, slice_line
+from tests.grants import OTHERS
 
 POD = "22222222-0000-4000-8000-000000000000"
 OTHER_POD = "33333333-0000-4000-8000-000000000000"
@@ -32,7 +34,7 @@ def records(tmp_path: Path) -> Records:
     """Records of a claim with two shares, for a pod with containers one after the other."""
     found = Records(tmp_path / "claims")
     shares = tuple(
-        AllocatedShare(share, request, "gpu-a", "GPU-0", (1 << 20, 1, 0))
+        AllocatedShare(share, request, "gpu-a", "GPU-0", Slice(1 << 20).values())
         for request, share in (("gpu", SHARE), ("next", SECOND))
     )
     pods: dict[str, dict[str, tuple[str, ...]]] = {
@@ -54,7 +56,7 @@ def uses(fake: FakeTree, share: str, group: str) -> Tree:
     folder = fake.path / "0" / CONTAINER[:12]
     folder.mkdir()
     (folder / "owner").write_text(f"{CONTAINER} {group}\n")
-    (fake.path / "0" / "reserved").write_text(f"{share} 1048576 1 0 {CONTAINER}\n")
+    (fake.path / "0" / "reserved").write_text(f"{share} 1048576 {OTHERS} {CONTAINER}\n")
     return Tree(str(fake.path))
 
 

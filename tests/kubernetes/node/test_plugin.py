@@ -22,11 +22,12 @@ from cgpu.kubernetes.node.records import ClaimName, Record
 from cgpu.kubernetes.node.sockets import Sockets
 from cgpu.kubernetes.proto import dra_pb2, registration_pb2
 from cgpu.service_log import ERROR, INFO, Fields
+from cgpu.slice import Slice
 from tests.kubernetes.node.objects import CLAIM, NODE, T4, share_id
 
 OTHER = CLAIM.replace("1", "2")
 DRA = "/k8s.io.kubelet.pkg.apis.dra.v1.DRAPlugin/"
-SHARE = AllocatedShare(share_id(0), "r0", T4.device, T4.uuid, (1 << 30, 1, 0))
+SHARE = AllocatedShare(share_id(0), "r0", T4.device, T4.uuid, Slice(1 << 30).values())
 
 
 class FewClaims:

@@ -22,6 +22,7 @@ from cgpu.kubernetes.node.prepare import Claims, Folders
 from cgpu.kubernetes.node.records import ClaimName, Records
 from cgpu.kubernetes.node.units import Unit
 from cgpu.sizes import MIB
+from tests.grants import grant
 from tests.kubernetes.node.fakes import FakeApi, FakeEngine, KilledError, files_below
 from tests.kubernetes.node.objects import CLAIM, NODE, POD, SECOND, T4, claim, opaque, pod, result, share_id
 
@@ -84,7 +85,10 @@ def test_prepare(node: Node) -> None:
     Shares that the engine lacks are seen.
     """
     assert [one.device for one in node.claims.prepare(NAME).shares] == [T4.device, SECOND.device]
-    assert node.engine.held == {share_id(0): (0, 6043 * MIB, 1, 0), share_id(1): (1, 3021 * MIB, 1, 0)}
+    assert node.engine.held == {
+        share_id(0): grant(0, 6043 * MIB, 1, 0),
+        share_id(1): grant(1, 3021 * MIB, 1, 0),
+    }
     written = shares.read(share_id(1), str(node.folder / "shares"))
     assert (written.gpu, written.slice.memsize, written.pods) == (SECOND.uuid, 3021 * MIB, {POD: ("main",)})
     described = json.loads((node.folder / f"cdi/opencgpu-share-{CLAIM}.json").read_text())
@@ -202,7 +206,7 @@ def test_what_nobody_recorded(node: Node) -> None:
     """Reservations, share files and CDI files without a record go; a share in use stays, and is named."""
     node.claims.prepare(NAME)
     (node.folder / "records" / f"{CLAIM}.json").unlink()
-    node.engine.held["00000009-aaaa-bbbb-cccc-dddddddddddd"] = (0, MIB, 1, 0)
+    node.engine.held["00000009-aaaa-bbbb-cccc-dddddddddddd"] = grant(0, MIB, 1, 0)
     node.engine.used = {share_id(0)}
     node.start()
     assert node.reconcile() == [f"share {share_id(0)}: a container uses it"]
@@ -227,7 +231,7 @@ def test_another_allocation(node: Node) -> None:
     node.claims.prepare(NAME)
     node.api.claims[CLAIM] = claim([result(7, "1Gi")])
     node.claims.prepare(NAME)
-    assert node.engine.held == {share_id(7): (0, 1007 * MIB, 1, 0)}
+    assert node.engine.held == {share_id(7): grant(0, 1007 * MIB, 1, 0)}
     assert [name for name in node.left() if name.startswith("shares")] == [f"shares/{share_id(7)}.json"]
 
 
@@ -272,7 +276,10 @@ def test_a_card_in_another_place(node: Node) -> None:
     node.engine.cards = [replace(SECOND, index=0), replace(T4, index=1)]
     node.api.down = True
     node.reconcile()
-    assert node.engine.held == {share_id(0): (1, 6043 * MIB, 1, 0), share_id(1): (0, 3021 * MIB, 1, 0)}
+    assert node.engine.held == {
+        share_id(0): grant(1, 6043 * MIB, 1, 0),
+        share_id(1): grant(0, 3021 * MIB, 1, 0),
+    }
 
 
 def test_the_kubelet_is_faster(node: Node, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -314,7 +321,7 @@ def test_records_that_cannot_be_read(node: Node) -> None:
     broken.write_text("{")
     large.write_bytes(b" " * (records.MAX_BYTES + 1))
     unread.mkdir()
-    node.engine.held["00000009-aaaa-bbbb-cccc-dddddddddddd"] = (0, MIB, 1, 0)
+    node.engine.held["00000009-aaaa-bbbb-cccc-dddddddddddd"] = grant(0, MIB, 1, 0)
     (node.folder / f"shares/{share_id(0)}.json").unlink()
     node.start()
     said = node.reconcile()

@@ -14,6 +14,8 @@ from cgpu.kubernetes.node.allocation import AllocatedShare
 from cgpu.kubernetes.node.records import ClaimName, Record, Records
 from cgpu.kubernetes.node.usage import Usage, UsedGpu, document, usage
 from cgpu.sizes import MIB
+from cgpu.slice import Slice
+from tests.grants import OTHERS
 
 CLAIM = ClaimName("team", "six", "11111111-0000-4000-8000-000000000000")
 SHARE, OTHER, UNKNOWN = (f"{digit}0000000-0000-4000-8000-000000000000" for digit in "abc")
@@ -37,7 +39,9 @@ def tree(tmp_path: Path) -> Tree:
 @pytest.fixture
 def records(tmp_path: Path) -> Records:
     found = Records(tmp_path / "claims")
-    shares = tuple(AllocatedShare(share, "gpu", "gpu-a", "GPU-A", (MIB, 1, 0)) for share in (SHARE, OTHER))
+    shares = tuple(
+        AllocatedShare(share, "gpu", "gpu-a", "GPU-A", Slice(MIB).values()) for share in (SHARE, OTHER)
+    )
     found.write(Record(CLAIM, shares, {}, "card"))
     return found
 
@@ -54,7 +58,7 @@ def reserve(tree: Tree, *lines: str) -> None:
 def test_shares_with_and_without_a_container(tree: Tree, records: Records) -> None:
     """A share that is used is its container's; one that is not counts as promised and unused."""
     starts(tree, CONTAINER[:12], 6000, 4000)
-    reserve(tree, f"{SHARE} 6000 1 0 {CONTAINER}", f"{OTHER} 500 1 0 -", f"{UNKNOWN} 7 1 0 -")
+    reserve(tree, f"{SHARE} 6000 {OTHERS} {CONTAINER}", f"{OTHER} 500 {OTHERS} -", f"{UNKNOWN} 7 {OTHERS} -")
     (gpu,) = usage(tree, records)
     assert (gpu.uuid, gpu.total, gpu.promised, gpu.used) == ("GPU-A", 15109 * MIB, 6507, 2000)
     used, unused, unknown = gpu.slices
@@ -68,7 +72,7 @@ def test_a_container_of_docker_and_merged_shares(tree: Tree, records: Records) -
     """A container beside Kubernetes has no share, one with two shares of a GPU is one slice."""
     starts(tree, CONTAINER[:12], 300, 100)
     starts(tree, "beside", 50, 50)
-    reserve(tree, f"{SHARE} 100 1 0 {CONTAINER}", f"{OTHER} 200 1 0 {CONTAINER}")
+    reserve(tree, f"{SHARE} 100 {OTHERS} {CONTAINER}", f"{OTHER} 200 {OTHERS} {CONTAINER}")
     (gpu,) = usage(tree, records)
     assert (gpu.promised, gpu.used) == (350, 200)
     merged, beside = gpu.slices
@@ -86,7 +90,7 @@ def test_what_is_not_known_is_not_nothing(tree: Tree, records: Records) -> None:
 
 def test_the_document(tree: Tree, records: Records) -> None:
     """The keys that readers rely on."""
-    reserve(tree, f"{SHARE} 6000 1 0 -")
+    reserve(tree, f"{SHARE} 6000 {OTHERS} -")
     said = json.loads(document("node-a", usage(tree, records)))
     assert (said["version"], said["node"]) == (1, "node-a")
     (gpu,) = said["gpus"]
