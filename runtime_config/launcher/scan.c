@@ -38,6 +38,9 @@ static const char *const narrow_rules[] = { ALLOW "false", ALLOW "true,\"type\":
 static const char *const plain_escapes[] = { "\\u003c", "\\u003e", "\\u0026", "\\u2028", "\\u2029", "\\u000",
 	"\\u001" };
 
+/* Mounts of the host. Files of simulated cards are no devices, and a mount gives them by any path. */
+static const char *const host_mounts[] = { "\"source\":\"/", "\"source\":\"\\/" };
+
 #define COUNT(array) (sizeof(array) / sizeof((array)[0]))
 
 static bool begins_with_any(const char *at, const char *end, const char *const *texts, size_t count)
@@ -96,10 +99,10 @@ static bool are_low(const char *text, const char *end)
 	return true;
 }
 
-static bool has_word(const char *text, size_t size)
+static bool has_any(const char *text, const char *end, const char *const *texts, size_t count)
 {
-	for (size_t i = 0; i < COUNT(words); i++)
-		if (memmem(text, size, words[i], strlen(words[i])))
+	for (size_t i = 0; i < count; i++)
+		if (memmem(text, (size_t)(end - text), texts[i], strlen(texts[i])))
 			return true;
 	return false;
 }
@@ -109,7 +112,9 @@ static bool says_nothing(char *text, size_t size)
 {
 	const char *end = text + fold(text, size);
 
-	return !has_word(text, (size_t)(end - text)) &&
+	if (access(CGPU_SIM_PATH, F_OK) == 0 && has_any(text, end, host_mounts, COUNT(host_mounts)))
+		return false;
+	return !has_any(text, end, words, COUNT(words)) &&
 		are_all(text, end, "\\u", plain_escapes, COUNT(plain_escapes)) &&
 		are_all(text, end, ALLOW, narrow_rules, COUNT(narrow_rules)) && are_low(text, end);
 }
@@ -122,8 +127,7 @@ bool launcher_asks_nothing(const char *bundle)
 	int length = snprintf(path, sizeof(path), "%s/config.json", bundle);
 	long size = -1;
 
-	/* Files of simulated cards are no devices, and a mount gives them by any path: where there are some, Python looks. */
-	if (length > 0 && (size_t)length < sizeof(path) && access(CGPU_SIM_PATH, F_OK) != 0)
+	if (length > 0 && (size_t)length < sizeof(path))
 		size = launcher_read_file(path, CONFIG_LIMIT, &text);
 	if (size < 0)
 		return false;

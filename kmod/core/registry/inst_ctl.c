@@ -153,7 +153,7 @@ static int parse_keys(struct words *words, struct core_create *create)
 	}
 }
 
-/* Slices that a log line names at most; the line of the hook has all. */
+/* Slices that a log line names at most; each has an event besides. */
 #define SAID_SLICES 4u
 
 static void say_slices(struct core_text *out, const struct core_create *create)
