@@ -10,7 +10,7 @@
 #ifndef CGPU_HOOK_SCRIPT
 #define CGPU_HOOK_SCRIPT "start.py"
 #endif
-/* RESTART_S of cgpu/client/tree.py. */
+/* RESTART_S of cgpu/client/tree.py. With a shorter hook_timeout the runtime ends the hook before that. */
 #ifndef CGPU_RESTART_MS
 #define CGPU_RESTART_MS 5000
 #endif
