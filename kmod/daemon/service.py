@@ -120,6 +120,7 @@ class Service:
             self._publish()
             self._open_sockets()
             self._notify.send("READY=1")
+            give_real_time_back()
             self._say_ready()
             self._serve()
 
@@ -456,7 +457,8 @@ class Service:
     def _go_on(self, before: in_place.Before) -> None:
         """Note that calls are answered again."""
         pause_ms = round((time.monotonic() - before.since) * 1000, 1)
-        give_real_time_back()
+        # Calls that have waited are answered first, by threads that have begun by now.
+        take_real_time()
         self._upgrade = {"number": before.number, "done": True, "from": before.version, "pause_ms": pause_ms}
 
     def _on_reload(self, request: dict[str, Any]) -> dict[str, Any]:  # noqa: ARG002, all commands are called alike
