@@ -120,7 +120,6 @@ class Service:
             self._publish()
             self._open_sockets()
             self._notify.send("READY=1")
-            give_real_time_back()
             self._say_ready()
             self._serve()
 
@@ -130,6 +129,7 @@ class Service:
         if self._before is None:
             self._record("ready", {"message": f"cgpud {__version__}, {has}"})
             return
+        give_real_time_back()
         # The file may say more than what was in force.
         with contextlib.suppress(CgpuError):
             self._reload()
@@ -422,7 +422,7 @@ class Service:
             return
         take_real_time()
         in_place.hold_signals()
-        if self._on_signal() or not self._pause(since):
+        if not self._pause(since) or self._on_signal():
             self._engine.resume()
             in_place.take_signals()
             give_real_time_back()

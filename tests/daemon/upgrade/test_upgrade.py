@@ -137,19 +137,40 @@ class Installed(Daemon):
         return subprocess.run(line, capture_output=True, text=True, timeout=PATIENCE, check=False)
 
 
+    def replace(self, program: Program) -> None:
+        """Stop it, put another version's files in place of its own, and start it."""
+        folder = self.run.parent / "0.1.0"
+        assert self.command("--stop").returncode == 0
+        (folder / "cgpu").rename(folder / "before")
+        shutil.copytree(Path(program.argv[0]).parent / "cgpu", folder / "cgpu", symlinks=True)
+        self.start()
+
+
 def test_layout_follows_after_a_stop(base: Path, converting: Program) -> None:
     """A version whose files replace those of one that has stopped converts what that has left."""
-    folder = Path(versions.build(base, "0.1.0").argv[0]).parent
+    versions.build(base, "0.1.0")
     daemon = Installed(base)
     try:
         sliced = daemon.slice(1, SIX, "alloc=1G", "hold", "count", until="alloc")
-        assert daemon.command("--stop").returncode == 0
-        (folder / "cgpu").rename(folder / "before")
-        shutil.copytree(Path(converting.argv[0]).parent / "cgpu", folder / "cgpu", symlinks=True)
-        daemon.start()
+        daemon.replace(converting)
         assert daemon.read("version") == "0.3.0\n"
         assert daemon.used(sliced) == 1024 * MIB
         assert "bytes=1073741824 " in sliced.finish("\n")
+    finally:
+        daemon.close()
+
+
+def test_foreign_layout_after_a_stop(base: Path, foreign: Program) -> None:
+    """A version that cannot read what was left starts without it, and containers lose their slices."""
+    versions.build(base, "0.1.0")
+    daemon = Installed(base)
+    try:
+        sliced = daemon.slice(1, SIX, "alloc=1G", "hold", "alloc=1G", until="alloc")
+        daemon.replace(foreign)
+        assert daemon.read("version") == "0.4.0\n"
+        assert "starting without it, running containers lose their GPUs" in daemon.log()
+        assert daemon.instances() == []
+        assert "status=0x0" not in sliced.finish("\n")
     finally:
         daemon.close()
 

@@ -14,9 +14,10 @@ import pytest
 from cgpu.errors import CgpuError
 from cgpu.kmod.daemon.program import Program
 from cgpu.kmod.daemon.tree import mounts
+from tests.attacks.silent import silent_file
 from tests.daemon import versions
 from tests.daemon.conftest import MakeDaemon
-from tests.daemon.harness import MIB, ROOT, Daemon, serving
+from tests.daemon.harness import MIB, ROOT, Daemon, built, serving
 from tests.daemon.upgrades import Steady, await_one, held, pids_of, upgrade
 from tests.integration.commands import eventually
 
@@ -166,3 +167,17 @@ def test_the_file_is_in_force_after_an_upgrade(make_daemon: MakeDaemon, base: Pa
     (base / "config.yaml").write_text("default_memsize: 2097152\n")
     upgrade(daemon)
     eventually(lambda: daemon.read("default_memsize") == "2097152\n", "the change is in force")
+
+
+def test_a_call_that_stalls(fresh: Daemon, tmp_path: Path) -> None:
+    """A call whose arguments cannot be read keeps no upgrade waiting, and waits on; the others' go on."""
+    load = Steady(fresh, 2, f"gpu=0:{64 * MIB}", 1000)
+    with silent_file(tmp_path / "silent") as (path, _):
+        stalled = fresh.slice(1, f"gpu=0:{64 * MIB}", "1", path, program=built("stalling"), until="stalling")
+        for _ in range(2):
+            assert upgrade(fresh)["done"]
+            figures = load.look()
+            assert (figures.failed, figures.calls > 0) == (0, True)
+        assert stalled.process.poll() is None
+        fresh.end_slices()
+    assert "status=0x0" in fresh.slice(3, f"gpu=0:{64 * MIB}", "alloc=1M").finish()
