@@ -136,7 +136,6 @@ class Installed(Daemon):
         line = [str(self.run.parent / "0.1.0" / "cgpud"), "--run", str(self.run), *options]
         return subprocess.run(line, capture_output=True, text=True, timeout=PATIENCE, check=False)
 
-
     def replace(self, program: Program) -> None:
         """Stop it, put another version's files in place of its own, and start it."""
         folder = self.run.parent / "0.1.0"
