@@ -16,11 +16,11 @@
 
 /* --- handles in calls that make or free an object --- */
 
-static int heap_function(const struct nv_abi *abi, const struct in_flight *e, u32 *function)
+static int heap_function(const struct nv_abi *abi, const struct in_flight *flight, u32 *function)
 {
-	if (e->call.nr != NV_ESC_RM_VID_HEAP_CONTROL || e->call.bytes != abi->NVOS32_PARAMETERS.bytes)
+	if (flight->call.nr != NV_ESC_RM_VID_HEAP_CONTROL || flight->call.bytes != abi->NVOS32_PARAMETERS.bytes)
 		return 0;
-	*function = get32(e->before[0], abi->NVOS32_PARAMETERS.function);
+	*function = get32(flight->before[0], abi->NVOS32_PARAMETERS.function);
 	return 1;
 }
 
@@ -47,12 +47,12 @@ static int heap_place(const struct nv_abi *abi, u32 function, struct handle_plac
 	return 0;
 }
 
-int handle_place(const struct nv_abi *abi, const struct in_flight *e, struct handle_place *place)
+int handle_place(const struct nv_abi *abi, const struct in_flight *flight, struct handle_place *place)
 {
 	const struct nv_layout_NVOS21_PARAMETERS *narrow = &abi->NVOS21_PARAMETERS;
 	const struct nv_layout_NVOS64_PARAMETERS *wide = &abi->NVOS64_PARAMETERS;
 	const struct nv_layout_NVOS55_PARAMETERS *dup = &abi->NVOS55_PARAMETERS;
-	u32 nr = e->call.nr, bytes = e->call.bytes, function;
+	u32 nr = flight->call.nr, bytes = flight->call.bytes, function;
 
 	if (nr == NV_ESC_RM_ALLOC && bytes == wide->bytes)
 		*place = (struct handle_place){ wide->hRoot, wide->hObjectNew, wide->status, 0 };
@@ -61,17 +61,17 @@ int handle_place(const struct nv_abi *abi, const struct in_flight *e, struct han
 	else if (nr == NV_ESC_RM_DUP_OBJECT && bytes == dup->bytes)
 		*place = (struct handle_place){ dup->hClient, dup->hObject, dup->status, 0 };
 	else
-		return heap_function(abi, e, &function) && heap_place(abi, function, place);
+		return heap_function(abi, flight, &function) && heap_place(abi, function, place);
 	return 1;
 }
 
-int handle_freed(const struct nv_abi *abi, const struct in_flight *e, u32 *status)
+int handle_freed(const struct nv_abi *abi, const struct in_flight *flight, u32 *status)
 {
 	u32 function;
 
-	if (e->call.nr == NV_ESC_RM_FREE && e->call.bytes == abi->NVOS00_PARAMETERS.bytes)
+	if (flight->call.nr == NV_ESC_RM_FREE && flight->call.bytes == abi->NVOS00_PARAMETERS.bytes)
 		*status = abi->NVOS00_PARAMETERS.status;
-	else if (heap_function(abi, e, &function) && function == NVOS32_FUNCTION_FREE)
+	else if (heap_function(abi, flight, &function) && function == NVOS32_FUNCTION_FREE)
 		*status = abi->NVOS32_PARAMETERS.status;
 	else
 		return 0;
@@ -79,37 +79,37 @@ int handle_freed(const struct nv_abi *abi, const struct in_flight *e, u32 *statu
 }
 
 /* Whether the caller has given the handle. */
-static int handle_given(const struct in_flight *e, const struct handle_place *place)
+static int handle_given(const struct in_flight *flight, const struct handle_place *place)
 {
-	if (!get32(e->before[0], place->handle))
+	if (!get32(flight->before[0], place->handle))
 		return 0;
-	return !place->flags || (get32(e->before[0], place->flags) & NVOS32_ALLOC_FLAGS_MEMORY_HANDLE_PROVIDED);
+	return !place->flags || (get32(flight->before[0], place->flags) & NVOS32_ALLOC_FLAGS_MEMORY_HANDLE_PROVIDED);
 }
 
-static void put_flag(struct in_flight *e, const struct handle_place *place, u32 flag)
+static void put_flag(struct in_flight *flight, const struct handle_place *place, u32 flag)
 {
 	u32 flags;
 
 	if (!place->flags)
 		return;
-	flags = get32(e->copy[0], place->flags) & ~(u32)NVOS32_ALLOC_FLAGS_MEMORY_HANDLE_PROVIDED;
-	put32(e->copy[0], place->flags, flags | flag);
+	flags = get32(flight->copy[0], place->flags) & ~(u32)NVOS32_ALLOC_FLAGS_MEMORY_HANDLE_PROVIDED;
+	put32(flight->copy[0], place->flags, flags | flag);
 }
 
 /* Put a handle of ours into the copy; 0 leaves it to the driver. */
-static void handle_put(struct in_flight *e, const struct handle_place *place, u32 handle)
+static void handle_put(struct in_flight *flight, const struct handle_place *place, u32 handle)
 {
-	e->chosen = handle;
-	put32(e->copy[0], place->handle, handle);
-	put_flag(e, place, handle ? NVOS32_ALLOC_FLAGS_MEMORY_HANDLE_PROVIDED : 0);
+	flight->chosen = handle;
+	put32(flight->copy[0], place->handle, handle);
+	put_flag(flight, place, handle ? NVOS32_ALLOC_FLAGS_MEMORY_HANDLE_PROVIDED : 0);
 }
 
 /* The flag that handle_put() may have set is not the caller's. */
-static void handle_hide(struct in_flight *e, const struct handle_place *place)
+static void handle_hide(struct in_flight *flight, const struct handle_place *place)
 {
-	u32 before = place->flags ? get32(e->before[0], place->flags) : 0;
+	u32 before = place->flags ? get32(flight->before[0], place->flags) : 0;
 
-	put_flag(e, place, before & NVOS32_ALLOC_FLAGS_MEMORY_HANDLE_PROVIDED);
+	put_flag(flight, place, before & NVOS32_ALLOC_FLAGS_MEMORY_HANDLE_PROVIDED);
 }
 
 /* A handle for a call whose caller gave none; never 0. */
@@ -124,14 +124,14 @@ static u32 handle_next(void)
 }
 
 /* Client and handle that a call in flight may have made. 0: not known. */
-static int handle_wanted(const struct nv_abi *abi, const struct in_flight *e, u32 *client, u32 *handle)
+static int handle_wanted(const struct nv_abi *abi, const struct in_flight *flight, u32 *client, u32 *handle)
 {
 	struct handle_place place;
 
-	if (!handle_place(abi, e, &place))
+	if (!handle_place(abi, flight, &place))
 		return 0;
-	*client = get32(e->before[0], place.client);
-	*handle = handle_given(e, &place) ? get32(e->before[0], place.handle) : e->chosen;
+	*client = get32(flight->before[0], place.client);
+	*handle = handle_given(flight, &place) ? get32(flight->before[0], place.handle) : flight->chosen;
 	return *client && *handle && *client != *handle;
 }
 
@@ -157,15 +157,15 @@ static int has_wrappers(enum cgpu_device kind)
 	return kind == CGPU_DEVICE_CTL || kind == CGPU_DEVICE_GPU;
 }
 
-int call_read(struct cgpud *d, struct in_flight *e, const struct task *task, u32 cmd, u64 address)
+int call_read(struct cgpud *d, struct in_flight *flight, const struct task *task, u32 cmd, u64 address)
 {
-	struct cgpu_call *call = &e->call;
+	struct cgpu_call *call = &flight->call;
 	u32 nr = cmd & 0xff, bytes = (cmd >> 16) & 0x3fff;
 	int r;
 
 	call->device = task->kind;
 	call->gpu = task->gpu;
-	call->top = e->copy[0];
+	call->top = flight->copy[0];
 	/* UVM's commands are bare numbers without a size. */
 	if (task->kind == CGPU_DEVICE_UVM) {
 		nr = cmd;
@@ -180,55 +180,55 @@ int call_read(struct cgpud *d, struct in_flight *e, const struct task *task, u32
 		return -EINVAL;
 	call->nr = nr;
 	call->bytes = bytes;
-	e->top_address = address;
-	r = task_read_call(task, address, e->copy[0], bytes);
+	flight->top_address = address;
+	r = task_read_call(task, address, flight->copy[0], bytes);
 	if (r == 0)
-		memcpy(e->before[0], e->copy[0], bytes);
+		memcpy(flight->before[0], flight->copy[0], bytes);
 	return r;
 }
 
 /* Fetch a nested buffer that the plan names. */
-static int fetch_buffer(struct in_flight *e, const struct task *task, u32 n)
+static int fetch_buffer(struct in_flight *flight, const struct task *task, u32 n)
 {
-	struct cgpu_segment *segment = &e->call.segment[n - 1];
+	struct cgpu_segment *segment = &flight->call.segment[n - 1];
 	u32 room;
 	int r;
 
 	if (n > CGPU_MAX_SEGMENTS || !segment->address || segment->bytes > CGPU_SEGMENT_MAX || segment->parent >= n)
 		return -EINVAL;
-	room = in_flight_bytes(e, segment->parent);
+	room = in_flight_bytes(flight, segment->parent);
 	if (room < sizeof(u64) || segment->pointer > room - sizeof(u64))
 		return -EINVAL;
-	segment->data = e->copy[n];
+	segment->data = flight->copy[n];
 	r = task_read(task, segment->address, segment->data, segment->bytes);
 	if (r == 0)
-		memcpy(e->before[n], segment->data, segment->bytes);
+		memcpy(flight->before[n], segment->data, segment->bytes);
 	return r;
 }
 
 /* Carry out one plan of the core. 1: the buffers that came may name more. */
-static int fetch_planned(struct cgpud *d, struct in_flight *e, struct task *task)
+static int fetch_planned(struct cgpud *d, struct in_flight *flight, struct task *task)
 {
-	u32 fetched = e->call.segments, needs = cgpu_call_plan(&d->core, &e->call);
+	u32 fetched = flight->call.segments, needs = cgpu_call_plan(&d->core, &flight->call);
 	/* No copy is waited for under a lock, so a call that may be run has it before it is judged. */
 	int r = needs & CGPU_NEEDS_OWN_FILE ? task_copy(d, task) : 0;
 
-	while (r == 0 && fetched < e->call.segments)
-		r = fetch_buffer(e, task, ++fetched);
+	while (r == 0 && fetched < flight->call.segments)
+		r = fetch_buffer(flight, task, ++fetched);
 	if (r == 0 && (needs & CGPU_NEEDS_FILE))
-		r = target_find(d, e, task);
+		r = target_find(d, flight, task);
 	return r < 0 ? r : (needs & CGPU_NEEDS_BUFFERS) != 0;
 }
 
-int call_fetch(struct cgpud *d, struct in_flight *e, struct task *task)
+int call_fetch(struct cgpud *d, struct in_flight *flight, struct task *task)
 {
 	u32 plan;
 	int r = 1;
 
-	if (e->call.device == CGPU_DEVICE_UVM)
-		return uvm_needs_file(&e->call) ? task_copy(d, task) : 0;
+	if (flight->call.device == CGPU_DEVICE_UVM)
+		return uvm_needs_file(&flight->call) ? task_copy(d, task) : 0;
 	for (plan = 0; plan < CGPU_PLANS && r > 0; plan++)
-		r = fetch_planned(d, e, task);
+		r = fetch_planned(d, flight, task);
 	return r < 0 ? r : 0;
 }
 
@@ -252,23 +252,23 @@ struct call_wish foresee_call(const struct nv_abi *abi, u32 cmd, u64 address)
 /* --- judging --- */
 
 /* Count a call, in the container's order. A continued call runs later, but counts from here on. */
-static void count_call(struct cgpud *d, struct in_flight *e)
+static void count_call(struct cgpud *d, struct in_flight *flight)
 {
-	struct call_counts *counts = engine_call_counts(d, e->call.slot);
+	struct call_counts *counts = engine_call_counts(d, flight->call.slot);
 	u32 status;
 
-	if (handle_freed(d->core.abi, e, &status)) {
-		e->counted = atomic_load(&counts->made);
+	if (handle_freed(d->core.abi, flight, &status)) {
+		flight->counted = atomic_load(&counts->made);
 		atomic_fetch_add(&counts->freed, 1);
 	} else {
-		e->counted = atomic_load(&counts->freed);
+		flight->counted = atomic_load(&counts->freed);
 		atomic_fetch_add(&counts->made, 1);
 	}
 }
 
-enum cgpu_verdict call_judge(struct cgpud *d, struct in_flight *e, struct task *task)
+enum cgpu_verdict call_judge(struct cgpud *d, struct in_flight *flight, struct task *task)
 {
-	struct cgpu_call *call = &e->call;
+	struct cgpu_call *call = &flight->call;
 	/* Questions about sizes change nothing, and need no order. */
 	pthread_mutex_t *order = cgpu_call_changes(d->core.abi, call) ? engine_order(d, call->slot) : NULL;
 	enum cgpu_verdict verdict;
@@ -277,74 +277,74 @@ enum cgpu_verdict call_judge(struct cgpud *d, struct in_flight *e, struct task *
 		pthread_mutex_lock(order);
 	verdict = cgpu_call_begin(&d->core, call);
 	if (order && (verdict == CGPU_EXECUTE || verdict == CGPU_CONTINUE))
-		count_call(d, e);
+		count_call(d, flight);
 	if (order && verdict != CGPU_EXECUTE)
 		pthread_mutex_unlock(order);
-	return verdict == CGPU_CONTINUE && call->device == CGPU_DEVICE_UVM ? uvm_judge(d, e, task) : verdict;
+	return verdict == CGPU_CONTINUE && call->device == CGPU_DEVICE_UVM ? uvm_judge(d, flight, task) : verdict;
 }
 
 /* --- running and settling --- */
 
-static void set_pointers(struct in_flight *e, int ours)
+static void set_pointers(struct in_flight *flight, int ours)
 {
 	u32 i;
 
-	for (i = 0; i < e->call.segments; i++) {
-		const struct cgpu_segment *s = &e->call.segment[i];
+	for (i = 0; i < flight->call.segments; i++) {
+		const struct cgpu_segment *s = &flight->call.segment[i];
 
-		put64(e->copy[s->parent], s->pointer, ours ? (uintptr_t)s->data : s->address);
+		put64(flight->copy[s->parent], s->pointer, ours ? (uintptr_t)s->data : s->address);
 	}
 }
 
 /* The first run of this call has freed an object that cannot be found. */
-static void forgive_free(const struct nv_abi *abi, struct in_flight *e)
+static void forgive_free(const struct nv_abi *abi, struct in_flight *flight)
 {
 	u32 status;
 
-	if (e->result == 0 && handle_freed(abi, e, &status))
-		put32(e->copy[0], status, NV_OK);
+	if (flight->result == 0 && handle_freed(abi, flight, &status))
+		put32(flight->copy[0], status, NV_OK);
 }
 
-static void run(struct cgpud *d, struct in_flight *e, const struct task *task)
+static void run_on_copies(struct cgpud *d, struct in_flight *flight, const struct task *task)
 {
-	set_pointers(e, 1);
-	target_put(d->core.abi, e, task->target);
-	e->result = rm_call(task->file, e->call.nr, e->copy[0], e->call.bytes);
-	target_put(d->core.abi, e, e->call.descriptor);
-	set_pointers(e, 0);
+	set_pointers(flight, 1);
+	target_put(d->core.abi, flight, task->target);
+	flight->result = rm_call(task->file, flight->call.nr, flight->copy[0], flight->call.bytes);
+	target_put(d->core.abi, flight, flight->call.descriptor);
+	set_pointers(flight, 0);
 }
 
 /* Try the call with this handle. Returns the driver's status. */
-static u32 run_with(
-	struct cgpud *d, struct in_flight *e, const struct task *task, const struct handle_place *place, u32 handle)
+static u32 run_with_handle(struct cgpud *d, struct in_flight *flight, const struct task *task,
+	const struct handle_place *place, u32 handle)
 {
 	u32 n;
 
-	for (n = 0; n <= e->call.segments; n++)
-		memcpy(e->copy[n], e->before[n], in_flight_bytes(e, n));
-	handle_put(e, place, handle);
-	run(d, e, task);
-	handle_hide(e, place);
-	return e->result ? NV_OK : get32(e->copy[0], place->status);
+	for (n = 0; n <= flight->call.segments; n++)
+		memcpy(flight->copy[n], flight->before[n], in_flight_bytes(flight, n));
+	handle_put(flight, place, handle);
+	run_on_copies(d, flight, task);
+	handle_hide(flight, place);
+	return flight->result ? NV_OK : get32(flight->copy[0], place->status);
 }
 
 /* Run it with a handle of our choice, where the caller has left that open; at last with none. */
-static void run_named(struct cgpud *d, struct in_flight *e, const struct task *task)
+static void run_named(struct cgpud *d, struct in_flight *flight, const struct task *task)
 {
 	struct handle_place place;
 	u32 tries = HANDLE_TRIES, status;
 
-	if (!handle_place(d->core.abi, e, &place) || handle_given(e, &place)) {
-		run(d, e, task);
+	if (!handle_place(d->core.abi, flight, &place) || handle_given(flight, &place)) {
+		run_on_copies(d, flight, task);
 		return;
 	}
 	/* Only the handle of the first time can tell whether there was a first time. */
-	if (e->again && get32(e->before[0], place.handle)) {
-		run_with(d, e, task, &place, get32(e->before[0], place.handle));
+	if (flight->again && get32(flight->before[0], place.handle)) {
+		run_with_handle(d, flight, task, &place, get32(flight->before[0], place.handle));
 		return;
 	}
 	while (tries--) {
-		status = run_with(d, e, task, &place, tries ? handle_next() : 0);
+		status = run_with_handle(d, flight, task, &place, tries ? handle_next() : 0);
 		/* A client may have been closed for handles that the driver has not made. */
 		if (status == NV_ERR_INVALID_OBJECT_HANDLE && tries)
 			tries = 1;
@@ -379,88 +379,89 @@ static void run_free(struct cgpud *d, struct cgpu_call *call, int file)
 }
 
 /* In the container's order. */
-static void undo(struct cgpud *d, struct in_flight *e, int file)
+static void free_new_objects(struct cgpud *d, struct in_flight *flight, int file)
 {
 	u8 top[UNDO_TOP_BYTES] = { 0 };
 	struct cgpu_call call = { .top = top };
 
-	if (e->undone)
+	if (flight->undone)
 		return;
-	e->undone = 1;
+	flight->undone = 1;
 	/* Several, after an import of several. */
-	while (cgpu_call_undo(&d->core, &e->call, &call) == 1)
+	while (cgpu_call_undo(&d->core, &flight->call, &call) == 1)
 		run_free(d, &call, file);
 }
 
 /* Whether the driver has the objects that the call needs; else the copies say so. In the container's order. */
-static int ask_driver(struct cgpud *d, struct in_flight *e, const struct task *task)
+static int ask_driver(struct cgpud *d, struct in_flight *flight, const struct task *task)
 {
 	_Alignas(u64) u8 top[UNDO_TOP_BYTES] = { 0 };
 	struct cgpu_call question = { .top = top };
 	u32 number = 0, further;
 
-	for (; cgpu_call_question(&d->core, &e->call, number, &question); number += further) {
-		e->result = rm_call(task->file, question.nr, question.top, question.bytes);
-		further = cgpu_call_answered(&d->core, &e->call, number, &question);
+	for (; cgpu_call_question(&d->core, &flight->call, number, &question); number += further) {
+		flight->result = rm_call(task->file, question.nr, question.top, question.bytes);
+		further = cgpu_call_answered(&d->core, &flight->call, number, &question);
 		if (!further)
 			return 0;
 	}
 	return 1;
 }
 
-static void execute_rm(struct cgpud *d, struct in_flight *e, struct task *task)
+static void execute_rm(struct cgpud *d, struct in_flight *flight, struct task *task)
 {
-	int ordered = cgpu_call_changes(d->core.abi, &e->call);
+	int ordered = cgpu_call_changes(d->core.abi, &flight->call);
 
-	if (ask_driver(d, e, task))
-		run_named(d, e, task);
-	if (e->repeated)
-		forgive_free(d->core.abi, e);
-	if (cgpu_call_end(&d->core, &e->call, e->result))
-		undo(d, e, task->file);
+	if (ask_driver(d, flight, task))
+		run_named(d, flight, task);
+	if (flight->repeated)
+		forgive_free(d->core.abi, flight);
+	if (cgpu_call_end(&d->core, &flight->call, flight->result))
+		free_new_objects(d, flight, task->file);
 	if (ordered)
-		pthread_mutex_unlock(engine_order(d, e->call.slot));
-	sharing_after_call(d, e, task);
+		pthread_mutex_unlock(engine_order(d, flight->call.slot));
+	sharing_after_call(d, flight, task);
 	target_drop(task);
 }
 
-void call_execute(struct cgpud *d, struct in_flight *e, struct task *task)
+void call_execute(struct cgpud *d, struct in_flight *flight, struct task *task)
 {
-	in_flight_set_stage(e, STAGE_EXECUTING);
-	if (e->call.device == CGPU_DEVICE_UVM)
-		uvm_execute(d, e, task);
+	in_flight_set_stage(flight, STAGE_EXECUTING);
+	if (flight->call.device == CGPU_DEVICE_UVM)
+		uvm_execute(d, flight, task);
 	else
-		execute_rm(d, e, task);
-	in_flight_set_stage(e, STAGE_EXECUTED);
+		execute_rm(d, flight, task);
+	in_flight_set_stage(flight, STAGE_EXECUTED);
 	atomic_fetch_add(&d->counters.executed, 1);
 }
 
-int call_write(const struct in_flight *e, struct task *task, u32 count)
+int call_write(const struct in_flight *flight, struct task *task, u32 count)
 {
 	struct part part[IN_FLIGHT_BUFFERS];
 	u32 n, i = 0;
 
 	/* The top-level struct last, as the driver does it: its status says that the rest is there. */
 	for (n = count; n > 0; n--)
-		part[i++] = (struct part){ in_flight_address(e, n - 1), e->copy[n - 1], in_flight_bytes(e, n - 1) };
+		part[i++] = (struct part){ in_flight_address(flight, n - 1), flight->copy[n - 1],
+			in_flight_bytes(flight, n - 1) };
 	return task_write(task, part, count);
 }
 
-void call_undo(struct cgpud *d, struct in_flight *e, int file)
+void call_undo(struct cgpud *d, struct in_flight *flight, int file)
 {
-	pthread_mutex_lock(engine_order(d, e->call.slot));
-	undo(d, e, file);
-	pthread_mutex_unlock(engine_order(d, e->call.slot));
+	pthread_mutex_lock(engine_order(d, flight->call.slot));
+	free_new_objects(d, flight, file);
+	pthread_mutex_unlock(engine_order(d, flight->call.slot));
 }
 
-u32 call_undo_unsure(struct cgpud *d, struct in_flight *e, int file)
+u32 call_undo_unsure(struct cgpud *d, struct in_flight *flight, int file)
 {
 	const struct nv_layout_NVOS00_PARAMETERS *l = &d->core.abi->NVOS00_PARAMETERS;
 	u8 top[UNDO_TOP_BYTES] = { 0 };
-	struct cgpu_call call = e->call;
+	struct cgpu_call call = flight->call;
 	u32 client, handle;
 
-	if (!handle_wanted(d->core.abi, e, &client, &handle))
+	if (!handle_wanted(d->core.abi, flight, &client, &handle))
 		return 0;
 	memset(call.opaque, 0, sizeof(call.opaque));
 	call.segments = 0;

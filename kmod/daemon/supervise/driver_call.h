@@ -10,23 +10,23 @@
 struct call_wish foresee_call(const struct nv_abi *abi, u32 cmd, u64 address);
 /* Read the caller's top-level struct into the call, out of its wrapper if it has one. 0, or the
  * negative errno with which the call must fail. */
-int call_read(struct cgpud *d, struct in_flight *e, const struct task *task, u32 cmd, u64 address);
+int call_read(struct cgpud *d, struct in_flight *flight, const struct task *task, u32 cmd, u64 address);
 /* Fetch what the core's plan of the call names: nested buffers, the file that a descriptor in them leads to, and for a call
  * that may be run a copy of its own descriptor, task->file. As above; -ENOSPC: no more files can be watched, and the call
  * may be fetched once more. */
-int call_fetch(struct cgpud *d, struct in_flight *e, struct task *task);
+int call_fetch(struct cgpud *d, struct in_flight *flight, struct task *task);
 /* Have the core judge what was fetched. After EXECUTE the container's other calls that change objects wait until
  * call_execute() is through; UVM's do not. */
-enum cgpu_verdict call_judge(struct cgpud *d, struct in_flight *e, struct task *task);
+enum cgpu_verdict call_judge(struct cgpud *d, struct in_flight *flight, struct task *task);
 /* Run it on task->file and settle the charges. */
-void call_execute(struct cgpud *d, struct in_flight *e, struct task *task);
+void call_execute(struct cgpud *d, struct in_flight *flight, struct task *task);
 /* Write the copies back to the caller: buffers 0 to count-1. 0 or -EFAULT. */
-int call_write(const struct in_flight *e, struct task *task, u32 count);
+int call_write(const struct in_flight *flight, struct task *task, u32 count);
 /* Free an executed call's new object; at most once. file: copy of the caller's descriptor. */
-void call_undo(struct cgpud *d, struct in_flight *e, int file);
+void call_undo(struct cgpud *d, struct in_flight *flight, int file);
 /* The engine died while the driver may have run this call: free the object that it may have made. 0 when its handle
  * is not known. */
-u32 call_undo_unsure(struct cgpud *d, struct in_flight *e, int file);
+u32 call_undo_unsure(struct cgpud *d, struct in_flight *flight, int file);
 
 /*
  * Handles in calls that make or free an object. Where the caller leaves the handle of a new object to the
@@ -40,8 +40,8 @@ struct handle_place {
 };
 
 /* 1 when the call makes an object; sets place. */
-int handle_place(const struct nv_abi *abi, const struct in_flight *e, struct handle_place *place);
+int handle_place(const struct nv_abi *abi, const struct in_flight *flight, struct handle_place *place);
 /* 1 when the call frees one; sets the offset of its status. */
-int handle_freed(const struct nv_abi *abi, const struct in_flight *e, u32 *status);
+int handle_freed(const struct nv_abi *abi, const struct in_flight *flight, u32 *status);
 
 #endif

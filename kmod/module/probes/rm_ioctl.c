@@ -28,7 +28,7 @@ struct rm_call {
 };
 
 /* The driver's prototype is another one, and its binary part has no hashes: nothing for CFI to check. */
-static __nocfi u32 run(const struct rm_call *rm, u32 nr, void *data, u32 bytes)
+static __nocfi u32 call_driver(const struct rm_call *rm, u32 nr, void *data, u32 bytes)
 {
 	u32 (*original)(void *, void *, void *, u32, void *, u32) = (void *)km_probe_rm_ioctl.original;
 
@@ -50,7 +50,7 @@ static u32 run_judged(const struct rm_call *rm, const struct cgpu_call *call)
 	u32 status;
 
 	WRITE_ONCE(rm->task_call->judged, true);
-	status = run(rm, call->nr, call->top, call->bytes);
+	status = call_driver(rm, call->nr, call->top, call->bytes);
 	WRITE_ONCE(rm->task_call->judged, false);
 	return status;
 }
@@ -64,7 +64,7 @@ static bool ask_driver(const struct rm_call *rm, struct cgpu_call *call)
 
 	for (; logic->call_question(&rm->engine->core, call, number, &question); number += further) {
 		WRITE_ONCE(rm->task_call->asks, true);
-		run(rm, question.nr, question.top, question.bytes);
+		call_driver(rm, question.nr, question.top, question.bytes);
 		WRITE_ONCE(rm->task_call->asks, false);
 		further = logic->call_answered(&rm->engine->core, call, number, &question);
 		if (!further)
@@ -123,7 +123,7 @@ static int fetch_planned(struct rm_call *rm)
 	return err ? err : (needs & CGPU_NEEDS_BUFFERS) != 0;
 }
 
-static int fetch(struct rm_call *rm)
+static int fetch_call(struct rm_call *rm)
 {
 	u32 plan;
 	int err;
@@ -183,7 +183,7 @@ static bool makes_elsewhere(const struct rm_call *rm)
 }
 
 /* Returns with the order held when the verdict is to execute. */
-static enum cgpu_verdict judge(struct rm_call *rm)
+static enum cgpu_verdict judge_call(struct rm_call *rm)
 {
 	enum cgpu_verdict verdict = CGPU_REFUSE;
 
@@ -261,7 +261,7 @@ static void await_round(struct rm_call *rm)
 }
 
 /* The caller's memory may block this without a limit, so the engine is not held. number: of the engine, for an undo. */
-static u32 deliver(struct rm_call *rm, u32 status, u64 number, bool undoable)
+static u32 deliver_segments(struct rm_call *rm, u32 status, u64 number, bool undoable)
 {
 	if (!rm->task_call->written)
 		return status;
@@ -292,7 +292,7 @@ static u32 run_ordered(const struct rm_call *rm)
 }
 
 /* With the order held, which is given back. */
-static u32 settle(struct rm_call *rm, u32 status)
+static u32 settle_call(struct rm_call *rm, u32 status)
 {
 	struct cgpu_call *call = &rm->task_call->call;
 	u64 number = rm->engine->number;
@@ -307,7 +307,7 @@ static u32 settle(struct rm_call *rm, u32 status)
 	undoable = !undone && !skipped && !rm->task_call->target && undo_prepare(rm);
 	order_give(rm);
 	await_round(rm);
-	return skipped ? NV_ERR_INVALID_STATE : deliver(rm, status, number, undoable);
+	return skipped ? NV_ERR_INVALID_STATE : deliver_segments(rm, status, number, undoable);
 }
 
 /* The caller's memory may block the driver, so the engine is not held. */
@@ -318,7 +318,7 @@ static u32 continue_call(struct rm_call *rm)
 	u32 status;
 
 	leave_core(rm);
-	status = run(rm, call->nr, call->top, call->bytes);
+	status = call_driver(rm, call->nr, call->top, call->bytes);
 	rm->engine = km_engine_get_surely();
 	if (rm->engine && status == NV_OK && call->nr == NV_ESC_RM_UPDATE_DEVICE_MAPPING_INFO)
 		km_mapping_moved(rm->engine->core.abi, call->top);
@@ -342,19 +342,19 @@ static u32 link_file(struct rm_call *rm)
 
 	if (down_write_killable(&rm->file->link_lock))
 		return NV_ERR_INSUFFICIENT_PERMISSIONS;
-	status = run(rm, call->nr, call->top, call->bytes);
+	status = call_driver(rm, call->nr, call->top, call->bytes);
 	rm->file->linked |= status == NV_OK;
 	up_write(&rm->file->link_lock);
 	return status;
 }
 
-static u32 carry_out(struct rm_call *rm, enum cgpu_verdict verdict)
+static u32 carry_out_verdict(struct rm_call *rm, enum cgpu_verdict verdict)
 {
 	u32 status;
 
 	switch (verdict) {
 	case CGPU_EXECUTE:
-		status = settle(rm, run_ordered(rm));
+		status = settle_call(rm, run_ordered(rm));
 		took(rm, CGPU_OUTCOME_EXECUTED);
 		return status;
 	case CGPU_CONTINUE:
@@ -408,7 +408,7 @@ static u32 serve_call(struct rm_call *rm, const struct km_identity *identity)
 	describe_call(rm, identity);
 	if (!find_order(rm))
 		return NV_ERR_NO_MEMORY;
-	status = carry_out(rm, fetch(rm) == 0 ? judge(rm) : CGPU_REFUSE);
+	status = carry_out_verdict(rm, fetch_call(rm) == 0 ? judge_call(rm) : CGPU_REFUSE);
 	if (rm->order)
 		km_order_put(rm->order);
 	km_segments_free(rm->task_call);
@@ -444,7 +444,7 @@ static u32 serve_task(struct rm_call *rm)
 	u32 status;
 
 	if (!km_identity_of_current(&identity))
-		return run(rm, rm->nr, rm->data, rm->bytes);
+		return call_driver(rm, rm->nr, rm->data, rm->bytes);
 	km_latency_enter();
 	status = serve_container(rm, &identity);
 	if (!rm->counted)
