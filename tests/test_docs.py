@@ -18,6 +18,7 @@ from cgpu.install import places
 from cgpu.install.commands.install import parser as install_parser
 from cgpu.install.commands.uninstall import parser as uninstall_parser
 from cgpu.install.commands.upgrade.main import parser as upgrade_parser
+from cgpu.slice import ATTRIBUTES
 
 ROW = re.compile(r"^\|(.+)\|$", re.MULTILINE)
 # An item of a list: names, the mode of an entry, text.
@@ -48,6 +49,7 @@ def test_tree(repository: Path) -> None:
     """The document lists every node of the tree with its mode."""
     document = (repository / "docs" / "tree.md").read_text()
     real = {(level, name, mode) for name, level, mode in NODE.findall(nodes(repository))}
+    real |= {("CONTAINER", one.name, "0644") for one in ATTRIBUTES}
     stated = {
         (level, name, mode)
         for heading, level in LEVELS.items()
@@ -68,7 +70,8 @@ def test_counters(repository: Path) -> None:
     of_cgpud = (repository / "kmod" / "daemon" / "libcgpud" / "stat.c").read_text()
     queues = set(re.findall(r'add_word\(out, "(\w+)"', of_cgpud))
     times = {f"{outcome}_{what}" for outcome in OUTCOMES for what in ("ns", "times")}
-    assert stated == {"".join(groups) for groups in found} | queues | times
+    attributes = {one.name for one in ATTRIBUTES}
+    assert stated == {"".join(groups) for groups in found} | attributes | queues | times
 
 
 def test_gpus(repository: Path) -> None:
