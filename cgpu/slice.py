@@ -18,67 +18,30 @@ SUM, MOST = "SUM", "MOST"
 
 
 class Attribute:
-    """One number of a slice.
+    """One number of a slice."""
 
-    name: of the field in C, the entry in the tree, the key in `stat`, events and files of shares.
-    says: what it is, for --help and metrics. title: its name for people.
-    digits, most: bounds of a number in inst_ctl and the entry. default: None where a line must give it; then
-    it is not 0. together: what a container with several shares of a GPU has: their SUM, or the MOST of them.
-    column, option: its name in queries, JSON and metrics; of `cgpu run`, "" where that has another.
-    asked: its name in a request, "" where a request says it in another way. variables, annotations: the names
-    that ask for it. expected: the message for a malformed value. words: values that may stand for numbers; an
-    attribute that has them is on or off.
-    """
+    name: str  # of the field in C, the entry in the tree, the key in `stat`, events and files of shares
+    says: str  # what it is, for --help and metrics
+    title: str  # its name for people
+    digits: int  # of a number in inst_ctl and the entry
+    most: int
+    default: int | None = None  # None: a line of inst_ctl must give it, and not as 0
+    together: str = SUM  # what a container with several shares of a GPU has: their SUM, or the MOST of them
+    column: str  # its name in queries, JSON and metrics
+    option: str = ""  # of `cgpu run`
+    asked: str = ""  # its name in a request
+    variables: tuple[str, ...] = ()  # that ask for it, as annotations do
+    annotations: tuple[str, ...] = ()
+    expected: str = ""  # for the message about a malformed value
+    words: Mapping[str, int] | None = None  # values that stand for 0 and 1; None: values are numbers
 
-    __slots__ = (
-        "annotations",
-        "asked",
-        "column",
-        "default",
-        "digits",
-        "expected",
-        "most",
-        "name",
-        "option",
-        "says",
-        "title",
-        "together",
-        "variables",
-        "words",
-    )
-
-    def __init__(  # noqa: PLR0913, the fields of a row
-        self,
-        name: str,
-        says: str,
-        *,
-        title: str,
-        digits: int,
-        most: int | None = None,
-        default: int | None = None,
-        together: str = SUM,
-        column: str = "",
-        option: str = "",
-        asked: str = "",
-        variables: tuple[str, ...] = (),
-        annotations: tuple[str, ...] = (),
-        expected: str = "",
-        words: Mapping[str, int] | None = None,
-    ) -> None:
-        self.name = name
+    def __init__(self, name: str, says: str, **row: object) -> None:
+        self.name = self.column = name
         self.says = says
-        self.title = title
-        self.digits = digits
-        self.most = 10**digits - 1 if most is None else most
-        self.default = default
-        self.together = together
-        self.column = column or name
-        self.option = option
-        self.asked = asked
-        self.variables = variables
-        self.annotations = annotations
-        self.expected = expected
-        self.words = words
+        for key, value in row.items():
+            if key not in Attribute.__annotations__:
+                raise TypeError(f"{name}: an attribute has no {key}")
+            setattr(self, key, value)
 
     def number(self, text: str) -> int:
         """Return what a value stands for that has the form of `expected`."""
@@ -104,7 +67,7 @@ class Attribute:
 
 # In the order of inst_ctl; those without a default come first.
 ATTRIBUTES = (
-    Attribute("memsize", "memory limit in bytes", title="Memory", digits=15),
+    Attribute("memsize", "memory limit in bytes", title="Memory", digits=15, most=10**15 - 1),
     Attribute(
         "weight",
         "weight by which time is divided",

@@ -27,7 +27,7 @@ def test_others_have_no_share(engine: Engine, docker: Docker, podman: Podman, tm
     # The file of a share, by hand in place of the node's agent.
     engine.write("inst_ctl", f"reserve id={SHARE} gpu=0:{LIMIT}:1:0")
     try:
-        put(Path(paths.SHARES), gpu=engine.read("0/uuid").strip(), bytes=LIMIT)
+        put(Path(paths.SHARES), gpu=engine.read("0/uuid").strip(), memsize=LIMIT)
         assert WHY in message(docker.run(INFO, asking(SHARE)))
         assert WHY in message(podman.run(INFO, asking(SHARE), *notes))
         assert WHY in message(docker.run_image(tmp_path, INFO, {}, Env=env))

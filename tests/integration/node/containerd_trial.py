@@ -150,7 +150,7 @@ def check_closed(cri: Cri) -> None:
         run(cri, "asking", "cgpu", **SIX)
     uuid = Path("/run/cgpu_km/0/uuid").read_text().strip()
     Path("/run/cgpu_km/inst_ctl").write_text(f"reserve id={SHARE} gpu=0:{LIMIT}:1:0")
-    put(Path(paths.SHARES), gpu=uuid, bytes=LIMIT, pods={"shared": ["shared"], "other": ["main"]})
+    put(Path(paths.SHARES), gpu=uuid, memsize=LIMIT, pods={"shared": ["shared"], "other": ["main"]})
     for _ in range(2):  # the reservation outlives a container
         pod = run(cri, "shared", "cgpu", **asking(SHARE))
         assert instances() == [pod.container[:12]]

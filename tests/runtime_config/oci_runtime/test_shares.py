@@ -50,7 +50,7 @@ def test_shares_of_two_cards(wrapper: Wrapper) -> None:
     """Several shares are merged: each card is given once, under either engine."""
     third = OTHER_SHARE.replace("0a1b", "0a1c")
     put(wrapper.shares, gpu=UUID)
-    put(wrapper.shares, gpu=UUID, share=third, bytes=MIB)
+    put(wrapper.shares, gpu=UUID, share=third, memsize=MIB)
     put(wrapper.shares, gpu=OTHER, share=OTHER_SHARE)
     wrapper.bundle(pod(SHARE, OTHER_SHARE, third))
     for _ in range(2):  # an edited bundle is edited to the same again
