@@ -8,6 +8,7 @@ not.
 from __future__ import annotations
 
 from cgpu.hook.state import OF_DOCKER, POD
+from cgpu.slice import ATTRIBUTES
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -40,8 +41,9 @@ def refused(
 ) -> None:
     """Write that a container was refused, for each GPU of which it was to have a slice, or once."""
     fields = {"id": container[:MAX_ID], **_names(container, bundle, annotations), "message": message}
-    for gpu, size, weight, high in grants:
-        _append("refused", {"gpu": gpu, **fields, "memsize": size, "weight": weight, "highprio": int(high)})
+    for gpu, *values in grants:
+        asked = {one.name: value for one, value in zip(ATTRIBUTES, values, strict=True)}
+        _append("refused", {"gpu": gpu, **fields, **asked})
     if not grants:
         _append("refused", fields)
 

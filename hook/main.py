@@ -95,8 +95,7 @@ def _record(line: str, message: str, config_path: str) -> int:
 
 
 def _grant(text: str) -> Grant:
-    gpu, size, weight, high = map(int, text.split(":"))
-    return gpu, size, weight, high
+    return tuple(map(int, text.split(":")))
 
 
 def _log_format(config_path: str) -> str:

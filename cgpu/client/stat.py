@@ -149,7 +149,7 @@ def parse_gpu(text: str) -> GpuStat:
 def parse_slice(text: str) -> SliceStat:
     """Return what a container's entry says. Raises CgpuError where it is not well formed."""
     container, figures, (memory, calls) = _SLICE.read(text)
-    values = Slice(*figures[: len(ATTRIBUTES)])
+    values = _slice_of(*figures[: len(ATTRIBUTES)])
     used, charged, peak, usage, throttled = figures[len(ATTRIBUTES) :]
     return SliceStat(container, values, used, charged, peak, usage, throttled, memory, calls)
 
@@ -161,6 +161,8 @@ def _numbers_of(record: type) -> tuple[str, ...]:
 
 
 _ENGINE: Final = _numbers_of(EngineStat)
+# A monitor reads the same slices each time.
+_slice_of: Final = lru_cache(maxsize=1024)(Slice)
 
 
 def _whole(key: str, text: str, sign: str = "") -> int:

@@ -10,6 +10,7 @@ from cgpu.errors import CgpuError
 from cgpu.request.names import NAMES, share_variable
 from cgpu.request.spec import VENDOR, VENDOR_NOTHING, is_closed
 from cgpu.request.validate import SourcedValue
+from cgpu.slice import BESIDE_MEMORY
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -164,7 +165,8 @@ def _refusal_without_amount(words: Words, named: SourcedValue | None, config: Ef
         return words.empty.refuse(
             f"no amount; set {name}, such as 6G, or leave it out for a container without a slice"
         )
-    lonely = words.devices or words.weight or words.priority
+    beside: list[SourcedValue | None] = [getattr(words, one.asked) for one in BESIDE_MEMORY]
+    lonely = next(filter(None, (words.devices, *beside)), None)
     if lonely is not None:
         return lonely.refuse(f"nothing says how much memory the slice has; set {name}, such as 6G, too")
     if named is not None and config.shared_node:
