@@ -28,7 +28,7 @@ def parser() -> argparse.ArgumentParser:
 
 
 def lines(outcome: Outcome) -> Iterator[str]:
-    """Give what is printed: the version, a line for each check, and how many passed."""
+    """Give what is printed: the version, a line for each check, and the number of checks of each verdict."""
     layouts = "" if outcome.known else f" not in the table: checked with the layouts of {outcome.table}"
     yield f"driver {outcome.driver}," + (layouts or " in the table")
     for check in outcome.checks:

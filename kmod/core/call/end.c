@@ -37,6 +37,7 @@ static void drop_undone(struct core_call_context *context)
 		core_object_drop(context->state, (u32)notes[CORE_NOTE_OBJECT]);
 }
 
+/* The driver has freed an object, or a client with all its objects: their charges end. Other handles were never on record. */
 static void drop_freed(struct core_call_context *context, u32 client_handle, u32 handle)
 {
 	u32 client, object;

@@ -50,7 +50,10 @@ static s32 hand_on(struct work *work, int fd)
 	return r;
 }
 
-/* Copy the descriptor. The helper closes a copy of any other file than the one examined, which may take for ever. */
+/*
+ * Copy the descriptor, if it still leads to the file examined: the process may have reused the number. To close a copy of another
+ * file may take for ever, and then this helper alone waits.
+ */
 static int copy(const struct work *work)
 {
 	struct identity found;

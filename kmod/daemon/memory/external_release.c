@@ -167,6 +167,7 @@ u32 external_left(struct cgpud *d)
  * charged for it.
  */
 
+/* Put a mapping whose memory is on no record among those that are unmapped later. -ENOMEM: there is no room to note it. */
 static int lose(struct external *x, struct external_map *map)
 {
 	if (!x->lost)
@@ -178,6 +179,7 @@ static int lose(struct external *x, struct external_map *map)
 	return 0;
 }
 
+/* Make the lists anew after a restart: the stored table of mappings has no links, and may be half written. */
 static int relink(struct cgpud *d)
 {
 	struct external *x = &d->external;
