@@ -248,6 +248,9 @@ static int start_helper(struct look_under_way *look)
 	r = helper_start(&looks->spawner, kind, &place->helper);
 	if (r < 0)
 		say_no_helper(looks, place, -r);
+	/* A helper that starts late, as on a machine that has much to do, takes none of the process's time to answer. */
+	if (look->asker->wait_ms >= LOOKS_MS)
+		look->until = clock_ms() + look->asker->wait_ms;
 	place->memories = 0;
 	atomic_store(&place->released, (u64)(atomic_fetch_add(&looks->instances, 1) + 1) << 32);
 	return r;
