@@ -50,6 +50,15 @@ def test_documented() -> None:
     assert "](man/cgpu-config.yaml.5.md)" in text
 
 
+def test_settings_that_weaken_a_node_are_asked_for() -> None:
+    """Nobody has them by default, but for those that shared_node closes on a node of several owners."""
+    said = Effective()
+    weak = (said.pod_variables, said.allow_claim_priority, said.allow_privileged, said.allow_unknown_driver)
+    assert not any(weak)
+    assert all((said.enforce, said.count_pages, said.supervise_shared_mappings))
+    assert said.show_slices == "root"
+
+
 def test_shared_node(tmp_path: Path) -> None:
     """shared_node switches off what it closes, also where the hook reads it, and refuses the opposite."""
     loaded = load_text("shared_node: true\n", tmp_path)
