@@ -43,7 +43,7 @@ def restart(daemon: Daemon) -> None:
 
 
 class Figures:
-    """What was measured of one way."""
+    """Figures of one way."""
 
     def __init__(self) -> None:
         self.waits_ms: list[float] = []

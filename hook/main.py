@@ -22,7 +22,6 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from cgpu.hook.state import State
-    from cgpu.request.grants import Grant
 
 START = ("prestart", "createRuntime")
 USAGE = "expected: cgpu-hook prestart|createRuntime|poststop [TREE LINE]"
@@ -87,15 +86,11 @@ def _record(line: str, message: str, config_path: str) -> int:
     """Record a container that was refused with its line; the hook in C has said why, in these words."""
     words = [word.partition("=")[::2] for word in line.split(" ")]
     container = dict(words).get("id", "-")
-    grants = [_grant(value) for key, value in words if key == "gpu"]
+    grants = [tuple(map(int, value.split(":"))) for key, value in words if key == "gpu"]
     # The wrapper has written the container's name to the event log.
     event_log.refused(container, "", {}, grants, message)
     log.event(log.ERROR, container, message, _log_format(config_path))
     return 1
-
-
-def _grant(text: str) -> Grant:
-    return tuple(map(int, text.split(":")))
 
 
 def _log_format(config_path: str) -> str:

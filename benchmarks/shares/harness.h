@@ -73,7 +73,7 @@ struct shares;
 /* NULL: a setup that cannot be run, or no memory. */
 struct shares *shares_open(const struct shares_setup *setup);
 void shares_close(struct shares *shares);
-/* It takes part while it has work, as if its processes came with the work and went. */
+/* A container takes part while it has work, as if its processes came with the work and went. */
 int shares_join(struct shares *shares, uint32_t slot, const struct shares_container *container);
 int shares_leave(struct shares *shares, uint32_t slot);
 int shares_change(struct shares *shares, uint32_t slot, uint32_t weight, uint32_t highprio);

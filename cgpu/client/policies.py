@@ -13,7 +13,7 @@ UNKNOWN: Final = "unknown"
 
 @dataclass(frozen=True, slots=True)
 class Policy:
-    """What a policy promises. docs/scheduling.md has all of it."""
+    """Promises of a policy. docs/scheduling.md has all of them."""
 
     name: str
     by_number: bool = False

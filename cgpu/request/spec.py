@@ -43,7 +43,7 @@ MAX_SHARES = 64
 
 
 class Words:
-    """What a specification says of GPUs; None where it says nothing. Treat it as read-only.
+    """A specification's words about GPUs; None where it has none. Treat it as read-only.
 
     mem and container: the amount, as sizes or as numbers that dev is the whole of; never both. vendor: the
     value of NVIDIA_VISIBLE_DEVICES. nodes: other words that give it GPUs. pod: facts of its pod, None without

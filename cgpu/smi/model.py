@@ -97,7 +97,7 @@ class Gpu:
     containers: tuple[Container, ...]
     scheduling: Scheduling = field(default_factory=Scheduling)
     rule: Policy | None = None
-    """What the policy is, as the engine says."""
+    """The policy, as the engine says it."""
     interval: float | None = None
     """Seconds between the two samples that utilisation is from."""
     hidden: int | None = None

@@ -17,7 +17,7 @@ HEADER = """\
 
 #include "cgpu_types.h"
 
-/* What a container has of one GPU. */
+/* A container's part of one GPU. */
 struct cgpu_slice {{
 {fields}
 }};
@@ -33,7 +33,7 @@ enum cgpu_slice_attribute {{
 
 {bounds}
 
-/* What a line of inst_ctl says of one GPU. */
+/* The form of one GPU in a line of inst_ctl. */
 #define CGPU_SLICE_FORM "{form}"
 
 #endif

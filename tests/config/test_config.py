@@ -51,7 +51,7 @@ def test_documented() -> None:
 
 
 def test_settings_that_weaken_a_node_are_asked_for() -> None:
-    """Nobody has them by default, but for those that shared_node closes on a node of several owners."""
+    """Settings that weaken a node are off by default, but for those that shared_node closes."""
     said = Effective()
     weak = (said.pod_variables, said.allow_claim_priority, said.allow_privileged, said.allow_unknown_driver)
     assert not any(weak)

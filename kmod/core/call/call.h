@@ -94,7 +94,7 @@ struct core_alloc {
 	const u8 *params; /* copy of the parameters of a class that is judged; NULL: the call has none */
 };
 
-/* What a call is, by its own bytes, and its needs, as far as the buffers that are there tell them. */
+/* A call's kind, by its own bytes, and its needs, as far as the buffers that are there tell them. */
 struct core_plan {
 	u32 may_run; /* 1: the judge may have the call run on its copies */
 	u32 buffers; /* more than CGPU_MAX_SEGMENTS: the call cannot be served */

@@ -45,7 +45,7 @@ int core_refuse_unknown_gpu(struct cgpu_state *state, struct cgpu_refusal *why, 
 
 /* --- slice.c --- */
 
-/* What a container with several shares of a GPU has: the sum of what they have, or the most. */
+/* A container with several shares of a GPU has the sum of what they have, or the most. */
 enum core_together { CORE_SUM, CORE_MOST };
 
 /* An attribute as cgpu/slice.py declares it. */

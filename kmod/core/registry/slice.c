@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0 OR Apache-2.0
-/* What holds for each attribute of a slice: its text, its bounds, and the sum of shares. */
+/* Each attribute of a slice has a text, bounds, and a sum over shares. */
 #include "registry/registry.h"
 
 const struct core_attribute core_attributes[CGPU_SLICE_ATTRIBUTES] = { CGPU_SLICE_ROWS };

@@ -36,7 +36,7 @@ static __nocfi u32 ready_run(struct km_task_call *task_call, const struct ready_
 	return status;
 }
 
-/* What ends the mapping. Returns false where that could not be seen. */
+/* Note the event that ends the mapping. Returns false where that could not be seen. */
 static bool ready_describe(struct mapping *mapping, const struct km_task_call *task_call, const struct ready_call *call)
 {
 	if (call->memory) {
@@ -51,7 +51,7 @@ static bool ready_describe(struct mapping *mapping, const struct km_task_call *t
 	return true;
 }
 
-/* It is on record before the file can be mapped. A file has one, as the driver has it, too. */
+/* The mapping is on record before the file can be mapped. A file has one, as with the driver. */
 static u32 ready_file(struct km_task_call *task_call, const struct ready_call *call, struct file *file)
 {
 	struct mapping *mapping = kzalloc(sizeof(*mapping), GFP_KERNEL_ACCOUNT);
