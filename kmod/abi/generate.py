@@ -95,13 +95,16 @@ def all_fields(struct: Json) -> list[str]:
     return list(seen)
 
 
+def holds_at(fact: Json, tag: str) -> bool:
+    """Say whether a fact that holds from `first` on, or to `last`, holds for a driver version."""
+    return version_key(fact["first"]) <= version_key(tag) <= version_key(fact.get("last", tag))
+
+
 def layout_at(struct: Json, tag: str) -> Json | None:
-    at = version_key(tag)
-    for layout in struct["layouts"]:
-        if version_key(layout["first"]) <= at <= version_key(layout["last"]):
-            found: Json = layout
-            return found
-    return None
+    """Return the newest layout not newer than a driver version; None where it has none yet, or no more."""
+    begun = [layout for layout in struct["layouts"] if version_key(layout["first"]) <= version_key(tag)]
+    newest = max(begun, key=lambda layout: version_key(layout["first"]), default=None)
+    return newest if newest and holds_at(newest, tag) else None
 
 
 def struct_row(struct: Json, tag: str) -> tuple[int, ...]:
@@ -111,11 +114,6 @@ def struct_row(struct: Json, tag: str) -> tuple[int, ...]:
         return (0, *[ABSENT] * len(all_fields(struct)))
     offsets = [layout["fields"].get(field, [ABSENT])[0] for field in all_fields(struct)]
     return (layout["size"], *offsets)
-
-
-def has_behaviour(behaviour: Json, tag: str) -> int:
-    """Return 1 for a driver version that behaves so, else 0."""
-    return int(version_key(behaviour["first"]) <= version_key(tag) <= version_key(behaviour["last"]))
 
 
 def constant_defines(name: str, value: str) -> list[str]:
@@ -265,7 +263,7 @@ def source(data: Json, judged: Json, classes: Json) -> str:
     versions = []
     for tag in sorted(data["tags"], key=version_key):
         row = tuple(struct_row(struct, tag) for struct in data["structs"].values())
-        row += (tuple(has_behaviour(behaviour, tag) for behaviour in data["behaviours"].values()),)
+        row += (tuple(int(holds_at(behaviour, tag)) for behaviour in data["behaviours"].values()),)
         index = layouts.setdefault(row, len(layouts))
         versions.append((*version_key(tag), index))
     out = [NOTICE.format(DATA.name), '#include "nv_abi.h"']

@@ -13,7 +13,7 @@ from cgpu.kmod.abi.generate import (
     DATA,
     Json,
     all_fields,
-    has_behaviour,
+    holds_at,
     layout_at,
     struct_row,
     version_key,
@@ -25,7 +25,7 @@ TABLE: Json = json.loads(DATA.read_text())
 def row_of(tag: str) -> list[int]:
     """Return the numbers of a version's layouts, in the order of the generated table."""
     numbers = [number for one in TABLE["structs"].values() for number in struct_row(one, tag)]
-    return numbers + [has_behaviour(one, tag) for one in TABLE["behaviours"].values()]
+    return numbers + [int(holds_at(one, tag)) for one in TABLE["behaviours"].values()]
 
 
 def first_versions() -> list[str]:

@@ -7,10 +7,10 @@ import ctypes
 import json
 from dataclasses import dataclass
 from functools import cache
-from pathlib import Path
 from typing import Any
 
-ABI = Path(__file__).resolve().parents[2] / "kmod" / "abi" / "nvidia.json"
+from cgpu.kmod.abi.generate import DATA, layout_at
+
 KIB = 1 << 10
 MIB = 1 << 20
 PAGE_BIG = 64 * KIB
@@ -57,22 +57,17 @@ class Layout:
 
 @cache
 def facts() -> dict[str, Any]:
-    loaded: dict[str, Any] = json.loads(ABI.read_text())
+    loaded: dict[str, Any] = json.loads(DATA.read_text())
     return loaded
-
-
-def key(tag: str) -> tuple[int, ...]:
-    """Return a version as numbers."""
-    return tuple(int(part) for part in tag.split("."))
 
 
 @cache
 def layout(name: str, version: str) -> Layout:
     """Return a structure's layout in a driver version."""
-    for entry in facts()["structs"][name]["layouts"]:
-        if key(entry["first"]) <= key(version) <= key(entry["last"]):
-            return Layout(entry["size"], {k: (v[0], v[1]) for k, v in entry["fields"].items()})
-    raise KeyError(f"{name} in {version}")
+    entry = layout_at(facts()["structs"][name], version)
+    if entry is None:
+        raise KeyError(f"{name} in {version}")
+    return Layout(entry["size"], {k: (v[0], v[1]) for k, v in entry["fields"].items()})
 
 
 def command(nr: int, size: int) -> int:
