@@ -32,17 +32,6 @@ MAX_ID = 127
 ID_EXTRA = "_.+-"
 _FACTS = ("drift", "left", "memfree", "memtotal", "mig", "minor", "name", "natives", "uuid")
 GPU_NODES = (*_FACTS, "free_weight", "major", "max_inst", "policy", "prio_ratio", "reserved", "sched", "stat")
-ROOT_NODES = (
-    "default_memsize",
-    "engine",
-    "gpus",
-    "inst_ctl",
-    "major",
-    "policies",
-    "stat",
-    "upgrade",
-    "version",
-)
 CONTAINER_NODES = (*(one.name for one in ATTRIBUTES), "id", "meminfo", "owner", "stat", "usage")
 DAEMON = "cgpud"
 MODULE = "cgpu_km"
@@ -367,7 +356,7 @@ def create_line(
 
 def destroy_line(container: str) -> str:
     """Return the line that removes a container. Raises CgpuError for an id that no container can have."""
-    check_form(container)
+    check_id(container)
     return f"destroy id={container}"
 
 
@@ -446,14 +435,7 @@ def _is_plain(name: str) -> bool:
     )
 
 
-def check_form(container: str) -> None:
+def check_id(container: str) -> None:
     """Raise CgpuError for an id that no container can have."""
     if not _is_plain(container):
         raise CgpuError(f"container id {show(container)}: expected 1 to {MAX_ID} letters, digits and _ . + -")
-
-
-def check_id(container: str) -> None:
-    """Raise CgpuError for an id that cannot be registered."""
-    check_form(container)
-    if container in (*GPU_NODES, *ROOT_NODES, *CONTAINER_NODES):
-        raise CgpuError(f"container id {container}: this is the name of a node in the tree; choose another")

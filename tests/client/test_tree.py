@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from cgpu import paths
-from cgpu.client.tree import CONTAINER_NODES, GPU_NODES, ROOT_NODES, EngineDownError, Tree, check_id
+from cgpu.client.tree import CONTAINER_NODES, GPU_NODES, EngineDownError, Tree, check_id
 from cgpu.config.effective import Effective
 from cgpu.errors import CgpuError, show
 from cgpu.kmod.daemon.processes.process_identity import start_time
@@ -220,21 +220,18 @@ def test_facts_in_one_read(tree: PlainTree) -> None:
 
 
 def test_all_nodes_are_known() -> None:
-    """The client knows the names of all nodes that the engine has."""
+    """The client tells containers from the nodes beside them, and knows a container's."""
     source = (Path(__file__).resolve().parents[2] / "kmod" / "core" / "tree" / "nodes.c").read_text()
     others = {one.name for one in ATTRIBUTES}
-    levels = {"ROOT": ROOT_NODES, "GPU": GPU_NODES, "CONTAINER": sorted({*CONTAINER_NODES} - others)}
+    levels = {"GPU": GPU_NODES, "CONTAINER": sorted({*CONTAINER_NODES} - others)}
     for level, names in levels.items():
         assert sorted(re.findall(rf'"(\w+)", CORE_LEVEL_{level},', source)) == sorted(names)
 
 
 def test_ids() -> None:
-    """Ids as docker, podman, ctr and runc give them are taken, and those that are names of nodes are not."""
+    """Ids as docker, podman, ctr and runc give them are taken."""
     for container in ("a", "0", "web-1", "a_b.c+d", "x" * 127, CONTAINER):
         check_id(container)
-    for container in ("policy", "uuid", "inst_ctl", "free_weight", "id", "owner"):
-        with refused(f"container id {container}: this is the name of a node in the tree"):
-            check_id(container)
 
 
 @pytest.mark.parametrize(

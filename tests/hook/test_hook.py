@@ -117,7 +117,6 @@ def test_hostile_state(tree: FakeTree, raw: bytes) -> None:
 @pytest.mark.parametrize(
     ("changes", "line"),
     [
-        ({"id": "policy"}, "container id policy: this is the name of a node in the tree"),
         ({"id": "a gpu=0:1"}, "container id a gpu=0:1: expected 1 to 127 letters, digits and _ . + -"),
         ({"pid": 0}, "state on standard input: pid: 0: the process of the container is needed"),
         ({"bundle": "/gone"}, "/gone/config.json: cannot be read (No such file or directory)"),

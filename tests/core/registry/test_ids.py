@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from cgpu.client.directory import directory_of
-from cgpu.client.tree import check_form
+from cgpu.client.tree import check_id
 from cgpu.errors import CgpuError
 from tests.core.build import build_library
 
@@ -38,7 +38,7 @@ def test_same_ids(library: ctypes.CDLL, container: str) -> None:
     raw = container.encode()
     taken = library.core_id_check(raw, len(raw)) == 0
     try:
-        check_form(container)
+        check_id(container)
     except CgpuError:
         assert not taken
     else:
