@@ -21,7 +21,7 @@ from tests.integration.commands import eventually
 from tests.sim.conftest import Start
 from tests.sim.support import Sim
 
-UNKNOWN = "580.159.04"
+UNKNOWN = "580.142.01"
 
 
 def script(directory: Path, text: str) -> Path:

@@ -16,7 +16,7 @@ from tests.daemon.conftest import Drive, MakeDaemon
 from tests.daemon.harness import MIB, Daemon, piped
 from tests.integration.commands import eventually
 
-VERSION = "580.159.04"
+VERSION = "580.142.01"
 ALLOW = "allow_unknown_driver: true\n"
 RECORD = "driver-passed.json"
 FILL = ("fill=64M", "fill=2M", "fill=64K")
@@ -110,7 +110,7 @@ def test_containers_are_served_on(full: Full) -> None:
 def test_nobody_to_serve(full: Full) -> None:
     """A check that fails is a refusal where containers ran with another version, or where there are none."""
     text = full.record.read_text()
-    full.record.write_text(text.replace(VERSION, "580.159.05"))
+    full.record.write_text(text.replace(VERSION, "580.142.02"))
     assert "has not the layouts of 580.142" in full.refusal()
     full.record.write_text(text)
     full.container.kill()
@@ -119,7 +119,7 @@ def test_nobody_to_serve(full: Full) -> None:
 
 
 WRONG: list[Callable[[dict[str, str]], str]] = [
-    lambda record: json.dumps({**record, "driver": "580.159.05"}),
+    lambda record: json.dumps({**record, "driver": "580.142.02"}),
     lambda record: json.dumps({**record, "table": "580.126.09"}),
     lambda record: json.dumps({**record, "boot": "0" * 36}),
     lambda record: json.dumps({**record, "dev": "/dev"}),
