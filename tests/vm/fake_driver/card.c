@@ -15,9 +15,7 @@ struct sim *nvidia_card;
 
 static char *cards = "T4";
 module_param(cards, charp, 0444);
-MODULE_PARM_DESC(cards,
-	"the simulated cards: MODEL[=MIB][:COUNT][/mig=CARD], "
-	"MODEL is T4, V100, A10, A100, A100-80GB, L4, L40S, H100, H200 or B200");
+MODULE_PARM_DESC(cards, "the simulated cards: MODEL[=MIB][:COUNT][/mig=CARD]");
 
 static bool defer_close;
 module_param(defer_close, bool, 0644);
