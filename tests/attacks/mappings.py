@@ -211,20 +211,24 @@ def managed_memory_in_a_hole_of_managed_memory(harness: Harness) -> None:
     await_nothing(harness, tenant)
 
 
-def assert_not_shown(harness: Harness, kind: str, when: str) -> None:
+def assert_shown_to_nobody(harness: Harness, kind: str, keeper: Running) -> None:
     """Fail if files that memory was mapped by, which is freed, show what a neighbour has there."""
-    program = client("kept_mapping", FREED)
-    neighbour = harness.tenant().start(program, "--dev", harness.dev, "neighbour", kind)
+    neighbour = harness.tenant().start(client("kept_mapping", FREED), "--dev", harness.dev, "neighbour", kind)
     neighbour.line("ready")
-    keeper = harness.tenant().start(program, "--dev", harness.dev, "keeper", kind, when)
     made = rest(keeper, "freed")
-    assert made["made"] == made["freed"] > 0, made
+    assert made["made"] == made.get("freed", made["made"]) > 0, made
     neighbour.go_on()
     assert rest(neighbour, "has")["made"] > 0
     keeper.go_on()
     shown = rest(keeper)["saw"]
     neighbour.go_on()
     assert (shown, rest(neighbour)["written"]) == (0, 0)
+
+
+def assert_not_shown(harness: Harness, kind: str, when: str) -> None:
+    program = client("kept_mapping", FREED)
+    keeper = harness.tenant().start(program, "--dev", harness.dev, "keeper", kind, when)
+    assert_shown_to_nobody(harness, kind, keeper)
 
 
 # NVIDIA's drivers note in an open file what mmap(2) of it maps, and neither take that back nor unmap the
@@ -248,3 +252,29 @@ def card_memory_that_is_mapped_after_its_end(harness: Harness) -> None:
 def host_memory_that_is_mapped_after_its_end(harness: Harness) -> None:
     """A file that was readied for memory of the host is not mapped once that is freed."""
     assert_not_shown(harness, "host", "late")
+
+
+def moved(harness: Harness, how: str) -> Running:
+    return harness.tenant().start(client("moved_mapping", FREED), "--dev", harness.dev, how)
+
+
+# The driver finds a mapping by its address, which a program may set to any
+# (NV_ESC_RM_UPDATE_DEVICE_MAPPING_INFO).
+
+
+@attack(limit=False, engines=(MODULE,), maps=True)
+def mappings_that_exchange_their_addresses(harness: Harness) -> None:
+    """Of two mappings at one address, the one whose memory is freed shows nothing of the next owner's."""
+    assert_shown_to_nobody(harness, "card", moved(harness, "exchanged"))
+
+
+@attack(limit=False, engines=(MODULE,), maps=True)
+def mapping_that_ends_for_another(harness: Harness) -> None:
+    """Nor does one that the driver takes back in the place of another, which fails."""
+    assert_shown_to_nobody(harness, "card", moved(harness, "failed"))
+
+
+@attack(limit=False, engines=(MODULE,), maps=True)
+def memory_that_is_freed_while_it_is_mapped(harness: Harness) -> None:
+    """Nor does memory that is freed before the call that maps it has readied the file."""
+    assert_shown_to_nobody(harness, "card", moved(harness, "raced"))

@@ -109,28 +109,36 @@ static unsigned long free_peer(unsigned long nv, unsigned long memory)
 
 /* --- The window: unmapped in a call that names the client; see also km_mappings_file_closing() --- */
 
-/* A call that maps memory unmaps only what it could not ready a file for. */
 static bool window_wants(struct pt_regs *regs)
 {
 	const struct km_task_call *task_call = km_task_call_current();
 
-	return task_call && task_call->nr != NV_ESC_RM_MAP_MEMORY && !READ_ONCE(task_call->unmaps) &&
-		mapping_of_key(task_call->client);
+	return task_call && !READ_ONCE(task_call->unmaps) && mapping_of_key(task_call->client);
 }
 NOKPROBE_SYMBOL(window_wants);
 
-/* Where no mapping of the client is at that address, any could be meant: all end. */
-static void end_window(u32 client, u64 address)
+static void end_all(u32 client, u64 page)
+{
+	struct mapping *mapping;
+
+	while ((mapping = mapping_get_by_key(client, page)))
+		mapping_end(mapping);
+}
+
+/* The driver gives mappings of the same memory one place, and ends them one by one: any of them will do. */
+static void end_window(const struct km_task_call *task_call, u64 address)
 {
 	u64 page = address & PAGE_MASK;
-	struct mapping *mapping = mapping_get_by_key(client, page);
+	bool alike;
+	struct mapping *mapping = mapping_get_by_window(task_call->client, page, task_call->unmapped, &alike);
 
-	if (!mapping) {
-		page = MAPPING_ANY;
-		mapping = mapping_get_by_key(client, page);
-	}
-	for (; mapping; mapping = mapping_get_by_key(client, page))
+	if (mapping)
 		mapping_end(mapping);
+	if (mapping && !alike)
+		end_all(task_call->client, page);
+	/* Any could be meant; but a call that maps takes back only what it could not ready a file for. */
+	if (!mapping && task_call->nr != NV_ESC_RM_MAP_MEMORY)
+		end_all(task_call->client, MAPPING_ANY);
 }
 
 static __nocfi void window_unmap(u64 address, unsigned long a, unsigned long b, unsigned long c, unsigned long d)
@@ -139,7 +147,7 @@ static __nocfi void window_unmap(u64 address, unsigned long a, unsigned long b, 
 		(void *)km_probe_map_window.original;
 	struct km_task_call *task_call = km_task_call_current();
 
-	end_window(task_call->client, address);
+	end_window(task_call, address);
 	WRITE_ONCE(task_call->unmaps, true);
 	original(a, b, c, d);
 	WRITE_ONCE(task_call->unmaps, false);

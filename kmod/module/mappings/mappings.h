@@ -6,6 +6,10 @@
  * (kernel-open/nvidia/nv-usermap.c, nv-mmap.c and os-usermap.c, 515 to 595): the file would map what is there next, as a rule
  * another container's memory. So the file ends with the memory: it is not mapped any more, and the window is unmapped.
  * What is mapped of the host's memory keeps that by itself.
+ *
+ * The driver names a mapping that it ends by its address alone, which a process may change to any. So such a change is
+ * noted here and kept from the driver, which knows mappings by their places in the window for good; and calls on the
+ * window come in the container's order, as its frees do.
  */
 #ifndef CGPU_KM_MAPPINGS_H
 #define CGPU_KM_MAPPINGS_H
@@ -21,7 +25,10 @@ struct mapping {
 	struct hlist_node by_file, by_key, by_client_file;
 	const struct file *file; /* not counted: its last close takes the mapping away, with the lock held */
 	u64 key; /* of the host's memory, the driver's pointer to it; of the card's, its client */
-	u64 address; /* page in the window, or where the process says that it has mapped that; 0: memory of the host */
+	u64 window; /* where the card's memory begins in the window, as the driver names the mapping; 0: memory of the host */
+	u64 bytes;
+	u64 address; /* the same, or where the process says that it has mapped that */
+	u32 memory; /* the handle */
 	const void
 		*client_file; /* the file that the client lives on, as the driver names it; NULL: memory of the host */
 	/* Held around the driver's work on it: it does not end meanwhile. */
@@ -42,9 +49,13 @@ bool mapping_of_file(const struct file *file);
 bool mapping_of_card_file(const struct file *file);
 /* Whether any is not ended, by its key. Any context. */
 bool mapping_of_key(u64 key);
-/* Counted references, or NULL; by the key or the client's file, only of those that are not ended. */
+/* Counted references, or NULL; but for the first, only of those that are not ended. */
 struct mapping *mapping_get(const struct file *file);
-struct mapping *mapping_get_by_key(u64 key, u64 address);
+/* window: of its first page, or MAPPING_ANY. */
+struct mapping *mapping_get_by_key(u64 key, u64 window);
+/* One of those at that page of a client's, `rather` if that is among them. alike: they are of the same memory and length. */
+struct mapping *mapping_get_by_window(u64 client, u64 window, const struct mapping *rather, bool *alike);
+struct mapping *mapping_get_by_address(u64 client, u32 memory, u64 address);
 struct mapping *mapping_get_by_client_file(const void *client_file);
 void mapping_put(struct mapping *mapping);
 /* Returns false where the file has one already. */

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0
-/* A container's call readies a file to be mapped, or tells where it has mapped it. */
+/* A container's call readies a file to be mapped, tells where it has mapped it, and unmaps it by that. */
 #include <linux/file.h>
 #include <linux/slab.h>
 
@@ -8,7 +8,7 @@
 
 struct ready_call {
 	void *nv;
-	const u64 *access; /* nv_usermap_access_params_t, which begins with the address */
+	const u64 *access; /* nv_usermap_access_params_t, which begins with address and size */
 	u32 prot;
 	void *memory; /* of the host; NULL: it is the card's */
 	u64 page;
@@ -46,9 +46,27 @@ static bool ready_describe(struct mapping *mapping, const struct km_task_call *t
 	if (task_call->nr != NV_ESC_RM_MAP_MEMORY || !task_call->client_file)
 		return false;
 	mapping->key = task_call->client;
-	mapping->address = *call->access & PAGE_MASK;
+	mapping->window = call->access[0];
+	mapping->bytes = call->access[1];
+	mapping->address = mapping->window;
+	mapping->memory = task_call->memory;
 	mapping->client_file = task_call->client_file;
 	return true;
+}
+
+/* After an error the file stays on record, and unmapped, to its end. */
+static u32 ready_noted(
+	struct mapping *mapping, struct km_task_call *task_call, const struct ready_call *call, struct file *file)
+{
+	u32 status = ready_run(task_call, call, file);
+
+	if (status == NV_OK)
+		return status;
+	mutex_lock(&mapping->lock);
+	mapping->ended = true;
+	mutex_unlock(&mapping->lock);
+	mapping_note_ended(mapping);
+	return status;
 }
 
 /* The mapping is on record before the file can be mapped. A file has one, as with the driver. */
@@ -67,12 +85,12 @@ static u32 ready_file(struct km_task_call *task_call, const struct ready_call *c
 	else if (!mapping_add(mapping))
 		status = NV_ERR_STATE_IN_USE;
 	else
-		return ready_run(task_call, call, file);
+		return ready_noted(mapping, task_call, call, file);
 	kfree(mapping);
 	return status;
 }
 
-/* nv_add_mapping_context_to_file(). After an error the file stays on record, and unmapped, to its end. */
+/* nv_add_mapping_context_to_file() */
 static u32 ready_mapping(void *nv, const u64 *access, u32 prot, void *memory, u64 page, u32 fd)
 {
 	const struct ready_call call = { nv, access, prot, memory, page, fd };
@@ -87,17 +105,52 @@ static u32 ready_mapping(void *nv, const u64 *access, u32 prot, void *memory, u6
 	return status;
 }
 
-void km_mapping_moved(const struct nv_abi *abi, const u8 *top)
+/* --- A process names a mapping by an address of its own --- */
+
+bool km_mapping_moves(const struct nv_abi *abi, const struct cgpu_call *call)
 {
 	const struct nv_layout_NVOS56_PARAMETERS *at = &abi->NVOS56_PARAMETERS;
-	u64 from = get64(top, at->pOldCpuAddress) & PAGE_MASK, to = get64(top, at->pNewCpuAddress) & PAGE_MASK;
-	struct mapping *mapping = NULL;
+	u64 from;
+	struct mapping *mapping;
 
-	if (get32(top, at->status) == NV_OK && from != to)
-		mapping = mapping_get_by_key(get32(top, at->hClient), from);
+	if (call->nr != NV_ESC_RM_UPDATE_DEVICE_MAPPING_INFO || call->bytes != at->bytes)
+		return false;
+	from = get64(call->top, at->pOldCpuAddress);
+	mapping = mapping_get_by_address(get32(call->top, at->hClient), get32(call->top, at->hMemory), from);
+	if (mapping) {
+		WRITE_ONCE(mapping->address, get64(call->top, at->pNewCpuAddress));
+		mapping_put(mapping);
+		put32(call->top, at->status, NV_OK);
+		return true;
+	}
+	/* The driver has one at that place, which has another address for the process. */
+	mapping = mapping_get_by_key(get32(call->top, at->hClient), from & PAGE_MASK);
+	if (!mapping)
+		return false;
+	mapping_put(mapping);
+	put32(call->top, at->status, NV_ERR_OBJECT_NOT_FOUND);
+	return true;
+}
+
+struct mapping *km_mapping_unmaps(const struct nv_abi *abi, const struct cgpu_call *call, u64 *address)
+{
+	const struct nv_layout_NVOS34_PARAMETERS *at = &abi->NVOS34_PARAMETERS;
+	struct mapping *mapping;
+
+	if (call->nr != NV_ESC_RM_UNMAP_MEMORY || call->bytes != at->bytes)
+		return NULL;
+	*address = get64(call->top, at->pLinearAddress);
+	mapping = mapping_get_by_address(get32(call->top, at->hClient), get32(call->top, at->hMemory), *address);
+	if (mapping)
+		put64(call->top, at->pLinearAddress, mapping->window);
+	return mapping;
+}
+
+void km_mapping_unmapped(const struct nv_abi *abi, const struct cgpu_call *call, struct mapping *mapping, u64 address)
+{
 	if (!mapping)
 		return;
-	WRITE_ONCE(mapping->address, to);
+	put64(call->top, abi->NVOS34_PARAMETERS.pLinearAddress, address);
 	mapping_put(mapping);
 }
 

@@ -25,12 +25,47 @@ static struct mapping *find(const struct file *file)
 	return NULL;
 }
 
-static struct mapping *find_by_key(u64 key, u64 address)
+static u64 page_of(const struct mapping *mapping)
+{
+	return mapping->window & PAGE_MASK;
+}
+
+static struct mapping *find_by_key(u64 key, u64 window)
 {
 	struct mapping *mapping;
 
 	hash_for_each_possible_rcu(table_by_key, mapping, by_key, key, lockdep_is_held(&table_lock)) {
-		if (mapping->key == key && (address == MAPPING_ANY || mapping->address == address))
+		if (mapping->key == key && (window == MAPPING_ANY || page_of(mapping) == window))
+			return mapping;
+	}
+	return NULL;
+}
+
+/* The oldest comes last. */
+static struct mapping *find_by_window(u64 client, u64 window, const struct mapping *rather, bool *alike)
+{
+	struct mapping *mapping, *found = NULL;
+
+	*alike = true;
+	hash_for_each_possible(table_by_key, mapping, by_key, client)
+	{
+		if (mapping->key != client || page_of(mapping) != window)
+			continue;
+		if (found && (found->memory != mapping->memory || found->bytes != mapping->bytes))
+			*alike = false;
+		if (!found || found != rather)
+			found = mapping;
+	}
+	return found;
+}
+
+static struct mapping *find_by_address(u64 client, u32 memory, u64 address)
+{
+	struct mapping *mapping;
+
+	hash_for_each_possible(table_by_key, mapping, by_key, client)
+	{
+		if (mapping->key == client && mapping->memory == memory && mapping->address == address)
 			return mapping;
 	}
 	return NULL;
@@ -98,10 +133,22 @@ struct mapping *mapping_get(const struct file *file)
 	return count_user(find(file));
 }
 
-struct mapping *mapping_get_by_key(u64 key, u64 address)
+struct mapping *mapping_get_by_key(u64 key, u64 window)
 {
 	spin_lock(&table_lock);
-	return count_user(find_by_key(key, address));
+	return count_user(find_by_key(key, window));
+}
+
+struct mapping *mapping_get_by_window(u64 client, u64 window, const struct mapping *rather, bool *alike)
+{
+	spin_lock(&table_lock);
+	return count_user(find_by_window(client, window, rather, alike));
+}
+
+struct mapping *mapping_get_by_address(u64 client, u32 memory, u64 address)
+{
+	spin_lock(&table_lock);
+	return count_user(find_by_address(client, memory, address));
 }
 
 struct mapping *mapping_get_by_client_file(const void *client_file)

@@ -47,8 +47,13 @@ bool km_is_control_file(struct file *file);
 
 /* The probe of the card's window, under the name that the loaded version has; before it is attached. */
 void km_mappings_choose(void);
-/* NV_ESC_RM_UPDATE_DEVICE_MAPPING_INFO has run on these parameters. */
-void km_mapping_moved(const struct nv_abi *abi, const u8 *top);
+struct mapping;
+/* Whether the call tells that a mapping of the card's memory is at another address. That is noted, and answered here. */
+bool km_mapping_moves(const struct nv_abi *abi, const struct cgpu_call *call);
+/* The mapping that a call unmaps by its address, which becomes the one that the driver knows until km_mapping_unmapped(); NULL: it
+ * unmaps none. */
+struct mapping *km_mapping_unmaps(const struct nv_abi *abi, const struct cgpu_call *call, u64 *address);
+void km_mapping_unmapped(const struct nv_abi *abi, const struct cgpu_call *call, struct mapping *mapping, u64 address);
 /* The clients on a control file, by the driver's own pointer to it, are about to end. */
 void km_mappings_file_closing(const void *client_file);
 /* The driver is gone, or goes. */

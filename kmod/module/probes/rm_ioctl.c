@@ -320,8 +320,6 @@ static u32 continue_call(struct rm_call *rm)
 	leave_core(rm);
 	status = call_driver(rm, call->nr, call->top, call->bytes);
 	rm->engine = km_engine_get_surely();
-	if (rm->engine && status == NV_OK && call->nr == NV_ESC_RM_UPDATE_DEVICE_MAPPING_INFO)
-		km_mapping_moved(rm->engine->core.abi, call->top);
 	if (!rm->engine || rm->engine->logic->state_version() != version)
 		return status;
 	note_file(rm);
@@ -348,6 +346,57 @@ static u32 link_file(struct rm_call *rm)
 	return status;
 }
 
+/* Run a call that maps memory, or unmaps it. */
+static u32 run_mapping(const struct rm_call *rm)
+{
+	const struct nv_abi *abi = rm->engine->core.abi;
+	struct km_task_call *task_call = rm->task_call;
+	const struct cgpu_call *call = &task_call->call;
+	struct mapping *mapping;
+	u64 address;
+	u32 status;
+
+	if (km_mapping_moves(abi, call))
+		return NV_OK;
+	if (call->bytes == abi->nv_ioctl_nvos33_parameters_with_fd.bytes)
+		task_call->memory = get32(call->top, abi->nv_ioctl_nvos33_parameters_with_fd.params_hMemory);
+	mapping = km_mapping_unmaps(abi, call, &address);
+	task_call->unmapped = mapping;
+	status = call_driver(rm, call->nr, call->top, call->bytes);
+	task_call->unmapped = NULL;
+	km_mapping_unmapped(abi, call, mapping, address);
+	return status;
+}
+
+/*
+ * Memory that is freed in the middle of a call that maps it would have its place in the window noted in a file after its
+ * end. So these calls come in the container's order, as frees do. The driver reads nothing of the caller's for them.
+ */
+static u32 run_mapping_ordered(const struct rm_call *rm)
+{
+	u32 status;
+
+	if (order_take(rm))
+		return NV_ERR_INSUFFICIENT_PERMISSIONS;
+	status = run_mapping(rm);
+	order_give(rm);
+	return status;
+}
+
+static u32 continue_by_number(struct rm_call *rm)
+{
+	switch (rm->task_call->call.nr) {
+	case NV_ESC_REGISTER_FD:
+		return link_file(rm);
+	case NV_ESC_RM_MAP_MEMORY:
+	case NV_ESC_RM_UNMAP_MEMORY:
+	case NV_ESC_RM_UPDATE_DEVICE_MAPPING_INFO:
+		return run_mapping_ordered(rm);
+	default:
+		return continue_call(rm);
+	}
+}
+
 static u32 carry_out_verdict(struct rm_call *rm, enum cgpu_verdict verdict)
 {
 	u32 status;
@@ -360,7 +409,7 @@ static u32 carry_out_verdict(struct rm_call *rm, enum cgpu_verdict verdict)
 	case CGPU_CONTINUE:
 		/* The time ends here: the driver's work takes as long without this module. */
 		took(rm, CGPU_OUTCOME_CONTINUED);
-		return rm->task_call->call.nr == NV_ESC_REGISTER_FD ? link_file(rm) : continue_call(rm);
+		return continue_by_number(rm);
 	case CGPU_ANSWER:
 		return NV_OK;
 	default:

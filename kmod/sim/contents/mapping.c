@@ -52,7 +52,7 @@ static int escape_map_memory(struct call *call)
 /* The process unmaps; the simulation has no record of the mapping. */
 static int escape_unmap_memory(struct call *call)
 {
-	const struct card_layout_NVOS34_PARAMETERS *at = &call->sim->card_abi->NVOS34_PARAMETERS;
+	const struct nv_layout_NVOS34_PARAMETERS *at = &call->sim->abi->NVOS34_PARAMETERS;
 
 	put32(call->data, at->status, NV_OK);
 	return 0;
@@ -89,7 +89,7 @@ int mapping_read(struct sim *sim, struct open_file *file, void *out, size_t size
 
 static const struct escape_entry escapes[] = {
 	{ NV_ESC_RM_MAP_MEMORY, ON_CTL, BYTES(nv_ioctl_nvos33_parameters_with_fd), escape_map_memory },
-	{ NV_ESC_RM_UNMAP_MEMORY, ON_CTL, CARD_BYTES(NVOS34_PARAMETERS), escape_unmap_memory },
+	{ NV_ESC_RM_UNMAP_MEMORY, ON_CTL, BYTES(NVOS34_PARAMETERS), escape_unmap_memory },
 	{ NV_ESC_RM_UPDATE_DEVICE_MAPPING_INFO, ON_CTL, BYTES(NVOS56_PARAMETERS), escape_move_mapping },
 	{ 0 },
 };
