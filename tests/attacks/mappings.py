@@ -18,6 +18,7 @@ TRIES = 10  # of ATTEMPTS each
 PIECE = 2 * MIB
 HOLE = 64 * MIB
 SPARSE = "range=512G"
+PARKED_MS = 1000  # less than a wait for one task
 REFUSED = 0x80000000 + errno.EINVAL
 
 
@@ -278,3 +279,11 @@ def mapping_that_ends_for_another(harness: Harness) -> None:
 def memory_that_is_freed_while_it_is_mapped(harness: Harness) -> None:
     """Nor does memory that is freed before the call that maps it has readied the file."""
     assert_shown_to_nobody(harness, "card", moved(harness, "raced"))
+
+
+@attack(limit=False, engines=(MODULE,), maps=True)
+def tasks_that_stay_in_mmap(harness: Harness) -> None:
+    """A free does not wait, with the driver's locks, for a task that something else keeps in mmap(2)."""
+    freed = rest(moved(harness, "parked"))
+    assert freed["made"] == freed["freed"] > 0, freed
+    assert freed["ms"] < PARKED_MS

@@ -34,6 +34,7 @@ static struct km_probe *const driver_probes[] = {
 	&km_probe_map_peer,
 	&km_probe_map_user,
 	&km_probe_map_free,
+	&km_probe_map_leave,
 	&km_probe_map_access,
 	&km_probe_map_fault,
 	&km_probe_map,

@@ -2,23 +2,20 @@
 /* The memory goes, before the driver gives its place to another. */
 #include <linux/delay.h>
 #include <linux/mm.h>
-#include <linux/sched.h>
 
 #include "mappings/mappings.h"
 
 /*
- * Whether the process has its addresses by now, so that they are found. A task that is traced can be stopped at the end of its
- * call for good, when it has. Under RCU: a task that is left here has its work before it.
+ * Whether the process has its addresses by now, so that they are found. A task may be kept in its call for good when it has: by a
+ * tracer, or by an event of userfaultfd(2).
  */
-static bool is_placed(const struct mapping *mapping)
+static bool is_placed(struct mapping *mapping)
 {
-	const struct task_struct *task;
 	bool placed;
 
-	rcu_read_lock();
-	task = READ_ONCE(mapping->placer);
-	placed = !task || (READ_ONCE(task->__state) & __TASK_TRACED);
-	rcu_read_unlock();
+	mutex_lock(&mapping->lock);
+	placed = mapping->closed || !mapping->placing || mapping_mapped(mapping->file->f_mapping);
+	mutex_unlock(&mapping->lock);
 	return placed;
 }
 
@@ -31,7 +28,7 @@ void mapping_unmap(struct mapping *mapping)
 }
 
 /* With the driver's locks, so not for long: only a task that gets no processor takes more than microseconds. */
-static void await_place(const struct mapping *mapping)
+static void await_place(struct mapping *mapping)
 {
 	unsigned long until = jiffies + HZ;
 

@@ -35,7 +35,7 @@ struct mapping {
 	struct mutex lock;
 	const struct task_struct *worker; /* the task inside of the driver's function, which probes let through */
 	bool ended, closed;
-	const struct task_struct *placer; /* the task whose mmap(2) may not have given its process the addresses yet */
+	const struct placing *placing; /* an mmap(2) that may not have given its process the addresses yet */
 	refcount_t users;
 	struct rcu_head rcu;
 };

@@ -10,6 +10,7 @@
 struct placing {
 	struct callback_head work;
 	struct mapping *mapping;
+	const struct vm_area_struct *vma; /* only compared */
 };
 
 static void note_placed(struct callback_head *work)
@@ -17,7 +18,10 @@ static void note_placed(struct callback_head *work)
 	struct placing *placing = container_of(work, struct placing, work);
 	struct mapping *mapping = placing->mapping;
 
-	WRITE_ONCE(mapping->placer, NULL);
+	mutex_lock(&mapping->lock);
+	if (mapping->placing == placing)
+		mapping->placing = NULL;
+	mutex_unlock(&mapping->lock);
 	/* The end may have tired of waiting. */
 	if (READ_ONCE(mapping->ended) && mapping->client_file)
 		mapping_unmap(mapping);
@@ -64,26 +68,33 @@ static __nocfi void mmap_await_place(struct placing *placing, struct mapping *ma
 
 	km_probe_enter();
 	refcount_inc(&mapping->users);
-	placing->mapping = mapping;
 	init_task_work(&placing->work, note_placed);
 	if (add(current, &placing->work, TWA_RESUME))
 		note_placed(&placing->work);
 }
 
-/* One at a time: a file is mapped once, as a rule. */
+/* A file of the card's memory is mapped at one place at a time, so that it is known when it is there; as a rule it is mapped once. */
+static bool is_mapped(const struct mapping *mapping, const struct file *file)
+{
+	return mapping->placing || (mapping->client_file && mapping_mapped(file->f_mapping));
+}
+
 static int mmap_judged(struct mapping *mapping, struct file *file, struct vm_area_struct *vma)
 {
 	struct placing *placing = kmalloc(sizeof(*placing), GFP_KERNEL_ACCOUNT);
-	bool goes_on = work_begin(mapping) && placing && !mapping->placer;
+	bool goes_on = work_begin(mapping) && placing && !is_mapped(mapping, file);
 	int err = placing ? mapping->ended ? -EINVAL : -EBUSY : -ENOMEM;
 
 	if (goes_on) {
-		WRITE_ONCE(mapping->placer, current);
+		placing->mapping = mapping;
+		placing->vma = vma;
+		mapping->placing = placing;
 		err = mmap_run(file, vma);
-		mmap_await_place(placing, mapping);
 	}
 	work_end(mapping);
-	if (!goes_on)
+	if (goes_on)
+		mmap_await_place(placing, mapping);
+	else
 		kfree(placing);
 	return err;
 }
@@ -153,6 +164,34 @@ static __nocfi int access_memory(struct vm_area_struct *vma, unsigned long addre
 	return result;
 }
 
+/* --- The addresses are unmapped again: before its task has returned, where that is kept in mmap(2) --- */
+
+static bool leave_wants(struct pt_regs *regs)
+{
+	return mapping_of_card_file(((const struct vm_area_struct *)regs_get_kernel_argument(regs, 0))->vm_file);
+}
+NOKPROBE_SYMBOL(leave_wants);
+
+/* nvidia_vma_release() */
+static __nocfi void leave_place(struct vm_area_struct *vma)
+{
+	void (*original)(struct vm_area_struct *) = (void *)km_probe_map_leave.original;
+	struct mapping *mapping = mapping_get(vma->vm_file);
+
+	if (mapping) {
+		mutex_lock(&mapping->lock);
+		if (mapping->placing && mapping->placing->vma == vma)
+			mapping->placing = NULL;
+		WRITE_ONCE(mapping->worker, current);
+	}
+	original(vma);
+	if (mapping) {
+		work_end(mapping);
+		mapping_put(mapping);
+	}
+	km_probe_leave();
+}
+
 /* --- Its last close --- */
 
 static bool close_wants(struct pt_regs *regs)
@@ -183,5 +222,6 @@ static __nocfi int close_file(struct inode *inode, struct file *file)
 
 KM_PROBE(map, "nvidia", "nvidia_mmap", map_file, mmap_wants);
 KM_PROBE(map_fault, "nvidia", "nvidia_fault", handle_fault, fault_wants);
+KM_PROBE(map_leave, "nvidia", "nvidia_vma_release", leave_place, leave_wants);
 KM_PROBE(map_access, "nvidia", "nvidia_vma_access", access_memory, access_wants);
 KM_PROBE(opened_close, "nvidia", "nvidia_close", close_file, close_wants);

@@ -56,7 +56,7 @@ extern struct km_probe km_probe_dma_buf, km_probe_dma_buf_dup, km_probe_dma_buf_
 extern struct km_probe km_probe_managed_create, km_probe_managed_destroy, km_probe_managed_space;
 void km_managed_clear(void);
 extern struct km_probe km_probe_open, km_probe_dev_get, km_probe_uvm_gpu;
-extern struct km_probe km_probe_map_ready, km_probe_map, km_probe_map_fault, km_probe_map_access;
+extern struct km_probe km_probe_map_ready, km_probe_map, km_probe_map_fault, km_probe_map_access, km_probe_map_leave;
 extern struct km_probe km_probe_map_window, km_probe_map_free, km_probe_map_user, km_probe_map_peer;
 /* task_work_add(). */
 extern unsigned long km_task_work_add;

@@ -90,6 +90,7 @@ ssize_t nvidia_read(struct file *file, char __user *out, size_t size, loff_t *at
 u32 nv_add_mapping_context_to_file(struct nv_state *nv, const u64 *access, u32 prot, void *memory, u64 page, u32 fd);
 int nvidia_mmap(struct file *file, struct vm_area_struct *vma);
 vm_fault_t nvidia_fault(struct vm_fault *fault);
+void nvidia_vma_release(struct vm_area_struct *vma);
 int nvidia_vma_access(struct vm_area_struct *vma, unsigned long address, void *buffer, int length, int write);
 void os_unmap_user_space(void *address, u64 bytes, void *private);
 u32 nv_free_pages(struct nv_state *nv, u32 count, bool contiguous, u32 cache, void *memory);

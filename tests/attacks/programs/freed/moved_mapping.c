@@ -223,11 +223,22 @@ static bool watch_place(void *place)
 static void *map_and_stay(void *of)
 {
 	const struct mapped *mapped = of;
-	void *place = mmap(NULL, BYTES, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
 
-	if (place != MAP_FAILED && watch_place(place))
-		mmap(place, BYTES, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_FIXED, mapped->fd, 0);
+	if (watch_place((void *)mapped->at))
+		mmap((void *)mapped->at, BYTES, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_FIXED, mapped->fd, 0);
 	return NULL;
+}
+
+/* Memory whose file another task maps, and stays in mmap(2). */
+static bool park_task(uint32_t handle, struct mapped *mapped)
+{
+	void *place = mmap(NULL, BYTES, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	pthread_t thread;
+
+	if (place == MAP_FAILED || !make_memory(handle) || !ready(handle, card_file(), mapped))
+		return false;
+	mapped->at = place;
+	return pthread_create(&thread, NULL, map_and_stay, mapped) == 0;
 }
 
 static uint64_t now_ms(void)
@@ -241,14 +252,14 @@ static uint64_t now_ms(void)
 static int park(void)
 {
 	static struct mapped mapped[PARKED];
-	pthread_t thread;
 	uint32_t i, made = 0, gone = 0;
 	uint64_t began;
 
 	for (i = 0; i < PARKED; i++)
-		made += make_memory(MEMORY + i) && ready(MEMORY + i, card_file(), &mapped[i]) &&
-			pthread_create(&thread, NULL, map_and_stay, &mapped[i]) == 0;
+		made += park_task(MEMORY + i, &mapped[i]);
 	sleep(1);
+	/* The last task's place is gone before it has returned. */
+	munmap((void *)mapped[PARKED - 1].at, BYTES);
 	began = now_ms();
 	for (i = 0; i < PARKED; i++)
 		gone += session_free(&session, MEMORY + i) == NV_OK;

@@ -31,6 +31,10 @@ probed int nvidia_vma_access(struct vm_area_struct *vma, unsigned long address, 
 	return -EINVAL;
 }
 
+probed void nvidia_vma_release(struct vm_area_struct *vma)
+{
+}
+
 probed void os_unmap_user_space(void *address, u64 bytes, void *private)
 {
 }
