@@ -8,7 +8,7 @@ from tests.attacks.build import FREED, client
 from tests.attacks.harness import Harness
 
 ROUNDS = 300
-GOOD = 4
+GOOD = 6
 
 # On a card with a GSP, NVIDIA's drivers 515 to 570 read from address 0 when a channel's error notifier is not
 # what it should be: kernel_channel.c, kchannelConstruct_IMPL. The kernel ends the caller there, and the locks

@@ -12,14 +12,16 @@
  * refused: it ends with memory that no record tells of, and CUDA has none. So are reservations of addresses: the driver takes
  * one if the kernel has it mapped, which it cannot be asked.
  *
- * USERD, which the card reads and writes by its address: of the card's memory the driver frees the pages, though a descriptor of
- * its own names them (kernel_channel_gv100.c; video_mem.c, vidmemPmaFree).
+ * USERD, which the card reads and writes by its address: the driver takes that of any memory, of another card's or of a reservation
+ * as well, for one of the channel's card, and of the card's memory it frees the pages, though a descriptor of its own names them
+ * (kernel_channel_gv100.c, kchannelCreateUserdMemDesc; video_mem.c, vidmemPmaFree). So the rule for notifiers is also its rule.
  *
  * Such memory is not freed before the channel.
  */
 #include "call/call.h"
 
 #define NOTIFIERS 2u
+#define MEMORIES (NOTIFIERS + 1) /* with USERD */
 
 /* The parameters of a channel that is about to be made. NULL: the call makes none, or one that the driver refuses. */
 static const u8 *channel_params(const struct core_call_context *context)
@@ -61,6 +63,23 @@ static u32 notifiers_find(const struct core_call_context *context, const u8 *par
 	return count;
 }
 
+static u32 userd_of(const struct core_call_context *context, const u8 *params)
+{
+	u32 at = context->abi->NV_CHANNELGPFIFO_ALLOCATION_PARAMETERS.hUserdMemory;
+
+	return at == NV_ABI_ABSENT ? 0 : get32(params, at);
+}
+
+/* All the memory that the driver will look for. Returns how many. */
+static u32 memories_find(const struct core_call_context *context, const u8 *params, u32 handles[MEMORIES])
+{
+	u32 count = notifiers_find(context, params, handles), userd = userd_of(context, params);
+
+	if (userd)
+		handles[count++] = userd;
+	return count;
+}
+
 static void ask(const struct nv_abi *abi, u32 client, u32 handle, struct cgpu_call *question)
 {
 	const struct nv_layout_NV0000_CTRL_CLIENT_GET_HANDLE_INFO_PARAMS *of =
@@ -85,12 +104,12 @@ static void ask(const struct nv_abi *abi, u32 client, u32 handle, struct cgpu_ca
 int core_notifier_question(struct core_call_context *context, u32 number, struct cgpu_call *question)
 {
 	const u8 *params = channel_params(context);
-	u32 handles[NOTIFIERS], count;
+	u32 handles[MEMORIES], count;
 
 	if (params == NULL)
 		return 0;
 	core_lock(context->core);
-	count = notifiers_find(context, params, handles);
+	count = memories_find(context, params, handles);
 	core_unlock(context->core);
 	if (number >= count)
 		return 0;
@@ -149,7 +168,6 @@ void core_notifiers_note(struct core_call_context *context)
 	if (params == NULL)
 		return;
 	notifiers_find(context, params, context->state->object[channel].notifier);
-	context->state->object[channel].userd =
-		get32(params, context->abi->NV_CHANNELGPFIFO_ALLOCATION_PARAMETERS.hUserdMemory);
+	context->state->object[channel].userd = userd_of(context, params);
 	core_notifiers_link(context->state, channel);
 }

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
  * notifiers [--dev DIR]: channels whose error notifier is an object of another kind, memory of another device, or nothing; named by
- * the channel, or by its group; and one that the card should encrypt. Then channels with memory of the host and of the card, and
- * without a notifier. Rests with how many there were of each, and how many of them the driver made.
+ * the channel, or by its group; ones whose USERD is such; and one that the card should encrypt. Then channels with memory of the host
+ * and of the card, and without a notifier. Rests with how many there were of each, and how many of them the driver made.
  *
  * notifiers [--dev DIR] race ROUNDS: a channel with a notifier, again and again, which another thread frees and allocates.
  */
@@ -34,19 +34,15 @@ static struct settings settings;
 static struct session session;
 static atomic_bool over;
 
-/* Make a channel; a made one is freed again. */
-static bool channel_with_flags_comes(uint32_t parent, uint32_t error, uint32_t ecc, uint32_t flags)
+/* Make a channel, with the parameters that it has already; a made one is freed again. */
+static bool channel_by_comes(uint32_t parent, uint8_t params[PARAMS])
 {
 	const struct nv_layout_NV_CHANNELGPFIFO_ALLOCATION_PARAMETERS *at =
 		&settings.abi->NV_CHANNELGPFIFO_ALLOCATION_PARAMETERS;
 	uint32_t handle = CHANNEL, status;
-	uint8_t params[PARAMS] = { 0 };
 
 	put32(params, at->engineType, NV2080_ENGINE_TYPE_GR0);
 	put32(params, at->gpFifoEntries, ENTRIES);
-	put32(params, at->hObjectError, error);
-	put32(params, at->hObjectEccError, ecc);
-	put32(params, at->flags, flags);
 	status = session_alloc(&session, parent, TURING_CHANNEL_GPFIFO_A, params, at->bytes, &handle);
 	if (status == NV_OK)
 		session_free(&session, handle);
@@ -55,7 +51,29 @@ static bool channel_with_flags_comes(uint32_t parent, uint32_t error, uint32_t e
 
 static bool channel_comes(uint32_t parent, uint32_t error, uint32_t ecc)
 {
-	return channel_with_flags_comes(parent, error, ecc, 0);
+	const struct nv_layout_NV_CHANNELGPFIFO_ALLOCATION_PARAMETERS *at =
+		&settings.abi->NV_CHANNELGPFIFO_ALLOCATION_PARAMETERS;
+	uint8_t params[PARAMS] = { 0 };
+
+	put32(params, at->hObjectError, error);
+	put32(params, at->hObjectEccError, ecc);
+	return channel_by_comes(parent, params);
+}
+
+static bool channel_with_userd_comes(uint32_t userd)
+{
+	uint8_t params[PARAMS] = { 0 };
+
+	put32(params, settings.abi->NV_CHANNELGPFIFO_ALLOCATION_PARAMETERS.hUserdMemory, userd);
+	return channel_by_comes(session.device, params);
+}
+
+static bool encrypted_channel_comes(void)
+{
+	uint8_t params[PARAMS] = { 0 };
+
+	put32(params, settings.abi->NV_CHANNELGPFIFO_ALLOCATION_PARAMETERS.flags, NVOS04_FLAGS_CC_SECURE);
+	return channel_by_comes(session.device, params);
 }
 
 /* A group only notes what is named: its first channel has the driver look for it. */
@@ -116,13 +134,15 @@ static int try_all(void)
 		made += channel_comes(session.device, bad[i], 0);
 		made += channel_comes(session.device, host.handle, bad[i]);
 		made += channel_of_group_comes(bad[i]);
-		tried += 3;
+		made += channel_with_userd_comes(bad[i]);
+		tried += 4;
 	}
 	/* The card is older than Hopper, which has the first that encrypts. */
-	made += channel_with_flags_comes(session.device, 0, 0, NVOS04_FLAGS_CC_SECURE);
+	made += encrypted_channel_comes();
 	tried++;
 	good = channel_comes(session.device, 0, 0) + channel_comes(session.device, host.handle, 0) +
-		channel_comes(session.device, card.handle, host.handle) + channel_of_group_comes(host.handle);
+		channel_comes(session.device, card.handle, host.handle) + channel_of_group_comes(host.handle) +
+		channel_with_userd_comes(host.handle) + channel_with_userd_comes(card.handle);
 	printf("resting bad=%u made=%u good=%u\n", tried, made, good);
 	client_rest();
 }

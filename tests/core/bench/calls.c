@@ -320,7 +320,8 @@ long bench_channel(struct bench *bench, const struct caller *caller, const struc
 	put32(params, is_group ? group->hObjectEccError : channel->hObjectEccError, bench->notifier[1]);
 	if (!is_group) {
 		put32(params, channel->flags, bench->channel_flags);
-		put32(params, channel->hUserdMemory, bench->userd);
+		if (channel->hUserdMemory != NV_ABI_ABSENT)
+			put32(params, channel->hUserdMemory, bench->userd);
 	}
 	return alloc(bench, caller, 1, (u32[]){ ask->client, ask->parent, ask->object }, ask->class);
 }

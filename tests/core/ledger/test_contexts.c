@@ -364,18 +364,59 @@ TEST_ON(notifiers_are_freed_after_their_channels, with_notifiers("550.163.01", &
 	CHECK_EQ(bench_rm_free(bench, &caller, 0xc1, HOST), NV_OK);
 }
 
-/* The card itself writes there. */
-TEST_ON(userd_is_freed_after_its_channels, with_contexts("550.163.01", &caller))
+#define USERD 0x5a
+
+static struct bench *with_userd(const char *driver, struct caller *caller)
 {
-	CHECK_EQ(bench_take(bench, &caller, 0xc1, 0x5a, 65536), NV_OK);
-	bench->userd = 0x5a;
+	struct bench *bench = with_notifiers(driver, caller);
+
+	CHECK_EQ(bench_take(bench, caller, 0xc1, USERD, PAGE), NV_OK);
+	bench->named[3].handle = USERD;
+	bench->named[3].class = NV01_MEMORY_LOCAL_USER;
+	bench->named[3].parent = DEVICE;
+	return bench;
+}
+
+/* Make a channel below a parent, whose USERD is there; free it again. */
+static long polled(struct bench *bench, const struct caller *caller, u32 parent, u32 userd)
+{
+	long status;
+
+	bench->userd = userd;
+	status = channel(bench, caller, parent, 0x20, COPY);
+	bench->userd = 0;
+	if (status == NV_OK)
+		CHECK_EQ(bench_rm_free(bench, caller, 0xc1, 0x20), NV_OK);
+	return status;
+}
+
+/* The driver takes the address of any memory for one of the channel's card. */
+TEST_ON_EACH(
+	userd_is_memory_of_the_channels_device, with_userd(version, &caller), "515.43.04", "550.163.01", "595.45.04")
+{
+	CHECK_EQ(polled(bench, &caller, DEVICE, USERD), NV_OK);
+	CHECK_EQ(polled(bench, &caller, DEVICE, HOST), NV_OK);
+	CHECK_EQ(polled(bench, &caller, DEVICE, ELSEWHERE), NV_ERR_INVALID_OBJECT_HANDLE);
+	CHECK_EQ(polled(bench, &caller, SECOND_DEVICE, ELSEWHERE), NV_OK);
+	CHECK_EQ(polled(bench, &caller, SECOND_DEVICE, USERD), NV_ERR_INVALID_OBJECT_HANDLE);
+	CHECK_EQ(polled(bench, &caller, DEVICE, ADDRESSES), NV_ERR_INVALID_OBJECT_HANDLE);
+	CHECK_EQ(polled(bench, &caller, DEVICE, 0x50), NV_ERR_INVALID_OBJECT_HANDLE);
+	CHECK_EQ(group(bench, &caller, 0x10, COPY), NV_OK);
+	CHECK_EQ(polled(bench, &caller, 0x10, USERD), NV_OK);
+	CHECK_EQ(polled(bench, &caller, 0x10, ELSEWHERE), NV_ERR_INVALID_OBJECT_HANDLE);
+}
+
+/* The card itself writes there. */
+TEST_ON(userd_is_freed_after_its_channels, with_userd("550.163.01", &caller))
+{
+	bench->userd = USERD;
 	CHECK_EQ(channel(bench, &caller, DEVICE, 0x20, COPY), NV_OK);
 	bench->userd = 0;
-	CHECK_EQ(bench_rm_free(bench, &caller, 0xc1, 0x5a), NV_ERR_IN_USE);
+	CHECK_EQ(bench_rm_free(bench, &caller, 0xc1, USERD), NV_ERR_IN_USE);
 	CHECK_EQ(cgpu_state_recover(bench->core.state), 0);
-	CHECK_EQ(bench_rm_free(bench, &caller, 0xc1, 0x5a), NV_ERR_IN_USE);
+	CHECK_EQ(bench_rm_free(bench, &caller, 0xc1, USERD), NV_ERR_IN_USE);
 	CHECK_EQ(bench_rm_free(bench, &caller, 0xc1, 0x20), NV_OK);
-	CHECK_EQ(bench_rm_free(bench, &caller, 0xc1, 0x5a), NV_OK);
+	CHECK_EQ(bench_rm_free(bench, &caller, 0xc1, USERD), NV_OK);
 }
 
 /* A group's notifier is each channel's that has none of its own; with the device all go at once. */
