@@ -14,6 +14,12 @@
 #define HANDLE_BASE 0xa7000000u
 #define HANDLE_MASK 0x00ffffffu
 
+int status_is_not_found(u32 status)
+{
+	return status == NV_ERR_OBJECT_NOT_FOUND || status == NV_ERR_INVALID_OBJECT ||
+		status == NV_ERR_INVALID_OBJECT_HANDLE || status == NV_ERR_INVALID_OBJECT_OLD;
+}
+
 /* --- handles in calls that make or free an object --- */
 
 static int heap_function(const struct nv_abi *abi, const struct in_flight *flight, u32 *function)
@@ -296,12 +302,14 @@ static void set_pointers(struct in_flight *flight, int ours)
 	}
 }
 
-/* The first run of this call has freed an object that cannot be found. */
+/* The first run of this call has freed an object that cannot be found. Another refusal is one of both runs: the object is
+ * there, and its charge stays. */
 static void forgive_free(const struct nv_abi *abi, struct in_flight *flight)
 {
 	u32 status;
 
-	if (flight->result == 0 && handle_freed(abi, flight, &status))
+	if (flight->result == 0 && handle_freed(abi, flight, &status) &&
+		status_is_not_found(get32(flight->copy[0], status)))
 		put32(flight->copy[0], status, NV_OK);
 }
 
@@ -364,9 +372,10 @@ static void say_not_freed(struct cgpud *d, const struct cgpu_call *call, int err
 			strerror(error));
 }
 
-/* Run a call of our own making the way every other runs, so that the charges follow. */
-static void run_free(struct cgpud *d, struct cgpu_call *call, int file)
+/* Run a call of our own making the way every other runs, so that the charges follow. 1: the object is not there any more. */
+static u32 run_free(struct cgpud *d, struct cgpu_call *call, int file)
 {
+	u32 status;
 	int r = -EPERM;
 
 	if (cgpu_call_begin(&d->core, call) == CGPU_EXECUTE) {
@@ -374,8 +383,12 @@ static void run_free(struct cgpud *d, struct cgpu_call *call, int file)
 		r = rm_call(file, call->nr, call->top, call->bytes);
 		cgpu_call_end(&d->core, call, r);
 	}
-	if (r < 0)
+	if (r < 0) {
 		say_not_freed(d, call, -r);
+		return 0;
+	}
+	status = get32(call->top, d->core.abi->NVOS00_PARAMETERS.status);
+	return status == NV_OK || status_is_not_found(status);
 }
 
 /* In the container's order. */
@@ -459,7 +472,7 @@ u32 call_undo_unsure(struct cgpud *d, struct in_flight *flight, int file)
 	const struct nv_layout_NVOS00_PARAMETERS *l = &d->core.abi->NVOS00_PARAMETERS;
 	u8 top[UNDO_TOP_BYTES] = { 0 };
 	struct cgpu_call call = flight->call;
-	u32 client, handle;
+	u32 client, handle, gone;
 
 	if (!handle_wanted(d->core.abi, flight, &client, &handle))
 		return 0;
@@ -472,7 +485,8 @@ u32 call_undo_unsure(struct cgpud *d, struct in_flight *flight, int file)
 	put32(top, l->hRoot, client);
 	put32(top, l->hObjectOld, handle);
 	pthread_mutex_lock(engine_order(d, call.slot));
-	run_free(d, &call, file);
+	/* The process may have another file under the descriptor by now, by which the driver finds no client. */
+	gone = run_free(d, &call, file);
 	pthread_mutex_unlock(engine_order(d, call.slot));
-	return 1;
+	return gone;
 }

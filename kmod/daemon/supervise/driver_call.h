@@ -25,7 +25,7 @@ int call_write(const struct in_flight *flight, struct task *task, u32 count);
 /* Free an executed call's new object; at most once. file: copy of the caller's descriptor. */
 void call_undo(struct cgpud *d, struct in_flight *flight, int file);
 /* The engine died while the driver may have run this call: free the object that it may have made. 0 when its handle
- * is not known. */
+ * is not known, or the driver does not say that it is gone. */
 u32 call_undo_unsure(struct cgpud *d, struct in_flight *flight, int file);
 
 /*
@@ -43,5 +43,8 @@ struct handle_place {
 int handle_place(const struct nv_abi *abi, const struct in_flight *flight, struct handle_place *place);
 /* 1 when the call frees one; sets the offset of its status. */
 int handle_freed(const struct nv_abi *abi, const struct in_flight *flight, u32 *status);
+/* Whether the driver says of a free that there is no such object. NV_ERR_INVALID_CLIENT is not among these: it also means
+ * that the client is another open file's (rmclientValidate_IMPL, src/nvidia/src/kernel/rmapi/client.c). */
+int status_is_not_found(u32 status);
 
 #endif

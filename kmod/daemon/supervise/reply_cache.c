@@ -106,7 +106,7 @@ static u32 is_latest(struct cgpud *d, const struct in_flight *sent)
 int reply_stands(const struct cgpud *d, const struct in_flight *e)
 {
 	struct handle_place place;
-	u32 at;
+	u32 at, status;
 
 	if (e->result)
 		return 0;
@@ -118,16 +118,8 @@ int reply_stands(const struct cgpud *d, const struct in_flight *e)
 		return 1;
 	if (!handle_freed(d->core.abi, e, &at))
 		return 0;
-	switch (get32(e->copy[0], at)) {
-	case NV_ERR_OBJECT_NOT_FOUND:
-	case NV_ERR_INVALID_OBJECT:
-	case NV_ERR_INVALID_OBJECT_HANDLE:
-	case NV_ERR_INVALID_OBJECT_OLD:
-	case NV_ERR_INVALID_CLIENT:
-		return 1;
-	default:
-		return 0;
-	}
+	status = get32(e->copy[0], at);
+	return status_is_not_found(status) || status == NV_ERR_INVALID_CLIENT;
 }
 
 static struct in_flight *find_sent(struct cgpud *d, struct in_flight *e, const struct task *task)
