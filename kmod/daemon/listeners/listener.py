@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Any
 from cgpu.errors import CgpuError, show
 from cgpu.kmod.daemon import peers, unix_socket
 from cgpu.kmod.daemon.listeners.process_filters import ProcessFilters
+from cgpu.kmod.daemon.store.notify_socket import LISTENER
 from cgpu.kmod.daemon.tree.callers import check_writer
 
 if TYPE_CHECKING:
@@ -35,8 +36,11 @@ FD_NAME = "seccompFd"
 MAX_PID = 1 << 22
 ID = re.compile(r"[A-Za-z0-9_+.-]{1,127}")
 WAIT_S = 5.0  # for the rest of one message
-UNPROVEN = "-unproven"
-NAME = re.compile(rf"listener-([0-9]{{1,4}})-([0-9]{{1,20}})-([0-9]{{1,20}})({UNPROVEN})?")
+UNPROVEN = "-u"
+HEX = "[0-9a-f]"
+NAME = re.compile(rf"{LISTENER}({HEX}{{1,3}})-({HEX}{{1,16}})-({HEX}{{1,8}})({UNPROVEN})?")
+# Two listeners with one serial are refused. Longer ones make names too long for the next start.
+SERIAL_BITS = 31
 ANON_LINK = "anon_inode:seccomp notify"
 SHARE_USED = (
     "container {id}: it has as many seccomp listeners as one container may: end processes that exec or a "
@@ -49,8 +53,12 @@ class QuotaError(CgpuError):
 
 
 def store_name(slot: int, generation: int, serial: int, *, proven: bool = True) -> str:
-    """Return the name of a listener in the descriptor store."""
-    return f"listener-{slot}-{generation}-{serial}{'' if proven else UNPROVEN}"
+    """Return the name of a listener in the descriptor store, in hexadecimal numbers.
+
+    Short: all names are one variable of the next daemon's environment, of which Linux takes 128 KiB
+    (MAX_ARG_STRLEN), and the store has 4,096.
+    """
+    return f"{LISTENER}{slot:x}-{generation:x}-{serial:x}{'' if proven else UNPROVEN}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -194,7 +202,7 @@ class Listeners:
             self.filters.inspect(container, state.pid)
 
     def _take(self, container: Container | None, state: ProcessState, fd: int, *, proven: bool) -> None:
-        serial = secrets.randbits(62) + 1
+        serial = secrets.randbits(SERIAL_BITS) + 1
         try:
             if container is None:
                 raise CgpuError(f"container {state.container_id}: is not registered: its listener is closed")
@@ -218,7 +226,7 @@ class Listeners:
             os.close(fd)
             self._notify.discard(name)
             return
-        slot, generation, serial = (int(part) for part in found.groups()[:3])
+        slot, generation, serial = (int(part, 16) for part in found.groups()[:3])
         self._attach(fd, (slot, generation, serial), name, kept=True, proven=not found[4])
 
     def gone(self, serial: int) -> None:

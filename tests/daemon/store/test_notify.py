@@ -6,6 +6,7 @@ from __future__ import annotations
 import os
 import select
 import socket
+import subprocess
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -13,6 +14,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from cgpu.kmod.daemon.listeners.listener import SERIAL_BITS, store_name
 from cgpu.kmod.daemon.store import fd_store, notify_socket
 from cgpu.kmod.daemon.store.fd_store import FdStore, parse_fields
 from cgpu.kmod.daemon.store.keeper import place_fds, worker_environment
@@ -174,3 +176,14 @@ def test_descriptors_reach_a_child(base: Path) -> None:
     for fd in (*fds, reader):
         os.close(fd)
     assert notify_socket.FIRST_FD == 3
+
+
+def test_full_store_starts_a_daemon() -> None:
+    """A program can be begun with as many listeners as the store takes: the kernel bounds each variable."""
+    containers, registrations, serial = 512, (1 << 32) - 1, 1 << SERIAL_BITS
+    names = [
+        store_name(containers - 1, registrations, serial, proven=number % 8 > 0)
+        for number in range(fd_store.MAX_STORED)
+    ]
+    environment = worker_environment(os.getpid(), "x", names)
+    assert subprocess.run(["/bin/true"], env=environment, check=False).returncode == 0
