@@ -26,6 +26,7 @@ struct init_watch {
 };
 
 #define RESTLESS_MAX 64 /* the oldest is forgotten for another one */
+#define UNSEEN_MAX 64 /* as above */
 
 /* The reaper inspects filters between its other duties, so inspections are short and few. */
 struct inspections {
@@ -36,6 +37,12 @@ struct inspections {
 		u32 mark; /* look_mark() */
 		u64 until; /* not inspected again before */
 	} restless[RESTLESS_MAX];
+	u32 next_unseen; /* place of the next process whose calls its filter holds, and nobody has seen */
+	struct {
+		s32 tgid;
+		u32 mark;
+		u64 since;
+	} unseen[UNSEEN_MAX];
 };
 
 struct reaper {

@@ -14,6 +14,9 @@
 #define DRIVER_FILES_MAX 256 /* of one process are looked at */
 #define INSPECTIONS_MS 200 /* no inspection begins later in a sample */
 #define RESTLESS_MS 60000
+/* A process was unseen in the sample before. */
+#define UNSEEN_FROM_MS 500
+#define UNSEEN_TO_MS 5000
 
 /* Descriptors of a process that lead to the driver. */
 struct driver_files {
@@ -88,8 +91,58 @@ static void note_restless(struct cgpud *d, const struct asker *asker, s32 tgid)
 	inspections->restless[i].until = clock_ms() + RESTLESS_MS;
 }
 
+static int is_known(struct cgpud *d, s32 tgid)
+{
+	u32 cursor = 0, client;
+
+	return cgpu_client_next(&d->core, tgid, &cursor, &client) == 0;
+}
+
+/* A client is in the ledger before it can have memory, and until the driver has freed that. The process may have freed one, and
+ * made another, since the driver was asked: neither can be between these three. */
+static int has_unseen_memory(struct cgpud *d, u32 gpu, s32 tgid)
+{
+	u64 bytes = 0;
+
+	return !is_known(d, tgid) && driver_process_bytes(&d->driver, gpu, tgid, &bytes) == 0 && bytes &&
+		!is_known(d, tgid);
+}
+
+/* Whether the sample before has found the same. */
+static int was_unseen(struct cgpud *d, const struct asker *asker, s32 tgid)
+{
+	struct inspections *inspections = &d->reaper.inspections;
+	u32 mark = look_mark(asker, tgid), i;
+	u64 now = clock_ms(), since;
+
+	for (i = 0; i < UNSEEN_MAX; i++) {
+		since = inspections->unseen[i].since;
+		if (mark && inspections->unseen[i].tgid == tgid && inspections->unseen[i].mark == mark &&
+			now < since + UNSEEN_TO_MS)
+			return now >= since + UNSEEN_FROM_MS;
+	}
+	i = inspections->next_unseen++ % UNSEEN_MAX;
+	inspections->unseen[i].tgid = tgid;
+	inspections->unseen[i].mark = mark;
+	inspections->unseen[i].since = now;
+	return 0;
+}
+
+/* The filter holds calls of the driver, and none was seen: a listener of the container's own has had them answered. */
+static void end_unseen(
+	struct cgpud *d, u32 gpu, const struct cgpu_container_info *info, const struct asker *asker, s32 tgid)
+{
+	if (!atomic_load(&d->enforce) || !has_unseen_memory(d, gpu, tgid) || !was_unseen(d, asker, tgid))
+		return;
+	if (cgpud_end_process(tgid, info->cgroup) == 0)
+		events_log(&d->events, LOG_LEVEL_ERROR,
+			"container %s: process %d has memory by calls that were not seen, though its filter holds them, and was "
+			"ended: another process has answered them",
+			info->id, tgid);
+}
+
 /* The process has memory by calls that were not notified: a runtime may have started it without the filter. */
-static void see_filtered(struct cgpud *d, const struct cgpu_container_info *info, s32 tgid)
+static void see_filtered(struct cgpud *d, u32 gpu, const struct cgpu_container_info *info, s32 tgid)
 {
 	struct asker asker = asker_soon(&d->looks, info->slot, info->generation);
 	int r;
@@ -106,7 +159,9 @@ static void see_filtered(struct cgpud *d, const struct cgpu_container_info *info
 	r = look_filters(&asker, tgid, info->cgroup);
 	if (r == -ETIMEDOUT)
 		note_restless(d, &asker, tgid);
-	if (r == 0)
+	if (r > 0)
+		end_unseen(d, gpu, info, &asker, tgid);
+	else if (r == 0)
 		events_log(&d->events, LOG_LEVEL_ERROR,
 			"container %s: process %d does not have the engine's filter, and was ended: the low-level runtime "
 			"has started it without one",
@@ -121,19 +176,17 @@ static void see_filtered(struct cgpud *d, const struct cgpu_container_info *info
 static int is_contained(struct cgpud *d, u32 gpu, s32 tgid)
 {
 	struct cgpu_container_info info;
-	u32 cursor = 0, client, at;
+	u32 at;
 
 	/* Exported memory is in a client of ours, and is charged. */
-	if (tgid == getpid())
-		return 1;
-	if (cgpu_client_next(&d->core, tgid, &cursor, &client) == 0)
+	if (tgid == getpid() || is_known(d, tgid))
 		return 1;
 	for (at = 0; cgpu_container_next(&d->core, at, &info) == 0; at = info.slot + 1) {
 		if (!(cgpu_container_gpus(&d->core, info.slot, info.generation) >> gpu & 1))
 			continue;
 		/* A container without a group of its own does not tell which processes are its own. */
 		if (strcmp(info.cgroup, "/") != 0 && cgroup_holds(info.cgroup, tgid)) {
-			see_filtered(d, &info, tgid);
+			see_filtered(d, gpu, &info, tgid);
 			return 1;
 		}
 	}

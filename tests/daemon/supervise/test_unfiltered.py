@@ -7,6 +7,7 @@ import ctypes
 import os
 import signal
 import subprocess
+import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -15,7 +16,7 @@ import pytest
 
 from cgpu.kmod.daemon.listeners import process_filters
 from tests.daemon.conftest import MakeDaemon
-from tests.daemon.harness import MIB, PROBE, Daemon, Sliced
+from tests.daemon.harness import MIB, PROBE, SLICED, Daemon, Sliced
 from tests.integration.commands import eventually
 
 CLONE_NEWPID = 0x20000000  # linux/sched.h; os.unshare and os.setns come with Python 3.12
@@ -42,6 +43,27 @@ def children_in(process: int | None) -> Iterator[None]:
             _check(_LIBC.setns(own.fileno(), CLONE_NEWPID))
 
 
+# Its child has the engine's very filter; this process answers each call by SECCOMP_USER_NOTIF_FLAG_CONTINUE.
+ANSWERS = f"""
+import ctypes, os, socket, struct, sys
+sys.path.insert(0, {str(SLICED.parent)!r})
+import sliced
+NOTIF_RECV, NOTIF_SEND, CONTINUE = 0xC0502100, 0xC0182101, 1
+ours, theirs = socket.socketpair()
+pid = os.fork()
+if pid == 0:
+    socket.send_fds(theirs, [b"x"], [sliced.install()])
+    os.execv(sys.argv[1], sys.argv[1:])
+(listener,) = socket.recv_fds(ours, 1, 1)[1]
+libc = ctypes.CDLL(None, use_errno=True)
+while True:
+    call = ctypes.create_string_buffer(80)
+    if libc.ioctl(listener, NOTIF_RECV, call) == 0:
+        answer = struct.pack("=QqiI", struct.unpack_from("=Q", call)[0], 0, 0, CONTINUE)
+        libc.ioctl(listener, NOTIF_SEND, ctypes.create_string_buffer(answer, 24))
+    elif os.waitpid(pid, os.WNOHANG)[0]:
+        sys.exit()
+"""
 ROOT = Path("/sys/fs/cgroup")
 PLACES = (ROOT, ROOT / "unified", ROOT / "pids")
 JOINED = 'echo $$ > "$0" && exec "$@"'
@@ -74,9 +96,12 @@ def contained(make_daemon: MakeDaemon, group: Path, config: str = "") -> tuple[D
     return daemon, sliced
 
 
-def unseen_process(daemon: Daemon, group: Path) -> subprocess.Popen[bytes]:
-    """Start a process in the group that has memory of the card by calls that cgpud does not see."""
-    words = [str(PROBE), "--dev", str(daemon.run / "sim"), "alloc=2G", "hold=1000"]
+def unseen_process(daemon: Daemon, group: Path, *before: str) -> subprocess.Popen[bytes]:
+    """Start a process in the group that has memory of the card by calls that cgpud does not see.
+
+    before: a command that starts it.
+    """
+    words = [*before, str(PROBE), "--dev", str(daemon.run / "sim"), "alloc=2G", "hold=1000"]
     command = ["/bin/sh", "-c", JOINED, str(group / "cgroup.procs"), *words]
     return subprocess.Popen(command, stdout=subprocess.DEVNULL)
 
@@ -108,6 +133,23 @@ def test_it_is_ended(make_daemon: MakeDaemon, group: Path) -> None:
     eventually(lambda: said in daemon.log(), "nothing was said")
     other = daemon.enter(sliced, "alloc=64M", "count")
     assert "status=0x0" in other.finish()
+    assert sliced.process.poll() is None
+    sliced.finish("\n")
+
+
+def test_own_answers(make_daemon: MakeDaemon, group: Path) -> None:
+    """A process whose calls another process of its container answers, by a listener of its own, is ended."""
+    daemon, sliced = contained(make_daemon, group)
+    with children_in(sliced.process.pid):
+        started = unseen_process(daemon, group, sys.executable, "-c", ANSWERS)
+    with started as unseen:
+        try:
+            eventually(lambda: daemon.given() >= 2048 * MIB, "it has no memory")
+            eventually(lambda: daemon.given() <= 64 * MIB, "it has its memory", instead=daemon.log)
+        finally:
+            unseen.kill()
+    said = "has memory by calls that were not seen, though its filter holds them, and was ended"
+    eventually(lambda: said in daemon.log(), "nothing was said")
     assert sliced.process.poll() is None
     sliced.finish("\n")
 
