@@ -92,7 +92,8 @@ def parent(hierarchy: Hierarchy) -> Path:
 
 
 def _memberships(cgroups: str) -> Iterator[tuple[frozenset[str], PurePosixPath]]:
-    for line in cgroups.splitlines():
+    # A user may give a group any name but with "\n": splitlines() would cut at what else ends a line.
+    for line in cgroups.split("\n"):
         number, _, rest = line.partition(":")
         names, _, path = rest.partition(":")
         controllers = frozenset(filter(None, names.split(",")))
@@ -102,7 +103,7 @@ def _memberships(cgroups: str) -> Iterator[tuple[frozenset[str], PurePosixPath]]
 
 def mounts(mountinfo: str) -> Iterator[tuple[str, frozenset[str], PurePosixPath, Path]]:
     """Yield each cgroup mount's file system, its options, its part of a hierarchy, and its place."""
-    for line in mountinfo.splitlines():
+    for line in mountinfo.split("\n"):
         left, _, right = line.partition(" - ")
         fields, kinds = left.split(" "), right.split(" ")
         if len(fields) > 4 and len(kinds) > 2 and kinds[0] in ("cgroup", "cgroup2"):

@@ -64,6 +64,13 @@ def test_mount_of_a_part() -> None:
             find(f"0::{outside}\n", part)
 
 
+@pytest.mark.parametrize("end", ["\f", "\x85", "\u2028", "\r"])
+def test_group_of_any_name(end: str) -> None:
+    """A user who may make groups can give one any name but with a line's end: it names no other group."""
+    group = f"/user.slice/x{end}0::/system.slice/docker-1.scope"
+    assert places(f"0::{group}\n", UNIFIED) == [f"/sys/fs/cgroup {group}"]
+
+
 @pytest.mark.parametrize("mountinfo", ["", OLD.splitlines()[0] + "\n", UNIFIED.replace("cgroup2", "tmpfs")])
 def test_none(mountinfo: str) -> None:
     """Without a hierarchy there is one line."""

@@ -33,7 +33,8 @@ def mounted(path: str, mountinfo: Path = MOUNTINFO) -> list[str]:
     found = []
     with mountinfo.open("rb") as stream:
         text = stream.read(MOUNTINFO_MAX).decode("utf-8", "surrogateescape")
-    for line in text.splitlines():
+    # A mount may have any name, with "\n" escaped: splitlines() would cut at what else ends a line.
+    for line in text.split("\n"):
         left, _, right = line.partition(" - ")
         fields, kinds = left.split(" "), right.split(" ")
         if len(fields) > 4 and kinds and unescape(fields[4]) == path:
