@@ -84,8 +84,7 @@ struct cgpud {
 	u32 workers; /* to begin with */
 	pthread_mutex_t workers_lock; /* guards the start of workers, and the order to threads to end */
 	atomic_uint started, idle;
-	/* Workers that search for calls of the daemon before, and such calls whose outcome is not known. */
-	atomic_uint taking_up, unsure;
+	atomic_uint taking_up; /* workers that search for calls of the daemon before */
 	u32 follows; /* of the options */
 	u32 pidfd_thread; /* the kernel gives a pidfd for a thread */
 	size_t notif_bytes, resp_bytes;

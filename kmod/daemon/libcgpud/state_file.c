@@ -25,8 +25,8 @@ struct header {
 	u32 calls; /* IN_FLIGHT_MAX */
 	u32 external_bytes; /* sizeof(struct external_store) */
 	u64 core_bytes; /* cgpu_state_bytes() */
-	/* Durations of calls by their outcome. The array may grow: the rest of the page is 0. */
-	struct cgpu_latency latency[CGPU_OUTCOMES];
+	struct cgpu_latency latency[CGPU_OUTCOMES]; /* durations of calls by their outcome */
+	u32 unsure; /* 1: the outcome of a call is not known. The rest of the page is 0. */
 };
 _Static_assert(sizeof(struct header) <= HEADER_BYTES, "the core's state begins behind the header's page");
 
@@ -145,6 +145,7 @@ static int map_own(struct in_flight_table *x)
 	}
 	x->at = (struct in_flight *)((u8 *)x->map + HEADER_BYTES + whole_pages(cgpu_state_bytes()));
 	x->latency = ((struct header *)x->map)->latency;
+	x->unsure = &((struct header *)x->map)->unsure;
 	return 0;
 }
 
@@ -209,6 +210,7 @@ static int convert(struct in_flight_table *x)
 			copy_call(&x->at[i], &calls[i]);
 	}
 	memcpy(x->latency, header->latency, sizeof(header->latency));
+	*x->unsure = header->unsure;
 	memcpy(own, mapped, offsetof(struct external_store, map));
 	if (own->used > CGPU_MAX_OBJECTS)
 		return -ESTALE;

@@ -71,6 +71,9 @@ struct in_flight_table {
 		[IN_FLIGHT_MAX]; /* nanoseconds of the monotonic clock; 0: by the engine before, nobody knows when */
 	struct cgpu_latency
 		*latency; /* CGPU_OUTCOMES of them, in the memory file: other threads count at the same time */
+	/* In the memory file: 1: the driver may have made an object for a call that an engine left, and no engine knows its
+	 * handle. Its record has none, and stays charged. */
+	u32 *unsure;
 };
 
 /* Make or map the memory file; owns fd from here on. fd -1 makes one. -ESTALE when it was written by another layout; one

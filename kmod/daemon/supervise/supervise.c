@@ -472,8 +472,9 @@ static void unwind_left(struct cgpud *d, struct task_cache *cache, struct in_fli
 		task_init(&task, &asker, cache, (s32)flight->notif.pid);
 		if (task_take(d, &task, (int)flight->notif.data.args[0]) < 0 ||
 			!call_undo_unsure(d, flight, task.file)) {
-			/* The driver may have made an object whose handle is not known: it stays charged. */
-			atomic_fetch_add(&d->unsure, 1);
+			/* The driver may have made an object whose handle is not known: it stays charged, also under the
+			 * engines after this one. */
+			__atomic_store_n(d->in_flight.unsure, 1, __ATOMIC_RELEASE);
 			task_drop(&task);
 			return;
 		}
@@ -560,7 +561,7 @@ static void take_up(struct cgpud *d, struct task_cache *cache)
 		return;
 	/* Workers that come later find nothing. */
 	d->in_flight.recovered = 0;
-	if (!atomic_load(&d->unsure))
+	if (!__atomic_load_n(d->in_flight.unsure, __ATOMIC_ACQUIRE))
 		cgpu_recover_finish(&d->core);
 }
 

@@ -54,4 +54,8 @@ def test_exchanged_file_hides_nothing(fresh: Daemon) -> None:
     sliced.go_on()
     sliced.line("alloc")
     assert fresh.used(sliced) >= fresh.given()
+    # Nor may the one after that believe that all is settled.
+    fresh.crash()
+    eventually(lambda: fresh.status()["engine"]["workers"] > 0, "no worker has begun")
+    assert fresh.used(sliced) >= fresh.given() == 1024 * MIB
     sliced.succeeds("\n")
