@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The monotonic clock. */
+/* The monotonic clock, and clocks of processor time. */
 #ifndef CGPUD_CLOCK_H
 #define CGPUD_CLOCK_H
 
@@ -7,12 +7,17 @@
 
 #include "cgpu_types.h"
 
-static inline u64 clock_ns(void)
+static inline u64 clock_ns_of(clockid_t clock)
 {
 	struct timespec now;
 
-	clock_gettime(CLOCK_MONOTONIC, &now);
+	clock_gettime(clock, &now);
 	return (u64)now.tv_sec * 1000000000ull + (u64)now.tv_nsec;
+}
+
+static inline u64 clock_ns(void)
+{
+	return clock_ns_of(CLOCK_MONOTONIC);
 }
 
 static inline u64 clock_ms(void)

@@ -7,6 +7,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include "clock.h"
 #include "descriptors.h"
 #include "examine.h"
 #include "helper_work.h"
@@ -248,6 +249,15 @@ static void append_range(void *ctx, u64 start, u64 end)
 	append(ctx, &range, sizeof(range));
 }
 
+static s32 look_at_mappings(struct work *work)
+{
+	u64 begun = clock_ns_of(CLOCK_PROCESS_CPUTIME_ID);
+	s32 r = examine_mappings(work->given, append_range, work);
+
+	work->answer.taken_ns = clock_ns_of(CLOCK_PROCESS_CPUTIME_ID) - begun;
+	return r;
+}
+
 static int append_file(void *ctx, int number)
 {
 	struct work *work = ctx;
@@ -299,7 +309,7 @@ static s32 look(struct work *work)
 	case LOOK_LIVES:
 		return examine_lives(work->given);
 	case LOOK_MAPPINGS:
-		return examine_mappings(work->given, append_range, work);
+		return look_at_mappings(work);
 	case LOOK_STAT:
 		return look_at_times(work);
 	case LOOK_TGID:

@@ -191,10 +191,21 @@ int look_mappings(const struct asker *asker, int maps, mapping_fn each, void *ct
 	struct look_range range[LOOK_DATA_MAX / sizeof(struct look_range)];
 	struct look_under_way look = look_with(asker, LOOK_MAPPINGS, 0, maps);
 	struct ranges ranges = { each, ctx };
+	u64 begun = clock_ns_of(CLOCK_THREAD_CPUTIME_ID), taken;
+	int r;
 
 	look.in = range;
 	look.room = sizeof(range);
-	return make_look(&look, give_ranges, &ranges);
+	r = make_look(&look, give_ranges, &ranges);
+	/* A helper that did not answer may have worked all the time. */
+	taken = r == -ETIMEDOUT ? asker->wait_ms * 1000000ull : look.answer.taken_ns;
+	atomic_fetch_add(&look.place->mappings_ns, clock_ns_of(CLOCK_THREAD_CPUTIME_ID) - begun + taken);
+	return r;
+}
+
+u64 looks_mappings_ns(const struct asker *asker)
+{
+	return atomic_load(&asker->looks->at[asker->slot % CGPU_MAX_CONTAINERS].mappings_ns);
 }
 
 s32 look_tgid(const struct asker *asker, int pidfd, s32 tid)

@@ -38,6 +38,7 @@ struct looks_place {
 	u64 rests; /* until then no thread that others need asks it */
 	atomic_ullong crowded; /* until then no such thread waits for the lock */
 	atomic_ullong restless; /* until then no such thread inspects filters of its container */
+	atomic_ullong mappings_ns; /* processor time that all look_mappings() here have taken together */
 };
 
 struct looks {
@@ -128,6 +129,8 @@ void look_drop_copy(const struct asker *asker, struct look_memory *memory);
 int look_lives(const struct asker *asker, int pagemap);
 /* each must not look, and may have been called before a negative errno, for some or all. So with look_files(). */
 int look_mappings(const struct asker *asker, int maps, mapping_fn each, void *ctx);
+/* Nanoseconds of processor time that all look_mappings() at a container's processes have taken together. */
+u64 looks_mappings_ns(const struct asker *asker);
 s32 look_tgid(const struct asker *asker, int pidfd, s32 tid);
 int look_same_files(const struct asker *asker, s32 tid, s32 other);
 int look_same_file(const struct asker *asker, s32 tid, int number, int ours);

@@ -63,6 +63,7 @@ struct look_answer {
 	s32 copy;
 	u32 memory; /* 1: the request's memory is open */
 	u32 bytes; /* that follow */
+	u64 taken_ns; /* processor time of LOOK_MAPPINGS, in its last answer */
 	struct identity identity;
 };
 

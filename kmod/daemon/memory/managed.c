@@ -14,6 +14,7 @@
 #define RECOUNT_MS 100
 #define PROCESSES_MAX 1024
 #define WAIT_MS 1000
+#define BUDGET_US 10000
 
 struct sum {
 	struct managed_container *container;
@@ -43,14 +44,62 @@ void managed_open(struct cgpud *d, u32 allowed)
 		pthread_mutex_init(&managed->container[i].order, NULL);
 }
 
+/* --- counts, and their budget --- */
+
+/* A removed container's last call may still be under way: it spends from the next one's budget. */
+static void renew_budget(struct managed_container *container, u64 generation)
+{
+	if (generation <= container->generation)
+		return;
+	container->generation = generation;
+	container->paid = (s64)clock_ms() - MANAGED_WHILE_MS;
+}
+
 /* A count may wait for memory that a hostile process keeps locked. No other one waits for it for long, least of all of the
  * next container in this place. */
-static int begin_count(struct managed_container *container)
+static int begin_count(struct managed_container *container, u64 generation)
 {
 	struct timespec until = clock_until(WAIT_MS);
 
-	return pthread_mutex_clocklock(&container->order, CLOCK_MONOTONIC, &until) == 0 ? 0 : -EAGAIN;
+	if (pthread_mutex_clocklock(&container->order, CLOCK_MONOTONIC, &until))
+		return -EAGAIN;
+	renew_budget(container, generation);
+	return 0;
 }
+
+/* Whether reads may take time, and leave a reserve. */
+static int may_read(const struct managed_container *container, s64 reserve_ms)
+{
+	return container->paid + reserve_ms <= (s64)clock_ms();
+}
+
+/* before: looks_mappings_ns() when the reads began. */
+static void pay_reads(struct managed_container *container, const struct asker *asker, u64 before)
+{
+	s64 from = (s64)clock_ms() - MANAGED_WHILE_MS;
+	u64 price_ms = (looks_mappings_ns(asker) - before) * MANAGED_SHARE / 1000000;
+
+	container->paid = (container->paid > from ? container->paid : from) + (s64)price_ms;
+}
+
+/* Begin the count of a thread that maps, which waits a moment for the budget. */
+static int begin_map(struct managed_container *container, u64 generation)
+{
+	u64 until = clock_ms() + WAIT_MS;
+	int r;
+
+	while ((r = begin_count(container, generation)) == 0) {
+		if (may_read(container, 0))
+			return 0;
+		pthread_mutex_unlock(&container->order);
+		if (clock_ms() >= until)
+			return -EAGAIN;
+		usleep(BUDGET_US);
+	}
+	return r;
+}
+
+/* --- pending mappings --- */
 
 /* A thread that makes another call has done the one before; so has one that had long enough. */
 static void pending_settle(struct managed_container *container, s32 tid)
@@ -207,13 +256,16 @@ static int charge(struct cgpud *d, struct managed_container *container, const st
 static int take_and_charge(struct cgpud *d, struct managed_container *container, const struct managed_map *map)
 {
 	struct address_space space = { .tgid = map->tgid, .slot = map->slot, .generation = map->generation };
-	int at = address_spaces_take(&d->managed.spaces, &space, &map->notice), r;
+	struct asker asker = asker_of(&d->looks, map->slot, map->generation);
+	u64 before = looks_mappings_ns(&asker);
+	int at = address_spaces_take(&d->managed.spaces, &space, &map->notice), r = at;
 
-	if (at < 0)
-		return at == -ENOSPC ? -ENOMEM : at;
-	r = charge(d, container, map, (u32)at);
-	address_spaces_put(&d->managed.spaces, (u32)at);
-	return r;
+	if (at >= 0) {
+		r = charge(d, container, map, (u32)at);
+		address_spaces_put(&d->managed.spaces, (u32)at);
+	}
+	pay_reads(container, &asker, before);
+	return at == -ENOSPC ? -ENOMEM : r;
 }
 
 int managed_map(struct cgpud *d, const struct managed_map *map)
@@ -227,7 +279,7 @@ int managed_map(struct cgpud *d, const struct managed_map *map)
 	/* No process has such addresses. */
 	if (map->start >= ADDRESS_MAX || map->bytes >= ADDRESS_MAX)
 		return enforced ? -ENOMEM : 0;
-	r = begin_count(container);
+	r = begin_map(container, map->generation);
 	if (r == 0) {
 		pending_settle(container, map->tid);
 		r = take_and_charge(d, container, map);
@@ -236,19 +288,15 @@ int managed_map(struct cgpud *d, const struct managed_map *map)
 	return enforced ? r : 0;
 }
 
-void managed_recount(struct cgpud *d, u32 slot, u64 generation, s32 tid)
+/* With order. */
+static void count_all(struct cgpud *d, struct managed_container *container, u32 slot, u64 generation)
 {
-	struct managed_container *container = container_of_slot(d, slot);
 	struct managed_map of = { .slot = slot, .generation = generation };
-	struct cgpu_managed found;
+	u64 bytes, until = clock_ms() + WAIT_MS;
 	s32 tgid[PROCESSES_MAX];
-	u64 bytes, until;
+	struct cgpu_managed found;
 	u32 cursor = 0, n = 0, i;
 
-	if (begin_count(container) < 0)
-		return;
-	until = clock_ms() + WAIT_MS;
-	pending_settle(container, tid);
 	while (n < PROCESSES_MAX && cgpu_managed_next(&d->core, slot, &cursor, &found) == 0)
 		tgid[n++] = found.tgid;
 	/* The next container in this place does not wait for all of them. */
@@ -257,14 +305,35 @@ void managed_recount(struct cgpud *d, u32 slot, u64 generation, s32 tid)
 		if (measure(d, container, &of, &bytes) == 0)
 			set(d, &of, bytes, 0);
 	}
+}
+
+static void recount(struct cgpud *d, u32 slot, u64 generation, s32 tid, s64 reserve_ms)
+{
+	struct managed_container *container = container_of_slot(d, slot);
+	struct asker asker = asker_of(&d->looks, slot, generation);
+	u64 before;
+
+	if (begin_count(container, generation) < 0)
+		return;
+	pending_settle(container, tid);
+	if (may_read(container, reserve_ms)) {
+		before = looks_mappings_ns(&asker);
+		count_all(d, container, slot, generation);
+		pay_reads(container, &asker, before);
+	}
 	atomic_store(&container->recounted, clock_ms());
 	pthread_mutex_unlock(&container->order);
+}
+
+void managed_recount(struct cgpud *d, u32 slot, u64 generation, s32 tid)
+{
+	recount(d, slot, generation, tid, 0);
 }
 
 void managed_recount_stale(struct cgpud *d, u32 slot, u64 generation, s32 tid)
 {
 	if (clock_ms() >= atomic_load(&container_of_slot(d, slot)->recounted) + RECOUNT_MS)
-		managed_recount(d, slot, generation, tid);
+		recount(d, slot, generation, tid, MANAGED_WHILE_MS / 2);
 }
 
 /* An address space is without users before it is taken apart, and until then the card has not got its memory back. */

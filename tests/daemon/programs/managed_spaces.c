@@ -22,6 +22,9 @@ static u32 looked_with_lock;
 /* Error of a look at mappings, after as many successful ones as mappings_seen. */
 static int mappings_error;
 static u32 mappings_seen;
+/* Looks at mappings until now. With a time that each is said to have taken, each finds one of BYTES. */
+static u32 mappings_looks;
+static u64 mappings_ns;
 
 int __wrap_notice_stands(const struct notice *notice);
 int __wrap_process_has_ended(s32 tgid);
@@ -52,7 +55,12 @@ int __wrap_look_mappings(const struct asker *asker, int maps, mapping_fn each, v
 	if (mappings_error && !mappings_seen)
 		return mappings_error;
 	mappings_seen -= mappings_seen > 0;
-	return __real_look_mappings(asker, maps, each, ctx);
+	mappings_looks++;
+	if (!mappings_ns)
+		return __real_look_mappings(asker, maps, each, ctx);
+	atomic_fetch_add(&asker->looks->at[asker->slot].mappings_ns, mappings_ns);
+	each(ctx, 1ull << 40, (1ull << 40) + BYTES);
+	return 0;
 }
 
 int __wrap_notice_stands(const struct notice *notice)
@@ -343,6 +351,74 @@ TEST(mappings_that_cannot_be_counted_let_no_more_be_mapped)
 	mappings_seen = 2;
 	mappings_error = -ESRCH;
 	CHECK_EQ(managed_map(harness.d, &map), 0);
+	CHECK_EQ(used(&harness, &harness.a), BYTES);
+	child_end(map.tid);
+}
+
+/* Recounts by failing allocations, each of which looks once, until the budget is spent. Returns how many looked. */
+static u32 recount_often(struct harness *harness, const struct caller *caller)
+{
+	u32 before = mappings_looks, i;
+
+	for (i = 0; i < 1000; i++)
+		managed_recount(harness->d, caller->slot, caller->generation, 0);
+	return mappings_looks - before;
+}
+
+static u32 recount_stale_often(struct harness *harness, const struct caller *caller)
+{
+	u32 before = mappings_looks, i;
+
+	for (i = 0; i < 1000; i++) {
+		atomic_store(&harness->d->managed.container[caller->slot].recounted, 0);
+		managed_recount_stale(harness->d, caller->slot, caller->generation, 0);
+	}
+	return mappings_looks - before;
+}
+
+/* A look of 100 ms costs two seconds of the budget, of which there are 20. Other containers have budgets of their own. */
+TEST(looks_at_many_mappings_have_a_budget)
+{
+	struct harness harness = two_containers();
+	s32 child = child_begin();
+	u32 looks;
+
+	charge(&harness, &harness.a, child);
+	charge(&harness, &harness.b, child);
+	mappings_ns = 100000000;
+	looks = recount_stale_often(&harness, &harness.a);
+	CHECK(looks >= 5 && looks <= 7);
+	/* The rest is for calls that find no room. */
+	looks += recount_often(&harness, &harness.a);
+	CHECK(looks >= 10 && looks <= 13);
+	CHECK(recount_often(&harness, &harness.b) >= 10);
+	CHECK_EQ(bench_ctl(harness.bench, "destroy id=a"), 0);
+	CHECK_EQ(bench_ctl(harness.bench, "create id=c pid=3" SLICE), 0);
+	harness.a = bench_caller(harness.bench, "c", 100);
+	charge(&harness, &harness.a, child);
+	CHECK(recount_often(&harness, &harness.a) >= 10);
+	child_end(child);
+}
+
+TEST(a_spent_budget_lets_no_more_be_mapped)
+{
+	struct harness harness = two_containers();
+	struct managed_map map = { .slot = harness.a.slot,
+		.generation = harness.a.generation,
+		.notice = { .listener = -1 },
+		.tid = child_begin(),
+		.start = 1ull << 40,
+		.bytes = BYTES };
+	u32 looks;
+
+	map.tgid = map.tid;
+	atomic_store(&harness.d->enforce, 1);
+	CHECK_EQ(managed_map(harness.d, &map), 0);
+	mappings_ns = 2000000000;
+	recount_often(&harness, &harness.a);
+	looks = mappings_looks;
+	CHECK_EQ(managed_map(harness.d, &map), -EAGAIN);
+	CHECK_EQ(mappings_looks, looks);
 	CHECK_EQ(used(&harness, &harness.a), BYTES);
 	child_end(map.tid);
 }
