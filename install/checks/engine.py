@@ -106,7 +106,9 @@ def listener(now: NodeReport) -> list[Finding]:
     """Whether runtimes can hand containers' listeners over to cgpud."""
     if now.node.ours.engine != DAEMON:
         return skipped("listener", "only cgpud has one")
-    if paths.SECCOMP_SOCKET in listening(files.text(now.node.root, "/proc/net/unix", 1 << 24) or ""):
+    # The path leads to the tree, where the socket is.
+    bound = f"{now.node.ours.tree}/{Path(paths.SECCOMP_SOCKET).name}"
+    if bound in listening(files.text(now.node.root, "/proc/net/unix", 1 << 24) or ""):
         return ok("listener", f"{paths.SECCOMP_SOCKET} accepts connections")
     return problem("listener", f"{paths.SECCOMP_SOCKET}: nobody listens there", _restart(now))
 

@@ -36,7 +36,6 @@ NO_SLOT = 0xFFFFFFFF
 TEXT_BYTES = 65536
 Text = ctypes.c_char * TEXT_BYTES
 MAX_GPUS = 32
-KEPT, UNPROVEN = 1, 2  # marks of cgpud_attach(), libcgpud/cgpud.h
 
 
 @dataclass(frozen=True, slots=True)
@@ -197,16 +196,12 @@ class Engine:
         """Return a listener's descriptor, which stays the engine's; -1 when it is gone. While it pauses."""
         return max(-1, int(self._lib.cgpud_listener_fd(self._handle, serial)))
 
-    def attach(
-        self, fd: int, slot: int, generation: int, serial: int, *, kept: bool = False, proven: bool = True
-    ) -> None:
+    def attach(self, fd: int, slot: int, generation: int, serial: int, *, kept: bool = False) -> None:
         """Hand a seccomp listener over; fd is the engine's from here on. Raises OSError.
 
-        kept: an engine before this one has served it, so it counts whatever its container has. Unless it is
-        proven, its calls are refused until a process of the container's control group makes one.
+        kept: an engine before this one has served it, so it counts whatever its container has.
         """
-        marks = (KEPT if kept else 0) | (0 if proven else UNPROVEN)
-        _checked(self._lib.cgpud_attach(self._handle, fd, slot, generation, serial, marks))
+        _checked(self._lib.cgpud_attach(self._handle, fd, slot, generation, serial, kept))
 
     def start(self) -> None:
         """Begin to answer calls. Raises CgpuError."""

@@ -20,7 +20,7 @@ from cgpu.config import effective, refused
 from cgpu.errors import CgpuError
 from cgpu.events.append import append
 from cgpu.events.event import fields_of_words
-from cgpu.kmod.daemon import cdi, driver_check
+from cgpu.kmod.daemon import cdi, driver_check, unix_socket
 from cgpu.kmod.daemon import log as daemon_log
 from cgpu.kmod.daemon import program as programs
 from cgpu.kmod.daemon.arguments import (
@@ -42,7 +42,7 @@ from cgpu.kmod.daemon.store.notify_socket import RESERVED, is_heard
 from cgpu.kmod.daemon.store.stored import FILES, Stored
 from cgpu.kmod.daemon.tree import mounts
 from cgpu.kmod.daemon.tree.connection import send_on
-from cgpu.kmod.daemon.tree.tree_fs import TreeFs, TreeMount
+from cgpu.kmod.daemon.tree.tree_fs import SOCKET, TreeFs, TreeMount
 from cgpu.kmod.daemon.upgrade import in_place
 from cgpu.kmod.daemon.upgrade.attempt import Attempt, Progress
 from cgpu.kmod.daemon.upgrade.real_time import give_real_time_back, take_real_time
@@ -261,6 +261,8 @@ class Service:
         self._cleanup.callback(self._tree.stop)
         self._tree.start()
         self._tree.appear(covers=covered >= 0)
+        # A runtime that waits at the covered tree finds the socket in this one.
+        self._seccomp = unix_socket.listen(self._tree_path + SOCKET)
         if covered >= 0:
             send_on(covered)
 
@@ -274,7 +276,7 @@ class Service:
         }
         taken = {name: socket.socket(fileno=fd) for name in SOCKETS if (fd := self._left[name]) >= 0}
         path = str(self._places.seccomp)
-        self._listener_socket = ListenerSocket(path, self._listeners, taken.get("seccomp"))
+        self._listener_socket = ListenerSocket(path, self._listeners, self._seccomp, taken.get("seccomp"))
         self._cleanup.callback(self._listener_socket.close)
         self._control = control = ControlSocket(str(self._places.control), commands, taken.get("control"))
         self._cleanup.callback(control.close)

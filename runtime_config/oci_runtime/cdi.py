@@ -76,7 +76,7 @@ def load(path: str = paths.CDI) -> Description | None:
 def of_ready_engine() -> Description:
     """Return the description of a daemon that takes listeners. Raises CgpuError when it is not ready."""
     description = load(paths.CDI)
-    if description is None or not os.path.exists(paths.SECCOMP_SOCKET):
+    if description is None or not os.path.lexists(paths.SECCOMP_SOCKET):
         missing = paths.CDI if description is None else paths.SECCOMP_SOCKET
         raise CgpuError(f"{missing}: missing, so the engine is not ready: {paths.daemon_command('restart')}")
     return description

@@ -8,19 +8,17 @@ containers with the host's /run or /var/run.
 from __future__ import annotations
 
 import json
-import os
-import signal
-import subprocess
+import socket
+import time
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
 
 from tests.attacks.build import alone
-from tests.daemon.harness import Daemon, long_id, short_path
-from tests.daemon.supervise.test_unfiltered import JOINED, PLACES
+from tests.daemon.harness import PROGRAMS, Daemon, long_id, short_path
 from tests.integration.commands import Outcome, call, eventually
 from tests.integration.runtimes import Runc
 
@@ -44,10 +42,6 @@ def upgrade(_node: Daemon, marker: str) -> list[str]:
     return [json.dumps({"command": "upgrade", "number": "1", **program(marker)}) + "\n"]
 
 
-def listener(_node: Daemon, _marker: str) -> list[str]:
-    return [json.dumps({"fds": ["seccompFd"], "pid": 1, "state": {"id": long_id(1)}})]
-
-
 @dataclass(frozen=True)
 class Socket:
     """One of the engine's sockets, and a question for it.
@@ -65,7 +59,6 @@ class Socket:
 
 CONTROL = Socket("control.sock", "stream", upgrade, '"ok": true', '"ok": false')
 KEEPER = Socket("keeper.sock", "dgram", orders_to_keeper, "[ready]", "the keeper: refused")
-LISTENERS = Socket("seccomp.sock", "stream", listener, "is no seccomp listener", "listeners' socket: refused")
 
 
 @pytest.fixture
@@ -78,16 +71,19 @@ def node() -> Iterator[Daemon]:
         daemon.close()
 
 
-def ask_in_container(folder: Path, run: Path, capabilities: Sequence[str], *words: str) -> Outcome:
+def run_in_container(
+    folder: Path, seen: Path, capabilities: Sequence[str], program: Path, *words: str
+) -> Outcome:
+    """Run a program by root of a container that sees one of the host's folders, read-only."""
     runc = Runc(folder, launcher=Path("runc"))
-    spec = runc.spec(["/ask", *words], {})
+    spec = runc.spec(["/program", *words], {})
     process, mounts = spec["process"], spec["mounts"]
     assert isinstance(process, dict)
     assert isinstance(mounts, list)
     process["capabilities"] = {
         name: list(capabilities) for name in ("bounding", "effective", "permitted", "inheritable", "ambient")
     }
-    for source, destination in ((alone("ask", "-static"), "/ask"), (run, str(run))):
+    for source, destination in ((program, "/program"), (seen, str(seen))):
         mounts.append({"source": str(source), "destination": destination, "options": ["rbind", "ro"]})
     try:
         return runc.run_bundle(runc.bundle(spec), "asking")
@@ -97,8 +93,7 @@ def ask_in_container(folder: Path, run: Path, capabilities: Sequence[str], *word
 
 @pytest.mark.parametrize(
     ("socket", "capabilities"),
-    # A process with CAP_SYS_ADMIN can register containers, and so have listeners for them.
-    [(CONTROL, ()), (CONTROL, CAPABILITIES), (KEEPER, ()), (KEEPER, CAPABILITIES), (LISTENERS, ())],
+    [(CONTROL, ()), (CONTROL, CAPABILITIES), (KEEPER, ()), (KEEPER, CAPABILITIES)],
     ids=lambda value: value.name if isinstance(value, Socket) else " ".join(value) or "none",
 )
 def test_orders(node: Daemon, tmp_path: Path, socket: Socket, capabilities: Sequence[str]) -> None:
@@ -109,7 +104,7 @@ def test_orders(node: Daemon, tmp_path: Path, socket: Socket, capabilities: Sequ
     marker = tmp_path / "marker"
     words = [str(node.run / socket.name), socket.kind, *socket.messages(node, str(marker))]
     before = node.pid()
-    done = ask_in_container(tmp_path, node.run, capabilities, *words)
+    done = run_in_container(tmp_path, node.run, capabilities, alone("ask", "-static"), *words)
     assert done.text.count("answered [") == len(words) - 2, done
     assert socket.heard not in done.text + node.log()
     assert not marker.exists()
@@ -120,44 +115,25 @@ def test_orders(node: Daemon, tmp_path: Path, socket: Socket, capabilities: Sequ
     assert socket is CONTROL or not marker.exists()
 
 
-@contextmanager
-def container_of_others(container_id: str) -> Iterator[subprocess.Popen[bytes]]:
-    """Have a process in a control group that is named as a runtime names that of a container."""
-    found = [place for place in PLACES if (place / "cgroup.procs").exists() and place.is_mount()]
-    if not found:
-        pytest.skip("no hierarchy of control groups is mounted")
-    group = found[0] / container_id
-    group.mkdir()
-    command = ["/bin/sh", "-c", JOINED, str(group / "cgroup.procs"), "sleep", "1000"]
-    with subprocess.Popen(command) as process:
-        try:
-            eventually(lambda: str(process.pid) in (group / "cgroup.procs").read_text(), "it joins its group")
-            yield process
-        finally:
-            process.kill()
-    eventually(lambda: not (group / "cgroup.procs").read_text(), "a process stays in the group")
-    group.rmdir()
+def test_flood_of_the_listeners_socket(node: Daemon, tmp_path: Path) -> None:
+    """While 200 processes of a container connect all the time, runtimes reach the engine at once.
 
-
-def test_ended_sender_ends_nobody(node: Daemon, tmp_path: Path) -> None:
-    """A process that has ended before the engine looks names others' processes: these go on.
-
-    What is known of it is that it was root's, in whatever container.
+    The container sees the tree, too. A runtime in Go does not wait where a socket's queue is full.
     """
-    sliced = node.slice(2, "gpu=0:1048576", "hold", until="hold")
-    others = long_id(os.getpid())  # no other run of the tests has this group
-    with container_of_others(others) as other:
-        named = {sliced.id: sliced.process.pid, others: other.pid}
-        messages = [
-            json.dumps({"fds": ["seccompFd"], "pid": pid, "state": {"id": container_id}})
-            for container_id, pid in named.items()
-        ]
-        os.kill(node.pid(), signal.SIGSTOP)
-        try:
-            ask_in_container(tmp_path, node.run, (), str(node.run / LISTENERS.name), "leave", *messages)
-        finally:
-            os.kill(node.pid(), signal.SIGCONT)
-        eventually(lambda: "is not registered: its listener is closed" in node.log(), "it is heard")
-        assert LISTENERS.heard in node.log()
-        assert sliced.process.poll() is None
-        assert other.poll() is None
+    path, seen = str(node.run / "seccomp.sock"), node.run.parent
+    program = alone("flood", "-static", place=PROGRAMS)
+    with ThreadPoolExecutor(1) as pool:
+        flood = pool.submit(run_in_container, tmp_path, seen, (), program, path, "200", "5000")
+        for _ in range(100):
+            with socket.socket(socket.AF_UNIX) as runtime:
+                runtime.setblocking(False)
+                runtime.connect(path)
+            time.sleep(0.05)
+        said = flood.result().text.split()
+    assert (said.count("connected"), said.count("refused")) == (0, 200)
+    # One with CAP_SYS_ADMIN can register containers, and so have listeners for them.
+    message = json.dumps({"fds": ["seccompFd"], "pid": 1, "state": {"id": long_id(1)}})
+    program = alone("ask", "-static")
+    done = run_in_container(tmp_path / "other", seen, CAPABILITIES, program, path, "stream", message)
+    assert "sent: all" in done.text
+    eventually(lambda: "is no seccomp listener" in node.log(), "its listener is refused")

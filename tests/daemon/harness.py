@@ -281,7 +281,7 @@ class Daemon:
     def _launch(self, container_id: str, command: list[str], gpus: str | None) -> Sliced:
         """Start a command under a listener, in a process group of its own; gpus: register it first."""
         line = ["/usr/bin/python3", "-I", str(SLICED), str(self.run / "seccomp.sock"), container_id, *command]
-        names = ("PATH", "SLICED_ALSO", "SLICED_ENDED", "SLICED_LISTENS")
+        names = ("PATH", "SLICED_ALSO", "SLICED_LISTENS")
         passed = {name: os.environ[name] for name in names if name in os.environ}
         process = piped(line, {"SLICED_WAIT": "1", **passed})
         sliced = Sliced(process, container_id)

@@ -4,9 +4,8 @@
 Usage: sliced.py SECCOMP_SOCKET CONTAINER_ID PROGRAM [ARGUMENT...]
 
 Reads one line from standard input before it goes on when SLICED_WAIT is set, so that its parent can
-register its process id first. With SLICED_ENDED a process of its own sends the listener and ends; then
-"sent" is printed, and one line read. With SLICED_LISTENS the filter allows
-another listener, as those of earlier versions do.
+register its process id first. With SLICED_LISTENS the filter allows another listener, as those of earlier
+versions do.
 """
 
 from __future__ import annotations
@@ -124,16 +123,6 @@ def connect(path: str) -> socket.socket:
     return sock
 
 
-def send_by_another(path: str, message: bytes, fd: int) -> None:
-    """Have a process send the listener that ends at once, and wait for a line."""
-    if os.fork() == 0:
-        socket.send_fds(connect(path), [message], [fd])
-        os._exit(0)
-    os.wait()
-    print("sent", flush=True)
-    sys.stdin.readline()
-
-
 def main(path: str, container_id: str, *command: str) -> None:
     if "SLICED_WAIT" in os.environ:
         sys.stdin.readline()
@@ -141,10 +130,7 @@ def main(path: str, container_id: str, *command: str) -> None:
     message = state(container_id)
     # All calls that could be notified come before the filter: no daemon answers yet.
     fd = install()
-    if "SLICED_ENDED" in os.environ:
-        send_by_another(path, message, fd)
-    else:
-        socket.send_fds(sock, [message], [fd])
+    socket.send_fds(sock, [message], [fd])
     sock.close()
     os.close(fd)
     os.execv(command[0], list(command))

@@ -55,11 +55,9 @@ int cgpud_state_fd(const struct cgpud *d);
 /* Descriptor that watches open files that memory was exported on: the next engine takes it up. Stays the engine's.
  * Negative: this kernel cannot do that, and exports are refused. */
 int cgpud_files_fd(const struct cgpud *d);
-#define CGPUD_KEPT 1u /* an engine before this one has served it */
-#define CGPUD_UNPROVEN 2u /* may not be the container's: calls count from the first one by a process of its group on */
-/* Take a seccomp listener over; owns fd from here on, also on failure. marks: of the above. -EDQUOT: its container has as many
- * as it may; -ENOSPC, -EEXIST. */
-int cgpud_attach(struct cgpud *d, int fd, u32 slot, u64 generation, u64 serial, u32 marks);
+/* Take a seccomp listener over; owns fd from here on, also on failure. kept: 1: an engine before this one has served it.
+ * -EDQUOT: its container has as many as it may; -ENOSPC, -EEXIST. */
+int cgpud_attach(struct cgpud *d, int fd, u32 slot, u64 generation, u64 serial, u32 kept);
 /* End the threads as calls end, for so many milliseconds. Returns how many threads have not ended: go on with it, or
  * resume. With 0 nothing changes the state any more: another engine can take it up, if this one does not resume. */
 u32 cgpud_pause(struct cgpud *d, u32 ms);

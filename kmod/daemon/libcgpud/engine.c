@@ -305,15 +305,13 @@ struct cgpu_core *cgpud_core(struct cgpud *d)
 	return &d->core;
 }
 
-int cgpud_attach(struct cgpud *d, int fd, u32 slot, u64 generation, u64 serial, u32 marks)
+int cgpud_attach(struct cgpud *d, int fd, u32 slot, u64 generation, u64 serial, u32 kept)
 {
-	struct listener_facts facts = {
-		.slot = slot, .generation = generation, .serial = serial, .unproven = (marks & CGPUD_UNPROVEN) != 0
-	};
+	struct listener_facts facts = { .slot = slot, .generation = generation, .serial = serial };
 	struct fair fair;
 
 	fair_begin(&fair, &d->core);
-	return listener_add(&d->listeners, fd, &facts, marks & CGPUD_KEPT ? NULL : &fair);
+	return listener_add(&d->listeners, fd, &facts, kept ? NULL : &fair);
 }
 
 int cgpud_start(struct cgpud *d, char *error, size_t bytes)

@@ -17,10 +17,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from cgpu.errors import CgpuError, show
-from cgpu.kmod.daemon import peers, unix_socket
 from cgpu.kmod.daemon.listeners.process_filters import ProcessFilters
 from cgpu.kmod.daemon.store.notify_socket import LISTENER
-from cgpu.kmod.daemon.tree.callers import check_writer
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -36,9 +34,8 @@ FD_NAME = "seccompFd"
 MAX_PID = 1 << 22
 ID = re.compile(r"[A-Za-z0-9_+.-]{1,127}")
 WAIT_S = 5.0  # for the rest of one message
-UNPROVEN = "-u"
 HEX = "[0-9a-f]"
-NAME = re.compile(rf"{LISTENER}({HEX}{{1,3}})-({HEX}{{1,16}})-({HEX}{{1,8}})({UNPROVEN})?")
+NAME = re.compile(rf"{LISTENER}({HEX}{{1,3}})-({HEX}{{1,16}})-({HEX}{{1,8}})")
 # Two listeners with one serial are refused. Longer ones make names too long for the next start.
 SERIAL_BITS = 31
 ANON_LINK = "anon_inode:seccomp notify"
@@ -52,13 +49,13 @@ class QuotaError(CgpuError):
     """A container has its share of the listeners."""
 
 
-def store_name(slot: int, generation: int, serial: int, *, proven: bool = True) -> str:
+def store_name(slot: int, generation: int, serial: int) -> str:
     """Return the name of a listener in the descriptor store, in hexadecimal numbers.
 
     Short: all names are one variable of the next daemon's environment, of which Linux takes 128 KiB
     (MAX_ARG_STRLEN), and the store has 4,096.
     """
-    return f"{LISTENER}{slot:x}-{generation:x}-{serial:x}{'' if proven else UNPROVEN}"
+    return f"{LISTENER}{slot:x}-{generation:x}-{serial:x}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,10 +113,9 @@ def _index(names: Any, descriptors: int) -> int:
 class Delivery:
     """One connection of a runtime, until its message has come whole."""
 
-    def __init__(self, sock: socket.socket, *, proven: bool) -> None:
-        """Take an accepted connection over. proven: the sender was seen, and may register containers."""
+    def __init__(self, sock: socket.socket) -> None:
+        """Take an accepted connection over."""
         self.sock = sock
-        self.proven = proven
         self.deadline = time.monotonic() + WAIT_S
         self._text = b""
         self._fds: list[int] = []
@@ -182,40 +178,36 @@ class Listeners:
         """Return under which name each is stored, by its serial."""
         return dict(self._names)
 
-    def accept(self, state: ProcessState, fd: int, *, proven: bool = True) -> None:
-        """Attach a new listener to its container, or close it and end its process. Raises CgpuError.
-
-        Unless it is proven that it is the container's, its calls are to prove it: cgpud_attach(). Then the
-        message names a process that may be another container's: that is neither ended nor inspected.
-        """
+    def accept(self, state: ProcessState, fd: int) -> None:
+        """Attach a new listener to its container, or close it and end its process. Raises CgpuError."""
         container = self._engine.find(state.container_id)
         # While this copy is open, the kernel lets the process have no listener of its own, which would get
         # its driver calls.
         with copy_of(fd):
             try:
-                self._take(container, state, fd, proven=proven)
+                self._take(container, state, fd)
             except (CgpuError, OSError) as error:
-                fate = self.filters.end_refused(container, state.container_id, state.pid) if proven else ""
+                fate = self.filters.end_refused(container, state.container_id, state.pid)
                 raise CgpuError(f"{error}{fate}") from error
         log.info("container %s: listener attached", state.container_id)
-        if container is not None and state.pid and proven:
+        if container is not None and state.pid:
             self.filters.inspect(container, state.pid)
 
-    def _take(self, container: Container | None, state: ProcessState, fd: int, *, proven: bool) -> None:
+    def _take(self, container: Container | None, state: ProcessState, fd: int) -> None:
         serial = secrets.randbits(SERIAL_BITS) + 1
         try:
             if container is None:
                 raise CgpuError(f"container {state.container_id}: is not registered: its listener is closed")
             if os.readlink(f"/proc/self/fd/{fd}") != ANON_LINK:
                 raise CgpuError(f"container {state.container_id}: what came is no seccomp listener")
-            name = store_name(container.slot, container.generation, serial, proven=proven)
+            name = store_name(container.slot, container.generation, serial)
             # Stored first: if this process dies in between, the next daemon has it.
             self._store(name, fd, state.container_id)
         except (CgpuError, OSError):
             os.close(fd)
             raise
         try:
-            self._attach(fd, (container.slot, container.generation, serial), name, proven=proven)
+            self._attach(fd, (container.slot, container.generation, serial), name)
         except QuotaError as error:
             raise CgpuError(SHARE_USED.format(id=state.container_id)) from error
 
@@ -226,8 +218,8 @@ class Listeners:
             os.close(fd)
             self._notify.discard(name)
             return
-        slot, generation, serial = (int(part, 16) for part in found.groups()[:3])
-        self._attach(fd, (slot, generation, serial), name, kept=True, proven=not found[4])
+        slot, generation, serial = (int(part, 16) for part in found.groups())
+        self._attach(fd, (slot, generation, serial), name, kept=True)
 
     def gone(self, serial: int) -> None:
         """Forget a listener that has no task left. The store drops a descriptor that has hung up."""
@@ -255,11 +247,9 @@ class Listeners:
                 error.strerror,
             )
 
-    def _attach(
-        self, fd: int, key: tuple[int, int, int], name: str, *, kept: bool = False, proven: bool
-    ) -> None:
+    def _attach(self, fd: int, key: tuple[int, int, int], name: str, *, kept: bool = False) -> None:
         try:
-            self._engine.attach(fd, *key, kept=kept, proven=proven)
+            self._engine.attach(fd, *key, kept=kept)
         except OSError as error:
             self._notify.discard(name)
             if error.errno == errno.EDQUOT:
@@ -268,31 +258,28 @@ class Listeners:
         self._names[key[2]] = name
 
 
-def _check_runtime(sock: socket.socket) -> bool:
-    """Raise RefusedError unless a process has connected that may write to the tree: register containers.
-
-    Such as a runtime of an engine that has its own mount namespace. A runtime sends and waits for nothing, so
-    it may have ended by now. Then its user id alone is known, and False is returned.
-    """
-    try:
-        peers.check_peer(sock, check_writer)
-    except peers.EndedError:
-        if peers.identity_of(sock)[1] != 0:
-            raise
-        return False
-    return True
-
-
 class ListenerSocket:
-    """The socket runtimes send listeners to."""
+    """The socket runtimes send listeners to. Only processes that may write to the tree find it there."""
 
-    def __init__(self, path: str, listeners: Listeners, sock: socket.socket | None = None) -> None:
-        """Bind, unless an earlier daemon's socket is there. Raises OSError."""
+    def __init__(
+        self, path: str, listeners: Listeners, sock: socket.socket, left: socket.socket | None = None
+    ) -> None:
+        """Have a path lead to the socket. Raises OSError.
+
+        left: that of the program before this one, at which a runtime may have just connected.
+        """
         self._path = path
         self.listeners = listeners
-        self.sock = sock or unix_socket.listen(path)
+        self.sock = sock
+        self._accepting = {one.fileno(): one for one in (sock, left) if one is not None}
         self._poll = select.epoll()
-        self._poll.register(self.sock, select.EPOLLIN)
+        for fd in self._accepting:
+            self._poll.register(fd, select.EPOLLIN)
+        fresh = f"{path}.new"
+        with contextlib.suppress(FileNotFoundError):
+            os.unlink(fresh)
+        os.symlink(sock.getsockname(), fresh)
+        os.rename(fresh, path)
         self._deliveries: dict[int, Delivery] = {}
 
     def fileno(self) -> int:
@@ -302,8 +289,8 @@ class ListenerSocket:
     def handle(self) -> None:
         """Take connections and messages that are there."""
         for fd, _ in self._poll.poll(0):
-            if fd == self.sock.fileno():
-                self._connect()
+            if fd in self._accepting:
+                self._connect(self._accepting[fd])
             else:
                 self._receive(fd)
 
@@ -322,20 +309,15 @@ class ListenerSocket:
         for fd in list(self._deliveries):
             self._end(fd)
         self._poll.close()
-        self.sock.close()
+        for sock in self._accepting.values():
+            sock.close()
         with contextlib.suppress(OSError):
             os.unlink(self._path)
 
-    def _connect(self) -> None:
+    def _connect(self, accepting: socket.socket) -> None:
         try:
-            sock, _ = self.sock.accept()
+            sock, _ = accepting.accept()
         except OSError:
-            return
-        try:
-            proven = _check_runtime(sock)
-        except peers.RefusedError as error:
-            peers.report("listeners' socket", error)
-            sock.close()
             return
         sock.setblocking(False)
         try:
@@ -344,13 +326,13 @@ class ListenerSocket:
             log.warning("listeners' socket: %s", error)
             sock.close()
             return
-        self._deliveries[sock.fileno()] = Delivery(sock, proven=proven)
+        self._deliveries[sock.fileno()] = Delivery(sock)
 
     def _receive(self, fd: int) -> None:
         delivery = self._deliveries[fd]
         try:
             if delivery.receive():
-                self.listeners.accept(*delivery.take(), proven=delivery.proven)
+                self.listeners.accept(*delivery.take())
                 self._end(fd)
         except BlockingIOError:
             return

@@ -87,11 +87,9 @@ static int has_room_locked(const struct listeners *l, const struct listener_fact
 	u32 i;
 
 	for (i = 0; i < LISTENERS_MAX; i++) {
-		if (l->at[i].fd >= 0 && atomic_load(&l->at[i].unproven) == facts->unproven)
+		if (l->at[i].fd >= 0)
 			fair_count(fair, l->at[i].slot, l->at[i].generation);
 	}
-	if (facts->unproven)
-		return fair_has_room(fair, facts->slot, LISTENERS_UNPROVEN, LISTENERS_UNPROVEN_SHARE);
 	return fair_has_room(fair, facts->slot, LISTENERS_NEW, LISTENERS_SHARE);
 }
 
@@ -116,8 +114,7 @@ int listener_add(struct listeners *l, int fd, const struct listener_facts *facts
 			.slot = facts->slot,
 			.generation = facts->generation,
 			.serial = facts->serial,
-			.account = account,
-			.unproven = facts->unproven };
+			.account = account };
 		event.data.u64 = event_of(l, one);
 		error = epoll_ctl(l->epoll, EPOLL_CTL_ADD, fd, &event) < 0 ? -errno : 0;
 		if (error) {

@@ -14,11 +14,8 @@
 #include "fair.h"
 
 #define LISTENERS_MAX 4096
-/* An unproven listener may be that of another container than it says, so these have places of their own. */
-#define LISTENERS_UNPROVEN 512
-#define LISTENERS_UNPROVEN_SHARE 16
 /* Beyond that no new one: the descriptor store has room for 4096, and holds other things too. */
-#define LISTENERS_NEW (4032 - LISTENERS_UNPROVEN)
+#define LISTENERS_NEW 4032
 #define LISTENERS_SHARE 256 /* of one container, where the others have left their fair shares */
 #define LISTENER_WAKE 0xffffffffu /* the event of wake_fd */
 
@@ -30,7 +27,6 @@ struct listener {
 	u32 users; /* workers that hold it */
 	u32 held; /* not armed: its container has its share of the workers */
 	u32 dead; /* closed when the last user lets go */
-	atomic_uint unproven; /* 1: may not be the container's; a call of a process of the container proves it */
 };
 
 /* Account of one registration: a new one in the same slot does not pay for workers of the old one's calls. */
@@ -56,7 +52,6 @@ struct listeners {
 struct listener_facts {
 	u32 slot;
 	u64 generation, serial;
-	u32 unproven;
 };
 
 int listeners_open(struct listeners *l, int wake_fd);

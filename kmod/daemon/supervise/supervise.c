@@ -10,7 +10,6 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-#include "cgroup.h"
 #include "reply_cache.h"
 #include "driver_call.h"
 #include "processes.h"
@@ -382,41 +381,11 @@ static int inspect_request(struct cgpud *d, const struct listener *listener, con
 	return task_inspect_call(d, task, request->fd, &wish);
 }
 
-/* Each time, as above. */
-static void say_unproven(struct cgpud *d, const struct cgpu_container_info *info, const struct in_flight *flight)
-{
-	events_log(&d->events, LOG_LEVEL_WARNING,
-		"container %s: a call of process %d is refused: its listener came from a process that had ended, and it is "
-		"in no control group of the container's own",
-		info->id, flight->notif.pid);
-}
-
-/* Whether a listener is the container's. All processes under a filter descend from the one that has installed it, so one of
- * the container's group proves it for all. A group that is the whole machine's proves nothing. */
-static int is_proven(struct cgpud *d, struct listener *listener, const struct in_flight *flight)
-{
-	struct cgpu_container_info info;
-
-	if (!atomic_load(&listener->unproven))
-		return 1;
-	if (cgpu_container_next(&d->core, listener->slot, &info) < 0 || info.slot != listener->slot ||
-		info.generation != listener->generation)
-		return 0;
-	/* The number is the caller's as long as that waits. */
-	if (!strcmp(info.cgroup, "/") || !cgroup_holds(info.cgroup, (s32)flight->notif.pid) ||
-		!is_waited_for(listener, flight)) {
-		say_unproven(d, &info, flight);
-		return 0;
-	}
-	atomic_store(&listener->unproven, 0);
-	return 1;
-}
-
 static struct reply judge_request(
 	struct cgpud *d, struct listener *listener, struct in_flight *flight, struct task *task)
 {
 	struct request request;
-	int r = is_proven(d, listener, flight) ? inspect_request(d, listener, flight, task, &request) : -EPERM;
+	int r = inspect_request(d, listener, flight, task, &request);
 
 	if (r < 0)
 		return (struct reply){ .error = r };

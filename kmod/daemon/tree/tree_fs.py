@@ -12,10 +12,11 @@ import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from cgpu import paths
 from cgpu.errors import CgpuError
 from cgpu.kmod.daemon.engine import RefusedWriteError
 from cgpu.kmod.daemon.tree import mounts
-from cgpu.kmod.daemon.tree.callers import check_writer
+from cgpu.kmod.daemon.tree.callers import check_writer, may_write
 from cgpu.kmod.daemon.tree.connection import connections
 from cgpu.kmod.daemon.tree.fuse import mfusepy
 
@@ -29,11 +30,13 @@ LAST_S = 2.0  # an operation that takes longer gets no answer
 HELD_S = 1.0  # whoever has a node open for this long may do so for ever
 ASK_S = 0.002
 ROOT_MODE = 0o700  # nothing below is reachable for anyone but root
+SOCKET_MODE = 0o600
 MAX_OPEN = 65536
 FS_NAME = "cgpud"
 # Attributes of an entry never change. Whether it is there is asked of this process for each use of a path.
 ATTRIBUTES_S = 1
 CONTROL = "/inst_ctl"
+SOCKET = f"/{Path(paths.SECCOMP_SOCKET).name}"  # the listeners' socket: only who may write finds it
 NO_ANSWER = "the NVIDIA driver does not answer: see the engine's log\n"
 
 
@@ -70,6 +73,7 @@ class TreeFs(mfusepy.Operations):  # type: ignore[misc]
         self._open: dict[int, OpenFile] = {}
         self._listed: dict[int, float] = {}  # since when each directory is
         self._next = 1
+        self._has_socket = False
         self._born = time.time_ns()
         self._leave_by: float | None = None
         self.ready = threading.Event()
@@ -94,18 +98,32 @@ class TreeFs(mfusepy.Operations):  # type: ignore[misc]
     def getattr(self, path: str, fh: Any = None) -> dict[str, Any]:
         """Give a node's attributes; like procfs, files have no size."""
         self._may_leave()
+        if path == SOCKET and self._has_socket and may_write(calling_pid()):
+            return self._attributes(stat.S_IFSOCK | SOCKET_MODE)
         node = self._engine.lookup(path)
         kind = stat.S_IFDIR if node.directory else stat.S_IFREG
-        mode = ROOT_MODE if path == "/" else node.mode
+        return self._attributes(kind | (ROOT_MODE if path == "/" else node.mode))
+
+    def _attributes(self, mode: int) -> dict[str, Any]:
         times = dict.fromkeys(("st_atime", "st_mtime", "st_ctime"), self._born)
         return {
-            "st_mode": kind | mode,
-            "st_nlink": 2 if node.directory else 1,
+            "st_mode": mode,
+            "st_nlink": 2 if stat.S_ISDIR(mode) else 1,
             "st_uid": 0,
             "st_gid": 0,
             "st_size": 0,
             **times,
         }
+
+    def mknod(self, path: str, mode: int, dev: int) -> int:
+        """Have the listeners' socket, which this process binds: the kernel finds a socket by its inode.
+
+        A process that does not find it cannot connect, so it cannot fill the socket's queue.
+        """
+        if path != SOCKET or not stat.S_ISSOCK(mode) or calling_pid() != os.getpid():
+            raise OSError(errno.EPERM, os.strerror(errno.EPERM))
+        self._has_socket = True
+        return 0
 
     def readdir(self, path: str, fh: Any) -> list[str]:
         """List a directory."""
@@ -195,7 +213,7 @@ class TreeFs(mfusepy.Operations):  # type: ignore[misc]
         """
         raise OSError(errno.EPERM, os.strerror(errno.EPERM))
 
-    create = mknod = mkdir = symlink = link = rename = unlink = rmdir = _refuse
+    create = mkdir = symlink = link = rename = unlink = rmdir = _refuse
     chmod = chown = utimens = _refuse
 
     def _directory(self, path: str) -> Node:

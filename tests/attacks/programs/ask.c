@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
  * ask SOCKET TYPE MESSAGE...: send messages to a Unix socket, each with the end of a pipe, and print what is answered: on
- * the socket, or through the pipe where TYPE is dgram. TYPE: stream, dgram, or leave: a stream, and no wait for an answer.
+ * the socket, or through the pipe where TYPE is dgram. TYPE: stream or dgram.
  */
 #define _GNU_SOURCE
 #include <errno.h>
@@ -46,7 +46,7 @@ static void print_answer(int fd)
 	printf("answered [%s]\n", text);
 }
 
-static void ask(const char *path, int type, int waits, const char *text)
+static void ask(const char *path, int type, const char *text)
 {
 	struct sockaddr_un address = { .sun_family = AF_UNIX };
 	int fd = socket(AF_UNIX, type | SOCK_CLOEXEC, 0), ends[2] = { -1, -1 };
@@ -58,8 +58,7 @@ static void ask(const char *path, int type, int waits, const char *text)
 	}
 	printf("sent: %s\n", send_with(fd, text, ends[1]) < 0 ? strerror(errno) : "all");
 	close(ends[1]);
-	if (waits)
-		print_answer(type == SOCK_DGRAM ? ends[0] : fd);
+	print_answer(type == SOCK_DGRAM ? ends[0] : fd);
 	close(ends[0]);
 	close(fd);
 }
@@ -70,7 +69,6 @@ int main(int argc, char **argv)
 		return 2;
 	printf("uid=%d\n", (int)getuid());
 	for (int i = 3; i < argc; i++)
-		ask(argv[1], strcmp(argv[2], "dgram") == 0 ? SOCK_DGRAM : SOCK_STREAM, strcmp(argv[2], "leave") != 0,
-			argv[i]);
+		ask(argv[1], strcmp(argv[2], "dgram") == 0 ? SOCK_DGRAM : SOCK_STREAM, argv[i]);
 	return 0;
 }

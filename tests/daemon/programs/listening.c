@@ -128,26 +128,6 @@ TEST(nobody_has_more_than_a_share)
 	add(serial++);
 }
 
-/* The sender of an unproven one has named the container, which may be another's. */
-TEST(unproven_ones_take_no_place_of_others)
-{
-	struct fair fair = { .containers = 1, .generation = { 1 } };
-	struct listener_facts facts = { .generation = 1, .unproven = 1 };
-	u64 serial = 1000;
-	u32 n;
-
-	for (n = 0; n <= LISTENERS_UNPROVEN_SHARE; n++) {
-		struct fair now = fair;
-
-		facts.serial = serial++;
-		CHECK_EQ(listener_add(&listeners, eventfd(0, EFD_CLOEXEC), &facts, &now),
-			n < LISTENERS_UNPROVEN_SHARE ? 0 : -EDQUOT);
-	}
-	for (n = 0; n < LISTENERS_SHARE; n++)
-		CHECK_EQ(add_new(fair, 0, serial++), 0);
-	CHECK_EQ(add_new(fair, 0, serial++), -EDQUOT);
-}
-
 /* With many containers, each gets its part of half of the table, whatever the others do. */
 TEST(each_of_many_gets_its_part)
 {

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The socket for seccomp listeners: whose it takes, and how it reads what runtimes send."""
+"""The socket for seccomp listeners: how it reads what runtimes send, and what becomes of that."""
 
 from __future__ import annotations
 
@@ -18,6 +18,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from cgpu.errors import CgpuError
+from cgpu.kmod.daemon import unix_socket
 from cgpu.kmod.daemon.engine import Container, Engine
 from cgpu.kmod.daemon.listeners import listener as listener_module
 from cgpu.kmod.daemon.listeners.listener import Listeners, ListenerSocket, store_name
@@ -40,7 +41,6 @@ class FakeEngine:
 
     def __init__(self) -> None:
         self.attached: list[tuple[int, int, int]] = []
-        self.unproven: list[int] = []  # their serials
         self.served = True
         self.filtered: bool | OSError = True
         self.inspected: list[int] = []
@@ -68,12 +68,9 @@ class FakeEngine:
     def serves(self, serial: int) -> bool:
         return self.served
 
-    def attach(
-        self, fd: int, slot: int, generation: int, serial: int, *, kept: bool = False, proven: bool = True
-    ) -> None:
+    def attach(self, fd: int, slot: int, generation: int, serial: int, *, kept: bool = False) -> None:
         os.close(fd)
         self.attached.append((slot, generation, serial))
-        self.unproven += [] if proven else [serial]
 
 
 def listeners_of(engine: FakeEngine) -> Listeners:
@@ -91,7 +88,7 @@ def sock(base: Path, engine: FakeEngine, monkeypatch: pytest.MonkeyPatch) -> Ite
     """A listener socket that takes /dev/null for a listener."""
     monkeypatch.setattr(listener_module, "ANON_LINK", "/dev/null")
     listeners = listeners_of(engine)
-    made = ListenerSocket(str(base / "seccomp.sock"), listeners)
+    made = ListenerSocket(str(base / "seccomp.sock"), listeners, unix_socket.listen(str(base / "bound")))
     yield made
     made.close()
 
@@ -142,23 +139,21 @@ def test_every_process_of_a_runtime_is_looked_at(
     assert engine.inspected == [7, 7, 8]
 
 
-@pytest.mark.parametrize("uid", [0, 65534])
-def test_runtime_that_has_ended(sock: ListenerSocket, base: Path, engine: FakeEngine, uid: int) -> None:
-    """A listener of a runtime that has ended is taken, but not proven; of another user's none is."""
-    for place in (base, base / "seccomp.sock"):
-        place.chmod(0o777)
-    child = os.fork()
-    if child == 0:
-        os.setuid(uid)
-        client = socket.socket(socket.AF_UNIX)
-        client.connect(str(base / "seccomp.sock"))
+def test_socket_of_the_program_before(sock: ListenerSocket, base: Path, engine: FakeEngine) -> None:
+    """A runtime that has connected, and ended, while another program took the daemon's place is heard."""
+    before = unix_socket.listen(str(base / "before"))
+    with socket.socket(socket.AF_UNIX) as client:
+        client.connect(str(base / "before"))
         socket.send_fds(client, [message()], [os.open("/dev/null", os.O_RDONLY)])
-        os._exit(0)
-    os.waitpid(child, 0)
+    link = base / "after.sock"
+    after = ListenerSocket(str(link), sock.listeners, unix_socket.listen(str(base / "after")), before)
     for _ in range(8):
-        sock.handle()
+        after.handle()
     eventually(sock.listeners.filters.is_idle, "a look goes on")
-    assert len(engine.attached) == len(engine.unproven) == (1 if uid == 0 else 0)
+    assert len(engine.attached) == 1
+    assert os.readlink(link) == str(base / "after")
+    after.close()
+    assert not os.path.lexists(link)
 
 
 def test_filters_that_cannot_be_looked_at(
@@ -293,11 +288,10 @@ def test_slow_sender_is_dropped(
 def test_store_names_come_back(engine: FakeEngine) -> None:
     """A stored name brings a listener back; any other name is closed, and one whose end was not told goes."""
     listeners = listeners_of(engine)
-    names = (store_name(4, 99, 12345), store_name(4, 99, 12346, proven=False))
+    names = (store_name(4, 99, 12345), store_name(4, 99, 12346))
     for name in (*names, "listener-x", "other", "listener-4-99"):
         listeners.restore(name, os.open("/dev/null", os.O_RDONLY))
     assert engine.attached == [(4, 99, 12345), (4, 99, 12346)]
-    assert engine.unproven == [12346]
     listeners.drop_gone()
     assert len(listeners) == 2
     engine.served = False

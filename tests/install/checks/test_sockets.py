@@ -15,7 +15,7 @@ from tests.install.checks.test_checks import only_verdict, with_root
 from tests.install.machine import node_report, sound, write
 
 PROC_NET_UNIX = (
-    "Num RefCount Protocol Flags Type St Inode Path\n0: 2 0 00010000 0001 01 99 /run/cgpu/seccomp.sock\n"
+    "Num RefCount Protocol Flags Type St Inode Path\n0: 2 0 00010000 0001 01 99 /run/cgpu_km/seccomp.sock\n"
 )
 
 
