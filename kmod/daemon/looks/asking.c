@@ -248,9 +248,6 @@ static int start_helper(struct look_under_way *look)
 	r = helper_start(&looks->spawner, kind, &place->helper);
 	if (r < 0)
 		say_no_helper(looks, place, -r);
-	/* A helper that starts late, as on a machine that has much to do, takes none of the process's time to answer. */
-	if (look->asker->wait_ms >= LOOKS_MS)
-		look->until = clock_ms() + look->asker->wait_ms;
 	place->memories = 0;
 	atomic_store(&place->released, (u64)(atomic_fetch_add(&looks->instances, 1) + 1) << 32);
 	return r;
@@ -348,6 +345,9 @@ static int send_request(struct look_under_way *look)
 	if (look->data)
 		memcpy(box->data, look->data, look->request.bytes);
 	place->since = clock_ms();
+	/* Neither others' looks nor a helper's start, as on a machine that has much to do, take of the process's time to answer. */
+	if (look->asker->wait_ms >= LOOKS_MS)
+		look->until = place->since + look->asker->wait_ms;
 	mailbox_pass(box, TURN_HELPER);
 	return 0;
 }

@@ -17,7 +17,7 @@
 #include "processes.h"
 #include "stuck.h"
 
-#define LOOKS_MS 1000 /* that a thread of the container's own waits at most */
+#define LOOKS_MS 1000 /* that a thread of the container's own waits at most, for its turn and then for the answer */
 #define LOOKS_SOON_MS 50 /* the same of threads that others need */
 #define LOOKS_REST_MS 2000 /* that such threads ask nothing more of a container that has kept one waiting so long */
 #define LOOKS_INSPECTIONS 256 /* at once, of filters */

@@ -106,6 +106,30 @@ TEST(a_lock_is_not_waited_for_again_and_again)
 	CHECK_EQ(look(B, LOOKS_SOON_MS), 0);
 }
 
+static void *look_in_vain(void *ended)
+{
+	CHECK_EQ(look(A, LOOKS_MS), -ETIMEDOUT);
+	*(u64 *)ended = clock_ms();
+	return NULL;
+}
+
+TEST(a_wait_for_the_place_takes_nothing_of_a_look)
+{
+	u64 unlocked, ended;
+	pthread_t thread;
+
+	begin();
+	CHECK_EQ(look(A, LOOKS_MS), 0);
+	signal_helper(A, SIGSTOP);
+	pthread_mutex_lock(&looks.at[A].lock);
+	CHECK_EQ(pthread_create(&thread, NULL, look_in_vain, &ended), 0);
+	usleep(LOOKS_MS / 2 * 1000);
+	unlocked = clock_ms();
+	pthread_mutex_unlock(&looks.at[A].lock);
+	CHECK_EQ(pthread_join(thread, NULL), 0);
+	CHECK(ended >= unlocked + LOOKS_MS);
+}
+
 TEST(a_late_answer_is_not_taken_for_that_of_another_look)
 {
 	struct asker asker = { &looks, A, 7, LOOKS_SOON_MS };
