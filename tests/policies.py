@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The policies of the core that is built, as an engine publishes them."""
+"""The policies of the core that is built, as an engine publishes them, and those that have a trait."""
 
 from __future__ import annotations
 
@@ -38,3 +38,11 @@ def text() -> str:
 def policies() -> dict[int, Policy]:
     """Return the policies by their numbers."""
     return parse(text())
+
+
+FAIR, PREEMPTIVE, WEIGHT, FIXED, SOFT, NATIVE = range(6)
+DIVIDED = tuple(number for number, one in policies().items() if not one.undivided)
+BY_NUMBER = tuple(number for number, one in policies().items() if one.by_number or one.undivided)
+KEEPS_IDLE = tuple(number for number, one in policies().items() if one.keeps_idle)
+KEEPS_FREE = tuple(number for number, one in policies().items() if one.keeps_free)
+WORKING = tuple(number for number in DIVIDED if number not in KEEPS_IDLE)

@@ -19,7 +19,8 @@ from pathlib import Path
 
 from benchmarks.shares import cases, changes, newcomers, plot, tables
 from benchmarks.shares.binding import US, Harness
-from benchmarks.shares.cases import NAMES, POLICIES, Finding
+from benchmarks.shares.cases import Finding
+from tests.policies import policies
 
 SHARES = (": share", ": 1:2", ": others apart")
 
@@ -35,7 +36,7 @@ def about(slice_: int) -> Iterator[str]:
 def summary(findings: Sequence[Finding]) -> Iterator[str]:
     """One line for each policy and kind of figure: the worst."""
     yield f"{'policy':22} {'worst of':34} {'error':>9} {'bound':>7}  where"
-    for policy in POLICIES:
+    for policy, known in policies().items():
         worst: dict[str, Finding] = {}
         for one in findings:
             kind = kind_of(one)
@@ -44,7 +45,7 @@ def summary(findings: Sequence[Finding]) -> Iterator[str]:
         for kind, one in worst.items():
             bound = "-" if one.bound is None else f"{one.bound:.4f}"
             mark = "  MISSED" if one.missed else ""
-            name = f"{policy} {NAMES[policy]}"
+            name = f"{policy} {known.name}"
             yield f"{name:22} {kind:34} {one.error:9.4f} {bound:>7}  {one.what.rsplit(': ', 1)[0]}{mark}"
 
 
@@ -60,7 +61,7 @@ def kind_of(finding: Finding) -> str:
 def last_line(findings: Sequence[Finding]) -> str:
     """The worst relative error of a share under each policy, of those that have a bound where any has."""
     parts = []
-    for policy in POLICIES:
+    for policy in policies():
         mine = [one for one in findings if one.policy == policy and one.what.endswith(SHARES)]
         bounded = [one.error for one in mine if one.bound is not None]
         worst = max(bounded or [one.error for one in mine])

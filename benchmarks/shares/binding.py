@@ -13,7 +13,6 @@ from typing import Any, Final, Self
 
 ROOT: Final = Path(__file__).resolve().parents[2]
 NEVER: Final = 0xFFFFFFFFFFFFFFFF
-FAIR, PREEMPTIVE, WEIGHT, FIXED, SOFT, NATIVE = range(6)
 US: Final = 1000
 MS: Final = 1000 * US
 SECOND: Final = 1000 * MS

@@ -7,16 +7,10 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
 from benchmarks.shares.binding import (
-    FAIR,
-    FIXED,
     INSTRUCTION,
     MS,
-    NATIVE,
-    PREEMPTIVE,
     SECOND,
-    SOFT,
     US,
-    WEIGHT,
     Case,
     Container,
     Costs,
@@ -24,16 +18,8 @@ from benchmarks.shares.binding import (
     Result,
     Step,
 )
+from tests.policies import BY_NUMBER, DIVIDED, KEEPS_FREE, KEEPS_IDLE, NATIVE, WORKING, policies
 
-POLICIES = (FAIR, PREEMPTIVE, WEIGHT, FIXED, SOFT, NATIVE)
-NAMES = {
-    FAIR: "fair share",
-    PREEMPTIVE: "preemptive",
-    WEIGHT: "weight preemptive",
-    FIXED: "fixed",
-    SOFT: "soft",
-    NATIVE: "native",
-}
 MAX_INST = 25
 DURATION = 10 * SECOND
 # Estimates: no source has these times.
@@ -62,8 +48,8 @@ class Finding:
 
 
 def weights(policy: int, count: int) -> list[int]:
-    """Weights that a card of 25 can give out; policies 0, 1 and 5 know none."""
-    if policy in (FAIR, PREEMPTIVE, NATIVE):
+    """Weights that a card of 25 can give out; some policies know none."""
+    if policy in BY_NUMBER:
         return [1] * count
     if count <= 12:
         return [1 + index % 3 for index in range(count)]
@@ -97,10 +83,10 @@ def mix(kind: str, policy: int, count: int) -> list[Container]:
 
 def says(policy: int, containers: Sequence[Container]) -> list[float]:
     """Share of each container that always has work, by a policy. One without a process gets nothing."""
-    shared = [1 if policy in (FAIR, PREEMPTIVE, NATIVE) else one.weight for one in containers]
-    if policy in (FAIR, FIXED):
+    shared = [1 if policy in BY_NUMBER else one.weight for one in containers]
+    if policy in KEEPS_FREE:
         whole = MAX_INST
-    elif policy == WEIGHT:
+    elif policy in KEEPS_IDLE:
         whole = sum(shared)
     else:
         whole = sum(weight for weight, one in zip(shared, containers, strict=True) if one.steps)
@@ -114,7 +100,7 @@ def shares(case: Case, result: Result) -> list[float]:
     Where channels are disabled: of all time, and what switches take counts for all by their kernels.
     """
     of_kernels = [one.busy / result.busy for one in result.containers]
-    if case.policy in (FAIR, WEIGHT, FIXED) or (case.policy != NATIVE and not case.time_slices):
+    if case.policy in KEEPS_IDLE or (case.policy != NATIVE and not case.time_slices):
         at_work = (result.busy + result.switching) / case.duration
         return [part * at_work for part in of_kernels]
     return of_kernels
@@ -128,7 +114,7 @@ def judge(case: Case, result: Result, what: str) -> Iterator[Finding]:
     """Compare a run with what its policy says."""
     policy, wanted = case.policy, says(case.policy, case.containers)
     got = shares(case, result)
-    holds = policy in (FAIR, WEIGHT, FIXED) or not case.time_slices
+    holds = policy in KEEPS_IDLE or not case.time_slices
     errors = [
         abs(share / due - 1)
         for share, due, one in zip(got, wanted, case.containers, strict=True)
@@ -136,17 +122,17 @@ def judge(case: Case, result: Result, what: str) -> Iterator[Finding]:
     ]
     # The card's own time slices do not make up for a kernel that ran beyond one.
     unruly = any(step.grain == 0 for one in case.containers for step in one.steps)
-    bound = None if policy == NATIVE or (unruly and policy in (PREEMPTIVE, SOFT)) else SHARE_BOUND
+    bound = None if policy == NATIVE or (unruly and policy in WORKING) else SHARE_BOUND
     if not case.time_slices:
         bound = SHARE_BOUND
     if errors:
         yield Finding(policy, f"{what}: share", max(errors), bound)
-    if policy in (FAIR, FIXED):
+    if policy in KEEPS_FREE:
         slack = case.slice / case.duration
         kernels = [one.busy / case.duration for one in result.containers]
         over = max(share - due for share, due in zip(kernels, wanted, strict=True))
         yield Finding(policy, f"{what}: above the cap", max(0.0, over), slack)
-    if policy in (PREEMPTIVE, SOFT) and case.time_slices:
+    if policy in WORKING and case.time_slices:
         yield Finding(policy, f"{what}: idle while one has work", result.idle_with_work / case.duration, 0.0)
 
 
@@ -157,25 +143,25 @@ def base(slice_: int, *, controls: bool = True) -> Case:
 
 def mixes(harness: Harness, common: Case) -> Iterator[Finding]:
     """Every policy with every number of containers in every mix, and each alone."""
-    for policy in POLICIES:
+    for policy in policies():
         for kind in ("greedy", "idle", "bursty", "whole kernels"):
             for count in range(1 if kind == "greedy" else 2, MAX_INST + 1):
                 case = replace(common, policy=policy, containers=mix(kind, policy, count))
                 yield from judge(case, harness.run(case), f"{count} {kind}")
-                if policy in (PREEMPTIVE, SOFT) and kind == "whole kernels":
+                if policy in WORKING and kind == "whole kernels":
                     by_channels = replace(case, time_slices=False)
                     yield from judge(by_channels, harness.run(by_channels), f"{count} {kind} by channels")
 
 
 def unevenly(harness: Harness, common: Case) -> Iterator[Finding]:
     """Light containers beside heavy ones: each has as many switches in a round as the others."""
-    for policy in (WEIGHT, FIXED, SOFT):
+    for policy in (one for one in DIVIDED if one not in BY_NUMBER):
         for found in UNEVEN:
             containers = [Container(weight, greedy(index)) for index, weight in enumerate(found)]
             case = replace(common, policy=policy, containers=containers)
             weights_ = ":".join(map(str, found))
             yield from judge(case, harness.run(case), f"{weights_} uneven")
-            if policy == SOFT:
+            if policy in WORKING:
                 by_channels = replace(case, time_slices=False)
                 yield from judge(by_channels, harness.run(by_channels), f"{weights_} uneven by channels")
 
@@ -184,7 +170,7 @@ def priority(harness: Harness, common: Case) -> Iterator[Finding]:
     """One container of high priority beside two others, under every policy that knows priority."""
     # A slice more or less would drown in what the calls of the driver take; mixes() has them.
     costs, slice_ = replace(COSTS, command=0), common.slice
-    for policy in (FAIR, PREEMPTIVE, WEIGHT, FIXED, SOFT):
+    for policy in DIVIDED:
         for ratio in RATIOS:
             others = [Container(1, greedy(index)) for index in (1, 2)]
             three = [Container(1, greedy(0), highprio=True), *others]

@@ -7,33 +7,18 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 
 from benchmarks.shares.binding import (
-    FAIR,
-    FIXED,
-    NATIVE,
-    PREEMPTIVE,
-    SOFT,
     US,
-    WEIGHT,
     Case,
     Container,
     Harness,
     Running,
 )
 from benchmarks.shares.cases import MAX_INST, Finding, greedy, weights
+from tests.policies import BY_NUMBER, DIVIDED, KEEPS_FREE, NATIVE, WORKING
 
-POLICIES = (FAIR, PREEMPTIVE, WEIGHT, FIXED, SOFT)
-BY_NUMBER = (FAIR, PREEMPTIVE)
 COUNTS = range(2, MAX_INST + 1)
 RATIO, OTHER_RATIO = 80, 50
-MODES = (
-    (FAIR, True),
-    (PREEMPTIVE, True),
-    (PREEMPTIVE, False),
-    (WEIGHT, True),
-    (FIXED, True),
-    (SOFT, True),
-    (SOFT, False),
-)
+MODES = tuple((one, slices) for one in DIVIDED for slices in ((True, False) if one in WORKING else (True,)))
 WARM = 3  # rounds before a change
 PHASES = (1, 3, 6)  # sevenths of a round, after which it comes: somewhere in a turn
 ROUNDS = 10  # in which shares are compared
@@ -68,7 +53,7 @@ def kept(running: Running) -> int:
     """Units of places that are not given out."""
     policy = running.case.policy
     low = sum(units(policy, one) for one in running.members.values() if not one.highprio)
-    return max(0, running.case.max_inst - low) if policy in (FAIR, FIXED) else 0
+    return max(0, running.case.max_inst - low) if policy in KEEPS_FREE else 0
 
 
 def dues(running: Running) -> dict[int, float]:
@@ -101,7 +86,7 @@ def round_of(running: Running) -> int:
 def by_card(running: Running) -> bool:
     """Whether the card's own time slices divide the time: not beside high priority."""
     members = running.members.values()
-    by_slices = running.case.policy in (PREEMPTIVE, SOFT) and running.case.time_slices
+    by_slices = running.case.policy in WORKING and running.case.time_slices
     return by_slices and not any(one.highprio for one in members)
 
 
@@ -197,7 +182,7 @@ def changes(case: Case) -> Iterator[tuple[str, Case, Apply]]:
     yield "prio_ratio", high, lambda on: on.set(replace(on.case, prio_ratio=OTHER_RATIO))
     yield "priority", case, lambda on: on.change(0, members[0].weight, highprio=True)
     yield "slice", case, lambda on: on.set(replace(on.case, slice=other_slice(case.slice)))
-    for policy in POLICIES:
+    for policy in DIVIDED:
         if policy != case.policy:
             yield f"from policy {case.policy}", case, to_policy(policy)
     yield "from policy 5", replace(case, policy=NATIVE), to_policy(case.policy)
@@ -215,7 +200,7 @@ def findings(harness: Harness, common: Case) -> Iterator[Finding]:
             case = replace(
                 common, policy=policy, containers=members, prio_ratio=RATIO, time_slices=time_slices
             )
-            by_channels = " by channels" if policy in (PREEMPTIVE, SOFT) and not time_slices else ""
+            by_channels = " by channels" if policy in WORKING and not time_slices else ""
             for what, before, apply in changes(case):
                 for phase in PHASES:
                     yield from run(harness, Scenario(f"{count} {what}{by_channels}", before, apply, phase))

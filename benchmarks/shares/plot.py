@@ -9,21 +9,19 @@ from itertools import pairwise
 from pathlib import Path
 
 from benchmarks.shares.binding import (
-    FIXED,
     INSTRUCTION,
     MS,
     SECOND,
-    SOFT,
     US,
-    WEIGHT,
     Case,
     Container,
     Harness,
     Running,
     Step,
 )
-from benchmarks.shares.cases import COSTS, NAMES, POLICIES
+from benchmarks.shares.cases import COSTS
 from benchmarks.shares.changes import Apply, to_policy
+from tests.policies import FIXED, SOFT, WEIGHT, policies
 
 Samples = Sequence[Sequence[int]]
 """Time used by each container, after each window."""
@@ -151,10 +149,10 @@ def plots(harness: Harness, slice_: int) -> Iterator[tuple[str, str]]:
         case = Case(policy, containers, DURATION, slice_, MAX_INST, costs=COSTS, sample=WINDOW)
         return draw(title, names, harness.run(case).samples)
 
-    for policy in POLICIES:
+    for policy, known in policies().items():
         yield (
             f"shares-policy-{policy}.svg",
-            one(policy, f"Policy {policy}, {NAMES[policy]}: share of the GPU"),
+            one(policy, f"Policy {policy}, {known.name}: share of the GPU"),
         )
     yield (
         "shares-priority.svg",

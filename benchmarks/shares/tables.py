@@ -17,18 +17,16 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
 from benchmarks.shares.binding import (
-    FIXED,
     INSTRUCTION,
     SECOND,
-    SOFT,
     US,
-    WEIGHT,
     Case,
     Container,
     Harness,
     Step,
 )
 from benchmarks.shares.cases import DURATION, TABLE_BOUND, Finding
+from tests.policies import FIXED, SOFT, WEIGHT
 
 WAVES = 8
 LONG = 10  # one kernel in so many

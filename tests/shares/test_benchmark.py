@@ -8,7 +8,8 @@ from dataclasses import replace
 import pytest
 
 from benchmarks.shares import cases, changes, newcomers
-from benchmarks.shares.binding import FAIR, PREEMPTIVE, SECOND, SOFT, Case, Container, Harness, Running
+from benchmarks.shares.binding import SECOND, Case, Container, Harness, Running
+from tests.policies import BY_NUMBER, WORKING
 
 
 @pytest.fixture(scope="module")
@@ -46,13 +47,13 @@ def test_shares_are_within_a_percent(harness: Harness, policy: int, *, time_slic
     """Shares are within 1 % of the policy in every mix, and are not where nothing is enforced."""
     found = {name: mixed(policy, name, harness.slice, time_slices=time_slices) for name in MIXES}
     errors = {name: share_error(harness, case) for name, case in found.items()}
-    if not (time_slices and policy in (PREEMPTIVE, SOFT)):
+    if not (time_slices and policy in WORKING):
         # In its grant a container's groups take the card from each other: these switches are its own affair.
         errors.pop("groups")
     assert {name: error for name, error in errors.items() if error > 0.01} == {}
     bare = {name: share_error(harness, replace(case, controls=False)) for name, case in found.items()}
     assert bare["groups"] > 0.1
-    if policy not in (FAIR, PREEMPTIVE):
+    if policy not in BY_NUMBER:
         assert min(bare["1:2:4"], bare["1:24"]) > 0.1
 
 
@@ -101,7 +102,7 @@ def test_changes_under_load(harness: Harness, policy: int, *, time_slices: bool)
     )
     kinds = {what: (before, apply) for what, before, apply in changes.changes(case)}
     assert {"join", "leave", "prio_ratio", "priority", "slice", "from policy 5"} < set(kinds)
-    assert ("weight" in kinds) == (policy not in (FAIR, PREEMPTIVE))
+    assert ("weight" in kinds) == (policy not in BY_NUMBER)
     for what, (before, apply) in kinds.items():
         findings = list(changes.run(harness, changes.Scenario(what, before, apply, 3)))
         assert [one for one in findings if one.missed] == []

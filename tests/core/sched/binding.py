@@ -9,12 +9,12 @@ from pathlib import Path
 from typing import Final
 
 from benchmarks.shares.binding import CSettings
+from tests.policies import PREEMPTIVE
 from tests.structs import members
 
 SLOTS: Final = 25
 NONE: Final = SLOTS
 FOREVER: Final = (1 << 64) - 1
-FAIR, PREEMPTIVE, WEIGHT, FIXED, SOFT, NATIVE = range(6)
 MS: Final = 1_000_000
 SECOND: Final = 1_000_000_000
 SLICE: Final = 2 * MS

@@ -10,26 +10,16 @@ from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
 from tests.core.sched.binding import (
-    FAIR,
-    FIXED,
     MS,
-    NATIVE,
-    PREEMPTIVE,
     SECOND,
     SLICE,
-    SOFT,
-    WEIGHT,
     Card,
     Load,
     Sched,
 )
+from tests.policies import BY_NUMBER, DIVIDED, KEEPS_FREE, KEEPS_IDLE, NATIVE, WEIGHT, WORKING
 
-GATED = (FAIR, WEIGHT, FIXED)
-WORKING = (PREEMPTIVE, SOFT)
-ANY = (*GATED, *WORKING)
 ERROR = 0.01
-# High priority leaves these shares to the two containers of mixed(); other policies divide by weight.
-REST = {FAIR: (1 / 20, 1 / 20), FIXED: (1 / 20, 3 / 20), PREEMPTIVE: (1 / 2, 1 / 2)}
 RATIOS = (20, 37, 80, 99)
 FEW = settings(max_examples=10, suppress_health_check=list(HealthCheck))
 
@@ -46,9 +36,8 @@ def weights(draw: st.DrawFn, least: int = 2) -> list[int]:
 
 def says(policy: int, found: list[int], max_inst: int) -> list[float]:
     """Share of each container that always has work, by a policy."""
-    if policy in (FAIR, PREEMPTIVE):
-        return [1 / (max_inst if policy == FAIR else len(found))] * len(found)
-    return [weight / (max_inst if policy == FIXED else sum(found)) for weight in found]
+    units = [1 if policy in BY_NUMBER else weight for weight in found]
+    return [unit / (max_inst if policy in KEEPS_FREE else sum(units)) for unit in units]
 
 
 def greedy(sched: Sched, found: list[int]) -> Card:
@@ -66,7 +55,7 @@ def assert_shares(card: Card, wanted: list[float], ns: int = 10 * SECOND) -> Non
 
 
 @pytest.mark.parametrize("time_slices", [0, 1])
-@pytest.mark.parametrize("policy", ANY)
+@pytest.mark.parametrize("policy", DIVIDED)
 @FEW
 @given(found=weights())
 @example(found=[2] * 2)
@@ -81,18 +70,18 @@ def test_greedy_containers_get_their_share(
 
 
 @pytest.mark.parametrize("kernel", [0, 300_000, 5 * MS, 50 * MS])
-@pytest.mark.parametrize("policy", [FAIR, FIXED])
+@pytest.mark.parametrize("policy", KEEPS_FREE)
 def test_a_lone_container_stays_below_the_cap(library: ctypes.CDLL, policy: int, kernel: int) -> None:
-    """Policies 0 and 3 give a lone container its part and no more, also with kernels that run on."""
+    """A policy that keeps free time gives a lone container its part and no more, with any kernels."""
     card = Card(Sched(library, policy, 20))
     card.join(3, 5, Load(kernel=kernel))
     share = card.shares(10 * SECOND)[3]
-    cap = 0.25 if policy == FIXED else 0.05
+    cap = 0.05 if policy in BY_NUMBER else 0.25
     assert share == pytest.approx(cap, rel=ERROR + kernel / 10 / SECOND / cap)
     assert share * 10 * SECOND <= cap * 10 * SECOND + 10 * SLICE + kernel
 
 
-@pytest.mark.parametrize("policy", GATED)
+@pytest.mark.parametrize("policy", KEEPS_IDLE)
 @FEW
 @given(data=st.data())
 def test_bursts_do_not_take_from_others(library: ctypes.CDLL, policy: int, data: st.DataObject) -> None:
@@ -133,7 +122,7 @@ def test_pauses_win_nothing(
 
 @FEW
 @given(
-    policy=st.sampled_from(ANY),
+    policy=st.sampled_from(DIVIDED),
     found=st.lists(st.tuples(st.integers(1, 5), st.integers(300_000, 40 * MS)), min_size=2, max_size=5),
 )
 def test_overruns_are_paid_back(library: ctypes.CDLL, policy: int, found: list[tuple[int, int]]) -> None:
@@ -148,7 +137,7 @@ def test_overruns_are_paid_back(library: ctypes.CDLL, policy: int, found: list[t
         assert abs(card.used[slot] - share * card.now) <= bound
 
 
-@pytest.mark.parametrize("policy", GATED)
+@pytest.mark.parametrize("policy", KEEPS_IDLE)
 def test_no_debt_beyond_the_overrun(library: ctypes.CDLL, policy: int) -> None:
     """A container that has paid its debt is served like the others within the rounds of its overrun."""
     card = greedy(Sched(library, policy, 4), [1, 1, 1, 1])
@@ -173,7 +162,7 @@ def mixed(library: ctypes.CDLL, policy: int, ratio: int, time_slices: int = 1, s
 
 
 @pytest.mark.parametrize("ratio", RATIOS)
-@pytest.mark.parametrize("policy", ANY)
+@pytest.mark.parametrize("policy", DIVIDED)
 def test_takes_its_ratio_within_a_slice(library: ctypes.CDLL, policy: int, ratio: int) -> None:
     """At every moment of a busy time the high class has had prio_ratio of it, give or take a slice."""
     card = mixed(library, policy, ratio)
@@ -183,29 +172,29 @@ def test_takes_its_ratio_within_a_slice(library: ctypes.CDLL, policy: int, ratio
         assert abs(card.used[0] - card.now * ratio / 100) <= SLICE
 
 
-@pytest.mark.parametrize("policy", ANY)
+@pytest.mark.parametrize("policy", DIVIDED)
 def test_the_rest_is_shared_by_the_policy(library: ctypes.CDLL, policy: int) -> None:
     """Beside a busy high-priority container the others have their policy's shares of what is left."""
     shares = mixed(library, policy, 60).shares(20 * SECOND)
-    low, high = REST.get(policy, (1 / 4, 3 / 4))
+    low, high = says(policy, [1, 3], 20)
     assert shares[0] == pytest.approx(0.6, rel=0.01)
     assert shares[1] == pytest.approx(0.4 * low, rel=0.01)
     assert shares[2] == pytest.approx(0.4 * high, rel=0.01)
 
 
 @pytest.mark.parametrize("time_slices", [0, 1])
-@pytest.mark.parametrize("policy", ANY)
+@pytest.mark.parametrize("policy", DIVIDED)
 def test_several_share_by_the_policy(library: ctypes.CDLL, policy: int, time_slices: int) -> None:
-    """High-priority containers divide prio_ratio evenly under policies 0 and 1, by weight under others."""
+    """High-priority containers divide prio_ratio evenly or by weight, as others do."""
     card = mixed(library, policy, 80, time_slices=time_slices)
     card.join(7, 3, Load(), highprio=1)
     shares = card.shares(20 * SECOND)
-    part = 0.5 if policy in (FAIR, PREEMPTIVE) else 0.25
+    part = 0.5 if policy in BY_NUMBER else 0.25
     assert shares[0] == pytest.approx(0.8 * part, rel=0.01)
     assert shares[7] == pytest.approx(0.8 * (1 - part), rel=0.01)
 
 
-@pytest.mark.parametrize("policy", ANY)
+@pytest.mark.parametrize("policy", DIVIDED)
 def test_preempts_at_once(library: ctypes.CDLL, policy: int) -> None:
     """Work that comes after a pause does not wait for the end of another's slice, however long that is."""
     card = mixed(library, policy, 80, slice_=50 * MS)
@@ -216,28 +205,28 @@ def test_preempts_at_once(library: ctypes.CDLL, policy: int) -> None:
     assert card.decision.open & 0b111 == 0b001
 
 
-@pytest.mark.parametrize("policy", ANY)
+@pytest.mark.parametrize("policy", DIVIDED)
 def test_is_left_out_while_idle(library: ctypes.CDLL, policy: int) -> None:
     """An idle high-priority container takes nothing from the others, with an open process or without."""
     card = mixed(library, policy, 80)
     card.loads[0] = Load(busy=0, idle=1)
     shares = card.shares(10 * SECOND)
-    assert tuple(shares.values()) == pytest.approx((0, *REST.get(policy, (1 / 4, 3 / 4))), rel=0.01)
+    assert tuple(shares.values()) == pytest.approx((0, *says(policy, [1, 3], 20)), rel=0.01)
 
 
-@pytest.mark.parametrize("policy", ANY)
+@pytest.mark.parametrize("policy", DIVIDED)
 def test_alone_on_the_card(library: ctypes.CDLL, policy: int) -> None:
-    """Without others it has all, but for policies 0 and 3, which hold the rest: there it has prio_ratio."""
+    """Without others it has all, but where a policy keeps the rest: there it has prio_ratio."""
     card = Card(Sched(library, policy, 20, 70))
     card.join(4, 2, Load(), highprio=1)
-    wanted = 0.7 if policy in (FAIR, FIXED) else 1
+    wanted = 0.7 if policy in KEEPS_FREE else 1
     assert card.shares(SECOND)[4] == pytest.approx(wanted, rel=0.01)
-    assert card.decision.gated == (policy in (FAIR, FIXED))
+    assert card.decision.gated == (policy in KEEPS_FREE)
 
 
 @settings(FEW, max_examples=15)
 @given(
-    policy=st.sampled_from(ANY),
+    policy=st.sampled_from(DIVIDED),
     ratio=st.integers(20, 99),
     busy=st.integers(50_000, 9 * MS),
     idle=st.integers(50_000, 9 * MS),
@@ -254,7 +243,7 @@ def test_pauses_win_nothing_of_the_rest(
 
 
 @pytest.mark.parametrize("long", [0, 1])
-@pytest.mark.parametrize("policy", ANY)
+@pytest.mark.parametrize("policy", DIVIDED)
 def test_overruns_between_the_classes_are_paid_back(library: ctypes.CDLL, policy: int, long: int) -> None:
     """Kernels of 30 ms on one side, which run on in the other's time, do not move prio_ratio."""
     card = mixed(library, policy, 40, time_slices=0)
@@ -265,7 +254,7 @@ def test_overruns_between_the_classes_are_paid_back(library: ctypes.CDLL, policy
 
 
 @pytest.mark.parametrize("quiet", [1, 8])
-@pytest.mark.parametrize("policy", [*ANY, NATIVE])
+@pytest.mark.parametrize("policy", [*DIVIDED, NATIVE])
 def test_what_ran_before_a_change_is_not_owed_after_it(library: ctypes.CDLL, policy: int, quiet: int) -> None:
     """A report that comes after a change, of time before it, takes nothing from whom the change made high."""
     sched = Sched(library, policy, 3)

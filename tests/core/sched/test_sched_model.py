@@ -18,20 +18,15 @@ from hypothesis.stateful import (
 )
 
 from tests.core.sched.binding import (
-    FAIR,
-    FIXED,
     MS,
-    NATIVE,
     SLICE,
     SLOTS,
-    WEIGHT,
     Card,
     Load,
     Sched,
 )
-from tests.policies import policies
+from tests.policies import BY_NUMBER, KEEPS_FREE, KEEPS_IDLE, NATIVE, WEIGHT, policies
 
-GATED = (FAIR, WEIGHT, FIXED)
 SLOT = st.integers(0, SLOTS - 1)
 POLICY = st.integers(0, len(policies()) - 1)
 NUMBER = st.integers(0, 7)
@@ -57,7 +52,7 @@ class Watched(Card):
         found = self.sched.state.slot[slot]
         if not found.weight:
             return 0
-        return 1 if self.sched.policy in (0, 1) else int(found.weight)
+        return 1 if self.sched.policy in BY_NUMBER else int(found.weight)
 
     def is_high(self, slot: int) -> bool:
         return bool(self.sched.state.slot[slot].highprio)
@@ -74,7 +69,7 @@ class Watched(Card):
         assert self.decision.open >> SLOTS == 0
         assert all(self.units(slot) for slot in open_), "weight 0 may run"
         served = [slot for slot in open_ if slot in self.busy()]
-        if self.sched.policy in GATED:
+        if self.sched.policy in KEEPS_IDLE:
             others = [slot for slot in open_ if not (self.is_high(slot) and slot not in self.busy())]
             assert len(others) <= 1, "two containers have a turn"
         else:
@@ -105,7 +100,7 @@ class Watched(Card):
             else:
                 self.waited[slot] = self.waited.get(slot, 0) + self.waits(slot, passed)
                 assert self.waited[slot] <= 3, f"slot {slot} starves"
-            if policy in (FAIR, FIXED) and not self.is_high(slot):
+            if policy in KEEPS_FREE and not self.is_high(slot):
                 self.had[slot] = self.had.get(slot, 0) + got
                 cap = passed * self.units(slot) / self.sched.max_inst
                 self.capped[slot] = self.capped.get(slot, 0) + cap
@@ -195,7 +190,7 @@ class Machine(RuleBasedStateMachine):
             return
         round_ = self.sched.round()
         self.card.run(2 * round_)
-        alone = len(self.card.busy()) == 1 and self.sched.policy not in (FAIR, FIXED)
+        alone = len(self.card.busy()) == 1 and self.sched.policy not in KEEPS_FREE
         for slot, share in self.card.shares(4 * round_).items():
             units = self.card.units(slot)
             wanted = 4 * (round_ if alone and units else units * self.sched.slice)

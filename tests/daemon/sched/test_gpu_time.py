@@ -10,12 +10,12 @@ import pytest
 from tests.daemon.harness import MIB
 from tests.daemon.work import KERNEL, Crew, Hand, count_of, rate_of, release
 from tests.integration.commands import eventually
+from tests.policies import FAIR, FIXED, NATIVE, PREEMPTIVE, SOFT, WEIGHT
 
 if TYPE_CHECKING:
     from tests.daemon.conftest import Drive, MakeDaemon
     from tests.daemon.harness import Daemon
 
-FAIR, PREEMPTIVE, WEIGHT, FIXED, SOFT, NATIVE = range(6)
 NS = 1e9
 
 

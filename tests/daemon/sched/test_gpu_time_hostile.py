@@ -12,13 +12,13 @@ import pytest
 from tests.daemon.harness import PROBE, Daemon, Sliced
 from tests.daemon.work import PHASE, PHASES, Crew, Hand, near
 from tests.integration.commands import eventually
+from tests.policies import PREEMPTIVE, SOFT, WEIGHT
 
 if TYPE_CHECKING:
     from pathlib import Path
 
     from tests.daemon.conftest import MakeDaemon
 
-PREEMPTIVE, WEIGHT, SOFT = 1, 2, 4
 # Controls on a group: a second's slice, one that needs rights, one that would undo a channel disable.
 CONTROLS = (
     *("slice=1000000", "interleave=2", "realtime=1", "restart=1", "runlist-policy=1", "compute-policy=3"),
