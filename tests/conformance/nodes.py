@@ -27,6 +27,7 @@ from tests.conformance.steps import (
     start,
     write,
 )
+from tests.policies import policies
 
 ROOT = {"default_memsize": 0o644, "engine": 0o444, "gpus": 0o444, "inst_ctl": 0o600, "major": 0o444}
 ROOT |= {"policies": 0o444, "stat": 0o444, "upgrade": 0o644, "version": 0o444}
@@ -182,7 +183,7 @@ def told(node: str, text: str, end: str = "", flag: str = "O_WRONLY") -> list[St
 
 
 LIMITS: tuple[tuple[str, tuple[str, ...]], ...] = (
-    ("0/policy", ("6", "005", "99")),
+    ("0/policy", (str(len(policies())), "005", "99")),
     ("0/max_inst", ("0", "26", "0020")),
     ("0/prio_ratio", ("19", "100", "0080")),
     (f"{HOME}/highprio", ("2", "01")),

@@ -28,7 +28,7 @@ VALUES = st.recursive(
         ({"weight": "2"}, "weight: 2: expected a whole number"),
         ({"weight": None}, "weight: None: expected a whole number"),
         ({"highPriority": 1}, "highPriority: 1: expected true or false"),
-        ({"policy": 9}, "policy: 9: expected a whole number from 0 to 5"),
+        ({"policy": 9}, "policy: 9: expected a whole number from 0"),
         ({"kind": "Share"}, "kind: Share: expected ShareParameters"),
         ({"apiVersion": "v1"}, "apiVersion: v1: expected gpu.opencgpu.io/v1"),
     ],
