@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Each engine of the registry: what all have alike, and each one's golden texts, documents, checks."""
+"""Each engine of the registry: what all have alike, and the doctor's checks of each."""
 
 from __future__ import annotations
 
@@ -114,10 +114,9 @@ def test_wrong_files(machine: Machine, tmp_path: Path, name: str, wrong: str) ->
     assert not (tmp_path / "outside").exists() or (tmp_path / "outside").read_text() == ""
 
 
+@pytest.mark.parametrize("name", list(MAIN))
 @pytest.mark.parametrize("runtime", ["cgpu-container-runtime", "/usr/lib/\udcff", "/a\nb"])
-def test_a_path_that_cannot_be_written(machine: Machine, runtime: str) -> None:
+def test_a_path_that_cannot_be_written(machine: Machine, name: str, runtime: str) -> None:
     """A relative path, one that is no text, and one with a line break are refused."""
-    desired = Desired(Path(runtime))
-    for name in MAIN:
-        with pytest.raises(CgpuError, match="expected the absolute path of cgpu-container-runtime"):
-            machine.engine(name, OLD).plan_add(machine.root, desired)
+    with pytest.raises(CgpuError, match="expected the absolute path of cgpu-container-runtime"):
+        machine.engine(name, OLD).plan_add(machine.root, Desired(Path(runtime)))
