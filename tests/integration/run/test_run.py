@@ -183,7 +183,7 @@ def test_refused_registration_leaves_nothing(engine: Engine) -> None:
         before = groups()
         refused = run("/bin/sh", "-c", "echo ran")
         assert (refused.returncode, refused.stdout) == (125, "")
-        assert "GPU 0 has 773 MiB of 15109 MiB left, and 1024 MiB were requested" in refused.stderr
+        assert "773 MiB of 15109 MiB" in refused.stderr
         # One of the test before may have gone meanwhile.
         assert set(groups()) <= set(before)
         assert len(engine.instances()) == 1

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Random allocations in all ways on NVIDIA's driver: a container never has more of the card than its slice.
 
-With CGPU_VM_FUZZ_SECONDS each seed goes on for so long.
+With CGPU_VM_FULL=1 and CGPU_VM_FUZZ_SECONDS=3600 each of three seeds goes on for an hour.
 """
 
 from __future__ import annotations
