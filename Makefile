@@ -29,7 +29,7 @@ help:
 	@echo "make format  rewrite Python and C in the project's style"
 	@echo "make fuzz    fuzz the C core for SECONDS (60) each, and keep what was found; coverage: which lines that reaches"
 	@echo "make bench   measure what the parts cost"
-	@echo "make bench-kubernetes  how many pods with parts of GPUs Kubernetes places on 5,000 made-up nodes; half an hour"
+	@echo "make bench-kubernetes  how many pods with parts of GPUs Kubernetes places on 5,000 made-up nodes; a quarter of an hour"
 	@echo "make bench-shares  compare shares of GPU time with what each policy says, on a simulated card"
 	@echo "make clean   remove everything that was built"
 
@@ -141,7 +141,7 @@ coverage:
 bench:
 	@scripts/bench
 
-# On an idle machine with 16 GiB of memory. OPTIONS are those of scripts/kubernetes/bench.
+# On an idle machine with 8 GiB of memory. OPTIONS are those of scripts/kubernetes/bench.
 bench-kubernetes:
 	@scripts/kubernetes/bench $(OPTIONS)
 

@@ -9,9 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from benchmarks.lives_inside import SOCKET, running_server
-from tests.integration.engine import Engine, Engines
-from tests.integration.images import ROOT
+from tests.integration.engine import Engine, Engines, wrapper_server
 from tests.integration.runtimes import Containerd, Docker, Podman, Runc, Runtime
 
 Start = Callable[..., Engine]
@@ -56,9 +54,8 @@ def either(request: pytest.FixtureRequest) -> Iterator[None]:
     if request.param == "alone":
         yield
         return
-    with running_server(str(ROOT)):
+    with wrapper_server():
         yield
-    Path(SOCKET).unlink()
 
 
 @pytest.fixture

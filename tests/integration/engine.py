@@ -6,13 +6,16 @@ from __future__ import annotations
 import json
 import os
 import signal
+import subprocess
 import sys
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 
 import yaml
 
 from tests.integration.commands import ENFORCE, Outcome, call, eventually, must
+from tests.integration.images import ROOT
 
 CGPUD = Path(sys.executable).parent / "cgpud"
 SMI = Path(sys.executable).parent / "cgpu-smi"
@@ -20,6 +23,28 @@ CGPU = Path(sys.executable).parent / "cgpu"
 RUN = Path("/run/cgpu")
 TREE = Path("/run/cgpu_km")
 MIB = 1 << 20
+WRAPPER_SOCKET = Path("/run/cgpu-container-runtime.sock")
+WRAPPER_SERVER = f"""
+import sys
+sys.path.append({str(ROOT)!r})
+from cgpu.runtime_config.oci_runtime import server
+server.run([])
+"""
+
+
+@contextmanager
+def wrapper_server() -> Iterator[None]:
+    """Run the server of the wrapper, with no more than the system's Python has."""
+    command = ["/usr/bin/python3", "-IS", "-c", WRAPPER_SERVER]
+    server = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL)
+    try:
+        eventually(lambda: WRAPPER_SOCKET.exists() or server.poll() is not None, "it listens")
+        assert server.poll() is None, "the wrapper's server has ended"
+        yield
+    finally:
+        server.terminate()
+        server.wait()
+    WRAPPER_SOCKET.unlink()
 
 
 class Engine:

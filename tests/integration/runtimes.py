@@ -157,26 +157,20 @@ class CommandLine(ABC):
 
 @dataclass
 class Docker(CommandLine):
-    """dockerd of its own, with the wrapper as runtime `cgpu`.
-
-    as_shipped: with docker's default network and storage, in a network namespace of its own.
-    """
+    """dockerd of its own, with the wrapper as runtime `cgpu`."""
 
     directory: Path
     name: str = "docker"
-    as_shipped: bool = False
 
     def __post_init__(self) -> None:
         self.socket = f"unix://{self.directory}/docker.sock"
         config = self.directory / "daemon.json"
         must([CONFIGURE, "docker", "--config", config, "--runtime", LAUNCHER])
-        lean = ["--iptables=false", "--bridge=none", "--storage-driver=vfs"]
         self.server = Server(
             "dockerd",
-            [*(["unshare", "--net"] if self.as_shipped else []),
-             "dockerd", "--config-file", config, "--data-root", self.directory / "root",
+            ["dockerd", "--config-file", config, "--data-root", self.directory / "root",
              "--exec-root", self.directory / "exec", "--pidfile", self.directory / "pid", "-H", self.socket,
-             *([] if self.as_shipped else lean)],
+             "--iptables=false", "--bridge=none", "--storage-driver=vfs"],
             self.directory / "log",
             lambda: self.call("version").returncode == 0,
         ).start()  # fmt: skip

@@ -31,8 +31,7 @@ from tests.daemon.upgrades import Steady, await_one, held, upgrade
 from tests.integration.commands import PATIENCE, eventually
 
 SIX = f"gpu=0:{6043 * MIB}"
-# A call that an upgrade left unanswered would wait for longer. How long the others wait is measured by
-# benchmarks/upgrades.py.
+# A call that an upgrade left unanswered would wait for longer.
 PAUSE_MS = 10_000.0
 
 

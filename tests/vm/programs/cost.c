@@ -7,6 +7,9 @@
 #include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <sys/ioctl.h>
+#include <sys/mman.h>
+#include <termios.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -18,6 +21,7 @@
 static struct settings settings;
 static struct session session;
 static uint32_t failed;
+static int nowhere, program;
 
 /* One of the driver's shortest calls: it has nothing to allocate and nothing to copy but the structure itself. */
 static void call_free(void)
@@ -49,6 +53,29 @@ static void call_open(void)
 	close(fd);
 }
 
+/* An ioctl that the filter of cgpud lets pass, and one that it notifies of; both are no terminal's. */
+static void call_passing(void)
+{
+	struct termios terminal;
+
+	failed |= ioctl(nowhere, TCGETS, &terminal) == 0;
+}
+
+static void call_notified(void)
+{
+	unsigned int number;
+
+	failed |= ioctl(nowhere, TIOCGPTN, &number) == 0;
+}
+
+/* A mapping of a file, which may be the driver's. */
+static void call_map(void)
+{
+	void *page = mmap(NULL, 4096, PROT_READ, MAP_SHARED, program, 0);
+
+	failed |= page == MAP_FAILED || munmap(page, 4096);
+}
+
 /* Calls that come near no probe: only the machine varies here. */
 static void call_elsewhere(void)
 {
@@ -63,6 +90,9 @@ static const struct kind {
 	{ "fb-info-v2", call_info },
 	{ "alloc-free", call_alloc_free },
 	{ "open-null", call_open },
+	{ "ioctl-passing", call_passing },
+	{ "ioctl-notified", call_notified },
+	{ "map-unmap", call_map },
 	{ "getppid", call_elsewhere },
 };
 #define KINDS (sizeof(kinds) / sizeof(kinds[0]))
@@ -93,6 +123,8 @@ int main(int argc, char **argv)
 		return 2;
 	settings.own_handles = false;
 	client_open(&session, &settings);
+	nowhere = open("/dev/null", O_RDWR | O_CLOEXEC);
+	program = open("/proc/self/exe", O_RDONLY | O_CLOEXEC);
 	/* Once for what is made at the first call only. */
 	measure(count / 10 + 1);
 	measure(count);
