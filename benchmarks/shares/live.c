@@ -36,8 +36,8 @@ static int add_groups(struct shares *shares, struct member *member)
 	program->start += now;
 	program->end = program->end == WORK_NEVER ? WORK_NEVER : program->end + now;
 	for (index = 0; index < member->of.groups; index++) {
-		member->group[index] = work_group_add(shares->work, 0);
-		member->channel[index] = work_channel_add(shares->work, member->group[index], program->depth);
+		member->group[index] = work_group_add(shares->work, 0, true);
+		member->channel[index] = work_channel_add(shares->work, member->group[index], program->depth, true);
 		if (member->channel[index] == WORK_NONE)
 			return -1;
 		if (program->steps)

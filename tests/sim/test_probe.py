@@ -57,4 +57,4 @@ def test_controls_of_a_version(start: Start, version: str) -> None:
         *("schedule-channel=1", "schedule=1", "bind=1", "disable=1", "enable", "runlist-policy=1"),
         *("runlist-policy=0:1", "compute-policy=1", "scheduling"),
     )
-    assert "slice=7 compute-policy=1 scheduling status=0x0" in "\n".join(lines)
+    assert "slice=7 compute-policy=0 scheduling status=0x0" in "\n".join(lines)

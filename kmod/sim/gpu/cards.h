@@ -60,8 +60,6 @@ struct card {
 	uint32_t opens; /* of its node */
 	struct backing *registers; /* which clients map */
 	struct engines *engines; /* NULL: no channel group was ever made on it */
-	uint32_t compute_timeslice; /* the compute policy, which the driver only keeps */
-	uint64_t policy_client; /* which has set the policy of the runlists, by number */
 	uint8_t uuid[16];
 	char uuid_text[SIM_UUID_TEXT];
 };

@@ -147,7 +147,7 @@ static uint32_t make_group(struct sim *sim, const struct object *object, uint32_
 		return NV_ERR_NO_MEMORY;
 	engines_advance(sim, object->card);
 	group->engine = engine_of(engine);
-	group->id = work_group_add_idle(card->engines->work, group->engine);
+	group->id = work_group_add(card->engines->work, group->engine, false);
 	if (group->id == WORK_NONE) {
 		free(group);
 		return NV_ERR_NO_FREE_FIFOS;
@@ -173,7 +173,7 @@ static uint32_t add_channel(struct engines *engines, struct engine_group *group,
 	/* kchangrpAddChannel_IMPL() */
 	if (group->count == WORK_GROUP_CHANNELS)
 		return NV_ERR_INSUFFICIENT_RESOURCES;
-	channel->id = work_channel_add_idle(engines->work, group->id, channel->queue);
+	channel->id = work_channel_add(engines->work, group->id, channel->queue, false);
 	return channel->id == WORK_NONE ? NV_ERR_NO_FREE_FIFOS : NV_OK;
 }
 
@@ -267,7 +267,7 @@ uint32_t engines_bind(struct sim *sim, struct engine_group *group, uint32_t type
 	/* kfifoRunlistSetId */
 	if (group->is_bound)
 		return NV_ERR_INVALID_STATE;
-	id = work_group_add_idle(engines->work, engine);
+	id = work_group_add(engines->work, engine, false);
 	if (id == WORK_NONE)
 		return NV_ERR_NO_FREE_FIFOS;
 	samples_keep(engines, group);
@@ -278,6 +278,6 @@ uint32_t engines_bind(struct sim *sim, struct engine_group *group, uint32_t type
 	group->sampled = 0;
 	work_group_timeslice(engines->work, id, group->timeslice);
 	for (channel = group->channels; channel; channel = channel->next)
-		channel->id = work_channel_add_idle(engines->work, id, channel->queue);
+		channel->id = work_channel_add(engines->work, id, channel->queue, false);
 	return NV_OK;
 }

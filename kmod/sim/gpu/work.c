@@ -40,7 +40,7 @@ void work_on_done(struct work *work, work_done_fn done, void *ctx)
 	work->done_ctx = ctx;
 }
 
-static uint32_t add_group(struct work *work, uint32_t engine, bool scheduled, enum work_level level)
+uint32_t work_group_add(struct work *work, uint32_t engine, bool scheduled)
 {
 	uint32_t index = 0;
 
@@ -52,7 +52,6 @@ static uint32_t add_group(struct work *work, uint32_t engine, bool scheduled, en
 		.used = true,
 		.scheduled = scheduled,
 		.engine = engine,
-		.level = level,
 		.serial = ++work->serial,
 		.slice = work_slice(WORK_SLICE_DEFAULT),
 		.next_channel = WORK_NONE,
@@ -60,16 +59,6 @@ static uint32_t add_group(struct work *work, uint32_t engine, bool scheduled, en
 	if (index >= work->groups)
 		work->groups = index + 1;
 	return index;
-}
-
-uint32_t work_group_add(struct work *work, uint32_t engine)
-{
-	return add_group(work, engine, true, WORK_LEVEL_LOW);
-}
-
-uint32_t work_group_add_idle(struct work *work, uint32_t engine)
-{
-	return add_group(work, engine, false, WORK_LEVEL_MEDIUM);
 }
 
 /* A scheduled group has changed: make its runlist anew. */
@@ -96,7 +85,7 @@ static void join(struct work *work, uint32_t index, uint32_t number)
 	group->channels++;
 }
 
-static uint32_t add_channel(struct work *work, uint32_t group, uint32_t queue, bool enabled)
+uint32_t work_channel_add(struct work *work, uint32_t group, uint32_t queue, bool enabled)
 {
 	uint32_t index = 0;
 
@@ -115,16 +104,6 @@ static uint32_t add_channel(struct work *work, uint32_t group, uint32_t queue, b
 	join(work, index, group);
 	changed(work, group);
 	return index;
-}
-
-uint32_t work_channel_add(struct work *work, uint32_t group, uint32_t queue)
-{
-	return add_channel(work, group, queue, true);
-}
-
-uint32_t work_channel_add_idle(struct work *work, uint32_t group, uint32_t queue)
-{
-	return add_channel(work, group, queue, false);
 }
 
 static void leave_group(struct work *work, uint32_t index)

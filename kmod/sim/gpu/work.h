@@ -10,7 +10,7 @@
  * Work comes into a channel's queue by a store and a doorbell, so no call is needed for it.
  *
  * Simpler than a card: an engine runs one kernel at a time, and the channels of a group alternate kernel by kernel; a
- * group lies on one runlist; memory, semaphores and faults are not there. Lengths of kernels, costs of a switch and of a
+ * group lies once on one runlist, whatever its interleave level; memory, semaphores and faults are not there. Lengths of kernels, costs of a switch and of a
  * scheduling control are parameters: no source has them.
  *
  * One card is used by one thread at a time. All times are in nanoseconds since work_create().
@@ -38,9 +38,6 @@
 #define WORK_SLICE_SCALE_MAX 15u
 /* 128 << 3 (NV_RAMRL_ENTRY_TSG_TIMESLICE_TIMEOUT_128, ..._SCALE_3), which the driver calls microseconds. */
 #define WORK_SLICE_DEFAULT 1024u
-
-/* Frequency of a group in interleaved runlists (NVA06C_CTRL_INTERLEAVE_LEVEL_*). */
-enum work_level { WORK_LEVEL_LOW, WORK_LEVEL_MEDIUM, WORK_LEVEL_HIGH };
 
 struct work_setup {
 	uint32_t engines;
@@ -89,12 +86,10 @@ struct work;
 struct work *work_create(const struct work_setup *setup);
 void work_destroy(struct work *work);
 void work_on_done(struct work *work, work_done_fn done, void *ctx);
-/* An identifier; WORK_NONE: no such engine or group, or none left. A group is scheduled, a channel enabled. */
-uint32_t work_group_add(struct work *work, uint32_t engine);
-uint32_t work_channel_add(struct work *work, uint32_t group, uint32_t queue);
-/* The same as the driver does it: not scheduled nor enabled, with level MEDIUM (kernel_channel_group_api.c). */
-uint32_t work_group_add_idle(struct work *work, uint32_t engine);
-uint32_t work_channel_add_idle(struct work *work, uint32_t group, uint32_t queue);
+/* An identifier; WORK_NONE: no such engine or group, or none left. The driver's groups are not scheduled at first, and its
+ * channels not enabled (kernel_channel_group_api.c). */
+uint32_t work_group_add(struct work *work, uint32_t engine, bool scheduled);
+uint32_t work_channel_add(struct work *work, uint32_t group, uint32_t queue, bool enabled);
 /* Removes the group with its channels. Work that is left in them is lost, as on a card. 0, or -ENOENT. */
 int work_group_remove(struct work *work, uint32_t group);
 int work_channel_remove(struct work *work, uint32_t channel);
@@ -125,16 +120,8 @@ int work_channels_disable(
 	struct work *work, const uint32_t *channels, uint32_t count, bool disable, bool only_scheduling);
 /* GPFIFO_SCHEDULE of a group: off the runlist, or on it again. */
 int work_group_schedule(struct work *work, uint32_t group, bool enable);
-/* PREEMPT of a group: it leaves, and runs again after the others. */
-int work_group_preempt(struct work *work, uint32_t group);
 /* SET_TIMESLICE. */
 int work_group_timeslice(struct work *work, uint32_t group, uint64_t us);
-/* SET_INTERLEAVE_LEVEL and MAKE_REALTIME. */
-int work_group_level(struct work *work, uint32_t group, uint32_t level);
-int work_group_realtime(struct work *work, uint32_t group, bool realtime);
-/* RESTART_RUNLIST of an engine; FIFO_RUNLIST_SET_SCHED_POLICY, which is one for all of them. */
-int work_runlist_restart(struct work *work, uint32_t engine);
-int work_runlists_interleave(struct work *work, bool interleave);
 /* Calls that have not acted yet, and groups that still have to leave: 0 when a caller that waits would return. */
 uint32_t work_pending(const struct work *work);
 

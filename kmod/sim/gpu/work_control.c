@@ -80,44 +80,9 @@ int work_group_schedule(struct work *work, uint32_t group, bool enable)
 	return on_group(work, group, WORK_COMMAND_SCHEDULE, enable);
 }
 
-int work_group_preempt(struct work *work, uint32_t group)
-{
-	return on_group(work, group, WORK_COMMAND_PREEMPT, 0);
-}
-
 int work_group_timeslice(struct work *work, uint32_t group, uint64_t us)
 {
 	return on_group(work, group, WORK_COMMAND_TIMESLICE, us);
-}
-
-int work_group_level(struct work *work, uint32_t group, uint32_t level)
-{
-	return level > WORK_LEVEL_HIGH ? -EINVAL : on_group(work, group, WORK_COMMAND_LEVEL, level);
-}
-
-int work_group_realtime(struct work *work, uint32_t group, bool realtime)
-{
-	return on_group(work, group, WORK_COMMAND_REALTIME, realtime);
-}
-
-int work_runlist_restart(struct work *work, uint32_t engine)
-{
-	if (engine >= work->setup.engines)
-		return -ENOENT;
-	if (!make_room(work, 1))
-		return -ENOMEM;
-	push(work, (struct work_command){ .kind = WORK_COMMAND_RESTART, .target = engine });
-	work_settle(work);
-	return 0;
-}
-
-int work_runlists_interleave(struct work *work, bool interleave)
-{
-	if (!make_room(work, 1))
-		return -ENOMEM;
-	push(work, (struct work_command){ .kind = WORK_COMMAND_INTERLEAVE, .value = interleave });
-	work_settle(work);
-	return 0;
 }
 
 static void apply_to_channel(struct work *work, const struct work_command *command)
@@ -148,51 +113,23 @@ static void apply_to_group(struct work *work, const struct work_command *command
 	if (!group->used || group->serial != command->serial)
 		return;
 	engine = &work->engine[group->engine];
-	switch (command->kind) {
-	case WORK_COMMAND_TIMESLICE:
+	if (command->kind == WORK_COMMAND_TIMESLICE) {
 		group->slice = work_slice(command->value);
 		runlist_restart(engine);
 		return;
-	case WORK_COMMAND_SCHEDULE:
-		group->scheduled = command->value;
-		break;
-	case WORK_COMMAND_LEVEL:
-		group->level = (uint32_t)command->value;
-		break;
-	case WORK_COMMAND_REALTIME:
-		group->realtime = command->value;
-		break;
-	default:
-		break;
 	}
-	if (command->kind != WORK_COMMAND_PREEMPT)
-		runlist_submit(work, group->engine);
-	if (engine->loaded == command->target && (command->kind == WORK_COMMAND_PREEMPT || !group->scheduled))
+	group->scheduled = command->value;
+	runlist_submit(work, group->engine);
+	if (engine->loaded == command->target && !group->scheduled)
 		engine_leave(engine, WORK_FORCED);
 }
 
 static void apply(struct work *work, const struct work_command *command)
 {
-	uint32_t index;
-
-	switch (command->kind) {
-	case WORK_COMMAND_ENABLE:
-	case WORK_COMMAND_DISABLE:
-	case WORK_COMMAND_DISABLE_SCHEDULING:
-		apply_to_channel(work, command);
-		return;
-	case WORK_COMMAND_RESTART:
-		runlist_restart(&work->engine[command->target]);
-		return;
-	case WORK_COMMAND_INTERLEAVE:
-		work->interleaved = command->value;
-		for (index = 0; index < work->setup.engines; index++)
-			runlist_submit(work, index);
-		return;
-	default:
+	if (command->kind == WORK_COMMAND_SCHEDULE || command->kind == WORK_COMMAND_TIMESLICE)
 		apply_to_group(work, command);
-		return;
-	}
+	else
+		apply_to_channel(work, command);
 }
 
 static uint64_t commands_next(const struct work *work)

@@ -1,10 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
  * One engine of the simulated card: its runlist, the group whose context is loaded, the kernel that runs, and the time
- * of the next change. In an interleaved runlist, each group of level LOW comes once, each group of level MEDIUM before
- * every LOW group, and each group of level HIGH before every LOW and every MEDIUM group. ctrla06c.h
- * (NVA06C_CTRL_CMD_SET_INTERLEAVE_LEVEL) says how often each level comes; NVIDIA has not published the order. The
- * driver gives realtime groups the level HIGH and puts them first.
+ * of the next change.
  */
 #include "work_inside.h"
 
@@ -38,105 +35,39 @@ static bool group_is_runnable(const struct work *work, uint32_t group)
 	return false;
 }
 
-/* The number of places in the interleaved runlist. */
-static uint64_t runlist_length(const struct work_engine *engine)
+/* The next runnable group after the cursor, or WORK_NONE. *place: its place in the runlist. */
+static uint32_t runlist_next(const struct work *work, const struct work_engine *engine, uint32_t *place)
 {
-	uint64_t high = engine->begin[1], medium = engine->begin[2] - high, low = engine->begin[3] - engine->begin[2];
+	uint32_t at = engine->cursor, left;
 
-	if (low)
-		return low * (medium * (high + 1) + high + 1);
-	return medium ? medium * (high + 1) : high;
-}
-
-/* The group at a place of the interleaved runlist, which repeats higher levels before each group of a lower level. */
-static uint32_t runlist_at(const struct work_engine *engine, uint64_t place)
-{
-	uint64_t high = engine->begin[1], medium = engine->begin[2] - high, low = engine->begin[3] - engine->begin[2];
-	uint64_t mediums = medium * (high + 1), round = mediums + high + 1, within;
-
-	if (!low && !medium)
-		return engine->order[place];
-	within = low ? place % round : place;
-	if (within < mediums) {
-		if (within % (high + 1) < high)
-			return engine->order[within % (high + 1)];
-		return engine->order[high + within / (high + 1)];
-	}
-	if (within - mediums < high)
-		return engine->order[within - mediums];
-	return engine->order[engine->begin[2] + place / round];
-}
-
-/* Whether a group other than `group` has work and may run. WORK_NONE: whether any group does. */
-static bool runlist_has_other(const struct work *work, const struct work_engine *engine, uint32_t group)
-{
-	uint32_t index;
-
-	for (index = 0; index < engine->begin[WORK_LEVELS]; index++) {
-		if (engine->order[index] != group && group_is_runnable(work, engine->order[index]))
-			return true;
-	}
-	return false;
-}
-
-/* The next runnable group after the cursor, or WORK_NONE. *place: its place in the interleaved runlist. */
-static uint32_t runlist_next(const struct work *work, const struct work_engine *engine, uint64_t *place)
-{
-	uint64_t length = runlist_length(engine), at = engine->cursor, left;
-
-	if (!runlist_has_other(work, engine, WORK_NONE))
-		return WORK_NONE;
-	for (left = length; left; left--) {
-		at = at + 1 < length ? at + 1 : 0;
-		if (group_is_runnable(work, runlist_at(engine, at))) {
+	for (left = engine->length; left; left--) {
+		at = at + 1 < engine->length ? at + 1 : 0;
+		if (group_is_runnable(work, engine->runlist[at])) {
 			*place = at;
-			return runlist_at(engine, at);
+			return engine->runlist[at];
 		}
 	}
 	return WORK_NONE;
 }
 
-static uint32_t level_of(const struct work *work, const struct work_group *group)
-{
-	if (group->realtime)
-		return WORK_LEVEL_HIGH;
-	return work->interleaved ? group->level : WORK_LEVEL_LOW;
-}
-
-/* Append the scheduled groups of a level to the runlist. */
-static void runlist_append(struct work *work, struct work_engine *engine, uint32_t level, bool realtime)
-{
-	uint32_t index, number = (uint32_t)(engine - work->engine);
-
-	for (index = 0; index < work->groups; index++) {
-		const struct work_group *group = &work->group[index];
-
-		if (group->used && group->scheduled && group->channels && group->engine == number &&
-			group->realtime == realtime && level_of(work, group) == level)
-			engine->order[engine->begin[WORK_LEVELS]++] = (uint16_t)index;
-	}
-}
-
 void runlist_restart(struct work_engine *engine)
 {
-	engine->cursor = runlist_length(engine) - 1; /* so that runlist_next() starts with the first place */
+	engine->cursor = engine->length - 1; /* so that runlist_next() starts with the first place */
 	engine_leave(engine, WORK_EXPIRED);
 }
 
 void runlist_submit(struct work *work, uint32_t number)
 {
 	struct work_engine *engine = &work->engine[number];
+	uint32_t index;
 
-	memset(engine->begin, 0, sizeof(engine->begin));
-	runlist_append(work, engine, WORK_LEVEL_HIGH, true);
-	runlist_append(work, engine, WORK_LEVEL_HIGH, false);
-	engine->begin[1] = engine->begin[3];
-	runlist_append(work, engine, WORK_LEVEL_MEDIUM, false);
-	engine->begin[2] = engine->begin[3];
-	runlist_append(work, engine, WORK_LEVEL_LOW, false);
-	/* Without interleaving, the whole list counts as one level, so that each group comes once, in this order. */
-	if (!work->interleaved)
-		engine->begin[1] = engine->begin[2] = engine->begin[3];
+	engine->length = 0;
+	for (index = 0; index < work->groups; index++) {
+		const struct work_group *group = &work->group[index];
+
+		if (group->used && group->scheduled && group->channels && group->engine == number)
+			engine->runlist[engine->length++] = (uint16_t)index;
+	}
 	runlist_restart(engine);
 }
 
@@ -296,8 +227,7 @@ static bool load(struct work *work, struct work_engine *engine)
 static void hand_over(struct work *work, struct work_engine *engine)
 {
 	bool forced = engine->leave == WORK_FORCED, is_cut = false;
-	uint32_t loaded = engine->loaded;
-	uint64_t place;
+	uint32_t loaded = engine->loaded, place;
 
 	if (engine->channel != WORK_NONE)
 		is_cut = work_head(&work->channel[engine->channel])->progress > 0;

@@ -36,8 +36,6 @@ struct work_channel {
 struct work_group {
 	bool used;
 	bool scheduled;
-	bool realtime;
-	uint32_t level;
 	uint32_t engine;
 	uint64_t serial;
 	uint64_t slice;
@@ -51,17 +49,15 @@ struct work_group {
 	uint64_t cancelled;
 };
 
-#define WORK_LEVELS 3u
-
 enum work_state { WORK_IDLE, WORK_SWITCHING, WORK_RUNNING, WORK_SAVING };
 /* Reason for a group to leave: its slice is over, or a command forces it. */
 enum work_leave { WORK_STAYS, WORK_EXPIRED, WORK_FORCED };
 
 struct work_engine {
-	/* The runlist: groups by their levels, the highest first, each once; where each level begins. */
-	uint16_t order[WORK_GROUPS];
-	uint32_t begin[WORK_LEVELS + 1];
-	uint64_t cursor; /* which was served last, as a place in the list that the levels make of it */
+	/* The runlist, and the place in it that was served last. */
+	uint16_t runlist[WORK_GROUPS];
+	uint32_t length;
+	uint32_t cursor;
 	enum work_state state;
 	enum work_leave leave;
 	uint32_t loaded; /* a group, or WORK_NONE */
@@ -79,12 +75,7 @@ enum work_command_kind {
 	WORK_COMMAND_DISABLE,
 	WORK_COMMAND_DISABLE_SCHEDULING,
 	WORK_COMMAND_SCHEDULE,
-	WORK_COMMAND_PREEMPT,
 	WORK_COMMAND_TIMESLICE,
-	WORK_COMMAND_LEVEL,
-	WORK_COMMAND_REALTIME,
-	WORK_COMMAND_RESTART,
-	WORK_COMMAND_INTERLEAVE,
 };
 
 struct work_command {
@@ -99,7 +90,6 @@ struct work_command {
 struct work {
 	struct work_setup setup;
 	uint64_t now;
-	bool interleaved;
 	bool inside; /* work_advance() runs, and carries out all commands of that time */
 	bool kicked;
 	work_done_fn done;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
  * Controls on channels and channel groups, and those on a subdevice and a device that are about them (kernel_fifo_ctrl.c,
- * ctrl2080fifo.h, ctrl0080fifo.h) or about the division of compute (subdevice_ctrl_gpu_kernel.c). The checks of the
+ * ctrl2080fifo.h, ctrl0080fifo.h). The checks of the
  * driver's half on the processor are from its sources (kernel_channel_group_api.c, kernel_channel.c); the rest happens
  * in the card's firmware, and follows the headers' description of each call (ctrla06c.h, ctrla06fgpfifo.h).
  * FIFO_DISABLE_CHANNELS returns when the channels have left, unless it is about scheduling only; where time is set, they
@@ -152,42 +152,8 @@ static uint32_t do_disable_channels(struct control *control, struct object *obje
 	return engines_status(work_channels_disable(work, ids, count, disable, params[at->bOnlyDisableScheduling]));
 }
 
-/* The client that has set the policy keeps others from setting another one. */
-static uint32_t do_policy_of_runlists(struct control *control, struct object *object)
-{
-	const __auto_type at = &control->abi->NV2080_CTRL_FIFO_RUNLIST_SET_SCHED_POLICY_PARAMS;
-	struct card *card = &control->sim->cards[object->card];
-	uint32_t flags = get32(control->params, at->flags), policy = get32(control->params, at->schedPolicy);
-	uint32_t status;
-	bool restore = flags >> NV2080_CTRL_CMD_FIFO_RUNLIST_SET_SCHED_POLICY_FLAGS_RESTORE_SHIFT &
-		NV2080_CTRL_CMD_FIFO_RUNLIST_SET_SCHED_POLICY_FLAGS_RESTORE_MASK;
-
-	if (!restore && policy > NV2080_CTRL_FIFO_RUNLIST_SCHED_POLICY_CHANNEL_INTERLEAVED_WDDM)
-		return NV_ERR_NOT_SUPPORTED;
-	if (card->policy_client != object->client->number && client_numbered(control->sim, card->policy_client))
-		return NV_ERR_INVALID_STATE;
-	status = engines_need(control->sim, object->card);
-	if (status != NV_OK)
-		return status;
-	card->policy_client = restore ? 0 : object->client->number;
-	return engines_status(work_runlists_interleave(
-		card->engines->work, !restore && policy != NV2080_CTRL_FIFO_RUNLIST_SCHED_POLICY_DEFAULT));
-}
-
-/* The card records the policy for clients that ask: CUDA sets the time slices by it. */
-static uint32_t do_set_compute_policy(struct control *control, struct object *object)
-{
-	const __auto_type at = &control->abi->NV2080_CTRL_GPU_SET_COMPUTE_POLICY_CONFIG_PARAMS;
-	uint32_t timeslice = get32(control->params, at->config_data_timeslice);
-
-	if (get32(control->params, at->config_type) != NV2080_CTRL_GPU_COMPUTE_POLICY_TIMESLICE ||
-		timeslice >= NV2080_CTRL_CMD_GPU_COMPUTE_TIMESLICE_MAX)
-		return NV_ERR_INVALID_ARGUMENT;
-	control->sim->cards[object->card].compute_timeslice = timeslice;
-	return NV_OK;
-}
-
-static uint32_t do_get_compute_policy(struct control *control, struct object *object)
+/* CUDA sets the time slices by it. */
+static uint32_t control_compute_policy(struct control *control)
 {
 	const struct nv_abi *abi = control->abi;
 	const __auto_type at = &abi->NV2080_CTRL_GPU_GET_COMPUTE_POLICY_CONFIG_PARAMS;
@@ -196,27 +162,8 @@ static uint32_t do_get_compute_policy(struct control *control, struct object *ob
 	put32(control->params, at->numConfigs, 1);
 	put32(first, abi->NV2080_CTRL_GPU_COMPUTE_POLICY_CONFIG.type, NV2080_CTRL_GPU_COMPUTE_POLICY_TIMESLICE);
 	put32(first, abi->NV2080_CTRL_GPU_COMPUTE_POLICY_CONFIG.data_timeslice,
-		control->sim->cards[object->card].compute_timeslice);
+		NV2080_CTRL_CMD_GPU_COMPUTE_TIMESLICE_DEFAULT);
 	return NV_OK;
-}
-
-/* The time slice of a channel is that of its group; the driver's own memory of it stays as it was. */
-static uint32_t do_channel_properties(struct control *control, struct object *object)
-{
-	const __auto_type at = &control->abi->NV0080_CTRL_FIFO_SET_CHANNEL_PROPERTIES_PARAMS;
-	uint32_t property = get32(control->params, at->property);
-	const struct object *channel =
-		channel_of(control->sim, object->client->handle, get32(control->params, at->hChannel), object->card);
-
-	if (!channel)
-		return NV_ERR_INVALID_CHANNEL;
-	if (property > NV0080_CTRL_FIFO_SET_CHANNEL_PROPERTIES_RESETENGINECONTEXT_NOPREEMPT)
-		return NV_ERR_INVALID_ARGUMENT;
-	/* Time slices cannot be switched off, and the others are for tests of the chip. */
-	if (property != NV0080_CTRL_FIFO_SET_CHANNEL_PROPERTIES_ENGINETIMESLICEINMICROSECONDS)
-		return NV_ERR_NOT_SUPPORTED;
-	return engines_status(
-		work_group_timeslice(work_of(control, channel), channel->group->id, get64(control->params, at->value)));
 }
 
 /* Enables or disables the channel, or all of the group, in the way that both halves of the driver say. */
@@ -282,47 +229,6 @@ static uint32_t do_get_timeslice(struct control *control, struct object *object)
 	return NV_OK;
 }
 
-static uint32_t do_preempt(struct control *control, struct object *object)
-{
-	const struct nv_layout_NVA06C_CTRL_PREEMPT_PARAMS *at = &control->abi->NVA06C_CTRL_PREEMPT_PARAMS;
-
-	if (control->params[at->bManualTimeout] &&
-		get32(control->params, at->timeoutUs) > NVA06C_CTRL_CMD_PREEMPT_MAX_MANUAL_TIMEOUT_US)
-		return NV_ERR_INVALID_ARGUMENT;
-	return engines_status(work_group_preempt(work_of(control, object), object->group->id));
-}
-
-static uint32_t do_interleave(struct control *control, struct object *object)
-{
-	const struct nv_abi *abi = control->abi;
-	uint32_t level = object->channel ?
-		get32(control->params, abi->NVA06F_CTRL_INTERLEAVE_LEVEL_PARAMS.channelInterleaveLevel) :
-		get32(control->params, abi->NVA06C_CTRL_INTERLEAVE_LEVEL_PARAMS.tsgInterleaveLevel);
-
-	if (level > NVA06C_CTRL_INTERLEAVE_LEVEL_HIGH)
-		return NV_ERR_INVALID_ARGUMENT;
-	return engines_status(work_group_level(work_of(control, object), object->group->id, level));
-}
-
-static uint32_t do_realtime(struct control *control, struct object *object)
-{
-	bool realtime = control->params[control->abi->NVA06C_CTRL_MAKE_REALTIME_PARAMS.bRealtime];
-
-	return engines_status(work_group_realtime(work_of(control, object), object->group->id, realtime));
-}
-
-static uint32_t do_restart(struct control *control, struct object *object)
-{
-	const __auto_type at = &control->abi->NVA06F_CTRL_RESTART_RUNLIST_PARAMS;
-	struct work *work = work_of(control, object);
-	struct work_engine_figures figures;
-
-	if (!control->params[at->bForceRestart] && work_engine_figures(work, object->group->engine, &figures) == 0 &&
-		figures.group == object->group->id && figures.channel != WORK_NONE)
-		return NV_OK;
-	return engines_status(work_runlist_restart(work, object->group->engine));
-}
-
 static const struct control_entry entries[] = {
 	{ NV_CONTROL(NV2080, GR_GET_CTX_BUFFER_SIZE), .run = do_context_size },
 	{ NVC36F_CTRL_CMD_GPFIFO_GET_WORK_SUBMIT_TOKEN,
@@ -330,23 +236,13 @@ static const struct control_entry entries[] = {
 	{ NVC36F_CTRL_GET_CLASS_ENGINEID, CARD_PARAMS(NVC36F_CTRL_GET_CLASS_ENGINEID_PARAMS), .run = do_class_engine },
 	{ CARD_CONTROL(NV0080, FIFO_GET_CHANNELLIST), .answer = control_channel_list },
 	{ NV_CONTROL(NV2080, FIFO_DISABLE_CHANNELS), .run = do_disable_channels },
-	{ NV_CONTROL(NV2080, FIFO_RUNLIST_SET_SCHED_POLICY), .run = do_policy_of_runlists, .rights = RIGHTS_NICE },
-	{ NV_CONTROL(NV2080, GPU_SET_COMPUTE_POLICY_CONFIG), .run = do_set_compute_policy, .rights = RIGHTS_ADMIN },
-	{ NV_CONTROL(NV2080, GPU_GET_COMPUTE_POLICY_CONFIG), .run = do_get_compute_policy },
-	{ NV_CONTROL(NV0080, FIFO_SET_CHANNEL_PROPERTIES), .run = do_channel_properties },
+	{ NV_CONTROL(NV2080, GPU_GET_COMPUTE_POLICY_CONFIG), .answer = control_compute_policy },
 	{ NVA06C_CTRL_CMD_GPFIFO_SCHEDULE, NV_PARAMS(NVA06F_CTRL_GPFIFO_SCHEDULE_PARAMS), .run = do_schedule },
 	{ NVA06C_CTRL_CMD_BIND, NV_PARAMS(NVA06F_CTRL_BIND_PARAMS), .run = do_bind },
 	{ NVA06C_CTRL_CMD_SET_TIMESLICE, NV_PARAMS(NVA06C_CTRL_TIMESLICE_PARAMS), .run = do_set_timeslice },
 	{ NVA06C_CTRL_CMD_GET_TIMESLICE, NV_PARAMS(NVA06C_CTRL_TIMESLICE_PARAMS), .run = do_get_timeslice },
-	{ NV_CONTROL(NVA06C, PREEMPT), .run = do_preempt },
-	{ NVA06C_CTRL_CMD_SET_INTERLEAVE_LEVEL, NV_PARAMS(NVA06C_CTRL_INTERLEAVE_LEVEL_PARAMS), .run = do_interleave,
-		.rights = RIGHTS_NICE },
-	{ NV_CONTROL(NVA06C, MAKE_REALTIME), .run = do_realtime, .rights = RIGHTS_NICE },
 	{ NV_CONTROL(NVA06F, GPFIFO_SCHEDULE), .run = do_schedule },
 	{ NV_CONTROL(NVA06F, BIND), .run = do_bind },
-	{ NVA06F_CTRL_CMD_SET_INTERLEAVE_LEVEL, NV_PARAMS(NVA06F_CTRL_INTERLEAVE_LEVEL_PARAMS), .run = do_interleave,
-		.rights = RIGHTS_NICE },
-	{ NV_CONTROL(NVA06F, RESTART_RUNLIST), .run = do_restart, .rights = RIGHTS_NICE },
 };
 
 const struct control_set controls_channel = CONTROL_SET(entries);

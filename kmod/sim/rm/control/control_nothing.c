@@ -66,6 +66,15 @@ static const struct control_entry entries[] = {
 	{ NV2080_CTRL_CMD_GPU_RELEASE_COMPUTE_MODE_RESERVATION, NO_PARAMS },
 	/* The driver would write a channel's token there whenever it changes, which it does not here. */
 	{ CARD_CONTROL(NVC36F, GPFIFO_SET_WORK_SUBMIT_TOKEN_NOTIF_INDEX) },
+	/* These change how often a group comes, and when; on a simulated card each comes once, in one order. */
+	{ NVA06C_CTRL_CMD_SET_INTERLEAVE_LEVEL, NV_PARAMS(NVA06C_CTRL_INTERLEAVE_LEVEL_PARAMS), .rights = RIGHTS_NICE },
+	{ NVA06F_CTRL_CMD_SET_INTERLEAVE_LEVEL, NV_PARAMS(NVA06F_CTRL_INTERLEAVE_LEVEL_PARAMS), .rights = RIGHTS_NICE },
+	{ NV_CONTROL(NVA06C, MAKE_REALTIME), .rights = RIGHTS_NICE },
+	{ NV_CONTROL(NVA06C, PREEMPT) },
+	{ NV_CONTROL(NVA06F, RESTART_RUNLIST), .rights = RIGHTS_NICE },
+	{ NV_CONTROL(NV2080, FIFO_RUNLIST_SET_SCHED_POLICY), .rights = RIGHTS_NICE },
+	{ NV_CONTROL(NV2080, GPU_SET_COMPUTE_POLICY_CONFIG), .rights = RIGHTS_ADMIN },
+	{ NV_CONTROL(NV0080, FIFO_SET_CHANNEL_PROPERTIES) },
 	{ CARD_CONTROL(NV503C, UNREGISTER_VA_SPACE) },
 	{ CARD_CONTROL(NV503C, UNREGISTER_VIDMEM) },
 	/* Clocks stay as they are whether a program computes or not. */
