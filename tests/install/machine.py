@@ -90,7 +90,7 @@ def node(root: Path, **changed: dict[str, Any]) -> Node:
 
 def card(**changed: Any) -> Card:
     """Return an ordinary card."""
-    return replace(Card("0000:01:00.0", "NVIDIA A10", "GPU-5a1f", 0, "580.142", mig=False), **changed)
+    return replace(Card("0000:01:00.0", "NVIDIA A10", "GPU-5a1f", "580.142", mig=False), **changed)
 
 
 def tool(name: str, version: str | None) -> Program:

@@ -36,15 +36,11 @@ OPEN, PROPRIETARY = "open", "proprietary"
 
 @dataclass(frozen=True, slots=True)
 class Card:
-    """One card. minor and firmware are None where the driver does not tell.
-
-    firmware: the GSP's, None where the driver runs the card without. mig: None where nobody could tell.
-    """
+    """One card. firmware: None where the driver runs it without; mig: None where that is not known."""
 
     bus: str
     model: str
     uuid: str
-    minor: int | None
     firmware: str | None
     mig: bool | None
 
@@ -63,7 +59,6 @@ class Driver:
     uvm: bool
     """Whether its part for managed memory is loaded."""
     cards: tuple[Card, ...]
-    library: Path | None
     library_problem: str | None
     """Why MIG could not be asked for."""
 
@@ -73,7 +68,7 @@ def gather(root: Path, release: str | None) -> Driver:
     said = files.text(root, f"{DRIVER}/version") or ""
     loaded, kind = parse_version(said)
     cards = tuple(_card(root, bus) for bus in files.names(root, f"{DRIVER}/gpus")[:MAX_CARDS])
-    library, problem = None, None
+    problem = None
     if str(root) == "/" and loaded is not None:
         try:
             library = find_library()
@@ -89,7 +84,6 @@ def gather(root: Path, release: str | None) -> Driver:
         installed=is_installed(listed or ""),
         uvm="nvidia-uvm" in (files.text(root, "/proc/devices") or "").split(),
         cards=cards,
-        library=library,
         library_problem=problem,
     )
 
@@ -182,7 +176,6 @@ def _card(root: Path, bus: str) -> Card:
         bus=bus,
         model=said.get("Model", ""),
         uuid=said.get("GPU UUID", ""),
-        minor=int(minor) if known else None,
         firmware=firmware if firmware not in ("", "N/A") else None,
         mig=_has_instances(root, minor) if known else None,
     )

@@ -67,8 +67,8 @@ def test_sound_machine(tmp_path: Path) -> None:
     assert (found.driver.loaded, found.driver.kind, found.driver.known) == ("580.142", "open", True)
     assert found.driver.installed
     assert found.driver.uvm
-    assert [(one.bus, one.model, one.minor, one.firmware) for one in found.driver.cards] == [
-        ("0000:01:00.0", "NVIDIA A10", 0, "580.142")
+    assert [(one.bus, one.model, one.firmware) for one in found.driver.cards] == [
+        ("0000:01:00.0", "NVIDIA A10", "580.142")
     ]
     assert found.software.fuse == Path("/usr/lib/x86_64-linux-gnu/libfuse3.so.3")
     assert [one.name for one in found.software.engines] == ["docker", "podman"]
