@@ -7,6 +7,7 @@ run again: it does what is not done, and again the step at which it ended.
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -66,9 +67,7 @@ class Installer:
         missing = _missing(context, planned)
         context.store.tidy()
         if missing:
-            in_the_way = [line for step in missing for line in obstacles(context, step)]
-            if in_the_way:
-                raise CgpuError(f"{'; '.join(in_the_way)}; nothing was changed")
+            _check_obstacles(context, missing)
             context.store.facts.update(facts)
             self._do(context, missing)
         if missing or context.store.command:
@@ -85,13 +84,16 @@ class Installer:
 
     def show_install(self, request: Request) -> Iterator[str]:
         """Yield what install would do, as diffs and commands, and what is in the way. Raises CgpuError."""
-        context = self._context()
+        lines: list[str] = []
+        context = self._context(lines.append)
         _, planned, _ = self._plan(context, request)
         missing = _missing(context, planned)
         for step in missing:
-            yield f"# {step.title}"
-            yield from step.show(context)
-            yield from (f"problem: {line}" for line in obstacles(context, step))
+            lines.append(f"# {step.title}")
+            step.do(context)
+            yield from lines
+            lines.clear()
+        yield from (f"problem: {line}" for line in obstacles(self.root, context.edits))
         yield from (*context.notes, *planned.notes)
         if not missing and not planned.notes:
             yield "nothing to do"
@@ -121,22 +123,25 @@ class Installer:
 
     def show_uninstall(self) -> Iterator[str]:
         """Yield what uninstall would do. Writes nothing. Raises CgpuError."""
-        context = self._context()
+        lines: list[str] = []
+        context = self._context(lines.append)
         if not context.store.is_there:
             yield "nothing to do: there is nothing here that cgpu install has done"
             return
         yield from removal.consumers(self.root, self.runner, context.store.facts.get("runtimes", []))
         for name in reversed(context.store.steps):
             step = steps.named(name)
-            lines = list(step.show_undo(context))
+            title = step.undo_title(context)
+            step.undo(context)
             if lines:
-                yield f"# {step.undo_title(context)}"
+                yield f"# {title}"
             yield from lines
+            lines.clear()
         yield from context.notes
         yield f"# removes {context.store.folder}"
 
-    def _context(self) -> Context:
-        return Context(self.root, self.gather(), self.runner, Store.load(self.root), self.engines)
+    def _context(self, show: Callable[[str], None] | None = None) -> Context:
+        return Context(self.root, self.gather(), self.runner, Store.load(self.root), self.engines, show)
 
     def _do(self, context: Context, missing: Sequence[Step]) -> None:
         for number, step in enumerate(missing, 1):
@@ -195,6 +200,15 @@ def _missing(context: Context, planned: Plan) -> list[Step]:
     return [
         step for step in planned.steps if step.name in context.store.unfinished or not step.is_done(context)
     ]
+
+
+def _check_obstacles(context: Context, missing: Sequence[Step]) -> None:
+    """Have the steps say what they would edit. Raises CgpuError where a file cannot be changed."""
+    trial = dataclasses.replace(context, show=lambda _: None, edits=[])
+    for step in missing:
+        step.do(trial)
+    if in_the_way := list(obstacles(context.root, trial.edits)):
+        raise CgpuError(f"{'; '.join(in_the_way)}; nothing was changed")
 
 
 def _words(error: Exception) -> str:

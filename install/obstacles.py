@@ -4,21 +4,21 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from cgpu.install.places import on_node, target
-from cgpu.install.steps.step import Context, Step
+from cgpu.node_files import FileEdit
 
 
-def obstacles(context: Context, step: Step) -> Iterator[str]:
-    """Yield a line for each place where a step could not write. Raises CgpuError."""
+def obstacles(root: Path, edits: Sequence[FileEdit]) -> Iterator[str]:
+    """Yield a line for each place where edits could not be made. Raises CgpuError."""
     if os.geteuid() != 0:
         return  # only --dry-run, which says nothing of what root may do
     said = set()
-    for edit in step.edits(context):
-        name = on_node(context.root, edit.path)
-        real = target(context.root, name)
+    for edit in edits:
+        name = on_node(root, edit.path)
+        real = target(root, name)
         folder = next(place for place in real.parents if place.is_dir())
         for place in (folder, real):
             # access(2) asks for a read-only file system and the immutable flag, which stop root, too.

@@ -14,7 +14,6 @@ from cgpu.errors import CgpuError
 from cgpu.install import our_files
 from cgpu.install.places import (
     DAEMON_UNIT,
-    DKMS,
     DKMS_NAME,
     EXPORTER,
     KMOD,
@@ -33,7 +32,7 @@ from cgpu.install.places import (
 from cgpu.install.runner import must
 from cgpu.install.steps.engine import Engine
 from cgpu.install.steps.files import Files
-from cgpu.install.steps.module import Apply, Build, Displace, Load
+from cgpu.install.steps.module import Apply, Build, Load
 from cgpu.install.steps.step import Context, Step
 from cgpu.install.steps.systemd import Unit, UnitFiles, is_active
 from cgpu.node_files import below
@@ -88,7 +87,7 @@ def _add_daemon(context: Context, plan: Plan) -> None:
 
 def _add_module(context: Context, plan: Plan) -> None:
     apply = str(program(APPLY))
-    plan.steps += [*_sources(context), *_build(context)]
+    plan.steps += [*_sources(context), Build(__version__, context.node.kernel.release or "")]
     modprobe = our_files.modprobe_settings(context.root).encode()
     plan.steps.append(Files("modprobe", {MODPROBE: modprobe}))
     if not context.node.software.systemd:
@@ -153,14 +152,3 @@ def _sources(context: Context) -> Iterator[Step]:
         raise CgpuError(f"{KMOD / 'module'}: make dkms-source gave no files; install the package again")
     what = f"{len(wanted)} files of the module's sources to {place}"
     yield Files(f"sources-{__version__}", wanted, f"copies {what}", f"copy {what}")
-
-
-def _build(context: Context) -> Iterator[Step]:
-    release = context.node.kernel.release or ""
-    build = Build(__version__, release)
-    if not build.is_done(context):
-        folder = below(context.root, DKMS)
-        names = sorted(path.name for path in folder.iterdir()) if folder.is_dir() else []
-        others = [name for name in names if name != __version__ and (folder / name / release).is_dir()]
-        yield from (Displace(f"{version}/{release}") for version in others)
-    yield build

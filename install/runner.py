@@ -70,9 +70,14 @@ def find(name: str) -> str:
     raise CgpuError(f"{name}: is in none of {', '.join(FOLDERS)}; install it")
 
 
-def must(runner: Runner, words: Sequence[str], timeout: float = TIMEOUT_S) -> Done:
-    """Run a command that has to succeed. Raises CgpuError with the last line that it printed."""
+def must(
+    runner: Runner, words: Sequence[str], timeout: float = TIMEOUT_S, passes: Sequence[int] = ()
+) -> Done:
+    """Run a command that has to succeed. passes: statuses besides 0.
+
+    Raises CgpuError with the last line that it printed.
+    """
     done = runner.run(words, timeout)
-    if done.status != 0:
+    if done.status not in (0, *passes):
         raise CgpuError(f"{shlex.join(words)}: exit status {done.status}: {done.last_line()}")
     return done

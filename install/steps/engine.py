@@ -7,24 +7,20 @@ settings, a reload, and then the final ones.
 
 from __future__ import annotations
 
+import dataclasses
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import ClassVar
 
-from cgpu import replace
 from cgpu.errors import CgpuError
 from cgpu.install.node.facts import settings
-from cgpu.install.places import on_node, target
-from cgpu.install.runner import must
-from cgpu.install.steps.files import SINCE
+from cgpu.install.places import on_node
 from cgpu.install.steps.step import Context, Step
-from cgpu.install.store import Final, naming
-from cgpu.node_files import FileEdit, diff
+from cgpu.node_files import FileEdit
 from cgpu.runtime_config.engines.engine import RUNTIME_NAME as NAME
 from cgpu.runtime_config.engines.engine import Desired
 
-FILE_MODE = 0o644
 DEADLINE_S = 15.0
 POLL_S = 0.1
 BLIND_S = 2.0  # for an engine that cannot be asked
@@ -42,87 +38,48 @@ class Engine(Step):
     def title(self) -> str:
         return f"{self.about}: adds the runtime {NAME}"
 
+    def undo_title(self, context: Context, /) -> str:
+        edits = context.engine(self.about).plan_remove(context.root)
+        places = ", ".join(on_node(context.root, edit.path) for edit in edits)
+        return f"{self.about}: takes the runtime {NAME} out of {places or 'its settings'}"
+
     def is_done(self, context: Context, /) -> bool:
-        return not self.edits(context)
-
-    def edits(self, context: Context, /) -> Sequence[FileEdit]:
-        assert self.desired is not None, self.about
-        return context.engine(self.about).plan_add(context.root, self.desired)
-
-    def show(self, context: Context, /) -> Iterator[str]:
-        for edit in self.edits(context):
-            yield from diff(on_node(context.root, edit.path), edit.before, edit.after)
-        if self._can_reload(context):
-            yield f"+ {' '.join(context.engine(self.about).reload())}"
+        return not self._edits(context)
 
     def do(self, context: Context, /) -> None:
         """Edit, check, reload; where that fails, the settings are put back."""
-        found = context.store.write(self.name, self.edits(context))
+        edits, engine = self._edits(context), context.engine(self.about)
+        context.change(self.name, edits)
         try:
-            context.engine(self.about).check(context.root)
+            if context.show is None:
+                engine.check(context.root)
             self._reload(context, f"restart {self.about} to load the new runtime")
         except CgpuError:
+            back = [dataclasses.replace(edit, before=edit.after, after=edit.before) for edit in edits]
             # A killed run has made the edits where there are none now.
-            for final in found or self._finals(context):
-                final.put()
+            context.change(self.name, back or engine.plan_remove(context.root))
             self._try_reload(context)
             raise
 
-    def undo_title(self, context: Context, /) -> str:
-        edited = ", ".join(context.store.edited(self.name))
-        whole = "" if edited else context.store.says_undone(self.name)
-        return f"{self.about}: " + (whole or f"takes the runtime {NAME} out of {edited or 'its settings'}")
-
-    def show_undo(self, context: Context, /) -> Iterator[str]:
-        for final in self._finals(context):
-            yield from final.diff()
-        if self._can_reload(context):
-            yield f"+ {' '.join(context.engine(self.about).reload())}"
-
     def undo(self, context: Context, /) -> None:
-        """Put the settings back, without the runtime wherever it is by now, and have the engine know."""
-        finals = self._finals(context)
-        released = self._release(context, finals)
-        if released:
+        """Take the runtime out of the settings, and have the engine know."""
+        engine = context.engine(self.about)
+        edits = engine.plan_remove(context.root)
+        can_release = self._can_reload(context) and context.show is None
+        release = engine.plan_release(context.root) if can_release else ()
+        if release:
+            context.change(self.name, release)
             self._try_reload(context)
             _await_release(context, self.about)
-        for final in finals:
-            final.put()
-        if not released:
+        context.change(self.name, after(edits, release))
+        if not release:
             self._try_reload(context)
-        self._note_left(context)
+        if context.show is None:
+            self._note_left(context)
 
-    def _finals(self, context: Context) -> list[Final]:
-        """Return the files as they were; those that were edited since, or never ours, without the runtime."""
-        edits = context.engine(self.about).plan_remove(context.root)
-        named = {on_node(context.root, edit.path): edit for edit in edits}
-        finals = []
-        for path in context.store.paths_of(self.name):
-            final = context.store.final(path)
-            if final is not None:
-                finals.append(final)
-            if not context.store.is_edited(path):
-                named.pop(path, None)
-        for path, edit in named.items():
-            context.note(f"{path}: {SINCE}; only the runtime {NAME} is taken out")
-            with naming(path):
-                real = target(context.root, path)
-                meta = replace.for_new_content(replace.read(real), FILE_MODE)
-            finals.append(Final(path, real, edit.after, meta))
-        return finals
-
-    def _release(self, context: Context, finals: Sequence[Final]) -> bool:
-        """Put temporary settings in place, if the engine has any; return whether there are some."""
-        if not self._can_reload(context):
-            return False
-        if any(context.store.is_lent(final.name) for final in finals):
-            return True  # by a killed run, which may not have come to the reload
-        planned = context.engine(self.about).plan_release(context.root)
-        named = {on_node(context.root, edit.path): edit for edit in planned}
-        pairs = [(final, named[final.name]) for final in finals if final.name in named]
-        for final, edit in pairs:
-            context.store.lend(self.name, final, edit)
-        return bool(pairs)
+    def _edits(self, context: Context) -> Sequence[FileEdit]:
+        assert self.desired is not None, self.about
+        return context.engine(self.about).plan_add(context.root, self.desired)
 
     def _can_reload(self, context: Context) -> bool:
         words = context.engine(self.about).reload()
@@ -131,7 +88,7 @@ class Engine(Step):
     def _reload(self, context: Context, by_hand: str) -> None:
         words = context.engine(self.about).reload()
         if self._can_reload(context):
-            must(context.runner, words)
+            context.run(*words)
         elif words:
             context.note(f"To do: {by_hand}")
 
@@ -145,9 +102,14 @@ class Engine(Step):
     def _note_left(self, context: Context) -> None:
         """Name the files that still have the runtime, in a form that no edit was planned for."""
         for entry in settings.of_engine(context.root, context.engine(self.about)):
-            known = entry.file in context.store.files
-            if entry.runtime is not None and not (known and not context.store.is_edited(entry.file)):
+            if entry.runtime is not None:
                 context.note(f"To do: take the runtime {NAME} out of {entry.file} by hand")
+
+
+def after(edits: Sequence[FileEdit], earlier: Sequence[FileEdit]) -> list[FileEdit]:
+    """Return edits as they are once earlier ones are made."""
+    now = {edit.path: edit.after for edit in earlier}
+    return [dataclasses.replace(edit, before=now.get(edit.path, edit.before)) for edit in edits]
 
 
 def _await_release(context: Context, engine: str) -> None:

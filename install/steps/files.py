@@ -3,17 +3,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import ClassVar
 
 from cgpu import replace
 from cgpu.install.places import on_node, target
 from cgpu.install.steps.step import Context, Step
-from cgpu.install.store import Final, in_words, naming
-from cgpu.node_files import FileEdit, below, diff
-
-SINCE = "was edited since cgpu install wrote it"
+from cgpu.install.store import naming
+from cgpu.node_files import FileEdit, below
 
 
 @dataclass(slots=True)
@@ -28,50 +26,58 @@ class Files(Step):
 
     @property
     def title(self) -> str:
-        return self.doing or f"makes {in_words(list(self.wanted))}"
-
-    def is_done(self, context: Context, /) -> bool:
-        return not self.edits(context)
-
-    def edits(self, context: Context, /) -> Sequence[FileEdit]:
-        """Return what is missing. A file that was edited since stays, with a word. Raises CgpuError."""
-        found = []
-        for path, after in self.wanted.items():
-            with naming(path):
-                now = replace.read(target(context.root, path))
-            before = now[0] if now else None
-            if before == after:
-                continue
-            if context.store.is_edited(path):
-                context.note(f"{path}: {SINCE}; it stays as it is")
-                continue
-            found.append(FileEdit(below(context.root, path), before, after))
-        return found
-
-    def show(self, context: Context, /) -> Iterator[str]:
-        if self.brief:
-            yield f"+ {self.brief}"
-        for edit in self.edits(context):
-            if not self.brief or edit.before is not None:
-                yield from diff(on_node(context.root, edit.path), edit.before, edit.after)
-
-    def do(self, context: Context, /) -> None:
-        context.store.write(self.name, self.edits(context))
+        return self.doing or f"makes {_in_words(list(self.wanted))}"
 
     def undo_title(self, context: Context, /) -> str:
-        edited = ", ".join(context.store.edited(self.name))
-        return context.store.says_undone(self.name) or (f"leaves {edited} as edited" if edited else "")
+        paths = [on_node(context.root, edit.path) for edit in self._left(context)]
+        return f"removes {_in_words(paths)}" if paths else ""
 
-    def show_undo(self, context: Context, /) -> Iterator[str]:
-        for final in self._finals(context):
-            yield from final.diff()
+    def is_done(self, context: Context, /) -> bool:
+        return not self._missing(context)
+
+    def do(self, context: Context, /) -> None:
+        context.change(self.name, self._missing(context), self.brief)
 
     def undo(self, context: Context, /) -> None:
-        for final in self._finals(context):
-            final.put()
+        context.change(self.name, self._left(context))
 
-    def _finals(self, context: Context) -> list[Final]:
-        for path in context.store.edited(self.name):
-            context.note(f"{path}: {SINCE}; it stays (rm {path} removes it)")
-        finals = [context.store.final(path) for path in context.store.paths_of(self.name)]
-        return [final for final in finals if final is not None]
+    def _left(self, context: Context) -> list[FileEdit]:
+        """Return the removal of what is left of the files. What was edited since stays, with a word."""
+        edits = []
+        for path in context.store.paths_of(self.name):
+            now = _read(context, path)
+            if now is None:
+                continue
+            if context.store.is_ours(path, now):
+                edits.append(FileEdit(below(context.root, path), now, None))
+            else:
+                context.note(
+                    f"{path}: was edited since cgpu install wrote it; it stays (rm {path} removes it)"
+                )
+        return edits
+
+    def _missing(self, context: Context) -> list[FileEdit]:
+        """Return what is missing. A file that others have written stays, with a word. Raises CgpuError."""
+        found = []
+        for path, after in self.wanted.items():
+            now = _read(context, path)
+            if now == after:
+                continue
+            if now is not None and not context.store.is_ours(path, now):
+                known = path in context.store.files
+                whose = "was edited since cgpu install wrote it" if known else "is not of cgpu install"
+                context.note(f"{path}: {whose}; it stays as it is")
+                continue
+            found.append(FileEdit(below(context.root, path), now, after))
+        return found
+
+
+def _read(context: Context, path: str) -> bytes | None:
+    with naming(path):
+        found = replace.read(target(context.root, path))
+    return found[0] if found else None
+
+
+def _in_words(paths: list[str]) -> str:
+    """Return files for a line: the first, and how many more."""
+    return paths[0] + (f" and {len(paths) - 1} more" if len(paths) > 1 else "")

@@ -117,7 +117,6 @@ def check_foreign_edit() -> None:
     must([CGPU, "install", "--engine", "daemon", "--runtimes", "docker"])
     path.write_text(json.dumps({**json.loads(path.read_text()), **FOREIGN}, indent=4))
     out = must([CGPU, "uninstall"])
-    assert "was edited since cgpu install wrote it" in out.stdout
     assert "docker: takes the runtime cgpu out of /etc/docker/daemon.json" in out.stdout
     assert json.loads(path.read_text()) == FOREIGN
     path.unlink()
