@@ -19,9 +19,7 @@ if TYPE_CHECKING:
 
     from cgpu.runtime_config.engines.engine import Desired
 
-BACKUP_SUFFIX = ".before-cgpu"
 MAX_BYTES = 4 << 20
-MARKS = (b"cgpu-runtime-config: added", b"cgpu-container-runtime", b"cgpu-hook")
 
 
 def read_bytes(path: Path, root: Path = Path("/")) -> bytes | None:
@@ -82,16 +80,12 @@ def runtime_path(desired: Desired) -> str:
 
 
 def apply(edits: Iterable[FileEdit]) -> None:
-    """Make edits, each file all at once; after a failure those made before are undone. Raises CgpuError.
-
-    Before its first change a file is copied to its name with BACKUP_SUFFIX.
-    """
+    """Make edits, each file all at once; after a failure those made before are undone. Raises CgpuError."""
     made: list[FileEdit] = []
     try:
         for edit in edits:
             if read_bytes(edit.path) != edit.before:
                 raise CgpuError(f"{edit.path}: was changed by another program meanwhile: run this again")
-            _back_up(edit)
             _put(edit, edit.after)
             made.append(edit)
     except BaseException:
@@ -111,19 +105,6 @@ def _target(path: Path, root: Path) -> Path:
     if not target.is_relative_to(top):
         raise CgpuError(f"{path}: is a link out of {root}, to {target}: copy the file there instead")
     return target
-
-
-def _back_up(edit: FileEdit) -> None:
-    target = Path(os.path.realpath(edit.path))
-    backup = target.with_name(target.name + BACKUP_SUFFIX)
-    # A file with our mark is our own, or was copied before it got the mark; CRI-O would read a copy as well.
-    ours = edit.before is None or any(mark in edit.before for mark in MARKS)
-    if ours or backup.exists():
-        return
-    try:
-        _write(backup, edit.before or b"", like=target, mode=edit.mode)
-    except OSError as error:
-        raise CgpuError(f"{backup}: cannot be written ({error.strerror})") from error
 
 
 def _put(edit: FileEdit, content: bytes | None) -> None:

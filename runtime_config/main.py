@@ -14,6 +14,7 @@ from cgpu.arguments import Parser
 from cgpu.errors import CgpuError
 from cgpu.node_files import FileEdit, diff
 from cgpu.runtime_config import files, programs
+from cgpu.runtime_config.engines.docker import SAVED
 from cgpu.runtime_config.engines.engine import ContainerEngine, Desired
 from cgpu.runtime_config.engines.registry import ENGINES
 from cgpu.runtime_config.oci_runtime.lowlevel import low_level
@@ -137,6 +138,8 @@ def _tell(
     advice = f"; now: {command}" if command and not options.reload else ""
     done = "removed" if options.remove else "added"
     for edit in edits:
+        if edit.path.name.endswith(SAVED):
+            continue
         sys.stdout.write(f"{edit.path}: runtime cgpu {done}{advice}\n")
 
 

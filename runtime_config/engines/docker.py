@@ -1,9 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Docker: a runtime called cgpu in daemon.json, edited as text so that nothing else of the file changes.
+"""Docker: a runtime called cgpu in daemon.json, and the file as it was before beside it.
 
-JSON has no comments that could have the former settings, and an uninstallation may have no other record of
-them. So our own entry has the former default runtime: dockerd ignores keys that it does not know. White space
-distinguishes an object or a file that was empty before from one that this module has made.
+JSON has no comments, and dockerd ignores keys of a runtime that it does not know: our entry has the former
+default runtime. A file that says the same as before when the runtime is out again gets its former bytes back.
 """
 
 from __future__ import annotations
@@ -12,7 +11,7 @@ import json
 import os
 import re
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 from typing import ClassVar
@@ -33,16 +32,15 @@ from cgpu.runtime_config.engines.engine import (
 )
 from cgpu.runtime_config.files import changes, read_bytes, read_text, runtime_path, text_of
 from cgpu.runtime_config.oci_runtime.spec_json import loads
-from cgpu.runtime_config.text import json as json_text
 from cgpu.runtime_config.text.toml import child
 
 PATH = "/etc/docker/daemon.json"
 DEFAULT = "default-runtime"
-STOCK = '"runc"'
+STOCK = "runc"
 #: the key of our entry that has the former default runtime, in a list that is empty where there was none
 KEPT = "default-runtime-before"
-INDENT = " " * 4
-WAS_EMPTY = " "
+SAVED = ".before-cgpu"
+INDENT = re.compile(r'\n([ \t]+)"')
 # Podman speaks Docker's protocol on its socket.
 SOCKETS = (Path("/run/docker.sock"), Path("/run/podman/podman.sock"))
 AT_ONCE_S = 2  # for an answer at once
@@ -57,65 +55,69 @@ STARTED_BY = (
 )
 
 
-def add(text: str, runtime: str, *, default: bool = False) -> str:
-    """Return the settings with the runtime at that path, and as the default. Raises CgpuError.
+Settings = dict[str, object]
 
-    An empty text is that of an empty file.
-    """
-    settings = parse(text)
+
+def add(settings: Settings, runtime: str, *, default: bool = False) -> Settings:
+    """Return the settings with the runtime at that path, and as the default. Raises CgpuError."""
     runtimes = _table(settings, "runtimes")
-    entry = runtimes.get(NAME)
-    if entry is not None and not (isinstance(entry, dict) and isinstance(entry.get("path"), str)):
+    entry = runtimes.get(NAME, {"path": ""})
+    if not (isinstance(entry, dict) and isinstance(entry.get("path"), str)):
         raise CgpuError(
             f"daemon.json: runtimes.{NAME}: {show(entry)}: was not added by this command: remove it first"
         )
-    kept = _kept(text, settings) if default and settings.get(DEFAULT) != NAME else None
-    text = _add_entry(text, runtime, kept) if entry is None else _update_entry(text, runtime, kept)
-    return text if kept is None else _set_default(text, json.dumps(NAME))
+    entry = {**entry, "path": runtime}
+    if default and settings.get(DEFAULT) != NAME:
+        before = settings.get(DEFAULT)
+        if not isinstance(before, str | None):
+            raise CgpuError(f"daemon.json: {DEFAULT}: {show(before)}: expected the name of a runtime")
+        entry[KEPT] = [before] if DEFAULT in settings else []
+        settings = {**settings, DEFAULT: NAME}
+    return {**settings, "runtimes": {**runtimes, NAME: entry}}
 
 
-def remove(text: str) -> str | None:
-    """Return the settings without the runtime; None when there was no file before. Raises CgpuError."""
-    settings = parse(text)
-    entry = _table(settings, "runtimes").get(NAME)
-    if entry is None:
-        return text
+def remove(settings: Settings) -> Settings:
+    """Return the settings without the runtime. Raises CgpuError."""
+    runtimes = _table(settings, "runtimes")
+    if NAME not in runtimes:
+        return settings
+    found = {**settings, "runtimes": {name: one for name, one in runtimes.items() if name != NAME}}
     if settings.get(DEFAULT) == NAME:
-        if not _is_kept(entry.get(KEPT) if isinstance(entry, dict) else None):
-            raise CgpuError(
-                f"daemon.json: {DEFAULT}: {NAME}: which one it was before is not known: set another "
-                "one, or take that line out, then remove the runtime"
-            )
-        text = _restore_default(text)
-    return _remove_entry(text)
+        match _table(runtimes, NAME).get(KEPT):
+            case []:
+                del found[DEFAULT]
+            case [str() | None as before]:
+                found[DEFAULT] = before
+            case _:
+                raise CgpuError(
+                    f"daemon.json: {DEFAULT}: {NAME}: which one it was before is not known: set another "
+                    "one, or take that line out, then remove the runtime"
+                )
+    return _bare(found)
 
 
-def release(text: str) -> str:
-    """Return settings with which a running dockerd releases the runtime; unchanged where it is not there.
+def release(settings: Settings) -> Settings:
+    """Return settings with which a running dockerd releases the runtime; the same where it is not there.
 
     A reload does not change default runtime and runtimes where the file names none. When the default runtime
     is not among the runtimes, dockerd 28.5 refuses the reload, and 20.10 ends. So the settings name both.
     Raises CgpuError.
     """
-    settings = parse(text)
-    if NAME not in _table(settings, "runtimes"):
-        return text
-    bare = remove(text) or ""
-    left = parse(bare)
-    bare = bare if bare.strip() else bare + "{}"
-    if settings.get(DEFAULT) == NAME and not left.get(DEFAULT):
-        bare = _set_default(bare, STOCK)
-    if "runtimes" not in left:
-        bare = json_text.add(bare, json_text.read(bare), '"runtimes": {}')
-    return bare
+    left = remove(settings)
+    if left is settings:
+        return settings
+    named = {DEFAULT: left.get(DEFAULT) or STOCK} if settings.get(DEFAULT) == NAME else {}
+    return {"runtimes": {}, **left, **named}
 
 
-def parse(text: str) -> dict[str, object]:
+def parse(text: str) -> Settings:
     """Parse the settings; an empty text has none. Raises CgpuError."""
     if not text.strip(" \t\r\n"):
         return {}
+    text = text.removeprefix("\ufeff")  # dockerd takes the mark since 23.0
     try:
-        settings = loads(text.removeprefix("\ufeff").encode("utf-8"))  # dockerd takes the mark since 23.0
+        loads(text.encode("utf-8"))  # which refuses a key that is there twice
+        settings = json.loads(text)
     except ValueError as error:
         raise CgpuError(f"daemon.json: {error}; expected one JSON object") from error
     if not isinstance(settings, dict):
@@ -123,112 +125,22 @@ def parse(text: str) -> dict[str, object]:
     return settings
 
 
-def _table(settings: dict[str, object], name: str) -> dict[str, object]:
+def write(settings: Settings, like: str) -> str:
+    """Return the text of settings, indented as another text is."""
+    found = INDENT.search(like)
+    return json.dumps(settings, indent=found[1] if found else 4, ensure_ascii=like.isascii()) + "\n"
+
+
+def _bare(settings: Settings) -> Settings:
+    """Return settings without a table of runtimes that has none."""
+    return {name: one for name, one in settings.items() if name != "runtimes" or one}
+
+
+def _table(settings: Settings, name: str) -> Settings:
     table = settings.get(name, {})
     if not isinstance(table, dict):
         raise CgpuError(f"daemon.json: {name}: {show(table)}: expected an object")
     return table
-
-
-def _kept(text: str, settings: dict[str, object]) -> str:
-    """Return the list with the default runtime as it is spelled now."""
-    value = settings.get(DEFAULT)
-    if value is not None and not isinstance(value, str):
-        raise CgpuError(f"daemon.json: {DEFAULT}: {show(value)}: expected the name of a runtime")
-    if DEFAULT not in settings:
-        return "[]"
-    member = _member(json_text.read(text), DEFAULT)
-    return f"[{text[member.value : member.end]}]"
-
-
-def _is_kept(value: object) -> bool:
-    """Return whether a value is a list as _kept() writes it: of no default runtime, or of one."""
-    return value == [] or (isinstance(value, list) and len(value) == 1 and isinstance(value[0], str | None))
-
-
-def _add_entry(text: str, runtime: str, kept: str | None) -> str:
-    members = [f'"path": {json.dumps(runtime)}', *([] if kept is None else [f'"{KEPT}": {kept}'])]
-    if not text.strip(" \t\r\n"):
-        return text + _made(members)
-    top = json_text.read(text)
-    there = top.get("runtimes")
-    if there is None:
-        outer, unit = json_text.layout(text, top)
-        return json_text.add(text, top, _runtimes(members, outer, unit))
-    place = json_text.read(text, there.value)
-    outer, unit = json_text.layout(text, place)
-    entry = f'"{NAME}": {json_text.write(members, outer, unit)}'
-    return json_text.add(text, place, entry, mark=WAS_EMPTY)
-
-
-def _made(members: list[str]) -> str:
-    """Return a whole document with nothing but ours."""
-    return json_text.write([_runtimes(members, "\n" + INDENT, INDENT)], "\n", INDENT)
-
-
-def _runtimes(members: list[str], outer: str, unit: str) -> str:
-    entry = f'"{NAME}": {json_text.write(members, outer + unit, unit)}'
-    return f'"runtimes": {json_text.write([entry], outer, unit)}'
-
-
-def _update_entry(text: str, runtime: str, kept: str | None) -> str:
-    path = _member(_entry(text), "path")
-    if json.loads(text[path.value : path.end]) != runtime:
-        text = text[: path.value] + json.dumps(runtime) + text[path.end :]
-    if kept is None:
-        return text
-    entry = _entry(text)
-    old = entry.get(KEPT)
-    if old is not None:
-        return text[: old.value] + kept + text[old.end :]
-    return json_text.add(text, entry, f'"{KEPT}": {kept}')
-
-
-def _remove_entry(text: str) -> str | None:
-    top = json_text.read(text)
-    there = _member(top, "runtimes")
-    place = json_text.read(text, there.value)
-    ours = _member(place, NAME)
-    if len(place.members) > 1 or text[place.opens + 1 : ours.start] == WAS_EMPTY:
-        return json_text.remove(text, place, ours)
-    if len(top.members) == 1:
-        made = _made([text[member.start : member.end] for member in _entry(text).members])
-        if text == made + "\n":
-            return None
-        if text.endswith(made):
-            return text.removesuffix(made)
-    return json_text.remove(text, top, there)
-
-
-def _set_default(text: str, value: str) -> str:
-    top = json_text.read(text)
-    there = top.get(DEFAULT)
-    if there is None:
-        return json_text.add(text, top, f'"{DEFAULT}": {value}')
-    return text[: there.value] + value + text[there.end :]
-
-
-def _restore_default(text: str) -> str:
-    """Undo _set_default(), by the value in our entry."""
-    entry = _entry(text)
-    kept = _member(entry, KEPT)
-    before = text[kept.value + 1 : kept.end - 1].strip()
-    text = json_text.remove(text, entry, kept)
-    if before:
-        return _set_default(text, before)
-    top = json_text.read(text)
-    return json_text.remove(text, top, _member(top, DEFAULT))
-
-
-def _entry(text: str) -> json_text.Object:
-    runtimes = _member(json_text.read(text), "runtimes")
-    return json_text.read(text, _member(json_text.read(text, runtimes.value), NAME).value)
-
-
-def _member(place: json_text.Object, name: str) -> json_text.Member:
-    found = place.get(name)
-    assert found is not None, name
-    return found
 
 
 @dataclass(frozen=True, slots=True)
@@ -250,25 +162,43 @@ class Docker(ContainerEngine):
         return programs.find("dockerd", self.search) is not None or below(root, self.path).exists()
 
     def plan_add(self, root: Path, desired: Desired) -> Sequence[FileEdit]:
-        path = below(root, self.path)
-        before = read_bytes(path, root)
+        """Return the edits that add the runtime, and save a file that has none of ours. Raises CgpuError."""
+        path, saved, before, settings = self._read(root)
         refuse_flags(root, default=desired.default)
-        runtime, text = runtime_path(desired), text_of(path, before)
-        after = add(text, runtime, default=desired.default)
-        # Its last end of line tells a new file from one that was empty.
-        return changes(path, before, after + "\n" if before is None else after)
+        wanted = add(settings, runtime_path(desired), default=desired.default)
+        if wanted == settings:
+            return []
+        text = text_of(path, before)
+        edits = changes(path, before, write(wanted, text))
+        if NAME not in _table(settings, "runtimes"):
+            saves = changes(saved, read_bytes(saved, root), None if before is None else text)
+            # The file may have passwords of proxies.
+            edits = [*(replace(edit, mode=0o600) for edit in saves), *edits]
+        return edits
 
     def plan_remove(self, root: Path) -> Sequence[FileEdit]:
-        return self._plan(root, remove)
+        """Return the edits that take the runtime out, and the saved file away. Raises CgpuError."""
+        path, saved, before, settings = self._read(root)
+        left, kept = remove(settings), read_bytes(saved, root)
+        edits = changes(saved, kept, None)
+        if left is settings:
+            return edits
+        text = None if not left and kept is None else write(left, text_of(path, before))
+        if kept is not None and _bare(parse(text_of(saved, kept))) == left:
+            text = text_of(saved, kept)
+        return [*changes(path, before, text), *edits]
 
     def plan_release(self, root: Path) -> Sequence[FileEdit]:
         """Return the edit after which a running dockerd forgets the runtime by a reload. Raises CgpuError."""
-        return self._plan(root, release)
+        path, _, before, settings = self._read(root)
+        left = release(settings)
+        return [] if left is settings else changes(path, before, write(left, text_of(path, before)))
 
-    def _plan(self, root: Path, change: Callable[[str], str | None]) -> Sequence[FileEdit]:
+    def _read(self, root: Path) -> tuple[Path, Path, bytes | None, Settings]:
+        """Return the file, where it is saved, its content, and its settings. Raises CgpuError."""
         path = below(root, self.path)
         before = read_bytes(path, root)
-        return [] if before is None else changes(path, before, change(text_of(path, before)))
+        return path, path.with_name(path.name + SAVED), before, parse(text_of(path, before))
 
     def check(self, root: Path) -> None:
         """Let dockerd check the file, which it can since 23.0. Raises CgpuError with what it printed."""

@@ -68,10 +68,6 @@ class Machine:
         files.apply(engine.plan_remove(self.root))
 
     def state(self) -> Mapping[str, bytes]:
-        """Return every file below the root but copies of originals."""
+        """Return every file below the root."""
         found = (path for path in self.root.rglob("*") if path.is_file())
-        return {
-            str(path.relative_to(self.root)): path.read_bytes()
-            for path in sorted(found)
-            if not path.name.endswith(files.BACKUP_SUFFIX)
-        }
+        return {str(path.relative_to(self.root)): path.read_bytes() for path in sorted(found)}

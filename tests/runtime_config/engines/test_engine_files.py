@@ -93,7 +93,6 @@ def test_crio_takes_over_what_pods_have(machine: Machine) -> None:
     machine.add(engine)
     assert "default_runtime" not in machine.read(CRIO)
     assert sorted(machine.state()) == ["etc/crio/crio.conf.d/10-crio.conf", CRIO]
-    assert not list((machine.root / "etc/crio/crio.conf.d").glob("*.before-cgpu"))
     machine.remove(engine)
     assert machine.state() == {"etc/crio/crio.conf.d/10-crio.conf": CRUN.encode()}
 

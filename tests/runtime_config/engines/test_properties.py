@@ -4,6 +4,8 @@
 from __future__ import annotations
 
 import json
+import tempfile
+from pathlib import Path
 from types import ModuleType
 
 import pytest
@@ -11,10 +13,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from cgpu.runtime_config.engines import containerd, docker, nvidia, podman
+from cgpu.runtime_config.engines.engine import Desired
 from cgpu.runtime_config.oci_runtime.lowlevel import low_level
-from cgpu.runtime_config.oci_runtime.spec_json import dumps, loads
 from cgpu.runtime_config.text.toml import child, parse, same
-from tests.runtime_config.engines.nodes import RUNTIME
+from tests.runtime_config.engines.nodes import DAEMON_JSON, DEFAULT, DESIRED, RUNTIME, Machine
 from tests.runtime_config.engines.texts import add_to, daemon_json, remove_from, toml
 
 PATH = str(RUNTIME)
@@ -63,32 +65,33 @@ def containerd_toml(draw: st.DrawFn) -> str:
 
 @given(daemon_json(), st.booleans(), st.booleans())
 def test_docker(text: str, default: bool, before_that: bool) -> None:
-    """daemon.json: any layout and spelling comes back; numbers, keys and their order stay meanwhile.
+    """daemon.json: values, keys and their order stay, and an edit that is taken back gives the former bytes.
 
-    The file comes back also after the runtime was moved, or made the default, in between. Settings that
-    dockerd reloads before a removal name runtimes and a default, without ours.
+    Also after the runtime was moved, or made the default, in between. Settings that dockerd reloads before a
+    removal name runtimes and a default, without ours.
     """
-    before, added = loads(text.encode()), docker.add(text, PATH, default=default)
-    after = loads(added.encode())
-    assert isinstance(before, dict)
-    assert isinstance(after, dict)
-    assert after["runtimes"]["cgpu"]["path"] == PATH
-    assert not default or after["default-runtime"] == "cgpu"
-    kept = {**before, "runtimes": {**before.get("runtimes", {}), "cgpu": after["runtimes"]["cgpu"]}}
-    if default:
-        kept["default-runtime"] = "cgpu"
-    assert dumps(after) == dumps({key: kept[key] for key in after})
-    assert [key for key in after if key in before] == list(before)
-    assert docker.add(added, PATH, default=default) == added
-    assert docker.remove(added) == text
-    assert docker.remove(text) == text
-    moved = docker.add(docker.add(text, "/old/runtime", default=before_that), PATH, default=default)
-    assert docker.remove(moved) == text
-    released = docker.release(added)
-    seen = json.loads(released)
-    assert "cgpu" not in seen["runtimes"]
-    assert not default or seen["default-runtime"] not in ("cgpu", None, "")
-    assert docker.release(released) == released
+    with tempfile.TemporaryDirectory() as folder:
+        machine = Machine(Path(folder))
+        place = machine.write(DAEMON_JSON, text)
+        engine, desired = machine.engine("docker"), DEFAULT if default else DESIRED
+        machine.add(engine, Desired(Path("/old/runtime"), default=before_that))
+        machine.add(engine, desired)
+        before, after = json.loads(text), json.loads(place.read_bytes())
+        assert after["runtimes"]["cgpu"]["path"] == PATH
+        assert not default or after["default-runtime"] == "cgpu"
+        kept = {**before, "runtimes": {**before.get("runtimes", {}), "cgpu": after["runtimes"]["cgpu"]}}
+        if default or before_that:
+            kept["default-runtime"] = "cgpu"
+        assert after == kept
+        assert [key for key in after if key in before] == list(before)
+        assert engine.plan_add(machine.root, desired) == []
+        released = docker.release(after)
+        assert released["runtimes"] == before.get("runtimes", {})
+        assert not default or released["default-runtime"] not in ("cgpu", None, "")
+        assert docker.release(released) is released
+        machine.remove(engine)
+        assert machine.state() == {DAEMON_JSON: text.encode()}
+        assert engine.plan_remove(machine.root) == []
 
 
 @pytest.mark.parametrize(
@@ -103,8 +106,8 @@ def test_toml(engine: ModuleType, texts: st.SearchStrategy[str], data: st.DataOb
     added = add_to(engine, text, PATH, default=default)
     assert says_the_same(text, added, ours=("cgpu", "runc", "runtime", "default_runtime_name", "version"))
     assert add_to(engine, added, PATH, default=default) == added
-    assert remove_from(engine, added) == text
-    assert remove_from(engine, text) == text
+    assert remove_from(added) == text
+    assert remove_from(text) == text
 
 
 @given(toml([], NVIDIA))
@@ -116,14 +119,14 @@ def test_nvidia(text: str) -> None:
     assert child(parse("", added), *nvidia.LIST) == [low_level(PATH), *old]
     assert says_the_same(text, added, ours=("runtimes",))
     assert nvidia.add(added, PATH) == added
-    assert remove_from(nvidia, added) == text
+    assert remove_from(added) == text
 
 
 @given(containerd_toml(), st.sampled_from(["\n", "# more\n", "[mine]\na = 1\n"]))
 def test_lines_that_others_append_stay(text: str, more: str) -> None:
     """Lines that another program adds after ours stay, on their own lines, when ours are removed."""
     added = add_to(containerd, text, PATH)
-    removed = remove_from(containerd, added + more)
+    removed = remove_from(added + more)
     assert removed in (text + more, text + "\n" + more)
     parse("", removed)
 

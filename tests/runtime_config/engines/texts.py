@@ -12,9 +12,9 @@ from cgpu.runtime_config.engines import containerd, docker
 from cgpu.runtime_config.text import toml as toml_text
 
 SPACE = st.text(st.sampled_from(" \t\n"), max_size=3) | st.sampled_from(["", " ", "\r\n", "\n    ", "\r\n\t"])
-NUMBERS = st.sampled_from(
-    ["0", "-0", "1e3", "1.0", "1E+400", "18446744073709551616", "-1.5e-7"]
-) | st.integers().map(str)
+NUMBERS = st.sampled_from(["0", "-0", "1e3", "1.0", "18446744073709551616", "-1.5e-7"]) | st.integers().map(
+    str
+)
 WORDS = st.text(st.characters(exclude_categories=["Cs"]), max_size=6)
 
 
@@ -107,6 +107,8 @@ def toml(draw: st.DrawFn, root: list[str], tables: list[tuple[str, list[str]]]) 
 
 def add_to(engine: ModuleType, text: str, runtime: str, *, default: bool = False) -> str:
     """Return one file's settings with the runtime, for any version of the engine. Raises CgpuError."""
+    if engine is docker:
+        return docker.write(docker.add(docker.parse(text), runtime), text)
     if engine is not containerd:
         added: str = engine.add(text, runtime, **({"default": True} if default else {}))
         return added
@@ -116,10 +118,6 @@ def add_to(engine: ModuleType, text: str, runtime: str, *, default: bool = False
     return containerd.insert(bare, new)
 
 
-def remove_from(engine: ModuleType, text: str) -> str:
+def remove_from(text: str) -> str:
     """Return one file's settings without what was added. Raises CgpuError."""
-    if engine is not docker:
-        return toml_text.strip("settings", text)
-    removed = docker.remove(text)
-    assert removed is not None
-    return removed
+    return toml_text.strip("settings", text)
