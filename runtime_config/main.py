@@ -4,7 +4,6 @@
 from __future__ import annotations
 
 import argparse
-import dataclasses
 import os
 import sys
 from collections.abc import Sequence
@@ -13,7 +12,7 @@ from pathlib import Path
 from cgpu.arguments import Parser
 from cgpu.errors import CgpuError
 from cgpu.node_files import FileEdit, diff
-from cgpu.runtime_config import files, programs
+from cgpu.runtime_config import files
 from cgpu.runtime_config.engines.docker import SAVED
 from cgpu.runtime_config.engines.engine import ContainerEngine, Desired
 from cgpu.runtime_config.engines.registry import ENGINES
@@ -40,8 +39,8 @@ def parser() -> argparse.ArgumentParser:
         description=__doc__,
         examples=(
             "cgpu-runtime-config docker --dry-run",
-            "cgpu-runtime-config docker --reload",
-            "cgpu-runtime-config containerd --remove --reload",
+            "cgpu-runtime-config docker",
+            "cgpu-runtime-config containerd --remove",
         ),
     )
     made.add_argument("engine", choices=tuple(ENGINES), help="the container engine")
@@ -52,9 +51,6 @@ def parser() -> argparse.ArgumentParser:
     )
     made.add_argument("--remove", action="store_true", help="take the runtime out again")
     made.add_argument("--dry-run", action="store_true", help="only show what would change")
-    made.add_argument(
-        "--reload", action="store_true", help="have a running engine load it; containers keep running"
-    )
     return made
 
 
@@ -70,15 +66,17 @@ def _engine(name: str, config: Path | None) -> ContainerEngine:
 
 
 def _configure(options: argparse.Namespace, engine: ContainerEngine) -> None:
+    command = " ".join(engine.reload())
     if options.remove:
         edits = engine.plan_remove(ROOT)
-        release = engine.plan_release(ROOT) if edits else ()
+        if engine.plan_release(ROOT):
+            # A reload would leave the runtime in the engine, and may end it (plan_release).
+            command = command.replace("try-reload-or-restart", "restart")
     else:
         runtime = _runtime(options.runtime)
         if engine.is_runtime:
             _runtime(Path(low_level(str(runtime))))
         edits = engine.plan_add(ROOT, Desired(runtime, default=options.default_runtime))
-        release = ()
     if not edits:
         sys.stdout.write(f"{options.config or engine.name}: nothing to change\n")
     elif options.dry_run:
@@ -86,61 +84,21 @@ def _configure(options: argparse.Namespace, engine: ContainerEngine) -> None:
             lines = diff(str(edit.path), edit.before, edit.after)
             sys.stdout.writelines(f"{line}\n" for line in lines)
     else:
-        _make(engine, edits, release if options.reload else (), reload=options.reload)
-        _tell(engine, edits, options, restart=bool(release))
+        _make(engine, edits)
+        done = ("removed" if options.remove else "added") + (f"; now: {command}" if command else "")
+        for edit in edits:
+            if not edit.path.name.endswith(SAVED):
+                sys.stdout.write(f"{edit.path}: runtime cgpu {done}\n")
 
 
-def _make(
-    engine: ContainerEngine, edits: Sequence[FileEdit], release: Sequence[FileEdit], *, reload: bool
-) -> None:
+def _make(engine: ContainerEngine, edits: Sequence[FileEdit]) -> None:
     """Make edits, and let the engine check them; after a failure files are as before. Raises CgpuError."""
-    steps = [list(release), _after(edits, release)] if release else [list(edits)]
-    made: list[FileEdit] = []
+    files.apply(edits)
     try:
-        for number, step in enumerate(steps):
-            files.apply(step)
-            made += step
-            engine.check(ROOT)
-            if reload and number == 0:
-                _reload(engine)
+        engine.check(ROOT)
     except BaseException:
-        files.take_back(made)
+        files.take_back(edits)
         raise
-
-
-def _after(edits: Sequence[FileEdit], release: Sequence[FileEdit]) -> list[FileEdit]:
-    """Return the edits as they are once those of the release are made."""
-    now = {edit.path: edit.after for edit in release}
-    return [dataclasses.replace(edit, before=now.get(edit.path, edit.before)) for edit in edits]
-
-
-def _reload(engine: ContainerEngine) -> None:
-    command = engine.reload()
-    if not command:
-        return
-    program = programs.find(command[0])
-    if program is None:
-        raise CgpuError(
-            f"{command[0]}: is not there: leave --reload out, and let {engine.name} read its settings"
-        )
-    answer = programs.ask([program, *command[1:]])
-    if answer.status:
-        raise CgpuError(f"{' '.join(command)}: {answer.last_line()}")
-
-
-def _tell(
-    engine: ContainerEngine, edits: Sequence[FileEdit], options: argparse.Namespace, *, restart: bool
-) -> None:
-    command = " ".join(engine.reload())
-    if restart:
-        # A reload alone would leave the runtime in the engine, and may end it (plan_release).
-        command = command.replace("try-reload-or-restart", "restart")
-    advice = f"; now: {command}" if command and not options.reload else ""
-    done = "removed" if options.remove else "added"
-    for edit in edits:
-        if edit.path.name.endswith(SAVED):
-            continue
-        sys.stdout.write(f"{edit.path}: runtime cgpu {done}{advice}\n")
 
 
 def _runtime(path: Path) -> Path:

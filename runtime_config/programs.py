@@ -1,10 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The engines' own programs: their versions, and the settings that they print."""
+"""Programs of the system: by absolute path, with an environment of our own, a deadline, and no shell."""
 
 from __future__ import annotations
 
+import contextlib
 import os
 import re
+import shlex
+import signal
 import subprocess
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -12,35 +15,25 @@ from dataclasses import dataclass
 from cgpu.errors import CgpuError, one_line
 
 SEARCH = ("/usr/local/sbin", "/usr/local/bin", "/usr/sbin", "/usr/bin", "/sbin", "/bin")
-TIMEOUT = 60  # seconds
+# DOCKER_CONTEXT overrides the machine that the settings of root's docker client may name.
+ENVIRONMENT = {"PATH": ":".join(SEARCH), "HOME": "/root", "LC_ALL": "C.UTF-8", "DOCKER_CONTEXT": "default"}
+TIMEOUT_S = 60.0
 SHOWN = 300
-NUMBERS = re.compile(r"(?<![\w.])v?(\d+)\.(\d+)")
+VERSION = re.compile(r"\d+(?:\.\d+)+|\d+")
 
 
 @dataclass(frozen=True, slots=True)
 class Done:
-    """Result of a program: its output, and its status, which is 0 for success."""
+    """Result of a program: its status, which is 0 for success, and what it printed."""
 
     status: int
     output: str
+    errors: str = ""
 
     def last_line(self) -> str:
-        """Return the last line that says anything."""
-        lines = [line.strip() for line in self.output.splitlines() if line.strip()]
+        """Return the last line that says anything: of the errors, where there are some."""
+        lines = [line.strip() for line in f"{self.output}\n{self.errors}".splitlines() if line.strip()]
         return one_line(lines[-1])[:SHOWN] if lines else "it printed nothing"
-
-
-@dataclass(frozen=True, slots=True)
-class Answer(Done):
-    """The same of a program that prints errors apart."""
-
-    errors: str
-
-    def last_line(self) -> str:
-        """Return the last line it said, for a message."""
-        lines = [line for line in (self.errors + "\n" + self.output).splitlines() if line.strip()]
-        spoken = [line for line in self.errors.splitlines() if line.strip()] or lines
-        return spoken[-1].strip() if spoken else f"exit status {self.status}"
 
 
 def find(name: str, search: Sequence[str] = SEARCH) -> str | None:
@@ -52,32 +45,51 @@ def find(name: str, search: Sequence[str] = SEARCH) -> str | None:
     return None
 
 
-def ask(
-    command: Sequence[str], environment: dict[str, str] | None = None, timeout: float = TIMEOUT
-) -> Answer:
-    """Run a program to its end. Raises CgpuError when it cannot be started or does not end."""
-    variables = {"PATH": ":".join(SEARCH), "LC_ALL": "C.UTF-8", "HOME": "/root", **(environment or {})}
+def ask(command: Sequence[str], timeout: float = TIMEOUT_S, held: Sequence[int] = ()) -> Done:
+    """Run a program to its end. held: descriptors that it keeps open, such as that of a lock.
+
+    Raises CgpuError when it cannot be started or does not end.
+    """
     try:
-        done = subprocess.run(
+        process = subprocess.Popen(
             list(command),
-            env=variables,
+            env=ENVIRONMENT,
             cwd="/",
             stdin=subprocess.DEVNULL,
-            capture_output=True,
-            timeout=timeout,
-            check=False,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            pass_fds=held,
+            start_new_session=True,
         )
-    except subprocess.TimeoutExpired as error:
-        raise CgpuError(f"{command[0]}: no answer in {timeout} s; try: {' '.join(command)}") from error
     except OSError as error:
         raise CgpuError(f"{command[0]}: cannot be started ({error.strerror})") from error
-    return Answer(
-        done.returncode, done.stdout.decode("utf-8", "replace"), done.stderr.decode("utf-8", "replace")
-    )
+    with process:
+        try:
+            output, errors = process.communicate(timeout=timeout)
+        except BaseException as error:
+            # With all that it has started: none of it may run while its work is undone.
+            with contextlib.suppress(ProcessLookupError):
+                os.killpg(process.pid, signal.SIGKILL)
+            if isinstance(error, subprocess.TimeoutExpired):
+                raise CgpuError(f"{shlex.join(command)}: did not end within {timeout:g} s") from error
+            raise
+    return Done(process.returncode, output.decode("utf-8", "replace"), errors.decode("utf-8", "replace"))
+
+
+def first_version(said: str) -> str | None:
+    """Return the first version in a program's answer."""
+    found = VERSION.findall(said)
+    return next((one for one in found if "." in one), found[0] if found else None)
+
+
+def numbers(text: str | None) -> tuple[int, ...]:
+    """Return the leading numbers of a version: 6.1.0-56-amd64 is (6, 1, 0)."""
+    found = VERSION.match(text or "")
+    return tuple(int(part) for part in found[0].split(".")) if found else ()
 
 
 def version(name: str, search: Sequence[str] = SEARCH) -> tuple[int, int] | None:
     """Return a program's version by what `NAME --version` prints, None when it is not there or says none."""
     path = find(name, search)
-    found = NUMBERS.search(ask([path, "--version"]).output) if path else None
-    return (int(found[1]), int(found[2])) if found else None
+    found = numbers(first_version(ask([path, "--version"]).output)) if path else ()
+    return (found[0], found[1]) if len(found) > 1 else None

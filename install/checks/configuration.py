@@ -7,9 +7,9 @@ from cgpu import paths
 from cgpu.config.apply import GPU_KEYS, ROOT_KEYS
 from cgpu.config.effective import DEFAULTS, Effective
 from cgpu.install.checks.finding import Finding, ok, problem, skipped, warning
-from cgpu.install.node.facts.programs import numbers
 from cgpu.install.node.report import NodeReport
 from cgpu.runtime_config.engines.registry import ENGINES
+from cgpu.runtime_config.programs import numbers
 
 # Keys whose value cgpud's command line may override.
 OVERRIDDEN = ("tree",)

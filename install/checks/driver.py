@@ -4,8 +4,8 @@
 from __future__ import annotations
 
 from cgpu.install.checks.finding import Finding, ok, problem, skipped, warning
-from cgpu.install.node.facts.programs import numbers
 from cgpu.install.node.machine import Node
+from cgpu.runtime_config.programs import numbers
 
 FIRST = 515
 

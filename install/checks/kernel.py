@@ -5,9 +5,9 @@ from __future__ import annotations
 
 from cgpu.distribution import install_command
 from cgpu.install.checks.finding import EngineKind, Finding, ok, problem, skipped, warning
-from cgpu.install.node.facts.programs import numbers
 from cgpu.install.node.machine import Node
 from cgpu.kmod.daemon.tree.libfuse import LIBRARIES
+from cgpu.runtime_config.programs import numbers
 
 FIRST: dict[EngineKind, tuple[int, int]] = {"module": (6, 1), "daemon": (5, 10)}
 MACHINE = "x86_64"

@@ -14,6 +14,7 @@ from cgpu.install.checks.finding import Finding, ok, problem
 from cgpu.install.node.facts import programs
 from cgpu.runtime_config.oci_runtime.edit import HOOK_PATH
 from cgpu.runtime_config.oci_runtime.lowlevel import LAUNCHER, low_level
+from cgpu.runtime_config.programs import numbers
 
 INTERPRETER = "/usr/bin/python3"  # as in launcher/launcher.h
 FIRST_PYTHON = (3, 11)
@@ -29,7 +30,7 @@ def interpreter(path: str = INTERPRETER) -> list[Finding]:
     said = programs.output(path, "-IS", "-c", "import sys; print(*sys.version_info[:3], sep='.')")
     if said is None:
         return problem("interpreter", f"{path} does not run", _install_python(path))
-    if programs.numbers(said) < FIRST_PYTHON:
+    if numbers(said) < FIRST_PYTHON:
         expected = ".".join(map(str, FIRST_PYTHON))
         fix = f"install Python {expected} or newer as {path}"
         return problem("interpreter", f"{path}: Python {said.strip()}: expected {expected} or newer", fix)

@@ -7,13 +7,13 @@ import filecmp
 import os
 
 from cgpu.install.checks.finding import Finding, ok, problem, skipped, warning
-from cgpu.install.node.facts import programs
 from cgpu.install.node.facts.settings import Entry
 from cgpu.install.node.report import NodeReport
 from cgpu.runtime_config.engines.containerd import CDI, HAS_CDI, KNOWS_CDI, PATH
 from cgpu.runtime_config.engines.engine import RUNTIME_NAME as NAME
 from cgpu.runtime_config.engines.registry import ENGINES
 from cgpu.runtime_config.oci_runtime.lowlevel import LAUNCHER
+from cgpu.runtime_config.programs import numbers
 
 # Runtimes with a list of paths, not of names.
 RUNTIMES = tuple(engine.name for engine in ENGINES.values() if engine.is_runtime)
@@ -71,7 +71,7 @@ def pod_devices(now: NodeReport) -> list[Finding]:
         return skipped(check, "no kubelet has had pods here")
     if containerd is None or all(one.runtime is None for one in entries):
         return skipped(check, f"containerd does not know the runtime {NAME}")
-    version = programs.numbers(containerd.version)
+    version = numbers(containerd.version)
     if not version:
         return skipped(check, f"{containerd.path}: its version is not known")
     said = next((one for one in reversed(entries) if one.cdi is not None), None)

@@ -6,8 +6,8 @@ from __future__ import annotations
 from cgpu.client.tree import DAEMON, MODULE
 from cgpu.distribution import install_command
 from cgpu.install.checks.finding import EngineKind, Finding, ok, problem, skipped, warning
-from cgpu.install.node.facts.programs import numbers
 from cgpu.install.node.machine import Node
+from cgpu.runtime_config.programs import numbers
 
 STORE_KEPT = 254
 FIRST_LOW_LEVEL = {"runc": (1, 1), "crun": (1, 8)}

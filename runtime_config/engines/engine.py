@@ -24,7 +24,6 @@ TIMEOUT_S = 10.0
 AT_ONCE_S = 2.0  # for an answer at once
 # By which the kubelet names a container (k8s.io/kubernetes, pkg/kubelet/types/labels.go).
 LABELS = ("io.kubernetes.pod.namespace", "io.kubernetes.pod.name", "io.kubernetes.container.name")
-ENVIRONMENT = {"LC_ALL": "C", "HOME": "/"}
 AT_ONCE = 200  # containers in one question
 NAME_MAX = 253  # characters of a name in Kubernetes
 # States of a container that has ended, in engines' words. A container in any other may have processes.
@@ -239,10 +238,7 @@ def lines_of(command: Sequence[str]) -> list[str]:
 
 
 def _output(command: Sequence[str], timeout_s: float = TIMEOUT_S) -> str:
-    try:
-        answer = programs.ask(command, ENVIRONMENT, timeout_s)
-    except CgpuError as error:
-        raise CgpuError(f"{' '.join(command)}: fails") from error
+    answer = programs.ask(command, timeout_s)
     if answer.status:
-        raise CgpuError(f"{' '.join(command)}: fails")
+        raise CgpuError(f"{' '.join(command)}: {answer.last_line()}")
     return answer.output

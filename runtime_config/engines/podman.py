@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""podman: a runtime called cgpu in containers.conf, or in a drop-in beside it."""
+"""podman: a runtime called cgpu in a drop-in beside containers.conf."""
 
 from __future__ import annotations
 
@@ -31,66 +31,45 @@ from cgpu.runtime_config.engines.layers import Layer
 from cgpu.runtime_config.files import runtime_path
 from cgpu.runtime_config.text import toml
 
-PATH = "/etc/containers/containers.conf"
-DROP_IN = "/etc/containers/containers.conf.d/99-cgpu.conf"
+MAIN = "/etc/containers/containers.conf"
+PATH = "/etc/containers/containers.conf.d/99-cgpu.conf"
 SHIPPED = "/usr/share/containers/containers.conf"
 RUNTIMES = ("engine", "runtimes")
 DEFAULT = ("engine", "runtime")
-#: reads /etc/containers/containers.conf.d
+#: the first that reads drop-ins
 DROP_INS = (4, 0)
 COPIES_NO_ANNOTATION = (4, 6)
 PLACES = (Path("/usr/bin/podman"), Path("/usr/local/bin/podman"))
 AT_ONCE_S = 5  # for an answer at once
 
 
-def add(text: str, runtime: str, *, default: bool = False) -> str:
-    """Return containers.conf with the runtime at that path. Raises CgpuError when the file cannot take it."""
-    bare = toml.strip("containers.conf", text)
-    settings = toml.parse("containers.conf", bare)
-    present = toml.child(settings, *RUNTIMES, NAME)
-    if present not in (None, [runtime]):
-        raise CgpuError(
-            f"containers.conf: [engine.runtimes] {NAME} is there and was not added by this command: "
-            "remove it first"
-        )
-    edited = bare if present else toml.put("containers.conf", bare, (*RUNTIMES, NAME), [runtime])
-    wanted = default and toml.child(settings, *DEFAULT) != NAME
-    return toml.put("containers.conf", edited, DEFAULT, NAME) if wanted else edited
-
-
 @dataclass(frozen=True, slots=True)
 class Podman(ContainerEngine):
-    """podman. path: its containers.conf; drop_in: None where only that file is to be edited."""
+    """podman. path: our drop-in."""
 
     program: ClassVar[str] = "podman"
-    settings_files: ClassVar[tuple[str, ...]] = (PATH, str(Path(DROP_IN).parent))
+    settings_files: ClassVar[tuple[str, ...]] = (MAIN, str(Path(PATH).parent))
     consumers_advice: ClassVar[str] = (
         "they cannot be started again; to remove them, now or later: podman rm {names}"
     )
 
     name: str = "podman"
     path: str = PATH
-    drop_in: str | None = DROP_IN
 
     def is_present(self, root: Path) -> bool:
         """Return whether podman is there; containers.conf alone may be that of other tools."""
         return programs.find("podman", self.search) is not None
 
     def plan_add(self, root: Path, desired: Desired) -> Sequence[FileEdit]:
-        runtime = runtime_path(desired)
-        files = self._files(root)
-        version = programs.version("podman", self.search) if self.drop_in else None
-        if self.drop_in and version and version >= DROP_INS:
-            tables: dict[tuple[str, ...], dict[str, object]] = {RUNTIMES: {NAME: [runtime]}}
-            if desired.default:
-                tables = {("engine",): {"runtime": NAME}, **tables}
-            return layers.plan_drop_in(files, below(root, self.drop_in), tables)
-        main = below(root, self.path)
-        edited = [
-            file.with_text(add(file.text, runtime, default=desired.default)) if file.path == main else file
-            for file in files
-        ]
-        return layers.edits(edited)
+        version = programs.version("podman", self.search)
+        if version and version < DROP_INS:
+            raise CgpuError(
+                f"podman {version[0]}.{version[1]}: reads no {Path(PATH).parent}: expected 4.0 or newer"
+            )
+        tables: dict[tuple[str, ...], dict[str, object]] = {RUNTIMES: {NAME: [runtime_path(desired)]}}
+        if desired.default:
+            tables = {("engine",): {"runtime": NAME}, **tables}
+        return layers.plan_drop_in(self._files(root), below(root, self.path), tables)
 
     def plan_remove(self, root: Path) -> Sequence[FileEdit]:
         return layers.edits(self._files(root))
@@ -98,11 +77,9 @@ class Podman(ContainerEngine):
     def check(self, root: Path) -> None:
         """Let podman read its settings, which every call of it does. Raises CgpuError with what it said."""
         podman = programs.find("podman", self.search)
-        if podman is None or root != Path("/") or not (self.drop_in or Path(self.path).exists()):
+        if podman is None or root != Path("/"):
             return  # it looks below / only
-        answer = programs.ask(
-            [podman, "--version"], {"CONTAINERS_CONF": self.path} if not self.drop_in else None
-        )
+        answer = programs.ask([podman, "--version"])
         if answer.status or "containers.conf" in answer.errors:
             raise CgpuError(f"{self.path}: podman: {answer.last_line()}; see: podman --version")
 
@@ -131,11 +108,8 @@ class Podman(ContainerEngine):
         return [] if podman is None else [Listing(self.name, partial(ended, [podman]))]
 
     def _files(self, root: Path) -> list[Layer]:
-        main = below(root, self.path)
-        if not self.drop_in:
-            return [layers.load(main, root)]
         return layers.read_folder(
-            [below(root, SHIPPED), main], below(root, self.drop_in), root, suffix=".conf"
+            [below(root, SHIPPED), below(root, MAIN)], below(root, self.path), root, suffix=".conf"
         )
 
 

@@ -3,20 +3,19 @@
 
 The daemon publishes a description. For the kernel module, which publishes none, one is made from the tree and
 /proc/devices. It gives device nodes by number: they need not exist on the host, and nothing in a container's
-file system is read. The format is the Container Device Interface 0.6.0, as far as the engine uses it;
-anything else is refused, not ignored.
+file system is read. The format is the Container Device Interface 0.6.0, as far as the engine uses it (nodes
+with their numbers, and mounts); anything else is refused, not ignored.
 """
 
 from __future__ import annotations
 
 import os
-import stat
 
 from cgpu import paths
 from cgpu.errors import CgpuError, show
 from cgpu.files import read_bounded
 from cgpu.request.device_nodes import character_devices
-from cgpu.runtime_config.oci_runtime.fields import entries, objects, replace, set_variable, table
+from cgpu.runtime_config.oci_runtime.fields import entries, objects, replace, table
 from cgpu.runtime_config.oci_runtime.spec_json import loads
 
 TYPE_CHECKING = False
@@ -31,7 +30,8 @@ if TYPE_CHECKING:
 KIND = "opencgpu.io/gpu"
 VENDOR_TOOLKIT = "opencgpu.io/vendor-toolkit"
 MAX_BYTES = 1 << 20
-EDITS = ("env", "deviceNodes", "mounts", "hooks", "additionalGids")
+EDITS = ("deviceNodes", "mounts")
+NUMBERS = ("type", "major", "minor")
 RESTART = f"write it anew: {paths.daemon_command('restart')}"
 CONTROL_MINOR = 255
 UVM = "nvidia-uvm"
@@ -92,16 +92,10 @@ def apply(spec: Table, edits: Sequence[Table]) -> None:
         if unknown:
             expected = ", ".join(EDITS)
             raise CgpuError(f"{paths.CDI}: containerEdits.{show(unknown[0])}: expected one of {expected}")
-        for variable in entries(edit, "env"):
-            name, _, value = str(variable).partition("=")
-            set_variable(spec, name, value)
         for node in objects(edit, "deviceNodes"):
             _add_device(spec, node)
         for mount in objects(edit, "mounts"):
             _add_mount(spec, mount)
-        for hook in objects(edit, "hooks"):
-            _add_hook(spec, hook)
-        _add_groups(spec, entries(edit, "additionalGids"))
 
 
 def _path(entry: Table, name: str) -> str:
@@ -132,32 +126,17 @@ def _remove(parent: Table, name: str, member: str, path: str) -> None:
 
 def _add_device(spec: Table, node: Table) -> None:
     path = _path(node, "path")
-    kind, major, minor = _identity(node, path)
-    device: Table = {"path": path, "type": kind, "major": major, "minor": minor}
-    device.update((name, node[name]) for name in ("fileMode", "uid", "gid") if node.get(name) is not None)
-    linux = table(spec, "linux")
+    numbers: Table = {name: node.get(name) for name in NUMBERS}
+    if None in numbers.values():
+        raise CgpuError(f"{paths.CDI}: {show(path)}: expected {', '.join(NUMBERS)}; {RESTART}")
     _remove(spec, "mounts", "destination", path)
-    _put(entries(linux, "devices"), "path", device)
+    linux = table(spec, "linux")
+    _put(entries(linux, "devices"), "path", {"path": path, **numbers})
     # No "m": a container has no reason to make such nodes itself.
-    access = node.get("permissions") or "rw"
-    rule: Table = {"allow": True, "type": kind, "major": major, "minor": minor, "access": access}
+    rule: Table = {"allow": True, **numbers, "access": "rw"}
     rules = entries(table(linux, "resources"), "devices")
     if rule not in rules:
         rules.append(rule)
-
-
-def _identity(node: Table, path: str) -> tuple[object, object, object]:
-    given = (node.get("type"), node.get("major"), node.get("minor"))
-    if all(value is not None for value in given):
-        return given
-    host = _path(node, "hostPath") if node.get("hostPath") is not None else path
-    try:
-        status = os.stat(host)
-    except OSError as error:
-        raise CgpuError(f"{show(host)}: {error.strerror}: {paths.CDI} names it; {RESTART}") from error
-    if not stat.S_ISCHR(status.st_mode):
-        raise CgpuError(f"{show(host)}: no character device, as {paths.CDI} has it; {RESTART}")
-    return "c", os.major(status.st_rdev), os.minor(status.st_rdev)
 
 
 def _add_mount(spec: Table, mount: Table) -> None:
@@ -169,7 +148,7 @@ def _add_mount(spec: Table, mount: Table) -> None:
         )
     entry: Table = {
         "destination": destination,
-        "type": mount.get("type") or "bind",
+        "type": "bind",
         "source": source,
         "options": mount.get("options") or ["bind", "nosuid", "noexec", "rw"],
     }
@@ -186,20 +165,6 @@ def _has_host_dev(spec: Table) -> bool:
         if bound and _same(mount.get("destination"), "/dev"):
             return True
     return False
-
-
-def _add_hook(spec: Table, hook: Table) -> None:
-    entry = {name: hook[name] for name in ("path", "args", "env", "timeout") if hook.get(name) is not None}
-    _path(entry, "path")
-    hooks = entries(table(spec, "hooks"), str(hook.get("hookName")))
-    if entry not in hooks:
-        hooks.append(entry)
-
-
-def _add_groups(spec: Table, groups: list[object]) -> None:
-    if groups:
-        present = entries(table(table(spec, "process"), "user"), "additionalGids")
-        present.extend(group for group in groups if group not in present)
 
 
 def describe(tree: Tree, allocation: Allocation) -> Description:
@@ -228,4 +193,4 @@ def describe(tree: Tree, allocation: Allocation) -> Description:
 
 
 def _node(name: str, major: int, minor: int) -> Table:
-    return {"path": f"/dev/{name}", "type": "c", "major": major, "minor": minor, "permissions": "rw"}
+    return {"path": f"/dev/{name}", "type": "c", "major": major, "minor": minor}

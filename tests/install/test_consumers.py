@@ -125,7 +125,7 @@ def test_an_engine_that_does_not_answer(tmp_path: Path, answer: Callable[[str], 
 def test_a_command_that_cannot_be_started(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A client that is no program makes one line of warning, too."""
     Machine(tmp_path).program("docker", "").write_bytes(b"\x7fELF")
-    monkeypatch.setattr("cgpu.install.runner.FOLDERS", [str(tmp_path / "bin")])
+    monkeypatch.setattr("cgpu.runtime_config.programs.find", lambda name: str(tmp_path / "bin" / name))
     (said,) = removal.consumers(tmp_path, SystemRunner(), ["docker"])
     assert "does not say which containers have the runtime cgpu (" in said
 

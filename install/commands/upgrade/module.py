@@ -136,7 +136,7 @@ def _load_core(runner: Runner, name: str) -> None:
     done = runner.run(("modprobe", name))
     if done.status == 0:
         return
-    if "Protocol error" in done.output:
+    if "Protocol error" in done.last_line():
         raise InterfaceError(f"{name}: was made for another {MODULE} than the one that is loaded")
     raise CgpuError(f"{name}: cannot be loaded: {done.last_line()}; see: dmesg")
 

@@ -4,7 +4,6 @@
 from __future__ import annotations
 
 import os
-import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -12,12 +11,10 @@ from pathlib import Path
 from cgpu.errors import CgpuError
 from cgpu.install.node.facts import files
 from cgpu.node_files import below
-from cgpu.runtime_config.programs import SEARCH, ask
+from cgpu.runtime_config.programs import SEARCH, ask, first_version
 
-ENVIRONMENT = {"LC_ALL": "C", "HOME": "/"}
 TIMEOUT_S = 5.0
 MAX_OUTPUT = 1 << 20
-VERSION = re.compile(r"\d+(?:\.\d+)+|\d+")
 MAX_ARGUMENT = 4096
 REPLACED = " (deleted)"  # behind the path of a program whose file is another one since
 
@@ -42,7 +39,7 @@ def find(root: Path, name: str) -> Path | None:
 def output(*command: str, timeout_s: float = TIMEOUT_S) -> str | None:
     """Return what a command prints; None when it fails, is not there, or takes too long."""
     try:
-        answer = ask(command, ENVIRONMENT, timeout_s)
+        answer = ask(command, timeout_s)
     except CgpuError:
         return None
     return answer.output[:MAX_OUTPUT] if answer.status == 0 else None
@@ -54,19 +51,6 @@ def version(root: Path, program: Path) -> str | None:
         return None
     said = output(str(program), "--version")
     return None if said is None else first_version(said)
-
-
-def first_version(said: str) -> str | None:
-    """Return the first version in a program's answer."""
-    dotted = next((found[0] for found in VERSION.finditer(said) if "." in found[0]), None)
-    found = VERSION.search(said)
-    return dotted or (found[0] if found else None)
-
-
-def numbers(text: str | None) -> tuple[int, ...]:
-    """Return the leading numbers of a version: 6.1.0-56-amd64 is (6, 1, 0)."""
-    found = VERSION.match(text or "")
-    return tuple(int(part) for part in found[0].split(".")) if found else ()
 
 
 def processes(root: Path) -> tuple[Process, ...]:

@@ -12,6 +12,7 @@ from cgpu.install.node.facts import files, programs
 from cgpu.install.node.facts.programs import Process
 from cgpu.kmod.daemon.tree.libfuse import LIBRARIES
 from cgpu.runtime_config.engines.registry import ENGINES
+from cgpu.runtime_config.programs import numbers
 
 LIBRARY_FOLDERS = (
     "/usr/lib/x86_64-linux-gnu",
@@ -110,7 +111,7 @@ def _program(root: Path, name: str, program: str, alive: set[str]) -> Program | 
 def _systemd_version(root: Path) -> int | None:
     path = programs.find(root, "systemctl")
     said = programs.version(root, path) if path is not None else None
-    major = programs.numbers(said)
+    major = numbers(said)
     return major[0] if major else None
 
 

@@ -16,6 +16,7 @@ from cgpu.install.checks import module as module_checks
 from cgpu.install.node import machine as facts
 from cgpu.install.node.facts import driver, files, kernel, ours, programs, software
 from cgpu.install.node.report import parse_unit
+from cgpu.runtime_config.programs import first_version, numbers
 from tests.install.machine import (
     CARD,
     LEGACY,
@@ -244,7 +245,7 @@ def test_program_below_a_root_is_not_run(tmp_path: Path) -> None:
 )  # fmt: skip
 def test_versions(said: str, version: str | None) -> None:
     """A program's version is the first dotted number of its answer."""
-    assert programs.first_version(said) == version
+    assert first_version(said) == version
 
 
 @given(WORDS | TEXT)
@@ -258,9 +259,9 @@ def test_parsers_take_any_text(said: str) -> None:
     assert kernel.chosen(said) is None or f"[{kernel.chosen(said)}]" in said
     assert all(entry.endswith("libvgpu.so") for entry in software.preloaded(said, "libvgpu.so"))
     assert software.replicated(said) == []
-    found = programs.first_version(said)
+    found = first_version(said)
     assert found is None or found in said
-    assert all(isinstance(number, int) for number in programs.numbers(said))
+    assert all(isinstance(number, int) for number in numbers(said))
     assert engine_checks.listening(said) <= set(said.split())
     assert parse_unit(said) == {} or "=" in said
     assert module_checks.judge(said)[0].name == "module-dkms"

@@ -28,9 +28,9 @@ CRIO = "etc/crio/crio.conf.d/99-cgpu.conf"
 CONTAINERS_CONF = "etc/containers/containers.conf"
 PODMAN_DROP_IN = "etc/containers/containers.conf.d/99-cgpu.conf"
 NVIDIA = "etc/nvidia-container-runtime/config.toml"
-#: the first file of each engine, which a version without drop-ins edits
+#: the first file of each engine, and a version that edits this one, if any does
 MAIN = {name: one.settings_files[0].lstrip("/") for name, one in ENGINES.items() if one.settings_files}
-OLD = "1.0"
+OLD = {**dict.fromkeys(MAIN, "1.0"), "podman": "4.0"}
 
 
 @dataclass(frozen=True)

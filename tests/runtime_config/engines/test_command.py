@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 from collections.abc import Callable
 from pathlib import Path
@@ -104,48 +103,6 @@ def test_the_diff_is_exact(config: Path, command: Command, runtime: Path, capsys
     added = config.read_text().splitlines()
     new = "".join(f"+{line}\n" for line in added)
     assert shown == f"--- /dev/null\n+++ {config}\n@@ -0,0 +1,{len(added)} @@\n{new}"
-
-
-def systemctl(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, script: str) -> None:
-    """Put another program in systemctl's place, and no dockerd."""
-    found = {"systemctl": str(program(tmp_path / "systemctl", script))}
-    monkeypatch.setattr("cgpu.runtime_config.programs.find", lambda name, *_: found.get(name))
-
-
-def test_reloading(tmp_path: Path, config: Path, command: Command, monkeypatch: pytest.MonkeyPatch) -> None:
-    """dockerd reads the runtime; before a removal it reads settings without it that name another default."""
-    config.parent.mkdir()
-    config.write_text('{"debug": true}')
-    script = f'echo "$*" >>{tmp_path}/calls; tr -d "\\n" <{config} >>{tmp_path}/seen; echo >>{tmp_path}/seen'
-    systemctl(tmp_path, monkeypatch, script)
-    assert command("--reload", "--default-runtime") == 0
-    assert command("--reload", "--remove") == 0
-    assert (tmp_path / "calls").read_text().splitlines() == ["try-reload-or-restart docker"] * 2
-    first, second = (json.loads(line) for line in (tmp_path / "seen").read_text().splitlines())
-    assert first["default-runtime"] == "cgpu"
-    assert second == {"debug": True, "default-runtime": "runc", "runtimes": {}}
-    assert config.read_text() == '{"debug": true}'
-
-
-@pytest.mark.parametrize("script", ["echo 'no such unit' >&2; exit 1", None])
-def test_a_failed_reload_changes_nothing(
-    tmp_path: Path,
-    config: Path,
-    command: Command,
-    monkeypatch: pytest.MonkeyPatch,
-    capsys: Captured,
-    script: str | None,
-) -> None:
-    """The settings of an engine that cannot be reloaded are as before."""
-    config.parent.mkdir()
-    config.write_text("{}")
-    systemctl(tmp_path, monkeypatch, script or "")
-    if script is None:
-        monkeypatch.setattr("cgpu.runtime_config.programs.find", lambda *_: None)
-    assert command("--reload") == 1
-    errors = capsys.readouterr().err
-    assert ("no such unit" if script else "systemctl: is not there") in errors
-    assert config.read_text() == "{}"
 
 
 def test_what_the_engine_refuses_is_taken_back(

@@ -129,6 +129,12 @@ def test_somebody_elses_file_under_our_name(machine: Machine) -> None:
         assert list(machine.engine(name).plan_remove(machine.root)) == []
 
 
+def test_podman_without_drop_ins(machine: Machine) -> None:
+    """podman before 4.0 would not read our file."""
+    with pytest.raises(CgpuError, match=r"podman 3\.4: reads no /etc/containers/containers.conf.d"):
+        machine.engine("podman", "3.4.4").plan_add(machine.root, DESIRED)
+
+
 def test_hooks(machine: Machine) -> None:
     """With the module there is a hook for each stage, for our annotations only; a foreign file stays."""
     engine = machine.engine("hooks", "4.3.1")

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The settings of docker, containerd and podman as texts: their meaning, and refused ones."""
+"""The settings of docker, containerd and NVIDIA as texts: their meaning, and refused ones."""
 
 from __future__ import annotations
 
@@ -14,7 +14,9 @@ from hypothesis import strategies as st
 
 from cgpu.errors import CgpuError
 from cgpu.runtime_config import programs
-from cgpu.runtime_config.engines import containerd, docker, nvidia, podman
+from cgpu.runtime_config.engines import containerd, docker, nvidia
+from cgpu.runtime_config.oci_runtime.lowlevel import low_level
+from cgpu.runtime_config.text import toml
 from tests.runtime_config.engines.texts import add_to, remove_from
 from tests.runtime_config.support import program
 
@@ -58,19 +60,16 @@ def test_a_default_that_somebody_changed_stays() -> None:
 def test_a_moved_runtime_is_updated() -> None:
     """Adding with another path changes the path, once."""
     assert docker.add(docker.add({}, "/old"), RUNTIME) == docker.add({}, RUNTIME)
-    for engine in (containerd, podman):
-        again = add_to(engine, add_to(engine, "", "/old"), RUNTIME)
-        assert again == add_to(engine, "", RUNTIME)
+    again = add_to(containerd, add_to(containerd, "", "/old"), RUNTIME)
+    assert again == add_to(containerd, "", RUNTIME)
 
 
 def test_dotted_keys_of_the_root() -> None:
-    """A table that dotted keys at the top of the file make gets runtime and default beside them."""
-    text = 'engine.runtimes.crun = ["/x"]\n[network]\n'
-    added = podman.add(text, RUNTIME, default=True)
-    assert tomllib.loads(added)["engine"] == {
-        "runtime": "cgpu",
-        "runtimes": {"crun": ["/x"], "cgpu": [RUNTIME]},
-    }
+    """A table that dotted keys at the top of the file make gets its key beside them."""
+    text = 'nvidia-container-runtime.mode = "auto"\n[network]\n'
+    added = nvidia.add(text, RUNTIME)
+    assert tomllib.loads(added)["nvidia-container-runtime"]["mode"] == "auto"
+    assert toml.child(tomllib.loads(added), *nvidia.LIST) == [low_level(RUNTIME), *nvidia.STOCK]
     assert remove_from(added) == text
 
 
@@ -79,16 +78,15 @@ PADDING = st.text(st.sampled_from("ab #=.[]\"'\n\r\t{}1")).filter(
 )
 
 
-@pytest.mark.parametrize("engine", [containerd, podman])
 @given(PADDING)
-def test_any_text_is_kept_or_refused(engine: ModuleType, text: str) -> None:
+def test_any_text_is_kept_or_refused(text: str) -> None:
     """Any text is refused as no TOML, or comes back the same after adding and removing."""
     try:
-        added = add_to(engine, text, RUNTIME)
+        added = add_to(containerd, text, RUNTIME)
     except CgpuError:
         return
     before, after = tomllib.loads(text), tomllib.loads(added)
-    ours = {"version": 0, "plugins": 0, "engine": 0}
+    ours = {"version": 0, "plugins": 0}
     assert {**after, **before, **ours} == {**after, **ours}
     assert remove_from(added) == text
 
@@ -150,9 +148,8 @@ def test_versions(tmp_path: Path, said: str, version: tuple[int, int] | None) ->
             "[nvidia-container-runtime]\nruntimes = 'runc'",
             "runtimes: runc: expected a list of programs",
         ),
-        (podman, "[engine.runtimes]\ncgpu = ['/x']", "was not added by this command"),
-        (podman, "engine = {runtimes = {}}", "cannot be added"),
-        (podman, "# >>> cgpu-runtime-config: added, do not edit\n", "is missing after"),
+        (nvidia, "nvidia-container-runtime = {mode = 'auto'}", "cannot be added"),
+        (nvidia, "# >>> cgpu-runtime-config: added, do not edit\n", "is missing after"),
     ],
 )
 def test_what_cannot_be_edited_is_refused(engine: ModuleType, text: str, message: str) -> None:

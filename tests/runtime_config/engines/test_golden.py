@@ -27,7 +27,7 @@ def read(name: str, kind: str) -> str:
 def test_golden(machine: nodes.Machine, name: str, kind: str) -> None:
     """The edited file is the golden one, a second edit changes nothing, a removal gives the first file."""
     known = name.partition("-")[0]
-    engine, main = machine.engine(known, nodes.OLD), nodes.MAIN[known]
+    engine, main = machine.engine(known, nodes.OLD[known]), nodes.MAIN[known]
     desired = nodes.DEFAULT if kind == "default" else nodes.DESIRED
     machine.write(main, read(name, "before"))
     machine.add(engine, desired)

@@ -6,13 +6,11 @@ from __future__ import annotations
 import json
 import tempfile
 from pathlib import Path
-from types import ModuleType
 
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cgpu.runtime_config.engines import containerd, docker, nvidia, podman
+from cgpu.runtime_config.engines import containerd, docker, nvidia
 from cgpu.runtime_config.engines.engine import Desired
 from cgpu.runtime_config.oci_runtime.lowlevel import low_level
 from cgpu.runtime_config.text.toml import child, parse, same
@@ -44,11 +42,6 @@ SPELLINGS = {
     3: ['"io.containerd.cri.v1.runtime"'],
     4: ["'io.containerd.cri.v1.runtime'"],
 }
-PODMAN = [
-    ("[engine]", ["runtime = 'crun'", 'helper_binaries_dir = ["/usr/libexec"]']),
-    ("[engine . runtimes]", ["crun = ['/usr/bin/crun']", "'runc' = [\n '/usr/bin/runc', # [engine]\n]"]),
-    ("[containers]", ["log_size_max = -1"]),
-]
 NVIDIA = [
     ("[nvidia-container-runtime]", ["runtimes = [\n  'docker-runc',\n  'runc', # last\n]", 'mode = "auto"']),
     ("[nvidia-container-runtime.modes.cdi]", ['annotation-prefixes = ["cdi.k8s.io/"]']),
@@ -94,18 +87,12 @@ def test_docker(text: str, default: bool, before_that: bool) -> None:
         assert engine.plan_remove(machine.root) == []
 
 
-@pytest.mark.parametrize(
-    ("engine", "texts"),
-    [(containerd, containerd_toml()), (podman, toml([], PODMAN))],
-    ids=["containerd", "podman"],
-)
-@given(data=st.data(), default=st.booleans())
-def test_toml(engine: ModuleType, texts: st.SearchStrategy[str], data: st.DataObject, default: bool) -> None:
-    """containerd and podman: only ours is new, twice is like once, and every character comes back."""
-    text = data.draw(texts)
-    added = add_to(engine, text, PATH, default=default)
-    assert says_the_same(text, added, ours=("cgpu", "runc", "runtime", "default_runtime_name", "version"))
-    assert add_to(engine, added, PATH, default=default) == added
+@given(containerd_toml(), st.booleans())
+def test_containerd(text: str, default: bool) -> None:
+    """containerd: only ours is new, twice is like once, and every character comes back."""
+    added = add_to(containerd, text, PATH, default=default)
+    assert says_the_same(text, added, ours=("cgpu", "runc", "default_runtime_name", "version"))
+    assert add_to(containerd, added, PATH, default=default) == added
     assert remove_from(added) == text
     assert remove_from(text) == text
 

@@ -30,7 +30,7 @@ from tests.runtime_config.engines.nodes import (
 @pytest.mark.parametrize("name", list(MAIN))
 def test_the_doctor_reads_what_is_written(machine: Machine, name: str) -> None:
     """Each engine reads the runtime and the default where it has written them."""
-    machine.add(machine.engine(name, OLD), DEFAULT)
+    machine.add(machine.engine(name, OLD[name]), DEFAULT)
     (entry,) = (one for one in settings.gather(machine.root) if one.runtime is not None)
     default = None if ENGINES[name].is_runtime else "cgpu"
     assert entry == Entry(name, entry.file, entry.runtime, default)
@@ -58,7 +58,7 @@ def test_no_file_and_an_empty_one_are_told_apart(
     if before is not None:
         machine.write(path, before)
     was = machine.state()
-    engine = machine.engine(name, OLD)
+    engine = machine.engine(name, OLD[name])
     assert engine.is_present(machine.root)
     machine.add(engine, desired)
     assert any(str(RUNTIME).encode() in content for content in machine.state().values())
@@ -107,7 +107,7 @@ def test_wrong_files(machine: Machine, tmp_path: Path, name: str, wrong: str) ->
         }
         make[wrong]()
     with pytest.raises(CgpuError) as caught:
-        machine.engine(name, OLD).plan_add(machine.root, DESIRED)
+        machine.engine(name, OLD[name]).plan_add(machine.root, DESIRED)
     message = str(caught.value)
     assert place.name in message or "crio.conf" in message
     assert "expected" in message or wrong in ("dangling", "outside")
@@ -119,4 +119,4 @@ def test_wrong_files(machine: Machine, tmp_path: Path, name: str, wrong: str) ->
 def test_a_path_that_cannot_be_written(machine: Machine, name: str, runtime: str) -> None:
     """A relative path, one that is no text, and one with a line break are refused."""
     with pytest.raises(CgpuError, match="expected the absolute path of cgpu-container-runtime"):
-        machine.engine(name, OLD).plan_add(machine.root, Desired(Path(runtime)))
+        machine.engine(name, OLD[name]).plan_add(machine.root, Desired(Path(runtime)))
