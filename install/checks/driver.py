@@ -84,8 +84,4 @@ def mig(node: Node) -> list[Finding]:
         if len(cut) == len(cards):
             return problem("mig", text, fix)
         return warning("mig", f"{text}; the other cards can", fix)
-    unknown = [card.bus for card in cards if card.mig is None]
-    if unknown:
-        why = node.driver.library_problem or "NVIDIA's library was not asked"
-        return skipped("mig", f"{', '.join(unknown)}: whether MIG is on is not known ({why})")
-    return ok("mig", "no card is in MIG mode")
+    return ok("mig", "no card is cut by MIG")

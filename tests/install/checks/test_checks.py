@@ -136,12 +136,6 @@ def test_fixes_on_rhel(tmp_path: Path) -> None:
     }
 
 
-def test_unknown_mig_mode_is_skipped(tmp_path: Path) -> None:
-    """A card whose MIG mode is not known gives a skipped finding, and no problem."""
-    found = preflight(node(tmp_path, driver={"cards": (card(mig=None),)}), DAEMON)
-    assert [one.verdict for one in found if one.name == "mig"] == ["skipped"]
-
-
 STORE_PRESERVED = {"ActiveState": "active", "FileDescriptorStorePreserve": "yes"}
 
 
