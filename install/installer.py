@@ -7,21 +7,20 @@ run again: it does what is not done, and again the step at which it ended.
 
 from __future__ import annotations
 
-import dataclasses
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal
 
-from cgpu import paths
+from cgpu import __version__, paths
 from cgpu.config.load import load
 from cgpu.errors import CgpuError
-from cgpu.install import drain, leftovers, plan, removal, runtimes, steps
+from cgpu.install import drain, plan, removal, runtimes, steps
 from cgpu.install.checks import DesiredState, Finding, preflight
 from cgpu.install.checks.finding import EngineKind
+from cgpu.install.commands.upgrade import module
 from cgpu.install.drain import Say
 from cgpu.install.node.machine import Node
-from cgpu.install.obstacles import obstacles
 from cgpu.install.plan import Plan
 from cgpu.install.runner import Runner
 from cgpu.install.steps.engine import Engine
@@ -61,13 +60,13 @@ class Installer:
 
     def install(self, request: Request) -> bool:
         """Do what is missing; return whether anything was. Raises CgpuError."""
-        leftovers.repair(self.root, self.runner, self.say)
+        drain.clear(self.root, self.say)
+        module.finish(self.runner, __version__, self.say)
         context = self._context()
         engine, planned, facts = self._plan(context, request)
         missing = _missing(context, planned)
         context.store.tidy()
         if missing:
-            _check_obstacles(context, missing)
             context.store.facts.update(facts)
             self._do(context, missing)
         if missing or context.store.command:
@@ -83,7 +82,7 @@ class Installer:
         return bool(missing)
 
     def show_install(self, request: Request) -> Iterator[str]:
-        """Yield what install would do, as diffs and commands, and what is in the way. Raises CgpuError."""
+        """Yield what install would do, as diffs and commands. Raises CgpuError."""
         lines: list[str] = []
         context = self._context(lines.append)
         _, planned, _ = self._plan(context, request)
@@ -93,7 +92,6 @@ class Installer:
             step.do(context)
             yield from lines
             lines.clear()
-        yield from (f"problem: {line}" for line in obstacles(self.root, context.edits))
         yield from (*context.notes, *planned.notes)
         if not missing and not planned.notes:
             yield "nothing to do"
@@ -200,15 +198,6 @@ def _missing(context: Context, planned: Plan) -> list[Step]:
     return [
         step for step in planned.steps if step.name in context.store.unfinished or not step.is_done(context)
     ]
-
-
-def _check_obstacles(context: Context, missing: Sequence[Step]) -> None:
-    """Have the steps say what they would edit. Raises CgpuError where a file cannot be changed."""
-    trial = dataclasses.replace(context, show=lambda _: None, edits=[])
-    for step in missing:
-        step.do(trial)
-    if in_the_way := list(obstacles(context.root, trial.edits)):
-        raise CgpuError(f"{'; '.join(in_the_way)}; nothing was changed")
 
 
 def _words(error: Exception) -> str:

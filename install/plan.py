@@ -32,7 +32,7 @@ from cgpu.install.places import (
 from cgpu.install.runner import must
 from cgpu.install.steps.engine import Engine
 from cgpu.install.steps.files import Files
-from cgpu.install.steps.module import Apply, Build, Load
+from cgpu.install.steps.module import Build, Load
 from cgpu.install.steps.step import Context, Step
 from cgpu.install.steps.systemd import Unit, UnitFiles, is_active
 from cgpu.node_files import below
@@ -91,8 +91,8 @@ def _add_module(context: Context, plan: Plan) -> None:
     modprobe = our_files.modprobe_settings(context.root).encode()
     plan.steps.append(Files("modprobe", {MODPROBE: modprobe}))
     if not context.node.software.systemd:
-        plan.steps += [Load(), Apply(apply)]
-        plan.notes.append(f"To do: load the engine after each boot: modprobe cgpu_km && {apply}")
+        plan.steps.append(Load())
+        plan.notes.append(f"To do: {apply}; and after each boot: modprobe cgpu_km && {apply}")
         return
     boot = f"makes {MODULES_LOAD}: cgpu_km is loaded at boot"
     plan.steps += [Files("modules-load", {MODULES_LOAD: BOOT}, boot)]

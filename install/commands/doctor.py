@@ -19,7 +19,7 @@ from cgpu.arguments import Parser
 from cgpu.client.tree import Tree
 from cgpu.errors import CgpuError, one_line
 from cgpu.files import open_nofollow
-from cgpu.install import leftovers
+from cgpu.install import drain, lock
 from cgpu.install.checks import (
     DesiredState,
     configuration,
@@ -37,6 +37,7 @@ from cgpu.install.checks.finding import REPORT, Finding, problem
 from cgpu.install.checks.places import PRIVATE
 from cgpu.install.commands.config import apply_keys
 from cgpu.install.commands.gc import collect
+from cgpu.install.commands.upgrade import module as upgrade
 from cgpu.install.node import report
 from cgpu.install.node.report import NodeReport
 from cgpu.install.places import PUBLISHER, PUBLISHER_STARTS
@@ -275,7 +276,12 @@ def _publish(now: NodeReport) -> str:
 
 
 def _repair(now: NodeReport) -> str:
-    return "; ".join(leftovers.repair_alone(now.node.root))
+    """Have slices given out again after a killed command, and finish a cold upgrade of the module."""
+    done: list[str] = []
+    with lock.held(now.node.root) as held:
+        drain.clear(now.node.root, done.append)
+        upgrade.finish(SystemRunner((held,)), __version__, done.append)
+    return "; ".join(done)
 
 
 # In this order: what a killed installation has left may be the cause of the other problems.

@@ -6,13 +6,11 @@ from __future__ import annotations
 from cgpu.errors import CgpuError, show
 from cgpu.install.steps.engine import Engine
 from cgpu.install.steps.files import Files
-from cgpu.install.steps.module import Apply, Build, Load
+from cgpu.install.steps.module import Build, Load
 from cgpu.install.steps.step import Step
 from cgpu.install.steps.systemd import Unit, UnitFiles
 
-KINDS: dict[str, type[Step]] = {
-    step.kind: step for step in (Apply, Build, Engine, Files, Load, Unit, UnitFiles)
-}
+KINDS: dict[str, type[Step]] = {step.kind: step for step in (Build, Engine, Files, Load, Unit, UnitFiles)}
 
 
 def named(name: str) -> Step:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The kernel module: built by dkms, loaded, and configured."""
+"""The kernel module: built by dkms, and loaded."""
 
 from __future__ import annotations
 
@@ -7,7 +7,6 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from cgpu import paths
-from cgpu.config import effective
 from cgpu.install.places import DKMS, DKMS_NAME
 from cgpu.install.steps.step import Context, Step
 from cgpu.node_files import below
@@ -84,29 +83,6 @@ class Load(Step):
         # cgpu-config-apply has described the GPUs to container engines; a cgpud has made that its own.
         if not below(context.root, paths.CONTROL_SOCKET).exists():
             context.remove(paths.CDI_DEVICES)
-
-
-@dataclass(slots=True)
-class Apply(Step):
-    """The configuration is in force where no systemd puts it there. about: the command."""
-
-    kind: ClassVar[str] = "apply"
-
-    @property
-    def title(self) -> str:
-        return "the configuration is put in force"
-
-    def undo_title(self, _context: Context, /) -> str:
-        return ""  # what is in force ends with the module
-
-    def is_done(self, context: Context, /) -> bool:
-        return context.node.ours.module_loaded and effective.is_configured()
-
-    def do(self, context: Context, /) -> None:
-        context.run(self.about)
-
-    def undo(self, _context: Context, /) -> None:
-        """Do nothing."""
 
 
 def dkms(verb: str, version: str) -> tuple[str, ...]:
