@@ -17,9 +17,8 @@ from cgpu import paths
 from cgpu.client.tree import Tree
 from cgpu.config import effective
 from cgpu.errors import CgpuError, show
-from cgpu.smi import query, render
+from cgpu.smi import render
 from cgpu.smi.collect import sample
-from cgpu.smi.details import details
 from cgpu.smi.limits import is_counted, with_utilisation
 from cgpu.smi.model import Gpu
 from cgpu.smi.names import SHORT_WAIT_S, WAIT_S, Directory
@@ -28,7 +27,7 @@ from cgpu.smi.options import PROGRAM, parsed, parser
 from cgpu.smi.processes import with_process_names
 from cgpu.smi.publish import NOTHING, publish, published_with_engine
 from cgpu.smi.table import table
-from cgpu.smi.text import UNKNOWN, known
+from cgpu.smi.text import UNKNOWN
 
 __all__ = ["main", "parser"]
 
@@ -68,20 +67,8 @@ def formatted(options: argparse.Namespace, shot: Shot, *, first: bool) -> str:
         return render.as_json(*of, stamp, compact=options.loop is not None)
     if options.csv:
         return render.as_csv(shot.gpus, stamp, header=first)
-    form = options.format or query.Format()
-    if options.query_gpu is not None:
-        return query.rows(options.query_gpu, query.gpu_views(*of, now), form, first=first)
-    if options.query_slices is not None:
-        return query.rows(options.query_slices, query.slice_views(*of, now), form, first=first)
-    if options.list_gpus:
-        return listed(shot.gpus)
-    shown = details(*of, now) if options.query else table(*of, now, get_terminal_size().columns)
+    shown = table(*of, now, get_terminal_size().columns)
     return shown if first else "\n" + shown
-
-
-def listed(gpus: tuple[Gpu, ...]) -> str:
-    """Return a line for each GPU, as nvidia-smi -L."""
-    return "".join(f"GPU {gpu.index}: {known(gpu.model)} (UUID: {known(gpu.uuid)})\n" for gpu in gpus)
 
 
 def first_interval(gpus: tuple[Gpu, ...]) -> float:
@@ -140,13 +127,13 @@ def run(options: argparse.Namespace) -> None:
         watch(options, samples(options, Tree(options.tree or paths.tree(effective.load().tree))))
 
 
-def main(arguments: Sequence[str] | None = None, program: str = PROGRAM) -> int:
-    """Run cgpu-smi under a name. Returns 0, or 1 after one line on stderr; wrong usage exits with 2."""
-    options = parsed(arguments, program)
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run cgpu-smi. Returns 0, or 1 after one line on stderr; wrong usage exits with 2."""
+    options = parsed(arguments)
     try:
         run(options)
     except CgpuError as error:
-        print(f"{program}: {error}", file=sys.stderr)
+        print(f"{PROGRAM}: {error}", file=sys.stderr)
         return EXIT_FAILED
     except KeyboardInterrupt:
         return 0

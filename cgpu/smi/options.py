@@ -4,60 +4,46 @@
 from __future__ import annotations
 
 import argparse
-import sys
 from collections.abc import Sequence
-from typing import Any
 
 from cgpu import __version__
 from cgpu.arguments import Parser, seconds
-from cgpu.smi import query
 
 PROGRAM = "cgpu-smi"
 PERIOD_S = 5.0  # of -l without a number, as nvidia-smi
 
 
-class Listing(argparse.Action):
-    """Prints a text and ends."""
-
-    def __init__(self, *arguments: Any, text: str, **settings: Any) -> None:
-        """Take what argparse takes. text: the printed text."""
-        super().__init__(*arguments, **{**settings, "nargs": 0})
-        self.text = text
-
-    def __call__(self, parser: argparse.ArgumentParser, *_: object) -> None:
-        """Print and end."""
-        sys.stdout.write(self.text)
-        parser.exit()
-
-
-def parser(program: str = PROGRAM) -> argparse.ArgumentParser:
-    """Return the parser. program: by which name the command was called."""
+def parser() -> argparse.ArgumentParser:
+    """Return the parser."""
     made = Parser(
-        prog=program,
+        prog=PROGRAM,
         description="Show the GPUs, the slices that containers have of them, and the processes in these.",
-        examples=(
-            program,
-            f"{program} --watch 2",
-            f"{program} -q -i 0",
-            f"{program} --query-gpu=index,name,memory.used,utilization.gpu --format=csv",
-            f"{program} --query-slices=name,memory.used,memory.total --format=csv,noheader,nounits",
-        ),
+        examples=(PROGRAM, f"{PROGRAM} --watch 2", f"{PROGRAM} --json -i 0", f"{PROGRAM} --csv -l 5"),
         meant={
             "-x": "--json",
+            "-q": "--json",
+            "--query": "--json",
+            "-L": "--json",
+            "--list-gpus": "--json",
+            "--query-gpu": "--json",
+            "--query-slices": "--csv",
+            "--query-compute-apps": "--json",
+            "--format": "--csv",
             "-lms": "--loop",
             "--loop-ms": "--loop",
-            "--query-compute-apps": "--json",
-            "dmon": f"{program} --watch 1",
-            "pmon": f"{program} --watch 1",
+            "dmon": f"{PROGRAM} --watch 1",
+            "pmon": f"{PROGRAM} --watch 1",
         },
     )
-    made.add_argument("--version", action="version", version=f"{program} {__version__}")
-    _forms(made.add_mutually_exclusive_group(), program)
-    made.add_argument(
-        "--format",
-        type=query.csv_format,
-        metavar="FORMAT",
-        help="of the queries: csv, which may be followed by ,noheader and ,nounits",
+    made.add_argument("--version", action="version", version=f"{PROGRAM} {__version__}")
+    form = made.add_mutually_exclusive_group()
+    form.add_argument("--json", action="store_true", help="JSON; with -l one line per sample")
+    form.add_argument("--csv", action="store_true", help="CSV, one line per container")
+    form.add_argument(
+        "--publish",
+        action="store_true",
+        help="as root: let other users see what show_slices of the configuration says, until interrupted, or "
+        "until show_slices is root",
     )
     made.add_argument(
         "-l",
@@ -76,58 +62,10 @@ def parser(program: str = PROGRAM) -> argparse.ArgumentParser:
     return made
 
 
-def _forms(form: Any, program: str) -> None:
-    form.add_argument(
-        "-q",
-        "--query",
-        action="store_true",
-        help="all figures, one on each line; with --format the usual fields of slices as CSV",
-    )
-    form.add_argument("-L", "--list-gpus", action="store_true", help="the GPUs with their UUIDs")
-    form.add_argument("--json", action="store_true", help="JSON; with -l one line per sample")
-    form.add_argument("--csv", action="store_true", help="CSV, one line per container")
-    form.add_argument(
-        "--query-gpu",
-        metavar="FIELDS",
-        type=query.fields(query.GPU_FIELDS, f"{program} --help-query-gpu"),
-        help="CSV of these fields, one line per GPU",
-    )
-    form.add_argument(
-        "--query-slices",
-        metavar="FIELDS",
-        type=query.fields(query.SLICE_FIELDS, f"{program} --help-query-slices"),
-        help="CSV of these fields, one line per slice",
-    )
-    form.add_argument(
-        "--help-query-gpu",
-        action=Listing,
-        text=query.described(query.GPU_FIELDS),
-        help="list the fields of --query-gpu, and end",
-    )
-    form.add_argument(
-        "--help-query-slices",
-        action=Listing,
-        text=query.described(query.SLICE_FIELDS),
-        help="list the fields of --query-slices, and end",
-    )
-    form.add_argument(
-        "--publish",
-        action="store_true",
-        help="as root: let other users see what show_slices of the configuration says, until interrupted, or "
-        "until show_slices is root",
-    )
-
-
-def parsed(arguments: Sequence[str] | None, program: str = PROGRAM) -> argparse.Namespace:
+def parsed(arguments: Sequence[str] | None) -> argparse.Namespace:
     """Return the options; wrong usage exits with 2."""
-    made = parser(program)
+    made = parser()
     options = made.parse_args(arguments)
-    if options.publish and not options.loop is options.gpu is options.tree is options.format is None:
+    if options.publish and not options.loop is options.gpu is options.tree is None:
         made.error("--publish: expected no other option")
-    if options.format is not None and options.query:
-        options.query, options.query_slices = False, query.usual()
-    if options.format is not None and options.query_gpu is options.query_slices is None:
-        made.error(
-            "--format: expected with --query, or with --query-gpu or --query-slices, which name the fields"
-        )
     return options

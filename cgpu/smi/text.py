@@ -1,12 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Values as cgpu-smi writes them: in table, details and CSV alike, always in printable ASCII."""
+"""Values as cgpu-smi writes them: in table and CSV, always in printable ASCII."""
 
 from __future__ import annotations
 
 from cgpu.errors import one_line
 
 MIB = 1 << 20
-MS = 1_000_000
 UNKNOWN = "N/A"
 DOTS = "..."
 
@@ -28,16 +27,6 @@ def known(value: str | float | None) -> str:
     return UNKNOWN if value is None else one_line(str(value))
 
 
-def word(on: object) -> str | None:
-    """Return nvidia-smi's word for what is on or off."""
-    return None if on is None else "Enabled" if on else "Disabled"
-
-
-def yes(holds: object) -> str | None:
-    """Return nvidia-smi's word for what is so or not."""
-    return None if holds is None else "Yes" if holds else "No"
-
-
 def short_uuid(uuid: str | None) -> str:
     """Return a UUID up to its first group."""
     return UNKNOWN if uuid is None else one_line("-".join(uuid.split("-")[:2]))
@@ -53,14 +42,9 @@ def memory(size: int | None, between: str = "") -> str:
     return UNKNOWN if size is None else f"{in_mib(size)}{between}MiB"
 
 
-def percent(share: float | None, between: str = "", digits: int = 0) -> str:
+def percent(share: float | None) -> str:
     """Return a share in percent."""
-    return UNKNOWN if share is None else f"{share:.{digits}f}{between}%"
-
-
-def milliseconds(ns: int) -> str:
-    """Return a time with three digits, or whole milliseconds where these are more."""
-    return f"{ns / MS:.3g} ms" if ns < 1000 * MS else f"{ns // MS} ms"
+    return UNKNOWN if share is None else f"{share:.0f}%"
 
 
 def of_limit(used: int | None, limit: int | None) -> float | None:
