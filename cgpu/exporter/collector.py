@@ -17,6 +17,7 @@ from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from functools import lru_cache
 from typing import TypeVar
 
+from cgpu.client.limits import Member, shares
 from cgpu.client.open_entries import OpenEntries
 from cgpu.client.policies import UNKNOWN, Policy
 from cgpu.client.stat import BUCKETS, GpuStat, Latency, parse_engine, parse_gpu
@@ -27,8 +28,6 @@ from cgpu.exporter.metrics import GpuView, Row, SliceView
 from cgpu.exporter.names import Names
 from cgpu.exporter.rates import Rates
 from cgpu.exporter.text import LABEL_SETS, NO_LABELS, Family, Labels, Sample, with_label
-from cgpu.smi.limits import compute_limit
-from cgpu.smi.model import Container, Gpu
 from cgpu.smi.names import Owner
 
 T = TypeVar("T")
@@ -202,31 +201,6 @@ def _bound_text(bound: float) -> str:
 
 def _shares(stat: GpuStat, rule: Policy | None) -> tuple[float | None, ...]:
     """Return what the policy gives each slice while all have work, 0 to 1."""
-    return _shares_by(
-        rule,
-        stat.max_inst,
-        stat.prio_ratio,
-        tuple((one.slice.weight, one.slice.highprio != 0) for one in stat.slices),
-    )
-
-
-@lru_cache(maxsize=64)
-def _shares_by(
-    rule: Policy | None, max_inst: int, prio_ratio: int, slices: tuple[tuple[int, bool], ...]
-) -> tuple[float | None, ...]:
-    containers = tuple(
-        Container(
-            directory=str(number),
-            id=str(number),
-            group=None,
-            slice={"weight": weight, "highprio": int(high)},
-            used=None,
-            pids=(1,),  # as if it had work
-            engine_time=None,
-            read_at=0.0,
-        )
-        for number, (weight, high) in enumerate(slices)
-    )
-    gpu = Gpu(0, None, None, None, max_inst, prio_ratio, None, containers, rule=rule)
-    limits = [compute_limit(gpu, one) for one in containers]
-    return tuple(None if limit is None else limit / 100 for limit in limits)
+    members = tuple(Member(one.slice.weight, one.slice.highprio != 0, busy=True) for one in stat.slices)
+    found = shares(rule, stat.max_inst, stat.prio_ratio, members)
+    return tuple(None if share is None else share / 100 for share in found)

@@ -14,20 +14,16 @@ from shutil import get_terminal_size
 from time import sleep
 
 from cgpu import paths
+from cgpu.client.cards import Card, read_cards, with_utilisation
 from cgpu.client.tree import Tree
 from cgpu.config import effective
 from cgpu.errors import CgpuError, show
 from cgpu.smi import render
-from cgpu.smi.collect import sample
-from cgpu.smi.limits import is_counted, with_utilisation
-from cgpu.smi.model import Gpu
 from cgpu.smi.names import SHORT_WAIT_S, WAIT_S, Directory
 from cgpu.smi.node import Versions, described, engine_of
 from cgpu.smi.options import PROGRAM, parsed, parser
-from cgpu.smi.processes import with_process_names
-from cgpu.smi.publish import NOTHING, publish, published_with_engine
+from cgpu.smi.publish import NOTHING, publish, published
 from cgpu.smi.table import table
-from cgpu.smi.text import UNKNOWN
 
 __all__ = ["main", "parser"]
 
@@ -41,19 +37,19 @@ EXIT_FAILED = 1
 class Shot:
     """One sample, and the other data of the outputs."""
 
-    gpus: tuple[Gpu, ...]
+    cards: tuple[Card, ...]
     versions: Versions
 
 
-def chosen(gpus: tuple[Gpu, ...], wanted: str | None) -> tuple[Gpu, ...]:
+def chosen(cards: tuple[Card, ...], wanted: str | None) -> tuple[Card, ...]:
     """Return the GPUs that were asked for. Raises CgpuError when there is no such GPU, or more than one."""
     if wanted is None:
-        return gpus
-    found = tuple(gpu for gpu in gpus if wanted == str(gpu.index))
+        return cards
+    found = tuple(card for card in cards if wanted == str(card.index))
     if not found and len(wanted) >= 4:
-        found = tuple(gpu for gpu in gpus if gpu.uuid and gpu.uuid.lower().startswith(wanted.lower()))
+        found = tuple(card for card in cards if card.stat.uuid.lower().startswith(wanted.lower()))
     if len(found) != 1:
-        known = ", ".join(f"{gpu.index} ({gpu.uuid or UNKNOWN})" for gpu in gpus) or "none"
+        known = ", ".join(f"{card.index} ({card.stat.uuid})" for card in cards) or "none"
         what = "stands for several GPUs" if found else "here"
         raise CgpuError(f"{'' if found else 'no '}GPU {show(wanted)} {what}; available: {known}")
     return found
@@ -61,48 +57,54 @@ def chosen(gpus: tuple[Gpu, ...], wanted: str | None) -> tuple[Gpu, ...]:
 
 def formatted(options: argparse.Namespace, shot: Shot, *, first: bool) -> str:
     """Return one sample in the form that was asked for."""
-    now, of = datetime.now().astimezone(), (shot.gpus, shot.versions)
+    now, of = datetime.now().astimezone(), (shot.cards, shot.versions)
     stamp = now.astimezone(UTC).isoformat(timespec="milliseconds")
     if options.json:
         return render.as_json(*of, stamp, compact=options.loop is not None)
     if options.csv:
-        return render.as_csv(shot.gpus, stamp, header=first)
+        return render.as_csv(shot.cards, stamp, header=first)
     shown = table(*of, now, get_terminal_size().columns)
     return shown if first else "\n" + shown
 
 
-def first_interval(gpus: tuple[Gpu, ...]) -> float:
+def first_interval(cards: tuple[Card, ...]) -> float:
     """Return how long to wait for the second sample; 0 where no utilisation can be measured."""
-    metered = [gpu for gpu in gpus if any(is_counted(gpu, one) for one in gpu.containers)]
+    metered = [card for card in cards if card.containers and card.scheduling.measures]
     if not metered:
         return 0.0
-    exact = max(gpu.scheduling.resolution or 0 for gpu in metered) / 1e9
+    exact = max(card.scheduling.resolution or 0 for card in metered) / 1e9
     return min(LONGEST_INTERVAL, max(FIRST_INTERVAL, 2 * exact))
 
 
-def shot(gpus: tuple[Gpu, ...], engine: str | None) -> Shot:
+def shot(cards: tuple[Card, ...], engine: str | None) -> Shot:
     """Return a sample with what NVIDIA's driver says of itself."""
-    versions, placed = described(gpus, engine)
+    versions, placed = described(cards, engine)
     return Shot(placed, versions)
 
 
 def published_samples(options: argparse.Namespace) -> Iterator[Shot]:
     """Yield what root has published for this user, whenever asked. Raises CgpuError."""
     while True:
-        engine, gpus = published_with_engine()
-        yield shot(chosen(gpus, options.gpu), engine)
+        engine, cards = published()
+        yield shot(chosen(cards, options.gpu), engine)
 
 
 def samples(options: argparse.Namespace, tree: Tree) -> Iterator[Shot]:
     """Yield a sample of the tree whenever asked, used since the one before. Raises CgpuError."""
     names = Directory(wait_s=WAIT_S if options.loop is None else SHORT_WAIT_S)
-    before = chosen(sample(tree), options.gpu)
+    before = chosen(read_cards(tree), options.gpu)
     sleep(first_interval(before))
     while True:
-        after = chosen(sample(tree), options.gpu)
-        shown = with_process_names(names.named(with_utilisation(before, after)))
-        yield shot(shown, engine_of(tree))
+        after = chosen(read_cards(tree), options.gpu)
+        yield shot(names.named(with_utilisation(before, after)), engine_of(tree))
         before = after
+
+
+def source(options: argparse.Namespace) -> Iterator[Shot]:
+    """Return what gives samples whenever asked. options: tree, gpu, and loop: None for one sample."""
+    if options.tree is None and os.geteuid() != 0:
+        return published_samples(options)
+    return samples(options, Tree(options.tree or paths.tree(effective.load().tree)))
 
 
 def watch(options: argparse.Namespace, taken: Iterator[Shot]) -> None:
@@ -121,10 +123,8 @@ def run(options: argparse.Namespace) -> None:
         signal.signal(signal.SIGTERM, signal.default_int_handler)
         publish()
         print(f"cgpu-smi: {NOTHING}")
-    elif options.tree is None and os.geteuid() != 0:
-        watch(options, published_samples(options))
     else:
-        watch(options, samples(options, Tree(options.tree or paths.tree(effective.load().tree))))
+        watch(options, source(options))
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

@@ -14,9 +14,9 @@ from dataclasses import dataclass, replace
 from functools import lru_cache, partial
 from pathlib import Path
 
+from cgpu.client.cards import Card
 from cgpu.client.directory import directory_of
 from cgpu.errors import CgpuError
-from cgpu.smi.model import Gpu
 
 Names = dict[str, str]
 """Whole container id to name."""
@@ -138,12 +138,15 @@ class Directory:
         self._nameless: dict[str, _Nameless] = {}
         self._asking: _Asking | None = None
 
-    def named(self, gpus: tuple[Gpu, ...]) -> tuple[Gpu, ...]:
-        """Return the GPUs with the name of each container that has one."""
-        names = self.names({one.id for gpu in gpus for one in gpu.containers})
+    def named(self, cards: tuple[Card, ...]) -> tuple[Card, ...]:
+        """Return the cards with the name of each container that has one."""
+        names = self.names({one.stat.id for card in cards for one in card.containers})
         return tuple(
-            replace(gpu, containers=tuple(replace(one, name=names.get(one.id)) for one in gpu.containers))
-            for gpu in gpus
+            replace(
+                card,
+                containers=tuple(replace(one, name=names.get(one.stat.id)) for one in card.containers),
+            )
+            for card in cards
         )
 
     def names(self, wanted: set[str]) -> Names:

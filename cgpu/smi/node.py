@@ -8,10 +8,10 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
+from cgpu.client.cards import Card
 from cgpu.client.tree import Tree
 from cgpu.errors import CgpuError
 from cgpu.files import read_bounded
-from cgpu.smi.model import Gpu
 
 DRIVER = "/proc/driver/nvidia"
 MAX_BYTES = 1 << 16
@@ -39,13 +39,13 @@ def engine_of(tree: Tree) -> str | None:
 
 
 def described(
-    gpus: tuple[Gpu, ...], engine: str | None, driver: str = DRIVER
-) -> tuple[Versions, tuple[Gpu, ...]]:
-    """Return the versions, and the GPUs with their places on the bus. Simulated cards have neither."""
+    cards: tuple[Card, ...], engine: str | None, driver: str = DRIVER
+) -> tuple[Versions, tuple[Card, ...]]:
+    """Return the versions, and the cards with their places on the bus. Simulated cards have neither."""
     buses = _buses(driver)
-    found = tuple(replace(gpu, bus=buses.get(gpu.uuid or "")) for gpu in gpus)
+    found = tuple(replace(card, bus=buses.get(card.stat.uuid)) for card in cards)
     # A node with a driver can have an engine with simulated cards, whose driver is another one.
-    version = _version(driver) if any(gpu.bus for gpu in found) else None
+    version = _version(driver) if any(card.bus for card in found) else None
     return Versions(engine, version), found
 
 

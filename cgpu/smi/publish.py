@@ -22,25 +22,26 @@ from pathlib import Path
 from typing import Any
 
 from cgpu import paths
+from cgpu.client.cards import Card, Container, Process, read_cards, with_utilisation
 from cgpu.client.policies import Policy
+from cgpu.client.scheduling import Scheduling
+from cgpu.client.stat import GpuStat, SliceStat
 from cgpu.client.tree import EngineDownError, Tree
 from cgpu.config import effective
 from cgpu.errors import CgpuError
 from cgpu.files import read_bounded
 from cgpu.replace import Meta, write
-from cgpu.smi.collect import sample
-from cgpu.smi.limits import with_utilisation
-from cgpu.smi.model import Container, Gpu, Process
+from cgpu.slice import Slice
 from cgpu.smi.names import SHORT_WAIT_S, Directory
 from cgpu.smi.node import engine_of
 from cgpu.smi.owners import users
-from cgpu.smi.processes import with_process_names
-from cgpu.smi.scheduling import Scheduling
 
 ROOT, OWN, ALL = "root", "own", "all"
 FOLDER = Path(paths.PUBLISHED)
 EVERYONE = "everyone.json"
 SUFFIX = ".json"
+# Counters of a card that other users may see: none of them tells more of a container than that it is there.
+PUBLIC = ("uuid", "memtotal", "promised", "policy", "prio_ratio", "max_inst", "mig", "lost")
 PERIOD_S = 1.0
 LOCK_S = 5.0  # for a publisher that has just taken the lock to write its first file
 STEP_S = 0.1
@@ -64,53 +65,60 @@ def publish(folder: Path = FOLDER, sleep: Callable[[float], None] = time.sleep) 
     Raises CgpuError. However it ends, nothing stays published.
     """
     names = Directory(wait_s=SHORT_WAIT_S)
-    before: tuple[Gpu, ...] = ()
+    before: tuple[Card, ...] = ()
     with _own(folder):
         while (config := effective.load()).show_slices != ROOT:
             tree = Tree(paths.tree(config.tree))
             after = _sampled(tree)
-            shown = with_process_names(names.named(with_utilisation(before, after)))
+            shown = names.named(with_utilisation(before, after))
             _write_all(folder, files(shown, config.show_slices, engine_of(tree)))
             before = after
             sleep(PERIOD_S)
 
 
-def _sampled(tree: Tree) -> tuple[Gpu, ...]:
-    """Return the GPUs; none while there is no engine."""
+def _sampled(tree: Tree) -> tuple[Card, ...]:
+    """Return the cards; none while there is no engine."""
     try:
-        return sample(tree)
+        return read_cards(tree)
     except EngineDownError:
         return ()
 
 
-def files(gpus: tuple[Gpu, ...], shown: str, engine: str | None = None) -> dict[str, str]:
+def files(cards: tuple[Card, ...], shown: str, engine: str | None = None) -> dict[str, str]:
     """Return what is published, by the name of the file. A user's file has the user's number as its name."""
-    if not gpus or shown not in (OWN, ALL):
+    if not cards or shown not in (OWN, ALL):
         return {}
     if shown == ALL:
-        return {EVERYONE: _document(gpus, engine)}
-    by_group = users(frozenset(one.group for gpu in gpus for one in gpu.containers if one.group))
-    found = {EVERYONE: _document(tuple(_part(gpu, set()) for gpu in gpus), engine)}
+        return {EVERYONE: _document(cards, engine)}
+    by_group = users(frozenset(one.group for card in cards for one in card.containers if one.group))
+    found = {EVERYONE: _document(tuple(_part(card, set()) for card in cards), engine)}
     for uid in sorted({uid for uids in by_group.values() for uid in uids} - {0}):
         theirs = {group for group, uids in by_group.items() if uid in uids}
-        found[f"{uid}{SUFFIX}"] = _document(tuple(_part(gpu, theirs) for gpu in gpus), engine)
+        found[f"{uid}{SUFFIX}"] = _document(tuple(_part(card, theirs) for card in cards), engine)
     return found
 
 
-def _part(gpu: Gpu, groups: set[str]) -> Gpu:
-    """Return a GPU with the containers of some groups; limits stay those among all.
+def _part(card: Card, groups: set[str]) -> Card:
+    """Return a card with the containers of some groups; limits stay those among all.
 
-    Counters of the card that would show other users' containers are left out.
+    Of its counters only those are left that tell nothing of other users' containers.
     """
-    shown = tuple(one for one in gpu.containers if one.group in groups)
-    hidden = gpu.promised - gpu.reserved - sum(one.allocated or 0 for one in shown)
-    quiet = replace(gpu, left=(), free=None, drift=None, passthrough=None, places=None, engine_time=None)
-    return replace(quiet, utilisation=None, containers=shown, hidden=hidden)
+    counters: dict[str, Any] = {
+        name: getattr(card.stat, name) if name in PUBLIC else 0 for name in GpuStat.__slots__
+    }
+    return replace(
+        card,
+        stat=GpuStat(**{**counters, "refused": {}, "slices": ()}),
+        containers=tuple(one for one in card.containers if one.group in groups),
+        left=(),
+        utilisation=None,
+        partial=True,
+    )
 
 
-def _document(gpus: tuple[Gpu, ...], engine: str | None) -> str:
-    document = {"at": time.monotonic(), "engine": engine, "gpus": [asdict(gpu) for gpu in gpus]}
-    return json.dumps(document) + "\n"
+def _document(cards: tuple[Card, ...], engine: str | None) -> str:
+    document = {"at": time.monotonic(), "engine": engine, "cards": [asdict(card) for card in cards]}
+    return json.dumps(document, default=Slice.values) + "\n"
 
 
 @contextmanager
@@ -209,18 +217,13 @@ def age(folder: Path = FOLDER) -> float | None:
         return None
 
 
-def published(folder: Path = FOLDER) -> tuple[Gpu, ...]:
-    """Return what this user may see. Raises CgpuError where nothing is published."""
-    return published_with_engine(folder)[1]
-
-
-def published_with_engine(folder: Path = FOLDER) -> tuple[str | None, tuple[Gpu, ...]]:
-    """Return the engine's name and version, and the GPUs that this user may see. Raises CgpuError."""
+def published(folder: Path = FOLDER) -> tuple[str | None, tuple[Card, ...]]:
+    """Return the engine's name and version, and the cards that this user may see. Raises CgpuError."""
     for name in (f"{os.getuid()}{SUFFIX}", EVERYONE):
         path = folder / name
         try:
             document = json.loads(read_bounded(str(path), MAX_BYTES))
-            gpus, seconds = tuple(_gpu(one) for one in document["gpus"]), time.monotonic() - document["at"]
+            cards, seconds = tuple(map(_card, document["cards"])), time.monotonic() - document["at"]
             engine = document["engine"]
         except FileNotFoundError:
             continue
@@ -230,19 +233,24 @@ def published_with_engine(folder: Path = FOLDER) -> tuple[str | None, tuple[Gpu,
             raise CgpuError(f"{path}: written by another release; root {AGAIN}") from None
         if seconds > OLD_S:
             raise CgpuError(f"{path}: {seconds:.0f} s old; root {AGAIN}")
-        return engine, gpus
+        return engine, cards
     raise CgpuError(ASK)
 
 
-def _gpu(fields: dict[str, Any]) -> Gpu:
-    containers = tuple(_container(one) for one in fields["containers"])
-    left = tuple((container, size) for container, size in fields["left"])
-    scheduling = Scheduling(**fields["scheduling"])
-    rule = None if fields["rule"] is None else Policy(**fields["rule"])
-    made = {"containers": containers, "left": left, "scheduling": scheduling, "rule": rule}
-    return Gpu(**{**fields, **made})
+def _card(fields: dict[str, Any]) -> Card:
+    made = {
+        "stat": GpuStat(**{**fields["stat"], "slices": ()}),
+        "containers": tuple(map(_container, fields["containers"])),
+        "left": tuple((container, size) for container, size in fields["left"]),
+        "scheduling": Scheduling(**fields["scheduling"]),
+        "rule": None if fields["rule"] is None else Policy(**fields["rule"]),
+    }
+    return Card(**{**fields, **made})
 
 
 def _container(fields: dict[str, Any]) -> Container:
+    container, values, *figures = fields["stat"]
     processes = tuple(Process(**one) for one in fields["processes"])
-    return Container(**{**fields, "pids": tuple(fields["pids"]), "processes": processes})
+    return Container(
+        **{**fields, "stat": SliceStat(container, Slice(*values), *figures), "processes": processes}
+    )

@@ -8,11 +8,11 @@ import io
 import json
 from collections.abc import Iterator
 
+from cgpu.client.cards import Card, Container
+from cgpu.client.scheduling import GATES, TIME_SLICES
 from cgpu.errors import one_line
 from cgpu.slice import BESIDE_MEMORY
-from cgpu.smi.model import Container, Gpu
 from cgpu.smi.node import Versions
-from cgpu.smi.scheduling import GATES, TIME_SLICES
 
 JSON_VERSION = 1
 """Version of the form: it changes when a reader of this one would go wrong, not with an added key."""
@@ -29,64 +29,67 @@ FIELDS = (
 )
 
 
-def gpu_object(gpu: Gpu) -> dict[str, object]:
+def card_object(card: Card) -> dict[str, object]:
     """Return one GPU as a JSON object."""
+    stat = card.stat
+    whole = None if card.partial else stat
     return {
-        "index": gpu.index,
-        "name": gpu.model,
-        "uuid": gpu.uuid,
-        "minor_number": gpu.minor,
-        "bus_id": gpu.bus,
-        "mig": gpu.mig,
-        "lost": gpu.lost,
-        "policy": gpu.policy,
-        "policy_name": gpu.policy_name,
-        **sources(gpu),
-        "utilisation_percent": rounded(gpu.utilisation),
-        "memory_total_bytes": gpu.total,
-        "memory_used_bytes": gpu.used,
-        "memory_free_bytes": gpu.free,
-        "memory_promised_bytes": gpu.promised,
-        "memory_reserved_bytes": gpu.reserved,
-        "memory_unaccounted_bytes": gpu.drift,
-        "memory_left": [{"id": container, "bytes": size} for container, size in gpu.left],
-        "places_taken": gpu.places,
-        "places_total": gpu.max_inst,
-        "passthrough_containers": gpu.passthrough,
-        "containers": [container_object(container) for container in gpu.containers],
+        "index": card.index,
+        "name": card.model,
+        "uuid": stat.uuid,
+        "minor_number": card.minor,
+        "bus_id": card.bus,
+        "mig": stat.mig != 0,
+        "lost": stat.lost != 0,
+        "policy": stat.policy,
+        "policy_name": card.policy_name,
+        **sources(card),
+        "utilisation_percent": rounded(card.utilisation),
+        "memory_total_bytes": stat.memtotal,
+        "memory_used_bytes": card.used,
+        "memory_free_bytes": card.free,
+        "memory_promised_bytes": stat.promised,
+        "memory_reserved_bytes": card.reserved,
+        "memory_unaccounted_bytes": whole and whole.drift,
+        "memory_left": [{"id": container, "bytes": size} for container, size in card.left],
+        "places_taken": whole and whole.places,
+        "places_total": stat.max_inst,
+        "passthrough_containers": whole and whole.natives,
+        "containers": [container_object(container) for container in card.containers],
     }
 
 
 def container_object(container: Container) -> dict[str, object]:
     """Return one container as a JSON object."""
+    stat = container.stat
     return {
-        "id": container.id,
+        "id": stat.id,
         "name": container.name,
         "utilisation_percent": rounded(container.utilisation),
         "limit_percent": rounded(container.limit),
-        "memory_used_bytes": container.used,
-        "memory_allocated_bytes": container.allocated,
+        "memory_used_bytes": stat.used,
+        "memory_allocated_bytes": stat.slice.memsize,
         "memory_peak_bytes": container.peak,
-        **{one.column: one.typed(container.slice.get(one.name)) for one in BESIDE_MEMORY},
-        "time_used_ns": container.engine_time,
-        "time_throttled_ns": container.throttled,
+        **{one.column: one.typed(getattr(stat.slice, one.name)) for one in BESIDE_MEMORY},
+        "time_used_ns": stat.usage,
+        "time_throttled_ns": stat.throttled,
         "refused": container.refused,
-        "pids": list(container.pids),
+        "pids": [one.pid for one in container.processes],
         "processes": [
             {"pid": one.pid, "name": one.name, "memory_used_bytes": one.memory} for one in container.processes
         ],
     }
 
 
-def sources(gpu: Gpu) -> dict[str, object]:
+def sources(card: Card) -> dict[str, object]:
     """Return where utilisation and limit come from, as fields of a JSON object."""
-    said = gpu.scheduling
+    said = card.scheduling
     return {
         "divided_by": said.divided_by,
         "slice_ns": said.slice,
         "utilisation_source": said.usage_from,
         "utilisation_resolution_ns": said.resolution,
-        "utilisation_interval_seconds": None if gpu.interval is None else round(gpu.interval, 3),
+        "utilisation_interval_seconds": None if card.interval is None else round(card.interval, 3),
         "limit_source": "policy",
         "limit_resolution_ns": said.slice if said.divided_by in (GATES, TIME_SLICES) else None,
     }
@@ -97,32 +100,32 @@ def rounded(share: float | None) -> float | None:
     return None if share is None else round(share, 1)
 
 
-def as_json(gpus: tuple[Gpu, ...], versions: Versions, time: str, *, compact: bool) -> str:
+def as_json(cards: tuple[Card, ...], versions: Versions, time: str, *, compact: bool) -> str:
     """Return the sample as JSON: indented, or on one line so that many samples can be read line by line."""
     document = {
         "version": JSON_VERSION,
         "time": time,
         "engine": versions.engine,
         "driver_version": versions.driver,
-        "gpus": [gpu_object(gpu) for gpu in gpus],
+        "gpus": [card_object(card) for card in cards],
     }
     return json.dumps(document, indent=None if compact else 2) + "\n"
 
 
-def as_csv(gpus: tuple[Gpu, ...], time: str, *, header: bool) -> str:
+def as_csv(cards: tuple[Card, ...], time: str, *, header: bool) -> str:
     """Return the sample as CSV, one line per container. An unknown value is an empty field."""
     stream = io.StringIO()
     writer = csv.writer(stream, lineterminator="\n")
     if header:
         writer.writerow(FIELDS)
-    writer.writerows(csv_rows(gpus, time))
+    writer.writerows(csv_rows(cards, time))
     return stream.getvalue()
 
 
-def csv_rows(gpus: tuple[Gpu, ...], time: str) -> Iterator[tuple[object, ...]]:
+def csv_rows(cards: tuple[Card, ...], time: str) -> Iterator[tuple[object, ...]]:
     """Yield the fields of every container. A name is escaped: the reader may be a terminal."""
-    for gpu in gpus:
-        for one in gpu.containers:
+    for card in cards:
+        for one in card.containers:
             shares = (rounded(one.utilisation), rounded(one.limit))
-            texts = [None if text is None else one_line(text) for text in (gpu.uuid, one.id, one.name)]
-            yield (time, gpu.index, *texts, *shares, one.used, one.allocated)
+            texts = (card.stat.uuid, one.stat.id, None if one.name is None else one_line(one.name))
+            yield (time, card.index, *texts, *shares, one.stat.used, one.stat.slice.memsize)

@@ -12,9 +12,9 @@ from dataclasses import dataclass
 from datetime import datetime
 
 from cgpu import __version__
-from cgpu.smi.model import Container, Gpu, Process
+from cgpu.client.cards import Card, Container
+from cgpu.client.scheduling import DIVISIONS
 from cgpu.smi.node import Versions
-from cgpu.smi.scheduling import DIVISIONS
 from cgpu.smi.text import UNKNOWN, called, cut, in_mib, known, memory, of_limit, percent, short_uuid
 
 LEAST, MOST = 79, 119  # columns
@@ -58,22 +58,22 @@ def widths(columns: int) -> Widths:
     return Widths(whole, whole - MEMORY - TIME - 10)
 
 
-def table(gpus: tuple[Gpu, ...], versions: Versions, now: datetime, columns: int = 80) -> str:
+def table(cards: tuple[Card, ...], versions: Versions, now: datetime, columns: int = 80) -> str:
     """Return the whole screen."""
     wide = widths(columns)
-    lines = [f"{now:%a %b} {now.day:2} {now:%H:%M:%S %Y}", *_gpus(gpus, versions, wide)]
-    if gpus:
-        lines += ["", *_slices(gpus, wide), "", *_processes(gpus, wide)]
+    lines = [f"{now:%a %b} {now.day:2} {now:%H:%M:%S %Y}", *_cards(cards, versions, wide)]
+    if cards:
+        lines += ["", *_slices(cards, wide), "", *_processes(cards, wide)]
     return "".join(f"{one}\n" for one in lines)
 
 
-def _gpus(gpus: tuple[Gpu, ...], versions: Versions, wide: Widths) -> Iterator[str]:
+def _cards(cards: tuple[Card, ...], versions: Versions, wide: Widths) -> Iterator[str]:
     yield wide.edge()
     yield wide.line(
         f"CGPU-SMI {__version__:<12} Driver Version: {known(versions.driver):<12} "
         f"Engine: {known(versions.engine)}"
     )
-    if not gpus:
+    if not cards:
         yield wide.edge()
         yield wide.line("No GPUs found")
         yield wide.edge()
@@ -83,75 +83,75 @@ def _gpus(gpus: tuple[Gpu, ...], versions: Versions, wide: Widths) -> Iterator[s
     yield wide.row("     Promised", "Memory-Usage", _both("GPU-Util", "Policy", TIME))
     yield wide.row("     UUID", "", _both("", "Divided", TIME))
     yield wide.rule("|", "+", "=")
-    for gpu in gpus:
-        yield from _gpu(gpu, wide)
+    for card in cards:
+        yield from _card(card, wide)
         yield wide.rule("+", "+", "-")
 
 
-def _gpu(gpu: Gpu, wide: Widths) -> Iterator[str]:
-    mig = UNKNOWN if gpu.mig is None else "On" if gpu.mig else "Off"
-    places = f"{known(gpu.places)} / {known(gpu.max_inst)}"
-    uuid = known(gpu.uuid) if wide.name >= UUID_COLUMNS else short_uuid(gpu.uuid)
-    promised = memory(gpu.promised) + (f", {in_mib(gpu.reserved)} unused" if gpu.reserved else "")
-    busy = "Lost" if gpu.lost else percent(gpu.utilisation)
-    divided = DIVISIONS.get(gpu.scheduling.divided_by or "", UNKNOWN)
+def _card(card: Card, wide: Widths) -> Iterator[str]:
+    stat = card.stat
+    places = f"{known(None if card.partial else stat.places)} / {stat.max_inst}"
+    uuid = known(stat.uuid) if wide.name >= UUID_COLUMNS else short_uuid(stat.uuid)
+    promised = memory(stat.promised) + (f", {in_mib(card.reserved)} unused" if card.reserved else "")
+    busy = "Lost" if stat.lost else percent(card.utilisation)
+    divided = DIVISIONS.get(card.scheduling.divided_by or "", UNKNOWN)
     yield wide.row(
-        f"{gpu.index:3}  {cut(gpu.model or UNKNOWN, wide.name - 5)}",
-        _both(known(gpu.bus), mig, MEMORY),
-        _both(f"{len(gpu.containers):5}", places, TIME),
+        f"{card.index:3}  {cut(card.model, wide.name - 5)}",
+        _both(known(card.bus), "On" if stat.mig else "Off", MEMORY),
+        _both(f"{len(card.containers):5}", places, TIME),
     )
     yield wide.row(
         f"     {cut(promised, wide.name - 5)}",
-        f"{memory(gpu.used):>8} / {memory(gpu.total):>8}",
-        _both(f"{busy:>5}", gpu.policy_name, TIME),
+        f"{memory(card.used):>8} / {memory(stat.memtotal):>8}",
+        _both(f"{busy:>5}", card.policy_name, TIME),
     )
     yield wide.row(f"     {cut(uuid, wide.name - 5)}", "", _both("", divided, TIME))
 
 
-def _slices(gpus: tuple[Gpu, ...], wide: Widths) -> Iterator[str]:
+def _slices(cards: tuple[Card, ...], wide: Widths) -> Iterator[str]:
     yield wide.edge()
     yield wide.line("Slices:")
     yield wide.row("GPU  Container", "Memory-Usage", _both("GPU-Util", "Share", TIME))
     yield wide.row("     Name", _both("Used", "Peak", MEMORY), _both("Weight", "Refused", TIME))
-    found = [(gpu, one) for gpu in gpus for one in gpu.containers]
-    ended = [(gpu, *each) for gpu in gpus for each in gpu.left]
+    found = [(card, one) for card in cards for one in card.containers]
+    ended = [(card, *each) for card in cards for each in card.left]
     if not found and not ended:
         yield wide.edge("=", "|")
-        yield wide.line(f" {without(gpus)}")
+        yield wide.line(f" {without(cards)}")
         yield wide.edge()
         return
     yield wide.rule("|", "+", "=")
-    for gpu, one in found:
-        yield from _slice(gpu, one, wide)
+    for card, one in found:
+        yield from _slice(card, one, wide)
         yield wide.rule("+", "+", "-")
-    for gpu, container, size in ended:
+    for card, container, size in ended:
         yield wide.row(
-            f"{gpu.index:3}  {cut(container, min(12, wide.name - 5))}", memory(size), "ended, not yet freed"
+            f"{card.index:3}  {cut(container, min(12, wide.name - 5))}", memory(size), "ended, not yet freed"
         )
         yield wide.rule("+", "+", "-")
 
 
-def without(gpus: Iterable[Gpu]) -> str:
+def without(cards: Iterable[Card]) -> str:
     """Say that no slice is shown."""
-    return "No slices found" if all(gpu.hidden is None for gpu in gpus) else "No slices of yours found"
+    return "No slices of yours found" if any(card.partial for card in cards) else "No slices found"
 
 
-def _slice(gpu: Gpu, one: Container, wide: Widths) -> Iterator[str]:
-    weight = f"{known(one.weight):>4}{' high' if one.high_prio else ''}"
-    refused = UNKNOWN if one.refused is None else str(sum(one.refused.values()))
+def _slice(card: Card, one: Container, wide: Widths) -> Iterator[str]:
+    stat = one.stat
+    weight = f"{stat.slice.weight:>4}{' high' if stat.slice.highprio else ''}"
     yield wide.row(
-        f"{gpu.index:3}  {cut(one.directory, wide.name - 5)}",
-        f"{memory(one.used):>8} / {memory(one.allocated):>8}",
+        f"{card.index:3}  {cut(one.directory, wide.name - 5)}",
+        f"{memory(stat.used):>8} / {memory(stat.slice.memsize):>8}",
         _both(f"{percent(one.utilisation):>5}", percent(one.limit), TIME),
     )
     yield wide.row(
         f"     {called(one.name or '-', wide.name - 5)}",
-        _both(f"{percent(of_limit(one.used, one.allocated)):>4}", memory(one.peak), MEMORY),
-        _both(weight, refused, TIME),
+        _both(f"{percent(of_limit(stat.used, stat.slice.memsize)):>4}", memory(one.peak), MEMORY),
+        _both(weight, str(sum(one.refused.values())), TIME),
     )
 
 
-def _processes(gpus: tuple[Gpu, ...], wide: Widths) -> Iterator[str]:
+def _processes(cards: tuple[Card, ...], wide: Widths) -> Iterator[str]:
     def row(gpu: object, container: str, pid: object, kind: str, name: str, size: str) -> str:
         room = wide.whole - 56
         cells = f"{gpu:>3}   {container:<12} {pid:>10} {kind:>6}   {cut(name, room):<{room}} {size:>10}"
@@ -162,20 +162,15 @@ def _processes(gpus: tuple[Gpu, ...], wide: Widths) -> Iterator[str]:
     yield row("GPU", "Container", "PID", "Type", "Process name", "GPU Memory")
     yield row("", "", "", "", "", "Usage".ljust(10))
     yield wide.edge("=", "|")
-    found = [(gpu, one, each) for gpu in gpus for one in gpu.containers for each in one.processes]
+    found = [(card, one, each) for card in cards for one in card.containers for each in one.processes]
     if not found:
         yield wide.line(" No running processes found")
-    for gpu, one, each in found:
+    for card, one, each in found:
         # The engine does not tell compute from graphics.
         yield row(
-            gpu.index, cut(one.directory, 12), each.pid, UNKNOWN, process_name(each), memory(each.memory)
+            card.index, cut(one.directory, 12), each.pid, UNKNOWN, known(each.name), memory(each.memory)
         )
     yield wide.edge()
-
-
-def process_name(process: Process) -> str:
-    """Return the name of a process."""
-    return UNKNOWN if process.name is None else process.name
 
 
 def _both(left: str, right: str, width: int) -> str:

@@ -27,9 +27,9 @@ def known(value: str | float | None) -> str:
     return UNKNOWN if value is None else one_line(str(value))
 
 
-def short_uuid(uuid: str | None) -> str:
+def short_uuid(uuid: str) -> str:
     """Return a UUID up to its first group."""
-    return UNKNOWN if uuid is None else one_line("-".join(uuid.split("-")[:2]))
+    return one_line("-".join(uuid.split("-")[:2]))
 
 
 def in_mib(size: int | None) -> int | None:
@@ -47,6 +47,6 @@ def percent(share: float | None) -> str:
     return UNKNOWN if share is None else f"{share:.0f}%"
 
 
-def of_limit(used: int | None, limit: int | None) -> float | None:
+def of_limit(used: int, limit: int) -> float:
     """Return which part of a limit is used, in percent."""
-    return None if used is None or not limit else 100 * used / limit
+    return 100 * used / limit

@@ -7,6 +7,7 @@ import re
 from pathlib import Path
 
 from cgpu import paths
+from cgpu.client.scheduling import NOBODY, parse
 from cgpu.client.tree import DAEMON, MODULE
 from cgpu.install.checks.finding import Finding, ok, problem, skipped, warning
 from cgpu.install.checks.software import STORE_KEPT
@@ -14,7 +15,6 @@ from cgpu.install.node.facts import files
 from cgpu.install.node.report import NodeReport
 from cgpu.install.node.snapshot import Card
 from cgpu.kmod.daemon.processes import process_identity
-from cgpu.smi.scheduling import NOBODY, parse
 
 ACCEPTS = 0x10000  # flag of a listening socket in /proc/net/unix
 FILES_WANTED = 8192

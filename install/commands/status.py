@@ -13,6 +13,8 @@ from typing import Any
 
 from cgpu import paths
 from cgpu.arguments import Parser
+from cgpu.client.scheduling import division, parse
+from cgpu.client.stat import parse_slice
 from cgpu.config import effective
 from cgpu.errors import CgpuError, one_line
 from cgpu.install.checks import engine, places, runtime
@@ -22,8 +24,6 @@ from cgpu.install.node.report import NodeReport
 from cgpu.install.node.snapshot import Card, Slice
 from cgpu.install.privilege import require_root
 from cgpu.slice import BESIDE_MEMORY, in_words
-from cgpu.smi.collect import memory
-from cgpu.smi.scheduling import division, parse
 
 MIB = 1 << 20
 ID_SHOWN = 12
@@ -242,12 +242,12 @@ def _gpu(card: Card) -> dict[str, Any]:
 
 
 def _slice(one: Slice) -> dict[str, int | None]:
-    size = one.number("memsize")
-    # Without the lines of processes: the last one may be cut.
-    free, _ = memory(one.nodes.get("meminfo", "").partition("\n")[0])
-    used = None if size is None or free is None else max(0, size - free)
+    try:
+        used = parse_slice(one.nodes.get("stat", "")).used
+    except CgpuError:
+        used = None
     return {
-        "memsize": size,
+        "memsize": one.number("memsize"),
         "used": used,
         **{of.name: one.number(of.name) for of in BESIDE_MEMORY},
     }

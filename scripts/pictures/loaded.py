@@ -3,13 +3,14 @@
 
 from __future__ import annotations
 
+import argparse
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 
 from cgpu.client.tree import Tree
+from cgpu.smi.main import Shot, samples
 from cgpu.smi.names import Directory, Names
-from cgpu.top.reading import Key, Read, Reading, of_tree
 from tests.daemon.harness import Daemon, Sliced, long_id, serving
 
 CARDS = "T4:4"
@@ -72,13 +73,8 @@ def node() -> Iterator[Daemon]:
         yield daemon
 
 
-def reader(daemon: Daemon) -> Read:
-    """Return who reads the node, with the names of its pods."""
+def source(daemon: Daemon) -> Iterator[Shot]:
+    """Return what gives samples of the node whenever asked, with the names of its pods."""
     directory = Directory([lambda: NAMES])
-    read = of_tree(lambda: Tree(str(daemon.tree)), lambda gpus: gpus)
-
-    def named(watched: Key | None) -> Reading:
-        found = read(watched)
-        return replace(found, gpus=directory.named(found.gpus))
-
-    return named
+    for shot in samples(argparse.Namespace(gpu=None, loop=1.0), Tree(str(daemon.tree))):
+        yield replace(shot, cards=directory.named(shot.cards))

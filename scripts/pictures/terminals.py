@@ -13,7 +13,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager
 from pathlib import Path
 
@@ -22,8 +22,8 @@ from rich.console import Console
 from rich.terminal_theme import TerminalTheme
 from rich.text import Text
 
-from cgpu.top import layout
-from cgpu.top.reading import Read
+from cgpu.smi.main import Shot
+from cgpu.top.columns import HISTORY
 from cgpu.top.screen import Top
 from scripts.demo import usages
 from scripts.pictures import loaded
@@ -37,9 +37,8 @@ COLUMNS = 112
 PROMPT = "$ "
 # By what is added to a picture's name. From 120 columns on the table of cgpu-smi is no wider.
 TABLES = {"": 80, "-wide": 120}
-SCREENS = {"": (80, 24), "-wide": (200, 24)}
-DELAY_S = 1.0
-FIRST = 6  # views until a rate is steady
+SCREENS = {"": (112, 24), "-wide": (160, 24)}
+DELAY_S = 2.0  # the engine knows GPU time once a second
 MEMORY_AGE_S = 2.0  # the engine asks a card once a second how much of its memory is taken
 # The colours of GNOME's terminal, and its dark and its light window.
 PLAIN = ["171421", "c01c28", "26a269", "a2734c", "12488b", "a347ba", "2aa1b3", "d0cfcc"]
@@ -126,22 +125,18 @@ def tables(target: Path) -> None:
             draw(f"{PROMPT}cgpu-smi\n{done.stdout}", "cgpu-smi", path, columns, theme(*window))
 
 
-async def screens(read: Read, target: Path) -> None:
+async def screens(source: Callable[[], Iterator[Shot]], target: Path) -> None:
     """Draw the screen of cgpu top, once histories are full."""
-    app = Top(read, delay=DELAY_S)
+    app = Top(source, delay=DELAY_S)
     async with app.run_test(size=SCREENS[""]) as pilot:
+        while not app.rows or len(app.rows[0].times) < HISTORY:
+            await pilot.pause(DELAY_S)
         for width, (columns, lines) in SCREENS.items():
             await pilot.resize_terminal(columns, lines)
-            while not app.rows or len(app.rows[0].times) < FIRST + history(columns):
-                await pilot.pause(DELAY_S)
+            await pilot.pause(DELAY_S)
             for mode, window in WINDOWS.items():
                 name = f"cgpu-top{width}{mode}"
                 (target / f"{name}.svg").write_text(svg(app, name, theme(*window)))
-
-
-def history(total: int) -> int:
-    """Return how many views a slice's history shows in a width."""
-    return next(columns for one, columns in layout.columns(total - 1) if one.order == "history")
 
 
 def svg(app: Top, name: str, colours: TerminalTheme) -> str:
@@ -172,7 +167,7 @@ def main(target: Path) -> None:
     with node():
         tables(target)
     with loaded.node() as daemon:
-        asyncio.run(screens(loaded.reader(daemon), target))
+        asyncio.run(screens(lambda: loaded.source(daemon), target))
 
 
 if __name__ == "__main__":

@@ -67,4 +67,6 @@ class FakeTree:
         folder.mkdir(exist_ok=True)
         (folder / "name").write_text("Tesla T4\n")
         (folder / "minor").write_text(f"{index}\n")
+        (folder / "sched").write_text("divided_by=driver usage_from=none resolution=0 slice=2000000\n")
+        (folder / "left").write_text("")
         (folder / "stat").write_text("\n".join(lines))

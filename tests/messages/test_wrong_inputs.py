@@ -28,7 +28,8 @@ from cgpu.run.main import parse
 from cgpu.run.resolve import resolve
 from cgpu.runtime_config import main as runtime_config
 from cgpu.smi import main as smi
-from tests.client.support import MIB, T4, PlainTree
+from tests.client.support import MIB, T4
+from tests.exporter.trees import FakeTree, gpu_line
 from tests.request.support import allocate, spec
 
 Row = dict[str, Any]
@@ -137,7 +138,9 @@ def test_configuration(row: Row) -> None:
 @pytest.fixture
 def tree(tmp_path: Path) -> Path:
     """Make a tree of plain files, with one card."""
-    return PlainTree(tmp_path).build(T4).path
+    made = FakeTree(tmp_path / "tree")
+    made.gpu(0, gpu_line("GPU-b084ae33-e244-0959-cd97-830000000000"))
+    return made.path
 
 
 @pytest.mark.parametrize("row", of("command"))

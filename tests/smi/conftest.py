@@ -7,7 +7,6 @@ from pathlib import Path
 
 import pytest
 
-from cgpu.slice import ATTRIBUTES
 from cgpu.smi import names
 from tests.exporter.trees import gpu_line, slice_line
 from tests.policies import text
@@ -36,35 +35,17 @@ def write(directory: Path, nodes: dict[str, NodeValue]) -> None:
         (directory / name).write_text(f"{value}\n")
 
 
-def add_gpu(tree: Path, index: int, **changed: NodeValue) -> Path:
-    nodes: dict[str, NodeValue] = {
-        "free_weight": 18,
-        "major": 0,
-        "max_inst": 20,
-        "memfree": 15109 * MIB,
-        "memtotal": 15109 * MIB,
-        "minor": index,
-        "name": "Tesla T4",
-        "policy": 1,
-        "prio_ratio": 80,
-        "uuid": f"GPU-0000000{index}-1111-2222-3333-444444444444",
-    }
-    write(tree / str(index), nodes | changed)
+def add_gpu(tree: Path, index: int, *slices: str, sched: str, **figures: int) -> Path:
+    uuid = f"GPU-0000000{index}-1111-2222-3333-444444444444"
+    stat = "\n".join((gpu_line(uuid, promised=12086 * MIB * bool(slices), **figures), *slices))
+    write(tree / str(index), {"minor": index, "name": "Tesla T4", "sched": sched, "left": "", "stat": stat})
     return tree / str(index)
 
 
-def add_container(gpu: Path, name: str, owner: str, *pids: int, **changed: NodeValue) -> Path:
-    """Write a container's directory; each process holds 512 MiB of its 6043 MiB."""
+def add_container(gpu: Path, name: str, owner: str, *pids: int) -> Path:
+    """Write a container's directory; each process holds 512 MiB."""
     lines = [f"Free: {(6043 - 512 * len(pids)) * MIB}", *(f"PID: {pid} Mem: {512 * MIB}" for pid in pids)]
-    nodes: dict[str, NodeValue] = {
-        **{one.name: one.default or 0 for one in ATTRIBUTES},
-        "id": 0,
-        "meminfo": "\n".join(lines),
-        "memsize": 6043 * MIB,
-        "owner": f"{owner} /sys/fs/cgroup/{owner}",
-        "usage": 0,
-    }
-    write(gpu / name, nodes | changed)
+    write(gpu / name, {"meminfo": "\n".join(lines), "owner": f"{owner} /sys/fs/cgroup/{owner}"})
     return gpu / name
 
 
@@ -73,21 +54,18 @@ def tree(tmp_path: Path) -> Path:
     """
     Return a tree: two containers on the first card, one of them idle, nothing on the second.
 
-    The engine says of the first card how it divides its time, and has counters of it.
+    The engine divides the time of the first card, and measures it.
     """
     root = tmp_path / "cgpu_km"
     write(
         root,
         {"version": "0.1.0", "engine": "cgpud 0.1.0", "default_memsize": 0, "policies": text().rstrip("\n")},
     )
+    figures = {"memsize": 6043 * MIB, "throttled": 3_000_000}
     known = {"used": 1024 * MIB, "peak": 2048 * MIB, "refused_limit": 3, "refused_call": 4}
-    stat = (
-        gpu_line("GPU-0", memfree=13000 * MIB, promised=12086 * MIB, used=1024 * MIB, policy=1),
-        slice_line(TRAINER, memsize=6043 * MIB, throttled=3_000_000, **known),
-        slice_line("web", memsize=6043 * MIB, throttled=3_000_000),
-    )
-    gpu = add_gpu(root, 0, sched=SCHED, stat="\n".join(stat))
-    add_gpu(root, 1, policy=2)
+    slices = (slice_line(TRAINER, **figures, **known), slice_line("web", **figures))
+    gpu = add_gpu(root, 0, *slices, sched=SCHED, memfree=13000 * MIB, used=1024 * MIB, policy=1)
+    add_gpu(root, 1, sched="divided_by=driver usage_from=none resolution=0 slice=2000000", places=0)
     add_container(gpu, TRAINER[:12], TRAINER, 4711, 4712)
     add_container(gpu, "web", "web")
     return root

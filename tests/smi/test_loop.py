@@ -14,8 +14,9 @@ from pathlib import Path
 import pytest
 
 from cgpu import paths
+from cgpu.client.cards import read_cards
+from cgpu.client.stat import GpuStat
 from cgpu.client.tree import Tree
-from cgpu.smi.collect import sample
 
 from .conftest import TRAINER
 
@@ -64,19 +65,31 @@ def test_engine_goes(tree: Path) -> None:
     assert error.endswith(f": {paths.daemon_command('start')}\n")
 
 
-@pytest.mark.parametrize("last", ["memsize", "meminfo", "owner", "usage", "weight"])
+def test_card_goes_meanwhile(tree: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A card that the module loses while it is read is left out."""
+    read = Tree.gpu_stat
+
+    def goes(self: Tree, gpu: int) -> GpuStat:
+        if gpu == 1:
+            shutil.rmtree(tree / "1")
+        return read(self, gpu)
+
+    monkeypatch.setattr(Tree, "gpu_stat", goes)
+    assert [card.index for card in read_cards(Tree(str(tree)))] == [0]
+
+
+@pytest.mark.parametrize("last", ["meminfo", "owner"])
 def test_container_stops_meanwhile(tree: Path, monkeypatch: pytest.MonkeyPatch, last: str) -> None:
     """A container that goes while it is read is left out."""
     read = Tree.read
 
     def stops(self: Tree, *parts: str) -> str:
-        text = read(self, *parts)
         if parts[-1] == last and parts[1] == TRAINER[:12]:
             shutil.rmtree(tree / "0" / TRAINER[:12])
-        return text
+        return read(self, *parts)
 
     monkeypatch.setattr(Tree, "read", stops)
-    assert [one.directory for one in sample(Tree(str(tree)))[0].containers] == ["web"]
+    assert [one.directory for one in read_cards(Tree(str(tree)))[0].containers] == ["web"]
 
 
 def test_names_of_other_nodes(tree: Path) -> None:
@@ -86,8 +99,8 @@ def test_names_of_other_nodes(tree: Path) -> None:
     """
     os.mkdir(tree / "policy")
     (tree / "0" / "node_of_a_newer_engine").write_text("1\n")
-    assert [gpu.index for gpu in sample(Tree(str(tree)))] == [0, 1]
-    assert len(sample(Tree(str(tree)))[0].containers) == 2
+    assert [gpu.index for gpu in read_cards(Tree(str(tree)))] == [0, 1]
+    assert len(read_cards(Tree(str(tree)))[0].containers) == 2
     for gpu in ("0", "1"):
         shutil.rmtree(tree / gpu)
-    assert sample(Tree(str(tree))) == ()
+    assert read_cards(Tree(str(tree))) == ()

@@ -9,7 +9,6 @@ import subprocess
 import sys
 import threading
 from collections.abc import Iterator
-from dataclasses import replace
 from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
@@ -21,17 +20,17 @@ from hypothesis import strategies as st
 from cgpu.runtime_config.engines import containerd, docker, podman
 from cgpu.runtime_config.engines import engine as engine_module
 from cgpu.smi import names
-from cgpu.smi.model import Container, Gpu
+from tests.cards import card
+from tests.exporter.trees import slice_line
 from tests.integration.commands import eventually
 from tests.runtime_config.oci_runtime.served import state
 from tests.runtime_config.support import program
 
 ROWS = [{"Id": "a" * 64, "Names": ["/trainer"]}, {"Id": "b" * 64, "Names": ["web", "alias"]}]
 KNOWN = {"a" * 64: "trainer", "b" * 64: "web"}
-VALUES = {"memsize": 1, "weight": 1, "highprio": 0}
-ONE = Container("aaaaaaaaaaaa", "a" * 64, VALUES, used=0, pids=(), engine_time=0)
 NOW = datetime(2026, 1, 2, 3, 4, 5, tzinfo=UTC)
-CARD = Gpu(0, "GPU-1", "Tesla T4", policy=1, max_inst=20, prio_ratio=80, total=10, containers=(ONE,))
+CARD = card(slice_line("a" * 64))
+BOTH = card(*(slice_line(letter * 64) for letter in "ab"))
 
 
 class Engine(socketserver.ThreadingUnixStreamServer):
@@ -192,8 +191,6 @@ def test_an_engine_that_hangs() -> None:
 def test_a_container_that_starts_while_an_engine_hangs() -> None:
     """A container that starts meanwhile is asked for when the engine has answered for the others."""
     go = threading.Event()
-    other = replace(ONE, directory="bbbbbbbbbbbb", id="b" * 64)
-    both = replace(CARD, containers=(ONE, other))
     answers = iter([{"a" * 64: "trainer"}, KNOWN])
 
     def answer() -> names.Names:
@@ -202,10 +199,10 @@ def test_a_container_that_starts_while_an_engine_hangs() -> None:
 
     directory = names.Directory([answer], wait_s=0.05)
     directory.named((CARD,))
-    assert directory.named((both,)) == (both,)
+    assert directory.named((BOTH,)) == (BOTH,)
     go.set()
     eventually(
-        lambda: [one.name for one in directory.named((both,))[0].containers] == ["trainer", "web"],
+        lambda: [one.name for one in directory.named((BOTH,))[0].containers] == ["trainer", "web"],
         "both have names",
     )
 
@@ -213,14 +210,13 @@ def test_a_container_that_starts_while_an_engine_hangs() -> None:
 def test_what_is_known_by_then() -> None:
     """An engine that hangs does not withhold what another has said."""
     go = threading.Event()
-    both = replace(CARD, containers=(ONE, replace(ONE, directory="bbbbbbbbbbbb", id="b" * 64)))
 
     def hang() -> names.Names:
         go.wait(20)
         return {}
 
     directory = names.Directory([lambda: {"a" * 64: "trainer"}, hang], wait_s=3)
-    assert [one.name for one in directory.named((both,))[0].containers] == ["trainer", None]
+    assert [one.name for one in directory.named((BOTH,))[0].containers] == ["trainer", None]
     go.set()
 
 

@@ -3,18 +3,16 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
+from cgpu.client.cards import process_name
 from cgpu.client.tree import Tree
-from cgpu.smi.model import Container, Gpu, Process
 from cgpu.smi.node import Versions, described, engine_of
-from cgpu.smi.processes import with_process_names
+from tests.cards import UUID, card
 
-UUID = "GPU-00000000-1111-2222-3333-444444444444"
-CARD = Gpu(0, UUID, "Tesla T4", policy=1, max_inst=20, prio_ratio=80, total=10, containers=())
+CARD = card()
 VERSION = (
     "NVRM version: NVIDIA UNIX Open Kernel Module for x86_64  580.142  Release Build  (dvs-builder@U22)\n"
 )
@@ -33,7 +31,7 @@ def test_driver(driver: Path) -> None:
     """A card has its place on the bus in nvidia-smi's form; a simulated card has none, nor a driver."""
     versions, (gpu,) = described((CARD,), "cgpud 1", str(driver))
     assert (versions, gpu.bus) == (Versions("cgpud 1", "580.142"), "00000000:3B:00.0")
-    other = replace(CARD, uuid="GPU-ffffffff-1111-2222-3333-444444444444")
+    other = card(uuid="GPU-ffffffff-1111-2222-3333-444444444444")
     versions, (gpu,) = described((other,), None, str(driver))
     assert (versions, gpu.bus) == (Versions(), None)
 
@@ -61,9 +59,5 @@ def test_names(tmp_path: Path) -> None:
     for pid, text in ((1, "python3\n"), (2, "a\nb\n"), (3, "\n")):
         (tmp_path / str(pid)).mkdir()
         (tmp_path / str(pid) / "comm").write_text(text)
-    processes = tuple(Process(pid, 1) for pid in (1, 2, 3, 4))
-    one = Container("a", "a", {"memsize": 1, "weight": 1, "highprio": 0}, used=0, pids=(), engine_time=0)
-    (gpu,) = with_process_names(
-        (replace(CARD, containers=(replace(one, processes=processes),)),), str(tmp_path)
-    )
-    assert [each.name for each in gpu.containers[0].processes] == ["python3", "a\nb", None, None]
+    names = [process_name(pid, str(tmp_path)) for pid in (1, 2, 3, 4)]
+    assert names == ["python3", "a\nb", None, None]

@@ -90,6 +90,7 @@ def test_own(
     """Each user sees the cards and the own containers, and can read no other user's file by hand."""
     configured(monkeypatch, tree, "own")
     (tree / "0" / "web" / "meminfo").write_text("Free: 6336540672\nPID: 4713 Mem: 4096\n")
+    private = ("web", "4713", "13631488000")
 
     def look() -> None:
         status, alices, _ = as_user(ALICE, (), capfd)
@@ -97,6 +98,7 @@ def test_own(
         assert "|   0  0123456789ab " in alices
         assert "|      trainer " in alices
         assert "web" not in alices
+        assert not any(word in (folder / f"{ALICE}.json").read_text() for word in private)
         assert "|      12086MiB              |       N/A / 15109MiB |   N/A " in alices
         assert " 50% |" in alices  # the share is that among all containers
         assert "Engine: cgpud 0.1.0 " in alices
@@ -206,7 +208,7 @@ def test_old_and_foreign_files(tree: Path, folder: Path, monkeypatch: pytest.Mon
         assert publish.age(folder) == pytest.approx(0, abs=publish.OLD_S)
         for changed, words in (
             ({"at": document["at"] - 60}, "s old; root starts what writes it again"),
-            ({"gpus": [{"index": 0, "later": 1}]}, "another release"),
+            ({"cards": [{"index": 0, "later": 1}]}, "another release"),
             ({"at": None}, "another release"),
         ):
             everyone.write_text(json.dumps({**document, **changed}))

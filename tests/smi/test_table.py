@@ -4,70 +4,70 @@
 from __future__ import annotations
 
 import csv
+from dataclasses import replace
 from datetime import UTC, datetime
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from cgpu.client.cards import Card, Container, Process
+from cgpu.client.stat import SliceStat
 from cgpu.errors import one_line
-from cgpu.smi.model import Container, Gpu, Process
+from cgpu.slice import Slice
 from cgpu.smi.node import Versions
 from cgpu.smi.render import as_csv
-from cgpu.smi.scheduling import Scheduling
 from cgpu.smi.table import LEAST, MOST, table
 from cgpu.smi.text import called
-from tests.policies import policies
+from tests.cards import card
+from tests.exporter.trees import slice_line
 
 NOW = datetime(2026, 1, 2, 3, 4, 5, tzinfo=UTC)
-NUMBER = st.none() | st.integers(0, 10**20 - 1)
+NUMBER = st.integers(0, 10**20 - 1)
+FLAG = st.integers(0, 1)
 SHARE = st.none() | st.floats(0, 100)
-FLAG = st.none() | st.integers(0, 1)
 TEXT = st.text(max_size=80)
-PROCESS = st.builds(Process, st.integers(0, 10**20 - 1), st.integers(0, 10**20 - 1), st.none() | TEXT)
+PROCESS = st.builds(Process, NUMBER, NUMBER, st.none() | TEXT)
+SLICE = st.builds(
+    SliceStat,
+    id=TEXT,
+    slice=st.builds(Slice, st.integers(1, 10**15 - 1), NUMBER, FLAG),
+    refused=st.just({"limit": 10**20}),
+    refused_calls=st.just({}),
+    **dict.fromkeys(("used", "charged", "peak", "usage", "throttled"), NUMBER),
+)
 CONTAINER = st.builds(
     Container,
-    directory=TEXT,
-    id=TEXT,
-    slice=st.fixed_dictionaries({"memsize": NUMBER, "weight": NUMBER, "highprio": FLAG}),
-    used=NUMBER,
-    pids=st.just(()),
-    engine_time=NUMBER,
+    stat=SLICE,
     limit=SHARE,
     utilisation=SHARE,
     name=st.none() | TEXT,
     processes=st.lists(PROCESS, max_size=2).map(tuple),
-    peak=NUMBER,
-    throttled=NUMBER,
-    refused=st.none() | st.just({"limit": 10**20}),
 )
-GPU = st.builds(
-    Gpu,
+CARD = st.builds(
+    Card,
     index=st.integers(0, 9999),
-    uuid=st.none() | TEXT,
-    model=st.none() | TEXT,
-    policy=NUMBER,
-    max_inst=NUMBER,
-    prio_ratio=NUMBER,
-    total=NUMBER,
+    model=TEXT,
+    minor=NUMBER,
+    stat=st.builds(
+        lambda uuid, **figures: replace(card().stat, uuid=uuid, **figures),
+        uuid=TEXT,
+        mig=FLAG,
+        lost=FLAG,
+        **dict.fromkeys(("memtotal", "memfree", "promised", "max_inst", "places"), NUMBER),
+    ),
     containers=st.lists(CONTAINER, max_size=2).map(tuple),
-    scheduling=st.just(Scheduling()),
-    hidden=NUMBER,
-    reserved=st.integers(0, 10**20 - 1),
+    reserved=NUMBER,
     bus=st.none() | TEXT,
-    free=NUMBER,
-    drift=st.none() | st.integers(-(10**20), 10**20),
-    mig=st.none() | st.booleans(),
-    lost=st.none() | st.booleans(),
-    places=NUMBER,
+    partial=st.booleans(),
     utilisation=SHARE,
 )
 
 
-@given(st.lists(GPU, max_size=2), TEXT, st.integers(0, 200))
-def test_any_sample(gpus: list[Gpu], engine: str, columns: int) -> None:
+@given(st.lists(CARD, max_size=2), TEXT, st.integers(0, 200))
+def test_any_sample(cards: list[Card], engine: str, columns: int) -> None:
     """Every line is as wide as every other, fits the terminal from 80 columns on, and is printable."""
-    date, *lines = table(tuple(gpus), Versions(engine, engine), NOW, columns).splitlines()
+    date, *lines = table(tuple(cards), Versions(engine, engine), NOW, columns).splitlines()
     assert date == "Fri Jan  2 03:04:05 2026"
     (width,) = {len(line) for line in lines if line}
     assert LEAST <= width <= max(LEAST, min(columns - 1, MOST))
@@ -78,9 +78,9 @@ def test_any_sample(gpus: list[Gpu], engine: str, columns: int) -> None:
 @given(TEXT)
 def test_any_name_in_csv(name: str) -> None:
     """A row is a printable line that reads back, whatever the container's name."""
-    one = Container("a", "a", {"memsize": 10}, used=4, pids=(), engine_time=0, name=name)
-    gpu = Gpu(0, "GPU-1", "Tesla T4", 1, 20, 80, 10, (one,))
-    (line,) = as_csv((gpu,), "now", header=False).splitlines()
+    made = card(slice_line("a"))
+    named = replace(made, containers=(replace(made.containers[0], name=name),))
+    (line,) = as_csv((named,), "now", header=False).splitlines()
     assert line.isprintable()
     ((*_, found, _, _, _, _),) = csv.reader([line])
     assert found == one_line(name)
@@ -93,8 +93,7 @@ def test_no_gpus() -> None:
 
 def test_lost_gpu() -> None:
     """A GPU that the driver no longer reaches says so in place of its utilization."""
-    gpu = Gpu(0, "GPU-0", "Tesla T4", 1, 20, 80, 1, (), rule=policies()[1], lost=True, utilisation=0.5)
-    shown = table((gpu,), Versions(), NOW)
+    shown = table((replace(card(lost=1), utilisation=50.0),), Versions(), NOW)
     assert "|  Lost        preemptive |" in shown
     assert "50%" not in shown
 

@@ -14,13 +14,12 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 
 from cgpu.client.directory import directory_of
-from cgpu.client.reservations import Reservation, promised
+from cgpu.client.reservations import Reservation
+from cgpu.client.stat import SliceStat
 from cgpu.client.tree import Tree
 from cgpu.kubernetes.names import USAGE_VERSION
 from cgpu.kubernetes.node.card import cards
 from cgpu.kubernetes.node.records import ClaimName, Records
-from cgpu.smi.collect import container as read_container
-from cgpu.smi.model import Container
 
 # A reading asks the engine for every entry, so clients within this time get the last one.
 KEPT_S = 1.0
@@ -39,26 +38,26 @@ class NamedShare:
 class UsedSlice:
     """A part of a GPU that is promised.
 
-    container: the name of its directory in the tree; None: a share that no container uses now. used: None
-    where the engine does not say. shares: none for a container beside Kubernetes.
+    container: the name of its directory in the tree; None: a share that no container uses now. shares: none
+    for a container beside Kubernetes.
     """
 
     container: str | None
     limit: int
-    used: int | None
+    used: int
     shares: tuple[NamedShare, ...]
 
 
 @dataclass(frozen=True, slots=True)
 class UsedGpu:
-    """A GPU. total: the card's bytes; used: by all slices together, None where one of them is not known."""
+    """A GPU. total: the card's bytes; used: by all slices together."""
 
     index: int
     uuid: str
     product: str
     total: int
     promised: int
-    used: int | None
+    used: int
     slices: tuple[UsedSlice, ...]
 
 
@@ -67,30 +66,17 @@ def usage(tree: Tree, records: Records) -> tuple[UsedGpu, ...]:
     claims = {share.share: record.claim for record in records.all()[0] for share in record.shares}
     found = []
     for card in cards(tree):
-        index = str(card.index)
-        containers = [read_container(tree, index, name) for name in tree.containers(card.index)]
-        reserved = tree.reserved(card.index)
-        slices = tuple(_slices(containers, reserved, claims))
-        limits = {one.directory: one.allocated or 0 for one in containers}
-        used = [one.used for one in slices]
-        found.append(
-            UsedGpu(
-                card.index,
-                card.uuid,
-                card.product,
-                tree.read_int(index, "memtotal"),
-                promised(limits, reserved),
-                None if None in used else sum(size or 0 for size in used),
-                slices,
-            )
-        )
+        stat = tree.gpu_stat(card.index)
+        slices = tuple(_slices(stat.slices, tree.reserved(card.index), claims))
+        used = sum(one.used for one in slices)
+        found.append(UsedGpu(card.index, card.uuid, card.product, stat.memtotal, stat.promised, used, slices))
     return tuple(found)
 
 
 def _slices(
-    containers: Sequence[Container], reserved: Sequence[Reservation], claims: Mapping[str, ClaimName]
+    containers: Sequence[SliceStat], reserved: Sequence[Reservation], claims: Mapping[str, ClaimName]
 ) -> Iterator[UsedSlice]:
-    names = {one.directory for one in containers}
+    names = {directory_of(one.id) for one in containers}
     by_user: dict[str | None, list[NamedShare]] = {}
     for one in reserved:
         directory = directory_of(one.container or "")
@@ -98,8 +84,9 @@ def _slices(
         user = directory if directory in names else None
         by_user.setdefault(user, []).append(NamedShare(one.share, one.slice.memsize, claims.get(one.share)))
     for container in containers:
-        shares = tuple(by_user.get(container.directory, ()))
-        yield UsedSlice(container.directory, container.allocated or 0, container.used, shares)
+        directory = directory_of(container.id)
+        shares = tuple(by_user.get(directory, ()))
+        yield UsedSlice(directory, container.slice.memsize, container.used, shares)
     for share in by_user.get(None, ()):
         yield UsedSlice(None, share.limit, 0, (share,))
 

@@ -23,7 +23,7 @@ from cgpu.install.node.report import NodeReport
 from cgpu.install.node.snapshot import Card, Slice, Snapshot
 from cgpu.install.places import PUBLISHER, PUBLISHER_STARTS
 from cgpu.install.runner import Done
-from tests.exporter.trees import gpu_line
+from tests.exporter.trees import gpu_line, slice_line
 from tests.grants import OTHERS
 from tests.install.machine import node, node_report, write
 
@@ -126,7 +126,9 @@ def test_exit(tmp_path: Path, sound: None, changed: dict[str, Any], wanted: Exit
 
 def test_text_of_a_card(tmp_path: Path) -> None:
     """A card and its containers are a line each; what is reserved and unused is on the card's."""
-    one = Slice("c", {"memsize": str(6 << 20), "meminfo": f"Free: {2 << 20}", "weight": "3", "highprio": "1"})
+    one = Slice(
+        "c", {"memsize": str(6 << 20), "stat": slice_line("c", used=4 << 20), "weight": "3", "highprio": "1"}
+    )
     gpu = Card(0, {**GPU, "memtotal": str(15 << 20), "sched": "divided_by=nobody"}, (one,), "preemptive")
     now = node_report(tmp_path, snapshot=Snapshot({}, (gpu,)))
     lines = status.as_text(now, status.Readiness(Exit.READY)).splitlines()

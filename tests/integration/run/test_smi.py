@@ -47,8 +47,8 @@ def gpu() -> dict[str, Any]:
 
 
 def refusals() -> int:
-    """Return how many calls of the only slice were refused."""
-    return sum(gpu()["containers"][0]["refused"].values())
+    """Return how many calls of all slices were refused."""
+    return sum(sum(one["refused"].values()) for one in gpu()["containers"])
 
 
 def probe_of(process: psutil.Process) -> psutil.Process:

@@ -15,6 +15,7 @@ from cgpu.kubernetes.node.records import ClaimName, Record, Records
 from cgpu.kubernetes.node.usage import Usage, UsedGpu, document, usage
 from cgpu.sizes import MIB
 from cgpu.slice import Slice
+from tests.exporter.trees import gpu_line, slice_line
 from tests.grants import OTHERS
 
 CLAIM = ClaimName("team", "six", "11111111-0000-4000-8000-000000000000")
@@ -32,7 +33,7 @@ def put(folder: Path, entries: Mapping[str, object]) -> None:
 @pytest.fixture
 def tree(tmp_path: Path) -> Tree:
     put(tmp_path / "tree", {"version": "1", "engine": "cgpud 1"})
-    put(tmp_path / "tree" / "0", {**FACTS, "reserved": ""})
+    put(tmp_path / "tree" / "0", {**FACTS, "reserved": "", "stat": gpu_line("GPU-A")})
     return Tree(str(tmp_path / "tree"))
 
 
@@ -46,9 +47,11 @@ def records(tmp_path: Path) -> Records:
     return found
 
 
-def starts(tree: Tree, name: str, limit: int, free: int) -> None:
-    entries = {"memsize": limit, "meminfo": f"Free: {free}\nPID: 7 Mem: 1", "owner": name}
-    put(Path(tree.path) / "0" / name, entries)
+def starts(tree: Tree, promised: int, *slices: tuple[str, int, int]) -> None:
+    """Have containers by their names, limits, and what they use. promised: of the whole GPU."""
+    lines = [slice_line(name, memsize=limit, used=used) for name, limit, used in slices]
+    stat = "\n".join((gpu_line("GPU-A", promised=promised), *lines))
+    (Path(tree.path) / "0" / "stat").write_text(stat)
 
 
 def reserve(tree: Tree, *lines: str) -> None:
@@ -57,7 +60,7 @@ def reserve(tree: Tree, *lines: str) -> None:
 
 def test_shares_with_and_without_a_container(tree: Tree, records: Records) -> None:
     """A share that is used is its container's; one that is not counts as promised and unused."""
-    starts(tree, CONTAINER[:12], 6000, 4000)
+    starts(tree, 6507, (CONTAINER, 6000, 2000))
     reserve(tree, f"{SHARE} 6000 {OTHERS} {CONTAINER}", f"{OTHER} 500 {OTHERS} -", f"{UNKNOWN} 7 {OTHERS} -")
     (gpu,) = usage(tree, records)
     assert (gpu.uuid, gpu.total, gpu.promised, gpu.used) == ("GPU-A", 15109 * MIB, 6507, 2000)
@@ -70,22 +73,13 @@ def test_shares_with_and_without_a_container(tree: Tree, records: Records) -> No
 
 def test_a_container_of_docker_and_merged_shares(tree: Tree, records: Records) -> None:
     """A container beside Kubernetes has no share, one with two shares of a GPU is one slice."""
-    starts(tree, CONTAINER[:12], 300, 100)
-    starts(tree, "beside", 50, 50)
+    starts(tree, 350, (CONTAINER, 300, 200), ("beside", 50, 0))
     reserve(tree, f"{SHARE} 100 {OTHERS} {CONTAINER}", f"{OTHER} 200 {OTHERS} {CONTAINER}")
     (gpu,) = usage(tree, records)
     assert (gpu.promised, gpu.used) == (350, 200)
     merged, beside = gpu.slices
     assert [one.share for one in merged.shares] == [SHARE, OTHER]
     assert (beside.container, beside.shares) == ("beside", ())
-
-
-def test_what_is_not_known_is_not_nothing(tree: Tree, records: Records) -> None:
-    """With a malformed entry, the use of slice and GPU is unknown, and the promise stays."""
-    starts(tree, "broken", 300, 100)
-    (Path(tree.path) / "0" / "broken" / "meminfo").write_text("?\n")
-    (gpu,) = usage(tree, records)
-    assert (gpu.promised, gpu.used, gpu.slices[0].used) == (300, None, None)
 
 
 def test_the_document(tree: Tree, records: Records) -> None:
