@@ -1,9 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """A small HTTP server of pages: they are read, and nothing changes anything.
 
-A client's part of the process is bounded: few connections, and some seconds for each request. A connection
-stays open between requests, as to open one costs more than a request, until another client needs its place.
-Clients are not authenticated.
+A client's part of the process is bounded: few connections, and some seconds for each, which ends with its
+answer. Clients are not authenticated.
 """
 
 from __future__ import annotations
@@ -36,10 +35,6 @@ class Page:
     status: HTTPStatus = HTTPStatus.OK
 
 
-# Between requests, while no other client needs the place; Prometheus ends an idle connection after five
-# minutes.
-IDLE_S = 600.0
-
 # By path. A page gets the header Accept of the request; one that raises CgpuError answers 503 with its line.
 Pages = Mapping[str, Callable[[str], Page]]
 
@@ -48,9 +43,8 @@ Pages = Mapping[str, Callable[[str], Page]]
 class Bounds:
     """Bounds for clients.
 
-    connections: at a time; others are closed. deadline_s: from the start of a connection, or of a later
-    request in it, to the end of the answer. waiting: connections that are not accepted yet; one more would
-    wait for a second.
+    connections: at a time; others are closed. deadline_s: from the start of a connection to the end of the
+    answer. waiting: connections that are not accepted yet; one more would wait for a second.
     """
 
     connections: int
@@ -74,9 +68,7 @@ class PageServer(ThreadingHTTPServer):
         self.request_queue_size = bounds.waiting
         self._log = log
         self._lock = threading.Lock()
-        self._since: dict[Any, float] = {}  # of each request that has not been answered
-        self._idle: dict[Any, None] = {}  # connections without one, the oldest first
-        self._crowded_until = 0.0
+        self._since: dict[Any, float] = {}  # of each connection
         # All addresses are those of both families, where the machine has both.
         self._both = not address[0] and socket.has_dualstack_ipv6()
         self.address_family = socket.AF_INET6 if self._both or ":" in address[0] else socket.AF_INET
@@ -96,58 +88,25 @@ class PageServer(ThreadingHTTPServer):
     def process_request(self, request: Any, client_address: Any) -> None:
         """Serve a connection in a thread of its own, if there is room for one more."""
         with self._lock:
-            full = len(self._since) + len(self._idle) >= self.bounds.connections
-            if full and self._idle:
-                _end(self._drop(next(iter(self._idle))))
-                full = False
-            if full:
-                self._crowded_until = time.monotonic() + self.bounds.deadline_s
-            else:
+            full = len(self._since) >= self.bounds.connections
+            if not full:
                 self._since[request] = time.monotonic()
         if full:
             self.shutdown_request(request)
         else:
             super().process_request(request, client_address)
 
-    def is_crowded(self) -> bool:
-        """Return whether a client found no place a moment ago: then each answer ends its connection.
-
-        Clients that ask without a pause would keep all places else.
-        """
-        return time.monotonic() < self._crowded_until
-
-    def rest(self, request: Any) -> bool:
-        """Take note that a connection waits for its next request; return whether it is still to be served."""
-        with self._lock:
-            here = request in self._since
-            if here:
-                self._idle[self._drop(request)] = None
-        return here
-
-    def resume(self, request: Any) -> bool:
-        """Take note that a next request has begun; return whether it is still to be served."""
-        with self._lock:
-            here = request in self._idle
-            if here:
-                self._since[self._drop(request)] = time.monotonic()
-        return here
-
-    def _drop(self, request: Any) -> Any:
-        self._since.pop(request, None)
-        self._idle.pop(request, None)
-        return request
-
     def shutdown_request(self, request: Any) -> None:
         """End a connection, and make room."""
         with self._lock:
-            self._drop(request)
+            self._since.pop(request, None)
         super().shutdown_request(request)
 
     def server_close(self) -> None:
         """Stop listening, and end all connections: from now on no thread checks their deadlines."""
         super().server_close()
         with self._lock:
-            for request in (*self._since, *self._idle):
+            for request in self._since:
                 _end(request)
 
     def service_actions(self) -> None:
@@ -183,30 +142,13 @@ class _Headers(HTTPMessage):
 class _Handler(BaseHTTPRequestHandler):
     server: PageServer
     MessageClass = _Headers
-    protocol_version = "HTTP/1.1"
     # An answer is two writes, of which the second would wait for a word from the client.
     disable_nagle_algorithm = True
 
     def handle(self) -> None:
-        """Serve requests until either side ends the connection."""
+        """Serve one request: in HTTP/1.0 the answer ends with the connection."""
         self.connection.settimeout(self.server.bounds.deadline_s)
         self.handle_one_request()
-        while not self.close_connection and self.server.rest(self.connection) and self._begun():
-            self.handle_one_request()
-
-    def _begun(self) -> bool:
-        """Wait for the next request; return whether there is one."""
-        self.connection.settimeout(IDLE_S)
-        try:
-            some = self.rfile.peek(1)  # type: ignore[attr-defined]  # rfile is a BufferedReader
-        except TimeoutError:
-            return False
-        self.connection.settimeout(self.server.bounds.deadline_s)
-        return bool(some) and self.server.resume(self.connection)
-
-    def handle_expect_100(self) -> bool:
-        """Answer at once, without asking for a body, which is never read."""
-        return True
 
     def version_string(self) -> str:
         return self.server.name
@@ -214,22 +156,10 @@ class _Handler(BaseHTTPRequestHandler):
     def do_GET(self) -> None:
         page = self._page(self.path.partition("?")[0])
         self.send_response(page.status)
-        if self._is_last():
-            self.send_header("Connection", "close")
         self.send_header("Content-Type", page.kind)
         self.send_header("Content-Length", str(len(page.body)))
         self.end_headers()
         self.wfile.write(page.body)
-
-    def _is_last(self) -> bool:
-        """Return whether the connection ends here: others wait, or what follows may be no request.
-
-        A body is not read, so what follows it is no request; a header that is malformed may have told of one.
-        """
-        old = self.request_version < self.protocol_version
-        body = "Content-Length" in self.headers or "Transfer-Encoding" in self.headers
-        hidden = bool(self.headers.defects) or bool(self.headers.get_payload())  # behind bare ends of line
-        return old or body or hidden or self.server.is_crowded()
 
     def _page(self, path: str) -> Page:
         make = self.server.pages.get(path)
