@@ -62,7 +62,7 @@ IOCTL_PASSED = tuple((SIZE | bit, bit) for bit in TYPE_BITS)
 class Watched:
     """A system call with the values of one argument that are held, and those that pass."""
 
-    __slots__ = ("held", "index", "name", "passed", "verdict")
+    __slots__ = ("errno", "held", "index", "name", "passed", "verdict")
 
     def __init__(
         self,
@@ -70,14 +70,15 @@ class Watched:
         index: int,
         held: Sequence[tuple[int, int]],
         passed: Sequence[tuple[int, int]],
-        verdict: Table | None = None,
+        errno: int | None = None,
     ) -> None:
-        """Store them; the values are (mask, value) pairs. verdict: of what is held, by default to notify."""
+        """Store them; the values are (mask, value) pairs. errno: of what is held; None: it is notified."""
         self.name = name
         self.index = index
         self.held = held
         self.passed = passed
-        self.verdict: Table = verdict or {"action": NOTIFY}
+        self.errno = errno
+        self.verdict: Table = {"action": NOTIFY} if errno is None else {"action": ERRNO, "errnoRet": errno}
 
     def rules(self, values: Sequence[tuple[int, int]], verdict: Table) -> list[Table]:
         """Return one rule for each (mask, value)."""
@@ -96,12 +97,17 @@ LISTENER = Watched(
     SECCOMP_FLAGS,
     ((NEW_LISTENER, NEW_LISTENER),),
     ((NEW_LISTENER, 0),),
-    {"action": ERRNO, "errnoRet": errno.EBUSY},
+    errno.EBUSY,
 )
 IOCTL = Watched("ioctl", IOCTL_NUMBER, IOCTL_NOTIFIED, IOCTL_PASSED)
 MAPPING_NOTIFIED = ((SHARED | ANONYMOUS, SHARED),)
 MAPPING_PASSED = ((SHARED, 0), (ANONYMOUS, ANONYMOUS))
 MAPPINGS = tuple(Watched(name, MMAP_FLAGS, MAPPING_NOTIFIED, MAPPING_PASSED) for name in ("mmap", "mmap2"))
+
+
+def watched(*, shared: bool) -> tuple[Watched, ...]:
+    """Return the watched calls. shared: mappings too."""
+    return (IOCTL, *MAPPINGS, LISTENER) if shared else (IOCTL, LISTENER)
 
 
 def supervise(linux: Table, container: str, flags: Sequence[str], *, shared: bool) -> None:
@@ -117,7 +123,7 @@ def supervise(linux: Table, container: str, flags: Sequence[str], *, shared: boo
         raise CgpuError(f"config.json: linux.seccomp: {show(profile)}: expected an object")
     _undo(profile)
     _refuse_foreign_listener(profile)
-    for call in (IOCTL, *MAPPINGS, LISTENER) if shared else (IOCTL, LISTENER):
+    for call in watched(shared=shared):
         _watch(profile, call)
     profile["listenerPath"] = paths.SECCOMP_SOCKET
     profile["listenerMetadata"] = container
