@@ -10,12 +10,11 @@ and root alone, so nothing depends on what the reading program does.
 from __future__ import annotations
 
 import contextlib
-import fcntl
 import json
 import os
 import struct
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
 from contextlib import contextmanager
 from dataclasses import asdict, replace
 from pathlib import Path
@@ -43,11 +42,9 @@ SUFFIX = ".json"
 # Counters of a card that other users may see: none of them tells more of a container than that it is there.
 PUBLIC = ("uuid", "memtotal", "promised", "policy", "prio_ratio", "max_inst", "mig", "lost")
 PERIOD_S = 1.0
-LOCK_S = 5.0  # for a publisher that has just taken the lock to write its first file
-STEP_S = 0.1
 OLD_S = 10.0  # a publisher that has ended takes its files along, unless it was killed
 MAX_BYTES = 4 << 20
-# Users read the files by their names. A user who could open the folder could lock it, and stop the publisher.
+# Users read the files by their names.
 FOLDER_MODE = 0o711
 AGAIN = "starts what writes it again: cgpu doctor --fix"
 NOTHING = (
@@ -123,69 +120,39 @@ def _document(cards: tuple[Card, ...], engine: str | None) -> str:
 
 @contextmanager
 def _own(folder: Path) -> Iterator[None]:
-    """Have the folder for as long as this lasts; its files go with it. Raises CgpuError."""
+    """Have the folder; its files go at the end. Raises CgpuError."""
     if os.geteuid() != 0:
         raise CgpuError("only root publishes slices: sudo cgpu-smi --publish")
-    lock = _locked(folder)
+    try:
+        folder.mkdir(exist_ok=True)
+        folder.chmod(FOLDER_MODE)  # whatever the umask
+    except OSError as error:
+        raise CgpuError(f"{folder}: cannot be made ({error.strerror})") from error
     try:
         yield
     finally:
         _write_all(folder, {})
-        os.close(lock)
-
-
-def _locked(folder: Path) -> int:
-    """Return a descriptor of the folder that keeps other publishers away. Raises CgpuError."""
-    try:
-        folder.mkdir(mode=FOLDER_MODE, exist_ok=True)
-        lock = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
-    except OSError as error:
-        raise CgpuError(f"{folder}: cannot be made ({error.strerror})") from error
-    try:
-        os.fchmod(lock, FOLDER_MODE)
-        _lock(folder, lock)
-    except OSError as error:
-        os.close(lock)
-        if isinstance(error, BlockingIOError):
-            raise CgpuError(f"{folder}: another cgpu-smi --publish runs; a node needs one") from None
-        raise CgpuError(f"{folder}: cannot be locked ({error.strerror})") from error
-    return lock
-
-
-def _lock(folder: Path, lock: int) -> None:
-    """Lock the folder. Raises BlockingIOError while another publisher works, and other OSErrors.
-
-    Root of a container that sees the folder, also read-only, can keep its lock, but writes nothing.
-    """
-    deadline = time.monotonic() + LOCK_S
-    while True:
-        try:
-            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            written = age(folder)
-            if written is not None and written < LOCK_S:
-                raise
-        else:
-            return
-        if time.monotonic() > deadline:
-            return
-        time.sleep(STEP_S)
 
 
 def _write_all(folder: Path, wanted: dict[str, str]) -> None:
     """Put the files in place, and take others away first. Raises CgpuError."""
+    # Another publisher that somebody has started writes the same, by a temporary file of its own.
+    new = folder / f".{os.getpid()}"
     try:
-        for present in list(folder.iterdir()):
-            if present.name not in wanted:
-                present.unlink()
+        _remove(folder, wanted)
         for name, text in wanted.items():
             uid = None if name == EVERYONE else int(name.removesuffix(SUFFIX))
-            write(folder / name, text.encode(), _readable_by(uid))
+            write(folder / name, text.encode(), _readable_by(uid), new=new)
     except OSError as error:
         with contextlib.suppress(OSError):
-            for present in folder.iterdir():
-                present.unlink()
+            _remove(folder, ())
         raise CgpuError(f"{folder}: cannot be written ({error.strerror})") from error
+
+
+def _remove(folder: Path, kept: Collection[str]) -> None:
+    for present in folder.glob(f"*{SUFFIX}"):
+        if present.name not in kept:
+            present.unlink(missing_ok=True)
 
 
 def _readable_by(uid: int | None) -> Meta:

@@ -4,7 +4,6 @@
 from __future__ import annotations
 
 import contextlib
-import fcntl
 import json
 import os
 from collections.abc import Callable, Sequence
@@ -109,7 +108,6 @@ def test_own(
         assert "|      12086MiB " in bobs
         mine = folder / f"{ALICE}.json"
         assert [opens(uid, mine, os.O_RDONLY) for uid in (ALICE, BOB)] == [True, False]
-        # A user who could open the folder could lock it, and no publisher would start again.
         assert not opens(ALICE, folder, os.O_RDONLY)
         # An owner of the file could fill the memory of the machine's /run.
         assert (mine.stat().st_uid, opens(ALICE, mine, os.O_WRONLY)) == (0, False)
@@ -166,7 +164,7 @@ def test_nothing(
 
 @pytest.mark.root
 def test_a_change_takes_files_away(tree: Path, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A file that a user may not see any more goes in the next round; one publisher works at a time.
+    """A file that a user may not see any more goes in the next round.
 
     The publisher removes everything and ends when nothing is to be seen.
     """
@@ -175,25 +173,11 @@ def test_a_change_takes_files_away(tree: Path, folder: Path, monkeypatch: pytest
 
     def pause(_: float) -> None:
         rounds.append({path.name for path in folder.iterdir()})
-        with pytest.raises(CgpuError, match="another cgpu-smi --publish runs"):
-            publish.publish(folder, pause)
         configured(monkeypatch, tree, ("all", "root")[len(rounds) - 1])
 
     publish.publish(folder, pause)
     assert rounds == [{f"{ALICE}.json", "everyone.json"}, {"everyone.json"}]
     assert list(folder.iterdir()) == []
-
-
-@pytest.mark.root
-def test_lock_of_a_container(tree: Path, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Root of a container that sees the folder, also read-only, keeps no publisher from its work."""
-    configured(monkeypatch, tree, "all")
-    monkeypatch.setattr(publish, "LOCK_S", 0.3)
-    folder.mkdir(exist_ok=True)
-    holder = os.open(folder, os.O_RDONLY)
-    fcntl.flock(holder, fcntl.LOCK_EX)
-    round_of(folder, lambda: None)
-    os.close(holder)
 
 
 @pytest.mark.root
