@@ -19,7 +19,7 @@ from cgpu import log_lines, paths
 from cgpu.config import effective
 from cgpu.config.effective import Effective
 from cgpu.errors import CgpuError
-from cgpu.exporter import log as exporter_log
+from cgpu.exporter.main import failed as exporter_failed
 from cgpu.exporter.main import main as exporter
 from cgpu.hook import log as hook_log
 from cgpu.hook.main import main as hook
@@ -193,7 +193,7 @@ def test_without_a_journal(
     assert run_hook(tree, "journal", "refused", f"create id={CONTAINER} share=x", "no room") == 1
     assert found == [f"container={CONTAINER} no room"]
     monkeypatch.setattr(effective, "load", lambda: Effective(log_format="journal"))
-    exporter_log.failed("two\nlines")
+    exporter_failed("two\nlines")
     daemon_log.start(tmp_path / "log", foreground=True)
     daemon_log.set_form("journal")
     logging.getLogger("cgpud").info("still here")

@@ -25,10 +25,9 @@ from cgpu.client.tree import MODULE, EngineDownError, Tree, is_index
 from cgpu.errors import CgpuError
 from cgpu.exporter import metrics
 from cgpu.exporter.metrics import GpuView, Row, SliceView
-from cgpu.exporter.names import Names
 from cgpu.exporter.rates import Rates
 from cgpu.exporter.text import LABEL_SETS, NO_LABELS, Family, Labels, Sample, with_label
-from cgpu.smi.names import Owner
+from cgpu.smi.names import SHORT_WAIT_S, Directory, Owner
 
 T = TypeVar("T")
 
@@ -39,7 +38,7 @@ class TreeCollector:
     def __init__(
         self,
         tree: Callable[[], Tree],
-        names: Names | None = None,
+        names: Directory | None = None,
         *,
         dcgm: bool = False,
         host: str = "",
@@ -50,7 +49,7 @@ class TreeCollector:
         dcgm: dcgm-exporter's names besides. host: this machine's name in them, by default its host name.
         """
         self._tree = tree
-        self._names = names or Names()
+        self._names = names or Directory(wait_s=SHORT_WAIT_S)
         self._dcgm = dcgm
         self._host = host
         self._clock = clock
@@ -131,7 +130,7 @@ class TreeCollector:
 
     def _of_slices(self, gpus: Mapping[str, GpuStat]) -> list[Family]:
         now = self._clock()
-        owners = self._names.of(one.id for stat in gpus.values() for one in stat.slices)
+        owners = self._names.owners({one.id for stat in gpus.values() for one in stat.slices})
         slices, containers = [], {}
         known: list[Hashable] = []
         for index, stat in gpus.items():

@@ -13,8 +13,9 @@ from cgpu.arguments import Parser, exit_status
 from cgpu.client.tree import Tree
 from cgpu.config import effective
 from cgpu.errors import CgpuError, show
-from cgpu.exporter.log import failed, say
+from cgpu.service_log import ERROR, ServiceLog
 
+say = ServiceLog("cgpu-exporter", "cgpu exporter: ")
 # Not 9418 in the range that exporters use: that is git's (/etc/services).
 HOST, PORT = "127.0.0.1", 10418
 
@@ -51,11 +52,15 @@ def address(text: str) -> tuple[str, int]:
     return bare, int(port)
 
 
+def failed(text: str) -> None:
+    """Write the line of an error to the log."""
+    say(text, ERROR)
+
+
 def _serve(options: argparse.Namespace) -> None:
     try:
         from cgpu.exporter.collector import TreeCollector
-        from cgpu.exporter.page import MetricsPage
-        from cgpu.exporter.server import Server
+        from cgpu.exporter.server import MetricsPage, serve
     except ModuleNotFoundError as error:
         if (error.name or "").partition(".")[0] != "prometheus_client":
             raise
@@ -67,7 +72,7 @@ def _serve(options: argparse.Namespace) -> None:
     if options.once:
         sys.stdout.write(MetricsPage(collector, wait_s=0)("").body.decode())
         return
-    server = Server(options.listen, collector)
+    server = serve(options.listen, collector, failed)
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))
     host, port = options.listen[0], server.port
     say(f"metrics at http://{f'[{host}]' if ':' in host else host}:{port}/metrics")

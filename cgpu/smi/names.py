@@ -149,6 +149,11 @@ class Directory:
             for card in cards
         )
 
+    def owners(self, containers: set[str]) -> dict[str, Owner]:
+        """Return what these containers are called, by id."""
+        names = self.names(containers)
+        return {one: owner(one, names.get(one)) for one in containers}
+
     def names(self, wanted: set[str]) -> Names:
         """Return the names of these containers that have one. Others are forgotten."""
         self._take(0)

@@ -7,8 +7,8 @@ import re
 
 from cgpu.client.tree import Tree
 from cgpu.exporter.collector import TreeCollector
-from cgpu.exporter.names import Names
-from cgpu.exporter.page import MetricsPage
+from cgpu.exporter.server import MetricsPage
+from cgpu.smi.names import Directory
 from tests.daemon.harness import Daemon
 
 COUNTER = re.compile(r"^(\w+_(?:total|bucket|sum|count)(?:{.*})?) (\S+)$", re.MULTILINE)
@@ -18,7 +18,7 @@ class Scraper:
     """Scrapes a daemon's tree."""
 
     def __init__(self, daemon: Daemon) -> None:
-        collector = TreeCollector(lambda: Tree(str(daemon.tree)), Names([]))
+        collector = TreeCollector(lambda: Tree(str(daemon.tree)), Directory([]))
         self._page = MetricsPage(collector, 1.0)
 
     def figure(self, name: str, labels: str = "") -> float:

@@ -13,8 +13,8 @@ from prometheus_client.parser import text_string_to_metric_families as parse_tex
 from cgpu.client.tree import Tree
 from cgpu.exporter import metrics
 from cgpu.exporter.collector import TreeCollector
-from cgpu.exporter.names import Names
-from cgpu.exporter.page import MetricsPage
+from cgpu.exporter.server import MetricsPage
+from cgpu.smi.names import Directory
 from tests.exporter.library import written
 from tests.exporter.trees import ENGINE, FakeTree, gpu_line, slice_line
 
@@ -42,7 +42,7 @@ def tree(tmp_path: Path) -> FakeTree:
 
 
 def collector(tree: FakeTree, *, dcgm: bool = False, clock: Clock | None = None) -> TreeCollector:
-    names = Names([lambda: NAMES])
+    names = Directory([lambda: NAMES])
     return TreeCollector(lambda: Tree(str(tree.path)), names, dcgm=dcgm, clock=clock or Clock())
 
 
@@ -139,7 +139,7 @@ def test_times_of_calls_are_a_histogram(tree: FakeTree) -> None:
 )
 def test_broken_times_are_no_figures(tree: FakeTree, wrong: str) -> None:
     """An engine whose entry reads wrong, or that is not there, is down; a scrape of it is no failure."""
-    none = TreeCollector(lambda: Tree(str(tree.path / "none")), Names([]))
+    none = TreeCollector(lambda: Tree(str(tree.path / "none")), Directory([]))
     assert found(none) == {"opencgpu_up": {(): 0}}
     (tree.path / "stat").write_text(re.sub(r"executed_times=\S+", wrong, ENGINE))
     assert found(collector(tree)) == {"opencgpu_up": {(): 0}}
@@ -206,7 +206,7 @@ def test_broken_gpu_takes_no_other_along(tree: FakeTree) -> None:
 def test_hostile_names_are_escaped_and_bounded(tree: FakeTree) -> None:
     """Quotes, newlines and lengths of names of containers end nowhere but in label values."""
     evil = 'x"} 1\nopencgpu_up{a="'
-    names = Names([lambda: {PLAIN: evil + "y" * 1000}])
+    names = Directory([lambda: {PLAIN: evil + "y" * 1000}])
     values = found(TreeCollector(lambda: Tree(str(tree.path)), names))
     assert values["opencgpu_up"] == {(): 1}
     (one,) = [key for key in values["opencgpu_slice_weight"] if dict(key)["id"] == PLAIN]

@@ -17,7 +17,7 @@ from cgpu.client.tree import Tree
 from cgpu.exporter import server
 from cgpu.exporter.collector import TreeCollector
 from cgpu.exporter.main import address, main
-from cgpu.exporter.names import Names
+from cgpu.smi.names import Directory
 from tests.exporter.trees import FakeTree, gpu_line, slice_line
 
 OPENMETRICS = "application/openmetrics-text; version=1.0.0"
@@ -32,7 +32,9 @@ def tree(tmp_path: Path) -> FakeTree:
 
 @pytest.fixture
 def base(tree: FakeTree) -> Iterator[str]:
-    running = server.Server(("127.0.0.1", 0), TreeCollector(lambda: Tree(str(tree.path)), Names([])))
+    running = server.serve(
+        ("127.0.0.1", 0), TreeCollector(lambda: Tree(str(tree.path)), Directory([])), print
+    )
     thread = threading.Thread(target=running.serve_forever)
     thread.start()
     yield f"http://127.0.0.1:{running.server_address[1]}"

@@ -22,8 +22,7 @@ from cgpu.arguments import Parser
 from cgpu.client.tree import EngineDownError, Tree
 from cgpu.errors import CgpuError
 from cgpu.exporter.collector import TreeCollector
-from cgpu.exporter.names import Names
-from cgpu.exporter.page import MetricsPage
+from cgpu.exporter.server import MetricsPage
 from cgpu.kubernetes.cluster import configuration, learn
 from cgpu.kubernetes.names import DRIVER, USAGE_PAGE
 from cgpu.kubernetes.node.agent import Agent, Parts
@@ -40,6 +39,7 @@ from cgpu.kubernetes.node.units import UNITS, Unit
 from cgpu.kubernetes.node.usage import Usage, document, usage
 from cgpu.page_server import JSON, Page, Pages
 from cgpu.service_log import ERROR, WARNING, ServiceLog
+from cgpu.smi.names import SHORT_WAIT_S, Directory
 
 EXIT_FAILED = 1
 # Log lines take the form of the node's configuration, which the pod has. The pod has no journal of the node.
@@ -128,7 +128,7 @@ def _pages(node: str, tree: Tree, records: Records, sockets: Sockets, *, dcgm: b
         return Page(b"ok\n")
 
     seen = Usage(lambda: usage(tree, records))
-    names = Names([partial(container_names, tree, records)])
+    names = Directory([partial(container_names, tree, records)], wait_s=SHORT_WAIT_S)
     # The host name of a pod is the pod's.
     collector = TreeCollector(lambda: tree, names, dcgm=dcgm, host=node)
     return {
