@@ -20,6 +20,9 @@ from cgpu.slice import ATTRIBUTES, Slice
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
+    from typing import Any
+
+    from cgpu.slice import Attribute
 
     # namespace, name and UID
     Claim = tuple[str, str, str]
@@ -28,9 +31,7 @@ VERSION = 1
 SUFFIX = ".json"
 MAX_BYTES = 1 << 16
 MAX_TEXT = 253  # as long as names of Kubernetes can be
-MAX_PODS = 256  # as many as may have reserved one claim
-MAX_CONTAINERS = 128  # of one pod
-KEYS = ("version", "share", "claim", "gpu", *(one.name for one in ATTRIBUTES), "pods")
+PLAIN = str.maketrans("-._", "000")
 CLAIM_KEYS = ("namespace", "name", "uid")
 UUID = "GPU-"
 FILE_TYPE, REGULAR = 0o170000, 0o100000
@@ -143,27 +144,32 @@ def listed(folder: str = paths.SHARES) -> tuple[str, ...]:
 
 def parse(document: object, share: str, path: str) -> Share:
     """Return the share of a document that was read from a path. Raises CgpuError for anything else."""
-    if not isinstance(document, dict):
-        raise CgpuError(f"{path}: {show(document)}: expected a JSON object")
-    version = document.get("version")
+    version = document.get("version") if isinstance(document, dict) else document
     if type(version) is not int or version != VERSION:
         raise CgpuError(
             f"{path}: version: {show(version)}: expected {VERSION}; a newer node agent has written it where "
             "OpenCGPU on this node is older: cgpu upgrade"
         )
-    table = _table(document, KEYS, path)
-    if table["share"] != share:
-        raise CgpuError(f"{path}: share: {show(table['share'])}: expected {share}")
-    gpu = table["gpu"]
-    if not isinstance(gpu, str) or not is_uuid(gpu):
-        raise CgpuError(f"{path}: gpu: {show(gpu)}: expected the UUID of a GPU")
-    return Share(
-        share,
-        _claim(table["claim"], path),
-        gpu,
-        Slice(*(_number(table, one.name, int(one.default is None), one.most, path) for one in ATTRIBUTES)),
-        _pods(table["pods"], path),
-    )
+    try:
+        found = _share(document, share)
+    except ValueError as error:
+        raise CgpuError(f"{path}: {error}") from error
+    except (AttributeError, KeyError, TypeError):
+        found = None
+    if found is None or found.to_dict() != document:
+        raise CgpuError(f"{path}: has more or less in it than the file of share {share}")
+    return found
+
+
+def _share(document: Any, share: str) -> Share:
+    """Return the share of a document. Raises ValueError for a wrong value, others for another form."""
+    gpu = document["gpu"]
+    if not is_uuid(gpu):
+        raise ValueError(f"gpu: {show(gpu)}: expected the UUID of a GPU")
+    namespace, name, uid = (_name(document["claim"][key]) for key in CLAIM_KEYS)
+    pods = {_name(pod): tuple(map(_name, names)) for pod, names in document["pods"].items()}
+    values = (_number(document[one.name], one) for one in ATTRIBUTES)
+    return Share(share, (namespace, name, uid), gpu, Slice(*values), pods)
 
 
 def is_uuid(text: str) -> bool:
@@ -210,54 +216,15 @@ def _check_owner(status: os.stat_result, path: str) -> None:
         raise CgpuError(f"{path}: mode {mode:04o} lets others write; expected root alone")
 
 
-def _table(document: object, keys: Sequence[str], where: str) -> dict[str, object]:
-    """Return an object that has these keys and no others."""
-    if not isinstance(document, dict):
-        raise CgpuError(f"{where}: {show(document)}: expected an object")
-    unknown = next((key for key in document if key not in keys), None)
-    if unknown is not None:
-        raise CgpuError(f"{where}: {show(unknown)}: there is no such key; expected {', '.join(keys)}")
-    missing = next((key for key in keys if key not in document), None)
-    if missing is not None:
-        raise CgpuError(f"{where}: {missing}: missing")
-    return document
-
-
-def _claim(document: object, path: str) -> Claim:
-    table = _table(document, CLAIM_KEYS, f"{path}: claim")
-    namespace, name, uid = (_name(table[key], f"{path}: claim.{key}") for key in CLAIM_KEYS)
-    return namespace, name, uid
-
-
-def _name(value: object, where: str) -> str:
+def _name(value: str) -> str:
     """Return a name or UID of Kubernetes: letters, digits and - . _ alone."""
-    if isinstance(value, str) and 0 < len(value) <= MAX_TEXT and value.isascii() and _is_plain(value):
+    if 0 < len(value) <= MAX_TEXT and value.isascii() and value.translate(PLAIN).isalnum():
         return value
-    raise CgpuError(f"{where}: {show(value)}: expected a name of Kubernetes")
+    raise ValueError(f"{show(value)}: expected a name of Kubernetes")
 
 
-def _is_plain(text: str) -> bool:
-    return all(letter.isalnum() or letter in "-._" for letter in text)
-
-
-def _number(table: Mapping[str, object], key: str, least: int, most: int, path: str) -> int:
-    value = table[key]
-    if type(value) is int and least <= value <= most:
+def _number(value: object, of: Attribute) -> int:
+    least = int(of.default is None)
+    if type(value) is int and least <= value <= of.most:
         return value
-    raise CgpuError(f"{path}: {key}: {show(value)}: expected a whole number from {least} to {most}")
-
-
-def _pods(document: object, path: str) -> dict[str, tuple[str, ...]]:
-    if not isinstance(document, dict) or len(document) > MAX_PODS:
-        raise CgpuError(f"{path}: pods: {show(document)}: expected an object of at most {MAX_PODS} pods")
-    return {_name(pod, f"{path}: pods"): _containers(names, path) for pod, names in document.items()}
-
-
-def _containers(names: object, path: str) -> tuple[str, ...]:
-    where = f"{path}: pods: containers"
-    if not isinstance(names, list) or len(names) > MAX_CONTAINERS:
-        raise CgpuError(f"{where}: {show(names)}: expected a list of at most {MAX_CONTAINERS} names")
-    found = tuple(_name(name, where) for name in names)
-    if len(set(found)) != len(found):
-        raise CgpuError(f"{where}: one is named twice")
-    return found
+    raise ValueError(f"{of.name}: {show(value)}: expected a whole number from {least} to {of.most}")
