@@ -99,12 +99,12 @@ def judge(now: NodeReport) -> Readiness:
 
 def is_full(card: Card) -> bool:
     """Tell whether a GPU has nothing to promise: no memory, weight or place left; cut by MIG, or lost."""
-    most, weight, total = card.number("max_inst"), card.number("free_weight"), card.number("memtotal")
-    if card.is_lost() or card.nodes.get("mig") == "1":
+    stat = card.stat
+    if stat is None:
+        return False
+    if stat.lost or stat.mig or card.number("free_weight") == 0:
         return True
-    if weight == 0 or (most is not None and card.places() >= most):
-        return True
-    return total is not None and card.promised() >= total
+    return stat.places >= stat.max_inst or stat.promised >= stat.memtotal
 
 
 def _refused(now: NodeReport) -> list[Finding]:

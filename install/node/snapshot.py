@@ -8,16 +8,16 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from cgpu.client import left, reservations, stat
+from cgpu.client import left
 from cgpu.client.policies import UNKNOWN
 from cgpu.client.policies import parse as parse_policies
-from cgpu.client.reservations import Reservation
+from cgpu.client.stat import GpuStat, parse_gpu
 from cgpu.client.tree import CONTAINER_NODES, EngineDownError, Tree, is_index
 from cgpu.errors import CgpuError
 from cgpu.install.node.facts import bounded
 
 READ_S = 10.0
-MAX_TEXT = 8192  # enough for 25 reservations
+MAX_TEXT = 8192
 MAX_GPUS = 64
 MAX_CONTAINERS = 64
 WRITE_ONLY = "inst_ctl"
@@ -72,13 +72,17 @@ class Card:
         """Return a node's number, with a sign where it has one; None where it is not there or no number."""
         return _number(self.nodes.get(node, ""))
 
+    @property
+    def stat(self) -> GpuStat | None:
+        """Its counters; None where the engine does not say them."""
+        try:
+            return parse_gpu(self.nodes.get("stat", "").partition("\n")[0])
+        except CgpuError:
+            return None
+
     def is_lost(self) -> bool:
         """Tell whether the driver has lost the GPU; not where the engine does not say."""
-        own, _, _ = self.nodes.get("stat", "").partition("\n")
-        try:
-            return bool(stat.parse_gpu(own).lost)
-        except CgpuError:
-            return False
+        return self.stat is not None and self.stat.lost != 0
 
     def left(self) -> Mapping[str, int]:
         """Return the bytes that removed containers left; nothing where the entry is not there or wrong."""
@@ -87,27 +91,13 @@ class Card:
         except CgpuError:
             return {}
 
-    def reservations(self) -> tuple[Reservation, ...]:
-        """Return what is reserved; nothing where the entry is not there or wrong."""
-        try:
-            return reservations.parse(self.nodes.get("reserved", ""))
-        except CgpuError:
-            return ()
-
     def promised(self) -> int:
-        """Return the bytes that are given out, to containers and to shares."""
-        return reservations.promised(self._sizes(), self.reservations())
+        """Return the bytes that are given out, to containers and to shares, as far as the engine says."""
+        return 0 if self.stat is None else self.stat.promised
 
     def reserved(self) -> int:
         """Return the bytes that are promised to shares and that no container has."""
-        return reservations.beyond(self._sizes(), self.reservations())
-
-    def places(self) -> int:
-        """Return how many of the GPU's places are taken."""
-        return reservations.places(self._sizes(), self.reservations())
-
-    def _sizes(self) -> dict[str, int]:
-        return {one.name: one.number("memsize") or 0 for one in self.slices}
+        return max(0, self.promised() - sum(one.number("memsize") or 0 for one in self.slices))
 
 
 @dataclass(frozen=True, slots=True)

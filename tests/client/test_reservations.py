@@ -8,7 +8,7 @@ from functools import partial
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cgpu.client.reservations import Reservation, parse, places, promised
+from cgpu.client.reservations import Reservation, parse
 from cgpu.errors import CgpuError
 from cgpu.slice import Slice
 from tests.client.support import CONTAINER, MIB, PlainTree
@@ -64,19 +64,3 @@ def test_any_other_text_is_refused(text: str) -> None:
         assert len(found) == (text.count("\n") + 1 if text else 0)
         return
     assert has_parts(said, "reserved: ")
-
-
-def test_sums() -> None:
-    """A container counts with what it has, or with what is reserved for it where that is more."""
-    long = "ab" * 32
-    found = (
-        Reservation("a", Slice(10, 1, 0), long),
-        Reservation("b", Slice(20, 1, 0), long),
-        Reservation("c", Slice(5, 1, 0), None),
-        Reservation("d", Slice(7, 1, 0), "gone"),
-    )
-    assert promised({long[:12]: 25, "web": 3}, found) == 30 + 3 + 5 + 7
-    assert promised({long[:12]: 40, "web": 3}, found) == 40 + 3 + 5 + 7
-    assert promised({}, found) == 42
-    assert places([long[:12], "web"], found) == 5
-    assert places(["web"], ()) == 1

@@ -24,12 +24,19 @@ from cgpu.install.node.snapshot import Card, Slice, Snapshot
 from cgpu.install.places import PUBLISHER, PUBLISHER_STARTS
 from cgpu.install.runner import Done
 from tests.exporter.trees import gpu_line, slice_line
-from tests.grants import OTHERS
 from tests.install.machine import node, node_report, write
 
 EMPTY: dict[str, object] = {"facts": {}, "steps": [], "unfinished": [], "folders": [], "files": {}}
 RECORD = json.dumps({"format": 1, "command": "install", **EMPTY})
-GPU = {"name": "Tesla T4", "memtotal": "1000", "max_inst": "2", "free_weight": "2", "policy": "1", "mig": "0"}
+GPU = {
+    "name": "Tesla T4",
+    "memtotal": "1000",
+    "max_inst": "2",
+    "free_weight": "2",
+    "policy": "1",
+    "mig": "0",
+    "stat": gpu_line("GPU-0", memtotal=1000, max_inst=2, promised=0, places=0),
+}
 FOUND = [
     Finding("driver", "ok", "NVIDIA 580.142"),
     Finding("engine", "problem", "no engine\nis running", "cgpud"),
@@ -38,31 +45,29 @@ FOUND = [
 ]
 
 
-def card(*sizes: str, **nodes: str) -> Card:
-    """Return a card with slices of these sizes."""
-    slices = tuple(Slice(f"c{number}", {"memsize": size}) for number, size in enumerate(sizes))
-    return Card(0, {**GPU, **nodes}, slices)
+def stat(**figures: int) -> str:
+    """Return the counters of a card of 1000 bytes with two places."""
+    return gpu_line("GPU-0", **{"memtotal": 1000, "max_inst": 2, "promised": 0, "places": 0, **figures})
+
+
+def card(**nodes: str) -> Card:
+    return Card(0, {**GPU, **nodes}, ())
+
+
+FULL = card(stat=stat(promised=1000, places=1))
 
 
 @pytest.mark.parametrize(
     ("one", "full"),
     [
         (card(), False),
-        (card("999"), False),
-        (card("1000"), True),
-        (card("1", "1"), True),
-        (card("1", free_weight="0"), True),
-        (card(mig="1"), True),
-        (card(stat=gpu_line("GPU-0", lost=1)), True),
-        (card(stat=gpu_line("GPU-0")), False),
-        (card("odd", memtotal=""), False),
-        (card("1", reserved=f"s 998 {OTHERS} -", max_inst="3"), False),
-        (card("1", reserved=f"s 999 {OTHERS} -"), True),
-        (card("1", reserved=f"s 1000 {OTHERS} c0"), True),
-        (card("1", reserved=f"s 1 {OTHERS} c0"), False),
-        (card("1", reserved=f"s 1 {OTHERS} c0\nt 1 {OTHERS} c0"), True),
-        (card("1", reserved=f"s 1 {OTHERS} -"), True),
-        (card("1", reserved="odd"), False),
+        (card(stat=stat(promised=999, places=1)), False),
+        (FULL, True),
+        (card(stat=stat(promised=2, places=2)), True),
+        (card(free_weight="0"), True),
+        (card(stat=stat(mig=1)), True),
+        (card(stat=stat(lost=1)), True),
+        (card(stat="odd"), False),
     ],
 )
 def test_full(one: Card, *, full: bool) -> None:
@@ -91,7 +96,7 @@ def test_a_refused_configuration(tmp_path: Path, sound: None) -> None:
     running = node_report(
         tmp_path,
         config_problem=problem,
-        snapshot=Snapshot({}, (card("10"),)),
+        snapshot=Snapshot({}, (card(),)),
         settings=(Entry("docker", "f", "/bin/sh"),),
     )
     assert status.judge(running).exit is Exit.READY
@@ -102,17 +107,17 @@ def test_a_refused_configuration(tmp_path: Path, sound: None) -> None:
     [
         ({}, Exit.READY),
         ({"settings": ()}, Exit.NO_RUNTIME),
-        ({"snapshot": Snapshot({}, (card("1000"),))}, Exit.FULL),
+        ({"snapshot": Snapshot({}, (FULL,))}, Exit.FULL),
         ({"snapshot": Snapshot()}, Exit.NOT_READY),
         ({"snapshot": Snapshot({}, (card(mig="1"),))}, Exit.NOT_READY),
-        ({"snapshot": Snapshot({}, (card(stat=gpu_line("GPU-0", lost=1)),))}, Exit.NOT_READY),
-        ({"snapshot": Snapshot({}, (card(stat=gpu_line("GPU-0", lost=1)), card()))}, Exit.READY),
+        ({"snapshot": Snapshot({}, (card(stat=stat(lost=1)),))}, Exit.NOT_READY),
+        ({"snapshot": Snapshot({}, (card(stat=stat(lost=1)), card()))}, Exit.READY),
         ({"status_problem": "does not answer"}, Exit.NOT_READY),
     ],
 )
 def test_exit(tmp_path: Path, sound: None, changed: dict[str, Any], wanted: Exit) -> None:
     """The exit status says whether sliced containers can start, and the line why not."""
-    well = {"snapshot": Snapshot({}, (card("10"),)), "settings": (Entry("docker", "f", "/bin/sh"),)}
+    well = {"snapshot": Snapshot({}, (card(),)), "settings": (Entry("docker", "f", "/bin/sh"),)}
     now = node_report(tmp_path, **{**well, **changed})
     found = status.judge(now)
     assert found.exit == wanted
@@ -129,18 +134,19 @@ def test_text_of_a_card(tmp_path: Path) -> None:
     one = Slice(
         "c", {"memsize": str(6 << 20), "stat": slice_line("c", used=4 << 20), "weight": "3", "highprio": "1"}
     )
-    gpu = Card(0, {**GPU, "memtotal": str(15 << 20), "sched": "divided_by=nobody"}, (one,), "preemptive")
+    counters = stat(memtotal=15 << 20, promised=6 << 20, places=1)
+    nodes = {**GPU, "memtotal": str(15 << 20), "sched": "divided_by=nobody", "stat": counters}
+    gpu = Card(0, nodes, (one,), "preemptive")
     now = node_report(tmp_path, snapshot=Snapshot({}, (gpu,)))
     lines = status.as_text(now, status.Readiness(Exit.READY)).splitlines()
     assert lines[-2] == (
         "GPU 0  Tesla T4, 6 MiB of 15 MiB promised, 1 of 2 containers, policy 1 (preemptive, not enforced)"
     )
     assert lines[-1] == "  c             6 MiB, 4 MiB used, weight 3, high priority"
-    gpu.nodes["reserved"] = f"s {8 << 20} {OTHERS} c\nt {1 << 20} {OTHERS} -"
-    (line,) = [x for x in status.as_text(now, status.Readiness(Exit.READY)).splitlines() if "GPU 0" in x]
-    assert "9 MiB of 15 MiB promised (3 MiB reserved and unused), 1 of 2" in line
-    gpu.nodes["stat"] = gpu_line("GPU-0", lost=1)
-    assert ", not enforced), lost\n" in status.as_text(now, status.Readiness(Exit.READY))
+    gpu.nodes["stat"] = stat(promised=9 << 20, places=2, lost=1)
+    text = status.as_text(now, status.Readiness(Exit.READY))
+    assert "9 MiB of 15 MiB promised (3 MiB reserved and unused), 1 of 2" in text
+    assert ", not enforced), lost\n" in text
     (found,) = json.loads(status.as_json(now, status.Readiness(Exit.READY)))["gpus"]
     assert found["lost"] is True
     assert (found["promised"], found["reserved"], found["full"]) == (9 << 20, 3 << 20, True)
