@@ -22,7 +22,6 @@ STARTED = RUN + "/cgpud.started"
 SHARES = RUN + "/shares"  # what Kubernetes has given to pods (cgpu/shares.py)
 SIM = RUN + "/sim"
 RUNTIME_SOCKET = "/run/cgpu-container-runtime.sock"  # of the wrapper's server, which is no engine's
-RUNS_LOCK = RUN + "/runs.lock"
 # Links that the engine keeps to the runtime below the wrapper, and to one that is not NVIDIA's. Not in RUN:
 # users of rootless container engines cannot look into that.
 LOW_LEVEL = "/run/cgpu-low-level-runtime"

@@ -20,7 +20,7 @@ USAGE = " ".join(
     (
         "cgpu run [--mem SIZE]",
         *(f"[{one.option}]" if one.words else f"[{one.option} N]" for one in BESIDE_MEMORY),
-        "[--gpus LIST] [--simulate CARDS] -- COMMAND [ARGUMENT ...]",
+        "[--gpus LIST] -- COMMAND [ARGUMENT ...]",
     )
 )
 SEPARATOR = "--"
@@ -30,14 +30,12 @@ HELP = {
     "whole MiB of it count; a comma list gives the GPUs their sizes in order, the last one repeats (default: "
     "the node's default_memsize)",
     "gpus": "which GPUs: indexes or UUIDs with commas, or all (default: the node's only GPU)",
-    "simulate": "where no engine runs: have simulated cards, named as for cgpud --simulate",
 }
 OPTIONS = (*("--" + name for name in HELP), *(one.option for one in BESIDE_MEMORY))
 TAKE_A_VALUE = (
     "--mem",
     "--memory",
     "--gpus",
-    "--simulate",
     *(one.option for one in BESIDE_MEMORY if not one.words),
 )
 NEGATIVE = re.compile("-[0-9]")
@@ -49,6 +47,7 @@ OTHER_WORDS = {
     "--devices": "--gpus",
     "--priority": "--high-prio",
     "--size": "--mem",
+    "--simulate": "cgpud --simulate",
 }
 EPILOG = (
     "Exit status: the command's; 128 and the signal's number when a signal ended it; 125 when the slice "
@@ -67,7 +66,6 @@ class Options:
     command: tuple[str, ...]
     mem: str | None = None
     gpus: str | None = None
-    simulate: str | None = None
     values: Mapping[str, str] = field(default_factory=dict)
 
 
@@ -82,13 +80,12 @@ def parser() -> Parser:
         prog="cgpu run",
         usage=USAGE,
         allow_abbrev=False,
-        description="Run a command, and all that it starts, in a slice of a GPU. Needs root. Where no engine "
-        "runs, cgpud is started, and ends after the last command.",
+        description="Run a command, and all that it starts, in a slice of a GPU. Needs root.",
         epilog=EPILOG,
         examples=(
             "cgpu run --mem 6G -- python3 train.py",
             "cgpu run --mem 4G,8G --gpus 0,1 --weight 2 -- nvidia-smi",
-            "cgpu run --simulate T4 --mem 6G -- cgpu-smi",
+            "cgpu run --mem 40%% -- cgpu-smi",
         ),
     )
     made.add_argument("--mem", "--memory", metavar="SIZE", help=HELP["mem"])
@@ -101,7 +98,6 @@ def parser() -> Parser:
             words = f"{one.says}: {form} (default {one.default})"
             made.add_argument(one.option, dest=one.name, metavar="N", help=words)
     made.add_argument("--gpus", metavar="LIST", help=HELP["gpus"])
-    made.add_argument("--simulate", metavar="CARDS", help=HELP["simulate"])
     return made
 
 
@@ -117,7 +113,7 @@ def parse(arguments: Sequence[str]) -> Options:
         raise CgpuError(f"there is no command behind --; expected: {USAGE}")
     said = {one.name: getattr(found, one.name) for one in BESIDE_MEMORY}
     values = {name: text for name, text in said.items() if text is not None}
-    return Options(command, found.mem, found.gpus, found.simulate, values)
+    return Options(command, found.mem, found.gpus, values)
 
 
 def _with_values(words: Sequence[str]) -> list[str]:

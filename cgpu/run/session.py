@@ -15,8 +15,7 @@ from cgpu.config import effective
 from cgpu.errors import CgpuError
 from cgpu.files import read_bounded
 from cgpu.hook import event_log
-from cgpu.kmod.daemon.simulate import check_cards
-from cgpu.run import cgroup, child, engine, nodes, supervision
+from cgpu.run import cgroup, child, nodes, supervision
 from cgpu.run.cgroup import Group
 from cgpu.run.resolve import resolve
 from cgpu.runtime_config.oci_runtime import cdi
@@ -44,13 +43,11 @@ def run(options: Options) -> Outcome:
     if os.geteuid() != 0:
         raise CgpuError(f"user {os.geteuid()}: cgpu run needs root: sudo cgpu run")
     parents = _parents()
-    cards = None if options.simulate is None else check_cards(options.simulate)
     # 12 characters: cgpu-smi shows the whole of it.
     container = "run-" + os.urandom(4).hex()
     grants: list[Grant] = []
     try:
-        with engine.needed(cards):
-            return _in_slice(options, container, grants, parents)
+        return _in_slice(options, container, grants, parents)
     except child.StartError:
         raise
     except CgpuError as error:

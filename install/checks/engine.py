@@ -149,8 +149,6 @@ def _keeper(now: NodeReport) -> list[Finding]:
     heard = any(line.endswith(" " + paths.KEEPER_SOCKET) for line in table.splitlines())
     if heard and _keeper_lives(now.node.root):
         return ok(name, "cgpud's keeper holds them")
-    if now.status is not None and now.status.get("transient"):
-        return ok(name, "not needed: cgpud was started by cgpu run and ends with it")
     text = "nothing keeps the descriptors of running containers: they lose their GPUs when cgpud ends"
     return warning(name, text, "end the sliced containers, then: " + paths.daemon_command("restart"))
 

@@ -28,7 +28,6 @@ class Arguments:
     config: Path = Path(paths.CONFIG)
     config_required: bool = False
     places: Places = field(default_factory=Places)
-    transient: bool = False  # ends when no run and no container needs it
     foreground: bool = False  # logs to standard error
 
 
@@ -41,8 +40,6 @@ def worker_arguments(arguments: Arguments) -> list[str]:
         out += ["--tree", arguments.tree]
     if arguments.config_required:
         out += ["--config", str(arguments.config)]
-    if arguments.transient:
-        out += ["--transient"]
     if arguments.foreground:
         out += ["--foreground"]
     return out

@@ -76,11 +76,6 @@ def parser() -> argparse.ArgumentParser:
     out.add_argument(
         "--run", metavar="DIR", default=paths.RUN, help=f"sockets and state (default {paths.RUN})"
     )
-    out.add_argument(
-        "--transient",
-        action="store_true",
-        help="end when no `cgpu run` and no container needs the engine; cgpu run starts it so",
-    )
     out.add_argument("--version", action="version", version=f"cgpud {__version__}")
     out.add_argument("--worker", action="store_true", help=argparse.SUPPRESS)
     out.add_argument("--rehearse", metavar="JSON", help=argparse.SUPPRESS)
@@ -101,7 +96,6 @@ def arguments_of(options: argparse.Namespace) -> Arguments:
         config,
         options.config is not None,
         Places(Path(options.run)),
-        options.transient,
         options.foreground,
     )
 

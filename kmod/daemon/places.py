@@ -39,7 +39,6 @@ class Places:
         self.next_tree = run / "next-tree"  # where a daemon prepares its tree
         self.driver = run / "driver-passed.json"  # which unknown driver has passed its check
         self.lock = run / Path(paths.LOCK).name  # held by the one daemon or keeper
-        self.runs = run / Path(paths.RUNS_LOCK).name  # held by every `cgpu run`
         self.log = run / "cgpud.log"  # of a daemon in the background, on a machine without a journal
 
     def make(self) -> None:

@@ -47,7 +47,7 @@ from cgpu.kmod.daemon.upgrade import in_place
 from cgpu.kmod.daemon.upgrade.attempt import Attempt, Progress
 from cgpu.kmod.daemon.upgrade.real_time import give_real_time_back, take_real_time
 from cgpu.kmod.daemon.upgrade.rehearsal import Running
-from cgpu.kmod.daemon.watch import Runs, Watch
+from cgpu.kmod.daemon.watch import Watch
 from cgpu.replace import replace_text
 from cgpu.runtime_config.oci_runtime import lowlevel
 
@@ -91,7 +91,6 @@ class Service:
         before: the program before this one in this process, if one was.
         """
         self._arguments = arguments
-        self._runs = Runs(arguments.places.runs) if arguments.transient else None
         self._notify = notify
         self._stored = Stored(notify, handed)
         self._places = arguments.places
@@ -324,13 +323,8 @@ class Service:
             self._listener_socket.expire()
             self._step_upgrade()
             self._watch.check()
-            if self._is_not_needed():
-                self._stopping = True
             if self._tree.lost.is_set() and not self._stopping:
                 raise CgpuError(f"{self._tree_path}: the tree was unmounted by someone else; start over")
-
-    def _is_not_needed(self) -> bool:
-        return self._runs is not None and not self._engine.is_in_use() and self._runs.are_over()
 
     def _on_signal(self) -> bool:
         numbers = b""
@@ -495,7 +489,6 @@ class Service:
             "tree": self._tree_path,
             "config": str(arguments.config),
             "simulate": arguments.simulate,
-            "transient": arguments.transient,
             "arguments": worker_arguments(replace(arguments, foreground=False)),
             "program": asdict(programs.own()),
             "gpus": [

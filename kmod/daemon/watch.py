@@ -3,25 +3,17 @@
 
 from __future__ import annotations
 
-import fcntl
 import logging
 import os
-import time
 from typing import TYPE_CHECKING
 
-from cgpu.errors import CgpuError
-
 if TYPE_CHECKING:
-    from pathlib import Path
-
     from cgpu.kmod.daemon.engine import Engine
     from cgpu.kmod.daemon.listeners.listener import Listeners
     from cgpu.kmod.daemon.places import Places
     from cgpu.kmod.daemon.store.notify_socket import NotifySocket
 
 log = logging.getLogger(__name__)
-
-GRACE_S = 3.0  # for the run that has started us to take its lock
 
 
 class Watch:
@@ -59,29 +51,3 @@ class Watch:
         elif self._driver_error and not error:
             log.info("the driver answers again")
         self._driver_error = error
-
-
-class Runs:
-    """The lock of the runs: an engine that `cgpu run` has started ends when no run and no container needs it.
-
-    Every `cgpu run` holds a lock on one file, shared, for as long as it lives. A daemon that gets the whole
-    lock knows that no run is alive, and none begins meanwhile: the daemon has the lock to its end.
-    """
-
-    def __init__(self, path: Path) -> None:
-        """Open it. Raises CgpuError."""
-        self._since = time.monotonic()
-        try:
-            self._fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
-        except OSError as error:
-            raise CgpuError(f"{path}: cannot be opened: {error.strerror}") from error
-
-    def are_over(self) -> bool:
-        """Return whether no run needs the engine; from then on none can begin until this process ends."""
-        if time.monotonic() - self._since < GRACE_S:
-            return False
-        try:
-            fcntl.flock(self._fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            return False
-        return True

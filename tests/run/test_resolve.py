@@ -83,7 +83,7 @@ values = st.fixed_dictionaries(
 )
 
 
-@given(st.builds(Options, st.just(COMMAND), texts, texts, st.none(), values), configs)
+@given(st.builds(Options, st.just(COMMAND), texts, texts, values), configs)
 def test_any_options(asked: Options, config: Effective) -> None:
     """Options give slices within cards and bounds, or are refused: never none and never more."""
     try:

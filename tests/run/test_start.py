@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-import fcntl
 import json
 import os
 import subprocess
@@ -13,8 +12,6 @@ from pathlib import Path
 
 import pytest
 
-from cgpu import paths
-from cgpu.run import engine
 from cgpu.run.cgroup import PREFIX, Group, sweep
 
 # Each in a process of its own: signals are held back, filters stay.
@@ -87,16 +84,3 @@ supervision.Supervision("run-0", b"", "{tmp_path}/none").begin()
     done = python(code)
     assert "CgpuError" in done.stderr
     assert f"{tmp_path}/none: No such file or directory: " in done.stderr
-
-
-def test_lock_of_a_container(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Root of a container that sees the runs' lock, also read-only, keeps no run from its start."""
-    lock = tmp_path / "runs.lock"
-    lock.touch()
-    fcntl.flock(os.open(lock, os.O_RDONLY), fcntl.LOCK_EX)
-    monkeypatch.setattr(paths, "RUN", str(tmp_path))
-    monkeypatch.setattr(paths, "RUNS_LOCK", str(lock))
-    monkeypatch.setattr(engine, "LOCK_S", 0.1)
-    monkeypatch.setattr(engine, "_is_up", lambda: True)
-    with engine.needed(None):
-        pass

@@ -212,9 +212,10 @@ def test_listener_that_is_not_taken(engine: Engine) -> None:
     assert "the engine did not take the listener of run-" in outcome.stderr
 
 
-def outlives_its_run(options: Sequence[str] = SLICE) -> None:
-    """Kill cgpu run: the command behind it goes on in its slice, and ends with its input."""
-    with running("/bin/sh", "-c", READY, PROBE, "info", "hold", options=options) as process:
+@pytest.mark.enforcement
+def test_killed_run(engine: Engine) -> None:
+    """When cgpu run is killed the command keeps its slice, which ends with it; the next run tidies up."""
+    with running("/bin/sh", "-c", READY, PROBE, "info", "hold") as process:
         process.kill()
         process.wait()
         assert process.stdin is not None
@@ -225,15 +226,19 @@ def outlives_its_run(options: Sequence[str] = SLICE) -> None:
         assert seen.number("total") == GIB
         process.stdin.close()
     eventually(lambda: members() == [], "the command has ended")
-
-
-@pytest.mark.enforcement
-def test_killed_run(engine: Engine) -> None:
-    """When cgpu run is killed the command keeps its slice, which ends with it; the next run tidies up."""
-    outlives_its_run()
     engine.await_empty()
     assert groups() != []
     assert run("/bin/true").returncode == 0
+
+
+@pytest.mark.usefixtures("own_engine")
+def test_no_engine(start: Start) -> None:
+    """Without an engine nothing runs, and the line says what starts one."""
+    start("T4").stop()
+    outcome = run("/bin/echo", "ran")
+    assert (outcome.returncode, outcome.stdout) == (125, "")
+    assert outcome.stderr.startswith("cgpu run: the engine is not running, ")
+    assert "; start it: " in outcome.stderr
 
 
 def test_host_keeps_its_dev(engine: Engine) -> None:
