@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
     from cgpu.client.policies import Policy
     from cgpu.client.reservations import Reservation
-    from cgpu.client.stat import EngineStat, GpuStat
+    from cgpu.client.stat import GpuStat
     from cgpu.config.effective import Effective
     from cgpu.request.grants import Grant
 
@@ -215,12 +215,6 @@ class Tree:
         from cgpu.client.reservations import parse
 
         return parse(self.read(str(gpu), "reserved"))
-
-    def engine_stat(self) -> EngineStat:
-        """Return the engine's counters."""
-        from cgpu.client.stat import parse_engine
-
-        return parse_engine(self.read("stat"))
 
     def policies(self) -> Mapping[int, Policy]:
         """Return the scheduling policies by their numbers."""

@@ -7,7 +7,7 @@ import argparse
 import shutil
 import sys
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import closing
 from datetime import UTC, datetime
 from typing import Final
@@ -94,7 +94,8 @@ def run(options: argparse.Namespace, wanted: Filters) -> None:
     """Do what the options say. Raises CgpuError."""
     columns = shutil.get_terminal_size().columns if sys.stdout.isatty() else None
     table = None if options.format == "json" else Table(columns)
-    story = Story(names_of())
+    # Also of containers that have ended.
+    story = Story(names.Directory(again_s=AGAIN_S, ended=True).names)
     shown = 0
     with closing(LogFile(paths.EVENTS)) as log, closing(KernelLog(paths.KERNEL_LOG)) as kernel:
         while True:
@@ -105,18 +106,6 @@ def run(options: argparse.Namespace, wanted: Filters) -> None:
             time.sleep(POLL_S)
     if shown == 0 and not options.follow and not options.filter and options.since is options.until is None:
         print(f"cgpu events: {NONE}", file=sys.stderr)
-
-
-def names_of() -> Callable[[set[str]], Mapping[str, str]]:
-    """Return what asks the container engines for names, also of containers that have ended."""
-    directory: list[names.Directory] = []
-
-    def ask(wanted: set[str]) -> Mapping[str, str]:
-        if not directory:
-            directory.append(names.Directory(names.sources(ended=True), AGAIN_S))
-        return directory[0].names(wanted)
-
-    return ask
 
 
 def is_in(event: Event, options: argparse.Namespace) -> bool:

@@ -14,6 +14,7 @@ from shutil import get_terminal_size
 from time import sleep
 
 from cgpu import paths
+from cgpu.arguments import exit_status
 from cgpu.client.cards import Card, read_cards, with_utilisation
 from cgpu.client.tree import Tree
 from cgpu.config import effective
@@ -30,7 +31,6 @@ __all__ = ["main", "parser"]
 # Seconds between the two samples that a utilisation needs: more where the engine measures less exactly.
 FIRST_INTERVAL = 0.5
 LONGEST_INTERVAL = 2.0
-EXIT_FAILED = 1
 
 
 @dataclass(frozen=True)
@@ -131,12 +131,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Run cgpu-smi. Returns 0, or 1 after one line on stderr; wrong usage exits with 2."""
     options = parsed(arguments)
     try:
-        run(options)
-    except CgpuError as error:
-        print(f"{PROGRAM}: {error}", file=sys.stderr)
-        return EXIT_FAILED
-    except KeyboardInterrupt:
-        return 0
+        return exit_status(PROGRAM, lambda: run(options))
     except BrokenPipeError:
         # The reader has closed the pipe. Python must not fail again when it flushes at exit.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())

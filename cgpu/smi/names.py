@@ -22,8 +22,7 @@ Names = dict[str, str]
 """Whole container id to name."""
 Source = Callable[[], Names]
 """Something that can be asked for names; it answers with none rather than fail."""
-AGAIN_S = 15.0  # a container that no engine knew may be listed later, and an engine that was slow may answer
-MAX_AGAIN_S = 240.0
+AGAIN_S = 60.0  # a container that no engine knew may be listed later, and an engine that was slow may answer
 WAIT_S = 10.0  # for a command that prints once: some engines are given up after seconds of silence
 SHORT_WAIT_S = 1.0  # for one that shows what is now again and again, or whose reader waits
 MAX_LABEL = 253  # as long as names of Kubernetes can be
@@ -107,14 +106,6 @@ class _Asking(threading.Thread):
                 os.kill(int(child), signal.SIGKILL)
 
 
-@dataclass(frozen=True, slots=True)
-class _Nameless:
-    """A container without a name: no engine is asked for it until then, by a clock; seconds, the pause."""
-
-    until: float
-    pause_s: float
-
-
 class Directory:
     """Names that were asked for once; asks again for an unknown container, and later for a nameless one."""
 
@@ -124,18 +115,21 @@ class Directory:
         again_s: float = AGAIN_S,
         clock: Callable[[], float] = time.monotonic,
         wait_s: float = WAIT_S,
+        *,
+        ended: bool = False,
     ) -> None:
         """Take the sources to ask, by default all engines of this machine.
 
-        again_s: seconds after which they are asked again for a container that had no name; twice as many the
-        next time. wait_s: seconds after which a call returns what is known by then; a later one has the rest.
+        again_s: seconds after which they are asked again for a container that had no name. wait_s: seconds
+        after which a call returns what is known by then; a later one has the rest. ended: as of sources().
         """
+        self._ended = ended
         self._sources = None if asked is None else list(asked)
         self._again_s = again_s
         self._clock = clock
         self._wait_s = wait_s
         self._names: Names = {}
-        self._nameless: dict[str, _Nameless] = {}
+        self._nameless: dict[str, float] = {}  # until when no engine is asked for it
         self._asking: _Asking | None = None
 
     def named(self, cards: tuple[Card, ...]) -> tuple[Card, ...]:
@@ -158,7 +152,7 @@ class Directory:
         """Return the names of these containers that have one. Others are forgotten."""
         self._take(0)
         # A publisher runs for months: names of containers that are gone are dropped.
-        self._nameless = {one: known for one, known in self._nameless.items() if one in wanted}
+        self._nameless = {one: until for one, until in self._nameless.items() if one in wanted}
         if self._asking is None and not self._knows(wanted):
             self._ask(frozenset(wanted))
             self._take(self._wait_s)
@@ -166,7 +160,7 @@ class Directory:
         return self._names
 
     def _ask(self, wanted: frozenset[str]) -> None:
-        self._sources = sources() if self._sources is None else self._sources
+        self._sources = sources(ended=self._ended) if self._sources is None else self._sources
         asking = _Asking(self._sources, wanted)
         try:
             asking.start()
@@ -189,12 +183,10 @@ class Directory:
         self._asking = None
         now = self._clock()
         for one in asking.wanted - self._names.keys():
-            known = self._nameless.get(one)
-            if known is None or now >= known.until:
-                pause_s = self._again_s if known is None else min(2 * known.pause_s, MAX_AGAIN_S)
-                self._nameless[one] = _Nameless(now + pause_s, pause_s)
+            if now >= self._nameless.get(one, now):
+                self._nameless[one] = now + self._again_s
 
     def _knows(self, wanted: set[str]) -> bool:
         now = self._clock()
-        asked = {one for one, known in self._nameless.items() if now < known.until}
+        asked = {one for one, until in self._nameless.items() if now < until}
         return wanted <= self._names.keys() | asked

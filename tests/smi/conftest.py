@@ -26,7 +26,7 @@ def usual_width(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.fixture(autouse=True)
 def engines(monkeypatch: pytest.MonkeyPatch) -> None:
     """Let one engine answer that knows the trainer."""
-    monkeypatch.setattr(names, "sources", lambda: [lambda: {TRAINER: "trainer"}])
+    monkeypatch.setattr(names, "sources", lambda **_: [lambda: {TRAINER: "trainer"}])
 
 
 def write(directory: Path, nodes: dict[str, NodeValue]) -> None:

@@ -153,7 +153,7 @@ def test_asks_once() -> None:
 
 
 def test_a_container_that_stays_nameless() -> None:
-    """An unknown name is asked for again, as its engine may have been slow; each pause is twice the last."""
+    """An unknown name is asked for again, as its engine may have been slow."""
     now, asked = [0.0], []
 
     def answer() -> names.Names:
@@ -165,7 +165,7 @@ def test_a_container_that_stays_nameless() -> None:
     while now[0] < 100:
         directory.named((CARD,))
         now[0] += 1
-    assert asked == [0, 15, 40, 85]
+    assert asked == [0, 15, 30, 45]
     assert directory.named((CARD,))[0].containers[0].name == "trainer"
 
 

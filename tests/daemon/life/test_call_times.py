@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from cgpu.client.stat import EngineStat
+from cgpu.client.stat import EngineStat, parse_engine
 from cgpu.client.tree import Tree
 from tests.daemon.harness import MIB, Daemon, Sliced
 from tests.daemon.work import release
@@ -27,7 +27,7 @@ LONG = 9  # the bucket of what takes 65 to 262 ms; those behind it are longer
 
 
 def stat(daemon: Daemon) -> EngineStat:
-    return Tree(str(daemon.tree)).engine_stat()
+    return parse_engine(Tree(str(daemon.tree)).read("stat"))
 
 
 def when_looked_at(daemon: Daemon) -> None:
