@@ -145,10 +145,10 @@ bench:
 bench-kubernetes:
 	@scripts/kubernetes/bench $(OPTIONS)
 
-# In virtual time: a few seconds. PLOTS=docs/images draws the plots anew.
+# In virtual time: a few seconds.
 bench-shares:
 	@scripts/bootstrap build
-	@.venv/bin/python -m benchmarks.shares $(if $(PLOTS),--plots $(PLOTS))
+	@.venv/bin/python -m benchmarks.shares
 
 clean:
 	@$(MAKE) --no-print-directory -C kmod clean

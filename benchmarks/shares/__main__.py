@@ -5,8 +5,7 @@ Shares of GPU time under each policy, on a simulated card and in virtual time.
 The core's scheduler decides, the simulated card executes, and each container's time is compared with its
 policy's share, also while containers come, go and change. The times of the card (another context, a cut, a
 scheduling control) are estimates, and the kernels of the published tables are assumed:
-benchmarks/shares/tables.py says how. Exits with 1 when a bound is missed; the last line has the worst error
-of each policy.
+benchmarks/shares/tables.py says how. Exits with 1 when a bound is missed.
 """
 
 from __future__ import annotations
@@ -17,12 +16,10 @@ import tempfile
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
-from benchmarks.shares import cases, changes, newcomers, plot, tables
+from benchmarks.shares import cases, changes, newcomers, tables
 from benchmarks.shares.binding import US, Harness
 from benchmarks.shares.cases import Finding
 from tests.policies import policies
-
-SHARES = (": share", ": 1:2", ": others apart")
 
 
 def about(slice_: int) -> Iterator[str]:
@@ -58,24 +55,10 @@ def kind_of(finding: Finding) -> str:
     return f"{figure}, {mix}" if mix and figure == "share" else figure
 
 
-def last_line(findings: Sequence[Finding]) -> str:
-    """The worst relative error of a share under each policy, of those that have a bound where any has."""
-    parts = []
-    for policy in policies():
-        mine = [one for one in findings if one.policy == policy and one.what.endswith(SHARES)]
-        bounded = [one.error for one in mine if one.bound is not None]
-        worst = max(bounded or [one.error for one in mine])
-        parts.append(f"policy {policy} {worst:.2%}" + ("" if bounded else " (no bound)"))
-    return "worst error: " + ", ".join(parts)
-
-
 def main(arguments: Sequence[str] | None = None) -> int:
     """Measure and print; exit status 1 when a bound is missed."""
     parser = argparse.ArgumentParser(prog="python -m benchmarks.shares", description=__doc__)
     parser.add_argument("--slice", type=int, metavar="US", help="microseconds of one unit of weight")
-    parser.add_argument(
-        "--plots", type=Path, metavar="DIR", help="draw share against time for each policy there"
-    )
     parser.add_argument(
         "--no-controls", action="store_true", help="leave the card alone: every bound has to fail then"
     )
@@ -94,15 +77,12 @@ def main(arguments: Sequence[str] | None = None) -> int:
             *newcomers.findings(harness, common),
             *tables.findings(rates),
         ]
-        drawn = plot.write(harness, slice_, options.plots) if options.plots else []
     missed = [
         f"missed: policy {one.policy}, {one.what}: {one.error:.4f}, not above {one.bound}"
         for one in findings
         if one.missed
     ]
-    drawings = [f"drawn: {path}" for path in drawn]
-    print("\n".join(["", *tables.lines(rates), "", *summary(findings), "", *missed, *drawings]))
-    print(last_line(findings))
+    print("\n".join(["", *tables.lines(rates), "", *summary(findings), "", *missed]))
     return int(bool(missed))
 
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The harness through ctypes (harness.h): scheduler and card in operation, from outside or by a case."""
+"""The harness through ctypes (harness.h): scheduler and card in operation."""
 
 from __future__ import annotations
 
@@ -12,7 +12,6 @@ from pathlib import Path
 from typing import Any, Final, Self
 
 ROOT: Final = Path(__file__).resolve().parents[2]
-NEVER: Final = 0xFFFFFFFFFFFFFFFF
 US: Final = 1000
 MS: Final = 1000 * US
 SECOND: Final = 1000 * MS
@@ -49,7 +48,7 @@ class CKernel(ctypes.Structure):
 
 
 class CProgram(ctypes.Structure):
-    _fields_ = (*u32("depth", "steps"), *u64("start", "end"), ("step", CStep * STEPS))
+    _fields_ = (*u32("depth", "steps"), ("step", CStep * STEPS))
 
 
 class CContainer(ctypes.Structure):
@@ -58,9 +57,6 @@ class CContainer(ctypes.Structure):
 
 class CShares(ctypes.Structure):
     _fields_ = (("settings", CSettings), ("card", CSetup), *u32("controls", "spare"))
-
-
-TOTALS: Final = ("busy", "switching", "idle_with_work")
 
 
 class Figures(ctypes.Structure):
@@ -72,10 +68,6 @@ class Figures(ctypes.Structure):
     def used(self) -> int:
         """Time on the card, its contexts' loading and saving included."""
         return int(self.busy + self.switching)
-
-
-class CTotals(ctypes.Structure):
-    _fields_ = u64(*TOTALS)
 
 
 @dataclass(frozen=True)
@@ -106,11 +98,11 @@ class Container:
     highprio: bool = False
     groups: int = 1
     depth: int = 16
-    join: int = 0
-    leave: int = NEVER
-    start: int = 0
-    end: int = NEVER
     by_hand: bool = False
+
+    @property
+    def has_work(self) -> bool:
+        return bool(self.steps) or self.by_hand
 
 
 @dataclass(frozen=True)
@@ -119,25 +111,12 @@ class Case:
 
     policy: int
     containers: Sequence[Container]
-    duration: int
     slice: int
     max_inst: int = 25
     prio_ratio: int = 80
     time_slices: bool = True
     costs: Costs = field(default_factory=Costs)
-    sample: int = 0
     controls: bool = True
-
-
-@dataclass(frozen=True)
-class Result:
-    """Result of a run, in nanoseconds; samples: each container's used time, after each `sample`."""
-
-    containers: list[Figures]
-    busy: int
-    switching: int
-    idle_with_work: int
-    samples: list[list[int]]
 
 
 class Harness:
@@ -174,31 +153,10 @@ class Harness:
             )
         self.library = ctypes.CDLL(str(library))
         self.library.shares_open.restype = ctypes.c_void_p
+        self.library.shares_idle.restype = ctypes.c_uint64
         defaults = CSettings()
         self.library.cgpu_sched_defaults(ctypes.byref(defaults))
         self.slice = int(defaults.slice)
-
-    def run(self, case: Case) -> Result:
-        """Run one case, its containers coming and going. Raises ValueError for one that cannot be run."""
-        samples: list[list[int]] = []
-        coming = dict(enumerate(case.containers))
-        with Running(self, case) as running:
-            while True:
-                for slot, one in enumerate(case.containers):
-                    if slot in running.members and one.leave <= running.now:
-                        running.leave(slot)
-                    elif slot in coming and one.join <= running.now:
-                        running.join(slot, coming.pop(slot))
-                figures = [running.figures(slot) for slot in range(len(case.containers))]
-                next_sample = case.sample * (len(samples) + 1) if case.sample else NEVER
-                if running.now >= next_sample:
-                    samples.append([one.used for one in figures])
-                    next_sample += case.sample
-                if running.now >= case.duration:
-                    return Result(figures, samples=samples, **running.totals())
-                leaves = [one.leave for one in running.members.values()]
-                joins = [one.join for one in coming.values()]
-                running.advance(min(case.duration, next_sample, *leaves, *joins) - running.now)
 
 
 def c_setup(case: Case) -> CShares:
@@ -212,10 +170,10 @@ def c_setup(case: Case) -> CShares:
 
 def c_container(one: Container) -> CContainer:
     """Return the structure of a container."""
-    program = CProgram(one.depth, len(one.steps), one.start, one.end)
+    program = CProgram(one.depth, len(one.steps))
     for number, step in enumerate(one.steps):
         program.step[number] = CStep(step.length, step.grain, step.pause, step.count)
-    groups = one.groups if one.steps or one.by_hand else 0
+    groups = one.groups if one.has_work else 0
     return CContainer(one.weight, int(one.highprio), groups, 0, program)
 
 
@@ -225,15 +183,18 @@ def c_kernel(step: Step) -> CKernel:
 
 
 class Running:
-    """A card in operation. `case` says what is in force; its containers are not joined by themselves."""
+    """A card in operation, with the containers of a case. `case` says what is in force."""
 
-    def __init__(self, harness: Harness, case: Case) -> None:
-        """Open it. Raises ValueError for a setup that cannot be run."""
+    def __init__(self, harness: Harness, case: Case, *, without: int | None = None) -> None:
+        """Open it, without the container of one slot. Raises ValueError for a case that cannot be run."""
         self.library, self.case, self.now = harness.library, case, 0
         self.members: dict[int, Container] = {}
         self.handle = ctypes.c_void_p(self.library.shares_open(ctypes.byref(c_setup(case))))
         if not self.handle.value:
             raise ValueError(f"a case that cannot be run: {case}")
+        for slot, one in enumerate(case.containers):
+            if slot != without:
+                self.join(slot, one)
 
     def __enter__(self) -> Self:
         return self
@@ -277,8 +238,6 @@ class Running:
         self.library.shares_figures(self.handle, slot, ctypes.byref(out))
         return out
 
-    def totals(self) -> dict[str, int]:
-        """Return what card and scheduler did: the figures of Result by their names."""
-        out = CTotals()
-        self.library.shares_totals(self.handle, ctypes.byref(out))
-        return {name: getattr(out, name) for name in TOTALS}
+    def idle_with_work(self) -> int:
+        """Return nanoseconds without work on the card, while anyone had some."""
+        return int(self.library.shares_idle(self.handle))

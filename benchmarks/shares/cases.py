@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
 from benchmarks.shares.binding import (
@@ -15,7 +15,7 @@ from benchmarks.shares.binding import (
     Container,
     Costs,
     Harness,
-    Result,
+    Running,
     Step,
 )
 from tests.policies import BY_NUMBER, DIVIDED, KEEPS_FREE, KEEPS_IDLE, NATIVE, WORKING, policies
@@ -81,43 +81,80 @@ def mix(kind: str, policy: int, count: int) -> list[Container]:
     return out
 
 
-def says(policy: int, containers: Sequence[Container]) -> list[float]:
-    """Share of each container that always has work, by a policy. One without a process gets nothing."""
-    shared = [1 if policy in BY_NUMBER else one.weight for one in containers]
-    if policy in KEEPS_FREE:
-        whole = MAX_INST
-    elif policy in KEEPS_IDLE:
-        whole = sum(shared)
-    else:
-        whole = sum(weight for weight, one in zip(shared, containers, strict=True) if one.steps)
-    return [weight / whole if one.steps else 0.0 for weight, one in zip(shared, containers, strict=True)]
+def units(policy: int, one: Container) -> int:
+    """Units of the card that a container counts for."""
+    return min(1, one.weight) if policy in BY_NUMBER else one.weight
 
 
-def shares(case: Case, result: Result) -> list[float]:
+def counted(policy: int, members: dict[int, Container]) -> dict[int, int]:
+    """Units of those that the time is divided among: all of the registered, or those with work."""
+    all_count = policy in KEEPS_IDLE
+    return {slot: units(policy, one) if all_count or one.has_work else 0 for slot, one in members.items()}
+
+
+def dues(running: Running) -> dict[int, float]:
+    """Share of each container, by the policy in force. One without a process gets nothing."""
+    case, members = running.case, running.members
+    sides = {
+        high: counted(case.policy, {slot: one for slot, one in members.items() if one.highprio is high})
+        for high in (True, False)
+    }
+    # Units of places that are not given out.
+    kept = max(0, case.max_inst - sum(sides[False].values())) if case.policy in KEEPS_FREE else 0
+    out: dict[int, float] = {}
+    for high, found in sides.items():
+        other = any(sides[not high].values()) or (high and kept)
+        ratio = case.prio_ratio / 100
+        part = (ratio if high else 1 - ratio) if other else 1.0
+        whole = sum(found.values()) + (0 if high else kept)
+        out |= {slot: part * unit / whole if unit else 0.0 for slot, unit in found.items()}
+    return {slot: due if members[slot].has_work else 0.0 for slot, due in out.items()}
+
+
+def by_card(running: Running) -> bool:
+    """Whether the card's own time slices divide the time: not beside high priority."""
+    case = running.case
+    by_slices = case.policy == NATIVE or (case.policy in WORKING and case.time_slices)
+    return by_slices and not any(one.highprio for one in running.members.values())
+
+
+def measured(running: Running, window: int) -> tuple[dict[int, float], int]:
     """
-    The time of each one's kernels, of that of all kernels.
+    The time that each one had in a window, and the time that was divided.
 
-    Where channels are disabled: of all time, and what switches take counts for all by their kernels.
+    By the card: the time of the kernels. Where channels are disabled: all time, and what switches take counts
+    for all by their kernels.
     """
-    of_kernels = [one.busy / result.busy for one in result.containers]
-    if case.policy in KEEPS_IDLE or (case.policy != NATIVE and not case.time_slices):
-        at_work = (result.busy + result.switching) / case.duration
-        return [part * at_work for part in of_kernels]
-    return of_kernels
+    before = {slot: running.figures(slot) for slot in running.members}
+    running.advance(window)
+    after = {slot: running.figures(slot) for slot in running.members}
+    kernels = {slot: after[slot].busy - before[slot].busy for slot in after}
+    used = {slot: after[slot].used - before[slot].used for slot in after}
+    busy = sum(kernels.values())
+    if by_card(running):
+        return {slot: float(time) for slot, time in kernels.items()}, busy
+    if any(one.highprio for one in running.members.values()):
+        # A change of sides is one more switch, in the middle of a grant.
+        return {slot: float(time) for slot, time in used.items()}, window
+    return {slot: time * sum(used.values()) / (busy or 1) for slot, time in kernels.items()}, window
 
 
 def is_greedy(container: Container) -> bool:
     return bool(container.steps) and all(step.pause == 0 for step in container.steps)
 
 
-def judge(case: Case, result: Result, what: str) -> Iterator[Finding]:
-    """Compare a run with what its policy says."""
-    policy, wanted = case.policy, says(case.policy, case.containers)
-    got = shares(case, result)
+def judge(harness: Harness, case: Case, what: str) -> Iterator[Finding]:
+    """Run a case, and compare it with what its policy says."""
+    policy = case.policy
+    with Running(harness, case) as running:
+        wanted = dues(running)
+        had, whole = measured(running, DURATION)
+        kernels = {slot: running.figures(slot).busy / DURATION for slot in wanted}
+        idle = running.idle_with_work() / DURATION
     holds = policy in KEEPS_IDLE or not case.time_slices
     errors = [
-        abs(share / due - 1)
-        for share, due, one in zip(got, wanted, case.containers, strict=True)
+        abs(had[slot] / whole / wanted[slot] - 1)
+        for slot, one in enumerate(case.containers)
         if is_greedy(one) and (holds or all(map(is_greedy, filter(lambda one: one.steps, case.containers))))
     ]
     # The card's own time slices do not make up for a kernel that ran beyond one.
@@ -128,17 +165,15 @@ def judge(case: Case, result: Result, what: str) -> Iterator[Finding]:
     if errors:
         yield Finding(policy, f"{what}: share", max(errors), bound)
     if policy in KEEPS_FREE:
-        slack = case.slice / case.duration
-        kernels = [one.busy / case.duration for one in result.containers]
-        over = max(share - due for share, due in zip(kernels, wanted, strict=True))
-        yield Finding(policy, f"{what}: above the cap", max(0.0, over), slack)
+        over = max(kernels[slot] - due for slot, due in wanted.items())
+        yield Finding(policy, f"{what}: above the cap", max(0.0, over), case.slice / DURATION)
     if policy in WORKING and case.time_slices:
-        yield Finding(policy, f"{what}: idle while one has work", result.idle_with_work / case.duration, 0.0)
+        yield Finding(policy, f"{what}: idle while one has work", idle, 0.0)
 
 
 def base(slice_: int, *, controls: bool = True) -> Case:
     """Common parts of all cases; each replaces its policy and its containers."""
-    return Case(NATIVE, [], DURATION, slice_, MAX_INST, costs=COSTS, controls=controls)
+    return Case(NATIVE, [], slice_, MAX_INST, costs=COSTS, controls=controls)
 
 
 def mixes(harness: Harness, common: Case) -> Iterator[Finding]:
@@ -147,10 +182,10 @@ def mixes(harness: Harness, common: Case) -> Iterator[Finding]:
         for kind in ("greedy", "idle", "bursty", "whole kernels"):
             for count in range(1 if kind == "greedy" else 2, MAX_INST + 1):
                 case = replace(common, policy=policy, containers=mix(kind, policy, count))
-                yield from judge(case, harness.run(case), f"{count} {kind}")
+                yield from judge(harness, case, f"{count} {kind}")
                 if policy in WORKING and kind == "whole kernels":
                     by_channels = replace(case, time_slices=False)
-                    yield from judge(by_channels, harness.run(by_channels), f"{count} {kind} by channels")
+                    yield from judge(harness, by_channels, f"{count} {kind} by channels")
 
 
 def unevenly(harness: Harness, common: Case) -> Iterator[Finding]:
@@ -160,10 +195,10 @@ def unevenly(harness: Harness, common: Case) -> Iterator[Finding]:
             containers = [Container(weight, greedy(index)) for index, weight in enumerate(found)]
             case = replace(common, policy=policy, containers=containers)
             weights_ = ":".join(map(str, found))
-            yield from judge(case, harness.run(case), f"{weights_} uneven")
+            yield from judge(harness, case, f"{weights_} uneven")
             if policy in WORKING:
                 by_channels = replace(case, time_slices=False)
-                yield from judge(by_channels, harness.run(by_channels), f"{weights_} uneven by channels")
+                yield from judge(harness, by_channels, f"{weights_} uneven by channels")
 
 
 def priority(harness: Harness, common: Case) -> Iterator[Finding]:
@@ -175,14 +210,17 @@ def priority(harness: Harness, common: Case) -> Iterator[Finding]:
             others = [Container(1, greedy(index)) for index in (1, 2)]
             three = [Container(1, greedy(0), highprio=True), *others]
             case = replace(common, policy=policy, containers=three, max_inst=3, prio_ratio=ratio, costs=costs)
-            result = harness.run(case)
-            high, *low = (one.used for one in result.containers)
+            with Running(harness, case) as running:
+                running.advance(DURATION)
+                high, *low = (running.figures(slot).used for slot in range(3))
             off = abs(high - DURATION * ratio / 100) / slice_
             yield Finding(policy, f"priority {ratio}: slices off in 10 s", off, 1.0)
             apart = abs(low[0] - low[1])
             excess = max(0.0, apart - 2 * slice_) / max(low)
             yield Finding(policy, f"priority {ratio}: others apart", excess, SHARE_BOUND)
             burst = replace(case, containers=[Container(1, bursty(0), highprio=True), *others])
-            waited = harness.run(burst).containers[0].waited
+            with Running(harness, burst) as running:
+                running.advance(DURATION)
+                waited = running.figures(0).waited
             limit = (slice_ + costs.switch + costs.save) / slice_
             yield Finding(policy, f"priority {ratio}: slices waited", waited / slice_, limit)

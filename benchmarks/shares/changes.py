@@ -13,8 +13,17 @@ from benchmarks.shares.binding import (
     Harness,
     Running,
 )
-from benchmarks.shares.cases import MAX_INST, Finding, greedy, weights
-from tests.policies import BY_NUMBER, DIVIDED, KEEPS_FREE, NATIVE, WORKING
+from benchmarks.shares.cases import (
+    MAX_INST,
+    Finding,
+    by_card,
+    dues,
+    greedy,
+    measured,
+    units,
+    weights,
+)
+from tests.policies import BY_NUMBER, DIVIDED, NATIVE, WORKING
 
 COUNTS = range(2, MAX_INST + 1)
 RATIO, OTHER_RATIO = 80, 50
@@ -45,34 +54,6 @@ class Scenario:
     phase: int
 
 
-def units(policy: int, one: Container) -> int:
-    return min(1, one.weight) if policy in BY_NUMBER else one.weight
-
-
-def kept(running: Running) -> int:
-    """Units of places that are not given out."""
-    policy = running.case.policy
-    low = sum(units(policy, one) for one in running.members.values() if not one.highprio)
-    return max(0, running.case.max_inst - low) if policy in KEEPS_FREE else 0
-
-
-def dues(running: Running) -> dict[int, float]:
-    """Share of each container while all have work."""
-    policy, idle = running.case.policy, kept(running)
-    sides = {
-        side: {slot: units(policy, one) for slot, one in running.members.items() if one.highprio is side}
-        for side in (True, False)
-    }
-    out: dict[int, float] = {}
-    for high, members in sides.items():
-        other = any(sides[not high].values()) or (high and idle)
-        ratio = running.case.prio_ratio / 100
-        part = (ratio if high else 1 - ratio) if other else 1.0
-        whole = sum(members.values()) + (0 if high else idle)
-        out |= {slot: part * unit / whole if unit else 0.0 for slot, unit in members.items()}
-    return out
-
-
 def round_of(running: Running) -> int:
     """Length of a round, of the side that is served more slowly."""
     longest = 0.0
@@ -83,34 +64,9 @@ def round_of(running: Running) -> int:
     return round(longest)
 
 
-def by_card(running: Running) -> bool:
-    """Whether the card's own time slices divide the time: not beside high priority."""
-    members = running.members.values()
-    by_slices = running.case.policy in WORKING and running.case.time_slices
-    return by_slices and not any(one.highprio for one in members)
-
-
-def measured(running: Running, window: int) -> tuple[dict[int, float], int]:
-    """The time that each one had in a window, and the time that was divided: as in cases.shares()."""
-    before = {slot: running.figures(slot) for slot in running.members}
-    running.advance(window)
-    after = {slot: running.figures(slot) for slot in running.members}
-    kernels = {slot: after[slot].busy - before[slot].busy for slot in after}
-    used = {slot: after[slot].used - before[slot].used for slot in after}
-    busy = sum(kernels.values())
-    if by_card(running):
-        return {slot: float(time) for slot, time in kernels.items()}, busy
-    if any(one.highprio for one in running.members.values()):
-        # A change of sides is one more switch, in the middle of a grant.
-        return {slot: float(time) for slot, time in used.items()}, window
-    return {slot: time * sum(used.values()) / (busy or 1) for slot, time in kernels.items()}, window
-
-
 def run(harness: Harness, scenario: Scenario) -> Iterator[Finding]:
     """Run one scenario and say how it went."""
     with Running(harness, scenario.case) as running:
-        for slot, one in enumerate(scenario.case.containers):
-            running.join(slot, one)
         before = round_of(running)
         running.advance(WARM * before + before * scenario.phase // 7)
         launched = {slot: running.figures(slot).submitted for slot in running.members}

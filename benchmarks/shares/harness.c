@@ -87,7 +87,7 @@ static void set_channels(struct shares *shares, uint32_t slot, bool open)
 	if (member->open == open || !shares->setup.controls)
 		return;
 	member->open = open;
-	work_channels_disable(shares->work, member->channel, member->of.groups, !open, false);
+	work_channels_disable(shares->work, member->channel, member->of.groups, !open);
 	member->closes = open ? WORK_NEVER : work_now(shares->work) + shares->setup.card.command_ns;
 }
 
@@ -196,7 +196,7 @@ static void pass(struct shares *shares, uint64_t until)
 	play_advance(shares, until);
 	work_engine_figures(shares->work, 0, &after);
 	if (wanted)
-		shares->totals.idle_with_work += after.idle - before.idle;
+		shares->idle_with_work += after.idle - before.idle;
 }
 
 static uint64_t least(uint64_t left, uint64_t right)

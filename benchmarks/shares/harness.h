@@ -29,8 +29,6 @@ struct shares_step {
 struct shares_program {
 	uint32_t depth; /* not above the channel's queue */
 	uint32_t steps;
-	uint64_t start;
-	uint64_t end; /* launches nothing from then on; WORK_NEVER */
 	struct shares_step step[SHARES_STEPS];
 };
 
@@ -39,7 +37,7 @@ struct shares_container {
 	uint32_t highprio;
 	uint32_t groups; /* each with a channel, on which the program runs; 0: no process has the GPU open */
 	uint32_t spare;
-	/* Its times count from when it joins. Without steps: work comes by shares_submit(), `depth` kernels at most. */
+	/* Without steps: work comes by shares_submit(), `depth` kernels at most. */
 	struct shares_program program;
 };
 
@@ -61,13 +59,6 @@ struct shares_figures {
 	uint64_t starved; /* the longest time with work and not on the card */
 };
 
-/* Totals of the card. */
-struct shares_totals {
-	uint64_t busy;
-	uint64_t switching;
-	uint64_t idle_with_work; /* ns without work on the card, while anyone had some */
-};
-
 /* Functions that can fail return 0, or -1 for a wrong request, and then nothing has happened. */
 struct shares;
 /* NULL: a setup that cannot be run, or no memory. */
@@ -83,6 +74,7 @@ int shares_submit(struct shares *shares, uint32_t slot, const struct work_kernel
 void shares_advance(struct shares *shares, uint64_t until);
 /* Figures of the slot's container, or of its last one. */
 void shares_figures(const struct shares *shares, uint32_t slot, struct shares_figures *figures);
-void shares_totals(const struct shares *shares, struct shares_totals *totals);
+/* ns without work on the card, while anyone had some. */
+uint64_t shares_idle(const struct shares *shares);
 
 #endif

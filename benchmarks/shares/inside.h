@@ -17,7 +17,7 @@ struct player {
 };
 
 struct member {
-	struct shares_container of; /* with the times of its program as the card's */
+	struct shares_container of;
 	struct player player[SHARES_GROUPS];
 	uint32_t group[SHARES_GROUPS];
 	uint32_t channel[SHARES_GROUPS];
@@ -32,7 +32,7 @@ struct member {
 
 struct shares {
 	struct shares_setup setup;
-	struct shares_totals totals; /* but for those of the card */
+	uint64_t idle_with_work;
 	struct work *work;
 	struct cgpu_sched sched;
 	struct member member[SHARES_CONTAINERS];
@@ -47,7 +47,7 @@ void shares_report(struct shares *shares);
 /* play.c: work_on_done() of the card. */
 void play_kernel_ended(void *shares, uint32_t channel, uint64_t tag);
 bool play_can_run(const struct shares_program *program);
-/* Starts a program, at once if it is time. */
+/* Starts a program. */
 void play_begin(struct shares *shares, struct player *player, const struct shares_program *program, uint32_t channel);
 /* Time at which a program goes on, or something happens on the card. */
 uint64_t play_next(const struct shares *shares);

@@ -29,12 +29,9 @@ void shares_close(struct shares *shares)
 
 static int add_groups(struct shares *shares, struct member *member)
 {
-	struct shares_program *program = &member->of.program;
-	uint64_t now = work_now(shares->work);
+	const struct shares_program *program = &member->of.program;
 	uint32_t index;
 
-	program->start += now;
-	program->end = program->end == WORK_NEVER ? WORK_NEVER : program->end + now;
 	for (index = 0; index < member->of.groups; index++) {
 		member->group[index] = work_group_add(shares->work, 0, true);
 		member->channel[index] = work_channel_add(shares->work, member->group[index], program->depth, true);
@@ -136,12 +133,7 @@ void shares_figures(const struct shares *shares, uint32_t slot, struct shares_fi
 	}
 }
 
-void shares_totals(const struct shares *shares, struct shares_totals *totals)
+uint64_t shares_idle(const struct shares *shares)
 {
-	struct work_engine_figures engine;
-
-	work_engine_figures(shares->work, 0, &engine);
-	*totals = shares->totals;
-	totals->busy = engine.busy;
-	totals->switching = engine.switching;
+	return shares->idle_with_work;
 }

@@ -6,7 +6,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
-from benchmarks.shares import changes
+from benchmarks.shares import cases, changes
 from benchmarks.shares.binding import INSTRUCTION, US, Case, Container, Harness, Running, Step
 from benchmarks.shares.cases import Finding
 from benchmarks.shares.changes import COUNTS, MODES, RATIO, WARM
@@ -35,7 +35,7 @@ def first_round(running: Running) -> int:
     if any(one.highprio for one in members):
         # The side that is served more slowly may have had its part just before.
         return round_ + case.slice * 100 // min(case.prio_ratio, 100 - case.prio_ratio)
-    if changes.by_card(running):
+    if cases.by_card(running):
         # The card's own time slices are those of kernels alone.
         return round_ + len(members) * (case.costs.switch + case.costs.save)
     return round_
@@ -45,12 +45,9 @@ def arrive(harness: Harness, arrival: Arrival) -> float:
     """Return the part of its grant that the newcomer had not had after a round."""
     case, new = arrival.case, arrival.slot
     comes = case.containers[new]
-    with Running(harness, case) as running:
-        for slot, one in enumerate(case.containers):
-            if slot != new:
-                running.join(slot, one)
-            elif arrival.kind == "wake":
-                running.join(slot, replace(one, steps=(), by_hand=True, depth=WORK.count))
+    with Running(harness, case, without=new) as running:
+        if arrival.kind == "wake":
+            running.join(new, replace(comes, steps=(), by_hand=True, depth=WORK.count))
         before = changes.round_of(running)
         running.advance(WARM * before + before * arrival.phase // PHASES)
         if arrival.kind == "wake":
@@ -59,7 +56,7 @@ def arrive(harness: Harness, arrival: Arrival) -> float:
             running.join(new, comes)
         running.advance(first_round(running))
         had = running.figures(new).used
-    return 1 - had / (changes.units(case.policy, comes) * case.slice)
+    return 1 - had / (cases.units(case.policy, comes) * case.slice)
 
 
 def arrivals(case: Case) -> Iterator[Arrival]:

@@ -17,7 +17,7 @@ static void go_on(struct shares *shares, struct player *player)
 	struct work_kernel kernel = { .tag = (uintptr_t)player };
 	uint64_t now = work_now(shares->work);
 
-	while (player->wake == WORK_NEVER && now < program->end) {
+	while (player->wake == WORK_NEVER) {
 		const struct shares_step *step = &program->step[player->step];
 
 		if (player->launched < step->count) {
@@ -72,9 +72,8 @@ bool play_can_run(const struct shares_program *program)
 
 void play_begin(struct shares *shares, struct player *player, const struct shares_program *program, uint32_t channel)
 {
-	*player = (struct player){ .program = program, .channel = channel, .wake = program->start };
-	if (player->wake <= work_now(shares->work))
-		wake(shares, player);
+	*player = (struct player){ .program = program, .channel = channel, .wake = WORK_NEVER };
+	go_on(shares, player);
 }
 
 static uint32_t players_of(const struct member *member)

@@ -23,6 +23,7 @@ from benchmarks.shares.binding import (
     Case,
     Container,
     Harness,
+    Running,
     Step,
 )
 from benchmarks.shares.cases import DURATION, TABLE_BOUND, Finding
@@ -104,9 +105,11 @@ def measure(harness: Harness, row: Row, kind: str, policy: int, common: Case) ->
     program = steps(row, kind)
     containers = [Container(1, program), Container(2, program)]
     case = replace(common, policy=policy, containers=containers, max_inst=3)
-    first, second = (
-        one.completed / row.kernels * row.batch * SECOND / DURATION for one in harness.run(case).containers
-    )
+    with Running(harness, case) as running:
+        running.advance(DURATION)
+        first, second = (
+            running.figures(slot).completed / row.kernels * row.batch * SECOND / DURATION for slot in (0, 1)
+        )
     return Rates(row, kind, policy, first, second)
 
 

@@ -3,13 +3,14 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import replace
 
 import pytest
 
 from benchmarks.shares import cases, changes, newcomers
-from benchmarks.shares.binding import SECOND, Case, Container, Harness, Running
-from tests.policies import BY_NUMBER, WORKING
+from benchmarks.shares.binding import ROOT, SECOND, Case, Container, Harness, Running
+from tests.policies import BY_NUMBER, WORKING, policies
 
 
 @pytest.fixture(scope="module")
@@ -34,11 +35,11 @@ def mixed(policy: int, name: str, slice_: int, *, time_slices: bool) -> Case:
         Container(weight, cases.greedy(index) if works else (), groups=groups)
         for index, (weight, groups, works) in enumerate(MIXES[name])
     ]
-    return Case(policy, containers, 10 * SECOND, slice_, time_slices=time_slices, costs=cases.COSTS)
+    return Case(policy, containers, slice_, time_slices=time_slices, costs=cases.COSTS)
 
 
 def share_error(harness: Harness, case: Case) -> float:
-    findings = list(cases.judge(case, harness.run(case), "mix"))
+    findings = list(cases.judge(harness, case, "mix"))
     return next(one.error for one in findings if one.what == "mix: share")
 
 
@@ -57,17 +58,34 @@ def test_shares_are_within_a_percent(harness: Harness, policy: int, *, time_slic
         assert min(bare["1:2:4"], bare["1:24"]) > 0.1
 
 
+CELL = r"([\d, ]+) \|"
+ROW = re.compile(rf"^\| (\d)(, C has high priority)?.*? \| {CELL} {CELL} {CELL} {CELL}$", re.MULTILINE)
+
+
+def test_what_the_page_says_each_policy_gives_out(harness: Harness) -> None:
+    """The table of docs/scheduling.md has what containers get, in percent of the time."""
+    rows = ROW.findall((ROOT / "docs/scheduling.md").read_text())
+    assert len(rows) == len(policies()) + 1
+    for policy, high, *cells in rows:
+        a, b, c = Container(1, GREEDY), Container(2, GREEDY), Container(2, GREEDY, highprio=bool(high))
+        mixes = ([a], [a, b], [a, b, c], [a, b, replace(c, steps=())])
+        for containers, cell in zip(mixes, cells, strict=True):
+            case = Case(int(policy), containers, harness.slice, 8, costs=cases.COSTS)
+            with Running(harness, case) as running:
+                running.advance(10 * SECOND)
+                used = [
+                    running.figures(slot).used / SECOND * 10
+                    for slot, one in enumerate(containers)
+                    if one.steps
+                ]
+            assert used == pytest.approx([int(word) for word in cell.split(", ")], abs=1), (policy, cell)
+
+
 def high_error(harness: Harness, case: Case) -> float:
     """Return the largest error of a share of time on the card beside high priority."""
     with Running(harness, case) as running:
-        for slot, one in enumerate(case.containers):
-            running.join(slot, one)
-        start = [running.figures(slot) for slot in running.members]
-        running.advance(20 * SECOND)
-        end = [running.figures(slot) for slot in running.members]
-        dues = changes.dues(running)
-    used = [one.used - before.used for one, before in zip(end, start, strict=True)]
-    return max(abs(used[slot] / (20 * SECOND * due) - 1) for slot, due in dues.items())
+        had, whole = cases.measured(running, 20 * SECOND)
+        return max(abs(had[slot] / (whole * due) - 1) for slot, due in cases.dues(running).items())
 
 
 @pytest.mark.parametrize(("policy", "time_slices"), changes.MODES)
@@ -78,7 +96,7 @@ def test_priority_is_within_a_percent(
     """Both sides of high priority, and each container within its side, are within 1 % of the policy."""
     weights = [(1, True), (3, True), (1, False), (2, False), (4, False)]
     containers = [Container(weight, GREEDY, highprio=high) for weight, high in weights]
-    case = Case(policy, containers, 0, harness.slice, 25, ratio, time_slices, costs=cases.COSTS)
+    case = Case(policy, containers, harness.slice, 25, ratio, time_slices, costs=cases.COSTS)
     assert high_error(harness, case) < 0.01
     assert high_error(harness, replace(case, controls=False)) > 0.1
 
@@ -97,9 +115,7 @@ def test_newcomers_are_served_within_a_round(
 @pytest.mark.parametrize(("policy", "time_slices"), changes.MODES)
 def test_changes_under_load(harness: Harness, policy: int, *, time_slices: bool) -> None:
     """Every kind of change keeps its bounds; where nothing is enforced, a share is off."""
-    case = Case(
-        policy, changes.containers(policy, 7), 0, harness.slice, 25, 80, time_slices, costs=cases.COSTS
-    )
+    case = Case(policy, changes.containers(policy, 7), harness.slice, 25, 80, time_slices, costs=cases.COSTS)
     kinds = {what: (before, apply) for what, before, apply in changes.changes(case)}
     assert {"join", "leave", "prio_ratio", "priority", "slice", "from policy 5"} < set(kinds)
     assert ("weight" in kinds) == (policy not in BY_NUMBER)

@@ -48,7 +48,7 @@ def test_configuration_takes_each() -> None:
     documented = (ROOT / "docs/scheduling.md").read_text()
     for number, known in policies().items():
         assert f"| {number} {known.name} |" in documented
-        assert f"shares-policy-{number}.svg" in documented
+        assert f"\n| {number} | 1" in documented
 
 
 def test_a_weight_moves_one_policy(library: ctypes.CDLL) -> None:
