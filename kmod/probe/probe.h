@@ -56,7 +56,7 @@ step_fn step_unshare, step_churn;
 /* sharing.c */
 step_fn step_share, step_dup_of, step_export, step_import, step_take, step_close_export;
 /* work.c */
-step_fn step_group, step_submit, step_busy, step_drain, step_figures;
+step_fn step_group, step_submit, step_busy, step_figures;
 /* scheduling.c: scheduling_run is all words about the last group, and the card */
 step_fn step_channel_off, scheduling_run;
 /* hold.c */

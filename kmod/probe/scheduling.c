@@ -39,16 +39,14 @@ static uint32_t properties(const struct scheduling *call)
 		call->session, call->session->device, NV0080_CTRL_CMD_FIFO_SET_CHANNEL_PROPERTIES, params, at->bytes);
 }
 
-static uint32_t disable_channels(struct session *session, uint32_t client, const uint32_t *channels, uint32_t count,
-	bool disable, bool scheduling_only, bool rewind)
+static uint32_t disable_channels(
+	struct session *session, uint32_t client, const uint32_t *channels, uint32_t count, bool disable)
 {
 	const __auto_type at = &session->settings->abi->NV2080_CTRL_FIFO_DISABLE_CHANNELS_PARAMS;
 	uint8_t params[1024] = { 0 };
 	uint32_t i;
 
 	params[at->bDisable] = disable;
-	params[at->bOnlyDisableScheduling] = scheduling_only;
-	params[at->bRewindGpPut] = rewind;
 	for (i = 0; i < count && i < NV2080_CTRL_FIFO_DISABLE_CHANNELS_MAX_ENTRIES; i++) {
 		put32(params + 4 * i, at->hClientList, client);
 		put32(params + 4 * i, at->hChannelList, channels[i]);
@@ -57,17 +55,16 @@ static uint32_t disable_channels(struct session *session, uint32_t client, const
 	return session_control(session, session->subdevice, NV2080_CTRL_CMD_FIFO_DISABLE_CHANNELS, params, at->bytes);
 }
 
-/* 0: their work stops; 1: they are not scheduled again; 2: and the work in their queues is thrown away */
 static uint32_t disable(const struct scheduling *call)
 {
-	return disable_channels(call->session, call->session->client, call->group->channel, call->group->channels, true,
-		call->number == 1, call->number == 2);
+	return disable_channels(
+		call->session, call->session->client, call->group->channel, call->group->channels, true);
 }
 
 static uint32_t enable(const struct scheduling *call)
 {
 	return disable_channels(
-		call->session, call->session->client, call->group->channel, call->group->channels, false, false, false);
+		call->session, call->session->client, call->group->channel, call->group->channels, false);
 }
 
 /* POLICY[:1 to restore it] */
@@ -190,7 +187,7 @@ static const struct word {
 #undef SETS
 	{ "preempt", MAYBE_VALUE, GROUP, .run = preempt },
 	{ "properties", VALUE, CHANNEL, .run = properties },
-	{ "disable", MAYBE_VALUE, GROUP, .run = disable },
+	{ "disable", NO_VALUE, GROUP, .run = disable },
 	{ "enable", NO_VALUE, GROUP, .run = enable },
 	{ "scheduling", NO_VALUE, GROUP, .run = read_back },
 	{ "runlist-policy", VALUE, CARD, .run = runlist_policy },
@@ -267,6 +264,6 @@ uint32_t step_channel_off(struct probe *probe, const char *value)
 	if (status != NV_OK)
 		return status;
 	channel = (uint32_t)numbers[1];
-	status = disable_channels(session, (uint32_t)numbers[0], &channel, 1, true, false, false);
+	status = disable_channels(session, (uint32_t)numbers[0], &channel, 1, true);
 	return report(status, "channel-off 0x%llx:0x%llx", LLU(numbers[0]), LLU(numbers[1]));
 }

@@ -261,7 +261,6 @@ static const struct step {
 	{ "submit", VALUE, step_submit },
 	{ "busy", VALUE, step_busy },
 	{ "figures", NO_VALUE, step_figures },
-	{ "drain", VALUE, step_drain },
 	{ "fork", VALUE, step_parallel },
 	{ "threads", VALUE, step_parallel },
 	{ "unshare", VALUE, step_unshare },

@@ -209,30 +209,6 @@ static void pause_ns(uint64_t ns)
 	nanosleep(&time, NULL);
 }
 
-/* SECONDS: waits until all queues are empty, so long at most. */
-uint32_t step_drain(struct probe *probe, const char *value)
-{
-	uint64_t limit, start = clock_now(), queued = 0;
-	struct doorbell_figures sum;
-	uint32_t i, status = NV_OK;
-
-	if (!parse_time(&value, &limit) || *value)
-		return NOT_UNDERSTOOD;
-	do {
-		if (queued)
-			pause_ns(1000000);
-		for (queued = i = 0; i < group_count && status == NV_OK; i++) {
-			status = read_group(probe, &groups[i], &sum);
-			queued += sum.queued;
-		}
-	} while (queued && status == NV_OK && clock_now() - start < limit);
-	if (queued && status == NV_OK) {
-		errno = ETIME;
-		status = RM_ERRNO;
-	}
-	return report(status, "drain queued=%llu waited=%llu", LLU(queued), LLU(clock_now() - start));
-}
-
 /* Number of kernels that make AHEAD_NS of work; at most a whole queue. */
 static uint64_t depth_of(const struct load *load)
 {

@@ -75,9 +75,7 @@ struct object {
 	uint16_t depth;
 	bool memory_owner;
 	bool external; /* an address space whose maker has its tables, as UVM wants it */
-	/* Lines of who may duplicate the object, if NV_ESC_RM_SHARE has set any (object.c); else its parent's count. */
-	bool has_shares;
-	struct share *shares;
+	struct share *shares; /* who may duplicate the object, and all below it (object.c) */
 	struct engine_group *group; /* of a channel group, and of a channel */
 	struct engine_channel *channel;
 	/* Backing of the host's memory; that of the card's memory is in `memory`. */
@@ -162,7 +160,6 @@ struct sim {
 	const struct contents *contents; /* NULL: without such a folder */
 	struct gpu_channel *work;
 	atomic_uint resolving;
-	int ready_fd;
 };
 
 /* The caller: a thread number, as FUSE has it. */
@@ -283,9 +280,9 @@ struct object *object_next(const struct object *top, struct object *at);
 uint32_t object_without_parent(struct sim *sim);
 uint32_t object_duplicate(struct sim *sim, const struct object *source, struct object *parent, uint32_t *handle);
 int escape_share(struct call *call);
-/* Change the list of a client's objects that have none of their own. */
-uint32_t share_root(
-	struct sim *sim, struct object *root, uint16_t type, uint8_t action, uint32_t target, uint32_t rights);
+/* Gives leave to duplicate an object, and all below it. */
+uint32_t share_add(
+	struct sim *sim, struct object *object, uint16_t type, uint8_t action, uint32_t target, uint32_t rights);
 bool share_lets_dup(const struct object *object, const struct client *client);
 
 /* mig.c */

@@ -11,15 +11,18 @@ struct sim *cards_new(const char *driver, const char *cards, char error[CARDS_ER
 {
 	struct sim *sim = calloc(1, sizeof(*sim));
 	const char *problem = "out of memory";
+	uint32_t i;
 
 	if (sim)
 		sim->buckets = calloc(SIM_BUCKETS, sizeof(struct object *));
 	if (sim && sim->buckets && !version_select(sim, driver))
 		problem = "the driver version is not in the tables";
-	/* No container is charged for contexts here, so contexts take nothing from the card. */
-	else if (sim && sim->buckets && cards_parse(sim, cards, &problem) && cards_parse_context(sim, "0", &problem))
+	else if (sim && sim->buckets && cards_parse(sim, cards, &problem))
 		problem = NULL;
 	if (!problem) {
+		/* No container is charged for contexts here, so contexts take nothing from the card. */
+		for (i = 0; i < sim->card_count; i++)
+			sim->cards[i].context = 0;
 		pthread_mutex_init(&sim->lock, NULL);
 		return sim;
 	}

@@ -12,7 +12,6 @@
 #include <sys/mount.h>
 #include <sys/stat.h>
 #include <sys/sysmacros.h>
-#include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -27,33 +26,28 @@
 static const char usage[] =
 	"usage: cgpu-sim --list\n"
 	"       cgpu-sim --mount DIR --cards MODEL[=MIB][:COUNT][/mig=CARD] [--driver VERSION] [--says VERSION]\n"
-	"       [--context-memory MIB] [--memory DIR] [--without-gsp] [--daemon]\n"
+	"       [--memory DIR] [--without-gsp]\n"
 	"Serves simulated NVIDIA cards as files: DIR/nvidiactl, DIR/nvidia0 and on, DIR/driver.\n"
 	"  --list    the models, each with its MIB and its name\n"
 	"  --cards   MODEL is %s; MIB another memory size; COUNT 1 to 32;\n"
 	"            CARD the number of a card that is in MIG mode\n"
 	"  --driver  the driver version to answer as (default " DEFAULT_DRIVER ")\n"
 	"  --says    the version it answers with, where it has the interface of another\n"
-	"  --context-memory  memory that the driver takes for each channel group of the graphics engine,\n"
-	"            and tells of no process (default: by the model)\n"
 	"  --memory  a folder for what lies in memory: clients can map it, and what they write to pushbuffers is\n"
 	"            read and done, as far as it copies and signals; without it memory has no contents;\n"
 	"            for programs that are trusted\n"
 	"  --without-gsp  as cards without that processor: no channel can be disabled by FIFO_DISABLE_CHANNELS\n"
-	"  --daemon  return once the mount answers; without it, serve in the foreground\n"
 	"SIGTERM unmounts and ends it.\n";
 
 /* The options that have a value, or are "" where they are given; then the others. */
-enum { MOUNT, CARDS, DRIVER, SAYS, CONTEXT, MEMORY, WITHOUT_GSP, DAEMON, OPTIONS, LIST, HELP };
+enum { MOUNT, CARDS, DRIVER, SAYS, MEMORY, WITHOUT_GSP, OPTIONS, LIST, HELP };
 static const struct option names[] = {
 	{ "mount", required_argument, NULL, MOUNT },
 	{ "cards", required_argument, NULL, CARDS },
 	{ "driver", required_argument, NULL, DRIVER },
 	{ "says", required_argument, NULL, SAYS },
-	{ "context-memory", required_argument, NULL, CONTEXT },
 	{ "memory", required_argument, NULL, MEMORY },
 	{ "without-gsp", no_argument, NULL, WITHOUT_GSP },
-	{ "daemon", no_argument, NULL, DAEMON },
 	{ "list", no_argument, NULL, LIST },
 	{ "help", no_argument, NULL, HELP },
 	{ NULL, 0, NULL, 0 },
@@ -134,8 +128,6 @@ static bool prepare(struct sim *sim, const char *const options[OPTIONS])
 	cards_detach(sim);
 	sim->follows_clock = true;
 	sim->lacks_gsp = options[WITHOUT_GSP];
-	if (options[CONTEXT] && !cards_parse_context(sim, options[CONTEXT], &problem))
-		return refuse("context-memory", options[CONTEXT], problem);
 	if (options[SAYS] && !version_say(sim, options[SAYS]))
 		return refuse("says", options[SAYS], "too long");
 	if (options[MEMORY]) {
@@ -198,17 +190,6 @@ static bool learn_device(struct sim *sim)
 	return true;
 }
 
-/* Tells the waiting parent, and lets go of its terminal or pipe. */
-static void announce(struct sim *sim)
-{
-	if (sim->ready_fd < 0)
-		return;
-	dup2(STDIN_FILENO, STDERR_FILENO);
-	if (write(sim->ready_fd, "", 1) == 1)
-		close(sim->ready_fd);
-	sim->ready_fd = -1;
-}
-
 static int serve(struct sim *sim)
 {
 	char *words[] = { "cgpu-sim", "-oallow_other,default_permissions,fsname=cgpu-sim,subtype=cgpu-sim", NULL };
@@ -226,7 +207,6 @@ static int serve(struct sim *sim)
 	if (learn_device(sim) && pthread_create(&stopper, NULL, wait_for_stop, sim) == 0) {
 		if (sim->contents)
 			pthread_create(&worker, NULL, work, sim);
-		announce(sim);
 		fuse_loop_cfg_set_max_threads(config, MAX_THREADS);
 		fuse_loop_cfg_set_idle_threads(config, IDLE_THREADS);
 		result = fuse_loop_mt(fuse, config) == 0 ? 0 : 1;
@@ -236,52 +216,6 @@ static int serve(struct sim *sim)
 	umount2(sim->mount, MNT_DETACH);
 	fuse_loop_cfg_destroy(config);
 	return result;
-}
-
-/* The parent waits until the mount's version can be read. */
-static int wait_until_ready(const struct sim *sim, pid_t child, int ready)
-{
-	char path[4200], text[80];
-	int fd, status;
-	bool answers = false;
-
-	if (read(ready, text, 1) == 1) {
-		snprintf(path, sizeof(path), "%s/driver/version", sim->mount);
-		fd = open(path, O_RDONLY | O_CLOEXEC);
-		answers = fd >= 0 && read(fd, text, sizeof(text)) > 0;
-	}
-	if (answers)
-		return 0;
-	kill(child, SIGKILL);
-	waitpid(child, &status, 0);
-	umount2(sim->mount, MNT_DETACH);
-	return 1;
-}
-
-static int serve_in_background(struct sim *sim)
-{
-	int ready[2], null;
-	pid_t child;
-
-	if (pipe2(ready, O_CLOEXEC))
-		return perror("cgpu-sim: pipe"), 1;
-	child = fork();
-	if (child < 0)
-		return perror("cgpu-sim: fork"), 1;
-	if (child > 0) {
-		close(ready[1]);
-		return wait_until_ready(sim, child, ready[0]);
-	}
-	close(ready[0]);
-	setsid();
-	if (chdir("/"))
-		return 1;
-	sim->ready_fd = ready[1];
-	null = open("/dev/null", O_RDWR);
-	/* The mount may still fail, and say so: stderr stays until it is there. */
-	dup2(null, STDIN_FILENO);
-	dup2(null, STDOUT_FILENO);
-	return serve(sim);
 }
 
 int main(int argc, char **argv)
@@ -299,10 +233,7 @@ int main(int argc, char **argv)
 		return 1;
 	}
 	pthread_mutex_init(&sim->lock, NULL);
-	sim->ready_fd = -1;
-	result = 1;
-	if (prepare(sim, options))
-		result = options[DAEMON] ? serve_in_background(sim) : serve(sim);
+	result = prepare(sim, options) ? serve(sim) : 1;
 	free(sim->buckets);
 	free(sim);
 	return result;

@@ -100,19 +100,6 @@ bool cards_parse(struct sim *sim, const char *text, const char **problem)
 	return mig_of_start(sim, text, problem);
 }
 
-bool cards_parse_context(struct sim *sim, const char *text, const char **problem)
-{
-	unsigned long mib = 0;
-	uint32_t i;
-
-	*problem = "MIB is a number from 0 to 1048576";
-	if (strcmp(text, "0") != 0 && (!number(&text, 1u << 20, &mib) || *text != '\0'))
-		return false;
-	for (i = 0; i < sim->card_count; i++)
-		sim->cards[i].context = (uint64_t)mib << 20;
-	return true;
-}
-
 void cards_detach(struct sim *sim)
 {
 	uint32_t i;

@@ -74,8 +74,6 @@ const char *card_models_text(const char *last, bool with_mig);
 
 /* card.c */
 bool cards_parse(struct sim *sim, const char *text, const char **problem);
-/* MIB for each channel group of the graphics engine, instead of the model's own figure. */
-bool cards_parse_context(struct sim *sim, const char *text, const char **problem);
 /* Switches MIG on or off; false where the card cannot be divided. The lock is held. */
 bool card_set_mig(struct card *card, bool on);
 /* A card is attached while its node is open; for the kernel, which never detaches them, always. The lock is held. */

@@ -145,22 +145,6 @@ int work_channel_remove(struct work *work, uint32_t channel)
 	return 0;
 }
 
-int work_channel_rewind(struct work *work, uint32_t number)
-{
-	struct work_channel *channel;
-	bool is_on, has_begun;
-
-	if (!work_channel_exists(work, number))
-		return -ENOENT;
-	channel = &work->channel[number];
-	is_on = work->engine[work->group[channel->group].engine].channel == number;
-	has_begun = channel->count && (is_on || work_head(channel)->progress);
-	work->group[channel->group].cancelled += channel->count - has_begun;
-	channel->count = has_begun;
-	work_settle(work);
-	return 0;
-}
-
 int work_group_remove(struct work *work, uint32_t group)
 {
 	struct work_engine *engine;

@@ -69,7 +69,7 @@ struct work_group_figures {
 	uint64_t switching; /* loading and saving its context */
 	uint64_t submitted; /* completed, cancelled and queued together */
 	uint64_t completed;
-	uint64_t cancelled; /* of channels that were removed, or rewound, with work in them */
+	uint64_t cancelled; /* of channels that were removed with work in them */
 	uint64_t queued;
 };
 
@@ -93,8 +93,6 @@ uint32_t work_channel_add(struct work *work, uint32_t group, uint32_t queue, boo
 /* Removes the group with its channels. Work that is left in them is lost, as on a card. 0, or -ENOENT. */
 int work_group_remove(struct work *work, uint32_t group);
 int work_channel_remove(struct work *work, uint32_t channel);
-/* Drops kernels in the queue that have not begun (FIFO_DISABLE_CHANNELS, bRewindGpPut). 0, or -ENOENT. */
-int work_channel_rewind(struct work *work, uint32_t channel);
 /* The doorbell. 0, -ENOENT, -EAGAIN (the queue is full), -EINVAL, -ENOMEM. */
 int work_submit(struct work *work, uint32_t channel, const struct work_kernel *kernel);
 
@@ -114,10 +112,8 @@ int work_channel_figures(const struct work *work, uint32_t channel, struct work_
  * work_control.c: the driver's commands. They act command_ns later, in the order in which they were called; 0, or
  * -ENOENT, -EINVAL, -ENOMEM now. A command does nothing if its target is gone by then.
  */
-/* FIFO_DISABLE_CHANNELS. Channels that run leave at the next point at which they can be preempted; with
- * only_scheduling they stay until their group's slice is over. */
-int work_channels_disable(
-	struct work *work, const uint32_t *channels, uint32_t count, bool disable, bool only_scheduling);
+/* FIFO_DISABLE_CHANNELS. Channels that run leave at the next point at which they can be preempted. */
+int work_channels_disable(struct work *work, const uint32_t *channels, uint32_t count, bool disable);
 /* GPFIFO_SCHEDULE of a group: off the runlist, or on it again. */
 int work_group_schedule(struct work *work, uint32_t group, bool enable);
 /* SET_TIMESLICE. */

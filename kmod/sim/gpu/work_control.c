@@ -52,10 +52,8 @@ static int on_group(struct work *work, uint32_t group, enum work_command_kind ki
 	return 0;
 }
 
-int work_channels_disable(
-	struct work *work, const uint32_t *channels, uint32_t count, bool disable, bool only_scheduling)
+int work_channels_disable(struct work *work, const uint32_t *channels, uint32_t count, bool disable)
 {
-	enum work_command_kind off = only_scheduling ? WORK_COMMAND_DISABLE_SCHEDULING : WORK_COMMAND_DISABLE;
 	uint32_t index;
 
 	if (count > WORK_CHANNELS)
@@ -68,8 +66,9 @@ int work_channels_disable(
 		return -ENOMEM;
 	for (index = 0; index < count; index++)
 		push(work,
-			(struct work_command){ .kind = disable ? off : WORK_COMMAND_ENABLE,
+			(struct work_command){ .kind = WORK_COMMAND_ENABLE,
 				.target = channels[index],
+				.value = !disable,
 				.serial = work->channel[channels[index]].serial });
 	work_settle(work);
 	return 0;
@@ -89,19 +88,12 @@ static void apply_to_channel(struct work *work, const struct work_command *comma
 {
 	struct work_channel *channel = &work->channel[command->target];
 	struct work_engine *engine;
-	bool runs;
 
 	if (!channel->used || channel->serial != command->serial)
 		return;
 	engine = &work->engine[work->group[channel->group].engine];
-	runs = engine->channel == command->target;
-	channel->enabled = command->kind == WORK_COMMAND_ENABLE;
-	if (command->kind == WORK_COMMAND_DISABLE_SCHEDULING) {
-		channel->lingers = runs;
-		return;
-	}
-	channel->lingers = false;
-	if (command->kind == WORK_COMMAND_DISABLE && runs)
+	channel->enabled = command->value;
+	if (!channel->enabled && engine->channel == command->target)
 		engine_leave(engine, WORK_FORCED);
 }
 
@@ -126,10 +118,10 @@ static void apply_to_group(struct work *work, const struct work_command *command
 
 static void apply(struct work *work, const struct work_command *command)
 {
-	if (command->kind == WORK_COMMAND_SCHEDULE || command->kind == WORK_COMMAND_TIMESLICE)
-		apply_to_group(work, command);
-	else
+	if (command->kind == WORK_COMMAND_ENABLE)
 		apply_to_channel(work, command);
+	else
+		apply_to_group(work, command);
 }
 
 static uint64_t commands_next(const struct work *work)

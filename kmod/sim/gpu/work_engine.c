@@ -19,20 +19,20 @@ uint64_t work_slice(uint64_t us)
 	return (timeout << scale) * WORK_SLICE_UNIT;
 }
 
-/* Whether a channel of the group has work and may run. */
-static bool group_is_runnable(const struct work *work, uint32_t group)
+/* The group's next channel with work that may run, or WORK_NONE. A channel whose kernel was cut in the middle comes first. */
+static uint32_t runnable_channel(const struct work *work, uint32_t number)
 {
-	const struct work_group *record = &work->group[group];
-	uint32_t at = record->next_channel, left;
+	const struct work_group *group = &work->group[number];
+	uint32_t at = group->next_channel, left;
 
-	if (!record->scheduled)
-		return false;
-	for (left = record->channels; left; left--) {
+	if (!group->scheduled)
+		return WORK_NONE;
+	for (left = group->channels; left; left--) {
 		if (work->channel[at].enabled && work->channel[at].count)
-			return true;
+			return at;
 		at = work->channel[at].next;
 	}
-	return false;
+	return WORK_NONE;
 }
 
 /* The next runnable group after the cursor, or WORK_NONE. *place: its place in the runlist. */
@@ -42,7 +42,7 @@ static uint32_t runlist_next(const struct work *work, const struct work_engine *
 
 	for (left = engine->length; left; left--) {
 		at = at + 1 < engine->length ? at + 1 : 0;
-		if (group_is_runnable(work, engine->runlist[at])) {
+		if (runnable_channel(work, engine->runlist[at]) != WORK_NONE) {
 			*place = at;
 			return engine->runlist[at];
 		}
@@ -134,16 +134,9 @@ void engine_leave(struct work_engine *engine, enum work_leave why)
 		engine->leave = why;
 }
 
-/* Take the loaded group off the engine. Channels of it that were disabled for scheduling only may no longer run. */
-static void unload(struct work *work, struct work_engine *engine)
+/* Take the loaded group off the engine. */
+static void unload(struct work_engine *engine)
 {
-	const struct work_group *group = &work->group[engine->loaded];
-	uint32_t at = group->next_channel, left;
-
-	for (left = group->channels; left; left--) {
-		work->channel[at].lingers = false;
-		at = work->channel[at].next;
-	}
 	engine->channel = WORK_NONE;
 	engine->leave = WORK_STAYS;
 	engine->state = WORK_IDLE;
@@ -162,26 +155,8 @@ static void save(struct work *work, struct work_engine *engine)
 
 void engine_drop(struct work *work, struct work_engine *engine)
 {
-	unload(work, engine);
+	unload(engine);
 	save(work, engine);
-}
-
-/* The loaded group's next channel with work that may run. A channel whose kernel was cut in the middle comes first. */
-static uint32_t next_channel(const struct work *work, const struct work_engine *engine)
-{
-	const struct work_group *group = &work->group[engine->loaded];
-	uint32_t at = group->next_channel, left;
-
-	if (!group->scheduled)
-		return WORK_NONE;
-	for (left = group->channels; left; left--) {
-		const struct work_channel *channel = &work->channel[at];
-
-		if ((channel->enabled || channel->lingers) && channel->count)
-			return at;
-		at = channel->next;
-	}
-	return WORK_NONE;
 }
 
 /* Complete the kernel that runs. */
@@ -232,11 +207,11 @@ static void hand_over(struct work *work, struct work_engine *engine)
 	if (engine->channel != WORK_NONE)
 		is_cut = work_head(&work->channel[engine->channel])->progress > 0;
 	if (!forced && runlist_next(work, engine, &place) == loaded) {
-		unload(work, engine);
+		unload(engine);
 		load(work, engine);
 		return;
 	}
-	unload(work, engine);
+	unload(engine);
 	if (is_cut)
 		save(work, engine);
 	else if (forced)
@@ -255,10 +230,10 @@ static bool settle_running(struct work *work, struct work_engine *engine)
 			return true;
 		}
 	} else {
-		engine->channel = next_channel(work, engine);
+		engine->channel = runnable_channel(work, engine->loaded);
 		if (engine->channel == WORK_NONE) {
 			/* The group's context stays loaded until another group is loaded. */
-			unload(work, engine);
+			unload(engine);
 			return true;
 		}
 		work->group[engine->loaded].next_channel = engine->channel;

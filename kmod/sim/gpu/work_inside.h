@@ -17,8 +17,6 @@ struct work_item {
 struct work_channel {
 	bool used;
 	bool enabled;
-	/* Disabled for scheduling only, and not off the engine since. */
-	bool lingers;
 	uint32_t group;
 	uint64_t serial; /* tells this channel from earlier ones with the same identifier */
 	/* Neighbours in the ring of the group's channels. */
@@ -72,8 +70,6 @@ struct work_engine {
 
 enum work_command_kind {
 	WORK_COMMAND_ENABLE,
-	WORK_COMMAND_DISABLE,
-	WORK_COMMAND_DISABLE_SCHEDULING,
 	WORK_COMMAND_SCHEDULE,
 	WORK_COMMAND_TIMESLICE,
 };

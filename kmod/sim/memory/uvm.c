@@ -20,76 +20,25 @@
 	.length_at = offsetof(struct card_abi, params.length)
 #define PLACE(params, field) .place_at = offsetof(struct card_abi, params.field)
 
-/* A channel that may touch UVM's memory (uvm_user_channel.c). The channels of a simulated card may in any case. */
-struct uvm_channel {
-	struct uvm_channel *next;
-	uint32_t card;
-	uint32_t client;
-	uint32_t handle;
-};
-
-static struct uvm_channel **channel_at(struct uvm_file *file, uint32_t client, uint32_t handle)
-{
-	struct uvm_channel **at = &file->channels;
-
-	while (*at && ((*at)->client != client || (*at)->handle != handle))
-		at = &(*at)->next;
-	return at;
-}
-
-static void channel_drop(struct uvm_channel **at)
-{
-	struct uvm_channel *gone = *at;
-
-	*at = gone->next;
-	free(gone);
-}
-
-/* All cards: SIM_NO_CARD. */
-static void drop_channels(struct uvm_file *file, uint32_t card)
-{
-	struct uvm_channel **at = &file->channels;
-
-	while (*at) {
-		if (card == SIM_NO_CARD || (*at)->card == card)
-			channel_drop(at);
-		else
-			at = &(*at)->next;
-	}
-}
-
+/* The channels of a simulated card may touch UVM's memory in any case (uvm_user_channel.c). */
 static uint32_t register_channel(struct uvm_call *call)
 {
 	const struct nv_layout_UVM_REGISTER_CHANNEL_PARAMS *at = &call->sim->abi->UVM_REGISTER_CHANNEL_PARAMS;
-	uint32_t client = get32(call->params, at->hClient), handle = get32(call->params, at->hChannel), status;
-	uint32_t card = uvm_card(call, call->params + at->gpuUuid);
-	struct uvm_channel *made;
+	uint32_t card = uvm_card(call, call->params + at->gpuUuid), status;
 	struct object *object;
 
 	if (card == SIM_NO_CARD || !call->file->has_va_space[card])
 		return NV_ERR_INVALID_DEVICE;
-	status = uvm_find_object(call, client, handle, &object);
+	status = uvm_find_object(call, get32(call->params, at->hClient), get32(call->params, at->hChannel), &object);
 	if (status != NV_OK)
 		return status;
-	if (!class_is_channel(object->class_id) || object->card != card || *channel_at(call->file, client, handle))
-		return NV_ERR_INVALID_CHANNEL;
-	made = calloc(1, sizeof(*made));
-	if (!made)
-		return NV_ERR_NO_MEMORY;
-	*made = (struct uvm_channel){ call->file->channels, card, client, handle };
-	call->file->channels = made;
-	return NV_OK;
+	return class_is_channel(object->class_id) && object->card == card ? NV_OK : NV_ERR_INVALID_CHANNEL;
 }
 
+/* Nothing is recorded of it. */
 static uint32_t unregister_channel(struct uvm_call *call)
 {
-	const struct nv_layout_UVM_UNREGISTER_CHANNEL_PARAMS *at = &call->sim->abi->UVM_UNREGISTER_CHANNEL_PARAMS;
-	struct uvm_channel **found =
-		channel_at(call->file, get32(call->params, at->hClient), get32(call->params, at->hChannel));
-
-	if (!*found)
-		return NV_ERR_INVALID_CHANNEL;
-	channel_drop(found);
+	(void)call;
 	return NV_OK;
 }
 
@@ -113,7 +62,6 @@ void uvm_release(struct sim *sim, struct uvm_file *file)
 
 	pthread_mutex_lock(&sim->lock);
 	uvm_drop_all(sim, file);
-	drop_channels(file, SIM_NO_CARD);
 	while (*at != file)
 		at = &(*at)->next;
 	*at = file->next;
@@ -188,7 +136,6 @@ static uint32_t unregister_gpu(struct uvm_call *call)
 	if (card == SIM_NO_CARD)
 		return NV_ERR_INVALID_DEVICE;
 	uvm_drop_card(call->sim, call->file, card);
-	drop_channels(call->file, card);
 	call->file->registered[card] = call->file->has_va_space[card] = false;
 	return NV_OK;
 }
@@ -222,7 +169,6 @@ static uint32_t unregister_gpu_va_space(struct uvm_call *call)
 	if (card == SIM_NO_CARD || !call->file->has_va_space[card])
 		return NV_ERR_INVALID_DEVICE;
 	uvm_drop_card(call->sim, call->file, card);
-	drop_channels(call->file, card);
 	call->file->has_va_space[card] = false;
 	return NV_OK;
 }

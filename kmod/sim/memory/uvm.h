@@ -42,8 +42,6 @@ struct uvm_range {
 	enum uvm_kind kind;
 };
 
-struct uvm_channel;
-
 /* One open file description. */
 struct uvm_file {
 	struct uvm_file *next;
@@ -56,7 +54,6 @@ struct uvm_file {
 	uint32_t va_space[SIM_MAX_CARDS];
 	struct uvm_range *ranges;
 	uint64_t last_group;
-	struct uvm_channel *channels;
 	/* The other file, which a file of type UVM_MM keeps open. */
 	intptr_t target;
 };

@@ -3,9 +3,9 @@
  * Clients, and the objects of all of them: one hash table by client and handle, and a tree in each client. A client belongs
  * to the open file description that made it, not to a process; one of the kernel to none.
  *
- * Clients of the same process may duplicate each other's objects, until NV_ESC_RM_SHARE says otherwise
- * (resserv/src/rs_access_map.c, rmapi/sharing.c). The simulation records that right alone. All clients count as of one
- * user, and nothing is shared by card or instance, which memory is not by itself.
+ * Clients of the same process may duplicate each other's objects, and NV_ESC_RM_SHARE gives others leave for an object and
+ * all below it (resserv/src/rs_access_map.c, rmapi/sharing.c). The simulation records that right alone, and takes none back.
+ * All clients count as of one user, and nothing is shared by card or instance, which memory is not by itself.
  */
 #include <stdlib.h>
 
@@ -22,16 +22,13 @@
 /* Rights that an owner has without a check of access (rs_access_rights.c). */
 #define OWNER_RIGHTS (DUP | 1u << RS_ACCESS_DEBUG)
 
-/* One line of an object's list. */
+/* Leave for others to duplicate an object and all below it. */
 struct share {
 	struct share *next;
 	uint16_t type;
-	uint8_t action;
 	uint32_t target;
 	uint64_t target_number; /* of the client that has this handle now */
 };
-
-static const struct share same_process = { .type = RS_SHARE_TYPE_PID };
 
 static void shares_free(struct object *object)
 {
@@ -43,14 +40,6 @@ static void shares_free(struct object *object)
 	}
 }
 
-/* The list that counts is that of the first object upwards that has one. */
-static const struct share *list_of(const struct object *object)
-{
-	while (object && !object->has_shares)
-		object = object->parent;
-	return object ? object->shares : &same_process;
-}
-
 static bool share_matches(const struct share *share, const struct client *owner, const struct client *client)
 {
 	switch (share->type) {
@@ -59,95 +48,46 @@ static bool share_matches(const struct share *share, const struct client *owner,
 		return true;
 	case RS_SHARE_TYPE_CLIENT:
 		return share->target == client->handle && share->target_number == client->number;
-	case RS_SHARE_TYPE_PID:
-		return owner->process == client->process;
-	case RS_SHARE_TYPE_SMC_PARTITION:
-	case RS_SHARE_TYPE_GPU:
-		/* A requirement of card or instance does not apply to an object that is no part of a card. */
-		return share->action & RS_SHARE_ACTION_FLAG_REQUIRE;
 	default:
-		return false;
+		return share->type == RS_SHARE_TYPE_PID && owner->process == client->process;
 	}
 }
 
 bool share_lets_dup(const struct object *object, const struct client *client)
 {
-	const struct share *at = list_of(object);
-	bool granted = object->client == client;
+	const struct object *at;
+	const struct share *share;
 
-	/* The object's own client needs no permission. */
-	if (granted)
+	if (object->client == client || object->client->process == client->process)
 		return true;
-	for (; at; at = at->next) {
-		bool found = share_matches(at, object->client, client);
-
-		if ((at->action & RS_SHARE_ACTION_FLAG_REQUIRE) && !found)
-			return false;
-		granted = granted || (found && !(at->action & RS_SHARE_ACTION_FLAG_REQUIRE));
+	for (at = object; at; at = at->parent) {
+		for (share = at->shares; share; share = share->next) {
+			if (share_matches(share, object->client, client))
+				return true;
+		}
 	}
-	return granted;
+	return false;
 }
 
-static uint32_t share_add(struct object *object, const struct share *share)
+uint32_t share_add(
+	struct sim *sim, struct object *object, uint16_t type, uint8_t action, uint32_t target, uint32_t rights)
 {
-	struct share *copy = malloc(sizeof(*copy));
+	const struct client *client = client_find(sim, target);
+	struct share *share;
 
-	if (!copy)
-		return NV_ERR_NO_MEMORY;
-	*copy = *share;
-	copy->next = object->shares;
-	object->shares = copy;
-	return NV_OK;
-}
-
-static struct share **share_find(struct object *object, const struct share *share)
-{
-	struct share **at = &object->shares;
-
-	while (*at &&
-		((*at)->type != share->type || (*at)->target != share->target ||
-			((*at)->action ^ share->action) & RS_SHARE_ACTION_FLAG_REQUIRE))
-		at = &(*at)->next;
-	return at;
-}
-
-/* Copies the inherited list, where the new line is added to it. */
-static uint32_t share_inherit(struct object *object, const struct share *share)
-{
-	const struct share *at = share->action & RS_SHARE_ACTION_FLAG_COMPOSE ? list_of(object) : NULL;
-	uint32_t status = NV_OK;
-
-	for (; at && status == NV_OK; at = at->next)
-		status = share_add(object, at);
-	return status;
-}
-
-static uint32_t share_change(struct object *object, const struct share *share, uint32_t rights)
-{
-	struct share **found, *gone;
-	uint32_t status = object->has_shares ? NV_OK : share_inherit(object, share);
-
-	if (status != NV_OK) {
-		shares_free(object);
-		return status;
-	}
-	object->has_shares = true;
-	if (!(share->action & RS_SHARE_ACTION_FLAG_COMPOSE))
-		shares_free(object);
-	found = share_find(object, share);
-	if (!(rights & DUP))
-		return NV_OK;
-	if (!(share->action & RS_SHARE_ACTION_FLAG_REVOKE)) {
-		gone = *found;
-		if (gone)
-			gone->target_number = share->target_number;
-		return gone ? NV_OK : share_add(object, share);
-	}
-	gone = *found;
-	if (gone) {
-		*found = gone->next;
-		free(gone);
-	}
+	if (type >= RS_SHARE_TYPE_MAX)
+		return NV_ERR_INVALID_ARGUMENT;
+	if (type == RS_SHARE_TYPE_CLIENT && !client)
+		return NV_ERR_INVALID_OBJECT_HANDLE;
+	if (action & (RS_SHARE_ACTION_FLAG_REVOKE | RS_SHARE_ACTION_FLAG_REQUIRE))
+		return NV_ERR_NOT_SUPPORTED;
+	if (rights & ~OWNER_RIGHTS)
+		return NV_ERR_INSUFFICIENT_PERMISSIONS;
+	share = rights & DUP ? calloc(1, sizeof(*share)) : NULL;
+	if (!share)
+		return rights & DUP ? NV_ERR_NO_MEMORY : NV_OK;
+	*share = (struct share){ object->shares, type, target, client ? client->number : 0 };
+	object->shares = share;
 	return NV_OK;
 }
 
@@ -416,67 +356,34 @@ uint32_t client_for_call(struct call *call, uint32_t handle, struct client **cli
 	return NV_OK;
 }
 
-static uint32_t share_object(struct call *call, struct share *share, uint32_t rights)
+static uint32_t share_object(struct call *call, uint16_t type)
 {
 	const struct nv_layout_NVOS57_PARAMETERS *at = &call->sim->abi->NVOS57_PARAMETERS;
 	uint32_t handle = get32(call->data, at->hClient), status = NV_OK;
-	struct client *client, *target;
+	struct client *client = client_find(call->sim, handle);
 	struct object *object;
 
-	if (share->type == RS_SHARE_TYPE_CLIENT) {
-		/* rs_server.c:1763: the driver does not check here whose client that is. */
-		client = client_find(call->sim, handle);
-		target = client_find(call->sim, share->target);
-		if (!client || !target)
-			return NV_ERR_INVALID_OBJECT_HANDLE;
-		share->target_number = target->number;
-	} else {
-		share->target = 0;
+	/* rs_server.c:1763: the driver does not check whose client that is, where one client gets leave. */
+	if (type != RS_SHARE_TYPE_CLIENT)
 		status = client_for_call(call, handle, &client);
-	}
+	else if (!client)
+		status = NV_ERR_INVALID_OBJECT_HANDLE;
 	if (status != NV_OK)
 		return status;
 	object = object_find(call->sim, client, get32(call->data, at->hObject));
 	if (!object)
 		return NV_ERR_OBJECT_NOT_FOUND;
-	if ((rights & ~OWNER_RIGHTS) && !(share->action & RS_SHARE_ACTION_FLAG_REVOKE))
-		return NV_ERR_INSUFFICIENT_PERMISSIONS;
-	return share_change(object, share, rights);
-}
-
-uint32_t share_root(
-	struct sim *sim, struct object *root, uint16_t type, uint8_t action, uint32_t target, uint32_t rights)
-{
-	struct share share = { .type = type, .action = action };
-	const struct client *client;
-
-	if (type >= RS_SHARE_TYPE_MAX)
-		return NV_ERR_INVALID_ARGUMENT;
-	if (type == RS_SHARE_TYPE_CLIENT) {
-		client = client_find(sim, target);
-		if (!client)
-			return NV_ERR_INVALID_CLIENT;
-		share.target = target;
-		share.target_number = client->number;
-	}
-	if ((rights & ~OWNER_RIGHTS) && !(action & RS_SHARE_ACTION_FLAG_REVOKE))
-		return NV_ERR_INSUFFICIENT_PERMISSIONS;
-	return share_change(root, &share, rights);
+	return share_add(call->sim, object, type, call->data[at->sharePolicy_action],
+		get32(call->data, at->sharePolicy_target), get32(call->data, at->sharePolicy_accessMask));
 }
 
 int escape_share(struct call *call)
 {
 	const struct nv_layout_NVOS57_PARAMETERS *at = &call->sim->abi->NVOS57_PARAMETERS;
-	struct share share = {
-		.type = get16(call->data, at->sharePolicy_type),
-		.action = call->data[at->sharePolicy_action],
-		.target = get32(call->data, at->sharePolicy_target),
-	};
-	uint32_t status = NV_ERR_INVALID_ARGUMENT;
+	uint32_t status;
 
 	pthread_mutex_lock(&call->sim->lock);
-	if (share.type < RS_SHARE_TYPE_MAX)
-		status = share_object(call, &share, get32(call->data, at->sharePolicy_accessMask));
+	status = share_object(call, get16(call->data, at->sharePolicy_type));
 	pthread_mutex_unlock(&call->sim->lock);
 	put32(call->data, at->status, status);
 	return 0;

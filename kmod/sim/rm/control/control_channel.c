@@ -4,8 +4,8 @@
  * ctrl2080fifo.h, ctrl0080fifo.h). The checks of the
  * driver's half on the processor are from its sources (kernel_channel_group_api.c, kernel_channel.c); the rest happens
  * in the card's firmware, and follows the headers' description of each call (ctrla06c.h, ctrla06fgpfifo.h).
- * FIFO_DISABLE_CHANNELS returns when the channels have left, unless it is about scheduling only; where time is set, they
- * leave when that time has come.
+ * FIFO_DISABLE_CHANNELS returns when the channels have left; where time is set, they leave when that time has come. Its
+ * other ways, bOnlyDisableScheduling and bRewindGpPut, are as this one here: no engine asks for them.
  */
 #include "control.h"
 #include "engines.h"
@@ -145,11 +145,9 @@ static uint32_t do_disable_channels(struct control *control, struct object *obje
 		channels[i]->is_disabled = disable;
 		if (disable || !channels[i]->is_stopped)
 			ids[count++] = channels[i]->id;
-		if (disable && params[at->bRewindGpPut])
-			work_channel_rewind(work, channels[i]->id);
 	}
-	control->waits = !params[at->bOnlyDisableScheduling];
-	return engines_status(work_channels_disable(work, ids, count, disable, params[at->bOnlyDisableScheduling]));
+	control->waits = true;
+	return engines_status(work_channels_disable(work, ids, count, disable));
 }
 
 /* CUDA sets the time slices by it. */
@@ -180,7 +178,7 @@ static uint32_t start_channels(struct control *control, const struct object *obj
 		if (!start || !channel->is_disabled)
 			ids[count++] = channel->id;
 	}
-	return engines_status(work_channels_disable(work_of(control, object), ids, count, !start, false));
+	return engines_status(work_channels_disable(work_of(control, object), ids, count, !start));
 }
 
 /* A channel that is scheduled takes its group along; one that is taken off the runlist leaves the others on it. */

@@ -275,7 +275,7 @@ static uint32_t do_share_policy(struct control *control, struct object *root)
 	const __auto_type at = &sim->abi->NV0000_CTRL_CLIENT_SET_INHERITED_SHARE_POLICY_PARAMS;
 	const uint8_t *params = control->params;
 
-	return share_root(sim, root, get16(params, at->sharePolicy_type), params[at->sharePolicy_action],
+	return share_add(sim, root, get16(params, at->sharePolicy_type), params[at->sharePolicy_action],
 		get32(params, at->sharePolicy_target), get32(params, at->sharePolicy_accessMask));
 }
 
