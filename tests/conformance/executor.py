@@ -65,6 +65,8 @@ class Executor:
         """Carry out a case and clean up after it."""
         kept = self._settings()
         results = []
+        for gpu in self._gpus():
+            write_file(f"{self._tree}/{gpu}/policy", "1")  # where cases begin, whatever the default is
         try:
             for step in case["steps"]:
                 signal.alarm(ALARM_S)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Requests of a pod by the names of other systems. docs/kubernetes.md has them as a table.
+"""Requests of a pod by the names of other systems, which docs/kubernetes.md lists.
 
 Sources: ACK's documentation (aliyun.com/gpu-mem), Project-HAMi/HAMi (docs), volcano-sh/volcano
 (user guide of vGPU), NVIDIA/KAI-Scheduler (docs/gpu-sharing).
