@@ -11,29 +11,16 @@ struct scheduling {
 	const struct nv_abi *abi;
 	const struct work_group *group;
 	uint32_t channel; /* its last one */
-	uint64_t number; /* the word's value */
-	uint64_t second; /* behind a colon, or 0 */
+	uint64_t number; /* the word's value, or 0 */
 };
 
-static uint32_t preempt(const struct scheduling *call)
-{
-	const struct nv_layout_NVA06C_CTRL_PREEMPT_PARAMS *at = &call->abi->NVA06C_CTRL_PREEMPT_PARAMS;
-	uint8_t params[8] = { 0 };
-
-	params[at->bWait] = 1;
-	params[at->bManualTimeout] = call->number != 0;
-	put32(params, at->timeoutUs, (uint32_t)call->number);
-	return session_control(call->session, call->group->handle, NVA06C_CTRL_CMD_PREEMPT, params, at->bytes);
-}
-
-/* MICROSECONDS[:PROPERTY] of the last channel */
+/* The last channel's own slice, in microseconds. */
 static uint32_t properties(const struct scheduling *call)
 {
 	const __auto_type at = &call->abi->NV0080_CTRL_FIFO_SET_CHANNEL_PROPERTIES_PARAMS;
 	uint8_t params[16] = { 0 };
 
 	put32(params, at->hChannel, call->channel);
-	put32(params, at->property, (uint32_t)call->second);
 	put64(params, at->value, call->number);
 	return session_control(
 		call->session, call->session->device, NV0080_CTRL_CMD_FIFO_SET_CHANNEL_PROPERTIES, params, at->bytes);
@@ -65,29 +52,6 @@ static uint32_t enable(const struct scheduling *call)
 {
 	return disable_channels(
 		call->session, call->session->client, call->group->channel, call->group->channels, false);
-}
-
-/* POLICY[:1 to restore it] */
-static uint32_t runlist_policy(const struct scheduling *call)
-{
-	const __auto_type at = &call->abi->NV2080_CTRL_FIFO_RUNLIST_SET_SCHED_POLICY_PARAMS;
-	uint8_t params[8] = { 0 };
-
-	put32(params, at->flags, (uint32_t)call->second);
-	put32(params, at->schedPolicy, (uint32_t)call->number);
-	return session_control(call->session, call->session->subdevice, NV2080_CTRL_CMD_FIFO_RUNLIST_SET_SCHED_POLICY,
-		params, at->bytes);
-}
-
-static uint32_t compute_policy(const struct scheduling *call)
-{
-	const __auto_type at = &call->abi->NV2080_CTRL_GPU_SET_COMPUTE_POLICY_CONFIG_PARAMS;
-	uint8_t params[8] = { 0 };
-
-	put32(params, at->config_type, NV2080_CTRL_GPU_COMPUTE_POLICY_TIMESLICE);
-	put32(params, at->config_data_timeslice, (uint32_t)call->number);
-	return session_control(call->session, call->session->subdevice, NV2080_CTRL_CMD_GPU_SET_COMPUTE_POLICY_CONFIG,
-		params, at->bytes);
 }
 
 static uint32_t read_timeslice(struct session *session, uint32_t group, uint64_t *microseconds)
@@ -184,14 +148,19 @@ static const struct word {
 		SETS(NVA06C_CTRL_CMD_MAKE_REALTIME, NVA06C_CTRL_MAKE_REALTIME_PARAMS, bRealtime, 1) },
 	{ "restart", MAYBE_VALUE, CHANNEL,
 		SETS(NVA06F_CTRL_CMD_RESTART_RUNLIST, NVA06F_CTRL_RESTART_RUNLIST_PARAMS, bForceRestart, 1) },
+	{ "preempt", VALUE, GROUP, SETS(NVA06C_CTRL_CMD_PREEMPT, NVA06C_CTRL_PREEMPT_PARAMS, bWait, 1) },
+	{ "runlist-policy", VALUE, CARD,
+		SETS(NV2080_CTRL_CMD_FIFO_RUNLIST_SET_SCHED_POLICY, NV2080_CTRL_FIFO_RUNLIST_SET_SCHED_POLICY_PARAMS,
+			schedPolicy, 4) },
+	/* The type of the policy is 0, NV2080_CTRL_GPU_COMPUTE_POLICY_TIMESLICE. */
+	{ "compute-policy", VALUE, CARD,
+		SETS(NV2080_CTRL_CMD_GPU_SET_COMPUTE_POLICY_CONFIG, NV2080_CTRL_GPU_SET_COMPUTE_POLICY_CONFIG_PARAMS,
+			config_data_timeslice, 4) },
 #undef SETS
-	{ "preempt", MAYBE_VALUE, GROUP, .run = preempt },
 	{ "properties", VALUE, CHANNEL, .run = properties },
 	{ "disable", NO_VALUE, GROUP, .run = disable },
 	{ "enable", NO_VALUE, GROUP, .run = enable },
 	{ "scheduling", NO_VALUE, GROUP, .run = read_back },
-	{ "runlist-policy", VALUE, CARD, .run = runlist_policy },
-	{ "compute-policy", VALUE, CARD, .run = compute_policy },
 	{ "samples", NO_VALUE, CARD, .run = samples },
 };
 
@@ -205,7 +174,9 @@ static uint16_t offset_in(const struct nv_abi *abi, size_t member)
 
 static uint32_t set_field(const struct scheduling *call, const struct word *word)
 {
-	uint32_t object = word->target == GROUP ? call->group->handle : call->channel;
+	const uint32_t objects[] = { [GROUP] = call->group ? call->group->handle : 0,
+		[CHANNEL] = call->channel,
+		[CARD] = call->session->subdevice };
 	uint16_t at = offset_in(call->abi, word->at);
 	uint8_t params[8] = { 0 };
 
@@ -215,7 +186,8 @@ static uint32_t set_field(const struct scheduling *call, const struct word *word
 		put32(params, at, (uint32_t)call->number);
 	else
 		put64(params, at, call->number);
-	return session_control(call->session, object, word->command, params, offset_in(call->abi, word->bytes));
+	return session_control(
+		call->session, objects[word->target], word->command, params, offset_in(call->abi, word->bytes));
 }
 
 static const struct word *find(const char *name)
@@ -233,14 +205,11 @@ uint32_t scheduling_run(struct probe *probe, const char *value)
 {
 	const struct word *word = find(probe->step);
 	struct scheduling call = { .session = probe_session(probe), .group = work_last(probe) };
-	uint64_t numbers[2] = { 0 };
 	uint32_t status;
 
-	if (!word || !value_fits(word->value, value) || (value && !parse_numbers(value, numbers, 2)))
+	if (!word || !value_fits(word->value, value) || (value && !parse_number(value, &call.number)))
 		return NOT_UNDERSTOOD;
 	call.abi = probe->settings.abi;
-	call.number = numbers[0];
-	call.second = numbers[1];
 	if (call.group && call.group->channels)
 		call.channel = call.group->channel[call.group->channels - 1];
 	status = session_open(call.session);

@@ -52,9 +52,9 @@ def test_controls_of_a_version(start: Start, version: str) -> None:
     """The oldest and the newest driver take each control in their layout, and tell the slice that was set."""
     sim = start("T4", version)
     lines = sim.lines(
-        *("group=2", "submit=3:10us", "slice=7", "preempt=1000", "interleave=2", "realtime=1"),
+        *("group=2", "submit=3:10us", "slice=7", "preempt=1", "interleave=2", "realtime=1"),
         *("realtime=0", "interleave-channel=1", "restart=1", "properties=900", "schedule=0"),
         *("schedule-channel=1", "schedule=1", "bind=1", "disable", "enable", "runlist-policy=1"),
-        *("runlist-policy=0:1", "compute-policy=1", "scheduling"),
+        *("compute-policy=1", "scheduling"),
     )
     assert "slice=7 compute-policy=0 scheduling status=0x0" in "\n".join(lines)

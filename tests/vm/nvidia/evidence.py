@@ -50,7 +50,7 @@ PROBES: tuple[tuple[str, ...], ...] = (
     ("pin=1M", "via=heap", "pin=1M"),
     ("managed=4M", "unmanaged"),
     ("context=1",),
-    ("group=1", "slice=2000", "preempt", "interleave=1", "schedule=1", "disable", "enable"),
+    ("group=1", "slice=2000", "preempt=1", "interleave=1", "schedule=1", "disable", "enable"),
     ("runlist-policy=0", "compute-policy=0", "scheduling", "samples"),
 )
 
