@@ -53,6 +53,9 @@ SUBCOMMANDS = {
     "check-driver": Subcommand(
         "cgpu.check_driver.main", "check whether the driver understands its calls as the engine takes them"
     ),
+    "support-bundle": Subcommand(
+        "cgpu.install.commands.support_bundle", "pack what support needs to see, without secrets"
+    ),
     "exporter": Subcommand("cgpu.exporter.main", "serve metrics of this node to Prometheus"),
     "kubernetes": Subcommand("cgpu.kubernetes.main", "the parts of a cluster, such as the agent of a node"),
 }

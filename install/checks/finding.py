@@ -8,7 +8,6 @@ from typing import Literal
 
 Verdict = Literal["ok", "warning", "problem", "skipped"]
 EngineKind = Literal["module", "daemon"]
-REPORT = "report it, with what this prints: cgpu doctor --all; journalctl -u cgpud"
 
 
 @dataclass(frozen=True, slots=True)

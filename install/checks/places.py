@@ -10,7 +10,7 @@ import psutil
 
 from cgpu import paths
 from cgpu.errors import CgpuError
-from cgpu.install.checks.finding import REPORT, Finding, ok, problem, skipped
+from cgpu.install.checks.finding import Finding, ok, problem, skipped
 from cgpu.install.node.report import NodeReport
 from cgpu.install.places import RECORD
 from cgpu.install.store import Store
@@ -65,7 +65,7 @@ def leftovers(now: NodeReport) -> list[Finding]:
     try:
         command = Store.load(now.node.root).command
     except CgpuError as error:
-        return problem("leftovers", str(error), REPORT)
+        return problem("leftovers", str(error), "cgpu support-bundle, and report it")
     if command:
         text = f"{RECORD}: cgpu {command} has not come to its end"
         fix = "cgpu install; or to take it back: cgpu uninstall" if command == "install" else "cgpu uninstall"

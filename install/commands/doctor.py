@@ -33,7 +33,7 @@ from cgpu.install.checks import (
     settings,
 )
 from cgpu.install.checks.configuration import differences
-from cgpu.install.checks.finding import REPORT, Finding, problem
+from cgpu.install.checks.finding import Finding, problem
 from cgpu.install.checks.places import PRIVATE
 from cgpu.install.commands.config import apply_keys
 from cgpu.install.commands.gc import collect
@@ -155,7 +155,7 @@ def _run_check(check: Check, now: NodeReport) -> list[Finding]:
     except Exception as error:  # noqa: BLE001, one check that fails must not hide what the others find
         name = getattr(check, "__name__", "")
         text = one_line(f"the check {name} failed itself: {type(error).__name__}: {error}")
-        return problem("check-failed", text, REPORT)
+        return problem("check-failed", text, "cgpu support-bundle, and report it")
 
 
 # --- what is printed ---

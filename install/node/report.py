@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The report of a node with OpenCGPU, at one moment: doctor and status are made of it."""
+"""The report of a node with OpenCGPU, at one moment: doctor, status and the support bundle are made of it."""
 
 from __future__ import annotations
 

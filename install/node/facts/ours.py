@@ -42,6 +42,7 @@ class Ours:
     """Kernels that cgpu_km is installed for."""
     daemon_running: bool
     unit: Path | None
+    configuration: bool
     record: Path | None
     """Folder of what `cgpu install` has done, where there is one with something in it."""
 
@@ -62,6 +63,7 @@ def gather(root: Path, running: tuple[Process, ...]) -> Ours:
         module_kernels=tuple(name for name in files.names(root, paths.MODULES) if _has_module(root, name)),
         daemon_running=_daemon_runs(root, running),
         unit=next((Path(unit) for unit in paths.UNITS if files.exists(root, unit)), None),
+        configuration=files.exists(root, paths.CONFIG),
         record=Path(RECORD) if files.names(root, RECORD) else None,
     )
 

@@ -15,7 +15,7 @@ import pytest
 
 from cgpu.errors import CgpuError
 from cgpu.install.checks import engine, places, publisher, runtime
-from cgpu.install.checks.finding import REPORT, Finding
+from cgpu.install.checks.finding import Finding
 from cgpu.install.commands import doctor, status
 from cgpu.install.commands.status import Exit
 from cgpu.install.node.facts.settings import Entry
@@ -190,7 +190,7 @@ def test_simulated_cards_need_no_driver(tmp_path: Path) -> None:
         (RECORD, "problem", "cgpu install; or to take it back: cgpu uninstall"),
         (RECORD.replace("install", "uninstall"), "problem", "cgpu uninstall"),
         (RECORD.replace("install", ""), "ok", None),
-        ("{}", "problem", REPORT),
+        ("{}", "problem", "cgpu support-bundle, and report it"),
     ],
 )
 def test_leftovers(tmp_path: Path, text: str, verdict: str, fix: str | None) -> None:

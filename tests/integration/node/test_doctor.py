@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""cgpu doctor, gc and status on a node with a real cgpud, also one that is not well."""
+"""cgpu doctor, gc, status and support-bundle on a node with a real cgpud, also one that is not well."""
 
 from __future__ import annotations
 
@@ -7,6 +7,8 @@ import json
 import os
 import signal
 import subprocess
+import tarfile
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -22,6 +24,7 @@ from tests.integration.runtimes import Docker, Runc
 from tests.integration.test_slice import SLICE
 
 SCHEMA = Path(cgpu.__file__).parent / "install" / "commands" / "doctor.schema.json"
+SECRET = "hunter2S3CRET"  # noqa: S105, made up
 OURS = (
     "engine",
     "tree",
@@ -76,9 +79,65 @@ def test_daemon_that_hangs(engine: Engine) -> None:
         os.kill(pid, signal.SIGCONT)
 
 
-def test_not_root() -> None:
+@pytest.fixture
+def planted(tmp_path: Path) -> Iterator[list[str]]:
+    """A secret in a command line and in docker's settings; returns words to start a command there."""
+    settings = tmp_path / "settings"
+    settings.mkdir()
+    proxies = {
+        "proxies": {"https-proxy": f"http://me:{SECRET}@proxy:1"},
+        "runtimes": {"cgpu": {"path": "/x"}},
+    }
+    document = {**proxies, "insecure-registries": [SECRET], "default-runtime": "runc"}
+    (settings / "daemon.json").write_text(json.dumps(document))
+    Path("/etc/docker").mkdir(exist_ok=True)
+    script = f'mount --bind {settings} /etc/docker && exec "$@"'
+    with subprocess.Popen(["/bin/sh", "-c", "read x", SECRET], stdin=subprocess.PIPE) as process:
+        yield ["unshare", "--mount", "--propagation=slave", "sh", "-c", script, "sh"]
+        process.kill()
+
+
+def contents(archive: tarfile.TarFile) -> dict[str, bytes]:
+    found = {}
+    for one in archive:
+        stream = archive.extractfile(one)
+        assert stream is not None
+        found[one.name] = stream.read()
+    return found
+
+
+def test_bundle(start: Start, docker: Docker, tmp_path: Path, planted: list[str]) -> None:
+    """A bundle has what support needs, and none of the secrets that are planted around it."""
+    start("T4")
+    environment = {**SLICE, "DB_PASSWORD": SECRET}
+    assert docker.start("bundle", ["/cgpu-probe", "hold=1000", SECRET], environment).returncode == 0
+    refused = {"OPENCGPU_MEM": f"6 {SECRET}", "NVIDIA_VISIBLE_DEVICES": "0"}
+    assert docker.run(["/cgpu-probe", "info"], refused).returncode != 0
+    path = tmp_path / "bundle.tar.gz"
+    must([*planted, CGPU, "support-bundle", "--output", path], env={"HTTPS_PROXY": SECRET})
+    assert path.stat().st_mode & 0o7777 == 0o600
+    with tarfile.open(path) as archive:
+        files = contents(archive)
+    assert not [name for name, content in files.items() if SECRET.encode() in content]
+    assert b"listener attached" in files["cgpu-support/log/cgpud.txt"]
+    events = [json.loads(line) for line in files["cgpu-support/log/events.txt"].splitlines()]
+    assert events[-1]["message"] == "OPENCGPU_MEM: [left out]"
+    told = [one["event"] for one in events if one["event"] != "named"]
+    assert told[-2:] == ["started", "refused"]
+    tree = json.loads(files["cgpu-support/tree.json"])
+    assert len(tree["cards"][0]["slices"]) == 1
+    engines = json.loads(files["cgpu-support/engines.json"])
+    assert {"engine": "docker", "file": "/etc/docker/daemon.json", "runtime": "/x", "default": "runc",
+            "problem": None, "cdi": None} in engines  # fmt: skip
+    Draft202012Validator(json.loads(SCHEMA.read_text())).validate(
+        json.loads(files["cgpu-support/doctor.json"])
+    )
+    assert len(json.loads(files["cgpu-support/manifest.json"])["files"]) == len(files) - 1
+
+
+def test_not_root(tmp_path: Path) -> None:
     """A user who is not root is told so in one line."""
-    for words in (["doctor"], ["status"], ["gc"]):
+    for words in (["doctor"], ["status"], ["gc"], ["support-bundle", "--output", "/nowhere/x"]):
         done = call(["setpriv", "--reuid=65534", "--clear-groups", CGPU, *words])
         assert done.returncode == 1
         assert f"cgpu {words[0]}" in done.stderr
@@ -122,6 +181,25 @@ def test_fix(engine: Engine) -> None:
     assert not Path("/etc/cgpu/config.yaml").exists()
     assert RUN.stat().st_mode & 0o7777 == 0o700
     assert any(line.startswith("permissions: closed") for line in document["fixed"])
+
+
+@pytest.mark.usefixtures("own_engine")
+def test_bundle_follows_no_link(start: Start, tmp_path: Path) -> None:
+    """A link in the log's place, or a configuration with a mistake, brings nothing of what is behind it."""
+    engine = start("T4")
+    secret = tmp_path / "secret"
+    secret.write_text(f"line {SECRET}\n")
+    (RUN / "cgpud.log").unlink()
+    (RUN / "cgpud.log").symlink_to(secret)
+    engine.config.write_text(f"password: {SECRET}\n")
+    path = tmp_path / "bundle.tar.gz"
+    must([CGPU, "support-bundle", "--output", path])
+    with tarfile.open(path) as archive:
+        files = contents(archive)
+    assert "cgpu-support/log/cgpud.txt" not in files
+    assert SECRET.encode() not in b"".join(files.values())
+    (RUN / "cgpud.log").unlink()
+    assert call([CGPU, "support-bundle", "--output", path]).returncode == 1
 
 
 @pytest.mark.usefixtures("own_engine")
