@@ -97,7 +97,8 @@ def run(options: argparse.Namespace, wanted: Filters) -> None:
     # Also of containers that have ended.
     story = Story(names.Directory(again_s=AGAIN_S, ended=True).names)
     shown = 0
-    with closing(LogFile(paths.EVENTS)) as log, closing(KernelLog(paths.KERNEL_LOG)) as kernel:
+    log = LogFile(paths.EVENTS)
+    with closing(KernelLog(paths.KERNEL_LOG)) as kernel:
         while True:
             events = [one for one in story.follow(log.poll() + kernel.poll()) if is_in(one, options)]
             shown += show(filter(wanted.match, events), table, is_first=shown == 0)

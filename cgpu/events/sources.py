@@ -23,7 +23,6 @@ from cgpu.files import open_nofollow
 
 MAX_READ: Final = 4 << 20  # bytes at once; a file has a quarter of that
 MAX_RECORD: Final = 1 << 13
-MAX_LINE: Final = 1 << 16
 # "priority,number,microseconds,flags;text"; below 8 the priority's facility is the kernel's.
 _RECORD: Final = re.compile(rb"([0-7]),[0-9]+,([0-9]{1,18}),[^;]*;cgpu_km: (event=[!-~ ]*)")
 
@@ -32,72 +31,36 @@ class LogFile:
     """The event log, read from its begin and then as it grows."""
 
     def __init__(self, path: str) -> None:
-        """Nothing is opened yet."""
+        """Nothing is read yet."""
         self._path = path
-        self._fd = -1
-        self._rest = b""
-        self._begun = False
-
-    def close(self) -> None:
-        """Give the file back."""
-        if self._fd >= 0:
-            os.close(self._fd)
-        self._fd = -1
+        self._read: dict[int, int] = {}  # bytes of each file, by its inode: the newer one becomes the older
 
     def poll(self) -> list[Event]:
         """Return what is new. Raises CgpuError when it cannot be read."""
         try:
-            return [event for line in self._lines() if (event := of_line(line)) is not None]
+            lines = [line for path in (self._path + OLDER, self._path) for line in self._grown(path)]
         except PermissionError as error:
             raise CgpuError("only root reads the event log; run it as root, such as by sudo") from error
         except OSError as error:
             raise CgpuError(f"{self._path}: cannot be read ({error.strerror}); see: cgpu doctor") from error
+        return [event for line in lines if (event := of_line(line)) is not None]
 
-    def _lines(self) -> Iterator[bytes]:
-        if self._fd < 0:
-            self._open()
-        if not self._begun:
-            # The newer one is open by now, so that a change in between loses nothing.
-            self._begun = True
-            yield from self._older()
-        if self._fd < 0:
-            return
-        yield from self._grown()
-        if self._is_replaced():
-            yield from self._grown()
-            self.close()
-            self._open()
-            yield from self._grown()
-
-    def _open(self) -> None:
-        self._rest = b""
-        with contextlib.suppress(FileNotFoundError):
-            self._fd = open_nofollow(self._path)
-
-    def _older(self) -> list[bytes]:
+    def _grown(self, path: str) -> list[bytes]:
+        """Return the whole lines that a file has got."""
         try:
-            fd = open_nofollow(self._path + OLDER)
+            fd = open_nofollow(path)
         except FileNotFoundError:
             return []
         try:
-            if self._fd >= 0 and os.path.samestat(os.fstat(fd), os.fstat(self._fd)):
-                return []
-            return _read(fd).split(b"\n")
+            status = os.fstat(fd)
+            begin = self._read.get(status.st_ino, 0)
+            # A smaller file is another one, which has got the inode.
+            begin = begin if begin <= status.st_size else 0
+            lines = os.pread(fd, MAX_READ, begin).split(b"\n")[:-1]
+            self._read[status.st_ino] = begin + sum(len(line) + 1 for line in lines)
+            return lines
         finally:
             os.close(fd)
-
-    def _grown(self) -> list[bytes]:
-        if self._fd < 0:
-            return []
-        *lines, rest = (self._rest + _read(self._fd)).split(b"\n")
-        self._rest = rest[:MAX_LINE]
-        return lines
-
-    def _is_replaced(self) -> bool:
-        try:
-            return not os.path.samestat(os.fstat(self._fd), os.lstat(self._path))
-        except FileNotFoundError:
-            return False
 
 
 class KernelLog:
@@ -145,12 +108,3 @@ def of_record(record: bytes, booted: datetime) -> Event | None:
     with contextlib.suppress(OverflowError):
         return of_words(booted + timedelta(microseconds=int(found[2])), found[3].decode("ascii"))
     return None
-
-
-def _read(fd: int) -> bytes:
-    chunks = []
-    left = MAX_READ
-    while left > 0 and (chunk := os.read(fd, min(left, 1 << 16))):
-        chunks.append(chunk)
-        left -= len(chunk)
-    return b"".join(chunks)

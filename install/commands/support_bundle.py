@@ -214,11 +214,10 @@ def _journal(now: NodeReport, which: str) -> str | None:
 
 def events(path: str) -> str:
     """Return the last events of the event log, an object a line, with what is known of an event alone."""
-    with contextlib.closing(LogFile(path)) as log:
-        try:
-            found = log.poll()
-        except CgpuError:
-            return ""
+    try:
+        found = LogFile(path).poll()
+    except CgpuError:
+        return ""
     return "\n".join(as_json(_without_values(one)) for one in found[-LAST:])
 
 

@@ -42,10 +42,7 @@ def foreign(others: Path) -> Program:
 
 
 def events(daemon: Daemon) -> list[Event]:
-    log = LogFile(str(daemon.run / "events.log"))
-    found = log.poll()
-    log.close()
-    return found
+    return LogFile(str(daemon.run / "events.log")).poll()
 
 
 def test_another_version_serves_with_all_charges(make_daemon: MakeDaemon, newer: Program) -> None:
