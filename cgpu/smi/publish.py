@@ -39,7 +39,7 @@ ROOT, OWN, ALL = "root", "own", "all"
 FOLDER = Path(paths.PUBLISHED)
 EVERYONE = "everyone.json"
 SUFFIX = ".json"
-# Counters of a card that other users may see: none of them tells more of a container than that it is there.
+# Counters of a card that users see who do not see all of its slices.
 PUBLIC = ("uuid", "memtotal", "promised", "policy", "prio_ratio", "max_inst", "mig", "lost")
 PERIOD_S = 1.0
 OLD_S = 10.0  # a publisher that has ended takes its files along, unless it was killed
