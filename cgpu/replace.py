@@ -7,16 +7,13 @@ put in place is there after a power cut, too, and the name of its temporary file
 
 from __future__ import annotations
 
-import base64
 import contextlib
 import errno
 import os
 import stat
 import tempfile
-from collections.abc import Mapping
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Self
 
 MAX_BYTES = 4 << 20
 SUFFIX = ".cgpu-new"
@@ -26,29 +23,17 @@ CONTENT_BOUND = ("security.ima", "security.evm")
 
 @dataclass(frozen=True, slots=True)
 class Meta:
-    """A file's attributes. mtime_ns: None leaves the time of writing."""
+    """A file's attributes."""
 
     mode: int
     uid: int
     gid: int
     xattrs: tuple[tuple[str, bytes], ...] = ()
-    mtime_ns: int | None = None
-
-    def to_json(self) -> dict[str, Any]:
-        """Return it for a record."""
-        xattrs = {name: base64.b64encode(value).decode() for name, value in self.xattrs}
-        return {**asdict(self), "xattrs": xattrs}
-
-    @classmethod
-    def from_json(cls, document: Mapping[str, Any]) -> Self:
-        """Return what was kept."""
-        xattrs = tuple((str(name), base64.b64decode(value)) for name, value in document["xattrs"].items())
-        return cls(document["mode"], document["uid"], document["gid"], xattrs, document["mtime_ns"])
 
 
 def for_new_content(now: tuple[bytes, Meta] | None, mode: int) -> Meta:
     """Return the metadata for new content of a file that was read; mode: of one that was not there."""
-    return replace(now[1], mtime_ns=None) if now else Meta(mode, os.geteuid(), os.getegid())
+    return now[1] if now else Meta(mode, os.geteuid(), os.getegid())
 
 
 def sync_folder(folder: Path) -> None:
@@ -95,7 +80,7 @@ def read(path: Path, *, exact: bool = True) -> tuple[bytes, Meta] | None:
         if len(content) > MAX_BYTES:
             raise OSError(errno.EFBIG, f"has more than {MAX_BYTES} bytes")
         mode = stat.S_IMODE(status.st_mode)
-        return content, Meta(mode, status.st_uid, status.st_gid, _xattrs(fd, exact=exact), status.st_mtime_ns)
+        return content, Meta(mode, status.st_uid, status.st_gid, _xattrs(fd, exact=exact))
 
 
 def write(path: Path, content: bytes, meta: Meta, *, exact: bool = True, new: Path | None = None) -> None:
@@ -154,8 +139,6 @@ def _set_meta(fd: int, meta: Meta, *, exact: bool) -> None:
         except OSError:
             if exact:
                 raise
-    if meta.mtime_ns is not None:
-        os.utime(fd, ns=(meta.mtime_ns, meta.mtime_ns))
 
 
 def _xattrs(fd: int, *, exact: bool) -> tuple[tuple[str, bytes], ...]:

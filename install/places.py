@@ -33,7 +33,6 @@ DKMS = f"/var/lib/dkms/{DKMS_NAME}"
 PACKAGE = Path(__file__).resolve().parent.parent
 # In a checkout this file lies beside the package, and not in it.
 KMOD = PACKAGE / "kmod"
-LAUNCHER = PACKAGE / "runtime_config" / "launcher" / "cgpu-container-runtime"
 
 
 def on_node(root: Path, path: Path) -> str:
@@ -54,6 +53,11 @@ def target(root: Path, path: str | Path) -> Path:
     if real != top and top not in real.parents:
         raise CgpuError(f"{path}: is a link that leads out of {root}; only files below it are edited")
     return real
+
+
+def has_unit(root: Path, name: str) -> bool:
+    """Return whether systemd has a unit's file, of cgpu install or of a package."""
+    return any(below(root, f"{folder}/{name}").exists() for folder in (UNITS, *PACKAGE_UNITS))
 
 
 def program(name: str) -> Path:

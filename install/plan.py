@@ -17,7 +17,6 @@ from cgpu.install.places import (
     DKMS_NAME,
     EXPORTER,
     KMOD,
-    LAUNCHER,
     MODPROBE,
     MODULES_LOAD,
     PACKAGE_UNITS,
@@ -37,6 +36,7 @@ from cgpu.install.steps.step import Context, Step
 from cgpu.install.steps.systemd import Unit, UnitFiles, is_active
 from cgpu.node_files import below
 from cgpu.runtime_config.engines.engine import Desired
+from cgpu.runtime_config.oci_runtime.lowlevel import LAUNCHER
 
 APPLY = "cgpu-config-apply"
 TRY = "without a GPU, to try it: "
@@ -60,7 +60,7 @@ def make(context: Context, engine: str, runtimes: Sequence[str], *, default: boo
         plan.steps.append(Files("configuration", {paths.CONFIG: text}, title))
     add_engine = _add_module if engine == "module" else _add_daemon
     add_engine(context, plan)
-    plan.steps += [Engine(name, Desired(LAUNCHER, default)) for name in runtimes]
+    plan.steps += [Engine(name, Desired(Path(LAUNCHER), default)) for name in runtimes]
     return plan
 
 

@@ -16,9 +16,8 @@ from cgpu.runtime_config import files
 from cgpu.runtime_config.engines.docker import SAVED
 from cgpu.runtime_config.engines.engine import ContainerEngine, Desired
 from cgpu.runtime_config.engines.registry import ENGINES
-from cgpu.runtime_config.oci_runtime.lowlevel import low_level
+from cgpu.runtime_config.oci_runtime.lowlevel import LAUNCHER, low_level
 
-LAUNCHER = Path(__file__).resolve().parent / "launcher" / "cgpu-container-runtime"
 ROOT = Path("/")
 
 

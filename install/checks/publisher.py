@@ -8,7 +8,7 @@ from pathlib import Path
 from cgpu import paths
 from cgpu.install.checks.finding import Finding, ok, skipped, warning
 from cgpu.install.node.report import NodeReport
-from cgpu.install.places import PACKAGE_UNITS, PUBLISHER, PUBLISHER_STARTS, UNITS
+from cgpu.install.places import PUBLISHER, PUBLISHER_STARTS, has_unit
 from cgpu.node_files import below
 from cgpu.smi import publish
 
@@ -36,8 +36,7 @@ def published(now: NodeReport) -> list[Finding]:
 
 def has_units(root: Path) -> bool:
     """Return whether systemd has the units that start cgpu-smi --publish."""
-    folders = [below(root, folder) for folder in (UNITS, *PACKAGE_UNITS)]
-    return all(any((folder / name).exists() for folder in folders) for name in (PUBLISHER, PUBLISHER_STARTS))
+    return has_unit(root, PUBLISHER) and has_unit(root, PUBLISHER_STARTS)
 
 
 def _fix(now: NodeReport) -> str:

@@ -8,8 +8,7 @@ from cgpu.install.checks.engine import listening
 from cgpu.install.checks.finding import Finding, ok, skipped, warning
 from cgpu.install.node.facts import files
 from cgpu.install.node.report import NodeReport
-from cgpu.install.places import PACKAGE_UNITS, SERVER_STARTS, UNITS
-from cgpu.node_files import below
+from cgpu.install.places import SERVER_STARTS, has_unit
 
 NAME = "runtime-server"
 START = f"systemctl enable --now {SERVER_STARTS}"
@@ -17,8 +16,7 @@ START = f"systemctl enable --now {SERVER_STARTS}"
 
 def is_heard(now: NodeReport) -> list[Finding]:
     """Whether the socket is open by which systemd starts the server. To connect would start it."""
-    units = (below(now.node.root, f"{folder}/{SERVER_STARTS}") for folder in (UNITS, *PACKAGE_UNITS))
-    if not now.node.software.systemd or not any(unit.exists() for unit in units):
+    if not now.node.software.systemd or not has_unit(now.node.root, SERVER_STARTS):
         return skipped(NAME, f"systemd has no {SERVER_STARTS}")
     if now.node.ours.engine is None:
         return skipped(NAME, "no engine answers")

@@ -10,16 +10,14 @@ from typing import ClassVar
 from cgpu import paths
 from cgpu.install.places import (
     DAEMON_UNIT,
-    PACKAGE_UNITS,
     PUBLISHER,
     PUBLISHER_STARTS,
     SERVER,
     SERVER_STARTS,
-    UNITS,
+    has_unit,
 )
 from cgpu.install.steps.files import Files
 from cgpu.install.steps.step import Context, Step
-from cgpu.node_files import below
 
 RELOAD = ("systemctl", "daemon-reload")
 NOT_LOADED = 5  # the status of systemctl for a unit that systemd does not know
@@ -106,7 +104,7 @@ def is_active(context: Context, name: str) -> bool:
 
 def _stop(context: Context, name: str) -> None:
     """Stop a unit for good; one whose file is gone by now may still run."""
-    if any(below(context.root, f"{folder}/{name}").exists() for folder in (UNITS, *PACKAGE_UNITS)):
+    if has_unit(context.root, name):
         context.run("systemctl", "disable", "--now", name)
     else:
         context.run("systemctl", "stop", name, needed=False, passes=(NOT_LOADED,))

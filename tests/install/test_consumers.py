@@ -11,9 +11,9 @@ import pytest
 
 from cgpu.errors import CgpuError
 from cgpu.install import removal
-from cgpu.install.places import LAUNCHER
 from cgpu.install.runner import TIMEOUT_S, Done, SystemRunner
 from cgpu.runtime_config.engines import containerd, engine
+from cgpu.runtime_config.oci_runtime.lowlevel import LAUNCHER
 from tests.install.support import DAEMON, System, installer, snapshot
 from tests.runtime_config.engines.nodes import Machine
 

@@ -17,9 +17,10 @@ from cgpu.install.commands.config import replace_value
 from cgpu.install.installer import OPEN, Request, choose_engine
 from cgpu.install.node.machine import Node
 from cgpu.install.our_files import first_configuration, modprobe_settings, unit
-from cgpu.install.places import LAUNCHER, program
+from cgpu.install.places import program
 from cgpu.install.steps.step import Context
 from cgpu.install.store import Store
+from cgpu.runtime_config.oci_runtime.lowlevel import LAUNCHER
 from tests.install.engines import ENGINES, Lines
 from tests.install.support import DAEMON, System, facts, installer, is_draining, snapshot
 

@@ -12,7 +12,6 @@ import pytest
 
 from cgpu.errors import CgpuError
 from cgpu.install.installer import Installer, Request
-from cgpu.install.places import LAUNCHER
 from cgpu.install.runner import TIMEOUT_S, Done
 from cgpu.install.steps import engine as engine_step
 from cgpu.install.steps import named
@@ -21,6 +20,7 @@ from cgpu.replace import temporary
 from cgpu.runtime_config.engines.containerd import Containerd
 from cgpu.runtime_config.engines.docker import Docker
 from cgpu.runtime_config.engines.engine import ContainerEngine
+from cgpu.runtime_config.oci_runtime.lowlevel import LAUNCHER
 from tests.install import faults
 from tests.install.engines import BETWEEN, WHALE, Lines
 from tests.install.support import System, installer, snapshot

@@ -17,8 +17,8 @@ from pathlib import Path
 import pytest
 
 from cgpu import paths, shares
-from cgpu.install.places import LAUNCHER
 from cgpu.kubernetes.node import cdi
+from cgpu.runtime_config.oci_runtime.lowlevel import LAUNCHER
 from tests.integration.commands import Outcome, Server, call, eventually, must
 from tests.integration.cri import Cri, Pod, RefusedError
 from tests.integration.engine import CGPU, CGPUD, MIB, Engine
