@@ -7,9 +7,11 @@ mostly finds the words for the error.
 
 from __future__ import annotations
 
+from cgpu.errors import show
+
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Callable, Mapping
     from typing import NoReturn
 
 _SPACE = " \t\n\r"
@@ -22,7 +24,11 @@ def refuse_constant(text: str) -> NoReturn:
 def _unique(pairs: list[tuple[str, object]]) -> dict[str, object]:
     found = dict(pairs)
     if len(found) != len(pairs):
-        raise ValueError("a member is given twice")
+        seen = set()
+        for key, _ in pairs:
+            if key in seen:
+                raise ValueError(f"the key {show(key)} appears twice in one object")
+            seen.add(key)
     return found
 
 
@@ -31,29 +37,26 @@ class Context:
 
     strict = True
     object_hook = None
-    object_pairs_hook: object = None
-    parse_float: object = float
-    parse_int: object = int
+    object_pairs_hook: Callable[[list[tuple[str, object]]], object] | None = None
+    parse_float: Callable[[str], object] = float
+    parse_int: Callable[[str], object] = int
     parse_constant = staticmethod(refuse_constant)
 
 
-class _UniqueContext(Context):
-    """The same, for texts in which no object may have a member twice."""
+class UniqueContext(Context):
+    """The same, where no object may have a key twice: parsers differ in which value they take."""
 
     object_pairs_hook = staticmethod(_unique)
 
 
-def loads(raw: bytes, *, unique: bool = False) -> object:
-    """Parse one JSON text in UTF-8. Raises ValueError for anything else, also when it nests too deep.
-
-    The last value of a member that is given twice counts; with unique it is an error.
-    """
+def loads(raw: bytes, context: type[Context] = Context) -> object:
+    """Parse one JSON text in UTF-8. Raises ValueError for anything else, also when it nests too deep."""
     try:
         text = raw.decode("utf-8")
     except UnicodeDecodeError as error:
         raise ValueError("not UTF-8") from error
     try:
-        return _parse(text.strip(_SPACE), _UniqueContext if unique else Context)
+        return _parse(text.strip(_SPACE), context)
     except RecursionError as error:
         raise ValueError("nested too deep") from error
 
@@ -80,5 +83,10 @@ def _parse(text: str, context: type[Context]) -> object:
         pass
     import json
 
-    hook = _unique if context is _UniqueContext else None
-    return json.loads(text, parse_constant=refuse_constant, object_pairs_hook=hook)
+    return json.loads(
+        text,
+        object_pairs_hook=context.object_pairs_hook,
+        parse_float=context.parse_float,
+        parse_int=context.parse_int,
+        parse_constant=refuse_constant,
+    )

@@ -12,7 +12,7 @@ import os
 
 from cgpu import paths
 from cgpu.errors import CgpuError, show
-from cgpu.fastjson import loads
+from cgpu.fastjson import UniqueContext, loads
 from cgpu.files import open_nofollow, read_fd
 from cgpu.request.grants import is_share
 from cgpu.slice import ATTRIBUTES, Slice
@@ -88,7 +88,7 @@ def read(share: str, folder: str = paths.SHARES) -> Share:
     except OSError as error:
         raise CgpuError(f"{path}: cannot be read ({error.strerror})") from error
     try:
-        document = loads(raw, unique=True)
+        document = loads(raw, UniqueContext)
     except ValueError as error:
         raise CgpuError(f"{path}: is not JSON ({error}); expected the file of a share") from error
     return parse(document, share, path)

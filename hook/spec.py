@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 from cgpu.errors import CgpuError, show
-from cgpu.fastjson import loads
+from cgpu.fastjson import UniqueContext, loads
 from cgpu.files import read_bounded
 from cgpu.request.spec import check_spelling
 
@@ -25,7 +25,7 @@ def read_spec(bundle: str) -> dict[str, object]:
             f"{show(path)}: cannot be read ({reason}); expected a plain file up to 16 MiB"
         ) from error
     try:
-        document = loads(raw, unique=True)
+        document = loads(raw, UniqueContext)
     except ValueError as error:
         raise CgpuError(f"{show(path)}: is not JSON ({error}); expected an OCI specification") from error
     if not isinstance(document, dict):

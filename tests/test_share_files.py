@@ -130,14 +130,14 @@ def test_no_file(folder: Path) -> None:
 
 
 CLAIM = {"namespace": "a", "name": "b", "uid": "c"}
-TWICE = "is not JSON (a member is given twice)"
+TWICE = "is not JSON (the key {} appears twice in one object)"
 OTHER = f"has more or less in it than the file of share {SHARE}"
 BAD: list[tuple[object, str]] = [
     ("", "is not JSON (Expecting value: line 1 column 1 (char 0)); expected the file of a share"),
     ("[]", "version: a list: expected 1; "),
     ("[" * 50000, "is not JSON (nested too deep); expected the file of a share"),
-    (json.dumps(document())[:-1] + ', "weight": 5}', TWICE),
-    (json.dumps(document()).replace('["main"', '["main"], "' + POD + '": ["main"'), TWICE),
+    (json.dumps(document())[:-1] + ', "weight": 5}', TWICE.format("weight")),
+    (json.dumps(document()).replace('["main"', '["main"], "' + POD + '": ["main"'), TWICE.format(POD)),
     (json.dumps(document(weight=float("nan"))), "is not JSON (NaN is not JSON)"),
     ({}, "version: None: expected 1; "),
     (document(version=2), "version: 2: expected 1; a newer node agent has written it"),

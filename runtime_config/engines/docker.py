@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import ClassVar
 
 from cgpu.errors import CgpuError, show
+from cgpu.fastjson import UniqueContext, loads
 from cgpu.node_files import FileEdit, below
 from cgpu.runtime_config import programs
 from cgpu.runtime_config.engines.engine import RUNTIME_NAME as NAME
@@ -31,7 +32,6 @@ from cgpu.runtime_config.engines.engine import (
     with_our_runtime,
 )
 from cgpu.runtime_config.files import changes, read_bytes, read_text, runtime_path, text_of
-from cgpu.runtime_config.oci_runtime.spec_json import loads
 from cgpu.runtime_config.text.toml import child
 
 PATH = "/etc/docker/daemon.json"
@@ -116,8 +116,7 @@ def parse(text: str) -> Settings:
         return {}
     text = text.removeprefix("\ufeff")  # dockerd takes the mark since 23.0
     try:
-        loads(text.encode("utf-8"))  # which refuses a key that is there twice
-        settings = json.loads(text)
+        settings = loads(text.encode("utf-8"), UniqueContext)
     except ValueError as error:
         raise CgpuError(f"daemon.json: {error}; expected one JSON object") from error
     if not isinstance(settings, dict):

@@ -10,8 +10,7 @@ from __future__ import annotations
 
 import os
 
-from cgpu.errors import show
-from cgpu.fastjson import Context, refuse_constant
+from cgpu import fastjson
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -35,64 +34,16 @@ def _integer(text: str) -> int | Number:
     return Number(text) if text == "-0" or len(text) > _LONGEST_INT else int(text)
 
 
-def _unique(pairs: list[tuple[str, object]]) -> dict[str, object]:
-    # Parsers differ in which of two equal keys they take: the low-level runtime could use the other value.
-    table = dict(pairs)
-    if len(table) != len(pairs):
-        seen = set()
-        for key, _ in pairs:
-            if key in seen:
-                raise ValueError(f"the key {show(key)} appears twice in one object")
-            seen.add(key)
-    return table
-
-
-class _Context(Context):
+class _Context(fastjson.UniqueContext):
     """Options that the scanner reads from its decoder."""
 
-    object_pairs_hook = staticmethod(_unique)
     parse_float = Number
     parse_int = staticmethod(_integer)
 
 
 def loads(raw: bytes) -> object:
     """Parse one JSON text in UTF-8. Raises ValueError for anything else, equal keys included."""
-    try:
-        text = raw.decode("utf-8").strip(" \t\r\n")
-    except UnicodeDecodeError as error:
-        raise ValueError("it is not UTF-8") from error
-    try:
-        return _parse(text)
-    except RecursionError as error:
-        raise ValueError("it nests too deep") from error
-
-
-def _parse(text: str) -> object:
-    try:
-        from _json import make_scanner
-    except ImportError:
-        return _parse_slowly(text)
-    try:
-        value, end = make_scanner(_Context)(text, 0)  # type: ignore[arg-type]
-    except StopIteration as error:
-        raise ValueError(f"there is no value at character {error.value}") from error
-    except SystemError:
-        return _parse_slowly(text)  # the scanner takes its own errors from the json package
-    if end != len(text):
-        raise ValueError(f"there is more text after its end, at character {end}")
-    return value
-
-
-def _parse_slowly(text: str) -> object:
-    import json
-
-    return json.loads(
-        text,
-        object_pairs_hook=_unique,
-        parse_float=Number,
-        parse_int=_integer,
-        parse_constant=refuse_constant,
-    )
+    return fastjson.loads(raw, _Context)
 
 
 def dumps(value: object) -> bytes:

@@ -169,7 +169,10 @@ def write(text: str | bytes) -> Callable[[Path], object]:
         (Path.mkdir, "cannot be read (Is a directory)"),
         (os.mkfifo, "is not JSON (Expecting value"),
         (write("[]"), "a list: expected a JSON object"),
-        (write('{"process": {"env": ["A=1"]}, "process": {}}'), "is not JSON (a member is given twice)"),
+        (
+            write('{"process": {"env": ["A=1"]}, "process": {}}'),
+            "is not JSON (the key process appears twice",
+        ),
         (write('{"process": {'), "is not JSON (Expecting property name"),
         (write(b'{"a": "\xff"}'), "is not JSON (not UTF-8)"),
     ],
