@@ -150,6 +150,17 @@ def test_an_edited_unit_is_kept(root: Path) -> None:
     assert not any(line.partition("] ")[2].startswith(f"removes {unit}") for line in one.notes)
 
 
+def test_a_unit_of_others_is_kept(root: Path) -> None:
+    """A unit that others have made under one of our names stays, through uninstall too, and is named."""
+    path = root / "etc/systemd/system/cgpu-exporter.service"
+    path.write_text("# theirs\n")
+    one = installer(root)
+    one.install(DAEMON)
+    assert "/etc/systemd/system/cgpu-exporter.service: is not of cgpu install; it stays as it is" in one.notes
+    installer(root).uninstall(None)
+    assert path.read_text() == "# theirs\n"
+
+
 def test_an_edited_configuration_stays(root: Path) -> None:
     """Uninstall keeps what `cgpu config set` or a person has written, and says so."""
     installer(root).install(DAEMON)
