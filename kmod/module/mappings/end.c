@@ -51,17 +51,23 @@ void mapping_end(struct mapping *mapping)
 
 /* --- Memory of the host: freed by whatever task or thread --- */
 
+static void end_all(u64 key)
+{
+	struct mapping *mapping;
+
+	while ((mapping = mapping_get_by_key(key)))
+		mapping_end(mapping);
+}
+
 /* The probe lets the driver's function through, as no file maps the memory any more. */
 static __nocfi unsigned long end_host(const struct km_probe *probe, u64 memory, unsigned long a, unsigned long b,
 	unsigned long c, unsigned long d, unsigned long e)
 {
 	unsigned long (*original)(unsigned long, unsigned long, unsigned long, unsigned long, unsigned long) =
 		(void *)probe->original;
-	struct mapping *mapping;
 	unsigned long result;
 
-	while ((mapping = mapping_get_by_key(memory, MAPPING_ANY)))
-		mapping_end(mapping);
+	end_all(memory);
 	result = original(a, b, c, d, e);
 	km_probe_leave();
 	return result;
@@ -114,11 +120,12 @@ static bool window_wants(struct pt_regs *regs)
 }
 NOKPROBE_SYMBOL(window_wants);
 
-static void end_all(u32 client, u64 page)
+static void end_page(u32 client, u64 page)
 {
 	struct mapping *mapping;
+	bool alike;
 
-	while ((mapping = mapping_get_by_key(client, page)))
+	while ((mapping = mapping_get_by_window(client, page, NULL, &alike)))
 		mapping_end(mapping);
 }
 
@@ -132,10 +139,10 @@ static void end_window(const struct km_task_call *task_call, u64 address)
 	if (mapping)
 		mapping_end(mapping);
 	if (mapping && !alike)
-		end_all(task_call->client, page);
+		end_page(task_call->client, page);
 	/* Any could be meant; but a call that maps takes back only what it could not ready a file for. */
 	if (!mapping && task_call->nr != NV_ESC_RM_MAP_MEMORY)
-		end_all(task_call->client, MAPPING_ANY);
+		end_all(task_call->client);
 }
 
 static __nocfi void window_unmap(u64 address, unsigned long a, unsigned long b, unsigned long c, unsigned long d)
@@ -177,6 +184,11 @@ void km_mappings_file_closing(const void *client_file)
 
 	while ((mapping = mapping_get_by_client_file(client_file)))
 		mapping_end(mapping);
+}
+
+void km_mappings_clear(void)
+{
+	mapping_remove_all();
 }
 
 /* The driver's proprietary part hides the newer one. */

@@ -110,25 +110,20 @@ static u32 ready_mapping(void *nv, const u64 *access, u32 prot, void *memory, u6
 bool km_mapping_moves(const struct nv_abi *abi, const struct cgpu_call *call)
 {
 	const struct nv_layout_NVOS56_PARAMETERS *at = &abi->NVOS56_PARAMETERS;
+	u32 client;
 	u64 from;
-	struct mapping *mapping;
 
 	if (call->nr != NV_ESC_RM_UPDATE_DEVICE_MAPPING_INFO || call->bytes != at->bytes)
 		return false;
+	client = get32(call->top, at->hClient);
 	from = get64(call->top, at->pOldCpuAddress);
-	mapping = mapping_get_by_address(get32(call->top, at->hClient), get32(call->top, at->hMemory), from);
-	if (mapping) {
-		WRITE_ONCE(mapping->address, get64(call->top, at->pNewCpuAddress));
-		mapping_put(mapping);
+	if (mapping_move(client, get32(call->top, at->hMemory), from, get64(call->top, at->pNewCpuAddress)))
 		put32(call->top, at->status, NV_OK);
-		return true;
-	}
 	/* The driver has one at that place, which has another address for the process. */
-	mapping = mapping_get_by_key(get32(call->top, at->hClient), from & PAGE_MASK);
-	if (!mapping)
+	else if (mapping_of_window(client, from & PAGE_MASK))
+		put32(call->top, at->status, NV_ERR_OBJECT_NOT_FOUND);
+	else
 		return false;
-	mapping_put(mapping);
-	put32(call->top, at->status, NV_ERR_OBJECT_NOT_FOUND);
 	return true;
 }
 

@@ -1,20 +1,32 @@
 // SPDX-License-Identifier: GPL-2.0
-/* Finds mappings by their files, and by what ends them. */
 #include <linux/hashtable.h>
+#include <linux/mm.h>
+#include <linux/once.h>
+#include <linux/random.h>
+#include <linux/rculist.h>
+#include <linux/sched.h>
+#include <linux/siphash.h>
 #include <linux/slab.h>
+#include <linux/spinlock.h>
 
-#include "mappings/mappings.h"
+#include "mappings/table.h"
 
 /* A container can fill it as far as its memory limit goes, and mappings of all containers are searched here. */
 #define BUCKETS_BITS 14
 
 static DEFINE_HASHTABLE(table_by_file, BUCKETS_BITS);
-static DEFINE_HASHTABLE(table_by_key, BUCKETS_BITS);
-static DEFINE_HASHTABLE(table_by_client_file, BUCKETS_BITS);
+static struct hlist_head tables[MAPPING_WAYS][1 << BUCKETS_BITS];
+/* A container chooses addresses and handles: it must not choose those of one bucket. */
+static siphash_key_t table_secret;
 static DEFINE_SPINLOCK(table_lock);
 static atomic_t table_count;
 
-static struct mapping *find(const struct file *file)
+static struct hlist_head *bucket_of(enum mapping_way way, u64 first, u64 second)
+{
+	return &tables[way][siphash_2u64(first, second, &table_secret) >> (64 - BUCKETS_BITS)];
+}
+
+static struct mapping *find_by_file(const struct file *file)
 {
 	struct mapping *mapping;
 
@@ -25,62 +37,101 @@ static struct mapping *find(const struct file *file)
 	return NULL;
 }
 
+static struct mapping *mapping_of_link(struct mapping_link *link, enum mapping_way way)
+{
+	return container_of(link - way, struct mapping, links[0]);
+}
+
+static struct mapping *find_oldest(enum mapping_way way, u64 first, u64 second)
+{
+	struct mapping_link *link;
+
+	hlist_for_each_entry_rcu(link, bucket_of(way, first, second), node, lockdep_is_held(&table_lock)) {
+		if (link->value[0] == first && link->value[1] == second)
+			return mapping_of_link(link, way);
+	}
+	return NULL;
+}
+
+static struct mapping *find_newest(enum mapping_way way, u64 first, u64 second)
+{
+	struct mapping *oldest = find_oldest(way, first, second);
+
+	return oldest ? mapping_of_link(list_prev_entry(&oldest->links[way], ring), way) : NULL;
+}
+
+static bool are_alike(const struct mapping *mapping, const struct mapping *other)
+{
+	return mapping->memory == other->memory && mapping->bytes == other->bytes;
+}
+
+static void link_mapping(struct mapping *mapping, enum mapping_way way, u64 first, u64 second)
+{
+	struct mapping *oldest = find_oldest(way, first, second);
+	struct mapping_link *link = &mapping->links[way];
+
+	link->value[0] = first;
+	link->value[1] = second;
+	INIT_LIST_HEAD(&link->ring);
+	if (oldest)
+		list_add_tail(&link->ring, &oldest->links[way].ring);
+	else
+		hlist_add_head_rcu(&link->node, bucket_of(way, first, second));
+	if (way == MAPPING_BY_WINDOW && oldest && !are_alike(oldest, mapping))
+		oldest->mixed = true;
+}
+
+/* The next one takes the place of the oldest before that goes: who searches without the lock, by key, finds one of them. */
+static void unlink_mapping(struct mapping *mapping, enum mapping_way way)
+{
+	struct mapping_link *link = &mapping->links[way], *next = list_next_entry(link, ring);
+
+	if (!hlist_unhashed(&link->node)) {
+		if (next != link)
+			hlist_add_behind_rcu(&next->node, &link->node);
+		if (way == MAPPING_BY_WINDOW)
+			mapping_of_link(next, way)->mixed = mapping->mixed;
+		hlist_del_init_rcu(&link->node);
+	}
+	list_del(&link->ring);
+}
+
 static u64 page_of(const struct mapping *mapping)
 {
 	return mapping->window & PAGE_MASK;
 }
 
-static struct mapping *find_by_key(u64 key, u64 window)
+static u64 name_memory(u64 client, u32 memory)
 {
-	struct mapping *mapping;
-
-	hash_for_each_possible_rcu(table_by_key, mapping, by_key, key, lockdep_is_held(&table_lock)) {
-		if (mapping->key == key && (window == MAPPING_ANY || page_of(mapping) == window))
-			return mapping;
-	}
-	return NULL;
+	return client << 32 | memory;
 }
 
-/* The oldest comes last. */
-static struct mapping *find_by_window(u64 client, u64 window, const struct mapping *rather, bool *alike)
+static void link_by_address(struct mapping *mapping)
 {
-	struct mapping *mapping, *found = NULL;
-
-	*alike = true;
-	hash_for_each_possible(table_by_key, mapping, by_key, client)
-	{
-		if (mapping->key != client || page_of(mapping) != window)
-			continue;
-		if (found && (found->memory != mapping->memory || found->bytes != mapping->bytes))
-			*alike = false;
-		if (!found || found != rather)
-			found = mapping;
-	}
-	return found;
+	link_mapping(mapping, MAPPING_BY_ADDRESS, name_memory(mapping->key, mapping->memory), mapping->address);
 }
 
-static struct mapping *find_by_address(u64 client, u32 memory, u64 address)
+static void link_to_ends(struct mapping *mapping)
 {
-	struct mapping *mapping;
-
-	hash_for_each_possible(table_by_key, mapping, by_key, client)
-	{
-		if (mapping->key == client && mapping->memory == memory && mapping->address == address)
-			return mapping;
-	}
-	return NULL;
+	mapping->listed = true;
+	link_mapping(mapping, MAPPING_BY_KEY, mapping->key, 0);
+	if (!mapping->client_file)
+		return;
+	link_mapping(mapping, MAPPING_BY_WINDOW, mapping->key, page_of(mapping));
+	link_by_address(mapping);
+	link_mapping(mapping, MAPPING_BY_CLIENT_FILE, (uintptr_t)mapping->client_file, 0);
 }
 
-static struct mapping *find_by_client_file(const void *client_file)
+static void unlink_from_ends(struct mapping *mapping)
 {
-	struct mapping *mapping;
+	int way;
 
-	hash_for_each_possible(table_by_client_file, mapping, by_client_file, (unsigned long)client_file)
-	{
-		if (mapping->client_file == client_file)
-			return mapping;
-	}
-	return NULL;
+	lockdep_assert_held(&table_lock);
+	if (!mapping->listed)
+		return;
+	mapping->listed = false;
+	for (way = 0; way < (mapping->client_file ? MAPPING_WAYS : MAPPING_BY_KEY + 1); way++)
+		unlink_mapping(mapping, way);
 }
 
 static bool file_is_known(const struct file *file, bool of_card)
@@ -91,7 +142,7 @@ static bool file_is_known(const struct file *file, bool of_card)
 	if (!atomic_read(&table_count))
 		return false;
 	rcu_read_lock();
-	mapping = find(file);
+	mapping = find_by_file(file);
 	known = mapping && READ_ONCE(mapping->worker) != current && (!of_card || mapping->client_file);
 	rcu_read_unlock();
 	return known;
@@ -114,8 +165,18 @@ bool mapping_of_key(u64 key)
 	if (!atomic_read(&table_count))
 		return false;
 	rcu_read_lock();
-	known = find_by_key(key, MAPPING_ANY) != NULL;
+	known = find_oldest(MAPPING_BY_KEY, key, 0) != NULL;
 	rcu_read_unlock();
+	return known;
+}
+
+bool mapping_of_window(u64 client, u64 page)
+{
+	bool known;
+
+	spin_lock(&table_lock);
+	known = find_oldest(MAPPING_BY_WINDOW, client, page) != NULL;
+	spin_unlock(&table_lock);
 	return known;
 }
 
@@ -130,31 +191,37 @@ static struct mapping *count_user(struct mapping *mapping)
 struct mapping *mapping_get(const struct file *file)
 {
 	spin_lock(&table_lock);
-	return count_user(find(file));
+	return count_user(find_by_file(file));
 }
 
-struct mapping *mapping_get_by_key(u64 key, u64 window)
+struct mapping *mapping_get_by_key(u64 key)
 {
 	spin_lock(&table_lock);
-	return count_user(find_by_key(key, window));
+	return count_user(find_oldest(MAPPING_BY_KEY, key, 0));
 }
 
-struct mapping *mapping_get_by_window(u64 client, u64 window, const struct mapping *rather, bool *alike)
+struct mapping *mapping_get_by_window(u64 client, u64 page, struct mapping *rather, bool *alike)
 {
+	struct mapping *mapping;
+
 	spin_lock(&table_lock);
-	return count_user(find_by_window(client, window, rather, alike));
+	mapping = find_oldest(MAPPING_BY_WINDOW, client, page);
+	*alike = !mapping || !mapping->mixed;
+	if (mapping && rather && rather->listed && rather->key == client && page_of(rather) == page)
+		mapping = rather;
+	return count_user(mapping);
 }
 
 struct mapping *mapping_get_by_address(u64 client, u32 memory, u64 address)
 {
 	spin_lock(&table_lock);
-	return count_user(find_by_address(client, memory, address));
+	return count_user(find_newest(MAPPING_BY_ADDRESS, name_memory(client, memory), address));
 }
 
 struct mapping *mapping_get_by_client_file(const void *client_file)
 {
 	spin_lock(&table_lock);
-	return count_user(find_by_client_file(client_file));
+	return count_user(find_oldest(MAPPING_BY_CLIENT_FILE, (uintptr_t)client_file, 0));
 }
 
 void mapping_put(struct mapping *mapping)
@@ -163,29 +230,35 @@ void mapping_put(struct mapping *mapping)
 		kfree_rcu(mapping, rcu);
 }
 
+bool mapping_move(u64 client, u32 memory, u64 from, u64 to)
+{
+	struct mapping *mapping;
+
+	spin_lock(&table_lock);
+	mapping = find_newest(MAPPING_BY_ADDRESS, name_memory(client, memory), from);
+	if (mapping) {
+		unlink_mapping(mapping, MAPPING_BY_ADDRESS);
+		mapping->address = to;
+		link_by_address(mapping);
+	}
+	spin_unlock(&table_lock);
+	return mapping != NULL;
+}
+
 bool mapping_add(struct mapping *mapping)
 {
 	bool known;
 
+	get_random_once(&table_secret, sizeof(table_secret));
 	spin_lock(&table_lock);
-	known = find(mapping->file) != NULL;
+	known = find_by_file(mapping->file) != NULL;
 	if (!known) {
 		hash_add_rcu(table_by_file, &mapping->by_file, (unsigned long)mapping->file);
-		hash_add_rcu(table_by_key, &mapping->by_key, mapping->key);
-		hash_add(table_by_client_file, &mapping->by_client_file, (unsigned long)mapping->client_file);
+		link_to_ends(mapping);
 		atomic_inc(&table_count);
 	}
 	spin_unlock(&table_lock);
 	return !known;
-}
-
-static void unlink_from_ends(struct mapping *mapping)
-{
-	lockdep_assert_held(&table_lock);
-	if (!hash_hashed(&mapping->by_client_file))
-		return;
-	hash_del_rcu(&mapping->by_key);
-	hash_del(&mapping->by_client_file);
 }
 
 void mapping_note_ended(struct mapping *mapping)
@@ -205,7 +278,7 @@ void mapping_remove(struct mapping *mapping)
 	mapping_put(mapping);
 }
 
-void km_mappings_clear(void)
+void mapping_remove_all(void)
 {
 	struct mapping *mapping;
 	struct hlist_node *next;

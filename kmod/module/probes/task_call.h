@@ -20,7 +20,7 @@ struct km_task_call {
 	u32 handed; /* how often the driver has come by to get it */
 	u32 nr, client; /* of the call that the driver runs */
 	u32 memory; /* the handle of what it maps */
-	const struct mapping *unmapped; /* the mapping that it unmaps by its address; only compared */
+	struct mapping *unmapped; /* the mapping that it unmaps by its address; counted */
 	const void *client_file; /* the control file that it was made on, as the driver names it; NULL: on none */
 	struct file *readied; /* the driver notes in it what it maps; counted */
 	bool unmaps; /* the driver's own unmapping of the window runs */
