@@ -69,14 +69,26 @@ static u32 ready_noted(
 	return status;
 }
 
-/* The mapping is on record before the file can be mapped. A file has one, as with the driver. */
+bool km_mapping_reserve(struct km_task_call *task_call, u32 nr)
+{
+	if (!km_enforce || (nr != NV_ESC_RM_MAP_MEMORY && nr != NV_ESC_RM_ALLOC_MEMORY))
+		return true;
+	task_call->spare = kzalloc(sizeof(*task_call->spare), GFP_KERNEL_ACCOUNT);
+	return task_call->spare != NULL;
+}
+
+/*
+ * The mapping is on record before the file can be mapped. A file has one, as with the driver. The driver's locks are held: nothing is
+ * allocated here that the container's memory limit could delay.
+ */
 static u32 ready_file(struct km_task_call *task_call, const struct ready_call *call, struct file *file)
 {
-	struct mapping *mapping = kzalloc(sizeof(*mapping), GFP_KERNEL_ACCOUNT);
+	struct mapping *mapping = task_call->spare;
 	u32 status = NV_ERR_NO_MEMORY;
 
 	if (!mapping)
 		return status;
+	task_call->spare = NULL;
 	mapping->file = file;
 	mutex_init(&mapping->lock);
 	refcount_set(&mapping->users, 1);

@@ -48,6 +48,9 @@ bool km_is_control_file(struct file *file);
 /* The probe of the card's window, under the name that the loaded version has; before it is attached. */
 void km_mappings_choose(void);
 struct mapping;
+struct km_task_call;
+/* Allocate what a call needs that may ready a file, before it comes to the driver's locks. Returns false where there is no memory. */
+bool km_mapping_reserve(struct km_task_call *task_call, u32 nr);
 /* Whether the call tells that a mapping of the card's memory is at another address. That is noted, and answered here. */
 bool km_mapping_moves(const struct nv_abi *abi, const struct cgpu_call *call);
 /* The mapping that a call unmaps by its address, which becomes the one that the driver knows until km_mapping_unmapped(); NULL: it

@@ -120,7 +120,7 @@ static u32 pages_allocate(
 	/* Up to 525 the page size is of 32 bits. */
 	const struct pma_call call = { allocator, count, (u32)page_size ? (u32)page_size : page_size, options, pages };
 	struct km_task_call *outer = km_task_call_current();
-	struct km_task_call *task_call = outer ? outer : km_task_call_begin();
+	struct km_task_call *task_call = outer ? outer : km_task_call_begin_locked();
 	u32 status = NV_ERR_NO_MEMORY;
 
 	if (task_call) {
@@ -186,7 +186,7 @@ static __nocfi u32 pages_chunks(
 	u32 (*original)(const void *, u64, u64, const struct pma_options *, u64 *) =
 		(void *)km_probe_pages_chunks.original;
 	struct km_task_call *outer = km_task_call_current();
-	struct km_task_call *task_call = outer ? outer : km_task_call_begin();
+	struct km_task_call *task_call = outer ? outer : km_task_call_begin_locked();
 	u32 status = NV_ERR_NO_MEMORY;
 
 	if (task_call) {

@@ -481,6 +481,8 @@ static u32 serve_container(struct rm_call *rm, const struct km_identity *identit
 
 	if (km_driver_bypassed() && km_enforce)
 		return status;
+	if (!km_mapping_reserve(rm->task_call, rm->nr))
+		return NV_ERR_NO_MEMORY;
 	if (enter_core(rm) && allocators_known(rm, identity))
 		status = serve_call(rm, identity);
 	leave_core(rm);

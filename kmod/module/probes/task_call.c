@@ -45,16 +45,22 @@ void km_task_call_exit(void)
 	kmem_cache_destroy(task_call_cache);
 }
 
+static void *allocate_record(gfp_t flags)
+{
+	if (flags & __GFP_ACCOUNT)
+		return kmem_cache_alloc(task_call_cache, flags);
+	return kmalloc(sizeof(struct km_task_call), flags);
+}
+
 static struct km_task_call *task_call_begin(gfp_t flags)
 {
-	struct km_task_call_node *node = kmalloc(sizeof(*node), flags | __GFP_ACCOUNT);
-	struct km_task_call *task_call = kmem_cache_alloc(task_call_cache, flags);
+	struct km_task_call_node *node = kmalloc(sizeof(*node), flags);
+	struct km_task_call *task_call = allocate_record(flags);
 	u32 bucket = bucket_of(current);
 
 	if (!node || !task_call) {
 		kfree(node);
-		if (task_call)
-			kmem_cache_free(task_call_cache, task_call);
+		kfree(task_call);
 		return NULL;
 	}
 	memset(task_call, 0, offsetof(struct km_task_call, undo));
@@ -70,12 +76,17 @@ static struct km_task_call *task_call_begin(gfp_t flags)
 
 struct km_task_call *km_task_call_begin(void)
 {
+	return task_call_begin(GFP_KERNEL_ACCOUNT);
+}
+
+struct km_task_call *km_task_call_begin_locked(void)
+{
 	return task_call_begin(GFP_KERNEL);
 }
 
 struct km_task_call *km_task_call_begin_surely(void)
 {
-	return task_call_begin(GFP_KERNEL | __GFP_NOFAIL);
+	return task_call_begin(GFP_KERNEL_ACCOUNT | __GFP_NOFAIL);
 }
 
 void km_task_call_end(struct km_task_call *task_call)
@@ -86,8 +97,9 @@ void km_task_call_end(struct km_task_call *task_call)
 	hlist_del_rcu(&task_call->node->node);
 	spin_unlock(&task_call_locks[bucket]);
 	kfree_rcu(task_call->node, rcu);
+	kfree(task_call->spare);
 	/* Only the task itself reads it. */
-	kmem_cache_free(task_call_cache, task_call);
+	kfree(task_call);
 }
 
 struct km_task_call *km_task_call_current(void)

@@ -20,6 +20,7 @@ struct km_task_call {
 	u32 handed; /* how often the driver has come by to get it */
 	u32 nr, client; /* of the call that the driver runs */
 	u32 memory; /* the handle of what it maps */
+	struct mapping *spare; /* for a file that the driver readies; NULL: it is used, or the call readies none */
 	struct mapping *unmapped; /* the mapping that it unmaps by its address; counted */
 	const void *client_file; /* the control file that it was made on, as the driver names it; NULL: on none */
 	struct file *readied; /* the driver notes in it what it maps; counted */
@@ -38,6 +39,9 @@ int km_task_call_init(void);
 void km_task_call_exit(void);
 /* NULL: no memory. */
 struct km_task_call *km_task_call_begin(void);
+/* The same where the driver's locks are held, for which other containers wait: the caller's memory cgroup is not charged, as
+ * for the driver's own memory there, and delays nothing when it is full. A task has one at most. */
+struct km_task_call *km_task_call_begin_locked(void);
 /* The same for work that must be done: waits for memory, and never gives NULL. */
 struct km_task_call *km_task_call_begin_surely(void);
 void km_task_call_end(struct km_task_call *task_call);
