@@ -56,6 +56,7 @@ SUBCOMMANDS = {
     "support-bundle": Subcommand(
         "cgpu.install.commands.support_bundle", "pack what support needs to see, without secrets"
     ),
+    "abi": Subcommand("cgpu.kmod.abi.main", "keep the tables of the driver's interface, for developers"),
     "exporter": Subcommand("cgpu.exporter.main", "serve metrics of this node to Prometheus"),
     "kubernetes": Subcommand("cgpu.kubernetes.main", "the parts of a cluster, such as the agent of a node"),
 }

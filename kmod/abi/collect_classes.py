@@ -3,13 +3,14 @@
 
 From a clone of NVIDIA/open-gpu-kernel-modules: name, number, resource, parents and rights of each class, of
 every tag that nvidia.json knows. The verdicts are in classes.json, which people write.
-Usage: python -m cgpu.kmod.abi.collect_classes CLONE [OUTPUT]
+`cgpu abi add` writes the file.
 """
 
 import re
 from pathlib import Path
 
-from cgpu.kmod.abi.collect_controls import STRUCT, Clone, Json, inside, write_facts
+from cgpu.kmod.abi.clone import Clone
+from cgpu.kmod.abi.collect_controls import STRUCT, Json, inside
 
 HERE = Path(__file__).parent
 OUTPUT = HERE / "class_facts.json"
@@ -121,11 +122,3 @@ kernel (nobody in user space); internal (the driver itself). inside: fields of t
 objects, memory or files. Without a resource the driver whose source is public makes none: another flavour
 may, of an older or a newer card.
 """
-
-
-def main() -> None:
-    write_facts("classes", ABOUT, OUTPUT, collect)
-
-
-if __name__ == "__main__":
-    main()

@@ -3,17 +3,15 @@
 
 From a clone of NVIDIA/open-gpu-kernel-modules: names, numbers, the rights that the driver asks for, and
 which parameters hold handles, pointers or descriptors, of every tag that nvidia.json knows. The
-verdicts are in controls.json, which people write.
-Usage: python -m cgpu.kmod.abi.collect_controls CLONE [OUTPUT]
+verdicts are in controls.json, which people write. `cgpu abi add` writes the file.
 """
 
 import json
 import re
-import subprocess
-import sys
-from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
+
+from cgpu.kmod.abi.clone import Clone
 
 HERE = Path(__file__).parent
 OUTPUT = HERE / "control_facts.json"
@@ -45,34 +43,6 @@ INSIDE = re.compile(
 )
 
 Json = dict[str, Any]
-
-
-class Clone:
-    """A git repository that is read object by object, each once."""
-
-    def __init__(self, path: Path) -> None:
-        self.path = path
-        self.parsed: dict[tuple[Callable[[str], Any], str], Any] = {}
-
-    def git(self, *arguments: str) -> str:
-        command = ["git", "-C", str(self.path), *arguments]
-        return subprocess.run(command, check=True, capture_output=True, text=True, errors="replace").stdout
-
-    def tags(self) -> set[str]:
-        return set(self.git("tag").split())
-
-    def files(self, tag: str, folder: str, pattern: str) -> Iterator[tuple[str, str]]:
-        """Yield path and object of each file below a folder whose name matches."""
-        for line in self.git("ls-tree", "-r", tag, "--", folder).splitlines():
-            facts, path = line.split("\t")
-            if re.search(pattern, path):
-                yield path, facts.split()[2]
-
-    def parse(self, blob: str, parser: Callable[[str], Any]) -> Any:
-        """Return what a parser finds in a file; it is asked once, however many tags have the file."""
-        if (parser, blob) not in self.parsed:
-            self.parsed[parser, blob] = parser(self.git("cat-file", "blob", blob))
-        return self.parsed[parser, blob]
 
 
 class Facts:
@@ -150,23 +120,12 @@ def collect(clone: Clone, tags: list[str]) -> Json:
     return {f"{number:#x}": entry(control) for number, control in sorted(facts.controls.items())}
 
 
-def written(kind: str, about: str, tags: list[str], rows: Json) -> str:
+def facts_text(kind: str, about: str, tags: list[str], rows: Json) -> str:
     """Return the text of a file of controls or classes: one line for each."""
     lines = [f"  {json.dumps(number)}: {json.dumps(row)}" for number, row in rows.items()]
     about = json.dumps(" ".join(about.split()))
     head = f' "about": {about},\n "first": "{tags[0]}",\n "last": "{tags[-1]}",\n'
     return "{\n" + head + f' "{kind}": {{\n' + ",\n".join(lines) + "\n }\n}\n"
-
-
-def write_facts(kind: str, about: str, output: Path, collected: Callable[[Clone, list[str]], Json]) -> None:
-    """Collect from the clone that the command line names, into the file that it names or `output`."""
-    if len(sys.argv) not in (2, 3):
-        sys.exit(f"usage: python -m cgpu.kmod.abi.collect_{kind} CLONE [OUTPUT]")
-    clone = Clone(Path(sys.argv[1]))
-    known = json.loads((HERE / "nvidia.json").read_text())["tags"]
-    tags = [tag for tag in known if tag in clone.tags()]
-    output = Path(sys.argv[2]) if len(sys.argv) == 3 else output
-    output.write_text(written(kind, about, tags, collected(clone, tags)))
 
 
 ABOUT = f"""
@@ -179,11 +138,3 @@ object); kernel (nobody in user space); internal (the driver itself); test. None
 card's firmware, or of the flavour that is not public. inside: fields of the parameters that name objects,
 memory or files.
 """
-
-
-def main() -> None:
-    write_facts("controls", ABOUT, OUTPUT, collect)
-
-
-if __name__ == "__main__":
-    main()

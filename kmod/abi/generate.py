@@ -84,7 +84,8 @@ def once(pairs: list[tuple[str, Any]]) -> Json:
 
 
 def c_name(field: str) -> str:
-    return field.replace(".", "_")
+    """Return a field's name in C. A field of an array's entries is named by the first: `array[0].field`."""
+    return field.replace("[0].", "_").replace(".", "_")
 
 
 def all_fields(struct: Json) -> list[str]:
