@@ -18,7 +18,7 @@ from tests.integration.commands import must
 
 LEAST = 95.0
 # Folders of the core that judge calls and keep the accounts.
-ACCOUNTS = ("call/", "ledger/", "state/")
+ACCOUNTS = ("addresses/", "call/", "ledger/", "state/")
 PARSER = "parser "  # before the names of files that are not the core's
 Lines = Mapping[str, tuple[int, int]]  # file: lines that were reached, and all
 

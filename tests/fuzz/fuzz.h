@@ -4,6 +4,7 @@
 #define CGPU_FUZZ_H
 
 #include "call/call.h"
+#include "ledger/tables.h"
 #include "must.h"
 #include "state/state.h"
 
@@ -49,11 +50,20 @@ static inline u64 take64(struct input *input)
 /* Open files have the numbers from 1 to this. */
 #define FUZZ_FILES 3u
 
+/* Counters of pages on a card. The first has pages of nobody; the second those of the container that was removed last. */
+#define FUZZ_COUNTERS (CGPU_MAX_INST + 2u)
+#define FUZZ_FIRST_COUNTER 2u
+#define FUZZ_LAST_COUNTER (FUZZ_COUNTERS - 1)
+
 struct fuzz {
 	struct cgpu_core core;
 	struct cgpu_ops ops;
 	int locked;
 	int exhausted;
+	int counts; /* pages are counted */
+	u64 coming; /* pages that are given out while the next limit is on its way */
+	struct cgpu_pages pages[2][FUZZ_COUNTERS];
+	u64 limit[2][FUZZ_COUNTERS];
 };
 
 static void fuzz_lock(void *ctx)
@@ -135,8 +145,78 @@ static inline void fuzz_look(void *ctx, u32 gpus)
 
 static inline s32 fuzz_process_of(void *ctx, s32 number)
 {
-	MUST(((struct fuzz *)ctx)->locked);
+	(void)ctx;
 	return number % 8;
+}
+
+/* The counter of a container; 0: it has none. Of generation 0: one that is free. */
+static inline u32 fuzz_counter(const struct fuzz *fuzz, u32 gpu, u64 generation)
+{
+	u32 at = FUZZ_LAST_COUNTER;
+
+	while (at && fuzz->pages[gpu][at].generation != generation)
+		at--;
+	return at;
+}
+
+static inline int fuzz_pages(void *ctx, u32 gpu, u64 generation, u64 *bytes)
+{
+	const struct fuzz *fuzz = ctx;
+	u32 at = fuzz_counter(fuzz, gpu, generation);
+
+	MUST(fuzz->locked && gpu < 2);
+	*bytes = at ? fuzz->pages[gpu][at].bytes : 0;
+	return fuzz->counts;
+}
+
+static inline int fuzz_pages_next(void *ctx, u32 gpu, u32 *cursor, struct cgpu_pages *pages)
+{
+	struct fuzz *fuzz = ctx;
+
+	MUST(fuzz->locked && gpu < 2);
+	if (*cursor == FUZZ_COUNTERS)
+		return -ENOENT;
+	*pages = fuzz->pages[gpu][(*cursor)++];
+	return 0;
+}
+
+/* Pages come, or go: no more come than the last limit allows, and none where the container was removed. */
+static inline void fuzz_give_pages(struct fuzz *fuzz, u32 gpu, u32 at, u64 bytes)
+{
+	struct cgpu_pages *pages = &fuzz->pages[gpu][at % FUZZ_COUNTERS];
+
+	if (bytes < pages->bytes || (pages->generation && bytes <= fuzz->limit[gpu][at % FUZZ_COUNTERS]))
+		pages->bytes = bytes;
+}
+
+static inline void fuzz_pages_limit(void *ctx, u32 gpu, u64 generation, u64 bytes, const char *id)
+{
+	struct fuzz *fuzz = ctx;
+	struct cgpu_pages *pages = fuzz->pages[gpu];
+	u32 at = generation ? fuzz_counter(fuzz, gpu, generation) : 0;
+
+	MUST(fuzz->locked && gpu < 2);
+	if (generation && at == 0) {
+		at = fuzz_counter(fuzz, gpu, 0);
+		MUST(at && id);
+		pages[at].generation = generation;
+		snprintf(pages[at].id, sizeof(pages[at].id), "%s", id);
+	} else if (at >= FUZZ_FIRST_COUNTER && id) {
+		fuzz_give_pages(fuzz, gpu, at, pages[at].bytes + fuzz->coming);
+		fuzz->coming = 0;
+	} else if (at >= FUZZ_FIRST_COUNTER) {
+		pages[0].bytes += pages[1].bytes;
+		pages[1] = pages[at];
+		fuzz->limit[gpu][1] = bytes;
+		memset(&pages[at], 0, sizeof(pages[at]));
+	}
+	fuzz->limit[gpu][at] = bytes;
+}
+
+static inline int fuzz_process_in(void *ctx, s32 tgid, u32 slot, u64 generation)
+{
+	MUST(!((struct fuzz *)ctx)->locked && slot < CGPU_MAX_CONTAINERS && generation);
+	return tgid % 2;
 }
 
 /* As if all records of some kinds were in use: none is to be had until fuzz_plenty(). */
@@ -168,7 +248,11 @@ static inline void fuzz_start(struct fuzz *fuzz)
 		.cgroup_of = fuzz_cgroup,
 		.orphans = fuzz_orphans,
 		.process_of = fuzz_process_of,
-		.cards = fuzz_look };
+		.process_in = fuzz_process_in,
+		.cards = fuzz_look,
+		.pages = fuzz_pages,
+		.pages_next = fuzz_pages_next,
+		.pages_limit = fuzz_pages_limit };
 	fuzz->core.ops = &fuzz->ops;
 	fuzz->core.ctx = fuzz;
 	fuzz->core.abi = cgpu_abi_find("580.142");
@@ -177,6 +261,14 @@ static inline void fuzz_start(struct fuzz *fuzz)
 	MUST(fuzz->core.abi && fuzz->core.state);
 	cgpu_state_init(fuzz->core.state, 0x1f2e3d4c5b6a7988ull);
 	fuzz_cards(fuzz);
+}
+
+static inline void fuzz_enforce(struct fuzz *fuzz, u32 enforce)
+{
+	struct cgpu_settings settings = fuzz->core.state->settings;
+
+	settings.enforce = enforce;
+	MUST(cgpu_settings_apply(&fuzz->core, &settings) == 0);
 }
 
 /* A core on a state that was made anew, which takes its time. */
@@ -206,14 +298,16 @@ static inline struct fuzz *fuzz_core(void)
 	fuzz_orphans_gone(&fuzz);
 	for (i = 1; i <= FUZZ_FILES; i++)
 		cgpu_file_closed(&fuzz.core, i);
+	memset(fuzz.pages, 0, sizeof(fuzz.pages));
 	memset(state->reservation, 0, sizeof(state->reservation));
 	state->default_memsize = 0;
-	state->settings.enforce = 1;
 	for (i = 0; i < 2; i++) {
+		state->gpu[i].lost = 0;
 		state->gpu[i].policy = 1;
 		state->gpu[i].max_inst = 20;
 		state->gpu[i].prio_ratio = 80;
 	}
+	fuzz_enforce(&fuzz, 1);
 	MUST(state->objects == 0 && state->clients == 0 && state->containers == 0);
 	return &fuzz;
 }
@@ -224,11 +318,12 @@ static inline struct fuzz *fuzz_core(void)
 /* Every sum again, from the records alone. */
 static inline void fuzz_sums(const struct cgpu_state *state)
 {
-	static u32 references[FUZZ_RECORDS];
+	static u32 references[FUZZ_RECORDS], tables[FUZZ_RECORDS];
 	u64 used[2][CGPU_MAX_INST] = { 0 }, orphaned[2] = { 0 }, native[2] = { 0 };
-	u32 objects = 0, i;
+	u32 objects = 0, space, i;
 
 	memset(references, 0, sizeof(references));
+	memset(tables, 0, sizeof(tables));
 	for (i = 0; i < FUZZ_RECORDS && objects < state->objects; i++) {
 		const struct core_object *object = &state->object[i];
 
@@ -237,12 +332,18 @@ static inline void fuzz_sums(const struct cgpu_state *state)
 		objects++;
 		if (object->memory != CORE_NONE)
 			references[object->memory]++;
+		space = object->tables ? core_tables_space(state, i) : CORE_NONE;
+		if (space != CORE_NONE)
+			tables[state->object[space].memory] += object->tables;
+		if (object->kind == CORE_OBJECT_MAPPING && object->live == CORE_LIVE)
+			MUST(core_mapping_find(state, object->parent, object->address) == i);
 	}
 	MUST(objects == state->objects);
 	for (i = 0; i < FUZZ_RECORDS; i++) {
 		const struct core_memory *memory = &state->memory[i];
 
 		MUST((memory->live == CORE_LIVE) == (references[i] > 0));
+		MUST(references[i] == 0 || memory->tables == tables[i]);
 		if (references[i] && memory->instance == CORE_NONE)
 			orphaned[memory->gpu] += memory->bytes;
 		else if (references[i] && memory->instance == CORE_PASSTHROUGH)
@@ -318,6 +419,32 @@ static inline enum cgpu_verdict fuzz_judge(
 	return verdict;
 }
 
+/* Ask what the driver is asked before a call runs, with the input's answers. 0: the call does not run. */
+static inline int fuzz_ask(struct fuzz *fuzz, struct cgpu_call *call, struct input *input)
+{
+	static const u32 of_parent[] = { NV_ERR_INVALID_ARGUMENT, NV_ERR_INSERT_DUPLICATE_NAME, NV_OK };
+	static const u32 classes[] = { NV01_MEMORY_LOCAL_USER, NV01_MEMORY_SYSTEM, NV01_DEVICE_0 };
+	const struct nv_abi *abi = fuzz->core.abi;
+	_Alignas(u64) u8 top[64];
+	struct cgpu_call question = { .top = top };
+	u32 number = 0, further;
+
+	for (; cgpu_call_question(&fuzz->core, call, number, &question); number += further) {
+		u8 answer = take8(input);
+
+		MUST(question.bytes <= sizeof(top) && number < 4);
+		if (question.nr == NV_ESC_RM_DUP_OBJECT)
+			put32(top, abi->NVOS55_PARAMETERS.status, of_parent[answer < 240 ? answer % 2 : 2]);
+		else
+			put64(top + abi->NVOS54_PARAMETERS.bytes, abi->NV0000_CTRL_CLIENT_GET_HANDLE_INFO_PARAMS.data,
+				classes[answer % 3]);
+		further = cgpu_call_answered(&fuzz->core, call, number, &question);
+		if (!further)
+			return 0;
+	}
+	return 1;
+}
+
 static inline void fuzz_free_buffers(struct cgpu_call *call)
 {
 	for (; call->segments; call->segments--)
@@ -339,6 +466,19 @@ static inline void fuzz_undo(struct fuzz *fuzz, struct cgpu_call *call)
 	}
 }
 
+/* A container has the limit of pages that its slice and its managed memory leave. */
+static inline void fuzz_check_instance(const struct fuzz *fuzz, u32 gpu, const struct core_instance *instance)
+{
+	const struct cgpu_settings *settings = &fuzz->core.state->settings;
+	u32 at = fuzz_counter(fuzz, gpu, instance->generation);
+	u64 most = settings->enforce ? instance->slice.memsize + settings->page_margin - instance->managed : ~0ull;
+
+	MUST(at >= FUZZ_FIRST_COUNTER && fuzz->limit[gpu][at] == most);
+	/* Counted pages are what a slice has, in place of the charges. */
+	MUST(!fuzz->counts || fuzz->pages[gpu][at].bytes <= most || !settings->enforce);
+	MUST(fuzz->counts || instance->used <= instance->slice.memsize || !settings->enforce);
+}
+
 /* Check the invariants that hold after any input. */
 static inline void fuzz_check(struct fuzz *fuzz)
 {
@@ -352,8 +492,10 @@ static inline void fuzz_check(struct fuzz *fuzz)
 		MUST(core_totals(state, gpu).weights <= state->gpu[gpu].max_inst);
 		MUST(core_totals(state, gpu).places <= state->gpu[gpu].max_inst);
 		MUST(core_totals(state, gpu).places == 0 || core_passthroughs(state, gpu) == 0);
-		for (i = 0; i < CGPU_MAX_INST && state->settings.enforce; i++)
-			MUST(state->gpu[gpu].instance[i].used <= state->gpu[gpu].instance[i].slice.memsize);
+		for (i = 0; i < CGPU_MAX_INST; i++) {
+			if (core_instance(state, gpu, i))
+				fuzz_check_instance(fuzz, gpu, &state->gpu[gpu].instance[i]);
+		}
 	}
 }
 

@@ -62,6 +62,8 @@ static void fill_transfer(struct world *world, u8 *data, u32 bytes)
 	const struct nv_abi *abi = world->fuzz->core.abi;
 	const struct nv_layout_NV0000_CTRL_OS_UNIX_EXPORT_OBJECTS_TO_FD_PARAMS *out =
 		&abi->NV0000_CTRL_OS_UNIX_EXPORT_OBJECTS_TO_FD_PARAMS;
+	const struct nv_layout_NV0000_CTRL_OS_UNIX_IMPORT_OBJECT_FROM_FD_PARAMS *one =
+		&abi->NV0000_CTRL_OS_UNIX_IMPORT_OBJECT_FROM_FD_PARAMS;
 	const struct nv_layout_NV0000_CTRL_OS_UNIX_IMPORT_OBJECTS_FROM_FD_PARAMS *in =
 		&abi->NV0000_CTRL_OS_UNIX_IMPORT_OBJECTS_FROM_FD_PARAMS;
 	u32 i;
@@ -69,9 +71,12 @@ static void fill_transfer(struct world *world, u8 *data, u32 bytes)
 	if (bytes == abi->NV0000_CTRL_OS_UNIX_EXPORT_OBJECT_TO_FD_PARAMS.bytes)
 		put32(data, abi->NV0000_CTRL_OS_UNIX_EXPORT_OBJECT_TO_FD_PARAMS.object_data_rmObject_hObject,
 			handle(world, 3, 4));
-	if (bytes == abi->NV0000_CTRL_OS_UNIX_IMPORT_OBJECT_FROM_FD_PARAMS.bytes)
-		put32(data, abi->NV0000_CTRL_OS_UNIX_IMPORT_OBJECT_FROM_FD_PARAMS.object_data_rmObject_hObject,
-			handle(world, 3, 4));
+	if (bytes == one->bytes) {
+		put32(data, one->object_data_rmObject_hObject, handle(world, 3, 4));
+		put32(data, one->object_data_rmObject_hParent, handle(world, 1, 1));
+	}
+	if (bytes == in->bytes)
+		put32(data, in->hParent, handle(world, 1, 1));
 	if (bytes == out->bytes || bytes == in->bytes) {
 		u32 objects = bytes == out->bytes ? out->objects : in->objects, count = take8(world->input) % 4;
 
@@ -114,7 +119,9 @@ static void start(struct world *world, struct flight *flight)
 	flight->call.top = flight->top;
 	verdict = fuzz_judge(world->fuzz, &flight->call, &transport);
 	flight->busy = 1;
-	if (verdict != CGPU_EXECUTE && verdict != CGPU_CONTINUE)
+	if (verdict == CGPU_EXECUTE && !fuzz_ask(world->fuzz, &flight->call, world->input))
+		land(world, flight, 0);
+	else if (verdict != CGPU_EXECUTE && verdict != CGPU_CONTINUE)
 		land(world, flight, -EIO);
 }
 
@@ -171,7 +178,7 @@ static void heap_call(struct world *world, struct flight *flight)
 	prepare(world, flight, NV_ESC_RM_VID_HEAP_CONTROL, at->bytes);
 	put32(flight->top, at->hRoot, 0xc1 + (take8(world->input) & 1));
 	put32(flight->top, at->hObjectParent, handle(world, 1, 2));
-	put32(flight->top, at->function, take8(world->input) % 8);
+	put32(flight->top, at->function, take8(world->input) % 28);
 	put32(flight->top, at->data_AllocSize_hMemory, handle(world, 3, 4));
 	put64(flight->top, at->data_AllocSize_size, size(world));
 	attr = take8(world->input);
@@ -179,7 +186,7 @@ static void heap_call(struct world *world, struct flight *flight)
 		(u32)(attr % 4) << NVOS32_ATTR_PAGE_SIZE_SHIFT | (u32)(attr >> 7) << NVOS32_ATTR_LOCATION_SHIFT);
 	if (take8(world->input) & 1) {
 		put64(flight->top, at->data_AllocSize_alignment, size(world));
-		put32(flight->top, at->data_AllocSize_flags, take32(world->input) & ~NVOS32_ALLOC_FLAGS_VIRTUAL);
+		put32(flight->top, at->data_AllocSize_flags, take32(world->input));
 	}
 	start(world, flight);
 }
@@ -315,7 +322,8 @@ int LLVMFuzzerTestOneInput(const u8 *data, size_t bytes)
 	MUST(cgpu_inst_ctl(&world.fuzz->core, "create id=box pid=1 gpu=0:1073741824", 36, NULL) == 0);
 	MUST(cgpu_container_find(&world.fuzz->core, "box", &world.info) == 0);
 	world.fuzz->core.abi = cgpu_abi_find(versions[take8(&input) % (sizeof(versions) / sizeof(versions[0]))]);
-	world.fuzz->core.state->settings.enforce = take8(&input) < 224;
+	world.fuzz->counts = bytes & 1;
+	fuzz_enforce(world.fuzz, take8(&input) < 224);
 	start_clients(&world);
 	while (input.left) {
 		u8 step = take8(&input);

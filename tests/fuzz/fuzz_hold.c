@@ -14,12 +14,16 @@ struct world {
 
 static struct cgpu_reference_request request(struct world *world, u8 which)
 {
+	u8 from = take8(world->input), handle = take8(world->input);
+
 	return (struct cgpu_reference_request){
 		.slot = which < 250 ? world->info.slot : which,
 		.generation = world->info.generation,
 		.tgid = 1 + which % 3,
-		.client = 0xc1 + take8(world->input) % 3,
-		.handle = 1 + take8(world->input) % 6,
+		.to = (enum cgpu_reference_to)(from < 128 ? CGPU_REFERENCE_MEMORY : 1 + from % 2),
+		.client = 0xc1 + from % 3,
+		.handle = 1 + handle % 6,
+		.of = handle < 224 ? 0 : world->hold[handle % HOLDS].of,
 		.gpu = take8(world->input) % 3,
 		.bytes = (u64)take8(world->input) << (take8(world->input) % 48),
 	};
@@ -108,6 +112,9 @@ static void managed(struct world *world, u8 which)
 	u32 cursor = 0, count = 0;
 	struct cgpu_managed found, orphan = { CGPU_ORPHANS, 0, wanted.tgid, 0, 0, 0 };
 
+	/* Where pages are counted, UVM's memory is charged as it is taken. */
+	if (world->fuzz->counts)
+		return;
 	if (which & 64)
 		cgpu_managed_ended(core, which & 32 ? &orphan : &wanted);
 	else
@@ -137,8 +144,22 @@ static void walk(struct world *world, u8 which)
 	}
 	MUST(used == bytes[0]);
 	MUST(cgpu_gpu_orphaned(core, which % 3) <= 1ull << 34);
+	world->fuzz->coming = (u64)(which & 12) << 18;
+	fuzz_give_pages(world->fuzz, which & 1, FUZZ_LAST_COUNTER, (u64)which << 18);
 	cgpu_container_gpus(core, slot, world->info.generation);
 	cgpu_minor_granted(core, slot, world->info.generation, which % 3);
+}
+
+/* A channel with a group, and one without. */
+static void make_some(struct world *world)
+{
+	const struct fuzz_object objects[] = { { 1, 1, 0xc1, 1, 5, KEPLER_CHANNEL_GROUP_A, 0 },
+		{ 1, 1, 0xc1, 5, 6, AMPERE_CHANNEL_GPFIFO_A, 0 }, { 2, 2, 0xc2, 1, 6, AMPERE_CHANNEL_GPFIFO_A, 0 } };
+	u32 i;
+
+	fuzz_make_some(world->fuzz, &world->info);
+	for (i = 0; i < sizeof(objects) / sizeof(objects[0]); i++)
+		fuzz_make(world->fuzz, &world->info, &objects[i]);
 }
 
 static void gone(struct world *world, u8 which)
@@ -173,7 +194,7 @@ static void gone(struct world *world, u8 which)
 		/* More than is left, if orphans are in the way. */
 		cgpu_inst_ctl(core, big, sizeof(big) - 1, NULL);
 		cgpu_inst_ctl(core, "destroy id=big", 14, NULL);
-		fuzz_make_some(world->fuzz, &world->info);
+		make_some(world);
 	}
 	fuzz_box(world->fuzz, &world->info);
 }
@@ -186,7 +207,8 @@ int LLVMFuzzerTestOneInput(const u8 *data, size_t bytes)
 	u32 i;
 
 	fuzz_box(world.fuzz, &world.info);
-	fuzz_make_some(world.fuzz, &world.info);
+	world.fuzz->counts = bytes & 1;
+	make_some(&world);
 	while (input.left) {
 		u8 step = take8(&input), which = take8(&input);
 

@@ -119,7 +119,7 @@ static void change(struct world *world, u8 how)
 	snprintf(text, sizeof(text), "%u", how & 8 ? value : value % 6);
 	if (cgpu_tree_lookup(&world->fuzz->core, paths[how % 8], &node) == 0)
 		cgpu_tree_write(&world->fuzz->core, &node, text, strlen(text), NULL);
-	world->fuzz->core.state->settings.enforce = (how & 240) != 240;
+	fuzz_enforce(world->fuzz, (how & 240) != 240);
 }
 
 static u32 status(struct world *world, u8 how)
@@ -180,11 +180,8 @@ int LLVMFuzzerTestOneInput(const u8 *data, size_t bytes)
 		struct world *, u8) = { box, make, make, make, drop, control, change, apply, apply, samples };
 	struct input input = { data, bytes };
 	struct world world = { .fuzz = fuzz_core(), .input = &input };
-	struct cgpu_settings settings = world.fuzz->core.state->settings;
 	u32 n;
 
-	settings.enforce = 1;
-	MUST(cgpu_settings_apply(&world.fuzz->core, &settings) == 0);
 	world.fuzz->ops.clock = clock_of;
 	world.fuzz->ops.round = turn_of;
 	for (n = 0; n < BOXES; n++)

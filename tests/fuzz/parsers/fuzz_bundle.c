@@ -39,6 +39,9 @@ static void read_within(const char *data, size_t bytes, size_t limit)
 	MUST(size == (bytes <= limit ? (long)bytes : -1) && (size < 0) == !text);
 	MUST(size < 0 || memcmp(text, data, bytes) == 0);
 	free(text);
+	/* A folder is no file, and a descriptor that is none cannot be read. */
+	MUST(launcher_read_file(files_folder, limit, &text) == -1 && !text);
+	MUST(launcher_read_file("", limit, &text) == -1 && !text && launcher_read_all(-1, path, 1) == -1);
 }
 
 static void read_part(int fd, size_t bytes, size_t limit)
