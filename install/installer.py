@@ -7,6 +7,7 @@ run again: it does what is not done, and again the step at which it ended.
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -21,6 +22,7 @@ from cgpu.install.checks.finding import EngineKind
 from cgpu.install.commands.upgrade import module
 from cgpu.install.drain import Say
 from cgpu.install.node.machine import Node
+from cgpu.install.obstacles import obstacles
 from cgpu.install.plan import Plan
 from cgpu.install.runner import Runner
 from cgpu.install.steps.engine import Engine
@@ -67,6 +69,7 @@ class Installer:
         missing = _missing(context, planned)
         context.store.tidy()
         if missing:
+            _refuse_obstacles(context, missing)
             context.store.facts.update(facts)
             self._do(context, missing)
         if missing or context.store.command:
@@ -82,7 +85,7 @@ class Installer:
         return bool(missing)
 
     def show_install(self, request: Request) -> Iterator[str]:
-        """Yield what install would do, as diffs and commands. Raises CgpuError."""
+        """Yield what install would do, as diffs and commands, and what prevents it. Raises CgpuError."""
         lines: list[str] = []
         context = self._context(lines.append)
         _, planned, _ = self._plan(context, request)
@@ -92,6 +95,7 @@ class Installer:
             step.do(context)
             yield from lines
             lines.clear()
+        yield from (f"problem: {line}" for line in obstacles(self.root, context.edits))
         yield from (*context.notes, *planned.notes)
         if not missing and not planned.notes:
             yield "nothing to do"
@@ -198,6 +202,15 @@ def _missing(context: Context, planned: Plan) -> list[Step]:
     return [
         step for step in planned.steps if step.name in context.store.unfinished or not step.is_done(context)
     ]
+
+
+def _refuse_obstacles(context: Context, missing: Sequence[Step]) -> None:
+    """Have the steps show what they would edit. Raises CgpuError where a file cannot be changed."""
+    trial = dataclasses.replace(context, show=lambda _: None, edits=[])
+    for step in missing:
+        step.do(trial)
+    if lines := list(obstacles(context.root, trial.edits)):
+        raise CgpuError(f"{'; '.join(lines)}; nothing was changed")
 
 
 def _words(error: Exception) -> str:

@@ -24,8 +24,8 @@ from cgpu.runtime_config.engines.engine import ContainerEngine
 class Context:
     """Objects that the steps of one command share, and the ways in which they change the node.
 
-    show: takes the lines of --dry-run, and nothing is changed then. notes: lines for the end, each once, in
-    their order.
+    show: takes the lines of --dry-run; nothing is changed then, and `edits` has what would be. notes: lines
+    for the end, each once, in their order.
     """
 
     root: Path
@@ -34,6 +34,7 @@ class Context:
     store: Store
     engines: Mapping[str, ContainerEngine]
     show: Callable[[str], None] | None = None
+    edits: list[FileEdit] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
 
     def engine(self, name: str) -> ContainerEngine:
@@ -53,6 +54,7 @@ class Context:
         if self.show is None:
             self.store.write(step, edits)
             return
+        self.edits += edits
         if brief:
             self.show(f"+ {brief}")
         for edit in edits:

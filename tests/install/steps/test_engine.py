@@ -4,6 +4,8 @@
 from __future__ import annotations
 
 import json
+import subprocess
+import sys
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -212,6 +214,51 @@ def test_an_engine_that_does_not_come_up(root: Path) -> None:
     one.uninstall(None)
     assert any("To do: reload whale, which still has its old settings" in line for line in one.notes)
     assert (root / WHALE.path).read_text() == BEFORE
+
+
+# --- places that nobody can write ---
+
+PROTECTED = {
+    "read-only": 'mount --bind "$1/etc/whale" "$1/etc/whale"; mount -o remount,bind,ro "$1/etc/whale"',
+    "immutable": 'chattr +i "$1/etc/whale/whale.conf" || exit 77',
+}
+TRY = """
+import sys
+from pathlib import Path
+from cgpu.errors import CgpuError
+from tests.install.engines import WHALE
+from tests.install.support import DAEMON, installer
+root = Path(sys.argv[1])
+one = installer(root, engines={"whale": WHALE})
+print(*one.show_install(DAEMON), sep="\\n")
+try:
+    one.install(DAEMON)
+except CgpuError as error:
+    print(error)
+"""
+
+
+@pytest.mark.root
+@pytest.mark.parametrize("kind", PROTECTED)
+def test_a_file_that_cannot_be_changed(root: Path, kind: str) -> None:
+    """--dry-run predicts it, and install refuses before it changes anything."""
+    before = snapshot(root)
+    script = f'mount --make-rprivate /; {PROTECTED[kind]}; exec "$2" -c "$3" "$1"'
+    words = ["unshare", "-m", "bash", "-c", script, "x", str(root), sys.executable, TRY]
+    done = subprocess.run(words, capture_output=True, text=True, timeout=240, check=False)
+    subprocess.run(["chattr", "-i", root / WHALE.path], capture_output=True, check=False)
+    if done.returncode == 77:
+        # chattr(1) fails on an overlay, and on tmpfs before Linux 6.6; the file system is the machine's.
+        pytest.skip("this file system has no immutable files")
+    place = {"read-only": f"{root}/etc/whale is on a read-only file system"}.get(
+        kind, f"{root / WHALE.path} is immutable: chattr -i {root / WHALE.path}"
+    )
+    line = f"/etc/whale/whale.conf: cannot be changed: {place}"
+    assert f"problem: {line}" in done.stdout, done.stderr
+    assert any(
+        one.startswith(line) and one.endswith("nothing was changed") for one in done.stdout.splitlines()
+    )
+    assert snapshot(root) == before
 
 
 def test_steps_of_another_version(root: Path) -> None:
