@@ -44,6 +44,7 @@ SUBCOMMANDS = {
     "run": Subcommand(
         "cgpu.run.main", "run a command and all that it starts in a slice, without a container"
     ),
+    "smi": Subcommand("cgpu.smi.main", "show the GPUs, the slices of containers, and their processes"),
     "config": Subcommand("cgpu.install.commands.config", "show, check, set and explain the configuration"),
     "gc": Subcommand("cgpu.install.commands.gc", "remove registrations whose container is gone"),
     "upgrade": Subcommand(
@@ -62,7 +63,6 @@ SUBCOMMANDS = {
 }
 # Words of other programs, with ours for the same.
 MEANT = {
-    "smi": "cgpu-smi",
     "ps": "cgpu-smi",
     "list": "cgpu-smi",
     "ls": "cgpu-smi",

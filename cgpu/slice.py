@@ -27,7 +27,7 @@ class Attribute:
     most: int
     default: int | None = None  # None: a line of inst_ctl must give it, and not as 0
     together: str = SUM  # what a container with several shares of a GPU has: their SUM, or the MOST of them
-    column: str  # its name in JSON and metrics
+    column: str  # its name in JSON, queries and metrics
     option: str = ""  # of `cgpu run`
     asked: str = ""  # its name in a request
     variables: tuple[str, ...] = ()  # that ask for it, as annotations do

@@ -37,7 +37,7 @@ def test_subcommands(words: list[str], capsys: pytest.CaptureFixture[str]) -> No
         status = end.code if isinstance(end.code, int) else 1
     assert status in (2, 125)
     line = capsys.readouterr().err
-    assert line.startswith(f"cgpu {words[0]}")
+    assert line.startswith((f"cgpu {words[0]}", f"cgpu-{words[0]}"))
     assert line.count("\n") == 1
     assert "--help" in line or "expected: " in line
 
@@ -110,12 +110,12 @@ def test_examples(name: str) -> None:
     parser = PARSERS[name]
     assert isinstance(parser, Parser)
     assert parser.examples
-    shown = parser.format_help()
+    shown, program = parser.format_help(), parser.prog.split()
     for line in parser.examples:
         assert f"\n  {line}\n" in shown
         words = shlex.split(line.partition(" -- ")[0])
-        assert words[: len(name.split())] == name.split()
-        parser.parse_args(words[len(name.split()) :] + (["--", "x"] if "record" in words else []))
+        assert words[: len(program)] == program
+        parser.parse_args(words[len(program) :] + (["--", "x"] if "record" in words else []))
 
 
 NOBODY = ["setpriv", "--reuid=65534", "--regid=65534", "--clear-groups"]

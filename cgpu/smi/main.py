@@ -20,9 +20,10 @@ from cgpu.client.tree import Tree
 from cgpu.config import effective
 from cgpu.errors import CgpuError, show
 from cgpu.smi import render
+from cgpu.smi.details import details
 from cgpu.smi.names import SHORT_WAIT_S, WAIT_S, Directory
 from cgpu.smi.node import Versions, described, engine_of
-from cgpu.smi.options import PROGRAM, parsed, parser
+from cgpu.smi.options import NO_HEADER, NO_UNITS, PROGRAM, parsed, parser
 from cgpu.smi.publish import NOTHING, publish, published
 from cgpu.smi.table import table
 
@@ -61,8 +62,11 @@ def formatted(options: argparse.Namespace, shot: Shot, *, first: bool) -> str:
     stamp = now.astimezone(UTC).isoformat(timespec="milliseconds")
     if options.json:
         return render.as_json(*of, stamp, compact=options.loop is not None)
-    if options.csv:
-        return render.as_csv(shot.cards, stamp, header=first)
+    if options.query:
+        header, units = (word not in options.format for word in (NO_HEADER, NO_UNITS))
+        return render.as_csv(shot.cards, stamp, options.query, header=header and first, units=units)
+    if options.query is not None:
+        return details(render.document(*of, stamp))
     shown = table(*of, now, get_terminal_size().columns)
     return shown if first else "\n" + shown
 
@@ -107,12 +111,12 @@ def source(options: argparse.Namespace) -> Iterator[Shot]:
     return samples(options, Tree(options.tree or paths.tree(effective.load().tree)))
 
 
-def watch(options: argparse.Namespace, taken: Iterator[Shot]) -> None:
-    """Print samples, one or until interrupted. Raises CgpuError."""
-    for number, one in enumerate(taken):
-        sys.stdout.write(formatted(options, one, first=number == 0))
+def watch(options: argparse.Namespace, count: int | None) -> None:
+    """Print samples, so many or until interrupted. Raises CgpuError."""
+    for number, one in enumerate(source(options), 1):
+        sys.stdout.write(formatted(options, one, first=number == 1))
         sys.stdout.flush()
-        if options.loop is None:
+        if number == count:
             return
         sleep(options.loop)
 
@@ -124,7 +128,7 @@ def run(options: argparse.Namespace) -> None:
         publish()
         print(f"cgpu-smi: {NOTHING}")
     else:
-        watch(options, source(options))
+        watch(options, 1 if options.loop is None else None)
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

@@ -1,18 +1,19 @@
 # SPDX-License-Identifier: Apache-2.0
-"""One sample of the GPUs as JSON and as --csv. Pure: records in, text out."""
+"""One sample of the GPUs as JSON and as CSV. Pure: records in, text out."""
 
 from __future__ import annotations
 
 import csv
 import io
 import json
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 
 from cgpu.client.cards import Card, Container
 from cgpu.client.scheduling import GATES, TIME_SLICES
 from cgpu.errors import one_line
 from cgpu.slice import BESIDE_MEMORY
 from cgpu.smi.node import Versions
+from cgpu.smi.text import UNITS
 
 JSON_VERSION = 1
 """Version of the form: it changes when a reader of this one would go wrong, not with an added key."""
@@ -26,6 +27,14 @@ FIELDS = (
     "limit_percent",
     "memory_used_bytes",
     "memory_allocated_bytes",
+)
+"""Columns of --csv."""
+QUERY_FIELDS = (
+    *FIELDS,
+    "memory_peak_bytes",
+    *(one.column for one in BESIDE_MEMORY),
+    "time_used_ns",
+    "time_throttled_ns",
 )
 
 
@@ -100,32 +109,47 @@ def rounded(share: float | None) -> float | None:
     return None if share is None else round(share, 1)
 
 
-def as_json(cards: tuple[Card, ...], versions: Versions, time: str, *, compact: bool) -> str:
-    """Return the sample as JSON: indented, or on one line so that many samples can be read line by line."""
-    document = {
-        "version": JSON_VERSION,
+def document(cards: tuple[Card, ...], versions: Versions, time: str) -> dict[str, object]:
+    """Return the sample as a JSON object without the version of its form."""
+    return {
         "time": time,
         "engine": versions.engine,
         "driver_version": versions.driver,
         "gpus": [card_object(card) for card in cards],
     }
-    return json.dumps(document, indent=None if compact else 2) + "\n"
 
 
-def as_csv(cards: tuple[Card, ...], time: str, *, header: bool) -> str:
+def as_json(cards: tuple[Card, ...], versions: Versions, time: str, *, compact: bool) -> str:
+    """Return the sample as JSON: indented, or on one line so that many samples can be read line by line."""
+    versioned = {"version": JSON_VERSION, **document(cards, versions, time)}
+    return json.dumps(versioned, indent=None if compact else 2) + "\n"
+
+
+def as_csv(
+    cards: tuple[Card, ...], time: str, fields: Sequence[str] = FIELDS, *, header: bool, units: bool = False
+) -> str:
     """Return the sample as CSV, one line per container. An unknown value is an empty field."""
     stream = io.StringIO()
     writer = csv.writer(stream, lineterminator="\n")
     if header:
-        writer.writerow(FIELDS)
-    writer.writerows(csv_rows(cards, time))
+        writer.writerow(fields)
+    for row in csv_rows(cards, time):
+        writer.writerow([csv_cell(name, row[name], units=units) for name in fields])
     return stream.getvalue()
 
 
-def csv_rows(cards: tuple[Card, ...], time: str) -> Iterator[tuple[object, ...]]:
-    """Yield the fields of every container. A name is escaped: the reader may be a terminal."""
+def csv_rows(cards: tuple[Card, ...], time: str) -> Iterator[Mapping[str, object]]:
+    """Yield the fields of every container by their names."""
     for card in cards:
+        of_card = {"time": time, "gpu": card.index, "gpu_uuid": card.stat.uuid}
         for one in card.containers:
-            shares = (rounded(one.utilisation), rounded(one.limit))
-            texts = (card.stat.uuid, one.stat.id, None if one.name is None else one_line(one.name))
-            yield (time, card.index, *texts, *shares, one.stat.used, one.stat.slice.memsize)
+            yield {**of_card, "container": one.stat.id, **container_object(one)}
+
+
+def csv_cell(name: str, value: object, *, units: bool) -> str:
+    """Return a value as CSV has it. A container's name is escaped: the reader may be a terminal."""
+    if value is None:
+        return ""
+    text = str(value).lower() if isinstance(value, bool) else one_line(str(value))
+    unit = UNITS.get(name.rpartition("_")[2])
+    return f"{text} {unit}" if units and unit else text

@@ -8,6 +8,8 @@ from cgpu.errors import one_line
 MIB = 1 << 20
 UNKNOWN = "N/A"
 DOTS = "..."
+UNITS = {"bytes": "B", "percent": "%", "ns": "ns", "seconds": "s"}
+"""By the last word of a name in JSON and CSV."""
 
 
 def cut(text: str, width: int) -> str:

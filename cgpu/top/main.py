@@ -9,31 +9,31 @@ import sys
 from collections.abc import Sequence
 
 from cgpu.arguments import Parser, exit_status, seconds
+from cgpu.client.tree import is_whole
 from cgpu.errors import CgpuError
-from cgpu.smi.main import source
+from cgpu.smi.main import source, watch
 
 DELAY_S = 2.0
 LEAST_DELAY_S, MOST_DELAY_S = 1, 3600  # the engine's figures can be a second old
-NO_TERMINAL = "standard input and output are not a terminal that can show a screen; as text: cgpu-smi -l 2"
 MISSING = (
     "the Python package textual is missing; install it: pip install 'opencgpu[top]'; "
-    "without it, as text: cgpu-smi -l 2"
+    "without it, as text: cgpu top -n 1"
 )
+
+
+def view_count(text: str) -> int:
+    """Read how many views are wanted. Raises ArgumentTypeError."""
+    if not is_whole(text) or int(text) == 0:
+        raise argparse.ArgumentTypeError(f"{text!r}: expected a number of views, such as 1")
+    return int(text)
 
 
 def parser() -> argparse.ArgumentParser:
     made = Parser(
         prog="cgpu top",
         description="Show cards and slices live in the terminal, with bars and short histories.",
-        examples=("cgpu top", "cgpu top -i 0 -d 5"),
-        meant={
-            "-b": "cgpu-smi -l 2",
-            "--batch": "cgpu-smi -l 2",
-            "-n": "cgpu-smi -l 2",
-            "--once": "cgpu-smi",
-            "-l": "--delay",
-            "--id": "--gpu",
-        },
+        examples=("cgpu top", "cgpu top -i 0 -d 5", "cgpu top -n 1"),
+        meant={"-b": "-n", "--batch": "-n", "--once": "-n 1", "-l": "--delay", "--id": "--gpu"},
     )
     made.add_argument(
         "-d",
@@ -45,6 +45,13 @@ def parser() -> argparse.ArgumentParser:
         help=f"seconds between two views (default {DELAY_S:g})",
     )
     made.add_argument(
+        "-n",
+        "--count",
+        metavar="NUMBER",
+        type=view_count,
+        help="so many views as text, and end; without a terminal the views are text until an interrupt",
+    )
+    made.add_argument(
         "-i", "--gpu", metavar="GPU", help="only this GPU: its index, or its UUID or the start of it"
     )
     made.add_argument("--tree", metavar="DIR", help="the engine's tree, where it is not the usual one")
@@ -53,8 +60,10 @@ def parser() -> argparse.ArgumentParser:
 
 def run(options: argparse.Namespace) -> None:
     """Do what the options say. Raises CgpuError."""
-    if not (sys.stdin.isatty() and sys.stdout.isatty()) or os.environ.get("TERM", "dumb") == "dumb":
-        raise CgpuError(NO_TERMINAL)
+    has_terminal = sys.stdin.isatty() and sys.stdout.isatty() and os.environ.get("TERM", "dumb") != "dumb"
+    if options.count is not None or not has_terminal:
+        watch(argparse.Namespace(**vars(options), json=False, query=None), options.count)
+        return
     # A mistake in the words of the call, or no engine at the start, is one line and no screen.
     next(source(options))
     try:

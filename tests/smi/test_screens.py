@@ -9,9 +9,11 @@ from pathlib import Path
 
 import pytest
 
+from cgpu import main as cgpu
 from cgpu import paths
 from cgpu.client import cards
 from cgpu.smi import main as smi
+from cgpu.smi.render import FIELDS
 
 GOLDEN = Path(__file__).with_name("golden")
 TIME = re.compile(r"\d{4}-\d\d-\d\dT[\d:.]+\+00:00|\w{3} \w{3} [ \d]\d [\d:]{8} \d{4}")
@@ -61,11 +63,32 @@ def screen(capsys: pytest.CaptureFixture[str], *arguments: str) -> str:
         ("table.txt", []),
         ("look.json", ["--json"]),
         ("look.csv", ["--csv"]),
+        ("details.txt", ["-q"]),
+        ("query.csv", ["--query=gpu,name,memory_used_bytes,limit_percent,high_priority", "--format=csv"]),
     ],
 )
 def test_screen(tree: Path, capsys: pytest.CaptureFixture[str], golden: str, options: list[str]) -> None:
     """The output is the kept one, character by character."""
     assert screen(capsys, "--tree", str(tree), *options) == (GOLDEN / golden).read_text()
+
+
+@pytest.mark.parametrize(
+    ("words", "golden"),
+    [
+        ("-q --format=csv,nounits", slice(None)),
+        (f"--query={','.join(FIELDS)} --format=csv,noheader,nounits", slice(1, None)),
+    ],
+)
+def test_query_is_csv(tree: Path, capsys: pytest.CaptureFixture[str], words: str, golden: slice) -> None:
+    """A query of the usual fields without units has the lines of --csv, the header as it was asked for."""
+    lines = (GOLDEN / "look.csv").read_text().splitlines()
+    assert screen(capsys, "--tree", str(tree), *words.split()).splitlines() == lines[golden]
+
+
+def test_the_second_name(tree: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """`cgpu smi` is cgpu-smi."""
+    assert cgpu.main(["smi", "--tree", str(tree), "--csv"]) == 0
+    assert TIME.sub("TIME", capsys.readouterr().out) == (GOLDEN / "look.csv").read_text()
 
 
 def test_a_card_without_slices(tree: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -137,6 +160,9 @@ def test_no_engine(tmp_path: Path, capsys: pytest.CaptureFixture[str], left: str
         "--json --csv",
         "extra",
         "--publish -l 1",
+        "--format=csv",
+        "--query=",
+        "--query=name --csv",
     ],
 )
 def test_usage(arguments: str, capsys: pytest.CaptureFixture[str]) -> None:

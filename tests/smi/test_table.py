@@ -15,8 +15,9 @@ from cgpu.client.cards import Card, Container, Process
 from cgpu.client.stat import SliceStat
 from cgpu.errors import one_line
 from cgpu.slice import Slice
+from cgpu.smi.details import details
 from cgpu.smi.node import Versions
-from cgpu.smi.render import as_csv
+from cgpu.smi.render import as_csv, document
 from cgpu.smi.table import LEAST, MOST, table
 from cgpu.smi.text import called
 from tests.cards import card
@@ -73,6 +74,14 @@ def test_any_sample(cards: list[Card], engine: str, columns: int) -> None:
     assert LEAST <= width <= max(LEAST, min(columns - 1, MOST))
     assert all(line.isascii() and line.isprintable() for line in lines)
     assert all(line[0] in "|+" and line[-1] in "|+" for line in lines if line)
+
+
+@given(st.lists(CARD, max_size=2), TEXT)
+def test_any_details(cards: list[Card], engine: str) -> None:
+    """Each line of the details is printable, and no name begins one."""
+    lines = details(document(tuple(cards), Versions(engine), "now")).splitlines()
+    assert all(line.isascii() and line.isprintable() for line in lines)
+    assert sum(line.startswith("GPU ") for line in lines) == len(cards)
 
 
 @given(TEXT)

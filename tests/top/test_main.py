@@ -54,11 +54,34 @@ def test_terminal(tree: Path, key: bytes) -> None:
 
 
 def test_no_terminal(tree: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """Without a terminal, and on a dumb one, one line names the command that prints text."""
-    assert top.main(["--tree", str(tree)]) == 1
-    assert capsys.readouterr().err.endswith("; as text: cgpu-smi -l 2\n")
-    status, seen = in_terminal(["--tree", str(tree)], b"never", b"", TERM="dumb")
-    assert (status, seen.count(b"\n")) == (1, 1)
+    """Without a terminal, and on a dumb one, each view is cgpu-smi's table, until an interrupt ends it."""
+    assert top.main(["--tree", str(tree), "-n", "2", "-d", "1"]) == 0
+    first, second = capsys.readouterr().out.split("CGPU-SMI")[1:]
+    assert TRAINER[:12] in first
+    assert TRAINER[:12] in second
+    status, seen = in_terminal(["--tree", str(tree)], TRAINER[:12].encode(), b"\x03", TERM="dumb")
+    assert status == 0
+    assert b"CGPU-SMI" in seen
+    assert b"\x1b" not in seen
+
+
+def test_views_in_a_terminal(tree: Path) -> None:
+    """A number of views is text in a terminal, too."""
+    status, seen = in_terminal(["--tree", str(tree), "-n", "1"], b"never", b"")
+    assert (status, seen.count(b"CGPU-SMI")) == (0, 1)
+    assert b"\x1b" not in seen
+
+
+def test_a_reader_that_goes(tree: Path) -> None:
+    """A pipe that is closed ends it quietly, as SIGPIPE ends other programs."""
+    words = [*COMMAND, "--tree", str(tree), "-d", "1"]
+    with subprocess.Popen(words, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as running:
+        assert running.stdout is not None
+        assert running.stderr is not None
+        running.stdout.readline()
+        running.stdout.close()
+        assert running.wait(timeout=240) == 141
+        assert running.stderr.read() == b""
 
 
 def test_no_engine(tmp_path: Path) -> None:
@@ -69,7 +92,7 @@ def test_no_engine(tmp_path: Path) -> None:
     assert seen.count(b"\n") == 1
 
 
-@pytest.mark.parametrize("words", [["-d", "0"], ["-d", "nan"], ["--batch", "2"]])
+@pytest.mark.parametrize("words", [["-d", "0"], ["-d", "nan"], ["--batch", "2"], ["-n", "0"], ["-n", "x"]])
 def test_wrong_usage(words: list[str], capsys: pytest.CaptureFixture[str]) -> None:
     """Status 2 and one line."""
     with pytest.raises(SystemExit) as ended:
