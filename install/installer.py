@@ -21,6 +21,7 @@ from cgpu.install.checks import DesiredState, Finding, preflight
 from cgpu.install.checks.finding import EngineKind
 from cgpu.install.commands.upgrade import module
 from cgpu.install.drain import Say
+from cgpu.install.node.facts import driver
 from cgpu.install.node.machine import Node
 from cgpu.install.obstacles import obstacles
 from cgpu.install.plan import Plan
@@ -178,6 +179,8 @@ class Installer:
             self.say(note)
 
     def _plan(self, context: Context, request: Request) -> tuple[EngineKind, Plan, dict[str, Any]]:
+        asked = driver.with_mig(context.node.driver, self.root)
+        context.node = dataclasses.replace(context.node, driver=asked)
         names = runtimes.choose(context, request.runtimes)
         engine = choose_engine(context, request.engine, names)
         self._check(preflight(context.node, DesiredState(engine, runtimes.automatic(names))))

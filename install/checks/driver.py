@@ -72,7 +72,7 @@ def firmware(node: Node) -> list[Finding]:
 
 
 def mig(node: Node) -> list[Finding]:
-    """Cards that are cut into MIG devices."""
+    """Cards in MIG mode."""
     cards = node.driver.cards
     if not cards:
         return skipped("mig", "the driver shows no card")

@@ -28,7 +28,7 @@ class Node:
 def gather(root: Path = Path("/")) -> Node:
     """Gather the facts of the machine below a root. Changes nothing; an unknown fact is None.
 
-    Programs and NVIDIA's library are asked only where the root is this machine's own.
+    Programs are asked only where the root is this machine's own.
     """
     running = programs.processes(root)
     found = kernel.gather(root)

@@ -15,6 +15,7 @@ from cgpu.config.load import check
 from cgpu.errors import CgpuError
 from cgpu.install.commands.config import replace_value
 from cgpu.install.installer import OPEN, Request, choose_engine
+from cgpu.install.node.facts import driver
 from cgpu.install.node.machine import Node
 from cgpu.install.our_files import first_configuration, modprobe_settings, unit
 from cgpu.install.places import program
@@ -22,6 +23,7 @@ from cgpu.install.steps.step import Context
 from cgpu.install.store import Store
 from cgpu.runtime_config.oci_runtime.lowlevel import LAUNCHER
 from tests.install.engines import ENGINES, Lines
+from tests.install.machine import card
 from tests.install.support import DAEMON, System, facts, installer, is_draining, snapshot
 
 
@@ -39,6 +41,22 @@ def test_the_first_configuration_changes_nothing() -> None:
     document = yaml.safe_load("\n".join(open_lines))
     assert check(document, "config.yaml").to_dict() == Effective().to_dict()
     assert set(document) == set(Effective().to_dict())
+
+
+def test_a_card_in_mig_mode(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A card in MIG mode is named before anything is changed; where it is the only one, nothing is."""
+    cut, other = card(mig=True), card(bus="0000:02:00.0")
+    text = "0000:01:00.0 (NVIDIA A10): in MIG mode, cannot be sliced"
+    monkeypatch.setattr(driver, "with_mig", lambda found, _: replace(found, cards=(cut, other)))
+    one = installer(root)
+    assert list(one.show_install(DAEMON))
+    assert f"warning: {text}; the other cards can: nvidia-smi -i GPU-5a1f -mig 0" in one.notes
+    monkeypatch.setattr(driver, "with_mig", lambda found, _: replace(found, cards=(cut,)))
+    before = snapshot(root)
+    with pytest.raises(CgpuError, match="this node is not ready, see above: mig; nothing was changed"):
+        one.install(DAEMON)
+    assert f"problem: {text}: nvidia-smi -i GPU-5a1f -mig 0" in one.notes
+    assert snapshot(root) == before
 
 
 def test_units_start_our_own_commands() -> None:

@@ -1,16 +1,17 @@
 # SPDX-License-Identifier: Apache-2.0
-"""NVIDIA's driver and its cards, as they show themselves below /proc."""
+"""NVIDIA's driver and its cards, as they show themselves below /proc, and MIG by nvidia-smi."""
 
 from __future__ import annotations
 
 import json
 import re
-from dataclasses import dataclass
+import stat
+from dataclasses import dataclass, replace
 from functools import cache
 from pathlib import Path
 
 import cgpu
-from cgpu.install.node.facts import files
+from cgpu.install.node.facts import files, programs
 
 TABLE = Path(cgpu.__file__).resolve().parent / "kmod" / "abi" / "nvidia.json"
 DRIVER = "/proc/driver/nvidia"
@@ -18,11 +19,16 @@ VERSION = re.compile(r"Kernel Module\s+(?:for \S+\s+)?(\d+(?:\.\d+)+)")
 MAX_CARDS = 64
 INSTANCE = re.compile(r"gi\d+")
 OPEN, PROPRIETARY = "open", "proprietary"
+MIG_MODES = ("--query-gpu=pci.bus_id,mig.mode.current", "--format=csv,noheader")
+SMI_S = 10.0  # it may have to start each idle card
 
 
 @dataclass(frozen=True, slots=True)
 class Card:
-    """One card. firmware: None where the driver runs it without; mig: whether it is cut into instances."""
+    """One card. firmware: None where the driver runs it without.
+
+    mig: whether it is cut into instances, or by with_mig() whether it is in MIG mode.
+    """
 
     bus: str
     model: str
@@ -61,6 +67,37 @@ def gather(root: Path, release: str | None) -> Driver:
         uvm="nvidia-uvm" in (files.text(root, "/proc/devices") or "").split(),
         cards=cards,
     )
+
+
+def with_mig(found: Driver, root: Path) -> Driver:
+    """Return the driver with each card marked that nvidia-smi says is in MIG mode.
+
+    /proc shows nothing of a card in MIG mode without instances. NVIDIA's library stays out of this process.
+    """
+    path = programs.find(root, "nvidia-smi") if str(root) == "/" and found.cards else None
+    asked = (
+        programs.output(str(path), *MIG_MODES, timeout_s=SMI_S) if path and _is_roots_alone(path) else None
+    )
+    rows = (line.partition(",") for line in (asked or "").splitlines())
+    cut = {_place(bus.strip()) for bus, _, mode in rows if mode.strip() == "Enabled"}
+    return replace(
+        found, cards=tuple(replace(card, mig=card.mig or _place(card.bus) in cut) for card in found.cards)
+    )
+
+
+def _is_roots_alone(path: Path) -> bool:
+    """Return whether only root can replace or change a program, which root is about to run."""
+    try:
+        real = path.resolve(strict=True)
+        found = [one.stat() for one in (real, real.parent)]
+    except OSError:
+        return False
+    return not any(one.st_uid or one.st_mode & (stat.S_IWGRP | stat.S_IWOTH) for one in found)
+
+
+def _place(bus: str) -> str:
+    """Return a place on the bus as nvidia-smi writes it: /proc has four digits less of the domain."""
+    return bus.upper().rjust(len("00000000:00:00.0"), "0")
 
 
 @cache

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -25,6 +26,7 @@ from tests.install.machine import (
     OPTIONS,
     RELEASE,
     UNIFIED,
+    card,
     program,
     sound,
     write,
@@ -148,6 +150,60 @@ def test_card_without_firmware_and_with_instances(tmp_path: Path) -> None:
     found = driver.gather(tmp_path, None)
     assert [(one.firmware, one.mig) for one in found.cards] == [(None, True)]
     assert not found.known
+
+
+def nvidia_smi(folder: Path, script: str) -> Path:
+    """Write a program in the place of NVIDIA's."""
+    path = folder / "nvidia-smi"
+    path.write_text(f"#!/bin/sh\n{script}\n")
+    path.chmod(0o755)
+    return path
+
+
+ENABLED = 'test "$*" = "--query-gpu=pci.bus_id,mig.mode.current --format=csv,noheader" || exit 1\n'
+ENABLED += (
+    'echo "00000000:01:00.0, [N/A]"; echo "00000000:C1:00.0, Enabled"; echo "00000000:C2:00.0, Disabled"'
+)
+
+
+def mig_modes() -> list[bool]:
+    """Return for four cards, the first with instances, whether they are taken to be in MIG mode."""
+    places = {"0000:00:00.0": True, "0000:01:00.0": False, "0000:c1:00.0": False, "0000:c2:00.0": False}
+    cards = tuple(card(bus=bus, mig=is_cut) for bus, is_cut in places.items())
+    found = replace(driver.gather(Path("/nowhere"), None), cards=cards)
+    return [one.mig for one in driver.with_mig(found, Path("/")).cards]
+
+
+@pytest.mark.root
+@pytest.mark.parametrize(
+    ("script", "mode", "in_mig"),
+    [
+        (ENABLED, 0o755, True),
+        (ENABLED, 0o775, False),
+        (f"{ENABLED}; exit 9", 0o755, False),
+        ("echo Enabled; echo ,; echo", 0o755, False),
+        (f"{ENABLED}; sleep 60", 0o755, False),
+        (None, 0o755, False),
+    ],
+)
+def test_mig_without_instances(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, script: str | None, mode: int, *, in_mig: bool
+) -> None:
+    """nvidia-smi knows of it; one that fails, hangs, is not there, or that others may write, says nothing."""
+    monkeypatch.setattr(programs, "SEARCH", (str(tmp_path),))
+    monkeypatch.setattr(driver, "SMI_S", 1.0)
+    if script is not None:
+        nvidia_smi(tmp_path, script).chmod(mode)
+    assert mig_modes() == [True, False, in_mig, False]
+
+
+@pytest.mark.root
+def test_nvidia_smi_in_a_folder_of_others(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A program that others can replace is not run."""
+    monkeypatch.setattr(programs, "SEARCH", (str(tmp_path),))
+    nvidia_smi(tmp_path, ENABLED)
+    tmp_path.chmod(0o777)
+    assert mig_modes() == [True, False, False, False]
 
 
 @pytest.mark.parametrize(
