@@ -36,6 +36,7 @@ TREE_DAEMON = "/run/cgpu_km"
 TREES = (TREE_MODULE, TREE_DAEMON)
 
 PARAMETERS = "/sys/module/cgpu_km/parameters"
+DRIVER_MODULE = "/sys/module/nvidia"  # there while NVIDIA's driver is loaded
 CONFIGURED = PARAMETERS + "/configured"
 DEVICES = "/proc/devices"
 # Device nodes by number.

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 
 from cgpu import __version__, cdi_devices, paths
 from cgpu.arguments import Parser
+from cgpu.check_driver.run import DEV, assure_unknown
 from cgpu.client.tree import EngineDownError, Tree
 from cgpu.config import effective, refused
 from cgpu.config.load import load, write_effective
@@ -84,6 +85,7 @@ def apply(config: Effective) -> None:
         _write_effective(config)
         undo.pop_all()
     _publish_devices(tree)
+    _check_driver()
     try:
         Path(paths.CONFIGURED).write_text("Y")
     except OSError as error:
@@ -140,6 +142,18 @@ def _set_parameter(key: str, given: str | int, undo: contextlib.ExitStack) -> No
 def _restore(path: Path, text: str) -> None:
     with contextlib.suppress(OSError):
         path.write_text(text)
+
+
+def _check_driver() -> None:
+    """Check a driver that is not in the table; where it passes, name it to the module. Raises CgpuError."""
+    if not Path(paths.DRIVER_MODULE).exists():
+        return
+    outcome = assure_unknown(DEV)
+    if not outcome.known:
+        try:
+            Path(paths.PARAMETERS, "driver_checked").write_text(outcome.driver)
+        except OSError as error:
+            raise CgpuError(f"driver_checked: cannot be written: {error.strerror}") from error
 
 
 def _publish_devices(tree: Tree) -> None:

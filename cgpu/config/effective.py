@@ -38,7 +38,7 @@ DEFAULTS: dict[str, Value] = {
     "slice_us": 2000,
     "allow_zero_weight": False,
     "enforce": True,
-    "allow_unknown_driver": False,
+    "allow_unknown_driver": True,
     "managed_memory": True,
     "context_memory": 100663296,
     "count_pages": True,

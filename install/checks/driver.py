@@ -31,7 +31,7 @@ def version(node: Node, *, allow_unknown: bool = False) -> list[Finding]:
     if allow_unknown:
         return warning(
             "driver",
-            f"NVIDIA {driver.loaded} is not in the table of known drivers; allow_unknown_driver lets it pass",
+            f"NVIDIA {driver.loaded} is not in the table: served provisionally, where its check passes",
             "cgpu check-driver",
         )
     return problem(

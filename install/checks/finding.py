@@ -33,7 +33,7 @@ class DesiredState:
 
     engine: EngineKind
     runtimes: tuple[str, ...] = ()
-    allow_unknown_driver: bool = False
+    allow_unknown_driver: bool = True
 
 
 def ok(name: str, text: str) -> list[Finding]:

@@ -139,7 +139,7 @@ def _run(options: argparse.Namespace) -> int:
 
 def examine(now: NodeReport) -> list[Finding]:
     """Return every finding: first of the machine, then of what OpenCGPU is on it."""
-    allowed = now.wanted is not None and now.wanted.allow_unknown_driver
+    allowed = now.wanted is None or now.wanted.allow_unknown_driver
     found = preflight(now.node, DesiredState(now.kind, (), allowed))
     if now.status is not None and now.status.get("simulate"):
         text = f"simulated cards: {now.status['simulate']}"

@@ -196,7 +196,9 @@ def _driver(now: NodeReport) -> str:
     driver = now.node.driver
     if driver.loaded is None:
         return "installed, not loaded" if driver.installed else "none"
-    return f"NVIDIA {driver.loaded}, {driver.kind}" + ("" if driver.known else ", not in the table")
+    known = "" if driver.known else ", not in the table"
+    served = ": served provisionally, by older layouts" if now.node.ours.provisional else ""
+    return f"NVIDIA {driver.loaded}, {driver.kind}{known}{served}"
 
 
 def _card(card: Card) -> Iterator[str]:

@@ -170,7 +170,8 @@ def header(data: Json) -> str:
     out += [f"\tuint16_t {name};" for name in data["behaviours"]]
     out += [
         "};",
-        "struct nv_abi_version { uint16_t major, minor, patch, layout; };",
+        "/* verified: compared with the version's own headers. */",
+        "struct nv_abi_version { uint16_t major, minor, patch, layout, verified; };",
         *(f"#define NV_CLASS_{verdict.upper()} {i}" for i, verdict in enumerate(VERDICTS)),
         f"enum nv_class_by {{ {', '.join('NV_CLASS_BY_' + by.upper() for by in JUDGES)}, NV_CLASS_JUDGES }};",
         "/* served: a driver of the table makes it. status: of a refusal, or by an older call. */",
@@ -266,7 +267,7 @@ def source(data: Json, judged: Json, classes: Json) -> str:
         row = tuple(struct_row(struct, tag) for struct in data["structs"].values())
         row += (tuple(int(holds_at(behaviour, tag)) for behaviour in data["behaviours"].values()),)
         index = layouts.setdefault(row, len(layouts))
-        versions.append((*version_key(tag), index))
+        versions.append((*version_key(tag), index, int(tag not in data["unverified"])))
     out = [NOTICE.format(DATA.name), '#include "nv_abi.h"']
     out.append("const struct nv_abi nv_abi_layouts[] = {")
     for row in layouts:
@@ -274,7 +275,7 @@ def source(data: Json, judged: Json, classes: Json) -> str:
         out.append(f"\t{{ {', '.join([*members, *map(str, row[-1])])} }},")
     out.append("};")
     out.append("const struct nv_abi_version nv_abi_versions[] = {")
-    out += [f"\t{{ {major}, {minor}, {patch}, {index} }}," for major, minor, patch, index in versions]
+    out += [f"\t{{ {', '.join(map(str, row))} }}," for row in versions]
     out.append("};")
     out.append(f"const unsigned int nv_abi_version_count = {len(versions)};")
     out += class_table(data, classes)

@@ -8,7 +8,7 @@ import itertools
 import pytest
 
 from cgpu.check_driver.run import run
-from tests.check_driver.tables import first_versions, version_above, version_below
+from tests.check_driver.tables import TABLE, first_versions, version_above, version_below
 from tests.sim.conftest import Start
 from tests.sim.support import Sim
 
@@ -35,6 +35,11 @@ CAUGHT = {
     "615.71.09": "identity of the card",
 }
 
+# Versions that differ from the one before in nothing that a check asks for, and why that grants nothing.
+UNASKED = {"515.86.01": "the size of processes' samples: the driver refuses a call of another size"}
+
+PAIRS = [pair for pair in itertools.pairwise(FIRST) if pair[1] not in UNASKED]
+
 
 def says(start: Start, plays: str, version: str) -> Sim:
     """Start a driver that has one version's layouts and tells another."""
@@ -46,14 +51,15 @@ def test_own_version(start: Start, version: str) -> None:
     """Every set of layouts passes all checks under its own version, and leaves the card empty."""
     sim = start("T4:2", version)
     outcome = run(str(sim.mount))
-    assert (outcome.driver, outcome.known, outcome.table) == (version, True, version)
+    verified = version not in TABLE["unverified"]
+    assert (outcome.driver, outcome.known, outcome.table) == (version, verified, version)
     assert [check for check in outcome.checks if check.verdict != "passed"] == []
     assert {check.card for check in outcome.checks} == {f"{sim.mount}/nvidia0", f"{sim.mount}/nvidia1"}
     assert sim.settles(0, 0)
     assert sim.settles(1, 0)
 
 
-@pytest.mark.parametrize(("older", "newer"), list(itertools.pairwise(FIRST)))
+@pytest.mark.parametrize(("older", "newer"), PAIRS)
 def test_unknown_version_with_newer_layouts(start: Start, older: str, newer: str) -> None:
     """An unknown version that has the layouts of the next newer one is caught, and the card is left empty."""
     sim = says(start, newer, version_below(newer))
@@ -63,7 +69,7 @@ def test_unknown_version_with_newer_layouts(start: Start, older: str, newer: str
     assert sim.settles(0, 0)
 
 
-@pytest.mark.parametrize(("older", "newer"), list(itertools.pairwise(FIRST))[::4])
+@pytest.mark.parametrize(("older", "newer"), PAIRS[::4])
 def test_unknown_version_with_older_layouts(start: Start, older: str, newer: str) -> None:
     """An unknown version that still has the layouts before is caught as well."""
     sim = says(start, older, version_above(newer))

@@ -11,6 +11,7 @@ import pytest
 
 from cgpu import paths
 from cgpu.cdi_devices import specification
+from cgpu.check_driver.run import CheckError, Outcome
 from cgpu.config import apply, effective
 from tests.client.support import T4, PlainTree, uuid
 from tests.refusal import has_parts
@@ -26,7 +27,7 @@ def module(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> PlainTree:
         (tree.path / gpu / "prio_ratio").write_text("80\n")
     parameters = tmp_path / "parameters"
     parameters.mkdir()
-    defaults = {"enforce": "Y", "allow_zero_weight": "N", "allow_unknown_driver": "N", "managed_memory": "Y"}
+    defaults = {"enforce": "Y", "allow_zero_weight": "N", "allow_unknown_driver": "Y", "managed_memory": "Y"}
     defaults |= {"context_memory": "100663296", "drift_tolerance": "536870912", "drift_reaction": "report"}
     defaults |= {"count_pages": "Y", "page_margin": "16777216", "slice_us": "2000", "configured": "N"}
     for name, value in defaults.items():
@@ -35,6 +36,7 @@ def module(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> PlainTree:
         "TREE_MODULE": tree.path,
         "TREE_DAEMON": tmp_path / "daemon",
         "PARAMETERS": parameters,
+        "DRIVER_MODULE": tmp_path / "none",
         "CONFIGURED": parameters / "configured",
         "EFFECTIVE": tmp_path / "run" / "config.json",
         "CDI_DEVICES": tmp_path / "cdi" / "opencgpu.json",
@@ -197,3 +199,30 @@ def test_the_engine_that_comes_back(tmp_path: Path, monkeypatch: pytest.MonkeyPa
     (release / "modules.dep").write_text("updates/dkms/cgpu_km.ko.xz:\n")
     assert paths.start_command(paths.TREE_DAEMON) == "modprobe cgpu_km"
     assert paths.start_command("/elsewhere") == paths.daemon_command("start")
+
+
+@pytest.mark.parametrize(("known", "told"), [(False, "999.1"), (True, "")])
+def test_a_driver_outside_of_the_table_is_checked(
+    module: PlainTree, give: Give, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, known: bool, told: str
+) -> None:
+    """The module gets the version that has passed; of a driver of the table it is told nothing."""
+    checked = tmp_path / "parameters" / "driver_checked"
+    checked.write_text("")
+    monkeypatch.setattr(paths, "DRIVER_MODULE", str(tmp_path))
+    monkeypatch.setattr(apply, "assure_unknown", lambda _dev: Outcome("999.1", known, "595.45.04", ()))
+    assert give("") == 0
+    assert checked.read_text() == told
+
+
+def test_a_driver_that_fails_its_check(
+    module: PlainTree, give: Give, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The command fails with the check's own line, and the module is told nothing."""
+    monkeypatch.setattr(paths, "DRIVER_MODULE", str(tmp_path))
+
+    def fail(_dev: str) -> Outcome:
+        raise CheckError("has not the layouts")
+
+    monkeypatch.setattr(apply, "assure_unknown", fail)
+    assert give("") == 1
+    assert not (tmp_path / "parameters" / "driver_checked").exists()

@@ -53,7 +53,7 @@ def test_documented() -> None:
 def test_settings_that_weaken_a_node_are_asked_for() -> None:
     """Settings that weaken a node are off by default, but for those that shared_node closes."""
     said = Effective()
-    weak = (said.pod_variables, said.allow_claim_priority, said.allow_privileged, said.allow_unknown_driver)
+    weak = (said.pod_variables, said.allow_claim_priority, said.allow_privileged)
     assert not any(weak)
     assert all((said.enforce, said.count_pages, said.supervise_shared_mappings))
     assert said.show_slices == "root"

@@ -17,30 +17,30 @@ from tests.daemon.harness import MIB, Daemon, piped
 from tests.integration.commands import eventually
 
 VERSION = "580.142.01"
-ALLOW = "allow_unknown_driver: true\n"
 RECORD = "driver-passed.json"
 FILL = ("fill=64M", "fill=2M", "fill=64K")
 
 
 def test_refused_by_name(base: Path, drive: Drive) -> None:
-    """Without the key the daemon does not start, and names the version and the key."""
+    """Where it is not allowed the daemon does not start, and names the version and the key."""
     drive(VERSION)
     with pytest.raises(
-        AssertionError, match=f"driver version {VERSION} is unknown.*allow_unknown_driver: true"
+        AssertionError, match=f"driver version {VERSION} is not in the table.*allow_unknown_driver: true"
     ):
-        Daemon(base)
+        Daemon(base, config="allow_unknown_driver: false\n")
 
 
 @pytest.mark.enforcement
 def test_held_when_allowed(make_daemon: MakeDaemon, drive: Drive) -> None:
-    """With the key it runs with the layouts of the last version before it, and holds the limit.
+    """It runs with the layouts of the last version before it, and holds the limit.
 
     The log says so of each start. A stop with nothing to hand over leaves nothing of what has passed.
     """
     drive(VERSION)
-    daemon = make_daemon("T4", ALLOW)
+    daemon = make_daemon("T4")
     status = daemon.status()["engine"]
     assert (status["driver"], status["layout"]) == (VERSION, "nearest")
+    assert daemon.read("engine").endswith(" driver=provisional\n")
     sliced = daemon.slice(1, f"gpu=0:{64 * MIB}", "fill=2M", "expect=0x51", "alloc=2M")
     assert f"bytes={64 * MIB}" in sliced.succeeds()
     eventually(lambda: daemon.instances() == [], "the container has gone")
@@ -55,9 +55,9 @@ def test_held_when_allowed(make_daemon: MakeDaemon, drive: Drive) -> None:
 
 
 def test_known_versions_are_not_tested(make_daemon: MakeDaemon, drive: Drive) -> None:
-    """With the key and a version of the table nothing is tested, under any layouts."""
+    """With a version of the table nothing is tested, under any layouts."""
     drive("580.142")
-    daemon = make_daemon("T4", ALLOW)
+    daemon = make_daemon("T4")
     assert "is not in the table" not in daemon.log()
     assert daemon.status()["engine"]["layout"] == "exact"
 
@@ -91,7 +91,7 @@ class Full:
 def full(make_daemon: MakeDaemon, drive: Drive) -> Iterator[Full]:
     """Return a daemon whose driver was checked, and does not pass again."""
     drive(VERSION, cards="T4=1024")
-    found = Full(make_daemon("T4=1024", ALLOW))
+    found = Full(make_daemon("T4=1024"))
     yield found
     found.end()
 
@@ -171,7 +171,7 @@ def test_other_layouts_are_refused(base: Path, drive: Drive) -> None:
     """An unknown version whose layouts are others does not start: version, card, check and help in a line."""
     drive(VERSION, "590.48.01")
     with pytest.raises(AssertionError) as refused:
-        Daemon(base, "T4", ALLOW)
+        Daemon(base, "T4")
     line = str(refused.value).splitlines()[0]
     assert line.startswith(f"cgpud: driver version {VERSION} is unknown and has not the layouts of 580.142")
     assert f"{base}/run/sim/nvidia0: calls of nvidia-uvm: UVM_FREE of 24 bytes" in line
@@ -183,4 +183,4 @@ def test_nothing_to_test_on(base: Path, drive: Drive) -> None:
     """Where no card can be tested, an unknown version is refused."""
     drive(VERSION, cards="H200/mig=0")
     with pytest.raises(AssertionError, match=f"driver version {VERSION}: cards in MIG mode tell too little"):
-        Daemon(base, "H200/mig=0", ALLOW)
+        Daemon(base, "H200/mig=0")

@@ -331,7 +331,7 @@ static void begin(struct world *world)
 	u32 gpu;
 
 	fuzz->counts = world->input->left & 1;
-	fuzz->core.abi = cgpu_abi_find(versions[take8(world->input) % 4]);
+	fuzz->core.abi = cgpu_abi_nearest(versions[take8(world->input) % 4]);
 	fuzz->core.state->settings.context_memory = 1ull << 20;
 	for (gpu = 0; gpu < 2; gpu++) {
 		cgpu_gpu_set_mig(&fuzz->core, gpu, 0);

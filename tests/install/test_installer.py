@@ -322,8 +322,8 @@ def test_settings_of_modprobe(root: Path) -> None:
     """The file has the options of the configuration for the load, and hides no softdep of the module."""
     assert all(line.startswith("#") for line in modprobe_settings(root).splitlines())
     (root / "etc/cgpu").mkdir()
-    (root / "etc/cgpu/config.yaml").write_text("allow_unknown_driver: true\nenforce: false\npolicy: 2\n")
-    assert modprobe_settings(root).endswith("options cgpu_km enforce=0 allow_unknown_driver=1\n")
+    (root / "etc/cgpu/config.yaml").write_text("allow_unknown_driver: false\nenforce: false\npolicy: 2\n")
+    assert modprobe_settings(root).endswith("options cgpu_km enforce=0 allow_unknown_driver=0\n")
 
 
 def a_tree(root: Path, *containers: str) -> Path:

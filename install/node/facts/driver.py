@@ -102,8 +102,9 @@ def _place(bus: str) -> str:
 
 @cache
 def tags() -> frozenset[str]:
-    """Return the versions that the table of drivers has."""
-    return frozenset(json.loads(TABLE.read_text())["tags"])
+    """Return the versions of the table that were compared with their headers."""
+    table = json.loads(TABLE.read_text())
+    return frozenset(table["tags"]) - frozenset(table["unverified"])
 
 
 def parse_version(said: str) -> tuple[str | None, str | None]:

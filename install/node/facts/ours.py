@@ -35,6 +35,8 @@ class Ours:
     version: str | None
     enforces: bool
     counts_pages: bool
+    provisional: bool
+    """Whether it serves a driver that is not in its table."""
     tree: str
     problem: str | None
     module_loaded: bool
@@ -57,6 +59,7 @@ def gather(root: Path, running: tuple[Process, ...]) -> Ours:
         version=words[1] if len(words) > 1 else None,
         enforces="enforce=off" not in words,
         counts_pages="pages=counted" in words,
+        provisional="driver=provisional" in words,
         tree=tree,
         problem=problem,
         module_loaded=files.exists(root, "/sys/module/cgpu_km") or tree == paths.TREE_MODULE,

@@ -89,6 +89,7 @@ struct cgpu_core {
 	const struct cgpu_ops *ops;
 	void *ctx;
 	const struct nv_abi *abi; /* layout of the driver that is loaded */
+	u32 provisional; /* which is not in the table: that of the newest older version */
 };
 
 /* --- life of the state --- */
@@ -114,7 +115,7 @@ enum cgpu_state_kind cgpu_state_converts(const struct cgpu_state *from);
  * one of them. */
 void cgpu_recover_finish(struct cgpu_core *core);
 
-/* Layouts of a driver version, exact match only; NULL when the version is unknown. */
+/* Layouts of a driver version that were compared with its headers; NULL for any other version. */
 const struct nv_abi *cgpu_abi_find(const char *version);
 /* The newest known layouts not newer than the version, for a node that allows unknown drivers. */
 const struct nv_abi *cgpu_abi_nearest(const char *version);

@@ -40,7 +40,7 @@ static const struct nv_abi_version *entry_of(const char *version, int exact)
 		const struct nv_abi_version *row = &nv_abi_versions[i];
 		u64 known = (u64)row->major << 32 | (u64)row->minor << 16 | row->patch;
 
-		if (known == wanted || (known < wanted && !exact))
+		if ((known == wanted && row->verified) || (known <= wanted && !exact))
 			found = row;
 	}
 	return found;

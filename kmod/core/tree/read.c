@@ -28,6 +28,8 @@ static int engine_text(struct cgpu_core *core, struct core_text *out)
 	core_text_string(out, settings->version);
 	if (core_pages_counted(core))
 		core_text_string(out, " pages=counted");
+	if (core->provisional)
+		core_text_string(out, " driver=provisional");
 	return line_string(out, settings->enforce ? "" : " enforce=off");
 }
 

@@ -35,8 +35,8 @@ static int pick_layout(struct driver *driver, u32 allow_unknown, char *error, si
 		abi = cgpu_abi_nearest(driver->version);
 	if (!abi) {
 		snprintf(error, bytes,
-			"driver version %s is unknown; expected one of the public versions from 515.43.04 on, or any with "
-			"allow_unknown_driver: true in /etc/cgpu/config.yaml",
+			"driver version %s is not in the table; expected one from 515.43.04 on, and allow_unknown_driver: true "
+			"in /etc/cgpu/config.yaml",
 			driver->version);
 		return -EPROTO;
 	}

@@ -178,6 +178,7 @@ static int open_driver(struct cgpud *d, const struct cgpud_options *o, char *err
 	if (r < 0)
 		return r;
 	d->core.abi = d->driver.abi;
+	d->core.provisional = !d->driver.exact;
 	snprintf(path, sizeof(path), "%s/nvidiactl", o->driver_root);
 	r = devices_add(&d->devices, path, -1, CGPU_DEVICE_CTL, 0);
 	if (r == 0)

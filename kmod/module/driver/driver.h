@@ -21,17 +21,20 @@ struct km_loaded {
 	struct module *driver; /* with its probes in place; set by km_loaded_set() */
 	struct module *unfit, *uvm_unfit; /* loaded, and not enforced upon: nobody may be sliced meanwhile */
 	char version[CGPU_KM_VERSION_BYTES];
+	bool provisional; /* not in the table: its layouts are those of the newest older version */
 };
 extern struct km_loaded km_loaded;
 void km_loaded_set(struct module *module);
-/* -EPROTO: a driver is loaded that cannot be enforced upon, so nobody may be registered. Under the control lock. */
-int km_driver_check(void);
+/* -EPROTO, and why: a driver is loaded that cannot be enforced upon, so nobody may be registered. Under the control
+ * lock. */
+int km_driver_check(char *why, size_t bytes);
 /* Whether a driver is there with its probes. */
 bool km_driver_attached(void);
 /* Hold the loaded driver, until module_put(); its version goes to a buffer of CGPU_KM_VERSION_BYTES. NULL: there is none
  * that can be used, or not now. */
 struct module *km_driver_hold(char *version);
-/* Pick the layouts of the loaded driver for an engine. -EPROTO: its version is unknown. Under the control lock. */
+/* Pick the layouts of the loaded driver for an engine. -EPROTO: its version is unknown, or is not checked where containers
+ * would meet it. Under the control lock. */
 int km_driver_layouts(struct km_engine *engine);
 /* Whether the driver was seen to work past the probes: from then on no container's call is let in. */
 bool km_driver_bypassed(void);

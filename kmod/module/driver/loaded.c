@@ -1,14 +1,52 @@
 // SPDX-License-Identifier: GPL-2.0
 /* Finds which NVIDIA driver is loaded, whether it can be enforced upon, and the layouts of its version. */
 #include <linux/module.h>
+#include <linux/string.h>
 
 #include "driver/driver.h"
+#include "identity/identity.h"
 
 struct km_loaded km_loaded;
-/* Protects the driver and its version for readers that must not wait for the control lock: cards are started under
- * that. */
+/* Protects the driver, its version and the checked one for readers that must not wait for the control lock: cards are
+ * started under that. */
 static DEFINE_SPINLOCK(driver_lock);
 static bool driver_bypassed;
+static char driver_checked[CGPU_KM_VERSION_BYTES];
+
+static int checked_set(const char *text, const struct kernel_param *kp)
+{
+	spin_lock(&driver_lock);
+	strscpy(driver_checked, text, sizeof(driver_checked));
+	strim(driver_checked);
+	spin_unlock(&driver_lock);
+	return 0;
+}
+
+static int checked_get(char *text, const struct kernel_param *kp)
+{
+	int bytes;
+
+	spin_lock(&driver_lock);
+	bytes = scnprintf(text, PAGE_SIZE, "%s\n", driver_checked);
+	spin_unlock(&driver_lock);
+	return bytes;
+}
+
+static const struct kernel_param_ops checked_ops = { .set = checked_set, .get = checked_get };
+module_param_cb(driver_checked, &checked_ops, NULL, 0600);
+MODULE_PARM_DESC(driver_checked,
+	"version of a driver outside of the table that has passed cgpu check-driver: cgpu-config-apply writes it");
+
+/* Whether the loaded driver, which is not in the table, has passed its check. */
+static bool is_checked(void)
+{
+	bool same;
+
+	spin_lock(&driver_lock);
+	same = strcmp(driver_checked, km_loaded.version) == 0;
+	spin_unlock(&driver_lock);
+	return same;
+}
 
 void km_loaded_set(struct module *module)
 {
@@ -20,9 +58,16 @@ void km_loaded_set(struct module *module)
 	spin_unlock(&driver_lock);
 }
 
-int km_driver_check(void)
+int km_driver_check(char *why, size_t bytes)
 {
 	lockdep_assert_held(&km_control_lock);
+	if (km_loaded.driver && km_loaded.provisional && !is_checked()) {
+		snprintf(why, bytes,
+			"NVIDIA driver %s is not in the table, and its check has not passed: cgpu-config-apply",
+			km_loaded.version);
+		return km_enforce ? -EPROTO : 0;
+	}
+	strscpy(why, "limits cannot be enforced on the loaded NVIDIA driver: see the kernel's log (dmesg)", bytes);
 	if (km_driver_bypassed()) {
 		pr_warn("nvidia: a call was run past the probes: nobody can be sliced until it is loaded anew\n");
 		return km_enforce ? -EPROTO : 0;
@@ -60,14 +105,20 @@ int km_driver_layouts(struct km_engine *engine)
 	if (!km_loaded.driver)
 		return 0;
 	abi = engine->logic->abi_find(km_loaded.version);
+	km_loaded.provisional = !abi;
 	if (!abi && km_allow_unknown_driver)
 		abi = engine->logic->abi_nearest(km_loaded.version);
+	if (abi && km_loaded.provisional && km_enforce && km_identity_any() && !is_checked()) {
+		pr_err("driver %s: is not in the table, and its check has not passed\n", km_loaded.version);
+		return -EPROTO;
+	}
 	if (abi) {
 		engine->core.abi = abi;
+		engine->core.provisional = km_loaded.provisional;
 		return 0;
 	}
-	pr_err("driver %s: unknown version; expected one of the public versions from 515.43.04 on that core %s knows, "
-	       "or any that passes cgpu check-driver with the parameter allow_unknown_driver=Y\n",
+	pr_err("driver %s: unknown version; expected one from 515.43.04 on; without allow_unknown_driver one of the table "
+	       "of core %s\n",
 		km_loaded.version, engine->logic->version);
 	return -EPROTO;
 }

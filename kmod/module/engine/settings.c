@@ -17,8 +17,8 @@ MODULE_PARM_DESC(enforce, "N: count and report, refuse and rewrite nothing " CGP
 bool km_allow_unknown_driver __ro_after_init = CGPU_CONFIG_ALLOW_UNKNOWN_DRIVER_DEFAULT;
 module_param_named(allow_unknown_driver, km_allow_unknown_driver, bool, 0444);
 MODULE_PARM_DESC(allow_unknown_driver,
-	"Y: for a driver version that is not in the table take the layouts of the newest older one; run cgpu "
-	"check-driver first " CGPU_CONFIG_ALLOW_UNKNOWN_DRIVER_DEFAULT_TEXT);
+	"Y: for a driver version that is not in the table take the layouts of the newest older one, once "
+	"driver_checked names it " CGPU_CONFIG_ALLOW_UNKNOWN_DRIVER_DEFAULT_TEXT);
 
 bool km_count_pages __ro_after_init = CGPU_CONFIG_COUNT_PAGES_DEFAULT;
 module_param_named(count_pages, km_count_pages, bool, 0444);

@@ -8,11 +8,10 @@
 
 int km_cgroup_of(void *ctx, s32 pid, char *path, size_t bytes)
 {
-	int err = km_driver_check();
+	int err = km_driver_check(path, bytes);
 
 	if (err == 0)
 		return km_identity_prepare(pid, path, bytes);
-	strscpy(path, "limits cannot be enforced on the loaded NVIDIA driver: see the kernel's log (dmesg)", bytes);
 	km_identity_forget();
 	return err;
 }

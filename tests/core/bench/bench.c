@@ -124,7 +124,7 @@ struct bench *bench_new(const char *driver)
 	bench->ops.round = on_turn;
 	bench->core.ops = &bench->ops;
 	bench->core.ctx = bench;
-	bench->core.abi = cgpu_abi_find(driver);
+	bench->core.abi = cgpu_abi_nearest(driver);
 	CHECK(bench->core.abi);
 	bench->core.state = malloc(cgpu_state_bytes());
 	CHECK(bench->core.state);

@@ -61,6 +61,8 @@ TEST(versions_select_layouts)
 	CHECK(cgpu_abi_find("515.43.04") != cgpu_abi_find("580.142"));
 	CHECK(cgpu_abi_find("535.54.03") == cgpu_abi_find("535.54.3"));
 	CHECK(cgpu_abi_find("580.143") == NULL);
+	CHECK(cgpu_abi_find("615.71.09") == NULL);
+	CHECK(cgpu_abi_nearest("615.71.09") != cgpu_abi_nearest("595.45.04"));
 	CHECK(cgpu_abi_nearest("580.143") == cgpu_abi_find("580.142"));
 	CHECK(cgpu_abi_nearest("999.1") != NULL);
 	CHECK(cgpu_abi_nearest_version("580.143")->minor == 142);

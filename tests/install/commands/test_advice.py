@@ -29,7 +29,10 @@ def test_every_fix_is_of_a_check(tmp_path: Path) -> None:
 def test_commands_that_findings_name(tmp_path: Path) -> None:
     """Each of our commands that a finding advises is one that the commands take."""
     bad = node(tmp_path, driver={"loaded": "999.1", "known": False}, kernel={"loads_modules": False})
-    found = [*preflight(bad, DesiredState("module")), *examine(node_report(tmp_path))]
+    found = [
+        *preflight(bad, DesiredState("module", allow_unknown_driver=False)),
+        *examine(node_report(tmp_path)),
+    ]
     advised = [line for one in found for line in re.findall(r"cgpu (?:config|gc|doctor)[^;,]*", one.fix)]
     assert advised
     for line in advised:

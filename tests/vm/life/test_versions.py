@@ -26,6 +26,7 @@ from tests.vm.harness.slices import GIB, Slice, clear, create, slice_of
 pytestmark = pytest.mark.fake_driver("other versions of the driver")
 
 UNKNOWN = "999.99"
+CHECKED = "/sys/module/cgpu_km/parameters/driver_checked"
 # Each lacks a function without which a limit has a hole; tests/module/test_symbols.py has the list complete.
 LACKING = required()
 BESIDE = ["expect=0x51", "alloc=2G", "alloc=1G", "info"]
@@ -65,7 +66,9 @@ def test_container_outlives_the_driver_in_every_known_version(engine: Machine) -
 
 
 def test_unknown_version_is_refused_by_name(bare: Machine) -> None:
-    """The GPUs of a driver that is not known are not in the tree, and the log says which version it is."""
+    """By allow_unknown_driver=N: its GPUs are not in the tree, and the log says which version it is."""
+    unload_engine(bare)
+    load_engine(bare, allow_unknown_driver="N")
     load_driver(bare, version=UNKNOWN)
     refused, done = create(bare, "tenant")
     assert (gpus(bare), done.returncode != 0) == ([], True)
@@ -110,14 +113,21 @@ def test_no_driver_without_limits_comes_while_containers_run(engine: Machine) ->
 
 
 @pytest.mark.enforcement
-def test_unknown_version_when_allowed(machine: Machine, module: Path) -> None:
-    """With allow_unknown_driver=Y an unknown version has the newest known layouts, and limits hold."""
-    load_engine(machine, allow_unknown_driver="Y")
-    load_driver(machine, version=UNKNOWN)
-    assert limited(slice_of(machine, "tenant"))
-    clear(machine)
-    unload_driver(machine)
-    unload_engine(machine)
+def test_provisional_version(bare: Machine) -> None:
+    """A version that is not in the table serves containers once its check has passed, and limits hold."""
+    load_driver(bare, version=UNKNOWN)
+    refused, done = create(bare, "early")
+    refused.end()
+    assert f"NVIDIA driver {UNKNOWN} is not in the table, and its check has not passed" in done.text
+    bare.shell(f"echo {UNKNOWN} >{CHECKED}")
+    assert limited(slice_of(bare, "tenant"))
+    assert "driver=provisional" in bare.shell("cat /proc/cgpu_km/engine").stdout
+    clear(bare)
+    bare.shell(f"echo 999.98 >{CHECKED}")
+    refused, done = create(bare, "late")
+    refused.end()
+    assert done.returncode != 0
+    unload_driver(bare)
 
 
 def test_core_that_does_not_know_the_driver_that_is_there(machine: Machine, module: Path) -> None:
