@@ -66,13 +66,6 @@ def test_a_mount_takes_the_place_of_a_node() -> None:
     assert back["mounts"] == spec()["mounts"]
 
 
-def test_twice_is_like_once() -> None:
-    """Applying the same edits to an edited spec changes nothing."""
-    edit: JsonObject = {"mounts": [mount("nvidia1")], "deviceNodes": [NULL]}
-    once = applied(spec(), edit)
-    assert applied(once, edit) == once
-
-
 @pytest.mark.parametrize(
     ("document", "edit", "message"),
     [

@@ -91,14 +91,6 @@ def test_the_nodes_default_makes_a_slice(wrapper: Wrapper) -> None:
     assert "0:1073741824:1:0" in wrapper.config.read_text()
 
 
-@pytest.mark.parametrize("module", [False, True], ids=["daemon", "module"])
-def test_a_second_start_of_the_same_bundle(wrapper: Wrapper) -> None:
-    """A bundle that was edited before is edited to the same again."""
-    once = wrapper.start(*ASKING, FIRST)
-    assert wrapper.create().status == 0
-    assert wrapper.edited() == once
-
-
 def test_a_stopped_engine_refuses_slices(wrapper: Wrapper) -> None:
     """While the engine is down a slice is refused with the command that brings it back."""
     wrapper.bundle(spec(*ASKING))
