@@ -13,7 +13,6 @@ from pathlib import Path
 from cgpu.errors import CgpuError
 from cgpu.install.packaging import parsers
 from tests.docs.commands import OPENCGPU_PROGRAMS, Command, Document, document, is_synopsis, parts
-from tests.docs.run import SCENARIOS, typed
 
 programs = functools.cache(parsers.programs)
 subcommands = functools.cache(parsers.subcommands)
@@ -58,18 +57,6 @@ def test_every_command_is_taken(repository: Path) -> None:
     ]
     assert len(found) > 50
     assert [place for place, part in found if not is_taken(part)] == []
-
-
-def test_nothing_is_stale(repository: Path) -> None:
-    """The scenarios name only commands that a document has."""
-    found = {one.name: one for one in documents(repository)}
-    everywhere = {one.text for each in found.values() for one in (*each.commands, *each.inline)}
-    for name, scenario in SCENARIOS.items():
-        texts = {one.text for one in typed(found[name], scenario)}
-        assert [
-            text for text in (*scenario.before, *scenario.typed, *scenario.expect) if text not in texts
-        ] == [], name
-        assert [text for text in (*scenario.inline, *scenario.earlier) if text not in everywhere] == [], name
 
 
 def named(form: Command) -> Iterator[str]:

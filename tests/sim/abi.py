@@ -13,7 +13,6 @@ from cgpu.kmod.abi.generate import DATA, layout_at
 
 KIB = 1 << 10
 MIB = 1 << 20
-PAGE_BIG = 64 * KIB
 ALLOC, FREE, CONTROL, DUP, HEAP = 0x2B, 0x29, 0x2A, 0x34, 0x4A
 SHARE = 0x35
 REGISTER_FD, XFER = 201, 211

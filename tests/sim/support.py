@@ -35,15 +35,14 @@ class Sim:
         """Return a client with a device and a subdevice on a card."""
         return Client(self, self.open(), card)
 
-    def probe(self, *words: str, bits: int = 64) -> subprocess.CompletedProcess[str]:
+    def probe(self, *words: str) -> subprocess.CompletedProcess[str]:
         """Run the probe to its end."""
-        program = BUILD / ("cgpu-probe" if bits == 64 else "cgpu-probe32")
-        command = [str(program), "--dev", str(self.mount), *words]
+        command = [str(BUILD / "cgpu-probe"), "--dev", str(self.mount), *words]
         return subprocess.run(command, capture_output=True, text=True, timeout=120, check=False)
 
-    def lines(self, *words: str, bits: int = 64) -> list[str]:
+    def lines(self, *words: str) -> list[str]:
         """Run the probe, whose words must all go well, and return its lines."""
-        done = self.probe(*words, bits=bits)
+        done = self.probe(*words)
         assert done.returncode == 0, done.stdout + done.stderr
         return done.stdout.splitlines()
 

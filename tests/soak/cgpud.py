@@ -8,7 +8,7 @@ import os
 import re
 import signal
 import subprocess
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
@@ -27,12 +27,11 @@ SPARE = {"descriptors": 0, "threads": 2}
 
 
 @contextmanager
-def started(forgotten: Collection[int] = ()) -> Iterator[Cgpud]:
-    """Yield it. forgotten: numbers of registrations that are not taken back, for a test of the soak."""
+def started() -> Iterator[Cgpud]:
     with short_path() as base, subprocess.Popen(["/bin/sleep", "infinity"]) as idle:
         daemon = Daemon(base)
         try:
-            yield Cgpud(daemon, idle.pid, forgotten)
+            yield Cgpud(daemon, idle.pid)
         finally:
             idle.kill()
             daemon.close()
@@ -41,9 +40,9 @@ def started(forgotten: Collection[int] = ()) -> Iterator[Cgpud]:
 class Cgpud:
     """A daemon in a folder of its own."""
 
-    def __init__(self, daemon: Daemon, idle: int, forgotten: Collection[int]) -> None:
+    def __init__(self, daemon: Daemon, idle: int) -> None:
         """Remember how it is at the start. idle: a process for registrations."""
-        self._daemon, self._idle, self._forgotten = daemon, idle, forgotten
+        self._daemon, self._idle = daemon, idle
         self._lives: list[Sliced] = []
         self._files, self._held = self._listed(), (0, 0)
 
@@ -55,7 +54,7 @@ class Cgpud:
             except OSError as failure:
                 found = errno.errorcode[failure.errno or 0]
             assert found == error, f"{words}: {found or 'made'}, expected {error or 'none'}"
-            if not error and number not in self._forgotten:
+            if not error:
                 self._daemon.write("inst_ctl", f"destroy id=soak{number}")
         self._held = self._held if any(self._held) else held(self._daemon.pid())
         return sum(error != "" for _, _, error in asked)
