@@ -34,26 +34,6 @@ __all__ = ["compiled_hook", "engineless", "tree"]  # fixtures
 ID = "4a4b4c4d4e4f" + "0" * 52
 
 
-class Journal:
-    def __init__(self, path: Path) -> None:
-        self.socket = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
-        self.socket.bind(str(path))
-        self.socket.settimeout(5)
-
-    def entry(self) -> dict[str, str]:
-        text = self.socket.recv(1 << 16).decode("ascii")
-        return dict(line.partition("=")[::2] for line in text.splitlines())
-
-
-@pytest.fixture
-def journal(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Journal]:
-    path = tmp_path / "journal"
-    monkeypatch.setattr(paths, "JOURNAL", str(path))
-    made = Journal(path)
-    yield made
-    made.socket.close()
-
-
 @pytest.fixture(autouse=True)
 def no_handlers() -> Iterator[None]:
     yield
@@ -139,22 +119,6 @@ def test_pipe_in_the_files_place(tmp_path: Path) -> None:
         assert [line.rpartition(" ")[2] for line in told] == ["first", "second"]
     finally:
         os.close(reader)
-
-
-def test_daemon_to_the_journal(journal: Journal, daemon: Path) -> None:
-    """The journal gets fields, of which those of containers are called as docker calls them."""
-    daemon_log.set_form("journal")
-    logging.getLogger("cgpud").warning("container %s: two\nlines", ID)
-    assert journal.entry() == {
-        "PRIORITY": "4",
-        "SYSLOG_IDENTIFIER": "cgpud",
-        "MESSAGE": f"container {ID}: two\\nlines",
-        "CONTAINER_ID_FULL": ID,
-        "CONTAINER_ID": ID[:12],
-    }
-    daemon_log.event("lost", {"gpu": 1, "uuid": "GPU-1"})
-    entry = journal.entry()
-    assert (entry["EVENT"], entry["GPU"], entry["GPU_UUID"]) == ("lost", "1", "GPU-1")
 
 
 class Gone(io.StringIO):

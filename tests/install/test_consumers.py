@@ -14,7 +14,7 @@ from cgpu.install import removal
 from cgpu.install.runner import TIMEOUT_S, Done, SystemRunner
 from cgpu.runtime_config.engines import containerd, engine
 from cgpu.runtime_config.oci_runtime.lowlevel import LAUNCHER
-from tests.install.support import DAEMON, System, installer, snapshot
+from tests.install.support import DAEMON, System, installer
 from tests.runtime_config.engines.nodes import Machine
 
 ENGINES = ("docker", "podman", "containerd")
@@ -52,18 +52,6 @@ def test_docker(tmp_path: Path) -> None:
     advice = "they run on, and cannot be started again; to remove them, now or later: docker rm -f db web"
     assert first == f"warning: docker: db, web with the runtime cgpu: {advice}"
     assert last == f"warning: {removal.KEEPS}"
-
-
-def test_podman(tmp_path: Path) -> None:
-    """podman has a runtime by its name or by its path."""
-
-    def answer(line: str) -> Done:
-        return Done(0, "a\nb\nc\n" if " ps " in line else f"{LAUNCHER}|p\ncrun|q\ncgpu|r\n")
-
-    assert (
-        "podman: p, r with the runtime cgpu: they cannot be started again"
-        in lines(tmp_path, answer, "podman")[0]
-    )
 
 
 def test_many(tmp_path: Path) -> None:
@@ -146,16 +134,6 @@ def test_uninstall_goes_on(root: Path, restored: Path, monkeypatch: pytest.Monke
     assert one.uninstall(None)
     assert one.notes[0] == "warning: these"
     assert asked == [("whale", "crate", "seal")] * 2
-
-
-def test_uninstall_is_refused(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A container that podman could not stop any more keeps everything as it is."""
-    installer(root, System(root)).install(DAEMON)
-    before = snapshot(root)
-    monkeypatch.setattr(removal, "stuck", lambda _runner, _engines: {"podman": ["one", "two"]})
-    with pytest.raises(CgpuError, match=r"one, two: without it podman cannot stop them; first: podman rm -f"):
-        installer(root, System(root)).uninstall(None)
-    assert snapshot(root) == before
 
 
 def test_stuck(tmp_path: Path) -> None:

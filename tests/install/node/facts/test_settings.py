@@ -14,7 +14,6 @@ from hypothesis import strategies as st
 from cgpu.install.node.facts import settings
 from cgpu.install.node.facts.settings import Entry
 from cgpu.runtime_config.engines.registry import ENGINES
-from cgpu.runtime_config.oci_runtime.lowlevel import low_level
 from tests.install.machine import write
 
 RUNTIME = "/opt/cgpu/cgpu-container-runtime"
@@ -25,7 +24,6 @@ default_runtime_name = "runc"
 [plugins."PLUGIN".containerd.runtimes.cgpu.options]
 BinaryName = "{RUNTIME}"
 """
-NVIDIA = f'[nvidia-container-runtime]\nruntimes = ["runc", "{low_level(RUNTIME)}"]\n'
 
 
 def read(engine: str, text: str) -> Entry:
@@ -42,16 +40,6 @@ def test_containerd(plugin: str) -> None:
     assert read("containerd", text).cdi is None
     for word, cdi in (("true", True), ("false", False), ('"yes"', None)):
         assert read("containerd", f'[plugins."{plugin}"]\nenable_cdi = {word}\n').cdi is cdi
-
-
-def test_others() -> None:
-    """Each engine has it in a place of its own."""
-    document = {"default-runtime": "cgpu", "runtimes": {"cgpu": {"path": RUNTIME}, "x": {"path": "/x"}}}
-    assert read("docker", json.dumps(document)) == Entry("docker", "f", RUNTIME, "cgpu")
-    assert read("docker", "\ufeff" + json.dumps(document)).runtime == RUNTIME
-    assert read("podman", f'[engine.runtimes]\ncgpu = ["{RUNTIME}"]\n').runtime == RUNTIME
-    assert read("crio", CRIO) == Entry("crio", "f", RUNTIME, "cgpu")
-    assert read("nvidia", NVIDIA).runtime == low_level(RUNTIME)
 
 
 def test_files_of_a_machine(tmp_path: Path) -> None:
