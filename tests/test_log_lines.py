@@ -22,13 +22,13 @@ from cgpu.errors import CgpuError
 from cgpu.exporter.main import failed as exporter_failed
 from cgpu.exporter.main import main as exporter
 from cgpu.hook import log as hook_log
-from cgpu.hook.main import main as hook
 from cgpu.kmod.daemon import log as daemon_log
 from cgpu.kubernetes.admission.main import main as admission
 from cgpu.kubernetes.node import main as agent
 from tests.client.support import CONTAINER
 from tests.hook.conftest import compiled_hook, engineless, tree
 from tests.hook.support import FakeTree
+from tests.hook.test_log import run as run_hook
 
 __all__ = ["compiled_hook", "engineless", "tree"]  # fixtures
 ID = "4a4b4c4d4e4f" + "0" * 52
@@ -136,17 +136,6 @@ def test_journal_and_standard_error_that_are_gone(tmp_path: Path, monkeypatch: p
     logging.getLogger("cgpud").info("to the journal")
 
 
-def run_hook(tree: FakeTree, form: str, *arguments: str) -> int:
-    (tree.base / "state").write_text(tree.state())
-    config = tree.base / "effective.json"
-    config.write_text(json.dumps({"tree": str(tree.path), "log_format": form}))
-    fd = os.open(tree.base / "state", os.O_RDONLY)
-    try:
-        return hook(arguments, str(config), fd)
-    finally:
-        os.close(fd)
-
-
 def test_without_a_journal(
     tree: FakeTree, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -154,7 +143,8 @@ def test_without_a_journal(
     found: list[str] = []
     monkeypatch.setattr("syslog.syslog", lambda _, text: found.append(text))
     monkeypatch.setattr(paths, "JOURNAL", str(tmp_path / "none"))
-    assert run_hook(tree, "journal", "refused", f"create id={CONTAINER} share=x", "no room") == 1
+    tree.settings["log_format"] = "journal"
+    assert run_hook(tree, "refused", f"create id={CONTAINER} share=x", "no room") == 1
     assert found == [f"container={CONTAINER} no room"]
     monkeypatch.setattr(effective, "load", lambda: Effective(log_format="journal"))
     exporter_failed("two\nlines")
@@ -168,7 +158,8 @@ def test_hook_as_json(tree: FakeTree, monkeypatch: pytest.MonkeyPatch) -> None:
     """The hook's lines are objects with the container."""
     found: list[tuple[int, str]] = []
     monkeypatch.setattr("syslog.syslog", lambda level, text: found.append((level, text)))
-    assert run_hook(tree, "json", "refused", f"create id={CONTAINER} share=x", "no room") == 1
+    tree.settings["log_format"] = "json"
+    assert run_hook(tree, "refused", f"create id={CONTAINER} share=x", "no room") == 1
     ((level, text),) = found
     assert level == hook_log.ERROR
     known = {"level": "error", "component": "cgpu-hook", "id": CONTAINER, "message": "no room"}

@@ -18,18 +18,11 @@ from cgpu.check_driver.main import main
 from cgpu.check_driver.run import PROGRAM, CheckError, Outcome, assure_unknown, run
 from cgpu.errors import CgpuError
 from tests.integration.commands import eventually
+from tests.runtime_config.support import program
 from tests.sim.conftest import Start
 from tests.sim.support import Sim
 
 UNKNOWN = "580.142.01"
-
-
-def script(directory: Path, text: str) -> Path:
-    """Return a program that is a shell script."""
-    program = directory / "program"
-    program.write_text(f"#!/bin/sh\n{text}\n")
-    program.chmod(0o755)
-    return program
 
 
 @pytest.mark.root
@@ -131,7 +124,7 @@ def test_environment(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("LD_PRELOAD", "/nonexistent.so")
     said = tmp_path / "said"
     text = f"/usr/bin/env >{said}; pwd >>{said}; printf 'driver\\t1.1\\tknown\\t1.1\\n'"
-    assert run(program=script(tmp_path, text)).checks == ()
+    assert run(program=program(tmp_path / "program", text)).checks == ()
     lines = [line for line in said.read_text().splitlines() if not line.startswith(("PWD=", "_=", "SHLVL="))]
     assert lines == ["/"]
 
@@ -144,7 +137,7 @@ def test_time_is_bounded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Non
     with pytest.raises(
         CheckError, match=r"the driver's check did not end within 3 seconds; .* dmesg"
     ) as late:
-        run(str(tmp_path), program=script(tmp_path, text))
+        run(str(tmp_path), program=program(tmp_path / "program", text))
     assert time.monotonic() - begin < 300
     assert late.value.outcome == Outcome("1.1", False, "1.0", ())
 
@@ -207,7 +200,7 @@ def test_numbers_of_devices(start: Start, tmp_path: Path, *, hidden: bool) -> No
 def test_bad_ends(tmp_path: Path, text: str, message: str) -> None:
     """A part of an answer is none."""
     with pytest.raises(CgpuError, match=message):
-        run(program=script(tmp_path, text))
+        run(program=program(tmp_path / "program", text))
 
 
 def test_no_program(tmp_path: Path) -> None:

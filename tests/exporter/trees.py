@@ -50,6 +50,9 @@ def gpu_line(uuid: str, **changed: int) -> str:
     return with_words(f"uuid={uuid} {GPU}", **changed)
 
 
+SCHED = "divided_by=driver usage_from=none resolution=0 slice=2000000"
+
+
 class FakeTree:
     """A tree below a folder, whose files a test writes."""
 
@@ -61,12 +64,13 @@ class FakeTree:
         (path / "stat").write_text(ENGINE)
         (path / "policies").write_text(text())
 
-    def gpu(self, index: int, *lines: str) -> None:
-        """Have a GPU whose `stat` says this."""
+    def gpu(self, index: int, *lines: str, sched: str = SCHED) -> Path:
+        """Have a GPU whose `stat` says this; return its folder."""
         folder = self.path / str(index)
         folder.mkdir(exist_ok=True)
         (folder / "name").write_text("Tesla T4\n")
         (folder / "minor").write_text(f"{index}\n")
-        (folder / "sched").write_text("divided_by=driver usage_from=none resolution=0 slice=2000000\n")
+        (folder / "sched").write_text(f"{sched}\n")
         (folder / "left").write_text("")
         (folder / "stat").write_text("\n".join(lines))
+        return folder

@@ -148,6 +148,21 @@ def test_state_that_cannot_be_read(tree: FakeTree) -> None:
     assert tree.inst_ctl.read_text() == ""
 
 
+def test_without_python(tree: FakeTree, tmp_path: Path) -> None:
+    """Without Python, a container that needs it is refused in one line."""
+    folder = tmp_path / "without"
+    folder.mkdir()
+    tree.program = compile_hook(folder, python="/nowhere/python3")
+    result = tree.run("prestart")
+    line = "opencgpu: cannot start /nowhere/python3: No such file or directory; install this Python\n"
+    assert result == Result(1, line, "")
+    # What the engine says needs none: the message is the hook's, and the line in the logs alone is missing.
+    tree.inst_ctl.unlink()
+    tree.inst_ctl.symlink_to("/dev/full")
+    result = tree.run(*tree.given())
+    assert (result.status, "refused: No space left on device\n" in result.errors) == (1, True)
+
+
 PIDS = [b"0", b"1.0", b"1e0", b"-1", b'"1"', b"true", b"4194305", b'1,"pid":1', b"1x", b"[1]", b"9" * 99]
 STATES = [
     *(b"", b"{}", b"[]", b'{"id":"c1"}', b'["pid",1]', b'{"a":{"pid":1}}', b'{"a":"\\"pid\\":1,"}'),

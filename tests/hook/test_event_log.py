@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from tests.client.support import CONTAINER, MIB
-from tests.hook.support import FakeTree, Result
+from tests.hook.support import FakeTree
 from tests.request.support import ENV, spec
 
 BY_CONTAINERD = {
@@ -108,16 +108,6 @@ def docker(tree: FakeTree) -> Docker:
     return made
 
 
-def test_name_by_docker(tree: FakeTree, docker: Docker) -> None:
-    """Docker's name of a container is written when it has its slice, and when it is refused."""
-    assert tree.run("prestart", state=docker.state).status == 0
-    assert written(tree) == [{"event": "named", "id": CONTAINER, "name": "web"}]
-    tree.inst_ctl.unlink()
-    (tree.path / "version").unlink()
-    assert tree.run("prestart", state=docker.state).status == 1
-    assert [(one["event"], one["name"]) for one in written(tree)[1:]] == [("refused", "web")]
-
-
 HOSTILE: list[object] = ["{", [], {}, {"ID": "other", "Name": "/web"}]
 HOSTILE += [{"ID": CONTAINER, "Name": 5}, {"ID": CONTAINER, "Name": ""}]
 
@@ -167,21 +157,3 @@ def test_hostile_names(tree: FakeTree) -> None:
     assert tree.run("prestart", state=tree.state(annotations=hostile)).status == 0
     name = hostile["io.kubernetes.cri.sandbox-name"]
     assert written(tree) == [{"event": "named", "id": CONTAINER, "pod": name, "namespace": "shop"}]
-
-
-@pytest.mark.parametrize("place", ["folder", "link"])
-def test_without_a_log(tree: FakeTree, place: str) -> None:
-    """Without a writable log a container starts all the same, and is refused with the same line."""
-    state = tree.state(annotations=BY_CONTAINERD)
-    if place == "folder":
-        tree.events.mkdir()
-    else:
-        tree.events.symlink_to("/proc/version")
-    tree.bundle(spec(ASKING))
-    line = f"create id={CONTAINER} gpu=0:{6043 * MIB}:1:0 pid=4711"
-    assert tree.run("prestart", state=state) == Result(0, "", line)
-    tree.bundle(spec({**ENV, "ALIYUN_COM_GPU_MEM_DEV": "much"}))
-    result = tree.run("prestart", state=state)
-    assert result.status == 1
-    assert result.errors.startswith("opencgpu: ALIYUN_COM_GPU_MEM_DEV=much: ")
-    assert result.errors.count("\n") == 1

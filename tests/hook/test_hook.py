@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.client.support import CONTAINER, MIB, T4, down
+from tests.client.support import CONTAINER, MIB, down
 from tests.hook.support import HOOK, FakeTree, Result, code_of_hook
 from tests.refusal import has_parts
 from tests.request.shares import OTHER_POD, SHARE, asking, by_containerd, put
@@ -82,27 +82,6 @@ def test_engine_down(engineless: FakeTree, stage: str) -> None:
     engineless.bundle(spec(ENV))
     expected = f"opencgpu: {down(engineless.path)}\n"
     assert engineless.run(stage) == Result(1, expected, "")
-
-
-@pytest.mark.parametrize(
-    ("document", "part"),
-    [
-        ("[" * 200000, "/config.json: is not JSON (nested too deep)"),
-        (
-            spec({**ENV, "ALIYUN_COM_GPU_MEM_DEV": "0\nx" + "y" * 70}),
-            "ALIYUN_COM_GPU_MEM_DEV=0\\nx" + "y" * 60 + "...: ",
-        ),
-        ('{"process": {"env": [' + '"",' * 50000 + "1]}}", "process.env: 1: expected a NAME=VALUE string"),
-    ],
-)
-def test_hostile_bundle(
-    engineless: FakeTree, tmp_path_factory: pytest.TempPathFactory, document: object, part: str
-) -> None:
-    """A malformed request, and a broken or hostile config.json, stop the container with one line."""
-    # A short path: a message shows the beginning of one.
-    tree = FakeTree(tmp_path_factory.mktemp("b"), engineless.program).build(T4)
-    tree.bundle(document)
-    assert_refused(tree.run("prestart"), "", part)
 
 
 @pytest.mark.parametrize("raw", [b"", b'{"id":"a\\nb","pid":1}', b"x" * (2 << 20)])

@@ -102,7 +102,7 @@ def test_what_is_left_to_the_user(root: Path) -> None:
     assert left[2].startswith(f"To do: start the engine, now and after each boot: {program('cgpud')}")
     assert f"{program('cgpud')} --simulate T4" in left[2]
     assert system.commands == []
-    assert not (root / "etc/systemd/system/cgpud.service").exists()
+    assert list((root / "etc/systemd/system").glob("cgpu*")) == []
     assert left[-1] == OPEN
 
 

@@ -23,23 +23,11 @@ from tests.install.support import DAEMON, System, installer, is_draining, snapsh
 from tests.install.test_installer import a_tree
 
 ENABLED = "system/enabled/cgpud.service"
+# systemd holds descriptors of cgpud.
+HOLDING = {"systemctl show": Done(0, "2\n")}
+# podman runs a container with the runtime.
+RUNNING = {"podman ps": Done(0, "abc123\n"), "podman": Done(0, "cgpu|runs\n")}
 PODMAN = {**ENGINES, "podman": Lines("podman", "etc/podman.conf")}
-
-
-class Holding(System):
-    """A node whose systemd holds descriptors of cgpud."""
-
-    def run(self, words: Sequence[str], timeout: float = TIMEOUT_S) -> Done:
-        return Done(0, "2\n") if words[1] == "show" else super().run(words, timeout)
-
-
-class Podman(System):
-    """A node on which podman runs a container with the runtime."""
-
-    def run(self, words: Sequence[str], timeout: float = TIMEOUT_S) -> Done:
-        if words[0] == "podman":
-            return Done(0, "abc123\n" if words[1] == "ps" else "cgpu|runs\n")
-        return super().run(words, timeout)
 
 
 @pytest.fixture
@@ -97,16 +85,16 @@ def test_it_waits_for_claims(root: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("system", "expected"),
+    ("replies", "expected"),
     [
-        (Holding, "cgpud is down and systemd may hold"),
-        (Podman, "podman containers with the runtime cgpu run: runs: .* podman rm -f runs"),
+        (HOLDING, "cgpud is down and systemd may hold"),
+        (RUNNING, "podman containers with the runtime cgpu run: runs: .* podman rm -f runs"),
     ],
 )
-def test_what_stops_a_removal(interrupted: Path, system: type[System], expected: str) -> None:
+def test_what_stops_a_removal(interrupted: Path, replies: dict[str, Done], expected: str) -> None:
     """An engine that is down, whose containers nobody knows, and containers that podman could not stop."""
     with pytest.raises(CgpuError, match=expected):
-        installer(interrupted, system(interrupted), PODMAN).uninstall(None)
+        installer(interrupted, System(interrupted, replies=replies), PODMAN).uninstall(None)
     assert (interrupted / ENABLED).exists()
 
 
@@ -158,7 +146,7 @@ def test_a_tree_elsewhere(root: Path, restored: Path) -> None:
     with pytest.raises(CgpuError, match="sliced containers run: 3f2a"):
         installer(root).uninstall(None)
     (root / "srv/gpus/0/3f2a").rmdir()
-    assert installer(root, Holding(root)).uninstall(None)
+    assert installer(root, System(root, replies=HOLDING)).uninstall(None)
     for name in ("srv", "run/cgpu"):
         shutil.rmtree(root / name)
 
@@ -193,14 +181,9 @@ def test_a_unit_that_was_removed(root: Path, restored: Path) -> None:
 @pytest.mark.parametrize(("status", "is_said"), [(0, False), (5, False), (1, True)])
 def test_a_removed_unit_that_does_not_stop(root: Path, status: int, *, is_said: bool) -> None:
     """The removal goes on and leaves the unit to the user, without a word if systemd does not know it."""
-
-    class Refusing(System):
-        def run(self, words: Sequence[str], timeout: float = TIMEOUT_S) -> Done:
-            return Done(status, "busy\n") if words[1] == "stop" else super().run(words, timeout)
-
     installer(root).install(DAEMON)
     (root / UNIT).unlink()
-    one = installer(root, Refusing(root))
+    one = installer(root, System(root, replies={"systemctl stop": Done(status, "busy\n")}))
     assert one.uninstall(None)
     told = "To do: systemctl stop cgpud.service (systemctl stop cgpud.service: exit status 1: busy)"
     assert (told in one.notes) == is_said

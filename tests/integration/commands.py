@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import fcntl
 import os
+import re
 import signal
 import subprocess
 import time
@@ -55,6 +56,14 @@ def must(command: Command, env: Mapping[str, str] | None = None, timeout: float 
     outcome = call(command, env, timeout)
     assert outcome.returncode == 0, f"{command}: {outcome.returncode}: {outcome.text}"
     return outcome
+
+
+def message(outcome: Outcome) -> str:
+    """Return the last line of the wrapper or the hook on stderr. The start must have failed."""
+    lines: list[str] = re.findall(r".*opencgpu: .*", outcome.stderr)
+    assert outcome.returncode != 0, outcome.text
+    assert lines, outcome.text
+    return lines[-1]
 
 
 @contextmanager

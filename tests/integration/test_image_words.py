@@ -11,11 +11,10 @@ from pathlib import Path
 
 import pytest
 
-from tests.integration.commands import eventually, must
+from tests.integration.commands import eventually, message, must
 from tests.integration.conftest import Start
 from tests.integration.engine import RUN, Engine
 from tests.integration.images import image_tar, oci_layout
-from tests.integration.isolation.test_refusals import message
 from tests.integration.probe import step
 from tests.integration.runtimes import Containerd, Docker, Podman, Runc, crun_here
 from tests.integration.test_slice import LIMIT, SIX, SLICE

@@ -79,17 +79,6 @@ def test_whole_cards_beside_a_slice(three: Engine, docker: Docker) -> None:
     assert [(one.number("gpu"), one.number("total")) for one in cards(outcome)] == [(2, limit(6))]
 
 
-def test_whole_cards_are_promised_to_nobody_else(three: Engine, runc: Runc) -> None:
-    """A card that a container has whole is sliced for no other, which one line says by name."""
-    env = named(three, {MEM: "6", DEVICES: "2", VENDOR: "0,2"})
-    runc.start("holder", ["/cgpu-probe", "info", "hold=1000"], env)
-    refused = runc.run(["/cgpu-probe", "info"], named(three, {MEM: "6", DEVICES: "0"}))
-    assert refused.returncode != 0
-    assert "GPU 0 cannot be sliced: 1 container has it whole; stop it, or name another" in refused.text
-    whole = runc.run(["/cgpu-probe", "info"], named(three, {MEM: "6", DEVICES: "1", VENDOR: "1,2"}))
-    assert "GPU 2 cannot be given whole (native): 1 container has slices of it" in whole.text
-
-
 MODE = "GPU 1 is in MIG mode and cannot be sliced; name another, or switch MIG off (nvidia-smi -mig 0)"
 
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 
 import pytest
 
-from tests.integration.conftest import Start
 from tests.integration.engine import MIB, Engine
 from tests.integration.probe import NO_MEMORY, step
 from tests.integration.runtimes import Docker
@@ -26,14 +25,3 @@ def test_docker_slice_is_exact(engine: Engine, docker: Docker) -> None:
     assert step(outcome, "fill").number("bytes") == LIMIT
     assert step(outcome, "alloc").number("status") == NO_MEMORY
     assert step(outcome, "info", 1).number("free") == 0
-
-
-def test_not_sliced(start: Start, docker: Docker) -> None:
-    """An amount of zero means: not sliced, and nothing is registered; so does a GPU without an amount."""
-    engine = start("A10:4")
-    zero = {"ALIYUN_COM_GPU_MEM_CONTAINER": "0", "ALIYUN_COM_GPU_MEM_DEV": "23"}
-    for name, amount in (("zero", zero), ("silent", {})):
-        env = {"NVIDIA_VISIBLE_DEVICES": "all", **amount}
-        docker.start(name, ["/busybox", "sleep", "60"], env, "-v", "/bin/busybox:/busybox:ro")
-        assert docker.exec(name, ["/busybox", "true"]).returncode == 0
-        assert all(engine.instances(gpu) == [] for gpu in engine.gpus())

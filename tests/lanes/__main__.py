@@ -69,10 +69,10 @@ def run_shards(table: Table, names: Sequence[str]) -> int:
 def end(name: str, result: run.Result) -> int:
     """Print how a lane or a shard ended; return the status of this program."""
     print(*tell(result.summary), sep="\n")
-    summary = result.summary
+    count = result.summary.count
     print(f"{name}: {result.seconds:.0f} s, {result.processor_seconds:.0f} s of processors")
-    counts = f"{summary.passed} passed, {summary.failed} failed, {summary.known} known to fail"
-    print(f"{name}: {counts}, {summary.skipped} skipped", flush=True)
+    counts = f"{count('passed')} passed, {count('failed')} failed, {count('known')} known to fail"
+    print(f"{name}: {counts}, {count('skipped')} skipped", flush=True)
     if not result.is_whole:
         print(f"{name}: {'not all of it was' if result.was_run else 'not'} run, see above", flush=True)
     return 0 if result.succeeded else 1

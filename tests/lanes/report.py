@@ -19,24 +19,8 @@ class Summary:
     outcomes: Mapping[str, str]
     seconds: Mapping[str, float]
 
-    @property
-    def passed(self) -> int:
-        return self.count("passed")
-
-    @property
-    def failed(self) -> int:
-        return self.count("failed")
-
-    @property
-    def known(self) -> int:
-        """Tests that are expected to fail, and do."""
-        return self.count("known")
-
-    @property
-    def skipped(self) -> int:
-        return self.count("skipped")
-
     def count(self, outcome: str) -> int:
+        """Return how many tests ended so: passed, failed, skipped, or known: expected to fail, and did."""
         return sum(found == outcome for found in self.outcomes.values())
 
 

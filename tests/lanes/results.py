@@ -43,8 +43,8 @@ def record(shards: Iterable[str], name: str, commit: str, result: Result) -> Non
 def row_of(name: str, commit: str, result: Result) -> str:
     """Return the row of a shard that was run."""
     summary = result.summary
-    counts = f"{summary.passed} | {summary.failed} | {summary.known} | {summary.skipped} |"
-    verdict = "" if result.succeeded or summary.failed else " (a command failed)"
+    counts = " | ".join(str(summary.count(kind)) for kind in ("passed", "failed", "known", "skipped")) + " |"
+    verdict = "" if result.succeeded or summary.count("failed") else " (a command failed)"
     verdict += "" if result.is_whole else " (in part)"
     today = dt.datetime.now(dt.UTC).date()
     times = f"{result.seconds:.0f} | {result.processor_seconds:.0f}"

@@ -81,26 +81,6 @@ def test_what_the_page_says_each_policy_gives_out(harness: Harness) -> None:
             assert used == pytest.approx([int(word) for word in cell.split(", ")], abs=1), (policy, cell)
 
 
-def high_error(harness: Harness, case: Case) -> float:
-    """Return the largest error of a share of time on the card beside high priority."""
-    with Running(harness, case) as running:
-        had, whole = cases.measured(running, 20 * SECOND)
-        return max(abs(had[slot] / (whole * due) - 1) for slot, due in cases.dues(running).items())
-
-
-@pytest.mark.parametrize(("policy", "time_slices"), changes.MODES)
-@pytest.mark.parametrize("ratio", [50, 80])
-def test_priority_is_within_a_percent(
-    harness: Harness, ratio: int, policy: int, *, time_slices: bool
-) -> None:
-    """Both sides of high priority, and each container within its side, are within 1 % of the policy."""
-    weights = [(1, True), (3, True), (1, False), (2, False), (4, False)]
-    containers = [Container(weight, GREEDY, highprio=high) for weight, high in weights]
-    case = Case(policy, containers, harness.slice, 25, ratio, time_slices, costs=cases.COSTS)
-    assert high_error(harness, case) < 0.01
-    assert high_error(harness, replace(case, controls=False)) > 0.1
-
-
 @pytest.mark.parametrize(("policy", "time_slices"), changes.MODES)
 @pytest.mark.parametrize("high", [False, True])
 def test_newcomers_are_served_within_a_round(

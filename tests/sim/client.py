@@ -90,10 +90,6 @@ class Client(AbstractContextManager["Client"]):
         form = self.sim.layout("NVOS64_PARAMETERS")
         return form.get(data, "status"), form.get(data, "hObjectNew")
 
-    def memory(self, size: int) -> bytearray:
-        """Return the parameters of a request for memory of the card."""
-        return self.params("NV_MEMORY_ALLOCATION_PARAMS", owner=1, size=size)
-
     def free(self, handle: int) -> int:
         data = self.params("NVOS00_PARAMETERS", hRoot=self.handle, hObjectOld=handle)
         self.call(FREE, data)

@@ -10,7 +10,6 @@ from pathlib import Path
 import pytest
 
 from tests.integration.commands import eventually
-from tests.sim.client import Client
 from tests.sim.support import BUILD, REPOSITORY, Sim
 
 Start = Callable[..., Sim]
@@ -62,10 +61,3 @@ def start(built: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Sta
 def sim(start: Start) -> Sim:
     """Return a server with two T4, shared by the tests of a file; each test leaves its cards empty."""
     return start("T4:2")
-
-
-@pytest.fixture
-def client(sim: Sim) -> Iterator[Client]:
-    """Return a client on the first card, which ends with the test."""
-    with sim.client() as made:
-        yield made

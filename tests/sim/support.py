@@ -10,6 +10,7 @@ import time
 from dataclasses import dataclass
 from pathlib import Path
 
+from tests.integration.commands import Outcome, call
 from tests.sim.abi import HEAP_FREE, HEAP_SIZE, KIB, Layout, layout
 from tests.sim.client import Client
 
@@ -35,16 +36,9 @@ class Sim:
         """Return a client with a device and a subdevice on a card."""
         return Client(self, self.open(), card)
 
-    def probe(self, *words: str) -> subprocess.CompletedProcess[str]:
+    def probe(self, *words: str) -> Outcome:
         """Run the probe to its end."""
-        command = [str(BUILD / "cgpu-probe"), "--dev", str(self.mount), *words]
-        return subprocess.run(command, capture_output=True, text=True, timeout=120, check=False)
-
-    def lines(self, *words: str) -> list[str]:
-        """Run the probe, whose words must all go well, and return its lines."""
-        done = self.probe(*words)
-        assert done.returncode == 0, done.stdout + done.stderr
-        return done.stdout.splitlines()
+        return call([BUILD / "cgpu-probe", "--dev", self.mount, *words])
 
     def used(self, card: int = 0) -> int:
         """Return the bytes a card has given out, asked by a client of its own."""
@@ -64,11 +58,6 @@ class Sim:
         if self.process.poll() is None:
             self.process.send_signal(signal.SIGTERM)
             self.process.wait(timeout=240)
-
-
-def fields(line: str) -> dict[str, str]:
-    """Return the name=value words of a line of the probe."""
-    return dict(word.split("=", 1) for word in line.split() if "=" in word)
 
 
 def listed() -> dict[str, tuple[int, str]]:

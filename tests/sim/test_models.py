@@ -10,10 +10,10 @@ import pytest
 
 from cgpu.kmod.daemon import main as cgpud
 from cgpu.kmod.daemon.simulate import PROGRAM, check_cards, models
-from tests.sim.abi import MIB, Status, facts
-from tests.sim.client import Client
+from tests.integration.probe import step
+from tests.integration.test_slice import SIZES
 from tests.sim.conftest import Start
-from tests.sim.support import Sim, fields, listed
+from tests.sim.support import listed
 
 
 def test_commands_and_documents_name_the_models(repository: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -35,17 +35,6 @@ def test_a_card_is_what_the_list_says(start: Start, model: str) -> None:
     """A card of a model has the name and memory of the list; MIB sets another size."""
     mib, name = listed()[model]
     for cards, size in ((model, mib), (f"{model}=1", 1)):
-        (line,) = start(cards).lines("info=all")
-        assert f'name="{name}"' in line
-        for key in ("total", "free", "v1_total", "v2_total", "heap_total", "region_total"):
-            assert fields(line)[key] == str(size << 20)
-
-
-def test_every_class_of_card_memory_takes_some(sim: Sim, client: Client) -> None:
-    """A card gives out what the core charges for, until it is freed."""
-    classes = [row for row in facts()["classes"].values() if row.get("memory") == "vidmem"]
-    assert classes
-    for row in classes:
-        status, handle = client.alloc(client.device, row["id"], client.memory(3 * MIB))
-        assert (status, sim.used()) == (Status.OK, 4 * MIB), row
-        assert (client.free(handle), sim.used()) == (Status.OK, 0), row
+        seen = step(start(cards).probe("info"), "info")
+        assert seen.fields["name"] == f'"{name}"'
+        assert {seen.number(key) for key in ("free", *SIZES)} == {size << 20}

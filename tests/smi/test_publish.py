@@ -50,36 +50,39 @@ def round_of(folder: Path, look: Callable[[], None]) -> None:
         publish.publish(folder, pause)
 
 
-def as_user(uid: int, words: Sequence[str], capfd: pytest.CaptureFixture[str]) -> tuple[int, str, str]:
-    """Run cgpu-smi as a user in a process of its own; return its status, and its output."""
-    capfd.readouterr()
-    child = os.fork()
-    if child == 0:
-        os.setgroups([])
-        os.setresgid(uid, uid, uid)
-        os.setresuid(uid, uid, uid)
-        os._exit(smi.main(words))
-    _, status = os.waitpid(child, 0)
-    printed = capfd.readouterr()
-    return os.waitstatus_to_exitcode(status), printed.out, printed.err
-
-
-def opens(uid: int, path: Path, flags: int) -> bool:
-    """Return whether a user can open a file by hand, after having tried to change its mode."""
+def in_child(uid: int, work: Callable[[], int]) -> int:
+    """Do work as a user in a process of its own; return its status."""
     child = os.fork()
     if child == 0:
         # The files' group is root's: a user who had stayed in it would be refused for that alone.
         os.setgroups([])
         os.setresgid(uid, uid, uid)
         os.setresuid(uid, uid, uid)
+        os._exit(work())
+    return os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
+
+
+def as_user(uid: int, words: Sequence[str], capfd: pytest.CaptureFixture[str]) -> tuple[int, str, str]:
+    """Run cgpu-smi as a user; return its status, and its output."""
+    capfd.readouterr()
+    status = in_child(uid, lambda: smi.main(words))
+    printed = capfd.readouterr()
+    return status, printed.out, printed.err
+
+
+def opens(uid: int, path: Path, flags: int) -> bool:
+    """Return whether a user can open a file by hand, after having tried to change its mode."""
+
+    def work() -> int:
         try:
             with contextlib.suppress(PermissionError):
                 path.chmod(0o666)
             os.close(os.open(path, flags))
         except OSError:
-            os._exit(1)
-        os._exit(0)
-    return os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
+            return 1
+        return 0
+
+    return in_child(uid, work) == 0
 
 
 @pytest.mark.root

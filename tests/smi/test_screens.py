@@ -10,7 +10,6 @@ from pathlib import Path
 import pytest
 
 from cgpu import main as cgpu
-from cgpu import paths
 from cgpu.client import cards
 from cgpu.smi import main as smi
 from cgpu.smi.render import FIELDS
@@ -136,19 +135,6 @@ def test_unknown_gpu(tree: Path, capsys: pytest.CaptureFixture[str], wanted: str
     )
     assert "0 (GPU-00000000" in error
     assert error.count("\n") == 1
-
-
-@pytest.mark.parametrize("left", ["nothing", "an empty directory"])
-def test_no_engine(tmp_path: Path, capsys: pytest.CaptureFixture[str], left: str) -> None:
-    """Without an engine one line names the tree and the command that starts it."""
-    path = tmp_path / "other"
-    if left != "nothing":
-        path.mkdir()
-    assert smi.main(["--tree", str(path)]) == 1
-    assert capsys.readouterr().err == (
-        f"cgpu-smi: the engine at {path} is not running, so containers with a GPU slice cannot start; "
-        f"start it: {paths.daemon_command('start')}\n"
-    )
 
 
 @pytest.mark.parametrize(

@@ -15,15 +15,13 @@ from pathlib import Path
 import psutil
 import pytest
 
-from cgpu import paths
-from cgpu.client.tree import Tree
 from cgpu.errors import CgpuError
 from cgpu.install import lock
 from cgpu.install.commands import install as install_command
 from cgpu.install.places import LOCK
 from cgpu.install.runner import SystemRunner, must
 from cgpu.node_files import below
-from tests.integration.commands import Outcome, call
+from tests.integration.commands import Outcome, call, eventually
 
 SLEEPER = "import subprocess, time; subprocess.Popen(['/bin/sleep', '60']); time.sleep(60)"
 
@@ -50,10 +48,7 @@ def test_a_command_that_hangs(tmp_path: Path) -> None:
     mark = tmp_path / "lock"
     with mark.open("w") as held, pytest.raises(CgpuError, match="did not end within 1 s"):
         SystemRunner((held.fileno(),)).run((sys.executable, "-c", SLEEPER), timeout=1)
-    deadline = time.monotonic() + 5
-    while holders(mark) and time.monotonic() < deadline:
-        time.sleep(0.05)
-    assert holders(mark) == []
+    eventually(lambda: holders(mark) == [], "none of them has the lock")
 
 
 def holders(path: Path) -> list[int]:
@@ -97,8 +92,7 @@ with lock.held(Path({str(tmp_path)!r})) as fd:
 """
     installer = subprocess.Popen([sys.executable, "-c", code])
     pid = tmp_path / "pid"
-    while not (pid.exists() and pid.read_text().strip()):
-        time.sleep(0.02)
+    eventually(lambda: pid.exists() and pid.read_text().strip(), "the command has begun")
     installer.kill()
     installer.wait()
     with pytest.raises(CgpuError, match="or one that it has started"), lock.held(tmp_path, wait=0.3):
@@ -121,20 +115,6 @@ def test_a_new_lock_has_no_name_before_it_is_locked(tmp_path: Path, monkeypatch:
     with lock.held(tmp_path):
         assert path.exists()
     assert was_there[0] is False
-
-
-def test_no_slices_while_draining(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The client refuses a registration during a drain, before it asks the engine."""
-    mark = tmp_path / "draining"
-    monkeypatch.setattr(paths, "DRAINING", str(mark))
-    (tmp_path / "inst_ctl").write_text("")
-    tree = Tree(str(tmp_path))
-    tree.register("abc", 1, [])
-    assert (tmp_path / "inst_ctl").read_text().startswith("create id=abc")
-    mark.touch()
-    with pytest.raises(CgpuError, match="container def: no slices are given out while OpenCGPU is removed"):
-        tree.register("def", 1, [])
-    assert "def" not in (tmp_path / "inst_ctl").read_text()
 
 
 def test_a_signal_ends_with_one_line(capsys: pytest.CaptureFixture[str]) -> None:

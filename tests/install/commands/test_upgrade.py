@@ -4,9 +4,7 @@
 from __future__ import annotations
 
 import os
-import shutil
 import signal
-import tempfile
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
@@ -23,7 +21,7 @@ from cgpu.install.runner import Done
 from cgpu.kmod.daemon import manage
 from cgpu.kmod.daemon.program import Program
 from tests.daemon import versions
-from tests.daemon.harness import MIB, ROOT, Daemon, Sliced
+from tests.daemon.harness import MIB, ROOT, Daemon, Sliced, serving
 
 pytestmark = [pytest.mark.root, pytest.mark.usefixtures("mark")]
 
@@ -46,11 +44,8 @@ def foreign(others: Path) -> Program:
 
 @pytest.fixture
 def daemon() -> Iterator[Daemon]:
-    base = Path(tempfile.mkdtemp(prefix="cgpud-"))
-    made = Daemon(base)
-    yield made
-    made.close()
-    shutil.rmtree(base)
+    with serving(Daemon) as made:
+        yield made
 
 
 @pytest.fixture

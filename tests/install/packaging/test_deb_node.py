@@ -150,15 +150,6 @@ def test_files_are_the_packages(engine: Machine) -> None:
     assert [name for name in found if name not in owned] == []
 
 
-def test_runtime(engine: Machine) -> None:
-    """The container engines are told of the runtime inside the package, which runs."""
-    engine.run("cgpu-runtime-config", "docker", "--config", "/tmp/daemon.json")
-    settings = json.loads(engine.path("/tmp/daemon.json").read_text())
-    path = settings["runtimes"]["cgpu"]["path"]
-    assert path == f"{FOLDER}/cgpu/runtime_config/launcher/cgpu-container-runtime"
-    assert engine.run(path, "--version") == engine.run("/usr/bin/cgpu-container-runtime", "--version")
-
-
 def test_beside_a_slice(packages: Packages, engine: Machine, sliced: subprocess.Popen[str]) -> None:
     """While a slice is in use the package stays; one that is newly installed leaves engine and slices alone.
 

@@ -6,6 +6,7 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+import tomllib
 import zipfile
 from pathlib import Path
 
@@ -13,16 +14,6 @@ import pytest
 
 from tests.integration.commands import call
 
-COMMANDS = (
-    "cgpu",
-    "cgpud",
-    "cgpu-config-apply",
-    "cgpu-container-runtime-server",
-    "cgpu-hook",
-    "cgpu-runtime-config",
-    "cgpu-smi",
-    "kubectl-inspect-cgpu",
-)
 PROGRAMS = (
     "hook/cgpu-hook",
     "kmod/build/cgpu-probe",
@@ -40,13 +31,6 @@ DATA = (
     "kmod/abi/nvidia.json",
     "kmod/core/include/cgpu_core.h",
     "kmod/module/dkms.conf",
-    "kmod/units/cgpu-config-apply.service",
-    "kmod/units/cgpu-container-runtime.service",
-    "kmod/units/cgpu-container-runtime.socket",
-    "kmod/units/cgpu-exporter.service",
-    "kmod/units/cgpu-smi-publish.path",
-    "kmod/units/cgpu-smi-publish.service",
-    "kmod/units/cgpud.service",
     "py.typed",
 )
 # Folders of the checkout that no installation may make importable as top-level packages.
@@ -109,7 +93,7 @@ def is_importable(venv: Path, module: str) -> bool:
     return run(venv / "python", "-I", "-c", script).strip() == "True"
 
 
-def test_wheel_content(wheel: Path) -> None:
+def test_wheel_content(wheel: Path, repository: Path) -> None:
     """The wheel is for this platform and has the package, its programs and data, and no files of a build."""
     assert wheel.name.startswith("opencgpu-0.1.0-py3-none-linux_")
     with zipfile.ZipFile(wheel) as archive:
@@ -118,7 +102,8 @@ def test_wheel_content(wheel: Path) -> None:
     # The last of them has the manual pages.
     assert top_level == {"cgpu", "opencgpu-0.1.0.dist-info", "opencgpu-0.1.0.data"}
     assert [name for name in modes if name.endswith((".o", ".d", ".a", ".pyc"))] == []
-    assert not {f"cgpu/{name}" for name in (*PROGRAMS, *DATA)} - modes.keys()
+    units = (f"kmod/units/{path.name}" for path in (repository / "kmod/units").iterdir())
+    assert not {f"cgpu/{name}" for name in (*PROGRAMS, *DATA, *units)} - modes.keys()
     assert [name for name in PROGRAMS if not modes[f"cgpu/{name}"] & 0o100] == []
 
 
@@ -179,7 +164,8 @@ def test_install(repository: Path, wheel: Path, venv: Path) -> None:
     assert [name for name in CHECKOUT_FOLDERS if is_importable(venv, name)] == []
     for command in ("cgpu", "cgpu-smi", "cgpud", "cgpu-runtime-config", "cgpu-config-apply"):
         assert command in run(venv / command, "--help")
-    assert [name for name in COMMANDS if not os.access(venv / name, os.X_OK)] == []
+    scripts = tomllib.loads((repository / "pyproject.toml").read_text())["project"]["scripts"]
+    assert [name for name in scripts if not os.access(venv / name, os.X_OK)] == []
     plugin = call([venv / "kubectl-inspect-cgpu"])
     assert (plugin.returncode, plugin.stdout) == (1, "")
     assert plugin.stderr.startswith("kubectl-inspect-cgpu: the Python library ")

@@ -90,15 +90,6 @@ def test_json_that_a_tool_has_written_anew(root: Path) -> None:
     assert json.loads(path.read_text()) == {"log-level": "warn", "runtimes": nvidia}
 
 
-def test_a_default_runtime_of_somebody_else(root: Path) -> None:
-    """Uninstall leaves a default runtime that the user has set since."""
-    engine, path = docker(root, "{}\n")
-    install(root, engine, default=True)
-    path.write_text(json.dumps({**json.loads(path.read_text()), "default-runtime": "crun"}))
-    settle(root, engine).uninstall(None)
-    assert json.loads(path.read_text()) == {"default-runtime": "crun"}
-
-
 def containerd(root: Path, folder: Path, *, imports: bool) -> tuple[Containerd, Path]:
     """Return containerd 2.2 with settings that import others, or not; and the file that gets the runtime."""
     dump = 'case "$*" in *dump*) echo "version = 3" ;; *) echo "containerd version 2.2.0" ;; esac'

@@ -4,6 +4,8 @@
 from __future__ import annotations
 
 import re
+import shutil
+import sys
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -23,6 +25,7 @@ from cgpu.install.places import (
 from cgpu.runtime_config.oci_runtime import server
 from cgpu.smi import publish
 from tests.install.support import DAEMON, System, installer, snapshot
+from tests.integration.commands import call
 
 UNITS = "etc/systemd/system"
 # systemd.exec(5): each of these gives a service a mount namespace of its own, or other files than others see.
@@ -30,6 +33,13 @@ OTHER_FILES = re.compile(
     r"(Protect|Private|ReadOnly|ReadWrite|Inaccessible|Exec|NoExec|Bind|TemporaryFileSystem|Root|Mount|"
     r"DynamicUser|ProcSubset|ExtensionImages|ExtensionDirectories|LogNamespace)(?!Start)"
 )
+
+
+NAMES = sorted(path.name for path in (KMOD / "units").iterdir())
+# Settings since systemd 254: an older systemd says that it ignores them.
+NEWER = ("'RestartSteps'", "'RestartMaxDelaySec'", "'FileDescriptorStorePreserve'")
+# The highest exposure that `systemd-analyze security` may report, in tenths. Other units are of engines.
+EXPOSURE = {"cgpu-exporter.service": 28, "cgpu-smi-publish.service": 25}
 
 
 @dataclass(frozen=True)
@@ -120,13 +130,6 @@ def test_units_of_a_package(root: Path) -> None:
     assert [name for name in names if (root / "system/enabled" / name).exists()] == []
 
 
-def test_without_systemd(root: Path) -> None:
-    """The installer makes no unit and runs no command where there is no systemd."""
-    system = System(root)
-    installer(root, system, systemd=False).install(DAEMON)
-    assert (system.commands, list((root / UNITS).glob("cgpu*"))) == ([], [])
-
-
 def test_what_does_not_start(root: Path) -> None:
     """A publisher that fails to start leaves its command to the user; a closed socket fails the install."""
     with pytest.raises(CgpuError, match=SERVER_STARTS):
@@ -175,3 +178,32 @@ def test_the_units_fit_the_programs() -> None:
     assert [name for name in found if OTHER_FILES.match(name)] == []
     assert found["NoNewPrivileges"] == "yes"
     assert "CAP_MKNOD" not in found["CapabilityBoundingSet"]
+
+
+# --- the units as systemd itself judges them ---
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    """Return a folder with the units, which start our commands where they are."""
+    if shutil.which("systemd-analyze") is None:
+        pytest.skip("systemd-analyze is not there; install: apt-get install systemd")
+    for name in NAMES:
+        text = (KMOD / "units" / name).read_text()
+        (tmp_path / name).write_text(text.replace("/usr/bin/cgpu", f"{Path(sys.executable).parent}/cgpu"))
+    return tmp_path
+
+
+def test_valid(folder: Path) -> None:
+    """systemd knows every key and value, and finds every command."""
+    done = call(["systemd-analyze", "verify", "--man=no", *(folder / name for name in NAMES)])
+    lines = [line for line in done.stderr.splitlines() if not any(key in line for key in NEWER)]
+    assert (done.returncode, lines) == (0, [])
+
+
+@pytest.mark.parametrize("name", EXPOSURE)
+def test_few_rights(folder: Path, name: str) -> None:
+    """A unit that only reads the tree and talks to others has few rights beside that."""
+    words = ["security", "--offline=true", f"--threshold={EXPOSURE[name]}", str(folder / name)]
+    done = call(["systemd-analyze", *words])
+    assert done.returncode == 0, done.stdout

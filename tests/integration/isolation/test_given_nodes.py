@@ -10,11 +10,10 @@ from typing import Any
 import pytest
 
 from cgpu.request.device_nodes import MAJOR
-from tests.integration.commands import Outcome
+from tests.integration.commands import Outcome, message
 from tests.integration.conftest import Start
 from tests.integration.engine import MIB, Engine
 from tests.integration.isolation.test_bypass import privileged
-from tests.integration.isolation.test_refusals import message
 from tests.integration.probe import step
 from tests.integration.runtimes import Docker, Runc
 from tests.integration.test_slice import SIX

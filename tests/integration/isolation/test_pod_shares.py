@@ -7,8 +7,8 @@ import shutil
 from pathlib import Path
 
 from cgpu import paths
+from tests.integration.commands import message
 from tests.integration.engine import Engine
-from tests.integration.isolation.test_refusals import message
 from tests.integration.runtimes import Docker, Podman
 from tests.integration.test_slice import LIMIT
 from tests.request.shares import SHARE, asking, by_containerd, put

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""cgpu doctor, gc, status and support-bundle on a node with a real cgpud, also one that is not well."""
+"""cgpu doctor, status and support-bundle on a node with a real cgpud, also one that is not well."""
 
 from __future__ import annotations
 
@@ -135,15 +135,6 @@ def test_bundle(start: Start, docker: Docker, tmp_path: Path, planted: list[str]
     assert len(json.loads(files["cgpu-support/manifest.json"])["files"]) == len(files) - 1
 
 
-def test_not_root(tmp_path: Path) -> None:
-    """A user who is not root is told so in one line."""
-    for words in (["doctor"], ["status"], ["gc"], ["support-bundle", "--output", "/nowhere/x"]):
-        done = call(["setpriv", "--reuid=65534", "--clear-groups", CGPU, *words])
-        assert done.returncode == 1
-        assert f"cgpu {words[0]}" in done.stderr
-        assert done.stderr.count("\n") == 1
-
-
 @pytest.mark.usefixtures("own_engine")
 def test_down_and_gone(engine: Engine) -> None:
     """A daemon that died with its keeper leaves a mount: doctor says so, and takes it away."""
@@ -200,19 +191,3 @@ def test_bundle_follows_no_link(start: Start, tmp_path: Path) -> None:
     assert SECRET.encode() not in b"".join(files.values())
     (RUN / "cgpud.log").unlink()
     assert call([CGPU, "support-bundle", "--output", path]).returncode == 1
-
-
-@pytest.mark.usefixtures("own_engine")
-def test_gc(engine: Engine, docker: Docker) -> None:
-    """cgpu gc asks the docker of DOCKER_HOST, and leaves what runs."""
-    environment = {"DOCKER_HOST": docker.socket}
-    docker.start("gc", ["/cgpu-probe", "hold=1000"], SLICE)
-    done = call([CGPU, "gc", "--json"], env=environment)
-    assert [one["why"] for one in json.loads(done.stdout)["judged"]] == ["its processes live"]
-    assert done.returncode == 0, done.text
-    docker.remove("gc")
-    assert call([CGPU, "gc"], env=environment).stdout == "no container is registered\n"
-    engine.stop()
-    down = call([CGPU, "gc"], env=environment)
-    assert down.returncode == 1
-    assert "the engine is not running" in down.stderr

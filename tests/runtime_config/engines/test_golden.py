@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Settings as administrators have them, before and after: every character is in the folder golden.
+"""Drop-ins beside settings as administrators have them: every character is in the folder golden.
 
-Each case has a folder, ENGINE-NAME. before.txt is the original, after.txt has the runtime, default.txt has it
-as the default; drop-in.txt and drop-in-default.txt are the files beside it, where an engine reads such.
+Each case has a folder, ENGINE-NAME: before.txt is the engine's own file; drop-in.txt is the file beside it
+with the runtime, and drop-in-default.txt has it as the default.
 """
 
 from __future__ import annotations
@@ -14,27 +14,10 @@ import pytest
 from tests.runtime_config.engines import nodes
 
 GOLDEN = Path(__file__).with_name("golden")
-EDITED = sorted(
-    (path.parent.name, path.stem) for kind in ("after", "default") for path in GOLDEN.glob(f"*/{kind}.txt")
-)
 
 
 def read(name: str, kind: str) -> str:
     return (GOLDEN / name / f"{kind}.txt").read_bytes().decode()
-
-
-@pytest.mark.parametrize(("name", "kind"), EDITED)
-def test_golden(machine: nodes.Machine, name: str, kind: str) -> None:
-    """The edited file is the golden one, a second edit changes nothing, a removal gives the first file."""
-    known = name.partition("-")[0]
-    engine, main = machine.engine(known, nodes.OLD[known]), nodes.MAIN[known]
-    desired = nodes.DEFAULT if kind == "default" else nodes.DESIRED
-    machine.write(main, read(name, "before"))
-    machine.add(engine, desired)
-    assert machine.read(main) == read(name, kind)
-    assert engine.plan_add(machine.root, desired) == []
-    machine.remove(engine)
-    assert machine.read(main) == read(name, "before")
 
 
 DROP_INS = [

@@ -95,10 +95,3 @@ def test_a_configuration_that_was_not_applied(wrapper: Wrapper, configured: str 
     wrapper.start()
     (wrapper.base / "configured").write_text("Y\n")
     wrapper.start(*ASKING, FIRST)
-
-
-def test_broken_settings_name_the_command(wrapper: Wrapper) -> None:
-    """Settings that cannot be understood are put right by the module's command, not the daemon's."""
-    (wrapper.run_directory / "config.json").write_text("{")
-    wrapper.bundle(spec(FIRST))
-    assert refusal(wrapper).endswith("write it anew: cgpu-config-apply")
