@@ -391,7 +391,7 @@ def is_index(name: str) -> bool:
 
 def _is_daemon_alive() -> bool:
     """Say whether the holder of the daemon's lock lives: the daemon, or its keeper, which starts it anew."""
-    from cgpu.kmod.daemon.processes import process_identity
+    from cgpu import process_identity
 
     try:
         fd = os.open(paths.LOCK, os.O_RDONLY | os.O_CLOEXEC)

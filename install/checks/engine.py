@@ -6,7 +6,7 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
-from cgpu import paths
+from cgpu import paths, process_identity
 from cgpu.client.scheduling import NOBODY, parse
 from cgpu.client.tree import DAEMON, MODULE
 from cgpu.install.checks.finding import Finding, ok, problem, skipped, warning
@@ -14,7 +14,6 @@ from cgpu.install.checks.software import STORE_KEPT
 from cgpu.install.node.facts import files
 from cgpu.install.node.report import NodeReport
 from cgpu.install.node.snapshot import Card
-from cgpu.kmod.daemon.processes import process_identity
 
 ACCEPTS = 0x10000  # flag of a listening socket in /proc/net/unix
 FILES_WANTED = 8192

@@ -12,8 +12,8 @@ import time
 from collections.abc import Callable
 from typing import Any
 
+from cgpu import peers, unix_socket
 from cgpu.errors import CgpuError, one_line, show
-from cgpu.kmod.daemon import peers, unix_socket
 from cgpu.kmod.daemon.tree.callers import check_writer
 
 log = logging.getLogger(__name__)

@@ -18,15 +18,15 @@ from typing import TYPE_CHECKING, NoReturn
 from cgpu import __version__, paths
 from cgpu.arguments import Parser
 from cgpu.errors import CgpuError, one_line
-from cgpu.kmod.daemon import control, log
+from cgpu.kmod.daemon import control, lock, log
 from cgpu.kmod.daemon.arguments import Arguments, check_config, worker_arguments
+from cgpu.kmod.daemon.lock import HeldError
 from cgpu.kmod.daemon.manage import end, started, status, stopped
 from cgpu.kmod.daemon.places import Places
-from cgpu.kmod.daemon.processes.lock import HeldError, Lock
 from cgpu.kmod.daemon.program import allow_all_descriptors
 from cgpu.kmod.daemon.simulate import check_cards
 from cgpu.kmod.daemon.store import notify_socket
-from cgpu.kmod.daemon.store.keeper import LOCK, Keeper, report
+from cgpu.kmod.daemon.store.keeper import Keeper, report
 from cgpu.kmod.daemon.store.notify_socket import START, NotifySocket, order
 from cgpu.kmod.daemon.tree import libfuse
 
@@ -100,13 +100,10 @@ def arguments_of(options: argparse.Namespace) -> Arguments:
     )
 
 
-def run_worker(arguments: Arguments, lock: Lock | None = None) -> int:
-    """Be the daemon. Its manager is systemd, which leaves the lock to us, or a keeper."""
+def run_worker(arguments: Arguments) -> int:
+    """Be the daemon. Its manager is systemd or a keeper."""
     notify = NotifySocket(os.environ.get("NOTIFY_SOCKET"))
     handed = notify_socket.inherited(os.environ, os.getpid())
-    # The lock is open until our end: while we live no other daemon starts, even if the keeper dies.
-    held = lock.fileno() if lock is not None else next((fd for name, fd in handed if name == LOCK), -1)
-    handed = [(name, fd) for name, fd in handed if name != LOCK]
     service: Service | None = None
     code = 0
     allow_all_descriptors()
@@ -117,9 +114,10 @@ def run_worker(arguments: Arguments, lock: Lock | None = None) -> int:
 
         before = in_place.take(os.environ)
         arguments.places.make()
+        lock.become_daemon(arguments.places)
         if before is None:
             check_config(arguments)
-        service = Service(arguments, notify, handed, held, before)
+        service = Service(arguments, notify, handed, before)
         service.run()
     except Exception as error:
         line = one_line(str(error) or type(error).__name__)
@@ -133,33 +131,35 @@ def run_worker(arguments: Arguments, lock: Lock | None = None) -> int:
     return code
 
 
-def take_lock(arguments: Arguments) -> Lock | None:
-    """Take the daemon's lock; wait for one that is ending.
+def become_keeper(arguments: Arguments) -> bool:
+    """Become the keeper, and wait for one that is ending.
 
-    Return None when a keeper that only held containers' descriptors has started the daemon anew. Raises
-    CgpuError, also when that daemon was refused.
+    False: a keeper that only held containers' descriptors has started the daemon anew. Raises CgpuError, also
+    when that daemon was refused.
     """
     asked = False
     deadline = time.monotonic() + WAIT_S
     while True:
         try:
-            return Lock(arguments.places.lock, arguments.places.started)
+            lock.become_keeper(arguments.places)
         except HeldError as held:
             answer = control.ask(str(arguments.places.control), {"command": "status"})
             if answer is not None and asked:
-                return None
+                return False
             if answer is not None:
-                # The lock names the keeper, which may be dead.
+                # The file may name the keeper.
                 raise HeldError(held.path, int(answer.get("pid", held.pid))) from held
             if time.monotonic() > deadline:
                 raise
             line = _ask_keeper(arguments)
             if line == "ready":
-                return None
+                return False
             if line:
                 raise CgpuError(line) from held
             # A keeper that is starting the daemon already heeds no order, and gives no answer.
-            asked = asked or (line is not None and held.pid != 0)
+            asked = asked or line is not None
+        else:
+            return True
         time.sleep(0.02)
 
 
@@ -168,7 +168,7 @@ def _ask_keeper(arguments: Arguments) -> str | None:
     return order(arguments.places.keeper, f"{START}={json.dumps(worker_arguments(arguments))}")
 
 
-def run_keeper(arguments: Arguments, lock: Lock, report_fd: int, *, foreground: bool) -> int:
+def run_keeper(arguments: Arguments, report_fd: int, *, foreground: bool) -> int:
     """Be the keeper. report_fd gets one line: "ready" or an error."""
     log.start(arguments.places.log, foreground=foreground)
     allow_all_descriptors()
@@ -177,7 +177,7 @@ def run_keeper(arguments: Arguments, lock: Lock, report_fd: int, *, foreground: 
     config = load(arguments.config, required=arguments.config_required)
     log.set_form(config.log_format)
     tree = arguments.tree or config.tree or paths.TREE_DAEMON
-    return Keeper(arguments.places, tree, worker_arguments(arguments), lock.fileno(), report_fd).run()
+    return Keeper(arguments.places, tree, worker_arguments(arguments), report_fd).run()
 
 
 def detach() -> None:
@@ -194,15 +194,14 @@ def start(arguments: Arguments, *, foreground: bool) -> int:
     """Start keeper and daemon; in the background, return when the tree can be used. Raises CgpuError."""
     check_config(arguments)
     arguments.places.make()
-    lock = take_lock(arguments)
-    if lock is None:
+    if not become_keeper(arguments):
         _say(started(arguments.places))
         return 0
     reader, writer = os.pipe2(os.O_CLOEXEC)
     if foreground:
-        return run_keeper(arguments, lock, writer, foreground=True)
+        return run_keeper(arguments, writer, foreground=True)
     if os.fork() == 0:
-        _background(arguments, lock, writer)
+        _background(arguments, writer)
     os.close(writer)
     line = _read_report(reader)
     if line != "ready":
@@ -217,12 +216,12 @@ def _say(line: str) -> None:
         print(line, flush=True)
 
 
-def _background(arguments: Arguments, lock: Lock, writer: int) -> NoReturn:
+def _background(arguments: Arguments, writer: int) -> NoReturn:
     code = 1
     try:
         detach()
-        lock.sign()
-        code = run_keeper(arguments, lock, writer, foreground=False)
+        lock.sign(arguments.places.lock)
+        code = run_keeper(arguments, writer, foreground=False)
     except Exception as error:
         logging.getLogger(__name__).exception("keeper")
         report(writer, one_line(str(error)))
@@ -262,10 +261,8 @@ def dispatch(options: argparse.Namespace) -> int:
     if "NOTIFY_SOCKET" in os.environ:
         log.start(places.log, foreground=True)
         places.make()
-        lock = Lock(places.lock, places.started)
-        code = run_worker(replace(arguments, foreground=True), lock)
-        lock.release()
-        return code
+        lock.become_keeper(places)
+        return run_worker(replace(arguments, foreground=True))
     return start(arguments, foreground=options.foreground)
 
 

@@ -8,15 +8,14 @@ import time
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from cgpu import paths
+from cgpu import paths, process_identity
 from cgpu.client.directory import directory_of
 from cgpu.errors import CgpuError, one_line, some
 from cgpu.kmod.daemon import control
-from cgpu.kmod.daemon.processes import process_identity
-from cgpu.kmod.daemon.processes.process_identity import UNKILLABLE_S, is_unkillable
 from cgpu.kmod.daemon.simulate import Simulator
 from cgpu.kmod.daemon.store import notify_socket
 from cgpu.kmod.daemon.store.notify_socket import END, STOP, order
+from cgpu.process_identity import UNKILLABLE_S, is_unkillable
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

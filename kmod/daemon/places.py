@@ -33,12 +33,11 @@ class Places:
         self.low_level = Path(paths.LOW_LEVEL) if shared else run / "low-level-runtime"
         self.low_level_plain = Path(paths.LOW_LEVEL_PLAIN) if shared else run / "low-level-runtime.plain"
         self.pid = run / Path(paths.PID).name  # process id alone, for other programs
-        self.started = run / Path(paths.STARTED).name  # process id and start time
-        self.daemon = (self.pid, self.started)
+        self.started = run / Path(paths.STARTED).name  # names the daemon, with its start time
         self.sim = run / Path(paths.SIM).name  # nodes of simulated cards
         self.next_tree = run / "next-tree"  # where a daemon prepares its tree
         self.driver = run / "driver-passed.json"  # which unknown driver has passed its check
-        self.lock = run / Path(paths.LOCK).name  # held by the one daemon or keeper
+        self.lock = run / Path(paths.LOCK).name  # names the keeper, or the daemon that has none
         self.log = run / "cgpud.log"  # of a daemon in the background, on a machine without a journal
 
     def make(self) -> None:

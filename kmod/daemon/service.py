@@ -14,13 +14,13 @@ import time
 from dataclasses import asdict, replace
 from typing import TYPE_CHECKING, Any
 
-from cgpu import __version__, cdi_devices, paths
+from cgpu import __version__, cdi_devices, paths, unix_socket
 from cgpu.check_driver.run import timeout_s
 from cgpu.config import effective, refused
 from cgpu.errors import CgpuError
 from cgpu.events.append import append
 from cgpu.events.event import fields_of_words
-from cgpu.kmod.daemon import cdi, driver_check, unix_socket
+from cgpu.kmod.daemon import cdi, driver_check
 from cgpu.kmod.daemon import log as daemon_log
 from cgpu.kmod.daemon import program as programs
 from cgpu.kmod.daemon.arguments import (
@@ -35,9 +35,8 @@ from cgpu.kmod.daemon.control import PASSED, ControlSocket, Handler
 from cgpu.kmod.daemon.engine import Engine, Options, StaleStateError
 from cgpu.kmod.daemon.listeners.listener import Listeners, ListenerSocket
 from cgpu.kmod.daemon.manage import cards
-from cgpu.kmod.daemon.processes import process_identity
 from cgpu.kmod.daemon.simulate import Simulator, driver_root
-from cgpu.kmod.daemon.store.keeper import LOCK, PROGRAM
+from cgpu.kmod.daemon.store.keeper import PROGRAM
 from cgpu.kmod.daemon.store.notify_socket import RESERVED, is_heard
 from cgpu.kmod.daemon.store.stored import FILES, Stored
 from cgpu.kmod.daemon.tree import mounts
@@ -83,10 +82,9 @@ class Service:
         arguments: Arguments,
         notify: NotifySocket,
         handed: list[tuple[str, int]],
-        lock: int = -1,
         before: in_place.Before | None = None,
     ) -> None:
-        """handed: descriptors of the daemon before this one, by name. This one owns them, and lock.
+        """handed: descriptors of the daemon before this one, by name. This one owns them.
 
         before: the program before this one in this process, if one was.
         """
@@ -99,7 +97,6 @@ class Service:
         self._force = False
         self.stuck = False  # the engine has threads that do not end
         self._idle = not handed  # no container counts on us: nothing has to stay behind
-        self._lock = lock
         self._before = before
         self._attempt: Attempt | None = None
         self._upgrade: dict[str, Any] | None = None  # how the last one went
@@ -109,6 +106,8 @@ class Service:
     def run(self) -> None:
         """Serve until asked to stop. Raises CgpuError when it cannot start."""
         with self._cleanup:
+            # Last: until then no other daemon starts.
+            self._cleanup.callback(self._places.started.unlink, missing_ok=True)
             self._signals()
             self._config = self._load()
             self._open_engine()
@@ -288,9 +287,9 @@ class Service:
         specification = cdi.specification(list(self._engine.gpus()), list(self._engine.nodes()))
         replace_text(self._places.cdi, json.dumps(specification, indent=1) + "\n")
         self._publish_devices()
-        process_identity.write_daemon(*self._places.daemon)
+        replace_text(self._places.pid, f"{os.getpid()}\n")
         # The settings stay, so that their refusals hold while the daemon is down, too.
-        for leftover in (*self._places.daemon, self._places.cdi, self._places.cdi_devices):
+        for leftover in (self._places.pid, self._places.cdi, self._places.cdi_devices):
             self._cleanup.callback(leftover.unlink, missing_ok=True)
 
     def _put_in_force(self, config: Effective) -> None:
@@ -440,7 +439,6 @@ class Service:
         found = {
             "seccomp": self._listener_socket.sock.fileno(),
             "control": self._control.fileno(),
-            LOCK: self._lock,
             self._stored.state_name: self._engine.state_fd,
         }
         if self._engine.files_fd >= 0:

@@ -15,8 +15,8 @@ from pathlib import Path
 
 from cgpu import suggest
 from cgpu.errors import CgpuError, show
-from cgpu.kmod.daemon.processes.process_identity import ProcessIdentity, living_start_time
 from cgpu.kmod.daemon.tree import mounts
+from cgpu.process_identity import ProcessIdentity, living_start_time
 from cgpu.replace import replace_text
 
 DRIVER_ROOT = "/dev"

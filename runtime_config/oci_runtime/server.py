@@ -24,7 +24,7 @@ import sys
 import time
 from typing import TYPE_CHECKING
 
-from cgpu import paths
+from cgpu import paths, peers
 from cgpu.arguments import Parser, exit_status
 from cgpu.client.tree import Tree
 from cgpu.config import effective
@@ -32,7 +32,6 @@ from cgpu.errors import CgpuError
 
 # Not used here: imported before the first start comes, for what main.prepare() imports when it needs it.
 from cgpu.hook import event_log  # noqa: F401
-from cgpu.kmod.daemon import peers
 from cgpu.request import by_shares  # noqa: F401
 from cgpu.runtime_config.oci_runtime import cdi, device_numbers, edit, lowlevel, main  # noqa: F401
 from cgpu.runtime_config.oci_runtime.bundle import Bundle

@@ -16,7 +16,7 @@ from cgpu import paths
 from cgpu.client.tree import CONTAINER_NODES, GPU_NODES, EngineDownError, Tree, check_id
 from cgpu.config.effective import Effective
 from cgpu.errors import CgpuError, show
-from cgpu.kmod.daemon.processes.process_identity import start_time
+from cgpu.process_identity import start_time
 from cgpu.slice import ATTRIBUTES
 from tests.client.support import CONTAINER, MIB, PlainTree, down, refuse_writes, uuid
 from tests.refusal import refused

@@ -16,7 +16,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any, TypeVar
 
-from cgpu.kmod.daemon.processes import process_identity
+from cgpu import process_identity
 from tests.attacks.build import client
 from tests.integration.commands import ENFORCE, PATIENCE, eventually
 

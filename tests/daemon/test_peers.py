@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from cgpu.kmod.daemon import peers, unix_socket
+from cgpu import peers, unix_socket
 from cgpu.kmod.daemon.store import fd_store, keeper
 from cgpu.kmod.daemon.store.notify_socket import NotifySocket
 from cgpu.kmod.daemon.tree.callers import check_writer

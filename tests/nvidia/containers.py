@@ -15,7 +15,7 @@ from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from cgpu.kmod.daemon.processes.process_identity import start_time
+from cgpu.process_identity import start_time
 from tests.integration.commands import Outcome
 from tests.integration.engine import RUN, Engine
 from tests.integration.runtimes import LAUNCHER, Environment, Runc

@@ -42,7 +42,7 @@ class Sockets:
         """Keep other agents of the node from opening and removing sockets. Raises OSError.
 
         The agent's own folder is for root alone. Nothing else says who calls the agent: it is in a pod, whose
-        PID namespace does not have the kubelet, so the kernel names no process (kmod/daemon/peers.py). The
+        PID namespace does not have the kubelet, so the kernel names no process (cgpu/peers.py). The
         other folder is the kubelet's.
         """
         for path in (self.service, self.registration):

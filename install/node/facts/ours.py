@@ -8,13 +8,12 @@ import re
 from dataclasses import dataclass
 from pathlib import Path
 
-from cgpu import __version__, paths
+from cgpu import __version__, paths, process_identity
 from cgpu.client.tree import DAEMON, MODULE, Tree
 from cgpu.errors import CgpuError
 from cgpu.install.node.facts import bounded, files
 from cgpu.install.node.facts.programs import Process
 from cgpu.install.places import RECORD
-from cgpu.kmod.daemon.processes import process_identity
 from cgpu.kmod.daemon.tree.mounts import mounted
 from cgpu.node_files import below
 

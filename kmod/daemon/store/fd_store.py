@@ -10,7 +10,7 @@ import select
 import socket
 from dataclasses import dataclass
 
-from cgpu.kmod.daemon import unix_socket
+from cgpu import unix_socket
 
 MAX_MESSAGE = 8192
 MAX_STORED = 4096

@@ -20,18 +20,18 @@ from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING
 
+from cgpu import peers, process_identity
 from cgpu.errors import CgpuError
-from cgpu.kmod.daemon import peers, program
-from cgpu.kmod.daemon.processes import process_identity
-from cgpu.kmod.daemon.processes.process_identity import UNKILLABLE_S, is_unkillable
+from cgpu.kmod.daemon import program
 from cgpu.kmod.daemon.store import fd_store
 from cgpu.kmod.daemon.store.notify_socket import END, FIRST_FD, LISTENER, RESERVED, START, STOP
 from cgpu.kmod.daemon.tree import mounts
-from cgpu.kmod.daemon.unix_socket import await_event
+from cgpu.process_identity import UNKILLABLE_S, is_unkillable
+from cgpu.unix_socket import await_event
 
 if TYPE_CHECKING:
     from cgpu.kmod.daemon.places import Places
-    from cgpu.kmod.daemon.processes.process_identity import ProcessIdentity
+    from cgpu.process_identity import ProcessIdentity
 
 log = logging.getLogger(__name__)
 
@@ -39,7 +39,6 @@ RESTART_S = (0.0, 0.1, 0.2, 0.5, 1.0, 2.0, 5.0)  # waits between restarts; the l
 RETRY_S = 1.0  # where none can be begun at all
 SETTLED_S = 60.0  # a daemon that lived this long starts the row over
 PROGRAM = "CGPU_PROGRAM"  # the program that the daemon has become
-LOCK = "lock"  # a copy for the daemon: it may outlive its keeper
 SIGNALS = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGCHLD)
 
 
@@ -104,15 +103,9 @@ def check_sender(message: fd_store.Message) -> None:
 class Keeper:
     """Starts, watches and restarts the daemon."""
 
-    def __init__(
-        self, places: Places, tree: str, arguments: Sequence[str], lock: int, report_fd: int
-    ) -> None:
-        """lock: descriptor of the held lock, or -1.
-
-        report_fd gets "ready", or one line that says why the first start failed, and is closed.
-        """
+    def __init__(self, places: Places, tree: str, arguments: Sequence[str], report_fd: int) -> None:
+        """report_fd gets "ready", or one line that says why the first start failed, and is closed."""
         self._places = places
-        self._lock = [(LOCK, lock)] if lock >= 0 else []
         self._tree = tree
         self._arguments = list(arguments)
         self._report: Callable[[str], None] | None = partial(report, report_fd)
@@ -162,7 +155,7 @@ class Keeper:
             poll.unregister(pidfd)
 
     def _start(self) -> None:
-        entries = self._lock + self._store.entries()
+        entries = self._store.entries()
         self._due = None
         self._status = ""
         try:

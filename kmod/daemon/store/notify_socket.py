@@ -8,7 +8,7 @@ import os
 import socket
 from typing import TYPE_CHECKING
 
-from cgpu.kmod.daemon.unix_socket import await_event
+from cgpu.unix_socket import await_event
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

@@ -14,7 +14,7 @@ import struct
 import threading
 from pathlib import Path
 
-from cgpu.kmod.daemon.unix_socket import await_event
+from cgpu.unix_socket import await_event
 
 DEVICE = "/dev/fuse"
 DESCRIPTORS = Path("/proc/self/fd")

@@ -76,7 +76,7 @@ def _try_driver(arguments: Arguments, config: Effective, running: Running) -> No
 
 
 def _try_files(places: Places) -> None:
-    for path in (places.effective, places.cdi, *places.daemon):
+    for path in (places.effective, places.cdi, places.pid):
         trial = path.with_name(f"{path.name}.room")
         try:
             replace_text(trial, " " * ROOM_BYTES)

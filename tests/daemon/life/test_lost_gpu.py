@@ -15,7 +15,7 @@ import pytest
 from cgpu.client.tree import Tree
 from cgpu.errors import CgpuError
 from cgpu.kmod.daemon.places import Places
-from cgpu.kmod.daemon.processes.process_identity import start_time
+from cgpu.process_identity import start_time
 from tests.daemon.conftest import Drive, MakeDaemon
 from tests.daemon.harness import MIB, Daemon, serve_cards, serving
 from tests.daemon.upgrades import upgrade

@@ -13,7 +13,8 @@ from pathlib import Path
 import psutil
 import pytest
 
-from cgpu.kmod.daemon.processes.lock import HeldError, Lock
+from cgpu.kmod.daemon.lock import HeldError, become_keeper
+from cgpu.kmod.daemon.places import Places
 from tests.daemon.harness import MIB, Daemon
 from tests.daemon.memory.test_exports import copied
 from tests.integration.commands import eventually
@@ -29,16 +30,17 @@ threading.Thread(target=time.sleep, args=(1000,)).start()
 ctypes.CDLL(None).syscall(60, 0)
 """
 
-# A daemon with a copy of its keeper's lock, as a keeper that has died leaves it.
+# A daemon whose keeper has died.
 HANDED_ON = """
 import os, sys
 from pathlib import Path
-from cgpu.kmod.daemon.processes import process_identity
-from cgpu.kmod.daemon.processes.lock import Lock
-lock = Lock(Path(sys.argv[1]))
+from cgpu.kmod.daemon import lock
+from cgpu.kmod.daemon.places import Places
+places = Places(Path(sys.argv[1]))
+lock.become_keeper(places)
 if os.fork() > 0:
     os._exit(0)
-Path(sys.argv[2]).write_text(process_identity.own().text())
+lock.become_daemon(places)
 print(os.getpid(), flush=True)
 sys.stdin.read()
 """
@@ -97,9 +99,9 @@ def test_files_of_a_stranger_are_not_taken(fresh: Daemon) -> None:
 
 
 def test_the_holders_number_is_not_the_holder(tmp_path: Path) -> None:
-    """A process that has a dead holder's number, and cannot end, takes the lock from no process."""
-    path, daemon, pipe = tmp_path / "lock", tmp_path / "daemon", subprocess.PIPE
-    command = [sys.executable, "-c", HANDED_ON, str(path), str(daemon)]
+    """A process that has a dead keeper's number, and cannot end, is not the keeper: its daemon is found."""
+    places, pipe = Places(tmp_path), subprocess.PIPE
+    command = [sys.executable, "-c", HANDED_ON, str(tmp_path)]
     holder = subprocess.Popen(command, stdin=pipe, stdout=pipe, text=True, cwd=Path(__file__).parents[3])
     assert holder.stdout is not None
     assert holder.stdin is not None
@@ -111,11 +113,11 @@ def test_the_holders_number_is_not_the_holder(tmp_path: Path) -> None:
         first = psutil.Process(stranger.pid)
         eventually(lambda: first.status() == psutil.STATUS_ZOMBIE, "its first thread goes on")
         with pytest.raises(HeldError, match=f"already runs as process {runs} "):
-            Lock(path, daemon)
+            become_keeper(places)
         holder.stdin.close()
         holder.stdout.read()
         holder.stdout.close()
-        Lock(path, daemon).release()
+        become_keeper(places)
     finally:
         stranger.kill()
         stranger.wait()

@@ -17,8 +17,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from cgpu import unix_socket
 from cgpu.errors import CgpuError
-from cgpu.kmod.daemon import unix_socket
 from cgpu.kmod.daemon.engine import Container, Engine
 from cgpu.kmod.daemon.listeners import listener as listener_module
 from cgpu.kmod.daemon.listeners.listener import Listeners, ListenerSocket, store_name

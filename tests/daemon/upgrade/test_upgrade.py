@@ -15,12 +15,12 @@ from pathlib import Path
 
 import pytest
 
+from cgpu import process_identity
 from cgpu.errors import CgpuError
 from cgpu.events.event import Event
 from cgpu.events.sources import LogFile
 from cgpu.install.commands.upgrade import daemon as upgrade_daemon
 from cgpu.kmod.daemon.places import Places
-from cgpu.kmod.daemon.processes import process_identity
 from cgpu.kmod.daemon.program import Program
 from cgpu.kmod.daemon.store import fd_store
 from cgpu.kmod.daemon.tree import mounts

@@ -16,7 +16,7 @@ import pytest
 from jsonschema import Draft202012Validator
 
 import cgpu
-from cgpu.kmod.daemon.processes.process_identity import parse
+from cgpu.process_identity import parse
 from tests.integration.commands import Outcome, call, eventually, must
 from tests.integration.conftest import Start
 from tests.integration.engine import CGPU, RUN, TREE, Engine

@@ -9,8 +9,6 @@ import signal
 from dataclasses import dataclass
 from pathlib import Path
 
-from cgpu.replace import replace_text
-
 MAX_BYTES = 64
 PROC = Path("/proc")
 UNKILLABLE_S = 2.0  # a process that was killed has so long to end
@@ -80,13 +78,6 @@ def read(path: Path) -> ProcessIdentity:
             return parse(stream.read(MAX_BYTES))
     except OSError:
         return NOBODY
-
-
-def write_daemon(pid_file: Path, started_file: Path) -> None:
-    """Name this process as the daemon: its number alone for other programs, and with its start for ours."""
-    daemon = own()
-    replace_text(started_file, daemon.text())
-    replace_text(pid_file, f"{daemon.pid}\n")
 
 
 def start_time(pid: int, proc: Path = PROC) -> int:

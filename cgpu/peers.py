@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Access to our Unix sockets: root of the host alone may ask. Every server decides by this file.
 
-The listeners' socket is found in the tree, by processes that may write there (tree/callers.py).
+The listeners' socket is found in the tree, by processes that may write there (kmod/daemon/tree/callers.py).
 
 The permissions of a socket's file keep other users out. They do not keep out uid 0 of a container that sees
 the node's /run: it connects without any capability, and through a read-only mount. So the asking process must

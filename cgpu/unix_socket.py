@@ -11,7 +11,7 @@ import socket
 import struct
 from dataclasses import dataclass
 
-from cgpu.kmod.daemon.peers import CREDENTIALS, NONE, SCM_PIDFD, SO_PASSPIDFD
+from cgpu.peers import CREDENTIALS, NONE, SCM_PIDFD, SO_PASSPIDFD
 
 FD = struct.Struct("i")
 
