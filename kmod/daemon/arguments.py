@@ -7,16 +7,13 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from cgpu import __version__, paths
+from cgpu import paths
 from cgpu.config import refused
 from cgpu.errors import CgpuError
-from cgpu.kmod.daemon.engine import Settings
 from cgpu.kmod.daemon.places import Places
 
 if TYPE_CHECKING:
     from cgpu.config.effective import Effective
-
-NS_PER_US = 1000
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,20 +76,3 @@ def check_module() -> None:
         raise CgpuError(
             f"{paths.TREE_MODULE}: the kernel module is loaded; unload it with: modprobe -r cgpu_km"
         )
-
-
-def settings_of(config: Effective) -> Settings:
-    """Return the core's settings of a configuration."""
-    return Settings(
-        version=__version__,
-        enforce=config.enforce,
-        allow_zero_weight=config.allow_zero_weight,
-        policy=config.policy,
-        max_inst=config.max_inst,
-        prio_ratio=config.prio_ratio,
-        default_memsize=config.default_memsize,
-        context_memory=config.context_memory,
-        drift_tolerance=config.drift_tolerance,
-        drift_refuse=config.drift_reaction == "refuse",
-        slice=config.slice_us * NS_PER_US,
-    )

@@ -7,11 +7,11 @@ import ctypes
 import errno
 import os
 from ctypes import byref, c_void_p
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from cgpu import __version__
 from cgpu.errors import CgpuError
-from cgpu.kmod.daemon.gate import Gate
 from cgpu.kmod.daemon.library import (
     COUNTS,
     TOTALS,
@@ -30,51 +30,15 @@ from cgpu.kmod.daemon.library import (
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from cgpu.config.effective import Effective
+
 ERROR_BYTES = 512
 NAME_BYTES = 256
 NO_SLOT = 0xFFFFFFFF
 TEXT_BYTES = 65536
 Text = ctypes.c_char * TEXT_BYTES
 MAX_GPUS = 32
-
-
-@dataclass(frozen=True, slots=True)
-class Settings:
-    """Settings of the core, by the names of its struct. Sizes are in bytes, slice is in nanoseconds."""
-
-    version: str
-    enforce: bool
-    allow_zero_weight: bool
-    policy: int
-    max_inst: int
-    prio_ratio: int
-    default_memsize: int
-    context_memory: int
-    drift_tolerance: int
-    drift_refuse: bool
-    slice: int
-
-
-@dataclass(frozen=True, slots=True)
-class Options:
-    """Options of an engine. state_fd -1 begins with an empty state; event_fd is a pipe's write end.
-
-    files_fd watched open files for the engine before, or is -1. follows: that one ended a moment ago.
-    """
-
-    driver_root: str
-    settings: Settings
-    state_fd: int = -1
-    files_fd: int = -1
-    event_fd: int = -1
-    workers: int = 0
-    allow_unknown_driver: bool = False
-    managed_memory: bool = True
-    follows: bool = False
-
-    def without_state(self) -> Options:
-        """Return the same options for a fresh start."""
-        return replace(self, state_fd=-1, files_fd=-1)
+NS_PER_US = 1000
 
 
 @dataclass(frozen=True, slots=True)
@@ -128,14 +92,22 @@ class StaleStateError(CgpuError):
     """The state of an earlier engine has another layout or is damaged."""
 
 
-def _values(given: Settings | Options) -> dict[str, Any]:
-    """Return values by name, text as C has it."""
-    found = {one.name: getattr(given, one.name) for one in fields(given)}
-    return {name: value.encode() if isinstance(value, str) else value for name, value in found.items()}
-
-
-def _settings(settings: Settings) -> CSettings:
-    return CSettings(engine=b"cgpud", **_values(settings))
+def settings_of(config: Effective) -> CSettings:
+    """Return the core's settings of a configuration."""
+    return CSettings(
+        engine=b"cgpud",
+        version=__version__.encode(),
+        enforce=config.enforce,
+        allow_zero_weight=config.allow_zero_weight,
+        policy=config.policy,
+        max_inst=config.max_inst,
+        prio_ratio=config.prio_ratio,
+        default_memsize=config.default_memsize,
+        context_memory=config.context_memory,
+        drift_tolerance=config.drift_tolerance,
+        drift_refuse=config.drift_reaction == "refuse",
+        slice=config.slice_us * NS_PER_US,
+    )
 
 
 class RefusedWriteError(OSError):
@@ -163,14 +135,36 @@ def _explained(function: Any, *arguments: Any) -> None:
 
 
 class Engine:
-    """One running engine. Any thread may call its methods; after close() only is_filtered()."""
+    """One running engine. Any thread may call its methods until close() is called."""
 
-    def __init__(self, options: Options) -> None:
-        """Speak to the driver and find its GPUs. Raises CgpuError, StaleStateError for an unusable state."""
+    def __init__(
+        self,
+        driver_root: str,
+        config: Effective,
+        *,
+        state_fd: int = -1,
+        files_fd: int = -1,
+        event_fd: int = -1,
+        follows: bool = False,
+    ) -> None:
+        """Speak to the driver and find its GPUs. Raises CgpuError, StaleStateError for an unusable state.
+
+        state_fd: -1 begins with an empty state. files_fd watched open files for the engine before, or is -1.
+        event_fd: a pipe's write end. follows: the engine before ended a moment ago.
+        """
         self._lib = load_library()
         self._handle = c_void_p()
-        self._inspections = Gate()
-        given = COptions(**(_values(options) | {"settings": _settings(options.settings)}))
+        given = COptions(
+            driver_root=driver_root.encode(),
+            settings=settings_of(config),
+            state_fd=state_fd,
+            files_fd=files_fd,
+            event_fd=event_fd,
+            workers=config.workers,
+            allow_unknown_driver=config.allow_unknown_driver,
+            managed_memory=config.managed_memory,
+            follows=follows,
+        )
         _explained(self._lib.cgpud_open, byref(self._handle), byref(given))
         self._core = self._lib.cgpud_core(self._handle)
 
@@ -207,13 +201,10 @@ class Engine:
         """Begin to answer calls. Raises CgpuError."""
         _explained(self._lib.cgpud_start, self._handle)
 
-    def apply(self, settings: Settings) -> None:
+    def apply(self, config: Effective) -> None:
         """Change settings. Raises OSError."""
-        _checked(self._lib.cgpud_apply(self._handle, byref(_settings(settings))))
-
-    def allow_managed_memory(self, *, allowed: bool) -> None:
-        """Let containers have managed memory from now on, or not."""
-        self._lib.cgpud_allow_managed(self._handle, allowed)
+        _checked(self._lib.cgpud_apply(self._handle, byref(settings_of(config))))
+        self._lib.cgpud_allow_managed(self._handle, config.managed_memory)
 
     def serves(self, serial: int) -> bool:
         """Tell whether a listener still has tasks, as far as that was seen."""
@@ -221,9 +212,7 @@ class Engine:
 
     def is_filtered(self, pid: int, container: Container) -> bool:
         """Tell whether a container's process has filters that hold; else it is killed. Raises OSError."""
-        with self._inspections.pass_through():
-            key = (container.slot, container.generation)
-            return bool(_checked(self._lib.cgpud_filtered(self._handle, pid, *key)))
+        return bool(_checked(self._lib.cgpud_filtered(self._handle, pid, *container.key)))
 
     def end_process(self, pid: int, container: Container) -> None:
         """Kill a container's process. Raises OSError."""
@@ -324,7 +313,6 @@ class Engine:
 
         False: containers keep threads from ending; the process has to end as it is.
         """
-        self._inspections.close()
         ended = self._handle.value is None or self._lib.cgpud_close(self._handle) == 0
         self._handle = c_void_p()
         return ended

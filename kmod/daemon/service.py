@@ -12,6 +12,7 @@ import signal
 import socket
 import time
 from dataclasses import asdict, replace
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from cgpu import __version__, cdi_devices, paths, unix_socket
@@ -28,11 +29,10 @@ from cgpu.kmod.daemon.arguments import (
     check_change,
     check_module,
     read_config,
-    settings_of,
     worker_arguments,
 )
 from cgpu.kmod.daemon.control import PASSED, ControlSocket, Handler
-from cgpu.kmod.daemon.engine import Engine, Options, StaleStateError
+from cgpu.kmod.daemon.engine import Engine, StaleStateError
 from cgpu.kmod.daemon.listeners.listener import Listeners, ListenerSocket
 from cgpu.kmod.daemon.manage import cards
 from cgpu.kmod.daemon.simulate import Simulator, driver_root
@@ -180,21 +180,11 @@ class Service:
         self._cleanup.callback(self._end_simulator)
         return driver_root(self._arguments.simulate, self._places.sim, may_replace=not held)
 
-    def _options(self, root: str, state_fd: int, files_fd: int) -> Options:
-        reader, writer = os.pipe2(os.O_CLOEXEC | os.O_NONBLOCK)
-        self._events = reader
-        self._selector.register(reader, selectors.EVENT_READ, self._on_events)
-        return Options(
-            driver_root=root,
-            settings=settings_of(self._config),
-            state_fd=state_fd,
-            files_fd=files_fd,
-            event_fd=writer,
-            workers=self._config.workers,
-            allow_unknown_driver=self._config.allow_unknown_driver,
-            managed_memory=self._config.managed_memory,
-            follows=self._before is not None,
-        )
+    def _event_pipe(self) -> int:
+        """Make the pipe of the engine's lines, and return its write end."""
+        self._events, writer = os.pipe2(os.O_CLOEXEC | os.O_NONBLOCK)
+        self._selector.register(self._events, selectors.EVENT_READ, self._on_events)
+        return writer
 
     def _open_engine(self) -> None:
         self._left = {name: self._stored.take(name) for name in (*SOCKETS, COVERED)}
@@ -204,14 +194,17 @@ class Service:
         marker = self._stored.take(RESERVED)
         if marker >= 0:
             os.close(marker)
-        options = self._options(root, state_fd, self._stored.take(FILES))
-        fresh = options.state_fd < 0
+        files_fd = self._stored.take(FILES)
+        start = partial(
+            Engine, root, self._config, event_fd=self._event_pipe(), follows=self._before is not None
+        )
+        fresh = state_fd < 0
         try:
-            self._engine = Engine(options)
+            self._engine = start(state_fd=state_fd, files_fd=files_fd)
         except StaleStateError as error:
             log.error("%s; starting without it, running containers lose their GPUs", error)
             self._stored.drop()
-            self._engine = Engine(options.without_state())
+            self._engine = start()
             fresh = True
         self._cleanup.callback(self._close_engine)
         containers = sum(1 for _ in self._engine.containers())
@@ -220,12 +213,13 @@ class Service:
             self._stored.keep_state(self._engine)
         elif self._engine.state_fd != state_fd:
             self._stored.replace_state(self._engine)
-        if fresh or self._engine.files_fd != options.files_fd:
+        if fresh or self._engine.files_fd != files_fd:
             self._stored.keep_files(self._engine)
         self._restore_listeners()
 
     def _restore_listeners(self) -> None:
         self._listeners = Listeners(self._engine, self._notify, lambda: self._config.shared_node)
+        self._cleanup.callback(self._listeners.filters.await_inspections)
         for name, fd in self._stored.take_rest():
             with contextlib.suppress(CgpuError):
                 self._listeners.restore(name, fd)
@@ -358,8 +352,7 @@ class Service:
         try:
             config = read_config(self._arguments)
             check_change(self._config, config)
-            self._engine.apply(settings_of(config))
-            self._engine.allow_managed_memory(allowed=config.managed_memory)
+            self._engine.apply(config)
             self._put_in_force(config)
         except OSError as error:
             raise CgpuError(f"the settings are refused: {error.strerror}") from error

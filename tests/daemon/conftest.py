@@ -26,7 +26,6 @@ PARTS = (
     "cdi",
     "control",
     "filters",
-    "gate",
     "lock",
     "notify",
     "programs",

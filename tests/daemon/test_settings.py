@@ -9,8 +9,7 @@ from pathlib import Path
 
 from cgpu.config.effective import Effective
 from cgpu.config.load import schema
-from cgpu.kmod.daemon import engine
-from cgpu.kmod.daemon.arguments import settings_of
+from cgpu.kmod.daemon.engine import settings_of
 from cgpu.kmod.daemon.library import CRefusal, CSettings
 from tests.core.build import flags, generated, run, tool
 
@@ -62,7 +61,7 @@ def test_every_key_of_the_core_is_passed_on() -> None:
         enforce=False,
         allow_zero_weight=True,
     )
-    passed = engine._settings(settings_of(config))
+    passed = settings_of(config)
     assert passed.slice == 500_000
     numbers = [getattr(passed, name) for name in ("policy", "max_inst", "prio_ratio")]
     assert numbers == [3, 7, 60]

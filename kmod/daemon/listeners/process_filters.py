@@ -12,7 +12,6 @@ import errno
 import logging
 import os
 import threading
-from collections import Counter
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -38,20 +37,20 @@ class ProcessFilters:
         self._engine = engine
         self._is_shared = is_shared
         self._blind = False  # it was logged that filters cannot be inspected
-        self._lock = threading.Lock()
-        self._inspections: Counter[str] = Counter()  # under way, by container
+        self._inspections: list[tuple[str, threading.Thread]] = []  # each with its container's id
 
     def inspect(self, container: Container, pid: int) -> None:
         """Begin to inspect a process that a runtime has started. Its listener must be attached.
 
         A call that waits for an answer keeps the process from standing still.
         """
-        with self._lock:
-            if self._inspections[container.id] < INSPECTIONS_OF_CONTAINER:
-                self._inspections[container.id] += 1
-                threading.Thread(target=self._run, args=(container, pid), daemon=True).start()
-                return
-        self._judge_unknown(container, pid, os.strerror(errno.EAGAIN))
+        self._inspections = [one for one in self._inspections if one[1].is_alive()]
+        if sum(1 for found, _ in self._inspections if found == container.id) >= INSPECTIONS_OF_CONTAINER:
+            self._judge_unknown(container, pid, os.strerror(errno.EAGAIN))
+            return
+        thread = threading.Thread(target=self._inspect, args=(container, pid), daemon=True)
+        thread.start()
+        self._inspections.append((container.id, thread))
 
     def end_refused(self, container: Container | None, container_id: str, pid: int) -> str:
         """End a process whose listener is refused, and return the log's words about it.
@@ -67,19 +66,10 @@ class ProcessFilters:
             return f"; {_name(found, pid)} cannot be ended: {error.strerror}"
         return f"; {_name(found, pid)} was ended"
 
-    def is_idle(self) -> bool:
-        """Tell whether no inspection is under way."""
-        with self._lock:
-            return not self._inspections
-
-    def _run(self, container: Container, pid: int) -> None:
-        try:
-            self._inspect(container, pid)
-        finally:
-            with self._lock:
-                self._inspections[container.id] -= 1
-                if not self._inspections[container.id]:
-                    del self._inspections[container.id]
+    def await_inspections(self) -> None:
+        """Wait for the inspections that are under way: they use the engine."""
+        for _, thread in self._inspections:
+            thread.join()
 
     def _inspect(self, container: Container, pid: int) -> None:
         # Only a group of its own tells whether the number is still that of a process of the container.

@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING
 from cgpu import __version__, paths
 from cgpu.errors import CgpuError
 from cgpu.kmod.daemon import driver_check
-from cgpu.kmod.daemon.arguments import check_module, read_config, settings_of
-from cgpu.kmod.daemon.engine import Engine, Options, can_take_up
+from cgpu.kmod.daemon.arguments import check_module, read_config
+from cgpu.kmod.daemon.engine import Engine, can_take_up
 from cgpu.kmod.daemon.simulate import driver_root
 from cgpu.replace import replace_text
 
@@ -64,8 +64,7 @@ def _try_driver(arguments: Arguments, config: Effective, running: Running) -> No
         else None
     )
     # An engine with a state of its own, which never starts: containers are not concerned.
-    engine = Engine(Options(root, settings_of(config), allow_unknown_driver=config.allow_unknown_driver))
-    with contextlib.closing(engine):
+    with contextlib.closing(Engine(root, config)) as engine:
         status = engine.status()
         driver_check.expect(status, checked, containers=running.containers)
     if status["driver"] != running.driver:

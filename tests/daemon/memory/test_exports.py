@@ -14,8 +14,7 @@ from subprocess import PIPE
 import pytest
 
 from cgpu.config.effective import Effective
-from cgpu.kmod.daemon.arguments import settings_of
-from cgpu.kmod.daemon.engine import Engine, Options
+from cgpu.kmod.daemon.engine import Engine
 from tests.attacks.build import uvm_client, uvm_probe
 from tests.daemon.conftest import Hold
 from tests.daemon.harness import MIB, Daemon, Sliced
@@ -181,8 +180,7 @@ def test_lost_watch(fresh: Daemon) -> None:
     holder.line("hold")
     keeper = int(Path(f"/proc/{fresh.pid()}/stat").read_text().rpartition(")")[2].split()[1])
     fresh.command("--stop")
-    options = Options(str(fresh.run / "sim"), settings_of(Effective()), state_fd=stored_state(keeper))
-    engine = Engine(options)
+    engine = Engine(str(fresh.run / "sim"), Effective(), state_fd=stored_state(keeper))
     engine.close()
     fresh.start()
     assert "stays charged for good" not in fresh.log()

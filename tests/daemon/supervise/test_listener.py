@@ -23,7 +23,6 @@ from cgpu.kmod.daemon.engine import Container, Engine
 from cgpu.kmod.daemon.listeners import listener as listener_module
 from cgpu.kmod.daemon.listeners.listener import Listeners, ListenerSocket, store_name
 from cgpu.kmod.daemon.store.notify_socket import NotifySocket
-from tests.integration.commands import eventually
 
 ID = "a" * 64
 Send = Callable[..., socket.socket]
@@ -111,7 +110,7 @@ def send(sock: ListenerSocket, base: Path) -> Iterator[Send]:
         client.shutdown(socket.SHUT_WR)
         for _ in range(8):  # it reads at most so much at a time
             sock.handle()
-        eventually(sock.listeners.filters.is_idle, "a look goes on")
+        sock.listeners.filters.await_inspections()
         return client
 
     yield sends
@@ -149,7 +148,7 @@ def test_socket_of_the_program_before(sock: ListenerSocket, base: Path, engine: 
     after = ListenerSocket(str(link), sock.listeners, unix_socket.listen(str(base / "after")), before)
     for _ in range(8):
         after.handle()
-    eventually(sock.listeners.filters.is_idle, "a look goes on")
+    sock.listeners.filters.await_inspections()
     assert len(engine.attached) == 1
     assert os.readlink(link) == str(base / "after")
     after.close()
@@ -351,4 +350,4 @@ def test_a_container_has_few_looks_at_once(
     said = [record.message for record in caplog.records if record.levelname == "WARNING"]
     release.set()
     assert said == ["container one: its filter cannot be looked at (Resource temporarily unavailable)"]
-    eventually(filters.is_idle, "a look goes on")
+    filters.await_inspections()
