@@ -113,36 +113,7 @@ def ask(path: str, request: dict[str, Any], wait_s: float = WAIT_S) -> dict[str,
 
     Raises CgpuError when it does not answer, or refuses this process.
     """
-    with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM | socket.SOCK_CLOEXEC) as sock:
-        sock.settimeout(wait_s)
-        try:
-            sock.connect(path)
-            # A process that is refused is answered before it has asked.
-            with contextlib.suppress(BrokenPipeError):
-                sock.sendall(json.dumps(request).encode() + b"\n")
-            line = _read_line(sock, MAX_ANSWER, wait_s)
-            answer = json.loads(line) if line else None
-        except (FileNotFoundError, ConnectionRefusedError, ConnectionResetError, BrokenPipeError):
-            return None
-        except PermissionError as error:
-            raise CgpuError(
-                f"{path}: only root reaches the daemon; run it as root, such as by sudo"
-            ) from error
-        except (OSError, ValueError) as error:
-            raise CgpuError(f"{path}: the daemon does not answer: {error}") from error
-    if not isinstance(answer, dict):
-        return None
-    if REFUSED in answer:
-        why = one_line(str(answer[REFUSED]))
-        raise CgpuError(f"{path}: {why}: {_advice(why)}")
-    return answer
-
-
-def _advice(why: str) -> str:
-    """Say where one that was refused may ask: one of the host's PID namespace can enter its mounts."""
-    if peers.MOUNTS_DIFFER in why:
-        return "run it in the host's: nsenter -t 1 -m -- COMMAND"
-    return "run it outside of containers"
+    return _exchange(path, request, wait_s)[0]
 
 
 def ask_descriptor(path: str, command: str) -> int | None:
@@ -150,23 +121,46 @@ def ask_descriptor(path: str, command: str) -> int | None:
 
     Raises CgpuError when it passes none, as for a command that does not exist.
     """
-    with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM | socket.SOCK_CLOEXEC) as sock:
-        sock.settimeout(WAIT_S)
-        try:
-            sock.connect(path)
-            sock.sendall(json.dumps({"command": command}).encode() + b"\n")
-            line, fds, _, _ = socket.recv_fds(sock, MAX_LINE, 1, socket.MSG_CMSG_CLOEXEC)
-        except (FileNotFoundError, ConnectionRefusedError, ConnectionResetError, BrokenPipeError):
-            return None
-        except OSError as error:
-            raise CgpuError(f"{path}: the daemon does not answer: {error}") from error
+    answer, fds = _exchange(path, {"command": command}, WAIT_S)
     if fds:
         return fds[0]
-    if not line:
+    if answer is None:
         return None
-    raise CgpuError(
-        f"{path}: {command}: the daemon passes no descriptor: {show(line.decode(errors='replace'))}"
-    )
+    raise CgpuError(f"{path}: {command}: the daemon passes no descriptor: {show(json.dumps(answer))}")
+
+
+def _exchange(path: str, request: dict[str, Any], wait_s: float) -> tuple[dict[str, Any] | None, list[int]]:
+    with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM | socket.SOCK_CLOEXEC) as sock:
+        sock.settimeout(wait_s)
+        try:
+            sock.connect(path)
+            # A process that is refused is answered before it has asked.
+            with contextlib.suppress(BrokenPipeError):
+                sock.sendall(json.dumps(request).encode() + b"\n")
+            begin, fds, _, _ = socket.recv_fds(sock, MAX_LINE, 1, socket.MSG_CMSG_CLOEXEC)
+            line = _read_line(sock, MAX_ANSWER, wait_s, begin) if begin else b""
+            answer = json.loads(line) if line else None
+        except (FileNotFoundError, ConnectionRefusedError, ConnectionResetError, BrokenPipeError):
+            return None, []
+        except PermissionError as error:
+            raise CgpuError(
+                f"{path}: only root reaches the daemon; run it as root, such as by sudo"
+            ) from error
+        except (OSError, ValueError) as error:
+            raise CgpuError(f"{path}: the daemon does not answer: {error}") from error
+    if not isinstance(answer, dict):
+        return None, fds
+    if REFUSED in answer:
+        why = one_line(str(answer[REFUSED]))
+        raise CgpuError(f"{path}: {why}: {_advice(why)}")
+    return answer, fds
+
+
+def _advice(why: str) -> str:
+    """Say where one that was refused may ask: one of the host's PID namespace can enter its mounts."""
+    if peers.MOUNTS_DIFFER in why:
+        return "run it in the host's: nsenter -t 1 -m -- COMMAND"
+    return "run it outside of containers"
 
 
 def _send(sock: socket.socket, answer: dict[str, Any]) -> None:
@@ -181,10 +175,9 @@ def _send(sock: socket.socket, answer: dict[str, Any]) -> None:
         os.close(passed)
 
 
-def _read_line(sock: socket.socket, limit: int, wait_s: float) -> bytes:
+def _read_line(sock: socket.socket, limit: int, wait_s: float, text: bytes = b"") -> bytes:
     # The limit is for the whole line: single bytes that come slowly must not delay the daemon.
     deadline = time.monotonic() + wait_s
-    text = b""
     while b"\n" not in text and len(text) <= limit:
         left = deadline - time.monotonic()
         if left <= 0:

@@ -8,11 +8,10 @@ import logging.handlers
 import os
 import re
 import sys
-from contextlib import nullcontext, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from cgpu import log_lines, paths
+from cgpu import log_lines
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -30,44 +29,47 @@ class _Log(logging.Handler):
 
     def __init__(self, path: Path, *, foreground: bool) -> None:
         super().__init__()
-        self._path = path
-        self._foreground = foreground
         self.form = "text"
-        self._handlers = self._made()
+        self._file: logging.Handler | None = None
+        if foreground:
+            self._handlers = [self._formed(logging.StreamHandler(sys.stderr), "cgpud: %(message)s")]
+            return
+        style = "%(asctime)s cgpud[%(process)d] %(levelname)s %(message)s"
+        self._file = self._formed(logging.handlers.RotatingFileHandler(path, "a", BYTES, 1), style)
+        self._handlers = [self._file]
+        if Path("/dev/log").exists():
+            syslog = logging.handlers.SysLogHandler("/dev/log")
+            self._handlers.append(self._formed(syslog, style, f"{COMPONENT}[{os.getpid()}]: "))
 
     def emit(self, record: logging.LogRecord) -> None:
+        # Where the journal takes no line, it goes to standard error, which may be the journal's, too.
+        in_journal = self.form == "journal" and log_lines.to_journal(*_parts(record))
         for handler in self._handlers:
-            handler.handle(record)
+            if handler is self._file or not in_journal:
+                handler.handle(record)
 
     def close(self) -> None:
         for handler in self._handlers:
             handler.close()
         super().close()
 
-    def set_form(self, form: str) -> None:
-        with self.lock or nullcontext():
-            before, self.form = self._handlers, form
-            self._handlers = self._made()
-        for handler in before:
-            handler.close()
-
-    def _made(self) -> list[logging.Handler]:
-        journal = self.form == "journal" and Path(paths.JOURNAL).is_socket()
-        handlers: list[logging.Handler] = [_JournalHandler()] if journal else []
-        if self._foreground:
-            return handlers or [self._formed(logging.StreamHandler(sys.stderr), "cgpud: %(message)s")]
-        style = "%(asctime)s cgpud[%(process)d] %(levelname)s %(message)s"
-        if not journal and Path("/dev/log").exists():
-            syslog = logging.handlers.SysLogHandler("/dev/log")
-            # Before the object: in the form as text it is a part of each line.
-            syslog.ident = f"{COMPONENT}[{os.getpid()}]: " if self.form == "json" else ""
-            handlers.append(self._formed(syslog, style))
-        file = _FileHandler(self._path, "a", BYTES, 1)
-        return [self._formed(file, style), *handlers]
-
-    def _formed(self, handler: logging.Handler, style: str) -> logging.Handler:
-        handler.setFormatter(_JsonFormatter() if self.form == "json" else logging.Formatter(style))
+    def _formed(self, handler: logging.Handler, style: str, before: str = "") -> logging.Handler:
+        handler.setFormatter(_Formatter(self, style, before))
         return handler
+
+
+class _Formatter(logging.Formatter):
+    """Forms a line as its log has it. before: stands before an object."""
+
+    def __init__(self, log: _Log, style: str, before: str) -> None:
+        super().__init__(style)
+        self._log = log
+        self._before = before
+
+    def format(self, record: logging.LogRecord) -> str:
+        if self._log.form == "json":
+            return self._before + log_lines.as_json(*_parts(record))
+        return super().format(record)
 
 
 def start(path: Path, *, foreground: bool) -> None:
@@ -81,8 +83,8 @@ def start(path: Path, *, foreground: bool) -> None:
 def set_form(form: str) -> None:
     """Have the lines in the form that the configuration says. Nothing happens in a process without a log."""
     log = _log()
-    if log is not None and log.form != form:
-        log.set_form(form)
+    if log is not None:
+        log.form = form
 
 
 def _log() -> _Log | None:
@@ -98,10 +100,6 @@ def event(kind: str, fields: Mapping[str, str | int]) -> None:
     of = f"{gpu}slice of container {fields['id']} " if "id" in fields else gpu
     text = fields.get("message", f"{of}{kind}")
     logging.getLogger(__name__).info("%s", text, extra={"fields": {**fields, "event": kind}})
-
-
-def _priority(record: logging.LogRecord) -> int:
-    return next((number for level, number in PRIORITIES if record.levelno >= level), 7)
 
 
 def fields_of(record: logging.LogRecord) -> dict[str, str | int]:
@@ -123,30 +121,10 @@ def fields_of(record: logging.LogRecord) -> dict[str, str | int]:
     return found
 
 
-def _text(record: logging.LogRecord) -> str:
+def _parts(record: logging.LogRecord) -> tuple[int, str, str, dict[str, str | int]]:
+    """Return severity, program, text and fields of a line."""
+    priority = next((number for level, number in PRIORITIES if record.levelno >= level), 7)
     text = record.getMessage()
     if record.exc_info:
-        return f"{text}\n{logging.Formatter().formatException(record.exc_info)}"
-    return text
-
-
-class _FileHandler(logging.handlers.RotatingFileHandler):
-    """Renames a file that is full. The library's class looks up the path and forms each line twice for it."""
-
-    def shouldRollover(self, record: logging.LogRecord) -> bool:  # noqa: ARG002, N802, the library's
-        # A pipe in its place has no size.
-        return self.stream is not None and self.stream.seekable() and self.stream.tell() >= self.maxBytes
-
-
-class _JsonFormatter(logging.Formatter):
-    def format(self, record: logging.LogRecord) -> str:
-        return log_lines.as_json(_priority(record), COMPONENT, _text(record), fields_of(record))
-
-
-class _JournalHandler(logging.Handler):
-    def emit(self, record: logging.LogRecord) -> None:
-        if not log_lines.to_journal(_priority(record), COMPONENT, _text(record), fields_of(record)):
-            # journald is being restarted, or is not there any more: the unit's standard error goes on, or
-            # is journald's, too, and then the line is lost.
-            with suppress(OSError):
-                sys.stderr.write(f"cgpud: {_text(record)}\n")
+        text = f"{text}\n{logging.Formatter().formatException(record.exc_info)}"
+    return priority, COMPONENT, text, fields_of(record)
