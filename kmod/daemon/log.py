@@ -16,6 +16,8 @@ from cgpu import log_lines
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+    from cgpu.config.effective import Effective
+
 COMPONENT: Final = "cgpud"
 BYTES: Final = 1 << 20
 # The engine begins its lines so.
@@ -78,6 +80,12 @@ def start(path: Path, *, foreground: bool) -> None:
     In the background: to a file that does not grow past a bound, and to syslog where there is one.
     """
     logging.basicConfig(level=logging.INFO, handlers=[_Log(path, foreground=foreground)], force=True)
+
+
+def follow(config: Effective) -> None:
+    """Have the form and the level that a configuration says."""
+    set_form(config.log_format)
+    logging.getLogger().setLevel(config.log_level.upper())
 
 
 def set_form(form: str) -> None:

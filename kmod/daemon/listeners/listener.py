@@ -174,9 +174,10 @@ class Listeners:
         """Return how many there are."""
         return len(self._names)
 
-    def names(self) -> dict[int, str]:
-        """Return under which name each is stored, by its serial."""
-        return dict(self._names)
+    def descriptors(self) -> dict[str, int]:
+        """Return the descriptors by the names under which they are stored, while the engine pauses."""
+        found = {name: self._engine.listener_fd(serial) for serial, name in self._names.items()}
+        return {name: fd for name, fd in found.items() if fd >= 0}
 
     def accept(self, state: ProcessState, fd: int) -> None:
         """Attach a new listener to its container, or close it and end its process. Raises CgpuError."""
@@ -211,8 +212,16 @@ class Listeners:
         except QuotaError as error:
             raise CgpuError(SHARE_USED.format(id=state.container_id)) from error
 
+    def restore_all(self, left: list[tuple[str, int]]) -> None:
+        """Take up the listeners that an earlier engine left in the store."""
+        for name, fd in left:
+            with contextlib.suppress(CgpuError):
+                self.restore(name, fd)
+        if self._names:
+            log.info("took up %d listeners", len(self._names))
+
     def restore(self, name: str, fd: int) -> None:
-        """Take up a listener that an earlier engine left in the store; one that fits nothing is closed."""
+        """Take up a listener of the store; one that fits nothing is closed. Raises CgpuError."""
         found = NAME.fullmatch(name)
         if found is None:
             os.close(fd)

@@ -65,21 +65,20 @@ class Stored:
             self._notify.discard(name)
         self.discard()
 
-    def keep_state(self, engine: Engine) -> None:
-        """Store the engine's state."""
-        self._notify.store(self.state_name, engine.state_fd)
-
-    def replace_state(self, engine: Engine) -> None:
-        """Store the engine's state in the place of another."""
+    def keep(self, engine: Engine, state_fd: int, files_fd: int) -> None:
+        """Store what an engine has, where it is not what was taken from here; -1: there was nothing."""
         name = self.state_name
-        self.state_name = STATES[1 - STATES.index(name)]
-        self.keep_state(engine)
-        self._notify.discard(name)
-
-    def keep_files(self, engine: Engine) -> None:
-        """Store the descriptor that watches exported files."""
+        if state_fd >= 0 and engine.state_fd != state_fd:
+            self.state_name = STATES[1 - STATES.index(name)]
+        if engine.state_fd != state_fd:
+            self._notify.store(self.state_name, engine.state_fd)
+        if self.state_name != name:
+            self._notify.discard(name)
+        if state_fd >= 0 and engine.files_fd == files_fd:
+            return
+        # The watch over exported files. The manager must not watch it: a wait takes the driver's events from
+        # processes that have the files.
         self._notify.discard(FILES)
-        # The manager must not watch it: a wait takes the driver's events from processes that have the files.
         if engine.files_fd >= 0:
             self._notify.store(FILES, engine.files_fd, watched=False)
 
