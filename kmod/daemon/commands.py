@@ -15,7 +15,6 @@ from cgpu.kmod.daemon.arguments import worker_arguments
 from cgpu.kmod.daemon.control import PASSED
 from cgpu.kmod.daemon.store.notify_socket import is_heard
 from cgpu.kmod.daemon.tree import mounts
-from cgpu.kmod.daemon.upgrade.rehearsal import Running
 
 if TYPE_CHECKING:
     from cgpu.kmod.daemon.arguments import Arguments
@@ -83,18 +82,15 @@ class Commands:
         }
 
     def upgrade(self, request: dict[str, Any]) -> dict[str, Any]:
-        """Begin an upgrade. Raises CgpuError."""
+        """Have a program that has rehearsed its start take over. Raises CgpuError."""
         if not self._watch.managed and not is_heard(self._arguments.places.keeper):
             raise CgpuError(NO_KEEPER)
-        running = Running(
-            version=__version__,
-            state_fd=self._engine.state_fd,
-            tree=self._path,
-            driver=str(self._engine.status()["driver"]),
-            containers=sum(1 for _ in self._engine.containers()),
-        )
-        self._upgrades.begin(request, running)
+        self._upgrades.begin(programs.of(request), str(request.get("number", "")))
         return {"version": __version__}
+
+    def state(self, _: dict[str, Any]) -> dict[str, Any]:
+        """Hand the state to a program that rehearses its start."""
+        return {PASSED: os.dup(self._engine.state_fd)}
 
     def tree(self, _: dict[str, Any]) -> dict[str, Any]:
         """Hand the tree's folder to a process that does not see its mount, as in a pod. Raises CgpuError."""

@@ -113,7 +113,6 @@ class Service:
 
     def _serve(self) -> None:
         self._loop()
-        self._upgrades.end()
         self._notify.send("STOPPING=1")
         self._end()
         self._lines.handle()
@@ -144,16 +143,13 @@ class Service:
             self._arguments, self._config, self._stored, self._notify, self._before, self._lines.writer
         )
         self._cleanup.callback(self._close_engine)
-        self._restore_listeners()
-
-    def _on_gone(self, serial: int) -> None:
-        self._listeners.gone(serial)
-
-    def _restore_listeners(self) -> None:
         self._listeners = Listeners(self._engine, self._notify, lambda: self._config.shared_node)
         self._cleanup.callback(self._listeners.filters.await_inspections)
         self._listeners.restore_all(self._stored.take_rest())
         self._watch = Watch(self._engine, self._listeners, self._notify, self._places)
+
+    def _on_gone(self, serial: int) -> None:
+        self._listeners.gone(serial)
 
     def _close_engine(self) -> None:
         self._idle = not self._engine.is_in_use()
@@ -178,8 +174,7 @@ class Service:
         self._upgrades = Upgrades(
             self._arguments,
             self._engine,
-            self._notify.variable,
-            self._selector,
+            self._notify.address or "",
             self._may_upgrade,
             self._finish,
         )
@@ -196,6 +191,7 @@ class Service:
             "stop": self._on_stop,
             "reload": self._on_reload,
             "upgrade": self._commands.upgrade,
+            "state": self._commands.state,
             "tree": self._commands.tree,
         }
         self._control = control = ControlSocket(str(self._places.control), commands, taken.get("control"))

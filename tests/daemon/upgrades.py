@@ -28,12 +28,12 @@ def steady_load() -> Path:
     return built("steady")
 
 
-def upgrade(daemon: Daemon, program: Program | None = None, *, rehearse: bool = False) -> dict[str, Any]:
+def upgrade(daemon: Daemon, program: Program | None = None) -> dict[str, Any]:
     """Have a program take over, this version's unless one is given. Raises CgpuError with the reason."""
     places = Places(daemon.run)
     running = upgrade_daemon.running(places)
     assert running is not None
-    return upgrade_daemon.hot(places, running, program or own(), rehearse=rehearse)
+    return upgrade_daemon.hot(places, running, program or own())
 
 
 def pids_of(daemon: Daemon) -> list[int]:

@@ -3,6 +3,8 @@
 
 from __future__ import annotations
 
+import json
+import os
 import secrets
 import time
 from dataclasses import dataclass
@@ -12,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 from cgpu import __version__, paths
 from cgpu.errors import CgpuError
 from cgpu.install import drain
-from cgpu.install.runner import Done, Runner
+from cgpu.install.runner import Done, Runner, SystemRunner
 from cgpu.kmod.daemon import control, manage
 from cgpu.kmod.daemon.program import Program, of, own
 
@@ -20,7 +22,8 @@ if TYPE_CHECKING:
     from cgpu.kmod.daemon.places import Places
 
 ASK_S = 10.0
-UPGRADE_S = 200.0  # includes the check of a driver that is not in the table
+REHEARSE_S = 120.0  # includes the check of a driver that is not in the table
+UPGRADE_S = 80.0
 GONE_S = 30.0  # for one that died to be started again
 POLL_S = 0.05
 PROGRAM_S = 60.0
@@ -33,6 +36,7 @@ class Running:
     version: str
     pid: int
     tree: str
+    driver: str
     containers: int
     reserved: int
     managed: bool
@@ -49,6 +53,7 @@ def running(places: Places) -> Running | None:
         str(said["version"]),
         int(said["pid"]),
         str(said["tree"]),
+        str(said["engine"]["driver"]),
         len(said["containers"]),
         len(said["reservations"]),
         bool(said["managed"]),
@@ -69,13 +74,37 @@ def installed(runner: Runner, path: str | None) -> tuple[Program, str]:
     return program, words[1]
 
 
-def hot(places: Places, before: Running, program: Program, *, rehearse: bool = False) -> dict[str, Any]:
-    """Have a program take over, or only get ready to; return cgpud's result.
+def rehearse(places: Places, before: Running, program: Program) -> str:
+    """Have a program try all of its start that leaves the running cgpud alone; return its version.
+
+    Raises CgpuError with the reason.
+    """
+    state = control.ask_descriptor(str(places.control), "state")
+    if state is None:
+        raise gone()
+    names = ("version", "tree", "driver", "containers")
+    about = {"state_fd": state, **{name: getattr(before, name) for name in names}}
+    words = (*before.arguments, "--rehearse", json.dumps(about))
+    try:
+        done = _run(SystemRunner((state,)), program, *words, timeout=REHEARSE_S)
+    finally:
+        os.close(state)
+    if done.status != 0:
+        why = f"{program.argv[0]}: ended with status {done.status} before it was ready"
+        if done.output.strip() or done.errors.strip():
+            why = done.last_line().removeprefix("cgpud: ")
+        raise CgpuError(f"{why}; cgpud {before.version} goes on")
+    return done.last_line()
+
+
+def hot(places: Places, before: Running, program: Program) -> dict[str, Any]:
+    """Have a program rehearse its start and take over; return cgpud's result.
 
     Raises CgpuError with the reason. The old cgpud goes on then, unless the reason says otherwise.
     """
+    rehearse(places, before, program)
     number = secrets.token_hex(8)
-    request = {"command": "upgrade", "number": number, "rehearse": rehearse}
+    request = {"command": "upgrade", "number": number}
     about = {"argv": list(program.argv), "python_path": program.python_path}
     answer = control.ask(str(places.control), {**request, **about}, ASK_S)
     if answer is None or not answer.get("ok"):
@@ -84,8 +113,7 @@ def hot(places: Places, before: Running, program: Program, *, rehearse: bool = F
     result: dict[str, Any] = said["upgrade"]
     if result.get("why"):
         raise CgpuError(f"{result['why']}; cgpud {said['version']} goes on")
-    if not rehearse:
-        _verify(before, said, result)
+    _verify(before, said, result)
     return result
 
 
@@ -145,9 +173,9 @@ def _verify(before: Running, said: dict[str, Any], result: dict[str, Any]) -> No
         )
 
 
-def _run(runner: Runner, program: Program, *arguments: str) -> Done:
+def _run(runner: Runner, program: Program, *arguments: str, timeout: float = PROGRAM_S) -> Done:
     path = () if program.python_path is None else (f"PYTHONPATH={program.python_path}",)
-    return runner.run(("/usr/bin/env", *path, *program.command(*arguments)), PROGRAM_S)
+    return runner.run(("/usr/bin/env", *path, *program.command(*arguments)), timeout)
 
 
 def _start(runner: Runner, before: Running, program: Program) -> None:

@@ -149,11 +149,12 @@ def _daemon_hot(
     places: Places, running: daemon.Running, program: Program, version: str, options: argparse.Namespace
 ) -> None:
     print(f"cgpud {version} takes over while containers go on")
-    result = daemon.hot(places, running, program, rehearse=options.dry_run)
     if options.dry_run:
-        print(f"cgpud {result['ready']} was ready to take over; nothing was changed")
-    else:
-        print(f"cgpud {version} runs; containers' calls waited {result['pause_ms']} ms")
+        ready = daemon.rehearse(places, running, program)
+        print(f"cgpud {ready} was ready to take over; nothing was changed")
+        return
+    result = daemon.hot(places, running, program)
+    print(f"cgpud {version} runs; containers' calls waited {result['pause_ms']} ms")
 
 
 def _daemon_cold(

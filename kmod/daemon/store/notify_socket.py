@@ -29,25 +29,16 @@ class NotifySocket:
     """Talks to systemd or to the keeper; to nobody when there is no address."""
 
     def __init__(self, address: str | None) -> None:
-        """Take the address of NOTIFY_SOCKET; a leading @ is the abstract namespace."""
-        self._address = "\0" + address[1:] if address and address.startswith("@") else address
-
-    @property
-    def address(self) -> str | None:
-        """Address that messages go to."""
-        return self._address
-
-    @property
-    def variable(self) -> str:
-        """Value of NOTIFY_SOCKET for this address."""
-        return (self._address or "").replace("\0", "@", 1)
+        """address: value of NOTIFY_SOCKET; a leading @ is the abstract namespace."""
+        self.address = address
 
     def send(self, text: str, fds: Sequence[int] = ()) -> None:
         """Send one message. Does nothing without an address. Raises OSError when nobody takes it."""
-        if not self._address:
+        if not self.address:
             return
+        abstract = self.address.startswith("@")
         with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM | socket.SOCK_CLOEXEC) as out:
-            out.connect(self._address)
+            out.connect("\0" + self.address[1:] if abstract else self.address)
             if fds:
                 socket.send_fds(out, [text.encode()], list(fds))
             else:

@@ -1,19 +1,16 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The upgrades of a daemon that runs, one at a time: it ends when it has become the other program."""
+"""The upgrades of a daemon that runs: it becomes another program, which has rehearsed its start."""
 
 from __future__ import annotations
 
-import contextlib
-import selectors
+import logging
 import time
 from typing import TYPE_CHECKING, Any
 
 from cgpu import __version__
 from cgpu.errors import CgpuError
-from cgpu.kmod.daemon import program as programs
 from cgpu.kmod.daemon.arguments import worker_arguments
 from cgpu.kmod.daemon.upgrade import in_place
-from cgpu.kmod.daemon.upgrade.attempt import Attempt, Progress
 from cgpu.kmod.daemon.upgrade.real_time import give_real_time_back, take_real_time
 
 if TYPE_CHECKING:
@@ -22,21 +19,24 @@ if TYPE_CHECKING:
     from cgpu.kmod.daemon.arguments import Arguments
     from cgpu.kmod.daemon.engine import Engine
     from cgpu.kmod.daemon.program import Program
-    from cgpu.kmod.daemon.upgrade.rehearsal import Running
 
+log = logging.getLogger(__name__)
+
+PATIENCE_S = 15.0  # for a moment in which no call takes long
+RETRY_S = 0.25
 PAUSE_MS = 60  # for calls that are under way
 STEP_MS = 10
+LATE = "calls of containers do not end; try again, or: cgpu upgrade --cold when no sliced container runs"
 
 
 class Upgrades:
-    """The attempt that is under way, and how the last one went."""
+    """The program that waits to take over, if any, and how the last upgrade went."""
 
     def __init__(
         self,
         arguments: Arguments,
         engine: Engine,
         notify: str,
-        selector: selectors.BaseSelector,
         may_begin: Callable[[], bool],
         finish: Callable[[], dict[str, int] | None],
     ) -> None:
@@ -48,15 +48,16 @@ class Upgrades:
         self._arguments = arguments
         self._engine = engine
         self._notify = notify
-        self._selector = selector
         self._may_begin = may_begin
         self._finish = finish
-        self._attempt: Attempt | None = None
+        self._program: Program | None = None
+        self._number = ""
+        self._next = self._until = 0.0
         self.last: dict[str, Any] | None = None
 
     def is_under_way(self) -> bool:
-        """Tell whether an attempt is."""
-        return self._attempt is not None
+        """Tell whether a program waits to take over."""
+        return self._program is not None
 
     def follow(self, before: in_place.Before) -> None:
         """Note that calls are answered again, by this program."""
@@ -65,45 +66,33 @@ class Upgrades:
         take_real_time()
         self.last = {"number": before.number, "done": True, "from": before.version, "pause_ms": pause_ms}
 
-    def begin(self, request: dict[str, Any], running: Running) -> None:
-        """Have another program rehearse its start. Raises CgpuError."""
-        if self._attempt is not None:
-            raise CgpuError("another upgrade is under way; see: cgpu upgrade --dry-run")
-        program, number = programs.of(request), str(request.get("number", ""))
-        rehearse = request.get("rehearse") is True
-        self._attempt = Attempt(self._arguments, running, program, number, rehearse=rehearse)
-        self._selector.register(self._attempt, selectors.EVENT_READ, self._on_rehearsal)
+    def begin(self, program: Program, number: str) -> None:
+        """Have a program take over at the next moment without long calls. Raises CgpuError."""
+        if self._program is not None:
+            raise CgpuError("another upgrade is under way; see: cgpud --status")
+        self._program, self._number = program, number
+        self._next = time.monotonic()
+        self._until = self._next + PATIENCE_S
+        log.info("upgrade: %s follows version %s", program.argv[0], __version__)
 
     def wait_s(self, longest_s: float) -> float:
         """Return how long nothing has to be done."""
-        return longest_s if self._attempt is None else min(longest_s, self._attempt.wait_s())
+        return longest_s if self._program is None else max(0.0, self._next - time.monotonic())
 
     def step(self) -> None:
         """Do what is due."""
-        attempt = self._attempt
-        if attempt is None:
+        now = time.monotonic()
+        if self._program is None or now < self._next:
             return
-        attempt.step(self._become)
-        if attempt.progress is Progress.ENDED:
-            self.last = attempt.result
-            with contextlib.suppress(KeyError):
-                self._selector.unregister(attempt)
-            attempt.close()
-            self._attempt = None
-
-    def end(self) -> None:
-        """Give up the attempt that is under way: the daemon stops."""
-        if self._attempt is not None:
-            self._attempt.fail("cgpud stops")
-
-    def _on_rehearsal(self) -> None:
-        assert self._attempt is not None
-        if self._attempt.on_output():
-            self._selector.unregister(self._attempt)
+        self._next = now + RETRY_S
+        self._become(self._program)
+        if now > self._until:
+            self.last = {"number": self._number, "done": False, "why": LATE}
+            self._program = None
+            log.error("upgrade: version %s goes on: %s", __version__, LATE)
 
     def _become(self, program: Program) -> None:
         """Go on as another program; return where that has to wait: for a message, or for a call's end."""
-        assert self._attempt is not None
         since = time.monotonic()
         if not self._may_begin():
             return
@@ -115,8 +104,9 @@ class Upgrades:
             in_place.take_signals()
             give_real_time_back()
             return
-        driver, number = str(self._engine.status()["driver"]), str(self._attempt.result["number"])
-        before = in_place.Before(__version__, driver, number, since, program)
+        before = in_place.Before(
+            __version__, str(self._engine.status()["driver"]), self._number, since, program
+        )
         in_place.execute(before, worker_arguments(self._arguments), self._notify, descriptors)
 
     def _pause(self, since: float) -> bool:

@@ -13,6 +13,7 @@ from pathlib import Path
 import psutil
 import pytest
 
+from cgpu import process_identity
 from cgpu.kmod.daemon.lock import HeldError, become_keeper
 from cgpu.kmod.daemon.places import Places
 from tests.daemon.harness import MIB, Daemon
@@ -117,6 +118,7 @@ def test_the_holders_number_is_not_the_holder(tmp_path: Path) -> None:
         holder.stdin.close()
         holder.stdout.read()
         holder.stdout.close()
+        eventually(lambda: not process_identity.read(places.started).lives(), "the daemon ends")
         become_keeper(places)
     finally:
         stranger.kill()

@@ -20,6 +20,7 @@ from cgpu.errors import CgpuError
 from cgpu.events.event import Event
 from cgpu.events.sources import LogFile
 from cgpu.install.commands.upgrade import daemon as upgrade_daemon
+from cgpu.install.runner import SystemRunner
 from cgpu.kmod.daemon.places import Places
 from cgpu.kmod.daemon.program import Program
 from cgpu.kmod.daemon.store import fd_store
@@ -190,14 +191,17 @@ def test_program_that_does_not_start(fresh: Daemon, newer: Program, foreign: Pro
     A rehearsal, too, leaves it running, and says what version was ready.
     """
     pid = fresh.pid()
-    assert upgrade(fresh, newer, rehearse=True)["ready"] == "0.2.0"
+    places = Places(fresh.run)
+    running = upgrade_daemon.running(places)
+    assert running is not None
+    assert upgrade_daemon.rehearse(places, running, newer) == "0.2.0"
     broken = versions.script(base / "broken", base, "raise SystemExit(7)")
     with pytest.raises(CgpuError, match=r"broken: ended with status 7 before it was ready; .* goes on$"):
         upgrade(fresh, broken)
     with pytest.raises(CgpuError, match=r"^version 0\.4\.0 cannot read the state of version 0\.1\.0; "):
         upgrade(fresh, foreign)
     with pytest.raises(CgpuError, match=r"/nowhere: expected the absolute path of a cgpud"):
-        upgrade(fresh, Program(("/nowhere",)))
+        upgrade_daemon.installed(SystemRunner(), "/nowhere")
     assert fresh.pid() == pid
     assert fresh.read("version") == "0.1.0\n"
     assert mounts.mounted(str(fresh.run / "next-tree")) == []

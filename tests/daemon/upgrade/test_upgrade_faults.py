@@ -4,12 +4,14 @@
 from __future__ import annotations
 
 import os
+from dataclasses import asdict
 from pathlib import Path
 
 import pytest
 
 from cgpu.errors import CgpuError
-from cgpu.kmod.daemon.program import Program
+from cgpu.kmod.daemon import control
+from cgpu.kmod.daemon.program import Program, own
 from tests.daemon import versions
 from tests.daemon.harness import MIB, ROOT, Daemon
 from tests.daemon.upgrades import Steady, await_one, upgrade
@@ -87,14 +89,9 @@ def test_killed_at_a_step(fresh: Daemon, base: Path, step: str) -> None:
 
 def test_asker_may_die(fresh: Daemon) -> None:
     """An upgrade comes to its end without its asker."""
-    asker = os.fork()
-    if asker == 0:
-        try:
-            upgrade(fresh)
-        finally:
-            os._exit(0)
-    eventually(lambda: fresh.status()["upgrading"], "the rehearsal is started")
-    os.kill(asker, 9)
-    os.waitpid(asker, 0)
+    request = {"command": "upgrade", "number": "1", **asdict(own())}
+    answer = control.ask(str(fresh.run / "control.sock"), request)
+    assert answer is not None
+    assert answer["ok"]
     eventually(lambda: (fresh.status()["upgrade"] or {}).get("done"), "the next program serves")
     assert upgrade(fresh)["done"]
