@@ -50,8 +50,8 @@ class EndedError(RefusedError):
 
 def check_namespaces(pid: int) -> None:
     """Raise RefusedError unless a process has the server's namespaces. Raises OSError."""
-    for namespace, own in _own_namespaces().items():
-        if _namespace(pid, namespace) != own:
+    for namespace, own in own_namespaces().items():
+        if namespace_of(pid, namespace) != own:
             raise RefusedError(f"a process in another {NAMESPACES[namespace]} namespace asks; {ROOT}")
 
 
@@ -119,11 +119,13 @@ def _report_once(server: str, why: str) -> None:
 
 
 @functools.cache
-def _own_namespaces() -> dict[str, tuple[int, int]]:
-    return {namespace: _namespace(os.getpid(), namespace) for namespace in NAMESPACES}
+def own_namespaces() -> dict[str, tuple[int, int]]:
+    """Return the server's own namespaces by name."""
+    return {namespace: namespace_of(os.getpid(), namespace) for namespace in NAMESPACES}
 
 
-def _namespace(pid: int, namespace: str) -> tuple[int, int]:
+def namespace_of(pid: int, namespace: str) -> tuple[int, int]:
+    """Return a namespace of a process, by its file's identity. Raises OSError."""
     found = os.stat(f"/proc/{pid}/ns/{namespace}")
     return found.st_dev, found.st_ino
 

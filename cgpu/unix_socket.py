@@ -1,31 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Unix sockets that only root can reach, and their messages: bytes, descriptors and the sender."""
+"""Unix sockets that only root can reach, and the wait for a descriptor."""
 
 from __future__ import annotations
 
-import array
 import contextlib
 import os
 import select
 import socket
-import struct
-from dataclasses import dataclass
 
-from cgpu.peers import CREDENTIALS, NONE, SCM_PIDFD, SO_PASSPIDFD
-
-FD = struct.Struct("i")
-
-
-@dataclass(frozen=True, slots=True)
-class Packet:
-    """One message. pid, uid, pidfd: of its sender, as the kernel says. whole: nothing of it was cut off."""
-
-    data: bytes
-    fds: tuple[int, ...]
-    pid: int
-    uid: int
-    whole: bool
-    pidfd: int = NONE
+from cgpu.peers import SO_PASSPIDFD
 
 
 def bind(path: str, kind: socket.SocketKind, *, credentials: bool = False) -> socket.socket:
@@ -52,26 +35,6 @@ def listen(path: str) -> socket.socket:
     sock = bind(path, socket.SOCK_STREAM)
     sock.listen(128)
     return sock
-
-
-def receive(sock: socket.socket, max_bytes: int, max_fds: int) -> Packet:
-    """Take one message of a socket with SO_PASSCRED; its descriptors are the caller's. Raises OSError."""
-    space = sum(socket.CMSG_SPACE(size) for size in (CREDENTIALS.size, FD.size, max_fds * FD.size))
-    data, control, flags, _ = sock.recvmsg(max_bytes, space, socket.MSG_CMSG_CLOEXEC)
-    pid, uid, pidfd = 0, -1, NONE
-    fds = array.array("i")
-    for level, kind, payload in control:
-        if level != socket.SOL_SOCKET:
-            continue
-        if kind == socket.SCM_CREDENTIALS and len(payload) >= CREDENTIALS.size:
-            pid, uid, _ = CREDENTIALS.unpack(payload[: CREDENTIALS.size])
-        elif kind == SCM_PIDFD and len(payload) >= FD.size:
-            # A negative errno where the sender has ended.
-            pidfd = max(NONE, *FD.unpack(payload[: FD.size]))
-        elif kind == socket.SCM_RIGHTS:
-            fds.frombytes(payload[: len(payload) - len(payload) % fds.itemsize])
-    whole = not flags & (socket.MSG_TRUNC | socket.MSG_CTRUNC)
-    return Packet(data, tuple(fds), pid, uid, whole, pidfd)
 
 
 def await_event(fd: int, wait_s: float | None, event: int = select.POLLIN) -> bool:

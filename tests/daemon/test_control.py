@@ -13,8 +13,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from cgpu import peers
 from cgpu.errors import CgpuError
 from cgpu.kmod.daemon import control
+from cgpu.kmod.daemon.tree.callers import check_writer
 
 
 @given(st.binary(max_size=100))
@@ -56,6 +58,34 @@ def test_control_socket(base: Path) -> None:
     server.join()
     sock.close()
     assert not Path(path).exists()
+
+
+@pytest.mark.parametrize("command", ["tree", "state", "status"])
+def test_one_that_may_write_has_the_tree_alone(
+    base: Path, monkeypatch: pytest.MonkeyPatch, command: str
+) -> None:
+    """A process of another mount namespace that may write to the tree, as in a pod, gets no state."""
+
+    def check_peer(_: socket.socket, rule: peers.Rule = peers.check_namespaces) -> None:
+        if rule is not check_writer:
+            raise peers.RefusedError(peers.MOUNTS_DIFFER)
+
+    monkeypatch.setattr(peers, "check_peer", check_peer)
+    path = str(base / "control.sock")
+    answers = dict.fromkeys(("tree", "state", "status"), lambda _: {"x": 1})
+    sock = control.ControlSocket(path, answers)
+    sock.sock.setblocking(True)
+    server = threading.Thread(target=sock.handle)
+    server.start()
+    try:
+        if command == "tree":
+            assert control.ask(path, {"command": command}) == {"ok": True, "x": 1}
+        else:
+            with pytest.raises(CgpuError, match="another mount namespace"):
+                control.ask(path, {"command": command})
+    finally:
+        server.join()
+        sock.close()
 
 
 def test_dripping_client_does_not_hold_the_daemon_up(base: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -3,15 +3,19 @@
 
 from __future__ import annotations
 
+import array
 import contextlib
 import os
 import re
 import select
 import socket
+import struct
 from dataclasses import dataclass
 
 from cgpu import unix_socket
+from cgpu.peers import CREDENTIALS, NONE, SCM_PIDFD
 
+FD = struct.Struct("i")
 MAX_MESSAGE = 8192
 MAX_STORED = 4096
 MAX_FDS = 16  # in one message
@@ -20,7 +24,7 @@ NAME = re.compile(r"[!-9;-~]{1,255}")  # printable, no colon: names are joined b
 
 @dataclass(frozen=True, slots=True)
 class Message:
-    """One datagram: its sender, fields and descriptors. The receiver closes these and pidfd."""
+    """One datagram: its sender, as the kernel says, fields and descriptors. The receiver closes them all."""
 
     pid: int
     uid: int
@@ -46,13 +50,26 @@ def bind(path: str) -> socket.socket:
 
 def receive(sock: socket.socket) -> Message | None:
     """Take one message; None when there is none waiting. Raises OSError."""
+    space = sum(socket.CMSG_SPACE(size) for size in (CREDENTIALS.size, FD.size, MAX_FDS * FD.size))
     try:
-        packet = unix_socket.receive(sock, MAX_MESSAGE, MAX_FDS)
+        data, control, flags, _ = sock.recvmsg(MAX_MESSAGE, space, socket.MSG_CMSG_CLOEXEC)
     except BlockingIOError:
         return None
+    pid, uid, pidfd = 0, -1, NONE
+    fds = array.array("i")
+    for level, kind, payload in control:
+        if level != socket.SOL_SOCKET:
+            continue
+        if kind == socket.SCM_CREDENTIALS and len(payload) >= CREDENTIALS.size:
+            pid, uid, _ = CREDENTIALS.unpack(payload[: CREDENTIALS.size])
+        elif kind == SCM_PIDFD and len(payload) >= FD.size:
+            # A negative errno where the sender has ended.
+            pidfd = max(NONE, *FD.unpack(payload[: FD.size]))
+        elif kind == socket.SCM_RIGHTS:
+            fds.frombytes(payload[: len(payload) - len(payload) % fds.itemsize])
     # A cut message could name another thing than it meant.
-    fields = parse_fields(packet.data) if packet.whole else {}
-    return Message(packet.pid, packet.uid, packet.pidfd, fields, packet.fds)
+    whole = not flags & (socket.MSG_TRUNC | socket.MSG_CTRUNC)
+    return Message(pid, uid, pidfd, parse_fields(data) if whole else {}, tuple(fds))
 
 
 class FdStore:

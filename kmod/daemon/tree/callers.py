@@ -8,6 +8,8 @@ import errno
 import functools
 import os
 
+from cgpu import peers
+
 CAP_SYS_ADMIN = 21
 VERSION = 0x20080522  # _LINUX_CAPABILITY_VERSION_3 of linux/capability.h
 
@@ -49,7 +51,7 @@ def may_write(pid: int) -> bool:
         return False
     try:
         has = bool(effective_capabilities(pid) >> CAP_SYS_ADMIN & 1)
-        return has and _user_namespace(pid) == _own_user_namespace()
+        return has and peers.namespace_of(pid, "user") == peers.own_namespaces()["user"]
     except OSError:
         return False
 
@@ -57,13 +59,3 @@ def may_write(pid: int) -> bool:
 @functools.cache
 def _libc() -> ctypes.CDLL:
     return ctypes.CDLL(None, use_errno=True)
-
-
-@functools.cache
-def _own_user_namespace() -> tuple[int, int]:
-    return _user_namespace(os.getpid())
-
-
-def _user_namespace(pid: int) -> tuple[int, int]:
-    found = os.stat(f"/proc/{pid}/ns/user")
-    return found.st_dev, found.st_ino

@@ -17,6 +17,7 @@ MS_BIND = 4096
 OPEN_TREE = 428
 OPEN_TREE_CLONE = 1
 AT_FDCWD = -100
+LIBC = ctypes.CDLL(None, use_errno=True)
 MOUNTINFO = Path("/proc/self/mountinfo")
 MOUNTINFO_MAX = 16 << 20
 
@@ -42,12 +43,17 @@ def mounted(path: str, mountinfo: Path = MOUNTINFO) -> list[str]:
     return found
 
 
+def _raise_failure(result: int, path: str) -> int:
+    """Raise OSError for a call of the C library that has failed; else return its result."""
+    if result < 0:
+        code = ctypes.get_errno()
+        raise OSError(code, os.strerror(code), path)
+    return result
+
+
 def bind(source: str, target: str) -> None:
     """Bind the mount of a path to another path, too. Raises OSError."""
-    libc = ctypes.CDLL(None, use_errno=True)
-    if libc.mount(os.fsencode(source), os.fsencode(target), None, MS_BIND, None) != 0:
-        code = ctypes.get_errno()
-        raise OSError(code, os.strerror(code), target)
+    _raise_failure(LIBC.mount(os.fsencode(source), os.fsencode(target), None, MS_BIND, None), target)
 
 
 def open_alone(path: str) -> int:
@@ -55,21 +61,17 @@ def open_alone(path: str) -> int:
 
     By a descriptor of the mount itself its holder would reach all of the host's files through "..".
     """
-    libc = ctypes.CDLL(None, use_errno=True)
-    fd = libc.syscall(OPEN_TREE, AT_FDCWD, os.fsencode(path), OPEN_TREE_CLONE | os.O_CLOEXEC)
-    if fd < 0:
-        code = ctypes.get_errno()
-        raise OSError(code, os.strerror(code), path)
-    return int(fd)
+    how = OPEN_TREE_CLONE | os.O_CLOEXEC
+    return _raise_failure(LIBC.syscall(OPEN_TREE, AT_FDCWD, os.fsencode(path), how), path)
 
 
 def detach(path: str, how: int = 0) -> None:
     """Take a mount off a path, in use or not. Nothing mounted there is fine. Raises OSError."""
-    libc = ctypes.CDLL(None, use_errno=True)
-    if libc.umount2(os.fsencode(path), MNT_DETACH | how) != 0:
-        code = ctypes.get_errno()
-        if code not in (errno.EINVAL, errno.ENOENT):
-            raise OSError(code, os.strerror(code), path)
+    try:
+        _raise_failure(LIBC.umount2(os.fsencode(path), MNT_DETACH | how), path)
+    except OSError as error:
+        if error.errno not in (errno.EINVAL, errno.ENOENT):
+            raise
 
 
 def remove(path: str) -> None:
