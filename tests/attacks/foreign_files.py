@@ -9,37 +9,22 @@ looks at others' files.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 
 from tests.attacks.attack import attack, await_nothing, probe, rest
-from tests.attacks.build import FUSE, alone, client
+from tests.attacks.build import FUSE, client
 from tests.attacks.daemon_harness import DaemonHarness
 from tests.attacks.harness import DAEMON, Harness
+from tests.attacks.silent import silent_file
 
 SECONDS = 3
-
-
-@contextmanager
-def silent_files(harness: Harness) -> Iterator[str]:
-    """Serve a file system that never answers; give the name of its file."""
-    assert isinstance(harness, DaemonHarness)
-    folder = f"{harness.scratch}/silent"
-    Path(folder).mkdir()
-    server = harness.outside(alone("silent_files", "-static", place=FUSE), folder)
-    server.line("serving")
-    try:
-        yield f"{folder}/file"
-    finally:
-        server.finish()
 
 
 def meets(harness: Harness, how: str) -> None:
     """Have cgpud meet such a file, and kill it: it must end at once, and another one serve containers."""
     assert isinstance(harness, DaemonHarness)
     tenant = harness.tenant()
-    with silent_files(harness) as file:
+    with silent_file(Path(harness.scratch) / "silent") as (file, _):
         running = tenant.start(client("foreign_file", FUSE), "--dev", harness.dev, file, how, SECONDS)
         rest(running)
         harness.kill_engine()

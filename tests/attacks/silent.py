@@ -19,6 +19,8 @@ def silent_file(folder: Path) -> Iterator[tuple[str, subprocess.Popen[str]]]:
     server = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
     assert server.stdout is not None
     assert server.stdout.readline() == "serving\n"
-    yield str(folder / "file"), server
-    if server.returncode is None:
-        server.communicate("")
+    try:
+        yield str(folder / "file"), server
+    finally:
+        if server.returncode is None:
+            server.communicate("")

@@ -6,7 +6,6 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
-from cgpu import paths
 from cgpu.kmod.daemon.arguments import worker_arguments
 from cgpu.kmod.daemon.main import arguments_of, parser
 from cgpu.kmod.daemon.places import Places
@@ -24,14 +23,6 @@ def test_arguments_come_through() -> None:
     again = arguments_of(parser().parse_args(worker_arguments(arguments)))
     assert again == arguments
     assert arguments.places == Places(Path("/r"))
-
-
-def test_places_are_the_shared_ones() -> None:
-    """The daemon's files are where hook and wrapper look for them."""
-    own = Places()
-    ours = (own.effective, own.control, own.seccomp, own.keeper, own.cdi, own.cdi_devices, own.sim)
-    shared = (paths.EFFECTIVE, paths.CONTROL_SOCKET, paths.SECCOMP_SOCKET, paths.KEEPER_SOCKET)
-    assert tuple(map(str, ours)) == (*shared, paths.CDI, paths.CDI_DEVICES, paths.SIM)
 
 
 def test_unit_hides_nothing() -> None:

@@ -122,18 +122,6 @@ def copies() -> Found:
     return {"large": large, "small": back[:18].hex(), "set": back[4096:] == bytes((4, 3, 2, 1)) * 1024}
 
 
-def kernel() -> Found:
-    """Copy within the card, for which libcuda launches a kernel. Returns what the wait for it comes to."""
-    context()
-    address = CUDA.alloc(4 * MIB)
-    CUDA.call("cuMemcpyDtoD_v2", c_uint64(address + 2 * MIB), c_uint64(address), c_size_t(MIB))
-    try:
-        CUDA.call("cuCtxSynchronize")
-    except CudaError as error:
-        return {"result": str(error)}
-    return {"result": ""}
-
-
 def streams() -> Found:
     """Copy from pinned memory in a stream that waits for an event of another one."""
     context()
@@ -226,7 +214,7 @@ def managed() -> Found:
 
 
 STEPS: dict[str, Callable[[], Found]] = {
-    each.__name__: each for each in (describe, fill, copies, streams, kernel, ipc, virtual, pool, managed)
+    each.__name__: each for each in (describe, fill, copies, streams, ipc, virtual, pool, managed)
 }
 
 

@@ -20,7 +20,6 @@ from tests.sim.abi import facts
 
 COMPUTE = facts()["classes"]["TURING_COMPUTE_A"]["id"]
 LIMIT = 6043  # MiB of SLICE
-WHOLE = 15109
 OWN = 100  # MiB that the process of `beside` holds
 # MiB that clients have for it in a container, in a slice and without one: drivers before 565.57.01 take the
 # host's number of a process when they are asked what it holds, and list the container's.

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""NVIDIA's libcuda of Debian's packages on simulated cards: its devices, allocations and copies."""
+"""NVIDIA's libcuda of Debian's packages in a slice of a simulated card: devices, allocations and copies."""
 
 from __future__ import annotations
 
@@ -10,9 +10,8 @@ from pathlib import Path
 import pytest
 
 from tests.integration.engine import RUN
-from tests.nvidia.clients import Cards, alone
 from tests.nvidia.containers import Node
-from tests.nvidia.machines import LIMIT, VERSIONS, WHOLE, machine, run
+from tests.nvidia.machines import LIMIT, VERSIONS, machine, run
 from tests.nvidia.software import PACKAGES, software
 
 pytestmark = pytest.mark.root
@@ -37,12 +36,6 @@ def read(text: str) -> Found:
 
 
 @pytest.fixture(scope="module", params=VERSIONS)
-def cards(request: pytest.FixtureRequest) -> Iterator[Cards]:
-    with alone(request.param, "T4", CUDA) as made:
-        yield made
-
-
-@pytest.fixture(scope="module", params=VERSIONS)
 def box(request: pytest.FixtureRequest) -> Iterator[Node]:
     """Return a machine of each release in turn, with the program in its containers."""
     software(request.param, CUDA)
@@ -50,51 +43,14 @@ def box(request: pytest.FixtureRequest) -> Iterator[Node]:
         yield made
 
 
-def whole(cards: Cards, step: str) -> dict[str, object]:
-    outcome = cards.run("python3", PROGRAM, step)
-    assert outcome.returncode == 0, outcome.text
-    return read(outcome.stdout)[step]
-
-
 def sliced(box: Node, step: str) -> dict[str, object]:
     return read(run(box.sliced, f"python3 {PROGRAM} {step}"))[step]
-
-
-def test_copies(cards: Cards) -> None:
-    """Data comes back from the card as it went there, small and large, and memory is set there.
-
-    A stream waits for an event of another one, and then the copy from pinned memory has been made.
-    """
-    small = (b"a few bytes." + b"\x07" * 5 + b"\x11").hex()
-    assert whole(cards, "copies") == {"large": True, "small": small, "set": True}
-    assert whole(cards, "streams") == {"copied": True}
 
 
 def counts_once(found: dict[str, object]) -> bool:
     """Return whether memory that two processes have was taken once, and the second context beside it."""
     before, after, other = (int(str(found[name])) for name in ("before", "after", "free"))
     return before - after == 512 * MIB and after - 256 * MIB < other < after
-
-
-def test_ipc(cards: Cards) -> None:
-    """Another process opens memory by CUDA's handle, reads what is there, and it is the same memory."""
-    found = whole(cards, "ipc")
-    assert found["read"] == "0123456789abcdef"
-    assert counts_once(found)
-
-
-def test_kernel(cards: Cards) -> None:
-    """A simulated card runs no kernels: libcuda finds an error of its channel."""
-    assert whole(cards, "kernel") == {"result": "cuCtxSynchronize: CUDA_ERROR_LAUNCH_FAILED"}
-
-
-def test_fill(cards: Cards) -> None:
-    """Without a slice all memory but the context's can be had, no more, and freeing gives it back."""
-    found = whole(cards, "fill")
-    assert found["total"] == WHOLE * MIB
-    assert found["more"] == 0
-    assert found["left"] < 2 * MIB  # type: ignore[operator]
-    assert found["again"] == 64 * MIB
 
 
 def number(found: dict[str, object], name: str) -> int:
@@ -104,22 +60,6 @@ def number(found: dict[str, object], name: str) -> int:
 def is_all(found: dict[str, object], step: int) -> bool:
     """Return whether all memory that there was could be had, in pieces of so many MiB, and no more."""
     return number(found, "before") - 2 * step * MIB < number(found, "filled") <= number(found, "before")
-
-
-@pytest.mark.parametrize(("step", "piece"), [("virtual", 2), ("pool", 32)])
-def test_other_ways_to_all_memory(cards: Cards, step: str, piece: int) -> None:
-    """cuMemCreate and a memory pool give all memory, and no more; shared memory counts once."""
-    found = whole(cards, step)
-    assert found["read"] == "0123456789abcdef"
-    assert found.get("taken") == (64 * MIB if step == "virtual" else None)
-    assert is_all(found, piece)
-
-
-def test_managed(cards: Cards) -> None:
-    """Without a slice there can be more managed memory than the card has."""
-    found = whole(cards, "managed")
-    assert found["read"] == "0123456789abcdef"
-    assert number(found, "filled") > WHOLE * MIB
 
 
 @pytest.mark.enforcement
@@ -166,7 +106,8 @@ def test_slice_work(box: Node) -> None:
     """In a slice copies and streams are as without one, and the engine refuses nothing of libcuda's."""
     log = RUN / "cgpud.log"
     before, earlier = box.engine.status()["engine"], len(log.read_text())
-    assert sliced(box, "copies")["large"] is True
+    small = (b"a few bytes." + b"\x07" * 5 + b"\x11").hex()
+    assert sliced(box, "copies") == {"large": True, "small": small, "set": True}
     assert sliced(box, "streams") == {"copied": True}
     after = box.engine.status()["engine"]
     assert isinstance(before, dict)

@@ -13,7 +13,6 @@ from tests.vm.harness.node import real_driver
 
 # One of each kind, among those that take little time.
 SOME = (
-    "memory/test_slice.py::test_pages_and_ways",
     "memory/test_slice.py::test_slice_is_exact",
     "isolation/test_ways.py::test_cards_of_others_are_not_started",
     "memory/test_ledger.py::test_charges_outlive[many]",

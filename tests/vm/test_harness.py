@@ -5,8 +5,7 @@ from __future__ import annotations
 
 import pytest
 
-from tests.vm.conftest import Boot
-from tests.vm.harness.machine import Machine, MachineDiedError
+from tests.vm.harness.machine import Machine
 
 
 def complain(machine: Machine, text: str) -> None:
@@ -29,14 +28,3 @@ def test_fault_is_found(machine: Machine, line: str) -> None:
     complain(machine, line)
     assert line in machine.problems()[0]
     assert machine.problems() == []
-
-
-def test_panic_is_found(boot: Boot) -> None:
-    """A machine whose kernel panics says so, once, with what the console showed; nothing waits for it."""
-    machine = boot(memory=512)
-    with pytest.raises(MachineDiedError, match="sysrq"):
-        machine.write_file("/proc/sysrq-trigger", "c")
-    assert "Kernel panic" in "\n".join(machine.problems())
-    assert machine.problems() == []
-    with pytest.raises(MachineDiedError):
-        machine.run(["true"])

@@ -6,7 +6,6 @@
  * "caught" when that is waited for; ends with standard input, and with it all that waits.
  */
 #define _GNU_SOURCE
-#include <poll.h>
 #include <signal.h>
 #include <stdlib.h>
 #include <sys/ioctl.h>
@@ -86,8 +85,6 @@ static void call(const struct settings *settings)
 
 int main(int argc, char **argv)
 {
-	struct pollfd wait[2] = { { .events = POLLIN }, { .fd = STDIN_FILENO, .events = POLLIN } };
-	const struct fuse_in_header *in;
 	struct settings settings;
 
 	client_begin(&settings, &argc, &argv, 0);
@@ -98,11 +95,6 @@ int main(int argc, char **argv)
 	caller = fork();
 	if (caller == 0)
 		call(&settings);
-	wait[0].fd = device;
-	while (poll(wait, 2, -1) > 0 && !wait[1].revents) {
-		in = next_request();
-		if (in)
-			serve(in);
-	}
+	serve_all(serve);
 	return 0;
 }

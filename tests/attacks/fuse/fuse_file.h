@@ -6,6 +6,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <linux/fuse.h>
+#include <poll.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/mount.h>
@@ -89,6 +90,19 @@ static inline const struct fuse_in_header *next_request(void)
 	return read(device, request, sizeof(request)) < (ssize_t)sizeof(struct fuse_in_header) ?
 		NULL :
 		(const struct fuse_in_header *)(const void *)request;
+}
+
+/* Serve requests until the standard input ends. */
+static inline void serve_all(void (*serve)(const struct fuse_in_header *in))
+{
+	struct pollfd wait[2] = { { .fd = device, .events = POLLIN }, { .fd = STDIN_FILENO, .events = POLLIN } };
+	const struct fuse_in_header *in;
+
+	while (poll(wait, 2, -1) > 0 && !wait[1].revents) {
+		in = next_request();
+		if (in)
+			serve(in);
+	}
 }
 
 #endif

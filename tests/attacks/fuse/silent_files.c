@@ -5,7 +5,6 @@
  * it all that waits for it.
  */
 #define _GNU_SOURCE
-#include <poll.h>
 
 #include "fuse_file.h"
 
@@ -46,22 +45,13 @@ static void serve(const struct fuse_in_header *in)
 
 int main(int argc, char **argv)
 {
-	const struct fuse_in_header *in;
-	struct pollfd wait[2];
-
 	if (argc < 2)
 		return 2;
 	if (mount_file(argv[1]) < 0)
 		return 1;
 	printf("serving\n");
 	fflush(stdout);
-	wait[0] = (struct pollfd){ .fd = device, .events = POLLIN };
-	wait[1] = (struct pollfd){ .fd = STDIN_FILENO, .events = POLLIN };
-	while (poll(wait, 2, -1) > 0 && !wait[1].revents) {
-		in = next_request();
-		if (in)
-			serve(in);
-	}
+	serve_all(serve);
 	umount2(argv[1], MNT_DETACH | MNT_FORCE);
 	return 0;
 }

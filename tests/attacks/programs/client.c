@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /* Parts that clients of the driver share in tests. */
 #include <errno.h>
+#include <setjmp.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -36,6 +37,17 @@ void client_begin(struct settings *settings, int *argc, char ***argv, int needed
 	close(ctl);
 }
 
+int client_control_file(const struct settings *settings)
+{
+	int ctl = driver_open(settings, "nvidiactl");
+
+	if (ctl < 0) {
+		perror("nvidiactl");
+		exit(1);
+	}
+	return ctl;
+}
+
 void client_open(struct session *session, const struct settings *settings)
 {
 	uint32_t status;
@@ -67,12 +79,56 @@ uint32_t client_memory(struct session *session, uint32_t handle, uint64_t bytes)
 	return driver_make(session->settings, session->ctl, &io);
 }
 
+uint32_t client_host_memory(struct session *session, uint32_t handle, uint64_t bytes)
+{
+	const struct nv_abi *abi = session->settings->abi;
+	uint8_t params[CLIENT_PARAMS] = { 0 };
+
+	rm_memory_params(params, abi,
+		NVOS32_ATTR_LOCATION_PCI << NVOS32_ATTR_LOCATION_SHIFT |
+			NVOS32_ATTR_COHERENCY_CACHED << NVOS32_ATTR_COHERENCY_SHIFT,
+		bytes);
+	return session_alloc(
+		session, session->device, NV01_MEMORY_SYSTEM, params, abi->NV_MEMORY_ALLOCATION_PARAMS.bytes, &handle);
+}
+
 uint32_t client_device(struct session *session, uint32_t handle)
 {
 	uint8_t params[CLIENT_PARAMS] = { 0 };
 
 	return session_alloc(session, session->client, NV01_DEVICE_0, params,
 		session->settings->abi->NV0080_ALLOC_PARAMETERS.bytes, &handle);
+}
+
+uint32_t client_space(struct session *session, uint32_t handle)
+{
+	uint8_t params[CLIENT_PARAMS] = { 0 };
+
+	return session_alloc(session, session->device, FERMI_VASPACE_A, params,
+		session->settings->abi->NV_VASPACE_ALLOCATION_PARAMETERS.bytes, &handle);
+}
+
+uint32_t client_group(struct session *session, uint32_t device, uint32_t handle, uint32_t space)
+{
+	const struct nv_layout_NV_CHANNEL_GROUP_ALLOCATION_PARAMETERS *at =
+		&session->settings->abi->NV_CHANNEL_GROUP_ALLOCATION_PARAMETERS;
+	uint8_t params[CLIENT_PARAMS] = { 0 };
+
+	put32(params, at->engineType, NV2080_ENGINE_TYPE_GR0);
+	put32(params, at->hVASpace, space);
+	return session_alloc(session, device, KEPLER_CHANNEL_GROUP_A, params, at->bytes, &handle);
+}
+
+#define CHANNEL_ENTRIES 64u
+
+uint32_t client_channel(struct session *session, uint32_t parent, uint32_t handle, uint8_t params[CLIENT_PARAMS])
+{
+	const struct nv_layout_NV_CHANNELGPFIFO_ALLOCATION_PARAMETERS *at =
+		&session->settings->abi->NV_CHANNELGPFIFO_ALLOCATION_PARAMETERS;
+
+	put32(params, at->engineType, NV2080_ENGINE_TYPE_GR0);
+	put32(params, at->gpFifoEntries, CHANNEL_ENTRIES);
+	return session_alloc(session, parent, TURING_CHANNEL_GPFIFO_A, params, at->bytes, &handle);
 }
 
 uint32_t client_dup(struct session *session, uint32_t handle, uint32_t source_client, uint32_t source)
@@ -123,6 +179,34 @@ uint32_t client_map_memory(struct session *session, uint32_t parent, uint32_t ha
 	put32(data, at->fd, (uint32_t)file);
 	status = driver_call(session->settings, session->ctl, NV_ESC_RM_MAP_MEMORY, data, at->bytes);
 	return status != NV_OK ? status : get32(data, at->params_status);
+}
+
+volatile uint64_t *client_map_file(int file, uint64_t bytes)
+{
+	void *at = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, file, 0);
+
+	return at == MAP_FAILED ? NULL : at;
+}
+
+static sigjmp_buf not_mapped;
+
+static void leave_look(int number)
+{
+	(void)number;
+	siglongjmp(not_mapped, 1);
+}
+
+uint64_t client_look(volatile uint64_t *at, uint64_t put)
+{
+	uint64_t found;
+
+	signal(SIGBUS, leave_look);
+	if (!at || sigsetjmp(not_mapped, 1))
+		return 0;
+	found = *at;
+	if (put)
+		*at = put;
+	return found;
 }
 
 uint64_t client_fill(struct session *session, uint64_t piece)

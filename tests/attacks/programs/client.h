@@ -6,11 +6,13 @@
 #include "rm_client.h"
 
 /* At least the size of any class's allocation parameters. */
-#define CLIENT_PARAMS 256u
+#define CLIENT_PARAMS 512u
 
 /* Takes "--dev DIR" from the front of the arguments, fills in the settings and asks the driver for its version. Ends the
  * program when there is no driver, or fewer arguments than it needs. */
 void client_begin(struct settings *settings, int *argc, char ***argv, int needed);
+/* Opens a control file. Ends the program when that fails. */
+int client_control_file(const struct settings *settings);
 /* Makes a client that has one card open. Ends the program when the driver refuses one of the calls. */
 void client_open(struct session *session, const struct settings *settings);
 /* Memory of the card under a handle. The first function returns the call, which points to params; the second one makes the call and
@@ -18,14 +20,23 @@ void client_open(struct session *session, const struct settings *settings);
 struct rm_ioctl client_memory_ioctl(
 	const struct session *session, uint32_t handle, uint8_t params[CLIENT_PARAMS], uint64_t bytes);
 uint32_t client_memory(struct session *session, uint32_t handle, uint64_t bytes);
-/* Makes a device of the first card in a session's client under a handle; returns the driver's status. */
+/* Each makes an object under a handle, and returns the driver's status: cached memory of the host, a device of the first card, a VA
+ * space, a group on the graphics engine whose channels have that space, a channel with these parameters. */
+uint32_t client_host_memory(struct session *session, uint32_t handle, uint64_t bytes);
 uint32_t client_device(struct session *session, uint32_t handle);
+uint32_t client_space(struct session *session, uint32_t handle);
+uint32_t client_group(struct session *session, uint32_t device, uint32_t handle, uint32_t space);
+uint32_t client_channel(struct session *session, uint32_t parent, uint32_t handle, uint8_t params[CLIENT_PARAMS]);
 /* Duplicates another client's object under a handle; returns the driver's status. */
 uint32_t client_dup(struct session *session, uint32_t handle, uint32_t source_client, uint32_t source);
 /* Has the driver make memory of this process known to the card, as an object under a handle; returns the driver's status. */
 uint32_t client_pin(struct session *session, uint32_t handle, void *memory, uint64_t bytes);
 /* Readies a file of the driver for mmap(2) of an object's memory; returns the driver's status. */
 uint32_t client_map_memory(struct session *session, uint32_t parent, uint32_t handle, int file, uint64_t bytes);
+/* Maps a file that is ready; NULL: the kernel refuses that. */
+volatile uint64_t *client_map_file(int file, uint64_t bytes);
+/* Returns the first number of a mapping, and puts another one there, unless that is 0. 0: nothing is mapped there any more. */
+uint64_t client_look(volatile uint64_t *at, uint64_t put);
 /* Reserves unused addresses for managed memory, aligned to 2 MiB; NULL on failure. */
 uint8_t *client_reserve(uint64_t size);
 /* Maps managed memory on a file of nvidia-uvm, which requires that a mapping's file offset is its address. */

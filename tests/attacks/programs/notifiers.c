@@ -24,28 +24,18 @@
 #define CHANNEL 0x5e100000u
 #define NOTHING 0x5eadbeefu
 #define PAGE 4096u
-#define ENTRIES 64u
-#define OF_HOST                                                   \
-	(NVOS32_ATTR_LOCATION_PCI << NVOS32_ATTR_LOCATION_SHIFT | \
-		NVOS32_ATTR_COHERENCY_CACHED << NVOS32_ATTR_COHERENCY_SHIFT)
-#define PARAMS 512u /* more than those of any channel */
 
 static struct settings settings;
 static struct session session;
 static atomic_bool over;
 
 /* Make a channel, with the parameters that it has already; a made one is freed again. */
-static bool channel_by_comes(uint32_t parent, uint8_t params[PARAMS])
+static bool channel_by_comes(uint32_t parent, uint8_t params[CLIENT_PARAMS])
 {
-	const struct nv_layout_NV_CHANNELGPFIFO_ALLOCATION_PARAMETERS *at =
-		&settings.abi->NV_CHANNELGPFIFO_ALLOCATION_PARAMETERS;
-	uint32_t handle = CHANNEL, status;
+	uint32_t status = client_channel(&session, parent, CHANNEL, params);
 
-	put32(params, at->engineType, NV2080_ENGINE_TYPE_GR0);
-	put32(params, at->gpFifoEntries, ENTRIES);
-	status = session_alloc(&session, parent, TURING_CHANNEL_GPFIFO_A, params, at->bytes, &handle);
 	if (status == NV_OK)
-		session_free(&session, handle);
+		session_free(&session, CHANNEL);
 	return status == NV_OK;
 }
 
@@ -53,7 +43,7 @@ static bool channel_comes(uint32_t parent, uint32_t error, uint32_t ecc)
 {
 	const struct nv_layout_NV_CHANNELGPFIFO_ALLOCATION_PARAMETERS *at =
 		&settings.abi->NV_CHANNELGPFIFO_ALLOCATION_PARAMETERS;
-	uint8_t params[PARAMS] = { 0 };
+	uint8_t params[CLIENT_PARAMS] = { 0 };
 
 	put32(params, at->hObjectError, error);
 	put32(params, at->hObjectEccError, ecc);
@@ -62,7 +52,7 @@ static bool channel_comes(uint32_t parent, uint32_t error, uint32_t ecc)
 
 static bool channel_with_userd_comes(uint32_t userd)
 {
-	uint8_t params[PARAMS] = { 0 };
+	uint8_t params[CLIENT_PARAMS] = { 0 };
 
 	put32(params, settings.abi->NV_CHANNELGPFIFO_ALLOCATION_PARAMETERS.hUserdMemory, userd);
 	return channel_by_comes(session.device, params);
@@ -70,7 +60,7 @@ static bool channel_with_userd_comes(uint32_t userd)
 
 static bool encrypted_channel_comes(void)
 {
-	uint8_t params[PARAMS] = { 0 };
+	uint8_t params[CLIENT_PARAMS] = { 0 };
 
 	put32(params, settings.abi->NV_CHANNELGPFIFO_ALLOCATION_PARAMETERS.flags, NVOS04_FLAGS_CC_SECURE);
 	return channel_by_comes(session.device, params);
@@ -81,7 +71,7 @@ static bool channel_of_group_comes(uint32_t notifier)
 {
 	const struct nv_layout_NV_CHANNEL_GROUP_ALLOCATION_PARAMETERS *at =
 		&settings.abi->NV_CHANNEL_GROUP_ALLOCATION_PARAMETERS;
-	uint8_t params[PARAMS] = { 0 };
+	uint8_t params[CLIENT_PARAMS] = { 0 };
 	uint32_t handle = GROUP;
 	bool comes;
 
@@ -94,30 +84,24 @@ static bool channel_of_group_comes(uint32_t notifier)
 	return comes;
 }
 
-static uint32_t make_memory(uint32_t device, uint32_t class, uint32_t handle, uint32_t attr, uint32_t flags)
-{
-	const struct nv_layout_NV_MEMORY_ALLOCATION_PARAMS *at = &settings.abi->NV_MEMORY_ALLOCATION_PARAMS;
-	uint8_t params[PARAMS] = { 0 };
-
-	rm_memory_params(params, settings.abi, attr, PAGE);
-	put32(params, at->flags, flags);
-	return session_alloc(&session, device, class, params, at->bytes, &handle);
-}
-
 /*
  * Make objects that are no notifiers. NVIDIA's driver makes one device of a card for a client, and no foreign memory
  * then.
  */
 static bool make_others(void)
 {
-	uint32_t space = SPACE;
-	uint8_t params[PARAMS] = { 0 };
+	const struct nv_layout_NV_MEMORY_ALLOCATION_PARAMS *at = &settings.abi->NV_MEMORY_ALLOCATION_PARAMS;
+	uint32_t foreign = FOREIGN, addresses = ADDRESSES;
+	uint8_t params[CLIENT_PARAMS] = { 0 };
 
+	rm_memory_params(params, settings.abi, 0, PAGE);
 	if (client_device(&session, SECOND) == NV_OK)
-		make_memory(SECOND, NV01_MEMORY_LOCAL_USER, FOREIGN, 0, 0);
-	return session_alloc(&session, session.device, FERMI_VASPACE_A, params,
-		       settings.abi->NV_VASPACE_ALLOCATION_PARAMETERS.bytes, &space) == NV_OK &&
-		make_memory(session.device, NV50_MEMORY_VIRTUAL, ADDRESSES, 0, NVOS32_ALLOC_FLAGS_VIRTUAL) == NV_OK;
+		session_alloc(&session, SECOND, NV01_MEMORY_LOCAL_USER, params, at->bytes, &foreign);
+	memset(params, 0, sizeof(params));
+	rm_memory_params(params, settings.abi, 0, PAGE);
+	put32(params, at->flags, NVOS32_ALLOC_FLAGS_VIRTUAL);
+	return client_space(&session, SPACE) == NV_OK &&
+		session_alloc(&session, session.device, NV50_MEMORY_VIRTUAL, params, at->bytes, &addresses) == NV_OK;
 }
 
 static int try_all(void)
@@ -150,7 +134,7 @@ static int try_all(void)
 static void *exchange(void *unused)
 {
 	while (!atomic_load(&over)) {
-		make_memory(session.device, NV01_MEMORY_SYSTEM, MEMORY, OF_HOST, 0);
+		client_host_memory(&session, MEMORY, PAGE);
 		session_free(&session, MEMORY);
 	}
 	return unused;

@@ -25,25 +25,6 @@
 static struct settings settings;
 static struct session session;
 
-static uint32_t make_space(uint32_t handle)
-{
-	uint8_t params[CLIENT_PARAMS] = { 0 };
-
-	return session_alloc(&session, session.device, FERMI_VASPACE_A, params,
-		settings.abi->NV_VASPACE_ALLOCATION_PARAMETERS.bytes, &handle);
-}
-
-static uint32_t make_group(uint32_t device, uint32_t handle)
-{
-	const struct nv_layout_NV_CHANNEL_GROUP_ALLOCATION_PARAMETERS *at =
-		&settings.abi->NV_CHANNEL_GROUP_ALLOCATION_PARAMETERS;
-	uint8_t params[CLIENT_PARAMS] = { 0 };
-
-	put32(params, at->engineType, NV2080_ENGINE_TYPE_GR0);
-	put32(params, at->hVASpace, SPACE);
-	return session_alloc(&session, device, KEPLER_CHANNEL_GROUP_A, params, at->bytes, &handle);
-}
-
 static uint32_t schedule(uint32_t group)
 {
 	const struct nv_layout_NVA06F_CTRL_GPFIFO_SCHEDULE_PARAMS *at =
@@ -58,13 +39,13 @@ static int cross(uint32_t rounds, uint32_t groups)
 {
 	uint32_t round, i, made = 0, alive = 0;
 
-	if (make_space(SPACE) != NV_OK)
+	if (client_space(&session, SPACE) != NV_OK)
 		return 1;
 	for (round = 0; round < rounds; round++) {
 		client_device(&session, SECOND + round);
-		make_group(SECOND + round, FOREIGN + round);
+		client_group(&session, SECOND + round, FOREIGN + round, SPACE);
 		for (i = 0; i < groups; i++)
-			made += make_group(session.device, GROUP + round * groups + i) == NV_OK;
+			made += client_group(&session, session.device, GROUP + round * groups + i, SPACE) == NV_OK;
 	}
 	printf("made groups=%u\n", made);
 	client_next();
@@ -103,7 +84,7 @@ static int reserve_many(const char *way, uint64_t size, uint32_t count)
 {
 	uint32_t i, made = 0, status = NV_OK;
 
-	if (make_space(SPACE) != NV_OK)
+	if (client_space(&session, SPACE) != NV_OK)
 		return 1;
 	for (i = 0; i < count; i++) {
 		status = reserve(way, size, ADDRESSES + i);
@@ -137,7 +118,7 @@ static int map_many(uint64_t length, uint32_t count)
 	struct grant grant;
 
 	put32(params, at->hVASpace, SPACE);
-	if (make_space(SPACE) != NV_OK ||
+	if (client_space(&session, SPACE) != NV_OK ||
 		session_alloc(&session, session.device, NV01_MEMORY_VIRTUAL, params, at->bytes, &range) != NV_OK ||
 		memory_alloc_host(&session, 4096, &grant) != NV_OK)
 		return 1;

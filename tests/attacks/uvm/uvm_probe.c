@@ -10,6 +10,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "client.h"
 #include "uvm_probe.h"
 
 static const char help[] =
@@ -191,48 +192,46 @@ static uint32_t take_memory(struct uvm *uvm, uint64_t size)
 	return status;
 }
 
+static const struct {
+	const char *name;
+	uint32_t (*run)(struct uvm *uvm);
+} plain_steps[] = {
+	{ "uvm", uvm_start },
+	{ "pageable", pageable },
+	{ "sparse", uvm_sparse },
+	{ "swap", swap_ranges },
+	{ "fork-map", fork_map },
+	{ "unmap", uvm_unmap },
+	{ "uvm-free", uvm_free },
+	{ "uvm-close", close_uvm },
+	{ "channel", uvm_channel },
+	{ "unregister", uvm_unregister_channel },
+	{ "unregister-space", uvm_unregister_space },
+	{ "migrate", uvm_migrate },
+	{ "munmap", release_managed },
+	{ "used", used },
+};
+
 static uint32_t run_plain(struct uvm *uvm, const char *name, bool *known)
 {
-	if (strcmp(name, "uvm") == 0)
-		return uvm_start(uvm);
-	if (strcmp(name, "pageable") == 0)
-		return pageable(uvm);
+	size_t i;
+
+	for (i = 0; i < sizeof(plain_steps) / sizeof(plain_steps[0]); i++) {
+		if (strcmp(name, plain_steps[i].name) == 0)
+			return plain_steps[i].run(uvm);
+	}
 	if (strcmp(name, "map") == 0)
 		return uvm_map(uvm, uvm->last.handle);
-	if (strcmp(name, "sparse") == 0)
-		return uvm_sparse(uvm);
-	if (strcmp(name, "swap") == 0)
-		return swap_ranges(uvm);
-	if (strcmp(name, "fork-map") == 0)
-		return fork_map(uvm);
-	if (strcmp(name, "unmap") == 0)
-		return uvm_unmap(uvm);
-	if (strcmp(name, "uvm-free") == 0)
-		return uvm_free(uvm);
 	if (strcmp(name, "unmap-far") == 0 || strcmp(name, "free-far") == 0)
 		return uvm_far(uvm, name[0] == 'f');
-	if (strcmp(name, "uvm-close") == 0)
-		return close_uvm(uvm);
 	if (strcmp(name, "rm-free") == 0)
 		return session_free(&uvm->session, uvm->last.handle);
-	if (strcmp(name, "channel") == 0)
-		return uvm_channel(uvm);
 	if (strcmp(name, "group-free") == 0)
 		return session_free(&uvm->session, uvm->group);
-	if (strcmp(name, "unregister") == 0)
-		return uvm_unregister_channel(uvm);
-	if (strcmp(name, "unregister-space") == 0)
-		return uvm_unregister_space(uvm);
-	if (strcmp(name, "migrate") == 0)
-		return uvm_migrate(uvm);
-	if (strcmp(name, "munmap") == 0)
-		return release_managed(uvm);
 	if (strcmp(name, "over-range") == 0)
 		return uvm_range_at(uvm, (uintptr_t)uvm->managed, uvm->managed_size);
 	if (strncmp(name, "dmabuf", 6) == 0)
 		return buffer_step(uvm, name + 6, known);
-	if (strcmp(name, "used") == 0)
-		return used(uvm);
 	if (strcmp(name, "wait") == 0)
 		return getchar() == EOF ? RM_ERRNO : NV_OK;
 	if (strcmp(name, "quit") == 0)
@@ -251,37 +250,39 @@ static uint32_t touch(struct uvm *uvm, uint64_t size)
 	return NV_OK;
 }
 
+static const struct {
+	const char *name;
+	uint32_t (*run)(struct uvm *uvm, uint64_t size);
+} sized_steps[] = {
+	{ "alloc", take_memory },
+	{ "retain", uvm_retain },
+	{ "range", uvm_range },
+	{ "initialize", uvm_initialize },
+	{ "map-beside", map_beside_unmap },
+	{ "managed", uvm_managed },
+	{ "touch", touch },
+	{ "munmap", release_start },
+	{ "pool", uvm_pool },
+};
+
 static uint32_t run_sized(struct uvm *uvm, const char *name, const char *value, bool *known)
 {
 	uint64_t size;
+	size_t i;
 
 	if (strcmp(name, "register") == 0)
 		return uvm_register(uvm, value);
 	*known = parse_size(&value, &size) && *value == '\0';
 	if (!*known)
 		return NV_OK;
-	if (strcmp(name, "alloc") == 0)
-		return take_memory(uvm, size);
+	for (i = 0; i < sizeof(sized_steps) / sizeof(sized_steps[0]); i++) {
+		if (strcmp(name, sized_steps[i].name) == 0)
+			return sized_steps[i].run(uvm, size);
+	}
 	if (strcmp(name, "dmabuf") == 0 && size <= MAX_BUFFER)
 		return dmabuf_export(uvm, &(struct buffer){ .count = (uint32_t)size, .total = (uint32_t)size });
-	if (strcmp(name, "retain") == 0)
-		return uvm_retain(uvm, size);
-	if (strcmp(name, "range") == 0)
-		return uvm_range(uvm, size);
-	if (strcmp(name, "initialize") == 0)
-		return uvm_initialize(uvm, size);
 	if (strcmp(name, "map-at") == 0)
 		return uvm_map_part(uvm, uvm->last.handle, size, uvm->last.size);
-	if (strcmp(name, "map-beside") == 0)
-		return map_beside_unmap(uvm, size);
-	if (strcmp(name, "managed") == 0)
-		return uvm_managed(uvm, size);
-	if (strcmp(name, "touch") == 0)
-		return touch(uvm, size);
-	if (strcmp(name, "munmap") == 0)
-		return release_start(uvm, size);
-	if (strcmp(name, "pool") == 0)
-		return uvm_pool(uvm, size);
 	if (strcmp(name, "attach") == 0)
 		return attach_card(uvm, (uint32_t)size);
 	if (strcmp(name, "p2p") == 0)
@@ -306,19 +307,6 @@ static bool step(struct uvm *uvm, char *word, uint32_t *status)
 		*status = value ? run_sized(uvm, word, value, &known) : run_plain(uvm, word, &known);
 	if (*status == RM_ERRNO)
 		*status |= (uint32_t)errno;
-	return known;
-}
-
-static bool start(struct uvm *uvm)
-{
-	int ctl = driver_open(&uvm->settings, "nvidiactl");
-	bool known = ctl >= 0 && driver_version(&uvm->settings, ctl);
-
-	if (ctl >= 0)
-		close(ctl);
-	if (!known)
-		fprintf(stderr, "uvm-probe: %s/nvidiactl: no driver with a known version answers\n", uvm->settings.dev);
-	session_init(&uvm->session, &uvm->settings, 0);
 	return known;
 }
 
@@ -348,18 +336,11 @@ static int run_all(struct uvm *uvm, char **words)
 
 int main(int argc, char **argv)
 {
-	struct uvm uvm = { .settings = { .dev = "/dev", .magic = NV_IOCTL_MAGIC, .direction = 3, .own_handles = true },
-		.fd = -1,
-		.mm_fd = -1,
-		.dmabuf = -1 };
-	int first = 1;
+	struct uvm uvm = { .fd = -1, .mm_fd = -1, .dmabuf = -1 };
 
-	if (argc > 2 && strcmp(argv[1], "--dev") == 0) {
-		uvm.settings.dev = argv[2];
-		first = 3;
-	}
-	if (first >= argc || strcmp(argv[first], "--help") == 0)
-		return fputs(help, stdout), first >= argc ? 2 : 0;
-	setvbuf(stdout, NULL, _IOLBF, 0);
-	return start(&uvm) ? run_all(&uvm, argv + first) : 1;
+	if (argc < 2 || strcmp(argv[argc - 1], "--help") == 0)
+		return fputs(help, stdout), argc < 2 ? 2 : 0;
+	client_begin(&uvm.settings, &argc, &argv, 1);
+	session_init(&uvm.session, &uvm.settings, 0);
+	return run_all(&uvm, argv);
 }

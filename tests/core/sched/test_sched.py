@@ -6,7 +6,7 @@ from __future__ import annotations
 import ctypes
 
 import pytest
-from hypothesis import HealthCheck, example, given, settings
+from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from tests.core.sched.binding import (
@@ -52,21 +52,6 @@ def assert_shares(card: Card, wanted: list[float], ns: int = 10 * SECOND) -> Non
     shares = card.shares(ns)
     for slot, share in enumerate(wanted):
         assert shares[slot] == pytest.approx(share, rel=ERROR), f"slot {slot}"
-
-
-@pytest.mark.parametrize("time_slices", [0, 1])
-@pytest.mark.parametrize("policy", DIVIDED)
-@FEW
-@given(found=weights())
-@example(found=[2] * 2)
-@example(found=[2] * 7)
-@example(found=[1] * 25)
-def test_greedy_containers_get_their_share(
-    library: ctypes.CDLL, policy: int, time_slices: int, found: list[int]
-) -> None:
-    """In ten seconds 2 to 25 greedy containers are within 1 % of the policy, by channels or timeslices."""
-    card = greedy(Sched(library, policy, 25, time_slices=time_slices), found)
-    assert_shares(card, says(policy, found, 25))
 
 
 @pytest.mark.parametrize("kernel", [0, 300_000, 5 * MS, 50 * MS])
@@ -170,28 +155,6 @@ def test_takes_its_ratio_within_a_slice(library: ctypes.CDLL, policy: int, ratio
         card.decide()
         card.advance(card.decision.until - card.now)
         assert abs(card.used[0] - card.now * ratio / 100) <= SLICE
-
-
-@pytest.mark.parametrize("policy", DIVIDED)
-def test_the_rest_is_shared_by_the_policy(library: ctypes.CDLL, policy: int) -> None:
-    """Beside a busy high-priority container the others have their policy's shares of what is left."""
-    shares = mixed(library, policy, 60).shares(20 * SECOND)
-    low, high = says(policy, [1, 3], 20)
-    assert shares[0] == pytest.approx(0.6, rel=0.01)
-    assert shares[1] == pytest.approx(0.4 * low, rel=0.01)
-    assert shares[2] == pytest.approx(0.4 * high, rel=0.01)
-
-
-@pytest.mark.parametrize("time_slices", [0, 1])
-@pytest.mark.parametrize("policy", DIVIDED)
-def test_several_share_by_the_policy(library: ctypes.CDLL, policy: int, time_slices: int) -> None:
-    """High-priority containers divide prio_ratio evenly or by weight, as others do."""
-    card = mixed(library, policy, 80, time_slices=time_slices)
-    card.join(7, 3, Load(), highprio=1)
-    shares = card.shares(20 * SECOND)
-    part = 0.5 if policy in BY_NUMBER else 0.25
-    assert shares[0] == pytest.approx(0.8 * part, rel=0.01)
-    assert shares[7] == pytest.approx(0.8 * (1 - part), rel=0.01)
 
 
 @pytest.mark.parametrize("policy", DIVIDED)

@@ -8,7 +8,6 @@ import os
 import signal
 import stat
 import subprocess
-import sys
 import time
 from functools import partial
 from pathlib import Path
@@ -25,7 +24,7 @@ from cgpu.kmod.daemon.simulate import Simulator
 from cgpu.kmod.daemon.tree import mounts
 from cgpu.kmod.daemon.tree.tree_fs import READY_S
 from tests.daemon.conftest import MakeDaemon
-from tests.daemon.harness import LEFT, MIB, PAGE, ROOT, Daemon, long_id
+from tests.daemon.harness import LEFT, MIB, PAGE, Daemon, long_id
 from tests.daemon.upgrades import upgrade
 from tests.integration.commands import eventually
 
@@ -68,27 +67,6 @@ def test_tree_is_passed_on(fresh: Daemon) -> None:
         assert control.ask_descriptor(str(fresh.run / "control.sock"), "tree") is None
     finally:
         os.close(passed)
-
-
-@pytest.mark.parametrize(
-    ("own", "named", "advice"),
-    [
-        (["--mount"], "mount", "run it in the host's: nsenter -t 1 -m -- COMMAND"),
-        (["--mount", "--pid", "--fork"], "PID", "run it outside of containers"),
-    ],
-    ids=["shell", "container"],
-)
-def test_command_elsewhere_is_told(daemon: Daemon, own: list[str], named: str, advice: str) -> None:
-    """Root in namespaces of its own hears that it may not ask, and where it may: not that no daemon runs."""
-    line = [sys.executable, "-m", "cgpu.kmod.daemon.main", "--run", str(daemon.run), "--status"]
-    done = subprocess.run(
-        ["unshare", *own, *line], cwd=ROOT, capture_output=True, text=True, check=False, timeout=60
-    )
-    assert (done.returncode, done.stdout) == (1, "")
-    assert done.stderr == (
-        f"cgpud: {daemon.run}/control.sock: a process in another {named} namespace asks; expected root of "
-        f"the host: {advice}\n"
-    )
 
 
 @pytest.mark.parametrize(

@@ -11,7 +11,6 @@ from cgpu.errors import CgpuError
 from cgpu.install.commands import gc
 from cgpu.kmod.daemon.program import Program
 from cgpu.slice import Slice
-from tests.daemon.conftest import MakeDaemon
 from tests.daemon.harness import MIB, Daemon, long_id
 from tests.daemon.upgrades import upgrade
 from tests.integration.commands import eventually
@@ -92,14 +91,3 @@ def test_another_version_has_the_reservations(fresh: Daemon, newer: Program) -> 
     tree.release(ONE)
     tree.release(TWO)
     assert tree.reserved(0) == ()
-
-
-def test_nothing_is_promised_twice(make_daemon: MakeDaemon) -> None:
-    """The message for what does not fit counts what is reserved."""
-    daemon = make_daemon("T4:2")
-    tree = reserve_both(daemon)
-    with pytest.raises(CgpuError, match=f"^share other: GPU 0.* {15109 - 3072} MiB"):
-        tree.reserve("other", (0, 13000 * MIB, 1, 0))
-    with pytest.raises(CgpuError, match=r"^container other: GPU 0 cannot be given whole .*: 2 of its places"):
-        tree.register("other", 1, [(1, MIB, 1, 0)], [0])
-    assert tree.reserved(0) == unused()

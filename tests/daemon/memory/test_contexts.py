@@ -26,20 +26,6 @@ def drift(daemon: Daemon, gpu: int = 0) -> int:
     return int(daemon.read(f"{gpu}/drift"))
 
 
-def test_contexts_are_charged_until_they_end(daemon: Daemon, holding: Hold) -> None:
-    """With the process, however it ends; the next engine has them in its ledger."""
-    first = holding(daemon, SLICE, "context=2")
-    second = daemon.enter(first, "context", "count", "hold", until="count")
-    assert daemon.used(first) == 3 * EACH
-    assert f"Mem: {2 * EACH}\n" in daemon.read(f"0/{first.id[:12]}/meminfo")
-    daemon.crash()
-    assert daemon.used(first) == 3 * EACH
-    second.kill()
-    eventually(lambda: daemon.used(first) == 2 * EACH, "it was not given back")
-    daemon.enter(first, "context").finish()
-    assert daemon.used(first) == 2 * EACH
-
-
 def test_an_estimate_that_is_too_high_shows(daemon: Daemon, holding: Hold) -> None:
     """As less than nothing; with the context it goes."""
     sliced = holding(daemon, SLICE, "context=3", "alloc=100M:64k")

@@ -7,9 +7,7 @@ import ctypes
 import errno
 import os
 import socket
-import subprocess
 from pathlib import Path
-from subprocess import PIPE
 
 import pytest
 
@@ -17,7 +15,7 @@ from cgpu.config.effective import Effective
 from cgpu.kmod.daemon.engine import Engine
 from tests.attacks.build import uvm_client, uvm_probe
 from tests.daemon.conftest import Hold
-from tests.daemon.harness import MIB, Daemon, Sliced
+from tests.daemon.harness import MIB, Daemon
 from tests.integration.commands import eventually
 
 LIMIT = 1024 * MIB
@@ -58,20 +56,6 @@ def test_memory_of_the_host(daemon: Daemon, holding: Hold) -> None:
     taking = f"take={giver.process.pid}:{FIRST}"
     run(daemon, taking, NO_PERMISSION, "import", NO_PERMISSION, "import=1", seed=3)
     daemon.enter(giver, "alloc=1G", taking, "import", *full).succeeds()
-
-
-@pytest.mark.enforcement
-def test_exports_stay_in_their_container(daemon: Daemon, holding: Hold) -> None:
-    """Another container imports nothing of it; nothing comes in from outside."""
-    giver = holding(daemon, SLICE, "alloc=512M", "export=1")
-    other = holding(daemon, SLICE, "alloc=1M", seed=3)
-    taking = f"take={giver.process.pid}:{FIRST}"
-    daemon.enter(other, taking, NO_PERMISSION, "import", NO_PERMISSION, "import=1").succeeds()
-    line = daemon.outside("alloc=1M", "export", "hold")
-    stranger = Sliced(subprocess.Popen(line, stdin=PIPE, stdout=PIPE, text=True), "")
-    stranger.line("hold")
-    daemon.enter(other, f"take={stranger.process.pid}:{FIRST}", NO_PERMISSION, "import").succeeds()
-    stranger.finish()
 
 
 def test_other_descriptors_are_refused(daemon: Daemon, holding: Hold) -> None:
@@ -118,20 +102,6 @@ def test_last_close(daemon: Daemon, holding: Hold) -> None:
         daemon.enter(base, NO_MEMORY, "alloc=64K:64k").succeeds()
         assert (daemon.used(base), daemon.given()) == (LIMIT, LIMIT)
     eventually(lambda: (daemon.used(base), daemon.given()) == (0, 0), "it was not given back")
-
-
-def test_what_outlives_its_container_is_promised_to_nobody(daemon: Daemon) -> None:
-    """Beyond its container's end it counts against the card, until the last close."""
-    owner = daemon.slice(4, SLICE, "alloc=1G", "export", "count", "hold", until="count")
-    kept = copied(owner.process.pid)
-    owner.finish("\n")
-    eventually(lambda: not daemon.is_registered(owner.id), "the container stayed")
-    whole = f"create id={'c' * 64} pid={os.getpid()} gpu=0:{CARD}\n"
-    with pytest.raises(OSError, match="memory"):
-        daemon.write("inst_ctl", whole)
-    os.close(kept)
-    daemon.write("inst_ctl", whole)
-    daemon.write("inst_ctl", f"destroy id={'c' * 64}\n")
 
 
 def test_bound(daemon: Daemon, holding: Hold) -> None:

@@ -4,9 +4,6 @@
 from __future__ import annotations
 
 import errno
-import signal
-
-import pytest
 
 from tests.daemon.conftest import Hold, MakeDaemon
 from tests.daemon.harness import MIB, Daemon
@@ -39,26 +36,6 @@ def test_every_gpu_is_charged(daemon: Daemon) -> None:
     """The driver may move it to each of them."""
     gpus = f"gpu=0:{LIMIT} gpu=1:{100 * MIB}"
     run(daemon, TOO_MUCH, "managed=102M", "managed=100M", "gpu=1", NO_MEMORY, "alloc=64K:64k", gpus=gpus)
-
-
-def test_charges_survive_a_new_engine(daemon: Daemon, holding: Hold) -> None:
-    """The next engine has them in its ledger, and finds what goes."""
-    sliced = holding(daemon, SLICE, "managed=600M")
-    daemon.crash()
-    assert daemon.used(sliced) == 600 * MIB
-    daemon.enter(sliced, TOO_MUCH, "managed=402M").finish()
-    assert daemon.used(sliced) == 600 * MIB
-
-
-def test_process_that_outlives_its_registration(daemon: Daemon, holding: Hold) -> None:
-    """Its mapped memory is promised to no container until the process ends."""
-    sliced = holding(daemon, f"gpu=0:{800 * MIB}", "managed=800M")
-    daemon.write("inst_ctl", f"destroy id={sliced.id}")
-    with pytest.raises(OSError, match="memory"):
-        daemon.write("inst_ctl", f"create id={'c' * 64} pid={sliced.process.pid} gpu=0:{14400 * MIB}")
-    sliced.process.send_signal(signal.SIGKILL)
-    sliced.process.wait()
-    run(daemon, "info", gpus=f"gpu=0:{15109 * MIB}")
 
 
 def test_it_can_be_forbidden(make_daemon: MakeDaemon) -> None:

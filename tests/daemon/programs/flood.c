@@ -9,16 +9,9 @@
 #include <sys/socket.h>
 #include <sys/un.h>
 #include <sys/wait.h>
-#include <time.h>
 #include <unistd.h>
 
-static long now_ms(void)
-{
-	struct timespec now;
-
-	clock_gettime(CLOCK_MONOTONIC, &now);
-	return now.tv_sec * 1000 + now.tv_nsec / 1000000;
-}
+#include "clock.h"
 
 static int connects(const struct sockaddr_un *address)
 {
@@ -29,13 +22,13 @@ static int connects(const struct sockaddr_un *address)
 	return done;
 }
 
-static void flood(const struct sockaddr_un *address, long until)
+static void flood(const struct sockaddr_un *address, uint64_t until)
 {
 	int first = connects(address);
 
 	printf("%s\n", first ? "connected" : "refused");
 	fflush(stdout);
-	while (now_ms() < until)
+	while (clock_now() < until)
 		connects(address);
 }
 
@@ -49,7 +42,7 @@ int main(int argc, char **argv)
 	strncpy(address.sun_path, argv[1], sizeof(address.sun_path) - 1);
 	for (i = 0; i < atoi(argv[2]); i++) {
 		if (fork() == 0) {
-			flood(&address, now_ms() + atol(argv[3]));
+			flood(&address, clock_now() + strtoull(argv[3], NULL, 0) * 1000000);
 			return 0;
 		}
 	}

@@ -17,15 +17,12 @@
 static uint32_t take_memory(struct session *session)
 {
 	static uint8_t params[CLIENT_PARAMS];
-	const struct nv_abi *abi = session->settings->abi;
-	uint32_t device = DEVICE, subdevice = SUBDEVICE, status;
+	uint32_t subdevice = SUBDEVICE, status = client_device(session, DEVICE);
 
-	status = session_alloc(
-		session, session->client, NV01_DEVICE_0, params, abi->NV0080_ALLOC_PARAMETERS.bytes, &device);
-	session->device = device;
+	session->device = DEVICE;
 	if (status == NV_OK)
-		status = session_alloc(
-			session, device, NV20_SUBDEVICE_0, params, abi->NV2080_ALLOC_PARAMETERS.bytes, &subdevice);
+		status = session_alloc(session, DEVICE, NV20_SUBDEVICE_0, params,
+			session->settings->abi->NV2080_ALLOC_PARAMETERS.bytes, &subdevice);
 	return status == NV_OK ? client_memory(session, MEMORY, 64 << 10) : status;
 }
 

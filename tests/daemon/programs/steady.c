@@ -7,10 +7,10 @@
 #include <poll.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include <time.h>
 #include <unistd.h>
 
 #include "client.h"
+#include "clock.h"
 
 #define BYTES (1ull << 20)
 
@@ -18,17 +18,9 @@ struct figures {
 	unsigned long calls, failed, longest;
 };
 
-static unsigned long now_us(void)
+static void count(struct figures *figures, uint64_t began, uint32_t status)
 {
-	struct timespec now;
-
-	clock_gettime(CLOCK_MONOTONIC, &now);
-	return (unsigned long)now.tv_sec * 1000000 + (unsigned long)now.tv_nsec / 1000;
-}
-
-static void count(struct figures *figures, unsigned long began, uint32_t status)
-{
-	unsigned long took = now_us() - began;
+	unsigned long took = (unsigned long)(clock_now() - began) / 1000;
 
 	figures->calls++;
 	figures->failed += status != 0;
@@ -38,7 +30,7 @@ static void count(struct figures *figures, unsigned long began, uint32_t status)
 
 static void one_round(struct session *session, struct figures *figures)
 {
-	unsigned long began = now_us();
+	uint64_t began = clock_now();
 	struct grant grant;
 	uint32_t status;
 
@@ -46,7 +38,7 @@ static void one_round(struct session *session, struct figures *figures)
 	count(figures, began, status);
 	if (status != NV_OK)
 		return;
-	began = now_us();
+	began = clock_now();
 	count(figures, began, memory_free_at(session, session->count - 1));
 }
 

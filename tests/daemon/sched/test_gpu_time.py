@@ -152,14 +152,3 @@ def test_a_driver_without_the_lever(make_daemon: MakeDaemon, drive: Drive) -> No
     Crew.at_work(daemon, WEIGHT, 1, 3).await_phase(lambda had: sum(had) > 0.9, "all of the card")
     assert daemon.log().count("the driver does not do FIFO_DISABLE_CHANNELS (status 0x56)") == 1
     assert daemon.read("0/sched").startswith("divided_by=nobody ")
-
-
-def test_a_driver_without_samples(make_daemon: MakeDaemon, drive: Drive) -> None:
-    """Before 525 the driver tells nothing that can be asked for: shares hold, and usage is not known."""
-    drive("515.43.04", "515.43.04")
-    daemon = make_daemon("T4", "enforce: true\n")
-    crew = Crew.at_work(daemon, SOFT, 1, 3)
-    crew.shares()
-    crew.await_shares(0.25, 0.75)
-    assert daemon.read("0/sched").startswith("divided_by=time_slices usage_from=none ")
-    assert used(daemon, crew.hands[0]) == 0

@@ -121,20 +121,6 @@ def test_a_fork_storm_is_not_more_time(daemon: Daemon, base: Path, policy: int) 
 
 
 @pytest.mark.enforcement
-def test_more_groups_later_take_nothing_back(daemon: Daemon) -> None:
-    """Groups that are made while the first works share its time with it; their end gives it back."""
-    crew = Crew(daemon, SOFT)
-    crew.add(1)
-    many = crew.add(1)
-    crew.begin()
-    crew.await_shares(0.5, 0.5)
-    more = daemon.enter(many.sliced, "group", "group", "group", *[PHASE] * PHASES)
-    crew.await_phase(lambda had: had[0] == near(0.5) and had[1] < 0.3, "a half that three groups share")
-    more.kill()
-    crew.await_shares(0.5, 0.5)
-
-
-@pytest.mark.enforcement
 @pytest.mark.parametrize("policy", [WEIGHT, SOFT])
 def test_a_crash_of_the_daemon(fresh: Daemon, policy: int) -> None:
     """The next daemon knows nothing of channels and timeslices that were set, and sets them anew."""
@@ -172,15 +158,6 @@ def test_a_stop_leaves_gates_as_they_are(fresh: Daemon) -> None:
     crew.await_phase(lambda had: sorted(had) == [near(0), near(1)], "all for one", times=2)
     fresh.start()
     crew.await_shares(0.5, 0.5)
-
-
-@pytest.mark.enforcement
-def test_a_removed_container_gets_no_more(daemon: Daemon) -> None:
-    """Its registration goes while its process works on: its channels are there still, and stand still."""
-    crew = Crew.at_work(daemon, SOFT, 1, 1)
-    crew.shares()
-    daemon.write("inst_ctl", f"destroy id={crew.hands[1].sliced.id}\n")
-    crew.await_shares(1.0, 0.0)
 
 
 def far_hand(daemon: Daemon, base: Path) -> Hand:

@@ -13,7 +13,6 @@ from cgpu import __version__, paths
 from tests.vm.harness.machine import Machine
 from tests.vm.harness.node import TREE, read
 from tests.vm.harness.process import Finished
-from tests.vm.harness.slices import GIB, Slice, slice_of
 from tests.vm.harness.store import ROOT
 
 TIMEOUT = 240
@@ -44,11 +43,6 @@ def node(engine: Machine) -> Iterator[Machine]:
     engine.shell(f"rm -rf {paths.CONFIG} {paths.RUN}")
 
 
-@pytest.fixture
-def lives(node: Machine) -> Slice:
-    return slice_of(node, "lives", f"0:{GIB}")
-
-
 def test_doctor(node: Machine) -> None:
     """The module is recognised, and its configuration is missed until it is applied."""
     found = document(node, "doctor")
@@ -71,26 +65,3 @@ def test_doctor(node: Machine) -> None:
     assert "configuration-in-force: in force in cgpu_km" in mended["fixed"]
     assert findings(mended)["configuration-in-force"] == "ok"
     assert read(node, "0/policy") == "3\n"
-
-
-def test_config_and_status(node: Machine) -> None:
-    """A key is set and applied in one step, and status shows what the module has."""
-    done = cgpu(node, "config", "set", "max_inst", "7", "--apply")
-    assert done.returncode == 0, done.text
-    assert read(node, "0/max_inst") == "7\n"
-    status = document(node, "status")
-    assert status["engine"]["name"] == "cgpu_km"
-    assert [gpu["max_inst"] for gpu in status["gpus"]] == [7]
-
-
-def test_gc(node: Machine, lives: Slice) -> None:
-    """A container that lives stays."""
-    found = document(node, "gc")
-    assert {one["id"]: one["why"] for one in found["judged"]} == {lives.name: "its processes live"}
-
-
-def test_a_refused_value(node: Machine) -> None:
-    """The shell says that the argument is invalid; the kernel's log says what the file takes."""
-    done = node.shell(f"echo 9 >{TREE}/0/policy", check=False)
-    assert done.returncode != 0
-    assert 'cgpu_km: 0/policy: "9" was refused: expected 0 (fair share), 1 (preemptive), ' in node.dmesg()

@@ -11,7 +11,7 @@ import pytest
 from tests.integration.engine import MIB
 from tests.integration.probe import step
 from tests.integration.test_slice import SLICE
-from tests.vm.harness.node import TREE, load_engine, read, rmmod, unload_engine
+from tests.vm.harness.node import TREE, load_engine, read, unload_engine
 from tests.vm.harness.process import Finished
 from tests.vm.harness.sliced_node import SlicedNode
 from tests.vm.harness.slices import set_knob
@@ -45,22 +45,6 @@ def test_without_the_module(node: SlicedNode) -> None:
         load_engine(node.machine)
     assert "the engine is not running, so " in line_of(refused)
     assert native.returncode == 0
-
-
-@pytest.mark.fake_driver("the card in software holds nvidia_uvm")
-def test_without_the_driver_or_its_uvm(node: SlicedNode) -> None:
-    """Without the driver or its UVM part the message says which command loads it."""
-    rmmod(node.machine, "nvidia_uvm")
-    without_uvm = node.containers.run(["/cgpu-probe"], SLICE)
-    rmmod(node.machine, "nvidia")
-    without = node.containers.run(["/cgpu-probe"], SLICE)
-    node.machine.shell("rm -f /dev/nvidia*")
-    unload_engine(node.machine)
-    node.loaded = None
-    node.use()
-    assert "modprobe nvidia-uvm" in line_of(without_uvm)
-    assert "modprobe nvidia" in line_of(without)
-    assert node.containers.run(["/cgpu-probe", "info"], SLICE).returncode == 0
 
 
 @pytest.mark.fake_driver("a knob of the driver")

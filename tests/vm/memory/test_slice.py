@@ -5,13 +5,11 @@ from __future__ import annotations
 
 import pytest
 
-from tests.integration.engine import MIB
 from tests.integration.probe import NO_MEMORY, step, steps
 from tests.integration.test_slice import LIMIT, SIZES, SLICE
 from tests.vm.harness.counts import count as times
 from tests.vm.harness.sliced_node import SlicedNode
 
-FILL = ("fill=1G:2m", "fill=1M:64k", "fill=64K:64k")
 # In one piece each with full counts: that is a hundred thousand.
 PAGES = times(("fill=64M:64k", "fill=64K:64k"), ("fill=64K:64k",))
 
@@ -33,22 +31,3 @@ def test_slice_is_exact(node: SlicedNode) -> None:
     assert full.number("free") == full.number("heap_free") == full.number("v1_free") == 0
     assert [one.number("status") for one in steps(outcome) if one.name == "alloc"] == [NO_MEMORY] * 2
     assert view.cards[0]["used"] == view.used[0, "exact"] == view.limits[0, "exact"] == LIMIT
-
-
-@pytest.mark.enforcement
-def test_pages_and_ways(node: SlicedNode) -> None:
-    """Pages round as the driver rounds, each way to ask has one limit, and freed memory comes back."""
-    with node.idle("pages", SLICE) as name:
-        refused = ["expect=0x51", "alloc=64K:64k"]
-        outcome = node.exec(
-            name,
-            ["/cgpu-probe", "alloc=3M:2m", "info"],
-            *(["/cgpu-probe", f"via={via}", *FILL, "info"] for via in ("rm64", "rm21", "heap")),
-            ["/cgpu-probe", *FILL, *refused, "free=last", "alloc=1M:64k", *refused, "info"],
-        )
-    infos = [one.number("free") for one in steps(outcome) if one.name == "info"]
-    assert infos == [LIMIT - 4 * MIB, 0, 0, 0, 0]
-    fills = [one.number("bytes") for one in steps(outcome) if one.name == "fill"]
-    assert [sum(fills[at : at + 3]) for at in range(0, 12, 3)] == [LIMIT] * 4
-    statuses = [one.number("status") for one in steps(outcome) if one.name == "alloc"]
-    assert statuses == [0, NO_MEMORY, 0, NO_MEMORY]

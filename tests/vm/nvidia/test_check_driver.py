@@ -11,7 +11,6 @@ from cgpu.kmod.abi.confirmed import Confirmed, read
 from tests.vm.harness.counts import count
 from tests.vm.harness.machine import Machine
 from tests.vm.harness.node import load_driver, real_driver, unload_driver
-from tests.vm.harness.store import ROOT
 from tests.vm.nvidia.evidence import Field, answered, fields_of, proven, run_checks
 
 pytestmark = [pytest.mark.real_driver, pytest.mark.timeout(count(300, 1200))]
@@ -48,17 +47,6 @@ def test_checks(loaded: Machine, committed: Confirmed) -> None:
     checked = run_checks(loaded)
     assert len(checked.checks) == 26
     assert checked.failed == set(OUT_OF_REACH) == set(committed.failed), checked.checks
-
-
-def test_command(loaded: Machine, version: str) -> None:
-    """The command says the version, each check with its card, and how many passed."""
-    program = ROOT / ".venv" / "bin" / "cgpu"
-    done = loaded.run([program, "check-driver"], timeout=120, check=False)
-    first, *lines, last = done.stdout.splitlines()
-    assert first == f"driver {version}, in the table", done.text
-    assert "ok      /dev/nvidia0: export and import of a list" in lines
-    assert last == f"{26 - len(OUT_OF_REACH)} passed, {len(OUT_OF_REACH)} failed, 0 skipped"
-    assert done.returncode == int(bool(OUT_OF_REACH))
 
 
 def test_wrong_tables(loaded: Machine, version: str, committed: Confirmed) -> None:

@@ -142,21 +142,6 @@ def test_details(tenant: Tenant) -> None:
     assert (told["Total"], told["Used"], told["Free"]) == (str(LIMIT), str(HELD), str(LIMIT - HELD))
 
 
-@pytest.mark.parametrize(
-    ("words", "expected"),
-    [
-        (("topo", "-m"), "GPU0\t X "),
-        (("dmon", "-c", "1"), "# gpu"),
-        (("pmon", "-c", "1"), "# gpu"),
-        (("--query-compute-apps=pid,used_memory", "--format=csv"), "pid, used_gpu_memory [MiB]"),
-    ],
-    ids=lambda value: value[0] if isinstance(value, tuple) else "",
-)
-def test_others(tenant: Tenant, words: tuple[str, ...], expected: str) -> None:
-    """The other commands run in a slice as they do without one."""
-    assert expected in tenant.smi(*words)
-
-
 def test_nothing_refused(tenant: Tenant) -> None:
     """The engine refuses no call of nvidia-smi."""
     before = tenant.log()

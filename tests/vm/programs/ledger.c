@@ -36,14 +36,6 @@ static void need(const char *what, uint32_t status)
 	exit(1);
 }
 
-static int open_ctl(void)
-{
-	int ctl = driver_open(&settings, "nvidiactl");
-
-	need("nvidiactl", ctl < 0 ? RM_ERRNO : NV_OK);
-	return ctl;
-}
-
 static uint32_t try_link(int fd, int ctl)
 {
 	uint8_t data[4] = { 0 };
@@ -77,7 +69,7 @@ static void linked(void)
 
 	client_open(&session, &settings);
 	before += client_fill(&session, piece);
-	second = open_ctl();
+	second = client_control_file(&settings);
 	link_to(second, session.ctl);
 	for (turn = 0; turn < 4; turn++) {
 		touch(&session, turn % 2 ? session.ctl : second);
@@ -87,7 +79,7 @@ static void linked(void)
 
 static void closed(void)
 {
-	int first = open_ctl(), second = open_ctl();
+	int first = client_control_file(&settings), second = client_control_file(&settings);
 	struct session session, other;
 
 	session_init(&session, &settings, 0);
@@ -129,7 +121,7 @@ static void impostor(uint32_t client)
 	session_init(&session, &settings, 0);
 	session.client = client;
 	if (session_open(&session) != NV_OK) {
-		session.ctl = open_ctl();
+		session.ctl = client_control_file(&settings);
 		session.client = client;
 	}
 	for (handle = 0; handle < 4; handle++)

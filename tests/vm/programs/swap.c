@@ -21,17 +21,6 @@
 static struct settings settings;
 static atomic_int file[2], ended;
 
-static int open_ctl(void)
-{
-	int ctl = driver_open(&settings, "nvidiactl");
-
-	if (ctl < 0) {
-		perror("nvidiactl");
-		exit(1);
-	}
-	return ctl;
-}
-
 static void *flip(void *argument)
 {
 	uint32_t turn;
@@ -62,7 +51,7 @@ static uint32_t play(struct session *session, uint32_t round, uint32_t *done)
 	uint32_t status = NV_OK, i;
 
 	for (i = 0; i < 2; i++)
-		atomic_store(&file[i], open_ctl());
+		atomic_store(&file[i], client_control_file(&settings));
 	/* The other thread may still be about to use them. */
 	usleep(1000);
 	close(old[round & 1]);
@@ -86,8 +75,8 @@ int main(int argc, char **argv)
 	if (rounds == 0)
 		return 2;
 	client_open(&session, &settings);
-	atomic_store(&file[0], open_ctl());
-	atomic_store(&file[1], open_ctl());
+	atomic_store(&file[0], client_control_file(&settings));
+	atomic_store(&file[1], client_control_file(&settings));
 	if (pthread_create(&thread, NULL, flip, NULL))
 		return 2;
 	for (round = 0; round < rounds && status == NV_OK; round++)

@@ -17,37 +17,19 @@
 #define MEMORY 0x5d400000u
 #define CHANNEL 0x5e100000u
 #define PAGE 4096u
-#define ENTRIES 64u
 #define CHANNELS 4u
 #define PAGES 64u
-#define PARAMS 512u
 #define FILLED 0xa5
 
 static struct settings settings;
 static struct session session;
 
-static uint32_t make_memory(uint32_t handle)
-{
-	const struct nv_layout_NV_MEMORY_ALLOCATION_PARAMS *at = &settings.abi->NV_MEMORY_ALLOCATION_PARAMS;
-	uint8_t params[PARAMS] = { 0 };
-
-	rm_memory_params(params, settings.abi,
-		NVOS32_ATTR_LOCATION_PCI << NVOS32_ATTR_LOCATION_SHIFT |
-			NVOS32_ATTR_COHERENCY_CACHED << NVOS32_ATTR_COHERENCY_SHIFT,
-		PAGE);
-	return session_alloc(&session, session.device, NV01_MEMORY_SYSTEM, params, at->bytes, &handle);
-}
-
 static uint32_t make_channel(uint32_t handle, uint32_t notifier)
 {
-	const struct nv_layout_NV_CHANNELGPFIFO_ALLOCATION_PARAMETERS *at =
-		&settings.abi->NV_CHANNELGPFIFO_ALLOCATION_PARAMETERS;
-	uint8_t params[PARAMS] = { 0 };
+	uint8_t params[CLIENT_PARAMS] = { 0 };
 
-	put32(params, at->engineType, NV2080_ENGINE_TYPE_GR0);
-	put32(params, at->gpFifoEntries, ENTRIES);
-	put32(params, at->hObjectError, notifier);
-	return session_alloc(&session, session.device, TURING_CHANNEL_GPFIFO_A, params, at->bytes, &handle);
+	put32(params, settings.abi->NV_CHANNELGPFIFO_ALLOCATION_PARAMETERS.hObjectError, notifier);
+	return client_channel(&session, session.device, handle, params);
 }
 
 /* A channel has a token once it is on a runlist. */
@@ -72,8 +54,8 @@ static int write_freed(void)
 	uint32_t made = 0, freed = 0, told = 0, i;
 
 	for (i = 0; i < CHANNELS; i++)
-		made += make_memory(MEMORY + i) == NV_OK && make_channel(CHANNEL + i, MEMORY + i) == NV_OK &&
-			bind(CHANNEL + i) == NV_OK;
+		made += client_host_memory(&session, MEMORY + i, PAGE) == NV_OK &&
+			make_channel(CHANNEL + i, MEMORY + i) == NV_OK && bind(CHANNEL + i) == NV_OK;
 	printf("made channels=%u\n", made);
 	client_next();
 	for (i = 0; i < CHANNELS; i++)

@@ -7,11 +7,8 @@
  * with how much of it somebody has written to.
  */
 #define _GNU_SOURCE
-#include <signal.h>
-#include <setjmp.h>
 #include <stdio.h>
 #include <string.h>
-#include <sys/mman.h>
 
 #include "client.h"
 
@@ -25,58 +22,20 @@
 static struct settings settings;
 static struct session session;
 static bool of_card;
-static sigjmp_buf not_mapped;
 
 struct mapped {
 	int fd;
 	volatile uint64_t *at; /* NULL: it is not mapped */
 };
 
-static uint32_t make_memory(uint32_t handle)
-{
-	const struct nv_layout_NV_MEMORY_ALLOCATION_PARAMS *at = &settings.abi->NV_MEMORY_ALLOCATION_PARAMS;
-	uint32_t attr = of_card ? NVOS32_ATTR_PAGE_SIZE_BIG << NVOS32_ATTR_PAGE_SIZE_SHIFT :
-				  NVOS32_ATTR_LOCATION_PCI << NVOS32_ATTR_LOCATION_SHIFT |
-			NVOS32_ATTR_COHERENCY_CACHED << NVOS32_ATTR_COHERENCY_SHIFT;
-	uint8_t params[CLIENT_PARAMS] = { 0 };
-
-	rm_memory_params(params, settings.abi, attr, BYTES);
-	return session_alloc(&session, session.device, of_card ? NV01_MEMORY_LOCAL_USER : NV01_MEMORY_SYSTEM, params,
-		at->bytes, &handle);
-}
-
 /* Allocate memory, and ready a file to map it. */
 static bool ready(uint32_t handle, struct mapped *mapped)
 {
 	mapped->at = NULL;
 	mapped->fd = driver_open(&settings, of_card ? "nvidia0" : "nvidiactl");
-	return make_memory(handle) == NV_OK &&
+	return (of_card ? client_memory(&session, handle, BYTES) : client_host_memory(&session, handle, BYTES)) ==
+		NV_OK &&
 		client_map_memory(&session, session.device, handle, mapped->fd, BYTES) == NV_OK;
-}
-
-static void map(struct mapped *mapped)
-{
-	void *at = mmap(NULL, BYTES, PROT_READ | PROT_WRITE, MAP_SHARED, mapped->fd, 0);
-
-	mapped->at = at == MAP_FAILED ? NULL : at;
-}
-
-static void leave(int signal)
-{
-	(void)signal;
-	siglongjmp(not_mapped, 1);
-}
-
-/* What is there; 0: nothing is. Overwrites it. */
-static uint64_t look(volatile uint64_t *at)
-{
-	uint64_t found;
-
-	if (!at || sigsetjmp(not_mapped, 1))
-		return 0;
-	found = *at;
-	*at = KEEPER;
-	return found;
 }
 
 static int keep(bool early)
@@ -87,7 +46,7 @@ static int keep(bool early)
 	for (i = 0; i < KEPT; i++) {
 		made += ready(MEMORY + i, &mapped[i]);
 		if (early)
-			map(&mapped[i]);
+			mapped[i].at = client_map_file(mapped[i].fd, BYTES);
 	}
 	for (i = 0; i < KEPT; i++)
 		freed += session_free(&session, MEMORY + i) == NV_OK;
@@ -95,8 +54,8 @@ static int keep(bool early)
 	client_next();
 	for (i = 0; i < KEPT; i++) {
 		if (!early)
-			map(&mapped[i]);
-		saw += look(mapped[i].at) == SECRET;
+			mapped[i].at = client_map_file(mapped[i].fd, BYTES);
+		saw += client_look(mapped[i].at, KEEPER) == SECRET;
 	}
 	printf("resting saw=%u\n", saw);
 	client_rest();
@@ -111,14 +70,14 @@ static int own(void)
 	client_next();
 	for (i = 0; i < OWN; i++) {
 		made += ready(MEMORY + i, &mapped[i]);
-		map(&mapped[i]);
+		mapped[i].at = client_map_file(mapped[i].fd, BYTES);
 		if (mapped[i].at)
 			*mapped[i].at = SECRET;
 	}
 	printf("has made=%u\n", made);
 	client_next();
 	for (i = 0; i < OWN; i++)
-		written += look(mapped[i].at) != SECRET;
+		written += client_look(mapped[i].at, KEEPER) != SECRET;
 	printf("resting written=%u\n", written);
 	client_rest();
 }
@@ -127,7 +86,6 @@ int main(int argc, char **argv)
 {
 	client_begin(&settings, &argc, &argv, 2);
 	client_open(&session, &settings);
-	signal(SIGBUS, leave);
 	of_card = strcmp(argv[1], "card") == 0;
 	if (strcmp(argv[0], "neighbour") == 0)
 		return own();

@@ -11,18 +11,16 @@
 #include <fcntl.h>
 #include <linux/userfaultfd.h>
 #include <pthread.h>
-#include <setjmp.h>
-#include <signal.h>
 #include <stdatomic.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/ioctl.h>
 #include <sys/mman.h>
 #include <sys/syscall.h>
-#include <time.h>
 #include <unistd.h>
 
 #include "client.h"
+#include "clock.h"
 
 #define MEMORY 0x5d400000u
 #define BYTES 65536u
@@ -33,7 +31,6 @@
 
 static struct settings settings;
 static struct session session;
-static sigjmp_buf not_mapped;
 
 struct mapped {
 	int fd;
@@ -43,11 +40,7 @@ struct mapped {
 
 static bool make_memory(uint32_t handle)
 {
-	uint8_t params[CLIENT_PARAMS] = { 0 };
-
-	rm_memory_params(params, settings.abi, NVOS32_ATTR_PAGE_SIZE_BIG << NVOS32_ATTR_PAGE_SIZE_SHIFT, BYTES);
-	return session_alloc(&session, session.device, NV01_MEMORY_LOCAL_USER, params,
-		       settings.abi->NV_MEMORY_ALLOCATION_PARAMS.bytes, &handle) == NV_OK;
+	return client_memory(&session, handle, BYTES) == NV_OK;
 }
 
 /* Have the driver map memory, by a file or by none. */
@@ -76,9 +69,7 @@ static int card_file(void)
 
 static void map(struct mapped *mapped)
 {
-	void *at = mmap(NULL, BYTES, PROT_READ | PROT_WRITE, MAP_SHARED, mapped->fd, 0);
-
-	mapped->at = at == MAP_FAILED ? NULL : at;
+	mapped->at = client_map_file(mapped->fd, BYTES);
 }
 
 /* Tell the driver that a mapping is at another address. */
@@ -107,17 +98,6 @@ static bool unmap(uint32_t handle, uint64_t address)
 	put64(data, at->pLinearAddress, address);
 	return driver_call(&settings, session.ctl, NV_ESC_RM_UNMAP_MEMORY, data, at->bytes) == NV_OK &&
 		get32(data, at->status) == NV_OK;
-}
-
-static void leave(int signal)
-{
-	(void)signal;
-	siglongjmp(not_mapped, 1);
-}
-
-static bool shows(const struct mapped *mapped)
-{
-	return mapped->at && sigsetjmp(not_mapped, 1) == 0 && *mapped->at == SECRET;
 }
 
 /* Two mappings at one address: which of them moves on, and which one ends with its memory? */
@@ -204,7 +184,7 @@ static int lose(const char *how)
 	for (i = 0; i < RACES; i++) {
 		if (raced && mapped[i].window)
 			map(&mapped[i]);
-		saw += shows(&mapped[i]);
+		saw += client_look(mapped[i].at, 0) == SECRET;
 	}
 	printf("resting saw=%u\n", saw);
 	client_rest();
@@ -241,14 +221,6 @@ static bool park_task(uint32_t handle, struct mapped *mapped)
 	return pthread_create(&thread, NULL, map_and_stay, mapped) == 0;
 }
 
-static uint64_t now_ms(void)
-{
-	struct timespec now;
-
-	clock_gettime(CLOCK_MONOTONIC, &now);
-	return (uint64_t)now.tv_sec * 1000 + (uint64_t)now.tv_nsec / 1000000;
-}
-
 static int park(void)
 {
 	static struct mapped mapped[PARKED];
@@ -260,10 +232,10 @@ static int park(void)
 	sleep(1);
 	/* The last task's place is gone before it has returned. */
 	munmap((void *)mapped[PARKED - 1].at, BYTES);
-	began = now_ms();
+	began = clock_now();
 	for (i = 0; i < PARKED; i++)
 		gone += session_free(&session, MEMORY + i) == NV_OK;
-	printf("resting made=%u freed=%u ms=%llu\n", made, gone, (unsigned long long)(now_ms() - began));
+	printf("resting made=%u freed=%u ms=%llu\n", made, gone, (unsigned long long)(clock_now() - began) / 1000000);
 	client_rest();
 }
 
@@ -271,6 +243,5 @@ int main(int argc, char **argv)
 {
 	client_begin(&settings, &argc, &argv, 1);
 	client_open(&session, &settings);
-	signal(SIGBUS, leave);
 	return strcmp(argv[0], "parked") == 0 ? park() : lose(argv[0]);
 }
