@@ -213,7 +213,7 @@ class Service:
             self._listener_socket.expire()
             self._upgrades.step()
             self._watch.check()
-            if self._tree.lost.is_set() and not self._stopping:
+            if self._tree.is_lost() and not self._stopping:
                 raise CgpuError(f"{self._tree_path}: the tree was unmounted by someone else; start over")
 
     def _on_signal(self) -> bool:

@@ -8,6 +8,7 @@ import ctypes
 import errno
 import os
 import re
+import select
 from pathlib import Path
 
 MNT_FORCE = 1
@@ -41,6 +42,26 @@ def mounted(path: str, mountinfo: Path = MOUNTINFO) -> list[str]:
         if len(fields) > 4 and kinds and unescape(fields[4]) == path:
             found.append(kinds[0])
     return found
+
+
+class Changes:
+    """Tells whether mounts have changed since it was asked last."""
+
+    def __init__(self) -> None:
+        """Begin now. Raises OSError."""
+        self._fd = os.open(MOUNTINFO, os.O_RDONLY | os.O_CLOEXEC)
+        self._poll = select.poll()
+        # The kernel reports each change once for each open file, as an exception (proc(5)).
+        self._poll.register(self._fd, select.POLLPRI)
+
+    def any(self) -> bool:
+        """Return whether a mount came or went."""
+        return bool(self._poll.poll(0))
+
+
+def is_fuse(path: str) -> bool:
+    """Tell whether a FUSE file system is mounted on a path, covered or not."""
+    return any(kind.startswith("fuse") for kind in mounted(path))
 
 
 def _raise_failure(result: int, path: str) -> int:

@@ -241,7 +241,8 @@ class TreeMount:
         self._connection = -1
         self._thread = threading.Thread(target=self._serve, name="cgpud-tree", daemon=True)
         self._error: Exception | None = None
-        self.lost = threading.Event()
+        self._changes: mounts.Changes | None = None
+        self._lost = threading.Event()
 
     def start(self) -> None:
         """Mount it beside its path. Raises CgpuError."""
@@ -262,8 +263,20 @@ class TreeMount:
         if not covers:
             mounts.clear_fuse(self._path)
             _make(self._path)
+        changes = mounts.Changes()
         mounts.bind(self._beside, self._path)
         mounts.remove(self._beside)
+        # A path through a link is not in the kernel's list of mounts.
+        self._changes = changes if mounts.is_fuse(self._path) else None
+
+    def is_lost(self) -> bool:
+        """Tell whether somebody has unmounted it.
+
+        The listeners' socket in it keeps a mount that is out of reach alive, and so the thread below.
+        """
+        if self._lost.is_set():
+            return True
+        return self._changes is not None and self._changes.any() and not mounts.is_fuse(self._path)
 
     def leave(self) -> int:
         """Serve no more, and return the mount's connection: the caller's. What is asked from now on waits.
@@ -310,7 +323,7 @@ class TreeMount:
         except RuntimeError as error:
             self._error = error
         finally:
-            self.lost.set()
+            self._lost.set()
 
 
 def _make(path: str) -> None:
