@@ -38,7 +38,7 @@ static int start_core(struct stage *stage, void *state, const char *driver, uint
 	core->state = state;
 	core->ops = &ops;
 	core->ctx = stage;
-	core->abi = cgpu_abi_find(driver);
+	core->abi = cgpu_abi_nearest(driver);
 	if (!core->abi)
 		return -ENOENT;
 	cgpu_state_init(state, 0x1f2e3d4c5b6a7988ull);

@@ -3,6 +3,7 @@
 #define _GNU_SOURCE
 #include <errno.h>
 #include <signal.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/ptrace.h>
@@ -15,6 +16,7 @@
 #include "clock.h"
 #include "examine.h"
 #include "filter.h"
+#include "looks.h"
 #include "privilege.h"
 #include "processes.h"
 
@@ -92,15 +94,36 @@ static int get_filters(s32 pid, struct filter **filters, u32 *count)
 	return 0;
 }
 
+static int is_in_namespace(s32 pid, const char *name)
+{
+	char path[32], found[64];
+	ssize_t n;
+
+	snprintf(path, sizeof(path), "/proc/%d/ns/pid", pid);
+	n = readlink(path, found, sizeof(found) - 1);
+	if (n < 0)
+		return 0;
+	found[n] = 0;
+	return strcmp(found, name) == 0;
+}
+
+/* group: a cgroup, or the name of a pid namespace. */
+static int is_of(s32 pid, const char *group)
+{
+	size_t length = sizeof(LOOK_NAMESPACE) - 1;
+
+	return strncmp(group, LOOK_NAMESPACE, length) == 0 ? is_in_namespace(pid, group) : cgroup_holds(group, pid);
+}
+
 /* The process stands still, so that its number stays its own. A process without its filter is not resumed. */
-static int judge(s32 pid, const char *cgroup)
+static int judge(s32 pid, const char *group)
 {
 	struct filter *filters[FILTERS_MAX];
 	u32 count, i;
 	u64 salt = 0;
 	int r;
 
-	if (!cgroup_holds(cgroup, pid))
+	if (!is_of(pid, group))
 		return -ESRCH;
 	r = get_filters(pid, filters, &count);
 	if (getrandom(&salt, sizeof(salt), GRND_NONBLOCK) < 0)

@@ -141,10 +141,12 @@ static void end_unseen(
 			info->id, tgid);
 }
 
-/* The process has memory by calls that were not notified: a runtime may have started it without the filter. */
+/* The process has memory by calls that were not notified: a runtime may have started it without the filter, or not yet have
+ * put it into the container's cgroup when another one took it over. */
 static void see_filtered(struct cgpud *d, u32 gpu, const struct cgpu_container_info *info, s32 tgid)
 {
 	struct asker asker = asker_soon(&d->looks, info->slot, info->generation);
+	char inside[32];
 	int r;
 
 	if (!is_inside(info, tgid)) {
@@ -156,7 +158,8 @@ static void see_filtered(struct cgpud *d, u32 gpu, const struct cgpu_container_i
 	}
 	if (clock_ms() >= d->reaper.inspections.ends || is_restless(d, &asker, tgid))
 		return;
-	r = look_filters(&asker, tgid, info->cgroup);
+	snprintf(inside, sizeof(inside), LOOK_NAMESPACE "[%lu]", (unsigned long)pid_namespace(info->pid));
+	r = look_filters(&asker, tgid, cgroup_holds(info->cgroup, tgid) ? info->cgroup : inside);
 	if (r == -ETIMEDOUT)
 		note_restless(d, &asker, tgid);
 	if (r > 0)
@@ -185,7 +188,7 @@ static int is_contained(struct cgpud *d, u32 gpu, s32 tgid)
 		if (!(cgpu_container_gpus(&d->core, info.slot, info.generation) >> gpu & 1))
 			continue;
 		/* A container without a group of its own does not tell which processes are its own. */
-		if (strcmp(info.cgroup, "/") != 0 && cgroup_holds(info.cgroup, tgid)) {
+		if ((strcmp(info.cgroup, "/") != 0 && cgroup_holds(info.cgroup, tgid)) || is_inside(&info, tgid)) {
 			see_filtered(d, gpu, &info, tgid);
 			return 1;
 		}

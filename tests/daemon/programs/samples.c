@@ -125,7 +125,7 @@ TEST(more_samples_than_places_are_bounded)
 TEST(a_driver_without_them_is_asked_once)
 {
 	struct sched_client sc = { .fd = 0 };
-	struct cgpud *d = engine(VERSION), *old = engine("515.43.04");
+	struct cgpud *d = engine(VERSION);
 	struct process_use use[SAMPLED_PROCESSES];
 	enum cgpu_samples_kind look;
 
@@ -137,10 +137,6 @@ TEST(a_driver_without_them_is_asked_once)
 	CHECK_EQ(sc.no_samples, 1);
 	card.status = NV_OK;
 	CHECK(sched_client_sample(d, &sc, use, &look) < 0);
-	sc.no_samples = 0;
-	CHECK(sched_client_sample(old, &sc, use, &look) < 0);
-	CHECK_EQ(sc.no_samples, 1);
 	free(sc.samples);
-	free(old);
 	free(d);
 }
