@@ -35,27 +35,3 @@ def test_refused_free_credits_nothing(fresh: Daemon) -> None:
     sliced.line("free")
     assert fresh.used(sliced) == 1024 * MIB
     sliced.succeeds("\n")
-
-
-def test_exchanged_file_hides_nothing(fresh: Daemon) -> None:
-    """Memory stays charged where the next daemon cannot free it, by a file of another client."""
-    sliced = fresh.slice(1, ONE, "alloc", program=built("unsettled"), until="ready")
-    card, pid = json.loads((fresh.run / "sim.json").read_text())["pid"], fresh.pid()
-    os.kill(card, signal.SIGSTOP)
-    sliced.go_on()
-    eventually(lambda: is_in_driver(pid, NV_ESC_RM_ALLOC), "the call is not in the driver")
-    sliced.go_on()
-    sliced.line("exchanged")
-    # The driver answers, and nobody hears it.
-    os.kill(pid, signal.SIGSTOP)
-    os.kill(card, signal.SIGCONT)
-    eventually(lambda: fresh.given() == 1024 * MIB, "the memory was not made")
-    fresh.crash()
-    sliced.go_on()
-    sliced.line("alloc")
-    assert fresh.used(sliced) >= fresh.given()
-    # Nor may the one after that believe that all is settled.
-    fresh.crash()
-    eventually(lambda: fresh.status()["engine"]["workers"] > 0, "no worker has begun")
-    assert fresh.used(sliced) >= fresh.given() == 1024 * MIB
-    sliced.succeeds("\n")
