@@ -8,6 +8,7 @@
 #include <string.h>
 #include <sys/ptrace.h>
 #include <sys/random.h>
+#include <sys/stat.h>
 #include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
@@ -94,25 +95,26 @@ static int get_filters(s32 pid, struct filter **filters, u32 *count)
 	return 0;
 }
 
-static int is_in_namespace(s32 pid, const char *name)
+static int share_namespace(s32 pid, s32 other, const char *namespace)
 {
-	char path[32], found[64];
-	ssize_t n;
+	struct stat of_one, of_other;
+	char path[32];
 
-	snprintf(path, sizeof(path), "/proc/%d/ns/pid", pid);
-	n = readlink(path, found, sizeof(found) - 1);
-	if (n < 0)
+	snprintf(path, sizeof(path), "/proc/%d/ns/%s", pid, namespace);
+	if (stat(path, &of_one))
 		return 0;
-	found[n] = 0;
-	return strcmp(found, name) == 0;
+	snprintf(path, sizeof(path), "/proc/%d/ns/%s", other, namespace);
+	return stat(path, &of_other) == 0 && of_one.st_dev == of_other.st_dev && of_one.st_ino == of_other.st_ino;
 }
 
-/* group: a cgroup, or the name of a pid namespace. */
+/* group: a cgroup, or LOOK_BESIDE and a process. */
 static int is_of(s32 pid, const char *group)
 {
-	size_t length = sizeof(LOOK_NAMESPACE) - 1;
+	s32 other;
 
-	return strncmp(group, LOOK_NAMESPACE, length) == 0 ? is_in_namespace(pid, group) : cgroup_holds(group, pid);
+	if (sscanf(group, LOOK_BESIDE "%d", &other) != 1)
+		return cgroup_holds(group, pid);
+	return share_namespace(pid, other, "pid") && share_namespace(pid, other, "mnt");
 }
 
 /* The process stands still, so that its number stays its own. A process without its filter is not resumed. */

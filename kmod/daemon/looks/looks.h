@@ -136,8 +136,8 @@ int look_same_files(const struct asker *asker, s32 tid, s32 other);
 int look_same_file(const struct asker *asker, s32 tid, int number, int ours);
 int look_has_file(const struct asker *asker, s32 tgid, int ours, int *number);
 int look_files(const struct asker *asker, s32 tgid, void (*each)(void *ctx, const struct look_file *file), void *ctx);
-/* How the name of a pid namespace begins, which may stand in place of a control group: pid_namespaces(7). */
-#define LOOK_NAMESPACE "pid:"
+/* Stands in place of a control group before the number of a process: what is looked at must have its namespaces. */
+#define LOOK_BESIDE "beside "
 /*
  * 1 when the seccomp filters of a process of a control group hold; 0 when they do not, and then it is killed; more errors as
  * with examine_filters(). By a helper of its own: a call of the process, which waits for a look, can keep it from standing still.

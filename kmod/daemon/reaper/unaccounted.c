@@ -141,25 +141,16 @@ static void end_unseen(
 			info->id, tgid);
 }
 
-/* The process has memory by calls that were not notified: a runtime may have started it without the filter, or not yet have
- * put it into the container's cgroup when another one took it over. */
-static void see_filtered(struct cgpud *d, u32 gpu, const struct cgpu_container_info *info, s32 tgid)
+/* The process has memory by calls that were not notified: a runtime may have started it without the filter. group: its
+ * cgroup, or LOOK_BESIDE and a process. -ESRCH: it is gone, or not of the group. */
+static int see_filtered(struct cgpud *d, u32 gpu, const struct cgpu_container_info *info, s32 tgid, const char *group)
 {
 	struct asker asker = asker_soon(&d->looks, info->slot, info->generation);
-	char inside[32];
 	int r;
 
-	if (!is_inside(info, tgid)) {
-		events_log(&d->events, LOG_LEVEL_WARNING,
-			"container %s: process %d has memory by calls that were not seen: it is in the container's cgroup, but "
-			"not in a pid namespace of the container",
-			info->id, tgid);
-		return;
-	}
 	if (clock_ms() >= d->reaper.inspections.ends || is_restless(d, &asker, tgid))
-		return;
-	snprintf(inside, sizeof(inside), LOOK_NAMESPACE "[%lu]", (unsigned long)pid_namespace(info->pid));
-	r = look_filters(&asker, tgid, cgroup_holds(info->cgroup, tgid) ? info->cgroup : inside);
+		return -EAGAIN;
+	r = look_filters(&asker, tgid, group);
 	if (r == -ETIMEDOUT)
 		note_restless(d, &asker, tgid);
 	if (r > 0)
@@ -173,6 +164,30 @@ static void see_filtered(struct cgpud *d, u32 gpu, const struct cgpu_container_i
 		events_log(&d->events, LOG_LEVEL_WARNING,
 			"container %s: process %d has memory by calls that were not seen, and its filter cannot be looked at (%s)",
 			info->id, tgid, strerror(-r));
+	return r;
+}
+
+/* Whether a process with memory that the ledger does not have is a container's own; its filter is looked at then. */
+static int is_of_container(struct cgpud *d, u32 gpu, const struct cgpu_container_info *info, s32 tgid)
+{
+	int inside = is_inside(info, tgid);
+	char beside[32];
+
+	/* A container without a group of its own does not tell which processes are its own. */
+	if (strcmp(info->cgroup, "/") != 0 && cgroup_holds(info->cgroup, tgid)) {
+		if (inside)
+			see_filtered(d, gpu, info, tgid, info->cgroup);
+		else
+			events_log(&d->events, LOG_LEVEL_WARNING,
+				"container %s: process %d has memory by calls that were not seen: it is in the container's "
+				"cgroup, but not in a pid namespace of the container",
+				info->id, tgid);
+		return 1;
+	}
+	/* An exec that was taken over before the runtime put it into the cgroup. Containers may share a pid namespace, but
+	 * each has its own mounts. */
+	snprintf(beside, sizeof(beside), LOOK_BESIDE "%d", info->pid);
+	return inside && see_filtered(d, gpu, info, tgid, beside) != -ESRCH;
 }
 
 /* Whether a process's memory is charged to a container, or was to one that is gone. */
@@ -187,11 +202,8 @@ static int is_contained(struct cgpud *d, u32 gpu, s32 tgid)
 	for (at = 0; cgpu_container_next(&d->core, at, &info) == 0; at = info.slot + 1) {
 		if (!(cgpu_container_gpus(&d->core, info.slot, info.generation) >> gpu & 1))
 			continue;
-		/* A container without a group of its own does not tell which processes are its own. */
-		if ((strcmp(info.cgroup, "/") != 0 && cgroup_holds(info.cgroup, tgid)) || is_inside(&info, tgid)) {
-			see_filtered(d, gpu, &info, tgid);
+		if (is_of_container(d, gpu, &info, tgid))
 			return 1;
-		}
 	}
 	return 0;
 }

@@ -119,6 +119,30 @@ def test_others_in_its_group_are_left_alone(make_daemon: MakeDaemon, group: Path
     sliced.finish("\n")
 
 
+@pytest.mark.parametrize("mounts", ["its own", "the container's"])
+def test_outside_of_its_group(make_daemon: MakeDaemon, group: Path, mounts: str) -> None:
+    """In its pid namespace, and in no group: ended with the container's mounts, left alone with its own.
+
+    The first is an exec that was taken over early, the second another container of the same pod.
+    """
+    daemon, sliced = contained(make_daemon, group)
+    before = ["unshare", "--mount"] if mounts == "its own" else []
+    command = [*before, str(PROBE), "--dev", str(daemon.run / "sim"), "alloc=2G", "hold=1000"]
+    with children_in(sliced.process.pid):
+        started = subprocess.Popen(command, stdout=subprocess.DEVNULL)
+    with started as unseen:
+        try:
+            eventually(lambda: daemon.given() >= 2048 * MIB or unseen.poll() is not None, "it has no memory")
+            if mounts == "its own":
+                with pytest.raises(subprocess.TimeoutExpired):
+                    unseen.wait(4)
+            else:
+                assert unseen.wait(240) == -signal.SIGKILL
+        finally:
+            unseen.kill()
+    sliced.finish("\n")
+
+
 def test_it_is_ended(make_daemon: MakeDaemon, group: Path) -> None:
     """An unfiltered process ends as soon as it is seen to have memory of a card; its container goes on."""
     daemon, sliced = contained(make_daemon, group)
