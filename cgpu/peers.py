@@ -19,15 +19,16 @@ import errno
 import functools
 import logging
 import os
-import select
 import socket
 import struct
 from collections.abc import Callable
 
+from cgpu.unix_socket import await_event
+
 log = logging.getLogger(__name__)
 
 # include/uapi/asm-generic/socket.h, include/linux/socket.h. Python has no names for them.
-SO_PASSPIDFD, SO_PEERPIDFD, SCM_PIDFD = 76, 77, 4
+SO_PEERPIDFD, SCM_PIDFD = 77, 4
 CREDENTIALS = struct.Struct("iII")
 # In this order: a shell of the host's may have another mount namespace alone, and a container seldom has.
 NAMESPACES = {"user": "user", "pid": "PID", "mnt": "mount"}
@@ -81,7 +82,7 @@ def check(pid: int, uid: int, pidfd: int = NONE, rule: Rule = check_namespaces) 
             rule(pid)
         finally:
             # The rule went by the number, which is this process's as long as it has not ended.
-            if _has_ended(pidfd):
+            if await_event(pidfd, 0):
                 raise EndedError(ENDED)
     except ProcessLookupError as error:
         raise EndedError(ENDED) from error
@@ -128,13 +129,6 @@ def namespace_of(pid: int, namespace: str) -> tuple[int, int]:
     """Return a namespace of a process, by its file's identity. Raises OSError."""
     found = os.stat(f"/proc/{pid}/ns/{namespace}")
     return found.st_dev, found.st_ino
-
-
-def _has_ended(pidfd: int) -> bool:
-    """Tell whether a process has ended, waited for or not."""
-    poll = select.poll()
-    poll.register(pidfd, select.POLLIN)
-    return bool(poll.poll(0))
 
 
 def _pidfd_of(sock: socket.socket) -> int:

@@ -32,7 +32,7 @@ CALLS = {
 
 @dataclass(frozen=True, slots=True)
 class Comparison:
-    """What was compared of one version. wrong: a line for each difference. absent: names without a header."""
+    """The comparison of one version. wrong: a line for each difference. absent: names without a header."""
 
     tag: str
     structs: int

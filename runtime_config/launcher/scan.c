@@ -3,7 +3,7 @@
  * Looks for words in a bundle's config.json. Whatever asks for a slice has one of them, or gives a device of the driver, so
  * a file with none is not for us. The scan never grants: in doubt its answer is "may ask", and Python reads the file.
  *
- * What an image says stands in strings. The rest is the container engine's, in the order in which Go writes the members; one
+ * An image's words stand in strings. The rest is the container engine's, in the order in which Go writes the members; one
  * that writes other orders has each start looked at by Python.
  */
 #define _GNU_SOURCE

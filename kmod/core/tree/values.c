@@ -24,7 +24,7 @@ static const struct limits limits[] = {
 	{ CGPU_NODE_KIND_UPGRADE, 1, 1, 1 },
 };
 
-/* What an entry takes. 0, or -EACCES: nothing. */
+/* Find the values that an entry takes. -EACCES: it takes none. */
 static int limits_of(u32 kind, struct limits *found)
 {
 	u32 attribute = core_kind_attribute(kind);

@@ -17,7 +17,7 @@
 #include "supervise.h"
 #include "task.h"
 
-/* What the thread gets. */
+/* The answer to the waiting thread. */
 enum reply_kind {
 	REPLY_RESULT, /* nothing but the result of its system call */
 	REPLY_GO_ON, /* the thread runs its own call */

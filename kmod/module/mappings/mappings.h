@@ -5,7 +5,7 @@
  * the memory is unmapped or freed, the driver takes back neither that note nor what is mapped of the window
  * (kernel-open/nvidia/nv-usermap.c, nv-mmap.c and os-usermap.c, 515 to 595): the file would map what is there next, as a rule
  * another container's memory. So the file ends with the memory: it is not mapped any more, and the window is unmapped.
- * What is mapped of the host's memory keeps that by itself.
+ * A mapping of the host's memory keeps that memory by itself.
  *
  * The driver names a mapping that it ends by its address alone, which a process may change to any. So such a change is
  * noted here and kept from the driver, which knows mappings by their places in the window for good; and calls on the

@@ -326,20 +326,28 @@ TEST(a_caller_that_waits_no_longer_is_not_looked_at)
 	child_end(child);
 }
 
+/* A mapping that a process of a container is about to make. */
+static struct managed_map map_of(const struct caller *container)
+{
+	s32 child = child_begin();
+
+	return (struct managed_map){ .slot = container->slot,
+		.generation = container->generation,
+		.notice = { .listener = -1 },
+		.tid = child,
+		.tgid = child,
+		.start = 1ull << 40,
+		.bytes = BYTES };
+}
+
 /* A process's mappings are unknown, so nothing is mapped on top of them. */
 TEST(mappings_that_cannot_be_counted_let_no_more_be_mapped)
 {
 	static const int errors[] = { -ETIMEDOUT, -EAGAIN, -EPIPE, -EPROTO, -EACCES, -ENOMEM, -EIO, -EBADF };
 	struct harness harness = two_containers();
-	struct managed_map map = { .slot = harness.a.slot,
-		.generation = harness.a.generation,
-		.notice = { .listener = -1 },
-		.tid = child_begin(),
-		.start = 1ull << 40,
-		.bytes = BYTES };
+	struct managed_map map = map_of(&harness.a);
 	size_t i;
 
-	map.tgid = map.tid;
 	atomic_store(&harness.d->enforce, 1);
 	for (i = 0; i < sizeof(errors) / sizeof(errors[0]); i++) {
 		/* The first look finds its address space, the second one counts. */
@@ -403,15 +411,9 @@ TEST(looks_at_many_mappings_have_a_budget)
 TEST(a_spent_budget_lets_no_more_be_mapped)
 {
 	struct harness harness = two_containers();
-	struct managed_map map = { .slot = harness.a.slot,
-		.generation = harness.a.generation,
-		.notice = { .listener = -1 },
-		.tid = child_begin(),
-		.start = 1ull << 40,
-		.bytes = BYTES };
+	struct managed_map map = map_of(&harness.a);
 	u32 looks;
 
-	map.tgid = map.tid;
 	atomic_store(&harness.d->enforce, 1);
 	CHECK_EQ(managed_map(harness.d, &map), 0);
 	mappings_ns = 2000000000;
