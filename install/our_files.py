@@ -11,7 +11,8 @@ from typing import Any
 
 from cgpu import paths
 from cgpu.config import effective
-from cgpu.config.load import accepted, load, schema
+from cgpu.config.load import accepted, load
+from cgpu.config.schema import schema
 from cgpu.errors import CgpuError
 from cgpu.install.places import KMOD
 from cgpu.node_files import below

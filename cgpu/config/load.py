@@ -7,7 +7,6 @@ For the engine and the tools. Programs that must start fast read what the engine
 from __future__ import annotations
 
 import json
-from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -16,6 +15,7 @@ from jsonschema import Draft202012Validator
 
 from cgpu import paths, suggest
 from cgpu.config.effective import CLOSED, Effective
+from cgpu.config.schema import schema
 from cgpu.config.words import meant, shown
 from cgpu.errors import CgpuError, show
 from cgpu.files import read_bounded
@@ -26,7 +26,6 @@ if TYPE_CHECKING:
 
     from jsonschema.exceptions import ValidationError
 
-SCHEMA = Path(__file__).resolve().parent / "schema.json"
 MAX_BYTES = 1 << 20
 MAX_BITS = 128
 # PyYAML raises more than its own: for a tag whose value does not fit, a date that is none, depth without end.
@@ -60,13 +59,6 @@ class _Loader(yaml.SafeLoader):
                 raise CgpuError(f"{self.name}:{line}: {show(key.value)}: given twice; keep one")
             seen.add(key.value)
         return super().construct_mapping(node, deep=deep)
-
-
-@cache
-def schema() -> dict[str, Any]:
-    """Return the JSON Schema of the configuration."""
-    document: dict[str, Any] = json.loads(SCHEMA.read_text())
-    return document
 
 
 def load(path: str | Path = paths.CONFIG, *, required: bool = False) -> Effective:

@@ -15,7 +15,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from cgpu import suggest
-from cgpu.config.load import schema
+from cgpu.config.schema import schema
 from cgpu.errors import CgpuError, show
 from cgpu.kubernetes.names import PARAMETERS_API, PARAMETERS_KIND
 from cgpu.slice import ATTRIBUTES

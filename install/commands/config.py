@@ -21,6 +21,7 @@ from cgpu.client.tree import Tree
 from cgpu.config import apply as apply_module
 from cgpu.config import effective
 from cgpu.config import load as config
+from cgpu.config.schema import schema
 from cgpu.errors import CgpuError, show
 from cgpu.files import read_bounded
 from cgpu.install import lock
@@ -122,13 +123,13 @@ def _set(options: argparse.Namespace) -> None:
 def _explain(options: argparse.Namespace) -> None:
     if options.key is not None:
         _check_known(options.key)
-    keys = [options.key] if options.key is not None else list(config.schema()["properties"])
+    keys = [options.key] if options.key is not None else list(schema()["properties"])
     print("\n\n".join(explanation(key) for key in keys))
 
 
 def explanation(key: str) -> str:
     """Return what the schema says of a key."""
-    rule = config.schema()["properties"][key]
+    rule = schema()["properties"][key]
     return "\n".join(
         (
             key,
@@ -141,7 +142,7 @@ def explanation(key: str) -> str:
 
 
 def _check_known(key: str) -> None:
-    if key not in config.schema()["properties"]:
+    if key not in schema()["properties"]:
         raise config.unknown_key(show(key), key)
 
 

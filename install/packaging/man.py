@@ -20,7 +20,8 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from cgpu import __version__
-from cgpu.config.load import accepted, schema
+from cgpu.config.load import accepted
+from cgpu.config.schema import schema
 from cgpu.install.packaging.parsers import nested, programs, subcommands
 from cgpu.main import SUBCOMMANDS
 

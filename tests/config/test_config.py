@@ -19,6 +19,7 @@ from cgpu import paths
 from cgpu.config import effective
 from cgpu.config import load as config
 from cgpu.config.effective import DEFAULTS, Effective
+from cgpu.config.schema import schema
 from cgpu.errors import CgpuError
 from cgpu.kmod.abi import config_defaults
 from tests.refusal import refused
@@ -34,11 +35,11 @@ def load_text(text: str, tmp_path: Path) -> Effective:
 
 def test_schema() -> None:
     """The schema is valid, and its keys and defaults are those of the fast reader."""
-    Draft202012Validator.check_schema(config.schema())
-    properties = config.schema()["properties"]
+    Draft202012Validator.check_schema(schema())
+    properties = schema()["properties"]
     assert {key: rule["default"] for key, rule in properties.items()} == DEFAULTS
     assert list(properties) == list(DEFAULTS)
-    assert Draft202012Validator(config.schema()).is_valid(DEFAULTS)
+    assert Draft202012Validator(schema()).is_valid(DEFAULTS)
     reader = Path(effective.__file__).read_text()
     assert config_defaults.rewritten(reader, properties) == reader, "make it anew: see CONTRIBUTING.md"
 
@@ -46,7 +47,7 @@ def test_schema() -> None:
 def test_documented() -> None:
     """The document names every key; the manual page, which it links to, is made of the schema."""
     text = DOCUMENT.read_text()
-    assert [key for key in config.schema()["properties"] if f"`{key}`" not in text] == []
+    assert [key for key in schema()["properties"] if f"`{key}`" not in text] == []
     assert "](man/cgpu-config.yaml.5.md)" in text
 
 
@@ -173,7 +174,7 @@ values = st.one_of(
 @given(st.dictionaries(st.sampled_from([*DEFAULTS, "other"]), values, max_size=6))
 def test_agrees_with_schema(document: dict[str, Any]) -> None:
     """The loader takes what the schema accepts and nothing else; the hook's reader has the same values."""
-    valid = Draft202012Validator(config.schema()).is_valid(document)
+    valid = Draft202012Validator(schema()).is_valid(document)
     try:
         loaded = config.check(yaml.safe_load(yaml.safe_dump(document)), "x")
     except CgpuError:

@@ -8,7 +8,7 @@ import subprocess
 from pathlib import Path
 
 from cgpu.config.effective import Effective
-from cgpu.config.load import schema
+from cgpu.config.schema import schema
 from cgpu.kmod.daemon.engine import settings_of
 from cgpu.kmod.daemon.library import CRefusal, CSettings
 from tests.core.build import flags, generated, run, tool

@@ -17,12 +17,13 @@ from hypothesis import strategies as st
 from cgpu import paths
 from cgpu.config import load as config
 from cgpu.config.effective import CLOSED
+from cgpu.config.schema import schema
 from cgpu.errors import CgpuError
 from cgpu.install import places
 from cgpu.install.commands import config as command
 from cgpu.install.commands.config import explanation, main
 
-KEYS = config.schema()["properties"]
+KEYS = schema()["properties"]
 FILE = """\
 # What this node is for.
 policy:   2   # weights count

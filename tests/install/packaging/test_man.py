@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from cgpu.config.load import SCHEMA
+from cgpu.config.schema import SCHEMA
 from cgpu.hook.main import USAGE
 from cgpu.install.packaging.man import main, mark, shipped
 from cgpu.main import SUBCOMMANDS
