@@ -202,7 +202,8 @@ def test_webhook(form: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) 
     """The webhook's lines are objects where its option says so, with those of the library that serves."""
     before = logging.getLogger().handlers[:]
     try:
-        assert admission(["--log-format", form, "--kubeconfig", str(tmp_path / "none")]) == 1
+        options = ["--certificate", str(tmp_path), "--kubeconfig", str(tmp_path / "none")]
+        assert admission(["--log-format", form, *options]) == 1
         logging.getLogger("uvicorn.error").warning("Invalid HTTP request received.")
     finally:
         logging.getLogger().handlers[:] = before

@@ -91,7 +91,10 @@ def test_parts_run(installed: Release) -> None:
 def test_monitoring(cluster: Cluster) -> None:
     """The chart has the operator's and Grafana's objects, once they are asked for."""
     switches = ("metrics.podMonitor=true", "metrics.rules=true", "metrics.dashboard=true")
-    made = {one["kind"]: one for one in chart.rendered(*switches) if one not in chart.rendered()}
+    # By names: the webhook's certificate is another one each time.
+    without = {(one["kind"], one["metadata"]["name"]) for one in chart.rendered()}
+    every = chart.rendered(*switches)
+    made = {one["kind"]: one for one in every if (one["kind"], one["metadata"]["name"]) not in without}
     assert made.keys() == {"PodMonitor", "PrometheusRule", "ConfigMap"}
     (endpoint,) = made["PodMonitor"]["spec"]["podMetricsEndpoints"]
     assert (endpoint["port"], endpoint["path"]) == ("status", "/metrics")
@@ -118,6 +121,20 @@ def test_options_of_the_parts(cluster: Cluster, values: tuple[str, ...], name: s
 
     assert option in arguments(*values)
     assert (option in arguments()) == (values == ())
+
+
+def test_certificate(cluster: Cluster) -> None:
+    """The API server trusts the authority that helm has made, of cert-manager's one what that says."""
+    own, managed = (
+        {one["kind"]: one for one in chart.rendered(*values)}
+        for values in ((), ("admission.certManager.enabled=true", "admission.certManager.issuer.name=x"))
+    )
+    for kind in ("MutatingWebhookConfiguration", "ValidatingWebhookConfiguration"):
+        (webhook,) = own[kind]["webhooks"]
+        assert webhook["clientConfig"]["caBundle"] == own["Secret"]["data"]["ca.crt"]
+        assert "caBundle" not in managed[kind]["webhooks"][0]["clientConfig"]
+    assert managed["Certificate"]["spec"]["secretName"] == own["Secret"]["metadata"]["name"]
+    assert "Secret" not in managed
 
 
 def test_who_reaches_the_webhook(cluster: Cluster) -> None:

@@ -43,7 +43,7 @@ def judged(monkeypatch: pytest.MonkeyPatch) -> Judged:
 
 
 def send_review(url: str, folder: Path) -> ssl.SSLSocket:
-    trusted = ssl.create_default_context(cafile=folder / "ca.crt")
+    trusted = ssl.create_default_context(cafile=folder / "tls.crt")
     connection = socket.create_connection(("127.0.0.1", int(url.rpartition(":")[2])))
     sender = trusted.wrap_socket(connection, server_hostname="127.0.0.1")
     body = request(POD)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Reviews as the API server sends them, over TLS, and the certificate."""
+"""Reviews as the API server sends them, over TLS."""
 
 from __future__ import annotations
 
@@ -12,29 +12,21 @@ import threading
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
-from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any, cast
 
 import httpx2
 import pytest
 import uvicorn
-from cryptography import x509
-from cryptography.hazmat.primitives import hashes, serialization
-from cryptography.hazmat.primitives.asymmetric import ec
-from cryptography.x509.oid import NameOID
 
 from cgpu.errors import CgpuError
-from cgpu.kubernetes.admission import certificate, review, server
-from cgpu.kubernetes.admission.certificate import LIFE, Certificate, bundle, make, renew
+from cgpu.kubernetes.admission import review, server
 from cgpu.kubernetes.admission.listener import Listener
 from cgpu.kubernetes.admission.server import LARGE, MAX_BODY, Webhook
 from cgpu.kubernetes.admission.templates import Templates
 from cgpu.service_log import INFO, WARNING, Fields
+from tests.kubernetes.harness import certificates
 
-NOW = datetime.now(UTC)
-PEM = serialization.Encoding.PEM
-NAMES = ("cgpu-admission.opencgpu.svc", "127.0.0.1")
 POD = {"spec": {"containers": [{"name": "main", "resources": {"limits": {"aliyun.com/gpu-mem": 3}}}]}}
 
 
@@ -187,31 +179,10 @@ def test_parameters_of_claims(kind: str) -> None:
         )
 
 
-def test_certificate() -> None:
-    """A certificate is renewed in time, by the same authority, which a new one follows before it ends."""
-    first = make(NAMES, NOW)
-    assert not first.is_due(NOW)
-    assert first.is_due(NOW + timedelta(days=61))
-    second = renew(first, NAMES, NOW + timedelta(days=61))
-    assert (second.ca_crt, second.tls_crt != first.tls_crt) == (first.ca_crt, True)
-    late = NOW + timedelta(days=3650) - LIFE / 2
-    assert renew(first, NAMES, late).ca_crt != first.ca_crt
-    assert Certificate.from_data(first.to_data()) == first
-    third = make(NAMES, NOW)
-    assert bundle(first.ca_crt, b"", NOW) == bundle(first.ca_crt, b"junk", NOW) == first.ca_crt
-    assert bundle(third.ca_crt, first.ca_crt, NOW) == third.ca_crt + first.ca_crt
-    assert bundle(third.ca_crt, third.ca_crt + first.ca_crt, NOW) == third.ca_crt + first.ca_crt
-    assert bundle(third.ca_crt, first.ca_crt, NOW + timedelta(days=4000)) == third.ca_crt
-    with pytest.raises(CgpuError, match=r"tls.key is missing"):
-        Certificate.from_data({**first.to_data(), "tls.key": b""})
-
-
 @contextmanager
 def serving(folder: Path, templates: FewTemplates, most: int = 256, authority: bytes = b"") -> Iterator[str]:
     """Yield the URL of a webhook, as the command serves it. authority: of clients."""
-    made = make(NAMES, NOW)
-    for name, data in (("ca.crt", made.ca_crt), ("tls.crt", made.tls_crt), ("tls.key", made.tls_key)):
-        (folder / name).write_bytes(data)
+    certificates.make(folder)
     (folder / "clients.crt").write_bytes(authority)
     listener = Listener("127.0.0.1", 0, most)
     running = uvicorn.Server(
@@ -238,11 +209,11 @@ def serving(folder: Path, templates: FewTemplates, most: int = 256, authority: b
         thread.join()
 
 
-def client_of(url: str, folder: Path, *, shows: bool = False) -> httpx2.Client:
-    """Return a client that trusts the webhook's authority alone. shows: its own certificate, from there."""
-    trusted = ssl.create_default_context(cafile=folder / "ca.crt")
+def client_of(url: str, folder: Path, shows: str = "") -> httpx2.Client:
+    """Return a client that trusts the webhook's certificate alone. shows: its own one, from the folder."""
+    trusted = ssl.create_default_context(cafile=folder / "tls.crt")
     if shows:
-        trusted.load_cert_chain(folder / "client.crt", folder / "client.key")
+        trusted.load_cert_chain(folder / f"{shows}.crt", folder / f"{shows}.key")
     return httpx2.Client(base_url=url, verify=trusted, trust_env=False)
 
 
@@ -254,29 +225,16 @@ def served(tmp_path: Path, templates: FewTemplates) -> Iterator[httpx2.Client]:
 
 def test_only_who_proves_it(tmp_path: Path, templates: FewTemplates) -> None:
     """With an authority of clients reviews count from who has its certificate; anybody asks for health."""
-    key = ec.generate_private_key(ec.SECP256R1())
-    for name, issuer in (("right", make(NAMES, NOW)), ("other", make(NAMES, NOW))):
-        folder = tmp_path / name
-        folder.mkdir()
-        signer = serialization.load_pem_private_key(issuer.ca_key, None)
-        assert isinstance(signer, ec.EllipticCurvePrivateKey)
-        subject = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, "kube-apiserver")])
-        above = x509.load_pem_x509_certificate(issuer.ca_crt).subject
-        made = certificate._builder(subject, above, key.public_key(), NOW, LIFE)
-        (folder / "client.crt").write_bytes(made.sign(signer, hashes.SHA256()).public_bytes(PEM))
-        (folder / "client.key").write_bytes(certificate._pem(key))
-        if name == "right":
-            authority = issuer.ca_crt
+    authority = certificates.make(tmp_path, "right")
+    certificates.make(tmp_path, "other")
     with serving(tmp_path, templates, authority=authority) as url:
-        for folder in (tmp_path / "right", tmp_path / "other"):
-            (folder / "ca.crt").write_bytes((tmp_path / "ca.crt").read_bytes())
         with client_of(url, tmp_path) as nobody:
             assert nobody.get("/healthz").status_code == 200
             assert nobody.post("/pods", content=request(POD)).status_code == 403
-        with client_of(url, tmp_path / "other", shows=True) as other, pytest.raises(httpx2.HTTPError):
+        with client_of(url, tmp_path, "other") as other, pytest.raises(httpx2.HTTPError):
             other.post("/pods", content=request(POD))
         assert templates.made == []
-        with client_of(url, tmp_path / "right", shows=True) as api_server:
+        with client_of(url, tmp_path, "right") as api_server:
             assert api_server.post("/pods", content=request(POD)).status_code == 200
 
 
@@ -287,7 +245,7 @@ def test_a_crowd_takes_no_place_of_others(tmp_path: Path, templates: FewTemplate
         crowd = [
             socket.create_connection(("127.0.0.1", port), source_address=("127.0.0.2", 0)) for _ in range(8)
         ]
-        trusted = ssl.create_default_context(cafile=tmp_path / "ca.crt")
+        trusted = ssl.create_default_context(cafile=tmp_path / "tls.crt")
         crowd[0].settimeout(60)
         crowd[6:] = [trusted.wrap_socket(one, server_hostname="127.0.0.1") for one in crowd[6:]]
         crowd[7].sendall(b"POST /pods HTTP/1.1\r\n")

@@ -8,6 +8,7 @@ chart's. release.py has the tests' use of helm itself.
 
 from __future__ import annotations
 
+import base64
 import sys
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -18,15 +19,18 @@ from lightkube.resources.admissionregistration_v1 import (
     MutatingWebhookConfiguration,
     ValidatingWebhookConfiguration,
 )
+from lightkube.types import PatchType
 
 from tests.integration.commands import must
 from tests.integration.images import ROOT
+from tests.kubernetes.harness import certificates
 from tests.kubernetes.harness.cluster import Cluster
 from tests.kubernetes.harness.control_plane import is_ready
 
 CHART = ROOT / "install/packaging/kubernetes/chart"
 NAMESPACE = "opencgpu"
 ADDRESS, PORT = "127.0.0.1", 8443
+WEBHOOKS = (MutatingWebhookConfiguration, ValidatingWebhookConfiguration)
 AS_PROCESSES = ("CronJob", "DaemonSet", "Deployment", "Job", "Pod", "PodDisruptionBudget", "Service")
 
 
@@ -38,7 +42,7 @@ def rendered(*values: str, namespace: str = NAMESPACE) -> list[dict[str, Any]]:
 
 
 def install(cluster: Cluster) -> None:
-    """Apply the chart. A second time changes nothing."""
+    """Apply the chart. A second time changes nothing but the webhook's certificate."""
     cluster.apply({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": NAMESPACE}})
     for one in applied():
         cluster.apply(one, None)
@@ -63,7 +67,7 @@ def remove(cluster: Cluster) -> None:
 
 def remove_webhooks(cluster: Cluster) -> None:
     """Take the webhooks away: no process serves them after the test."""
-    for kind in (MutatingWebhookConfiguration, ValidatingWebhookConfiguration):
+    for kind in WEBHOOKS:
         cluster.api.delete(kind, "cgpu-admission")
 
 
@@ -71,10 +75,20 @@ def remove_webhooks(cluster: Cluster) -> None:
 def with_admission(cluster: Cluster) -> Iterator[None]:
     """Have the webhook for a time; without it no pod that asks would start, so it is taken away again."""
     install(cluster)
+    folder = cluster.settings.logs / "admission"
+    folder.mkdir(exist_ok=True)
+    _trust(cluster, certificates.make(folder))
     config = cluster.service_account("cgpu-admission", NAMESPACE)
-    place = ["--address", ADDRESS, "--port", str(PORT), "--name", ADDRESS]
+    place = ["--address", ADDRESS, "--port", str(PORT), "--certificate", str(folder)]
     command = [sys.executable, "-m", "cgpu.main", "kubernetes", "admission"]
     health = is_ready(f"https://{ADDRESS}:{PORT}/healthz")
     cluster.start("admission", [*command, *place, "--kubeconfig", str(config)], ready=health)
     yield
     remove_webhooks(cluster)
+
+
+def _trust(cluster: Cluster, authority: bytes) -> None:
+    value = base64.b64encode(authority).decode()
+    change = [{"op": "add", "path": "/webhooks/0/clientConfig/caBundle", "value": value}]
+    for kind in WEBHOOKS:
+        cluster.api.patch(kind, "cgpu-admission", change, patch_type=PatchType.JSON)
