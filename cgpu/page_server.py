@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A small HTTP server of pages: they are read, and nothing changes anything.
+"""A small HTTP server of pages, which are read.
 
 A client's part of the process is bounded: few connections, and some seconds for each, which ends with its
 answer. Clients are not authenticated.
@@ -52,6 +52,20 @@ class Bounds:
     waiting: int
 
 
+@dataclass(slots=True)
+class Connection:
+    """A client's connection. peer: its address. since: of the monotonic clock. ended: by the server.
+
+    size: bytes that have come of a body. waits: whether it waits for its turn.
+    """
+
+    peer: str
+    since: float
+    ended: bool = False
+    size: int = 0
+    waits: bool = False
+
+
 class PageServer(ThreadingHTTPServer):
     """Serves pages on a port."""
 
@@ -59,7 +73,13 @@ class PageServer(ThreadingHTTPServer):
     block_on_close = False
 
     def __init__(
-        self, address: tuple[str, int], pages: Pages, bounds: Bounds, name: str, log: Callable[[str], None]
+        self,
+        address: tuple[str, int],
+        pages: Pages,
+        bounds: Bounds,
+        name: str,
+        log: Callable[[str], None],
+        handler: type[Handler] | None = None,
     ) -> None:
         """Listen. address: a host, empty for all, and a port. name: for the header Server. Raises OSError."""
         self.pages = pages
@@ -67,12 +87,12 @@ class PageServer(ThreadingHTTPServer):
         self.name = name
         self.request_queue_size = bounds.waiting
         self._log = log
-        self._lock = threading.Lock()
-        self._since: dict[Any, float] = {}  # of each connection
+        self.changed = threading.Condition()
+        self.open: dict[Any, Connection] = {}  # by the request's socket, the oldest first
         # All addresses are those of both families, where the machine has both.
         self._both = not address[0] and socket.has_dualstack_ipv6()
         self.address_family = socket.AF_INET6 if self._both or ":" in address[0] else socket.AF_INET
-        super().__init__(address, _Handler)
+        super().__init__(address, handler or Handler)
 
     @property
     def port(self) -> int:
@@ -87,46 +107,53 @@ class PageServer(ThreadingHTTPServer):
 
     def process_request(self, request: Any, client_address: Any) -> None:
         """Serve a connection in a thread of its own, if there is room for one more."""
-        with self._lock:
-            full = len(self._since) >= self.bounds.connections
-            if not full:
-                self._since[request] = time.monotonic()
-        if full:
-            self.shutdown_request(request)
-        else:
+        with self.changed:
+            has_room = self.make_room()
+            if has_room:
+                self.open[request] = Connection(str(client_address[0]), time.monotonic())
+        if has_room:
             super().process_request(request, client_address)
+        else:
+            self.shutdown_request(request)
+
+    def make_room(self) -> bool:
+        """Return whether there is room for one more connection."""
+        return len(self.open) < self.bounds.connections
 
     def shutdown_request(self, request: Any) -> None:
         """End a connection, and make room."""
-        with self._lock:
-            self._since.pop(request, None)
+        with self.changed:
+            self.open.pop(request, None)
         super().shutdown_request(request)
 
     def server_close(self) -> None:
         """Stop listening, and end all connections: from now on no thread checks their deadlines."""
         super().server_close()
-        with self._lock:
-            for request in self._since:
-                _end(request)
+        with self.changed:
+            for request in self.open:
+                self.end(request)
 
     def service_actions(self) -> None:
         """End what takes too long; called twice a second."""
         late = time.monotonic() - self.bounds.deadline_s
-        with self._lock:
-            for request in [one for one, since in self._since.items() if since < late]:
+        with self.changed:
+            for request in [request for request, one in self.open.items() if one.since < late]:
                 # The place is free when the thread has ended, which may still wait for the engine.
-                _end(request)
+                self.end(request)
+
+    def end(self, request: Any) -> None:
+        """End a connection, in whatever state it is."""
+        self.open[request].ended = True
+        self.changed.notify_all()
+        with contextlib.suppress(OSError):
+            # Past TLS, whose reader in another thread finds the end then.
+            socket.socket.shutdown(request, socket.SHUT_RDWR)
 
     def handle_error(self, request: Any, client_address: Any) -> None:  # noqa: ARG002, what socketserver gives
         """Write a line for a fault of ours: a client that goes away is none."""
         error = sys.exception()
         if not isinstance(error, OSError):
             self._log(f"{type(error).__name__}: {error}")
-
-
-def _end(request: Any) -> None:
-    with contextlib.suppress(OSError):
-        request.shutdown(socket.SHUT_RDWR)
 
 
 class _Headers(HTTPMessage):
@@ -139,7 +166,9 @@ class _Headers(HTTPMessage):
         return "text"
 
 
-class _Handler(BaseHTTPRequestHandler):
+class Handler(BaseHTTPRequestHandler):
+    """Serves one connection."""
+
     server: PageServer
     MessageClass = _Headers
     # An answer is two writes, of which the second would wait for a word from the client.
@@ -151,13 +180,23 @@ class _Handler(BaseHTTPRequestHandler):
         self.handle_one_request()
 
     def version_string(self) -> str:
+        """Return the header Server."""
         return self.server.name
 
     def do_GET(self) -> None:
-        page = self._page(self.path.partition("?")[0])
+        """Answer with a page."""
+        self.send(self._page(self.page_path()))
+
+    def page_path(self) -> str:
+        """Return the path of the request without its query."""
+        return self.path.partition("?")[0]
+
+    def send(self, page: Page) -> None:
+        """Write an answer, with which the connection ends."""
         self.send_response(page.status)
         self.send_header("Content-Type", page.kind)
         self.send_header("Content-Length", str(len(page.body)))
+        self.send_header("Connection", "close")
         self.end_headers()
         self.wfile.write(page.body)
 

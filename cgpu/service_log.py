@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-import logging
 import sys
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -50,16 +49,3 @@ class ServiceLog:
         if form == "json":
             line = log_lines.as_json(level, self.component, text, fields or {})
         print(line, file=sys.stderr, flush=True)
-
-
-class LogHandler(logging.Handler):
-    """Hands the lines of a library on to a service's log."""
-
-    def __init__(self, say: Say) -> None:
-        """Take warnings and errors."""
-        super().__init__(logging.WARNING)
-        self._say = say
-
-    def emit(self, record: logging.LogRecord) -> None:
-        """Write the line of a record, with the traceback that it has."""
-        self._say(self.format(record), ERROR if record.levelno >= logging.ERROR else WARNING)

@@ -4,25 +4,24 @@
 from __future__ import annotations
 
 import argparse
-import asyncio
-import logging
+import signal
 import ssl
+import threading
+import time
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
-import uvicorn
 from lightkube import Client
 from lightkube.resources.resource_v1 import ResourceClaimTemplate, ResourceSlice
 
 from cgpu.arguments import Parser
 from cgpu.errors import CgpuError
 from cgpu.kubernetes.admission.collect import add_most
-from cgpu.kubernetes.admission.listener import Listener
-from cgpu.kubernetes.admission.server import Protocol, Webhook
+from cgpu.kubernetes.admission.server import Webhook
 from cgpu.kubernetes.admission.templates import Templates
 from cgpu.kubernetes.cluster import configuration, http_client, learn
-from cgpu.service_log import ERROR, LogHandler, ServiceLog
+from cgpu.service_log import ERROR, ServiceLog
 
 KINDS = (ResourceClaimTemplate, ResourceSlice)
 SAY = ServiceLog("cgpu-kubernetes-admission", "cgpu kubernetes admission: ")
@@ -36,7 +35,7 @@ def parser() -> argparse.ArgumentParser:
         description="The webhook that gives pods their claims, and checks the parameters of claims.",
     )
     found.add_argument("--port", type=int, default=8443, metavar="N", help="where to listen (8443)")
-    found.add_argument("--address", default="0.0.0.0", metavar="IP", help="where to listen (all)")  # noqa: S104 - of a pod
+    found.add_argument("--address", default="", metavar="IP", help="where to listen (all)")
     found.add_argument(
         "--certificate",
         type=Path,
@@ -65,9 +64,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Serve until SIGTERM or SIGINT; 0, or 1 after one line on standard error."""
     options = parser().parse_args(arguments)
     say = replace(SAY, form=lambda: options.log_format)
-    logging.getLogger().addHandler(LogHandler(say))
     try:
-        asyncio.run(_serve(options, say))
+        _serve(options, say)
     except Exception as error:
         message = str(error) if isinstance(error, CgpuError) else f"{type(error).__name__}: {error}"
         say(message, ERROR)
@@ -75,36 +73,39 @@ def main(arguments: Sequence[str] | None = None) -> int:
     return 0
 
 
-async def _serve(options: argparse.Namespace, say: ServiceLog) -> None:
+def _serve(options: argparse.Namespace, say: ServiceLog) -> None:
     learn(*KINDS)
     chosen = configuration(options.kubeconfig)
     templates = Templates(Client(config=chosen), http_client(chosen), most=options.most)
-    server = uvicorn.Server(
-        uvicorn.Config(
-            Webhook(templates, say, asks_proof=options.client_authority is not None),
-            http=Protocol,
-            ssl_certfile=options.certificate / "tls.crt",
-            ssl_keyfile=options.certificate / "tls.key",
-            ssl_ca_certs=options.client_authority,
-            ssl_cert_reqs=ssl.CERT_OPTIONAL if options.client_authority else ssl.CERT_NONE,
-            log_config=None,
-            access_log=False,
-            lifespan="off",
-            timeout_graceful_shutdown=5,
-        )
-    )
-    reloading = asyncio.create_task(_reload_certificate(server, options.certificate, say))
-    await server.serve([Listener(options.address, options.port)])
-    reloading.cancel()
+    context = tls_context(options.certificate, options.client_authority)
+    server = Webhook((options.address, options.port), context, templates, say)
+    for number in (signal.SIGTERM, signal.SIGINT):
+        # In a thread: shutdown() waits for the loop that a signal interrupts.
+        signal.signal(number, lambda *_: threading.Thread(target=server.shutdown).start())
+    arguments = (context, options.certificate, say)
+    threading.Thread(target=_reload_certificate, args=arguments, daemon=True).start()
+    server.serve_forever()
+    server.await_answers()
 
 
-async def _reload_certificate(server: uvicorn.Server, folder: Path, say: ServiceLog) -> None:
+def tls_context(certificate: Path, client_authority: Path | None) -> ssl.SSLContext:
+    """Return TLS with the certificate of a folder. client_authority: of certificates that clients may show.
+
+    Raises OSError.
+    """
+    context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH, cafile=client_authority)
+    context.load_cert_chain(certificate / "tls.crt", certificate / "tls.key")
+    if client_authority is not None:
+        context.verify_mode = ssl.CERT_OPTIONAL
+    return context
+
+
+def _reload_certificate(context: ssl.SSLContext, folder: Path, say: ServiceLog) -> None:
     """Serve what has been renewed in the folder meanwhile."""
     while True:
-        await asyncio.sleep(RELOAD_S)
+        time.sleep(RELOAD_S)
         try:
-            if server.config.ssl is not None:
-                server.config.ssl.load_cert_chain(folder / "tls.crt", folder / "tls.key")
+            context.load_cert_chain(folder / "tls.crt", folder / "tls.key")
         except OSError as error:
             # The next minute tries again: a Secret's files may be between two versions.
             say(f"certificate: {type(error).__name__}: {error}", ERROR)

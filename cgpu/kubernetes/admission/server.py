@@ -1,173 +1,186 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The webhook's server: three paths, bodies of bounded length, few at a time, no more."""
+"""The webhook's server: bodies of bounded length, few at a time, and room for the API server in a crowd.
+
+The address of the API server cannot be named in general, so any client that reaches the port may connect.
+Where connections, bodies or waiting reviews are too many, the address that has most of them loses its oldest
+connection: the API server keeps its own.
+"""
 
 from __future__ import annotations
 
-import asyncio
+import contextlib
 import json
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, MutableMapping
-from contextlib import asynccontextmanager
+import ssl
+import time
+from collections import Counter
+from collections.abc import Callable, Mapping
+from http import HTTPStatus
 from typing import Any
-
-from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from cgpu.kubernetes.admission import review
 from cgpu.kubernetes.admission.rewrite import Rewritten
-from cgpu.kubernetes.admission.room import Place, Room
 from cgpu.kubernetes.admission.templates import Templates
+from cgpu.page_server import Bounds, Connection, Handler, Page, PageServer
 from cgpu.service_log import Say
 
+# connections: an API server has at most 200 changes on their way unless told, and waits ten seconds for each.
+BOUNDS = Bounds(connections=256, deadline_s=12.0, waiting=128)
 MAX_BODY = 8 << 20  # the API server's own bound for an object is 3 MiB, before it fills in what is not said
-LARGE = 64 << 10
+PART = 64 << 10  # bytes that are read at a time; a body with more is a large one
 AT_ONCE = 16  # bodies that are read as objects, each of many times its length
 WAITING = 64  # reviews that are read and wait for one of these places
-BODY_S = 10.0  # the API server waits no longer for an answer
-BODIES = 24 << 20  # bytes of reviews that come or wait: one of MAX_BODY, and one of LARGE on each connection
-Scope = MutableMapping[str, Any]
-Receive = Callable[[], Awaitable[MutableMapping[str, Any]]]
-Send = Callable[[MutableMapping[str, Any]], Awaitable[None]]
-PROVED = "proved"  # in a request's state: the client has shown a certificate of the authority
+BODIES = 24 << 20  # bytes of all reviews that are here: one of MAX_BODY, and one of PART on each connection
+ANSWERS_S = 5.0  # for the answers of a server that ends
 Judge = Callable[[Mapping[str, Any]], Rewritten | None]
 
 
-class RefusedError(Exception):
-    """A review is not judged. status: of the answer."""
+class Webhook(PageServer):
+    """Takes reviews by POST on /pods and /claims; GET /healthz says that it serves."""
 
-    def __init__(self, status: int, words: bytes) -> None:
-        super().__init__(words)
-        self.status = status
-        self.words = words
+    def __init__(
+        self,
+        address: tuple[str, int],
+        context: ssl.SSLContext,
+        templates: Templates,
+        say: Say,
+        bounds: Bounds = BOUNDS,
+    ) -> None:
+        """Listen. context: where it asks for certificates of clients, only who shows one is judged.
 
-
-class Webhook:
-    """An ASGI application. POST /pods and /claims take reviews, GET /healthz says that it serves."""
-
-    def __init__(self, templates: Templates, say: Say, *, asks_proof: bool = False) -> None:
-        """Make templates with these. say: writes what is refused to the log.
-
-        asks_proof: take reviews only of who shows a certificate of the clients' authority. A kubelet that
-        asks whether this serves has none.
+        say: writes what is refused to the log. A kubelet that asks whether this serves has no certificate.
+        Raises OSError.
         """
-        self._say = say
-        self._judges: Mapping[str, Judge] = {
+        self.say = say
+        self.asks_proof = context.verify_mode != ssl.CERT_NONE
+        self.judges: Mapping[str, Judge] = {
             "/pods": lambda request: review.pods(request, templates),
             "/claims": review.claims,
         }
+        self._context = context
         # A parsed body takes up to 25 times its length: several large ones at once are too much.
-        self._large = asyncio.Semaphore(1)
-        self._few = asyncio.Semaphore(AT_ONCE)
-        self._bodies = Room(BODIES)
-        self._waiting = Room(WAITING)
-        self._asks_proof = asks_proof
+        self._turns = {"large": 1, "small": AT_ONCE}
+        pages = {"/healthz": lambda _: Page(b"ok")}
+        super().__init__(address, pages, bounds, "opencgpu", say, ReviewHandler)
 
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Answer one request."""
-        if scope["type"] != "http":
-            return
-        if scope["method"] == "GET" and scope["path"] == "/healthz":
-            await _send(send, 200, b"ok", "text/plain")
-            return
-        judge = self._judges.get(scope["path"])
-        if judge is None or scope["method"] != "POST":
-            await _send(send, 404, b"expected POST /pods or /claims", "text/plain")
-            return
-        if self._asks_proof and not scope.get("state", {}).get(PROVED):
-            await _send(send, 403, b"expected a client certificate, as the API server has", "text/plain")
-            return
-        await self._judge(Place(_peer(scope), BODY_S), receive, send, judge)
+    def get_request(self) -> tuple[ssl.SSLSocket, Any]:
+        """Accept a connection; its thread begins with TLS."""
+        accepted, address = self.socket.accept()
+        return self._context.wrap_socket(accepted, True, do_handshake_on_connect=False), address
 
-    async def _judge(self, place: Place, receive: Receive, send: Send, judge: Judge) -> None:
+    def make_room(self) -> bool:
+        """Have a place for one more connection."""
+        self._bound(self.bounds.connections - 1, lambda _: 1)
+        return True
+
+    def take(self, request: ssl.SSLSocket, amount: int) -> None:
+        """Count bytes of a review that have come. Raises ConnectionError where its connection has ended."""
+        with self.changed:
+            self.open[request].size += amount
+            self._bound(BODIES, lambda one: one.size)
+            self._check(request)
+
+    def judge(self, request: ssl.SSLSocket, body: bytes, judge: Judge) -> review.Answer:
+        """Answer a review when few others are judged. Raises ValueError for what is none, ConnectionError."""
+        size = "large" if len(body) > PART else "small"
+        with self.changed:
+            connection = self.open[request]
+            connection.waits = True
+            self._bound(WAITING, lambda one: one.waits)
+            self.changed.wait_for(lambda: connection.ended or self._turns[size])
+            connection.waits = False
+            self._check(request)
+            self._turns[size] -= 1
         try:
-            # Requests to the API server, which it makes, must not hold up other reviews.
-            async with self._turn(place, receive) as body:
-                answer = await asyncio.to_thread(review.answer, body, judge, self._say)
-        except RefusedError as error:
-            await _send(send, error.status, error.words, "text/plain")
-            return
-        except ValueError as error:
-            await _send(send, 400, str(error).encode("ascii", "backslashreplace"), "text/plain")
-            return
-        await _send(send, 200, json.dumps(answer).encode(), "application/json")
-
-    @asynccontextmanager
-    async def _turn(self, place: Place, receive: Receive) -> AsyncIterator[bytes]:
-        """Read a review, and wait until few others are judged. Raises RefusedError."""
-        body = None
-        try:
-            async with place:
-                # A sender who is slow holds up no other: a turn is taken once all has come.
-                body = await self._body(place, receive)
-                turns = self._large if len(body) > LARGE else self._few
-                await self._wait(place, receive, turns)
-        except TimeoutError:
-            if body is None and not place.ended:
-                raise RefusedError(408, b"too slow") from None
-            raise RefusedError(503, b"too many reviews") from None
+            if _is_gone(request):
+                raise ConnectionAbortedError
+            return review.answer(body, judge, self.say)
         finally:
-            self._bodies.leave(place)
-        try:
-            yield body
-        finally:
-            turns.release()
+            with self.changed:
+                self._turns[size] += 1
+                self.changed.notify_all()
 
-    async def _body(self, place: Place, receive: Receive) -> bytes:
-        """Return the body, which takes of the room for bodies."""
-        parts: list[bytes] = []
-        length = 0
+    def await_answers(self) -> None:
+        """Take no more connections, and wait for the answers of those that are here, for a bounded time."""
+        self.socket.close()
+        end = time.monotonic() + ANSWERS_S
+        while self.open and time.monotonic() < end:
+            time.sleep(0.05)
+
+    def _check(self, request: ssl.SSLSocket) -> None:
+        if self.open[request].ended:
+            raise ConnectionAbortedError
+
+    def _bound(self, most: int, weight: Callable[[Connection], int]) -> None:
+        """End connections, the oldest of the address that has most, until they weigh no more than that."""
         while True:
-            message = await receive()
-            if message.get("type") == "http.disconnect":
-                return b""
-            part = message.get("body", b"")
-            length += len(part)
-            if length > MAX_BODY:
-                raise RefusedError(413, b"too large")
-            parts.append(part)
-            self._bodies.take(place, len(part))
-            if not message.get("more_body"):
-                return b"".join(parts)
+            here = {request: one for request, one in self.open.items() if not one.ended and weight(one)}
+            of_peer: Counter[str] = Counter()
+            for one in here.values():
+                of_peer[one.peer] += weight(one)
+            if of_peer.total() <= most:
+                return
+            crowd = max(of_peer, key=of_peer.__getitem__)
+            self.end(next(request for request, one in here.items() if one.peer == crowd))
 
-    async def _wait(self, place: Place, receive: Receive, turns: asyncio.Semaphore) -> None:
-        # uvicorn ends no application whose client has gone: the review would wait here with its body.
-        gone = asyncio.ensure_future(_gone(receive))
-        gone.add_done_callback(lambda _: place.end())
+
+class ReviewHandler(Handler):
+    """Serves one connection."""
+
+    server: Webhook
+    connection: ssl.SSLSocket
+
+    def handle(self) -> None:
+        """Begin with TLS, whose faults are the client's."""
+        self.connection.settimeout(self.server.bounds.deadline_s)
+        self.connection.do_handshake()
+        super().handle()
+
+    def do_POST(self) -> None:  # noqa: N802, http.server's
+        """Answer a review."""
+        judge = self.server.judges.get(self.page_path())
+        if judge is None:
+            self.send(Page(b"expected POST /pods or /claims", status=HTTPStatus.NOT_FOUND))
+        elif self.server.asks_proof and not self.connection.getpeercert():
+            words = b"expected a client certificate, as the API server has"
+            self.send(Page(words, status=HTTPStatus.FORBIDDEN))
+        else:
+            self.send(self._judged(judge))
+
+    def _judged(self, judge: Judge) -> Page:
+        length = self.headers.get("Content-Length", "")
+        if not length.isascii() or not length.isdigit():
+            return Page(b"expected a Content-Length", status=HTTPStatus.LENGTH_REQUIRED)
+        body = self._body(int(length[:20]))
+        if len(body) > MAX_BODY:
+            return Page(b"too large", status=HTTPStatus.REQUEST_ENTITY_TOO_LARGE)
         try:
-            self._waiting.take(place)
-            await turns.acquire()
-        finally:
-            gone.cancel()
-            self._waiting.leave(place)
+            answer = self.server.judge(self.connection, body, judge)
+        except (ValueError, RecursionError) as error:
+            return Page(str(error).encode("ascii", "backslashreplace"), status=HTTPStatus.BAD_REQUEST)
+        return Page(json.dumps(answer).encode(), "application/json")
+
+    def _body(self, length: int) -> bytes:
+        """Read a review, of one that is too large a bit too much. Raises OSError when the client goes."""
+        body = bytearray()
+        while len(body) < min(length, MAX_BODY + 1):
+            part = self.rfile.read1(min(length - len(body), PART))
+            if not part:
+                raise ConnectionAbortedError
+            body += part
+            self.server.take(self.connection, len(part))
+        return bytes(body)
 
 
-class Protocol(H11Protocol):
-    """HTTP that tells the application whether the client has shown a certificate, which TLS has verified."""
-
-    # asyncio declares a wider transport than uvicorn takes.
-    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
-        """Begin a connection, after its handshake."""
-        super().connection_made(transport)
-        shown = transport.get_extra_info("ssl_object")
-        self.app_state = {**self.app_state, PROVED: bool(shown is not None and shown.getpeercert())}
-
-
-def _peer(scope: Scope) -> str:
-    """Return the address of the client."""
-    return str((scope.get("client") or ("",))[0])
-
-
-async def _gone(receive: Receive) -> None:
-    """Return when the client has gone, whose body has been read."""
-    while (await receive()).get("type") != "http.disconnect":
-        pass
-
-
-async def _send(send: Send, status: int, body: bytes, kind: str) -> None:
-    # The API server refuses a pod if a connection that it keeps is closed while it sends the next call:
-    # by a replica that goes, or one that has waited long enough. So each connection ends with its answer.
-    headers = [
-        (b"content-type", kind.encode()),
-        (b"content-length", str(len(body)).encode()),
-        (b"connection", b"close"),
-    ]
-    await send({"type": "http.response.start", "status": status, "headers": headers})
-    await send({"type": "http.response.body", "body": body})
+def _is_gone(connection: ssl.SSLSocket) -> bool:
+    """Tell whether a client has closed its connection: nobody awaits the answer."""
+    before = connection.gettimeout()
+    connection.settimeout(0)
+    try:
+        return connection.recv(1) == b""
+    except ssl.SSLWantReadError:
+        return False
+    except OSError:
+        return True
+    finally:
+        with contextlib.suppress(OSError):
+            connection.settimeout(before)

@@ -3,13 +3,11 @@
 
 from __future__ import annotations
 
-import asyncio
 import base64
 import json
 import socket
 import ssl
 import threading
-import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -17,13 +15,13 @@ from typing import Any, cast
 
 import httpx2
 import pytest
-import uvicorn
 
 from cgpu.errors import CgpuError
 from cgpu.kubernetes.admission import review, server
-from cgpu.kubernetes.admission.listener import Listener
-from cgpu.kubernetes.admission.server import LARGE, MAX_BODY, Webhook
+from cgpu.kubernetes.admission.main import tls_context
+from cgpu.kubernetes.admission.server import MAX_BODY, PART, Webhook
 from cgpu.kubernetes.admission.templates import Templates
+from cgpu.page_server import Bounds
 from cgpu.service_log import INFO, WARNING, Fields
 from tests.kubernetes.harness import certificates
 
@@ -180,32 +178,23 @@ def test_parameters_of_claims(kind: str) -> None:
 
 
 @contextmanager
-def serving(folder: Path, templates: FewTemplates, most: int = 256, authority: bytes = b"") -> Iterator[str]:
+def serving(
+    folder: Path, templates: FewTemplates, bounds: Bounds = server.BOUNDS, authority: bytes = b""
+) -> Iterator[str]:
     """Yield the URL of a webhook, as the command serves it. authority: of clients."""
     certificates.make(folder)
-    (folder / "clients.crt").write_bytes(authority)
-    listener = Listener("127.0.0.1", 0, most)
-    running = uvicorn.Server(
-        uvicorn.Config(
-            Webhook(cast("Templates", templates), Log(), asks_proof=authority != b""),
-            http=server.Protocol,
-            ssl_certfile=folder / "tls.crt",
-            ssl_keyfile=folder / "tls.key",
-            ssl_ca_certs=str(folder / "clients.crt") if authority else None,
-            ssl_cert_reqs=ssl.CERT_OPTIONAL if authority else ssl.CERT_NONE,
-            log_config=None,
-            lifespan="off",
-        )
-    )
-    thread = threading.Thread(target=lambda: asyncio.run(running.serve([listener])))
+    clients = folder / "clients.crt"
+    clients.write_bytes(authority)
+    context = tls_context(folder, clients if authority else None)
+    found = Webhook(("127.0.0.1", 0), context, cast("Templates", templates), Log(), bounds)
+    thread = threading.Thread(target=found.serve_forever, args=(0.05,))
     thread.start()
-    while not running.started:
-        thread.join(0.02)
-        assert thread.is_alive()
     try:
-        yield f"https://127.0.0.1:{listener.getsockname()[1]}"
+        yield f"https://127.0.0.1:{found.port}"
     finally:
-        running.should_exit = True
+        found.shutdown()
+        found.await_answers()
+        found.server_close()
         thread.join()
 
 
@@ -240,7 +229,7 @@ def test_only_who_proves_it(tmp_path: Path, templates: FewTemplates) -> None:
 
 def test_a_crowd_takes_no_place_of_others(tmp_path: Path, templates: FewTemplates) -> None:
     """One address has connections in every state, more than there are places: another's call is answered."""
-    with serving(tmp_path, templates, most=8) as url:
+    with serving(tmp_path, templates, Bounds(8, 60, 8)) as url:
         port = int(url.rpartition(":")[2])
         crowd = [
             socket.create_connection(("127.0.0.1", port), source_address=("127.0.0.2", 0)) for _ in range(8)
@@ -257,32 +246,33 @@ def test_a_crowd_takes_no_place_of_others(tmp_path: Path, templates: FewTemplate
             one.close()
 
 
-def test_no_connection_stays(tmp_path: Path) -> None:
-    """A connection ends when its time is over, though its client does nothing."""
-
-    async def accept() -> bytes:
-        listener = Listener("127.0.0.1", 0, connection_s=0.01)
-        loop = asyncio.get_running_loop()
-        listening = await loop.create_server(asyncio.Protocol, sock=listener)
-        reader, writer = await asyncio.open_connection(*listener.getsockname())
-        found = await reader.read()
-        writer.close()
-        listening.close()
-        await listening.wait_closed()
-        assert listener.number() == 0
-        return found
-
-    assert asyncio.run(accept()) == b""
+def test_no_connection_stays(tmp_path: Path, templates: FewTemplates) -> None:
+    """A connection ends when its time is over, in its handshake and in a body that never ends."""
+    with serving(tmp_path, templates, Bounds(8, 0.3, 8)) as url:
+        place = ("127.0.0.1", int(url.rpartition(":")[2]))
+        trusted = ssl.create_default_context(cafile=tmp_path / "tls.crt")
+        with (
+            socket.create_connection(place) as idle,
+            trusted.wrap_socket(socket.create_connection(place), server_hostname="127.0.0.1") as slow,
+        ):
+            slow.sendall(b"POST /pods HTTP/1.1\r\ncontent-length: 9\r\n\r\n{")
+            for one in (idle, slow):
+                one.settimeout(20)
+                assert one.recv(1) == b""
 
 
 def test_server(served: httpx2.Client) -> None:
     """Reviews over TLS; other paths, other bodies and too large ones are refused, and it goes on."""
     assert served.get("/healthz").text == "ok"
-    assert served.post("/pods", content=request(POD)).json()["response"]["patchType"] == "JSONPatch"
+    answer = served.post("/pods?timeout=10s", content=request(POD)).json()
+    assert answer["response"]["patchType"] == "JSONPatch"
     assert served.post("/pods", content=b"{").status_code == 400
     assert served.post("/other", content=request(POD)).status_code == 404
     assert served.get("/pods").status_code == 404
     assert served.post("/pods", content=b" " * (MAX_BODY + 1)).status_code == 413
+    assert served.post("/pods", content=iter([b"{}"])).status_code == 411
+    assert served.post("/pods", content=b"[" * 100_000).status_code == 400
+    assert served.post("/pods", content=request(POD) + b" " * PART).json()["response"]["allowed"] is True
     assert served.post("/claims", content=request({}, "ResourceClaim")).json()["response"]["allowed"] is True
 
 
@@ -291,17 +281,3 @@ def test_no_connection_is_kept(served: httpx2.Client) -> None:
     calls = [request(POD), b"{", b" " * (MAX_BODY + 1)]
     headers = [served.post("/pods", content=call).headers for call in calls]
     assert [found["connection"] for found in [*headers, served.get("/").headers]] == ["close"] * 4
-
-
-def test_a_body_that_never_ends(served: httpx2.Client, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A body that never ends is refused after a bounded time."""
-    monkeypatch.setattr(server, "BODY_S", 0.2)
-
-    def slow() -> Iterator[bytes]:
-        yield b"{"
-        time.sleep(1)
-        yield b"}"
-
-    assert served.post("/pods", content=slow()).status_code == 408
-    monkeypatch.undo()
-    assert served.post("/pods", content=request(POD) + b" " * LARGE).json()["response"]["allowed"] is True
