@@ -70,6 +70,7 @@ class DaemonHarness:
 
     engine = DAEMON
     emulated = False
+    pooled = 0
 
     def __init__(self, daemon: Daemon, scratch: Path) -> None:
         """Use a daemon that has one T4."""

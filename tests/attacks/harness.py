@@ -59,6 +59,8 @@ class Harness(Protocol):
     engine: str
     emulated: bool
     """An emulator runs its processors one after the other: threads are seldom at work at the same time."""
+    pooled: int
+    """Bytes that the driver may keep for itself once nobody has anything."""
     dev: str
     """The folder of the device nodes there."""
     scratch: str

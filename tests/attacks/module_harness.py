@@ -11,8 +11,9 @@ from tests.attacks.attack import numbers
 from tests.attacks.harness import LIMIT, MODULE, Seen, Tenant, Word
 from tests.integration.commands import eventually
 from tests.vm.harness.machine import Machine
-from tests.vm.harness.node import TREE
+from tests.vm.harness.node import TREE, real_driver
 from tests.vm.harness.process import Finished, Process
+from tests.vm.harness.sliced_node import POOLED
 from tests.vm.harness.slices import Slice, Stage
 
 SECONDS = 60
@@ -82,6 +83,7 @@ class GuestHarness:
 
     emulated = True
 
+    pooled = POOLED if real_driver() else 0
     dev = "/dev"
     scratch = SCRATCH
 
@@ -146,5 +148,5 @@ class ModuleHarness(GuestHarness):
 
     def _is_empty(self) -> bool:
         view = self._stage.view()
-        left = [view.cards[0].get(name, 0) for name in ("used", "clients", "objects", "files")]
-        return not any([*left, *view.used.values()])
+        left = [view.cards[0].get(name, 0) for name in ("clients", "objects", "files")]
+        return view.cards[0]["used"] <= self.pooled and not any([*left, *view.charged.values()])

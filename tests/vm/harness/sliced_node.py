@@ -72,12 +72,12 @@ class View:
         """Say whether nothing is held, open or registered, but for a page that the engine shows."""
         return self.empty_but(POOLED)
 
-    def empty_but(self, pooled: int) -> bool:
-        """Say whether nothing is held, open or registered, but for bytes at most that the engine shows."""
+    def empty_but(self, pooled: int, *, shown: bool = True) -> bool:
+        """Say whether nothing is held, open or registered, but for bytes at most. shown: by the engine."""
         names = ("clients", "objects", "files")
         held = sum(card["used"] for card in self.cards)
         busy = any(card.get(name, 0) for card in self.cards for name in names)
-        return not self.limits and not busy and held == self.left <= pooled
+        return not self.limits and not busy and held <= pooled and (held == self.left or not shown)
 
 
 def parse(text: str) -> View:

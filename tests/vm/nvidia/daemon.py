@@ -17,7 +17,7 @@ from tests.integration.commands import ENFORCE, eventually
 from tests.vm.harness.machine import Machine
 from tests.vm.harness.node import load_driver, unload_driver
 from tests.vm.harness.process import Finished, Process
-from tests.vm.harness.sliced_node import LOOK_AT, View, parse
+from tests.vm.harness.sliced_node import LOOK_AT, POOLED, View, parse
 from tests.vm.harness.slices import GIB, PROBE
 from tests.vm.harness.store import ROOT
 
@@ -87,7 +87,11 @@ class GuestDaemon:
 
     def await_empty(self) -> None:
         seconds = self.machine.scaled(SECONDS)
-        eventually(lambda: self.view().empty, f"nothing of any container is left: {self.view()}", seconds)
+        eventually(
+            lambda: self.view().empty_but(POOLED, shown=False),
+            f"nothing of any container is left: {self.view()}",
+            seconds,
+        )
 
     def forget_peak(self) -> None:
         """Have the witness begin anew; no container may have memory."""
