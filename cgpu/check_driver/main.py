@@ -10,6 +10,7 @@ from collections.abc import Iterator, Sequence
 from cgpu.arguments import Parser
 from cgpu.check_driver.run import DEV, Outcome, run
 from cgpu.errors import CgpuError, one_line
+from cgpu.kmod.abi.rows.files import Rows, read
 
 EXIT_FAILED = 1
 WORDS = {"passed": "ok", "failed": "FAILED", "skipped": "skipped"}
@@ -27,10 +28,12 @@ def parser() -> argparse.ArgumentParser:
     return made
 
 
-def lines(outcome: Outcome) -> Iterator[str]:
+def lines(outcome: Outcome, rows: Rows) -> Iterator[str]:
     """Give what is printed: the version, a line for each check, and the number of checks of each verdict."""
-    layouts = "" if outcome.known else f" not in the table: checked with the layouts of {outcome.table}"
-    yield f"driver {outcome.driver}," + (layouts or " in the table")
+    row = rows.of(outcome.driver)
+    known = f"in {row.file}" if row else "in the table"
+    unknown = f"not in the table: checked with the layouts of {outcome.table}"
+    yield f"driver {outcome.driver}, {known if outcome.known else unknown}"
     for check in outcome.checks:
         reason = f": {check.reason}" if check.reason else ""
         yield one_line(f"{WORDS[check.verdict]:<8}{check.card}: {check.name}{reason}")
@@ -41,11 +44,12 @@ def lines(outcome: Outcome) -> Iterator[str]:
 def main(arguments: Sequence[str]) -> int:
     """Run cgpu check-driver and return its exit status."""
     options = parser().parse_args(arguments)
+    rows = read()
     try:
-        outcome = run(options.dev)
+        outcome = run(options.dev, rows.text())
     except CgpuError as error:
         print(f"cgpu check-driver: {error}", file=sys.stderr)
         return EXIT_FAILED
-    for line in lines(outcome):
+    for line in lines(outcome, rows):
         print(line)
     return EXIT_FAILED if outcome.with_verdict("failed") else 0

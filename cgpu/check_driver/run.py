@@ -38,7 +38,7 @@ class Check:
 class Outcome:
     """Result of a check: versions of the driver and of the table whose layouts were used.
 
-    known: the table has this very version.
+    known: the table has this very version, or a row has it.
     """
 
     driver: str
@@ -89,7 +89,7 @@ def _version(line: str) -> Outcome:
     word, driver, known, table = line.split("\t")
     if word != "driver":
         raise ValueError(line)
-    return Outcome(driver, known == "known", table, ())
+    return Outcome(driver, known in ("known", "row"), table, ())
 
 
 def _begun(output: str) -> Outcome | None:
@@ -114,12 +114,13 @@ def _parsed(output: str, dev: str) -> Outcome:
     return replace(version, checks=tuple(checks))
 
 
-def run(dev: str = DEV, *, unknown_only: bool = False, program: Path = PROGRAM) -> Outcome:
+def run(dev: str = DEV, rows: str = "", *, unknown_only: bool = False, program: Path = PROGRAM) -> Outcome:
     """Check the driver whose nodes are below dev; only one that is not in the table with unknown_only.
 
+    rows: lines of versions that are not in the table (cgpu.kmod.abi.rows).
     Raises CheckError when there is no driver, no card, or the program does not come to an end.
     """
-    command = [str(program), "--dev", dev, *(["--unknown-only"] if unknown_only else [])]
+    command = [str(program), "--dev", dev, "--rows", rows, *(["--unknown-only"] if unknown_only else [])]
     try:
         child = subprocess.Popen(
             command,
@@ -148,9 +149,9 @@ def run(dev: str = DEV, *, unknown_only: bool = False, program: Path = PROGRAM) 
     return outcome
 
 
-def assure_unknown(dev: str, program: Path = PROGRAM) -> Outcome:
-    """Check a driver that is not in the table, and nothing of one that is. Raises CheckError if it fails."""
-    outcome = run(dev, unknown_only=True, program=program)
+def assure_unknown(dev: str, rows: str = "", program: Path = PROGRAM) -> Outcome:
+    """Check a driver that is neither in the table nor in the rows. Raises CheckError if it fails."""
+    outcome = run(dev, rows, unknown_only=True, program=program)
     failed = outcome.with_verdict("failed")
     if failed:
         first = failed[0]

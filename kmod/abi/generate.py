@@ -10,6 +10,8 @@ Usage: generate.py OUTPUT_DIRECTORY [card]
 
 import json
 import sys
+import zlib
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -108,6 +110,54 @@ def layout_at(struct: Json, tag: str) -> Json | None:
     return newest if newest and holds_at(newest, tag) else None
 
 
+def check_layout(name: str, layout: Json, before: Json | None = None) -> None:
+    """Raise ValueError for a layout of a struct that no driver can have.
+
+    before: of an older version. No version of the driver has ever exchanged two fields.
+    """
+    size, fields = layout["size"], layout["fields"]
+    if type(size) is not int or not 0 < size < ABSENT:
+        raise ValueError(f"{name}: size {size}, expected 1 to {ABSENT - 1} bytes")
+    for field, (at, bytes_) in fields.items():
+        if type(at) is not int or at < 0 or bytes_ <= 0 or at + bytes_ > size:
+            raise ValueError(f"{name}.{field}: {bytes_} bytes at {at}, expected them within {size} bytes")
+    old = before["fields"] if before else {}
+    places = sorted((old[field][0], fields[field][0], field) for field in fields if field in old)
+    for (_, one, left), (_, other, right) in pairwise(places):
+        if one > other:
+            raise ValueError(
+                f"{name}.{right}: lies before {left}, expected it behind that as in older versions"
+            )
+
+
+def check_structs(data: Json) -> None:
+    """Raise ValueError for a layout in the data that no driver can have."""
+    for name, struct in data["structs"].items():
+        for before, layout in pairwise([None, *struct["layouts"]]):
+            check_layout(name, layout, before)
+
+
+def number_names(data: Json) -> list[str]:
+    """Return the names of the numbers in struct nv_abi, in their order."""
+    names = [
+        f"{name}.{field}"
+        for name, struct in data["structs"].items()
+        for field in ("bytes", *all_fields(struct))
+    ]
+    return [*names, *data["behaviours"]]
+
+
+def numbers_at(data: Json, tag: str) -> list[int]:
+    """Return the numbers of struct nv_abi at one driver version."""
+    numbers = [number for struct in data["structs"].values() for number in struct_row(struct, tag)]
+    return [*numbers, *(int(holds_at(behaviour, tag)) for behaviour in data["behaviours"].values())]
+
+
+def order_of(data: Json) -> int:
+    """Return a checksum of names and order of the numbers in struct nv_abi."""
+    return zlib.crc32("\n".join(number_names(data)).encode())
+
+
 def struct_row(struct: Json, tag: str) -> tuple[int, ...]:
     """Return size and field offsets at one driver version, ABSENT for what it lacks."""
     layout = layout_at(struct, tag)
@@ -170,6 +220,8 @@ def header(data: Json) -> str:
     out += [f"\tuint16_t {name};" for name in data["behaviours"]]
     out += [
         "};",
+        "/* A checksum of the names and order of its numbers. */",
+        f"#define NV_ABI_ORDER {order_of(data):#x}u",
         "/* verified: compared with the version's own headers. */",
         "struct nv_abi_version { uint16_t major, minor, patch, layout, verified; };",
         *(f"#define NV_CLASS_{verdict.upper()} {i}" for i, verdict in enumerate(VERDICTS)),
@@ -319,6 +371,7 @@ def main() -> None:
     data: Json = json.loads(DATA.read_text(), object_pairs_hook=once)
     judged: Json = json.loads(CONTROL_DATA.read_text(), object_pairs_hook=once)
     classes: Json = json.loads(CLASS_DATA.read_text(), object_pairs_hook=once)
+    check_structs(data)
     target = Path(sys.argv[1])
     target.mkdir(parents=True, exist_ok=True)
     (target / "nv_abi.h").write_text(header(data))
@@ -326,6 +379,7 @@ def main() -> None:
     (target / "nv_abi.c").write_text(source(data, judged, classes))
     if len(sys.argv) == 3:
         card: Json = json.loads(CARD_DATA.read_text(), object_pairs_hook=once)
+        check_structs(card)
         (target / "card_abi.h").write_text(card_header(card))
         (target / "card_abi_rows.h").write_text(card_rows(data, card))
 

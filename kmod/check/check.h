@@ -43,8 +43,11 @@ struct span {
 struct driver {
 	const char *dev;
 	char version[64];
+	const char *rows; /* versions that are not in the table: cgpu_abi_choose() */
 	const struct nv_abi_version *table;
+	enum cgpu_abi_source source;
 	const struct nv_abi *abi;
+	struct nv_abi row;
 	/* Open all the time: the driver shuts down a card without an open node, and starting it again takes seconds. */
 	int nodes[CHECK_MAX_GPUS];
 	/* How often a check is repeated while its figures do not agree. */

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* cgpu-check-driver [--dev DIR] [--unknown-only] [--attempts N]: one line for each check, its words apart by tabs. */
+/* cgpu-check-driver [--dev DIR] [--rows TEXT] [--unknown-only] [--attempts N]: one line for each check, its words apart by tabs. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -17,11 +17,12 @@
 #define CARD_INFO_BYTES 72u
 
 static const char help[] =
-	"usage: cgpu-check-driver [--dev DIR] [--unknown-only] [--attempts N]\n"
+	"usage: cgpu-check-driver [--dev DIR] [--rows TEXT] [--unknown-only] [--attempts N]\n"
 	"Checks whether the NVIDIA driver below DIR (/dev) understands its calls as the engine would take them.\n"
-	"  --unknown-only  check nothing when its version is in the table\n"
+	"  --rows          layouts of versions that are not in the table, as the engine takes them\n"
+	"  --unknown-only  check nothing when its version is in the table or the rows\n"
 	"  --attempts      how often a check is made while others change the card's memory (6)\n"
-	"The first line is: driver, VERSION, known or unknown, TABLE-VERSION; the others: passed, failed or skipped, CARD, CHECK, REASON.\n"
+	"The first line is: driver, VERSION, known, row or unknown, TABLE-VERSION; the others: passed, failed or skipped, CARD, CHECK, REASON.\n"
 	"exit status: 0 nothing failed, 1 something did, 2 no driver to check\n";
 
 static const struct {
@@ -115,7 +116,7 @@ static bool read_version(struct driver *driver, int ctl)
 	guarded_drop(&session.top);
 	memcpy(driver->version, data + at->versionString, sizeof(driver->version) - 1);
 	driver->table = cgpu_abi_nearest_version(driver->version);
-	driver->abi = cgpu_abi_nearest(driver->version);
+	driver->abi = cgpu_abi_choose(driver->version, driver->rows, 1, &driver->row, &driver->source);
 	return status == NV_OK;
 }
 
@@ -170,10 +171,10 @@ static void check_cards(struct driver *driver, const u32 ids[CHECK_MAX_GPUS])
 
 static void tell_version(const struct driver *driver)
 {
+	static const char *const known[] = { "known", "row", "unknown" }; /* by enum cgpu_abi_source */
 	const struct nv_abi_version *table = driver->table;
 
-	printf("driver\t%s\t%s\t%u.%02u", driver->version, cgpu_abi_find(driver->version) ? "known" : "unknown",
-		table->major, table->minor);
+	printf("driver\t%s\t%s\t%u.%02u", driver->version, known[driver->source], table->major, table->minor);
 	printf(table->patch ? ".%02u\n" : "\n", table->patch);
 }
 
@@ -188,7 +189,7 @@ static int check_all(struct driver *driver, int ctl, bool unknown_only)
 			       driver->version),
 		       EXIT_NO_DRIVER;
 	tell_version(driver);
-	if (unknown_only && cgpu_abi_find(driver->version))
+	if (unknown_only && driver->source != CGPU_ABI_NEAREST)
 		return 0;
 	if (read_cards(driver, ctl, ids) == 0)
 		return fprintf(stderr, "driver version %s: lists no card that could be checked\n", driver->version),
@@ -212,6 +213,8 @@ int main(int argc, char **argv)
 	for (i = 1; i < argc; i++) {
 		if (strcmp(argv[i], "--dev") == 0 && i + 1 < argc)
 			driver.dev = argv[++i];
+		else if (strcmp(argv[i], "--rows") == 0 && i + 1 < argc)
+			driver.rows = argv[++i];
 		else if (strcmp(argv[i], "--unknown-only") == 0)
 			unknown_only = true;
 		else if (strcmp(argv[i], "--attempts") == 0 && i + 1 < argc && atoi(argv[i + 1]) > 0)

@@ -39,13 +39,13 @@ class Checked:
     failure: CheckError | None = None
 
 
-def check(root: str, record: Path, *, taken_up: bool) -> Checked | None:
-    """Return the unknown driver that may be used; None: it is in the table. Raises CgpuError.
+def check(root: str, record: Path, rows: str = "", *, taken_up: bool) -> Checked | None:
+    """Return the unknown driver that may be used; None: table or rows have it. Raises CgpuError.
 
     record: the file of what has passed. taken_up: there is a state with containers that need this daemon.
     """
     try:
-        outcome = assure_unknown(root)
+        outcome = assure_unknown(root, rows)
     except CheckError as error:
         found = error.outcome
         if not taken_up or found is None or not _has_recorded(record, _passed(found, root)):

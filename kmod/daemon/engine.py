@@ -8,7 +8,7 @@ import errno
 import os
 from ctypes import byref, c_void_p
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from cgpu import __version__
 from cgpu.errors import CgpuError
@@ -88,6 +88,13 @@ class Reservation:
     used: bool
 
 
+class Driver(NamedTuple):
+    """The directory of a driver's nodes, and lines of versions outside of the table (cgpu.kmod.abi.rows)."""
+
+    root: str
+    rows: str = ""
+
+
 class StaleStateError(CgpuError):
     """The state of an earlier engine has another layout or is damaged."""
 
@@ -139,7 +146,7 @@ class Engine:
 
     def __init__(
         self,
-        driver_root: str,
+        driver: Driver,
         config: Effective,
         *,
         state_fd: int = -1,
@@ -155,7 +162,8 @@ class Engine:
         self._lib = load_library()
         self._handle = c_void_p()
         given = COptions(
-            driver_root=driver_root.encode(),
+            driver_root=driver.root.encode(),
+            driver_rows=driver.rows.encode(),
             settings=settings_of(config),
             state_fd=state_fd,
             files_fd=files_fd,

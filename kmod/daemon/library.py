@@ -40,6 +40,7 @@ class COptions(ctypes.Structure):
 
     _fields_ = (
         ("driver_root", c_char_p),
+        ("driver_rows", c_char_p),
         ("state_fd", c_int32),
         ("files_fd", c_int32),
         ("event_fd", c_int32),

@@ -10,8 +10,9 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from cgpu.check_driver.run import timeout_s
+from cgpu.kmod.abi.rows import files
 from cgpu.kmod.daemon import driver_check
-from cgpu.kmod.daemon.engine import Engine, StaleStateError
+from cgpu.kmod.daemon.engine import Driver, Engine, StaleStateError
 from cgpu.kmod.daemon.simulate import driver_root
 from cgpu.kmod.daemon.store.notify_socket import RESERVED
 from cgpu.kmod.daemon.store.stored import FILES
@@ -44,12 +45,15 @@ def take_up_engine(
     root = driver_root(arguments.simulate, arguments.places.sim, may_replace=not stored.is_in_use())
     state_fd = stored.take_state()
     checked = None
+    rows = files.read(arguments.config.parent)
+    for problem in rows.problems:
+        log.warning("%s", problem)
     if config.allow_unknown_driver:
-        checked = _check_driver(root, arguments, notify, before, taken_up=state_fd >= 0)
+        checked = _check_driver(root, arguments, rows.text(), notify, before, taken_up=state_fd >= 0)
     if (marker := stored.take(RESERVED)) >= 0:
         os.close(marker)
     files_fd = stored.take(FILES)
-    start = partial(Engine, root, config, event_fd=event_fd, follows=before is not None)
+    start = partial(Engine, Driver(root, rows.text()), config, event_fd=event_fd, follows=before is not None)
     try:
         engine = start(state_fd=state_fd, files_fd=files_fd)
     except StaleStateError as error:
@@ -67,10 +71,10 @@ def take_up_engine(
 
 
 def _check_driver(
-    root: str, arguments: Arguments, notify: NotifySocket, before: Before | None, *, taken_up: bool
+    root: str, arguments: Arguments, rows: str, notify: NotifySocket, before: Before | None, *, taken_up: bool
 ) -> driver_check.Checked | None:
     if before is not None:  # it has had this version check the driver
         return driver_check.Checked(before.driver)
     # systemd gives up on a start that takes longer than its limit, unless it is asked for more time.
     notify.send(f"EXTEND_TIMEOUT_USEC={(timeout_s(root) + START_S) * 1e6:.0f}")
-    return driver_check.check(root, arguments.places.driver, taken_up=taken_up)
+    return driver_check.check(root, arguments.places.driver, rows, taken_up=taken_up)

@@ -156,7 +156,7 @@ def test_containers_and_a_check_without_end(full: Full, monkeypatch: pytest.Monk
     program = full.daemon.run / "program"
     program.write_text(f"#!/bin/sh\nprintf 'driver\\t{VERSION}\\tunknown\\t580.142\\n'; exec sleep 600\n")
     program.chmod(0o700)
-    monkeypatch.setattr(driver_check, "assure_unknown", lambda dev: assure_unknown(dev, program))
+    monkeypatch.setattr(driver_check, "assure_unknown", lambda dev, rows: assure_unknown(dev, rows, program))
     root = str(full.daemon.run / "sim")
     checked = driver_check.check(root, full.record, taken_up=True)
     assert checked is not None

@@ -84,12 +84,16 @@ struct cgpu_ops {
 	void (*pages_limit)(void *ctx, u32 gpu, u64 generation, u64 bytes, const char *id);
 };
 
+/* Whose layouts a driver version has: its own of the table, its own of a row that the node was given, or those of the newest
+ * older version. */
+enum cgpu_abi_source { CGPU_ABI_TABLE, CGPU_ABI_ROW, CGPU_ABI_NEAREST };
+
 struct cgpu_core {
 	struct cgpu_state *state;
 	const struct cgpu_ops *ops;
 	void *ctx;
 	const struct nv_abi *abi; /* layout of the driver that is loaded */
-	u32 provisional; /* which is not in the table: that of the newest older version */
+	u32 abi_source; /* enum cgpu_abi_source */
 };
 
 /* --- life of the state --- */
@@ -121,6 +125,14 @@ const struct nv_abi *cgpu_abi_find(const char *version);
 const struct nv_abi *cgpu_abi_nearest(const char *version);
 /* Version that these layouts are of; NULL when all are newer. */
 const struct nv_abi_version *cgpu_abi_nearest_version(const char *version);
+
+/*
+ * Choose the layouts of a driver version; NULL: there are none. rows: lines for versions outside of the table, which
+ * kmod/abi/rows has checked and written for this very build; others are passed over. room: for the layouts of a row. nearest:
+ * take those of the newest older version where there are no others.
+ */
+const struct nv_abi *cgpu_abi_choose(
+	const char *version, const char *rows, int nearest, struct nv_abi *room, enum cgpu_abi_source *source);
 
 /* --- the engine's name and version, and settings --- */
 

@@ -28,8 +28,8 @@ static int engine_text(struct cgpu_core *core, struct core_text *out)
 	core_text_string(out, settings->version);
 	if (core_pages_counted(core))
 		core_text_string(out, " pages=counted");
-	if (core->provisional)
-		core_text_string(out, " driver=provisional");
+	if (core->abi_source != CGPU_ABI_TABLE)
+		core_text_string(out, core->abi_source == CGPU_ABI_ROW ? " driver=row" : " driver=provisional");
 	return line_string(out, settings->enforce ? "" : " enforce=off");
 }
 

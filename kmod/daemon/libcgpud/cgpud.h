@@ -15,6 +15,7 @@ struct cgpud;
 
 struct cgpud_options {
 	const char *driver_root; /* directory with nvidiactl and nvidia<minor> */
+	const char *driver_rows; /* versions that are not in the table: cgpu_abi_choose() */
 	s32 state_fd; /* memory file of the engine before this one, or -1; the engine's from here on */
 	s32 files_fd; /* of the engine before this one, see cgpud_files_fd(), or -1; the engine's from here on */
 	s32 event_fd; /* non-blocking write end of a pipe, or -1; stays the caller's */
@@ -27,7 +28,7 @@ struct cgpud_options {
 
 struct cgpud_status {
 	char driver[64]; /* version of the driver that is loaded */
-	char layout[16]; /* "exact" or "nearest" */
+	char layout[16]; /* "exact", "row" or "nearest" */
 	u32 gpus, workers, listeners, kept_answers, recovered;
 	u32 driver_error; /* errno of the last question about the cards' memory, or 0 */
 	u32 spare;

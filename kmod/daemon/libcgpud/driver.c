@@ -26,25 +26,19 @@ static int ask_version(struct driver *driver)
 	return 0;
 }
 
-static int pick_layout(struct driver *driver, u32 allow_unknown, char *error, size_t bytes)
+static int choose_layouts(struct driver *driver, const char *rows, u32 allow_unknown, char *error, size_t bytes)
 {
-	const struct nv_abi *abi = cgpu_abi_find(driver->version);
-
-	driver->exact = abi != NULL;
-	if (!abi && allow_unknown)
-		abi = cgpu_abi_nearest(driver->version);
-	if (!abi) {
-		snprintf(error, bytes,
-			"driver version %s is not in the table; expected one from 515.43.04 on, and allow_unknown_driver: true "
-			"in /etc/cgpu/config.yaml",
-			driver->version);
-		return -EPROTO;
-	}
-	driver->abi = abi;
-	return 0;
+	driver->abi = cgpu_abi_choose(driver->version, rows, (int)allow_unknown, &driver->row, &driver->source);
+	if (driver->abi)
+		return 0;
+	snprintf(error, bytes,
+		"driver version %s is not in the table; expected one from 515.43.04 on, and allow_unknown_driver: true "
+		"in /etc/cgpu/config.yaml",
+		driver->version);
+	return -EPROTO;
 }
 
-int driver_open(struct driver *driver, const char *root, u32 allow_unknown, char *error, size_t bytes)
+int driver_open(struct driver *driver, const char *root, const char *rows, u32 allow_unknown, char *error, size_t bytes)
 {
 	char path[256];
 	int r;
@@ -65,7 +59,7 @@ int driver_open(struct driver *driver, const char *root, u32 allow_unknown, char
 		snprintf(error, bytes, "%s: does not tell its version: %s", path, strerror(-r));
 		return -ENODEV;
 	}
-	r = pick_layout(driver, allow_unknown, error, bytes);
+	r = choose_layouts(driver, rows, allow_unknown, error, bytes);
 	if (r < 0)
 		return r;
 	r = rm_alloc(driver->fd, driver->abi, 0, 0, &driver->client, NV01_ROOT_CLIENT, NULL, 0);
@@ -345,7 +339,7 @@ int driver_gpu_processes(struct driver *driver, u32 gpu, s32 *tgid, u32 most)
 static void drop(struct driver *driver, u32 handle)
 {
 	const struct nv_layout_NVOS00_PARAMETERS *l = &driver->abi->NVOS00_PARAMETERS;
-	u8 top[64] = { 0 };
+	u8 top[128] = { 0 };
 
 	put32(top, l->hRoot, driver->client);
 	put32(top, l->hObjectOld, handle);

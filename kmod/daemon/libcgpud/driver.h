@@ -20,15 +20,17 @@ struct driver {
 	int fd; /* nvidiactl; -1 when there is none */
 	u32 client;
 	atomic_uint error; /* errno of the last question about memory, or 0: the driver answers */
-	u32 exact; /* the layouts are those of this very version */
 	char version[64];
+	enum cgpu_abi_source source;
 	const struct nv_abi *abi;
+	struct nv_abi row; /* its layouts, where a row has them */
 	u32 gpus;
 	struct driver_gpu gpu[CGPU_MAX_GPUS]; /* in the order of their minors */
 };
 
-/* Open the control node below root, check the version, make a client. Errors as cgpud_open. */
-int driver_open(struct driver *driver, const char *root, u32 allow_unknown, char *error, size_t bytes);
+/* Open the control node below root, check the version, make a client. rows: see cgpu_abi_choose(). Errors as cgpud_open. */
+int driver_open(
+	struct driver *driver, const char *root, const char *rows, u32 allow_unknown, char *error, size_t bytes);
 void driver_close(struct driver *driver);
 /* Find the GPUs, open their nodes, and add them to devices. A GPU that is lost, or cannot be started, is away. */
 int driver_find_gpus(struct driver *driver, const char *root, struct devices *devices, char *error, size_t bytes);

@@ -173,12 +173,12 @@ static int open_ledger(struct cgpud *d, const struct cgpu_settings *settings, ch
 static int open_driver(struct cgpud *d, const struct cgpud_options *o, char *error, size_t bytes)
 {
 	char path[256];
-	int r = driver_open(&d->driver, o->driver_root, o->allow_unknown_driver, error, bytes);
+	int r = driver_open(&d->driver, o->driver_root, o->driver_rows, o->allow_unknown_driver, error, bytes);
 
 	if (r < 0)
 		return r;
 	d->core.abi = d->driver.abi;
-	d->core.provisional = !d->driver.exact;
+	d->core.abi_source = d->driver.source;
 	snprintf(path, sizeof(path), "%s/nvidiactl", o->driver_root);
 	r = devices_add(&d->devices, path, -1, CGPU_DEVICE_CTL, 0);
 	if (r == 0)
@@ -353,9 +353,11 @@ void cgpud_allow_managed(struct cgpud *d, u32 allowed)
 
 void cgpud_status(struct cgpud *d, struct cgpud_status *s)
 {
+	static const char *const layouts[] = { "exact", "row", "nearest" }; /* by enum cgpu_abi_source */
+
 	memset(s, 0, sizeof(*s));
 	snprintf(s->driver, sizeof(s->driver), "%s", d->driver.version);
-	snprintf(s->layout, sizeof(s->layout), "%s", d->driver.exact ? "exact" : "nearest");
+	snprintf(s->layout, sizeof(s->layout), "%s", layouts[d->driver.source]);
 	s->gpus = d->driver.gpus;
 	s->workers = atomic_load(&d->started);
 	s->driver_error = atomic_load(&d->driver.error);

@@ -19,7 +19,7 @@
 #include "rm.h"
 #include "uvm.h"
 
-#define TOP_MAX 64
+#define TOP_MAX 128
 #define BATCH 16 /* in one walk over a file's mappings */
 
 /* A call's struct: its size, and where the driver puts its status. */

@@ -7,7 +7,7 @@
 #include "rm.h"
 #include "uvm.h"
 
-#define UNDO_TOP_BYTES 64
+#define UNDO_TOP_BYTES 256
 #define HANDLE_TRIES 8
 /* Our handles lie apart from the driver's own (0xcaf00000 and up, src/nvidia/inc/libraries/resserv/rs_domain.h) and
  * from CUDA's, which count up from 0x5c000000. */

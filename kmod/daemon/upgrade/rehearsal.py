@@ -10,9 +10,10 @@ from typing import TYPE_CHECKING
 
 from cgpu import __version__, paths
 from cgpu.errors import CgpuError
+from cgpu.kmod.abi.rows import files
 from cgpu.kmod.daemon import driver_check
 from cgpu.kmod.daemon.arguments import check_module, read_config
-from cgpu.kmod.daemon.engine import Engine, can_take_up
+from cgpu.kmod.daemon.engine import Driver, Engine, can_take_up
 from cgpu.kmod.daemon.simulate import driver_root
 from cgpu.replace import replace_text
 
@@ -58,13 +59,14 @@ def rehearse(arguments: Arguments, text: str) -> None:
 
 def _try_driver(arguments: Arguments, config: Effective, running: Running) -> None:
     root = driver_root(arguments.simulate, arguments.places.sim, may_replace=False)
+    rows = files.read(arguments.config.parent).text()
     checked = (
-        driver_check.check(root, arguments.places.driver, taken_up=True)
+        driver_check.check(root, arguments.places.driver, rows, taken_up=True)
         if config.allow_unknown_driver
         else None
     )
     # An engine with a state of its own, which never starts: containers are not concerned.
-    with contextlib.closing(Engine(root, config)) as engine:
+    with contextlib.closing(Engine(Driver(root, rows), config)) as engine:
         status = engine.status()
         driver_check.expect(status, checked, containers=running.containers)
     if status["driver"] != running.driver:

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from cgpu.config.effective import Effective
-from cgpu.kmod.daemon.engine import Engine
+from cgpu.kmod.daemon.engine import Driver, Engine
 from tests.attacks.build import uvm_client, uvm_probe
 from tests.daemon.conftest import Hold
 from tests.daemon.harness import MIB, Daemon
@@ -150,7 +150,7 @@ def test_lost_watch(fresh: Daemon) -> None:
     holder.line("hold")
     keeper = int(Path(f"/proc/{fresh.pid()}/stat").read_text().rpartition(")")[2].split()[1])
     fresh.command("--stop")
-    engine = Engine(str(fresh.run / "sim"), Effective(), state_fd=stored_state(keeper))
+    engine = Engine(Driver(str(fresh.run / "sim")), Effective(), state_fd=stored_state(keeper))
     engine.close()
     fresh.start()
     assert "stays charged for good" not in fresh.log()
