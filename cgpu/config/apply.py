@@ -6,6 +6,7 @@ from __future__ import annotations
 import argparse
 import contextlib
 import sys
+import time
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -17,6 +18,7 @@ from cgpu.client.tree import EngineDownError, Tree
 from cgpu.config import effective, refused
 from cgpu.config.load import load, write_effective
 from cgpu.errors import CgpuError
+from cgpu.kmod.abi.rows.files import read
 from cgpu.runtime_config.oci_runtime import lowlevel
 
 if TYPE_CHECKING:
@@ -27,6 +29,9 @@ ROOT_KEYS = ("default_memsize",)
 GPU_KEYS = ("max_inst", "policy", "prio_ratio")
 SWITCHES = ("enforce", "allow_zero_weight", "allow_unknown_driver", "managed_memory", "count_pages")
 VALUES = ("context_memory", "page_margin", "drift_tolerance", "drift_reaction", "slice_us")
+
+
+ROW_S = 20.0  # until the module has asked its cards by a row
 
 
 def parser() -> argparse.ArgumentParser:
@@ -73,6 +78,7 @@ def apply(config: Effective) -> None:
     are: a value that was written to a node by hand meanwhile stays.
     """
     tree = _tree(config)
+    rows = _give_row(tree)
     before = effective.load(paths.EFFECTIVE) if effective.is_configured() else None
     changed = [
         key for key, value in config.to_dict().items() if before is None or getattr(before, key) != value
@@ -85,7 +91,7 @@ def apply(config: Effective) -> None:
         _write_effective(config)
         undo.pop_all()
     _publish_devices(tree)
-    _check_driver()
+    _check_driver(rows)
     try:
         Path(paths.CONFIGURED).write_text("Y")
     except OSError as error:
@@ -144,11 +150,38 @@ def _restore(path: Path, text: str) -> None:
         path.write_text(text)
 
 
-def _check_driver() -> None:
+def _give_row(tree: Tree) -> str:
+    """Give the module the row of its driver, if a signed file has one; return the rows where it counts.
+
+    What is wrong with a file, or keeps its row from counting, is said and leaves the node as it was.
+    """
+    try:
+        version = Path(paths.DRIVER_MODULE, "version").read_text().strip()
+    except OSError:  # no driver is loaded
+        return ""
+    rows = read()
+    row, said = rows.of(version), list(rows.problems)
+    deadline = time.monotonic() + ROW_S
+    try:
+        Path(paths.PARAMETERS, "driver_row").write_text(f"{row.line if row else ''}\n")
+    except OSError as error:
+        deadline = 0
+        said.append(f"driver_row: {error.strerror}: stop the containers with slices, then: cgpu-config-apply")
+    while row and _is_provisional(tree) and time.monotonic() < deadline:
+        time.sleep(0.05)
+    sys.stderr.writelines(f"cgpu-config-apply: {line}\n" for line in said)
+    return "" if _is_provisional(tree) else rows.text()
+
+
+def _is_provisional(tree: Tree) -> bool:
+    return "driver=provisional" in tree.read("engine").split()
+
+
+def _check_driver(rows: str) -> None:
     """Check a driver that is not in the table; where it passes, name it to the module. Raises CgpuError."""
     if not Path(paths.DRIVER_MODULE).exists():
         return
-    outcome = assure_unknown(DEV)
+    outcome = assure_unknown(DEV, rows)
     if not outcome.known:
         try:
             Path(paths.PARAMETERS, "driver_checked").write_text(outcome.driver)

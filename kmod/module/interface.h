@@ -61,8 +61,9 @@ struct cgpu_km_core {
 	u32 (*state_version)(void);
 	void (*state_init)(struct cgpu_state *state, u64 key);
 	int (*state_convert)(struct cgpu_state *to, const struct cgpu_state *from);
-	const struct nv_abi *(*abi_find)(const char *version);
-	const struct nv_abi *(*abi_nearest)(const char *version);
+	/* The core has the room for a row: for one thread at a time. Does not sleep. */
+	const struct nv_abi *(*abi_choose)(
+		const char *version, const char *rows, int nearest, enum cgpu_abi_source *source);
 	int (*settings_apply)(struct cgpu_core *core, const struct cgpu_settings *settings);
 
 	int (*gpu_add)(struct cgpu_core *core, const struct cgpu_gpu_facts *facts);

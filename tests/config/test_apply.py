@@ -13,6 +13,8 @@ from cgpu import paths
 from cgpu.cdi_devices import specification
 from cgpu.check_driver.run import CheckError, Outcome
 from cgpu.config import apply, effective
+from cgpu.kmod.abi.rows import files
+from tests.abi.signer import Signer
 from tests.client.support import T4, PlainTree, uuid
 from tests.refusal import has_parts
 
@@ -25,6 +27,7 @@ def module(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> PlainTree:
     tree = PlainTree(tmp_path).build(T4, T4)
     for gpu in ("0", "1"):
         (tree.path / gpu / "prio_ratio").write_text("80\n")
+    (tree.path / "engine").write_text("cgpu_km 0.1.0\n")
     parameters = tmp_path / "parameters"
     parameters.mkdir()
     defaults = {"enforce": "Y", "allow_zero_weight": "N", "allow_unknown_driver": "Y", "managed_memory": "Y"}
@@ -209,7 +212,7 @@ def test_a_driver_outside_of_the_table_is_checked(
     checked = tmp_path / "parameters" / "driver_checked"
     checked.write_text("")
     monkeypatch.setattr(paths, "DRIVER_MODULE", str(tmp_path))
-    monkeypatch.setattr(apply, "assure_unknown", lambda _dev: Outcome("999.1", known, "595.45.04", ()))
+    monkeypatch.setattr(apply, "assure_unknown", lambda _dev, _rows: Outcome("999.1", known, "595.45.04", ()))
     assert give("") == 0
     assert checked.read_text() == told
 
@@ -220,9 +223,80 @@ def test_a_driver_that_fails_its_check(
     """The command fails with the check's own line, and the module is told nothing."""
     monkeypatch.setattr(paths, "DRIVER_MODULE", str(tmp_path))
 
-    def fail(_dev: str) -> Outcome:
+    def fail(_dev: str, _rows: str) -> Outcome:
         raise CheckError("has not the layouts")
 
     monkeypatch.setattr(apply, "assure_unknown", fail)
     assert give("") == 1
     assert not (tmp_path / "parameters" / "driver_checked").exists()
+
+
+@pytest.fixture
+def row(module: PlainTree, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
+    """Return the line for a driver that is loaded, of a signed file."""
+    (tmp_path / "version").write_text("999.01\n")
+    monkeypatch.setattr(paths, "DRIVER_MODULE", str(tmp_path))
+    signer = Signer(tmp_path)
+    signer.give({"version": "999.01", "base": "595.45.04"})
+    monkeypatch.setattr(apply, "read", lambda: files.read(tmp_path))
+    monkeypatch.setattr(apply, "ROW_S", 0.2)
+    return files.read(tmp_path).text()
+
+
+def expect_check(monkeypatch: pytest.MonkeyPatch, expected: str) -> None:
+    """Expect that the driver is checked with these rows."""
+
+    def check(_dev: str, rows: str) -> Outcome:
+        assert rows == expected
+        return Outcome("999.01", bool(rows), "595.45.04", ())
+
+    monkeypatch.setattr(apply, "assure_unknown", check)
+
+
+def test_a_row_for_the_driver(
+    row: str, module: PlainTree, give: Give, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The module gets the line, and where it counts nothing is checked or said."""
+    expect_check(monkeypatch, row)
+    (module.path / "engine").write_text("cgpu_km 0.1.0 driver=row\n")
+    assert give("") == 0
+    assert (tmp_path / "parameters" / "driver_row").read_text() == f"{row}\n"
+    assert not (tmp_path / "parameters" / "driver_checked").exists()
+
+
+@pytest.mark.parametrize("takes", [True, False])
+def test_a_row_that_does_not_count(
+    row: str,
+    module: PlainTree,
+    give: Give,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+    takes: bool,
+) -> None:
+    """Where the module keeps the layouts of an older version, the driver is checked by these."""
+    expect_check(monkeypatch, "")
+    parameters = Path(paths.PARAMETERS)
+    (module.path / "engine").write_text("cgpu_km 0.1.0 driver=provisional\n")
+    if not takes:
+        (parameters / "driver_row").mkdir()
+    assert give("") == 0
+    assert (parameters / "driver_checked").read_text() == "999.01"
+    said = capsys.readouterr().err
+    assert ("driver_row: Is a directory: stop the containers with slices" in said) is not takes
+
+
+def test_a_bad_file_of_rows(
+    row: str,
+    module: PlainTree,
+    give: Give,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    """It is named, and the module is given no row; the command goes on as without the file."""
+    (tmp_path / "drivers.d" / "row.json").write_text("{}")
+    expect_check(monkeypatch, "")
+    (module.path / "engine").write_text("cgpu_km 0.1.0 driver=provisional\n")
+    assert give("") == 0
+    assert (tmp_path / "parameters" / "driver_row").read_text() == "\n"
+    assert "row.json: none of 1 keys has signed it" in capsys.readouterr().err

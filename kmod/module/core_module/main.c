@@ -4,6 +4,15 @@
 
 #include "core_module/cards.h"
 
+/* A row is chosen anew while containers run only by the same text, which has the same numbers. */
+static struct nv_abi row_layouts;
+
+static const struct nv_abi *choose_layouts(
+	const char *version, const char *rows, int nearest, enum cgpu_abi_source *source)
+{
+	return cgpu_abi_choose(version, rows, nearest, &row_layouts, source);
+}
+
 static struct cgpu_km_core this_core = {
 	.owner = THIS_MODULE,
 	.interface = CGPU_KM_INTERFACE,
@@ -13,8 +22,7 @@ static struct cgpu_km_core this_core = {
 	.state_version = cgpu_state_version,
 	.state_init = cgpu_state_init,
 	.state_convert = cgpu_state_convert,
-	.abi_find = cgpu_abi_find,
-	.abi_nearest = cgpu_abi_nearest,
+	.abi_choose = choose_layouts,
 	.settings_apply = cgpu_settings_apply,
 
 	.gpu_add = cgpu_gpu_add,

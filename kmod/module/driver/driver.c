@@ -79,16 +79,20 @@ static void driver_add_cards(void)
 	km_engine_put(engine);
 }
 
-static void driver_start_cards(struct work_struct *work)
+static void driver_ask_cards(void)
 {
-	struct module *held;
+	struct module *held = km_loaded.driver;
 
-	mutex_lock(&km_control_lock);
-	held = km_loaded.driver;
 	if (held && held->state == MODULE_STATE_LIVE && try_module_get(held)) {
 		driver_add_cards();
 		module_put(held);
 	}
+}
+
+static void driver_start_cards(struct work_struct *work)
+{
+	mutex_lock(&km_control_lock);
+	driver_ask_cards();
 	mutex_unlock(&km_control_lock);
 }
 /* In a thread of its own: the loader holds locks of the kernel's, and its cards take seconds to start. */
@@ -103,6 +107,32 @@ void km_driver_settle(void)
 {
 	flush_work(&driver_cards_work);
 }
+
+static void driver_take_row(struct work_struct *work)
+{
+	mutex_lock(&km_control_lock);
+	/* Containers keep their layouts, and what a card needs by itself cannot be measured beside them. */
+	if (!km_identity_any())
+		driver_ask_cards();
+	mutex_unlock(&km_control_lock);
+}
+static DECLARE_WORK(driver_row_work, driver_take_row);
+
+/* The cards are asked by the row in a thread of its own, too: as settings.c says, no writer waits for the control lock. */
+static int row_set(const char *text, const struct kernel_param *kp)
+{
+	int changed = km_loaded_set_row(text);
+
+	if (changed > 0 && km_driver_attached())
+		schedule_work(&driver_row_work);
+	return min(changed, 0);
+}
+
+static const struct kernel_param_ops row_ops = { .set = row_set };
+module_param_cb(driver_row, &row_ops, NULL, 0200);
+MODULE_PARM_DESC(driver_row,
+	"layouts of a driver outside of the table, by a signed file: cgpu-config-apply writes them where no container "
+	"is registered");
 
 static int driver_attach(void)
 {
@@ -272,6 +302,7 @@ void km_driver_exit(void)
 {
 	unregister_module_notifier(&driver_notifier);
 	cancel_work_sync(&driver_cards_work);
+	cancel_work_sync(&driver_row_work);
 	km_uvm_detach();
 	driver_detach();
 	km_probe_detach(&km_probe_open);

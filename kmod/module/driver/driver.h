@@ -21,10 +21,13 @@ struct km_loaded {
 	struct module *driver; /* with its probes in place; set by km_loaded_set() */
 	struct module *unfit, *uvm_unfit; /* loaded, and not enforced upon: nobody may be sliced meanwhile */
 	char version[CGPU_KM_VERSION_BYTES];
-	bool provisional; /* not in the table: its layouts are those of the newest older version */
+	enum cgpu_abi_source source; /* whose layouts it has */
 };
 extern struct km_loaded km_loaded;
 void km_loaded_set(struct module *module);
+/* Choose layouts by this row from now on. Returns whether it is another one; -EBUSY: containers keep theirs; -EINVAL: it is too
+ * long. */
+int km_loaded_set_row(const char *row);
 /* -EPROTO, and why: a driver is loaded that cannot be enforced upon, so nobody may be registered. Under the control
  * lock. */
 int km_driver_check(char *why, size_t bytes);

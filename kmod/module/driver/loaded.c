@@ -7,11 +7,12 @@
 #include "identity/identity.h"
 
 struct km_loaded km_loaded;
-/* Protects the driver, its version and the checked one for readers that must not wait for the control lock: cards are
+/* Protects the driver, its version, the checked one and the row for readers that must not wait for the control lock: cards are
  * started under that. */
 static DEFINE_SPINLOCK(driver_lock);
 static bool driver_bypassed;
 static char driver_checked[CGPU_KM_VERSION_BYTES];
+static char driver_row[PAGE_SIZE];
 
 static int checked_set(const char *text, const struct kernel_param *kp)
 {
@@ -48,6 +49,22 @@ static bool is_checked(void)
 	return same;
 }
 
+int km_loaded_set_row(const char *row)
+{
+	int changed;
+
+	if (strlen(row) >= sizeof(driver_row))
+		return -EINVAL;
+	spin_lock(&driver_lock);
+	changed = strcmp(driver_row, row) != 0;
+	if (changed && km_identity_any())
+		changed = -EBUSY;
+	else
+		strscpy(driver_row, row, sizeof(driver_row));
+	spin_unlock(&driver_lock);
+	return changed;
+}
+
 void km_loaded_set(struct module *module)
 {
 	spin_lock(&driver_lock);
@@ -61,7 +78,7 @@ void km_loaded_set(struct module *module)
 int km_driver_check(char *why, size_t bytes)
 {
 	lockdep_assert_held(&km_control_lock);
-	if (km_loaded.driver && km_loaded.provisional && !is_checked()) {
+	if (km_loaded.driver && km_loaded.source == CGPU_ABI_NEAREST && !is_checked()) {
 		snprintf(why, bytes,
 			"NVIDIA driver %s is not in the table, and its check has not passed: cgpu-config-apply",
 			km_loaded.version);
@@ -99,22 +116,22 @@ struct module *km_driver_hold(char *own_version)
 
 int km_driver_layouts(struct km_engine *engine)
 {
+	enum cgpu_abi_source source;
 	const struct nv_abi *abi;
 
 	lockdep_assert_held(&km_control_lock);
 	if (!km_loaded.driver)
 		return 0;
-	abi = engine->logic->abi_find(km_loaded.version);
-	km_loaded.provisional = !abi;
-	if (!abi && km_allow_unknown_driver)
-		abi = engine->logic->abi_nearest(km_loaded.version);
-	if (abi && km_loaded.provisional && km_enforce && km_identity_any() && !is_checked()) {
+	spin_lock(&driver_lock);
+	abi = engine->logic->abi_choose(km_loaded.version, driver_row, km_allow_unknown_driver, &source);
+	spin_unlock(&driver_lock);
+	if (abi && source == CGPU_ABI_NEAREST && km_enforce && km_identity_any() && !is_checked()) {
 		pr_err("driver %s: is not in the table, and its check has not passed\n", km_loaded.version);
 		return -EPROTO;
 	}
 	if (abi) {
 		engine->core.abi = abi;
-		engine->core.provisional = km_loaded.provisional;
+		engine->core.abi_source = km_loaded.source = source;
 		return 0;
 	}
 	pr_err("driver %s: unknown version; expected one from 515.43.04 on; without allow_unknown_driver one of the table "

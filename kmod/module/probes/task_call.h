@@ -6,7 +6,7 @@
 #include "identity/identity.h"
 #include "probes/probe.h"
 
-#define KM_UNDO_BYTES 64u
+#define KM_UNDO_BYTES 192u
 
 struct km_task_call {
 	struct km_task_call_node *node;

@@ -3,11 +3,14 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
+from cgpu.kmod.abi.generate import DATA
+from cgpu.kmod.abi.rows.row import line_of
 from tests.module.symbols import required
 from tests.vm.harness.machine import Machine
 from tests.vm.harness.node import (
@@ -27,6 +30,8 @@ from tests.vm.harness.slices import GIB, Slice, clear, create, slice_of
 pytestmark = pytest.mark.fake_driver("other versions of the driver")
 
 UNKNOWN = "999.99"
+NOT_CHECKED = f"NVIDIA driver {UNKNOWN} is not in the table, and its check has not passed"
+ROW = "/sys/module/cgpu_km/parameters/driver_row"
 # Each lacks a function without which a limit has a hole; tests/module/test_symbols.py has the list complete.
 LACKING = required()
 BESIDE = ["expect=0x51", "alloc=2G", "alloc=1G", "info"]
@@ -47,6 +52,23 @@ def try_driver(machine: Machine, version: str = DRIVER_VERSION, without: str = "
 
 def gpus(machine: Machine) -> list[str]:
     return [name for name in machine.shell("ls /proc/cgpu_km").stdout.split() if name.isdigit()]
+
+
+def refusal(machine: Machine) -> str:
+    """Return why the driver lets no container begin."""
+    line = f"exec 3<>/proc/cgpu_km/inst_ctl; echo create id=x pid=1 gpu=0:{GIB} >&3 || cat <&3"
+    return machine.shell(line).stdout
+
+
+def await_engine(machine: Machine, word: str) -> None:
+    test = f"grep -q {word} /proc/cgpu_km/engine"
+    machine.shell(f"for _ in $(seq 99); do {test} && exit; sleep 0.1; done; false")
+
+
+def give_row(machine: Machine, line: str, *, check: bool = True) -> Finished:
+    """Write a row at once, as cgpu-config-apply does."""
+    machine.write_file("/tmp/row", f"{line}\n")
+    return machine.shell(f"dd if=/tmp/row of={ROW} bs=4096", check=check)
 
 
 def limited(tenant: Slice) -> bool:
@@ -117,17 +139,35 @@ def test_no_driver_without_limits_comes_while_containers_run(engine: Machine) ->
 def test_provisional_version(bare: Machine) -> None:
     """A version that is not in the table serves containers once its check has passed, and limits hold."""
     load_driver(bare, version=UNKNOWN)
-    refused, done = create(bare, "early")
-    refused.end()
-    assert f"NVIDIA driver {UNKNOWN} is not in the table, and its check has not passed" in done.text
+    assert refusal(bare).startswith(NOT_CHECKED)
     pass_check(bare, UNKNOWN)
     assert limited(slice_of(bare, "tenant"))
     assert "driver=provisional" in bare.shell("cat /proc/cgpu_km/engine").stdout
     clear(bare)
     pass_check(bare, "999.98")
-    refused, done = create(bare, "late")
-    refused.end()
-    assert done.returncode != 0
+    assert refusal(bare).startswith(NOT_CHECKED)
+    unload_driver(bare)
+
+
+@pytest.mark.enforcement
+def test_version_by_a_row(bare: Machine) -> None:
+    """A version of a signed file serves containers without a check; while one is there no row changes."""
+    load_driver(bare, version=UNKNOWN)
+    row = json.dumps({"version": UNKNOWN, "base": "615.71.09"}).encode()
+    _, line = line_of(row, json.loads(DATA.read_text()))
+    give_row(bare, line)
+    await_engine(bare, "driver=row")
+    assert limited(slice_of(bare, "tenant"))
+    assert give_row(bare, "", check=False).returncode != 0
+    give_row(bare, line)
+    assert "driver=row" in bare.shell("cat /proc/cgpu_km/engine").stdout
+    clear(bare)
+    for wrong in (line + " 0", line.replace(UNKNOWN, "999.98"), "no row"):
+        give_row(bare, wrong)
+        await_engine(bare, "driver=provisional")
+        assert refusal(bare).startswith(NOT_CHECKED)
+        give_row(bare, line)
+        await_engine(bare, "driver=row")
     unload_driver(bare)
 
 
