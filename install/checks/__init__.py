@@ -17,6 +17,7 @@ def preflight(node: Node, desired: DesiredState) -> list[Finding]:
     found += [
         *software.one_engine(node, desired.engine),
         *driver.version(node, allow_unknown=desired.allow_unknown_driver),
+        *driver.rows(node),
         *driver.managed(node),
         *driver.firmware(node),
         *driver.mig(node),

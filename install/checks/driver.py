@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+from cgpu import paths
 from cgpu.install.checks.finding import Finding, ok, problem, skipped, warning
 from cgpu.install.node.machine import Node
 from cgpu.runtime_config.programs import numbers
@@ -20,8 +21,10 @@ def version(node: Node, *, allow_unknown: bool = False) -> list[Finding]:
             )
         fix = "install NVIDIA's driver; to try without a GPU: cgpud --simulate T4"
         return warning("driver", "NVIDIA's driver is not there", fix)
-    if driver.known:
-        return ok("driver", f"NVIDIA {driver.loaded}, {driver.kind}")
+    row = None if node.ours.provisional else driver.rows.of(driver.loaded)
+    if driver.known or row:
+        by = f", by {row.file}" if row else ""
+        return ok("driver", f"NVIDIA {driver.loaded}, {driver.kind}{by}")
     if numbers(driver.loaded)[:1] < (FIRST,):
         return problem(
             "driver",
@@ -40,6 +43,20 @@ def version(node: Node, *, allow_unknown: bool = False) -> list[Finding]:
         "install a version of the table or a newer OpenCGPU; or run cgpu check-driver, then: "
         "cgpu config set allow_unknown_driver true --apply",
     )
+
+
+def rows(node: Node) -> list[Finding]:
+    """Whether the signed files with further versions count."""
+    found = [
+        one
+        for line in node.driver.rows.problems
+        for one in warning("driver-rows", f"{line}; its version is served as without it", "man cgpu-doctor")
+    ]
+    row = node.driver.rows.of(node.driver.loaded)
+    if row and node.ours.provisional:
+        fix = f"stop the containers with slices, then: {paths.config_command('restart')}"
+        found += warning("driver-rows", f"{row.file}: is not in force: containers keep their layouts", fix)
+    return found or ok("driver-rows", f"{len(node.driver.rows.rows)} versions by signed files")
 
 
 def managed(node: Node) -> list[Finding]:

@@ -196,9 +196,13 @@ def _driver(now: NodeReport) -> str:
     driver = now.node.driver
     if driver.loaded is None:
         return "installed, not loaded" if driver.installed else "none"
+    row = driver.rows.of(driver.loaded)
     known = "" if driver.known else ", not in the table"
-    served = ": served provisionally, by older layouts" if now.node.ours.provisional else ""
-    return f"NVIDIA {driver.loaded}, {driver.kind}{known}{served}"
+    if now.node.ours.provisional:
+        known += ": served provisionally, by older layouts"
+    elif now.node.ours.by_row:
+        known += f": served by {row.file if row else 'a file that is no longer there'}"
+    return f"NVIDIA {driver.loaded}, {driver.kind}{known}"
 
 
 def _card(card: Card) -> Iterator[str]:

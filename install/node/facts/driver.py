@@ -6,12 +6,14 @@ from __future__ import annotations
 import json
 import re
 import stat
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import cache
 from pathlib import Path
 
 import cgpu
 from cgpu.install.node.facts import files, programs
+from cgpu.kmod.abi.rows.files import NODE, Rows, read
+from cgpu.node_files import below
 
 TABLE = Path(cgpu.__file__).resolve().parent / "kmod" / "abi" / "nvidia.json"
 DRIVER = "/proc/driver/nvidia"
@@ -51,6 +53,8 @@ class Driver:
     uvm: bool
     """Whether its part for managed memory is loaded."""
     cards: tuple[Card, ...]
+    rows: Rows = field(default_factory=Rows)
+    """Further versions, by signed files of the node."""
 
 
 def gather(root: Path, release: str | None) -> Driver:
@@ -66,6 +70,7 @@ def gather(root: Path, release: str | None) -> Driver:
         installed=is_installed(listed or ""),
         uvm="nvidia-uvm" in (files.text(root, "/proc/devices") or "").split(),
         cards=cards,
+        rows=read(below(root, NODE)),
     )
 
 

@@ -35,7 +35,9 @@ class Ours:
     enforces: bool
     counts_pages: bool
     provisional: bool
-    """Whether it serves a driver that is not in its table."""
+    """Whether it serves a driver by the layouts of an older one."""
+    by_row: bool
+    """Whether it serves a driver by a signed file of the node."""
     tree: str
     problem: str | None
     module_loaded: bool
@@ -59,6 +61,7 @@ def gather(root: Path, running: tuple[Process, ...]) -> Ours:
         enforces="enforce=off" not in words,
         counts_pages="pages=counted" in words,
         provisional="driver=provisional" in words,
+        by_row="driver=row" in words,
         tree=tree,
         problem=problem,
         module_loaded=files.exists(root, "/sys/module/cgpu_km") or tree == paths.TREE_MODULE,

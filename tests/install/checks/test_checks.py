@@ -31,6 +31,7 @@ from cgpu.install.node.facts.settings import Entry
 from cgpu.install.node.report import NodeReport
 from cgpu.install.node.snapshot import Card, Slice, Snapshot
 from cgpu.install.places import PUBLISHER, PUBLISHER_STARTS
+from cgpu.kmod.abi.rows.files import Row, Rows
 from cgpu.runtime_config.oci_runtime.lowlevel import LAUNCHER, LOW_LEVEL
 from tests.exporter.trees import gpu_line
 from tests.install.machine import RELEASE, card, node, node_report, sound, tool, write
@@ -116,6 +117,20 @@ def test_one_thing_wrong(
     found = preflight(node(tmp_path, **changed), desired)
     assert (name, expected) in faults(found)
     assert all(one.fix for one in found if one.verdict in ("warning", "problem"))
+
+
+def test_a_driver_by_a_signed_file(tmp_path: Path) -> None:
+    """It is well where the engine serves it by the file; wrong files are warnings, each with its line."""
+    rows = Rows((Row("999.01", "/etc/cgpu/drivers.d/a.json", "999.01"),), ("b.json: mode", "c.json: key"))
+    unknown = {"loaded": "999.01", "known": False, "rows": rows}
+    found = preflight(node(tmp_path, driver=unknown), DAEMON)
+    (one,) = (one for one in found if one.name == "driver")
+    assert (one.verdict, one.text) == ("ok", "NVIDIA 999.01, open, by /etc/cgpu/drivers.d/a.json")
+    assert faults(found) == {("driver-rows", "warning")}
+    assert [one.text.partition(";")[0] for one in found if one.name == "driver-rows"] == [*rows.problems]
+    found = preflight(node(tmp_path, driver=unknown, ours={"provisional": True}), DAEMON)
+    assert faults(found) == {("driver", "warning"), ("driver-rows", "warning")}
+    assert any("a.json: is not in force" in one.text for one in found)
 
 
 def test_fixes_on_rhel(tmp_path: Path) -> None:

@@ -23,6 +23,7 @@ from cgpu.install.node.report import NodeReport
 from cgpu.install.node.snapshot import Card, Slice, Snapshot
 from cgpu.install.places import PUBLISHER, PUBLISHER_STARTS
 from cgpu.install.runner import Done
+from cgpu.kmod.abi.rows.files import Row, Rows
 from tests.exporter.trees import gpu_line, slice_line
 from tests.install.machine import node, node_report, write
 
@@ -82,6 +83,25 @@ def sound(monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setattr(runtime, name, lambda: [Finding("x", "ok", "well")])
     monkeypatch.setattr(engine, "listener", lambda _: [Finding("x", "ok", "well")])
     monkeypatch.setattr(status, "_configured", list)
+
+
+@pytest.mark.parametrize(
+    ("words", "rows", "line"),
+    [
+        ("row", (Row("999.01", "/etc/a.json", ""),), "not in the table: served by /etc/a.json"),
+        ("row", (), "not in the table: served by a file that is no longer there"),
+        ("provisional", (), "not in the table: served provisionally, by older layouts"),
+    ],
+)
+def test_a_driver_outside_of_the_table(
+    tmp_path: Path, sound: None, words: str, rows: tuple[Row, ...], line: str
+) -> None:
+    """The line of the driver says by what it is served."""
+    now = node_report(tmp_path)
+    driver = replace(now.node.driver, loaded="999.01", known=False, rows=Rows(rows))
+    ours = replace(now.node.ours, by_row=words == "row", provisional=words == "provisional")
+    now = replace(now, node=replace(now.node, driver=driver, ours=ours), status=None)
+    assert f"driver    NVIDIA 999.01, open, {line}\n" in status.as_text(now, status.judge(now))
 
 
 def test_a_refused_configuration(tmp_path: Path, sound: None) -> None:
