@@ -56,7 +56,7 @@ int km_loaded_set_row(const char *row)
 	if (strlen(row) >= sizeof(driver_row))
 		return -EINVAL;
 	spin_lock(&driver_lock);
-	changed = strcmp(driver_row, row) != 0;
+	changed = !sysfs_streq(driver_row, row);
 	if (changed && km_identity_any())
 		changed = -EBUSY;
 	else

@@ -142,6 +142,7 @@ def test_provisional_version(bare: Machine) -> None:
     assert refusal(bare).startswith(NOT_CHECKED)
     pass_check(bare, UNKNOWN)
     assert limited(slice_of(bare, "tenant"))
+    give_row(bare, "")  # as before: no change
     assert "driver=provisional" in bare.shell("cat /proc/cgpu_km/engine").stdout
     clear(bare)
     pass_check(bare, "999.98")
