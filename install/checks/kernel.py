@@ -115,11 +115,6 @@ def probes(node: Node) -> list[Finding]:
         return problem("kernel-probes", "kernel.ftrace_enabled is 0: the module is not loaded so", fix)
     if kernel.lockdown == "confidentiality":
         return problem("kernel-probes", "kernel lockdown is confidentiality: kprobes are refused", BY_DAEMON)
-    if kernel.tracks_branches:
-        fix = f"boot with ibt=off, or {BY_DAEMON}"
-        return problem(
-            "kernel-probes", "the kernel tracks indirect branches: the module is not loaded so", fix
-        )
     return ok("kernel-probes", "kprobes and ftrace are on")
 
 

@@ -15,24 +15,18 @@
 #error "cgpu_km needs Linux 6.1 or newer: struct cgroup has the pointers to its ancestors since then"
 #endif
 
-/* 5.7: kallsyms_lookup_name() is no longer exported. A probe finds any symbol, so one finds this. */
-typedef unsigned long (*km_lookup_fn)(const char *name);
-
-static inline km_lookup_fn km_find_lookup(void)
+/* 5.7: kallsyms_lookup_name() is no longer exported. A probe finds any symbol, so one finds this; behind its ENDBR64, if it has one,
+ * which a direct call may leave out. */
+static inline unsigned long km_find_lookup(void)
 {
 	struct kprobe probe = { .symbol_name = "kallsyms_lookup_name" };
 	unsigned long address;
 
 	if (register_kprobe(&probe))
-		return NULL;
+		return 0;
 	address = (unsigned long)probe.addr;
 	unregister_kprobe(&probe);
-#ifdef CONFIG_X86_KERNEL_IBT
-	/* 5.18: a probe sits behind the ENDBR64 of the function; a call must go to it. */
-	if (*(const u32 *)(address - 4) == 0xfa1e0ff3)
-		address -= 4;
-#endif
-	return (km_lookup_fn)address;
+	return address;
 }
 
 /* Wait until no task is inside of a function of ours any more, also where it may have been preempted there. */

@@ -9,8 +9,10 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parents[2]
 SOURCES = ROOT / "kmod" / "module"
 PROBE = re.compile(r"struct km_probe (\w+) = \{(.*?)\};", re.DOTALL)
-# KM_PROBE(name, module, function, replacement, wants, further fields)
-ROW = re.compile(r'^KM_PROBE\((\w+), (NULL|"\w+"), "(\w+)", \w+, \w+(.*?)\);', re.DOTALL | re.MULTILINE)
+# KM_PROBE(name, or KM_PROBE_AROUND(name, module, function, replacement, wants, further fields)
+ROW = re.compile(
+    r'^KM_PROBE(?:_AROUND)?\(\s*(\w+), (NULL|"\w+"), "(\w+)", \w+, \w+(.*?)\);', re.DOTALL | re.MULTILINE
+)
 FIELD = re.compile(r"\.(\w+) = ([^,]+),")
 CHOSEN = re.compile(r'\.symbol = old \? "(\w+)" : "(\w+)"')
 

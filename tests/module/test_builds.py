@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from tests.vm.harness.kernels import Kernel
-from tests.vm.harness.node import ENGINES, make
+from tests.vm.harness.node import ENGINES, LINES, make
 from tests.vm.harness.store import ROOT
 
 SOURCES = Path("/usr/src")
@@ -26,7 +26,7 @@ def built(release: str) -> Path:
     """Build both modules for a kernel; return the folder with them."""
     installed = Path("/lib/modules") / release / "build"
     sources = installed if installed.exists() else SOURCES / f"linux-headers-{release}"
-    return make(ROOT / "kmod" / "module", ENGINES / release, f"KDIR={sources}")
+    return make(ROOT / "kmod" / "module", ENGINES / release, f"KDIR={sources}", LINES)
 
 
 @pytest.mark.parametrize("release", releases())

@@ -19,7 +19,6 @@ OWNER_KEYS = "MokListRT"  # a long list goes on in variables with a number behin
 # Places of dkms and of Debian's shim-signed for the key that dkms signs with.
 SIGNING_KEYS = ("/var/lib/dkms/mok.pub", "/var/lib/shim-signed/mok/MOK.der")
 OPTION = re.compile(r"^(CONFIG_\w+)=[ym]$", re.MULTILINE)
-FLAGS = re.compile(r"^flags\s*:(.*)$", re.MULTILINE)  # of the first processor
 CONFIG_MAX = 1 << 22
 SYSCTL = "/proc/sys/kernel"
 
@@ -45,8 +44,6 @@ class Kernel:
     """Whether the firmware's list of owner keys has it."""
     ftrace: bool | None
     kprobes: bool | None
-    tracks_branches: bool
-    """Whether a call by a pointer may only arrive where the kernel has marked it (IBT)."""
     seccomp_notify: bool
     fuse: bool
     ptrace_scope: int | None
@@ -73,7 +70,6 @@ def gather(root: Path) -> Kernel:
         key_enrolled=_is_enrolled(root, key),
         ftrace=_switch(root, f"{SYSCTL}/ftrace_enabled"),
         kprobes=_switch(root, "/sys/kernel/debug/kprobes/enabled"),
-        tracks_branches=_tracks_branches(root, options),
         seccomp_notify="user_notif" in (files.line(root, f"{SYSCTL}/seccomp/actions_avail") or "").split(),
         fuse=below(root, "/dev/fuse").exists(),
         ptrace_scope=_number(files.line(root, f"{SYSCTL}/yama/ptrace_scope")),
@@ -103,14 +99,6 @@ def _headers(root: Path, release: str | None) -> Path | None:
     folder = files.follow(root, f"/lib/modules/{release}/build")
     complete = all((folder / part).is_file() for part in ("Makefile", "include/generated/autoconf.h"))
     return Path(f"/lib/modules/{release}/build") if complete else None
-
-
-def _tracks_branches(root: Path, options: frozenset[str] | None) -> bool:
-    if options is not None and "CONFIG_X86_KERNEL_IBT" not in options:
-        return False
-    # The flag is not there after a boot with ibt=off.
-    flags = FLAGS.search(files.text(root, "/proc/cpuinfo", CONFIG_MAX) or "")
-    return flags is not None and "ibt" in flags[1].split()
 
 
 def _options(root: Path, release: str | None) -> frozenset[str] | None:

@@ -44,7 +44,7 @@ static struct km_probe *const driver_probes[] = {
 	&km_probe_rm_ioctl,
 };
 
-static void driver_detach(void)
+static void detach_driver(void)
 {
 	km_probes_detach(driver_probes, ARRAY_SIZE(driver_probes));
 	km_pages_detach();
@@ -53,7 +53,7 @@ static void driver_detach(void)
 /* The loaded driver cannot be enforced upon. */
 static void driver_give_up(void)
 {
-	driver_detach();
+	detach_driver();
 	km_loaded.unfit = km_loaded.driver;
 	km_loaded_set(NULL);
 }
@@ -134,7 +134,7 @@ MODULE_PARM_DESC(driver_row,
 	"layouts of a driver outside of the table, by a signed file: cgpu-config-apply writes them where no container "
 	"is registered");
 
-static int driver_attach(void)
+static int attach_driver(void)
 {
 	const char *failed;
 	int err;
@@ -168,8 +168,9 @@ static int driver_came(struct module *module)
 
 	if (km_loaded.driver)
 		return 0;
+	km_rm_forget();
 	km_loaded_set(module);
-	err = driver_attach();
+	err = attach_driver();
 	if (err == 0)
 		err = driver_check_version();
 	if (err == 0)
@@ -185,9 +186,8 @@ static int driver_came(struct module *module)
 
 static void driver_went(void)
 {
-	driver_detach();
+	detach_driver();
 	km_loaded_set(NULL);
-	km_rm_forget();
 	km_driver_trust();
 }
 
@@ -258,17 +258,20 @@ static int driver_notified(struct notifier_block *block, unsigned long event, vo
 
 static struct notifier_block driver_notifier = { .notifier_call = driver_notified };
 
+KM_EXTERNAL(find_module, struct module *(const char *));
+
 /* Find modules that were loaded before this one. A module that is loading now reaches the notifier. */
-static __nocfi void driver_find_loaded(void)
+static void driver_find_loaded(void)
 {
-	struct module *(*find_module)(const char *) = (void *)km_symbol(NULL, "find_module");
+	unsigned long find_module = km_symbol(NULL, "find_module");
 	struct module *found[2] = { NULL, NULL };
 	static const char *const names[2] = { "nvidia", "nvidia_uvm" };
 	u32 i;
 
+	km_set_external(find_module, find_module);
 	for (i = 0; find_module && i < 2; i++) {
 		preempt_disable();
-		found[i] = find_module(names[i]);
+		found[i] = km_call(find_module)(names[i]);
 		/* A module that is going away is passed over; one that is coming reaches the notifier. */
 		if (found[i] && !try_module_get(found[i]))
 			found[i] = NULL;
@@ -304,7 +307,7 @@ void km_driver_exit(void)
 	cancel_work_sync(&driver_cards_work);
 	cancel_work_sync(&driver_row_work);
 	km_uvm_detach();
-	driver_detach();
+	detach_driver();
 	km_probe_detach(&km_probe_open);
 	driver_forget();
 }

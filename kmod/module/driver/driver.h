@@ -51,7 +51,7 @@ void km_driver_trust(void);
 /* Begin to use the interface: for one thread at a time. The driver stays as long. -ENODEV: there is none. */
 const struct cgpu_km_rm *km_rm_begin(const struct km_engine *engine);
 void km_rm_end(const struct cgpu_km_rm *rm);
-/* Forget the interface: the driver is gone. */
+/* Forget where its functions are: another driver comes. */
 void km_rm_forget(void);
 
 /* --- gpus.c: its cards --- */

@@ -12,21 +12,25 @@
 struct rm_session {
 	struct cgpu_km_rm rm;
 	struct module *driver;
-	int (*alloc_stack)(void **stack);
-	void (*free_stack)(void *stack);
-	u32 (*enumerate_gpus)(void *records);
-	int (*open_gpu)(u32 gpu_id, void *stack, u8 reset_aware);
-	void (*close_gpu)(u32 gpu_id, void *stack, u8 reset_aware);
-	void (*op)(void *stack, void *message);
 	void *stack;
 };
 
-/* The address of nvidia_get_rm_ops(). Looked up once for each load of the driver, as a lookup takes milliseconds. */
-static unsigned long rm_get_ops;
+KM_EXTERNAL(rm_get_ops, u32(void *ops));
+KM_EXTERNAL(rm_alloc_stack, int(void **stack));
+KM_EXTERNAL(rm_free_stack, void(void *stack));
+KM_EXTERNAL(rm_enumerate_gpus, u32(void *records));
+KM_EXTERNAL(rm_open_gpu, int(u32 gpu_id, void *stack, u8 reset_aware));
+KM_EXTERNAL(rm_close_gpu, void(u32 gpu_id, void *stack, u8 reset_aware));
+KM_EXTERNAL(rm_op, void(void *stack, void *message));
+KM_EXTERNAL(rm_adapter_state, void *(u32 domain, u8 bus, u8 slot));
+KM_EXTERNAL(rm_dev_minor, u32(void *state));
+
+/* Whether they have the addresses of the loaded driver. They get them once, as a lookup takes milliseconds. */
+static bool rm_found;
 
 void km_rm_forget(void)
 {
-	WRITE_ONCE(rm_get_ops, 0);
+	WRITE_ONCE(rm_found, false);
 }
 
 static const struct rm_session *session_of(const struct cgpu_km_rm *rm)
@@ -35,24 +39,24 @@ static const struct rm_session *session_of(const struct cgpu_km_rm *rm)
 }
 
 /* Up to driver 590, open_gpu and close_gpu have no third parameter and ignore the argument (nv-modeset-interface.h). */
-static __nocfi int rm_open_gpu(const struct cgpu_km_rm *rm, u32 gpu_id)
+static int rm_open_gpu(const struct cgpu_km_rm *rm, u32 gpu_id)
 {
-	return session_of(rm)->open_gpu(gpu_id, session_of(rm)->stack, 0);
+	return km_call(rm_open_gpu)(gpu_id, session_of(rm)->stack, 0);
 }
 
-static __nocfi void rm_close_gpu(const struct cgpu_km_rm *rm, u32 gpu_id)
+static void rm_close_gpu(const struct cgpu_km_rm *rm, u32 gpu_id)
 {
-	session_of(rm)->close_gpu(gpu_id, session_of(rm)->stack, 0);
+	km_call(rm_close_gpu)(gpu_id, session_of(rm)->stack, 0);
 }
 
-static __nocfi void rm_op(const struct cgpu_km_rm *rm, void *message)
+static void rm_op(const struct cgpu_km_rm *rm, void *message)
 {
-	session_of(rm)->op(session_of(rm)->stack, message);
+	km_call(rm_op)(session_of(rm)->stack, message);
 }
 
-static __nocfi u32 rm_list(const struct cgpu_km_rm *rm, u8 *records)
+static u32 rm_list(const struct cgpu_km_rm *rm, u8 *records)
 {
-	return session_of(rm)->enumerate_gpus(records);
+	return km_call(rm_enumerate_gpus)(records);
 }
 
 /*
@@ -60,19 +64,21 @@ static __nocfi u32 rm_list(const struct cgpu_km_rm *rm, u8 *records)
  * same in all public versions, 515.43.04 to 595.45.04). The card must be open, so that the driver does not free the
  * card's state meanwhile. The PCI function is left out: no two functions of a slot are two cards.
  */
-static __nocfi int rm_minor_at(u32 domain, u32 bus, u32 slot)
+static int rm_minor_at(u32 domain, u32 bus, u32 slot)
 {
-	void *(*get_state)(u32 domain, u8 bus, u8 slot) = (void *)km_symbol("nvidia", "nv_get_adapter_state");
-	u32 (*get_minor)(void *state) = (void *)km_symbol("nvidia", "nv_get_dev_minor");
+	unsigned long adapter_state = km_symbol("nvidia", "nv_get_adapter_state");
+	unsigned long dev_minor = km_symbol("nvidia", "nv_get_dev_minor");
 	void *state;
 	u32 minor;
 
-	if (!get_state || !get_minor)
+	if (!adapter_state || !dev_minor)
 		return -ENOENT;
-	state = get_state(domain, (u8)bus, (u8)slot);
+	km_set_external(rm_adapter_state, adapter_state);
+	km_set_external(rm_dev_minor, dev_minor);
+	state = km_call(rm_adapter_state)(domain, (u8)bus, (u8)slot);
 	if (!state)
 		return -ENODEV;
-	minor = get_minor(state);
+	minor = km_call(rm_dev_minor)(state);
 	return minor > NV_GPU_MINOR_MAX ? -EPROTO : (int)minor;
 }
 
@@ -92,39 +98,39 @@ static void *rm_function_at(const u8 *ops, u32 offset)
 	return function;
 }
 
-static __nocfi int rm_get_functions(struct rm_session *session, const struct nv_abi *abi, const char *version, u8 *ops)
+/* Set the functions' addresses. ops: a zeroed table for the driver to fill. */
+static int rm_set_functions(const struct nv_abi *abi, const char *version, u8 *ops)
 {
 	const struct nv_layout_nvidia_modeset_rm_ops_t *at = &abi->nvidia_modeset_rm_ops_t;
-	u32 (*get_rm_ops)(void *ops) = (void *)READ_ONCE(rm_get_ops);
+	unsigned long get_ops = km_symbol("nvidia", "nvidia_get_rm_ops");
 
-	if (!get_rm_ops) {
-		get_rm_ops = (void *)km_symbol("nvidia", "nvidia_get_rm_ops");
-		WRITE_ONCE(rm_get_ops, (unsigned long)get_rm_ops);
-	}
-	if (!get_rm_ops || at->bytes > OPS_BYTES)
+	if (!get_ops || at->bytes > OPS_BYTES)
 		return -ENOENT;
+	km_set_external(rm_get_ops, get_ops);
 	memcpy(ops + at->version_string, &version, sizeof(version));
-	if (get_rm_ops(ops) != NV_OK)
+	if (km_call(rm_get_ops)(ops) != NV_OK)
 		return -EPROTO;
-	session->alloc_stack = rm_function_at(ops, at->alloc_stack);
-	session->free_stack = rm_function_at(ops, at->free_stack);
-	session->enumerate_gpus = rm_function_at(ops, at->enumerate_gpus);
-	session->open_gpu = rm_function_at(ops, at->open_gpu);
-	session->close_gpu = rm_function_at(ops, at->close_gpu);
-	session->op = rm_function_at(ops, at->op);
-	return session->alloc_stack(&session->stack) ? -ENOMEM : 0;
+	km_set_external(rm_alloc_stack, rm_function_at(ops, at->alloc_stack));
+	km_set_external(rm_free_stack, rm_function_at(ops, at->free_stack));
+	km_set_external(rm_enumerate_gpus, rm_function_at(ops, at->enumerate_gpus));
+	km_set_external(rm_open_gpu, rm_function_at(ops, at->open_gpu));
+	km_set_external(rm_close_gpu, rm_function_at(ops, at->close_gpu));
+	km_set_external(rm_op, rm_function_at(ops, at->op));
+	WRITE_ONCE(rm_found, true);
+	return 0;
 }
 
 static int rm_start(struct rm_session *session, const struct nv_abi *abi, const char *version)
 {
 	u8 *ops = kzalloc(OPS_BYTES, GFP_KERNEL);
-	int err;
+	int err = -ENOMEM;
 
-	if (!ops)
-		return -ENOMEM;
 	session->rm = rm_interface;
-	err = rm_get_functions(session, abi, version, ops);
+	if (ops)
+		err = READ_ONCE(rm_found) ? 0 : rm_set_functions(abi, version, ops);
 	kfree(ops);
+	if (err == 0 && km_call(rm_alloc_stack)(&session->stack))
+		err = -ENOMEM;
 	return err;
 }
 
@@ -152,12 +158,12 @@ const struct cgpu_km_rm *km_rm_begin(const struct km_engine *engine)
 	return ERR_PTR(abi ? err : -ENODEV);
 }
 
-__nocfi void km_rm_end(const struct cgpu_km_rm *rm)
+void km_rm_end(const struct cgpu_km_rm *rm)
 {
 	struct rm_session *session = container_of(rm, struct rm_session, rm);
 	struct module *driver = session->driver;
 
-	session->free_stack(session->stack);
+	km_call(rm_free_stack)(session->stack);
 	kfree(session);
 	module_put(driver);
 }

@@ -59,16 +59,13 @@ static void end_all(u64 key)
 		mapping_end(mapping);
 }
 
-/* The probe lets the driver's function through, as no file maps the memory any more. */
-static __nocfi unsigned long end_host(const struct km_probe *probe, u64 memory, unsigned long a, unsigned long b,
-	unsigned long c, unsigned long d, unsigned long e)
-{
-	unsigned long (*original)(unsigned long, unsigned long, unsigned long, unsigned long, unsigned long) =
-		(void *)probe->original;
-	unsigned long result;
+KM_EXTERNAL(map_free, unsigned long(unsigned long, unsigned long, unsigned long, unsigned long, unsigned long));
+KM_EXTERNAL(map_user, unsigned long(unsigned long, unsigned long, unsigned long, unsigned long));
+KM_EXTERNAL(map_peer, unsigned long(unsigned long, unsigned long));
 
-	end_all(memory);
-	result = original(a, b, c, d, e);
+/* The result is what the driver's function returned: the probe lets it through, as no file maps the memory any more. */
+static unsigned long leave_with(unsigned long result)
+{
 	km_probe_leave();
 	return result;
 }
@@ -83,7 +80,8 @@ NOKPROBE_SYMBOL(free_wants);
 static unsigned long free_host(
 	unsigned long nv, unsigned long count, unsigned long contiguous, unsigned long cache, unsigned long memory)
 {
-	return end_host(&km_probe_map_free, memory, nv, count, contiguous, cache, memory);
+	end_all(memory);
+	return leave_with(km_call(map_free)(nv, count, contiguous, cache, memory));
 }
 
 static bool user_wants(struct pt_regs *regs)
@@ -95,7 +93,8 @@ NOKPROBE_SYMBOL(user_wants);
 /* nv_unregister_user_pages(): memory of a process */
 static unsigned long free_user(unsigned long nv, unsigned long count, unsigned long private, unsigned long memory)
 {
-	return end_host(&km_probe_map_user, *(const u64 *)memory, nv, count, private, memory, 0);
+	end_all(*(const u64 *)memory);
+	return leave_with(km_call(map_user)(nv, count, private, memory));
 }
 
 static bool peer_wants(struct pt_regs *regs)
@@ -107,7 +106,8 @@ NOKPROBE_SYMBOL(peer_wants);
 /* nv_unregister_peer_io_mem(): another device's */
 static unsigned long free_peer(unsigned long nv, unsigned long memory)
 {
-	return end_host(&km_probe_map_peer, memory, nv, memory, 0, 0, 0);
+	end_all(memory);
+	return leave_with(km_call(map_peer)(nv, memory));
 }
 
 /* --- The window: unmapped in a call that names the client; see also km_mappings_file_closing() --- */
@@ -145,15 +145,15 @@ static void end_window(const struct km_task_call *task_call, u64 address)
 		end_all(task_call->client);
 }
 
-static __nocfi void window_unmap(u64 address, unsigned long a, unsigned long b, unsigned long c, unsigned long d)
+KM_EXTERNAL(map_window, void(unsigned long, unsigned long, unsigned long, unsigned long));
+
+static void window_unmap(u64 address, unsigned long a, unsigned long b, unsigned long c, unsigned long d)
 {
-	void (*original)(unsigned long, unsigned long, unsigned long, unsigned long) =
-		(void *)km_probe_map_window.original;
 	struct km_task_call *task_call = km_task_call_current();
 
 	end_window(task_call, address);
 	WRITE_ONCE(task_call->unmaps, true);
-	original(a, b, c, d);
+	km_call(map_window)(a, b, c, d);
 	WRITE_ONCE(task_call->unmaps, false);
 	km_probe_leave();
 }
@@ -192,8 +192,10 @@ void km_mappings_clear(void)
 }
 
 /* The driver's proprietary part hides the newer one. */
-struct km_probe km_probe_map_window = { .module = "nvidia", .wants = window_wants, .optional = true };
+struct km_probe km_probe_map_window = {
+	.module = "nvidia", .wants = window_wants, .optional = true, KM_CALLS(map_window)
+};
 
-KM_PROBE(map_free, "nvidia", "nv_free_pages", free_host, free_wants);
-KM_PROBE(map_user, "nvidia", "nv_unregister_user_pages", free_user, user_wants);
-KM_PROBE(map_peer, "nvidia", "nv_unregister_peer_io_mem", free_peer, peer_wants);
+KM_PROBE_AROUND(map_free, "nvidia", "nv_free_pages", free_host, free_wants);
+KM_PROBE_AROUND(map_user, "nvidia", "nv_unregister_user_pages", free_user, user_wants);
+KM_PROBE_AROUND(map_peer, "nvidia", "nv_unregister_peer_io_mem", free_peer, peer_wants);

@@ -24,14 +24,15 @@ static bool ready_wants(struct pt_regs *regs)
 }
 NOKPROBE_SYMBOL(ready_wants);
 
+KM_EXTERNAL(map_ready, u32(void *, const u64 *, u32, void *, u64, u32));
+
 /* The driver looks the descriptor up by itself, and is given this file. */
-static __nocfi u32 ready_run(struct km_task_call *task_call, const struct ready_call *call, struct file *file)
+static u32 ready_run(struct km_task_call *task_call, const struct ready_call *call, struct file *file)
 {
-	u32 (*original)(void *, const u64 *, u32, void *, u64, u32) = (void *)km_probe_map_ready.original;
 	u32 status;
 
 	WRITE_ONCE(task_call->readied, file);
-	status = original(call->nv, call->access, call->prot, call->memory, call->page, call->fd);
+	status = km_call(map_ready)(call->nv, call->access, call->prot, call->memory, call->page, call->fd);
 	WRITE_ONCE(task_call->readied, NULL);
 	return status;
 }
@@ -161,4 +162,4 @@ void km_mapping_unmapped(const struct nv_abi *abi, const struct cgpu_call *call,
 	mapping_put(mapping);
 }
 
-KM_PROBE(map_ready, "nvidia", "nv_add_mapping_context_to_file", ready_mapping, ready_wants);
+KM_PROBE_AROUND(map_ready, "nvidia", "nv_add_mapping_context_to_file", ready_mapping, ready_wants);

@@ -2,7 +2,6 @@
 /* A file that was readied is mapped, by whomever, and what is mapped is used; until it is closed. */
 #include <linux/mm.h>
 #include <linux/slab.h>
-#include <linux/task_work.h>
 
 #include "mappings/mappings.h"
 
@@ -54,22 +53,15 @@ static bool mmap_wants(struct pt_regs *regs)
 }
 NOKPROBE_SYMBOL(mmap_wants);
 
-static __nocfi int mmap_run(struct file *file, struct vm_area_struct *vma)
-{
-	int (*original)(struct file *, struct vm_area_struct *) = (void *)km_probe_map.original;
-
-	return original(file, vma);
-}
+KM_EXTERNAL(map, int(struct file *, struct vm_area_struct *));
 
 /* The process's addresses can be found, and unmapped, only after this: until then the mapping does not end. */
-static __nocfi void mmap_await_place(struct placing *placing, struct mapping *mapping)
+static void mmap_await_place(struct placing *placing, struct mapping *mapping)
 {
-	int (*add)(struct task_struct *, struct callback_head *, enum task_work_notify_mode) = (void *)km_task_work_add;
-
 	km_probe_enter();
 	refcount_inc(&mapping->users);
 	init_task_work(&placing->work, note_placed);
-	if (add(current, &placing->work, TWA_RESUME))
+	if (km_call(task_work_add)(current, &placing->work, TWA_RESUME))
 		note_placed(&placing->work);
 }
 
@@ -89,7 +81,7 @@ static int mmap_judged(struct mapping *mapping, struct file *file, struct vm_are
 		placing->mapping = mapping;
 		placing->vma = vma;
 		mapping->placing = placing;
-		err = mmap_run(file, vma);
+		err = km_call(map)(file, vma);
 	}
 	work_end(mapping);
 	if (goes_on)
@@ -123,16 +115,17 @@ static bool fault_wants(struct pt_regs *regs)
 }
 NOKPROBE_SYMBOL(fault_wants);
 
+KM_EXTERNAL(map_fault, vm_fault_t(struct vm_fault *));
+
 /* nvidia_fault() */
-static __nocfi vm_fault_t handle_fault(struct vm_fault *fault)
+static vm_fault_t handle_fault(struct vm_fault *fault)
 {
-	vm_fault_t (*original)(struct vm_fault *) = (void *)km_probe_map_fault.original;
 	struct mapping *mapping = mapping_get(fault->vma->vm_file);
 	vm_fault_t result = VM_FAULT_SIGBUS;
 
 	if (mapping) {
 		if (work_begin(mapping))
-			result = original(fault);
+			result = km_call(map_fault)(fault);
 		work_end(mapping);
 		mapping_put(mapping);
 	}
@@ -146,17 +139,17 @@ static bool access_wants(struct pt_regs *regs)
 }
 NOKPROBE_SYMBOL(access_wants);
 
+KM_EXTERNAL(map_access, int(struct vm_area_struct *, unsigned long, void *, int, int));
+
 /* nvidia_vma_access(): a debugger reads or writes there. */
-static __nocfi int access_memory(struct vm_area_struct *vma, unsigned long address, void *buffer, int length, int write)
+static int access_memory(struct vm_area_struct *vma, unsigned long address, void *buffer, int length, int write)
 {
-	int (*original)(struct vm_area_struct *, unsigned long, void *, int, int) =
-		(void *)km_probe_map_access.original;
 	struct mapping *mapping = mapping_get(vma->vm_file);
 	int result = -EIO;
 
 	if (mapping) {
 		if (work_begin(mapping))
-			result = original(vma, address, buffer, length, write);
+			result = km_call(map_access)(vma, address, buffer, length, write);
 		work_end(mapping);
 		mapping_put(mapping);
 	}
@@ -172,10 +165,11 @@ static bool leave_wants(struct pt_regs *regs)
 }
 NOKPROBE_SYMBOL(leave_wants);
 
+KM_EXTERNAL(map_leave, void(struct vm_area_struct *));
+
 /* nvidia_vma_release() */
-static __nocfi void leave_place(struct vm_area_struct *vma)
+static void leave_place(struct vm_area_struct *vma)
 {
-	void (*original)(struct vm_area_struct *) = (void *)km_probe_map_leave.original;
 	struct mapping *mapping = mapping_get(vma->vm_file);
 
 	if (mapping) {
@@ -184,7 +178,7 @@ static __nocfi void leave_place(struct vm_area_struct *vma)
 			mapping->placing = NULL;
 		WRITE_ONCE(mapping->worker, current);
 	}
-	original(vma);
+	km_call(map_leave)(vma);
 	if (mapping) {
 		work_end(mapping);
 		mapping_put(mapping);
@@ -201,10 +195,11 @@ static bool close_wants(struct pt_regs *regs)
 }
 NOKPROBE_SYMBOL(close_wants);
 
+KM_EXTERNAL(opened_close, int(struct inode *, struct file *));
+
 /* nvidia_close() */
-static __nocfi int close_file(struct inode *inode, struct file *file)
+static int close_file(struct inode *inode, struct file *file)
 {
-	int (*original)(struct inode *, struct file *) = (void *)km_probe_opened_close.original;
 	struct mapping *mapping = mapping_get(file);
 	int err;
 
@@ -215,13 +210,13 @@ static __nocfi int close_file(struct inode *inode, struct file *file)
 		mapping_remove(mapping);
 		mapping_put(mapping);
 	}
-	err = original(inode, file);
+	err = km_call(opened_close)(inode, file);
 	km_probe_leave();
 	return err;
 }
 
-KM_PROBE(map, "nvidia", "nvidia_mmap", map_file, mmap_wants);
-KM_PROBE(map_fault, "nvidia", "nvidia_fault", handle_fault, fault_wants);
-KM_PROBE(map_leave, "nvidia", "nvidia_vma_release", leave_place, leave_wants);
-KM_PROBE(map_access, "nvidia", "nvidia_vma_access", access_memory, access_wants);
-KM_PROBE(opened_close, "nvidia", "nvidia_close", close_file, close_wants);
+KM_PROBE_AROUND(map, "nvidia", "nvidia_mmap", map_file, mmap_wants);
+KM_PROBE_AROUND(map_fault, "nvidia", "nvidia_fault", handle_fault, fault_wants);
+KM_PROBE_AROUND(map_leave, "nvidia", "nvidia_vma_release", leave_place, leave_wants);
+KM_PROBE_AROUND(map_access, "nvidia", "nvidia_vma_access", access_memory, access_wants);
+KM_PROBE_AROUND(opened_close, "nvidia", "nvidia_close", close_file, close_wants);

@@ -78,6 +78,13 @@ static bool card_is_minor(const struct cgpu_gpu_facts *facts, const struct card_
 	return facts->minor == key->minor;
 }
 
+KM_EXTERNAL(open, int(struct inode *, struct file *));
+
+static int run_node_open(struct inode *inode, struct file *file)
+{
+	return km_call(open)(inode, file);
+}
+
 /* chrdev_open(): a character device is opened, by whatever name. */
 static int node_open(struct inode *inode, struct file *file)
 {
@@ -90,13 +97,13 @@ static int node_open(struct inode *inode, struct file *file)
 		err = -EPERM;
 	if (err > 0)
 		gpu = card_opening(&key);
-	err = km_opened_file_open(&km_probe_open, err, &identity, inode, file);
+	err = km_opened_file_open(run_node_open, err, &identity, inode, file);
 	km_pages_opened(gpu);
 	km_probe_leave();
 	return err;
 }
 
-KM_PROBE(open, NULL, "chrdev_open", node_open, node_open_wants);
+KM_PROBE_AROUND(open, NULL, "chrdev_open", node_open, node_open_wants);
 
 /* --- Cards that are started without opening a node of theirs --- */
 
@@ -142,17 +149,18 @@ static bool card_may_use(const struct card_key *key, u32 *gpu)
 	return granted;
 }
 
+KM_EXTERNAL(dev_get, int(u32, void *, u8));
+
 /* nvidia_dev_get(), of two arguments up to 590. Its callers outside of containers, this module among them, pass. */
-static __nocfi int card_dev_get(u32 gpu_id, void *sp, u8 reset_aware)
+static int card_dev_get(u32 gpu_id, void *sp, u8 reset_aware)
 {
-	int (*original)(u32, void *, u8) = (void *)km_probe_dev_get.original;
 	const struct card_key key = { .is = card_is_id, .gpu_id = gpu_id };
 	struct km_task_call *task_call = km_task_call_begin();
 	int err = -ENOMEM;
 	u32 gpu;
 
 	if (task_call) {
-		err = card_may_use(&key, &gpu) ? original(gpu_id, sp, reset_aware) : -EPERM;
+		err = card_may_use(&key, &gpu) ? km_call(dev_get)(gpu_id, sp, reset_aware) : -EPERM;
 		km_pages_opened(gpu);
 		km_task_call_end(task_call);
 	}
@@ -160,12 +168,12 @@ static __nocfi int card_dev_get(u32 gpu_id, void *sp, u8 reset_aware)
 	return err;
 }
 
+KM_EXTERNAL(uvm_gpu, u32(const u8 *, unsigned long, unsigned long, unsigned long, unsigned long, unsigned long));
+
 /* uvm_gpu_retain_by_uuid(), of three to five arguments: also for a card that UVM has started for somebody else. */
-static __nocfi u32 card_uvm_retain(
+static u32 card_uvm_retain(
 	const u8 *uuid, unsigned long b, unsigned long c, unsigned long d, unsigned long e, unsigned long f)
 {
-	u32 (*original)(const u8 *, unsigned long, unsigned long, unsigned long, unsigned long, unsigned long) =
-		(void *)km_probe_uvm_gpu.original;
 	const struct card_key key = { .is = card_is_uuid, .uuid = uuid };
 	struct km_task_call *task_call = km_task_call_begin();
 	u32 status = NV_ERR_INSUFFICIENT_PERMISSIONS;
@@ -178,7 +186,7 @@ static __nocfi u32 card_uvm_retain(
 	if (card_may_use(&key, &gpu)) {
 		/* Memory that UVM takes on a card for its own work serves all who have the card. */
 		WRITE_ONCE(task_call->for_card, true);
-		status = original(uuid, b, c, d, e, f);
+		status = km_call(uvm_gpu)(uuid, b, c, d, e, f);
 		WRITE_ONCE(task_call->for_card, false);
 	}
 	km_pages_opened(gpu);
@@ -187,5 +195,5 @@ static __nocfi u32 card_uvm_retain(
 	return status;
 }
 
-KM_PROBE(dev_get, "nvidia", "nvidia_dev_get", card_dev_get, km_wants_enforced);
-KM_PROBE(uvm_gpu, "nvidia_uvm", "uvm_gpu_retain_by_uuid", card_uvm_retain, km_wants_enforced);
+KM_PROBE_AROUND(dev_get, "nvidia", "nvidia_dev_get", card_dev_get, km_wants_enforced);
+KM_PROBE_AROUND(uvm_gpu, "nvidia_uvm", "uvm_gpu_retain_by_uuid", card_uvm_retain, km_wants_enforced);

@@ -86,14 +86,15 @@ static void *hand_out(struct km_task_call *task_call, s32 fd, u8 control, void *
 	return hand_out_file(task_call->target, control, held);
 }
 
+KM_EXTERNAL(get_file, void *(s32, u8, void **));
+
 /* For a task that is in no container. */
-static __nocfi void *look_up(struct km_task_call *task_call, s32 fd, u8 control, void **held)
+static void *look_up(struct km_task_call *task_call, s32 fd, u8 control, void **held)
 {
-	void *(*original)(s32, u8, void **) = (void *)km_probe_get_file.original;
 	void *nvfp;
 
 	WRITE_ONCE(task_call->looks_up, true);
-	nvfp = original(fd, control, held);
+	nvfp = km_call(get_file)(fd, control, held);
 	WRITE_ONCE(task_call->looks_up, false);
 	if (!nvfp || !km_file_exported(nvfp))
 		return nvfp;
@@ -123,4 +124,4 @@ static void *get_file_private(s32 fd, u8 control, void **held)
 }
 
 /* Where the driver does not have it nothing is exported or imported in a container. */
-KM_PROBE(get_file, "nvidia", "nv_get_file_private", get_file_private, get_file_wants, .optional = true);
+KM_PROBE_AROUND(get_file, "nvidia", "nv_get_file_private", get_file_private, get_file_wants, .optional = true);

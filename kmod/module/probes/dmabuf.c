@@ -47,16 +47,17 @@ static u32 hold(struct km_exporting *exporting, struct cgpu_reference *held)
 	return err == -ENOSPC ? NV_ERR_INSUFFICIENT_RESOURCES : NV_ERR_INSUFFICIENT_PERMISSIONS;
 }
 
+KM_EXTERNAL(
+	dma_buf_dup, u32(void *, void *, u64, u64, u64, u64, void *, u64, u64, u64, u64, u64, u64, u64, u64, u64, u64));
+
 /*
  * rm_dma_buf_dup_mem_handle(). Its first ten arguments are the same in all versions. Then comes the place of the
  * duplicate's handle, in some after the kind of mapping, and up to five more. A version that lacks an argument ignores
  * the value in its place.
  */
-static __nocfi u32 dup_mem_handle(void *sp, void *nv, u64 source, u64 target, u64 device, u64 subdevice, void *instance,
+static u32 dup_mem_handle(void *sp, void *nv, u64 source, u64 target, u64 device, u64 subdevice, void *instance,
 	u64 handle, u64 offset, u64 size, u64 more1, u64 more2, u64 more3, u64 more4, u64 more5, u64 more6, u64 more7)
 {
-	u32 (*original)(void *, void *, u64, u64, u64, u64, void *, u64, u64, u64, u64, u64, u64, u64, u64, u64, u64) =
-		(void *)km_probe_dma_buf_dup.original;
 	struct km_task_call *task_call = km_task_call_current();
 	struct km_exporting *exporting = task_call->exporting;
 	bool mapping = exporting->engine->core.abi->dma_buf_dup_names_mapping;
@@ -71,8 +72,8 @@ static __nocfi u32 dup_mem_handle(void *sp, void *nv, u64 source, u64 target, u6
 	if (status == NV_OK) {
 		/* The probe lets this one through. */
 		task_call->exporting = NULL;
-		status = original(sp, nv, source, target, device, subdevice, instance, handle, offset, size, more1,
-			more2, more3, more4, more5, more6, more7);
+		status = km_call(dma_buf_dup)(sp, nv, source, target, device, subdevice, instance, handle, offset, size,
+			more1, more2, more3, more4, more5, more6, more7);
 		task_call->exporting = exporting;
 		exporting->duplicates += status == NV_OK;
 	}
@@ -92,24 +93,20 @@ static bool undup_wants(struct pt_regs *regs)
 }
 NOKPROBE_SYMBOL(undup_wants);
 
+KM_EXTERNAL(dma_buf_undup, void(void *, void *, u32, u32));
+
 /* rm_dma_buf_undup_mem_handle() */
-static __nocfi void undup_mem_handle(void *sp, void *nv, u32 client, u32 handle)
+static void undup_mem_handle(void *sp, void *nv, u32 client, u32 handle)
 {
-	void (*original)(void *, void *, u32, u32) = (void *)km_probe_dma_buf_undup.original;
 	struct km_reference *reference = km_reference_release(owner_of(client), handle);
 
-	original(sp, nv, client, handle);
+	km_call(dma_buf_undup)(sp, nv, client, handle);
 	if (reference)
 		km_reference_released(reference, true);
 	km_probe_leave();
 }
 
-static __nocfi u32 export_run(void *nv, void *params)
-{
-	u32 (*original)(void *, void *) = (void *)km_probe_dma_buf.original;
-
-	return original(nv, params);
-}
+KM_EXTERNAL(dma_buf, u32(void *, void *));
 
 /*
  * Only buffers that are whole from the start: of one with gaps the driver forgets the last duplicates when it is closed,
@@ -134,7 +131,7 @@ static u32 export_ordered(struct km_task_call *task_call, struct km_exporting *e
 	u32 status;
 
 	task_call->exporting = exporting;
-	status = export_run(nv, params);
+	status = km_call(dma_buf)(nv, params);
 	task_call->exporting = NULL;
 	if (status != NV_OK || exporting->duplicates == count)
 		return status;
@@ -162,7 +159,7 @@ static u32 export_contained(struct km_task_call *task_call, const struct km_iden
 	else if (abi && counted)
 		order = km_order_get(identity->slot, identity->generation);
 	else if (!km_enforce)
-		status = export_run(nv, params);
+		status = km_call(dma_buf)(nv, params);
 	if (order && mutex_lock_killable(&order->lock) == 0) {
 		status = export_ordered(task_call, &exporting, nv, params);
 		mutex_unlock(&order->lock);
@@ -178,7 +175,7 @@ static u32 export_recorded(struct km_task_call *task_call, void *nv, void *param
 	struct km_identity identity;
 
 	if (!km_identity_of_current(&identity))
-		return export_run(nv, params);
+		return km_call(dma_buf)(nv, params);
 	if (km_driver_bypassed() && km_enforce)
 		return NV_ERR_INSUFFICIENT_PERMISSIONS;
 	return export_contained(task_call, &identity, nv, params);
@@ -198,8 +195,9 @@ static u32 dma_buf_export_call(void *nv, void *params)
 	return status;
 }
 
-KM_PROBE(dma_buf, "nvidia", "nv_dma_buf_export", dma_buf_export_call, km_wants_container, .optional = true);
+KM_PROBE_AROUND(dma_buf, "nvidia", "nv_dma_buf_export", dma_buf_export_call, km_wants_container, .optional = true);
 
 /* Without these two nothing is exported in a container. */
-KM_PROBE(dma_buf_dup, "nvidia", "rm_dma_buf_dup_mem_handle", dup_mem_handle, dup_wants, .optional = true);
-KM_PROBE(dma_buf_undup, "nvidia", "rm_dma_buf_undup_mem_handle", undup_mem_handle, undup_wants, .optional = true);
+KM_PROBE_AROUND(dma_buf_dup, "nvidia", "rm_dma_buf_dup_mem_handle", dup_mem_handle, dup_wants, .optional = true);
+KM_PROBE_AROUND(
+	dma_buf_undup, "nvidia", "rm_dma_buf_undup_mem_handle", undup_mem_handle, undup_wants, .optional = true);

@@ -150,26 +150,22 @@ struct dup_call {
 	void *info;
 };
 
-static __nocfi u32 uvm_run_dup(const void *of)
+KM_EXTERNAL(uvm_dup, u32(const void *, u32, u32, u32 *, void *));
+
+static u32 uvm_run_dup(const void *of)
 {
 	const struct dup_call *call = of;
-	u32 (*original)(const void *, u32, u32, u32 *, void *) = (void *)km_probe_uvm_dup.original;
 
-	return original(call->device, call->client, call->handle, call->dup, call->info);
+	return km_call(uvm_dup)(call->device, call->client, call->handle, call->dup, call->info);
 }
 
-static __nocfi u32 uvm_run_free(const void *device, u32 handle)
-{
-	u32 (*original)(const void *, u32) = (void *)km_probe_uvm_free.original;
-
-	return original(device, handle);
-}
+KM_EXTERNAL(uvm_free, u32(const void *, u32));
 
 /* The driver has made the duplicate: put it on record. */
 static u32 uvm_keep(struct km_engine *engine, const struct dup_call *call, struct km_reference *reference)
 {
 	if (engine->logic->hold_confirm(&engine->core, &reference->hold)) {
-		uvm_run_free(call->device, *call->dup);
+		km_call(uvm_free)(call->device, *call->dup);
 		engine->logic->hold_drop(&engine->core, &reference->hold);
 		kfree(reference);
 		return NV_ERR_INSUFFICIENT_PERMISSIONS;
@@ -185,7 +181,7 @@ static u32 uvm_judge_again(struct km_engine *engine, struct cgpu_reference_reque
 {
 	if (engine->logic->hold_begin(&engine->core, request, &reference->hold) == 0)
 		return NV_OK;
-	uvm_run_free(call->device, *call->dup);
+	km_call(uvm_free)(call->device, *call->dup);
 	return NV_ERR_INSUFFICIENT_PERMISSIONS;
 }
 
@@ -228,7 +224,7 @@ NOKPROBE_SYMBOL(uvm_free_wants);
 static u32 uvm_free_duped(const void *device, u32 handle)
 {
 	struct km_reference *reference = km_reference_release(device, handle);
-	u32 status = uvm_run_free(device, handle);
+	u32 status = km_call(uvm_free)(device, handle);
 
 	if (reference)
 		km_reference_released(reference, status == NV_OK);
@@ -236,5 +232,5 @@ static u32 uvm_free_duped(const void *device, u32 handle)
 	return status;
 }
 
-KM_PROBE(uvm_dup, "nvidia", "nvUvmInterfaceDupMemory", uvm_dup_memory, km_reference_wants);
-KM_PROBE(uvm_free, "nvidia", "nvUvmInterfaceFreeDupedHandle", uvm_free_duped, uvm_free_wants);
+KM_PROBE_AROUND(uvm_dup, "nvidia", "nvUvmInterfaceDupMemory", uvm_dup_memory, km_reference_wants);
+KM_PROBE_AROUND(uvm_free, "nvidia", "nvUvmInterfaceFreeDupedHandle", uvm_free_duped, uvm_free_wants);

@@ -207,10 +207,11 @@ static bool file_cleanup_wants(struct pt_regs *regs)
 }
 NOKPROBE_SYMBOL(file_cleanup_wants);
 
+KM_EXTERNAL(cleanup, void(void *, void *, void *));
+
 /* rm_cleanup_file_private(): the last close, in whatever task or thread. */
-static __nocfi void file_cleanup(void *sp, void *nv, void *nvfp)
+static void file_cleanup(void *sp, void *nv, void *nvfp)
 {
-	void (*original)(void *, void *, void *) = (void *)km_probe_cleanup.original;
 	struct km_engine *engine;
 	struct km_file *file;
 
@@ -221,7 +222,7 @@ static __nocfi void file_cleanup(void *sp, void *nv, void *nvfp)
 	if (file)
 		WRITE_ONCE(file->closing, true);
 	km_mappings_file_closing(nvfp);
-	original(sp, nv, nvfp);
+	km_call(cleanup)(sp, nv, nvfp);
 	engine = file ? km_engine_get_surely() : NULL;
 	if (engine) {
 		engine->logic->file_closed(&engine->core, file->number);
@@ -232,4 +233,4 @@ static __nocfi void file_cleanup(void *sp, void *nv, void *nvfp)
 	km_probe_leave();
 }
 
-KM_PROBE(cleanup, "nvidia", "rm_cleanup_file_private", file_cleanup, file_cleanup_wants);
+KM_PROBE_AROUND(cleanup, "nvidia", "rm_cleanup_file_private", file_cleanup, file_cleanup_wants);

@@ -64,16 +64,17 @@ void km_mappings_clear(void);
 
 /* --- opened_files.c: files that a container's tasks have opened --- */
 
-struct km_probe;
 struct pt_regs;
+/* Calls the open() that a probe was put on. */
+typedef int km_open_fn(struct inode *inode, struct file *file);
 /* Whether a container has opened it, and which. Any context. */
 bool km_opened_file_owner(const struct file *file, struct km_identity *by);
 /* For the probe of a driver's own close, whose second argument is the file: forgets the file, and does not want the call. */
 bool km_opened_file_close_wants(struct pt_regs *regs);
-/* Run the open() that a probe was put on, and note the file where the task is in a container. found: what
+/* Run a probed open(), and note the file where the task is in a container. found: what
  * km_identity_of_current() said of the task, or the error with which the call ends; by: the container. */
 int km_opened_file_open(
-	const struct km_probe *probe, int found, const struct km_identity *by, struct inode *inode, struct file *file);
+	km_open_fn *open, int found, const struct km_identity *by, struct inode *inode, struct file *file);
 /* The probes of nvidia, under the names that the loaded version has; before they are attached. */
 void km_opened_files_choose(void);
 /* The driver is gone, or goes. */

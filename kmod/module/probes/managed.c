@@ -120,21 +120,22 @@ static u32 managed_judge(const struct km_identity *identity, const struct uvm_ra
 	return km_enforce ? status : NV_OK;
 }
 
+KM_EXTERNAL(managed_create, u32(void *, void *, void *, const struct uvm_range **));
+KM_EXTERNAL(managed_destroy, void(const struct uvm_range *, void *));
+
 /* UVM holds its lock on the address space all the time: the range cannot be used before it is judged. */
-static __nocfi u32 managed_make(void *va_space, void *mm, void *wrapper, const struct uvm_range **out)
+static u32 managed_make(void *va_space, void *mm, void *wrapper, const struct uvm_range **out)
 {
-	u32 (*original)(void *, void *, void *, const struct uvm_range **) = (void *)km_probe_managed_create.original;
-	void (*destroy)(const struct uvm_range *, void *) = (void *)km_probe_managed_destroy.original;
 	const struct uvm_range *made = NULL;
 	struct km_identity identity;
-	u32 status = original(va_space, mm, wrapper, &made);
+	u32 status = km_call(managed_create)(va_space, mm, wrapper, &made);
 
 	if (status != NV_OK)
 		return status;
 	if (km_identity_of_current(&identity))
 		status = managed_judge(&identity, made);
 	if (status != NV_OK)
-		destroy(made, NULL);
+		km_call(managed_destroy)(made, NULL);
 	else if (out)
 		*out = made;
 	return status;
@@ -217,16 +218,15 @@ NOKPROBE_SYMBOL(managed_destroy_wants);
  * uvm_va_range_destroy(), in whatever task or thread. UVM's lock keeps the address space, and so the mapping while a
  * part of it is worked on. A range that never got its place is no part of a mapping.
  */
-static __nocfi void managed_destroy(const struct uvm_range *range, void *deferred)
+static void managed_destroy(const struct uvm_range *range, void *deferred)
 {
-	void (*original)(const struct uvm_range *, void *) = (void *)km_probe_managed_destroy.original;
 	bool placed = !RB_EMPTY_NODE(&range->node);
 	const void *va_space = range->va_space;
 	u64 start = range->start, end = range->end;
 	/* With it the probe lets our own call through. */
 	struct km_task_call *task_call = km_task_call_begin_surely();
 
-	original(range, deferred);
+	km_call(managed_destroy)(range, deferred);
 	if (placed)
 		managed_part_gone(va_space, start, end);
 	km_task_call_end(task_call);
@@ -276,14 +276,15 @@ static bool managed_space_wants(struct pt_regs *regs)
 }
 NOKPROBE_SYMBOL(managed_space_wants);
 
+KM_EXTERNAL(managed_space, void(const void *));
+
 /* uvm_va_space_destroy(), in whatever task or thread. It has its ranges destroyed, which that probe sees. */
-static __nocfi void managed_space_destroy(const void *va_space)
+static void managed_space_destroy(const void *va_space)
 {
-	void (*original)(const void *) = (void *)km_probe_managed_space.original;
 	struct km_task_call *task_call = km_task_call_begin_surely();
 
 	WRITE_ONCE(task_call->ends_va_space, true);
-	original(va_space);
+	km_call(managed_space)(va_space);
 	managed_space_ended(va_space);
 	km_task_call_end(task_call);
 	km_probe_leave();
@@ -294,6 +295,6 @@ void km_managed_clear(void)
 	managed_space_ended(NULL);
 }
 
-KM_PROBE(managed_create, "nvidia_uvm", "uvm_va_range_create_mmap", managed_create, km_wants_container);
-KM_PROBE(managed_destroy, "nvidia_uvm", "uvm_va_range_destroy", managed_destroy, managed_destroy_wants);
-KM_PROBE(managed_space, "nvidia_uvm", "uvm_va_space_destroy", managed_space_destroy, managed_space_wants);
+KM_PROBE_AROUND(managed_create, "nvidia_uvm", "uvm_va_range_create_mmap", managed_create, km_wants_container);
+KM_PROBE_AROUND(managed_destroy, "nvidia_uvm", "uvm_va_range_destroy", managed_destroy, managed_destroy_wants);
+KM_PROBE_AROUND(managed_space, "nvidia_uvm", "uvm_va_space_destroy", managed_space_destroy, managed_space_wants);

@@ -65,25 +65,23 @@ static void opened_add(struct opened_file *opened, const struct file *file)
 }
 
 /* A driver's own open, which a probe lets through. */
-static __nocfi int opened_run(const struct km_probe *probe, struct inode *inode, struct file *file)
+static int opened_run(km_open_fn *open, struct inode *inode, struct file *file)
 {
-	int (*original)(struct inode *, struct file *) = (void *)probe->original;
 	struct km_task_call *task_call = km_task_call_begin();
 	int err;
 
 	if (!task_call)
 		return -ENOMEM;
-	err = original(inode, file);
+	err = open(inode, file);
 	km_task_call_end(task_call);
 	return err;
 }
 
 /* No task has the file before this returns, so no call on it comes too early. */
-static int opened_run_noted(
-	const struct km_probe *probe, const struct km_identity *by, struct inode *inode, struct file *file)
+static int opened_run_noted(km_open_fn *open, const struct km_identity *by, struct inode *inode, struct file *file)
 {
 	struct opened_file *opened = kmalloc(sizeof(*opened), GFP_KERNEL_ACCOUNT);
-	int err = opened ? opened_run(probe, inode, file) : -ENOMEM;
+	int err = opened ? opened_run(open, inode, file) : -ENOMEM;
 
 	if (err) {
 		kfree(opened);
@@ -95,11 +93,11 @@ static int opened_run_noted(
 }
 
 int km_opened_file_open(
-	const struct km_probe *probe, int found, const struct km_identity *by, struct inode *inode, struct file *file)
+	km_open_fn *open, int found, const struct km_identity *by, struct inode *inode, struct file *file)
 {
 	if (found < 0)
 		return found;
-	return found ? opened_run_noted(probe, by, inode, file) : opened_run(probe, inode, file);
+	return found ? opened_run_noted(open, by, inode, file) : opened_run(open, inode, file);
 }
 
 /* Remove a file whose last reference is gone. Any context. */
@@ -177,23 +175,24 @@ static bool second_is_opened(struct pt_regs *regs)
 }
 NOKPROBE_SYMBOL(second_is_opened);
 
+KM_EXTERNAL(opened_ioctl, long(unsigned long, unsigned long, unsigned long, unsigned long));
+
 /* nvidia_unlocked_ioctl(), since 545. */
-static __nocfi long opened_ioctl(struct file *file, unsigned int command, unsigned long argument)
+static long opened_ioctl(struct file *file, unsigned int command, unsigned long argument)
 {
-	long (*original)(struct file *, unsigned int, unsigned long) = (void *)km_probe_opened_ioctl.original;
-	long result = opened_may_use() ? original(file, command, argument) : -EPERM;
+	long result = opened_may_use() ? km_call(opened_ioctl)((unsigned long)file, command, argument, 0) : -EPERM;
 
 	km_probe_leave();
 	return result;
 }
 
 /* nvidia_ioctl(), up to 535: what its callers have in common. */
-static __nocfi int opened_ioctl_old(
-	struct inode *inode, struct file *file, unsigned int command, unsigned long argument)
+static int opened_ioctl_old(struct inode *inode, struct file *file, unsigned int command, unsigned long argument)
 {
-	int (*original)(struct inode *, struct file *, unsigned int, unsigned long) =
-		(void *)km_probe_opened_ioctl.original;
-	int result = opened_may_use() ? original(inode, file, command, argument) : -EPERM;
+	int result = -EPERM;
+
+	if (opened_may_use())
+		result = (int)km_call(opened_ioctl)((unsigned long)inode, (unsigned long)file, command, argument);
 
 	km_probe_leave();
 	return result;
@@ -208,4 +207,4 @@ void km_opened_files_choose(void)
 	km_probe_opened_ioctl.wants = old ? second_is_opened : first_is_opened;
 }
 
-struct km_probe km_probe_opened_ioctl = { .module = "nvidia" };
+struct km_probe km_probe_opened_ioctl = { .module = "nvidia", KM_CALLS(opened_ioctl) };

@@ -62,12 +62,11 @@ static bool allocate_wants(struct pt_regs *regs)
 }
 NOKPROBE_SYMBOL(allocate_wants);
 
-static __nocfi u32 allocate_run(const struct pma_call *call)
-{
-	u32 (*original)(const void *, u64, u64, const struct pma_options *, u64 *) =
-		(void *)km_probe_pages_allocate.original;
+KM_EXTERNAL(pages_allocate, u32(const void *, u64, u64, const struct pma_options *, u64 *));
 
-	return original(call->allocator, call->count, call->bytes, call->options, call->pages);
+static u32 allocate_run(const struct pma_call *call)
+{
+	return km_call(pages_allocate)(call->allocator, call->count, call->bytes, call->options, call->pages);
 }
 
 static void allocate_settle(const struct pma_call *call, const struct page_reservation *reservation, u32 status)
@@ -180,18 +179,17 @@ static bool chunks_wants(struct pt_regs *regs)
 }
 NOKPROBE_SYMBOL(chunks_wants);
 
-static __nocfi u32 pages_chunks(
-	const void *allocator, u64 count, u64 page_size, const struct pma_options *options, u64 *pages)
+KM_EXTERNAL(pages_chunks, u32(const void *, u64, u64, const struct pma_options *, u64 *));
+
+static u32 pages_chunks(const void *allocator, u64 count, u64 page_size, const struct pma_options *options, u64 *pages)
 {
-	u32 (*original)(const void *, u64, u64, const struct pma_options *, u64 *) =
-		(void *)km_probe_pages_chunks.original;
 	struct km_task_call *outer = km_task_call_current();
 	struct km_task_call *task_call = outer ? outer : km_task_call_begin_locked();
 	u32 status = NV_ERR_NO_MEMORY;
 
 	if (task_call) {
 		WRITE_ONCE(task_call->for_card, true);
-		status = original(allocator, count, page_size, options, pages);
+		status = km_call(pages_chunks)(allocator, count, page_size, options, pages);
 		WRITE_ONCE(task_call->for_card, false);
 	}
 	if (task_call && !outer)
@@ -200,10 +198,10 @@ static __nocfi u32 pages_chunks(
 	return status;
 }
 
-KM_PROBE(pages_allocate, "nvidia", "pmaAllocatePages", pages_allocate, allocate_wants, .optional = true);
+KM_PROBE_AROUND(pages_allocate, "nvidia", "pmaAllocatePages", pages_allocate, allocate_wants, .optional = true);
 KM_PROBE(pages_free, "nvidia", "pmaFreePages", NULL, free_wants, .optional = true);
 KM_PROBE(pages_destroy, "nvidia", "pmaDestroy", NULL, destroy_wants, .optional = true);
-KM_PROBE(pages_chunks, "nvidia", "nvUvmInterfacePmaAllocPages", pages_chunks, chunks_wants, .optional = true);
+KM_PROBE_AROUND(pages_chunks, "nvidia", "nvUvmInterfacePmaAllocPages", pages_chunks, chunks_wants, .optional = true);
 
 /* Ends first: nothing may be counted whose end would not be seen. */
 static struct km_probe *const pages_probes[] = {

@@ -7,27 +7,30 @@
 #include <linux/delay.h>
 #include <linux/ftrace.h>
 #include <linux/percpu.h>
-#include <asm/cpufeature.h>
+#ifdef CONFIG_X86
+#include <asm/msr.h>
+#endif
 
 #include "compat.h"
 #include "driver/driver.h"
 #include "probes/probe.h"
 
 static DEFINE_PER_CPU(long, probe_inside);
-static km_lookup_fn probe_lookup;
-unsigned long km_task_work_add;
+KM_EXTERNAL(lookup_name, unsigned long(const char *));
+KM_EXTERNAL(task_work_add, int(struct task_struct *, struct callback_head *, enum task_work_notify_mode));
 static LIST_HEAD(probes_attached);
 static DEFINE_MUTEX(probes_lock);
 
 /*
- * With indirect branch tracking a call by a pointer must arrive at an ENDBR64, else it is a fault. When the kernel starts or
- * loads a module, it takes the ENDBR64 from the functions whose address nothing takes (.ibt_endbr_seal). One of these is
- * kallsyms_lookup_name, and those of the driver that are called here can be others.
+ * A probe returns to a replacement, not to where it was called from. With shadow stacks for the kernel, which Linux has not had so
+ * far, that return would be a fault. The read fails, and no harm is done, where the processor has no such register.
  */
-static bool probe_calls_fault(void)
+static bool has_shadow_stacks(void)
 {
-#ifdef CONFIG_X86_KERNEL_IBT
-	return boot_cpu_has(X86_FEATURE_IBT);
+#ifdef CONFIG_X86
+	u32 low, high;
+
+	return rdmsr_safe(MSR_IA32_S_CET, &low, &high) == 0 && (low & CET_SHSTK_EN);
 #else
 	return false;
 #endif
@@ -35,26 +38,30 @@ static bool probe_calls_fault(void)
 
 int km_probes_init(void)
 {
-	if (probe_calls_fault()) {
-		pr_err("indirect branch tracking: on, and probes cannot work with it; boot with ibt=off, or use cgpud\n");
+	unsigned long lookup_name = km_find_lookup(), task_work_add = 0;
+
+	if (has_shadow_stacks()) {
+		pr_err("the kernel has shadow stacks, and probes cannot work with them; use cgpud\n");
 		return -EOPNOTSUPP;
 	}
-	probe_lookup = km_find_lookup();
-	km_task_work_add = probe_lookup ? km_symbol(NULL, "task_work_add") : 0;
-	if (km_task_work_add)
+	km_set_external(lookup_name, lookup_name);
+	if (lookup_name)
+		task_work_add = km_symbol(NULL, "task_work_add");
+	km_set_external(task_work_add, task_work_add);
+	if (task_work_add)
 		return 0;
 	pr_err("kallsyms_lookup_name, task_work_add: not found; the kernel needs CONFIG_KPROBES and CONFIG_KALLSYMS\n");
 	return -ENOENT;
 }
 
-__nocfi unsigned long km_symbol(const char *module, const char *name)
+unsigned long km_symbol(const char *module, const char *name)
 {
 	char full[128];
 
 	if (!module)
-		return probe_lookup(name);
+		return km_call(lookup_name)(name);
 	snprintf(full, sizeof(full), "%s:%s", module, name);
-	return probe_lookup(full);
+	return km_call(lookup_name)(full);
 }
 
 static int probe_redirect(struct kprobe *kprobe, struct pt_regs *regs)
@@ -77,13 +84,15 @@ NOKPROBE_SYMBOL(probe_no_jump);
 
 int km_probe_attach(struct km_probe *probe)
 {
+	unsigned long address = km_symbol(probe->module, probe->symbol);
 	int err;
 
-	probe->original = km_symbol(probe->module, probe->symbol);
-	if (!probe->original)
+	if (!address)
 		return -ENOENT;
+	if (probe->key)
+		__static_call_update(probe->key, probe->trampoline, (void *)address);
 	memset(&probe->kprobe, 0, sizeof(probe->kprobe));
-	probe->kprobe.addr = (kprobe_opcode_t *)probe->original;
+	probe->kprobe.addr = (kprobe_opcode_t *)address;
 	probe->kprobe.pre_handler = probe_redirect;
 	probe->kprobe.post_handler = probe_no_jump;
 	err = register_kprobe(&probe->kprobe);

@@ -5,6 +5,18 @@
 
 #include <linux/kprobes.h>
 #include <linux/list.h>
+#include <linux/static_call.h>
+#include <linux/task_work.h>
+
+/*
+ * A function outside of this module is entered by a direct call, into which the kernel patches its address (a static call).
+ * An indirect call to it would fault where the processor tracks indirect branches (IBT): the kernel takes the ENDBR64 from its own
+ * functions that no pointer names, and the driver's binary part is built without. That part has no hashes for kCFI and FineIBT
+ * either, and neither is in a direct call's way. Until its address is set, a call does nothing.
+ */
+#define KM_EXTERNAL(name, ...) DEFINE_STATIC_CALL_NULL(km_external_##name, __VA_ARGS__)
+#define km_call(name) static_call(km_external_##name)
+#define km_set_external(name, address) static_call_update(km_external_##name, (void *)(address))
 
 struct km_probe {
 	struct kprobe kprobe;
@@ -13,7 +25,9 @@ struct km_probe {
 	void *replacement;
 	/* Whether this call of the current task goes to the replacement. Called from the breakpoint. */
 	bool (*wants)(struct pt_regs *regs);
-	unsigned long original; /* entry of the function, to call it */
+	/* Of the function as km_call() has it; NULL: this module does not call it. */
+	struct static_call_key *key;
+	void *trampoline;
 	bool optional;
 	bool attached;
 	struct list_head list; /* of those that are attached */
@@ -24,6 +38,11 @@ struct km_probe {
 	struct km_probe km_probe_##name = {                                                                      \
 		.module = of_module, .symbol = function, .replacement = goes_to, .wants = if_wanted, __VA_ARGS__ \
 	}
+
+/* Fields of a probe whose replacement calls the function by km_call(). */
+#define KM_CALLS(name) \
+	.key = &STATIC_CALL_KEY(km_external_##name), .trampoline = STATIC_CALL_TRAMP_ADDR(km_external_##name)
+#define KM_PROBE_AROUND(name, ...) KM_PROBE(name, __VA_ARGS__, KM_CALLS(name))
 
 int km_probes_init(void);
 int km_probe_attach(struct km_probe *probe);
@@ -58,8 +77,8 @@ void km_managed_clear(void);
 extern struct km_probe km_probe_open, km_probe_dev_get, km_probe_uvm_gpu;
 extern struct km_probe km_probe_map_ready, km_probe_map, km_probe_map_fault, km_probe_map_access, km_probe_map_leave;
 extern struct km_probe km_probe_map_window, km_probe_map_free, km_probe_map_user, km_probe_map_peer;
-/* task_work_add(). */
-extern unsigned long km_task_work_add;
+DECLARE_STATIC_CALL(
+	km_external_task_work_add, int(struct task_struct *, struct callback_head *, enum task_work_notify_mode));
 extern struct km_probe km_probe_opened_close, km_probe_opened_ioctl;
 extern struct km_probe km_probe_pages_allocate, km_probe_pages_free, km_probe_pages_destroy, km_probe_pages_chunks;
 extern struct km_probe km_probe_uvm_open, km_probe_uvm_close, km_probe_uvm_ioctl, km_probe_uvm_tools, km_probe_uvm_mmap;

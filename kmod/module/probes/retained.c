@@ -23,20 +23,16 @@ struct retain_call {
 	void *info;
 };
 
-static __nocfi u32 run_retain(const void *of)
+KM_EXTERNAL(retain, u32(const void *, u32, u32, void **, void *));
+
+static u32 run_retain(const void *of)
 {
 	const struct retain_call *call = of;
-	u32 (*original)(const void *, u32, u32, void **, void *) = (void *)km_probe_retain.original;
 
-	return original(call->va_space, call->client, call->channel, call->retained, call->info);
+	return km_call(retain)(call->va_space, call->client, call->channel, call->retained, call->info);
 }
 
-static __nocfi void run_release(void *retained)
-{
-	void (*original)(void *) = (void *)km_probe_release.original;
-
-	original(retained);
-}
+KM_EXTERNAL(release, void(void *));
 
 /* After an error the caller drops the references that were made. */
 static int begin(struct km_engine *engine, struct cgpu_reference_request *request, struct km_reference *reference)
@@ -88,7 +84,7 @@ static u32 retain_ordered(struct km_engine *engine, struct cgpu_reference_reques
 		return status;
 	}
 	if (confirm(engine, reference)) {
-		run_release(*call->retained);
+		km_call(release)(*call->retained);
 		forget(engine, reference);
 		return NV_ERR_INSUFFICIENT_PERMISSIONS;
 	}
@@ -118,11 +114,11 @@ static void release_channel(void *retained)
 {
 	struct km_reference *reference = km_reference_release(retained, key_of(retained));
 
-	run_release(retained);
+	km_call(release)(retained);
 	if (reference)
 		km_reference_released(reference, true);
 	km_probe_leave();
 }
 
-KM_PROBE(retain, "nvidia", "nvUvmInterfaceRetainChannel", retain_channel, km_reference_wants);
-KM_PROBE(release, "nvidia", "nvUvmInterfaceReleaseChannel", release_channel, release_wants);
+KM_PROBE_AROUND(retain, "nvidia", "nvUvmInterfaceRetainChannel", retain_channel, km_reference_wants);
+KM_PROBE_AROUND(release, "nvidia", "nvUvmInterfaceReleaseChannel", release_channel, release_wants);

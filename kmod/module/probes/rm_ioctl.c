@@ -27,15 +27,15 @@ struct rm_call {
 	bool counted; /* how long it took */
 };
 
-/* The driver's prototype is another one, and its binary part has no hashes: nothing for CFI to check. */
-static __nocfi u32 call_driver(const struct rm_call *rm, u32 nr, void *data, u32 bytes)
-{
-	u32 (*original)(void *, void *, void *, u32, void *, u32) = (void *)km_probe_rm_ioctl.original;
+KM_EXTERNAL(rm_ioctl, u32(void *, void *, void *, u32, void *, u32));
 
+/* The driver's prototype is another one, and its binary part has no hashes: nothing for CFI to check. */
+static u32 call_driver(const struct rm_call *rm, u32 nr, void *data, u32 bytes)
+{
 	/* All structures of the driver's that name a client begin with it. */
 	rm->task_call->client = bytes >= sizeof(u32) ? get32(data, 0) : 0;
 	rm->task_call->nr = nr;
-	return original(rm->sp, rm->nv, rm->nvfp, nr, data, bytes);
+	return km_call(rm_ioctl)(rm->sp, rm->nv, rm->nvfp, nr, data, bytes);
 }
 
 static void took(struct rm_call *rm, enum cgpu_outcome outcome)
@@ -524,4 +524,4 @@ static u32 rm_ioctl(void *sp, void *nv, void *nvfp, u32 nr, void *data, u32 byte
 	return status;
 }
 
-KM_PROBE(rm_ioctl, "nvidia", "rm_ioctl", rm_ioctl, km_wants_container);
+KM_PROBE_AROUND(rm_ioctl, "nvidia", "rm_ioctl", rm_ioctl, km_wants_container);

@@ -72,12 +72,19 @@ static int uvm_refuse_unserved(u32 nr)
 	return err;
 }
 
+KM_EXTERNAL(uvm_open, int(struct inode *, struct file *));
+
+static int run_uvm_open(struct inode *inode, struct file *file)
+{
+	return km_call(uvm_open)(inode, file);
+}
+
 /* uvm_open_entry() */
 static int uvm_open(struct inode *inode, struct file *file)
 {
 	struct km_identity identity;
 	int found = km_identity_of_current(&identity);
-	int err = km_opened_file_open(&km_probe_uvm_open, found, &identity, inode, file);
+	int err = km_opened_file_open(run_uvm_open, found, &identity, inode, file);
 
 	km_probe_leave();
 	return err;
@@ -101,7 +108,7 @@ static int uvm_mmap(struct file *file, struct vm_area_struct *vma)
 	return err;
 }
 
-KM_PROBE(uvm_open, "nvidia_uvm", "uvm_open_entry", uvm_open, km_wants_enforced);
+KM_PROBE_AROUND(uvm_open, "nvidia_uvm", "uvm_open_entry", uvm_open, km_wants_enforced);
 KM_PROBE(uvm_close, "nvidia_uvm", "uvm_release_entry", NULL, km_opened_file_close_wants);
 KM_PROBE(uvm_ioctl, "nvidia_uvm", "uvm_unlocked_ioctl_entry", uvm_ioctl, uvm_ioctl_wants);
 KM_PROBE(uvm_tools, "nvidia_uvm", "uvm_tools_unlocked_ioctl_entry", uvm_ioctl, uvm_ioctl_wants);

@@ -6,15 +6,17 @@
 #include "probes/files.h"
 #include "probes/task_call.h"
 
+KM_EXTERNAL(va_space, u32(unsigned long, unsigned long, unsigned long));
+
 static struct km_probe va_space_probe_flags = {
 	.module = "nvidia_uvm",
 	.wants = km_wants_enforced,
+	KM_CALLS(va_space),
 };
 
 /* HMM would move ordinary memory of the process to the card, and no probe would see it. */
-static __nocfi u32 va_space_run(unsigned long *arguments, u32 flags)
+static u32 va_space_run(unsigned long *arguments, u32 flags)
 {
-	u32 (*original)(unsigned long, unsigned long, unsigned long) = (void *)va_space_probe_flags.original;
 	struct km_task_call *task_call = km_task_call_begin();
 	u32 status = NV_ERR_NO_MEMORY;
 	struct km_identity identity;
@@ -22,7 +24,7 @@ static __nocfi u32 va_space_run(unsigned long *arguments, u32 flags)
 	if (task_call) {
 		if (km_identity_of_current(&identity))
 			arguments[flags] |= UVM_INIT_FLAGS_DISABLE_HMM;
-		status = original(arguments[0], arguments[1], arguments[2]);
+		status = km_call(va_space)(arguments[0], arguments[1], arguments[2]);
 		km_task_call_end(task_call);
 	}
 	km_probe_leave();

@@ -80,7 +80,6 @@ def test_sound_machine(tmp_path: Path, desired: DesiredState) -> None:
         (MODULE, {"kernel": {"kprobes": False}}, "kernel-probes", "problem"),
         (MODULE, {"kernel": {"ftrace": False}}, "kernel-probes", "problem"),
         (MODULE, {"kernel": {"options": frozenset()}}, "kernel-probes", "problem"),
-        (MODULE, {"kernel": {"tracks_branches": True}}, "kernel-probes", "problem"),
         (MODULE, {"software": {"dkms": None}}, "dkms", "problem"),
         (MODULE, {"ours": {"engine": "cgpud"}}, "one-engine", "problem"),
         (DAEMON, {"ours": {"module_loaded": True}}, "one-engine", "problem"),

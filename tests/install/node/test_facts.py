@@ -23,7 +23,6 @@ from tests.install.machine import (
     LEGACY,
     OLD_DRIVER,
     OPEN_DRIVER,
-    OPTIONS,
     RELEASE,
     UNIFIED,
     card,
@@ -34,26 +33,6 @@ from tests.install.machine import (
 
 TEXT = st.text(max_size=300)
 WORDS = st.text(alphabet='{}[]()":,. =/-abcCONFIG_0123456789\n\tKMSGnvidia', max_size=300)
-
-
-@pytest.mark.parametrize(
-    ("config", "flags", "expected"),
-    [
-        (OPTIONS + "CONFIG_X86_KERNEL_IBT=y\n", "fpu ibt avx", True),
-        (OPTIONS + "CONFIG_X86_KERNEL_IBT=y\n", "fpu avx", False),
-        (OPTIONS, "fpu ibt avx", False),
-        (None, "fpu ibt avx", True),
-    ],
-)
-def test_tracked_branches(tmp_path: Path, config: str | None, flags: str, expected: bool) -> None:
-    """Both processor and kernel have to. A kernel that does not say its options is taken to do so."""
-    root = sound(tmp_path)
-    write(root, {"proc/cpuinfo": f"processor\t: 0\nflags\t\t: {flags}\nbugs\t\t:\n"})
-    if config is None:
-        (root / f"boot/config-{RELEASE}").unlink()
-    else:
-        write(root, {f"boot/config-{RELEASE}": config})
-    assert facts.gather(root).kernel.tracks_branches == expected
 
 
 def test_sound_machine(tmp_path: Path) -> None:

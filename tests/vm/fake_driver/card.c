@@ -6,7 +6,6 @@
 #include <linux/sched.h>
 #include <linux/slab.h>
 #include <linux/string.h>
-#include <asm/cpufeature.h>
 
 #include "driver.h"
 #include "engines.h"
@@ -143,24 +142,6 @@ static int gsp_set(const char *text, const struct kernel_param *parameter)
 static const struct kernel_param_ops gsp_ops = { .set = gsp_set };
 module_param_cb(test_without_gsp, &gsp_ops, NULL, 0200);
 MODULE_PARM_DESC(test_without_gsp, "for tests: channels cannot be disabled, as on cards without that processor");
-
-static int ibt_set(const char *text, const struct kernel_param *parameter)
-{
-	bool has;
-	int result = kstrtobool(text, &has);
-
-	if (result != 0)
-		return result;
-	if (has)
-		set_cpu_cap(&boot_cpu_data, X86_FEATURE_IBT);
-	else
-		clear_bit(X86_FEATURE_IBT, (unsigned long *)boot_cpu_data.x86_capability);
-	return 0;
-}
-static const struct kernel_param_ops ibt_ops = { .set = ibt_set };
-module_param_cb(test_ibt, &ibt_ops, NULL, 0200);
-MODULE_PARM_DESC(
-	test_ibt, "for tests: modules find that the processor tracks indirect branches, which no emulator does");
 
 /* An unknown version speaks as the newest known one does. */
 static void choose_version(struct sim *sim)

@@ -19,6 +19,7 @@ DRIVER_VERSION = "580.142"
 REAL_DRIVER = "CGPU_VM_DRIVER"  # the version of NVIDIA's driver to load in place of the fake one
 TREE = "/proc/cgpu_km"
 ENGINES = ROOT / "kmod" / "build" / "module"
+LINES = "CGPU_CFLAGS=-g1"  # the modules have numbers of lines, for tests/module/test_branches.py
 
 RECLAIM_TENTHS = 100
 AWAIT_UNUSED = """
@@ -81,7 +82,7 @@ def build_fake_driver(kernel: Kernel, version: str = DRIVER_VERSION, without: st
 
 def build_engine(kernel: Kernel) -> Path:
     """Build the engine's modules; return the folder with them."""
-    return make(ROOT / "kmod" / "module", ENGINES / flavour(kernel), f"KDIR={kernel.build}")
+    return make(ROOT / "kmod" / "module", ENGINES / flavour(kernel), f"KDIR={kernel.build}", LINES)
 
 
 def build_core(machine: Machine, version: str, flags: str = "") -> Path:

@@ -14,7 +14,6 @@ from tests.integration.probe import step, steps
 from tests.vm.harness.counts import count
 from tests.vm.harness.machine import Machine
 from tests.vm.harness.node import (
-    insmod,
     load_engine,
     loaded,
     rmmod,
@@ -261,18 +260,3 @@ def test_unload_is_complete(engine: Machine) -> None:
     unload_engine(engine)
     assert "calls went by its probe" not in engine.dmesg()
     load_engine(engine)
-
-
-@pytest.mark.fake_driver("switches the processor's feature on")
-def test_where_branches_are_tracked(driver: Machine, module: Path) -> None:
-    """On a kernel that tracks indirect branches the module does not load: its first call would be a fault."""
-    options = (driver.kernel.build / "include/config/auto.conf").read_text()
-    set_knob(driver, "test_ibt", 1)
-    loading = insmod(driver, module / "cgpu_km.ko", check=False)
-    set_knob(driver, "test_ibt", 0)
-    if "CONFIG_X86_KERNEL_IBT=y" in options:
-        assert loading.returncode != 0
-        assert "boot with ibt=off, or use cgpud" in driver.dmesg()
-    else:
-        assert loading.returncode == 0
-        rmmod(driver, "cgpu_km")
