@@ -6,9 +6,25 @@ from __future__ import annotations
 import ctypes
 import errno
 import os
+from collections.abc import Mapping
 
-# arch/x86/entry/syscalls/syscall_64.tbl; the filter is for this machine too
-SYS_SECCOMP = 317
+from cgpu.errors import CgpuError
+
+# The arch field of seccomp_data (include/uapi/linux/audit.h), and the bit in the number of x32 system calls.
+X86_64, I386, X32_BIT = 0xC000003E, 0x40000003, 0x40000000
+AARCH64, ARM = 0xC00000B7, 0x40000028
+# System call numbers of each machine's kernel: arch/x86/entry/syscalls/*.tbl, with those of x32;
+# include/uapi/asm-generic/unistd.h, arch/arm64/include/asm/unistd32.h.
+NUMBERS: Mapping[str, Mapping[int, Mapping[str, tuple[int, ...]]]] = {
+    "x86_64": {
+        X86_64: {"ioctl": (16, X32_BIT + 514), "mmap": (9, X32_BIT + 9), "seccomp": (317, X32_BIT + 317)},
+        I386: {"ioctl": (54,), "mmap": (90,), "mmap2": (192,), "seccomp": (354,)},
+    },
+    "aarch64": {
+        AARCH64: {"ioctl": (29,), "mmap": (222,), "seccomp": (277,)},
+        ARM: {"ioctl": (54,), "mmap2": (192,), "seccomp": (383,)},
+    },
+}
 # include/uapi/linux/seccomp.h
 SET_MODE_FILTER = 1
 SPEC_ALLOW, NEW_LISTENER, WAIT_KILLABLE_RECV = 1 << 2, 1 << 3, 1 << 5
@@ -29,6 +45,13 @@ def _libc() -> ctypes.CDLL:
 def _failed(what: str) -> OSError:
     code = ctypes.get_errno()
     return OSError(code, os.strerror(code), what)
+
+
+def numbers(machine: str) -> Mapping[int, Mapping[str, tuple[int, ...]]]:
+    """Return a machine's system call numbers by architecture, its own first. Raises CgpuError."""
+    if machine not in NUMBERS:
+        raise CgpuError(f"this machine is {machine}: expected {' or '.join(NUMBERS)}")
+    return NUMBERS[machine]
 
 
 def unshare_mounts() -> None:
@@ -54,8 +77,9 @@ def listen(program: bytes) -> int:
     filled = _Program(len(program) // INSTRUCTION_BYTES, program)
     libc = _libc()
     libc.syscall.restype = ctypes.c_long
+    own = next(iter(numbers(os.uname().machine).values()))
     for flags in (NEW_LISTENER | SPEC_ALLOW | WAIT_KILLABLE_RECV, NEW_LISTENER | SPEC_ALLOW):
-        mode = (ctypes.c_long(SYS_SECCOMP), ctypes.c_ulong(SET_MODE_FILTER), ctypes.c_ulong(flags))
+        mode = (ctypes.c_long(own["seccomp"][0]), ctypes.c_ulong(SET_MODE_FILTER), ctypes.c_ulong(flags))
         fd = int(libc.syscall(*mode, ctypes.byref(filled)))
         if fd >= 0:
             return fd

@@ -71,7 +71,7 @@ def _plan(options: Options, container: str, allocation: Allocation, tree: Tree, 
     if tree.kind() != DAEMON:
         return child.Plan(options.command)
     edits = cdi.of_ready_engine().edits(allocation.uuids)
-    program = supervision.assemble(shared=config.supervise_shared_mappings)
+    program = supervision.assemble(os.uname().machine, shared=config.supervise_shared_mappings)
     watched = supervision.Supervision(container, program)
     return child.Plan(options.command, nodes.binds(edits), watched)
 

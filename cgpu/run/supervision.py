@@ -16,7 +16,6 @@ import json
 import os
 import socket
 import struct
-from collections.abc import Mapping
 from dataclasses import dataclass
 
 from cgpu import paths
@@ -24,24 +23,12 @@ from cgpu.errors import CgpuError
 from cgpu.run import calls
 from cgpu.runtime_config.oci_runtime.seccomp import SIZE_BITS, Watched, watched
 
-MACHINE = "x86_64"
 # include/uapi/linux/bpf_common.h, filter.h
 LOAD_WORD, JUMP_EQUAL, AND, RETURN = 0x20, 0x15, 0x54, 0x06
 INSTRUCTION = struct.Struct("=HBBI")
 # include/uapi/linux/seccomp.h: offsets in struct seccomp_data, and return values of a filter.
 NUMBER_AT, ARCHITECTURE_AT, ARGUMENTS_AT = 0, 4, 16
 KILL_PROCESS, USER_NOTIF, ALLOWED, FAILS_WITH = 0x80000000, 0x7FC00000, 0x7FFF0000, 0x00050000
-# The arch field of seccomp_data (include/uapi/linux/audit.h), and the bit in the number of x32 system calls.
-X86_64, I386, X32_BIT = 0xC000003E, 0x40000003, 0x40000000
-# System call numbers, arch/x86/entry/syscalls/*.tbl: those of x32 beside the usual ones.
-NUMBERS: Mapping[int, Mapping[str, tuple[int, ...]]] = {
-    X86_64: {
-        "ioctl": (16, X32_BIT + 514),
-        "mmap": (9, X32_BIT + 9),
-        "seccomp": (317, X32_BIT + 317),
-    },
-    I386: {"ioctl": (54,), "mmap": (90,), "mmap2": (192,), "seccomp": (354,)},
-}
 Code = list[bytes]
 OCI_VERSION = "1.2.0"
 # An ioctl number that the filter notifies. _check_listener() uses it on NO_FILE, no valid descriptor.
@@ -49,15 +36,13 @@ QUESTION = SIZE_BITS[0]
 NO_FILE = -1
 
 
-def assemble(*, shared: bool) -> bytes:
-    """Return the filter, an array of struct sock_filter. shared: notify shared mappings too.
+def assemble(machine: str, *, shared: bool) -> bytes:
+    """Return a machine's filter, an array of struct sock_filter. shared: notify shared mappings too.
 
-    Raises CgpuError on another machine.
+    Raises CgpuError for a machine of another kind.
     """
-    if os.uname().machine != MACHINE:
-        raise CgpuError(f"this machine is {os.uname().machine}: expected {MACHINE}")
     code = [_op(LOAD_WORD, ARCHITECTURE_AT)]
-    for architecture, numbers in NUMBERS.items():
+    for architecture, numbers in calls.numbers(machine).items():
         checks = [
             instruction
             for call in watched(shared=shared)
@@ -70,7 +55,7 @@ def assemble(*, shared: bool) -> bytes:
 
 
 def _checks(call: Watched) -> Code:
-    """Return what answers a call for the values that are held. x86 is little-endian: low words come first."""
+    """Return what answers a call for the values that are held. All machines have low words first."""
     code: Code = []
     for mask, value in call.held:
         code += [

@@ -17,7 +17,14 @@ COMPARISONS = {
     f"SCMP_CMP_{name}": number
     for number, name in enumerate(("NE", "LT", "LE", "EQ", "GE", "GT", "MASKED_EQ"), 1)
 }
-ARCHITECTURES = {"SCMP_ARCH_X86_64": 0xC000003E, "SCMP_ARCH_X86": 0x40000003, "SCMP_ARCH_X32": 0x4000003E}
+NATIVE = 0
+ARCHITECTURES = {
+    "SCMP_ARCH_X86_64": 0xC000003E,
+    "SCMP_ARCH_X86": 0x40000003,
+    "SCMP_ARCH_X32": 0x4000003E,
+    "SCMP_ARCH_AARCH64": 0xC00000B7,
+    "SCMP_ARCH_ARM": 0x40000028,
+}
 ACTIONS = {
     "SCMP_ACT_ALLOW": ALLOW,
     "SCMP_ACT_NOTIFY": NOTIFY,
@@ -44,6 +51,7 @@ def load() -> ctypes.CDLL:
         pytest.skip("libseccomp is not installed; run: scripts/bootstrap test")
     library = ctypes.CDLL(name)
     library.seccomp_init.restype = ctypes.c_void_p
+    library.seccomp_arch_native.restype = ctypes.c_uint32
     return library
 
 
@@ -58,6 +66,8 @@ def compile_profile(profile: Any) -> bytes:
     context = ctypes.c_void_p(library.seccomp_init(ctypes.c_uint32(ACTIONS[profile["defaultAction"]])))
     for name in profile["architectures"]:
         assert library.seccomp_arch_add(context, ctypes.c_uint32(ARCHITECTURES[name])) in (0, EEXIST)
+    if ARCHITECTURES[profile["architectures"][0]] != library.seccomp_arch_native():
+        assert library.seccomp_arch_remove(context, ctypes.c_uint32(NATIVE)) == 0
     for rule in profile["syscalls"]:
         for name in rule["names"]:
             number = library.seccomp_syscall_resolve_name(name.encode())

@@ -14,8 +14,9 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from cgpu.run.supervision import I386, INSTRUCTION, NUMBERS, USER_NOTIF, X86_64, assemble
-from cgpu.runtime_config.oci_runtime.seccomp import supervise
+from cgpu.run.calls import AARCH64, ARM, I386, NUMBERS, X86_64
+from cgpu.run.supervision import INSTRUCTION, USER_NOTIF, assemble
+from cgpu.runtime_config.oci_runtime.seccomp import ARCHITECTURES, supervise
 from tests.run.libseccomp import compile_profile
 
 # Operations of classic BPF: include/uapi/linux/bpf_common.h. a: the accumulator, k: the operand.
@@ -72,7 +73,13 @@ BUSY = 0x00050010  # SECCOMP_RET_ERRNO with EBUSY
 KILLED = (0x80000000, 0x00000000)  # the process, or the thread
 # The numbers of the system calls that the profile has rules for, on all architectures.
 NUMBERS_WITH_RULES = sorted(
-    {number for table in NUMBERS.values() for both in table.values() for number in both}
+    {
+        number
+        for tables in NUMBERS.values()
+        for table in tables.values()
+        for both in table.values()
+        for number in both
+    }
 )
 argument_values = st.one_of(
     st.integers(0, 2**64 - 1),
@@ -86,7 +93,7 @@ arguments = st.tuples(
 numbers = st.one_of(
     st.sampled_from(NUMBERS_WITH_RULES), st.integers(0, 600), st.integers(0, 2**31 - 1), st.just(2**32 - 1)
 )
-calls = st.builds(Call, st.sampled_from([X86_64, I386]), numbers, arguments)
+calls = st.builds(Call, st.sampled_from([X86_64, I386, AARCH64, ARM]), numbers, arguments)
 
 
 def outcome(value: int) -> str:
@@ -95,17 +102,25 @@ def outcome(value: int) -> str:
 
 
 @pytest.mark.parametrize("shared", [True, False])
-def test_same_verdicts_as_libseccomp(*, shared: bool) -> None:
+@pytest.mark.parametrize("machine", NUMBERS)
+def test_same_verdicts_as_libseccomp(machine: str, *, shared: bool) -> None:
     """For any call, assemble()'s filter and libseccomp's filter of a container have the same outcome."""
     linux: dict[str, Any] = {}
     supervise(linux, "run-0", (), shared=shared)
-    assembled, compiled = assemble(shared=shared), compile_profile(linux["seccomp"])
+    linux["seccomp"]["architectures"] = ARCHITECTURES[machine]
+    assembled, compiled = assemble(machine, shared=shared), compile_profile(linux["seccomp"])
 
     @given(calls)
     @example(Call(X86_64, 16, (3, 0xC020462A, 0, 0, 0, 0)))
     @example(Call(X86_64, 0x40000000 + 514, (3, 1 << 16, 0, 0, 0, 0)))
     @example(Call(I386, 90, (0, 0, 0, 1, 0, 0)))
     @example(Call(I386, 354, (1, 8, 0, 0, 0, 0)))
+    @example(Call(AARCH64, 29, (3, 0xC020462A, 0, 0, 0, 0)))
+    @example(Call(AARCH64, 222, (0, 0, 0, 1, 0, 0)))
+    @example(Call(AARCH64, 277, (1, 8, 0, 0, 0, 0)))
+    @example(Call(ARM, 54, (3, 0xC020462A, 0, 0, 0, 0)))
+    @example(Call(ARM, 192, (0, 0, 0, 1, 0, 0)))
+    @example(Call(ARM, 383, (1, 8, 0, 0, 0, 0)))
     def check(call: Call) -> None:
         assert outcome(verdict(assembled, call)) == outcome(verdict(compiled, call))
 
@@ -114,5 +129,5 @@ def test_same_verdicts_as_libseccomp(*, shared: bool) -> None:
 
 def test_other_architectures_are_killed() -> None:
     """A call of an architecture that the profile does not name kills its caller."""
-    # ioctl() on AUDIT_ARCH_AARCH64.
-    assert verdict(assemble(shared=True), Call(0xC00000B7, 29, (0,) * 6)) in KILLED
+    assert verdict(assemble("x86_64", shared=True), Call(AARCH64, 29, (0,) * 6)) in KILLED
+    assert verdict(assemble("aarch64", shared=True), Call(X86_64, 16, (0,) * 6)) in KILLED

@@ -1,17 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
 /* Runs classic BPF on calls of the driver, with every argument unknown that does not say which call it is. */
 #define _GNU_SOURCE
-#include <linux/audit.h>
 #include <linux/bpf_common.h>
 #include <linux/seccomp.h>
 #include <stddef.h>
 #include <string.h>
 
 #include "filter.h"
+#include "system_calls.h"
 
 #define BRANCHES_MAX 64 /* that wait to be followed */
 #define STEPS_MAX 65536 /* of one call through one filter */
-#define X32_BIT 0x40000000u
 #define SIZE_SHIFT 16
 #define SIZE_COUNT 14
 #define SAMPLES 32 /* call numbers for each size */
@@ -31,19 +30,6 @@ struct run {
 	struct value data[sizeof(struct seccomp_data) / sizeof(u32)];
 	struct machine waiting[BRANCHES_MAX];
 	u32 count;
-};
-
-static const struct {
-	u32 arch, ioctl;
-} abis[] = {
-#if defined(__x86_64__)
-	{ AUDIT_ARCH_X86_64, 16 },
-	{ AUDIT_ARCH_X86_64, X32_BIT | 514 },
-	{ AUDIT_ARCH_I386, 54 },
-#elif defined(__aarch64__)
-	{ AUDIT_ARCH_AARCH64, 29 },
-	{ AUDIT_ARCH_ARM, 54 },
-#endif
 };
 
 static struct value known(u32 is)
@@ -235,12 +221,12 @@ int filter_holds(const struct filter *filter, u32 arch, u32 number, u64 command)
 	return run_all(&run);
 }
 
-static int one_holds(const struct filter *const *filters, u32 count, u32 abi, u64 command)
+static int one_holds(const struct filter *const *filters, u32 count, u32 table, u64 command)
 {
 	u32 i;
 
 	for (i = 0; i < count; i++)
-		if (filter_holds(filters[i], abis[abi].arch, abis[abi].ioctl, command))
+		if (filter_holds(filters[i], system_calls[table].arch, system_calls[table].ioctl, command))
 			return 1;
 	return 0;
 }
@@ -256,16 +242,16 @@ static u64 mixed(u64 *state)
 
 int filters_hold(const struct filter *const *filters, u32 count, u64 salt)
 {
-	u32 abi, shift, i;
+	u32 table, shift, i;
 
-	for (abi = 0; abi < sizeof(abis) / sizeof(abis[0]); abi++) {
+	for (table = 0; table < SYSTEM_CALL_TABLES; table++) {
 		/* UVM's numbers, which have neither size nor type. */
 		for (i = 0; i < SAMPLES; i++)
-			if (!one_holds(filters, count, abi, mixed(&salt) & 0xff))
+			if (!one_holds(filters, count, table, mixed(&salt) & 0xff))
 				return 0;
 		for (shift = SIZE_SHIFT; shift < SIZE_SHIFT + SIZE_COUNT; shift++)
 			for (i = 0; i < SAMPLES; i++)
-				if (!one_holds(filters, count, abi, mixed(&salt) | 1ull << shift))
+				if (!one_holds(filters, count, table, mixed(&salt) | 1ull << shift))
 					return 0;
 	}
 	return 1;

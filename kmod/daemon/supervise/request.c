@@ -1,20 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Decodes system calls of all three tables into requests. */
+/* Decodes system calls of all the kernel's tables into requests. */
 #define _GNU_SOURCE
-#include <linux/audit.h>
 #include <sys/mman.h>
 
 #include "request.h"
-
-/* arch/x86/entry/syscalls/syscall_64.tbl and syscall_32.tbl */
-#define X32_BIT 0x40000000
-#define X86_64_IOCTL 16
-#define X86_64_MMAP 9
-#define X32_IOCTL (X32_BIT + 514)
-#define X32_MMAP (X32_BIT + 9)
-#define I386_IOCTL 54
-#define I386_MMAP 90
-#define I386_MMAP2 192
+#include "system_calls.h"
 
 static void decode_map(u64 address, u64 bytes, u64 flags, u64 fd, struct request *request)
 {
@@ -33,22 +23,31 @@ void request_decode_old(const u32 args[REQUEST_OLD_ARGS], struct request *reques
 	decode_map(args[0], args[1], args[3], args[4], request);
 }
 
-void request_decode(const struct seccomp_notif *notif, struct request *request)
+static void decode_by(const struct system_calls *calls, const struct seccomp_data *data, struct request *request)
 {
-	const struct seccomp_data *data = &notif->data;
-	int is_64 = data->arch == AUDIT_ARCH_X86_64, is_32 = data->arch == AUDIT_ARCH_I386;
-	u64 mask = is_32 ? 0xffffffffull : ~0ull;
+	u64 mask = calls->arch & __AUDIT_ARCH_64BIT ? ~0ull : 0xffffffffull;
+	u32 number = (u32)data->nr;
 
-	*request = (struct request){ .kind = REQUEST_UNKNOWN, .fd = -1 };
-	if ((is_64 && (data->nr == X86_64_IOCTL || data->nr == X32_IOCTL)) || (is_32 && data->nr == I386_IOCTL)) {
+	if (data->arch != calls->arch)
+		return;
+	if (number == calls->ioctl) {
 		request->kind = REQUEST_IOCTL;
 		request->fd = (int)data->args[0];
 		request->cmd = (u32)data->args[1];
 		request->address = data->args[2] & mask;
-	} else if ((is_64 && (data->nr == X86_64_MMAP || data->nr == X32_MMAP)) || (is_32 && data->nr == I386_MMAP2)) {
+	} else if (number == calls->mmap) {
 		decode_map(data->args[0] & mask, data->args[1] & mask, data->args[3], data->args[4], request);
-	} else if (is_32 && data->nr == I386_MMAP) {
+	} else if (calls->old_mmap != CALL_NONE && number == calls->old_mmap) {
 		request->kind = REQUEST_OLD_MAP;
 		request->address = (u32)data->args[0];
 	}
+}
+
+void request_decode(const struct seccomp_notif *notif, struct request *request)
+{
+	u32 i;
+
+	*request = (struct request){ .kind = REQUEST_UNKNOWN, .fd = -1 };
+	for (i = 0; i < SYSTEM_CALL_TABLES; i++)
+		decode_by(&system_calls[i], &notif->data, request);
 }

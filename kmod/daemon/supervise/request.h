@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The system calls that filters send us, whichever of the processor's three tables they come through. */
+/* The system calls that filters send us, whichever of the kernel's tables they come through. */
 #ifndef CGPUD_REQUEST_H
 #define CGPUD_REQUEST_H
 

@@ -11,6 +11,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from cgpu.run.calls import X86_64
 from cgpu.run.supervision import (
     ALLOWED,
     ARCHITECTURE_AT,
@@ -22,7 +23,6 @@ from cgpu.run.supervision import (
     NUMBER_AT,
     RETURN,
     USER_NOTIF,
-    X86_64,
     assemble,
 )
 from cgpu.runtime_config.oci_runtime.seccomp import supervise
@@ -127,7 +127,7 @@ def test_filters_that_notify_or_deny(judge: Path, tmp_path: Path, value: int) ->
 def test_the_engines_own_filter(judge: Path, tmp_path: Path, salt: int) -> None:
     """The engine's rules hold, as libseccomp compiles them, and as `cgpu run` does."""
     assert holds(judge, tmp_path, compile_profile(profile()), salt=salt)
-    assert holds(judge, tmp_path, assemble(shared=True), salt=salt)
+    assert holds(judge, tmp_path, assemble("x86_64", shared=True), salt=salt)
 
 
 def test_a_profile_without_the_engines_rules(judge: Path, tmp_path: Path) -> None:

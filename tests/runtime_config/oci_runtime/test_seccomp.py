@@ -16,7 +16,8 @@ from hypothesis import strategies as st
 
 from cgpu import paths
 from cgpu.errors import CgpuError
-from cgpu.run.supervision import I386, USER_NOTIF, X86_64
+from cgpu.run.calls import I386, X86_64
+from cgpu.run.supervision import USER_NOTIF
 from cgpu.runtime_config.oci_runtime.seccomp import (
     ALLOW,
     NEW_LISTENER,
