@@ -10,10 +10,10 @@ from collections.abc import Sequence
 from functools import cache
 from pathlib import Path
 
+from tests.vm.harness.cross import BUILD, tool
 from tests.vm.harness.store import ROOT, STORE, put
 
 HERE = Path(__file__).resolve().parent / "programs"
-BUILD = ROOT / "kmod" / "build"
 PROBE = BUILD / "cgpu-probe"
 PROBE_32 = BUILD / "cgpu-probe32"
 PROBE_SOURCES = sorted((ROOT / "kmod" / "probe").glob("*.c"))
@@ -29,14 +29,14 @@ AS_LIBRARY = "-Dmain=probe_main"
 
 def compiled(name: str, sources: Sequence[Path], *flags: str, places: Sequence[Path] = PLACES) -> Path:
     """Compile sources into a program or library, unless that is done; return it. places: of headers."""
-    every = [*FLAGS, *flags, *(word for place in places for word in ("-iquote", str(place)))]
+    every = [*tool("gcc"), *FLAGS, *flags, *(word for place in places for word in ("-iquote", str(place)))]
     headers = sorted(path for place in places for path in place.glob("*.h"))
     contents = hashlib.sha256(repr([every, *(path.read_bytes() for path in [*sources, *headers])]).encode())
     program = STORE / "attacks" / f"{name}-{contents.hexdigest()[:16]}"
     if not program.exists():
         with tempfile.TemporaryDirectory() as directory:
             output = Path(directory) / name
-            subprocess.run(["gcc", *every, "-o", str(output), *map(str, sources), "-ldl"], check=True)
+            subprocess.run([*every, "-o", output, *sources, "-ldl"], check=True)
             put(program, output.read_bytes())
             program.chmod(0o755)
     return program

@@ -16,8 +16,9 @@ from tests.packages import packages as built_packages
 from tests.vm.harness import debian
 from tests.vm.harness.bundles import Containers
 from tests.vm.harness.counts import CPUS, count
+from tests.vm.harness.emulators import EMULATORS
 from tests.vm.harness.kernels import VARIABLE, Kernel, NoKernelError, choose_kernel, is_debug_kernel_given
-from tests.vm.harness.machine import QEMU, Machine
+from tests.vm.harness.machine import Machine
 from tests.vm.harness.node import (
     build_engine,
     build_fake_driver,
@@ -44,7 +45,7 @@ LONG = (
 # Set to 1, the tests with a disk of their own run without full counts, too: they take ten minutes.
 PACKAGE = "CGPU_VM_PACKAGE"
 # Each with a command or file that must be there.
-NEEDED = (QEMU, "gcc", "make", "runc", "setpriv", "/bin/busybox")
+NEEDED = ("gcc", "make", "runc", "setpriv", "/bin/busybox")
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
@@ -79,13 +80,15 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 
 @pytest.fixture(scope="session")
 def kernel() -> Kernel:
-    missing = [name for name in NEEDED if shutil.which(name) is None]
-    if missing:
-        pytest.skip(f"missing: {', '.join(missing)}; run: scripts/bootstrap test")
     try:
-        return choose_kernel()
+        chosen = choose_kernel()
     except NoKernelError as error:
         pytest.skip(str(error))
+    emulator = EMULATORS[chosen.machine]
+    missing = [name for name in (emulator.program, *NEEDED) if shutil.which(name) is None]
+    if missing:
+        pytest.skip(f"missing: {', '.join(missing)}; run: scripts/bootstrap test")
+    return chosen
 
 
 @pytest.fixture(scope="session")

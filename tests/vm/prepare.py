@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Builds the kernel modules that the tests in virtual machines load, before a test's limit of time begins.
+"""Builds what the tests in virtual machines load, before a test's limit of time begins.
 
 usage: python -m tests.vm.prepare
 """
@@ -9,6 +9,7 @@ from __future__ import annotations
 import sys
 
 from tests.nvidia.archive import NotInArchiveError
+from tests.vm.harness import cross
 from tests.vm.harness.kernels import NoKernelError, choose_kernel
 from tests.vm.harness.node import build_engine, build_fake_driver, real_driver
 from tests.vm.nvidia.driver import build_driver, build_hardware
@@ -18,6 +19,8 @@ def main() -> int:
     """Build the engine and the driver for the kernel, as CGPU_VM_DRIVER and CGPU_VM_KERNEL select them."""
     try:
         kernel = choose_kernel()
+        if cross.IS_FOREIGN:
+            cross.build_programs()
         build_engine(kernel)
         release = real_driver()
         if release is None:

@@ -12,11 +12,12 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
+from tests.vm.harness import cross
 from tests.vm.harness.kernels import Kernel
 from tests.vm.harness.store import STORE, digest, put
 
 GUEST = Path(__file__).resolve().parents[1] / "guest"
-BUSYBOX = Path("/bin/busybox")
+BUSYBOX = "bin/busybox"
 MODULES = ("virtio_pci", "virtio_console", "9pnet_virtio", "9p")
 APPLETS = ("sh", "cat", "cp", "hostname", "insmod", "ip", "ln", "ls", "mkdir", "mount", "reboot", "rmdir",
            "sed", "sleep", "switch_root", "umount")  # fmt: skip
@@ -48,12 +49,13 @@ class Entry:
 def build_agent() -> Path:
     """Compile the agent, unless this one is there already."""
     sources = sorted(GUEST.glob("*.[ch]"))
-    agent = STORE / f"agent-{digest([*(path.read_bytes() for path in sources), repr(FLAGS).encode()])}"
+    command = [*cross.tool("gcc"), *FLAGS]
+    agent = STORE / f"agent-{digest([*(path.read_bytes() for path in sources), repr(command).encode()])}"
     if not agent.exists():
         with tempfile.TemporaryDirectory() as directory:
             output = Path(directory) / "agent"
             programs = [str(path) for path in sources if path.suffix == ".c"]
-            subprocess.run(["gcc", *FLAGS, "-o", str(output), *programs], check=True)
+            subprocess.run([*command, "-o", output, *programs], check=True)
             put(agent, output.read_bytes())
             agent.chmod(0o755)
     return agent
@@ -114,7 +116,7 @@ def contents(kernel: Kernel, start: Start) -> list[Entry]:
     entries += [
         Entry("init", program, (GUEST / start.script).read_bytes()),
         Entry("agent", program, build_agent().read_bytes()),
-        Entry("bin/busybox", program, BUSYBOX.read_bytes()),
+        Entry(BUSYBOX, program, (kernel.programs / BUSYBOX).read_bytes()),
         Entry("modules/order", stat.S_IFREG | 0o644, order.encode()),
     ]
     entries += [Entry(f"bin/{name}", stat.S_IFLNK | 0o777, b"busybox") for name in APPLETS]

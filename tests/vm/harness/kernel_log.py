@@ -12,7 +12,8 @@ CONTEXT = 40  # records after a fault that belong to its report
 
 # First lines of the reports of everything in the kernel that looks for mistakes.
 FAULT = re.compile(
-    r"WARNING: |BUG: |BUG at |BUG \S+ \(|Oops|Kernel panic|(?<!\] )general protection fault|unable to handle"
+    r"WARNING: |BUG: |BUG at |BUG \S+ \(|Oops|Kernel panic|(?<!\] )general protection fault"
+    r"|[Uu]nable to handle|Internal error: "
     r"|divide error:|invalid opcode:|stack segment:|double fault"
     r"|rcu: INFO: |rcu_\w+ (?:self-)?detected|INFO: task .* blocked|INFO: possible|INFO: inconsistent"
     r"|INFO: trying to register|possible \S+ (?:\S+ )?(?:locking|dependency|deadlock)|inconsistent lock state"

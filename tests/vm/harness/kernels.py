@@ -1,9 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """The kernels that a machine can be booted with.
 
-CGPU_VM_KERNEL names a Debian release, whose kernel debian_release.py unpacks, or a directory with bzImage and
-build/, a kernel that has all it needs built in. Without it the newest of Debian's kernels counts that is here
-with its headers. Kernels of a newer series, which Debian offers beside its own, have tests of their own.
+CGPU_VM_KERNEL names a Debian release, whose kernel debian_release.py unpacks, or is arm64, for this machine's
+release on that processor, or names a directory with bzImage and build/, a kernel that has all it needs built
+in. Without it the newest of Debian's kernels counts that is here with its headers. Kernels of a newer series,
+which Debian offers beside its own, have tests of their own.
 """
 
 from __future__ import annotations
@@ -19,9 +20,10 @@ from pathlib import Path
 from tests.vm.harness.store import STORE, put
 
 VARIABLE = "CGPU_VM_KERNEL"
-RELEASES = ("trixie", "testing")  # of Debian, beside this machine's own
+ARM64 = "arm64"  # this machine's release for another processor
+RELEASES = ("trixie", "testing", ARM64)  # of Debian, beside this machine's own
 # 6.1.0-56-amd64 in Debian 12, 6.12.118+deb13-amd64 in Debian 13, 6.12.117+deb12-amd64 where it is backported.
-DEBIAN = re.compile(r"((\d+)\.(\d+)\.(\d+)(?:-(\d+))?(?:\+deb(\d+)(?:\.(\d+))?)?-amd64)")
+DEBIAN = re.compile(r"((\d+)\.(\d+)\.(\d+)(?:-(\d+))?(?:\+deb(\d+)(?:\.(\d+))?)?-(?:amd|arm)64)")
 XZ_MAGIC = b"\xfd7zXZ\x00"
 
 
@@ -37,6 +39,12 @@ class Kernel:
     image: Path
     build: Path
     modules: Path | None  # None: nothing has to be loaded to boot
+    programs: Path = Path("/")  # the root whose programs the guest runs
+
+    @property
+    def machine(self) -> str:
+        """Return the kernel's processor, as uname names it."""
+        return "aarch64" if self.release.endswith("-arm64") else "x86_64"
 
     @property
     def debug(self) -> bool:
@@ -45,7 +53,7 @@ class Kernel:
 
     def bootable(self) -> Path:
         """Return the image for the emulator: unpacked where possible, which saves the guest seconds."""
-        if self.debug:
+        if self.debug or self.machine != "x86_64":
             return self.image
         data = self.image.read_bytes()
         start = data.find(XZ_MAGIC)
@@ -118,10 +126,10 @@ def release_kernel(release: str) -> Kernel:
     folder = release_folder(release)
     found = debian_kernels(folder / "root")
     if not found or not (folder / "build" / "Makefile").exists():
-        raise NoKernelError(
-            f"{VARIABLE}={release}: {folder}: not there yet; run: scripts/test-kernels {release}"
-        )
-    return dataclasses.replace(found[-1][-1], build=folder / "build")
+        command = f"python -m tests.vm.harness.debian_release {release}"
+        raise NoKernelError(f"{VARIABLE}={release}: {folder}: not there yet; run: {command}")
+    programs = folder / "root" if release == ARM64 else Path("/")
+    return dataclasses.replace(found[-1][-1], build=folder / "build", programs=programs)
 
 
 def is_debug_kernel_given() -> bool:

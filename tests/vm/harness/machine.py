@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """A virtual machine with the host's files in it: emulated in software, so that it runs wherever the tests do.
 
-Without a disk the guest sees the host's root read-only below a layer in its own memory. That view is cached:
+Without a disk the guest sees the host's root read-only below a layer in its own memory, or the root with the
+programs of another processor. That view is cached:
 `seen(path)` gives the path of a file that the host makes after the boot.
 """
 
@@ -21,6 +22,7 @@ from typing import Self
 
 from tests.vm.harness import channel
 from tests.vm.harness.channel import Channel
+from tests.vm.harness.emulators import EMULATORS
 from tests.vm.harness.initramfs import FROM_DISK, FROM_HOST, build_initramfs
 from tests.vm.harness.kernel_log import FAULT, KernelLog
 from tests.vm.harness.kernels import Kernel
@@ -28,15 +30,11 @@ from tests.vm.harness.monitor import PANIC_ARGUMENTS, Monitor, what_is_at_work
 from tests.vm.harness.process import CommandError, Finished, MachineDiedError, Process
 from tests.vm.harness.store import ROOT
 
-QEMU = "qemu-system-x86_64"
 LIVE_VIEW = "/run/host"  # guest/init mounts it
 BOOT_SECONDS = 120.0
 SYNC_SECONDS = 60.0
 PANIC_SECONDS = 60.0  # for a kernel to print what all its tasks are at
 DEBUG_FACTOR = 5.0  # how much slower a kernel is that checks itself
-# A plain model, with what finds a module's wrong access to user memory. All that newer ones have is dear to
-# emulate: a guest of "max" takes half as much time again.
-MODEL = "Nehalem,+smap,+smep"
 CPUS = 2  # that there are; the second is off until a test wants it
 ENVIRONMENT = {
     "PATH": "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin",
@@ -47,7 +45,7 @@ ENVIRONMENT = {
 # Counted instructions: idle time passes at once, and timers come when they are due.
 COUNTED_ARGUMENTS = ("highres=on", "tsc_early_khz=1000000")
 KERNEL_ARGUMENTS = (
-    "console=ttyS0", "quiet", "loglevel=5", "panic=-1", "log_buf_len=4M", "printk.devkmsg=on",
+    "quiet", "loglevel=5", "panic=-1", "log_buf_len=4M", "printk.devkmsg=on",
     "maxcpus=1", "mitigations=off", "tsc=reliable", "no_timer_check", "random.trust_cpu=on",
     "cryptomgr.notests",
     # Go's programs set timers of microseconds, which are as dear as work: they come with the next tick.
@@ -60,10 +58,10 @@ KERNEL_ARGUMENTS = (
 )  # fmt: skip
 
 
-def share(name: str) -> list[str]:
-    """Return the options that give the guest a view of the host's root, for reading only."""
+def share(name: str, root: Path) -> list[str]:
+    """Return the options that give the guest a view of a root of the host, for reading only."""
     return [
-        "-fsdev", f"local,id={name},path=/,security_model=none,readonly=on,multidevs=remap",
+        "-fsdev", f"local,id={name},path={root},security_model=none,readonly=on,multidevs=remap",
         "-device", f"virtio-9p-pci,fsdev={name},mount_tag={name}",
     ]  # fmt: skip
 
@@ -123,7 +121,9 @@ class Machine:
         self.syncs: dict[int, threading.Event] = {}
         self.numbers = itertools.count(1)
         self.began = time.monotonic()
-        line = [*KERNEL_ARGUMENTS, f"cgpu.cgroup={cgroup}", f"cgpu.checkout={ROOT}"]
+        self.model = EMULATORS[kernel.machine]
+        line = [f"console={self.model.console}", *KERNEL_ARGUMENTS]
+        line += [f"cgpu.cgroup={cgroup}", f"cgpu.checkout={ROOT}"]
         line += [*(COUNTED_ARGUMENTS if counted else ()), *arguments]
         ours, theirs = socket.socketpair()
         asking, asked = socket.socketpair()
@@ -146,19 +146,18 @@ class Machine:
         thread = "multi" if is_multi else "single"
         start = FROM_DISK if self.disk else FROM_HOST
         return [
-            "setpriv", "--pdeathsig", "KILL", QEMU,
-            "-accel", f"tcg,thread={thread},tb-size=512", "-cpu", MODEL, "-m", str(memory),
+            "setpriv", "--pdeathsig", "KILL", self.model.program, *self.model.options,
+            "-accel", f"tcg,thread={thread},tb-size=512", "-m", str(memory),
             "-smp", "1" if self.counted else str(CPUS),
             *(("-icount", f"shift={self.counted.bit_length() - 1},sleep=off") if self.counted else ()),
-            # No devices that take time to find; the older chipset's interrupt routing costs a second.
-            "-machine", "q35,i8042=off,hpet=off,usb=off,vmport=off,smm=off",
             "-nodefaults", "-no-user-config", "-display", "none", "-no-reboot",
             "-kernel", str(self.kernel.bootable()), "-initrd", str(build_initramfs(self.kernel, start)),
             "-append", arguments, "-serial", f"file:{self.console}",
             "-device", "virtio-serial-pci", "-chardev", f"socket,id=agent,fd={agent}",
             "-device", "virtserialport,chardev=agent,name=agent",
             "-chardev", f"socket,id=monitor,fd={monitor}", "-mon", "chardev=monitor",
-            *share("live"), *(drive(self.disk) if self.disk else share("host")),
+            *share("live", Path("/")),
+            *(drive(self.disk) if self.disk else share("host", self.kernel.programs)),
         ]  # fmt: skip
 
     # --- frames, in the channel's thread ---

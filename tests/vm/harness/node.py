@@ -9,6 +9,7 @@ from pathlib import Path
 
 from tests.integration.commands import ENFORCE, hold_lock
 from tests.nvidia.archive import Release, release
+from tests.vm.harness import cross
 from tests.vm.harness.kernels import Kernel, flavour
 from tests.vm.harness.machine import Machine
 from tests.vm.harness.process import Finished
@@ -77,6 +78,7 @@ def build_fake_driver(kernel: Kernel, version: str = DRIVER_VERSION, without: st
     # With the objects in common, each further version costs seconds.
     objects = f"OBJ={STORE / f'fake_driver-{flavour(kernel)}-obj'}"
     variables = [f"KDIR={kernel.build}", objects, f"DRIVER_VERSION={version}", f"WITHOUT={without}"]
+    variables.append(f"BINUTILS={' '.join(cross.tool(''))}")
     return make(ROOT / "tests" / "vm" / "fake_driver", output, *variables)
 
 

@@ -13,13 +13,13 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from tests.integration.commands import eventually
+from tests.vm.harness import cross
 from tests.vm.harness.machine import Machine
 from tests.vm.harness.node import TREE, load_driver, load_engine, unload_driver, unload_engine
 from tests.vm.harness.process import Finished, Process
 from tests.vm.harness.sliced_node import POOLED, View, look
-from tests.vm.harness.store import ROOT
 
-PROBE = ROOT / "kmod" / "build" / "cgpu-probe"
+PROBE = cross.BUILD / "cgpu-probe"
 GIB = 1 << 30
 SECONDS = 30.0
 
