@@ -15,6 +15,7 @@ from pathlib import Path
 import pytest
 
 from tests.integration.commands import hold_lock
+from tests.vm.harness import cross
 
 HERE = Path(__file__).resolve().parent
 KMOD = HERE.parent.parent / "kmod"
@@ -25,7 +26,7 @@ CORE_INCLUDES = (f"-I{KMOD / 'core'}", f"-I{KMOD / 'core' / 'include'}")
 CLIENT = KMOD / "rm"
 BENCH = HERE / "bench"
 BENCH_SOURCES = [*sorted(BENCH.glob("*.c")), CLIENT / "rm_structs.c"]
-STORE = KMOD / "build" / "tests" / "core"
+STORE = cross.BUILD / "tests" / "core"
 PROGRAMS = sorted(HERE.glob("*/test_*.c"))
 SANITIZE = ("-fsanitize=address,undefined", "-fno-sanitize-recover=all", "-fno-omit-frame-pointer")
 WARNINGS = ("-Wall", "-Wextra", "-Werror", "-Wshadow", "-Wstrict-prototypes", "-Wmissing-prototypes", "-Wvla")
@@ -61,7 +62,13 @@ def sources(gen: Path) -> list[str]:
     return [*map(str, CORE_SOURCES), str(gen / "nv_abi.c")]
 
 
-def make_goal(goal: str, options: list[str], name: str = "library", more: Sequence[Path] = ()) -> None:
+def make_goal(
+    goal: str,
+    options: list[str],
+    name: str = "library",
+    more: Sequence[Path] = (),
+    compiler: str = "clang",
+) -> None:
     """Have make build a goal in the store, with more sources. Other processes of pytest wait."""
     STORE.mkdir(parents=True, exist_ok=True)
     places = [
@@ -71,6 +78,7 @@ def make_goal(goal: str, options: list[str], name: str = "library", more: Sequen
         f"SLICE={SLICE}",
         f"NAME={name}",
         f"MORE={' '.join(map(str, more))}",
+        f"COMPILER={compiler}",
     ]
     jobs = f"-j{os.cpu_count() or 1}"
     with hold_lock(STORE / "lock"):
@@ -78,9 +86,10 @@ def make_goal(goal: str, options: list[str], name: str = "library", more: Sequen
 
 
 def build_programs() -> dict[Path, Path]:
-    """Build the test programs with sanitizers; return the program of each source."""
-    tool("clang")
-    make_goal("programs", [*flags(STORE / "gen"), *SANITIZE, "-DCORE_ASSERT_LOCKED"])
+    """Build the test programs; return the program of each source. No sanitizer goes with qemu-user."""
+    compiler = cross.tool("gcc") if cross.IS_FOREIGN else [tool("clang")]
+    more = cross.LINKED or SANITIZE
+    make_goal("programs", [*flags(STORE / "gen"), *more, "-DCORE_ASSERT_LOCKED"], compiler=" ".join(compiler))
     return {source: STORE / "programs" / source.stem for source in PROGRAMS}
 
 

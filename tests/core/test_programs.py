@@ -18,6 +18,7 @@ from tests.core.build import (
     tool,
 )
 from tests.integration.commands import call, must
+from tests.vm.harness import cross
 
 SKIPPED = 77  # what a test program exits with when the machine cannot do what it needs
 TESTS = [
@@ -35,7 +36,7 @@ def programs() -> dict[Path, Path]:
 @pytest.mark.parametrize(("source", "name"), TESTS, ids=[f"{s.stem}-{n}" for s, n in TESTS])
 def test_fact(programs: dict[Path, Path], source: Path, name: str) -> None:
     """The fact that a C test is named after holds, without a finding of the sanitizers."""
-    done = call([programs[source], name], timeout=240)
+    done = call([*cross.RUNNER, programs[source], name], timeout=240)
     if done.returncode == SKIPPED:
         pytest.skip("this machine does not let one process step another (ptrace)")
     assert done.returncode == 0, done.stderr
@@ -44,7 +45,9 @@ def test_fact(programs: dict[Path, Path], source: Path, name: str) -> None:
 def test_every_program_lists_its_tests(programs: dict[Path, Path]) -> None:
     """The C programs list exactly the tests that were run."""
     for source, program in programs.items():
-        assert must([program, "--list"]).stdout.split() == [name for path, name in TESTS if path == source]
+        assert must([*cross.RUNNER, program, "--list"]).stdout.split() == [
+            name for path, name in TESTS if path == source
+        ]
 
 
 @pytest.mark.parametrize("compiler", ["gcc", "clang"])

@@ -19,6 +19,7 @@ from typing import Any, TypeVar
 from cgpu import process_identity
 from tests.attacks.build import client
 from tests.integration.commands import ENFORCE, PATIENCE, eventually
+from tests.vm.harness import cross
 
 SILENCE_S = 120.0
 PROC = Path("/proc")
@@ -78,7 +79,7 @@ def next_line(process: subprocess.Popen[str], start: str, printed: list[str]) ->
 
 
 ROOT = Path(__file__).resolve().parents[2]
-BUILD = ROOT / "kmod" / "build"
+BUILD = cross.BUILD
 PROBE = BUILD / "cgpu-probe"
 PROGRAMS = Path(__file__).with_name("programs")
 SLICED = Path(__file__).with_name("sliced.py")

@@ -11,6 +11,7 @@ import pytest
 
 from tests.daemon.harness import BUILD, PROGRAMS, ROOT
 from tests.daemon.versions import CORE, library_objects
+from tests.vm.harness import cross
 
 BENCH = ROOT / "tests" / "core" / "bench"
 # By their names, with the functions that each has its own of.
@@ -46,7 +47,7 @@ def compiled(*words: str | Path) -> None:
     folders = [BUILD / "gen", *CORE, *daemon, BENCH, ROOT / "kmod" / "rm"]
     # A wrapper has all parameters of the function that it replaces, and uses few of them.
     flags = ["-Wall", "-Wextra", "-Werror", "-Wno-unused-parameter", "-pthread"]
-    command = ["gcc", "-std=gnu11", "-g", "-O1", *flags]
+    command = [*cross.tool("gcc"), *cross.LINKED, "-std=gnu11", "-g", "-O1", *flags]
     command += [word for folder in folders for word in ("-iquote", str(folder))]
     done = subprocess.run([*command, *words], capture_output=True, text=True, check=False, timeout=120)
     assert done.returncode == 0, done.stderr
@@ -67,6 +68,6 @@ def programs(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
 @pytest.mark.parametrize(("stem", "name"), TESTS)
 def test_fact(programs: dict[str, Path], stem: str, name: str) -> None:
     """The fact that a C test is named after holds."""
-    command = [str(programs[stem]), name]
+    command = [*cross.RUNNER, str(programs[stem]), name]
     done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=60)
     assert done.returncode == 0, done.stderr
