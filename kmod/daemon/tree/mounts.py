@@ -14,7 +14,7 @@ from pathlib import Path
 MNT_FORCE = 1
 MNT_DETACH = 2
 MS_BIND = 4096
-# include/uapi/linux/mount.h, fcntl.h, and arch/x86/entry/syscalls/syscall_64.tbl
+# include/uapi/linux/mount.h, fcntl.h; the call has one number on all processors (scripts/syscall.tbl)
 OPEN_TREE = 428
 OPEN_TREE_CLONE = 1
 AT_FDCWD = -100
