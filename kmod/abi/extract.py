@@ -68,6 +68,7 @@ class Headers:
     folder: Path
     tag: str
     compiler: str = "cc"
+    includes: tuple[str, ...] = INCLUDES
 
     def has(self, path: str) -> bool:
         """Tell whether the version has a header."""
@@ -192,7 +193,7 @@ def _group_figures(
 
 
 def _compile(headers: Headers, text: str) -> subprocess.CompletedProcess[str]:
-    includes = [f"-I{headers.folder / path}" for path in INCLUDES]
+    includes = [f"-I{headers.folder / path}" for path in headers.includes]
     command = [headers.compiler, *OPTIONS, *DEFINES, *includes, "-o", "-", "-"]
     # Errors name the standard input by this line.
     given = f'#line 1 "figures.c"\n{text}'

@@ -22,6 +22,8 @@ def image(version: str) -> bytes:
         ".fwimage": bytes(16 * PAGE),
         ".fwversion": version.encode() + b"\0",
         ".fwsignature_tu10x": bytes(PAGE),
+        # A note by GNU of type NT_GNU_BUILD_ID, with 20 bytes. Later drivers want it; earlier ones ignore it.
+        ".note.gnu.build-id": struct.pack("<III4s20x", 4, 20, 3, b"GNU"),
     }
     names, data, headers = b"\0", b"", [SECTION.pack(*[0] * 10)]
     for name, content in contents.items():

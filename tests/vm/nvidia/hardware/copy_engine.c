@@ -236,7 +236,7 @@ static struct kretprobe calls[] = {
 static struct kprobe ends[] = {
 	{ .symbol_name = "nvGpuOpsMemoryCpuUnMap", .pre_handler = unmap_begin },
 	{ .symbol_name = "nvGpuOpsChannelDestroy", .pre_handler = channel_gone },
-	{ .symbol_name = "uvm_hal_volta_host_write_gpu_put", .pre_handler = ring },
+	{ .pre_handler = ring }, /* the function that writes an address of UVM's channel to the card */
 };
 
 static void probes_remove(u32 calls_placed, u32 ends_placed)
@@ -252,6 +252,7 @@ static int probes_place(void)
 	u32 i, k;
 	int err = 0;
 
+	ends[ARRAY_SIZE(ends) - 1].symbol_name = gsp_layout->names[GSP_NAME_write_gpu_put];
 	for (i = 0; i < ARRAY_SIZE(calls) && err == 0; i++) {
 		calls[i].maxactive = CALLS_AT_ONCE;
 		calls[i].data_size = sizeof(struct asked);
@@ -270,6 +271,8 @@ static int __init copy_init(void)
 {
 	int err;
 
+	if (!gsp_layout)
+		return -ENODEV;
 	engine_thread = kthread_run(copy_work, NULL, "opencgpu_copy");
 	if (IS_ERR(engine_thread))
 		return PTR_ERR(engine_thread);

@@ -10,6 +10,9 @@
 #include "copy_engine.h"
 #include "gsp_layouts.h"
 
+/* Methods below are the host's, not an engine's. */
+#define HOST_METHODS_END 0x100u
+
 static void write_stamp(u8 *at)
 {
 	u64 now = ktime_get_ns();
@@ -119,7 +122,7 @@ static void copy_method(struct copy_state *state, u32 method, u32 data)
 
 static bool run_method(struct copy_state *state, u32 channel, u32 method, u32 data)
 {
-	if (method < GSP_HOST_METHODS_END)
+	if (method < HOST_METHODS_END)
 		return host_method(state, method, data);
 	if (channel == GSP_SUBCHANNEL_COPY)
 		copy_method(state, method, data);

@@ -10,58 +10,73 @@
 #include <linux/notifier.h>
 
 #include "gsp.h"
+#include "gsp_layouts.h"
 #include "nv_abi.h"
 
 struct stub {
-	const char *symbol;
+	enum gsp_name name;
 	u32 result;
-	bool (*run)(struct pt_regs *regs); /* whether the call is over with that */
-	bool optional; /* the name that it has in some versions only */
+	void (*run)(struct pt_regs *regs);
 	struct kprobe kprobe;
 };
 
-static u32 gsp_layout;
+/* The copy engine asks for names, too: it is loaded after the driver, and unloaded before it. */
+const struct gsp_layout *gsp_layout;
+EXPORT_SYMBOL_GPL(gsp_layout);
+
+static const struct gsp_layout *layout_of(const char *version)
+{
+	u32 branch, minor, patch = 0, number, i = ARRAY_SIZE(gsp_layouts);
+
+	if (sscanf(version, "%u.%u.%u", &branch, &minor, &patch) < 2)
+		return NULL;
+	number = branch * 1000000 + minor * 1000 + patch;
+	while (i-- && number <= GSP_NEWEST) {
+		if (gsp_layouts[i].first <= number)
+			return &gsp_layouts[i];
+	}
+	return NULL;
+}
 
 /* NV_STATUS _issueRpcAndWait(OBJGPU *, OBJRPC *) */
-static bool run_message(struct pt_regs *regs)
+static void run_message(struct pt_regs *regs)
 {
-	gsp_answer(gsp_layout, gsp_message_of(gsp_layout, (u8 *)regs->si));
-	return true;
+	gsp_answer((u8 *)regs->si);
 }
 
 static struct stub stubs[] = {
 	/* No ROM, no firmware that boots, no protected region, no processor to wait for. */
-	{ "kgspExtractVbiosFromRom_TU102", NV_ERR_NOT_SUPPORTED },
-	{ "kgspWaitForGfwBootOk_TU102" },
-	{ "kgspIsWpr2Up_TU102" },
-	{ "kgspCalculateFbLayout_TU102" },
-	{ "kgspBootstrapRiscvOSEarly_TU102", .optional = true },
-	{ "kgspPrepareForBootstrap_TU102", .optional = true },
-	{ "kgspBootstrap_TU102", .optional = true },
-	{ "kgspWaitForRmInitDone_IMPL" },
-	{ "kgspHealthCheck_TU102" },
-	{ "kgspUnloadRm_IMPL" },
+	{ GSP_NAME_kgspExtractVbiosFromRom, NV_ERR_NOT_SUPPORTED },
+	{ GSP_NAME_kgspWaitForGfwBootOk },
+	{ GSP_NAME_kgspIsWpr2Up },
+	{ GSP_NAME_kgspCalculateFbLayout },
+	{ GSP_NAME_kgspBootstrapRiscvOSEarly },
+	{ GSP_NAME_kgspPrepareForBootstrap },
+	{ GSP_NAME_kgspBootstrap },
+	{ GSP_NAME_kgspWaitForRmInitDone },
+	{ GSP_NAME_kgspHealthCheck },
+	{ GSP_NAME_kgspUnloadRm },
 	/* Messages. */
-	{ "_issueRpcAndWait", .run = run_message },
-	{ "_issueRpcAsync" },
-	{ "_issueRpcLarge" },
-	{ "RmRpcSetGuestSystemInfo" },
+	{ GSP_NAME_issueRpcAndWait, .run = run_message },
+	{ GSP_NAME_issueRpcAsync },
+	{ GSP_NAME_issueRpcLarge },
+	{ GSP_NAME_RmRpcSetGuestSystemInfo },
 	/* Registers and video memory behind the BARs. */
-	{ "tmrSetCurrentTime_GV100" },
-	{ "osVerifySystemEnvironment" },
-	{ "krcWatchdogInit_IMPL", NV_ERR_NOT_SUPPORTED },
-	{ "kfifoGetUserdBar1MapInfo_GM107", NV_ERR_NOT_SUPPORTED },
-	{ "kbusVerifyBar2_GM107" },
-	{ "kmemsysDoCacheOp_GM107" },
-	{ "kgmmuInvalidateTlb_GM107" },
+	{ GSP_NAME_tmrSetCurrentTime },
+	{ GSP_NAME_osVerifySystemEnvironment },
+	{ GSP_NAME_krcWatchdogInit, NV_ERR_NOT_SUPPORTED },
+	{ GSP_NAME_kfifoGetUserdBar1MapInfo, NV_ERR_NOT_SUPPORTED },
+	{ GSP_NAME_kbusVerifyBar2 },
+	{ GSP_NAME_kmemsysDoCacheOp },
+	{ GSP_NAME_kgmmuInvalidateTlb },
 };
 
 static int stub_hit(struct kprobe *kprobe, struct pt_regs *regs)
 {
 	const struct stub *stub = container_of(kprobe, struct stub, kprobe);
 
-	if (stub->run && !stub->run(regs))
-		return 0;
+	if (stub->run)
+		stub->run(regs);
 	regs->ax = stub->result;
 	regs->ip = *(unsigned long *)regs->sp;
 	regs->sp += sizeof(unsigned long);
@@ -89,16 +104,17 @@ static int stubs_place(void)
 	int err;
 
 	for (i = 0; i < ARRAY_SIZE(stubs); i++) {
-		stubs[i].kprobe = (struct kprobe){
-			.symbol_name = stubs[i].symbol, .pre_handler = stub_hit, .post_handler = stub_after
-		};
+		const char *symbol = gsp_layout->names[stubs[i].name];
+
+		stubs[i].kprobe =
+			(struct kprobe){ .symbol_name = symbol, .pre_handler = stub_hit, .post_handler = stub_after };
+		if (!symbol)
+			continue;
 		err = register_kprobe(&stubs[i].kprobe);
 		if (err == 0)
 			continue;
 		stubs[i].kprobe.addr = NULL;
-		if (err == -ENOENT && stubs[i].optional)
-			continue;
-		pr_err("gsp: %s: cannot be probed (error %d)\n", stubs[i].symbol, err);
+		pr_err("gsp: %s: cannot be probed (error %d)\n", symbol, err);
 		stubs_remove(i);
 		return err;
 	}
@@ -109,13 +125,13 @@ static bool gsp_in_place;
 
 static int driver_came(const struct module *driver)
 {
-	int layout = gsp_layout_of(driver->version ? driver->version : ""), err;
+	int err;
 
-	if (layout < 0) {
+	gsp_layout = layout_of(driver->version ? driver->version : "");
+	if (!gsp_layout) {
 		pr_err("gsp: nvidia: no layouts of its version\n");
 		return -EINVAL;
 	}
-	gsp_layout = (u32)layout;
 	err = stubs_place();
 	if (err)
 		return err;

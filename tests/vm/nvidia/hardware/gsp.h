@@ -19,10 +19,7 @@ struct gsp_order {
 };
 
 /* gsp_answers.c: fills in a message's result, in the driver's own buffer. Called where nothing may sleep. */
-void gsp_answer(u32 layout, u8 *message);
-/* Which row of the layouts is a driver version's; negative: none. */
-int gsp_layout_of(const char *version);
-u8 *gsp_message_of(u32 layout, u8 *rpc);
+void gsp_answer(u8 *rpc);
 
 /* gsp_orders.c: /proc/opencgpu_gsp, a line for each control since the last write to it. */
 int gsp_orders_init(void);

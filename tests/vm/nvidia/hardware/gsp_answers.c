@@ -24,9 +24,6 @@
 /* NV2080_CTRL_CE_CAPS_CE_* (ctrl2080ce.h): of byte 0 */
 #define CE_CAPS_SYSMEM 0x20u
 #define CE_CAPS_P2P 0x40u
-/* The resource manager's numbers of its first graphics and copy engine (g_eng_desc_nvoc.h). */
-#define ENGINE_GRAPHICS 0xd334df00u
-#define ENGINE_COPY 0x793ceb00u
 /* Handles of the client by which the driver reaches its GSP; any will do. */
 #define INTERNAL_CLIENT 0xc2000000u
 #define INTERNAL_DEVICE 0xbcde0000u
@@ -40,45 +37,26 @@ static void put_uuid(u8 *at)
 		at[i] = (u8)(UUID_FIRST + i);
 }
 
-int gsp_layout_of(const char *version)
+static void answer_static_info(u8 *info)
 {
-	int i;
-
-	for (i = 0; i < (int)ARRAY_SIZE(gsp_layouts); i++) {
-		if (!strcmp(gsp_layouts[i].version, version))
-			return i;
-	}
-	return -1;
-}
-
-u8 *gsp_message_of(u32 layout, u8 *rpc)
-{
-	u8 *message;
-
-	memcpy(&message, rpc + gsp_layouts[layout].rpc_message_buffer, sizeof(message));
-	return message;
-}
-
-static void answer_static_info(const struct gsp_layout *at, u8 *info)
-{
-	memset(info, 0, at->static_bytes);
-	put32(info, at->static_gid_length, UUID_BYTES + 4);
-	put_uuid(info + at->static_gid_data);
-	put32(info, at->static_regions, 1);
-	put64(info, at->static_region_limit, CARD_BYTES - 1);
-	put32(info, at->static_region_performance, 100);
-	info[at->static_region_compressed] = 1;
-	info[at->static_region_iso] = 1;
-	put64(info, at->static_fb_length, CARD_BYTES);
-	put32(info, at->static_engineCaps, 1u << NV2080_ENGINE_TYPE_GR0 | 1u << NV2080_ENGINE_TYPE_COPY0);
-	put32(info, at->static_computeBranding, 1);
-	put32(info, at->static_fbio_mask, 0xff);
-	strcpy(info + at->static_name, CARD_NAME);
-	strcpy(info + at->static_short_name, CARD_CHIP);
-	info[at->static_bVbiosValid] = 1;
-	put32(info, at->static_hInternalClient, INTERNAL_CLIENT);
-	put32(info, at->static_hInternalDevice, INTERNAL_DEVICE);
-	put32(info, at->static_hInternalSubdevice, INTERNAL_SUBDEVICE);
+	memset(info, 0, GSP_static_bytes);
+	put32(info, GSP_static_gid_length, UUID_BYTES + 4);
+	put_uuid(info + GSP_static_gid_data);
+	put32(info, GSP_static_regions, 1);
+	put64(info, GSP_static_region_limit, CARD_BYTES - 1);
+	put32(info, GSP_static_region_performance, 100);
+	info[GSP_static_region_compressed] = 1;
+	info[GSP_static_region_iso] = 1;
+	put64(info, GSP_static_fb_length, CARD_BYTES);
+	put32(info, GSP_static_engineCaps, 1u << NV2080_ENGINE_TYPE_GR0 | 1u << NV2080_ENGINE_TYPE_COPY0);
+	put32(info, GSP_static_computeBranding, 1);
+	put32(info, GSP_static_fbio_mask, 0xff);
+	strcpy(info + GSP_static_name, CARD_NAME);
+	strcpy(info + GSP_static_short_name, CARD_CHIP);
+	info[GSP_static_bVbiosValid] = 1;
+	put32(info, GSP_static_hInternalClient, INTERNAL_CLIENT);
+	put32(info, GSP_static_hInternalDevice, INTERNAL_DEVICE);
+	put32(info, GSP_static_hInternalSubdevice, INTERNAL_SUBDEVICE);
 }
 
 /* As pci_card.c has them. */
@@ -102,8 +80,7 @@ static u32 answer_bars(u8 *params)
 
 static u32 answer_gid(u8 *params)
 {
-	/* NV2080_GPU_CMD_GPU_GET_GID_FLAGS_FORMAT: binary */
-	if (get32(params, GSP_gid_flags) & 2) {
+	if (get32(params, GSP_gid_flags) & GSP_GID_BINARY) {
 		put32(params, GSP_gid_length, UUID_BYTES);
 		put_uuid(params + GSP_gid_data);
 		return NV_OK;
@@ -115,59 +92,81 @@ static u32 answer_gid(u8 *params)
 
 static u32 answer_name(u8 *params)
 {
-	strcpy(params + 4, CARD_NAME);
+	strcpy(params + GSP_name_text, CARD_NAME);
 	return NV_OK;
+}
+
+/* Where the vectors of each kind are: as a mask, or as the first and last subtree in a pair of bytes. */
+static void put_subtrees(u8 *subtrees)
+{
+	u32 i;
+
+	for (i = 0; i < 7; i++) {
+		u32 number = i < 5 ? 0 : i - 4;
+
+		if (GSP_intr_subtree_bytes == sizeof(u64))
+			put64(subtrees, i * sizeof(u64), 1ull << number);
+		else
+			subtrees[2 * i] = subtrees[2 * i + 1] = (u8)number;
+	}
 }
 
 /* Vectors of the engines that the driver asserts it knows (MC_ENGINE_IDX_* of kernel/gpu/intr/engine_idx.h). */
 static u32 answer_interrupts(u8 *params)
 {
-	static const u16 engines[] = { 1, 4, 15, 45, 49, 58, 59, 60, 63, 73, 82 };
-	/* Which of them have a vector for what does not stall: graphics and copy. */
-	static const u16 nonstalling[] = { 15, 82 };
-	u32 i, k;
+	const u32 engines[] = { GSP_INTR_TMR, GSP_INTR_FIFO, GSP_INTR_CE0, GSP_INTR_GMMU, GSP_INTR_GSP,
+		GSP_INTR_REPLAYABLE_FAULT, GSP_INTR_ACCESS_CNTR, GSP_INTR_NON_REPLAYABLE_FAULT, GSP_INTR_INFO_FAULT,
+		GSP_INTR_PRIV_DOORBELL, GSP_INTR_GR0 };
+	u32 i;
 
 	for (i = 0; i < ARRAY_SIZE(engines); i++) {
+		/* Graphics and copy have a vector for what does not stall. */
+		bool nonstalling = engines[i] == GSP_INTR_CE0 || engines[i] == GSP_INTR_GR0;
 		u8 *entry = params + GSP_intr_table + i * GSP_intr_entry_bytes;
 
-		put16(entry, GSP_intr_engineIdx, engines[i]);
+		put16(entry, GSP_intr_engineIdx, (u16)engines[i]);
 		put32(entry, GSP_intr_pmcMask, 0);
 		put32(entry, GSP_intr_stall, 96 + i);
-		put32(entry, GSP_intr_nonstall, ~0u);
-		for (k = 0; k < ARRAY_SIZE(nonstalling); k++) {
-			if (nonstalling[k] == engines[i])
-				put32(entry, GSP_intr_nonstall, i);
-		}
+		put32(entry, GSP_intr_nonstall, nonstalling ? i : ~0u);
 	}
 	put32(params, GSP_intr_tableLen, ARRAY_SIZE(engines));
-	for (i = 0; i < 7; i++) {
-		u8 *subtree = params + GSP_intr_subtree + 2 * i;
-
-		subtree[0] = subtree[1] = i < 5 ? 0 : i - 4;
-	}
+	if (GSP_intr_subtree != GSP_ABSENT)
+		put_subtrees(params + GSP_intr_subtree);
 	return NV_OK;
 }
 
-/* One engine's entry; the order of data[] is that of ENGINE_INFO_TYPE (kernel/gpu/fifo/kernel_fifo.h). */
-static void put_engine(u8 *entry, const char *name, const u32 (*data)[16], u32 pbdma, u32 fault)
+struct engine {
+	const char *name;
+	u32 engine, number, type, device; /* number: in the table, of its runlist and of its unit for channels */
+	u32 fault, channel_fault;
+};
+
+static void put_engine(u8 *entry, const struct engine *engine)
 {
 	memset(entry, 0, GSP_devices_entry_bytes);
-	memcpy(entry, data, sizeof(*data));
+	put32(entry, GSP_device_engine, engine->engine);
+	put32(entry, GSP_device_tag, engine->number);
+	put32(entry, GSP_device_type, engine->type);
+	put32(entry, GSP_device_runlist, engine->number);
+	put32(entry, GSP_device_fault, engine->fault);
+	put32(entry, GSP_device_device, engine->device);
+	put32(entry, GSP_device_host, 1);
 	put32(entry, GSP_devices_numPbdmas, 1);
-	put32(entry, GSP_devices_pbdmaIds, pbdma);
-	put32(entry, GSP_devices_faultIds, fault);
-	strcpy(entry + GSP_devices_name, name);
+	put32(entry, GSP_devices_pbdmaIds, engine->number);
+	put32(entry, GSP_devices_faultIds, engine->channel_fault);
+	strcpy(entry + GSP_devices_name, engine->name);
 }
 
 static u32 answer_devices(u8 *params)
 {
-	static const u32 graphics[16] = { ENGINE_GRAPHICS, 0, 1, 0, 64, 0, 0, 0, 0, 0, 0, 0, 1 };
-	static const u32 copy[16] = { ENGINE_COPY, 1, 9, 1, 65, 0, 0, 0, 0, 19, 0, 0, 1 };
+	const struct engine graphics = { "GRAPHICS0", GSP_ENGINE_GRAPHICS, 0, GSP_ENGINE_TYPE_GRAPHICS, 0,
+		.fault = 64 };
+	const struct engine copy = { "CE0", GSP_ENGINE_COPY, 1, GSP_ENGINE_TYPE_COPY, 19, 65, 33 };
 
 	put32(params, GSP_devices_numEntries, 2);
 	params[GSP_devices_bMore] = 0;
-	put_engine(params + GSP_devices_first, "GRAPHICS0", &graphics, 0, 0);
-	put_engine(params + GSP_devices_first + GSP_devices_entry_bytes, "CE0", &copy, 1, 33);
+	put_engine(params + GSP_devices_first, &graphics);
+	put_engine(params + GSP_devices_first + GSP_devices_entry_bytes, &copy);
 	return NV_OK;
 }
 
@@ -180,7 +179,8 @@ static u32 answer_faults(u8 *params)
 
 static u32 answer_copy_caps(u8 *params)
 {
-	params[GSP_ce_capsTbl] = CE_CAPS_SYSMEM | CE_CAPS_P2P;
+	if (GSP_ce_capsTbl != GSP_ABSENT)
+		params[GSP_ce_capsTbl] = CE_CAPS_SYSMEM | CE_CAPS_P2P;
 	return NV_OK;
 }
 
@@ -197,7 +197,7 @@ static const struct {
 } controls[] = {
 	{ GSP_CMD_DISPLAY_GET_IP_VERSION, answer_none },
 	{ GSP_CMD_INTR_GET_KERNEL_TABLE, answer_interrupts },
-	{ GSP_CMD_FIFO_GET_NUM_CHANNELS, NULL, 4, CHANNELS },
+	{ GSP_CMD_FIFO_GET_NUM_CHANNELS, NULL, GSP_channels_number, CHANNELS },
 	{ GSP_CMD_GMMU_GET_STATIC_INFO, answer_faults },
 	{ GSP_CMD_CE_GET_PHYSICAL_CAPS, answer_copy_caps },
 	{ GSP_CMD_CE_GET_CE_PCE_MASK, NULL, GSP_ce_pceMask, 1 },
@@ -206,7 +206,7 @@ static const struct {
 	{ GSP_CMD_GPU_GET_GID_INFO, answer_gid },
 	{ GSP_CMD_FIFO_GET_DEVICE_INFO_TABLE, answer_devices },
 	{ GSP_CMD_BUS_GET_PCI_BAR_INFO, answer_bars },
-	{ GSP_CMD_CE_GET_FAULT_METHOD_BUFFER_SIZE, NULL, 0, FAULT_METHOD_BUFFER_BYTES },
+	{ GSP_CMD_CE_GET_FAULT_METHOD_BUFFER_SIZE, NULL, GSP_fault_method_bytes, FAULT_METHOD_BUFFER_BYTES },
 };
 
 static void answer_control(u8 *body)
@@ -234,14 +234,16 @@ static void answer_control(u8 *body)
 	put32(body, GSP_control_status, status);
 }
 
-void gsp_answer(u32 layout, u8 *message)
+void gsp_answer(u8 *rpc)
 {
-	u8 *body = message + GSP_header_bytes;
+	u8 *message, *body;
 
+	memcpy(&message, rpc + GSP_rpc_message_buffer, sizeof(message));
+	body = message + GSP_header_bytes;
 	put32(message, GSP_header_result, NV_OK);
 	switch (get32(message, GSP_header_function)) {
 	case GSP_RPC_GET_GSP_STATIC_INFO:
-		answer_static_info(&gsp_layouts[layout], body);
+		answer_static_info(body);
 		break;
 	case GSP_RPC_GSP_RM_CONTROL:
 		answer_control(body);

@@ -11,13 +11,13 @@
 #include <linux/spinlock.h>
 
 #include "gsp.h"
+#include "gsp_layouts.h"
 #include "proc_text.h"
 
 #define PROC_NAME "opencgpu_card"
 #define CALLS_AT_ONCE 128
-#define FRAME_SHIFT 16 /* PMA_PAGE_SHIFT, phys_mem_allocator.h */
+#define FRAME_SHIFT GSP_PMA_PAGE_SHIFT
 #define FRAMES (1u << 18) /* 16 GiB */
-#define CONTIGUOUS (1u << 6) /* PMA_ALLOCATE_CONTIGUOUS */
 
 static DEFINE_SPINLOCK(witness_lock);
 static s64 witness_used, witness_own, witness_peak; /* bytes */
@@ -124,7 +124,7 @@ static int allocate_begin(struct kretprobe_instance *instance, struct pt_regs *r
 	*(struct asked *)instance->data = (struct asked){ .count = regs->si,
 		.bytes = regs->dx,
 		.pages = (const u64 *)regs->r8,
-		.contiguous = *(const u32 *)regs->cx & CONTIGUOUS };
+		.contiguous = *(const u32 *)regs->cx & GSP_PMA_ALLOCATE_CONTIGUOUS };
 	return 0;
 }
 
