@@ -66,7 +66,7 @@ def in_machine(directory: Path, rounds: int, count: int) -> Runs:
     """Run the program in a virtual machine, with the module loaded anew in each round."""
     kernel, driver, program = choose_kernel(), real_driver(), build("cost")
     booted = () if driver is None else BOOT_ARGUMENTS
-    print(f"kernel {kernel.release}, {driver.version if driver else 'fake driver'}")
+    print(f"kernel {kernel.release}, {driver or 'fake driver'}")
     with Machine(kernel, directory, arguments=booted, counted=COUNTED) as machine:
         machine.wait_ready()
         load_driver(machine)

@@ -4,16 +4,12 @@
 The sections contrib, non-free and non-free-firmware are not in a plain installation's sources. A private apt
 configuration reaches them by the mirrors that apt has here; the machine's own configuration stays as it is.
 Fetched packages are kept in kmod/build/nvidia, by package and version.
-
-usage: python -m tests.nvidia.archive PACKAGE VERSION
-prints the folder with the package's files.
 """
 
 from __future__ import annotations
 
 import shutil
 import subprocess
-import sys
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -26,7 +22,6 @@ KEYRING = Path("/usr/share/keyrings/debian-archive-keyring.gpg")
 SECTIONS = "contrib non-free non-free-firmware"
 HERE = "bookworm"
 SECONDS = 300
-NOT_THERE = 3  # exit status
 
 
 class NotInArchiveError(Exception):
@@ -48,13 +43,19 @@ RELEASES = (
 )
 
 
+def version_of(named: str) -> str:
+    """Return the version of the release in the archive that is named by its branch (`535`); else the name."""
+    found = (each.version for each in RELEASES if each.version.split(".", maxsplit=1)[0] == named)
+    return next(found, named)
+
+
 def release(version: str) -> Release:
-    """Return the release with NVIDIA's version number, or the first one of that branch (`535`)."""
+    """Return the release with NVIDIA's version number, or of that branch. Raises NotInArchiveError."""
     for each in RELEASES:
-        if version in (each.version, each.version.split(".", maxsplit=1)[0]):
+        if each.version == version_of(version):
             return each
     known = ", ".join(each.version for each in RELEASES)
-    raise ValueError(f"{version}: no release that tests know; expected one of: {known}")
+    raise NotInArchiveError(f"{version}: not in Debian's archive; expected one of: {known}")
 
 
 def mirrors() -> Iterator[tuple[str, str]]:
@@ -148,20 +149,3 @@ def _fetch(name: str, debian_version: str, folder: Path) -> None:
     subprocess.run(["dpkg-deb", "-x", str(found[0]), str(files)], check=True, timeout=SECONDS)
     files.rename(folder)
     shutil.rmtree(part)
-
-
-def main(name: str, version: str) -> int:
-    """Print where a package's files are. Returns NOT_THERE, and says why, where the archive has it not."""
-    try:
-        print(package(name, release(version).debian))
-    except NotInArchiveError as error:
-        print(error, file=sys.stderr)
-        return NOT_THERE
-    except ValueError as error:
-        print(error, file=sys.stderr)
-        return 2
-    return 0
-
-
-if __name__ == "__main__":
-    sys.exit(main(*sys.argv[1:]))

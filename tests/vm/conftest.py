@@ -6,18 +6,27 @@ from __future__ import annotations
 import os
 import shutil
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
 
 from tests.integration.images import PROBE
+from tests.nvidia.archive import RELEASES, NotInArchiveError
 from tests.packages import Packages, older
 from tests.packages import packages as built_packages
 from tests.vm.harness import debian
 from tests.vm.harness.bundles import Containers
 from tests.vm.harness.counts import CPUS, count
 from tests.vm.harness.emulators import EMULATORS
-from tests.vm.harness.kernels import VARIABLE, Kernel, NoKernelError, choose_kernel, is_debug_kernel_given
+from tests.vm.harness.kernels import (
+    VARIABLE,
+    Kernel,
+    NoKernelError,
+    choose_kernel,
+    is_debug_kernel_given,
+    next_kernel,
+)
 from tests.vm.harness.machine import Machine
 from tests.vm.harness.node import (
     build_engine,
@@ -32,7 +41,7 @@ from tests.vm.harness.node import (
 from tests.vm.harness.packaged_node import PackagedNode
 from tests.vm.harness.sliced_node import SlicedNode
 from tests.vm.harness.slices import KEPT, Stage, clear, stage
-from tests.vm.nvidia.driver import BOOT_ARGUMENTS
+from tests.vm.nvidia.driver import BOOT_ARGUMENTS, build_driver
 
 Boot = Callable[..., Machine]
 # The longest first; the others take less than half a minute each.
@@ -76,6 +85,23 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         if Path(__file__).parent in item.path.parents:
             item.add_marker(pytest.mark.vm)
             item.add_marker(pytest.mark.root)
+
+
+def pytest_collection_finish(session: pytest.Session) -> None:
+    """Build the drivers that the chosen tests load: a test's limit of time is too short for that."""
+    version = real_driver()
+    items = [item for item in session.items if item.get_closest_marker("vm")]
+    if version is None or not items or session.config.option.collectonly:
+        return
+    wanted = [(choose_kernel, version)]
+    if any(item.get_closest_marker("other_drivers") for item in items):
+        wanted += [(choose_kernel, each.version) for each in RELEASES]
+    if any(item.get_closest_marker("next_kernel") for item in items):
+        wanted.append((next_kernel, version))
+    for choose, each in wanted:
+        # A test that needs one that is not there says so itself.
+        with suppress(NoKernelError, NotInArchiveError):
+            build_driver(choose(), each)
 
 
 @pytest.fixture(scope="session")
@@ -140,6 +166,7 @@ def pytest_configure(config: pytest.Config) -> None:
     """Name the marks that only the tests here have."""
     config.addinivalue_line("markers", "fake_driver: needs what only the fake driver has; the text says what")
     config.addinivalue_line("markers", "real_driver: needs NVIDIA's driver: CGPU_VM_DRIVER names its version")
+    config.addinivalue_line("markers", "other_drivers: loads all versions of NVIDIA's driver that are built")
     config.addinivalue_line("markers", "own_disk: boots Debian's kernel from a disk, and no other kernel")
     config.addinivalue_line(
         "markers", "dkms: needs the kernel's modules and headers in /lib/modules of this machine"

@@ -8,7 +8,7 @@ from functools import cache
 from pathlib import Path
 
 from tests.integration.commands import ENFORCE, hold_lock
-from tests.nvidia.archive import Release, release
+from tests.nvidia.archive import version_of
 from tests.vm.harness import cross
 from tests.vm.harness.kernels import Kernel, flavour
 from tests.vm.harness.machine import Machine
@@ -122,10 +122,10 @@ def words(parameters: dict[str, object]) -> list[str]:
     return [f"{name}={value}" for name, value in parameters.items()]
 
 
-def real_driver() -> Release | None:
-    """Return the release of NVIDIA's driver that CGPU_VM_DRIVER names; None: the fake driver is meant."""
+def real_driver() -> str | None:
+    """Return the version of NVIDIA's driver that CGPU_VM_DRIVER names; None: the fake driver is meant."""
     named = os.environ.get(REAL_DRIVER)
-    return release(named) if named else None
+    return version_of(named) if named else None
 
 
 def load_real_driver(machine: Machine, version: str) -> None:
@@ -150,7 +150,7 @@ def load_driver(
     if real is not None:
         # Tests that want more are marked fake_driver.
         assert (cards.removesuffix(":1"), version, without, parameters) == ("T4", DRIVER_VERSION, "", {})
-        load_real_driver(machine, real.version)
+        load_real_driver(machine, real)
         return
     folder = build_fake_driver(machine.kernel, version, without)
     insmod(machine, folder / "nvidia.ko", f"cards={cards}", *words(parameters))

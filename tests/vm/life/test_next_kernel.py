@@ -11,7 +11,6 @@ from tests.vm.conftest import Boot
 from tests.vm.harness.bundles import Containers
 from tests.vm.harness.kernels import Kernel, NoKernelError, next_kernel
 from tests.vm.harness.sliced_node import SlicedNode
-from tests.vm.nvidia.driver import BUILD_SECONDS
 
 
 @pytest.fixture(scope="module")
@@ -22,7 +21,6 @@ def newer() -> Kernel:
         pytest.skip(str(error))
 
 
-@pytest.mark.timeout(2 * BUILD_SECONDS)  # it may build the driver for that kernel
 @pytest.mark.next_kernel
 @pytest.mark.enforcement
 def test_sliced_container(newer: Kernel, boot: Boot) -> None:

@@ -1,5 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""NVIDIA's open kernel driver from Debian's source package: built for a kernel once, loaded, unloaded.
+"""NVIDIA's open kernel driver, built for a kernel before the first test: loaded, unloaded.
+
+It comes from Debian's source package, or was built elsewhere and put into kmod/build/vm.
 
 The driver finds a PCI card made in software (hardware/pci_card.c). Without firmware that card cannot be
 started. With the fake GSP (hardware/gsp.c) it starts: the driver's resource manager then runs as on a card,
@@ -10,6 +12,7 @@ without code (firmware.py). UVM has its channels, whose semaphores a fake copy e
 
 from __future__ import annotations
 
+import json
 import re
 import shutil
 import subprocess
@@ -19,11 +22,12 @@ from pathlib import Path
 
 from tests.integration.commands import hold_lock
 from tests.nvidia import archive
-from tests.nvidia.archive import Release
+from tests.nvidia.archive import NotInArchiveError, Release
 from tests.vm.harness.kernels import Kernel, flavour
 from tests.vm.harness.machine import Machine
 from tests.vm.harness.store import ROOT, STORE, digest, run_make
 from tests.vm.nvidia.firmware import image
+from tests.vm.nvidia.hardware.layouts import DATA, value_at
 from tests.vm.programs import build
 
 HARDWARE = ROOT / "tests" / "vm" / "nvidia" / "hardware"
@@ -107,15 +111,42 @@ def _unpack(release: Release, work: Path, kernel: Kernel) -> Path:
     return source
 
 
+def driver_folder(kernel: Kernel, version: str) -> Path:
+    """Return the folder that has the modules of a version, wherever they were built, or is to have them."""
+    return STORE / f"nvidia-{version}-{flavour(kernel)}"
+
+
+def built_versions(kernel: Kernel) -> list[str]:
+    """Return the versions of the driver that are built for a kernel."""
+    pattern = driver_folder(kernel, "*").name
+    before, after = pattern.split("*")
+    found = (path.name.removeprefix(before).removesuffix(after) for path in STORE.glob(pattern))
+    return sorted(version for version in found if re.fullmatch(r"[\d.]+", version))
+
+
+def built_driver(kernel: Kernel, version: str) -> Path:
+    """Return the folder with the modules of a version. Raises NotInArchiveError where nobody has built it."""
+    folder = driver_folder(kernel, version)
+    if not folder.exists():
+        debian = ", ".join(each.version for each in archive.RELEASES)
+        raise NotInArchiveError(
+            f"{version}: not built for {kernel.release}; expected nvidia.ko and nvidia-uvm.ko in {folder}, "
+            f"or one of {debian} after: CGPU_VM_DRIVER=VERSION .venv/bin/python -m tests.vm.prepare"
+        )
+    return folder
+
+
 def build_driver(kernel: Kernel, version: str) -> Path:
     """Return the folder with the driver's modules; built at most once for a kernel, in two to four minutes.
 
-    Raises NotInArchiveError where Debian's archive has not its sources.
+    Raises NotInArchiveError where it is not there, and Debian's archive has not its sources.
     """
-    release = archive.release(version)
-    output = STORE / f"nvidia-{release.version}-{flavour(kernel)}"
+    output = driver_folder(kernel, version)
+    if version not in [each.version for each in archive.RELEASES]:
+        return built_driver(kernel, version)
     with hold_lock(STORE / f"{output.name}.lock"):
         if not output.exists():
+            release = archive.release(version)
             work = STORE / f".{output.name}.build"
             source = _unpack(release, work, kernel)
             objects = kernel.build.resolve()
@@ -171,7 +202,7 @@ def load_needed(machine: Machine) -> None:
 
 
 def load(machine: Machine, version: str) -> None:
-    modules = build_driver(machine.kernel, version)
+    modules = built_driver(machine.kernel, version)
     load_needed(machine)
     _insmod(machine, modules / "nvidia.ko", PARAMETERS)
     _insmod(machine, modules / "nvidia-uvm.ko", *UVM_PARAMETERS)
@@ -212,7 +243,8 @@ def forget_orders(machine: Machine) -> None:
 
 
 def firmware_files(version: str) -> Mapping[str, bytes]:
-    return {f"/lib/firmware/nvidia/{version}/gsp_tu10x.bin": image(version)}
+    name = value_at(json.loads(DATA.read_text())["names"]["firmware"], version)
+    return {f"/lib/firmware/nvidia/{version}/{name}.bin": image(version)}
 
 
 def parse_orders(text: str) -> list[Order]:

@@ -226,17 +226,17 @@ def collect(machine: Machine, version: str, fields: Iterable[Field] | None = Non
 
 def main() -> None:
     """Find what one version confirms, and write it beside that of the others."""
-    release = real_driver()
-    if release is None:
+    version = real_driver()
+    if version is None:
         raise SystemExit("CGPU_VM_DRIVER: names no version of NVIDIA's driver; expected is 535 or 550")
     with (
         tempfile.TemporaryDirectory() as folder,
         Machine(choose_kernel(), Path(folder), arguments=BOOT_ARGUMENTS) as machine,
     ):
         load_driver(machine)
-        found = collect(machine, release.version)
+        found = collect(machine, version)
         unload_driver(machine)
-    others = [one for one in read() if one.driver != release.version]
+    others = [one for one in read() if one.driver != version]
     EVIDENCE.write_text(written([*others, found]))
 
 

@@ -72,9 +72,9 @@ def channel_orders(orders: Iterable[Order]) -> list[ChannelOrder]:
 
 
 def _layout(name: str) -> dict[str, tuple[int, int]]:
-    release = real_driver()
-    assert release is not None
-    return layout(name, release.version).fields
+    version = real_driver()
+    assert version is not None
+    return layout(name, version).fields
 
 
 def _channel_order(order: Order) -> ChannelOrder:

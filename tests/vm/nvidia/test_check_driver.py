@@ -22,9 +22,9 @@ EACH = count(8, 1)  # one of so many fields
 
 @pytest.fixture(scope="module")
 def version() -> str:
-    release = real_driver()
-    assert release is not None
-    return release.version
+    version = real_driver()
+    assert version is not None
+    return version
 
 
 @pytest.fixture(scope="module")

@@ -51,7 +51,7 @@ def seen_tools(machine: Machine) -> str:
     version = real_driver()
     assert version is not None
     try:
-        return machine.seen(tools(version.version))
+        return machine.seen(tools(version))
     except NotInArchiveError as error:
         pytest.skip(str(error))
 
