@@ -6,6 +6,7 @@ from __future__ import annotations
 import contextlib
 import re
 import subprocess
+import time
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -15,12 +16,16 @@ PROGRAM = Path(__file__).resolve().parent.parent / "kmod" / "build" / "cgpu-chec
 DEV = "/dev"
 COMMAND = "cgpu check-driver"
 # The program ends itself when it cannot begin within 20 seconds, and with each card when that takes
-# 20 to open or 40 to be checked. A driver that holds it up in the kernel must not hold us up.
+# 20 to open or 40 to be checked.
 BEGIN_S = 25.0
 CARD_S = 60.0
+# Nothing ends a program that the driver does not let go: this is how long one check may take.
+CHECK_S = 25.0
+ROUND_S = 1.0
 NODE = re.compile(r"nvidia[0-9]{1,2}")
 END_S = 2.0
 EXIT_FAILED = 1
+BEGUN = "begun"
 VERDICTS = ("passed", "failed", "skipped")
 
 
@@ -61,7 +66,7 @@ class CheckError(CgpuError):
 
 
 def timeout_s(dev: str) -> float:
-    """Return how long the check of the cards below a directory may take."""
+    """Return how long the check of the cards below a directory takes at most, unless the driver hangs."""
     try:
         cards = sum(NODE.fullmatch(entry.name) is not None for entry in Path(dev).iterdir())
     except OSError:
@@ -69,20 +74,30 @@ def timeout_s(dev: str) -> float:
     return BEGIN_S + CARD_S * cards
 
 
-def _wait(child: subprocess.Popen[str], limit_s: float) -> tuple[str, str]:
-    try:
-        return child.communicate(timeout=limit_s)
-    except subprocess.TimeoutExpired as expired:
-        so_far = expired.output or b""
+def _wait(child: subprocess.Popen[str], dev: str) -> tuple[str, str]:
+    """Return what the program printed. Raises CheckError with the check that does not come back."""
+    so_far, deadline = b"", time.monotonic() + CHECK_S
+    while time.monotonic() < deadline:
+        try:
+            return child.communicate(timeout=ROUND_S)
+        except subprocess.TimeoutExpired as expired:
+            if expired.output and expired.output != so_far:
+                so_far, deadline = expired.output, time.monotonic() + CHECK_S
     child.kill()
     with contextlib.suppress(subprocess.TimeoutExpired):
         child.communicate(timeout=END_S)
-    text = so_far.decode(errors="replace") if isinstance(so_far, bytes) else so_far
+    text = so_far.decode(errors="replace")
     raise CheckError(
-        f"the driver's check did not end within {limit_s:.0f} seconds; "
+        f"the driver's check did not end: {_last(text, dev)} did not come back within {CHECK_S:.0f} seconds; "
         "what the driver has to say: dmesg | grep -e NVRM -e nvidia",
         _begun(text),
     )
+
+
+def _last(output: str, dev: str) -> str:
+    """Return what the program was at: the last check that it has announced."""
+    lines = [line.split("\t") for line in output.splitlines() if line.startswith(BEGUN)]
+    return f"{dev}/nvidia{lines[-1][1]}: {lines[-1][2]}" if lines else f"{dev}/nvidiactl"
 
 
 def _version(line: str) -> Outcome:
@@ -108,6 +123,8 @@ def _parsed(output: str, dev: str) -> Outcome:
     checks = []
     for line in rest:
         verdict, minor, name, reason = line.split("\t")
+        if verdict == BEGUN:
+            continue
         checks.append(Check(verdict, f"{dev}/nvidia{int(minor)}", name, reason))
     if any(check.verdict not in VERDICTS for check in checks):
         raise ValueError(first)
@@ -134,7 +151,7 @@ def run(dev: str = DEV, rows: str = "", *, unknown_only: bool = False, program: 
         )
     except OSError as error:
         raise CgpuError(f"{program}: cannot be run: {error.strerror}; build it: make -C kmod") from error
-    output, errors = _wait(child, timeout_s(dev))
+    output, errors = _wait(child, dev)
     if child.returncode not in (0, EXIT_FAILED):
         # A negative one is the signal that ended it: SIGALRM after its time.
         last = show(output.splitlines()[-1]) if output else "nothing"

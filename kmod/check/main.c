@@ -7,7 +7,7 @@
 
 #include "check.h"
 
-/* The longest time to open a card, and to check it. cgpu/check_driver/run.py waits longer than both. */
+/* The longest time to open a card, and to check it. cgpu/check_driver/run.py ends a single check earlier. */
 #define OPEN_SECONDS 20u
 #define CARD_SECONDS 40u
 #define ATTEMPTS 6u
@@ -22,7 +22,8 @@ static const char help[] =
 	"  --rows          layouts of versions that are not in the table, as the engine takes them\n"
 	"  --unknown-only  check nothing when its version is in the table or the rows\n"
 	"  --attempts      how often a check is made while others change the card's memory (6)\n"
-	"The first line is: driver, VERSION, known, row or unknown, TABLE-VERSION; the others: passed, failed or skipped, CARD, CHECK, REASON.\n"
+	"The first line is: driver, VERSION, known, row or unknown, TABLE-VERSION; the others: begun, passed, failed or skipped, CARD,\n"
+	"CHECK, REASON.\n"
 	"exit status: 0 nothing failed, 1 something did, 2 no driver to check\n";
 
 static const struct {
@@ -30,6 +31,8 @@ static const struct {
 	check_fn run;
 	/* The check runs also on a card in MIG mode. */
 	bool always;
+	/* The check has the driver make duplicates. */
+	bool duplicates;
 	/* Way in which it asks for memory. */
 	enum via via;
 } checks[] = {
@@ -53,9 +56,9 @@ static const struct {
 	{ "refusals of VID_HEAP", .run = check_heap_refusals },
 	{ "GET_PIDS and GET_PID_INFO", .run = check_process },
 	{ "GET_PIDS and GET_PID_INFO in another pid namespace", .run = check_namespace, .always = true },
-	{ "DUP_OBJECT", .run = check_duplicate },
-	{ "export and import", .run = check_export },
-	{ "export and import of a list", .run = check_export_list },
+	{ "DUP_OBJECT", .run = check_duplicate, .duplicates = true },
+	{ "export and import", .run = check_export, .duplicates = true },
+	{ "export and import of a list", .run = check_export_list, .duplicates = true },
 	{ "metadata of a descriptor", .run = check_export_room },
 	{ "channel group", .run = check_group },
 	{ "mappings of UVM", .run = check_uvm_map },
@@ -67,6 +70,22 @@ static void tell(struct driver *driver, u32 minor, const char *name, enum verdic
 
 	driver->failures += verdict == FAILED;
 	printf("%s\t%u\t%s\t%s\n", words[verdict], minor, name, verdict == PASSED ? "" : detail);
+}
+
+/* Whoever waits for the checks knows by it which one did not come back. */
+static void announce(u32 minor, const char *name)
+{
+	printf("begun\t%u\t%s\t\n", minor, name);
+}
+
+/* NULL: the check can be made, and does no harm. */
+static const char *why_skip(const struct session *session, size_t check)
+{
+	if (session->mig && !checks[check].always)
+		return "the card is in MIG mode";
+	if (checks[check].duplicates && session->abi->dup_hangs_without_parent && session->driver->source == CGPU_ABI_NEAREST)
+		return "this driver may hang for ever if its layouts are others";
+	return NULL;
 }
 
 /* Without a client nothing more can be checked. A card in MIG mode cannot be sliced, and gives no memory. */
@@ -83,14 +102,17 @@ static void check_card(struct driver *driver, u32 minor, u32 gpu_id)
 		.exported = -1,
 		.next_handle = FIRST_HANDLE };
 	enum verdict verdict = PASSED;
+	const char *reason;
 	size_t i;
 
 	alarm(CARD_SECONDS);
 	for (i = 0; i < sizeof(checks) / sizeof(checks[0]) && (i != 1 || verdict == PASSED); i++) {
-		if (session.mig && !checks[i].always) {
-			tell(driver, minor, checks[i].name, SKIPPED, "the card is in MIG mode");
+		reason = why_skip(&session, i);
+		if (reason) {
+			tell(driver, minor, checks[i].name, SKIPPED, reason);
 			continue;
 		}
+		announce(minor, checks[i].name);
 		session.request.via = checks[i].via;
 		verdict = checks[i].run(&session);
 		tell(driver, minor, checks[i].name, verdict, session.detail);
@@ -149,8 +171,12 @@ static void hold_cards(struct driver *driver, const u32 ids[CHECK_MAX_GPUS])
 	u32 minor;
 
 	for (minor = 0; minor < CHECK_MAX_GPUS; minor++) {
+		driver->nodes[minor] = -1;
+		if (!ids[minor])
+			continue;
 		alarm(OPEN_SECONDS);
-		driver->nodes[minor] = ids[minor] ? node_open_card(driver, minor) : -1;
+		announce(minor, "opening the card");
+		driver->nodes[minor] = node_open_card(driver, minor);
 	}
 }
 

@@ -176,7 +176,7 @@ static u32 duplicate(struct session *session)
 	return call_judge_handle(session, handle, wanted);
 }
 
-/* kmod/daemon/libcgpud/driver_probe.c draws conclusions from these answers. */
+/* kmod/daemon/libcgpud/driver.c draws conclusions from these answers. */
 static enum verdict check_strangers(struct session *session)
 {
 	u32 handle = session->next_handle++, status;

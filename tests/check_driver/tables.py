@@ -19,6 +19,8 @@ from cgpu.kmod.abi.generate import (
     version_key,
 )
 
+# Checks that have the driver make duplicates.
+DUPLICATES = ["DUP_OBJECT", "export and import", "export and import of a list"]
 TABLE: Json = json.loads(DATA.read_text())
 
 

@@ -129,17 +129,31 @@ def test_environment(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     assert lines == ["/"]
 
 
-def test_time_is_bounded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A driver that holds the program up holds us up for a while only."""
-    monkeypatch.setattr(run_module, "BEGIN_S", 3.0)
+@pytest.mark.parametrize(
+    ("said", "where"),
+    [
+        ("", "nvidiactl"),
+        ("begun\\t0\\tone\\t\\npassed\\t0\\tone\\t\\nbegun\\t7\\ttwo\\t\\n", "nvidia7: two"),
+    ],
+)
+def test_time_is_bounded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, said: str, where: str) -> None:
+    """A check that does not come back ends the run, by its name."""
+    monkeypatch.setattr(run_module, "CHECK_S", 3.0)
+    text = f"printf 'driver\\t1.1\\tunknown\\t1.0\\n{said}'; exec sleep 600"
     begin = time.monotonic()
-    text = "printf 'driver\\t1.1\\tunknown\\t1.0\\npassed\\t0\\t'; exec sleep 600"
-    with pytest.raises(
-        CheckError, match=r"the driver's check did not end within 3 seconds; .* dmesg"
-    ) as late:
+    with pytest.raises(CheckError, match=f"/{where} did not come back within 3 seconds; .* dmesg") as late:
         run(str(tmp_path), program=program(tmp_path / "program", text))
     assert time.monotonic() - begin < 300
     assert late.value.outcome == Outcome("1.1", False, "1.0", ())
+
+
+def test_each_check_has_its_own_time(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Several checks together may take longer than one of them."""
+    monkeypatch.setattr(run_module, "CHECK_S", 3.0)
+    text = "printf 'driver\\t1.1\\tunknown\\t1.0\\n'\n"
+    for number in range(3):
+        text += f"printf 'begun\\t0\\t{number}\\t\\n'; sleep 1.5; printf 'passed\\t0\\t{number}\\t\\n'\n"
+    assert len(run(str(tmp_path), program=program(tmp_path / "program", text)).with_verdict("passed")) == 3
 
 
 def nodes_of(pid: int) -> set[str]:

@@ -72,7 +72,7 @@ def parse(text: str) -> Checked:
         {
             row[2]: None if row[0] == "passed" else row[3]
             for row in rows
-            if len(row) == 4 and row[0] != "driver"
+            if len(row) == 4 and row[0] not in ("driver", "begun")
         }
     )
 
