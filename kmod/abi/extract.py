@@ -56,7 +56,7 @@ FIGURE_LINE = (
     "void measure_{0}(void) {{ static unsigned long long figure_{0} "
     '__attribute__((section(".figures"), used)) = (unsigned long long)({1}); }}'
 )
-BITS = re.compile(r"\d+:\d+")
+PLAIN = re.compile(r"\d+(:\d+)?")
 ZERO = "\t.zero\t8\n"  # how the compiler writes eight bytes of 0
 Key = TypeVar("Key")
 
@@ -128,22 +128,28 @@ def measure_numbers(headers: Headers, wanted: Mapping[str, Json]) -> dict[str, t
 
     wanted: by name, each with its `value`, an expression, and the `source` that names the header.
     """
-    expressions: dict[tuple[str, str], tuple[str, str]] = {}
-    for name, row in wanted.items():
-        header = header_of(row["source"])
-        # A range of bits is no expression by itself; both of its ends are one of a conditional.
-        expressions |= {(name, "high"): (header, f"1 ? {name}"), (name, "low"): (header, f"0 ? {name}")}
-        expressions |= {(name, "number"): (header, name)}
-        if not BITS.fullmatch(str(row["value"])):
-            expressions[name, "wanted"] = header, str(row["value"])
-    figures = _figures(headers, expressions)
+    headers_by_name = {name: header_of(row["source"]) for name, row in wanted.items()}
+    values = {name: str(row["value"]) for name, row in wanted.items()}
+    numbers = _figures(headers, {name: (header, name) for name, header in headers_by_name.items()})
+    expressions = {
+        name: (headers_by_name[name], text) for name, text in values.items() if not PLAIN.fullmatch(text)
+    }
+    expected = _figures(headers, expressions)
+    # A range of bits is no expression by itself; both of its ends are one of a conditional.
+    ends = {
+        (name, end): (header, f"{end} ? {name}")
+        for name, header in headers_by_name.items()
+        if name not in numbers
+        for end in (1, 0)
+    }
+    ranges = _figures(headers, ends)
     found: dict[str, tuple[str, str]] = {}
-    for name, row in wanted.items():
-        value = str(figures.get((name, "wanted"), row["value"]))
-        if (name, "high") in figures and (name, "low") in figures:
-            found[name] = f"{figures[name, 'high']}:{figures[name, 'low']}", value
-        elif (name, "number") in figures:
-            found[name] = str(figures[name, "number"]), value
+    for name, text in values.items():
+        value = str(expected.get(name, text))
+        if name in numbers:
+            found[name] = str(numbers[name]), value
+        elif (name, 1) in ranges and (name, 0) in ranges:
+            found[name] = f"{ranges[name, 1]}:{ranges[name, 0]}", value
     return found
 
 
