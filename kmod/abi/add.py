@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -13,7 +13,8 @@ from cgpu.kmod.abi.clone import Clone
 from cgpu.kmod.abi.collect_controls import facts_text
 from cgpu.kmod.abi.extract import Headers, headers_of, measure_structs
 from cgpu.kmod.abi.generate import version_key
-from cgpu.kmod.abi.tables import STRUCTS, Json, fold, load, save, spread
+from cgpu.kmod.abi.prototypes import read_prototypes
+from cgpu.kmod.abi.tables import FUNCTIONS, RANGES, STRUCTS, Json, Layout, fold, load, save, spread
 from cgpu.kmod.abi.verify import compare_numbers, has_header, new_calls
 
 HERE = Path(__file__).parent
@@ -52,6 +53,8 @@ def add_version(clone: Clone, tag: str, folder: Path = HERE) -> Iterator[str]:
             raise CgpuError(f"{tag}: {'; '.join(wrong)}; expected the numbers of the tables")
         for table in tables.values():
             changes += change_structs(headers, table, tags)
+    functions = tables["nvidia.json"][FUNCTIONS]
+    changes += _change(functions, RANGES[FUNCTIONS], read_prototypes(clone, tag, functions), tags, tag)
     before = [one for one in clone.known(tags) if version_key(one) < version_key(tag)]
     if before:
         changes += [
@@ -75,23 +78,24 @@ def change_structs(headers: Headers, table: Json, tags: list[str]) -> Iterator[s
 
     tags: all versions, this one among them. A struct that no header has keeps its layouts.
     """
-    others = [one for one in tags if one != headers.tag]
-    measured = measure_structs(headers, table[STRUCTS])
-    for name, struct in table[STRUCTS].items():
-        if not has_header(struct):
-            continue
-        known = spread(struct, others)
-        before = {one: layout for one, layout in known.items() if version_key(one) < version_key(headers.tag)}
-        last = next(reversed(before.values()), None)
-        struct["layouts"] = fold({**known, headers.tag: measured[name]})
-        if measured[name] != last:
-            yield f"{name}: {_size(last)} before, {_size(measured[name])} in {headers.tag}"
+    structs = {name: struct for name, struct in table[STRUCTS].items() if has_header(struct)}
+    return _change(structs, RANGES[STRUCTS], measure_structs(headers, structs), tags, headers.tag)
 
 
-def _size(layout: Json | None) -> str:
+def _change(rows: Json, ranges: str, found: Mapping[str, Layout], tags: list[str], tag: str) -> Iterator[str]:
+    for name, row in rows.items():
+        known = spread(row[ranges], [one for one in tags if one != tag])
+        before = [layout for one, layout in known.items() if version_key(one) < version_key(tag)]
+        last = before[-1] if before else None
+        row[ranges] = fold({**known, tag: found[name]})
+        if found[name] != last:
+            yield f"{name}: {_shape(last)} before, {_shape(found[name])} in {tag}"
+
+
+def _shape(layout: Layout) -> str:
     if layout is None:
-        return "no such struct"
-    return f"{layout['size']} bytes with {len(layout['fields'])} fields"
+        return "none"
+    return layout.get("prototype") or f"{layout['size']} bytes with {len(layout['fields'])} fields"
 
 
 def _verdicts(facts: dict[str, Json], folder: Path) -> Iterator[str]:

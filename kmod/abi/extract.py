@@ -86,6 +86,11 @@ def headers_of(clone: Clone, tag: str, compiler: str = "cc") -> Iterator[Headers
         yield Headers(Path(folder), tag, compiler)
 
 
+def machine_of(compiler: str) -> str:
+    """Return the machine that a compiler compiles for, as x86_64-linux-gnu. Raises CgpuError."""
+    return _run([compiler, "-dumpmachine"], "").stdout.strip()
+
+
 def _unpack(archive: Path, folder: Path) -> None:
     """Unpack the headers of an archive. Paths that lead out of the folder are left out."""
     with tarfile.open(archive) as files:
@@ -203,10 +208,14 @@ def _compile(headers: Headers, text: str) -> subprocess.CompletedProcess[str]:
     command = [headers.compiler, *OPTIONS, *DEFINES, *includes, "-o", "-", "-"]
     # Errors name the standard input by this line.
     given = f'#line 1 "figures.c"\n{text}'
+    return _run(command, given)
+
+
+def _run(command: list[str], given: str) -> subprocess.CompletedProcess[str]:
     try:
         return subprocess.run(command, input=given, capture_output=True, text=True, check=False)
     except OSError as error:
-        raise CgpuError(f"{headers.compiler}: cannot be started: {error.strerror}") from error
+        raise CgpuError(f"{command[0]}: cannot be started: {error.strerror}") from error
 
 
 def _first_error(text: str) -> str:

@@ -4,24 +4,25 @@
 from __future__ import annotations
 
 import argparse
-import json
 import sys
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from cgpu.arguments import Parser
 from cgpu.errors import CgpuError
 from cgpu.kmod.abi.add import HERE, TABLES, add_version
 from cgpu.kmod.abi.clone import Clone
-from cgpu.kmod.abi.extract import headers_of
-from cgpu.kmod.abi.tables import load
+from cgpu.kmod.abi.extract import headers_of, machine_of
+from cgpu.kmod.abi.generate import version_key
+from cgpu.kmod.abi.tables import load, save
 from cgpu.kmod.abi.verify import Comparison, compare
 
 EXIT_FAILED = 1
 RECORD = HERE / "verified.json"
 ABOUT = (
-    "The last comparison of nvidia.json and card.json with the public headers of each version, by cgpu abi "
-    "verify --record: how many structs and numbers were compared, and how many names no header defines."
+    "The last comparison of nvidia.json and card.json with the public sources of each version, by cgpu abi "
+    "verify --record: how many structs, numbers and prototypes were compared, and how many names no header "
+    "defines; for each machine, as its compiler measures it."
 )
 
 
@@ -55,35 +56,37 @@ def verify(clone: Clone, tags: Sequence[str], compiler: str) -> Iterator[Compari
     tables = [load(HERE / name) for name in TABLES]
     for tag in tags or clone.known(tables[0]["tags"]):
         with headers_of(clone, tag, compiler) as headers:
-            yield compare(headers, tables)
+            yield compare(clone, headers, tables)
 
 
-def record(compared: Iterable[Comparison]) -> None:
-    """Write what was compared of each version, with those of the versions that were not compared now."""
-    found = load(RECORD)["versions"] if RECORD.exists() else {}
-    for one in compared:
-        found[one.tag] = {"structs": one.structs, "numbers": one.numbers, "absent": len(one.absent)}
-    order = load(HERE / TABLES[0])["tags"]
-    rows = (f"  {json.dumps(tag)}: {json.dumps(found[tag])}" for tag in order if tag in found)
-    text = f'{{\n "about": {json.dumps(ABOUT)},\n "versions": {{\n' + ",\n".join(rows) + "\n }\n}\n"
-    RECORD.write_text(text, encoding="utf-8")
+def record(one: Comparison, machine: str) -> None:
+    """Write what was compared of a version beside the results of the others."""
+    table = load(RECORD)
+    found = table.get(machine, {})
+    found[one.tag] = {
+        "structs": one.structs,
+        "numbers": one.numbers,
+        "functions": one.functions,
+        "absent": len(one.absent),
+    }
+    table[machine] = {tag: found[tag] for tag in sorted(found, key=version_key)}
+    save(RECORD, table | {"about": ABOUT})
 
 
 def run_verify(options: argparse.Namespace, clone: Clone) -> int:
     """Print a line for each version, and one for each difference. Raises CgpuError."""
-    equal: list[Comparison] = []
     failed = 0
     for one in verify(clone, options.tags, options.compiler):
         for line in one.wrong:
             print(f"{one.tag}: {line}")
         print(
-            f"{one.tag}: {one.structs} structs and {one.numbers} numbers, {len(one.wrong)} differ", flush=True
+            f"{one.tag}: {one.structs} structs, {one.numbers} numbers and {one.functions} functions, "
+            f"{len(one.wrong)} differ",
+            flush=True,
         )
         failed += bool(one.wrong)
-        if not one.wrong:
-            equal.append(one)
-    if options.record:
-        record(equal)
+        if options.record and not one.wrong:
+            record(one, machine_of(options.compiler))
     return EXIT_FAILED if failed else 0
 
 

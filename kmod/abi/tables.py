@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """The tables of the driver's interface as files: read, changed by one version, and written in one form.
 
-A layout holds from its `first` version until the next one, or to `last` where later versions lack the struct.
+A layout holds from its `first` version until the next one, or to `last` where later versions lack the struct;
+the prototype of a function likewise.
 """
 
 from __future__ import annotations
@@ -15,10 +16,13 @@ from cgpu.kmod.abi.generate import layout_at, once, version_key
 
 IN_LINE = 10
 STRUCTS = "structs"
+FUNCTIONS = "functions"
+# Sections whose rows have ranges of versions, and the key of those.
+RANGES = {STRUCTS: "layouts", FUNCTIONS: "prototypes"}
 
 Json = dict[str, Any]
 Layout = Json | None
-"""Size and fields of a struct, as nvidia.json has them; None where a version has no such struct."""
+"""Size and fields of a struct, or a function's prototype, as in nvidia.json; None: a version has none."""
 
 
 def load(path: Path) -> Json:
@@ -33,9 +37,9 @@ def save(path: Path, table: Json) -> None:
 
 
 def fold(known: Mapping[str, Layout]) -> list[Json]:
-    """Return the layouts of one struct, of what each version has.
+    """Return the layouts of one struct, or the prototypes of one function, of what each version has.
 
-    known: by version. The versions that lack the struct are between a `last` and the next `first`.
+    known: by version. The versions that lack it are between a `last` and the next `first`.
     """
     runs: list[Json] = []
     current: Layout = None
@@ -50,12 +54,12 @@ def fold(known: Mapping[str, Layout]) -> list[Json]:
     return runs
 
 
-def spread(struct: Json, tags: Sequence[str]) -> dict[str, Layout]:
-    """Return what each version has of a struct: the reverse of fold()."""
+def spread(runs: Sequence[Json], tags: Sequence[str]) -> dict[str, Layout]:
+    """Return what each version has of a struct or function: the reverse of fold()."""
     found: dict[str, Layout] = {}
     for tag in tags:
-        layout = layout_at(struct, tag)
-        found[tag] = None if layout is None else {"size": layout["size"], "fields": layout["fields"]}
+        layout = layout_at({"layouts": runs}, tag)
+        found[tag] = layout and {key: layout[key] for key in layout if key not in ("first", "last")}
     return found
 
 
@@ -63,8 +67,8 @@ def _sections(table: Json) -> Iterator[str]:
     for name, value in table.items():
         if isinstance(value, list):
             yield f" {json.dumps(name)}: [\n{_lines(value)}\n ]"
-        elif name == STRUCTS:
-            yield f" {json.dumps(name)}: {{\n" + ",\n".join(_structs(value)) + "\n }"
+        elif name in RANGES:
+            yield f" {json.dumps(name)}: {{\n" + ",\n".join(_ranges(value, RANGES[name])) + "\n }"
         elif isinstance(value, dict) and any(isinstance(one, dict) for one in value.values()):
             rows = (f"  {json.dumps(key)}: {_text(row)}" for key, row in value.items())
             yield f" {json.dumps(name)}: {{\n" + ",\n".join(rows) + "\n }"
@@ -72,13 +76,11 @@ def _sections(table: Json) -> Iterator[str]:
             yield f" {json.dumps(name)}: {_text(value)}"
 
 
-def _structs(structs: Json) -> Iterator[str]:
-    for name, struct in structs.items():
-        head = ", ".join(
-            f"{json.dumps(key)}: {_text(value)}" for key, value in struct.items() if key != "layouts"
-        )
-        layouts = ",\n".join(f"   {json.dumps(layout)}" for layout in struct["layouts"])
-        yield f'  {json.dumps(name)}: {{{head}, "layouts": [\n{layouts}\n  ]}}'
+def _ranges(rows: Json, ranges: str) -> Iterator[str]:
+    for name, row in rows.items():
+        head = ", ".join(f"{json.dumps(key)}: {_text(value)}" for key, value in row.items() if key != ranges)
+        runs = ",\n".join(f"   {json.dumps(run)}" for run in row[ranges])
+        yield f'  {json.dumps(name)}: {{{head}, "{ranges}": [\n{runs}\n  ]}}'
 
 
 def _text(value: object) -> str:

@@ -1,14 +1,16 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Compare the tables with the public headers of a version."""
+"""Compare the tables with the public headers and sources of a version."""
 
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
 from cgpu.kmod.abi.clone import Clone
 from cgpu.kmod.abi.extract import Headers, header_of, measure_numbers, measure_structs
-from cgpu.kmod.abi.tables import STRUCTS, Json, spread
+from cgpu.kmod.abi.prototypes import read_prototypes
+from cgpu.kmod.abi.tables import FUNCTIONS, RANGES, STRUCTS, Json, Layout, spread
 
 # Sections of numbers, and the key of a row's number.
 NUMBERS = {
@@ -37,24 +39,31 @@ class Comparison:
     tag: str
     structs: int
     numbers: int
+    functions: int
     wrong: tuple[str, ...]
     absent: tuple[str, ...]
 
 
-def compare(headers: Headers, tables: list[Json]) -> Comparison:
-    """Compare the tables with the headers of one version. Raises CgpuError where they cannot be read."""
-    structs = numbers = 0
+def compare(clone: Clone, headers: Headers, tables: list[Json]) -> Comparison:
+    """Compare the tables with one version. Raises CgpuError where it cannot be read."""
+    counts = {STRUCTS: 0, FUNCTIONS: 0}
+    numbers = 0
     wrong: list[str] = []
     absent: list[str] = []
     for table in tables:
-        compared, lines = _compare_structs(headers, table)
-        structs += compared
-        wrong += lines
+        structs = {name: struct for name, struct in table[STRUCTS].items() if has_header(struct)}
+        functions = table.get(FUNCTIONS, {})
+        for section, rows, found in (
+            (STRUCTS, structs, measure_structs(headers, structs)),
+            (FUNCTIONS, functions, read_prototypes(clone, headers.tag, functions)),
+        ):
+            counts[section] += len(rows)
+            wrong += _differences(rows, RANGES[section], found, headers.tag)
         compared, lines, missing = compare_numbers(headers, table)
         numbers += compared
         wrong += lines
         absent += missing
-    return Comparison(headers.tag, structs, numbers, tuple(wrong), tuple(absent))
+    return Comparison(headers.tag, counts[STRUCTS], numbers, counts[FUNCTIONS], tuple(wrong), tuple(absent))
 
 
 def has_header(entry: Json) -> bool:
@@ -92,15 +101,11 @@ def _calls(clone: Clone, tag: str) -> list[str]:
     return found
 
 
-def _compare_structs(headers: Headers, table: Json) -> tuple[int, list[str]]:
-    structs = {name: struct for name, struct in table[STRUCTS].items() if has_header(struct)}
-    measured = measure_structs(headers, structs)
-    wrong = []
-    for name, struct in structs.items():
-        known = spread(struct, [headers.tag])[headers.tag]
-        if known != measured[name]:
-            wrong.append(f"{name}: {known} in the table, {measured[name]} in the headers")
-    return len(structs), wrong
+def _differences(rows: Json, ranges: str, found: Mapping[str, Layout], tag: str) -> Iterator[str]:
+    for name, row in rows.items():
+        known = spread(row[ranges], [tag])[tag]
+        if known != found[name]:
+            yield f"{name}: {known} in the table, {found[name]} in the sources"
 
 
 def _is_same(found: str, wanted: str) -> bool:

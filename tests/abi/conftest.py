@@ -17,6 +17,7 @@ from cgpu.kmod.abi.extract import COMMON
 SDK = "src/common/sdk/nvidia/inc"
 CALLS = "src/nvidia/arch/nvalloc/unix/include/nv_escape.h"
 CONTROLS = f"{SDK}/ctrl/ctrl2080.h"
+NODES = "kernel-open/nvidia/nv.c"
 FILES = {
     f"{SDK}/nvtypes.h": "typedef unsigned int NvU32;\ntypedef unsigned long long NvU64;\n",
     f"{SDK}/nvstatus.h": "#define NV_OK 0x00000000\n",
@@ -27,8 +28,14 @@ FILES = {
         "#define NV2080_CTRL_FLAGS_FAST 3:1\n"
     ),
     "src/nvidia/inc/kernel/rmapi/control.h": "#define RMCTRL_FLAGS_PRIVILEGED 0x1\n",
+    NODES: (
+        "/* Opens a node, unlike nv_close() { */\n"
+        "static nv_file_t *\nnv_open(\n    struct inode *inode, // of the node\n    int flags\n)\n{\n"
+        "    if (nv_is_open(inode)) {\n        return 0;\n    }\n}\n"
+    ),
     "kernel-open/nvidia-uvm/uvm_ioctl.h": "#define UVM_FREE UVM_IOCTL_BASE(34)\n",
 }
+OPEN = "static nv_file_t *nv_open(struct inode *inode, int flags)"
 ENVIRONMENT = {
     **{f"GIT_{who}_{what}": "nobody" for who in ("AUTHOR", "COMMITTER") for what in ("NAME", "EMAIL")},
     "GIT_CONFIG_GLOBAL": os.devnull,
@@ -68,6 +75,9 @@ def tables(tmp_path: Path) -> Path:
             "tags": ["1.10.01"],
             "escapes": {"NV_ESC_RM_FREE": {"nr": 41, "source": f"{CALLS}:1"}},
             "structs": {"FREE_PARAMETERS": {"source": f"{COMMON}:1", "layouts": [layout]}},
+            "functions": {
+                "nv_open": {"source": NODES, "prototypes": [{"first": "1.10.01", "prototype": OPEN}]}
+            },
             "constants": {"NV2080_CTRL_FLAGS_FAST": {"value": "3:1", "source": f"{CONTROLS}:2"}},
         },
         "card.json": {"about": "made up", "structs": {}},

@@ -12,7 +12,7 @@ import pytest
 from cgpu.errors import CgpuError
 from cgpu.kmod.abi.add import add_version
 from cgpu.kmod.abi.extract import COMMON
-from tests.abi.conftest import CALLS, CONTROLS, FILES, make_clone
+from tests.abi.conftest import CALLS, CONTROLS, FILES, NODES, OPEN, make_clone
 
 GROWN = "#pragma once\ntypedef struct { NvU32 hRoot; NvU64 more; NvU32 status; } FREE_PARAMETERS;\n"
 
@@ -49,6 +49,23 @@ def test_a_struct_that_grew_splits_its_layout(tmp_path: Path, tables: Path) -> N
         ("1.30.01", 8),
     ]
     assert layouts(tables)[1]["fields"] == {"hRoot": [0, 4], "status": [16, 4]}
+
+
+def test_a_function_with_another_prototype_is_named(tmp_path: Path, tables: Path) -> None:
+    """So is one that is gone: the module that probes it has to be looked at."""
+    more = FILES[NODES].replace("int flags", "int flags, int mode")
+    clone = make_clone(tmp_path / "clone", {"1.10.01": {}, "1.20.01": {NODES: more}, "1.30.01": {NODES: ""}})
+    longer = OPEN.replace("int flags", "int flags, int mode")
+    assert list(add_version(clone, "1.20.01", tables)) == [
+        f"nv_open: {OPEN} before, {longer} in 1.20.01",
+        "1.20.01: added",
+    ]
+    gone, _ = add_version(clone, "1.30.01", tables)
+    assert gone == f"nv_open: {longer} before, none in 1.30.01"
+    assert table(tables)["functions"]["nv_open"]["prototypes"] == [
+        {"first": "1.10.01", "prototype": OPEN},
+        {"first": "1.20.01", "last": "1.20.01", "prototype": longer},
+    ]
 
 
 def test_what_a_person_has_to_judge_is_named(tmp_path: Path, tables: Path) -> None:

@@ -7,16 +7,15 @@ from pathlib import Path
 
 import pytest
 
-from cgpu.kmod.abi import tables
 from cgpu.kmod.abi.add import HERE, TABLES
 from cgpu.kmod.abi.extract import COMMON, headers_of
-from cgpu.kmod.abi.main import main
-from cgpu.kmod.abi.tables import fold, load, save, spread
+from cgpu.kmod.abi.main import RECORD, main
+from cgpu.kmod.abi.tables import RANGES, fold, load, save, spread
 from cgpu.kmod.abi.verify import compare
 from tests.abi.conftest import make_clone
 
 
-@pytest.mark.parametrize("name", TABLES)
+@pytest.mark.parametrize("name", [*TABLES, RECORD.name])
 def test_the_tables_are_as_save_writes_them(tmp_path: Path, name: str) -> None:
     """A version that is added changes its own lines alone."""
     save(tmp_path / name, load(HERE / name))
@@ -28,11 +27,12 @@ def test_the_tables_are_as_save_writes_them(tmp_path: Path, name: str) -> None:
 def test_a_version_taken_out_and_put_in_again_leaves_the_same(name: str, tag: str) -> None:
     """The order in which versions are added does not show."""
     table, tags = load(HERE / name), load(HERE / "nvidia.json")["tags"]
-    for struct, content in table[tables.STRUCTS].items():
-        known = spread(content, tags)
-        without = fold({one: layout for one, layout in known.items() if one != tag} | {tag: None})
-        again = spread({"layouts": without}, [one for one in tags if one != tag]) | {tag: known[tag]}
-        assert fold(again) == content["layouts"], struct
+    for section, ranges in RANGES.items():
+        for row, content in table.get(section, {}).items():
+            known = spread(content[ranges], tags)
+            without = fold({one: layout for one, layout in known.items() if one != tag} | {tag: None})
+            again = spread(without, [one for one in tags if one != tag]) | {tag: known[tag]}
+            assert fold(again) == content[ranges], row
 
 
 def test_verify_names_what_differs(tmp_path: Path, tables: Path) -> None:
@@ -40,12 +40,12 @@ def test_verify_names_what_differs(tmp_path: Path, tables: Path) -> None:
     other = "#pragma once\ntypedef struct { NvU64 hRoot; } FREE_PARAMETERS;\n"
     clone = make_clone(tmp_path / "clone", {"1.10.01": {COMMON: other}})
     with headers_of(clone, "1.10.01") as headers:
-        found = compare(headers, [load(tables / name) for name in TABLES])
-    assert (found.structs, found.numbers, found.absent) == (1, 2, ())
+        found = compare(clone, headers, [load(tables / name) for name in TABLES])
+    assert (found.structs, found.numbers, found.functions, found.absent) == (1, 2, 1, ())
     (line,) = found.wrong
     assert line == (
         "FREE_PARAMETERS: {'size': 8, 'fields': {'hRoot': [0, 4], 'status': [4, 4]}} in the table, "
-        "{'size': 8, 'fields': {'hRoot': [0, 8]}} in the headers"
+        "{'size': 8, 'fields': {'hRoot': [0, 8]}} in the sources"
     )
 
 

@@ -56,8 +56,23 @@ def required() -> list[tuple[str, str]]:
 
 def optional() -> list[str]:
     """Return the functions that a driver may lack, under all of their names."""
-    found: list[str] = []
-    for variable, fields in probes().items():
-        if fields.get("optional") == "true":
-            found += [fields["symbol"]] if "symbol" in fields else chosen()[variable]
-    return sorted(found)
+    return sorted(
+        name
+        for variable, fields in probes().items()
+        if fields.get("optional") == "true"
+        for name in names_of(variable)
+    )
+
+
+def names_of(variable: str) -> tuple[str, ...]:
+    """Return the names of the function that a probe is on: of several, each driver has one."""
+    fields = probes()[variable]
+    return (fields["symbol"],) if "symbol" in fields else chosen()[variable]
+
+
+def called() -> set[str]:
+    """Return the driver's functions that are looked up by name: they are called, or tell drivers apart."""
+    found: set[str] = set()
+    for path in sorted(SOURCES.rglob("*.c")):
+        found.update(re.findall(r'km_symbol\("nvidia\w*", "(\w+)"\)', path.read_text()))
+    return found
