@@ -14,7 +14,7 @@ from tests.vm.harness.counts import count
 from tests.vm.nvidia.hardware.collect import fold, measure, text, update
 from tests.vm.nvidia.hardware.layouts import DATA, Json, Value, header, number, value_at
 
-CLONE = "CGPU_NVIDIA_CLONE"  # path of a clone of NVIDIA/open-gpu-kernel-modules
+CLONE = "CGPU_DRIVER_CLONE"  # path of a clone of NVIDIA/open-gpu-kernel-modules
 SOME = ("570.211.01", "580.142", "590.48.01", "595.45.04")
 # Offsets that the fake GSP had before all versions' were collected, and with which both drivers ran.
 KNOWN: dict[str, dict[str, Value]] = {

@@ -96,9 +96,8 @@ class Machine:
         in turn. With `at_once` they run at the same time, and code must not change meanwhile: see
         `one_cpu`. QEMU before 8.1 translates code without a lock on its page, and one processor may run on
         in what another has just changed (mended by "accel/tcg: Always lock pages before translation"). The
-        kernel's code changes often: when a probe comes or goes, and at the first and the last user of many
-        a part of it, such as cgroups and their filters of devices. Where it changed all the time, with both
-        processors busy, a guest stood still within seconds, in a breakpoint that was there no more.
+        kernel's code changes when a probe comes or goes, and with the users of many a part: where it did all
+        the time, with both processors busy, a guest stood still in a breakpoint that was there no more.
 
         With `counted`, a power of two, the guest's clock goes by so many nanoseconds with each instruction of
         its one processor, whatever else the host does; where the guest idles, it jumps to the next timer.

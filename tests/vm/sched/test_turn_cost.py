@@ -94,4 +94,5 @@ def test_where_the_card_divides_the_time_the_thread_sleeps(at_work: Machine) -> 
     """The thread wakes to read samples, eight in a second of so many processes, and not for turns."""
     # So many containers at once change the runlists so often that disabling channels is not left out.
     at_work.run(["/bin/busybox", "sleep", "4"])
-    assert measure(at_work, PREEMPTIVE)[0] < 20
+    # A kernel that checks itself is so slow that a change of the runlists lies in most of its seconds.
+    assert measure(at_work, PREEMPTIVE)[0] < (100 if at_work.kernel.debug else 20)
