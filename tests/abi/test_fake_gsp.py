@@ -82,6 +82,7 @@ def test_header(table: Json) -> None:
 
 
 @pytest.mark.archive
+@pytest.mark.timeout(count(600, 7200))
 def test_rows_are_what_headers_say(table: Json) -> None:
     """Each value is that of NVIDIA's public headers: of some versions, or of all in a full run."""
     if CLONE not in os.environ:
