@@ -163,8 +163,16 @@ def passed_at_last(machine: Machine, process: Process, expected: int, seconds: f
 
 
 def leaks(machine: Machine) -> str:
-    """Return what kmemleak finds: all of it, as it names nothing of a module that is gone."""
-    return machine.shell(LEAKS, timeout=120).stdout
+    """Return what kmemleak finds: all of it, as it names nothing of a module that is gone.
+
+    But for the name of a cache whose folder in /sys cannot be made, which Linux 6.1 forgets itself
+    (sysfs_slab_add() in mm/slub.c does not put the kobject).
+    """
+    found = re.split(r"(?m)^(?=unreferenced object)", machine.shell(LEAKS, timeout=120).stdout)
+    ours = "".join(one for one in found if "sysfs_slab_add" not in one)
+    if not ours:
+        assert [problem for problem in machine.problems() if "kmemleak: " not in problem] == []
+    return ours
 
 
 @pytest.mark.debug_kernel
