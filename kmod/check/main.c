@@ -255,7 +255,8 @@ int main(int argc, char **argv)
 	ctl = node_open(&driver, "nvidiactl");
 	if (ctl < 0) {
 		snprintf(path, sizeof(path), "%s/nvidiactl", driver.dev);
-		fprintf(stderr, "%s: %s; load the NVIDIA driver\n", path, strerror(errno));
+		fprintf(stderr, "%s: %s; load the NVIDIA driver; to try without a GPU: cgpud --simulate T4\n", path,
+			strerror(errno));
 		return EXIT_NO_DRIVER;
 	}
 	i = check_all(&driver, ctl, unknown_only);

@@ -48,7 +48,8 @@ def test_command_fails(start: Start, capsys: pytest.CaptureFixture[str]) -> None
 def test_command_without_a_driver(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """Without a driver it exits 1 after one line that says what is missing."""
     assert main(["--dev", str(tmp_path)]) == 1
-    line = f"cgpu check-driver: {tmp_path}/nvidiactl: No such file or directory; load the NVIDIA driver\n"
+    cure = "load the NVIDIA driver; to try without a GPU: cgpud --simulate T4"
+    line = f"cgpu check-driver: {tmp_path}/nvidiactl: No such file or directory; {cure}\n"
     assert capsys.readouterr().err == line
 
 
