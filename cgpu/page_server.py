@@ -15,15 +15,17 @@ import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from http import HTTPStatus
-from http.client import HTTPMessage
+from http.client import HTTPMessage, LineTooLong
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from io import BufferedIOBase
 from socketserver import TCPServer
-from typing import Any
+from typing import Any, cast
 
 from cgpu.errors import CgpuError, one_line
 
 JSON = "application/json"
 TEXT = "text/plain; charset=utf-8"
+MAX_HEAD = 64 << 10  # bytes of all headers of a request; http.client would keep 100 lines of so many
 
 
 @dataclass(frozen=True, slots=True)
@@ -166,6 +168,22 @@ class _Headers(HTTPMessage):
         return "text"
 
 
+class _Head:
+    """The lines of a request's headers, which are bounded together."""
+
+    def __init__(self, stream: BufferedIOBase) -> None:
+        self._stream = stream
+        self._left = MAX_HEAD
+
+    def readline(self, size: int) -> bytes:
+        """Return one more line. Raises LineTooLong, which http.server answers with 431."""
+        line = self._stream.readline(size)
+        self._left -= len(line)
+        if self._left < 0:
+            raise LineTooLong("all headers")
+        return line
+
+
 class Handler(BaseHTTPRequestHandler):
     """Serves one connection."""
 
@@ -178,6 +196,14 @@ class Handler(BaseHTTPRequestHandler):
         """Serve one request: in HTTP/1.0 the answer ends with the connection."""
         self.connection.settimeout(self.server.bounds.deadline_s)
         self.handle_one_request()
+
+    def parse_request(self) -> bool:
+        """Read the headers, and return whether there is a request to be answered."""
+        stream, self.rfile = self.rfile, cast("BufferedIOBase", _Head(self.rfile))
+        try:
+            return super().parse_request()
+        finally:
+            self.rfile = stream
 
     def version_string(self) -> str:
         """Return the header Server."""

@@ -13,7 +13,7 @@ import pytest
 
 from cgpu.errors import CgpuError
 from cgpu.kubernetes.node.server import StatusServer
-from cgpu.page_server import JSON, TEXT, Bounds, Page, PageServer
+from cgpu.page_server import JSON, MAX_HEAD, TEXT, Bounds, Page, PageServer
 from tests.integration.commands import eventually
 
 LOCAL = "127.0.0.1"
@@ -213,3 +213,11 @@ def is_answered(client: http.client.HTTPConnection) -> bool:
     except (http.client.RemoteDisconnected, ConnectionError):
         return False
     return True
+
+
+def test_headers_are_bounded_together() -> None:
+    """Many long headers, each of a length that is allowed, end with 431 before more of them are read."""
+    line = b"a: %s\r\n" % (b"x" * (MAX_HEAD // 2))
+    with serving() as server, ExitStack() as stack:
+        assert raw(stack, server, GET + line + b"\r\n").startswith(b"HTTP/1.0 200 ")
+        assert raw(stack, server, GET + 2 * line).startswith(b"HTTP/1.0 431 ")
