@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import os
 import sys
@@ -339,6 +340,17 @@ def test_another_openssl(signer: Signer, monkeypatch: pytest.MonkeyPatch, progra
     signer.give(SAME)
     monkeypatch.setattr(files, "OPENSSL", program)
     assert "row.json: none of 1 keys" in only_problem(signer.node) or program == "/nowhere/openssl"
+
+
+def test_no_file_in_memory(signer: Signer, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where the kernel gives no file in memory, as with vm.memfd_noexec=2, there is one line and no row."""
+
+    def refuse(_name: str) -> int:
+        raise PermissionError(errno.EACCES, os.strerror(errno.EACCES))
+
+    signer.give(SAME)
+    monkeypatch.setattr(os, "memfd_create", refuse)
+    assert "Permission denied" in only_problem(signer.node)
 
 
 def test_openssl_learns_nothing_of_the_environment(signer: Signer, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -149,15 +149,15 @@ def _content(path: Path) -> bytes:
 
 def _verify(content: bytes, signature: bytes, key: bytes) -> bool:
     """Have openssl verify these very bytes, which only memory has. Raises CgpuError."""
-    with ExitStack() as files:
-        given = []
-        for part in (key, signature, content):
-            file = files.enter_context(os.fdopen(os.memfd_create("cgpu-row"), "wb", buffering=0))
-            file.write(part)
-            given.append(file.fileno())
-        options = zip(("-inkey", "-sigfile", "-in"), given, strict=True)
-        words = [word for option, fd in options for word in (option, f"/proc/self/fd/{fd}")]
-        try:
+    try:
+        with ExitStack() as files:
+            given = []
+            for part in (key, signature, content):
+                file = files.enter_context(os.fdopen(os.memfd_create("cgpu-row"), "wb", buffering=0))
+                file.write(part)
+                given.append(file.fileno())
+            options = zip(("-inkey", "-sigfile", "-in"), given, strict=True)
+            words = [word for option, fd in options for word in (option, f"/proc/self/fd/{fd}")]
             done = subprocess.run(
                 [OPENSSL, "pkeyutl", "-verify", "-pubin", "-rawin", *words],
                 stdin=subprocess.DEVNULL,
@@ -168,6 +168,6 @@ def _verify(content: bytes, signature: bytes, key: bytes) -> bool:
                 timeout=VERIFY_S,
                 check=False,
             )
-        except (OSError, subprocess.TimeoutExpired) as error:
-            raise CgpuError(f"{OPENSSL}: {error}; it verifies rows: apt-get install openssl") from error
+    except (OSError, subprocess.TimeoutExpired) as error:
+        raise CgpuError(f"{OPENSSL}: {error}; it verifies rows: apt-get install openssl") from error
     return done.returncode == 0 and b"Signature Verified Successfully" in done.stdout
