@@ -63,7 +63,7 @@ static u32 call(
 static u32 in_wrapper(struct session *session, int fd, u32 nr, u8 *data, size_t bytes)
 {
 	const struct nv_layout_nv_ioctl_xfer_t *at = &session->abi->nv_ioctl_xfer_t;
-	u8 *inner = guarded_place(&session->list, bytes, 0), wrapper[64] = { 0 };
+	u8 *inner = guarded_place(&session->list, bytes, 0), wrapper[128] = { 0 };
 	u32 status;
 
 	memcpy(inner, data, bytes);

@@ -9,7 +9,7 @@ static u32 open_nodes(struct session *session)
 {
 	const struct nv_layout_nv_ioctl_register_fd_t *at = &session->abi->nv_ioctl_register_fd_t;
 	const struct span written[] = { { 0, 0 } };
-	u8 data[16] = { 0 };
+	u8 data[128] = { 0 };
 
 	session->ctl = node_open(session->driver, "nvidiactl");
 	session->card = node_open_card(session->driver, session->minor);
@@ -81,7 +81,7 @@ u32 session_free_copy(struct session *session)
 u32 session_free_range(struct session *session)
 {
 	const struct nv_layout_UVM_FREE_PARAMS *at = &session->abi->UVM_FREE_PARAMS;
-	u8 data[64] = { 0 };
+	u8 data[128] = { 0 };
 	u32 status;
 
 	put64(data, at->base, session->range.base);

@@ -78,7 +78,7 @@ static enum verdict check_forms(struct session *session, int fd)
 static enum verdict check_flags(struct session *session, int fd)
 {
 	const struct nv_layout_UVM_INITIALIZE_PARAMS *at = &session->abi->UVM_INITIALIZE_PARAMS;
-	u8 data[32] = { 0 };
+	u8 data[128] = { 0 };
 	u32 status;
 
 	put64(data, at->flags, ~(u64)(UVM_INIT_FLAGS_DISABLE_HMM | UVM_INIT_FLAGS_MULTI_PROCESS_SHARING_MODE));

@@ -17,7 +17,7 @@
 
 static u32 initialise(struct session *session)
 {
-	u8 data[32] = { 0 };
+	u8 data[128] = { 0 };
 	u32 status;
 
 	session->uvm = node_open(session->driver, "nvidia-uvm");
@@ -53,7 +53,7 @@ static u32 register_card(struct session *session)
 	const struct nv_layout_UVM_REGISTER_GPU_PARAMS *at = &session->abi->UVM_REGISTER_GPU_PARAMS;
 	/* The driver may write these too. */
 	const struct span also[] = { { at->gpu_uuid, 16 }, { at->numaEnabled, 1 }, { at->numaNodeId, 4 }, { 0, 0 } };
-	u8 data[64] = { 0 };
+	u8 data[128] = { 0 };
 
 	memcpy(data + at->gpu_uuid, session->uuid, sizeof(session->uuid));
 	put32(data, at->rmCtrlFd, (u32)session->ctl);
@@ -64,7 +64,7 @@ static u32 register_card(struct session *session)
 static u32 register_space(struct session *session)
 {
 	const struct nv_layout_UVM_REGISTER_GPU_VASPACE_PARAMS *at = &session->abi->UVM_REGISTER_GPU_VASPACE_PARAMS;
-	u8 data[64] = { 0 };
+	u8 data[128] = { 0 };
 
 	memcpy(data + at->gpuUuid, session->uuid, sizeof(session->uuid));
 	put32(data, at->rmCtrlFd, (u32)session->ctl);
@@ -76,7 +76,7 @@ static u32 register_space(struct session *session)
 static u32 create_range(struct session *session)
 {
 	const struct nv_layout_UVM_CREATE_EXTERNAL_RANGE_PARAMS *at = &session->abi->UVM_CREATE_EXTERNAL_RANGE_PARAMS;
-	u8 data[64] = { 0 }, *area;
+	u8 data[128] = { 0 }, *area;
 
 	/* Addresses that nothing else of this process uses. */
 	area = mmap(NULL, SPAN, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
@@ -124,7 +124,7 @@ static u32 map_beyond(struct session *session)
 static u32 unmap(struct session *session)
 {
 	const struct nv_layout_UVM_UNMAP_EXTERNAL_PARAMS *at = &session->abi->UVM_UNMAP_EXTERNAL_PARAMS;
-	u8 data[64] = { 0 };
+	u8 data[128] = { 0 };
 
 	put64(data, at->base, session->range.base);
 	put64(data, at->length, BYTES);
@@ -159,7 +159,7 @@ static u32 prepare(struct session *session)
 static u32 forget_card(struct session *session)
 {
 	const struct nv_abi *abi = session->abi;
-	u8 data[64] = { 0 };
+	u8 data[128] = { 0 };
 	u32 status;
 
 	memcpy(data + abi->UVM_UNREGISTER_GPU_VASPACE_PARAMS.gpuUuid, session->uuid, sizeof(session->uuid));

@@ -131,7 +131,7 @@ static int set_all(struct cgpud *d, u32 gpu, u32 client, int file)
 	int r;
 
 	while (cgpu_timeslices_next(&d->core, gpu, client, &cursor, &slice) == 0) {
-		u8 buf[64] = { 0 };
+		u8 buf[128] = { 0 };
 
 		put64(buf, l->timesliceUs, slice.us);
 		r = rm_control(file, d->core.abi, client, slice.group, NVA06C_CTRL_CMD_SET_TIMESLICE, buf, l->bytes);

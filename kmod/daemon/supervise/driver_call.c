@@ -145,7 +145,7 @@ static int handle_wanted(const struct nv_abi *abi, const struct in_flight *fligh
 
 static int read_wrapper(struct cgpud *d, const struct task *task, u32 *nr, u32 *bytes, u64 *address)
 {
-	u8 wrapper[64];
+	u8 wrapper[128];
 	int r;
 
 	if (*bytes != d->core.abi->nv_ioctl_xfer_t.bytes || *bytes > sizeof(wrapper))
