@@ -122,16 +122,18 @@ static int rm_set_functions(const struct nv_abi *abi, const char *version, u8 *o
 
 static int rm_start(struct rm_session *session, const struct nv_abi *abi, const char *version)
 {
-	u8 *ops = kzalloc(OPS_BYTES, GFP_KERNEL);
-	int err = -ENOMEM;
+	u8 *ops;
+	int err;
 
 	session->rm = rm_interface;
-	if (ops)
-		err = READ_ONCE(rm_found) ? 0 : rm_set_functions(abi, version, ops);
-	kfree(ops);
-	if (err == 0 && km_call(rm_alloc_stack)(&session->stack))
-		err = -ENOMEM;
-	return err;
+	if (!READ_ONCE(rm_found)) {
+		ops = kzalloc(OPS_BYTES, GFP_KERNEL);
+		err = ops ? rm_set_functions(abi, version, ops) : -ENOMEM;
+		kfree(ops);
+		if (err)
+			return err;
+	}
+	return km_call(rm_alloc_stack)(&session->stack) ? -ENOMEM : 0;
 }
 
 const struct cgpu_km_rm *km_rm_begin(const struct km_engine *engine)

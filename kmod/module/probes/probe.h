@@ -25,7 +25,7 @@ struct km_probe {
 	void *replacement;
 	/* Whether this call of the current task goes to the replacement. Called from the breakpoint. */
 	bool (*wants)(struct pt_regs *regs);
-	/* Of the function as km_call() has it; NULL: this module does not call it. */
+	/* The static call by which this module calls the function; NULL: none. */
 	struct static_call_key *key;
 	void *trampoline;
 	bool optional;
