@@ -29,8 +29,6 @@ ROOT_KEYS = ("default_memsize",)
 GPU_KEYS = ("max_inst", "policy", "prio_ratio")
 SWITCHES = ("enforce", "allow_zero_weight", "allow_unknown_driver", "managed_memory", "count_pages")
 VALUES = ("context_memory", "page_margin", "drift_tolerance", "drift_reaction", "slice_us")
-
-
 ROW_S = 20.0  # until the module has asked its cards by a row
 
 

@@ -94,7 +94,7 @@ def test_wrong_rows(row: object, part: str) -> None:
 
 @pytest.mark.parametrize("text", ["", "{", '{"base": "a", "base": "b"}', "[" * 100_000, "1" * 5000, "\0"])
 def test_texts_that_are_no_row(text: str) -> None:
-    """What is no object of JSON, with each name once, is refused."""
+    """A text that is no object of JSON, with each name once, is refused."""
     with pytest.raises(CgpuError):
         line_of(text.encode(), TABLE)
 
@@ -137,7 +137,7 @@ def test_any_bytes(text: bytes) -> None:
 
 
 def test_the_table_passes_the_same_check() -> None:
-    """What is asked of a row holds for each layout of the table; one without is refused."""
+    """Each layout of the table is checked as a row's is; one that fails is refused."""
     with pytest.raises(ValueError, match="size 65535, expected 1 to 65534"):
         check_layout("X", {"size": 0xFFFF, "fields": {}})
     with pytest.raises(ValueError, match=r"X.a: 4 bytes at 6"):
@@ -156,7 +156,7 @@ def test_the_printed_row_makes_the_version(version: str, base: str) -> None:
 
 
 def test_the_command_that_prints() -> None:
-    """It prints JSON; a difference that no row can say, or a version of no table, is one line."""
+    """The command prints JSON; a difference that no row can say, or a version of no table, is one line."""
     command = [sys.executable, "-m", "cgpu.kmod.abi.rows"]
     assert json.loads(call([*command, "595.44.03", "595.44.02"]).stdout)["version"] == "595.44.03"
     for words, part in ((("590.44.01", "580.142"), "has other fields"), (("1", "2"), "usage"), ((), "usage")):

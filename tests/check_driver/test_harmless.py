@@ -28,7 +28,7 @@ done)
 
 
 def test_a_check_that_hangs(start: Start, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """It ends the run by its name; its process, which no signal ends, is left to the kernel."""
+    """The run ends with the check's name; its process, which no signal ends, is left to the kernel."""
     children: list[subprocess.Popen[str]] = []
 
     class Kept(subprocess.Popen[str]):

@@ -293,7 +293,7 @@ def test_a_bad_file_of_rows(
     monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    """It is named, and the module is given no row; the command goes on as without the file."""
+    """The file is named, and the module is given no row; the command goes on as without it."""
     (tmp_path / "drivers.d" / "row.json").write_text("{}")
     expect_check(monkeypatch, "")
     (module.path / "engine").write_text("cgpu_km 0.1.0 driver=provisional\n")

@@ -33,7 +33,7 @@ def test_refused_by_name(base: Path, drive: Drive) -> None:
 
 @pytest.mark.enforcement
 def test_held_when_allowed(make_daemon: MakeDaemon, drive: Drive) -> None:
-    """It runs with the layouts of the last version before it, and holds the limit.
+    """The daemon runs with the layouts of the last version before it, and holds the limit.
 
     The log says so of each start. A stop with nothing to hand over leaves nothing of what has passed.
     """

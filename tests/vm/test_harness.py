@@ -39,7 +39,7 @@ def test_fault_is_found(machine: Machine, line: str) -> None:
 
 
 def test_driver_that_was_built_elsewhere(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    """It is taken for the kernel that it was built for; where there is none, a line says what is expected."""
+    """The driver is taken for the kernel it was built for; else a line says what is expected."""
     monkeypatch.setattr(driver, "STORE", tmp_path)
     kernel = Kernel("6.1.0-1-amd64", Path(), Path(), Path())
     folder = tmp_path / "nvidia-580.142-6.1.0-1-amd64"

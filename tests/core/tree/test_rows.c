@@ -28,7 +28,7 @@ static size_t write_line(char *line, const char *version, u64 order, u32 index, 
 
 static int is_row(const char *version, const char *rows)
 {
-	/* Of its exact length: the sanitizer sees a read beyond its end. */
+	/* The copy has its exact length, so that the sanitizer sees a read beyond its end. */
 	char *exact = strdup(rows);
 	enum cgpu_abi_source source;
 	struct nv_abi room;

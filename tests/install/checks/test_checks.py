@@ -119,7 +119,7 @@ def test_one_thing_wrong(
 
 
 def test_a_driver_by_a_signed_file(tmp_path: Path) -> None:
-    """It is well where the engine serves it by the file; wrong files are warnings, each with its line."""
+    """A driver that the engine serves by a file is well; wrong files are warnings, each with its line."""
     rows = Rows((Row("999.01", "/etc/cgpu/drivers.d/a.json", "999.01"),), ("b.json: mode", "c.json: key"))
     unknown = {"loaded": "999.01", "known": False, "rows": rows}
     found = preflight(node(tmp_path, driver=unknown), DAEMON)

@@ -10,16 +10,13 @@ from dataclasses import dataclass, field
 
 import pytest
 
-from tests.attacks.build import FREED, client, uvm_probe
-from tests.integration.engine import MIB
+from tests.attacks.build import FREED, client
 from tests.vm.harness.machine import Machine
 from tests.vm.harness.slices import Stage
+from tests.vm.nvidia.managed_memory import LIMIT, SECONDS, hold_managed_memory
 
 pytestmark = [pytest.mark.real_driver, pytest.mark.enforcement]
 
-LIMIT = 512 * MIB
-NO_MEMORY = 0x51
-SECONDS = 120
 # Functions of the module that the driver, or UVM, comes to with locks that other containers wait for.
 MAPS, PAGES = "ready_mapping", ("pages_chunks", "pages_allocate")
 ENTRY = "rm_ioctl"
@@ -66,18 +63,7 @@ def traced(machine: Machine) -> Iterator[Allocations]:
 
 def use_managed_memory(staged: Stage) -> None:
     """Fill the slice, so that UVM gives back in the end what it has on the card."""
-    words = [
-        "uvm",
-        "managed=256M",
-        "touch=256M",
-        "migrate",
-        "alloc=256M",
-        f"expect={NO_MEMORY:#x}",
-        "alloc=2M",
-    ]
-    process = staged.start(staged.slice("managed", LIMIT), uvm_probe(), *words, "used", "hold=1000")
-    process.await_output("used status", timeout=staged.machine.scaled(SECONDS))
-    process.stop()
+    hold_managed_memory(staged, "managed").stop()
 
 
 def map_memory(staged: Stage) -> None:

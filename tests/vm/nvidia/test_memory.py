@@ -5,31 +5,18 @@ from __future__ import annotations
 
 import pytest
 
-from tests.attacks.build import uvm_probe
-from tests.integration.engine import MIB
 from tests.vm.harness.slices import Stage
+from tests.vm.nvidia.managed_memory import LIMIT, NO_MEMORY, hold_managed_memory
 
 pytestmark = pytest.mark.real_driver
 
-LIMIT = 512 * MIB
-NO_MEMORY, NOT_SUPPORTED = 0x51, 0x56
-SECONDS = 120
+NOT_SUPPORTED = 0x56
 
 
 @pytest.mark.enforcement
 def test_managed_memory_on_the_card_is_in_the_limit(staged: Stage) -> None:
     """The card gives out what was charged when it was mapped, and no more beside it than the limit."""
-    words = [
-        "uvm",
-        "managed=256M",
-        "touch=256M",
-        "migrate",
-        "alloc=256M",
-        f"expect={NO_MEMORY:#x}",
-        "alloc=2M",
-    ]
-    process = staged.start(staged.slice("tenant", LIMIT), uvm_probe(), *words, "used", "hold=1000")
-    process.await_output("used status", timeout=staged.machine.scaled(SECONDS))
+    process = hold_managed_memory(staged, "tenant")
     seen = staged.view()
     assert (seen.cards[0]["used"], seen.cards[0]["peak"], seen.used[0, "tenant"]) == (LIMIT,) * 3
     assert "migrate status=0x0" in process.finished().stdout
