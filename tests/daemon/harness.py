@@ -256,6 +256,22 @@ class Daemon:
         meanwhile()
         eventually(lambda: self.is_another(old), "the keeper did not start it again")
 
+    @contextmanager
+    def stopped_driver(self) -> Iterator[Callable[[], None]]:
+        """Stop the simulated card, whose calls then have no answer. Yields what lets it go on earlier."""
+        pid = int(json.loads((self.run / "sim.json").read_text())["pid"])
+        threads = [path / "stat" for path in Path(f"/proc/{pid}/task").iterdir()]
+        os.kill(pid, signal.SIGSTOP)
+        try:
+            # A thread that is still at work answers until it takes notice.
+            eventually(
+                lambda: all(thread.read_text().rpartition(") ")[2].startswith("T") for thread in threads),
+                "all threads of the driver stand still",
+            )
+            yield lambda: os.kill(pid, signal.SIGCONT)
+        finally:
+            os.kill(pid, signal.SIGCONT)
+
     def is_another(self, old: int) -> bool:
         """Say whether another process serves. A daemon serves its tree before it writes its number."""
         with suppress(OSError, ValueError):

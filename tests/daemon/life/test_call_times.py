@@ -3,12 +3,8 @@
 
 from __future__ import annotations
 
-import json
-import os
-import signal
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
@@ -56,22 +52,6 @@ def counts(found: EngineStat) -> dict[str, int]:
     return {outcome: sum(one.calls) for outcome, one in found.latencies.items()}
 
 
-@contextmanager
-def stopped_driver(daemon: Daemon) -> Iterator[None]:
-    pid = int(json.loads((daemon.run / "sim.json").read_text())["pid"])
-    threads = [path / "stat" for path in Path(f"/proc/{pid}/task").iterdir()]
-    os.kill(pid, signal.SIGSTOP)
-    try:
-        # One that is still at work answers until it takes notice.
-        eventually(
-            lambda: all(one.read_text().rpartition(") ")[2].startswith("T") for one in threads),
-            "all threads of the driver stand still",
-        )
-        yield
-    finally:
-        os.kill(pid, signal.SIGCONT)
-
-
 @pytest.mark.enforcement
 def test_each_call_is_in_one_bucket(fresh: Daemon) -> None:
     """The buckets hold as many calls as the engine counts by what became of them, and as it was told of.
@@ -100,7 +80,7 @@ def test_slow_call_is_in_a_high_bucket(fresh: Daemon) -> None:
     """A call that waits for the driver is under way meanwhile, and afterwards among the long ones."""
     sliced = fresh.slice(1, SIX, "info", "hold", "alloc=1G", "hold=300", until="hold")
     before = when_all_are_over(fresh).latencies["executed"]
-    with stopped_driver(fresh):
+    with fresh.stopped_driver():
         release(sliced)
         eventually(lambda: stat(fresh).calls_now == 1, "the call waits", instead=lambda: stat(fresh))
         time.sleep(SLOW)
@@ -124,7 +104,7 @@ def test_queue_of_a_container_that_has_its_share(fresh: Daemon) -> None:
     first = fresh.slice(1, SIX, *words, until="hold")
     callers: list[Sliced] = [first, *(fresh.enter(first, *words, until="hold") for _ in range(6))]
     assert stat(fresh).queues == {"listeners_held": 0, "answers_kept": 0, "timeslices_left": 0}
-    with stopped_driver(fresh):
+    with fresh.stopped_driver():
         for one in callers:
             release(one)
         held = range(len(callers) - SHARE + 1, len(callers) + 1)

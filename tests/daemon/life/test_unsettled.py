@@ -3,9 +3,6 @@
 
 from __future__ import annotations
 
-import json
-import os
-import signal
 from pathlib import Path
 
 from tests.daemon.harness import MIB, Daemon, built
@@ -27,11 +24,10 @@ def is_in_driver(pid: int, number: int) -> bool:
 def test_refused_free_credits_nothing(fresh: Daemon) -> None:
     """A free that the driver refuses ends no charge, also where the daemon is killed during it."""
     sliced = fresh.slice(1, ONE, "free", program=built("unsettled"), until="ready")
-    card = json.loads((fresh.run / "sim.json").read_text())["pid"]
-    os.kill(card, signal.SIGSTOP)
-    sliced.go_on()
-    eventually(lambda: is_in_driver(fresh.pid(), NV_ESC_RM_FREE), "the call is not in the driver")
-    fresh.crash(lambda: os.kill(card, signal.SIGCONT))
+    with fresh.stopped_driver() as start_driver:
+        sliced.go_on()
+        eventually(lambda: is_in_driver(fresh.pid(), NV_ESC_RM_FREE), "the call is not in the driver")
+        fresh.crash(start_driver)
     sliced.line("free")
     assert fresh.used(sliced) == 1024 * MIB
     sliced.succeeds("\n")
