@@ -27,10 +27,10 @@ from tests.vm.harness.store import STORE, digest
 SUITE = "bookworm"
 DISK_SIZE = "6G"
 PACKAGES = ("apparmor", "busybox-static", "containerd", "dbus", "dkms", "docker.io", "fuse3", "gcc",
-            "iptables", "kmod", "make", "procps", "python3", "runc", "systemd", "systemd-sysv",
+            "iptables", "kmod", "make", "openssl", "procps", "python3", "runc", "systemd", "systemd-sysv",
             "udev")  # fmt: skip
-# With them dkms signs modules, and compiles.
-FULL_PACKAGES = ("libc6-dev", "openssl")
+# With it dkms compiles.
+FULL_PACKAGES = ("libc6-dev",)
 UNREAD = ("doc", "man", "locale")  # below /usr/share
 PREBUILT = STORE / "prebuilt"  # in it VERSION/*.ko
 # Parts of the kernel's modules that the machine has no use for: depmod reads all there are.
