@@ -170,6 +170,19 @@ class Sliced:
         return next_line(self.process, start, [])
 
 
+def stop_process(pid: int) -> None:
+    """Stop a process, and wait until none of its threads runs: one that is at work answers until it takes notice.
+
+    A thread that waits in the driver (state D) stops when it has its answer.
+    """
+    threads = [path / "stat" for path in Path(f"/proc/{pid}/task").iterdir()]
+    os.kill(pid, signal.SIGSTOP)
+    eventually(
+        lambda: {thread.read_text().rpartition(") ")[2][0] for thread in threads} in ({"T"}, {"T", "D"}),
+        f"all threads of process {pid} stand still",
+    )
+
+
 class Daemon:
     """One daemon in a directory of its own."""
 
@@ -260,14 +273,8 @@ class Daemon:
     def stopped_driver(self) -> Iterator[Callable[[], None]]:
         """Stop the simulated card, whose calls then have no answer. Yields what lets it go on earlier."""
         pid = int(json.loads((self.run / "sim.json").read_text())["pid"])
-        threads = [path / "stat" for path in Path(f"/proc/{pid}/task").iterdir()]
-        os.kill(pid, signal.SIGSTOP)
         try:
-            # A thread that is still at work answers until it takes notice.
-            eventually(
-                lambda: all(thread.read_text().rpartition(") ")[2].startswith("T") for thread in threads),
-                "all threads of the driver stand still",
-            )
+            stop_process(pid)
             yield lambda: os.kill(pid, signal.SIGCONT)
         finally:
             os.kill(pid, signal.SIGCONT)

@@ -3,9 +3,11 @@
 
 from __future__ import annotations
 
+import os
+import signal
 from pathlib import Path
 
-from tests.daemon.harness import MIB, Daemon, built
+from tests.daemon.harness import MIB, Daemon, built, stop_process
 from tests.integration.commands import eventually
 
 ONE = f"gpu=0:{2048 * MIB}"
@@ -30,4 +32,26 @@ def test_refused_free_credits_nothing(fresh: Daemon) -> None:
         fresh.crash(start_driver)
     sliced.line("free")
     assert fresh.used(sliced) == 1024 * MIB
+    sliced.succeeds("\n")
+
+
+def test_exchanged_file_hides_nothing(fresh: Daemon) -> None:
+    """Memory stays charged where the next daemon cannot free it, by a file of another client."""
+    sliced, pid = fresh.slice(1, ONE, "alloc", program=built("unsettled"), until="ready"), fresh.pid()
+    with fresh.stopped_driver():
+        sliced.go_on()
+        eventually(lambda: is_in_driver(pid, NV_ESC_RM_ALLOC), "the call is not in the driver")
+        sliced.go_on()
+        sliced.line("exchanged")
+        # The driver answers, and nobody hears it.
+        stop_process(pid)
+    eventually(lambda: fresh.given() == 1024 * MIB, "the memory was not made")
+    fresh.crash()
+    sliced.go_on()
+    sliced.line("alloc")
+    assert fresh.used(sliced) >= fresh.given()
+    # Nor may the one after that believe that all is settled.
+    fresh.crash()
+    eventually(lambda: fresh.status()["engine"]["workers"] > 0, "no worker has begun")
+    assert fresh.used(sliced) >= fresh.given() == 1024 * MIB
     sliced.succeeds("\n")
