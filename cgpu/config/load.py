@@ -7,6 +7,7 @@ For the engine and the tools. Programs that must start fast read what the engine
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -39,9 +40,15 @@ NOT_YAML = (
     RecursionError,
 )
 
+INT, FLOAT = "tag:yaml.org,2002:int", "tag:yaml.org,2002:float"
+OTHER_DIGITS = re.compile("^[-+]?0[0-9_]|:")
+
 
 class _Loader(yaml.SafeLoader):
-    """Safe YAML that refuses a key given twice, which plain YAML silently lets pass."""
+    """Safe YAML that refuses a key given twice, and that takes 010 and 1:30 for texts, as YAML 1.2 does.
+
+    PyYAML takes them for 8 and 90: a number in octal digits, and one to the base of 60.
+    """
 
     def lines(self, root: yaml.Node | None) -> dict[str, int]:
         """Return the line of each key of the document."""
@@ -59,6 +66,16 @@ class _Loader(yaml.SafeLoader):
                 raise CgpuError(f"{self.name}:{line}: {show(key.value)}: given twice; keep one")
             seen.add(key.value)
         return super().construct_mapping(node, deep=deep)
+
+    def construct_number(self, node: yaml.ScalarNode) -> object:
+        """Return a number of the usual digits, the text of any other."""
+        if OTHER_DIGITS.search(node.value):
+            return node.value
+        return self.construct_yaml_int(node) if node.tag == INT else self.construct_yaml_float(node)
+
+
+for tag in (INT, FLOAT):
+    _Loader.add_constructor(tag, _Loader.construct_number)
 
 
 def load(path: str | Path = paths.CONFIG, *, required: bool = False) -> Effective:

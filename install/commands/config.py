@@ -187,10 +187,9 @@ def replace_value(text: str, key: str, value: object, source: str) -> str:
 def parse_value(word: str, key: str) -> object:
     """Return the value that a word of the command line means. Raises CgpuError for one that is no value."""
     try:
-        value: object = yaml.safe_load(word)
-    except config.NOT_YAML as error:
+        return config.parse(os.fsencode(word), key)
+    except CgpuError as error:
         raise CgpuError(f"{key}: {show(word)}: is no value; see: cgpu config explain {key}") from error
-    return value
 
 
 def parse_document(text: str, source: str) -> dict[str, object]:
@@ -205,7 +204,7 @@ def parse_document(text: str, source: str) -> dict[str, object]:
 
 def _written(value: object) -> str:
     """Return a value as it is written: a word without quotes where YAML reads it as the same."""
-    plain = isinstance(value, str) and PLAIN.fullmatch(value) and yaml.safe_load(value) == value
+    plain = isinstance(value, str) and PLAIN.fullmatch(value) and config.parse(value.encode(), "") == value
     return str(value) if plain else json.dumps(value)
 
 
