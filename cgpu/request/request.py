@@ -75,6 +75,7 @@ def decide(words: Words, config: Effective) -> Request | None:
     if off is not None and not config.allow_disable:
         raise off.refuse(FORBIDDEN)
     if off is not None:
+        _refuse_beside_amount(off, words.mem)
         return None
     if words.mem is not None or words.container is not None:
         return Request(words, words.mem or words.container)
@@ -158,6 +159,15 @@ def _switching_off(words: Words) -> SourcedValue | None:
     )
 
 
+def _refuse_beside_amount(off: SourcedValue, mem: SourcedValue | None) -> None:
+    """Refuse an amount beside the word that wants no slice, unless an annotation overrules a variable.
+
+    The names of Alibaba's cGPU are no concern: its device plugin sets CGPU_DISABLE beside its amount.
+    """
+    if mem is not None and mem.trusted == off.trusted:
+        raise off.refuse(f"{mem.source}={mem.text} beside it asks for a slice; set one of the two")
+
+
 def _refusal_without_amount(words: Words, named: SourcedValue | None, config: Effective) -> CgpuError | None:
     """Return why a container without an amount does not start where the node has no default."""
     name = _amount_name(config)
@@ -172,11 +182,12 @@ def _refusal_without_amount(words: Words, named: SourcedValue | None, config: Ef
     if named is not None and config.shared_node:
         return named.refuse(
             "a GPU without an amount, and this node has no default (shared_node: true and "
-            "default_memsize: 0 in /etc/cgpu/config.yaml): say how much by the "
-            "annotation opencgpu.io/mem"
+            f"default_memsize: 0 in /etc/cgpu/config.yaml): say how much by {name}"
         )
     return None
 
 
 def _amount_name(config: Effective) -> str:
-    return "OPENCGPU_MEM" if config.allow_environment else "the annotation opencgpu.io/mem"
+    if config.allow_environment:
+        return "OPENCGPU_MEM"
+    return "the annotation opencgpu.io/mem (variables do not count on this node)"

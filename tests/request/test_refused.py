@@ -152,7 +152,7 @@ def test_where_variables_do_not_count() -> None:
     assert allocate(spec({"OPENCGPU_MEMORY": "6G"}), cards(T4), config) is None
     with refused("this node has 2 GPUs; ", "the annotation opencgpu.io/gpus=0 "):
         allocate(spec({}, {"opencgpu.io/mem": "1G"}), cards(T4, T4), config)
-    with refused("annotation opencgpu.io/weight=2: ", "set the annotation opencgpu.io/mem, "):
+    with refused("annotation opencgpu.io/weight=2: ", "set the annotation opencgpu.io/mem ("):
         allocate(spec({}, {"opencgpu.io/weight": "2"}), cards(T4, T4), config)
 
 
