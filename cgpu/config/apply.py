@@ -81,6 +81,8 @@ def apply(config: Effective) -> None:
     changed = [
         key for key, value in config.to_dict().items() if before is None or getattr(before, key) != value
     ]
+    if "low_level_runtime" in changed:
+        lowlevel.check(config.low_level_runtime)
     with contextlib.ExitStack() as undo:
         for key in (*SWITCHES, *VALUES):
             _set_parameter(key, getattr(config, key), undo)

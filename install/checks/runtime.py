@@ -10,10 +10,12 @@ from pathlib import Path
 
 import cgpu
 from cgpu import distribution
+from cgpu.config import effective
+from cgpu.errors import CgpuError
 from cgpu.install.checks.finding import Finding, ok, problem
 from cgpu.install.node.facts import programs
 from cgpu.runtime_config.oci_runtime.edit import HOOK_PATH
-from cgpu.runtime_config.oci_runtime.lowlevel import LAUNCHER, low_level
+from cgpu.runtime_config.oci_runtime.lowlevel import LAUNCHER, find, low_level
 from cgpu.runtime_config.programs import numbers
 
 INTERPRETER = "/usr/bin/python3"  # as in launcher/launcher.h
@@ -50,12 +52,17 @@ def launcher(path: str = LAUNCHER) -> list[Finding]:
         if not _is_program(one):
             return problem("runtime", f"{one}: is not there, or no program", BUILD)
     if programs.output(path, "--version", timeout_s=START_S) is None:
-        return problem(
-            "runtime",
-            f"{path}: does not start a low-level runtime",
-            f"{path} --version; {distribution.install_command('runc', distribution.here())}",
-        )
+        return problem("runtime", f"{path}: does not start a low-level runtime", _cure(path))
     return ok("runtime", f"{path} starts its low-level runtime")
+
+
+def _cure(path: str) -> str:
+    """Return what helps where no low-level runtime starts: it names the one that is set."""
+    try:
+        found = find(effective.load().low_level_runtime, plain=False)
+    except CgpuError as error:
+        return str(error)
+    return f"{path} --version; {found} --version; another one: cgpu config set low_level_runtime PATH --apply"
 
 
 def hook(path: str = HOOK_PATH) -> list[Finding]:

@@ -27,6 +27,7 @@ from cgpu.files import read_bounded
 from cgpu.install import lock
 from cgpu.install.checks.configuration import AT_START, FIRST, differences
 from cgpu.kmod.daemon import control
+from cgpu.runtime_config.oci_runtime import lowlevel
 
 AS_ROOT = "; run it as root, such as by sudo"
 RELOAD_S = 10.0
@@ -96,7 +97,7 @@ def _show(options: argparse.Namespace) -> None:
 
 def _check(options: argparse.Namespace) -> None:
     file = options.file or Path(paths.CONFIG)
-    config.load(file, required=options.file is not None)
+    lowlevel.check(config.load(file, required=options.file is not None).low_level_runtime)
     there = file.exists()
     print(f"{file}: {'valid' if there else 'is not there: the defaults hold'}")
 
@@ -105,7 +106,7 @@ def _set(options: argparse.Namespace) -> None:
     key, path = options.key, Path(paths.CONFIG)
     _check_known(key)
     value = parse_value(options.value, key)
-    config.check({key: value}, paths.CONFIG)
+    lowlevel.check(config.check({key: value}, paths.CONFIG).low_level_runtime)
     if options.apply:
         check_file()
     with lock.held(Path("/"), lambda line: print(line, file=sys.stderr)):

@@ -11,6 +11,7 @@ from cgpu import paths
 from cgpu.config import refused
 from cgpu.errors import CgpuError
 from cgpu.kmod.daemon.places import Places
+from cgpu.runtime_config.oci_runtime import lowlevel
 
 if TYPE_CHECKING:
     from cgpu.config.effective import Effective
@@ -68,6 +69,8 @@ def check_change(before: Effective, after: Effective) -> None:
     """Refuse changes that a running daemon cannot make. Raises CgpuError."""
     if (after.tree or paths.TREE_DAEMON) != (before.tree or paths.TREE_DAEMON):
         raise CgpuError(f"tree: changes only with a restart: {paths.daemon_command('restart')}")
+    if after.low_level_runtime != before.low_level_runtime:
+        lowlevel.check(after.low_level_runtime)
 
 
 def check_module() -> None:

@@ -62,6 +62,12 @@ def find(configured: str | None, *, plain: bool, search: Sequence[str] = SEARCH)
     )
 
 
+def check(configured: str | None) -> None:
+    """Raise CgpuError where low_level_runtime is set to what cannot be one."""
+    if configured is not None:
+        find(configured, plain=False)
+
+
 def keep_links(configured: str | None, link: str, plain_link: str, search: Sequence[str] = SEARCH) -> None:
     """Keep the launcher's links to what find() returns; where it finds nothing there is none.
 

@@ -186,7 +186,8 @@ def test_reload(make_daemon: MakeDaemon) -> None:
         return daemon.log().count("not reloaded") == times
 
     # The reader of YAML itself fails on the last two.
-    for number, text in enumerate(("maybe", "!!bool maybe", f"0x{'f' * 5000}"), start=1):
+    wrong = ("maybe", "!!bool maybe", f"0x{'f' * 5000}", "true\nlow_level_runtime: /bin/none")
+    for number, text in enumerate(wrong, start=1):
         config.write_text(f"enforce: {text}\n")
         os.kill(pid, signal.SIGHUP)
         eventually(partial(is_logged, number), f"the wrong configuration is not logged: {text[:20]}")

@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 
 from cgpu import distribution
+from cgpu.config import effective
 from cgpu.config.effective import Effective
 from cgpu.install.checks import (
     DesiredState,
@@ -398,6 +399,19 @@ def test_hook_and_launcher(tmp_path: Path) -> None:
     (tmp_path / LOW_LEVEL).symlink_to(script)
     assert only_verdict(runtime.launcher(str(script))) == "ok"
     assert only_verdict(runtime.launcher(str(tmp_path / "nothing"))) == "problem"
+
+
+def test_cure_names_the_low_level_runtime(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where the runtime below does not start, the cure names the one that is set, not runc."""
+    script = tmp_path / LOW_LEVEL
+    script.write_text("#!/bin/sh\nexit 1\n")
+    script.chmod(0o755)
+    for program, says in (
+        ("/bin/none", "low_level_runtime: /bin/none: "),
+        ("/bin/false", "/bin/false --version"),
+    ):
+        monkeypatch.setattr(effective, "load", lambda program=program: Effective(low_level_runtime=program))
+        assert says in runtime.launcher(str(script))[0].fix
 
 
 def test_interpreter(tmp_path: Path) -> None:
