@@ -18,6 +18,7 @@ KEEPER_SOCKET = RUN + "/keeper.sock"
 CDI = RUN + "/cdi.json"
 CDI_DEVICES = "/run/cdi/opencgpu.json"  # container engines read that folder
 PID = RUN + "/cgpud.pid"
+COMMAND = RUN + "/command"  # by which a person has started cgpud last, with its options
 STARTED = RUN + "/cgpud.started"
 SHARES = RUN + "/shares"  # what Kubernetes has given to pods (cgpu/shares.py)
 SIM = RUN + "/sim"
@@ -44,6 +45,8 @@ DEVICE_NUMBERS = "/dev/char"
 KERNEL_LOG = "/dev/kmsg"
 MODULES = "/lib/modules"
 
+COMMAND_MAX = 4096
+
 JOURNAL = "/run/systemd/journal/socket"
 
 SYSTEMD = "/run/systemd/system"
@@ -65,7 +68,8 @@ def is_module_loaded() -> bool:
 def start_command(tree_path: str) -> str:
     """Return the command that brings back the engine behind a tree."""
     # Without the module its tree is not there, and the daemon's is looked at in its place.
-    module = tree_path == TREE_MODULE or (tree_path == TREE_DAEMON and _is_module_installed())
+    by_hand = _command_by_hand() is not None
+    module = tree_path == TREE_MODULE or (tree_path == TREE_DAEMON and not by_hand and _is_module_installed())
     return "modprobe cgpu_km" if module else daemon_command("start")
 
 
@@ -75,14 +79,27 @@ def config_command(verb: str) -> str:
 
 
 def daemon_command(verb: str) -> str:
-    """Return the command that starts, restarts or reloads cgpud here: systemd's, where it has the unit."""
-    if os.path.isdir(SYSTEMD) and any(os.path.exists(unit) for unit in UNITS):
+    """Return the command that starts, restarts or reloads cgpud here.
+
+    It is systemd's where that has the unit, unless a person has started cgpud last: then theirs.
+    """
+    by_hand = _command_by_hand()
+    if by_hand is None and os.path.isdir(SYSTEMD) and any(os.path.exists(unit) for unit in UNITS):
         return f"systemctl {verb} cgpud"
+    start = by_hand or "cgpud"
     return {
-        "start": "cgpud",
-        "restart": "cgpud --stop; cgpud",
+        "start": start,
+        "restart": f"cgpud --stop; {start}",
         "reload": f"kill -HUP $(cat {PID})",
     }[verb]
+
+
+def _command_by_hand() -> str | None:
+    try:
+        with open(COMMAND, errors="replace") as said:
+            return said.read(COMMAND_MAX).strip()
+    except OSError:
+        return None
 
 
 def _is_module_installed() -> bool:

@@ -3,7 +3,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+import shlex
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -41,6 +42,14 @@ def worker_arguments(arguments: Arguments) -> list[str]:
     if arguments.foreground:
         out += ["--foreground"]
     return out
+
+
+def command_line(arguments: Arguments) -> str:
+    """Return the command that a person types to start this daemon in the background."""
+    words = worker_arguments(replace(arguments, foreground=False))
+    if arguments.places.run == Path(paths.RUN):
+        words = words[2:]
+    return shlex.join(["cgpud", *words])
 
 
 def read_config(arguments: Arguments) -> Effective:

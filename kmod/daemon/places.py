@@ -32,6 +32,7 @@ class Places:
         # Links to the runtime below the wrapper, which looks at one place as well.
         self.low_level = Path(paths.LOW_LEVEL) if shared else run / "low-level-runtime"
         self.low_level_plain = Path(paths.LOW_LEVEL_PLAIN) if shared else run / "low-level-runtime.plain"
+        self.command = run / Path(paths.COMMAND).name  # by which a person has started the daemon
         self.pid = run / Path(paths.PID).name  # process id alone, for other programs
         self.started = run / Path(paths.STARTED).name  # names the daemon, with its start time
         self.sim = run / Path(paths.SIM).name  # nodes of simulated cards

@@ -55,8 +55,16 @@ def publish(engine: Engine, places: Places) -> None:
     replace_text(places.pid, f"{os.getpid()}\n")
 
 
+def note_command(by_hand: str | None, places: Places) -> None:
+    """Keep the command of the person who has started this daemon, for messages after its end."""
+    if by_hand is None:
+        places.command.unlink(missing_ok=True)
+    else:
+        replace_text(places.command, f"{by_hand}\n")
+
+
 def withdraw(places: Places) -> None:
-    """Take the files of publish() away. The settings stay: their refusals hold without a daemon, too."""
+    """Take the files of publish() away. The settings and the command stay, which count without a daemon."""
     for path in (places.pid, places.cdi, places.cdi_devices):
         path.unlink(missing_ok=True)
 

@@ -14,13 +14,13 @@ from typing import TYPE_CHECKING, Any
 from cgpu import __version__, paths, unix_socket
 from cgpu.errors import CgpuError
 from cgpu.kmod.daemon import log as daemon_log
-from cgpu.kmod.daemon.arguments import Arguments, check_change, check_module, read_config
+from cgpu.kmod.daemon.arguments import Arguments, check_change, check_module, command_line, read_config
 from cgpu.kmod.daemon.commands import Commands
 from cgpu.kmod.daemon.control import ControlSocket, Handler
 from cgpu.kmod.daemon.engine_lines import EngineLines
 from cgpu.kmod.daemon.listeners.listener import Listeners, ListenerSocket
 from cgpu.kmod.daemon.manage import cards
-from cgpu.kmod.daemon.published import publish, put_in_force, read_in_force, withdraw
+from cgpu.kmod.daemon.published import note_command, publish, put_in_force, read_in_force, withdraw
 from cgpu.kmod.daemon.simulate import Simulator
 from cgpu.kmod.daemon.store.keeper import PROGRAM
 from cgpu.kmod.daemon.store.stored import FILES, Stored
@@ -203,6 +203,8 @@ class Service:
         put_in_force(self._config, self._places)
         self._cleanup.callback(withdraw, self._places)
         publish(self._engine, self._places)
+        by_hand = None if self._watch.managed else command_line(self._arguments)
+        note_command(by_hand, self._places)
 
     # --- run ---
 

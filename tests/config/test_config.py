@@ -243,6 +243,11 @@ def test_commands_fit_the_machine(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
     assert paths.daemon_command("reload") == "kill -HUP $(cat /run/cgpu/cgpud.pid)"
     unit.touch()
     assert paths.daemon_command("restart") == "systemctl restart cgpud"
+    by_hand = tmp_path / "command"
+    by_hand.write_text("cgpud --simulate T4\n")
+    monkeypatch.setattr(paths, "COMMAND", str(by_hand))
+    assert paths.daemon_command("restart") == "cgpud --stop; cgpud --simulate T4"
+    assert paths.daemon_command("reload") == "kill -HUP $(cat /run/cgpu/cgpud.pid)"
 
 
 def test_not_started_since_boot(tmp_path: Path) -> None:

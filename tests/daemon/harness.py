@@ -86,7 +86,7 @@ SLICED = Path(__file__).with_name("sliced.py")
 MIB = 1 << 20
 PAGE = 64 << 10
 # Files of a stopped daemon: settings, whose prohibitions stay in force, and links for calls of the wrapper.
-LEFT = ["cgpud.log", "config.json", "events.log", "low-level-runtime", "low-level-runtime.plain"]
+LEFT = ["cgpud.log", "command", "config.json", "events.log", "low-level-runtime", "low-level-runtime.plain"]
 D = TypeVar("D", bound="Daemon")
 
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 
 import pytest
 
-from cgpu import paths
 from tests.integration.commands import call, eventually
 from tests.integration.conftest import Start
 from tests.integration.engine import CGPUD, Engine
@@ -39,7 +38,7 @@ def test_while_the_engine_is_down(start: Start, runc: Runc) -> None:
     assert call([CGPUD, "--stop"]).returncode == 0
     refused = runc.run(["/cgpu-probe", "info"], SLICE)
     assert refused.returncode != 0
-    assert f"cannot start; start it: {paths.daemon_command('start')}" in refused.text
+    assert f"cannot start; start it: cgpud --simulate T4 --config {engine.config}" in refused.text
     for env in ({"CGPU_DISABLE": "1", "NVIDIA_VISIBLE_DEVICES": "0"}, {"NVIDIA_VISIBLE_DEVICES": "0"}):
         refused = runc.run(["/cgpu-probe", "--help"], env)
         assert refused.returncode != 0

@@ -148,7 +148,8 @@ def test_down_and_gone(engine: Engine) -> None:
     eventually(lambda: "still mounted" in text(doctor()[1], "engine"), "doctor sees that the daemon is gone")
     _, document = doctor("--fix")
     assert document["fixed"] == [f"engine: unmounted {TREE}"]
-    assert text(document, "engine") == f"{TREE}: the engine is not running cgpud"
+    start = f"cgpud --simulate T4 --config {engine.config}"
+    assert text(document, "engine") == f"{TREE}: the engine is not running {start}"
     assert call([CGPU, "status"]).returncode == 1
     engine.start()
     assert verdicts(doctor()[1])["engine"] == "ok"
