@@ -5,7 +5,8 @@ from __future__ import annotations
 
 import difflib
 import io
-from collections.abc import Iterator
+import os
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -37,3 +38,25 @@ def diff(name: str, before: bytes | None, after: bytes | None) -> Iterator[str]:
         yield line.rstrip("\n")
         if not line.endswith("\n"):
             yield "\\ No newline at end of file"
+
+
+def obstacles(root: Path, edits: Sequence[FileEdit]) -> Iterator[str]:
+    """Yield a line for each place that prevents an edit: read-only, or immutable."""
+    if os.geteuid() != 0:
+        return  # access(2) answers for the caller, and the edits are root's
+    named = set()
+    for edit in edits:
+        real = Path(os.path.realpath(edit.path))
+        folder = next(place for place in real.parents if place.is_dir())
+        # A file is replaced by a rename, which its folder must allow, too.
+        for place in (folder, real):
+            if place not in named and place.exists() and not os.access(place, os.W_OK):
+                named.add(place)
+                yield f"/{edit.path.relative_to(root)}: cannot be changed: {_obstacle(place)}"
+                break
+
+
+def _obstacle(place: Path) -> str:
+    if os.statvfs(place).f_flag & os.ST_RDONLY:
+        return f"{place} is on a read-only file system: findmnt -T {place}"
+    return f"{place} is immutable: chattr -i {place}"

@@ -23,13 +23,12 @@ from cgpu.install.commands.upgrade import module
 from cgpu.install.drain import Say
 from cgpu.install.node.facts import driver
 from cgpu.install.node.machine import Node
-from cgpu.install.obstacles import obstacles
 from cgpu.install.plan import Plan
 from cgpu.install.runner import Runner
 from cgpu.install.steps.engine import Engine
 from cgpu.install.steps.step import Context, Step
 from cgpu.install.store import NAME, Store
-from cgpu.node_files import below
+from cgpu.node_files import below, obstacles
 from cgpu.runtime_config.engines.engine import ContainerEngine
 
 DRAIN_S = 600.0
@@ -140,6 +139,7 @@ class Installer:
                 yield f"# {title}"
             yield from lines
             lines.clear()
+        yield from (f"problem: {line}" for line in obstacles(self.root, context.edits))
         yield from context.notes
         yield f"# removes {context.store.folder}"
 

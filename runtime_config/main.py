@@ -11,7 +11,7 @@ from pathlib import Path
 
 from cgpu.arguments import Parser
 from cgpu.errors import CgpuError
-from cgpu.node_files import FileEdit, diff
+from cgpu.node_files import FileEdit, diff, obstacles
 from cgpu.runtime_config import files
 from cgpu.runtime_config.engines.docker import SAVED
 from cgpu.runtime_config.engines.engine import ContainerEngine, Desired
@@ -61,6 +61,11 @@ def _engine(name: str, config: Path | None) -> ContainerEngine:
         path = os.path.abspath(config)
     except OSError as error:
         raise CgpuError(f"--config {config}: the folder that this is in is gone: cd /") from error
+    folder = os.path.dirname(path)
+    if not os.path.isdir(folder):
+        raise CgpuError(
+            f"--config {config}: there is no folder {folder}; expected {name}'s own: mkdir -p {folder}"
+        )
     return engine.with_settings(path)
 
 
@@ -82,6 +87,7 @@ def _configure(options: argparse.Namespace, engine: ContainerEngine) -> None:
         for edit in edits:
             lines = diff(str(edit.path), edit.before, edit.after)
             sys.stdout.writelines(f"{line}\n" for line in lines)
+        sys.stdout.writelines(f"problem: {line}\n" for line in obstacles(ROOT, edits))
     else:
         _make(engine, edits)
         done = ("removed" if options.remove else "added") + (f"; now: {command}" if command else "")
@@ -92,6 +98,8 @@ def _configure(options: argparse.Namespace, engine: ContainerEngine) -> None:
 
 def _make(engine: ContainerEngine, edits: Sequence[FileEdit]) -> None:
     """Make edits, and let the engine check them; after a failure files are as before. Raises CgpuError."""
+    if lines := list(obstacles(ROOT, edits)):
+        raise CgpuError(f"{'; '.join(lines)}; nothing was changed")
     files.apply(edits)
     try:
         engine.check(ROOT)

@@ -252,6 +252,25 @@ def test_a_file_that_cannot_be_changed(root: Path, kind: str) -> None:
     assert snapshot(root) == before
 
 
+UNDO = """
+import sys
+from pathlib import Path
+from tests.install.engines import WHALE
+from tests.install.support import installer
+print(*installer(Path(sys.argv[1]), engines={"whale": WHALE}).show_uninstall(), sep="\\n")
+"""
+
+
+@pytest.mark.root
+def test_dry_run_of_uninstall_predicts_it(root: Path) -> None:
+    """--dry-run of uninstall names a file that cannot be changed back."""
+    install(root)
+    script = f'mount --make-rprivate /; {PROTECTED["read-only"]}; exec "$2" -c "$3" "$1"'
+    words = ["unshare", "-m", "bash", "-c", script, "x", str(root), sys.executable, UNDO]
+    done = subprocess.run(words, capture_output=True, text=True, timeout=240, check=False)
+    assert f"problem: /etc/whale/whale.conf: cannot be changed: {root}/etc/whale is on" in done.stdout, done
+
+
 def test_steps_of_another_version(root: Path) -> None:
     """A record with a step or an engine that this version does not know is named in one line."""
     with pytest.raises(CgpuError, match="step wash x: is in the record, and this version does not know it"):

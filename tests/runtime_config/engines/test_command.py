@@ -4,6 +4,8 @@
 from __future__ import annotations
 
 import os
+import subprocess
+import sys
 from collections.abc import Callable
 from pathlib import Path
 
@@ -31,6 +33,7 @@ def runtime(tmp_path: Path) -> Path:
 
 @pytest.fixture
 def config(tmp_path: Path) -> Path:
+    (tmp_path / "etc").mkdir()
     return tmp_path / "etc" / "daemon.json"
 
 
@@ -75,7 +78,8 @@ def test_folders_that_are_made(tmp_path: Path, runtime: Path, monkeypatch: pytes
     before = os.umask(0)
     try:
         config = tmp_path / "etc/deep/daemon.json"
-        assert main(["docker", "--config", str(config), "--runtime", str(runtime)]) == 0
+        monkeypatch.setitem(ENGINES, "docker", Docker(path=str(config)))
+        assert main(["docker", "--runtime", str(runtime)]) == 0
     finally:
         os.umask(before)
     assert {path.stat().st_mode & 0o7777 for path in (config.parent, config.parent.parent)} == {0o755}
@@ -86,9 +90,38 @@ def test_folders_that_are_made(tmp_path: Path, runtime: Path, monkeypatch: pytes
     assert main(["docker", "--config", "daemon.json", "--runtime", str(runtime)]) == 1
 
 
+def test_a_folder_that_is_not_there(command: Command, config: Path, capsys: Captured) -> None:
+    """A folder that --config misspells is not made, and --dry-run says so, too."""
+    config.parent.rmdir()
+    for options in ((), ("--dry-run",), ("--remove",)):
+        assert command(*options) == 1
+        assert f"--config {config}: there is no folder {config.parent}; " in capsys.readouterr().err
+    assert not config.parent.exists()
+
+
+PROTECT = """
+mount --make-rprivate /; mount --bind "$1" "$1"; mount -o remount,bind,ro "$1"
+shift; exec "$@"
+"""
+
+
+@pytest.mark.root
+@pytest.mark.parametrize("option", ["--dry-run", "--remove"])
+def test_a_read_only_folder(config: Path, command: Command, runtime: Path, option: str) -> None:
+    """--dry-run predicts that a file cannot be changed; without it nothing is begun."""
+    if option == "--remove":
+        assert command() == 0
+    words = ["docker", "--config", str(config), "--runtime", str(runtime), option]
+    program = [sys.executable, "-m", "cgpu.runtime_config.main", *words]
+    script = ["unshare", "-m", "bash", "-ec", PROTECT, "x", str(config.parent), *program]
+    done = subprocess.run(script, capture_output=True, text=True, check=False)
+    line = f"{config}: cannot be changed: {config.parent} is on a read-only file system"
+    assert f"problem: {line}" in done.stdout or f"cgpu-runtime-config: {line}" in done.stderr
+    assert config.exists() == (option == "--remove")
+
+
 def test_the_diff_is_exact(config: Path, command: Command, runtime: Path, capsys: Captured) -> None:
     """--dry-run prints a patch, also for a new file and for a last line without an end."""
-    config.parent.mkdir()
     config.write_text('{"a": 1}')
     command("--dry-run", engine="docker")
     shown = capsys.readouterr().out
