@@ -16,6 +16,9 @@ KUBERNETES = ("kubernetes", "k8s", "kubelet", "k3s", "rke2")
 def choose(context: Context, given: Sequence[str] | None) -> tuple[str, ...]:
     """Return the names that --runtimes gives, all engines that are here without it. Raises CgpuError."""
     if given is None:
+        for name, engine in context.engines.items():
+            if not engine.is_present(context.root) and (absent := engine.absence(context.root)):
+                context.note(f"warning: {name}: {absent}")
         return automatic(_here(context))
     for name in given:
         if name not in context.engines:
@@ -23,7 +26,8 @@ def choose(context: Context, given: Sequence[str] | None) -> tuple[str, ...]:
         # Settings of an engine that is not named are not read.
         if not context.engines[name].is_present(context.root):
             here = ", ".join(_here(context)) or "none"
-            raise CgpuError(f"--runtimes {name}: is not on this machine; here are {here}")
+            absent = context.engines[name].absence(context.root)
+            raise CgpuError(f"--runtimes {name}: {absent or f'is not on this machine; here are {here}'}")
     return tuple(dict.fromkeys(given))
 
 

@@ -138,8 +138,7 @@ def load(path: str = paths.EFFECTIVE) -> Effective:
         if error.errno == errno.ENOENT:
             return Effective()
         denied = error.errno == errno.EACCES
-        as_root = "only root reaches the engine; run it as root, such as by sudo"
-        advice = as_root if denied else paths.config_command("restart")
+        advice = _denied() if denied else paths.config_command("restart")
         raise CgpuError(f"{path}: cannot be read ({error.strerror}): {advice}") from error
     try:
         document = loads(raw)
@@ -164,6 +163,15 @@ def check_started(path: str = paths.EFFECTIVE, source: str = paths.CONFIG) -> No
     elif not os.path.exists(path):
         text = f"{source}: no engine has read it since this machine started"
         raise CgpuError(f"{text}{_cure(paths.start_command(paths.tree(None)))}")
+
+
+def _denied() -> str:
+    """Return who may read what root alone may: root of a user namespace is a user of the host."""
+    with open("/proc/self/uid_map") as mapped:
+        is_host = mapped.read().split() == ["0", "0", "4294967295"]
+    if is_host:
+        return "only root reaches the engine; run it as root, such as by sudo"
+    return "a rootless container engine has no slices; use root's: sudo podman, or docker's context default"
 
 
 def _cure(command: str) -> str:

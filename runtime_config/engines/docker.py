@@ -16,6 +16,7 @@ from functools import partial
 from pathlib import Path
 from typing import ClassVar
 
+from cgpu.distribution import here, install_command
 from cgpu.errors import CgpuError, show
 from cgpu.fastjson import UniqueContext, loads
 from cgpu.node_files import FileEdit, below
@@ -44,6 +45,8 @@ INDENT = re.compile(r'\n([ \t]+)"')
 # Podman speaks Docker's protocol on its socket.
 SOCKETS = (Path("/run/docker.sock"), Path("/run/podman/podman.sock"))
 AT_ONCE_S = 2  # for an answer at once
+#: a folder of the docker that is a snap
+SNAP = "/var/snap/docker"
 #: what may give dockerd options, below the root
 STARTED_BY = (
     "etc/default/docker",
@@ -160,8 +163,16 @@ class Docker(ContainerEngine):
         """Return whether dockerd or its settings are there."""
         return programs.find("dockerd", self.search) is not None or below(root, self.path).exists()
 
+    def absence(self, root: Path) -> str:
+        if programs.find("dockerd", self.search) is not None or not below(root, SNAP).is_dir():
+            return ""
+        install = install_command("docker.io", here())
+        return f"is a snap here, which starts no program of the host: snap remove docker; {install}"
+
     def plan_add(self, root: Path, desired: Desired) -> Sequence[FileEdit]:
         """Return the edits that add the runtime, and save a file that has none of ours. Raises CgpuError."""
+        if hint := self.absence(root):
+            raise CgpuError(f"docker: {hint}")
         path, saved, before, settings = self._read(root)
         refuse_flags(root, default=desired.default)
         wanted = add(settings, runtime_path(desired), default=desired.default)

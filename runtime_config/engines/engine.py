@@ -88,6 +88,10 @@ class ContainerEngine(ABC):
     def is_present(self, root: Path) -> bool:
         """Return whether the engine, or settings of it, are on this machine."""
 
+    def absence(self, root: Path) -> str:
+        """Return what is here in place of an engine that is not present; empty for nothing."""
+        return ""
+
     @abstractmethod
     def plan_add(self, root: Path, desired: Desired) -> Sequence[FileEdit]:
         """Return the edits that add the runtime; none when it is there. Raises CgpuError."""

@@ -6,6 +6,8 @@ from __future__ import annotations
 import json
 import os
 import re
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -232,6 +234,22 @@ def test_effective_refused(text: str, why: str, tmp_path: Path) -> None:
     (tmp_path / "link").symlink_to("/etc/hostname")
     with refused(f"{tmp_path}/link: cannot be read (Too many levels of symbolic links)"):
         effective.load(str(tmp_path / "link"))
+
+
+@pytest.mark.root
+@pytest.mark.parametrize(
+    ("inside", "says"),
+    [([], "only root reaches the engine"), (["unshare", "-Ur"], "a rootless container engine has no slices")],
+)
+def test_who_may_not_read_it(tmp_path: Path, inside: list[str], says: str) -> None:
+    """A user is told to be root, and root of a user namespace what is at fault: the container engine."""
+    file = tmp_path / "config.json"
+    file.write_text("{}")
+    file.chmod(0o600)
+    read = f"from cgpu.config import effective; effective.load({str(file)!r})"
+    command = [*inside, sys.executable, "-c", read]
+    done = subprocess.run(command, user=65534, capture_output=True, text=True, check=False)
+    assert f"cannot be read (Permission denied): {says}" in done.stderr
 
 
 def test_commands_fit_the_machine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

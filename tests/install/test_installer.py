@@ -21,6 +21,7 @@ from cgpu.install.our_files import first_configuration, modprobe_settings, unit
 from cgpu.install.places import program
 from cgpu.install.steps.step import Context
 from cgpu.install.store import Store
+from cgpu.runtime_config.engines.docker import Docker
 from cgpu.runtime_config.oci_runtime.lowlevel import LAUNCHER
 from tests.install.engines import ENGINES, Lines
 from tests.install.machine import card
@@ -124,6 +125,16 @@ def test_what_comes_later(root: Path) -> None:
     assert not (root / "system/enabled/cgpud.service").exists()
     assert any("systemctl enable --now cgpud" in line for line in one.notes)
     assert "To do: there is no container engine yet; once there is one: cgpu install" in one.notes
+
+
+def test_docker_of_a_snap(root: Path) -> None:
+    """Docker as a snap is no docker here, and is named with what helps."""
+    (root / "var/snap/docker").mkdir(parents=True)
+    engines = {"docker": Docker(search=())}
+    with pytest.raises(CgpuError, match=r"--runtimes docker: is a snap here, .*: snap remove docker"):
+        installer(root, engines=engines).install(replace(DAEMON, runtimes=("docker",)))
+    one = installer(root, engines=engines)
+    assert any("docker: is a snap here" in line for line in one.show_install(replace(DAEMON, runtimes=None)))
 
 
 def test_dry_run(root: Path) -> None:

@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 from cgpu.errors import CgpuError
 from cgpu.runtime_config import programs
 from cgpu.runtime_config.engines import containerd, docker, nvidia
+from cgpu.runtime_config.engines.engine import Desired
 from cgpu.runtime_config.oci_runtime.lowlevel import low_level
 from cgpu.runtime_config.text import toml
 from tests.runtime_config.engines.texts import add_to, remove_from
@@ -36,6 +37,15 @@ def test_a_note_that_somebody_changed_is_not_believed(kept: object) -> None:
     entry = {"path": "/x", "default-runtime-before": kept}
     with pytest.raises(CgpuError, match="which one it was before is not known"):
         docker.remove({"default-runtime": "cgpu", "runtimes": {"cgpu": entry}})
+
+
+def test_docker_of_a_snap(tmp_path: Path) -> None:
+    """A dockerd that starts no program of the host is named, and gets no settings that it does not read."""
+    (tmp_path / "var/snap/docker").mkdir(parents=True)
+    one = docker.Docker(search=())
+    with pytest.raises(CgpuError, match=r"docker: is a snap here, .*: snap remove docker; apt-get install "):
+        one.plan_add(tmp_path, Desired(Path(RUNTIME)))
+    assert not one.is_present(tmp_path)
 
 
 def test_a_byte_order_mark() -> None:
