@@ -14,6 +14,8 @@ if TYPE_CHECKING:
 VERSION = "0.6.0"
 KIND = "opencgpu.io/gpu"
 VENDOR_TOOLKIT = "opencgpu.io/vendor-toolkit"
+# Those of the simulated cards' mount, without which a container in a user namespace may not have it.
+OPTIONS = ["bind", "rw", "nosuid", "nodev", "noexec"]
 
 
 def edits(node: DeviceNode) -> dict[str, Any]:
@@ -29,7 +31,7 @@ def edits(node: DeviceNode) -> dict[str, Any]:
             "permissions": "rw",
         }
         return {"deviceNodes": [device]}
-    mount = {"hostPath": node.path, "containerPath": inside, "options": ["bind", "rw", "nosuid", "noexec"]}
+    mount = {"hostPath": node.path, "containerPath": inside, "options": OPTIONS}
     return {"mounts": [mount]}
 
 
