@@ -81,6 +81,9 @@ def driver(now: NodeReport) -> list[Finding]:
     if now.status is None:
         return skipped("engine-driver", "cgpud does not run")
     error = now.status.get("driver_error")
+    if error and now.status.get("simulate"):
+        text = f"the simulated cards do not answer ({error}), so containers have no GPU any more"
+        return problem("engine-driver", text, _restart(now))
     if error:
         return problem("engine-driver", f"{error}", "nvidia-smi; the driver's own lines: dmesg | grep NVRM")
     return ok("engine-driver", "cgpud's driver answers")

@@ -31,6 +31,7 @@ from cgpu.install.checks import (
     runtime,
     server,
     settings,
+    trouble,
 )
 from cgpu.install.checks.configuration import differences
 from cgpu.install.checks.finding import Finding, problem
@@ -82,6 +83,8 @@ CHECKS: tuple[Check, ...] = (
     settings.default,
     settings.pod_devices,
     engine.containers,
+    trouble.restarts,
+    trouble.stranded,
     engine.drift,
     engine.time_division,
     engine.lost,

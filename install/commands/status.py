@@ -7,7 +7,7 @@ import argparse
 import json
 import sys
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from enum import IntEnum
 from typing import Any
 
@@ -17,7 +17,7 @@ from cgpu.client.scheduling import division, parse
 from cgpu.client.stat import parse_slice
 from cgpu.config import effective
 from cgpu.errors import CgpuError, one_line
-from cgpu.install.checks import engine, places, runtime
+from cgpu.install.checks import engine, places, runtime, trouble
 from cgpu.install.checks.finding import Finding
 from cgpu.install.node import report
 from cgpu.install.node.report import NodeReport
@@ -78,6 +78,7 @@ def judge(now: NodeReport) -> Readiness:
         *places.draining(now),
         *_refused(now),
         *engine.running(now),
+        *engine.driver(now),
         *engine.tree(now),
         *engine.listener(now),
         *engine.lost(now),
@@ -155,6 +156,7 @@ def document(now: NodeReport, ready: Readiness) -> dict[str, Any]:
             for one in now.settings
             if one.runtime is not None
         ],
+        "troubles": [asdict(one) for one in now.troubles],
         "gpus": [_gpu(card) for card in _cards(now)],
     }
 
@@ -172,6 +174,7 @@ def as_text(now: NodeReport, ready: Readiness) -> str:
         f"sliced containers can start: {'yes' if ready.exit is Exit.READY else f'no: {ready.why}'}",
     ]
     lines += [f"  fix: {ready.fix}"] if ready.fix else []
+    lines += [line for text, fix in trouble.lines(now) for line in (text, f"  fix: {fix}")]
     lines += [line for card in _cards(now) for line in _card(card)]
     return "\n".join(one_line(line) for line in lines) + "\n"
 

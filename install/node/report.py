@@ -15,11 +15,12 @@ from cgpu.config.effective import Effective
 from cgpu.errors import CgpuError
 from cgpu.install.checks.finding import EngineKind
 from cgpu.install.node import machine as facts
-from cgpu.install.node import snapshot
+from cgpu.install.node import snapshot, trouble
 from cgpu.install.node.facts import files, programs, settings
 from cgpu.install.node.facts.settings import Entry
 from cgpu.install.node.machine import Node
 from cgpu.install.node.snapshot import Snapshot
+from cgpu.install.node.trouble import Trouble
 from cgpu.kmod.daemon import control
 from cgpu.kmod.daemon.tree.mounts import mounted
 
@@ -63,6 +64,8 @@ class NodeReport:
     """Properties of cgpud's unit, by `systemctl show`."""
     cgroups: frozenset[str] = frozenset()
     """Cgroups that have processes."""
+    troubles: tuple[Trouble, ...] = ()
+    troubles_problem: str | None = None
 
 
 def gather() -> NodeReport:
@@ -79,6 +82,8 @@ def gather() -> NodeReport:
     tree, tree_problem = None, node.ours.problem
     if node.ours.engine is not None:
         tree, tree_problem = _try(lambda: snapshot.take(node.ours.tree))
+    cgroups = cgroups_in_use(root)
+    troubles, troubles_problem = _try(lambda: trouble.gather(cgroups))
     return NodeReport(
         node=node,
         kind=kind_of(node),
@@ -95,7 +100,9 @@ def gather() -> NodeReport:
         status_problem=status_problem,
         settings=settings.gather(root),
         unit=_unit(node),
-        cgroups=cgroups_in_use(root),
+        cgroups=cgroups,
+        troubles=troubles or (),
+        troubles_problem=troubles_problem,
     )
 
 

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 from cgpu import __version__, paths, unix_socket
 from cgpu.errors import CgpuError
 from cgpu.kmod.daemon import log as daemon_log
+from cgpu.kmod.daemon import stranded
 from cgpu.kmod.daemon.arguments import Arguments, check_change, check_module, command_line, read_config
 from cgpu.kmod.daemon.commands import Commands
 from cgpu.kmod.daemon.control import ControlSocket, Handler
@@ -93,6 +94,7 @@ class Service:
         log.info("ready: tree %s, socket %s, %s", self._tree_path, self._places.seccomp, has)
         if self._before is None:
             self._lines.record("ready", {"message": f"cgpud {__version__}, {has}"})
+            self._record_stranded()
             return
         give_real_time_back()
         # The file may say more than what was in force.
@@ -110,6 +112,15 @@ class Service:
             len(self._listeners),
             upgrade.get("pause_ms"),
         )
+
+    def _record_stranded(self) -> None:
+        simulated = self._arguments.simulate is not None
+        server = Simulator(self._places.sim).running() if simulated else None
+        registered = {one.id: one for one in self._engine.containers()}
+        with contextlib.suppress(CgpuError, OSError):
+            for container, message in stranded.find(self._places.events, registered, server):
+                log.warning("container %s: %s", container, message)
+                self._lines.record("stranded", {"id": container, "message": message})
 
     def _serve(self) -> None:
         self._loop()

@@ -57,7 +57,7 @@ class ProcessFilters:
 
         A number that is not one of the container's cgroup is left alone: it may be another's by now.
         """
-        found = container or _unregistered(container_id, pid)
+        found = container or unregistered(container_id, pid)
         if not pid or found is None or (found.cgroup == "/" and pid != found.pid):
             return ""
         try:
@@ -120,7 +120,7 @@ def _name(container: Container, pid: int) -> str:
     return "its first process" if pid == container.pid else f"process {pid}, which was started in it,"
 
 
-def _unregistered(container_id: str, pid: int) -> Container | None:
+def unregistered(container_id: str, pid: int) -> Container | None:
     """Return the container that a process's cgroup names; None where the cgroup is not of that name."""
     if len(container_id) < LEAST_ID:
         return None

@@ -187,7 +187,7 @@ def test_group_of_any_name(group: Path) -> None:
     with subprocess.Popen(["/bin/sh", "-c", JOINED, str(members), "sleep", "1000"]) as process:
         try:
             eventually(lambda: str(process.pid) in members.read_text(), "it joins its group")
-            found = process_filters._unregistered("5" * 64, process.pid)
+            found = process_filters.unregistered("5" * 64, process.pid)
         finally:
             process.kill()
     eventually(lambda: not members.read_text(), "a process stays in the group")
