@@ -28,7 +28,7 @@ from cgpu.install.runner import Runner
 from cgpu.install.steps.engine import Engine
 from cgpu.install.steps.step import Context, Step
 from cgpu.install.store import NAME, Store
-from cgpu.node_files import below, obstacles
+from cgpu.node_files import FileEdit, below, obstacles
 from cgpu.runtime_config.engines.engine import ContainerEngine
 
 DRAIN_S = 600.0
@@ -95,7 +95,7 @@ class Installer:
             step.do(context)
             yield from lines
             lines.clear()
-        yield from (f"problem: {line}" for line in obstacles(self.root, context.edits))
+        yield from (f"problem: {line}" for line in _obstacles(context))
         yield from (*context.notes, *planned.notes)
         if not missing and not planned.notes:
             yield "nothing to do"
@@ -139,7 +139,7 @@ class Installer:
                 yield f"# {title}"
             yield from lines
             lines.clear()
-        yield from (f"problem: {line}" for line in obstacles(self.root, context.edits))
+        yield from (f"problem: {line}" for line in _obstacles(context))
         yield from context.notes
         yield f"# removes {context.store.folder}"
 
@@ -212,8 +212,14 @@ def _refuse_obstacles(context: Context, missing: Sequence[Step]) -> None:
     trial = dataclasses.replace(context, show=lambda _: None, edits=[])
     for step in missing:
         step.do(trial)
-    if lines := list(obstacles(context.root, trial.edits)):
+    if lines := list(_obstacles(trial)):
         raise CgpuError(f"{'; '.join(lines)}; nothing was changed")
+
+
+def _obstacles(context: Context) -> Iterator[str]:
+    """Yield a line for each place that prevents an edit that was shown, or the record of it."""
+    record = FileEdit(context.store.folder / NAME, None, b"")
+    return obstacles(context.root, [*context.edits, record])
 
 
 def _words(error: Exception) -> str:

@@ -211,6 +211,7 @@ def test_an_engine_that_does_not_come_up(root: Path) -> None:
 
 PROTECTED = {
     "read-only": 'mount --bind "$1/etc/whale" "$1/etc/whale"; mount -o remount,bind,ro "$1/etc/whale"',
+    "record": 'mount --bind "$1/var" "$1/var"; mount -o remount,bind,ro "$1/var"',
     "immutable": 'chattr +i "$1/etc/whale/whale.conf" || exit 77',
 }
 TRY = """
@@ -245,6 +246,8 @@ def test_a_file_that_cannot_be_changed(root: Path, kind: str) -> None:
         kind, f"{root / WHALE.path} is immutable: chattr -i {root / WHALE.path}"
     )
     line = f"/etc/whale/whale.conf: cannot be changed: {place}"
+    if kind == "record":
+        line = "/var/lib/cgpu/install/record.json: cannot be changed: "
     assert f"problem: {line}" in done.stdout, done.stderr
     assert any(
         one.startswith(line) and one.endswith("nothing was changed") for one in done.stdout.splitlines()
