@@ -32,6 +32,7 @@ from cgpu.kmod.daemon.upgrade import in_place
 from cgpu.kmod.daemon.upgrade.real_time import give_real_time_back
 from cgpu.kmod.daemon.upgrade.upgrades import Upgrades
 from cgpu.kmod.daemon.watch import Watch
+from cgpu.process_identity import living_start_time
 
 if TYPE_CHECKING:
     from cgpu.config.effective import Effective
@@ -293,6 +294,8 @@ class Service:
             for container in containers:
                 self._engine.remove(container)
                 self._lines.handle()
+                if living_start_time(container.pid):
+                    self._lines.record("stranded", {"id": container.id, "message": stranded.FORCED})
             containers = []
         reserved = 0 if self._force else sum(1 for _ in self._engine.reservations())
         if containers or reserved:

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 
 MESSAGE = "it runs on without its GPU: {}; start it anew"
 CARDS_GONE = MESSAGE.format("the server of the simulated cards has ended")
+FORCED = MESSAGE.format("cgpud was stopped by force")
 STATE_GONE = MESSAGE.format("cgpud and what kept its descriptors have ended")
 
 

@@ -101,8 +101,10 @@ def test_life_of_the_engine(start: Start) -> None:
     engine.write("inst_ctl", f"create id=held pid={os.getpid()} gpu=0:1048576 gpu=1:2097152")
     engine.stop()
     found = events()
-    assert [one["event"] for one in found] == ["ready", "started", "started", "ended", "ended", "stopped"]
+    life = ["ready", "started", "started", "ended", "ended", "stranded", "stopped"]
+    assert [one["event"] for one in found] == life
     assert [one["gpu"] for one in found[1:5]] == [0, 1, 0, 1]
+    assert found[5]["message"] == "it runs on without its GPU: cgpud was stopped by force; start it anew"
     assert "2 Tesla T4" in found[0]["message"]
 
 
