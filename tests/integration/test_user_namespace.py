@@ -4,25 +4,31 @@
 from __future__ import annotations
 
 import os
+from pathlib import Path
 
-from tests.integration.engine import Engine
+import pytest
+
+from tests.integration.conftest import Start
 from tests.integration.probe import step
-from tests.integration.runtimes import Runc
+from tests.integration.runtimes import Runc, crun_here
 from tests.integration.test_slice import LIMIT, SLICE
 
 REMAPPED = [{"containerID": 0, "hostID": 100000, "size": 65536}]
 
 
-def test_a_slice_in_a_user_namespace(engine: Engine, runc: Runc) -> None:
+@pytest.mark.parametrize("below", ["runc", "crun"])
+def test_a_slice_in_a_user_namespace(start: Start, runc: Runc, tmp_path: Path, below: str) -> None:
     """Root of the container is nobody on the host; it gets its slice, and no more."""
-    spec = runc.spec(["/cgpu-probe", "info"], SLICE)
+    start("T4", **({"low_level_runtime": str(crun_here(tmp_path))} if below == "crun" else {}))
+    spec = runc.spec(["/cgpu-probe", "info", "fill=1M:64k"], SLICE)
     linux = spec["linux"]
     assert isinstance(linux, dict)
     linux["namespaces"].append({"type": "user"})
     linux["uidMappings"] = linux["gidMappings"] = REMAPPED
     for folder in (runc.rootfs, *runc.rootfs.parents):
-        if folder.is_relative_to("/tmp/"):
+        if folder.is_relative_to(tmp_path.parents[1]):
             folder.chmod(0o755)
     outcome = runc.run_bundle(runc.bundle(spec), f"remapped{os.getpid()}")
     assert outcome.returncode == 0, outcome.text
     assert step(outcome, "info").number("total") == LIMIT
+    assert step(outcome, "fill").number("bytes") <= LIMIT
