@@ -33,7 +33,7 @@ PLACEMENT_LABEL = "ack.node.gpu.placement"
 
 # Address of a node's agent: namespace and labels of its pod, name of its port, page, version.
 NAMESPACE = "opencgpu"
-AGENT_LABELS = {"app.kubernetes.io/name": "opencgpu", "app.kubernetes.io/component": "node"}
+AGENT_LABELS = {"app.kubernetes.io/part-of": "opencgpu", "app.kubernetes.io/component": "node"}
 STATUS_PORT = "status"
 USAGE_PAGE = "/v1/usage"
 USAGE_VERSION = 1

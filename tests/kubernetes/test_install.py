@@ -138,17 +138,24 @@ def test_certificate(cluster: Cluster) -> None:
 
 
 def test_who_reaches_the_webhook(cluster: Cluster) -> None:
-    """Any caller reaches its port alone, unless the values name callers or an authority of clients."""
+    """Any caller reaches its port alone, unless the values name callers or an authority of clients.
+
+    So it is with the agents' pages; jobs are not reached, and what calls nobody cannot.
+    """
 
     def made(kind: str, *values: str) -> dict[str, dict[str, Any]]:
         return {one["metadata"]["name"]: one for one in chart.rendered(*values) if one["kind"] == kind}
 
     (rule,) = made("NetworkPolicy")["cgpu-admission"]["spec"]["ingress"]
     assert rule == {"ports": [{"protocol": "TCP", "port": "https"}]}
-    assert "ingress" not in made("NetworkPolicy")["cgpu-templates"]["spec"]
-    named = "networkPolicy.from[0].ipBlock.cidr=192.0.2.0/28"
-    (rule,) = made("NetworkPolicy", named)["cgpu-admission"]["spec"]["ingress"]
-    assert rule["from"] == [{"ipBlock": {"cidr": "192.0.2.0/28"}}]
+    assert "ingress" not in made("NetworkPolicy")["cgpu-jobs"]["spec"]
+    silent = made("NetworkPolicy")["cgpu-silent"]["spec"]
+    assert (silent["policyTypes"], "egress" in silent) == (["Ingress", "Egress"], False)
+    for value, name in (("from", "cgpu-admission"), ("statusFrom", "cgpu-node")):
+        named = f"networkPolicy.{value}[0].ipBlock.cidr=192.0.2.0/28"
+        (rule,) = made("NetworkPolicy", named)[name]["spec"]["ingress"]
+        assert rule["from"] == [{"ipBlock": {"cidr": "192.0.2.0/28"}}]
+    assert "ingress" not in made("NetworkPolicy", "node.statusPort=0")["cgpu-node"]["spec"]
     assert made("NetworkPolicy", "networkPolicy.enabled=false") == {}
     authority = "admission.clientAuthority=-----BEGIN CERTIFICATE-----"
     assert (

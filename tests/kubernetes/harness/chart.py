@@ -34,10 +34,12 @@ WEBHOOKS = (MutatingWebhookConfiguration, ValidatingWebhookConfiguration)
 AS_PROCESSES = ("CronJob", "DaemonSet", "Deployment", "Job", "Pod", "PodDisruptionBudget", "Service")
 
 
-def rendered(*values: str, namespace: str = NAMESPACE) -> list[dict[str, Any]]:
-    """Return the documents that helm makes of the chart. values: such as unit=exact."""
-    sets: Sequence[str] = [word for value in values for word in ("--set", value)]
-    made = must(["helm", "template", "opencgpu", CHART, "--namespace", namespace, *sets], timeout=60)
+def rendered(*values: str, namespace: str = NAMESPACE, options: Sequence[str] = ()) -> list[dict[str, Any]]:
+    """Return the documents that helm makes of the chart. values: such as unit=exact; options: of helm."""
+    sets = [word for value in values for word in ("--set", value)]
+    made = must(
+        ["helm", "template", "opencgpu", CHART, "--namespace", namespace, *sets, *options], timeout=60
+    )
     return [one for one in yaml.safe_load_all(made.stdout) if one is not None]
 
 

@@ -1,19 +1,138 @@
+{{- /*
+What all pods of the chart have in common. A helper takes a dict: root, the chart's $; part, the key of the values that the
+pod belongs to; component, where a part has several pods; selector, annotations and resources, which the values cannot take away.
+*/ -}}
+
+{{- define "opencgpu.component" -}}
+{{ .component | default .part }}
+{{- end -}}
+
+{{- define "opencgpu.prefix" -}}
+{{ .root.Values.fullnameOverride | default .root.Values.nameOverride | default "cgpu" }}
+{{- end -}}
+
+{{- define "opencgpu.fullname" -}}
+{{ include "opencgpu.prefix" . }}-{{ include "opencgpu.component" . }}
+{{- end -}}
+
+{{- define "opencgpu.account" -}}
+{{ dig "serviceAccount" "name" "" (index .root.Values .part) | default (printf "%s-%s" (include "opencgpu.prefix" .) .part) }}
+{{- end -}}
+
 {{- define "opencgpu.image" -}}
-{{- $image := .image -}}
+{{- $image := (index .root.Values .part).image | default .root.Values.image -}}
+{{- with .root.Values.registry }}{{ . }}/{{ end -}}
 {{- if $image.digest -}}
 {{ $image.repository }}@{{ $image.digest }}
 {{- else -}}
-{{ $image.repository }}:{{ $image.tag | default .chart.AppVersion }}
+{{ $image.repository }}:{{ $image.tag | default .root.Chart.AppVersion }}
 {{- end -}}
+{{- end -}}
+
+{{- define "opencgpu.selector" -}}
+app.kubernetes.io/name: {{ .root.Values.nameOverride | default .root.Chart.Name }}
+app.kubernetes.io/instance: {{ .root.Release.Name }}
+app.kubernetes.io/component: {{ include "opencgpu.component" . }}
 {{- end -}}
 
 {{- define "opencgpu.labels" -}}
-app.kubernetes.io/name: opencgpu
-app.kubernetes.io/component: {{ .component }}
+{{ include "opencgpu.selector" . }}
+app.kubernetes.io/part-of: opencgpu
+app.kubernetes.io/managed-by: {{ .root.Release.Service }}
+app.kubernetes.io/version: {{ .root.Chart.AppVersion | quote }}
+helm.sh/chart: {{ .root.Chart.Name }}-{{ .root.Chart.Version | replace "+" "_" }}
+{{- end -}}
+
+{{- define "opencgpu.clusterMetadata" -}}
+name: {{ include "opencgpu.fullname" . }}
+labels:
+  {{- include "opencgpu.labels" . | nindent 2 }}
 {{- end -}}
 
 {{- define "opencgpu.metadata" -}}
-app.kubernetes.io/managed-by: {{ .root.Release.Service }}
-app.kubernetes.io/version: {{ .root.Chart.AppVersion | quote }}
-helm.sh/chart: {{ .root.Chart.Name }}-{{ .root.Chart.Version }}
+namespace: {{ .root.Release.Namespace }}
+{{ include "opencgpu.clusterMetadata" . }}
+{{- end -}}
+
+{{- define "opencgpu.serviceAccount" -}}
+{{- $own := index .root.Values .part -}}
+{{- if dig "serviceAccount" "create" true $own -}}
+apiVersion: v1
+kind: ServiceAccount
+metadata:
+  name: {{ include "opencgpu.account" . }}
+  namespace: {{ .root.Release.Namespace }}
+  labels:
+    {{- include "opencgpu.labels" . | nindent 4 }}
+  {{- with dig "serviceAccount" "annotations" dict $own }}
+  annotations:
+    {{- toYaml . | nindent 4 }}
+  {{- end }}
+automountServiceAccountToken: false
+---
+{{ end -}}
+{{- end -}}
+
+{{- /* The part's account has the ClusterRole of the part. */ -}}
+{{- define "opencgpu.binding" -}}
+apiVersion: rbac.authorization.k8s.io/v1
+kind: ClusterRoleBinding
+metadata:
+  {{- include "opencgpu.clusterMetadata" . | nindent 2 }}
+roleRef:
+  apiGroup: rbac.authorization.k8s.io
+  kind: ClusterRole
+  name: {{ include "opencgpu.fullname" . }}
+subjects:
+  - {kind: ServiceAccount, name: {{ include "opencgpu.account" . }}, namespace: {{ .root.Release.Namespace }}}
+{{- end -}}
+
+{{- define "opencgpu.podMetadata" -}}
+{{- $all := .root.Values }}{{ $own := merge (dict) (index $all .part) (dict "podLabels" dict "podAnnotations" dict "nodeSelector" dict "tolerations" list) -}}
+labels:
+  {{- toYaml (merge (include "opencgpu.selector" . | fromYaml) (dict "app.kubernetes.io/part-of" "opencgpu") $own.podLabels $all.podLabels) | nindent 2 }}
+{{- with merge (dict) (.annotations | default dict) $own.podAnnotations $all.podAnnotations }}
+annotations:
+  {{- toYaml . | nindent 2 }}
+{{- end }}
+{{- end -}}
+
+{{- /* A pod comes to machines alone that its image is for. */ -}}
+{{- define "opencgpu.podSpec" -}}
+{{- $all := .root.Values }}{{ $own := merge (dict) (index $all .part) (dict "podLabels" dict "podAnnotations" dict "nodeSelector" dict "tolerations" list) -}}
+{{- $nodes := dict "kubernetes.io/os" "linux" -}}
+{{- with ($own.image | default $all.image).arch }}{{ $_ := set $nodes "kubernetes.io/arch" . }}{{ end -}}
+serviceAccountName: {{ include "opencgpu.account" . }}
+{{- with $all.imagePullSecrets }}
+imagePullSecrets:
+  {{- toYaml . | nindent 2 }}
+{{- end }}
+{{- with $own.priorityClassName | default $all.priorityClassName }}
+priorityClassName: {{ . }}
+{{- end }}
+nodeSelector:
+  {{- toYaml (merge (dict) (.selector | default dict) $own.nodeSelector $all.nodeSelector $nodes) | nindent 2 }}
+{{- with concat $own.tolerations $all.tolerations }}
+tolerations:
+  {{- toYaml . | nindent 2 }}
+{{- end }}
+{{- with $own.affinity | default $all.affinity }}
+affinity:
+  {{- toYaml . | nindent 2 }}
+{{- end }}
+{{- with $own.podSecurityContext }}
+securityContext:
+  {{- toYaml . | nindent 2 }}
+{{- end }}
+{{- end -}}
+
+{{- define "opencgpu.container" -}}
+{{- $own := index .root.Values .part -}}
+name: {{ include "opencgpu.component" . }}
+image: {{ include "opencgpu.image" . }}
+imagePullPolicy: {{ .root.Values.image.pullPolicy }}
+resources:
+  {{- toYaml (mustMergeOverwrite (dict) (deepCopy $own.resources) (.resources | default dict)) | nindent 2 }}
+securityContext:
+  {{- toYaml $own.securityContext | nindent 2 }}
 {{- end -}}
