@@ -1,4 +1,4 @@
-/* SPDX-License-Identifier: GPL-2.0 OR Apache-2.0 */
+/* SPDX-License-Identifier: GPL-2.0-only OR Apache-2.0 */
 /*
  * Fields of the driver's structures, at the offsets of nv_abi.h. A field that a driver version lacks (NV_ABI_ABSENT) reads as
  * 0, and writes to it are ignored. generate.py puts this file beside nv_abi.h, where every build finds it, the kernel's too.

@@ -1,4 +1,4 @@
-/* SPDX-License-Identifier: GPL-2.0 */
+/* SPDX-License-Identifier: GPL-2.0-only */
 /*
  * Differences between kernel releases. Each entry names the release that changed. Tried: 6.1, 6.12 and 7.2.
  */

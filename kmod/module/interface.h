@@ -1,4 +1,4 @@
-/* SPDX-License-Identifier: GPL-2.0 */
+/* SPDX-License-Identifier: GPL-2.0-only */
 /*
  * Between the two modules. cgpu_km.ko stays loaded: it has the state, the tree's files, the probes, and finds the
  * container of each caller. cgpu_core_<version>.ko is the C core, and what depends on the driver's layouts; another

@@ -1,4 +1,4 @@
-// SPDX-License-Identifier: GPL-2.0
+// SPDX-License-Identifier: GPL-2.0-only
 /* cgpu_km.ko: initialization in order, and the same backwards. */
 #include <linux/init.h>
 

@@ -1,4 +1,4 @@
-// SPDX-License-Identifier: GPL-2.0 OR Apache-2.0
+// SPDX-License-Identifier: GPL-2.0-only OR Apache-2.0
 /*
  * NV_ESC_RM_MAP_MEMORY_DMA and its undoing. The driver fills its pool of page tables by the length that the call says, whatever the
  * memory's, and takes tables for what no reservation has them for (ledger/tables.h). It ends mappings with the memory, and with

@@ -1,4 +1,4 @@
-// SPDX-License-Identifier: GPL-2.0 OR Apache-2.0
+// SPDX-License-Identifier: GPL-2.0-only OR Apache-2.0
 /*
  * VA spaces. The driver frees channel groups, channels and reservations of addresses with the VA space that they were made
  * for (kernel_channel_group_api.c, virtual_mem.c: refAddDependant), so each space has a record from its allocation on.

@@ -1,4 +1,4 @@
-// SPDX-License-Identifier: GPL-2.0 OR Apache-2.0
+// SPDX-License-Identifier: GPL-2.0-only OR Apache-2.0
 /*
  * Reservations of addresses in a VA space: NV50_MEMORY_VIRTUAL, the same through the heap, and NV01_MEMORY_VIRTUAL, which takes
  * addresses only when memory is mapped. The driver takes page tables of the card for them (ledger/tables.h).

@@ -1,4 +1,4 @@
-/* SPDX-License-Identifier: GPL-2.0 OR Apache-2.0 */
+/* SPDX-License-Identifier: GPL-2.0-only OR Apache-2.0 */
 /* Inside of cgpu_call_plan(), cgpu_call_begin() and cgpu_call_end(): decoding and deciding, the latter two under the lock. */
 #ifndef CGPU_CALL_H
 #define CGPU_CALL_H

@@ -1,4 +1,4 @@
-// SPDX-License-Identifier: GPL-2.0 OR Apache-2.0
+// SPDX-License-Identifier: GPL-2.0-only OR Apache-2.0
 /* NV_ESC_RM_CONTROL: the controls that tell sizes of memory or of processes, and those that carry memory elsewhere. */
 #include "call/call.h"
 

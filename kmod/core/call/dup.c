@@ -1,4 +1,4 @@
-// SPDX-License-Identifier: GPL-2.0 OR Apache-2.0
+// SPDX-License-Identifier: GPL-2.0-only OR Apache-2.0
 /* NV_ESC_RM_DUP_OBJECT: another reference, under the same charge. NV_ESC_RM_SHARE: who may make one. */
 #include "call/call.h"
 

@@ -1,4 +1,4 @@
-// SPDX-License-Identifier: GPL-2.0 OR Apache-2.0
+// SPDX-License-Identifier: GPL-2.0-only OR Apache-2.0
 /* Settles calls that ran: records what they have changed, and builds the calls that take it back. */
 #include "call/call.h"
 

@@ -1,4 +1,4 @@
-// SPDX-License-Identifier: GPL-2.0 OR Apache-2.0
+// SPDX-License-Identifier: GPL-2.0-only OR Apache-2.0
 /* The escapes of the driver that a container may use: one row for each. An escape without a row is refused. */
 #include "call/call.h"
 

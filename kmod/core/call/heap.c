@@ -1,4 +1,4 @@
-// SPDX-License-Identifier: GPL-2.0 OR Apache-2.0
+// SPDX-License-Identifier: GPL-2.0-only OR Apache-2.0
 /* NV_ESC_RM_VID_HEAP_CONTROL, and memory of the host, which comes by that and by NV_ESC_RM_ALLOC. */
 #include "call/call.h"
 

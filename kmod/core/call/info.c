@@ -1,4 +1,4 @@
-// SPDX-License-Identifier: GPL-2.0 OR Apache-2.0
+// SPDX-License-Identifier: GPL-2.0-only OR Apache-2.0
 /* Answers that a container may see about a card: sizes of memory (its limit, its use, and the difference), and its
  * own processes. */
 #include "call/call.h"

@@ -1,4 +1,4 @@
-// SPDX-License-Identifier: GPL-2.0 OR Apache-2.0
+// SPDX-License-Identifier: GPL-2.0-only OR Apache-2.0
 /* Searches the generated tables for the verdict on a class, a control or a call of nvidia-uvm, by its number. */
 #include "call/call.h"
 

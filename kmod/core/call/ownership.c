@@ -1,4 +1,4 @@
-// SPDX-License-Identifier: GPL-2.0 OR Apache-2.0
+// SPDX-License-Identifier: GPL-2.0-only OR Apache-2.0
 /*
  * Owners of RM clients. The driver goes by the file that a client was made on, and a file can be handed to
  * another container: without an owner, each of the two could hold what the other one is charged for.

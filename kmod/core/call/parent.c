@@ -1,4 +1,4 @@
-// SPDX-License-Identifier: GPL-2.0 OR Apache-2.0
+// SPDX-License-Identifier: GPL-2.0-only OR Apache-2.0
 /*
  * The parent of a duplicate. Drivers 575 to 595 never give back the lock that all calls take when a duplicate's parent is not
  * there (src/nvidia/src/libraries/resserv/src/rs_server.c, serverCopyResource): one call hangs the driver for everybody. So a

@@ -1,4 +1,4 @@
-// SPDX-License-Identifier: GPL-2.0 OR Apache-2.0
+// SPDX-License-Identifier: GPL-2.0-only OR Apache-2.0
 /*
  * Plans name the buffers that a call's pointers lead to, and the file of a descriptor in them, before the call is judged. The call
  * alone decides that, and no record of the ledger: a plan needs no lock, and stays right while the transport fetches. A call

@@ -1,4 +1,4 @@
-// SPDX-License-Identifier: GPL-2.0 OR Apache-2.0
+// SPDX-License-Identifier: GPL-2.0-only OR Apache-2.0
 /* Log lines about calls that were refused because the core does not know them, and counts of all refused calls. */
 #include "call/call.h"
 

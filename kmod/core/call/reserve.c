@@ -1,4 +1,4 @@
-// SPDX-License-Identifier: GPL-2.0 OR Apache-2.0
+// SPDX-License-Identifier: GPL-2.0-only OR Apache-2.0
 /*
  * A call that allocates is charged before it runs, by a pending record, so that two calls at once cannot
  * both take the last of a slice, and so that a record for it surely exists when the driver has done it.

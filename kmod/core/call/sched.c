@@ -1,4 +1,4 @@
-// SPDX-License-Identifier: GPL-2.0 OR Apache-2.0
+// SPDX-License-Identifier: GPL-2.0-only OR Apache-2.0
 /*
  * Controls that divide GPU time, which the engine alone does. A container's own timeslices are answered as done and left as
  * they are; levels, real time, disabling of channels and runlists are refused, whatever rights its process has.

@@ -1,4 +1,4 @@
-// SPDX-License-Identifier: GPL-2.0 OR Apache-2.0
+// SPDX-License-Identifier: GPL-2.0-only OR Apache-2.0
 /* Where an allocation has its handles, its size and its attributes, in each of the calls that allocate. */
 #include "call/call.h"
 

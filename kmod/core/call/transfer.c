@@ -1,4 +1,4 @@
-// SPDX-License-Identifier: GPL-2.0 OR Apache-2.0
+// SPDX-License-Identifier: GPL-2.0-only OR Apache-2.0
 /*
  * Controls that export memory to a descriptor, or import it from one. Both are references to memory that is charged
  * already, or is the host's and never is. A call is judged by the open file that the descriptor leads to, which the

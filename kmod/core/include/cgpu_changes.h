@@ -1,4 +1,4 @@
-/* SPDX-License-Identifier: GPL-2.0 OR Apache-2.0 */
+/* SPDX-License-Identifier: GPL-2.0-only OR Apache-2.0 */
 /* Driver calls of a container that have to run one at a time. Part of cgpu_core.h, for transports. */
 #ifndef CGPU_CHANGES_H
 #define CGPU_CHANGES_H

@@ -1,4 +1,4 @@
-/* SPDX-License-Identifier: GPL-2.0 OR Apache-2.0 */
+/* SPDX-License-Identifier: GPL-2.0-only OR Apache-2.0 */
 /*
  * The engine's core: registry of GPUs and containers, memory charges, the text of every node of the
  * tree, and what to do with one driver call. Freestanding: no allocation, no locks and no I/O of its

@@ -1,4 +1,4 @@
-/* SPDX-License-Identifier: GPL-2.0 OR Apache-2.0 */
+/* SPDX-License-Identifier: GPL-2.0-only OR Apache-2.0 */
 /* Times of containers' calls in the engine, counted by the transports, which see their beginnings and their ends. */
 #ifndef CGPU_LATENCY_H
 #define CGPU_LATENCY_H

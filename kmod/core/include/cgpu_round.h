@@ -1,4 +1,4 @@
-/* SPDX-License-Identifier: GPL-2.0 OR Apache-2.0 */
+/* SPDX-License-Identifier: GPL-2.0-only OR Apache-2.0 */
 /*
  * GPU time: what the engine has to do on a card so that containers get the shares that the policy says. The core decides
  * (docs/scheduling.md) and says which scheduling controls to send to the driver; the transport sends them and reports the status.

@@ -1,4 +1,4 @@
-/* SPDX-License-Identifier: GPL-2.0 OR Apache-2.0 */
+/* SPDX-License-Identifier: GPL-2.0-only OR Apache-2.0 */
 /* Integer types and the few library functions the core needs, in kernel and user space alike. */
 #ifndef CGPU_TYPES_H
 #define CGPU_TYPES_H

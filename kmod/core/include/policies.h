@@ -1,4 +1,4 @@
-/* SPDX-License-Identifier: GPL-2.0 OR Apache-2.0 */
+/* SPDX-License-Identifier: GPL-2.0-only OR Apache-2.0 */
 /* The policies by which the time of a GPU is divided. */
 #ifndef CGPU_POLICIES_H
 #define CGPU_POLICIES_H

@@ -1,4 +1,4 @@
-// SPDX-License-Identifier: GPL-2.0 OR Apache-2.0
+// SPDX-License-Identifier: GPL-2.0-only OR Apache-2.0
 /* Records of RM clients. The driver checks who owns a client; a record says which container used it. */
 #include "lib/hash.h"
 #include "ledger/ledger.h"

@@ -1,4 +1,4 @@
-// SPDX-License-Identifier: GPL-2.0 OR Apache-2.0
+// SPDX-License-Identifier: GPL-2.0-only OR Apache-2.0
 /*
  * RM clients and the files they live on. A client belongs to the open file description it was made on for all its life,
  * and ends with its last close. A transport inside the kernel sees all files and their end, a daemon only those that it

@@ -1,4 +1,4 @@
-// SPDX-License-Identifier: GPL-2.0 OR Apache-2.0
+// SPDX-License-Identifier: GPL-2.0-only OR Apache-2.0
 /*
  * Records of removed containers, which take room from those that run. An orphan keeps its memory, its channels with their
  * groups, and the objects above these. A container that leaves many records has one for all its memory of a card: each of its

@@ -1,4 +1,4 @@
-/* SPDX-License-Identifier: GPL-2.0 OR Apache-2.0 */
+/* SPDX-License-Identifier: GPL-2.0-only OR Apache-2.0 */
 /* RM clients, objects and video memory of the containers, and what of it is charged to whom. */
 #ifndef CGPU_LEDGER_H
 #define CGPU_LEDGER_H

@@ -1,4 +1,4 @@
-// SPDX-License-Identifier: GPL-2.0 OR Apache-2.0
+// SPDX-License-Identifier: GPL-2.0-only OR Apache-2.0
 /*
  * Managed memory as a transport outside of the kernel can tell it: by the mappings that a process has. The whole of them
  * may come to lie on each of its container's GPUs, and is charged on each, under the pin of the process (reference.c).

@@ -1,4 +1,4 @@
-// SPDX-License-Identifier: GPL-2.0 OR Apache-2.0
+// SPDX-License-Identifier: GPL-2.0-only OR Apache-2.0
 /* Charges. A memory object is charged once, to its instance, until its last reference goes. */
 #include "ledger/ledger.h"
 

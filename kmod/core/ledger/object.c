@@ -1,4 +1,4 @@
-// SPDX-License-Identifier: GPL-2.0 OR Apache-2.0
+// SPDX-License-Identifier: GPL-2.0-only OR Apache-2.0
 /* Records of the objects that decide about charges: devices, references to video memory, channel groups. */
 #include "lib/hash.h"
 #include "ledger/ledger.h"

@@ -1,4 +1,4 @@
-// SPDX-License-Identifier: GPL-2.0 OR Apache-2.0
+// SPDX-License-Identifier: GPL-2.0-only OR Apache-2.0
 /*
  * Clients of removed containers. A descriptor that was handed to a process outside keeps a client and its
  * memory alive: the card does not have that memory, so it must not be promised, until the driver drops it.

@@ -1,4 +1,4 @@
-// SPDX-License-Identifier: GPL-2.0 OR Apache-2.0
+// SPDX-License-Identifier: GPL-2.0-only OR Apache-2.0
 /*
  * Pages that the driver's own allocator has given out, by the container whose call took them. Where the transport
  * counts them, a slice has those that were given out for it: page tables, buffers of contexts and memory that no class

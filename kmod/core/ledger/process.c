@@ -1,4 +1,4 @@
-// SPDX-License-Identifier: GPL-2.0 OR Apache-2.0
+// SPDX-License-Identifier: GPL-2.0-only OR Apache-2.0
 /* Charges by process, and what the driver says of processes and clients. */
 #include "ledger/ledger.h"
 

@@ -1,4 +1,4 @@
-// SPDX-License-Identifier: GPL-2.0 OR Apache-2.0
+// SPDX-License-Identifier: GPL-2.0-only OR Apache-2.0
 /* Fair shares of the pools of records: one container must not be able to starve the others of them, in one life or in several. */
 #include "ledger/ledger.h"
 

@@ -1,4 +1,4 @@
-// SPDX-License-Identifier: GPL-2.0 OR Apache-2.0
+// SPDX-License-Identifier: GPL-2.0-only OR Apache-2.0
 /*
  * Memory that a part of the driver keeps for itself. UVM duplicates what it maps, and the memory stays until UVM lets
  * go, whatever the container frees meanwhile; and it takes memory by itself, for managed ranges. A transport inside the

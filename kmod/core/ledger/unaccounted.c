@@ -1,4 +1,4 @@
-// SPDX-License-Identifier: GPL-2.0 OR Apache-2.0
+// SPDX-License-Identifier: GPL-2.0-only OR Apache-2.0
 /*
  * The reconciler. It takes the memory that a card is short of, and subtracts the charges, the memory that others have
  * by the driver's word, and the memory that the card needs by itself. The rest is memory that nobody is charged for, or

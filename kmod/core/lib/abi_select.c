@@ -1,4 +1,4 @@
-// SPDX-License-Identifier: GPL-2.0 OR Apache-2.0
+// SPDX-License-Identifier: GPL-2.0-only OR Apache-2.0
 /* From a driver's version string to the layouts of its structs. */
 #include "cgpu_core.h"
 #include "lib/text.h"

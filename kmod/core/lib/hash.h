@@ -1,4 +1,4 @@
-/* SPDX-License-Identifier: GPL-2.0 OR Apache-2.0 */
+/* SPDX-License-Identifier: GPL-2.0-only OR Apache-2.0 */
 /* Bucket of a hash that a record falls into. */
 #ifndef CGPU_HASH_H
 #define CGPU_HASH_H

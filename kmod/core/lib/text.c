@@ -1,4 +1,4 @@
-// SPDX-License-Identifier: GPL-2.0 OR Apache-2.0
+// SPDX-License-Identifier: GPL-2.0-only OR Apache-2.0
 #include "lib/text.h"
 
 void core_text_start(struct core_text *out, char *text, size_t bytes)

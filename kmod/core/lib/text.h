@@ -1,4 +1,4 @@
-/* SPDX-License-Identifier: GPL-2.0 OR Apache-2.0 */
+/* SPDX-License-Identifier: GPL-2.0-only OR Apache-2.0 */
 /* Building short texts in a buffer of fixed size, and taking numbers out of text strictly. */
 #ifndef CGPU_TEXT_H
 #define CGPU_TEXT_H

@@ -1,4 +1,4 @@
-// SPDX-License-Identifier: GPL-2.0 OR Apache-2.0
+// SPDX-License-Identifier: GPL-2.0-only OR Apache-2.0
 /*
  * Lines for the event log that `cgpu events` shows: words key=value, the first is event=. One for each slice of a container that
  * starts or ends, and one for each GPU that the driver loses. No other line of the log has their level.

@@ -1,4 +1,4 @@
-// SPDX-License-Identifier: GPL-2.0 OR Apache-2.0
+// SPDX-License-Identifier: GPL-2.0-only OR Apache-2.0
 /* Settings and GPUs as the transports give them, and containers and reservations as they see them. */
 #include "ledger/ledger.h"
 #include "registry/registry.h"

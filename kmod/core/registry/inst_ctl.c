@@ -1,4 +1,4 @@
-// SPDX-License-Identifier: GPL-2.0 OR Apache-2.0
+// SPDX-License-Identifier: GPL-2.0-only OR Apache-2.0
 /* The grammar of inst_ctl. docs/tree.md has it in full. */
 #include "ledger/ledger.h"
 #include "registry/registry.h"

@@ -1,4 +1,4 @@
-// SPDX-License-Identifier: GPL-2.0 OR Apache-2.0
+// SPDX-License-Identifier: GPL-2.0-only OR Apache-2.0
 /*
  * GPUs that the driver has lost ("GPU has fallen off the bus", Xid 79): it answers NV_ERR_GPU_IS_LOST to what is asked of them.
  * A container's call tells, and so does a question of the engine's own. A GPU is back when the driver has answered a question

@@ -1,4 +1,4 @@
-// SPDX-License-Identifier: GPL-2.0 OR Apache-2.0
+// SPDX-License-Identifier: GPL-2.0-only OR Apache-2.0
 /* The line that says to a writer of inst_ctl why it was refused. */
 #include "registry/registry.h"
 #include "lib/text.h"

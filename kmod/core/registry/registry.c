@@ -1,4 +1,4 @@
-// SPDX-License-Identifier: GPL-2.0 OR Apache-2.0
+// SPDX-License-Identifier: GPL-2.0-only OR Apache-2.0
 /* Lookups in the registry: names, instances, reservations, sums. */
 #include "registry/registry.h"
 #include "lib/text.h"

@@ -1,4 +1,4 @@
-/* SPDX-License-Identifier: GPL-2.0 OR Apache-2.0 */
+/* SPDX-License-Identifier: GPL-2.0-only OR Apache-2.0 */
 /* GPUs, containers and their instances. The lock is held by the caller. */
 #ifndef CGPU_REGISTRY_H
 #define CGPU_REGISTRY_H

@@ -1,4 +1,4 @@
-// SPDX-License-Identifier: GPL-2.0 OR Apache-2.0
+// SPDX-License-Identifier: GPL-2.0-only OR Apache-2.0
 /* Reserving and releasing what a share has of a GPU, and registering a container by its shares. */
 #include "ledger/ledger.h"
 #include "registry/registry.h"

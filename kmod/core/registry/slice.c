@@ -1,4 +1,4 @@
-// SPDX-License-Identifier: GPL-2.0 OR Apache-2.0
+// SPDX-License-Identifier: GPL-2.0-only OR Apache-2.0
 /* Each attribute of a slice has a text, bounds, and a sum over shares. */
 #include "registry/registry.h"
 

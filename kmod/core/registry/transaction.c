@@ -1,4 +1,4 @@
-// SPDX-License-Identifier: GPL-2.0 OR Apache-2.0
+// SPDX-License-Identifier: GPL-2.0-only OR Apache-2.0
 /*
  * Registering and removing containers. The container's own mark is the commit: instances count only while
  * it is set, so a process that dies anywhere in here leaves all of a registration or nothing.

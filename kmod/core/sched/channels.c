@@ -1,4 +1,4 @@
-// SPDX-License-Identifier: GPL-2.0 OR Apache-2.0
+// SPDX-License-Identifier: GPL-2.0-only OR Apache-2.0
 /* Decides channel by channel which must be stopped and which may run, and notes what the driver has applied. */
 #include "ledger/ledger.h"
 #include "sched/sched.h"

@@ -1,4 +1,4 @@
-// SPDX-License-Identifier: GPL-2.0 OR Apache-2.0
+// SPDX-License-Identifier: GPL-2.0-only OR Apache-2.0
 /*
  * Grants go round by deficit: once in a round each member gets its units' worth of time; its grant lasts until that is
  * used up. A member that has used more than it had starts below zero in the next round, and is passed over while it is

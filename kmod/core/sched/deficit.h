@@ -1,4 +1,4 @@
-/* SPDX-License-Identifier: GPL-2.0 OR Apache-2.0 */
+/* SPDX-License-Identifier: GPL-2.0-only OR Apache-2.0 */
 /* Rounds within a class, and functions that the parts of a GPU's scheduler share. */
 #ifndef CGPU_SCHED_TURN_H
 #define CGPU_SCHED_TURN_H

@@ -1,4 +1,4 @@
-// SPDX-License-Identifier: GPL-2.0 OR Apache-2.0
+// SPDX-License-Identifier: GPL-2.0-only OR Apache-2.0
 /* Passes changes of the registry and of channels on to a GPU's scheduler, and failures of the driver to the log. */
 #include "ledger/ledger.h"
 #include "lib/text.h"

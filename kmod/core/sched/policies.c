@@ -1,4 +1,4 @@
-// SPDX-License-Identifier: GPL-2.0 OR Apache-2.0
+// SPDX-License-Identifier: GPL-2.0-only OR Apache-2.0
 /* The policies by which GPU time is divided: a row of traits for each. docs/scheduling.md says what each promises. */
 #include "policies.h"
 

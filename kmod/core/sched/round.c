@@ -1,4 +1,4 @@
-// SPDX-License-Identifier: GPL-2.0 OR Apache-2.0
+// SPDX-License-Identifier: GPL-2.0-only OR Apache-2.0
 /* The decision of a moment for one GPU, and the accounting of GPU time. */
 #include "ledger/ledger.h"
 #include "registry/registry.h"

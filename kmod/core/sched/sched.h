@@ -1,4 +1,4 @@
-/* SPDX-License-Identifier: GPL-2.0 OR Apache-2.0 */
+/* SPDX-License-Identifier: GPL-2.0-only OR Apache-2.0 */
 /*
  * Between registry and ledger on one side and the scheduler of each GPU (scheduler.h) on the other. All is called under the
  * lock, after the record has changed.

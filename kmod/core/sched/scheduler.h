@@ -1,4 +1,4 @@
-/* SPDX-License-Identifier: GPL-2.0 OR Apache-2.0 */
+/* SPDX-License-Identifier: GPL-2.0-only OR Apache-2.0 */
 /*
  * Decides which slot may use one GPU, and for how long: docs/scheduling.md has the policies. No locks, no clock and no
  * allocation of its own, and no pointers inside: the same calls with the same times give the same decisions. Times are

@@ -1,4 +1,4 @@
-// SPDX-License-Identifier: GPL-2.0 OR Apache-2.0
+// SPDX-License-Identifier: GPL-2.0-only OR Apache-2.0
 /* Events of a GPU: changes of settings and slots, and the accounting of the time that has passed. */
 #include "sched/deficit.h"
 

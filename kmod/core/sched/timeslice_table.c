@@ -1,4 +1,4 @@
-// SPDX-License-Identifier: GPL-2.0 OR Apache-2.0
+// SPDX-License-Identifier: GPL-2.0-only OR Apache-2.0
 /* Timeslices of channel groups, for the policies that leave the time to the card. */
 #include "sched/deficit.h"
 

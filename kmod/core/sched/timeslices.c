@@ -1,4 +1,4 @@
-// SPDX-License-Identifier: GPL-2.0 OR Apache-2.0
+// SPDX-License-Identifier: GPL-2.0-only OR Apache-2.0
 /* Timeslices of channel groups: worked out for all of a GPU, and set in the driver group by group. */
 #include "ledger/ledger.h"
 #include "sched/sched.h"

@@ -1,4 +1,4 @@
-// SPDX-License-Identifier: GPL-2.0 OR Apache-2.0
+// SPDX-License-Identifier: GPL-2.0-only OR Apache-2.0
 /*
  * The channel groups and channels of each instance, which are enabled and disabled, and get timeslices. Those of
  * removed containers that the driver has not dropped yet are orphaned channels, which get no GPU time.

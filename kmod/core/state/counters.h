@@ -1,4 +1,4 @@
-/* SPDX-License-Identifier: GPL-2.0 OR Apache-2.0 */
+/* SPDX-License-Identifier: GPL-2.0-only OR Apache-2.0 */
 /*
  * Counters of the entries `stat` of the tree. A counter never goes back while its subject lives: neither with the
  * engine's process, nor with another version of the engine. All of it changes under ops->lock, but for `notified`.

@@ -1,4 +1,4 @@
-// SPDX-License-Identifier: GPL-2.0 OR Apache-2.0
+// SPDX-License-Identifier: GPL-2.0-only OR Apache-2.0
 /*
  * Taking up a state whose last owner may have died anywhere. Only records are believed, and each only as
  * far as it makes sense; links and sums are made anew from them. An allocation that was under way stays

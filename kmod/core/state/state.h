@@ -1,4 +1,4 @@
-/* SPDX-License-Identifier: GPL-2.0 OR Apache-2.0 */
+/* SPDX-License-Identifier: GPL-2.0-only OR Apache-2.0 */
 /*
  * The core's state. Records refer to each other by index and never by address, so that the state can live in a memory
  * file that another process maps. A record is valid once its mark (`live`) is written, which happens last. Fields whose

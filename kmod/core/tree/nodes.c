@@ -1,4 +1,4 @@
-// SPDX-License-Identifier: GPL-2.0 OR Apache-2.0
+// SPDX-License-Identifier: GPL-2.0-only OR Apache-2.0
 /* The files of the tree, and their permissions. */
 #include "registry/registry.h"
 #include "tree/tree.h"

@@ -1,4 +1,4 @@
-// SPDX-License-Identifier: GPL-2.0 OR Apache-2.0
+// SPDX-License-Identifier: GPL-2.0-only OR Apache-2.0
 /* The text of every node. Each ends with one newline, or is empty: a list of nothing. */
 #include "ledger/ledger.h"
 #include "registry/registry.h"

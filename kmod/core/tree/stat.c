@@ -1,4 +1,4 @@
-// SPDX-License-Identifier: GPL-2.0 OR Apache-2.0
+// SPDX-License-Identifier: GPL-2.0-only OR Apache-2.0
 /*
  * The text of the entries `stat`, `gpus` and `policies`: words `key=value`, one line for what an entry is of. A GPU's has a line for
  * itself and one for each container, so that a monitor of a node reads one file for each GPU.

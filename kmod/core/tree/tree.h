@@ -1,4 +1,4 @@
-/* SPDX-License-Identifier: GPL-2.0 OR Apache-2.0 */
+/* SPDX-License-Identifier: GPL-2.0-only OR Apache-2.0 */
 /* The nodes of the tree. The lock is held by the caller. */
 #ifndef CGPU_TREE_H
 #define CGPU_TREE_H

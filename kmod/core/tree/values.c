@@ -1,4 +1,4 @@
-// SPDX-License-Identifier: GPL-2.0 OR Apache-2.0
+// SPDX-License-Identifier: GPL-2.0-only OR Apache-2.0
 /* Values that nodes take, and the log line about one that was refused: the writer gets an errno alone. */
 #include "ledger/ledger.h"
 #include "policies.h"

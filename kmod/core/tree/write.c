@@ -1,4 +1,4 @@
-// SPDX-License-Identifier: GPL-2.0 OR Apache-2.0
+// SPDX-License-Identifier: GPL-2.0-only OR Apache-2.0
 /* Writes to nodes: what they change. */
 #include "ledger/ledger.h"
 #include "registry/registry.h"

@@ -1,4 +1,4 @@
-// SPDX-License-Identifier: GPL-2.0
+// SPDX-License-Identifier: GPL-2.0-only
 /* Queries of the driver's cards. Each query makes a client of its own and frees it. */
 #include <linux/mm.h>
 #include <linux/slab.h>

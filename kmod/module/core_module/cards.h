@@ -1,4 +1,4 @@
-/* SPDX-License-Identifier: GPL-2.0 */
+/* SPDX-License-Identifier: GPL-2.0-only */
 #ifndef CGPU_KM_CARDS_H
 #define CGPU_KM_CARDS_H
 

@@ -1,4 +1,4 @@
-// SPDX-License-Identifier: GPL-2.0
+// SPDX-License-Identifier: GPL-2.0-only
 /* cgpu_core_<version>.ko: the C core as a kernel module. */
 #include <linux/init.h>
 

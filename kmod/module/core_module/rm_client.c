@@ -1,4 +1,4 @@
-// SPDX-License-Identifier: GPL-2.0
+// SPDX-License-Identifier: GPL-2.0-only
 /* An RM client by the driver's interface for kernel modules: allocations and controls. */
 #include <linux/mm.h>
 #include <linux/slab.h>

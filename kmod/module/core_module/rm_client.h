@@ -1,4 +1,4 @@
-/* SPDX-License-Identifier: GPL-2.0 */
+/* SPDX-License-Identifier: GPL-2.0-only */
 /*
  * Calls of the driver as the modeset module makes them: with the kernel's privilege, parameters in kernel memory, on any
  * client.

@@ -1,4 +1,4 @@
-// SPDX-License-Identifier: GPL-2.0
+// SPDX-License-Identifier: GPL-2.0-only
 /*
  * Time that each process was at work on a card, by the driver's own samples (ctrl2080perf.h): a ring that says for
  * which process the graphics engine was busy, and that covers ten seconds.

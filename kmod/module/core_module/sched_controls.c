@@ -1,4 +1,4 @@
-// SPDX-License-Identifier: GPL-2.0
+// SPDX-License-Identifier: GPL-2.0-only
 /* The scheduling controls as calls of the driver: channels are disabled and enabled, TSGs get timeslices. */
 #include "core_module/rm_client.h"
 #include "core_module/cards.h"

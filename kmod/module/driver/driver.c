@@ -1,4 +1,4 @@
-// SPDX-License-Identifier: GPL-2.0
+// SPDX-License-Identifier: GPL-2.0-only
 /*
  * The NVIDIA driver is loaded and unloaded, and may come back in another version. Its probes are placed while it is loading,
  * before it has made its devices, so that there is no moment in which a container could reach it past them.

@@ -1,4 +1,4 @@
-/* SPDX-License-Identifier: GPL-2.0 */
+/* SPDX-License-Identifier: GPL-2.0-only */
 /* The NVIDIA driver: whether it is loaded, how other kernel modules ask it, and its cards. */
 #ifndef CGPU_KM_DRIVER_H
 #define CGPU_KM_DRIVER_H

@@ -1,4 +1,4 @@
-// SPDX-License-Identifier: GPL-2.0
+// SPDX-License-Identifier: GPL-2.0-only
 /* The driver's cards, as GPUs of the tree: they are added, and asked while there are containers. */
 #include <linux/jiffies.h>
 #include <linux/slab.h>

@@ -1,4 +1,4 @@
-// SPDX-License-Identifier: GPL-2.0
+// SPDX-License-Identifier: GPL-2.0-only
 /* Finds which NVIDIA driver is loaded, whether it can be enforced upon, and the layouts of its version. */
 #include <linux/module.h>
 #include <linux/string.h>

@@ -1,4 +1,4 @@
-// SPDX-License-Identifier: GPL-2.0
+// SPDX-License-Identifier: GPL-2.0-only
 /* Calls the driver through its interface for other kernel modules, nvidia_get_rm_ops(), as nvidia-modeset does. */
 #include <linux/slab.h>
 

@@ -1,4 +1,4 @@
-// SPDX-License-Identifier: GPL-2.0
+// SPDX-License-Identifier: GPL-2.0-only
 /* Cores that are loaded, the state that one of them works on, and the change from one to another. */
 
 #include <linux/kprobes.h>

@@ -1,4 +1,4 @@
-// SPDX-License-Identifier: GPL-2.0
+// SPDX-License-Identifier: GPL-2.0-only
 /* The core in use, and references of the tasks that are inside of it. */
 #include <linux/delay.h>
 #include <linux/init.h>

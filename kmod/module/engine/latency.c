@@ -1,4 +1,4 @@
-// SPDX-License-Identifier: GPL-2.0
+// SPDX-License-Identifier: GPL-2.0-only
 /*
  * How long calls of containers take, and how many are under way: what this module adds to the tree's entry `stat` of the
  * root. Counted here and not in the core's state, so that it goes over to another core as it is. Each processor counts for

@@ -1,4 +1,4 @@
-// SPDX-License-Identifier: GPL-2.0
+// SPDX-License-Identifier: GPL-2.0-only
 /*
  * A container's calls that change what it holds, in order: the driver gets one at a time, so that the ledger has them in the
  * driver's order. A call that waits in the driver belongs to one registration: the next one in the same slot does not wait.

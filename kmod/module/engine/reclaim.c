@@ -1,4 +1,4 @@
-// SPDX-License-Identifier: GPL-2.0
+// SPDX-License-Identifier: GPL-2.0-only
 /* Containers whose processes have gone are removed, whether their poststop hook ran or not. */
 #include <linux/delay.h>
 #include <linux/workqueue.h>

@@ -1,4 +1,4 @@
-// SPDX-License-Identifier: GPL-2.0
+// SPDX-License-Identifier: GPL-2.0-only
 /*
  * The module's parameters. Most are the core's settings, and are applied to the core in use when one is written.
  * Bounds and defaults are those of the node's configuration.

@@ -1,4 +1,4 @@
-// SPDX-License-Identifier: GPL-2.0
+// SPDX-License-Identifier: GPL-2.0-only
 /*
  * The keys of a container's tasks: its cgroups, in version 2 and in the hierarchies of version 1, and its pid namespace where
  * it has one of its own. Another process with the right to can move a task to another cgroup, but not to another pid

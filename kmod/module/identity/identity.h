@@ -1,4 +1,4 @@
-/* SPDX-License-Identifier: GPL-2.0 */
+/* SPDX-License-Identifier: GPL-2.0-only */
 /* Identities of callers: tasks, and the containers that they belong to. */
 #ifndef CGPU_KM_IDENTITY_H
 #define CGPU_KM_IDENTITY_H

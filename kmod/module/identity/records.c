@@ -1,4 +1,4 @@
-// SPDX-License-Identifier: GPL-2.0
+// SPDX-License-Identifier: GPL-2.0-only
 /*
  * Identity records: the keys of each registered container's tasks. A record outlives its registration, as a process
  * that is left in a removed container must not pass for one that was never sliced. It goes with the last process.

@@ -1,4 +1,4 @@
-/* SPDX-License-Identifier: GPL-2.0 */
+/* SPDX-License-Identifier: GPL-2.0-only */
 /* Between the files of this folder: keys of containers, by task and by registration. */
 #ifndef CGPU_KM_RECORDS_H
 #define CGPU_KM_RECORDS_H

@@ -1,4 +1,4 @@
-// SPDX-License-Identifier: GPL-2.0
+// SPDX-License-Identifier: GPL-2.0-only
 /* Finds a task's container by its cgroups and its pid namespace. */
 #include <linux/hashtable.h>
 #include <linux/pid.h>

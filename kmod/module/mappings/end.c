@@ -1,4 +1,4 @@
-// SPDX-License-Identifier: GPL-2.0
+// SPDX-License-Identifier: GPL-2.0-only
 /* The memory goes, before the driver gives its place to another. */
 #include <linux/delay.h>
 #include <linux/mm.h>

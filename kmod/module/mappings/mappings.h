@@ -1,4 +1,4 @@
-/* SPDX-License-Identifier: GPL-2.0 */
+/* SPDX-License-Identifier: GPL-2.0-only */
 /*
  * Files that containers' memory is mapped by. NV_ESC_RM_MAP_MEMORY and NV_ESC_RM_ALLOC_MEMORY note in a file what mmap(2) of
  * it maps, for good: an address in the card's window BAR1, or the driver's pointer to memory of the host (nv_alloc_t). When

@@ -1,4 +1,4 @@
-// SPDX-License-Identifier: GPL-2.0
+// SPDX-License-Identifier: GPL-2.0-only
 /* A container's call readies a file to be mapped, tells where it has mapped it, and unmaps it by that. */
 #include <linux/file.h>
 #include <linux/slab.h>

@@ -1,4 +1,4 @@
-// SPDX-License-Identifier: GPL-2.0
+// SPDX-License-Identifier: GPL-2.0-only
 #include <linux/hashtable.h>
 #include <linux/mm.h>
 #include <linux/once.h>

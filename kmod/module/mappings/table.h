@@ -1,4 +1,4 @@
-/* SPDX-License-Identifier: GPL-2.0 */
+/* SPDX-License-Identifier: GPL-2.0-only */
 /* Finds mappings by their files, and by what ends them. Little of the kernel is needed: tests/module has it run on the host. */
 #ifndef CGPU_KM_MAPPING_TABLE_H
 #define CGPU_KM_MAPPING_TABLE_H

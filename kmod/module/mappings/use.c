@@ -1,4 +1,4 @@
-// SPDX-License-Identifier: GPL-2.0
+// SPDX-License-Identifier: GPL-2.0-only
 /* A file that was readied is mapped, by whomever, and what is mapped is used; until it is closed. */
 #include <linux/mm.h>
 #include <linux/slab.h>

@@ -1,4 +1,4 @@
-// SPDX-License-Identifier: GPL-2.0
+// SPDX-License-Identifier: GPL-2.0-only
 /*
  * Ways to a card, which are open to a container only for the cards that it was granted: opening a device node, by whatever
  * name; attaching a card to a control file; registering a card with UVM. The display's nodes are closed to all containers.

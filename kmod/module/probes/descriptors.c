@@ -1,4 +1,4 @@
-// SPDX-License-Identifier: GPL-2.0
+// SPDX-License-Identifier: GPL-2.0-only
 /*
  * Descriptors inside of calls that export and import memory. The driver looks them up by itself, when another thread of the
  * caller may have put another file under the number: it is given the file that the call was judged by. Only containers can

@@ -1,4 +1,4 @@
-// SPDX-License-Identifier: GPL-2.0
+// SPDX-License-Identifier: GPL-2.0-only
 /*
  * Exports of memory as dma-bufs, which do not pass the driver's ioctl. The driver makes a duplicate of each object in a
  * client of its own, and frees it with the buffer, in whatever task that is (kernel-open/nvidia/nv-dmabuf.c). Both go

@@ -1,4 +1,4 @@
-// SPDX-License-Identifier: GPL-2.0
+// SPDX-License-Identifier: GPL-2.0-only
 /*
  * Duplicates of containers' memory that a part of the driver has made for itself: UVM for what it maps, often until long after
  * the container has freed the object; the export of dma-bufs for each buffer. The charge stays as long as the duplicate does.

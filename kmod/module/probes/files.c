@@ -1,4 +1,4 @@
-// SPDX-License-Identifier: GPL-2.0
+// SPDX-License-Identifier: GPL-2.0-only
 /*
  * Open files of the driver. Each gets a number that the core keeps with the clients that live on it, so that the last
  * close of the file, by whatever task, ends their charges.

@@ -1,4 +1,4 @@
-/* SPDX-License-Identifier: GPL-2.0 */
+/* SPDX-License-Identifier: GPL-2.0-only */
 /* Open files of the driver, by the driver's own pointers to them. */
 #ifndef CGPU_KM_FILES_H
 #define CGPU_KM_FILES_H

@@ -1,4 +1,4 @@
-// SPDX-License-Identifier: GPL-2.0
+// SPDX-License-Identifier: GPL-2.0-only
 /* The live parts of the mappings of managed memory, by address space and place. */
 #include "probes/live.h"
 

@@ -1,4 +1,4 @@
-/* SPDX-License-Identifier: GPL-2.0 */
+/* SPDX-License-Identifier: GPL-2.0-only */
 /*
  * Which parts of each mapping of managed memory are there. UVM never has two ranges at one place of an address space, so
  * what lies wholly in a live part is a piece of that mapping and of nothing else; and it is taken off once. Only

@@ -1,4 +1,4 @@
-// SPDX-License-Identifier: GPL-2.0
+// SPDX-License-Identifier: GPL-2.0-only
 /*
  * UVM's managed memory: a mapping of its node, for which UVM takes memory of the cards by itself, in pieces of 2 MiB,
  * when it is touched. It can go to each of the container's cards, so its whole length is charged on each of them from

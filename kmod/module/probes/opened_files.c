@@ -1,4 +1,4 @@
-// SPDX-License-Identifier: GPL-2.0
+// SPDX-License-Identifier: GPL-2.0-only
 /*
  * Files of nvidia and nvidia_uvm that a container's tasks have opened. A container can send such a file to a process outside
  * of all containers, whose calls would not be judged: a call on such a file by a task of no container is refused. Calls of

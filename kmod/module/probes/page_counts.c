@@ -1,4 +1,4 @@
-// SPDX-License-Identifier: GPL-2.0
+// SPDX-License-Identifier: GPL-2.0-only
 /*
  * Owners of a card's pages: one byte for each 64 KiB, which is the number of a container or 0. Pages stay their owner's
  * until they are freed, by whomever; a container that was removed stays on record as long as it has some. When a new container

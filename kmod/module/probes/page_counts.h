@@ -1,4 +1,4 @@
-/* SPDX-License-Identifier: GPL-2.0 */
+/* SPDX-License-Identifier: GPL-2.0-only */
 /* Owners of a card's pages. Little of the kernel is needed: tests/module has it run on the host. */
 #ifndef CGPU_KM_PAGE_COUNTS_H
 #define CGPU_KM_PAGE_COUNTS_H

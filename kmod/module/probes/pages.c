@@ -1,4 +1,4 @@
-// SPDX-License-Identifier: GPL-2.0
+// SPDX-License-Identifier: GPL-2.0-only
 /*
  * The driver's page allocator (PMA), from which every page of a card's memory comes that the driver gives out: page
  * tables, buffers of contexts and clients' memory alike. Pages given out in a container's call are counted as the

@@ -1,4 +1,4 @@
-/* SPDX-License-Identifier: GPL-2.0 */
+/* SPDX-License-Identifier: GPL-2.0-only */
 /* Pages of the cards that the driver has given out for containers. */
 #ifndef CGPU_KM_PAGES_H
 #define CGPU_KM_PAGES_H

@@ -1,4 +1,4 @@
-// SPDX-License-Identifier: GPL-2.0
+// SPDX-License-Identifier: GPL-2.0-only
 /*
  * A probe that sends a call to a function of ours. It sits on the first instruction and changes the instruction
  * pointer, so arguments and return address are as the caller left them. Return probes are not used: their pool of

@@ -1,4 +1,4 @@
-/* SPDX-License-Identifier: GPL-2.0 */
+/* SPDX-License-Identifier: GPL-2.0-only */
 /* Probes that send calls of the driver's functions to functions of the module. */
 #ifndef CGPU_KM_PROBE_H
 #define CGPU_KM_PROBE_H

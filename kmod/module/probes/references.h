@@ -1,4 +1,4 @@
-/* SPDX-License-Identifier: GPL-2.0 */
+/* SPDX-License-Identifier: GPL-2.0-only */
 /* References of the core on memory that a part of the driver has duplicated for itself. */
 #ifndef CGPU_KM_REFERENCES_H
 #define CGPU_KM_REFERENCES_H

@@ -1,4 +1,4 @@
-// SPDX-License-Identifier: GPL-2.0
+// SPDX-License-Identifier: GPL-2.0-only
 /*
  * Channels that UVM retains. It duplicates their groups, and keeps their numbers, until long after the container has freed
  * them. The context's charge stays as long, and group and channel count among those of the container.

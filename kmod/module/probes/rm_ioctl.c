@@ -1,4 +1,4 @@
-// SPDX-License-Identifier: GPL-2.0
+// SPDX-License-Identifier: GPL-2.0-only
 /*
  * rm_ioctl(): the driver's own entry for all that a container can ask of it, called when the top-level structure is in
  * the kernel's memory already. The path of a container's call is: plan and fetch, judge, run on the copies it was judged by,

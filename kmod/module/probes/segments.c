@@ -1,4 +1,4 @@
-// SPDX-License-Identifier: GPL-2.0
+// SPDX-License-Identifier: GPL-2.0-only
 /* Buffers that the pointers in a call name: copied in before it is judged, and out again after the driver has worked
  * on it. */
 #include <linux/slab.h>

@@ -1,4 +1,4 @@
-// SPDX-License-Identifier: GPL-2.0
+// SPDX-License-Identifier: GPL-2.0-only
 /*
  * Calls of containers that are inside of the driver, found by task. A probe on a function that such a call passes must
  * know what was decided for it, and must not redirect a call that the module itself makes.

@@ -1,4 +1,4 @@
-/* SPDX-License-Identifier: GPL-2.0 */
+/* SPDX-License-Identifier: GPL-2.0-only */
 /* Calls of containers that are inside of the driver, found by task, with their nested buffers and descriptors. */
 #ifndef CGPU_KM_TASK_CALL_H
 #define CGPU_KM_TASK_CALL_H

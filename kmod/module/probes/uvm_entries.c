@@ -1,4 +1,4 @@
-// SPDX-License-Identifier: GPL-2.0
+// SPDX-License-Identifier: GPL-2.0-only
 /*
  * The driver's entry points of nvidia_uvm. A file of UVM is an address space, and managed memory in it is charged on the cards of the
  * container that maps it: calls and mappings are refused to all but the container that has opened the file, as another one would

@@ -1,4 +1,4 @@
-// SPDX-License-Identifier: GPL-2.0
+// SPDX-License-Identifier: GPL-2.0-only
 /*
  * The driver's scheduling controls: channel enable and disable, and timeslices. On each card whose channels are set a client
  * of our own stays from round to round, with the card open and the driver held: that is as long as a container has channels

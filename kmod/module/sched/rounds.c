@@ -1,4 +1,4 @@
-// SPDX-License-Identifier: GPL-2.0
+// SPDX-License-Identifier: GPL-2.0-only
 /*
  * Scheduling rounds. The core decides which container runs on a GPU. One thread carries out the decisions on all cards,
  * and sleeps until a container's time ends or something changes. While no container has channels, the thread sleeps

@@ -1,4 +1,4 @@
-/* SPDX-License-Identifier: GPL-2.0 */
+/* SPDX-License-Identifier: GPL-2.0-only */
 /* GPU time: the thread that does what the core decides, and the driver's scheduling controls. */
 #ifndef CGPU_KM_ROUNDS_H
 #define CGPU_KM_ROUNDS_H

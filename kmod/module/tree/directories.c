@@ -1,4 +1,4 @@
-// SPDX-License-Identifier: GPL-2.0
+// SPDX-License-Identifier: GPL-2.0-only
 /* The directories of /proc/cgpu_km: made and removed as GPUs and containers come and go. */
 #include <linux/init.h>
 #include <linux/list.h>

@@ -1,4 +1,4 @@
-// SPDX-License-Identifier: GPL-2.0
+// SPDX-License-Identifier: GPL-2.0-only
 /* Writes to inst_ctl: a registration is made in the core, as an identity and as files of the tree, or not at all. */
 #include <linux/slab.h>
 

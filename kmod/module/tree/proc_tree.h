@@ -1,4 +1,4 @@
-/* SPDX-License-Identifier: GPL-2.0 */
+/* SPDX-License-Identifier: GPL-2.0-only */
 /* /proc/cgpu_km. */
 #ifndef CGPU_KM_PROC_TREE_H
 #define CGPU_KM_PROC_TREE_H

@@ -1,4 +1,4 @@
-// SPDX-License-Identifier: GPL-2.0
+// SPDX-License-Identifier: GPL-2.0-only
 /* Reading and writing the files of /proc/cgpu_km. The core knows what is in them, and what may be written. */
 #include <linux/capability.h>
 #include <linux/fs.h>

@@ -1,4 +1,4 @@
-// SPDX-License-Identifier: GPL-2.0
+// SPDX-License-Identifier: GPL-2.0-only
 /* The simulated card behind the driver, and the module parameters: the cards, and knobs of tests. */
 #include <linux/delay.h>
 #include <linux/module.h>

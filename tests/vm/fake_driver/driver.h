@@ -1,4 +1,4 @@
-/* SPDX-License-Identifier: GPL-2.0 */
+/* SPDX-License-Identifier: GPL-2.0-only */
 /*
  * The fake nvidia.ko: files of the open half of the driver (kernel-open/nvidia: nv.c, os-interface.c …) call
  * those of the half that comes as a binary (rm*.c), and that one calls the simulated card (kmod/sim).

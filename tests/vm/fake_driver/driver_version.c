@@ -1,4 +1,4 @@
-// SPDX-License-Identifier: GPL-2.0
+// SPDX-License-Identifier: GPL-2.0-only
 /* The only file that knows the version, in both modules: a build for another one is this and a link. */
 #include <linux/module.h>
 

@@ -1,4 +1,4 @@
-// SPDX-License-Identifier: GPL-2.0
+// SPDX-License-Identifier: GPL-2.0-only
 /*
  * The entry points of the binary half. In the driver it is an object without a place for the function tracer in its
  * functions, so this file, and those of the card, are compiled without one.

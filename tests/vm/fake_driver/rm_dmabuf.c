@@ -1,4 +1,4 @@
-// SPDX-License-Identifier: GPL-2.0
+// SPDX-License-Identifier: GPL-2.0-only
 /*
  * Functions for dma-bufs of the open half (src/nvidia/arch/nvalloc/unix/src/osapi.c): duplicates in a client of the
  * driver's own, one for each card. The driver always has this client; here it exists while it has anything.

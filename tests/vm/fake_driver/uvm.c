@@ -1,4 +1,4 @@
-// SPDX-License-Identifier: GPL-2.0
+// SPDX-License-Identifier: GPL-2.0-only
 /*
  * A stub of nvidia-uvm.ko: its node, and the functions that the engine probes. The stub registers cards, says whether
  * HMM is on, and maps managed memory that takes nothing of a card and that no program can touch. The tests of all else

@@ -1,4 +1,4 @@
-// SPDX-License-Identifier: GPL-2.0
+// SPDX-License-Identifier: GPL-2.0-only
 /* Devices, nodes and open files (kernel-open/nvidia/nv.c). */
 #include <linux/cdev.h>
 #include <linux/file.h>

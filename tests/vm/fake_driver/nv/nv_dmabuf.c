@@ -1,4 +1,4 @@
-// SPDX-License-Identifier: GPL-2.0
+// SPDX-License-Identifier: GPL-2.0-only
 /* Export of video memory as a dma-buf (kernel-open/nvidia/nv-dmabuf.c): it holds the memory until it is closed. */
 #include <linux/dma-buf.h>
 #include <linux/err.h>

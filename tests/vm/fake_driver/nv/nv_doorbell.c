@@ -1,4 +1,4 @@
-// SPDX-License-Identifier: GPL-2.0
+// SPDX-License-Identifier: GPL-2.0-only
 /*
  * The doorbells of the card's channels (kmod/sim/gpu/doorbell.h). On a real card they are a mapped page, which no function of
  * the driver sees written: this goes past all of them.

@@ -1,4 +1,4 @@
-// SPDX-License-Identifier: GPL-2.0
+// SPDX-License-Identifier: GPL-2.0-only
 /* One ioctl of a node, as nvidia_ioctl in nv.c takes it: number and size count, and nothing else of the command. */
 #include <linux/fs.h>
 #include <linux/slab.h>

@@ -1,4 +1,4 @@
-// SPDX-License-Identifier: GPL-2.0
+// SPDX-License-Identifier: GPL-2.0-only
 /*
  * Mappings of open files (kernel-open/nvidia/nv-mmap.c, nv-usermap.c). The simulated card readies none, so all that is here is
  * what a kernel module looks for by name.

@@ -1,4 +1,4 @@
-// SPDX-License-Identifier: GPL-2.0
+// SPDX-License-Identifier: GPL-2.0-only
 /* The RM API for other kernel modules (kernel-open/nvidia/nv-modeset-interface.c). */
 #include <linux/export.h>
 

@@ -1,4 +1,4 @@
-/* SPDX-License-Identifier: GPL-2.0 */
+/* SPDX-License-Identifier: GPL-2.0-only */
 /* Interface of nvidia.ko for other kernel modules, laid out as in kernel-open/common/inc/nv-modeset-interface.h. */
 #ifndef FAKE_NV_MODESET_INTERFACE_H
 #define FAKE_NV_MODESET_INTERFACE_H

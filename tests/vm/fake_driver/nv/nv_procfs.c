@@ -1,4 +1,4 @@
-// SPDX-License-Identifier: GPL-2.0
+// SPDX-License-Identifier: GPL-2.0-only
 /*
  * /proc/driver/nvidia, as NVIDIA's driver makes it (kernel-open/nvidia/nv-procfs.c), with one more file, opencgpu_card:
  * tests read in it what the simulated cards have given out.

@@ -1,4 +1,4 @@
-// SPDX-License-Identifier: GPL-2.0
+// SPDX-License-Identifier: GPL-2.0-only
 /* The functions that nvidia-uvm.ko calls (kernel-open/nvidia/nv_uvm_interface.c). */
 #include <linux/export.h>
 #include <linux/kprobes.h>

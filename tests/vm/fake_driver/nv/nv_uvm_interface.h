@@ -1,4 +1,4 @@
-/* SPDX-License-Identifier: GPL-2.0 */
+/* SPDX-License-Identifier: GPL-2.0-only */
 /* Interface of nvidia.ko for nvidia-uvm.ko: the used or probed part of kernel-open/common/inc/nv_uvm_interface.h. */
 #ifndef FAKE_NV_UVM_INTERFACE_H
 #define FAKE_NV_UVM_INTERFACE_H

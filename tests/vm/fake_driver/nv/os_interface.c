@@ -1,4 +1,4 @@
-// SPDX-License-Identifier: GPL-2.0
+// SPDX-License-Identifier: GPL-2.0-only
 /* Functions of the operating system for the binary half (kernel-open/nvidia/os-interface.c). */
 #include <linux/capability.h>
 #include <linux/pid.h>

@@ -1,4 +1,4 @@
-/* SPDX-License-Identifier: GPL-2.0 */
+/* SPDX-License-Identifier: GPL-2.0-only */
 #ifndef FAKE_PTHREAD_H
 #define FAKE_PTHREAD_H
 

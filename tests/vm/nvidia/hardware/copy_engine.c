@@ -1,4 +1,4 @@
-// SPDX-License-Identifier: GPL-2.0
+// SPDX-License-Identifier: GPL-2.0-only
 /*
  * A fake copy engine for UVM of NVIDIA's real driver: loaded after nvidia-uvm.ko. The module learns from the driver's
  * core which channels UVM has and where the memory that UVM and the engine share lies, and does what UVM puts into the

@@ -1,4 +1,4 @@
-/* SPDX-License-Identifier: GPL-2.0 */
+/* SPDX-License-Identifier: GPL-2.0-only */
 /* A fake copy engine: it does enough of UVM's work that UVM need not wait for ever. */
 #ifndef COPY_ENGINE_H
 #define COPY_ENGINE_H

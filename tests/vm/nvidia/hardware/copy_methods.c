@@ -1,4 +1,4 @@
-// SPDX-License-Identifier: GPL-2.0
+// SPDX-License-Identifier: GPL-2.0-only
 /*
  * The methods of a pushbuffer that others wait for: semaphores of the host (clc46f.h) and of the copy engine
  * (clc5b5.h). All else is skipped. No memory is copied, and no page table is read: the card's memory has no content.

@@ -1,4 +1,4 @@
-// SPDX-License-Identifier: GPL-2.0
+// SPDX-License-Identifier: GPL-2.0-only
 /*
  * A fake GSP for NVIDIA's real driver, loaded before nvidia.ko. A card's own processor runs most of the resource manager;
  * without a card nothing can. Here the driver's messages to it are answered in the function that sends them, and the

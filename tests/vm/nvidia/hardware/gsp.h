@@ -1,4 +1,4 @@
-/* SPDX-License-Identifier: GPL-2.0 */
+/* SPDX-License-Identifier: GPL-2.0-only */
 /* A fake GSP: it answers the driver's messages to the processor on the card that runs most of its resource manager. */
 #ifndef GSP_H
 #define GSP_H

@@ -1,4 +1,4 @@
-// SPDX-License-Identifier: GPL-2.0
+// SPDX-License-Identifier: GPL-2.0-only
 /*
  * Answers of the fake GSP: a card of 15109 MiB by the name of Tesla T4 with a graphics and a copy engine. The values
  * are ours and say nothing of a card. The driver's use of them is NVIDIA's.

@@ -1,4 +1,4 @@
-// SPDX-License-Identifier: GPL-2.0
+// SPDX-License-Identifier: GPL-2.0-only
 /* The driver's requests to its GSP, for tests to read: /proc/opencgpu_gsp. A write to it forgets all. */
 #include <linux/spinlock.h>
 #include <linux/vmalloc.h>

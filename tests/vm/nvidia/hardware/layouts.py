@@ -1,4 +1,4 @@
-# SPDX-License-Identifier: GPL-2.0
+# SPDX-License-Identifier: GPL-2.0-only
 """Write gsp_layouts.h from layouts.json. Usage: layouts.py OUTPUT"""
 
 from __future__ import annotations

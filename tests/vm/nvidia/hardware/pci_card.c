@@ -1,4 +1,4 @@
-// SPDX-License-Identifier: GPL-2.0
+// SPDX-License-Identifier: GPL-2.0-only
 /*
  * A PCI card in software, for NVIDIA's real driver to find: a host bridge of its own with one card, whose BARs are
  * memory that the kernel was told to leave alone. The registers have no device behind them; gsp.c has what the driver

@@ -1,4 +1,4 @@
-/* SPDX-License-Identifier: GPL-2.0 */
+/* SPDX-License-Identifier: GPL-2.0-only */
 /* A file of /proc with a text, to which a write does something: struct proc_ops NAME_ops. */
 #ifndef PROC_TEXT_H
 #define PROC_TEXT_H

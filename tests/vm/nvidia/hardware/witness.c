@@ -1,4 +1,4 @@
-// SPDX-License-Identifier: GPL-2.0
+// SPDX-License-Identifier: GPL-2.0-only
 /*
  * How much of the card's memory NVIDIA's own page allocator (PMA) has given out, and the most it ever had: a test of a
  * limit believes it, since neither engine has a part in it. /proc/opencgpu_card has it as the fake driver tells it; a
