@@ -22,7 +22,7 @@ version = release = __version__
 extensions = ["myst_parser", "scripts.site"]
 
 root_doc = "docs/index"
-include_patterns = ["README.md", "CONTRIBUTING.md", "CHANGELOG.md", "docs/**"]
+include_patterns = ["README.md", "CONTRIBUTING.md", "CHANGELOG.md", "SECURITY.md", "docs/**"]
 # Sphinx walks through every folder that is not named here, .venv and kmod/build too.
 exclude_patterns = [path.name for path in REPOSITORY.iterdir() if path.is_dir() and path.name != "docs"]
 

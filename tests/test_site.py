@@ -35,8 +35,8 @@ def site(repository: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def test_every_document_is_a_page(repository: Path, site: Path) -> None:
-    """README, CONTRIBUTING, CHANGELOG and all of docs have a page, and the search knows each of them."""
-    documents = [Path("README.md"), Path("CONTRIBUTING.md"), Path("CHANGELOG.md")]
+    """README, the other documents of the root and all of docs have a page, and the search knows each."""
+    documents = [Path("README.md"), Path("CONTRIBUTING.md"), Path("CHANGELOG.md"), Path("SECURITY.md")]
     documents += [path.relative_to(repository) for path in (repository / "docs").rglob("*.md")]
     assert len(documents) > 20
     index = (site / "searchindex.js").read_text()
