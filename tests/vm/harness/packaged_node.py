@@ -33,7 +33,9 @@ skip="./var/lib/dpkg ./var/lib/apt ./var/cache ./var/log ./var/tmp ./tmp ./run .
 skip="$skip ./var/lib/docker ./var/lib/containerd ./var/lib/systemd/timers ./var/lib/systemd/random-seed"
 set -f
 for path in $skip; do prune="${prune:+$prune -o }-path $path"; done
-find . -xdev \( $prune -o -name 'mok.*' \) -prune -o ! -type d -printf '%y %m %U:%G %s %T@ %p %l\n' \
+find . -xdev \( $prune -o -name 'mok.*' \) -prune \
+	-o -path './etc/*' -type f -printf '%y %m %U:%G %s %p\n' \
+	-o ! -type d -printf '%y %m %U:%G %s %T@ %p %l\n' \
 	-o -printf '%y %m %U:%G %p\n' | grep -v ' \./usr/lib/modules/[^/]*/modules\.' | sort
 find ./etc ./usr/lib/modules/*/modules.* -type f -exec sha256sum {} + | sort
 dpkg-query -W -f '${Package} ${Version} ${db:Status-Abbrev}\n'
@@ -101,7 +103,10 @@ class PackagedNode:
         return self.run("apt-get", "-q", "-y", "purge", *names, timeout=BUILD_S)
 
     def state(self) -> list[str]:
-        """Return what is on the disk: names, modes, owners, sizes, times, and contents where others write."""
+        """Return what is on the disk: names, modes, owners, sizes, times, and contents where others write.
+
+        A file of /etc that we have edited has its content back, and the time at which it got it.
+        """
         return self.run("/bin/bash", "-c", STATE).splitlines()
 
     def changes(self, before: list[str]) -> list[str]:
