@@ -269,6 +269,19 @@ TEST(all_helpers_that_do_not_end_are_bounded)
 	CHECK_EQ(look(A, LOOKS_MS), 0);
 }
 
+/* Every kernel tells this. The ioctl that process_tgid() asks is of Linux 6.13. */
+static int pid_of(int pidfd)
+{
+	char path[64], text[512];
+	const char *line;
+
+	snprintf(path, sizeof(path), "/proc/self/fdinfo/%d", pidfd);
+	CHECK(read_text(path, text, sizeof(text)) > 0);
+	line = strstr(text, "\nPid:");
+	CHECK(line != NULL);
+	return atoi(line + strlen("\nPid:"));
+}
+
 /* Number of descriptors that a helper has of a file. */
 static u32 count_open(u32 slot, const char *path)
 {
@@ -278,7 +291,7 @@ static u32 count_open(u32 slot, const char *path)
 	ssize_t n;
 	DIR *open;
 
-	snprintf(folder, sizeof(folder), "/proc/%d/fd", process_tgid(looks.at[slot].helper.pidfd));
+	snprintf(folder, sizeof(folder), "/proc/%d/fd", pid_of(looks.at[slot].helper.pidfd));
 	open = opendir(folder);
 	CHECK(open != NULL);
 	while ((entry = readdir(open))) {
@@ -311,6 +324,9 @@ TEST(a_copy_is_the_callers_alone_once_its_call_is_answered)
 	struct call_look call;
 
 	begin();
+	/* Without pidfds of threads, before Linux 6.9, the engine asks for no copy. */
+	if (!process_has_thread_pidfd())
+		return;
 	for (round = 0; round < 2; round++) {
 		CHECK_EQ(look_at_null(&asker, fd, &text, &call), 0);
 		CHECK(call.copy >= 0 && same_file(call.copy, fd) == 1);
