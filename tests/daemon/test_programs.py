@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import re
 import subprocess
+from collections.abc import Iterable
 from pathlib import Path
 
 import pytest
@@ -34,11 +35,18 @@ WRAPPED = {
     "timeslice_places": (),
     "warnings": ("look_copy",),
 }
-TESTS = [
-    (stem, name)
-    for stem in WRAPPED
-    for name in re.findall(r"^TEST\((\w+)\)$", (PROGRAMS / f"{stem}.c").read_text(), re.MULTILINE)
-]
+# These have cgpud start helpers by CLONE_PIDFD, which qemu-user does not know: tests/vm/life has them there.
+HELPED = ("external_ledger", "killed_in_call", "looks", "managed_spaces")
+HERE = [stem for stem in WRAPPED if not (cross.IS_FOREIGN and stem in HELPED)]
+
+
+def list_tests(stems: Iterable[str]) -> list[tuple[str, str]]:
+    """Return program and name of each test of some programs."""
+    return [
+        (stem, name)
+        for stem in stems
+        for name in re.findall(r"^TEST\((\w+)\)$", (PROGRAMS / f"{stem}.c").read_text(), re.MULTILINE)
+    ]
 
 
 def compiled(*words: str | Path) -> None:
@@ -53,19 +61,22 @@ def compiled(*words: str | Path) -> None:
     assert done.returncode == 0, done.stderr
 
 
-@pytest.fixture(scope="module")
-def programs(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
-    """Build every one once; each says itself what its wrapped functions do."""
-    output = tmp_path_factory.mktemp("programs")
+def build_programs(output: Path, stems: Iterable[str]) -> dict[str, Path]:
+    """Build programs in a folder, by stem; each says itself what its wrapped functions do."""
     bench = output / "bench.o"
     compiled("-r", "-nostdlib", *sorted(BENCH.glob("*.c")), "-o", bench)
-    for stem, names in WRAPPED.items():
-        wrapped = [f"-Wl,--wrap={name}" for name in names]
+    for stem in stems:
+        wrapped = [f"-Wl,--wrap={name}" for name in WRAPPED[stem]]
         compiled(*wrapped, PROGRAMS / f"{stem}.c", bench, *library_objects(), "-o", output / stem)
-    return {stem: output / stem for stem in WRAPPED}
+    return {stem: output / stem for stem in stems}
 
 
-@pytest.mark.parametrize(("stem", "name"), TESTS)
+@pytest.fixture(scope="module")
+def programs(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
+    return build_programs(tmp_path_factory.mktemp("programs"), HERE)
+
+
+@pytest.mark.parametrize(("stem", "name"), list_tests(HERE))
 def test_fact(programs: dict[str, Path], stem: str, name: str) -> None:
     """The fact that a C test is named after holds."""
     command = [*cross.RUNNER, str(programs[stem]), name]

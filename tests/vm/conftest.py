@@ -15,7 +15,7 @@ from tests.integration.images import PROBE
 from tests.nvidia.archive import RELEASES, NotInArchiveError
 from tests.packages import Packages, older
 from tests.packages import packages as built_packages
-from tests.vm.harness import debian
+from tests.vm.harness import cross, debian
 from tests.vm.harness.bundles import Containers
 from tests.vm.harness.counts import CPUS, count
 from tests.vm.harness.emulators import EMULATORS
@@ -78,6 +78,7 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     elif not is_full and os.environ.get(PACKAGE) != "1":
         leave_out.append("own_disk")
     leave_out.append("real_driver" if real_driver() is None else "fake_driver")
+    leave_out.append("native" if cross.IS_FOREIGN else "foreign")
     unsuited = [item for item in items if any(map(item.get_closest_marker, leave_out))]
     config.hook.pytest_deselected(items=unsuited)
     items[:] = [item for item in items if item not in unsuited]
@@ -167,6 +168,8 @@ def pytest_configure(config: pytest.Config) -> None:
     config.addinivalue_line("markers", "fake_driver: needs what only the fake driver has; the text says what")
     config.addinivalue_line("markers", "real_driver: needs NVIDIA's driver: CGPU_VM_DRIVER names its version")
     config.addinivalue_line("markers", "other_drivers: loads all versions of NVIDIA's driver that are built")
+    config.addinivalue_line("markers", "foreign: needs a guest with a processor of another kind")
+    config.addinivalue_line("markers", "native: needs a guest with this machine's kind of processor")
     config.addinivalue_line("markers", "own_disk: boots Debian's kernel from a disk, and no other kernel")
     config.addinivalue_line(
         "markers", "dkms: needs the kernel's modules and headers in /lib/modules of this machine"
