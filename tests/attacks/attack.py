@@ -26,12 +26,14 @@ class Attack:
     limit: it asks for more than the slice, so it must get that where nothing is enforced.
     engines: under which it can be tried at all.
     maps: UVM has to do more for it than the stub in the fake driver of tests/vm does.
+    native: it runs programs of this machine, or enters the kernel as only x86's programs can.
     """
 
     run: Callable[[Harness], None]
     limit: bool
     engines: tuple[str, ...]
     maps: bool
+    native: bool
 
     @property
     def name(self) -> str:
@@ -39,9 +41,9 @@ class Attack:
 
 
 def attack(
-    *, limit: bool, engines: tuple[str, ...] = (DAEMON, MODULE), maps: bool = False
+    *, limit: bool, engines: tuple[str, ...] = (DAEMON, MODULE), maps: bool = False, native: bool = False
 ) -> Callable[[Callable[[Harness], None]], Attack]:
-    return lambda run: Attack(run, limit, engines, maps)
+    return lambda run: Attack(run, limit, engines, maps, native)
 
 
 def numbers(line: str) -> dict[str, int]:

@@ -55,7 +55,7 @@ def docker_in_docker(harness: Harness) -> None:
 # https://github.com/Project-HAMi/HAMi/issues/2125.
 
 
-@attack(limit=True)
+@attack(limit=True, native=True)
 def later_session(harness: Harness) -> None:
     """Memory of the first process and of later sessions is the slice together, to the byte."""
     tenant = harness.tenant()

@@ -35,7 +35,7 @@ NO_DRIVER = 1  # the probe's exit status
 # https://github.com/Project-HAMi/HAMi/issues/1112, https://github.com/Project-HAMi/HAMi-core/pull/235.
 
 
-@attack(limit=True)
+@attack(limit=True, native=True)
 def unset_environment(harness: Harness) -> None:
     """Nothing in the environment, and one that asks for all, give the slice to the byte."""
     tenant = harness.tenant()
@@ -49,7 +49,7 @@ def unset_environment(harness: Harness) -> None:
 # where a distribution has another file for it: https://github.com/Project-HAMi/HAMi/issues/971.
 
 
-@attack(limit=True)
+@attack(limit=True, native=True)
 def own_loader_starts_it(harness: Harness) -> None:
     """A program with a loader and a libc of the container's own gets the slice to the byte."""
     folder = own_loader()
@@ -64,7 +64,7 @@ def own_loader_starts_it(harness: Harness) -> None:
 # https://github.com/Project-HAMi/HAMi/issues/2265; static programs: https://github.com/Project-HAMi/website/pull/741.
 
 
-@attack(limit=True)
+@attack(limit=True, native=True)
 def static_binary(harness: Harness) -> None:
     """Static programs of 64 and of 32 bits get the slice to the byte."""
     tenant = harness.tenant()
@@ -72,7 +72,7 @@ def static_binary(harness: Harness) -> None:
         assert_held(harness, tenant, program=(program, "--dev", harness.dev))
 
 
-@attack(limit=True)
+@attack(limit=True, native=True)
 def other_gate(harness: Harness) -> None:
     """So does a 64-bit program that makes its driver calls by int 0x80."""
     assert_held(harness, harness.tenant(), program=(other_entry(), "--dev", harness.dev))
@@ -90,7 +90,7 @@ def preloading(harness: Harness, how: str) -> tuple[str, ...]:
     return ("/usr/bin/env", f"LD_PRELOAD={seen[0]}", seen[1], how, seen[2])
 
 
-@attack(limit=True)
+@attack(limit=True, native=True)
 def deep_bind(harness: Harness) -> None:
     """A library that was bound past the preloaded one gets the slice to the byte, and no more."""
     tenant = harness.tenant()

@@ -25,10 +25,10 @@ AT_ONCE = ("--numprocesses=2", "--dist=loadfile", "--no-loadscope-reorder")
 # A driver would have to be compiled for the next kernel, for one test.
 ALL = ("tests/vm", "--ignore=tests/vm/life/test_next_kernel.py", *AT_ONCE)
 # A guest of another processor has no container runtime.
-ARM64 = ("tests/vm/memory/test_ledger.py",)
+ARM64 = ("tests/vm/memory/test_ledger.py", "tests/vm/isolation/test_attacks.py")
 CHOSEN = ARM64 if cross.IS_FOREIGN else count(tuple(f"tests/vm/{name}" for name in SOME), ALL)
 # Tests of the limit there are at least: two of the few are about the fake driver.
-LEAST = 3 if cross.IS_FOREIGN else count(len(SOME) - 2, 90 if real_driver() is None else 120)
+LEAST = 25 if cross.IS_FOREIGN else count(len(SOME) - 2, 90 if real_driver() is None else 120)
 SECONDS = count(1200, 7200)
 
 

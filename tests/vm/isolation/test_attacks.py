@@ -30,8 +30,9 @@ def harness(node: ModuleHarness) -> Iterator[ModuleHarness]:
 
 
 def mark_attack(attack: Attack) -> list[pytest.MarkDecorator]:
-    """Return the marks of an attack, one more for what the fake driver's stub of UVM cannot do."""
-    return [*marks(attack), *([pytest.mark.real_driver] if attack.maps else [])]
+    """Return the marks of an attack, more for what the fake driver's UVM or another processor cannot do."""
+    needed = [(pytest.mark.real_driver, attack.maps), (pytest.mark.native, attack.native)]
+    return [*marks(attack), *(mark for mark, is_needed in needed if is_needed)]
 
 
 @pytest.mark.parametrize("attack", attacks(MODULE, marks=mark_attack))
